@@ -1,0 +1,52 @@
+/* src/base/buf.h
+ *
+ * buf: bytes that grow at the end and are taken from the front: what waits to be written or to be complete.
+ *
+ * Thread: owner.
+ * Memory: grows by doubling; taking everything keeps the storage, belfry_buf_fini() frees it. The owner of a buffer
+ * that a peer can make grow checks its length against a bound of its own.
+ */
+#ifndef BELFRY_BASE_BUF_H
+#define BELFRY_BASE_BUF_H
+
+#include <stdint.h>
+
+#include "base/bytes.h"
+#include "base/err.h"
+
+struct belfry_buf {
+    uint8_t *data; /* owned; the live bytes are data[start, end) */
+    size_t start, end, cap;
+};
+
+static inline void belfry_buf_init(struct belfry_buf *buf)
+{
+    *buf = (struct belfry_buf){0};
+}
+
+void belfry_buf_fini(struct belfry_buf *buf);
+
+static inline size_t belfry_buf_len(const struct belfry_buf *buf)
+{
+    return buf->end - buf->start;
+}
+
+static inline struct belfry_bytes belfry_buf_bytes(const struct belfry_buf *buf)
+{
+    if (buf->data == NULL) /* nothing may be added to NULL, not even 0 */
+        return (struct belfry_bytes){0};
+    return belfry_bytes_of(buf->data + buf->start, belfry_buf_len(buf));
+}
+
+/* Makes room for `len` more bytes and stores where they go; belfry_buf_grown() then says how many were written.
+ * Errors: BELFRY_ERR_NOMEM, the buffer unchanged. */
+BELFRY_NODISCARD enum belfry_err belfry_buf_reserve(struct belfry_buf *buf, size_t len, uint8_t **out);
+void belfry_buf_grown(struct belfry_buf *buf, size_t len);
+
+/* Appends a copy. Errors: BELFRY_ERR_NOMEM, the buffer unchanged. */
+BELFRY_NODISCARD enum belfry_err belfry_buf_append(struct belfry_buf *buf, const void *data, size_t len);
+
+/* Drops `len` bytes from the front; len is at most the length. */
+void belfry_buf_take(struct belfry_buf *buf, size_t len);
+
+#endif

@@ -1,0 +1,23 @@
+/* src/base/clock.h: the clock that the drivers hand to the machines. Machines never read it themselves. Thread: any. */
+#ifndef BELFRY_BASE_CLOCK_H
+#define BELFRY_BASE_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+#define BELFRY_NEVER UINT64_MAX /* as a point in time: no timer is needed */
+
+/* Milliseconds of CLOCK_MONOTONIC. */
+static inline uint64_t belfry_clock_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+static inline uint64_t belfry_min_time(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+#endif

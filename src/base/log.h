@@ -1,0 +1,29 @@
+/* src/base/log.h
+ *
+ * log: where the library says what it is doing. It never prints: the owner gives a hook, or hears nothing.
+ *
+ * A line is an event name and key=value text: event "link_lost", text `endpoint=http://... why="connection refused"`.
+ * error: someone must act. warn: degraded, going on. info: lifecycle. debug: the rest.
+ *
+ * Thread: the hook is called on the thread that logs.
+ */
+#ifndef BELFRY_BASE_LOG_H
+#define BELFRY_BASE_LOG_H
+
+#include <stdarg.h>
+
+enum belfry_log_level { BELFRY_LOG_ERROR, BELFRY_LOG_WARN, BELFRY_LOG_INFO, BELFRY_LOG_DEBUG };
+
+typedef void (*belfry_log_line_fn)(enum belfry_log_level level, const char *event, const char *text, void *user);
+
+struct belfry_log {
+    belfry_log_line_fn line; /* NULL: silent */
+    void *user;
+    enum belfry_log_level level; /* what is above is not formatted */
+};
+
+/* Formats and hands over one line of at most 512 bytes; the rest is cut. `log` may be NULL. */
+__attribute__((format(printf, 4, 5))) void belfry_logf(const struct belfry_log *log, enum belfry_log_level level,
+                                                       const char *event, const char *format, ...);
+
+#endif
