@@ -1,0 +1,344 @@
+/* src/wire/scan.c: one reader of fields does all the checking; every scanner is a loop over it with a switch.
+ *
+ * The switch is over tag values, number and wire type together: a known number with a foreign wire type falls through
+ * to `default` and is skipped like an unknown field.
+ */
+#include "wire/scan.h"
+
+#include <assert.h>
+
+enum wire_type { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_LEN = 2, WIRE_FIXED32 = 5 }; /* 3 and 4 are groups: refused */
+
+#define VARINT(number) ((uint32_t)(number) << 3 | WIRE_VARINT)
+#define LEN(number)    ((uint32_t)(number) << 3 | WIRE_LEN)
+
+#define VARINT_MAX_BYTES 10
+#define NUMBER_MAX       ((1u << 29) - 1)
+
+struct cursor {
+    const uint8_t *at, *end;
+};
+
+/* One field as read; of value and bytes the one that the wire type calls for is set. */
+struct field {
+    uint32_t tag;
+    uint64_t value;
+    struct belfry_bytes bytes;
+};
+
+static struct cursor cursor_over(struct belfry_bytes message)
+{
+    const uint8_t *data = (const uint8_t *)message.data;
+    /* Nothing may be added to NULL, not even 0. */
+    return (struct cursor){data, message.len > 0 ? data + message.len : data};
+}
+
+static size_t left(const struct cursor *c)
+{
+    return (size_t)(c->end - c->at);
+}
+
+/* A value that does not fit 64 bits is malformed, as Go reads it; others would drop the upper bits. */
+static bool read_long_varint(struct cursor *c, uint64_t *out)
+{
+    size_t max = left(c) < VARINT_MAX_BYTES ? left(c) : VARINT_MAX_BYTES;
+    uint64_t value = 0;
+    for (size_t i = 0; i < max; i++) {
+        uint8_t byte = c->at[i];
+        value |= (uint64_t)(byte & 0x7f) << (7 * i);
+        if (byte < 0x80) {
+            c->at += i + 1;
+            *out = value;
+            return i < VARINT_MAX_BYTES - 1 || byte <= 1;
+        }
+    }
+    return false;
+}
+
+/* Tags, lengths and flags are nearly always one byte. */
+static inline bool read_varint(struct cursor *c, uint64_t *out)
+{
+    if (c->at == c->end || *c->at >= 0x80)
+        return read_long_varint(c, out);
+    *out = *c->at++;
+    return true;
+}
+
+static inline bool skip(struct cursor *c, size_t len)
+{
+    if (left(c) < len)
+        return false;
+    c->at += len;
+    return true;
+}
+
+static inline bool read_len(struct cursor *c, struct belfry_bytes *out)
+{
+    uint64_t len;
+    if (!read_varint(c, &len) || len > left(c))
+        return false;
+    *out = belfry_bytes_of(c->at, (size_t)len);
+    c->at += len;
+    return true;
+}
+
+/* Reads one field of any kind; false if it is malformed or cut off. */
+static inline bool read_field(struct cursor *c, struct field *out)
+{
+    uint64_t tag;
+    if (!read_varint(c, &tag) || tag >> 3 == 0 || tag >> 3 > NUMBER_MAX)
+        return false;
+    out->tag = (uint32_t)tag;
+    switch (tag & 7) {
+    case WIRE_VARINT:
+        return read_varint(c, &out->value);
+    case WIRE_LEN:
+        return read_len(c, &out->bytes);
+    case WIRE_FIXED64:
+        return skip(c, 8);
+    case WIRE_FIXED32:
+        return skip(c, 4);
+    default:
+        return false;
+    }
+}
+
+/* The readers below fill what they are given as they go; the public functions hand out only what was read whole. */
+
+static bool read_kv(struct belfry_bytes message, struct belfry_wire_kv *kv)
+{
+    *kv = (struct belfry_wire_kv){.raw = message};
+    struct cursor c = cursor_over(message);
+    struct field f;
+    while (c.at != c.end) {
+        if (!read_field(&c, &f))
+            return false;
+        switch (f.tag) {
+        case LEN(1):
+            kv->key = f.bytes;
+            break;
+        case VARINT(2):
+            kv->create_rev = (int64_t)f.value;
+            break;
+        case VARINT(3):
+            kv->mod_rev = (int64_t)f.value;
+            break;
+        case VARINT(4):
+            kv->version = (int64_t)f.value;
+            break;
+        case LEN(5):
+            kv->value = f.bytes;
+            break;
+        case VARINT(6):
+            kv->lease = (int64_t)f.value;
+            break;
+        default:
+            break;
+        }
+    }
+    return true;
+}
+
+static bool read_event(struct belfry_bytes message, struct belfry_wire_event *event)
+{
+    *event = (struct belfry_wire_event){.raw = message};
+    struct cursor c = cursor_over(message);
+    struct field f;
+    while (c.at != c.end) {
+        if (!read_field(&c, &f))
+            return false;
+        switch (f.tag) {
+        case VARINT(1):
+            event->is_delete = (uint32_t)f.value == 1; /* an enum is 32 bits, whatever the varint held */
+            break;
+        case LEN(2):
+            if (!read_kv(f.bytes, &event->kv))
+                return false;
+            break;
+        case LEN(3):
+            if (!read_kv(f.bytes, &event->prev))
+                return false;
+            event->has_prev = true;
+            break;
+        default:
+            break;
+        }
+    }
+    return true;
+}
+
+static bool read_header(struct belfry_bytes message, struct belfry_wire_header *header)
+{
+    *header = (struct belfry_wire_header){0};
+    struct cursor c = cursor_over(message);
+    struct field f;
+    while (c.at != c.end) {
+        if (!read_field(&c, &f))
+            return false;
+        switch (f.tag) {
+        case VARINT(1):
+            header->cluster_id = f.value;
+            break;
+        case VARINT(2):
+            header->member_id = f.value;
+            break;
+        case VARINT(3):
+            header->revision = (int64_t)f.value;
+            break;
+        case VARINT(4):
+            header->raft_term = f.value;
+            break;
+        default:
+            break;
+        }
+    }
+    return true;
+}
+
+static bool read_watch(struct belfry_bytes message, struct belfry_wire_watch *watch)
+{
+    *watch = (struct belfry_wire_watch){0};
+    struct cursor c = cursor_over(message);
+    struct field f;
+    while (c.at != c.end) {
+        if (!read_field(&c, &f))
+            return false;
+        switch (f.tag) {
+        case LEN(1):
+            if (!read_header(f.bytes, &watch->header))
+                return false;
+            break;
+        case VARINT(2):
+            watch->watch_id = (int64_t)f.value;
+            break;
+        case VARINT(3):
+            watch->created = f.value != 0;
+            break;
+        case VARINT(4):
+            watch->canceled = f.value != 0;
+            break;
+        case VARINT(5):
+            watch->compact_revision = (int64_t)f.value;
+            break;
+        case LEN(6):
+            watch->cancel_reason = f.bytes;
+            break;
+        case VARINT(7):
+            watch->fragment = f.value != 0;
+            break;
+        case LEN(BELFRY_WATCH_EVENTS):
+            watch->n_events++;
+            break;
+        default:
+            break;
+        }
+    }
+    return true;
+}
+
+enum belfry_err belfry_scan_kv(struct belfry_bytes message, struct belfry_wire_kv *out)
+{
+    struct belfry_wire_kv kv;
+    if (!read_kv(message, &kv))
+        return BELFRY_ERR_PROTOCOL;
+    *out = kv;
+    return BELFRY_OK;
+}
+
+enum belfry_err belfry_scan_event(struct belfry_bytes message, struct belfry_wire_event *out)
+{
+    struct belfry_wire_event event;
+    if (!read_event(message, &event))
+        return BELFRY_ERR_PROTOCOL;
+    *out = event;
+    return BELFRY_OK;
+}
+
+enum belfry_err belfry_scan_header(struct belfry_bytes message, struct belfry_wire_header *out)
+{
+    struct belfry_wire_header header;
+    if (!read_header(message, &header))
+        return BELFRY_ERR_PROTOCOL;
+    *out = header;
+    return BELFRY_OK;
+}
+
+enum belfry_err belfry_scan_watch(struct belfry_bytes message, struct belfry_wire_watch *out)
+{
+    struct belfry_wire_watch watch;
+    if (!read_watch(message, &watch))
+        return BELFRY_ERR_PROTOCOL;
+    *out = watch;
+    return BELFRY_OK;
+}
+
+enum belfry_err belfry_scan_field(struct belfry_bytes message, uint32_t number, size_t *at, struct belfry_bytes *out)
+{
+    assert(*at <= message.len && number >= 1 && number <= NUMBER_MAX);
+    if (*at == message.len)
+        return BELFRY_ERR_AGAIN;
+    struct cursor c = cursor_over(message);
+    c.at += *at;
+    struct field f;
+    while (c.at != c.end) {
+        if (!read_field(&c, &f))
+            return BELFRY_ERR_PROTOCOL;
+        if (f.tag != LEN(number))
+            continue;
+        *at = message.len - left(&c);
+        *out = f.bytes;
+        return BELFRY_OK;
+    }
+    *at = message.len;
+    return BELFRY_ERR_AGAIN;
+}
+
+enum belfry_err belfry_scan_event_rev(struct belfry_bytes event, int64_t *out)
+{
+    struct belfry_bytes kv = {0};
+    struct cursor c = cursor_over(event);
+    struct field f;
+    while (c.at != c.end) {
+        if (!read_field(&c, &f))
+            return BELFRY_ERR_PROTOCOL;
+        if (f.tag == LEN(2))
+            kv = f.bytes;
+    }
+    int64_t rev = 0;
+    c = cursor_over(kv);
+    while (c.at != c.end) {
+        if (!read_field(&c, &f))
+            return BELFRY_ERR_PROTOCOL;
+        if (f.tag == VARINT(3))
+            rev = (int64_t)f.value;
+    }
+    *out = rev;
+    return BELFRY_OK;
+}
+
+enum belfry_err belfry_scan_number(struct belfry_bytes message, uint32_t number, uint64_t *out)
+{
+    struct cursor c = cursor_over(message);
+    struct field f;
+    uint64_t value = 0;
+    while (c.at != c.end) {
+        if (!read_field(&c, &f))
+            return BELFRY_ERR_PROTOCOL;
+        if (f.tag == VARINT(number))
+            value = f.value;
+    }
+    *out = value;
+    return BELFRY_OK;
+}
+
+enum belfry_err belfry_scan_response_header(struct belfry_bytes message, struct belfry_wire_header *out)
+{
+    size_t at = 0;
+    struct belfry_bytes field;
+    enum belfry_err err = belfry_scan_field(message, 1, &at, &field);
+    if (err == BELFRY_OK)
+        return belfry_scan_header(field, out);
+    if (err == BELFRY_ERR_AGAIN)
+        *out = (struct belfry_wire_header){0};
+    return err == BELFRY_ERR_AGAIN ? BELFRY_OK : err;
+}
