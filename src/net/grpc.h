@@ -1,0 +1,156 @@
+/* src/net/grpc.h
+ *
+ * grpc: one client connection that speaks gRPC over HTTP/2, without the socket.
+ *
+ * Bytes from the peer and `now` go in, bytes for the peer and events come out; a test needs no network. The connection
+ * carries any number of calls: unary, client-streaming and bidirectional are all "open, send, half-close, receive".
+ *
+ * Flow control: the connection's window is given back as soon as bytes arrive, so a call that is held never holds
+ * another. A call's own window is given back when its message has been taken; belfry_grpc_call_hold() stops that.
+ *
+ * Thread: owner. Pure: no clock, no socket.
+ * Memory: a call buffers at most one stream window (BELFRY_GRPC_WINDOW) of undelivered bytes plus one message of at
+ * most max_message_bytes, grown only as its bytes really arrive.
+ */
+#ifndef BELFRY_NET_GRPC_H
+#define BELFRY_NET_GRPC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/blob.h"
+#include "base/bytes.h"
+#include "base/err.h"
+#include "base/log.h"
+
+#define BELFRY_GRPC_WINDOW (1024 * 1024) /* bytes a peer may send on one stream before we have taken them */
+
+/* The codes of the gRPC protocol. */
+enum belfry_grpc_code {
+    BELFRY_GRPC_OK = 0,
+    BELFRY_GRPC_CANCELLED = 1,
+    BELFRY_GRPC_UNKNOWN = 2,
+    BELFRY_GRPC_INVALID_ARGUMENT = 3,
+    BELFRY_GRPC_DEADLINE_EXCEEDED = 4,
+    BELFRY_GRPC_NOT_FOUND = 5,
+    BELFRY_GRPC_ALREADY_EXISTS = 6,
+    BELFRY_GRPC_PERMISSION_DENIED = 7,
+    BELFRY_GRPC_RESOURCE_EXHAUSTED = 8,
+    BELFRY_GRPC_FAILED_PRECONDITION = 9,
+    BELFRY_GRPC_ABORTED = 10,
+    BELFRY_GRPC_OUT_OF_RANGE = 11,
+    BELFRY_GRPC_UNIMPLEMENTED = 12,
+    BELFRY_GRPC_INTERNAL = 13,
+    BELFRY_GRPC_UNAVAILABLE = 14,
+    BELFRY_GRPC_DATA_LOSS = 15,
+    BELFRY_GRPC_UNAUTHENTICATED = 16
+};
+
+struct belfry_grpc;      /* the connection */
+struct belfry_grpc_call; /* one call on it */
+
+struct belfry_grpc_metadata {
+    const char *name; /* lower case; for names ending in -bin the value is base64 already */
+    const char *value;
+};
+
+/* How a call ended. */
+struct belfry_grpc_status {
+    int code;            /* of the server, or what the way it ended maps to */
+    const char *message; /* percent-decoded, may hold any byte but NUL; "" when there was none. Lent for the callback */
+    bool from_server; /* a grpc-status was received; otherwise made up from HTTP status, RST_STREAM, GOAWAY or loss */
+    bool unprocessed; /* certainly not seen by the server's application: safe to send again elsewhere */
+};
+
+struct belfry_grpc_opts {
+    const char *scheme;    /* "http" or "https" */
+    const char *authority; /* host:port */
+    const char *user_agent;
+    uint32_t keepalive_ms;         /* a PING after this long without one, only while a call is open; at least 10,000 */
+    uint32_t keepalive_timeout_ms; /* no ACK, and not a byte of any kind, in this time: the connection is dead */
+    size_t max_message_bytes;      /* a larger message ends its call with RESOURCE_EXHAUSTED */
+    const struct belfry_log *log;  /* may be NULL; outlives the connection */
+};
+
+enum belfry_grpc_state {
+    BELFRY_GRPC_OPEN,     /* takes new calls */
+    BELFRY_GRPC_DRAINING, /* GOAWAY received: calls that run go on, new ones are refused */
+    BELFRY_GRPC_DEAD      /* an error or belfry_grpc_lost(): every call has ended */
+};
+
+/* What happens to a call. Made from inside receive, tick, lost and call_release, never from inside call_open or send.
+ * A callback may open, send on, cancel and hold any call of the connection; it must not destroy the connection. */
+struct belfry_grpc_events {
+    /* One whole message, decompressed. The blob is lent: take a reference to keep it. */
+    void (*message)(struct belfry_grpc_call *call, struct belfry_blob *message, void *user);
+    /* The last callback of a call; the call is gone when it returns. */
+    void (*closed)(struct belfry_grpc_call *call, const struct belfry_grpc_status *status, void *user);
+};
+
+/* Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_INVALID (keepalive under 10 s). */
+BELFRY_NODISCARD enum belfry_err belfry_grpc_create(const struct belfry_grpc_opts *opts, uint64_t now_ms,
+                                                    struct belfry_grpc **out);
+
+/* Ends every call first (UNAVAILABLE), with its callback. NULL is fine. */
+void belfry_grpc_destroy(struct belfry_grpc *grpc);
+
+/* Bytes came from the peer. Errors: BELFRY_ERR_PROTOCOL, BELFRY_ERR_NOMEM; the connection is then dead and its calls
+ * have been ended; write out what belfry_grpc_pull() still gives (a GOAWAY) if you can, and close the socket. */
+BELFRY_NODISCARD enum belfry_err belfry_grpc_receive(struct belfry_grpc *grpc, struct belfry_bytes bytes,
+                                                     uint64_t now_ms);
+
+/* The next bytes for the peer, lent until the next call on the connection; empty when there are none. Whatever is
+ * stored in *out counts as sent: the caller writes all of it before it pulls again. Errors: as receive. */
+BELFRY_NODISCARD enum belfry_err belfry_grpc_pull(struct belfry_grpc *grpc, uint64_t now_ms, struct belfry_bytes *out);
+
+/* True when belfry_grpc_pull() would give bytes. */
+bool belfry_grpc_wants_write(struct belfry_grpc *grpc);
+
+/* The socket is gone: every call ends with UNAVAILABLE and `why`. Calls whose HEADERS were never pulled are
+ * unprocessed. */
+void belfry_grpc_lost(struct belfry_grpc *grpc, const char *why);
+
+/* Deadlines of calls and keepalive. Errors: BELFRY_ERR_TIMEOUT (the peer does not answer: as receive). */
+BELFRY_NODISCARD enum belfry_err belfry_grpc_tick(struct belfry_grpc *grpc, uint64_t now_ms);
+
+/* When belfry_grpc_tick() is next due; BELFRY_NEVER when nothing is timed. */
+uint64_t belfry_grpc_due(const struct belfry_grpc *grpc);
+
+enum belfry_grpc_state belfry_grpc_state(const struct belfry_grpc *grpc);
+size_t belfry_grpc_n_calls(const struct belfry_grpc *grpc);
+
+struct belfry_grpc_call_opts {
+    const char *path; /* "/etcdserverpb.KV/Range" */
+    const struct belfry_grpc_metadata *metadata;
+    size_t n_metadata;
+    uint64_t deadline_ms; /* a point in time; BELFRY_NEVER: none. Sent as grpc-timeout and kept here too */
+};
+
+/* Opens a call; nothing is sent before the connection is pulled, and no response headers are waited for.
+ * Errors: BELFRY_ERR_UNAVAILABLE (draining or dead), BELFRY_ERR_NOMEM, BELFRY_ERR_LIMIT (the peer's stream limit is
+ * reached and 10,000 calls wait for it). */
+BELFRY_NODISCARD enum belfry_err belfry_grpc_call_open(struct belfry_grpc *grpc,
+                                                       const struct belfry_grpc_call_opts *opts,
+                                                       const struct belfry_grpc_events *events, void *user,
+                                                       uint64_t now_ms, struct belfry_grpc_call **out);
+
+/* Queues one message (copied), uncompressed. Errors: BELFRY_ERR_NOMEM, the call unharmed. */
+BELFRY_NODISCARD enum belfry_err belfry_grpc_call_send(struct belfry_grpc_call *call, struct belfry_bytes message);
+
+/* Bytes queued by belfry_grpc_call_send() and not pulled yet: for callers that must bound what they queue. */
+size_t belfry_grpc_call_queued(const struct belfry_grpc_call *call);
+
+/* No more messages from us. */
+void belfry_grpc_call_half_close(struct belfry_grpc_call *call);
+
+/* RST_STREAM(CANCEL) if the peer knows of the call; no further callback; the call is gone. */
+void belfry_grpc_call_cancel(struct belfry_grpc_call *call);
+
+/* While held, a call gets no message and its window is not given back. Release delivers what waits, from inside. */
+void belfry_grpc_call_hold(struct belfry_grpc_call *call);
+void belfry_grpc_call_release(struct belfry_grpc_call *call);
+
+void *belfry_grpc_call_user(const struct belfry_grpc_call *call);
+
+#endif

@@ -1,0 +1,38 @@
+/* src/net/percent.c */
+#include "net/percent.h"
+
+/* -1 when `c` is no hexadecimal digit. */
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return -1;
+}
+
+/* The byte that the escape at the front of `in` stands for; -1 when there is none to decode. */
+static int escaped_byte(struct belfry_bytes in)
+{
+    if (in.len < 3 || in.data[0] != '%')
+        return -1;
+    int high = hex_digit(in.data[1]);
+    int low = hex_digit(in.data[2]);
+    if (high < 0 || low < 0 || (high == 0 && low == 0))
+        return -1;
+    return high * 16 + low;
+}
+
+size_t belfry_percent_decode(struct belfry_bytes in, char *out)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < in.len; n++) {
+        int byte = escaped_byte(belfry_bytes_of(in.data + i, in.len - i));
+        out[n] = byte < 0 ? in.data[i] : (char)byte;
+        i += byte < 0 ? 1 : 3;
+    }
+    out[n] = '\0';
+    return n;
+}

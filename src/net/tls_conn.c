@@ -1,0 +1,271 @@
+/* src/net/tls_conn.c */
+#include "net/tls_conn.h"
+
+#include <arpa/inet.h>
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "net/tls_private.h"
+
+#define OUTPUT_MAX (64 * 1024) /* unsent bytes at which the next of ours means that the peer does not read */
+#define RECORD_MAX 16384       /* plain bytes of one record, RFC 8446, section 5.1 */
+
+struct belfry_tls_conn {
+    SSL *ssl;
+    struct belfry_bytes input; /* lent by feed; what OpenSSL has not taken yet */
+    struct belfry_buf output;
+    bool started; /* the first byte of the peer has been looked at */
+    bool nomem;   /* `output` could not grow */
+    char why[320];
+};
+
+/* OpenSSL reads from `input` and writes to `output` through a BIO of our own. */
+static int bio_read(BIO *bio, char *buf, size_t cap, size_t *out_n)
+{
+    struct belfry_tls_conn *conn = BIO_get_data(bio);
+    BIO_clear_retry_flags(bio);
+    size_t n = conn->input.len < cap ? conn->input.len : cap;
+    if (n == 0) {
+        BIO_set_retry_read(bio);
+        return 0;
+    }
+    memcpy(buf, conn->input.data, n);
+    conn->input.data += n;
+    conn->input.len -= n;
+    *out_n = n;
+    return 1;
+}
+
+static int bio_write(BIO *bio, const char *data, size_t len, size_t *out_n)
+{
+    struct belfry_tls_conn *conn = BIO_get_data(bio);
+    BIO_clear_retry_flags(bio);
+    if (belfry_buf_len(&conn->output) > OUTPUT_MAX)
+        return 0;
+    if (belfry_buf_append(&conn->output, data, len) != BELFRY_OK) {
+        conn->nomem = true;
+        return 0;
+    }
+    *out_n = len;
+    return 1;
+}
+
+static long bio_ctrl(BIO *bio, int command, long number, void *pointer)
+{
+    (void)bio, (void)number, (void)pointer;
+    return command == BIO_CTRL_FLUSH ? 1 : 0;
+}
+
+static pthread_once_t method_once = PTHREAD_ONCE_INIT;
+static BIO_METHOD *method; /* one for the process, as the methods of OpenSSL itself are */
+
+static void make_method(void)
+{
+    BIO_METHOD *made = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "belfry");
+    if (made == NULL)
+        return;
+    BIO_meth_set_read_ex(made, bio_read);
+    BIO_meth_set_write_ex(made, bio_write);
+    BIO_meth_set_ctrl(made, bio_ctrl);
+    method = made;
+}
+
+static bool attach_bio(struct belfry_tls_conn *conn)
+{
+    pthread_once(&method_once, make_method);
+    BIO *bio = method == NULL ? NULL : BIO_new(method);
+    if (bio == NULL)
+        return false;
+    BIO_set_data(bio, conn);
+    BIO_set_init(bio, 1);
+    SSL_set_bio(conn->ssl, bio, bio);
+    return true;
+}
+
+static bool is_address(const char *host)
+{
+    struct in6_addr ignored;
+    return inet_pton(AF_INET, host, &ignored) == 1 || inet_pton(AF_INET6, host, &ignored) == 1;
+}
+
+/* Certificates and SNI know neither the zone of an address nor the dot that ends an absolute name. */
+static bool set_peer(SSL *ssl, const char *host)
+{
+    char name[256];
+    snprintf(name, sizeof(name), "%s", host);
+    name[strcspn(name, "%")] = '\0';
+    if (is_address(name))
+        return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name) == 1;
+    size_t len = strlen(name);
+    if (len > 1 && name[len - 1] == '.')
+        name[len - 1] = '\0';
+    SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+    return SSL_set1_host(ssl, name) == 1 && SSL_set_tlsext_host_name(ssl, name) == 1;
+}
+
+enum belfry_err belfry_tls_conn_create(const struct belfry_tls *tls, const char *host, struct belfry_tls_conn **out)
+{
+    enum belfry_err err = BELFRY_ERR_NOMEM;
+    ERR_clear_error();
+    struct belfry_tls_conn *conn = calloc(1, sizeof(*conn));
+    if (conn == NULL)
+        goto fail;
+    belfry_buf_init(&conn->output);
+    conn->ssl = SSL_new(tls->ctx);
+    if (conn->ssl == NULL || !attach_bio(conn))
+        goto fail;
+    if (!set_peer(conn->ssl, tls->server_name != NULL ? tls->server_name : host)) {
+        err = BELFRY_ERR_TLS;
+        goto fail;
+    }
+    SSL_set_connect_state(conn->ssl);
+    *out = conn;
+    return BELFRY_OK;
+
+fail:
+    ERR_clear_error();
+    belfry_tls_conn_destroy(conn);
+    return err;
+}
+
+void belfry_tls_conn_destroy(struct belfry_tls_conn *conn)
+{
+    if (conn == NULL)
+        return;
+    SSL_free(conn->ssl);
+    belfry_buf_fini(&conn->output);
+    free(conn);
+}
+
+void belfry_tls_conn_feed(struct belfry_tls_conn *conn, struct belfry_bytes bytes)
+{
+    conn->input = bytes;
+}
+
+static enum belfry_err fail_tls(struct belfry_tls_conn *conn, const char *sentence)
+{
+    snprintf(conn->why, sizeof(conn->why), "%s", sentence);
+    ERR_clear_error();
+    return BELFRY_ERR_TLS;
+}
+
+static enum belfry_err fail_verify(struct belfry_tls_conn *conn, long result)
+{
+    const char *remedy = "name the CA of the server (cacert)";
+    if (result == X509_V_ERR_HOSTNAME_MISMATCH || result == X509_V_ERR_IP_ADDRESS_MISMATCH)
+        remedy = "connect by a name in the certificate, or set the server name";
+    else if (result == X509_V_ERR_CERT_HAS_EXPIRED || result == X509_V_ERR_CERT_NOT_YET_VALID)
+        remedy = "renew the certificate, or set the clock right";
+    snprintf(conn->why, sizeof(conn->why), "certificate verify failed: %s; %s", X509_verify_cert_error_string(result),
+             remedy);
+    ERR_clear_error();
+    return BELFRY_ERR_TLS;
+}
+
+static bool is_alert_about_our_certificate(int reason)
+{
+    return reason == SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED || reason == SSL_R_SSLV3_ALERT_BAD_CERTIFICATE ||
+           reason == SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN || reason == SSL_R_TLSV1_ALERT_UNKNOWN_CA;
+}
+
+/* Translates what OpenSSL says after a call that gave nothing. */
+static enum belfry_err outcome(struct belfry_tls_conn *conn, int returned)
+{
+    char reason[192], sentence[sizeof(conn->why)];
+    int error = SSL_get_error(conn->ssl, returned);
+    if (conn->nomem || ERR_GET_REASON(ERR_peek_error()) == ERR_R_MALLOC_FAILURE) {
+        ERR_clear_error();
+        return BELFRY_ERR_NOMEM;
+    }
+    if (error == SSL_ERROR_WANT_READ) {
+        ERR_clear_error();
+        return BELFRY_ERR_AGAIN;
+    }
+    if (error == SSL_ERROR_ZERO_RETURN)
+        return BELFRY_ERR_UNAVAILABLE;
+    if (belfry_buf_len(&conn->output) > OUTPUT_MAX)
+        return fail_tls(conn, "the peer makes TLS answer and does not read the answers");
+    int code = ERR_GET_REASON(ERR_peek_error());
+    if (code == SSL_R_CERTIFICATE_VERIFY_FAILED)
+        return fail_verify(conn, SSL_get_verify_result(conn->ssl));
+    if (code == SSL_R_TLSV1_ALERT_NO_APPLICATION_PROTOCOL)
+        return fail_tls(conn, "the server did not offer HTTP/2 (ALPN h2)");
+    belfry_tls_reason(reason, sizeof(reason));
+    snprintf(sentence, sizeof(sentence), "TLS failed: %s%s", reason,
+             is_alert_about_our_certificate(code) ? "; the server wants another client certificate (cert, key)" : "");
+    return fail_tls(conn, sentence);
+}
+
+/* The first byte of every TLS record is its type, 20 to 23; no answer of a plain HTTP server begins like that. */
+static bool is_plain_text(struct belfry_tls_conn *conn)
+{
+    if (conn->started || conn->input.len == 0)
+        return false;
+    conn->started = true;
+    unsigned char first = (unsigned char)conn->input.data[0];
+    return first < 20 || first > 23;
+}
+
+static enum belfry_err check_alpn(struct belfry_tls_conn *conn)
+{
+    const unsigned char *name;
+    unsigned len;
+    SSL_get0_alpn_selected(conn->ssl, &name, &len);
+    if (len == 2 && memcmp(name, "h2", 2) == 0)
+        return BELFRY_OK;
+    return fail_tls(conn, "the server did not offer HTTP/2 (ALPN h2)");
+}
+
+enum belfry_err belfry_tls_conn_handshake(struct belfry_tls_conn *conn)
+{
+    if (is_plain_text(conn))
+        return fail_tls(conn, "the server does not speak TLS here; if it is a plain server, use http:// (or unix://)");
+    ERR_clear_error();
+    int done = SSL_do_handshake(conn->ssl);
+    return done == 1 ? check_alpn(conn) : outcome(conn, done);
+}
+
+enum belfry_err belfry_tls_conn_read(struct belfry_tls_conn *conn, void *buf, size_t cap, size_t *out_n)
+{
+    ERR_clear_error();
+    int done = SSL_read_ex(conn->ssl, buf, cap, out_n);
+    return done == 1 ? BELFRY_OK : outcome(conn, done);
+}
+
+enum belfry_err belfry_tls_conn_write(struct belfry_tls_conn *conn, struct belfry_bytes bytes, size_t *out_n)
+{
+    ERR_clear_error();
+    int done = SSL_write_ex(conn->ssl, bytes.data, bytes.len < RECORD_MAX ? bytes.len : RECORD_MAX, out_n);
+    enum belfry_err err = done == 1 ? BELFRY_OK : outcome(conn, done);
+    /* Only a handshake needs bytes of the peer to go on writing, and renegotiation is off. */
+    return err == BELFRY_ERR_AGAIN ? fail_tls(conn, "TLS failed: the peer interrupted our writing") : err;
+}
+
+void belfry_tls_conn_end(struct belfry_tls_conn *conn)
+{
+    ERR_clear_error();
+    SSL_shutdown(conn->ssl); /* what comes of it is in the output, or is not */
+    ERR_clear_error();
+}
+
+struct belfry_bytes belfry_tls_conn_output(const struct belfry_tls_conn *conn)
+{
+    return belfry_buf_len(&conn->output) == 0 ? (struct belfry_bytes){0} : belfry_buf_bytes(&conn->output);
+}
+
+void belfry_tls_conn_sent(struct belfry_tls_conn *conn, size_t len)
+{
+    belfry_buf_take(&conn->output, len);
+}
+
+const char *belfry_tls_conn_why(const struct belfry_tls_conn *conn)
+{
+    return conn->why;
+}

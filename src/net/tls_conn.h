@@ -1,0 +1,58 @@
+/* src/net/tls_conn.h
+ *
+ * tls_conn: one TLS connection without its socket: the peer's bytes go in, bytes for the peer and plain bytes come out.
+ *
+ * OpenSSL never sees a descriptor, so it can neither block nor raise SIGPIPE. Its error queue is empty after each call.
+ *
+ * Thread: owner (the transport's).
+ * Memory: bytes fed are lent, not copied; the owner writes out what belfry_tls_conn_output() gives before it encrypts
+ *         more. A peer that makes us answer (key updates, alerts) without reading ends at 64 KiB of unsent answers.
+ */
+#ifndef BELFRY_NET_TLS_CONN_H
+#define BELFRY_NET_TLS_CONN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+#include "base/err.h"
+#include "net/tls.h"
+
+struct belfry_tls_conn;
+
+/* `host` is verified and sent as SNI (names only), unless the context has a server name of its own.
+ * Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_TLS. */
+BELFRY_NODISCARD enum belfry_err belfry_tls_conn_create(const struct belfry_tls *tls, const char *host,
+                                                        struct belfry_tls_conn **out);
+
+void belfry_tls_conn_destroy(struct belfry_tls_conn *conn);
+
+/* Lends bytes of the peer until the next feed; handshake and read consume them. */
+void belfry_tls_conn_feed(struct belfry_tls_conn *conn, struct belfry_bytes bytes);
+
+/* Takes the handshake as far as it goes; there may be output afterwards, on failure too (an alert).
+ * Errors: BELFRY_ERR_AGAIN (more bytes of the peer are needed), BELFRY_ERR_TLS, BELFRY_ERR_NOMEM. */
+BELFRY_NODISCARD enum belfry_err belfry_tls_conn_handshake(struct belfry_tls_conn *conn);
+
+/* Decrypts into buf. Errors: BELFRY_ERR_AGAIN (all that was fed is used up), BELFRY_ERR_UNAVAILABLE (the peer ended
+ * TLS in good order), BELFRY_ERR_TLS, BELFRY_ERR_NOMEM. */
+BELFRY_NODISCARD enum belfry_err belfry_tls_conn_read(struct belfry_tls_conn *conn, void *buf, size_t cap,
+                                                      size_t *out_n);
+
+/* Encrypts the first bytes, at most one record; on BELFRY_OK at least one byte was taken.
+ * Errors: BELFRY_ERR_TLS, BELFRY_ERR_NOMEM. */
+BELFRY_NODISCARD enum belfry_err belfry_tls_conn_write(struct belfry_tls_conn *conn, struct belfry_bytes bytes,
+                                                       size_t *out_n);
+
+/* Says goodbye (close_notify), as far as there is memory for it. */
+void belfry_tls_conn_end(struct belfry_tls_conn *conn);
+
+/* What waits for the socket, lent until the next call; belfry_tls_conn_sent() takes bytes off its front. */
+struct belfry_bytes belfry_tls_conn_output(const struct belfry_tls_conn *conn);
+void belfry_tls_conn_sent(struct belfry_tls_conn *conn, size_t len);
+
+/* The sentence for the last BELFRY_ERR_TLS. */
+const char *belfry_tls_conn_why(const struct belfry_tls_conn *conn);
+
+#endif
