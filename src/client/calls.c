@@ -1,0 +1,476 @@
+/* src/client/calls.c */
+#include "client/calls.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/backoff.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/list.h"
+#include "client/status.h"
+
+#define TRY_FIRST_MS 25 /* the wait before a read is tried again on a connection that works */
+#define TRY_MAX_MS   1000
+#define TRY_AGAIN_MS 100  /* after a connection would not take it, or for want of memory */
+#define TRY_MIN_MS   1000 /* no try of a read is given less than this, but for the deadline */
+#define AUTH_TRIES   3    /* tokens that may be refused in a row */
+#define LOGIN_MS     5000
+#define WHY_MAX      512
+#define AUTHENTICATE "/etcdserverpb.Auth/Authenticate"
+
+enum call_state { QUEUED, SENT, DONE };
+
+struct belfry_call {
+    struct belfry_list node; /* in queued or sent, by state */
+    struct belfry_calls *calls;
+    enum call_state state;
+    enum belfry_call_kind kind;
+    const char *path; /* a literal */
+    struct belfry_blob *request, *response;
+    uint64_t deadline_ms, retry_ms;
+    struct belfry_backoff backoff;
+    unsigned refused_tokens;
+    bool was_sent; /* a write that a server may have seen */
+    struct belfry_grpc_call *grpc;
+    belfry_answer_fn fn;
+    void *user;
+};
+
+struct belfry_calls {
+    struct belfry_calls_opts opts;
+    struct belfry_link *link;
+    struct belfry_list queued, sent;
+    size_t count;
+    struct belfry_rng rng;
+    struct belfry_call *login; /* under way; in the lists like any other */
+    bool token_wanted;
+};
+
+/* ---- ending -------------------------------------------------------------------------------------------------------
+ */
+
+static void free_call(struct belfry_call *call)
+{
+    belfry_list_remove(&call->node);
+    call->calls->count--;
+    belfry_blob_unref(call->request);
+    belfry_blob_unref(call->response);
+    free(call);
+}
+
+static void finish(struct belfry_call *call, enum belfry_err err, const char *why)
+{
+    struct belfry_calls *calls = call->calls;
+    const struct belfry_endpoint *endpoint = belfry_link_endpoint(calls->link);
+    struct belfry_answer answer = {.err = err, .why = why, .endpoint = endpoint->url};
+    if (err == BELFRY_OK)
+        answer.message = belfry_blob_bytes(call->response);
+    call->state = DONE;
+    call->fn(&answer, call->user);
+    free_call(call);
+}
+
+static void fail(struct belfry_call *call, enum belfry_err err, const char *text)
+{
+    char why[WHY_MAX];
+    snprintf(why, sizeof(why), "%s: %s", belfry_link_endpoint(call->calls->link)->url, text);
+    finish(call, err, why);
+}
+
+/* The time is over for a call that waits for a connection or a token. */
+static void expire(struct belfry_call *call)
+{
+    char text[WHY_MAX - 32], why[WHY_MAX];
+    if (call->was_sent) {
+        fail(call, call->kind == BELFRY_CALL_WRITE ? BELFRY_ERR_UNCERTAIN : BELFRY_ERR_TIMEOUT, "no answer in time");
+        return;
+    }
+    belfry_link_describe(call->calls->link, text, sizeof(text));
+    if (text[0] == '\0') {
+        fail(call, BELFRY_ERR_TIMEOUT, "no connection in time");
+        return;
+    }
+    snprintf(why, sizeof(why), "no endpoint answers: %s", text);
+    finish(call, BELFRY_ERR_UNAVAILABLE, why);
+}
+
+/* ---- trying -------------------------------------------------------------------------------------------------------
+ */
+
+static void queue(struct belfry_call *call, uint64_t retry_ms)
+{
+    belfry_list_remove(&call->node);
+    call->state = QUEUED;
+    call->grpc = NULL;
+    call->retry_ms = retry_ms;
+    belfry_list_append(&call->calls->queued, &call->node);
+    call->calls->opts.changed(call->calls->opts.user);
+}
+
+static void try_again(struct belfry_call *call)
+{
+    queue(call, belfry_clock_ms() + belfry_backoff_next(&call->backoff, &call->calls->rng));
+}
+
+static void refused_for_token(struct belfry_call *call, const struct belfry_grpc_status *status)
+{
+    struct belfry_auth *auth = call->calls->opts.auth;
+    if (auth->state == BELFRY_AUTH_NONE || call->refused_tokens++ >= AUTH_TRIES) {
+        fail(call, BELFRY_ERR_AUTH, status->message);
+        return;
+    }
+    belfry_auth_drop(auth);
+    try_again(call);
+}
+
+/* What to do about a call that did not end well. */
+static void on_failure(struct belfry_call *call, const struct belfry_grpc_status *status)
+{
+    struct belfry_calls *calls = call->calls;
+    enum belfry_err err = belfry_status_err(status);
+    bool no_leader = belfry_status_is_no_leader(status);
+    bool nobody_saw_it = status->unprocessed || no_leader;
+    bool timed_out = err == BELFRY_ERR_TIMEOUT && belfry_clock_ms() >= call->deadline_ms;
+    bool hung = err == BELFRY_ERR_TIMEOUT && !status->from_server;
+    bool passing = err == BELFRY_ERR_UNAVAILABLE || err == BELFRY_ERR_PROTOCOL || err == BELFRY_ERR_TIMEOUT;
+    call->was_sent = call->was_sent || !nobody_saw_it;
+
+    if (belfry_status_is_auth(status)) {
+        refused_for_token(call, status);
+    } else if (passing && !timed_out && (nobody_saw_it || call->kind != BELFRY_CALL_WRITE)) {
+        try_again(call);
+    } else if (passing && call->kind == BELFRY_CALL_WRITE && call->was_sent) {
+        fail(call, BELFRY_ERR_UNCERTAIN, status->message[0] != '\0' ? status->message : "no answer in time");
+    } else {
+        fail(call, err, status->message[0] != '\0' ? status->message : belfry_strerror(err));
+    }
+    /* A member that hangs, or says that it cannot serve, is left for another. */
+    if (hung || (err == BELFRY_ERR_UNAVAILABLE && status->from_server))
+        belfry_link_leave(calls->link, err,
+                          hung        ? "no answer in time"
+                          : no_leader ? "it has no leader"
+                                      : "it cannot serve");
+}
+
+/* Every answer of etcd carries a header as its field 1. False: it is another cluster's, and the call has been dealt
+ * with. */
+static bool check_header(struct belfry_call *call)
+{
+    struct belfry_calls *calls = call->calls;
+    struct belfry_wire_header header;
+    if (belfry_scan_response_header(belfry_blob_bytes(call->response), &header) != BELFRY_OK)
+        return true;
+    if (belfry_identity_check(calls->opts.identity, &header)) {
+        calls->opts.header(&header, calls->opts.user);
+        return true;
+    }
+    bool lost = belfry_identity_lost(calls->opts.identity);
+    if (lost || call->kind == BELFRY_CALL_WRITE)
+        fail(call, BELFRY_ERR_CLUSTER, "it belongs to another cluster than before");
+    else
+        try_again(call);
+    belfry_link_leave(calls->link, BELFRY_ERR_CLUSTER, "it belongs to another cluster than before");
+    return false;
+}
+
+static void succeed(struct belfry_call *call)
+{
+    belfry_link_good(call->calls->link);
+    if (check_header(call))
+        finish(call, BELFRY_OK, "");
+}
+
+static void on_message(struct belfry_grpc_call *grpc, struct belfry_blob *message, void *user)
+{
+    struct belfry_call *call = user;
+    if (call->response == NULL)
+        call->response = belfry_blob_ref(message);
+    if (call->kind == BELFRY_CALL_STREAM) {
+        belfry_grpc_call_cancel(grpc);
+        call->grpc = NULL;
+        succeed(call);
+    }
+}
+
+static void on_closed(struct belfry_grpc_call *grpc, const struct belfry_grpc_status *status, void *user)
+{
+    struct belfry_call *call = user;
+    (void)grpc;
+    call->grpc = NULL;
+    if (status->code == BELFRY_GRPC_OK && call->response != NULL) {
+        succeed(call);
+        return;
+    }
+    belfry_blob_unref(call->response);
+    call->response = NULL;
+    if (status->code == BELFRY_GRPC_OK) {
+        struct belfry_grpc_status empty = {.code = BELFRY_GRPC_INTERNAL, .message = "the answer is empty"};
+        on_failure(call, &empty);
+    } else {
+        on_failure(call, status);
+    }
+}
+
+static const struct belfry_grpc_events grpc_events = {.message = on_message, .closed = on_closed};
+
+static uint64_t try_until(const struct belfry_call *call, uint64_t now_ms)
+{
+    if (call->kind == BELFRY_CALL_WRITE || call->deadline_ms == BELFRY_NEVER)
+        return call->deadline_ms;
+    uint64_t half = (call->deadline_ms - now_ms) / 2;
+    return belfry_min_time(call->deadline_ms, now_ms + (half > TRY_MIN_MS ? half : TRY_MIN_MS));
+}
+
+/* Errors: BELFRY_ERR_UNAVAILABLE (the connection takes no calls), BELFRY_ERR_NOMEM, BELFRY_ERR_LIMIT: it stays queued.
+ */
+static enum belfry_err submit(struct belfry_call *call, struct belfry_conn *conn, uint64_t now_ms)
+{
+    struct belfry_calls *calls = call->calls;
+    struct belfry_grpc_metadata metadata[2];
+    size_t n = 0;
+    const char *token = call == calls->login ? NULL : belfry_auth_token(calls->opts.auth);
+    if (token != NULL)
+        metadata[n++] = (struct belfry_grpc_metadata){"token", token};
+    if (calls->opts.hasleader && call->kind != BELFRY_CALL_LOCAL)
+        metadata[n++] = (struct belfry_grpc_metadata){"hasleader", "true"};
+    struct belfry_grpc_call_opts opts = {
+        .path = call->path, .metadata = metadata, .n_metadata = n, .deadline_ms = try_until(call, now_ms)};
+    enum belfry_err err = belfry_grpc_call_open(belfry_conn_grpc(conn), &opts, &grpc_events, call, now_ms, &call->grpc);
+    if (err != BELFRY_OK)
+        return err;
+    err = belfry_grpc_call_send(call->grpc, belfry_blob_bytes(call->request));
+    if (err != BELFRY_OK) {
+        belfry_grpc_call_cancel(call->grpc);
+        call->grpc = NULL;
+        return err;
+    }
+    if (call->kind != BELFRY_CALL_STREAM)
+        belfry_grpc_call_half_close(call->grpc);
+    belfry_list_remove(&call->node);
+    call->state = SENT;
+    belfry_list_append(&calls->sent, &call->node);
+    return BELFRY_OK;
+}
+
+/* ---- logging in ---------------------------------------------------------------------------------------------------
+ */
+
+static void on_login(const struct belfry_answer *answer, void *user)
+{
+    struct belfry_calls *calls = user;
+    struct belfry_auth *auth = calls->opts.auth;
+    calls->login = NULL;
+    enum belfry_err err = answer->err;
+    if (err == BELFRY_OK)
+        err = belfry_auth_done(auth, answer->message, belfry_clock_ms());
+    else if (err == BELFRY_ERR_REFUSED && strstr(answer->why, "authentication is not enabled") != NULL)
+        err = belfry_auth_not_enabled(auth, belfry_clock_ms());
+    else
+        belfry_auth_failed(auth);
+    if (err == BELFRY_ERR_AUTH || err == BELFRY_ERR_REFUSED)
+        calls->opts.auth_failed(BELFRY_ERR_AUTH, answer->why, calls->opts.user);
+    if (err != BELFRY_ERR_CANCELED)
+        calls->opts.changed(calls->opts.user);
+}
+
+static void log_in(struct belfry_calls *calls, uint64_t now_ms)
+{
+    struct belfry_buf request;
+    belfry_buf_init(&request);
+    enum belfry_err err = belfry_auth_begin(calls->opts.auth, &request);
+    if (err == BELFRY_OK)
+        err = belfry_calls_start(calls, BELFRY_CALL_READ, AUTHENTICATE, belfry_buf_bytes(&request), now_ms + LOGIN_MS,
+                                 on_login, calls, &calls->login);
+    if (belfry_buf_len(&request) > 0)
+        explicit_bzero(request.data, request.end);
+    belfry_buf_fini(&request);
+    if (err == BELFRY_OK) {
+        belfry_list_remove(&calls->login->node);
+        belfry_list_prepend(&calls->queued, &calls->login->node);
+        return;
+    }
+    belfry_auth_failed(calls->opts.auth);
+    if (err == BELFRY_ERR_AUTH)
+        calls->opts.auth_failed(err, "the password file cannot be read", calls->opts.user);
+}
+
+/* ---- the outside --------------------------------------------------------------------------------------------------
+ */
+
+static void on_link_up(struct belfry_link *link, void *user)
+{
+    struct belfry_calls *calls = user;
+    (void)link;
+    calls->opts.changed(calls->opts.user);
+}
+
+static void on_link_down(struct belfry_link *link, enum belfry_err err, void *user)
+{
+    (void)err;
+    on_link_up(link, user);
+}
+
+static const struct belfry_link_events link_events = {.up = on_link_up, .down = on_link_down};
+
+enum belfry_err belfry_calls_create(const struct belfry_calls_opts *opts, struct belfry_calls **out)
+{
+    struct belfry_calls *calls = calloc(1, sizeof(*calls));
+    if (calls == NULL)
+        return BELFRY_ERR_NOMEM;
+    calls->opts = *opts;
+    calls->rng.state = opts->link.seed;
+    belfry_list_init(&calls->queued);
+    belfry_list_init(&calls->sent);
+    enum belfry_err err = belfry_link_create(&opts->link, &link_events, calls, &calls->link);
+    if (err != BELFRY_OK) {
+        free(calls);
+        return err;
+    }
+    *out = calls;
+    return BELFRY_OK;
+}
+
+static void abort_list(struct belfry_list *list, enum belfry_err err, const char *why)
+{
+    while (!belfry_list_empty(list)) { /* an answer may start new calls only on the other list, or after destroy none */
+        struct belfry_call *call = belfry_container(list->next, struct belfry_call, node);
+        if (call->grpc != NULL)
+            belfry_grpc_call_cancel(call->grpc);
+        call->grpc = NULL;
+        finish(call, err, why);
+    }
+}
+
+void belfry_calls_destroy(struct belfry_calls *calls)
+{
+    if (calls == NULL)
+        return;
+    abort_list(&calls->queued, BELFRY_ERR_CANCELED, belfry_strerror(BELFRY_ERR_CANCELED));
+    abort_list(&calls->sent, BELFRY_ERR_CANCELED, belfry_strerror(BELFRY_ERR_CANCELED));
+    abort_list(&calls->queued, BELFRY_ERR_CANCELED, belfry_strerror(BELFRY_ERR_CANCELED));
+    belfry_link_destroy(calls->link);
+    free(calls);
+}
+
+void belfry_calls_fail_all(struct belfry_calls *calls, enum belfry_err err, const char *why)
+{
+    /* only what waits for the token: what was sent with the old one may still be answered */
+    struct belfry_list waiting;
+    belfry_list_init(&waiting);
+    belfry_list_move_all(&waiting, &calls->queued);
+    abort_list(&waiting, err, why);
+}
+
+enum belfry_err belfry_calls_start(struct belfry_calls *calls, enum belfry_call_kind kind, const char *path,
+                                   struct belfry_bytes request, uint64_t deadline_ms, belfry_answer_fn fn, void *user,
+                                   struct belfry_call **out)
+{
+    if (calls->count >= BELFRY_CALLS_MAX)
+        return BELFRY_ERR_LIMIT;
+    struct belfry_call *call = calloc(1, sizeof(*call));
+    if (call == NULL)
+        return BELFRY_ERR_NOMEM;
+    if (belfry_blob_copy(request, &call->request) != BELFRY_OK) {
+        free(call);
+        return BELFRY_ERR_NOMEM;
+    }
+    call->calls = calls;
+    call->kind = kind;
+    call->path = path;
+    call->deadline_ms = deadline_ms;
+    call->fn = fn;
+    call->user = user;
+    belfry_backoff_init(&call->backoff, TRY_FIRST_MS, TRY_MAX_MS);
+    belfry_list_init(&call->node);
+    calls->count++;
+    queue(call, 0);
+    if (out != NULL)
+        *out = call;
+    return BELFRY_OK;
+}
+
+bool belfry_calls_cancel(struct belfry_call *call)
+{
+    if (call->state == DONE)
+        return false;
+    if (call->grpc != NULL)
+        belfry_grpc_call_cancel(call->grpc);
+    free_call(call);
+    return true;
+}
+
+void *belfry_calls_user(const struct belfry_call *call)
+{
+    return call->user;
+}
+
+void belfry_calls_want_token(struct belfry_calls *calls, bool wanted)
+{
+    calls->token_wanted = wanted;
+}
+
+static void expire_queued(struct belfry_calls *calls, uint64_t now_ms)
+{
+    bool again = true;
+    while (again) { /* an answer may change the list in any way: look from the start after each */
+        again = false;
+        belfry_list_each (node, &calls->queued) {
+            struct belfry_call *call = belfry_container(node, struct belfry_call, node);
+            if (now_ms >= call->deadline_ms) {
+                expire(call);
+                again = true;
+                break;
+            }
+        }
+    }
+}
+
+void belfry_calls_pump(struct belfry_calls *calls, uint64_t now_ms)
+{
+    expire_queued(calls, now_ms);
+    bool needs_token = !belfry_auth_ready(calls->opts.auth);
+    bool wanted = !belfry_list_empty(&calls->queued) || (needs_token && calls->token_wanted);
+    belfry_link_want(calls->link, wanted || !belfry_list_empty(&calls->sent));
+    if (wanted && calls->opts.auth->state == BELFRY_AUTH_STALE && calls->login == NULL)
+        log_in(calls, now_ms);
+    struct belfry_conn *conn = belfry_link_conn(calls->link);
+    if (conn == NULL)
+        return;
+    bool ready = belfry_auth_ready(calls->opts.auth);
+    belfry_list_each_safe (node, &calls->queued) {
+        struct belfry_call *call = belfry_container(node, struct belfry_call, node);
+        if ((!ready && call != calls->login) || now_ms < call->retry_ms)
+            continue;
+        if (submit(call, conn, now_ms) != BELFRY_OK) {
+            call->retry_ms = now_ms + TRY_AGAIN_MS;
+            break;
+        }
+    }
+    belfry_conn_flush(conn);
+}
+
+uint64_t belfry_calls_due(const struct belfry_calls *calls)
+{
+    uint64_t due = BELFRY_NEVER;
+    bool up = belfry_link_conn(calls->link) != NULL, ready = belfry_auth_ready(calls->opts.auth);
+    belfry_list_each (node, &calls->queued) {
+        const struct belfry_call *call = belfry_container(node, struct belfry_call, node);
+        due = belfry_min_time(due, call->deadline_ms);
+        if (up && (ready || call == calls->login))
+            due = belfry_min_time(due, call->retry_ms);
+    }
+    return due;
+}
+
+struct belfry_link *belfry_calls_link(struct belfry_calls *calls)
+{
+    return calls->link;
+}
+
+size_t belfry_calls_count(const struct belfry_calls *calls)
+{
+    return calls->count;
+}

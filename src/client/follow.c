@@ -1,0 +1,436 @@
+/* src/client/follow.c */
+#include "client/follow.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/hash.h"
+#include "base/map.h"
+
+#define FIRST_LIMIT 100   /* rows of the first page: nothing is known of their size yet */
+#define MAX_LIMIT   10000 /* rows of any page */
+#define RANGE_MORE  3     /* field of RangeResponse */
+
+enum follow_state { LISTING, SYNCING, SWEEPING, LIVE };
+
+struct key {
+    struct belfry_map_node node;
+    struct key *next_swept;
+    int64_t rev;    /* the newest revision told, in `epoch` */
+    uint64_t epoch; /* older than the follow's: not seen since the listing began */
+    bool dead;      /* deleted; kept until synced, so that an older row is known as such */
+    size_t len;
+    char bytes[];
+};
+
+struct belfry_follow {
+    /* fixed */
+    struct belfry_follow_opts opts;
+    struct belfry_hash_key hash;
+    /* owner */
+    enum follow_state state;
+    uint64_t epoch;
+    struct belfry_map keys;
+    size_t n_dead;
+    struct belfry_buf from; /* where the next page starts */
+    int64_t pin;            /* the revision the pages are read at; 0: the next page decides */
+    int64_t newest;         /* the highest pin of this listing */
+    int64_t start;          /* where the watch must start; 0: not known */
+    bool watching;
+    int64_t passed; /* the watch has given everything up to here */
+    int64_t limit;
+    struct belfry_buf mask;
+    struct key *swept; /* vanished and not yet told */
+    struct key *told;  /* in the caller's hands */
+    struct belfry_bytes slice[BELFRY_FOLLOW_SLICE];
+};
+
+static void move(struct belfry_follow *follow, enum follow_state to)
+{
+    assert(to == LISTING || to == follow->state + 1);
+    follow->state = to;
+}
+
+/* ---- the memory of keys -------------------------------------------------------------------------------------------
+ */
+
+static struct key *find(const struct belfry_follow *follow, struct belfry_bytes key, uint64_t hash)
+{
+    for (struct belfry_map_node *node = belfry_map_first(&follow->keys, hash); node != NULL;
+         node = belfry_map_next(node)) {
+        struct key *k = belfry_container(node, struct key, node);
+        if (belfry_bytes_equal(belfry_bytes_of(k->bytes, k->len), key))
+            return k;
+    }
+    return NULL;
+}
+
+static struct key *add(struct belfry_follow *follow, struct belfry_bytes key, uint64_t hash)
+{
+    struct key *k = malloc(sizeof(*k) + key.len);
+    if (k == NULL)
+        return NULL;
+    *k = (struct key){.len = key.len};
+    if (key.len > 0)
+        memcpy(k->bytes, key.data, key.len);
+    belfry_map_add(&follow->keys, hash, &k->node);
+    return k;
+}
+
+/* Notes that `key` is as of `rev`. *is_news false: something newer was told in this epoch already. */
+static enum belfry_err note(struct belfry_follow *follow, struct belfry_bytes key, int64_t rev, bool dead,
+                            bool *is_news)
+{
+    uint64_t hash = belfry_hash(follow->hash, key);
+    struct key *k = find(follow, key, hash);
+    *is_news = k == NULL || k->epoch != follow->epoch || rev > k->rev;
+    if (!*is_news)
+        return BELFRY_OK;
+    if (follow->state == LIVE && dead) { /* nothing older can come any more: no need to remember */
+        if (k != NULL) {
+            belfry_map_remove(&follow->keys, &k->node);
+            free(k);
+        }
+        return BELFRY_OK;
+    }
+    if (k == NULL && (k = add(follow, key, hash)) == NULL)
+        return BELFRY_ERR_NOMEM;
+    follow->n_dead = follow->n_dead - k->dead + dead;
+    k->rev = rev;
+    k->epoch = follow->epoch;
+    k->dead = dead;
+    return BELFRY_OK;
+}
+
+static void free_keys(struct key *list)
+{
+    while (list != NULL) {
+        struct key *next = list->next_swept;
+        free(list);
+        list = next;
+    }
+}
+
+/* ---- masks --------------------------------------------------------------------------------------------------------
+ */
+
+static enum belfry_err mask_reset(struct belfry_follow *follow, size_t n_bits)
+{
+    size_t len = n_bits / 8 + 1;
+    uint8_t *to;
+    belfry_buf_take(&follow->mask, belfry_buf_len(&follow->mask));
+    enum belfry_err err = belfry_buf_reserve(&follow->mask, len, &to);
+    if (err != BELFRY_OK)
+        return err;
+    memset(to, 0, len);
+    belfry_buf_grown(&follow->mask, len);
+    return BELFRY_OK;
+}
+
+static void mask_set(struct belfry_follow *follow, size_t bit)
+{
+    follow->mask.data[follow->mask.start + bit / 8] |= (uint8_t)(1u << (bit % 8));
+}
+
+static const uint8_t *mask_bits(const struct belfry_follow *follow)
+{
+    return follow->mask.data + follow->mask.start;
+}
+
+/* ---- listing ------------------------------------------------------------------------------------------------------
+ */
+
+static enum belfry_err set_from(struct belfry_follow *follow, struct belfry_bytes key, struct belfry_bytes suffix)
+{
+    struct belfry_buf from;
+    belfry_buf_init(&from);
+    enum belfry_err err = belfry_buf_append(&from, key.data, key.len);
+    if (err == BELFRY_OK)
+        err = belfry_buf_append(&from, suffix.data, suffix.len);
+    if (err != BELFRY_OK) {
+        belfry_buf_fini(&from);
+        return err;
+    }
+    belfry_buf_fini(&follow->from);
+    follow->from = from;
+    return BELFRY_OK;
+}
+
+static void begin(struct belfry_follow *follow)
+{
+    follow->epoch++;
+    belfry_buf_take(&follow->from, belfry_buf_len(&follow->from)); /* empty: from the range's first key */
+    follow->pin = follow->newest = follow->start = follow->passed = 0;
+    follow->watching = false;
+    if (follow->limit == 0)
+        follow->limit = FIRST_LIMIT;
+}
+
+enum belfry_err belfry_follow_create(const struct belfry_follow_opts *opts, struct belfry_follow **out)
+{
+    struct belfry_follow *follow = calloc(1, sizeof(*follow));
+    if (follow == NULL)
+        return BELFRY_ERR_NOMEM;
+    follow->opts = *opts;
+    follow->hash = (struct belfry_hash_key){opts->seed, opts->seed * 0x9e3779b97f4a7c15u + 1};
+    belfry_map_init(&follow->keys);
+    belfry_buf_init(&follow->from);
+    belfry_buf_init(&follow->mask);
+    begin(follow);
+    *out = follow;
+    return BELFRY_OK;
+}
+
+void belfry_follow_destroy(struct belfry_follow *follow)
+{
+    if (follow == NULL)
+        return;
+    struct belfry_map_node *node;
+    while ((node = belfry_map_drain(&follow->keys)) != NULL)
+        free(belfry_container(node, struct key, node));
+    belfry_map_fini(&follow->keys);
+    free_keys(follow->swept);
+    free_keys(follow->told);
+    belfry_buf_fini(&follow->from);
+    belfry_buf_fini(&follow->mask);
+    free(follow);
+}
+
+bool belfry_follow_wants_page(const struct belfry_follow *follow, struct belfry_follow_page *out)
+{
+    if (follow->state != LISTING)
+        return false;
+    *out = (struct belfry_follow_page){.key = belfry_buf_len(&follow->from) > 0 ? belfry_buf_bytes(&follow->from)
+                                                                                : follow->opts.key,
+                                       .rev = follow->pin,
+                                       .limit = follow->limit};
+    return true;
+}
+
+/* Notes every row; *last is the last key, n_rows their number. */
+static enum belfry_err note_rows(struct belfry_follow *follow, struct belfry_bytes response, size_t *n_kept,
+                                 size_t *n_rows, struct belfry_bytes *last)
+{
+    struct belfry_bytes row;
+    struct belfry_wire_kv kv;
+    enum belfry_err err;
+    size_t at = 0;
+    while ((err = belfry_scan_field(response, BELFRY_RANGE_KVS, &at, &row)) == BELFRY_OK) {
+        bool is_news;
+        err = belfry_scan_kv(row, &kv);
+        if (err == BELFRY_OK)
+            err = note(follow, kv.key, kv.mod_rev, false, &is_news);
+        if (err != BELFRY_OK)
+            return err;
+        if (is_news) {
+            mask_set(follow, *n_rows);
+            ++*n_kept;
+        }
+        ++*n_rows;
+        *last = kv.key;
+    }
+    return err == BELFRY_ERR_AGAIN ? BELFRY_OK : err;
+}
+
+static size_t count_rows(struct belfry_bytes response)
+{
+    struct belfry_bytes row;
+    size_t at = 0, n = 0;
+    while (belfry_scan_field(response, BELFRY_RANGE_KVS, &at, &row) == BELFRY_OK)
+        n++;
+    return n;
+}
+
+static void adapt_limit(struct belfry_follow *follow, size_t bytes, size_t n_rows)
+{
+    if (n_rows == 0)
+        return;
+    size_t limit = follow->opts.page_bytes / (bytes / n_rows + 1);
+    follow->limit = limit < 1 ? 1 : limit > MAX_LIMIT ? MAX_LIMIT : (int64_t)limit;
+}
+
+static void check_synced(struct belfry_follow *follow);
+
+enum belfry_err belfry_follow_on_page(struct belfry_follow *follow, struct belfry_bytes response, const uint8_t **mask,
+                                      size_t *n_kept)
+{
+    struct belfry_wire_header header;
+    struct belfry_bytes last = {NULL, 0};
+    uint64_t more;
+    size_t n_rows = 0;
+    *n_kept = 0;
+    enum belfry_err err = belfry_scan_response_header(response, &header);
+    if (err == BELFRY_OK)
+        err = belfry_scan_number(response, RANGE_MORE, &more);
+    if (err == BELFRY_OK && header.revision <= 0)
+        err = BELFRY_ERR_PROTOCOL;
+    if (err == BELFRY_OK)
+        err = mask_reset(follow, count_rows(response));
+    if (err == BELFRY_OK)
+        err = note_rows(follow, response, n_kept, &n_rows, &last);
+    if (err == BELFRY_OK && more != 0)
+        err = n_rows == 0 ? BELFRY_ERR_PROTOCOL : set_from(follow, last, belfry_bytes_of("", 1));
+    if (err != BELFRY_OK)
+        return err;
+    *mask = mask_bits(follow);
+    if (follow->pin == 0)
+        follow->pin = header.revision;
+    if (follow->start == 0)
+        follow->start = follow->pin + 1;
+    if (follow->pin > follow->newest)
+        follow->newest = follow->pin;
+    adapt_limit(follow, response.len, n_rows);
+    if (more == 0)
+        move(follow, SYNCING);
+    check_synced(follow);
+    return BELFRY_OK;
+}
+
+void belfry_follow_on_page_compacted(struct belfry_follow *follow)
+{
+    follow->pin = 0;
+}
+
+int64_t belfry_follow_wants_watch(const struct belfry_follow *follow)
+{
+    return follow->watching ? 0 : follow->start;
+}
+
+void belfry_follow_watching(struct belfry_follow *follow)
+{
+    follow->watching = true;
+    follow->passed = follow->start - 1;
+    check_synced(follow);
+}
+
+/* ---- changes ------------------------------------------------------------------------------------------------------
+ */
+
+enum belfry_err belfry_follow_on_changes(struct belfry_follow *follow, const struct belfry_inbox_group *group,
+                                         const uint8_t **mask, size_t *n_kept)
+{
+    bool live = follow->state == LIVE;
+    struct belfry_inbox_walk walk;
+    struct belfry_wire_event event;
+    size_t index = 0;
+    enum belfry_err err = live ? BELFRY_OK : mask_reset(follow, group->n_events);
+    if (err != BELFRY_OK)
+        return err;
+    *n_kept = 0;
+    belfry_inbox_walk(group, &walk);
+    while ((err = belfry_inbox_walk_next(&walk, &event)) == BELFRY_OK) {
+        bool is_news;
+        err = note(follow, event.kv.key, event.kv.mod_rev, event.is_delete, &is_news);
+        if (err != BELFRY_OK)
+            return err;
+        if (!live && is_news)
+            mask_set(follow, index);
+        *n_kept += live || is_news;
+        index++;
+    }
+    if (err != BELFRY_ERR_AGAIN)
+        return err;
+    *mask = live ? NULL : mask_bits(follow);
+    belfry_follow_on_progress(follow, group->rev);
+    return BELFRY_OK;
+}
+
+void belfry_follow_on_progress(struct belfry_follow *follow, int64_t rev)
+{
+    if (rev > follow->passed)
+        follow->passed = rev;
+    check_synced(follow);
+}
+
+void belfry_follow_restart(struct belfry_follow *follow)
+{
+    /* what was taken out for telling and not told is still gone; keep it as unseen */
+    while (follow->swept != NULL) {
+        struct key *k = follow->swept;
+        follow->swept = k->next_swept;
+        belfry_map_add(&follow->keys, belfry_hash(follow->hash, belfry_bytes_of(k->bytes, k->len)), &k->node);
+    }
+    move(follow, LISTING);
+    begin(follow);
+}
+
+bool belfry_follow_wants_progress(const struct belfry_follow *follow)
+{
+    return follow->state == SYNCING && follow->watching;
+}
+
+/* ---- what has vanished --------------------------------------------------------------------------------------------
+ */
+
+/* Takes out of the memory what is dead, and into `swept` what this epoch has not shown. */
+static void split(struct belfry_follow *follow)
+{
+    if (follow->n_dead == 0 && follow->epoch == 1)
+        return; /* nothing can have vanished from a first listing */
+    struct belfry_map kept;
+    struct belfry_map_node *node;
+    belfry_map_init(&kept);
+    while ((node = belfry_map_drain(&follow->keys)) != NULL) {
+        struct key *k = belfry_container(node, struct key, node);
+        if (k->dead) {
+            free(k);
+        } else if (k->epoch != follow->epoch) {
+            k->next_swept = follow->swept;
+            follow->swept = k;
+        } else {
+            belfry_map_add(&kept, node->hash, node);
+        }
+    }
+    belfry_map_fini(&follow->keys);
+    follow->keys = kept;
+    follow->n_dead = 0;
+}
+
+static void check_synced(struct belfry_follow *follow)
+{
+    if (follow->state != SYNCING || !follow->watching || follow->passed < follow->newest)
+        return;
+    move(follow, SWEEPING);
+    split(follow);
+}
+
+bool belfry_follow_sweeping(const struct belfry_follow *follow)
+{
+    return follow->state == SWEEPING;
+}
+
+enum belfry_err belfry_follow_sweep(struct belfry_follow *follow, const struct belfry_bytes **keys, size_t *n)
+{
+    assert(follow->state == SWEEPING);
+    free_keys(follow->told);
+    follow->told = NULL;
+    *n = 0;
+    while (follow->swept != NULL && *n < BELFRY_FOLLOW_SLICE) {
+        struct key *k = follow->swept;
+        follow->swept = k->next_swept;
+        k->next_swept = follow->told;
+        follow->told = k;
+        follow->slice[(*n)++] = belfry_bytes_of(k->bytes, k->len);
+    }
+    *keys = follow->slice;
+    if (*n == 0)
+        move(follow, LIVE);
+    return BELFRY_OK;
+}
+
+bool belfry_follow_live(const struct belfry_follow *follow)
+{
+    return follow->state == LIVE;
+}
+
+int64_t belfry_follow_rev(const struct belfry_follow *follow)
+{
+    return follow->passed;
+}
+
+size_t belfry_follow_n_keys(const struct belfry_follow *follow)
+{
+    return follow->keys.count;
+}

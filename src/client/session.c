@@ -1,0 +1,329 @@
+/* src/client/session.c */
+#include "client/session.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/clock.h"
+#include "client/opts.h"
+#include "net/loop.h"
+
+#define USER_AGENT "libbelfry/" BELFRY_VERSION
+
+/* ---- pumping ------------------------------------------------------------------------------------------------------
+ */
+
+static void on_timer(uv_timer_t *timer);
+
+static void arm(struct belfry *b)
+{
+    uint64_t due = belfry_min_time(belfry_calls_due(b->calls), belfry_stream_due(b->stream));
+    due = belfry_min_time(due, belfry_watch_due(b));
+    uint64_t now = belfry_clock_ms();
+    if (due == BELFRY_NEVER) {
+        uv_timer_stop(b->timer);
+        return;
+    }
+    uv_update_time(belfry_loop_uv(b->loop));
+    uv_timer_start(b->timer, on_timer, due > now ? due - now : 0, 0);
+}
+
+static void pump(struct belfry *b)
+{
+    uint64_t now = belfry_clock_ms();
+    uv_timer_stop(b->timer); /* a poke from inside starts it again */
+    b->poked = false;
+    belfry_watch_pump_follows(b, now);
+    belfry_stream_pump(b->stream, now);
+    belfry_calls_pump(b->calls, now);
+    if (!uv_is_active((uv_handle_t *)b->timer))
+        arm(b);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    pump(timer->data);
+}
+
+void belfry_session_poke(struct belfry *b)
+{
+    if (b->closing || b->poked)
+        return;
+    b->poked = true;
+    uv_update_time(belfry_loop_uv(b->loop));
+    uv_timer_start(b->timer, on_timer, 0, 0);
+    belfry_loop_rearm(b->loop);
+}
+
+/* From inside a turn of the loop, where the descriptor is looked after anyway. */
+static void on_changed(void *user)
+{
+    struct belfry *b = user;
+    if (!b->closing)
+        uv_timer_start(b->timer, on_timer, 0, 0);
+}
+
+static void on_header(const struct belfry_wire_header *header, void *user)
+{
+    struct belfry *b = user;
+    belfry_mux_saw(belfry_stream_mux(b->stream), header->revision);
+}
+
+static void on_auth_failed(enum belfry_err err, const char *why, void *user)
+{
+    struct belfry *b = user;
+    belfry_watch_end_all(b, err, why);
+    belfry_calls_fail_all(b->calls, err, why);
+}
+
+static void on_link_text(const char *text, void *user)
+{
+    belfry_watch_tell_link(user, text);
+}
+
+/* ---- opening ------------------------------------------------------------------------------------------------------
+ */
+
+static void shuffle(struct belfry_endpoint *endpoints, size_t n, struct belfry_rng *rng)
+{
+    for (size_t i = n; i > 1; i--) {
+        size_t j = belfry_rng_below(rng, i);
+        struct belfry_endpoint swap = endpoints[i - 1];
+        endpoints[i - 1] = endpoints[j];
+        endpoints[j] = swap;
+    }
+}
+
+static enum belfry_err open_tls(struct belfry *b, const struct belfry_opts *opts, char *why, size_t len)
+{
+    bool wanted = false;
+    for (size_t i = 0; i < b->n_endpoints; i++)
+        wanted = wanted || b->endpoints[i].tls;
+    struct belfry_tls_opts tls = {.cacert = belfry_opts_text(opts, BELFRY_OPT_CACERT),
+                                  .cert = belfry_opts_text(opts, BELFRY_OPT_CERT),
+                                  .key = belfry_opts_text(opts, BELFRY_OPT_KEY),
+                                  .server_name = belfry_opts_text(opts, BELFRY_OPT_SERVER_NAME),
+                                  .skip_verify = belfry_opts_number(opts, BELFRY_OPT_SKIP_VERIFY) != 0};
+    return wanted ? belfry_tls_create(&tls, &b->tls, why, len) : BELFRY_OK;
+}
+
+static struct belfry_link_opts link_opts(struct belfry *b, const struct belfry_opts *opts, const char *name)
+{
+    return (struct belfry_link_opts){
+        .loop = belfry_loop_uv(b->loop),
+        .dns = b->dns,
+        .tls = b->tls,
+        .endpoints = b->endpoints,
+        .n_endpoints = b->n_endpoints,
+        .dial_timeout_ms = (uint32_t)belfry_opts_number(opts, BELFRY_OPT_DIAL_TIMEOUT),
+        .grpc = {.user_agent = USER_AGENT,
+                 .keepalive_ms = (uint32_t)belfry_opts_number(opts, BELFRY_OPT_KEEPALIVE_TIME),
+                 .keepalive_timeout_ms = (uint32_t)belfry_opts_number(opts, BELFRY_OPT_KEEPALIVE_TIMEOUT),
+                 .max_message_bytes = (size_t)belfry_opts_number(opts, BELFRY_OPT_MAX_MESSAGE),
+                 .log = &b->log},
+        .name = name,
+        .seed = belfry_rng_next(&b->rng),
+        .log = &b->log};
+}
+
+static enum belfry_err open_parts(struct belfry *b, const struct belfry_opts *opts)
+{
+    bool hasleader = belfry_opts_number(opts, BELFRY_OPT_HASLEADER) != 0;
+    struct belfry_calls_opts calls = {.link = link_opts(b, opts, "calls"),
+                                      .auth = &b->auth,
+                                      .identity = &b->identity,
+                                      .hasleader = hasleader,
+                                      .changed = on_changed,
+                                      .header = on_header,
+                                      .auth_failed = on_auth_failed,
+                                      .user = b};
+    enum belfry_err err = belfry_calls_create(&calls, &b->calls);
+    if (err != BELFRY_OK)
+        return err;
+    struct belfry_stream_opts stream = {.link = link_opts(b, opts, "watch"),
+                                        .calls = b->calls,
+                                        .auth = &b->auth,
+                                        .identity = &b->identity,
+                                        .hasleader = hasleader,
+                                        .max_message_bytes = (size_t)belfry_opts_number(opts, BELFRY_OPT_MAX_MESSAGE),
+                                        .deliver = belfry_watch_deliver,
+                                        .link_text = on_link_text,
+                                        .changed = on_changed,
+                                        .user = b};
+    return belfry_stream_create(&stream, &b->stream);
+}
+
+static enum belfry_err open_loop(struct belfry *b)
+{
+    enum belfry_err err = belfry_loop_create(&b->loop);
+    if (err != BELFRY_OK)
+        return err;
+    b->timer = malloc(sizeof(*b->timer));
+    if (b->timer == NULL)
+        return BELFRY_ERR_NOMEM;
+    uv_timer_init(belfry_loop_uv(b->loop), b->timer);
+    b->timer->data = b;
+    return belfry_dns_create(belfry_loop_uv(b->loop), &b->dns);
+}
+
+static bool sane(const struct belfry_opts *opts, char *why, size_t len)
+{
+    if (!belfry_opts_fit(opts, BELFRY_FOR_OPEN)) {
+        snprintf(why, len, "an option is set that is not for belfry_open");
+        return false;
+    }
+    if (belfry_opts_number(opts, BELFRY_OPT_KEEPALIVE_TIME) < 10000) {
+        snprintf(why, len, "keepalive-time is under 10s: etcd ends connections that ping faster");
+        return false;
+    }
+    if (belfry_opts_number(opts, BELFRY_OPT_MAX_MESSAGE) < 64 * 1024) {
+        snprintf(why, len, "max-message is under 64KiB");
+        return false;
+    }
+    return true;
+}
+
+int belfry_open_why(const char *endpoints, const struct belfry_opts *opts, struct belfry **out, char *why, size_t len)
+{
+    char ignored[256];
+    if (why == NULL || len == 0) {
+        why = ignored;
+        len = sizeof(ignored);
+    }
+    why[0] = '\0';
+    if (!sane(opts, why, len))
+        return BELFRY_ERR_INVALID;
+    struct belfry *b = calloc(1, sizeof(*b));
+    if (b == NULL)
+        return BELFRY_ERR_NOMEM;
+    belfry_list_init(&b->watches);
+    belfry_list_init(&b->follows);
+    if (getrandom(&b->rng.state, sizeof(b->rng.state), GRND_NONBLOCK) != (ssize_t)sizeof(b->rng.state))
+        b->rng.state = belfry_clock_ms() ^ (uintptr_t)b; /* early at boot: jitter needs no better */
+    b->command_timeout_ms = (uint32_t)belfry_opts_number(opts, BELFRY_OPT_COMMAND_TIMEOUT);
+
+    enum belfry_err err = belfry_endpoint_parse_list(endpoints, &b->endpoints, &b->n_endpoints, why, len);
+    if (err == BELFRY_OK) {
+        shuffle(b->endpoints, b->n_endpoints, &b->rng);
+        b->identity.n_endpoints = b->n_endpoints;
+        err = belfry_auth_init(&b->auth, belfry_opts_text(opts, BELFRY_OPT_USER),
+                               belfry_opts_text(opts, BELFRY_OPT_PASSWORD),
+                               belfry_opts_text(opts, BELFRY_OPT_PASSWORD_FILE));
+        if (err == BELFRY_ERR_INVALID)
+            snprintf(why, len, "user is set without a password: set password, password-file, or user name:password");
+    }
+    if (err == BELFRY_OK)
+        err = open_tls(b, opts, why, len);
+    if (err == BELFRY_OK)
+        err = open_loop(b);
+    if (err == BELFRY_OK)
+        err = open_parts(b, opts);
+    if (err != BELFRY_OK) {
+        belfry_close(b);
+        if (why[0] == '\0')
+            snprintf(why, len, "%s", belfry_strerror(err));
+        return err;
+    }
+    *out = b;
+    return BELFRY_OK;
+}
+
+int belfry_open(const char *endpoints, const struct belfry_opts *opts, struct belfry **out)
+{
+    return belfry_open_why(endpoints, opts, out, NULL, 0);
+}
+
+static void free_handle(uv_handle_t *handle)
+{
+    free(handle);
+}
+
+void belfry_close(struct belfry *b)
+{
+    if (b == NULL)
+        return;
+    belfry_watch_end_all(b, BELFRY_ERR_CANCELED, "the session was closed");
+    b->closing = true;
+    belfry_stream_destroy(b->stream);
+    belfry_calls_destroy(b->calls);
+    belfry_dns_destroy(b->dns);
+    if (b->timer != NULL)
+        uv_close((uv_handle_t *)b->timer, free_handle);
+    belfry_loop_destroy(b->loop);
+    belfry_tls_destroy(b->tls);
+    belfry_auth_fini(&b->auth);
+    free(b->endpoints);
+    free(b);
+}
+
+/* ---- driving ------------------------------------------------------------------------------------------------------
+ */
+
+int belfry_fd(const struct belfry *b)
+{
+    return belfry_loop_fd(b->loop);
+}
+
+int belfry_dispatch(struct belfry *b)
+{
+    return belfry_loop_dispatch(b->loop);
+}
+
+static bool anything_left(const struct belfry *b)
+{
+    return !belfry_list_empty(&b->watches) || belfry_calls_count(b->calls) > 0;
+}
+
+int belfry_run(struct belfry *b, int timeout_ms)
+{
+    uint64_t end = timeout_ms < 0 ? BELFRY_NEVER : belfry_clock_ms() + (uint64_t)timeout_ms;
+    b->stopped = false;
+    while (!b->stopped && anything_left(b)) {
+        uint64_t now = belfry_clock_ms();
+        int left = end == BELFRY_NEVER ? -1 : now >= end ? 0 : (int)(end - now);
+        enum belfry_err err = belfry_loop_wait(b->loop, left);
+        if (err == BELFRY_OK)
+            err = belfry_loop_dispatch(b->loop);
+        if (err != BELFRY_OK)
+            return err;
+        if (belfry_clock_ms() >= end && !b->stopped)
+            return BELFRY_ERR_TIMEOUT;
+    }
+    return BELFRY_OK;
+}
+
+void belfry_stop(struct belfry *b)
+{
+    b->stopped = true;
+}
+
+static void forward_line(enum belfry_log_level level, const char *event, const char *text, void *user)
+{
+    struct belfry *b = user;
+    b->log_fn((enum belfry_level)level, event, text, b->log_user);
+}
+
+void belfry_set_log(struct belfry *b, enum belfry_level level, belfry_log_fn fn, void *user)
+{
+    b->log_fn = fn;
+    b->log_user = user;
+    b->log =
+        (struct belfry_log){.line = fn != NULL ? forward_line : NULL, .user = b, .level = (enum belfry_log_level)level};
+}
+
+const struct belfry_stats *belfry_get_stats(struct belfry *b)
+{
+    struct belfry_link *watch = belfry_stream_link(b->stream), *calls = belfry_calls_link(b->calls);
+    struct belfry_mux_stats mux = belfry_mux_stats(belfry_stream_mux(b->stream));
+    b->stats.connects = belfry_link_connects(watch) + belfry_link_connects(calls);
+    b->stats.losses = belfry_link_losses(watch) + belfry_link_losses(calls);
+    b->stats.resumes = mux.resumes;
+    b->stats.creates = mux.creates;
+    b->stats.parked = mux.parked;
+    b->stats.stale_events = mux.stale_events;
+    b->stats.held_bytes = belfry_mux_held_bytes(belfry_stream_mux(b->stream));
+    b->stats.log_ins = b->auth.log_ins;
+    return &b->stats;
+}

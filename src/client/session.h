@@ -1,0 +1,54 @@
+/* src/client/session.h
+ *
+ * session: what struct belfry is to the other files of this folder: the loop, and the parts that live on it.
+ *
+ * Everything that a public call starts is done from the loop: the call notes it and pokes; the session's timer then
+ * pumps calls, stream and follows until nothing is due.
+ *
+ * Thread: owner.
+ */
+#ifndef BELFRY_CLIENT_SESSION_H
+#define BELFRY_CLIENT_SESSION_H
+
+#include <belfry/belfry.h>
+
+#include "base/list.h"
+#include "client/calls.h"
+#include "client/stream.h"
+
+struct belfry {
+    /* fixed */
+    struct belfry_loop *loop;
+    struct belfry_dns *dns;
+    struct belfry_tls *tls; /* NULL: no endpoint wants it */
+    struct belfry_endpoint *endpoints;
+    size_t n_endpoints;
+    uint32_t command_timeout_ms;
+    /* owner */
+    struct belfry_auth auth;
+    struct belfry_identity identity;
+    struct belfry_calls *calls;
+    struct belfry_stream *stream;
+    uv_timer_t *timer; /* owned by the loop from its closing on */
+    struct belfry_rng rng;
+    struct belfry_list watches; /* all, by belfry_watch.node */
+    struct belfry_list follows; /* those that are not live, by belfry_watch.busy */
+    bool stopped, closing;
+    bool poked; /* the timer is set to now, and the descriptor knows */
+    struct belfry_log log;
+    belfry_log_fn log_fn;
+    void *log_user;
+    struct belfry_stats stats;
+};
+
+/* Something is due: the session pumps on the loop's next turn. Safe from anywhere on the thread. */
+void belfry_session_poke(struct belfry *b);
+
+/* The parts in watch.c that the session drives. */
+enum belfry_mux_verdict belfry_watch_deliver(const struct belfry_mux_action *action, void *user);
+void belfry_watch_pump_follows(struct belfry *b, uint64_t now_ms);
+uint64_t belfry_watch_due(const struct belfry *b);
+void belfry_watch_tell_link(struct belfry *b, const char *text);
+void belfry_watch_end_all(struct belfry *b, enum belfry_err err, const char *why);
+
+#endif

@@ -1,0 +1,436 @@
+/* src/client/stream.c */
+#include "client/stream.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/backoff.h"
+#include "base/clock.h"
+#include "client/request.h"
+#include "client/status.h"
+
+#define WATCH_PATH   "/etcdserverpb.Watch/Watch"
+#define RETRY_MS     25 /* the first wait before a stream that did not serve is opened again */
+#define RETRY_MAX_MS 1000
+#define READ_MS      5000 /* for reading the store's revision, again and again */
+#define TOKENS_MAX   5 /* tokens refused in a row before we believe it: a member that lags does not know the newest */
+#define TEXT_MAX     512
+
+struct belfry_stream {
+    /* fixed */
+    struct belfry_stream_opts opts;
+    struct belfry_link *link;
+    struct belfry_mux *mux;
+    struct belfry_rng rng;
+    /* owner */
+    struct belfry_grpc_call *call; /* NULL: down */
+    struct belfry_conn *conn;      /* that carries it */
+    bool served;                   /* a message came on this stream */
+    bool ever_served;
+    bool draining; /* actions are being handed out */
+    struct belfry_backoff backoff;
+    uint64_t retry_ms;
+    unsigned refused_tokens;
+    struct belfry_call *read; /* of the store's revision, for watches from now on */
+    uint64_t read_generation;
+    struct belfry_call *check; /* of the store's revision, against what was seen */
+    int64_t check_seen;
+    uint64_t read_retry_ms;
+    struct belfry_buf scratch; /* one request */
+    char text[TEXT_MAX];       /* the last link text told */
+};
+
+/* ---- telling ------------------------------------------------------------------------------------------------------
+ */
+
+static void tell(struct belfry_stream *stream, const char *text)
+{
+    if (strcmp(stream->text, text) == 0)
+        return;
+    snprintf(stream->text, sizeof(stream->text), "%s", text);
+    stream->opts.link_text(stream->text, stream->opts.user);
+}
+
+static void tell_lost(struct belfry_stream *stream, const char *url, const char *why)
+{
+    char text[TEXT_MAX];
+    snprintf(text, sizeof(text), "lost %s: %.180s", url, why);
+    tell(stream, text);
+}
+
+/* ---- the stream ---------------------------------------------------------------------------------------------------
+ */
+
+/* The stream is over; watches wait for the next one. */
+static void down(struct belfry_stream *stream)
+{
+    if (stream->served)
+        belfry_backoff_reset(&stream->backoff);
+    stream->call = NULL;
+    stream->conn = NULL;
+    stream->served = false;
+    stream->retry_ms = belfry_clock_ms() + belfry_backoff_next(&stream->backoff, &stream->rng);
+    belfry_mux_stream_down(stream->mux);
+    stream->opts.changed(stream->opts.user);
+}
+
+/* We end the stream because it is of no use, and leave the endpoint. */
+static void give_up(struct belfry_stream *stream, enum belfry_err err, const char *why)
+{
+    if (stream->call != NULL)
+        belfry_grpc_call_cancel(stream->call);
+    const char *url = belfry_link_endpoint(stream->link)->url;
+    tell_lost(stream, url, why);
+    down(stream);
+    belfry_link_leave(stream->link, err, why);
+}
+
+static void token_refused(struct belfry_stream *stream)
+{
+    belfry_auth_drop(stream->opts.auth);
+    if (++stream->refused_tokens >= TOKENS_MAX)
+        belfry_mux_auth_is_final(stream->mux, true);
+    give_up(stream, BELFRY_ERR_AUTH, "it does not know our token");
+}
+
+static void other_cluster(struct belfry_stream *stream)
+{
+    if (belfry_identity_lost(stream->opts.identity))
+        belfry_mux_fail(stream->mux, BELFRY_ERR_CLUSTER, "every endpoint belongs to another cluster than before");
+    give_up(stream, BELFRY_ERR_CLUSTER, "it belongs to another cluster than before");
+}
+
+void belfry_stream_drain(struct belfry_stream *stream)
+{
+    if (stream->draining)
+        return;
+    stream->draining = true;
+    struct belfry_mux_action action;
+    enum belfry_err err;
+    while ((err = belfry_mux_next(stream->mux, &action)) == BELFRY_OK)
+        belfry_mux_taken(stream->mux, stream->opts.deliver(&action, stream->opts.user));
+    stream->draining = false;
+    if (err != BELFRY_ERR_AGAIN)
+        give_up(stream, err, "it sent a response that cannot be read");
+}
+
+static void send_requests(struct belfry_stream *stream, uint64_t now_ms)
+{
+    while (stream->call != NULL) {
+        enum belfry_err err = belfry_mux_pull(stream->mux, now_ms, &stream->scratch);
+        if (err == BELFRY_ERR_AGAIN)
+            return;
+        if (err == BELFRY_OK)
+            err = belfry_grpc_call_send(stream->call, belfry_buf_bytes(&stream->scratch));
+        belfry_buf_take(&stream->scratch, belfry_buf_len(&stream->scratch));
+        if (err != BELFRY_OK)
+            give_up(stream, err, belfry_strerror(err));
+    }
+}
+
+static bool check_header(struct belfry_stream *stream, struct belfry_blob *message)
+{
+    struct belfry_wire_header header;
+    return belfry_scan_response_header(belfry_blob_bytes(message), &header) != BELFRY_OK ||
+           belfry_identity_check(stream->opts.identity, &header);
+}
+
+static void first_message(struct belfry_stream *stream)
+{
+    char text[TEXT_MAX];
+    stream->served = stream->ever_served = true;
+    belfry_link_good(stream->link);
+    snprintf(text, sizeof(text), "connected to %s", belfry_conn_endpoint(stream->conn)->url);
+    tell(stream, text);
+}
+
+static void on_message(struct belfry_grpc_call *call, struct belfry_blob *message, void *user)
+{
+    struct belfry_stream *stream = user;
+    (void)call;
+    if (!check_header(stream, message)) {
+        other_cluster(stream);
+        return;
+    }
+    enum belfry_err err = belfry_mux_message(stream->mux, message, belfry_clock_ms());
+    if (err == BELFRY_ERR_AUTH) {
+        token_refused(stream);
+        return;
+    }
+    if (err != BELFRY_OK) {
+        give_up(stream, err, belfry_strerror(err));
+        return;
+    }
+    stream->refused_tokens = 0;
+    if (!stream->served)
+        first_message(stream);
+    belfry_stream_drain(stream);
+    send_requests(stream, belfry_clock_ms());
+    stream->opts.changed(stream->opts.user);
+}
+
+/* Statuses that no other endpoint and no later time will change. */
+static bool is_final(const struct belfry_stream *stream, const struct belfry_grpc_status *status)
+{
+    switch (status->code) {
+    case BELFRY_GRPC_PERMISSION_DENIED:
+    case BELFRY_GRPC_INVALID_ARGUMENT:
+    case BELFRY_GRPC_UNAUTHENTICATED:
+        return true;
+    case BELFRY_GRPC_RESOURCE_EXHAUSTED:
+        return !status->from_server; /* a message over our own limit: it would come again */
+    case BELFRY_GRPC_UNIMPLEMENTED:
+    case BELFRY_GRPC_NOT_FOUND:
+        return !stream->ever_served; /* no etcd there; once it was one, this passes */
+    default:
+        return false;
+    }
+}
+
+static void on_closed(struct belfry_grpc_call *call, const struct belfry_grpc_status *status, void *user)
+{
+    struct belfry_stream *stream = user;
+    char why[TEXT_MAX];
+    (void)call;
+    stream->call = NULL;
+    const char *url = belfry_conn_endpoint(stream->conn)->url;
+    if (belfry_status_is_auth(status) && stream->opts.auth->state != BELFRY_AUTH_NONE &&
+        stream->refused_tokens < TOKENS_MAX) {
+        token_refused(stream);
+        return;
+    }
+    snprintf(why, sizeof(why), "%s", status->message[0] != '\0' ? status->message : "the stream ended");
+    tell_lost(stream, url, why);
+    if (is_final(stream, status)) {
+        char full[TEXT_MAX * 2];
+        snprintf(full, sizeof(full), "%s: %s", url, why);
+        belfry_mux_fail(stream->mux, belfry_status_err(status), full);
+    }
+    down(stream);
+    if (status->from_server)
+        belfry_link_leave(stream->link, BELFRY_ERR_UNAVAILABLE, why);
+}
+
+static const struct belfry_grpc_events grpc_events = {.message = on_message, .closed = on_closed};
+
+static void open_stream(struct belfry_stream *stream, struct belfry_conn *conn, uint64_t now_ms)
+{
+    struct belfry_grpc_metadata metadata[2];
+    size_t n = 0;
+    const char *token = belfry_auth_token(stream->opts.auth);
+    if (token != NULL)
+        metadata[n++] = (struct belfry_grpc_metadata){"token", token};
+    if (stream->opts.hasleader)
+        metadata[n++] = (struct belfry_grpc_metadata){"hasleader", "true"};
+    struct belfry_grpc_call_opts opts = {
+        .path = WATCH_PATH, .metadata = metadata, .n_metadata = n, .deadline_ms = BELFRY_NEVER};
+    if (belfry_grpc_call_open(belfry_conn_grpc(conn), &opts, &grpc_events, stream, now_ms, &stream->call) !=
+        BELFRY_OK) {
+        stream->retry_ms = now_ms + RETRY_MAX_MS;
+        return;
+    }
+    stream->conn = conn;
+    belfry_mux_stream_up(stream->mux, now_ms);
+}
+
+/* Opens the stream when it is wanted, a connection is there and the token is new. */
+static void pump_stream(struct belfry_stream *stream, uint64_t now_ms)
+{
+    bool any = belfry_mux_count(stream->mux) > 0;
+    belfry_link_want(stream->link, any);
+    if (stream->call != NULL && !any) {
+        belfry_grpc_call_cancel(stream->call);
+        struct belfry_conn *conn = stream->conn;
+        down(stream);
+        stream->retry_ms = 0;
+        belfry_conn_flush(conn);
+        return;
+    }
+    struct belfry_conn *conn = belfry_link_conn(stream->link);
+    bool want =
+        stream->call == NULL && belfry_mux_wants_stream(stream->mux) && conn != NULL && now_ms >= stream->retry_ms;
+    if (want && !belfry_auth_is_new(stream->opts.auth, now_ms)) {
+        belfry_auth_drop(stream->opts.auth);
+        belfry_calls_want_token(stream->opts.calls, true);
+        return;
+    }
+    belfry_calls_want_token(stream->opts.calls, false);
+    if (want)
+        open_stream(stream, conn, now_ms);
+    send_requests(stream, now_ms);
+    if (stream->conn != NULL)
+        belfry_conn_flush(stream->conn);
+}
+
+/* ---- the store's revision -----------------------------------------------------------------------------------------
+ */
+
+static bool is_passing(enum belfry_err err)
+{
+    return err != BELFRY_ERR_DENIED && err != BELFRY_ERR_AUTH && err != BELFRY_ERR_REFUSED &&
+           err != BELFRY_ERR_UNSUPPORTED && err != BELFRY_ERR_CLUSTER;
+}
+
+static int64_t revision_of(struct belfry_bytes message)
+{
+    struct belfry_wire_header header;
+    return belfry_scan_response_header(message, &header) == BELFRY_OK ? header.revision : 0;
+}
+
+static void on_read(const struct belfry_answer *answer, void *user)
+{
+    struct belfry_stream *stream = user;
+    stream->read = NULL;
+    if (answer->err == BELFRY_ERR_CANCELED)
+        return;
+    int64_t rev = answer->err == BELFRY_OK ? revision_of(answer->message) : 0;
+    if (rev > 0)
+        belfry_mux_revision(stream->mux, stream->read_generation, rev);
+    else if (answer->err != BELFRY_OK && !is_passing(answer->err))
+        belfry_mux_revision_refused(stream->mux, answer->err, answer->why);
+    else
+        stream->read_retry_ms = belfry_clock_ms() + RETRY_MAX_MS;
+    stream->opts.changed(stream->opts.user);
+}
+
+static void on_check(const struct belfry_answer *answer, void *user)
+{
+    struct belfry_stream *stream = user;
+    stream->check = NULL;
+    int64_t rev = answer->err == BELFRY_OK ? revision_of(answer->message) : 0;
+    if (rev > 0)
+        belfry_mux_judge(stream->mux, stream->check_seen, rev);
+    else if (answer->err != BELFRY_ERR_CANCELED)
+        stream->read_retry_ms = belfry_clock_ms() + RETRY_MAX_MS;
+    if (answer->err != BELFRY_ERR_CANCELED)
+        stream->opts.changed(stream->opts.user);
+}
+
+/* A linearizable read of one key's count: the cheapest way to the store's revision. */
+static void read_revision(struct belfry_stream *stream, struct belfry_bytes key, uint64_t now_ms, belfry_answer_fn fn,
+                          struct belfry_call **out)
+{
+    enum belfry_err err = belfry_request_count(&stream->scratch, key);
+    if (err == BELFRY_OK)
+        err = belfry_calls_start(stream->opts.calls, BELFRY_CALL_READ, BELFRY_PATH_RANGE,
+                                 belfry_buf_bytes(&stream->scratch), now_ms + READ_MS, fn, stream, out);
+    belfry_buf_take(&stream->scratch, belfry_buf_len(&stream->scratch));
+    if (err != BELFRY_OK)
+        stream->read_retry_ms = now_ms + RETRY_MAX_MS;
+}
+
+static void pump_reads(struct belfry_stream *stream, uint64_t now_ms)
+{
+    struct belfry_bytes key;
+    uint64_t generation;
+    if (now_ms < stream->read_retry_ms)
+        return;
+    if (stream->read == NULL && belfry_mux_wants_revision(stream->mux, &key, &generation)) {
+        stream->read_generation = generation;
+        read_revision(stream, key, now_ms, on_read, &stream->read);
+    }
+    int64_t seen;
+    if (stream->check == NULL && belfry_mux_suspects(stream->mux, &seen) && belfry_mux_any_key(stream->mux, &key)) {
+        stream->check_seen = seen;
+        read_revision(stream, key, now_ms, on_check, &stream->check);
+    }
+}
+
+/* ---- the outside --------------------------------------------------------------------------------------------------
+ */
+
+static void on_link_up(struct belfry_link *link, void *user)
+{
+    struct belfry_stream *stream = user;
+    (void)link;
+    stream->opts.changed(stream->opts.user);
+}
+
+static void on_link_down(struct belfry_link *link, enum belfry_err err, void *user)
+{
+    struct belfry_stream *stream = user;
+    (void)err;
+    if (belfry_link_exhausted(link) && stream->call == NULL) {
+        char text[TEXT_MAX], all[TEXT_MAX - 32];
+        belfry_link_describe(link, all, sizeof(all));
+        snprintf(text, sizeof(text), "no endpoint answers: %s", all);
+        tell(stream, text);
+    }
+    stream->opts.changed(stream->opts.user);
+}
+
+static const struct belfry_link_events link_events = {.up = on_link_up, .down = on_link_down};
+
+enum belfry_err belfry_stream_create(const struct belfry_stream_opts *opts, struct belfry_stream **out)
+{
+    struct belfry_stream *stream = calloc(1, sizeof(*stream));
+    if (stream == NULL)
+        return BELFRY_ERR_NOMEM;
+    stream->opts = *opts;
+    stream->rng.state = opts->link.seed + 1;
+    belfry_backoff_init(&stream->backoff, RETRY_MS, RETRY_MAX_MS);
+    belfry_buf_init(&stream->scratch);
+    struct belfry_mux_opts mux = {.max_revision_bytes = opts->max_message_bytes, .log = opts->link.log};
+    enum belfry_err err = belfry_mux_create(&mux, &stream->mux);
+    if (err == BELFRY_OK)
+        err = belfry_link_create(&opts->link, &link_events, stream, &stream->link);
+    if (err != BELFRY_OK) {
+        belfry_mux_destroy(stream->mux);
+        free(stream);
+        return err;
+    }
+    if (opts->auth->state == BELFRY_AUTH_NONE)
+        belfry_mux_auth_is_final(stream->mux, true);
+    *out = stream;
+    return BELFRY_OK;
+}
+
+void belfry_stream_destroy(struct belfry_stream *stream)
+{
+    if (stream == NULL)
+        return;
+    if (stream->call != NULL)
+        belfry_grpc_call_cancel(stream->call);
+    if (stream->read != NULL)
+        belfry_calls_cancel(stream->read);
+    if (stream->check != NULL)
+        belfry_calls_cancel(stream->check);
+    belfry_link_destroy(stream->link);
+    belfry_mux_destroy(stream->mux);
+    belfry_buf_fini(&stream->scratch);
+    free(stream);
+}
+
+struct belfry_mux *belfry_stream_mux(struct belfry_stream *stream)
+{
+    return stream->mux;
+}
+
+struct belfry_link *belfry_stream_link(struct belfry_stream *stream)
+{
+    return stream->link;
+}
+
+void belfry_stream_pump(struct belfry_stream *stream, uint64_t now_ms)
+{
+    if (belfry_mux_tick(stream->mux, now_ms) != BELFRY_OK)
+        give_up(stream, BELFRY_ERR_TIMEOUT, "it does not answer a create");
+    belfry_stream_drain(stream);
+    pump_reads(stream, now_ms);
+    pump_stream(stream, now_ms);
+}
+
+uint64_t belfry_stream_due(const struct belfry_stream *stream)
+{
+    uint64_t due = belfry_mux_due(stream->mux), generation;
+    struct belfry_bytes key;
+    int64_t seen;
+    if (stream->call == NULL && belfry_mux_wants_stream(stream->mux) && belfry_link_conn(stream->link) != NULL &&
+        belfry_auth_ready(stream->opts.auth))
+        due = belfry_min_time(due, stream->retry_ms);
+    if ((stream->read == NULL && belfry_mux_wants_revision(stream->mux, &key, &generation)) ||
+        (stream->check == NULL && belfry_mux_suspects(stream->mux, &seen)))
+        due = belfry_min_time(due, stream->read_retry_ms);
+    return due;
+}

@@ -1,0 +1,12 @@
+/* src/client/txn.h: a transaction as bytes. Thread: owner. */
+#ifndef BELFRY_CLIENT_TXN_H
+#define BELFRY_CLIENT_TXN_H
+
+#include <belfry/belfry.h>
+
+#include "base/bytes.h"
+
+/* The TxnRequest put together so far, lent. Errors: what went wrong while putting it together. */
+BELFRY_NODISCARD enum belfry_err belfry_txn_request(const struct belfry_txn *txn, struct belfry_bytes *out);
+
+#endif
