@@ -59,9 +59,19 @@ static struct peer_stream *peer_stream(struct peer *peer, int32_t id)
 void *__real_realloc(void *ptr, size_t size);
 void __real_free(void *ptr);
 
+/* What is reserved for `len` bytes and a NUL: a power of two, so that it need not be remembered. */
+static size_t reserved_for(size_t len)
+{
+    size_t power = 64;
+    while (power < len + 1)
+        power *= 2;
+    return power;
+}
+
 static void grow(uint8_t **data, size_t *len, const void *more, size_t n)
 {
-    *data = __real_realloc(*data, *len + n + 1);
+    if (*data == NULL || reserved_for(*len + n) != reserved_for(*len))
+        *data = __real_realloc(*data, reserved_for(*len + n));
     assert_non_null(*data);
     if (n > 0)
         memcpy(*data + *len, more, n);

@@ -32,7 +32,8 @@ static enum belfry_err fail_file(const char *what, const char *file, char *why, 
 /* OpenSSL's own way would ask on the terminal, in the middle of somebody else's program. */
 static int no_passphrase(char *buf, int size, int writing, void *user)
 {
-    (void)buf, (void)size, (void)writing, (void)user;
+    (void)buf, (void)size, (void)writing;
+    *(bool *)user = true;
     return -1;
 }
 
@@ -53,13 +54,22 @@ static enum belfry_err load_trust(SSL_CTX *ctx, const struct belfry_tls_opts *op
 
 static enum belfry_err load_identity(SSL_CTX *ctx, const struct belfry_tls_opts *opts, char *why, size_t why_len)
 {
+    bool locked = false;
     if (opts->cert == NULL)
         return BELFRY_OK;
+    SSL_CTX_set_default_passwd_cb(ctx, no_passphrase);
+    SSL_CTX_set_default_passwd_cb_userdata(ctx, &locked);
     if (SSL_CTX_use_certificate_chain_file(ctx, opts->cert) != 1)
         return fail_file("certificate file", opts->cert, why, why_len);
-    if (SSL_CTX_use_PrivateKey_file(ctx, opts->key, SSL_FILETYPE_PEM) == 1 && SSL_CTX_check_private_key(ctx) == 1)
+    int loaded = SSL_CTX_use_PrivateKey_file(ctx, opts->key, SSL_FILETYPE_PEM);
+    SSL_CTX_set_default_passwd_cb(ctx, NULL); /* no file is read any more */
+    SSL_CTX_set_default_passwd_cb_userdata(ctx, NULL);
+    if (loaded == 1 && SSL_CTX_check_private_key(ctx) == 1)
         return BELFRY_OK;
-    return fail_file("key file", opts->key, why, why_len);
+    if (!locked)
+        return fail_file("key file", opts->key, why, why_len);
+    snprintf(why, why_len, "key file %s: it is locked by a pass phrase; give a key without one", opts->key);
+    return BELFRY_ERR_TLS;
 }
 
 static enum belfry_err set_protocol(SSL_CTX *ctx)
@@ -68,7 +78,6 @@ static enum belfry_err set_protocol(SSL_CTX *ctx)
     SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
     SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
                               SSL_MODE_RELEASE_BUFFERS | SSL_MODE_AUTO_RETRY);
-    SSL_CTX_set_default_passwd_cb(ctx, no_passphrase);
     if (SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION) != 1)
         return BELFRY_ERR_TLS;
     return SSL_CTX_set_alpn_protos(ctx, alpn, sizeof(alpn)) == 0 ? BELFRY_OK : BELFRY_ERR_NOMEM;

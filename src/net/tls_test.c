@@ -158,7 +158,7 @@ static void wrong_files_are_named_with_the_reason(void **state)
         {{.cert = keys.client, .key = nowhere}, BELFRY_ERR_TLS, nowhere, "No such file"},
         {{.cert = keys.client_key, .key = keys.client_key}, BELFRY_ERR_TLS, keys.client_key, "no start line"},
         {{.cert = keys.client, .key = keys.server_key}, BELFRY_ERR_TLS, keys.server_key, "mismatch"},
-        {{.cert = keys.client, .key = keys.locked_key}, BELFRY_ERR_TLS, keys.locked_key, ""},
+        {{.cert = keys.client, .key = keys.locked_key}, BELFRY_ERR_TLS, keys.locked_key, "pass phrase"},
         {{.cert = keys.client}, BELFRY_ERR_INVALID, "key file", "missing"},
         {{.key = keys.client_key}, BELFRY_ERR_INVALID, "cert file", "missing"},
     };

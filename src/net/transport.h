@@ -43,7 +43,7 @@ struct belfry_transport_opts {
     uv_loop_t *loop;
     struct belfry_dns *dns;
     const struct belfry_endpoint *endpoint; /* copied */
-    struct belfry_tls *tls;                 /* NULL for plain; required when endpoint->tls */
+    struct belfry_tls *tls;                 /* NULL for plain; required when endpoint->tls; outlives dialing */
     uint32_t dial_timeout_ms;               /* from resolving to up; not 0 */
 };
 

@@ -1,0 +1,732 @@
+/* src/net/grpc_call_test.c: calls while they run: flow control, holding, limits, and callbacks that do everything. */
+#include "net/grpc_peer_test.h"
+
+#include "support/refuse.h"
+
+/* ---- flow control ---- */
+
+static void a_message_larger_than_the_window_flows(void **state)
+{
+    (void)state;
+    struct pair pair;
+    pair_init(&pair);
+    struct seen seen = {0};
+    start_unary(&pair, &seen);
+    size_t len = 5 * BELFRY_GRPC_WINDOW + 7;
+    uint8_t *big = malloc(len);
+    assert_non_null(big);
+    memset(big, 'x', len);
+    peer_respond_grpc(&pair.peer, 1);
+    peer_message(&pair.peer, 1, 0, big, len);
+    peer_end(&pair.peer, 1, "0", NULL);
+    assert_pumps(&pair);
+    assert_int_equal(seen.n_messages, 1);
+    assert_int_equal(seen.n_bytes, len);
+    assert_int_equal(seen.code, BELFRY_GRPC_OK);
+    free(big);
+    pair_fini(&pair);
+}
+
+static void a_message_over_the_limit_ends_its_call_before_it_is_taken(void **state)
+{
+    (void)state;
+    struct pair pair;
+    pair_init(&pair);
+    struct seen seen[2] = {{0}, {0}};
+    start_unary(&pair, &seen[0]);
+    start_unary(&pair, &seen[1]);
+    peer_respond_grpc(&pair.peer, 1);
+    peer_send(&pair.peer, 1, "\0\xff\xff\xff\xff some", 10); /* 4 GiB are announced */
+    assert_pumps(&pair);
+    assert_int_equal(seen[0].code, BELFRY_GRPC_RESOURCE_EXHAUSTED);
+    assert_string_equal(seen[0].message, "received a message larger than 8388608 bytes");
+    assert_int_equal(peer_stream(&pair.peer, 1)->reset, NGHTTP2_CANCEL);
+    assert_int_equal(seen[1].n_closed, 0);
+    pair_fini(&pair);
+}
+
+/* `n` messages of 1,000 bytes on a stream. */
+static void send_thousands(struct peer *peer, int32_t id, size_t n)
+{
+    static uint8_t message[1000];
+    for (size_t i = 0; i < n; i++)
+        peer_message(peer, id, 0, message, sizeof(message));
+}
+
+static void a_held_call_costs_one_window_and_stalls_nobody(void **state)
+{
+    (void)state;
+    struct pair pair;
+    pair_init(&pair);
+    struct seen seen[2] = {{0}, {0}};
+    struct belfry_grpc_call *held = start_unary(&pair, &seen[0]);
+    start_unary(&pair, &seen[1]);
+    belfry_grpc_call_hold(held);
+    peer_respond_grpc(&pair.peer, 1);
+    peer_respond_grpc(&pair.peer, 3);
+    send_thousands(&pair.peer, 1, 3000);  /* three windows */
+    send_thousands(&pair.peer, 3, 20000); /* more than the connection's window */
+    assert_pumps(&pair);
+    assert_int_equal(seen[0].n_messages, 0);
+    assert_int_equal(peer_stream(&pair.peer, 1)->reply_at, BELFRY_GRPC_WINDOW); /* the peer was stopped there */
+    assert_int_equal(seen[1].n_messages, 20000);
+
+    belfry_grpc_call_release(held);
+    assert_int_equal(seen[0].n_messages, BELFRY_GRPC_WINDOW / 1005);
+    peer_end(&pair.peer, 1, "0", NULL);
+    assert_pumps(&pair);
+    assert_int_equal(seen[0].n_messages, 3000);
+    assert_int_equal(seen[0].n_closed, 1);
+    assert_int_equal(seen[0].code, BELFRY_GRPC_OK);
+    pair_fini(&pair);
+}
+
+static void a_peer_that_overruns_the_window_of_a_held_call_is_stopped(void **state)
+{
+    (void)state;
+    struct pair pair;
+    pair_init(&pair);
+    struct seen seen = {0};
+    struct belfry_grpc_call *call = start_unary(&pair, &seen);
+    peer_respond_grpc(&pair.peer, 1);
+    assert_pumps(&pair);
+    belfry_grpc_call_hold(call);
+    static uint8_t zeroes[16384];
+    size_t sent = 0;
+    size_t before = refuse_held();
+    while (seen.n_closed == 0 && sent < 4 * BELFRY_GRPC_WINDOW) {
+        assert_int_equal(raw_frame(&pair, NGHTTP2_DATA, 0, 1, zeroes, sizeof(zeroes)), BELFRY_OK);
+        sent += sizeof(zeroes);
+    }
+    assert_int_equal(seen.code, BELFRY_GRPC_INTERNAL);
+    assert_int_equal(sent, BELFRY_GRPC_WINDOW + sizeof(zeroes));
+    assert_true(refuse_held() <= before + 8);
+    pair_fini(&pair);
+}
+
+static void data_of_cancelled_calls_gives_the_connection_window_back(void **state)
+{
+    (void)state;
+    struct pair pair;
+    pair_init(&pair);
+    for (int32_t id = 1; id <= 61; id += 2) { /* 31 windows of a stream, two of the connection */
+        struct seen seen = {0};
+        struct belfry_grpc_call *call = start_unary(&pair, &seen);
+        peer_respond_grpc(&pair.peer, id);
+        send_thousands(&pair.peer, id, BELFRY_GRPC_WINDOW / 1005);
+        if (id < 61)
+            belfry_grpc_call_cancel(call); /* the data is on its way before the peer hears of that */
+        const uint8_t *data;
+        ssize_t n;
+        while ((n = nghttp2_session_mem_send(pair.peer.session, &data)) > 0)
+            assert_int_equal(to_us(&pair, data, (size_t)n), BELFRY_OK);
+        assert_pumps(&pair);
+        assert_int_equal(seen.n_messages, id < 61 ? 0 : BELFRY_GRPC_WINDOW / 1005);
+        if (id == 61)
+            belfry_grpc_call_cancel(call);
+        assert_int_equal(seen.n_closed, 0);
+    }
+    pair_fini(&pair);
+}
+
+static void what_the_peer_has_no_window_for_stays_queued(void **state)
+{
+    (void)state;
+    struct pair pair;
+    nghttp2_settings_entry small = {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 10};
+    pair_init_with(&pair, &small, 1);
+    assert_pumps(&pair);
+    struct seen seen = {0};
+    struct belfry_grpc_call *call = open_call(&pair, &seen);
+    assert_int_equal(belfry_grpc_call_send(call, belfry_bytes_str("twenty-byte message.")), BELFRY_OK);
+    belfry_grpc_call_half_close(call);
+    assert_int_equal(pump_out(&pair), BELFRY_OK);
+    assert_int_equal(peer_stream(&pair.peer, 1)->data_len, 10);
+    assert_int_equal(belfry_grpc_call_queued(call), 15);
+    assert_pumps(&pair); /* the peer gives its window back */
+    assert_int_equal(peer_stream(&pair.peer, 1)->data_len, 25);
+    assert_int_equal(belfry_grpc_call_queued(call), 0);
+    assert_true(peer_stream(&pair.peer, 1)->ended);
+    pair_fini(&pair);
+}
+
+static void a_large_request_leaves_in_several_pulls(void **state)
+{
+    (void)state;
+    struct pair pair;
+    nghttp2_settings_entry large = {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 1 << 20};
+    pair_init_with(&pair, &large, 1);
+    assert_int_equal(nghttp2_session_set_local_window_size(pair.peer.session, 0, 0, 1 << 20), 0);
+    assert_pumps(&pair);
+    struct seen seen = {0};
+    struct belfry_grpc_call *call = open_call(&pair, &seen);
+    static char big[300 * 1024];
+    assert_int_equal(belfry_grpc_call_send(call, belfry_bytes_of(big, sizeof(big))), BELFRY_OK);
+    size_t n = 0, n_pulls = 0;
+    while (belfry_grpc_wants_write(pair.grpc)) {
+        assert_int_equal(pull_once(&pair, &n), BELFRY_OK);
+        assert_true(n > 0 && n <= 96 * 1024);
+        n_pulls++;
+    }
+    assert_int_equal(n_pulls, 5);
+    assert_int_equal(peer_stream(&pair.peer, 1)->data_len, sizeof(big) + 5);
+    pair_fini(&pair);
+}
+
+/* ---- holding ---- */
+
+static void hold_in_callback(struct belfry_grpc_call *call, struct seen *seen)
+{
+    (void)seen;
+    belfry_grpc_call_hold(call);
+}
+
+static void a_call_held_in_its_callback_gets_one_message_per_release(void **state)
+{
+    (void)state;
+    struct pair pair;
+    pair_init(&pair);
+    struct seen seen = {.on_message = hold_in_callback};
+    struct belfry_grpc_call *call = start_unary(&pair, &seen);
+    peer_respond_grpc(&pair.peer, 1);
+    peer_message(&pair.peer, 1, 0, "one", 3);
+    peer_message(&pair.peer, 1, 0, "two", 3);
+    peer_message(&pair.peer, 1, 0, "three", 5);
+    peer_end(&pair.peer, 1, "5", "late");
+    assert_pumps(&pair);
+    assert_string_equal(seen.last, "one");
+    assert_int_equal(belfry_grpc_n_calls(pair.grpc), 1);
+    belfry_grpc_call_release(call);
+    assert_string_equal(seen.last, "two");
+    assert_int_equal(seen.n_closed, 0); /* the status came long ago but waits for what was sent before it */
+    belfry_grpc_call_release(call);
+    assert_string_equal(seen.last, "three");
+    assert_int_equal(seen.n_closed, 1);
+    assert_int_equal(seen.code, BELFRY_GRPC_NOT_FOUND);
+    assert_string_equal(seen.message, "late");
+    assert_int_equal(belfry_grpc_n_calls(pair.grpc), 0);
+    pair_fini(&pair);
+}
+
+static void hold_and_release_in_callback(struct belfry_grpc_call *call, struct seen *seen)
+{
+    size_t n = seen->n_messages;
+    belfry_grpc_call_hold(call);
+    belfry_grpc_call_release(call);
+    assert_int_equal(seen->n_messages, n); /* no callback inside a callback of the same call */
+}
+
+static void hold_and_release_inside_a_callback_go_on_in_order(void **state)
+{
+    (void)state;
+    struct pair pair;
+    pair_init(&pair);
+    struct seen seen = {.on_message = hold_and_release_in_callback};
+    start_unary(&pair, &seen);
+    peer_respond_grpc(&pair.peer, 1);
+    peer_message(&pair.peer, 1, 0, "one", 3);
+    peer_message(&pair.peer, 1, 0, "two", 3);
+    peer_end(&pair.peer, 1, "0", NULL);
+    assert_pumps(&pair);
+    assert_int_equal(seen.n_messages, 2);
+    assert_string_equal(seen.last, "two");
+    assert_int_equal(seen.n_closed, 1);
+    pair_fini(&pair);
+}
+
+static void a_held_call_that_is_lost_drops_what_waits_and_says_so(void **state)
+{
+    (void)state;
+    struct pair pair;
+    pair_init(&pair);
+    struct seen seen = {0};
+    struct belfry_grpc_call *call = start_unary(&pair, &seen);
+    belfry_grpc_call_hold(call);
+    peer_respond_grpc(&pair.peer, 1);
+    peer_message(&pair.peer, 1, 0, "one", 3);
+    peer_end(&pair.peer, 1, "0", NULL);
+    assert_pumps(&pair);
+    assert_int_equal(seen.n_closed, 0);
+    belfry_grpc_lost(pair.grpc, "reset");
+    assert_int_equal(seen.n_messages, 0);
+    assert_int_equal(seen.code, BELFRY_GRPC_UNAVAILABLE); /* OK would hide that a message was dropped */
+    pair_fini(&pair);
+}
+
+static void a_reset_behind_held_messages_waits_for_them(void **state)
+{
+    (void)state;
+    struct pair pair;
+    pair_init(&pair);
+    struct seen seen = {0};
+    struct belfry_grpc_call *call = start_unary(&pair, &seen);
+    belfry_grpc_call_hold(call);
+    peer_respond_grpc(&pair.peer, 1);
+    peer_message(&pair.peer, 1, 0, "one", 3);
+    assert_pumps(&pair);
+    assert_int_equal(nghttp2_submit_rst_stream(pair.peer.session, 0, 1, NGHTTP2_CANCEL), 0);
+    assert_pumps(&pair);
+    assert_int_equal(seen.n_closed, 0);
+    belfry_grpc_call_release(call);
+    assert_int_equal(seen.n_messages, 1);
+    assert_int_equal(seen.code, BELFRY_GRPC_CANCELLED);
+    pair_fini(&pair);
+}
+
+static void a_broken_message_is_found_when_its_call_is_released(void **state)
+{
+    (void)state;
+    struct pair pair;
+    pair_init(&pair);
+    struct seen seen = {0};
+    struct belfry_grpc_call *call = start_unary(&pair, &seen);
+    belfry_grpc_call_hold(call);
+    peer_respond_grpc(&pair.peer, 1);
+    peer_message(&pair.peer, 1, 0, "one", 3);
+    peer_message(&pair.peer, 1, 7, "two", 3);
+    peer_message(&pair.peer, 1, 0, "three", 5);
+    assert_pumps(&pair);
+    belfry_grpc_call_release(call);
+    assert_int_equal(seen.n_messages, 1);
+    assert_int_equal(seen.n_closed, 1);
+    assert_int_equal(seen.code, BELFRY_GRPC_INTERNAL);
+    pair_fini(&pair);
+}
+
+/* ---- cancelling, and callbacks that do everything ---- */
+
+static void a_cancelled_call_is_reset_and_silent(void **state)
+{
+    (void)state;
+    struct pair pair;
+    pair_init(&pair);
+    struct seen seen = {0};
+    struct belfry_grpc_call *call = start_unary(&pair, &seen);
+    peer_respond_grpc(&pair.peer, 1);
+    peer_message(&pair.peer, 1, 0, "one", 3);
+    belfry_grpc_call_cancel(call);
+    assert_int_equal(belfry_grpc_n_calls(pair.grpc), 0);
+    assert_pumps(&pair);
+    assert_int_equal(peer_stream(&pair.peer, 1)->reset, NGHTTP2_CANCEL);
+    assert_int_equal(seen.n_messages + seen.n_closed, 0);
+    pair_fini(&pair);
+}
+
+static void a_call_cancelled_before_it_was_pulled_is_never_heard_of(void **state)
+{
+    (void)state;
+    struct pair pair;
+    pair_init(&pair);
+    struct seen seen = {0};
+    belfry_grpc_call_cancel(open_call(&pair, &seen));
+    assert_pumps(&pair);
+    assert_int_equal(pair.peer.n_requests, 0);
+    assert_int_equal(seen.n_closed, 0);
+    pair_fini(&pair);
+}
+
+static void cancel_in_callback(struct belfry_grpc_call *call, struct seen *seen)
+{
+    (void)seen;
+    belfry_grpc_call_cancel(call);
+}
+
+static void a_call_that_cancels_itself_gets_no_further_message(void **state)
+{
+    (void)state;
+    struct pair pair;
+    pair_init(&pair);
+    struct seen seen = {.on_message = cancel_in_callback};
+    start_unary(&pair, &seen);
+    peer_respond_grpc(&pair.peer, 1);
+    for (int i = 0; i < 3; i++)
+        peer_message(&pair.peer, 1, 0, "one", 3); /* in one DATA frame */
+    peer_end(&pair.peer, 1, "0", NULL);
+    assert_pumps(&pair);
+    assert_int_equal(seen.n_messages, 1);
+    assert_int_equal(seen.n_closed, 0);
+    assert_int_equal(belfry_grpc_n_calls(pair.grpc), 0);
+    pair_fini(&pair);
+}
+
+static void a_call_that_cancels_itself_while_it_is_released_is_gone(void **state)
+{
+    (void)state;
+    struct pair pair;
+    pair_init(&pair);
+    struct seen seen = {.on_message = cancel_in_callback};
+    struct belfry_grpc_call *call = start_unary(&pair, &seen);
+    belfry_grpc_call_hold(call);
+    peer_respond_grpc(&pair.peer, 1);
+    peer_message(&pair.peer, 1, 0, "one", 3);
+    peer_message(&pair.peer, 1, 0, "two", 3);
+    peer_end(&pair.peer, 1, "0", NULL);
+    assert_pumps(&pair);
+    belfry_grpc_call_release(call);
+    assert_int_equal(seen.n_messages, 1);
+    assert_int_equal(seen.n_closed, 0);
+    assert_int_equal(belfry_grpc_n_calls(pair.grpc), 0);
+    pair_fini(&pair);
+}
+
+static void everything_in_closed(struct belfry_grpc_call *call, struct seen *seen)
+{
+    (void)seen;
+    assert_int_equal(belfry_grpc_call_send(call, belfry_bytes_str("too late")), BELFRY_OK);
+    belfry_grpc_call_half_close(call);
+    belfry_grpc_call_hold(call);
+    belfry_grpc_call_release(call);
+    belfry_grpc_call_cancel(call);
+}
+
+static void a_call_may_do_anything_in_its_last_callback(void **state)
+{
+    (void)state;
+    struct pair pair;
+    pair_init(&pair);
+    struct seen seen[2] = {{.on_closed = everything_in_closed}, {.on_closed = everything_in_closed}};
+    start_unary(&pair, &seen[0]);
+    peer_respond_grpc(&pair.peer, 1);
+    peer_end(&pair.peer, 1, "0", NULL);
+    assert_pumps(&pair);
+    start_unary(&pair, &seen[1]);
+    belfry_grpc_lost(pair.grpc, "reset");
+    assert_int_equal(seen[0].n_closed + seen[1].n_closed, 2);
+    pair_fini(&pair);
+}
+
+/* One pair and its other calls, for callbacks that reach for them. */
+static struct {
+    struct pair *pair;
+    struct belfry_grpc_call *other;
+    struct seen *seen_new;
+    size_t n_opened, n_refused;
+} reach;
+
+static void open_in_callback(struct belfry_grpc_call *call, struct seen *seen)
+{
+    (void)call;
+    (void)seen;
+    struct belfry_grpc_call_opts opts = {.path = "/s/m", .deadline_ms = BELFRY_NEVER};
+    struct belfry_grpc_call *opened;
+    enum belfry_err err =
+        belfry_grpc_call_open(reach.pair->grpc, &opts, &seen_events, reach.seen_new, reach.pair->now_ms, &opened);
+    if (err == BELFRY_ERR_UNAVAILABLE) {
+        reach.n_refused++;
+        return;
+    }
+    assert_int_equal(err, BELFRY_OK);
+    assert_int_equal(belfry_grpc_call_send(opened, belfry_bytes_str("again")), BELFRY_OK);
+    belfry_grpc_call_half_close(opened);
+    reach.n_opened++;
+}
+
+static void callbacks_may_open_calls_until_the_connection_is_dead(void **state)
+{
+    (void)state;
+    struct pair pair;
+    pair_init(&pair);
+    struct seen again = {0};
+    reach.pair = &pair;
+    reach.seen_new = &again;
+    reach.n_opened = reach.n_refused = 0;
+    struct seen seen[3] = {{.on_closed = open_in_callback}, {.on_closed = open_in_callback}, {0}};
+    start_unary(&pair, &seen[0]);
+    peer_respond_grpc(&pair.peer, 1);
+    peer_end(&pair.peer, 1, "14", NULL);
+    assert_pumps(&pair);
+    assert_int_equal(reach.n_opened, 1);
+    assert_memory_equal(peer_stream(&pair.peer, 3)->data, "\0\0\0\0\5again", 10);
+    start_unary(&pair, &seen[1]);
+    start_unary(&pair, &seen[2]);
+    belfry_grpc_lost(pair.grpc, "reset");
+    assert_int_equal(reach.n_refused, 1);
+    assert_int_equal(again.n_closed + seen[1].n_closed + seen[2].n_closed, 3);
+    pair_fini(&pair);
+}
+
+static void cancel_other_in_callback(struct belfry_grpc_call *call, struct seen *seen)
+{
+    (void)call;
+    (void)seen;
+    if (reach.other != NULL)
+        belfry_grpc_call_cancel(reach.other);
+    reach.other = NULL;
+}
+
+static void callbacks_may_cancel_calls_that_are_about_to_end_too(void **state)
+{
+    (void)state;
+    struct pair pair;
+    pair_init(&pair);
+    struct seen seen[3] = {{.on_closed = cancel_other_in_callback}, {0}, {0}};
+    start_unary(&pair, &seen[0]);
+    reach.other = start_unary(&pair, &seen[1]);
+    start_unary(&pair, &seen[2]);
+    belfry_grpc_lost(pair.grpc, "reset"); /* all three end in one go, the first cancels the second */
+    assert_int_equal(seen[0].n_closed, 1);
+    assert_int_equal(seen[1].n_closed, 0);
+    assert_int_equal(seen[2].n_closed, 1);
+    pair_fini(&pair);
+}
+
+static void release_other_in_callback(struct belfry_grpc_call *call, struct seen *seen)
+{
+    (void)seen;
+    belfry_grpc_call_hold(call);
+    belfry_grpc_call_release(reach.other);
+}
+
+static void callbacks_may_release_other_calls(void **state)
+{
+    (void)state;
+    struct pair pair;
+    pair_init(&pair);
+    struct seen seen[2] = {{.on_message = release_other_in_callback}, {0}};
+    struct belfry_grpc_call *first = start_unary(&pair, &seen[0]);
+    reach.other = start_unary(&pair, &seen[1]);
+    belfry_grpc_call_hold(reach.other);
+    peer_respond_grpc(&pair.peer, 3);
+    peer_message(&pair.peer, 3, 0, "held", 4);
+    peer_end(&pair.peer, 3, "0", NULL);
+    assert_pumps(&pair);
+    assert_int_equal(seen[1].n_messages, 0);
+    peer_respond_grpc(&pair.peer, 1);
+    peer_message(&pair.peer, 1, 0, "one", 3);
+    assert_pumps(&pair);
+    assert_int_equal(seen[0].n_messages, 1);
+    assert_int_equal(seen[1].n_messages, 1);
+    assert_int_equal(seen[1].n_closed, 1); /* gone: its release delivered everything */
+    belfry_grpc_call_cancel(first);
+    pair_fini(&pair);
+}
+
+/* ---- limits ---- */
+
+static void the_stream_limit_of_the_peer_is_respected(void **state)
+{
+    (void)state;
+    struct pair pair;
+    nghttp2_settings_entry two = {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, 2};
+    pair_init_with(&pair, &two, 1);
+    assert_pumps(&pair);
+    struct seen seen[5] = {{0}, {0}, {0}, {0}, {0}};
+    struct belfry_grpc_call *calls[5];
+    for (size_t i = 0; i < 5; i++)
+        calls[i] = start_unary(&pair, &seen[i]);
+    assert_int_equal(pair.peer.n_requests, 2);
+    assert_false(belfry_grpc_wants_write(pair.grpc));
+    belfry_grpc_call_cancel(calls[2]); /* while it waits */
+    peer_respond_grpc(&pair.peer, 1);
+    peer_end(&pair.peer, 1, "0", NULL);
+    assert_pumps(&pair);
+    assert_int_equal(pair.peer.n_requests, 3);
+    belfry_grpc_call_cancel(calls[1]); /* while it runs */
+    assert_pumps(&pair);
+    assert_int_equal(pair.peer.n_requests, 4);
+    belfry_grpc_lost(pair.grpc, "reset");
+    assert_false(seen[3].unprocessed);
+    assert_false(seen[4].unprocessed);
+    assert_int_equal(seen[2].n_closed, 0);
+    pair_fini(&pair);
+}
+
+static void waiting_calls_are_bounded(void **state)
+{
+    (void)state;
+    struct pair pair;
+    nghttp2_settings_entry one = {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, 1};
+    pair_init_with(&pair, &one, 1);
+    assert_pumps(&pair);
+    static struct seen seen[10001];
+    for (size_t i = 0; i < 10001; i++)
+        open_call(&pair, &seen[i]); /* one has a place, ten thousand wait */
+    struct belfry_grpc_call_opts opts = {.path = "/s/m", .deadline_ms = BELFRY_NEVER};
+    struct belfry_grpc_call *call;
+    assert_int_equal(belfry_grpc_call_open(pair.grpc, &opts, &seen_events, NULL, pair.now_ms, &call), BELFRY_ERR_LIMIT);
+    assert_pumps(&pair);
+    assert_int_equal(belfry_grpc_call_open(pair.grpc, &opts, &seen_events, NULL, pair.now_ms, &call), BELFRY_ERR_LIMIT);
+    peer_respond_grpc(&pair.peer, 1);
+    peer_end(&pair.peer, 1, "0", NULL);
+    assert_pumps(&pair);
+    open_call(&pair, &seen[0]); /* its first call has ended: a place is free again */
+    pair_fini(&pair);
+}
+
+/* ---- all of it at random ---- */
+
+struct chaos {
+    struct pair pair;
+    struct belfry_grpc_call *calls[8];
+    struct seen seen[8];
+    size_t sent[8]; /* messages that the peer sent */
+};
+
+static struct chaos chaos;
+
+static void chaos_closed(struct belfry_grpc_call *call, struct seen *seen)
+{
+    (void)call;
+    chaos.calls[seen - chaos.seen] = NULL;
+}
+
+static void chaos_message(struct belfry_grpc_call *call, struct seen *seen)
+{
+    (void)seen;
+    if (belfry_rng_below(&chaos.pair.rng, 4) == 0)
+        belfry_grpc_call_hold(call);
+}
+
+static void chaos_step(size_t i, int32_t id)
+{
+    struct belfry_rng *rng = &chaos.pair.rng;
+    static uint8_t bytes[40000];
+    switch (belfry_rng_below(rng, 4)) {
+    case 0:
+        peer_message(&chaos.pair.peer, id, 0, bytes, (size_t)belfry_rng_below(rng, sizeof(bytes)));
+        chaos.sent[i]++;
+        break;
+    case 1:
+        belfry_grpc_call_hold(chaos.calls[i]);
+        break;
+    case 2:
+        belfry_grpc_call_release(chaos.calls[i]);
+        break;
+    case 3:
+        assert_int_equal(belfry_grpc_call_send(chaos.calls[i], belfry_bytes_of(bytes, 100)), BELFRY_OK);
+        break;
+    }
+}
+
+/* Eight calls, messages of all sizes, holds and releases, random cuts: every message arrives once. */
+static void chaos_run(uint64_t seed)
+{
+    chaos = (struct chaos){0};
+    pair_init(&chaos.pair);
+    chaos.pair.cuts = RANDOM_CUTS;
+    chaos.pair.rng.state = seed;
+    for (size_t i = 0; i < 8; i++) {
+        chaos.seen[i] = (struct seen){.on_message = chaos_message, .on_closed = chaos_closed};
+        chaos.calls[i] = start_unary(&chaos.pair, &chaos.seen[i]);
+        belfry_grpc_call_cancel(chaos.calls[i]);
+        chaos.calls[i] = open_call(&chaos.pair, &chaos.seen[i]);
+        assert_pumps(&chaos.pair);
+        peer_respond_grpc(&chaos.pair.peer, (int32_t)(4 * i + 3));
+    }
+    for (size_t step = 0; step < 300; step++) {
+        size_t i = (size_t)belfry_rng_below(&chaos.pair.rng, 8);
+        chaos_step(i, (int32_t)(4 * i + 3));
+        if (step % 7 == 0)
+            assert_pumps(&chaos.pair);
+    }
+    for (size_t i = 0; i < 8; i++)
+        peer_end(&chaos.pair.peer, (int32_t)(4 * i + 3), "0", NULL);
+    for (size_t round = 0; belfry_grpc_n_calls(chaos.pair.grpc) > 0; round++) {
+        assert_true(round < 10000);
+        assert_pumps(&chaos.pair);
+        for (size_t i = 0; i < 8; i++)
+            if (chaos.calls[i] != NULL)
+                belfry_grpc_call_release(chaos.calls[i]);
+    }
+    for (size_t i = 0; i < 8; i++) {
+        assert_int_equal(chaos.seen[i].code, BELFRY_GRPC_OK);
+        assert_int_equal(chaos.seen[i].n_messages, chaos.sent[i]);
+    }
+    pair_fini(&chaos.pair);
+}
+
+static void random_traffic_loses_nothing(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        print_message("seed %llu\n", (unsigned long long)seed);
+        chaos_run(seed);
+    }
+}
+
+/* ---- memory ---- */
+
+/* Limits, cancels, GOAWAY and loss with the n-th allocation refused. */
+static enum belfry_err rough_exchange(struct pair *pair, struct seen seen[4])
+{
+    struct belfry_grpc_call_opts opts = {.path = "/s/m", .deadline_ms = pair->now_ms + 100};
+    struct belfry_grpc_call *calls[4];
+    enum belfry_err err = BELFRY_OK;
+    for (size_t i = 0; err == BELFRY_OK && i < 4; i++) {
+        err = belfry_grpc_call_open(pair->grpc, &opts, &seen_events, &seen[i], pair->now_ms, &calls[i]);
+        if (err == BELFRY_OK)
+            err = belfry_grpc_call_send(calls[i], belfry_bytes_str("ask"));
+    }
+    if (err == BELFRY_OK)
+        err = pump(pair);
+    if (err != BELFRY_OK)
+        return err;
+    belfry_grpc_call_hold(calls[0]);
+    peer_respond_grpc(&pair->peer, 1);
+    send_thousands(&pair->peer, 1, 20);
+    belfry_grpc_call_cancel(calls[1]);
+    assert_int_equal(nghttp2_submit_goaway(pair->peer.session, 0, 3, NGHTTP2_NO_ERROR, NULL, 0), 0);
+    err = pump(pair);
+    if (err == BELFRY_OK)
+        belfry_grpc_call_release(calls[0]);
+    if (err == BELFRY_OK)
+        err = belfry_grpc_tick(pair->grpc, pair->now_ms + 100);
+    return err == BELFRY_OK ? pump(pair) : err;
+}
+
+static enum belfry_err rough_scenario(void)
+{
+    struct pair pair = {.now_ms = 1000};
+    struct seen seen[4] = {{0}, {0}, {0}, {0}};
+    nghttp2_settings_entry three = {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, 3};
+    peer_init_with(&pair.peer, &three, 1);
+    enum belfry_err err = belfry_grpc_create(&pair_opts, pair.now_ms, &pair.grpc);
+    if (err == BELFRY_OK)
+        err = rough_exchange(&pair, seen);
+    belfry_grpc_destroy(pair.grpc);
+    peer_fini(&pair.peer);
+    if (err == BELFRY_OK) {
+        assert_int_equal(seen[0].n_messages, 20);
+        assert_int_equal(seen[0].code, BELFRY_GRPC_DEADLINE_EXCEEDED);
+        assert_int_equal(seen[1].n_closed, 0);
+        assert_true(seen[2].unprocessed && seen[3].unprocessed);
+    }
+    return err;
+}
+
+static void refused_memory_leaks_nothing_in_the_roughest_exchange(void **state)
+{
+    (void)state;
+    assert_true(refuse_sweep(rough_scenario) > 40);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_message_larger_than_the_window_flows),
+        cmocka_unit_test(a_message_over_the_limit_ends_its_call_before_it_is_taken),
+        cmocka_unit_test(a_held_call_costs_one_window_and_stalls_nobody),
+        cmocka_unit_test(a_peer_that_overruns_the_window_of_a_held_call_is_stopped),
+        cmocka_unit_test(data_of_cancelled_calls_gives_the_connection_window_back),
+        cmocka_unit_test(what_the_peer_has_no_window_for_stays_queued),
+        cmocka_unit_test(a_large_request_leaves_in_several_pulls),
+        cmocka_unit_test(a_call_held_in_its_callback_gets_one_message_per_release),
+        cmocka_unit_test(hold_and_release_inside_a_callback_go_on_in_order),
+        cmocka_unit_test(a_held_call_that_is_lost_drops_what_waits_and_says_so),
+        cmocka_unit_test(a_reset_behind_held_messages_waits_for_them),
+        cmocka_unit_test(a_broken_message_is_found_when_its_call_is_released),
+        cmocka_unit_test(a_cancelled_call_is_reset_and_silent),
+        cmocka_unit_test(a_call_cancelled_before_it_was_pulled_is_never_heard_of),
+        cmocka_unit_test(a_call_that_cancels_itself_gets_no_further_message),
+        cmocka_unit_test(a_call_that_cancels_itself_while_it_is_released_is_gone),
+        cmocka_unit_test(a_call_may_do_anything_in_its_last_callback),
+        cmocka_unit_test(callbacks_may_open_calls_until_the_connection_is_dead),
+        cmocka_unit_test(callbacks_may_cancel_calls_that_are_about_to_end_too),
+        cmocka_unit_test(callbacks_may_release_other_calls),
+        cmocka_unit_test(the_stream_limit_of_the_peer_is_respected),
+        cmocka_unit_test(waiting_calls_are_bounded),
+        cmocka_unit_test(random_traffic_loses_nothing),
+        cmocka_unit_test(refused_memory_leaks_nothing_in_the_roughest_exchange),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
