@@ -87,7 +87,7 @@ static enum belfry_err read_password(const char *path, char *text)
         return BELFRY_ERR_AUTH;
     char *line = fgets(text, PASSWORD_MAX, file);
     fclose(file);
-    if (line == NULL)
+    if (line == NULL || strlen(text) == PASSWORD_MAX - 1) /* nothing, or cut */
         return BELFRY_ERR_AUTH;
     text[strcspn(text, "\r\n")] = '\0';
     return BELFRY_OK;
@@ -102,7 +102,8 @@ enum belfry_err belfry_auth_begin(struct belfry_auth *auth, struct belfry_buf *o
         err = read_password(auth->password_file, from_file);
     if (err != BELFRY_OK)
         return err;
-    Etcdserverpb__AuthenticateRequest request = ETCDSERVERPB__AUTHENTICATE_REQUEST__INIT;
+    Etcdserverpb__AuthenticateRequest request;
+    etcdserverpb__authenticate_request__init(&request);
     request.name = auth->user;
     request.password = auth->password_file != NULL ? from_file : auth->password;
     size_t len = etcdserverpb__authenticate_request__get_packed_size(&request);

@@ -19,7 +19,8 @@ struct belfry_conn {
     /* owner */
     unsigned depth; /* calls into grpc on the stack: closing waits until the outermost is left */
     bool closing, lost, draining;
-    bool late; /* the timer came much too late, and the socket is being read first */
+    uint64_t armed_ms; /* what the timer is set to, while it is active */
+    bool late;         /* the timer came much too late, and the socket is being read first */
 };
 
 static void on_timer(uv_timer_t *timer);
@@ -72,17 +73,19 @@ static void rearm(struct belfry_conn *conn)
         if (conn->closing)
             return;
     }
-    uint64_t due = belfry_grpc_due(conn->grpc), now = belfry_clock_ms();
+    uint64_t due = belfry_grpc_due(conn->grpc), now;
     if (due == BELFRY_NEVER) {
         uv_timer_stop(&conn->timer);
-        return;
+    } else if (due != conn->armed_ms || !uv_is_active((uv_handle_t *)&conn->timer)) {
+        now = belfry_clock_ms();
+        conn->armed_ms = due;
+        uv_update_time(conn->timer.loop);
+        uv_timer_start(&conn->timer, on_timer, due > now ? due - now : 0, 0);
     }
-    uv_update_time(conn->timer.loop);
-    uv_timer_start(&conn->timer, on_timer, due > now ? due - now : 0, 0);
 }
 
-/* After a gap (the process was stopped, the machine slept) libuv runs timers before it reads sockets: what the peer sent
- * meanwhile must be seen before it is judged by the clock. */
+/* After a gap (the process was stopped, the machine slept) libuv runs timers before it reads sockets: what the peer
+ * sent meanwhile must be seen before it is judged by the clock. */
 static bool read_first(struct belfry_conn *conn, uint64_t now)
 {
     bool gap = now > belfry_grpc_due(conn->grpc) + GAP_MS;

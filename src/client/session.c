@@ -178,6 +178,17 @@ static bool sane(const struct belfry_opts *opts, char *why, size_t len)
         snprintf(why, len, "keepalive-time is under 10s: etcd ends connections that ping faster");
         return false;
     }
+    if (belfry_opts_number(opts, BELFRY_OPT_DIAL_TIMEOUT) <= 0 ||
+        belfry_opts_number(opts, BELFRY_OPT_COMMAND_TIMEOUT) <= 0 ||
+        belfry_opts_number(opts, BELFRY_OPT_KEEPALIVE_TIMEOUT) <= 0) {
+        snprintf(why, len, "dial-timeout, command-timeout and keepalive-timeout must be above 0");
+        return false;
+    }
+    if (belfry_opts_number(opts, BELFRY_OPT_DIAL_TIMEOUT) == 0 ||
+        belfry_opts_number(opts, BELFRY_OPT_KEEPALIVE_TIMEOUT) == 0) {
+        snprintf(why, len, "dial-timeout and keepalive-timeout must be more than nothing");
+        return false;
+    }
     if (belfry_opts_number(opts, BELFRY_OPT_MAX_MESSAGE) < 64 * 1024) {
         snprintf(why, len, "max-message is under 64KiB");
         return false;
@@ -244,8 +255,8 @@ void belfry_close(struct belfry *b)
 {
     if (b == NULL)
         return;
+    b->closing = true; /* first: a callback that opens something anew is refused */
     belfry_watch_end_all(b, BELFRY_ERR_CANCELED, "the session was closed");
-    b->closing = true;
     belfry_stream_destroy(b->stream);
     belfry_calls_destroy(b->calls);
     belfry_dns_destroy(b->dns);

@@ -1,0 +1,86 @@
+# tools/steps.sh: sourced by .ci/run and tools/check. Named and timed steps that go on after a failure, and one tally.
+#
+#   steps_begin NAME            logs go to build/NAME/logs; BELFRY_TALLY names the file in which results are counted
+#   step NAME COMMAND...        one check: it counts as one passed or one failed
+#   suite NAME COMMAND...       many tests: the command counts them itself with tools/tally; a suite that fails without
+#                               having counted a failure, or that counts nothing at all, is one failure more. What
+#                               was skipped, and figures that tests print, are shown also when all is well
+#   build_preset PRESET         configures and builds with warnings as errors, to the last error
+#   test_preset PRESET [WRAP..] runs the unit suites and counts them; WRAP is a command to run CTest under
+#   steps_end                   prints "N passed, N failed" as the last line; false when anything failed
+#
+# A step's output goes to its log and is shown only when it fails. step and suite return the command's own status, so
+# that what cannot make sense after a failure is left out:
+#     step "build" build_preset asan && suite "unit tests" test_preset asan
+
+steps_begin() {
+    steps_logs=build/$1/logs
+    rm -rf "$steps_logs"
+    mkdir -p "$steps_logs"
+    export BELFRY_TALLY=$PWD/build/$1/tally
+    : >"$BELFRY_TALLY"
+    steps_n=0
+}
+
+steps_sum() { # COLUMN -> its sum over the tally
+    awk -v c="$1" '{ n += $c } END { print n + 0 }' "$BELFRY_TALLY"
+}
+
+steps_run() { # NAME COMMAND...
+    local name=$1 begin=$SECONDS status=0 log verdict=ok
+    shift
+    steps_n=$((steps_n + 1))
+    log=$steps_logs/$(printf '%02d' "$steps_n")-${name//[^A-Za-z0-9]/-}.log
+    printf '%s\n' "== $name"
+    "$@" >"$log" 2>&1 </dev/null || status=$?
+    if [ "$status" -ne 0 ]; then
+        verdict="FAILED (status $status)"
+        grep -v '^\[[0-9]*/[0-9]*\] ' "$log" | tail -n 200 # ninja's progress tells nothing here
+        echo "== $name: the whole output is in $log"
+    fi
+    printf '%s\n' "== $name: $verdict, $((SECONDS - begin)) s"
+    steps_log=$log
+    return "$status"
+}
+
+step() {
+    local status=0
+    steps_run "$@" || status=$?
+    if [ "$status" -eq 0 ]; then echo "1 0"; else echo "0 1"; fi >>"$BELFRY_TALLY"
+    return "$status"
+}
+
+suite() {
+    local status=0 passed failed
+    passed=$(steps_sum 1) failed=$(steps_sum 2)
+    steps_run "$@" || status=$?
+    passed=$(($(steps_sum 1) - passed)) failed=$(($(steps_sum 2) - failed))
+    if [ "$failed" -eq 0 ] && { [ "$status" -ne 0 ] || [ "$passed" -eq 0 ]; }; then
+        [ "$status" -ne 0 ] || { status=1; echo "== $1: FAILED, no test was run"; }
+        echo "0 1" >>"$BELFRY_TALLY"
+        failed=1
+    fi
+    sed -n -e 's/^tally: /   /p' -e 's/^figure: /   /p' "$steps_log" | sort -u
+    echo "   $passed passed, $failed failed"
+    return "$status"
+}
+
+build_preset() {
+    cmake --preset "$1" -DBELFRY_WERROR=ON && cmake --build --preset "$1" -- -k 0
+}
+
+test_preset() {
+    local preset=$1 status=0 junit=$PWD/build/$1/junit.xml
+    shift
+    rm -f "$junit"
+    "$@" ctest --preset "$preset" -j "$(nproc)" --no-tests=error --output-junit "$junit" || status=$?
+    /usr/bin/python3 tools/tally "$junit" || status=1
+    return "$status"
+}
+
+steps_end() {
+    local passed failed
+    passed=$(steps_sum 1) failed=$(steps_sum 2)
+    echo "$passed passed, $failed failed"
+    [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
+}
