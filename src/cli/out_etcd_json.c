@@ -1,0 +1,161 @@
+/* src/cli/out_etcd_json.c */
+#include "cli/out_etcd_json.h"
+
+#include <inttypes.h>
+
+#include "cli/out_json.h"
+
+/* "name":value, with a comma before all but the first; nothing for zero. */
+static void write_number(FILE *out, const char **comma, const char *name, int64_t number)
+{
+    if (number == 0)
+        return;
+    fprintf(out, "%s\"%s\":%" PRId64, *comma, name, number);
+    *comma = ",";
+}
+
+static void write_id(FILE *out, const char **comma, const char *name, uint64_t id)
+{
+    if (id == 0)
+        return;
+    fprintf(out, "%s\"%s\":%" PRIu64, *comma, name, id);
+    *comma = ",";
+}
+
+static void write_bytes(FILE *out, const char **comma, const char *name, struct belfry_bytes bytes)
+{
+    if (bytes.len == 0)
+        return;
+    fprintf(out, "%s\"%s\":", *comma, name);
+    json_base64(out, bytes);
+    *comma = ",";
+}
+
+void etcd_json_header(FILE *out, const char *name, const struct belfry_header *header)
+{
+    const char *comma = "";
+    fprintf(out, "\"%s\":{", name);
+    write_id(out, &comma, "cluster_id", header->cluster_id);
+    write_id(out, &comma, "member_id", header->member_id);
+    write_number(out, &comma, "revision", header->revision);
+    write_id(out, &comma, "raft_term", header->raft_term);
+    fputc('}', out);
+}
+
+static void write_kv(FILE *out, const struct belfry_event *kv)
+{
+    const char *comma = "";
+    fputc('{', out);
+    write_bytes(out, &comma, "key", kv->key);
+    write_number(out, &comma, "create_revision", kv->create_rev);
+    write_number(out, &comma, "mod_revision", kv->mod_rev);
+    write_number(out, &comma, "version", kv->version);
+    write_bytes(out, &comma, "value", kv->value);
+    write_number(out, &comma, "lease", kv->lease);
+    fputc('}', out);
+}
+
+static void write_prev(FILE *out, const struct belfry_event *event)
+{
+    struct belfry_event prev = {.op = BELFRY_PUT,
+                                .key = event->key,
+                                .value = event->prev,
+                                .create_rev = event->prev_create_rev,
+                                .mod_rev = event->prev_mod_rev,
+                                .version = event->prev_version,
+                                .lease = event->prev_lease};
+    fputs(",\"prev_kv\":", out);
+    write_kv(out, &prev);
+}
+
+static void write_kvs(FILE *out, const char *name, const struct belfry_reply *reply)
+{
+    const struct belfry_event *kv = belfry_reply_kv(reply, NULL);
+    if (kv == NULL)
+        return;
+    fprintf(out, ",\"%s\":[", name);
+    for (const char *comma = ""; kv != NULL; kv = belfry_reply_kv(reply, kv), comma = ",") {
+        fputs(comma, out);
+        write_kv(out, kv);
+    }
+    fputc(']', out);
+}
+
+void etcd_json_get(FILE *out, const struct belfry_reply *reply)
+{
+    const char *comma = ",";
+    fputc('{', out);
+    etcd_json_header(out, "header", &reply->header);
+    write_kvs(out, "kvs", reply);
+    if (reply->more)
+        fputs(",\"more\":true", out);
+    write_number(out, &comma, "count", reply->count);
+    fputs("}\n", out);
+}
+
+void etcd_json_put(FILE *out, const struct belfry_reply *reply)
+{
+    fputc('{', out);
+    etcd_json_header(out, "header", &reply->header);
+    const struct belfry_event *prev = belfry_reply_kv(reply, NULL);
+    if (prev != NULL) {
+        fputs(",\"prev_kv\":", out);
+        write_kv(out, prev);
+    }
+    fputs("}\n", out);
+}
+
+void etcd_json_del(FILE *out, const struct belfry_reply *reply)
+{
+    const char *comma = ",";
+    fputc('{', out);
+    etcd_json_header(out, "header", &reply->header);
+    write_number(out, &comma, "deleted", reply->deleted);
+    write_kvs(out, "prev_kvs", reply);
+    fputs("}\n", out);
+}
+
+void etcd_json_watch_begin(struct etcd_json_watch *w, FILE *out, const struct belfry_header *header)
+{
+    if (w->open)
+        return;
+    w->header = *header;
+    w->open = true;
+    w->any = false;
+    fputc('{', out);
+    etcd_json_header(out, "Header", header);
+    fputs(",\"Events\":[", out);
+}
+
+void etcd_json_watch_event(struct etcd_json_watch *w, FILE *out, const struct belfry_event *event)
+{
+    fputs(w->any ? ",{" : "{", out);
+    w->any = true;
+    fputs(event->op == BELFRY_DELETE ? "\"type\":1,\"kv\":" : "\"kv\":", out);
+    write_kv(out, event);
+    if (event->prev.data != NULL)
+        write_prev(out, event);
+    fputc('}', out);
+}
+
+static void end(struct etcd_json_watch *w, FILE *out, int64_t compact_rev, const char *canceled)
+{
+    fprintf(out, "],\"CompactRevision\":%" PRId64 ",\"Canceled\":%s,\"Created\":false}\n", compact_rev, canceled);
+    w->open = false;
+}
+
+void etcd_json_watch_end(struct etcd_json_watch *w, FILE *out)
+{
+    if (w->open)
+        end(w, out, 0, "false");
+}
+
+void etcd_json_watch_compacted(struct etcd_json_watch *w, FILE *out, const struct belfry_header *given,
+                               int64_t compact_rev)
+{
+    etcd_json_watch_end(w, out);
+    struct belfry_header header = given->cluster_id != 0 ? *given : w->header;
+    header.revision = 0; /* as etcd sends it */
+    etcd_json_watch_begin(w, out, &header);
+    end(w, out, compact_rev, "true");
+}
