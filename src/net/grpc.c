@@ -207,13 +207,12 @@ static void describe_goaway(struct belfry_grpc *grpc, uint32_t code, struct belf
     grpc->goaway[at] = '\0';
 }
 
-/* Calls that the peer will not look at: what it said so of, and what can no longer be sent. */
+/* Calls that the peer will not look at: what it said so of, and what can no longer be sent. One that is answered and
+ * only waits to be taken has been pulled and has no stream any more (id 0): it stays. */
 static void abort_unseen(struct belfry_grpc *grpc, struct belfry_list *calls, int32_t last_id)
 {
     belfry_list_each_safe (node, calls) {
         struct belfry_grpc_call *call = belfry_container(node, struct belfry_grpc_call, node);
-        if (call->state == BELFRY_CALL_CLOSING)
-            continue; /* its answer is here, and only waits to be taken */
         if (!call->stream.pulled || call->stream.id > last_id)
             belfry_grpc_call_abort(call, BELFRY_GRPC_UNAVAILABLE, grpc->goaway, true);
     }

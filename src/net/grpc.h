@@ -79,7 +79,8 @@ enum belfry_grpc_state {
     BELFRY_GRPC_DEAD      /* an error or belfry_grpc_lost(): every call has ended */
 };
 
-/* What happens to a call. Made from inside receive, tick, lost and call_release, never from inside call_open or send.
+/* What happens to a call. Made from inside receive, tick, lost, destroy and call_release, and from a pull that fails;
+ * never from inside call_open or send.
  * A callback may open, send on, cancel and hold any call of the connection; it must not destroy the connection. */
 struct belfry_grpc_events {
     /* One whole message, decompressed. The blob is lent: take a reference to keep it. */
@@ -88,7 +89,7 @@ struct belfry_grpc_events {
     void (*closed)(struct belfry_grpc_call *call, const struct belfry_grpc_status *status, void *user);
 };
 
-/* Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_INVALID (keepalive under 10 s). */
+/* Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_INVALID (keepalive under 10 s, or a timeout of 0). */
 BELFRY_NODISCARD enum belfry_err belfry_grpc_create(const struct belfry_grpc_opts *opts, uint64_t now_ms,
                                                     struct belfry_grpc **out);
 
@@ -129,13 +130,15 @@ struct belfry_grpc_call_opts {
 
 /* Opens a call; nothing is sent before the connection is pulled, and no response headers are waited for.
  * Errors: BELFRY_ERR_UNAVAILABLE (draining or dead), BELFRY_ERR_NOMEM, BELFRY_ERR_LIMIT (the peer's stream limit is
- * reached and 10,000 calls wait for it). */
+ * reached and 10,000 calls wait for it), BELFRY_ERR_INVALID (path or metadata that HTTP/2 does not allow, a grpc- name,
+ * or more than 48 KiB of it). */
 BELFRY_NODISCARD enum belfry_err belfry_grpc_call_open(struct belfry_grpc *grpc,
                                                        const struct belfry_grpc_call_opts *opts,
                                                        const struct belfry_grpc_events *events, void *user,
                                                        uint64_t now_ms, struct belfry_grpc_call **out);
 
-/* Queues one message (copied), uncompressed. Errors: BELFRY_ERR_NOMEM, the call unharmed. */
+/* Queues one message (copied), uncompressed; dropped when the peer has ended the call and `closed` is yet to come.
+ * Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_INVALID (half-closed already, or 4 GiB); the call unharmed. */
 BELFRY_NODISCARD enum belfry_err belfry_grpc_call_send(struct belfry_grpc_call *call, struct belfry_bytes message);
 
 /* Bytes queued by belfry_grpc_call_send() and not pulled yet: for callers that must bound what they queue. */

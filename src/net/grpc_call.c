@@ -230,9 +230,7 @@ static void break_off(struct belfry_grpc_call *call, int code, const char *why)
 /* No grpc-status came: says what came instead. */
 static void describe_http(const struct belfry_grpc_reply *reply, char *to, size_t cap)
 {
-    if (reply->http_status == 0)
-        snprintf(to, cap, "the stream ended without a response");
-    else if (reply->type[0] == '\0')
+    if (reply->type[0] == '\0')
         snprintf(to, cap, "HTTP %d without content-type and grpc-status", reply->http_status);
     else
         snprintf(to, cap, "HTTP %d with content-type %s, without grpc-status", reply->http_status, reply->type);

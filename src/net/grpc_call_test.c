@@ -231,6 +231,17 @@ static void hold_and_release_inside_a_callback_go_on_in_order(void **state)
     assert_int_equal(seen.n_messages, 2);
     assert_string_equal(seen.last, "two");
     assert_int_equal(seen.n_closed, 1);
+
+    struct seen later = {.on_message = hold_and_release_in_callback}; /* the same from inside a release */
+    struct belfry_grpc_call *call = start_unary(&pair, &later);
+    belfry_grpc_call_hold(call);
+    peer_respond_grpc(&pair.peer, 3);
+    peer_message(&pair.peer, 3, 0, "one", 3);
+    peer_message(&pair.peer, 3, 0, "two", 3);
+    assert_pumps(&pair);
+    belfry_grpc_call_release(call);
+    assert_int_equal(later.n_messages, 2);
+    assert_string_equal(later.last, "two");
     pair_fini(&pair);
 }
 
@@ -549,7 +560,8 @@ static void waiting_calls_are_bounded(void **state)
     peer_respond_grpc(&pair.peer, 1);
     peer_end(&pair.peer, 1, "0", NULL);
     assert_pumps(&pair);
-    open_call(&pair, &seen[0]); /* its first call has ended: a place is free again */
+    struct seen last = {0};
+    open_call(&pair, &last); /* the first call has ended: a place is free again */
     pair_fini(&pair);
 }
 

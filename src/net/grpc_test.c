@@ -140,23 +140,30 @@ static void frames_are_gathered_into_one_write(void **state)
     pair_fini(&pair);
 }
 
-static void informational_headers_are_ignored(void **state)
+/* 103 with one more field, and then a response that ends with `code`, or without one if that is NULL. */
+static struct seen answer_after_103(const char *name, const char *value, const char *code)
 {
-    (void)state;
     struct pair pair;
     pair_init(&pair);
     struct seen seen = {0};
     start_unary(&pair, &seen);
-    nghttp2_nv early[] = {field(":status", "103"), field("grpc-status", "5"), field("content-type", "text/html")};
-    assert_int_equal(nghttp2_submit_headers(pair.peer.session, 0, 1, NULL, early, 3, NULL), 0);
+    nghttp2_nv early[] = {field(":status", "103"), field(name, value)};
+    assert_int_equal(nghttp2_submit_headers(pair.peer.session, 0, 1, NULL, early, 2, NULL), 0);
     assert_pumps(&pair);
     assert_int_equal(seen.n_closed, 0);
     peer_respond_grpc(&pair.peer, 1);
-    peer_end(&pair.peer, 1, "0", NULL);
+    peer_end(&pair.peer, 1, code, NULL);
     assert_pumps(&pair);
-    assert_int_equal(seen.code, BELFRY_GRPC_OK);
     assert_int_equal(seen.n_closed, 1);
     pair_fini(&pair);
+    return seen;
+}
+
+static void informational_headers_are_ignored(void **state)
+{
+    (void)state;
+    assert_int_equal(answer_after_103("content-type", "text/html", "0").code, BELFRY_GRPC_OK);
+    assert_int_equal(answer_after_103("grpc-status", "5", NULL).code, BELFRY_GRPC_UNKNOWN);
 }
 
 /* ---- how calls end: what the server says ---- */
@@ -291,6 +298,8 @@ static void an_answer_that_is_not_grpc_is_named(void **state)
     seen = answer_http("200", "application/grpc-web+proto", true);
     assert_int_equal(seen.code, BELFRY_GRPC_UNKNOWN);
     assert_non_null(strstr(seen.message, "application/grpc-web+proto"));
+    seen = answer_http("200", "", false);
+    assert_string_equal(seen.message, "HTTP 200 without content-type and grpc-status");
     seen = answer_http("503", "text/plain", false);
     assert_int_equal(seen.code, BELFRY_GRPC_UNAVAILABLE);
     assert_string_equal(seen.message, "HTTP 503 with content-type text/plain, without grpc-status");
@@ -469,10 +478,35 @@ static void a_malformed_response_ends_its_call_alone(void **state)
                      BELFRY_OK);
     assert_int_equal(seen[0].n_closed, 1);
     assert_int_equal(seen[0].code, BELFRY_GRPC_INTERNAL);
+    assert_non_null(strstr(seen[0].message, "header"));
     assert_int_equal(seen[1].n_closed, 0);
     assert_int_equal(belfry_grpc_state(pair.grpc), BELFRY_GRPC_OPEN);
     assert_int_equal(pump_out(&pair), BELFRY_OK);
     assert_int_equal(peer_stream(&pair.peer, 1)->reset, NGHTTP2_PROTOCOL_ERROR);
+    pair_fini(&pair);
+}
+
+static void a_stream_that_is_reset_on_our_side_is_ended_by_the_next_tick(void **state)
+{
+    (void)state;
+    struct pair pair;
+    pair_init(&pair);
+    struct seen seen = {0};
+    start_unary(&pair, &seen);
+    static const char head[] = "\x88\0\x0c"
+                               "content-type\x10"
+                               "application/grpc\0\x0e"
+                               "content-length\x03"
+                               "100";
+    assert_int_equal(raw_frame(&pair, NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS, 1, head, sizeof(head) - 1), BELFRY_OK);
+    assert_int_equal(raw_frame(&pair, NGHTTP2_DATA, NGHTTP2_FLAG_END_STREAM, 1, "\0\0\0\0", 5), BELFRY_OK);
+    assert_int_equal(pump_out(&pair), BELFRY_OK); /* nghttp2 notices, resets, and the stream closes in here */
+    assert_int_equal(peer_stream(&pair.peer, 1)->reset, NGHTTP2_PROTOCOL_ERROR);
+    assert_int_equal(seen.n_closed, 0); /* pull makes no callbacks */
+    assert_true(belfry_grpc_due(pair.grpc) <= pair.now_ms);
+    assert_int_equal(belfry_grpc_tick(pair.grpc, pair.now_ms), BELFRY_OK);
+    assert_int_equal(seen.n_closed, 1);
+    assert_int_equal(seen.code, BELFRY_GRPC_INTERNAL);
     pair_fini(&pair);
 }
 
@@ -588,6 +622,27 @@ static void goaway_lets_running_calls_finish_and_refuses_new_ones(void **state)
     assert_int_equal(seen[1].code, BELFRY_GRPC_UNAVAILABLE);
     assert_true(seen[1].unprocessed);
     assert_int_equal(belfry_grpc_n_calls(pair.grpc), 0);
+    pair_fini(&pair);
+}
+
+static void an_answer_that_waits_to_be_taken_outlives_a_goaway(void **state)
+{
+    (void)state;
+    struct pair pair;
+    pair_init(&pair);
+    struct seen seen = {0};
+    struct belfry_grpc_call *call = start_unary(&pair, &seen);
+    belfry_grpc_call_hold(call);
+    peer_respond_grpc(&pair.peer, 1);
+    peer_message(&pair.peer, 1, 0, "one", 3);
+    peer_end(&pair.peer, 1, "0", NULL);
+    assert_pumps(&pair);
+    assert_int_equal(nghttp2_submit_goaway(pair.peer.session, 0, 0, NGHTTP2_NO_ERROR, NULL, 0), 0);
+    assert_pumps(&pair);
+    assert_int_equal(seen.n_closed, 0);
+    belfry_grpc_call_release(call);
+    assert_int_equal(seen.n_messages, 1);
+    assert_int_equal(seen.code, BELFRY_GRPC_OK);
     pair_fini(&pair);
 }
 
@@ -972,10 +1027,12 @@ int main(void)
         cmocka_unit_test(trailers_before_our_half_close_are_the_result_and_the_rest_is_reset),
         cmocka_unit_test(a_reset_after_the_trailers_changes_nothing),
         cmocka_unit_test(a_malformed_response_ends_its_call_alone),
+        cmocka_unit_test(a_stream_that_is_reset_on_our_side_is_ended_by_the_next_tick),
         cmocka_unit_test(gzip_messages_are_unpacked),
         cmocka_unit_test(compressed_messages_that_cannot_be_unpacked_are_internal),
         cmocka_unit_test(a_message_that_unpacks_to_too_much_is_refused),
         cmocka_unit_test(goaway_lets_running_calls_finish_and_refuses_new_ones),
+        cmocka_unit_test(an_answer_that_waits_to_be_taken_outlives_a_goaway),
         cmocka_unit_test(the_reason_of_a_goaway_reaches_the_calls),
         cmocka_unit_test(a_lost_connection_tells_what_was_never_sent),
         cmocka_unit_test(everything_is_safe_on_a_dead_connection),

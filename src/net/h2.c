@@ -31,7 +31,7 @@ struct belfry_h2 {
     bool starved;        /* nghttp2 was refused memory */
     size_t n_streams;    /* submitted and not closed, let go or not: what counts against the peer's limit */
     size_t header_bytes; /* of the block that is being received; blocks do not interleave */
-    char why[WHY_BYTES]; /* "" while nothing is wrong */
+    char why[WHY_BYTES]; /* what was wrong with the bytes received last; "" when nothing was */
 };
 
 /* nghttp2 allocates through us: tests can refuse, and a refusal that it turns into something else is remembered. */
@@ -175,12 +175,12 @@ static int on_invalid_frame(nghttp2_session *session, const nghttp2_frame *frame
 {
     (void)session;
     struct belfry_h2 *h2 = user;
-    struct belfry_h2_stream *stream = frame->hd.stream_id == 0 ? NULL : stream_of(h2, frame->hd.stream_id);
     if (h2->why[0] == '\0')
         snprintf(h2->why, sizeof(h2->why), "%s", nghttp2_strerror(error));
+    struct belfry_h2_stream *stream = frame->hd.stream_id == 0 ? NULL : stream_of(h2, frame->hd.stream_id);
     if (stream != NULL) {
         let_go(h2, stream);
-        h2->events->closed(stream, NGHTTP2_PROTOCOL_ERROR, nghttp2_strerror(error), h2->user);
+        h2->events->closed(stream, NGHTTP2_PROTOCOL_ERROR, h2->why, h2->user);
     }
     return 0;
 }
@@ -221,16 +221,6 @@ static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, v
     return 0;
 }
 
-/* A request that was reset before it was sent never becomes a stream, so it closes here. */
-static int on_frame_not_send(nghttp2_session *session, const nghttp2_frame *frame, int error, void *user)
-{
-    (void)error;
-    struct belfry_h2 *h2 = user;
-    if (frame->hd.type == NGHTTP2_HEADERS && nghttp2_session_find_stream(session, frame->hd.stream_id) == NULL)
-        h2->n_streams--;
-    return 0;
-}
-
 static ssize_t on_read(nghttp2_session *session, int32_t id, uint8_t *to, size_t cap, uint32_t *flags,
                        nghttp2_data_source *source, void *user)
 {
@@ -265,7 +255,6 @@ static enum belfry_err session_create(struct belfry_h2 *h2)
         nghttp2_session_callbacks_set_error_callback2(callbacks, on_error);
         nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_stream_close);
         nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, on_frame_send);
-        nghttp2_session_callbacks_set_on_frame_not_send_callback(callbacks, on_frame_not_send);
         nghttp2_option_set_no_auto_window_update(option, 1);
         rc = nghttp2_session_client_new3(&h2->session, callbacks, h2, option, &mem);
     }
@@ -342,6 +331,8 @@ enum belfry_err belfry_h2_receive(struct belfry_h2 *h2, struct belfry_bytes byte
 {
     if (h2->state == DOWN)
         return h2->failed;
+    if (h2->state == UP)
+        h2->why[0] = '\0'; /* what was said of a stream is no reason for the connection */
     return outcome(h2, nghttp2_session_mem_recv(h2->session, (const uint8_t *)bytes.data, bytes.len));
 }
 

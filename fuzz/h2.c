@@ -1,0 +1,155 @@
+/* fuzz/h2.c: raw bytes from a peer that may be anybody, fed to a connection with calls open.
+ *
+ * The input is a list of steps. The first byte of a step says what happens: a piece of up to 63 or 16,383 bytes
+ * arrives, time passes, bytes are pulled, or a call is opened, held, released, cancelled or sent on. What a step needs
+ * is taken from the bytes behind it. Every call must end exactly once unless it is cancelled, and nothing may be left
+ * allocated.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "net/grpc.h"
+
+#define N_CALLS 4
+
+struct fuzz {
+    struct belfry_grpc *grpc;
+    struct belfry_grpc_call *calls[N_CALLS]; /* NULL: none */
+    uint64_t now_ms;
+    size_t n_messages;
+};
+
+static void expect(bool truth)
+{
+    if (!truth)
+        abort();
+}
+
+/* The user of a call is its place in `calls`, so that a callback finds it again. */
+static struct fuzz fuzz;
+
+static void on_message(struct belfry_grpc_call *call, struct belfry_blob *message, void *user)
+{
+    struct belfry_grpc_call **place = user;
+    expect(*place == call);
+    expect(belfry_blob_len(message) <= 1 << 20);
+    switch (fuzz.n_messages++ % 5) {
+    case 3:
+        belfry_grpc_call_hold(call);
+        break;
+    case 4:
+        belfry_grpc_call_cancel(call);
+        *place = NULL;
+        break;
+    }
+}
+
+static void on_closed(struct belfry_grpc_call *call, const struct belfry_grpc_status *status, void *user)
+{
+    struct belfry_grpc_call **place = user;
+    expect(*place == call);
+    expect(status->message != NULL && status->code >= 0 && status->code <= 16);
+    *place = NULL;
+}
+
+static void open_at(struct belfry_grpc_call **place)
+{
+    static const struct belfry_grpc_events events = {on_message, on_closed};
+    struct belfry_grpc_call_opts opts = {.path = "/s/m", .deadline_ms = fuzz.now_ms + 60000};
+    if (belfry_grpc_call_open(fuzz.grpc, &opts, &events, place, fuzz.now_ms, place) != BELFRY_OK)
+        return;
+    expect(belfry_grpc_call_send(*place, belfry_bytes_str("ask")) == BELFRY_OK);
+}
+
+static void pull_all(void)
+{
+    struct belfry_bytes out = {NULL, 1};
+    while (out.len > 0 && belfry_grpc_pull(fuzz.grpc, fuzz.now_ms, &out) == BELFRY_OK)
+        ;
+}
+
+/* Steps that concern one call. */
+static void act(unsigned what, struct belfry_grpc_call **place)
+{
+    if (*place == NULL) {
+        open_at(place);
+        return;
+    }
+    switch (what) {
+    case 0:
+        belfry_grpc_call_hold(*place);
+        break;
+    case 1:
+        belfry_grpc_call_release(*place);
+        break;
+    case 2:
+        belfry_grpc_call_half_close(*place);
+        break;
+    default:
+        belfry_grpc_call_cancel(*place);
+        *place = NULL;
+        break;
+    }
+}
+
+static void receive(struct belfry_bytes piece)
+{
+    /* A copy of its own, so that a byte read past its end is found. */
+    char *copy = malloc(piece.len + 1);
+    expect(copy != NULL);
+    if (piece.len > 0)
+        memcpy(copy, piece.data, piece.len);
+    belfry_ignore(belfry_grpc_receive(fuzz.grpc, belfry_bytes_of(copy, piece.len), fuzz.now_ms));
+    free(copy);
+}
+
+static void step(uint8_t head, struct belfry_bytes *in)
+{
+    size_t n = head & 0x3f;
+    switch (head >> 6) {
+    case 0: /* a short piece */
+    case 1: /* a long one */
+        n = head >> 6 == 1 ? n << 8 : n;
+        n = n < in->len ? n : in->len;
+        receive(belfry_bytes_of(in->data, n));
+        *in = belfry_bytes_of(in->data + n, in->len - n);
+        break;
+    case 2:
+        if ((n & 1) != 0)
+            pull_all();
+        fuzz.now_ms += n * 400;
+        belfry_ignore(belfry_grpc_tick(fuzz.grpc, fuzz.now_ms));
+        break;
+    case 3:
+        act((unsigned)(n >> 2) & 3, &fuzz.calls[n & (N_CALLS - 1)]);
+        break;
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const struct belfry_grpc_opts opts = {.scheme = "http",
+                                                 .authority = "127.0.0.1:2379",
+                                                 .user_agent = "fuzz",
+                                                 .keepalive_ms = 10000,
+                                                 .keepalive_timeout_ms = 5000,
+                                                 .max_message_bytes = 1 << 20};
+    fuzz = (struct fuzz){.now_ms = 1};
+    expect(belfry_grpc_create(&opts, fuzz.now_ms, &fuzz.grpc) == BELFRY_OK);
+    open_at(&fuzz.calls[0]);
+    open_at(&fuzz.calls[1]);
+    pull_all();
+    struct belfry_bytes in = belfry_bytes_of(data, size);
+    while (in.len > 0) {
+        uint8_t head = (uint8_t)in.data[0];
+        in = belfry_bytes_of(in.data + 1, in.len - 1);
+        step(head, &in);
+    }
+    pull_all();
+    belfry_grpc_destroy(fuzz.grpc);
+    for (size_t i = 0; i < N_CALLS; i++)
+        expect(fuzz.calls[i] == NULL);
+    return 0;
+}
