@@ -184,7 +184,7 @@ struct belfry_batch {
     int64_t compact_rev;         /* END with BELFRY_ERR_COMPACTED: nothing before this revision can be had any more */
     int part;                    /* "unmerged" only: 1 when more of this revision follows in the next batch */
     int last;                    /* 1 when nothing more of the same server response follows */
-    struct belfry_header header; /* CHANGES, STATE, SYNCED and PROGRESS */
+    struct belfry_header header; /* CHANGES, STATE, SYNCED, PROGRESS, and an END that the server sent; else zeroes */
 };                               /* may grow at its end */
 
 enum belfry_next {

@@ -11,6 +11,7 @@
 
 /* What is kept between a public call and its reply. */
 struct pending {
+    struct belfry *b;
     enum belfry_reply_kind kind;
     belfry_reply_fn fn;
     void *user;
@@ -43,8 +44,10 @@ static void on_answer(const struct belfry_answer *answer, void *user)
 void belfry_call_cancel(struct belfry_call *call)
 {
     struct pending *p = belfry_calls_user(call);
-    if (belfry_calls_cancel(call))
-        free(p);
+    if (!belfry_calls_cancel(call))
+        return;
+    belfry_session_poke(p->b); /* the server is told */
+    free(p);
 }
 
 /* Where a request goes and what comes back. */
@@ -75,7 +78,7 @@ static int start(const struct caller *c, const struct method *method, struct bel
     struct pending *p = malloc(sizeof(*p));
     if (p == NULL)
         return BELFRY_ERR_NOMEM;
-    *p = (struct pending){.kind = method->reply, .fn = c->fn, .user = c->user};
+    *p = (struct pending){.b = c->b, .kind = method->reply, .fn = c->fn, .user = c->user};
     enum belfry_err err = belfry_calls_start(c->b->calls, method->call, method->path, request,
                                              belfry_clock_ms() + (uint64_t)timeout, on_answer, p, c->out);
     if (err != BELFRY_OK) {

@@ -33,7 +33,9 @@ struct belfry_call {
     uint64_t deadline_ms, retry_ms;
     struct belfry_backoff backoff;
     unsigned refused_tokens;
-    bool was_sent; /* a write that a server may have seen */
+    bool tried;          /* the next two are of the last try */
+    size_t at;           /* index of the endpoint */
+    uint64_t connection; /* its number: belfry_link_connects() */
     struct belfry_grpc_call *grpc;
     belfry_answer_fn fn;
     void *user;
@@ -47,10 +49,11 @@ struct belfry_calls {
     struct belfry_rng rng;
     struct belfry_call *login; /* under way; in the lists like any other */
     bool token_wanted;
+    uint64_t login_ms; /* not before: a log-in that failed for a passing reason waits */
+    uint64_t hold_ms;  /* not before: the connection would not take a call */
 };
 
-/* ---- ending -------------------------------------------------------------------------------------------------------
- */
+/* ---- ending ---- */
 
 static void free_call(struct belfry_call *call)
 {
@@ -61,11 +64,22 @@ static void free_call(struct belfry_call *call)
     free(call);
 }
 
+/* Of the endpoint that the call was sent to last. */
+static const char *url_of(const struct belfry_call *call)
+{
+    const struct belfry_link *link = call->calls->link;
+    return call->tried ? call->calls->opts.link.endpoints[call->at].url : belfry_link_endpoint(link)->url;
+}
+
+/* Is the link's connection still the one that the call was sent on? */
+static bool is_current(const struct belfry_call *call)
+{
+    return call->tried && call->connection == belfry_link_connects(call->calls->link);
+}
+
 static void finish(struct belfry_call *call, enum belfry_err err, const char *why)
 {
-    struct belfry_calls *calls = call->calls;
-    const struct belfry_endpoint *endpoint = belfry_link_endpoint(calls->link);
-    struct belfry_answer answer = {.err = err, .why = why, .endpoint = endpoint->url};
+    struct belfry_answer answer = {.err = err, .why = why, .endpoint = call->tried ? url_of(call) : ""};
     if (err == BELFRY_OK)
         answer.message = belfry_blob_bytes(call->response);
     call->state = DONE;
@@ -76,18 +90,14 @@ static void finish(struct belfry_call *call, enum belfry_err err, const char *wh
 static void fail(struct belfry_call *call, enum belfry_err err, const char *text)
 {
     char why[WHY_MAX];
-    snprintf(why, sizeof(why), "%s: %s", belfry_link_endpoint(call->calls->link)->url, text);
+    snprintf(why, sizeof(why), "%s: %s", url_of(call), text);
     finish(call, err, why);
 }
 
-/* The time is over for a call that waits for a connection or a token. */
+/* The time is over for a call that waits for a connection or a token: a write that waits was seen by nobody. */
 static void expire(struct belfry_call *call)
 {
     char text[WHY_MAX - 32], why[WHY_MAX];
-    if (call->was_sent) {
-        fail(call, call->kind == BELFRY_CALL_WRITE ? BELFRY_ERR_UNCERTAIN : BELFRY_ERR_TIMEOUT, "no answer in time");
-        return;
-    }
     belfry_link_describe(call->calls->link, text, sizeof(text));
     if (text[0] == '\0') {
         fail(call, BELFRY_ERR_TIMEOUT, "no connection in time");
@@ -97,12 +107,13 @@ static void expire(struct belfry_call *call)
     finish(call, BELFRY_ERR_UNAVAILABLE, why);
 }
 
-/* ---- trying -------------------------------------------------------------------------------------------------------
- */
+/* ---- trying ---- */
 
 static void queue(struct belfry_call *call, uint64_t retry_ms)
 {
     belfry_list_remove(&call->node);
+    belfry_blob_unref(call->response);
+    call->response = NULL;
     call->state = QUEUED;
     call->grpc = NULL;
     call->retry_ms = retry_ms;
@@ -136,19 +147,19 @@ static void on_failure(struct belfry_call *call, const struct belfry_grpc_status
     bool timed_out = err == BELFRY_ERR_TIMEOUT && belfry_clock_ms() >= call->deadline_ms;
     bool hung = err == BELFRY_ERR_TIMEOUT && !status->from_server;
     bool passing = err == BELFRY_ERR_UNAVAILABLE || err == BELFRY_ERR_PROTOCOL || err == BELFRY_ERR_TIMEOUT;
-    call->was_sent = call->was_sent || !nobody_saw_it;
+    bool leave = is_current(call) && (hung || (err == BELFRY_ERR_UNAVAILABLE && status->from_server));
 
     if (belfry_status_is_auth(status)) {
         refused_for_token(call, status);
     } else if (passing && !timed_out && (nobody_saw_it || call->kind != BELFRY_CALL_WRITE)) {
         try_again(call);
-    } else if (passing && call->kind == BELFRY_CALL_WRITE && call->was_sent) {
+    } else if (passing && call->kind == BELFRY_CALL_WRITE && !nobody_saw_it) {
         fail(call, BELFRY_ERR_UNCERTAIN, status->message[0] != '\0' ? status->message : "no answer in time");
     } else {
         fail(call, err, status->message[0] != '\0' ? status->message : belfry_strerror(err));
     }
     /* A member that hangs, or says that it cannot serve, is left for another. */
-    if (hung || (err == BELFRY_ERR_UNAVAILABLE && status->from_server))
+    if (leave)
         belfry_link_leave(calls->link, err,
                           hung        ? "no answer in time"
                           : no_leader ? "it has no leader"
@@ -163,22 +174,24 @@ static bool check_header(struct belfry_call *call)
     struct belfry_wire_header header;
     if (belfry_scan_response_header(belfry_blob_bytes(call->response), &header) != BELFRY_OK)
         return true;
-    if (belfry_identity_check(calls->opts.identity, &header)) {
+    if (belfry_identity_check(calls->opts.identity, call->at, &header)) {
+        if (is_current(call))
+            belfry_link_good(calls->link);
         calls->opts.header(&header, calls->opts.user);
         return true;
     }
-    bool lost = belfry_identity_lost(calls->opts.identity);
+    bool lost = belfry_identity_lost(calls->opts.identity), leave = is_current(call);
     if (lost || call->kind == BELFRY_CALL_WRITE)
         fail(call, BELFRY_ERR_CLUSTER, "it belongs to another cluster than before");
     else
         try_again(call);
-    belfry_link_leave(calls->link, BELFRY_ERR_CLUSTER, "it belongs to another cluster than before");
+    if (leave)
+        belfry_link_leave(calls->link, BELFRY_ERR_CLUSTER, "it belongs to another cluster than before");
     return false;
 }
 
 static void succeed(struct belfry_call *call)
 {
-    belfry_link_good(call->calls->link);
     if (check_header(call))
         finish(call, BELFRY_OK, "");
 }
@@ -189,29 +202,26 @@ static void on_message(struct belfry_grpc_call *grpc, struct belfry_blob *messag
     if (call->response == NULL)
         call->response = belfry_blob_ref(message);
     if (call->kind == BELFRY_CALL_STREAM) {
+        struct belfry_calls *calls = call->calls;
         belfry_grpc_call_cancel(grpc);
         call->grpc = NULL;
         succeed(call);
+        calls->opts.changed(calls->opts.user);
     }
 }
 
 static void on_closed(struct belfry_grpc_call *grpc, const struct belfry_grpc_status *status, void *user)
 {
     struct belfry_call *call = user;
+    struct belfry_calls *calls = call->calls;
+    struct belfry_grpc_status empty = {.code = BELFRY_GRPC_INTERNAL, .message = "the answer is empty"};
     (void)grpc;
     call->grpc = NULL;
-    if (status->code == BELFRY_GRPC_OK && call->response != NULL) {
+    if (status->code == BELFRY_GRPC_OK && call->response != NULL)
         succeed(call);
-        return;
-    }
-    belfry_blob_unref(call->response);
-    call->response = NULL;
-    if (status->code == BELFRY_GRPC_OK) {
-        struct belfry_grpc_status empty = {.code = BELFRY_GRPC_INTERNAL, .message = "the answer is empty"};
-        on_failure(call, &empty);
-    } else {
-        on_failure(call, status);
-    }
+    else
+        on_failure(call, status->code == BELFRY_GRPC_OK ? &empty : status);
+    calls->opts.changed(calls->opts.user); /* the last call of a connection put aside may have been this one */
 }
 
 static const struct belfry_grpc_events grpc_events = {.message = on_message, .closed = on_closed};
@@ -252,11 +262,20 @@ static enum belfry_err submit(struct belfry_call *call, struct belfry_conn *conn
     belfry_list_remove(&call->node);
     call->state = SENT;
     belfry_list_append(&calls->sent, &call->node);
+    call->tried = true;
+    call->at = belfry_link_index(calls->link);
+    call->connection = belfry_link_connects(calls->link);
     return BELFRY_OK;
 }
 
-/* ---- logging in ---------------------------------------------------------------------------------------------------
- */
+/* ---- logging in ---- */
+
+/* What a later try of a log-in may mend. */
+static bool is_passing(enum belfry_err err)
+{
+    return err == BELFRY_ERR_UNAVAILABLE || err == BELFRY_ERR_TIMEOUT || err == BELFRY_ERR_PROTOCOL ||
+           err == BELFRY_ERR_NOMEM || err == BELFRY_ERR_LIMIT;
+}
 
 static void on_login(const struct belfry_answer *answer, void *user)
 {
@@ -270,11 +289,17 @@ static void on_login(const struct belfry_answer *answer, void *user)
         err = belfry_auth_not_enabled(auth, belfry_clock_ms());
     else
         belfry_auth_failed(auth);
-    if (err == BELFRY_ERR_AUTH || err == BELFRY_ERR_REFUSED)
-        calls->opts.auth_failed(BELFRY_ERR_AUTH, answer->why, calls->opts.user);
-    if (err != BELFRY_ERR_CANCELED)
-        calls->opts.changed(calls->opts.user);
+    if (err == BELFRY_ERR_CANCELED)
+        return;
+    calls->login_ms = err == BELFRY_OK ? 0 : belfry_clock_ms() + TRY_MAX_MS;
+    if (err != BELFRY_OK && !is_passing(err))
+        calls->opts.auth_failed(err == BELFRY_ERR_REFUSED ? BELFRY_ERR_AUTH : err, answer->why, calls->opts.user);
+    calls->opts.changed(calls->opts.user);
 }
+
+static enum belfry_err add(struct belfry_calls *calls, enum belfry_call_kind kind, const char *path,
+                           struct belfry_bytes request, uint64_t deadline_ms, belfry_answer_fn fn, void *user,
+                           struct belfry_call **out);
 
 static void log_in(struct belfry_calls *calls, uint64_t now_ms)
 {
@@ -282,8 +307,8 @@ static void log_in(struct belfry_calls *calls, uint64_t now_ms)
     belfry_buf_init(&request);
     enum belfry_err err = belfry_auth_begin(calls->opts.auth, &request);
     if (err == BELFRY_OK)
-        err = belfry_calls_start(calls, BELFRY_CALL_READ, AUTHENTICATE, belfry_buf_bytes(&request), now_ms + LOGIN_MS,
-                                 on_login, calls, &calls->login);
+        err = add(calls, BELFRY_CALL_READ, AUTHENTICATE, belfry_buf_bytes(&request), now_ms + LOGIN_MS, on_login, calls,
+                  &calls->login); /* however many calls wait for it */
     if (belfry_buf_len(&request) > 0)
         explicit_bzero(request.data, request.end);
     belfry_buf_fini(&request);
@@ -293,12 +318,12 @@ static void log_in(struct belfry_calls *calls, uint64_t now_ms)
         return;
     }
     belfry_auth_failed(calls->opts.auth);
+    calls->login_ms = now_ms + TRY_MAX_MS;
     if (err == BELFRY_ERR_AUTH)
         calls->opts.auth_failed(err, "the password file cannot be read", calls->opts.user);
 }
 
-/* ---- the outside --------------------------------------------------------------------------------------------------
- */
+/* ---- the outside ---- */
 
 static void on_link_up(struct belfry_link *link, void *user)
 {
@@ -364,12 +389,10 @@ void belfry_calls_fail_all(struct belfry_calls *calls, enum belfry_err err, cons
     abort_list(&waiting, err, why);
 }
 
-enum belfry_err belfry_calls_start(struct belfry_calls *calls, enum belfry_call_kind kind, const char *path,
-                                   struct belfry_bytes request, uint64_t deadline_ms, belfry_answer_fn fn, void *user,
-                                   struct belfry_call **out)
+static enum belfry_err add(struct belfry_calls *calls, enum belfry_call_kind kind, const char *path,
+                           struct belfry_bytes request, uint64_t deadline_ms, belfry_answer_fn fn, void *user,
+                           struct belfry_call **out)
 {
-    if (calls->count >= BELFRY_CALLS_MAX)
-        return BELFRY_ERR_LIMIT;
     struct belfry_call *call = calloc(1, sizeof(*call));
     if (call == NULL)
         return BELFRY_ERR_NOMEM;
@@ -390,6 +413,15 @@ enum belfry_err belfry_calls_start(struct belfry_calls *calls, enum belfry_call_
     if (out != NULL)
         *out = call;
     return BELFRY_OK;
+}
+
+enum belfry_err belfry_calls_start(struct belfry_calls *calls, enum belfry_call_kind kind, const char *path,
+                                   struct belfry_bytes request, uint64_t deadline_ms, belfry_answer_fn fn, void *user,
+                                   struct belfry_call **out)
+{
+    if (calls->count >= BELFRY_CALLS_MAX)
+        return BELFRY_ERR_LIMIT;
+    return add(calls, kind, path, request, deadline_ms, fn, user, out);
 }
 
 bool belfry_calls_cancel(struct belfry_call *call)
@@ -428,27 +460,38 @@ static void expire_queued(struct belfry_calls *calls, uint64_t now_ms)
     }
 }
 
-void belfry_calls_pump(struct belfry_calls *calls, uint64_t now_ms)
+/* Does anybody wait for a connection? */
+static bool is_wanted(const struct belfry_calls *calls)
 {
-    expire_queued(calls, now_ms);
-    bool needs_token = !belfry_auth_ready(calls->opts.auth);
-    bool wanted = !belfry_list_empty(&calls->queued) || (needs_token && calls->token_wanted);
-    belfry_link_want(calls->link, wanted || !belfry_list_empty(&calls->sent));
-    if (wanted && calls->opts.auth->state == BELFRY_AUTH_STALE && calls->login == NULL)
-        log_in(calls, now_ms);
-    struct belfry_conn *conn = belfry_link_conn(calls->link);
-    if (conn == NULL)
-        return;
+    return !belfry_list_empty(&calls->queued) || (!belfry_auth_ready(calls->opts.auth) && calls->token_wanted);
+}
+
+static void submit_queued(struct belfry_calls *calls, struct belfry_conn *conn, uint64_t now_ms)
+{
     bool ready = belfry_auth_ready(calls->opts.auth);
     belfry_list_each_safe (node, &calls->queued) {
         struct belfry_call *call = belfry_container(node, struct belfry_call, node);
         if ((!ready && call != calls->login) || now_ms < call->retry_ms)
             continue;
         if (submit(call, conn, now_ms) != BELFRY_OK) {
-            call->retry_ms = now_ms + TRY_AGAIN_MS;
-            break;
+            calls->hold_ms = now_ms + TRY_AGAIN_MS;
+            return;
         }
     }
+}
+
+void belfry_calls_pump(struct belfry_calls *calls, uint64_t now_ms)
+{
+    expire_queued(calls, now_ms);
+    bool wanted = is_wanted(calls);
+    belfry_link_want(calls->link, wanted || !belfry_list_empty(&calls->sent));
+    if (wanted && calls->opts.auth->state == BELFRY_AUTH_STALE && calls->login == NULL && now_ms >= calls->login_ms)
+        log_in(calls, now_ms);
+    struct belfry_conn *conn = belfry_link_conn(calls->link);
+    if (conn == NULL)
+        return;
+    if (now_ms >= calls->hold_ms)
+        submit_queued(calls, conn, now_ms);
     belfry_conn_flush(conn);
 }
 
@@ -456,11 +499,13 @@ uint64_t belfry_calls_due(const struct belfry_calls *calls)
 {
     uint64_t due = BELFRY_NEVER;
     bool up = belfry_link_conn(calls->link) != NULL, ready = belfry_auth_ready(calls->opts.auth);
+    if (calls->opts.auth->state == BELFRY_AUTH_STALE && calls->login == NULL && is_wanted(calls))
+        due = calls->login_ms;
     belfry_list_each (node, &calls->queued) {
         const struct belfry_call *call = belfry_container(node, struct belfry_call, node);
         due = belfry_min_time(due, call->deadline_ms);
         if (up && (ready || call == calls->login))
-            due = belfry_min_time(due, call->retry_ms);
+            due = belfry_min_time(due, call->retry_ms > calls->hold_ms ? call->retry_ms : calls->hold_ms);
     }
     return due;
 }

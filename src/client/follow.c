@@ -53,8 +53,7 @@ static void move(struct belfry_follow *follow, enum follow_state to)
     follow->state = to;
 }
 
-/* ---- the memory of keys -------------------------------------------------------------------------------------------
- */
+/* ---- the memory of keys ---- */
 
 static struct key *find(const struct belfry_follow *follow, struct belfry_bytes key, uint64_t hash)
 {
@@ -113,8 +112,7 @@ static void free_keys(struct key *list)
     }
 }
 
-/* ---- masks --------------------------------------------------------------------------------------------------------
- */
+/* ---- masks ---- */
 
 static enum belfry_err mask_reset(struct belfry_follow *follow, size_t n_bits)
 {
@@ -139,8 +137,7 @@ static const uint8_t *mask_bits(const struct belfry_follow *follow)
     return follow->mask.data + follow->mask.start;
 }
 
-/* ---- listing ------------------------------------------------------------------------------------------------------
- */
+/* ---- listing ---- */
 
 static enum belfry_err set_from(struct belfry_follow *follow, struct belfry_bytes key, struct belfry_bytes suffix)
 {
@@ -305,8 +302,7 @@ void belfry_follow_watching(struct belfry_follow *follow)
     check_synced(follow);
 }
 
-/* ---- changes ------------------------------------------------------------------------------------------------------
- */
+/* ---- changes ---- */
 
 enum belfry_err belfry_follow_on_changes(struct belfry_follow *follow, const struct belfry_inbox_group *group,
                                          const uint8_t **mask, size_t *n_kept)
@@ -361,8 +357,7 @@ bool belfry_follow_wants_progress(const struct belfry_follow *follow)
     return follow->state == SYNCING && follow->watching;
 }
 
-/* ---- what has vanished --------------------------------------------------------------------------------------------
- */
+/* ---- what has vanished ---- */
 
 /* Takes out of the memory what is dead, and into `swept` what this epoch has not shown. */
 static void split(struct belfry_follow *follow)

@@ -16,18 +16,26 @@
 struct belfry_identity {
     uint64_t cluster_id; /* 0: not known yet */
     size_t n_endpoints;
-    size_t strangers; /* answers in a row for another cluster */
+    uint64_t strangers; /* a bit for each endpoint that answered for another cluster since one did for ours */
 };
 
-/* False when the response is from another cluster. Headers without an id (some proxies) say nothing. */
-static inline bool belfry_identity_check(struct belfry_identity *identity, const struct belfry_wire_header *header)
+/* Endpoints beyond the 64th share the last bit. */
+static inline uint64_t belfry_identity_bit(size_t endpoint)
+{
+    return (uint64_t)1 << (endpoint < 63 ? endpoint : 63);
+}
+
+/* False when the response, from this endpoint, is of another cluster. Headers without an id (some proxies) say nothing.
+ */
+static inline bool belfry_identity_check(struct belfry_identity *identity, size_t endpoint,
+                                         const struct belfry_wire_header *header)
 {
     if (header->cluster_id == 0)
         return true;
     if (identity->cluster_id == 0)
         identity->cluster_id = header->cluster_id;
     if (identity->cluster_id != header->cluster_id) {
-        identity->strangers++;
+        identity->strangers |= belfry_identity_bit(endpoint);
         return false;
     }
     identity->strangers = 0;
@@ -37,7 +45,11 @@ static inline bool belfry_identity_check(struct belfry_identity *identity, const
 /* Every endpoint answers for another cluster. */
 static inline bool belfry_identity_lost(const struct belfry_identity *identity)
 {
-    return identity->strangers >= identity->n_endpoints && identity->strangers > 0;
+    for (size_t i = 0; i < identity->n_endpoints; i++) {
+        if ((identity->strangers & belfry_identity_bit(i)) == 0)
+            return false;
+    }
+    return identity->n_endpoints > 0;
 }
 
 #endif

@@ -225,6 +225,11 @@ const struct belfry_endpoint *belfry_link_endpoint(const struct belfry_link *lin
     return &link->opts.endpoints[link->at];
 }
 
+size_t belfry_link_index(const struct belfry_link *link)
+{
+    return link->at;
+}
+
 void belfry_link_good(struct belfry_link *link)
 {
     if (link->failures == 0)
@@ -237,7 +242,7 @@ void belfry_link_good(struct belfry_link *link)
 
 void belfry_link_leave(struct belfry_link *link, enum belfry_err err, const char *why)
 {
-    if (link->state == UP)
+    if (link->state == UP && !link->destroyed)
         put_aside(link, err, why);
 }
 

@@ -62,6 +62,8 @@ struct belfry_conn *belfry_link_conn(struct belfry_link *link);
 /* The endpoint connected to, or tried last. */
 const struct belfry_endpoint *belfry_link_endpoint(const struct belfry_link *link);
 
+size_t belfry_link_index(const struct belfry_link *link); /* of the same, in the list given */
+
 /* The endpoint serves: the next failure is mended without a wait. */
 void belfry_link_good(struct belfry_link *link);
 

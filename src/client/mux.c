@@ -50,10 +50,10 @@ struct belfry_mux_watch {
     bool progress_notify; /* and the other wishes, as on the wire */
     bool prev_kv, no_put, no_delete, fragment, unmerged;
     uint8_t recreates;
-    uint64_t generation;              /* NEED_REV: a revision read before this does not count */
-    int64_t next_rev;                 /* the first revision not given; 0 in NEED_REV */
-    int64_t progress_rev;             /* to be reported once the inbox is empty, if not below next_rev */
-    struct belfry_wire_header header; /* of that progress */
+    uint64_t generation;  /* NEED_REV: a revision read before this does not count */
+    int64_t next_rev;     /* the first revision not given; 0 in NEED_REV */
+    int64_t progress_rev; /* to be reported once the inbox is empty, if it is news or repeats the last; 0: none */
+    struct belfry_wire_header header, end_header; /* of that progress, and of the end */
     struct belfry_inbox inbox;
     size_t pause_bytes;
     enum belfry_err end_err; /* ENDING */
@@ -69,6 +69,7 @@ struct belfry_mux {
     size_t count;
     uint64_t generation; /* grows with each watch that needs a revision */
     size_t held;         /* bytes in all inboxes */
+    bool in_order;       /* the server answers creates in their order */
     /* the stream */
     bool up;
     struct belfry_list creating, cancels; /* subs */
@@ -89,8 +90,7 @@ struct belfry_mux {
     struct belfry_mux_stats stats;
 };
 
-/* ---- watches ------------------------------------------------------------------------------------------------------
- */
+/* ---- watches ---- */
 
 static struct belfry_mux_watch *of_all(struct belfry_list *node)
 {
@@ -170,8 +170,7 @@ static void end_watch(struct belfry_mux *mux, struct belfry_mux_watch *watch, en
     move(mux, watch, ENDING);
 }
 
-/* ---- subs ---------------------------------------------------------------------------------------------------------
- */
+/* ---- subs ---- */
 
 static struct sub *of_node(struct belfry_list *node)
 {
@@ -235,8 +234,7 @@ static struct sub *new_sub(struct belfry_mux_watch *watch)
     return sub;
 }
 
-/* ---- creation and removal -----------------------------------------------------------------------------------------
- */
+/* ---- creation and removal ---- */
 
 enum belfry_err belfry_mux_create(const struct belfry_mux_opts *opts, struct belfry_mux **out)
 {
@@ -244,6 +242,7 @@ enum belfry_err belfry_mux_create(const struct belfry_mux_opts *opts, struct bel
     if (mux == NULL)
         return BELFRY_ERR_NOMEM;
     mux->opts = *opts;
+    mux->in_order = opts->in_order;
     belfry_list_init(&mux->all);
     belfry_list_init(&mux->need_rev);
     belfry_list_init(&mux->waiting);
@@ -391,21 +390,21 @@ bool belfry_mux_any_key(const struct belfry_mux *mux, struct belfry_bytes *key)
     return watch != NULL;
 }
 
-/* ---- the start of a watch from now on -----------------------------------------------------------------------------
- */
+/* ---- the start of a watch from now on ---- */
 
 static struct belfry_mux_watch *of_queue(struct belfry_list *node)
 {
     return belfry_container(node, struct belfry_mux_watch, queue);
 }
 
-bool belfry_mux_wants_revision(const struct belfry_mux *mux, struct belfry_bytes *key, uint64_t *generation)
+bool belfry_mux_wants_revision(const struct belfry_mux *mux, struct belfry_mux_read *out)
 {
     if (belfry_list_empty(&mux->need_rev))
         return false;
     const struct belfry_mux_watch *watch = of_queue(mux->need_rev.next);
-    *key = belfry_bytes_of(watch->bytes, watch->key_len);
-    *generation = mux->generation;
+    *out = (struct belfry_mux_read){.key = belfry_bytes_of(watch->bytes, watch->key_len),
+                                    .generation = mux->generation,
+                                    .asker = watch->generation};
     return true;
 }
 
@@ -421,14 +420,13 @@ void belfry_mux_revision(struct belfry_mux *mux, uint64_t generation, int64_t re
     }
 }
 
-void belfry_mux_revision_refused(struct belfry_mux *mux, enum belfry_err err, const char *why)
+void belfry_mux_revision_refused(struct belfry_mux *mux, uint64_t asker, enum belfry_err err, const char *why)
 {
-    if (!belfry_list_empty(&mux->need_rev))
+    if (!belfry_list_empty(&mux->need_rev) && of_queue(mux->need_rev.next)->generation == asker)
         end_watch(mux, of_queue(mux->need_rev.next), err, 0, why);
 }
 
-/* ---- the stream ---------------------------------------------------------------------------------------------------
- */
+/* ---- the stream ---- */
 
 bool belfry_mux_wants_stream(const struct belfry_mux *mux)
 {
@@ -526,7 +524,8 @@ enum belfry_err belfry_mux_pull(struct belfry_mux *mux, uint64_t now_ms, struct 
             move(mux, watch, PARKED);
             continue;
         }
-        if (mux->n_creating >= CREATES_MAX || (mux->n_creating > 0 && mux->creating_bytes >= CREATES_MAX_BYTES))
+        if (mux->n_creating >= (mux->in_order ? CREATES_MAX : 1) ||
+            (mux->n_creating > 0 && mux->creating_bytes >= CREATES_MAX_BYTES))
             return BELFRY_ERR_AGAIN;
         return send_create(mux, watch, now_ms, out);
     }
@@ -542,8 +541,7 @@ enum belfry_err belfry_mux_pull(struct belfry_mux *mux, uint64_t now_ms, struct 
     return BELFRY_ERR_AGAIN;
 }
 
-/* ---- responses ----------------------------------------------------------------------------------------------------
- */
+/* ---- responses ---- */
 
 static bool reason_has(struct belfry_bytes reason, const char *words)
 {
@@ -570,6 +568,7 @@ static void refuse(struct belfry_mux *mux, struct belfry_mux_watch *watch, const
         err = BELFRY_ERR_DENIED;
     else if (is_auth_reason(reason))
         err = BELFRY_ERR_AUTH;
+    watch->end_header = response->header;
     end_watch(mux, watch, err, response->compact_revision, why);
 }
 
@@ -592,6 +591,7 @@ static enum belfry_err on_created(struct belfry_mux *mux, const struct belfry_wi
         mux->n_creating--;
         mux->creating_bytes -= sub->bytes;
         belfry_list_remove(&sub->node);
+        mux->in_order = mux->in_order || response->header.cluster_id != 0;
         name_sub(mux, sub, response->watch_id, SUB_LIVE);
         sub->created_rev = response->header.revision;
         if (watch == NULL)
@@ -631,11 +631,18 @@ static void on_canceled(struct belfry_mux *mux, const struct belfry_wire_watch *
     make_ready(mux, watch);
 }
 
+/* May the watch be told that it has everything up to `rev`? What it knows already may be repeated, as a sign of life,
+ * but not while a revision has been given in part. */
+static bool may_tell(const struct belfry_mux_watch *watch, int64_t rev)
+{
+    return rev > 0 && rev >= (watch->inbox.given == 0 ? watch->next_rev - 1 : watch->next_rev);
+}
+
 static void note_progress(struct belfry_mux *mux, struct belfry_mux_watch *watch,
                           const struct belfry_wire_watch *response)
 {
-    if (response->header.revision < watch->next_rev)
-        return; /* it starts in the future, or knows this already */
+    if (!may_tell(watch, response->header.revision))
+        return; /* it starts in the future, or knows more already */
     watch->progress_rev = response->header.revision;
     watch->header = response->header;
     make_ready(mux, watch);
@@ -792,8 +799,7 @@ uint64_t belfry_mux_due(const struct belfry_mux *mux)
     return belfry_min_time(mux->create_due, mux->progress_wanted ? mux->progress_due : BELFRY_NEVER);
 }
 
-/* ---- what comes out -----------------------------------------------------------------------------------------------
- */
+/* ---- what comes out ---- */
 
 /* The next group of the inbox. A revision that is still incomplete when it is over the bound ends the watch. */
 static enum belfry_err next_group(struct belfry_mux *mux, struct belfry_mux_watch *watch,
@@ -831,7 +837,7 @@ static enum belfry_err next_of(struct belfry_mux *mux, struct belfry_mux_watch *
         return err;
     if (!belfry_inbox_empty(&watch->inbox))
         return BELFRY_ERR_AGAIN; /* the rest of a revision is on its way */
-    if (watch->progress_rev >= watch->next_rev && watch->progress_rev > 0) {
+    if (may_tell(watch, watch->progress_rev)) {
         out->act = BELFRY_MUX_PROGRESS;
         out->rev = watch->progress_rev;
         out->header = watch->header;
@@ -841,6 +847,7 @@ static enum belfry_err next_of(struct belfry_mux *mux, struct belfry_mux_watch *
         out->act = BELFRY_MUX_END;
         out->rev = watch->end_rev;
         out->err = watch->end_err;
+        out->header = watch->end_header;
         out->why = watch->end_why != NULL ? watch->end_why : belfry_strerror(watch->end_err);
         return BELFRY_OK;
     }
@@ -892,10 +899,10 @@ void belfry_mux_taken(struct belfry_mux *mux, enum belfry_mux_verdict verdict)
         size_t before = watch->inbox.bytes;
         belfry_inbox_take(&watch->inbox, &action->group);
         count_held(mux, watch, before);
-        if (!action->group.part)
-            watch->next_rev = action->rev + 1;
+        watch->next_rev = action->group.part ? action->rev : action->rev + 1;
     } else if (action->act == BELFRY_MUX_PROGRESS) {
         watch->next_rev = action->rev + 1;
+        watch->progress_rev = 0;
         watch->recreates = 0;
     }
     if (verdict == BELFRY_MUX_STOP || action->act == BELFRY_MUX_END) {
@@ -907,8 +914,7 @@ void belfry_mux_taken(struct belfry_mux *mux, enum belfry_mux_verdict verdict)
     make_ready(mux, watch); /* there may be more: the next look decides */
 }
 
-/* ---- a member that is behind --------------------------------------------------------------------------------------
- */
+/* ---- a member that is behind ---- */
 
 bool belfry_mux_suspects(const struct belfry_mux *mux, int64_t *seen)
 {

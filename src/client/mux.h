@@ -17,6 +17,9 @@
  * order of the creates, so a sub is matched to its created answer by order, and from then on by id. A watch that goes
  * away leaves its sub behind as an orphan, which swallows what still comes until the server has confirmed the cancel.
  *
+ * The first create of a stream goes alone. A server that names its cluster in the answer is an etcd and answers in
+ * order: the rest is pipelined. Others (kine answers in any order) get one create at a time.
+ *
  * Thread: owner. Pure.
  * Memory: a watch that is not paused holds at most the fragments of one revision, bounded by max_revision_bytes; a
  * paused one at most pause_bytes and one response. Creates are sent while fewer than 1,024 (or 1 MiB) are unanswered.
@@ -43,6 +46,7 @@ struct belfry_mux_watch;
 
 struct belfry_mux_opts {
     size_t max_revision_bytes; /* a revision whose fragments are more than this ends its watch */
+    bool in_order;             /* the server is known to answer creates in their order: no need to find out */
     const struct belfry_log *log;
 };
 
@@ -74,7 +78,7 @@ struct belfry_mux_action {
     struct belfry_mux_watch *watch;
     int64_t rev;
     struct belfry_inbox_group group;
-    struct belfry_wire_header header; /* EVENTS and PROGRESS */
+    struct belfry_wire_header header; /* of the response it came in; zeroes for an end of our own */
     enum belfry_err err;
     const char *why;
 };
@@ -112,18 +116,23 @@ size_t belfry_mux_count(const struct belfry_mux *mux);
 /* A key that one of the watches may read; false when there is no watch. */
 bool belfry_mux_any_key(const struct belfry_mux *mux, struct belfry_bytes *key);
 
-/* ---- the start of a watch from now on --------------------------------------------------------------------------- */
+/* ---- the start of a watch from now on ---- */
 
-/* True while a watch needs to know the store's revision: read it linearizably, with the key stored in *key (a key that
- * the watch itself may read), and tell. Reads begun before a watch was added do not count for it: `generation` of the
- * moment the read begins is handed back. */
-bool belfry_mux_wants_revision(const struct belfry_mux *mux, struct belfry_bytes *key, uint64_t *generation);
+/* True while a watch needs to know the store's revision: read it linearizably, with the key that is handed out (one
+ * that the watch itself may read), and tell. Reads begun before a watch was added do not count for it: `generation` of
+ * the moment the read begins is handed back. */
+struct belfry_mux_read {
+    struct belfry_bytes key; /* lent until the watch goes away */
+    uint64_t generation;     /* good for every watch up to this one */
+    uint64_t asker;          /* the watch whose key it is */
+};
+bool belfry_mux_wants_revision(const struct belfry_mux *mux, struct belfry_mux_read *out);
 void belfry_mux_revision(struct belfry_mux *mux, uint64_t generation, int64_t rev);
 
-/* The read was refused for good: the watch whose key was used ends. */
-void belfry_mux_revision_refused(struct belfry_mux *mux, enum belfry_err err, const char *why);
+/* The read was refused for good: the watch whose key was used ends, if it is still there. */
+void belfry_mux_revision_refused(struct belfry_mux *mux, uint64_t asker, enum belfry_err err, const char *why);
 
-/* ---- the stream ------------------------------------------------------------------------------------------------- */
+/* ---- the stream ---- */
 
 bool belfry_mux_wants_stream(const struct belfry_mux *mux);
 void belfry_mux_stream_up(struct belfry_mux *mux, uint64_t now_ms);
@@ -150,7 +159,7 @@ void belfry_mux_request_progress(struct belfry_mux *mux, uint64_t now_ms);
 BELFRY_NODISCARD enum belfry_err belfry_mux_tick(struct belfry_mux *mux, uint64_t now_ms);
 uint64_t belfry_mux_due(const struct belfry_mux *mux);
 
-/* ---- what comes out --------------------------------------------------------------------------------------------- */
+/* ---- what comes out ---- */
 
 /* The next action; BELFRY_ERR_AGAIN when there is none. After acting on it (callbacks may call anything above but
  * belfry_mux_next, belfry_mux_message and belfry_mux_destroy) say belfry_mux_taken().
@@ -158,7 +167,7 @@ uint64_t belfry_mux_due(const struct belfry_mux *mux);
 BELFRY_NODISCARD enum belfry_err belfry_mux_next(struct belfry_mux *mux, struct belfry_mux_action *out);
 void belfry_mux_taken(struct belfry_mux *mux, enum belfry_mux_verdict verdict);
 
-/* ---- a member that is behind ------------------------------------------------------------------------------------ */
+/* ---- a member that is behind ---- */
 
 /* True when a server showed a revision below what was seen before (`*seen`): lag, unless a linearizable read, begun
  * now, says less than that too. */

@@ -40,9 +40,11 @@ static const struct unit plain[] = {{"", 1}, {NULL, 0}};
 static bool parse_number(const char *text, const struct unit *units, int64_t *out)
 {
     char *end;
+    if (*text < '0' || *text > '9') /* strtoll would take blanks and signs */
+        return false;
     errno = 0;
     long long number = strtoll(text, &end, 10);
-    if (end == text || errno != 0 || number < 0)
+    if (errno != 0)
         return false;
     for (const struct unit *unit = units; unit->name != NULL; unit++) {
         if (strcmp(end, unit->name) == 0 && number <= INT64_MAX / unit->factor) {
@@ -51,6 +53,12 @@ static bool parse_number(const char *text, const struct unit *units, int64_t *ou
         }
     }
     return false;
+}
+
+/* Milliseconds are handed on as 32 bits. */
+static bool parse_time(const char *text, int64_t *out)
+{
+    return parse_number(text, times, out) && *out <= INT32_MAX;
 }
 
 static bool parse_flag(const char *text, int64_t *out)
@@ -76,7 +84,6 @@ static bool parse_word(const char *text, const char *words, int64_t *out)
     return false;
 }
 
-/* Leases are negative never, but any other number may be large: all of int64. */
 static bool parse(const struct row *row, const char *text, int64_t *out)
 {
     switch (row->kind) {
@@ -88,7 +95,7 @@ static bool parse(const struct row *row, const char *text, int64_t *out)
     case BELFRY_OPT_NUMBER:
         return parse_number(text, plain, out);
     case BELFRY_OPT_TIME:
-        return parse_number(text, times, out);
+        return parse_time(text, out);
     case BELFRY_OPT_SIZE:
         return parse_number(text, sizes, out);
     case BELFRY_OPT_WORD:
@@ -107,7 +114,7 @@ static const char *takes(const struct row *row)
     case BELFRY_OPT_NUMBER:
         return "a number from 0 up";
     case BELFRY_OPT_TIME:
-        return "a duration with a unit: 500ms, 10s, 1m";
+        return "a duration with a unit, at most 24 days: 500ms, 10s, 1m";
     case BELFRY_OPT_SIZE:
         return "a size: 65536, 64KiB, 1MiB";
     case BELFRY_OPT_WORD:
@@ -123,6 +130,14 @@ static int find(const char *name)
             return i;
     }
     return -1;
+}
+
+/* One of them is a password. */
+static void wipe(char *text)
+{
+    if (text != NULL)
+        explicit_bzero(text, strlen(text));
+    free(text);
 }
 
 int belfry_opts_set(struct belfry_opts **opts, const char *name, const char *value)
@@ -145,7 +160,7 @@ int belfry_opts_set(struct belfry_opts **opts, const char *name, const char *val
     char *copy = strdup(text);
     if (copy == NULL)
         return BELFRY_ERR_NOMEM;
-    free(o->values[i].text);
+    wipe(o->values[i].text);
     o->values[i].text = copy;
     o->values[i].number = number;
     o->values[i].set = true;
@@ -162,7 +177,7 @@ void belfry_opts_free(struct belfry_opts *opts)
     if (opts == NULL)
         return;
     for (int i = 0; i < BELFRY_OPT_END_; i++)
-        free(opts->values[i].text);
+        wipe(opts->values[i].text);
     free(opts);
 }
 

@@ -6,7 +6,8 @@
 #include "client/batch.h"
 #include "wire/rpc.pb-c.h"
 
-#define TXN_DEPTH_MAX 8 /* transactions inside transactions; ours have none */
+#define TXN_OPS_MAX   65536 /* answers in a transaction; etcd's own limit is 128 unless it is raised */
+#define TXN_DEPTH_MAX 8     /* transactions inside transactions; ours have none */
 
 static enum belfry_err init_at(struct belfry_reply_view *view, enum belfry_reply_kind kind, struct belfry_bytes message,
                                unsigned depth);
@@ -54,8 +55,7 @@ static enum belfry_err deleted(struct belfry_reply_view *view)
     return err == BELFRY_OK ? number(view->message, 2, &view->reply.deleted) : err;
 }
 
-/* ---- transactions -------------------------------------------------------------------------------------------------
- */
+/* ---- transactions ---- */
 
 /* One ResponseOp: the field number says what kind of answer it holds. */
 static enum belfry_err op(struct belfry_reply_view *view, struct belfry_bytes bytes, unsigned depth)
@@ -85,8 +85,8 @@ static enum belfry_err txn(struct belfry_reply_view *view, unsigned depth)
     view->reply.succeeded = succeeded != 0;
     while ((err = belfry_scan_field(view->message, 3, &at, &bytes)) == BELFRY_OK)
         n++;
-    if (err != BELFRY_ERR_AGAIN)
-        return err;
+    if (err != BELFRY_ERR_AGAIN || n > TXN_OPS_MAX)
+        return BELFRY_ERR_PROTOCOL;
     view->ops = calloc(n + 1, sizeof(*view->ops));
     if (view->ops == NULL)
         return BELFRY_ERR_NOMEM;
@@ -100,8 +100,7 @@ static enum belfry_err txn(struct belfry_reply_view *view, unsigned depth)
     return BELFRY_OK;
 }
 
-/* ---- leases -------------------------------------------------------------------------------------------------------
- */
+/* ---- leases ---- */
 
 static enum belfry_err lease(struct belfry_reply_view *view)
 {
@@ -133,14 +132,17 @@ static enum belfry_err leases(struct belfry_reply_view *view)
 {
     struct belfry_bytes bytes;
     size_t at = 0, n = 0;
-    while (belfry_scan_field(view->message, 2, &at, &bytes) == BELFRY_OK)
+    enum belfry_err err;
+    while ((err = belfry_scan_field(view->message, 2, &at, &bytes)) == BELFRY_OK)
         n++;
+    if (err != BELFRY_ERR_AGAIN)
+        return err;
     view->leases = calloc(n + 1, sizeof(*view->leases));
     if (view->leases == NULL)
         return BELFRY_ERR_NOMEM;
     at = 0;
     while (belfry_scan_field(view->message, 2, &at, &bytes) == BELFRY_OK) {
-        enum belfry_err err = number(bytes, 1, &view->leases[view->n_leases]);
+        err = number(bytes, 1, &view->leases[view->n_leases]);
         if (err != BELFRY_OK)
             return err;
         view->n_leases++;
@@ -148,8 +150,7 @@ static enum belfry_err leases(struct belfry_reply_view *view)
     return BELFRY_OK;
 }
 
-/* ---- status and members -------------------------------------------------------------------------------------------
- */
+/* ---- status and members ---- */
 
 /* Copies a list of texts to *to, ended by NULL, and moves *to behind it. */
 static const char *const *list(const char ***to, char **from, size_t n)
@@ -212,8 +213,7 @@ static enum belfry_err members(struct belfry_reply_view *view)
     return BELFRY_OK;
 }
 
-/* ---- all ----------------------------------------------------------------------------------------------------------
- */
+/* ---- all ---- */
 
 static enum belfry_err decode(struct belfry_reply_view *view, unsigned depth)
 {
@@ -254,8 +254,10 @@ static enum belfry_err init_at(struct belfry_reply_view *view, enum belfry_reply
         belfry_batch_header(&header, &view->reply.header);
         err = decode(view, depth);
     }
-    if (err != BELFRY_OK)
+    if (err != BELFRY_OK) {
         belfry_reply_fini(view);
+        *view = (struct belfry_reply_view){.kind = kind, .reply = {.why = "", .endpoint = ""}}; /* nothing to walk */
+    }
     return err;
 }
 
@@ -285,8 +287,7 @@ void belfry_reply_fini(struct belfry_reply_view *view)
     view->unpacked = NULL;
 }
 
-/* ---- walks --------------------------------------------------------------------------------------------------------
- */
+/* ---- walks ---- */
 
 static struct belfry_reply_view *view_of(const struct belfry_reply *reply)
 {

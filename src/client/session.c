@@ -12,8 +12,7 @@
 
 #define USER_AGENT "libbelfry/" BELFRY_VERSION
 
-/* ---- pumping ------------------------------------------------------------------------------------------------------
- */
+/* ---- pumping ---- */
 
 static void on_timer(uv_timer_t *timer);
 
@@ -83,8 +82,7 @@ static void on_link_text(const char *text, void *user)
     belfry_watch_tell_link(user, text);
 }
 
-/* ---- opening ------------------------------------------------------------------------------------------------------
- */
+/* ---- opening ---- */
 
 static void shuffle(struct belfry_endpoint *endpoints, size_t n, struct belfry_rng *rng)
 {
@@ -184,11 +182,6 @@ static bool sane(const struct belfry_opts *opts, char *why, size_t len)
         snprintf(why, len, "dial-timeout, command-timeout and keepalive-timeout must be above 0");
         return false;
     }
-    if (belfry_opts_number(opts, BELFRY_OPT_DIAL_TIMEOUT) == 0 ||
-        belfry_opts_number(opts, BELFRY_OPT_KEEPALIVE_TIMEOUT) == 0) {
-        snprintf(why, len, "dial-timeout and keepalive-timeout must be more than nothing");
-        return false;
-    }
     if (belfry_opts_number(opts, BELFRY_OPT_MAX_MESSAGE) < 64 * 1024) {
         snprintf(why, len, "max-message is under 64KiB");
         return false;
@@ -269,8 +262,7 @@ void belfry_close(struct belfry *b)
     free(b);
 }
 
-/* ---- driving ------------------------------------------------------------------------------------------------------
- */
+/* ---- driving ---- */
 
 int belfry_fd(const struct belfry *b)
 {

@@ -41,8 +41,6 @@ enum belfry_err belfry_status_err(const struct belfry_grpc_status *status)
     switch (status->code) {
     case BELFRY_GRPC_OK:
         return BELFRY_OK;
-    case BELFRY_GRPC_CANCELLED:
-        return BELFRY_ERR_CANCELED;
     case BELFRY_GRPC_INVALID_ARGUMENT:
         return invalid_argument(status);
     case BELFRY_GRPC_DEADLINE_EXCEEDED:
@@ -59,6 +57,7 @@ enum belfry_err belfry_status_err(const struct belfry_grpc_status *status)
         return BELFRY_ERR_UNSUPPORTED;
     case BELFRY_GRPC_INTERNAL:
         return status->from_server ? BELFRY_ERR_REFUSED : BELFRY_ERR_PROTOCOL;
+    case BELFRY_GRPC_CANCELLED: /* not by us: a server or proxy that is going away */
     case BELFRY_GRPC_UNAVAILABLE:
         return BELFRY_ERR_UNAVAILABLE;
     case BELFRY_GRPC_UNAUTHENTICATED:

@@ -26,6 +26,7 @@ struct belfry_stream {
     /* owner */
     struct belfry_grpc_call *call; /* NULL: down */
     struct belfry_conn *conn;      /* that carries it */
+    size_t at;                     /* index of its endpoint */
     bool served;                   /* a message came on this stream */
     bool ever_served;
     bool draining; /* actions are being handed out */
@@ -33,7 +34,7 @@ struct belfry_stream {
     uint64_t retry_ms;
     unsigned refused_tokens;
     struct belfry_call *read; /* of the store's revision, for watches from now on */
-    uint64_t read_generation;
+    struct belfry_mux_read reading;
     struct belfry_call *check; /* of the store's revision, against what was seen */
     int64_t check_seen;
     uint64_t read_retry_ms;
@@ -41,8 +42,7 @@ struct belfry_stream {
     char text[TEXT_MAX];       /* the last link text told */
 };
 
-/* ---- telling ------------------------------------------------------------------------------------------------------
- */
+/* ---- telling ---- */
 
 static void tell(struct belfry_stream *stream, const char *text)
 {
@@ -59,8 +59,13 @@ static void tell_lost(struct belfry_stream *stream, const char *url, const char 
     tell(stream, text);
 }
 
-/* ---- the stream ---------------------------------------------------------------------------------------------------
- */
+/* ---- the stream ---- */
+
+/* Is the stream's connection the one that the link would use? Another one has been put aside already. */
+static bool is_current(struct belfry_stream *stream)
+{
+    return stream->conn != NULL && stream->conn == belfry_link_conn(stream->link);
+}
 
 /* The stream is over; watches wait for the next one. */
 static void down(struct belfry_stream *stream)
@@ -80,10 +85,12 @@ static void give_up(struct belfry_stream *stream, enum belfry_err err, const cha
 {
     if (stream->call != NULL)
         belfry_grpc_call_cancel(stream->call);
-    const char *url = belfry_link_endpoint(stream->link)->url;
+    bool leave = is_current(stream);
+    const char *url = stream->opts.link.endpoints[stream->at].url;
     tell_lost(stream, url, why);
     down(stream);
-    belfry_link_leave(stream->link, err, why);
+    if (leave)
+        belfry_link_leave(stream->link, err, why);
 }
 
 static void token_refused(struct belfry_stream *stream)
@@ -133,7 +140,7 @@ static bool check_header(struct belfry_stream *stream, struct belfry_blob *messa
 {
     struct belfry_wire_header header;
     return belfry_scan_response_header(belfry_blob_bytes(message), &header) != BELFRY_OK ||
-           belfry_identity_check(stream->opts.identity, &header);
+           belfry_identity_check(stream->opts.identity, stream->at, &header);
 }
 
 static void first_message(struct belfry_stream *stream)
@@ -192,6 +199,7 @@ static void on_closed(struct belfry_grpc_call *call, const struct belfry_grpc_st
 {
     struct belfry_stream *stream = user;
     char why[TEXT_MAX];
+    bool leave = status->from_server && is_current(stream);
     (void)call;
     stream->call = NULL;
     const char *url = belfry_conn_endpoint(stream->conn)->url;
@@ -208,7 +216,7 @@ static void on_closed(struct belfry_grpc_call *call, const struct belfry_grpc_st
         belfry_mux_fail(stream->mux, belfry_status_err(status), full);
     }
     down(stream);
-    if (status->from_server)
+    if (leave)
         belfry_link_leave(stream->link, BELFRY_ERR_UNAVAILABLE, why);
 }
 
@@ -231,6 +239,7 @@ static void open_stream(struct belfry_stream *stream, struct belfry_conn *conn, 
         return;
     }
     stream->conn = conn;
+    stream->at = belfry_link_index(stream->link);
     belfry_mux_stream_up(stream->mux, now_ms);
 }
 
@@ -263,8 +272,7 @@ static void pump_stream(struct belfry_stream *stream, uint64_t now_ms)
         belfry_conn_flush(stream->conn);
 }
 
-/* ---- the store's revision -----------------------------------------------------------------------------------------
- */
+/* ---- the store's revision ---- */
 
 static bool is_passing(enum belfry_err err)
 {
@@ -286,9 +294,9 @@ static void on_read(const struct belfry_answer *answer, void *user)
         return;
     int64_t rev = answer->err == BELFRY_OK ? revision_of(answer->message) : 0;
     if (rev > 0)
-        belfry_mux_revision(stream->mux, stream->read_generation, rev);
+        belfry_mux_revision(stream->mux, stream->reading.generation, rev);
     else if (answer->err != BELFRY_OK && !is_passing(answer->err))
-        belfry_mux_revision_refused(stream->mux, answer->err, answer->why);
+        belfry_mux_revision_refused(stream->mux, stream->reading.asker, answer->err, answer->why);
     else
         stream->read_retry_ms = belfry_clock_ms() + RETRY_MAX_MS;
     stream->opts.changed(stream->opts.user);
@@ -323,13 +331,10 @@ static void read_revision(struct belfry_stream *stream, struct belfry_bytes key,
 static void pump_reads(struct belfry_stream *stream, uint64_t now_ms)
 {
     struct belfry_bytes key;
-    uint64_t generation;
     if (now_ms < stream->read_retry_ms)
         return;
-    if (stream->read == NULL && belfry_mux_wants_revision(stream->mux, &key, &generation)) {
-        stream->read_generation = generation;
-        read_revision(stream, key, now_ms, on_read, &stream->read);
-    }
+    if (stream->read == NULL && belfry_mux_wants_revision(stream->mux, &stream->reading))
+        read_revision(stream, stream->reading.key, now_ms, on_read, &stream->read);
     int64_t seen;
     if (stream->check == NULL && belfry_mux_suspects(stream->mux, &seen) && belfry_mux_any_key(stream->mux, &key)) {
         stream->check_seen = seen;
@@ -337,8 +342,7 @@ static void pump_reads(struct belfry_stream *stream, uint64_t now_ms)
     }
 }
 
-/* ---- the outside --------------------------------------------------------------------------------------------------
- */
+/* ---- the outside ---- */
 
 static void on_link_up(struct belfry_link *link, void *user)
 {
@@ -423,14 +427,15 @@ void belfry_stream_pump(struct belfry_stream *stream, uint64_t now_ms)
 
 uint64_t belfry_stream_due(const struct belfry_stream *stream)
 {
-    uint64_t due = belfry_mux_due(stream->mux), generation;
+    uint64_t due = belfry_mux_due(stream->mux);
+    struct belfry_mux_read read;
     struct belfry_bytes key;
     int64_t seen;
     if (stream->call == NULL && belfry_mux_wants_stream(stream->mux) && belfry_link_conn(stream->link) != NULL &&
         belfry_auth_ready(stream->opts.auth))
         due = belfry_min_time(due, stream->retry_ms);
-    if ((stream->read == NULL && belfry_mux_wants_revision(stream->mux, &key, &generation)) ||
-        (stream->check == NULL && belfry_mux_suspects(stream->mux, &seen)))
+    if ((stream->read == NULL && belfry_mux_wants_revision(stream->mux, &read)) ||
+        (stream->check == NULL && belfry_mux_suspects(stream->mux, &seen) && belfry_mux_any_key(stream->mux, &key)))
         due = belfry_min_time(due, stream->read_retry_ms);
     return due;
 }

@@ -36,8 +36,7 @@ static struct belfry_watch *of_busy(struct belfry_list *node)
     return belfry_container(node, struct belfry_watch, busy);
 }
 
-/* ---- ending -------------------------------------------------------------------------------------------------------
- */
+/* ---- ending ---- */
 
 /* Takes everything away that could still call back. */
 static void unhook(struct belfry_watch *w)
@@ -84,10 +83,11 @@ static enum belfry_next call_back(struct belfry_watch *w, struct belfry_batch_vi
 }
 
 /* The last word; the watch is closed after it. */
-static void end(struct belfry_watch *w, enum belfry_err err, const char *why, int64_t compact_rev)
+static void end_with(struct belfry_watch *w, const struct belfry_mux_action *action)
 {
-    struct belfry_batch_view view = {
-        .batch = {.kind = BELFRY_END, .err = err, .why = why, .compact_rev = compact_rev, .last = 1}};
+    struct belfry_batch_view view = {.batch = {.kind = BELFRY_END, .err = action->err, .why = action->why, .last = 1}};
+    view.batch.compact_rev = action->err == BELFRY_ERR_COMPACTED ? action->rev : 0;
+    belfry_batch_header(&action->header, &view.batch.header);
     if (w->mux != NULL)
         view.batch.rev = belfry_mux_next_rev(w->mux) > 0 ? belfry_mux_next_rev(w->mux) - 1 : 0;
     w->calling++;
@@ -97,8 +97,13 @@ static void end(struct belfry_watch *w, enum belfry_err err, const char *why, in
         unhook(w);
 }
 
-/* ---- a watch ------------------------------------------------------------------------------------------------------
- */
+static void end(struct belfry_watch *w, enum belfry_err err, const char *why)
+{
+    struct belfry_mux_action action = {.act = BELFRY_MUX_END, .err = err, .why = why};
+    end_with(w, &action);
+}
+
+/* ---- a watch ---- */
 
 static void fill(struct belfry_batch_view *view, const struct belfry_mux_action *action)
 {
@@ -124,7 +129,7 @@ static enum belfry_mux_verdict verdict_of(const struct belfry_watch *w)
 static enum belfry_mux_verdict deliver_watch(struct belfry_watch *w, const struct belfry_mux_action *action)
 {
     if (action->act == BELFRY_MUX_END) {
-        end(w, action->err, action->why, action->err == BELFRY_ERR_COMPACTED ? action->rev : 0);
+        end_with(w, action);
         return BELFRY_MUX_MORE;
     }
     struct belfry_batch_view view;
@@ -133,8 +138,7 @@ static enum belfry_mux_verdict deliver_watch(struct belfry_watch *w, const struc
     return verdict_of(w);
 }
 
-/* ---- a follow -----------------------------------------------------------------------------------------------------
- */
+/* ---- a follow ---- */
 
 /* Tells what has vanished, then that the state is whole. */
 static void sweep(struct belfry_watch *w)
@@ -151,7 +155,7 @@ static void sweep(struct belfry_watch *w)
         if (!w->closed && belfry_follow_live(w->follow)) {
             belfry_list_remove(&w->busy);
             if (w->once)
-                end(w, BELFRY_OK, belfry_strerror(BELFRY_OK), 0);
+                end(w, BELFRY_OK, belfry_strerror(BELFRY_OK));
         }
     }
 }
@@ -159,6 +163,9 @@ static void sweep(struct belfry_watch *w)
 /* The listing starts anew; what was told stays in the machine's memory. */
 static void relist(struct belfry_watch *w)
 {
+    if (w->page != NULL)
+        belfry_calls_cancel(w->page); /* of the old listing: it would be taken for the first of the new one */
+    w->page = NULL;
     belfry_follow_restart(w->follow);
     w->b->stats.lists++;
     w->page_ms = 0;
@@ -173,7 +180,7 @@ static void deliver_changes(struct belfry_watch *w, const struct belfry_mux_acti
     fill(&view, action);
     enum belfry_err err = belfry_follow_on_changes(w->follow, &action->group, &view.mask, &view.batch.n_events);
     if (err != BELFRY_OK)
-        end(w, err, belfry_strerror(err), 0);
+        end(w, err, belfry_strerror(err));
     else if (view.batch.n_events > 0)
         call_back(w, &view);
 }
@@ -190,7 +197,7 @@ static enum belfry_mux_verdict deliver_follow(struct belfry_watch *w, const stru
             w->mux = NULL; /* the mux frees it after this */
             relist(w);
         } else {
-            end(w, action->err, action->why, 0);
+            end_with(w, action);
         }
         return BELFRY_MUX_MORE;
     }
@@ -247,17 +254,19 @@ static void take_page(struct belfry_watch *w, struct belfry_bytes response)
     struct belfry_batch_view view = {
         .batch = {.kind = BELFRY_STATE, .last = 1}, .source = BELFRY_FROM_PAGE, .page = response};
     struct belfry_wire_header header;
+    struct belfry_follow_page asked = {.rev = 0};
+    belfry_follow_wants_page(w->follow, &asked);
     enum belfry_err err = belfry_follow_on_page(w->follow, response, &view.mask, &view.batch.n_events);
     if (err == BELFRY_OK)
         err = start_watch(w);
     if (err == BELFRY_OK)
         err = belfry_scan_response_header(response, &header);
     if (err != BELFRY_OK) {
-        end(w, err, belfry_strerror(err), 0);
+        end(w, err, belfry_strerror(err));
         return;
     }
     belfry_batch_header(&header, &view.batch.header);
-    view.batch.rev = header.revision;
+    view.batch.rev = asked.rev > 0 ? asked.rev : header.revision; /* a pinned page is older than its header */
     if (view.batch.n_events > 0)
         call_back(w, &view);
     if (!w->closed && w->paused && w->mux != NULL)
@@ -285,7 +294,7 @@ static void on_page(const struct belfry_answer *answer, void *user)
     else if (is_passing(answer->err))
         w->page_ms = belfry_clock_ms() + PAGE_RETRY_MS;
     else
-        end(w, answer->err, answer->why, 0);
+        end(w, answer->err, answer->why);
     if (!w->closed)
         belfry_session_poke(w->b);
     w->calling--;
@@ -340,8 +349,7 @@ uint64_t belfry_watch_due(const struct belfry *b)
     return due;
 }
 
-/* ---- all of them --------------------------------------------------------------------------------------------------
- */
+/* ---- all of them ---- */
 
 /* Visits every watch that is there now, whatever the visits open and close. */
 static void each(struct belfry *b, void (*visit)(struct belfry_watch *w, const void *with), const void *with)
@@ -382,7 +390,7 @@ struct ending {
 static void end_one(struct belfry_watch *w, const void *with)
 {
     const struct ending *ending = with;
-    end(w, ending->err, ending->why, 0);
+    end(w, ending->err, ending->why);
 }
 
 void belfry_watch_end_all(struct belfry *b, enum belfry_err err, const char *why)
@@ -391,8 +399,7 @@ void belfry_watch_end_all(struct belfry *b, enum belfry_err err, const char *why
     each(b, end_one, &ending);
 }
 
-/* ---- the public side ----------------------------------------------------------------------------------------------
- */
+/* ---- the public side ---- */
 
 static int create(struct belfry *b, struct belfry_range range, belfry_batch_fn fn, void *user,
                   struct belfry_watch **out)
@@ -429,6 +436,8 @@ int belfry_watch_open(struct belfry *b, struct belfry_range range, const struct 
     struct belfry_watch *w;
     if (fn == NULL || !belfry_opts_fit(opts, BELFRY_FOR_WATCH))
         return BELFRY_ERR_INVALID;
+    if (b->closing)
+        return BELFRY_ERR_CANCELED;
     int err = create(b, range, fn, user, &w);
     if (err != BELFRY_OK)
         return err;
@@ -456,6 +465,8 @@ int belfry_follow_open(struct belfry *b, struct belfry_range range, const struct
     struct belfry_watch *w;
     if (fn == NULL || !belfry_opts_fit(opts, BELFRY_FOR_FOLLOW))
         return BELFRY_ERR_INVALID;
+    if (b->closing)
+        return BELFRY_ERR_CANCELED;
     int err = create(b, range, fn, user, &w);
     if (err != BELFRY_OK)
         return err;
