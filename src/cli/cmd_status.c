@@ -59,7 +59,7 @@ static void on_reply(const struct belfry_reply *reply, void *user)
     probe->raft_applied_index = s->raft_applied_index;
 }
 
-/* ---- asking ------------------------------------------------------------------------------------------------------ */
+/* ---- asking ---- */
 
 static enum exit_code begin(const struct flags *flags, struct probe *probe)
 {
@@ -100,7 +100,7 @@ static enum exit_code wait_for_all(struct probe *probes, size_t n)
     return code;
 }
 
-/* ---- telling ----------------------------------------------------------------------------------------------------- */
+/* ---- telling ---- */
 
 static void show_cell(const char *text, int width)
 {
@@ -250,7 +250,7 @@ static void show(enum form form, const struct probe *probes, size_t n)
     }
 }
 
-/* ---- the command ------------------------------------------------------------------------------------------------- */
+/* ---- the command ---- */
 
 static enum exit_code verdict(const struct probe *probes, size_t n)
 {

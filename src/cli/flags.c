@@ -57,7 +57,7 @@ static const struct flag_row *row_by_letter(char letter)
     return NULL;
 }
 
-/* ---- values ------------------------------------------------------------------------------------------------------ */
+/* ---- values ---- */
 
 static int bool_of(const char *text)
 {
@@ -183,7 +183,7 @@ static enum belfry_err set(struct parser *p, const struct flag_row *row, const c
     return BELFRY_OK;
 }
 
-/* ---- the command line -------------------------------------------------------------------------------------------- */
+/* ---- the command line ---- */
 
 static enum belfry_err unknown_flag(const struct parser *p, const char *word, size_t len)
 {
@@ -289,7 +289,7 @@ static enum belfry_err take_words(struct parser *p)
     return err;
 }
 
-/* ---- the whole --------------------------------------------------------------------------------------------------- */
+/* ---- the whole ---- */
 
 void flags_env_name(const char *before, const char *name, char out[FLAGS_ENV_NAME])
 {

@@ -88,7 +88,7 @@ enum exit_code session_open(const struct flags *flags, const char *endpoints, st
     return code;
 }
 
-/* ---- one call ---------------------------------------------------------------------------------------------------- */
+/* ---- one call ---- */
 
 struct waiting {
     const struct flags *flags;
