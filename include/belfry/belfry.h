@@ -204,7 +204,8 @@ typedef enum belfry_next (*belfry_batch_fn)(struct belfry_watch *w, const struct
  *     BELFRY_ERR_UNSUPPORTED  no etcd there
  *     BELFRY_ERR_CANCELED   belfry_close()
  * A watch closed with belfry_watch_close() or BELFRY_STOP gets no BELFRY_END.
- * Errors: BELFRY_ERR_INVALID (empty interval, option not for a watch), BELFRY_ERR_NOMEM. `out` may be NULL. */
+ * Errors: BELFRY_ERR_INVALID (empty interval, option not for a watch), BELFRY_ERR_NOMEM, BELFRY_ERR_CANCELED (the
+ * session is being closed). `out` may be NULL. */
 BELFRY_API int belfry_watch_open(struct belfry *b, struct belfry_range range, const struct belfry_opts *opts,
                                  belfry_batch_fn fn, void *user, struct belfry_watch **out);
 
@@ -271,7 +272,8 @@ typedef void (*belfry_reply_fn)(const struct belfry_reply *reply, void *user);
  *
  * Reads are tried again, elsewhere, until command-timeout. A write is never sent twice: it is tried again only when it
  * certainly did not reach a server, and otherwise fails with BELFRY_ERR_UNCERTAIN.
- * Errors: BELFRY_ERR_INVALID, BELFRY_ERR_LIMIT (10,000 calls under way), BELFRY_ERR_NOMEM.
+ * Errors: BELFRY_ERR_INVALID, BELFRY_ERR_LIMIT (10,000 calls under way), BELFRY_ERR_NOMEM, BELFRY_ERR_CANCELED (the
+ * session is being closed).
  * In the reply, besides: BELFRY_ERR_UNAVAILABLE, _TIMEOUT, _UNCERTAIN, _DENIED, _AUTH, _COMPACTED, _FUTURE, _NOT_FOUND,
  * _REFUSED, _TOO_LARGE, _CLUSTER, _CANCELED, _PROTOCOL. */
 BELFRY_API int belfry_get(struct belfry *b, struct belfry_range range, const struct belfry_opts *opts,

@@ -70,7 +70,8 @@ BELFRY_NODISCARD enum belfry_err belfry_follow_on_changes(struct belfry_follow *
 /* The watch has everything up to `rev`. */
 void belfry_follow_on_progress(struct belfry_follow *follow, int64_t rev);
 
-/* The watch is gone for lost history or a rewritten past: the listing starts anew. */
+/* The watch is gone for lost history or a rewritten past: the listing starts anew. A page that was asked for before
+ * must not be given any more. */
 void belfry_follow_restart(struct belfry_follow *follow);
 
 /* True in SYNCING: a progress of the watch is needed to go on. */

@@ -516,6 +516,57 @@ static void value_of_three_mebibytes_is_read(void **state)
     free(value);
 }
 
+/* The last appearance of a number, wherever it stands; another type under its number is not it. */
+static void numbers_are_found(void **state)
+{
+    static const struct {
+        struct belfry_bytes message;
+        uint64_t value;
+    } rows[] = {
+        {{"", 0}, 0},
+        {{"\x18\x05", 2}, 5},
+        {{"\x18\x05\x18\x07", 4}, 7},
+        {{"\x0a\x02\x18\x09\x18\x05\x12\x00", 8}, 5},
+        {{"\x1a\x01\x05", 3}, 0},
+        {{"\x18\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 11}, UINT64_MAX},
+    };
+    uint64_t value;
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct belfry_bytes copy = exact(rows[i].message);
+        assert_int_equal(belfry_scan_number(copy, 3, &value), BELFRY_OK);
+        assert_true(value == rows[i].value);
+        release(copy);
+    }
+    value = 42;
+    static const struct belfry_bytes bad[] = {{"\x18", 1}, {"\x18\x05\x12\x09", 4}, {"\x18\x05\x18\x80", 4}};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct belfry_bytes copy = exact(bad[i]);
+        assert_int_equal(belfry_scan_number(copy, 3, &value), BELFRY_ERR_PROTOCOL);
+        assert_int_equal(value, 42);
+        release(copy);
+    }
+}
+
+static void header_of_any_response_is_found(void **state)
+{
+    struct belfry_wire_header header;
+    (void)state;
+    struct belfry_bytes whole = belfry_bytes_of(created_message, sizeof(created_message));
+    assert_int_equal(belfry_scan_response_header(whole, &header), BELFRY_OK);
+    assert_true(header.cluster_id == CLUSTER_ID && header.member_id == MEMBER_ID);
+    assert_true(header.revision == 2556 && header.raft_term == 2);
+    assert_int_equal(belfry_scan_response_header(belfry_bytes_of("\x18\x01", 2), &header), BELFRY_OK);
+    assert_true(header.cluster_id == 0 && header.revision == 0); /* absent */
+    for (size_t len = 1; len < 27; len++) {
+        struct belfry_bytes copy = exact(belfry_bytes_of(created_message, len));
+        assert_int_equal(belfry_scan_response_header(copy, &header), BELFRY_ERR_PROTOCOL);
+        release(copy);
+    }
+    struct belfry_bytes inside = BYTES(0x0a, 0x02, 0x18, 0x80); /* cut inside the header */
+    assert_int_equal(belfry_scan_response_header(inside, &header), BELFRY_ERR_PROTOCOL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -535,6 +586,8 @@ int main(void)
         cmocka_unit_test(random_responses_read_as_protobuf_c_wrote_them),
         cmocka_unit_test(cut_or_damaged_responses_are_never_read_beyond),
         cmocka_unit_test(value_of_three_mebibytes_is_read),
+        cmocka_unit_test(numbers_are_found),
+        cmocka_unit_test(header_of_any_response_is_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,95 @@
+import os
+import random
+import sys
+import time
+
+import pytest
+
+sys.path.insert(0, os.path.dirname(__file__))
+
+import netns  # noqa: E402
+import procs  # noqa: E402
+from etcd import Cluster  # noqa: E402
+
+SOAK = os.environ.get("BELFRY_SOAK") == "1"
+SEED = int(os.environ.get("BELFRY_SEED") or random.SystemRandom().randrange(1, 1 << 31))
+_figures = []
+
+
+def pytest_report_header(config):
+    return f"belfry: seed {SEED} (BELFRY_SEED), {'full' if SOAK else 'short'} length (BELFRY_SOAK)"
+
+
+def pytest_terminal_summary(terminalreporter):
+    for line in _figures:
+        terminalreporter.write_line(line)
+
+
+@pytest.fixture
+def figure():
+    """figure(name, value, unit): one line that can be quoted, shown at the end of the run."""
+    def say(name, value, unit=""):
+        text = f"{value:.3f}" if isinstance(value, float) else str(value)
+        _figures.append(f"figure: {name}={text} {unit}".rstrip())
+        print(_figures[-1], flush=True)
+    return say
+
+
+@pytest.fixture
+def soak():
+    return SOAK
+
+
+@pytest.fixture
+def seed():
+    print(f"BELFRY_SEED={SEED}", flush=True)
+    return SEED
+
+
+@pytest.fixture
+def rng(seed):
+    return random.Random(seed)
+
+
+@pytest.fixture(autouse=True)
+def no_process_is_left():
+    yield
+    procs.kill_all()
+
+
+@pytest.fixture
+def make_cluster(tmp_path):
+    made = []
+
+    def make(n=1, start=True, name="", **kw):
+        folder = tmp_path / f"cluster{len(made)}{name}"
+        folder.mkdir()
+        c = Cluster(folder, n, **kw)
+        made.append(c)
+        return c.start() if start else c
+    yield make
+    for c in made:
+        c.close()
+
+
+@pytest.fixture
+def cluster(make_cluster):
+    return make_cluster()
+
+
+@pytest.fixture
+def make_net():
+    """A network of namespaces for n members; skips, and says why, where they cannot be made."""
+    made = []
+
+    def make(n=3):
+        reason = netns.why_not()
+        if reason:
+            pytest.skip(f"network namespaces cannot be made here: {reason}")
+        made.append(netns.Net(n))
+        return made[-1]
+    yield make
+    procs.kill_all()
+    time.sleep(0.1)
+    for net in made:
+        net.close()

@@ -1,0 +1,46 @@
+"""Ten thousand watches on one stream: created, and created again after the member in use is killed."""
+import time
+
+import procs
+from client import Recorder, write
+
+N = 10_000
+
+
+def test_ten_thousand_watches_survive_the_kill_of_their_member(make_cluster, tmp_path, figure):
+    cluster = make_cluster(3)
+    recorder = Recorder(cluster.endpoints, tmp_path / "record")
+    recorder.command(f"created {N}")
+    begin_us = int(recorder.command(f"many 0 {N} /many/ rev=1"))
+    created_s = (int(recorder.news(30)[2]) - begin_us) / 1e6
+    used = next(m for m in cluster.members if m.metric("etcd_debugging_mvcc_watcher_total") > 0)
+    assert used.metric("etcd_debugging_mvcc_watch_stream_total") == 1
+    assert used.metric("etcd_debugging_mvcc_watcher_total") == N
+
+    recorder.command("until 1")
+    write(cluster.endpoints, "mode=fill", f"count={N}", "prefix=/many/", "per=100", "inflight=8", "size=32")
+    recorder.news(60)  # each of them has had an event
+    cluster.move_leader_off(used)  # an election is etcd's time, not ours
+
+    before = cluster.revision()
+    recorder.command(f"until {before}")
+    killed_at = time.monotonic()
+    used.kill()
+    others = ",".join(m.url for m in cluster.members if m is not used)
+    write(others, "mode=fill", f"count={N}", "prefix=/many/", "per=100", "inflight=8", "size=32")
+    resumed_s = int(recorder.news(60)[2]) / 1e6 - killed_at
+    stats = recorder.stats()
+    now = recorder.member_in_use(cluster)
+    figure("many.watches", N)
+    figure("many.created", created_s, "s")
+    figure("many.resumed_after_kill", resumed_s, "s")
+    figure("many.resumes", stats["resumes"])
+    figure("many.rss", procs.rss_bytes(recorder.pid) / 2**20, "MiB")
+    assert now is not used and len(procs.connections(recorder.pid)) <= 2, "one for watches, one for calls"
+    assert now.metric("etcd_debugging_mvcc_watch_stream_total") == 1
+    assert stats["resumes"] >= N
+    status = recorder.status()
+    assert all(w["state"] == "open" and w["n_events"] == 2 for w in status.values()), "an event lost or doubled"
+    recorder.quit()
+    assert created_s < 2
+    assert resumed_s < 3
