@@ -177,6 +177,9 @@ bool belfry_mux_suspects(const struct belfry_mux *mux, int64_t *seen);
  */
 void belfry_mux_judge(struct belfry_mux *mux, int64_t seen, int64_t linearizable);
 
+/* The past was rewritten, as other evidence shows; the cluster is at `revision`. Ends the same watches. */
+void belfry_mux_rewound(struct belfry_mux *mux, int64_t revision, const char *why);
+
 /* The highest revision any server has shown; other responses of the session can raise it too. */
 void belfry_mux_saw(struct belfry_mux *mux, int64_t revision);
 

@@ -393,16 +393,22 @@ void belfry_mux_judge(struct belfry_mux *mux, int64_t seen, int64_t linearizable
     mux->suspects = false;
     if (linearizable >= seen)
         return; /* it was lag */
-    mux->seen = linearizable;
     char why[BELFRY_MUX_WHY];
     snprintf(why, sizeof(why), "the cluster is at revision %lld but was at %lld before: it was restored from a backup",
              (long long)linearizable, (long long)seen);
+    belfry_mux_rewound(mux, linearizable, why);
+}
+
+void belfry_mux_rewound(struct belfry_mux *mux, int64_t revision, const char *why)
+{
+    mux->suspects = false;
+    mux->seen = revision;
     belfry_list_each (node, &mux->all) {
         struct belfry_mux_watch *watch = belfry_mux_of_all(node);
         if (watch->removed || !has_begun(watch))
             continue;
         belfry_mux_detach(mux, watch);
-        belfry_mux_end_watch(mux, watch, BELFRY_ERR_REWOUND, linearizable, why);
+        belfry_mux_end_watch(mux, watch, BELFRY_ERR_REWOUND, revision, why);
     }
 }
 

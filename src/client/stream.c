@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "client/request.h"
 #include "client/status.h"
+#include "client/witness.h"
 
 #define WATCH_PATH   "/etcdserverpb.Watch/Watch"
 #define RETRY_MS     25 /* the first wait before a stream that did not serve is opened again */
@@ -37,6 +38,9 @@ struct belfry_stream {
     struct belfry_mux_read reading;
     struct belfry_call *check; /* of the store's revision, against what was seen */
     int64_t check_seen;
+    struct belfry_witness witness;
+    bool doubt;                 /* since a reconnect it is not known whether the past is still the one we saw */
+    struct belfry_call *recall; /* of the witness */
     uint64_t read_retry_ms;
     struct belfry_buf scratch; /* one request */
     char text[TEXT_MAX];       /* the last link text told */
@@ -108,6 +112,18 @@ static void other_cluster(struct belfry_stream *stream)
     give_up(stream, BELFRY_ERR_CLUSTER, "it belongs to another cluster than before");
 }
 
+/* Keeps the first put of a revision as evidence of the past; not while the evidence kept is being looked into. */
+static void remember(struct belfry_stream *stream, const struct belfry_mux_action *action)
+{
+    struct belfry_inbox_walk walk;
+    struct belfry_wire_event event;
+    if (action->act != BELFRY_MUX_EVENTS || stream->doubt)
+        return;
+    belfry_inbox_walk(&action->group, &walk);
+    if (belfry_inbox_walk_next(&walk, &event) == BELFRY_OK)
+        belfry_witness_note(&stream->witness, &event);
+}
+
 void belfry_stream_drain(struct belfry_stream *stream)
 {
     if (stream->draining)
@@ -115,8 +131,10 @@ void belfry_stream_drain(struct belfry_stream *stream)
     stream->draining = true;
     struct belfry_mux_action action;
     enum belfry_err err;
-    while ((err = belfry_mux_next(stream->mux, &action)) == BELFRY_OK)
+    while ((err = belfry_mux_next(stream->mux, &action)) == BELFRY_OK) {
+        remember(stream, &action);
         belfry_mux_taken(stream->mux, stream->opts.deliver(&action, stream->opts.user));
+    }
     stream->draining = false;
     if (err != BELFRY_ERR_AGAIN)
         give_up(stream, err, "it sent a response that cannot be read");
@@ -146,6 +164,7 @@ static bool check_header(struct belfry_stream *stream, struct belfry_blob *messa
 static void first_message(struct belfry_stream *stream)
 {
     char text[TEXT_MAX];
+    stream->doubt = stream->ever_served && stream->witness.rev > 0;
     stream->served = stream->ever_served = true;
     belfry_link_good(stream->link);
     snprintf(text, sizeof(text), "connected to %s", belfry_conn_endpoint(stream->conn)->url);
@@ -315,17 +334,53 @@ static void on_check(const struct belfry_answer *answer, void *user)
         stream->opts.changed(stream->opts.user);
 }
 
-/* A linearizable read of one key's count: the cheapest way to the store's revision. */
-static void read_revision(struct belfry_stream *stream, struct belfry_bytes key, uint64_t now_ms, belfry_answer_fn fn,
-                          struct belfry_call **out)
+static void on_recall(const struct belfry_answer *answer, void *user)
 {
-    enum belfry_err err = belfry_request_count(&stream->scratch, key);
+    struct belfry_stream *stream = user;
+    stream->recall = NULL;
+    if (answer->err == BELFRY_ERR_CANCELED)
+        return;
+    if (answer->err == BELFRY_OK && belfry_witness_contradicts(&stream->witness, answer->message)) {
+        char why[TEXT_MAX];
+        snprintf(why, sizeof(why),
+                 "what was written at revision %lld is not what it was: the cluster was restored from "
+                 "a backup",
+                 (long long)stream->witness.rev);
+        belfry_witness_forget(&stream->witness);
+        belfry_mux_rewound(stream->mux, revision_of(answer->message), why);
+    }
+    if (answer->err != BELFRY_OK && is_passing(answer->err) && answer->err != BELFRY_ERR_COMPACTED &&
+        answer->err != BELFRY_ERR_FUTURE)
+        stream->read_retry_ms = belfry_clock_ms() + RETRY_MAX_MS;
+    else
+        stream->doubt = false; /* settled, or there is no evidence to be had */
+    stream->opts.changed(stream->opts.user);
+}
+
+/* Sends what was written to `scratch` as a linearizable Range. */
+static void read_range(struct belfry_stream *stream, enum belfry_err err, uint64_t now_ms, belfry_answer_fn fn,
+                       struct belfry_call **out)
+{
     if (err == BELFRY_OK)
         err = belfry_calls_start(stream->opts.calls, BELFRY_CALL_READ, BELFRY_PATH_RANGE,
                                  belfry_buf_bytes(&stream->scratch), now_ms + READ_MS, fn, stream, out);
     belfry_buf_take(&stream->scratch, belfry_buf_len(&stream->scratch));
     if (err != BELFRY_OK)
         stream->read_retry_ms = now_ms + RETRY_MAX_MS;
+}
+
+/* A linearizable read of one key's count: the cheapest way to the store's revision. */
+static void read_revision(struct belfry_stream *stream, struct belfry_bytes key, uint64_t now_ms, belfry_answer_fn fn,
+                          struct belfry_call **out)
+{
+    read_range(stream, belfry_request_count(&stream->scratch, key), now_ms, fn, out);
+}
+
+static void recall(struct belfry_stream *stream, uint64_t now_ms)
+{
+    struct belfry_bytes none = {NULL, 0}, key = belfry_buf_bytes(&stream->witness.key);
+    read_range(stream, belfry_request_page(&stream->scratch, key, none, stream->witness.rev, 1), now_ms, on_recall,
+               &stream->recall);
 }
 
 static void pump_reads(struct belfry_stream *stream, uint64_t now_ms)
@@ -340,6 +395,8 @@ static void pump_reads(struct belfry_stream *stream, uint64_t now_ms)
         stream->check_seen = seen;
         read_revision(stream, key, now_ms, on_check, &stream->check);
     }
+    if (stream->recall == NULL && stream->doubt)
+        recall(stream, now_ms);
 }
 
 /* ---- the outside ---- */
@@ -375,6 +432,7 @@ enum belfry_err belfry_stream_create(const struct belfry_stream_opts *opts, stru
     stream->rng.state = opts->link.seed + 1;
     belfry_backoff_init(&stream->backoff, RETRY_MS, RETRY_MAX_MS);
     belfry_buf_init(&stream->scratch);
+    belfry_witness_init(&stream->witness);
     struct belfry_mux_opts mux = {.max_revision_bytes = opts->max_message_bytes, .log = opts->link.log};
     enum belfry_err err = belfry_mux_create(&mux, &stream->mux);
     if (err == BELFRY_OK)
@@ -400,9 +458,12 @@ void belfry_stream_destroy(struct belfry_stream *stream)
         belfry_calls_cancel(stream->read);
     if (stream->check != NULL)
         belfry_calls_cancel(stream->check);
+    if (stream->recall != NULL)
+        belfry_calls_cancel(stream->recall);
     belfry_link_destroy(stream->link);
     belfry_mux_destroy(stream->mux);
     belfry_buf_fini(&stream->scratch);
+    belfry_witness_fini(&stream->witness);
     free(stream);
 }
 
@@ -434,7 +495,8 @@ uint64_t belfry_stream_due(const struct belfry_stream *stream)
     if (stream->call == NULL && belfry_mux_wants_stream(stream->mux) && belfry_link_conn(stream->link) != NULL &&
         belfry_auth_ready(stream->opts.auth))
         due = belfry_min_time(due, stream->retry_ms);
-    if ((stream->read == NULL && belfry_mux_wants_revision(stream->mux, &read)) ||
+    if ((stream->recall == NULL && stream->doubt) ||
+        (stream->read == NULL && belfry_mux_wants_revision(stream->mux, &read)) ||
         (stream->check == NULL && belfry_mux_suspects(stream->mux, &seen) && belfry_mux_any_key(stream->mux, &key)))
         due = belfry_min_time(due, stream->read_retry_ms);
     return due;

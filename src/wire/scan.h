@@ -73,8 +73,8 @@ BELFRY_NODISCARD enum belfry_err belfry_scan_field(struct belfry_bytes message, 
  * Errors: BELFRY_ERR_PROTOCOL. */
 BELFRY_NODISCARD enum belfry_err belfry_scan_number(struct belfry_bytes message, uint32_t number, uint64_t *out);
 
-/* The header that every response of etcd carries as its field 1; zeroes when it is absent. Errors: BELFRY_ERR_PROTOCOL.
- */
+/* The header that every response of etcd carries as its field 1, by its first appearance; zeroes when it is absent.
+ * Errors: BELFRY_ERR_PROTOCOL. */
 BELFRY_NODISCARD enum belfry_err belfry_scan_response_header(struct belfry_bytes message,
                                                              struct belfry_wire_header *out);
 

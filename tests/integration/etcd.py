@@ -45,7 +45,7 @@ class Member:
         if client_port is not None:
             self.client_port = client_port
         c = self.cluster
-        argv = ["etcd", "--name", self.name, "--data-dir", self.data_dir,
+        argv = [c.binary, "--name", self.name, "--data-dir", self.data_dir,
                 "--listen-client-urls", self.url, "--advertise-client-urls", self.url,
                 "--listen-peer-urls", self.peer_url, "--initial-advertise-peer-urls", self.peer_url,
                 "--initial-cluster", c.initial_cluster, "--initial-cluster-token", c.token,
@@ -118,9 +118,10 @@ class Cluster:
     """n members; on loopback with free ports, or each in a namespace of `net`."""
 
     def __init__(self, folder, n=1, net=None, flags=(), token="belfry-test", tls=None, progress_interval="1s",
-                 keep=False):
+                 keep=False, binary="etcd"):
         self.folder, self.net, self.flags, self.token, self.tls = str(folder), net, list(flags), token, tls
         self.progress_interval = progress_interval
+        self.binary = binary
         self.keep = keep  # outlives the test that started it; close() ends it
         self.scheme = "https" if tls else "http"
         self.auth = None  # (user, password) for etcdctl once auth is on

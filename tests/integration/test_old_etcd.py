@@ -1,0 +1,45 @@
+"""etcd 3.4, where the wire is older: no member of it knows what 3.5 added, and its watches have bugs of their own."""
+import os
+import subprocess
+
+import history
+import pytest
+from checker import Spec, check_file
+from client import Recorder, write
+
+TOOL = os.path.join(os.path.dirname(__file__), "..", "..", "tools", "old-etcd")
+
+
+@pytest.fixture(scope="module")
+def old_etcd():
+    done = subprocess.run(["bash", TOOL], capture_output=True, text=True, timeout=300)
+    if done.returncode != 0:
+        pytest.skip(f"no etcd 3.4 here: {done.stderr.strip()}")
+    return done.stdout.strip()
+
+
+def test_watches_and_follows_hold_through_the_loss_of_a_member(make_cluster, old_etcd, tmp_path, seed, figure):
+    cluster = make_cluster(3, binary=old_etcd)
+    assert cluster.members[0].status()["version"].startswith("3.4.")
+    specs = [Spec(0, "prefix", b"", rev="1", prev_kv="true"), Spec(1, "prefix", b"/k/", rev="1", no_put="true"),
+             Spec(2, "key", b"/k/1", rev="1", progress_notify="true"), Spec(3, "prefix", b"/k/", follow=True)]
+    recorder = Recorder(cluster.endpoints, tmp_path / "record")
+    for spec in specs:
+        recorder.open(spec)
+    recorder.wait_connected(len(specs))
+    write(cluster.endpoints, "mode=mix", f"seed={seed}", "prefix=/k/", "count=1500", "inflight=4")
+    used = recorder.member_in_use(cluster)
+    used.kill()
+    others = ",".join(m.url for m in cluster.members if m is not used)
+    write(others, "mode=mix", f"seed={seed + 1}", "prefix=/k/", "count=1500", "inflight=4")
+    other = next(m for m in cluster.members if m is not used)
+    last = cluster.put("/k/1", "end", member=other)
+    recorder.wait_rev({0: last, 2: last, 3: last}, 30)
+    recorder.command("progress")
+    recorder.wait_rev({1: last}, 30)
+    stats = recorder.stats()
+    recorder.quit()
+    verdict = check_file(recorder.record, specs, history.read(cluster, last))
+    figure("old_etcd.resumes", stats["resumes"])
+    assert stats["resumes"] >= len(specs)
+    assert verdict.n_violations == 0, str(verdict)
