@@ -11,10 +11,11 @@
  *
  * Thread:   owner. A session and all that is on it belong to one thread at a time; different sessions are independent.
  * Callback: only from belfry_dispatch(), belfry_run() and belfry_close(), never from inside another call. A callback
- * may call anything here, also close its own watch or cancel its own call; not belfry_close() of its session. Memory:
- * what a callback is given is lent until it returns. What is passed in is copied. Structs that the library fills may
- * grow at their end in later versions; never allocate or copy them by their size. Errors:   functions returning int
- * return 0 (BELFRY_OK) or a value of enum belfry_err; out parameters are written only on success.
+ *           may call anything here, also close its own watch or cancel its own call; not belfry_close() of its session.
+ * Memory:   what a callback is given is lent until it returns. What is passed in is copied. Structs that the library
+ *           fills may grow at their end in later versions; never allocate or copy them by their size.
+ * Errors:   functions returning int return 0 (BELFRY_OK) or a value of enum belfry_err; out parameters are written only
+ *           on success.
  */
 #ifndef BELFRY_BELFRY_H
 #define BELFRY_BELFRY_H
@@ -35,8 +36,7 @@ struct belfry_call;  /* one request under way */
 struct belfry_opts;  /* name = value, the names being belfryctl's flags */
 struct belfry_txn;   /* a transaction being put together */
 
-/* ---- options ------------------------------------------------------------------------------------------------------
- */
+/* ---- options ---- */
 
 /* Sets one option; *opts NULL creates the set. Names are those of belfryctl's flags without the dashes. Durations take
  * a unit (500ms, 10s, 1m), sizes too (64KiB, 1MiB, 1GB), flags take "true" or "false" (NULL is "true").
@@ -45,24 +45,28 @@ struct belfry_txn;   /* a transaction being put together */
  *                       server-name              the name the server's certificate must carry (default: the host)
  *                       insecure-skip-tls-verify flag: take any certificate; for tests only
  *                       user                     name, or name:password
- *                       password, password-file  the password, or the file whose first line it is, read at every log-in
+ *                       password, password-file  it, or the file whose first line it is, read at every log-in
  *                       dial-timeout    2s       for one endpoint, from resolving its name to being connected
  *                       command-timeout 5s       for one call, all tries together
- *                       keepalive-time  10s      a ping on an idle connection; never faster than 10s
+ *                       keepalive-time  10s      a ping this often while a watch or a call is open; at least 10s
  *                       keepalive-timeout 5s     no answer in this time: the endpoint is left for another
  *                       hasleader       true     a member without a leader is left for another
- *                       max-message     512MiB   a larger message, or a larger revision in fragments, ends its watch
+ *                       max-message     512MiB   at least 4MiB. A revision in fragments over it ends its watch; a message
+ *                                                over it (without "fragment") ends all watches of the session
  *   for a watch         rev             0        start here; 0: what is written from now on
  *                       prev-kv, progress-notify flags
  *                       no-put, no-delete        flags: filters
  *                       fragment        true     let the server split what is over 2 MiB; put together again here ...
  *                       unmerged        false    ... or not: batches of one revision in several parts (.part)
- *                       pause-bytes     1MiB     what a paused watch may hold before it lets go and only remembers its
- * place for a follow        prev-kv, pause-bytes, page-bytes (1MiB), once (flag: end with BELFRY_OK when synced) for a
- * get           rev, limit, keys-only, count-only, serializable, sort-by (key, version, create, mod, value), order
- * (ascend, descend), min-mod-rev, max-mod-rev, min-create-rev, max-create-rev for a put           lease, prev-kv,
- * ignore-value, ignore-lease        for a del   prev-kv for a compact       physical for lease_ttl   keys for every
- * call      command-timeout
+ *                       pause-bytes     1MiB     what a paused watch may hold before it only remembers its place
+ *   for a follow        prev-kv, pause-bytes, page-bytes (1MiB), once (flag: end with BELFRY_OK when synced)
+ *   for a get           rev, limit, keys-only, count-only, serializable, sort-by (key, version, create, mod, value),
+ *                       order (ascend, descend), min-mod-rev, max-mod-rev, min-create-rev, max-create-rev
+ *   for a put           lease, prev-kv, ignore-value, ignore-lease
+ *   for a del           prev-kv
+ *   for a compact       physical
+ *   for a lease_ttl     keys
+ *   for every call      command-timeout
  *
  * Errors: BELFRY_ERR_INVALID (unknown name, or a value it cannot take: belfry_opts_why() says which and what would do),
  *         BELFRY_ERR_NOMEM. */
@@ -74,8 +78,7 @@ BELFRY_API const char *belfry_opts_why(const struct belfry_opts *opts);
 /* NULL is fine, as for free(). Options may be freed as soon as the call they were given to has returned. */
 BELFRY_API void belfry_opts_free(struct belfry_opts *opts);
 
-/* ---- a session ----------------------------------------------------------------------------------------------------
- */
+/* ---- a session ---- */
 
 /* Opens a session on `endpoints`, separated by commas: host:port, http://host:port, https://host:port, unix:///path.
  * Reads the certificate files, resolves and connects nothing: it never blocks. Connecting happens when first needed.
@@ -128,8 +131,7 @@ struct belfry_stats {
 };                         /* may grow at its end */
 BELFRY_API const struct belfry_stats *belfry_get_stats(struct belfry *b); /* lent until the next call on the session */
 
-/* ---- ranges -------------------------------------------------------------------------------------------------------
- */
+/* ---- ranges ---- */
 
 enum belfry_range_kind {
     BELFRY_KEY,     /* one key */
@@ -146,8 +148,7 @@ BELFRY_API struct belfry_range belfry_prefix(const char *prefix);
 BELFRY_API struct belfry_range belfry_from(const char *key);
 BELFRY_API struct belfry_range belfry_interval(const char *key, const char *end);
 
-/* ---- watch and follow ---------------------------------------------------------------------------------------------
- */
+/* ---- watch and follow ---- */
 
 enum belfry_op { BELFRY_PUT = 1, BELFRY_DELETE };
 
@@ -196,13 +197,15 @@ enum belfry_next {
 typedef enum belfry_next (*belfry_batch_fn)(struct belfry_watch *w, const struct belfry_batch *batch, void *user);
 
 /* Watches `range`: every change from revision "rev" on, or from now on, each revision whole, in order, once, through
- * any fault. It ends (BELFRY_END) only for what cannot be mended here: BELFRY_ERR_COMPACTED  history from its place on
- * is gone (.compact_rev): read the state, or use a follow BELFRY_ERR_REWOUND    the cluster was restored from an older
- * backup: likewise BELFRY_ERR_CLUSTER    every endpoint now answers for another cluster BELFRY_ERR_DENIED,
- * BELFRY_ERR_AUTH   rights or credentials BELFRY_ERR_REFUSED    the server will not have this range; .why is its word
- *     BELFRY_ERR_TOO_LARGE  one revision is over "max-message"
+ * any fault. It ends (BELFRY_END) only for what cannot be mended here:
+ *     BELFRY_ERR_COMPACTED    history from its place on is gone (.compact_rev): read the state, or use a follow
+ *     BELFRY_ERR_REWOUND      the cluster was restored from an older backup: likewise
+ *     BELFRY_ERR_CLUSTER      every endpoint now answers for another cluster
+ *     BELFRY_ERR_DENIED, BELFRY_ERR_AUTH   rights or credentials
+ *     BELFRY_ERR_REFUSED      the server will not have this range; .why is its word
+ *     BELFRY_ERR_TOO_LARGE    a revision, or a message, is over "max-message"
  *     BELFRY_ERR_UNSUPPORTED  no etcd there
- *     BELFRY_ERR_CANCELED   belfry_close()
+ *     BELFRY_ERR_CANCELED     belfry_close()
  * A watch closed with belfry_watch_close() or BELFRY_STOP gets no BELFRY_END.
  * Errors: BELFRY_ERR_INVALID (empty interval, option not for a watch), BELFRY_ERR_NOMEM, BELFRY_ERR_CANCELED (the
  * session is being closed). `out` may be NULL. */
@@ -214,7 +217,7 @@ BELFRY_API int belfry_watch_open(struct belfry *b, struct belfry_range range, co
  * batch. Changes may already come between the slices of a long listing. When history is lost (compaction while away, a
  * restored backup) the state is given anew, what has vanished as deletes among it, and BELFRY_SYNCED again: nothing to
  * do for the caller. It keeps the keys, not the values, in memory. Ends and errors as for a watch, without COMPACTED
- * and REWOUND. */
+ * and REWOUND, and with NOMEM (its keys do not fit) and PROTOCOL (a page cannot be read). */
 BELFRY_API int belfry_follow_open(struct belfry *b, struct belfry_range range, const struct belfry_opts *opts,
                                   belfry_batch_fn fn, void *user, struct belfry_watch **out);
 
@@ -233,8 +236,7 @@ BELFRY_API int belfry_request_progress(struct belfry *b);
 BELFRY_API const struct belfry_event *belfry_batch_next(const struct belfry_batch *batch,
                                                         const struct belfry_event *after);
 
-/* ---- calls --------------------------------------------------------------------------------------------------------
- */
+/* ---- calls ---- */
 
 struct belfry_member {
     uint64_t id;
@@ -275,7 +277,7 @@ typedef void (*belfry_reply_fn)(const struct belfry_reply *reply, void *user);
  * Errors: BELFRY_ERR_INVALID, BELFRY_ERR_LIMIT (10,000 calls under way), BELFRY_ERR_NOMEM, BELFRY_ERR_CANCELED (the
  * session is being closed).
  * In the reply, besides: BELFRY_ERR_UNAVAILABLE, _TIMEOUT, _UNCERTAIN, _DENIED, _AUTH, _COMPACTED, _FUTURE, _NOT_FOUND,
- * _REFUSED, _TOO_LARGE, _CLUSTER, _CANCELED, _PROTOCOL. */
+ * _REFUSED, _TOO_LARGE, _UNSUPPORTED, _CLUSTER, _CANCELED, _PROTOCOL, _NOMEM. */
 BELFRY_API int belfry_get(struct belfry *b, struct belfry_range range, const struct belfry_opts *opts,
                           belfry_reply_fn fn, void *user, struct belfry_call **out);
 BELFRY_API int belfry_put(struct belfry *b, struct belfry_bytes key, struct belfry_bytes value,
@@ -315,8 +317,7 @@ BELFRY_API const struct belfry_bytes *belfry_reply_key(const struct belfry_reply
 BELFRY_API const struct belfry_reply *belfry_reply_op(const struct belfry_reply *reply,
                                                       const struct belfry_reply *after);
 
-/* ---- transactions -------------------------------------------------------------------------------------------------
- */
+/* ---- transactions ---- */
 
 /* A transaction is put together in any order and may be sent more than once. A failed step is remembered and reported
  * by belfry_txn_commit(), so that the steps need no checks.

@@ -2,6 +2,7 @@
 #include "client/auth.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,7 +85,9 @@ static enum belfry_err read_password(const char *path, char *text)
 {
     FILE *file = fopen(path, "re");
     if (file == NULL)
-        return BELFRY_ERR_AUTH;
+        return errno == ENOMEM                      ? BELFRY_ERR_NOMEM
+               : errno == EMFILE || errno == ENFILE ? BELFRY_ERR_LIMIT
+                                                    : BELFRY_ERR_AUTH;
     char *line = fgets(text, PASSWORD_MAX, file);
     fclose(file);
     if (line == NULL || strlen(text) == PASSWORD_MAX - 1) /* nothing, or cut */

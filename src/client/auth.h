@@ -50,7 +50,7 @@ const char *belfry_auth_token(const struct belfry_auth *auth);
 void belfry_auth_drop(struct belfry_auth *auth);
 
 /* The log-in request, appended to `out` (an AuthenticateRequest); ASKING from then on.
- * Errors: BELFRY_ERR_AUTH (the password file cannot be read), BELFRY_ERR_NOMEM. */
+ * Errors: BELFRY_ERR_AUTH (the password file cannot be read), BELFRY_ERR_NOMEM, BELFRY_ERR_LIMIT. */
 struct belfry_buf;
 BELFRY_NODISCARD enum belfry_err belfry_auth_begin(struct belfry_auth *auth, struct belfry_buf *out);
 

@@ -153,7 +153,7 @@ static void on_failure(struct belfry_call *call, const struct belfry_grpc_status
         refused_for_token(call, status);
     } else if (passing && !timed_out && (nobody_saw_it || call->kind != BELFRY_CALL_WRITE)) {
         try_again(call);
-    } else if (passing && call->kind == BELFRY_CALL_WRITE && !nobody_saw_it) {
+    } else if (call->kind == BELFRY_CALL_WRITE && !nobody_saw_it && (passing || !status->from_server)) {
         fail(call, BELFRY_ERR_UNCERTAIN, status->message[0] != '\0' ? status->message : "no answer in time");
     } else {
         fail(call, err, status->message[0] != '\0' ? status->message : belfry_strerror(err));
@@ -270,11 +270,11 @@ static enum belfry_err submit(struct belfry_call *call, struct belfry_conn *conn
 
 /* ---- logging in ---- */
 
-/* What a later try of a log-in may mend. */
-static bool is_passing(enum belfry_err err)
+/* What no later try of a log-in will mend; an etcd that is overloaded refuses for other reasons. */
+static bool is_final(enum belfry_err err)
 {
-    return err == BELFRY_ERR_UNAVAILABLE || err == BELFRY_ERR_TIMEOUT || err == BELFRY_ERR_PROTOCOL ||
-           err == BELFRY_ERR_NOMEM || err == BELFRY_ERR_LIMIT;
+    return err == BELFRY_ERR_AUTH || err == BELFRY_ERR_DENIED || err == BELFRY_ERR_UNSUPPORTED ||
+           err == BELFRY_ERR_CLUSTER;
 }
 
 static void on_login(const struct belfry_answer *answer, void *user)
@@ -292,8 +292,8 @@ static void on_login(const struct belfry_answer *answer, void *user)
     if (err == BELFRY_ERR_CANCELED)
         return;
     calls->login_ms = err == BELFRY_OK ? 0 : belfry_clock_ms() + TRY_MAX_MS;
-    if (err != BELFRY_OK && !is_passing(err))
-        calls->opts.auth_failed(err == BELFRY_ERR_REFUSED ? BELFRY_ERR_AUTH : err, answer->why, calls->opts.user);
+    if (is_final(err))
+        calls->opts.auth_failed(err, answer->why, calls->opts.user);
     calls->opts.changed(calls->opts.user);
 }
 
@@ -369,13 +369,21 @@ static void abort_list(struct belfry_list *list, enum belfry_err err, const char
     }
 }
 
+void belfry_calls_abort(struct belfry_calls *calls)
+{
+    if (calls == NULL)
+        return;
+    while (calls->count > 0) { /* nothing new is started while a session closes */
+        abort_list(&calls->queued, BELFRY_ERR_CANCELED, belfry_strerror(BELFRY_ERR_CANCELED));
+        abort_list(&calls->sent, BELFRY_ERR_CANCELED, belfry_strerror(BELFRY_ERR_CANCELED));
+    }
+}
+
 void belfry_calls_destroy(struct belfry_calls *calls)
 {
     if (calls == NULL)
         return;
-    abort_list(&calls->queued, BELFRY_ERR_CANCELED, belfry_strerror(BELFRY_ERR_CANCELED));
-    abort_list(&calls->sent, BELFRY_ERR_CANCELED, belfry_strerror(BELFRY_ERR_CANCELED));
-    abort_list(&calls->queued, BELFRY_ERR_CANCELED, belfry_strerror(BELFRY_ERR_CANCELED));
+    belfry_calls_abort(calls);
     belfry_link_destroy(calls->link);
     free(calls);
 }

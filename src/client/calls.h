@@ -59,6 +59,7 @@ struct belfry_calls_opts {
 BELFRY_NODISCARD enum belfry_err belfry_calls_create(const struct belfry_calls_opts *opts, struct belfry_calls **out);
 
 /* Every call is answered with BELFRY_ERR_CANCELED. NULL is fine. */
+void belfry_calls_abort(struct belfry_calls *calls);
 void belfry_calls_destroy(struct belfry_calls *calls);
 
 /* Starts a call with `request` (copied) to be answered until deadline_ms.

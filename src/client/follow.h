@@ -50,7 +50,7 @@ struct belfry_follow_page {
 bool belfry_follow_wants_page(const struct belfry_follow *follow, struct belfry_follow_page *out);
 
 /* A RangeResponse came. *mask (n_rows bits, lent until the next call) says which rows are to be told as state; *n_kept
- * how many. Errors: BELFRY_ERR_PROTOCOL, BELFRY_ERR_NOMEM: some rows were noted and none told, so restart. */
+ * how many. Errors: BELFRY_ERR_PROTOCOL, BELFRY_ERR_NOMEM: some rows were noted and none told: the follow must end. */
 BELFRY_NODISCARD enum belfry_err belfry_follow_on_page(struct belfry_follow *follow, struct belfry_bytes response,
                                                        const uint8_t **mask, size_t *n_kept);
 

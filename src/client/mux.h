@@ -37,7 +37,7 @@
 #include "client/inbox.h"
 
 #define BELFRY_MUX_CREATE_TIMEOUT_MS 20000 /* a create unanswered for so long: the stream is broken */
-#define BELFRY_MUX_PROGRESS_MS       1000  /* an unanswered progress request is asked again */
+#define BELFRY_MUX_PROGRESS_MS       1000  /* progress is asked for no more often, and again when it is not answered */
 #define BELFRY_MUX_ORPHANS           1024  /* ids we never asked for that a server may use before its stream is reset */
 #define BELFRY_MUX_RECREATES         3 /* times a watch cancelled without a reason is created again without any news */
 

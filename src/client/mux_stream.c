@@ -114,6 +114,7 @@ enum belfry_err belfry_mux_pull(struct belfry_mux *mux, uint64_t now_ms, struct 
         mux->subs.by_id.count > 0) {
         enum belfry_err err = belfry_write_watch_progress(out);
         if (err == BELFRY_OK) {
+            mux->progress_ms = now_ms;
             mux->progress_due = now_ms + BELFRY_MUX_PROGRESS_MS;
             mux->progress_asked++;
         }
@@ -249,8 +250,7 @@ static void on_progress_of_all(struct belfry_mux *mux, const struct belfry_wire_
         else
             all = false;
     }
-    mux->progress_wanted = mux->progress_wanted && !all;
-    mux->progress_due = BELFRY_NEVER;
+    mux->progress_wanted = mux->progress_wanted && !all; /* if not good for all, asked again when it is due */
 }
 
 static void on_progress(struct belfry_mux *mux, const struct belfry_wire_watch *response)
@@ -351,11 +351,11 @@ void belfry_mux_auth_is_final(struct belfry_mux *mux, bool final)
 
 void belfry_mux_request_progress(struct belfry_mux *mux, uint64_t now_ms)
 {
-    (void)now_ms;
     if (mux->count == 0 || mux->progress_wanted)
         return;
+    bool soon = mux->progress_ms > 0 && now_ms < mux->progress_ms + BELFRY_MUX_PROGRESS_MS;
     mux->progress_wanted = true;
-    mux->progress_due = BELFRY_NEVER;
+    mux->progress_due = soon ? mux->progress_ms + BELFRY_MUX_PROGRESS_MS : BELFRY_NEVER;
 }
 
 enum belfry_err belfry_mux_tick(struct belfry_mux *mux, uint64_t now_ms)

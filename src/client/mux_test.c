@@ -501,12 +501,21 @@ static void progress_from_before_a_watch_is_not_given_to_it(void **state)
     ok(say_created(&b, 1, 20)); /* overtakes the answer, which waits in the other queue */
     ok(say_progress(&b, -1, 20));
     assert_got(&b, "a:P20");
-    assert_sent(&b, "progress"); /* b has had no answer yet */
+    assert_sent(&b, ""); /* b has had no answer yet, but no server is asked without a pause */
+    b.now += BELFRY_MUX_PROGRESS_MS;
+    ok(belfry_mux_tick(b.mux, b.now));
+    assert_sent(&b, "progress");
     ok(say_events(&b, 1, "12"));
     assert_got(&b, "b:12x1");
     ok(say_progress(&b, -1, 20));
     assert_got(&b, "a:P20 b:P20");
     assert_sent(&b, "");
+    belfry_mux_request_progress(b.mux, b.now + 10); /* at once again: it waits */
+    assert_sent(&b, "");
+    assert_int_equal(belfry_mux_due(b.mux), b.now + BELFRY_MUX_PROGRESS_MS);
+    b.now += BELFRY_MUX_PROGRESS_MS;
+    ok(belfry_mux_tick(b.mux, b.now));
+    assert_sent(&b, "progress");
     teardown(&b);
 }
 

@@ -182,8 +182,8 @@ static bool sane(const struct belfry_opts *opts, char *why, size_t len)
         snprintf(why, len, "dial-timeout, command-timeout and keepalive-timeout must be above 0");
         return false;
     }
-    if (belfry_opts_number(opts, BELFRY_OPT_MAX_MESSAGE) < 64 * 1024) {
-        snprintf(why, len, "max-message is under 64KiB");
+    if (belfry_opts_number(opts, BELFRY_OPT_MAX_MESSAGE) < 4 * 1024 * 1024) {
+        snprintf(why, len, "max-message is under 4MiB: etcd cuts responses only from 2 MiB on");
         return false;
     }
     return true;
@@ -250,6 +250,7 @@ void belfry_close(struct belfry *b)
         return;
     b->closing = true; /* first: a callback that opens something anew is refused */
     belfry_watch_end_all(b, BELFRY_ERR_CANCELED, "the session was closed");
+    belfry_calls_abort(b->calls); /* answers may still ask the session for anything */
     belfry_stream_destroy(b->stream);
     belfry_calls_destroy(b->calls);
     belfry_dns_destroy(b->dns);

@@ -231,6 +231,10 @@ static void on_reply(const struct belfry_reply *reply, void *user)
         return;
     got->n++;
     got->err = reply->err;
+    if (bed.b != NULL) { /* a callback may ask anything, also while the session is closed */
+        (void)belfry_get_stats(bed.b);
+        assert_int_equal(belfry_request_progress(bed.b), BELFRY_OK);
+    }
     assert_true(reply->why != NULL && reply->endpoint != NULL);
     snprintf(got->why, sizeof(got->why), "%s", reply->why);
     snprintf(got->endpoint, sizeof(got->endpoint), "%s", reply->endpoint);
@@ -388,6 +392,7 @@ static void a_write_that_was_sent_is_not_repeated(void **state)
         {.path = "/Put", .times = 1, .how = FAKE_CLOSE},
         {.path = "/Put", .times = 1, .how = FAKE_RESET, .code = 2},
         {.path = "/Put", .times = 1, .how = FAKE_STATUS, .code = 14, .message = "etcdserver: request timed out"},
+        {.path = "/Put", .times = 1, .how = FAKE_RESET, .code = 11}, /* ENHANCE_YOUR_CALM */
         {.path = "/Put", .times = 1, .how = FAKE_EMPTY},
         {.path = "/Put", .times = 1, .how = FAKE_STALL},
     };
@@ -738,6 +743,37 @@ static void a_follow_may_be_paused_at_every_kind(void **state)
     }
 }
 
+/* A page that was on its way when the follow was paused is not told: it is asked for again. */
+static void a_page_that_comes_in_a_pause_waits(void **state)
+{
+    struct seen watched = {0}, seen = {.kind = BELFRY_LINK, .act = ACT_PAUSE, .act_at = 1};
+    (void)state;
+    make_members(1);
+    bed.rule = (struct fake_rule){.path = "/Range", .times = 1, .how = FAKE_LATE};
+    open_session(NULL);
+    watch("a/", "2", &watched);
+    struct belfry_watch *w = follow("a/", &seen);
+    drive_until(seen.n[BELFRY_LINK] == 1 && requests("/Range") == 1, SOON_MS);
+    bed.rule.released = true;
+    drive_for(60);
+    assert_int_equal(seen.n[BELFRY_STATE], 0);
+    belfry_watch_resume(w);
+    drive_until(seen.n[BELFRY_SYNCED] == 1, SOON_MS);
+    assert_non_null(strstr(seen.log, "+a/1 "));
+}
+
+static void a_stream_reset_for_calm_is_resumed(void **state)
+{
+    struct seen seen = {0};
+    (void)state;
+    make_members(1);
+    bed.rule = (struct fake_rule){.path = "/Watch", .times = 2, .how = FAKE_RESET, .code = 11};
+    open_session(NULL);
+    watch("a/", "2", &seen);
+    drive_until(seen.n[BELFRY_CHANGES] == 2, SOON_MS);
+    assert_int_equal(seen.n[BELFRY_END], 0);
+}
+
 static void progress_is_told_on_request(void **state)
 {
     struct seen seen = {0};
@@ -1036,6 +1072,35 @@ static void a_rewritten_past_ends_watches_and_lists_follows_anew(void **state)
     assert_in_range(dispatches_while_idle(), 0, 3);
 }
 
+/* What was seen of the old past is no evidence against the new one. */
+static void a_past_that_was_rewritten_once_is_not_found_out_again(void **state)
+{
+    struct seen watched = {0}, again = {0};
+    char key[16];
+    (void)state;
+    make_members(1);
+    open_session(NULL);
+    watch("a/", "2", &watched);
+    drive_until(watched.n[BELFRY_CHANGES] == 2, SOON_MS);
+    fake_put(&bed.other, "a/0", "old");
+    fake_serve(bed.fakes[0], &bed.other);
+    fake_drop(bed.fakes[0], false);
+    drive_until(watched.n[BELFRY_END] == 1, SOON_MS);
+    assert_int_equal(watched.err, BELFRY_ERR_REWOUND);
+    watch("a/", "2", &again);
+    drive_until(again.n[BELFRY_CHANGES] == 1, SOON_MS);
+    for (int i = 0; i < 9; i++) { /* past everything that was seen, out of the watch's sight */
+        snprintf(key, sizeof(key), "z/%d", i);
+        fake_put(&bed.other, key, "new");
+    }
+    fake_drop(bed.fakes[0], false);
+    drive_for(100);
+    fake_put(&bed.other, "a/9", "new");
+    drive_until(again.n[BELFRY_CHANGES] == 2, SOON_MS);
+    drive_for(100);
+    assert_int_equal(again.n[BELFRY_END], 0);
+}
+
 /* A doubt about the past needs a key to ask with: without a watch it must wait, not spin. */
 static void a_doubt_without_a_watch_does_not_spin(void **state)
 {
@@ -1128,6 +1193,23 @@ static void a_log_in_that_cannot_be_had_is_not_asked_for_without_end(void **stat
     get("a/", NULL, &got);
     drive_until(got.n == 2, SOON_MS);
     assert_in_range(requests("/Authenticate"), 2, 6);
+}
+
+static void an_overloaded_log_in_passes(void **state)
+{
+    struct got got = {0};
+    struct seen seen = {0};
+    (void)state;
+    make_members(1);
+    bed.store.password = "secret";
+    bed.rule = (struct fake_rule){
+        .path = "/Authenticate", .times = 1, .how = FAKE_STATUS, .code = 8, .message = "etcdserver: too many requests"};
+    open_session(OPTS("user", "root:secret"));
+    get("a/", NULL, &got);
+    watch("a/", "2", &seen);
+    drive_until(got.n == 1 && seen.n[BELFRY_CHANGES] == 2, SOON_MS);
+    assert_int_equal(got.err, BELFRY_OK);
+    assert_int_equal(seen.n[BELFRY_END], 0);
 }
 
 static void a_password_file_that_is_not_there_is_said(void **state)
@@ -1255,6 +1337,8 @@ int main(void)
         TEST(a_follow_lists_anew_when_history_is_lost),
         TEST(a_paused_watch_waits_and_goes_on),
         TEST(a_follow_may_be_paused_at_every_kind),
+        TEST(a_page_that_comes_in_a_pause_waits),
+        TEST(a_stream_reset_for_calm_is_resumed),
         TEST(progress_is_told_on_request),
         TEST(a_watch_may_be_closed_inside_every_callback),
         TEST(a_follow_may_be_closed_inside_every_callback),
@@ -1267,11 +1351,13 @@ int main(void)
         TEST(one_strange_member_is_only_left),
         TEST(a_lower_revision_is_lag),
         TEST(a_rewritten_past_ends_watches_and_lists_follows_anew),
+        TEST(a_past_that_was_rewritten_once_is_not_found_out_again),
         TEST(a_doubt_without_a_watch_does_not_spin),
         TEST(tokens_are_fetched_and_renewed),
         TEST(a_wrong_password_ends_everything),
         TEST(a_server_without_auth_is_served_without_a_token),
         TEST(a_log_in_that_cannot_be_had_is_not_asked_for_without_end),
+        TEST(an_overloaded_log_in_passes),
         TEST(a_password_file_that_is_not_there_is_said),
         TEST(a_full_queue_still_logs_in),
         TEST(refused_memory_leaks_nothing_without_a_server),

@@ -50,7 +50,9 @@ enum belfry_err belfry_status_err(const struct belfry_grpc_status *status)
     case BELFRY_GRPC_PERMISSION_DENIED:
         return BELFRY_ERR_DENIED;
     case BELFRY_GRPC_RESOURCE_EXHAUSTED:
-        return status->from_server && !says(status, "larger than max") ? BELFRY_ERR_REFUSED : BELFRY_ERR_TOO_LARGE;
+        if (status->too_large || (status->from_server && says(status, "larger than max")))
+            return BELFRY_ERR_TOO_LARGE;
+        return status->from_server ? BELFRY_ERR_REFUSED : BELFRY_ERR_UNAVAILABLE; /* a proxy that wants calm */
     case BELFRY_GRPC_OUT_OF_RANGE:
         return out_of_range(status);
     case BELFRY_GRPC_UNIMPLEMENTED:

@@ -33,7 +33,7 @@ static void statuses_mean_what_they_should(void **state)
         {7, "etcdserver: permission denied", true, BELFRY_ERR_DENIED, false, false},
         {8, "grpc: received message larger than max (1 vs. 2)", true, BELFRY_ERR_TOO_LARGE, false, false},
         {8, "etcdserver: mvcc: database space exceeded", true, BELFRY_ERR_REFUSED, false, false},
-        {8, "", false, BELFRY_ERR_TOO_LARGE, false, false},
+        {8, "", false, BELFRY_ERR_UNAVAILABLE, false, false}, /* a stream reset with ENHANCE_YOUR_CALM */
         {9, "etcdserver: authentication is not enabled", true, BELFRY_ERR_REFUSED, false, false},
         {11, "etcdserver: mvcc: required revision has been compacted", true, BELFRY_ERR_COMPACTED, false, false},
         {11, "etcdserver: mvcc: required revision is a future revision", true, BELFRY_ERR_FUTURE, false, false},
@@ -57,6 +57,8 @@ static void statuses_mean_what_they_should(void **state)
             belfry_status_is_no_leader(&status) != rows[i].no_leader)
             fail_msg("%d %s: %s", rows[i].code, rows[i].message, belfry_errname(belfry_status_err(&status)));
     }
+    struct belfry_grpc_status ours = {.code = BELFRY_GRPC_RESOURCE_EXHAUSTED, .message = "", .too_large = true};
+    assert_int_equal(belfry_status_err(&ours), BELFRY_ERR_TOO_LARGE);
 }
 
 int main(void)

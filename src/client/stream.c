@@ -29,6 +29,7 @@ struct belfry_stream {
     struct belfry_conn *conn;      /* that carries it */
     size_t at;                     /* index of its endpoint */
     bool served;                   /* a message came on this stream */
+    uint64_t served_ms;            /* when */
     bool ever_served;
     bool draining; /* actions are being handed out */
     struct belfry_backoff backoff;
@@ -74,7 +75,8 @@ static bool is_current(struct belfry_stream *stream)
 /* The stream is over; watches wait for the next one. */
 static void down(struct belfry_stream *stream)
 {
-    if (stream->served)
+    /* One that breaks as soon as it has begun, again and again, must not be opened again without a wait. */
+    if (stream->served && belfry_clock_ms() > stream->served_ms + RETRY_MAX_MS)
         belfry_backoff_reset(&stream->backoff);
     stream->call = NULL;
     stream->conn = NULL;
@@ -166,6 +168,7 @@ static void first_message(struct belfry_stream *stream)
     char text[TEXT_MAX];
     stream->doubt = stream->ever_served && stream->witness.rev > 0;
     stream->served = stream->ever_served = true;
+    stream->served_ms = belfry_clock_ms();
     belfry_link_good(stream->link);
     snprintf(text, sizeof(text), "connected to %s", belfry_conn_endpoint(stream->conn)->url);
     tell(stream, text);
@@ -205,10 +208,11 @@ static bool is_final(const struct belfry_stream *stream, const struct belfry_grp
     case BELFRY_GRPC_UNAUTHENTICATED:
         return true;
     case BELFRY_GRPC_RESOURCE_EXHAUSTED:
-        return !status->from_server; /* a message over our own limit: it would come again */
+        return status->too_large; /* over our own limit: it would come again */
     case BELFRY_GRPC_UNIMPLEMENTED:
     case BELFRY_GRPC_NOT_FOUND:
-        return !stream->ever_served; /* no etcd there; once it was one, this passes */
+        /* no etcd there; but another endpoint may be one, and if it ever was one, this passes */
+        return !stream->ever_served && belfry_link_exhausted(stream->link);
     default:
         return false;
     }
@@ -321,11 +325,25 @@ static void on_read(const struct belfry_answer *answer, void *user)
     stream->opts.changed(stream->opts.user);
 }
 
+/* The past was rewritten, whoever found out: nothing of it is evidence any more. */
+static void forget_past(struct belfry_stream *stream)
+{
+    belfry_witness_forget(&stream->witness);
+    stream->doubt = false;
+    if (stream->recall != NULL)
+        belfry_calls_cancel(stream->recall);
+    if (stream->check != NULL)
+        belfry_calls_cancel(stream->check);
+    stream->recall = stream->check = NULL;
+}
+
 static void on_check(const struct belfry_answer *answer, void *user)
 {
     struct belfry_stream *stream = user;
     stream->check = NULL;
     int64_t rev = answer->err == BELFRY_OK ? revision_of(answer->message) : 0;
+    if (rev > 0 && rev < stream->check_seen)
+        forget_past(stream);
     if (rev > 0)
         belfry_mux_judge(stream->mux, stream->check_seen, rev);
     else if (answer->err != BELFRY_ERR_CANCELED)
@@ -346,7 +364,7 @@ static void on_recall(const struct belfry_answer *answer, void *user)
                  "what was written at revision %lld is not what it was: the cluster was restored from "
                  "a backup",
                  (long long)stream->witness.rev);
-        belfry_witness_forget(&stream->witness);
+        forget_past(stream);
         belfry_mux_rewound(stream->mux, revision_of(answer->message), why);
     }
     if (answer->err != BELFRY_OK && is_passing(answer->err) && answer->err != BELFRY_ERR_COMPACTED &&
@@ -376,6 +394,11 @@ static void read_revision(struct belfry_stream *stream, struct belfry_bytes key,
     read_range(stream, belfry_request_count(&stream->scratch, key), now_ms, fn, out);
 }
 
+static bool wants_recall(const struct belfry_stream *stream)
+{
+    return stream->doubt && stream->recall == NULL && belfry_mux_count(stream->mux) > 0;
+}
+
 static void recall(struct belfry_stream *stream, uint64_t now_ms)
 {
     struct belfry_bytes none = {NULL, 0}, key = belfry_buf_bytes(&stream->witness.key);
@@ -395,7 +418,7 @@ static void pump_reads(struct belfry_stream *stream, uint64_t now_ms)
         stream->check_seen = seen;
         read_revision(stream, key, now_ms, on_check, &stream->check);
     }
-    if (stream->recall == NULL && stream->doubt)
+    if (wants_recall(stream))
         recall(stream, now_ms);
 }
 
@@ -495,8 +518,7 @@ uint64_t belfry_stream_due(const struct belfry_stream *stream)
     if (stream->call == NULL && belfry_mux_wants_stream(stream->mux) && belfry_link_conn(stream->link) != NULL &&
         belfry_auth_ready(stream->opts.auth))
         due = belfry_min_time(due, stream->retry_ms);
-    if ((stream->recall == NULL && stream->doubt) ||
-        (stream->read == NULL && belfry_mux_wants_revision(stream->mux, &read)) ||
+    if (wants_recall(stream) || (stream->read == NULL && belfry_mux_wants_revision(stream->mux, &read)) ||
         (stream->check == NULL && belfry_mux_suspects(stream->mux, &seen) && belfry_mux_any_key(stream->mux, &key)))
         due = belfry_min_time(due, stream->read_retry_ms);
     return due;

@@ -88,8 +88,10 @@ static void end_with(struct belfry_watch *w, const struct belfry_mux_action *act
     struct belfry_batch_view view = {.batch = {.kind = BELFRY_END, .err = action->err, .why = action->why, .last = 1}};
     view.batch.compact_rev = action->err == BELFRY_ERR_COMPACTED ? action->rev : 0;
     belfry_batch_header(&action->header, &view.batch.header);
-    if (w->mux != NULL)
-        view.batch.rev = belfry_mux_next_rev(w->mux) > 0 ? belfry_mux_next_rev(w->mux) - 1 : 0;
+    if (w->follow != NULL && belfry_follow_live(w->follow))
+        view.batch.rev = belfry_follow_rev(w->follow);
+    else if (w->mux != NULL && belfry_mux_next_rev(w->mux) > 0)
+        view.batch.rev = belfry_mux_next_rev(w->mux) - 1;
     w->calling++;
     w->fn(w, &view.batch, w->user);
     w->calling--;
@@ -286,6 +288,8 @@ static void on_page(const struct belfry_answer *answer, void *user)
     w->page = NULL;
     if (w->closed || w->b->closing)
         return;
+    if (w->paused)
+        return; /* nothing was noted: it is asked for again when the follow is resumed */
     w->calling++;
     if (answer->err == BELFRY_OK)
         take_page(w, answer->message);

@@ -60,6 +60,7 @@ struct belfry_grpc_status {
     int code;            /* of the server, or what the way it ended maps to */
     const char *message; /* percent-decoded, may hold any byte but NUL; "" when there was none. Lent for the callback */
     bool from_server; /* a grpc-status was received; otherwise made up from HTTP status, RST_STREAM, GOAWAY or loss */
+    bool too_large;   /* a message was over max_message_bytes: we ended the call */
     bool unprocessed; /* certainly not seen by the server's application: safe to send again elsewhere */
 };
 

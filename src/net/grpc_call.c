@@ -316,6 +316,7 @@ static void break_off_with(struct belfry_grpc_call *call, enum belfry_err err, c
         char text[BELFRY_GRPC_WHY_BYTES];
         snprintf(text, sizeof(text), "received a message larger than %zu bytes", call->grpc->max_message_bytes);
         break_off(call, BELFRY_GRPC_RESOURCE_EXHAUSTED, text);
+        call->status.too_large = true;
     } else {
         break_off(call, BELFRY_GRPC_INTERNAL, why);
     }
