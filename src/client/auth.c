@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/secret.h"
+#include "client/request.h"
 #include "wire/rpc.pb-c.h"
 
 #define PASSWORD_MAX 1024
@@ -39,19 +41,12 @@ enum belfry_err belfry_auth_init(struct belfry_auth *auth, const char *user, con
     return BELFRY_OK;
 }
 
-static void wipe(char *secret)
-{
-    if (secret != NULL)
-        explicit_bzero(secret, strlen(secret));
-    free(secret);
-}
-
 void belfry_auth_fini(struct belfry_auth *auth)
 {
     free(auth->user);
-    wipe(auth->password);
+    belfry_secret_free(auth->password);
     free(auth->password_file);
-    wipe(auth->token);
+    belfry_secret_free(auth->token);
     *auth = (struct belfry_auth){.state = BELFRY_AUTH_NONE};
 }
 
@@ -75,7 +70,7 @@ void belfry_auth_drop(struct belfry_auth *auth)
 {
     if (auth->state != BELFRY_AUTH_FRESH)
         return;
-    wipe(auth->token);
+    belfry_secret_free(auth->token);
     auth->token = NULL;
     auth->state = BELFRY_AUTH_STALE;
 }
@@ -105,17 +100,9 @@ enum belfry_err belfry_auth_begin(struct belfry_auth *auth, struct belfry_buf *o
         err = read_password(auth->password_file, from_file);
     if (err != BELFRY_OK)
         return err;
-    Etcdserverpb__AuthenticateRequest request;
-    etcdserverpb__authenticate_request__init(&request);
-    request.name = auth->user;
-    request.password = auth->password_file != NULL ? from_file : auth->password;
-    size_t len = etcdserverpb__authenticate_request__get_packed_size(&request);
-    uint8_t *to;
-    err = belfry_buf_reserve(out, len, &to);
-    if (err == BELFRY_OK) {
-        belfry_buf_grown(out, etcdserverpb__authenticate_request__pack(&request, to));
+    err = belfry_request_authenticate(out, auth->user, auth->password_file != NULL ? from_file : auth->password);
+    if (err == BELFRY_OK)
         auth->state = BELFRY_AUTH_ASKING;
-    }
     if (auth->password_file != NULL)
         explicit_bzero(from_file, sizeof(from_file));
     return err;
@@ -128,7 +115,7 @@ static enum belfry_err keep(struct belfry_auth *auth, const char *token, uint64_
         auth->state = BELFRY_AUTH_STALE;
         return BELFRY_ERR_NOMEM;
     }
-    wipe(auth->token);
+    belfry_secret_free(auth->token);
     auth->token = copy;
     auth->since_ms = now_ms;
     auth->log_ins++;

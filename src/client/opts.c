@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/secret.h"
+
 static const struct row {
     const char *name;
     enum belfry_opt_kind kind;
@@ -22,7 +24,7 @@ struct belfry_opts {
     struct {
         bool set;
         int64_t number;
-        char *text; /* owned */
+        char *text; /* owned; one of them is a password, so all are wiped */
     } values[BELFRY_OPT_END_];
     char why[200];
 };
@@ -132,14 +134,6 @@ static int find(const char *name)
     return -1;
 }
 
-/* One of them is a password. */
-static void wipe(char *text)
-{
-    if (text != NULL)
-        explicit_bzero(text, strlen(text));
-    free(text);
-}
-
 int belfry_opts_set(struct belfry_opts **opts, const char *name, const char *value)
 {
     if (*opts == NULL && (*opts = calloc(1, sizeof(**opts))) == NULL)
@@ -160,7 +154,7 @@ int belfry_opts_set(struct belfry_opts **opts, const char *name, const char *val
     char *copy = strdup(text);
     if (copy == NULL)
         return BELFRY_ERR_NOMEM;
-    wipe(o->values[i].text);
+    belfry_secret_free(o->values[i].text);
     o->values[i].text = copy;
     o->values[i].number = number;
     o->values[i].set = true;
@@ -177,7 +171,7 @@ void belfry_opts_free(struct belfry_opts *opts)
     if (opts == NULL)
         return;
     for (int i = 0; i < BELFRY_OPT_END_; i++)
-        wipe(opts->values[i].text);
+        belfry_secret_free(opts->values[i].text);
     free(opts);
 }
 

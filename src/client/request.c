@@ -113,3 +113,12 @@ enum belfry_err belfry_request_member_list(struct belfry_buf *out)
     request.linearizable = true;
     return append(out, &request.base);
 }
+
+enum belfry_err belfry_request_authenticate(struct belfry_buf *out, char *user, char *password)
+{
+    Etcdserverpb__AuthenticateRequest request;
+    etcdserverpb__authenticate_request__init(&request);
+    request.name = user;
+    request.password = password;
+    return append(out, &request.base);
+}

@@ -43,5 +43,6 @@ BELFRY_NODISCARD enum belfry_err belfry_request_lease_grant(struct belfry_buf *o
 BELFRY_NODISCARD enum belfry_err belfry_request_lease_id(struct belfry_buf *out, int64_t id); /* revoke, keepalive */
 BELFRY_NODISCARD enum belfry_err belfry_request_lease_ttl(struct belfry_buf *out, int64_t id, bool keys);
 BELFRY_NODISCARD enum belfry_err belfry_request_member_list(struct belfry_buf *out);
+BELFRY_NODISCARD enum belfry_err belfry_request_authenticate(struct belfry_buf *out, char *user, char *password);
 
 #endif
