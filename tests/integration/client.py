@@ -99,6 +99,11 @@ class Recorder:
         procs.wait_until(reached, timeout, 0.1, lambda: "watches behind: " + str(
             {n: (state[n], rev) for n, rev in wanted.items() if state[n]["rev"] < rev}))
 
+    def wait_place(self, wanted, timeout):
+        """wanted: watch number -> revision that its newest batch must reach; progress is one, too."""
+        procs.wait_until(lambda: all(self.status()[n]["place"] >= rev for n, rev in wanted.items()), timeout, 0.1,
+                         lambda: f"places {wanted}: {self.status()}")
+
     def wait_state(self, number, wanted, timeout):
         procs.wait_until(lambda: self.status()[number]["state"] == wanted, timeout, 0.05,
                          lambda: f"watch {number} {wanted}: {self.status()[number]}")

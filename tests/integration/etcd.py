@@ -195,6 +195,16 @@ class Cluster:
         out = self.ctl_retry("get", "-w", "json", "revision-probe", member=member).stdout
         return json.loads(out)["header"]["revision"]
 
+    def outlast_leases(self, probe, member=None):
+        """Returns when no lease is left, so that nothing but the test itself writes from then on.
+
+        A member lists the leases that it knows of, and one that is behind does not know the newest: the put of `probe`
+        brings it up to date first. What was expired is then in the store, and before anything written later."""
+        member = member or next(m for m in self.members if m.is_running() and not m.stopped)
+        self.put(probe, "leases", member=member)
+        procs.wait_until(lambda: b"found 0 leases" in self.ctl_retry("lease", "list", member=member).stdout, 60, 0.5,
+                         "leases expired")
+
     def compact(self, rev):
         self.ctl("compaction", str(rev))
 

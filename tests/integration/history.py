@@ -72,7 +72,10 @@ def _feed_json(history, event):
 
 
 def read(cluster, last_rev, timeout=120):
-    """The whole history up to last_rev, the last of which must be an event, from one member of the cluster."""
+    """The whole history up to last_rev, the last of which must be an event, from one member of the cluster.
+
+    Nothing may happen after last_rev, such as the end of a lease: whether that were in the history would be a matter of
+    when it is read, and a recorder that has ended could not have been given it."""
     member = next(m for m in cluster.members if m.is_running() and not m.stopped)
     argv = ["etcdctl", "--endpoints", member.endpoint]
     if cluster.tls:
@@ -87,6 +90,7 @@ def read(cluster, last_rev, timeout=120):
         _read_until(history, proc.stdout, last_rev, timeout)
     finally:
         procs.end(proc)
+    assert history.last_rev() == last_rev, f"not at rest: the history goes on to {history.last_rev()} past {last_rev}"
     return history
 
 

@@ -135,7 +135,7 @@ def test_follow_gives_state_then_changes(cluster, tmp_path, seed):
     for spec in specs:
         recorder.open(spec)
     write(cluster.endpoints, "mode=mix", f"seed={seed + 1}", "count=3000", "size=400")
-    procs.wait_until(lambda: b"found 0 leases" in cluster.ctl("lease", "list").stdout, 60, 0.5, "leases expired")
+    cluster.outlast_leases("/w/g1/end")
     cluster.put("/w/g0/k001", "end")
     last = cluster.put("/w/g1/end", "end")
     truth = history.read(cluster, last)

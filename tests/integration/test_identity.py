@@ -106,7 +106,7 @@ def test_member_that_lags_is_not_an_error(make_net, make_cluster, tmp_path, figu
         faults.lagging()
         recorder.wait_rev({0: cluster.put("/a/mark", str(time.monotonic()))}, 60)
     writer.stop()
-    procs.wait_until(lambda: b"found 0 leases" in cluster.ctl_retry("lease", "list").stdout, 60, 0.5, "leases expired")
+    cluster.outlast_leases("/a/mark")
     cluster.ctl_retry("put", "/a/end", "end")
     last = cluster.revision()
     recorder.wait_rev({s.number: last for s in specs}, 60)

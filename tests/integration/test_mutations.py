@@ -2,7 +2,6 @@
 import pytest
 
 import history
-import procs
 from checker import Spec, check, parse
 from client import Recorder, write
 from etcd import Cluster
@@ -22,8 +21,7 @@ def recording(tmp_path_factory):
             recorder.open(spec)
         recorder.wait_connected(len(SPECS))
         write(cluster.endpoints, "mode=mix", "seed=7", "count=1500", "size=100")
-        procs.wait_until(lambda: b"found 0 leases" in cluster.ctl("lease", "list").stdout, 60, 0.5, "leases expired")
-        cluster.put("/w/g1/end", "end")
+        cluster.outlast_leases("/w/g1/end")
         last = cluster.delete("/w/g1/end")
         recorder.wait_rev({s.number: last for s in SPECS}, 20)
         recorder.quit()

@@ -44,7 +44,7 @@ def test_paused_watch_costs_nothing_and_loses_nothing(cluster, tmp_path, figure,
     recorder.command(f"resume {PAUSED}")
     time.sleep(1)
     writer.stop()
-    procs.wait_until(lambda: b"found 0 leases" in cluster.ctl("lease", "list").stdout, 60, 0.5, "leases expired")
+    cluster.outlast_leases("/w/end")
     last = cluster.put("/w/end", "end")
     recorder.wait_rev({i: last for i in range(16)}, 60)
     control.wait_rev({i: last for i in range(16)}, 60)
