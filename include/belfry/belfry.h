@@ -217,7 +217,10 @@ BELFRY_API int belfry_watch_open(struct belfry *b, struct belfry_range range, co
  * batch. Changes may already come between the slices of a long listing. When history is lost (compaction while away, a
  * restored backup) the state is given anew, what has vanished as deletes among it, and BELFRY_SYNCED again: nothing to
  * do for the caller. It keeps the keys, not the values, in memory. Ends and errors as for a watch, without COMPACTED
- * and REWOUND, and with NOMEM (its keys do not fit) and PROTOCOL (a page cannot be read). */
+ * and REWOUND, and with NOMEM (its keys do not fit) and PROTOCOL (a page cannot be read).
+ * When a compaction overtook the listing, and the server is one that belfry_request_progress() does not ask,
+ * BELFRY_SYNCED waits for the next change in the range or for the server's periodic progress (10 minutes unless it is
+ * set otherwise). */
 BELFRY_API int belfry_follow_open(struct belfry *b, struct belfry_range range, const struct belfry_opts *opts,
                                   belfry_batch_fn fn, void *user, struct belfry_watch **out);
 
@@ -229,7 +232,10 @@ BELFRY_API void belfry_watch_resume(struct belfry_watch *w);
 BELFRY_API void belfry_watch_close(struct belfry_watch *w);
 
 /* Asks the server how far everybody is: each watch that has everything up to some revision gets BELFRY_PROGRESS when
- * the server can tell. Asked again every second until it answers. Never wait for it without a timer of your own. */
+ * the server can tell. Asked again every second until it answers. Never wait for it without a timer of your own.
+ * Servers whose answer may overtake events are not asked: etcd before 3.4.25 and from 3.5.0 to 3.5.7, and those that do
+ * not tell their version. There it does nothing until the session is on another member; a line in the log
+ * (progress_not_asked) says so. "progress-notify" works with all of them. */
 BELFRY_API int belfry_request_progress(struct belfry *b);
 
 /* The events of a batch, one after another; `after` NULL gives the first; NULL when there are no more. */

@@ -74,7 +74,8 @@ void belfry_follow_on_progress(struct belfry_follow *follow, int64_t rev);
  * must not be given any more. */
 void belfry_follow_restart(struct belfry_follow *follow);
 
-/* True in SYNCING: a progress of the watch is needed to go on. */
+/* True in SYNCING: a progress of the watch, or a change at or above the newest page, is needed to go on. Asking for
+ * progress is faster; where that cannot be done, the server's periodic progress or the next change comes. */
 bool belfry_follow_wants_progress(const struct belfry_follow *follow);
 
 /* In SWEEPING, before any further change goes in: the next slice of vanished keys, lent until the next call; 0 when all

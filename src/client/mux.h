@@ -147,13 +147,25 @@ BELFRY_NODISCARD enum belfry_err belfry_mux_pull(struct belfry_mux *mux, uint64_
 BELFRY_NODISCARD enum belfry_err belfry_mux_message(struct belfry_mux *mux, struct belfry_blob *message,
                                                     uint64_t now_ms);
 
+/* The watch that the next created answer is for; NULL: none is awaited, or its watch has gone. For owners who look at
+ * created answers themselves, before they hand them in. */
+struct belfry_mux_watch *belfry_mux_creating(const struct belfry_mux *mux);
+
 /* Everything ends: `err` and `why` for every watch. */
 void belfry_mux_fail(struct belfry_mux *mux, enum belfry_err err, const char *why);
 
 /* Fresh credentials did not help: what a create was refused with ends its watch from now on, until the next success. */
 void belfry_mux_auth_is_final(struct belfry_mux *mux, bool final);
 
+/* Asks for progress, at once or when it next may. Without trust the wish stands: it is asked on a stream that has it. */
 void belfry_mux_request_progress(struct belfry_mux *mux, uint64_t now_ms);
+bool belfry_mux_wants_progress(const struct belfry_mux *mux);
+
+/* Does the server of the stream send the answers to progress requests behind the events they cover? True until said
+ * otherwise: an owner that does not know its server says false before each stream, and true when it has found out.
+ * Without it no progress is asked for, and answers that come anyway (id -1) move nothing and are given to nobody: from
+ * an etcd before 3.4.25 or 3.5.8 they would skip events (etcd#15220). Progress with the id of a watch is not meant. */
+void belfry_mux_trust_progress(struct belfry_mux *mux, bool trusted);
 
 /* Errors: BELFRY_ERR_TIMEOUT (a create is not answered: end the stream). */
 BELFRY_NODISCARD enum belfry_err belfry_mux_tick(struct belfry_mux *mux, uint64_t now_ms);

@@ -53,6 +53,7 @@ struct belfry_mux {
     bool auth_final;
     /* progress asked for by hand */
     bool progress_wanted;
+    bool progress_trusted;                      /* the answer does not overtake events */
     uint64_t progress_ms;                       /* when it was asked last; 0: never */
     uint64_t progress_due;                      /* ask again; BELFRY_NEVER: ask with the next pull */
     uint64_t progress_asked, progress_answered; /* on this stream */

@@ -31,7 +31,7 @@
 struct met {
     uint64_t events, progress, parts, parts_after_break, joined, cut_in_fragment, breaks, breaks_in_action, lag;
     uint64_t compacted, rewound, removed, removed_before_created, removed_in_action, unknown, stops, pauses;
-    uint64_t server_cancels, timeouts, from_now, resumes, parked, stale;
+    uint64_t server_cancels, timeouts, from_now, resumes, parked, stale, overtaken;
 };
 
 /* What the user knows of a watch, and where the history says it is. */
@@ -61,6 +61,8 @@ struct sim {
     struct request requests[REQUESTS_MAX]; /* on their way to the server */
     size_t n_requests, first_request;
     bool quiet;         /* no more faults, and the user only listens */
+    bool old_servers;   /* some are, and let progress overtake events */
+    bool untrusted;     /* the server of this stream may be one */
     bool last_fragment; /* the last message was a piece with more to follow */
     int n_server_cancels;
     size_t max_message;
@@ -416,6 +418,27 @@ static bool serve(struct sim *sim)
     return true;
 }
 
+/* As etcd before 3.4.25: the newest revision as progress, whatever is still on its way. Or the server is found out to be
+ * a good one, and from now on it is. */
+static void overtake(struct sim *sim)
+{
+    struct belfry_wire_watch head = {.header = {.cluster_id = 1, .revision = model_head(sim->model)}, .watch_id = -1};
+    uint8_t bytes[REQUEST_MAX];
+    if (chance(sim, 8)) {
+        belfry_mux_trust_progress(sim->mux, true);
+        sim->untrusted = false;
+        return;
+    }
+    assert_true(belfry_write_watch_head_size(&head) <= sizeof(bytes));
+    size_t len = (size_t)(belfry_write_watch_head(&head, bytes) - bytes);
+    struct belfry_blob *message;
+    assert_int_equal(belfry_blob_copy(belfry_bytes_of(bytes, len), &message), BELFRY_OK);
+    assert_int_equal(belfry_mux_message(sim->mux, message, sim->now), BELFRY_OK);
+    belfry_blob_unref(message);
+    sim->met->overtaken++;
+    take_actions(sim);
+}
+
 static void connect_stream(struct sim *sim)
 {
     if (model_is_open(sim->model) || !belfry_mux_wants_stream(sim->mux))
@@ -428,6 +451,8 @@ static void connect_stream(struct sim *sim)
         .repeats = chance(sim, 10) ? between(sim, 1, 3) : 0,
     };
     model_open(sim->model, &opts);
+    sim->untrusted = sim->old_servers && !sim->quiet && chance(sim, 4);
+    belfry_mux_trust_progress(sim->mux, !sim->untrusted);
     belfry_mux_stream_up(sim->mux, sim->now);
 }
 
@@ -582,6 +607,8 @@ static void one_step(struct sim *sim)
         do_judge(sim);
     } else if (!open) {
         connect_stream(sim);
+    } else if (dice < 41 && sim->untrusted) {
+        overtake(sim);
     } else if (dice < 50) {
         pull(sim);
     } else if (dice < 60) {
@@ -622,6 +649,8 @@ static bool all_at_the_end(const struct sim *sim)
 static void finish(struct sim *sim)
 {
     sim->quiet = true;
+    sim->untrusted = false;
+    belfry_mux_trust_progress(sim->mux, true);
     bool arrived = false;
     for (size_t i = 0; i < WATCHES_MAX; i++) { /* a watch that starts in the future has to be met */
         while (sim->followers[i].watch != NULL && model_head(sim->model) < sim->followers[i].spec.rev)
@@ -658,6 +687,7 @@ static bool run(uint64_t seed, enum model_plant plant, struct met *met, struct m
     struct sim *sim = calloc(1, sizeof(*sim));
     assert_non_null(sim);
     sim->rng.state = seed;
+    sim->old_servers = plant == MODEL_PLANT_NONE; /* without progress the checker finds less of what is planted */
     sim->met = met;
     sim->now = 1;
     sim->model = model_create(&sim->rng);

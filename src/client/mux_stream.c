@@ -110,8 +110,8 @@ enum belfry_err belfry_mux_pull(struct belfry_mux *mux, uint64_t now_ms, struct 
         return send_create(mux, watch, now_ms, out);
     }
     /* No server answers a progress request while a create is on its way: ask after it. */
-    if (mux->progress_wanted && mux->progress_due == BELFRY_NEVER && mux->subs.n_creating == 0 &&
-        mux->subs.by_id.count > 0) {
+    if (mux->progress_wanted && mux->progress_trusted && mux->progress_due == BELFRY_NEVER &&
+        mux->subs.n_creating == 0 && mux->subs.by_id.count > 0) {
         enum belfry_err err = belfry_write_watch_progress(out);
         if (err == BELFRY_OK) {
             mux->progress_ms = now_ms;
@@ -240,6 +240,8 @@ static bool covers(const struct belfry_mux *mux, const struct belfry_sub *sub, i
 static void on_progress_of_all(struct belfry_mux *mux, const struct belfry_wire_watch *response)
 {
     bool all = true;
+    if (!mux->progress_trusted)
+        return; /* nobody asked, and events below it may be yet to come */
     mux->progress_answered++;
     belfry_list_each (node, &mux->all) {
         struct belfry_mux_watch *watch = belfry_mux_of_all(node);
@@ -333,6 +335,12 @@ enum belfry_err belfry_mux_message(struct belfry_mux *mux, struct belfry_blob *m
     return BELFRY_OK;
 }
 
+struct belfry_mux_watch *belfry_mux_creating(const struct belfry_mux *mux)
+{
+    const struct belfry_sub *sub = belfry_subs_first(&mux->subs);
+    return sub != NULL ? sub->watch : NULL;
+}
+
 void belfry_mux_fail(struct belfry_mux *mux, enum belfry_err err, const char *why)
 {
     belfry_list_each (node, &mux->all) {
@@ -356,6 +364,16 @@ void belfry_mux_request_progress(struct belfry_mux *mux, uint64_t now_ms)
     bool soon = mux->progress_ms > 0 && now_ms < mux->progress_ms + BELFRY_MUX_PROGRESS_MS;
     mux->progress_wanted = true;
     mux->progress_due = soon ? mux->progress_ms + BELFRY_MUX_PROGRESS_MS : BELFRY_NEVER;
+}
+
+bool belfry_mux_wants_progress(const struct belfry_mux *mux)
+{
+    return mux->progress_wanted;
+}
+
+void belfry_mux_trust_progress(struct belfry_mux *mux, bool trusted)
+{
+    mux->progress_trusted = trusted;
 }
 
 enum belfry_err belfry_mux_tick(struct belfry_mux *mux, uint64_t now_ms)

@@ -564,6 +564,51 @@ static void progress_is_asked_again_until_answered(void **state)
     teardown(&b);
 }
 
+static void progress_is_asked_only_of_a_server_that_is_trusted(void **state)
+{
+    (void)state;
+    struct bench b;
+    open_one(&b);
+    belfry_mux_trust_progress(b.mux, false);
+    assert_false(belfry_mux_wants_progress(b.mux));
+    belfry_mux_request_progress(b.mux, b.now);
+    assert_true(belfry_mux_wants_progress(b.mux));
+    assert_sent(&b, "");
+    assert_int_equal(belfry_mux_due(b.mux), BELFRY_NEVER); /* nothing to wake up for */
+    b.now += 10 * BELFRY_MUX_PROGRESS_MS;
+    ok(belfry_mux_tick(b.mux, b.now));
+    assert_sent(&b, "");
+    belfry_mux_trust_progress(b.mux, true); /* the wish still stands */
+    assert_sent(&b, "progress");
+    ok(say_progress(&b, -1, 20));
+    assert_got(&b, "a:P20");
+    assert_false(belfry_mux_wants_progress(b.mux));
+    teardown(&b);
+}
+
+static void progress_of_a_server_that_is_not_trusted_skips_nothing(void **state)
+{
+    (void)state;
+    struct bench b;
+    open_one(&b);
+    belfry_mux_trust_progress(b.mux, false);
+    belfry_mux_request_progress(b.mux, b.now);
+    ok(say_progress(&b, -1, 30)); /* overtakes 12 and 30 */
+    assert_got(&b, "");
+    assert_true(belfry_mux_wants_progress(b.mux));
+    ok(say_events(&b, 0, "12 30"));
+    assert_got(&b, "a:12x1 a:30x1");
+    ok(say_progress(&b, -1, 40));
+    belfry_mux_stream_down(b.mux);
+    belfry_mux_stream_up(b.mux, b.now);
+    assert_sent(&b, "create a@31"); /* and not @41 */
+    ok(say_created(&b, 0, 40));
+    ok(say_progress(&b, 0, 40)); /* of its own: that goes the way of events */
+    assert_got(&b, "a:P40");
+    assert_int_equal(belfry_mux_stats(b.mux).stale_events, 0);
+    teardown(&b);
+}
+
 static void progress_before_created_is_not_for_the_new_watch(void **state)
 {
     (void)state;
@@ -1231,6 +1276,8 @@ int main(void)
         cmocka_unit_test(progress_from_before_a_watch_is_not_given_to_it),
         cmocka_unit_test(progress_newer_than_the_created_answer_is_given),
         cmocka_unit_test(progress_is_asked_again_until_answered),
+        cmocka_unit_test(progress_is_asked_only_of_a_server_that_is_trusted),
+        cmocka_unit_test(progress_of_a_server_that_is_not_trusted_skips_nothing),
         cmocka_unit_test(progress_before_created_is_not_for_the_new_watch),
         cmocka_unit_test(progress_inside_an_unfinished_response_dies_with_it),
         cmocka_unit_test(compaction_ends_the_watch_and_cancels_its_id),

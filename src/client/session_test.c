@@ -787,6 +787,183 @@ static void progress_is_told_on_request(void **state)
     assert_int_equal(seen.rev, bed.store.revision);
 }
 
+/* ---- a server whose progress cannot be believed ---- */
+
+/* A watch on one member of `version`, and progress asked for. */
+static void ask_progress(const char *version, struct seen *seen)
+{
+    make_members(1);
+    bed.store.version = version;
+    open_session(NULL);
+    watch("a/", "2", seen);
+    drive_until(seen->n[BELFRY_CHANGES] == 2, SOON_MS);
+    assert_int_equal(fake_count(bed.fakes[0], "/Status"), 0); /* nobody needs to know yet */
+    assert_int_equal(belfry_request_progress(bed.b), BELFRY_OK);
+}
+
+static void progress_that_overtakes_events_is_not_asked_for(void **state)
+{
+    struct seen seen = {0};
+    (void)state;
+    ask_progress("3.4.24", &seen);
+    drive_until(fake_count(bed.fakes[0], "/Status") == 1, SOON_MS);
+    drive_for(50);
+    belfry_request_progress(bed.b);
+    fake_put(&bed.store, "a/3", "x");
+    drive_until(seen.n[BELFRY_CHANGES] == 3, SOON_MS);
+    drive_for(BELFRY_MUX_PROGRESS_MS + 200);
+    assert_int_equal(seen.n[BELFRY_PROGRESS], 0);
+    assert_int_equal(fake_count(bed.fakes[0], "/Status"), 1);
+    /* the next stream may be another server's: it is asked anew, and the wish still stands */
+    bed.store.version = "3.4.25";
+    fake_drop(bed.fakes[0], false);
+    drive_until(seen.n[BELFRY_PROGRESS] == 1, SOON_MS);
+    assert_int_equal(seen.rev, bed.store.revision);
+    assert_int_equal(fake_count(bed.fakes[0], "/Status"), 2);
+    belfry_request_progress(bed.b);
+    drive_until(seen.n[BELFRY_PROGRESS] == 2, SOON_MS);
+    assert_int_equal(fake_count(bed.fakes[0], "/Status"), 2); /* once for each stream */
+}
+
+static void a_version_is_asked_of_the_member_that_is_watched(void **state)
+{
+    struct seen seen = {0};
+    (void)state;
+    make_members(2);
+    open_session(NULL);
+    watch("a/", "2", &seen);
+    drive_until(seen.n[BELFRY_CHANGES] == 2, SOON_MS);
+    struct fake *watched = watched_member();
+    size_t n = fake_n_conns(watched);
+    belfry_request_progress(bed.b);
+    drive_until(seen.n[BELFRY_PROGRESS] == 1, SOON_MS);
+    assert_int_equal(fake_count(watched, "/Status"), 1);
+    assert_int_equal(requests("/Status"), 1);
+    assert_int_equal(fake_n_conns(watched), n);
+}
+
+static void a_version_of_another_member_proves_nothing(void **state)
+{
+    struct seen seen = {0};
+    (void)state;
+    make_members(1);
+    bed.store.status_member = 1;
+    open_session(NULL);
+    watch("a/", "2", &seen);
+    drive_until(seen.n[BELFRY_CHANGES] == 2, SOON_MS);
+    belfry_request_progress(bed.b);
+    drive_until(fake_count(bed.fakes[0], "/Status") == 3, SOON_MS);
+    assert_int_equal(seen.n[BELFRY_PROGRESS], 0);
+    bed.store.status_member = 0;
+    drive_until(seen.n[BELFRY_PROGRESS] == 1, SOON_MS);
+}
+
+static void servers_that_do_not_tell_their_version(void **state)
+{
+    static const struct {
+        struct fake_rule rule;
+        bool progress;
+        size_t asked;
+    } cases[] = {
+        {{.how = FAKE_STATUS, .code = 12, .message = "unknown service"}, false, 1},
+        {{.how = FAKE_STATUS, .code = 7, .message = "RBAC: access denied"}, false, 1},
+        {{.how = FAKE_STATUS, .code = 7, .message = "etcdserver: permission denied"}, true, 1},
+        {{.how = FAKE_STATUS, .code = 3, .message = "etcdserver: user name is empty"}, true, 1},
+        {{.how = FAKE_STATUS, .code = 14, .message = "not now"}, true, 2},
+        {{.how = FAKE_STATUS, .code = 2, .message = "not now"}, true, 2},
+        {{.how = FAKE_RESET, .code = 2}, true, 2},
+        {{.how = FAKE_EMPTY}, true, 2},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct seen seen = {0};
+        print_message("case %zu\n", i);
+        make_members(1);
+        bed.rule = cases[i].rule;
+        bed.rule.path = "/Status";
+        bed.rule.times = 1;
+        open_session(NULL);
+        watch("a/", "2", &seen);
+        drive_until(seen.n[BELFRY_CHANGES] == 2, SOON_MS);
+        belfry_request_progress(bed.b);
+        drive_until(fake_count(bed.fakes[0], "/Status") == cases[i].asked, SOON_MS);
+        if (cases[i].progress)
+            drive_until(seen.n[BELFRY_PROGRESS] == 1, SOON_MS);
+        else
+            drive_for(200);
+        assert_int_equal(seen.n[BELFRY_PROGRESS], cases[i].progress);
+        assert_int_equal(fake_count(bed.fakes[0], "/Status"), cases[i].asked);
+        assert_int_equal(seen.n[BELFRY_END], 0);
+        assert_int_equal(teardown(state), 0);
+    }
+}
+
+static void a_version_that_does_not_come_is_asked_of_the_next_stream(void **state)
+{
+    struct seen seen = {0};
+    (void)state;
+    make_members(1);
+    bed.rule = (struct fake_rule){.path = "/Status", .times = 2, .how = FAKE_STALL};
+    open_session(NULL);
+    watch("a/", "2", &seen);
+    drive_until(seen.n[BELFRY_CHANGES] == 2, SOON_MS);
+    belfry_request_progress(bed.b);
+    drive_until(fake_count(bed.fakes[0], "/Status") == 1, SOON_MS);
+    fake_drop_watches(bed.fakes[0]); /* and the question with it */
+    drive_until(fake_count(bed.fakes[0], "/Status") == 2, SOON_MS);
+    unsigned before = bed.dispatches;
+    drive_for(100);
+    assert_true(bed.dispatches < before + 20); /* waiting is no work */
+    assert_int_equal(seen.n[BELFRY_PROGRESS], 0);
+    drive_until(seen.n[BELFRY_PROGRESS] == 1, SOON_MS + 5000); /* its time is over, and it is asked again */
+}
+
+/* A listing whose second page is compacted away, while something is written outside of the range. */
+static void follow_through_a_compaction(const char *version, struct seen *seen)
+{
+    make_members(1);
+    bed.store.version = version;
+    for (int i = 0; i < 150; i++) { /* more than a first page */
+        char key[16];
+        snprintf(key, sizeof(key), "a/%03d", i);
+        fake_put(&bed.store, key, "x");
+    }
+    bed.rule = (struct fake_rule){.path = "/Range",
+                                  .skip = 1,
+                                  .times = 1,
+                                  .how = FAKE_STATUS,
+                                  .code = 11,
+                                  .message = "etcdserver: mvcc: required revision has been compacted"};
+    open_session(NULL);
+    follow("a/", seen);
+    drive_until(seen->n[BELFRY_STATE] == 1, SOON_MS);
+    fake_put(&bed.store, "b/2", "x");
+    drive_until(seen->n[BELFRY_STATE] == 2, SOON_MS);
+    assert_int_equal(seen->n_events, 152);
+}
+
+static void a_follow_is_synced_by_progress_that_can_be_believed(void **state)
+{
+    struct seen seen = {0};
+    (void)state;
+    follow_through_a_compaction("3.5.8", &seen);
+    drive_until(seen.n[BELFRY_SYNCED] == 1, SOON_MS);
+    assert_int_equal(seen.rev, bed.store.revision);
+}
+
+static void a_follow_is_synced_by_an_event_where_progress_cannot_be_believed(void **state)
+{
+    struct seen seen = {0};
+    (void)state;
+    follow_through_a_compaction("3.5.7", &seen);
+    drive_until(fake_count(bed.fakes[0], "/Status") == 1, SOON_MS);
+    drive_for(200);
+    assert_int_equal(seen.n[BELFRY_SYNCED], 0);
+    fake_put(&bed.store, "a/1", "y");
+    drive_until(seen.n[BELFRY_SYNCED] == 1, SOON_MS);
+    assert_int_equal(seen.rev, bed.store.revision);
+    assert_int_equal(seen.n_events, 153);
+}
+
 /* ---- closing ---- */
 
 static void close_at(enum belfry_kind kind, enum act act, bool is_follow)
@@ -1255,6 +1432,8 @@ static enum belfry_err everything(struct belfry *b, struct seen *seen, struct go
         err = belfry_put(b, str("a/1"), str("v"), NULL, on_reply, &got[1], NULL);
     if (err == BELFRY_OK)
         err = belfry_member_list(b, NULL, on_reply, &got[2], NULL);
+    if (err == BELFRY_OK)
+        err = belfry_request_progress(b);
     for (int i = 0; i < 60 && err == BELFRY_OK; i++) {
         struct pollfd fd = {.fd = belfry_fd(b), .events = POLLIN};
         if (sweep_fake != NULL)
@@ -1311,6 +1490,7 @@ static void refused_memory_leaks_nothing_with_a_server(void **state)
     size_t n = refuse_sweep(scenario);
     print_message("%zu allocations\n", n);
     assert_true(n > 60);
+    assert_true(fake_count(bed.fakes[0], "/Status") > 20); /* this far it came */
 }
 
 #define TEST(name) cmocka_unit_test_teardown(name, teardown)
@@ -1340,6 +1520,13 @@ int main(void)
         TEST(a_page_that_comes_in_a_pause_waits),
         TEST(a_stream_reset_for_calm_is_resumed),
         TEST(progress_is_told_on_request),
+        TEST(progress_that_overtakes_events_is_not_asked_for),
+        TEST(a_version_is_asked_of_the_member_that_is_watched),
+        TEST(a_version_of_another_member_proves_nothing),
+        TEST(servers_that_do_not_tell_their_version),
+        TEST(a_version_that_does_not_come_is_asked_of_the_next_stream),
+        TEST(a_follow_is_synced_by_progress_that_can_be_believed),
+        TEST(a_follow_is_synced_by_an_event_where_progress_cannot_be_believed),
         TEST(a_watch_may_be_closed_inside_every_callback),
         TEST(a_follow_may_be_closed_inside_every_callback),
         TEST(closing_the_session_ends_everything_once),

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "client/request.h"
 #include "client/status.h"
+#include "client/trust.h"
 #include "client/witness.h"
 
 #define WATCH_PATH   "/etcdserverpb.Watch/Watch"
@@ -28,6 +29,8 @@ struct belfry_stream {
     struct belfry_grpc_call *call; /* NULL: down */
     struct belfry_conn *conn;      /* that carries it */
     size_t at;                     /* index of its endpoint */
+    uint64_t member_id;            /* of its server, as the newest header has it */
+    struct belfry_trust trust;     /* in that server, as to progress */
     bool served;                   /* a message came on this stream */
     uint64_t served_ms;            /* when */
     bool ever_served;
@@ -80,7 +83,9 @@ static void down(struct belfry_stream *stream)
         belfry_backoff_reset(&stream->backoff);
     stream->call = NULL;
     stream->conn = NULL;
+    stream->member_id = 0;
     stream->served = false;
+    belfry_trust_reset(&stream->trust);
     stream->retry_ms = belfry_clock_ms() + belfry_backoff_next(&stream->backoff, &stream->rng);
     belfry_mux_stream_down(stream->mux);
     stream->opts.changed(stream->opts.user);
@@ -159,8 +164,11 @@ static void send_requests(struct belfry_stream *stream, uint64_t now_ms)
 static bool check_header(struct belfry_stream *stream, struct belfry_blob *message)
 {
     struct belfry_wire_header header;
-    return belfry_scan_response_header(belfry_blob_bytes(message), &header) != BELFRY_OK ||
-           belfry_identity_check(stream->opts.identity, stream->at, &header);
+    if (belfry_scan_response_header(belfry_blob_bytes(message), &header) != BELFRY_OK)
+        return true;
+    if (header.member_id != 0)
+        stream->member_id = header.member_id;
+    return belfry_identity_check(stream->opts.identity, stream->at, &header);
 }
 
 static void first_message(struct belfry_stream *stream)
@@ -263,6 +271,7 @@ static void open_stream(struct belfry_stream *stream, struct belfry_conn *conn, 
     }
     stream->conn = conn;
     stream->at = belfry_link_index(stream->link);
+    belfry_mux_trust_progress(stream->mux, false);
     belfry_mux_stream_up(stream->mux, now_ms);
 }
 
@@ -293,6 +302,32 @@ static void pump_stream(struct belfry_stream *stream, uint64_t now_ms)
     send_requests(stream, now_ms);
     if (stream->conn != NULL)
         belfry_conn_flush(stream->conn);
+}
+
+/* ---- the server's version ---- */
+
+static void on_trust(void *user)
+{
+    struct belfry_stream *stream = user;
+    belfry_mux_trust_progress(stream->mux, stream->trust.state == BELFRY_TRUST_GOOD);
+    if (stream->trust.state == BELFRY_TRUST_BAD)
+        belfry_logf(stream->opts.link.log, BELFRY_LOG_WARN, "progress_not_asked",
+                    "endpoint=%s version=\"%s\" why=\"its progress may overtake events (etcd#15220)\"",
+                    belfry_conn_endpoint(stream->conn)->url, stream->trust.version);
+    stream->opts.changed(stream->opts.user);
+}
+
+/* When the server is to be asked for its version: not before somebody wants progress, nor before it is known who it
+ * is. */
+static uint64_t trust_due(const struct belfry_stream *stream)
+{
+    return stream->served && belfry_mux_wants_progress(stream->mux) ? belfry_trust_due(&stream->trust) : BELFRY_NEVER;
+}
+
+static void pump_trust(struct belfry_stream *stream, uint64_t now_ms)
+{
+    if (now_ms >= trust_due(stream))
+        belfry_trust_ask(&stream->trust, stream->conn, stream->member_id, now_ms);
 }
 
 /* ---- the store's revision ---- */
@@ -456,6 +491,7 @@ enum belfry_err belfry_stream_create(const struct belfry_stream_opts *opts, stru
     belfry_backoff_init(&stream->backoff, RETRY_MS, RETRY_MAX_MS);
     belfry_buf_init(&stream->scratch);
     belfry_witness_init(&stream->witness);
+    belfry_trust_init(&stream->trust, on_trust, stream, &stream->rng);
     struct belfry_mux_opts mux = {.max_revision_bytes = opts->max_message_bytes, .log = opts->link.log};
     enum belfry_err err = belfry_mux_create(&mux, &stream->mux);
     if (err == BELFRY_OK)
@@ -477,6 +513,7 @@ void belfry_stream_destroy(struct belfry_stream *stream)
         return;
     if (stream->call != NULL)
         belfry_grpc_call_cancel(stream->call);
+    belfry_trust_reset(&stream->trust);
     if (stream->read != NULL)
         belfry_calls_cancel(stream->read);
     if (stream->check != NULL)
@@ -506,12 +543,13 @@ void belfry_stream_pump(struct belfry_stream *stream, uint64_t now_ms)
         give_up(stream, BELFRY_ERR_TIMEOUT, "it does not answer a create");
     belfry_stream_drain(stream);
     pump_reads(stream, now_ms);
+    pump_trust(stream, now_ms);
     pump_stream(stream, now_ms);
 }
 
 uint64_t belfry_stream_due(const struct belfry_stream *stream)
 {
-    uint64_t due = belfry_mux_due(stream->mux);
+    uint64_t due = belfry_min_time(belfry_mux_due(stream->mux), trust_due(stream));
     struct belfry_mux_read read;
     struct belfry_bytes key;
     int64_t seen;

@@ -344,8 +344,11 @@ static void on_status(struct conn *conn, struct stream *s)
     Etcdserverpb__StatusResponse response;
     etcdserverpb__status_response__init(&response);
     Etcdserverpb__ResponseHeader header = header_of(conn->fake);
+    const struct fake_store *store = conn->fake->store;
+    if (store->status_member != 0)
+        header.member_id = store->status_member;
     response.header = &header;
-    response.version = (char *)(uintptr_t) "3.5.99";
+    response.version = (char *)(uintptr_t)(store->version != NULL ? store->version : "3.5.99");
     response.dbsize = 4096;
     response.leader = 7;
     answer(conn, s, &response.base);
@@ -570,6 +573,8 @@ static void dispatch(struct conn *conn, struct stream *s, const uint8_t *data, s
         on_authenticate(conn, s, data, len);
     else if (s->is_watch)
         on_watch(conn, s, data, len);
+    else if (strstr(s->path, "/Status") != NULL)
+        on_status(conn, s); /* for anybody, as up to 3.5.27 */
     else if (!token_is_good(conn, s))
         refuse(conn, s, 16, "etcdserver: invalid auth token");
     else if (strstr(s->path, "/Range") != NULL)
@@ -578,8 +583,6 @@ static void dispatch(struct conn *conn, struct stream *s, const uint8_t *data, s
         on_put(conn, s, data, len);
     else if (strstr(s->path, "/Txn") != NULL)
         on_txn(conn, s);
-    else if (strstr(s->path, "/Status") != NULL)
-        on_status(conn, s);
     else if (strstr(s->path, "/MemberList") != NULL)
         on_members(conn, s);
     else if (strstr(s->path, "/LeaseKeepAlive") != NULL)

@@ -32,9 +32,11 @@ struct fake_store {
     int64_t revision, compacted;
     struct fake_change changes[FAKE_CHANGES];
     size_t n_changes;
-    const char *password; /* NULL: authentication is off */
-    unsigned n_tokens;    /* given out; only the newest is good */
-    bool refuse_tokens;   /* the next use of a token is refused, once */
+    const char *password;   /* NULL: authentication is off */
+    unsigned n_tokens;      /* given out; only the newest is good */
+    bool refuse_tokens;     /* the next use of a token is refused, once */
+    const char *version;    /* NULL: 3.5.99 */
+    uint64_t status_member; /* who answers Status, as behind a balancer; 0: the member that was asked */
 };
 
 enum fake_how {

@@ -1,0 +1,61 @@
+/* src/base/sim.h
+ *
+ * sim: where the simulator reaches into the machines. Outside of it, both macros are nothing.
+ *
+ * BELFRY_POINT(name) marks a place where another thread of the real program could run: every atomic of the log, and
+ * the loops of a fan-out. The simulator, which has one thread, switches to another actor there.
+ * BELFRY_MUTANT(name) is false, but for the one seeded bug that a run of the simulator has switched on: a proof that
+ * the simulator finds it. Objects with mutants in them are built for the simulator alone (BELFRY_SIM); nothing that is
+ * installed has any.
+ *
+ * Thread: any.
+ */
+#ifndef BELFRY_BASE_SIM_H
+#define BELFRY_BASE_SIM_H
+
+/* name, what the bug is */
+#define BELFRY_MUTANT_TABLE(X)                                                                                         \
+    X(handover_by_head, "hand-over compares with the shared head")                                                     \
+    X(created_by_head, "created and a start of 0 use the shared head")                                                 \
+    X(oldest_from_earlier, "oldest is checked in an earlier snapshot than the rows")                                   \
+    X(oldest_not_moved, "oldest is not moved in the transaction that trims")                                           \
+    X(backfill_by_header, "backfill is done by header.revision of an event response")                                  \
+    X(backfill_by_created, "backfill is done by the revision of created")                                              \
+    X(behind_by_serializable, "behind is judged by a serializable header")                                             \
+    X(no_overlap_check, "what arrives at the resumed revision is not compared")                                        \
+    X(no_version_check, "events are not checked against the state they replace")                                       \
+    X(progress_from_p, "progress tells the worker's position instead of the stream's")                                 \
+    X(progress_in_fragment, "progress may come between the fragments of a response")                                   \
+    X(stale_progress, "a stale tier answers progress")                                                                 \
+    X(free_early, "batches are freed before every worker has ended its turn")                                          \
+    X(overslept_jumps, "a worker that fell out of the log goes on at its first batch")                                 \
+    X(uncommitted_evicted, "a batch leaves the log before it is committed")                                            \
+    X(rest_dropped, "the rest of a half-sent response is dropped when its watcher is cancelled")                       \
+    X(fragments_kept, "partial fragments are applied after a reconnect")                                               \
+    X(timer_first, "after a pause timers are judged before sockets are read")                                          \
+    X(prev_from_state, "the previous value is taken from the current state")                                           \
+    X(long_key_cut, "a long key is cut to what fits")                                                                  \
+    X(event_after_cancel, "an event follows canceled")                                                                 \
+    X(event_before_created, "an event precedes created")                                                               \
+    X(revision_split, "a response ends inside a revision")                                                             \
+    X(stalled_moves_on, "a watcher that stalls goes on behind the revision it was not given")                          \
+    X(mid_revision_lost, "a stream that parks inside a revision goes on behind it")                                    \
+    X(future_ignored, "a watcher with a start in the future is given what comes before")                               \
+    X(cut_spares_riders, "a rewritten past cancels only those who are catching up")                                    \
+    X(snapshot_at_head, "a listing is taken to be at the newest page's revision before the watch has passed it")       \
+    X(marker_ignored, "a replica from before a power loss is opened warm")                                             \
+    X(compacted_guessed, "compacted is told for what only the window has lost")
+
+#ifdef BELFRY_SIM
+#define BELFRY_MUTANT_ENUM(name, what) BELFRY_MUTANT_##name,
+enum belfry_mutant { BELFRY_MUTANT_none, BELFRY_MUTANT_TABLE(BELFRY_MUTANT_ENUM) BELFRY_MUTANT_END_ };
+extern enum belfry_mutant belfry_mutant; /* of this run */
+void belfry_sim_point(const char *name); /* may switch to another actor and come back */
+#define BELFRY_MUTANT(name) (belfry_mutant == BELFRY_MUTANT_##name)
+#define BELFRY_POINT(name)  belfry_sim_point(name)
+#else
+#define BELFRY_MUTANT(name) 0
+#define BELFRY_POINT(name)  ((void)0)
+#endif
+
+#endif
