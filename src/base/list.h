@@ -17,7 +17,8 @@ struct belfry_list {
 };
 
 /* The structure of type `type` whose member `member` is at `ptr`. */
-#define belfry_container(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
+#define belfry_container(ptr, type, member)       ((type *)((char *)(ptr)-offsetof(type, member)))
+#define belfry_container_const(ptr, type, member) ((const type *)((const char *)(ptr)-offsetof(type, member)))
 
 /* Visits every element; in the safe form the body may remove the element it stands on (and no other). */
 #define belfry_list_each(node, list) for (struct belfry_list *node = (list)->next; node != (list); node = node->next)
