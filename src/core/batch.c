@@ -1,0 +1,234 @@
+/* src/core/batch.c: header, event table and bytes in one allocation.
+ *
+ *     | struct shared | struct batch_event x room | bytes |
+ */
+#include "core/batch.h"
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "base/sim.h"
+
+#define TAG_TYPE 0x08
+#define TAG_KV   0x12
+#define TAG_PREV 0x1a
+#define PREV_KV  3 /* field of Event */
+
+struct shared {
+    struct batch batch; /* first: a pointer to it is a pointer to the allocation */
+    atomic_size_t refs; /* release on unref, acquire before free: the last holder sees every other's reads done */
+    uint32_t room;      /* events that fit */
+    size_t data_bytes;
+    size_t filled;
+    uint8_t *data; /* what batch.data and batch.events show read-only */
+    struct batch_event events[];
+};
+static_assert(sizeof(struct batch_event) % 4 == 0, "the table is dense");
+
+/* An event without its prev_kv: a part of what came, or, when prev_kv is not the last field, type and kv put together
+ * again around the KeyValue as it came. */
+struct bare {
+    struct belfry_bytes head; /* of raw; what is left when head_only */
+    bool head_only;
+    size_t len;
+};
+
+static struct shared *shared_of(const struct batch *batch)
+{
+    union {
+        const struct batch *in;
+        struct shared *out;
+    } cast = {.in = batch};
+    return cast.out;
+}
+
+static size_t varint_size(size_t value)
+{
+    size_t size = 1;
+    while (value >>= 7)
+        size++;
+    return size;
+}
+
+static size_t field_size(size_t len)
+{
+    return 1 + varint_size(len) + len;
+}
+
+static uint8_t *put_bytes(uint8_t *to, struct belfry_bytes bytes)
+{
+    if (bytes.len > 0)
+        memcpy(to, bytes.data, bytes.len);
+    return to + bytes.len;
+}
+
+static uint8_t *put_field(uint8_t *to, uint8_t tag, struct belfry_bytes bytes)
+{
+    *to++ = tag;
+    size_t len = bytes.len;
+    for (; len >= 0x80; len >>= 7)
+        *to++ = (uint8_t)(len | 0x80);
+    *to++ = (uint8_t)len;
+    return put_bytes(to, bytes);
+}
+
+/* Is prev_kv the last field of the event and in no other place? Then the bytes before it are the event without it. */
+static bool head_before_prev(const struct belfry_wire_event *event, struct belfry_bytes *head)
+{
+    size_t at = 0;
+    struct belfry_bytes prev;
+    if (belfry_scan_field(event->raw, PREV_KV, &at, &prev) != BELFRY_OK || at != event->raw.len)
+        return false;
+    size_t field = field_size(prev.len);
+    if (field > event->raw.len || (uint8_t)event->raw.data[event->raw.len - field] != TAG_PREV)
+        return false; /* tag or length are written longer than they need to be */
+    *head = belfry_bytes_of(event->raw.data, event->raw.len - field);
+    return true;
+}
+
+static struct bare bare_of(const struct belfry_wire_event *event)
+{
+    struct bare bare = {.head = event->raw, .head_only = true};
+    if (event->has_prev)
+        bare.head_only = head_before_prev(event, &bare.head);
+    bare.len = bare.head_only ? bare.head.len : (event->is_delete ? 2 : 0) + field_size(event->kv.raw.len);
+    return bare;
+}
+
+enum belfry_err batch_create(int64_t rev, enum batch_kind kind, uint32_t n_events, size_t data_bytes,
+                             struct batch **out)
+{
+    if (data_bytes > UINT32_MAX) /* offsets have 32 bits */
+        return BELFRY_ERR_TOO_LARGE;
+    size_t head = sizeof(struct shared) + (size_t)n_events * sizeof(struct batch_event);
+    struct shared *shared = malloc(head + data_bytes);
+    if (shared == NULL)
+        return BELFRY_ERR_NOMEM;
+    *shared = (struct shared){.room = n_events, .data_bytes = data_bytes, .data = (uint8_t *)shared + head};
+    atomic_init(&shared->refs, 1);
+    shared->batch = (struct batch){
+        .rev = rev, .kind = kind, .bytes = head + data_bytes, .data = shared->data, .events = shared->events};
+    *out = &shared->batch;
+    return BELFRY_OK;
+}
+
+size_t batch_event_bytes(const struct belfry_wire_event *event, struct belfry_bytes prev_kv)
+{
+    return batch_stored_bytes(bare_of(event).len, prev_kv.len);
+}
+
+size_t batch_stored_bytes(size_t event_len, size_t prev_kv_len)
+{
+    return event_len + (prev_kv_len > 0 ? field_size(prev_kv_len) : 0);
+}
+
+/* Takes the next place in the table and `bytes` bytes. */
+static struct batch_event *take(struct shared *shared, size_t bytes)
+{
+    assert(atomic_load_explicit(&shared->refs, memory_order_relaxed) == 1);
+    assert(shared->batch.n_events < shared->room);
+    assert(bytes <= shared->data_bytes - shared->filled);
+    struct batch_event *event = &shared->events[shared->batch.n_events++];
+    *event = (struct batch_event){.at = (uint32_t)shared->filled};
+    shared->filled += bytes;
+    return event;
+}
+
+static void put_prev(struct batch_event *event, uint8_t *to, struct belfry_bytes prev_kv)
+{
+    if (prev_kv.len == 0)
+        return;
+    event->prev_len = (uint32_t)field_size(prev_kv.len);
+    put_field(to, TAG_PREV, prev_kv);
+}
+
+/* Where `key` is once `whole`, which has it inside, was copied to `at`. */
+static void place_key(struct batch_event *event, struct belfry_bytes key, struct belfry_bytes whole, size_t at)
+{
+    event->key_len = (uint32_t)key.len;
+    event->key_at = (uint32_t)(key.len > 0 ? at + (size_t)(key.data - whole.data) : at);
+}
+
+void batch_add(struct batch *batch, const struct belfry_wire_event *event, struct belfry_bytes prev_kv)
+{
+    struct shared *shared = shared_of(batch);
+    struct bare bare = bare_of(event);
+    struct batch_event *place = take(shared, batch_stored_bytes(bare.len, prev_kv.len));
+    uint8_t *to = shared->data + place->at;
+    place->len = (uint32_t)bare.len;
+    place->is_delete = event->is_delete;
+
+    if (bare.head_only) {
+        place_key(place, event->kv.key, bare.head, place->at);
+        to = put_bytes(to, bare.head);
+    } else {
+        if (event->is_delete) {
+            *to++ = TAG_TYPE;
+            *to++ = 1;
+        }
+        to = put_field(to, TAG_KV, event->kv.raw);
+        place_key(place, event->kv.key, event->kv.raw, (size_t)(to - shared->data) - event->kv.raw.len);
+    }
+    put_prev(place, to, prev_kv);
+}
+
+void batch_add_stored(struct batch *batch, struct belfry_bytes event, struct belfry_bytes prev_kv,
+                      struct belfry_bytes key, bool is_delete)
+{
+    struct shared *shared = shared_of(batch);
+    assert(key.len == 0 || (key.data >= event.data && key.data + key.len <= event.data + event.len));
+    struct batch_event *place = take(shared, batch_stored_bytes(event.len, prev_kv.len));
+    place->len = (uint32_t)event.len;
+    place->is_delete = is_delete;
+    place_key(place, key, event, place->at);
+    put_prev(place, put_bytes(shared->data + place->at, event), prev_kv);
+}
+
+void batch_set_slice(struct batch *batch, uint32_t first_sub, bool more)
+{
+    assert(batch->kind == BATCH_SLICE);
+    batch->first_sub = first_sub;
+    batch->more = more;
+}
+
+void batch_set_extent(struct batch *batch, uint64_t n_events, uint64_t bytes)
+{
+    assert(batch->kind == BATCH_EXTENT);
+    batch->extent_events = n_events;
+    batch->extent_bytes = bytes;
+}
+
+struct batch *batch_ref(const struct batch *batch)
+{
+    struct shared *shared = shared_of(batch);
+    size_t before = atomic_fetch_add_explicit(&shared->refs, 1, memory_order_relaxed);
+    assert(before > 0);
+    (void)before;
+    return &shared->batch;
+}
+
+void batch_unref(const struct batch *batch)
+{
+    if (batch == NULL)
+        return;
+    struct shared *shared = shared_of(batch);
+    if (atomic_fetch_sub_explicit(&shared->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    if (BELFRY_MUTANT(free_early)) { /* who still looks must find the same in every run, not what malloc makes of it */
+        shared->batch.n_events = 0;
+        return;
+    }
+    free(shared);
+}
+
+struct belfry_bytes batch_prev_kv(const struct batch *batch, const struct batch_event *event)
+{
+    if (event->prev_len == 0)
+        return (struct belfry_bytes){0};
+    const uint8_t *field = batch->data + event->at + event->len;
+    size_t head = 2;
+    while (field[head - 1] >= 0x80)
+        head++;
+    return belfry_bytes_of(field + head, event->prev_len - head);
+}

@@ -1,0 +1,161 @@
+/* src/core/extent.c: a revision too large for memory. Its rows are read in slices, first to find out whose they are, then,
+ * for one watcher at a time (solo), to measure his response and to write it. */
+#include "base/clock.h"
+#include "base/sim.h"
+#include "core/worker_private.h"
+
+static struct watcher *at_place(struct belfry_treap_node *node)
+{
+    return node == NULL ? NULL : belfry_container(node, struct watcher, place);
+}
+
+static void make_solo(struct worker *worker, struct watcher *watcher, int64_t rev)
+{
+    watcher_detach(worker, watcher);
+    watcher->next = rev;
+    belfry_list_append(&watcher->stream->solo, &watcher->link);
+    watcher_move(watcher, worker, WATCHER_SOLO);
+    stream_ready(worker, watcher->stream);
+}
+
+/* Of riding streams only, when all of live is scanned: one that walks comes to the extent itself. */
+static bool concerns(const struct watcher *watcher, int64_t rev, unsigned population, const struct stream *stream)
+{
+    if (watcher->next > rev)
+        return false;
+    if (stream != NULL)
+        return watcher->stream == stream && !(stream->mid_any && watcher->id <= stream->mid_id);
+    return population != POPULATION_LIVE || watcher->stream->state == STREAM_RIDING;
+}
+
+static void scan_node(struct worker *worker, struct interest_node *node, int64_t rev, unsigned population,
+                      const struct stream *stream)
+{
+    struct watcher_place_key from = {.serial = stream == NULL ? 0 : stream->serial, .id = INT64_MIN};
+    struct belfry_treap_walk walk;
+    struct watcher *watcher;
+    belfry_treap_walk(&walk, interest_population(node, population), &from, watcher_seek_place);
+    while ((watcher = at_place(belfry_treap_next(&walk))) != NULL) {
+        BELFRY_POINT("extent.watcher");
+        if (stream != NULL && watcher->stream != stream)
+            return;
+        if (!concerns(watcher, rev, population, stream))
+            continue;
+        from = (struct watcher_place_key){.serial = watcher->stream->serial, .id = watcher->id};
+        make_solo(worker, watcher, rev);
+        worker->work -= worker->work > 0;
+        belfry_treap_walk(&walk, interest_population(node, population), &from, watcher_seek_place);
+    }
+}
+
+enum extent_result extent_scan(struct worker *worker, int64_t rev, uint32_t *sub, unsigned population,
+                               struct stream *stream)
+{
+    for (;;) {
+        const struct batch *slice;
+        switch (source_slice(worker, rev, *sub, &slice)) {
+        case SOURCE_WAIT:
+            return EXTENT_WAIT;
+        case SOURCE_GONE:
+            return EXTENT_GONE;
+        case SOURCE_NONE:
+        case SOURCE_BATCH:
+            break;
+        }
+        for (uint32_t i = *sub - slice->first_sub; i < slice->n_events; i++) {
+            struct interest_node **nodes;
+            size_t n;
+            if (worker->work == 0)
+                return EXTENT_MORE;
+            worker->work--;
+            if (interest_find(worker->interest, batch_key(slice, &slice->events[i]), population, &nodes, &n) !=
+                BELFRY_OK) {
+                worker->retry_at = belfry_min_time(worker->retry_at, worker->now + WORKER_RETRY_MS);
+                return EXTENT_WAIT;
+            }
+            for (size_t j = 0; j < n; j++)
+                scan_node(worker, nodes[j], rev, population, stream);
+            *sub = slice->first_sub + i + 1;
+        }
+        if (!slice->more)
+            return EXTENT_DONE;
+    }
+}
+
+static bool begin(struct worker *worker, struct stream *stream, struct watcher *watcher)
+{
+    struct response_opts opts = {
+        .watch_id = watcher->id,
+        .header_rev = watcher->next,
+        .flags = watcher->flags,
+        .fragment_bytes = worker->opts.fragment_bytes,
+    };
+    struct range range;
+    interest_range(watcher->node, &range);
+    if (rest_of_extent(&worker->opts.identity, &opts, &range, watcher->next, &stream->rest) != BELFRY_OK)
+        return false;
+    stream->rest_since = worker->now;
+    stream->rest_bytes = rest_bytes(stream->rest);
+    worker->bytes += stream->rest_bytes;
+    stream->solo_now = watcher;
+    stream->solo_rest = true;
+    if ((watcher->flags & WATCHER_PROGRESS) != 0)
+        watcher->flags |= WATCHER_ACTIVE;
+    worker->stats.deliveries++;
+    return true;
+}
+
+bool extent_solo(struct worker *worker, struct stream *stream)
+{
+    while (!belfry_list_empty(&stream->solo)) {
+        struct watcher *watcher = belfry_container(stream->solo.next, struct watcher, link);
+        if (worker->work == 0)
+            return false;
+        if (stream->rest == NULL && !begin(worker, stream, watcher)) {
+            worker->retry_at = belfry_min_time(worker->retry_at, worker->now + WORKER_RETRY_MS);
+            return false;
+        }
+        if (!output_pending(worker, stream))
+            return false;
+    }
+    return true;
+}
+
+/* The rows are gone. Nothing sent: the watcher is told; otherwise only the end of the stream is honest. */
+static void give_up(struct worker *worker, struct stream *stream)
+{
+    struct watcher *watcher = stream->solo_now;
+    if (rest_begun(stream->rest))
+        stream->broken = true;
+    else if (watcher != NULL)
+        watcher_lose(worker, watcher, worker->gone_told); /* ends the rest */
+    else
+        output_rest_end(worker, stream);
+}
+
+bool extent_feed(struct worker *worker, struct stream *stream)
+{
+    int64_t rev;
+    uint32_t sub;
+    while (stream->rest != NULL && rest_wants_slice(stream->rest, &rev, &sub)) {
+        const struct batch *slice;
+        if (worker->work == 0)
+            return false;
+        worker->work--;
+        switch (source_slice(worker, rev, sub, &slice)) {
+        case SOURCE_WAIT:
+            return false;
+        case SOURCE_GONE:
+            give_up(worker, stream);
+            return false;
+        case SOURCE_NONE:
+        case SOURCE_BATCH:
+            break;
+        }
+        rest_slice(stream->rest, slice);
+        worker->bytes -= stream->rest_bytes;
+        stream->rest_bytes = rest_bytes(stream->rest);
+        worker->bytes += stream->rest_bytes;
+    }
+    return true;
+}

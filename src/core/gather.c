@@ -1,0 +1,145 @@
+/* src/core/gather.c: who wants a batch, as groups of (node, its events). Kept until the index or the question changes,
+ * so that a thousand streams that are given the same batch look it up once. */
+#include <stdlib.h>
+
+#include "core/worker_private.h"
+
+struct gather_pair {
+    struct interest_node *node;
+    uint32_t event;
+    uint32_t order; /* of appearance: keeps the result independent of addresses */
+};
+
+/* Room for `need` elements; NULL: out of memory, `array` is as it was. */
+static void *roomy(void *array, size_t *cap, size_t need, size_t size)
+{
+    if (need <= *cap && array != NULL)
+        return array;
+    size_t want = need < 16 ? 16 : need * 2;
+    void *moved = realloc(array, want * size);
+    if (moved != NULL)
+        *cap = want;
+    return moved;
+}
+
+static enum belfry_err reserve_pairs(struct gather *gather, size_t n)
+{
+    struct gather_pair *pairs = roomy(gather->pairs, &gather->cap_pairs, n, sizeof(*pairs));
+    if (pairs == NULL)
+        return BELFRY_ERR_NOMEM;
+    gather->pairs = pairs;
+    return BELFRY_OK;
+}
+
+static enum belfry_err reserve_groups(struct gather *gather, size_t n)
+{
+    struct gather_group *groups = roomy(gather->groups, &gather->cap_groups, n, sizeof(*groups));
+    if (groups == NULL)
+        return BELFRY_ERR_NOMEM;
+    gather->groups = groups;
+    uint32_t *picks = roomy(gather->picks, &gather->cap_picks, n, sizeof(*picks));
+    if (picks == NULL)
+        return BELFRY_ERR_NOMEM;
+    gather->picks = picks;
+    return BELFRY_OK;
+}
+
+/* The one event of most batches: each node is a group. */
+static enum belfry_err of_one(struct worker *worker, const struct batch *batch, unsigned population)
+{
+    struct gather *gather = &worker->gather;
+    struct interest_node **nodes;
+    size_t n;
+    enum belfry_err err = interest_find(worker->interest, batch_key(batch, &batch->events[0]), population, &nodes, &n);
+    if (err == BELFRY_OK)
+        err = reserve_groups(gather, n + 1);
+    if (err != BELFRY_OK)
+        return err;
+    gather->picks[0] = 0;
+    for (size_t i = 0; i < n; i++)
+        gather->groups[i] = (struct gather_group){.node = nodes[i], .first = 0, .n = 1};
+    gather->n_groups = n;
+    return BELFRY_OK;
+}
+
+static enum belfry_err collect(struct worker *worker, const struct batch *batch, unsigned population)
+{
+    struct gather *gather = &worker->gather;
+    gather->n_pairs = 0;
+    for (uint32_t event = 0; event < batch->n_events; event++) {
+        struct interest_node **nodes;
+        size_t n;
+        enum belfry_err err =
+            interest_find(worker->interest, batch_key(batch, &batch->events[event]), population, &nodes, &n);
+        if (err == BELFRY_OK)
+            err = reserve_pairs(gather, gather->n_pairs + n + 1);
+        if (err != BELFRY_OK)
+            return err;
+        for (size_t i = 0; i < n; i++, gather->n_pairs++)
+            gather->pairs[gather->n_pairs] =
+                (struct gather_pair){.node = nodes[i], .event = event, .order = (uint32_t)gather->n_pairs};
+    }
+    return BELFRY_OK;
+}
+
+static int by_node(const void *a, const void *b)
+{
+    const struct gather_pair *x = a, *y = b;
+    if (x->node != y->node)
+        return (uintptr_t)x->node < (uintptr_t)y->node ? -1 : 1;
+    return (x->order > y->order) - (x->order < y->order);
+}
+
+static int by_order(const void *a, const void *b)
+{
+    const struct gather_group *x = a, *y = b;
+    return (x->order > y->order) - (x->order < y->order);
+}
+
+static enum belfry_err of_many(struct worker *worker, const struct batch *batch, unsigned population)
+{
+    struct gather *gather = &worker->gather;
+    enum belfry_err err = collect(worker, batch, population);
+    if (err == BELFRY_OK)
+        err = reserve_groups(gather, gather->n_pairs + 1);
+    if (err != BELFRY_OK)
+        return err;
+    const struct gather_pair *pairs = gather->pairs;
+    size_t g = 0;
+    if (gather->n_pairs > 1)
+        qsort(gather->pairs, gather->n_pairs, sizeof(*gather->pairs), by_node);
+    for (uint32_t i = 0; i < gather->n_pairs; i++) {
+        gather->picks[i] = pairs[i].event;
+        if (i > 0 && pairs[i].node == pairs[i - 1].node)
+            gather->groups[g - 1].n++;
+        else
+            gather->groups[g++] =
+                (struct gather_group){.node = pairs[i].node, .first = i, .n = 1, .order = pairs[i].order};
+    }
+    if (g > 1)
+        qsort(gather->groups, g, sizeof(*gather->groups), by_order);
+    gather->n_groups = g;
+    return BELFRY_OK;
+}
+
+enum belfry_err gather_batch(struct worker *worker, const struct batch *batch, unsigned population)
+{
+    struct gather *gather = &worker->gather;
+    if (gather->rev == batch->rev && gather->population == population && gather->generation == worker->generation)
+        return BELFRY_OK;
+    gather->rev = 0;
+    enum belfry_err err = batch->n_events == 1 ? of_one(worker, batch, population) : of_many(worker, batch, population);
+    if (err != BELFRY_OK)
+        return err;
+    gather->rev = batch->rev;
+    gather->population = population;
+    gather->generation = worker->generation;
+    return BELFRY_OK;
+}
+
+void gather_fini(struct gather *gather)
+{
+    free(gather->groups);
+    free(gather->picks);
+    free(gather->pairs);
+}

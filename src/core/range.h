@@ -1,0 +1,27 @@
+/* src/core/range.h: what a watcher watches, as etcd reads it. Thread: any. Pure. */
+#ifndef BELFRY_CORE_RANGE_H
+#define BELFRY_CORE_RANGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+
+enum range_kind {
+    RANGE_KEY,    /* one key: `key` */
+    RANGE_PREFIX, /* all that begin with `key`; an empty one: everything */
+    RANGE_SPAN    /* [key, end); an empty end: to the very end */
+};
+
+struct range {
+    enum range_kind kind;
+    struct belfry_bytes key, end; /* end: of a span only */
+};
+
+/* Reads key and range_end of a create request: an empty key is "\0"; a range_end of "\0" means to the end; what
+ * equals a prefix becomes one. The bytes stay the caller's (an empty key: a constant's). False: the range is empty. */
+bool range_read(struct belfry_bytes key, struct belfry_bytes range_end, struct range *out);
+
+bool range_has(const struct range *range, struct belfry_bytes key);
+
+#endif

@@ -1,0 +1,84 @@
+/* src/core/range_test.c */
+#include "core/range.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#define BYTES(literal) belfry_bytes_of(literal, sizeof(literal) - 1)
+
+static struct range read(struct belfry_bytes key, struct belfry_bytes end)
+{
+    struct range range;
+    assert_true(range_read(key, end, &range));
+    return range;
+}
+
+static void no_end_is_one_key(void **state)
+{
+    (void)state;
+    struct range range = read(BYTES("foo"), BYTES(""));
+    assert_int_equal(range.kind, RANGE_KEY);
+    assert_true(range_has(&range, BYTES("foo")));
+    assert_false(range_has(&range, BYTES("foo1")));
+}
+
+static void empty_key_is_the_zero_byte(void **state)
+{
+    (void)state;
+    struct range range = read(BYTES(""), BYTES(""));
+    assert_int_equal(range.kind, RANGE_KEY);
+    assert_true(range_has(&range, BYTES("\0")));
+    range = read(BYTES(""), BYTES("\0"));
+    assert_int_equal(range.kind, RANGE_PREFIX);
+    assert_true(range_has(&range, BYTES("anything")));
+}
+
+static void end_of_a_prefix_makes_a_prefix(void **state)
+{
+    (void)state;
+    struct range range = read(BYTES("foo"), BYTES("fop"));
+    assert_int_equal(range.kind, RANGE_PREFIX);
+    assert_true(range_has(&range, BYTES("foo\xff\xff")));
+    assert_false(range_has(&range, BYTES("fop")));
+    range = read(BYTES("fo\xff"), BYTES("fp"));
+    assert_int_equal(range.kind, RANGE_PREFIX);
+    assert_true(range_has(&range, BYTES("fo\xff\x01")));
+    assert_false(range_has(&range, BYTES("fo\xfe")));
+    range = read(BYTES("a"), BYTES("b\0"));
+    assert_int_equal(range.kind, RANGE_SPAN);
+    assert_true(range_has(&range, BYTES("b")));
+}
+
+static void zero_byte_as_end_is_open(void **state)
+{
+    (void)state;
+    struct range range = read(BYTES("m"), BYTES("\0"));
+    assert_int_equal(range.kind, RANGE_SPAN);
+    assert_true(range_has(&range, BYTES("\xff\xff")));
+    assert_true(range_has(&range, BYTES("m")));
+    assert_false(range_has(&range, BYTES("l")));
+}
+
+static void end_at_or_before_the_key_is_empty(void **state)
+{
+    (void)state;
+    struct range range;
+    assert_false(range_read(BYTES("b"), BYTES("b"), &range));
+    assert_false(range_read(BYTES("b"), BYTES("a"), &range));
+    assert_false(range_read(BYTES("\xff"), BYTES("\xff"), &range));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_end_is_one_key),
+        cmocka_unit_test(empty_key_is_the_zero_byte),
+        cmocka_unit_test(end_of_a_prefix_makes_a_prefix),
+        cmocka_unit_test(zero_byte_as_end_is_open),
+        cmocka_unit_test(end_at_or_before_the_key_is_empty),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,110 @@
+/* src/core/store.h
+ *
+ * store: what the core and follow need of the local copy: state, history and a few marks, at one revision. The replica
+ * (LMDB) is one, the simulator's model another; both stand behind this table of functions.
+ *
+ * The writer's functions come from one thread and see their own uncommitted writes. The reader's come from another and
+ * see whole commits only, each call one short snapshot; `oldest` and `past` are looked at in the snapshot that is read.
+ *
+ * State is key -> KeyValue. History is (revision, sub) -> Event, and the KeyValue that was there before. Everything that
+ * belongs together moves in one transaction: rows, revision, oldest.
+ *
+ * Errors everywhere: BELFRY_ERR_IO (the disk is full or fails: the transaction is aborted, nothing was changed; trim
+ * and try again), BELFRY_ERR_NOMEM.
+ */
+#ifndef BELFRY_CORE_STORE_H
+#define BELFRY_CORE_STORE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "core/segment.h"
+#include "wire/scan.h"
+
+struct store_meta {
+    uint64_t cluster_id, member_id, raft_term;
+    int64_t revision; /* the state's; 0: empty, never filled */
+    int64_t oldest;   /* history holds every revision in [oldest, revision]; revision + 1: none */
+    uint64_t past;    /* of the process, not kept on disk: see evlog.h */
+};
+
+/* One row of state, lent. `from` is where a next page would go on. */
+typedef bool (*store_row_fn)(struct belfry_bytes key, struct belfry_bytes kv, void *user); /* false: stop */
+
+struct store_read {
+    struct belfry_bytes key, end; /* [key, end); an empty end: to the very end */
+    int64_t rev;                  /* the state as it was then; 0: as of the snapshot */
+    size_t max_rows, max_bytes;   /* at least one row is given */
+};
+
+struct store;
+
+struct store_api {
+    /* ---- the writer ---- */
+
+    /* As the writer sees it now. */
+    void (*meta)(struct store *store, struct store_meta *out);
+
+    enum belfry_err (*begin)(struct store *store);
+
+    /* The KeyValue of `key`, lent until the next write. Errors: BELFRY_ERR_NOT_FOUND. */
+    enum belfry_err (*get)(struct store *store, struct belfry_bytes key, struct belfry_bytes *kv);
+
+    /* Applies one event of revision `rev`: moves the state and adds the history row, with the KeyValue that was there
+     * before, read from the state here and handed out in *prev (empty: none), lent until the next write.
+     * `event` is as scanned; what is stored of it is without prev_kv. */
+    enum belfry_err (*apply)(struct store *store, int64_t rev, uint32_t sub, const struct belfry_wire_event *event,
+                             struct belfry_bytes *prev);
+
+    /* Everything of `rev` is applied (or nothing of the scope happened up to it). The header's ids are remembered. */
+    enum belfry_err (*advance)(struct store *store, int64_t rev, const struct belfry_wire_header *header);
+
+    /* Removes up to max_rows history rows that are over the budget of bytes or age, whole revisions only, and moves
+     * `oldest` in the same transaction; returns how many rows in *n. */
+    enum belfry_err (*trim)(struct store *store, uint64_t now_s, size_t max_rows, size_t *n);
+
+    enum belfry_err (*commit)(struct store *store);
+    void (*abort)(struct store *store);
+
+    /* A new empty copy beside the current one, to be filled by put() and advance(); readers go on with the old one.
+     * One at a time: an unfinished one is dropped first. adopt() makes it the store's content, under `past`, with no
+     * history: oldest is revision + 1. */
+    enum belfry_err (*fresh)(struct store *store);
+    enum belfry_err (*put)(struct store *store, const struct belfry_wire_kv *kv); /* into the fresh copy; a newer
+                                                                                    mod_revision that is there wins */
+    enum belfry_err (*remove)(struct store *store, struct belfry_bytes key, int64_t rev); /* from the fresh copy, unless
+                                                                                    it was written above `rev` */
+    enum belfry_err (*adopt)(struct store *store, int64_t rev, const struct belfry_wire_header *header, uint64_t past);
+
+    /* The current content goes on under a new past's number (at start). */
+    void (*set_past)(struct store *store, uint64_t past);
+
+    /* ---- the reader ---- */
+
+    /* As of the last commit. */
+    void (*snapshot)(struct store *store, struct store_meta *out);
+
+    /* History of `past` from revision `from` on, as a segment of about max_bytes that ends at a revision boundary. A
+     * revision over extent_bytes is a BATCH_EXTENT in it.
+     * Errors: BELFRY_ERR_AGAIN (not committed yet), BELFRY_ERR_NOT_FOUND (older than history: *oldest says what is
+     * there), BELFRY_ERR_CANCELED (another past by now). */
+    enum belfry_err (*history)(struct store *store, uint64_t past, int64_t from, size_t max_bytes, struct segment **out,
+                               int64_t *oldest);
+
+    /* A slice of the revision `rev` from `sub` on. Errors: as above. */
+    enum belfry_err (*slice)(struct store *store, uint64_t past, int64_t rev, uint32_t sub, size_t max_bytes,
+                             struct segment **out, int64_t *oldest);
+
+    /* State in key order, also as of an older revision inside the window. *at is the snapshot's revision (or read->rev);
+     * *more says that rows were left. Errors: BELFRY_ERR_COMPACTED (read->rev is below the window),
+     * BELFRY_ERR_AGAIN (above the last commit). */
+    enum belfry_err (*range)(struct store *store, const struct store_read *read, store_row_fn row, void *user,
+                             int64_t *at, bool *more);
+};
+
+struct store {
+    const struct store_api *api;
+};
+
+#endif

@@ -1,0 +1,418 @@
+/* src/core/sweep.c: buses through history and the log for those who are behind. The idea is in sweep.h. */
+#include "core/sweep.h"
+
+#include <assert.h>
+
+#include "base/clock.h"
+#include "base/sim.h"
+#include "core/worker_private.h"
+
+#define PATIENCE_MS 50 /* a bus that awaits history for longer serves nobody else meanwhile: another may start */
+
+enum drive { DRIVE_MORE, DRIVE_WAIT, DRIVE_ENDED };
+
+static struct watcher *at_place(struct belfry_treap_node *node)
+{
+    return node == NULL ? NULL : belfry_container(node, struct watcher, place);
+}
+
+int sweep_order(const struct belfry_treap_node *a, const struct belfry_treap_node *b)
+{
+    const struct watcher *x = belfry_container_const(a, struct watcher, place);
+    const struct watcher *y = belfry_container_const(b, struct watcher, place);
+    if (x->next != y->next)
+        return x->next < y->next ? -1 : 1;
+    if (x->stream->serial != y->stream->serial)
+        return x->stream->serial < y->stream->serial ? -1 : 1;
+    return (x->id > y->id) - (x->id < y->id);
+}
+
+static int seek_cursor(const void *key, const struct belfry_treap_node *node)
+{
+    int64_t want = *(const int64_t *)key;
+    return want <= belfry_container_const(node, struct watcher, place)->next ? -1 : 1;
+}
+
+static int seek_covered(const void *key, const struct belfry_treap_node *node)
+{
+    return evlog_covers(key, belfry_container_const(node, struct watcher, place)->next) ? -1 : 1;
+}
+
+/* The waiting watcher with the smallest cursor of at least `cursor`; NULL: none. */
+static struct watcher *waiting_from(const struct worker *worker, int64_t cursor)
+{
+    struct belfry_treap_walk walk;
+    belfry_treap_walk(&walk, worker->sweep.waiting, &cursor, seek_cursor);
+    return at_place(belfry_treap_next(&walk));
+}
+
+void sweep_future(struct worker *worker, int64_t upto)
+{
+    struct watcher *watcher;
+    while ((watcher = waiting_from(worker, worker->at + 1)) != NULL && watcher->next <= upto) {
+        watcher_detach(worker, watcher);
+        watcher_ride(worker, watcher, watcher->next);
+    }
+}
+
+/* ---- riders ---- */
+
+static struct watcher *any_rider(const struct worker *worker, unsigned bus)
+{
+    struct interest_node *node = interest_any(worker->interest, bus);
+    return node == NULL ? NULL : at_place(belfry_treap_first(interest_population(node, bus)));
+}
+
+static enum belfry_err board(struct worker *worker, unsigned number, struct watcher *watcher)
+{
+    enum belfry_err err;
+    watcher_detach(worker, watcher);
+    err = interest_join(worker->interest, watcher, number);
+    if (err != BELFRY_OK) {
+        watcher_wait(worker, watcher, watcher->next);
+        return err;
+    }
+    worker->generation++;
+    watcher->bus = (uint8_t)number;
+    worker->sweep.buses[number].riders++;
+    watcher_move(watcher, worker, WATCHER_BOARDED);
+    return BELFRY_OK;
+}
+
+/* All who wait for a revision in [the bus's place, upto] board. */
+static enum belfry_err board_all(struct worker *worker, unsigned number, int64_t upto)
+{
+    struct sweep_bus *bus = &worker->sweep.buses[number];
+    struct watcher *watcher;
+    if (bus->scanning)
+        return BELFRY_OK;
+    while ((watcher = waiting_from(worker, bus->at)) != NULL && watcher->next <= upto) {
+        enum belfry_err err = board(worker, number, watcher);
+        worker->work -= worker->work > 0;
+        if (err != BELFRY_OK)
+            return err;
+    }
+    return BELFRY_OK;
+}
+
+/* Gets off at `rev` because its stream takes no more. */
+static void stall(struct worker *worker, struct watcher *watcher, int64_t rev)
+{
+    struct stream *stream = watcher->stream;
+    watcher_detach(worker, watcher);
+    watcher->next = BELFRY_MUTANT(stalled_moves_on) ? rev + 1 : rev;
+    belfry_list_append(&stream->stalled, &watcher->link);
+    watcher_move(watcher, worker, WATCHER_STALLED);
+    if (stream->room > 0) /* not for want of room: it has something of its own to say first */
+        stream_ready(worker, stream);
+}
+
+/* ---- starting and ending ---- */
+
+static void bus_start(struct worker *worker, unsigned number, int64_t at)
+{
+    worker->sweep.buses[number] = (struct sweep_bus){.at = at};
+}
+
+/* Somebody waits in the log's part, and no bus drives there. */
+static void start_in_log(struct worker *worker)
+{
+    struct belfry_treap_walk walk;
+    if (worker->sweep.buses[SWEEP_LOG_BUS].at != 0)
+        return;
+    belfry_treap_walk(&walk, worker->sweep.waiting, &worker->view, seek_covered);
+    struct watcher *watcher = at_place(belfry_treap_next(&walk));
+    if (watcher != NULL && watcher->next <= worker->at)
+        bus_start(worker, SWEEP_LOG_BUS, watcher->next);
+}
+
+static bool is_patient(const struct worker *worker, const struct sweep_bus *bus)
+{
+    return bus->awaiting_since == 0 || worker->now - bus->awaiting_since < PATIENCE_MS;
+}
+
+/* Will a bus that drives come to this cursor, and so to all behind it? */
+static bool is_served(const struct worker *worker, int64_t cursor)
+{
+    for (unsigned i = SWEEP_LOG_BUS + 1; i <= SWEEP_BUSES; i++) {
+        const struct sweep_bus *bus = &worker->sweep.buses[i];
+        if (bus->at != 0 && bus->at <= cursor && is_patient(worker, bus))
+            return true;
+    }
+    return false;
+}
+
+/* Does a bus stand there and wait for history itself? */
+static bool is_awaited(const struct worker *worker, int64_t cursor)
+{
+    for (unsigned i = SWEEP_LOG_BUS + 1; i <= SWEEP_BUSES; i++) {
+        if (worker->sweep.buses[i].at == cursor)
+            return true;
+    }
+    return false;
+}
+
+/* At most one step a bus: what is behind a cursor that is served is served too, however many wait there. */
+static void start_in_history(struct worker *worker)
+{
+    unsigned number = SWEEP_LOG_BUS + 1;
+    while (number <= SWEEP_BUSES && worker->sweep.buses[number].at != 0)
+        number++;
+    if (number > SWEEP_BUSES)
+        return;
+    struct watcher *watcher = at_place(belfry_treap_first(worker->sweep.waiting));
+    while (watcher != NULL && is_awaited(worker, watcher->next))
+        watcher = waiting_from(worker, watcher->next + 1);
+    if (watcher != NULL && watcher->next <= worker->at && !evlog_covers(&worker->view, watcher->next) &&
+        !is_served(worker, watcher->next))
+        bus_start(worker, number, watcher->next);
+}
+
+/* Everybody gets off where the bus is and waits there. */
+static bool end_here(struct worker *worker, unsigned number)
+{
+    struct sweep_bus *bus = &worker->sweep.buses[number];
+    struct watcher *watcher;
+    while ((watcher = any_rider(worker, number)) != NULL) {
+        if (worker->work == 0)
+            return false;
+        worker->work--;
+        int64_t next = watcher->next > bus->at ? watcher->next : bus->at;
+        watcher_detach(worker, watcher);
+        watcher_wait(worker, watcher, next);
+    }
+    bus->at = 0;
+    return true;
+}
+
+/* The bus has passed P: its riders ride live from here on. */
+static bool hand_over(struct worker *worker, unsigned number)
+{
+    struct sweep_bus *bus = &worker->sweep.buses[number];
+    struct watcher *watcher;
+    while ((watcher = any_rider(worker, number)) != NULL) {
+        BELFRY_POINT("sweep.handover");
+        if (worker->work == 0)
+            return false;
+        worker->work--;
+        watcher_detach(worker, watcher);
+        watcher_ride(worker, watcher, BELFRY_MUTANT(handover_by_head) ? worker->view.head + 1 : bus->at);
+        worker->stats.handovers++;
+    }
+    bus->at = 0;
+    return true;
+}
+
+/* ---- driving ---- */
+
+static enum output_result give(struct worker *worker, const struct batch *batch, const struct gather_group *group,
+                               struct watcher *watcher)
+{
+    struct response_pick pick = {.batch = batch, .events = worker->gather.picks + group->first, .n = group->n};
+    return output_events(worker, watcher, &pick, true);
+}
+
+/* The riders of one node, from (serial, id) on. False: the budget ended; the bus remembers where. */
+static bool give_node(struct worker *worker, unsigned number, const struct batch *batch,
+                      const struct gather_group *group, struct watcher_place_key *from)
+{
+    struct sweep_bus *bus = &worker->sweep.buses[number];
+    struct belfry_treap_walk walk;
+    struct watcher *watcher;
+    belfry_treap_walk(&walk, interest_population(group->node, number), from, watcher_seek_place);
+    while ((watcher = at_place(belfry_treap_next(&walk))) != NULL) {
+        BELFRY_POINT("sweep.watcher");
+        *from = (struct watcher_place_key){.serial = watcher->stream->serial, .id = watcher->id};
+        if (watcher->next > batch->rev)
+            continue;
+        if (worker->work == 0) {
+            bus->mid_serial = from->serial;
+            bus->mid_id = from->id;
+            bus->mid_generation = worker->gather.generation; /* good only if nobody got off since */
+            return false;
+        }
+        worker->work--;
+        if (give(worker, batch, group, watcher) != OUTPUT_NO_ROOM) {
+            watcher->next = batch->rev + 1;
+            continue;
+        }
+        stall(worker, watcher, batch->rev); /* the population has changed: begin anew behind it */
+        belfry_treap_walk(&walk, interest_population(group->node, number), from, watcher_seek_place);
+    }
+    return true;
+}
+
+/* The groups point into the index; a stall may take a node's last rider, but nodes live as long as their watchers. */
+static enum drive drive_events(struct worker *worker, unsigned number, const struct batch *batch)
+{
+    struct sweep_bus *bus = &worker->sweep.buses[number];
+    bool resumed = bus->mid_generation == worker->generation;
+    if (gather_batch(worker, batch, number) != BELFRY_OK)
+        return DRIVE_WAIT;
+    for (size_t i = resumed ? bus->mid_group : 0; i < worker->gather.n_groups; i++) {
+        struct watcher_place_key from = {.serial = 0, .id = INT64_MIN};
+        if (resumed && i == bus->mid_group)
+            from = (struct watcher_place_key){.serial = bus->mid_serial, .id = bus->mid_id};
+        bus->mid_group = i;
+        if (!give_node(worker, number, batch, &worker->gather.groups[i], &from))
+            return DRIVE_MORE;
+    }
+    bus->mid_generation = 0;
+    bus->at = batch->rev + 1;
+    return DRIVE_ENDED; /* with this batch */
+}
+
+/* What the bus is to drive through does not exist any more. */
+static enum drive drive_gone(struct worker *worker, unsigned number)
+{
+    struct sweep_bus *bus = &worker->sweep.buses[number];
+    struct watcher *watcher;
+    while ((watcher = any_rider(worker, number)) != NULL ||
+           ((watcher = waiting_from(worker, bus->at)) != NULL && watcher->next < worker->gone_below)) {
+        if (worker->work == 0)
+            return DRIVE_MORE;
+        worker->work--;
+        if (watcher_need(worker, watcher) < worker->gone_below) {
+            watcher_lose(worker, watcher, worker->gone_told);
+        } else {
+            int64_t next = watcher->next;
+            watcher_detach(worker, watcher);
+            watcher_wait(worker, watcher, next);
+        }
+    }
+    bus->at = 0;
+    return DRIVE_ENDED;
+}
+
+static enum drive drive_extent(struct worker *worker, unsigned number, const struct batch *batch)
+{
+    struct sweep_bus *bus = &worker->sweep.buses[number];
+    if (!bus->scanning) {
+        bus->scanning = true;
+        bus->scan_sub = 0;
+    }
+    switch (extent_scan(worker, batch->rev, &bus->scan_sub, number, NULL)) {
+    case EXTENT_WAIT:
+        return DRIVE_WAIT;
+    case EXTENT_MORE:
+        return DRIVE_MORE;
+    case EXTENT_GONE:
+        return drive_gone(worker, number);
+    case EXTENT_DONE:
+        break;
+    }
+    bus->scanning = false;
+    bus->at = batch->rev + 1;
+    return DRIVE_ENDED;
+}
+
+static enum drive drive_batch(struct worker *worker, unsigned number)
+{
+    struct sweep_bus *bus = &worker->sweep.buses[number];
+    const struct batch *batch;
+    int64_t upto;
+    switch (source_next(worker, bus->at, worker->at, &batch, &upto)) {
+    case SOURCE_WAIT:
+        bus->awaiting_since = worker->now == 0 ? 1 : worker->now;
+        return DRIVE_WAIT;
+    case SOURCE_GONE:
+        return drive_gone(worker, number);
+    case SOURCE_NONE:
+        if (board_all(worker, number, upto) != BELFRY_OK)
+            return DRIVE_WAIT;
+        bus->at = upto + 1;
+        return DRIVE_ENDED;
+    case SOURCE_BATCH:
+        break;
+    }
+    if (bus->mid_generation != worker->generation && board_all(worker, number, batch->rev) != BELFRY_OK)
+        return DRIVE_WAIT;
+    worker->work -= worker->work > 0;
+    if (batch->kind == BATCH_EXTENT)
+        return drive_extent(worker, number, batch);
+    bus->scanning = false;
+    if (batch->kind == BATCH_EVENTS)
+        return drive_events(worker, number, batch);
+    bus->at = batch->rev + 1;
+    return DRIVE_ENDED;
+}
+
+/* Nobody rides: on to the next who waits in this bus's part, or the end. */
+static void skip_ahead(struct worker *worker, unsigned number)
+{
+    struct sweep_bus *bus = &worker->sweep.buses[number];
+    struct watcher *watcher = waiting_from(worker, bus->at);
+    bus->at = watcher != NULL && watcher->next <= worker->at ? watcher->next : 0;
+    bus->mid_generation = 0;
+    bus->scanning = false;
+}
+
+static bool past_the_end(const struct worker *worker, const struct sweep_bus *bus)
+{
+    return bus->at > worker->at;
+}
+
+/* True: it could go on at once. */
+static bool drive(struct worker *worker, unsigned number)
+{
+    struct sweep_bus *bus = &worker->sweep.buses[number];
+    while (bus->at != 0 && bus->awaiting_since == 0) {
+        if (worker->work == 0)
+            return true;
+        worker->work--;
+        if (bus->riders == 0)
+            skip_ahead(worker, number);
+        if (bus->at == 0)
+            break;
+        if (past_the_end(worker, bus)) {
+            if (worker->scan_rev != 0)
+                return false;
+            if (!hand_over(worker, number))
+                return true;
+            break;
+        }
+        if (evlog_covers(&worker->view, bus->at) != (number == SWEEP_LOG_BUS)) {
+            bus->scanning = false;
+            bus->mid_generation = 0;
+            if (!end_here(worker, number))
+                return true;
+            break;
+        }
+        enum drive result = drive_batch(worker, number);
+        if (result == DRIVE_MORE)
+            return true;
+        if (result == DRIVE_WAIT) {
+            if (bus->awaiting_since == 0) /* memory, not history */
+                worker->retry_at = belfry_min_time(worker->retry_at, worker->now + WORKER_RETRY_MS);
+            return false;
+        }
+    }
+    return false;
+}
+
+void sweep_woken(struct worker *worker)
+{
+    for (unsigned i = 1; i <= SWEEP_BUSES; i++)
+        worker->sweep.buses[i].awaiting_since = 0;
+}
+
+static bool somebody_waits(const struct worker *worker)
+{
+    struct watcher *first = at_place(belfry_treap_first(worker->sweep.waiting));
+    return first != NULL && first->next <= worker->at;
+}
+
+bool sweep_drive(struct worker *worker)
+{
+    bool more = false;
+    if (worker->sweep.waiting != NULL) {
+        start_in_log(worker);
+        start_in_history(worker);
+    }
+    for (unsigned i = 1; i <= SWEEP_BUSES; i++) {
+        bool drives = worker->sweep.buses[i].at != 0;
+        more = drive(worker, i) || more;
+        more = (drives && worker->sweep.buses[i].at == 0 && somebody_waits(worker)) || more; /* it may start anew */
+    }
+    return more;
+}

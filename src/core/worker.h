@@ -1,0 +1,149 @@
+/* src/core/worker.h
+ *
+ * worker: the streams and watchers of one thread, and how they are given the log. The heart of the tier.
+ *
+ * A worker has one position P: the last revision handed to all its streams. In a turn it takes the next batches of the
+ * log, finds the streams that have a watcher for them, and fills each with what it can take, from that stream's own
+ * position on. A stream with nothing to be given is not touched: it rides, and its position is P. There is no queue a
+ * watcher or stream: one that takes no bytes is parked at its position, a number, and is found there when it is
+ * writable again; the batches in between are in the log, or in history.
+ *
+ * Catching up is the sweep's (sweep.h). What is not in the log any more is asked for with worker_wants_fetch() and comes
+ * back as segments; the owner reads them from the store, or has them backfilled from upstream.
+ *
+ * Everything that is written goes through opts.write, only from inside worker_turn(), and never more for a stream than
+ * it was last said to take. The function must not call back into the worker.
+ *
+ * Thread: owner.
+ * Memory: everything is accounted (worker_stats.bytes); over opts.memory_max new streams and watchers are refused.
+ */
+#ifndef BELFRY_CORE_WORKER_H
+#define BELFRY_CORE_WORKER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "core/evlog.h"
+#include "core/range.h"
+#include "core/response.h"
+#include "core/segment.h"
+
+#define STREAM_ANSWERS_MAX 1024 /* created and cancel answers that wait; beyond, requests are not read */
+
+struct worker;
+struct stream;
+
+struct worker_opts {
+    struct evlog *log;
+    unsigned number; /* in the log */
+    struct response_identity identity;
+    uint64_t seed;
+    size_t fragment_bytes;  /* a response of so much or more is cut, for those who asked; 2 MiB */
+    size_t response_bytes;  /* a catch-up response ends at the first revision boundary behind this; 1 MiB */
+    uint32_t response_revs; /* or this; 1,000 */
+    size_t segment_bytes;   /* of segments kept; 8 MiB */
+    size_t memory_max;      /* 0: no bound */
+    uint64_t progress_ms;   /* between periodic progress of a stream; jitter of up to a tenth is added */
+    void (*write)(void *stream_user, const uint8_t *data, size_t len);
+};
+
+BELFRY_NODISCARD enum belfry_err worker_create(const struct worker_opts *opts, struct worker **out);
+void worker_destroy(struct worker *worker); /* ends every stream; NULL is fine */
+
+/* One turn of at most about max_work units (a message written, a batch looked at and a watcher visited are one each).
+ * True: there is more to do now; look at the sockets and come back. */
+bool worker_turn(struct worker *worker, uint64_t now_ms, size_t max_work);
+
+/* When the next turn is needed even if nothing happens; BELFRY_NEVER. */
+uint64_t worker_due(const struct worker *worker);
+
+int64_t worker_position(const struct worker *worker); /* P; 0: the log has no past yet, nothing can be served */
+
+/* No progress of any kind while stale. */
+void worker_set_stale(struct worker *worker, bool stale);
+void worker_set_identity(struct worker *worker, const struct response_identity *identity);
+
+/* ---- history ---- */
+
+/* Wanted: history of `past` from revision `from`; with `sub_known`, the slice of that revision from `sub`. */
+struct worker_fetch {
+    uint64_t past;
+    int64_t from;
+    bool slice;
+    uint32_t sub;
+};
+
+/* Hands out each wanted fetch once; false: none. */
+bool worker_wants_fetch(struct worker *worker, struct worker_fetch *out);
+
+/* The answer. BELFRY_OK: a segment, one reference of which is consumed; it begins at or before `from` and has it.
+ * BELFRY_ERR_COMPACTED: upstream has nothing below compact_rev and our window nothing below `oldest`: who needs what is
+ * below both is told compact_rev.
+ * Anything else (a disk that fails, a past that ended): it will be asked for again at a later turn if it is still
+ * needed. */
+void worker_fetched(struct worker *worker, const struct worker_fetch *fetch, enum belfry_err err,
+                    struct segment *segment, int64_t compact_rev, int64_t oldest);
+
+/* ---- streams ---- */
+
+/* Opens a stream. It can take nothing until stream_writable(). Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_LIMIT. */
+BELFRY_NODISCARD enum belfry_err stream_open(struct worker *worker, void *user, uint64_t now_ms, struct stream **out);
+
+/* The stream is gone for its owner at once; its watchers are taken down over the next turns. */
+void stream_close(struct worker *worker, struct stream *stream);
+
+/* It can take `room` bytes now (in all, not in addition). */
+void stream_writable(struct worker *worker, struct stream *stream, size_t room);
+
+/* False while STREAM_ANSWERS_MAX answers wait: leave its requests unread. */
+bool stream_wants_requests(const struct stream *stream);
+
+/* Has it anything to say that it could not yet? For those who close a stream when it has fallen silent. */
+bool stream_pending(const struct stream *stream);
+
+/* What was begun cannot be finished (its rows are gone): the owner ends the stream. */
+bool stream_broken(const struct stream *stream);
+
+/* A message has been begun and not ended since `since_ms`; 0: none. What it pins is in *bytes. */
+uint64_t stream_inside_since(const struct stream *stream, size_t *bytes);
+
+struct stream_create {
+    struct belfry_bytes key, range_end; /* as on the wire */
+    int64_t start_rev;
+    int64_t watch_id; /* 0: the smallest that was not used yet */
+    uint8_t flags;    /* enum watcher_flags without ACTIVE */
+};
+
+/* A create request. Whatever becomes of it is answered on the stream, in the order of the requests: created, or
+ * created and canceled with etcd's own text.
+ * Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_LIMIT (over memory_max, or too many answers wait): not answered, end the stream
+ * or refuse it as the dialect does. BELFRY_ERR_AGAIN: no past yet (worker_position() is 0). */
+BELFRY_NODISCARD enum belfry_err stream_create(struct worker *worker, struct stream *stream,
+                                               const struct stream_create *create);
+
+/* Refuses a create request before it is looked at (rights), in its place among the answers. `reason` is copied. */
+BELFRY_NODISCARD enum belfry_err stream_refuse(struct worker *worker, struct stream *stream, const char *reason);
+
+/* A cancel request: acknowledged; an unknown id gets no answer. Errors: as above. */
+BELFRY_NODISCARD enum belfry_err stream_cancel(struct worker *worker, struct stream *stream, int64_t watch_id);
+
+/* A progress request: answered, once however often it was asked, as soon as every watcher of the stream has everything
+ * up to the stream's position. Without watchers it is forgotten, as in etcd. */
+void stream_progress(struct worker *worker, struct stream *stream);
+
+/* ---- numbers ---- */
+
+struct worker_stats {
+    size_t streams, watchers, nodes;
+    size_t riding, waiting, boarded, stalled, solo; /* watchers by state */
+    size_t parked;                                  /* streams that have something and no room */
+    size_t bytes;                                   /* accounted */
+    uint64_t batches, deliveries, written;          /* since creation; written: bytes */
+    uint64_t fetches, segments_reused, rows_swept;
+    uint64_t handovers, parks, unparks, overslept, cuts, extents, fragments, packed, compacted, progress;
+};
+void worker_stats(const struct worker *worker, struct worker_stats *out);
+
+#endif

@@ -1,0 +1,931 @@
+/* src/core/worker_test.c: a worker on a real log, with streams that are byte buffers and history that the test serves. */
+#include "core/worker.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "core/watcher.h"
+#include "support/refuse.h"
+#include "wire/write.h"
+
+#define BYTES(literal) belfry_bytes_of(literal, sizeof(literal) - 1)
+#define PLENTY         ((size_t)1 << 30)
+#define BATCHES_MAX    4096
+#define RESPONSES_MAX  8192
+
+/* One decoded response. */
+struct got {
+    struct belfry_wire_watch watch;
+    int64_t revs[64]; /* of its events */
+    size_t n;
+    bool prev; /* some event has one */
+    size_t bytes;
+};
+
+struct peer {
+    struct stream *stream;
+    struct belfry_buf in;
+    struct got *got;
+    size_t n;
+    size_t room; /* given again before each turn; 0: stalled */
+};
+
+struct bed {
+    struct evlog *log;
+    struct worker *worker;
+    struct peer peers[8];
+    size_t n_peers;
+    struct batch *batches[BATCHES_MAX]; /* everything that was written: history */
+    size_t n_batches;
+    uint64_t now;
+    int64_t head;
+    int64_t compacted; /* history below is gone */
+    bool no_history;   /* fetches are not answered */
+    size_t turn_work;
+    uint64_t fetches;
+};
+
+static void on_write(void *user, const uint8_t *data, size_t len)
+{
+    struct peer *peer = user;
+    assert_true(len <= peer->room);
+    peer->room -= len;
+    if (belfry_buf_append(&peer->in, data, len) != BELFRY_OK)
+        abort();
+}
+
+static enum belfry_err bed_open(struct bed *bed, unsigned log2, struct worker_opts opts)
+{
+    struct evlog_opts log_opts = {.capacity_log2 = log2, .max_bytes = PLENTY, .n_workers = 1};
+    *bed = (struct bed){.now = 1000, .head = 10, .turn_work = 10000};
+    enum belfry_err err = evlog_create(&log_opts, &bed->log);
+    if (err == BELFRY_OK)
+        err = evlog_cut(bed->log, bed->head, EVLOG_CUT_START, 0);
+    opts.log = bed->log;
+    opts.identity = (struct response_identity){.cluster_id = 7, .member_id = 8, .raft_term = 2};
+    opts.write = on_write;
+    if (opts.fragment_bytes == 0)
+        opts.fragment_bytes = 2 << 20;
+    opts.response_bytes = opts.response_bytes == 0 ? 1 << 20 : opts.response_bytes;
+    opts.response_revs = opts.response_revs == 0 ? 1000 : opts.response_revs;
+    opts.segment_bytes = 8 << 20;
+    opts.progress_ms = opts.progress_ms == 0 ? 600000 : opts.progress_ms;
+    if (err == BELFRY_OK)
+        err = worker_create(&opts, &bed->worker);
+    return err;
+}
+
+static void bed_close(struct bed *bed)
+{
+    worker_destroy(bed->worker);
+    evlog_destroy(bed->log);
+    for (size_t i = 0; i < bed->n_batches; i++)
+        batch_unref(bed->batches[i]);
+    for (size_t i = 0; i < bed->n_peers; i++) {
+        belfry_buf_fini(&bed->peers[i].in);
+        free(bed->peers[i].got);
+    }
+}
+
+static void decode(struct peer *peer)
+{
+    struct belfry_bytes in = belfry_buf_bytes(&peer->in);
+    while (in.len >= 5) {
+        const uint8_t *p = (const uint8_t *)in.data;
+        size_t len = (size_t)p[1] << 24 | (size_t)p[2] << 16 | (size_t)p[3] << 8 | p[4], at = 0;
+        assert_int_equal(p[0], 0);
+        if (in.len < 5 + len)
+            break;
+        assert_true(peer->n < RESPONSES_MAX);
+        if (peer->got == NULL)
+            peer->got = calloc(RESPONSES_MAX, sizeof(*peer->got));
+        struct got *got = &peer->got[peer->n++];
+        struct belfry_bytes message = belfry_bytes_of(in.data + 5, len), raw;
+        *got = (struct got){.bytes = len + 5};
+        assert_int_equal(belfry_scan_watch(message, &got->watch), BELFRY_OK);
+        while (belfry_scan_field(message, BELFRY_WATCH_EVENTS, &at, &raw) == BELFRY_OK) {
+            struct belfry_wire_event event;
+            assert_int_equal(belfry_scan_event(raw, &event), BELFRY_OK);
+            if (got->n < 64)
+                got->revs[got->n] = event.kv.mod_rev;
+            got->n++;
+            got->prev |= event.has_prev;
+        }
+        got->watch.cancel_reason = (struct belfry_bytes){0};
+        belfry_buf_take(&peer->in, 5 + len);
+        in = belfry_buf_bytes(&peer->in);
+    }
+}
+
+static struct peer *bed_peer(struct bed *bed)
+{
+    struct peer *peer = &bed->peers[bed->n_peers++];
+    *peer = (struct peer){.room = PLENTY};
+    belfry_buf_init(&peer->in);
+    assert_int_equal(stream_open(bed->worker, peer, bed->now, &peer->stream), BELFRY_OK);
+    return peer;
+}
+
+/* One revision: puts of the keys given, separated by spaces; "-k" deletes. */
+static void bed_write_sized(struct bed *bed, const char *keys, size_t value_len)
+{
+    struct belfry_wire_event events[32];
+    char *copy = strdup(keys), *value = calloc(1, value_len + 1);
+    size_t n = 0, bytes = 0;
+    char prev[64];
+    int64_t rev = ++bed->head;
+    struct belfry_wire_kv before = {.key = BYTES("k"), .create_rev = 2, .mod_rev = rev - 1, .version = 1};
+    size_t prev_len = (size_t)(belfry_write_kv(&before, (uint8_t *)prev) - (uint8_t *)prev);
+    static uint8_t raw[1 << 22];
+    uint8_t *to = raw;
+    struct belfry_bytes raws[32];
+    for (char *key = strtok(copy, " "); key != NULL; key = strtok(NULL, " "), n++) {
+        bool is_delete = key[0] == '-';
+        struct belfry_wire_event event = {.is_delete = is_delete};
+        event.kv = (struct belfry_wire_kv){.key = belfry_bytes_str(key + is_delete), .mod_rev = rev};
+        if (!is_delete) {
+            event.kv.create_rev = 2;
+            event.kv.version = 2;
+            event.kv.value = belfry_bytes_of(value, value_len);
+        }
+        uint8_t *end = belfry_write_event(&event, to);
+        raws[n] = belfry_bytes_of(to, (size_t)(end - to));
+        to = end;
+        assert_int_equal(belfry_scan_event(raws[n], &events[n]), BELFRY_OK);
+        bytes += batch_event_bytes(&events[n], belfry_bytes_of(prev, prev_len));
+    }
+    struct batch *batch;
+    assert_int_equal(batch_create(rev, BATCH_EVENTS, (uint32_t)n, bytes, &batch), BELFRY_OK);
+    for (size_t i = 0; i < n; i++)
+        batch_add(batch, &events[i], belfry_bytes_of(prev, prev_len));
+    bed->batches[bed->n_batches++] = batch_ref(batch);
+    evlog_committed(bed->log, rev - 1);
+    assert_int_equal(evlog_append(bed->log, batch), BELFRY_OK);
+    evlog_committed(bed->log, rev);
+    free(copy);
+    free(value);
+}
+
+static void bed_write(struct bed *bed, const char *keys)
+{
+    bed_write_sized(bed, keys, 10);
+}
+
+/* The newest revision as an extent in the log; its events stay in `batches` to be read as slices. */
+static void bed_write_extent(struct bed *bed, const char *keys)
+{
+    bed_write(bed, keys);
+    struct batch *real = bed->batches[bed->n_batches - 1], *extent;
+    int64_t rev = real->rev;
+    assert_int_equal(evlog_cut(bed->log, rev - 1, EVLOG_CUT_START, 0), BELFRY_OK);
+    assert_int_equal(batch_create(rev, BATCH_EXTENT, 0, 0, &extent), BELFRY_OK);
+    batch_set_extent(extent, real->n_events, real->bytes);
+    assert_int_equal(evlog_append(bed->log, extent), BELFRY_OK);
+}
+
+static struct batch *slice_of(const struct batch *whole, uint32_t sub)
+{
+    struct batch *slice;
+    size_t bytes = batch_stored_bytes(whole->events[sub].len, 0) + 64;
+    assert_int_equal(batch_create(whole->rev, BATCH_SLICE, 1, bytes, &slice), BELFRY_OK);
+    batch_add_stored(slice, batch_bytes(whole, &whole->events[sub], false), (struct belfry_bytes){0},
+                     batch_key(whole, &whole->events[sub]), whole->events[sub].is_delete);
+    batch_set_slice(slice, sub, sub + 1 < whole->n_events);
+    return slice;
+}
+
+static void answer(struct bed *bed, const struct worker_fetch *fetch)
+{
+    struct segment_builder builder;
+    struct segment *segment;
+    int64_t first = bed->n_batches == 0 ? bed->head + 1 : bed->batches[0]->rev, upto = fetch->from;
+    bed->fetches++;
+    if (fetch->from < bed->compacted) {
+        worker_fetched(bed->worker, fetch, BELFRY_ERR_COMPACTED, NULL, bed->compacted, bed->compacted);
+        return;
+    }
+    segment_begin(&builder);
+    if (fetch->slice) {
+        assert_int_equal(segment_add(&builder, slice_of(bed->batches[fetch->from - first], fetch->sub)), BELFRY_OK);
+    } else {
+        upto = fetch->from + 6 < bed->head ? fetch->from + 6 : bed->head;
+        for (int64_t rev = fetch->from < first ? first : fetch->from; rev <= upto; rev++)
+            assert_int_equal(segment_add(&builder, batch_ref(bed->batches[rev - first])), BELFRY_OK);
+    }
+    assert_int_equal(segment_finish(&builder, fetch->past, fetch->from, upto, &segment), BELFRY_OK);
+    worker_fetched(bed->worker, fetch, BELFRY_OK, segment, 0, 0);
+}
+
+/* Turns until nothing moves. */
+static void bed_run(struct bed *bed)
+{
+    for (int quiet = 0, turns = 0; quiet < 3; turns++) {
+        struct worker_fetch fetch;
+        assert_true(turns < 100000);
+        for (size_t i = 0; i < bed->n_peers; i++) {
+            if (bed->peers[i].stream != NULL && bed->peers[i].room > 0)
+                stream_writable(bed->worker, bed->peers[i].stream, bed->peers[i].room);
+        }
+        bool more = worker_turn(bed->worker, bed->now, bed->turn_work);
+        while (!bed->no_history && worker_wants_fetch(bed->worker, &fetch)) {
+            answer(bed, &fetch);
+            more = true;
+        }
+        quiet = more ? 0 : quiet + 1;
+    }
+    for (size_t i = 0; i < bed->n_peers; i++)
+        decode(&bed->peers[i]);
+}
+
+static void create(struct bed *bed, struct peer *peer, const char *key, const char *end, int64_t start, uint8_t flags)
+{
+    struct stream_create request = {
+        .key = belfry_bytes_str(key), .range_end = belfry_bytes_str(end), .start_rev = start, .flags = flags};
+    assert_int_equal(stream_create(bed->worker, peer->stream, &request), BELFRY_OK);
+}
+
+static void assert_created(const struct got *got, int64_t id, int64_t rev)
+{
+    assert_true(got->watch.created);
+    assert_false(got->watch.canceled);
+    assert_int_equal(got->watch.watch_id, id);
+    assert_int_equal(got->watch.header.revision, rev);
+    assert_int_equal(got->watch.header.cluster_id, 7);
+}
+
+static void assert_event(const struct got *got, int64_t id, int64_t rev)
+{
+    assert_false(got->watch.created);
+    assert_int_equal(got->watch.watch_id, id);
+    assert_true(got->n >= 1);
+    assert_int_equal(got->revs[0], rev);
+}
+
+static size_t count_events(const struct peer *peer, int64_t id)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < peer->n; i++)
+        n += peer->got[i].watch.watch_id == id ? peer->got[i].n : 0;
+    return n;
+}
+
+#define BED(name, log2, ...)                                                                                           \
+    struct bed name;                                                                                                   \
+    assert_int_equal(bed_open(&name, log2, (struct worker_opts){__VA_ARGS__}), BELFRY_OK);                             \
+    bed_run(&name)
+
+/* ---- live ---- */
+
+static void event_goes_to_those_who_want_it_in_the_order_of_ids(void **state)
+{
+    (void)state;
+    BED(bed, 8, .seed = 1);
+    struct peer *a = bed_peer(&bed), *b = bed_peer(&bed);
+    create(&bed, a, "x", "y", 0, 0);
+    create(&bed, a, "x1", "", 0, 0);
+    create(&bed, a, "", "\0", 0, 0);
+    create(&bed, b, "y", "", 0, 0);
+    bed_run(&bed);
+    bed_write(&bed, "x1");
+    bed_run(&bed);
+    assert_int_equal(a->n, 3 + 2);
+    assert_created(&a->got[0], 0, 10);
+    assert_created(&a->got[1], 1, 10);
+    assert_event(&a->got[3], 0, 11);
+    assert_event(&a->got[4], 1, 11);
+    assert_int_equal(a->got[3].watch.header.revision, 11);
+    assert_int_equal(b->n, 1);
+    bed_close(&bed);
+}
+
+static void whole_revision_comes_in_one_response(void **state)
+{
+    (void)state;
+    BED(bed, 8, .seed = 1);
+    struct peer *a = bed_peer(&bed);
+    create(&bed, a, "a", "c", 0, WATCHER_PREV_KV);
+    create(&bed, a, "b", "", 0, WATCHER_NO_DELETE);
+    bed_run(&bed);
+    bed_write(&bed, "b1 z a -b");
+    bed_run(&bed);
+    assert_int_equal(a->n, 3); /* the second watcher's only event is filtered out */
+    assert_event(&a->got[2], 0, 11);
+    assert_int_equal(a->got[2].n, 3);
+    assert_true(a->got[2].prev);
+    bed_close(&bed);
+}
+
+static void stream_without_room_is_parked_and_loses_nothing(void **state)
+{
+    (void)state;
+    BED(bed, 8, .seed = 1);
+    struct peer *a = bed_peer(&bed), *b = bed_peer(&bed);
+    for (int i = 0; i < 5; i++)
+        create(&bed, a, "k", "", 0, 0);
+    create(&bed, b, "k", "", 0, 0);
+    bed_run(&bed);
+    bed_write(&bed, "k"); /* scratch memory has its size */
+    bed_run(&bed);
+    a->room = 0;
+    stream_writable(bed.worker, a->stream, 0);
+    struct worker_stats before, after;
+    worker_stats(bed.worker, &before);
+    for (int i = 0; i < 20; i++) {
+        bed_write(&bed, "k");
+        bed_run(&bed);
+    }
+    worker_stats(bed.worker, &after);
+    assert_int_equal(before.bytes, after.bytes);
+    assert_int_equal(after.parked, 1);
+    assert_int_equal(count_events(b, 0), 21);
+    for (int i = 0; i < 100000 && a->n < 10 + 100; i++) { /* a byte at a time */
+        a->room = 1;
+        bed_run(&bed);
+    }
+    assert_int_equal(a->n, 10 + 100);
+    for (size_t i = 0; i < 100; i++)
+        assert_event(&a->got[10 + i], (int64_t)(i % 5), 12 + (int64_t)(i / 5));
+    bed_close(&bed);
+}
+
+static void parked_stream_outlives_the_log(void **state)
+{
+    (void)state;
+    BED(bed, 4, .seed = 1);
+    struct peer *a = bed_peer(&bed);
+    create(&bed, a, "k", "", 0, 0);
+    bed_run(&bed);
+    a->room = 0;
+    stream_writable(bed.worker, a->stream, 0);
+    for (int i = 0; i < 100; i++) {
+        bed_write(&bed, i % 3 == 0 ? "k" : "other");
+        bed_run(&bed);
+    }
+    a->room = PLENTY;
+    bed_run(&bed);
+    assert_int_equal(count_events(a, 0), 34);
+    assert_true(bed.fetches > 0);
+    bed_close(&bed);
+}
+
+static void worker_that_overslept_goes_on_from_history(void **state)
+{
+    (void)state;
+    BED(bed, 4, .seed = 1);
+    struct peer *a = bed_peer(&bed);
+    create(&bed, a, "k", "", 0, 0);
+    bed_run(&bed);
+    for (int i = 0; i < 100; i++)
+        bed_write(&bed, "k");
+    bed_run(&bed);
+    assert_int_equal(count_events(a, 0), 100);
+    struct worker_stats stats;
+    worker_stats(bed.worker, &stats);
+    assert_int_equal(stats.overslept, 1);
+    bed_close(&bed);
+}
+
+/* ---- catching up ---- */
+
+static void watcher_behind_is_given_the_past_packed_then_rides(void **state)
+{
+    (void)state;
+    BED(bed, 8, .seed = 1, .response_revs = 30);
+    struct peer *a = bed_peer(&bed);
+    for (int i = 0; i < 100; i++)
+        bed_write(&bed, "k");
+    bed_run(&bed);
+    create(&bed, a, "k", "", 21, 0);
+    bed_run(&bed);
+    assert_created(&a->got[0], 0, 110);
+    assert_int_equal(a->n, 1 + 3);
+    assert_event(&a->got[1], 0, 21);
+    assert_int_equal(a->got[1].n, 30);
+    assert_int_equal(a->got[1].watch.header.revision, 110); /* ahead of its events, as in etcd */
+    assert_event(&a->got[3], 0, 81);
+    bed_write(&bed, "k");
+    bed_run(&bed);
+    assert_event(&a->got[4], 0, 111);
+    assert_int_equal(a->got[4].watch.header.revision, 111);
+    struct worker_stats stats;
+    worker_stats(bed.worker, &stats);
+    assert_int_equal(stats.riding, 1);
+    assert_int_equal(stats.handovers, 1);
+    bed_close(&bed);
+}
+
+static void many_behind_read_history_once(void **state)
+{
+    (void)state;
+    BED(bed, 4, .seed = 1);
+    struct peer *a = bed_peer(&bed), *b = bed_peer(&bed);
+    for (int i = 0; i < 500; i++)
+        bed_write(&bed, i % 2 == 0 ? "a" : "b");
+    bed_run(&bed);
+    for (int i = 0; i < 100; i++)
+        create(&bed, i % 2 == 0 ? a : b, i % 3 == 0 ? "a" : "b", "", 11 + i * 4, 0);
+    bed_run(&bed);
+    for (int i = 0; i < 100; i++) {
+        size_t expect = 0;
+        for (int64_t rev = 11 + i * 4; rev <= bed.head; rev++)
+            expect += (rev - 11) % 2 == (i % 3 == 0 ? 0 : 1);
+        assert_int_equal(count_events(i % 2 == 0 ? a : b, i / 2), expect);
+    }
+    assert_true(bed.fetches <= 2 * 500 / 7 + 4);
+    bed_close(&bed);
+}
+
+static void start_in_the_future_is_given_nothing_before(void **state)
+{
+    (void)state;
+    BED(bed, 8, .seed = 1);
+    struct peer *a = bed_peer(&bed);
+    create(&bed, a, "k", "", 14, 0);
+    stream_progress(bed.worker, a->stream);
+    bed_run(&bed);
+    assert_int_equal(a->n, 1); /* and no progress while it is in the future */
+    for (int i = 0; i < 5; i++)
+        bed_write(&bed, "k");
+    bed_run(&bed);
+    assert_int_equal(count_events(a, 0), 2);
+    assert_event(&a->got[1], 0, 14);
+    assert_int_equal(a->got[2].watch.watch_id, -1); /* asked once, answered as soon as it could be */
+    assert_int_equal(a->got[2].watch.header.revision, 14);
+    assert_event(&a->got[3], 0, 15);
+    bed_close(&bed);
+}
+
+static void compacted_is_told_with_the_revision_and_the_id_stays_taken(void **state)
+{
+    (void)state;
+    BED(bed, 4, .seed = 1);
+    struct peer *a = bed_peer(&bed);
+    for (int i = 0; i < 100; i++) {
+        bed_write(&bed, "k");
+        bed_run(&bed); /* awake all the time: it has no segments of the past */
+    }
+    bed.compacted = 60;
+    create(&bed, a, "k", "", 20, 0);
+    create(&bed, a, "k", "", 60, 0);
+    bed_run(&bed);
+    assert_created(&a->got[0], 0, 110);
+    assert_created(&a->got[1], 1, 110);
+    assert_true(a->got[2].watch.canceled);
+    assert_int_equal(a->got[2].watch.watch_id, 0);
+    assert_int_equal(a->got[2].watch.compact_revision, 60);
+    assert_int_equal(a->got[2].watch.header.revision, 0);
+    assert_int_equal(count_events(a, 0), 0);
+    assert_int_equal(count_events(a, 1), 51);
+    size_t n = a->n;
+    assert_int_equal(stream_cancel(bed.worker, a->stream, 0), BELFRY_OK);
+    bed_run(&bed);
+    assert_int_equal(a->n, n + 1);
+    assert_true(a->got[n].watch.canceled);
+    assert_int_equal(stream_cancel(bed.worker, a->stream, 0), BELFRY_OK); /* unknown by now: no answer */
+    bed_run(&bed);
+    assert_int_equal(a->n, n + 1);
+    bed_close(&bed);
+}
+
+static void stalled_watcher_goes_on_where_it_got_off(void **state)
+{
+    (void)state;
+    BED(bed, 4, .seed = 1);
+    struct peer *a = bed_peer(&bed);
+    for (int i = 0; i < 100; i++)
+        bed_write(&bed, "k");
+    bed_run(&bed);
+    for (int i = 0; i < 4; i++)
+        create(&bed, a, "k", "", 20 + i, 0);
+    for (int i = 0; i < 4000 && count_events(a, 3) < 88; i++) {
+        a->room = 100;
+        bed_run(&bed);
+    }
+    for (int i = 0; i < 4; i++) {
+        int64_t last = 19 + i;
+        assert_int_equal(count_events(a, i), 91 - i);
+        for (size_t j = 0; j < a->n; j++) {
+            if (a->got[j].watch.watch_id != i || a->got[j].n == 0)
+                continue;
+            assert_int_equal(a->got[j].revs[0], last + 1);
+            last = a->got[j].revs[a->got[j].n - 1];
+        }
+    }
+    bed_close(&bed);
+}
+
+/* ---- requests ---- */
+
+static void ids_are_the_smallest_unused_and_taken_ones_are_refused(void **state)
+{
+    (void)state;
+    BED(bed, 8, .seed = 1);
+    struct peer *a = bed_peer(&bed);
+    struct stream_create request = {.key = BYTES("k"), .watch_id = 1};
+    assert_int_equal(stream_create(bed.worker, a->stream, &request), BELFRY_OK);
+    create(&bed, a, "k", "", 0, 0);
+    create(&bed, a, "k", "", 0, 0);
+    assert_int_equal(stream_create(bed.worker, a->stream, &request), BELFRY_OK);
+    request.watch_id = -7;
+    assert_int_equal(stream_create(bed.worker, a->stream, &request), BELFRY_OK);
+    bed_run(&bed);
+    assert_created(&a->got[0], 1, 10);
+    assert_created(&a->got[1], 0, 10);
+    assert_created(&a->got[2], 2, 10);
+    assert_true(a->got[3].watch.created && a->got[3].watch.canceled);
+    assert_int_equal(a->got[3].watch.watch_id, -1);
+    assert_created(&a->got[4], -7, 10);
+    bed_close(&bed);
+}
+
+static void empty_range_and_negative_start_are_refused(void **state)
+{
+    (void)state;
+    BED(bed, 8, .seed = 1);
+    struct peer *a = bed_peer(&bed);
+    create(&bed, a, "b", "a", 0, 0);
+    create(&bed, a, "b", "", -1, 0);
+    bed_run(&bed);
+    assert_int_equal(a->n, 2);
+    for (int i = 0; i < 2; i++) {
+        assert_true(a->got[i].watch.created && a->got[i].watch.canceled);
+        assert_int_equal(a->got[i].watch.watch_id, -1);
+        assert_int_equal(a->got[i].watch.compact_revision, 0);
+    }
+    bed_close(&bed);
+}
+
+static void no_event_follows_a_cancel_but_what_was_begun_is_finished(void **state)
+{
+    (void)state;
+    BED(bed, 8, .seed = 1);
+    struct peer *a = bed_peer(&bed);
+    create(&bed, a, "k", "", 0, 0);
+    bed_run(&bed);
+    a->room = 30;
+    bed_write(&bed, "k");
+    bed_run(&bed);
+    assert_int_equal(a->n, 1); /* half of it is out */
+    assert_int_equal(stream_cancel(bed.worker, a->stream, 0), BELFRY_OK);
+    a->room = PLENTY;
+    bed_write(&bed, "k");
+    bed_run(&bed);
+    assert_int_equal(a->n, 3);
+    assert_event(&a->got[1], 0, 11);
+    assert_true(a->got[2].watch.canceled);
+    bed_close(&bed);
+}
+
+static void answers_that_wait_are_bounded(void **state)
+{
+    (void)state;
+    BED(bed, 8, .seed = 1);
+    struct peer *a = bed_peer(&bed);
+    a->room = 0;
+    for (int i = 0; i < STREAM_ANSWERS_MAX; i++) {
+        assert_true(stream_wants_requests(a->stream));
+        create(&bed, a, "k", "", 0, 0);
+    }
+    assert_false(stream_wants_requests(a->stream));
+    struct stream_create request = {.key = BYTES("k")};
+    assert_int_equal(stream_create(bed.worker, a->stream, &request), BELFRY_ERR_LIMIT);
+    a->room = PLENTY;
+    bed_run(&bed);
+    assert_true(stream_wants_requests(a->stream));
+    assert_int_equal(a->n, STREAM_ANSWERS_MAX);
+    bed_close(&bed);
+}
+
+static void memory_over_the_limit_refuses_new_watchers(void **state)
+{
+    (void)state;
+    BED(bed, 8, .seed = 1, .memory_max = 100000);
+    struct peer *a = bed_peer(&bed);
+    enum belfry_err err = BELFRY_OK;
+    int n = 0;
+    for (; err == BELFRY_OK && n < 1000; n++) {
+        char key[32];
+        snprintf(key, sizeof(key), "key-%d", n);
+        struct stream_create request = {.key = belfry_bytes_str(key)};
+        err = stream_create(bed.worker, a->stream, &request);
+    }
+    assert_int_equal(err, BELFRY_ERR_LIMIT);
+    struct worker_stats stats;
+    worker_stats(bed.worker, &stats);
+    assert_true(stats.bytes < 101000);
+    bed_close(&bed);
+}
+
+/* ---- progress ---- */
+
+static void manual_progress_waits_for_those_who_are_behind(void **state)
+{
+    (void)state;
+    BED(bed, 4, .seed = 1);
+    struct peer *a = bed_peer(&bed);
+    for (int i = 0; i < 100; i++) {
+        bed_write(&bed, "k");
+        bed_run(&bed); /* awake all the time: it has no segments of the past */
+    }
+    stream_progress(bed.worker, a->stream); /* nobody is there: forgotten */
+    create(&bed, a, "x", "", 0, 0);
+    create(&bed, a, "k", "", 15, 0);
+    bed.no_history = true;
+    stream_progress(bed.worker, a->stream);
+    bed_run(&bed);
+    assert_int_equal(a->n, 2);
+    bed.no_history = false;
+    bed.now += 100;
+    struct worker_fetch fetch;
+    while (worker_wants_fetch(bed.worker, &fetch))
+        answer(&bed, &fetch);
+    bed_run(&bed);
+    assert_int_equal(count_events(a, 1), 96);
+    assert_int_equal(a->got[a->n - 1].watch.watch_id, -1);
+    assert_int_equal(a->got[a->n - 1].watch.header.revision, 110);
+    bed_close(&bed);
+}
+
+static void stale_worker_tells_no_progress(void **state)
+{
+    (void)state;
+    BED(bed, 8, .seed = 1, .progress_ms = 1000);
+    struct peer *a = bed_peer(&bed);
+    create(&bed, a, "x", "", 0, WATCHER_PROGRESS);
+    bed_run(&bed);
+    worker_set_stale(bed.worker, true);
+    stream_progress(bed.worker, a->stream);
+    bed.now += 2000;
+    bed_run(&bed);
+    assert_int_equal(a->n, 1);
+    worker_set_stale(bed.worker, false);
+    bed_run(&bed);
+    assert_int_equal(a->n, 3);
+    bed_close(&bed);
+}
+
+static void periodic_progress_skips_those_who_were_active(void **state)
+{
+    (void)state;
+    BED(bed, 8, .seed = 1, .progress_ms = 1000);
+    struct peer *a = bed_peer(&bed);
+    create(&bed, a, "k", "", 0, WATCHER_PROGRESS);
+    create(&bed, a, "x", "", 0, WATCHER_PROGRESS);
+    create(&bed, a, "x", "", 0, 0);
+    bed_write(&bed, "k");
+    bed_run(&bed);
+    size_t n = a->n;
+    assert_true(worker_due(bed.worker) <= bed.now + 1100);
+    bed.now += 1200;
+    bed_run(&bed);
+    assert_int_equal(a->n, n + 1);
+    assert_int_equal(a->got[n].watch.watch_id, 1);
+    assert_int_equal(a->got[n].watch.header.revision, 11);
+    bed.now += 1200;
+    bed_run(&bed);
+    assert_int_equal(a->n, n + 3);
+    bed_close(&bed);
+}
+
+/* ---- large ---- */
+
+static void fragments_come_whole_with_nothing_between(void **state)
+{
+    (void)state;
+    BED(bed, 8, .seed = 1, .fragment_bytes = 300);
+    struct peer *a = bed_peer(&bed);
+    create(&bed, a, "a", "z", 0, WATCHER_FRAGMENT);
+    create(&bed, a, "a", "z", 0, 0);
+    bed_run(&bed);
+    a->room = 7;
+    bed_write_sized(&bed, "b c d e f g h i", 80);
+    stream_progress(bed.worker, a->stream);
+    for (int i = 0; i < 1000; i++) {
+        a->room = 7;
+        bed_run(&bed);
+    }
+    size_t n = 0, at = 2;
+    for (; at < a->n && a->got[at].watch.watch_id == 0; at++) {
+        n += a->got[at].n;
+        assert_int_equal(a->got[at].watch.fragment, n < 8);
+        assert_true(a->got[at].bytes < 310);
+    }
+    assert_int_equal(n, 8);
+    assert_true(at > 4);
+    assert_int_equal(a->got[at].n, 8);
+    assert_int_equal(a->got[at + 1].watch.watch_id, -1);
+    bed_close(&bed);
+}
+
+static void revision_too_large_for_memory_reaches_all_who_want_it(void **state)
+{
+    (void)state;
+    BED(bed, 8, .seed = 1);
+    struct peer *a = bed_peer(&bed), *b = bed_peer(&bed);
+    create(&bed, a, "a", "d", 0, 0);
+    create(&bed, a, "x", "", 0, 0);
+    create(&bed, a, "c", "", 0, 0);
+    create(&bed, b, "nobody", "", 0, 0);
+    bed_run(&bed);
+    bed_write_extent(&bed, "b c x y");
+    bed_write(&bed, "c");
+    bed_run(&bed);
+    assert_int_equal(count_events(a, 0), 3);
+    assert_int_equal(count_events(a, 1), 1);
+    assert_int_equal(count_events(a, 2), 2);
+    assert_int_equal(b->n, 1);
+    struct worker_stats stats;
+    worker_stats(bed.worker, &stats);
+    assert_int_equal(stats.riding, 4);
+    bed_close(&bed);
+}
+
+/* ---- cuts ---- */
+
+static void rewritten_past_cancels_everybody(void **state)
+{
+    (void)state;
+    BED(bed, 8, .seed = 1);
+    struct peer *a = bed_peer(&bed);
+    create(&bed, a, "k", "", 0, 0);
+    create(&bed, a, "k", "", 99, 0);
+    bed_run(&bed);
+    assert_int_equal(evlog_cut(bed.log, 5, EVLOG_CUT_REWRITTEN, 5), BELFRY_OK);
+    bed_run(&bed);
+    assert_int_equal(a->n, 4);
+    for (size_t i = 2; i < 4; i++) {
+        assert_true(a->got[i].watch.canceled);
+        assert_int_equal(a->got[i].watch.compact_revision, 5);
+    }
+    assert_int_equal(worker_position(bed.worker), 5);
+    create(&bed, a, "k", "", 0, 0);
+    bed_run(&bed);
+    assert_created(&a->got[4], 2, 5);
+    bed_close(&bed);
+}
+
+static void compaction_over_our_head_spares_who_starts_behind_it(void **state)
+{
+    (void)state;
+    BED(bed, 8, .seed = 1);
+    struct peer *a = bed_peer(&bed);
+    create(&bed, a, "k", "", 0, 0);
+    create(&bed, a, "k", "", 60, 0);
+    bed_run(&bed);
+    assert_int_equal(evlog_cut(bed.log, 50, EVLOG_CUT_COMPACTED, 40), BELFRY_OK);
+    bed.head = 50;
+    bed_run(&bed);
+    assert_int_equal(a->n, 3);
+    assert_true(a->got[2].watch.canceled);
+    assert_int_equal(a->got[2].watch.watch_id, 0);
+    assert_int_equal(a->got[2].watch.compact_revision, 40);
+    for (int i = 0; i < 12; i++)
+        bed_write(&bed, "k");
+    bed_run(&bed);
+    assert_int_equal(count_events(a, 1), 3);
+    bed_close(&bed);
+}
+
+static void turn_is_bounded_and_goes_on(void **state)
+{
+    (void)state;
+    BED(bed, 8, .seed = 1);
+    struct peer *a = bed_peer(&bed);
+    for (int i = 0; i < 300; i++)
+        create(&bed, a, "k", "", 0, 0);
+    bed.turn_work = 7;
+    bed_run(&bed);
+    bed_write(&bed, "k");
+    stream_writable(bed.worker, a->stream, PLENTY);
+    assert_true(worker_turn(bed.worker, bed.now, 7));
+    decode(a);
+    assert_true(a->n < 300 + 30);
+    bed_run(&bed);
+    assert_int_equal(a->n, 600);
+    bed_close(&bed);
+}
+
+static void closed_stream_is_taken_down_over_turns(void **state)
+{
+    (void)state;
+    BED(bed, 8, .seed = 1);
+    struct peer *a = bed_peer(&bed);
+    struct worker_stats before, after;
+    worker_stats(bed.worker, &before);
+    for (int i = 0; i < 300; i++)
+        create(&bed, a, i % 2 == 0 ? "k" : "j", "", i % 3, 0);
+    stream_close(bed.worker, a->stream);
+    a->stream = NULL;
+    assert_true(worker_turn(bed.worker, bed.now, 10));
+    worker_stats(bed.worker, &after);
+    assert_true(after.watchers > 200);
+    bed_run(&bed);
+    worker_stats(bed.worker, &after);
+    assert_int_equal(after.watchers, 0);
+    assert_int_equal(after.nodes, 0);
+    bed_close(&bed);
+}
+
+/* ---- refused allocations ---- */
+
+static enum belfry_err try_create(struct bed *bed, struct peer *peer, int64_t start, uint8_t flags)
+{
+    struct stream_create request = {.key = BYTES("a"), .range_end = BYTES("z"), .start_rev = start, .flags = flags};
+    return stream_create(bed->worker, peer->stream, &request);
+}
+
+static struct batch *kept_batches[16];
+
+static void drop_bytes(void *user, const uint8_t *data, size_t len)
+{
+    (void)user, (void)data, (void)len;
+}
+
+static enum belfry_err scenario(void)
+{
+    struct evlog_opts log_opts = {.capacity_log2 = 8, .max_bytes = PLENTY, .n_workers = 1};
+    struct worker_opts opts = {.write = drop_bytes, .fragment_bytes = 60, .segment_bytes = 1, .progress_ms = 1000};
+    struct bed bed = {0};
+    struct peer peer = {0};
+    enum belfry_err err = evlog_create(&log_opts, &bed.log);
+    opts.log = bed.log;
+    if (err == BELFRY_OK)
+        err = evlog_cut(bed.log, 10, EVLOG_CUT_START, 0);
+    if (err == BELFRY_OK)
+        err = worker_create(&opts, &bed.worker);
+    if (err == BELFRY_OK) {
+        worker_turn(bed.worker, 0, 1000);
+        err = stream_open(bed.worker, &peer, 0, &peer.stream);
+    }
+    for (size_t i = 0; i < 16 && err == BELFRY_OK; i++)
+        err = evlog_append(bed.log, batch_ref(kept_batches[i]));
+    if (err == BELFRY_OK)
+        err = try_create(&bed, &peer, 12, WATCHER_FRAGMENT);
+    if (err == BELFRY_OK)
+        err = try_create(&bed, &peer, 0, 0);
+    for (int i = 0; i < 60 && err == BELFRY_OK; i++) {
+        stream_writable(bed.worker, peer.stream, i < 20 ? 16 : 4096);
+        worker_turn(bed.worker, (uint64_t)i * 20, 1000);
+    }
+    struct worker_stats stats = {.riding = 2};
+    if (err == BELFRY_OK)
+        worker_stats(bed.worker, &stats);
+    if (stats.riding != 2)
+        fail_msg("a refused allocation left a watcher behind");
+    if (err == BELFRY_OK)
+        err = stream_cancel(bed.worker, peer.stream, 0);
+    worker_destroy(bed.worker);
+    evlog_destroy(bed.log);
+    return err;
+}
+
+static void refused_allocations_lose_nothing(void **state)
+{
+    (void)state;
+    struct bed bed;
+    assert_int_equal(bed_open(&bed, 8, (struct worker_opts){.seed = 1}), BELFRY_OK);
+    for (int i = 0; i < 16; i++)
+        bed_write(&bed, "b c d");
+    memcpy(kept_batches, bed.batches, sizeof(kept_batches));
+    assert_true(refuse_sweep(scenario) > 5);
+    bed_close(&bed);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(event_goes_to_those_who_want_it_in_the_order_of_ids),
+        cmocka_unit_test(whole_revision_comes_in_one_response),
+        cmocka_unit_test(stream_without_room_is_parked_and_loses_nothing),
+        cmocka_unit_test(parked_stream_outlives_the_log),
+        cmocka_unit_test(worker_that_overslept_goes_on_from_history),
+        cmocka_unit_test(watcher_behind_is_given_the_past_packed_then_rides),
+        cmocka_unit_test(many_behind_read_history_once),
+        cmocka_unit_test(start_in_the_future_is_given_nothing_before),
+        cmocka_unit_test(compacted_is_told_with_the_revision_and_the_id_stays_taken),
+        cmocka_unit_test(stalled_watcher_goes_on_where_it_got_off),
+        cmocka_unit_test(ids_are_the_smallest_unused_and_taken_ones_are_refused),
+        cmocka_unit_test(empty_range_and_negative_start_are_refused),
+        cmocka_unit_test(no_event_follows_a_cancel_but_what_was_begun_is_finished),
+        cmocka_unit_test(answers_that_wait_are_bounded),
+        cmocka_unit_test(memory_over_the_limit_refuses_new_watchers),
+        cmocka_unit_test(manual_progress_waits_for_those_who_are_behind),
+        cmocka_unit_test(stale_worker_tells_no_progress),
+        cmocka_unit_test(periodic_progress_skips_those_who_were_active),
+        cmocka_unit_test(fragments_come_whole_with_nothing_between),
+        cmocka_unit_test(revision_too_large_for_memory_reaches_all_who_want_it),
+        cmocka_unit_test(rewritten_past_cancels_everybody),
+        cmocka_unit_test(compaction_over_our_head_spares_who_starts_behind_it),
+        cmocka_unit_test(turn_is_bounded_and_goes_on),
+        cmocka_unit_test(closed_stream_is_taken_down_over_turns),
+        cmocka_unit_test(refused_allocations_lose_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,75 @@
+/* src/follow/backfill.h
+ *
+ * backfill: history that our window has lost, read from upstream for those who are behind, in segments.
+ *
+ * A request names a revision; a backfill is one watch upstream from there, with prev_kv, that yields a segment whenever
+ * SEGMENT_BYTES have come or it has reached its end: the revision before the window's oldest when it began. It has
+ * reached X only by an event above X or a progress at or above X; header.revision of an event response runs ahead and
+ * created's says nothing. At most BACKFILLS at a time; equal requests share one; a backfill whose next segment nobody
+ * asks for within BACKFILL_IDLE_MS ends.
+ *
+ * Whose past is it? Upstream may have been restored from a backup since the window was filled, and what a backfill then
+ * reads never was. So a segment is handed out only when it is proven: a watch that was opened after the segment had come,
+ * at the newest revision that we hold events of, gave just these events. A past is rewritten once and for all: as long
+ * as its newest revision is there, what was read before is of it. One more round trip a segment.
+ *
+ * Thread: owner (ingest's). Pure.
+ * Memory: a backfill holds at most one segment being built and one finished; then its watch is paused.
+ */
+#ifndef BELFRY_FOLLOW_BACKFILL_H
+#define BELFRY_FOLLOW_BACKFILL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "core/segment.h"
+#include "follow/ingest.h"
+
+#define BACKFILLS        4 /* watches at a time: the last slot is the one that proves */
+#define BACKFILL_IDLE_MS 10000
+#define BACKFILL_SLOT    64 /* slots are BACKFILL_SLOT + 0..3, apart from upstream.h's */
+
+struct backfill;
+
+BELFRY_NODISCARD enum belfry_err backfill_create(size_t segment_bytes, struct backfill **out);
+void backfill_destroy(struct backfill *backfill); /* NULL is fine */
+
+/* What a past is proven by. Without it (tests) whatever comes is believed. */
+void backfill_prove_by(struct backfill *backfill, const struct ingest *ingest);
+
+/* Wanted: history of `past` from `from`; the window begins at `oldest` (above from). `token` comes back with the answer.
+ * Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_LIMIT (1,024 requests wait). */
+BELFRY_NODISCARD enum belfry_err backfill_request(struct backfill *backfill, uint64_t past, int64_t from,
+                                                  int64_t oldest, uint64_t token, uint64_t now_ms);
+
+/* A new past: everything under way is dropped and answered with BELFRY_ERR_CANCELED. */
+void backfill_cut(struct backfill *backfill, uint64_t past);
+
+/* Watches wanted, as upstream_next() does: WATCH (with prev_kv), CLOSE, PAUSE, RESUME, PROGRESS. */
+struct upstream_action;
+bool backfill_next(struct backfill *backfill, uint64_t now_ms, struct upstream_action *out);
+
+/* What comes; as in upstream.h. */
+bool backfill_on_revision(struct backfill *backfill, unsigned slot, const struct ingest_revision *revision,
+                          uint64_t now_ms);
+void backfill_on_progress(struct backfill *backfill, unsigned slot, const struct belfry_wire_header *header,
+                          uint64_t now_ms);
+void backfill_on_created(struct backfill *backfill, unsigned slot, const struct belfry_wire_header *header,
+                         uint64_t now_ms);
+void backfill_on_end(struct backfill *backfill, unsigned slot, enum belfry_err err, int64_t compact_rev,
+                     uint64_t now_ms);
+void backfill_tick(struct backfill *backfill, uint64_t now_ms);
+uint64_t backfill_due(const struct backfill *backfill);
+
+/* Answers, one for each request. BELFRY_OK: a segment of [from, ...], one reference handed over. BELFRY_ERR_COMPACTED:
+ * with compact_rev. BELFRY_ERR_CANCELED: ask again if it is still needed. False: none. */
+struct backfill_answer {
+    uint64_t token;
+    enum belfry_err err;
+    struct segment *segment;
+    int64_t compact_rev;
+};
+bool backfill_answer(struct backfill *backfill, struct backfill_answer *out);
+
+#endif

@@ -1,0 +1,594 @@
+/* src/follow/backfill_test.c: backfills against a scripted upstream. */
+#include "follow/backfill.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "follow/past_fixture.h"
+#include "follow/upstream.h"
+#include "support/modelstore.h"
+#include "support/refuse.h"
+
+#define SEGMENT 2000 /* some ten revisions */
+#define PAST    3
+
+struct watch {
+    bool open, created, paused;
+    int64_t next;
+};
+
+struct rig {
+    struct past *past;
+    struct backfill *backfill;
+    uint64_t now;
+    struct watch watches[BACKFILLS];
+    size_t n_opened, n_pauses, n_progress;
+};
+
+static void rig_init(struct rig *r)
+{
+    *r = (struct rig){.past = past_create(9), .now = 1000};
+    past_fill(r->past, 400, "a");
+    assert_int_equal(backfill_create(SEGMENT, &r->backfill), BELFRY_OK);
+}
+
+static void rig_fini(struct rig *r)
+{
+    backfill_destroy(r->backfill);
+    past_destroy(r->past);
+}
+
+static void obey(struct rig *r)
+{
+    struct upstream_action a;
+    for (int i = 0; backfill_next(r->backfill, r->now, &a); i++) {
+        assert_true(i < 1000);
+        assert_in_range(a.slot, BACKFILL_SLOT, BACKFILL_SLOT + BACKFILLS - 1);
+        struct watch *watch = &r->watches[a.slot - BACKFILL_SLOT];
+        switch (a.want) {
+        case UPSTREAM_WANT_WATCH:
+            assert_false(watch->open);
+            *watch = (struct watch){.open = true, .next = a.rev};
+            r->n_opened++;
+            break;
+        case UPSTREAM_WANT_CLOSE:
+            *watch = (struct watch){0};
+            break;
+        case UPSTREAM_WANT_PAUSE:
+            watch->paused = true;
+            r->n_pauses++;
+            break;
+        case UPSTREAM_WANT_RESUME:
+            watch->paused = false;
+            break;
+        case UPSTREAM_WANT_PROGRESS:
+            r->n_progress++;
+            break;
+        case UPSTREAM_WANT_REVISION:
+        case UPSTREAM_WANT_PAGE:
+            fail();
+        }
+    }
+}
+
+static void created(struct rig *r, unsigned i)
+{
+    struct belfry_wire_header header = past_header(r->past, r->past->head);
+    r->watches[i].created = true;
+    backfill_on_created(r->backfill, BACKFILL_SLOT + i, &header, r->now);
+    obey(r);
+}
+
+static bool deliver(struct rig *r, unsigned i)
+{
+    struct watch *watch = &r->watches[i];
+    if (!watch->open || !watch->created || watch->paused || watch->next > r->past->head)
+        return false;
+    struct ingest_revision revision = past_revision(r->past, watch->next, PAST_PREV);
+    bool taken = backfill_on_revision(r->backfill, BACKFILL_SLOT + i, &revision, r->now);
+    watch->next += taken;
+    watch->paused = !taken;
+    obey(r);
+    return taken;
+}
+
+static void deliver_all(struct rig *r)
+{
+    for (unsigned i = 0; i < BACKFILLS; i++) {
+        if (r->watches[i].open && !r->watches[i].created)
+            created(r, i);
+        while (deliver(r, i))
+            ;
+    }
+}
+
+static void progress(struct rig *r, unsigned i, int64_t rev)
+{
+    struct belfry_wire_header header = past_header(r->past, rev);
+    backfill_on_progress(r->backfill, BACKFILL_SLOT + i, &header, r->now);
+    obey(r);
+}
+
+static void end(struct rig *r, unsigned i, enum belfry_err err, int64_t compact_rev)
+{
+    r->watches[i] = (struct watch){0};
+    backfill_on_end(r->backfill, BACKFILL_SLOT + i, err, compact_rev, r->now);
+    obey(r);
+}
+
+static void request(struct rig *r, int64_t from, int64_t oldest, uint64_t token)
+{
+    assert_int_equal(backfill_request(r->backfill, PAST, from, oldest, token, r->now), BELFRY_OK);
+    obey(r);
+}
+
+/* Every revision of the segment is there, with what was before. */
+static void assert_segment(const struct rig *r, const struct segment *segment)
+{
+    assert_int_equal(segment->past, PAST);
+    assert_int_equal(segment->n, (size_t)(segment->upto - segment->from + 1));
+    for (size_t i = 0; i < segment->n; i++) {
+        const struct batch *batch = segment->batches[i];
+        const struct past_rev *rev = r->past->revs[batch->rev];
+        assert_int_equal(batch->rev, segment->from + (int64_t)i);
+        assert_int_equal(batch->n_events, rev->n);
+        for (size_t k = 0; k < rev->n; k++) {
+            assert_true(belfry_bytes_equal(batch_bytes(batch, &batch->events[k], false), rev->events[0][k].raw));
+            assert_true(belfry_bytes_equal(batch_bytes(batch, &batch->events[k], true), rev->events[1][k].raw));
+        }
+    }
+}
+
+static struct backfill_answer answer(struct rig *r)
+{
+    struct backfill_answer answer;
+    assert_true(backfill_answer(r->backfill, &answer));
+    if (answer.err == BELFRY_OK)
+        assert_segment(r, answer.segment);
+    obey(r);
+    return answer;
+}
+
+static void assert_no_answer(struct rig *r)
+{
+    struct backfill_answer answer;
+    assert_false(backfill_answer(r->backfill, &answer));
+}
+
+/* ---- the tests ---- */
+
+static void history_comes_in_segments_up_to_the_window(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_init(&r);
+    int64_t next = 50;
+    for (uint64_t token = 1; next < 200; token++) {
+        request(&r, next, 200, token);
+        deliver_all(&r);
+        struct backfill_answer a = answer(&r);
+        assert_int_equal(a.token, token);
+        assert_int_equal(a.err, BELFRY_OK);
+        assert_int_equal(a.segment->from, next);
+        assert_true(a.segment->upto < 200);
+        next = a.segment->upto + 1;
+        segment_unref(a.segment);
+        assert_no_answer(&r);
+    }
+    assert_int_equal(next, 200);
+    assert_int_equal(r.n_opened, 1); /* one watch for all of it */
+    assert_true(r.n_pauses > 0);     /* which never ran far ahead of who asks */
+    assert_false(r.watches[0].open);
+    rig_fini(&r);
+}
+
+static void created_and_event_headers_do_not_complete(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_init(&r);
+    request(&r, 50, 55, 1);
+    created(&r, 0); /* says 400 */
+    assert_no_answer(&r);
+    for (int i = 0; i < 4; i++)
+        deliver(&r, 0); /* 50 .. 53, under headers of 400 */
+    assert_no_answer(&r);
+    deliver(&r, 0);
+    struct backfill_answer a = answer(&r);
+    assert_int_equal(a.segment->upto, 54);
+    segment_unref(a.segment);
+    assert_false(r.watches[0].open);
+    rig_fini(&r);
+}
+
+static void event_above_the_end_or_a_progress_at_it_completes(void **state)
+{
+    (void)state;
+    for (int by_progress = 0; by_progress < 2; by_progress++) {
+        struct rig r;
+        rig_init(&r);
+        request(&r, 50, 55, 1);
+        created(&r, 0);
+        deliver(&r, 0); /* 50; the scope has nothing in 51 .. 54 */
+        if (by_progress) {
+            progress(&r, 0, 53);
+            assert_no_answer(&r);
+            progress(&r, 0, 54);
+        } else {
+            r.watches[0].next = 55;
+            deliver(&r, 0);
+        }
+        struct backfill_answer a;
+        assert_true(backfill_answer(r.backfill, &a));
+        assert_int_equal(a.err, BELFRY_OK);
+        assert_int_equal(a.segment->from, 50);
+        assert_int_equal(a.segment->upto, 54);
+        assert_int_equal(a.segment->n, 1);
+        segment_unref(a.segment);
+        rig_fini(&r);
+    }
+}
+
+static void silence_is_broken_by_asking_for_progress(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_init(&r);
+    request(&r, 50, 55, 1);
+    created(&r, 0);
+    assert_int_equal(backfill_due(r.backfill), r.now + UPSTREAM_PROGRESS_MS);
+    r.now += UPSTREAM_PROGRESS_MS;
+    obey(&r);
+    assert_int_equal(r.n_progress, 1);
+    rig_fini(&r);
+}
+
+static void equal_requests_share_one_watch_and_one_segment(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_init(&r);
+    request(&r, 50, 60, 1);
+    request(&r, 50, 60, 2);
+    deliver_all(&r);
+    struct backfill_answer a = answer(&r), b = answer(&r);
+    assert_ptr_equal(a.segment, b.segment);
+    assert_int_equal(r.n_opened, 1);
+    segment_unref(a.segment);
+    segment_unref(b.segment);
+    rig_fini(&r);
+}
+
+static void three_at_a_time_and_the_next_waits(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_init(&r);
+    for (uint64_t i = 0; i < 6; i++)
+        request(&r, 20 + 50 * (int64_t)i, 25 + 50 * (int64_t)i, i);
+    assert_int_equal(r.n_opened, BACKFILLS - 1);
+    for (int round = 0; round < 4; round++)
+        deliver_all(&r);
+    assert_int_equal(r.n_opened, 6);
+    uint64_t seen = 0;
+    for (int i = 0; i < 6; i++) {
+        struct backfill_answer a = answer(&r);
+        seen |= 1u << a.token;
+        segment_unref(a.segment);
+    }
+    assert_int_equal(seen, 63);
+    rig_fini(&r);
+}
+
+static void compacted_is_told_only_for_what_upstream_says_is_gone(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_init(&r);
+    request(&r, 50, 300, 1);
+    created(&r, 0);
+    end(&r, 0, BELFRY_ERR_COMPACTED, 120);
+    struct backfill_answer a = answer(&r);
+    assert_int_equal(a.err, BELFRY_ERR_COMPACTED);
+    assert_int_equal(a.compact_rev, 120);
+    assert_no_answer(&r);
+
+    request(&r, 150, 300, 2); /* three revisions, and then the compaction overtakes it */
+    created(&r, 0);
+    for (int i = 0; i < 3; i++)
+        deliver(&r, 0);
+    end(&r, 0, BELFRY_ERR_COMPACTED, 200);
+    a = answer(&r);
+    assert_int_equal(a.err, BELFRY_OK);
+    assert_int_equal(a.segment->upto, 152);
+    segment_unref(a.segment);
+    rig_fini(&r);
+}
+
+static void watch_that_ends_otherwise_is_asked_for_again_after_a_while(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_init(&r);
+    for (int i = 0; i < 3; i++) {
+        request(&r, 50, 300, 1);
+        r.now += 1000;
+        obey(&r);
+        created(&r, 0);
+        end(&r, 0, BELFRY_ERR_UNAVAILABLE, 0);
+        assert_int_equal(answer(&r).err, BELFRY_ERR_CANCELED);
+    }
+    request(&r, 50, 300, 2);
+    assert_false(r.watches[0].open); /* not at once */
+    assert_true(backfill_due(r.backfill) > r.now);
+    r.now = backfill_due(r.backfill);
+    obey(&r);
+    deliver_all(&r);
+    struct backfill_answer a = answer(&r);
+    assert_int_equal(a.err, BELFRY_OK);
+    segment_unref(a.segment);
+    rig_fini(&r);
+}
+
+static void cut_ends_everything_of_the_past(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_init(&r);
+    request(&r, 50, 300, 1);
+    created(&r, 0);
+    deliver(&r, 0);
+    backfill_cut(r.backfill, PAST + 1);
+    obey(&r);
+    assert_false(r.watches[0].open);
+    assert_int_equal(answer(&r).err, BELFRY_ERR_CANCELED);
+    request(&r, 50, 300, 2); /* who has not heard of it yet */
+    assert_int_equal(answer(&r).err, BELFRY_ERR_CANCELED);
+    rig_fini(&r);
+}
+
+static void backfill_that_nobody_asks_for_ends(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_init(&r);
+    request(&r, 50, 300, 1);
+    deliver_all(&r);
+    segment_unref(answer(&r).segment);
+    deliver_all(&r);
+    assert_true(r.watches[0].open);
+    r.now += BACKFILL_IDLE_MS;
+    assert_true(backfill_due(r.backfill) <= r.now);
+    backfill_tick(r.backfill, r.now);
+    obey(&r);
+    assert_false(r.watches[0].open);
+    rig_fini(&r);
+}
+
+static void requests_are_bounded(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_init(&r);
+    for (uint64_t i = 0; i < 1024; i++)
+        request(&r, 50, 300, i);
+    assert_int_equal(backfill_request(r.backfill, PAST, 50, 300, 9999, r.now), BELFRY_ERR_LIMIT);
+    deliver_all(&r);
+    segment_unref(answer(&r).segment);
+    request(&r, 50, 300, 9999);
+    rig_fini(&r);
+}
+
+/* ---- the proof ---- */
+
+#define PROBE (BACKFILLS - 1)
+
+struct ours {
+    struct store *store;
+    struct evlog *evlog;
+    struct ingest *ingest;
+};
+
+/* We follow the rig's past, and hold its newest revision. */
+static void follow(struct ours *ours, struct rig *r)
+{
+    static const struct modelstore_opts store_opts = {.history_rows = 10, .history_age_s = 1, .extent_bytes = 1 << 20};
+    struct evlog_opts log_opts = {.capacity_log2 = 6, .max_bytes = 1 << 20, .n_workers = 1};
+    ours->store = modelstore_create(&store_opts);
+    assert_int_equal(evlog_create(&log_opts, &ours->evlog), BELFRY_OK);
+    struct ingest_opts opts = {.store = ours->store, .evlog = ours->evlog, .trim_rows = 16, .whole_scope = true};
+    assert_int_equal(ingest_create(&opts, &ours->ingest), BELFRY_OK);
+    struct belfry_wire_header header = past_header(r->past, 1);
+    assert_int_equal(ours->store->api->fresh(ours->store), BELFRY_OK);
+    assert_int_equal(ingest_adopt(ours->ingest, 1, &header, EVLOG_CUT_START, 0), BELFRY_OK);
+    for (int64_t rev = 2; rev <= r->past->head; rev++) {
+        struct ingest_revision revision = past_revision(r->past, rev, PAST_BARE);
+        assert_int_equal(ingest_revision(ours->ingest, &revision, r->now), BELFRY_OK);
+    }
+    backfill_prove_by(r->backfill, ours->ingest);
+}
+
+static void unfollow(struct ours *ours)
+{
+    ingest_destroy(ours->ingest);
+    evlog_destroy(ours->evlog);
+    modelstore_destroy(ours->store);
+}
+
+static void segment_waits_until_our_newest_revision_is_seen_again(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct ours ours;
+    rig_init(&r);
+    follow(&ours, &r);
+    request(&r, 50, 55, 1);
+    created(&r, 0);
+    while (deliver(&r, 0))
+        ;
+    assert_no_answer(&r);
+    assert_true(r.watches[PROBE].open);
+    assert_int_equal(r.watches[PROBE].next, 400);
+    request(&r, 60, 65, 2); /* what comes after the probe was opened waits for the next */
+    created(&r, 0);
+    while (deliver(&r, 0))
+        ;
+    created(&r, PROBE);
+    assert_true(deliver(&r, PROBE));
+    struct backfill_answer a = answer(&r);
+    assert_int_equal(a.token, 1);
+    segment_unref(a.segment);
+    assert_no_answer(&r);
+    assert_true(r.watches[PROBE].open);
+    end(&r, PROBE, BELFRY_ERR_UNAVAILABLE, 0);
+    assert_false(r.watches[PROBE].open);
+    r.now += 1000;
+    obey(&r);
+    created(&r, PROBE);
+    assert_true(deliver(&r, PROBE));
+    a = answer(&r);
+    assert_int_equal(a.token, 2);
+    segment_unref(a.segment);
+    assert_false(r.watches[PROBE].open);
+    unfollow(&ours);
+    rig_fini(&r);
+}
+
+static void segment_of_a_rewritten_past_is_never_given(void **state)
+{
+    (void)state;
+    for (int how = 0; how < 3; how++) {
+        struct rig r;
+        struct ours ours;
+        rig_init(&r);
+        follow(&ours, &r);
+        struct past *past = past_fork(r.past, 40);
+        past_fill(past, 420, "rewritten");
+        past_destroy(r.past);
+        r.past = past;
+        request(&r, 50, 55, 1);
+        created(&r, 0);
+        while (deliver(&r, 0))
+            ;
+        created(&r, PROBE);
+        r.watches[PROBE].next = how == 0 ? 400 : 401; /* it differs, or is not there */
+        if (how < 2)
+            deliver(&r, PROBE);
+        else
+            progress(&r, PROBE, 420);
+        assert_int_equal(answer(&r).err, BELFRY_ERR_CANCELED);
+        assert_false(r.watches[PROBE].open);
+        unfollow(&ours);
+        rig_fini(&r);
+    }
+}
+
+/* Watchers at random places, each reading on to the window, through breaks and compactions. */
+static void random_readers_get_everything(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 50; seed++) {
+        struct belfry_rng rng = {seed};
+        struct rig r;
+        rig_init(&r);
+        int64_t at[8];
+        bool asked[8] = {false};
+        for (int i = 0; i < 8; i++)
+            at[i] = 2 + (int64_t)belfry_rng_below(&rng, 390);
+        int left = 8;
+        for (int step = 0; step < 100000 && left > 0; step++) {
+            unsigned i = (unsigned)belfry_rng_below(&rng, 8), slot = i % (BACKFILLS - 1);
+            if (!asked[i] && at[i] < 395) {
+                request(&r, at[i], 395, i);
+                asked[i] = true;
+            }
+            if (r.watches[slot].open && !r.watches[slot].created)
+                created(&r, slot);
+            else if (r.watches[slot].open && belfry_rng_below(&rng, 300) == 0)
+                end(&r, slot, BELFRY_ERR_UNAVAILABLE, 0);
+            else
+                deliver(&r, slot);
+            struct backfill_answer a;
+            while (backfill_answer(r.backfill, &a)) {
+                asked[a.token] = false;
+                if (a.err != BELFRY_OK)
+                    continue;
+                assert_segment(&r, a.segment);
+                assert_true(a.segment->from <= at[a.token] && a.segment->upto >= at[a.token]);
+                at[a.token] = a.segment->upto + 1;
+                segment_unref(a.segment);
+            }
+            r.now += belfry_rng_below(&rng, 20);
+            if (backfill_due(r.backfill) <= r.now)
+                backfill_tick(r.backfill, r.now);
+            obey(&r);
+            left = 0;
+            for (int k = 0; k < 8; k++)
+                left += at[k] < 395;
+        }
+        assert_int_equal(left, 0);
+        rig_fini(&r);
+    }
+}
+
+/* ---- refusals ---- */
+
+static struct past *shared_past;
+
+static enum belfry_err read_it_all(void)
+{
+    struct rig r = {.past = shared_past, .now = 1000};
+    enum belfry_err err = backfill_create(SEGMENT, &r.backfill);
+    if (err != BELFRY_OK)
+        return err;
+    err = backfill_request(r.backfill, PAST, 50, 60, 1, r.now);
+    for (int i = 0; i < 100 && err == BELFRY_OK; i++) {
+        struct backfill_answer a;
+        obey(&r);
+        deliver_all(&r);
+        r.now += 100;
+        backfill_tick(r.backfill, r.now);
+        if (!backfill_answer(r.backfill, &a))
+            continue;
+        segment_unref(a.segment);
+        if (a.err == BELFRY_OK)
+            break;
+        err = backfill_request(r.backfill, PAST, 50, 60, 1, r.now);
+    }
+    backfill_destroy(r.backfill);
+    return err;
+}
+
+static void refused_allocation_is_made_good(void **state)
+{
+    (void)state;
+    shared_past = past_create(9);
+    past_fill(shared_past, 100, "a");
+    assert_true(refuse_sweep(read_it_all) > 10);
+    past_destroy(shared_past);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(history_comes_in_segments_up_to_the_window),
+        cmocka_unit_test(created_and_event_headers_do_not_complete),
+        cmocka_unit_test(event_above_the_end_or_a_progress_at_it_completes),
+        cmocka_unit_test(silence_is_broken_by_asking_for_progress),
+        cmocka_unit_test(equal_requests_share_one_watch_and_one_segment),
+        cmocka_unit_test(three_at_a_time_and_the_next_waits),
+        cmocka_unit_test(compacted_is_told_only_for_what_upstream_says_is_gone),
+        cmocka_unit_test(watch_that_ends_otherwise_is_asked_for_again_after_a_while),
+        cmocka_unit_test(cut_ends_everything_of_the_past),
+        cmocka_unit_test(backfill_that_nobody_asks_for_ends),
+        cmocka_unit_test(requests_are_bounded),
+        cmocka_unit_test(segment_waits_until_our_newest_revision_is_seen_again),
+        cmocka_unit_test(segment_of_a_rewritten_past_is_never_given),
+        cmocka_unit_test(random_readers_get_everything),
+        cmocka_unit_test(refused_allocation_is_made_good),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

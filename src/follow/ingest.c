@@ -1,0 +1,605 @@
+/* src/follow/ingest.c: check, apply, publish, commit.
+ *
+ * All events of a revision are checked before the first is applied. A transaction of etcd touches a key once, so that
+ * is the same as checking each before its own turn, and a breach leaves nothing to undo.
+ */
+#include "follow/ingest.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/sim.h"
+
+#define RETRY_MS 100  /* between tries while the disk is in trouble */
+#define TRIM_MS  1000 /* between trims while nothing is written: history grows old too */
+#define WHY_MAX  256
+
+/* A published revision that is not committed. */
+struct pending {
+    struct batch *batch; /* one reference */
+    struct belfry_wire_header header;
+};
+
+struct ingest {
+    /* fixed at creation */
+    struct ingest_opts opts;
+    const struct store_api *api;
+    /* moved by the owner */
+    int64_t head, committed;
+    uint64_t past;           /* of the log and the store; 0: none yet */
+    int64_t overlap_rev;     /* the newest revision with events; 0: not known */
+    struct digest overlap;   /* of its events */
+    struct pending *pending; /* owned; since the last commit, in order */
+    size_t n_pending, cap_pending;
+    bool open;             /* a transaction of the store */
+    size_t open_bytes;     /* applied in it */
+    uint64_t commit_at;    /* while open */
+    uint64_t retry_at;     /* while in trouble */
+    uint64_t trim_at;      /* while neither */
+    bool trouble;          /* the transaction was lost: pending must be applied again */
+    struct evlog_cut owed; /* past not 0: the store has adopted it, the log has not been cut yet */
+    char why[WHY_MAX];
+};
+
+enum belfry_err ingest_create(const struct ingest_opts *opts, struct ingest **out)
+{
+    struct ingest *ingest = calloc(1, sizeof(*ingest));
+    if (ingest == NULL)
+        return BELFRY_ERR_NOMEM;
+    ingest->opts = *opts;
+    if (ingest->opts.extent_bytes == 0)
+        ingest->opts.extent_bytes = INGEST_EXTENT_BYTES;
+    ingest->api = opts->store->api;
+    *out = ingest;
+    return BELFRY_OK;
+}
+
+static void drop_pending(struct ingest *ingest)
+{
+    for (size_t i = 0; i < ingest->n_pending; i++)
+        batch_unref(ingest->pending[i].batch);
+    ingest->n_pending = 0;
+}
+
+static void drop_transaction(struct ingest *ingest)
+{
+    if (ingest->open)
+        ingest->api->abort(ingest->opts.store);
+    ingest->open = false;
+    ingest->open_bytes = 0;
+}
+
+void ingest_destroy(struct ingest *ingest)
+{
+    if (ingest == NULL)
+        return;
+    drop_transaction(ingest);
+    drop_pending(ingest);
+    free(ingest->pending);
+    free(ingest);
+}
+
+/* ---- what went wrong ---- */
+
+__attribute__((format(printf, 2, 3))) static enum belfry_err breach(struct ingest *ingest, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(ingest->why, sizeof(ingest->why), format, args);
+    va_end(args);
+    return BELFRY_ERR_REWOUND;
+}
+
+/* A call of the store failed: the transaction is gone, with everything that was applied since the last commit. */
+static enum belfry_err store_failed(struct ingest *ingest, const char *what, enum belfry_err err, uint64_t now_ms)
+{
+    drop_transaction(ingest);
+    snprintf(ingest->why, sizeof(ingest->why), "the replica could not %s: %s", what, belfry_strerror((int)err));
+    if (!ingest->trouble)
+        belfry_logf(ingest->opts.log, BELFRY_LOG_WARN, "replica_trouble", "rev=%" PRId64 " uncommitted=%zu why=\"%s\"",
+                    ingest->head, ingest->n_pending, ingest->why);
+    ingest->trouble = true;
+    ingest->retry_at = now_ms + RETRY_MS;
+    return err == BELFRY_ERR_NOMEM ? err : BELFRY_ERR_AGAIN;
+}
+
+/* ---- the transaction ---- */
+
+static enum belfry_err open_transaction(struct ingest *ingest, uint64_t now_ms)
+{
+    if (ingest->open)
+        return BELFRY_OK;
+    enum belfry_err err = ingest->api->begin(ingest->opts.store);
+    if (err != BELFRY_OK)
+        return store_failed(ingest, "begin a transaction", err, now_ms);
+    ingest->open = true;
+    ingest->commit_at = now_ms + INGEST_COMMIT_MS;
+    return BELFRY_OK;
+}
+
+/* Trims a little and commits the transaction. */
+static enum belfry_err seal(struct ingest *ingest, uint64_t now_ms)
+{
+    size_t trimmed = 0;
+    enum belfry_err err = ingest->api->trim(ingest->opts.store, now_ms / 1000, ingest->opts.trim_rows, &trimmed);
+    if (err != BELFRY_OK)
+        return store_failed(ingest, "trim", err, now_ms);
+    err = ingest->api->commit(ingest->opts.store);
+    if (err != BELFRY_OK)
+        return store_failed(ingest, "commit", err, now_ms);
+    ingest->open = false;
+    ingest->open_bytes = 0;
+    ingest->trim_at = now_ms + (trimmed > 0 && trimmed >= ingest->opts.trim_rows ? INGEST_COMMIT_MS : TRIM_MS);
+    return BELFRY_OK;
+}
+
+/* Commits everything up to `rev`, which is all that was applied. */
+static enum belfry_err commit(struct ingest *ingest, int64_t rev, uint64_t now_ms)
+{
+    enum belfry_err err = seal(ingest, now_ms);
+    if (err != BELFRY_OK)
+        return err;
+    ingest->committed = rev;
+    drop_pending(ingest);
+    evlog_committed(ingest->opts.evlog, rev);
+    return BELFRY_OK;
+}
+
+static enum belfry_err trim_alone(struct ingest *ingest, uint64_t now_ms)
+{
+    enum belfry_err err = open_transaction(ingest, now_ms);
+    return err != BELFRY_OK ? err : seal(ingest, now_ms);
+}
+
+/* ---- after a lost transaction ---- */
+
+static enum belfry_err apply_again(struct ingest *ingest, const struct pending *pending)
+{
+    const struct batch *batch = pending->batch;
+    for (uint32_t i = 0; i < batch->n_events; i++) {
+        struct belfry_wire_event event;
+        struct belfry_bytes prev;
+        enum belfry_err err = belfry_scan_event(batch_bytes(batch, &batch->events[i], false), &event);
+        if (err == BELFRY_OK)
+            err = ingest->api->apply(ingest->opts.store, batch->rev, i, &event, &prev);
+        if (err != BELFRY_OK)
+            return err;
+    }
+    return ingest->api->advance(ingest->opts.store, batch->rev, &pending->header);
+}
+
+/* Trims in a transaction of its own, so that the space is there for the next one; then applies again what the log has
+ * and the store lost. */
+static void recover(struct ingest *ingest, uint64_t now_ms)
+{
+    if (trim_alone(ingest, now_ms) != BELFRY_OK || open_transaction(ingest, now_ms) != BELFRY_OK)
+        return;
+    for (size_t i = 0; i < ingest->n_pending; i++) {
+        enum belfry_err err = apply_again(ingest, &ingest->pending[i]);
+        if (err != BELFRY_OK) {
+            belfry_ignore(store_failed(ingest, "write", err, now_ms)); /* tried again at retry_at */
+            return;
+        }
+    }
+    if (commit(ingest, ingest->head, now_ms) != BELFRY_OK)
+        return;
+    ingest->trouble = false;
+    belfry_logf(ingest->opts.log, BELFRY_LOG_INFO, "replica_recovered", "rev=%" PRId64, ingest->committed);
+}
+
+/* ---- a warm open ---- */
+
+static enum belfry_err digest_slices(struct ingest *ingest, int64_t rev, struct digest *digest)
+{
+    const struct store_api *api = ingest->api;
+    bool more = true;
+    for (uint32_t sub = 0; more;) {
+        struct segment *segment;
+        int64_t oldest;
+        enum belfry_err err = api->slice(ingest->opts.store, ingest->past, rev, sub, SEGMENT_BYTES, &segment, &oldest);
+        if (err != BELFRY_OK)
+            return err;
+        const struct batch *slice = segment->batches[0];
+        for (uint32_t i = 0; i < slice->n_events && err == BELFRY_OK; i++) {
+            struct belfry_wire_event event;
+            err = belfry_scan_event(batch_bytes(slice, &slice->events[i], false), &event);
+            if (err == BELFRY_OK)
+                digest_add(digest, &event);
+        }
+        sub += slice->n_events;
+        more = slice->more && slice->n_events > 0;
+        segment_unref(segment);
+        if (err != BELFRY_OK)
+            return err;
+    }
+    return BELFRY_OK;
+}
+
+/* The last revision with events in [from, head], if any. */
+static enum belfry_err last_with_events(struct ingest *ingest, int64_t from, int64_t *rev)
+{
+    *rev = 0;
+    while (from <= ingest->head) {
+        struct segment *segment;
+        int64_t oldest;
+        enum belfry_err err =
+            ingest->api->history(ingest->opts.store, ingest->past, from, SEGMENT_BYTES, &segment, &oldest);
+        if (err != BELFRY_OK)
+            return err;
+        if (segment->n > 0)
+            *rev = segment->batches[segment->n - 1]->rev;
+        from = segment->upto + 1;
+        segment_unref(segment);
+    }
+    return BELFRY_OK;
+}
+
+/* Finds the newest revision with events: the head when the scope is everything, else some way back, by steps that
+ * double. Without one (history was trimmed, or the state is a listing's) there is nothing to compare with. */
+static enum belfry_err find_overlap(struct ingest *ingest, int64_t oldest)
+{
+    enum belfry_err err = BELFRY_OK;
+    int64_t rev = 0, step = 1;
+    for (int64_t from = ingest->head; from >= oldest && rev == 0; step *= 2) {
+        err = last_with_events(ingest, from, &rev);
+        if (err != BELFRY_OK)
+            return err;
+        if (from == oldest)
+            break;
+        from = from - step > oldest ? from - step : oldest;
+    }
+    if (rev == 0)
+        return BELFRY_OK;
+    struct digest digest = {0};
+    err = digest_slices(ingest, rev, &digest);
+    if (err == BELFRY_OK)
+        ingest_set_overlap(ingest, rev, digest);
+    return err;
+}
+
+enum belfry_err ingest_open(struct ingest *ingest, bool *warm)
+{
+    struct store_meta meta;
+    ingest->api->meta(ingest->opts.store, &meta);
+    if (meta.revision == 0) {
+        *warm = false;
+        return BELFRY_OK;
+    }
+    enum belfry_err err = evlog_cut(ingest->opts.evlog, meta.revision, EVLOG_CUT_START, 0);
+    if (err != BELFRY_OK)
+        return err;
+    ingest->api->set_past(ingest->opts.store, ++ingest->past);
+    ingest->head = ingest->committed = meta.revision;
+    evlog_committed(ingest->opts.evlog, meta.revision);
+    err = find_overlap(ingest, meta.oldest);
+    if (err == BELFRY_ERR_NOMEM)
+        return err;
+    if (err != BELFRY_OK)
+        belfry_logf(ingest->opts.log, BELFRY_LOG_WARN, "no_overlap", "rev=%" PRId64 " why=\"%s\"", meta.revision,
+                    belfry_strerror((int)err));
+    *warm = true;
+    return BELFRY_OK;
+}
+
+/* ---- checking ---- */
+
+static enum belfry_err check_order(struct ingest *ingest, const struct ingest_revision *revision)
+{
+    int64_t head = ingest->head;
+    if (ingest->past == 0)
+        return BELFRY_ERR_INVALID;
+    if (revision->rev <= head || (ingest->opts.whole_scope && revision->rev != head + 1))
+        return breach(ingest, "revision %" PRId64 " came after %" PRId64, revision->rev, head);
+    if (revision->n == 0)
+        return breach(ingest, "revision %" PRId64 " came without events", revision->rev);
+    return BELFRY_OK;
+}
+
+/* `before` is NULL when the key is not there. */
+static enum belfry_err check_event(struct ingest *ingest, int64_t rev, const struct belfry_wire_event *event,
+                                   const struct belfry_wire_kv *before)
+{
+    const struct belfry_wire_kv *kv = &event->kv;
+    int shown = kv->key.len > 64 ? 64 : (int)kv->key.len;
+    if (kv->mod_rev != rev)
+        return breach(ingest, "an event of revision %" PRId64 " came in revision %" PRId64, kv->mod_rev, rev);
+    if (event->is_delete) {
+        if (before == NULL)
+            return breach(ingest, "revision %" PRId64 " deletes '%.*s', which is not there", rev, shown, kv->key.data);
+        return BELFRY_OK;
+    }
+    int64_t version = before != NULL ? before->version + 1 : 1;
+    int64_t create_rev = before != NULL ? before->create_rev : rev;
+    if (kv->version != version || kv->create_rev != create_rev)
+        return breach(ingest,
+                      "revision %" PRId64 " puts '%.*s' at version %" PRId64 " of %" PRId64 "; due was %" PRId64
+                      " of %" PRId64,
+                      rev, shown, kv->key.data, kv->version, kv->create_rev, version, create_rev);
+    return BELFRY_OK;
+}
+
+/* Checks every event against the state it replaces, and counts the bytes of the batch. */
+static enum belfry_err check_events(struct ingest *ingest, const struct ingest_revision *revision, uint64_t now_ms,
+                                    size_t *bytes)
+{
+    *bytes = 0;
+    for (size_t i = 0; i < revision->n; i++) {
+        const struct belfry_wire_event *event = &revision->events[i];
+        struct belfry_bytes before = {0};
+        struct belfry_wire_kv kv;
+        enum belfry_err err = ingest->api->get(ingest->opts.store, event->kv.key, &before);
+        bool found = err == BELFRY_OK;
+        if (found)
+            err = belfry_scan_kv(before, &kv);
+        if (err != BELFRY_OK && err != BELFRY_ERR_NOT_FOUND)
+            return store_failed(ingest, "read", err, now_ms);
+        err = check_event(ingest, revision->rev, event, found ? &kv : NULL);
+        if (err != BELFRY_OK && !BELFRY_MUTANT(no_version_check))
+            return err;
+        *bytes += batch_event_bytes(event, before);
+    }
+    return BELFRY_OK;
+}
+
+/* ---- publishing ---- */
+
+static enum belfry_err reserve_pending(struct ingest *ingest)
+{
+    if (ingest->n_pending < ingest->cap_pending)
+        return BELFRY_OK;
+    size_t cap = ingest->cap_pending == 0 ? 64 : ingest->cap_pending * 2;
+    struct pending *pending = realloc(ingest->pending, cap * sizeof(*pending));
+    if (pending == NULL)
+        return BELFRY_ERR_NOMEM;
+    ingest->pending = pending;
+    ingest->cap_pending = cap;
+    return BELFRY_OK;
+}
+
+/* Appends a batch whose revision is applied to the open transaction, consuming it. A log that is full of uncommitted
+ * batches takes it once it is committed. */
+static enum belfry_err publish(struct ingest *ingest, struct batch *batch, const struct belfry_wire_header *header,
+                               uint64_t now_ms)
+{
+    int64_t rev = batch->rev;
+    struct batch *kept = batch_ref(batch);
+    enum belfry_err err = evlog_append(ingest->opts.evlog, batch);
+    if (err == BELFRY_ERR_AGAIN) {
+        err = commit(ingest, rev, now_ms);
+        if (err == BELFRY_OK)
+            err = evlog_append(ingest->opts.evlog, batch);
+        if (err != BELFRY_OK)
+            batch_unref(batch);
+    }
+    if (err != BELFRY_OK) {
+        assert(ingest->committed < rev); /* the log takes what is committed */
+        batch_unref(kept);
+        return err;
+    }
+    ingest->head = rev;
+    if (ingest->open)
+        ingest->pending[ingest->n_pending++] = (struct pending){.batch = kept, .header = *header};
+    else
+        batch_unref(kept);
+    return BELFRY_OK;
+}
+
+/* Applies all events; `batch`, if it is not NULL, is filled with them and what was there before. */
+static enum belfry_err apply(struct ingest *ingest, const struct ingest_revision *revision, struct batch *batch,
+                             uint64_t now_ms)
+{
+    for (size_t i = 0; i < revision->n; i++) {
+        const struct belfry_wire_event *event = &revision->events[i];
+        struct belfry_bytes prev = {0};
+        enum belfry_err err = ingest->api->apply(ingest->opts.store, revision->rev, (uint32_t)i, event, &prev);
+        if (err != BELFRY_OK)
+            return store_failed(ingest, "write", err, now_ms);
+        if (batch != NULL)
+            batch_add(batch, event, prev);
+    }
+    enum belfry_err err = ingest->api->advance(ingest->opts.store, revision->rev, &revision->header);
+    return err == BELFRY_OK ? BELFRY_OK : store_failed(ingest, "write", err, now_ms);
+}
+
+static enum belfry_err take_extent(struct ingest *ingest, const struct ingest_revision *revision, size_t bytes,
+                                   uint64_t now_ms)
+{
+    struct batch *extent;
+    enum belfry_err err = batch_create(revision->rev, BATCH_EXTENT, 0, 0, &extent);
+    if (err != BELFRY_OK)
+        return err;
+    batch_set_extent(extent, revision->n, bytes);
+    err = apply(ingest, revision, NULL, now_ms);
+    if (err == BELFRY_OK)
+        err = commit(ingest, revision->rev, now_ms);
+    if (err == BELFRY_OK)
+        return publish(ingest, extent, &revision->header, now_ms);
+    batch_unref(extent);
+    return err;
+}
+
+static enum belfry_err take_batch(struct ingest *ingest, const struct ingest_revision *revision, size_t bytes,
+                                  uint64_t now_ms)
+{
+    struct batch *batch;
+    enum belfry_err err = batch_create(revision->rev, BATCH_EVENTS, (uint32_t)revision->n, bytes, &batch);
+    if (err != BELFRY_OK)
+        return err;
+    err = apply(ingest, revision, batch, now_ms);
+    if (err == BELFRY_OK)
+        return publish(ingest, batch, &revision->header, now_ms);
+    batch_unref(batch);
+    return err;
+}
+
+static void commit_if_large(struct ingest *ingest, size_t bytes, uint64_t now_ms)
+{
+    ingest->open_bytes += bytes;
+    if (ingest->open && (ingest->open_bytes >= INGEST_COMMIT_BYTES || now_ms >= ingest->commit_at))
+        belfry_ignore(commit(ingest, ingest->head, now_ms)); /* published all the same; recover() has it */
+}
+
+enum belfry_err ingest_revision(struct ingest *ingest, const struct ingest_revision *revision, uint64_t now_ms)
+{
+    if (ingest_in_trouble(ingest))
+        return BELFRY_ERR_AGAIN;
+    size_t bytes;
+    enum belfry_err err = check_order(ingest, revision);
+    if (err == BELFRY_OK)
+        err = reserve_pending(ingest);
+    if (err == BELFRY_OK)
+        err = open_transaction(ingest, now_ms);
+    if (err == BELFRY_OK)
+        err = check_events(ingest, revision, now_ms, &bytes);
+    if (err == BELFRY_OK && bytes > ingest->opts.extent_bytes)
+        err = take_extent(ingest, revision, bytes, now_ms);
+    else if (err == BELFRY_OK)
+        err = take_batch(ingest, revision, bytes, now_ms);
+    if (err != BELFRY_OK)
+        return err;
+    ingest_set_overlap(ingest, revision->rev, digest_of(revision->events, revision->n));
+    commit_if_large(ingest, bytes, now_ms);
+    return BELFRY_OK;
+}
+
+enum belfry_err ingest_advance(struct ingest *ingest, int64_t rev, const struct belfry_wire_header *header,
+                               uint64_t now_ms)
+{
+    if (rev <= ingest->head)
+        return BELFRY_OK;
+    if (ingest->opts.whole_scope) /* every revision has events */
+        return breach(ingest, "progress at revision %" PRId64 " came after %" PRId64, rev, ingest->head);
+    if (ingest_in_trouble(ingest))
+        return BELFRY_ERR_AGAIN;
+    struct batch *batch;
+    enum belfry_err err = reserve_pending(ingest);
+    if (err == BELFRY_OK)
+        err = open_transaction(ingest, now_ms);
+    if (err == BELFRY_OK)
+        err = batch_create(rev, BATCH_ADVANCE, 0, 0, &batch);
+    if (err != BELFRY_OK)
+        return err;
+    err = ingest->api->advance(ingest->opts.store, rev, header);
+    if (err != BELFRY_OK) {
+        batch_unref(batch);
+        return store_failed(ingest, "write", err, now_ms);
+    }
+    err = publish(ingest, batch, header, now_ms);
+    if (err == BELFRY_OK)
+        commit_if_large(ingest, 0, now_ms);
+    return err;
+}
+
+/* ---- time ---- */
+
+void ingest_drained(struct ingest *ingest, uint64_t now_ms)
+{
+    if (ingest->open)
+        belfry_ignore(commit(ingest, ingest->head, now_ms)); /* recover() has it */
+}
+
+/* Cuts the log for what the store has adopted. */
+static void pay_cut(struct ingest *ingest)
+{
+    const struct evlog_cut *cut = &ingest->owed;
+    if (evlog_cut(ingest->opts.evlog, cut->rev, cut->why, cut->compact_rev) != BELFRY_OK)
+        return;
+    evlog_committed(ingest->opts.evlog, cut->rev);
+    ingest->owed.past = 0;
+}
+
+void ingest_tick(struct ingest *ingest, uint64_t now_ms)
+{
+    if (ingest->owed.past != 0 && now_ms >= ingest->retry_at) {
+        ingest->retry_at = now_ms + RETRY_MS;
+        pay_cut(ingest);
+    }
+    if (ingest->trouble && now_ms >= ingest->retry_at)
+        recover(ingest, now_ms);
+    else if (ingest->open && now_ms >= ingest->commit_at)
+        belfry_ignore(commit(ingest, ingest->head, now_ms)); /* recover() has it */
+    else if (!ingest->trouble && !ingest->open && ingest->head > 0 && now_ms >= ingest->trim_at)
+        belfry_ignore(trim_alone(ingest, now_ms)); /* likewise */
+    evlog_reclaim(ingest->opts.evlog);
+}
+
+uint64_t ingest_due(const struct ingest *ingest)
+{
+    if (ingest_in_trouble(ingest))
+        return ingest->retry_at;
+    if (ingest->open)
+        return ingest->commit_at;
+    return ingest->head > 0 ? ingest->trim_at : BELFRY_NEVER;
+}
+
+/* ---- how it stands ---- */
+
+int64_t ingest_head(const struct ingest *ingest)
+{
+    return ingest->head;
+}
+
+int64_t ingest_committed(const struct ingest *ingest)
+{
+    return ingest->committed;
+}
+
+bool ingest_in_trouble(const struct ingest *ingest)
+{
+    return ingest->trouble || ingest->owed.past != 0;
+}
+
+const char *ingest_why(const struct ingest *ingest)
+{
+    return ingest->why;
+}
+
+int64_t ingest_overlap(const struct ingest *ingest)
+{
+    return ingest->overlap_rev;
+}
+
+struct digest ingest_overlap_digest(const struct ingest *ingest)
+{
+    return ingest->overlap;
+}
+
+void ingest_set_overlap(struct ingest *ingest, int64_t rev, struct digest digest)
+{
+    ingest->overlap_rev = rev;
+    ingest->overlap = digest;
+}
+
+enum belfry_err ingest_compare(struct ingest *ingest, const struct ingest_revision *revision)
+{
+    if (ingest->overlap_rev == 0 || revision->rev != ingest->overlap_rev)
+        return BELFRY_ERR_NOT_FOUND;
+    if (BELFRY_MUTANT(no_overlap_check) || digest_equal(digest_of(revision->events, revision->n), ingest->overlap))
+        return BELFRY_OK;
+    return breach(ingest, "revision %" PRId64 " is not what it was", revision->rev);
+}
+
+enum belfry_err ingest_adopt(struct ingest *ingest, int64_t rev, const struct belfry_wire_header *header,
+                             enum evlog_cut_why why, int64_t compact_rev)
+{
+    drop_transaction(ingest);
+    if (ingest->n_pending > 0)
+        ingest->trouble = true;         /* unless the adoption makes them worthless */
+    bool owed = ingest->owed.past != 0; /* nobody knows that past yet: it is replaced, not followed */
+    uint64_t past = owed ? ingest->past : ingest->past + 1;
+    if (ingest->api->adopt(ingest->opts.store, rev, header, past) != BELFRY_OK)
+        return BELFRY_ERR_AGAIN;
+    drop_pending(ingest);
+    ingest->trouble = false;
+    ingest->past = past;
+    ingest->head = ingest->committed = rev;
+    ingest->overlap_rev = 0;
+    if (owed && ingest->owed.why > why)
+        why = ingest->owed.why; /* who was cut off from everything stays so */
+    ingest->owed = (struct evlog_cut){.past = past, .rev = rev, .why = why, .compact_rev = compact_rev};
+    pay_cut(ingest);
+    return BELFRY_OK;
+}

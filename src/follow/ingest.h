@@ -1,0 +1,105 @@
+/* src/follow/ingest.h
+ *
+ * ingest: one revision from upstream into the store and the log, checked. The only writer of both.
+ *
+ * Every event is checked against the state it replaces: the revision is the one after the last (whole scope); a PUT of
+ * version v finds v - 1 and the same create_revision; a DELETE finds its key. A breach changes nothing and is reported:
+ * upstream and we have diverged, and only a listing helps.
+ *
+ * The order: applied to the open transaction, appended to the log, the workers are woken (the owner's part); committed
+ * when the upstream socket is drained, at the latest COMMIT_MS or COMMIT_BYTES later. An uncommitted batch never leaves
+ * the log. A revision over extent_bytes is committed before the log shows its extent: readers need the rows.
+ *
+ * Disk trouble: a failed write aborts the open transaction, and with it revisions that are already published. Ingest
+ * holds a reference to each batch since the last commit, and applies them again from there, after trimming, until the
+ * disk takes them. Meanwhile ingest_in_trouble() is true, what is in the log is served, and new revisions are refused:
+ * the state they would be checked against, and their previous values, went with the transaction.
+ *
+ * The newest revision with events is remembered by its digest, so that an overlap can be compared without reading.
+ *
+ * Thread: owner (ingest's). Pure, given a store. ingest_open() also calls functions of the store's reader: call it
+ * before there is a reader thread.
+ */
+#ifndef BELFRY_FOLLOW_INGEST_H
+#define BELFRY_FOLLOW_INGEST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "core/evlog.h"
+#include "core/store.h"
+#include "follow/digest.h"
+#include "wire/scan.h"
+
+#define INGEST_COMMIT_MS    5
+#define INGEST_COMMIT_BYTES (1024 * 1024)
+#define INGEST_EXTENT_BYTES (16 * 1024 * 1024)
+
+struct ingest;
+
+struct ingest_opts {
+    struct store *store;
+    struct evlog *evlog;
+    size_t extent_bytes; /* a revision over this is an extent in the log; INGEST_EXTENT_BYTES */
+    size_t trim_rows;    /* at most so many rows trimmed with a commit */
+    bool whole_scope;
+    const struct belfry_log *log;
+};
+
+/* A whole revision as it came. */
+struct ingest_revision {
+    int64_t rev;
+    const struct belfry_wire_event *events; /* lent */
+    size_t n;
+    struct belfry_wire_header header;
+};
+
+BELFRY_NODISCARD enum belfry_err ingest_create(const struct ingest_opts *opts, struct ingest **out);
+void ingest_destroy(struct ingest *ingest); /* what is not committed is lost; NULL is fine */
+
+/* Starts the log's first past from what the store has (a warm open); false: the store is empty, list first. */
+BELFRY_NODISCARD enum belfry_err ingest_open(struct ingest *ingest, bool *warm);
+
+/* Applies and publishes. Errors: BELFRY_ERR_REWOUND (a breach: nothing changed; ingest_why() tells it),
+ * BELFRY_ERR_AGAIN (disk trouble or a log full of uncommitted batches: nothing changed, offer it again after
+ * ingest_tick()), BELFRY_ERR_NOMEM (likewise). */
+BELFRY_NODISCARD enum belfry_err ingest_revision(struct ingest *ingest, const struct ingest_revision *revision,
+                                                 uint64_t now_ms);
+
+/* The scope saw nothing up to `rev` (a progress). Whole scope: only remembered, when it is the head. */
+BELFRY_NODISCARD enum belfry_err ingest_advance(struct ingest *ingest, int64_t rev,
+                                                const struct belfry_wire_header *header, uint64_t now_ms);
+
+/* The upstream socket is drained: commit now if anything is open. */
+void ingest_drained(struct ingest *ingest, uint64_t now_ms);
+
+/* Commits when it is time, retries after disk trouble, trims. */
+void ingest_tick(struct ingest *ingest, uint64_t now_ms);
+uint64_t ingest_due(const struct ingest *ingest);
+
+int64_t ingest_head(const struct ingest *ingest);      /* published */
+int64_t ingest_committed(const struct ingest *ingest); /* committed */
+bool ingest_in_trouble(const struct ingest *ingest);   /* the disk does not take it: revisions are refused */
+const char *ingest_why(const struct ingest *ingest);   /* of the last breach or trouble; never NULL */
+
+/* The newest revision that we hold events of, where a watch that overlaps begins; 0: none (a listing's state). */
+int64_t ingest_overlap(const struct ingest *ingest);
+struct digest ingest_overlap_digest(const struct ingest *ingest);
+
+/* Compares an overlap with ours: same types, keys, KeyValues. BELFRY_OK: equal. BELFRY_ERR_REWOUND: they differ.
+ * BELFRY_ERR_NOT_FOUND: it is not the revision of ingest_overlap(): nothing can be said. */
+BELFRY_NODISCARD enum belfry_err ingest_compare(struct ingest *ingest, const struct ingest_revision *revision);
+
+/* The state includes `rev`, whose events were seen although they are not in history (a listing's watch saw them). */
+void ingest_set_overlap(struct ingest *ingest, int64_t rev, struct digest digest);
+
+/* A listing is complete in the store's fresh copy at `rev`: adopt it and cut the log. Errors: BELFRY_ERR_AGAIN (nothing
+ * changed). When the log has no memory for the cut it is made by a later ingest_tick(), and ingest is in trouble until
+ * then. */
+BELFRY_NODISCARD enum belfry_err ingest_adopt(struct ingest *ingest, int64_t rev,
+                                              const struct belfry_wire_header *header, enum evlog_cut_why why,
+                                              int64_t compact_rev);
+
+#endif

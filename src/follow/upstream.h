@@ -1,0 +1,148 @@
+/* src/follow/upstream.h
+ *
+ * upstream: the machine that follows. What watches and reads of upstream give goes in; which watches and reads are
+ * wanted comes out; revisions go to ingest in order, each once.
+ *
+ *              store empty                                    no watch, or it broke: the owner's link resumes it
+ *     START ----------------> LISTING ----all pages, and the watch has passed the newest----> LIVE
+ *       |                      ^   ^                                                          ^ |
+ *       | warm                 |   `-- compacted over our head; breach; cut off from our past-|-'
+ *       `------> JOINING ------'                                                              |
+ *                  |  ^  overlap at R equal: near the head                                    |
+ *                  |  `---------------------------------------------------------------------->|
+ *                  `--far behind--> REPLAYING --- merged up to the live watch ---------------'
+ *
+ * JOINING: the watch starts at R, the last revision we hold events of; what arrives at R must equal ours and is dropped.
+ * Different, or not there although upstream has passed R: the past was rewritten. R without events of ours (a replica
+ * that was opened on a listing's state, or R is compacted): it starts behind our head, and a linearizable read is all
+ * that can be asked.
+ * A resume is a join: when the owner's client has created the watch anew by itself, it goes on behind the last revision,
+ * without an overlap. So a second created answer closes the watch and joins again at R: one round trip and one revision
+ * more for each fault, and no special case in the client. (A client that always resumed a revision early would save the
+ * round trip, and every other user of it would have to drop that revision.)
+ * REPLAYING: up to UPSTREAM_WINDOWS watches of UPSTREAM_WINDOW revisions each, 64 MiB together, merged in order; the
+ * live watch is the last of them, without an end. A window is complete only by its last event or one above it, or a
+ * progress at or above its end. Each overlaps the one before by a revision (replay.h).
+ * Behind is lag: a header below what we have asks for a linearizable read (a judgement), and only that one's revision
+ * below ours, another cluster id, or a breach means that the past was rewritten.
+ * LISTING: a linearizable revision; the watch from there; when that is created, pages, all at the revision of the first;
+ * a compacted page is asked for again unpinned. Consistent when the watch has passed the newest page's revision. Built
+ * in the store's fresh copy; the old content serves until ingest_adopt(). If the watch is created anew or ends, it
+ * starts over (listing.h).
+ * Stale: STALE_MS without an event that was taken or a progress at or above our head. After a gap of the clock, what the
+ * sockets hold is read before anybody is judged: the first tick after a gap only notes it; who is judged is judged by
+ * the first tick after upstream_drained(), or UPSTREAM_TICK_MS later.
+ *
+ * The owner calls ingest_open() first, and then leaves ingest to this machine: its tick and its drained are ingest's.
+ * After every call that gives something in, upstream_next() is asked until it has nothing.
+ *
+ * Thread: owner (ingest's). Pure: no socket, no clock; the store behind ingest is called.
+ */
+#ifndef BELFRY_FOLLOW_UPSTREAM_H
+#define BELFRY_FOLLOW_UPSTREAM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "follow/ingest.h"
+
+#define UPSTREAM_STALE_MS     5000
+#define UPSTREAM_TICK_MS      500  /* a tick is due at least so often */
+#define UPSTREAM_GAP_MS       1000 /* a tick so much later than due: the process was stopped */
+#define UPSTREAM_PROGRESS_MS  1000 /* progress is asked for after so much silence */
+#define UPSTREAM_WINDOWS      32
+#define UPSTREAM_WINDOW       1000
+#define UPSTREAM_FAR          4000 /* revisions behind from which a replay is staggered */
+#define UPSTREAM_REPLAY_BYTES (64 * 1024 * 1024)
+#define UPSTREAM_PAGE         1000 /* keys a page of a listing */
+
+struct upstream;
+
+enum upstream_state { UPSTREAM_START, UPSTREAM_JOINING, UPSTREAM_REPLAYING, UPSTREAM_LISTING, UPSTREAM_LIVE };
+
+struct upstream_opts {
+    struct ingest *ingest;
+    struct store *store;                /* for the fresh copy of a listing, and R */
+    struct belfry_bytes key, range_end; /* the scope, as on the wire; everything: "\0", "\0" */
+    int64_t window, far;                /* 0: the defaults above */
+    size_t replay_bytes;                /* 0: the default */
+    int64_t page;                       /* 0: the default */
+    const struct belfry_log *log;
+};
+
+BELFRY_NODISCARD enum belfry_err upstream_create(const struct upstream_opts *opts, struct upstream **out);
+void upstream_destroy(struct upstream *upstream); /* NULL is fine */
+
+/* ---- what is wanted ---- */
+
+enum upstream_want {
+    UPSTREAM_WANT_WATCH,    /* open a watch of the scope from .rev, as .slot, resumed by the owner through faults; no
+                               prev_kv, fragments asked for, no progress_notify needed */
+    UPSTREAM_WANT_CLOSE,    /* close the watch .slot: nothing of it is heard any more */
+    UPSTREAM_WANT_REVISION, /* a linearizable read of upstream's revision; answer with .token */
+    UPSTREAM_WANT_PAGE,     /* a page of state: from .key to the end of the scope, .limit keys, at .rev (0: now,
+                               linearizable); answer with .token */
+    UPSTREAM_WANT_PROGRESS, /* ask for progress on the stream of the watch .slot */
+    UPSTREAM_WANT_PAUSE,    /* take nothing more from .slot until it is resumed (disk trouble, replay window full) */
+    UPSTREAM_WANT_RESUME
+};
+
+struct upstream_action {
+    enum upstream_want want;
+    unsigned slot; /* 0: the live watch; 1..UPSTREAM_WINDOWS: replay windows */
+    int64_t rev, limit;
+    uint64_t token;
+    struct belfry_bytes key; /* lent until the answer */
+};
+
+/* The next action; false: none now. */
+bool upstream_next(struct upstream *upstream, uint64_t now_ms, struct upstream_action *out);
+
+/* ---- what comes ---- */
+
+/* A revision of a watch, whole. False: not taken; the owner keeps it and offers it again after UPSTREAM_WANT_RESUME of
+ * that slot (the slot is paused). */
+bool upstream_on_revision(struct upstream *upstream, unsigned slot, const struct ingest_revision *revision,
+                          uint64_t now_ms);
+
+/* Everything up to header->revision has been given on this watch. */
+void upstream_on_progress(struct upstream *upstream, unsigned slot, const struct belfry_wire_header *header,
+                          uint64_t now_ms);
+
+/* A watch was (re)created on some member: its created answer's header. Says nothing about what was delivered. */
+void upstream_on_created(struct upstream *upstream, unsigned slot, const struct belfry_wire_header *header,
+                         uint64_t now_ms);
+
+/* The watch ended for good. BELFRY_ERR_COMPACTED: with compact_rev. BELFRY_ERR_REWOUND, BELFRY_ERR_CLUSTER: the owner's
+ * client found it out. Anything else: it will be asked for again. */
+void upstream_on_end(struct upstream *upstream, unsigned slot, enum belfry_err err, int64_t compact_rev,
+                     uint64_t now_ms);
+
+/* Answers. A linearizable revision; a page (a RangeResponse); or that it failed: BELFRY_ERR_COMPACTED for a pinned page,
+ * anything else is tried again with backoff. */
+void upstream_on_read(struct upstream *upstream, uint64_t token, const struct belfry_wire_header *header,
+                      uint64_t now_ms);
+void upstream_on_page(struct upstream *upstream, uint64_t token, struct belfry_bytes response, uint64_t now_ms);
+void upstream_on_read_failed(struct upstream *upstream, uint64_t token, enum belfry_err err, uint64_t now_ms);
+
+/* All that the sockets held has been given in. */
+void upstream_drained(struct upstream *upstream, uint64_t now_ms);
+
+void upstream_tick(struct upstream *upstream, uint64_t now_ms);
+uint64_t upstream_due(const struct upstream *upstream);
+
+/* ---- how it stands ---- */
+
+enum upstream_state upstream_state(const struct upstream *upstream);
+bool upstream_stale(const struct upstream *upstream); /* as of the last tick or event */
+bool upstream_ready(const struct upstream *upstream); /* LIVE and not stale */
+
+struct upstream_stats {
+    uint64_t revisions, events, overlaps, listings, relists_compacted, relists_rewritten, breaches, judgements, replays,
+        windows, pages, pages_repeated, gaps, stale;
+};
+void upstream_stats(const struct upstream *upstream, struct upstream_stats *out);
+
+#endif

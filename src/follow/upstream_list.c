@@ -1,0 +1,113 @@
+/* src/follow/upstream_list.c: listing. */
+#include <inttypes.h>
+
+#include "follow/upstream_private.h"
+
+void upstream_relist(struct upstream *up, enum evlog_cut_why why, int64_t compact_rev, const char *because)
+{
+    bool again = up->state == UPSTREAM_LISTING;
+    belfry_logf(up->log, BELFRY_LOG_WARN, again ? "list_again" : "list", "rev=%" PRId64 " why=\"%s\"",
+                ingest_head(up->ingest), because);
+    up->why = again && up->why > why ? up->why : why; /* who was cut off from everything stays so */
+    up->compact_rev = again && up->compact_rev > compact_rev ? up->compact_rev : compact_rev;
+    if (!again) {
+        up->stats.relists_compacted += why == EVLOG_CUT_COMPACTED;
+        up->stats.relists_rewritten += why == EVLOG_CUT_REWRITTEN;
+        ingest_drained(up->ingest, up->now);
+    }
+    upstream_move(up, UPSTREAM_LISTING);
+    replay_close_all(&up->replay);
+    question_forget(&up->read);
+    question_forget(&up->pages);
+    up->begun = false;
+    question_ask(&up->read, again ? upstream_retry_at(up) : up->now);
+}
+
+void upstream_list_again(struct upstream *up, const char *because)
+{
+    upstream_relist(up, up->why, up->compact_rev, because);
+}
+
+void upstream_list_from(struct upstream *up, const struct belfry_wire_header *header)
+{
+    if (header->revision < ingest_head(up->ingest))
+        up->why = EVLOG_CUT_REWRITTEN; /* whatever made us list, this is worse */
+    listing_first(&up->listing, header);
+    replay_open(&up->replay, 0, header->revision, REPLAY_NO_END, up->now);
+    question_ask(&up->pages, up->now);
+}
+
+void upstream_adopt_if_whole(struct upstream *up)
+{
+    int64_t rev;
+    if (up->state != UPSTREAM_LISTING || !listing_whole(&up->listing, &rev) || up->now < up->adopt_at)
+        return;
+    struct belfry_wire_header header = up->listing.header;
+    header.revision = rev;
+    int64_t compact_rev = up->why == EVLOG_CUT_REWRITTEN ? rev : up->compact_rev;
+    if (ingest_adopt(up->ingest, rev, &header, up->why, compact_rev) != BELFRY_OK) {
+        up->adopt_at = upstream_retry_at(up);
+        return;
+    }
+    if (up->listing.digest_rev != 0)
+        ingest_set_overlap(up->ingest, up->listing.digest_rev, up->listing.digest);
+    up->cluster_id = header.cluster_id;
+    up->compact_rev = 0;
+    question_forget(&up->pages);
+    upstream_heard(up);
+    upstream_move(up, UPSTREAM_JOINING);
+    upstream_joined(up, &up->replay.lanes[0]);
+}
+
+void upstream_list_revision(struct upstream *up, const struct ingest_revision *revision)
+{
+    if (listing_revision(&up->listing, revision) != BELFRY_OK)
+        upstream_list_again(up, "the replica does not take it");
+    else
+        upstream_adopt_if_whole(up);
+    up->progress_at = up->now + UPSTREAM_PROGRESS_MS;
+}
+
+void upstream_on_page(struct upstream *up, uint64_t token, struct belfry_bytes response, uint64_t now_ms)
+{
+    up->now = now_ms;
+    if (token == 0 || token != up->pages.token)
+        return;
+    question_forget(&up->pages);
+    enum belfry_err err = listing_page(&up->listing, response);
+    if (err != BELFRY_OK) {
+        upstream_list_again(up, belfry_strerror((int)err));
+        return;
+    }
+    up->stats.pages++;
+    belfry_backoff_reset(&up->backoff);
+    if (!up->listing.all)
+        question_ask(&up->pages, up->now);
+    upstream_adopt_if_whole(up);
+}
+
+void upstream_page_failed(struct upstream *up, enum belfry_err err)
+{
+    question_forget(&up->pages);
+    if (err == BELFRY_ERR_COMPACTED && listing_unpin(&up->listing)) {
+        up->stats.pages_repeated++;
+        question_ask(&up->pages, up->now);
+    } else if (err == BELFRY_ERR_FUTURE || err == BELFRY_ERR_REWOUND || err == BELFRY_ERR_CLUSTER) {
+        upstream_list_again(up, belfry_strerror((int)err));
+    } else {
+        question_ask(&up->pages, upstream_retry_at(up));
+    }
+}
+
+bool upstream_ask_page(struct upstream *up, struct upstream_action *out)
+{
+    if (!question_is_due(&up->pages, up->now) || !up->replay.lanes[0].created)
+        return false;
+    up->pages.token = ++up->last_token;
+    *out = (struct upstream_action){.want = UPSTREAM_WANT_PAGE,
+                                    .rev = up->listing.pin,
+                                    .limit = up->page,
+                                    .token = up->pages.token,
+                                    .key = belfry_buf_bytes(&up->listing.cursor)};
+    return true;
+}

@@ -1,0 +1,1157 @@
+/* src/follow/upstream_test.c: the machine against a scripted upstream. The rig does what an owner does: it opens, closes,
+ * pauses and resumes watches as it is told, and gives in what the test lets arrive. */
+#include "follow/upstream.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "follow/past_fixture.h"
+#include "support/modelstore.h"
+#include "support/refuse.h"
+
+#define SLOTS (UPSTREAM_WINDOWS + 1)
+
+struct watch {
+    bool open, created, paused;
+    int64_t from, next;
+};
+
+struct rig {
+    struct past *past;
+    struct store *store;
+    struct evlog *evlog;
+    struct ingest *ingest;
+    struct upstream *up;
+    uint64_t now;
+    int64_t visible;   /* the member is here; 0: at the head */
+    int64_t compacted; /* upstream's */
+    struct watch watches[SLOTS];
+    uint64_t read_token, page_token;
+    struct upstream_action page;
+    int64_t opened[256]; /* starts of all watches, in order */
+    size_t n_opened;
+    size_t pauses, progress_asked;
+    size_t replay_bytes;
+    struct upstream_stats sum; /* of every life that has ended */
+};
+
+static const struct modelstore_opts store_opts = {
+    .history_rows = 1000000, .history_age_s = 1000000, .extent_bytes = 1 << 20};
+
+static void rig_open(struct rig *r)
+{
+    struct evlog_opts log_opts = {.capacity_log2 = 6, .max_bytes = 1 << 20, .n_workers = 1};
+    assert_int_equal(evlog_create(&log_opts, &r->evlog), BELFRY_OK);
+    struct ingest_opts opts = {.store = r->store, .evlog = r->evlog, .trim_rows = 16, .whole_scope = true};
+    assert_int_equal(ingest_create(&opts, &r->ingest), BELFRY_OK);
+    bool warm;
+    assert_int_equal(ingest_open(r->ingest, &warm), BELFRY_OK);
+    struct upstream_opts up_opts = {.ingest = r->ingest,
+                                    .store = r->store,
+                                    .key = {"\0", 1},
+                                    .range_end = {"\0", 1},
+                                    .window = 10,
+                                    .far = 40,
+                                    .page = 5,
+                                    .replay_bytes = r->replay_bytes};
+    assert_int_equal(upstream_create(&up_opts, &r->up), BELFRY_OK);
+}
+
+static void rig_close(struct rig *r)
+{
+    struct upstream_stats one;
+    upstream_stats(r->up, &one);
+    r->sum.relists_compacted += one.relists_compacted;
+    r->sum.relists_rewritten += one.relists_rewritten;
+    r->sum.replays += one.replays;
+    r->sum.judgements += one.judgements;
+    r->sum.pages_repeated += one.pages_repeated;
+    upstream_destroy(r->up);
+    ingest_destroy(r->ingest);
+    evlog_destroy(r->evlog);
+}
+
+static void rig_init(struct rig *r)
+{
+    *r = (struct rig){.past = past_create(9), .store = modelstore_create(&store_opts), .now = 1000};
+    rig_open(r);
+}
+
+static void rig_fini(struct rig *r)
+{
+    rig_close(r);
+    modelstore_destroy(r->store);
+    past_destroy(r->past);
+}
+
+/* SIGKILL and back. */
+static void restart(struct rig *r)
+{
+    rig_close(r);
+    modelstore_crash(r->store);
+    memset(r->watches, 0, sizeof(r->watches));
+    r->read_token = r->page_token = 0;
+    r->n_opened = 0;
+    rig_open(r);
+}
+
+static int64_t shown(const struct rig *r)
+{
+    return r->visible != 0 && r->visible < r->past->head ? r->visible : r->past->head;
+}
+
+static void act(struct rig *r, const struct upstream_action *a)
+{
+    struct watch *watch = &r->watches[a->slot];
+    switch (a->want) {
+    case UPSTREAM_WANT_WATCH:
+        assert_false(watch->open);
+        *watch = (struct watch){.open = true, .from = a->rev, .next = a->rev};
+        if (r->n_opened < 256)
+            r->opened[r->n_opened++] = a->rev;
+        break;
+    case UPSTREAM_WANT_CLOSE:
+        *watch = (struct watch){0};
+        break;
+    case UPSTREAM_WANT_REVISION:
+        r->read_token = a->token;
+        break;
+    case UPSTREAM_WANT_PAGE:
+        r->page_token = a->token;
+        r->page = *a;
+        break;
+    case UPSTREAM_WANT_PROGRESS:
+        r->progress_asked++;
+        break;
+    case UPSTREAM_WANT_PAUSE:
+        watch->paused = true;
+        r->pauses++;
+        break;
+    case UPSTREAM_WANT_RESUME:
+        watch->paused = false;
+        break;
+    }
+}
+
+/* Does what is wanted, until nothing is. */
+static void obey(struct rig *r)
+{
+    struct upstream_action action;
+    for (int i = 0; upstream_next(r->up, r->now, &action); i++) {
+        assert_true(i < 1000);
+        act(r, &action);
+    }
+}
+
+static void created(struct rig *r, unsigned slot)
+{
+    struct watch *watch = &r->watches[slot];
+    struct belfry_wire_header header = past_header(r->past, shown(r));
+    watch->created = true;
+    upstream_on_created(r->up, slot, &header, r->now);
+    if (watch->next < r->compacted) {
+        int64_t compacted = r->compacted;
+        *watch = (struct watch){0};
+        upstream_on_end(r->up, slot, BELFRY_ERR_COMPACTED, compacted, r->now);
+    }
+    obey(r);
+}
+
+/* One revision of a watch; false: there is none, or it was not taken. */
+static bool deliver(struct rig *r, unsigned slot)
+{
+    struct watch *watch = &r->watches[slot];
+    if (!watch->open || !watch->created || watch->paused)
+        return false;
+    if (watch->next < 2)
+        watch->next = 2;
+    if (watch->next > shown(r))
+        return false;
+    struct ingest_revision revision = past_revision(r->past, watch->next, PAST_BARE);
+    bool taken = upstream_on_revision(r->up, slot, &revision, r->now);
+    watch->next += taken;
+    watch->paused = !taken;
+    obey(r);
+    return taken;
+}
+
+/* A progress, as etcd gives one: only if the watch has everything. */
+static bool progress(struct rig *r, unsigned slot)
+{
+    struct watch *watch = &r->watches[slot];
+    if (!watch->open || !watch->created || watch->paused || watch->next != shown(r) + 1)
+        return false;
+    struct belfry_wire_header header = past_header(r->past, shown(r));
+    upstream_on_progress(r->up, slot, &header, r->now);
+    obey(r);
+    return true;
+}
+
+static bool answer_read(struct rig *r)
+{
+    uint64_t token = r->read_token;
+    if (token == 0)
+        return false;
+    struct belfry_wire_header header = past_header(r->past, r->past->head);
+    r->read_token = 0;
+    upstream_on_read(r->up, token, &header, r->now);
+    obey(r);
+    return true;
+}
+
+static bool answer_page(struct rig *r)
+{
+    uint64_t token = r->page_token;
+    if (token == 0)
+        return false;
+    r->page_token = 0;
+    if (r->page.rev != 0 && r->page.rev < r->compacted) {
+        upstream_on_read_failed(r->up, token, BELFRY_ERR_COMPACTED, r->now);
+    } else if (r->page.rev > r->past->head) {
+        upstream_on_read_failed(r->up, token, BELFRY_ERR_FUTURE, r->now);
+    } else {
+        struct belfry_buf buf;
+        belfry_buf_init(&buf);
+        int64_t rev = r->page.rev != 0 ? r->page.rev : r->past->head;
+        upstream_on_page(r->up, token, past_page(r->past, rev, r->page.key, r->page.limit, &buf), r->now);
+        belfry_buf_fini(&buf);
+    }
+    obey(r);
+    return true;
+}
+
+static void pass(struct rig *r, uint64_t ms)
+{
+    for (uint64_t end = r->now + ms; r->now < end;) {
+        uint64_t due = upstream_due(r->up);
+        r->now = due > r->now ? (due < end ? due : end) : r->now + 1;
+        if (upstream_due(r->up) <= r->now)
+            upstream_tick(r->up, r->now);
+        obey(r);
+    }
+}
+
+/* Everything that can happen does, until nothing can. */
+static void settle(struct rig *r)
+{
+    obey(r);
+    for (bool moved = true; moved;) {
+        moved = answer_read(r) || answer_page(r);
+        for (unsigned slot = 0; slot < SLOTS; slot++) {
+            if (r->watches[slot].open && !r->watches[slot].created) {
+                created(r, slot);
+                moved = true;
+            }
+            while (deliver(r, slot))
+                moved = true;
+        }
+    }
+    upstream_drained(r->up, r->now);
+}
+
+static void go_live(struct rig *r, int64_t head)
+{
+    past_fill(r->past, head, "a");
+    settle(r);
+    assert_int_equal(upstream_state(r->up), UPSTREAM_LIVE);
+    assert_int_equal(ingest_head(r->ingest), head);
+}
+
+static struct upstream_stats stats(const struct rig *r)
+{
+    struct upstream_stats stats;
+    upstream_stats(r->up, &stats);
+    return stats;
+}
+
+static struct evlog_cut cut_of(struct rig *r)
+{
+    struct evlog_view view;
+    evlog_enter(r->evlog, 0, &view);
+    evlog_leave(r->evlog, 0);
+    return view.cut;
+}
+
+/* ---- comparing ---- */
+
+struct rows {
+    const struct past *past;
+    int next;
+};
+
+static bool row_is_right(struct belfry_bytes key, struct belfry_bytes kv, void *user)
+{
+    struct rows *rows = user;
+    uint8_t raw[128];
+    while (rows->next < PAST_KEYS && rows->past->now[rows->next].version == 0)
+        rows->next++;
+    assert_true(rows->next < PAST_KEYS);
+    size_t len = past_encode_kv(rows->next, &rows->past->now[rows->next], raw);
+    rows->next++;
+    assert_true(belfry_bytes_equal(kv, belfry_bytes_of(raw, len)));
+    (void)key;
+    return true;
+}
+
+/* We are live, and the state is upstream's. */
+static void assert_follows(struct rig *r)
+{
+    upstream_drained(r->up, r->now);
+    assert_int_equal(upstream_state(r->up), UPSTREAM_LIVE);
+    assert_int_equal(ingest_committed(r->ingest), r->past->head);
+    struct rows rows = {.past = r->past};
+    struct store_read read = {.max_rows = 1000, .max_bytes = 1 << 20};
+    int64_t at;
+    bool more;
+    assert_int_equal(r->store->api->range(r->store, &read, row_is_right, &rows, &at, &more), BELFRY_OK);
+    for (; rows.next < PAST_KEYS; rows.next++)
+        assert_int_equal(r->past->now[rows.next].version, 0);
+}
+
+/* The cluster comes back from a backup of `rev` and is written on to `head`. */
+static void rewrite(struct rig *r, int64_t rev, int64_t head)
+{
+    struct past *past = past_fork(r->past, rev);
+    past_fill(past, head, "rewritten");
+    past_destroy(r->past);
+    r->past = past;
+}
+
+/* ---- joining ---- */
+
+static void empty_replica_lists_and_then_follows(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_init(&r);
+    past_fill(r.past, 30, "a");
+    obey(&r);
+    assert_int_equal(upstream_state(r.up), UPSTREAM_LISTING);
+    settle(&r);
+    assert_follows(&r);
+    assert_int_equal(cut_of(&r).why, EVLOG_CUT_START);
+    assert_int_equal(stats(&r).pages, 5);
+    past_delete(r.past, 3);
+    past_put(r.past, 3, "b");
+    settle(&r);
+    assert_follows(&r);
+    assert_int_equal(stats(&r).listings, 1);
+    rig_fini(&r);
+}
+
+static void warm_replica_joins_at_its_last_revision(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_init(&r);
+    go_live(&r, 10);
+    past_fill(r.past, 14, "b");
+    settle(&r);
+    restart(&r);
+    past_fill(r.past, 20, "b");
+    settle(&r);
+    assert_int_equal(r.opened[0], 14);
+    assert_follows(&r);
+    assert_int_equal(stats(&r).overlaps, 1);
+    assert_int_equal(stats(&r).revisions, 6);
+    assert_int_equal(stats(&r).listings, 0);
+    rig_fini(&r);
+}
+
+static void overlap_that_differs_means_a_rewritten_past(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_init(&r);
+    go_live(&r, 10);
+    past_fill(r.past, 14, "b");
+    settle(&r);
+    restart(&r);
+    rewrite(&r, 12, 20);
+    settle(&r);
+    assert_follows(&r);
+    assert_int_equal(cut_of(&r).why, EVLOG_CUT_REWRITTEN);
+    assert_int_equal(cut_of(&r).compact_rev, cut_of(&r).rev);
+    assert_int_equal(stats(&r).breaches, 1);
+    rig_fini(&r);
+}
+
+static void overlap_that_upstream_passes_over_means_a_rewritten_past(void **state)
+{
+    (void)state;
+    for (int by_progress = 0; by_progress < 2; by_progress++) {
+        struct rig r;
+        rig_init(&r);
+        go_live(&r, 10);
+        past_fill(r.past, 14, "b");
+        settle(&r);
+        restart(&r);
+        past_fill(r.past, 16, "c");
+        obey(&r);
+        created(&r, 0);
+        r.watches[0].next = by_progress ? 17 : 15;
+        if (by_progress)
+            assert_true(progress(&r, 0));
+        else
+            assert_true(deliver(&r, 0));
+        assert_int_equal(upstream_state(r.up), UPSTREAM_LISTING);
+        assert_int_equal(stats(&r).relists_rewritten, 1);
+        rig_fini(&r);
+    }
+}
+
+static void resumed_watch_joins_again_with_an_overlap(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_init(&r);
+    go_live(&r, 10);
+    past_fill(r.past, 12, "b");
+    settle(&r);
+    uint64_t overlaps = stats(&r).overlaps;
+    created(&r, 0); /* the owner's client found another member and went on at 13 */
+    assert_int_equal(upstream_state(r.up), UPSTREAM_JOINING);
+    assert_int_equal(r.watches[0].from, 12);
+    settle(&r);
+    assert_follows(&r);
+    assert_int_equal(stats(&r).overlaps, overlaps + 1);
+
+    rewrite(&r, 11, 30);
+    created(&r, 0);
+    settle(&r);
+    assert_follows(&r);
+    assert_int_equal(cut_of(&r).why, EVLOG_CUT_REWRITTEN);
+    rig_fini(&r);
+}
+
+static void listing_is_overlapped_too(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_init(&r);
+    go_live(&r, 10); /* not an event since the listing */
+    assert_int_equal(stats(&r).revisions, 0);
+    rewrite(&r, 9, 12);
+    created(&r, 0);
+    assert_int_equal(r.watches[0].from, 10);
+    settle(&r);
+    assert_follows(&r);
+    assert_int_equal(cut_of(&r).why, EVLOG_CUT_REWRITTEN);
+    rig_fini(&r);
+}
+
+static void compacted_overlap_is_joined_behind_the_head_and_judged(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_init(&r);
+    go_live(&r, 10);
+    past_fill(r.past, 12, "b");
+    settle(&r);
+    restart(&r);
+    r.compacted = 13;
+    past_fill(r.past, 13, "b");
+    r.visible = 12;
+    obey(&r);
+    created(&r, 0); /* at 12: compacted */
+    pass(&r, 200);
+    assert_int_equal(r.watches[0].from, 13);
+    created(&r, 0);
+    assert_int_equal(upstream_state(r.up), UPSTREAM_JOINING);
+    assert_true(answer_read(&r));
+    assert_int_equal(upstream_state(r.up), UPSTREAM_LIVE);
+    r.visible = 0;
+    settle(&r);
+    assert_follows(&r);
+    assert_int_equal(stats(&r).listings, 0);
+    rig_fini(&r);
+}
+
+static void compaction_over_our_head_lists_anew_and_says_where(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_init(&r);
+    go_live(&r, 10);
+    restart(&r);
+    past_fill(r.past, 20, "b");
+    r.compacted = 15;
+    settle(&r);
+    assert_follows(&r);
+    assert_int_equal(cut_of(&r).why, EVLOG_CUT_COMPACTED);
+    assert_int_equal(cut_of(&r).compact_rev, 15);
+    assert_int_equal(stats(&r).relists_compacted, 1);
+    rig_fini(&r);
+}
+
+static void tier_that_says_compacted_of_what_is_above_it_was_rewritten(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_init(&r);
+    go_live(&r, 10);
+    rewrite(&r, 8, 11);
+    upstream_on_end(r.up, 0, BELFRY_ERR_COMPACTED, 11, r.now); /* we need 11: etcd would not */
+    r.watches[0].open = false;
+    settle(&r);
+    assert_follows(&r);
+    assert_int_equal(cut_of(&r).why, EVLOG_CUT_REWRITTEN);
+    rig_fini(&r);
+}
+
+/* ---- lag ---- */
+
+static void member_behind_us_is_lag_if_a_linearizable_read_says_more(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_init(&r);
+    go_live(&r, 10);
+    past_fill(r.past, 14, "b");
+    settle(&r);
+    r.visible = 11;
+    created(&r, 0);
+    assert_int_equal(upstream_state(r.up), UPSTREAM_JOINING);
+    created(&r, 0);
+    assert_true(answer_read(&r));
+    assert_int_equal(stats(&r).judgements, 1);
+    assert_int_equal(upstream_state(r.up), UPSTREAM_JOINING);
+    r.visible = 0;
+    settle(&r);
+    assert_follows(&r);
+    assert_int_equal(stats(&r).listings, 1);
+    rig_fini(&r);
+}
+
+static void linearizable_revision_below_ours_means_a_rewritten_past(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_init(&r);
+    go_live(&r, 10);
+    past_fill(r.past, 14, "b");
+    settle(&r);
+    rewrite(&r, 11, 12);
+    created(&r, 0);
+    created(&r, 0);
+    assert_int_equal(upstream_state(r.up), UPSTREAM_JOINING);
+    assert_true(answer_read(&r));
+    assert_int_equal(upstream_state(r.up), UPSTREAM_LISTING);
+    settle(&r);
+    assert_follows(&r);
+    assert_int_equal(cut_of(&r).why, EVLOG_CUT_REWRITTEN);
+    assert_int_equal(ingest_head(r.ingest), 12);
+    rig_fini(&r);
+}
+
+static void judgement_is_about_what_we_had_when_it_was_asked(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_init(&r);
+    go_live(&r, 10);
+    past_fill(r.past, 12, "b");
+    settle(&r);
+    struct belfry_wire_header behind = past_header(r.past, 5), asked = past_header(r.past, 12);
+    upstream_on_progress(r.up, 0, &behind, r.now);
+    obey(&r);
+    past_fill(r.past, 15, "b"); /* comes while the read is on its way */
+    while (deliver(&r, 0))
+        ;
+    assert_int_equal(ingest_head(r.ingest), 15);
+    upstream_on_read(r.up, r.read_token, &asked, r.now);
+    r.read_token = 0;
+    assert_int_equal(upstream_state(r.up), UPSTREAM_LIVE);
+    rig_fini(&r);
+}
+
+static void silent_cluster_that_was_set_back_is_found_by_asking(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_init(&r);
+    go_live(&r, 10);
+    rewrite(&r, 5, 7);
+    pass(&r, 6000); /* the watch waits for revision 11: nothing comes */
+    assert_true(upstream_stale(r.up));
+    settle(&r);
+    assert_follows(&r);
+    assert_int_equal(cut_of(&r).why, EVLOG_CUT_REWRITTEN);
+    rig_fini(&r);
+}
+
+static void another_cluster_means_a_rewritten_past(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_init(&r);
+    go_live(&r, 10);
+    r.past->cluster = 77;
+    past_fill(r.past, 12, "b");
+    settle(&r);
+    pass(&r, 200);
+    settle(&r);
+    assert_follows(&r);
+    assert_int_equal(cut_of(&r).why, EVLOG_CUT_REWRITTEN);
+    struct store_meta meta;
+    r.store->api->snapshot(r.store, &meta);
+    assert_int_equal(meta.cluster_id, 77);
+    rig_fini(&r);
+}
+
+static void breach_lists_anew(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_init(&r);
+    go_live(&r, 10);
+    struct past *other = past_fork(r.past, 9);
+    past_put(other, 20, "x");
+    past_put(other, 20, "y");
+    struct ingest_revision revision = past_revision(other, 11, PAST_BARE);
+    assert_true(upstream_on_revision(r.up, 0, &revision, r.now));
+    assert_int_equal(upstream_state(r.up), UPSTREAM_LISTING);
+    assert_int_equal(stats(&r).breaches, 1);
+    settle(&r);
+    assert_follows(&r);
+    past_destroy(other);
+    rig_fini(&r);
+}
+
+/* ---- replaying ---- */
+
+static void far_behind_goes_by_windows_merged_in_order(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct belfry_rng rng = {seed};
+        struct rig r;
+        rig_init(&r);
+        go_live(&r, 10);
+        r.replay_bytes = seed % 2 == 0 ? 4000 : 0;
+        restart(&r);
+        while (r.past->head < 500)
+            past_random(r.past, &rng);
+        obey(&r);
+        created(&r, 0);
+        assert_int_equal(upstream_state(r.up), UPSTREAM_REPLAYING);
+        for (int i = 0; i < 200000 && upstream_state(r.up) != UPSTREAM_LIVE; i++) {
+            unsigned slot = (unsigned)belfry_rng_below(&rng, SLOTS);
+            if (r.watches[slot].open && !r.watches[slot].created)
+                created(&r, slot);
+            else
+                deliver(&r, slot);
+        }
+        settle(&r);
+        assert_follows(&r);
+        assert_int_equal(stats(&r).replays, 1);
+        assert_int_equal(stats(&r).listings, 0);
+        assert_true(stats(&r).windows >= 45);
+        assert_true(stats(&r).overlaps >= 45); /* every window begins with the revision before it */
+        if (seed % 2 == 0)
+            assert_true(r.pauses > 0);
+        for (unsigned slot = 1; slot < SLOTS; slot++)
+            assert_false(r.watches[slot].open);
+        rig_fini(&r);
+    }
+}
+
+/* Live at 10, 100 revisions behind, windows of 10 wanted. */
+static void begin_replay(struct rig *r)
+{
+    rig_init(r);
+    go_live(r, 10);
+    past_fill(r->past, 11, "a");
+    settle(r);
+    restart(r);
+    past_fill(r->past, 111, "b");
+    obey(r);
+    created(r, 0);
+    assert_int_equal(upstream_state(r->up), UPSTREAM_REPLAYING);
+}
+
+static void window_is_not_complete_by_a_header_alone(void **state)
+{
+    (void)state;
+    struct rig r;
+    begin_replay(&r);
+    for (unsigned slot = 1; slot < SLOTS; slot++)
+        if (r.watches[slot].open)
+            created(&r, slot); /* their headers say 111 */
+    for (int i = 0; i < 10; i++)
+        assert_true(deliver(&r, 1)); /* 11 .. 20, under headers of 111 */
+    assert_true(r.watches[1].open);
+    assert_int_equal(ingest_head(r.ingest), 20);
+    assert_true(deliver(&r, 1)); /* 21, its last */
+    assert_false(r.watches[1].open && r.watches[1].from == 11);
+    rig_fini(&r);
+}
+
+static void window_of_another_past_is_found_out_where_it_begins(void **state)
+{
+    (void)state;
+    struct rig r;
+    begin_replay(&r);
+    created(&r, 1);
+    while (deliver(&r, 1) && ingest_head(r.ingest) < 20)
+        ;
+    rewrite(&r, 15, 111); /* restored and written on, before the second window was created */
+    created(&r, 2);
+    while (deliver(&r, 2))
+        ;
+    struct past *old = past_fork(r.past, 11);
+    past_fill(old, 21, "b");
+    struct ingest_revision last = past_revision(old, 21, PAST_BARE);
+    assert_true(upstream_on_revision(r.up, 1, &last, r.now)); /* what was still on its way of the old past */
+    assert_int_equal(upstream_state(r.up), UPSTREAM_LISTING);
+    assert_int_equal(stats(&r).relists_rewritten, 1);
+    past_destroy(old);
+    rig_fini(&r);
+}
+
+static void window_compacted_away_lists_anew_only_after_what_came_before_it(void **state)
+{
+    (void)state;
+    struct rig r;
+    begin_replay(&r);
+    created(&r, 1);
+    created(&r, 2);
+    upstream_on_end(r.up, 2, BELFRY_ERR_COMPACTED, 40, r.now);
+    r.watches[2].open = false;
+    obey(&r);
+    assert_int_equal(upstream_state(r.up), UPSTREAM_REPLAYING);
+    while (r.watches[1].open && deliver(&r, 1))
+        ;
+    assert_int_equal(ingest_head(r.ingest), 21);
+    assert_int_equal(upstream_state(r.up), UPSTREAM_LISTING);
+    r.compacted = 40;
+    settle(&r);
+    assert_follows(&r);
+    assert_int_equal(cut_of(&r).compact_rev, 40);
+    rig_fini(&r);
+}
+
+static void resumed_window_joins_again(void **state)
+{
+    (void)state;
+    struct rig r;
+    begin_replay(&r);
+    created(&r, 1);
+    created(&r, 2);
+    deliver(&r, 1);
+    deliver(&r, 1);
+    created(&r, 2);
+    assert_int_equal(upstream_state(r.up), UPSTREAM_JOINING);
+    assert_int_equal(r.watches[0].from, 12);
+    settle(&r);
+    assert_follows(&r);
+    rig_fini(&r);
+}
+
+/* ---- listing ---- */
+
+/* Cold, 30 revisions, the watch is there, two pages of five keys have come. */
+static void begin_listing(struct rig *r)
+{
+    rig_init(r);
+    past_fill(r->past, 30, "a");
+    obey(r);
+    answer_read(r);
+    assert_int_equal(r->page_token, 0); /* the watch first */
+    created(r, 0);
+    assert_int_equal(r->page.rev, 0);
+    answer_page(r);
+    assert_int_equal(r->page.rev, 30);
+    answer_page(r);
+}
+
+static void delete_during_a_listing_is_not_undone_by_an_older_page(void **state)
+{
+    (void)state;
+    struct rig r;
+    begin_listing(&r);
+    past_delete(r.past, 1);
+    past_delete(r.past, 20);
+    past_put(r.past, 21, "new");
+    while (deliver(&r, 0))
+        ;
+    while (answer_page(&r))
+        ;
+    assert_follows(&r);
+    assert_int_equal(ingest_head(r.ingest), 33);
+    rig_fini(&r);
+}
+
+static void compacted_page_is_read_anew_and_the_watch_must_pass_it(void **state)
+{
+    (void)state;
+    struct rig r;
+    begin_listing(&r);
+    past_delete(r.past, 12);
+    past_put(r.past, 2, "new");
+    r.compacted = 31;
+    while (answer_page(&r))
+        ;
+    assert_int_equal(stats(&r).pages_repeated, 1);
+    assert_int_equal(upstream_state(r.up), UPSTREAM_LISTING);
+    deliver(&r, 0); /* 30 */
+    deliver(&r, 0); /* 31 */
+    assert_int_equal(upstream_state(r.up), UPSTREAM_LISTING);
+    deliver(&r, 0);
+    assert_follows(&r);
+    rig_fini(&r);
+}
+
+static void progress_passes_the_newest_page_too(void **state)
+{
+    (void)state;
+    struct rig r;
+    begin_listing(&r);
+    past_put(r.past, 12, "new");
+    r.compacted = 31;
+    while (answer_page(&r))
+        ;
+    assert_int_equal(upstream_state(r.up), UPSTREAM_LISTING);
+    size_t asked = r.progress_asked;
+    pass(&r, 1500);
+    assert_true(r.progress_asked > asked);
+    while (deliver(&r, 0))
+        ;
+    progress(&r, 0);
+    assert_follows(&r);
+    rig_fini(&r);
+}
+
+static void listing_starts_over_when_its_watch_breaks(void **state)
+{
+    (void)state;
+    struct rig r;
+    begin_listing(&r);
+    rewrite(&r, 10, 40);
+    created(&r, 0);
+    assert_int_equal(stats(&r).listings, 2);
+    pass(&r, 200);
+    settle(&r);
+    assert_follows(&r);
+
+    past_delete(r.past, 3);
+    upstream_on_end(r.up, 0, BELFRY_ERR_REWOUND, 0, r.now);
+    r.watches[0].open = false;
+    obey(&r);
+    answer_read(&r);
+    created(&r, 0);
+    upstream_on_end(r.up, 0, BELFRY_ERR_UNAVAILABLE, 0, r.now);
+    r.watches[0].open = false;
+    obey(&r);
+    r.page_token = 0;
+    pass(&r, 500);
+    settle(&r);
+    assert_follows(&r);
+    rig_fini(&r);
+}
+
+static void reads_that_fail_are_tried_again_while_the_old_state_serves(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_init(&r);
+    go_live(&r, 30);
+    upstream_on_end(r.up, 0, BELFRY_ERR_REWOUND, 0, r.now);
+    r.watches[0].open = false;
+    obey(&r);
+    for (int i = 0; i < 5; i++) {
+        uint64_t token = r.read_token;
+        assert_int_not_equal(token, 0);
+        r.read_token = 0;
+        upstream_on_read_failed(r.up, token, BELFRY_ERR_UNAVAILABLE, r.now);
+        pass(&r, 10000);
+    }
+    assert_int_equal(cut_of(&r).past, 1);
+    assert_int_equal(evlog_head(r.evlog), 30);
+    settle(&r);
+    assert_follows(&r);
+    assert_int_equal(cut_of(&r).past, 2);
+    rig_fini(&r);
+}
+
+static void full_disk_while_listing_starts_over(void **state)
+{
+    (void)state;
+    struct rig r;
+    begin_listing(&r);
+    modelstore_fail(r.store, 1);
+    while (answer_page(&r))
+        ;
+    assert_int_equal(stats(&r).listings, 2);
+    pass(&r, 1000);
+    settle(&r);
+    assert_follows(&r);
+    rig_fini(&r);
+}
+
+/* ---- time and trouble ---- */
+
+static void silence_makes_stale_and_the_next_progress_ends_it(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_init(&r);
+    go_live(&r, 10);
+    pass(&r, 4900);
+    assert_true(upstream_ready(r.up));
+    assert_true(r.progress_asked >= 4);
+    pass(&r, 700);
+    assert_true(upstream_stale(r.up));
+    assert_false(upstream_ready(r.up));
+    assert_true(progress(&r, 0));
+    assert_false(upstream_stale(r.up));
+    assert_true(upstream_ready(r.up));
+    rig_fini(&r);
+}
+
+static void after_a_gap_sockets_are_read_before_anybody_is_judged(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_init(&r);
+    go_live(&r, 10);
+    pass(&r, 1000);
+    r.now += 20000; /* stopped */
+    upstream_tick(r.up, r.now);
+    upstream_tick(r.up, r.now);
+    assert_false(upstream_stale(r.up));
+    assert_true(progress(&r, 0)); /* had been in the socket */
+    upstream_drained(r.up, r.now);
+    upstream_tick(r.up, r.now);
+    assert_false(upstream_stale(r.up));
+    assert_int_equal(stats(&r).gaps, 1);
+
+    r.now += 20000;
+    upstream_tick(r.up, r.now);
+    upstream_drained(r.up, r.now); /* nothing was in it */
+    upstream_tick(r.up, r.now);
+    assert_true(upstream_stale(r.up));
+    rig_fini(&r);
+}
+
+static void disk_trouble_pauses_the_watch_and_nothing_is_lost(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_init(&r);
+    go_live(&r, 10);
+    past_fill(r.past, 20, "b");
+    modelstore_fail(r.store, 5);
+    assert_false(deliver(&r, 0));
+    assert_true(r.watches[0].paused);
+    assert_true(ingest_in_trouble(r.ingest));
+    pass(&r, 3000);
+    assert_false(r.watches[0].paused);
+    settle(&r);
+    assert_follows(&r);
+    assert_int_equal(stats(&r).listings, 1);
+    rig_fini(&r);
+}
+
+/* Everything at once, by chance; when faults stop we follow. */
+static void random_faults(struct rig *r, struct belfry_rng *rng)
+{
+    switch (belfry_rng_below(rng, 60)) {
+    case 0:
+        r->visible = r->past->head - (int64_t)belfry_rng_below(rng, 20);
+        break;
+    case 1:
+        r->visible = 0;
+        break;
+    case 2:
+        r->compacted = r->past->head > 30 ? r->past->head - (int64_t)belfry_rng_below(rng, 30) : 0;
+        break;
+    case 3:
+        modelstore_fail(r->store, 1 + (unsigned)belfry_rng_below(rng, 5));
+        break;
+    case 4:
+        restart(r);
+        break;
+    case 5:
+        for (int i = 0; i < 100; i++)
+            past_random(r->past, rng);
+        break;
+    case 6: /* a link breaks; the client resumes by itself */
+        for (unsigned slot = 0; slot < SLOTS; slot++)
+            if (r->watches[slot].open && r->watches[slot].created && belfry_rng_below(rng, 2) == 0)
+                created(r, slot);
+        break;
+    case 7:
+        if (belfry_rng_below(rng, 2) == 0)
+            settle(r);
+        if (r->past->head > 130) {
+            int64_t rev = r->past->head - 1 - (int64_t)belfry_rng_below(rng, 120);
+            rewrite(r, rev, rev + (int64_t)belfry_rng_below(rng, 200));
+            r->compacted = r->compacted > rev ? rev : r->compacted;
+            for (unsigned slot = 0; slot < SLOTS; slot++) /* every member was restarted */
+                if (r->watches[slot].open && r->watches[slot].created)
+                    created(r, slot);
+        }
+        break;
+    default:
+        break;
+    }
+}
+
+static void random_step(struct rig *r, struct belfry_rng *rng)
+{
+    unsigned slot = (unsigned)belfry_rng_below(rng, SLOTS);
+    switch (belfry_rng_below(rng, 12)) {
+    case 0:
+        past_random(r->past, rng);
+        break;
+    case 1:
+        answer_read(r);
+        break;
+    case 2:
+        answer_page(r);
+        break;
+    case 3:
+        pass(r, belfry_rng_below(rng, 50));
+        break;
+    case 4:
+        progress(r, belfry_rng_below(rng, 2) == 0 ? 0 : slot);
+        break;
+    case 5:
+        upstream_drained(r->up, r->now);
+        break;
+    default:
+        slot = belfry_rng_below(rng, 3) == 0 ? slot : belfry_rng_below(rng, 2) == 0 ? 0 : slot % 4;
+        if (r->watches[slot].open && !r->watches[slot].created)
+            created(r, slot);
+        else
+            deliver(r, slot);
+    }
+}
+
+static void random_faults_end_in_following(void **state)
+{
+    (void)state;
+    struct upstream_stats sum = {0};
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        struct belfry_rng rng = {seed * 7919};
+        struct rig r;
+        rig_init(&r);
+        r.sum = sum;
+        r.replay_bytes = seed % 3 == 0 ? 3000 : 0;
+        past_fill(r.past, 30, "a");
+        obey(&r);
+        for (int i = 0; i < 1000; i++) {
+            random_faults(&r, &rng);
+            random_step(&r, &rng);
+            obey(&r);
+        }
+        r.visible = 0;
+        modelstore_fail(r.store, 0);
+        for (int i = 0; i < 40; i++) {
+            settle(&r);
+            pass(&r, 1000);
+            progress(&r, 0);
+        }
+        assert_follows(&r);
+        rig_fini(&r);
+        sum = r.sum;
+    }
+    assert_true(sum.relists_compacted > 10 && sum.relists_rewritten > 10 && sum.replays > 10);
+    assert_true(sum.judgements > 10 && sum.pages_repeated > 3);
+}
+
+/* ---- refusals ---- */
+
+static void refused_allocation_delays_and_loses_nothing(void **state)
+{
+    (void)state;
+    bool reached = true;
+    for (size_t n = 0; reached; n++) {
+        size_t held = refuse_held();
+        struct rig r;
+        rig_init(&r);
+        past_fill(r.past, 20, "a");
+        struct past *later = past_fork(r.past, 20);
+        past_fill(later, 90, "b");
+        refuse_begin(n);
+        for (int i = 0; i < 3; i++) {
+            obey(&r);
+            answer_read(&r);
+            created(&r, 0);
+            for (int64_t rev = 20; rev <= 25 && r.watches[0].open; rev++) {
+                struct ingest_revision revision = past_revision(later, rev, PAST_BARE);
+                if (rev >= r.watches[0].next && upstream_on_revision(r.up, 0, &revision, r.now))
+                    r.watches[0].next = rev + 1;
+            }
+        }
+        reached = refuse_end();
+        past_destroy(r.past);
+        r.past = later;
+        for (int i = 0; i < 20; i++) {
+            settle(&r);
+            pass(&r, 1000);
+        }
+        assert_follows(&r);
+        rig_fini(&r);
+        assert_int_equal(refuse_held(), held);
+    }
+}
+
+static enum belfry_err create_and_destroy(void)
+{
+    struct upstream_opts opts = {.key = {"\0", 1}};
+    struct upstream *up = NULL;
+    enum belfry_err err = upstream_create(&opts, &up);
+    if (err == BELFRY_OK)
+        upstream_destroy(up);
+    return err;
+}
+
+static void refused_creation_leaves_nothing(void **state)
+{
+    (void)state;
+    assert_true(refuse_sweep(create_and_destroy) >= 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(empty_replica_lists_and_then_follows),
+        cmocka_unit_test(warm_replica_joins_at_its_last_revision),
+        cmocka_unit_test(overlap_that_differs_means_a_rewritten_past),
+        cmocka_unit_test(overlap_that_upstream_passes_over_means_a_rewritten_past),
+        cmocka_unit_test(resumed_watch_joins_again_with_an_overlap),
+        cmocka_unit_test(listing_is_overlapped_too),
+        cmocka_unit_test(compacted_overlap_is_joined_behind_the_head_and_judged),
+        cmocka_unit_test(compaction_over_our_head_lists_anew_and_says_where),
+        cmocka_unit_test(tier_that_says_compacted_of_what_is_above_it_was_rewritten),
+        cmocka_unit_test(member_behind_us_is_lag_if_a_linearizable_read_says_more),
+        cmocka_unit_test(linearizable_revision_below_ours_means_a_rewritten_past),
+        cmocka_unit_test(judgement_is_about_what_we_had_when_it_was_asked),
+        cmocka_unit_test(silent_cluster_that_was_set_back_is_found_by_asking),
+        cmocka_unit_test(another_cluster_means_a_rewritten_past),
+        cmocka_unit_test(breach_lists_anew),
+        cmocka_unit_test(far_behind_goes_by_windows_merged_in_order),
+        cmocka_unit_test(window_is_not_complete_by_a_header_alone),
+        cmocka_unit_test(window_of_another_past_is_found_out_where_it_begins),
+        cmocka_unit_test(window_compacted_away_lists_anew_only_after_what_came_before_it),
+        cmocka_unit_test(resumed_window_joins_again),
+        cmocka_unit_test(delete_during_a_listing_is_not_undone_by_an_older_page),
+        cmocka_unit_test(compacted_page_is_read_anew_and_the_watch_must_pass_it),
+        cmocka_unit_test(progress_passes_the_newest_page_too),
+        cmocka_unit_test(listing_starts_over_when_its_watch_breaks),
+        cmocka_unit_test(reads_that_fail_are_tried_again_while_the_old_state_serves),
+        cmocka_unit_test(full_disk_while_listing_starts_over),
+        cmocka_unit_test(silence_makes_stale_and_the_next_progress_ends_it),
+        cmocka_unit_test(after_a_gap_sockets_are_read_before_anybody_is_judged),
+        cmocka_unit_test(disk_trouble_pauses_the_watch_and_nothing_is_lost),
+        cmocka_unit_test(random_faults_end_in_following),
+        cmocka_unit_test(refused_allocation_delays_and_loses_nothing),
+        cmocka_unit_test(refused_creation_leaves_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

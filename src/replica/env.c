@@ -1,0 +1,276 @@
+/* src/replica/env.c
+ *
+ *     meta   "form"  -> | version, 8 | hash key, 16 |                                  once
+ *            "scope" -> text                                                           once
+ *            "now"   -> | cluster id | member id | term | revision | oldest |  8 each  with every commit
+ */
+#include "replica/env.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "replica/rowform.h"
+
+#define FORM_VERSION 1
+#define FORM_BYTES   24
+#define NOW_BYTES    40
+#define TABLES       6
+#define LOCK_BYTES   4096
+#define READERS      8 /* one is used */
+
+static MDB_val text_val(const char *text)
+{
+    return rowform_val(belfry_bytes_str(text));
+}
+
+enum belfry_err env_err(int rc)
+{
+    switch (rc) {
+    case MDB_SUCCESS:
+        return BELFRY_OK;
+    case MDB_NOTFOUND:
+        return BELFRY_ERR_NOT_FOUND;
+    case ENOMEM:
+        return BELFRY_ERR_NOMEM;
+    default:
+        return BELFRY_ERR_IO;
+    }
+}
+
+static enum env_fault fault_of(int rc)
+{
+    switch (rc) {
+    case MDB_SUCCESS:
+        return ENV_FAULT_NONE;
+    case ENOMEM:
+        return ENV_FAULT_MEMORY;
+    case MDB_INVALID:
+    case MDB_VERSION_MISMATCH:
+    case MDB_CORRUPTED:
+    case MDB_PAGE_NOTFOUND:
+    case MDB_INCOMPATIBLE:
+    case MDB_NOTFOUND:
+    case ENOENT:
+        return ENV_FAULT_CONTENT;
+    default:
+        return ENV_FAULT_DISK;
+    }
+}
+
+static int open_tables(struct env *env, MDB_txn *txn)
+{
+    const struct {
+        const char *name;
+        MDB_dbi *dbi;
+    } tables[TABLES] = {{"state", &env->state},     {"history", &env->history}, {"marks", &env->marks},
+                        {"extents", &env->extents}, {"gone", &env->gone},       {"meta", &env->meta}};
+    for (size_t i = 0; i < TABLES; i++) {
+        int rc = mdb_dbi_open(txn, tables[i].name, MDB_CREATE, tables[i].dbi);
+        if (rc != MDB_SUCCESS)
+            return rc;
+    }
+    return MDB_SUCCESS;
+}
+
+static int write_form(struct env *env, MDB_txn *txn, const char *scope)
+{
+    if (getrandom(&env->hash, sizeof(env->hash), 0) != sizeof(env->hash))
+        return EIO;
+    uint8_t form[FORM_BYTES];
+    rowform_put64(form, FORM_VERSION);
+    rowform_put64(form + 8, env->hash.k0);
+    rowform_put64(form + 16, env->hash.k1);
+    MDB_val key = text_val("form"), val = {.mv_size = FORM_BYTES, .mv_data = form};
+    int rc = mdb_put(txn, env->meta, &key, &val, 0);
+    key = text_val("scope");
+    val = text_val(scope);
+    if (rc == MDB_SUCCESS)
+        rc = mdb_put(txn, env->meta, &key, &val, 0);
+    return rc == MDB_SUCCESS ? env_meta_store(env, txn, &(struct store_meta){.oldest = 1}) : rc;
+}
+
+static int check_form(struct env *env, MDB_txn *txn, const char *scope)
+{
+    MDB_val key = text_val("form"), form;
+    int rc = mdb_get(txn, env->meta, &key, &form);
+    if (rc == MDB_NOTFOUND)
+        return write_form(env, txn, scope);
+    if (rc != MDB_SUCCESS)
+        return rc;
+    if (form.mv_size != FORM_BYTES || rowform_get64(form.mv_data) != FORM_VERSION)
+        return MDB_VERSION_MISMATCH;
+    env->hash.k0 = rowform_get64((const uint8_t *)form.mv_data + 8);
+    env->hash.k1 = rowform_get64((const uint8_t *)form.mv_data + 16);
+    MDB_val was;
+    key = text_val("scope");
+    rc = mdb_get(txn, env->meta, &key, &was);
+    if (rc != MDB_SUCCESS)
+        return rc;
+    struct store_meta meta;
+    return belfry_bytes_equal(rowform_bytes(was), belfry_bytes_str(scope)) ? env_meta_load(env, txn, &meta)
+                                                                           : MDB_INCOMPATIBLE;
+}
+
+static int set_up(struct env *env, const char *scope)
+{
+    MDB_txn *txn;
+    int rc = mdb_txn_begin(env->mdb, NULL, 0, &txn);
+    if (rc != MDB_SUCCESS)
+        return rc;
+    rc = open_tables(env, txn);
+    if (rc == MDB_SUCCESS)
+        rc = check_form(env, txn, scope);
+    if (rc != MDB_SUCCESS) {
+        mdb_txn_abort(txn);
+        return rc;
+    }
+    rc = mdb_txn_commit(txn);
+    if (rc != MDB_SUCCESS)
+        return rc;
+    rc = mdb_txn_begin(env->mdb, NULL, MDB_RDONLY, &env->reader);
+    if (rc == MDB_SUCCESS)
+        mdb_txn_reset(env->reader);
+    return rc;
+}
+
+/* LMDB writes to its lock file through a map, and on a full disk that would be SIGBUS: its page is taken before. */
+static int reserve_lock(const char *path)
+{
+    char name[PATH_MAX];
+    int len = snprintf(name, sizeof(name), "%s/lock.mdb", path);
+    if (len < 0 || (size_t)len >= sizeof(name))
+        return ENAMETOOLONG;
+    int fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return errno;
+    int rc = posix_fallocate(fd, 0, LOCK_BYTES);
+    close(fd);
+    return rc;
+}
+
+static int open_mdb(struct env *env, const char *path)
+{
+    int rc = reserve_lock(path);
+    if (rc == 0)
+        rc = mdb_env_create(&env->mdb);
+    if (rc != MDB_SUCCESS) {
+        env->mdb = NULL;
+        return rc;
+    }
+    mdb_env_set_maxdbs(env->mdb, TABLES);
+    mdb_env_set_maxreaders(env->mdb, READERS);
+    rc = mdb_env_set_mapsize(env->mdb, env->map_bytes);
+    if (rc == MDB_SUCCESS)
+        rc = mdb_env_open(env->mdb, path, MDB_NOSYNC | MDB_NOTLS, 0600);
+    return rc;
+}
+
+enum env_fault env_open(const char *path, uint64_t number, size_t map_bytes, const char *scope, struct env **out)
+{
+    struct env *env = calloc(1, sizeof(*env));
+    if (env == NULL)
+        return ENV_FAULT_MEMORY;
+    pthread_mutex_init(&env->read_mu, NULL);
+    env->number = number;
+    env->map_bytes = map_bytes;
+    env->refs = 1;
+    int rc = open_mdb(env, path);
+    if (rc == MDB_SUCCESS)
+        rc = set_up(env, scope);
+    if (rc != MDB_SUCCESS) {
+        env_close(env);
+        return fault_of(rc);
+    }
+    MDB_stat stat;
+    mdb_env_stat(env->mdb, &stat);
+    env->page_bytes = stat.ms_psize;
+    *out = env;
+    return ENV_FAULT_NONE;
+}
+
+void env_close(struct env *env)
+{
+    if (env == NULL)
+        return;
+    if (env->reader != NULL)
+        mdb_txn_abort(env->reader);
+    if (env->mdb != NULL)
+        mdb_env_close(env->mdb);
+    pthread_mutex_destroy(&env->read_mu);
+    free(env);
+}
+
+enum belfry_err env_read_begin(struct env *env, MDB_txn **out)
+{
+    pthread_mutex_lock(&env->read_mu);
+    int rc = mdb_txn_renew(env->reader);
+    if (rc != MDB_SUCCESS) {
+        pthread_mutex_unlock(&env->read_mu);
+        return env_err(rc);
+    }
+    *out = env->reader;
+    return BELFRY_OK;
+}
+
+void env_read_end(struct env *env)
+{
+    mdb_txn_reset(env->reader);
+    pthread_mutex_unlock(&env->read_mu);
+}
+
+int env_meta_load(const struct env *env, MDB_txn *txn, struct store_meta *out)
+{
+    MDB_val key = text_val("now"), val;
+    int rc = mdb_get(txn, env->meta, &key, &val);
+    if (rc != MDB_SUCCESS)
+        return rc;
+    if (val.mv_size != NOW_BYTES)
+        return MDB_VERSION_MISMATCH;
+    const uint8_t *from = val.mv_data;
+    *out = (struct store_meta){.cluster_id = rowform_get64(from),
+                               .member_id = rowform_get64(from + 8),
+                               .raft_term = rowform_get64(from + 16),
+                               .revision = (int64_t)rowform_get64(from + 24),
+                               .oldest = (int64_t)rowform_get64(from + 32)};
+    return MDB_SUCCESS;
+}
+
+int env_meta_store(const struct env *env, MDB_txn *txn, const struct store_meta *meta)
+{
+    uint8_t now[NOW_BYTES];
+    rowform_put64(now, meta->cluster_id);
+    rowform_put64(now + 8, meta->member_id);
+    rowform_put64(now + 16, meta->raft_term);
+    rowform_put64(now + 24, (uint64_t)meta->revision);
+    rowform_put64(now + 32, (uint64_t)meta->oldest);
+    MDB_val key = text_val("now"), val = {.mv_size = NOW_BYTES, .mv_data = now};
+    return mdb_put(txn, env->meta, &key, &val, 0);
+}
+
+size_t env_table_bytes(const struct env *env, MDB_txn *txn, MDB_dbi table)
+{
+    MDB_stat stat;
+    if (mdb_stat(txn, table, &stat) != MDB_SUCCESS)
+        return 0;
+    return (stat.ms_branch_pages + stat.ms_leaf_pages + stat.ms_overflow_pages) * env->page_bytes;
+}
+
+size_t env_used_bytes(const struct env *env, MDB_txn *txn)
+{
+    const MDB_dbi tables[] = {env->state, env->history, env->marks, env->extents, env->gone, env->meta};
+    size_t bytes = 0;
+    for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
+        bytes += env_table_bytes(env, txn, tables[i]);
+    return bytes;
+}
+
+size_t env_rows(MDB_txn *txn, MDB_dbi table)
+{
+    MDB_stat stat;
+    return mdb_stat(txn, table, &stat) == MDB_SUCCESS ? stat.ms_entries : 0;
+}

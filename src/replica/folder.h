@@ -1,0 +1,54 @@
+/* src/replica/folder.h
+ *
+ * folder: the cache folder: the lock that keeps other processes out, the marker, and the numbered data folders.
+ *
+ * The marker is one line, replaced as a whole:
+ *
+ *     dirty BOOT-ID data-N      writes that are not synced may be under way, since this boot
+ *     clean data-N              everything was synced
+ *
+ * What is dirty and of another boot, or of an unknown one, went through a loss of the page cache: an LMDB file of which
+ * some pages are newer than others. It must not be opened.
+ *
+ * Thread: owner (the writer); folder_remove() from any.
+ */
+#ifndef BELFRY_REPLICA_FOLDER_H
+#define BELFRY_REPLICA_FOLDER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+#define FOLDER_BOOT_MAX 64 /* a boot id, with its terminator; longer ones are unknown */
+
+enum folder_mark { FOLDER_NONE, FOLDER_CLEAN, FOLDER_DIRTY };
+
+struct folder {
+    char *path;
+    int dir_fd, lock_fd;
+    char boot[FOLDER_BOOT_MAX]; /* "": unknown */
+};
+
+/* Makes the folder if it is missing and locks it. `boot_id` NULL: the kernel's.
+ * Errors: BELFRY_ERR_IO (*why says what to do), BELFRY_ERR_LIMIT (another process has it), BELFRY_ERR_NOMEM. */
+BELFRY_NODISCARD enum belfry_err folder_open(struct folder *folder, const char *path, const char *boot_id, char **why);
+void folder_close(struct folder *folder); /* also one that was never opened: zeroes */
+
+/* The number of the data folder that may be opened warm; 0: none. */
+uint64_t folder_warm(const struct folder *folder);
+
+/* Replaces the marker, synced. Errors: BELFRY_ERR_IO, the old one is still there (or, when only syncing failed, either). */
+BELFRY_NODISCARD enum belfry_err folder_mark(struct folder *folder, enum folder_mark mark, uint64_t number);
+
+/* Removes every data folder but `keep` and returns the highest number seen. */
+uint64_t folder_sweep(struct folder *folder, uint64_t keep);
+
+/* Makes the data folder; one that is there is emptied. Errors: BELFRY_ERR_IO. */
+BELFRY_NODISCARD enum belfry_err folder_make(struct folder *folder, uint64_t number);
+void folder_remove(const struct folder *folder, uint64_t number); /* as far as it goes: the next open sweeps */
+
+/* PATH/data-N, to be freed; NULL: out of memory. */
+char *folder_data_path(const struct folder *folder, uint64_t number);
+
+#endif

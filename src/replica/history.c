@@ -1,0 +1,242 @@
+/* src/replica/history.c: a revision's rows are counted, then copied. Most have one row, and few more than HELD: those
+ * are looked at once; of a larger one the cursor goes back to the first. */
+#include "replica/history.h"
+
+#include "base/sim.h"
+#include "replica/rowform.h"
+
+#define HELD 64 /* rows remembered while a revision is counted */
+
+/* A revision, as far as it was counted. */
+struct revision {
+    int64_t rev;
+    uint32_t first_sub;
+    size_t n, bytes;
+    struct rowform_event rows[HELD]; /* the first of them */
+};
+
+struct walk {
+    const struct history_read *read;
+    MDB_cursor *cursor; /* on the next row; `rc` says whether there is one */
+    int rc;
+    MDB_val at, val;
+};
+
+static void seek(struct walk *walk, int64_t rev, uint32_t sub)
+{
+    uint8_t at[ROWFORM_AT];
+    rowform_at(rev, sub, at);
+    walk->at = (MDB_val){.mv_size = sizeof(at), .mv_data = at};
+    walk->rc = mdb_cursor_get(walk->cursor, &walk->at, &walk->val, MDB_SET_RANGE);
+}
+
+static void next(struct walk *walk)
+{
+    walk->rc = mdb_cursor_get(walk->cursor, &walk->at, &walk->val, MDB_NEXT);
+}
+
+static bool at_row_of(const struct walk *walk, int64_t rev)
+{
+    return walk->rc == MDB_SUCCESS && rowform_rev(walk->at) == rev;
+}
+
+static bool at_row(const struct walk *walk)
+{
+    return walk->rc == MDB_SUCCESS && rowform_rev(walk->at) <= walk->read->revision;
+}
+
+static void prev_from_state(const struct walk *walk, struct rowform_event *row)
+{
+    uint8_t room[ROWFORM_KEY_MAX + ROWFORM_HASH];
+    MDB_val key = rowform_state_key(walk->read->env->hash, row->key, room), val;
+    int rc = mdb_get(walk->read->txn, walk->read->env->state, &key, &val);
+    row->prev = rc == MDB_SUCCESS ? rowform_bytes(val) : (struct belfry_bytes){0};
+}
+
+static bool read_row(struct walk *walk, struct rowform_event *row)
+{
+    if (!rowform_event_read(walk->val, row)) {
+        walk->rc = MDB_CORRUPTED;
+        return false;
+    }
+    if (BELFRY_MUTANT(prev_from_state))
+        prev_from_state(walk, row);
+    return true;
+}
+
+/* Counts rows from the cursor on, of one revision, until they are over max_bytes (the first is counted in any case).
+ * The cursor then stands on the first row that was not counted. */
+static void count(struct walk *walk, size_t max_bytes, struct revision *revision)
+{
+    revision->rev = rowform_rev(walk->at);
+    revision->first_sub = rowform_sub(walk->at);
+    revision->n = revision->bytes = 0;
+    for (; at_row_of(walk, revision->rev); next(walk)) {
+        struct rowform_event spare, *row = revision->n < HELD ? &revision->rows[revision->n] : &spare;
+        if (!read_row(walk, row))
+            return;
+        size_t bytes = batch_stored_bytes(row->event.len, row->prev.len);
+        if (revision->n > 0 && revision->bytes + bytes > max_bytes)
+            return;
+        revision->n++;
+        revision->bytes += bytes;
+    }
+}
+
+static void add_row(struct batch *batch, const struct rowform_event *row)
+{
+    batch_add_stored(batch, row->event, row->prev, row->key, row->is_delete);
+}
+
+/* Fills in what was counted; the cursor ends where it was. */
+static void fill(struct walk *walk, const struct revision *revision, struct batch *batch)
+{
+    if (revision->n <= HELD) {
+        for (size_t i = 0; i < revision->n; i++)
+            add_row(batch, &revision->rows[i]);
+        return;
+    }
+    struct rowform_event row;
+    seek(walk, revision->rev, revision->first_sub);
+    for (size_t i = 0; i < revision->n && at_row_of(walk, revision->rev) && read_row(walk, &row); i++) {
+        add_row(batch, &row);
+        next(walk);
+    }
+}
+
+static enum belfry_err make_events(struct walk *walk, const struct revision *revision, enum batch_kind kind,
+                                   struct batch **out)
+{
+    struct batch *batch;
+    enum belfry_err err = batch_create(revision->rev, kind, (uint32_t)revision->n, revision->bytes, &batch);
+    if (err != BELFRY_OK)
+        return err;
+    fill(walk, revision, batch);
+    if (batch->n_events != revision->n) {
+        batch_unref(batch);
+        return BELFRY_ERR_IO;
+    }
+    *out = batch;
+    return BELFRY_OK;
+}
+
+/* What the writer noted; a revision from before the bound was lowered is counted. */
+static void extent_size(struct walk *walk, int64_t rev, uint64_t *events, uint64_t *bytes)
+{
+    uint8_t at[8];
+    rowform_put64(at, (uint64_t)rev);
+    MDB_val key = {.mv_size = sizeof(at), .mv_data = at}, val;
+    if (mdb_get(walk->read->txn, walk->read->env->extents, &key, &val) == MDB_SUCCESS && val.mv_size == 16) {
+        *events = rowform_get64(val.mv_data);
+        *bytes = rowform_get64((const uint8_t *)val.mv_data + 8);
+        return;
+    }
+    struct rowform_event row;
+    *events = *bytes = 0;
+    for (seek(walk, rev, 0); at_row_of(walk, rev) && read_row(walk, &row); next(walk)) {
+        (*events)++;
+        *bytes += batch_stored_bytes(row.event.len, row.prev.len);
+    }
+}
+
+static enum belfry_err make_extent(struct walk *walk, int64_t rev, struct batch **out)
+{
+    uint64_t events, bytes;
+    extent_size(walk, rev, &events, &bytes);
+    struct batch *batch;
+    enum belfry_err err = batch_create(rev, BATCH_EXTENT, 0, 0, &batch);
+    if (err != BELFRY_OK)
+        return err;
+    batch_set_extent(batch, events, bytes);
+    seek(walk, rev + 1, 0);
+    *out = batch;
+    return BELFRY_OK;
+}
+
+static enum belfry_err make_batch(struct walk *walk, struct revision *revision, struct batch **out)
+{
+    size_t most = walk->read->extent_bytes;
+    count(walk, most, revision);
+    bool extent = revision->bytes > most || at_row_of(walk, revision->rev);
+    return extent ? make_extent(walk, revision->rev, out) : make_events(walk, revision, BATCH_EVENTS, out);
+}
+
+static bool damaged(const struct walk *walk)
+{
+    return walk->rc != MDB_SUCCESS && walk->rc != MDB_NOTFOUND;
+}
+
+static enum belfry_err collect(struct walk *walk, struct segment_builder *builder, size_t max_bytes, int64_t *upto)
+{
+    struct revision revision;
+    *upto = walk->read->revision;
+    while (at_row(walk)) {
+        struct batch *batch;
+        enum belfry_err err = make_batch(walk, &revision, &batch);
+        if (err == BELFRY_OK)
+            err = segment_add(builder, batch);
+        if (err != BELFRY_OK)
+            return err;
+        if (builder->bytes >= max_bytes && at_row(walk)) {
+            *upto = revision.rev;
+            return BELFRY_OK;
+        }
+    }
+    return damaged(walk) ? BELFRY_ERR_IO : BELFRY_OK;
+}
+
+enum belfry_err history_segment(const struct history_read *read, int64_t from, size_t max_bytes, struct segment **out)
+{
+    struct walk walk = {.read = read};
+    int rc = mdb_cursor_open(read->txn, read->env->history, &walk.cursor);
+    if (rc != MDB_SUCCESS)
+        return env_err(rc);
+    struct segment_builder builder;
+    segment_begin(&builder);
+    seek(&walk, from, 0);
+    int64_t upto;
+    enum belfry_err err = collect(&walk, &builder, max_bytes, &upto);
+    mdb_cursor_close(walk.cursor);
+    if (err != BELFRY_OK) {
+        segment_abort(&builder);
+        return err;
+    }
+    return segment_finish(&builder, read->past, from, upto, out);
+}
+
+static enum belfry_err make_slice(struct walk *walk, int64_t rev, uint32_t sub, size_t max_bytes, struct batch **out)
+{
+    seek(walk, rev, sub);
+    if (!at_row_of(walk, rev))
+        return damaged(walk) ? BELFRY_ERR_IO : BELFRY_ERR_INVALID;
+    struct revision revision;
+    count(walk, max_bytes, &revision);
+    if (damaged(walk))
+        return BELFRY_ERR_IO;
+    bool more = at_row_of(walk, rev);
+    enum belfry_err err = make_events(walk, &revision, BATCH_SLICE, out);
+    if (err == BELFRY_OK)
+        batch_set_slice(*out, revision.first_sub, more);
+    return err;
+}
+
+enum belfry_err history_slice(const struct history_read *read, int64_t rev, uint32_t sub, size_t max_bytes,
+                              struct segment **out)
+{
+    struct walk walk = {.read = read};
+    int rc = mdb_cursor_open(read->txn, read->env->history, &walk.cursor);
+    if (rc != MDB_SUCCESS)
+        return env_err(rc);
+    struct batch *batch;
+    enum belfry_err err = make_slice(&walk, rev, sub, max_bytes, &batch);
+    mdb_cursor_close(walk.cursor);
+    if (err != BELFRY_OK)
+        return err;
+    struct segment_builder builder;
+    segment_begin(&builder);
+    err = segment_add(&builder, batch);
+    if (err == BELFRY_OK)
+        return segment_finish(&builder, read->past, rev, rev, out);
+    segment_abort(&builder);
+    return err;
+}

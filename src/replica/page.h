@@ -1,0 +1,23 @@
+/* src/replica/page.h
+ *
+ * page: a page of state given out in key order: the snapshot's rows, or, at an older revision, these with what has
+ * changed since put back (older.h).
+ *
+ * Thread: any, inside of env_read_begin() and _end().
+ */
+#ifndef BELFRY_REPLICA_PAGE_H
+#define BELFRY_REPLICA_PAGE_H
+
+#include <lmdb.h>
+
+#include "core/store.h"
+#include "replica/env.h"
+
+/* As store.range() says; `rev` is the snapshot's revision or an older one inside the window.
+ * Errors: BELFRY_ERR_IO, BELFRY_ERR_NOMEM: rows may have been given before. */
+BELFRY_NODISCARD enum belfry_err page_now(const struct env *env, MDB_txn *txn, const struct store_read *read,
+                                          store_row_fn row, void *user, bool *more);
+BELFRY_NODISCARD enum belfry_err page_at(const struct env *env, MDB_txn *txn, const struct store_read *read,
+                                         int64_t rev, store_row_fn row, void *user, bool *more);
+
+#endif

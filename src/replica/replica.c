@@ -1,0 +1,544 @@
+/* src/replica/replica.c: the parts put together: which environment is the current one, and who may still be in it.
+ *
+ * Readers take a reference to the current environment for the time of a call; adopt() puts another in its place, and
+ * the old one is closed and removed with its last reference, on whichever thread that is.
+ */
+#include "replica/replica.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/list.h"
+#include "base/sim.h"
+#include "replica/env.h"
+#include "replica/folder.h"
+#include "replica/fresh.h"
+#include "replica/history.h"
+#include "replica/page.h"
+#include "replica/trim.h"
+#include "replica/writer.h"
+
+#define STATE_BYTES ((size_t)8 << 30) /* room for state in a map that was not sized: as much as etcd's largest quota */
+#define MAP_UNIT    ((size_t)1 << 16) /* a multiple of any page size */
+
+struct replica {
+    struct store store;
+    /* fixed at creation */
+    struct folder folder;
+    struct trim_budget budget;
+    size_t map_bytes, extent_bytes;
+    char *scope;
+    const struct belfry_log *log;
+    /* the writer's */
+    struct writer writer;
+    struct fresh fresh;
+    uint64_t last_number; /* the highest N of a data folder so far */
+    bool in_trouble;      /* it was said that the disk does not take it */
+    /* under mu */
+    pthread_mutex_t mu;
+    struct env *env; /* one reference; replaced by the writer alone, who may look at it without mu */
+    uint64_t commits, trimmed, io_errors;
+};
+
+/* A reader's call: the environment it is in, its snapshot, and what was true there. */
+struct reading {
+    struct env *env;
+    MDB_txn *txn;
+    struct store_meta meta;
+};
+
+static struct replica *replica_of(struct store *store)
+{
+    return belfry_container(store, struct replica, store);
+}
+
+/* ---- which environment ---- */
+
+static struct env *hold(struct replica *replica, uint64_t *past)
+{
+    pthread_mutex_lock(&replica->mu);
+    struct env *env = replica->env;
+    env->refs++;
+    *past = env->past;
+    pthread_mutex_unlock(&replica->mu);
+    return env;
+}
+
+static void release(struct replica *replica, struct env *env)
+{
+    pthread_mutex_lock(&replica->mu);
+    bool last = --env->refs == 0;
+    pthread_mutex_unlock(&replica->mu);
+    if (!last)
+        return;
+    uint64_t number = env->number;
+    bool left = env->left; /* nobody else has it any more */
+    env_close(env);
+    if (left)
+        folder_remove(&replica->folder, number);
+}
+
+static enum env_fault open_env(struct replica *replica, uint64_t number, struct env **out)
+{
+    char *path = folder_data_path(&replica->folder, number);
+    if (path == NULL)
+        return ENV_FAULT_MEMORY;
+    enum env_fault fault = env_open(path, number, replica->map_bytes, replica->scope, out);
+    free(path);
+    return fault;
+}
+
+static enum belfry_err make_env(struct replica *replica, struct env **out)
+{
+    uint64_t number = ++replica->last_number;
+    if (folder_make(&replica->folder, number) != BELFRY_OK)
+        return BELFRY_ERR_IO;
+    enum env_fault fault = open_env(replica, number, out);
+    if (fault == ENV_FAULT_NONE)
+        return BELFRY_OK;
+    folder_remove(&replica->folder, number);
+    return fault == ENV_FAULT_MEMORY ? BELFRY_ERR_NOMEM : BELFRY_ERR_IO;
+}
+
+static void drop_fresh(struct replica *replica)
+{
+    struct env *env = fresh_end(&replica->fresh);
+    if (env == NULL)
+        return;
+    env->left = true;
+    release(replica, env);
+}
+
+/* ---- the writer ---- */
+
+/* Counts and tells disk trouble, once until it is over. */
+static enum belfry_err noted(struct replica *replica, enum belfry_err err, const char *doing)
+{
+    if (err != BELFRY_ERR_IO)
+        return err;
+    pthread_mutex_lock(&replica->mu);
+    replica->io_errors++;
+    pthread_mutex_unlock(&replica->mu);
+    if (!replica->in_trouble)
+        belfry_logf(replica->log, BELFRY_LOG_ERROR, "replica_trouble", "folder=%s doing=%s hint=\"is the disk full?\"",
+                    replica->folder.path, doing);
+    replica->in_trouble = true;
+    return err;
+}
+
+static void well_again(struct replica *replica)
+{
+    if (replica->in_trouble)
+        belfry_logf(replica->log, BELFRY_LOG_INFO, "replica_well", "folder=%s", replica->folder.path);
+    replica->in_trouble = false;
+}
+
+static void replica_meta(struct store *store, struct store_meta *out)
+{
+    struct replica *replica = replica_of(store);
+    *out = replica->writer.now;
+    out->past = replica->env->past; /* moved on this thread alone */
+}
+
+static enum belfry_err replica_begin(struct store *store)
+{
+    struct replica *replica = replica_of(store);
+    return noted(replica, writer_begin(&replica->writer), "begin");
+}
+
+static enum belfry_err replica_get(struct store *store, struct belfry_bytes key, struct belfry_bytes *kv)
+{
+    struct replica *replica = replica_of(store);
+    return noted(replica, writer_get(&replica->writer, key, kv), "get");
+}
+
+static enum belfry_err replica_apply(struct store *store, int64_t rev, uint32_t sub,
+                                     const struct belfry_wire_event *event, struct belfry_bytes *prev)
+{
+    struct replica *replica = replica_of(store);
+    return noted(replica, writer_apply(&replica->writer, rev, sub, event, prev), "apply");
+}
+
+static enum belfry_err replica_advance(struct store *store, int64_t rev, const struct belfry_wire_header *header)
+{
+    struct replica *replica = replica_of(store);
+    return noted(replica, writer_advance(&replica->writer, rev, header), "advance");
+}
+
+static enum belfry_err replica_trim(struct store *store, uint64_t now_s, size_t max_rows, size_t *n)
+{
+    struct replica *replica = replica_of(store);
+    struct trim_budget budget = replica->budget;
+    budget.squeeze = replica->in_trouble;
+    enum belfry_err err = trim_rows(&replica->writer, &budget, now_s, max_rows, n);
+    if (err != BELFRY_OK)
+        return noted(replica, err, "trim");
+    pthread_mutex_lock(&replica->mu);
+    replica->trimmed += *n;
+    pthread_mutex_unlock(&replica->mu);
+    return BELFRY_OK;
+}
+
+static enum belfry_err replica_commit(struct store *store)
+{
+    struct replica *replica = replica_of(store);
+    enum belfry_err err = writer_commit(&replica->writer);
+    if (err != BELFRY_OK)
+        return noted(replica, err, "commit");
+    well_again(replica);
+    pthread_mutex_lock(&replica->mu);
+    replica->commits++;
+    pthread_mutex_unlock(&replica->mu);
+    return BELFRY_OK;
+}
+
+static void replica_abort(struct store *store)
+{
+    writer_abort(&replica_of(store)->writer);
+}
+
+static enum belfry_err replica_fresh(struct store *store)
+{
+    struct replica *replica = replica_of(store);
+    drop_fresh(replica);
+    struct env *env;
+    enum belfry_err err = make_env(replica, &env);
+    if (err == BELFRY_OK)
+        fresh_begin(&replica->fresh, env);
+    return noted(replica, err, "fresh");
+}
+
+static enum belfry_err replica_put(struct store *store, const struct belfry_wire_kv *kv)
+{
+    struct replica *replica = replica_of(store);
+    return noted(replica, fresh_put(&replica->fresh, kv), "put");
+}
+
+static enum belfry_err replica_remove(struct store *store, struct belfry_bytes key, int64_t rev)
+{
+    struct replica *replica = replica_of(store);
+    return noted(replica, fresh_remove(&replica->fresh, key, rev), "remove");
+}
+
+static void replace(struct replica *replica, struct env *env, uint64_t past)
+{
+    pthread_mutex_lock(&replica->mu);
+    struct env *old = replica->env;
+    env->past = past;
+    old->left = true;
+    replica->env = env;
+    pthread_mutex_unlock(&replica->mu);
+    release(replica, old);
+}
+
+static enum belfry_err replica_adopt(struct store *store, int64_t rev, const struct belfry_wire_header *header,
+                                     uint64_t past)
+{
+    struct replica *replica = replica_of(store);
+    struct store_meta meta = {.cluster_id = header->cluster_id,
+                              .member_id = header->member_id,
+                              .raft_term = header->raft_term,
+                              .revision = rev,
+                              .oldest = rev + 1};
+    enum belfry_err err = fresh_finish(&replica->fresh, &meta);
+    if (err == BELFRY_OK) /* from here on it is the one to open after a crash */
+        err = folder_mark(&replica->folder, FOLDER_DIRTY, replica->fresh.env->number);
+    if (err != BELFRY_OK)
+        return noted(replica, err, "adopt");
+    struct env *env = fresh_end(&replica->fresh);
+    writer_attach(&replica->writer, env, &meta);
+    replace(replica, env, past);
+    well_again(replica);
+    return BELFRY_OK;
+}
+
+static void replica_set_past(struct store *store, uint64_t past)
+{
+    struct replica *replica = replica_of(store);
+    pthread_mutex_lock(&replica->mu);
+    replica->env->past = past;
+    pthread_mutex_unlock(&replica->mu);
+}
+
+/* ---- the reader ---- */
+
+static void end_reading(struct replica *replica, struct reading *reading)
+{
+    env_read_end(reading->env);
+    release(replica, reading->env);
+}
+
+static enum belfry_err begin_reading(struct replica *replica, struct reading *reading)
+{
+    uint64_t past;
+    reading->env = hold(replica, &past);
+    enum belfry_err err = env_read_begin(reading->env, &reading->txn);
+    if (err != BELFRY_OK) {
+        release(replica, reading->env);
+        return err;
+    }
+    int rc = env_meta_load(reading->env, reading->txn, &reading->meta);
+    reading->meta.past = past;
+    if (rc == MDB_SUCCESS)
+        return BELFRY_OK;
+    end_reading(replica, reading);
+    return BELFRY_ERR_IO;
+}
+
+static void replica_snapshot(struct store *store, struct store_meta *out)
+{
+    struct replica *replica = replica_of(store);
+    struct reading reading;
+    *out = (struct store_meta){.oldest = 1}; /* what cannot be read is not there */
+    if (begin_reading(replica, &reading) != BELFRY_OK)
+        return;
+    *out = reading.meta;
+    reading.env->earlier_oldest = reading.meta.oldest;
+    end_reading(replica, &reading);
+}
+
+/* Is `rev` of `past` there to be read? */
+static enum belfry_err check_window(struct reading *reading, uint64_t past, int64_t rev, int64_t *oldest)
+{
+    if (past != reading->meta.past)
+        return BELFRY_ERR_CANCELED;
+    int64_t begins = reading->meta.oldest;
+    if (BELFRY_MUTANT(oldest_from_earlier)) {
+        begins = reading->env->earlier_oldest < begins ? reading->env->earlier_oldest : begins;
+        reading->env->earlier_oldest = reading->meta.oldest;
+    }
+    *oldest = begins;
+    if (rev > reading->meta.revision)
+        return BELFRY_ERR_AGAIN;
+    return rev < begins ? BELFRY_ERR_NOT_FOUND : BELFRY_OK;
+}
+
+static struct history_read history_of(const struct replica *replica, const struct reading *reading)
+{
+    return (struct history_read){.env = reading->env,
+                                 .txn = reading->txn,
+                                 .past = reading->meta.past,
+                                 .revision = reading->meta.revision,
+                                 .extent_bytes = replica->extent_bytes};
+}
+
+static enum belfry_err replica_history(struct store *store, uint64_t past, int64_t from, size_t max_bytes,
+                                       struct segment **out, int64_t *oldest)
+{
+    struct replica *replica = replica_of(store);
+    struct reading reading;
+    enum belfry_err err = begin_reading(replica, &reading);
+    if (err != BELFRY_OK)
+        return err;
+    err = check_window(&reading, past, from, oldest);
+    if (err == BELFRY_OK) {
+        struct history_read read = history_of(replica, &reading);
+        err = history_segment(&read, from, max_bytes, out);
+    }
+    end_reading(replica, &reading);
+    return err;
+}
+
+static enum belfry_err replica_slice(struct store *store, uint64_t past, int64_t rev, uint32_t sub, size_t max_bytes,
+                                     struct segment **out, int64_t *oldest)
+{
+    struct replica *replica = replica_of(store);
+    struct reading reading;
+    enum belfry_err err = begin_reading(replica, &reading);
+    if (err != BELFRY_OK)
+        return err;
+    err = check_window(&reading, past, rev, oldest);
+    if (err == BELFRY_OK) {
+        struct history_read read = history_of(replica, &reading);
+        err = history_slice(&read, rev, sub, max_bytes, out);
+    }
+    end_reading(replica, &reading);
+    return err;
+}
+
+static enum belfry_err give_page(const struct reading *reading, const struct store_read *read, store_row_fn row,
+                                 void *user, int64_t *at, bool *more)
+{
+    int64_t rev = read->rev == 0 ? reading->meta.revision : read->rev;
+    if (rev > reading->meta.revision)
+        return BELFRY_ERR_AGAIN;
+    if (rev < reading->meta.oldest - 1) /* at oldest - 1, all that came since is still there */
+        return BELFRY_ERR_COMPACTED;
+    *at = rev;
+    return rev == reading->meta.revision ? page_now(reading->env, reading->txn, read, row, user, more)
+                                         : page_at(reading->env, reading->txn, read, rev, row, user, more);
+}
+
+static enum belfry_err replica_range(struct store *store, const struct store_read *read, store_row_fn row, void *user,
+                                     int64_t *at, bool *more)
+{
+    struct replica *replica = replica_of(store);
+    struct reading reading;
+    enum belfry_err err = begin_reading(replica, &reading);
+    if (err != BELFRY_OK)
+        return err;
+    err = give_page(&reading, read, row, user, at, more);
+    end_reading(replica, &reading);
+    return err;
+}
+
+static const struct store_api api = {
+    .meta = replica_meta,
+    .begin = replica_begin,
+    .get = replica_get,
+    .apply = replica_apply,
+    .advance = replica_advance,
+    .trim = replica_trim,
+    .commit = replica_commit,
+    .abort = replica_abort,
+    .fresh = replica_fresh,
+    .put = replica_put,
+    .remove = replica_remove,
+    .adopt = replica_adopt,
+    .set_past = replica_set_past,
+    .snapshot = replica_snapshot,
+    .history = replica_history,
+    .slice = replica_slice,
+    .range = replica_range,
+};
+
+/* ---- open and close ---- */
+
+/* Opens what the marker allows; *out stays NULL when there is nothing that can be used. */
+static enum belfry_err open_warm(struct replica *replica, struct env **out)
+{
+    uint64_t number = folder_warm(&replica->folder);
+    replica->last_number = folder_sweep(&replica->folder, number);
+    if (number == 0)
+        return BELFRY_OK;
+    enum belfry_err err = folder_mark(&replica->folder, FOLDER_DIRTY, number); /* opening may write already */
+    if (err != BELFRY_OK)
+        return err;
+    switch (open_env(replica, number, out)) {
+    case ENV_FAULT_NONE:
+        return BELFRY_OK;
+    case ENV_FAULT_DISK:
+        return BELFRY_ERR_IO;
+    case ENV_FAULT_MEMORY:
+        return BELFRY_ERR_NOMEM;
+    case ENV_FAULT_CONTENT:
+        folder_remove(&replica->folder, number);
+        return BELFRY_OK;
+    }
+    return BELFRY_ERR_IO;
+}
+
+static enum belfry_err open_cold(struct replica *replica, struct env **out)
+{
+    enum belfry_err err = folder_mark(&replica->folder, FOLDER_DIRTY, replica->last_number + 1);
+    return err == BELFRY_OK ? make_env(replica, out) : err;
+}
+
+static enum belfry_err open_content(struct replica *replica)
+{
+    enum belfry_err err = open_warm(replica, &replica->env);
+    if (err == BELFRY_OK && replica->env == NULL)
+        err = open_cold(replica, &replica->env);
+    struct reading reading;
+    if (err == BELFRY_OK)
+        err = begin_reading(replica, &reading);
+    if (err != BELFRY_OK)
+        return err;
+    writer_attach(&replica->writer, replica->env, &reading.meta);
+    end_reading(replica, &reading);
+    belfry_logf(replica->log, BELFRY_LOG_INFO, "replica_open", "folder=%s start=%s rev=%lld oldest=%lld",
+                replica->folder.path, reading.meta.revision > 0 ? "warm" : "cold", (long long)reading.meta.revision,
+                (long long)reading.meta.oldest);
+    return BELFRY_OK;
+}
+
+static size_t map_bytes(const struct replica_opts *opts)
+{
+    size_t bytes = opts->map_bytes > 0 ? opts->map_bytes : 2 * opts->history_bytes + STATE_BYTES;
+    return (bytes + MAP_UNIT - 1) / MAP_UNIT * MAP_UNIT;
+}
+
+static char *cannot_open(const struct replica *replica)
+{
+    char text[512];
+    snprintf(text, sizeof(text), "%s: cannot be written to: free some space, or choose another folder",
+             replica->folder.path);
+    return strdup(text);
+}
+
+enum belfry_err replica_open(const struct replica_opts *opts, struct store **out, char **why)
+{
+    *why = NULL;
+    struct replica *replica = calloc(1, sizeof(*replica));
+    if (replica == NULL)
+        return BELFRY_ERR_NOMEM;
+    pthread_mutex_init(&replica->mu, NULL);
+    replica->store.api = &api;
+    replica->budget = (struct trim_budget){.history_bytes = opts->history_bytes, .history_age_s = opts->history_age_s};
+    replica->map_bytes = map_bytes(opts);
+    replica->extent_bytes = replica->writer.extent_bytes = opts->extent_bytes;
+    replica->log = opts->log;
+    enum belfry_err err = folder_open(&replica->folder, opts->dir, opts->boot_id, why);
+    if (err != BELFRY_OK)
+        goto fail;
+    replica->scope = strdup(opts->scope == NULL ? "" : opts->scope);
+    err = replica->scope == NULL ? BELFRY_ERR_NOMEM : open_content(replica);
+    if (err == BELFRY_ERR_IO)
+        *why = cannot_open(replica);
+    if (err != BELFRY_OK)
+        goto fail;
+    *out = &replica->store;
+    return BELFRY_OK;
+
+fail:
+    replica_close(&replica->store, REPLICA_CLOSE_DIRTY);
+    return err;
+}
+
+static void sync_and_mark(struct replica *replica)
+{
+    int rc = mdb_env_sync(replica->env->mdb, 1);
+    enum belfry_err err = rc == MDB_SUCCESS ? BELFRY_OK : BELFRY_ERR_IO;
+    if (err == BELFRY_OK)
+        err = folder_mark(&replica->folder, FOLDER_CLEAN, replica->env->number);
+    if (err != BELFRY_OK) /* it stays dirty: warm in this boot, discarded in the next */
+        belfry_logf(replica->log, BELFRY_LOG_WARN, "replica_not_clean", "folder=%s", replica->folder.path);
+}
+
+void replica_close(struct store *store, enum replica_close how)
+{
+    if (store == NULL)
+        return;
+    struct replica *replica = replica_of(store);
+    writer_fini(&replica->writer);
+    drop_fresh(replica);
+    if (replica->env != NULL) {
+        if (how == REPLICA_CLOSE_CLEAN)
+            sync_and_mark(replica);
+        release(replica, replica->env);
+    }
+    folder_close(&replica->folder);
+    pthread_mutex_destroy(&replica->mu);
+    free(replica->scope);
+    free(replica);
+}
+
+void replica_stats(struct store *store, struct replica_stats *out)
+{
+    struct replica *replica = replica_of(store);
+    *out = (struct replica_stats){.map_bytes = replica->map_bytes};
+    pthread_mutex_lock(&replica->mu);
+    out->commits = replica->commits;
+    out->trimmed = replica->trimmed;
+    out->io_errors = replica->io_errors;
+    pthread_mutex_unlock(&replica->mu);
+    struct reading reading;
+    if (begin_reading(replica, &reading) != BELFRY_OK)
+        return;
+    out->state_rows = env_rows(reading.txn, reading.env->state);
+    out->history_rows = env_rows(reading.txn, reading.env->history);
+    out->history_bytes = env_table_bytes(reading.env, reading.txn, reading.env->history);
+    out->used_bytes = env_used_bytes(reading.env, reading.txn);
+    end_reading(replica, &reading);
+}

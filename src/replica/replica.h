@@ -1,0 +1,63 @@
+/* src/replica/replica.h
+ *
+ * replica: the store on disk, in LMDB (core/store.h says what it does; this, how it is opened).
+ *
+ *     DIR/lock              flock: one process
+ *     DIR/marker            `dirty BOOT-ID data-N` before the first write, `clean data-N` after a full sync
+ *     DIR/data-N/data.mdb   one environment; the newest N that the marker names is the one
+ *
+ *     state     key -> KeyValue                   a key over 480 bytes: its first 480 and a 128-bit hash; the whole one
+ *                                                 is in the KeyValue
+ *     history   (revision, sub), big endian -> Event bytes, and the KeyValue before
+ *     marks     revision -> second of CLOCK_BOOTTIME, for trimming by age
+ *     extents   revision -> events, bytes         of revisions that are read in slices
+ *     meta      cluster id, member id, term, revision, oldest, scope, format version
+ *
+ * It is a cache: nothing is synced but the marker. A marker that says dirty under another boot (or an unknown one) means
+ * that the page cache was lost with writes in it: the content is discarded. After SIGKILL the boot is the same and what
+ * was committed is there: a warm open.
+ *
+ * Transactions: every error of a write ends the one that is open, with nothing changed since its begin. apply, advance,
+ * trim and get need one; put, remove and adopt do not: a fresh copy has its own. A disk or map that is full makes the
+ * next trim give history up even under its budget, so that writing can go on.
+ *
+ * Thread: the writer's functions of the store on one thread, the reader's from any: one call at a time, others wait. A
+ *         row function must not call the reader's functions.
+ */
+#ifndef BELFRY_REPLICA_REPLICA_H
+#define BELFRY_REPLICA_REPLICA_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "core/store.h"
+
+struct replica_opts {
+    const char *dir; /* made if it is missing, 0700 */
+    size_t history_bytes;
+    uint64_t history_age_s;
+    size_t map_bytes;    /* 0: twice history_bytes, and 8 GiB for state; fixed for the life of an environment */
+    size_t extent_bytes; /* a revision over this is read as an extent */
+    const char *boot_id; /* NULL: the kernel's */
+    const char *scope;   /* written into meta; a replica of another scope is discarded */
+    const struct belfry_log *log;
+};
+
+/* Errors: BELFRY_ERR_IO (the folder cannot be used; *why, to be freed, says what to do), BELFRY_ERR_LIMIT (another
+ * process has it), BELFRY_ERR_NOMEM. */
+BELFRY_NODISCARD enum belfry_err replica_open(const struct replica_opts *opts, struct store **out, char **why);
+
+/* `clean`: sync and mark, so that the next open is warm after a reboot too. NULL is fine. */
+enum replica_close { REPLICA_CLOSE_DIRTY, REPLICA_CLOSE_CLEAN };
+void replica_close(struct store *store, enum replica_close how);
+
+struct replica_stats {
+    uint64_t state_rows, history_rows;
+    size_t history_bytes, used_bytes, map_bytes;
+    uint64_t commits, trimmed, io_errors;
+};
+void replica_stats(struct store *store, struct replica_stats *out);
+
+#endif

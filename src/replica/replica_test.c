@@ -1,0 +1,864 @@
+/* src/replica/replica_test.c: the suite of all stores on both, one against the other, and what only a disk does. */
+#include "replica/replica.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "support/modelstore.h"
+#include "support/refuse.h"
+#include "support/storecheck.h"
+#include "wire/write.h"
+
+#define MIB ((size_t)1 << 20)
+
+static char dir[128]; /* of the test that runs */
+
+static struct replica_opts usual(void)
+{
+    return (struct replica_opts){.dir = dir,
+                                 .history_bytes = 64 * MIB,
+                                 .history_age_s = STORECHECK_AGE_S,
+                                 .map_bytes = 256 * MIB,
+                                 .extent_bytes = STORECHECK_EXTENT,
+                                 .boot_id = "boot-1",
+                                 .scope = "all"};
+}
+
+static struct store *open_with(const struct replica_opts *opts)
+{
+    struct store *store;
+    char *why;
+    enum belfry_err err = replica_open(opts, &store, &why);
+    if (err != BELFRY_OK)
+        fail_msg("%s: %s", belfry_errname(err), why == NULL ? "" : why);
+    return store;
+}
+
+static struct store *open_usual(void)
+{
+    struct replica_opts opts = usual();
+    return open_with(&opts);
+}
+
+static int make_dir(void **state)
+{
+    (void)state;
+    const char *tmp = getenv("TMPDIR");
+    snprintf(dir, sizeof(dir), "%s/belfry-replica-XXXXXX", tmp == NULL ? "/tmp" : tmp);
+    return mkdtemp(dir) == NULL;
+}
+
+static int remove_dir(void **state)
+{
+    (void)state;
+    char command[256];
+    snprintf(command, sizeof(command), "rm -rf '%s'", dir);
+    return system(command);
+}
+
+static bool exists(const char *name)
+{
+    char path[512];
+    struct stat st;
+    snprintf(path, sizeof(path), "%s/%s", dir, name);
+    return stat(path, &st) == 0;
+}
+
+static void expect_text(char *got, const char *want)
+{
+    assert_string_equal(got, want);
+    free(got);
+}
+
+static void expect_state(struct store *store, const char *want)
+{
+    expect_text(storecheck_list(store, "", "", 0, 100000), want);
+}
+
+/* ---- the suite of all stores ---- */
+
+static void model_does_what_a_store_must(void **state)
+{
+    (void)state;
+    struct modelstore_opts opts = {
+        .history_rows = 1000000, .history_age_s = STORECHECK_AGE_S, .extent_bytes = STORECHECK_EXTENT};
+    for (const struct storecheck_test *test = storecheck_tests; test->name != NULL; test++) {
+        print_message("    %s\n", test->name);
+        struct store *store = modelstore_create(&opts);
+        test->run(store);
+        modelstore_destroy(store);
+    }
+}
+
+static void replica_does_what_a_store_must(void **state)
+{
+    (void)state;
+    for (const struct storecheck_test *test = storecheck_tests; test->name != NULL; test++) {
+        print_message("    %s\n", test->name);
+        assert_int_equal(remove_dir(NULL), 0); /* each begins with an empty one */
+        struct store *store = open_usual();
+        test->run(store);
+        replica_close(store, REPLICA_CLOSE_DIRTY);
+    }
+}
+
+static void reopen(struct storecheck_pair *pair)
+{
+    modelstore_crash(pair->a);
+    replica_close(pair->b, REPLICA_CLOSE_DIRTY);
+    pair->b = open_usual();
+}
+
+static void replica_answers_as_the_model_does(void **state)
+{
+    (void)state;
+    struct modelstore_opts opts = {
+        .history_rows = 1000000, .history_age_s = STORECHECK_AGE_S, .extent_bytes = STORECHECK_EXTENT};
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        assert_int_equal(remove_dir(NULL), 0);
+        struct storecheck_pair pair = {.a = modelstore_create(&opts), .rng = {seed}, .reopen = reopen};
+        pair.b = open_usual();
+        storecheck_compare(&pair, 700);
+        modelstore_destroy(pair.a);
+        replica_close(pair.b, REPLICA_CLOSE_DIRTY);
+    }
+}
+
+/* ---- the model's own ---- */
+
+static void model_fails_when_asked_and_changes_nothing(void **state)
+{
+    (void)state;
+    struct modelstore_opts opts = {.history_rows = 2, .history_age_s = 100, .extent_bytes = 1000};
+    struct store *store = modelstore_create(&opts);
+    storecheck_write(store, 2, "a", "1");
+    struct storecheck_event event = storecheck_event(belfry_bytes_str("b"), belfry_bytes_str("1"), 3, NULL);
+    struct belfry_wire_header header = {.revision = 3};
+    struct belfry_bytes prev;
+    size_t n;
+    modelstore_fail(store, 1);
+    assert_int_equal(store->api->begin(store), BELFRY_OK);
+    assert_int_equal(store->api->apply(store, 3, 0, &event.event, &prev), BELFRY_ERR_IO);
+    assert_int_equal(store->api->apply(store, 3, 0, &event.event, &prev), BELFRY_ERR_INVALID); /* it was aborted */
+    assert_int_equal(store->api->begin(store), BELFRY_OK);
+    assert_int_equal(store->api->apply(store, 3, 0, &event.event, &prev), BELFRY_OK);
+    assert_int_equal(store->api->advance(store, 3, &header), BELFRY_OK);
+    modelstore_fail(store, 1);
+    assert_int_equal(store->api->commit(store), BELFRY_ERR_IO);
+    expect_state(store, "a=1");
+    assert_int_equal(store->api->begin(store), BELFRY_OK);
+    modelstore_fail(store, 1);
+    assert_int_equal(store->api->trim(store, 1, 1, &n), BELFRY_ERR_IO);
+    storecheck_event_fini(&event);
+    for (int64_t rev = 3; rev < 6; rev++)
+        storecheck_write(store, rev, "a", "x");
+    assert_int_equal(store->api->begin(store), BELFRY_OK);
+    assert_int_equal(store->api->trim(store, 1, 10, &n), BELFRY_OK);
+    assert_int_equal(store->api->commit(store), BELFRY_OK);
+    assert_int_equal(n, 2);
+    assert_int_equal(modelstore_rows(store), 2);
+    modelstore_destroy(store);
+}
+
+static void model_is_empty_after_a_lost_page_cache_and_warm_after_a_kill(void **state)
+{
+    (void)state;
+    struct modelstore_opts opts = {.history_rows = 100, .history_age_s = 100, .extent_bytes = 1000};
+    struct store *store = modelstore_create(&opts);
+    store->api->set_past(store, 4);
+    storecheck_write(store, 2, "a", "1");
+    assert_int_equal(store->api->begin(store), BELFRY_OK);
+    modelstore_crash(store);
+    struct store_meta meta;
+    store->api->snapshot(store, &meta);
+    assert_true(meta.revision == 2 && meta.past == 0);
+    expect_state(store, "a=1");
+    modelstore_lose_page_cache(store);
+    store->api->snapshot(store, &meta);
+    assert_true(meta.revision == 0 && meta.oldest == 1);
+    expect_state(store, "");
+    modelstore_destroy(store);
+}
+
+/* ---- keys ---- */
+
+/* Puts a key of `len` bytes that ends in `tail`, at its own revision. */
+static void put_long(struct store *store, int64_t rev, size_t len, const char *tail)
+{
+    char key[1024];
+    memset(key, 'p', len);
+    memcpy(key + len - strlen(tail), tail, strlen(tail));
+    struct storecheck_event event = storecheck_event(belfry_bytes_of(key, len), belfry_bytes_str(tail), rev, NULL);
+    struct belfry_bytes prev;
+    struct belfry_wire_header header = {.revision = rev};
+    assert_int_equal(store->api->begin(store), BELFRY_OK);
+    assert_int_equal(store->api->apply(store, rev, 0, &event.event, &prev), BELFRY_OK);
+    assert_int_equal(store->api->advance(store, rev, &header), BELFRY_OK);
+    assert_int_equal(store->api->commit(store), BELFRY_OK);
+    storecheck_event_fini(&event);
+}
+
+struct walked {
+    char last[1024];
+    size_t last_len, n;
+};
+
+static bool ascends(struct belfry_bytes key, struct belfry_bytes kv, void *user)
+{
+    struct walked *walked = user;
+    (void)kv;
+    assert_true(belfry_bytes_cmp(belfry_bytes_of(walked->last, walked->last_len), key) < 0);
+    memcpy(walked->last, key.data, key.len);
+    walked->last_len = key.len;
+    walked->n++;
+    return true;
+}
+
+static void long_keys_come_in_the_order_of_their_whole_bytes(void **state)
+{
+    (void)state;
+    struct store *store = open_usual();
+    int64_t rev = 1;
+    char tail[8];
+    for (unsigned i = 0; i < 50; i++) {
+        snprintf(tail, sizeof(tail), "%02u", i * 37 % 50);
+        put_long(store, ++rev, 500 + i % 3, tail);
+    }
+    put_long(store, ++rev, 480, "p");
+    put_long(store, ++rev, 479, "p");
+    put_long(store, ++rev, 300, "q");
+    struct walked walked = {0};
+    struct store_read read = {.max_rows = 1000, .max_bytes = SIZE_MAX};
+    int64_t at;
+    bool more;
+    assert_int_equal(store->api->range(store, &read, ascends, &walked, &at, &more), BELFRY_OK);
+    assert_int_equal(walked.n, 53);
+    size_t pages = 0;
+    walked = (struct walked){0};
+    read.max_rows = 7;
+    do { /* each page goes on behind the last key of the one before */
+        char from[1025];
+        memcpy(from, walked.last, walked.last_len);
+        from[walked.last_len] = '\0'; /* the smallest key behind it */
+        read.key = belfry_bytes_of(from, walked.n == 0 ? 0 : walked.last_len + 1);
+        assert_int_equal(store->api->range(store, &read, ascends, &walked, &at, &more), BELFRY_OK);
+        pages++;
+    } while (more);
+    assert_int_equal(walked.n, 53);
+    assert_int_equal(pages, 8);
+    replica_close(store, REPLICA_CLOSE_DIRTY);
+}
+
+/* More of them than are sorted at once, listed now and as they were before half of them were deleted. */
+static void many_keys_with_equal_beginnings_are_sorted_in_parts(void **state)
+{
+    (void)state;
+    struct store *store = open_usual();
+    enum { N = 2500 };
+    struct belfry_bytes prev;
+    struct belfry_wire_header header = {.revision = 2};
+    char key[600];
+    memset(key, 'p', sizeof(key));
+    for (int64_t rev = 2; rev <= 3; rev++) {
+        assert_int_equal(store->api->begin(store), BELFRY_OK);
+        for (uint32_t sub = 0; sub < N; sub += (uint32_t)rev - 1) {
+            snprintf(key + 590, 10, "%05u", sub * 7919 % N);
+            struct belfry_bytes value = rev == 2 ? belfry_bytes_str("v") : (struct belfry_bytes){0};
+            struct storecheck_event event = storecheck_event(belfry_bytes_of(key, 595), value, rev, NULL);
+            assert_int_equal(store->api->apply(store, rev, sub, &event.event, &prev), BELFRY_OK);
+            storecheck_event_fini(&event);
+        }
+        assert_int_equal(store->api->advance(store, rev, &header), BELFRY_OK);
+        assert_int_equal(store->api->commit(store), BELFRY_OK);
+    }
+    struct walked walked = {0};
+    struct store_read read = {.max_rows = 10000, .max_bytes = SIZE_MAX};
+    int64_t at;
+    bool more;
+    assert_int_equal(store->api->range(store, &read, ascends, &walked, &at, &more), BELFRY_OK);
+    assert_int_equal(walked.n, N / 2);
+    walked = (struct walked){0};
+    read.rev = 2;
+    assert_int_equal(store->api->range(store, &read, ascends, &walked, &at, &more), BELFRY_OK);
+    assert_int_equal(walked.n, N);
+    replica_close(store, REPLICA_CLOSE_DIRTY);
+}
+
+/* More keys have changed since than are held at once: a page is put together in parts. */
+static void older_state_is_read_however_much_has_changed(void **state)
+{
+    (void)state;
+    struct store *store = open_usual();
+    enum { N = 40000 };
+    struct belfry_bytes prev;
+    struct belfry_wire_header header = {.revision = 2};
+    char key[16];
+    for (int64_t rev = 2; rev <= 3; rev++) {
+        assert_int_equal(store->api->begin(store), BELFRY_OK);
+        for (uint32_t i = 0; i < N; i++) {
+            snprintf(key, sizeof(key), "k%05u", i * 7919 % N);
+            bool there = rev == 2 && i >= N / 2; /* half are put before, all are put or deleted after */
+            struct belfry_bytes value = there || (rev == 3 && i % 3 != 0) ? belfry_bytes_str(rev == 2 ? "old" : "new")
+                                                                          : (struct belfry_bytes){0};
+            if (rev == 2 && !there)
+                continue;
+            struct storecheck_event event = storecheck_event(belfry_bytes_str(key), value, rev, NULL);
+            assert_int_equal(store->api->apply(store, rev, i, &event.event, &prev), BELFRY_OK);
+            storecheck_event_fini(&event);
+        }
+        assert_int_equal(store->api->advance(store, rev, &header), BELFRY_OK);
+        assert_int_equal(store->api->commit(store), BELFRY_OK);
+    }
+    struct walked walked = {0};
+    struct store_read read = {.rev = 2, .max_rows = N, .max_bytes = SIZE_MAX};
+    int64_t at;
+    bool more;
+    assert_int_equal(store->api->range(store, &read, ascends, &walked, &at, &more), BELFRY_OK);
+    assert_int_equal(walked.n, N / 2);
+    assert_false(more);
+    replica_close(store, REPLICA_CLOSE_DIRTY);
+}
+
+/* ---- budgets ---- */
+
+static size_t trim(struct store *store, uint64_t now_s, size_t max_rows)
+{
+    size_t n;
+    assert_int_equal(store->api->begin(store), BELFRY_OK);
+    assert_int_equal(store->api->trim(store, now_s, max_rows, &n), BELFRY_OK);
+    assert_int_equal(store->api->commit(store), BELFRY_OK);
+    return n;
+}
+
+static void history_is_kept_to_its_bytes(void **state)
+{
+    (void)state;
+    struct replica_opts opts = usual();
+    opts.history_bytes = MIB;
+    struct store *store = open_with(&opts);
+    char value[301];
+    memset(value, 'v', 300);
+    value[300] = '\0';
+    struct replica_stats stats;
+    struct store_meta meta;
+    for (int64_t rev = 2; rev < 6000; rev++) {
+        storecheck_write(store, rev, "key", value);
+        if (rev % 10 == 0)
+            trim(store, 1, 20);
+        replica_stats(store, &stats);
+        assert_true(stats.history_bytes < MIB + MIB / 8);
+    }
+    store->api->snapshot(store, &meta);
+    assert_int_equal(stats.history_rows, meta.revision - meta.oldest + 1);
+    assert_in_range(stats.history_rows, 1000, 2000);
+    assert_int_equal(stats.trimmed, meta.oldest - 2);
+    assert_true(stats.commits > 6000);
+    replica_close(store, REPLICA_CLOSE_DIRTY);
+}
+
+static enum belfry_err write_one(struct store *store, int64_t rev, const struct belfry_wire_event *event)
+{
+    struct belfry_bytes prev;
+    struct belfry_wire_header header = {.revision = rev};
+    enum belfry_err err = store->api->begin(store);
+    if (err == BELFRY_OK)
+        err = store->api->apply(store, rev, 0, event, &prev);
+    if (err == BELFRY_OK)
+        err = store->api->advance(store, rev, &header);
+    return err == BELFRY_OK ? store->api->commit(store) : err;
+}
+
+/* Nobody trimmed, and the map is full: the write is refused, nothing was changed, and trimming makes room again. */
+static void full_map_is_an_error_that_passes(void **state)
+{
+    (void)state;
+    struct replica_opts opts = usual();
+    opts.map_bytes = 2 * MIB;
+    struct store *store = open_with(&opts);
+    char value[401];
+    memset(value, 'v', 400);
+    value[400] = '\0';
+    enum belfry_err err = BELFRY_OK;
+    int64_t rev = 1;
+    struct storecheck_event event = storecheck_event(belfry_bytes_str("k"), belfry_bytes_str(value), 2, NULL);
+    while ((err = write_one(store, rev + 1, &event.event)) == BELFRY_OK)
+        rev++;
+    assert_int_equal(err, BELFRY_ERR_IO);
+    assert_true(rev > 1000);
+    struct store_meta meta;
+    store->api->meta(store, &meta);
+    assert_int_equal(meta.revision, rev);
+    store->api->snapshot(store, &meta);
+    assert_int_equal(meta.revision, rev);
+    assert_true(trim(store, 1, 200) > 0);
+    trim(store, 1, 200);
+    for (int i = 0; i < 200; i++)
+        assert_int_equal(write_one(store, ++rev, &event.event), BELFRY_OK);
+    struct replica_stats stats;
+    replica_stats(store, &stats);
+    assert_true(stats.io_errors > 0);
+    storecheck_event_fini(&event);
+    replica_close(store, REPLICA_CLOSE_DIRTY);
+}
+
+static void trimming_begins_before_the_map_is_full(void **state)
+{
+    (void)state;
+    struct replica_opts opts = usual();
+    opts.map_bytes = 4 * MIB; /* history alone may be 64 MiB */
+    struct store *store = open_with(&opts);
+    char value[1001];
+    memset(value, 'v', 1000);
+    value[1000] = '\0';
+    for (int64_t rev = 2; rev < 8000; rev++) {
+        storecheck_write(store, rev, "key", value);
+        if (rev % 10 == 0)
+            trim(store, 1, 20);
+    }
+    struct replica_stats stats;
+    replica_stats(store, &stats);
+    assert_true(stats.trimmed > 5000);
+    assert_int_equal(stats.io_errors, 0);
+    replica_close(store, REPLICA_CLOSE_DIRTY);
+}
+
+/* ---- the folder ---- */
+
+static void second_process_is_kept_out(void **state)
+{
+    (void)state;
+    struct store *store = open_usual(), *other;
+    struct replica_opts opts = usual();
+    char *why;
+    assert_int_equal(replica_open(&opts, &other, &why), BELFRY_ERR_LIMIT);
+    assert_non_null(strstr(why, "another process"));
+    free(why);
+    replica_close(store, REPLICA_CLOSE_DIRTY);
+    replica_close(open_usual(), REPLICA_CLOSE_DIRTY);
+}
+
+static void folder_that_cannot_be_made_is_explained(void **state)
+{
+    (void)state;
+    struct replica_opts opts = usual();
+    struct store *store;
+    char *why;
+    opts.dir = "/proc/belfry/none";
+    assert_int_equal(replica_open(&opts, &store, &why), BELFRY_ERR_IO);
+    assert_non_null(strstr(why, "/proc/belfry/none"));
+    free(why);
+}
+
+static void files_are_the_owners_alone(void **state)
+{
+    (void)state;
+    assert_int_equal(remove_dir(NULL), 0);
+    replica_close(open_usual(), REPLICA_CLOSE_DIRTY);
+    const char *names[] = {"", "/data-1", "/data-1/data.mdb", "/lock", "/marker"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        char path[256];
+        struct stat st;
+        snprintf(path, sizeof(path), "%s%s", dir, names[i]);
+        assert_int_equal(stat(path, &st), 0);
+        assert_int_equal(st.st_mode & 0777, S_ISDIR(st.st_mode) ? 0700 : 0600);
+    }
+}
+
+static int64_t revision_after(const struct replica_opts *opts)
+{
+    struct store *store = open_with(opts);
+    struct store_meta meta;
+    store->api->snapshot(store, &meta);
+    assert_int_equal(meta.past, 0);
+    replica_close(store, REPLICA_CLOSE_DIRTY);
+    return meta.revision;
+}
+
+static void write_and_close(enum replica_close how)
+{
+    struct store *store = open_usual();
+    struct store_meta meta;
+    store->api->set_past(store, 9);
+    store->api->meta(store, &meta);
+    storecheck_write(store, meta.revision + 1, "a", "1");
+    replica_close(store, how);
+}
+
+static void kill_is_followed_by_a_warm_open_in_the_same_boot_only(void **state)
+{
+    (void)state;
+    struct replica_opts opts = usual();
+    write_and_close(REPLICA_CLOSE_DIRTY);
+    assert_int_equal(revision_after(&opts), 1);
+    opts.boot_id = "boot-2";
+    assert_int_equal(revision_after(&opts), 0);
+}
+
+static void unknown_boot_is_never_the_same(void **state)
+{
+    (void)state;
+    struct replica_opts opts = usual();
+    opts.boot_id = "";
+    struct store *store = open_with(&opts);
+    storecheck_write(store, 2, "a", "1");
+    replica_close(store, REPLICA_CLOSE_DIRTY);
+    assert_int_equal(revision_after(&opts), 0);
+}
+
+static void clean_close_is_followed_by_a_warm_open_in_any_boot_but_once(void **state)
+{
+    (void)state;
+    struct replica_opts opts = usual();
+    opts.boot_id = "boot-2";
+    write_and_close(REPLICA_CLOSE_CLEAN);
+    assert_int_equal(revision_after(&opts), 1);
+    opts.boot_id = "boot-3"; /* the one before was not closed clean */
+    assert_int_equal(revision_after(&opts), 0);
+}
+
+static void kernels_boot_id_is_used_when_none_is_given(void **state)
+{
+    (void)state;
+    struct replica_opts opts = usual();
+    opts.boot_id = NULL;
+    struct store *store = open_with(&opts);
+    storecheck_write(store, 2, "a", "1");
+    replica_close(store, REPLICA_CLOSE_DIRTY);
+    assert_int_equal(revision_after(&opts), 2);
+}
+
+static void replica_of_another_scope_is_discarded(void **state)
+{
+    (void)state;
+    struct replica_opts opts = usual();
+    write_and_close(REPLICA_CLOSE_DIRTY);
+    opts.scope = "/registry/";
+    assert_int_equal(revision_after(&opts), 0);
+}
+
+static void damaged_file_is_discarded(void **state)
+{
+    (void)state;
+    struct replica_opts opts = usual();
+    char path[256];
+    write_and_close(REPLICA_CLOSE_DIRTY);
+    snprintf(path, sizeof(path), "%s/data-1/data.mdb", dir);
+    int fd = open(path, O_WRONLY);
+    char junk[8192];
+    memset(junk, 0xee, sizeof(junk));
+    assert_int_equal(write(fd, junk, sizeof(junk)), sizeof(junk));
+    close(fd);
+    assert_int_equal(revision_after(&opts), 0);
+}
+
+static void missing_or_foreign_marker_means_cold(void **state)
+{
+    (void)state;
+    struct replica_opts opts = usual();
+    char path[256];
+    write_and_close(REPLICA_CLOSE_DIRTY);
+    snprintf(path, sizeof(path), "%s/marker", dir);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(revision_after(&opts), 0);
+    write_and_close(REPLICA_CLOSE_DIRTY);
+    FILE *marker = fopen(path, "w");
+    fputs("who knows\n", marker);
+    fclose(marker);
+    assert_int_equal(revision_after(&opts), 0);
+}
+
+/* ---- a fresh copy ---- */
+
+static void put_fresh(struct store *store, const char *key, int64_t rev)
+{
+    struct storecheck_event event = storecheck_event(belfry_bytes_str(key), belfry_bytes_str("1"), rev, NULL);
+    assert_int_equal(store->api->put(store, &event.event.kv), BELFRY_OK);
+    storecheck_event_fini(&event);
+}
+
+static void kill_while_building_leaves_the_old_copy(void **state)
+{
+    (void)state;
+    struct store *store = open_usual();
+    storecheck_write(store, 2, "old", "1");
+    assert_int_equal(store->api->fresh(store), BELFRY_OK);
+    for (int i = 0; i < 100; i++)
+        put_fresh(store, "new", 5);
+    assert_true(exists("data-2"));
+    /* what a kill leaves: the folder is copied while it is in use, and the copy opened */
+    char command[512], copy[160];
+    snprintf(copy, sizeof(copy), "%s-copy", dir);
+    snprintf(command, sizeof(command), "cp -r '%s' '%s'", dir, copy);
+    assert_int_equal(system(command), 0);
+    replica_close(store, REPLICA_CLOSE_DIRTY);
+    assert_false(exists("data-2"));
+    struct replica_opts opts = usual();
+    opts.dir = copy;
+    store = open_with(&opts);
+    expect_state(store, "old=1");
+    snprintf(copy, sizeof(copy), "../%s-copy/data-2", strrchr(dir, '/') + 1);
+    assert_false(exists(copy));
+    replica_close(store, REPLICA_CLOSE_DIRTY);
+    snprintf(command, sizeof(command), "rm -rf '%s-copy'", dir);
+    assert_int_equal(system(command), 0);
+}
+
+static void adopted_copy_is_the_one_that_is_opened_again(void **state)
+{
+    (void)state;
+    struct store *store = open_usual();
+    storecheck_write(store, 2, "old", "1");
+    assert_int_equal(store->api->fresh(store), BELFRY_OK);
+    put_fresh(store, "new", 5);
+    struct belfry_wire_header header = {.cluster_id = 1, .revision = 7};
+    assert_int_equal(store->api->adopt(store, 7, &header, 2), BELFRY_OK);
+    assert_false(exists("data-1"));
+    replica_close(store, REPLICA_CLOSE_DIRTY);
+    store = open_usual();
+    expect_state(store, "new=1");
+    replica_close(store, REPLICA_CLOSE_DIRTY);
+}
+
+static bool adopt_meanwhile(struct belfry_bytes key, struct belfry_bytes kv, void *user)
+{
+    struct store *store = user;
+    struct belfry_wire_header header = {.revision = 50};
+    (void)kv;
+    if (belfry_bytes_equal(key, belfry_bytes_str("a"))) {
+        assert_int_equal(store->api->fresh(store), BELFRY_OK);
+        put_fresh(store, "new", 5);
+        assert_int_equal(store->api->adopt(store, 50, &header, 2), BELFRY_OK);
+        assert_true(exists("data-1"));
+    }
+    return true;
+}
+
+static void reader_keeps_the_copy_it_is_in(void **state)
+{
+    (void)state;
+    struct store *store = open_usual();
+    storecheck_write(store, 2, "a", "1");
+    storecheck_write(store, 3, "b", "1");
+    struct store_read read = {.max_rows = 10, .max_bytes = SIZE_MAX};
+    int64_t at;
+    bool more;
+    assert_int_equal(store->api->range(store, &read, adopt_meanwhile, store, &at, &more), BELFRY_OK);
+    assert_int_equal(at, 3);
+    assert_false(exists("data-1")); /* gone with its last reader */
+    expect_state(store, "new=1");
+    replica_close(store, REPLICA_CLOSE_DIRTY);
+}
+
+/* ---- two threads ---- */
+
+struct reader {
+    struct store *store;
+    atomic_bool stop;
+    size_t reads;
+    bool broken;
+};
+
+static bool count_row(struct belfry_bytes key, struct belfry_bytes kv, void *user)
+{
+    (void)key;
+    (void)kv;
+    (*(size_t *)user)++;
+    return true;
+}
+
+/* Every commit keeps exactly 10 keys, and history without a gap from `oldest` on. */
+static void *read_all_the_time(void *user)
+{
+    struct reader *reader = user;
+    struct store *store = reader->store;
+    while (!atomic_load(&reader->stop) || reader->reads == 0) {
+        struct store_meta meta;
+        struct segment *segment;
+        size_t rows = 0;
+        int64_t at, oldest;
+        bool more;
+        struct store_read read = {.max_rows = 100, .max_bytes = SIZE_MAX};
+        store->api->snapshot(store, &meta);
+        if (store->api->range(store, &read, count_row, &rows, &at, &more) != BELFRY_OK || rows != 10)
+            reader->broken = true;
+        enum belfry_err err = store->api->history(store, meta.past, meta.oldest, 100000, &segment, &oldest);
+        if (err == BELFRY_OK) {
+            for (size_t i = 0; i < segment->n; i++)
+                reader->broken = reader->broken || segment->batches[i]->rev != meta.oldest + (int64_t)i;
+            segment_unref(segment);
+        } else if (err != BELFRY_ERR_AGAIN && err != BELFRY_ERR_NOT_FOUND && err != BELFRY_ERR_CANCELED) {
+            reader->broken = true;
+        }
+        reader->reads++;
+    }
+    return NULL;
+}
+
+static void list_ten(struct store *store, int64_t rev, uint64_t past)
+{
+    char key[16];
+    struct belfry_wire_header header = {.revision = rev};
+    assert_int_equal(store->api->fresh(store), BELFRY_OK);
+    for (int i = 0; i < 10; i++) {
+        snprintf(key, sizeof(key), "k%d", i);
+        put_fresh(store, key, rev);
+    }
+    assert_int_equal(store->api->adopt(store, rev, &header, past), BELFRY_OK);
+}
+
+static void reader_and_writer_go_on_side_by_side(void **state)
+{
+    (void)state;
+    struct replica_opts opts = usual();
+    opts.history_bytes = 200000;
+    struct reader reader = {.store = open_with(&opts)};
+    struct store *store = reader.store;
+    char key[16];
+    int64_t rev = 100;
+    list_ten(store, rev, 1);
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, read_all_the_time, &reader), 0);
+    for (uint64_t round = 2; round < 12; round++) {
+        for (int i = 0; i < 300; i++) {
+            snprintf(key, sizeof(key), "k%d", i % 10);
+            storecheck_write(store, ++rev, key, "some value or other, of about a hundred bytes with what is around it");
+            if (i % 10 == 0)
+                trim(store, round, 30);
+        }
+        list_ten(store, ++rev, round);
+    }
+    atomic_store(&reader.stop, true);
+    pthread_join(thread, NULL);
+    assert_false(reader.broken);
+    assert_true(reader.reads > 10);
+    replica_close(store, REPLICA_CLOSE_CLEAN);
+}
+
+/* ---- without memory ---- */
+
+static bool any_row(struct belfry_bytes key, struct belfry_bytes kv, void *user)
+{
+    (void)key;
+    (void)kv;
+    (void)user;
+    return true;
+}
+
+static enum belfry_err read_one(struct store *store, int64_t rev)
+{
+    struct segment *segment;
+    struct store_read read = {.rev = rev, .max_rows = 10, .max_bytes = SIZE_MAX};
+    int64_t oldest, at;
+    bool more;
+    enum belfry_err err = store->api->history(store, 0, 2, MIB, &segment, &oldest);
+    if (err != BELFRY_OK)
+        return err;
+    segment_unref(segment);
+    err = store->api->slice(store, 0, 2, 0, MIB, &segment, &oldest);
+    if (err != BELFRY_OK)
+        return err;
+    segment_unref(segment);
+    return store->api->range(store, &read, any_row, NULL, &at, &more);
+}
+
+static enum belfry_err relist(struct store *store, const struct belfry_wire_event *event)
+{
+    struct belfry_wire_header header = {.revision = 9};
+    enum belfry_err err = store->api->fresh(store);
+    if (err == BELFRY_OK)
+        err = store->api->put(store, &event->kv);
+    if (err == BELFRY_OK)
+        err = store->api->remove(store, event->kv.key, 1);
+    return err == BELFRY_OK ? store->api->adopt(store, 9, &header, 1) : err;
+}
+
+static const struct belfry_wire_event *refusal_events; /* two, the second brings a previous value */
+
+static enum belfry_err life(void)
+{
+    struct replica_opts opts = usual();
+    struct store *store;
+    char *why = NULL;
+    enum belfry_err err = replica_open(&opts, &store, &why);
+    free(why);
+    if (err != BELFRY_OK)
+        return err;
+    struct store_meta meta;
+    store->api->snapshot(store, &meta);
+    err = write_one(store, meta.revision + 1, &refusal_events[0]);
+    if (err == BELFRY_OK)
+        err = write_one(store, meta.revision + 2, &refusal_events[1]);
+    if (err == BELFRY_OK && meta.oldest <= 2)
+        err = read_one(store, meta.revision + 1);
+    if (err == BELFRY_OK)
+        err = relist(store, &refusal_events[0]);
+    replica_close(store, err == BELFRY_OK ? REPLICA_CLOSE_CLEAN : REPLICA_CLOSE_DIRTY);
+    assert_int_equal(remove_dir(NULL), 0); /* each life starts anew */
+    return err;
+}
+
+static void refused_memory_is_an_error_and_leaves_nothing(void **state)
+{
+    (void)state;
+    char key[600];
+    memset(key, 'p', sizeof(key));
+    struct storecheck_event put = storecheck_event(belfry_bytes_of(key, sizeof(key)), belfry_bytes_str("1"), 2, NULL);
+    struct storecheck_event with_prev = put;
+    struct belfry_wire_event made = put.event;
+    made.has_prev = true;
+    made.prev = put.event.kv;
+    with_prev.bytes = malloc(belfry_write_event_size(&made));
+    size_t len = (size_t)(belfry_write_event(&made, with_prev.bytes) - with_prev.bytes);
+    assert_int_equal(belfry_scan_event(belfry_bytes_of(with_prev.bytes, len), &with_prev.event), BELFRY_OK);
+    const struct belfry_wire_event events[] = {put.event, with_prev.event};
+    refusal_events = events;
+    assert_true(refuse_sweep(life) > 10);
+    storecheck_event_fini(&put);
+    storecheck_event_fini(&with_prev);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, make_dir, remove_dir)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(model_does_what_a_store_must),
+        TEST(replica_does_what_a_store_must),
+        TEST(replica_answers_as_the_model_does),
+        TEST(model_fails_when_asked_and_changes_nothing),
+        TEST(model_is_empty_after_a_lost_page_cache_and_warm_after_a_kill),
+        TEST(long_keys_come_in_the_order_of_their_whole_bytes),
+        TEST(many_keys_with_equal_beginnings_are_sorted_in_parts),
+        TEST(older_state_is_read_however_much_has_changed),
+        TEST(history_is_kept_to_its_bytes),
+        TEST(full_map_is_an_error_that_passes),
+        TEST(trimming_begins_before_the_map_is_full),
+        TEST(second_process_is_kept_out),
+        TEST(folder_that_cannot_be_made_is_explained),
+        TEST(files_are_the_owners_alone),
+        TEST(kill_is_followed_by_a_warm_open_in_the_same_boot_only),
+        TEST(unknown_boot_is_never_the_same),
+        TEST(clean_close_is_followed_by_a_warm_open_in_any_boot_but_once),
+        TEST(kernels_boot_id_is_used_when_none_is_given),
+        TEST(replica_of_another_scope_is_discarded),
+        TEST(damaged_file_is_discarded),
+        TEST(missing_or_foreign_marker_means_cold),
+        TEST(kill_while_building_leaves_the_old_copy),
+        TEST(adopted_copy_is_the_one_that_is_opened_again),
+        TEST(reader_keeps_the_copy_it_is_in),
+        TEST(reader_and_writer_go_on_side_by_side),
+        TEST(refused_memory_is_an_error_and_leaves_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,241 @@
+/* src/replica/writer.c */
+#include "replica/writer.h"
+
+#include <errno.h>
+
+#include "core/batch.h"
+#include "replica/rowform.h"
+
+#define MAP_FULL_PERCENT 90
+
+void writer_attach(struct writer *writer, struct env *env, const struct store_meta *meta)
+{
+    writer_abort(writer);
+    writer->env = env;
+    writer->committed = writer->now = *meta;
+}
+
+void writer_fini(struct writer *writer)
+{
+    writer_abort(writer);
+    belfry_buf_fini(&writer->prev);
+}
+
+static void close_txn(struct writer *writer)
+{
+    if (writer->rows != NULL)
+        mdb_cursor_close(writer->rows);
+    if (writer->states != NULL)
+        mdb_cursor_close(writer->states);
+    writer->rows = writer->states = NULL;
+}
+
+void writer_abort(struct writer *writer)
+{
+    if (writer->state == WRITER_CLOSED)
+        return;
+    close_txn(writer);
+    mdb_txn_abort(writer->txn);
+    writer->txn = NULL;
+    writer->now = writer->committed;
+    writer->state = WRITER_CLOSED;
+}
+
+enum belfry_err writer_failed(struct writer *writer, int rc)
+{
+    writer_abort(writer);
+    return rc == ENOMEM ? BELFRY_ERR_NOMEM : BELFRY_ERR_IO; /* a row that should be there and is not: damage, too */
+}
+
+enum belfry_err writer_begin(struct writer *writer)
+{
+    if (writer->state != WRITER_CLOSED)
+        return BELFRY_ERR_INVALID;
+    int rc = mdb_txn_begin(writer->env->mdb, NULL, 0, &writer->txn);
+    if (rc != MDB_SUCCESS)
+        return env_err(rc);
+    writer->state = WRITER_OPEN;
+    rc = mdb_cursor_open(writer->txn, writer->env->state, &writer->states);
+    if (rc == MDB_SUCCESS)
+        rc = mdb_cursor_open(writer->txn, writer->env->history, &writer->rows);
+    return rc == MDB_SUCCESS ? BELFRY_OK : writer_failed(writer, rc);
+}
+
+enum belfry_err writer_get(struct writer *writer, struct belfry_bytes key, struct belfry_bytes *kv)
+{
+    if (writer->state == WRITER_CLOSED)
+        return BELFRY_ERR_INVALID;
+    if (key.len == 0)
+        return BELFRY_ERR_NOT_FOUND;
+    uint8_t room[ROWFORM_KEY_MAX + ROWFORM_HASH];
+    MDB_val stored = rowform_state_key(writer->env->hash, key, room), val;
+    int rc = mdb_cursor_get(writer->states, &stored, &val, MDB_SET);
+    if (rc == MDB_NOTFOUND)
+        return BELFRY_ERR_NOT_FOUND;
+    if (rc != MDB_SUCCESS)
+        return writer_failed(writer, rc);
+    *kv = rowform_bytes(val);
+    return BELFRY_OK;
+}
+
+/* Keeps a copy of what the state has, because the next write may move the page that it is on. */
+static int take_prev(struct writer *writer, MDB_val stored, bool *found)
+{
+    MDB_val val;
+    belfry_buf_take(&writer->prev, belfry_buf_len(&writer->prev));
+    int rc = mdb_cursor_get(writer->states, &stored, &val, MDB_SET);
+    *found = rc == MDB_SUCCESS;
+    if (rc == MDB_NOTFOUND)
+        return MDB_SUCCESS;
+    if (rc != MDB_SUCCESS)
+        return rc;
+    return belfry_buf_append(&writer->prev, val.mv_data, val.mv_size) == BELFRY_OK ? MDB_SUCCESS : ENOMEM;
+}
+
+static int add_row(struct writer *writer, int64_t rev, uint32_t sub, const struct rowform_event *row)
+{
+    uint8_t at[ROWFORM_AT];
+    rowform_at(rev, sub, at);
+    MDB_val key = {.mv_size = sizeof(at), .mv_data = at}, val = {.mv_size = rowform_event_size(row)};
+    int rc = mdb_cursor_put(writer->rows, &key, &val, MDB_APPEND | MDB_RESERVE);
+    if (rc == MDB_SUCCESS)
+        rowform_event_write(row, val.mv_data);
+    return rc;
+}
+
+/* Moves the state; the cursor stands on the row when it was found. */
+static int move_state(struct writer *writer, MDB_val stored, bool found, const struct belfry_wire_event *event)
+{
+    if (event->is_delete)
+        return found ? mdb_cursor_del(writer->states, 0) : MDB_SUCCESS;
+    MDB_val val = rowform_val(event->kv.raw);
+    return mdb_cursor_put(writer->states, &stored, &val, found ? MDB_CURRENT : 0);
+}
+
+static int write_event(struct writer *writer, int64_t rev, uint32_t sub, const struct belfry_wire_event *event,
+                       struct rowform_event *row)
+{
+    uint8_t room[ROWFORM_KEY_MAX + ROWFORM_HASH];
+    MDB_val stored = rowform_state_key(writer->env->hash, event->kv.key, room);
+    bool found;
+    int rc = take_prev(writer, stored, &found);
+    if (rc != MDB_SUCCESS)
+        return rc;
+    row->prev = belfry_buf_bytes(&writer->prev);
+    rc = add_row(writer, rev, sub, row);
+    return rc == MDB_SUCCESS ? move_state(writer, stored, found, event) : rc;
+}
+
+/* An event that came with a previous value is cut to what is stored as a batch does it. It is not asked for upstream, so
+ * this is rare. */
+static int write_bare(struct writer *writer, int64_t rev, uint32_t sub, const struct belfry_wire_event *event,
+                      struct rowform_event *row)
+{
+    struct batch *batch;
+    struct belfry_bytes none = {0};
+    if (batch_create(rev, BATCH_EVENTS, 1, batch_event_bytes(event, none), &batch) != BELFRY_OK)
+        return ENOMEM;
+    batch_add(batch, event, none);
+    row->event = batch_bytes(batch, &batch->events[0], false);
+    row->key = batch_key(batch, &batch->events[0]);
+    int rc = write_event(writer, rev, sub, event, row);
+    batch_unref(batch);
+    return rc;
+}
+
+/* Deleting copies pages too. A map that is truly full could never be trimmed again, so it is called full before. */
+static bool map_is_full(const struct writer *writer)
+{
+    return env_used_bytes(writer->env, writer->txn) > writer->env->map_bytes / 100 * MAP_FULL_PERCENT;
+}
+
+static bool in_order(const struct writer *writer, int64_t rev, uint32_t sub)
+{
+    switch (writer->state) {
+    case WRITER_CLOSED:
+        return false;
+    case WRITER_OPEN:
+        return rev > writer->now.revision;
+    case WRITER_INSIDE:
+        return rev == writer->rev && sub > writer->sub;
+    }
+    return false;
+}
+
+static void enter(struct writer *writer, int64_t rev)
+{
+    if (writer->state == WRITER_INSIDE)
+        return;
+    writer->state = WRITER_INSIDE;
+    writer->rev = rev;
+    writer->rev_events = writer->rev_bytes = 0;
+}
+
+enum belfry_err writer_apply(struct writer *writer, int64_t rev, uint32_t sub, const struct belfry_wire_event *event,
+                             struct belfry_bytes *prev)
+{
+    if (event->kv.key.len == 0 || !in_order(writer, rev, sub))
+        return BELFRY_ERR_INVALID;
+    if (writer->state == WRITER_OPEN && map_is_full(writer))
+        return writer_failed(writer, MDB_MAP_FULL);
+    struct rowform_event row = {.event = event->raw, .key = event->kv.key, .is_delete = event->is_delete};
+    int rc = event->has_prev ? write_bare(writer, rev, sub, event, &row) : write_event(writer, rev, sub, event, &row);
+    if (rc != MDB_SUCCESS)
+        return writer_failed(writer, rc);
+    enter(writer, rev);
+    writer->sub = sub;
+    writer->rev_events++;
+    writer->rev_bytes += batch_stored_bytes(row.event.len, row.prev.len);
+    *prev = row.prev;
+    return BELFRY_OK;
+}
+
+/* So that a reader need not count the rows of a revision that it only names. */
+static int note_extent(struct writer *writer)
+{
+    uint8_t rev[8], size[16];
+    rowform_put64(rev, (uint64_t)writer->rev);
+    rowform_put64(size, writer->rev_events);
+    rowform_put64(size + 8, writer->rev_bytes);
+    MDB_val key = {.mv_size = sizeof(rev), .mv_data = rev}, val = {.mv_size = sizeof(size), .mv_data = size};
+    return mdb_put(writer->txn, writer->env->extents, &key, &val, 0);
+}
+
+enum belfry_err writer_advance(struct writer *writer, int64_t rev, const struct belfry_wire_header *header)
+{
+    bool inside = writer->state == WRITER_INSIDE;
+    if (writer->state == WRITER_CLOSED || rev < writer->now.revision || (inside && rev < writer->rev))
+        return BELFRY_ERR_INVALID;
+    if (inside && writer->rev_bytes > writer->extent_bytes) {
+        int rc = note_extent(writer);
+        if (rc != MDB_SUCCESS)
+            return writer_failed(writer, rc);
+    }
+    writer->now.revision = rev;
+    writer->now.cluster_id = header->cluster_id;
+    writer->now.member_id = header->member_id;
+    writer->now.raft_term = header->raft_term;
+    writer->state = WRITER_OPEN;
+    return BELFRY_OK;
+}
+
+enum belfry_err writer_commit(struct writer *writer)
+{
+    if (writer->state != WRITER_OPEN) {
+        writer_abort(writer);
+        return BELFRY_ERR_INVALID;
+    }
+    int rc = env_meta_store(writer->env, writer->txn, &writer->now);
+    if (rc != MDB_SUCCESS)
+        return writer_failed(writer, rc);
+    close_txn(writer);
+    rc = mdb_txn_commit(writer->txn); /* ends the transaction even when it fails */
+    writer->txn = NULL;
+    writer->state = WRITER_CLOSED;
+    if (rc != MDB_SUCCESS) {
+        writer->now = writer->committed;
+        return env_err(rc);
+    }
+    writer->committed = writer->now;
+    return BELFRY_OK;
+}

@@ -1,0 +1,38 @@
+"""The replica on disk when its process is killed and when the disk is full (tests/stress/ingestkill.c says how)."""
+import subprocess
+
+import pytest
+
+import procs
+from client import binary
+
+
+def test_replica_is_whole_after_a_kill_at_any_moment(tmp_path, soak, seed, figure):
+    kills = 300 if soak else 30
+    done = procs.run([binary("tests", "ingestkill"), "--kills", kills, "--seed", seed, tmp_path / "replica"],
+                     timeout=60 + 6 * kills)
+    said = dict(word.split("=") for word in done.stdout.decode().split())
+    assert int(said["kills"]) == kills
+    figure("replica.kills", kills)
+    figure("replica.kills_revisions", int(said["revisions"]))
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 8 MiB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(folder)], capture_output=True)
+    if made.returncode != 0:
+        why = f"no small file system: {made.stderr.decode(errors='replace').strip()}"
+        print(why, flush=True)
+        pytest.skip(why)
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_replica_goes_on_after_a_full_disk(small_disk, seed, figure):
+    done = procs.run([binary("tests", "ingestkill"), "--full", "--seed", seed, small_disk], timeout=120)
+    said = dict(word.split("=") for word in done.stdout.decode().split() if "=" in word)
+    assert int(said["full_at"]) > 0 and int(said["trims"]) > 0
+    figure("replica.full_disk_trims", int(said["trims"]))

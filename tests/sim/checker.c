@@ -1,0 +1,97 @@
+/* tests/sim/checker.c */
+#include "sim/checker.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "sim/checker_private.h"
+
+void *checker_alloc(size_t size)
+{
+    void *p = calloc(1, size);
+    if (p == NULL)
+        abort();
+    return p;
+}
+
+/* ---- violations ---- */
+
+static void keep(struct checker *checker, const char *text)
+{
+    if (checker->n_violations < CHECKER_KEPT_MAX && (checker->kept[checker->n_violations] = strdup(text)) == NULL)
+        abort();
+    checker->n_violations++;
+    if (checker->opts.violation != NULL)
+        checker->opts.violation(checker->opts.user, text);
+}
+
+void checker_report(struct checker *checker, const char *format, ...)
+{
+    char text[CHECKER_TEXT_MAX];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    keep(checker, text);
+}
+
+/* ---- the checker ---- */
+
+struct checker *checker_create(const struct history *history, const struct checker_opts *opts)
+{
+    struct checker *checker = checker_alloc(sizeof(*checker));
+    checker->history = history;
+    checker->opts = *opts;
+    belfry_list_init(&checker->streams);
+    return checker;
+}
+
+void checker_destroy(struct checker *checker)
+{
+    if (checker == NULL)
+        return;
+    checker->opts.trace = NULL; /* nobody needs to hear of what is left */
+    while (!belfry_list_empty(&checker->streams))
+        checker_stream_close(belfry_container(checker->streams.next, struct checker_stream, node));
+    for (size_t i = 0; i < CHECKER_KEPT_MAX; i++)
+        free(checker->kept[i]);
+    free(checker->listings);
+    free(checker->events);
+    free(checker);
+}
+
+void checker_listed(struct checker *checker, int64_t rev, enum checker_listed why)
+{
+    if (checker->n_listings == checker->cap_listings) {
+        checker->cap_listings = checker->cap_listings == 0 ? 16 : checker->cap_listings * 2;
+        checker->listings = realloc(checker->listings, checker->cap_listings * sizeof(checker->listings[0]));
+        if (checker->listings == NULL)
+            abort();
+    }
+    checker->listings[checker->n_listings++] = (struct listing){rev, why};
+    if (rev > checker->highest_listing)
+        checker->highest_listing = rev;
+}
+
+bool checker_finish(struct checker *checker)
+{
+    belfry_list_each (node, &checker->streams)
+        checker_stream_finish(belfry_container(node, struct checker_stream, node));
+    return checker->n_violations == 0;
+}
+
+size_t checker_violations(const struct checker *checker)
+{
+    return checker->n_violations;
+}
+
+const char *checker_violation(const struct checker *checker, size_t i)
+{
+    return i < checker->n_violations && i < CHECKER_KEPT_MAX ? checker->kept[i] : NULL;
+}
+
+const struct checker_counts *checker_counts(const struct checker *checker)
+{
+    return &checker->counts;
+}

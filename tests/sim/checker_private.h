@@ -1,0 +1,99 @@
+/* tests/sim/checker_private.h: what the files of the checker share: the verdicts (checker.c), a stream and what its
+ * messages are (checker_stream.c), a watch and what it is given (checker_watch.c). Thread: owner. */
+#ifndef BELFRY_SIM_CHECKER_PRIVATE_H
+#define BELFRY_SIM_CHECKER_PRIVATE_H
+
+#include "base/buf.h"
+#include "base/list.h"
+#include "sim/checker.h"
+#include "sim/judge.h"
+#include "wire/scan.h"
+
+#define CHECKER_KEPT_MAX 16
+#define CHECKER_TEXT_MAX 512
+
+/*  ASKED --created--> CREATED --canceled, compacted--> COMPACTED --cancel acknowledged--> GONE
+ *    `--refused--> GONE  `--cancel acknowledged--> GONE */
+enum watch_state { ASKED, CREATED, COMPACTED, GONE };
+
+struct watch {
+    struct belfry_list node;
+    struct checker_stream *stream;
+    enum watch_state state;
+    struct checker_watch asked; /* key and range_end owned */
+    int64_t explicit_id;        /* 0: the server chooses */
+    unsigned cancels_sent;
+    bool wronged;
+    struct judge_watch facts;
+    bool soft;             /* direct, from 0, nothing given yet: the start may be below what created showed */
+    int64_t last_progress; /* 0: none */
+    int64_t last_event;
+    int64_t heard;          /* the highest revision that it has been told of, in any way */
+    uint32_t pasts;         /* those it may belong to */
+    unsigned born;          /* how many there were when it was asked for */
+    unsigned seen;          /* pasts below this number have been considered */
+    size_t progress_before; /* requests for progress that were sent before it */
+    bool progress_owed;     /* one was sent since it was created, and none has been answered */
+};
+
+struct checker_stream {
+    struct belfry_list node;
+    struct checker *checker;
+    char name[32];
+    enum checker_kind kind;
+    struct belfry_list watches, gone; /* in the order of their requests */
+    struct watch *first_asked;        /* the next to be answered; NULL: none */
+    int64_t last_auto;                /* id; -1: none yet */
+    bool any_explicit;
+    bool wronged; /* what comes cannot be told apart any more */
+    size_t progress_sent, progress_answered;
+    struct belfry_buf pieces; /* of a response that is not whole yet, one behind the other */
+    struct belfry_wire_watch piece;
+};
+
+struct listing {
+    int64_t rev;
+    enum checker_listed why;
+};
+
+struct checker {
+    const struct history *history;
+    struct checker_opts opts;
+    struct belfry_list streams;
+    struct listing *listings; /* owned */
+    size_t n_listings, cap_listings;
+    int64_t highest_listing;
+    struct belfry_bytes *events; /* owned; of the response at hand */
+    size_t cap_events;
+    size_t n_violations;
+    char *kept[CHECKER_KEPT_MAX];
+    struct checker_counts counts;
+};
+
+void *checker_alloc(size_t size); /* zeroed */
+
+static inline struct watch *checker_watch_of(struct belfry_list *node)
+{
+    return belfry_container(node, struct watch, node);
+}
+
+/* ---- a stream ---- */
+
+void checker_stream_finish(struct checker_stream *stream);
+
+/* ---- a watch ---- */
+
+/* Reports, and leaves the watch alone from now on. Returns false. */
+bool checker_watch_wrong(struct watch *watch, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* "tier1.c2 watch 3 [a/, a0) from 12 prev_kv". Returns `text`. */
+const char *checker_watch_text(const struct watch *watch, char *text, size_t size);
+
+/* What came, in turn. False: a violation, reported. */
+bool checker_watch_created(struct watch *watch, int64_t header_rev);
+bool checker_watch_events(struct watch *watch, const struct belfry_wire_watch *head, struct belfry_bytes message);
+bool checker_watch_progress(struct watch *watch, int64_t rev);
+bool checker_watch_compacted(struct watch *watch, int64_t rev);
+void checker_watch_finish(struct watch *watch);
+
+#endif

@@ -1,0 +1,794 @@
+/* tests/sim/checker_self.c: does the checker find what is wrong, and only that?
+ *
+ * Each case is a little run against a fixed history: deliveries by hand, right up to one. A wrong one must be found, and
+ * found for the reason that the case names: a part of the sentence. A case without a reason must pass.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/buf.h"
+#include "sim/checker.h"
+#include "wire/write.h"
+
+#define REVS       120
+#define EVENTS_MAX 1024
+
+struct bench {
+    struct belfry_rng rng;
+    struct history *history;
+    struct checker *checker;
+    struct checker_stream *stream;
+};
+
+/* Events that make up a response. */
+struct events {
+    struct belfry_bytes at[EVENTS_MAX];
+    const struct history_event *is[EVENTS_MAX];
+    size_t n;
+};
+
+/* ---- saying things ---- */
+
+static void ask(struct bench *bench, struct belfry_wire_create create)
+{
+    struct belfry_buf buf;
+    belfry_buf_init(&buf);
+    if (belfry_write_watch_create(&buf, &create) != BELFRY_OK)
+        abort();
+    checker_stream_sent(bench->stream, belfry_buf_bytes(&buf));
+    belfry_buf_fini(&buf);
+}
+
+static void ask_cancel(struct bench *bench, int64_t id)
+{
+    struct belfry_buf buf;
+    belfry_buf_init(&buf);
+    if (belfry_write_watch_cancel(&buf, id) != BELFRY_OK)
+        abort();
+    checker_stream_sent(bench->stream, belfry_buf_bytes(&buf));
+    belfry_buf_fini(&buf);
+}
+
+static void ask_progress(struct bench *bench)
+{
+    struct belfry_buf buf;
+    belfry_buf_init(&buf);
+    if (belfry_write_watch_progress(&buf) != BELFRY_OK)
+        abort();
+    checker_stream_sent(bench->stream, belfry_buf_bytes(&buf));
+    belfry_buf_fini(&buf);
+}
+
+static void say(struct bench *bench, struct belfry_wire_watch head, const struct belfry_bytes *events, size_t n)
+{
+    head.header.cluster_id = HISTORY_CLUSTER_ID;
+    size_t size = belfry_write_watch_head_size(&head);
+    for (size_t i = 0; i < n; i++)
+        size += belfry_write_event_field_size(events[i].len) + events[i].len;
+    uint8_t *message = malloc(size);
+    if (message == NULL)
+        abort();
+    uint8_t *at = belfry_write_watch_head(&head, message);
+    for (size_t i = 0; i < n; i++) {
+        at = belfry_write_event_field(events[i].len, at);
+        memcpy(at, events[i].data, events[i].len);
+        at += events[i].len;
+    }
+    checker_stream_received(bench->stream, belfry_bytes_of(message, size));
+    free(message);
+}
+
+static void say_created(struct bench *bench, int64_t id, int64_t rev)
+{
+    say(bench, (struct belfry_wire_watch){.watch_id = id, .created = true, .header.revision = rev}, NULL, 0);
+}
+
+static void say_progress(struct bench *bench, int64_t id, int64_t rev)
+{
+    say(bench, (struct belfry_wire_watch){.watch_id = id, .header.revision = rev}, NULL, 0);
+}
+
+static void say_canceled(struct bench *bench, int64_t id, int64_t compact_rev)
+{
+    say(bench, (struct belfry_wire_watch){.watch_id = id, .canceled = true, .compact_revision = compact_rev}, NULL, 0);
+}
+
+static void say_events(struct bench *bench, const struct events *events, size_t from, size_t to, bool fragment)
+{
+    int64_t rev = events->is[events->n - 1]->rev;
+    say(bench, (struct belfry_wire_watch){.header.revision = rev, .fragment = fragment}, events->at + from, to - from);
+}
+
+static void say_all(struct bench *bench, const struct events *events)
+{
+    say_events(bench, events, 0, events->n, false);
+}
+
+/* ---- what is said ---- */
+
+/* Everything in [from, to] of a past, with previous values. */
+static struct events *take(struct bench *bench, unsigned past, int64_t from, int64_t to)
+{
+    static struct events events; /* one at a time */
+    events.n = 0;
+    for (int64_t rev = from; rev <= to; rev++) {
+        const struct history_revision *revision = history_at(bench->history, past, rev);
+        for (size_t i = 0; i < revision->n && events.n < EVENTS_MAX; i++) {
+            events.is[events.n] = &revision->events[i];
+            events.at[events.n++] = revision->events[i].raw_prev;
+        }
+    }
+    return &events;
+}
+
+static void without_prev(struct events *events)
+{
+    for (size_t i = 0; i < events->n; i++)
+        events->at[i] = events->is[i]->raw;
+}
+
+static void drop(struct events *events, size_t i)
+{
+    memmove(&events->at[i], &events->at[i + 1], (events->n - i - 1) * sizeof(events->at[0]));
+    memmove(&events->is[i], &events->is[i + 1], (events->n - i - 1) * sizeof(events->is[0]));
+    events->n--;
+}
+
+static void swap(struct events *events, size_t i, size_t j)
+{
+    struct belfry_bytes bytes = events->at[i];
+    events->at[i] = events->at[j];
+    events->at[j] = bytes;
+}
+
+/* The first revision from `from` on with at least n events. */
+static int64_t find_txn(struct bench *bench, int64_t from, size_t n)
+{
+    for (int64_t rev = from;; rev++) {
+        const struct history_revision *revision = history_at(bench->history, history_now(bench->history), rev);
+        if (revision == NULL)
+            abort(); /* the seed gives such a one */
+        if (revision->n >= n)
+            return rev;
+    }
+}
+
+/* The first event from `from` on that has a previous value, of this type. */
+static const struct history_event *find_replaced(struct bench *bench, int64_t from, bool is_delete)
+{
+    for (int64_t rev = from;; rev++) {
+        const struct history_revision *revision = history_at(bench->history, history_now(bench->history), rev);
+        if (revision == NULL)
+            abort();
+        for (size_t i = 0; i < revision->n; i++) {
+            if (revision->events[i].prev != NULL && revision->events[i].is_delete == is_delete)
+                return &revision->events[i];
+        }
+    }
+}
+
+static int64_t head(struct bench *bench)
+{
+    return history_head(bench->history, history_now(bench->history));
+}
+
+static struct belfry_wire_create everything(int64_t start)
+{
+    return (struct belfry_wire_create){.key = belfry_bytes_of("\0", 1),
+                                       .range_end = belfry_bytes_of("\0", 1),
+                                       .start_revision = start,
+                                       .prev_kv = true,
+                                       .progress_notify = true,
+                                       .fragment = true};
+}
+
+/* A watch of everything from 2, with id 0, that has been given [2, rev]. */
+static void watch_until(struct bench *bench, int64_t rev)
+{
+    ask(bench, everything(2));
+    say_created(bench, 0, rev);
+    if (rev > 1)
+        say_all(bench, take(bench, 0, 2, rev));
+}
+
+static void rewrite_at(struct bench *bench, int64_t rev)
+{
+    history_fork(bench->history, rev);
+    for (int i = 0; i < 40; i++)
+        history_write(bench->history, &bench->rng);
+}
+
+/* ---- right ---- */
+
+static void right_revision_by_revision(struct bench *bench)
+{
+    watch_until(bench, 1);
+    for (int64_t rev = 2; rev <= head(bench); rev++)
+        say_all(bench, take(bench, 0, rev, rev));
+    say_progress(bench, 0, head(bench));
+}
+
+static void right_in_fragments(struct bench *bench)
+{
+    watch_until(bench, 1);
+    struct events *events = take(bench, 0, 2, head(bench));
+    for (size_t i = 0; i < events->n; i++)
+        say_events(bench, events, i, i + 1, i + 1 < events->n);
+}
+
+static void right_over_a_fork(struct bench *bench)
+{
+    watch_until(bench, 30);
+    rewrite_at(bench, 30);
+    say_all(bench, take(bench, 1, 31, head(bench)));
+}
+
+static void right_old_past_then_canceled(struct bench *bench)
+{
+    watch_until(bench, 60);
+    rewrite_at(bench, 30);
+    say_all(bench, take(bench, 0, 61, 62)); /* was on its way */
+    checker_listed(bench->checker, 40, CHECKER_LISTED_REWRITTEN);
+    say_canceled(bench, 0, 40);
+}
+
+static void right_compacted(struct bench *bench)
+{
+    watch_until(bench, 20);
+    history_compact(bench->history, 40);
+    say_canceled(bench, 0, 40);
+    ask_cancel(bench, 0);
+    say_canceled(bench, 0, 0);
+}
+
+static void right_prev_compacted(struct bench *bench)
+{
+    history_compact(bench->history, 40);
+    ask(bench, everything(40));
+    say_created(bench, 0, 40);
+    struct events *events = take(bench, 0, 40, 40);
+    without_prev(events);
+    say_all(bench, events);
+    say_all(bench, take(bench, 0, 41, head(bench)));
+}
+
+static void right_refusals(struct bench *bench)
+{
+    struct belfry_wire_create create = everything(0);
+    create.key = belfry_bytes_str("b");
+    create.range_end = belfry_bytes_str("a");
+    ask(bench, create);
+    say(bench,
+        (struct belfry_wire_watch){.watch_id = -1,
+                                   .created = true,
+                                   .canceled = true,
+                                   .cancel_reason = belfry_bytes_str("mvcc: watcher range is empty")},
+        NULL, 0);
+    ask(bench, everything(0));
+    say_created(bench, 0, head(bench));
+}
+
+/* ---- wrong ---- */
+
+static void wrong_revision_dropped(struct bench *bench)
+{
+    watch_until(bench, 20);
+    say_all(bench, take(bench, 0, 22, 24));
+}
+
+static void wrong_event_dropped(struct bench *bench)
+{
+    int64_t rev = find_txn(bench, 22, 3);
+    watch_until(bench, rev - 1);
+    struct events *events = take(bench, 0, rev, rev);
+    drop(events, 1);
+    say_all(bench, events);
+}
+
+static void wrong_first_dropped(struct bench *bench)
+{
+    watch_until(bench, 1);
+    say_all(bench, take(bench, 0, 3, 9));
+}
+
+static void wrong_event_doubled(struct bench *bench)
+{
+    int64_t rev = find_txn(bench, 22, 3);
+    watch_until(bench, rev - 1);
+    struct events *events = take(bench, 0, rev, rev);
+    events->at[1] = events->at[0];
+    say_all(bench, events);
+}
+
+static void wrong_response_doubled(struct bench *bench)
+{
+    watch_until(bench, 20);
+    say_all(bench, take(bench, 0, 20, 20));
+}
+
+static void wrong_swapped_in_revision(struct bench *bench)
+{
+    int64_t rev = find_txn(bench, 22, 3);
+    watch_until(bench, rev - 1);
+    struct events *events = take(bench, 0, rev, rev);
+    swap(events, 0, 1);
+    say_all(bench, events);
+}
+
+static void wrong_swapped_revisions(struct bench *bench)
+{
+    watch_until(bench, 20);
+    say_all(bench, take(bench, 0, 22, 22));
+    say_all(bench, take(bench, 0, 21, 21));
+}
+
+static void wrong_back_in_time(struct bench *bench)
+{
+    watch_until(bench, 20);
+    struct events *events = take(bench, 0, 21, 22);
+    events->at[events->n] = history_at(bench->history, 0, 21)->events[0].raw_prev;
+    events->is[events->n] = events->is[events->n - 1];
+    events->n++;
+    say_all(bench, events);
+}
+
+static void wrong_split(struct bench *bench)
+{
+    int64_t rev = find_txn(bench, 22, 3);
+    watch_until(bench, rev - 1);
+    struct events *events = take(bench, 0, rev, rev);
+    say_events(bench, events, 0, 2, false);
+    say_events(bench, events, 2, events->n, false);
+}
+
+static void wrong_progress_beyond(struct bench *bench)
+{
+    watch_until(bench, 20);
+    say_progress(bench, 0, 21);
+}
+
+static void wrong_progress_back(struct bench *bench)
+{
+    watch_until(bench, 20);
+    say_progress(bench, 0, 19);
+}
+
+static void wrong_progress_unwritten(struct bench *bench)
+{
+    watch_until(bench, head(bench));
+    say_progress(bench, 0, head(bench) + 1);
+}
+
+static void wrong_progress_unasked(struct bench *bench)
+{
+    struct belfry_wire_create create = everything(0);
+    create.progress_notify = false;
+    ask(bench, create);
+    say_created(bench, 0, 20);
+    say_progress(bench, 0, 20);
+}
+
+static void wrong_progress_all_unasked(struct bench *bench)
+{
+    watch_until(bench, 20);
+    say_progress(bench, -1, 20);
+}
+
+static void wrong_progress_all_too_early(struct bench *bench)
+{
+    watch_until(bench, 20);
+    ask(bench, everything(5));
+    say_created(bench, 1, 20);
+    ask_progress(bench);
+    say_progress(bench, -1, 20);
+}
+
+static void wrong_progress_before_start(struct bench *bench)
+{
+    ask(bench, everything(100));
+    say_created(bench, 0, 20);
+    say_progress(bench, 0, 20);
+}
+
+static void wrong_prev(struct bench *bench)
+{
+    const struct history_event *event = find_replaced(bench, 22, false);
+    static uint8_t bytes[64 * 1024];
+    watch_until(bench, event->rev - 1);
+    struct belfry_wire_event wire;
+    if (belfry_scan_event(event->raw_prev, &wire) != BELFRY_OK)
+        abort();
+    wire.prev = wire.kv; /* what holds now, not what held before */
+    struct events *events = take(bench, 0, event->rev, event->rev);
+    events->at[event->sub] = belfry_bytes_of(bytes, belfry_write_event_size(&wire));
+    belfry_write_event(&wire, bytes);
+    say_all(bench, events);
+}
+
+static void wrong_prev_missing(struct bench *bench)
+{
+    const struct history_event *event = find_replaced(bench, 22, true);
+    watch_until(bench, event->rev - 1);
+    struct events *events = take(bench, 0, event->rev, event->rev);
+    without_prev(events);
+    say_all(bench, events);
+}
+
+static void wrong_prev_unasked(struct bench *bench)
+{
+    const struct history_event *event = find_replaced(bench, 22, true);
+    struct belfry_wire_create create = everything(event->rev);
+    create.prev_kv = false;
+    ask(bench, create);
+    say_created(bench, 0, 20);
+    say_all(bench, take(bench, 0, event->rev, event->rev));
+}
+
+/* A put that ends with its value: the last byte of the Event, but for prev_kv. */
+static bool ends_with_value(const struct history_event *event)
+{
+    struct belfry_wire_kv kv;
+    return !event->is_delete && belfry_scan_kv(event->kv, &kv) == BELFRY_OK && kv.value.len > 0 && kv.lease == 0;
+}
+
+static void wrong_bytes(struct bench *bench)
+{
+    static char bytes[64 * 1024];
+    int64_t rev = 22;
+    while (!ends_with_value(&history_at(bench->history, 0, rev)->events[0]))
+        rev++;
+    watch_until(bench, rev - 1);
+    struct events *events = take(bench, 0, rev, rev);
+    memcpy(bytes, events->at[0].data, events->at[0].len);
+    bytes[events->is[0]->raw.len - 1] ^= 1;
+    events->at[0].data = bytes;
+    say_all(bench, events);
+}
+
+static void wrong_long_key_cut(struct bench *bench)
+{
+    static uint8_t bytes[64 * 1024];
+    struct belfry_wire_event wire;
+    int64_t rev = 2;
+    while (history_key(bench->history, history_at(bench->history, 0, rev)->events[0].key).len <= 481)
+        rev++;
+    watch_until(bench, rev - 1);
+    struct events *events = take(bench, 0, rev, rev);
+    if (belfry_scan_event(events->at[0], &wire) != BELFRY_OK)
+        abort();
+    wire.kv.key.len = 480;
+    belfry_write_event(&wire, bytes);
+    events->at[0] = belfry_bytes_of(bytes, belfry_write_event_size(&wire));
+    say_all(bench, events);
+}
+
+static void wrong_out_of_range(struct bench *bench)
+{
+    struct belfry_wire_create create = everything(2);
+    create.key = belfry_bytes_str("nowhere");
+    create.range_end = belfry_bytes_of(NULL, 0);
+    ask(bench, create);
+    say_created(bench, 0, 20);
+    say_all(bench, take(bench, 0, 2, 2));
+}
+
+static void wrong_filtered(struct bench *bench)
+{
+    struct belfry_wire_create create = everything(2);
+    create.no_put = true;
+    ask(bench, create);
+    say_created(bench, 0, 20);
+    say_all(bench, take(bench, 0, 2, 2)); /* the first of all is a put */
+}
+
+static void wrong_below_start(struct bench *bench)
+{
+    ask(bench, everything(30));
+    say_created(bench, 0, 20);
+    say_all(bench, take(bench, 0, 29, 29));
+}
+
+static void wrong_below_created(struct bench *bench)
+{
+    ask(bench, everything(0));
+    say_created(bench, 0, 20);
+    say_all(bench, take(bench, 0, 20, 20));
+}
+
+static void wrong_gap_behind_created(struct bench *bench)
+{
+    ask(bench, everything(0));
+    say_created(bench, 0, 20);
+    say_all(bench, take(bench, 0, 22, 22));
+}
+
+static void wrong_header_below(struct bench *bench)
+{
+    watch_until(bench, 20);
+    struct events *events = take(bench, 0, 21, 21);
+    say(bench, (struct belfry_wire_watch){.header.revision = 20}, events->at, events->n);
+}
+
+static void wrong_after_cancel(struct bench *bench)
+{
+    watch_until(bench, 20);
+    ask_cancel(bench, 0);
+    say_canceled(bench, 0, 0);
+    say_all(bench, take(bench, 0, 21, 21));
+}
+
+static void wrong_after_compacted(struct bench *bench)
+{
+    watch_until(bench, 20);
+    history_compact(bench->history, 40);
+    say_canceled(bench, 0, 40);
+    say_all(bench, take(bench, 0, 41, 41));
+}
+
+static void wrong_before_created(struct bench *bench)
+{
+    ask(bench, everything(2));
+    say_all(bench, take(bench, 0, 2, 2));
+}
+
+static void wrong_id(struct bench *bench)
+{
+    ask(bench, everything(2));
+    say_created(bench, 3, 20);
+}
+
+static void wrong_created_order(struct bench *bench)
+{
+    struct belfry_wire_create create = everything(2);
+    create.watch_id = 7;
+    ask(bench, create);
+    create.watch_id = 8;
+    ask(bench, create);
+    say_created(bench, 8, 20);
+}
+
+static void wrong_created_twice(struct bench *bench)
+{
+    watch_until(bench, 20);
+    say_created(bench, 0, 20);
+}
+
+static void wrong_created_unwritten(struct bench *bench)
+{
+    ask(bench, everything(0));
+    say_created(bench, 0, head(bench) + 1);
+}
+
+static void wrong_created_empty_range(struct bench *bench)
+{
+    struct belfry_wire_create create = everything(2);
+    create.key = create.range_end = belfry_bytes_str("a");
+    ask(bench, create);
+    say_created(bench, 0, 20);
+}
+
+static void wrong_refused(struct bench *bench)
+{
+    ask(bench, everything(2));
+    say(bench,
+        (struct belfry_wire_watch){.watch_id = -1,
+                                   .created = true,
+                                   .canceled = true,
+                                   .cancel_reason = belfry_bytes_str("mvcc: watcher range is empty")},
+        NULL, 0);
+}
+
+static void wrong_compacted_invented(struct bench *bench)
+{
+    watch_until(bench, 20);
+    history_compact(bench->history, 40);
+    say_canceled(bench, 0, 41);
+}
+
+static void wrong_compacted_not_needed(struct bench *bench)
+{
+    watch_until(bench, 50);
+    history_compact(bench->history, 40);
+    say_canceled(bench, 0, 40);
+}
+
+static void wrong_canceled_by_nobody(struct bench *bench)
+{
+    watch_until(bench, 20);
+    say_canceled(bench, 0, 0);
+}
+
+static void wrong_pasts_mixed(struct bench *bench)
+{
+    watch_until(bench, 35);
+    rewrite_at(bench, 30);
+    say_all(bench, take(bench, 1, 36, 40));
+}
+
+static void wrong_pasts_mixed_by_progress(struct bench *bench)
+{
+    struct belfry_wire_create create = everything(2);
+    create.key = belfry_bytes_str("nowhere");
+    create.range_end = belfry_bytes_of(NULL, 0);
+    ask(bench, create);
+    say_created(bench, 0, 20);
+    say_progress(bench, 0, 35);
+    rewrite_at(bench, 30);
+    while (history_head(bench->history, 1) <= history_head(bench->history, 0))
+        history_write(bench->history, &bench->rng);
+    say_progress(bench, 0, history_head(bench->history, 0) + 1);
+}
+
+static void wrong_back_to_the_old_past(struct bench *bench)
+{
+    watch_until(bench, 30);
+    rewrite_at(bench, 30);
+    say_all(bench, take(bench, 1, 31, 33));
+    say_all(bench, take(bench, 0, 34, 36));
+}
+
+static void wrong_left_in_old_past(struct bench *bench)
+{
+    watch_until(bench, 35);
+    rewrite_at(bench, 30);
+}
+
+static void wrong_ended_behind(struct bench *bench)
+{
+    watch_until(bench, head(bench) - 1);
+}
+
+static void wrong_never_answered(struct bench *bench)
+{
+    ask(bench, everything(2));
+}
+
+static void wrong_cancel_never_answered(struct bench *bench)
+{
+    watch_until(bench, head(bench));
+    ask_cancel(bench, 0);
+}
+
+static void wrong_progress_never_answered(struct bench *bench)
+{
+    watch_until(bench, head(bench));
+    ask_progress(bench);
+}
+
+static void wrong_between_fragments(struct bench *bench)
+{
+    watch_until(bench, 20);
+    struct events *events = take(bench, 0, 21, 25);
+    say_events(bench, events, 0, 2, true);
+    say_progress(bench, 0, 20);
+}
+
+static void wrong_fragment_lost(struct bench *bench)
+{
+    watch_until(bench, 20);
+    struct events *events = take(bench, 0, 21, 25);
+    say_events(bench, events, 0, 2, true);
+    say_events(bench, events, 3, events->n, false);
+}
+
+static void wrong_fragment_unasked(struct bench *bench)
+{
+    struct belfry_wire_create create = everything(21);
+    create.fragment = false;
+    ask(bench, create);
+    say_created(bench, 0, 20);
+    say_events(bench, take(bench, 0, 21, 25), 0, 2, true);
+}
+
+/* ---- all of them ---- */
+
+struct plant {
+    const char *name;
+    void (*run)(struct bench *bench);
+    const char *reason; /* a part of the sentence; NULL: it is right */
+};
+
+#define PLANT(name, reason)                                                                                            \
+    {                                                                                                                  \
+#name, name, reason                                                                                            \
+    }
+
+static const struct plant plants[] = {
+    PLANT(right_revision_by_revision, NULL),
+    PLANT(right_in_fragments, NULL),
+    PLANT(right_over_a_fork, NULL),
+    PLANT(right_old_past_then_canceled, NULL),
+    PLANT(right_compacted, NULL),
+    PLANT(right_prev_compacted, NULL),
+    PLANT(right_refusals, NULL),
+    PLANT(wrong_revision_dropped, "an earlier one is missing"),
+    PLANT(wrong_event_dropped, "out of order in its revision"),
+    PLANT(wrong_first_dropped, "an earlier one is missing"),
+    PLANT(wrong_event_doubled, "was given before"),
+    PLANT(wrong_response_doubled, "was given before"),
+    PLANT(wrong_swapped_in_revision, "out of order in its revision"),
+    PLANT(wrong_swapped_revisions, "an earlier one is missing"),
+    PLANT(wrong_back_in_time, "comes after what is newer"),
+    PLANT(wrong_split, "splits the revision"),
+    PLANT(wrong_progress_beyond, "beyond what was given"),
+    PLANT(wrong_progress_back, "below an earlier progress"),
+    PLANT(wrong_progress_unwritten, "has not been written"),
+    PLANT(wrong_progress_unasked, "was not asked for"),
+    PLANT(wrong_progress_all_unasked, "asked for 0 times"),
+    PLANT(wrong_progress_all_too_early, "beyond what was given"),
+    PLANT(wrong_progress_before_start, "below an earlier progress, an event or the start"),
+    PLANT(wrong_prev, "wrong prev_kv"),
+    PLANT(wrong_prev_missing, "lacks its prev_kv"),
+    PLANT(wrong_prev_unasked, "prev_kv that was not asked for"),
+    PLANT(wrong_bytes, "bytes differ"),
+    PLANT(wrong_long_key_cut, "revision"),
+    PLANT(wrong_out_of_range, "not asked for"),
+    PLANT(wrong_filtered, "filtered out"),
+    PLANT(wrong_below_start, "below the start"),
+    PLANT(wrong_below_created, "below the start"),
+    PLANT(wrong_gap_behind_created, "an earlier one is missing"),
+    PLANT(wrong_header_below, "header.revision below it"),
+    PLANT(wrong_after_cancel, "after canceled"),
+    PLANT(wrong_after_compacted, "after canceled"),
+    PLANT(wrong_before_created, "has not been created"),
+    PLANT(wrong_id, "not the one asked for"),
+    PLANT(wrong_created_order, "not the one asked for"),
+    PLANT(wrong_created_twice, "was not asked for"),
+    PLANT(wrong_created_unwritten, "has not been written"),
+    PLANT(wrong_created_empty_range, "watcher range is empty"),
+    PLANT(wrong_refused, "was refused"),
+    PLANT(wrong_compacted_invented, "never compacted"),
+    PLANT(wrong_compacted_not_needed, "needs only"),
+    PLANT(wrong_canceled_by_nobody, "by nobody"),
+    PLANT(wrong_pasts_mixed, "belongs to past 0, which ended"),
+    PLANT(wrong_pasts_mixed_by_progress, "belongs to past 0, which ended"),
+    PLANT(wrong_back_to_the_old_past, "expected: revision 34"),
+    PLANT(wrong_left_in_old_past, "left in a past that ended"),
+    PLANT(wrong_ended_behind, "ended behind"),
+    PLANT(wrong_never_answered, "never answered"),
+    PLANT(wrong_cancel_never_answered, "never acknowledged"),
+    PLANT(wrong_progress_never_answered, "asked for and never answered"),
+    PLANT(wrong_between_fragments, "between fragments"),
+    PLANT(wrong_fragment_lost, "revision"),
+    PLANT(wrong_fragment_unasked, "fragment that was not asked for"),
+};
+
+static bool judged_rightly(const struct bench *bench, const struct plant *plant)
+{
+    const char *said = checker_violation(bench->checker, 0);
+    if (plant->reason == NULL)
+        return said == NULL;
+    return said != NULL && strstr(said, plant->reason) != NULL;
+}
+
+static bool run_plant(const struct plant *plant)
+{
+    struct bench bench = {.rng = {2026}};
+    bench.history = history_create(&(struct history_opts){.big_values = true});
+    while (head(&bench) < REVS)
+        history_write(bench.history, &bench.rng);
+    bench.checker = checker_create(bench.history, &(struct checker_opts){0});
+    bench.stream = checker_stream_open(bench.checker, plant->name, CHECKER_TIER);
+    plant->run(&bench);
+    bool unfinished =
+        plant->reason == NULL || strstr(plant->reason, "never a") != NULL || strstr(plant->reason, "ended") != NULL;
+    size_t before = checker_violations(bench.checker);
+    if (before == 0 && unfinished)
+        checker_finish(bench.checker);
+    bool ok = judged_rightly(&bench, plant);
+    if (!ok)
+        fprintf(stderr, "checker_self_test: %s: expected \"%s\", found \"%s\"\n", plant->name,
+                plant->reason == NULL ? "" : plant->reason,
+                checker_violations(bench.checker) == 0 ? "" : checker_violation(bench.checker, 0));
+    checker_destroy(bench.checker);
+    history_destroy(bench.history);
+    return ok;
+}
+
+int checker_self_test(void)
+{
+    int missed = 0;
+    for (size_t i = 0; i < sizeof(plants) / sizeof(plants[0]); i++)
+        missed += !run_plant(&plants[i]);
+    return missed;
+}

@@ -1,0 +1,334 @@
+/* tests/sim/client.c */
+#include "sim/client.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "sim/cover.h"
+#include "sim/trace.h"
+#include "sim/verdict.h"
+#include "wire/write.h"
+
+#define WATCHES_MAX 8
+#define SAVED_MAX   16
+#define KEY_MAX     2048
+
+/* How it reads. */
+enum client_mode { CLIENT_READS, CLIENT_TRICKLES, CLIENT_STALLS };
+
+/* A watch to be gone on with. */
+struct saved {
+    struct belfry_wire_create create;
+    char key[KEY_MAX], range_end[KEY_MAX];
+};
+
+struct client {
+    struct client_opts opts;
+    char name[32];
+    struct actor *actor;
+    struct link *link; /* NULL: none */
+    struct checker_stream *stream;
+    struct belfry_buf in, request;
+    enum client_mode mode;
+    bool settled;
+    bool resumes; /* the next stream begins with what was saved */
+    uint64_t dial_ms, act_ms;
+    struct saved saved[SAVED_MAX];
+    size_t n_saved;
+};
+
+/* ---- requests ---- */
+
+static void send(struct client *client)
+{
+    struct belfry_bytes bytes = belfry_buf_bytes(&client->request);
+    checker_stream_sent(client->stream, bytes);
+    link_send(client->link, bytes);
+    belfry_buf_take(&client->request, bytes.len);
+}
+
+static void send_create(struct client *client, const struct belfry_wire_create *create)
+{
+    if (belfry_write_watch_create(&client->request, create) != BELFRY_OK)
+        abort();
+    send(client);
+}
+
+static void send_cancel(struct client *client, int64_t id)
+{
+    if (belfry_write_watch_cancel(&client->request, id) != BELFRY_OK)
+        abort();
+    send(client);
+}
+
+static void send_progress(struct client *client)
+{
+    if (belfry_write_watch_progress(&client->request) != BELFRY_OK)
+        abort();
+    send(client);
+}
+
+static int64_t pick_start(struct client *client)
+{
+    struct sched *sched = client->opts.sched;
+    const struct history *history = client->opts.history;
+    unsigned past = history_now(history);
+    int64_t head = history_head(history, past);
+    switch (sched_below(sched, 8)) {
+    case 0:
+    case 1:
+        return 0;
+    case 2:
+        return head + 1 + (int64_t)sched_below(sched, 12);
+    case 3:
+        return 1 + (int64_t)sched_below(sched, (uint64_t)head);
+    case 4:
+        return history_compacted(history, past) + (int64_t)sched_below(sched, 4);
+    default: {
+        int64_t back = (int64_t)sched_below(sched, 40);
+        return head > back ? head - back + 1 : 1;
+    }
+    }
+}
+
+static void create_watch(struct client *client)
+{
+    struct sched *sched = client->opts.sched;
+    struct belfry_wire_create create = {.start_revision = pick_start(client)};
+    history_pick_range(client->opts.history, sched_rng(sched), &create.key, &create.range_end);
+    create.watch_id = sched_one_in(sched, 6) ? 1 + (int64_t)sched_below(sched, 12) : 0;
+    create.prev_kv = sched_one_in(sched, 2);
+    create.fragment = sched_one_in(sched, 2);
+    create.progress_notify = sched_one_in(sched, 3);
+    create.no_put = sched_one_in(sched, 10);
+    create.no_delete = sched_one_in(sched, 8);
+    send_create(client, &create);
+    if (create.start_revision == 0 && sched_one_in(sched, 3))
+        send_progress(client); /* an answer below what created shows would be wrong */
+}
+
+/* ---- going on elsewhere ---- */
+
+static struct belfry_bytes keep(char *room, struct belfry_bytes bytes)
+{
+    if (bytes.len > KEY_MAX)
+        abort();
+    if (bytes.len > 0)
+        memcpy(room, bytes.data, bytes.len);
+    return belfry_bytes_of(room, bytes.len);
+}
+
+static void save_watches(struct client *client)
+{
+    client->n_saved = 0;
+    for (size_t i = 0; i < checker_stream_watches(client->stream) && client->n_saved < SAVED_MAX; i++) {
+        struct checker_watch watch = checker_stream_watch(client->stream, i);
+        if (watch.cancel_sent)
+            continue;
+        struct saved *saved = &client->saved[client->n_saved++];
+        saved->create = (struct belfry_wire_create){
+            .key = keep(saved->key, watch.key),
+            .range_end = keep(saved->range_end, watch.range_end),
+            .start_revision = watch.next,
+            .prev_kv = watch.prev_kv,
+            .fragment = watch.fragment,
+            .progress_notify = watch.progress_notify,
+            .no_put = watch.no_put,
+            .no_delete = watch.no_delete,
+        };
+    }
+}
+
+static void hang_up(struct client *client)
+{
+    struct sched *sched = client->opts.sched;
+    save_watches(client);
+    client->resumes = !sched_one_in(sched, 4);
+    checker_stream_close(client->stream);
+    link_leave_client(client->link);
+    client->stream = NULL;
+    client->link = NULL;
+    belfry_buf_take(&client->in, belfry_buf_len(&client->in));
+    client->dial_ms = sched_now(sched) + sched_below(sched, 300);
+}
+
+static void dial(struct client *client)
+{
+    struct sched *sched = client->opts.sched;
+    static const size_t windows[] = {1, 7, 60, 1000, 64 * 1024, 64 * 1024};
+    enum checker_kind kind;
+    size_t window = client->settled ? 64 * 1024 : windows[sched_below(sched, 6)];
+    client->link = client->opts.dial(client->opts.user, client->actor, window, &kind);
+    client->dial_ms = sched_now(sched) + 50 + sched_below(sched, 300);
+    if (client->link == NULL)
+        return;
+    TRACE(client->name, "connects %s, window %zu", kind == CHECKER_TIER ? "to a tier" : "to etcd", window);
+    client->stream = checker_stream_open(client->opts.checker, client->name, kind);
+    client->mode = CLIENT_READS;
+    for (size_t i = 0; client->resumes && i < client->n_saved; i++) {
+        COVER(resume_elsewhere);
+        send_create(client, &client->saved[i].create);
+    }
+    for (uint64_t n = sched_below(sched, 4); n > 0; n--)
+        create_watch(client);
+}
+
+/* ---- responses ---- */
+
+static void on_message(struct client *client, struct belfry_bytes message)
+{
+    struct sched *sched = client->opts.sched;
+    struct belfry_wire_watch watch;
+    checker_stream_received(client->stream, message);
+    if (belfry_scan_watch(message, &watch) != BELFRY_OK)
+        return;
+    if (watch.created && watch.canceled)
+        COVER(refused);
+    if (!watch.created && !watch.canceled && watch.n_events == 0) {
+        if (watch.watch_id == -1)
+            COVER(progress_manual);
+        else
+            COVER(progress_periodic);
+    }
+    if (watch.canceled && watch.compact_revision > 0 && (client->settled || sched_one_in(sched, 2)))
+        send_cancel(client, watch.watch_id); /* as etcd's own client does */
+}
+
+static void read_some(struct client *client)
+{
+    struct sched *sched = client->opts.sched;
+    if (client->mode == CLIENT_STALLS)
+        return;
+    link_read(client->link, client->mode == CLIENT_TRICKLES ? 1 + sched_below(sched, 8) : SIZE_MAX, &client->in);
+    for (struct belfry_blob *message; !verdict_failed() && (message = link_cut(&client->in)) != NULL;) {
+        on_message(client, belfry_blob_bytes(message));
+        belfry_blob_unref(message);
+    }
+}
+
+/* ---- tricks ---- */
+
+static void cancel_one(struct client *client)
+{
+    struct sched *sched = client->opts.sched;
+    size_t n = checker_stream_watches(client->stream);
+    if (n == 0)
+        return;
+    struct checker_watch watch = checker_stream_watch(client->stream, sched_below(sched, n));
+    if (watch.created && !watch.cancel_sent)
+        send_cancel(client, watch.id);
+}
+
+static void do_something(struct client *client)
+{
+    struct sched *sched = client->opts.sched;
+    switch (sched_below(sched, 20)) {
+    case 0:
+    case 1:
+    case 2:
+    case 3:
+    case 4:
+        if (checker_stream_watches(client->stream) < WATCHES_MAX)
+            create_watch(client);
+        break;
+    case 5:
+    case 6:
+        cancel_one(client);
+        break;
+    case 7:
+    case 8:
+    case 9:
+        send_progress(client);
+        break;
+    case 10:
+        client->mode = CLIENT_STALLS;
+        break;
+    case 11:
+        client->mode = CLIENT_TRICKLES;
+        break;
+    case 12:
+    case 13:
+    case 14:
+        client->mode = CLIENT_READS;
+        break;
+    case 15:
+        link_set_window(client->link, 1 + sched_below(sched, sched_one_in(sched, 2) ? 20 : 20000));
+        break;
+    case 16:
+        if (sched_one_in(sched, 3))
+            hang_up(client);
+        break;
+    case 17:
+        if (sched_one_in(sched, 3))
+            link_break(client->link);
+        break;
+    default:
+        break;
+    }
+}
+
+static uint64_t client_step(void *arg)
+{
+    struct client *client = arg;
+    struct sched *sched = client->opts.sched;
+    uint64_t now = sched_now(sched);
+    if (client->link == NULL) {
+        if (now >= client->dial_ms)
+            dial(client);
+        if (client->link == NULL)
+            return client->dial_ms;
+    }
+    bool ended = link_ended(client->link);
+    read_some(client);
+    if (ended) {
+        hang_up(client);
+        return client->dial_ms;
+    }
+    if (!client->settled && now >= client->act_ms) {
+        client->act_ms = now + sched_below(sched, 60 * sched_tempo(sched));
+        do_something(client);
+        if (client->link == NULL)
+            return client->dial_ms;
+    }
+    uint64_t due = client->mode == CLIENT_STALLS ? BELFRY_NEVER : link_client_due(client->link);
+    if (client->mode == CLIENT_TRICKLES && due != BELFRY_NEVER && due <= now)
+        due = now + sched_below(sched, 5);
+    return client->settled ? due : belfry_min_time(due, client->act_ms);
+}
+
+struct client *client_create(const struct client_opts *opts)
+{
+    struct client *client = calloc(1, sizeof(*client));
+    if (client == NULL)
+        abort();
+    client->opts = *opts;
+    snprintf(client->name, sizeof(client->name), "client%u", opts->number);
+    client->actor = sched_add(opts->sched, ACTOR_PLAIN, client_step, client);
+    return client;
+}
+
+void client_destroy(struct client *client)
+{
+    if (client == NULL)
+        return;
+    if (client->link != NULL)
+        hang_up(client);
+    sched_remove(client->opts.sched, client->actor);
+    belfry_buf_fini(&client->in);
+    belfry_buf_fini(&client->request);
+    free(client);
+}
+
+void client_settle(struct client *client)
+{
+    client->settled = true;
+    client->mode = CLIENT_READS;
+    if (client->link != NULL)
+        link_set_window(client->link, 64 * 1024);
+    sched_wake(client->opts.sched, client->actor, sched_now(client->opts.sched));
+}
+
+bool client_connected(const struct client *client)
+{
+    return client->link != NULL;
+}

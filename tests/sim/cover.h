@@ -1,0 +1,61 @@
+/* tests/sim/cover.h
+ *
+ * cover: which paths a run has taken, and how often. One never taken in a long run means that nothing was proven of it.
+ *
+ * Thread: the one thread of the simulator.
+ */
+#ifndef BELFRY_SIM_COVER_H
+#define BELFRY_SIM_COVER_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#define COVER_TABLE(X)                                                                                                 \
+    X(resume_log, "resume from the log")                                                                               \
+    X(resume_history, "resume from history")                                                                           \
+    X(resume_backfill, "resume from a backfill")                                                                       \
+    X(resume_elsewhere, "resume on another tier or member")                                                            \
+    X(resync_compacted, "resync: compacted over a tier's head")                                                        \
+    X(rewind, "resync: the past was rewritten")                                                                        \
+    X(breach, "an event did not fit the state it replaces")                                                            \
+    X(lag, "behind, judged to be lag")                                                                                 \
+    X(overlap, "overlap compared")                                                                                     \
+    X(replay, "staggered replay")                                                                                      \
+    X(listing, "listing")                                                                                              \
+    X(page_again, "page asked for again")                                                                              \
+    X(stale, "tier stale")                                                                                             \
+    X(gap, "gap of the clock noticed")                                                                                 \
+    X(cut, "cut seen by a worker")                                                                                     \
+    X(park, "stream parked")                                                                                           \
+    X(unpark, "stream unparked")                                                                                       \
+    X(handover, "hand-over to riding")                                                                                 \
+    X(fragment, "fragments")                                                                                           \
+    X(extent, "huge revision")                                                                                         \
+    X(solo, "watcher alone with a huge revision")                                                                      \
+    X(stalled, "watcher stalled on a bus")                                                                             \
+    X(broken, "stream ended inside a revision that is gone")                                                           \
+    X(overslept, "worker out of the log")                                                                              \
+    X(packed, "several revisions in one response")                                                                     \
+    X(compacted, "compacted told")                                                                                     \
+    X(future, "start in the future")                                                                                   \
+    X(rest_finished, "rest of a half-sent response finished after cancel")                                             \
+    X(progress_manual, "manual progress")                                                                              \
+    X(progress_periodic, "periodic progress")                                                                          \
+    X(start_warm, "warm start")                                                                                        \
+    X(start_cold, "cold start")                                                                                        \
+    X(start_lost, "start after a lost page cache")                                                                     \
+    X(disk, "disk trouble")                                                                                            \
+    X(refused, "create refused")                                                                                       \
+    X(preempted, "thread preempted inside a turn")
+
+#define COVER_ENUM(name, what) COVER_##name,
+enum cover { COVER_TABLE(COVER_ENUM) COVER_END_ };
+
+extern uint64_t cover_counts[COVER_END_];
+
+#define COVER(name)       (cover_counts[COVER_##name]++)
+#define COVER_BY(name, n) (cover_counts[COVER_##name] += (n))
+
+const char *cover_what(enum cover path);
+
+#endif

@@ -1,0 +1,75 @@
+/* tests/sim/judge.h
+ *
+ * judge: does what a watch was given agree with one past of the history? The checker asks it for every past that the
+ * watch may belong to.
+ *
+ * Thread: any. Pure.
+ */
+#ifndef BELFRY_SIM_JUDGE_H
+#define BELFRY_SIM_JUDGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+#include "sim/history.h"
+
+/* What is known of a watch before the delivery that is judged. */
+struct judge_watch {
+    uint64_t puts, deletes; /* keys whose events it wants */
+    bool prev_kv;
+    int64_t start;      /* nothing below may come */
+    int64_t next;       /* all that it wants below this has been given, or was not asked for */
+    int64_t prev_floor; /* at or below, a previous value may be missing */
+};
+
+enum fault {
+    FAULT_NONE,
+    FAULT_GARBLED,      /* not an Event */
+    FAULT_OUT_OF_RANGE, /* a key that was not asked for */
+    FAULT_FILTERED,     /* a type that was filtered out */
+    FAULT_BELOW_START,
+    FAULT_UNWRITTEN, /* above the head */
+    FAULT_INVENTED,  /* no such event in that revision */
+    FAULT_BYTES,     /* it happened, but not like this */
+    FAULT_PREV_WRONG,
+    FAULT_PREV_MISSING,
+    FAULT_PREV_UNASKED,
+    FAULT_AGAIN,   /* at or below what was given: twice, or back in time */
+    FAULT_SWAPPED, /* out of order in its revision */
+    FAULT_MISSING, /* something before it was left out */
+    FAULT_SPLIT,   /* the response ends inside a revision */
+    FAULT_HEADER,  /* header.revision is below the last event, or above the head */
+    FAULT_PROGRESS /* progress beyond what was given */
+};
+
+struct verdict {
+    enum fault fault;
+    size_t agreed;                    /* events before the fault: how near a past came */
+    int64_t rev;                      /* given; 0: not known */
+    int key;                          /* given; -1: not known */
+    const struct history_event *want; /* what should have come; NULL: nothing, or not known */
+    size_t prev_missing;              /* rightly */
+    int64_t head;
+};
+
+/* Judges a whole response: `events` are raw Events. True: it agrees, up to the last event's revision. */
+bool judge_events(const struct history *history, unsigned past, const struct judge_watch *watch,
+                  const struct belfry_bytes *events, size_t n, int64_t header_rev, struct verdict *out);
+
+/* Has all up to `rev` been given? */
+bool judge_progress(const struct history *history, unsigned past, const struct judge_watch *watch, int64_t rev,
+                    struct verdict *out);
+
+/* The first event in [watch->next, to] that the watch wants; NULL: none. */
+const struct history_event *judge_first(const struct history *history, unsigned past, const struct judge_watch *watch,
+                                        int64_t to);
+
+/* The verdict as a part of a sentence. Returns `text`. */
+const char *judge_sentence(const struct history *history, const struct verdict *verdict, char *text, size_t size);
+
+/* A key for people: printable, and short. Returns `text`. */
+const char *judge_key_text(struct belfry_bytes key, char *text, size_t size);
+
+#endif

@@ -1,0 +1,292 @@
+/* tests/sim/main.c: belfry-sim, the machines of the whole tree under a scheduler that one seed decides. */
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "sim/checker.h"
+#include "sim/mutants.h"
+#include "sim/runner.h"
+#include "sim/trace.h"
+#include "sim/verdict.h"
+#include "sim/world.h"
+
+#define MUTANT_SEEDS 1000
+#define LONG_RUN     300 /* seeds from which on every path must have been taken */
+
+enum command { RUN_ONE, RUN_MANY, RUN_MUTANTS };
+
+struct args {
+    enum command command;
+    struct runner_opts run;
+    bool trace;
+};
+
+static const char usage[] =
+    "belfry-sim: the log, the workers, the follower and the client's watch machine under simulated faults.\n"
+    "\n"
+    "  belfry-sim --seed S [--trace]          one run, shown from its end if it fails, whole with --trace\n"
+    "  belfry-sim --seeds N [--first S]       many runs; every path must have been taken in 300 or more\n"
+    "  belfry-sim --mutants [--seeds N]       for each seeded bug, the first seed that finds it (at most 1,000)\n"
+    "  belfry-sim --list-mutants | --self-test | --help\n"
+    "\n"
+    "  --steps M        of a run, before it is drained (3000)\n"
+    "  --store KIND     model or lmdb (model)\n"
+    "  --mutant NAME    with this bug\n"
+    "  --jobs J         processes at a time (1)\n";
+
+static void fail_usage(const char *what, const char *value)
+{
+    fprintf(stderr, "belfry-sim: %s: %s (try --help)\n", what, value);
+    exit(2);
+}
+
+static uint64_t number(const char *name, const char *text)
+{
+    char *end;
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 10);
+    if (errno != 0 || *text == '\0' || *text == '-' || *end != '\0')
+        fail_usage(name, "a number is wanted");
+    return value;
+}
+
+static void list_mutants(void)
+{
+    for (unsigned i = 1; i < BELFRY_MUTANT_END_; i++)
+        printf("%-24s %s\n", mutant_name((enum belfry_mutant)i), mutant_what((enum belfry_mutant)i));
+}
+
+static enum tier_store store_of(const char *name)
+{
+    if (strcmp(name, "model") == 0)
+        return TIER_STORE_MODEL;
+    if (strcmp(name, "lmdb") != 0)
+        fail_usage("--store takes model or lmdb", name);
+    return TIER_STORE_LMDB;
+}
+
+static enum belfry_mutant mutant_of(const char *name)
+{
+    enum belfry_mutant mutant = mutant_find(name);
+    if (mutant == BELFRY_MUTANT_END_)
+        fail_usage("no such mutant, see --list-mutants", name);
+    return mutant;
+}
+
+static struct args read_args(int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"seed", required_argument, NULL, 's'},
+        {"seeds", required_argument, NULL, 'n'},
+        {"first", required_argument, NULL, 'f'},
+        {"steps", required_argument, NULL, 'm'},
+        {"store", required_argument, NULL, 'o'},
+        {"mutant", required_argument, NULL, 'u'},
+        {"mutants", no_argument, NULL, 'U'},
+        {"jobs", required_argument, NULL, 'j'},
+        {"self-test", no_argument, NULL, 't'},
+        {"list-mutants", no_argument, NULL, 'l'},
+        {"trace", no_argument, NULL, 'T'},
+        {"help", no_argument, NULL, 'h'},
+        {0},
+    };
+    struct args args = {.command = RUN_MANY, .run = {.first = 1, .steps = 3000, .jobs = 1}};
+    for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+        switch (c) {
+        case 's':
+            args.command = RUN_ONE;
+            args.run.first = number("--seed", optarg);
+            break;
+        case 'n':
+            args.run.seeds = number("--seeds", optarg);
+            break;
+        case 'f':
+            args.run.first = number("--first", optarg);
+            break;
+        case 'm':
+            args.run.steps = number("--steps", optarg);
+            break;
+        case 'o':
+            args.run.store = store_of(optarg);
+            break;
+        case 'u':
+            args.run.mutant = mutant_of(optarg);
+            break;
+        case 'U':
+            args.command = RUN_MUTANTS;
+            break;
+        case 'j':
+            args.run.jobs = (unsigned)number("--jobs", optarg);
+            break;
+        case 't':
+            exit(checker_self_test() == 0 ? 0 : 1);
+        case 'l':
+            list_mutants();
+            exit(0);
+        case 'T':
+            args.trace = true;
+            break;
+        case 'h':
+            fputs(usage, stdout);
+            exit(0);
+        default:
+            exit(2);
+        }
+    }
+    if (args.command == RUN_MANY && args.run.seeds == 0)
+        fail_usage("--seeds, --seed or --mutants is wanted", "nothing to do");
+    if (args.run.jobs < 1 || args.run.jobs > 256)
+        fail_usage("--jobs", "1 to 256");
+    return args;
+}
+
+static void print_replay(const struct runner_opts *opts, uint64_t seed)
+{
+    printf("replay: belfry-sim --seed %llu --steps %llu --store %s%s%s\n", (unsigned long long)seed,
+           (unsigned long long)opts->steps, opts->store == TIER_STORE_LMDB ? "lmdb" : "model",
+           opts->mutant != BELFRY_MUTANT_none ? " --mutant " : "",
+           opts->mutant != BELFRY_MUTANT_none ? mutant_name(opts->mutant) : "");
+}
+
+/* ---- one run ---- */
+
+static const struct runner_opts *shown;
+
+static void show(const char *why)
+{
+    if (trace_mode != TRACE_PRINT)
+        trace_dump(stdout);
+    printf("\nseed %llu: %s\n", (unsigned long long)shown->first, why);
+    print_replay(shown, shown->first);
+    fflush(stdout);
+}
+
+/* Not safe in general; but the process is lost anyway, and the trace is what is wanted of it. */
+static void on_crash(int number)
+{
+    signal(number, SIG_DFL);
+    show(strsignal(number));
+    raise(number);
+}
+
+static int run_one(const struct args *args)
+{
+    struct world_opts world = {.seed = args->run.first,
+                               .steps = args->run.steps,
+                               .store = args->run.store,
+                               .trace = args->trace ? TRACE_PRINT : TRACE_KEEP};
+    shown = &args->run;
+    belfry_mutant = args->run.mutant;
+    signal(SIGABRT, on_crash);
+    signal(SIGSEGV, on_crash);
+    signal(SIGALRM, on_crash);
+    alarm(300);
+    uint64_t steps = world_run(&world);
+    if (!verdict_failed()) {
+        printf("seed %llu: %llu steps, no violation\n", (unsigned long long)world.seed, (unsigned long long)steps);
+        return 0;
+    }
+    show(verdict_text());
+    _exit(1);
+}
+
+/* In a process of its own, because it may crash again. */
+static void show_failure(const struct runner_opts *opts, uint64_t seed)
+{
+    struct args args = {.command = RUN_ONE, .run = *opts};
+    args.run.first = seed;
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0)
+        exit(run_one(&args));
+    int status;
+    while (pid > 0 && waitpid(pid, &status, 0) != pid)
+        continue;
+}
+
+/* ---- many ---- */
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* How many paths were never taken. */
+static unsigned print_paths(const struct runner_result *result)
+{
+    unsigned missing = 0;
+    printf("\n%-56s %12s\n", "path", "taken");
+    for (unsigned i = 0; i < COVER_END_; i++) {
+        printf("%-56s %12llu%s\n", cover_what((enum cover)i), (unsigned long long)result->cover[i],
+               result->cover[i] == 0 ? "  NEVER" : "");
+        missing += result->cover[i] == 0;
+    }
+    return missing;
+}
+
+static int run_many(const struct args *args)
+{
+    struct runner_result result;
+    double begin = seconds();
+    runner_run(&args->run, &result);
+    double took = seconds() - begin;
+    if (result.failed)
+        show_failure(&args->run, result.seed);
+    unsigned missing = print_paths(&result);
+    printf("\nseeds %llu, steps %llu, %.0f steps/s, violations %d\n", (unsigned long long)result.seeds,
+           (unsigned long long)result.steps, (double)result.steps / (took > 0 ? took : 1), result.failed);
+    if (result.failed) {
+        printf("seed %llu: %s\n", (unsigned long long)result.seed, result.why);
+        print_replay(&args->run, result.seed);
+        return 1;
+    }
+    if (missing > 0 && result.seeds >= LONG_RUN) {
+        printf("%u paths were never taken\n", missing);
+        return 1;
+    }
+    return 0;
+}
+
+static int run_mutants(const struct args *args)
+{
+    struct runner_opts opts = args->run;
+    static struct runner_result results[BELFRY_MUTANT_END_];
+    unsigned alive = 0;
+    opts.seeds = opts.seeds == 0 ? MUTANT_SEEDS : opts.seeds;
+    runner_mutants(&opts, results);
+    printf("%-24s %6s  %s\n", "mutant", "seeds", "found as");
+    for (unsigned i = 1; i < BELFRY_MUTANT_END_; i++) {
+        const struct runner_result *result = &results[i];
+        alive += !result->failed;
+        if (result->failed)
+            printf("%-24s %6llu  %.100s\n", mutant_name((enum belfry_mutant)i),
+                   (unsigned long long)(result->seed - opts.first + 1), result->why);
+        else
+            printf("%-24s %6s  in %llu seeds\n", mutant_name((enum belfry_mutant)i), "ALIVE",
+                   (unsigned long long)result->seeds);
+    }
+    printf("%u of %u mutants survive\n", alive, (unsigned)BELFRY_MUTANT_END_ - 1);
+    return alive > 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct args args = read_args(argc, argv);
+    switch (args.command) {
+    case RUN_ONE:
+        return run_one(&args);
+    case RUN_MANY:
+        return run_many(&args);
+    case RUN_MUTANTS:
+        return run_mutants(&args);
+    }
+    return 2;
+}

@@ -1,0 +1,11 @@
+/* tests/sim/mutants.h: the seeded bugs of base/sim.h by name. Thread: any. */
+#ifndef BELFRY_SIM_MUTANTS_H
+#define BELFRY_SIM_MUTANTS_H
+
+#include "base/sim.h"
+
+const char *mutant_name(enum belfry_mutant mutant);
+const char *mutant_what(enum belfry_mutant mutant);
+enum belfry_mutant mutant_find(const char *name); /* BELFRY_MUTANT_END_: there is none of that name */
+
+#endif

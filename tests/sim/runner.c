@@ -1,0 +1,146 @@
+/* tests/sim/runner.c */
+#include "sim/runner.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "sim/world.h"
+
+#define SEED_SECONDS 30 /* a run that takes longer hangs */
+
+/* What a child shares with its parent: the parent reads it when the child is gone, however that came. */
+struct share {
+    uint64_t seed; /* under way, or the one that failed */
+    uint64_t seeds, steps;
+    bool failed, ended;
+    char why[VERDICT_BYTES];
+    uint64_t cover[COVER_END_];
+};
+
+static struct share *shares_create(size_t n)
+{
+    void *shares = mmap(NULL, n * sizeof(struct share), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shares == MAP_FAILED) {
+        perror("belfry-sim: mmap");
+        exit(1);
+    }
+    return shares;
+}
+
+/* In a child: every `stride`-th seed from opts->first on. */
+static void run_seeds(const struct runner_opts *opts, uint64_t stride, struct share *share)
+{
+    belfry_mutant = opts->mutant;
+    for (uint64_t seed = opts->first; seed < opts->first + opts->seeds; seed += stride) {
+        struct world_opts world = {.seed = seed, .steps = opts->steps, .store = opts->store, .trace = TRACE_OFF};
+        share->seed = seed;
+        alarm(SEED_SECONDS);
+        share->steps += world_run(&world);
+        share->seeds++;
+        memcpy(share->cover, cover_counts, sizeof(cover_counts));
+        if (!verdict_failed())
+            continue;
+        memcpy(share->why, verdict_text(), sizeof(share->why));
+        share->failed = true;
+        _exit(1);
+    }
+    share->ended = true;
+    exit(0); /* not _exit: leaks are looked for here */
+}
+
+static pid_t start(const struct runner_opts *opts, uint64_t stride, struct share *share)
+{
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid < 0) {
+        perror("belfry-sim: fork");
+        exit(1);
+    }
+    if (pid == 0)
+        run_seeds(opts, stride, share);
+    return pid;
+}
+
+/* The child has gone: in peace, with a finding, or by a crash, which is one too. */
+static void look(struct share *share, int status)
+{
+    if (share->failed || (WIFEXITED(status) && WEXITSTATUS(status) == 0))
+        return;
+    share->failed = true;
+    if (WIFSIGNALED(status))
+        snprintf(share->why, sizeof(share->why), "crash: signal %d (%s)", WTERMSIG(status),
+                 WTERMSIG(status) == SIGALRM ? "it hangs" : strsignal(WTERMSIG(status)));
+    else
+        snprintf(share->why, sizeof(share->why), "%s: exit %d (a sanitizer's report, see above)",
+                 share->ended ? "leak" : "crash", WEXITSTATUS(status));
+}
+
+static void add(struct runner_result *result, const struct share *share)
+{
+    result->seeds += share->seeds;
+    result->steps += share->steps;
+    for (unsigned i = 0; i < COVER_END_; i++)
+        result->cover[i] += share->cover[i];
+    if (!share->failed || (result->failed && result->seed < share->seed))
+        return;
+    result->failed = true;
+    result->seed = share->seed;
+    memcpy(result->why, share->why, sizeof(result->why));
+}
+
+void runner_run(const struct runner_opts *opts, struct runner_result *result)
+{
+    struct share *shares = shares_create(opts->jobs);
+    pid_t *pids = calloc(opts->jobs, sizeof(*pids));
+    if (pids == NULL)
+        abort();
+    for (unsigned i = 0; i < opts->jobs; i++) {
+        struct runner_opts part = *opts;
+        part.first += i;
+        part.seeds -= i < opts->seeds ? i : opts->seeds;
+        pids[i] = start(&part, opts->jobs, &shares[i]);
+    }
+    *result = (struct runner_result){0};
+    for (unsigned i = 0; i < opts->jobs; i++) {
+        int status;
+        if (waitpid(pids[i], &status, 0) != pids[i])
+            abort();
+        look(&shares[i], status);
+        add(result, &shares[i]);
+    }
+    free(pids);
+    munmap(shares, opts->jobs * sizeof(*shares));
+}
+
+void runner_mutants(const struct runner_opts *opts, struct runner_result *results)
+{
+    struct share *shares = shares_create(BELFRY_MUTANT_END_);
+    pid_t pids[BELFRY_MUTANT_END_] = {0};
+    unsigned next = 1, running = 0;
+    while (next < BELFRY_MUTANT_END_ || running > 0) {
+        if (next < BELFRY_MUTANT_END_ && running < opts->jobs) {
+            struct runner_opts one = *opts;
+            one.mutant = (enum belfry_mutant)next;
+            pids[next] = start(&one, 1, &shares[next]);
+            next++;
+            running++;
+            continue;
+        }
+        int status;
+        pid_t pid = wait(&status);
+        for (unsigned i = 1; i < next; i++) {
+            if (pids[i] != pid)
+                continue;
+            look(&shares[i], status);
+            results[i] = (struct runner_result){0};
+            add(&results[i], &shares[i]);
+            running--;
+        }
+    }
+    munmap(shares, BELFRY_MUTANT_END_ * sizeof(*shares));
+}

@@ -1,0 +1,39 @@
+/* tests/sim/runner.h
+ *
+ * runner: many runs, in processes of their own, so that a crash is a finding like any other.
+ *
+ * Thread: the main thread; forks.
+ */
+#ifndef BELFRY_SIM_RUNNER_H
+#define BELFRY_SIM_RUNNER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/sim.h"
+#include "sim/cover.h"
+#include "sim/tier.h"
+#include "sim/verdict.h"
+
+struct runner_opts {
+    uint64_t first, seeds, steps;
+    unsigned jobs;
+    enum tier_store store;
+    enum belfry_mutant mutant;
+};
+
+struct runner_result {
+    uint64_t seeds, steps; /* run */
+    bool failed;
+    uint64_t seed; /* the smallest that failed */
+    char why[VERDICT_BYTES];
+    uint64_t cover[COVER_END_];
+};
+
+/* Runs seeds first, first + 1, ... until one fails. */
+void runner_run(const struct runner_opts *opts, struct runner_result *result);
+
+/* For each mutant, the first seed that finds it: results[mutant], `jobs` mutants at a time. */
+void runner_mutants(const struct runner_opts *opts, struct runner_result *results);
+
+#endif

@@ -1,0 +1,321 @@
+/* tests/sim/serve.c: a worker thread of a tier, and the streams on it. */
+#include <assert.h>
+#include <stdlib.h>
+
+#include "core/watcher.h"
+#include "sim/cover.h"
+#include "sim/tier_private.h"
+#include "sim/trace.h"
+#include "sim/verdict.h"
+#include "wire/rpc.pb-c.h"
+
+#define SMALL 128 /* a message up to this size is looked into */
+
+/* ---- what is written ---- */
+
+/* A whole small message has been written: a stale tier must not have said progress. */
+static void judge(struct served *served)
+{
+    struct belfry_wire_watch watch;
+    if (belfry_scan_watch(belfry_buf_bytes(&served->message), &watch) != BELFRY_OK)
+        verdict_fail("%s: a response cannot be read", served->server->tier->opts.name);
+    else if (served->began_stale && watch.n_events == 0 && !watch.created && !watch.canceled)
+        verdict_fail("%s: progress %lld was told while stale", served->server->tier->opts.name,
+                     (long long)watch.header.revision);
+}
+
+static void message_ends(struct served *served)
+{
+    if (served->message_len <= SMALL)
+        judge(served);
+    if (served->canceled_inside)
+        COVER(rest_finished);
+    served->canceled_inside = false;
+    served->head_len = 0;
+    belfry_buf_take(&served->message, belfry_buf_len(&served->message));
+}
+
+/* Follows the messages in the bytes. */
+static void follow(struct served *served, const uint8_t *data, size_t len)
+{
+    while (len > 0) {
+        if (served->head_len < sizeof(served->head)) {
+            if (served->head_len == 0)
+                served->began_stale = served->server->told_stale;
+            served->head[served->head_len++] = *data++;
+            len--;
+            if (served->head_len < sizeof(served->head))
+                continue;
+            const uint8_t *head = served->head;
+            served->left = (size_t)head[1] << 24 | (size_t)head[2] << 16 | (size_t)head[3] << 8 | head[4];
+            served->message_len = served->left;
+        }
+        size_t part = len < served->left ? len : served->left;
+        if (served->message_len <= SMALL && belfry_buf_append(&served->message, data, part) != BELFRY_OK)
+            abort();
+        data += part;
+        len -= part;
+        served->left -= part;
+        if (served->left == 0)
+            message_ends(served);
+    }
+}
+
+static void write_stream(void *user, const uint8_t *data, size_t len)
+{
+    struct served *served = user;
+    if (len > served->told)
+        verdict_fail("%s: %zu bytes were written to a stream that takes %zu", served->server->tier->opts.name, len,
+                     served->told);
+    served->told -= len < served->told ? len : served->told;
+    follow(served, data, len);
+    link_write(served->link, data, len);
+}
+
+/* ---- streams ---- */
+
+static struct served *served_of(struct belfry_list *node)
+{
+    return belfry_container(node, struct served, node);
+}
+
+static void end_stream(struct served *served)
+{
+    if (served->stream != NULL)
+        stream_close(served->server->worker, served->stream);
+    link_leave_server(served->link);
+    belfry_list_remove(&served->node);
+    belfry_buf_fini(&served->message);
+    free(served);
+}
+
+struct link *tier_dial(struct tier *tier, struct actor *client, size_t window)
+{
+    struct sched *sched = tier->opts.sched;
+    if (!tier_ready(tier))
+        return NULL;
+    struct server *server = &tier->servers[sched_below(sched, tier->opts.n_workers)];
+    struct served *served = calloc(1, sizeof(*served));
+    if (served == NULL)
+        abort();
+    struct link_opts opts = {
+        .sched = sched, .client = client, .server = server->actor, .delay_ms = tier->opts.delay_ms, .window = window};
+    served->server = server;
+    served->serial = ++tier->streams;
+    served->link = link_create(&opts);
+    belfry_list_append(&server->dialled, &served->node);
+    sched_wake(sched, server->actor, sched_now(sched));
+    return served->link;
+}
+
+static uint8_t flags_of(const Etcdserverpb__WatchCreateRequest *create)
+{
+    uint8_t flags = 0;
+    flags |= create->prev_kv ? WATCHER_PREV_KV : 0;
+    flags |= create->progress_notify ? WATCHER_PROGRESS : 0;
+    flags |= create->fragment ? WATCHER_FRAGMENT : 0;
+    for (size_t i = 0; i < create->n_filters; i++)
+        flags |= create->filters[i] == ETCDSERVERPB__WATCH_CREATE_REQUEST__FILTER_TYPE__NOPUT ? WATCHER_NO_PUT
+                                                                                              : WATCHER_NO_DELETE;
+    return flags;
+}
+
+static void cover_start(const struct tier *tier, int64_t start)
+{
+    struct evlog_view view;
+    tier_look(tier, &view);
+    if (start > view.head + 1)
+        COVER(future);
+    else if (start > 0 && start <= view.head && evlog_covers(&view, start))
+        COVER(resume_log);
+}
+
+static enum belfry_err on_create(struct served *served, const Etcdserverpb__WatchCreateRequest *create)
+{
+    struct stream_create request = {.key = belfry_bytes_of(create->key.data, create->key.len),
+                                    .range_end = belfry_bytes_of(create->range_end.data, create->range_end.len),
+                                    .start_rev = create->start_revision,
+                                    .watch_id = create->watch_id,
+                                    .flags = flags_of(create)};
+    TRACE(served->server->tier->opts.name, "worker %u at %lld: create from %lld%s on stream %u", served->server->number,
+          (long long)worker_position(served->server->worker), (long long)request.start_rev,
+          (request.flags & WATCHER_FRAGMENT) != 0 ? " fragment" : "", served->serial);
+    cover_start(served->server->tier, request.start_rev);
+    return stream_create(served->server->worker, served->stream, &request);
+}
+
+static enum belfry_err on_request(struct served *served, struct belfry_bytes bytes)
+{
+    struct worker *worker = served->server->worker;
+    Etcdserverpb__WatchRequest *request =
+        etcdserverpb__watch_request__unpack(NULL, bytes.len, (const uint8_t *)bytes.data);
+    if (request == NULL)
+        abort();
+    enum belfry_err err = BELFRY_OK;
+    if (request->request_union_case == ETCDSERVERPB__WATCH_REQUEST__REQUEST_UNION_CREATE_REQUEST) {
+        err = on_create(served, request->create_request);
+    } else if (request->request_union_case == ETCDSERVERPB__WATCH_REQUEST__REQUEST_UNION_CANCEL_REQUEST) {
+        TRACE(served->server->tier->opts.name, "worker %u: cancel %lld on stream %u", served->server->number,
+              (long long)request->cancel_request->watch_id, served->serial);
+        served->canceled_inside = served->head_len > 0;
+        err = stream_cancel(worker, served->stream, request->cancel_request->watch_id);
+    } else {
+        TRACE(served->server->tier->opts.name, "worker %u at %lld: progress asked on stream %u", served->server->number,
+              (long long)worker_position(worker), served->serial);
+        stream_progress(worker, served->stream);
+    }
+    etcdserverpb__watch_request__free_unpacked(request, NULL);
+    return err;
+}
+
+/* False: it has ended. */
+static bool serve_requests(struct served *served)
+{
+    struct server *server = served->server;
+    if (link_client_gone(served->link)) {
+        end_stream(served);
+        return false;
+    }
+    while (stream_wants_requests(served->stream) && link_request(served->link, &server->request)) {
+        enum belfry_err err = on_request(served, belfry_buf_bytes(&server->request));
+        if (err == BELFRY_OK)
+            continue;
+        TRACE(server->tier->opts.name, "worker %u ends a stream: %s", server->number, belfry_errname((int)err));
+        end_stream(served);
+        return false;
+    }
+    return true;
+}
+
+static void serve_room(struct served *served)
+{
+    size_t room = link_room(served->link);
+    if (room == served->told)
+        return;
+    served->told = room;
+    stream_writable(served->server->worker, served->stream, room);
+}
+
+static void accept_dialled(struct server *server, uint64_t now)
+{
+    while (!belfry_list_empty(&server->dialled)) {
+        struct served *served = served_of(belfry_list_pop(&server->dialled));
+        belfry_list_append(&server->streams, &served->node);
+        if (worker_position(server->worker) == 0 ||
+            stream_open(server->worker, served, now, &served->stream) != BELFRY_OK)
+            end_stream(served); /* not ready: status 14 */
+    }
+}
+
+/* ---- the loop ---- */
+
+static void set_identity(struct server *server)
+{
+    struct evlog_cut cut;
+    tier_cut(server->tier, &cut);
+    if (cut.past == server->past)
+        return;
+    struct store_meta meta;
+    server->tier->store->api->snapshot(server->tier->store, &meta);
+    struct response_identity identity = {meta.cluster_id, meta.member_id, meta.raft_term};
+    server->past = cut.past;
+    worker_set_identity(server->worker, &identity);
+}
+
+static void take_answers(struct server *server)
+{
+    for (struct job *job; (job = tier_take(server->tier, &server->jobs)) != NULL; free(job))
+        worker_fetched(server->worker, &job->fetch, job->err, job->segment, job->compact_rev, job->oldest);
+}
+
+static void ask_for_history(struct server *server)
+{
+    struct worker_fetch fetch;
+    while (worker_wants_fetch(server->worker, &fetch)) {
+        struct job *job = calloc(1, sizeof(*job));
+        if (job == NULL)
+            abort();
+        job->worker = server->number;
+        job->fetch = fetch;
+        tier_post(server->tier, &server->tier->reader_jobs, server->tier->reader_actor, job);
+    }
+}
+
+static void count_states(const struct server *server)
+{
+    struct worker_stats stats;
+    worker_stats(server->worker, &stats);
+    COVER_BY(solo, stats.solo > 0);
+    COVER_BY(stalled, stats.stalled > 0);
+}
+
+/* Those in the middle of what cannot be finished any more: their clients resume. */
+static void end_broken(struct server *server)
+{
+    belfry_list_each_safe (node, &server->streams) {
+        if (!stream_broken(served_of(node)->stream))
+            continue;
+        TRACE(server->tier->opts.name, "worker %u ends stream %u: its rest is gone", server->number,
+              served_of(node)->serial);
+        COVER(broken);
+        end_stream(served_of(node));
+    }
+}
+
+uint64_t serve_step(void *arg)
+{
+    struct server *server = arg;
+    struct sched *sched = server->tier->opts.sched;
+    uint64_t now = sched_now(sched);
+    set_identity(server);
+    if (server->told_stale != server->stale) {
+        server->told_stale = server->stale;
+        worker_set_stale(server->worker, server->stale);
+    }
+    accept_dialled(server, now);
+    uint64_t due = BELFRY_NEVER;
+    belfry_list_each_safe (node, &server->streams)
+        if (serve_requests(served_of(node)))
+            serve_room(served_of(node));
+    take_answers(server);
+    static const uint64_t budgets[] = {1, 4, 30, 400};
+    bool more = worker_turn(server->worker, now, 1 + sched_below(sched, budgets[sched_below(sched, 4)]));
+    ask_for_history(server);
+    count_states(server);
+    end_broken(server);
+    belfry_list_each (node, &server->streams)
+        if (stream_wants_requests(served_of(node)->stream))
+            due = belfry_min_time(due, link_server_due(served_of(node)->link));
+    due = belfry_min_time(due, tier_jobs_due(&server->jobs));
+    return more ? now : belfry_min_time(due, worker_due(server->worker));
+}
+
+void serve_start(struct server *server)
+{
+    const struct tier_opts *tier = &server->tier->opts;
+    belfry_list_init(&server->streams);
+    belfry_list_init(&server->dialled);
+    belfry_list_init(&server->jobs);
+    struct worker_opts opts = {.log = server->tier->log,
+                               .number = server->number,
+                               .seed = tier->seed + server->number,
+                               .fragment_bytes = tier->fragment_bytes,
+                               .response_bytes = tier->response_bytes,
+                               .response_revs = tier->response_revs,
+                               .segment_bytes = tier->segment_bytes * 4,
+                               .progress_ms = tier->progress_ms,
+                               .write = write_stream};
+    if (worker_create(&opts, &server->worker) != BELFRY_OK)
+        abort();
+    server->actor = sched_add(tier->sched, ACTOR_THREAD, serve_step, server);
+}
+
+void serve_stop(struct server *server)
+{
+    while (!belfry_list_empty(&server->dialled))
+        end_stream(served_of(server->dialled.next));
+    while (!belfry_list_empty(&server->streams))
+        end_stream(served_of(server->streams.next));
+    worker_destroy(server->worker);
+    belfry_buf_fini(&server->request);
+}

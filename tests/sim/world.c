@@ -1,0 +1,336 @@
+/* tests/sim/world.c */
+#include "sim/world.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "core/evlog.h"
+#include "sim/checker.h"
+#include "sim/client.h"
+#include "sim/cover.h"
+#include "sim/fault.h"
+#include "sim/gate.h"
+#include "sim/verdict.h"
+
+#define TIERS_MAX   4
+#define LEVELS_MAX  3
+#define CLIENTS_MAX 8
+#define DRAIN_STEPS 400000
+#define DRAIN_MS    1200000
+#define LINGER_MS   20000 /* longer than any timer of the machines */
+
+/* Of one tier: what its scheduler-side callbacks need. */
+struct place {
+    struct world *world;
+    struct tier *tier;
+    unsigned level; /* 0: follows etcd */
+    char name[16], dir[64];
+    uint64_t past; /* seen last */
+};
+
+struct world {
+    struct world_opts opts;
+    struct sched *sched;
+    struct history *history;
+    struct etcd *etcd;
+    struct checker *checker;
+    struct gate *gate;
+    struct fault *fault;
+    struct place places[TIERS_MAX];
+    struct tier *tiers[TIERS_MAX];
+    size_t n_tiers;
+    struct client *clients[CLIENTS_MAX];
+    size_t n_clients;
+};
+
+/* ---- what the checker must hear ---- */
+
+static void on_violation(void *user, const char *sentence)
+{
+    (void)user;
+    verdict_fail("%s", sentence);
+}
+
+static void on_wire(void *user, const char *line)
+{
+    (void)user;
+    trace_line("wire", "%s", line);
+}
+
+/* Every cut of every tier, whoever is running. */
+static void observe(void *arg)
+{
+    struct world *world = arg;
+    for (size_t i = 0; i < world->n_tiers; i++) {
+        struct place *place = &world->places[i];
+        struct evlog_cut cut;
+        tier_cut(place->tier, &cut);
+        if (cut.past == place->past)
+            continue;
+        place->past = cut.past;
+        if (cut.past == 0)
+            continue;
+        TRACE(place->name, "cut: past=%llu rev=%lld why=%d compact=%lld", (unsigned long long)cut.past,
+              (long long)cut.rev, (int)cut.why, (long long)cut.compact_rev);
+        if (cut.why == EVLOG_CUT_REWRITTEN && history_pasts(world->history) == 1)
+            verdict_fail("%s: lists anew at %lld because the past was rewritten, which it was not", place->name,
+                         (long long)cut.rev);
+        if (cut.why == EVLOG_CUT_REWRITTEN)
+            checker_listed(world->checker, cut.rev, CHECKER_LISTED_REWRITTEN);
+        else if (cut.why == EVLOG_CUT_COMPACTED)
+            checker_listed(world->checker, cut.rev, CHECKER_LISTED_COMPACTED);
+        else if (!tier_was_warm(place->tier))
+            checker_listed(world->checker, cut.rev, CHECKER_LISTED_COLD);
+    }
+}
+
+/* ---- who follows whom ---- */
+
+static struct link *dial_level(struct world *world, unsigned level, struct actor *client, size_t window)
+{
+    size_t n = 0, ready[TIERS_MAX];
+    for (size_t i = 0; i < world->n_tiers; i++)
+        if (world->places[i].level == level && tier_ready(world->places[i].tier))
+            ready[n++] = i;
+    return n == 0 ? NULL : tier_dial(world->places[ready[sched_below(world->sched, n)]].tier, client, window);
+}
+
+static struct link *dial_up(void *user, struct actor *client)
+{
+    struct place *place = user;
+    struct world *world = place->world;
+    static const size_t windows[] = {200, 3000, 64 * 1024};
+    size_t window = windows[sched_below(world->sched, 3)];
+    if (place->level == 0)
+        return gate_dial(world->gate, UINT32_MAX, client, window);
+    return dial_level(world, place->level - 1, client, window);
+}
+
+static struct link *dial_any(void *user, struct actor *client, size_t window, enum checker_kind *kind)
+{
+    struct world *world = user;
+    *kind = sched_one_in(world->sched, 6) ? CHECKER_DIRECT : CHECKER_TIER;
+    if (*kind == CHECKER_DIRECT)
+        return gate_dial(world->gate, UINT32_MAX, client, window);
+    struct tier *tier = world->tiers[sched_below(world->sched, world->n_tiers)];
+    return tier_dial(tier, client, window);
+}
+
+/* ---- building ---- */
+
+static uint64_t pick(struct world *world, const uint64_t *of, size_t n)
+{
+    return of[sched_below(world->sched, n)];
+}
+
+#define PICK(world, ...)                                                                                               \
+    pick(world, (const uint64_t[]){__VA_ARGS__}, sizeof((uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
+
+static void add_tier(struct world *world, unsigned level)
+{
+    struct sched *sched = world->sched;
+    struct place *place = &world->places[world->n_tiers];
+    *place = (struct place){.world = world, .level = level};
+    snprintf(place->name, sizeof(place->name), "tier%zu.%u", world->n_tiers, level);
+    snprintf(place->dir, sizeof(place->dir), P_tmpdir "/belfry-sim-%ld-%zu", (long)getpid(), world->n_tiers);
+    struct tier_opts opts = {
+        .sched = sched,
+        .name = place->name,
+        .peer = {.user = place, .dial = dial_up, .etcd = world->etcd},
+        .store = world->opts.store,
+        .dir = place->dir,
+        .n_workers = 1 + (unsigned)sched_below(sched, TIER_WORKERS_MAX),
+        .seed = belfry_rng_next(sched_rng(sched)),
+        .log_capacity_log2 = 4 + (unsigned)sched_below(sched, 3),
+        .log_bytes = PICK(world, 2000, 6000, 30000),
+        .history_rows = PICK(world, 10, 40, 150, 1000),
+        .extent_bytes = PICK(world, 3000, 5000),
+        .fragment_bytes = PICK(world, 300, 600, 5000),
+        .response_bytes = PICK(world, 300, 1500, 20000),
+        .segment_bytes = PICK(world, 300, 1500, 8000),
+        .backfill_bytes = PICK(world, 300, 1500, 8000),
+        .response_revs = (uint32_t)PICK(world, 2, 8, 1000),
+        .progress_ms = PICK(world, 300, 1500, 6000),
+        .window = (int64_t)PICK(world, 3, 5, 20),
+        .far = (int64_t)PICK(world, 12, 30),
+        .page = (int64_t)PICK(world, 2, 3, 10),
+        .delay_ms = PICK(world, 0, 1, 5, 30),
+    };
+    place->tier = world->tiers[world->n_tiers] = tier_create(&opts);
+    gate_add_tier(world->gate, place->tier);
+    world->n_tiers++;
+}
+
+static void build_cluster(struct world *world)
+{
+    struct history_opts history = {.huge_bytes = 6000, .big_values = sched_one_in(world->sched, 2)};
+    struct etcd_opts etcd = {.members = 1 + (unsigned)sched_below(world->sched, ETCD_MEMBERS_MAX),
+                             .fragment_bytes = PICK(world, 300, 600, 5000),
+                             .replay_revs = (unsigned)PICK(world, 3, 10, 1000),
+                             .queue_max = PICK(world, 2, 8, 128),
+                             .wire_max = PICK(world, 1, 4, 32)};
+    struct checker_opts checker = {.violation = on_violation, .trace = world->opts.trace != TRACE_OFF ? on_wire : NULL};
+    world->history = history_create(&history);
+    world->etcd = etcd_create(world->history, sched_rng(world->sched), &etcd);
+    world->checker = checker_create(world->history, &checker);
+    world->gate = gate_create(world->sched, world->etcd, PICK(world, 0, 1, 5, 30));
+    for (uint64_t n = sched_below(world->sched, 40); n > 0; n--)
+        etcd_write(world->etcd);
+}
+
+static void build(struct world *world)
+{
+    build_cluster(world);
+    unsigned levels = 1 + (unsigned)sched_below(world->sched, LEVELS_MAX);
+    for (unsigned level = 0; level < levels; level++) {
+        add_tier(world, level);
+        if (world->n_tiers + (levels - 1 - level) < TIERS_MAX && sched_one_in(world->sched, 4))
+            add_tier(world, level);
+    }
+    for (size_t i = 0; i < world->n_tiers; i++)
+        tier_start(world->tiers[i]);
+    for (size_t n = 1 + sched_below(world->sched, CLIENTS_MAX); world->n_clients < n; world->n_clients++) {
+        struct client_opts opts = {.sched = world->sched,
+                                   .checker = world->checker,
+                                   .history = world->history,
+                                   .number = (unsigned)world->n_clients,
+                                   .user = world,
+                                   .dial = dial_any};
+        world->clients[world->n_clients] = client_create(&opts);
+    }
+    struct fault_opts fault = {.sched = world->sched,
+                               .etcd = world->etcd,
+                               .gate = world->gate,
+                               .tiers = world->tiers,
+                               .n_tiers = world->n_tiers};
+    world->fault = fault_create(&fault);
+    gate_write(world->gate, true);
+    sched_observe(world->sched, observe, world);
+}
+
+static void take_down(struct world *world)
+{
+    for (size_t i = 0; i < world->n_clients; i++)
+        client_destroy(world->clients[i]);
+    for (size_t i = 0; i < world->n_tiers; i++)
+        if (tier_up(world->tiers[i]))
+            tier_stop(world->tiers[i], TIER_STOP_KILL);
+    fault_destroy(world->fault);
+    gate_destroy(world->gate);
+    for (size_t i = 0; i < world->n_tiers; i++)
+        tier_destroy(world->tiers[i]);
+    checker_destroy(world->checker);
+    etcd_destroy(world->etcd);
+    history_destroy(world->history);
+    sched_destroy(world->sched);
+}
+
+static void remove_folders(const struct world *world)
+{
+    for (size_t i = 0; world->opts.store == TIER_STORE_LMDB && i < world->n_tiers; i++)
+        tier_remove_folder(world->tiers[i]);
+}
+
+/* ---- running ---- */
+
+static void check_all(struct world *world)
+{
+    for (size_t i = 0; i < world->n_tiers; i++)
+        tier_check(world->tiers[i]);
+}
+
+static bool settled(struct world *world)
+{
+    int64_t head = history_head(world->history, history_now(world->history));
+    if (!gate_idle(world->gate))
+        return false;
+    for (size_t i = 0; i < world->n_tiers; i++)
+        if (!tier_ready(world->tiers[i]) || tier_head(world->tiers[i]) != head ||
+            tier_position(world->tiers[i]) != head)
+            return false;
+    for (size_t i = 0; i < world->n_clients; i++)
+        if (!client_connected(world->clients[i]))
+            return false;
+    return true;
+}
+
+static void complain(struct world *world)
+{
+    char text[512];
+    int at = snprintf(text, sizeof(text), "not everybody has everything: the cluster is at %lld",
+                      (long long)history_head(world->history, history_now(world->history)));
+    for (size_t i = 0; i < world->n_tiers; i++)
+        at += snprintf(text + at, sizeof(text) - (size_t)at, "; %s %s, published %lld, slowest worker %lld",
+                       world->places[i].name, tier_ready(world->tiers[i]) ? "ready" : "NOT READY",
+                       (long long)tier_head(world->tiers[i]), (long long)tier_position(world->tiers[i]));
+    for (size_t i = 0; i < world->n_clients; i++)
+        if (!client_connected(world->clients[i]))
+            at += snprintf(text + at, sizeof(text) - (size_t)at, "; client%zu not connected", i);
+    verdict_fail("%s", text);
+}
+
+static bool busy(const struct world *world)
+{
+    for (size_t i = 0; i < world->n_tiers; i++)
+        if (tier_busy(world->tiers[i]))
+            return true;
+    return false;
+}
+
+/* Until nothing has been on its way for LINGER_MS. */
+static void linger(struct world *world)
+{
+    uint64_t until = sched_now(world->sched) + LINGER_MS, most = sched_steps(world->sched) + DRAIN_STEPS;
+    while (sched_now(world->sched) < until && !verdict_failed() && sched_steps(world->sched) < most) {
+        if (!sched_step(world->sched))
+            break;
+        if (busy(world))
+            until = sched_now(world->sched) + LINGER_MS;
+    }
+    if (sched_steps(world->sched) >= most)
+        verdict_fail("no rest: %d steps although nothing happens", DRAIN_STEPS);
+}
+
+static void drain(struct world *world)
+{
+    TRACE("world", "faults stop");
+    fault_stop(world->fault);
+    gate_write(world->gate, false);
+    for (size_t i = 0; i < world->n_clients; i++)
+        client_settle(world->clients[i]);
+    for (int n = 0; n < 3; n++)
+        etcd_write(world->etcd);
+    gate_wake(world->gate);
+    uint64_t most_ms = sched_now(world->sched) + DRAIN_MS, most = sched_steps(world->sched) + DRAIN_STEPS;
+    while (!verdict_failed() && !settled(world)) {
+        if (sched_now(world->sched) > most_ms || sched_steps(world->sched) > most || !sched_step(world->sched)) {
+            complain(world);
+            return;
+        }
+    }
+    linger(world);
+    check_all(world);
+    if (!verdict_failed())
+        (void)checker_finish(world->checker); /* reports through on_violation() */
+}
+
+uint64_t world_run(const struct world_opts *opts)
+{
+    struct world world = {.opts = *opts, .sched = sched_create(opts->seed)};
+    verdict_clear();
+    trace_start(opts->trace, sched_clock(world.sched));
+    build(&world);
+    while (!verdict_failed() && sched_steps(world.sched) < opts->steps && sched_step(world.sched))
+        if (sched_steps(world.sched) % 64 == 0)
+            check_all(&world);
+    if (!verdict_failed())
+        drain(&world);
+    uint64_t steps = sched_steps(world.sched);
+    sched_observe(world.sched, NULL, NULL);
+    if (!verdict_failed()) /* what has been found wrong may not stand being taken down */
+        take_down(&world);
+    else
+        remove_folders(&world);
+    return steps;
+}
