@@ -23,7 +23,8 @@ void cut_begin(struct worker *worker)
     worker->past = worker->cut.past;
     worker->cut_at = worker->at;
     worker->at = worker->cut.rev;
-    worker->scan_rev = 0;
+    worker->hand_out = 0;
+    belfry_list_move_all(&worker->ready, &worker->held);
     worker->overslept = false;
     worker->stats.cuts += !first;
     source_forget(worker);

@@ -19,13 +19,16 @@ static void make_solo(struct worker *worker, struct watcher *watcher, int64_t re
 }
 
 /* Of riding streams only, when all of live is scanned: one that walks comes to the extent itself. */
-static bool concerns(const struct watcher *watcher, int64_t rev, unsigned population, const struct stream *stream)
+static bool concerns(const struct worker *worker, const struct watcher *watcher, int64_t rev, unsigned population,
+                     const struct stream *stream)
 {
     if (watcher->next > rev)
         return false;
     if (stream != NULL)
         return watcher->stream == stream && !(stream->mid_any && watcher->id <= stream->mid_id);
-    return population != POPULATION_LIVE || watcher->stream->state == STREAM_RIDING;
+    if (population != POPULATION_LIVE)
+        return true;
+    return watcher->stream->state == STREAM_RIDING && watcher->stream->serial > worker->tell_serial;
 }
 
 static void scan_node(struct worker *worker, struct interest_node *node, int64_t rev, unsigned population,
@@ -39,7 +42,7 @@ static void scan_node(struct worker *worker, struct interest_node *node, int64_t
         BELFRY_POINT("extent.watcher");
         if (stream != NULL && watcher->stream != stream)
             return;
-        if (!concerns(watcher, rev, population, stream))
+        if (!concerns(worker, watcher, rev, population, stream))
             continue;
         from = (struct watcher_place_key){.serial = watcher->stream->serial, .id = watcher->id};
         make_solo(worker, watcher, rev);

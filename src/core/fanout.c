@@ -33,6 +33,23 @@ static struct watcher *seek(struct belfry_treap_node *root, uint64_t serial, int
     return at_place(belfry_treap_next(&walk));
 }
 
+/* One watcher's response. The stream's place inside the revision moves with it. */
+static enum step give(struct worker *worker, struct stream *stream, const struct batch *batch,
+                      const struct gather_group *group, struct watcher *watcher)
+{
+    BELFRY_POINT("fanout.watcher");
+    if (worker->work == 0)
+        return STEP_MORE;
+    worker->work--;
+    if (batch->rev >= watcher->next) {
+        struct response_pick pick = {.batch = batch, .events = worker->gather.picks + group->first, .n = group->n};
+        if (output_events(worker, watcher, &pick, false) == OUTPUT_NO_ROOM)
+            return STEP_NO_ROOM;
+    }
+    stream->mid_id = watcher->id;
+    return STEP_DONE;
+}
+
 /* ---- absorbing: who is to be given the next batch ---- */
 
 static void mark_stream(struct worker *worker, struct stream *stream)
@@ -60,89 +77,153 @@ static void serve_fresh(struct worker *worker)
     belfry_list_move_all(&worker->ready, &worker->fresh);
 }
 
-/* Every stream that has a watcher here, once each. */
-static void mark_node(struct worker *worker, const struct interest_node *node)
+/* Gives the batch to the stream's watchers from `watcher` on, as the walk has them; returns the first one behind. A
+ * stream that is given all of it never stops riding; one that is not walks from here. */
+static struct watcher *give_riding(struct worker *worker, struct belfry_treap_walk *walk, struct watcher *watcher,
+                                   const struct batch *batch, const struct gather_group *group)
 {
-    struct belfry_treap_node *root = interest_population(node, POPULATION_LIVE);
+    struct stream *stream = watcher->stream;
+    enum step step = STEP_DONE;
+    stream->at = worker->at;
+    stream->mid_rev = batch->rev;
+    stream->mid_id = INT64_MIN;
+    stream->mid_any = false;
+    while (watcher != NULL && watcher->stream == stream && step == STEP_DONE) {
+        step = give(worker, stream, batch, group, watcher);
+        if (step == STEP_DONE) {
+            stream->mid_any = true;
+            watcher = at_place(belfry_treap_next(walk));
+        }
+    }
+    if (step == STEP_DONE)
+        stream->mid_rev = 0;
+    else
+        stream_move(worker, stream, STREAM_WALKING);
+    if (step != STEP_DONE || stream->rest != NULL || stream->progress_asked || stream->ticking)
+        stream_ready(worker, stream);
+    return watcher;
+}
+
+/* The node's streams behind tell_serial, in the order of their serials: who rides and takes bytes is given the batch
+ * right now, while the walk is among its watchers; the others are marked. */
+static enum step tell_node(struct worker *worker, const struct batch *batch, const struct gather_group *group)
+{
+    struct belfry_treap_node *root = interest_population(group->node, POPULATION_LIVE);
+    struct watcher_place_key key = {.serial = worker->tell_serial + 1, .id = INT64_MIN};
     struct belfry_treap_walk walk;
-    belfry_treap_walk(&walk, root, NULL, watcher_seek_place);
+    belfry_treap_walk(&walk, root, &key, watcher_seek_place);
     struct watcher *watcher = at_place(belfry_treap_next(&walk));
     while (watcher != NULL) {
         struct stream *stream = watcher->stream;
-        mark_stream(worker, stream);
-        worker->work -= worker->work > 0;
-        watcher = at_place(belfry_treap_next(&walk));
+        if (worker->work == 0)
+            return STEP_MORE;
+        if (stream->state == STREAM_RIDING && stream->room > 0 && !stream_pending(stream)) {
+            watcher = give_riding(worker, &walk, watcher, batch, group);
+        } else {
+            mark_stream(worker, stream);
+            worker->work--;
+            watcher = at_place(belfry_treap_next(&walk));
+        }
+        worker->tell_serial = stream->serial;
         if (watcher != NULL && watcher->stream == stream) { /* skip its others */
-            struct watcher_place_key key = {.serial = stream->serial + 1, .id = INT64_MIN};
+            key.serial = stream->serial + 1;
             belfry_treap_walk(&walk, root, &key, watcher_seek_place);
             watcher = at_place(belfry_treap_next(&walk));
         }
+    }
+    return STEP_DONE;
+}
+
+/* Several ranges want the batch, so a stream's watchers must be merged by id: it walks. */
+static void mark_node(struct worker *worker, const struct interest_node *node)
+{
+    struct belfry_treap_node *root = interest_population(node, POPULATION_LIVE);
+    struct watcher *watcher = at_place(belfry_treap_first(root));
+    while (watcher != NULL) {
+        mark_stream(worker, watcher->stream);
+        worker->work -= worker->work > 0;
+        watcher = seek(root, watcher->stream->serial + 1, INT64_MIN);
     }
 }
 
 static enum step absorb_events(struct worker *worker, const struct batch *batch)
 {
+    const struct gather *gather = &worker->gather;
     if (gather_batch(worker, batch, POPULATION_LIVE) != BELFRY_OK) {
         worker->retry_at = belfry_min_time(worker->retry_at, worker->now + WORKER_RETRY_MS);
         return STEP_WAIT;
     }
-    for (size_t i = 0; i < worker->gather.n_groups; i++)
-        mark_node(worker, worker->gather.groups[i].node);
-    worker->at = batch->rev;
+    if (gather->n_groups == 1)
+        return tell_node(worker, batch, &gather->groups[0]);
+    for (size_t i = 0; i < gather->n_groups; i++)
+        mark_node(worker, gather->groups[i].node);
     return STEP_DONE;
 }
 
-/* P has passed the extent (or it turned out to be had in one piece): streams that were held walk on. */
-static void end_scan(struct worker *worker)
-{
-    worker->scan_rev = 0;
-    belfry_list_each (node, &worker->streams) {
-        struct stream *stream = belfry_container(node, struct stream, link);
-        if (stream->state == STREAM_WALKING)
-            stream_ready(worker, stream);
-    }
-}
-
-/* The batch behind P is an extent: those who ride and want it become solo. Streams that walk will come to it
- * themselves, so they are held until all of it has been looked through. */
-static enum step absorb_extent(struct worker *worker, const struct batch *batch)
-{
-    if (worker->scan_rev == 0) {
-        worker->scan_rev = batch->rev;
-        worker->scan_sub = 0;
-        worker->stats.extents++;
-    }
-    switch (extent_scan(worker, batch->rev, &worker->scan_sub, POPULATION_LIVE, NULL)) {
-    case EXTENT_WAIT:
-        return STEP_WAIT;
-    case EXTENT_MORE:
-        return STEP_MORE;
-    case EXTENT_GONE: /* which of them want it cannot be known any more */
-        belfry_list_each (node, &worker->streams) {
-            struct stream *stream = belfry_container(node, struct stream, link);
-            if (stream->state == STREAM_RIDING)
-                cut_gone(worker, stream);
-        }
-        break;
-    case EXTENT_DONE:
-        break;
-    }
-    worker->at = batch->rev;
-    end_scan(worker);
-    return STEP_DONE;
-}
-
-/* P itself is in what upstream has compacted: this worker overslept more than anybody keeps. */
-static void absorb_gone(struct worker *worker)
+/* Of what is gone nobody can know whose it was. */
+static void lose_riding(struct worker *worker)
 {
     belfry_list_each (node, &worker->streams) {
         struct stream *stream = belfry_container(node, struct stream, link);
         if (stream->state == STREAM_RIDING)
             cut_gone(worker, stream);
     }
-    worker->at = worker->gone_below - 1;
-    if (worker->scan_rev != 0)
-        end_scan(worker);
+}
+
+/* Those who ride and want something of the extent become solo. */
+static enum step absorb_extent(struct worker *worker, const struct batch *batch)
+{
+    switch (extent_scan(worker, batch->rev, &worker->scan_sub, POPULATION_LIVE, NULL)) {
+    case EXTENT_WAIT:
+        return STEP_WAIT;
+    case EXTENT_MORE:
+        return STEP_MORE;
+    case EXTENT_GONE:
+        lose_riding(worker);
+        break;
+    case EXTENT_DONE:
+        break;
+    }
+    return STEP_DONE;
+}
+
+/* The batch behind P is handed out, over as many turns as it takes. Meanwhile nobody joins those who ride: he might be
+ * where the hand-out has already been. */
+static void hand_out_begin(struct worker *worker, const struct batch *batch)
+{
+    if (worker->hand_out != 0)
+        return;
+    if (batch->kind == BATCH_EXTENT)
+        worker->stats.extents++;
+    else
+        sweep_future(worker, batch->rev);
+    worker->hand_out = batch->rev;
+    worker->tell_serial = 0;
+    worker->scan_sub = 0;
+}
+
+/* P has passed it: streams that had to wait for that go on, and so do those who wanted to ride from here. */
+static void hand_out_end(struct worker *worker, int64_t rev)
+{
+    worker->hand_out = 0;
+    worker->at = rev;
+    belfry_list_move_all(&worker->ready, &worker->held);
+    sweep_future(worker, rev + 1);
+}
+
+static enum step absorb_batch(struct worker *worker, const struct batch *batch)
+{
+    enum step step = STEP_DONE;
+    hand_out_begin(worker, batch);
+    if (batch->kind == BATCH_EVENTS)
+        step = absorb_events(worker, batch);
+    else if (batch->kind == BATCH_EXTENT)
+        step = absorb_extent(worker, batch);
+    if (step == STEP_DONE) {
+        hand_out_end(worker, batch->rev);
+        worker->stats.batches++;
+    }
+    return step;
 }
 
 static enum step absorb_one(struct worker *worker)
@@ -152,27 +233,19 @@ static enum step absorb_one(struct worker *worker)
     switch (source_next(worker, worker->at + 1, worker->view.head, &batch, &upto)) {
     case SOURCE_WAIT:
         return STEP_WAIT;
-    case SOURCE_GONE:
-        absorb_gone(worker);
+    case SOURCE_GONE: /* this worker overslept more than anybody keeps */
+        lose_riding(worker);
+        hand_out_end(worker, worker->gone_below - 1);
         return STEP_DONE;
     case SOURCE_NONE:
         sweep_future(worker, upto);
-        worker->at = upto;
+        hand_out_end(worker, upto);
         return STEP_DONE;
     case SOURCE_BATCH:
         break;
     }
     worker->work -= worker->work > 0;
-    worker->stats.batches++;
-    if (batch->kind == BATCH_EXTENT)
-        return absorb_extent(worker, batch);
-    if (worker->scan_rev != 0) /* it came back whole, from elsewhere */
-        end_scan(worker);
-    sweep_future(worker, batch->rev);
-    if (batch->kind == BATCH_EVENTS)
-        return absorb_events(worker, batch);
-    worker->at = batch->rev;
-    return STEP_DONE;
+    return absorb_batch(worker, batch);
 }
 
 bool fanout_absorb(struct worker *worker)
@@ -190,8 +263,6 @@ bool fanout_absorb(struct worker *worker)
         if (worker->work == 0)
             return true;
         enum step step = absorb_one(worker);
-        if (step == STEP_DONE)
-            sweep_future(worker, worker->at + 1);
         serve_fresh(worker);
         if (step == STEP_WAIT)
             return false;
@@ -202,23 +273,6 @@ bool fanout_absorb(struct worker *worker)
 }
 
 /* ---- walking: a stream is given what it has not been given ---- */
-
-/* One watcher's response. The stream's place inside the revision moves with it. */
-static enum step give(struct worker *worker, struct stream *stream, const struct batch *batch,
-                      const struct gather_group *group, struct watcher *watcher)
-{
-    BELFRY_POINT("fanout.watcher");
-    if (worker->work == 0)
-        return STEP_MORE;
-    worker->work--;
-    if (batch->rev >= watcher->next) {
-        struct response_pick pick = {.batch = batch, .events = worker->gather.picks + group->first, .n = group->n};
-        if (output_events(worker, watcher, &pick, false) == OUTPUT_NO_ROOM)
-            return STEP_NO_ROOM;
-    }
-    stream->mid_id = watcher->id;
-    return STEP_DONE;
-}
 
 static enum step give_group(struct worker *worker, struct stream *stream, const struct batch *batch,
                             const struct gather_group *group)
@@ -391,7 +445,7 @@ static enum step walk(struct worker *worker, struct stream *stream)
         if (step != STEP_DONE)
             return step;
     }
-    if (worker->scan_rev == 0 && stream->at >= worker->at)
+    if (worker->hand_out == 0)
         stream_move(worker, stream, STREAM_RIDING);
     return STEP_DONE;
 }
@@ -432,7 +486,7 @@ static bool may_tell(const struct worker *worker, const struct stream *stream)
 {
     if (worker->stale && !BELFRY_MUTANT(stale_progress))
         return false;
-    return stream->state == STREAM_RIDING || BELFRY_MUTANT(progress_from_p);
+    return (stream->state == STREAM_RIDING && worker->hand_out == 0) || BELFRY_MUTANT(progress_from_p);
 }
 
 /* What is still pending, for want of room, of a slice, or of budget. */
@@ -495,6 +549,20 @@ static void await(struct worker *worker, struct stream *stream)
     belfry_list_append(&worker->awaiting, &stream->ready);
 }
 
+/* It did all it can, and has more: at once, unless only the end of the hand-out lets it go on. */
+static void resume_later(struct worker *worker, struct stream *stream)
+{
+    bool told_later = worker->hand_out != 0 && (stream->ticking || stream->progress_asked);
+    bool has_more = stream->state == STREAM_WALKING || !belfry_list_empty(&stream->stalled) || told_later;
+    if (stream->broken || !has_more)
+        return;
+    stream_ready(worker, stream);
+    if (worker->hand_out != 0 && stream->room > 0 && !stream_pending(stream)) {
+        belfry_list_remove(&stream->ready);
+        belfry_list_append(&worker->held, &stream->ready);
+    }
+}
+
 /* Lets the stream do what it can, within a quantum, and puts it where it then belongs. */
 void fanout_stream(struct worker *worker, struct stream *stream)
 {
@@ -519,10 +587,7 @@ void fanout_stream(struct worker *worker, struct stream *stream)
         }
         break;
     case STEP_DONE:
-        if (stream->broken)
-            break;
-        if ((stream->state == STREAM_WALKING && worker->scan_rev == 0) || !belfry_list_empty(&stream->stalled))
-            stream_ready(worker, stream);
+        resume_later(worker, stream);
         break;
     }
 }

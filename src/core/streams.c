@@ -94,7 +94,7 @@ static bool can_ride(const struct worker *worker, const struct watcher *watcher,
 {
     const struct stream *stream = watcher->stream;
     if (next > worker->at)
-        return next == worker->at + 1 && worker->scan_rev == 0;
+        return next == worker->at + 1 && worker->hand_out == 0;
     bool passed = stream->scanning || (stream->mid_any && watcher->id <= stream->mid_id);
     return stream->state == STREAM_WALKING && next > stream->at &&
            !(stream->mid_rev != 0 && next <= stream->mid_rev && passed);
@@ -123,6 +123,8 @@ int64_t watcher_need(const struct worker *worker, const struct watcher *watcher)
     case WATCHER_BOARDED:
         return larger(watcher->next, worker->sweep.buses[watcher->bus].at);
     case WATCHER_RIDING:
+        if (worker->hand_out != 0 && stream->serial <= worker->tell_serial)
+            at = worker->hand_out; /* it has been told */
         if (stream->past != worker->past)
             at = worker->cut_at; /* the cut has not judged it yet: P is the new past's already */
         if (stream->state == STREAM_WALKING) {

@@ -365,7 +365,7 @@ static bool drive(struct worker *worker, unsigned number)
         if (bus->at == 0)
             break;
         if (past_the_end(worker, bus)) {
-            if (worker->scan_rev != 0)
+            if (worker->hand_out != 0)
                 return false;
             if (!hand_over(worker, number))
                 return true;

@@ -22,6 +22,7 @@ enum belfry_err worker_create(const struct worker_opts *opts, struct worker **ou
     belfry_list_init(&worker->ready);
     belfry_list_init(&worker->awaiting);
     belfry_list_init(&worker->fresh);
+    belfry_list_init(&worker->held);
     belfry_list_init(&worker->closing);
     belfry_list_init(&worker->cutting);
     worker->bytes = sizeof(*worker) + WORKER_OUT_BYTES;

@@ -72,11 +72,12 @@ struct worker {
     struct belfry_rng rng;
 
     /* where it is */
-    uint64_t past;    /* 0: no past yet */
-    int64_t at;       /* P */
-    int64_t scan_rev; /* not 0: the batch after P, an extent, is being looked through: nobody joins live meanwhile */
-    uint32_t scan_sub;
-    bool overslept; /* P fell out of the log; counted once */
+    uint64_t past;        /* 0: no past yet */
+    int64_t at;           /* P */
+    int64_t hand_out;     /* not 0: the batch after P is being handed out; nobody joins those who ride meanwhile */
+    uint64_t tell_serial; /* it has been told to riding streams up to this serial */
+    uint32_t scan_sub;    /* if it is an extent, its rows have been looked through up to here */
+    bool overslept;       /* P fell out of the log; counted once */
 
     /* of this turn */
     struct evlog_view view;
@@ -92,6 +93,7 @@ struct worker {
 
     struct belfry_list streams, ready, awaiting, closing;
     struct belfry_list fresh;        /* streams that the batch just absorbed has something for */
+    struct belfry_list held;         /* streams that can go on only when the hand-out has ended */
     struct belfry_treap_node *ticks; /* streams by the time of their next tick */
     uint64_t serials;
     size_t n_streams, n_parked;
