@@ -16,7 +16,7 @@
 /* name, what the bug is */
 #define BELFRY_MUTANT_TABLE(X)                                                                                         \
     X(handover_by_head, "hand-over compares with the shared head")                                                     \
-    X(created_by_head, "created and a start of 0 use the shared head")                                                 \
+    X(created_by_head, "created tells P, but a start of 0 means the shared head")                                      \
     X(oldest_from_earlier, "oldest is checked in an earlier snapshot than the rows")                                   \
     X(oldest_not_moved, "oldest is not moved in the transaction that trims")                                           \
     X(backfill_by_header, "backfill is done by header.revision of an event response")                                  \

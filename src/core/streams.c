@@ -205,12 +205,6 @@ void streams_answer_given(struct worker *worker, struct stream *stream, struct a
     free(answer);
 }
 
-/* What created and a start of 0 go by: P, never the log's head. */
-static int64_t shown_rev(const struct worker *worker)
-{
-    return BELFRY_MUTANT(created_by_head) ? evlog_head(worker->opts.log) : worker->at;
-}
-
 static enum belfry_err refuse(struct worker *worker, struct stream *stream, const char *reason)
 {
     struct answer refusal = {.id = -1, .rev = worker->at, .created = true, .canceled = true};
@@ -243,7 +237,7 @@ static bool choose_id(struct stream *stream, int64_t asked, int64_t *out)
 static enum belfry_err watcher_add(struct worker *worker, struct stream *stream, const struct range *range, int64_t id,
                                    const struct stream_create *create)
 {
-    struct answer created = {.id = id, .rev = shown_rev(worker), .created = true};
+    struct answer created = {.id = id, .rev = worker->at, .created = true};
     struct watcher *watcher = calloc(1, sizeof(*watcher));
     if (watcher == NULL)
         return BELFRY_ERR_NOMEM;
@@ -267,7 +261,8 @@ static enum belfry_err watcher_add(struct worker *worker, struct stream *stream,
     stream->n_watchers++;
     if ((watcher->flags & WATCHER_PROGRESS) != 0 && stream->n_progress++ == 0)
         ticks_join(worker, stream);
-    watcher_place(worker, watcher, create->start_rev == 0 ? created.rev + 1 : create->start_rev);
+    int64_t now = BELFRY_MUTANT(created_by_head) ? evlog_head(worker->opts.log) : worker->at; /* P, never the head */
+    watcher_place(worker, watcher, create->start_rev == 0 ? now + 1 : create->start_rev);
     return BELFRY_OK;
 }
 
