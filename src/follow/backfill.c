@@ -1,10 +1,12 @@
 /* src/follow/backfill.c: requests wait in one list; a job is one watch upstream, and serves every request that falls
  * into the stretch it is building.
  *
- *     IDLE -> WANTED -> OPEN -> DONE (it has all it is to have) -> IDLE
+ *     IDLE -> WANTED -> OPEN -> DONE (it has all it is to have, and that is proven) -> IDLE
+ *               ^         |
+ *               `---------'  created anew before what it had given was proven
  *
- *     ready              building            to come
- *     | finished segment | next ..... last   | ........ end |
+ *     ready                             building            to come
+ *     | finished segment | another one | next ..... last   | ........ end |
  */
 #include "follow/backfill.h"
 
@@ -23,11 +25,12 @@
 #define REQUESTS_MAX     1024
 #define BACKOFF_FIRST_MS 100
 #define BACKOFF_MAX_MS   5000
-#define RESUME_MS        10 /* after a revision was refused for want of memory */
+#define RESUME_MS        10   /* after a revision was refused for want of memory */
+#define NOTHING_MS       1000 /* there is nothing to prove by: looked for again after so long */
+#define READY_MAX        2
 
 struct request {
-    struct belfry_list node; /* in waiting, unproven or answers */
-    uint64_t stamp;          /* unproven: probes that had been opened when its segment was there */
+    struct belfry_list node; /* in waiting or answers */
     uint64_t past;
     int64_t from, oldest;
     struct backfill_answer answer;
@@ -35,17 +38,25 @@ struct request {
 
 enum job_state { JOB_IDLE, JOB_WANTED, JOB_OPEN, JOB_DONE };
 
+/* A finished segment. */
+struct ready {
+    struct segment *segment; /* one reference */
+    bool taken;              /* it was given to somebody, or they are past it: its place may be used */
+    bool proven;
+};
+
 struct job {
     enum job_state state;
     uint64_t past;
     int64_t next;                   /* where the segment that is being built begins */
     int64_t last;                   /* everything up to here has come */
-    int64_t end;                    /* nothing above is wanted */
+    int64_t end;                    /* nothing above is wanted; last == end: it is complete */
     struct segment_builder builder; /* batches in [next, last] */
-    struct segment *ready;          /* the one before; one reference; NULL: none */
-    bool taken;                     /* ready was given to somebody */
-    uint64_t stamp;                 /* probes that had been opened when it was finished: only a later one proves it */
+    struct ready ready[READY_MAX];  /* those before, in order */
+    unsigned n_ready;
     bool created;
+    bool proven;          /* what is being built, and whatever comes until it is created anew */
+    bool probing;         /* the probe was opened after it was created */
     bool close_owed;      /* the owner still has a watch in this slot that is over */
     bool paused, told;    /* wanted, and what the owner was told */
     bool refused;         /* the owner keeps a revision that was not taken */
@@ -55,13 +66,12 @@ struct job {
 
 struct backfill {
     size_t segment_bytes;
-    uint64_t past;               /* of the last cut; older ones are over */
-    const struct ingest *ingest; /* lent; NULL: nothing is proven */
-    struct belfry_list waiting, unproven, answers;
-    size_t n_requests; /* of all three */
+    uint64_t past;         /* of the last cut; older ones are over */
+    struct ingest *ingest; /* lent; NULL: everything is believed */
+    struct belfry_list waiting, answers;
+    size_t n_requests; /* of both */
     struct job jobs[JOBS];
     struct probe probe;
-    uint64_t opened, proven; /* probes so far; the number of the last that found our past */
     struct belfry_backoff backoff;
     struct belfry_rng rng;
     uint64_t open_at;   /* no watch is opened before: the last one failed */
@@ -75,17 +85,25 @@ enum belfry_err backfill_create(size_t segment_bytes, struct backfill **out)
         return BELFRY_ERR_NOMEM;
     backfill->segment_bytes = segment_bytes;
     belfry_list_init(&backfill->waiting);
-    belfry_list_init(&backfill->unproven);
     belfry_list_init(&backfill->answers);
     belfry_backoff_init(&backfill->backoff, BACKOFF_FIRST_MS, BACKOFF_MAX_MS);
     *out = backfill;
     return BELFRY_OK;
 }
 
+static void drop_ready(struct job *job, unsigned from, unsigned n)
+{
+    for (unsigned i = from; i < from + n; i++)
+        segment_unref(job->ready[i].segment);
+    for (unsigned i = from; i + n < job->n_ready; i++)
+        job->ready[i] = job->ready[i + n];
+    job->n_ready -= n;
+}
+
 static void close_job(struct job *job)
 {
     segment_abort(&job->builder);
-    segment_unref(job->ready);
+    drop_ready(job, 0, job->n_ready);
     bool owed = job->close_owed || job->state == JOB_OPEN;
     *job = (struct job){.close_owed = owed};
 }
@@ -106,7 +124,6 @@ void backfill_destroy(struct backfill *backfill)
     for (unsigned i = 0; i < JOBS; i++)
         close_job(&backfill->jobs[i]);
     free_requests(&backfill->waiting);
-    free_requests(&backfill->unproven);
     free_requests(&backfill->answers);
     free(backfill);
 }
@@ -121,33 +138,40 @@ static void answer(struct backfill *backfill, struct request *request, enum belf
     belfry_list_append(&backfill->answers, &request->node);
 }
 
-static bool is_proven(const struct backfill *backfill, uint64_t stamp)
+static bool is_trusted(const struct backfill *backfill, bool proven)
 {
-    bool provable = backfill->ingest != NULL && ingest_overlap(backfill->ingest) != 0;
-    return !provable || stamp < backfill->proven;
+    return backfill->ingest == NULL || proven;
 }
 
-/* It has its segment, and waits for the proof that this is of our past, if it is not there already. */
-static void answer_when_proven(struct backfill *backfill, struct request *request, const struct job *job)
+static void answer_with(struct backfill *backfill, struct request *request, struct segment *segment)
 {
     belfry_list_remove(&request->node);
     request->answer.err = BELFRY_OK;
-    request->answer.segment = segment_ref(job->ready);
-    request->stamp = job->stamp;
-    belfry_list_append(is_proven(backfill, job->stamp) ? &backfill->answers : &backfill->unproven, &request->node);
+    request->answer.segment = segment_ref(segment);
+    belfry_list_append(&backfill->answers, &request->node);
 }
 
-static bool is_ready(const struct job *job, const struct request *request)
+/* Which finished segment has it; READY_MAX: none. */
+static unsigned find_ready(const struct job *job, const struct request *request)
 {
-    return job->ready != NULL && job->past == request->past && request->from >= job->ready->from &&
-           request->from <= job->ready->upto;
+    for (unsigned i = 0; i < job->n_ready && job->past == request->past; i++) {
+        const struct segment *segment = job->ready[i].segment;
+        if (request->from >= segment->from && request->from <= segment->upto)
+            return i;
+    }
+    return READY_MAX;
 }
 
-/* Is it waiting for what the job is building? */
-static bool is_served(const struct job *job, const struct request *request)
+static bool is_building(const struct job *job, const struct request *request)
 {
     return job->state != JOB_IDLE && job->past == request->past && request->from >= job->next &&
            request->from <= job->last + 1 && request->from <= job->end;
+}
+
+/* Will it be given what the job has or is building? */
+static bool is_served(const struct job *job, const struct request *request)
+{
+    return is_building(job, request) || find_ready(job, request) != READY_MAX;
 }
 
 /* The same for everybody who waits for this job. */
@@ -176,10 +200,25 @@ static bool is_full(const struct backfill *backfill, const struct job *job)
     return job->builder.bytes >= backfill->segment_bytes;
 }
 
-/* May a new finished segment take the place of the one that is there? */
-static bool may_finish(const struct job *job)
+static bool is_complete(const struct job *job)
 {
-    return job->ready == NULL || job->taken;
+    return job->last == job->end;
+}
+
+/* Is there a place for one more finished segment? That of the oldest, when it was given or nobody wants it and somebody
+ * waits for the next. */
+static bool has_place(const struct backfill *backfill, const struct job *job)
+{
+    if (job->n_ready < READY_MAX || job->ready[0].taken)
+        return true;
+    bool next_is_wanted = false;
+    belfry_list_each (node, &backfill->waiting) {
+        const struct request *request = belfry_container(node, struct request, node);
+        if (find_ready(job, request) == 0)
+            return false;
+        next_is_wanted = next_is_wanted || is_building(job, request);
+    }
+    return next_is_wanted;
 }
 
 /* Nobody is helped by a part that cannot be told from a whole: who waits asks again. */
@@ -190,43 +229,68 @@ static void give_up(struct backfill *backfill, struct job *job, uint64_t now_ms)
     backfill->open_at = now_ms + belfry_backoff_next(&backfill->backoff, &backfill->rng);
 }
 
+static void extend(struct job *job, const struct request *request, uint64_t now_ms)
+{
+    bool follows = (job->state == JOB_WANTED || job->state == JOB_OPEN) && !is_complete(job);
+    job->asked_at = now_ms;
+    if (follows && request->oldest - 1 > job->end)
+        job->end = request->oldest - 1;
+}
+
 static void give_ready(struct backfill *backfill, struct job *job, uint64_t now_ms)
 {
     belfry_list_each_safe (node, &backfill->waiting) {
         struct request *request = belfry_container(node, struct request, node);
-        if (!is_ready(job, request))
+        unsigned at = find_ready(job, request);
+        if (at == READY_MAX || !is_trusted(backfill, job->ready[at].proven))
             continue;
-        answer_when_proven(backfill, request, job);
-        job->taken = true;
-        job->asked_at = now_ms;
+        answer_with(backfill, request, job->ready[at].segment);
+        for (unsigned i = 0; i <= at; i++)
+            job->ready[i].taken = true;
+        extend(job, request, now_ms);
     }
 }
 
-/* Finishes the segment that is being built once it is full or the last, and there is a place for it or somebody who
- * waits for it. Ends a job that has given everything. */
+/* Finishes the segment that is being built. */
+static enum belfry_err finish(struct job *job)
+{
+    struct segment *segment;
+    enum belfry_err err = segment_finish(&job->builder, job->past, job->next, job->last, &segment);
+    if (err != BELFRY_OK)
+        return err;
+    if (job->n_ready == READY_MAX)
+        drop_ready(job, 0, 1);
+    job->ready[job->n_ready++] = (struct ready){.segment = segment, .proven = job->proven};
+    job->next = job->last + 1;
+    return BELFRY_OK;
+}
+
+static bool is_all_taken(const struct job *job)
+{
+    for (unsigned i = 0; i < job->n_ready; i++)
+        if (!job->ready[i].taken)
+            return false;
+    return true;
+}
+
+/* Finishes what is full or the last, while there is a place for it. Ends a job that has given everything. */
 static void settle(struct backfill *backfill, struct job *job, uint64_t now_ms)
 {
     while (job->state == JOB_OPEN || job->state == JOB_DONE) {
-        bool due = job->state == JOB_DONE ? job->next <= job->end : is_full(backfill, job);
-        if (!due || !(may_finish(job) || has_waiter(backfill, job)))
+        bool due = is_complete(job) ? job->next <= job->end : is_full(backfill, job);
+        if (!due || !has_place(backfill, job))
             break;
-        struct segment *segment;
-        int64_t upto = job->state == JOB_DONE ? job->end : job->last;
-        if (segment_finish(&job->builder, job->past, job->next, upto, &segment) != BELFRY_OK) {
+        if (finish(job) != BELFRY_OK) {
             give_up(backfill, job, now_ms);
             return;
         }
-        segment_unref(job->ready);
-        job->ready = segment;
-        job->taken = false;
-        job->stamp = backfill->opened;
-        if (!is_proven(backfill, job->stamp))
-            probe_want(&backfill->probe, now_ms); /* before anybody asks: then it need not be waited for */
-        job->next = upto + 1;
-        job->last = upto;
         give_ready(backfill, job, now_ms);
     }
-    if (job->state == JOB_DONE && job->next > job->end && may_finish(job))
+    if (job->state == JOB_OPEN && is_complete(job) && is_trusted(backfill, job->proven)) {
+        job->state = JOB_DONE;
+        job->close_owed = true;
+    }
+    if (job->state == JOB_DONE && job->next > job->end && is_all_taken(job))
         close_job(job);
 }
 
@@ -234,8 +298,6 @@ static void settle(struct backfill *backfill, struct job *job, uint64_t now_ms)
 static void reached(struct backfill *backfill, struct job *job, uint64_t now_ms)
 {
     job->last = job->end;
-    job->state = JOB_DONE;
-    job->close_owed = true;
     settle(backfill, job, now_ms);
 }
 
@@ -264,16 +326,38 @@ static void open_job(struct job *job, const struct request *request, uint64_t no
 static bool find_job(struct backfill *backfill, const struct request *request, uint64_t now_ms)
 {
     for (unsigned i = 0; i < JOBS; i++) {
-        struct job *job = &backfill->jobs[i];
-        bool follows = job->state == JOB_WANTED || job->state == JOB_OPEN;
-        if (!is_served(job, request))
+        if (!is_served(&backfill->jobs[i], request))
             continue;
-        job->asked_at = now_ms;
-        if (follows && request->oldest - 1 > job->end)
-            job->end = request->oldest - 1;
+        extend(&backfill->jobs[i], request, now_ms);
         return true;
     }
     return false;
+}
+
+/* The job that nobody has asked anything of for longest; NULL: somebody waits for each of them. */
+static struct job *idlest_job(struct backfill *backfill)
+{
+    struct job *idlest = NULL;
+    for (unsigned i = 0; i < JOBS; i++) {
+        struct job *job = &backfill->jobs[i];
+        if (job->state != JOB_IDLE && !has_waiter(backfill, job) &&
+            (idlest == NULL || job->asked_at < idlest->asked_at))
+            idlest = job;
+    }
+    return idlest;
+}
+
+/* A job for a request that none serves; NULL: not now. */
+static struct job *make_room(struct backfill *backfill, uint64_t now_ms)
+{
+    struct job *job = free_job(backfill);
+    if (job != NULL)
+        return job;
+    job = idlest_job(backfill);
+    if (job == NULL || now_ms < job->asked_at + BACKFILL_YIELD_MS)
+        return NULL;
+    close_job(job);
+    return job;
 }
 
 /* Gives every request that waits what is there, or a job. */
@@ -285,7 +369,7 @@ static void dispatch(struct backfill *backfill, uint64_t now_ms)
     }
     belfry_list_each (node, &backfill->waiting) {
         const struct request *request = belfry_container(node, struct request, node);
-        struct job *job = find_job(backfill, request, now_ms) ? NULL : free_job(backfill);
+        struct job *job = find_job(backfill, request, now_ms) ? NULL : make_room(backfill, now_ms);
         if (job != NULL)
             open_job(job, request, now_ms);
     }
@@ -330,74 +414,90 @@ bool backfill_answer(struct backfill *backfill, struct backfill_answer *out)
     return true;
 }
 
-static void cancel_other_pasts(struct backfill *backfill, struct belfry_list *list, uint64_t past)
+/* ---- the proof ---- */
+
+void backfill_prove_by(struct backfill *backfill, struct ingest *ingest)
 {
-    belfry_list_each_safe (node, list) {
-        struct request *request = belfry_container(node, struct request, node);
-        if (request->past != past)
-            answer(backfill, request, BELFRY_ERR_CANCELED, 0);
-    }
+    backfill->ingest = ingest;
 }
 
-/* Everything that is not of `past` ends. */
-static void cut(struct backfill *backfill, uint64_t past)
+static bool is_provable(const struct job *job)
+{
+    return job->state == JOB_OPEN && job->created && !job->proven;
+}
+
+/* Wants the probe, if there is something that it can prove. */
+static void want_proof(struct backfill *backfill, uint64_t at_ms)
+{
+    for (unsigned i = 0; i < JOBS && backfill->ingest != NULL; i++)
+        if (is_provable(&backfill->jobs[i]))
+            probe_want(&backfill->probe, at_ms);
+}
+
+/* It proves nothing any more. */
+static void end_probe(struct backfill *backfill, uint64_t again_ms)
 {
     for (unsigned i = 0; i < JOBS; i++)
-        if (backfill->jobs[i].past != past)
-            close_job(&backfill->jobs[i]);
+        backfill->jobs[i].probing = false;
     probe_close(&backfill->probe);
-    cancel_other_pasts(backfill, &backfill->waiting, past);
-    cancel_other_pasts(backfill, &backfill->unproven, past);
+    want_proof(backfill, again_ms);
 }
 
 void backfill_cut(struct backfill *backfill, uint64_t past)
 {
     backfill->past = past;
-    cut(backfill, past);
+    for (unsigned i = 0; i < JOBS; i++)
+        if (backfill->jobs[i].past != past)
+            close_job(&backfill->jobs[i]);
+    belfry_list_each_safe (node, &backfill->waiting) {
+        struct request *request = belfry_container(node, struct request, node);
+        if (request->past != past)
+            answer(backfill, request, BELFRY_ERR_CANCELED, 0);
+    }
+    end_probe(backfill, 0); /* what it looks at is of the past before */
 }
 
-/* ---- the proof ---- */
-
-void backfill_prove_by(struct backfill *backfill, const struct ingest *ingest)
+/* Upstream has our past, and had it when these were created. */
+static void prove_jobs(struct backfill *backfill)
 {
-    backfill->ingest = ingest;
+    for (unsigned i = 0; i < JOBS; i++) {
+        struct job *job = &backfill->jobs[i];
+        if (!job->probing)
+            continue;
+        job->proven = true;
+        for (unsigned k = 0; k < job->n_ready; k++)
+            job->ready[k].proven = true;
+    }
 }
 
-static bool needs_proof(const struct backfill *backfill)
+/* Upstream has another past, and what it gave is of that, or may be. Who waits goes on waiting: when it is found out
+ * elsewhere too, there will be a cut. */
+static void distrust(struct backfill *backfill, uint64_t now_ms)
 {
     for (unsigned i = 0; i < JOBS; i++)
-        if (backfill->jobs[i].ready != NULL && !is_proven(backfill, backfill->jobs[i].stamp))
-            return true;
-    return !belfry_list_empty(&backfill->unproven);
-}
-
-static void release_proven(struct backfill *backfill)
-{
-    belfry_list_each_safe (node, &backfill->unproven) {
-        if (!is_proven(backfill, belfry_container(node, struct request, node)->stamp))
-            continue;
-        belfry_list_remove(node);
-        belfry_list_append(&backfill->answers, node);
-    }
+        close_job(&backfill->jobs[i]);
+    backfill->open_at = now_ms + belfry_backoff_next(&backfill->backoff, &backfill->rng);
 }
 
 /* The watch of the probe gave a revision, or a progress when that is NULL. */
 static void prove(struct backfill *backfill, int64_t rev, const struct ingest_revision *revision, uint64_t now_ms)
 {
-    switch (probe_judge(&backfill->probe, rev, revision)) {
+    switch (probe_judge(&backfill->probe, backfill->ingest, rev, revision, now_ms)) {
     case PROBE_NOTHING:
         return;
-    case PROBE_REWRITTEN:
-        cut(backfill, 0); /* no past has this number: everybody asks again, when it has been found out elsewhere too */
-        backfill->open_at = now_ms + BACKOFF_FIRST_MS;
+    case PROBE_AGAIN:
+        end_probe(backfill, now_ms + BACKOFF_FIRST_MS);
         return;
+    case PROBE_REWRITTEN:
+        distrust(backfill, now_ms);
+        break;
     case PROBE_OURS:
+        belfry_backoff_reset(&backfill->backoff);
+        prove_jobs(backfill);
         break;
     }
-    backfill->proven = backfill->opened;
-    release_proven(backfill);
-    if (needs_proof(backfill))
-        probe_want(&backfill->probe, now_ms);
+    end_probe(backfill, now_ms);
+    dispatch(backfill, now_ms);
 }
 
 static bool probe_wants(struct backfill *backfill, uint64_t now_ms, struct upstream_action *out)
@@ -410,15 +510,21 @@ static bool probe_wants(struct backfill *backfill, uint64_t now_ms, struct upstr
     }
     if (probe->state != PROBE_WANTED || now_ms < probe->at)
         return false;
-    release_proven(backfill); /* an adopted listing leaves nothing to prove by */
-    if (!needs_proof(backfill)) {
-        probe->state = PROBE_IDLE;
+    if (ingest_overlap(backfill->ingest) == 0) {
+        probe->at = now_ms + NOTHING_MS;
         return false;
     }
-    backfill->opened++;
+    bool useful = false;
+    for (unsigned i = 0; i < JOBS; i++) {
+        backfill->jobs[i].probing = is_provable(&backfill->jobs[i]);
+        useful = useful || backfill->jobs[i].probing;
+    }
     out->want = UPSTREAM_WANT_WATCH;
-    out->rev = probe_open(probe, backfill->ingest);
-    return true;
+    if (useful)
+        out->rev = probe_open(probe, backfill->ingest);
+    else
+        probe->state = PROBE_IDLE; /* those that it was wanted for have ended */
+    return useful;
 }
 
 /* ---- what comes ---- */
@@ -468,7 +574,10 @@ bool backfill_on_revision(struct backfill *backfill, unsigned slot, const struct
     if (job == NULL || revision->rev <= job->last)
         return true;
     job->progress_at = now_ms + UPSTREAM_PROGRESS_MS;
-    belfry_backoff_reset(&backfill->backoff);
+    if (is_complete(job))
+        return true; /* it waits for its proof alone */
+    if (backfill->ingest == NULL)
+        belfry_backoff_reset(&backfill->backoff);
     if (revision->rev > job->end) {
         reached(backfill, job, now_ms);
         dispatch(backfill, now_ms);
@@ -505,21 +614,61 @@ void backfill_on_progress(struct backfill *backfill, unsigned slot, const struct
     dispatch(backfill, now_ms);
 }
 
+/* Back to where everything is proven. */
+static void drop_unproven(struct backfill *backfill, struct job *job)
+{
+    unsigned n = 0;
+    while (n < job->n_ready && is_trusted(backfill, job->ready[n].proven))
+        n++;
+    if (is_trusted(backfill, job->proven))
+        return;
+    if (n < job->n_ready) {
+        job->next = job->ready[n].segment->from;
+        drop_ready(job, n, job->n_ready - n);
+    }
+    segment_abort(&job->builder);
+    segment_begin(&job->builder);
+    job->last = job->next - 1;
+}
+
+/* What it gave before is proven or not, and now never will be; what it gives from now on is to be proven anew. */
+static void created_anew(struct backfill *backfill, struct job *job)
+{
+    bool kept = is_trusted(backfill, job->proven);
+    job->proven = job->probing = false;
+    if (kept)
+        return;
+    drop_unproven(backfill, job);
+    job->state = JOB_WANTED;
+    job->close_owed = true;
+    job->created = job->paused = job->told = job->refused = false;
+}
+
 void backfill_on_created(struct backfill *backfill, unsigned slot, const struct belfry_wire_header *header,
                          uint64_t now_ms)
 {
     struct job *job = open_job_of(backfill, slot);
+    if (slot == PROBE_SLOT && backfill->probe.state == PROBE_OPEN) {
+        if (backfill->probe.created)
+            end_probe(backfill, now_ms); /* of another stream than those it was to prove */
+        backfill->probe.created = true;
+    }
     if (job == NULL)
         return;
-    job->created = true;
+    if (job->created)
+        created_anew(backfill, job);
+    else
+        job->created = true;
+    want_proof(backfill, now_ms);
     job->progress_at = now_ms + UPSTREAM_PROGRESS_MS;
-    if (BELFRY_MUTANT(backfill_by_created) && header->revision >= job->end)
+    if (BELFRY_MUTANT(backfill_by_created) && job->state == JOB_OPEN && header->revision >= job->end)
         reached(backfill, job, now_ms);
 }
 
-/* Upstream has nothing below compact_rev any more. What had come before is still good. */
+/* Upstream has nothing below compact_rev any more. What had come before is still good, if it is proven. */
 static void compacted(struct backfill *backfill, struct job *job, int64_t compact_rev, uint64_t now_ms)
 {
+    drop_unproven(backfill, job);
     belfry_list_each_safe (node, &backfill->waiting) {
         struct request *request = belfry_container(node, struct request, node);
         if (request->past == job->past && request->from > job->last && request->from < compact_rev)
@@ -534,8 +683,8 @@ void backfill_on_end(struct backfill *backfill, unsigned slot, enum belfry_err e
 {
     struct job *job = open_job_of(backfill, slot);
     if (slot == PROBE_SLOT && backfill->probe.state == PROBE_OPEN) {
-        backfill->probe.state = PROBE_IDLE;
-        probe_want(&backfill->probe, now_ms + BACKOFF_FIRST_MS);
+        backfill->probe.state = PROBE_IDLE; /* the owner's watch is gone */
+        end_probe(backfill, now_ms + BACKOFF_FIRST_MS);
     }
     if (job == NULL)
         return;
@@ -580,7 +729,7 @@ static bool wants(const struct backfill *backfill, struct job *job, uint64_t now
         out->want = UPSTREAM_WANT_RESUME;
         return true;
     }
-    if (job->paused || !job->created || now_ms < job->progress_at)
+    if (job->paused || !job->created || is_complete(job) || now_ms < job->progress_at)
         return false;
     job->progress_at = now_ms + UPSTREAM_PROGRESS_MS;
     out->want = UPSTREAM_WANT_PROGRESS;
@@ -609,25 +758,40 @@ void backfill_tick(struct backfill *backfill, uint64_t now_ms)
     dispatch(backfill, now_ms);
 }
 
-static uint64_t job_due(const struct backfill *backfill, const struct job *job)
+static uint64_t job_due(const struct backfill *backfill, const struct job *job, bool others_wait)
 {
-    uint64_t due = job->asked_at + BACKFILL_IDLE_MS;
+    uint64_t due = job->asked_at + (others_wait ? BACKFILL_YIELD_MS : BACKFILL_IDLE_MS);
     if (has_waiter(backfill, job))
         due = BELFRY_NEVER;
     if (job->state == JOB_WANTED)
         due = belfry_min_time(due, backfill->open_at);
-    if (job->state == JOB_OPEN && job->created && !job->paused)
+    if (job->state == JOB_OPEN && job->created && !job->paused && !is_complete(job))
         due = belfry_min_time(due, job->progress_at);
     if (job->state == JOB_OPEN && job->refused && !is_full(backfill, job))
         due = belfry_min_time(due, backfill->resume_at);
     return due;
 }
 
+/* Is there a request that no job serves? */
+static bool is_anybody_left(const struct backfill *backfill)
+{
+    belfry_list_each (node, &backfill->waiting) {
+        const struct request *request = belfry_container(node, struct request, node);
+        bool served = false;
+        for (unsigned i = 0; i < JOBS && !served; i++)
+            served = is_served(&backfill->jobs[i], request);
+        if (!served)
+            return true;
+    }
+    return false;
+}
+
 uint64_t backfill_due(const struct backfill *backfill)
 {
+    bool others_wait = is_anybody_left(backfill);
     uint64_t due = backfill->probe.state == PROBE_WANTED ? backfill->probe.at : BELFRY_NEVER;
     for (unsigned i = 0; i < JOBS; i++)
         if (backfill->jobs[i].state != JOB_IDLE)
-            due = belfry_min_time(due, job_due(backfill, &backfill->jobs[i]));
+            due = belfry_min_time(due, job_due(backfill, &backfill->jobs[i], others_wait));
     return due;
 }

@@ -3,18 +3,24 @@
  * backfill: history that our window has lost, read from upstream for those who are behind, in segments.
  *
  * A request names a revision; a backfill is one watch upstream from there, with prev_kv, that yields a segment whenever
- * SEGMENT_BYTES have come or it has reached its end: the revision before the window's oldest when it began. It has
- * reached X only by an event above X or a progress at or above X; header.revision of an event response runs ahead and
- * created's says nothing. At most BACKFILLS at a time; equal requests share one; a backfill whose next segment nobody
- * asks for within BACKFILL_IDLE_MS ends.
+ * SEGMENT_BYTES have come or it has reached its end: the revision before the window's oldest, as the last request knew
+ * it. It has reached X only by an event above X or a progress at or above X; header.revision of an event response runs
+ * ahead and created's says nothing. At most BACKFILLS at a time; equal requests share one; it reads ahead of who asks;
+ * a backfill whose next segment nobody asks for within BACKFILL_IDLE_MS ends, or BACKFILL_YIELD_MS when others wait.
  *
  * Whose past is it? Upstream may have been restored from a backup since the window was filled, and what a backfill then
- * reads never was. So a segment is handed out only when it is proven: a watch that was opened after the segment had come,
- * at the newest revision that we hold events of, gave just these events. A past is rewritten once and for all: as long
- * as its newest revision is there, what was read before is of it. One more round trip a segment.
+ * reads never was. So a segment is handed out only when it is proven: by a watch opened at the newest revision that we
+ * hold events of, after the backfill's own was created and before it was created anew or ended, that gave just these
+ * events. A watch outlives no restore (etcd's streams break, a tier cancels), so one proof is good for everything that
+ * this one has given and will give; it costs a round trip at the beginning, while the first segment comes. What is not
+ * proven is kept back, and read again after the fault. Without anything to compare with (ingest_overlap() is 0) nothing
+ * is proven, and everything is kept back until there is. When the proof fails, requests wait for the cut that must
+ * follow; if none does, they are tried again.
  *
- * Thread: owner (ingest's). Pure.
- * Memory: a backfill holds at most one segment being built and one finished; then its watch is paused.
+ * All watches of a backfill are to be on one stream: the proof is of the server that the stream leads to.
+ *
+ * Thread: owner (ingest's). Pure; ingest, and the store behind it, are read.
+ * Memory: a backfill holds at most one segment being built and two finished; then its watch is paused.
  */
 #ifndef BELFRY_FOLLOW_BACKFILL_H
 #define BELFRY_FOLLOW_BACKFILL_H
@@ -26,9 +32,10 @@
 #include "core/segment.h"
 #include "follow/ingest.h"
 
-#define BACKFILLS        4 /* watches at a time: the last slot is the one that proves */
-#define BACKFILL_IDLE_MS 10000
-#define BACKFILL_SLOT    64 /* slots are BACKFILL_SLOT + 0..3, apart from upstream.h's */
+#define BACKFILLS         4 /* watches at a time: the last slot is the one that proves */
+#define BACKFILL_IDLE_MS  10000
+#define BACKFILL_YIELD_MS 1000
+#define BACKFILL_SLOT     64 /* slots are BACKFILL_SLOT + 0..3, apart from upstream.h's */
 
 struct backfill;
 
@@ -36,7 +43,7 @@ BELFRY_NODISCARD enum belfry_err backfill_create(size_t segment_bytes, struct ba
 void backfill_destroy(struct backfill *backfill); /* NULL is fine */
 
 /* What a past is proven by. Without it (tests) whatever comes is believed. */
-void backfill_prove_by(struct backfill *backfill, const struct ingest *ingest);
+void backfill_prove_by(struct backfill *backfill, struct ingest *ingest);
 
 /* Wanted: history of `past` from `from`; the window begins at `oldest` (above from). `token` comes back with the answer.
  * Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_LIMIT (1,024 requests wait). */

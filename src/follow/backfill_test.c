@@ -185,6 +185,23 @@ static void history_comes_in_segments_up_to_the_window(void **state)
     rig_fini(&r);
 }
 
+static void next_segments_are_there_before_they_are_asked_for(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_init(&r);
+    request(&r, 50, 300, 1);
+    deliver_all(&r);
+    for (uint64_t token = 2; token <= 5; token++) { /* two that are finished, and one that is full */
+        struct backfill_answer a = answer(&r);
+        if (token < 5)
+            request(&r, a.segment->upto + 1, 300, token);
+        segment_unref(a.segment);
+    }
+    assert_false(r.watches[0].paused); /* and now there is room again */
+    rig_fini(&r);
+}
+
 static void created_and_event_headers_do_not_complete(void **state)
 {
     (void)state;
@@ -418,41 +435,86 @@ static void unfollow(struct ours *ours)
     modelstore_destroy(ours->store);
 }
 
-static void segment_waits_until_our_newest_revision_is_seen_again(void **state)
+static void one_proof_is_good_for_everything_the_watch_gives(void **state)
 {
     (void)state;
     struct rig r;
     struct ours ours;
     rig_init(&r);
     follow(&ours, &r);
-    request(&r, 50, 55, 1);
+    request(&r, 50, 200, 1);
+    assert_false(r.watches[PROBE].open); /* it would prove nothing of a watch that is not there */
     created(&r, 0);
-    while (deliver(&r, 0))
-        ;
-    assert_no_answer(&r);
     assert_true(r.watches[PROBE].open);
     assert_int_equal(r.watches[PROBE].next, 400);
-    request(&r, 60, 65, 2); /* what comes after the probe was opened waits for the next */
-    created(&r, 0);
     while (deliver(&r, 0))
         ;
-    created(&r, PROBE);
-    assert_true(deliver(&r, PROBE));
-    struct backfill_answer a = answer(&r);
-    assert_int_equal(a.token, 1);
-    segment_unref(a.segment);
     assert_no_answer(&r);
-    assert_true(r.watches[PROBE].open);
+    created(&r, PROBE);
     end(&r, PROBE, BELFRY_ERR_UNAVAILABLE, 0);
-    assert_false(r.watches[PROBE].open);
+    assert_no_answer(&r);
     r.now += 1000;
     obey(&r);
     created(&r, PROBE);
     assert_true(deliver(&r, PROBE));
-    a = answer(&r);
-    assert_int_equal(a.token, 2);
-    segment_unref(a.segment);
     assert_false(r.watches[PROBE].open);
+    int64_t next = 50;
+    for (uint64_t token = 1; next < 200; token++) {
+        struct backfill_answer a = answer(&r);
+        assert_int_equal(a.token, token);
+        next = a.segment->upto + 1;
+        segment_unref(a.segment);
+        while (deliver(&r, 0))
+            ;
+        if (next < 200)
+            request(&r, next, 200, token + 1);
+    }
+    assert_int_equal(r.n_opened, 3); /* the watch, and the probe twice */
+    unfollow(&ours);
+    rig_fini(&r);
+}
+
+static void watch_created_anew_is_proven_anew(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct ours ours;
+    rig_init(&r);
+    follow(&ours, &r);
+    request(&r, 50, 200, 1);
+    created(&r, 0);
+    while (deliver(&r, 0))
+        ;
+    created(&r, 0); /* before it was proven: what it gave is of nobody knows which past */
+    assert_true(r.watches[0].open && !r.watches[0].created);
+    assert_int_equal(r.watches[0].next, 50);
+    created(&r, 0);
+    deliver_all(&r); /* the probe was opened before it: it takes another one */
+    assert_no_answer(&r);
+    deliver_all(&r);
+    struct backfill_answer a = answer(&r);
+    int64_t next = a.segment->upto + 1;
+    segment_unref(a.segment);
+    created(&r, 0); /* after it: that is good, but nothing more is */
+    assert_true(r.watches[0].next > next);
+    for (uint64_t token = 2; token < 5; token++) { /* what is ready, and what is not */
+        request(&r, next, 200, token);
+        while (deliver(&r, 0))
+            ;
+        if (!backfill_answer(r.backfill, &a))
+            break;
+        next = a.segment->upto + 1;
+        segment_unref(a.segment);
+        assert_true(token < 4);
+    }
+    assert_true(r.watches[PROBE].open);
+    created(&r, PROBE);
+    created(&r, PROBE); /* on another stream: of that it says nothing */
+    assert_true(r.watches[PROBE].open && !r.watches[PROBE].created);
+    deliver_all(&r);
+    a = answer(&r);
+    assert_int_equal(a.segment->from, next);
+    segment_unref(a.segment);
     unfollow(&ours);
     rig_fini(&r);
 }
@@ -460,7 +522,7 @@ static void segment_waits_until_our_newest_revision_is_seen_again(void **state)
 static void segment_of_a_rewritten_past_is_never_given(void **state)
 {
     (void)state;
-    for (int how = 0; how < 3; how++) {
+    for (int how = 0; how < 4; how++) {
         struct rig r;
         struct ours ours;
         rig_init(&r);
@@ -474,16 +536,162 @@ static void segment_of_a_rewritten_past_is_never_given(void **state)
         while (deliver(&r, 0))
             ;
         created(&r, PROBE);
-        r.watches[PROBE].next = how == 0 ? 400 : 401; /* it differs, or is not there */
+        r.watches[PROBE].next = how == 1 ? 401 : 400; /* it differs, or is not there */
         if (how < 2)
             deliver(&r, PROBE);
-        else
+        else if (how == 2)
             progress(&r, PROBE, 420);
+        else
+            end(&r, 0, BELFRY_ERR_COMPACTED, 50); /* a tier cuts: it says so of whatever was asked */
+        assert_no_answer(&r);
+        assert_false(r.watches[0].open && r.watches[0].created);
+        backfill_cut(r.backfill, PAST + 1);
+        obey(&r);
         assert_int_equal(answer(&r).err, BELFRY_ERR_CANCELED);
         assert_false(r.watches[PROBE].open);
         unfollow(&ours);
         rig_fini(&r);
     }
+}
+
+/* Ours is a listing's state: there are no events to prove by, but what the last ones have left. */
+static void listing_proves_by_its_state(void **state)
+{
+    (void)state;
+    for (int rewritten = 0; rewritten < 2; rewritten++) {
+        struct rig r;
+        struct ours ours;
+        rig_init(&r);
+        follow(&ours, &r);
+        struct belfry_wire_header header = past_header(r.past, 400);
+        assert_int_equal(ours.store->api->fresh(ours.store), BELFRY_OK);
+        for (int key = 0; key < PAST_KEYS; key++) {
+            uint8_t raw[128];
+            struct belfry_wire_kv kv;
+            size_t len = past_encode_kv(key, &r.past->now[key], raw);
+            assert_int_equal(belfry_scan_kv(belfry_bytes_of(raw, len), &kv), BELFRY_OK);
+            assert_int_equal(ours.store->api->put(ours.store, &kv), BELFRY_OK);
+        }
+        assert_int_equal(ingest_adopt(ours.ingest, 400, &header, EVLOG_CUT_COMPACTED, 300), BELFRY_OK);
+        if (rewritten) {
+            struct past *past = past_fork(r.past, 40);
+            past_fill(past, 420, "rewritten");
+            past_destroy(r.past);
+            r.past = past;
+        }
+        request(&r, 50, 55, 1);
+        deliver_all(&r);
+        struct backfill_answer a;
+        assert_int_equal(backfill_answer(r.backfill, &a), !rewritten);
+        if (!rewritten)
+            segment_unref(a.segment);
+        unfollow(&ours);
+        rig_fini(&r);
+    }
+}
+
+/* Who asked already in the new past waits for a proof that is of it. */
+static void cut_proves_anew(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct ours ours;
+    rig_init(&r);
+    follow(&ours, &r);
+    request(&r, 50, 55, 1);
+    created(&r, 0);
+    assert_true(r.watches[PROBE].open);
+    created(&r, PROBE);
+    backfill_cut(r.backfill, PAST);
+    obey(&r);
+    assert_true(r.watches[PROBE].open && !r.watches[PROBE].created);
+    deliver_all(&r);
+    segment_unref(answer(&r).segment);
+    unfollow(&ours);
+    rig_fini(&r);
+}
+
+/* Nothing is held at all: only revision 1. */
+static void nothing_to_prove_by_proves_nothing(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct ours ours;
+    rig_init(&r);
+    struct past *past = r.past;
+    r.past = past_create(9);
+    follow(&ours, &r);
+    past_destroy(r.past);
+    r.past = past;
+    request(&r, 50, 55, 1);
+    for (int i = 0; i < 100; i++) {
+        deliver_all(&r);
+        r.now += 100;
+        backfill_tick(r.backfill, r.now);
+        obey(&r);
+    }
+    assert_no_answer(&r);
+    unfollow(&ours);
+    rig_fini(&r);
+}
+
+/* A round trip is five steps, and in a step 50 revisions come. */
+static void ten_thousand_revisions_come_as_fast_as_upstream_gives_them(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct ours ours;
+    rig_init(&r);
+    past_fill(r.past, 10100, "a");
+    backfill_destroy(r.backfill);
+    assert_int_equal(backfill_create(5 * SEGMENT, &r.backfill), BELFRY_OK);
+    follow(&ours, &r);
+    int64_t next = 50;
+    int steps = 0, since[BACKFILLS] = {0};
+    request(&r, next, 10050, 1);
+    for (; next < 10050; steps++) {
+        assert_true(steps < 10000 / 50 + 30);
+        for (unsigned i = 0; i < BACKFILLS; i++) {
+            since[i] = r.watches[i].open ? since[i] + 1 : 0;
+            if (since[i] == 5)
+                created(&r, i);
+            for (int n = 0; n < 50 && deliver(&r, i); n++)
+                ;
+        }
+        struct backfill_answer a;
+        if (backfill_answer(r.backfill, &a)) {
+            next = a.segment->upto + 1;
+            segment_unref(a.segment);
+            if (next < 10050)
+                request(&r, next, 10050, (uint64_t)steps);
+        }
+        r.now += 10;
+        if (backfill_due(r.backfill) <= r.now)
+            backfill_tick(r.backfill, r.now);
+        obey(&r);
+    }
+    unfollow(&ours);
+    rig_fini(&r);
+}
+
+static void job_that_nobody_asks_yields_to_who_waits(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_init(&r);
+    for (uint64_t i = 0; i < 3; i++)
+        request(&r, 20 + 10 * (int64_t)i, 300, i);
+    deliver_all(&r);
+    for (int i = 0; i < 3; i++)
+        segment_unref(answer(&r).segment);
+    request(&r, 200, 300, 3);
+    assert_int_equal(r.n_opened, 3);
+    assert_int_equal(backfill_due(r.backfill), r.now + BACKFILL_YIELD_MS);
+    r.now += BACKFILL_YIELD_MS;
+    backfill_tick(r.backfill, r.now);
+    obey(&r);
+    assert_int_equal(r.n_opened, 4);
+    rig_fini(&r);
 }
 
 /* Watchers at random places, each reading on to the window, through breaks and compactions. */
@@ -575,6 +783,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(history_comes_in_segments_up_to_the_window),
+        cmocka_unit_test(next_segments_are_there_before_they_are_asked_for),
         cmocka_unit_test(created_and_event_headers_do_not_complete),
         cmocka_unit_test(event_above_the_end_or_a_progress_at_it_completes),
         cmocka_unit_test(silence_is_broken_by_asking_for_progress),
@@ -585,7 +794,13 @@ int main(void)
         cmocka_unit_test(cut_ends_everything_of_the_past),
         cmocka_unit_test(backfill_that_nobody_asks_for_ends),
         cmocka_unit_test(requests_are_bounded),
-        cmocka_unit_test(segment_waits_until_our_newest_revision_is_seen_again),
+        cmocka_unit_test(one_proof_is_good_for_everything_the_watch_gives),
+        cmocka_unit_test(watch_created_anew_is_proven_anew),
+        cmocka_unit_test(listing_proves_by_its_state),
+        cmocka_unit_test(cut_proves_anew),
+        cmocka_unit_test(nothing_to_prove_by_proves_nothing),
+        cmocka_unit_test(ten_thousand_revisions_come_as_fast_as_upstream_gives_them),
+        cmocka_unit_test(job_that_nobody_asks_yields_to_who_waits),
         cmocka_unit_test(segment_of_a_rewritten_past_is_never_given),
         cmocka_unit_test(random_readers_get_everything),
         cmocka_unit_test(refused_allocation_is_made_good),

@@ -359,6 +359,13 @@ static enum belfry_err reserve_pending(struct ingest *ingest)
     return BELFRY_OK;
 }
 
+/* Can a revision be taken at all now? What is applied cannot be taken back alone, so there must be a place for it in the
+ * log before: a worker that sleeps inside a turn keeps the places of a whole ring, committed or not. */
+static bool is_able(struct ingest *ingest)
+{
+    return !ingest_in_trouble(ingest) && evlog_has_place(ingest->opts.evlog);
+}
+
 /* Appends a batch whose revision is applied to the open transaction, consuming it. A log that is full of uncommitted
  * batches takes it once it is committed. */
 static enum belfry_err publish(struct ingest *ingest, struct batch *batch, const struct belfry_wire_header *header,
@@ -375,7 +382,7 @@ static enum belfry_err publish(struct ingest *ingest, struct batch *batch, const
             batch_unref(batch);
     }
     if (err != BELFRY_OK) {
-        assert(ingest->committed < rev); /* the log takes what is committed */
+        assert(ingest->committed < rev); /* there is a place: the log takes what is committed */
         batch_unref(kept);
         return err;
     }
@@ -444,10 +451,8 @@ static void commit_if_large(struct ingest *ingest, size_t bytes, uint64_t now_ms
 
 enum belfry_err ingest_revision(struct ingest *ingest, const struct ingest_revision *revision, uint64_t now_ms)
 {
-    if (ingest_in_trouble(ingest))
-        return BELFRY_ERR_AGAIN;
     size_t bytes;
-    enum belfry_err err = check_order(ingest, revision);
+    enum belfry_err err = is_able(ingest) ? check_order(ingest, revision) : BELFRY_ERR_AGAIN;
     if (err == BELFRY_OK)
         err = reserve_pending(ingest);
     if (err == BELFRY_OK)
@@ -472,10 +477,8 @@ enum belfry_err ingest_advance(struct ingest *ingest, int64_t rev, const struct 
         return BELFRY_OK;
     if (ingest->opts.whole_scope) /* every revision has events */
         return breach(ingest, "progress at revision %" PRId64 " came after %" PRId64, rev, ingest->head);
-    if (ingest_in_trouble(ingest))
-        return BELFRY_ERR_AGAIN;
     struct batch *batch;
-    enum belfry_err err = reserve_pending(ingest);
+    enum belfry_err err = is_able(ingest) ? reserve_pending(ingest) : BELFRY_ERR_AGAIN;
     if (err == BELFRY_OK)
         err = open_transaction(ingest, now_ms);
     if (err == BELFRY_OK)
@@ -557,14 +560,22 @@ const char *ingest_why(const struct ingest *ingest)
     return ingest->why;
 }
 
-int64_t ingest_overlap(const struct ingest *ingest)
+uint64_t ingest_past(const struct ingest *ingest)
 {
-    return ingest->overlap_rev;
+    return ingest->past;
 }
 
-struct digest ingest_overlap_digest(const struct ingest *ingest)
+int64_t ingest_overlap(const struct ingest *ingest)
 {
-    return ingest->overlap;
+    if (ingest->overlap_rev != 0)
+        return ingest->overlap_rev;
+    return ingest->opts.whole_scope && ingest->head > 1 ? ingest->head : 0;
+}
+
+bool ingest_overlap_digest(const struct ingest *ingest, struct digest *out)
+{
+    *out = ingest->overlap;
+    return ingest->overlap_rev != 0;
 }
 
 void ingest_set_overlap(struct ingest *ingest, int64_t rev, struct digest digest)
@@ -573,13 +584,53 @@ void ingest_set_overlap(struct ingest *ingest, int64_t rev, struct digest digest
     ingest->overlap = digest;
 }
 
-enum belfry_err ingest_compare(struct ingest *ingest, const struct ingest_revision *revision)
+static enum belfry_err differs(struct ingest *ingest, int64_t rev)
 {
-    if (ingest->overlap_rev == 0 || revision->rev != ingest->overlap_rev)
+    return breach(ingest, "revision %" PRId64 " is not what it was", rev);
+}
+
+/* An event of the head: is the state what it left? */
+static enum belfry_err compare_event(struct ingest *ingest, const struct belfry_wire_event *event, uint64_t now_ms)
+{
+    struct belfry_bytes raw = {0};
+    struct belfry_wire_kv kv;
+    enum belfry_err err = ingest->api->get(ingest->opts.store, event->kv.key, &raw);
+    if (err == BELFRY_ERR_NOT_FOUND)
+        return event->is_delete ? BELFRY_OK : differs(ingest, event->kv.mod_rev);
+    if (err == BELFRY_OK)
+        err = belfry_scan_kv(raw, &kv);
+    if (err != BELFRY_OK)
+        return store_failed(ingest, "read", err, now_ms);
+    struct belfry_wire_event ours = {.kv = kv};
+    bool equal = !event->is_delete && digest_equal(digest_of(event, 1), digest_of(&ours, 1));
+    return equal ? BELFRY_OK : differs(ingest, event->kv.mod_rev);
+}
+
+/* The head is a listing's: its events are not known, but what they left is. */
+static enum belfry_err compare_state(struct ingest *ingest, const struct ingest_revision *revision, uint64_t now_ms)
+{
+    enum belfry_err err = ingest_in_trouble(ingest) ? BELFRY_ERR_AGAIN : open_transaction(ingest, now_ms);
+    for (size_t i = 0; i < revision->n && err == BELFRY_OK && !BELFRY_MUTANT(no_version_check); i++)
+        err = compare_event(ingest, &revision->events[i], now_ms);
+    return err;
+}
+
+enum belfry_err ingest_compare(struct ingest *ingest, const struct ingest_revision *revision, uint64_t now_ms)
+{
+    struct digest digest = digest_of(revision->events, revision->n);
+    bool known = ingest->overlap_rev != 0;
+    if (revision->rev != (known ? ingest->overlap_rev : ingest->head) || ingest->head == 0)
         return BELFRY_ERR_NOT_FOUND;
-    if (BELFRY_MUTANT(no_overlap_check) || digest_equal(digest_of(revision->events, revision->n), ingest->overlap))
-        return BELFRY_OK;
-    return breach(ingest, "revision %" PRId64 " is not what it was", revision->rev);
+    enum belfry_err err = BELFRY_OK;
+    if (!known)
+        err = compare_state(ingest, revision, now_ms);
+    else if (!digest_equal(digest, ingest->overlap))
+        err = differs(ingest, revision->rev);
+    if (err == BELFRY_ERR_REWOUND && BELFRY_MUTANT(no_overlap_check))
+        err = BELFRY_OK;
+    if (err == BELFRY_OK)
+        ingest_set_overlap(ingest, revision->rev, digest);
+    return err;
 }
 
 enum belfry_err ingest_adopt(struct ingest *ingest, int64_t rev, const struct belfry_wire_header *header,

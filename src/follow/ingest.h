@@ -63,8 +63,8 @@ void ingest_destroy(struct ingest *ingest); /* what is not committed is lost; NU
 BELFRY_NODISCARD enum belfry_err ingest_open(struct ingest *ingest, bool *warm);
 
 /* Applies and publishes. Errors: BELFRY_ERR_REWOUND (a breach: nothing changed; ingest_why() tells it),
- * BELFRY_ERR_AGAIN (disk trouble or a log full of uncommitted batches: nothing changed, offer it again after
- * ingest_tick()), BELFRY_ERR_NOMEM (likewise). */
+ * BELFRY_ERR_AGAIN (disk trouble, a log full of uncommitted batches, or one whose places a sleeping worker keeps: nothing
+ * changed, offer it again after ingest_tick()), BELFRY_ERR_NOMEM (likewise). */
 BELFRY_NODISCARD enum belfry_err ingest_revision(struct ingest *ingest, const struct ingest_revision *revision,
                                                  uint64_t now_ms);
 
@@ -84,13 +84,19 @@ int64_t ingest_committed(const struct ingest *ingest); /* committed */
 bool ingest_in_trouble(const struct ingest *ingest);   /* the disk does not take it: revisions are refused */
 const char *ingest_why(const struct ingest *ingest);   /* of the last breach or trouble; never NULL */
 
-/* The newest revision that we hold events of, where a watch that overlaps begins; 0: none (a listing's state). */
-int64_t ingest_overlap(const struct ingest *ingest);
-struct digest ingest_overlap_digest(const struct ingest *ingest);
+/* Counts the pasts: another number, another history. */
+uint64_t ingest_past(const struct ingest *ingest);
 
-/* Compares an overlap with ours: same types, keys, KeyValues. BELFRY_OK: equal. BELFRY_ERR_REWOUND: they differ.
- * BELFRY_ERR_NOT_FOUND: it is not the revision of ingest_overlap(): nothing can be said. */
-BELFRY_NODISCARD enum belfry_err ingest_compare(struct ingest *ingest, const struct ingest_revision *revision);
+/* Where a watch that overlaps begins: the newest revision that we hold events of; a listing's state has none, and there
+ * it is the head, which the state can be compared with. 0: none (that of a part of the scope need not have events). */
+int64_t ingest_overlap(const struct ingest *ingest);
+bool ingest_overlap_digest(const struct ingest *ingest, struct digest *out); /* false: only the state knows */
+
+/* Compares an overlap with ours: same types, keys, KeyValues; with the state: every PUT is in it, no DELETE is.
+ * BELFRY_OK: equal; and its events are known from now on. BELFRY_ERR_REWOUND: they differ. BELFRY_ERR_NOT_FOUND: it is
+ * not the revision to compare: nothing can be said. BELFRY_ERR_AGAIN, BELFRY_ERR_NOMEM: the state cannot be read now. */
+BELFRY_NODISCARD enum belfry_err ingest_compare(struct ingest *ingest, const struct ingest_revision *revision,
+                                                uint64_t now_ms);
 
 /* The state includes `rev`, whose events were seen although they are not in history (a listing's watch saw them). */
 void ingest_set_overlap(struct ingest *ingest, int64_t rev, struct digest digest);

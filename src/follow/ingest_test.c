@@ -339,9 +339,9 @@ static void huge_revision_is_committed_before_the_log_shows_its_extent(void **st
     assert_state(&b, 3);
 
     struct ingest_revision same = past_revision(b.past, 3, PAST_BARE), other = past_revision(b.past, 2, PAST_BARE);
-    assert_int_equal(ingest_compare(b.ingest, &same), BELFRY_OK);
+    assert_int_equal(ingest_compare(b.ingest, &same, b.now), BELFRY_OK);
     other.rev = 3;
-    assert_int_equal(ingest_compare(b.ingest, &other), BELFRY_ERR_REWOUND);
+    assert_int_equal(ingest_compare(b.ingest, &other, b.now), BELFRY_ERR_REWOUND);
     bench_fini(&b);
 }
 
@@ -408,9 +408,9 @@ static void overlap_is_equal_or_rewound_or_unknown(void **state)
         struct ingest_revision ours = past_revision(b.past, 3, PAST_PREV), theirs = past_revision(other, 3, PAST_BARE),
                                old = past_revision(b.past, 2, PAST_BARE);
         assert_int_equal(ingest_overlap(b.ingest), 3);
-        assert_int_equal(ingest_compare(b.ingest, &ours), BELFRY_OK);
-        assert_int_equal(ingest_compare(b.ingest, &theirs), BELFRY_ERR_REWOUND);
-        assert_int_equal(ingest_compare(b.ingest, &old), BELFRY_ERR_NOT_FOUND);
+        assert_int_equal(ingest_compare(b.ingest, &ours, b.now), BELFRY_OK);
+        assert_int_equal(ingest_compare(b.ingest, &theirs, b.now), BELFRY_ERR_REWOUND);
+        assert_int_equal(ingest_compare(b.ingest, &old, b.now), BELFRY_ERR_NOT_FOUND);
         ingest_destroy(b.ingest);
         evlog_destroy(b.evlog);
         modelstore_crash(b.store);
@@ -464,6 +464,68 @@ static void empty_store_opens_cold(void **state)
     bench_fini(&b);
 }
 
+/* A worker sleeps inside a turn: what the log has let go of keeps its places, although all of it is committed. */
+static void sleeping_worker_refuses_a_revision_and_nothing_changes(void **state)
+{
+    (void)state;
+    struct bench b;
+    bench_init(&b);
+    past_fill(b.past, 400, "a");
+    assert_int_equal(offer(&b, 2), BELFRY_OK);
+    struct evlog_view view;
+    evlog_enter(b.evlog, 0, &view);
+    int64_t rev = 3;
+    enum belfry_err err;
+    while ((err = offer(&b, rev)) == BELFRY_OK && rev < 300)
+        rev++;
+    assert_int_equal(err, BELFRY_ERR_AGAIN);
+    assert_int_equal(ingest_head(b.ingest), rev - 1);
+    ingest_drained(b.ingest, b.now);
+    assert_int_equal(ingest_committed(b.ingest), rev - 1);
+    assert_int_equal(offer(&b, rev), BELFRY_ERR_AGAIN); /* everything is committed, and still */
+    assert_false(ingest_in_trouble(b.ingest));
+    ingest_drained(b.ingest, b.now);
+    assert_int_equal(ingest_committed(b.ingest), rev - 1);
+    assert_state(&b, rev - 1);
+    evlog_leave(b.evlog, 0);
+    assert_int_equal(offer(&b, rev), BELFRY_OK);
+    ingest_drained(b.ingest, b.now);
+    assert_state(&b, rev);
+    bench_fini(&b);
+}
+
+static void listing_is_compared_by_what_its_last_revision_left(void **state)
+{
+    (void)state;
+    struct bench b;
+    bench_init(&b);
+    past_fill(b.past, 30, "a");
+    struct past *other = past_fork(b.past, 30);
+    past_txn(b.past, 2, (const int[]){3, 5}, (const char *const[]){"b", NULL});
+    past_txn(other, 2, (const int[]){3, 7}, (const char *const[]){"b", NULL});
+    struct past *third = past_fork(b.past, 30);
+    past_txn(third, 2, (const int[]){3, 5}, (const char *const[]){"c", NULL});
+    list_at(&b, 31);
+    struct ingest_revision ours = past_revision(b.past, 31, PAST_PREV), theirs = past_revision(other, 31, PAST_BARE),
+                           value = past_revision(third, 31, PAST_BARE), old = past_revision(b.past, 30, PAST_BARE);
+    struct digest digest;
+    assert_int_equal(ingest_compare(b.ingest, &old, b.now), BELFRY_ERR_NOT_FOUND);
+    assert_int_equal(ingest_compare(b.ingest, &theirs, b.now), BELFRY_ERR_REWOUND); /* its 7 is still there */
+    assert_int_equal(ingest_compare(b.ingest, &value, b.now), BELFRY_ERR_REWOUND);
+    assert_false(ingest_overlap_digest(b.ingest, &digest));
+    modelstore_fail(b.store, 1);
+    ingest_drained(b.ingest, b.now); /* the disk is in trouble: nothing can be said */
+    assert_int_equal(ingest_compare(b.ingest, &ours, b.now), BELFRY_ERR_AGAIN);
+    b.now += 1000;
+    ingest_tick(b.ingest, b.now);
+    assert_int_equal(ingest_compare(b.ingest, &ours, b.now), BELFRY_OK);
+    assert_true(ingest_overlap_digest(b.ingest, &digest)); /* and is known from now on */
+    assert_int_equal(ingest_compare(b.ingest, &theirs, b.now), BELFRY_ERR_REWOUND);
+    past_destroy(third);
+    past_destroy(other);
+    bench_fini(&b);
+}
+
 static void adopting_cuts_the_log_and_drops_what_was_not_committed(void **state)
 {
     (void)state;
@@ -474,7 +536,7 @@ static void adopting_cuts_the_log_and_drops_what_was_not_committed(void **state)
         assert_int_equal(offer(&b, rev), BELFRY_OK);
     list_at(&b, 18);
     assert_int_equal(ingest_head(b.ingest), 18);
-    assert_int_equal(ingest_overlap(b.ingest), 0);
+    assert_int_equal(ingest_overlap(b.ingest), 18);
     struct evlog_view view;
     evlog_enter(b.evlog, 0, &view);
     assert_int_equal(view.cut.past, 2);
@@ -586,6 +648,8 @@ int main(void)
         cmocka_unit_test(overlap_is_equal_or_rewound_or_unknown),
         cmocka_unit_test(killed_process_opens_warm_at_what_was_committed),
         cmocka_unit_test(empty_store_opens_cold),
+        cmocka_unit_test(sleeping_worker_refuses_a_revision_and_nothing_changes),
+        cmocka_unit_test(listing_is_compared_by_what_its_last_revision_left),
         cmocka_unit_test(adopting_cuts_the_log_and_drops_what_was_not_committed),
         cmocka_unit_test(random_histories_arrive_whole),
         cmocka_unit_test(refused_allocation_leaves_ingest_usable),

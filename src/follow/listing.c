@@ -40,7 +40,8 @@ bool listing_unpin(struct listing *listing)
 void listing_first(struct listing *listing, const struct belfry_wire_header *header)
 {
     listing->header = *header;
-    listing->first = listing->reached = header->revision;
+    listing->first = header->revision;
+    listing->reached = header->revision - 1; /* a watch that has said nothing yet may be of any past */
 }
 
 /* Which revision the page shows: the pinned one, or its header's. */
@@ -50,9 +51,19 @@ static enum belfry_err place_page(struct listing *listing, const struct belfry_w
         return BELFRY_ERR_CLUSTER;
     if (header->revision < listing->first || header->revision < listing->newest)
         return BELFRY_ERR_REWOUND;
-    if (listing->pin == 0)
+    if (listing->pin == 0) {
+        listing->mixed = listing->newest != 0;
         listing->pin = listing->newest = header->revision;
+        listing->rows = (struct listing_puts){.rev = header->revision};
+    }
     return BELFRY_OK;
+}
+
+static void count_put(struct listing_puts *puts, const struct belfry_wire_kv *kv)
+{
+    struct belfry_wire_event event = {.kv = *kv};
+    puts->n++;
+    puts->sum += digest_of(&event, 1).hash;
 }
 
 static enum belfry_err put_rows(struct listing *listing, struct belfry_bytes response, struct belfry_bytes *last)
@@ -67,6 +78,8 @@ static enum belfry_err put_rows(struct listing *listing, struct belfry_bytes res
             err = listing->store->api->put(listing->store, &kv);
         if (err != BELFRY_OK)
             return err;
+        if (kv.mod_rev == listing->rows.rev)
+            count_put(&listing->rows, &kv);
         *last = kv.key;
     }
     return err == BELFRY_ERR_AGAIN ? BELFRY_OK : err;
@@ -102,6 +115,15 @@ static enum belfry_err put_event(struct listing *listing, const struct belfry_wi
     return api->put(listing->store, &event->kv);
 }
 
+static void remember_puts(struct listing *listing, const struct ingest_revision *revision)
+{
+    struct listing_puts *puts = &listing->told[revision->rev % LISTING_TOLD];
+    *puts = (struct listing_puts){.rev = revision->rev};
+    for (size_t i = 0; i < revision->n; i++)
+        if (!revision->events[i].is_delete)
+            count_put(puts, &revision->events[i].kv);
+}
+
 enum belfry_err listing_revision(struct listing *listing, const struct ingest_revision *revision)
 {
     if (revision->rev < listing->first)
@@ -111,6 +133,7 @@ enum belfry_err listing_revision(struct listing *listing, const struct ingest_re
         if (err != BELFRY_OK)
             return err;
     }
+    remember_puts(listing, revision);
     listing->digest_rev = revision->rev;
     listing->digest = digest_of(revision->events, revision->n);
     listing_progress(listing, revision->rev);
@@ -123,6 +146,12 @@ void listing_progress(struct listing *listing, int64_t rev)
         listing->reached = rev;
 }
 
+int64_t listing_shown(const struct listing *listing)
+{
+    int64_t shown = listing->first > listing->newest ? listing->first : listing->newest;
+    return listing->reached > shown ? listing->reached : shown;
+}
+
 bool listing_whole(const struct listing *listing, int64_t *rev)
 {
     if (!listing->all)
@@ -133,4 +162,14 @@ bool listing_whole(const struct listing *listing, int64_t *rev)
     }
     *rev = listing->reached;
     return listing->reached >= listing->newest;
+}
+
+bool listing_agrees(const struct listing *listing)
+{
+    const struct listing_puts *rows = &listing->rows, *told = &listing->told[rows->rev % LISTING_TOLD];
+    if (listing->mixed || listing->reached < rows->rev || told->rev > rows->rev)
+        return true; /* nothing can be said */
+    if (told->rev < rows->rev)
+        return rows->n == 0; /* the watch has passed it, and nothing was there */
+    return told->n == rows->n && told->sum == rows->sum;
 }

@@ -9,6 +9,9 @@
  * The watch comes first, and the first page is asked for when the watch is there: a past that is rewritten breaks the
  * watch, so pages and watch are of one past as long as the watch holds. It starts at `first`, a revision that was read
  * linearizably; what came at `first` is in the pages already, but its digest makes the first overlap comparable.
+ * That holds when both are of one cluster. A watch of another tier may still be in a past that the cluster has left: so
+ * the rows of the revision that the pages were read at must be the PUTs that the watch tells of it. (Not compared: what
+ * it deletes; and pages of two revisions, of which neither shows all rows.)
  * The copy is the state of no revision at all until every page is read and the watch has given everything up to the
  * newest page's revision; then it is the state at `reached`.
  *
@@ -27,15 +30,26 @@
 #include "follow/digest.h"
 #include "follow/ingest.h"
 
+#define LISTING_TOLD 1024 /* revisions of the watch that are remembered, for a page that comes later than they do */
+
+/* The KeyValues that one revision has put, in any order. */
+struct listing_puts {
+    int64_t rev;
+    uint64_t n, sum;
+};
+
 struct listing {
     struct store *store;
-    struct belfry_buf cursor; /* the key the next page begins with */
-    int64_t pin;              /* the next page is read at this revision; 0: now */
-    int64_t first;            /* the watch starts here; 0: not known yet */
-    int64_t newest;           /* revision of the newest page; 0: none has come */
-    int64_t reached;          /* the watch has given everything up to here */
-    bool all;                 /* the last page has come */
-    int64_t digest_rev;       /* newest revision the watch gave events of; 0: none */
+    struct belfry_buf cursor;               /* the key the next page begins with */
+    int64_t pin;                            /* the next page is read at this revision; 0: now */
+    int64_t first;                          /* the watch starts here; 0: not known yet */
+    int64_t newest;                         /* revision of the newest page; 0: none has come */
+    int64_t reached;                        /* the watch has given everything up to here */
+    bool all;                               /* the last page has come */
+    bool mixed;                             /* pages are of more than one revision */
+    struct listing_puts rows;               /* of the revision the pages were read at, as they show it */
+    struct listing_puts told[LISTING_TOLD]; /* as the watch tells it: by revision modulo LISTING_TOLD */
+    int64_t digest_rev;                     /* newest revision the watch gave events of; 0: none */
     struct digest digest;
     struct belfry_wire_header header; /* of the newest page: the ids */
 };
@@ -60,7 +74,13 @@ BELFRY_NODISCARD enum belfry_err listing_page(struct listing *listing, struct be
 BELFRY_NODISCARD enum belfry_err listing_revision(struct listing *listing, const struct ingest_revision *revision);
 void listing_progress(struct listing *listing, int64_t rev);
 
+/* The highest revision that upstream has shown it. */
+int64_t listing_shown(const struct listing *listing);
+
 /* True: the copy is the state at *rev. */
 bool listing_whole(const struct listing *listing, int64_t *rev);
+
+/* False: pages and watch are of two pasts. Of a whole one. */
+bool listing_agrees(const struct listing *listing);
 
 #endif

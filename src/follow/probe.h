@@ -1,7 +1,7 @@
 /* src/follow/probe.h
  *
- * probe: is upstream's past still ours? A watch at the newest revision that we hold events of, closed as soon as it has
- * given that revision, equal or not.
+ * probe: is upstream's past still ours? A watch at the newest revision that we hold events of (or at a listing's, whose
+ * state we hold), closed as soon as it has given that revision, equal or not.
  *
  *     IDLE -> WANTED -> OPEN -> IDLE
  *
@@ -17,13 +17,16 @@
 #include "follow/ingest.h"
 
 enum probe_state { PROBE_IDLE, PROBE_WANTED, PROBE_OPEN };
-enum probe_verdict { PROBE_NOTHING, PROBE_OURS, PROBE_REWRITTEN };
+enum probe_verdict { PROBE_NOTHING, PROBE_OURS, PROBE_REWRITTEN, PROBE_AGAIN }; /* AGAIN: it could not be compared */
 
 struct probe {
     enum probe_state state;
-    uint64_t at; /* WANTED: not before */
-    int64_t rev; /* OPEN: where it looks */
+    uint64_t at;  /* WANTED: not before */
+    int64_t rev;  /* OPEN: where it looks */
+    bool created; /* its first created answer has come: another one is of another stream */
+    bool known;   /* the digest is; else the state is compared with, as long as it is that of `rev` in `past` */
     struct digest digest;
+    uint64_t past;
     bool close_owed;
 };
 
@@ -39,8 +42,10 @@ static inline void probe_want(struct probe *probe, uint64_t at_ms)
 static inline int64_t probe_open(struct probe *probe, const struct ingest *ingest)
 {
     probe->state = PROBE_OPEN;
+    probe->created = false;
     probe->rev = ingest_overlap(ingest);
-    probe->digest = ingest_overlap_digest(ingest);
+    probe->known = ingest_overlap_digest(ingest, &probe->digest);
+    probe->past = ingest_past(ingest);
     return probe->rev;
 }
 
@@ -50,15 +55,33 @@ static inline void probe_close(struct probe *probe)
     probe->state = PROBE_IDLE;
 }
 
+static inline enum probe_verdict probe_compare_state(const struct probe *probe, struct ingest *ingest,
+                                                     const struct ingest_revision *revision, uint64_t now_ms)
+{
+    if (ingest_past(ingest) != probe->past)
+        return PROBE_AGAIN;
+    switch (ingest_compare(ingest, revision, now_ms)) {
+    case BELFRY_OK:
+        return PROBE_OURS;
+    case BELFRY_ERR_REWOUND:
+        return PROBE_REWRITTEN;
+    default:
+        return PROBE_AGAIN;
+    }
+}
+
 /* What came on the watch: a revision, or (NULL) a progress at `rev`. */
-static inline enum probe_verdict probe_judge(struct probe *probe, int64_t rev, const struct ingest_revision *revision)
+static inline enum probe_verdict probe_judge(struct probe *probe, struct ingest *ingest, int64_t rev,
+                                             const struct ingest_revision *revision, uint64_t now_ms)
 {
     if (probe->state != PROBE_OPEN || rev < probe->rev)
         return PROBE_NOTHING;
     probe_close(probe);
-    bool ours =
-        revision != NULL && rev == probe->rev && digest_equal(digest_of(revision->events, revision->n), probe->digest);
-    return ours ? PROBE_OURS : PROBE_REWRITTEN;
+    if (revision == NULL || rev != probe->rev)
+        return PROBE_REWRITTEN;
+    if (!probe->known)
+        return probe_compare_state(probe, ingest, revision, now_ms);
+    return digest_equal(digest_of(revision->events, revision->n), probe->digest) ? PROBE_OURS : PROBE_REWRITTEN;
 }
 
 #endif

@@ -252,8 +252,20 @@ static void judge(struct upstream *up, int64_t linearizable)
         return;
     }
     up->read.at = up->now + UPSTREAM_STALE_MS; /* lag goes on for a while: ask again, but not at every sign of it */
-    if (up->state == UPSTREAM_JOINING && !upstream_expects_overlap(up, live))
+    if (up->state == UPSTREAM_REPLAYING && linearizable < up->shown)
+        upstream_join(up, true, up->now); /* set back, if not below us: windows wait for revisions that are no more */
+    else if (up->state == UPSTREAM_JOINING && !upstream_expects_overlap(up, live))
         upstream_joined(up, live);
+}
+
+/* The listing is under way: it waits for revisions that a restore may have taken back. */
+static void judge_listing(struct upstream *up, const struct belfry_wire_header *header)
+{
+    up->stats.judgements++;
+    if (header->revision < up->shown || header->cluster_id != up->listing.header.cluster_id)
+        upstream_list_again(up, "upstream is behind what was listed");
+    else
+        up->read.at = up->now + UPSTREAM_STALE_MS;
 }
 
 void upstream_on_read(struct upstream *up, uint64_t token, const struct belfry_wire_header *header, uint64_t now_ms)
@@ -269,7 +281,9 @@ void upstream_on_read(struct upstream *up, uint64_t token, const struct belfry_w
     }
     if (foreign(up, header))
         return;
-    if (up->state == UPSTREAM_LISTING)
+    if (upstream_is_listing(up))
+        judge_listing(up, header);
+    else if (up->state == UPSTREAM_LISTING)
         upstream_list_from(up, header);
     else
         judge(up, header->revision);
@@ -313,6 +327,7 @@ static bool ask_revision(struct upstream *up, struct upstream_action *out)
         }
     }
     up->floor = ingest_head(up->ingest);
+    up->shown = upstream_is_listing(up) ? listing_shown(&up->listing) : up->known;
     up->read.token = ++up->last_token;
     *out = (struct upstream_action){.want = UPSTREAM_WANT_REVISION, .token = up->read.token};
     return true;
@@ -379,7 +394,7 @@ void upstream_tick(struct upstream *up, uint64_t now_ms)
         belfry_logf(up->log, BELFRY_LOG_WARN, "upstream_stale", "rev=%" PRId64, ingest_head(up->ingest));
     }
     up->stale = true;
-    if (up->state != UPSTREAM_LISTING && !up->read.wanted)
+    if ((up->state != UPSTREAM_LISTING || upstream_is_listing(up)) && !up->read.wanted)
         ask_later(up); /* a cluster that was set back says nothing to a watch from a revision it has not reached */
 }
 

@@ -13,9 +13,9 @@
  *                  `--far behind--> REPLAYING --- merged up to the live watch ---------------'
  *
  * JOINING: the watch starts at R, the last revision we hold events of; what arrives at R must equal ours and is dropped.
- * Different, or not there although upstream has passed R: the past was rewritten. R without events of ours (a replica
- * that was opened on a listing's state, or R is compacted): it starts behind our head, and a linearizable read is all
- * that can be asked.
+ * Different, or not there although upstream has passed R: the past was rewritten. Without events of ours (a replica that
+ * was opened on a listing's state) R is the head, and what arrives must have left the state that we have. R compacted: it
+ * starts behind our head, and a linearizable read is all that can be asked.
  * A resume is a join: when the owner's client has created the watch anew by itself, it goes on behind the last revision,
  * without an overlap. So a second created answer closes the watch and joins again at R: one round trip and one revision
  * more for each fault, and no special case in the client. (A client that always resumed a revision early would save the
@@ -27,8 +27,8 @@
  * below ours, another cluster id, or a breach means that the past was rewritten.
  * LISTING: a linearizable revision; the watch from there; when that is created, pages, all at the revision of the first;
  * a compacted page is asked for again unpinned. Consistent when the watch has passed the newest page's revision. Built
- * in the store's fresh copy; the old content serves until ingest_adopt(). If the watch is created anew or ends, it
- * starts over (listing.h).
+ * in the store's fresh copy; the old content serves until ingest_adopt(). If the watch is created anew or ends, if pages
+ * and watch are of two pasts, or upstream falls behind what it has shown, it starts over (listing.h).
  * Stale: STALE_MS without an event that was taken or a progress at or above our head. After a gap of the clock, what the
  * sockets hold is read before anybody is judged: the first tick after a gap only notes it; who is judged is judged by
  * the first tick after upstream_drained(), or UPSTREAM_TICK_MS later.

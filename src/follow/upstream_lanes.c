@@ -13,9 +13,9 @@ void upstream_join(struct upstream *up, bool overlap, uint64_t at)
     replay_close_all(&up->replay);
     question_forget(&up->pages);
     up->known = 0;
-    overlap = overlap && common != 0;
-    replay_open(&up->replay, 0, overlap ? common : head + 1, REPLAY_NO_END, at);
-    if (!overlap && up->read.token == 0)
+    int64_t from = common != 0 ? common : head; /* a head without events, if it has any, differs from the state */
+    replay_open(&up->replay, 0, overlap ? from : head + 1, REPLAY_NO_END, at);
+    if ((!overlap || common == 0) && up->read.token == 0)
         question_ask(&up->read, at);
 }
 
@@ -45,22 +45,33 @@ static void missing(struct upstream *up)
     upstream_relist(up, EVLOG_CUT_REWRITTEN, 0, "upstream's last revisions are not ours");
 }
 
-/* Nothing was compared on this lane yet. False: the past was rewritten. */
-static bool overlap(struct upstream *up, struct lane *lane, const struct ingest_revision *revision)
+enum taken { TAKEN, REFUSED, OVER }; /* OVER: the lane is not what it was */
+
+static enum taken failed(struct upstream *up, enum belfry_err err)
+{
+    if (err == BELFRY_ERR_AGAIN || err == BELFRY_ERR_NOMEM) {
+        up->resume_at = up->now + RESUME_MS;
+        return REFUSED;
+    }
+    breach(up);
+    return OVER;
+}
+
+/* Nothing was compared on this lane yet. */
+static enum taken overlap(struct upstream *up, struct lane *lane, const struct ingest_revision *revision)
 {
     if (!upstream_expects_overlap(up, lane) || revision->rev < lane->start)
-        return true;
+        return TAKEN;
     if (revision->rev > lane->start && !BELFRY_MUTANT(no_overlap_check)) {
         missing(up);
-        return false;
+        return OVER;
     }
-    if (revision->rev == lane->start && ingest_compare(up->ingest, revision) == BELFRY_ERR_REWOUND) {
-        breach(up);
-        return false;
-    }
+    enum belfry_err err = ingest_compare(up->ingest, revision, up->now);
+    if (err != BELFRY_OK && err != BELFRY_ERR_NOT_FOUND)
+        return failed(up, err);
     up->stats.overlaps++;
     upstream_joined(up, lane);
-    return true;
+    return TAKEN;
 }
 
 /* ---- replaying ---- */
@@ -96,18 +107,6 @@ void upstream_replay(struct upstream *up)
 
 /* ---- giving on ---- */
 
-enum taken { TAKEN, REFUSED, OVER }; /* OVER: the lane is not what it was */
-
-static enum taken failed(struct upstream *up, enum belfry_err err)
-{
-    if (err == BELFRY_ERR_AGAIN || err == BELFRY_ERR_NOMEM) {
-        up->resume_at = up->now + RESUME_MS;
-        return REFUSED;
-    }
-    breach(up);
-    return OVER;
-}
-
 /* The lane has given everything up to `rev`, and nothing above is wanted of it. */
 static enum taken passed(struct upstream *up, struct lane *lane, int64_t rev, const struct belfry_wire_header *header)
 {
@@ -123,18 +122,29 @@ static enum taken passed(struct upstream *up, struct lane *lane, int64_t rev, co
     return OVER;
 }
 
+/* A revision up to our head is ours, and was compared if it can be. */
+static enum taken give_known(struct upstream *up, const struct ingest_revision *revision)
+{
+    struct digest digest;
+    if (revision->rev == ingest_head(up->ingest) && !ingest_overlap_digest(up->ingest, &digest)) {
+        enum belfry_err err = ingest_compare(up->ingest, revision, up->now);
+        return err == BELFRY_OK ? TAKEN : failed(up, err);
+    }
+    if (revision->rev <= ingest_overlap(up->ingest))
+        return TAKEN;
+    missing(up); /* where nothing had happened, something did */
+    return OVER;
+}
+
 /* A revision of the front lane, in its turn. */
 static enum taken give(struct upstream *up, struct lane *lane, const struct ingest_revision *revision)
 {
-    if (!lane->joined && !overlap(up, lane, revision))
-        return OVER;
     int64_t head = ingest_head(up->ingest);
-    if (revision->rev == head && ingest_overlap(up->ingest) == 0) { /* the listing's watch brings it late */
-        ingest_set_overlap(up->ingest, head, digest_of(revision->events, revision->n));
-    } else if (revision->rev <= head && revision->rev > ingest_overlap(up->ingest)) {
-        missing(up); /* where nothing had happened, something did */
-        return OVER;
-    }
+    enum taken taken = lane->joined ? TAKEN : overlap(up, lane, revision);
+    if (taken == TAKEN && revision->rev <= head)
+        taken = give_known(up, revision);
+    if (taken != TAKEN)
+        return taken;
     if (revision->rev > head && revision->rev < lane->end) {
         enum belfry_err err = ingest_revision(up->ingest, revision, up->now);
         if (err != BELFRY_OK)

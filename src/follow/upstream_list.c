@@ -40,8 +40,13 @@ void upstream_list_from(struct upstream *up, const struct belfry_wire_header *he
 void upstream_adopt_if_whole(struct upstream *up)
 {
     int64_t rev;
-    if (up->state != UPSTREAM_LISTING || !listing_whole(&up->listing, &rev) || up->now < up->adopt_at)
+    if (up->state != UPSTREAM_LISTING || !up->begun || !listing_whole(&up->listing, &rev) || up->now < up->adopt_at)
         return;
+    if (!listing_agrees(&up->listing)) {
+        upstream_list_again(up, "the watch is of another past than the pages");
+        up->read.at = up->now + UPSTREAM_PROGRESS_MS; /* until a tier above has found out too */
+        return;
+    }
     struct belfry_wire_header header = up->listing.header;
     header.revision = rev;
     int64_t compact_rev = up->why == EVLOG_CUT_REWRITTEN ? rev : up->compact_rev;

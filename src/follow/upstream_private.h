@@ -43,6 +43,7 @@ struct upstream {
     uint64_t cluster_id;  /* of our past; 0: not known */
     struct question read; /* a linearizable revision: a judgement, or where a listing begins */
     int64_t floor;        /* the head when it was asked */
+    int64_t shown;        /* what upstream had shown by then */
     struct question pages;
     bool begun;         /* LISTING: the fresh copy is there */
     uint64_t adopt_at;  /* LISTING: not to be adopted before: it was refused */
@@ -107,6 +108,12 @@ void upstream_merge(struct upstream *up);
 /* Lists, or lists again. `because` is for the log. */
 void upstream_relist(struct upstream *up, enum evlog_cut_why why, int64_t compact_rev, const char *because);
 void upstream_list_again(struct upstream *up, const char *because);
+
+/* Does it know where it began? Then a revision that was read is a judgement. */
+static inline bool upstream_is_listing(const struct upstream *up)
+{
+    return up->state == UPSTREAM_LISTING && up->begun && up->listing.first != 0;
+}
 
 /* Where the listing begins is known: the watch first. */
 void upstream_list_from(struct upstream *up, const struct belfry_wire_header *header);

@@ -443,6 +443,48 @@ static void listing_is_overlapped_too(void **state)
     rig_fini(&r);
 }
 
+/* No history at all behind a listing: what its last revision left is compared. */
+static void listing_opened_anew_is_compared_by_its_state(void **state)
+{
+    (void)state;
+    for (int rewritten = 0; rewritten < 2; rewritten++) {
+        struct rig r;
+        rig_init(&r);
+        go_live(&r, 10);
+        restart(&r);
+        if (rewritten)
+            rewrite(&r, 9, 30);
+        else
+            past_fill(r.past, 30, "b");
+        obey(&r);
+        assert_int_equal(r.watches[0].from, 10);
+        created(&r, 0);
+        assert_int_equal(upstream_state(r.up), UPSTREAM_JOINING);
+        deliver(&r, 0);
+        assert_int_equal(upstream_state(r.up), rewritten ? UPSTREAM_LISTING : UPSTREAM_LIVE);
+        settle(&r);
+        assert_follows(&r);
+        assert_int_equal(cut_of(&r).why, rewritten ? EVLOG_CUT_REWRITTEN : EVLOG_CUT_START);
+        rig_fini(&r);
+    }
+}
+
+static void listing_whose_head_upstream_passes_over_was_rewritten(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_init(&r);
+    go_live(&r, 10);
+    restart(&r);
+    past_fill(r.past, 12, "b");
+    obey(&r);
+    created(&r, 0);
+    r.watches[0].next = 11;
+    deliver(&r, 0);
+    assert_int_equal(upstream_state(r.up), UPSTREAM_LISTING);
+    rig_fini(&r);
+}
+
 static void compacted_overlap_is_joined_behind_the_head_and_judged(void **state)
 {
     (void)state;
@@ -712,6 +754,28 @@ static void window_of_another_past_is_found_out_where_it_begins(void **state)
     rig_fini(&r);
 }
 
+/* Windows were opened for revisions that a restore has taken back, if none of ours. */
+static void replay_of_what_was_set_back_joins_again(void **state)
+{
+    (void)state;
+    struct rig r;
+    begin_replay(&r);
+    for (unsigned slot = 1; slot < SLOTS; slot++)
+        if (r.watches[slot].open)
+            created(&r, slot);
+    rewrite(&r, 60, 60);
+    settle(&r);
+    assert_int_equal(ingest_head(r.ingest), 60);
+    assert_int_equal(upstream_state(r.up), UPSTREAM_REPLAYING);
+    pass(&r, UPSTREAM_STALE_MS + 1000);
+    assert_true(answer_read(&r));
+    assert_int_equal(upstream_state(r.up), UPSTREAM_JOINING);
+    settle(&r);
+    assert_follows(&r);
+    assert_int_equal(stats(&r).listings, 0);
+    rig_fini(&r);
+}
+
 static void window_compacted_away_lists_anew_only_after_what_came_before_it(void **state)
 {
     (void)state;
@@ -785,6 +849,39 @@ static void delete_during_a_listing_is_not_undone_by_an_older_page(void **state)
     rig_fini(&r);
 }
 
+/* The watch is of a tier that has not found out yet, the pages are of the cluster. */
+static void pages_of_another_past_than_the_watch_are_listed_again(void **state)
+{
+    (void)state;
+    for (int pages_first = 0; pages_first < 2; pages_first++) {
+        struct rig r;
+        rig_init(&r);
+        past_fill(r.past, 30, "a");
+        struct past *ours = r.past, *old = past_fork(ours, 25);
+        past_fill(old, 40, "rewritten");
+        obey(&r);
+        answer_read(&r);
+        created(&r, 0);
+        while (pages_first && answer_page(&r))
+            ;
+        assert_int_equal(upstream_state(r.up), UPSTREAM_LISTING); /* not a word of the watch yet */
+        r.past = old;
+        for (int i = 0; i < 3; i++)
+            deliver(&r, 0); /* 30 .. 32 */
+        r.past = ours;
+        while (answer_page(&r))
+            ;
+        assert_int_equal(upstream_state(r.up), UPSTREAM_LISTING);
+        assert_int_equal(ingest_head(r.ingest), 0);
+        assert_false(r.watches[0].open);
+        pass(&r, 1500);
+        settle(&r);
+        assert_follows(&r);
+        past_destroy(old);
+        rig_fini(&r);
+    }
+}
+
 static void compacted_page_is_read_anew_and_the_watch_must_pass_it(void **state)
 {
     (void)state;
@@ -801,6 +898,24 @@ static void compacted_page_is_read_anew_and_the_watch_must_pass_it(void **state)
     deliver(&r, 0); /* 31 */
     assert_int_equal(upstream_state(r.up), UPSTREAM_LISTING);
     deliver(&r, 0);
+    assert_follows(&r);
+    rig_fini(&r);
+}
+
+static void listing_of_what_was_set_back_starts_over(void **state)
+{
+    (void)state;
+    struct rig r;
+    begin_listing(&r);
+    while (answer_page(&r))
+        ;
+    rewrite(&r, 20, 25); /* the watch waits for 30 */
+    pass(&r, UPSTREAM_STALE_MS + 1000);
+    assert_int_equal(upstream_state(r.up), UPSTREAM_LISTING);
+    assert_true(answer_read(&r));
+    assert_false(r.watches[0].open);
+    pass(&r, 1000);
+    settle(&r);
     assert_follows(&r);
     rig_fini(&r);
 }
@@ -1126,6 +1241,8 @@ int main(void)
         cmocka_unit_test(overlap_that_upstream_passes_over_means_a_rewritten_past),
         cmocka_unit_test(resumed_watch_joins_again_with_an_overlap),
         cmocka_unit_test(listing_is_overlapped_too),
+        cmocka_unit_test(listing_opened_anew_is_compared_by_its_state),
+        cmocka_unit_test(listing_whose_head_upstream_passes_over_was_rewritten),
         cmocka_unit_test(compacted_overlap_is_joined_behind_the_head_and_judged),
         cmocka_unit_test(compaction_over_our_head_lists_anew_and_says_where),
         cmocka_unit_test(tier_that_says_compacted_of_what_is_above_it_was_rewritten),
@@ -1138,10 +1255,13 @@ int main(void)
         cmocka_unit_test(far_behind_goes_by_windows_merged_in_order),
         cmocka_unit_test(window_is_not_complete_by_a_header_alone),
         cmocka_unit_test(window_of_another_past_is_found_out_where_it_begins),
+        cmocka_unit_test(replay_of_what_was_set_back_joins_again),
         cmocka_unit_test(window_compacted_away_lists_anew_only_after_what_came_before_it),
         cmocka_unit_test(resumed_window_joins_again),
         cmocka_unit_test(delete_during_a_listing_is_not_undone_by_an_older_page),
+        cmocka_unit_test(pages_of_another_past_than_the_watch_are_listed_again),
         cmocka_unit_test(compacted_page_is_read_anew_and_the_watch_must_pass_it),
+        cmocka_unit_test(listing_of_what_was_set_back_starts_over),
         cmocka_unit_test(progress_passes_the_newest_page_too),
         cmocka_unit_test(listing_starts_over_when_its_watch_breaks),
         cmocka_unit_test(reads_that_fail_are_tried_again_while_the_old_state_serves),
