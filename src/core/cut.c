@@ -13,8 +13,10 @@ static struct watcher *first_above(const struct stream *stream, int64_t id)
 void cut_begin(struct worker *worker)
 {
     bool first = worker->past == 0;
-    while (!cut_judge(worker)) /* by the cut before: this one does not replace it */
-        worker->work = SIZE_MAX;
+    size_t left = worker->work;
+    worker->work = SIZE_MAX;
+    cut_judge(worker); /* by the cut before: this one does not replace it */
+    worker->work = left;
     worker->cut = worker->view.cut;
     if (worker->past < worker->cut.rewritten) { /* somewhere in between, if not now */
         worker->cut.why = EVLOG_CUT_REWRITTEN;
@@ -22,6 +24,8 @@ void cut_begin(struct worker *worker)
     }
     worker->past = worker->cut.past;
     worker->cut_at = worker->at;
+    worker->cut_hand_out = worker->hand_out;
+    worker->cut_tell_serial = worker->tell_serial;
     worker->at = worker->cut.rev;
     worker->hand_out = 0;
     belfry_list_move_all(&worker->ready, &worker->held);
@@ -76,6 +80,8 @@ static void settle(struct worker *worker, struct stream *stream)
     stream_move(worker, stream, STREAM_RIDING);
     belfry_list_remove(&stream->link);
     belfry_list_append(&worker->streams, &stream->link);
+    if (stream_has_more(worker, stream))
+        stream_ready(worker, stream);
 }
 
 void cut_stream(struct worker *worker, struct stream *stream)

@@ -4,11 +4,6 @@
 #include "base/sim.h"
 #include "core/worker_private.h"
 
-static struct watcher *at_place(struct belfry_treap_node *node)
-{
-    return node == NULL ? NULL : belfry_container(node, struct watcher, place);
-}
-
 static void make_solo(struct worker *worker, struct watcher *watcher, int64_t rev)
 {
     watcher_detach(worker, watcher);
@@ -38,7 +33,7 @@ static void scan_node(struct worker *worker, struct interest_node *node, int64_t
     struct belfry_treap_walk walk;
     struct watcher *watcher;
     belfry_treap_walk(&walk, interest_population(node, population), &from, watcher_seek_place);
-    while ((watcher = at_place(belfry_treap_next(&walk))) != NULL) {
+    while ((watcher = watcher_at_place(belfry_treap_next(&walk))) != NULL) {
         BELFRY_POINT("extent.watcher");
         if (stream != NULL && watcher->stream != stream)
             return;
@@ -73,7 +68,7 @@ enum extent_result extent_scan(struct worker *worker, int64_t rev, uint32_t *sub
             worker->work--;
             if (interest_find(worker->interest, batch_key(slice, &slice->events[i]), population, &nodes, &n) !=
                 BELFRY_OK) {
-                worker->retry_at = belfry_min_time(worker->retry_at, worker->now + WORKER_RETRY_MS);
+                worker_retry_later(worker);
                 return EXTENT_WAIT;
             }
             for (size_t j = 0; j < n; j++)
@@ -115,7 +110,7 @@ bool extent_solo(struct worker *worker, struct stream *stream)
         if (worker->work == 0)
             return false;
         if (stream->rest == NULL && !begin(worker, stream, watcher)) {
-            worker->retry_at = belfry_min_time(worker->retry_at, worker->now + WORKER_RETRY_MS);
+            worker_retry_later(worker);
             return false;
         }
         if (!output_pending(worker, stream))

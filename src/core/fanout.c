@@ -9,11 +9,6 @@
 
 enum step { STEP_DONE, STEP_MORE, STEP_WAIT, STEP_NO_ROOM };
 
-static struct watcher *at_place(struct belfry_treap_node *node)
-{
-    return node == NULL ? NULL : belfry_container(node, struct watcher, place);
-}
-
 int watcher_seek_place(const void *key, const struct belfry_treap_node *node)
 {
     const struct watcher_place_key *want = key;
@@ -30,7 +25,7 @@ static struct watcher *seek(struct belfry_treap_node *root, uint64_t serial, int
     struct watcher_place_key key = {.serial = serial, .id = id};
     struct belfry_treap_walk walk;
     belfry_treap_walk(&walk, root, &key, watcher_seek_place);
-    return at_place(belfry_treap_next(&walk));
+    return watcher_at_place(belfry_treap_next(&walk));
 }
 
 /* One watcher's response. The stream's place inside the revision moves with it. */
@@ -92,7 +87,7 @@ static struct watcher *give_riding(struct worker *worker, struct belfry_treap_wa
         step = give(worker, stream, batch, group, watcher);
         if (step == STEP_DONE) {
             stream->mid_any = true;
-            watcher = at_place(belfry_treap_next(walk));
+            watcher = watcher_at_place(belfry_treap_next(walk));
         }
     }
     if (step == STEP_DONE)
@@ -112,7 +107,7 @@ static enum step tell_node(struct worker *worker, const struct batch *batch, con
     struct watcher_place_key key = {.serial = worker->tell_serial + 1, .id = INT64_MIN};
     struct belfry_treap_walk walk;
     belfry_treap_walk(&walk, root, &key, watcher_seek_place);
-    struct watcher *watcher = at_place(belfry_treap_next(&walk));
+    struct watcher *watcher = watcher_at_place(belfry_treap_next(&walk));
     while (watcher != NULL) {
         struct stream *stream = watcher->stream;
         if (worker->work == 0)
@@ -122,13 +117,13 @@ static enum step tell_node(struct worker *worker, const struct batch *batch, con
         } else {
             mark_stream(worker, stream);
             worker->work--;
-            watcher = at_place(belfry_treap_next(&walk));
+            watcher = watcher_at_place(belfry_treap_next(&walk));
         }
         worker->tell_serial = stream->serial;
         if (watcher != NULL && watcher->stream == stream) { /* skip its others */
             key.serial = stream->serial + 1;
             belfry_treap_walk(&walk, root, &key, watcher_seek_place);
-            watcher = at_place(belfry_treap_next(&walk));
+            watcher = watcher_at_place(belfry_treap_next(&walk));
         }
     }
     return STEP_DONE;
@@ -138,26 +133,12 @@ static enum step tell_node(struct worker *worker, const struct batch *batch, con
 static void mark_node(struct worker *worker, const struct interest_node *node)
 {
     struct belfry_treap_node *root = interest_population(node, POPULATION_LIVE);
-    struct watcher *watcher = at_place(belfry_treap_first(root));
+    struct watcher *watcher = seek(root, worker->tell_serial + 1, INT64_MIN); /* some may have been told one by one */
     while (watcher != NULL) {
         mark_stream(worker, watcher->stream);
         worker->work -= worker->work > 0;
         watcher = seek(root, watcher->stream->serial + 1, INT64_MIN);
     }
-}
-
-static enum step absorb_events(struct worker *worker, const struct batch *batch)
-{
-    const struct gather *gather = &worker->gather;
-    if (gather_batch(worker, batch, POPULATION_LIVE) != BELFRY_OK) {
-        worker->retry_at = belfry_min_time(worker->retry_at, worker->now + WORKER_RETRY_MS);
-        return STEP_WAIT;
-    }
-    if (gather->n_groups == 1)
-        return tell_node(worker, batch, &gather->groups[0]);
-    for (size_t i = 0; i < gather->n_groups; i++)
-        mark_node(worker, gather->groups[i].node);
-    return STEP_DONE;
 }
 
 /* Of what is gone nobody can know whose it was. */
@@ -184,6 +165,23 @@ static enum step absorb_extent(struct worker *worker, const struct batch *batch)
     case EXTENT_DONE:
         break;
     }
+    return STEP_DONE;
+}
+
+static enum step absorb_events(struct worker *worker, const struct batch *batch)
+{
+    const struct gather *gather = &worker->gather;
+    enum belfry_err err = gather_batch(worker, batch, POPULATION_LIVE);
+    if (err == BELFRY_ERR_TOO_LARGE)
+        return absorb_extent(worker, batch);
+    if (err != BELFRY_OK) {
+        worker_retry_later(worker);
+        return STEP_WAIT;
+    }
+    if (gather->n_groups == 1)
+        return tell_node(worker, batch, &gather->groups[0]);
+    for (size_t i = 0; i < gather->n_groups; i++)
+        mark_node(worker, gather->groups[i].node);
     return STEP_DONE;
 }
 
@@ -226,6 +224,16 @@ static enum step absorb_batch(struct worker *worker, const struct batch *batch)
     return step;
 }
 
+/* There is nothing up to `upto`. What is being handed out may lie behind that. */
+static void absorb_gap(struct worker *worker, int64_t upto)
+{
+    if (worker->hand_out > upto) {
+        worker->at = upto;
+        return;
+    }
+    hand_out_end(worker, upto);
+}
+
 static enum step absorb_one(struct worker *worker)
 {
     const struct batch *batch;
@@ -233,13 +241,14 @@ static enum step absorb_one(struct worker *worker)
     switch (source_next(worker, worker->at + 1, worker->view.head, &batch, &upto)) {
     case SOURCE_WAIT:
         return STEP_WAIT;
-    case SOURCE_GONE: /* this worker overslept more than anybody keeps */
+    case SOURCE_GONE: /* this worker overslept more than anybody keeps; who was to start there finds out on a bus */
         lose_riding(worker);
-        hand_out_end(worker, worker->gone_below - 1);
+        absorb_gap(worker, worker->gone_below - 1);
         return STEP_DONE;
     case SOURCE_NONE:
-        sweep_future(worker, upto);
-        hand_out_end(worker, upto);
+        if (worker->hand_out == 0)
+            sweep_future(worker, upto);
+        absorb_gap(worker, upto);
         return STEP_DONE;
     case SOURCE_BATCH:
         break;
@@ -281,7 +290,7 @@ static enum step give_group(struct worker *worker, struct stream *stream, const 
     struct belfry_treap_walk walk;
     belfry_treap_walk(&walk, interest_population(group->node, POPULATION_LIVE), &key, watcher_seek_place);
     struct watcher *watcher;
-    while ((watcher = at_place(belfry_treap_next(&walk))) != NULL && watcher->stream == stream) {
+    while ((watcher = watcher_at_place(belfry_treap_next(&walk))) != NULL && watcher->stream == stream) {
         if (watcher->id == key.id && stream->mid_any)
             continue; /* the last that was given */
         enum step step = give(worker, stream, batch, group, watcher);
@@ -338,6 +347,7 @@ static enum step give_merged(struct worker *worker, struct stream *stream, const
     size_t n = 0;
     if (reserve_heads(worker, gather->n_groups) != BELFRY_OK)
         return STEP_WAIT;
+    worker_spend(worker, gather->n_groups / 8); /* a seek in each */
     for (uint32_t i = 0; i < gather->n_groups; i++) {
         struct watcher *watcher = next_of(stream, &gather->groups[i]);
         if (watcher != NULL)
@@ -360,17 +370,6 @@ static enum step give_merged(struct worker *worker, struct stream *stream, const
     return STEP_DONE;
 }
 
-static enum step give_batch(struct worker *worker, struct stream *stream, const struct batch *batch)
-{
-    if (gather_batch(worker, batch, POPULATION_LIVE) != BELFRY_OK)
-        return STEP_WAIT;
-    if (worker->gather.n_groups == 0)
-        return STEP_DONE;
-    if (worker->gather.n_groups == 1)
-        return give_group(worker, stream, batch, &worker->gather.groups[0]);
-    return give_merged(worker, stream, batch);
-}
-
 static enum step walk_extent(struct worker *worker, struct stream *stream, const struct batch *batch)
 {
     if (!stream->scanning) {
@@ -391,9 +390,26 @@ static enum step walk_extent(struct worker *worker, struct stream *stream, const
     return STEP_DONE;
 }
 
+static enum step give_batch(struct worker *worker, struct stream *stream, const struct batch *batch)
+{
+    enum belfry_err err = gather_batch(worker, batch, POPULATION_LIVE);
+    if (err == BELFRY_ERR_TOO_LARGE)
+        return walk_extent(worker, stream, batch);
+    if (err != BELFRY_OK)
+        return STEP_WAIT;
+    stream->scanning = false;
+    if (worker->gather.n_groups == 0)
+        return STEP_DONE;
+    if (worker->gather.n_groups == 1)
+        return give_group(worker, stream, batch, &worker->gather.groups[0]);
+    return give_merged(worker, stream, batch);
+}
+
 static void passed(struct stream *stream, int64_t rev)
 {
     stream->at = rev;
+    if (rev < stream->mid_rev)
+        return; /* only the gap before it */
     stream->mid_rev = 0;
     stream->scanning = false;
 }
@@ -407,14 +423,12 @@ static enum step walk_batch(struct worker *worker, struct stream *stream, const 
         stream->mid_any = false;
         stream->scanning = false;
     }
-    if (batch->kind == BATCH_EVENTS) {
-        stream->scanning = false;
+    if (batch->kind == BATCH_EVENTS)
         step = give_batch(worker, stream, batch);
-    }
     if (batch->kind == BATCH_EXTENT)
         step = walk_extent(worker, stream, batch);
-    if (step == STEP_WAIT)
-        worker->retry_at = belfry_min_time(worker->retry_at, worker->now + WORKER_RETRY_MS);
+    if (step == STEP_WAIT && batch->kind == BATCH_EVENTS) /* memory, not history */
+        worker_retry_later(worker);
     if (step == STEP_DONE || (BELFRY_MUTANT(mid_revision_lost) && step == STEP_NO_ROOM && stream->mid_any))
         passed(stream, batch->rev);
     return step;
@@ -469,14 +483,16 @@ static enum step tick(struct worker *worker, struct stream *stream)
         if (worker->work == 0)
             return STEP_MORE;
         worker->work--;
-        stream->tick_id = watcher->id;
-        if ((watcher->flags & WATCHER_PROGRESS) == 0 || watcher->state != WATCHER_RIDING)
-            continue;
-        bool active = (watcher->flags & WATCHER_ACTIVE) != 0;
-        if (!active && (stream->rest != NULL || !tell_progress(worker, stream, watcher->id)))
-            return STEP_NO_ROOM;
-        watcher->flags &= (uint8_t)~WATCHER_ACTIVE;
-        worker->stats.progress += !active;
+        if ((watcher->flags & WATCHER_PROGRESS) != 0 && watcher->state == WATCHER_RIDING) {
+            bool active = (watcher->flags & WATCHER_ACTIVE) != 0;
+            if (!active && (stream->rest != NULL || !tell_progress(worker, stream, watcher->id)))
+                return STEP_NO_ROOM;
+            watcher->flags &= (uint8_t)~WATCHER_ACTIVE;
+            worker->stats.progress += !active;
+        }
+        if (watcher->id == INT64_MAX)
+            break;
+        stream->tick_id = watcher->id + 1;
     }
     stream->ticking = false;
     return STEP_DONE;
@@ -492,9 +508,9 @@ static bool may_tell(const struct worker *worker, const struct stream *stream)
 /* What is still pending, for want of room, of a slice, or of budget. */
 static enum step held_up(const struct worker *worker, const struct stream *stream)
 {
-    if (stream->room == 0)
+    if (stream->room == 0 || (stream->rest == NULL && worker->work > 0)) /* no room, or no memory */
         return STEP_NO_ROOM;
-    return stream->rest != NULL && worker->work > 0 ? STEP_WAIT : STEP_MORE;
+    return worker->work > 0 ? STEP_WAIT : STEP_MORE;
 }
 
 static enum step progress(struct worker *worker, struct stream *stream)
@@ -580,9 +596,9 @@ void fanout_stream(struct worker *worker, struct stream *stream)
         break;
     case STEP_NO_ROOM:
         if (stream->room > 0) { /* out of memory, then: later */
-            worker->retry_at = belfry_min_time(worker->retry_at, worker->now + WORKER_RETRY_MS);
+            worker_retry_later(worker);
             await(worker, stream);
-        } else {
+        } else if (stream_has_more(worker, stream)) {
             stream_ready(worker, stream); /* parks it */
         }
         break;

@@ -71,6 +71,8 @@ static enum belfry_err collect(struct worker *worker, const struct batch *batch,
         size_t n;
         enum belfry_err err =
             interest_find(worker->interest, batch_key(batch, &batch->events[event]), population, &nodes, &n);
+        if (err == BELFRY_OK && gather->n_pairs + n > GATHER_PAIRS_MAX)
+            err = BELFRY_ERR_TOO_LARGE;
         if (err == BELFRY_OK)
             err = reserve_pairs(gather, gather->n_pairs + n + 1);
         if (err != BELFRY_OK)
@@ -122,19 +124,29 @@ static enum belfry_err of_many(struct worker *worker, const struct batch *batch,
     return BELFRY_OK;
 }
 
+static size_t gather_bytes(const struct gather *gather)
+{
+    return gather->cap_groups * sizeof(*gather->groups) + gather->cap_picks * sizeof(*gather->picks) +
+           gather->cap_pairs * sizeof(*gather->pairs);
+}
+
 enum belfry_err gather_batch(struct worker *worker, const struct batch *batch, unsigned population)
 {
     struct gather *gather = &worker->gather;
     if (gather->rev == batch->rev && gather->population == population && gather->generation == worker->generation)
-        return BELFRY_OK;
+        return gather->too_large ? BELFRY_ERR_TOO_LARGE : BELFRY_OK;
     gather->rev = 0;
+    size_t before = gather_bytes(gather);
     enum belfry_err err = batch->n_events == 1 ? of_one(worker, batch, population) : of_many(worker, batch, population);
-    if (err != BELFRY_OK)
+    worker->bytes += gather_bytes(gather) - before;
+    if (err != BELFRY_OK && err != BELFRY_ERR_TOO_LARGE)
         return err;
+    worker_spend(worker, gather->n_groups / 8);
+    gather->too_large = err == BELFRY_ERR_TOO_LARGE;
     gather->rev = batch->rev;
     gather->population = population;
     gather->generation = worker->generation;
-    return BELFRY_OK;
+    return err;
 }
 
 void gather_fini(struct gather *gather)

@@ -92,7 +92,7 @@ static void want(struct worker *worker, int64_t from, bool slice, uint32_t sub)
             return;
     }
     if (free_slot == NULL) {
-        worker->retry_at = belfry_min_time(worker->retry_at, worker->now + WORKER_RETRY_MS);
+        worker_retry_later(worker);
         return;
     }
     *free_slot = (struct fetch_slot){.fetch = fetch, .state = FETCH_WANTED};
@@ -140,6 +140,14 @@ enum source_result source_next(struct worker *worker, int64_t from, int64_t limi
 
 enum source_result source_slice(struct worker *worker, int64_t rev, uint32_t sub, const struct batch **out)
 {
+    if (evlog_covers(&worker->view, rev)) { /* a batch that too many want is gone through in slices: it is one */
+        uint64_t seq = evlog_find(&worker->view, rev);
+        const struct batch *batch = seq < worker->view.next ? evlog_at(&worker->view, seq) : NULL;
+        if (batch != NULL && batch->rev == rev && batch->kind == BATCH_EVENTS) {
+            *out = batch;
+            return SOURCE_BATCH;
+        }
+    }
     const struct segment *segment = kept(worker, rev, true, sub);
     if (segment != NULL) {
         *out = segment->batches[segment_find(segment, rev)];
@@ -198,7 +206,7 @@ void worker_fetched(struct worker *worker, const struct worker_fetch *fetch, enu
             worker->gone_told = compact_rev;
         wake(worker);
     } else {
-        worker->retry_at = belfry_min_time(worker->retry_at, worker->now + WORKER_RETRY_MS);
+        worker_retry_later(worker);
     }
 }
 

@@ -124,9 +124,10 @@ int64_t watcher_need(const struct worker *worker, const struct watcher *watcher)
         return larger(watcher->next, worker->sweep.buses[watcher->bus].at);
     case WATCHER_RIDING:
         if (worker->hand_out != 0 && stream->serial <= worker->tell_serial)
-            at = worker->hand_out; /* it has been told */
-        if (stream->past != worker->past)
-            at = worker->cut_at; /* the cut has not judged it yet: P is the new past's already */
+            at = worker->hand_out;        /* it has been told */
+        if (stream->past != worker->past) /* the cut has not judged it yet: P is the new past's already */
+            at = stream->serial <= worker->cut_tell_serial && worker->cut_hand_out != 0 ? worker->cut_hand_out
+                                                                                        : worker->cut_at;
         if (stream->state == STREAM_WALKING) {
             bool given = stream->mid_rev != 0 && stream->mid_any && watcher->id <= stream->mid_id;
             at = given ? stream->mid_rev : stream->at;
@@ -288,6 +289,7 @@ enum belfry_err stream_create(struct worker *worker, struct stream *stream, cons
 
 enum belfry_err stream_refuse(struct worker *worker, struct stream *stream, const char *reason)
 {
+    assert(!worker->in_turn);
     return refuse(worker, stream, reason);
 }
 

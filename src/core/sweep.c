@@ -11,11 +11,6 @@
 
 enum drive { DRIVE_MORE, DRIVE_WAIT, DRIVE_ENDED };
 
-static struct watcher *at_place(struct belfry_treap_node *node)
-{
-    return node == NULL ? NULL : belfry_container(node, struct watcher, place);
-}
-
 int sweep_order(const struct belfry_treap_node *a, const struct belfry_treap_node *b)
 {
     const struct watcher *x = belfry_container_const(a, struct watcher, place);
@@ -43,7 +38,7 @@ static struct watcher *waiting_from(const struct worker *worker, int64_t cursor)
 {
     struct belfry_treap_walk walk;
     belfry_treap_walk(&walk, worker->sweep.waiting, &cursor, seek_cursor);
-    return at_place(belfry_treap_next(&walk));
+    return watcher_at_place(belfry_treap_next(&walk));
 }
 
 void sweep_future(struct worker *worker, int64_t upto)
@@ -60,7 +55,7 @@ void sweep_future(struct worker *worker, int64_t upto)
 static struct watcher *any_rider(const struct worker *worker, unsigned bus)
 {
     struct interest_node *node = interest_any(worker->interest, bus);
-    return node == NULL ? NULL : at_place(belfry_treap_first(interest_population(node, bus)));
+    return node == NULL ? NULL : watcher_at_place(belfry_treap_first(interest_population(node, bus)));
 }
 
 static enum belfry_err board(struct worker *worker, unsigned number, struct watcher *watcher)
@@ -103,8 +98,13 @@ static void stall(struct worker *worker, struct watcher *watcher, int64_t rev)
     watcher->next = BELFRY_MUTANT(stalled_moves_on) ? rev + 1 : rev;
     belfry_list_append(&stream->stalled, &watcher->link);
     watcher_move(watcher, worker, WATCHER_STALLED);
-    if (stream->room > 0) /* not for want of room: it has something of its own to say first */
+    if (stream->room > 0 && stream_pending(stream)) { /* it has something of its own to say first */
         stream_ready(worker, stream);
+    } else if (stream->room > 0) { /* out of memory */
+        belfry_list_remove(&stream->ready);
+        belfry_list_append(&worker->awaiting, &stream->ready);
+        worker_retry_later(worker);
+    }
 }
 
 /* ---- starting and ending ---- */
@@ -121,7 +121,7 @@ static void start_in_log(struct worker *worker)
     if (worker->sweep.buses[SWEEP_LOG_BUS].at != 0)
         return;
     belfry_treap_walk(&walk, worker->sweep.waiting, &worker->view, seek_covered);
-    struct watcher *watcher = at_place(belfry_treap_next(&walk));
+    struct watcher *watcher = watcher_at_place(belfry_treap_next(&walk));
     if (watcher != NULL && watcher->next <= worker->at)
         bus_start(worker, SWEEP_LOG_BUS, watcher->next);
 }
@@ -160,7 +160,7 @@ static void start_in_history(struct worker *worker)
         number++;
     if (number > SWEEP_BUSES)
         return;
-    struct watcher *watcher = at_place(belfry_treap_first(worker->sweep.waiting));
+    struct watcher *watcher = watcher_at_place(belfry_treap_first(worker->sweep.waiting));
     while (watcher != NULL && is_awaited(worker, watcher->next))
         watcher = waiting_from(worker, watcher->next + 1);
     if (watcher != NULL && watcher->next <= worker->at && !evlog_covers(&worker->view, watcher->next) &&
@@ -220,7 +220,7 @@ static bool give_node(struct worker *worker, unsigned number, const struct batch
     struct belfry_treap_walk walk;
     struct watcher *watcher;
     belfry_treap_walk(&walk, interest_population(group->node, number), from, watcher_seek_place);
-    while ((watcher = at_place(belfry_treap_next(&walk))) != NULL) {
+    while ((watcher = watcher_at_place(belfry_treap_next(&walk))) != NULL) {
         BELFRY_POINT("sweep.watcher");
         *from = (struct watcher_place_key){.serial = watcher->stream->serial, .id = watcher->id};
         if (watcher->next > batch->rev)
@@ -240,26 +240,6 @@ static bool give_node(struct worker *worker, unsigned number, const struct batch
         belfry_treap_walk(&walk, interest_population(group->node, number), from, watcher_seek_place);
     }
     return true;
-}
-
-/* The groups point into the index; a stall may take a node's last rider, but nodes live as long as their watchers. */
-static enum drive drive_events(struct worker *worker, unsigned number, const struct batch *batch)
-{
-    struct sweep_bus *bus = &worker->sweep.buses[number];
-    bool resumed = bus->mid_generation == worker->generation;
-    if (gather_batch(worker, batch, number) != BELFRY_OK)
-        return DRIVE_WAIT;
-    for (size_t i = resumed ? bus->mid_group : 0; i < worker->gather.n_groups; i++) {
-        struct watcher_place_key from = {.serial = 0, .id = INT64_MIN};
-        if (resumed && i == bus->mid_group)
-            from = (struct watcher_place_key){.serial = bus->mid_serial, .id = bus->mid_id};
-        bus->mid_group = i;
-        if (!give_node(worker, number, batch, &worker->gather.groups[i], &from))
-            return DRIVE_MORE;
-    }
-    bus->mid_generation = 0;
-    bus->at = batch->rev + 1;
-    return DRIVE_ENDED; /* with this batch */
 }
 
 /* What the bus is to drive through does not exist any more. */
@@ -284,15 +264,24 @@ static enum drive drive_gone(struct worker *worker, unsigned number)
     return DRIVE_ENDED;
 }
 
+static void wait_for_history(const struct worker *worker, struct sweep_bus *bus)
+{
+    if (bus->awaiting_since == 0)
+        bus->awaiting_since = worker->now == 0 ? 1 : worker->now;
+    bus->woken = false;
+}
+
 static enum drive drive_extent(struct worker *worker, unsigned number, const struct batch *batch)
 {
     struct sweep_bus *bus = &worker->sweep.buses[number];
+    bus->mid_generation = 0;
     if (!bus->scanning) {
         bus->scanning = true;
         bus->scan_sub = 0;
     }
     switch (extent_scan(worker, batch->rev, &bus->scan_sub, number, NULL)) {
     case EXTENT_WAIT:
+        wait_for_history(worker, bus);
         return DRIVE_WAIT;
     case EXTENT_MORE:
         return DRIVE_MORE;
@@ -301,9 +290,34 @@ static enum drive drive_extent(struct worker *worker, unsigned number, const str
     case EXTENT_DONE:
         break;
     }
+    bus->awaiting_since = 0;
     bus->scanning = false;
     bus->at = batch->rev + 1;
     return DRIVE_ENDED;
+}
+
+/* The groups point into the index; a stall may take a node's last rider, but nodes live as long as their watchers. */
+static enum drive drive_events(struct worker *worker, unsigned number, const struct batch *batch)
+{
+    struct sweep_bus *bus = &worker->sweep.buses[number];
+    bool resumed = bus->mid_generation == worker->generation;
+    enum belfry_err err = gather_batch(worker, batch, number);
+    if (err == BELFRY_ERR_TOO_LARGE)
+        return drive_extent(worker, number, batch);
+    if (err != BELFRY_OK)
+        return DRIVE_WAIT;
+    bus->scanning = false;
+    for (size_t i = resumed ? bus->mid_group : 0; i < worker->gather.n_groups; i++) {
+        struct watcher_place_key from = {.serial = 0, .id = INT64_MIN};
+        if (resumed && i == bus->mid_group)
+            from = (struct watcher_place_key){.serial = bus->mid_serial, .id = bus->mid_id};
+        bus->mid_group = i;
+        if (!give_node(worker, number, batch, &worker->gather.groups[i], &from))
+            return DRIVE_MORE;
+    }
+    bus->mid_generation = 0;
+    bus->at = batch->rev + 1;
+    return DRIVE_ENDED; /* with this batch */
 }
 
 static enum drive drive_batch(struct worker *worker, unsigned number)
@@ -313,16 +327,20 @@ static enum drive drive_batch(struct worker *worker, unsigned number)
     int64_t upto;
     switch (source_next(worker, bus->at, worker->at, &batch, &upto)) {
     case SOURCE_WAIT:
-        bus->awaiting_since = worker->now == 0 ? 1 : worker->now;
+        wait_for_history(worker, bus);
         return DRIVE_WAIT;
     case SOURCE_GONE:
+        bus->awaiting_since = 0;
         return drive_gone(worker, number);
     case SOURCE_NONE:
+        bus->awaiting_since = 0;
         if (board_all(worker, number, upto) != BELFRY_OK)
             return DRIVE_WAIT;
         bus->at = upto + 1;
         return DRIVE_ENDED;
     case SOURCE_BATCH:
+        if (batch->kind == BATCH_EVENTS)
+            bus->awaiting_since = 0;
         break;
     }
     if (bus->mid_generation != worker->generation && board_all(worker, number, batch->rev) != BELFRY_OK)
@@ -330,9 +348,9 @@ static enum drive drive_batch(struct worker *worker, unsigned number)
     worker->work -= worker->work > 0;
     if (batch->kind == BATCH_EXTENT)
         return drive_extent(worker, number, batch);
-    bus->scanning = false;
     if (batch->kind == BATCH_EVENTS)
         return drive_events(worker, number, batch);
+    bus->scanning = false;
     bus->at = batch->rev + 1;
     return DRIVE_ENDED;
 }
@@ -356,7 +374,7 @@ static bool past_the_end(const struct worker *worker, const struct sweep_bus *bu
 static bool drive(struct worker *worker, unsigned number)
 {
     struct sweep_bus *bus = &worker->sweep.buses[number];
-    while (bus->at != 0 && bus->awaiting_since == 0) {
+    while (bus->at != 0 && (bus->awaiting_since == 0 || bus->woken)) {
         if (worker->work == 0)
             return true;
         worker->work--;
@@ -383,22 +401,34 @@ static bool drive(struct worker *worker, unsigned number)
             return true;
         if (result == DRIVE_WAIT) {
             if (bus->awaiting_since == 0) /* memory, not history */
-                worker->retry_at = belfry_min_time(worker->retry_at, worker->now + WORKER_RETRY_MS);
+                worker_retry_later(worker);
             return false;
         }
     }
     return false;
 }
 
+/* When a bus has waited for so long that another may start ahead of it. */
+uint64_t sweep_due(const struct worker *worker)
+{
+    uint64_t due = BELFRY_NEVER;
+    for (unsigned i = SWEEP_LOG_BUS + 1; i <= SWEEP_BUSES && worker->sweep.waiting != NULL; i++) {
+        uint64_t since = worker->sweep.buses[i].awaiting_since;
+        if (since != 0 && since + PATIENCE_MS > worker->now)
+            due = belfry_min_time(due, since + PATIENCE_MS);
+    }
+    return due;
+}
+
 void sweep_woken(struct worker *worker)
 {
     for (unsigned i = 1; i <= SWEEP_BUSES; i++)
-        worker->sweep.buses[i].awaiting_since = 0;
+        worker->sweep.buses[i].woken = true; /* since when it waits is forgotten only when it moves */
 }
 
 static bool somebody_waits(const struct worker *worker)
 {
-    struct watcher *first = at_place(belfry_treap_first(worker->sweep.waiting));
+    struct watcher *first = watcher_at_place(belfry_treap_first(worker->sweep.waiting));
     return first != NULL && first->next <= worker->at;
 }
 

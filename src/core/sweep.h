@@ -17,7 +17,7 @@
  * A lone watcher's catch-up response grows by whole revisions while it is still in our hands, up to response_bytes and
  * response_revs; its header shows P, ahead of its events, as etcd's replay does.
  *
- * Thread: the worker's. Internal to core: only worker.c and stream.c call it.
+ * Thread: the worker's. Internal to core.
  */
 #ifndef BELFRY_CORE_SWEEP_H
 #define BELFRY_CORE_SWEEP_H
@@ -45,6 +45,7 @@ struct sweep_bus {
     bool scanning;           /* the batch is an extent, looked through up to scan_sub; nobody boards meanwhile */
     uint32_t scan_sub;
     uint64_t awaiting_since; /* ms; history was asked for. 0: it does not wait */
+    bool woken;              /* something came: look whether it is that */
 };
 
 struct sweep {

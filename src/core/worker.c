@@ -15,6 +15,8 @@ enum belfry_err worker_create(const struct worker_opts *opts, struct worker **ou
         return BELFRY_ERR_NOMEM;
     worker->opts = *opts;
     worker->rng.state = opts->seed;
+    if (worker->opts.progress_ms == 0)
+        worker->opts.progress_ms = WORKER_PROGRESS_MS;
     worker->retry_at = BELFRY_NEVER;
     worker->open_at = SIZE_MAX;
     worker->generation = 1;
@@ -107,7 +109,7 @@ uint64_t worker_due(const struct worker *worker)
 {
     struct belfry_treap_node *first = belfry_treap_first(worker->ticks);
     uint64_t tick = first == NULL ? BELFRY_NEVER : belfry_container(first, struct stream, tick)->tick_ms;
-    return belfry_min_time(tick, worker->retry_at);
+    return belfry_min_time(belfry_min_time(tick, worker->retry_at), sweep_due(worker));
 }
 
 int64_t worker_position(const struct worker *worker)
@@ -117,6 +119,7 @@ int64_t worker_position(const struct worker *worker)
 
 void worker_set_stale(struct worker *worker, bool stale)
 {
+    assert(!worker->in_turn);
     worker->stale = stale;
     belfry_list_each (node, &worker->streams) {
         struct stream *stream = belfry_container(node, struct stream, link);

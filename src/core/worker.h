@@ -45,7 +45,7 @@ struct worker_opts {
     uint32_t response_revs; /* or this; 1,000 */
     size_t segment_bytes;   /* of segments kept; 8 MiB */
     size_t memory_max;      /* 0: no bound */
-    uint64_t progress_ms;   /* between periodic progress of a stream; jitter of up to a tenth is added */
+    uint64_t progress_ms;   /* between periodic progress of a stream; up to a tenth is added; 0: ten minutes */
     void (*write)(void *stream_user, const uint8_t *data, size_t len);
 };
 
@@ -67,7 +67,7 @@ void worker_set_identity(struct worker *worker, const struct response_identity *
 
 /* ---- history ---- */
 
-/* Wanted: history of `past` from revision `from`; with `sub_known`, the slice of that revision from `sub`. */
+/* Wanted: history of `past` from revision `from`; with `slice`, a slice of that revision from `sub`. */
 struct worker_fetch {
     uint64_t past;
     int64_t from;
@@ -141,7 +141,7 @@ struct worker_stats {
     size_t parked;                                  /* streams that have something and no room */
     size_t bytes;                                   /* accounted */
     uint64_t batches, deliveries, written;          /* since creation; written: bytes */
-    uint64_t fetches, segments_reused, rows_swept;
+    uint64_t fetches, rows_swept;
     uint64_t handovers, parks, unparks, overslept, cuts, extents, fragments, packed, compacted, progress;
 };
 void worker_stats(const struct worker *worker, struct worker_stats *out);

@@ -23,12 +23,13 @@
 #include "core/watcher.h"
 #include "core/worker.h"
 
-#define WORKER_OUT_BYTES (64 * 1024) /* gathered for one stream before it is written */
-#define WORKER_REST_COPY (16 * 1024) /* the unsent rest of a message up to this size is a copy */
-#define WORKER_FETCHES   16          /* wanted or under way at once */
-#define WORKER_RETRY_MS  10          /* after a fetch that failed */
-#define WORKER_QUANTUM   256         /* messages for one stream before the next has its turn */
-#define WORKER_UNSTALL   64          /* watchers that wait again when their stream is writable */
+#define WORKER_OUT_BYTES   (64 * 1024)      /* gathered for one stream before it is written */
+#define WORKER_REST_COPY   (16 * 1024)      /* the unsent rest of a message up to this size is a copy */
+#define WORKER_FETCHES     16               /* wanted or under way at once */
+#define WORKER_PROGRESS_MS (10 * 60 * 1000) /* as in etcd */
+#define WORKER_RETRY_MS    10               /* after a fetch that failed */
+#define WORKER_QUANTUM     256              /* messages for one stream before the next has its turn */
+#define WORKER_UNSTALL     64               /* watchers that wait again when their stream is writable */
 
 /* Who wants a batch: for each node the events, as indices into `picks`. */
 struct gather_group {
@@ -36,9 +37,11 @@ struct gather_group {
     uint32_t first, n;
     uint32_t order; /* of appearance */
 };
+#define GATHER_PAIRS_MAX (256 * 1024) /* of (event, node); a batch with more is handed out as an extent is */
 struct gather {
     /* what it holds; rev 0: nothing */
     int64_t rev;
+    bool too_large;
     unsigned population;
     uint64_t generation;
     struct gather_group *groups;
@@ -103,7 +106,9 @@ struct worker {
     struct belfry_list cutting; /* streams whose watchers are still to be judged by the cut */
     uint64_t sweep_past;        /* the cut that everybody has been judged by */
     struct evlog_cut cut;
-    int64_t cut_at;     /* P before it */
+    int64_t cut_at;       /* P before it */
+    int64_t cut_hand_out; /* what was being handed out then, and to whom it had been told */
+    uint64_t cut_tell_serial;
     int64_t gone_below; /* neither upstream nor our window has anything below this, in this past */
     int64_t gone_told;  /* what those who need it are told: upstream's compaction */
 
@@ -129,6 +134,23 @@ struct worker {
 };
 
 /* ---- watchers and streams (streams.c) ---- */
+static inline void worker_spend(struct worker *worker, size_t units)
+{
+    worker->work -= units < worker->work ? units : worker->work;
+}
+
+/* What failed for want of memory, or of a place, is tried again soon. */
+static inline void worker_retry_later(struct worker *worker)
+{
+    if (worker->now + WORKER_RETRY_MS < worker->retry_at)
+        worker->retry_at = worker->now + WORKER_RETRY_MS;
+}
+
+static inline struct watcher *watcher_at_place(struct belfry_treap_node *node)
+{
+    return node == NULL ? NULL : belfry_container(node, struct watcher, place);
+}
+
 void watcher_move(struct watcher *watcher, struct worker *worker, enum watcher_state to);
 void watcher_detach(struct worker *worker, struct watcher *watcher); /* from wherever its state has it linked */
 void watcher_wait(struct worker *worker, struct watcher *watcher, int64_t cursor); /* detached before */
@@ -174,7 +196,8 @@ void source_forget(struct worker *worker); /* another past: segments and fetches
 void source_retry(struct worker *worker);  /* after a fetch that failed, when it is time */
 
 /* ---- gather.c ---- */
-/* Who in `population` wants the batch, into worker->gather. Errors: BELFRY_ERR_NOMEM. */
+/* Who in `population` wants the batch, into worker->gather. Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_TOO_LARGE (more than
+ * GATHER_PAIRS_MAX: go through it as through an extent). */
 enum belfry_err gather_batch(struct worker *worker, const struct batch *batch, unsigned population);
 void gather_fini(struct gather *gather);
 
@@ -190,6 +213,7 @@ struct watcher_place_key {
 /* ---- sweep.c ---- */
 bool sweep_drive(struct worker *worker); /* true: there is more to drive now */
 void sweep_woken(struct worker *worker); /* a segment came */
+uint64_t sweep_due(const struct worker *worker);
 int sweep_order(const struct belfry_treap_node *a, const struct belfry_treap_node *b);
 void sweep_future(struct worker *worker, int64_t upto); /* those who start in (P, upto] ride from now on */
 

@@ -19,6 +19,7 @@
 #define PLENTY         ((size_t)1 << 30)
 #define BATCHES_MAX    4096
 #define RESPONSES_MAX  8192
+#define EVENTS_MAX     1024 /* of one revision */
 
 /* One decoded response. */
 struct got {
@@ -47,8 +48,10 @@ struct bed {
     uint64_t now;
     int64_t head;
     int64_t compacted; /* history below is gone */
+    int64_t seam;      /* no segment of history reaches over this revision */
     bool no_history;   /* fetches are not answered */
     size_t turn_work;
+    size_t turns;
     uint64_t fetches;
 };
 
@@ -136,7 +139,7 @@ static struct peer *bed_peer(struct bed *bed)
 /* One revision: puts of the keys given, separated by spaces; "-k" deletes. */
 static void bed_write_sized(struct bed *bed, const char *keys, size_t value_len)
 {
-    struct belfry_wire_event events[32];
+    static struct belfry_wire_event events[EVENTS_MAX];
     char *copy = strdup(keys), *value = calloc(1, value_len + 1);
     size_t n = 0, bytes = 0;
     char prev[64];
@@ -145,8 +148,9 @@ static void bed_write_sized(struct bed *bed, const char *keys, size_t value_len)
     size_t prev_len = (size_t)(belfry_write_kv(&before, (uint8_t *)prev) - (uint8_t *)prev);
     static uint8_t raw[1 << 22];
     uint8_t *to = raw;
-    struct belfry_bytes raws[32];
+    static struct belfry_bytes raws[EVENTS_MAX];
     for (char *key = strtok(copy, " "); key != NULL; key = strtok(NULL, " "), n++) {
+        assert_true(n < EVENTS_MAX);
         bool is_delete = key[0] == '-';
         struct belfry_wire_event event = {.is_delete = is_delete};
         event.kv = (struct belfry_wire_kv){.key = belfry_bytes_str(key + is_delete), .mod_rev = rev};
@@ -201,11 +205,20 @@ static struct batch *slice_of(const struct batch *whole, uint32_t sub)
     return slice;
 }
 
+/* Adds the batches in [from, upto]; not every revision has one. */
+static void add_history(const struct bed *bed, struct segment_builder *builder, int64_t from, int64_t upto)
+{
+    for (size_t i = 0; i < bed->n_batches; i++) {
+        if (bed->batches[i]->rev >= from && bed->batches[i]->rev <= upto)
+            assert_int_equal(segment_add(builder, batch_ref(bed->batches[i])), BELFRY_OK);
+    }
+}
+
 static void answer(struct bed *bed, const struct worker_fetch *fetch)
 {
     struct segment_builder builder;
     struct segment *segment;
-    int64_t first = bed->n_batches == 0 ? bed->head + 1 : bed->batches[0]->rev, upto = fetch->from;
+    int64_t upto = fetch->from;
     bed->fetches++;
     if (fetch->from < bed->compacted) {
         worker_fetched(bed->worker, fetch, BELFRY_ERR_COMPACTED, NULL, bed->compacted, bed->compacted);
@@ -213,14 +226,32 @@ static void answer(struct bed *bed, const struct worker_fetch *fetch)
     }
     segment_begin(&builder);
     if (fetch->slice) {
-        assert_int_equal(segment_add(&builder, slice_of(bed->batches[fetch->from - first], fetch->sub)), BELFRY_OK);
+        size_t i = 0;
+        while (bed->batches[i]->rev != fetch->from)
+            i++;
+        assert_int_equal(segment_add(&builder, slice_of(bed->batches[i], fetch->sub)), BELFRY_OK);
     } else {
         upto = fetch->from + 6 < bed->head ? fetch->from + 6 : bed->head;
-        for (int64_t rev = fetch->from < first ? first : fetch->from; rev <= upto; rev++)
-            assert_int_equal(segment_add(&builder, batch_ref(bed->batches[rev - first])), BELFRY_OK);
+        if (fetch->from <= bed->seam && upto > bed->seam)
+            upto = bed->seam;
+        add_history(bed, &builder, fetch->from, upto);
     }
     assert_int_equal(segment_finish(&builder, fetch->past, fetch->from, upto, &segment), BELFRY_OK);
     worker_fetched(bed->worker, fetch, BELFRY_OK, segment, 0, 0);
+}
+
+/* One turn; history is not answered. */
+static bool bed_turn(struct bed *bed, size_t work)
+{
+    for (size_t i = 0; i < bed->n_peers; i++) {
+        if (bed->peers[i].stream != NULL && bed->peers[i].room > 0)
+            stream_writable(bed->worker, bed->peers[i].stream, bed->peers[i].room);
+    }
+    bool more = worker_turn(bed->worker, bed->now, work);
+    for (size_t i = 0; i < bed->n_peers; i++)
+        decode(&bed->peers[i]);
+    bed->turns++;
+    return more;
 }
 
 /* Turns until nothing moves. */
@@ -229,19 +260,13 @@ static void bed_run(struct bed *bed)
     for (int quiet = 0, turns = 0; quiet < 3; turns++) {
         struct worker_fetch fetch;
         assert_true(turns < 100000);
-        for (size_t i = 0; i < bed->n_peers; i++) {
-            if (bed->peers[i].stream != NULL && bed->peers[i].room > 0)
-                stream_writable(bed->worker, bed->peers[i].stream, bed->peers[i].room);
-        }
-        bool more = worker_turn(bed->worker, bed->now, bed->turn_work);
+        bool more = bed_turn(bed, bed->turn_work);
         while (!bed->no_history && worker_wants_fetch(bed->worker, &fetch)) {
             answer(bed, &fetch);
             more = true;
         }
         quiet = more ? 0 : quiet + 1;
     }
-    for (size_t i = 0; i < bed->n_peers; i++)
-        decode(&bed->peers[i]);
 }
 
 static void create(struct bed *bed, struct peer *peer, const char *key, const char *end, int64_t start, uint8_t flags)
@@ -274,6 +299,13 @@ static size_t count_events(const struct peer *peer, int64_t id)
     for (size_t i = 0; i < peer->n; i++)
         n += peer->got[i].watch.watch_id == id ? peer->got[i].n : 0;
     return n;
+}
+
+static size_t count_parked(const struct bed *bed)
+{
+    struct worker_stats stats;
+    worker_stats(bed->worker, &stats);
+    return stats.parked;
 }
 
 #define BED(name, log2, ...)                                                                                           \
@@ -389,6 +421,177 @@ static void worker_that_overslept_goes_on_from_history(void **state)
     struct worker_stats stats;
     worker_stats(bed.worker, &stats);
     assert_int_equal(stats.overslept, 1);
+    bed_close(&bed);
+}
+
+/* Three streams want the newest revision; the turn's budget ends when the first of them has been given it. */
+static void hand_out_to_the_first(struct bed *bed, struct peer *first)
+{
+    struct peer *b = first + 1, *c = first + 2;
+    bed_write(bed, "x");
+    assert_true(bed_turn(bed, 2));
+    assert_int_equal(count_events(first, 0), 1);
+    assert_int_equal(count_events(b, 0) + count_events(c, 0), 0);
+    assert_true(worker_position(bed->worker) < bed->head);
+}
+
+static struct peer *three_who_want_x(struct bed *bed)
+{
+    struct peer *first = &bed->peers[bed->n_peers];
+    for (int i = 0; i < 3; i++)
+        create(bed, bed_peer(bed), "x", "", 0, 0);
+    bed_run(bed);
+    return first;
+}
+
+static void assert_each_has_one(const struct peer *first)
+{
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(count_events(&first[i], 0), 1);
+}
+
+static void range_that_joins_in_the_middle_of_a_hand_out_repeats_nothing(void **state)
+{
+    (void)state;
+    BED(bed, 8, .seed = 1);
+    struct peer *first = three_who_want_x(&bed), *walker = bed_peer(&bed);
+    create(&bed, walker, "z", "", 0, 0);
+    bed_run(&bed);
+    walker->room = 0;
+    stream_writable(bed.worker, walker->stream, 0);
+    bed_write(&bed, "z");
+    bed_write(&bed, "q");
+    bed_run(&bed); /* the walker is parked before both */
+    hand_out_to_the_first(&bed, first);
+    create(&bed, walker, "x", "y", 12, 0); /* rides along at once: one more range that wants the batch */
+    walker->room = PLENTY;
+    bed_run(&bed);
+    assert_each_has_one(first);
+    assert_int_equal(count_events(walker, 0), 1);
+    assert_int_equal(count_events(walker, 1), 1);
+    bed_close(&bed);
+}
+
+static void hand_out_whose_batch_left_the_log_repeats_nothing(void **state)
+{
+    (void)state;
+    BED(bed, 4, .seed = 1);
+    struct peer *first = three_who_want_x(&bed);
+    bed.head += 4; /* 11 to 14 have no batch, and history comes in two parts: up to 13, and the batch of 15 */
+    bed.seam = 13;
+    hand_out_to_the_first(&bed, first);
+    for (int i = 0; i < 40; i++)
+        bed_write(&bed, "q");
+    bed_run(&bed);
+    assert_true(bed.fetches > 1);
+    assert_each_has_one(first);
+    bed_close(&bed);
+}
+
+/* A stream with three watchers that took the first response of revision 15 and a part of the second; then the log
+ * moved on. 11 to 14 have no batch. */
+static struct peer *parked_inside_15(struct bed *bed)
+{
+    struct peer *peer = bed_peer(bed);
+    for (int i = 0; i < 3; i++)
+        create(bed, peer, "x", "", 0, 0);
+    bed_run(bed);
+    bed->head += 4;
+    peer->room = 60;
+    bed_write(bed, "x");
+    bed_run(bed);
+    assert_int_equal(peer->room, 0);
+    assert_int_equal(peer->n, 3 + 1);
+    for (int i = 0; i < 60; i++) {
+        bed_write(bed, "q");
+        bed_run(bed); /* awake all the time: it has no segments of the past */
+    }
+    return peer;
+}
+
+static void stream_parked_inside_a_revision_goes_on_there_from_history(void **state)
+{
+    (void)state;
+    BED(bed, 4, .seed = 1);
+    struct peer *a = parked_inside_15(&bed);
+    bed.seam = 13; /* the part of history before its place is empty */
+    a->room = PLENTY;
+    bed_run(&bed);
+    assert_true(bed.fetches > 1);
+    assert_int_equal(a->n, 3 + 3);
+    for (int i = 0; i < 3; i++)
+        assert_event(&a->got[3 + i], i, 15);
+    bed_close(&bed);
+}
+
+static void stream_parked_inside_a_revision_repeats_nothing_when_history_is_gone(void **state)
+{
+    (void)state;
+    BED(bed, 4, .seed = 1);
+    struct peer *a = parked_inside_15(&bed);
+    bed.compacted = 13;
+    a->room = PLENTY;
+    bed_run(&bed);
+    assert_int_equal(a->n, 3 + 3);
+    assert_event(&a->got[3], 0, 15);
+    assert_event(&a->got[4], 1, 15);
+    assert_true(a->got[5].watch.canceled); /* it still needed 11 */
+    assert_int_equal(a->got[5].watch.watch_id, 2);
+    assert_int_equal(a->got[5].watch.compact_revision, 13);
+    bed_close(&bed);
+}
+
+/* ---- room ---- */
+
+static void answer_that_fills_the_room_parks_nobody(void **state)
+{
+    (void)state;
+    BED(bed, 8, .seed = 1);
+    struct peer *a = bed_peer(&bed), *b = bed_peer(&bed);
+    create(&bed, a, "x", "", 0, 0);
+    bed_run(&bed);
+    create(&bed, b, "x", "", 0, 0);
+    b->room = a->got[0].bytes;
+    bed_turn(&bed, 100);
+    assert_int_equal(b->n, 1);
+    assert_int_equal(b->room, 0);
+    assert_false(stream_pending(b->stream));
+    assert_int_equal(count_parked(&bed), 0);
+    bed_close(&bed);
+}
+
+static void nobody_is_parked_after_everything_was_given(void **state)
+{
+    (void)state;
+    BED(bed, 4, .seed = 1, .response_revs = 3);
+    struct peer *live = bed_peer(&bed), *late = bed_peer(&bed);
+    create(&bed, live, "x", "", 0, 0);
+    bed_run(&bed);
+    live->room = 0;
+    stream_writable(bed.worker, live->stream, 0);
+    for (int i = 0; i < 40; i++) {
+        bed_write(&bed, "x");
+        bed_run(&bed);
+    }
+    assert_int_equal(count_parked(&bed), 1);
+    late->room = 0;
+    create(&bed, late, "x", "", 11, 0);
+    bed_run(&bed);
+    assert_int_equal(count_parked(&bed), 2);
+    for (int i = 0; i < 1000 && count_events(live, 0) + count_events(late, 0) < 80; i++) {
+        live->room = late->room = 50;
+        bed_run(&bed);
+    }
+    live->room = late->room = PLENTY;
+    bed_run(&bed);
+    assert_int_equal(count_events(live, 0), 40);
+    assert_int_equal(count_events(late, 0), 40);
+    assert_int_equal(count_parked(&bed), 0);
+    live->room = late->room = 0; /* and no room alone parks nobody */
+    stream_writable(bed.worker, live->stream, 0);
+    stream_writable(bed.worker, late->stream, 0);
+    bed_run(&bed);
+    assert_int_equal(count_parked(&bed), 0);
     bed_close(&bed);
 }
 
@@ -519,6 +722,57 @@ static void stalled_watcher_goes_on_where_it_got_off(void **state)
             last = a->got[j].revs[a->got[j].n - 1];
         }
     }
+    bed_close(&bed);
+}
+
+/* Two who are behind the log: one needs revision 12, which nobody serves, the other 60. */
+static struct peer *one_unserved_one_behind(struct bed *bed)
+{
+    for (int i = 0; i < 100; i++) {
+        bed_write(bed, "x");
+        bed_run(bed); /* awake all the time: it has no segments of the past */
+    }
+    struct peer *unserved = bed_peer(bed), *behind = bed_peer(bed);
+    create(bed, unserved, "x", "", 12, 0);
+    create(bed, behind, "x", "", 60, 0);
+    return behind;
+}
+
+static void history_that_fails_again_and_again_holds_up_nobody_else(void **state)
+{
+    (void)state;
+    BED(bed, 4, .seed = 1);
+    struct peer *behind = one_unserved_one_behind(&bed);
+    for (int i = 0; i < 50; i++, bed.now += 10) {
+        struct worker_fetch fetch;
+        bed_turn(&bed, 1000);
+        while (worker_wants_fetch(bed.worker, &fetch)) {
+            if (fetch.from == 12)
+                worker_fetched(bed.worker, &fetch, BELFRY_ERR_IO, NULL, 0, 0);
+            else
+                answer(&bed, &fetch);
+        }
+    }
+    assert_int_equal(count_events(behind, 0), 51);
+    bed_close(&bed);
+}
+
+static void worker_is_due_when_a_wait_for_history_has_been_too_long(void **state)
+{
+    (void)state;
+    BED(bed, 4, .seed = 1);
+    struct peer *behind = one_unserved_one_behind(&bed);
+    struct worker_fetch fetch;
+    while (bed_turn(&bed, 1000))
+        ;
+    assert_true(worker_wants_fetch(bed.worker, &fetch));
+    assert_int_equal(fetch.from, 12);
+    assert_false(worker_wants_fetch(bed.worker, &fetch));
+    assert_true(worker_due(bed.worker) > bed.now);
+    assert_true(worker_due(bed.worker) != BELFRY_NEVER);
+    bed.now = worker_due(bed.worker);
+    bed_run(&bed); /* the fetch of 12 stays unanswered */
+    assert_int_equal(count_events(behind, 0), 51);
     bed_close(&bed);
 }
 
@@ -695,6 +949,46 @@ static void periodic_progress_skips_those_who_were_active(void **state)
     bed_close(&bed);
 }
 
+static void tick_tells_each_once(size_t n_watchers, size_t work)
+{
+    BED(bed, 8, .seed = 1, .progress_ms = 1000);
+    struct peer *a = bed_peer(&bed);
+    for (size_t i = 0; i < n_watchers; i++)
+        create(&bed, a, "x", "", 0, WATCHER_PROGRESS);
+    bed_run(&bed);
+    bed.now += 1200;
+    for (int i = 0; i < 1000 && bed_turn(&bed, work); i++)
+        ;
+    assert_int_equal(a->n, 2 * n_watchers);
+    for (size_t i = 0; i < n_watchers; i++)
+        assert_int_equal(a->got[n_watchers + i].watch.watch_id, i);
+    bed_close(&bed);
+}
+
+static void periodic_progress_is_told_once_however_many_turns_it_takes(void **state)
+{
+    (void)state;
+    tick_tells_each_once(300, 10000); /* more than a stream's quantum */
+    tick_tells_each_once(3, 1);
+}
+
+static void active_watchers_are_skipped_however_many_turns_it_takes(void **state)
+{
+    (void)state;
+    BED(bed, 8, .seed = 1, .progress_ms = 1000);
+    struct peer *a = bed_peer(&bed);
+    create(&bed, a, "x", "", 0, WATCHER_PROGRESS);
+    create(&bed, a, "y", "", 0, WATCHER_PROGRESS);
+    bed_write(&bed, "x y");
+    bed_run(&bed);
+    size_t n = a->n;
+    bed.now += 1200;
+    for (int i = 0; i < 50; i++)
+        bed_turn(&bed, 1);
+    assert_int_equal(a->n, n);
+    bed_close(&bed);
+}
+
 /* ---- large ---- */
 
 static void fragments_come_whole_with_nothing_between(void **state)
@@ -748,6 +1042,83 @@ static void revision_too_large_for_memory_reaches_all_who_want_it(void **state)
     bed_close(&bed);
 }
 
+#define NESTED        300
+#define NESTED_EVENTS 1000
+
+/* Range i is everything from "k<i>" on, so all hold the keys of the last. Each is watched on one of two streams. */
+static void create_nested(struct bed *bed, struct peer *even, struct peer *odd, int64_t start)
+{
+    for (int i = 0; i < NESTED; i++) {
+        char key[16];
+        snprintf(key, sizeof(key), "k%03d", i);
+        create(bed, i % 2 == 0 ? even : odd, key, "z", start, 0);
+    }
+}
+
+/* One revision; its first hundred events are for the outer ranges only. */
+static void write_nested(struct bed *bed)
+{
+    static char keys[NESTED_EVENTS * 16];
+    size_t len = 0;
+    for (int i = 0; i < NESTED_EVENTS; i++)
+        len += (size_t)snprintf(keys + len, sizeof(keys) - len, "k%03d/%04d ", i < 100 ? 3 * i : NESTED, i);
+    bed_write(bed, keys);
+}
+
+static void assert_nested(const struct peer *peer, int parity)
+{
+    assert_int_equal(peer->n, NESTED);
+    for (size_t i = NESTED / 2; i < NESTED; i++) {
+        const struct got *got = &peer->got[i];
+        int range = 2 * (int)got->watch.watch_id + parity;
+        assert_event(got, got->watch.watch_id, 11);
+        assert_false(got->watch.fragment);
+        assert_int_equal(got->n, NESTED_EVENTS - (range + 2) / 3);
+        for (size_t j = NESTED / 2; j < i; j++)
+            assert_int_not_equal(peer->got[j].watch.watch_id, got->watch.watch_id);
+    }
+}
+
+static void batch_that_too_many_ranges_want_reaches_each_in_one_response(void **state)
+{
+    (void)state;
+    BED(bed, 8, .seed = 1);
+    struct peer *even = bed_peer(&bed), *odd = bed_peer(&bed);
+    create_nested(&bed, even, odd, 0);
+    bed_run(&bed);
+    odd->room = 0; /* this one finds the batch on its way, later */
+    stream_writable(bed.worker, odd->stream, 0);
+    bed.turns = 0;
+    write_nested(&bed);
+    bed_run(&bed);
+    assert_nested(even, 0);
+    odd->room = PLENTY;
+    bed_run(&bed);
+    assert_nested(odd, 1);
+    struct worker_stats stats;
+    worker_stats(bed.worker, &stats);
+    printf("turns %zu bytes %zu\n", bed.turns, stats.bytes);
+    assert_int_equal(stats.riding, NESTED);
+    bed_close(&bed);
+}
+
+static void batch_that_too_many_ranges_want_reaches_those_who_are_behind(void **state)
+{
+    (void)state;
+    BED(bed, 4, .seed = 1);
+    struct peer *even = bed_peer(&bed), *odd = bed_peer(&bed);
+    write_nested(&bed);
+    bed_write(&bed, "other");
+    bed_run(&bed);
+    create_nested(&bed, even, odd, 11);
+    bed.turns = 0;
+    bed_run(&bed);
+    printf("turns %zu\n", bed.turns);
+    assert_nested(even, 0);
+    assert_nested(odd, 1);
+    bed_close(&bed);
+}
+
 /* ---- cuts ---- */
 
 static void rewritten_past_cancels_everybody(void **state)
@@ -791,6 +1162,40 @@ static void compaction_over_our_head_spares_who_starts_behind_it(void **state)
         bed_write(&bed, "k");
     bed_run(&bed);
     assert_int_equal(count_events(a, 1), 3);
+    bed_close(&bed);
+}
+
+static void cut_in_the_middle_of_a_hand_out_repeats_nothing(void **state)
+{
+    (void)state;
+    BED(bed, 8, .seed = 1);
+    struct peer *first = three_who_want_x(&bed);
+    hand_out_to_the_first(&bed, first);
+    assert_int_equal(evlog_cut(bed.log, 11, EVLOG_CUT_COMPACTED, 11), BELFRY_OK);
+    bed_run(&bed);
+    assert_each_has_one(first);
+    bed_close(&bed);
+}
+
+static void cut_upon_a_cut_leaves_the_turn_bounded(void **state)
+{
+    (void)state;
+    BED(bed, 8, .seed = 1);
+    struct peer *a = bed_peer(&bed);
+    struct worker_stats stats;
+    for (int i = 0; i < 100; i++)
+        create(&bed, a, "x", "", 1000, 0);
+    bed_run(&bed);
+    assert_int_equal(evlog_cut(bed.log, 10, EVLOG_CUT_COMPACTED, 0), BELFRY_OK);
+    assert_true(bed_turn(&bed, 10));
+    assert_int_equal(evlog_cut(bed.log, 10, EVLOG_CUT_REWRITTEN, 10), BELFRY_OK);
+    assert_true(bed_turn(&bed, 10));
+    worker_stats(bed.worker, &stats);
+    assert_true(stats.waiting >= 80);
+    bed_run(&bed);
+    assert_int_equal(a->n, 200);
+    for (size_t i = 100; i < 200; i++)
+        assert_true(a->got[i].watch.canceled);
     bed_close(&bed);
 }
 
@@ -899,6 +1304,30 @@ static void refused_allocations_lose_nothing(void **state)
     bed_close(&bed);
 }
 
+/* Not at once: a worker that tried until there is memory would do nothing else. */
+static void refused_allocation_is_tried_again_at_a_later_turn(void **state)
+{
+    (void)state;
+    BED(bed, 8, .seed = 1);
+    struct peer *a = bed_peer(&bed);
+    create(&bed, a, "x", "", 0, 0);
+    a->room = 1; /* the rest of the answer must be kept */
+    stream_writable(bed.worker, a->stream, a->room);
+    refuse_begin(0);
+    bool more = worker_turn(bed.worker, bed.now, 1000);
+    assert_true(refuse_end());
+    assert_false(more);
+    assert_int_equal(a->room, 1);
+    assert_true(worker_due(bed.worker) > bed.now);
+    assert_true(worker_due(bed.worker) != BELFRY_NEVER);
+    bed.now = worker_due(bed.worker);
+    a->room = PLENTY;
+    bed_run(&bed);
+    assert_int_equal(a->n, 1);
+    assert_created(&a->got[0], 0, 10);
+    bed_close(&bed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -907,11 +1336,19 @@ int main(void)
         cmocka_unit_test(stream_without_room_is_parked_and_loses_nothing),
         cmocka_unit_test(parked_stream_outlives_the_log),
         cmocka_unit_test(worker_that_overslept_goes_on_from_history),
+        cmocka_unit_test(range_that_joins_in_the_middle_of_a_hand_out_repeats_nothing),
+        cmocka_unit_test(hand_out_whose_batch_left_the_log_repeats_nothing),
+        cmocka_unit_test(stream_parked_inside_a_revision_goes_on_there_from_history),
+        cmocka_unit_test(stream_parked_inside_a_revision_repeats_nothing_when_history_is_gone),
+        cmocka_unit_test(answer_that_fills_the_room_parks_nobody),
+        cmocka_unit_test(nobody_is_parked_after_everything_was_given),
         cmocka_unit_test(watcher_behind_is_given_the_past_packed_then_rides),
         cmocka_unit_test(many_behind_read_history_once),
         cmocka_unit_test(start_in_the_future_is_given_nothing_before),
         cmocka_unit_test(compacted_is_told_with_the_revision_and_the_id_stays_taken),
         cmocka_unit_test(stalled_watcher_goes_on_where_it_got_off),
+        cmocka_unit_test(history_that_fails_again_and_again_holds_up_nobody_else),
+        cmocka_unit_test(worker_is_due_when_a_wait_for_history_has_been_too_long),
         cmocka_unit_test(ids_are_the_smallest_unused_and_taken_ones_are_refused),
         cmocka_unit_test(empty_range_and_negative_start_are_refused),
         cmocka_unit_test(no_event_follows_a_cancel_but_what_was_begun_is_finished),
@@ -920,13 +1357,20 @@ int main(void)
         cmocka_unit_test(manual_progress_waits_for_those_who_are_behind),
         cmocka_unit_test(stale_worker_tells_no_progress),
         cmocka_unit_test(periodic_progress_skips_those_who_were_active),
+        cmocka_unit_test(periodic_progress_is_told_once_however_many_turns_it_takes),
+        cmocka_unit_test(active_watchers_are_skipped_however_many_turns_it_takes),
         cmocka_unit_test(fragments_come_whole_with_nothing_between),
         cmocka_unit_test(revision_too_large_for_memory_reaches_all_who_want_it),
+        cmocka_unit_test(batch_that_too_many_ranges_want_reaches_each_in_one_response),
+        cmocka_unit_test(batch_that_too_many_ranges_want_reaches_those_who_are_behind),
         cmocka_unit_test(rewritten_past_cancels_everybody),
         cmocka_unit_test(compaction_over_our_head_spares_who_starts_behind_it),
+        cmocka_unit_test(cut_in_the_middle_of_a_hand_out_repeats_nothing),
+        cmocka_unit_test(cut_upon_a_cut_leaves_the_turn_bounded),
         cmocka_unit_test(turn_is_bounded_and_goes_on),
         cmocka_unit_test(closed_stream_is_taken_down_over_turns),
         cmocka_unit_test(refused_allocations_lose_nothing),
+        cmocka_unit_test(refused_allocation_is_tried_again_at_a_later_turn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,6 +28,7 @@ struct client {
     struct actor *actor;
     struct link *link; /* NULL: none */
     struct checker_stream *stream;
+    uint64_t canceled; /* ids below 64 that this stream was asked to cancel */
     struct belfry_buf in, request;
     enum client_mode mode;
     bool settled;
@@ -56,6 +57,8 @@ static void send_create(struct client *client, const struct belfry_wire_create *
 
 static void send_cancel(struct client *client, int64_t id)
 {
+    if (id >= 0 && id < 64)
+        client->canceled |= (uint64_t)1 << id;
     if (belfry_write_watch_cancel(&client->request, id) != BELFRY_OK)
         abort();
     send(client);
@@ -163,6 +166,7 @@ static void dial(struct client *client)
     if (client->link == NULL)
         return;
     TRACE(client->name, "connects %s, window %zu", kind == CHECKER_TIER ? "to a tier" : "to etcd", window);
+    client->canceled = 0;
     client->stream = checker_stream_open(client->opts.checker, client->name, kind);
     client->mode = CLIENT_READS;
     for (size_t i = 0; client->resumes && i < client->n_saved; i++) {
@@ -190,8 +194,11 @@ static void on_message(struct client *client, struct belfry_bytes message)
         else
             COVER(progress_periodic);
     }
-    if (watch.canceled && watch.compact_revision > 0 && (client->settled || sched_one_in(sched, 2)))
-        send_cancel(client, watch.watch_id); /* as etcd's own client does */
+    /* As etcd's own client does; but who has cancelled it already must not do so twice: the id may be another's by then.
+     */
+    bool again = watch.watch_id >= 0 && watch.watch_id < 64 && (client->canceled >> watch.watch_id & 1) != 0;
+    if (watch.canceled && watch.compact_revision > 0 && !again && (client->settled || sched_one_in(sched, 2)))
+        send_cancel(client, watch.watch_id);
 }
 
 static void read_some(struct client *client)
