@@ -98,9 +98,9 @@ static void stall(struct worker *worker, struct watcher *watcher, int64_t rev)
     watcher->next = BELFRY_MUTANT(stalled_moves_on) ? rev + 1 : rev;
     belfry_list_append(&stream->stalled, &watcher->link);
     watcher_move(watcher, worker, WATCHER_STALLED);
-    if (stream->room > 0 && stream_pending(stream)) { /* it has something of its own to say first */
+    if (stream->room == 0 || stream_pending(stream)) { /* parked, or it has something of its own to say first */
         stream_ready(worker, stream);
-    } else if (stream->room > 0) { /* out of memory */
+    } else { /* out of memory */
         belfry_list_remove(&stream->ready);
         belfry_list_append(&worker->awaiting, &stream->ready);
         worker_retry_later(worker);
