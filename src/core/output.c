@@ -88,6 +88,10 @@ static bool go_on_with_rest(struct worker *worker, struct stream *stream)
         size_t space = WORKER_OUT_BYTES - worker->out_len;
         commit(worker, stream, rest_fill(stream->rest, to, stream->room < space ? stream->room : space));
         worker->open_at = SIZE_MAX;
+        if (rest_broken(stream->rest)) {
+            stream->broken = true;
+            return false;
+        }
         if (BELFRY_MUTANT(progress_in_fragment) && stream->progress_asked && stream->room > 100 &&
             rest_between(stream->rest)) {
             struct belfry_wire_watch watch = {.header = output_header(worker, worker->at), .watch_id = -1};

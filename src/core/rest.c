@@ -36,7 +36,8 @@ struct rest {
     enum rest_state state;
     bool begun;
     bool first;                /* no piece is written yet */
-    struct piece piece;        /* WRITING: n counts down */
+    struct piece piece;        /* WRITING: n and bytes count down */
+    bool broken;               /* the rows are not those that were measured */
     bool further;              /* WRITING: a piece follows */
     const struct batch *slice; /* one reference; NULL: wanted, unless ENDED or of bytes */
     uint32_t sub;              /* the event that is looked at next */
@@ -156,6 +157,10 @@ static bool measure(struct rest *rest)
 
 static void end_piece(struct rest *rest)
 {
+    if (rest->piece.bytes != 0) {
+        rest->broken = true;
+        return;
+    }
     if (!rest->further) {
         end(rest);
         return;
@@ -175,6 +180,12 @@ static bool write_event(struct rest *rest)
         return false;
     }
     struct belfry_bytes run = run_of(rest, event);
+    uint64_t bytes = belfry_write_event_field_size(run.len) + run.len;
+    if (bytes > rest->piece.bytes) {
+        rest->broken = true;
+        return false;
+    }
+    rest->piece.bytes -= bytes;
     rest->head_at = 0;
     rest->head_len = (uint8_t)(belfry_write_event_field(run.len, rest->head) - rest->head);
     rest->run = (const uint8_t *)run.data;
@@ -188,7 +199,7 @@ static bool advance(struct rest *rest)
 {
     if (rest->state == WRITING && rest->piece.n == 0)
         end_piece(rest);
-    if (rest->state == ENDED || rest->slice == NULL)
+    if (rest->state == ENDED || rest->slice == NULL || rest->broken)
         return false;
     return rest->state == MEASURING ? measure(rest) : write_event(rest);
 }
@@ -292,9 +303,14 @@ enum belfry_err rest_of_batch(const struct response_identity *identity, const st
     return err;
 }
 
+bool rest_broken(const struct rest *rest)
+{
+    return rest->broken;
+}
+
 bool rest_wants_slice(const struct rest *rest, int64_t *rev, uint32_t *sub)
 {
-    if (rest->state == ENDED || rest->slice != NULL)
+    if (rest->state == ENDED || rest->slice != NULL || rest->broken)
         return false;
     *rev = rest->rev;
     *sub = rest->sub;

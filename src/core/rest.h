@@ -55,6 +55,11 @@ void rest_slice(struct rest *rest, const struct batch *slice); /* takes its own 
 size_t rest_fill(struct rest *rest, uint8_t *to, size_t room);
 
 bool rest_done(const struct rest *rest);
+
+/* An extent's rows are read twice, and the second time they may come from elsewhere: a backfill lacks the previous values
+ * that upstream has compacted, the replica has them. What was begun under a length that is no longer true cannot be
+ * finished. */
+bool rest_broken(const struct rest *rest);
 bool rest_between(const struct rest *rest); /* a piece is out, and another follows: only a mutant may want to know */
 bool rest_begun(const struct rest *rest);   /* a byte of it has been sent; of bytes: always */
 size_t rest_bytes(const struct rest *rest); /* memory it holds or pins, for accounts */

@@ -305,6 +305,40 @@ static void slices_are_wanted_from_the_start_for_each_pass(void **state)
     rest_destroy(rest);
 }
 
+/* Measured as one source has them, written as another has them: with a previous value more, or less. */
+static void check_other_rows(const struct judge_event *measured, const struct judge_event *written)
+{
+    struct response_opts opts = {.header_rev = 77, .flags = WATCHER_PREV_KV};
+    struct source first = {.events = measured, .n = 3, .slice_events = 2, .rev = 77}, second = first;
+    struct rest *rest;
+    uint8_t part[2000];
+    second.events = written;
+    assert_int_equal(rest_of_extent(&judge_identity, &opts, &judge_all, 77, &rest), BELFRY_OK);
+    for (int pass = 0; pass < 2; pass++) {
+        for (uint32_t sub = 0; sub < 3; sub += 2) {
+            give_slice(rest, pass == 0 ? &first : &second, sub);
+            rest_fill(rest, part, sizeof(part));
+            assert_false(rest_done(rest));
+            if (rest_broken(rest))
+                break;
+        }
+    }
+    assert_true(rest_broken(rest));
+    assert_true(rest_begun(rest));
+    rest_destroy(rest);
+}
+
+static void rows_other_than_those_measured_break_it(void **state)
+{
+    (void)state;
+    static const struct judge_event with[] = {
+        {.key = "a", .value_len = 3}, {.key = "b", .is_delete = true, .prev_len = 10}, {.key = "c", .value_len = 4}};
+    static const struct judge_event without[] = {
+        {.key = "a", .value_len = 3}, {.key = "b", .is_delete = true}, {.key = "c", .value_len = 4}};
+    check_other_rows(with, without);
+    check_other_rows(without, with);
+}
+
 static void extent_without_a_passing_event_ends_without_bytes(void **state)
 {
     (void)state;
@@ -442,6 +476,7 @@ int main(void)
         cmocka_unit_test(response_just_below_the_limit_is_whole),
         cmocka_unit_test(extent_is_what_the_batch_of_the_same_revision_is),
         cmocka_unit_test(slices_are_wanted_from_the_start_for_each_pass),
+        cmocka_unit_test(rows_other_than_those_measured_break_it),
         cmocka_unit_test(extent_without_a_passing_event_ends_without_bytes),
         cmocka_unit_test(message_over_four_gib_is_cut_for_everybody),
         cmocka_unit_test(random_rests_are_what_etcd_would_send),
