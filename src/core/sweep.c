@@ -115,15 +115,17 @@ static void bus_start(struct worker *worker, unsigned number, int64_t at)
 }
 
 /* Somebody waits in the log's part, and no bus drives there. */
-static void start_in_log(struct worker *worker)
+static bool start_in_log(struct worker *worker)
 {
     struct belfry_treap_walk walk;
     if (worker->sweep.buses[SWEEP_LOG_BUS].at != 0)
-        return;
+        return false;
     belfry_treap_walk(&walk, worker->sweep.waiting, &worker->view, seek_covered);
     struct watcher *watcher = watcher_at_place(belfry_treap_next(&walk));
-    if (watcher != NULL && watcher->next <= worker->at)
-        bus_start(worker, SWEEP_LOG_BUS, watcher->next);
+    if (watcher == NULL || watcher->next > worker->at)
+        return false;
+    bus_start(worker, SWEEP_LOG_BUS, watcher->next);
+    return true;
 }
 
 static bool is_patient(const struct worker *worker, const struct sweep_bus *bus)
@@ -153,19 +155,21 @@ static bool is_awaited(const struct worker *worker, int64_t cursor)
 }
 
 /* At most one step a bus: what is behind a cursor that is served is served too, however many wait there. */
-static void start_in_history(struct worker *worker)
+static bool start_in_history(struct worker *worker)
 {
     unsigned number = SWEEP_LOG_BUS + 1;
     while (number <= SWEEP_BUSES && worker->sweep.buses[number].at != 0)
         number++;
     if (number > SWEEP_BUSES)
-        return;
+        return false;
     struct watcher *watcher = watcher_at_place(belfry_treap_first(worker->sweep.waiting));
     while (watcher != NULL && is_awaited(worker, watcher->next))
         watcher = waiting_from(worker, watcher->next + 1);
-    if (watcher != NULL && watcher->next <= worker->at && !evlog_covers(&worker->view, watcher->next) &&
-        !is_served(worker, watcher->next))
-        bus_start(worker, number, watcher->next);
+    if (watcher == NULL || watcher->next > worker->at || evlog_covers(&worker->view, watcher->next) ||
+        is_served(worker, watcher->next))
+        return false;
+    bus_start(worker, number, watcher->next);
+    return true;
 }
 
 /* Everybody gets off where the bus is and waits there. */
@@ -426,23 +430,20 @@ void sweep_woken(struct worker *worker)
         worker->sweep.buses[i].woken = true; /* since when it waits is forgotten only when it moves */
 }
 
-static bool somebody_waits(const struct worker *worker)
+/* Buses for those who wait where none drives. True: one has started. */
+bool sweep_start(struct worker *worker)
 {
-    struct watcher *first = watcher_at_place(belfry_treap_first(worker->sweep.waiting));
-    return first != NULL && first->next <= worker->at;
+    if (worker->sweep.waiting == NULL)
+        return false;
+    bool in_log = start_in_log(worker);
+    return start_in_history(worker) || in_log;
 }
 
 bool sweep_drive(struct worker *worker)
 {
     bool more = false;
-    if (worker->sweep.waiting != NULL) {
-        start_in_log(worker);
-        start_in_history(worker);
-    }
-    for (unsigned i = 1; i <= SWEEP_BUSES; i++) {
-        bool drives = worker->sweep.buses[i].at != 0;
+    sweep_start(worker);
+    for (unsigned i = 1; i <= SWEEP_BUSES; i++)
         more = drive(worker, i) || more;
-        more = (drives && worker->sweep.buses[i].at == 0 && somebody_waits(worker)) || more; /* it may start anew */
-    }
     return more;
 }

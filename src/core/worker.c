@@ -96,8 +96,10 @@ bool worker_turn(struct worker *worker, uint64_t now_ms, size_t max_work)
         ticks_run(worker);
         more = turn(worker, max_work);
     }
-    if (belfry_list_empty(&worker->cutting)) /* positions of an older past lead nowhere */
+    if (belfry_list_empty(&worker->cutting)) { /* positions of an older past lead nowhere */
         serve(worker);
+        more = sweep_start(worker) || more; /* somebody may have begun to wait since the buses drove */
+    }
     output_flush(worker);
     evlog_leave(worker->opts.log, worker->opts.number);
     stream_take_down(worker);

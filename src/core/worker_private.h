@@ -211,6 +211,7 @@ struct watcher_place_key {
 };
 
 /* ---- sweep.c ---- */
+bool sweep_start(struct worker *worker);
 bool sweep_drive(struct worker *worker); /* true: there is more to drive now */
 void sweep_woken(struct worker *worker); /* a segment came */
 uint64_t sweep_due(const struct worker *worker);
