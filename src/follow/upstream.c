@@ -47,6 +47,8 @@ void upstream_destroy(struct upstream *up)
         return;
     replay_fini(&up->replay);
     listing_fini(&up->listing);
+    belfry_buf_fini(&up->witness_key);
+    belfry_buf_fini(&up->witness_kv);
     union {
         const char *in;
         char *out;
@@ -298,6 +300,8 @@ void upstream_on_read_failed(struct upstream *up, uint64_t token, enum belfry_er
         return;
     if (token == up->pages.token)
         upstream_page_failed(up, err);
+    if (token == up->witness.token)
+        upstream_witness_failed(up, err);
     if (token == up->read.token) {
         question_forget(&up->read);
         question_ask(&up->read, upstream_retry_at(up));
@@ -356,7 +360,7 @@ bool upstream_next(struct upstream *up, uint64_t now_ms, struct upstream_action 
     start(up);
     pump(up);
     return replay_next(&up->replay, now_ms, out) || ask_revision(up, out) || upstream_ask_page(up, out) ||
-           ask_progress(up, out);
+           upstream_ask_witness(up, out) || ask_progress(up, out);
 }
 
 /* ---- time ---- */
@@ -409,6 +413,7 @@ uint64_t upstream_due(const struct upstream *up)
     due = belfry_min_time(due, ingest_due(up->ingest));
     due = belfry_min_time(due, replay_due(&up->replay));
     due = belfry_min_time(due, question_due(&up->read));
+    due = belfry_min_time(due, question_due(&up->witness));
     if (up->replay.lanes[0].refused)
         due = belfry_min_time(due, up->resume_at);
     if (up->replay.lanes[0].created)

@@ -12,6 +12,7 @@ void upstream_join(struct upstream *up, bool overlap, uint64_t at)
     upstream_move(up, UPSTREAM_JOINING);
     replay_close_all(&up->replay);
     question_forget(&up->pages);
+    question_forget(&up->witness);
     up->known = 0;
     int64_t from = common != 0 ? common : head; /* a head without events, if it has any, differs from the state */
     replay_open(&up->replay, 0, overlap ? from : head + 1, REPLAY_NO_END, at);
@@ -181,7 +182,7 @@ static void settle_compacted(struct upstream *up, const struct lane *lane)
         upstream_relist(up, EVLOG_CUT_REWRITTEN, 0, "compacted is told of what is not below it");
     else if (next < lane->compact_rev)
         upstream_relist(up, EVLOG_CUT_COMPACTED, lane->compact_rev, "upstream is compacted over our head");
-    else
+    else if (!upstream_call_witness(up, lane->compact_rev))
         upstream_join(up, false, upstream_retry_at(up));
 }
 

@@ -19,6 +19,7 @@ void upstream_relist(struct upstream *up, enum evlog_cut_why why, int64_t compac
     replay_close_all(&up->replay);
     question_forget(&up->read);
     question_forget(&up->pages);
+    question_forget(&up->witness);
     up->begun = false;
     question_ask(&up->read, again ? upstream_retry_at(up) : up->now);
 }
@@ -76,6 +77,8 @@ void upstream_list_revision(struct upstream *up, const struct ingest_revision *r
 void upstream_on_page(struct upstream *up, uint64_t token, struct belfry_bytes response, uint64_t now_ms)
 {
     up->now = now_ms;
+    if (token != 0 && token == up->witness.token)
+        upstream_hear_witness(up, response);
     if (token == 0 || token != up->pages.token)
         return;
     question_forget(&up->pages);

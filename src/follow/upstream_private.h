@@ -3,6 +3,7 @@
  *     upstream.c        what comes in, what is wanted, time
  *     upstream_lanes.c  joining, replaying, and what the lanes give to ingest
  *     upstream_list.c   listing
+ *     upstream_witness.c  one key, when the overlap is compacted away
  *
  * Thread: owner.
  */
@@ -13,6 +14,7 @@
 #include <stdint.h>
 
 #include "base/backoff.h"
+#include "base/buf.h"
 #include "follow/listing.h"
 #include "follow/replay.h"
 #include "follow/upstream.h"
@@ -45,6 +47,10 @@ struct upstream {
     int64_t floor;        /* the head when it was asked */
     int64_t shown;        /* what upstream had shown by then */
     struct question pages;
+    struct question witness; /* JOINING, the overlap is compacted: one key as it was at witness_at */
+    int64_t witness_at;
+    struct belfry_buf witness_key, witness_kv;
+    bool witness_deleted;
     bool begun;         /* LISTING: the fresh copy is there */
     uint64_t adopt_at;  /* LISTING: not to be adopted before: it was refused */
     uint64_t resume_at; /* what was refused is not tried again before */
@@ -102,6 +108,14 @@ void upstream_take_progress(struct upstream *up, struct lane *lane, const struct
 
 /* Gives on what the front holds, lane after lane. */
 void upstream_merge(struct upstream *up);
+
+/* ---- witness ---- */
+
+/* The overlap is compacted away, and nothing more. False: we hold nothing to compare with. */
+bool upstream_call_witness(struct upstream *up, int64_t compact_rev);
+bool upstream_ask_witness(struct upstream *up, struct upstream_action *out);
+void upstream_hear_witness(struct upstream *up, struct belfry_bytes response);
+void upstream_witness_failed(struct upstream *up, enum belfry_err err);
 
 /* ---- listing ---- */
 

@@ -500,6 +500,8 @@ static void compacted_overlap_is_joined_behind_the_head_and_judged(void **state)
     obey(&r);
     created(&r, 0); /* at 12: compacted */
     pass(&r, 200);
+    assert_true(answer_page(&r)); /* a key of 12, as it was at 13 */
+    pass(&r, 200);
     assert_int_equal(r.watches[0].from, 13);
     created(&r, 0);
     assert_int_equal(upstream_state(r.up), UPSTREAM_JOINING);
@@ -509,6 +511,28 @@ static void compacted_overlap_is_joined_behind_the_head_and_judged(void **state)
     settle(&r);
     assert_follows(&r);
     assert_int_equal(stats(&r).listings, 0);
+    rig_fini(&r);
+}
+
+static void compacted_overlap_of_a_rewritten_past_is_found_by_one_key(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_init(&r);
+    go_live(&r, 10);
+    past_fill(r.past, 12, "b");
+    settle(&r);
+    restart(&r);
+    rewrite(&r, 10, 14);
+    r.compacted = 13;
+    obey(&r);
+    created(&r, 0); /* at 12: compacted */
+    pass(&r, 200);
+    assert_true(answer_page(&r));
+    assert_int_equal(upstream_state(r.up), UPSTREAM_LISTING);
+    settle(&r);
+    assert_follows(&r);
+    assert_int_equal(cut_of(&r).why, EVLOG_CUT_REWRITTEN);
     rig_fini(&r);
 }
 
@@ -1244,6 +1268,7 @@ int main(void)
         cmocka_unit_test(listing_opened_anew_is_compared_by_its_state),
         cmocka_unit_test(listing_whose_head_upstream_passes_over_was_rewritten),
         cmocka_unit_test(compacted_overlap_is_joined_behind_the_head_and_judged),
+        cmocka_unit_test(compacted_overlap_of_a_rewritten_past_is_found_by_one_key),
         cmocka_unit_test(compaction_over_our_head_lists_anew_and_says_where),
         cmocka_unit_test(tier_that_says_compacted_of_what_is_above_it_was_rewritten),
         cmocka_unit_test(member_behind_us_is_lag_if_a_linearizable_read_says_more),
