@@ -120,8 +120,9 @@ void upstream_on_created(struct upstream *upstream, unsigned slot, const struct 
 void upstream_on_end(struct upstream *upstream, unsigned slot, enum belfry_err err, int64_t compact_rev,
                      uint64_t now_ms);
 
-/* Answers. A linearizable revision; a page (a RangeResponse); or that it failed: BELFRY_ERR_COMPACTED for a pinned page,
- * anything else is tried again with backoff. */
+/* Answers. A linearizable revision; a page (a RangeResponse); or that it failed: BELFRY_ERR_COMPACTED for a pinned page;
+ * BELFRY_ERR_UNAVAILABLE when the connection that pages come by was lost since the last one, be it idle: the cluster may
+ * have been restored meanwhile, so a listing begins anew; anything else is tried again with backoff. */
 void upstream_on_read(struct upstream *upstream, uint64_t token, const struct belfry_wire_header *header,
                       uint64_t now_ms);
 void upstream_on_page(struct upstream *upstream, uint64_t token, struct belfry_bytes response, uint64_t now_ms);

@@ -100,7 +100,8 @@ void upstream_page_failed(struct upstream *up, enum belfry_err err)
     if (err == BELFRY_ERR_COMPACTED && listing_unpin(&up->listing)) {
         up->stats.pages_repeated++;
         question_ask(&up->pages, up->now);
-    } else if (err == BELFRY_ERR_FUTURE || err == BELFRY_ERR_REWOUND || err == BELFRY_ERR_CLUSTER) {
+    } else if (err == BELFRY_ERR_UNAVAILABLE || err == BELFRY_ERR_FUTURE || err == BELFRY_ERR_REWOUND ||
+               err == BELFRY_ERR_CLUSTER) { /* the pages before may be of another past: a restore breaks connections */
         upstream_list_again(up, belfry_strerror((int)err));
     } else {
         question_ask(&up->pages, upstream_retry_at(up));

@@ -235,7 +235,9 @@ static void reach_upstream(struct tier *tier, struct read *read)
                                .revision = page ? action->rev : 0,
                                .count_only = !page};
     unsigned member = (unsigned)sched_below(tier->opts.sched, etcd_members(etcd));
-    read->read = etcd_read_begin(etcd, member, &range);
+    if (tier->feed.restores == etcd_counts(etcd)->restores)
+        read->read = etcd_read_begin(etcd, member, &range);
+    tier->feed.restores = etcd_counts(etcd)->restores; /* a restore breaks every connection: the first read finds out */
     read->state = READ_THERE;
 }
 

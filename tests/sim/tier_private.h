@@ -61,7 +61,8 @@ struct feed {
     int64_t told;                     /* head the workers were woken for */
     struct belfry_wire_event *events; /* of one revision, while it is handed in */
     size_t events_cap;
-    uint64_t last_ms; /* end of the last step */
+    uint64_t last_ms;  /* end of the last step */
+    uint64_t restores; /* of the cluster, when the connection that reads go by was made */
 };
 
 struct served {
