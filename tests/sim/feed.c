@@ -248,7 +248,7 @@ static void come_back(struct tier *tier, struct read *read, uint64_t now)
     if (read->err == BELFRY_ERR_AGAIN)
         return;
     if (sched_one_in(tier->opts.sched, 20))
-        read->err = BELFRY_ERR_UNAVAILABLE; /* the answer got lost */
+        read->err = BELFRY_ERR_TIMEOUT; /* the answer came too late; the connection is still there */
     read->state = READ_BACK;
     read->at_ms = now + sched_below(tier->opts.sched, tier->opts.delay_ms * 2 + 1);
     sched_wake(tier->opts.sched, tier->ingest_actor, read->at_ms);
