@@ -3,7 +3,9 @@
  * treap: an ordered set linked through its elements: insert, remove and seek in O(log n), no allocation, no failure.
  *
  * The balance is random and costs no storage: an element's priority is a keyed hash of its address. The caller keeps the
- * root and says what the order is; equal elements must not meet.
+ * root and says what the order is; equal elements must not meet. A set whose elements are freed is taken down from its
+ * first element, never from its root: an allocator hands out again what was freed last, so memory freed from the root
+ * down comes back by rising priority, and the next set filled in order would be a chain.
  *
  * Thread: owner.
  */

@@ -179,6 +179,42 @@ static void ascending_inserts_stay_balanced(void **state)
     free(many);
 }
 
+/* As an allocator does that hands out first what was freed last. */
+static void set_made_of_what_another_left_stays_balanced(void **state)
+{
+    (void)state;
+    int n = 20000;
+    struct item *many = calloc((size_t)n, sizeof(*many));
+    struct item **left = calloc((size_t)n, sizeof(struct item *));
+    assert_non_null(many);
+    assert_non_null(left);
+    struct belfry_treap_node *root = NULL;
+    for (int i = 0; i < n; i++) {
+        many[i].key = i;
+        belfry_treap_insert(&root, &many[i].node, order);
+    }
+    for (int round = 0; round < 3; round++) {
+        int n_left = 0;
+        while (root != NULL) {
+            left[n_left++] = item_of(belfry_treap_first(root));
+            belfry_treap_remove(&root, &left[n_left - 1]->node, order);
+        }
+        for (int i = 0; i < n; i++) {
+            struct item *item = left[--n_left];
+            item->key = i;
+            belfry_treap_insert(&root, &item->node, order);
+        }
+        size_t deepest = 0;
+        for (int i = 0; i < n; i++) {
+            size_t depth = depth_of(root, i);
+            deepest = depth > deepest ? depth : deepest;
+        }
+        assert_in_range(deepest, 14, 65); /* 4.3 ln n is 43 */
+    }
+    free(left);
+    free(many);
+}
+
 /* Insert and remove do not recurse: a chain that would break a recursive one is walked down and mended. */
 static void chain_of_any_depth_is_removed_and_inserted(void **state)
 {
@@ -240,6 +276,7 @@ int main(void)
         cmocka_unit_test(walk_starts_at_the_first_that_is_not_before_the_key),
         cmocka_unit_test(walk_starts_at_the_first_of_several_at_the_key),
         cmocka_unit_test(ascending_inserts_stay_balanced),
+        cmocka_unit_test(set_made_of_what_another_left_stays_balanced),
         cmocka_unit_test(chain_of_any_depth_is_removed_and_inserted),
         cmocka_unit_test(walk_ends_the_process_rather_than_leave_somebody_out),
     };

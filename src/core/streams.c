@@ -436,7 +436,8 @@ void stream_take_down(struct worker *worker)
             if (worker->work == 0)
                 return;
             worker->work--;
-            struct watcher *watcher = belfry_container(stream->watchers, struct watcher, by_id);
+            struct belfry_treap_node *first = belfry_treap_first(stream->watchers);
+            struct watcher *watcher = belfry_container(first, struct watcher, by_id);
             watcher_detach(worker, watcher);
             forget(worker, watcher);
         }
