@@ -1,6 +1,8 @@
 /* src/net/percent.c */
 #include "net/percent.h"
 
+#include <stdint.h>
+
 /* -1 when `c` is no hexadecimal digit. */
 static int hex_digit(char c)
 {
@@ -32,6 +34,24 @@ size_t belfry_percent_decode(struct belfry_bytes in, char *out)
         int byte = escaped_byte(belfry_bytes_of(in.data + i, in.len - i));
         out[n] = byte < 0 ? in.data[i] : (char)byte;
         i += byte < 0 ? 1 : 3;
+    }
+    out[n] = '\0';
+    return n;
+}
+
+size_t belfry_percent_encode(struct belfry_bytes in, char *out)
+{
+    static const char hex[] = "0123456789ABCDEF";
+    size_t n = 0;
+    for (size_t i = 0; i < in.len; i++) {
+        uint8_t byte = (uint8_t)in.data[i];
+        if (byte >= 0x20 && byte <= 0x7e && byte != '%') {
+            out[n++] = in.data[i];
+            continue;
+        }
+        out[n++] = '%';
+        out[n++] = hex[byte >> 4];
+        out[n++] = hex[byte & 15];
     }
     out[n] = '\0';
     return n;

@@ -13,4 +13,7 @@
  * an escape that is broken, or that would put a NUL into a string, stays as it came. */
 size_t belfry_percent_decode(struct belfry_bytes in, char *out);
 
+/* Encodes `in` into `out`, which has room for 3 * in.len + 1 bytes, ends it with NUL and returns its length. */
+size_t belfry_percent_encode(struct belfry_bytes in, char *out);
+
 #endif

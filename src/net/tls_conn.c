@@ -16,6 +16,7 @@
 
 #define OUTPUT_MAX (64 * 1024) /* unsent bytes at which the next of ours means that the peer does not read */
 #define RECORD_MAX 16384       /* plain bytes of one record, RFC 8446, section 5.1 */
+#define USER_MAX   64          /* with its end: that much of a common name, X.520, is allowed */
 
 struct belfry_tls_conn {
     SSL *ssl;
@@ -24,6 +25,9 @@ struct belfry_tls_conn {
     bool started; /* the first byte of the peer has been looked at */
     bool nomem;   /* `output` could not grow */
     char why[320];
+    /* a server's, after the handshake */
+    char alpn[9];
+    char user[USER_MAX];
 };
 
 /* OpenSSL reads from `input` and writes to `output` through a BIO of our own. */
@@ -110,29 +114,55 @@ static bool set_peer(SSL *ssl, const char *host)
     return SSL_set1_host(ssl, name) == 1 && SSL_set_tlsext_host_name(ssl, name) == 1;
 }
 
-enum belfry_err belfry_tls_conn_create(const struct belfry_tls *tls, const char *host, struct belfry_tls_conn **out)
+static struct belfry_tls_conn *make_conn(const struct belfry_tls *tls)
 {
-    enum belfry_err err = BELFRY_ERR_NOMEM;
-    ERR_clear_error();
     struct belfry_tls_conn *conn = calloc(1, sizeof(*conn));
     if (conn == NULL)
-        goto fail;
+        return NULL;
     belfry_buf_init(&conn->output);
     conn->ssl = SSL_new(tls->ctx);
-    if (conn->ssl == NULL || !attach_bio(conn))
-        goto fail;
+    if (conn->ssl != NULL && attach_bio(conn))
+        return conn;
+    ERR_clear_error();
+    belfry_tls_conn_destroy(conn);
+    return NULL;
+}
+
+enum belfry_err belfry_tls_conn_create(const struct belfry_tls *tls, const char *host, struct belfry_tls_conn **out)
+{
+    ERR_clear_error();
+    struct belfry_tls_conn *conn = make_conn(tls);
+    if (conn == NULL)
+        return BELFRY_ERR_NOMEM;
     if (!set_peer(conn->ssl, tls->server_name != NULL ? tls->server_name : host)) {
-        err = BELFRY_ERR_TLS;
-        goto fail;
+        ERR_clear_error();
+        belfry_tls_conn_destroy(conn);
+        return BELFRY_ERR_TLS;
     }
     SSL_set_connect_state(conn->ssl);
     *out = conn;
     return BELFRY_OK;
+}
 
-fail:
+enum belfry_err belfry_tls_conn_accept(const struct belfry_tls *tls, struct belfry_tls_conn **out)
+{
     ERR_clear_error();
-    belfry_tls_conn_destroy(conn);
-    return err;
+    struct belfry_tls_conn *conn = make_conn(tls);
+    if (conn == NULL)
+        return BELFRY_ERR_NOMEM;
+    SSL_set_accept_state(conn->ssl);
+    *out = conn;
+    return BELFRY_OK;
+}
+
+const char *belfry_tls_conn_alpn(const struct belfry_tls_conn *conn)
+{
+    return conn->alpn;
+}
+
+const char *belfry_tls_conn_user(const struct belfry_tls_conn *conn)
+{
+    return conn->user;
 }
 
 void belfry_tls_conn_destroy(struct belfry_tls_conn *conn)
@@ -158,7 +188,8 @@ static enum belfry_err fail_tls(struct belfry_tls_conn *conn, const char *senten
 
 static enum belfry_err fail_verify(struct belfry_tls_conn *conn, long result)
 {
-    const char *remedy = "name the CA of the server (cacert)";
+    const char *remedy = SSL_is_server(conn->ssl) ? "the client must show one signed by the client CA"
+                                                  : "name the CA of the server (cacert)";
     if (result == X509_V_ERR_HOSTNAME_MISMATCH || result == X509_V_ERR_IP_ADDRESS_MISMATCH)
         remedy = "connect by a name in the certificate, or set the server name";
     else if (result == X509_V_ERR_CERT_HAS_EXPIRED || result == X509_V_ERR_CERT_NOT_YET_VALID)
@@ -195,11 +226,15 @@ static enum belfry_err outcome(struct belfry_tls_conn *conn, int returned)
     int code = ERR_GET_REASON(ERR_peek_error());
     if (code == SSL_R_CERTIFICATE_VERIFY_FAILED)
         return fail_verify(conn, SSL_get_verify_result(conn->ssl));
+    if (code == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE)
+        return fail_tls(conn, "the client showed no certificate, and one is asked for");
     if (code == SSL_R_TLSV1_ALERT_NO_APPLICATION_PROTOCOL)
         return fail_tls(conn, "the server did not offer HTTP/2 (ALPN h2)");
     belfry_tls_reason(reason, sizeof(reason));
     snprintf(sentence, sizeof(sentence), "TLS failed: %s%s", reason,
-             is_alert_about_our_certificate(code) ? "; the server wants another client certificate (cert, key)" : "");
+             !SSL_is_server(conn->ssl) && is_alert_about_our_certificate(code)
+                 ? "; the server wants another client certificate (cert, key)"
+                 : "");
     return fail_tls(conn, sentence);
 }
 
@@ -223,13 +258,31 @@ static enum belfry_err check_alpn(struct belfry_tls_conn *conn)
     return fail_tls(conn, "the server did not offer HTTP/2 (ALPN h2)");
 }
 
+/* Who the client is, and what it wants to speak. */
+static enum belfry_err know_client(struct belfry_tls_conn *conn)
+{
+    const unsigned char *name;
+    unsigned len;
+    SSL_get0_alpn_selected(conn->ssl, &name, &len);
+    snprintf(conn->alpn, sizeof(conn->alpn), "%.*s", (int)len, len > 0 ? (const char *)name : "");
+    const X509 *cert = SSL_get0_peer_certificate(conn->ssl);
+    if (cert == NULL || belfry_tls_subject_name(cert, conn->user, sizeof(conn->user)))
+        return BELFRY_OK;
+    return fail_tls(conn, "the common name of the client's certificate is over 63 bytes, or cannot be read");
+}
+
 enum belfry_err belfry_tls_conn_handshake(struct belfry_tls_conn *conn)
 {
+    bool server = SSL_is_server(conn->ssl);
     if (is_plain_text(conn))
-        return fail_tls(conn, "the server does not speak TLS here; if it is a plain server, use http:// (or unix://)");
+        return fail_tls(conn, server ? "the client does not speak TLS; this address is https"
+                                     : "the server does not speak TLS here; if it is a plain server, use http:// (or "
+                                       "unix://)");
     ERR_clear_error();
     int done = SSL_do_handshake(conn->ssl);
-    return done == 1 ? check_alpn(conn) : outcome(conn, done);
+    if (done != 1)
+        return outcome(conn, done);
+    return server ? know_client(conn) : check_alpn(conn);
 }
 
 enum belfry_err belfry_tls_conn_read(struct belfry_tls_conn *conn, void *buf, size_t cap, size_t *out_n)
@@ -263,6 +316,9 @@ struct belfry_bytes belfry_tls_conn_output(const struct belfry_tls_conn *conn)
 void belfry_tls_conn_sent(struct belfry_tls_conn *conn, size_t len)
 {
     belfry_buf_take(&conn->output, len);
+    /* A server has many connections, and most of them are idle: none keeps a buffer. */
+    if (belfry_buf_len(&conn->output) == 0 && SSL_is_server(conn->ssl))
+        belfry_buf_fini(&conn->output);
 }
 
 const char *belfry_tls_conn_why(const struct belfry_tls_conn *conn)

@@ -26,6 +26,14 @@ struct belfry_tls_conn;
 BELFRY_NODISCARD enum belfry_err belfry_tls_conn_create(const struct belfry_tls *tls, const char *host,
                                                         struct belfry_tls_conn **out);
 
+/* The server's side of a connection: `tls` is of belfry_tls_create_server(). */
+BELFRY_NODISCARD enum belfry_err belfry_tls_conn_accept(const struct belfry_tls *tls, struct belfry_tls_conn **out);
+
+/* After the handshake: what was agreed on by ALPN ("h2", "http/1.1", "" for none), and the common name of the client's
+ * certificate ("" without one). Lent for the life of the connection. */
+const char *belfry_tls_conn_alpn(const struct belfry_tls_conn *conn);
+const char *belfry_tls_conn_user(const struct belfry_tls_conn *conn);
+
 void belfry_tls_conn_destroy(struct belfry_tls_conn *conn);
 
 /* Lends bytes of the peer until the next feed; handshake and read consume them. */

@@ -3,6 +3,7 @@
 #define BELFRY_NET_TLS_PRIVATE_H
 
 #include <openssl/ssl.h>
+#include <stdbool.h>
 
 #include "net/tls.h"
 
@@ -13,5 +14,9 @@ struct belfry_tls {
 
 /* OpenSSL's own words for the first error in its queue, which is emptied; "unknown reason" when there is none. */
 void belfry_tls_reason(char *out, size_t out_len);
+
+/* The common name in the subject of `cert`, "" when it has none. False: it does not fit, or holds a zero byte; cutting
+ * it would make it the name of somebody else. */
+bool belfry_tls_subject_name(const X509 *cert, char *out, size_t out_len);
 
 #endif

@@ -401,6 +401,201 @@ static void goodbyes_are_told_apart_from_failures(void **state)
     stop_server(&server);
 }
 
+/* ---- the server's side, against our own client or OpenSSL's ---- */
+
+static struct belfry_tls *make_server_tls(const char *client_ca)
+{
+    struct belfry_tls *tls;
+    char why[256];
+    struct belfry_tls_server_opts opts = {.cert = keys.server, .key = keys.server_key, .client_ca = client_ca};
+    if (belfry_tls_create_server(&opts, &tls, why, sizeof(why)) != BELFRY_OK)
+        fail_msg("%s", why);
+    return tls;
+}
+
+/* A client of OpenSSL's: what it offers and shows. */
+struct client_opts {
+    const char *alpn; /* NULL: none */
+    const char *cert, *key;
+    int max_version;
+};
+
+static struct server start_client(const struct client_opts *opts)
+{
+    struct server c = {.ctx = SSL_CTX_new(TLS_client_method())};
+    if (opts->cert != NULL) {
+        SSL_CTX_use_certificate_chain_file(c.ctx, opts->cert);
+        SSL_CTX_use_PrivateKey_file(c.ctx, opts->key, SSL_FILETYPE_PEM);
+    }
+    if (opts->alpn != NULL)
+        SSL_CTX_set_alpn_protos(c.ctx, (const unsigned char *)opts->alpn, (unsigned)strlen(opts->alpn));
+    if (opts->max_version != 0) {
+        SSL_CTX_set_security_level(c.ctx, 0);
+        SSL_CTX_set_min_proto_version(c.ctx, 0);
+        SSL_CTX_set_max_proto_version(c.ctx, opts->max_version);
+    }
+    c.ssl = SSL_new(c.ctx);
+    c.in = BIO_new(BIO_s_mem());
+    c.out = BIO_new(BIO_s_mem());
+    SSL_set_bio(c.ssl, c.in, c.out);
+    SSL_set_connect_state(c.ssl);
+    return c;
+}
+
+static enum belfry_err serve_hands(struct belfry_tls_conn *conn, struct server *client)
+{
+    static struct wire wire;
+    enum belfry_err err = BELFRY_ERR_AGAIN;
+    for (int turns = 0; err == BELFRY_ERR_AGAIN && turns < 10; turns++) {
+        SSL_do_handshake(client->ssl);
+        server_to_client(client, conn, &wire);
+        err = belfry_tls_conn_handshake(conn);
+        client_to_server(conn, client);
+    }
+    ERR_clear_error();
+    return err;
+}
+
+static void servers_agree_on_a_protocol_and_know_the_client(void **state)
+{
+    (void)state;
+    const char *const alice = keys.client, *const alice_key = keys.client_key;
+    const struct {
+        const char *name;
+        bool mutual;
+        struct client_opts client;
+        const char *alpn, *user, *why; /* why NULL: it succeeds */
+    } rows[] = {
+        {"h2", false, {.alpn = "\x02h2"}, "h2", "", NULL},
+        {"both, h2 last", false, {.alpn = "\x08http/1.1\x02h2"}, "h2", "", NULL},
+        {"http/1.1", false, {.alpn = "\x08http/1.1"}, "http/1.1", "", NULL},
+        {"no ALPN", false, {0}, "", "", NULL},
+        {"unknown ALPN", false, {.alpn = "\x03irc"}, NULL, NULL, "TLS failed"},
+        {"TLS 1.2", false, {.alpn = "\x02h2", .max_version = TLS1_2_VERSION}, "h2", "", NULL},
+        {"TLS 1.1", false, {.max_version = TLS1_1_VERSION}, NULL, NULL, "TLS failed: unsupported protocol"},
+        {"unasked", false, {.cert = alice, .key = alice_key}, "", "", NULL},
+        {"mutual", true, {.cert = alice, .key = alice_key}, "", "alice", NULL},
+        {"mutual 1.2", true, {.cert = alice, .key = alice_key, .max_version = TLS1_2_VERSION}, "", "alice", NULL},
+        {"no certificate", true, {0}, NULL, NULL, "the client showed no certificate"},
+        {"expired", true, {.cert = keys.old_server, .key = keys.old_key}, NULL, NULL, "certificate has expired"},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct belfry_tls *tls = make_server_tls(rows[i].mutual ? keys.ca : NULL);
+        struct belfry_tls_conn *conn;
+        struct server client = start_client(&rows[i].client);
+        assert_int_equal(belfry_tls_conn_accept(tls, &conn), BELFRY_OK);
+        belfry_tls_destroy(tls); /* reloaded meanwhile: the connection keeps what it needs */
+        enum belfry_err err = serve_hands(conn, &client);
+        if (err != (rows[i].why == NULL ? BELFRY_OK : BELFRY_ERR_TLS))
+            fail_msg("%s: %s, %s", rows[i].name, belfry_errname((int)err), belfry_tls_conn_why(conn));
+        if (rows[i].why != NULL && strstr(belfry_tls_conn_why(conn), rows[i].why) == NULL)
+            fail_msg("%s: %s", rows[i].name, belfry_tls_conn_why(conn));
+        if (rows[i].why == NULL) {
+            assert_string_equal(belfry_tls_conn_alpn(conn), rows[i].alpn);
+            assert_string_equal(belfry_tls_conn_user(conn), rows[i].user);
+        }
+        assert_int_equal(ERR_peek_error(), 0);
+        belfry_tls_conn_destroy(conn);
+        stop_server(&client);
+    }
+}
+
+static void a_client_of_another_ca_is_refused(void **state)
+{
+    (void)state;
+    struct belfry_tls *tls = make_server_tls(keys.other_ca);
+    struct belfry_tls_conn *conn;
+    struct client_opts opts = {.cert = keys.client, .key = keys.client_key};
+    struct server client = start_client(&opts);
+    assert_int_equal(belfry_tls_conn_accept(tls, &conn), BELFRY_OK);
+    assert_int_equal(serve_hands(conn, &client), BELFRY_ERR_TLS);
+    assert_non_null(strstr(belfry_tls_conn_why(conn), "signed by the client CA"));
+    assert_string_equal(belfry_tls_conn_user(conn), "");
+    belfry_tls_conn_destroy(conn);
+    belfry_tls_destroy(tls);
+    stop_server(&client);
+}
+
+static void plain_clients_are_recognised(void **state)
+{
+    (void)state;
+    struct belfry_tls *tls = make_server_tls(NULL);
+    struct belfry_tls_conn *conn;
+    assert_int_equal(belfry_tls_conn_accept(tls, &conn), BELFRY_OK);
+    belfry_tls_conn_feed(conn, belfry_bytes_str("GET / HTTP/1.1\r\n"));
+    assert_int_equal(belfry_tls_conn_handshake(conn), BELFRY_ERR_TLS);
+    assert_non_null(strstr(belfry_tls_conn_why(conn), "the client does not speak TLS"));
+    belfry_tls_conn_destroy(conn);
+    belfry_tls_destroy(tls);
+}
+
+static void wrong_files_of_a_server_are_named(void **state)
+{
+    (void)state;
+    const struct {
+        struct belfry_tls_server_opts opts;
+        enum belfry_err err;
+        const char *part;
+    } rows[] = {
+        {{.cert = keys.server}, BELFRY_ERR_INVALID, "the key file is missing"},
+        {{.key = keys.server_key}, BELFRY_ERR_INVALID, "the cert file is missing"},
+        {{.cert = keys.server, .key = keys.client_key}, BELFRY_ERR_TLS, "mismatch"},
+        {{.cert = keys.server, .key = keys.server_key, .client_ca = keys.server_key}, BELFRY_ERR_TLS, "client CA file"},
+        {{.cert = keys.server, .key = keys.server_key, .client_ca = "nowhere.pem"}, BELFRY_ERR_TLS, "No such file"},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct belfry_tls *tls = NULL;
+        char why[256] = "";
+        assert_int_equal(belfry_tls_create_server(&rows[i].opts, &tls, why, sizeof(why)), rows[i].err);
+        assert_null(tls);
+        if (strstr(why, rows[i].part) == NULL)
+            fail_msg("row %zu: %s", i, why);
+        assert_int_equal(ERR_peek_error(), 0);
+    }
+}
+
+static void common_names_are_read_whole_or_not_at_all(void **state)
+{
+    (void)state;
+    char name[64], small[5];
+    assert_int_equal(belfry_tls_common_name(keys.client, name, sizeof(name)), BELFRY_OK);
+    assert_string_equal(name, "alice");
+    assert_int_equal(belfry_tls_common_name(keys.client, small, sizeof(small)), BELFRY_ERR_TLS);
+    assert_int_equal(belfry_tls_common_name(keys.client_key, name, sizeof(name)), BELFRY_ERR_TLS);
+    assert_int_equal(belfry_tls_common_name("nowhere.pem", name, sizeof(name)), BELFRY_ERR_TLS);
+    assert_int_equal(ERR_peek_error(), 0);
+}
+
+static enum belfry_err server_scenario(void)
+{
+    struct belfry_tls *tls = NULL;
+    struct belfry_tls_conn *conn = NULL;
+    char why[256];
+    size_t n;
+    struct belfry_tls_server_opts opts = {.cert = keys.server, .key = keys.server_key, .client_ca = keys.ca};
+    struct client_opts client_opts = {.alpn = "\x02h2", .cert = keys.client, .key = keys.client_key};
+    struct server client = start_client(&client_opts);
+    enum belfry_err err = belfry_tls_create_server(&opts, &tls, why, sizeof(why));
+    if (err == BELFRY_OK)
+        err = belfry_tls_conn_accept(tls, &conn);
+    if (err == BELFRY_OK)
+        err = serve_hands(conn, &client);
+    if (err == BELFRY_OK)
+        err = belfry_tls_conn_write(conn, belfry_bytes_str("hello"), &n);
+    if (err == BELFRY_OK)
+        client_to_server(conn, &client);
+    belfry_tls_conn_destroy(conn);
+    belfry_tls_destroy(tls);
+    stop_server(&client);
+    return err;
+}
+
+static void refused_memory_of_a_server_is_reported(void **state)
+{
+    (void)state;
+    assert_true(refuse_sweep(server_scenario) >= 4);
+}
+
 static enum belfry_err tls_scenario(void)
 {
     static struct wire wire;
@@ -450,7 +645,13 @@ int main(void)
         cmocka_unit_test(writing_takes_one_record_at_a_time),
         cmocka_unit_test(unsent_output_is_bounded),
         cmocka_unit_test(goodbyes_are_told_apart_from_failures),
+        cmocka_unit_test(servers_agree_on_a_protocol_and_know_the_client),
+        cmocka_unit_test(a_client_of_another_ca_is_refused),
+        cmocka_unit_test(plain_clients_are_recognised),
+        cmocka_unit_test(wrong_files_of_a_server_are_named),
+        cmocka_unit_test(common_names_are_read_whole_or_not_at_all),
         cmocka_unit_test(refused_memory_is_reported),
+        cmocka_unit_test(refused_memory_of_a_server_is_reported),
     };
     return cmocka_run_group_tests(tests, make_keys, remove_keys);
 }

@@ -236,6 +236,139 @@ static bool read_watch(struct belfry_bytes message, struct belfry_wire_watch *wa
     return true;
 }
 
+/* ---- requests ---- */
+
+static void add_filter(struct belfry_wire_watch_request *request, uint64_t value)
+{
+    request->no_put |= (uint32_t)value == 0; /* an enum is 32 bits, whatever the varint held */
+    request->no_delete |= (uint32_t)value == 1;
+}
+
+static bool read_packed_filters(struct belfry_bytes packed, struct belfry_wire_watch_request *request)
+{
+    struct cursor c = cursor_over(packed);
+    uint64_t value;
+    while (c.at != c.end) {
+        if (!read_varint(&c, &value))
+            return false;
+        add_filter(request, value);
+    }
+    return true;
+}
+
+#define CREATE_NUMBER_MAX 8
+
+static bool read_create(struct belfry_bytes message, struct belfry_wire_watch_request *request)
+{
+    *request = (struct belfry_wire_watch_request){.kind = BELFRY_WATCH_CREATE};
+    struct cursor c = cursor_over(message);
+    struct field f;
+    while (c.at != c.end) {
+        if (!read_field(&c, &f))
+            return false;
+        switch (f.tag) {
+        case LEN(1):
+            request->key = f.bytes;
+            break;
+        case LEN(2):
+            request->range_end = f.bytes;
+            break;
+        case VARINT(3):
+            request->start_revision = (int64_t)f.value;
+            break;
+        case VARINT(4):
+            request->progress_notify = f.value != 0;
+            break;
+        case VARINT(5):
+            add_filter(request, f.value);
+            break;
+        case LEN(5):
+            if (!read_packed_filters(f.bytes, request))
+                return false;
+            break;
+        case VARINT(6):
+            request->prev_kv = f.value != 0;
+            break;
+        case VARINT(7):
+            request->watch_id = (int64_t)f.value;
+            break;
+        case VARINT(8):
+            request->fragment = f.value != 0;
+            break;
+        default:
+            if (f.tag >> 3 <= CREATE_NUMBER_MAX)
+                return false;
+            break;
+        }
+    }
+    return true;
+}
+
+static bool read_cancel(struct belfry_bytes message, struct belfry_wire_watch_request *request)
+{
+    *request = (struct belfry_wire_watch_request){.kind = BELFRY_WATCH_CANCEL};
+    struct cursor c = cursor_over(message);
+    struct field f;
+    while (c.at != c.end) {
+        if (!read_field(&c, &f) || (f.tag >> 3 == 1 && f.tag != VARINT(1)))
+            return false;
+        if (f.tag == VARINT(1))
+            request->watch_id = (int64_t)f.value;
+    }
+    return true;
+}
+
+static bool read_progress(struct belfry_bytes message, struct belfry_wire_watch_request *request)
+{
+    *request = (struct belfry_wire_watch_request){.kind = BELFRY_WATCH_PROGRESS};
+    struct cursor c = cursor_over(message);
+    struct field f;
+    while (c.at != c.end)
+        if (!read_field(&c, &f))
+            return false;
+    return true;
+}
+
+static bool read_watch_request(struct belfry_bytes message, struct belfry_wire_watch_request *request)
+{
+    *request = (struct belfry_wire_watch_request){.kind = BELFRY_WATCH_NOTHING};
+    struct cursor c = cursor_over(message);
+    struct field f;
+    while (c.at != c.end) {
+        if (!read_field(&c, &f))
+            return false;
+        bool ok;
+        switch (f.tag) {
+        case LEN(1):
+            ok = read_create(f.bytes, request);
+            break;
+        case LEN(2):
+            ok = read_cancel(f.bytes, request);
+            break;
+        case LEN(3):
+            ok = read_progress(f.bytes, request);
+            break;
+        default:
+            ok = f.tag >> 3 > 3;
+            break;
+        }
+        if (!ok)
+            return false;
+    }
+    return true;
+}
+
+/* ---- what others call ---- */
+
+enum belfry_err belfry_scan_watch_request(struct belfry_bytes message, struct belfry_wire_watch_request *out)
+{
+    struct belfry_wire_watch_request request;
+    if (!read_watch_request(message, &request))
+        return BELFRY_ERR_PROTOCOL;
+    *out = request;
+    return BELFRY_OK;
+}
+
 enum belfry_err belfry_scan_kv(struct belfry_bytes message, struct belfry_wire_kv *out)
 {
     struct belfry_wire_kv kv;

@@ -51,6 +51,18 @@ struct belfry_wire_watch {
     size_t n_events;
 };
 
+/* etcdserverpb.WatchRequest */
+enum belfry_wire_watch_kind { BELFRY_WATCH_NOTHING, BELFRY_WATCH_CREATE, BELFRY_WATCH_CANCEL, BELFRY_WATCH_PROGRESS };
+
+struct belfry_wire_watch_request {
+    enum belfry_wire_watch_kind kind;
+    int64_t watch_id;                   /* CREATE, CANCEL; all that follows: CREATE */
+    struct belfry_bytes key, range_end; /* as they came */
+    int64_t start_revision;
+    bool progress_notify, prev_kv, fragment;
+    bool no_put, no_delete; /* filters; unknown ones are ignored */
+};
+
 BELFRY_NODISCARD enum belfry_err belfry_scan_kv(struct belfry_bytes message, struct belfry_wire_kv *out);
 BELFRY_NODISCARD enum belfry_err belfry_scan_event(struct belfry_bytes message, struct belfry_wire_event *out);
 BELFRY_NODISCARD enum belfry_err belfry_scan_header(struct belfry_bytes message, struct belfry_wire_header *out);
@@ -58,6 +70,11 @@ BELFRY_NODISCARD enum belfry_err belfry_scan_header(struct belfry_bytes message,
 /* Reads all of a WatchResponse but does not look into its events, beyond checking that their lengths fit and counting.
  */
 BELFRY_NODISCARD enum belfry_err belfry_scan_watch(struct belfry_bytes message, struct belfry_wire_watch *out);
+
+/* Reads a WatchRequest, which comes from who knows whom: unlike the others it takes a known field of a foreign wire
+ * type for malformed, as etcd does. Of several members of the union the last counts. */
+BELFRY_NODISCARD enum belfry_err belfry_scan_watch_request(struct belfry_bytes message,
+                                                           struct belfry_wire_watch_request *out);
 
 /* Finds the next appearance of the length-delimited field `number` at or after *at, an offset into `message` that
  * starts at 0 and is moved behind what was found. Stores the field's bytes in *out. Errors: BELFRY_ERR_AGAIN (no more

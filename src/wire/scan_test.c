@@ -567,6 +567,131 @@ static void header_of_any_response_is_found(void **state)
     assert_int_equal(belfry_scan_response_header(inside, &header), BELFRY_ERR_PROTOCOL);
 }
 
+/* ---- requests ---- */
+
+static enum belfry_err scan_request(struct belfry_bytes message, struct belfry_wire_watch_request *out)
+{
+    struct belfry_bytes copy = exact(message);
+    enum belfry_err err = belfry_scan_watch_request(copy, out);
+    release(copy);
+    return err;
+}
+
+static void assert_malformed_request(struct belfry_bytes message)
+{
+    struct belfry_wire_watch_request request;
+    assert_int_equal(scan_request(message, &request), BELFRY_ERR_PROTOCOL);
+}
+
+static void requests_as_captured_are_read(void **state)
+{
+    (void)state;
+    struct belfry_wire_watch_request request;
+    struct belfry_bytes create = BYTES(0x0a, 0x0c, 0x0a, 3, 'f', 'o', 'o', 0x12, 3, 'f', 'o', 'p', 0x30, 1);
+    assert_int_equal(belfry_scan_watch_request(create, &request), BELFRY_OK);
+    assert_int_equal(request.kind, BELFRY_WATCH_CREATE);
+    assert_bytes(request.key, "foo");
+    assert_bytes(request.range_end, "fop");
+    assert_true(request.prev_kv && !request.fragment && !request.progress_notify && !request.no_put);
+    assert_int_equal(scan_request(BYTES(0x12, 2, 0x08, 9), &request), BELFRY_OK);
+    assert_int_equal(request.kind, BELFRY_WATCH_CANCEL);
+    assert_int_equal(request.watch_id, 9);
+    assert_int_equal(scan_request(BYTES(0x1a, 0), &request), BELFRY_OK);
+    assert_int_equal(request.kind, BELFRY_WATCH_PROGRESS);
+    assert_int_equal(scan_request((struct belfry_bytes){0}, &request), BELFRY_OK);
+    assert_int_equal(request.kind, BELFRY_WATCH_NOTHING);
+}
+
+static void filters_are_read_packed_and_not(void **state)
+{
+    (void)state;
+    struct belfry_wire_watch_request request;
+    assert_int_equal(scan_request(BYTES(0x0a, 2, 0x28, 0), &request), BELFRY_OK);
+    assert_true(request.no_put && !request.no_delete);
+    assert_int_equal(scan_request(BYTES(0x0a, 4, 0x28, 1, 0x28, 7), &request), BELFRY_OK);
+    assert_true(!request.no_put && request.no_delete);
+    assert_int_equal(scan_request(BYTES(0x0a, 5, 0x2a, 3, 0, 7, 1), &request), BELFRY_OK);
+    assert_true(request.no_put && request.no_delete);
+    assert_malformed_request(BYTES(0x0a, 3, 0x2a, 1, 0x80));
+}
+
+static void last_member_of_a_request_counts(void **state)
+{
+    (void)state;
+    struct belfry_wire_watch_request request;
+    assert_int_equal(scan_request(BYTES(0x0a, 3, 0x0a, 1, 'k', 0x12, 2, 0x08, 4), &request), BELFRY_OK);
+    assert_int_equal(request.kind, BELFRY_WATCH_CANCEL);
+    assert_int_equal(request.watch_id, 4);
+    assert_int_equal(scan_request(BYTES(0x12, 2, 0x08, 4, 0x0a, 0), &request), BELFRY_OK);
+    assert_int_equal(request.kind, BELFRY_WATCH_CREATE);
+    assert_int_equal(request.watch_id, 0);
+}
+
+static void known_field_of_a_request_with_foreign_type_is_malformed(void **state)
+{
+    (void)state;
+    struct belfry_wire_watch_request request;
+    assert_malformed_request(BYTES(0x08, 1));
+    assert_malformed_request(BYTES(0x0a, 2, 0x08, 1));
+    assert_malformed_request(BYTES(0x0a, 2, 0x1a, 0));
+    assert_malformed_request(BYTES(0x12, 2, 0x0a, 0));
+    assert_malformed_request(BYTES(0x1a, 1, 0x80));
+    assert_malformed_request(BYTES(0x0a, 5, 0x0a, 9, 'k', 'k', 'k'));
+    assert_int_equal(scan_request(BYTES(0x20, 1, 0x0a, 2, 0x48, 1), &request), BELFRY_OK); /* unknown ones pass */
+}
+
+static Etcdserverpb__WatchCreateRequest random_create(struct belfry_rng *rng, uint8_t *pool,
+                                                      Etcdserverpb__WatchCreateRequest__FilterType *filters)
+{
+    Etcdserverpb__WatchCreateRequest create = ETCDSERVERPB__WATCH_CREATE_REQUEST__INIT;
+    create.key = (ProtobufCBinaryData){belfry_rng_below(rng, POOL), pool};
+    create.range_end = (ProtobufCBinaryData){belfry_rng_below(rng, POOL), pool};
+    create.start_revision = (int64_t)belfry_rng_next(rng) >> belfry_rng_below(rng, 64);
+    create.watch_id = (int64_t)belfry_rng_next(rng) >> belfry_rng_below(rng, 64);
+    create.progress_notify = (int)belfry_rng_below(rng, 2);
+    create.prev_kv = (int)belfry_rng_below(rng, 2);
+    create.fragment = (int)belfry_rng_below(rng, 2);
+    create.n_filters = belfry_rng_below(rng, 4);
+    create.filters = filters;
+    for (size_t i = 0; i < create.n_filters; i++)
+        filters[i] = (Etcdserverpb__WatchCreateRequest__FilterType)belfry_rng_below(rng, 2);
+    return create;
+}
+
+static void random_creates_read_as_protobuf_c_wrote_them(void **state)
+{
+    (void)state;
+    struct belfry_rng rng = {SEED};
+    static uint8_t pool[POOL], packed[4 * POOL];
+    Etcdserverpb__WatchCreateRequest__FilterType filters[4];
+    for (size_t i = 0; i < POOL; i++)
+        pool[i] = (uint8_t)belfry_rng_next(&rng);
+    for (int i = 0; i < N_RANDOM; i++) {
+        Etcdserverpb__WatchCreateRequest create = random_create(&rng, pool, filters);
+        Etcdserverpb__WatchRequest theirs = ETCDSERVERPB__WATCH_REQUEST__INIT;
+        theirs.request_union_case = ETCDSERVERPB__WATCH_REQUEST__REQUEST_UNION_CREATE_REQUEST;
+        theirs.create_request = &create;
+        size_t len = etcdserverpb__watch_request__pack(&theirs, packed);
+        assert_true(len <= sizeof(packed));
+        struct belfry_wire_watch_request ours;
+        struct belfry_bytes copy = exact(belfry_bytes_of(packed, len));
+        assert_int_equal(belfry_scan_watch_request(copy, &ours), BELFRY_OK);
+        bool no_put = false, no_delete = false;
+        for (size_t k = 0; k < create.n_filters; k++) {
+            no_put |= filters[k] == ETCDSERVERPB__WATCH_CREATE_REQUEST__FILTER_TYPE__NOPUT;
+            no_delete |= filters[k] == ETCDSERVERPB__WATCH_CREATE_REQUEST__FILTER_TYPE__NODELETE;
+        }
+        assert_int_equal(ours.kind, BELFRY_WATCH_CREATE);
+        assert_true(belfry_bytes_equal(ours.key, belfry_bytes_of(pool, create.key.len)));
+        assert_true(belfry_bytes_equal(ours.range_end, belfry_bytes_of(pool, create.range_end.len)));
+        assert_int_equal(ours.start_revision, create.start_revision);
+        assert_int_equal(ours.watch_id, create.watch_id);
+        assert_true(ours.progress_notify == create.progress_notify && ours.prev_kv == create.prev_kv);
+        assert_true(ours.fragment == create.fragment && ours.no_put == no_put && ours.no_delete == no_delete);
+        release(copy);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -588,6 +713,11 @@ int main(void)
         cmocka_unit_test(value_of_three_mebibytes_is_read),
         cmocka_unit_test(numbers_are_found),
         cmocka_unit_test(header_of_any_response_is_found),
+        cmocka_unit_test(requests_as_captured_are_read),
+        cmocka_unit_test(filters_are_read_packed_and_not),
+        cmocka_unit_test(last_member_of_a_request_counts),
+        cmocka_unit_test(known_field_of_a_request_with_foreign_type_is_malformed),
+        cmocka_unit_test(random_creates_read_as_protobuf_c_wrote_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

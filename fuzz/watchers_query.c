@@ -1,0 +1,29 @@
+/* fuzz/watchers_query.c: any bytes as the query of /debug/watchers. What is accepted is within its bounds, and a refusal has
+ * a sentence. */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "serve/watchers.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check(bool ok)
+{
+    if (!ok)
+        abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct watchers_query query;
+    char why[64] = "";
+    if (watchers_parse(belfry_bytes_of(data, size), &query, why, sizeof(why)) != BELFRY_OK) {
+        check(why[0] != '\0' && memchr(why, '\0', sizeof(why)) != NULL);
+        return 0;
+    }
+    check(query.limit >= 1 && query.limit <= WATCHERS_LIMIT_MAX);
+    check(query.sort <= WATCHERS_BY_AGE && query.group <= WATCHERS_GROUP_STATE);
+    check(memchr(query.filter, '\0', sizeof(query.filter)) != NULL);
+    return 0;
+}

@@ -1,0 +1,78 @@
+/* src/net/exchange.c: from the dialect's calls to whichever protocol presents the exchange. */
+#include "net/exchange.h"
+
+#include <assert.h>
+
+void exchange_handle(struct exchange *x, const struct exchange_events *events, void *user)
+{
+    x->events = events;
+    x->user = user;
+}
+
+const struct exchange_conn *exchange_conn(const struct exchange *x)
+{
+    return x->conn;
+}
+
+unsigned *exchange_pin(struct exchange *x)
+{
+    return &x->conn->pin;
+}
+
+void exchange_taken(struct exchange *x, size_t n)
+{
+    assert(x->events != NULL);
+    if (n > 0)
+        x->ops->taken(x, n);
+}
+
+void exchange_respond(struct exchange *x, int status, const struct exchange_field *fields, size_t n)
+{
+    assert(x->events != NULL);
+    x->ops->respond(x, status, fields, n);
+}
+
+size_t exchange_room(struct exchange *x)
+{
+    assert(x->events != NULL);
+    return x->ops->room(x);
+}
+
+void exchange_write(struct exchange *x, const void *data, size_t len)
+{
+    assert(x->events != NULL);
+    if (len > 0)
+        x->ops->write(x, data, len);
+}
+
+/* The last words: the handler is let go first, so that whatever the protocol does on its way tells it nothing. A request
+ * that is answered from inside begin() had none yet. */
+
+void exchange_end(struct exchange *x, const struct exchange_field *trailers, size_t n)
+{
+    x->events = NULL;
+    x->ops->end(x, trailers, n);
+}
+
+void exchange_answer(struct exchange *x, int status, const struct exchange_field *fields, size_t n,
+                     struct belfry_bytes body)
+{
+    x->events = NULL;
+    x->ops->answer(x, status, fields, n, body);
+}
+
+void exchange_reset(struct exchange *x, uint32_t h2_code)
+{
+    x->events = NULL;
+    x->ops->reset(x, h2_code);
+}
+
+struct belfry_bytes exchange_field(const struct exchange_head *head, const char *name)
+{
+    struct belfry_bytes wanted = belfry_bytes_str(name);
+    for (size_t i = 0; i < head->n_fields; i++) {
+        if (belfry_bytes_equal(head->fields[i].name, wanted))
+            return head->fields[i].value;
+    }
+    return (struct belfry_bytes){0};
+}

@@ -1,0 +1,84 @@
+/* src/net/inbound.h
+ *
+ * inbound: the accepted connections of one loop: sockets, TLS, which protocol is spoken, and when to write.
+ *
+ *     SNIFFING (plain: the first bytes) or HANDSHAKE (TLS: ALPN) --> HTTP1 | HTTP2 --> CLOSING --> gone
+ *
+ * Plain: a connection that begins like "PRI * HTTP/2.0" is HTTP/2 with prior knowledge, any other HTTP/1.1. TLS: ALPN h2
+ * or http/1.1; none: HTTP/1.1.
+ *
+ * Output: whoever wrote is in the list of those to be flushed; inbound_flush() pulls from each and writes once. Output
+ * buffers are the group's, lent to a connection while it has something unsent, so that an idle one has none. A socket that
+ * is full holds its exchanges (no room) until it takes bytes again. SO_SNDBUF is set; the kernel doubles it, and that
+ * is what is accounted.
+ *
+ * Dead peers: SO_KEEPALIVE finds those that are idle. With data unacknowledged or a closed window, TCP_INFO is asked
+ * every 15 s, and a connection whose peer's kernel acknowledged nothing for INBOUND_DEAD_MS is ended. A peer that only
+ * does not read is alive, and parked. (TCP_USER_TIMEOUT would end those too.)
+ *
+ * A connection that has not said what it speaks, or not finished its handshake or its first request's head, within
+ * INBOUND_GREET_MS is closed (HTTP/2: its preface is enough). An HTTP/1.1 connection without a request for INBOUND_IDLE_MS likewise.
+ *
+ * Thread: owner (the loop's). No callback comes from inside inbound_accept(). inbound_destroy() not from inside an event.
+ * Memory: an idle connection has no buffer. Nothing is allocated for what the socket takes; what it does not take, at most
+ *         64 KiB and a frame, is copied into a buffer that lives until it is sent.
+ */
+#ifndef BELFRY_NET_INBOUND_H
+#define BELFRY_NET_INBOUND_H
+
+#include <uv.h>
+
+#include "base/log.h"
+#include "net/exchange.h"
+#include "net/tls.h"
+
+#define INBOUND_SNDBUF   (64 * 1024)
+#define INBOUND_DEAD_MS  60000
+#define INBOUND_GREET_MS 10000
+#define INBOUND_IDLE_MS  300000
+
+struct inbound_group;
+
+struct inbound_opts {
+    uv_loop_t *loop;
+    exchange_begin_fn begin;
+    void *user;
+    uint32_t max_streams; /* of an HTTP/2 connection; 0: no limit */
+    int sndbuf;           /* 0: INBOUND_SNDBUF */
+    /* Times, for tests; 0: those above; 2 s that a connection lingers when all was said; 15 s between probes */
+    uint32_t greet_ms, idle_ms, dead_ms, linger_ms, probe_ms;
+    const struct belfry_log *log;
+};
+
+BELFRY_NODISCARD enum belfry_err inbound_create(const struct inbound_opts *opts, struct inbound_group **out);
+
+/* Closes every connection (its exchanges are told `gone`); handles finish closing on the loop. NULL is fine. */
+void inbound_destroy(struct inbound_group *group);
+
+/* Takes over a connected socket (closed on failure). `tls` NULL: plain. `peer` names it. `policy` becomes
+ * exchange_conn.policy. Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_IO, BELFRY_ERR_TLS. */
+BELFRY_NODISCARD enum belfry_err inbound_accept(struct inbound_group *group, int fd, const char *peer,
+                                                struct belfry_tls *tls, const void *policy, uint64_t now_ms);
+
+/* Writes what waits, at most once a connection. To be called before the loop blocks; true: some have more to write (or
+ * said more when they were told `writable`), so it is to be called again before the loop blocks. */
+bool inbound_flush(struct inbound_group *group, uint64_t now_ms);
+
+/* Every connection begins to shut (GOAWAY; HTTP/1.1: after the request that runs) and closes when its last exchange
+ * has ended. New ones are shut as soon as they are accepted. */
+void inbound_shut(struct inbound_group *group);
+
+size_t inbound_connections(const struct inbound_group *group); /* now */
+
+struct inbound_stats {
+    size_t connections, http1, http2, tls; /* now */
+    size_t bytes;                          /* unsent, in our buffers; connections' own memory included */
+    size_t kernel_bytes;                   /* send buffers as accounted: connections x (2 x sndbuf) when held, else 0 */
+    /* refused_floods: HTTP/2 connections ended for breaking the protocol, floods included */
+    uint64_t accepted, closed, dead, refused_floods, bytes_in, bytes_out, writes;
+};
+
+/* Visits every connection, for `bytes`. */
+void inbound_stats(const struct inbound_group *group, struct inbound_stats *out);
+
+#endif
