@@ -48,9 +48,9 @@ struct belfry_calls {
     size_t count;
     struct belfry_rng rng;
     struct belfry_call *login; /* under way; in the lists like any other */
-    bool token_wanted;
-    uint64_t login_ms; /* not before: a log-in that failed for a passing reason waits */
-    uint64_t hold_ms;  /* not before: the connection would not take a call */
+    unsigned tokens_wanted;    /* by how many */
+    uint64_t login_ms;         /* not before: a log-in that failed for a passing reason waits */
+    uint64_t hold_ms;          /* not before: the connection would not take a call */
 };
 
 /* ---- ending ---- */
@@ -449,7 +449,11 @@ void *belfry_calls_user(const struct belfry_call *call)
 
 void belfry_calls_want_token(struct belfry_calls *calls, bool wanted)
 {
-    calls->token_wanted = wanted;
+    assert(wanted || calls->tokens_wanted > 0);
+    if (wanted)
+        calls->tokens_wanted++;
+    else
+        calls->tokens_wanted--;
 }
 
 static void expire_queued(struct belfry_calls *calls, uint64_t now_ms)
@@ -471,7 +475,7 @@ static void expire_queued(struct belfry_calls *calls, uint64_t now_ms)
 /* Does anybody wait for a connection? */
 static bool is_wanted(const struct belfry_calls *calls)
 {
-    return !belfry_list_empty(&calls->queued) || (!belfry_auth_ready(calls->opts.auth) && calls->token_wanted);
+    return !belfry_list_empty(&calls->queued) || (!belfry_auth_ready(calls->opts.auth) && calls->tokens_wanted > 0);
 }
 
 static void submit_queued(struct belfry_calls *calls, struct belfry_conn *conn, uint64_t now_ms)

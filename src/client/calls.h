@@ -75,7 +75,7 @@ void *belfry_calls_user(const struct belfry_call *call);
 /* Every call but a log-in is answered with `err`: what they need cannot be had. */
 void belfry_calls_fail_all(struct belfry_calls *calls, enum belfry_err err, const char *why);
 
-/* A token is wanted though no call waits for one (a stream is to be opened). */
+/* A token is wanted though no call waits for one (a stream is to be opened); each who said so takes it back once. */
 void belfry_calls_want_token(struct belfry_calls *calls, bool wanted);
 
 void belfry_calls_pump(struct belfry_calls *calls, uint64_t now_ms);

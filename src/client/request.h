@@ -24,6 +24,7 @@
 #define BELFRY_PATH_LEASES          "/etcdserverpb.Lease/LeaseLeases"
 #define BELFRY_PATH_STATUS          "/etcdserverpb.Maintenance/Status"
 #define BELFRY_PATH_MEMBER_LIST     "/etcdserverpb.Cluster/MemberList"
+#define BELFRY_PATH_ABOUT           "/belfry.Tier/About" /* a belfryd's own: name=1, version=2 */
 
 /* How many there are of one key, linearizably: only the header of the answer is of interest. */
 BELFRY_NODISCARD enum belfry_err belfry_request_count(struct belfry_buf *out, struct belfry_bytes key);

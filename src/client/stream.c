@@ -38,6 +38,7 @@ struct belfry_stream {
     struct belfry_backoff backoff;
     uint64_t retry_ms;
     unsigned refused_tokens;
+    bool token_wanted;        /* as calls were told */
     struct belfry_call *read; /* of the store's revision, for watches from now on */
     struct belfry_mux_read reading;
     struct belfry_call *check; /* of the store's revision, against what was seen */
@@ -124,7 +125,7 @@ static void remember(struct belfry_stream *stream, const struct belfry_mux_actio
 {
     struct belfry_inbox_walk walk;
     struct belfry_wire_event event;
-    if (action->act != BELFRY_MUX_EVENTS || stream->doubt)
+    if (action->act != BELFRY_MUX_EVENTS || stream->doubt || stream->opts.owner_judges)
         return;
     belfry_inbox_walk(&action->group, &walk);
     if (belfry_inbox_walk_next(&walk, &event) == BELFRY_OK)
@@ -182,6 +183,19 @@ static void first_message(struct belfry_stream *stream)
     tell(stream, text);
 }
 
+/* The watch whose create the message grants, for an owner who wants to know; NULL: none. */
+static struct belfry_mux_watch *created_by(const struct belfry_stream *stream, const struct belfry_blob *message,
+                                           struct belfry_wire_header *header)
+{
+    struct belfry_wire_watch response;
+    struct belfry_mux_watch *watch = stream->opts.created != NULL ? belfry_mux_creating(stream->mux) : NULL;
+    if (watch == NULL || belfry_scan_watch(belfry_blob_bytes(message), &response) != BELFRY_OK || !response.created ||
+        response.canceled || response.watch_id == -1)
+        return NULL;
+    *header = response.header;
+    return watch;
+}
+
 static void on_message(struct belfry_grpc_call *call, struct belfry_blob *message, void *user)
 {
     struct belfry_stream *stream = user;
@@ -190,6 +204,8 @@ static void on_message(struct belfry_grpc_call *call, struct belfry_blob *messag
         other_cluster(stream);
         return;
     }
+    struct belfry_wire_header header;
+    struct belfry_mux_watch *created = created_by(stream, message, &header);
     enum belfry_err err = belfry_mux_message(stream->mux, message, belfry_clock_ms());
     if (err == BELFRY_ERR_AUTH) {
         token_refused(stream);
@@ -202,6 +218,8 @@ static void on_message(struct belfry_grpc_call *call, struct belfry_blob *messag
     stream->refused_tokens = 0;
     if (!stream->served)
         first_message(stream);
+    if (created != NULL)
+        stream->opts.created(created, &header, stream->opts.user);
     belfry_stream_drain(stream);
     send_requests(stream, belfry_clock_ms());
     stream->opts.changed(stream->opts.user);
@@ -275,6 +293,15 @@ static void open_stream(struct belfry_stream *stream, struct belfry_conn *conn, 
     belfry_mux_stream_up(stream->mux, now_ms);
 }
 
+/* Several streams may share the calls: each says it once. */
+static void want_token(struct belfry_stream *stream, bool wanted)
+{
+    if (stream->token_wanted == wanted)
+        return;
+    stream->token_wanted = wanted;
+    belfry_calls_want_token(stream->opts.calls, wanted);
+}
+
 /* Opens the stream when it is wanted, a connection is there and the token is new. */
 static void pump_stream(struct belfry_stream *stream, uint64_t now_ms)
 {
@@ -293,10 +320,10 @@ static void pump_stream(struct belfry_stream *stream, uint64_t now_ms)
         stream->call == NULL && belfry_mux_wants_stream(stream->mux) && conn != NULL && now_ms >= stream->retry_ms;
     if (want && !belfry_auth_is_new(stream->opts.auth, now_ms)) {
         belfry_auth_drop(stream->opts.auth);
-        belfry_calls_want_token(stream->opts.calls, true);
+        want_token(stream, true);
         return;
     }
-    belfry_calls_want_token(stream->opts.calls, false);
+    want_token(stream, false);
     if (want)
         open_stream(stream, conn, now_ms);
     send_requests(stream, now_ms);
@@ -317,11 +344,12 @@ static void on_trust(void *user)
     stream->opts.changed(stream->opts.user);
 }
 
-/* When the server is to be asked for its version: not before somebody wants progress, nor before it is known who it
- * is. */
+/* When the server is to be asked for its version: not before somebody wants it, or progress, nor before it is known who
+ * it is. */
 static uint64_t trust_due(const struct belfry_stream *stream)
 {
-    return stream->served && belfry_mux_wants_progress(stream->mux) ? belfry_trust_due(&stream->trust) : BELFRY_NEVER;
+    bool wanted = stream->opts.wants_version || belfry_mux_wants_progress(stream->mux);
+    return stream->served && wanted ? belfry_trust_due(&stream->trust) : BELFRY_NEVER;
 }
 
 static void pump_trust(struct belfry_stream *stream, uint64_t now_ms)
@@ -441,6 +469,13 @@ static void recall(struct belfry_stream *stream, uint64_t now_ms)
                &stream->recall);
 }
 
+/* Did a server show less than was seen before, and is that not being looked into? */
+static bool wants_check(const struct belfry_stream *stream, int64_t *seen, struct belfry_bytes *key)
+{
+    return !stream->opts.owner_judges && stream->check == NULL && belfry_mux_suspects(stream->mux, seen) &&
+           belfry_mux_any_key(stream->mux, key);
+}
+
 static void pump_reads(struct belfry_stream *stream, uint64_t now_ms)
 {
     struct belfry_bytes key;
@@ -449,7 +484,7 @@ static void pump_reads(struct belfry_stream *stream, uint64_t now_ms)
     if (stream->read == NULL && belfry_mux_wants_revision(stream->mux, &stream->reading))
         read_revision(stream, stream->reading.key, now_ms, on_read, &stream->read);
     int64_t seen;
-    if (stream->check == NULL && belfry_mux_suspects(stream->mux, &seen) && belfry_mux_any_key(stream->mux, &key)) {
+    if (wants_check(stream, &seen, &key)) {
         stream->check_seen = seen;
         read_revision(stream, key, now_ms, on_check, &stream->check);
     }
@@ -492,7 +527,9 @@ enum belfry_err belfry_stream_create(const struct belfry_stream_opts *opts, stru
     belfry_buf_init(&stream->scratch);
     belfry_witness_init(&stream->witness);
     belfry_trust_init(&stream->trust, on_trust, stream, &stream->rng);
-    struct belfry_mux_opts mux = {.max_revision_bytes = opts->max_message_bytes, .log = opts->link.log};
+    struct belfry_mux_opts mux = {.max_revision_bytes = opts->max_revision_bytes != 0 ? opts->max_revision_bytes
+                                                                                      : opts->max_message_bytes,
+                                  .log = opts->link.log};
     enum belfry_err err = belfry_mux_create(&mux, &stream->mux);
     if (err == BELFRY_OK)
         err = belfry_link_create(&opts->link, &link_events, stream, &stream->link);
@@ -514,6 +551,7 @@ void belfry_stream_destroy(struct belfry_stream *stream)
     if (stream->call != NULL)
         belfry_grpc_call_cancel(stream->call);
     belfry_trust_reset(&stream->trust);
+    want_token(stream, false);
     if (stream->read != NULL)
         belfry_calls_cancel(stream->read);
     if (stream->check != NULL)
@@ -537,6 +575,28 @@ struct belfry_link *belfry_stream_link(struct belfry_stream *stream)
     return stream->link;
 }
 
+const char *belfry_stream_endpoint(const struct belfry_stream *stream)
+{
+    return stream->served ? stream->opts.link.endpoints[stream->at].url : NULL;
+}
+
+bool belfry_stream_version(const struct belfry_stream *stream, const char **version)
+{
+    *version = stream->trust.version;
+    return stream->trust.state == BELFRY_TRUST_GOOD || stream->trust.state == BELFRY_TRUST_BAD;
+}
+
+bool belfry_stream_tells_progress(const struct belfry_stream *stream)
+{
+    return stream->trust.state != BELFRY_TRUST_BAD;
+}
+
+void belfry_stream_leave(struct belfry_stream *stream, enum belfry_err err, const char *why)
+{
+    if (stream->call != NULL)
+        give_up(stream, err, why);
+}
+
 void belfry_stream_pump(struct belfry_stream *stream, uint64_t now_ms)
 {
     if (belfry_mux_tick(stream->mux, now_ms) != BELFRY_OK)
@@ -557,7 +617,7 @@ uint64_t belfry_stream_due(const struct belfry_stream *stream)
         belfry_auth_ready(stream->opts.auth))
         due = belfry_min_time(due, stream->retry_ms);
     if (wants_recall(stream) || (stream->read == NULL && belfry_mux_wants_revision(stream->mux, &read)) ||
-        (stream->check == NULL && belfry_mux_suspects(stream->mux, &seen) && belfry_mux_any_key(stream->mux, &key)))
+        wants_check(stream, &seen, &key))
         due = belfry_min_time(due, stream->read_retry_ms);
     return due;
 }

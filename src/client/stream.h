@@ -23,7 +23,12 @@ struct belfry_stream_opts {
     struct belfry_identity *identity;
     bool hasleader;
     size_t max_message_bytes;
+    size_t max_revision_bytes; /* of a revision in fragments; 0: max_message_bytes */
+    bool owner_judges;         /* whether the past was rewritten is the owner's business: nothing is read to find out */
+    bool wants_version;        /* of the server, whether or not somebody wants progress */
     enum belfry_mux_verdict (*deliver)(const struct belfry_mux_action *action, void *user);
+    /* A create of `watch` was answered, before anything it gives is delivered. NULL: nobody cares. */
+    void (*created)(struct belfry_mux_watch *watch, const struct belfry_wire_header *header, void *user);
     /* The state of the link, for people; only when it changes. */
     void (*link_text)(const char *text, void *user);
     /* Something changed: call belfry_stream_pump() from the loop soon. */
@@ -39,6 +44,18 @@ void belfry_stream_destroy(struct belfry_stream *stream);
 
 struct belfry_mux *belfry_stream_mux(struct belfry_stream *stream);
 struct belfry_link *belfry_stream_link(struct belfry_stream *stream);
+
+/* The URL of the endpoint whose stream serves; NULL: none does now. */
+const char *belfry_stream_endpoint(const struct belfry_stream *stream);
+
+/* False: nothing is known of the version of its server. True with "": it has one, but does not tell us. */
+bool belfry_stream_version(const struct belfry_stream *stream, const char **version);
+
+/* False: its server is one that must not be asked for progress. True while that is not known. */
+bool belfry_stream_tells_progress(const struct belfry_stream *stream);
+
+/* The server is of no use: goes on with the next endpoint. Not from inside deliver. */
+void belfry_stream_leave(struct belfry_stream *stream, enum belfry_err err, const char *why);
 
 /* Everything that is due: actions, reads, the stream, requests. */
 void belfry_stream_pump(struct belfry_stream *stream, uint64_t now_ms);

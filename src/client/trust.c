@@ -76,7 +76,8 @@ bool belfry_trust_is_good(struct belfry_bytes version)
 static void move(struct belfry_trust *trust, enum belfry_trust_state to)
 {
     static const unsigned legal[] = {[BELFRY_TRUST_UNKNOWN] = 1u << BELFRY_TRUST_ASKING,
-                                     [BELFRY_TRUST_ASKING] = 1u << BELFRY_TRUST_GOOD | 1u << BELFRY_TRUST_BAD,
+                                     [BELFRY_TRUST_ASKING] = 1u << BELFRY_TRUST_GOOD | 1u << BELFRY_TRUST_ABOUT,
+                                     [BELFRY_TRUST_ABOUT] = 1u << BELFRY_TRUST_GOOD | 1u << BELFRY_TRUST_BAD,
                                      [BELFRY_TRUST_GOOD] = 0,
                                      [BELFRY_TRUST_BAD] = 0};
     assert(to == BELFRY_TRUST_UNKNOWN || legal[trust->state] & 1u << to);
@@ -123,7 +124,8 @@ static void on_message(struct belfry_grpc_call *call, struct belfry_blob *messag
     size_t at = 0;
     (void)call;
     trust->answered = true;
-    trust->other_member = belfry_scan_response_header(bytes, &header) == BELFRY_OK && header.member_id != 0 &&
+    trust->other_member = trust->state == BELFRY_TRUST_ASKING &&
+                          belfry_scan_response_header(bytes, &header) == BELFRY_OK && header.member_id != 0 &&
                           trust->member_id != 0 && header.member_id != trust->member_id;
     if (belfry_scan_field(bytes, STATUS_VERSION, &at, &version) != BELFRY_OK)
         version.len = 0;
@@ -149,46 +151,67 @@ static bool is_final(const struct belfry_grpc_status *status)
            (status->code == BELFRY_GRPC_UNIMPLEMENTED || status->code == BELFRY_GRPC_PERMISSION_DENIED);
 }
 
+static void on_closed(struct belfry_grpc_call *call, const struct belfry_grpc_status *status, void *user);
+static const struct belfry_grpc_events grpc_events = {.message = on_message, .closed = on_closed};
+
+static void submit(struct belfry_trust *trust, const char *path, uint64_t now_ms)
+{
+    struct belfry_grpc_call_opts opts = {.path = path, .deadline_ms = now_ms + ASK_MS};
+    trust->answered = trust->other_member = false;
+    enum belfry_err err =
+        belfry_grpc_call_open(belfry_conn_grpc(trust->conn), &opts, &grpc_events, trust, now_ms, &trust->call);
+    if (err == BELFRY_OK) {
+        err = belfry_grpc_call_send(trust->call, (struct belfry_bytes){NULL, 0});
+        if (err != BELFRY_OK)
+            belfry_grpc_call_cancel(trust->call);
+        else
+            belfry_grpc_call_half_close(trust->call);
+    }
+    if (err != BELFRY_OK) {
+        trust->call = NULL;
+        wait_for_retry(trust, now_ms);
+    }
+}
+
+static void on_status(struct belfry_trust *trust, const struct belfry_grpc_status *status)
+{
+    bool mine = status->code == BELFRY_GRPC_OK && trust->answered && !trust->other_member;
+    if ((mine && belfry_trust_is_good(belfry_bytes_str(trust->version))) || is_guarded(status)) {
+        move(trust, BELFRY_TRUST_GOOD);
+        return;
+    }
+    trust->hopeless = mine || is_final(status);
+    move(trust, BELFRY_TRUST_ABOUT);
+    submit(trust, BELFRY_PATH_ABOUT, belfry_clock_ms());
+    belfry_conn_flush(trust->conn);
+}
+
+static void on_about(struct belfry_trust *trust, const struct belfry_grpc_status *status)
+{
+    if (status->code == BELFRY_GRPC_OK && trust->answered)
+        move(trust, BELFRY_TRUST_GOOD);
+    else if (trust->hopeless && status->from_server)
+        move(trust, BELFRY_TRUST_BAD);
+    else
+        wait_for_retry(trust, belfry_clock_ms());
+}
+
 static void on_closed(struct belfry_grpc_call *call, const struct belfry_grpc_status *status, void *user)
 {
     struct belfry_trust *trust = user;
     (void)call;
     trust->call = NULL;
-    if (status->code == BELFRY_GRPC_OK && trust->answered && !trust->other_member)
-        move(trust, belfry_trust_is_good(belfry_bytes_str(trust->version)) ? BELFRY_TRUST_GOOD : BELFRY_TRUST_BAD);
-    else if (is_guarded(status))
-        move(trust, BELFRY_TRUST_GOOD);
-    else if (is_final(status))
-        move(trust, BELFRY_TRUST_BAD);
+    if (trust->state == BELFRY_TRUST_ASKING)
+        on_status(trust, status);
     else
-        wait_for_retry(trust, belfry_clock_ms());
+        on_about(trust, status);
     trust->changed(trust->user);
-}
-
-static const struct belfry_grpc_events grpc_events = {.message = on_message, .closed = on_closed};
-
-static enum belfry_err submit(struct belfry_trust *trust, struct belfry_conn *conn, uint64_t now_ms)
-{
-    struct belfry_grpc_call_opts opts = {.path = BELFRY_PATH_STATUS, .deadline_ms = now_ms + ASK_MS};
-    enum belfry_err err =
-        belfry_grpc_call_open(belfry_conn_grpc(conn), &opts, &grpc_events, trust, now_ms, &trust->call);
-    if (err != BELFRY_OK)
-        return err;
-    err = belfry_grpc_call_send(trust->call, (struct belfry_bytes){NULL, 0});
-    if (err == BELFRY_OK)
-        belfry_grpc_call_half_close(trust->call);
-    else
-        belfry_grpc_call_cancel(trust->call);
-    return err;
 }
 
 void belfry_trust_ask(struct belfry_trust *trust, struct belfry_conn *conn, uint64_t member_id, uint64_t now_ms)
 {
     move(trust, BELFRY_TRUST_ASKING);
     trust->member_id = member_id;
-    trust->answered = trust->other_member = false;
-    if (submit(trust, conn, now_ms) != BELFRY_OK) {
-        trust->call = NULL;
-        wait_for_retry(trust, now_ms);
-    }
+    trust->conn = conn;
+    submit(trust, BELFRY_PATH_STATUS, now_ms);
 }

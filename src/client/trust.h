@@ -7,9 +7,13 @@
  * carries the stream, before progress is. docs/decisions/0007 has the reasons.
  *
  *     UNKNOWN --asked--> ASKING --a good version, or for other users only: those are new--> GOOD
- *        ^                 | |
- *        |                 | `-- an affected version, none, or no Status at all --> BAD
- *        `- passing, or another member's -'
+ *        ^                 | |                                                               ^
+ *        |                 | `-- otherwise: ABOUT --a belfryd, whose own watch it is ---------'
+ *        |                 |       | `-- not, and an affected version, none, or no Status at all --> BAD
+ *        `- passing, or another member's, and no belfryd
+ *
+ * A belfryd relays Status to a member of its upstream, which is not where its watch comes from. So what Status does not
+ * settle is asked as belfry.Tier/About, which only a belfryd knows.
  *
  *     any --the stream is over--> UNKNOWN
  *
@@ -26,7 +30,13 @@
 
 #define BELFRY_TRUST_VERSION 32 /* bytes of a version that are kept, with the NUL */
 
-enum belfry_trust_state { BELFRY_TRUST_UNKNOWN, BELFRY_TRUST_ASKING, BELFRY_TRUST_GOOD, BELFRY_TRUST_BAD };
+enum belfry_trust_state {
+    BELFRY_TRUST_UNKNOWN,
+    BELFRY_TRUST_ASKING,
+    BELFRY_TRUST_ABOUT,
+    BELFRY_TRUST_GOOD,
+    BELFRY_TRUST_BAD
+};
 
 struct belfry_trust {
     /* fixed */
@@ -35,7 +45,9 @@ struct belfry_trust {
     struct belfry_rng *rng;
     /* owner */
     enum belfry_trust_state state;
-    struct belfry_grpc_call *call; /* ASKING only */
+    struct belfry_grpc_call *call; /* ASKING, ABOUT */
+    struct belfry_conn *conn;      /* likewise: the stream's */
+    bool hopeless;                 /* ABOUT: Status said no for good */
     uint64_t member_id;            /* of the server of the stream; 0: it does not say */
     bool answered, other_member;   /* what came so far in ASKING */
     uint64_t retry_ms;             /* UNKNOWN: not before */

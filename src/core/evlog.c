@@ -300,6 +300,12 @@ int64_t evlog_head(const struct evlog *log)
     return log->head;
 }
 
+int64_t evlog_oldest(const struct evlog *log)
+{
+    uint64_t first = own(&log->first);
+    return (first < own(&log->next) ? slot_of(log, first)->base : log->head) + 1;
+}
+
 size_t evlog_bytes(const struct evlog *log)
 {
     return log->held + log->waiting;

@@ -513,3 +513,32 @@ uint64_t stream_inside_since(const struct stream *stream, size_t *bytes)
     *bytes = stream->rest_bytes;
     return stream->rest != NULL && rest_begun(stream->rest) ? stream->rest_since : 0;
 }
+
+/* Parked is a state of the stream. A start in the future has nothing to catch up with. */
+static enum watcher_standing standing_of(const struct worker *worker, const struct watcher *watcher, int64_t next)
+{
+    if (watcher->stream->parked || watcher->state == WATCHER_STALLED)
+        return WATCHER_PARKED;
+    return next > worker->at ? WATCHER_SYNCED : WATCHER_CATCHING_UP;
+}
+
+bool stream_watcher(const struct worker *worker, const struct stream *stream, int64_t after_id,
+                    struct watcher_view *out)
+{
+    assert(!worker->in_turn);
+    const struct watcher *found = NULL;
+    for (const struct belfry_treap_node *node = stream->watchers; node != NULL;) {
+        const struct watcher *watcher = belfry_container_const(node, struct watcher, by_id);
+        if (watcher->id > after_id)
+            found = watcher;
+        node = watcher->id > after_id ? node->left : node->right;
+    }
+    if (found == NULL)
+        return false;
+    *out = (struct watcher_view){.id = found->id, .flags = found->flags};
+    interest_range(found->node, &out->range);
+    out->ended = found->state == WATCHER_LOST || found->state == WATCHER_ENDED;
+    out->next = watcher_need(worker, found);
+    out->standing = standing_of(worker, found, out->next);
+    return true;
+}

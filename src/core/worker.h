@@ -133,7 +133,23 @@ BELFRY_NODISCARD enum belfry_err stream_cancel(struct worker *worker, struct str
  * up to the stream's position. Without watchers it is forgotten, as in etcd. */
 void stream_progress(struct worker *worker, struct stream *stream);
 
-/* ---- numbers ---- */
+/* ---- numbers, and views for people ---- */
+
+enum watcher_standing { WATCHER_SYNCED, WATCHER_CATCHING_UP, WATCHER_PARKED };
+
+struct watcher_view {
+    int64_t id;
+    struct range range; /* lent until the next call on the worker */
+    uint8_t flags;      /* enum watcher_flags */
+    bool ended;         /* it is told that it was canceled, or was: only its id is still taken */
+    enum watcher_standing standing;
+    int64_t next; /* the first revision that it has not been given */
+};
+
+/* The watcher of the stream with the smallest id above `after_id`, in O(log watchers of the stream); false: no more. Not
+ * from inside a turn. */
+bool stream_watcher(const struct worker *worker, const struct stream *stream, int64_t after_id,
+                    struct watcher_view *out);
 
 struct worker_stats {
     size_t streams, watchers, nodes;

@@ -1363,6 +1363,84 @@ static void refused_allocation_is_tried_again_at_a_later_turn(void **state)
     bed_close(&bed);
 }
 
+/* ---- views ---- */
+
+static struct watcher_view view_after(const struct bed *bed, const struct peer *peer, int64_t after)
+{
+    struct watcher_view view;
+    assert_true(stream_watcher(bed->worker, peer->stream, after, &view));
+    return view;
+}
+
+static void assert_stands(const struct watcher_view *view, int64_t id, enum watcher_standing standing, int64_t next)
+{
+    assert_int_equal(view->id, id);
+    assert_int_equal(view->standing, standing);
+    assert_int_equal(view->next, next);
+    assert_false(view->ended);
+}
+
+static void views_of_a_stream_come_by_id_and_say_how_each_stands(void **state)
+{
+    (void)state;
+    BED(bed, 8, .seed = 60);
+    struct peer *a = bed_peer(&bed);
+    struct watcher_view view;
+    assert_false(stream_watcher(bed.worker, a->stream, INT64_MIN, &view));
+    create(&bed, a, "x", "y", 0, WATCHER_PREV_KV);
+    create(&bed, a, "k", "", 0, 0);
+    create(&bed, a, "a", "b1", 100, 0);
+    bed_run(&bed);
+    view = view_after(&bed, a, INT64_MIN);
+    assert_stands(&view, 0, WATCHER_SYNCED, 11);
+    assert_int_equal(view.range.kind, RANGE_PREFIX);
+    assert_true(belfry_bytes_equal(view.range.key, BYTES("x")));
+    assert_int_equal(view.flags & WATCHER_PREV_KV, WATCHER_PREV_KV);
+    view = view_after(&bed, a, 0);
+    assert_stands(&view, 1, WATCHER_SYNCED, 11);
+    assert_int_equal(view.range.kind, RANGE_KEY);
+    view = view_after(&bed, a, 1);
+    assert_stands(&view, 2, WATCHER_SYNCED, 100); /* in the future */
+    assert_true(belfry_bytes_equal(view.range.end, BYTES("b1")));
+    assert_false(stream_watcher(bed.worker, a->stream, 2, &view));
+
+    a->room = 0;
+    stream_writable(bed.worker, a->stream, 0);
+    for (int i = 0; i < 5; i++)
+        bed_write(&bed, "x1");
+    bed_run(&bed);
+    view = view_after(&bed, a, -1);
+    assert_stands(&view, 0, WATCHER_PARKED, 11);
+    a->room = PLENTY;
+    bed_run(&bed);
+    view = view_after(&bed, a, -1);
+    assert_stands(&view, 0, WATCHER_SYNCED, 16);
+    bed_close(&bed);
+}
+
+static void view_of_one_who_is_behind_says_where_it_is_and_of_one_who_was_told_compacted_that_it_ended(void **state)
+{
+    (void)state;
+    BED(bed, 4, .seed = 61);
+    for (int i = 0; i < 40; i++) {
+        bed_write(&bed, "x");
+        bed_run(&bed);
+    }
+    struct peer *a = bed_peer(&bed);
+    bed.no_history = true;
+    create(&bed, a, "x", "", 15, 0);
+    bed_run(&bed);
+    struct watcher_view view = view_after(&bed, a, -1);
+    assert_stands(&view, 0, WATCHER_CATCHING_UP, 15);
+    bed.no_history = false;
+    bed.compacted = 20;
+    bed_run(&bed);
+    view = view_after(&bed, a, -1);
+    assert_true(view.ended);
+    assert_int_equal(view.next, 20);
+    bed_close(&bed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1407,6 +1485,8 @@ int main(void)
         cmocka_unit_test(closed_stream_is_taken_down_over_turns),
         cmocka_unit_test(refused_allocations_lose_nothing),
         cmocka_unit_test(refused_allocation_is_tried_again_at_a_later_turn),
+        cmocka_unit_test(views_of_a_stream_come_by_id_and_say_how_each_stands),
+        cmocka_unit_test(view_of_one_who_is_behind_says_where_it_is_and_of_one_who_was_told_compacted_that_it_ended),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,158 @@
+/* src/follow/driver_private.h: the driver, as its own files see it.
+ *
+ *     driver.c          creating, the turns of the loop, destroying
+ *     driver_feed.c     what comes on the streams, and what the machines want of them
+ *     driver_read.c     linearizable revisions and pages
+ *     driver_status.c   how it stands, for people: standing, reason, log lines
+ *     driver_version.c  what is known against a version of etcd
+ *
+ * Thread: owner.
+ */
+#ifndef BELFRY_FOLLOW_DRIVER_PRIVATE_H
+#define BELFRY_FOLLOW_DRIVER_PRIVATE_H
+
+#include "base/buf.h"
+#include "client/stream.h"
+#include "follow/backfill.h"
+#include "follow/driver.h"
+
+#define DRIVER_SLOTS  (BACKFILL_SLOT + BACKFILLS)
+#define DRIVER_WHY    240 /* bytes of a reason, without what we put before it */
+#define DRIVER_WARNED 8   /* versions that are remembered as told */
+
+/* A watch that a machine wants, by its slot. */
+struct driver_slot {
+    struct driver *driver;
+    struct belfry_mux_watch *watch; /* NULL: none */
+    bool paused;                    /* the machine will say when it takes more */
+    bool held;                      /* we gave it nothing: its server is not known yet, or memory was short */
+};
+
+/* Where the pages of a listing come from: they are of one past only while this is what it was. */
+struct driver_source {
+    uint64_t listing; /* upstream_stats.listings */
+    uint64_t connects, losses;
+};
+
+/* What log lines have said. */
+struct driver_said {
+    enum { SAID_NOTHING, SAID_LOOKING, SAID_UNREACHABLE, SAID_CONNECTED } link;
+    char endpoint[BELFRY_ENDPOINT_TEXT];
+    enum upstream_state state;
+    bool stale, trouble;
+    uint64_t rewritten;
+    uint64_t listing_ms; /* when the progress of a listing is told next */
+};
+
+struct driver {
+    /* fixed at creation */
+    uv_loop_t *loop;
+    struct driver_events events;
+    void *user;
+    const struct belfry_log *log;
+    struct belfry_log parts_log, machine_log; /* of what we are made of: in our own words, or as debug lines */
+    struct belfry_endpoint *endpoints;        /* owned */
+    size_t n_endpoints;
+    char *scope; /* owned; key and range_end lie in it */
+    struct belfry_bytes key, range_end;
+    bool whole_scope;
+    uint32_t dial_timeout_ms, command_timeout_ms;
+    struct store *store;
+    /* the machines */
+    struct ingest *ingest;
+    struct upstream *upstream;
+    struct backfill *backfill;
+    /* libbelfry's parts */
+    struct belfry_rng rng;
+    struct belfry_dns *dns;
+    struct belfry_auth auth;
+    struct belfry_identity identity;
+    struct belfry_calls *calls;
+    struct belfry_stream *live, *back;
+    /* the loop */
+    uv_timer_t timer;
+    uv_prepare_t prepare;
+    uv_check_t check;
+    unsigned n_handles; /* that are not closed */
+    bool polled;        /* the sockets were read since the last turn */
+    bool poked;         /* there is more to do than timers know of */
+    bool closing;
+    /* watches and reads */
+    struct driver_slot slots[DRIVER_SLOTS];
+    struct belfry_wire_event *events_room; /* owned; of one revision */
+    size_t events_cap;
+    uint64_t unhold_ms;
+    struct belfry_buf scratch; /* one request */
+    struct driver_source source;
+    bool asking_head;
+    int64_t page_limit; /* pages were too large, or too slow, above this */
+    /* backfills */
+    struct belfry_buf refusals; /* of struct driver_refusal, not answered yet */
+    size_t backfills;
+    uint64_t backfills_done, backfill_revisions;
+    /* what workers were told */
+    int64_t told_head;
+    uint64_t told_past;
+    enum driver_standing told_standing;
+    uint64_t cut_past; /* backfill was told */
+    /* how it stands */
+    enum driver_standing standing;
+    int64_t upstream_revision;
+    uint64_t shown_past; /* of which it is */
+    uint64_t heard_ms;   /* BELFRY_NEVER: never */
+    uint64_t keys_listed, keys_listing;
+    bool judged;                    /* the server of the live stream is good enough for our scope */
+    char refusal[DRIVER_WHY];       /* it is not; "": it is, or is not known */
+    char auth_why[DRIVER_WHY];      /* logging in failed; "": it did not */
+    char watch_why[DRIVER_WHY];     /* the live watch was refused; "": it was not */
+    char link_why[DRIVER_WHY];      /* the last connection of the live stream was lost */
+    char list_why[DRIVER_WHY];      /* what upstream said when it listed */
+    char warned[DRIVER_WARNED][32]; /* versions */
+    unsigned n_warned;
+    struct driver_said said;
+};
+
+struct driver_refusal {
+    uint64_t token;
+    enum belfry_err err;
+};
+
+/* ---- driver_feed.c ---- */
+
+enum belfry_mux_verdict driver_deliver(const struct belfry_mux_action *action, void *user);
+void driver_created(struct belfry_mux_watch *watch, const struct belfry_wire_header *header, void *user);
+
+/* Does what the machines want, until they want nothing. */
+void driver_act(struct driver *driver, uint64_t now_ms);
+
+/* Looks at the version of the live stream's server: what was held goes on, or its watches end. */
+void driver_mind_server(struct driver *driver, uint64_t now_ms);
+
+/* Upstream has shown this. */
+void driver_saw(struct driver *driver, const struct belfry_wire_header *header);
+
+/* ---- driver_read.c ---- */
+
+void driver_read(struct driver *driver, const struct upstream_action *action, uint64_t now_ms);
+
+/* In place of a progress that cannot be asked for: upstream's revision, which is as good if it is our head. Of the whole
+ * scope only, where a head says that nothing below it is missing. */
+void driver_ask_head(struct driver *driver, uint64_t now_ms);
+
+/* ---- driver_status.c ---- */
+
+void driver_note_standing(struct driver *driver);
+void driver_log_changes(struct driver *driver, uint64_t now_ms);
+uint64_t driver_log_due(const struct driver *driver);
+void driver_log_machine(enum belfry_log_level level, const char *event, const char *text, void *user);
+void driver_log_part(enum belfry_log_level level, const char *event, const char *text, void *user);
+
+/* ---- driver_version.c ---- */
+
+enum driver_version { DRIVER_VERSION_GOOD, DRIVER_VERSION_OLD, DRIVER_VERSION_REFUSED };
+
+/* What a version is worth. *why says what is wrong with it, when it is not GOOD. One that cannot be read is not known to
+ * be wrong. Pure. */
+enum driver_version driver_judge_version(const char *version, bool whole_scope, const char **why);
+
+#endif

@@ -1,0 +1,603 @@
+/* src/follow/driver_test.c: versions; and the driver on a loop, against members made by support/fakeetcd. */
+#include "follow/driver.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "follow/driver_private.h"
+#include "support/fakeetcd.h"
+#include "support/modelstore.h"
+#include "support/refuse.h"
+
+#define SOON_MS 10000 /* far more than anything here takes */
+#define ANSWERS 4096
+
+/* ---- the bed: each key is put once, for the fake knows no versions of a key ---- */
+
+static struct bed {
+    uv_loop_t loop;
+    struct fake_store theirs, other;
+    struct fake_rule rule;
+    struct fake *fakes[2];
+    struct store *store;
+    struct evlog *evlog;
+    struct driver *driver;
+    struct driver_status status;
+    unsigned changed;
+    size_t n_answers, revisions;
+    enum belfry_err answers[ANSWERS]; /* by token */
+    bool asking;                      /* inside driver_backfill() */
+    char log[16384];
+} bed;
+
+static void on_changed(void *user)
+{
+    (void)user;
+    bed.changed++;
+}
+
+static void on_backfilled(uint64_t token, enum belfry_err err, struct segment *segment, int64_t compact_rev, void *user)
+{
+    (void)compact_rev;
+    (void)user;
+    assert_false(bed.asking);
+    assert_int_equal(bed.answers[token], BELFRY_ERR_END_); /* once */
+    assert_int_equal(segment != NULL, err == BELFRY_OK);
+    bed.answers[token] = err;
+    bed.n_answers++;
+    bed.revisions += segment != NULL ? segment->n : 0;
+    segment_unref(segment);
+}
+
+static void on_line(enum belfry_log_level level, const char *event, const char *text, void *user)
+{
+    size_t used = strlen(bed.log);
+    (void)user;
+    snprintf(bed.log + used, sizeof(bed.log) - used, "%d %s %s\n", (int)level, event, text);
+}
+
+static unsigned lines(const char *event)
+{
+    unsigned n = 0;
+    for (const char *at = bed.log; (at = strstr(at, event)) != NULL; at++)
+        n++;
+    return n;
+}
+
+static const struct driver_events events = {.changed = on_changed, .backfilled = on_backfilled};
+static const struct belfry_log test_log = {.line = on_line, .level = BELFRY_LOG_INFO};
+
+static void make_members(int n)
+{
+    fake_store_init(&bed.theirs);
+    fake_store_init(&bed.other);
+    bed.other.cluster_id = bed.theirs.cluster_id + 1;
+    for (int i = 0; i < n; i++)
+        bed.fakes[i] = fake_create(&bed.theirs, &bed.rule);
+}
+
+static enum belfry_err start(const char *key, const char *end, size_t len)
+{
+    struct belfry_endpoint endpoints[2];
+    char why[100];
+    size_t n = 0;
+    for (; n < 2 && bed.fakes[n] != NULL; n++)
+        assert_int_equal(belfry_endpoint_parse(fake_url(bed.fakes[n]), strlen(fake_url(bed.fakes[n])), &endpoints[n],
+                                               why, sizeof(why)),
+                         BELFRY_OK);
+    struct driver_opts opts = {.loop = &bed.loop,
+                               .endpoints = endpoints,
+                               .n_endpoints = n,
+                               .user_agent = "test",
+                               .key = belfry_bytes_of(key, len),
+                               .range_end = belfry_bytes_of(end, len),
+                               .store = bed.store,
+                               .evlog = bed.evlog,
+                               .command_timeout_ms = 1000,
+                               .seed = 2,
+                               .log = &test_log};
+    return driver_create(&opts, &events, NULL, &bed.driver);
+}
+
+static void start_all(void)
+{
+    assert_int_equal(start("", "", 1), BELFRY_OK);
+}
+
+static void turn(void)
+{
+    for (int i = 0; i < 2; i++) {
+        if (bed.fakes[i] != NULL)
+            fake_turn(bed.fakes[i]);
+    }
+    uv_run(&bed.loop, UV_RUN_NOWAIT);
+    if (bed.driver != NULL)
+        driver_status(bed.driver, &bed.status);
+}
+
+#define drive_until(condition)                                                                                         \
+    do {                                                                                                               \
+        uint64_t end_ = belfry_clock_ms() + SOON_MS;                                                                   \
+        while (!(condition) && belfry_clock_ms() < end_)                                                               \
+            turn();                                                                                                    \
+        if (!(condition))                                                                                              \
+            fail_msg("%s: %s\n%s", #condition, bed.status.reason, bed.log);                                            \
+    } while (0)
+
+static void drive_for(uint64_t ms)
+{
+    for (uint64_t end = belfry_clock_ms() + ms; belfry_clock_ms() < end;)
+        turn();
+}
+
+static void drive_live(void)
+{
+    drive_until(bed.status.standing == DRIVER_READY && bed.status.revision == bed.theirs.revision);
+}
+
+static void ask(uint64_t token, int64_t from, int64_t oldest)
+{
+    bed.asking = true;
+    driver_backfill(bed.driver, bed.status.past, from, oldest, token);
+    bed.asking = false;
+}
+
+static void stop(void)
+{
+    driver_destroy(bed.driver);
+    bed.driver = NULL;
+    uv_run(&bed.loop, UV_RUN_DEFAULT); /* ends when every handle is closed */
+}
+
+static int setup(void **state)
+{
+    struct modelstore_opts model = {.history_rows = 10000, .history_age_s = 3600, .extent_bytes = INGEST_EXTENT_BYTES};
+    struct evlog_opts log = {.capacity_log2 = 12, .max_bytes = 1 << 20, .n_workers = 1};
+    (void)state;
+    memset(&bed, 0, sizeof(bed));
+    for (size_t i = 0; i < ANSWERS; i++)
+        bed.answers[i] = BELFRY_ERR_END_;
+    uv_loop_init(&bed.loop);
+    bed.store = modelstore_create(&model);
+    assert_int_equal(evlog_create(&log, &bed.evlog), BELFRY_OK);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    stop();
+    evlog_destroy(bed.evlog);
+    modelstore_destroy(bed.store);
+    for (int i = 0; i < 2; i++)
+        fake_destroy(bed.fakes[i]);
+    return uv_loop_close(&bed.loop) == 0 && refuse_held() == 0 ? 0 : -1;
+}
+
+/* ---- versions ---- */
+
+static void versions_are_judged_by_what_is_known_against_them(void **state)
+{
+    static const struct {
+        const char *text;
+        enum driver_version whole, part;
+    } cases[] = {
+        {"3.3.27", DRIVER_VERSION_OLD, DRIVER_VERSION_REFUSED},
+        {"3.4.24", DRIVER_VERSION_OLD, DRIVER_VERSION_REFUSED},
+        {"3.4.30", DRIVER_VERSION_OLD, DRIVER_VERSION_REFUSED},
+        {"3.4.31", DRIVER_VERSION_OLD, DRIVER_VERSION_OLD},
+        {"3.4.37", DRIVER_VERSION_OLD, DRIVER_VERSION_OLD},
+        {"3.4.38", DRIVER_VERSION_GOOD, DRIVER_VERSION_GOOD},
+        {"3.5.7", DRIVER_VERSION_OLD, DRIVER_VERSION_REFUSED},
+        {"3.5.12", DRIVER_VERSION_OLD, DRIVER_VERSION_REFUSED},
+        {"3.5.13", DRIVER_VERSION_OLD, DRIVER_VERSION_OLD},
+        {"3.5.21", DRIVER_VERSION_OLD, DRIVER_VERSION_OLD},
+        {"3.5.22", DRIVER_VERSION_GOOD, DRIVER_VERSION_GOOD},
+        {"3.5.22+build", DRIVER_VERSION_GOOD, DRIVER_VERSION_GOOD},
+        {"3.5.13-rc.1", DRIVER_VERSION_OLD, DRIVER_VERSION_REFUSED},
+        {"3.6.0-alpha.0", DRIVER_VERSION_OLD, DRIVER_VERSION_REFUSED},
+        {"3.6.0", DRIVER_VERSION_OLD, DRIVER_VERSION_OLD},
+        {"3.6.2", DRIVER_VERSION_GOOD, DRIVER_VERSION_GOOD},
+        {"3.7.0-rc.0", DRIVER_VERSION_GOOD, DRIVER_VERSION_GOOD},
+        {"2.3.8", DRIVER_VERSION_OLD, DRIVER_VERSION_REFUSED},
+        {"4.0.0", DRIVER_VERSION_GOOD, DRIVER_VERSION_GOOD},
+        {"", DRIVER_VERSION_GOOD, DRIVER_VERSION_GOOD},
+        {"kine", DRIVER_VERSION_GOOD, DRIVER_VERSION_GOOD},
+        {"3.5", DRIVER_VERSION_GOOD, DRIVER_VERSION_GOOD},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const char *why = NULL;
+        if (driver_judge_version(cases[i].text, true, &why) != cases[i].whole)
+            fail_msg("%s, everything", cases[i].text);
+        assert_int_equal(why != NULL, cases[i].whole != DRIVER_VERSION_GOOD);
+        if (driver_judge_version(cases[i].text, false, &why) != cases[i].part)
+            fail_msg("%s, a part", cases[i].text);
+    }
+}
+
+static void an_old_version_is_warned_about_once(void **state)
+{
+    (void)state;
+    make_members(1);
+    bed.theirs.version = "3.5.16";
+    fake_put(&bed.theirs, "a", "1");
+    start_all();
+    drive_live();
+    drive_until(strcmp(bed.status.version, "3.5.16") == 0);
+    fake_drop(bed.fakes[0], false);
+    drive_until(bed.status.losses > 0);
+    drive_until(strcmp(bed.status.version, "3.5.16") == 0);
+    drive_live();
+    assert_int_equal(lines("1 upstream_old_version"), 1);
+    assert_int_equal(lines("3.5.16"), 1);
+}
+
+static void a_server_that_must_not_be_asked_for_progress_is_not_stale_for_that(void **state)
+{
+    (void)state;
+    make_members(1);
+    bed.theirs.version = "3.5.7";
+    fake_put(&bed.theirs, "a", "1");
+    start_all();
+    drive_live();
+    drive_for(UPSTREAM_STALE_MS + UPSTREAM_TICK_MS + 500);
+    assert_int_equal(bed.status.standing, DRIVER_READY);
+    assert_int_equal(bed.status.stats.stale, 0);
+    assert_true(bed.status.silent_ms < UPSTREAM_STALE_MS);
+    bed.rule = (struct fake_rule){.path = "/Range", .times = 1000, .how = FAKE_STALL};
+    drive_until(bed.status.standing == DRIVER_STALE);
+}
+
+static void a_version_too_old_for_a_scope_gives_nothing_and_a_newer_one_does(void **state)
+{
+    (void)state;
+    make_members(2);
+    bed.theirs.version = "3.5.12";
+    fake_put(&bed.theirs, "a/1", "1");
+    fake_put(&bed.theirs, "b/1", "1");
+    assert_int_equal(start("a/", "a0", 2), BELFRY_OK);
+    drive_until(strstr(bed.status.reason, "etcd 3.5.12 is too old for a scope") != NULL);
+    drive_for(500);
+    assert_int_equal(bed.status.standing, DRIVER_NOT_READY);
+    assert_int_equal(bed.status.revision, 0);
+    assert_true(strstr(bed.status.reason, "upgrade it to 3.4.31, 3.5.13 or later, or set the scope to all") != NULL);
+    assert_int_equal(lines("upstream_old_version"), 1);
+    bed.theirs.version = "3.5.13"; /* by then each connection is a new one */
+    drive_live();
+    assert_string_equal(bed.status.reason, "");
+}
+
+/* ---- following ---- */
+
+static void a_cold_start_lists_and_follows(void **state)
+{
+    (void)state;
+    make_members(2);
+    fake_put(&bed.theirs, "a", "1");
+    fake_put(&bed.theirs, "b", "1");
+    start_all();
+    assert_int_equal(bed.changed, 0);
+    driver_status(bed.driver, &bed.status);
+    assert_int_equal(bed.status.standing, DRIVER_NOT_READY);
+    assert_true(bed.status.silent_ms == BELFRY_NEVER);
+    drive_live();
+    assert_int_equal(bed.status.past, 1);
+    assert_int_equal(bed.status.identity.cluster_id, bed.theirs.cluster_id);
+    assert_string_equal(bed.status.reason, "");
+    unsigned changed = bed.changed;
+    fake_put(&bed.theirs, "c", "1");
+    fake_del(&bed.theirs, "b");
+    drive_live();
+    drive_until(bed.changed > changed);
+    assert_true(bed.status.silent_ms < 1000);
+    assert_int_equal(bed.status.upstream_revision, bed.theirs.revision);
+    drive_until(bed.status.committed == bed.theirs.revision);
+    assert_int_equal(lines("upstream_live"), 1);
+    changed = bed.changed;
+    drive_for(300);
+    assert_int_equal(bed.changed, changed);
+}
+
+static void a_lost_connection_is_a_resume(void **state)
+{
+    (void)state;
+    make_members(2);
+    fake_put(&bed.theirs, "a", "1");
+    start_all();
+    drive_live();
+    fake_drop(bed.fakes[0], false);
+    fake_drop(bed.fakes[1], false);
+    fake_put(&bed.theirs, "c", "1");
+    drive_live();
+    assert_int_equal(bed.status.past, 1);
+    assert_int_equal(bed.status.stats.listings, 1);
+    assert_int_equal(bed.status.stats.overlaps, 1);
+    assert_true(bed.status.losses > 0);
+}
+
+static void put_many(unsigned n)
+{
+    char key[16];
+    for (unsigned i = 0; i < n; i++) {
+        snprintf(key, sizeof(key), "k%04u", i);
+        fake_put(&bed.theirs, key, "v");
+    }
+}
+
+static void pages_of_one_connection_are_one_listing(void **state)
+{
+    (void)state;
+    make_members(1);
+    put_many(500);
+    start_all();
+    bed.driver->page_limit = 300;
+    drive_live();
+    assert_int_equal(bed.status.stats.listings, 1);
+    assert_int_equal(bed.status.stats.pages, 2);
+}
+
+static void a_connection_lost_between_pages_lists_anew(void **state)
+{
+    (void)state;
+    make_members(1);
+    put_many(500);
+    bed.rule = (struct fake_rule){.path = "/Range", .skip = 2, .times = 1, .how = FAKE_CLOSE};
+    start_all();
+    bed.driver->page_limit = 300;
+    drive_live();
+    assert_int_equal(bed.rule.times, 0);
+    assert_int_equal(bed.status.stats.listings, 2);
+    assert_int_equal(bed.status.past, 1);
+}
+
+static void one_stray_endpoint_is_left(void **state)
+{
+    (void)state;
+    make_members(2);
+    fake_put(&bed.theirs, "a", "1");
+    start_all();
+    drive_live();
+    int stray = strcmp(bed.status.endpoint, fake_url(bed.fakes[0])) == 0 ? 0 : 1;
+    fake_serve(bed.fakes[stray], &bed.other);
+    fake_drop(bed.fakes[stray], false);
+    fake_put(&bed.theirs, "c", "1");
+    drive_live();
+    assert_int_equal(bed.status.past, 1);
+    assert_string_equal(bed.status.endpoint, fake_url(bed.fakes[1 - stray]));
+}
+
+static void another_cluster_everywhere_is_a_new_past(void **state)
+{
+    (void)state;
+    make_members(2);
+    fake_put(&bed.theirs, "a", "1");
+    start_all();
+    drive_live();
+    fake_put(&bed.other, "z", "1");
+    for (int i = 0; i < 2; i++) {
+        fake_serve(bed.fakes[i], &bed.other);
+        fake_drop(bed.fakes[i], false);
+    }
+    drive_until(bed.status.past == 2 && bed.status.standing == DRIVER_READY);
+    fake_put(&bed.other, "y", "1");
+    drive_until(bed.status.revision == bed.other.revision);
+    assert_int_equal(bed.status.identity.cluster_id, bed.other.cluster_id);
+    assert_int_equal(lines("upstream_diverged"), 1);
+    assert_int_equal(bed.status.past, 2);
+}
+
+static void no_upstream_is_told_and_waited_for(void **state)
+{
+    char reason[256];
+    (void)state;
+    make_members(1);
+    fake_drop(bed.fakes[0], true);
+    snprintf(reason, sizeof(reason), "upstream %s: connection refused", fake_url(bed.fakes[0]));
+    start_all();
+    drive_until(strcmp(bed.status.reason, reason) == 0);
+    drive_for(1000);
+    assert_int_equal(lines("upstream_looking"), 2); /* at the start, and when all were tried */
+    assert_int_equal(bed.status.standing, DRIVER_NOT_READY);
+    fake_put(&bed.theirs, "a", "1");
+    fake_listen(bed.fakes[0]);
+    drive_live();
+}
+
+static void trouble_with_the_disk_is_told_and_outlasted(void **state)
+{
+    (void)state;
+    make_members(1);
+    fake_put(&bed.theirs, "a", "1");
+    start_all();
+    drive_live();
+    modelstore_fail(bed.store, 3);
+    fake_put(&bed.theirs, "c", "1");
+    drive_until(bed.status.disk_trouble);
+    drive_until(!bed.status.disk_trouble && bed.status.committed == bed.theirs.revision);
+    assert_int_equal(lines("0 disk_trouble"), 1);
+    assert_int_equal(lines("2 disk_recovered"), 1);
+}
+
+/* Another process on the same replica. */
+static void restart(void)
+{
+    struct evlog_opts log = {.capacity_log2 = 12, .max_bytes = 1 << 20, .n_workers = 1};
+    stop();
+    evlog_destroy(bed.evlog);
+    assert_int_equal(evlog_create(&log, &bed.evlog), BELFRY_OK);
+    bed.status = (struct driver_status){0};
+    start_all();
+}
+
+static void what_is_committed_is_there_after_the_end(void **state)
+{
+    struct store_meta meta;
+    (void)state;
+    make_members(1);
+    fake_put(&bed.theirs, "a", "1");
+    start_all();
+    drive_live();
+    fake_put(&bed.theirs, "c", "1");
+    drive_until(bed.status.revision == bed.theirs.revision);
+    stop();
+    bed.store->api->snapshot(bed.store, &meta);
+    assert_int_equal(meta.revision, bed.theirs.revision);
+    fake_put(&bed.theirs, "d", "1");
+    restart();
+    drive_live();
+    assert_int_equal(bed.status.stats.listings, 0);
+}
+
+static void a_warm_start_finds_another_cluster(void **state)
+{
+    (void)state;
+    make_members(2);
+    fake_put(&bed.theirs, "a", "1");
+    start_all();
+    drive_live();
+    stop();
+    fake_put(&bed.other, "z", "1");
+    fake_serve(bed.fakes[0], &bed.other);
+    restart(); /* one of two: a mistake in the list */
+    drive_live();
+    assert_int_equal(bed.status.past, 1);
+    assert_string_equal(bed.status.endpoint, fake_url(bed.fakes[1]));
+    fake_serve(bed.fakes[1], &bed.other);
+    restart();
+    drive_until(bed.status.standing == DRIVER_READY && bed.status.past == 2);
+    assert_int_equal(bed.status.identity.cluster_id, bed.other.cluster_id);
+    assert_int_equal(bed.status.stats.relists_rewritten, 1);
+}
+
+/* ---- backfills ---- */
+
+static void history_is_read_from_upstream(void **state)
+{
+    (void)state;
+    make_members(1);
+    put_many(20);
+    start_all();
+    drive_live();
+    ask(1, FAKE_FIRST, bed.theirs.revision);
+    assert_int_equal(bed.status.backfills_done, 0);
+    drive_until(bed.n_answers == 1);
+    assert_int_equal(bed.answers[1], BELFRY_OK);
+    assert_int_equal(bed.revisions, bed.theirs.revision - FAKE_FIRST);
+    turn();
+    assert_int_equal(bed.status.backfills, 0);
+    assert_int_equal(bed.status.backfills_done, 1);
+    assert_int_equal(bed.status.backfill_revisions, bed.revisions);
+}
+
+static void requests_over_the_bound_are_refused_and_the_rest_canceled_at_the_end(void **state)
+{
+    size_t refused = 0, canceled = 0;
+    (void)state;
+    make_members(1);
+    put_many(20);
+    start_all();
+    drive_live();
+    fake_drop(bed.fakes[0], true);
+    for (unsigned i = 0; i < 1100; i++)
+        ask(i, FAKE_FIRST, bed.theirs.revision);
+    drive_until(bed.n_answers == 1100 - 1024);
+    stop();
+    assert_int_equal(bed.n_answers, 1100);
+    for (unsigned i = 0; i < 1100; i++) {
+        refused += bed.answers[i] == BELFRY_ERR_LIMIT;
+        canceled += bed.answers[i] == BELFRY_ERR_CANCELED;
+    }
+    assert_int_equal(refused, 1100 - 1024);
+    assert_int_equal(canceled, 1024);
+}
+
+/* ---- memory ---- */
+
+/* By hand, because the model of a store cannot do without its own. False: nothing was left to refuse. */
+static bool run_refused(size_t n, bool served)
+{
+    setup(NULL);
+    make_members(1);
+    put_many(30);
+    if (!served)
+        fake_drop(bed.fakes[0], true);
+    refuse_begin(n);
+    enum belfry_err err = start("", "", 1);
+    size_t asked = 0;
+    for (int i = 0; i < 60 && err == BELFRY_OK; i++) {
+        turn();
+        if (i == 40)
+            fake_put(&bed.theirs, "more", "1");
+        if (i == 50 && bed.status.past > 0)
+            ask(++asked, FAKE_FIRST, FAKE_FIRST + 10);
+    }
+    stop();
+    bool reached = refuse_end();
+    assert_true(err == BELFRY_OK || (reached && err == BELFRY_ERR_NOMEM));
+    assert_int_equal(bed.n_answers, asked);
+    assert_int_equal(teardown(NULL), 0);
+    return reached;
+}
+
+static void refused_memory_is_an_error_or_a_delay_and_never_a_leak(void **state)
+{
+    (void)state;
+    for (int served = 0; served < 2; served++) {
+        size_t n = 0;
+        while (run_refused(n, served != 0))
+            n++;
+        print_message("%zu allocations%s\n", n, served ? " with a member" : "");
+        assert_true(n > (served ? 100 : 20));
+    }
+}
+
+static void refused_memory_does_not_keep_it_from_being_live(void **state)
+{
+    (void)state;
+    make_members(1);
+    put_many(30);
+    start_all();
+    drive_live();
+    for (size_t n = 0; n < 10; n++) {
+        char key[] = {'r', (char)('0' + n), '\0'};
+        refuse_begin(n);
+        fake_put(&bed.theirs, key, "1");
+        drive_for(20);
+        refuse_end();
+        drive_live();
+    }
+    assert_int_equal(bed.status.past, 1);
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(versions_are_judged_by_what_is_known_against_them),
+        T(an_old_version_is_warned_about_once),
+        T(a_server_that_must_not_be_asked_for_progress_is_not_stale_for_that),
+        T(a_version_too_old_for_a_scope_gives_nothing_and_a_newer_one_does),
+        T(a_cold_start_lists_and_follows),
+        T(a_lost_connection_is_a_resume),
+        T(pages_of_one_connection_are_one_listing),
+        T(a_connection_lost_between_pages_lists_anew),
+        T(one_stray_endpoint_is_left),
+        T(another_cluster_everywhere_is_a_new_past),
+        T(no_upstream_is_told_and_waited_for),
+        T(trouble_with_the_disk_is_told_and_outlasted),
+        T(what_is_committed_is_there_after_the_end),
+        T(a_warm_start_finds_another_cluster),
+        T(history_is_read_from_upstream),
+        T(requests_over_the_bound_are_refused_and_the_rest_canceled_at_the_end),
+        cmocka_unit_test(refused_memory_is_an_error_or_a_delay_and_never_a_leak),
+        T(refused_memory_does_not_keep_it_from_being_live),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
