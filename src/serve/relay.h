@@ -1,0 +1,56 @@
+/* src/serve/relay.h
+ *
+ * relay: passes a request to upstream unread and its response back: fields, bytes and trailers as they came, deadline and
+ * cancellation included, in both directions at the pace of the slower side. Unary and streaming, known or not.
+ *
+ * Left out of what goes upstream: pseudo-headers, connection-specific fields, host. Left out of what comes back: the same.
+ * A call is never repeated once a byte of it was sent. When upstream cannot be reached: 14, with the reason.
+ *
+ * Exceptions, all of them:
+ * - With auth on upstream (or not known to be off) and a common name in the tier's own certificate, a call without a
+ *   token is refused as etcd refuses one without a user (3 "etcdserver: user name is empty"), because upstream would take
+ *   it for the tier's own. Auth/Authenticate needs none.
+ * - On a listener that is read-only only methods known to read are relayed; others: 7 "belfry: this listener is
+ *   read-only".
+ * - Cluster/MemberList: when an address is advertised, every member's client URLs are replaced by it.
+ * - Auth/AuthEnable and the like make the tier doubt what it knows of auth (permit_doubt()).
+ *
+ * Thread: owner.
+ * Memory: a call holds at most EXCHANGE_WINDOW of request and one window of response (BELFRY_H2 stream window of 1 MiB at
+ * most; set it to 256 KiB for relays).
+ */
+#ifndef BELFRY_SERVE_RELAY_H
+#define BELFRY_SERVE_RELAY_H
+
+#include "serve/permit.h"
+#include "serve/uplink.h"
+
+struct relay;
+
+struct relay_opts {
+    struct uplink *uplink;
+    struct permit *permit;
+    bool tier_has_common_name;
+    const char *advertise; /* NULL: none. Lent */
+    const struct belfry_log *log;
+};
+
+BELFRY_NODISCARD enum belfry_err relay_create(const struct relay_opts *opts, struct relay **out);
+void relay_destroy(struct relay *relay); /* calls under way are reset; NULL is fine */
+
+enum relay_rights { RELAY_ALL, RELAY_READS };
+
+/* Takes over an exchange: sets its handler, or answers it. */
+void relay_begin(struct relay *relay, struct exchange *x, const struct exchange_head *head, enum relay_rights rights);
+
+/* Ends calls that run (14), for the end of a drain. */
+void relay_end_all(struct relay *relay, const char *why);
+
+struct relay_stats {
+    size_t running;
+    uint64_t relayed, refused, failed; /* failed: upstream lost or not reached */
+    uint64_t bytes_up, bytes_down;
+};
+void relay_stats(const struct relay *relay, struct relay_stats *out);
+
+#endif

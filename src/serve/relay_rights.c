@@ -1,0 +1,38 @@
+/* src/serve/relay_rights.c */
+#include "serve/relay_rights.h"
+
+#include <stddef.h>
+
+static bool is_one_of(struct belfry_bytes path, const char *const *paths, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (belfry_bytes_equal(path, belfry_bytes_str(paths[i])))
+            return true;
+    }
+    return false;
+}
+
+#define IS_ONE_OF(path, paths) is_one_of(path, paths, sizeof(paths) / sizeof((paths)[0]))
+
+bool relay_rights_reads(struct belfry_bytes path)
+{
+    static const char *const reading[] = {
+        "/etcdserverpb.KV/Range",          "/etcdserverpb.KV/RangeStream",     "/etcdserverpb.Lease/LeaseTimeToLive",
+        "/etcdserverpb.Lease/LeaseLeases", "/etcdserverpb.Cluster/MemberList", "/etcdserverpb.Maintenance/Status",
+        "/etcdserverpb.Maintenance/Hash",  "/etcdserverpb.Maintenance/HashKV", "/etcdserverpb.Auth/AuthStatus",
+        "/etcdserverpb.Auth/Authenticate", /* makes a token, without which nothing could be read */
+        "/etcdserverpb.Auth/UserGet",      "/etcdserverpb.Auth/UserList",      "/etcdserverpb.Auth/RoleGet",
+        "/etcdserverpb.Auth/RoleList",     "/v3electionpb.Election/Leader",    "/v3electionpb.Election/Observe",
+    };
+    return IS_ONE_OF(path, reading);
+}
+
+bool relay_rights_needs_no_user(struct belfry_bytes path)
+{
+    return belfry_bytes_equal(path, belfry_bytes_str("/etcdserverpb.Auth/Authenticate"));
+}
+
+bool relay_rights_changes_auth(struct belfry_bytes path)
+{
+    return belfry_bytes_begins(path, belfry_bytes_str("/etcdserverpb.Auth/")) && !relay_rights_reads(path);
+}

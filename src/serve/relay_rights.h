@@ -1,0 +1,24 @@
+/* src/serve/relay_rights.h
+ *
+ * relay_rights: what is known of etcd's methods without reading requests.
+ *
+ * Thread: any. Pure.
+ */
+#ifndef BELFRY_SERVE_RELAY_RIGHTS_H
+#define BELFRY_SERVE_RELAY_RIGHTS_H
+
+#include <stdbool.h>
+
+#include "base/bytes.h"
+
+/* True for methods that only read, whatever is in the request. Not among them, although they may read: Txn and Alarm
+ * (their requests decide), Snapshot (it holds the hashes of all passwords), and what this tier does not know. */
+bool relay_rights_reads(struct belfry_bytes path);
+
+/* True for methods that need no user even when auth is on. */
+bool relay_rights_needs_no_user(struct belfry_bytes path);
+
+/* True for methods after which auth may be on where it was off, or off where it was on. */
+bool relay_rights_changes_auth(struct belfry_bytes path);
+
+#endif

@@ -1,0 +1,116 @@
+/* src/serve/route.c */
+#include "serve/route.h"
+
+#include <stdlib.h>
+
+#include "serve/about.h"
+#include "serve/grpc_answer.h"
+#include "serve/health.h"
+
+#define PATH_WATCH "/etcdserverpb.Watch/Watch"
+
+struct route {
+    struct route_opts opts;
+    struct health *health;
+    bool draining;
+};
+
+enum belfry_err route_create(const struct route_opts *opts, struct route **out)
+{
+    struct route *route = calloc(1, sizeof(*route));
+    if (route == NULL)
+        return BELFRY_ERR_NOMEM;
+    route->opts = *opts;
+    enum belfry_err err = health_create(&route->health);
+    if (err != BELFRY_OK) {
+        route_destroy(route);
+        return err;
+    }
+    *out = route;
+    return BELFRY_OK;
+}
+
+void route_destroy(struct route *route)
+{
+    if (route == NULL)
+        return;
+    health_destroy(route->health);
+    free(route);
+}
+
+/* ---- which part answers ---- */
+
+/* A connection whose listener has no policy serves everything. */
+static const struct listen_policy *policy_of(struct exchange *x)
+{
+    static const struct listen_policy all = {.dialects = DIALECT_GRPC | DIALECT_JSON | DIALECT_KUBE | DIALECT_SSE};
+    const struct listen_policy *policy = exchange_conn(x)->policy;
+    return policy == NULL ? &all : policy;
+}
+
+static void begin_grpc(struct route *route, struct exchange *x, const struct exchange_head *head)
+{
+    const struct listen_policy *policy = policy_of(x);
+    if ((policy->dialects & DIALECT_GRPC) == 0)
+        grpc_fail(x, GRPC_HEADERS_NOT_SENT, 12, "belfry: this listener does not serve gRPC");
+    else if (belfry_bytes_equal(head->path, belfry_bytes_str(PATH_WATCH)))
+        watch_begin(route->opts.watch, x, head, route->opts.now(route->opts.user));
+    else if (health_is(head->path))
+        health_begin(route->health, x, head);
+    else if (belfry_bytes_equal(head->path, belfry_bytes_str(ABOUT_PATH)))
+        about_begin(x, head, route->opts.name);
+    else
+        relay_begin(route->opts.relay, x, head, policy->read_only ? RELAY_READS : RELAY_ALL);
+}
+
+static void answer_not_found(struct exchange *x)
+{
+    const struct exchange_field type = {belfry_bytes_str("content-type"),
+                                        belfry_bytes_str("text/plain; charset=utf-8")};
+    exchange_answer(x, 404, &type, 1, belfry_bytes_str("404 page not found\n"));
+}
+
+static struct belfry_bytes without_query(struct belfry_bytes path)
+{
+    const char *query = path.len == 0 ? NULL : memchr(path.data, '?', path.len);
+    return query == NULL ? path : belfry_bytes_of(path.data, (size_t)(query - path.data));
+}
+
+/* /health and /version are there whatever a listener serves: probes come to the port that clients use. */
+static void begin_http(struct route *route, struct exchange *x, const struct exchange_head *head)
+{
+    struct belfry_bytes path = without_query(head->path);
+    if (belfry_bytes_equal(path, belfry_bytes_str("/health")))
+        health_http(route->health, x, head);
+    else if (belfry_bytes_equal(path, belfry_bytes_str("/version")))
+        health_version(route->health, x, head);
+    else
+        answer_not_found(x);
+}
+
+/* What is asked of a method known to be gRPC's is answered as gRPC even when it is not quite that. */
+void route_begin(struct exchange *x, const struct exchange_head *head, void *user)
+{
+    struct route *route = user;
+    bool method = belfry_bytes_equal(head->path, belfry_bytes_str(PATH_WATCH)) || health_is(head->path);
+    if (method || grpc_is(head))
+        begin_grpc(route, x, head);
+    else
+        begin_http(route, x, head);
+}
+
+/* ---- how the tier stands ---- */
+
+void route_stand(struct route *route, bool ready, const char *reason, const char *server_version,
+                 const char *cluster_version)
+{
+    health_set_versions(route->health, server_version, cluster_version);
+    if (!route->draining)
+        health_stand(route->health, ready, reason);
+}
+
+void route_drain(struct route *route)
+{
+    route->draining = true;
+    health_stand(route->health, false, "draining");
+}

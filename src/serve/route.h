@@ -1,0 +1,54 @@
+/* src/serve/route.h
+ *
+ * route: which part of a worker answers a request on a client port.
+ *
+ *     gRPC  /etcdserverpb.Watch/Watch      watch
+ *           /grpc.health.v1.Health/...     health: SERVING when ready
+ *           /belfry.Tier/About             about
+ *           any other                      relay
+ *     HTTP  GET /health, GET /version      as etcd answers them: {"health":"true","reason":""}, 503 when not ready;
+ *                                          {"etcdserver":"3.5.16","etcdcluster":"3.5.0"} with upstream's versions
+ *           any other                      404
+ *
+ * A listener that does not serve the dialect of a request answers 12 (gRPC) or 404. /health and /version are there
+ * whatever it serves.
+ *
+ * Thread: owner (the worker's).
+ */
+#ifndef BELFRY_SERVE_ROUTE_H
+#define BELFRY_SERVE_ROUTE_H
+
+#include "serve/relay.h"
+#include "serve/watch.h"
+
+enum dialect { DIALECT_GRPC = 1, DIALECT_JSON = 2, DIALECT_KUBE = 4, DIALECT_SSE = 8 };
+
+/* What a listener allows: exchange_conn.policy points at one. */
+struct listen_policy {
+    unsigned dialects; /* enum dialect, ored */
+    bool read_only;
+};
+
+struct route;
+
+struct route_opts {
+    struct watch_service *watch;
+    struct relay *relay;
+    const char *name; /* the tier's; lent */
+    uint64_t (*now)(void *user);
+    void *user;
+};
+
+BELFRY_NODISCARD enum belfry_err route_create(const struct route_opts *opts, struct route **out);
+void route_destroy(struct route *route); /* streams of health/Watch end with 14; NULL is fine */
+
+/* exchange_begin_fn; user is the route. */
+void route_begin(struct exchange *x, const struct exchange_head *head, void *user);
+
+/* How the tier stands, for health: health/Watch streams are told of changes. Versions as upstream's Status and
+ * cluster say; "" while unknown. */
+void route_stand(struct route *route, bool ready, const char *reason, const char *server_version,
+                 const char *cluster_version);
+void route_drain(struct route *route); /* health says NOT_SERVING from now on */
+
+#endif

@@ -1,0 +1,244 @@
+/* src/serve/route_test.c: which part is asked; the parts themselves are the test's. */
+#include "serve/route.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "serve/grpc_answer.h"
+#include "support/fakeexchange.h"
+#include "support/refuse.h"
+
+struct watch_service {
+    unsigned begun;
+    uint64_t now_ms;
+};
+
+struct relay {
+    unsigned begun;
+    enum relay_rights rights;
+};
+
+void watch_begin(struct watch_service *service, struct exchange *x, const struct exchange_head *head, uint64_t now_ms)
+{
+    uint64_t timeout_ms;
+    service->begun++;
+    service->now_ms = now_ms;
+    if (!grpc_refuse_head(x, head, &timeout_ms))
+        exchange_reset(x, 0);
+}
+
+void relay_begin(struct relay *relay, struct exchange *x, const struct exchange_head *head, enum relay_rights rights)
+{
+    (void)head;
+    relay->begun++;
+    relay->rights = rights;
+    exchange_reset(x, 0);
+}
+
+static uint64_t now(void *user)
+{
+    (void)user;
+    return 4711;
+}
+
+struct bed {
+    struct watch_service watch;
+    struct relay relay;
+    struct route *route;
+    struct fakeexchange fake;
+};
+
+static enum belfry_err bed_open(struct bed *bed)
+{
+    *bed = (struct bed){0};
+    fakeexchange_init(&bed->fake, EXCHANGE_ROOM);
+    struct route_opts opts = {.watch = &bed->watch, .relay = &bed->relay, .name = "edge-7", .now = now};
+    return route_create(&opts, &bed->route);
+}
+
+static void bed_close(struct bed *bed)
+{
+    route_destroy(bed->route);
+    fakeexchange_fini(&bed->fake);
+}
+
+static void ask(struct bed *bed, const char *method, const char *path, const char *type,
+                const struct listen_policy *policy)
+{
+    const char *const fields[] = {type, NULL};
+    struct fakeexchange_head head;
+    fakeexchange_fini(&bed->fake);
+    fakeexchange_init(&bed->fake, EXCHANGE_ROOM);
+    bed->fake.conn.policy = policy;
+    fakeexchange_head(&head, method, path, type == NULL ? NULL : fields);
+    route_begin(&bed->fake.x, &head.head, bed->route);
+}
+
+#define GRPC "content-type: application/grpc"
+
+static void assert_body(const struct bed *bed, int status, const char *body)
+{
+    struct belfry_bytes got = belfry_buf_bytes(&bed->fake.body);
+    assert_int_equal(bed->fake.status, status);
+    assert_int_equal(got.len, strlen(body));
+    assert_memory_equal(got.data, body, got.len);
+}
+
+static void grpc_goes_by_its_path(void **state)
+{
+    (void)state;
+    struct bed bed;
+    assert_int_equal(bed_open(&bed), BELFRY_OK);
+    ask(&bed, "POST", "/etcdserverpb.Watch/Watch", GRPC, NULL);
+    assert_int_equal(bed.watch.begun, 1);
+    assert_int_equal(bed.watch.now_ms, 4711);
+    ask(&bed, "POST", "/etcdserverpb.KV/Range", GRPC, NULL);
+    assert_int_equal(bed.relay.begun, 1);
+    assert_int_equal(bed.relay.rights, RELAY_ALL);
+    ask(&bed, "POST", "/health", GRPC, NULL);
+    assert_int_equal(bed.relay.begun, 2); /* a method of that name is upstream's to refuse */
+    ask(&bed, "POST", "/grpc.health.v1.Health/Check", GRPC, NULL);
+    fakeexchange_send_message(&bed.fake, NULL, 0);
+    assert_string_equal(fakeexchange_field(&bed.fake, "grpc-status"), "0");
+    assert_int_equal(bed.watch.begun, 1);
+    assert_int_equal(bed.relay.begun, 2);
+    bed_close(&bed);
+}
+
+static void known_method_that_is_not_quite_grpc_is_refused_as_grpc(void **state)
+{
+    (void)state;
+    struct bed bed;
+    assert_int_equal(bed_open(&bed), BELFRY_OK);
+    ask(&bed, "GET", "/etcdserverpb.Watch/Watch", GRPC, NULL);
+    assert_int_equal(bed.fake.status, 405);
+    ask(&bed, "POST", "/etcdserverpb.Watch/Watch", "content-type: application/json", NULL);
+    assert_int_equal(bed.fake.status, 415);
+    ask(&bed, "POST", "/grpc.health.v1.Health/Check", NULL, NULL);
+    assert_int_equal(bed.fake.status, 415);
+    bed_close(&bed);
+}
+
+static void listener_decides_what_is_served(void **state)
+{
+    (void)state;
+    static const struct listen_policy no_grpc = {.dialects = DIALECT_JSON};
+    static const struct listen_policy read_only = {.dialects = DIALECT_GRPC, .read_only = true};
+    struct bed bed;
+    assert_int_equal(bed_open(&bed), BELFRY_OK);
+    ask(&bed, "POST", "/etcdserverpb.KV/Put", GRPC, &read_only);
+    assert_int_equal(bed.relay.rights, RELAY_READS);
+    ask(&bed, "POST", "/etcdserverpb.KV/Put", GRPC, &no_grpc);
+    assert_int_equal(bed.relay.begun, 1);
+    assert_string_equal(fakeexchange_field(&bed.fake, "grpc-status"), "12");
+    assert_string_equal(fakeexchange_field(&bed.fake, "grpc-message"), "belfry: this listener does not serve gRPC");
+    ask(&bed, "POST", "/etcdserverpb.Watch/Watch", GRPC, &no_grpc);
+    assert_string_equal(fakeexchange_field(&bed.fake, "grpc-status"), "12");
+    assert_int_equal(bed.watch.begun, 0);
+    ask(&bed, "GET", "/health", NULL, &no_grpc);
+    assert_int_equal(bed.fake.status, 503);
+    bed_close(&bed);
+}
+
+static void health_and_version_follow_the_standing(void **state)
+{
+    (void)state;
+    struct bed bed;
+    assert_int_equal(bed_open(&bed), BELFRY_OK);
+    route_stand(bed.route, true, "", "3.5.16", "3.5.0");
+    ask(&bed, "GET", "/health?serializable=true", NULL, NULL);
+    assert_body(&bed, 200, "{\"health\":\"true\",\"reason\":\"\"}");
+    ask(&bed, "GET", "/version", NULL, NULL);
+    assert_body(&bed, 200, "{\"etcdserver\":\"3.5.16\",\"etcdcluster\":\"3.5.0\"}");
+    route_stand(bed.route, false, "no news from upstream for 6 s", "3.5.16", "3.5.0");
+    ask(&bed, "GET", "/health", NULL, NULL);
+    assert_body(&bed, 503, "{\"health\":\"false\",\"reason\":\"no news from upstream for 6 s\"}");
+    bed_close(&bed);
+}
+
+static void draining_tier_stays_unhealthy(void **state)
+{
+    (void)state;
+    struct bed bed;
+    assert_int_equal(bed_open(&bed), BELFRY_OK);
+    route_stand(bed.route, true, "", "", "");
+    ask(&bed, "POST", "/grpc.health.v1.Health/Watch", GRPC, NULL);
+    fakeexchange_send_message(&bed.fake, NULL, 0);
+    route_drain(bed.route);
+    route_stand(bed.route, true, "", "", "");
+    fakeexchange_next(&bed.fake);
+    struct belfry_bytes message;
+    assert_true(fakeexchange_message(&bed.fake, &message));
+    assert_int_equal(message.data[1], 2);
+    fakeexchange_next(&bed.fake);
+    assert_false(fakeexchange_message(&bed.fake, &message));
+    fakeexchange_gone(&bed.fake);
+    ask(&bed, "GET", "/health", NULL, NULL);
+    assert_body(&bed, 503, "{\"health\":\"false\",\"reason\":\"draining\"}");
+    bed_close(&bed);
+}
+
+static void anything_else_is_not_found(void **state)
+{
+    (void)state;
+    static const char *const paths[] = {"/", "", "*", "/healthz", "/metrics", "/v3/watch", "/etcdserverpb.KV/Range"};
+    struct bed bed;
+    assert_int_equal(bed_open(&bed), BELFRY_OK);
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+        ask(&bed, "GET", paths[i], NULL, NULL);
+        assert_body(&bed, 404, "404 page not found\n");
+    }
+    assert_int_equal(bed.relay.begun, 0);
+    bed_close(&bed);
+}
+
+static enum belfry_err scenario(void)
+{
+    struct bed bed;
+    enum belfry_err err = bed_open(&bed);
+    bed_close(&bed);
+    return err;
+}
+
+static void every_refused_allocation_is_survived(void **state)
+{
+    (void)state;
+    assert_int_equal(refuse_sweep(scenario), 2);
+}
+
+static void tier_says_that_it_is_one(void **state)
+{
+    (void)state;
+    struct bed bed;
+    assert_int_equal(bed_open(&bed), BELFRY_OK);
+    ask(&bed, "POST", "/belfry.Tier/About", GRPC, NULL);
+    static const char message[] = "\x0a\x06"
+                                  "edge-7\x12";
+    const char *version = "belfryd/" BELFRY_VERSION;
+    struct belfry_bytes body = belfry_buf_bytes(&bed.fake.body);
+    assert_int_equal(bed.fake.status, 200);
+    assert_int_equal(body.len, 5 + sizeof(message) + strlen(version));
+    assert_memory_equal(body.data + 5, message, sizeof(message) - 1);
+    assert_memory_equal(body.data + 5 + sizeof(message), version, strlen(version));
+    assert_int_equal(bed.relay.begun, 0);
+    bed_close(&bed);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(grpc_goes_by_its_path),
+        cmocka_unit_test(tier_says_that_it_is_one),
+        cmocka_unit_test(known_method_that_is_not_quite_grpc_is_refused_as_grpc),
+        cmocka_unit_test(listener_decides_what_is_served),
+        cmocka_unit_test(health_and_version_follow_the_standing),
+        cmocka_unit_test(draining_tier_stays_unhealthy),
+        cmocka_unit_test(anything_else_is_not_found),
+        cmocka_unit_test(every_refused_allocation_is_survived),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

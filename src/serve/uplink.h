@@ -1,0 +1,96 @@
+/* src/serve/uplink.h
+ *
+ * uplink: a worker's connections to upstream for calls that are not the tier's own: relayed ones, and the questions that
+ * are asked with a client's token (permit.h). HTTP/2 streams, unread: fields and bytes.
+ *
+ * One connection an endpoint, made when it is first needed. Calls of one downstream connection go the same way: its pin
+ * (exchange_conn.pin) is 1 + the endpoint's number; who has none yet gets the next endpoint in turn, and one whose
+ * endpoint cannot be reached gets another. A call is never sent twice: it waits until a connection is up, and from the
+ * time its HEADERS were pulled it stays or falls with that connection. A call for which no endpoint can be reached for
+ * UPLINK_WAIT_MS ends with UNAVAILABLE.
+ *
+ * Flow control: the connection's window is given back as bytes arrive; a call's own with uplink_taken(): one stalled
+ * response never holds others. A peer's limit on streams makes calls wait in order. At most UPLINK_CALLS at once.
+ *
+ * PING keepalive as in client/conn.h (every 10 s at most while calls run, dead after 10 s without any byte).
+ *
+ * Thread: owner (the loop's). No event comes from inside uplink_open().
+ */
+#ifndef BELFRY_SERVE_UPLINK_H
+#define BELFRY_SERVE_UPLINK_H
+
+#include <uv.h>
+
+#include "base/list.h"
+#include "base/log.h"
+#include "net/dns.h"
+#include "net/endpoint.h"
+#include "net/exchange.h"
+#include "net/h2.h"
+#include "net/tls.h"
+
+#define UPLINK_WAIT_MS 5000
+#define UPLINK_CALLS   100000
+
+struct uplink;
+struct uplink_call;
+
+struct uplink_opts {
+    uv_loop_t *loop;
+    struct belfry_dns *dns;
+    const struct belfry_endpoint *endpoints; /* lent */
+    size_t n_endpoints;
+    struct belfry_tls *tls; /* may be NULL */
+    uint32_t dial_timeout_ms;
+    uint64_t seed;
+    const struct belfry_log *log;
+};
+
+BELFRY_NODISCARD enum belfry_err uplink_create(const struct uplink_opts *opts, struct uplink **out);
+void uplink_destroy(struct uplink *uplink); /* every call is told `closed`; NULL is fine */
+
+/* Why a call ended without the peer saying so. */
+struct uplink_end {
+    uint32_t h2_code; /* of RST_STREAM; NO_ERROR when the connection was lost */
+    bool lost;        /* the connection was lost, or none could be made */
+    bool unprocessed; /* certainly not seen by upstream's application */
+    const char *why;  /* lent; with the endpoint */
+};
+
+struct uplink_events {
+    /* One field of a header block (the first block: the response's head with :status; a second: trailers), then the
+     * block's end; `last`: the response is complete. */
+    void (*field)(struct uplink_call *call, struct belfry_bytes name, struct belfry_bytes value, void *user);
+    void (*block)(struct uplink_call *call, bool last, void *user);
+    void (*data)(struct uplink_call *call, struct belfry_bytes bytes, void *user);
+    void (*end)(struct uplink_call *call, void *user); /* the body ended without trailers */
+    /* As belfry_h2_events.read: bytes of the request. Closes no call. */
+    size_t (*read)(struct uplink_call *call, uint8_t *to, size_t cap, bool *out_end, void *user);
+    /* The last event, unless uplink_close() comes first. After block(last) or end() the owner closes. */
+    void (*closed)(struct uplink_call *call, const struct uplink_end *end, void *user);
+};
+
+/* `fields` (copied) go behind :method POST, :scheme, :authority (of the endpoint), :path. pin: NULL or exchange_pin(),
+ * lent until the call has ended. Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_LIMIT, BELFRY_ERR_INVALID (fields HTTP/2 does not allow, or over
+ * 48 KiB). */
+BELFRY_NODISCARD enum belfry_err uplink_open(struct uplink *uplink, unsigned *pin, struct belfry_bytes path,
+                                             const struct exchange_field *fields, size_t n,
+                                             const struct uplink_events *events, void *user, struct uplink_call **out);
+
+/* Lets go of it: RST_STREAM(CANCEL) unless it was complete. No event follows. */
+void uplink_close(struct uplink_call *call);
+
+void uplink_resume(struct uplink_call *call);          /* read() has something again */
+void uplink_taken(struct uplink_call *call, size_t n); /* bytes of data() were used */
+
+struct uplink_stats {
+    size_t calls, connections;
+    uint64_t opened, connects, losses, unavailable;
+};
+void uplink_stats(const struct uplink *uplink, struct uplink_stats *out);
+uv_loop_t *uplink_loop(const struct uplink *uplink);
+
+/* "http://a:1: connection refused; ..." of what was tried and failed last; "" when all is well. */
+void uplink_describe(const struct uplink *uplink, char *text, size_t len);
+
+#endif
