@@ -1,0 +1,67 @@
+/* src/daemon/config.h
+ *
+ * config: what belfryd was asked to do: flags, then environment (BELFRYD_...), then the file, then defaults. One table
+ * has every key: its name, its kind, its default, its sentence for --help; flag, environment and file all read it.
+ *
+ * An unknown flag or key is an error that names the nearest one; a value that makes no sense one that says what would.
+ * Sizes take B, KiB, MiB, GiB (and K, M, G); durations ms, s, m, h.
+ *
+ * --listen URL[,serve=grpc+json+kube+sse][,read-only][,cert=FILE,key=FILE][,client-ca=FILE]; in the file a list of URLs
+ * or of maps with url, serve, read-only, cert, key, client-ca. Plain HTTP on an address that is not loopback needs
+ * --insecure-listen; the admin address likewise.
+ *
+ * The file holds at most 1 MiB, a list at most 64 items, a value at most 4095 bytes; all text is UTF-8.
+ *
+ * Thread: any; fixed once loaded.
+ */
+#ifndef BELFRY_DAEMON_CONFIG_H
+#define BELFRY_DAEMON_CONFIG_H
+
+#include <stdio.h>
+
+#include "base/log.h"
+#include "net/endpoint.h"
+#include "serve/route.h"
+
+struct config_listen {
+    struct belfry_endpoint endpoint;
+    char *cert, *key, *client_ca; /* NULL: none; https and unixs need cert and key */
+    struct listen_policy policy;
+};
+
+enum config_format { CONFIG_LOGFMT, CONFIG_JSON };
+
+struct config {
+    struct belfry_endpoint *upstream;
+    size_t n_upstream;
+    char *upstream_cacert, *upstream_cert, *upstream_key, *upstream_server_name, *upstream_user,
+        *upstream_password_file; /* NULL: none */
+    struct config_listen *listen;
+    size_t n_listen;
+    struct belfry_endpoint admin;
+    char *advertise, *name, *cache_dir; /* advertise NULL: none */
+    char **scope;                       /* prefixes; n_scope 0: everything; today at most 1 */
+    size_t n_scope;
+    size_t log_bytes, history_bytes, memory_bytes; /* memory_bytes: the bound for everything accounted; 0: 75 % of what
+                                                      service_limits() has */
+    uint64_t history_age_s, ready_lag_ms, drain_ms, progress_ms;
+    unsigned workers;     /* at least 1 */
+    uint32_t max_streams; /* 0: no limit */
+    bool insecure_listen;
+    enum belfry_log_level log_level;
+    enum config_format log_format;
+};
+
+enum config_do { CONFIG_RUN, CONFIG_EXIT }; /* EXIT: --help, --version, --check-config or --print-config was done */
+
+/* Reads everything. Prints what was asked for to `out`, mistakes (one line: the argument, and a remedy) to `err`.
+ * On failure nothing is left to be freed; config_fini() copes with it all the same.
+ * Errors: BELFRY_ERR_INVALID (usage or configuration: exit 2), BELFRY_ERR_NOMEM. */
+BELFRY_NODISCARD enum belfry_err config_load(int argc, char **argv, FILE *out, FILE *err, struct config *config,
+                                             enum config_do *what);
+void config_fini(struct config *config);
+
+/* The effective values as YAML that config_load() reads back. */
+void config_print(const struct config *config, FILE *out);
+
+#endif

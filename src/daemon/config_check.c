@@ -1,0 +1,221 @@
+/* src/daemon/config_check.c: what only several keys together can tell. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/config_private.h"
+#include "daemon/nearest.h"
+
+extern char **environ;
+
+/* Tells a mistake in the value of `key`, wherever that came from. */
+#define WRONG(draft, key, ...) config_wrong(draft, &config_rows[key], (draft)->origin[key], __VA_ARGS__)
+
+static enum belfry_err check_upstream(const struct config_draft *draft)
+{
+    const struct config *config = draft->config;
+    if (config->n_upstream == 0)
+        return WRONG(draft, KEY_UPSTREAM, "there is none: give at least one URL");
+    if (config->upstream_cert != NULL && config->upstream_key == NULL)
+        return WRONG(draft, KEY_UPSTREAM_CERT, "its key is missing: give --upstream-key FILE too");
+    if (config->upstream_key != NULL && config->upstream_cert == NULL)
+        return WRONG(draft, KEY_UPSTREAM_KEY, "its certificate is missing: give --upstream-cert FILE too");
+    if (config->upstream_user != NULL && strchr(config->upstream_user, ':') != NULL)
+        return WRONG(draft, KEY_UPSTREAM_USER, "write the name alone; the password goes into --upstream-password-file");
+    if (config->upstream_user != NULL && config->upstream_password_file == NULL)
+        return WRONG(draft, KEY_UPSTREAM_USER, "its password is missing: give --upstream-password-file FILE too");
+    if (config->upstream_password_file != NULL && config->upstream_user == NULL)
+        return WRONG(draft, KEY_UPSTREAM_PASSWORD_FILE, "whose password? Give --upstream-user NAME too");
+    return BELFRY_OK;
+}
+
+static enum belfry_err check_tls(const struct config_draft *draft, const struct config_listen *listen)
+{
+    const char *url = listen->endpoint.url;
+    bool complete = listen->cert != NULL && listen->key != NULL;
+    if (listen->endpoint.tls && !complete)
+        return WRONG(draft, KEY_LISTEN, "%s needs a certificate and its key: add ,cert=FILE,key=FILE", url);
+    if (!listen->endpoint.tls && (listen->cert != NULL || listen->key != NULL || listen->client_ca != NULL))
+        return WRONG(draft, KEY_LISTEN, "%s has no TLS, so cert, key and client-ca do nothing: write %s", url,
+                     listen->endpoint.is_unix ? "unixs://" : "https://");
+    return BELFRY_OK;
+}
+
+static enum belfry_err check_open(const struct config_draft *draft, enum config_key key,
+                                  const struct belfry_endpoint *endpoint)
+{
+    if (draft->config->insecure_listen || endpoint->tls || config_is_loopback(endpoint))
+        return BELFRY_OK;
+    return WRONG(draft, key, "%s would show everything to whoever can reach it: %s, or give --insecure-listen",
+                 endpoint->url, key == KEY_ADMIN ? "listen on loopback" : "use https");
+}
+
+static bool listens_at(const struct config *config, size_t n, const char *url)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(config->listen[i].endpoint.url, url) == 0)
+            return true;
+    return false;
+}
+
+static enum belfry_err check_listen(const struct config_draft *draft)
+{
+    const struct config *config = draft->config;
+    if (config->n_listen == 0)
+        return WRONG(draft, KEY_LISTEN, "there is none: give at least one address");
+    for (size_t i = 0; i < config->n_listen; i++) {
+        const struct config_listen *listen = &config->listen[i];
+        if (listens_at(config, i, listen->endpoint.url))
+            return WRONG(draft, KEY_LISTEN, "%s is there twice: keep one", listen->endpoint.url);
+        enum belfry_err err = check_tls(draft, listen);
+        if (err == BELFRY_OK)
+            err = check_open(draft, KEY_LISTEN, &listen->endpoint);
+        if (err != BELFRY_OK)
+            return err;
+    }
+    if (listens_at(config, config->n_listen, config->admin.url))
+        return WRONG(draft, KEY_ADMIN, "%s is an address of --listen already: give it one of its own",
+                     config->admin.url);
+    return check_open(draft, KEY_ADMIN, &config->admin);
+}
+
+/* A tier that follows itself would be ready for ever and know nothing. */
+static enum belfry_err check_circle(const struct config_draft *draft)
+{
+    const struct config *config = draft->config;
+    for (size_t i = 0; i < config->n_upstream; i++)
+        if (listens_at(config, config->n_listen, config->upstream[i].url) ||
+            strcmp(config->upstream[i].url, config->admin.url) == 0)
+            return WRONG(draft, KEY_UPSTREAM, "%s is this belfryd's own address: name what it should follow",
+                         config->upstream[i].url);
+    return BELFRY_OK;
+}
+
+static bool is_printable(const char *text)
+{
+    for (; *text != '\0'; text++)
+        if ((unsigned char)*text < 0x20 || *text == 0x7f)
+            return false;
+    return true;
+}
+
+static enum belfry_err check_identity(const struct config_draft *draft)
+{
+    const struct config *config = draft->config;
+    struct belfry_endpoint ignored;
+    char why[CONFIG_WHY];
+    if (config->name == NULL || strlen(config->name) > 253 || !is_printable(config->name))
+        return WRONG(draft, KEY_NAME, "a name has 1 to 253 printable characters");
+    if (config->cache_dir == NULL)
+        return WRONG(draft, KEY_CACHE_DIR, "there is no home to keep it in: give --cache-dir DIR");
+    if (config->advertise != NULL &&
+        belfry_endpoint_parse(config->advertise, strlen(config->advertise), &ignored, why, sizeof(why)) != BELFRY_OK)
+        return WRONG(draft, KEY_ADVERTISE, "%s", why);
+    return BELFRY_OK;
+}
+
+static enum belfry_err check_memory(const struct config_draft *draft)
+{
+    const struct config *config = draft->config;
+    char memory[CONFIG_NUMBER], log[CONFIG_NUMBER];
+    if (config->memory_bytes == 0 || config->memory_bytes > config->log_bytes)
+        return BELFRY_OK;
+    config_write_size(config->memory_bytes, memory);
+    config_write_size(config->log_bytes, log);
+    return WRONG(draft, KEY_MEMORY_BYTES,
+                 "%s does not even hold --log-bytes, which is %s: raise one or lower the other", memory, log);
+}
+
+enum belfry_err config_check(const struct config_draft *draft)
+{
+    enum belfry_err err = check_upstream(draft);
+    if (err == BELFRY_OK)
+        err = check_listen(draft);
+    if (err == BELFRY_OK)
+        err = check_circle(draft);
+    if (err == BELFRY_OK)
+        err = check_identity(draft);
+    return err == BELFRY_OK ? check_memory(draft) : err;
+}
+
+/* ---- what is probably not meant ---- */
+
+static unsigned warn_file(FILE *out, const char *what, const char *path)
+{
+    if (path == NULL || access(path, R_OK) == 0)
+        return 0;
+    fprintf(out, "warning: %s: %s cannot be read: %s\n", what, path, strerror(errno));
+    return 1;
+}
+
+static unsigned warn_files(const struct config *config, FILE *out)
+{
+    unsigned n = warn_file(out, "upstream-cacert", config->upstream_cacert);
+    n += warn_file(out, "upstream-cert", config->upstream_cert);
+    n += warn_file(out, "upstream-key", config->upstream_key);
+    n += warn_file(out, "upstream-password-file", config->upstream_password_file);
+    for (size_t i = 0; i < config->n_listen; i++) {
+        n += warn_file(out, config->listen[i].endpoint.url, config->listen[i].cert);
+        n += warn_file(out, config->listen[i].endpoint.url, config->listen[i].key);
+        n += warn_file(out, config->listen[i].endpoint.url, config->listen[i].client_ca);
+    }
+    return n;
+}
+
+static unsigned warn_open(const struct belfry_endpoint *endpoint, FILE *out)
+{
+    if (endpoint->tls || config_is_loopback(endpoint))
+        return 0;
+    fprintf(out, "warning: %s is plain HTTP for whoever can reach it (insecure-listen)\n", endpoint->url);
+    return 1;
+}
+
+static unsigned warn_upstream(const struct config *config, FILE *out)
+{
+    bool tls = false;
+    for (size_t i = 0; i < config->n_upstream; i++)
+        tls = tls || config->upstream[i].tls;
+    if (tls ||
+        (config->upstream_cacert == NULL && config->upstream_cert == NULL && config->upstream_server_name == NULL))
+        return 0;
+    fputs("warning: no upstream is https, so upstream-cacert, upstream-cert and upstream-server-name do nothing\n",
+          out);
+    return 1;
+}
+
+/* A Kubernetes service called belfryd puts variables of this prefix into every pod, so only near misses are told. */
+static unsigned warn_variable(const char *variable, FILE *out)
+{
+    char name[NEAREST_MAX + 1];
+    size_t n = 0, from = strlen(CONFIG_ENV);
+    const char *nearest;
+    if (strncmp(variable, CONFIG_ENV, from) != 0)
+        return 0;
+    for (const char *at = variable + from; *at != '\0' && *at != '=' && n < NEAREST_MAX; at++)
+        name[n++] = (char)(*at == '_' ? '-' : *at >= 'A' && *at <= 'Z' ? *at - 'A' + 'a' : *at);
+    name[n] = '\0';
+    if (config_row_named(name, n, &nearest) != NULL || nearest == NULL)
+        return 0;
+    char meant[CONFIG_ENV_NAME];
+    config_env_name(config_row_named(nearest, strlen(nearest), &(const char *){NULL}), meant);
+    fprintf(out, "warning: %.*s in the environment is no setting: did you mean %s?\n", (int)strcspn(variable, "="),
+            variable, meant);
+    return 1;
+}
+
+unsigned config_warn(const struct config_draft *draft, FILE *out)
+{
+    const struct config *config = draft->config;
+    unsigned n = warn_files(config, out) + warn_upstream(config, out) + warn_open(&config->admin, out);
+    for (size_t i = 0; i < config->n_listen; i++)
+        n += warn_open(&config->listen[i].endpoint, out);
+    if (config->n_scope > 0) {
+        fputs("warning: with a scope upstream must be etcd 3.4.31, 3.5.13 or newer: older ones tell progress wrongly\n",
+              out);
+        n++;
+    }
+    for (char **at = environ; *at != NULL; at++)
+        n += warn_variable(*at, out);
+    return n;
+}

@@ -1,0 +1,188 @@
+/* src/daemon/config_listen.c: one listener, from URL,OPTION,... or setting by setting. */
+#include <arpa/inet.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/config_private.h"
+#include "daemon/nearest.h"
+
+enum setting { URL, SERVE, READ_ONLY, CERT, KEY, CLIENT_CA, N_SETTINGS };
+static const char *const setting_names[N_SETTINGS] = {"url", "serve", "read-only", "cert", "key", "client-ca"};
+
+static const struct {
+    const char *name;
+    enum dialect dialect;
+} dialects[] = {{"grpc", DIALECT_GRPC}, {"json", DIALECT_JSON}, {"kube", DIALECT_KUBE}, {"sse", DIALECT_SSE}};
+#define N_DIALECTS (sizeof(dialects) / sizeof(dialects[0]))
+
+__attribute__((format(printf, 2, 3))) static enum belfry_err wrong(char why[CONFIG_WHY], const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(why, CONFIG_WHY, format, args);
+    va_end(args);
+    return BELFRY_ERR_INVALID;
+}
+
+void config_listen_fini(struct config_listen *listen)
+{
+    free(listen->cert);
+    free(listen->key);
+    free(listen->client_ca);
+    *listen = (struct config_listen){0};
+}
+
+void config_listen_dialects(unsigned served, const char *separator, char *out, size_t size)
+{
+    size_t n = 0;
+    out[0] = '\0';
+    for (size_t i = 0; i < N_DIALECTS; i++)
+        if ((served & dialects[i].dialect) != 0 && n < size)
+            n += (size_t)snprintf(out + n, size - n, "%s%s", n > 0 ? separator : "", dialects[i].name);
+}
+
+static enum belfry_err add_dialect(const char *name, size_t len, unsigned *out, char why[CONFIG_WHY])
+{
+    char today[64];
+    size_t i = 0;
+    while (i < N_DIALECTS && (strlen(dialects[i].name) != len || memcmp(dialects[i].name, name, len) != 0))
+        i++;
+    config_listen_dialects(CONFIG_DIALECTS, "+", today, sizeof(today));
+    if (i == N_DIALECTS)
+        return wrong(why, "'%.*s' is no dialect: use serve=%s", (int)(len < 64 ? len : 64), name, today);
+    if ((dialects[i].dialect & CONFIG_DIALECTS) == 0)
+        return wrong(why, "serve=%s is not served by this version yet: use serve=%s", dialects[i].name, today);
+    *out |= dialects[i].dialect;
+    return BELFRY_OK;
+}
+
+static enum belfry_err set_dialects(const char *text, unsigned *out, char why[CONFIG_WHY])
+{
+    unsigned served = 0;
+    while (true) {
+        size_t len = strcspn(text, "+");
+        enum belfry_err err = add_dialect(text, len, &served, why);
+        if (err != BELFRY_OK)
+            return err;
+        if (text[len] == '\0')
+            break;
+        text += len + 1;
+    }
+    *out = served;
+    return BELFRY_OK;
+}
+
+static enum belfry_err set_file(const char *name, const char *text, char **out, char why[CONFIG_WHY])
+{
+    if (*text == '\0')
+        return wrong(why, "%s has no file: write %s=FILE", name, name);
+    *out = strdup(text);
+    return *out == NULL ? BELFRY_ERR_NOMEM : BELFRY_OK;
+}
+
+static enum belfry_err set_read_only(const char *text, bool *out, char why[CONFIG_WHY])
+{
+    return config_read_bool(text, out) ? BELFRY_OK : wrong(why, "read-only: '%.64s' is neither true nor false", text);
+}
+
+/* The sockets are bound by address: a name could mean several, or another one tomorrow. */
+static bool is_address(const struct belfry_endpoint *endpoint)
+{
+    char host[sizeof(endpoint->host)];
+    struct in6_addr ignored;
+    snprintf(host, sizeof(host), "%s", endpoint->host);
+    host[strcspn(host, "%")] = '\0'; /* the zone of an IPv6 address */
+    return endpoint->is_unix || strcmp(host, "localhost") == 0 || inet_pton(AF_INET, host, &ignored) == 1 ||
+           inet_pton(AF_INET6, host, &ignored) == 1;
+}
+
+bool config_is_loopback(const struct belfry_endpoint *endpoint)
+{
+    struct in_addr v4;
+    struct in6_addr v6;
+    if (endpoint->is_unix || strcmp(endpoint->host, "localhost") == 0)
+        return true;
+    if (inet_pton(AF_INET, endpoint->host, &v4) == 1)
+        return ntohl(v4.s_addr) >> 24 == 127;
+    if (inet_pton(AF_INET6, endpoint->host, &v6) != 1)
+        return false;
+    return IN6_IS_ADDR_LOOPBACK(&v6) || (IN6_IS_ADDR_V4MAPPED(&v6) && v6.s6_addr[12] == 127);
+}
+
+static enum belfry_err set_url(const char *text, struct belfry_endpoint *out, char why[CONFIG_WHY])
+{
+    enum belfry_err err = belfry_endpoint_parse(text, strlen(text), out, why, CONFIG_WHY);
+    if (err != BELFRY_OK || is_address(out))
+        return err;
+    return wrong(why, "'%.128s' is a name: write an address, such as 127.0.0.1, 0.0.0.0 or [::], or localhost",
+                 out->host);
+}
+
+static enum belfry_err unknown(const char *name, char why[CONFIG_WHY])
+{
+    const char *best = NULL;
+    for (size_t i = 0; i < N_SETTINGS; i++)
+        nearest_consider(name, setting_names[i], &best);
+    if (best != NULL)
+        return wrong(why, "a listener has no '%.48s': did you mean %s?", name, best);
+    return wrong(why, "a listener has no '%.48s': it has url, serve, read-only, cert, key and client-ca", name);
+}
+
+enum belfry_err config_listen_set(struct config_listen *listen, unsigned *seen, const char *name, const char *text,
+                                  char why[CONFIG_WHY])
+{
+    enum setting which = 0;
+    while (which < N_SETTINGS && strcmp(setting_names[which], name) != 0)
+        which++;
+    if (which == N_SETTINGS)
+        return unknown(name, why);
+    if ((*seen & 1u << which) != 0)
+        return wrong(why, "%s is there twice: keep one", name);
+    *seen |= 1u << which;
+    switch (which) {
+    case URL:
+        return set_url(text, &listen->endpoint, why);
+    case SERVE:
+        return set_dialects(text, &listen->policy.dialects, why);
+    case READ_ONLY:
+        return set_read_only(text, &listen->policy.read_only, why);
+    case CERT:
+        return set_file(name, text, &listen->cert, why);
+    case KEY:
+        return set_file(name, text, &listen->key, why);
+    case CLIENT_CA:
+        return set_file(name, text, &listen->client_ca, why);
+    case N_SETTINGS:
+        break;
+    }
+    return BELFRY_ERR_INVALID;
+}
+
+/* One of the words between commas: NAME=VALUE, or read-only alone. The first may be a URL alone. */
+static enum belfry_err set_word(struct config_listen *listen, unsigned *seen, char *word, char why[CONFIG_WHY])
+{
+    char *value = strchr(word, '=');
+    if (value != NULL)
+        *value++ = '\0';
+    else if (strcmp(word, setting_names[READ_ONLY]) != 0)
+        return wrong(why, "'%.48s' is no option: write NAME=VALUE, or read-only", word);
+    return config_listen_set(listen, seen, word, value == NULL ? "true" : value, why);
+}
+
+enum belfry_err config_listen_parse(const char *text, struct config_listen *listen, char why[CONFIG_WHY])
+{
+    unsigned seen = 0;
+    char *words = strdup(text), *rest = words;
+    *listen = (struct config_listen){.policy.dialects = CONFIG_DIALECTS};
+    if (words == NULL)
+        return BELFRY_ERR_NOMEM;
+    enum belfry_err err = config_listen_set(listen, &seen, setting_names[URL], strsep(&rest, ","), why);
+    while (err == BELFRY_OK && rest != NULL)
+        err = set_word(listen, &seen, strsep(&rest, ","), why);
+    free(words);
+    if (err != BELFRY_OK)
+        config_listen_fini(listen);
+    return err;
+}

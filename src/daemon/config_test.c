@@ -1,0 +1,855 @@
+/* src/daemon/config_test.c */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/rng.h"
+#include "daemon/config.h"
+#include "daemon/config_private.h"
+#include "daemon/nearest.h"
+#include "daemon/service.h"
+#include "support/refuse.h"
+
+#define MAX_ARGS 24
+
+extern char **environ;
+
+/* What one load gave. */
+static enum belfry_err err;
+static enum config_do what;
+static struct config config;
+static char printed[32768], said[4096];
+static char path[] = "/tmp/belfry-config-XXXXXX";
+
+static void load_args(int argc, char **argv)
+{
+    FILE *out = fmemopen(printed, sizeof(printed), "w"), *mistakes = fmemopen(said, sizeof(said), "w");
+    assert_non_null(out);
+    assert_non_null(mistakes);
+    memset(printed, 0, sizeof(printed));
+    memset(said, 0, sizeof(said));
+    config_fini(&config);
+    err = config_load(argc, argv, out, mistakes, &config, &what);
+    fclose(out);
+    fclose(mistakes);
+}
+
+/* Ends with NULL. */
+static void load(const char *first, ...)
+{
+    static char words[MAX_ARGS][6000];
+    char *argv[MAX_ARGS + 1] = {words[0]};
+    int argc = 1;
+    strcpy(words[0], "belfryd");
+    va_list args;
+    va_start(args, first);
+    for (const char *word = first; word != NULL; word = va_arg(args, const char *)) {
+        assert_true(argc < MAX_ARGS && strlen(word) < sizeof(words[0]));
+        strcpy(words[argc], word);
+        argv[argc] = words[argc];
+        argc++;
+    }
+    va_end(args);
+    load_args(argc, argv);
+}
+
+static void load_ok(void)
+{
+    if (err != BELFRY_OK)
+        fail_msg("refused: %s", said);
+    assert_string_equal(said, "");
+}
+
+static void write_file_bytes(const char *text, size_t len)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_int_equal(fwrite(text, 1, len, file), len);
+    fclose(file);
+}
+
+static void write_file(const char *text)
+{
+    write_file_bytes(text, strlen(text));
+}
+
+static void load_file(const char *text)
+{
+    write_file(text);
+    load("--config", path, NULL);
+}
+
+static void expect_in(const char *text, const char *part)
+{
+    if (strstr(text, part) == NULL)
+        fail_msg("'%s' is not in: %s", part, text);
+}
+
+static void expect_mistake(const char *sentence)
+{
+    assert_int_equal(err, BELFRY_ERR_INVALID);
+    expect_in(said, sentence);
+    assert_int_equal(strncmp(said, "belfryd: ", 9), 0);
+    assert_ptr_equal(strchr(said, '\n'), said + strlen(said) - 1); /* one line */
+    assert_string_equal(printed, "");
+}
+
+static int fresh(void **state)
+{
+    (void)state;
+    static char *empty[] = {NULL};
+    environ = empty;
+    setenv("HOME", "/home/someone", 1);
+    strcpy(path + strlen(path) - 6, "XXXXXX");
+    int fd = mkstemp(path);
+    return fd < 0 ? -1 : close(fd);
+}
+
+static int done(void **state)
+{
+    (void)state;
+    config_fini(&config);
+    return unlink(path);
+}
+
+/* ---- defaults ---- */
+
+static void without_any_flag_it_follows_this_machine_and_serves_on_loopback(void **state)
+{
+    (void)state;
+    load(NULL);
+    load_ok();
+    assert_int_equal(what, CONFIG_RUN);
+    assert_int_equal(config.n_upstream, 1);
+    assert_string_equal(config.upstream[0].url, "http://127.0.0.1:2379");
+    assert_int_equal(config.n_listen, 1);
+    assert_string_equal(config.listen[0].endpoint.url, "http://127.0.0.1:23790");
+    assert_int_equal(config.listen[0].policy.dialects, DIALECT_GRPC);
+    assert_false(config.listen[0].policy.read_only);
+    assert_string_equal(config.admin.url, "http://127.0.0.1:23791");
+    assert_string_equal(config.cache_dir, "/home/someone/.cache/belfry");
+    assert_int_equal(config.n_scope, 0);
+    assert_int_equal(config.log_bytes, 256 << 20);
+    assert_int_equal(config.history_bytes, 1 << 30);
+    assert_int_equal(config.history_age_s, 3600);
+    assert_int_equal(config.memory_bytes, 0);
+    assert_int_equal(config.max_streams, 0);
+    assert_int_equal(config.workers, service_cpus());
+    assert_int_equal(config.ready_lag_ms, 5000);
+    assert_int_equal(config.drain_ms, 30000);
+    assert_int_equal(config.progress_ms, 600000);
+    assert_int_equal(config.log_level, BELFRY_LOG_INFO);
+    assert_int_equal(config.log_format, CONFIG_LOGFMT);
+    assert_null(config.advertise);
+    char host[256] = "";
+    gethostname(host, sizeof(host) - 1);
+    assert_string_equal(config.name, host);
+}
+
+static void cache_dir_is_the_managers_then_the_desktops_then_the_homes(void **state)
+{
+    (void)state;
+    setenv("XDG_CACHE_HOME", "relative", 1);
+    load(NULL);
+    assert_string_equal(config.cache_dir, "/home/someone/.cache/belfry");
+    setenv("XDG_CACHE_HOME", "/xdg", 1);
+    load(NULL);
+    assert_string_equal(config.cache_dir, "/xdg/belfry");
+    setenv("CACHE_DIRECTORY", "/var/cache/belfry:/var/cache/other", 1);
+    load(NULL);
+    assert_string_equal(config.cache_dir, "/var/cache/belfry");
+}
+
+static void without_a_home_the_cache_dir_must_be_given(void **state)
+{
+    (void)state;
+    unsetenv("HOME");
+    load(NULL);
+    expect_mistake("cache-dir: there is no home to keep it in: give --cache-dir DIR");
+    load("--cache-dir", "/c", NULL);
+    load_ok();
+}
+
+/* ---- each key from each source ---- */
+
+/* Values for the file, the environment and the flag, and the line that is printed for each. */
+static const struct {
+    const char *name, *from_file, *from_env, *from_flag;
+} scalars[] = {
+    {"upstream-cacert", "/a", "/b", "/c"},
+    {"upstream-server-name", "one", "two", "three"},
+    {"insecure-listen", "true", "false", "true"},
+    {"admin", "http://127.0.0.1:1", "http://127.0.0.1:2", "unix:///run/admin"},
+    {"advertise", "http://a:1", "http://b:2", "https://c:3"},
+    {"name", "one", "two", "three"},
+    {"cache-dir", "/a", "/b", "/c"},
+    {"log-bytes", "1MiB", "2MiB", "3GiB"},
+    {"history-bytes", "1MiB", "2MiB", "3TiB"},
+    {"history-age", "1s", "2m", "3h"},
+    {"memory-bytes", "512MiB", "1GiB", "300000KiB"},
+    {"max-streams", "1", "2", "4294967295"},
+    {"workers", "1", "2", "1024"},
+    {"ready-lag", "100ms", "2s", "1h"},
+    {"drain", "0s", "2s", "1h"},
+    {"progress-interval", "100ms", "2s", "1h"},
+    {"log-level", "error", "warn", "debug"},
+    {"log-format", "json", "logfmt", "json"},
+};
+
+static void expect_line(const char *name, const char *value, const char *note)
+{
+    char line[256], *at = NULL;
+    snprintf(line, sizeof(line), "\n%s: %s ", name, value);
+    at = strstr(printed, line);
+    if (at == NULL)
+        fail_msg("no line '%s: %s' in: %s", name, value, printed);
+    char *end = strchr(at + 1, '\n');
+    *end = '\0';
+    expect_in(at, note);
+    *end = '\n';
+}
+
+static void flag_wins_over_environment_over_file_over_default(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(scalars) / sizeof(scalars[0]); i++) {
+        char text[256], env[CONFIG_ENV_NAME], flag[256];
+        const char *ignored;
+        config_env_name(config_row_named(scalars[i].name, strlen(scalars[i].name), &ignored), env);
+        snprintf(text, sizeof(text), "# one\n%s: %s\n", scalars[i].name, scalars[i].from_file);
+        snprintf(flag, sizeof(flag), "--%s=%s", scalars[i].name, scalars[i].from_flag);
+        write_file(text);
+        load("--config", path, "--print-config", NULL);
+        load_ok();
+        assert_int_equal(what, CONFIG_EXIT);
+        expect_line(scalars[i].name, scalars[i].from_file, "# file, line 2");
+        setenv(env, scalars[i].from_env, 1);
+        load("--config", path, "--print-config", NULL);
+        expect_line(scalars[i].name, scalars[i].from_env, "# environment");
+        load("--config", path, "--print-config", flag, NULL);
+        expect_line(scalars[i].name, scalars[i].from_flag, "# flag");
+        unsetenv(env);
+        load("--print-config", flag, NULL);
+        expect_line(scalars[i].name, scalars[i].from_flag, "# flag");
+    }
+}
+
+static void keys_that_need_each_other_come_from_any_source(void **state)
+{
+    (void)state;
+    setenv("BELFRYD_UPSTREAM_CERT", "/crt", 1);
+    setenv("BELFRYD_UPSTREAM_PASSWORD_FILE", "/password", 1);
+    write_file("upstream-user: root\n");
+    load("--config", path, "--upstream-key", "/key", NULL);
+    load_ok();
+    assert_string_equal(config.upstream_cert, "/crt");
+    assert_string_equal(config.upstream_key, "/key");
+    assert_string_equal(config.upstream_user, "root");
+    assert_string_equal(config.upstream_password_file, "/password");
+}
+
+static void an_empty_text_takes_a_lower_value_away(void **state)
+{
+    (void)state;
+    write_file("advertise: http://a:1\nscope: /a/\n");
+    load("--config", path, "--advertise", "", "--scope", "", NULL);
+    load_ok();
+    assert_null(config.advertise);
+    assert_int_equal(config.n_scope, 0);
+    setenv("BELFRYD_ADVERTISE", "", 1); /* while an empty variable is none */
+    load("--config", path, NULL);
+    assert_string_equal(config.advertise, "http://a:1");
+}
+
+static void lists_are_replaced_by_a_higher_source_and_added_to_by_the_same(void **state)
+{
+    (void)state;
+    write_file("upstream: [http://a:1, http://b:2]\nlisten:\n  - http://127.0.0.1:1\n  - http://127.0.0.1:2\n");
+    load("--config", path, NULL);
+    load_ok();
+    assert_int_equal(config.n_upstream, 2);
+    assert_string_equal(config.upstream[1].url, "http://b:2");
+    assert_int_equal(config.n_listen, 2);
+    setenv("BELFRYD_UPSTREAM", "http://c:3,http://d:4,http://e:5", 1);
+    setenv("BELFRYD_LISTEN", " http://127.0.0.1:3,read-only  unix:///s\n", 1);
+    load("--config", path, NULL);
+    load_ok();
+    assert_int_equal(config.n_upstream, 3);
+    assert_int_equal(config.n_listen, 2);
+    assert_true(config.listen[0].policy.read_only);
+    assert_string_equal(config.listen[1].endpoint.url, "unix:///s");
+    load("--config", path, "--upstream=http://f:6", "--listen", "http://[::1]:7", "--upstream", "g", "--listen",
+         "http://localhost:8", NULL);
+    load_ok();
+    assert_int_equal(config.n_upstream, 2);
+    assert_string_equal(config.upstream[1].url, "http://g:2379");
+    assert_int_equal(config.n_listen, 2);
+    assert_string_equal(config.listen[1].endpoint.url, "http://localhost:8");
+}
+
+static void a_scalar_flag_given_twice_is_the_last(void **state)
+{
+    (void)state;
+    load("--name", "one", "--name=two", NULL);
+    load_ok();
+    assert_string_equal(config.name, "two");
+}
+
+static void a_scope_is_one_prefix(void **state)
+{
+    (void)state;
+    load_file("scope: [/services/]\n");
+    load_ok();
+    assert_int_equal(config.n_scope, 1);
+    assert_string_equal(config.scope[0], "/services/");
+    load_file("scope: [/services/, /flags/]\n");
+    expect_mistake(":1: scope: one prefix, or everything, can be followed today");
+    load("--scope", "/a", "--scope", "/b", NULL);
+    expect_mistake("--scope: one prefix, or everything, can be followed today");
+}
+
+static void the_config_file_may_be_named_by_the_environment(void **state)
+{
+    (void)state;
+    write_file("name: from-file\n");
+    setenv("BELFRYD_CONFIG", path, 1);
+    load(NULL);
+    load_ok();
+    assert_string_equal(config.name, "from-file");
+}
+
+/* ---- listeners ---- */
+
+static void a_listener_has_options_on_the_command_line(void **state)
+{
+    (void)state;
+    load("--listen", "https://0.0.0.0:8443,serve=grpc,read-only,cert=/c,key=/k,client-ca=/ca", NULL);
+    load_ok();
+    const struct config_listen *listen = &config.listen[0];
+    assert_true(listen->endpoint.tls && listen->policy.read_only);
+    assert_int_equal(listen->policy.dialects, DIALECT_GRPC);
+    assert_string_equal(listen->cert, "/c");
+    assert_string_equal(listen->key, "/k");
+    assert_string_equal(listen->client_ca, "/ca");
+    load("--listen", "http://127.0.0.1:1,read-only=false", NULL);
+    load_ok();
+    assert_false(config.listen[0].policy.read_only);
+}
+
+static void a_listener_is_a_map_in_the_file(void **state)
+{
+    (void)state;
+    load_file("listen:\n"
+              "  - http://127.0.0.1:23790\n"
+              "  - url: https://0.0.0.0:8443\n"
+              "    serve: [grpc]\n"
+              "    read-only: true\n"
+              "    cert: /c,with comma\n"
+              "    key: /k\n"
+              "  - {url: 'unix:///s', serve: grpc}\n");
+    load_ok();
+    assert_int_equal(config.n_listen, 3);
+    assert_string_equal(config.listen[1].cert, "/c,with comma");
+    assert_true(config.listen[1].policy.read_only);
+    assert_true(config.listen[2].endpoint.is_unix);
+    load_file("listen: {url: 'http://127.0.0.1:5'}\n");
+    load_ok();
+    assert_int_equal(config.listen[0].endpoint.port, 5);
+}
+
+static void loopback_is_known_in_all_its_forms(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *url;
+        bool loopback;
+    } cases[] = {{"http://127.0.0.1:1", true},          {"http://127.9.9.9:1", true},    {"http://[::1]:1", true},
+                 {"http://[::ffff:127.0.0.1]:1", true}, {"http://localhost:1", true},    {"unix:///s", true},
+                 {"http://0.0.0.0:1", false},           {"http://[::]:1", false},        {"http://10.0.0.1:1", false},
+                 {"http://128.0.0.1:1", false},         {"http://[fe80::1%lo]:1", false}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        load("--listen", cases[i].url, NULL);
+        if (cases[i].loopback)
+            load_ok();
+        else
+            expect_mistake("--insecure-listen");
+        load("--listen", cases[i].url, "--insecure-listen", NULL);
+        load_ok();
+        assert_int_equal(config_is_loopback(&config.listen[0].endpoint), cases[i].loopback);
+    }
+}
+
+/* ---- mistakes ---- */
+
+static void every_mistake_on_the_command_line_has_a_sentence_and_a_remedy(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *flag, *value, *sentence;
+    } cases[] = {
+        {"--upstraem", "x", "belfryd: unknown flag --upstraem: did you mean --upstream?"},
+        {"--history-byte=1", NULL, "unknown flag --history-byte: did you mean --history-bytes?"},
+        {"--frobnicate", NULL, "unknown flag --frobnicate: 'belfryd --help' lists them"},
+        {"serve", NULL, "unexpected 'serve': flags begin with --; 'belfryd --help' lists them"},
+        {"-x", NULL, "unexpected '-x'"},
+        {"--name", NULL, "--name: the value is missing: --name NAME"},
+        {"--check-config=yes", NULL, "--check-config: it takes no value"},
+        {"--config", "/nonexistent/file", "--config: /nonexistent/file cannot be opened: No such file or directory"},
+        {"--config", "/", "the file cannot be read"},
+        {"--log-bytes", "much", "--log-bytes: 'much' is not a size: write 512KiB, 256MiB or 4GiB"},
+        {"--log-bytes", "256MB", "--log-bytes: '256MB' is not a size"},
+        {"--log-bytes", "-1", "'-1' is not a size"},
+        {"--log-bytes", "1KiB", "--log-bytes: 1KiB is out of range: it goes from 1MiB to 1TiB"},
+        {"--log-bytes", "99999999999999999999", "is not a size"},
+        {"--ready-lag", "5", "--ready-lag: '5' is not a time: write 500ms, 5s, 10m or 1h30m"},
+        {"--progress-interval", "99ms", "--progress-interval: 99ms is out of range: it goes from 100ms to 24h"},
+        {"--history-age", "1500ms", "--history-age: '1500ms' is not a time in whole seconds"},
+        {"--history-age", "0", "--history-age: 0 is out of range: it goes from 1s to 87600h"},
+        {"--workers", "two", "--workers: 'two' is not a whole number"},
+        {"--workers", "1025", "--workers: 1025 is out of range: it goes from 0 to 1024"},
+        {"--max-streams", "4294967296", "out of range: it goes from 0 to 4294967295"},
+        {"--max-streams", "99999999999999999999999", "out of range"},
+        {"--insecure-listen=yes", NULL, "--insecure-listen: 'yes' is neither true nor false"},
+        {"--log-level", "loud", "--log-level: 'loud' is not one of error|warn|info|debug"},
+        {"--log-format", "xml", "--log-format: 'xml' is not one of logfmt|json"},
+        {"--upstream", "", "--upstream: endpoint \"\": it is empty"},
+        {"--upstream", "ftp://a", "--upstream: endpoint \"ftp://a\": the scheme is unknown"},
+        {"--upstream-cert", "/c", "--upstream-cert: its key is missing: give --upstream-key FILE too"},
+        {"--upstream-key", "/k", "--upstream-key: its certificate is missing: give --upstream-cert FILE too"},
+        {"--upstream-user", "root:pw", "--upstream-user: write the name alone"},
+        {"--upstream-user", "root", "--upstream-user: its password is missing: give --upstream-password-file FILE too"},
+        {"--upstream-password-file", "/p", "whose password? Give --upstream-user NAME too"},
+        {"--upstream", "http://127.0.0.1:23790", "is this belfryd's own address: name what it should follow"},
+        {"--upstream", "http://127.0.0.1:23791", "is this belfryd's own address"},
+        {"--listen", "http://example.org:1", "'example.org' is a name: write an address, such as 127.0.0.1"},
+        {"--listen", "http://10.0.0.1:1",
+         "--listen: http://10.0.0.1:1 would show everything to whoever can reach it: "
+         "use https, or give --insecure-listen"},
+        {"--listen", "https://127.0.0.1:1",
+         "--listen: https://127.0.0.1:1 needs a certificate and its key: add ,cert=FILE,key=FILE"},
+        {"--listen", "https://127.0.0.1:1,cert=/c", "needs a certificate and its key"},
+        {"--listen", "unixs:///s,key=/k", "needs a certificate and its key"},
+        {"--listen", "http://127.0.0.1:1,cert=/c,key=/k",
+         "has no TLS, so cert, key and client-ca do nothing: write https"},
+        {"--listen", "unix:///s,client-ca=/k", "write unixs://"},
+        {"--listen", "http://127.0.0.1:1,serve=json", "serve=json is not served by this version yet: use serve=grpc"},
+        {"--listen", "http://127.0.0.1:1,serve=grpc+kube", "serve=kube is not served by this version yet"},
+        {"--listen", "http://127.0.0.1:1,serve=sse", "serve=sse is not served by this version yet"},
+        {"--listen", "http://127.0.0.1:1,serve=soap", "'soap' is no dialect: use serve=grpc"},
+        {"--listen", "http://127.0.0.1:1,serve=", "'' is no dialect"},
+        {"--listen", "http://127.0.0.1:1,cert=", "cert has no file: write cert=FILE"},
+        {"--listen", "http://127.0.0.1:1,server=grpc", "a listener has no 'server': did you mean serve?"},
+        {"--listen", "http://127.0.0.1:1,colour=red", "a listener has no 'colour': it has url, serve"},
+        {"--listen", "http://127.0.0.1:1,readonly", "'readonly' is no option: write NAME=VALUE, or read-only"},
+        {"--listen", "http://127.0.0.1:1,read-only=perhaps", "read-only: 'perhaps' is neither true nor false"},
+        {"--listen", "http://127.0.0.1:1,read-only,read-only", "read-only is there twice: keep one"},
+        {"--listen", "http://127.0.0.1:23791", "--listen already: give it one of its own"},
+        {"--admin", "http://0.0.0.0:1", "listen on loopback, or give --insecure-listen"},
+        {"--admin", "https://127.0.0.1:1", "--admin: TLS is not served here: use http on loopback, or unix:///PATH"},
+        {"--admin", "http://127.0.0.1:1,read-only", "--admin: it takes a URL alone, without options"},
+        {"--admin", "http://example.org:1", "'example.org' is a name"},
+        {"--advertise", "ftp://a", "--advertise: endpoint \"ftp://a\": the scheme is unknown"},
+        {"--name", "", "--name: a name has 1 to 253 printable characters"},
+        {"--name", "a\nb", "--name: a name has 1 to 253 printable characters"},
+        {"--name", "\xff", "--name: the value is not UTF-8"},
+        {"--cache-dir", "", "--cache-dir: there is no home to keep it in"},
+        {"--memory-bytes", "64MiB", "--memory-bytes: 64MiB does not even hold --log-bytes, which is 256MiB"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        load(cases[i].flag, cases[i].value, NULL);
+        expect_mistake(cases[i].sentence);
+    }
+    load("--listen", "http://127.0.0.1:1", "--listen", "http://127.0.0.1:1", NULL);
+    expect_mistake("http://127.0.0.1:1 is there twice: keep one");
+}
+
+static void every_mistake_in_the_file_names_its_line(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *sentence;
+    } cases[] = {
+        {"name: a\nhistroy-bytes: 1GiB\n", ":2: unknown key 'histroy-bytes': did you mean history-bytes?"},
+        {"colour: red\n", ":1: unknown key 'colour': 'belfryd --help' lists them"},
+        {"name: a\n\nname: b\n", ":3: name: the key is there twice: keep one"},
+        {"name: [a, b]\n", ":1: name: this is a list: write one value"},
+        {"log-bytes: {a: b}\n", ":1: log-bytes: this is a map: write one value"},
+        {"log-bytes: much\n", ":1: log-bytes: 'much' is not a size"},
+        {"upstream:\n  - http://a\n  - {url: b}\n", ":3: upstream: this is a map: write one value"},
+        {"upstream: []\n", ":1: upstream: there is none: give at least one URL"},
+        {"listen: []\n", ":1: listen: there is none: give at least one address"},
+        {"name:\n", ":1: name: the value is missing: write one, or leave the key out"},
+        {"name: \"a\\0b\"\n", ":1: name: the value holds a zero byte"},
+        {"help: true\n", ":1: help: this is a flag alone: take it out of the file"},
+        {"[a]: b\n", ":1: this is a list: write one value"},
+        {"- name\n", ":1: the file must hold keys and values, as in 'name: edge-7'"},
+        {"just words\n", ":1: the file must hold keys and values"},
+        {"name: a\n---\nname: b\n", ":3: a second document: put all keys into the first"},
+        {"name: a\n\tdrain: 1s\n", ":2: while scanning a plain scalar, found a tab character that violates"},
+        {"log-level: info\ndrain:\n\t1s\n", ":3: while scanning for the next token, found character that cannot start"},
+        {"\"a\\nb\": c\n", ":1: unknown key 'a?b'"},
+        {"name: 'a\n", "found unexpected end of stream"},
+        {"name: a\n b: c\n", ":2: mapping values are not allowed in this context"},
+        {"name: \xff\n", "invalid leading UTF-8 octet, at byte 6 of the file"},
+        {"name: *x\n", ":1: found undefined alias"},
+        {"listen:\n  - serve: grpc\n", ":2: listen: a listener without url: add url: http://127.0.0.1:23790"},
+        {"listen:\n  - url: http://127.0.0.1:1\n    sevre: grpc\n",
+         ":3: listen: a listener has no 'sevre': did you mean serve?"},
+        {"listen:\n  - url: http://127.0.0.1:1\n    url: http://127.0.0.1:1\n", ":3: listen: url is there twice"},
+        {"listen:\n  - url: http://127.0.0.1:1\n    serve: [grpc, json]\n",
+         ":3: listen: serve=json is not served by this version yet"},
+        {"listen:\n  - url: http://127.0.0.1:1\n    serve: []\n", ":3: listen: '' is no dialect"},
+        {"listen:\n  - url: http://127.0.0.1:1\n    cert: [a]\n", ":3: listen: this is a list: write one value"},
+        {"listen:\n  - url: [a]\n", ":2: listen: this is a list"},
+        {"listen: &x\n  - *x\n", "this is a list"},
+        {"listen: http://10.0.0.1:1\n", ":1: listen: http://10.0.0.1:1 would show everything"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        load_file(cases[i].text);
+        expect_mistake(cases[i].sentence);
+        expect_in(said, path);
+    }
+}
+
+static void a_mistake_in_the_environment_names_the_variable(void **state)
+{
+    (void)state;
+    setenv("BELFRYD_LOG_BYTES", "much", 1);
+    load(NULL);
+    expect_mistake("belfryd: BELFRYD_LOG_BYTES: 'much' is not a size");
+}
+
+static void what_a_file_can_make_grow_is_bounded(void **state)
+{
+    (void)state;
+    static char big[CONFIG_FILE_MAX + 100];
+    memset(big, '#', sizeof(big));
+    write_file_bytes(big, sizeof(big));
+    load("--config", path, NULL);
+    expect_mistake("the file is larger than 1048576 bytes");
+    memset(big, '\n', sizeof(big));
+    write_file_bytes(big, CONFIG_FILE_MAX);
+    load("--config", path, NULL);
+    load_ok();
+
+    size_t n = (size_t)sprintf(big, "name: ");
+    memset(big + n, 'a', CONFIG_TEXT_MAX);
+    write_file_bytes(big, n + CONFIG_TEXT_MAX);
+    load("--config", path, NULL);
+    expect_mistake("name: the value is longer than 4095 bytes");
+    big[n + CONFIG_TEXT_MAX] = '\0';
+    load("--name", big + n, NULL);
+    expect_mistake("--name: the value is longer than 4095 bytes");
+
+    for (int over = 0; over <= 1; over++) {
+        n = (size_t)sprintf(big, "upstream:\n");
+        for (int i = 0; i < CONFIG_LIST_MAX + over; i++)
+            n += (size_t)sprintf(big + n, " - http://a:%d\n", i + 1);
+        load_file(big);
+        assert_int_equal(err, over ? BELFRY_ERR_INVALID : BELFRY_OK);
+        n = (size_t)sprintf(big, "listen:\n");
+        for (int i = 0; i < CONFIG_LIST_MAX + over; i++)
+            n += (size_t)sprintf(big + n, " - http://127.0.0.1:%d\n", i + 1);
+        load_file(big);
+        assert_int_equal(err, over ? BELFRY_ERR_INVALID : BELFRY_OK);
+    }
+    expect_mistake("more than 64 of them");
+}
+
+static void an_empty_file_changes_nothing(void **state)
+{
+    (void)state;
+    static const char *const empty[] = {"", "# nothing\n", "---\n", "--- {}\n...\n"};
+    for (size_t i = 0; i < sizeof(empty) / sizeof(empty[0]); i++) {
+        load_file(empty[i]);
+        load_ok();
+        assert_int_equal(config.log_bytes, 256 << 20);
+    }
+}
+
+/* ---- values ---- */
+
+static void sizes_and_times_are_read_and_written(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *again;
+        uint64_t value;
+    } sizes[] = {{"0", "0", 0},
+                 {"1", "1B", 1},
+                 {"7B", "7B", 7},
+                 {"1024", "1KiB", 1024},
+                 {"3K", "3KiB", 3 << 10},
+                 {"3KiB", "3KiB", 3 << 10},
+                 {"2M", "2MiB", 2 << 20},
+                 {"1G", "1GiB", 1 << 30},
+                 {"1T", "1TiB", UINT64_C(1) << 40},
+                 {"1025", "1025B", 1025},
+                 {"2048MiB", "2GiB", UINT64_C(2) << 30}},
+      times[] = {{"0", "0s", 0},
+                 {"0s", "0s", 0},
+                 {"5ms", "5ms", 5},
+                 {"1500ms", "1500ms", 1500},
+                 {"1s500ms", "1500ms", 1500},
+                 {"90s", "90s", 90000},
+                 {"1m30s", "90s", 90000},
+                 {"60m", "1h", 3600000}};
+    char again[CONFIG_NUMBER];
+    uint64_t value;
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        assert_true(config_read_size(sizes[i].text, &value));
+        assert_int_equal(value, sizes[i].value);
+        config_write_size(value, again);
+        assert_string_equal(again, sizes[i].again);
+    }
+    for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
+        assert_true(config_read_ms(times[i].text, &value));
+        assert_int_equal(value, times[i].value);
+        config_write_ms(value, again);
+        assert_string_equal(again, times[i].again);
+    }
+    static const char *const wrong[] = {"",    " 1", "1 ", "KiB", "1kb", "1.5G", "0x10", "+1", "18446744073709551615T",
+                                        "5s0", "1s2"};
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        assert_false(config_read_size(wrong[i], &value));
+        assert_false(config_read_ms(wrong[i], &value));
+    }
+}
+
+static void nearest_names_are_near(void **state)
+{
+    (void)state;
+    const char *best = NULL, *ignored;
+    nearest_consider("listne", "listen", &best);
+    assert_string_equal(best, "listen");
+    best = NULL;
+    nearest_consider("x", "name", &best);
+    assert_null(best);
+    char longer[200];
+    memset(longer, 'a', sizeof(longer) - 1);
+    longer[sizeof(longer) - 1] = '\0';
+    assert_null(config_row_named(longer, strlen(longer), &ignored));
+    assert_null(ignored);
+}
+
+/* ---- what is printed ---- */
+
+static void help_names_every_flag_its_default_and_the_exit_codes(void **state)
+{
+    (void)state;
+    load("--help", "--frobnicate", NULL);
+    load_ok();
+    assert_int_equal(what, CONFIG_EXIT);
+    for (enum config_key key = 0; key < N_CONFIG_ROWS; key++) {
+        char flag[64];
+        snprintf(flag, sizeof(flag), "  --%s", config_rows[key].name);
+        expect_in(printed, flag);
+        expect_in(printed, config_rows[key].help);
+    }
+    for (const char *at = printed; *at != '\0'; at += strcspn(at, "\n") + 1)
+        assert_true(strcspn(at, "\n") <= 110);
+    expect_in(printed, "[http://127.0.0.1:23790]");
+    expect_in(printed, "Exit code: 0 stopped as asked, 1 failed, 2 wrong usage or configuration.");
+    load("-h", NULL);
+    assert_int_equal(what, CONFIG_EXIT);
+    expect_in(printed, "Usage: belfryd");
+}
+
+static void version_is_one_line(void **state)
+{
+    (void)state;
+    load("--version", NULL);
+    load_ok();
+    assert_int_equal(what, CONFIG_EXIT);
+    assert_string_equal(printed, "belfryd " BELFRY_VERSION "\n");
+}
+
+static void check_config_says_ok(void **state)
+{
+    (void)state;
+    setenv("BELFRYD_SERVICE_HOST", "10.0.0.1", 1); /* Kubernetes' own, for a service of this name */
+    load("--check-config", NULL);
+    load_ok();
+    assert_int_equal(what, CONFIG_EXIT);
+    assert_string_equal(printed, "configuration ok\n");
+}
+
+static void check_config_warns_of_what_is_probably_not_meant(void **state)
+{
+    (void)state;
+    setenv("BELFRYD_LISTNE", "http://127.0.0.1:1", 1);
+    load("--check-config", "--upstream-cacert", "/nonexistent/ca", "--listen", "http://0.0.0.0:1", "--insecure-listen",
+         "--scope", "/a/", NULL);
+    load_ok();
+    expect_in(printed, "warning: upstream-cacert: /nonexistent/ca cannot be read: No such file or directory\n");
+    expect_in(printed, "warning: no upstream is https");
+    expect_in(printed, "warning: http://0.0.0.0:1 is plain HTTP for whoever can reach it (insecure-listen)\n");
+    expect_in(printed, "warning: with a scope upstream must be etcd 3.4.31, 3.5.13 or newer");
+    expect_in(printed, "warning: BELFRYD_LISTNE in the environment is no setting: did you mean BELFRYD_LISTEN?\n");
+    expect_in(printed, "\nconfiguration ok\n");
+}
+
+/* Writes `config`, reads that as a file, and writes again: both must be the same. */
+static void expect_reads_back(void)
+{
+    static char first[32768];
+    char again[sizeof(first)] = "";
+    FILE *out = fmemopen(first, sizeof(first), "w");
+    config_print(&config, out);
+    fclose(out);
+    write_file(first);
+    load("--config", path, NULL);
+    load_ok();
+    out = fmemopen(again, sizeof(again), "w");
+    config_print(&config, out);
+    fclose(out);
+    assert_string_equal(again, first);
+}
+
+static void the_default_prints_and_reads_back(void **state)
+{
+    (void)state;
+    load(NULL);
+    load_ok();
+    expect_reads_back();
+    load("--print-config", NULL);
+    expect_line("log-bytes", "256MiB", "# default");
+    write_file(printed); /* with its comments too */
+    load("--config", path, NULL);
+    load_ok();
+}
+
+static const char *one_of(struct belfry_rng *rng, const char *const *list, size_t n)
+{
+    return list[belfry_rng_below(rng, n)];
+}
+
+static void any_config_prints_and_reads_back(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"plain",
+                                        "/path/with space",
+                                        "true",
+                                        "null",
+                                        "~",
+                                        "a: b",
+                                        "# no",
+                                        "'\"\\",
+                                        "-",
+                                        "\xc3\xa9",
+                                        "\xe2\x80\xa8",
+                                        "\xef\xbb\xbf",
+                                        "\xf0\x9f\x94\x94",
+                                        "1e3",
+                                        "x:",
+                                        "[a]",
+                                        "&x",
+                                        "*x",
+                                        "!tag",
+                                        "%dir",
+                                        "a,b",
+                                        " lead",
+                                        "trail ",
+                                        "\t",
+                                        "0x10",
+                                        "yes"};
+    static const char *const listens[] = {"http://127.0.0.1:1", "unix:///a b",
+                                          "https://0.0.0.0:4,cert=/c: d,key=#k,client-ca=~", "http://[::1]:5,read-only",
+                                          "unixs:///s,cert=\xc3\xa9,key=' '"};
+    struct belfry_rng rng = {.state = 42};
+    for (int i = 0; i < 200; i++) {
+        char log[32], age[32], lag[32];
+        snprintf(log, sizeof(log), "%u", 1048576 + (unsigned)belfry_rng_below(&rng, 1u << 30));
+        snprintf(age, sizeof(age), "%us", 1 + (unsigned)belfry_rng_below(&rng, 1000000));
+        snprintf(lag, sizeof(lag), "%ums", 100 + (unsigned)belfry_rng_below(&rng, 1000000));
+        const char *text = one_of(&rng, texts, sizeof(texts) / sizeof(texts[0]));
+        const char *name = one_of(&rng, texts, sizeof(texts) / sizeof(texts[0]));
+        if (strcmp(name, "\t") == 0) /* the only one that is no name */
+            name = "edge";
+        size_t first = belfry_rng_below(&rng, 5);
+        load("--listen", listens[first], "--listen", listens[(first + 1) % 5], "--log-bytes", log, "--history-age", age,
+             "--ready-lag", lag, "--cache-dir", text, "--scope", text, "--name", name, "--upstream", "a,unix:///b c",
+             NULL);
+        load_ok();
+        assert_string_equal(config.cache_dir, text);
+        expect_reads_back();
+        assert_string_equal(config.cache_dir, text);
+        assert_string_equal(config.scope[0], text);
+        assert_string_equal(config.name, name);
+    }
+}
+
+/* ---- no memory ---- */
+
+static enum belfry_err load_everything(void)
+{
+    char *argv[] = {(char[]){"belfryd"},
+                    (char[]){"--upstream"},
+                    (char[]){"a,b"},
+                    (char[]){"--listen"},
+                    (char[]){"https://127.0.0.1:1,cert=/c,key=/k,client-ca=/d"},
+                    (char[]){"--scope=/a/"},
+                    (char[]){"--config"},
+                    path,
+                    (char[]){"--admin=unix:///a"},
+                    NULL};
+    struct config made;
+    enum config_do ignored;
+    FILE *null = fopen("/dev/null", "w");
+    enum belfry_err result = config_load(9, argv, null, null, &made, &ignored);
+    if (result == BELFRY_OK)
+        config_fini(&made);
+    fclose(null);
+    return result;
+}
+
+static void a_refused_allocation_leaks_nothing(void **state)
+{
+    (void)state;
+    write_file("upstream: [a, b]\nscope: [/x]\nname: edge\nlisten:\n  - http://127.0.0.1:2\n"
+               "  - {url: 'https://127.0.0.1:3', cert: /c, key: /k, client-ca: /d}\n");
+    assert_true(refuse_sweep(load_everything) > 20);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fresh, done)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(without_any_flag_it_follows_this_machine_and_serves_on_loopback),
+        TEST(cache_dir_is_the_managers_then_the_desktops_then_the_homes),
+        TEST(without_a_home_the_cache_dir_must_be_given),
+        TEST(flag_wins_over_environment_over_file_over_default),
+        TEST(keys_that_need_each_other_come_from_any_source),
+        TEST(an_empty_text_takes_a_lower_value_away),
+        TEST(lists_are_replaced_by_a_higher_source_and_added_to_by_the_same),
+        TEST(a_scalar_flag_given_twice_is_the_last),
+        TEST(a_scope_is_one_prefix),
+        TEST(the_config_file_may_be_named_by_the_environment),
+        TEST(a_listener_has_options_on_the_command_line),
+        TEST(a_listener_is_a_map_in_the_file),
+        TEST(loopback_is_known_in_all_its_forms),
+        TEST(every_mistake_on_the_command_line_has_a_sentence_and_a_remedy),
+        TEST(every_mistake_in_the_file_names_its_line),
+        TEST(a_mistake_in_the_environment_names_the_variable),
+        TEST(what_a_file_can_make_grow_is_bounded),
+        TEST(an_empty_file_changes_nothing),
+        TEST(sizes_and_times_are_read_and_written),
+        TEST(nearest_names_are_near),
+        TEST(help_names_every_flag_its_default_and_the_exit_codes),
+        TEST(version_is_one_line),
+        TEST(check_config_says_ok),
+        TEST(check_config_warns_of_what_is_probably_not_meant),
+        TEST(the_default_prints_and_reads_back),
+        TEST(any_config_prints_and_reads_back),
+        TEST(a_refused_allocation_leaks_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,295 @@
+/* src/daemon/front.c */
+#include "daemon/front.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "daemon/service.h"
+#include "daemon/tier.h"
+#include "net/inbound.h"
+#include "net/listener.h"
+
+#define BACKLOG   4096
+#define LOOK_MS   250 /* how often readiness and the end of a drain are looked at */
+#define N_SIGNALS 2
+#define FIRST_FD  3 /* of those that a service manager hands over */
+
+/* A listening socket and what it allows. */
+struct gate {
+    struct front *front;
+    struct listener *listener;
+    struct belfry_tls *tls; /* owned; NULL: plain */
+    const struct config_listen *config;
+};
+
+enum front_state { FRONT_SERVING, FRONT_DRAINING, FRONT_STOPPED };
+
+struct front {
+    const struct config *config;
+    struct logger *logger;
+    const struct belfry_log *log; /* the logger's */
+    uv_loop_t loop;
+    struct mailbox *box;
+    struct tier *tier;
+    struct gate *gates;
+    size_t n_gates;
+    struct listener *admin_listener;
+    struct inbound_group *admin_inbound;
+    struct admin *admin;
+    uv_signal_t signals[N_SIGNALS];
+    uv_timer_t timer;
+    uv_prepare_t prepare;
+    bool handles; /* the four above are there */
+    enum front_state state;
+    bool was_ready;
+    uint64_t until_ms;    /* DRAINING: when it ends */
+    uint64_t watchdog_ms; /* interval; 0: not wanted */
+    uint64_t watchdog_due;
+};
+
+/* ---- connections ---- */
+
+static void on_accept(int fd, const char *peer, void *user)
+{
+    struct gate *gate = user;
+    tier_accept(gate->front->tier, fd, peer, gate->tls, &gate->config->policy);
+}
+
+static void on_admin_accept(int fd, const char *peer, void *user)
+{
+    struct front *front = user;
+    belfry_ignore(inbound_accept(front->admin_inbound, fd, peer, NULL, NULL, belfry_clock_ms())); /* it sees a close */
+}
+
+static enum belfry_err open_gate(struct front *front, struct gate *gate, const struct config_listen *config,
+                                 int handed_over, char *why, size_t why_len)
+{
+    *gate = (struct gate){.front = front, .config = config};
+    if (config->endpoint.tls) {
+        struct belfry_tls_server_opts tls = {.cert = config->cert, .key = config->key, .client_ca = config->client_ca};
+        enum belfry_err err = belfry_tls_create_server(&tls, &gate->tls, why, why_len);
+        if (err != BELFRY_OK)
+            return err;
+    }
+    if (handed_over >= 0)
+        return listener_adopt(&front->loop, handed_over, front->log, on_accept, gate, &gate->listener);
+    return listener_open(&front->loop, &config->endpoint, BACKLOG, front->log, on_accept, gate, &gate->listener, why,
+                         why_len);
+}
+
+/* Sockets that a service manager hands over take the places of the first listeners of the configuration. */
+static enum belfry_err open_gates(struct front *front, char *why, size_t why_len)
+{
+    const struct config *config = front->config;
+    unsigned handed_over = service_listen_fds();
+    front->gates = calloc(config->n_listen, sizeof(*front->gates));
+    if (front->gates == NULL)
+        return BELFRY_ERR_NOMEM;
+    for (size_t i = 0; i < config->n_listen; i++) {
+        struct gate *gate = &front->gates[i];
+        int fd = i < handed_over ? FIRST_FD + (int)i : -1;
+        front->n_gates++;
+        enum belfry_err err = open_gate(front, gate, &config->listen[i], fd, why, why_len);
+        if (err != BELFRY_OK)
+            return err;
+        belfry_logf(front->log, BELFRY_LOG_INFO, "listening", "address=%s port=%u read_only=%s",
+                    config->listen[i].endpoint.url, (unsigned)listener_port(gate->listener),
+                    config->listen[i].policy.read_only ? "true" : "false");
+    }
+    return BELFRY_OK;
+}
+
+static void close_gates(struct front *front)
+{
+    for (size_t i = 0; i < front->n_gates; i++) {
+        listener_close(front->gates[i].listener);
+        front->gates[i].listener = NULL;
+    }
+}
+
+static enum belfry_err open_admin(struct front *front, char *why, size_t why_len)
+{
+    struct admin_opts admin = {.collect = tier_collect,
+                               .scan = tier_scan,
+                               .user = front->tier,
+                               .ready_lag_ms = front->config->ready_lag_ms,
+                               .log = front->log};
+    enum belfry_err err = admin_create(&admin, &front->admin);
+    struct inbound_opts inbound = {
+        .loop = &front->loop, .begin = admin_begin, .user = front->admin, .max_streams = 100, .log = front->log};
+    if (err == BELFRY_OK)
+        err = inbound_create(&inbound, &front->admin_inbound);
+    if (err == BELFRY_OK)
+        err = listener_open(&front->loop, &front->config->admin, BACKLOG, front->log, on_admin_accept, front,
+                            &front->admin_listener, why, why_len);
+    if (err == BELFRY_OK)
+        belfry_logf(front->log, BELFRY_LOG_INFO, "admin", "address=%s port=%u", front->config->admin.url,
+                    (unsigned)listener_port(front->admin_listener));
+    return err;
+}
+
+/* ---- states ---- */
+
+static void move(struct front *front, enum front_state state)
+{
+    static const char *const names[] = {"serving", "draining", "stopped"};
+    if (state == FRONT_DRAINING)
+        belfry_logf(front->log, BELFRY_LOG_INFO, "draining", "connections=%zu for_ms=%" PRIu64, tier_busy(front->tier),
+                    front->config->drain_ms);
+    else
+        belfry_logf(front->log, BELFRY_LOG_INFO, names[state], "connections=%zu", tier_busy(front->tier));
+    front->state = state;
+}
+
+static void drain(struct front *front)
+{
+    move(front, FRONT_DRAINING);
+    service_notify("STOPPING=1");
+    front->until_ms = belfry_clock_ms() + front->config->drain_ms;
+    tier_drain(front->tier, front->config->drain_ms);
+    close_gates(front);
+}
+
+static void stop(struct front *front)
+{
+    move(front, FRONT_STOPPED);
+    uv_stop(&front->loop);
+}
+
+static void on_signal(uv_signal_t *signal, int number)
+{
+    struct front *front = signal->data;
+    belfry_logf(front->log, BELFRY_LOG_INFO, "signal", "name=%s", number == SIGTERM ? "SIGTERM" : "SIGINT");
+    if (front->state == FRONT_SERVING)
+        drain(front);
+    else if (front->state == FRONT_DRAINING)
+        stop(front); /* asked twice */
+}
+
+/* The service manager hears of the first readiness, and of why it is not there. */
+static void look_at_readiness(struct front *front)
+{
+    char reason[256], text[320];
+    bool ready = tier_ready(front->tier, reason, sizeof(reason));
+    if (ready == front->was_ready)
+        return;
+    front->was_ready = ready;
+    snprintf(text, sizeof(text), "%sSTATUS=%s", ready ? "READY=1\n" : "", ready ? "following upstream" : reason);
+    service_notify(text);
+}
+
+static void note_listeners(struct front *front)
+{
+    struct listener_stats sum = {0}, one;
+    for (size_t i = 0; i < front->n_gates; i++) {
+        if (front->gates[i].listener == NULL)
+            continue;
+        listener_stats(front->gates[i].listener, &one);
+        sum.accepted += one.accepted;
+        sum.refused += one.refused;
+    }
+    tier_note_listeners(front->tier, &sum);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct front *front = timer->data;
+    uint64_t now = belfry_clock_ms();
+    look_at_readiness(front);
+    logger_tick(front->logger);
+    if (front->state == FRONT_SERVING)
+        note_listeners(front);
+    if (front->watchdog_ms > 0 && now >= front->watchdog_due) {
+        front->watchdog_due = now + front->watchdog_ms;
+        service_notify("WATCHDOG=1");
+    }
+    if (front->state == FRONT_DRAINING && (now >= front->until_ms || tier_busy(front->tier) == 0))
+        stop(front);
+}
+
+static void on_prepare(uv_prepare_t *prepare)
+{
+    struct front *front = prepare->data;
+    while (inbound_flush(front->admin_inbound, belfry_clock_ms()))
+        ;
+}
+
+/* ---- all of it ---- */
+
+static void start_handles(struct front *front)
+{
+    static const int numbers[N_SIGNALS] = {SIGTERM, SIGINT};
+    for (size_t i = 0; i < N_SIGNALS; i++) {
+        uv_signal_init(&front->loop, &front->signals[i]);
+        front->signals[i].data = front;
+        uv_signal_start(&front->signals[i], on_signal, numbers[i]);
+    }
+    uv_timer_init(&front->loop, &front->timer);
+    uv_prepare_init(&front->loop, &front->prepare);
+    front->timer.data = front->prepare.data = front;
+    uv_timer_start(&front->timer, on_timer, 0, LOOK_MS);
+    uv_prepare_start(&front->prepare, on_prepare);
+    front->handles = true;
+}
+
+static void close_handles(struct front *front)
+{
+    if (!front->handles)
+        return;
+    for (size_t i = 0; i < N_SIGNALS; i++)
+        uv_close((uv_handle_t *)&front->signals[i], NULL);
+    uv_close((uv_handle_t *)&front->timer, NULL);
+    uv_close((uv_handle_t *)&front->prepare, NULL);
+}
+
+static enum belfry_err start(struct front *front, char *why, size_t why_len)
+{
+    enum belfry_err err = mailbox_create(&front->loop, front, &front->box);
+    struct tier_opts opts = {.config = front->config, .loop = &front->loop, .front = front->box, .log = front->log};
+    if (err == BELFRY_OK)
+        err = tier_start(&opts, &front->tier, why, why_len);
+    if (err == BELFRY_OK)
+        err = open_admin(front, why, why_len);
+    if (err == BELFRY_OK)
+        err = open_gates(front, why, why_len);
+    return err;
+}
+
+/* Whatever is there, in an order in which nobody misses anybody: answers of threads that ended go through the mailbox
+ * to the admin, which drops them. */
+static void end(struct front *front)
+{
+    close_gates(front);
+    listener_close(front->admin_listener);
+    inbound_destroy(front->admin_inbound);
+    tier_stop(front->tier);
+    admin_destroy(front->admin);
+    mailbox_close(front->box);
+    close_handles(front);
+    uv_run(&front->loop, UV_RUN_DEFAULT);
+    uv_loop_close(&front->loop);
+    tier_destroy(front->tier);
+    mailbox_destroy(front->box);
+    for (size_t i = 0; i < front->n_gates; i++)
+        belfry_tls_destroy(front->gates[i].tls);
+    free(front->gates);
+}
+
+enum belfry_err front_run(const struct config *config, struct logger *logger, char *why, size_t why_len)
+{
+    struct front front = {
+        .config = config, .logger = logger, .log = logger_log(logger), .watchdog_ms = service_watchdog_ms()};
+    if (uv_loop_init(&front.loop) != 0)
+        return BELFRY_ERR_LIMIT;
+    enum belfry_err err = start(&front, why, why_len);
+    if (err == BELFRY_OK) {
+        start_handles(&front);
+        uv_run(&front.loop, UV_RUN_DEFAULT);
+    }
+    end(&front);
+    return err;
+}

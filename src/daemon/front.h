@@ -1,0 +1,23 @@
+/* src/daemon/front.h
+ *
+ * front: the main thread: listening sockets, the admin address, signals, readiness, the end.
+ *
+ *     SERVING --SIGTERM, SIGINT--> DRAINING --nobody left, the period over, or a second signal--> stopped
+ *
+ * Draining: not ready, listeners closed (the kernel refuses what comes), GOAWAY on every connection, streams ended with
+ * jitter over the period.
+ *
+ * Thread: owner (main).
+ */
+#ifndef BELFRY_DAEMON_FRONT_H
+#define BELFRY_DAEMON_FRONT_H
+
+#include "daemon/config.h"
+#include "daemon/logger.h"
+
+/* Runs until the tier has stopped. On failure a sentence is stored in why.
+ * Errors: BELFRY_ERR_IO (an address is taken), BELFRY_ERR_TLS, BELFRY_ERR_LIMIT, BELFRY_ERR_NOMEM. */
+BELFRY_NODISCARD enum belfry_err front_run(const struct config *config, struct logger *logger, char *why,
+                                           size_t why_len);
+
+#endif

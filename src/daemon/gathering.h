@@ -1,0 +1,41 @@
+/* src/daemon/gathering.h
+ *
+ * gathering: a question to every worker (and ingest), whose answers come one by one, until all are there or
+ * GATHERING_MS have passed. Who answers too late is left out, and its part is freed when it comes.
+ *
+ * Thread: owner (the front's); see worker_thread.h for what happens elsewhere.
+ */
+#ifndef BELFRY_DAEMON_GATHERING_H
+#define BELFRY_DAEMON_GATHERING_H
+
+#include "daemon/ingest_thread.h"
+#include "daemon/worker_thread.h"
+#include "serve/admin.h"
+
+#define GATHERING_MS   2000
+#define GATHERINGS_MAX 64 /* at once */
+
+struct gatherer; /* those under way */
+
+struct gatherer_opts {
+    uv_loop_t *loop;
+    struct mailbox *front;
+    struct ingest_thread *ingest;
+    struct worker_thread *const *workers;
+    size_t n_workers;
+    /* What the front itself knows, before the numbers are handed out. */
+    void (*finish)(struct tier_numbers *numbers, void *user);
+    void *user;
+};
+
+BELFRY_NODISCARD enum belfry_err gatherer_create(const struct gatherer_opts *opts, struct gatherer **out);
+
+/* Who waits is answered with what is there. Parts that are still out are freed when the front's mailbox is closed. The
+ * memory goes with the last. NULL is fine. */
+void gatherer_destroy(struct gatherer *gatherer);
+
+BELFRY_NODISCARD enum belfry_err gatherer_numbers(struct gatherer *gatherer, admin_numbers_fn fn, void *fn_user);
+BELFRY_NODISCARD enum belfry_err gatherer_scan(struct gatherer *gatherer, const struct watchers_query *query,
+                                               admin_scans_fn fn, void *fn_user);
+
+#endif

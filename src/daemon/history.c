@@ -1,0 +1,178 @@
+/* src/daemon/history.c */
+#include "daemon/history.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+
+struct history {
+    /* fixed at creation */
+    struct history_opts opts;
+    pthread_t reader;
+    /* under mu */
+    pthread_mutex_t mu;
+    pthread_cond_t more; /* jobs is not empty, or stopping */
+    struct belfry_list jobs;
+    bool stopping;
+    struct history_stats stats;
+};
+
+static struct history_job *job_of(struct belfry_list *node)
+{
+    return belfry_container(node, struct history_job, node);
+}
+
+void history_job_free(struct history_job *job)
+{
+    segment_unref(job->segment);
+    free(job);
+}
+
+static bool equal(const struct worker_fetch *a, const struct worker_fetch *b)
+{
+    return a->past == b->past && a->from == b->from && a->slice == b->slice && a->sub == b->sub;
+}
+
+/* Waits for a job and takes it, with all that are equal to it. False: it is time to stop. */
+static bool take(struct history *history, struct belfry_list *out)
+{
+    pthread_mutex_lock(&history->mu);
+    while (belfry_list_empty(&history->jobs) && !history->stopping)
+        pthread_cond_wait(&history->more, &history->mu);
+    bool going = !history->stopping;
+    if (going) {
+        struct history_job *first = job_of(belfry_list_pop(&history->jobs));
+        belfry_list_append(out, &first->node);
+        history->stats.reads++;
+        belfry_list_each_safe (node, &history->jobs) {
+            if (!equal(&job_of(node)->fetch, &first->fetch))
+                continue;
+            belfry_list_remove(node);
+            belfry_list_append(out, node);
+            history->stats.shared++;
+        }
+    }
+    pthread_mutex_unlock(&history->mu);
+    return going;
+}
+
+static enum belfry_err read_store(struct history *history, const struct worker_fetch *fetch, struct segment **segment,
+                                  int64_t *oldest)
+{
+    struct store *store = history->opts.store;
+    size_t bytes = history->opts.segment_bytes;
+    return fetch->slice ? store->api->slice(store, fetch->past, fetch->from, fetch->sub, bytes, segment, oldest)
+                        : store->api->history(store, fetch->past, fetch->from, bytes, segment, oldest);
+}
+
+static void count_lost(struct history *history)
+{
+    pthread_mutex_lock(&history->mu);
+    history->stats.lost++;
+    pthread_mutex_unlock(&history->mu);
+}
+
+static void serve(struct history *history, struct belfry_list *jobs)
+{
+    struct segment *segment = NULL;
+    int64_t oldest = 0;
+    enum belfry_err err = read_store(history, &job_of(jobs->next)->fetch, &segment, &oldest);
+    for (struct belfry_list *node; (node = belfry_list_pop(jobs)) != NULL;) {
+        struct history_job *job = job_of(node);
+        job->oldest = oldest;
+        if (err == BELFRY_ERR_NOT_FOUND) {
+            count_lost(history);
+            history->opts.lost(job, history->opts.user);
+        } else {
+            history_answer(job, err, segment == NULL ? NULL : segment_ref(segment), 0);
+        }
+    }
+    segment_unref(segment);
+}
+
+static void *run(void *arg)
+{
+    struct history *history = arg;
+    struct belfry_list jobs;
+    belfry_list_init(&jobs);
+    pthread_setname_np(pthread_self(), "belfry-reader");
+    while (take(history, &jobs))
+        serve(history, &jobs);
+    return NULL;
+}
+
+enum belfry_err history_start(const struct history_opts *opts, struct history **out)
+{
+    struct history *history = calloc(1, sizeof(*history));
+    if (history == NULL)
+        return BELFRY_ERR_NOMEM;
+    history->opts = *opts;
+    belfry_list_init(&history->jobs);
+    pthread_mutex_init(&history->mu, NULL);
+    pthread_cond_init(&history->more, NULL);
+    sigset_t all, before; /* signals are the front's */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failed = pthread_create(&history->reader, NULL, run, history);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (failed != 0) {
+        pthread_cond_destroy(&history->more);
+        pthread_mutex_destroy(&history->mu);
+        free(history);
+        return BELFRY_ERR_LIMIT;
+    }
+    *out = history;
+    return BELFRY_OK;
+}
+
+void history_stop(struct history *history)
+{
+    if (history == NULL)
+        return;
+    pthread_mutex_lock(&history->mu);
+    history->stopping = true;
+    pthread_cond_signal(&history->more);
+    pthread_mutex_unlock(&history->mu);
+    pthread_join(history->reader, NULL);
+    for (struct belfry_list *node; (node = belfry_list_pop(&history->jobs)) != NULL;)
+        history_job_free(job_of(node));
+}
+
+void history_destroy(struct history *history)
+{
+    if (history == NULL)
+        return;
+    pthread_cond_destroy(&history->more);
+    pthread_mutex_destroy(&history->mu);
+    free(history);
+}
+
+enum belfry_err history_ask(struct history *history, unsigned worker, const struct worker_fetch *fetch)
+{
+    struct history_job *job = calloc(1, sizeof(*job));
+    if (job == NULL)
+        return BELFRY_ERR_NOMEM;
+    job->history = history;
+    job->worker = worker;
+    job->fetch = *fetch;
+    pthread_mutex_lock(&history->mu);
+    belfry_list_append(&history->jobs, &job->node);
+    pthread_cond_signal(&history->more);
+    pthread_mutex_unlock(&history->mu);
+    return BELFRY_OK;
+}
+
+void history_answer(struct history_job *job, enum belfry_err err, struct segment *segment, int64_t compact_rev)
+{
+    job->err = err;
+    job->segment = segment;
+    job->compact_rev = compact_rev;
+    job->history->opts.done(job, job->history->opts.user);
+}
+
+void history_stats(struct history *history, struct history_stats *out)
+{
+    pthread_mutex_lock(&history->mu);
+    *out = history->stats;
+    pthread_mutex_unlock(&history->mu);
+}

@@ -1,0 +1,64 @@
+/* src/daemon/history.h
+ *
+ * history: from a worker's wish for history to a segment. The reader thread reads the replica, where a page may be cold;
+ * what the window has lost goes on to ingest, which has it backfilled from upstream.
+ *
+ *     worker --history_ask--> queue --reader--+--found, failed--> done() --> its worker
+ *                                             `--too old--------> lost() --> ingest --history_answer--> done()
+ *
+ * Equal wishes that wait at the same time share one read.
+ *
+ * Thread: history_ask any; done() and lost() are called on the reader thread (and done() also on who answers) and post.
+ */
+#ifndef BELFRY_DAEMON_HISTORY_H
+#define BELFRY_DAEMON_HISTORY_H
+
+#include "core/store.h"
+#include "core/worker.h"
+#include "daemon/mail.h"
+
+struct history;
+
+/* Travels from thread to thread; owned by whoever has it. */
+struct history_job {
+    struct mail mail;        /* for the posts */
+    struct belfry_list node; /* in a list of who has it */
+    struct history *history;
+    unsigned worker;
+    struct worker_fetch fetch;
+    uint64_t token; /* ingest's */
+    /* the answer */
+    enum belfry_err err;
+    struct segment *segment; /* owned */
+    int64_t compact_rev, oldest;
+};
+
+struct history_opts {
+    struct store *store;
+    size_t segment_bytes;
+    void (*done)(struct history_job *job, void *user);
+    void (*lost)(struct history_job *job, void *user); /* job->oldest says where the window begins */
+    void *user;
+};
+
+BELFRY_NODISCARD enum belfry_err history_start(const struct history_opts *opts, struct history **out);
+
+/* Waits for the read under way; jobs that wait are dropped. Nobody asks any more; jobs that ingest has are still
+ * answered until history_destroy(). NULL is fine to both. */
+void history_stop(struct history *history);
+void history_destroy(struct history *history);
+
+/* Errors: BELFRY_ERR_NOMEM: the worker asks again at a later turn if it is told so. */
+BELFRY_NODISCARD enum belfry_err history_ask(struct history *history, unsigned worker,
+                                             const struct worker_fetch *fetch);
+
+/* A lost job was answered; the segment's reference is consumed. */
+void history_answer(struct history_job *job, enum belfry_err err, struct segment *segment, int64_t compact_rev);
+void history_job_free(struct history_job *job); /* with its segment */
+
+struct history_stats {
+    uint64_t reads, shared, lost;
+};
+void history_stats(struct history *history, struct history_stats *out); /* any thread */
+
+#endif

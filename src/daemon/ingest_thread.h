@@ -1,0 +1,43 @@
+/* src/daemon/ingest_thread.h
+ *
+ * ingest_thread: the thread that follows upstream and writes replica and log.
+ *
+ * Thread: start, stop, destroy: the front's; the rest any.
+ */
+#ifndef BELFRY_DAEMON_INGEST_THREAD_H
+#define BELFRY_DAEMON_INGEST_THREAD_H
+
+#include "daemon/history.h"
+#include "daemon/standing.h"
+#include "daemon/thread.h"
+#include "follow/driver.h"
+
+struct ingest_thread;
+
+struct ingest_thread_opts {
+    struct driver_opts driver; /* without loop */
+    struct standing *standing;
+    void (*wake)(void *user); /* the log has more, or the standing moved */
+    void *user;
+};
+
+/* The replica is opened for following when it returns: the reader may begin. Errors: as driver_create(). */
+BELFRY_NODISCARD enum belfry_err ingest_thread_start(const struct ingest_thread_opts *opts, struct ingest_thread **out);
+void ingest_thread_stop(struct ingest_thread *ingest);
+void ingest_thread_destroy(struct ingest_thread *ingest);
+
+/* Has a lost job backfilled; history_answer() follows. */
+void ingest_thread_backfill(struct ingest_thread *ingest, struct history_job *job);
+
+/* Has `mail` opened on the thread, with the ingest_thread as owner. */
+void ingest_thread_post(struct ingest_thread *ingest, struct mail *mail);
+
+/* On the thread only. */
+struct ingest_thread_numbers {
+    struct driver_status status;
+    int64_t log_oldest; /* the oldest revision that the log can be read from */
+    size_t log_bytes;
+};
+void ingest_thread_numbers(struct ingest_thread *ingest, struct ingest_thread_numbers *out);
+
+#endif

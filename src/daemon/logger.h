@@ -1,0 +1,38 @@
+/* src/daemon/logger.h
+ *
+ * logger: log lines of all threads to stderr, one write(2) each: ts= level= event= and then what the line says. Under
+ * journald (JOURNAL_STREAM) ts is left out and the level goes before the line as <N>. logfmt or JSON. A line that comes
+ * more than 10 times in a second for one event is held back; a line "held_back=N" tells how many when the second is
+ * over and any line, logger_tick() or the end comes. At most 64 events are counted at once; what is beyond is let
+ * through.
+ *
+ * `text` of a line is key=value pairs already (belfry_logf); the JSON form splits them: values in double quotes may
+ * hold spaces, and whole numbers that are not in quotes become numbers. Bytes that could forge a line or a terminal's
+ * escape are replaced. A line is under PIPE_BUF bytes, so that writes of several threads, or processes, do not mix.
+ *
+ * Thread: any; create and destroy: owner.
+ * Memory: reserved at creation; a line allocates nothing.
+ */
+#ifndef BELFRY_DAEMON_LOGGER_H
+#define BELFRY_DAEMON_LOGGER_H
+
+#include <stdint.h>
+
+#include "base/log.h"
+#include "daemon/config.h"
+
+struct logger;
+
+BELFRY_NODISCARD enum belfry_err logger_create(enum belfry_log_level level, enum config_format format, int fd,
+                                               struct logger **out);
+void logger_destroy(struct logger *logger);
+const struct belfry_log *logger_log(const struct logger *logger);
+
+/* Tells what was held back in seconds that are over; due once a second. */
+void logger_tick(struct logger *logger);
+
+/* For tests: ms since 1970 from elsewhere. Before the first line. */
+typedef uint64_t (*logger_clock_fn)(void *user);
+void logger_set_clock(struct logger *logger, logger_clock_fn clock, void *user);
+
+#endif

@@ -1,0 +1,155 @@
+/* src/daemon/service.c */
+#include "daemon/service.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/sysinfo.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "daemon/cgroup.h"
+
+#define FIRST_FD       3
+#define LISTEN_FDS_MAX 1024
+#define OWN_FDS        128 /* what belfryd itself opens: loops, the replica, upstream, the relay, the log */
+#define SELF_CGROUP    "/proc/self/cgroup"
+#define CGROUP_MOUNT   "/sys/fs/cgroup"
+#define SOMAXCONN_FILE "/proc/sys/net/core/somaxconn"
+
+/* A number that is the whole text. */
+static bool read_number(const char *text, uint64_t *out)
+{
+    if (text == NULL || *text < '0' || *text > '9')
+        return false;
+    char *end;
+    errno = 0;
+    *out = strtoull(text, &end, 10);
+    return errno == 0 && *end == '\0';
+}
+
+void service_notify(const char *state)
+{
+    const char *path = getenv("NOTIFY_SOCKET");
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    size_t len = path == NULL ? 0 : strlen(path);
+    if (len < 2 || len >= sizeof(address.sun_path) || (path[0] != '/' && path[0] != '@'))
+        return;
+    memcpy(address.sun_path, path, len);
+    if (path[0] == '@')
+        address.sun_path[0] = '\0';
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return;
+    socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len);
+    /* A manager that does not listen cannot be told; its own timeout will say so. */
+    (void)!sendto(fd, state, strlen(state), MSG_NOSIGNAL | MSG_DONTWAIT, (const struct sockaddr *)&address, size);
+    close(fd);
+}
+
+/* Variables of another process, inherited, are not ours; without a number they are meant for everybody. */
+static bool is_ours(const char *variable, bool if_unset)
+{
+    const char *text = getenv(variable);
+    uint64_t pid;
+    if (text == NULL)
+        return if_unset;
+    return read_number(text, &pid) && pid == (uint64_t)getpid();
+}
+
+uint64_t service_watchdog_ms(void)
+{
+    uint64_t usec;
+    if (!is_ours("WATCHDOG_PID", true) || !read_number(getenv("WATCHDOG_USEC"), &usec) || usec == 0)
+        return 0;
+    return usec / 2000 > 0 ? usec / 2000 : 1;
+}
+
+static bool keep_from_children(int fd)
+{
+    int flags = fcntl(fd, F_GETFD);
+    return flags >= 0 && fcntl(fd, F_SETFD, flags | FD_CLOEXEC) == 0;
+}
+
+unsigned service_listen_fds(void)
+{
+    uint64_t n = 0;
+    unsigned usable = 0;
+    if (is_ours("LISTEN_PID", false) && read_number(getenv("LISTEN_FDS"), &n))
+        while (usable < n && usable < LISTEN_FDS_MAX && keep_from_children(FIRST_FD + (int)usable))
+            usable++;
+    unsetenv("LISTEN_PID");
+    unsetenv("LISTEN_FDS");
+    unsetenv("LISTEN_FDNAMES");
+    return usable;
+}
+
+unsigned service_cpus(void)
+{
+    struct cgroup_limits cgroup;
+    cpu_set_t set;
+    unsigned n = 1;
+    if (sched_getaffinity(0, sizeof(set), &set) == 0)
+        n = (unsigned)CPU_COUNT(&set);
+    else if (errno == EINVAL) /* more CPUs than cpu_set_t has room for */
+        n = (unsigned)sysconf(_SC_NPROCESSORS_ONLN);
+    cgroup_read(SELF_CGROUP, CGROUP_MOUNT, &cgroup);
+    uint64_t quota = (cgroup.cpu_milli + 999) / 1000; /* half a CPU more is worth a thread */
+    if (quota > 0 && quota < n)
+        n = (unsigned)quota;
+    return n > 0 ? n : 1;
+}
+
+/* ---- limits ---- */
+
+static uint64_t raise_descriptors(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return 0;
+    struct rlimit raised = {.rlim_cur = limit.rlim_max, .rlim_max = limit.rlim_max};
+    return setrlimit(RLIMIT_NOFILE, &raised) == 0 ? raised.rlim_cur : limit.rlim_cur;
+}
+
+static uint64_t read_somaxconn(void)
+{
+    uint64_t value = 0;
+    char text[32] = "";
+    FILE *file = fopen(SOMAXCONN_FILE, "re");
+    if (file == NULL)
+        return 0;
+    if (fgets(text, sizeof(text), file) != NULL) {
+        text[strcspn(text, "\n")] = '\0';
+        if (!read_number(text, &value))
+            value = 0;
+    }
+    fclose(file);
+    return value;
+}
+
+static uint64_t read_memory(void)
+{
+    struct cgroup_limits cgroup;
+    struct sysinfo machine;
+    cgroup_read(SELF_CGROUP, CGROUP_MOUNT, &cgroup);
+    uint64_t total = sysinfo(&machine) == 0 ? (uint64_t)machine.totalram * machine.mem_unit : 0;
+    if (total == 0 || (cgroup.memory_bytes > 0 && cgroup.memory_bytes < total))
+        return cgroup.memory_bytes;
+    return total;
+}
+
+void service_limits(struct service_limits *out)
+{
+    uint64_t descriptors = raise_descriptors();
+    *out = (struct service_limits){
+        .descriptors = descriptors,
+        .somaxconn = read_somaxconn(),
+        .memory_bytes = read_memory(),
+        .connections = descriptors > 2 * OWN_FDS ? descriptors - OWN_FDS : descriptors / 2,
+    };
+}

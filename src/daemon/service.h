@@ -1,0 +1,35 @@
+/* src/daemon/service.h
+ *
+ * service: what a service manager and a machine say and want to hear: sd_notify datagrams (READY=1, STATUS=...,
+ * STOPPING=1, WATCHDOG=1), sockets handed over (LISTEN_FDS), and the limits that follow from rlimits and cgroup.
+ *
+ * Thread: owner (the front's).
+ */
+#ifndef BELFRY_DAEMON_SERVICE_H
+#define BELFRY_DAEMON_SERVICE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* To $NOTIFY_SOCKET (a path, or @abstract); nothing when there is none. Never blocks. */
+void service_notify(const char *state);
+
+/* The interval at which WATCHDOG=1 is due (half of WATCHDOG_USEC, if it is meant for this process); 0: not wanted. */
+uint64_t service_watchdog_ms(void);
+
+/* Sockets handed over: the first is at descriptor 3. 0: none, or not for this process. Unsets the variables. */
+unsigned service_listen_fds(void);
+
+/* CPUs that affinity and the cgroup's quota allow, at least 1. */
+unsigned service_cpus(void);
+
+struct service_limits {
+    uint64_t descriptors;  /* soft limit, after it was raised to the hard one */
+    uint64_t somaxconn;    /* 0: unknown */
+    uint64_t memory_bytes; /* cgroup's limit, else the machine's; 0: unknown */
+    uint64_t connections;  /* that follow from the descriptors */
+};
+void service_limits(struct service_limits *out); /* raises RLIMIT_NOFILE's soft limit */
+
+#endif

@@ -1,0 +1,49 @@
+/* src/daemon/standing.h
+ *
+ * standing: how the tier stands with its upstream, as ingest tells it to everybody else.
+ *
+ * Ingest writes; others look whether `turn` moved since they last looked, and copy. The newest revision and when it was
+ * published are apart, because they move with every revision.
+ *
+ * Thread: standing_set and standing_publish: ingest's; the rest any.
+ */
+#ifndef BELFRY_DAEMON_STANDING_H
+#define BELFRY_DAEMON_STANDING_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/response.h"
+#include "follow/driver.h"
+
+struct standing_view {
+    enum driver_standing how;
+    char reason[256];
+    char version[32];
+    uint64_t past;
+    struct response_identity identity;
+};
+
+struct standing {
+    pthread_mutex_t mu;
+    struct standing_view view; /* under mu */
+    _Atomic uint64_t turn;     /* moved after view was: who sees it move finds what is new under mu */
+    /* A revision and when it was published; read together by who tolerates that one is newer than the other: the time
+     * is stored first, so a latency is never told too long. */
+    _Atomic uint64_t published_ns;
+    _Atomic int64_t published_rev;
+};
+
+void standing_init(struct standing *standing);
+void standing_fini(struct standing *standing);
+
+/* Notes what is different; true: something that workers act on is. */
+bool standing_set(struct standing *standing, const struct driver_status *status);
+void standing_publish(struct standing *standing, int64_t rev, uint64_t now_ns);
+
+/* Copies when it moved since *turn; false: nothing new. *turn begins at 0. */
+bool standing_look(struct standing *standing, uint64_t *turn, struct standing_view *out);
+
+#endif

@@ -1,0 +1,367 @@
+/* src/daemon/tier.c */
+#include "daemon/tier.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/clock.h"
+#include "daemon/gathering.h"
+#include "daemon/service.h"
+#include "replica/replica.h"
+
+#define LOG_CAPACITY_LOG2 20 /* batches; what bounds it is its bytes */
+#define MEMORY_SHARE      75 /* percent of what the machine, or the cgroup, has */
+
+struct tier {
+    /* fixed */
+    struct tier_opts opts;
+    struct belfry_tls *upstream_tls; /* NULL: no endpoint wants it */
+    bool has_common_name;
+    char *scope_end; /* owned; of a prefix */
+    size_t memory_max;
+    uint64_t started_ms;
+    /* shared between the threads, each by its own rules */
+    struct store *store;
+    struct evlog *log;
+    struct standing standing;
+    struct history *history;
+    /* the front's */
+    struct ingest_thread *ingest;
+    struct worker_thread **workers;
+    size_t n_workers;
+    struct gatherer *gatherer;
+    struct listener_stats listeners;
+    bool draining, stopped;
+};
+
+/* ---- from thread to thread ---- */
+
+static void on_wake(void *user)
+{
+    struct tier *tier = user;
+    for (size_t i = 0; i < tier->n_workers; i++)
+        worker_thread_wake(tier->workers[i]);
+}
+
+static void on_done(struct history_job *job, void *user)
+{
+    struct tier *tier = user;
+    worker_thread_fetched(tier->workers[job->worker], job);
+}
+
+static void on_lost(struct history_job *job, void *user)
+{
+    struct tier *tier = user;
+    ingest_thread_backfill(tier->ingest, job);
+}
+
+/* ---- starting ---- */
+
+static uint64_t draw_seed(void)
+{
+    uint64_t seed = 0;
+    if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
+        seed = belfry_clock_ms();
+    return seed;
+}
+
+static bool wants_tls(const struct config *config)
+{
+    for (size_t i = 0; i < config->n_upstream; i++)
+        if (config->upstream[i].tls)
+            return true;
+    return false;
+}
+
+static enum belfry_err load_credentials(struct tier *tier, char *why, size_t why_len)
+{
+    const struct config *config = tier->opts.config;
+    if (!wants_tls(config))
+        return BELFRY_OK;
+    struct belfry_tls_opts opts = {.cacert = config->upstream_cacert,
+                                   .cert = config->upstream_cert,
+                                   .key = config->upstream_key,
+                                   .server_name = config->upstream_server_name};
+    enum belfry_err err = belfry_tls_create(&opts, &tier->upstream_tls, why, why_len);
+    if (err != BELFRY_OK || config->upstream_cert == NULL)
+        return err;
+    char name[256];
+    err = belfry_tls_common_name(config->upstream_cert, name, sizeof(name));
+    if (err != BELFRY_OK)
+        snprintf(why, why_len, "cannot read the certificate %s", config->upstream_cert);
+    tier->has_common_name = err == BELFRY_OK && name[0] != '\0';
+    return err;
+}
+
+static enum belfry_err open_replica(struct tier *tier, char *why, size_t why_len)
+{
+    const struct config *config = tier->opts.config;
+    struct replica_opts opts = {.dir = config->cache_dir,
+                                .history_bytes = config->history_bytes,
+                                .history_age_s = config->history_age_s,
+                                .extent_bytes = INGEST_EXTENT_BYTES,
+                                .scope = config->n_scope == 0 ? "" : config->scope[0],
+                                .log = tier->opts.log};
+    char *reason = NULL;
+    enum belfry_err err = replica_open(&opts, &tier->store, &reason);
+    if (err != BELFRY_OK)
+        snprintf(why, why_len, "%s", reason != NULL ? reason : "out of memory");
+    free(reason);
+    return err;
+}
+
+static enum belfry_err start_reader(struct tier *tier)
+{
+    struct history_opts opts = {
+        .store = tier->store, .segment_bytes = SEGMENT_BYTES, .done = on_done, .lost = on_lost, .user = tier};
+    return history_start(&opts, &tier->history);
+}
+
+/* The scope as on the wire: everything, or a prefix. */
+static enum belfry_err scope_of(struct tier *tier, struct belfry_bytes *key, struct belfry_bytes *range_end)
+{
+    const struct config *config = tier->opts.config;
+    *key = *range_end = belfry_bytes_of("\0", 1);
+    if (config->n_scope == 0)
+        return BELFRY_OK;
+    *key = belfry_bytes_str(config->scope[0]);
+    tier->scope_end = strdup(config->scope[0]);
+    if (tier->scope_end == NULL)
+        return BELFRY_ERR_NOMEM;
+    size_t len = key->len;
+    while (len > 0 && (unsigned char)tier->scope_end[len - 1] == 0xff)
+        len--;
+    if (len > 0) {
+        tier->scope_end[len - 1]++;
+        *range_end = belfry_bytes_of(tier->scope_end, len);
+    }
+    return BELFRY_OK;
+}
+
+static enum belfry_err start_ingest(struct tier *tier)
+{
+    const struct config *config = tier->opts.config;
+    struct ingest_thread_opts opts = {.driver = {.endpoints = config->upstream,
+                                                 .n_endpoints = config->n_upstream,
+                                                 .tls = tier->upstream_tls,
+                                                 .user = config->upstream_user,
+                                                 .password_file = config->upstream_password_file,
+                                                 .user_agent = "belfryd/" BELFRY_VERSION,
+                                                 .store = tier->store,
+                                                 .evlog = tier->log,
+                                                 .segment_bytes = SEGMENT_BYTES,
+                                                 .seed = draw_seed(),
+                                                 .log = tier->opts.log},
+                                      .standing = &tier->standing,
+                                      .wake = on_wake,
+                                      .user = tier};
+    enum belfry_err err = scope_of(tier, &opts.driver.key, &opts.driver.range_end);
+    return err != BELFRY_OK ? err : ingest_thread_start(&opts, &tier->ingest);
+}
+
+static enum belfry_err start_workers(struct tier *tier)
+{
+    const struct config *config = tier->opts.config;
+    tier->workers = calloc(config->workers, sizeof(struct worker_thread *));
+    if (tier->workers == NULL)
+        return BELFRY_ERR_NOMEM;
+    struct worker_thread_opts opts = {.log = tier->log,
+                                      .history = &tier->history,
+                                      .standing = &tier->standing,
+                                      .upstream = config->upstream,
+                                      .n_upstream = config->n_upstream,
+                                      .upstream_tls = tier->upstream_tls,
+                                      .tier_has_common_name = tier->has_common_name,
+                                      .name = config->name,
+                                      .advertise = config->advertise,
+                                      .memory_max = tier->memory_max / config->workers,
+                                      .progress_ms = config->progress_ms,
+                                      .max_streams = config->max_streams,
+                                      .log_lines = tier->opts.log};
+    for (unsigned i = 0; i < config->workers; i++) {
+        opts.number = i;
+        opts.seed = draw_seed();
+        enum belfry_err err = worker_thread_start(&opts, &tier->workers[i]);
+        if (err != BELFRY_OK)
+            return err;
+        tier->n_workers++;
+    }
+    return BELFRY_OK;
+}
+
+static void finish_numbers(struct tier_numbers *numbers, void *user)
+{
+    struct tier *tier = user;
+    const struct config *config = tier->opts.config;
+    numbers->now_ms = belfry_clock_ms();
+    numbers->started_ms = tier->started_ms;
+    numbers->name = config->name;
+    numbers->version = BELFRY_VERSION;
+    numbers->draining = tier->draining;
+    numbers->listeners = tier->listeners;
+    numbers->memory_max = tier->memory_max;
+    replica_stats(tier->store, &numbers->replica);
+    struct store_meta meta;
+    tier->store->api->snapshot(tier->store, &meta);
+    numbers->history_oldest = meta.oldest <= meta.revision ? meta.oldest : 0;
+    numbers->history_newest = meta.oldest <= meta.revision ? meta.revision : 0;
+    struct history_stats reads;
+    history_stats(tier->history, &reads);
+    numbers->reads = reads.reads;
+    numbers->reads_shared = reads.shared;
+}
+
+static enum belfry_err start_gatherer(struct tier *tier)
+{
+    struct gatherer_opts opts = {.loop = tier->opts.loop,
+                                 .front = tier->opts.front,
+                                 .ingest = tier->ingest,
+                                 .workers = tier->workers,
+                                 .n_workers = tier->n_workers,
+                                 .finish = finish_numbers,
+                                 .user = tier};
+    return gatherer_create(&opts, &tier->gatherer);
+}
+
+/* Ingest opens the replica before there is a reader; workers are there before ingest can wake them. */
+static enum belfry_err start_threads(struct tier *tier)
+{
+    struct evlog_opts log = {.capacity_log2 = LOG_CAPACITY_LOG2,
+                             .max_bytes = tier->opts.config->log_bytes,
+                             .n_workers = tier->opts.config->workers};
+    enum belfry_err err = evlog_create(&log, &tier->log);
+    if (err == BELFRY_OK)
+        err = start_workers(tier);
+    if (err == BELFRY_OK)
+        err = start_ingest(tier);
+    if (err == BELFRY_OK)
+        err = start_reader(tier);
+    return err == BELFRY_OK ? start_gatherer(tier) : err;
+}
+
+static size_t memory_bound(const struct config *config)
+{
+    if (config->memory_bytes != 0)
+        return config->memory_bytes;
+    struct service_limits limits;
+    service_limits(&limits);
+    return (size_t)(limits.memory_bytes / 100 * MEMORY_SHARE); /* 0: unknown, and no bound */
+}
+
+enum belfry_err tier_start(const struct tier_opts *opts, struct tier **out, char *why, size_t why_len)
+{
+    struct tier *tier = calloc(1, sizeof(*tier));
+    snprintf(why, why_len, "out of memory");
+    if (tier == NULL)
+        return BELFRY_ERR_NOMEM;
+    tier->opts = *opts;
+    tier->started_ms = belfry_clock_ms();
+    tier->memory_max = memory_bound(opts->config);
+    standing_init(&tier->standing);
+    enum belfry_err err = load_credentials(tier, why, why_len);
+    if (err == BELFRY_OK)
+        err = open_replica(tier, why, why_len);
+    if (err == BELFRY_OK) {
+        err = start_threads(tier);
+        if (err != BELFRY_OK)
+            snprintf(why, why_len, "cannot start the threads: %s", belfry_strerror((int)err));
+    }
+    if (err != BELFRY_OK) {
+        tier_stop(tier);
+        tier_destroy(tier);
+        return err;
+    }
+    *out = tier;
+    return BELFRY_OK;
+}
+
+/* ---- ending ---- */
+
+/* Workers ask the reader, the reader asks ingest, ingest asks nobody; answers to who has ended find a closed mailbox. */
+void tier_stop(struct tier *tier)
+{
+    if (tier == NULL || tier->stopped)
+        return;
+    tier->stopped = true;
+    for (size_t i = 0; i < tier->n_workers; i++)
+        worker_thread_stop(tier->workers[i]);
+    history_stop(tier->history);
+    ingest_thread_stop(tier->ingest);
+    gatherer_destroy(tier->gatherer);
+}
+
+void tier_destroy(struct tier *tier)
+{
+    if (tier == NULL)
+        return;
+    for (size_t i = 0; i < tier->n_workers; i++)
+        worker_thread_destroy(tier->workers[i]);
+    ingest_thread_destroy(tier->ingest);
+    history_destroy(tier->history);
+    free(tier->workers);
+    evlog_destroy(tier->log);
+    replica_close(tier->store, REPLICA_CLOSE_CLEAN);
+    belfry_tls_destroy(tier->upstream_tls);
+    standing_fini(&tier->standing);
+    free(tier->scope_end);
+    free(tier);
+}
+
+/* ---- for the front ---- */
+
+void tier_accept(struct tier *tier, int fd, const char *peer, struct belfry_tls *tls,
+                 const struct listen_policy *policy)
+{
+    size_t best = 0, least = SIZE_MAX;
+    for (size_t i = 0; i < tier->n_workers; i++) {
+        size_t load = worker_thread_load(tier->workers[i]);
+        if (load < least) {
+            least = load;
+            best = i;
+        }
+    }
+    worker_thread_accept(tier->workers[best], fd, peer, tls, policy);
+}
+
+void tier_drain(struct tier *tier, uint64_t drain_ms)
+{
+    tier->draining = true;
+    for (size_t i = 0; i < tier->n_workers; i++)
+        worker_thread_drain(tier->workers[i], drain_ms);
+}
+
+size_t tier_busy(const struct tier *tier)
+{
+    size_t busy = 0;
+    for (size_t i = 0; i < tier->n_workers; i++)
+        busy += worker_thread_load(tier->workers[i]);
+    return busy;
+}
+
+enum belfry_err tier_collect(admin_numbers_fn fn, void *fn_user, void *user)
+{
+    struct tier *tier = user;
+    return gatherer_numbers(tier->gatherer, fn, fn_user);
+}
+
+enum belfry_err tier_scan(const struct watchers_query *query, admin_scans_fn fn, void *fn_user, void *user)
+{
+    struct tier *tier = user;
+    return gatherer_scan(tier->gatherer, query, fn, fn_user);
+}
+
+void tier_note_listeners(struct tier *tier, const struct listener_stats *stats)
+{
+    tier->listeners = *stats;
+}
+
+bool tier_ready(struct tier *tier, char *reason, size_t reason_len)
+{
+    uint64_t turn = 0;
+    struct standing_view view;
+    standing_look(&tier->standing, &turn, &view);
+    snprintf(reason, reason_len, "%s", view.reason);
+    return view.how == DRIVER_READY && !tier->draining;
+}

@@ -1,0 +1,52 @@
+/* src/daemon/tier.h
+ *
+ * tier: the threads of a belfryd and what they share: replica, log, standing. Wiring only.
+ *
+ *     ingest --log, standing--> workers --fetch--> reader --lost--> ingest
+ *                                  ^------------------'------segment-'
+ *
+ * Thread: owner (the front's). Answers come by the front's mailbox.
+ */
+#ifndef BELFRY_DAEMON_TIER_H
+#define BELFRY_DAEMON_TIER_H
+
+#include "daemon/config.h"
+#include "daemon/mail.h"
+#include "serve/admin.h"
+
+struct tier;
+
+struct tier_opts {
+    const struct config *config; /* lent */
+    uv_loop_t *loop;             /* the front's */
+    struct mailbox *front;
+    const struct belfry_log *log;
+};
+
+/* Opens the replica and starts the threads. On failure a sentence is stored in why.
+ * Errors: BELFRY_ERR_IO, BELFRY_ERR_TLS, BELFRY_ERR_LIMIT, BELFRY_ERR_NOMEM. */
+BELFRY_NODISCARD enum belfry_err tier_start(const struct tier_opts *opts, struct tier **out, char *why, size_t why_len);
+
+/* Stops every thread. NULL is fine. */
+void tier_stop(struct tier *tier);
+void tier_destroy(struct tier *tier); /* stopped, and the front's mailbox is closed. NULL is fine */
+
+/* Gives an accepted connection to the worker with the least to do. */
+void tier_accept(struct tier *tier, int fd, const char *peer, struct belfry_tls *tls,
+                 const struct listen_policy *policy);
+
+/* Clients are sent away over drain_ms. tier_busy: connections that are still there. */
+void tier_drain(struct tier *tier, uint64_t drain_ms);
+size_t tier_busy(const struct tier *tier);
+
+/* For admin_opts; user is the tier. */
+enum belfry_err tier_collect(admin_numbers_fn fn, void *fn_user, void *user);
+enum belfry_err tier_scan(const struct watchers_query *query, admin_scans_fn fn, void *fn_user, void *user);
+
+/* Filled in by the front, for numbers. */
+void tier_note_listeners(struct tier *tier, const struct listener_stats *stats);
+
+/* Does it follow upstream now? `reason` says why not. */
+bool tier_ready(struct tier *tier, char *reason, size_t reason_len);
+
+#endif

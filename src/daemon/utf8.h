@@ -1,0 +1,41 @@
+/* src/daemon/utf8.h: text that may hold anything, one character at a time. Thread: any. */
+#ifndef BELFRY_DAEMON_UTF8_H
+#define BELFRY_DAEMON_UTF8_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Stores the character at text[0, len) in *out and returns its bytes; 0 where there is none: an overlong form, half of
+ * a pair, beyond U+10FFFF, cut, or len 0. */
+static inline size_t utf8_next(const char *text, size_t len, uint32_t *out)
+{
+    static const uint32_t smallest[5] = {0, 0, 0x80, 0x800, 0x10000};
+    if (len == 0)
+        return 0;
+    uint8_t first = (uint8_t)text[0];
+    size_t n = first < 0x80 ? 1 : first >> 5 == 6 ? 2 : first >> 4 == 14 ? 3 : first >> 3 == 30 ? 4 : 0;
+    if (n == 0 || n > len)
+        return 0;
+    uint32_t code = n == 1 ? first : first & (0x7fu >> n);
+    for (size_t i = 1; i < n; i++) {
+        if (((uint8_t)text[i] & 0xc0) != 0x80)
+            return 0;
+        code = code << 6 | ((uint8_t)text[i] & 0x3f);
+    }
+    if (code < smallest[n] || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff))
+        return 0;
+    *out = code;
+    return n;
+}
+
+static inline bool utf8_valid(const char *text, size_t len)
+{
+    uint32_t code;
+    for (size_t n; len > 0; text += n, len -= n)
+        if ((n = utf8_next(text, len, &code)) == 0)
+            return false;
+    return true;
+}
+
+#endif

@@ -1,0 +1,477 @@
+/* src/daemon/worker_thread.c */
+#include "daemon/worker_thread.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "daemon/thread.h"
+#include "net/inbound.h"
+
+#define TURN_WORK      4096 /* units of the core's work a turn: about half a millisecond */
+#define SCAN_VISITS    256  /* watchers between two looks at the clock */
+#define SCAN_NS        500000
+#define SEGMENTS_BYTES (8 * 1024 * 1024) /* kept for those who are behind */
+#define DIAL_MS        2000
+#define FRAGMENT_BYTES (2 * 1024 * 1024)
+#define RESPONSE_BYTES (1024 * 1024)
+#define RESPONSE_REVS  1000
+
+struct worker_thread {
+    /* fixed at creation */
+    struct worker_thread_opts opts;
+    struct thread *thread;
+    /* the thread's */
+    struct belfry_dns *dns;
+    struct uplink *uplink;
+    struct permit *permit;
+    struct relay *relay;
+    struct watch_service *watch;
+    struct route *route;
+    struct inbound_group *inbound;
+    struct worker *worker;
+    uv_prepare_t prepare; /* the end of a turn */
+    uv_idle_t idle;       /* runs while there is more to do, so that the loop does not block */
+    uv_timer_t timer;     /* until the next thing is due */
+    uint64_t timer_due;
+    uint64_t standing_turn;
+    struct belfry_list scans; /* of worker_thread_ask.mail.node */
+    int64_t measured;         /* the revision whose latency was noted last */
+    struct latency latency;
+    uint64_t turns, longest_us;
+    /* any */
+    _Atomic size_t watchers, connections, coming; /* coming: handed over and not there yet */
+};
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* ---- a turn ---- */
+
+static void look_at_standing(struct worker_thread *t)
+{
+    struct standing_view view;
+    if (!standing_look(t->opts.standing, &t->standing_turn, &view))
+        return;
+    static const enum watch_standing as[] = {
+        [DRIVER_NOT_READY] = WATCH_NOT_READY, [DRIVER_READY] = WATCH_READY, [DRIVER_STALE] = WATCH_STALE};
+    worker_set_stale(t->worker, view.how != DRIVER_READY);
+    worker_set_identity(t->worker, &view.identity);
+    watch_stand(t->watch, as[view.how], view.reason);
+    route_stand(t->route, view.how == DRIVER_READY, view.reason, view.version, view.version);
+}
+
+static void ask_for_history(struct worker_thread *t)
+{
+    struct worker_fetch fetch;
+    while (worker_wants_fetch(t->worker, &fetch)) {
+        enum belfry_err err = history_ask(*t->opts.history, t->opts.number, &fetch);
+        if (err != BELFRY_OK)
+            worker_fetched(t->worker, &fetch, err, NULL, 0, 0);
+    }
+}
+
+/* Notes how long the newest revision took, once all who ride have it. */
+static void note_latency(struct worker_thread *t, int64_t rev, uint64_t published_ns)
+{
+    if (rev == t->measured || worker_position(t->worker) < rev)
+        return;
+    t->measured = rev;
+    uint64_t now = now_ns();
+    double seconds = now > published_ns ? (double)(now - published_ns) / 1e9 : 0;
+    size_t bucket = 0;
+    for (double bound = 0.0001; bucket < LATENCY_BUCKETS && seconds > bound; bucket++)
+        bound *= 2;
+    t->latency.buckets[bucket]++;
+    t->latency.count++;
+    t->latency.sum_s += seconds;
+}
+
+static void send_back(struct worker_thread_ask *ask)
+{
+    ask->mail.open = ask->back;
+    mailbox_post(ask->to, &ask->mail);
+}
+
+/* Goes on with the first question about watchers. True: there is more to do. */
+static bool scan_some(struct worker_thread *t)
+{
+    if (belfry_list_empty(&t->scans))
+        return false;
+    struct worker_thread_ask *ask = belfry_container(t->scans.next, struct worker_thread_ask, mail.node);
+    uint64_t until = now_ns() + SCAN_NS;
+    bool done = false;
+    while (!done && now_ns() < until)
+        done = watchers_scan_step(ask->scan, SCAN_VISITS);
+    if (done) {
+        belfry_list_remove(&ask->mail.node);
+        send_back(ask);
+    }
+    return !belfry_list_empty(&t->scans);
+}
+
+static void set_timer(struct worker_thread *t, uint64_t due, uint64_t now);
+
+static void publish_load(struct worker_thread *t)
+{
+    struct worker_stats core;
+    worker_stats(t->worker, &core);
+    atomic_store_explicit(&t->watchers, core.watchers, memory_order_relaxed);
+    atomic_store_explicit(&t->connections, inbound_connections(t->inbound), memory_order_relaxed);
+}
+
+static void on_idle(uv_idle_t *idle)
+{
+    (void)idle; /* its being there is all */
+}
+
+static void on_prepare(uv_prepare_t *prepare)
+{
+    struct worker_thread *t = prepare->data;
+    uint64_t began = now_ns(), now = began / 1000000;
+    uint64_t published_ns = atomic_load_explicit(&t->opts.standing->published_ns, memory_order_relaxed);
+    int64_t published = atomic_load_explicit(&t->opts.standing->published_rev, memory_order_acquire);
+    look_at_standing(t);
+    bool more = worker_turn(t->worker, now, TURN_WORK);
+    ask_for_history(t);
+    watch_after_turn(t->watch, now);
+    more = inbound_flush(t->inbound, now) || more;
+    if (!more)
+        note_latency(t, published, published_ns);
+    more = scan_some(t) || more;
+    publish_load(t);
+    uint64_t due = belfry_min_time(worker_due(t->worker), watch_due(t->watch));
+    set_timer(t, due, now);
+    if (more)
+        uv_idle_start(&t->idle, on_idle);
+    else
+        uv_idle_stop(&t->idle);
+    t->turns++;
+    uint64_t took_us = (now_ns() - began) / 1000;
+    t->longest_us = took_us > t->longest_us ? took_us : t->longest_us;
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct worker_thread *t = timer->data;
+    t->timer_due = BELFRY_NEVER; /* the turn it caused does the rest */
+}
+
+static void set_timer(struct worker_thread *t, uint64_t due, uint64_t now)
+{
+    if (due == t->timer_due)
+        return;
+    t->timer_due = due;
+    if (due == BELFRY_NEVER)
+        uv_timer_stop(&t->timer);
+    else
+        uv_timer_start(&t->timer, on_timer, due > now ? due - now : 0, 0);
+}
+
+static void on_work(void *user)
+{
+    struct worker_thread *t = user;
+    uv_idle_start(&t->idle, on_idle); /* the next prepare comes at once */
+}
+
+static uint64_t on_now(void *user)
+{
+    (void)user;
+    return belfry_clock_ms();
+}
+
+/* ---- what lives there ---- */
+
+static enum belfry_err create_core(struct worker_thread *t)
+{
+    struct worker_opts opts = {.log = t->opts.log,
+                               .number = t->opts.number,
+                               .seed = t->opts.seed,
+                               .fragment_bytes = FRAGMENT_BYTES,
+                               .response_bytes = RESPONSE_BYTES,
+                               .response_revs = RESPONSE_REVS,
+                               .segment_bytes = SEGMENTS_BYTES,
+                               .memory_max = t->opts.memory_max,
+                               .progress_ms = t->opts.progress_ms,
+                               .write = watch_write};
+    return worker_create(&opts, &t->worker);
+}
+
+static enum belfry_err create_upstream_side(struct worker_thread *t, uv_loop_t *loop)
+{
+    const struct worker_thread_opts *opts = &t->opts;
+    struct uplink_opts uplink = {.loop = loop,
+                                 .endpoints = opts->upstream,
+                                 .n_endpoints = opts->n_upstream,
+                                 .tls = opts->upstream_tls,
+                                 .dial_timeout_ms = DIAL_MS,
+                                 .seed = opts->seed,
+                                 .log = opts->log_lines};
+    enum belfry_err err = belfry_dns_create(loop, &t->dns);
+    uplink.dns = t->dns;
+    if (err == BELFRY_OK)
+        err = uplink_create(&uplink, &t->uplink);
+    if (err == BELFRY_OK)
+        err = permit_create(t->uplink, loop, opts->log_lines, &t->permit);
+    struct relay_opts relay = {.uplink = t->uplink,
+                               .permit = t->permit,
+                               .tier_has_common_name = opts->tier_has_common_name,
+                               .advertise = opts->advertise,
+                               .log = opts->log_lines};
+    return err != BELFRY_OK ? err : relay_create(&relay, &t->relay);
+}
+
+static enum belfry_err create_client_side(struct worker_thread *t, uv_loop_t *loop)
+{
+    struct watch_service_opts watch = {.permit = t->permit,
+                                       .now = on_now,
+                                       .seed = t->opts.seed,
+                                       .memory_max = t->opts.memory_max,
+                                       .work = on_work,
+                                       .user = t,
+                                       .log = t->opts.log_lines};
+    enum belfry_err err = watch_create(&watch, &t->watch);
+    if (err != BELFRY_OK)
+        return err;
+    watch_set_worker(t->watch, t->worker);
+    struct route_opts route = {.watch = t->watch, .relay = t->relay, .name = t->opts.name, .now = on_now};
+    err = route_create(&route, &t->route);
+    struct inbound_opts inbound = {.loop = loop,
+                                   .begin = route_begin,
+                                   .user = t->route,
+                                   .max_streams = t->opts.max_streams,
+                                   .log = t->opts.log_lines};
+    return err != BELFRY_OK ? err : inbound_create(&inbound, &t->inbound);
+}
+
+/* In the order in which they lean on each other. */
+static void destroy_parts(struct worker_thread *t)
+{
+    inbound_destroy(t->inbound);
+    route_destroy(t->route);
+    watch_destroy(t->watch);
+    worker_destroy(t->worker);
+    relay_destroy(t->relay);
+    permit_destroy(t->permit);
+    uplink_destroy(t->uplink);
+    belfry_dns_destroy(t->dns);
+}
+
+static enum belfry_err begin(struct thread *thread, void *user)
+{
+    struct worker_thread *t = user;
+    uv_loop_t *loop = thread_loop(thread);
+    belfry_list_init(&t->scans);
+    t->timer_due = BELFRY_NEVER;
+    enum belfry_err err = create_core(t);
+    if (err == BELFRY_OK)
+        err = create_upstream_side(t, loop);
+    if (err == BELFRY_OK)
+        err = create_client_side(t, loop);
+    if (err != BELFRY_OK) {
+        destroy_parts(t);
+        return err;
+    }
+    uv_prepare_init(loop, &t->prepare);
+    uv_idle_init(loop, &t->idle);
+    uv_timer_init(loop, &t->timer);
+    t->prepare.data = t->idle.data = t->timer.data = t;
+    uv_prepare_start(&t->prepare, on_prepare);
+    return BELFRY_OK;
+}
+
+static void drop_scans(struct worker_thread *t)
+{
+    for (struct belfry_list *node; (node = belfry_list_pop(&t->scans)) != NULL;) {
+        struct worker_thread_ask *ask = belfry_container(node, struct worker_thread_ask, mail.node);
+        watchers_scan_destroy(ask->scan);
+        ask->scan = NULL;
+        send_back(ask);
+    }
+}
+
+static void end(struct thread *thread, void *user)
+{
+    (void)thread;
+    struct worker_thread *t = user;
+    drop_scans(t);
+    uv_close((uv_handle_t *)&t->prepare, NULL);
+    uv_close((uv_handle_t *)&t->idle, NULL);
+    uv_close((uv_handle_t *)&t->timer, NULL);
+    destroy_parts(t);
+}
+
+enum belfry_err worker_thread_start(const struct worker_thread_opts *opts, struct worker_thread **out)
+{
+    static const struct thread_part part = {"belfry-worker", begin, end};
+    struct worker_thread *t = calloc(1, sizeof(*t));
+    if (t == NULL)
+        return BELFRY_ERR_NOMEM;
+    t->opts = *opts;
+    enum belfry_err err = thread_start(&part, t, &t->thread);
+    if (err != BELFRY_OK) {
+        free(t);
+        return err;
+    }
+    *out = t;
+    return BELFRY_OK;
+}
+
+void worker_thread_stop(struct worker_thread *thread)
+{
+    if (thread != NULL)
+        thread_stop(thread->thread);
+}
+
+void worker_thread_destroy(struct worker_thread *thread)
+{
+    if (thread == NULL)
+        return;
+    thread_destroy(thread->thread);
+    free(thread);
+}
+
+void worker_thread_wake(struct worker_thread *thread)
+{
+    thread_wake(thread->thread);
+}
+
+/* ---- what comes by mail ---- */
+
+struct arrival {
+    struct mail mail;
+    struct worker_thread *thread;
+    int fd;
+    char peer[64];
+    struct belfry_tls *tls;
+    const struct listen_policy *policy;
+};
+
+static void open_arrival(struct mail *mail, void *owner)
+{
+    struct arrival *arrival = belfry_container(mail, struct arrival, mail);
+    struct worker_thread *t = owner;
+    atomic_fetch_sub_explicit(&arrival->thread->coming, 1, memory_order_relaxed);
+    if (t == NULL)
+        close(arrival->fd);
+    else
+        belfry_ignore(inbound_accept(t->inbound, arrival->fd, arrival->peer, arrival->tls, arrival->policy,
+                                     belfry_clock_ms())); /* the peer sees it closed */
+    free(arrival);
+}
+
+void worker_thread_accept(struct worker_thread *thread, int fd, const char *peer, struct belfry_tls *tls,
+                          const struct listen_policy *policy)
+{
+    struct arrival *arrival = calloc(1, sizeof(*arrival));
+    if (arrival == NULL) {
+        close(fd);
+        return;
+    }
+    *arrival = (struct arrival){.mail.open = open_arrival, .thread = thread, .fd = fd, .tls = tls, .policy = policy};
+    strncpy(arrival->peer, peer, sizeof(arrival->peer) - 1);
+    atomic_fetch_add_explicit(&thread->coming, 1, memory_order_relaxed);
+    thread_post(thread->thread, &arrival->mail);
+}
+
+size_t worker_thread_load(const struct worker_thread *thread)
+{
+    return atomic_load_explicit(&thread->watchers, memory_order_relaxed) +
+           atomic_load_explicit(&thread->connections, memory_order_relaxed) +
+           atomic_load_explicit(&thread->coming, memory_order_relaxed);
+}
+
+static void open_fetched(struct mail *mail, void *owner)
+{
+    struct history_job *job = belfry_container(mail, struct history_job, mail);
+    struct worker_thread *t = owner;
+    if (t != NULL) {
+        worker_fetched(t->worker, &job->fetch, job->err, job->segment, job->compact_rev, job->oldest);
+        job->segment = NULL;
+    }
+    history_job_free(job);
+}
+
+void worker_thread_fetched(struct worker_thread *thread, struct history_job *job)
+{
+    job->mail.open = open_fetched;
+    thread_post(thread->thread, &job->mail);
+}
+
+struct drain_order {
+    struct mail mail;
+    uint64_t drain_ms;
+};
+
+static void open_drain(struct mail *mail, void *owner)
+{
+    struct drain_order *order = belfry_container(mail, struct drain_order, mail);
+    struct worker_thread *t = owner;
+    if (t != NULL) {
+        route_drain(t->route);
+        watch_drain(t->watch, belfry_clock_ms(), order->drain_ms);
+        inbound_shut(t->inbound);
+    }
+    free(order);
+}
+
+void worker_thread_drain(struct worker_thread *thread, uint64_t drain_ms)
+{
+    struct drain_order *order = calloc(1, sizeof(*order));
+    if (order == NULL)
+        return; /* the end of the period ends them all */
+    *order = (struct drain_order){.mail.open = open_drain, .drain_ms = drain_ms};
+    thread_post(thread->thread, &order->mail);
+}
+
+static void open_count(struct mail *mail, void *owner)
+{
+    struct worker_thread_ask *ask = belfry_container(mail, struct worker_thread_ask, mail);
+    struct worker_thread *t = owner;
+    if (t != NULL) {
+        struct worker_numbers *numbers = &ask->numbers;
+        worker_stats(t->worker, &numbers->core);
+        watch_stats(t->watch, &numbers->watch);
+        inbound_stats(t->inbound, &numbers->inbound);
+        relay_stats(t->relay, &numbers->relay);
+        permit_stats(t->permit, &numbers->permit);
+        uplink_stats(t->uplink, &numbers->uplink);
+        numbers->latency = t->latency;
+        numbers->position = worker_position(t->worker);
+        numbers->turns = t->turns;
+        numbers->longest_turn_us = t->longest_us;
+        numbers->answered = true;
+        t->longest_us = 0;
+    }
+    send_back(ask);
+}
+
+void worker_thread_count(struct worker_thread *thread, struct worker_thread_ask *ask)
+{
+    ask->mail.open = open_count;
+    thread_post(thread->thread, &ask->mail);
+}
+
+static void open_scan(struct mail *mail, void *owner)
+{
+    struct worker_thread_ask *ask = belfry_container(mail, struct worker_thread_ask, mail);
+    struct worker_thread *t = owner;
+    int64_t head = t == NULL ? 0 : atomic_load_explicit(&t->opts.standing->published_rev, memory_order_relaxed);
+    if (t == NULL ||
+        watchers_scan_create(&ask->query, t->watch, t->worker, head, belfry_clock_ms(), &ask->scan) != BELFRY_OK)
+        send_back(ask);
+    else
+        belfry_list_append(&t->scans, &ask->mail.node);
+}
+
+void worker_thread_scan(struct worker_thread *thread, struct worker_thread_ask *ask)
+{
+    ask->mail.open = open_scan;
+    thread_post(thread->thread, &ask->mail);
+}

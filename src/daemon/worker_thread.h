@@ -1,0 +1,72 @@
+/* src/daemon/worker_thread.h
+ *
+ * worker_thread: a thread with its own connections, streams and watchers, and its own way upstream.
+ *
+ * Each turn of its loop ends, before it blocks, with: what the standing says, a turn of the core, history asked for,
+ * streams looked after, sockets written, a slice of somebody's question about watchers. What is left for want of time
+ * keeps the loop from blocking.
+ *
+ * Thread: start, stop, destroy: the front's; the rest any.
+ */
+#ifndef BELFRY_DAEMON_WORKER_THREAD_H
+#define BELFRY_DAEMON_WORKER_THREAD_H
+
+#include "core/evlog.h"
+#include "daemon/history.h"
+#include "daemon/standing.h"
+#include "serve/numbers.h"
+#include "serve/route.h"
+#include "serve/watchers.h"
+
+struct worker_thread;
+
+struct worker_thread_opts {
+    unsigned number;
+    struct evlog *log;
+    struct history *const *history; /* filled in before the first stream comes */
+    struct standing *standing;
+    const struct belfry_endpoint *upstream; /* lent */
+    size_t n_upstream;
+    struct belfry_tls *upstream_tls; /* may be NULL */
+    bool tier_has_common_name;
+    const char *name;
+    const char *advertise; /* NULL: none */
+    size_t memory_max;
+    uint64_t progress_ms;
+    uint32_t max_streams;
+    uint64_t seed;
+    const struct belfry_log *log_lines;
+};
+
+BELFRY_NODISCARD enum belfry_err worker_thread_start(const struct worker_thread_opts *opts, struct worker_thread **out);
+void worker_thread_stop(struct worker_thread *thread);
+void worker_thread_destroy(struct worker_thread *thread);
+
+void worker_thread_wake(struct worker_thread *thread);
+
+/* Hands over a connection. */
+void worker_thread_accept(struct worker_thread *thread, int fd, const char *peer, struct belfry_tls *tls,
+                          const struct listen_policy *policy);
+
+/* Watchers and connections, those under way included: who has least gets the next one. */
+size_t worker_thread_load(const struct worker_thread *thread);
+
+/* The answer to one of its fetches. */
+void worker_thread_fetched(struct worker_thread *thread, struct history_job *job);
+
+/* Streams end within drain_ms; connections when they have none. */
+void worker_thread_drain(struct worker_thread *thread, uint64_t drain_ms);
+
+/* Fills in `out` on the thread and posts `back` to `to`; when nobody is there any more, only the latter. */
+struct worker_thread_ask {
+    struct mail mail; /* the thread's; then its open is set to `back` */
+    void (*back)(struct mail *mail, void *owner);
+    struct mailbox *to;
+    struct worker_numbers numbers; /* for _count */
+    struct watchers_query query;   /* for _scan */
+    struct watchers_scan *scan;    /* for _scan; owned; NULL: not done */
+};
+void worker_thread_count(struct worker_thread *thread, struct worker_thread_ask *ask);
+void worker_thread_scan(struct worker_thread *thread, struct worker_thread_ask *ask);
+
+#endif
