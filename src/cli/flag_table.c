@@ -83,6 +83,20 @@ const struct command_row command_rows[N_COMMANDS] = {
                      "some did not answer, 3 when none did.",
             .example = "belfryctl --endpoints http://10.0.0.1:2379,http://10.0.0.2:2379 status",
         },
+    [CMD_TOP] =
+        {
+            .name = "top",
+            .arguments = "",
+            .max_args = 0,
+            .summary = "show a belfryd: how it stands, and who watches what and how far behind",
+            .notes = "Asks the admin address of a belfryd, and draws anew every --interval. Keys: s\n"
+                     "another order, g another grouping, / a filter, q the end. Elsewhere than on a\n"
+                     "terminal it prints once, as with --once. Exit code 3 when nobody answers there.",
+            .example = "belfryctl top\n"
+                       "belfryctl top --admin http://10.0.0.7:23791 --filter /services/\n"
+                       "belfryctl top --once --group range\n"
+                       "belfryctl top --once --output json",
+        },
     [CMD_HELP] =
         {
             .name = "help",
@@ -196,6 +210,20 @@ const struct flag_row flag_rows[] = {
      "end when the state is complete"},
     {FLAG_PAGE_BYTES, "page-bytes", 0, "SIZE", KIND_SIZE, "1MiB", ON(CMD_FOLLOW), TAKER_CALL, "page-bytes", NULL,
      "read the state in pages of about this size"},
+
+    {FLAG_ADMIN, "admin", 0, "URL", KIND_TEXT, "http://127.0.0.1:23791", ON(CMD_TOP), TAKER_HERE, NULL, NULL,
+     "http://host:port or unix:///path of the belfryd"},
+    {FLAG_ONCE, "once", 0, NULL, KIND_BOOL, NULL, ON(CMD_TOP), TAKER_HERE, NULL, NULL, "print once and end"},
+    {FLAG_INTERVAL, "interval", 0, "TIME", KIND_DURATION, "2s", ON(CMD_TOP), TAKER_HERE, NULL, NULL,
+     "draw anew this often; at least 200ms"},
+    {FLAG_SORT, "sort", 0, "WHAT", KIND_CHOICE, "lag", ON(CMD_TOP), TAKER_HERE, NULL, "lag|sent|age",
+     "the largest first: lag, sent or age"},
+    {FLAG_LIMIT, "limit", 0, "N", KIND_NUMBER, "50", ON(CMD_TOP), TAKER_HERE, NULL, NULL,
+     "at most so many watchers or groups, up to 10000"},
+    {FLAG_GROUP, "group", 0, "WHAT", KIND_CHOICE, NULL, ON(CMD_TOP), TAKER_HERE, NULL, "range|peer|state",
+     "count watchers by range, peer or state"},
+    {FLAG_FILTER, "filter", 0, "TEXT", KIND_TEXT, NULL, ON(CMD_TOP), TAKER_HERE, NULL, NULL,
+     "only those with this in their peer, user, client, key, state or dialect"},
 };
 /* clang-format on */
 const size_t n_flag_rows = sizeof(flag_rows) / sizeof(flag_rows[0]);

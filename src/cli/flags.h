@@ -26,6 +26,7 @@ enum command {
     CMD_WATCH,
     CMD_FOLLOW,
     CMD_STATUS,
+    CMD_TOP,
     CMD_HELP,
     CMD_VERSION,
     N_COMMANDS
@@ -89,6 +90,11 @@ enum flag {
     FLAG_ONCE,
     FLAG_PAGE_BYTES,
     FLAG_INTERACTIVE,
+    FLAG_ADMIN,
+    FLAG_INTERVAL,
+    FLAG_SORT,
+    FLAG_GROUP,
+    FLAG_FILTER,
     N_FLAGS
 };
 

@@ -9,6 +9,7 @@ static enum form by_default(enum command command, bool terminal)
     switch (command) {
     case CMD_FOLLOW: /* etcdctl has neither, so no script expects its bytes */
     case CMD_STATUS:
+    case CMD_TOP:
         return FORM_TABLE;
     case CMD_WATCH:
         return terminal ? FORM_TABLE : FORM_SIMPLE;

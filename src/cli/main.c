@@ -75,6 +75,8 @@ static enum exit_code run(const struct flags *flags)
         return cmd_follow(flags);
     case CMD_STATUS:
         return cmd_status(flags);
+    case CMD_TOP:
+        return cmd_top(flags);
     case CMD_HELP:
         return help(flags);
     case CMD_VERSION:
