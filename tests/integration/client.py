@@ -17,18 +17,26 @@ def binary(*path):
     return full
 
 
+def go_binary(name):
+    full = os.path.abspath(os.path.join(BIN, "tests", name))
+    assert os.access(full, os.X_OK), f"{full} is missing: tools/go-root {os.path.dirname(full)} builds it"
+    return full
+
+
 def to_hex(key):
     return key.hex() or "-"
 
 
 class Recorder:
-    """tests/programs/recorder: one session, its watches, and a record of all they were given."""
+    """tests/programs/recorder: one session, its watches, and a record of all they were given. With go=True the same by
+    etcd's own clientv3 (tests/go/gorecorder), which knows only some of the commands."""
 
-    def __init__(self, endpoints, record, options=(), ns=None):
+    def __init__(self, endpoints, record, options=(), ns=None, go=False):
         self.record = str(record)
         self.stderr_path = self.record + ".err"
         with open(self.stderr_path, "wb") as err:
-            self.proc = procs.spawn([binary("tests", "recorder"), endpoints, self.record, *options], ns=ns,
+            program = go_binary("gorecorder") if go else binary("tests", "recorder")
+            self.proc = procs.spawn([program, endpoints, self.record, *options], ns=ns,
                                     stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=err)
         self._answers, self._news = queue.Queue(), queue.Queue()
         self._thread = threading.Thread(target=self._read, daemon=True)

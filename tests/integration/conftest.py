@@ -9,6 +9,7 @@ sys.path.insert(0, os.path.dirname(__file__))
 
 import netns  # noqa: E402
 import procs  # noqa: E402
+from belfryd import Belfryd  # noqa: E402
 from etcd import Cluster  # noqa: E402
 
 SOAK = os.environ.get("BELFRY_SOAK") == "1"
@@ -75,6 +76,32 @@ def make_cluster(tmp_path):
 @pytest.fixture
 def cluster(make_cluster):
     return make_cluster()
+
+
+@pytest.fixture
+def make_tier(tmp_path):
+    """make_tier(cluster or upstream URLs, flag, flag, ...): a belfryd that is ready, unless wait=False."""
+    made = []
+
+    def make(upstream, *flags, wait=True, **kw):
+        folder = tmp_path / f"tier{len(made)}"
+        folder.mkdir()
+        if not isinstance(upstream, str):
+            kw.setdefault("ns", upstream.ns)
+            upstream = ",".join(m.url for m in upstream.members)
+        made.append(Belfryd(folder, upstream, flags, **kw))
+        return made[-1].start(wait)
+    yield make
+    for tier in made:
+        if tier.is_running():
+            tier.kill()
+        crashed = [line for line in tier.log().splitlines() if "Sanitizer" in line or "Assertion" in line]
+        assert not crashed, crashed[:5]
+
+
+@pytest.fixture
+def tier(cluster, make_tier):
+    return make_tier(cluster)
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
  *
  *     writer ENDPOINTS [NAME=VALUE ...] [--OPTION=VALUE ...]
  *
- * Names: mode (mix, fill, put), seed, count (writes that must succeed; 0: until end of input), inflight, rate (writes
+ * Names: mode (mix, fill, put, one), seed, count (writes that must succeed; 0: until end of input), inflight, rate (writes
  * a second, 0: no limit), prefix, keys (in each of 8 groups), size (largest value), per (puts in a transaction of
  * fill). What begins with dashes is an option of the session.
  *
@@ -10,6 +10,7 @@
  *            PREFIXgG/kNNN
  *     fill   PREFIX000000 to PREFIX(count-1), in transactions
  *     put    the same keys, one put each
+ *     one    the key PREFIX, again and again
  *
  * A write that fails is counted and not repeated by mix, since it may have happened: what did happen is for etcd's own
  * history to say. fill and put do repeat it. At the end it prints one line: writes, errors by name, the highest
@@ -33,7 +34,7 @@
 #define KEY_BYTES    256
 #define COOL_NS      20000000 /* after a failed call, so that an unreachable cluster is not asked in a tight loop */
 
-enum mode { MIX, FILL, PUT };
+enum mode { MIX, FILL, PUT, ONE };
 
 static struct {
     enum mode mode;
@@ -195,7 +196,8 @@ static int start_slot(uint64_t slot)
     struct belfry_txn *txn = belfry_txn_create();
     char key[KEY_BYTES];
     for (uint64_t i = slot * per; i < end && i < conf.count; i++) {
-        int len = snprintf(key, sizeof(key), "%s%06" PRIu64, conf.prefix, i);
+        int len = conf.mode == ONE ? snprintf(key, sizeof(key), "%s", conf.prefix)
+                                   : snprintf(key, sizeof(key), "%s%06" PRIu64, conf.prefix, i);
         belfry_txn_put(txn, BELFRY_THEN, (struct belfry_bytes){key, (size_t)len}, make_value(conf.size), 0);
         n_started++;
     }
@@ -280,14 +282,14 @@ static bool set_number(const char *name, const char *text)
 
 static bool set_conf(const char *name, const char *text)
 {
-    static const char *const modes[] = {[MIX] = "mix", [FILL] = "fill", [PUT] = "put"};
+    static const char *const modes[] = {[MIX] = "mix", [FILL] = "fill", [PUT] = "put", [ONE] = "one"};
     if (strcmp(name, "prefix") == 0) {
         conf.prefix = text;
         return true;
     }
     if (strcmp(name, "mode") != 0)
         return set_number(name, text);
-    for (int i = 0; i < 3; i++) {
+    for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
         if (strcmp(text, modes[i]) != 0)
             continue;
         conf.mode = (enum mode)i;

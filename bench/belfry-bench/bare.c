@@ -1,0 +1,242 @@
+/* bench/belfry-bench/bare.c: the limit: the bytes of a delivery written to as many sockets with nothing in between.
+ *
+ * A child process connects and reads everything with epoll; this one writes and is what is measured. With one watcher a
+ * connection each delivery is a send(), of an HTTP/2 frame as etcd would send it. With more, deliveries of one put share
+ * a connection: they are copied into 64 KiB, each with its own watch, and written when that is full. Paced: the child
+ * says when it has all of a put. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "die.h"
+#include "modes.h"
+#include "stopwatch.h"
+#include "wire/write.h"
+
+#define MUX_BYTES   65536
+#define HEADS_BYTES 14 /* of an HTTP/2 frame and of a gRPC message */
+#define HEADER_REV  1000000
+
+struct bare {
+    const struct plan *plan;
+    size_t per_conn; /* deliveries of a put to one connection */
+    char *frame;     /* one delivery; owned */
+    size_t size;
+    int *fds;       /* owned; one a connection */
+    int said;       /* the child's words: a byte for each put that has come, when paced, and one at the end */
+    uint64_t waits; /* times a socket was full */
+};
+
+static double cpu_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* As large as what a server sends for such a put; what is in it matters to nobody. */
+static void compose(struct bare *bare)
+{
+    char key[LOAD_KEY_MAX];
+    const struct load load = {LOAD_SHARED, bare->plan->prefix};
+    load_put_key(&load, 500, key);
+    char *value = must_have(calloc(1, bare->plan->value_bytes));
+    struct belfry_wire_event event = {.kv = {.key = belfry_bytes_str(key),
+                                             .value = belfry_bytes_of(value, bare->plan->value_bytes),
+                                             .create_rev = HEADER_REV,
+                                             .mod_rev = HEADER_REV,
+                                             .version = 1}};
+    struct belfry_wire_watch watch = {.header = {UINT64_MAX, UINT64_MAX, 2, HEADER_REV}, .watch_id = 100};
+    size_t event_size = belfry_write_event_size(&event);
+    bare->size =
+        HEADS_BYTES + belfry_write_watch_head_size(&watch) + belfry_write_event_field_size(event_size) + event_size;
+    bare->frame = must_have(calloc(1, bare->size));
+    free(value);
+}
+
+static int listen_here(struct sockaddr_in *addr)
+{
+    *addr = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof(*addr);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || bind(fd, (struct sockaddr *)addr, sizeof(*addr)) != 0 || listen(fd, 4096) != 0 ||
+        getsockname(fd, (struct sockaddr *)addr, &len) != 0)
+        die("listen: %s", strerror(errno));
+    return fd;
+}
+
+/* ---- the child: it reads ---- */
+
+static int connect_all(const struct plan *plan, const struct sockaddr_in *addr)
+{
+    int poll = epoll_create1(EPOLL_CLOEXEC);
+    for (size_t i = 0; i < plan->conns; i++) {
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
+        if (fd < 0 || connect(fd, (const struct sockaddr *)addr, sizeof(*addr)) != 0 ||
+            epoll_ctl(poll, EPOLL_CTL_ADD, fd, &event) != 0)
+            die("connect: %s", strerror(errno));
+    }
+    return poll;
+}
+
+static void say(int to)
+{
+    if (write(to, "+", 1) != 1)
+        _exit(1);
+}
+
+static _Noreturn void read_all(const struct bare *bare, const struct sockaddr_in *addr, int to)
+{
+    static char data[256 << 10];
+    const struct plan *plan = bare->plan;
+    struct epoll_event events[1024];
+    uint64_t a_put = (uint64_t)plan->conns * bare->per_conn * bare->size;
+    uint64_t wanted = a_put * plan->puts, got = 0, step = a_put;
+    int poll = connect_all(plan, addr);
+    while (got < wanted) {
+        int n = epoll_wait(poll, events, 1024, stopwatch_ms_until(plan->deadline_ns));
+        if (n <= 0 && stopwatch_ns() > plan->deadline_ns)
+            _exit(1);
+        for (int i = 0; i < n; i++) {
+            ssize_t r = recv(events[i].data.fd, data, sizeof(data), MSG_DONTWAIT);
+            got += r > 0 ? (uint64_t)r : 0;
+            if (r == 0)
+                _exit(1);
+        }
+        if (plan->pace == PACE_PACED && got >= step && got < wanted) {
+            step += a_put;
+            say(to);
+        }
+    }
+    say(to);
+    _exit(0);
+}
+
+/* ---- the parent: it writes ---- */
+
+static void accept_all(struct bare *bare, int listener)
+{
+    int on = 1;
+    bare->fds = must_have(calloc(bare->plan->conns, sizeof(*bare->fds)));
+    for (size_t i = 0; i < bare->plan->conns; i++) {
+        struct pollfd ready = {.fd = listener, .events = POLLIN};
+        if (poll(&ready, 1, 10000) != 1)
+            die("the readers do not connect");
+        bare->fds[i] = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (bare->fds[i] < 0)
+            die("accept: %s", strerror(errno));
+        setsockopt(bare->fds[i], IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    }
+}
+
+static void send_all(struct bare *bare, int fd, const char *data, size_t len)
+{
+    while (len > 0) {
+        ssize_t n = send(fd, data, len, MSG_NOSIGNAL);
+        if (n >= 0) {
+            data += n;
+            len -= (size_t)n;
+            continue;
+        }
+        struct pollfd room = {.fd = fd, .events = POLLOUT};
+        if (errno != EAGAIN || poll(&room, 1, 10000) != 1)
+            die("send: %s", strerror(errno));
+        bare->waits++;
+    }
+}
+
+static void send_mux(struct bare *bare, int fd)
+{
+    static char data[MUX_BYTES];
+    size_t used = 0;
+    for (uint32_t w = 0; w < bare->per_conn; w++) {
+        if (used + bare->size > sizeof(data)) {
+            send_all(bare, fd, data, used);
+            used = 0;
+        }
+        memcpy(data + used, bare->frame, bare->size);
+        memcpy(data + used, &w, sizeof(w));
+        used += bare->size;
+    }
+    send_all(bare, fd, data, used);
+}
+
+static void await_word(struct bare *bare)
+{
+    char word;
+    struct pollfd said = {.fd = bare->said, .events = POLLIN};
+    uint64_t now = stopwatch_ns();
+    uint64_t left = bare->plan->deadline_ns > now ? bare->plan->deadline_ns - now : 0;
+    if (poll(&said, 1, (int)(left / NS_PER_MS)) != 1 || read(bare->said, &word, 1) != 1)
+        die("the readers did not get everything in time");
+}
+
+static double write_all(struct bare *bare)
+{
+    double began = cpu_s();
+    for (size_t put = 0; put < bare->plan->puts; put++) {
+        if (put > 0 && bare->plan->pace == PACE_PACED)
+            await_word(bare);
+        for (size_t i = 0; i < bare->plan->conns; i++) {
+            if (bare->per_conn == 1)
+                send_all(bare, bare->fds[i], bare->frame, bare->size);
+            else
+                send_mux(bare, bare->fds[i]);
+        }
+    }
+    return cpu_s() - began;
+}
+
+int bare_run(const struct plan *plan)
+{
+    struct bare bare = {.plan = plan, .per_conn = plan->streams * plan->watches};
+    struct sockaddr_in addr;
+    int words[2];
+    compose(&bare);
+    if (bare.size > MUX_BYTES && bare.per_conn > 1)
+        die("--value-size: at most 60 KiB when watchers share a connection");
+    int listener = listen_here(&addr);
+    if (pipe(words) != 0)
+        die("pipe: %s", strerror(errno));
+    pid_t child = fork();
+    if (child < 0)
+        die("fork: %s", strerror(errno));
+    if (child == 0)
+        read_all(&bare, &addr, words[1]);
+    close(words[1]);
+    bare.said = words[0];
+    accept_all(&bare, listener);
+    usleep((useconds_t)(plan->settle_ms < 200 ? plan->settle_ms : 200) * 1000);
+
+    uint64_t began = stopwatch_ns();
+    double used_s = write_all(&bare);
+    await_word(&bare);
+    double wall_s = (double)(stopwatch_ns() - began) * 1e-9;
+    int status;
+    waitpid(child, &status, 0);
+    double deliveries = (double)(plan->conns * bare.per_conn * plan->puts);
+    struct report report = {0};
+    report_text(&report, "mode", "bare");
+    report_text(&report, "pace", plan->pace == PACE_PACED ? "paced" : "burst");
+    report_number(&report, "connections", (double)plan->conns);
+    report_number(&report, "watchers", (double)(plan->conns * bare.per_conn));
+    report_number(&report, "delivery_bytes", (double)bare.size);
+    report_number(&report, "deliveries", deliveries);
+    report_number(&report, "wall_s", wall_s);
+    report_number(&report, "deliveries_per_s", deliveries / wall_s);
+    report_number(&report, "server_cpu_us_per_delivery", used_s * 1e6 / deliveries);
+    report_number(&report, "waits", (double)bare.waits);
+    report_print(&report, plan->form, stdout);
+    free(bare.frame);
+    free(bare.fds);
+    return status != 0;
+}

@@ -1,0 +1,43 @@
+/* bench/belfry-bench/load.h
+ *
+ * load: keys and values of a run, which the watchers and the putter must agree on.
+ *
+ * A shared load is one prefix that every watcher watches; puts go to 1,000 keys under it in turn. A distinct load has a
+ * key for every watcher. A value starts with the time of its put, 20 digits padded with blanks, so that each delivery
+ * says how long it took; the rest is filling.
+ *
+ * Thread: any.
+ */
+#ifndef BENCH_LOAD_H
+#define BENCH_LOAD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+
+#define LOAD_KEY_MAX    96
+#define LOAD_PREFIX_MAX 64
+#define LOAD_TIME_BYTES 20
+#define LOAD_KEYS       1000 /* of a shared load */
+
+enum load_keys { LOAD_SHARED, LOAD_DISTINCT };
+
+struct load {
+    enum load_keys keys;
+    const char *prefix; /* shorter than LOAD_PREFIX_MAX; its last byte is not 0xff */
+};
+
+/* The range of watcher `index`: key into key[LOAD_KEY_MAX], end into end[LOAD_KEY_MAX], empty for a single key. */
+void load_range(const struct load *load, size_t index, char *key, char *end);
+
+/* The key of put number `put` (shared) or for watcher `put` (distinct). */
+void load_put_key(const struct load *load, size_t put, char *key);
+
+/* Writes the value's first LOAD_TIME_BYTES. */
+void load_stamp(char *value, uint64_t now_ns);
+
+/* The time of the put; 0 when the value has none. */
+uint64_t load_put_time(struct belfry_bytes value);
+
+#endif

@@ -1,0 +1,55 @@
+/* bench/belfry-bench/load_test.c */
+#include "load.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+static char key[LOAD_KEY_MAX], end[LOAD_KEY_MAX];
+
+static void everybody_watches_the_prefix_of_a_shared_load(void **state)
+{
+    (void)state;
+    const struct load load = {LOAD_SHARED, "/bench/"};
+    load_range(&load, 17, key, end);
+    assert_string_equal(key, "/bench/");
+    assert_string_equal(end, "/bench0");
+    load_put_key(&load, 1017, key);
+    assert_string_equal(key, "/bench/17");
+}
+
+static void a_distinct_load_has_a_key_for_each(void **state)
+{
+    (void)state;
+    const struct load load = {LOAD_DISTINCT, "/bench/"};
+    load_range(&load, 17, key, end);
+    assert_string_equal(key, "/bench/00000017");
+    assert_string_equal(end, "");
+    load_put_key(&load, 17, key);
+    assert_string_equal(key, "/bench/00000017");
+}
+
+static void the_time_of_a_put_is_read_back_from_its_value(void **state)
+{
+    (void)state;
+    char value[LOAD_TIME_BYTES + 3] = "xxxxxxxxxxxxxxxxxxxxxx";
+    load_stamp(value, 1234567890123);
+    assert_int_equal(load_put_time(belfry_bytes_of(value, sizeof(value))), 1234567890123);
+    load_stamp(value, UINT64_MAX);
+    assert_true(load_put_time(belfry_bytes_of(value, sizeof(value))) == UINT64_MAX);
+    assert_int_equal(load_put_time(belfry_bytes_of(value, LOAD_TIME_BYTES - 1)), 0);
+    assert_int_equal(load_put_time(belfry_bytes_str("no time is in this value")), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(everybody_watches_the_prefix_of_a_shared_load),
+        cmocka_unit_test(a_distinct_load_has_a_key_for_each),
+        cmocka_unit_test(the_time_of_a_put_is_read_back_from_its_value),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,16 @@
+/* bench/belfry-bench/modes.h: what can be measured; each returns the exit code of the program: 1 when an event was lost
+ * or doubled. Thread: the main one. */
+#ifndef BENCH_MODES_H
+#define BENCH_MODES_H
+
+#include "plan.h"
+
+int fanout_run(const struct plan *plan);
+int idle_run(const struct plan *plan);
+int million_run(const struct plan *plan);
+int replay_run(const struct plan *plan);
+int stall_run(const struct plan *plan);
+int writecost_run(const struct plan *plan);
+int bare_run(const struct plan *plan);
+
+#endif

@@ -1,0 +1,63 @@
+/* bench/belfry-bench/plan.h
+ *
+ * plan: what a run was asked to do. One table has every option with its meaning; --help and the parser read it. Sizes
+ * take K, M, G, KiB, MiB, GiB (powers of two), durations ms, s and m.
+ *
+ * Thread: any; fixed once read.
+ */
+#ifndef BENCH_PLAN_H
+#define BENCH_PLAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+#include "load.h"
+#include "report.h"
+#include "round.h"
+#include "target.h"
+
+struct plan {
+    struct target target, write_target;
+    pid_t pid, write_pid;
+    size_t conns, streams, watches;
+    size_t puts, value_bytes, in_flight;
+    enum pace pace;
+    double rate;
+    const char *prefix; /* lent from argv */
+    enum load_keys keys;
+    uint64_t warm_bytes;
+    size_t revisions, pairs;
+    uint64_t stall_ms, settle_ms, timeout_ms;
+    enum report_form form;
+    uint64_t deadline_ns;
+};
+
+struct mode {
+    const char *name;
+    const char *summary;
+    const char *defaults; /* options of its own, as they would be given, before those of the command line */
+    bool local;           /* needs no --target */
+    int (*run)(const struct plan *plan);
+};
+
+enum plan_do { PLAN_RUN, PLAN_EXIT }; /* EXIT: --help was printed */
+
+/* Reads argv[2...] for `mode` into *plan. Mistakes go to `err`, one line. Errors: BELFRY_ERR_INVALID. */
+BELFRY_NODISCARD enum belfry_err plan_read(const struct mode *mode, int argc, char *argv[], FILE *out, FILE *err,
+                                           struct plan *plan, enum plan_do *what);
+
+/* The table of options, for --help. */
+void plan_print_options(FILE *out);
+
+/* Errors: BELFRY_ERR_INVALID. */
+BELFRY_NODISCARD enum belfry_err plan_parse_size(const char *text, uint64_t *out);
+BELFRY_NODISCARD enum belfry_err plan_parse_ms(const char *text, uint64_t *out);
+
+/* The parts of a plan as the modules take them. */
+struct swarm_opts plan_swarm(const struct plan *plan);
+struct putter_opts plan_putter(const struct plan *plan);
+struct round_opts plan_round(const struct plan *plan);
+
+#endif

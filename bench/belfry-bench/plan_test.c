@@ -1,0 +1,119 @@
+/* bench/belfry-bench/plan_test.c */
+#include "plan.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const struct mode remote_mode = {"fanout", "puts", "--connections 1000 --puts 200", false, NULL};
+static const struct mode local_mode = {"bare", "limit", "", true, NULL};
+
+static char said[512];
+
+/* Reads `words` and keeps what was said about them. */
+static enum belfry_err reads(const struct mode *mode, const char *words, struct plan *plan)
+{
+    static char text[512];
+    char *argv[32] = {text, text};
+    int argc = 2;
+    snprintf(text, sizeof(text), "%s", words);
+    char *rest = NULL;
+    for (char *word = strtok_r(text, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest))
+        argv[argc++] = word;
+    memset(said, 0, sizeof(said));
+    FILE *err = fmemopen(said, sizeof(said) - 1, "w");
+    assert_non_null(err);
+    enum plan_do what;
+    enum belfry_err result = plan_read(mode, argc, argv, err, err, plan, &what);
+    fclose(err);
+    return result;
+}
+
+static void sizes_and_times_take_units(void **state)
+{
+    (void)state;
+    uint64_t value;
+    assert_int_equal(plan_parse_size("256", &value), BELFRY_OK);
+    assert_int_equal(value, 256);
+    assert_int_equal(plan_parse_size("1MiB", &value), BELFRY_OK);
+    assert_int_equal(value, 1 << 20);
+    assert_int_equal(plan_parse_ms("3s", &value), BELFRY_OK);
+    assert_int_equal(value, 3000);
+    static const char *const bad[] = {"", "K", "-1", "1X", "1.5M", "99999999999999999999", "9223372036854775807K"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        assert_int_equal(plan_parse_size(bad[i], &value), BELFRY_ERR_INVALID);
+    assert_int_equal(plan_parse_ms("3", &value), BELFRY_ERR_INVALID);
+}
+
+static void the_command_line_wins_over_the_defaults_of_the_mode(void **state)
+{
+    (void)state;
+    struct plan plan;
+    assert_int_equal(reads(&remote_mode, "--target 127.0.0.1:1 --puts=7 --paced --value-size 1K", &plan), BELFRY_OK);
+    assert_int_equal(plan.conns, 1000);
+    assert_int_equal(plan.puts, 7);
+    assert_int_equal(plan.pace, PACE_PACED);
+    assert_int_equal(plan.value_bytes, 1024);
+    assert_memory_equal(&plan.write_target, &plan.target, sizeof(plan.target));
+    assert_true(plan.deadline_ns > 0);
+}
+
+static void a_rate_is_a_pace(void **state)
+{
+    (void)state;
+    struct plan plan;
+    assert_int_equal(reads(&local_mode, "--rate 50", &plan), BELFRY_OK);
+    assert_int_equal(plan.pace, PACE_RATE);
+    assert_true(plan.rate == 50);
+}
+
+static void a_mistake_is_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *words, *says;
+    } rows[] = {
+        {"", "--target: is needed"},
+        {"--target 127.0.0.1", "--target: an address and a port"},
+        {"--target 10.0.0.1:2379", "--remote"},
+        {"--target 127.0.0.1:1 --write-target 10.0.0.1:1", "--remote"},
+        {"--target 127.0.0.1:1 --pust 3", "--pust is not known"},
+        {"--target 127.0.0.1:1 word", "word is not known"},
+        {"--target 127.0.0.1:1 --puts", "--puts: a value is needed"},
+        {"--target 127.0.0.1:1 --puts x", "--puts: a number from 0"},
+        {"--target 127.0.0.1:1 --in-flight 129", "--in-flight: a number from 1 to 128"},
+        {"--target 127.0.0.1:1 --value-size 19", "--value-size: a size"},
+        {"--target 127.0.0.1:1 --paced=1", "--paced: takes no value"},
+        {"--target 127.0.0.1:1 --output xml", "--output: table or json"},
+        {"--target 127.0.0.1:1 --connections 100000 --watches 1000", "50 million"},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct plan plan;
+        assert_int_equal(reads(&remote_mode, rows[i].words, &plan), BELFRY_ERR_INVALID);
+        assert_non_null(strstr(said, rows[i].says));
+    }
+}
+
+static void another_machine_is_taken_when_it_is_meant(void **state)
+{
+    (void)state;
+    struct plan plan;
+    assert_int_equal(reads(&remote_mode, "--remote --target 10.0.0.1:2379", &plan), BELFRY_OK);
+    assert_false(plan.target.loopback);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sizes_and_times_take_units),
+        cmocka_unit_test(the_command_line_wins_over_the_defaults_of_the_mode),
+        cmocka_unit_test(a_rate_is_a_pace),
+        cmocka_unit_test(a_mistake_is_named),
+        cmocka_unit_test(another_machine_is_taken_when_it_is_meant),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,68 @@
+/* bench/belfry-bench/proc.c */
+#include "proc.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "die.h"
+
+uint64_t proc_status_bytes(const char *text, const char *name)
+{
+    size_t len = strlen(name);
+    for (const char *line = text; line != NULL && *line != '\0'; line = strchr(line, '\n')) {
+        if (*line == '\n')
+            line++;
+        if (strncmp(line, name, len) == 0 && line[len] == ':')
+            return strtoull(line + len + 1, NULL, 10) * 1024;
+    }
+    return 0;
+}
+
+uint64_t proc_stat_ticks(const char *line)
+{
+    const char *behind_name = strrchr(line, ')');
+    unsigned long user = 0, sys = 0;
+    if (behind_name == NULL ||
+        sscanf(behind_name, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &sys) != 2)
+        return 0;
+    return (uint64_t)user + sys;
+}
+
+static void slurp(pid_t pid, const char *name, char *text, size_t size)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+    FILE *file = fopen(path, "r");
+    if (file == NULL)
+        die("process %d: %s cannot be read; is it running?", (int)pid, path);
+    text[fread(text, 1, size - 1, file)] = '\0';
+    fclose(file);
+}
+
+static double cpu_seconds(pid_t pid)
+{
+    clockid_t clock;
+    struct timespec t;
+    if (clock_getcpuclockid(pid, &clock) == 0 && clock_gettime(clock, &t) == 0)
+        return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+    char line[1024];
+    slurp(pid, "stat", line, sizeof(line));
+    return (double)proc_stat_ticks(line) / (double)sysconf(_SC_CLK_TCK);
+}
+
+struct proc_use proc_use(pid_t pid)
+{
+    if (pid == 0)
+        return (struct proc_use){0};
+    char status[4096];
+    slurp(pid, "status", status, sizeof(status));
+    return (struct proc_use){
+        .cpu_s = cpu_seconds(pid),
+        .anon_bytes = proc_status_bytes(status, "RssAnon"),
+        .rss_bytes = proc_status_bytes(status, "VmRSS"),
+    };
+}

@@ -1,0 +1,211 @@
+/* bench/belfry-bench/swarm.c */
+#include "swarm.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/buf.h"
+#include "die.h"
+#include "h2conn.h"
+#include "stopwatch.h"
+#include "wire/scan.h"
+#include "wire/write.h"
+
+#define MAX_OPENING  256 /* connections on their way at a time: fewer than a listener's backlog */
+#define MAX_CREATING 256 /* creates of a stream without an answer */
+
+struct lane {
+    size_t asked, created;
+    bool *answered; /* owned; by watch. grpc-proxy numbers watches in the order of the creates but answers in another */
+};
+
+struct seat {
+    struct swarm *swarm;
+    size_t index;
+    struct h2conn *conn; /* owned; NULL: not opened yet */
+    struct lane *lanes;  /* owned; one a stream */
+    size_t n_created;
+};
+
+static void fault(struct seat *seat, const char *what, const char *text)
+{
+    struct swarm *swarm = seat->swarm;
+    if (swarm->fault[0] == '\0')
+        snprintf(swarm->fault, sizeof(swarm->fault), "connection %zu: %s%s", seat->index, what, text);
+}
+
+static size_t first_watcher(const struct seat *seat, uint32_t call)
+{
+    return (seat->index * seat->swarm->opts.n_streams + call) * seat->swarm->opts.n_watches;
+}
+
+static void ask(struct seat *seat, uint32_t call)
+{
+    struct swarm *swarm = seat->swarm;
+    struct lane *lane = &seat->lanes[call];
+    char key[LOAD_KEY_MAX], end[LOAD_KEY_MAX];
+    struct belfry_buf message = {0};
+    while (lane->asked < swarm->opts.n_watches && lane->asked - lane->created < MAX_CREATING) {
+        load_range(&swarm->opts.load, first_watcher(seat, call) + lane->asked++, key, end);
+        struct belfry_wire_create create = {.key = belfry_bytes_str(key),
+                                            .range_end = belfry_bytes_str(end),
+                                            .start_revision = swarm->opts.start_revision};
+        must(belfry_write_watch_create(&message, &create), "create");
+        h2conn_send(seat->conn, call, belfry_buf_bytes(&message), H2CONN_MORE);
+        belfry_buf_take(&message, belfry_buf_len(&message));
+    }
+    belfry_buf_fini(&message);
+}
+
+static void on_created(struct seat *seat, uint32_t call, const struct belfry_wire_watch *watch)
+{
+    struct lane *lane = &seat->lanes[call];
+    if (watch->watch_id < 0 || (uint64_t)watch->watch_id >= lane->asked || lane->answered[watch->watch_id]) {
+        fault(seat, "a watch was created that was not asked for", "");
+        return;
+    }
+    lane->answered[watch->watch_id] = true;
+    lane->created++;
+    seat->n_created++;
+    seat->swarm->n_created++;
+    if (lane->asked - lane->created <= MAX_CREATING / 2)
+        ask(seat, call);
+}
+
+static void on_event(struct seat *seat, size_t watcher, struct belfry_bytes raw, uint64_t now)
+{
+    struct swarm *swarm = seat->swarm;
+    struct belfry_wire_event event;
+    if (belfry_scan_event(raw, &event) != BELFRY_OK) {
+        fault(seat, "an event cannot be read", "");
+        return;
+    }
+    uint64_t put_at = load_put_time(event.kv.value);
+    if (tally_event(&swarm->tally, watcher, event.kv.mod_rev) && put_at != 0 && put_at < now &&
+        seat->index != swarm->unmeasured)
+        histogram_add(&swarm->latency, now - put_at);
+}
+
+static void on_message(void *user, uint32_t call, struct belfry_bytes message)
+{
+    struct seat *seat = user;
+    struct belfry_wire_watch watch = {0};
+    if (belfry_scan_watch(message, &watch) != BELFRY_OK) {
+        fault(seat, "a WatchResponse cannot be read", "");
+    } else if (watch.canceled) {
+        char reason[128];
+        snprintf(reason, sizeof(reason), "%.*s", (int)watch.cancel_reason.len, watch.cancel_reason.data);
+        fault(seat, "a watch was canceled: ", reason);
+    } else if (watch.created) {
+        on_created(seat, call, &watch);
+    }
+    if (watch.n_events == 0 || seat->swarm->fault[0] != '\0')
+        return;
+    if (watch.watch_id < 0 || (uint64_t)watch.watch_id >= seat->lanes[call].asked ||
+        !seat->lanes[call].answered[watch.watch_id]) {
+        fault(seat, "an event came for a watch that does not exist", "");
+        return;
+    }
+    size_t watcher = first_watcher(seat, call) + (size_t)watch.watch_id;
+    uint64_t now = stopwatch_ns();
+    struct belfry_bytes raw;
+    for (size_t at = 0; belfry_scan_field(message, BELFRY_WATCH_EVENTS, &at, &raw) == BELFRY_OK;)
+        on_event(seat, watcher, raw, now);
+}
+
+static void on_ended(void *user, uint32_t call, int status, const char *text)
+{
+    char what[64];
+    snprintf(what, sizeof(what), "stream %u ended with grpc-status %d: ", call, status);
+    fault(user, what, text);
+}
+
+static void on_failed(void *user, const char *why)
+{
+    fault(user, why, "");
+}
+
+static const struct h2conn_events events = {on_message, on_ended, on_failed};
+
+static void open_seat(struct seat *seat)
+{
+    const struct swarm_opts *opts = &seat->swarm->opts;
+    seat->lanes = must_have(calloc(opts->n_streams, sizeof(*seat->lanes)));
+    seat->conn = h2conn_create(seat->swarm->poll, &opts->target, (uint32_t)opts->n_streams, &events, seat);
+    for (size_t i = 0; i < opts->n_streams; i++) {
+        seat->lanes[i].answered = must_have(calloc(opts->n_watches, sizeof(bool)));
+        uint32_t call = h2conn_call(seat->conn, "/etcdserverpb.Watch/Watch");
+        if (call != i)
+            die("a stream has no place");
+        ask(seat, call);
+    }
+}
+
+static void await_created(struct swarm *swarm, uint64_t deadline_ns)
+{
+    size_t opened = 0, complete = 0;
+    size_t each = swarm->opts.n_streams * swarm->opts.n_watches;
+    while (swarm->n_created < swarm->n_watchers) {
+        while (complete < opened && swarm->seats[complete].n_created == each)
+            complete++;
+        while (opened < swarm->opts.n_conns && opened - complete < MAX_OPENING)
+            open_seat(&swarm->seats[opened++]);
+        h2conn_poll(swarm->poll, stopwatch_ms_until(deadline_ns));
+        if (swarm->fault[0] != '\0')
+            die("%s", swarm->fault);
+        if (stopwatch_ns() > deadline_ns)
+            die("only %zu of %zu watches were created in time", swarm->n_created, swarm->n_watchers);
+    }
+}
+
+void swarm_open(struct swarm *swarm, int poll, const struct swarm_opts *opts, uint64_t deadline_ns)
+{
+    *swarm = (struct swarm){.opts = *opts, .poll = poll, .unmeasured = SWARM_NONE};
+    swarm->n_watchers = opts->n_conns * opts->n_streams * opts->n_watches;
+    tally_init(&swarm->tally, swarm->n_watchers);
+    histogram_clear(&swarm->latency);
+    swarm->seats = must_have(calloc(opts->n_conns, sizeof(*swarm->seats)));
+    for (size_t i = 0; i < opts->n_conns; i++)
+        swarm->seats[i] = (struct seat){.swarm = swarm, .index = i};
+    await_created(swarm, deadline_ns);
+}
+
+void swarm_close(struct swarm *swarm)
+{
+    for (size_t i = 0; i < swarm->opts.n_conns; i++) {
+        struct seat *seat = &swarm->seats[i];
+        h2conn_destroy(seat->conn);
+        for (size_t j = 0; seat->lanes != NULL && j < swarm->opts.n_streams; j++)
+            free(seat->lanes[j].answered);
+        free(seat->lanes);
+    }
+    free(swarm->seats);
+    tally_fini(&swarm->tally);
+}
+
+uint64_t swarm_least_bytes(const struct swarm *swarm)
+{
+    uint64_t least = UINT64_MAX;
+    for (size_t i = 0; i < swarm->opts.n_conns; i++) {
+        uint64_t bytes = h2conn_bytes_read(swarm->seats[i].conn);
+        least = bytes < least ? bytes : least;
+    }
+    return least;
+}
+
+void swarm_pause(struct swarm *swarm, size_t conn)
+{
+    h2conn_pause(swarm->seats[conn].conn);
+}
+
+void swarm_resume(struct swarm *swarm, size_t conn)
+{
+    h2conn_resume(swarm->seats[conn].conn);
+}
+
+void swarm_restart(struct swarm *swarm)
+{
+    tally_restart(&swarm->tally);
+    histogram_clear(&swarm->latency);
+}

@@ -1,0 +1,25 @@
+/* bench/belfry-bench/target.h
+ *
+ * target: where a load goes: http://127.0.0.1:2379, 127.0.0.1:2379 or [::1]:2379. Addresses, not names, and loopback
+ * unless it is said that another machine is meant: a load generator must not hit one by a slip of the finger.
+ *
+ * Thread: any.
+ */
+#ifndef BENCH_TARGET_H
+#define BENCH_TARGET_H
+
+#include <stdbool.h>
+#include <sys/socket.h>
+
+#include "base/err.h"
+
+struct target {
+    struct sockaddr_storage addr;
+    socklen_t addr_len;
+    bool loopback;
+};
+
+/* Errors: BELFRY_ERR_INVALID. */
+BELFRY_NODISCARD enum belfry_err target_parse(const char *text, struct target *out);
+
+#endif

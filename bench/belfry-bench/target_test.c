@@ -1,0 +1,48 @@
+/* bench/belfry-bench/target_test.c */
+#include "target.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+static void addresses_with_ports_are_targets(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        bool loopback;
+    } rows[] = {{"127.0.0.1:2379", true},
+                {"http://127.8.9.10:1", true},
+                {"[::1]:65535", true},
+                {"http://10.0.0.1:2379", false},
+                {"[2001:db8::1]:2379", false}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct target target;
+        assert_int_equal(target_parse(rows[i].text, &target), BELFRY_OK);
+        assert_int_equal(target.loopback, rows[i].loopback);
+    }
+}
+
+static void anything_else_is_refused(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "",       "127.0.0.1",   "127.0.0.1:", "127.0.0.1:0", "127.0.0.1:65536",  "127.0.0.1:1x",
+        "::1:80", "localhost:1", "[::1]",      "[::1:80",     "https://1.2.3.4:5"};
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        struct target target;
+        assert_int_equal(target_parse(texts[i], &target), BELFRY_ERR_INVALID);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(addresses_with_ports_are_targets),
+        cmocka_unit_test(anything_else_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

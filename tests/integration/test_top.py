@@ -1,0 +1,297 @@
+"""belfryctl top: against an admin address made of a few lines of Python, and against a real belfryd."""
+import fcntl
+import http.server
+import json
+import os
+import pty
+import re
+import select
+import signal
+import socket
+import socketserver
+import struct
+import subprocess
+import termios
+import threading
+import time
+import urllib.request
+
+import pytest
+
+import procs
+from client import binary
+from etcd import free_port
+
+WORKER = {
+    "answered": True, "position": 41, "turns": 5, "longest_turn_us": 9,
+    "core": {"streams": 3, "watchers": 12, "riding": 9, "waiting": 2, "boarded": 0, "stalled": 1, "solo": 0, "parked": 1,
+             "deliveries": 100, "compacted": 0},
+    "inbound": {"connections": 3, "bytes_out": 5000}, "relay": {"relayed": 4},
+    "latency": {"buckets": [0] * 17, "count": 0, "sum_s": 0}}
+NUMBERS = {
+    "name": "edge-1", "version": "9.9.9", "up_ms": 61000, "draining": False,
+    "upstream": {"answered": True, "standing": "ready", "reason": "", "state": "live", "endpoint": "http://up:2379",
+                 "revision": 41, "upstream_revision": 42, "silent_ms": 12, "follower": {"events": 7, "listings": 1}},
+    "replica": {"history_oldest": 2, "history_bytes": 4096}, "log": {"oldest": 30, "newest": 41, "bytes": 999},
+    "workers": [WORKER]}
+
+
+def watchers(n):
+    rows = [{"lag": n - i, "state": "parked", "dialect": "grpc", "peer": f"10.0.0.1:{i}", "user": "", "client": "grpc-go",
+             "key": f"/services/{i}", "prefix": True, "watch_id": i, "sent_bytes": i, "age_ms": 1000} for i in range(n)]
+    return {"revision": 41, "watchers": n, "matched": n, "rows": rows}
+
+
+class Admin(http.server.BaseHTTPRequestHandler):
+    """Answers as its server's attributes say."""
+    protocol_version = "HTTP/1.1"
+
+    def address_string(self):
+        return "client"
+
+    def log_message(self, *_):
+        pass
+
+    def do_GET(self):
+        self.server.paths.append(self.path)
+        document = watchers(self.server.rows) if self.path.startswith("/debug/watchers") else NUMBERS
+        body = self.server.body if self.server.body is not None else json.dumps(document).encode()
+        time.sleep(self.server.delay)
+        self.send_response(self.server.status)
+        if self.server.how == "chunked":
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            for i in range(0, len(body), 1000):
+                piece = body[i:i + 1000]
+                self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
+            self.wfile.write(b"0\r\n\r\n")
+        elif self.server.how == "length":
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+        else:
+            self.send_header("Connection", "close")
+            self.end_headers()
+            self.wfile.write(body[:len(body) // 2] if self.server.how == "cut" else body)
+            self.close_connection = True
+
+
+class UnixServer(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
+    daemon_threads = True
+
+
+class TcpServer(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+
+
+@pytest.fixture
+def serve(tmp_path):
+    """serve(how="length", unix=False, ...) -> (server, address)"""
+    made = []
+
+    def start(how="length", unix=False, rows=3, status=200, body=None, delay=0.0):
+        path = str(tmp_path / f"admin{len(made)}")
+        server = UnixServer(path, Admin) if unix else TcpServer(("127.0.0.1", 0), Admin)
+        server.how, server.rows, server.status, server.body, server.delay, server.paths = how, rows, status, body, delay, []
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        made.append(server)
+        return server, f"unix://{path}" if unix else f"http://127.0.0.1:{server.server_address[1]}"
+    yield start
+    for server in made:
+        server.shutdown()
+        server.server_close()
+
+
+def top(address, *args, **kw):
+    return procs.run([binary("belfryctl"), "top", "--admin", address, *args], **kw)
+
+
+@pytest.mark.parametrize("how", ["length", "chunked", "close"])
+@pytest.mark.parametrize("unix", [False, True])
+def test_one_screen_is_printed_where_there_is_no_terminal(serve, how, unix):
+    _, address = serve(how, unix)
+    text = top(address).stdout.decode()
+    assert text.startswith("belfryd 9.9.9  edge-1  up 1m01s  READY  http://up:2379 > edge-1\n")
+    assert "lag 1 rev, 12ms" in text and "synced 9   catching up 2   parked 1" in text
+    assert re.search(r"^ +3  parked +grpc +10.0.0.1:0 +grpc-go +/services/0\* +0 B +1s$", text, re.M)
+    assert "\033" not in text
+
+
+def test_json_is_one_object_with_both_documents(serve):
+    server, address = serve("chunked", rows=10000)
+    done = top(address, "--once", "--output", "json", "--limit", "10000", "--sort", "sent", "--filter", "/a b&c=%é")
+    document = json.loads(done.stdout)
+    assert document == {"numbers": NUMBERS, "watchers": watchers(10000)}
+    assert server.paths == ["/debug/numbers",
+                            "/debug/watchers?sort=sent&limit=10000&filter=%2Fa%20b%26c%3D%25%C3%A9"]
+
+
+def test_group_is_asked_for(serve):
+    server, address = serve()
+    top(address, "--once", "--group", "range")
+    assert server.paths[1] == "/debug/watchers?sort=lag&limit=50&group=range"
+
+
+def test_nobody_there_is_one_line_that_says_what_to_do_and_exit_3(serve, tmp_path):
+    for address in (f"http://127.0.0.1:{free_port()}", f"unix://{tmp_path}/nobody", "http://name.invalid:1"):
+        done = top(address, check=False)
+        lines = done.stderr.decode().splitlines()
+        assert done.returncode == 3 and done.stdout == b""
+        assert len(lines) == 1 and address in lines[0] and "--admin" in lines[0]
+
+
+def test_silence_ends_in_time_with_exit_3(serve):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        began = time.monotonic()
+        done = top(f"127.0.0.1:{silent.getsockname()[1]}", "--command-timeout", "500ms", check=False)
+        assert done.returncode == 3 and b"no answer in time" in done.stderr
+        assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize("kw, code, words", [
+    (dict(status=404), 1, "answered 404: is that the admin address of a belfryd?"),
+    (dict(status=503, body=b"too many questions at once: try again\n"), 1, "answered 503: too many questions at once"),
+    (dict(body=b"<html>"), 1, "no belfryd"),
+    (dict(how="cut"), 1, "no belfryd"),
+])
+def test_wrong_answers_are_told(serve, kw, code, words):
+    _, address = serve(**kw)
+    done = top(address, check=False)
+    assert done.returncode == code and words in done.stderr.decode()
+
+
+@pytest.mark.parametrize("args, words", [
+    (["--admin", "https://127.0.0.1:1"], "plain HTTP"), (["--admin", "nonsense"], "http://HOST:PORT"),
+    (["--limit", "0"], "--limit"), (["--limit", "10001"], "--limit"), (["--sort", "colour"], "lag|sent|age"),
+    (["--filter", "x" * 256], "--filter"), (["-w", "json"], "--output json")])
+def test_usage_mistakes_exit_2(args, words):
+    done = procs.run([binary("belfryctl"), "top", *args], check=False)
+    assert done.returncode == 2 and words in done.stderr.decode()
+
+
+class Terminal:
+    """belfryctl top on a pseudo-terminal."""
+
+    def __init__(self, address, columns=120, lines=20):
+        self.master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+        self.before = termios.tcgetattr(slave)
+        self.slave, self.seen = slave, b""
+        self.proc = procs.spawn([binary("belfryctl"), "top", "--admin", address, "--interval", "200ms"],
+                                stdin=slave, stdout=slave, stderr=slave)
+
+    def read_until(self, words, timeout=10):
+        end = time.monotonic() + timeout
+        while words not in self.seen:
+            assert time.monotonic() < end, self.seen[-2000:]
+            if select.select([self.master], [], [], 0.1)[0]:
+                self.seen += os.read(self.master, 65536)
+        seen, self.seen = self.seen, b""
+        return seen
+
+    def press(self, keys):
+        os.write(self.master, keys)
+
+    def close(self):
+        os.close(self.master)
+        os.close(self.slave)
+
+
+def test_live_screen_obeys_keys_and_leaves_the_terminal_as_it_was(serve):
+    server, address = serve(rows=100)
+    t = Terminal(address)
+    t.read_until(b"s:sort(lag)")
+    assert not termios.tcgetattr(t.slave)[3] & termios.ICANON
+    t.press(b"s")
+    t.read_until(b"s:sort(sent)")
+    t.press(b"g")
+    t.read_until(b"g:group(range)")
+    t.press(b"/xy\x7fz\n")
+    t.read_until(b"/:filter(xz)")
+    procs.wait_until(lambda: "/debug/watchers?sort=sent&limit=50&group=range&filter=xz" in server.paths, 10)
+    t.press(b"q")
+    assert t.proc.wait(10) == 0
+    assert t.read_until(b"\033[?1049l")
+    assert termios.tcgetattr(t.slave) == t.before
+    t.close()
+
+
+@pytest.mark.parametrize("sig, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signals_leave_the_terminal_as_it_was(serve, sig, code):
+    _, address = serve()
+    t = Terminal(address)
+    t.read_until(b"s:sort(lag)")
+    t.proc.send_signal(sig)
+    assert t.proc.wait(10) == code
+    assert t.read_until(b"\033[?1049l")
+    assert termios.tcgetattr(t.slave) == t.before
+    t.close()
+
+
+def test_live_screen_outlives_a_daemon_that_goes_away(serve):
+    server, address = serve()
+    t = Terminal(address)
+    t.read_until(b"READY")
+    server.status = 503
+    t.read_until(b"answered 503")
+    server.status = 200
+    t.seen = b""
+    t.read_until(b"READY")
+    t.press(b"q")
+    assert t.proc.wait(10) == 0
+    t.close()
+
+
+# ---- a real belfryd ----
+
+@pytest.fixture
+def tier(cluster, tmp_path):
+    """A belfryd that follows the cluster: (client address, admin address)."""
+    client, admin = f"http://127.0.0.1:{free_port()}", f"http://127.0.0.1:{free_port()}"
+    with open(tmp_path / "belfryd.log", "wb") as log:
+        proc = procs.spawn([binary("belfryd"), "--upstream", cluster.members[0].url, "--listen", client, "--admin", admin,
+                            "--cache-dir", tmp_path / "cache", "--name", "edge-7"],
+                           stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    def ready():
+        assert proc.poll() is None, (tmp_path / "belfryd.log").read_text()[-2000:]
+        try:
+            with urllib.request.urlopen(admin + "/readyz", timeout=2) as reply:
+                return reply.status == 200
+        except OSError:
+            return False
+    procs.wait_until(ready, 30, 0.1)
+    yield client, admin
+    procs.end(proc, signal.SIGTERM, 40)
+
+
+def page(address):
+    with urllib.request.urlopen(address, timeout=5) as reply:
+        return reply.read().decode()
+
+
+def test_a_real_tier_shows_its_watchers(tier):
+    client, admin = tier
+    watch = procs.spawn(["etcdctl", "--endpoints", client, "watch", "--prefix", "/services/"], stdout=subprocess.DEVNULL)
+
+    def document():
+        return json.loads(top(admin, "--once", "--output", "json").stdout)
+    procs.wait_until(lambda: len(document()["watchers"]["rows"]) == 1, 10, 0.1)
+    row = document()["watchers"]["rows"][0]
+    assert (row["key"], row["prefix"], row["state"], row["lag"], row["dialect"]) == ("/services/", True, "synced", 0, "grpc")
+    text = top(admin).stdout.decode()
+    assert "edge-7" in text and "READY" in text and "/services/*" in text
+    assert re.search(r"^belfry_watchers\{dialect=\"grpc\",state=\"synced\"\} 1$", page(admin + "/metrics"), re.M)
+    groups = json.loads(page(admin + "/debug/watchers?group=range"))["groups"]
+    assert groups == [{"group": "/services/*", "watchers": 1, "parked": 0, "max_lag": 0}]
+    assert page(admin + "/livez") == "ok\n" and "[+]upstream ok" in page(admin + "/readyz?verbose")
+    procs.end(watch)
+    procs.wait_until(lambda: document()["watchers"]["watchers"] == 0, 10, 0.1)
+
+
+def test_promtool_is_pleased_with_a_real_tier(tier):
+    if subprocess.run(["sh", "-c", "command -v promtool"], capture_output=True).returncode != 0:
+        pytest.skip("promtool is not installed (Debian package prometheus)")
+    _, admin = tier
+    done = subprocess.run(["promtool", "check", "metrics"], input=page(admin + "/metrics").encode(), capture_output=True)
+    assert done.returncode == 0, done.stderr.decode()
