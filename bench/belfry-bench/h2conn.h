@@ -54,8 +54,8 @@ void h2conn_destroy(struct h2conn *conn);
 enum h2conn_state h2conn_state(const struct h2conn *conn);
 uint64_t h2conn_bytes_read(const struct h2conn *conn);
 
-/* Opens a call of `path` (a literal shorter than 127 bytes). Returns its number, counted from 0 in the order of opening;
- * UINT32_MAX when its place is still taken by an older one. */
+/* Opens a call of `path` (a literal shorter than 127 bytes). Returns its number, counted from 0 in the order of
+ * opening; UINT32_MAX when its place is still taken by an older one. */
 uint32_t h2conn_call(struct h2conn *conn, const char *path);
 
 /* Sends one message on the call; `last`: half-closes. What the server's windows do not allow waits in memory. */

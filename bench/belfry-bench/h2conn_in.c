@@ -1,5 +1,5 @@
-/* bench/belfry-bench/h2conn_in.c: frames as they come, and the messages in them. A frame that lies whole in what was read
- * is used in place; the start of one waits in the stash. */
+/* bench/belfry-bench/h2conn_in.c: frames as they come, and the messages in them. A frame that lies whole in what was
+ * read is used in place; the start of one waits in the stash. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

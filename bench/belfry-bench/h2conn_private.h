@@ -1,7 +1,7 @@
 /* bench/belfry-bench/h2conn_private.h
  *
- * h2conn in three parts that know its fields: h2conn.c has its life and its socket, h2conn_out.c what is sent, h2conn_in.c
- * what is read.
+ * h2conn in three parts that know its fields: h2conn.c has its life and its socket, h2conn_out.c what is sent,
+ * h2conn_in.c what is read.
  *
  * Thread: owner, as h2conn.h says.
  */

@@ -1,7 +1,7 @@
 /* bench/belfry-bench/histogram.h
  *
- * histogram: how often each duration was met, with 64 steps to each power of two, so that a percentile is right to 1.6 %
- * whatever its size. Count, sum, least and largest are exact.
+ * histogram: how often each duration was met, with 64 steps to each power of two, so that a percentile is right to 1.6
+ * % whatever its size. Count, sum, least and largest are exact.
  *
  * Thread: owner.
  * Memory: fixed, 30 KiB; nothing allocates.

@@ -1,7 +1,7 @@
 /* bench/belfry-bench/proc.h
  *
- * proc: what a process has used, as the kernel counts it. CPU by the process's own clock, to the nanosecond; memory from
- * /proc/PID/status: RssAnon, because pages of a mapped file are the kernel's to take back.
+ * proc: what a process has used, as the kernel counts it. CPU by the process's own clock, to the nanosecond; memory
+ * from /proc/PID/status: RssAnon, because pages of a mapped file are the kernel's to take back.
  *
  * Thread: any.
  */

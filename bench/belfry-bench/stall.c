@@ -1,7 +1,7 @@
 /* bench/belfry-bench/stall.c: what one reader that hangs does to the others and to the server's memory.
  *
- * Rounds in pairs, one with everybody reading and one in which connection 0 does not, so that what else the machine does
- * falls on both. A stalled round ends when the stalled reader, reading again, has everything too, in order. */
+ * Rounds in pairs, one with everybody reading and one in which connection 0 does not, so that what else the machine
+ * does falls on both. A stalled round ends when the stalled reader, reading again, has everything too, in order. */
 #include <unistd.h>
 
 #include "die.h"

@@ -52,8 +52,8 @@ static int64_t first_above(const struct tally_puts *puts, size_t watcher, int64_
     return 0;
 }
 
-/* Behind the gap or behind the last; else it was the first of all. Exact when the puts' revisions are consecutive (a gap
- * may be others' writes too); for puts of many watchers the first that came behind the gap. */
+/* Behind the gap or behind the last; else it was the first of all. Exact when the puts' revisions are consecutive (a
+ * gap may be others' writes too); for puts of many watchers the first that came behind the gap. */
 static int64_t first_lost(const struct tally_row *row, const struct tally_puts *puts, size_t watcher)
 {
     if (row->events == 0)

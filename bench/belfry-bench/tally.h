@@ -2,10 +2,11 @@
  *
  * tally: what each watcher has been given, against what it had to be given.
  *
- * A watcher must see the revisions of the puts that concern it, each once and in ascending order. An event that is not
- * above the watcher's last one is doubled (or out of order) and counted at once. What is lost shows at the end, when all
- * the revisions of the puts are known: a watcher with too few events has lost some, and the place of its first gap says
- * which was the first. Revisions need not be consecutive (others may write elsewhere), but then that place is a guess.
+ * A watcher must see the revisions of the puts that concern it, each once and in ascending order. An event that is
+ * not above the watcher's last one is doubled (or out of order) and counted at once. What is lost shows at the end,
+ * when all the revisions of the puts are known: a watcher with too few events has lost some, and the place of its
+ * first gap says which was the first. Revisions need not be consecutive (others may write elsewhere), but then that
+ * place is a guess.
  *
  * Thread: owner.
  * Memory: 24 bytes a watcher, at creation; tally_event() never allocates.

@@ -1,7 +1,7 @@
 /* bench/belfry-bench/writecost.c: what watchers cost those who write.
  *
- * Rounds in pairs, one without watchers and one with, so that what else the machine does falls on both. The putter has a
- * thread and a poll of its own, or reading the deliveries would count as slowness of the puts. */
+ * Rounds in pairs, one without watchers and one with, so that what else the machine does falls on both. The putter has
+ * a thread and a poll of its own, or reading the deliveries would count as slowness of the puts. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -57,9 +57,9 @@ static void add_worker(struct top_numbers *n, yyjson_val *worker)
     n->sent_bytes += uint_of(inbound, "bytes_out");
     n->streams += uint_of(core, "streams");
     n->parked_streams += uint_of(core, "parked");
-    n->synced += uint_of(core, "riding");
+    n->synced += uint_of(core, "riding") - uint_of(core, "riding_parked");
     n->catching_up += uint_of(core, "waiting") + uint_of(core, "boarded") + uint_of(core, "solo");
-    n->parked += uint_of(core, "stalled");
+    n->parked += uint_of(core, "stalled") + uint_of(core, "riding_parked");
     n->deliveries += uint_of(core, "deliveries");
     n->compacted += uint_of(core, "compacted");
     n->relayed += uint_of(yyjson_obj_get(worker, "relay"), "relayed");

@@ -59,7 +59,7 @@ struct stream {
     bool broken;              /* what was begun cannot be finished */
 
     struct belfry_treap_node *watchers; /* by id */
-    size_t n_watchers, n_behind, n_progress;
+    size_t n_watchers, n_riding, n_behind, n_progress;
     int64_t next_id; /* the smallest that was not given out without being asked for */
     int64_t top_id;  /* the largest that was ever used: above it nothing needs to be looked for */
     struct belfry_list answers;

@@ -20,11 +20,19 @@ static bool is_behind(enum watcher_state state)
     return state == WATCHER_WAITING || state == WATCHER_BOARDED || state == WATCHER_STALLED || state == WATCHER_SOLO;
 }
 
+static void count_riders(struct worker *worker, struct stream *stream, size_t came, size_t left)
+{
+    stream->n_riding += came - left;
+    if (stream->parked)
+        worker->n_riding_parked += came - left;
+}
+
 void watcher_move(struct watcher *watcher, struct worker *worker, enum watcher_state to)
 {
     struct stream *stream = watcher->stream;
     worker->n_state[watcher->state]--;
     worker->n_state[to]++;
+    count_riders(worker, stream, to == WATCHER_RIDING, watcher->state == WATCHER_RIDING);
     stream->n_behind += is_behind(to);
     stream->n_behind -= is_behind((enum watcher_state)watcher->state);
     watcher->state = (uint8_t)to;
@@ -170,6 +178,7 @@ static void forget(struct worker *worker, struct watcher *watcher)
     stream->n_watchers--;
     stream->n_behind -= is_behind((enum watcher_state)watcher->state);
     worker->n_state[watcher->state]--;
+    count_riders(worker, stream, 0, watcher->state == WATCHER_RIDING);
     if ((watcher->flags & WATCHER_PROGRESS) != 0 && --stream->n_progress == 0)
         ticks_leave(worker, stream);
     interest_drop(worker->interest, watcher->node);
@@ -405,9 +414,12 @@ enum belfry_err stream_open(struct worker *worker, void *user, uint64_t now_ms, 
 
 static void unpark(struct worker *worker, struct stream *stream)
 {
-    worker->n_parked -= stream->parked;
-    worker->stats.unparks += stream->parked;
+    if (!stream->parked)
+        return;
     stream->parked = false;
+    worker->n_parked--;
+    worker->n_riding_parked -= stream->n_riding;
+    worker->stats.unparks++;
 }
 
 void stream_close(struct worker *worker, struct stream *stream)
@@ -465,6 +477,7 @@ void stream_ready(struct worker *worker, struct stream *stream)
     } else if (!stream->parked) {
         stream->parked = true;
         worker->n_parked++;
+        worker->n_riding_parked += stream->n_riding;
         worker->stats.parks++;
     }
 }

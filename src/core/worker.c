@@ -149,5 +149,6 @@ void worker_stats(const struct worker *worker, struct worker_stats *out)
     out->watchers = out->riding + out->waiting + out->boarded + out->stalled + out->solo +
                     worker->n_state[WATCHER_LOST] + worker->n_state[WATCHER_ENDED];
     out->parked = worker->n_parked;
+    out->riding_parked = worker->n_riding_parked;
     out->bytes = worker->bytes + interest_bytes(worker->interest);
 }

@@ -155,6 +155,7 @@ struct worker_stats {
     size_t streams, watchers, nodes;
     size_t riding, waiting, boarded, stalled, solo; /* watchers by state */
     size_t parked;                                  /* streams that have something and no room */
+    size_t riding_parked;                           /* of riding: those on such streams */
     size_t bytes;                                   /* accounted */
     uint64_t batches, deliveries, written;          /* since creation; written: bytes */
     uint64_t fetches, rows_swept;

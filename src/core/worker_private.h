@@ -100,6 +100,7 @@ struct worker {
     struct belfry_treap_node *ticks; /* streams by the time of their next tick */
     uint64_t serials;
     size_t n_streams, n_parked;
+    size_t n_riding_parked; /* watchers of parked streams that are not behind them */
     size_t n_state[WATCHER_STATES];
 
     struct sweep sweep;

@@ -376,6 +376,7 @@ static void stream_without_room_is_parked_and_loses_nothing(void **state)
     worker_stats(bed.worker, &after);
     assert_int_equal(before.bytes, after.bytes);
     assert_int_equal(after.parked, 1);
+    assert_int_equal(after.riding_parked, 5);
     assert_int_equal(count_events(b, 0), 21);
     for (int i = 0; i < 100000 && a->n < 10 + 100; i++) { /* a byte at a time */
         a->room = 1;
@@ -384,6 +385,8 @@ static void stream_without_room_is_parked_and_loses_nothing(void **state)
     assert_int_equal(a->n, 10 + 100);
     for (size_t i = 0; i < 100; i++)
         assert_event(&a->got[10 + i], (int64_t)(i % 5), 12 + (int64_t)(i / 5));
+    worker_stats(bed.worker, &after);
+    assert_int_equal(after.riding_parked, 0);
     bed_close(&bed);
 }
 

@@ -187,8 +187,10 @@ bool inbound_flush(struct inbound_group *group, uint64_t now_ms)
     struct belfry_list turn, *node;
     belfry_list_init(&turn);
     belfry_list_move_all(&turn, &group->dirty);
-    while ((node = belfry_list_pop(&turn)) != NULL)
+    for (int n = 0; n < INBOUND_FLUSH && (node = belfry_list_pop(&turn)) != NULL; n++)
         inbound_conn_flush(belfry_container(node, struct inbound_conn, in_dirty), now_ms);
+    belfry_list_move_all(&turn, &group->dirty); /* who has more goes behind those who had no turn yet */
+    belfry_list_move_all(&group->dirty, &turn);
     return !belfry_list_empty(&group->dirty);
 }
 

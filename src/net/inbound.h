@@ -36,6 +36,7 @@
 #define INBOUND_DEAD_MS  60000
 #define INBOUND_GREET_MS 10000
 #define INBOUND_IDLE_MS  300000
+#define INBOUND_FLUSH    256 /* connections written to in one flush: about a millisecond */
 
 struct inbound_group;
 
@@ -60,7 +61,7 @@ void inbound_destroy(struct inbound_group *group);
 BELFRY_NODISCARD enum belfry_err inbound_accept(struct inbound_group *group, int fd, const char *peer,
                                                 struct belfry_tls *tls, const void *policy, uint64_t now_ms);
 
-/* Writes what waits, at most once a connection. To be called before the loop blocks; true: some have more to write (or
+/* Writes what waits, at most once a connection, and to at most INBOUND_FLUSH of them. To be called before the loop blocks; true: some have more to write (or
  * said more when they were told `writable`), so it is to be called again before the loop blocks. */
 bool inbound_flush(struct inbound_group *group, uint64_t now_ms);
 

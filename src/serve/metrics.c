@@ -115,6 +115,27 @@ static void own_disk_trouble(struct text *text, const struct row *row, const str
     sample_u64(text, row->name, NULL, numbers->upstream.disk_trouble);
 }
 
+/* Who rides a stream that is parked has missed something, or will: it is parked. */
+static void own_synced(struct text *text, const struct row *row, const struct tier_numbers *numbers)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < numbers->n_workers; i++) {
+        const struct worker_numbers *w = &numbers->workers[i];
+        sum += w->answered ? w->core.riding - w->core.riding_parked : 0;
+    }
+    sample_u64(text, row->name, row->labels, sum);
+}
+
+static void own_parked(struct text *text, const struct row *row, const struct tier_numbers *numbers)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < numbers->n_workers; i++) {
+        const struct worker_numbers *w = &numbers->workers[i];
+        sum += w->answered ? w->core.stalled + w->core.riding_parked : 0;
+    }
+    sample_u64(text, row->name, row->labels, sum);
+}
+
 static void own_catching_up(struct text *text, const struct row *row, const struct tier_numbers *numbers)
 {
     uint64_t sum = 0;
@@ -373,9 +394,9 @@ static const struct row rows[] = {
 
     {"belfry_watchers",
      "Watchers, by the dialect of their stream and how they stand.",
-     GAUGE, "dialect=\"grpc\",state=\"synced\"", WORKERS_SIZE, WORKER(core.riding), NULL},
+     GAUGE, "dialect=\"grpc\",state=\"synced\"", OWN, 0, own_synced},
     {"belfry_watchers", NULL, GAUGE, "dialect=\"grpc\",state=\"catching up\"", OWN, 0, own_catching_up},
-    {"belfry_watchers", NULL, GAUGE, "dialect=\"grpc\",state=\"parked\"", WORKERS_SIZE, WORKER(core.stalled), NULL},
+    {"belfry_watchers", NULL, GAUGE, "dialect=\"grpc\",state=\"parked\"", OWN, 0, own_parked},
     {"belfry_ranges",
      "Different ranges that are watched, added up over workers.",
      GAUGE, NULL, WORKERS_SIZE, WORKER(core.nodes), NULL},
@@ -475,6 +496,7 @@ static const struct row rows[] = {
      GAUGE, "pool=\"watchers\"", WORKERS_SIZE, WORKER(core.bytes), NULL},
     {"belfry_memory_bytes", NULL, GAUGE, "pool=\"log\"", TIER_SIZE, TIER(log_bytes), NULL},
     {"belfry_memory_bytes", NULL, GAUGE, "pool=\"connections\"", WORKERS_SIZE, WORKER(inbound.bytes), NULL},
+    {"belfry_memory_bytes", NULL, GAUGE, "pool=\"requests\"", WORKERS_SIZE, WORKER(watch.held_bytes), NULL},
     {"belfry_memory_bytes", NULL, GAUGE, "pool=\"kernel\"", WORKERS_SIZE, WORKER(inbound.kernel_bytes), NULL},
     {"belfry_memory_limit_bytes",
      "Above this new streams and watchers are refused; 0: no limit.", GAUGE, NULL, TIER_SIZE, TIER(memory_max), NULL},

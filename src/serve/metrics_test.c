@@ -163,7 +163,8 @@ static struct tier_numbers make_numbers(void)
     for (size_t i = 0; i < 3; i++) {
         struct worker_numbers *w = &workers[i];
         w->answered = i < 2;
-        w->core = (struct worker_stats){.riding = 100, .waiting = 3, .boarded = 2, .solo = 1, .stalled = 7};
+        w->core = (struct worker_stats){
+            .riding = 104, .riding_parked = 4, .waiting = 3, .boarded = 2, .solo = 1, .stalled = 3};
         w->core.bytes = 1000 * (i + 1);
         w->core.deliveries = 10;
         w->watch.closed[WATCH_CLOSE_DRAIN] = 4 + i;

@@ -124,6 +124,7 @@ static void write_core(struct json *json, const struct worker_stats *s)
     UINT(json, s, stalled);
     UINT(json, s, solo);
     UINT(json, s, parked);
+    UINT(json, s, riding_parked);
     UINT(json, s, bytes);
     UINT(json, s, batches);
     UINT(json, s, deliveries);

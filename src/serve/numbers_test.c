@@ -34,6 +34,7 @@ static void fill_worker(struct worker_numbers *w)
                                     .stalled = 1006,
                                     .solo = 1007,
                                     .parked = 1008,
+                                    .riding_parked = 3,
                                     .bytes = 1009,
                                     .batches = 1010,
                                     .deliveries = 1011,

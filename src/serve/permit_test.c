@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "serve/uplink_bed_test.h"
+#include "support/uplinkbed.h"
 #include "wire/rpc.pb-c.h"
 
 /* ---- upstream ---- */

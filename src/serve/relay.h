@@ -7,17 +7,17 @@
  * A call is never repeated once a byte of it was sent. When upstream cannot be reached: 14, with the reason.
  *
  * Exceptions, all of them:
- * - With auth on upstream (or not known to be off) and a common name in the tier's own certificate, a call without a
- *   token is refused as etcd refuses one without a user (3 "etcdserver: user name is empty"), because upstream would take
- *   it for the tier's own. Auth/Authenticate needs none.
+ * - With auth on upstream and a common name in the tier's own certificate, a call without a token is refused as etcd
+ *   refuses one without a user (3 "etcdserver: user name is empty"), because upstream would take it for the tier's own.
+ *   While it is not known whether auth is on, such a call waits until permit has found out. Auth/Authenticate needs none.
  * - On a listener that is read-only only methods known to read are relayed; others: 7 "belfry: this listener is
  *   read-only".
  * - Cluster/MemberList: when an address is advertised, every member's client URLs are replaced by it.
- * - Auth/AuthEnable and the like make the tier doubt what it knows of auth (permit_doubt()).
+ * - Auth/AuthEnable and the like make the tier doubt what it knows of auth (permit_doubt()), before and after.
+ * - An answer of 14 gives up the pin of its connection: the next call goes to another endpoint, if there is one.
  *
- * Thread: owner.
- * Memory: a call holds at most EXCHANGE_WINDOW of request and one window of response (BELFRY_H2 stream window of 1 MiB at
- * most; set it to 256 KiB for relays).
+ * Thread: owner. Destroyed before permit and uplink.
+ * Memory: a call holds at most EXCHANGE_WINDOW of request and one stream window (UPLINK_CONN_WINDOW) of response.
  */
 #ifndef BELFRY_SERVE_RELAY_H
 #define BELFRY_SERVE_RELAY_H

@@ -8,9 +8,9 @@
 
 #include <cmocka.h>
 
-#include "serve/uplink_bed_test.h"
 #include "serve/uplink_conn.h"
 #include "support/fakeexchange.h"
+#include "support/uplinkbed.h"
 #include "wire/rpc.pb-c.h"
 
 #define RANGE     "/etcdserverpb.KV/Range"

@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "serve/uplink_bed_test.h"
 #include "serve/uplink_conn.h"
+#include "support/uplinkbed.h"
 
 #define PATH belfry_bytes_str("/etcdserverpb.KV/Range")
 
@@ -181,7 +181,7 @@ static void calls_share_one_connection_and_wait_in_order_for_streams(void **stat
     drive_until(upstream_count(bed.members[0]) == 1);
     struct seen seen[3];
     for (int i = 0; i < 3; i++) {
-        seen[i] = (struct seen){.take = true, .send = "234" + i, .n_send = 1, .send_end = true};
+        seen[i] = (struct seen){.take = true, .send = &"234"[i], .n_send = 1, .send_end = true};
         open_call(&seen[i]);
     }
     drive_for(50);

@@ -20,7 +20,7 @@
     "\"newest\":48120733,\"bytes\":268435456},\"listeners\":{\"accepted\":300,\"refused\":301}," \
     "\"memory_max\":1073741824,\"workers\":[{\"answered\":true,\"position\":48120730,\"turns\":99," \
     "\"longest_turn_us\":1800,\"core\":{\"streams\":1000,\"watchers\":1001,\"nodes\":1002," \
-    "\"riding\":1003,\"waiting\":1004,\"boarded\":1005,\"stalled\":1006,\"solo\":1007,\"parked\":1008," \
+    "\"riding\":1003,\"waiting\":1004,\"boarded\":1005,\"stalled\":1006,\"solo\":1007,\"parked\":1008,\"riding_parked\":3," \
     "\"bytes\":1009,\"batches\":1010,\"deliveries\":1011,\"written\":1012,\"fetches\":1013," \
     "\"rows_swept\":1014,\"handovers\":1015,\"parks\":1016,\"unparks\":1017,\"overslept\":1018," \
     "\"cuts\":1019,\"extents\":1020,\"fragments\":1021,\"packed\":1022,\"compacted\":1023," \

@@ -1,7 +1,7 @@
-/* src/serve/uplink_bed_test.h: an uplink on a loop of its own, to one or two of support/fakeupstream on loopback.
+/* tests/support/uplinkbed.h: an uplink on a loop of its own, to one or two of support/fakeupstream on loopback.
  * Included by the suites that need it, after cmocka. */
-#ifndef BELFRY_SERVE_UPLINK_BED_TEST_H
-#define BELFRY_SERVE_UPLINK_BED_TEST_H
+#ifndef BELFRY_TESTS_UPLINKBED_H
+#define BELFRY_TESTS_UPLINKBED_H
 
 #include <stdio.h>
 #include <stdlib.h>
