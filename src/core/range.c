@@ -45,3 +45,13 @@ bool range_has(const struct range *range, struct belfry_bytes key)
     }
     return false;
 }
+
+bool range_within(const struct range *range, struct belfry_bytes prefix)
+{
+    if (prefix.len == 0)
+        return true;
+    if (!belfry_bytes_begins(range->key, prefix))
+        return false;
+    return range->kind != RANGE_SPAN ||
+           (range->end.len > 0 && (belfry_bytes_begins(range->end, prefix) || ends_prefix(prefix, range->end)));
+}

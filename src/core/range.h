@@ -24,4 +24,7 @@ bool range_read(struct belfry_bytes key, struct belfry_bytes range_end, struct r
 
 bool range_has(const struct range *range, struct belfry_bytes key);
 
+/* Do all its keys begin with `prefix`? Everything lies within the empty one. */
+bool range_within(const struct range *range, struct belfry_bytes prefix);
+
 #endif

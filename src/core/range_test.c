@@ -71,9 +71,34 @@ static void end_at_or_before_the_key_is_empty(void **state)
     assert_false(range_read(BYTES("\xff"), BYTES("\xff"), &range));
 }
 
+static bool within(const char *key, size_t key_len, const char *end, size_t end_len, const char *prefix)
+{
+    struct range range;
+    assert_true(range_read(belfry_bytes_of(key, key_len), belfry_bytes_of(end, end_len), &range));
+    return range_within(&range, belfry_bytes_str(prefix));
+}
+
+static void range_is_within_a_prefix_when_all_its_keys_are(void **state)
+{
+    (void)state;
+    assert_true(within("/a/1", 4, "", 0, "/a/"));
+    assert_false(within("/b/1", 4, "", 0, "/a/"));
+    assert_true(within("/a/", 3, "/a0", 3, "/a/"));
+    assert_true(within("/a/x", 4, "/a/y", 4, "/a/"));
+    assert_false(within("/", 1, "0", 1, "/a/"));
+    assert_true(within("/a/1", 4, "/a/5", 4, "/a/"));
+    assert_true(within("/a/1", 4, "/a0", 3, "/a/"));
+    assert_false(within("/a/1", 4, "/a1", 3, "/a/"));
+    assert_false(within("/a/1", 4, "\0", 1, "/a/"));
+    assert_false(within("\0", 1, "\0", 1, "/a/"));
+    assert_true(within("\0", 1, "\0", 1, ""));
+    assert_true(within("x", 1, "", 0, ""));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(range_is_within_a_prefix_when_all_its_keys_are),
         cmocka_unit_test(no_end_is_one_key),
         cmocka_unit_test(empty_key_is_the_zero_byte),
         cmocka_unit_test(end_of_a_prefix_makes_a_prefix),

@@ -45,7 +45,7 @@ struct front {
     uv_prepare_t prepare;
     bool handles; /* the four above are there */
     enum front_state state;
-    bool was_ready;
+    char told[320];       /* what the service manager heard last */
     uint64_t until_ms;    /* DRAINING: when it ends */
     uint64_t watchdog_ms; /* interval; 0: not wanted */
     uint64_t watchdog_due;
@@ -173,12 +173,12 @@ static void on_signal(uv_signal_t *signal, int number)
 /* The service manager hears of the first readiness, and of why it is not there. */
 static void look_at_readiness(struct front *front)
 {
-    char reason[256], text[320];
+    char reason[256], text[sizeof(front->told)];
     bool ready = tier_ready(front->tier, reason, sizeof(reason));
-    if (ready == front->was_ready)
-        return;
-    front->was_ready = ready;
     snprintf(text, sizeof(text), "%sSTATUS=%s", ready ? "READY=1\n" : "", ready ? "following upstream" : reason);
+    if (strcmp(text, front->told) == 0)
+        return;
+    memcpy(front->told, text, sizeof(text));
     service_notify(text);
 }
 

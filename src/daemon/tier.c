@@ -170,6 +170,8 @@ static enum belfry_err start_workers(struct tier *tier)
     struct worker_thread_opts opts = {.log = tier->log,
                                       .history = &tier->history,
                                       .standing = &tier->standing,
+                                      .scope = config->n_scope == 0 ? (struct belfry_bytes){0}
+                                                                    : belfry_bytes_str(config->scope[0]),
                                       .upstream = config->upstream,
                                       .n_upstream = config->n_upstream,
                                       .upstream_tls = tier->upstream_tls,

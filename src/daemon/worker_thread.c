@@ -1,6 +1,7 @@
 /* src/daemon/worker_thread.c */
 #include "daemon/worker_thread.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -34,6 +35,7 @@ struct worker_thread {
     struct worker *worker;
     uv_prepare_t prepare; /* the end of a turn */
     uv_idle_t idle;       /* runs while there is more to do, so that the loop does not block */
+    bool due;             /* the core was given something to do since its last turn began */
     uv_timer_t timer;     /* until the next thing is due */
     uint64_t timer_due;
     uint64_t standing_turn;
@@ -54,6 +56,15 @@ static uint64_t now_ns(void)
 
 /* ---- a turn ---- */
 
+/* What etcd calls the version of a cluster: its members' without the last number. */
+static void cluster_version(const char *server, char *out, size_t out_len)
+{
+    unsigned major, minor;
+    out[0] = '\0';
+    if (sscanf(server, "%u.%u.", &major, &minor) == 2)
+        snprintf(out, out_len, "%u.%u.0", major, minor);
+}
+
 static void look_at_standing(struct worker_thread *t)
 {
     struct standing_view view;
@@ -64,7 +75,9 @@ static void look_at_standing(struct worker_thread *t)
     worker_set_stale(t->worker, view.how != DRIVER_READY);
     worker_set_identity(t->worker, &view.identity);
     watch_stand(t->watch, as[view.how], view.reason);
-    route_stand(t->route, view.how == DRIVER_READY, view.reason, view.version, view.version);
+    char cluster[sizeof(view.version)];
+    cluster_version(view.version, cluster, sizeof(cluster));
+    route_stand(t->route, view.how == DRIVER_READY, view.reason, view.version, cluster);
 }
 
 static void ask_for_history(struct worker_thread *t)
@@ -135,16 +148,17 @@ static void on_prepare(uv_prepare_t *prepare)
 {
     struct worker_thread *t = prepare->data;
     uint64_t began = now_ns(), now = began / 1000000;
-    uint64_t published_ns = atomic_load_explicit(&t->opts.standing->published_ns, memory_order_relaxed);
     int64_t published = atomic_load_explicit(&t->opts.standing->published_rev, memory_order_acquire);
+    uint64_t published_ns = atomic_load_explicit(&t->opts.standing->published_ns, memory_order_relaxed);
     look_at_standing(t);
+    t->due = false; /* from here on: what follows may find room for who waits */
     bool more = worker_turn(t->worker, now, TURN_WORK);
     ask_for_history(t);
     watch_after_turn(t->watch, now);
     more = inbound_flush(t->inbound, now) || more;
     if (!more)
         note_latency(t, published, published_ns);
-    more = scan_some(t) || more;
+    more = scan_some(t) || more || t->due;
     publish_load(t);
     uint64_t due = belfry_min_time(worker_due(t->worker), watch_due(t->watch));
     set_timer(t, due, now);
@@ -177,6 +191,7 @@ static void set_timer(struct worker_thread *t, uint64_t due, uint64_t now)
 static void on_work(void *user)
 {
     struct worker_thread *t = user;
+    t->due = true;
     uv_idle_start(&t->idle, on_idle); /* the next prepare comes at once */
 }
 
@@ -232,6 +247,7 @@ static enum belfry_err create_client_side(struct worker_thread *t, uv_loop_t *lo
     struct watch_service_opts watch = {.permit = t->permit,
                                        .now = on_now,
                                        .seed = t->opts.seed,
+                                       .scope = t->opts.scope,
                                        .memory_max = t->opts.memory_max,
                                        .work = on_work,
                                        .user = t,

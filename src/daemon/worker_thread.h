@@ -25,6 +25,7 @@ struct worker_thread_opts {
     struct evlog *log;
     struct history *const *history; /* filled in before the first stream comes */
     struct standing *standing;
+    struct belfry_bytes scope;              /* a prefix; empty: everything. Lent */
     const struct belfry_endpoint *upstream; /* lent */
     size_t n_upstream;
     struct belfry_tls *upstream_tls; /* may be NULL */

@@ -80,7 +80,8 @@ static void tell_workers(struct driver *driver)
     int64_t head = ingest_head(driver->ingest);
     uint64_t past = ingest_past(driver->ingest);
     driver_note_standing(driver);
-    if (head == driver->told_head && past == driver->told_past && driver->standing == driver->told_standing)
+    bool words = driver_words_moved(driver);
+    if (head == driver->told_head && past == driver->told_past && driver->standing == driver->told_standing && !words)
         return;
     driver->told_head = head;
     driver->told_past = past;

@@ -84,7 +84,8 @@ static enum belfry_mux_verdict on_events(struct driver_slot *slot, const struct 
                                    : upstream_on_revision(driver->upstream, number_of(slot), &revision, now);
     trim_room(driver);
     slot->paused = slot->paused || !taken;
-    if (taken && !is_backfill(slot) && upstream_state(driver->upstream) == UPSTREAM_LIVE)
+    if (taken && !is_backfill(slot) && upstream_state(driver->upstream) == UPSTREAM_LIVE &&
+        ingest_head(driver->ingest) >= driver->upstream_revision) /* an old event says nothing of now */
         driver->heard_ms = now;
     return taken ? BELFRY_MUX_MORE : BELFRY_MUX_KEEP;
 }

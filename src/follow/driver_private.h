@@ -94,9 +94,11 @@ struct driver {
     int64_t told_head;
     uint64_t told_past;
     enum driver_standing told_standing;
+    char told_reason[256], told_version[32];
     uint64_t cut_past; /* backfill was told */
     /* how it stands */
     enum driver_standing standing;
+    bool been_ready; /* since the start */
     int64_t upstream_revision;
     uint64_t shown_past; /* of which it is */
     uint64_t heard_ms;   /* BELFRY_NEVER: never */
@@ -142,6 +144,7 @@ void driver_ask_head(struct driver *driver, uint64_t now_ms);
 /* ---- driver_status.c ---- */
 
 void driver_note_standing(struct driver *driver);
+bool driver_words_moved(struct driver *driver); /* reason or version, since it was last asked */
 void driver_log_changes(struct driver *driver, uint64_t now_ms);
 uint64_t driver_log_due(const struct driver *driver);
 void driver_log_machine(enum belfry_log_level level, const char *event, const char *text, void *user);

@@ -19,8 +19,8 @@ static enum driver_standing standing_of(const struct driver *driver)
         return DRIVER_NOT_READY;
     switch (upstream_state(driver->upstream)) {
     case UPSTREAM_START:
-    case UPSTREAM_LISTING:
-        return DRIVER_NOT_READY;
+    case UPSTREAM_LISTING: /* those who are served meanwhile must learn that nothing comes */
+        return stale && driver->been_ready ? DRIVER_STALE : DRIVER_NOT_READY;
     case UPSTREAM_LIVE:
         return stale ? DRIVER_STALE : DRIVER_READY;
     case UPSTREAM_JOINING:
@@ -35,6 +35,7 @@ void driver_note_standing(struct driver *driver)
     if (belfry_auth_ready(&driver->auth))
         driver->auth_why[0] = '\0';
     driver->standing = standing_of(driver);
+    driver->been_ready = driver->been_ready || driver->standing == DRIVER_READY;
 }
 
 /* ---- reasons ---- */
@@ -85,6 +86,21 @@ static void describe(const struct driver *driver, char *text, size_t len)
         snprintf(text, len, "the replica cannot be written: %s", ingest_why(driver->ingest));
     else
         describe_work(driver, text, len);
+}
+
+bool driver_words_moved(struct driver *driver)
+{
+    char reason[sizeof(driver->told_reason)] = "";
+    const char *version;
+    if (driver->standing != DRIVER_READY)
+        describe(driver, reason, sizeof(reason));
+    if (!belfry_stream_version(driver->live, &version))
+        version = "";
+    if (strcmp(reason, driver->told_reason) == 0 && strcmp(version, driver->told_version) == 0)
+        return false;
+    memcpy(driver->told_reason, reason, sizeof(reason));
+    snprintf(driver->told_version, sizeof(driver->told_version), "%s", version);
+    return true;
 }
 
 /* ---- numbers ---- */

@@ -89,9 +89,10 @@ static void fail(struct way *way, const char *why)
 {
     struct uplink *uplink = way->uplink;
     bool was_up = way->state == UP;
+    bool news = was_up || strcmp(way->why, why) != 0;
     snprintf(way->why, sizeof(way->why), "%s", why);
-    belfry_logf(uplink->opts.log, BELFRY_LOG_INFO, was_up ? "uplink_lost" : "uplink_failed", "endpoint=%s why=\"%s\"",
-                way->endpoint->url, why);
+    belfry_logf(uplink->opts.log, news ? BELFRY_LOG_INFO : BELFRY_LOG_DEBUG, was_up ? "uplink_lost" : "uplink_failed",
+                "endpoint=%s why=\"%s\"", way->endpoint->url, why);
     uplink->stats.losses += was_up;
     way->conn = NULL;
     move(way, RESTING);

@@ -45,9 +45,10 @@ struct watch_service_opts {
     struct permit *permit;
     uint64_t (*now)(void *user); /* ms, the clock of every now_ms here */
     uint64_t seed;
-    size_t memory_max;        /* of worker_stats.bytes; over it who is slow is ended; 0: no bound */
-    size_t held_max;          /* 0: WATCH_HELD_BYTES */
-    void (*work)(void *user); /* the core has something to do: a turn is due soon. From inside any call */
+    struct belfry_bytes scope; /* a prefix that is followed; a range that is not within is refused. Empty: everything */
+    size_t memory_max;         /* of worker_stats.bytes; over it who is slow is ended; 0: no bound */
+    size_t held_max;           /* 0: WATCH_HELD_BYTES */
+    void (*work)(void *user);  /* the core has something to do: a turn is due soon. From inside any call */
     void *user;
     const struct belfry_log *log;
 };

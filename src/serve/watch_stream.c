@@ -11,6 +11,7 @@
 #include "serve/grpc_answer.h"
 #include "serve/watch_private.h"
 
+#define OUTSIDE    "belfry: the range is outside of what this tier follows (its scope)"
 #define CLIENT_MAX 63 /* bytes of a user-agent */
 
 static const char plain_type[] = "application/grpc";
@@ -157,8 +158,19 @@ static uint8_t flags_of(const struct belfry_wire_watch_request *request)
     return (uint8_t)flags;
 }
 
+/* A range that is not within would silently lack events. An empty one is the core's to refuse. */
+static bool is_followed(const struct watch_service *service, const struct belfry_wire_watch_request *request)
+{
+    struct range range;
+    return !range_read(request->key, request->range_end, &range) || range_within(&range, service->opts.scope);
+}
+
 static bool create(struct watch_stream *ws, const struct belfry_wire_watch_request *request)
 {
+    if (!is_followed(ws->service, request)) {
+        ws->service->stats.refused++;
+        return settle(ws, stream_refuse(ws->service->worker, ws->stream, OUTSIDE));
+    }
     struct stream_create create = {.key = request->key,
                                    .range_end = request->range_end,
                                    .start_rev = request->start_revision,

@@ -188,3 +188,21 @@ def test_health_and_version_on_the_client_port(cluster, tier):
     cluster.members[0].stop()
     procs.wait_until(lambda: get("/health")[0] == 503, 12, 0.2, "not healthy")
     cluster.members[0].cont()
+
+
+def test_range_outside_the_scope_is_refused(cluster, make_tier, tmp_path):
+    tier = make_tier(cluster, "--scope", "/a/")
+    inside = Recorder(tier.url, tmp_path / "inside")
+    inside.open(Spec(0, "prefix", b"/a/", rev="1"))
+    inside.open(Spec(1, "key", b"/a/1", rev="1"))
+    outside = [Spec(0, "prefix", b"/b/", rev="1"), Spec(1, "prefix", b"", rev="1"), Spec(2, "from", b"/a/1", rev="1")]
+    recorder = Recorder(tier.url, tmp_path / "outside")
+    for spec in outside:
+        recorder.open(spec)
+        recorder.wait_state(spec.number, "ended", 10)
+        assert "REFUSED" in recorder.status()[spec.number]["err"]
+    recorder.quit()
+    cluster.put("/b/1", "x")
+    last = cluster.put("/a/1", "y")
+    inside.wait_rev({0: last, 1: last}, 10)
+    inside.quit()

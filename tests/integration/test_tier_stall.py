@@ -1,0 +1,110 @@
+"""What one reader that hangs costs the others, and what watchers cost those who write: measured with belfry-bench, in
+pairs of rounds without and with, so that what else the machine does falls on both."""
+import json
+import statistics
+import threading
+
+import procs
+from client import binary, write
+
+PAIRS = 5
+WATCHERS = "etcd_debugging_mvcc_watcher_total"
+
+
+class Sampler:
+    """Calls what() every so often beside a measurement, and keeps what it returned."""
+
+    def __init__(self, what, every_s):
+        self.what, self.every_s, self.seen, self.error = what, every_s, [], None
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def _run(self):
+        try:
+            while not self._over.wait(self.every_s):
+                self.seen.append(self.what())
+        except Exception as e:  # told by the thread that asked for it
+            self.error = e
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc):
+        self._over.set()
+        self._thread.join(30)
+        if self.error and exc[0] is None:
+            raise self.error
+
+
+def bench(mode, cluster, tier, *args, timeout=200):
+    """One pair of rounds; belfry-bench itself exits 1 when an event is lost or doubled."""
+    member = cluster.members[0]
+    argv = [binary("belfry-bench"), mode, "--target", tier.endpoint, "--pid", tier.pid, "--write-target",
+            member.endpoint, "--write-pid", member.proc.pid, "--pairs", "1", "--output", "json", *args]
+    done = procs.run(argv, timeout=timeout, check=False)
+    assert done.returncode == 0, f"{mode}: {done.returncode} {done.stdout.decode()} {done.stderr.decode()[-2000:]}"
+    return json.loads(done.stdout)
+
+
+def parked_rows(tier):
+    status, body = tier.get("/debug/watchers?filter=parked")
+    assert status == 200, body
+    return json.loads(body)["rows"]
+
+
+def test_one_stalled_reader_costs_the_others_nothing(cluster, make_tier, figure, soak):
+    """1,000 readers, one of which does not read for a while. The short length has fewer of them and fewer puts, and its
+    p99 is that of three puts: on shared cores it needs a wider bound, which still tells a server that waits for the
+    slowest (a ratio of hundreds) from one that does not."""
+    readers, rate, stall_s, size, bound = (1000, 50, 10, "1KiB", 1.2) if soak else (200, 100, 3, "1KiB", 1.5)
+    tier = make_tier(cluster, "--log-bytes", "1MiB", "--history-bytes", "16MiB")
+    # The log is full before memory is compared.
+    write(cluster.endpoints, "mode=put", "count=4000", "size=1000", "prefix=/fill/")
+    ratios, growths, seen_parked = [], [], []
+    for _ in range(PAIRS):
+        with Sampler(lambda: parked_rows(tier), 0.2) as sampler:
+            result = bench("stall", cluster, tier, "--connections", str(readers), "--rate", str(rate), "--stall",
+                           f"{stall_s}s", "--value-size", size)
+        assert result["lost"] == 0 and result["doubled"] == 0
+        assert result["deliveries"] == 2 * readers * rate * stall_s, "the stalled one has got everything, too"
+        ratios.append(result["p99_ratio"])
+        growths.append(result["memory_growth_bytes"])
+        most = max(sampler.seen, key=len, default=[])
+        assert len({row["peer"] for row in most}) == 1, f"the stalled reader, and it alone, is parked: {most}"
+        seen_parked.append(max(row["lag"] for rows in sampler.seen for row in rows))
+    core = [worker["core"] for worker in tier.numbers()["workers"]]
+    for i, ratio in enumerate(ratios):
+        figure(f"stall.p99_ratio.{i}", ratio)
+        figure(f"stall.memory_growth.{i}", growths[i] / 2**20, "MiB")
+    figure("stall.p99_ratio", statistics.median(ratios))
+    figure("stall.memory_growth", max(growths) / 2**20, "MiB")
+    figure("stall.lag_when_parked", max(seen_parked), "revisions")
+    figure("stall.readers", readers)
+    assert statistics.median(ratios) <= bound, ratios
+    assert max(growths) < 1 << 20, growths
+    assert sum(c["parks"] for c in core) >= PAIRS and sum(c["parked"] for c in core) == 0
+
+
+def test_watchers_cost_those_who_write_nothing(cluster, tier, figure, soak):
+    """100,000 watchers on belfryd are one on etcd, and puts to etcd are as fast with them as without."""
+    watchers, puts, bound = (100_000, 30_000, 0.9) if soak else (20_000, 8_000, 0.75)
+    procs.wait_until(lambda: cluster.members[0].metric(WATCHERS) == 1, 10, 0.1, "one watcher upstream")
+
+    def sample():
+        return sum(w["core"]["watchers"] for w in tier.numbers()["workers"]), cluster.members[0].metric(WATCHERS)
+    ratios, most = [], 0
+    for _ in range(PAIRS):
+        with Sampler(sample, 0.25) as sampler:
+            result = bench("write-cost", cluster, tier, "--connections", "10", "--streams", "10", "--watches",
+                           str(watchers // 100), "--distinct", "--puts", str(puts), "--settle", "1s")
+        ratios.append(result["puts_per_s_ratio"])
+        most = max(most, *(n for n, _ in sampler.seen))
+        assert all(upstream == 1 for _, upstream in sampler.seen), sampler.seen
+    for i, ratio in enumerate(ratios):
+        figure(f"write_cost.puts_per_s_ratio.{i}", ratio)
+    figure("write_cost.puts_per_s_ratio", statistics.median(ratios))
+    figure("write_cost.watchers", most)
+    figure("write_cost.upstream_watchers", 1)
+    assert most >= watchers, "all of them were there when etcd was asked"
+    assert statistics.median(ratios) >= bound, ratios
