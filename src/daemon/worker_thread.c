@@ -317,10 +317,10 @@ static void end(struct thread *thread, void *user)
     (void)thread;
     struct worker_thread *t = user;
     drop_scans(t);
+    destroy_parts(t); /* before the handles: parts on their way out may still ask for a turn */
     uv_close((uv_handle_t *)&t->prepare, NULL);
     uv_close((uv_handle_t *)&t->idle, NULL);
     uv_close((uv_handle_t *)&t->timer, NULL);
-    destroy_parts(t);
 }
 
 enum belfry_err worker_thread_start(const struct worker_thread_opts *opts, struct worker_thread **out)

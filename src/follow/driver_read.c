@@ -99,6 +99,7 @@ static void on_answer(const struct belfry_answer *answer, void *user)
     } else if (belfry_scan_response_header(answer->message, &header) != BELFRY_OK) {
         upstream_on_read_failed(driver->upstream, read->token, BELFRY_ERR_PROTOCOL, now);
     } else {
+        driver->watch_why[0] = '\0'; /* whatever it was, upstream answers */
         driver_saw(driver, &header);
         if (read->want == UPSTREAM_WANT_PAGE)
             on_page(driver, read, answer->message, now);

@@ -169,6 +169,8 @@ static void log_link(struct driver *driver)
     struct driver_said *said = &driver->said;
     const char *endpoint = belfry_stream_endpoint(driver->live);
     char why[DRIVER_WHY];
+    if (driver->refusal[0] != '\0')
+        return; /* said once; it is tried again and again */
     if (endpoint != NULL) {
         if (said->link != SAID_CONNECTED || strcmp(said->endpoint, endpoint) != 0)
             belfry_logf(driver->log, BELFRY_LOG_INFO, "upstream_connected", "endpoint=%s", endpoint);

@@ -414,7 +414,7 @@ uint64_t upstream_due(const struct upstream *up)
     due = belfry_min_time(due, replay_due(&up->replay));
     due = belfry_min_time(due, question_due(&up->read));
     due = belfry_min_time(due, question_due(&up->witness));
-    if (up->replay.lanes[0].refused)
+    if (up->replay.lanes[0].refused && !ingest_in_trouble(up->ingest)) /* then ingest says when */
         due = belfry_min_time(due, up->resume_at);
     if (up->replay.lanes[0].created)
         due = belfry_min_time(due, question_due(&up->pages));

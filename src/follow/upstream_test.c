@@ -1095,6 +1095,34 @@ static void disk_trouble_pauses_the_watch_and_nothing_is_lost(void **state)
     rig_fini(&r);
 }
 
+/* A disk that stays full must not keep a core busy. */
+static void disk_trouble_that_lasts_is_looked_at_now_and_then(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_init(&r);
+    go_live(&r, 10);
+    past_fill(r.past, 20, "b");
+    modelstore_fail(r.store, 1000000);
+    assert_false(deliver(&r, 0));
+    assert_true(ingest_in_trouble(r.ingest));
+    unsigned ticks = 0;
+    uint64_t end = r.now + 10000;
+    while (r.now < end) {
+        uint64_t due = upstream_due(r.up);
+        r.now = due > r.now ? due : r.now + 1;
+        upstream_tick(r.up, r.now);
+        obey(&r);
+        ticks++;
+    }
+    assert_in_range(ticks, 10, 1000);
+    modelstore_fail(r.store, 0);
+    pass(&r, 3000);
+    settle(&r);
+    assert_follows(&r);
+    rig_fini(&r);
+}
+
 /* Everything at once, by chance; when faults stop we follow. */
 static void random_faults(struct rig *r, struct belfry_rng *rng)
 {
@@ -1294,6 +1322,7 @@ int main(void)
         cmocka_unit_test(silence_makes_stale_and_the_next_progress_ends_it),
         cmocka_unit_test(after_a_gap_sockets_are_read_before_anybody_is_judged),
         cmocka_unit_test(disk_trouble_pauses_the_watch_and_nothing_is_lost),
+        cmocka_unit_test(disk_trouble_that_lasts_is_looked_at_now_and_then),
         cmocka_unit_test(random_faults_end_in_following),
         cmocka_unit_test(refused_allocation_delays_and_loses_nothing),
         cmocka_unit_test(refused_creation_leaves_nothing),

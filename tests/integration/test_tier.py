@@ -1,5 +1,7 @@
 """One belfryd in front of etcd: it starts, follows, serves, is drained, killed and restarted."""
 import json
+import os
+import signal
 import subprocess
 import time
 
@@ -91,6 +93,17 @@ def test_drain_ends_streams_so_that_clients_resume(cluster, make_tier, tmp_path)
     recorder.wait_rev({0: cluster.put("/a", "2")}, 10)
     recorder.quit()
     assert "draining" in first.log()
+
+
+def test_second_signal_ends_it_at_once(cluster, make_tier, tmp_path):
+    tier = make_tier(cluster)
+    recorder = follow(tier, tmp_path / "c")
+    recorder.wait_rev({0: cluster.put("/a", "1")}, 10)
+    os.kill(tier.pid, signal.SIGTERM)
+    time.sleep(0.3)
+    os.kill(tier.pid, signal.SIGTERM)
+    assert tier.proc.wait(5) == 0
+    recorder.quit()
 
 
 def test_upstream_down_at_start_is_waited_for(make_cluster, make_tier):

@@ -75,7 +75,7 @@ def test_many_watchers_through_faults(make_net, make_cluster, make_tier, tmp_pat
     def ends(w):
         expected = {n: spec.expected(truth) for n, spec in w.current.items()}
         return {n: events[-1].mod for n, events in expected.items()}
-    fleet.wait(ends, faults.compacted, 120)
+    faults.wait(ends, 120)
     faults.tally.read()
     fleet.quit()
     verdicts = fleet.check(truth, faults.compactions)

@@ -278,9 +278,19 @@ class TierFaults:
         """What is written now arrives, at everybody. Returns how long that took."""
         begin = time.monotonic()
         rev = self.cluster.put("/w/mark", str(begin))
-        self.n_reopened += self.fleet.wait(lambda w: {0: rev}, self.compacted)
+        self.wait(lambda w: {0: rev})
         self.tally.read()
         return time.monotonic() - begin
+
+    def wait(self, wanted, timeout=CATCH_UP_S):
+        """As the fleet's; when somebody is late, what belfryd says about it is kept beside its log."""
+        try:
+            self.n_reopened += self.fleet.wait(wanted, self.compacted, timeout)
+        except AssertionError:
+            for path in ("numbers", "watchers"):
+                with open(f"{self.tier.folder}/{path}.json", "w") as f:
+                    f.write(self.tier.get(f"/debug/{path}")[1])
+            raise
 
     # ---- members of etcd ----
 
@@ -438,7 +448,7 @@ class TierFaults:
             w.add(spec)
             w.current[spec.number] = spec
             mark = self.cluster.put(f"/w/g{number_of_faults % GROUPS}/k000", "newcomer")
-            self.n_reopened += self.fleet.wait(lambda x: {spec.number: mark} if x is w else {}, compacted)
+            self.wait(lambda x: {spec.number: mark} if x is w else {})
             cost = self.tally.read()
             self.paths[path] += {"log": cost["handovers"] > 0 and cost["fetches"] == 0,
                                  "history": cost["history_reads"] > 0 and cost["backfill_revisions"] == 0,
