@@ -11,7 +11,7 @@
 #include "daemon/thread.h"
 #include "net/inbound.h"
 
-#define TURN_WORK      4096 /* units of the core's work a turn: about half a millisecond */
+#define TURN_WORK      1024 /* units of the core's work a turn: a millisecond when each is another connection */
 #define SCAN_VISITS    256  /* watchers between two looks at the clock */
 #define SCAN_NS        500000
 #define SEGMENTS_BYTES (8 * 1024 * 1024) /* kept for those who are behind */
@@ -19,6 +19,7 @@
 #define FRAGMENT_BYTES (2 * 1024 * 1024)
 #define RESPONSE_BYTES (1024 * 1024)
 #define RESPONSE_REVS  1000
+#define INBOUND_SHARE  2 /* connections and their streams may cost half of the worker's memory */
 
 struct worker_thread {
     /* fixed at creation */
@@ -262,6 +263,7 @@ static enum belfry_err create_client_side(struct worker_thread *t, uv_loop_t *lo
                                    .begin = route_begin,
                                    .user = t->route,
                                    .max_streams = t->opts.max_streams,
+                                   .memory_max = t->opts.memory_max / INBOUND_SHARE,
                                    .log = t->opts.log_lines};
     return err != BELFRY_OK ? err : inbound_create(&inbound, &t->inbound);
 }

@@ -180,6 +180,7 @@ bool upstream_on_revision(struct upstream *up, unsigned slot, const struct inges
         upstream_list_revision(up, revision);
         return true;
     }
+    know(up, revision->header.revision); /* of a replayed event it is where upstream is now */
     return upstream_take(up, lane, revision);
 }
 

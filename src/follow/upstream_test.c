@@ -1095,6 +1095,28 @@ static void disk_trouble_pauses_the_watch_and_nothing_is_lost(void **state)
     rig_fini(&r);
 }
 
+/* One watch gives what etcd's replay loop gives, which may be less than is written. */
+static void far_behind_while_live_is_replayed_in_windows(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_init(&r);
+    go_live(&r, 10);
+    past_fill(r.past, 200, "b");
+    struct ingest_revision revision = past_revision(r.past, 11, PAST_BARE);
+    revision.header.revision = 200; /* a response of the replay loop says where the store is */
+    assert_true(upstream_on_revision(r.up, 0, &revision, r.now));
+    r.watches[0].next++;
+    obey(&r);
+    assert_int_not_equal(upstream_state(r.up), UPSTREAM_LIVE);
+    settle(&r);
+    assert_int_equal(upstream_state(r.up), UPSTREAM_LIVE);
+    assert_follows(&r);
+    assert_int_equal(stats(&r).replays, 1);
+    assert_int_equal(stats(&r).listings, 1);
+    rig_fini(&r);
+}
+
 /* A disk that stays full must not keep a core busy. */
 static void disk_trouble_that_lasts_is_looked_at_now_and_then(void **state)
 {
@@ -1323,6 +1345,7 @@ int main(void)
         cmocka_unit_test(after_a_gap_sockets_are_read_before_anybody_is_judged),
         cmocka_unit_test(disk_trouble_pauses_the_watch_and_nothing_is_lost),
         cmocka_unit_test(disk_trouble_that_lasts_is_looked_at_now_and_then),
+        cmocka_unit_test(far_behind_while_live_is_replayed_in_windows),
         cmocka_unit_test(random_faults_end_in_following),
         cmocka_unit_test(refused_allocation_delays_and_loses_nothing),
         cmocka_unit_test(refused_creation_leaves_nothing),
