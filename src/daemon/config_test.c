@@ -195,8 +195,8 @@ static const struct {
     {"history-age", "1s", "2m", "3h"},
     {"memory-bytes", "512MiB", "1GiB", "300000KiB"},
     {"max-streams", "1", "2", "4294967295"},
-    {"workers", "1", "2", "1024"},
-    {"ready-lag", "100ms", "2s", "1h"},
+    {"workers", "1", "2", "256"},
+    {"ready-lag", "2500ms", "2s", "1h"},
     {"drain", "0s", "2s", "1h"},
     {"progress-interval", "100ms", "2s", "1h"},
     {"log-level", "error", "warn", "debug"},
@@ -413,7 +413,7 @@ static void every_mistake_on_the_command_line_has_a_sentence_and_a_remedy(void *
         {"--history-age", "1500ms", "--history-age: '1500ms' is not a time in whole seconds"},
         {"--history-age", "0", "--history-age: 0 is out of range: it goes from 1s to 87600h"},
         {"--workers", "two", "--workers: 'two' is not a whole number"},
-        {"--workers", "1025", "--workers: 1025 is out of range: it goes from 0 to 1024"},
+        {"--workers", "257", "--workers: 257 is out of range: it goes from 0 to 256"},
         {"--max-streams", "4294967296", "out of range: it goes from 0 to 4294967295"},
         {"--max-streams", "99999999999999999999999", "out of range"},
         {"--insecure-listen=yes", NULL, "--insecure-listen: 'yes' is neither true nor false"},
@@ -768,7 +768,7 @@ static void any_config_prints_and_reads_back(void **state)
         char log[32], age[32], lag[32];
         snprintf(log, sizeof(log), "%u", 1048576 + (unsigned)belfry_rng_below(&rng, 1u << 30));
         snprintf(age, sizeof(age), "%us", 1 + (unsigned)belfry_rng_below(&rng, 1000000));
-        snprintf(lag, sizeof(lag), "%ums", 100 + (unsigned)belfry_rng_below(&rng, 1000000));
+        snprintf(lag, sizeof(lag), "%ums", 2000 + (unsigned)belfry_rng_below(&rng, 1000000));
         const char *text = one_of(&rng, texts, sizeof(texts) / sizeof(texts[0]));
         const char *name = one_of(&rng, texts, sizeof(texts) / sizeof(texts[0]));
         if (strcmp(name, "\t") == 0) /* the only one that is no name */

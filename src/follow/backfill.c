@@ -377,6 +377,15 @@ static void dispatch(struct backfill *backfill, uint64_t now_ms)
         settle(backfill, &backfill->jobs[i], now_ms);
 }
 
+/* How far into the window a backfill reads. */
+static int64_t beyond(const struct backfill *backfill, int64_t oldest)
+{
+    if (backfill->ingest == NULL)
+        return 0;
+    int64_t half = (ingest_head(backfill->ingest) - oldest) / 2;
+    return half <= 0 ? 0 : half < BACKFILL_BEYOND ? half : BACKFILL_BEYOND;
+}
+
 enum belfry_err backfill_request(struct backfill *backfill, uint64_t past, int64_t from, int64_t oldest, uint64_t token,
                                  uint64_t now_ms)
 {
@@ -389,7 +398,7 @@ enum belfry_err backfill_request(struct backfill *backfill, uint64_t past, int64
         return BELFRY_ERR_NOMEM;
     request->past = past;
     request->from = from;
-    request->oldest = oldest;
+    request->oldest = oldest + beyond(backfill, oldest);
     request->answer.token = token;
     belfry_list_append(&backfill->waiting, &request->node);
     backfill->n_requests++;

@@ -3,8 +3,9 @@
  * backfill: history that our window has lost, read from upstream for those who are behind, in segments.
  *
  * A request names a revision; a backfill is one watch upstream from there, with prev_kv, that yields a segment whenever
- * SEGMENT_BYTES have come or it has reached its end: the revision before the window's oldest, as the last request knew
- * it. It has reached X only by an event above X or a progress at or above X; header.revision of an event response runs
+ * SEGMENT_BYTES have come or it has reached its end: half the window behind the window's oldest, as the last request knew
+ * it, at most BACKFILL_BEYOND revisions: the window moves on while it reads, and who is let off at its very edge would be
+ * behind it again at once, for as long as somebody writes. It has reached X only by an event above X or a progress at or above X; header.revision of an event response runs
  * ahead and created's says nothing. At most BACKFILLS at a time; equal requests share one; it reads ahead of who asks;
  * a backfill whose next segment nobody asks for within BACKFILL_IDLE_MS ends, or BACKFILL_YIELD_MS when others wait.
  *
@@ -35,6 +36,7 @@
 #define BACKFILLS         4 /* watches at a time: the last slot is the one that proves */
 #define BACKFILL_IDLE_MS  10000
 #define BACKFILL_YIELD_MS 1000
+#define BACKFILL_BEYOND   20000
 #define BACKFILL_SLOT     64 /* slots are BACKFILL_SLOT + 0..3, apart from upstream.h's */
 
 struct backfill;

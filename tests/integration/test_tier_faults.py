@@ -3,9 +3,11 @@ reordered or split, and nobody told of a compaction that did not concern him."""
 import time
 import zlib
 
+import history
 import procs
 import pytest
-from client import Writer
+from checker import Spec, check_file
+from client import Recorder, Writer
 from tier_faults import GROUPS, KEYS, Fleet, TierFaults, TierSpec, Truth, check_record
 
 SHORT = ["member_kill", "client_stall", "tier_kill", "partition", "tier_stop", "compact_near",
@@ -105,6 +107,35 @@ def test_many_watchers_through_faults(make_net, make_cluster, make_tier, tmp_pat
     for path in ("log", "history", "upstream"):
         assert faults.paths[path] > 0, f"nobody was served from {path}: {faults.paths}"
     assert sums["breaches"] == 0 and sums["relists_rewritten"] == 0 and sums["io_errors"] == 0
+
+
+def test_watcher_below_the_window_catches_up_while_writes_go_on(cluster, make_tier, tmp_path, figure, seed):
+    """The window's oldest revision moves on as fast as etcd is written to: what is read from upstream up to there is
+    below it again when it arrives. Who starts below must get ahead of that, not follow it for ever."""
+    tier = make_tier(cluster, "--log-bytes", "1MiB", "--history-bytes", "4MiB")
+    writers = [Writer(cluster.endpoints, "mode=mix", f"seed={seed + i}", "rate=200", "size=1500") for i in range(2)]
+    procs.wait_until(lambda: tier.numbers()["replica"]["history_oldest"] > 1000, 60, 0.2, "a window that moves")
+    recorder = Recorder(tier.url, tmp_path / "record")
+    begin = time.monotonic()
+    recorder.open(Spec(0, "prefix", b"", rev="1", prev_kv="true"))
+
+    def lag():
+        return tier.numbers()["upstream"]["revision"] - recorder.status()[0]["rev"]
+    procs.wait_until(lambda: lag() < 50, 20, 0.2,
+                     lambda: f"caught up; still {lag()} behind, {tier.numbers()['upstream']}")
+    figure("tier.catch_up_from_below_the_window", time.monotonic() - begin, "s")
+    for w in writers:
+        w.stop()
+    cluster.outlast_leases("/w/mark")
+    last = cluster.put("/w/end", "end")
+    recorder.wait_rev({0: last}, 20)
+    numbers = tier.numbers()
+    recorder.quit()
+    truth = history.read(cluster, last)
+    verdict = check_file(recorder.record, [Spec(0, "prefix", b"", rev="1", prev_kv="true")], truth)
+    assert verdict.n_violations == 0, str(verdict)
+    # Each is one watch from there on upstream, which reads much more than it gives: a few are enough.
+    figure("tier.backfills_from_below_the_window", numbers["upstream"]["backfills_done"])
 
 
 def said(events, end=None):

@@ -55,17 +55,20 @@ def parked_rows(tier):
 
 def test_one_stalled_reader_costs_the_others_nothing(cluster, make_tier, figure, soak):
     """1,000 readers, one of which does not read for a while. The short length has fewer of them and fewer puts, and its
-    p99 is that of three puts: on shared cores it needs a wider bound, which still tells a server that waits for the
-    slowest (a ratio of hundreds) from one that does not."""
-    readers, rate, stall_s, size, bound = (1000, 50, 10, "1KiB", 1.2) if soak else (200, 100, 3, "1KiB", 1.5)
+    p99 is that of three puts, which on shared cores is anything from half to four times that of the round before: it
+    needs a wider bound. That still tells a server that waits for its slowest reader (a ratio of hundreds) from one
+    that does not."""
+    readers, rate, stall_s, size, bound = (1000, 50, 10, "1KiB", 1.2) if soak else (200, 100, 3, "1KiB", 3)
     tier = make_tier(cluster, "--log-bytes", "1MiB", "--history-bytes", "16MiB")
-    # The log is full before memory is compared.
+    # Before memory is compared the log is full, and the allocator has what as many readers need that all read.
     write(cluster.endpoints, "mode=put", "count=4000", "size=1000", "prefix=/fill/")
+    load = ["--connections", str(readers), "--rate", str(rate), "--value-size", size]
+    for _ in range(2):
+        bench("fanout", cluster, tier, *load, "--puts", str(rate * stall_s))
     ratios, growths, seen_parked = [], [], []
     for _ in range(PAIRS):
         with Sampler(lambda: parked_rows(tier), 0.2) as sampler:
-            result = bench("stall", cluster, tier, "--connections", str(readers), "--rate", str(rate), "--stall",
-                           f"{stall_s}s", "--value-size", size)
+            result = bench("stall", cluster, tier, *load, "--stall", f"{stall_s}s")
         assert result["lost"] == 0 and result["doubled"] == 0
         assert result["deliveries"] == 2 * readers * rate * stall_s, "the stalled one has got everything, too"
         ratios.append(result["p99_ratio"])
@@ -88,7 +91,7 @@ def test_one_stalled_reader_costs_the_others_nothing(cluster, make_tier, figure,
 
 def test_watchers_cost_those_who_write_nothing(cluster, tier, figure, soak):
     """100,000 watchers on belfryd are one on etcd, and puts to etcd are as fast with them as without."""
-    watchers, puts, bound = (100_000, 30_000, 0.9) if soak else (20_000, 8_000, 0.75)
+    watchers, puts, bound = (100_000, 10_000, 0.9) if soak else (20_000, 3_000, 0.75)
     procs.wait_until(lambda: cluster.members[0].metric(WATCHERS) == 1, 10, 0.1, "one watcher upstream")
 
     def sample():
@@ -97,7 +100,7 @@ def test_watchers_cost_those_who_write_nothing(cluster, tier, figure, soak):
     for _ in range(PAIRS):
         with Sampler(sample, 0.25) as sampler:
             result = bench("write-cost", cluster, tier, "--connections", "10", "--streams", "10", "--watches",
-                           str(watchers // 100), "--distinct", "--puts", str(puts), "--settle", "1s")
+                           str(watchers // 100), "--distinct", "--burst", "--puts", str(puts), "--settle", "1s")
         ratios.append(result["puts_per_s_ratio"])
         most = max(most, *(n for n, _ in sampler.seen))
         assert all(upstream == 1 for _, upstream in sampler.seen), sampler.seen

@@ -375,7 +375,8 @@ class TierFaults:
 
     def _compact(self, back):
         """At head - back; the truth has read what goes."""
-        procs.wait_until(lambda: self.cluster.revision() - back > self.compacted, 180, 1, f"{back} revisions to compact")
+        procs.wait_until(lambda: self.cluster.revision() - back > self.compacted, 180, 1,
+                         f"{back} revisions to compact")
         self.truth.extend(self.cluster, self.cluster.revision())
         rev = self.truth.last_rev() - back
         self.compactions.add(rev)
