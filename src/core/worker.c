@@ -123,9 +123,11 @@ void worker_set_stale(struct worker *worker, bool stale)
 {
     assert(!worker->in_turn);
     worker->stale = stale;
+    if (stale)
+        return;
     belfry_list_each (node, &worker->streams) {
         struct stream *stream = belfry_container(node, struct stream, link);
-        if (!stale && stream_has_more(worker, stream))
+        if (stream_has_more(worker, stream))
             stream_ready(worker, stream);
     }
 }

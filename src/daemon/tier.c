@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "daemon/gathering.h"
@@ -20,7 +21,7 @@ struct tier {
     struct belfry_tls *upstream_tls; /* NULL: no endpoint wants it */
     bool has_common_name;
     char *scope_end; /* owned; of a prefix */
-    size_t memory_max;
+    size_t memory_max, connections_max;
     uint64_t started_ms;
     /* shared between the threads, each by its own rules */
     struct store *store;
@@ -33,6 +34,7 @@ struct tier {
     size_t n_workers;
     struct gatherer *gatherer;
     struct listener_stats listeners;
+    uint64_t refused; /* connections over connections_max */
     bool draining, stopped;
 };
 
@@ -203,6 +205,7 @@ static void finish_numbers(struct tier_numbers *numbers, void *user)
     numbers->version = BELFRY_VERSION;
     numbers->draining = tier->draining;
     numbers->listeners = tier->listeners;
+    numbers->listeners.refused += tier->refused;
     numbers->memory_max = tier->memory_max;
     replica_stats(tier->store, &numbers->replica);
     struct store_meta meta;
@@ -243,13 +246,13 @@ static enum belfry_err start_threads(struct tier *tier)
     return err == BELFRY_OK ? start_gatherer(tier) : err;
 }
 
-static size_t memory_bound(const struct config *config)
+static void set_bounds(struct tier *tier)
 {
-    if (config->memory_bytes != 0)
-        return config->memory_bytes;
+    size_t configured = tier->opts.config->memory_bytes;
     struct service_limits limits;
     service_limits(&limits);
-    return (size_t)(limits.memory_bytes / 100 * MEMORY_SHARE); /* 0: unknown, and no bound */
+    tier->memory_max = configured != 0 ? configured : (size_t)(limits.memory_bytes / 100 * MEMORY_SHARE);
+    tier->connections_max = (size_t)limits.connections;
 }
 
 enum belfry_err tier_start(const struct tier_opts *opts, struct tier **out, char *why, size_t why_len)
@@ -260,7 +263,7 @@ enum belfry_err tier_start(const struct tier_opts *opts, struct tier **out, char
         return BELFRY_ERR_NOMEM;
     tier->opts = *opts;
     tier->started_ms = belfry_clock_ms();
-    tier->memory_max = memory_bound(opts->config);
+    set_bounds(tier);
     standing_init(&tier->standing);
     enum belfry_err err = load_credentials(tier, why, why_len);
     if (err == BELFRY_OK)
@@ -316,6 +319,11 @@ void tier_destroy(struct tier *tier)
 void tier_accept(struct tier *tier, int fd, const char *peer, struct belfry_tls *tls,
                  const struct listen_policy *policy)
 {
+    if (tier_busy(tier) >= tier->connections_max) { /* the rest of the descriptors is for upstream and the admin */
+        tier->refused++;
+        close(fd);
+        return;
+    }
     size_t best = 0, least = SIZE_MAX;
     for (size_t i = 0; i < tier->n_workers; i++) {
         size_t load = worker_thread_load(tier->workers[i]);
@@ -338,7 +346,7 @@ size_t tier_busy(const struct tier *tier)
 {
     size_t busy = 0;
     for (size_t i = 0; i < tier->n_workers; i++)
-        busy += worker_thread_load(tier->workers[i]);
+        busy += worker_thread_connections(tier->workers[i]);
     return busy;
 }
 

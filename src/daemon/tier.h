@@ -31,7 +31,8 @@ BELFRY_NODISCARD enum belfry_err tier_start(const struct tier_opts *opts, struct
 void tier_stop(struct tier *tier);
 void tier_destroy(struct tier *tier); /* stopped, and the front's mailbox is closed. NULL is fine */
 
-/* Gives an accepted connection to the worker with the least to do. */
+/* Gives an accepted connection to the worker with the least to do; closes it when there are as many as the limit on
+ * descriptors allows. */
 void tier_accept(struct tier *tier, int fd, const char *peer, struct belfry_tls *tls,
                  const struct listen_policy *policy);
 

@@ -36,6 +36,7 @@ struct worker_thread {
     struct worker *worker;
     uv_prepare_t prepare; /* the end of a turn */
     uv_idle_t idle;       /* runs while there is more to do, so that the loop does not block */
+    bool stale;           /* as the core was told */
     bool due;             /* the core was given something to do since its last turn began */
     uv_timer_t timer;     /* until the next thing is due */
     uint64_t timer_due;
@@ -73,7 +74,10 @@ static void look_at_standing(struct worker_thread *t)
         return;
     static const enum watch_standing as[] = {
         [DRIVER_NOT_READY] = WATCH_NOT_READY, [DRIVER_READY] = WATCH_READY, [DRIVER_STALE] = WATCH_STALE};
-    worker_set_stale(t->worker, view.how != DRIVER_READY);
+    bool stale = view.how != DRIVER_READY;
+    if (stale != t->stale) /* it looks at every stream */
+        worker_set_stale(t->worker, stale);
+    t->stale = stale;
     worker_set_identity(t->worker, &view.identity);
     watch_stand(t->watch, as[view.how], view.reason);
     char cluster[sizeof(view.version)];
@@ -319,6 +323,13 @@ static void end(struct thread *thread, void *user)
     (void)thread;
     struct worker_thread *t = user;
     drop_scans(t);
+    relay_end_all(t->relay, "belfry: stopping");
+    route_destroy(t->route);
+    t->route = NULL;
+    watch_destroy(t->watch);
+    t->watch = NULL;
+    while (inbound_flush(t->inbound, belfry_clock_ms())) /* so that clients hear how it ended, and resume */
+        ;
     destroy_parts(t); /* before the handles: parts on their way out may still ask for a turn */
     uv_close((uv_handle_t *)&t->prepare, NULL);
     uv_close((uv_handle_t *)&t->idle, NULL);
@@ -398,11 +409,15 @@ void worker_thread_accept(struct worker_thread *thread, int fd, const char *peer
     thread_post(thread->thread, &arrival->mail);
 }
 
+size_t worker_thread_connections(const struct worker_thread *thread)
+{
+    return atomic_load_explicit(&thread->connections, memory_order_relaxed) +
+           atomic_load_explicit(&thread->coming, memory_order_relaxed);
+}
+
 size_t worker_thread_load(const struct worker_thread *thread)
 {
-    return atomic_load_explicit(&thread->watchers, memory_order_relaxed) +
-           atomic_load_explicit(&thread->connections, memory_order_relaxed) +
-           atomic_load_explicit(&thread->coming, memory_order_relaxed);
+    return atomic_load_explicit(&thread->watchers, memory_order_relaxed) + worker_thread_connections(thread);
 }
 
 static void open_fetched(struct mail *mail, void *owner)

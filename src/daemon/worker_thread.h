@@ -51,6 +51,7 @@ void worker_thread_accept(struct worker_thread *thread, int fd, const char *peer
 
 /* Watchers and connections, those under way included: who has least gets the next one. */
 size_t worker_thread_load(const struct worker_thread *thread);
+size_t worker_thread_connections(const struct worker_thread *thread); /* of these */
 
 /* The answer to one of its fetches. */
 void worker_thread_fetched(struct worker_thread *thread, struct history_job *job);

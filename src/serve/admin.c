@@ -117,14 +117,17 @@ static void on_body_end(struct exchange *x, void *user)
 /* Writes what there is room for; ends the exchange with the last of it. */
 static void send_some(struct ask *ask)
 {
-    struct belfry_bytes left = belfry_buf_bytes(&ask->body);
-    size_t room = exchange_room(ask->x), n = left.len < room ? left.len : room;
-    exchange_write(ask->x, left.data, n);
-    belfry_buf_take(&ask->body, n);
-    if (n == left.len) {
-        exchange_end(ask->x, NULL, 0);
-        ask_free(ask);
+    size_t room;
+    while (belfry_buf_len(&ask->body) > 0) {
+        if ((room = exchange_room(ask->x)) == 0)
+            return; /* found wanting: `writable` will come */
+        struct belfry_bytes left = belfry_buf_bytes(&ask->body);
+        size_t n = left.len < room ? left.len : room;
+        exchange_write(ask->x, left.data, n);
+        belfry_buf_take(&ask->body, n);
     }
+    exchange_end(ask->x, NULL, 0);
+    ask_free(ask);
 }
 
 static void on_writable(struct exchange *x, void *user)
