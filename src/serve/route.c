@@ -88,12 +88,21 @@ static void begin_http(struct route *route, struct exchange *x, const struct exc
         answer_not_found(x);
 }
 
-/* What is asked of a method known to be gRPC's is answered as gRPC even when it is not quite that. */
+/* "/package.Service/Method": no path of another dialect has a dot in its first part and just two parts. */
+static bool is_method(struct belfry_bytes path)
+{
+    if (path.len < 2 || path.data[0] != '/')
+        return false;
+    const char *end = path.data + path.len, *slash = memchr(path.data + 1, '/', path.len - 1);
+    return slash != NULL && memchr(path.data + 1, '.', (size_t)(slash - path.data - 1)) != NULL && slash + 1 < end &&
+           memchr(slash + 1, '/', (size_t)(end - slash - 1)) == NULL;
+}
+
+/* What is asked of a gRPC method is answered as gRPC even when it is not quite that. */
 void route_begin(struct exchange *x, const struct exchange_head *head, void *user)
 {
     struct route *route = user;
-    bool method = belfry_bytes_equal(head->path, belfry_bytes_str(PATH_WATCH)) || health_is(head->path);
-    if (method || grpc_is(head))
+    if (is_method(head->path) || grpc_is(head))
         begin_grpc(route, x, head);
     else
         begin_http(route, x, head);

@@ -185,7 +185,7 @@ static void draining_tier_stays_unhealthy(void **state)
 static void anything_else_is_not_found(void **state)
 {
     (void)state;
-    static const char *const paths[] = {"/", "", "*", "/healthz", "/metrics", "/v3/watch", "/etcdserverpb.KV/Range"};
+    static const char *const paths[] = {"/", "", "*", "/healthz", "/metrics", "/v3/watch", "/v3.0/kv/range"};
     struct bed bed;
     assert_int_equal(bed_open(&bed), BELFRY_OK);
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {

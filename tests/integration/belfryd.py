@@ -16,13 +16,15 @@ START_TIMEOUT = 30
 class Belfryd:
     """One belfryd process and the place it lives in; the process comes and goes, ports and cache folder stay."""
 
-    def __init__(self, folder, upstream, flags=(), ns=None, listen=None, host="127.0.0.1", env=None):
+    def __init__(self, folder, upstream, flags=(), ns=None, listen=None, host="127.0.0.1", env=None,
+                 keep=False):
         self.folder, self.upstream, self.flags, self.ns = str(folder), upstream, list(flags), ns
         self.host, self.port, self.admin_port = host, free_port(), free_port()
         self.listen = listen or [f"http://{host}:{self.port}"]
         self.log_path = os.path.join(self.folder, "belfryd.log")
         self.cache = os.path.join(self.folder, "cache")
         self.env = env
+        self.keep = keep  # outlives the test that started it, which then ends it
         self.proc = None
 
     @property
@@ -45,7 +47,8 @@ class Belfryd:
         env = {k: v for k, v in os.environ.items() if not k.startswith(("ETCD", "BELFRY"))}
         env.update(self.env or {})
         with open(self.log_path, "ab") as log:
-            self.proc = procs.spawn(argv + self.flags, ns=self.ns, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env)
+            self.proc = procs.spawn(argv + self.flags, ns=self.ns, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env,
+                                    keep=self.keep)
         if wait:
             self.wait_ready()
         return self
