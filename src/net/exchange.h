@@ -107,6 +107,24 @@ struct exchange_ops {
     void (*reset)(struct exchange *x, uint32_t h2_code);
 };
 
+/* What the connections of one owner cost together, about, and the most that they may: over it there are no new ones, and
+ * nobody has more room than the least. */
+struct exchange_memory {
+    size_t used, max; /* max 0: no bound */
+    uint64_t refused; /* exchanges that were not begun */
+};
+
+static inline bool exchange_memory_has(const struct exchange_memory *memory, size_t n)
+{
+    return memory->max == 0 || (memory->used < memory->max && n <= memory->max - memory->used);
+}
+
+/* What cost `before` costs `after`. */
+static inline void exchange_memory_count(struct exchange_memory *memory, size_t before, size_t after)
+{
+    memory->used += after - before; /* may wrap on its way, and comes out right */
+}
+
 struct exchange { /* embedded by h1_server's and h2_server's own */
     const struct exchange_ops *ops;
     struct exchange_conn *conn;

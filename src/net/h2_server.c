@@ -9,6 +9,7 @@
 #define DEFLATE_TABLE 256  /* bytes: what gRPC responses repeat fits; more would keep what they do not */
 #define CALM_STREAMS  1000 /* streams reset early that are forgiven at once, ... */
 #define CALM_RATE     200  /* ... and more of them a second */
+#define QUEUE_READ    500  /* frames other than DATA that wait unsent while more is read */
 #define QUEUE_FRAMES  1000 /* frames other than DATA that may wait unsent, ... */
 #define QUEUE_EACH    4    /* ... and more for each exchange: HEADERS, trailers, WINDOW_UPDATE, RST_STREAM */
 #define UNLIMITED     ((uint64_t)1 << 32)
@@ -127,17 +128,21 @@ static struct h2_exchange *exchange_of(struct h2_server *h2, int32_t id)
     return nghttp2_session_get_stream_user_data(h2->session, id);
 }
 
-static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *user)
-{
-    (void)session, (void)frame;
-    struct h2_server *h2 = user;
-    h2_head_clear(&h2->head);
-    return 0;
-}
-
 static bool begins_request(const nghttp2_frame *frame)
 {
     return frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST;
+}
+
+static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *user)
+{
+    struct h2_server *h2 = user;
+    h2_head_clear(&h2->head);
+    if (!begins_request(frame) || exchange_memory_has(h2->memory, H2_SERVER_EXCHANGE))
+        return 0;
+    h2->memory->refused++;
+    h2_server_note_rc(
+        h2, nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id, NGHTTP2_REFUSED_STREAM));
+    return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; /* its head is read, for the next ones build on it, and dropped */
 }
 
 static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name, size_t name_len,
@@ -185,6 +190,23 @@ static void probe_answered(struct h2_server *h2, const uint8_t opaque[8])
     h2_server_note_rc(h2, nghttp2_submit_goaway(h2->session, NGHTTP2_FLAG_NONE, last, NGHTTP2_NO_ERROR, NULL, 0));
 }
 
+/* The peer's windows: the connection's is looked at by unhold. */
+static void window_changed(struct h2_server *h2, int32_t id)
+{
+    struct h2_exchange *x = id != 0 ? exchange_of(h2, id) : NULL;
+    if (x != NULL)
+        h2_exchange_look_again(x);
+}
+
+static void settings_changed(struct h2_server *h2, const nghttp2_settings *settings)
+{
+    h2->greeted = true; /* nghttp2 takes no other frame before them */
+    for (size_t i = 0; i < settings->niv; i++) {
+        if (settings->iv[i].settings_id == NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE)
+            belfry_list_move_all(&h2->due, &h2->short_of_window);
+    }
+}
+
 static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
     (void)session;
@@ -192,6 +214,10 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
     uint8_t type = frame->hd.type, flags = frame->hd.flags;
     if (type == NGHTTP2_PING && (flags & NGHTTP2_FLAG_ACK) != 0)
         probe_answered(h2, frame->ping.opaque_data);
+    else if (type == NGHTTP2_WINDOW_UPDATE)
+        window_changed(h2, frame->hd.stream_id);
+    else if (type == NGHTTP2_SETTINGS)
+        settings_changed(h2, &frame->settings);
     if (begins_request(frame)) {
         enum belfry_err err = begin(h2, frame->hd.stream_id);
         if (err != BELFRY_OK) {
@@ -359,7 +385,11 @@ enum belfry_err h2_server_create(const struct h2_server_opts *opts, struct h2_se
     h2->opts = *opts;
     h2->calm = CALM_STREAMS * 1000;
     belfry_list_init(&h2->exchanges);
-    belfry_list_init(&h2->waiting);
+    belfry_list_init(&h2->short_of_window);
+    belfry_list_init(&h2->short_of_share);
+    belfry_list_init(&h2->due);
+    h2->memory = opts->memory != NULL ? opts->memory : &h2->own_memory;
+    exchange_memory_count(h2->memory, 0, H2_SERVER_CONN);
     enum belfry_err err = session_create(h2);
     if (err == BELFRY_OK)
         err = greet(h2);
@@ -371,18 +401,36 @@ enum belfry_err h2_server_create(const struct h2_server_opts *opts, struct h2_se
     return BELFRY_OK;
 }
 
+/* Nothing of it is the owner's any more: not even the count. */
+static void let_go_memory(struct h2_server *h2)
+{
+    if (h2->memory != &h2->own_memory)
+        exchange_memory_count(h2->memory, H2_SERVER_CONN + h2->head_bytes, 0);
+    h2->memory = &h2->own_memory;
+}
+
+bool h2_server_let_go(struct h2_server *h2, size_t most)
+{
+    h2->told = true; /* nobody will pull */
+    if (h2->state != H2_SERVER_DOWN)
+        move_to(h2, H2_SERVER_DOWN);
+    /* A handler that is told may have its last word on another, which stays in the list. */
+    for (; most > 0 && !belfry_list_empty(&h2->exchanges); most--) {
+        struct h2_exchange *x = belfry_container(h2->exchanges.next, struct h2_exchange, of_all);
+        h2_exchange_gone(x);
+        h2_exchange_destroy(x);
+    }
+    if (!belfry_list_empty(&h2->exchanges))
+        return false;
+    let_go_memory(h2);
+    return true;
+}
+
 void h2_server_destroy(struct h2_server *h2)
 {
     if (h2 == NULL)
         return;
-    h2->told = true; /* nobody will pull */
-    if (h2->state != H2_SERVER_DOWN)
-        move_to(h2, H2_SERVER_DOWN);
-    /* All are told before any is freed: a handler may have its last word on another. */
-    belfry_list_each (node, &h2->exchanges)
-        h2_exchange_gone(belfry_container(node, struct h2_exchange, of_all));
-    belfry_list_each_safe (node, &h2->exchanges)
-        h2_exchange_destroy(belfry_container(node, struct h2_exchange, of_all));
+    h2_server_let_go(h2, SIZE_MAX);
     nghttp2_session_del(h2->session);
     h2_head_clear(&h2->head);
     free(h2);
@@ -398,6 +446,8 @@ enum belfry_err h2_server_receive(struct h2_server *h2, struct belfry_bytes byte
         rc = nghttp2_session_mem_recv(h2->session, (const uint8_t *)bytes.data, bytes.len);
         bound_queue(h2);
     }
+    exchange_memory_count(h2->memory, h2->head_bytes, h2->head.buf.cap);
+    h2->head_bytes = h2->head.buf.cap;
     enum belfry_err err = outcome(h2, rc);
     h2_server_tell(h2);
     return err;
@@ -426,6 +476,16 @@ bool h2_server_wants_write(const struct h2_server *h2)
     return nghttp2_session_want_write(h2->session) != 0;
 }
 
+bool h2_server_wants_read(const struct h2_server *h2)
+{
+    return h2->state == H2_SERVER_DOWN || nghttp2_session_get_outbound_queue_size(h2->session) <= QUEUE_READ;
+}
+
+bool h2_server_greeted(const struct h2_server *h2)
+{
+    return h2->greeted;
+}
+
 size_t h2_server_open(const struct h2_server *h2)
 {
     return h2->n_exchanges;
@@ -441,17 +501,24 @@ void h2_server_hold(struct h2_server *h2)
     h2->held = true;
 }
 
-void h2_server_unhold(struct h2_server *h2)
+/* A share that only shrinks changes nothing for those who wait for a larger one. */
+static void look_at_share(struct h2_server *h2)
 {
+    size_t share = h2->n_exchanges > 0 ? h2_server_share(h2) : 0;
+    if (h2->held || share > h2->share)
+        belfry_list_move_all(&h2->due, &h2->short_of_share);
     h2->held = false;
-    /* Out of the list first: whoever finds little room again from inside `writable` waits for the next time. */
-    struct belfry_list turn, *node;
-    belfry_list_init(&turn);
-    belfry_list_move_all(&turn, &h2->waiting);
-    while ((node = belfry_list_pop(&turn)) != NULL) {
-        if (!h2_exchange_offer_room(belfry_container(node, struct h2_exchange, of_waiting)))
-            belfry_list_append(&h2->waiting, node);
-    }
+    h2->share = share;
+}
+
+bool h2_server_unhold(struct h2_server *h2)
+{
+    look_at_share(h2);
+    /* Whoever finds little room again from inside `writable` is not due before something changes. */
+    struct belfry_list *node;
+    for (int n = 0; n < H2_SERVER_OFFERS && (node = belfry_list_pop(&h2->due)) != NULL; n++)
+        h2_exchange_offer_room(belfry_container(node, struct h2_exchange, of_waiting));
+    return !belfry_list_empty(&h2->due);
 }
 
 void h2_server_shut(struct h2_server *h2)

@@ -7,8 +7,12 @@
  *
  * What an exchange has written waits in a buffer of its own until it is pulled; when that is empty and over 1 KiB it is
  * freed. exchange_room() is min(EXCHANGE_ROOM, the stream's window, its share of the connection's) less what waits:
- * with S exchanges open the share is the connection's window / S, but at least 1 KiB, so that what piles up behind a
- * peer that gives no window is bounded by S KiB.
+ * with S exchanges open the share is the connection's window, or 512 KiB if that is less, / S, but at least 1 KiB, so that
+ * what piles up behind a peer that gives no window, or does not read, is bounded by that or by S KiB. While `memory` is used up the share is that least.
+ *
+ * There may be any number of streams, and what they cost together is bounded by `memory`: an exchange counts as
+ * H2_SERVER_EXCHANGE bytes and what its buffer has, the connection as H2_SERVER_CONN. A stream for which there is none is
+ * refused with REFUSED_STREAM, which tells a client that it may try again.
  *
  * When a response ends before its request did, RST_STREAM(NO_ERROR) follows. Trailers of a request are ignored. A
  * GOAWAY of the peer changes nothing for the exchanges that are open.
@@ -29,6 +33,9 @@
 #include "net/exchange.h"
 
 #define H2_SERVER_HEADER_BYTES (64 * 1024)
+#define H2_SERVER_CONN         (16 * 1024) /* resident, of an idle connection */
+#define H2_SERVER_EXCHANGE     1024 /* nghttp2's stream (0.5 KiB with ours), its HEADERS, a handler's few things */
+#define H2_SERVER_OFFERS       256  /* `writable` said in one call: well under a millisecond */
 
 struct h2_server;
 
@@ -36,7 +43,8 @@ struct h2_server_opts {
     struct exchange_conn *conn; /* lent for its life */
     exchange_begin_fn begin;
     void *user;
-    uint32_t max_streams; /* announced and enforced; 0: no limit, nothing announced */
+    uint32_t max_streams;           /* announced and enforced; 0: no limit, nothing announced */
+    struct exchange_memory *memory; /* lent for its life, shared with others; NULL: nobody counts */
     /* Something is to be pulled that was not before, or a failure that pull will return. Called at most once until the
      * next pull, from inside any call but pull and destroy: after a pull, h2_server_wants_write() says whether there is
      * more. */
@@ -51,6 +59,11 @@ BELFRY_NODISCARD enum belfry_err h2_server_create(const struct h2_server_opts *o
 /* Every exchange is told `gone`. NULL is fine. Not from inside an event. */
 void h2_server_destroy(struct h2_server *h2);
 
+/* The way there in steps, for a connection with many exchanges: at most `most` are told `gone`, and nothing but this and
+ * destroy is called from then on. True: that were all, and destroy, which still takes long when they were many, may be
+ * called by any thread. */
+bool h2_server_let_go(struct h2_server *h2, size_t most);
+
 /* Errors: BELFRY_ERR_PROTOCOL, BELFRY_ERR_NOMEM: the connection is over; pull once more for the GOAWAY, then destroy.
  * A breach of the protocol that nghttp2 found is reported by the pull that gives its GOAWAY. */
 BELFRY_NODISCARD enum belfry_err h2_server_receive(struct h2_server *h2, struct belfry_bytes bytes, uint64_t now_ms);
@@ -61,12 +74,18 @@ BELFRY_NODISCARD enum belfry_err h2_server_pull(struct h2_server *h2, size_t eno
 
 bool h2_server_wants_write(const struct h2_server *h2);
 
+/* False: many frames wait to be pulled, and receiving would make them more. It may be called all the same. */
+bool h2_server_wants_read(const struct h2_server *h2);
+
+bool h2_server_greeted(const struct h2_server *h2); /* the peer's preface is complete, its SETTINGS included */
+
 /* How many exchanges are open. A connection is over when it was shut and this is 0. */
 size_t h2_server_open(const struct h2_server *h2);
 
-/* Tells `writable` to those who found little room and have more now. The socket's owner calls it when the socket takes
- * bytes, after a pull, and after a receive; while `held` (the socket is full) nobody has any room. */
-void h2_server_unhold(struct h2_server *h2);
+/* Tells `writable` to those who found little room and have more now, H2_SERVER_OFFERS of them; true: there may be others,
+ * so it is to be called again. It looks only at those for whom something has changed. The socket's owner calls it when
+ * the socket takes bytes, after a pull, and after a receive; while `held` (the socket is full) nobody has any room. */
+bool h2_server_unhold(struct h2_server *h2);
 void h2_server_hold(struct h2_server *h2);
 
 /* Begins to shut: GOAWAY(2^31-1, NO_ERROR) and a PING, and at its ACK the GOAWAY that names the last stream. Those that

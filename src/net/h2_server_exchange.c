@@ -10,9 +10,10 @@
 #include "net/h2_server_private.h"
 
 #define FRAME_HEAD  9
-#define KEEP_BYTES  1024 /* an empty buffer up to this is kept: most deliveries then allocate nothing */
-#define SHARE_LEAST 1024 /* of the connection's window: room that everybody has whatever the others do */
-#define FEW_FIELDS  16   /* response fields that need no allocation */
+#define KEEP_BYTES  1024         /* an empty buffer up to this is kept: most deliveries then allocate nothing */
+#define SHARED_MOST (512 * 1024) /* of it: a window is a promise of the peer, who may not read all the same */
+#define SHARE_LEAST 1024         /* of the connection's window: room that everybody has whatever the others do */
+#define FEW_FIELDS  16           /* response fields that need no allocation */
 
 static struct h2_exchange *of(struct exchange *x)
 {
@@ -24,10 +25,16 @@ static bool is_down(const struct h2_exchange *x)
     return x->h2->state == H2_SERVER_DOWN;
 }
 
+static void free_buf(struct h2_exchange *x)
+{
+    exchange_memory_count(x->h2->memory, x->buf.cap, 0);
+    belfry_buf_fini(&x->buf);
+}
+
 static void drop_buf(struct h2_exchange *x)
 {
     x->h2->bytes -= belfry_buf_len(&x->buf);
-    belfry_buf_fini(&x->buf);
+    free_buf(x);
 }
 
 /* ---- what is sent ---- */
@@ -129,7 +136,8 @@ int h2_exchange_send_data(nghttp2_session *session, nghttp2_frame *frame, const 
     belfry_buf_take(&x->buf, len);
     h2->bytes -= len;
     if (belfry_buf_len(&x->buf) == 0 && x->buf.cap > KEEP_BYTES)
-        belfry_buf_fini(&x->buf);
+        free_buf(x);
+    h2_exchange_look_again(x);
     /* Full only now: a frame that was begun could not be taken back when its stream is reset meanwhile. */
     return belfry_buf_len(h2->out) < h2->enough ? 0 : NGHTTP2_ERR_PAUSE;
 }
@@ -175,7 +183,9 @@ static void wake(struct h2_exchange *x)
 
 static void append(struct h2_exchange *x, const void *data, size_t len)
 {
+    size_t before = x->buf.cap;
     enum belfry_err err = belfry_buf_append(&x->buf, data, len);
+    exchange_memory_count(x->h2->memory, before, x->buf.cap);
     if (err == BELFRY_OK)
         x->h2->bytes += len;
     else
@@ -205,22 +215,44 @@ static size_t least(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* The connection's window, shared out. */
-static size_t share_of_window(const struct h2_server *h2)
+size_t h2_server_share(const struct h2_server *h2)
 {
+    if (!exchange_memory_has(h2->memory, 1))
+        return SHARE_LEAST;
     int32_t window = nghttp2_session_get_remote_window_size(h2->session);
-    size_t share = window > 0 ? (size_t)window / h2->n_exchanges : 0;
+    size_t shared = least(window > 0 ? (size_t)window : 0, SHARED_MOST), share = shared / h2->n_exchanges;
     return share > SHARE_LEAST ? share : SHARE_LEAST;
 }
 
-static size_t room_now(const struct h2_exchange *x)
+/* *out_wait: where to wait for more. What holds it up is the smaller of the two: only its own window, or only the
+ * share, can make it more, apart from what it has written being sent. */
+static size_t room_now(const struct h2_exchange *x, struct belfry_list **out_wait)
 {
-    if (x->h2->held || x->h2->state >= H2_SERVER_ENDING)
+    struct h2_server *h2 = x->h2;
+    *out_wait = &h2->short_of_share;
+    if (h2->held || h2->state >= H2_SERVER_ENDING)
         return 0;
-    int32_t window = nghttp2_session_get_stream_remote_window_size(x->h2->session, x->id);
-    size_t most = least(window > 0 ? (size_t)window : 0, least(share_of_window(x->h2), EXCHANGE_ROOM));
+    int32_t own = nghttp2_session_get_stream_remote_window_size(h2->session, x->id);
+    size_t window = own > 0 ? (size_t)own : 0, share = h2_server_share(h2), most = least(share, EXCHANGE_ROOM);
+    h2->share = least(h2->share, share); /* whatever is more than this is news */
+    if (window <= most) {
+        *out_wait = &h2->short_of_window;
+        most = window;
+    }
     size_t waits = belfry_buf_len(&x->buf);
     return most > waits ? most - waits : 0;
+}
+
+static void wait_in(struct h2_exchange *x, struct belfry_list *list)
+{
+    belfry_list_remove(&x->of_waiting);
+    belfry_list_append(list, &x->of_waiting);
+}
+
+void h2_exchange_look_again(struct h2_exchange *x)
+{
+    if (!belfry_list_empty(&x->of_waiting))
+        wait_in(x, &x->h2->due);
 }
 
 /* ---- the operations ---- */
@@ -245,9 +277,10 @@ static void op_respond(struct exchange *base, int status, const struct exchange_
 static size_t op_room(struct exchange *base)
 {
     struct h2_exchange *x = of(base);
-    size_t room = room_now(x);
-    if (room < EXCHANGE_ROOM_LOW && belfry_list_empty(&x->of_waiting))
-        belfry_list_append(&x->h2->waiting, &x->of_waiting);
+    struct belfry_list *list;
+    size_t room = room_now(x, &list);
+    if (room < EXCHANGE_ROOM_LOW)
+        wait_in(x, list);
     return room;
 }
 
@@ -327,6 +360,7 @@ struct h2_exchange *h2_exchange_create(struct h2_server *h2, int32_t id)
     belfry_list_init(&x->of_waiting);
     belfry_list_append(&h2->exchanges, &x->of_all);
     h2->n_exchanges++;
+    exchange_memory_count(h2->memory, 0, H2_SERVER_EXCHANGE);
     return x;
 }
 
@@ -335,6 +369,7 @@ void h2_exchange_destroy(struct h2_exchange *x)
     belfry_list_remove(&x->of_all);
     belfry_list_remove(&x->of_waiting);
     x->h2->n_exchanges--;
+    exchange_memory_count(x->h2->memory, H2_SERVER_EXCHANGE, 0);
     drop_buf(x);
     free(x->trailers);
     free(x);
@@ -365,11 +400,12 @@ void h2_exchange_body_end(struct h2_exchange *x)
         x->base.events->body_end(&x->base, x->base.user);
 }
 
-bool h2_exchange_offer_room(struct h2_exchange *x)
+void h2_exchange_offer_room(struct h2_exchange *x)
 {
-    size_t room = room_now(x);
+    struct belfry_list *list;
+    size_t room = room_now(x, &list);
     if (room < EXCHANGE_ROOM_LOW && (room == 0 || belfry_buf_len(&x->buf) > 0))
-        return false;
-    x->base.events->writable(&x->base, x->base.user);
-    return true;
+        wait_in(x, list);
+    else
+        x->base.events->writable(&x->base, x->base.user);
 }

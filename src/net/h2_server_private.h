@@ -55,15 +55,23 @@ struct h2_server {
     bool reported;          /* `failed` was returned by pull */
     bool starved;           /* nghttp2 was refused memory */
     bool told;              /* wants_flush was called and nothing pulled since, or a pull is under way */
+    bool greeted;           /* the peer's SETTINGS came */
     bool held;              /* the socket is full: nobody has room */
     uint64_t now_ms;        /* of the last receive */
     struct h2_head head;
     struct belfry_list exchanges; /* of h2_exchange.of_all: every one whose stream is not closed */
     size_t n_exchanges;
-    struct belfry_list waiting; /* of h2_exchange.of_waiting: who found little room and was not told of more */
-    size_t bytes;               /* in the buffers of all exchanges */
-    uint64_t calm_at_ms;        /* the bucket of streams reset early: when it was filled last, ... */
-    uint32_t calm;              /* ... and how much is left, in thousandths of a stream */
+    /* of h2_exchange.of_waiting: who found little room and was not told of more, ... */
+    struct belfry_list short_of_window; /* ... because the stream's own window is small, */
+    struct belfry_list short_of_share;  /* ... because the share of the connection's is, or the socket is full, */
+    struct belfry_list due;             /* ... and for whom something has changed since */
+    size_t share;                       /* of the connection's window: the least since unhold last looked */
+    size_t bytes;                       /* in the buffers of all exchanges */
+    struct exchange_memory *memory;     /* never NULL */
+    struct exchange_memory own_memory;  /* ... because of this */
+    size_t head_bytes;                  /* counted of `head` */
+    uint64_t calm_at_ms;                /* the bucket of streams reset early: when it was filled last, ... */
+    uint32_t calm;                      /* ... and how much is left, in thousandths of a stream */
     /* while a pull runs */
     struct belfry_buf *out;
     size_t enough;
@@ -116,8 +124,14 @@ void h2_exchange_gone(struct h2_exchange *x);
 void h2_exchange_body(struct h2_exchange *x, struct belfry_bytes bytes);
 void h2_exchange_body_end(struct h2_exchange *x);
 
-/* Tells `writable` if there is enough room now; false: it goes on waiting. */
-bool h2_exchange_offer_room(struct h2_exchange *x);
+/* Something has changed for the room of this one, if it waits for any. */
+void h2_exchange_look_again(struct h2_exchange *x);
+
+/* Tells `writable` if there is enough room now; if not it goes on waiting. It is in no list of those who wait. */
+void h2_exchange_offer_room(struct h2_exchange *x);
+
+/* The connection's window, shared out among those who are open (there is one). */
+size_t h2_server_share(const struct h2_server *h2);
 
 /* nghttp2's callback for a DATA frame; `source` points at the exchange. */
 int h2_exchange_send_data(nghttp2_session *session, nghttp2_frame *frame, const uint8_t *head, size_t len,

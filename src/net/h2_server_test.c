@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 #include <nghttp2/nghttp2.h>
@@ -242,6 +243,7 @@ struct pair {
     struct client client;
     struct h2_server *h2;
     struct exchange_conn conn;
+    struct exchange_memory memory;
     struct served served[N_STREAMS];
     size_t n_served;
     unsigned n_flushes, n_gone;
@@ -348,6 +350,7 @@ static enum belfry_err pair_begin(int32_t stream_window, uint32_t max_streams)
                                   .begin = on_begin,
                                   .user = &pair,
                                   .max_streams = max_streams,
+                                  .memory = &pair.memory,
                                   .wants_flush = on_wants_flush,
                                   .flush_user = &pair};
     return h2_server_create(&opts, &pair.h2);
@@ -369,6 +372,7 @@ static void pair_fini(void)
     nghttp2_session_del(pair.client.session);
     for (size_t i = 0; i < pair.n_served; i++)
         assert_null(pair.served[i].x); /* each has ended, one way or the other */
+    assert_int_equal(pair.memory.used, 0);
     assert_int_equal(refuse_held(), pair.held);
 }
 
@@ -424,7 +428,8 @@ static enum belfry_err pump_out(void)
             return err;
     }
     assert_false(h2_server_wants_write(pair.h2));
-    h2_server_unhold(pair.h2);
+    while (h2_server_unhold(pair.h2))
+        ;
     return BELFRY_OK;
 }
 
@@ -957,6 +962,189 @@ static void while_held_nobody_has_room(void **state)
     pair_fini();
 }
 
+/* `n` exchanges that were told that there is no room, because their peer gives no window. */
+static void wait_for_window(size_t n)
+{
+    pair_init_with(0, 0);
+    pair.on_begin = respond;
+    for (size_t i = 0; i < n; i++)
+        stream(client_open(&pair.client, "/x"))->stalled = true;
+    assert_pumps();
+    for (size_t i = 0; i < n; i++)
+        assert_int_equal(exchange_room(pair.served[i].x), 0);
+}
+
+static size_t count_told(size_t n)
+{
+    size_t told = 0;
+    for (size_t i = 0; i < n; i++)
+        told += pair.served[i].n_writable;
+    return told;
+}
+
+static void those_who_wait_cost_nothing_until_something_changes_for_them(void **state)
+{
+    (void)state;
+    wait_for_window(1000);
+    clock_t began = clock();
+    static const uint8_t ping[8];
+    for (int i = 0; i < 2000; i++) {
+        assert_int_equal(nghttp2_submit_ping(pair.client.session, 0, ping), 0);
+        assert_int_equal(nghttp2_submit_window_update(pair.client.session, 0, 0, 1), 0);
+        assert_pumps();
+    }
+    /* Looking at each of them would be 4,000,000 looks or more, which take seconds. */
+    assert_in_range((clock() - began) * 1000 / CLOCKS_PER_SEC, 0, 800);
+    assert_int_equal(count_told(1000), 0);
+    pair_fini();
+}
+
+static void a_streams_own_window_is_told_to_that_stream_alone(void **state)
+{
+    (void)state;
+    wait_for_window(10);
+    assert_int_equal(nghttp2_submit_window_update(pair.client.session, 0, 7, 100), 0);
+    assert_pumps();
+    assert_int_equal(pair.served[3].n_writable, 1);
+    assert_int_equal(count_told(10), 1);
+    pair_fini();
+}
+
+static void some_are_told_at_a_time_and_the_rest_at_the_next(void **state)
+{
+    (void)state;
+    wait_for_window(600);
+    uint8_t settings[6] = {0, NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 0, 0, 0x10, 0};
+    assert_int_equal(raw_frame(NGHTTP2_SETTINGS, 0, 0, settings, sizeof(settings)), BELFRY_OK); /* unholds once */
+    assert_int_equal(count_told(600), H2_SERVER_OFFERS);
+    assert_true(h2_server_unhold(pair.h2));
+    assert_int_equal(count_told(600), 2 * H2_SERVER_OFFERS);
+    assert_false(h2_server_unhold(pair.h2));
+    assert_int_equal(count_told(600), 600);
+    assert_false(h2_server_unhold(pair.h2));
+    assert_int_equal(count_told(600), 600);
+    pair_fini();
+}
+
+/* The share of the connection's window, not the stream's own, holds it up: it is told when the others go, too. */
+static void a_larger_share_is_told(void **state)
+{
+    (void)state;
+    pair_init_with(1 << 20, 0);
+    pair.on_begin = respond;
+    for (int i = 0; i < 8; i++)
+        client_open(&pair.client, "/x");
+    assert_pumps();
+    assert_int_equal(exchange_room(pair.served[0].x), 65535 / 8);
+    assert_int_equal(h2_server_unhold(pair.h2), false);
+    assert_int_equal(pair.served[0].n_writable, 0); /* it knows of that much */
+    for (int i = 7; i > 3; i--)
+        client_reset(&pair.client, 1 + 2 * i);
+    assert_pumps();
+    assert_true(pair.served[0].n_writable > 0);
+    assert_int_equal(exchange_room(pair.served[0].x), 65535 / 4);
+    pair_fini();
+}
+
+static void a_wide_window_is_shared_out_as_a_narrower_one(void **state)
+{
+    (void)state;
+    pair_init_with(1 << 30, 0);
+    pair.on_begin = respond;
+    assert_int_equal(nghttp2_submit_window_update(pair.client.session, 0, 0, 1 << 30), 0);
+    size_t promised = 0;
+    for (int i = 0; i < 1000; i++)
+        client_open(&pair.client, "/x");
+    assert_pumps();
+    for (size_t i = 0; i < 1000; i++)
+        promised += exchange_room(pair.served[i].x);
+    assert_in_range(promised, 512 * 1024, 1024 * 1024);
+    pair_fini();
+}
+
+static void while_many_frames_wait_nothing_more_is_wanted(void **state)
+{
+    (void)state;
+    pair_init();
+    pair.on_begin = answer_nothing;
+    assert_pumps(); /* a client that has not heard our SETTINGS opens 100 */
+    assert_true(h2_server_wants_read(pair.h2));
+    for (int i = 0; i < 600; i++)
+        client_get(&pair.client, "/x");
+    size_t n;
+    assert_int_equal(pump_in(&n), BELFRY_OK);
+    assert_false(h2_server_wants_read(pair.h2));
+    assert_pumps();
+    assert_true(h2_server_wants_read(pair.h2));
+    pair_fini();
+}
+
+/* ---- memory ---- */
+
+static void a_stream_for_which_there_is_no_memory_is_refused(void **state)
+{
+    (void)state;
+    pair_init();
+    pair.on_begin = respond;
+    pair.memory.max = H2_SERVER_CONN + 2 * H2_SERVER_EXCHANGE;
+    int32_t ids[3];
+    for (size_t i = 0; i < 3; i++)
+        ids[i] = client_open(&pair.client, "/x");
+    assert_pumps();
+    assert_int_equal(pair.n_served, 2);
+    assert_int_equal(stream(ids[2])->reset, NGHTTP2_REFUSED_STREAM);
+    assert_int_equal(pair.memory.refused, 1);
+    assert_int_equal(pair.memory.used, pair.memory.max);
+    client_reset(&pair.client, ids[0]);
+    assert_pumps();
+    int32_t again = client_open(&pair.client, "/again"); /* what was refused left the header table in order */
+    assert_pumps();
+    assert_int_equal(pair.n_served, 3);
+    assert_int_equal(stream(again)->reset, UINT32_MAX);
+    assert_non_null(strstr(pair.served[2].head, "/again"));
+    pair_fini();
+}
+
+static void what_waits_in_buffers_is_counted(void **state)
+{
+    (void)state;
+    pair_init_with(0, 0);
+    pair.on_begin = respond;
+    client_open(&pair.client, "/x");
+    assert_pumps();
+    assert_int_equal(pair.memory.used, H2_SERVER_CONN + H2_SERVER_EXCHANGE);
+    write_on(&pair.served[0], 50000);
+    assert_in_range(pair.memory.used, H2_SERVER_CONN + H2_SERVER_EXCHANGE + 50000,
+                    H2_SERVER_CONN + H2_SERVER_EXCHANGE + 100000);
+    reset(&pair.served[0]);
+    assert_pumps();
+    assert_int_equal(pair.memory.used, H2_SERVER_CONN);
+    pair_fini();
+}
+
+static void while_memory_is_used_up_there_is_the_least_room(void **state)
+{
+    (void)state;
+    pair_init();
+    pair.on_begin = respond;
+    client_open(&pair.client, "/x");
+    assert_pumps();
+    struct served *s = &pair.served[0];
+    pair.memory.max = 1;
+    assert_int_equal(exchange_room(s->x), 1024);
+    write_on(s, 1024);
+    assert_int_equal(exchange_room(s->x), 0);
+    assert_pumps(); /* and it goes on, a little at a time */
+    assert_int_equal(s->n_writable, 1);
+    assert_int_equal(exchange_room(s->x), 1024);
+    pair.memory.max = 0;
+    assert_pumps();
+    h2_server_unhold(pair.h2);
+    assert_int_equal(s->n_writable, 2);
+    assert_true(exchange_room(s->x) > EXCHANGE_ROOM_LOW);
+    pair_fini();
+}
+
 /* Serves `total` bytes as room allows. */
 static size_t total;
 
@@ -1135,6 +1323,31 @@ static void destroy_tells_everybody(void **state)
     pair_fini();
     assert_int_equal(pair.n_gone, 2);
     assert_int_equal(pair.served[2].n_gone, 0);
+}
+
+static void exchanges_can_be_let_go_in_steps(void **state)
+{
+    (void)state;
+    pair_init();
+    pair.on_begin = respond;
+    for (int i = 0; i < 4; i++)
+        client_open(&pair.client, "/x");
+    assert_pumps();
+    unsigned flushes = pair.n_flushes;
+    assert_false(h2_server_let_go(pair.h2, 1));
+    assert_int_equal(pair.n_gone, 1);
+    assert_int_equal(exchange_room(pair.served[2].x), 0); /* the others do not know yet */
+    write_on(&pair.served[2], 100);
+    exchange_taken(pair.served[2].x, 10);
+    end(&pair.served[3]);
+    assert_false(h2_server_let_go(pair.h2, 2));
+    assert_int_equal(pair.n_gone, 3);
+    assert_true(pair.memory.used > 0);
+    assert_true(h2_server_let_go(pair.h2, 2));
+    assert_int_equal(pair.n_gone, 3); /* the fourth had its last word */
+    assert_int_equal(pair.memory.used, 0);
+    assert_int_equal(pair.n_flushes, flushes);
+    pair_fini();
 }
 
 static void end_all(struct served *s)
@@ -1650,6 +1863,15 @@ int main(void)
         cmocka_unit_test(what_piles_up_without_a_window_is_bounded),
         cmocka_unit_test(those_who_found_little_room_are_told_of_more),
         cmocka_unit_test(while_held_nobody_has_room),
+        cmocka_unit_test(those_who_wait_cost_nothing_until_something_changes_for_them),
+        cmocka_unit_test(a_streams_own_window_is_told_to_that_stream_alone),
+        cmocka_unit_test(some_are_told_at_a_time_and_the_rest_at_the_next),
+        cmocka_unit_test(a_larger_share_is_told),
+        cmocka_unit_test(a_wide_window_is_shared_out_as_a_narrower_one),
+        cmocka_unit_test(while_many_frames_wait_nothing_more_is_wanted),
+        cmocka_unit_test(a_stream_for_which_there_is_no_memory_is_refused),
+        cmocka_unit_test(what_waits_in_buffers_is_counted),
+        cmocka_unit_test(while_memory_is_used_up_there_is_the_least_room),
         cmocka_unit_test(many_exchanges_are_served_interleaved),
         cmocka_unit_test(a_pull_stops_when_it_has_enough_and_loses_nothing),
         cmocka_unit_test(a_stream_reset_between_pulls_is_dropped),
@@ -1658,6 +1880,7 @@ int main(void)
         cmocka_unit_test(a_reset_by_the_handler_reaches_the_peer),
         cmocka_unit_test(a_stream_that_breaks_the_protocol_is_gone),
         cmocka_unit_test(destroy_tells_everybody),
+        cmocka_unit_test(exchanges_can_be_let_go_in_steps),
         cmocka_unit_test(any_event_may_end_any_exchange),
         cmocka_unit_test(a_handler_may_end_others_while_the_connection_is_destroyed),
         cmocka_unit_test(settings_are_announced),

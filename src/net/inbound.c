@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "net/inbound_private.h"
@@ -12,6 +13,7 @@
 #define TICK_MS     500
 #define PER_TICK    1024 /* connections that a tick looks at, of each kind: about a millisecond */
 #define LINGER_MS   2000
+#define FLUSH_NS    1000000
 #define PROBE_MS    15000
 
 /* ---- whose time is limited ---- */
@@ -148,7 +150,10 @@ enum belfry_err inbound_create(const struct inbound_opts *opts, struct inbound_g
     set_defaults(group);
     belfry_list_init(&group->conns);
     belfry_list_init(&group->dirty);
+    belfry_list_init(&group->prompt);
     belfry_list_init(&group->probed);
+    belfry_list_init(&group->leaving);
+    group->memory.max = opts->memory_max;
     for (size_t i = 0; i < INBOUND_N_WAITS; i++)
         belfry_list_init(&group->waits[i]);
     group->input = malloc(INPUT_BYTES);
@@ -172,26 +177,43 @@ void inbound_destroy(struct inbound_group *group)
     group->destroyed = true;
     while (!belfry_list_empty(&group->conns))
         inbound_conn_close(belfry_container(group->conns.next, struct inbound_conn, in_group));
+    inbound_leave_some(group); /* all of them now */
     uv_close((uv_handle_t *)&group->timer, on_timer_closed);
 }
 
 enum belfry_err inbound_accept(struct inbound_group *group, int fd, const char *peer, struct belfry_tls *tls,
                                const void *policy, uint64_t now_ms)
 {
+    if (!exchange_memory_has(&group->memory, sizeof(struct inbound_conn) + H2_SERVER_CONN)) {
+        group->stats.refused_connections++;
+        close(fd);
+        return BELFRY_ERR_LIMIT;
+    }
     return inbound_conn_open(group, fd, peer, tls, policy, now_ms);
 }
 
-/* Each once: who has more, or is told `writable` and says more, is back in the list for the next time. */
-bool inbound_flush(struct inbound_group *group, uint64_t now_ms)
+/* Each once: who has more, or is told `writable` and says more, is back in a list for the next time. */
+static void flush_list(struct belfry_list *list, uint64_t now_ms)
 {
     struct belfry_list turn, *node;
     belfry_list_init(&turn);
-    belfry_list_move_all(&turn, &group->dirty);
-    for (int n = 0; n < INBOUND_FLUSH && (node = belfry_list_pop(&turn)) != NULL; n++)
+    belfry_list_move_all(&turn, list);
+    uint64_t until = uv_hrtime() + FLUSH_NS / 2;
+    for (int n = 0; n < INBOUND_FLUSH / 2 && (n % 8 != 7 || uv_hrtime() < until); n++) {
+        if ((node = belfry_list_pop(&turn)) == NULL)
+            break;
         inbound_conn_flush(belfry_container(node, struct inbound_conn, in_dirty), now_ms);
-    belfry_list_move_all(&turn, &group->dirty); /* who has more goes behind those who had no turn yet */
-    belfry_list_move_all(&group->dirty, &turn);
-    return !belfry_list_empty(&group->dirty);
+    }
+    belfry_list_move_all(&turn, list); /* who has more goes behind those who had no turn yet */
+    belfry_list_move_all(list, &turn);
+}
+
+bool inbound_flush(struct inbound_group *group, uint64_t now_ms)
+{
+    flush_list(&group->prompt, now_ms);
+    flush_list(&group->dirty, now_ms);
+    bool leaving = inbound_leave_some(group);
+    return leaving || !belfry_list_empty(&group->prompt) || !belfry_list_empty(&group->dirty);
 }
 
 void inbound_shut(struct inbound_group *group)
@@ -213,7 +235,6 @@ void inbound_stats(const struct inbound_group *group, struct inbound_stats *out)
     out->http2 = group->n_http2;
     out->tls = group->n_tls;
     out->kernel_bytes = group->n_blocked * 2 * (size_t)group->opts.sndbuf;
-    out->bytes = 0;
-    belfry_list_each (node, &group->conns)
-        out->bytes += inbound_conn_bytes(belfry_container_const(node, struct inbound_conn, in_group));
+    out->bytes = group->memory.used;
+    out->refused_streams = group->memory.refused;
 }

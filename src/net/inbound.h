@@ -17,7 +17,15 @@
  * does not read is alive, and parked. (TCP_USER_TIMEOUT would end those too.)
  *
  * A connection that has not said what it speaks, or not finished its handshake or its first request's head, within
- * INBOUND_GREET_MS is closed (HTTP/2: its preface is enough). An HTTP/1.1 connection without a request for INBOUND_IDLE_MS likewise.
+ * INBOUND_GREET_MS is closed (HTTP/2: its preface, with SETTINGS, is enough). An HTTP/1.1 connection without a request for INBOUND_IDLE_MS likewise.
+ *
+ * Nobody has the loop for long: what is read at a time is less when it took long, and a connection is not read while many
+ * frames wait for it to be written.
+ *
+ * Memory is bounded by memory_max: connections, exchanges and what waits in buffers, as they are counted (about what they
+ * cost). Over it a new stream of HTTP/2 is refused with REFUSED_STREAM and a new connection closed. The socket of a
+ * connection that ends is closed at once; when it had many exchanges they are told `gone` in steps, as inbound_flush() is
+ * called.
  *
  * Thread: owner (the loop's). No callback comes from inside inbound_accept(). inbound_destroy() not from inside an event.
  * Memory: an idle connection has no buffer. Nothing is allocated for what the socket takes; what it does not take, at most
@@ -36,7 +44,7 @@
 #define INBOUND_DEAD_MS  60000
 #define INBOUND_GREET_MS 10000
 #define INBOUND_IDLE_MS  300000
-#define INBOUND_FLUSH    256 /* connections written to in one flush: about a millisecond */
+#define INBOUND_FLUSH    256 /* connections written to in one flush, which ends before that after a millisecond */
 
 struct inbound_group;
 
@@ -45,6 +53,7 @@ struct inbound_opts {
     exchange_begin_fn begin;
     void *user;
     uint32_t max_streams; /* of an HTTP/2 connection; 0: no limit */
+    size_t memory_max;    /* 0: no limit */
     int sndbuf;           /* 0: INBOUND_SNDBUF */
     /* Times, for tests; 0: those above; 2 s that a connection lingers when all was said; 15 s between probes */
     uint32_t greet_ms, idle_ms, dead_ms, linger_ms, probe_ms;
@@ -57,11 +66,11 @@ BELFRY_NODISCARD enum belfry_err inbound_create(const struct inbound_opts *opts,
 void inbound_destroy(struct inbound_group *group);
 
 /* Takes over a connected socket (closed on failure). `tls` NULL: plain. `peer` names it. `policy` becomes
- * exchange_conn.policy. Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_IO, BELFRY_ERR_TLS. */
+ * exchange_conn.policy. Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_IO, BELFRY_ERR_TLS, BELFRY_ERR_LIMIT (memory_max). */
 BELFRY_NODISCARD enum belfry_err inbound_accept(struct inbound_group *group, int fd, const char *peer,
                                                 struct belfry_tls *tls, const void *policy, uint64_t now_ms);
 
-/* Writes what waits, at most once a connection, and to at most INBOUND_FLUSH of them. To be called before the loop blocks; true: some have more to write (or
+/* Writes what waits, at most once a connection, to at most INBOUND_FLUSH of them and for about a millisecond. To be called before the loop blocks; true: some have more to write (or
  * said more when they were told `writable`), so it is to be called again before the loop blocks. */
 bool inbound_flush(struct inbound_group *group, uint64_t now_ms);
 
@@ -73,13 +82,13 @@ size_t inbound_connections(const struct inbound_group *group); /* now */
 
 struct inbound_stats {
     size_t connections, http1, http2, tls; /* now */
-    size_t bytes;                          /* unsent, in our buffers; connections' own memory included */
+    size_t bytes;                          /* what counts against memory_max */
     size_t kernel_bytes;                   /* send buffers as accounted: connections x (2 x sndbuf) when held, else 0 */
+    uint64_t refused_streams, refused_connections; /* for want of memory */
     /* refused_floods: HTTP/2 connections ended for breaking the protocol, floods included */
     uint64_t accepted, closed, dead, refused_floods, bytes_in, bytes_out, writes;
 };
 
-/* Visits every connection, for `bytes`. */
 void inbound_stats(const struct inbound_group *group, struct inbound_stats *out);
 
 #endif

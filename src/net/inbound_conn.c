@@ -14,9 +14,12 @@
 
 #define READ_BYTES     (64 * 1024)
 #define PLAIN_BYTES    (16 * 1024) /* of one TLS record */
+#define READ_LEAST     (2 * 1024)
 #define READS_PER_TURN 4
+#define READ_NS        500000 /* what a read should take, with all that it sets off; and what a turn's may take */
 #define ENOUGH         (64 * 1024)
 #define ENOUGH_TLS     (32 * 1024)  /* and a frame: tls_conn takes no more than 64 KiB unsent */
+#define TLS_COST       (16 * 1024)  /* about what OpenSSL keeps of an idle connection */
 #define OUTPUT_KEPT    (256 * 1024) /* the group's buffer is not kept larger */
 
 static void on_poll(uv_poll_t *poll, int status, int events);
@@ -78,20 +81,19 @@ static enum belfry_err start_http1(struct inbound_conn *c)
     return BELFRY_OK;
 }
 
-/* Whoever speaks HTTP/2 has greeted: an idle connection of it is as good as any. */
 static enum belfry_err start_http2(struct inbound_conn *c)
 {
     struct h2_server_opts opts = {.conn = &c->info,
                                   .begin = on_begin,
                                   .user = c,
                                   .max_streams = c->group->opts.max_streams,
+                                  .memory = &c->group->memory,
                                   .wants_flush = on_wants_flush,
                                   .flush_user = c};
     enum belfry_err err = h2_server_create(&opts, &c->h2);
     if (err != BELFRY_OK)
         return err;
     move(c, INBOUND_HTTP2);
-    inbound_wait(c, INBOUND_WAIT_NONE, 0);
     make_dirty(c); /* our SETTINGS */
     if (c->group->shut)
         h2_server_shut(c->h2);
@@ -125,8 +127,8 @@ static void server_unhold(struct inbound_conn *c)
 {
     if (c->h1 != NULL)
         h1_server_unhold(c->h1);
-    else
-        h2_server_unhold(c->h2);
+    else if (h2_server_unhold(c->h2))
+        make_dirty(c); /* the next flush goes on */
 }
 
 static void server_destroy(struct inbound_conn *c)
@@ -136,17 +138,26 @@ static void server_destroy(struct inbound_conn *c)
     c->h1 = NULL;
     c->h2 = NULL;
     h1_server_destroy(h1);
-    h2_server_destroy(h2);
+    if (h2 != NULL)
+        inbound_leave(c, h2);
 }
 
-size_t inbound_conn_bytes(const struct inbound_conn *c)
+/* What it costs, but for what HTTP/2 counts itself. */
+static size_t cost(const struct inbound_conn *c)
 {
-    size_t n = sizeof(*c) + belfry_buf_len(&c->rest);
+    if (c->state == INBOUND_CLOSING)
+        return 0;
+    size_t n = sizeof(*c) + c->rest.cap;
     if (c->tls != NULL)
-        n += belfry_tls_conn_output(c->tls).len;
-    if (c->h1 != NULL)
-        n += h1_server_bytes(c->h1);
-    return c->h2 != NULL ? n + h2_server_bytes(c->h2) : n;
+        n += TLS_COST + belfry_tls_conn_output(c->tls).len;
+    return c->h1 != NULL ? n + h1_server_bytes(c->h1) : n;
+}
+
+static void count(struct inbound_conn *c)
+{
+    size_t now = cost(c);
+    exchange_memory_count(&c->group->memory, c->counted, now);
+    c->counted = now;
 }
 
 void inbound_conn_shut(struct inbound_conn *c)
@@ -160,11 +171,17 @@ void inbound_conn_shut(struct inbound_conn *c)
 
 /* ---- the end ---- */
 
-static void on_closed(uv_handle_t *handle)
+void inbound_conn_release(struct inbound_conn *c)
 {
-    struct inbound_conn *c = handle->data;
+    if (--c->holds > 0)
+        return;
     inbound_release(c->group);
     free(c);
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    inbound_conn_release(handle->data);
 }
 
 /* One try for what TLS still has to say: an alert, a goodbye. */
@@ -186,6 +203,7 @@ void inbound_conn_close(struct inbound_conn *c)
     if (c->tls != NULL)
         send_last_words(c);
     move(c, INBOUND_CLOSING);
+    count(c);
     server_destroy(c);
     belfry_tls_conn_destroy(c->tls);
     belfry_buf_fini(&c->rest);
@@ -220,7 +238,7 @@ static void linger(struct inbound_conn *c, uint64_t now_ms)
 
 void inbound_conn_time_is_up(struct inbound_conn *c, uint64_t now_ms)
 {
-    if (c->state == INBOUND_HTTP2) /* it was shut, and had time to answer */
+    if (c->state == INBOUND_HTTP2 && c->wait != INBOUND_WAIT_GREET) /* it was shut, and had time to answer */
         linger(c, now_ms);
     else
         inbound_conn_close(c);
@@ -234,6 +252,8 @@ static bool wants_read(const struct inbound_conn *c)
         return true;
     if (c->input_ended || c->last)
         return false;
+    if (c->state == INBOUND_HTTP2)
+        return h2_server_wants_read(c->h2);
     return c->state != INBOUND_HTTP1 || h1_server_wants_read(c->h1);
 }
 
@@ -279,6 +299,7 @@ static void settle(struct inbound_conn *c, uint64_t now_ms)
         linger(c, now_ms);
     if (c->state == INBOUND_CLOSING)
         return;
+    count(c);
     wait_for_request(c, now_ms);
     watch(c, now_ms);
 }
@@ -431,9 +452,19 @@ static void on_writable(struct inbound_conn *c)
 
 /* ---- reading ---- */
 
+/* Whoever asked does not wait behind ten thousand who are told of a change. */
+static void answer_promptly(struct inbound_conn *c)
+{
+    if (belfry_list_empty(&c->in_dirty))
+        return;
+    belfry_list_remove(&c->in_dirty);
+    belfry_list_append(&c->group->prompt, &c->in_dirty);
+}
+
 static void speak(struct inbound_conn *c, struct belfry_bytes bytes, uint64_t now_ms)
 {
     enum belfry_err err = server_receive(c, bytes, now_ms);
+    answer_promptly(c);
     if (err == BELFRY_ERR_NOMEM) {
         inbound_conn_close(c);
         return;
@@ -442,6 +473,9 @@ static void speak(struct inbound_conn *c, struct belfry_bytes bytes, uint64_t no
         break_off(c, err);
         return;
     }
+    /* Whoever has greeted may be idle for as long as it likes. */
+    if (c->h2 != NULL && c->wait == INBOUND_WAIT_GREET && h2_server_greeted(c->h2))
+        inbound_wait(c, INBOUND_WAIT_NONE, 0);
     if (!c->blocked)
         server_unhold(c);
     if (is_over(c))
@@ -532,10 +566,20 @@ static void receive(struct inbound_conn *c, struct belfry_bytes bytes, uint64_t 
         speak(c, bytes, now_ms);
 }
 
+/* A few bytes may be a request, and sixty thousand a part of one: how much is read follows how long it takes. */
+static void adapt(struct inbound_conn *c, uint64_t took_ns)
+{
+    if (took_ns > READ_NS)
+        c->read_bytes = c->read_bytes / 2 > READ_LEAST ? c->read_bytes / 2 : READ_LEAST;
+    else if (took_ns < READ_NS / 4 && c->read_bytes < READ_BYTES)
+        c->read_bytes *= 2;
+}
+
 static void on_readable(struct inbound_conn *c, uint64_t now_ms)
 {
+    uint64_t began = uv_hrtime(), last = began;
     for (int i = 0; i < READS_PER_TURN && c->state != INBOUND_CLOSING && wants_read(c); i++) {
-        ssize_t n = recv(c->fd, c->group->input, READ_BYTES, MSG_DONTWAIT);
+        ssize_t most = c->read_bytes, n = recv(c->fd, c->group->input, (size_t)most, MSG_DONTWAIT);
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
             return;
         if (n < 0) {
@@ -548,7 +592,10 @@ static void on_readable(struct inbound_conn *c, uint64_t now_ms)
         }
         c->group->stats.bytes_in += (uint64_t)n;
         receive(c, belfry_bytes_of(c->group->input, (size_t)n), now_ms);
-        if (n < READ_BYTES)
+        uint64_t now = uv_hrtime();
+        adapt(c, now - last);
+        last = now;
+        if (n < most || now - began > READ_NS)
             return; /* most likely all there was; if not, the poll says so */
     }
 }
@@ -593,6 +640,7 @@ static struct inbound_conn *make(struct inbound_group *group, int fd, const char
         return NULL;
     c->group = group;
     c->fd = fd;
+    c->read_bytes = READ_BYTES / 4;
     c->wait = INBOUND_WAIT_NONE;
     c->info.id = atomic_fetch_add_explicit(&next_id, 1, memory_order_relaxed);
     c->info.policy = policy;
@@ -601,6 +649,8 @@ static struct inbound_conn *make(struct inbound_group *group, int fd, const char
     belfry_list_init(&c->in_dirty);
     belfry_list_init(&c->in_wait);
     belfry_list_init(&c->in_probed);
+    belfry_list_init(&c->in_leaving);
+    c->holds = 1;
     return c;
 }
 
@@ -613,6 +663,7 @@ static void join(struct inbound_conn *c, uint64_t now_ms)
     group->stats.accepted++;
     belfry_list_append(&group->conns, &c->in_group);
     inbound_wait(c, INBOUND_WAIT_GREET, now_ms);
+    count(c);
     watch(c, now_ms);
 }
 

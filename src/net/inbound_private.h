@@ -2,6 +2,7 @@
  *
  *     inbound.c        the group: who is there, whose turn it is, whose time is up
  *     inbound_conn.c   a connection: its states, its socket, TLS
+ *     inbound_leave.c  what is left of one with many exchanges when it has ended
  *     inbound_probe.c  whether a peer is there
  */
 #ifndef BELFRY_NET_INBOUND_PRIVATE_H
@@ -29,7 +30,9 @@ struct inbound_group {
     uint64_t tick_at_ms; /* when the timer was last heard of */
     size_t n_handles;    /* of connections and the timer, not closed yet; the last one frees the group */
     bool shut, destroyed;
-    struct belfry_list conns, dirty, waits[INBOUND_N_WAITS], probed;
+    struct belfry_list conns, dirty, waits[INBOUND_N_WAITS], probed, leaving;
+    struct belfry_list prompt; /* of in_dirty, too: those who asked something, and are written to first */
+    struct exchange_memory memory;
     size_t n_http1, n_http2, n_tls, n_blocked;
     struct inbound_stats stats; /* its counters */
     struct belfry_buf output;   /* what is pulled goes through it, and stays only when a socket is full */
@@ -55,6 +58,7 @@ struct inbound_conn {
     struct exchange_conn info;
     uv_poll_t poll;
     int fd;
+    int read_bytes; /* at a time */
     enum inbound_state state;
     enum inbound_wait wait;
     int watched;      /* what poll watches for */
@@ -66,8 +70,12 @@ struct inbound_conn {
     struct h1_server *h1; /* HTTP1 only */
     struct h2_server *h2; /* HTTP2 only */
     struct belfry_tls_conn *tls;
+    struct h2_server *left; /* owned; it has ended, and some of its exchanges were not told yet */
+    size_t n_left;          /* how many there were */
+    unsigned holds;         /* of `poll`, and of `left`: the last one frees */
+    size_t counted;         /* of the group's memory; what HTTP/2 needs is counted by itself */
     struct belfry_buf rest; /* plain: pulled and not sent. TLS keeps its own */
-    struct belfry_list in_group, in_dirty, in_wait, in_probed;
+    struct belfry_list in_group, in_dirty, in_wait, in_probed, in_leaving;
     uint64_t deadline_ms; /* of `wait` */
     uint64_t probe_at_ms; /* while in the list of those probed */
     struct inbound_probe probe;
@@ -85,7 +93,11 @@ void inbound_conn_flush(struct inbound_conn *c, uint64_t now_ms);
 
 void inbound_conn_shut(struct inbound_conn *c);
 void inbound_conn_time_is_up(struct inbound_conn *c, uint64_t now_ms);
-size_t inbound_conn_bytes(const struct inbound_conn *c);
+void inbound_conn_release(struct inbound_conn *c); /* one of its holds */
+
+/* Ends an HTTP/2 server: its exchanges are told `gone`, some of them later. */
+void inbound_leave(struct inbound_conn *c, struct h2_server *h2);
+bool inbound_leave_some(struct inbound_group *group); /* true: there are more */
 
 /* The group's. A connection waits for one thing at a time. */
 void inbound_wait(struct inbound_conn *c, enum inbound_wait what, uint64_t now_ms);

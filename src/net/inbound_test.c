@@ -31,6 +31,7 @@
 struct fixture {
     uv_loop_t loop;
     struct inbound_group *group;
+    exchange_begin_fn begin; /* another handler; NULL: that one */
     struct exchange *open[N_OPEN];
     size_t n_open;
     size_t pumped[N_OPEN]; /* bytes written by each /pump */
@@ -95,6 +96,10 @@ static void begin(struct exchange *x, const struct exchange_head *head, void *us
 {
     const struct exchange_conn *conn = exchange_conn(x);
     assert_ptr_equal(user, &f);
+    if (f.begin != NULL) {
+        f.begin(x, head, user);
+        return;
+    }
     f.n_begun++;
     f.id = conn->id;
     f.policy = conn->policy;
@@ -352,11 +357,16 @@ static void a_peer_that_resets_is_gone(void **state)
 static void who_says_nothing_is_closed(void **state)
 {
     (void)state;
-    int mute = connect_peer(NULL), half = connect_peer(NULL), slow = connect_peer(NULL);
+    int mute = connect_peer(NULL), half = connect_peer(NULL), slow = connect_peer(NULL), barely = connect_peer(NULL);
     say(half, "PRI * HT");
     say(slow, "GET / HTTP/1.1\r\n");
-    turn_for(150);
-    assert_int_equal(stats().connections, 3);
+    say(barely, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"); /* and no SETTINGS */
+    static char settings[64];
+    hear(barely, settings, 9 + 6);
+    turn_for(100);
+    assert_int_equal(stats().connections, 4);
+    assert_true(ends_within(barely, 2000));
+    close(barely);
     assert_true(ends_within(mute, 2000));
     assert_true(ends_within(half, 2000));
     assert_true(ends_within(slow, 2000));
@@ -492,6 +502,155 @@ static void broken_http2_ends_with_a_goaway(void **state)
     assert_true(ends_within(fd, 1000));
     assert_int_equal(stats().refused_floods, 1);
     close(fd);
+}
+
+/* ---- many exchanges ---- */
+
+static size_t n_crowd; /* how many are open, of those that /crowd began */
+
+static void crowd_gone(struct exchange *x, void *user)
+{
+    (void)x, (void)user;
+    n_crowd--;
+}
+
+static const struct exchange_events crowd_events = {on_body, on_body_end, on_writable, crowd_gone};
+
+static void begin_crowd(struct exchange *x, const struct exchange_head *head, void *user)
+{
+    (void)head, (void)user;
+    n_crowd++;
+    exchange_handle(x, &crowd_events, NULL);
+    exchange_respond(x, 200, NULL, 0);
+}
+
+static void say_crowd(int fd, uint32_t first, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t id = 1 + 2 * (first + i);
+        const unsigned char frame[] = {0,
+                                       0,
+                                       6,
+                                       1,
+                                       5,
+                                       (unsigned char)(id >> 24),
+                                       (unsigned char)(id >> 16),
+                                       (unsigned char)(id >> 8),
+                                       (unsigned char)id,
+                                       0x82,
+                                       0x86,
+                                       0x84,
+                                       0x01,
+                                       1,
+                                       'a'};
+        say_bytes(fd, frame, sizeof(frame));
+        if (i % 256 == 255)
+            turn();
+    }
+}
+
+static void open_crowd(struct inbound_opts opts)
+{
+    assert_int_equal(open_group(opts), BELFRY_OK);
+    n_crowd = 0;
+    f.begin = begin_crowd;
+}
+
+static void a_crowd_that_leaves_is_told_in_steps(void **state)
+{
+    (void)state;
+    open_crowd((struct inbound_opts){0});
+    int fd = connect_peer(NULL);
+    say_h2_greeting(fd);
+    say_crowd(fd, 0, 2000);
+    while (n_crowd < 2000)
+        turn();
+    assert_true(stats().bytes > 2000 * 1024);
+    close(fd);
+    while (stats().connections > 0)
+        uv_run(&f.loop, UV_RUN_ONCE);
+    size_t most = 0, flushes = 0;
+    for (bool more = true; more; flushes++) {
+        size_t before = n_crowd;
+        more = inbound_flush(f.group, belfry_clock_ms());
+        most = before - n_crowd > most ? before - n_crowd : most;
+    }
+    assert_int_equal(n_crowd, 0);
+    assert_in_range(most, 1, 256);
+    assert_in_range(flushes, 2000 / 256, 10);
+    assert_int_equal(stats().bytes, 0);
+    close_group();
+    assert_int_equal(refuse_held(), 0);
+}
+
+static void a_crowd_that_is_leaving_is_told_when_the_group_ends(void **state)
+{
+    (void)state;
+    open_crowd((struct inbound_opts){0});
+    int fds[2];
+    for (int i = 0; i < 2; i++) {
+        fds[i] = connect_peer(NULL);
+        say_h2_greeting(fds[i]);
+        say_crowd(fds[i], 0, 300);
+    }
+    while (n_crowd < 600)
+        turn();
+    close(fds[0]);
+    while (stats().connections > 1)
+        uv_run(&f.loop, UV_RUN_ONCE);
+    assert_true(n_crowd > 300);
+    close_group();
+    assert_int_equal(n_crowd, 0);
+    assert_int_equal(refuse_held(), 0);
+    close(fds[1]);
+}
+
+static void a_crowd_that_breaks_the_protocol_leaves_in_steps(void **state)
+{
+    (void)state;
+    static char payload[1 << 16];
+    open_crowd((struct inbound_opts){.linger_ms = 50});
+    int fd = connect_peer(NULL);
+    say_h2_greeting(fd);
+    say_crowd(fd, 0, 600);
+    while (n_crowd < 600)
+        turn();
+    say_bytes(fd, (const unsigned char[]){0, 0, 1, 6, 0, 0, 0, 0, 0, 0}, 10); /* a PING of one byte */
+    for (int i = 0; i < 7; i++)
+        hear_frame(fd, 1, payload, sizeof(payload));
+    turn_for(200);
+    assert_int_equal(n_crowd, 0);
+    assert_int_equal(stats().connections, 0);
+    assert_int_equal(stats().bytes, 0);
+    close(fd);
+    close_group();
+    assert_int_equal(refuse_held(), 0);
+}
+
+static void over_the_memory_there_are_no_new_streams_and_connections(void **state)
+{
+    (void)state;
+    open_crowd((struct inbound_opts){.memory_max = 100 * 1024});
+    int fd = connect_peer(NULL), client, server;
+    say_h2_greeting(fd);
+    say_crowd(fd, 0, 200);
+    for (int i = 0; i < 20; i++)
+        turn();
+    assert_in_range(n_crowd, 70, 84); /* of 1 KiB, and 16 for the connection */
+    assert_int_equal(stats().refused_streams, 200 - n_crowd);
+    assert_in_range(stats().bytes, 99 * 1024, 101 * 1024);
+    make_pair(&client, &server, 0);
+    assert_int_equal(inbound_accept(f.group, server, "b", NULL, NULL, belfry_clock_ms()), BELFRY_ERR_LIMIT);
+    assert_int_equal(stats().refused_connections, 1);
+    assert_true(ends_within(client, 1000));
+    close(client);
+    close(fd);
+    while (n_crowd > 0)
+        turn();
+    assert_int_equal(stats().bytes, 0);
+    close(connect_peer(NULL)); /* there is room again */
+    close_group();
+    assert_int_equal(refuse_held(), 0);
 }
 
 /* ---- full sockets ---- */
@@ -905,6 +1064,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(http2_is_served, setup, teardown),
         cmocka_unit_test_setup_teardown(the_protocol_is_known_from_single_bytes, setup, teardown),
         cmocka_unit_test_setup_teardown(broken_http2_ends_with_a_goaway, setup, teardown),
+        cmocka_unit_test(a_crowd_that_leaves_is_told_in_steps),
+        cmocka_unit_test(a_crowd_that_is_leaving_is_told_when_the_group_ends),
+        cmocka_unit_test(a_crowd_that_breaks_the_protocol_leaves_in_steps),
+        cmocka_unit_test(over_the_memory_there_are_no_new_streams_and_connections),
         cmocka_unit_test_setup_teardown(a_stalled_reader_holds_only_itself, setup, teardown),
         cmocka_unit_test_setup_teardown(all_bytes_arrive_in_order_through_a_small_window, setup, teardown),
         cmocka_unit_test_setup_teardown(nothing_is_allocated_for_what_the_socket_takes, setup, teardown),

@@ -16,6 +16,7 @@
 #define NO_USER   "etcdserver: user name is empty"
 #define READ_ONLY "belfry: this listener is read-only"
 #define NO_MEMORY "belfry: out of memory"
+#define NO_ROOM   "belfry: memory limit reached; try again"
 #define TOO_MANY  "belfry: too many calls are being relayed"
 #define BAD_HEAD  "belfry: these request headers cannot be passed on"
 
@@ -43,6 +44,9 @@ struct relay_call {
     uint64_t due_ms;
     /* owner */
     struct belfry_list node;
+    struct belfry_list slow; /* while `response` is not empty */
+    size_t held;             /* counted of what it holds */
+    size_t head_bytes;       /* of the request's fields, which are held until the response begins */
     enum call_state state;
     struct permit_question *question; /* CHECKING */
     struct uplink_call *up;           /* WAITING and PASSING */
@@ -65,6 +69,7 @@ struct relay {
     struct relay_opts opts;
     /* owner */
     struct belfry_list calls;
+    struct belfry_list slow; /* calls whose client is behind; first who has taken nothing for the longest time */
     uv_timer_t timer;
     uint64_t due_ms; /* when the first deadline may have passed */
     struct relay_stats stats;
@@ -85,6 +90,35 @@ static void move(struct relay_call *call, enum call_state to)
     call->state = to;
 }
 
+/* ---- what is held ---- */
+
+static void set_held(struct relay_call *call, size_t held)
+{
+    struct relay_stats *stats = &call->relay->stats;
+    stats->held_bytes = stats->held_bytes - call->held + held;
+    call->held = held;
+}
+
+/* After anything that may have changed it. */
+static void count_held(struct relay_call *call)
+{
+    size_t head = call->state == CHECKING || call->state == WAITING ? call->head_bytes : 0;
+    set_held(call, head + call->request.cap + call->response.cap);
+    if (belfry_buf_len(&call->response) == 0)
+        belfry_list_remove(&call->slow);
+    else if (belfry_list_empty(&call->slow))
+        belfry_list_append(&call->relay->slow, &call->slow);
+}
+
+/* Its client has taken something: all others are slower. */
+static void note_progress(struct relay_call *call)
+{
+    if (belfry_list_empty(&call->slow))
+        return;
+    belfry_list_remove(&call->slow);
+    belfry_list_append(&call->relay->slow, &call->slow);
+}
+
 /* ---- ends ---- */
 
 /* Lets go of both sides' leavings. The exchange has ended, or is about to. */
@@ -98,6 +132,8 @@ static void free_call(struct relay_call *call)
     if (call->changes_auth)
         permit_doubt(relay->opts.permit); /* again: what was learned while it ran may be from before it */
     belfry_list_remove(&call->node);
+    belfry_list_remove(&call->slow);
+    set_held(call, 0);
     relay->stats.running--;
     fields_fini(&call->block);
     belfry_buf_fini(&call->path);
@@ -115,6 +151,42 @@ static void fail(struct relay_call *call, int code, const char *why)
         call->state == PASSING || call->state == EMPTYING ? GRPC_HEADERS_SENT : GRPC_HEADERS_NOT_SENT;
     grpc_fail(x, sent, code, why); /* before the call, whose text `why` may be */
     free_call(call);
+}
+
+static void end_for_memory(struct relay_call *call)
+{
+    call->relay->stats.over_memory++;
+    fail(call, BELFRY_GRPC_UNAVAILABLE, NO_ROOM);
+}
+
+/* Makes room for `n` bytes more by ending slower calls. False: it is this one's turn to end. */
+static bool make_room(const struct relay_call *call, size_t n)
+{
+    struct relay *relay = call->relay;
+    while (relay->stats.held_bytes + n > relay->opts.held_max) {
+        if (belfry_list_empty(&relay->slow))
+            return false;
+        struct relay_call *slowest = belfry_container(relay->slow.next, struct relay_call, slow);
+        if (slowest == call)
+            return false;
+        end_for_memory(slowest);
+    }
+    return true;
+}
+
+/* False: the call has ended. */
+static bool keep(struct relay_call *call, struct belfry_buf *buf, struct belfry_bytes bytes)
+{
+    if (!make_room(call, bytes.len)) {
+        end_for_memory(call);
+        return false;
+    }
+    if (belfry_buf_append(buf, bytes.data, bytes.len) != BELFRY_OK) {
+        fail(call, BELFRY_GRPC_RESOURCE_EXHAUSTED, NO_MEMORY);
+        return false;
+    }
+    count_held(call);
+    return true;
 }
 
 /* ---- down: the response ---- */
@@ -182,9 +254,12 @@ static void write_response(struct relay_call *call)
     belfry_buf_take(&call->response, n);
     if (call->up != NULL)
         uplink_taken(call->up, n);
+    if (n > 0)
+        note_progress(call);
     if (belfry_buf_len(&call->response) > 0)
         return;
     belfry_buf_fini(&call->response); /* it is rare that it is needed at all */
+    count_held(call);
     if (call->state == EMPTYING)
         say_end(call);
 }
@@ -200,6 +275,7 @@ static void rewrite_members(struct relay_call *call)
     }
     belfry_buf_fini(&call->response);
     call->response = out;
+    count_held(call);
 }
 
 /* Upstream is done, one way or another. */
@@ -229,6 +305,7 @@ static void pass_head(struct relay_call *call, bool last)
     if (status >= 200) { /* what is below announces another head */
         exchange_respond(x, status, list + 1, call->block.n - 1);
         move(call, PASSING);
+        count_held(call);
     }
     fields_clear(&call->block);
 }
@@ -263,8 +340,8 @@ static void on_data(struct uplink_call *up, struct belfry_bytes bytes, void *use
     if (!call->rewrites && belfry_buf_len(&call->response) == 0)
         written = write_some(call, bytes);
     uplink_taken(up, written);
-    if (belfry_buf_append(&call->response, bytes.data + written, bytes.len - written) != BELFRY_OK)
-        fail(call, BELFRY_GRPC_RESOURCE_EXHAUSTED, NO_MEMORY);
+    if (written < bytes.len)
+        keep(call, &call->response, belfry_bytes_of(bytes.data + written, bytes.len - written));
 }
 
 static void on_end(struct uplink_call *up, void *user)
@@ -306,6 +383,7 @@ static size_t on_read(struct uplink_call *up, uint8_t *to, size_t cap, bool *out
     belfry_buf_take(&call->request, n);
     if (n == have.len)
         belfry_buf_fini(&call->request);
+    count_held(call);
     exchange_taken(call->x, n);
     call->relay->stats.bytes_up += n;
     *out_end = call->request_ended && n == have.len;
@@ -320,9 +398,7 @@ static void on_body(struct exchange *x, struct belfry_bytes bytes, void *user)
     struct relay_call *call = user;
     if (call->state == EMPTYING) { /* upstream wants no more of it */
         exchange_taken(x, bytes.len);
-    } else if (belfry_buf_append(&call->request, bytes.data, bytes.len) != BELFRY_OK) {
-        fail(call, BELFRY_GRPC_RESOURCE_EXHAUSTED, NO_MEMORY);
-    } else if (call->up != NULL) {
+    } else if (keep(call, &call->request, bytes) && call->up != NULL) {
         uplink_resume(call->up);
     }
 }
@@ -359,6 +435,8 @@ static void fail_begin(struct relay_call *call, enum belfry_err err)
 {
     if (err == BELFRY_ERR_INVALID)
         fail(call, BELFRY_GRPC_INTERNAL, BAD_HEAD);
+    else if (err == BELFRY_ERR_AGAIN)
+        end_for_memory(call);
     else
         fail(call, BELFRY_GRPC_RESOURCE_EXHAUSTED, err == BELFRY_ERR_LIMIT ? TOO_MANY : NO_MEMORY);
 }
@@ -392,11 +470,17 @@ static void on_verdict(enum permit_verdict verdict, const char *reason, void *us
     }
 }
 
-/* Would upstream take this for the tier's own? Only if auth is on, and that is found out first. */
-static bool must_check(const struct relay *relay, const struct exchange_head *head)
+/* Could upstream take this for the tier's own? */
+static bool is_anonymous(const struct relay *relay, const struct exchange_head *head)
 {
     return relay->opts.tier_has_common_name && exchange_field(head, "token").data == NULL &&
-           exchange_field(head, "authorization").data == NULL && !relay_rights_needs_no_user(head->path) &&
+           exchange_field(head, "authorization").data == NULL;
+}
+
+/* It would only if auth is on, and that is found out first. */
+static bool must_check(const struct relay *relay, const struct exchange_head *head)
+{
+    return is_anonymous(relay, head) && !relay_rights_needs_no_user(head->path) &&
            !permit_is_open(relay->opts.permit, belfry_clock_ms());
 }
 
@@ -418,6 +502,8 @@ static enum belfry_err copy_fields(struct relay_call *call, const struct exchang
         if (!fields_is_hop(head->fields[i].name, head->fields[i].value))
             err = fields_add(&call->block, head->fields[i].name, head->fields[i].value);
     }
+    if (err == BELFRY_OK && is_anonymous(call->relay, head))
+        err = fields_add(&call->block, belfry_bytes_str("grpcgateway-accept"), belfry_bytes_str("belfry"));
     return err;
 }
 
@@ -435,6 +521,11 @@ static enum belfry_err begin(struct relay_call *call, const struct exchange_head
     enum belfry_err err = copy_fields(call, head);
     if (err != BELFRY_OK)
         return err;
+    size_t head_bytes = call->block.text.cap + call->block.cap * sizeof(call->block.list[0]);
+    if (!make_room(call, head_bytes))
+        return BELFRY_ERR_AGAIN;
+    call->head_bytes = head_bytes;
+    count_held(call);
     if (must_check(call->relay, head))
         return check(call, head->path);
     call->state = WAITING;
@@ -454,6 +545,7 @@ static struct relay_call *make_call(struct relay *relay, struct exchange *x, con
         relay->opts.advertise != NULL && belfry_bytes_equal(head->path, belfry_bytes_str(RELAY_MEMBERS_PATH));
     call->changes_auth = relay_rights_changes_auth(head->path);
     belfry_list_append(&relay->calls, &call->node);
+    belfry_list_init(&call->slow);
     relay->stats.running++;
     return call;
 }
@@ -516,7 +608,9 @@ enum belfry_err relay_create(const struct relay_opts *opts, struct relay **out)
         return BELFRY_ERR_NOMEM;
     relay->opts = *opts;
     relay->due_ms = BELFRY_NEVER;
+    relay->opts.held_max = opts->held_max != 0 ? opts->held_max : RELAY_HELD_BYTES;
     belfry_list_init(&relay->calls);
+    belfry_list_init(&relay->slow);
     uv_timer_init(uplink_loop(opts->uplink), &relay->timer);
     relay->timer.data = relay;
     *out = relay;

@@ -14,16 +14,22 @@
  *   read-only".
  * - Cluster/MemberList: when an address is advertised, every member's client URLs are replaced by it.
  * - Auth/AuthEnable and the like make the tier doubt what it knows of auth (permit_doubt()), before and after.
+ * - With a common name in the tier's own certificate, a call without a token goes up with "grpcgateway-accept", which tells
+ *   etcd not to take the certificate's user for the caller's: that holds in the moment in which auth is turned on, too.
  * - An answer of 14 gives up the pin of its connection: the next call goes to another endpoint, if there is one.
  *
  * Thread: owner. Destroyed before permit and uplink.
- * Memory: a call holds at most EXCHANGE_WINDOW of request and one stream window (UPLINK_CONN_WINDOW) of response.
+ * Memory: a call holds at most EXCHANGE_WINDOW of request and one stream window (UPLINK_CONN_WINDOW) of response, and all
+ *         together held_max: over that the call whose client has taken nothing for the longest time is ended with 14, or
+ *         if no client is slow the one that grows.
  */
 #ifndef BELFRY_SERVE_RELAY_H
 #define BELFRY_SERVE_RELAY_H
 
 #include "serve/permit.h"
 #include "serve/uplink.h"
+
+#define RELAY_HELD_BYTES (64 * 1024 * 1024)
 
 struct relay;
 
@@ -32,6 +38,7 @@ struct relay_opts {
     struct permit *permit;
     bool tier_has_common_name;
     const char *advertise; /* NULL: none. Lent */
+    size_t held_max;       /* 0: RELAY_HELD_BYTES */
     const struct belfry_log *log;
 };
 
@@ -47,8 +54,9 @@ void relay_begin(struct relay *relay, struct exchange *x, const struct exchange_
 void relay_end_all(struct relay *relay, const char *why);
 
 struct relay_stats {
-    size_t running;
+    size_t running, held_bytes;
     uint64_t relayed, refused, failed; /* failed: upstream lost or not reached */
+    uint64_t over_memory;              /* ended because of held_max */
     uint64_t bytes_up, bytes_down;
 };
 void relay_stats(const struct relay *relay, struct relay_stats *out);

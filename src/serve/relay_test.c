@@ -244,6 +244,86 @@ static void an_upstream_that_takes_nothing_holds_the_clients_window(void **state
     assert_int_equal(upstream_request(bed.members[0], 0)->body_len, 65535);
 }
 
+/* ---- memory ---- */
+
+static const char *const over_memory = "belfry: memory limit reached; try again";
+
+static void begin_on(struct fakeexchange *peer, const char *path)
+{
+    struct fakeexchange_head head;
+    fakeexchange_head(&head, "POST", path, (const char *const[]){"content-type: application/grpc", NULL});
+    relay_begin(relay, &peer->x, &head.head, RELAY_ALL);
+}
+
+static void answer_much(size_t i, size_t len)
+{
+    uint8_t *much = test_calloc(1, len);
+    upstream_head(bed.members[0], i, plain_head, false);
+    upstream_data(bed.members[0], i, much, len);
+    test_free(much);
+}
+
+static void over_the_bound_the_call_whose_client_took_nothing_for_longest_is_ended(void **state)
+{
+    (void)state;
+    enum { KIB = 1024 };
+    struct fakeexchange peers[3];
+    make_relay(&(struct relay_opts){.held_max = 700 * KIB}, NULL);
+    for (size_t i = 0; i < 3; i++) {
+        fakeexchange_init(&peers[i], 0);
+        begin_on(&peers[i], RANGE);
+        reach(i + 1);
+        if (i < 2) {
+            answer_much(i, 200 * KIB);
+            drive_until(counted().held_bytes > (i + 1) * 200 * KIB);
+        }
+    }
+    fakeexchange_make_room(&peers[0], 10); /* so that the second has waited longest */
+    answer_much(2, 240 * KIB);
+    drive_until(counted().over_memory == 1);
+    drive_for(50);
+    assert_int_equal(counted().over_memory, 1);
+    assert_int_equal(peers[1].state, FAKEEXCHANGE_ENDED);
+    assert_string_equal(fakeexchange_field(&peers[1], "grpc-status"), "14");
+    assert_string_equal(fakeexchange_field(&peers[1], "grpc-message"), over_memory);
+    assert_int_equal(peers[0].state, FAKEEXCHANGE_OPEN);
+    assert_in_range(counted().held_bytes, 400 * KIB, 1000 * KIB);
+    fakeexchange_make_room(&peers[2], 1000 * KIB);
+    assert_int_equal(belfry_buf_len(&peers[2].body), 240 * KIB);
+    fakeexchange_gone(&peers[0]);
+    fakeexchange_gone(&peers[2]);
+    assert_int_equal(counted().held_bytes, 0);
+    for (size_t i = 0; i < 3; i++)
+        fakeexchange_fini(&peers[i]);
+}
+
+static void a_call_that_alone_is_over_the_bound_is_ended(void **state)
+{
+    (void)state;
+    make_relay(&(struct relay_opts){.held_max = 64 * 1024}, NULL);
+    fake.room = 0;
+    begin(RANGE);
+    reach(1);
+    answer_much(0, 200 * 1024);
+    drive_until(fake.state == FAKEEXCHANGE_ENDED);
+    ended_with("14", over_memory);
+    assert_int_equal(counted().over_memory, 1);
+    assert_int_equal(counted().held_bytes, 0);
+    drive_until(upstream_request(bed.members[0], 0)->closed);
+}
+
+static void requests_count_against_the_bound(void **state)
+{
+    (void)state;
+    static uint8_t part[60000];
+    make_relay(&(struct relay_opts){.held_max = 32 * 1024}, &(struct upstream_opts){.hold = true});
+    begin(PUT);
+    assert_in_range(counted().held_bytes, 1, 1024); /* its fields */
+    fakeexchange_send(&fake, part, sizeof(part));
+    ended_with("14", over_memory);
+    assert_int_equal(counted().held_bytes, 0);
+}
+
 /* ---- ends ---- */
 
 static void a_client_that_goes_cancels_upstream(void **state)
@@ -432,6 +512,8 @@ static void with_auth_off_who_has_no_token_is_passed_on_whole(void **state)
     begin(RANGE); /* known to be off: no question */
     reach(3);
     assert_string_equal(upstream_field(bed.members[0], 2, ":path"), RANGE);
+    /* what is known may be out of date: etcd is told not to look at the certificate */
+    assert_string_equal(upstream_field(bed.members[0], 2, "grpcgateway-accept"), "belfry");
 }
 
 static void a_client_may_go_while_it_is_checked(void **state)
@@ -591,6 +673,9 @@ int main(void)
         cmocka_unit_test_teardown(both_directions_stay_open_until_each_side_ends_its_own, teardown),
         cmocka_unit_test_teardown(a_reader_that_stands_still_holds_one_window_and_gets_every_byte_later, teardown),
         cmocka_unit_test_teardown(an_upstream_that_takes_nothing_holds_the_clients_window, teardown),
+        cmocka_unit_test_teardown(over_the_bound_the_call_whose_client_took_nothing_for_longest_is_ended, teardown),
+        cmocka_unit_test_teardown(a_call_that_alone_is_over_the_bound_is_ended, teardown),
+        cmocka_unit_test_teardown(requests_count_against_the_bound, teardown),
         cmocka_unit_test_teardown(a_client_that_goes_cancels_upstream, teardown),
         cmocka_unit_test_teardown(a_lost_upstream_is_unavailable_and_says_which_and_the_pin_is_gone, teardown),
         cmocka_unit_test_teardown(an_upstream_lost_in_the_middle_ends_with_trailers_behind_what_came, teardown),

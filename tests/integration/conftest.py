@@ -14,6 +14,7 @@ from etcd import Cluster  # noqa: E402
 
 SOAK = os.environ.get("BELFRY_SOAK") == "1"
 SEED = int(os.environ.get("BELFRY_SEED") or random.SystemRandom().randrange(1, 1 << 31))
+FIGURES = os.environ.get("BELFRY_FIGURES")  # a file: tests of one run may be in several processes
 _figures = []
 
 
@@ -22,7 +23,11 @@ def pytest_report_header(config):
 
 
 def pytest_terminal_summary(terminalreporter):
-    for line in _figures:
+    lines = _figures
+    if FIGURES and os.path.exists(FIGURES):
+        with open(FIGURES) as f:
+            lines = sorted(f.read().splitlines())
+    for line in lines:
         terminalreporter.write_line(line)
 
 
@@ -33,6 +38,9 @@ def figure():
         text = f"{value:.3f}" if isinstance(value, float) else str(value)
         _figures.append(f"figure: {name}={text} {unit}".rstrip())
         print(_figures[-1], flush=True)
+        if FIGURES:
+            with open(FIGURES, "a") as f:
+                f.write(_figures[-1] + "\n")
     return say
 
 
