@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "net/h2_mem.h"
+
 #define FRAME_BYTES    (16 * 1024 + 64) /* nghttp2 hands out at most one frame of 16 KiB and its header at a time */
 #define FIELD_OVERHEAD 32               /* RFC 9113, 6.5.2 */
 #define WHY_BYTES      160
@@ -33,35 +35,6 @@ struct belfry_h2 {
     size_t header_bytes; /* of the block that is being received; blocks do not interleave */
     char why[WHY_BYTES]; /* what was wrong with the bytes received last; "" when nothing was */
 };
-
-/* nghttp2 allocates through us: tests can refuse, and a refusal that it turns into something else is remembered. */
-static void *noted(struct belfry_h2 *h2, void *ptr)
-{
-    if (ptr == NULL)
-        h2->starved = true;
-    return ptr;
-}
-
-static void *mem_malloc(size_t size, void *user)
-{
-    return noted(user, malloc(size));
-}
-
-static void mem_free(void *ptr, void *user)
-{
-    (void)user;
-    free(ptr);
-}
-
-static void *mem_calloc(size_t n, size_t size, void *user)
-{
-    return noted(user, calloc(n, size));
-}
-
-static void *mem_realloc(void *ptr, size_t size, void *user)
-{
-    return noted(user, realloc(ptr, size));
-}
 
 /* Running out of memory while packing headers makes nghttp2 end the connection as if the peer were to blame. */
 static enum belfry_err blame(const struct belfry_h2 *h2)
@@ -240,7 +213,7 @@ static ssize_t on_read(nghttp2_session *session, int32_t id, uint8_t *to, size_t
 
 static enum belfry_err session_create(struct belfry_h2 *h2)
 {
-    nghttp2_mem mem = {h2, mem_malloc, mem_free, mem_calloc, mem_realloc};
+    nghttp2_mem mem = belfry_h2_mem(&h2->starved);
     nghttp2_session_callbacks *callbacks = NULL;
     nghttp2_option *option = NULL;
     int rc = nghttp2_session_callbacks_new(&callbacks);

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "net/h2_mem.h"
 #include "net/h2_server_private.h"
 
 #define DEFLATE_TABLE 256  /* bytes: what gRPC responses repeat fits; more would keep what they do not */
@@ -15,35 +16,6 @@
 #define UNLIMITED     ((uint64_t)1 << 32)
 
 static const uint8_t probe[8] = {'s', 'h', 'u', 't', 'd', 'o', 'w', 'n'};
-
-/* nghttp2 allocates through us: tests can refuse, and a refusal that it turns into something else is remembered. */
-static void *noted(struct h2_server *h2, void *ptr)
-{
-    if (ptr == NULL)
-        h2->starved = true;
-    return ptr;
-}
-
-static void *mem_malloc(size_t size, void *user)
-{
-    return noted(user, malloc(size));
-}
-
-static void mem_free(void *ptr, void *user)
-{
-    (void)user;
-    free(ptr);
-}
-
-static void *mem_calloc(size_t n, size_t size, void *user)
-{
-    return noted(user, calloc(n, size));
-}
-
-static void *mem_realloc(void *ptr, size_t size, void *user)
-{
-    return noted(user, realloc(ptr, size));
-}
 
 /* ---- what becomes of it ---- */
 
@@ -349,7 +321,7 @@ static void set_options(nghttp2_option *option)
 
 static enum belfry_err session_create(struct h2_server *h2)
 {
-    nghttp2_mem mem = {h2, mem_malloc, mem_free, mem_calloc, mem_realloc};
+    nghttp2_mem mem = belfry_h2_mem(&h2->starved);
     nghttp2_session_callbacks *callbacks = NULL;
     nghttp2_option *option = NULL;
     int rc = nghttp2_session_callbacks_new(&callbacks);
