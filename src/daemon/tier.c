@@ -13,7 +13,14 @@
 #include "replica/replica.h"
 
 #define LOG_CAPACITY_LOG2 20 /* batches; what bounds it is its bytes */
+#define HAND_MS           2000
 #define MEMORY_SHARE      75 /* percent of what the machine, or the cgroup, has */
+
+/* What a worker was handed in the last moments. */
+struct hand {
+    uint64_t since_ms;
+    size_t n;
+};
 
 struct tier {
     /* fixed */
@@ -31,6 +38,7 @@ struct tier {
     /* the front's */
     struct ingest_thread *ingest;
     struct worker_thread **workers;
+    struct hand *hands; /* of each */
     size_t n_workers;
     struct gatherer *gatherer;
     struct listener_stats listeners;
@@ -167,7 +175,8 @@ static enum belfry_err start_workers(struct tier *tier)
 {
     const struct config *config = tier->opts.config;
     tier->workers = calloc(config->workers, sizeof(struct worker_thread *));
-    if (tier->workers == NULL)
+    tier->hands = calloc(config->workers, sizeof(*tier->hands));
+    if (tier->workers == NULL || tier->hands == NULL)
         return BELFRY_ERR_NOMEM;
     struct worker_thread_opts opts = {.log = tier->log,
                                       .history = &tier->history,
@@ -306,6 +315,7 @@ void tier_destroy(struct tier *tier)
     ingest_thread_destroy(tier->ingest);
     history_destroy(tier->history);
     free(tier->workers);
+    free(tier->hands);
     evlog_destroy(tier->log);
     replica_close(tier->store, REPLICA_CLOSE_CLEAN);
     belfry_tls_destroy(tier->upstream_tls);
@@ -316,6 +326,27 @@ void tier_destroy(struct tier *tier)
 
 /* ---- for the front ---- */
 
+/* The one with the least to do. Connections that come all at once, after a fault say, bring their watchers only later, and
+ * those they had before still count: so each of the last moments is taken to bring what connections have on average. */
+static size_t choose_worker(struct tier *tier, uint64_t now)
+{
+    size_t best = 0, least = SIZE_MAX, all = 0;
+    for (size_t i = 0; i < tier->n_workers; i++)
+        all += worker_thread_load(tier->workers[i]);
+    size_t each = all / (tier_busy(tier) + 1);
+    for (size_t i = 0; i < tier->n_workers; i++) {
+        struct hand *hand = &tier->hands[i];
+        if (now - hand->since_ms > HAND_MS)
+            *hand = (struct hand){.since_ms = now};
+        size_t load = worker_thread_load(tier->workers[i]) + hand->n * each;
+        if (load < least) {
+            least = load;
+            best = i;
+        }
+    }
+    return best;
+}
+
 void tier_accept(struct tier *tier, int fd, const char *peer, struct belfry_tls *tls,
                  const struct listen_policy *policy)
 {
@@ -324,14 +355,8 @@ void tier_accept(struct tier *tier, int fd, const char *peer, struct belfry_tls 
         close(fd);
         return;
     }
-    size_t best = 0, least = SIZE_MAX;
-    for (size_t i = 0; i < tier->n_workers; i++) {
-        size_t load = worker_thread_load(tier->workers[i]);
-        if (load < least) {
-            least = load;
-            best = i;
-        }
-    }
+    size_t best = choose_worker(tier, belfry_clock_ms());
+    tier->hands[best].n++;
     worker_thread_accept(tier->workers[best], fd, peer, tls, policy);
 }
 
