@@ -15,6 +15,14 @@ static inline uint64_t belfry_clock_ms(void)
     return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
+/* Nanoseconds of the same clock, for what is measured. */
+static inline uint64_t belfry_clock_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
 static inline uint64_t belfry_min_time(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;

@@ -2,8 +2,9 @@
 #include "daemon/history.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
+
+#include "daemon/thread.h"
 
 struct history {
     /* fixed at creation */
@@ -110,12 +111,7 @@ enum belfry_err history_start(const struct history_opts *opts, struct history **
     belfry_list_init(&history->jobs);
     pthread_mutex_init(&history->mu, NULL);
     pthread_cond_init(&history->more, NULL);
-    sigset_t all, before; /* signals are the front's */
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&history->reader, NULL, run, history);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (failed != 0) {
+    if (thread_spawn(&history->reader, run, history) != 0) {
         pthread_cond_destroy(&history->more);
         pthread_mutex_destroy(&history->mu);
         free(history);

@@ -2,7 +2,8 @@
 #include "daemon/ingest_thread.h"
 
 #include <stdlib.h>
-#include <time.h>
+
+#include "base/clock.h"
 
 struct ingest_thread {
     /* fixed at creation */
@@ -14,19 +15,12 @@ struct ingest_thread {
     uint64_t tokens;
 };
 
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 static void on_changed(void *user)
 {
     struct ingest_thread *ingest = user;
     struct driver_status status;
     driver_status(ingest->driver, &status);
-    standing_publish(ingest->opts.standing, status.revision, now_ns());
+    standing_publish(ingest->opts.standing, status.revision, belfry_clock_ns());
     standing_set(ingest->opts.standing, &status);
     ingest->opts.wake(ingest->opts.user);
 }

@@ -48,13 +48,12 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* Signals are the front's. */
-static int spawn(struct thread *thread)
+int thread_spawn(pthread_t *id, void *(*start)(void *arg), void *arg)
 {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&thread->id, NULL, run, thread);
+    int failed = pthread_create(id, NULL, start, arg);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return failed;
 }
@@ -72,7 +71,7 @@ enum belfry_err thread_start(const struct thread_part *part, void *user, struct 
     }
     uv_sem_init(&thread->begun, 0);
     *out = thread; /* begin() may already hand it out */
-    if (spawn(thread) != 0) {
+    if (thread_spawn(&thread->id, run, thread) != 0) {
         *out = NULL;
         uv_loop_close(&thread->loop);
         uv_sem_destroy(&thread->begun);

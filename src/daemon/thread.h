@@ -8,6 +8,7 @@
 #ifndef BELFRY_DAEMON_THREAD_H
 #define BELFRY_DAEMON_THREAD_H
 
+#include <pthread.h>
 #include <uv.h>
 
 #include "base/err.h"
@@ -28,6 +29,9 @@ BELFRY_NODISCARD enum belfry_err thread_start(const struct thread_part *part, vo
 /* Ends the loop and waits for the thread; mail that comes later finds nobody. NULL is fine. */
 void thread_stop(struct thread *thread);
 void thread_destroy(struct thread *thread); /* stopped, and nobody can post any more. NULL is fine */
+
+/* pthread_create() of a thread that no signal comes to: signals are the front's. Not 0: it failed. */
+int thread_spawn(pthread_t *id, void *(*start)(void *arg), void *arg);
 
 uv_loop_t *thread_loop(struct thread *thread);
 void thread_post(struct thread *thread, struct mail *mail);

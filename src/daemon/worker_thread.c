@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -48,13 +47,6 @@ struct worker_thread {
     /* any */
     _Atomic size_t watchers, connections, coming; /* coming: handed over and not there yet */
 };
-
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 /* ---- a turn ---- */
 
@@ -101,7 +93,7 @@ static void note_latency(struct worker_thread *t, int64_t rev, uint64_t publishe
     if (rev == t->measured || worker_position(t->worker) < rev)
         return;
     t->measured = rev;
-    uint64_t now = now_ns();
+    uint64_t now = belfry_clock_ns();
     double seconds = now > published_ns ? (double)(now - published_ns) / 1e9 : 0;
     size_t bucket = 0;
     for (double bound = 0.0001; bucket < LATENCY_BUCKETS && seconds > bound; bucket++)
@@ -123,9 +115,9 @@ static bool scan_some(struct worker_thread *t)
     if (belfry_list_empty(&t->scans))
         return false;
     struct worker_thread_ask *ask = belfry_container(t->scans.next, struct worker_thread_ask, mail.node);
-    uint64_t until = now_ns() + SCAN_NS;
+    uint64_t until = belfry_clock_ns() + SCAN_NS;
     bool done = false;
-    while (!done && now_ns() < until)
+    while (!done && belfry_clock_ns() < until)
         done = watchers_scan_step(ask->scan, SCAN_VISITS);
     if (done) {
         belfry_list_remove(&ask->mail.node);
@@ -152,7 +144,7 @@ static void on_idle(uv_idle_t *idle)
 static void on_prepare(uv_prepare_t *prepare)
 {
     struct worker_thread *t = prepare->data;
-    uint64_t began = now_ns(), now = began / 1000000;
+    uint64_t began = belfry_clock_ns(), now = began / 1000000;
     int64_t published = atomic_load_explicit(&t->opts.standing->published_rev, memory_order_acquire);
     uint64_t published_ns = atomic_load_explicit(&t->opts.standing->published_ns, memory_order_relaxed);
     look_at_standing(t);
@@ -172,7 +164,7 @@ static void on_prepare(uv_prepare_t *prepare)
     else
         uv_idle_stop(&t->idle);
     t->turns++;
-    uint64_t took_us = (now_ns() - began) / 1000;
+    uint64_t took_us = (belfry_clock_ns() - began) / 1000;
     t->longest_us = took_us > t->longest_us ? took_us : t->longest_us;
 }
 
@@ -272,12 +264,17 @@ static enum belfry_err create_client_side(struct worker_thread *t, uv_loop_t *lo
     return err != BELFRY_OK ? err : inbound_create(&inbound, &t->inbound);
 }
 
-/* In the order in which they lean on each other. */
+/* Whatever is there: first who has a last word, so that clients hear how it ended and resume; then what carries it; then in
+ * the order in which they lean on each other. */
 static void destroy_parts(struct worker_thread *t)
 {
-    inbound_destroy(t->inbound);
+    if (t->relay != NULL)
+        relay_end_all(t->relay, "belfry: stopping");
     route_destroy(t->route);
     watch_destroy(t->watch);
+    while (t->inbound != NULL && inbound_flush(t->inbound, belfry_clock_ms()))
+        ;
+    inbound_destroy(t->inbound);
     worker_destroy(t->worker);
     relay_destroy(t->relay);
     permit_destroy(t->permit);
@@ -323,13 +320,6 @@ static void end(struct thread *thread, void *user)
     (void)thread;
     struct worker_thread *t = user;
     drop_scans(t);
-    relay_end_all(t->relay, "belfry: stopping");
-    route_destroy(t->route);
-    t->route = NULL;
-    watch_destroy(t->watch);
-    t->watch = NULL;
-    while (inbound_flush(t->inbound, belfry_clock_ms())) /* so that clients hear how it ended, and resume */
-        ;
     destroy_parts(t); /* before the handles: parts on their way out may still ask for a turn */
     uv_close((uv_handle_t *)&t->prepare, NULL);
     uv_close((uv_handle_t *)&t->idle, NULL);

@@ -115,35 +115,45 @@ static void own_disk_trouble(struct text *text, const struct row *row, const str
     sample_u64(text, row->name, NULL, numbers->upstream.disk_trouble);
 }
 
-/* Who rides a stream that is parked has missed something, or will: it is parked. */
-static void own_synced(struct text *text, const struct row *row, const struct tier_numbers *numbers)
+/* Adds up, over the workers that answered, what one of these counts. */
+static void sample_watchers(struct text *text, const struct row *row, const struct tier_numbers *numbers,
+                            size_t (*count)(const struct worker_stats *core))
 {
     uint64_t sum = 0;
-    for (size_t i = 0; i < numbers->n_workers; i++) {
-        const struct worker_numbers *w = &numbers->workers[i];
-        sum += w->answered ? w->core.riding - w->core.riding_parked : 0;
-    }
+    for (size_t i = 0; i < numbers->n_workers; i++)
+        sum += numbers->workers[i].answered ? count(&numbers->workers[i].core) : 0;
     sample_u64(text, row->name, row->labels, sum);
 }
 
-static void own_parked(struct text *text, const struct row *row, const struct tier_numbers *numbers)
+/* Who rides a stream that is parked has missed something, or will: it is parked. */
+static size_t count_synced(const struct worker_stats *core)
 {
-    uint64_t sum = 0;
-    for (size_t i = 0; i < numbers->n_workers; i++) {
-        const struct worker_numbers *w = &numbers->workers[i];
-        sum += w->answered ? w->core.stalled + w->core.riding_parked : 0;
-    }
-    sample_u64(text, row->name, row->labels, sum);
+    return core->riding - core->riding_parked;
+}
+
+static size_t count_catching_up(const struct worker_stats *core)
+{
+    return core->waiting + core->boarded + core->solo;
+}
+
+static size_t count_parked(const struct worker_stats *core)
+{
+    return core->stalled + core->riding_parked;
+}
+
+static void own_synced(struct text *text, const struct row *row, const struct tier_numbers *numbers)
+{
+    sample_watchers(text, row, numbers, count_synced);
 }
 
 static void own_catching_up(struct text *text, const struct row *row, const struct tier_numbers *numbers)
 {
-    uint64_t sum = 0;
-    for (size_t i = 0; i < numbers->n_workers; i++) {
-        const struct worker_numbers *w = &numbers->workers[i];
-        sum += w->answered ? w->core.waiting + w->core.boarded + w->core.solo : 0;
-    }
-    sample_u64(text, row->name, row->labels, sum);
+    sample_watchers(text, row, numbers, count_catching_up);
+}
+
+static void own_parked(struct text *text, const struct row *row, const struct tier_numbers *numbers)
+{
+    sample_watchers(text, row, numbers, count_parked);
 }
 
 static void own_closed(struct text *text, const struct row *row, const struct tier_numbers *numbers)
