@@ -77,7 +77,7 @@ static void read_messages(struct h2conn *conn, struct call *call, const uint8_t 
             if (partial_is_whole(call)) {
                 if (!take_message(conn, call, belfry_buf_bytes(&call->partial)))
                     return;
-                belfry_buf_take(&call->partial, belfry_buf_len(&call->partial));
+                belfry_buf_clear(&call->partial);
             } else if (belfry_buf_len(&call->partial) > MESSAGE_MAX) {
                 h2conn_fail(conn, "a message is longer than 256 MiB");
                 return;
@@ -207,7 +207,7 @@ static void on_continuation(struct h2conn *conn, const struct frame *frame)
     uint32_t id = conn->headers_id;
     conn->headers_id = 0;
     on_header_block(conn, id, belfry_buf_bytes(&conn->headers), conn->headers_end_stream);
-    belfry_buf_take(&conn->headers, belfry_buf_len(&conn->headers));
+    belfry_buf_clear(&conn->headers);
 }
 
 static void on_settings(struct h2conn *conn, const struct frame *frame)

@@ -53,7 +53,7 @@ static void ask(struct seat *seat, uint32_t call)
                                             .start_revision = swarm->opts.start_revision};
         must(belfry_write_watch_create(&message, &create), "create");
         h2conn_send(seat->conn, call, belfry_buf_bytes(&message), H2CONN_MORE);
-        belfry_buf_take(&message, belfry_buf_len(&message));
+        belfry_buf_clear(&message);
     }
     belfry_buf_fini(&message);
 }

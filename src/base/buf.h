@@ -49,4 +49,10 @@ BELFRY_NODISCARD enum belfry_err belfry_buf_append(struct belfry_buf *buf, const
 /* Drops `len` bytes from the front; len is at most the length. */
 void belfry_buf_take(struct belfry_buf *buf, size_t len);
 
+/* Drops all of them; the memory stays for what comes next. */
+static inline void belfry_buf_clear(struct belfry_buf *buf)
+{
+    belfry_buf_take(buf, belfry_buf_len(buf));
+}
+
 #endif

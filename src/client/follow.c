@@ -118,7 +118,7 @@ static enum belfry_err mask_reset(struct belfry_follow *follow, size_t n_bits)
 {
     size_t len = n_bits / 8 + 1;
     uint8_t *to;
-    belfry_buf_take(&follow->mask, belfry_buf_len(&follow->mask));
+    belfry_buf_clear(&follow->mask);
     enum belfry_err err = belfry_buf_reserve(&follow->mask, len, &to);
     if (err != BELFRY_OK)
         return err;
@@ -158,7 +158,7 @@ static enum belfry_err set_from(struct belfry_follow *follow, struct belfry_byte
 static void begin(struct belfry_follow *follow)
 {
     follow->epoch++;
-    belfry_buf_take(&follow->from, belfry_buf_len(&follow->from)); /* empty: from the range's first key */
+    belfry_buf_clear(&follow->from); /* empty: from the range's first key */
     follow->pin = follow->newest = follow->start = follow->passed = 0;
     follow->watching = false;
     if (follow->limit == 0)

@@ -264,7 +264,7 @@ static enum belfry_err make_group(int64_t rev, struct belfry_inbox_group *out)
     struct belfry_wire_watch head = {.header = {.revision = world.head}};
     struct belfry_blob *blob;
     enum belfry_err err = BELFRY_OK;
-    belfry_buf_take(&run.bytes, belfry_buf_len(&run.bytes));
+    belfry_buf_clear(&run.bytes);
     for (size_t i = 0; i < world.n && err == BELFRY_OK; i++) {
         if (world.changes[i].rev != rev)
             continue;

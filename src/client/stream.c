@@ -156,7 +156,7 @@ static void send_requests(struct belfry_stream *stream, uint64_t now_ms)
             return;
         if (err == BELFRY_OK)
             err = belfry_grpc_call_send(stream->call, belfry_buf_bytes(&stream->scratch));
-        belfry_buf_take(&stream->scratch, belfry_buf_len(&stream->scratch));
+        belfry_buf_clear(&stream->scratch);
         if (err != BELFRY_OK)
             give_up(stream, err, belfry_strerror(err));
     }
@@ -445,7 +445,7 @@ static void read_range(struct belfry_stream *stream, enum belfry_err err, uint64
     if (err == BELFRY_OK)
         err = belfry_calls_start(stream->opts.calls, BELFRY_CALL_READ, BELFRY_PATH_RANGE,
                                  belfry_buf_bytes(&stream->scratch), now_ms + READ_MS, fn, stream, out);
-    belfry_buf_take(&stream->scratch, belfry_buf_len(&stream->scratch));
+    belfry_buf_clear(&stream->scratch);
     if (err != BELFRY_OK)
         stream->read_retry_ms = now_ms + RETRY_MAX_MS;
 }

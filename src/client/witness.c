@@ -35,7 +35,7 @@ void belfry_witness_note(struct belfry_witness *witness, const struct belfry_wir
     const struct belfry_wire_kv *kv = &event->kv;
     if (event->is_delete || kv->mod_rev <= witness->rev)
         return;
-    belfry_buf_take(&witness->key, belfry_buf_len(&witness->key));
+    belfry_buf_clear(&witness->key);
     if (belfry_buf_append(&witness->key, kv->key.data, kv->key.len) != BELFRY_OK) {
         witness->rev = 0;
         return;

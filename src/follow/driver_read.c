@@ -120,7 +120,7 @@ static enum belfry_err start(struct driver *driver, const struct upstream_action
     if (err == BELFRY_OK)
         err = belfry_calls_start(driver->calls, BELFRY_CALL_READ, BELFRY_PATH_RANGE, belfry_buf_bytes(&driver->scratch),
                                  now + ms, on_answer, read, NULL);
-    belfry_buf_take(&driver->scratch, belfry_buf_len(&driver->scratch));
+    belfry_buf_clear(&driver->scratch);
     return err;
 }
 
@@ -149,7 +149,7 @@ void driver_ask_head(struct driver *driver, uint64_t now)
     if (err == BELFRY_OK)
         err = belfry_calls_start(driver->calls, BELFRY_CALL_READ, BELFRY_PATH_RANGE, belfry_buf_bytes(&driver->scratch),
                                  now + driver->command_timeout_ms, on_head, driver, NULL);
-    belfry_buf_take(&driver->scratch, belfry_buf_len(&driver->scratch));
+    belfry_buf_clear(&driver->scratch);
     driver->asking_head = err == BELFRY_OK;
 }
 

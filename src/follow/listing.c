@@ -18,7 +18,7 @@ void listing_fini(struct listing *listing)
 
 static enum belfry_err set_cursor(struct listing *listing, struct belfry_bytes key, struct belfry_bytes behind)
 {
-    belfry_buf_take(&listing->cursor, belfry_buf_len(&listing->cursor));
+    belfry_buf_clear(&listing->cursor);
     enum belfry_err err = belfry_buf_append(&listing->cursor, key.data, key.len);
     return err != BELFRY_OK ? err : belfry_buf_append(&listing->cursor, behind.data, behind.len);
 }

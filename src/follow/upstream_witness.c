@@ -21,8 +21,8 @@ static enum belfry_err remember(struct upstream *up, const struct batch *batch)
 {
     struct belfry_wire_event event;
     enum belfry_err err = belfry_scan_event(batch_bytes(batch, &batch->events[0], false), &event);
-    belfry_buf_take(&up->witness_key, belfry_buf_len(&up->witness_key));
-    belfry_buf_take(&up->witness_kv, belfry_buf_len(&up->witness_kv));
+    belfry_buf_clear(&up->witness_key);
+    belfry_buf_clear(&up->witness_kv);
     if (err == BELFRY_OK)
         err = belfry_buf_append(&up->witness_key, event.kv.key.data, event.kv.key.len);
     if (err == BELFRY_OK)

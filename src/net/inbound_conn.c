@@ -396,7 +396,7 @@ static bool pull_and_send(struct inbound_conn *c)
         break_off(c, err); /* a GOAWAY may have been pulled */
     if (fine && belfry_buf_len(out) > 0)
         fine = c->tls != NULL ? encrypt(c, belfry_buf_bytes(out)) && send_tls(c) : send_plain(c, belfry_buf_bytes(out));
-    belfry_buf_take(out, belfry_buf_len(out));
+    belfry_buf_clear(out);
     if (out->cap > OUTPUT_KEPT)
         belfry_buf_fini(out);
     return fine;

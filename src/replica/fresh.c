@@ -113,7 +113,7 @@ static enum belfry_err flush(struct fresh *fresh, const struct store_meta *meta)
     else
         mdb_txn_abort(txn);
     if (rc == MDB_SUCCESS)
-        belfry_buf_take(&fresh->waiting, belfry_buf_len(&fresh->waiting));
+        belfry_buf_clear(&fresh->waiting);
     return rc == MDB_NOTFOUND ? BELFRY_ERR_IO : env_err(rc);
 }
 

@@ -82,7 +82,7 @@ enum belfry_err writer_get(struct writer *writer, struct belfry_bytes key, struc
 static int take_prev(struct writer *writer, MDB_val stored, bool *found)
 {
     MDB_val val;
-    belfry_buf_take(&writer->prev, belfry_buf_len(&writer->prev));
+    belfry_buf_clear(&writer->prev);
     int rc = mdb_cursor_get(writer->states, &stored, &val, MDB_SET);
     *found = rc == MDB_SUCCESS;
     if (rc == MDB_NOTFOUND)

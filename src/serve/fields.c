@@ -14,7 +14,7 @@ void fields_fini(struct fields *fields)
 
 void fields_clear(struct fields *fields)
 {
-    belfry_buf_take(&fields->text, belfry_buf_len(&fields->text));
+    belfry_buf_clear(&fields->text);
     fields->n = 0;
 }
 

@@ -151,7 +151,7 @@ static void hang_up(struct client *client)
     link_leave_client(client->link);
     client->stream = NULL;
     client->link = NULL;
-    belfry_buf_take(&client->in, belfry_buf_len(&client->in));
+    belfry_buf_clear(&client->in);
     client->dial_ms = sched_now(sched) + sched_below(sched, 300);
 }
 

@@ -41,7 +41,7 @@ static void hang_up(struct feed_mux *mux)
         return;
     link_leave_client(mux->link);
     mux->link = NULL;
-    belfry_buf_take(&mux->in, belfry_buf_len(&mux->in));
+    belfry_buf_clear(&mux->in);
     belfry_mux_stream_down(mux->mux);
 }
 
@@ -375,7 +375,7 @@ static void send_requests(struct tier *tier, struct feed_mux *mux, uint64_t now)
     belfry_buf_init(&request);
     while (belfry_mux_pull(mux->mux, now, &request) == BELFRY_OK) {
         link_send(mux->link, belfry_buf_bytes(&request));
-        belfry_buf_take(&request, belfry_buf_len(&request));
+        belfry_buf_clear(&request);
     }
     belfry_buf_fini(&request);
 }

@@ -156,7 +156,7 @@ bool link_request(struct link *link, struct belfry_buf *out)
     struct parcel *parcel = first(&link->requests);
     if (parcel == NULL || parcel->at_ms > sched_now(link->opts.sched))
         return false;
-    belfry_buf_take(out, belfry_buf_len(out));
+    belfry_buf_clear(out);
     if (belfry_buf_append(out, parcel->data, parcel->len) != BELFRY_OK)
         abort();
     free(belfry_container(belfry_list_pop(&link->requests), struct parcel, node));

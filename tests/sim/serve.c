@@ -32,7 +32,7 @@ static void message_ends(struct served *served)
         COVER(rest_finished);
     served->canceled_inside = false;
     served->head_len = 0;
-    belfry_buf_take(&served->message, belfry_buf_len(&served->message));
+    belfry_buf_clear(&served->message);
 }
 
 /* Follows the messages in the bytes. */

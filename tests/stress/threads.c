@@ -595,7 +595,7 @@ static void client_close(struct floor *floor, struct client *client)
     client->n_creating = 0;
     client->inside = NULL;
     client->progress = 0;
-    belfry_buf_take(&client->in, belfry_buf_len(&client->in));
+    belfry_buf_clear(&client->in);
     for (size_t i = 0; i < N_WATCHES; i++)
         client->watches[i].state = WATCH_IDLE;
     atomic_fetch_add(&n_closed, 1);
