@@ -4,12 +4,14 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "daemon/shelf.h"
 #include "daemon/thread.h"
 
 struct history {
     /* fixed at creation */
     struct history_opts opts;
     pthread_t reader;
+    struct shelf *shelf;
     /* under mu */
     pthread_mutex_t mu;
     pthread_cond_t more; /* jobs is not empty, or stopping */
@@ -66,10 +68,10 @@ static enum belfry_err read_store(struct history *history, const struct worker_f
                         : store->api->history(store, fetch->past, fetch->from, bytes, segment, oldest);
 }
 
-static void count_lost(struct history *history)
+static void count(struct history *history, uint64_t *counter)
 {
     pthread_mutex_lock(&history->mu);
-    history->stats.lost++;
+    ++*counter;
     pthread_mutex_unlock(&history->mu);
 }
 
@@ -77,12 +79,18 @@ static void serve(struct history *history, struct belfry_list *jobs)
 {
     struct segment *segment = NULL;
     int64_t oldest = 0;
-    enum belfry_err err = read_store(history, &job_of(jobs->next)->fetch, &segment, &oldest);
+    const struct worker_fetch *fetch = &job_of(jobs->next)->fetch;
+    enum belfry_err err = read_store(history, fetch, &segment, &oldest);
+    if (err == BELFRY_ERR_NOT_FOUND && (segment = shelf_find(history->shelf, fetch->past, fetch->from)) != NULL) {
+        err = BELFRY_OK;
+        count(history, &history->stats.shelved);
+    }
     for (struct belfry_list *node; (node = belfry_list_pop(jobs)) != NULL;) {
         struct history_job *job = job_of(node);
         job->oldest = oldest;
         if (err == BELFRY_ERR_NOT_FOUND) {
-            count_lost(history);
+            count(history, &history->stats.lost);
+            job->lost = true;
             history->opts.lost(job, history->opts.user);
         } else {
             history_answer(job, err, segment == NULL ? NULL : segment_ref(segment), 0);
@@ -111,11 +119,12 @@ enum belfry_err history_start(const struct history_opts *opts, struct history **
     belfry_list_init(&history->jobs);
     pthread_mutex_init(&history->mu, NULL);
     pthread_cond_init(&history->more, NULL);
-    if (thread_spawn(&history->reader, run, history) != 0) {
-        pthread_cond_destroy(&history->more);
-        pthread_mutex_destroy(&history->mu);
-        free(history);
-        return BELFRY_ERR_LIMIT;
+    enum belfry_err err = shelf_create(opts->shelf_bytes, &history->shelf);
+    if (err == BELFRY_OK && thread_spawn(&history->reader, run, history) != 0)
+        err = BELFRY_ERR_LIMIT;
+    if (err != BELFRY_OK) {
+        history_destroy(history);
+        return err;
     }
     *out = history;
     return BELFRY_OK;
@@ -138,6 +147,7 @@ void history_destroy(struct history *history)
 {
     if (history == NULL)
         return;
+    shelf_destroy(history->shelf);
     pthread_cond_destroy(&history->more);
     pthread_mutex_destroy(&history->mu);
     free(history);
@@ -163,6 +173,8 @@ void history_answer(struct history_job *job, enum belfry_err err, struct segment
     job->err = err;
     job->segment = segment;
     job->compact_rev = compact_rev;
+    if (job->lost && segment != NULL)
+        shelf_put(job->history->shelf, segment);
     job->history->opts.done(job, job->history->opts.user);
 }
 
@@ -171,4 +183,5 @@ void history_stats(struct history *history, struct history_stats *out)
     pthread_mutex_lock(&history->mu);
     *out = history->stats;
     pthread_mutex_unlock(&history->mu);
+    out->shelf_bytes = shelf_bytes(history->shelf);
 }

@@ -4,9 +4,11 @@
  * what the window has lost goes on to ingest, which has it backfilled from upstream.
  *
  *     worker --history_ask--> queue --reader--+--found, failed--> done() --> its worker
+ *                                             +--on the shelf---> done()
  *                                             `--too old--------> lost() --> ingest --history_answer--> done()
  *
- * Equal wishes that wait at the same time share one read.
+ * Equal wishes that wait at the same time share one read, and what was backfilled stays on a shelf (shelf.h) for those
+ * who want the same stretch a little later.
  *
  * Thread: history_ask any; done() and lost() are called on the reader thread (and done() also on who answers) and post.
  */
@@ -26,6 +28,7 @@ struct history_job {
     struct history *history;
     unsigned worker;
     struct worker_fetch fetch;
+    bool lost;      /* the window has it no more */
     uint64_t token; /* ingest's */
     /* the answer */
     enum belfry_err err;
@@ -36,6 +39,7 @@ struct history_job {
 struct history_opts {
     struct store *store;
     size_t segment_bytes;
+    size_t shelf_bytes;
     void (*done)(struct history_job *job, void *user);
     void (*lost)(struct history_job *job, void *user); /* job->oldest says where the window begins */
     void *user;
@@ -57,7 +61,8 @@ void history_answer(struct history_job *job, enum belfry_err err, struct segment
 void history_job_free(struct history_job *job); /* with its segment */
 
 struct history_stats {
-    uint64_t reads, shared, lost;
+    uint64_t reads, shared, shelved, lost; /* shelved: found on the shelf; lost: handed to lost() */
+    size_t shelf_bytes;
 };
 void history_stats(struct history *history, struct history_stats *out); /* any thread */
 

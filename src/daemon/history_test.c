@@ -108,8 +108,12 @@ static void wait_inside(struct slow_store *slow)
 
 static struct history *start(struct slow_store *slow, struct seen *seen)
 {
-    struct history_opts opts = {
-        .store = &slow->store, .segment_bytes = 1000, .done = on_done, .lost = on_lost, .user = seen};
+    struct history_opts opts = {.store = &slow->store,
+                                .segment_bytes = 1000,
+                                .shelf_bytes = 1 << 20,
+                                .done = on_done,
+                                .lost = on_lost,
+                                .user = seen};
     struct history *history;
     assert_int_equal(history_start(&opts, &history), BELFRY_OK);
     return history;
@@ -165,6 +169,34 @@ static void what_the_window_has_lost_goes_to_who_can_get_it(void **state)
     history_destroy(history);
 }
 
+static void what_was_fetched_for_one_is_there_for_the_next(void **state)
+{
+    (void)state;
+    struct slow_store slow = SLOW_STORE;
+    struct seen seen = SEEN;
+    struct history *history = start(&slow, &seen);
+    let_go(&slow);
+    ask(history, 0, 50);
+    wait_for(&seen, 0, 1);
+    struct segment_builder builder;
+    struct segment *segment;
+    segment_begin(&builder);
+    assert_int_equal(segment_finish(&builder, 1, 50, 69, &segment), BELFRY_OK);
+    history_answer(seen.lost[0], BELFRY_OK, segment, 0);
+    ask(history, 1, 60);
+    wait_for(&seen, 2, 1);
+    assert_int_equal(seen.upto[1], 69);
+    ask(history, 1, 70);
+    wait_for(&seen, 2, 2);
+    struct history_stats stats;
+    history_stats(history, &stats);
+    assert_int_equal(stats.shelved, 1);
+    assert_int_equal(stats.lost, 2);
+    history_stop(history);
+    history_answer(seen.lost[1], BELFRY_ERR_CANCELED, NULL, 0);
+    history_destroy(history);
+}
+
 static void jobs_that_wait_at_the_end_are_dropped(void **state)
 {
     (void)state;
@@ -185,6 +217,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equal_wishes_that_wait_share_one_read),
         cmocka_unit_test(what_the_window_has_lost_goes_to_who_can_get_it),
+        cmocka_unit_test(what_was_fetched_for_one_is_there_for_the_next),
         cmocka_unit_test(jobs_that_wait_at_the_end_are_dropped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,6 +15,7 @@
 #define LOG_CAPACITY_LOG2 20 /* batches; what bounds it is its bytes */
 #define HAND_MS           2000
 #define MEMORY_SHARE      75 /* percent of what the machine, or the cgroup, has */
+#define SHELF_BYTES       (64 * 1024 * 1024)
 
 /* What a worker was handed in the last moments. */
 struct hand {
@@ -124,8 +125,12 @@ static enum belfry_err open_replica(struct tier *tier, char *why, size_t why_len
 
 static enum belfry_err start_reader(struct tier *tier)
 {
-    struct history_opts opts = {
-        .store = tier->store, .segment_bytes = SEGMENT_BYTES, .done = on_done, .lost = on_lost, .user = tier};
+    struct history_opts opts = {.store = tier->store,
+                                .segment_bytes = SEGMENT_BYTES,
+                                .shelf_bytes = SHELF_BYTES,
+                                .done = on_done,
+                                .lost = on_lost,
+                                .user = tier};
     return history_start(&opts, &tier->history);
 }
 
@@ -225,6 +230,8 @@ static void finish_numbers(struct tier_numbers *numbers, void *user)
     history_stats(tier->history, &reads);
     numbers->reads = reads.reads;
     numbers->reads_shared = reads.shared;
+    numbers->reads_shelved = reads.shelved;
+    numbers->shelf_bytes = reads.shelf_bytes;
 }
 
 static enum belfry_err start_gatherer(struct tier *tier)

@@ -104,6 +104,8 @@ static void write_replica(struct json *json, const struct tier_numbers *numbers)
     json_int(json, "history_newest", numbers->history_newest);
     UINT(json, numbers, reads);
     UINT(json, numbers, reads_shared);
+    UINT(json, numbers, reads_shelved);
+    UINT(json, numbers, shelf_bytes);
     json_close(json, '}');
     json_open(json, "log", '{');
     json_int(json, "oldest", numbers->log_oldest);

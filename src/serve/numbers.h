@@ -49,6 +49,8 @@ struct tier_numbers {
     int64_t log_oldest, log_newest;
     size_t log_bytes;
     uint64_t reads, reads_shared; /* of history, by the reader thread; shared: answered by one read with another */
+    uint64_t reads_shelved;       /* answered with what was backfilled for somebody else */
+    size_t shelf_bytes;           /* of history kept for that */
     struct listener_stats listeners;
     size_t memory_max;
     size_t n_workers;
