@@ -2,7 +2,7 @@
 #include "serve/numbers.h"
 
 #include "base/clock.h"
-#include "serve/json.h"
+#include "base/json.h"
 
 const char *numbers_standing_name(enum driver_standing standing)
 {
@@ -34,11 +34,11 @@ const char *numbers_state_name(enum upstream_state state)
     return "";
 }
 
-#define UINT(json, from, field) json_uint(json, #field, (from)->field)
+#define UINT(json, from, field) belfry_json_uint(json, #field, (from)->field)
 
-static void write_follower(struct json *json, const struct upstream_stats *s)
+static void write_follower(struct belfry_json *json, const struct upstream_stats *s)
 {
-    json_open(json, "follower", '{');
+    belfry_json_open(json, "follower", '{');
     UINT(json, s, revisions);
     UINT(json, s, events);
     UINT(json, s, overlaps);
@@ -53,30 +53,30 @@ static void write_follower(struct json *json, const struct upstream_stats *s)
     UINT(json, s, pages_repeated);
     UINT(json, s, gaps);
     UINT(json, s, stale);
-    json_close(json, '}');
+    belfry_json_close(json, '}');
 }
 
-static void write_upstream(struct json *json, const char *name, const struct tier_numbers *numbers)
+static void write_upstream(struct belfry_json *json, const char *name, const struct tier_numbers *numbers)
 {
     const struct driver_status *s = &numbers->upstream;
-    json_open(json, name, '{');
-    json_bool(json, "answered", numbers->upstream_answered);
+    belfry_json_open(json, name, '{');
+    belfry_json_bool(json, "answered", numbers->upstream_answered);
     if (numbers->upstream_answered) {
-        json_str(json, "standing", numbers_standing_name(s->standing));
-        json_str(json, "reason", s->reason);
-        json_str(json, "state", numbers_state_name(s->state));
-        json_str(json, "endpoint", s->endpoint);
-        json_str(json, "version", s->version);
-        json_int(json, "revision", s->revision);
-        json_int(json, "committed", s->committed);
-        json_int(json, "upstream_revision", s->upstream_revision);
+        belfry_json_str(json, "standing", numbers_standing_name(s->standing));
+        belfry_json_str(json, "reason", s->reason);
+        belfry_json_str(json, "state", numbers_state_name(s->state));
+        belfry_json_str(json, "endpoint", s->endpoint);
+        belfry_json_str(json, "version", s->version);
+        belfry_json_int(json, "revision", s->revision);
+        belfry_json_int(json, "committed", s->committed);
+        belfry_json_int(json, "upstream_revision", s->upstream_revision);
         if (s->silent_ms != BELFRY_NEVER)
             UINT(json, s, silent_ms);
         UINT(json, s, past);
-        json_uint(json, "cluster_id", s->identity.cluster_id);
-        json_uint(json, "member_id", s->identity.member_id);
-        json_uint(json, "raft_term", s->identity.raft_term);
-        json_bool(json, "disk_trouble", s->disk_trouble);
+        belfry_json_uint(json, "cluster_id", s->identity.cluster_id);
+        belfry_json_uint(json, "member_id", s->identity.member_id);
+        belfry_json_uint(json, "raft_term", s->identity.raft_term);
+        belfry_json_bool(json, "disk_trouble", s->disk_trouble);
         UINT(json, s, connects);
         UINT(json, s, losses);
         UINT(json, s, backfills);
@@ -85,13 +85,13 @@ static void write_upstream(struct json *json, const char *name, const struct tie
         UINT(json, s, keys_listed);
         write_follower(json, &s->stats);
     }
-    json_close(json, '}');
+    belfry_json_close(json, '}');
 }
 
-static void write_replica(struct json *json, const struct tier_numbers *numbers)
+static void write_replica(struct belfry_json *json, const struct tier_numbers *numbers)
 {
     const struct replica_stats *s = &numbers->replica;
-    json_open(json, "replica", '{');
+    belfry_json_open(json, "replica", '{');
     UINT(json, s, state_rows);
     UINT(json, s, history_rows);
     UINT(json, s, history_bytes);
@@ -100,23 +100,23 @@ static void write_replica(struct json *json, const struct tier_numbers *numbers)
     UINT(json, s, commits);
     UINT(json, s, trimmed);
     UINT(json, s, io_errors);
-    json_int(json, "history_oldest", numbers->history_oldest);
-    json_int(json, "history_newest", numbers->history_newest);
+    belfry_json_int(json, "history_oldest", numbers->history_oldest);
+    belfry_json_int(json, "history_newest", numbers->history_newest);
     UINT(json, numbers, reads);
     UINT(json, numbers, reads_shared);
     UINT(json, numbers, reads_shelved);
     UINT(json, numbers, shelf_bytes);
-    json_close(json, '}');
-    json_open(json, "log", '{');
-    json_int(json, "oldest", numbers->log_oldest);
-    json_int(json, "newest", numbers->log_newest);
-    json_uint(json, "bytes", numbers->log_bytes);
-    json_close(json, '}');
+    belfry_json_close(json, '}');
+    belfry_json_open(json, "log", '{');
+    belfry_json_int(json, "oldest", numbers->log_oldest);
+    belfry_json_int(json, "newest", numbers->log_newest);
+    belfry_json_uint(json, "bytes", numbers->log_bytes);
+    belfry_json_close(json, '}');
 }
 
-static void write_core(struct json *json, const struct worker_stats *s)
+static void write_core(struct belfry_json *json, const struct worker_stats *s)
 {
-    json_open(json, "core", '{');
+    belfry_json_open(json, "core", '{');
     UINT(json, s, streams);
     UINT(json, s, watchers);
     UINT(json, s, nodes);
@@ -143,12 +143,12 @@ static void write_core(struct json *json, const struct worker_stats *s)
     UINT(json, s, packed);
     UINT(json, s, compacted);
     UINT(json, s, progress);
-    json_close(json, '}');
+    belfry_json_close(json, '}');
 }
 
-static void write_watch(struct json *json, const struct watch_stats *s)
+static void write_watch(struct belfry_json *json, const struct watch_stats *s)
 {
-    json_open(json, "watch", '{');
+    belfry_json_open(json, "watch", '{');
     UINT(json, s, streams);
     UINT(json, s, asking);
     UINT(json, s, opened);
@@ -157,16 +157,16 @@ static void write_watch(struct json *json, const struct watch_stats *s)
     UINT(json, s, cancels);
     UINT(json, s, progress);
     UINT(json, s, refused);
-    json_open(json, "closed", '{');
+    belfry_json_open(json, "closed", '{');
     for (int why = 0; why < WATCH_CLOSES; why++)
-        json_uint(json, watch_close_name((enum watch_close)why), s->closed[why]);
-    json_close(json, '}');
-    json_close(json, '}');
+        belfry_json_uint(json, watch_close_name((enum watch_close)why), s->closed[why]);
+    belfry_json_close(json, '}');
+    belfry_json_close(json, '}');
 }
 
-static void write_inbound(struct json *json, const struct inbound_stats *s)
+static void write_inbound(struct belfry_json *json, const struct inbound_stats *s)
 {
-    json_open(json, "inbound", '{');
+    belfry_json_open(json, "inbound", '{');
     UINT(json, s, connections);
     UINT(json, s, http1);
     UINT(json, s, http2);
@@ -180,54 +180,54 @@ static void write_inbound(struct json *json, const struct inbound_stats *s)
     UINT(json, s, bytes_in);
     UINT(json, s, bytes_out);
     UINT(json, s, writes);
-    json_close(json, '}');
+    belfry_json_close(json, '}');
 }
 
-static void write_calls(struct json *json, const struct worker_numbers *w)
+static void write_calls(struct belfry_json *json, const struct worker_numbers *w)
 {
-    json_open(json, "relay", '{');
+    belfry_json_open(json, "relay", '{');
     UINT(json, &w->relay, running);
     UINT(json, &w->relay, relayed);
     UINT(json, &w->relay, refused);
     UINT(json, &w->relay, failed);
     UINT(json, &w->relay, bytes_up);
     UINT(json, &w->relay, bytes_down);
-    json_close(json, '}');
-    json_open(json, "permit", '{');
+    belfry_json_close(json, '}');
+    belfry_json_open(json, "permit", '{');
     UINT(json, &w->permit, asked);
     UINT(json, &w->permit, granted);
     UINT(json, &w->permit, refused);
     UINT(json, &w->permit, unavailable);
     UINT(json, &w->permit, status_calls);
-    json_close(json, '}');
-    json_open(json, "uplink", '{');
+    belfry_json_close(json, '}');
+    belfry_json_open(json, "uplink", '{');
     UINT(json, &w->uplink, calls);
     UINT(json, &w->uplink, connections);
     UINT(json, &w->uplink, opened);
     UINT(json, &w->uplink, connects);
     UINT(json, &w->uplink, losses);
     UINT(json, &w->uplink, unavailable);
-    json_close(json, '}');
+    belfry_json_close(json, '}');
 }
 
-static void write_latency(struct json *json, const struct latency *latency)
+static void write_latency(struct belfry_json *json, const struct latency *latency)
 {
-    json_open(json, "latency", '{');
-    json_open(json, "buckets", '[');
+    belfry_json_open(json, "latency", '{');
+    belfry_json_open(json, "buckets", '[');
     for (size_t i = 0; i <= LATENCY_BUCKETS; i++)
-        json_uint(json, NULL, latency->buckets[i]);
-    json_close(json, ']');
+        belfry_json_uint(json, NULL, latency->buckets[i]);
+    belfry_json_close(json, ']');
     UINT(json, latency, count);
-    json_real(json, "sum_s", latency->sum_s);
-    json_close(json, '}');
+    belfry_json_real(json, "sum_s", latency->sum_s);
+    belfry_json_close(json, '}');
 }
 
-static void write_worker(struct json *json, const struct worker_numbers *w)
+static void write_worker(struct belfry_json *json, const struct worker_numbers *w)
 {
-    json_open(json, NULL, '{');
-    json_bool(json, "answered", w->answered);
+    belfry_json_open(json, NULL, '{');
+    belfry_json_bool(json, "answered", w->answered);
     if (w->answered) {
-        json_int(json, "position", w->position);
+        belfry_json_int(json, "position", w->position);
         UINT(json, w, turns);
         UINT(json, w, longest_turn_us);
         write_core(json, &w->core);
@@ -236,37 +236,37 @@ static void write_worker(struct json *json, const struct worker_numbers *w)
         write_calls(json, w);
         write_latency(json, &w->latency);
     }
-    json_close(json, '}');
+    belfry_json_close(json, '}');
 }
 
 enum belfry_err numbers_write(const struct tier_numbers *numbers, struct belfry_buf *out)
 {
-    struct json json = json_begin(out);
-    json_open(&json, NULL, '{');
-    json_str(&json, "name", numbers->name);
-    json_str(&json, "version", numbers->version);
-    json_uint(&json, "up_ms", numbers->now_ms - numbers->started_ms);
-    json_bool(&json, "draining", numbers->draining);
+    struct belfry_json json = belfry_json_begin(out);
+    belfry_json_open(&json, NULL, '{');
+    belfry_json_str(&json, "name", numbers->name);
+    belfry_json_str(&json, "version", numbers->version);
+    belfry_json_uint(&json, "up_ms", numbers->now_ms - numbers->started_ms);
+    belfry_json_bool(&json, "draining", numbers->draining);
     write_upstream(&json, "upstream", numbers);
     write_replica(&json, numbers);
-    json_open(&json, "listeners", '{');
+    belfry_json_open(&json, "listeners", '{');
     UINT(&json, &numbers->listeners, accepted);
     UINT(&json, &numbers->listeners, refused);
-    json_close(&json, '}');
+    belfry_json_close(&json, '}');
     UINT(&json, numbers, memory_max);
-    json_open(&json, "workers", '[');
+    belfry_json_open(&json, "workers", '[');
     for (size_t i = 0; i < numbers->n_workers; i++)
         write_worker(&json, &numbers->workers[i]);
-    json_close(&json, ']');
-    json_close(&json, '}');
-    enum belfry_err err = json_finish(&json);
+    belfry_json_close(&json, ']');
+    belfry_json_close(&json, '}');
+    enum belfry_err err = belfry_json_finish(&json);
     return err == BELFRY_OK ? belfry_buf_append(out, "\n", 1) : err;
 }
 
 enum belfry_err numbers_write_upstream(const struct tier_numbers *numbers, struct belfry_buf *out)
 {
-    struct json json = json_begin(out);
+    struct belfry_json json = belfry_json_begin(out);
     write_upstream(&json, NULL, numbers);
-    enum belfry_err err = json_finish(&json);
+    enum belfry_err err = belfry_json_finish(&json);
     return err == BELFRY_OK ? belfry_buf_append(out, "\n", 1) : err;
 }

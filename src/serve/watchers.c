@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/json.h"
 #include "base/map.h"
-#include "serve/json.h"
 
 #define DIALECT "grpc" /* of every stream that watch.h has */
 
@@ -379,28 +379,28 @@ bool watchers_scan_step(struct watchers_scan *scan, size_t max_visits)
 
 /* ---- what came of it ---- */
 
-static void write_row(struct json *json, const struct row *row)
+static void write_row(struct belfry_json *json, const struct row *row)
 {
     static const struct belfry_bytes open_end = {"", 1};
     struct belfry_bytes end = belfry_bytes_of(row->bytes + row->key_len, row->end_len);
-    json_open(json, NULL, '{');
-    json_int(json, "lag", row->lag);
-    json_str(json, "state", standings[row->rank.standing]);
-    json_str(json, "dialect", DIALECT);
-    json_str(json, "peer", row->peer);
-    json_str(json, "user", row->user);
-    json_str(json, "client", row->client);
-    json_text(json, "key", belfry_bytes_of(row->bytes, row->key_len));
+    belfry_json_open(json, NULL, '{');
+    belfry_json_int(json, "lag", row->lag);
+    belfry_json_str(json, "state", standings[row->rank.standing]);
+    belfry_json_str(json, "dialect", DIALECT);
+    belfry_json_str(json, "peer", row->peer);
+    belfry_json_str(json, "user", row->user);
+    belfry_json_str(json, "client", row->client);
+    belfry_json_text(json, "key", belfry_bytes_of(row->bytes, row->key_len));
     if (row->kind == RANGE_PREFIX)
-        json_bool(json, "prefix", true);
+        belfry_json_bool(json, "prefix", true);
     else if (row->kind == RANGE_SPAN)
-        json_text(json, "range_end", end.len == 0 ? open_end : end);
+        belfry_json_text(json, "range_end", end.len == 0 ? open_end : end);
     if (row->cut)
-        json_bool(json, "cut", true);
-    json_int(json, "watch_id", row->rank.id);
-    json_uint(json, "sent_bytes", row->sent_bytes);
-    json_uint(json, "age_ms", row->age_ms);
-    json_close(json, '}');
+        belfry_json_bool(json, "cut", true);
+    belfry_json_int(json, "watch_id", row->rank.id);
+    belfry_json_uint(json, "sent_bytes", row->sent_bytes);
+    belfry_json_uint(json, "age_ms", row->age_ms);
+    belfry_json_close(json, '}');
 }
 
 static int row_order(const void *a, const void *b)
@@ -409,7 +409,7 @@ static int row_order(const void *a, const void *b)
     return rank_order(&(*x)->rank, &(*y)->rank);
 }
 
-static enum belfry_err write_rows(struct json *json, struct watchers_scan *const *scans, size_t n)
+static enum belfry_err write_rows(struct belfry_json *json, struct watchers_scan *const *scans, size_t n)
 {
     size_t n_rows = 0;
     for (size_t i = 0; i < n; i++)
@@ -423,10 +423,10 @@ static enum belfry_err write_rows(struct json *json, struct watchers_scan *const
             all[n_rows++] = scans[i]->rows[r];
     }
     qsort(all, n_rows, sizeof(const struct row *), row_order);
-    json_open(json, "rows", '[');
+    belfry_json_open(json, "rows", '[');
     for (size_t i = 0; i < n_rows && i < scans[0]->query.limit; i++)
         write_row(json, all[i]);
-    json_close(json, ']');
+    belfry_json_close(json, ']');
     free(all);
     return BELFRY_OK;
 }
@@ -472,15 +472,15 @@ static size_t merge(struct merged *all, struct watchers_scan *const *scans, size
     return kept;
 }
 
-static void write_total(struct json *json, const struct total *total)
+static void write_total(struct belfry_json *json, const struct total *total)
 {
-    json_uint(json, "watchers", total->watchers);
-    json_uint(json, "parked", total->parked);
-    json_int(json, "max_lag", total->max_lag);
-    json_close(json, '}');
+    belfry_json_uint(json, "watchers", total->watchers);
+    belfry_json_uint(json, "parked", total->parked);
+    belfry_json_int(json, "max_lag", total->max_lag);
+    belfry_json_close(json, '}');
 }
 
-static enum belfry_err write_groups(struct json *json, struct watchers_scan *const *scans, size_t n)
+static enum belfry_err write_groups(struct belfry_json *json, struct watchers_scan *const *scans, size_t n)
 {
     struct total other = {0};
     size_t n_groups = 0;
@@ -492,19 +492,19 @@ static enum belfry_err write_groups(struct json *json, struct watchers_scan *con
     if (all == NULL)
         return BELFRY_ERR_NOMEM;
     n_groups = merge(all, scans, n);
-    json_open(json, "groups", '[');
+    belfry_json_open(json, "groups", '[');
     for (size_t i = 0; i < n_groups; i++) {
         if (i >= scans[0]->query.limit || i >= WATCHERS_GROUPS) {
             total_add(&other, &all[i].total);
             continue;
         }
-        json_open(json, NULL, '{');
-        json_text(json, "group", all[i].label);
+        belfry_json_open(json, NULL, '{');
+        belfry_json_text(json, "group", all[i].label);
         write_total(json, &all[i].total);
     }
-    json_close(json, ']');
+    belfry_json_close(json, ']');
     if (other.watchers > 0) {
-        json_open(json, "other", '{');
+        belfry_json_open(json, "other", '{');
         write_total(json, &other);
     }
     free(all);
@@ -513,7 +513,7 @@ static enum belfry_err write_groups(struct json *json, struct watchers_scan *con
 
 enum belfry_err watchers_write(struct watchers_scan *const *scans, size_t n, struct belfry_buf *out)
 {
-    struct json json = json_begin(out);
+    struct belfry_json json = belfry_json_begin(out);
     enum belfry_err err = BELFRY_OK;
     size_t watchers = 0, matched = 0;
     int64_t head = 0;
@@ -523,14 +523,14 @@ enum belfry_err watchers_write(struct watchers_scan *const *scans, size_t n, str
         matched += scans[i]->matched;
         head = scans[i]->head > head ? scans[i]->head : head;
     }
-    json_open(&json, NULL, '{');
-    json_int(&json, "revision", head);
-    json_uint(&json, "watchers", watchers);
-    json_uint(&json, "matched", matched);
+    belfry_json_open(&json, NULL, '{');
+    belfry_json_int(&json, "revision", head);
+    belfry_json_uint(&json, "watchers", watchers);
+    belfry_json_uint(&json, "matched", matched);
     if (err == BELFRY_OK && n > 0)
         err = scans[0]->query.group == WATCHERS_UNGROUPED ? write_rows(&json, scans, n) : write_groups(&json, scans, n);
-    json_close(&json, '}');
+    belfry_json_close(&json, '}');
     if (err == BELFRY_OK)
-        err = json_finish(&json);
+        err = belfry_json_finish(&json);
     return err == BELFRY_OK ? belfry_buf_append(out, "\n", 1) : err;
 }

@@ -1,24 +1,24 @@
-/* src/serve/json.c */
-#include "serve/json.h"
+/* src/base/json.c */
+#include "base/json.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
 #define PIECE 64 /* holds any number */
 
-static void put(struct json *json, const void *data, size_t len)
+static void put(struct belfry_json *json, const void *data, size_t len)
 {
     if (json->err == BELFRY_OK && len > 0)
         json->err = belfry_buf_append(json->buf, data, len);
 }
 
-static void put_str(struct json *json, const char *text)
+static void put_str(struct belfry_json *json, const char *text)
 {
     put(json, text, strlen(text));
 }
 
 /* What stands before a value: a comma, and its name. */
-static void lead(struct json *json, const char *name, const char *name_end)
+static void lead(struct belfry_json *json, const char *name, const char *name_end)
 {
     if (json->more)
         put(json, ",", 1);
@@ -31,14 +31,14 @@ static void lead(struct json *json, const char *name, const char *name_end)
     put(json, "\":", 2);
 }
 
-void json_open(struct json *json, const char *name, char bracket)
+void belfry_json_open(struct belfry_json *json, const char *name, char bracket)
 {
     lead(json, name, "");
     put(json, &bracket, 1);
     json->more = false;
 }
 
-void json_close(struct json *json, char bracket)
+void belfry_json_close(struct belfry_json *json, char bracket)
 {
     put(json, &bracket, 1);
     json->more = true;
@@ -49,7 +49,7 @@ static bool continues(uint8_t byte)
     return (byte & 0xC0) == 0x80;
 }
 
-size_t json_utf8(struct belfry_bytes bytes)
+size_t belfry_json_utf8(struct belfry_bytes bytes)
 {
     const uint8_t *s = (const uint8_t *)bytes.data;
     if (bytes.len == 0)
@@ -79,14 +79,14 @@ static struct belfry_bytes rest(struct belfry_bytes bytes, size_t from)
 static bool is_utf8(struct belfry_bytes bytes)
 {
     for (size_t n; bytes.len > 0; bytes = rest(bytes, n)) {
-        n = json_utf8(bytes);
+        n = belfry_json_utf8(bytes);
         if (n == 0)
             return false;
     }
     return true;
 }
 
-static void put_escape(struct json *json, uint8_t byte)
+static void put_escape(struct belfry_json *json, uint8_t byte)
 {
     static const char short_forms[] = "\bb\ff\nn\rr\tt\"\"\\\\";
     char text[PIECE];
@@ -101,12 +101,12 @@ static void put_escape(struct json *json, uint8_t byte)
     put_str(json, text);
 }
 
-static void put_string(struct json *json, struct belfry_bytes text)
+static void put_string(struct belfry_json *json, struct belfry_bytes text)
 {
     put(json, "\"", 1);
     for (size_t n; text.len > 0; text = rest(text, n)) {
         uint8_t byte = (uint8_t)text.data[0];
-        n = json_utf8(text);
+        n = belfry_json_utf8(text);
         if (n == 0) {
             put(json, "\xEF\xBF\xBD", 3);
             n = 1;
@@ -119,7 +119,7 @@ static void put_string(struct json *json, struct belfry_bytes text)
     put(json, "\"", 1);
 }
 
-static void put_base64(struct json *json, struct belfry_bytes bytes)
+static void put_base64(struct belfry_json *json, struct belfry_bytes bytes)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     const uint8_t *s = (const uint8_t *)bytes.data;
@@ -136,7 +136,7 @@ static void put_base64(struct json *json, struct belfry_bytes bytes)
     put(json, "\"", 1);
 }
 
-void json_text(struct json *json, const char *name, struct belfry_bytes text)
+void belfry_json_text(struct belfry_json *json, const char *name, struct belfry_bytes text)
 {
     bool plain = name == NULL || is_utf8(text);
     lead(json, name, plain ? "" : "_b64");
@@ -146,12 +146,12 @@ void json_text(struct json *json, const char *name, struct belfry_bytes text)
         put_base64(json, text);
 }
 
-void json_str(struct json *json, const char *name, const char *text)
+void belfry_json_str(struct belfry_json *json, const char *name, const char *text)
 {
-    json_text(json, name, belfry_bytes_str(text));
+    belfry_json_text(json, name, belfry_bytes_str(text));
 }
 
-void json_int(struct json *json, const char *name, int64_t number)
+void belfry_json_int(struct belfry_json *json, const char *name, int64_t number)
 {
     char text[PIECE];
     snprintf(text, sizeof(text), "%" PRId64, number);
@@ -159,7 +159,7 @@ void json_int(struct json *json, const char *name, int64_t number)
     put_str(json, text);
 }
 
-void json_uint(struct json *json, const char *name, uint64_t number)
+void belfry_json_uint(struct belfry_json *json, const char *name, uint64_t number)
 {
     char text[PIECE];
     snprintf(text, sizeof(text), "%" PRIu64, number);
@@ -167,7 +167,7 @@ void json_uint(struct json *json, const char *name, uint64_t number)
     put_str(json, text);
 }
 
-void json_real(struct json *json, const char *name, double number)
+void belfry_json_real(struct belfry_json *json, const char *name, double number)
 {
     char text[PIECE];
     snprintf(text, sizeof(text), "%.9g", number);
@@ -175,13 +175,13 @@ void json_real(struct json *json, const char *name, double number)
     put_str(json, text);
 }
 
-void json_bool(struct json *json, const char *name, bool value)
+void belfry_json_bool(struct belfry_json *json, const char *name, bool value)
 {
     lead(json, name, "");
     put_str(json, value ? "true" : "false");
 }
 
-enum belfry_err json_finish(const struct json *json)
+enum belfry_err belfry_json_finish(const struct belfry_json *json)
 {
     return json->err;
 }

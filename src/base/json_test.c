@@ -1,5 +1,5 @@
-/* src/serve/json_test.c */
-#include "serve/json.h"
+/* src/base/json_test.c */
+#include "base/json.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,19 +20,19 @@ static void objects_arrays_and_commas_nest(void **state)
 {
     (void)state;
     struct belfry_buf buf = {0};
-    struct json json = json_begin(&buf);
-    json_open(&json, NULL, '{');
-    json_int(&json, "a", INT64_MIN);
-    json_open(&json, "b", '[');
-    json_open(&json, NULL, '{');
-    json_close(&json, '}');
-    json_uint(&json, NULL, UINT64_MAX);
-    json_bool(&json, NULL, true);
-    json_close(&json, ']');
-    json_real(&json, "c", 0.25);
-    json_bool(&json, "d", false);
-    json_close(&json, '}');
-    assert_int_equal(json_finish(&json), BELFRY_OK);
+    struct belfry_json json = belfry_json_begin(&buf);
+    belfry_json_open(&json, NULL, '{');
+    belfry_json_int(&json, "a", INT64_MIN);
+    belfry_json_open(&json, "b", '[');
+    belfry_json_open(&json, NULL, '{');
+    belfry_json_close(&json, '}');
+    belfry_json_uint(&json, NULL, UINT64_MAX);
+    belfry_json_bool(&json, NULL, true);
+    belfry_json_close(&json, ']');
+    belfry_json_real(&json, "c", 0.25);
+    belfry_json_bool(&json, "d", false);
+    belfry_json_close(&json, '}');
+    assert_int_equal(belfry_json_finish(&json), BELFRY_OK);
     assert_wrote(&buf, "{\"a\":-9223372036854775808,\"b\":[{},18446744073709551615,true],\"c\":0.25,\"d\":false}");
 }
 
@@ -40,9 +40,9 @@ static void what_json_reserves_and_what_moves_a_terminal_is_escaped(void **state
 {
     (void)state;
     struct belfry_buf buf = {0};
-    struct json json = json_begin(&buf);
-    json_text(&json, NULL, belfry_bytes_of("\"\\/\b\f\n\r\t\0\x1b\x7f<\xc3\xa9\xf0\x9f\x94\x94", 18));
-    assert_int_equal(json_finish(&json), BELFRY_OK);
+    struct belfry_json json = belfry_json_begin(&buf);
+    belfry_json_text(&json, NULL, belfry_bytes_of("\"\\/\b\f\n\r\t\0\x1b\x7f<\xc3\xa9\xf0\x9f\x94\x94", 18));
+    assert_int_equal(belfry_json_finish(&json), BELFRY_OK);
     assert_wrote(&buf, "\"\\\"\\\\/\\b\\f\\n\\r\\t\\u0000\\u001b\\u007f<\xc3\xa9\xf0\x9f\x94\x94\"");
 }
 
@@ -62,25 +62,25 @@ static void bytes_that_are_no_text_come_in_base64(void **state)
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct belfry_buf buf = {0};
-        struct json json = json_begin(&buf);
-        json_text(&json, "k", belfry_bytes_of(rows[i].bytes, rows[i].len));
+        struct belfry_json json = belfry_json_begin(&buf);
+        belfry_json_text(&json, "k", belfry_bytes_of(rows[i].bytes, rows[i].len));
         assert_wrote(&buf, rows[i].expected);
     }
     struct belfry_buf buf = {0};
-    struct json json = json_begin(&buf);
-    json_text(&json, NULL, belfry_bytes_of("a\xff", 2));
+    struct belfry_json json = belfry_json_begin(&buf);
+    belfry_json_text(&json, NULL, belfry_bytes_of("a\xff", 2));
     assert_wrote(&buf, "\"a\xEF\xBF\xBD\"");
 }
 
 static enum belfry_err scenario(void)
 {
     struct belfry_buf buf = {0};
-    struct json json = json_begin(&buf);
-    json_open(&json, NULL, '[');
+    struct belfry_json json = belfry_json_begin(&buf);
+    belfry_json_open(&json, NULL, '[');
     for (int i = 0; i < 1000; i++)
-        json_str(&json, NULL, "some text that makes it grow");
-    json_close(&json, ']');
-    enum belfry_err err = json_finish(&json);
+        belfry_json_str(&json, NULL, "some text that makes it grow");
+    belfry_json_close(&json, ']');
+    enum belfry_err err = belfry_json_finish(&json);
     belfry_buf_fini(&buf);
     return err;
 }

@@ -1,0 +1,46 @@
+/* src/core/lines.h
+ *
+ * lines: a dialect that gives each event as a text of its own, made once and shared by all who are given it (Kubernetes'
+ * list/watch; Server-Sent Events). A stream of lines has one watcher. The core decides who is given what, and when; the
+ * dialect says what that is in bytes.
+ *
+ * Where gRPC has an answer with a number, a line has nothing or one more line: `created` is silent, progress is a
+ * bookmark, a watcher that is lost (compacted, or a past that was rewritten) is told so in a last line, after which the
+ * stream has nothing more to say and its owner ends it.
+ *
+ * Pins: a watcher may name an attribute and a value that every event it wants has, before or after (a field or label of
+ * the object). Then it is looked up by that value, and not visited for events of other values: five thousand watchers of
+ * one range, each with a value of its own, cost an event one look-up.
+ *
+ * Thread: the worker's.
+ */
+#ifndef BELFRY_CORE_LINES_H
+#define BELFRY_CORE_LINES_H
+
+#include <stdint.h>
+
+#include "base/blob.h"
+#include "base/err.h"
+#include "core/batch.h"
+
+struct lines {
+    /* What the stream is given for event number `event` of the batch, one reference handed over; *out NULL: nothing, it
+     * is not for him. Called again for the same event when there was no room.
+     * Errors: BELFRY_ERR_NOMEM: asked again later. BELFRY_ERR_COMPACTED: it cannot be told without a previous value that
+     * nobody has any more: the watcher is lost. */
+    enum belfry_err (*event)(void *stream_user, const struct batch *batch, uint32_t event, struct belfry_blob **out);
+
+    /* "You have everything up to `rev`". *out NULL: not now. Errors: BELFRY_ERR_NOMEM. */
+    enum belfry_err (*progress)(void *stream_user, int64_t rev, struct belfry_blob **out);
+
+    /* The watcher is lost: what it needs next is below compact_rev. The last line of its stream. Errors:
+     * BELFRY_ERR_NOMEM. */
+    enum belfry_err (*lost)(void *stream_user, int64_t compact_rev, struct belfry_blob **out);
+};
+
+/* The values of an attribute before and after an event, lent until the next call; data NULL: there is none. `name` is the
+ * dialect's own, as given to stream_create(). False: no memory; the event is looked at again later. */
+typedef bool (*lines_attribute_fn)(void *user, const struct batch *batch, uint32_t event, struct belfry_bytes name,
+                                   struct belfry_bytes *before, struct belfry_bytes *after);
+
+#endif

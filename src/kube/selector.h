@@ -1,0 +1,67 @@
+/* src/kube/selector.h
+ *
+ * selector: label and field selectors, as Kubernetes reads them (kubernetes-watch.md section 8).
+ *
+ * Thread: any; immutable once made, counted. Pure.
+ * Memory: one allocation beside the text; a selector text over KUBE_SELECTOR_MAX bytes or with more than
+ * KUBE_TERMS_MAX terms is refused.
+ */
+#ifndef BELFRY_KUBE_SELECTOR_H
+#define BELFRY_KUBE_SELECTOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/bytes.h"
+#include "base/err.h"
+#include "kube/resource.h"
+#include "kube/status.h"
+
+#define KUBE_SELECTOR_MAX (64 * 1024)
+#define KUBE_TERMS_MAX    256
+#define KUBE_VALUES_MAX   4096 /* of all sets together */
+
+/* What an object shows to a selector. A value whose data is NULL is absent; an unset field is "" and not absent. */
+struct kube_label {
+    struct belfry_bytes key, value;
+};
+struct kube_attributes {
+    struct belfry_bytes namespace, name;
+    const struct kube_label *labels; /* sorted by key, byte order */
+    size_t n_labels;
+    struct belfry_bytes fields[KUBE_FIELDS_MAX]; /* by the place in its version's fields */
+};
+
+struct kube_selector;
+
+/* Reads both (each may be empty). Fields are those of `version`, metadata.name and metadata.namespace.
+ * Errors: BELFRY_ERR_INVALID with *status filled (400, the texts of Kubernetes where it has one), BELFRY_ERR_NOMEM. */
+BELFRY_NODISCARD enum belfry_err kube_selector_read(struct belfry_bytes labels, struct belfry_bytes fields,
+                                                    const struct kube_resource *resource,
+                                                    const struct kube_version *version, struct kube_selector **out,
+                                                    struct kube_status *status);
+struct kube_selector *kube_selector_ref(const struct kube_selector *selector);
+void kube_selector_unref(const struct kube_selector *selector); /* NULL is fine */
+
+bool kube_selector_is_everything(const struct kube_selector *selector);
+bool kube_selector_matches(const struct kube_selector *selector, const struct kube_attributes *attributes);
+
+/* metadata.name=X and metadata.namespace=Y pin an object or a namespace: the value, lent; data NULL: not pinned. Two
+ * that contradict each other make a selector that matches nothing: *nothing. */
+struct belfry_bytes kube_selector_name(const struct kube_selector *selector, bool *nothing);
+struct belfry_bytes kube_selector_namespace(const struct kube_selector *selector, bool *nothing);
+
+/* An equality that every match has, by which watchers are indexed: of a field other than those two, else of a label
+ * (k=v, k==v, k in (v)). False: there is none. is_field: `field` is its place in the version's fields; otherwise `label`
+ * is its key. Lent. */
+struct kube_pin {
+    bool is_field;
+    size_t field;
+    struct belfry_bytes label, value;
+};
+bool kube_selector_pin(const struct kube_selector *selector, struct kube_pin *out);
+
+/* The canonical text, for people. Lent. */
+struct belfry_bytes kube_selector_text(const struct kube_selector *selector);
+
+#endif
