@@ -44,7 +44,4 @@ struct kube_object *kube_object_ref(const struct kube_object *object);
 void kube_object_unref(const struct kube_object *object);   /* NULL is fine */
 size_t kube_object_bytes(const struct kube_object *object); /* memory, for accounts */
 
-/* What is asked for: the object itself, its metadata alone, or a row of a table. */
-enum kube_view { KUBE_VIEW_OBJECT, KUBE_VIEW_METADATA, KUBE_VIEW_TABLE };
-
 #endif

@@ -1,0 +1,56 @@
+/* src/kube/render.h
+ *
+ * render: objects as clients asked to see them: whole, as PartialObjectMetadata, or as rows of a Table
+ * (kubernetes-watch.md 1.5, 2.3, 3.4), in a list or in the events of a watch.
+ *
+ * A table's cells are made from the object's JSON by the version's columns; without columns: Name and Age
+ * (metadata.creationTimestamp). Every view but the whole object parses the text again: they are for people.
+ *
+ * Thread: any. Pure but for yyjson.
+ */
+#ifndef BELFRY_KUBE_RENDER_H
+#define BELFRY_KUBE_RENDER_H
+
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "kube/object.h"
+#include "kube/request.h"
+
+enum kube_view { KUBE_VIEW_OBJECT, KUBE_VIEW_METADATA, KUBE_VIEW_TABLE };
+
+struct kube_render {
+    const struct kube_resource *resource; /* lent, all of them */
+    const struct kube_version *version;
+    enum kube_view view;
+    enum kube_include include; /* of a table's rows */
+};
+
+/* All append to `out`, compact. Errors everywhere: BELFRY_ERR_NOMEM. */
+
+/* One object at revision `rev` (a table: with one row, and the definitions of its columns). */
+BELFRY_NODISCARD enum belfry_err kube_render_object(const struct kube_render *render, const struct kube_object *object,
+                                                    int64_t rev, struct belfry_buf *out);
+
+/* A list is its beginning, items with a comma between, and its end. The revision stands at the beginning; what is known
+ * only at the end (continue, remainingItemCount) makes `metadata` come last for objects and metadata alike: clients do
+ * not mind the order. remaining < 0: not said. */
+BELFRY_NODISCARD enum belfry_err kube_render_list_begin(const struct kube_render *render, struct belfry_buf *out);
+BELFRY_NODISCARD enum belfry_err kube_render_item(const struct kube_render *render, const struct kube_object *object,
+                                                  int64_t rev, struct belfry_buf *out);
+BELFRY_NODISCARD enum belfry_err kube_render_list_end(const struct kube_render *render, int64_t rev,
+                                                      struct belfry_bytes continue_with, int64_t remaining,
+                                                      struct belfry_buf *out);
+
+/* A line of a watch, newline included. first: a table's columns are defined in it. */
+enum kube_event { KUBE_ADDED, KUBE_MODIFIED, KUBE_DELETED };
+BELFRY_NODISCARD enum belfry_err kube_render_event(const struct kube_render *render, enum kube_event event,
+                                                   const struct kube_object *object, int64_t rev, bool first,
+                                                   struct belfry_buf *out);
+/* initial_end: with the annotation k8s.io/initial-events-end. */
+BELFRY_NODISCARD enum belfry_err kube_render_bookmark(const struct kube_render *render, int64_t rev, bool initial_end,
+                                                      struct belfry_buf *out);
+BELFRY_NODISCARD enum belfry_err kube_render_error(const struct kube_status *status, struct belfry_buf *out);
+
+#endif

@@ -1,0 +1,101 @@
+/* src/kube/request.h
+ *
+ * request: what a path and a query of Kubernetes' API ask for (kubernetes-watch.md sections 1.1, 2.1, 2.2, 3.1).
+ *
+ * Thread: any. Pure.
+ */
+#ifndef BELFRY_KUBE_REQUEST_H
+#define BELFRY_KUBE_REQUEST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/bytes.h"
+#include "base/err.h"
+#include "kube/status.h"
+
+/* ---- the path ---- */
+
+enum kube_verb {
+    KUBE_VERB_GET,
+    KUBE_VERB_LIST,
+    KUBE_VERB_WATCH,
+    KUBE_VERB_WRITE, /* create, update, patch, delete, deletecollection: never served */
+};
+
+struct kube_target {
+    bool is_resource; /* false: discovery, or nothing that is known */
+    enum kube_verb verb;
+    struct belfry_bytes group, version, resource, namespace, name, subresource; /* lent from the path; "": none */
+};
+
+/* `path` without its query. `watch` is what the query says of watch. Percent escapes in a part are not decoded: no valid
+ * name has any. The deprecated /watch/ prefix makes a watch of it (with a name: of that one object). */
+void kube_target_read(struct belfry_bytes method, struct belfry_bytes path, bool watch, struct kube_target *out);
+
+/* ---- the query ---- */
+
+enum kube_match { KUBE_MATCH_UNSET, KUBE_MATCH_EXACT, KUBE_MATCH_NOT_OLDER };
+enum kube_flag { KUBE_FLAG_UNSET, KUBE_FLAG_FALSE, KUBE_FLAG_TRUE };
+enum kube_include { KUBE_INCLUDE_METADATA, KUBE_INCLUDE_NONE, KUBE_INCLUDE_OBJECT }; /* of a table's rows */
+
+struct kube_options {
+    bool watch, bookmarks, pretty;
+    enum kube_flag send_initial;
+    enum kube_match match;
+    enum kube_include include;
+    struct belfry_bytes label_selector, field_selector, continue_token, resource_version; /* in `text` */
+    int64_t limit;                                                                        /* 0: all */
+    int64_t timeout_s;                                                                    /* 0: none */
+    struct belfry_buf text;                                                               /* owns what is lent above */
+};
+
+#define KUBE_QUERY_MAX (256 * 1024)
+
+/* Reads a query (without '?'): percent escapes and '+' decoded, the first of a name counts, unknown names are ignored,
+ * booleans are as Kubernetes reads them. Only what cannot be read is refused here (limit=abc: 400).
+ * Errors: BELFRY_ERR_INVALID with *status, BELFRY_ERR_NOMEM. kube_options_fini() in any case. */
+BELFRY_NODISCARD enum belfry_err kube_options_read(struct belfry_bytes query, struct kube_options *out,
+                                                   struct kube_status *status);
+void kube_options_fini(struct kube_options *options);
+
+/* ---- what that means ---- */
+
+/* Which state is read. */
+enum kube_read {
+    KUBE_READ_ANY,       /* whatever we have */
+    KUBE_READ_NOT_OLDER, /* than rev: wait for it */
+    KUBE_READ_LATEST,    /* not older than upstream is now */
+    KUBE_READ_EXACT,     /* the state at rev */
+    KUBE_READ_CONTINUE   /* what the token says */
+};
+
+struct kube_list_plan {
+    enum kube_read read;
+    int64_t rev;   /* NOT_OLDER, EXACT */
+    int64_t limit; /* 0: all; it does not count with ANY, as in Kubernetes' cache */
+};
+
+/* By the table of 2.2. Errors: BELFRY_ERR_INVALID with *status (400, 422 with its causes). */
+BELFRY_NODISCARD enum belfry_err kube_plan_list(const struct kube_options *options, struct kube_list_plan *out,
+                                                struct kube_status *status);
+/* One object: unset, 0, N. */
+BELFRY_NODISCARD enum belfry_err kube_plan_get(const struct kube_options *options, struct kube_list_plan *out,
+                                               struct kube_status *status);
+
+struct kube_watch_plan {
+    bool state_first;    /* the state as ADDED before anything else */
+    bool mark_end;       /* and the bookmark that says that it was all */
+    enum kube_read read; /* state_first: which one. Otherwise KUBE_READ_EXACT: changes above rev; ANY: from now on;
+                               LATEST: from where upstream is now */
+    int64_t rev;
+    bool bookmarks;
+    uint64_t timeout_ms; /* 0: ours */
+};
+
+/* By the table of 3.1. Errors: BELFRY_ERR_INVALID with *status (422). */
+BELFRY_NODISCARD enum belfry_err kube_plan_watch(const struct kube_options *options, struct kube_watch_plan *out,
+                                                 struct kube_status *status);
+
+#endif
