@@ -20,7 +20,7 @@ enum belfry_err belfry_buf_reserve(struct belfry_buf *buf, size_t len, uint8_t *
         return BELFRY_ERR_NOMEM;
     if (buf->cap - buf->end < len || buf->data == NULL) {
         /* Moving down pays only if at least half is free: otherwise every append would move what waits. */
-        if (buf->cap - live >= len && buf->start >= buf->cap / 2) {
+        if (buf->data != NULL && buf->cap - live >= len && buf->start >= buf->cap / 2) {
             memmove(buf->data, buf->data + buf->start, live);
         } else {
             size_t cap = buf->cap == 0 ? FIRST_CAP : buf->cap;

@@ -132,9 +132,22 @@ static void refused_memory_leaves_the_buffer_as_it_was(void **state)
     assert_in_range(refuse_sweep(fill_a_buffer), 3, 10);
 }
 
+static void reserving_nothing_in_an_empty_buffer_gives_a_place(void **state)
+{
+    (void)state;
+    struct belfry_buf buf;
+    uint8_t *at = NULL;
+    belfry_buf_init(&buf);
+    assert_int_equal(belfry_buf_reserve(&buf, 0, &at), BELFRY_OK);
+    assert_non_null(at);
+    assert_int_equal(belfry_buf_len(&buf), 0);
+    belfry_buf_fini(&buf);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reserving_nothing_in_an_empty_buffer_gives_a_place),
         cmocka_unit_test(empty_buffer_has_no_bytes),
         cmocka_unit_test(what_goes_in_comes_out_in_order),
         cmocka_unit_test(reserved_room_counts_only_once_grown),
