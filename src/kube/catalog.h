@@ -3,6 +3,8 @@
  * catalog: all resources that are served, and the documents by which clients find them: discovery (aggregated and
  * legacy), /openapi/v3.
  *
+ * The documents are made with the catalog, once, so that whoever asks for one costs a copy.
+ *
  * Thread: any; immutable once made, counted. Another set of resources is another catalog.
  */
 #ifndef BELFRY_KUBE_CATALOG_H
@@ -28,6 +30,7 @@ BELFRY_NODISCARD enum belfry_err kube_catalog_make(struct kube_resource *const *
 struct kube_catalog *kube_catalog_ref(const struct kube_catalog *catalog);
 void kube_catalog_unref(const struct kube_catalog *catalog); /* NULL is fine */
 
+/* Resources, ordered by group and plural. */
 size_t kube_catalog_count(const struct kube_catalog *catalog);
 const struct kube_resource *kube_catalog_at(const struct kube_catalog *catalog, size_t i);
 
@@ -36,9 +39,10 @@ bool kube_catalog_find(const struct kube_catalog *catalog, struct belfry_bytes g
                        struct belfry_bytes plural, const struct kube_resource **resource,
                        const struct kube_version **served);
 
-/* The document at `path` ("/api", "/apis", "/apis/G", "/apis/G/V", "/api/v1", "/openapi/v3", "/openapi/v3/apis/G/V"),
- * appended. `aggregated`: for /api and /apis, the aggregated form. verbs are get, list, watch.
- * Errors: BELFRY_ERR_NOT_FOUND: there is none there. BELFRY_ERR_NOMEM. */
+/* The document at `path` ("/api", "/apis", "/apis/G", "/apis/G/V", "/api/v1", "/openapi/v3", "/openapi/v3/apis/G/V",
+ * "/openapi/v3/api/v1"; a '/' more at the end does not count), appended. `aggregated`: for /api and /apis, the
+ * aggregated form; it does not count for the others. verbs are get, list, watch; of the subresources, status is
+ * told, with get. Errors: BELFRY_ERR_NOT_FOUND: there is none there. BELFRY_ERR_NOMEM. */
 BELFRY_NODISCARD enum belfry_err kube_catalog_document(const struct kube_catalog *catalog, struct belfry_bytes path,
                                                        bool aggregated, struct belfry_buf *out);
 

@@ -7,25 +7,33 @@
  *     `------------------------- head -----------------------------´    `---------- tail --------´
  *
  * Whatever the value has of apiVersion, kind, metadata.name, metadata.namespace, metadata.resourceVersion and
- * metadata.selfLink is replaced by what its key and resource say; everything else stays as it is, numbers byte for byte.
+ * metadata.selfLink is replaced by what its key and resource say (an object that calls itself otherwise than its key is
+ * shown under the key's name); everything else stays as it is, in its order, numbers byte for byte. Strings lose the
+ * escapes that they do not need. There is no newline in it. Where metadata or a label is given twice the last counts,
+ * as for every reader of JSON.
+ *
  * With a wrap the object is made around the value: metadata.uid from key and create revision (the same for ever), no
  * creationTimestamp, generation = version of the key. Only JSON is served: anything else is undecodable.
  *
  * Thread: any; immutable, counted.
- * Memory: one allocation beside the text.
+ * Memory: one allocation, text and attributes with it: the value, its labels and fields once more, 32 bytes a label.
  */
 #ifndef BELFRY_KUBE_OBJECT_H
 #define BELFRY_KUBE_OBJECT_H
 
+#include <stddef.h>
 #include <stdint.h>
 
-#include "base/blob.h"
+#include "base/bytes.h"
 #include "base/err.h"
 #include "kube/resource.h"
 #include "kube/selector.h"
 
+#define KUBE_OBJECT_DEPTH_MAX 512 /* objects and arrays in each other, the object itself counted */
+
 struct kube_object {
     struct belfry_bytes head, tail; /* of its own text */
+    size_t metadata_bytes;          /* so much of tail is still metadata, its closing brace included */
     struct kube_attributes attributes;
 };
 
@@ -35,8 +43,9 @@ struct kube_stored {
     int64_t create_rev, mod_rev, version;
 };
 
-/* Errors: BELFRY_ERR_NOT_FOUND: the key is no object's of this resource. BELFRY_ERR_INVALID: the value is not JSON, not
- * an object, nested deeper than 512, or (no wrap) protobuf or encrypted: it counts as absent. BELFRY_ERR_NOMEM. */
+/* Errors: BELFRY_ERR_NOT_FOUND: the key is no object's of this resource. BELFRY_ERR_INVALID: the value is not JSON
+ * (protobuf, encrypted), not an object, nested deeper than KUBE_OBJECT_DEPTH_MAX, or (no wrap) its metadata is not an
+ * object: it counts as absent. BELFRY_ERR_NOMEM. */
 BELFRY_NODISCARD enum belfry_err kube_object_make(const struct kube_resource *resource,
                                                   const struct kube_version *version, const struct kube_stored *stored,
                                                   struct kube_object **out);

@@ -30,13 +30,15 @@ struct kube_target {
     struct belfry_bytes group, version, resource, namespace, name, subresource; /* lent from the path; "": none */
 };
 
-/* `path` without its query. `watch` is what the query says of watch. Percent escapes in a part are not decoded: no valid
- * name has any. The deprecated /watch/ prefix makes a watch of it (with a name: of that one object). */
+/* `path` without its query. `watch` is what the query says of watch; it counts only where there is no name. Percent
+ * escapes in a part are not decoded: no valid name has any. The deprecated /watch/ prefix makes a watch of it (with a
+ * name: of that one object). Slashes at both ends do not count; a path with an empty part, or with parts behind a
+ * subresource, is no resource's. `/namespaces/NS` is the object of that name, which is in no namespace. */
 void kube_target_read(struct belfry_bytes method, struct belfry_bytes path, bool watch, struct kube_target *out);
 
 /* ---- the query ---- */
 
-enum kube_match { KUBE_MATCH_UNSET, KUBE_MATCH_EXACT, KUBE_MATCH_NOT_OLDER };
+enum kube_match { KUBE_MATCH_UNSET, KUBE_MATCH_EXACT, KUBE_MATCH_NOT_OLDER, KUBE_MATCH_UNKNOWN };
 enum kube_flag { KUBE_FLAG_UNSET, KUBE_FLAG_FALSE, KUBE_FLAG_TRUE };
 enum kube_include { KUBE_INCLUDE_METADATA, KUBE_INCLUDE_NONE, KUBE_INCLUDE_OBJECT }; /* of a table's rows */
 
@@ -46,6 +48,7 @@ struct kube_options {
     enum kube_match match;
     enum kube_include include;
     struct belfry_bytes label_selector, field_selector, continue_token, resource_version; /* in `text` */
+    struct belfry_bytes match_text;                                                       /* as it was written */
     int64_t limit;                                                                        /* 0: all */
     int64_t timeout_s;                                                                    /* 0: none */
     struct belfry_buf text;                                                               /* owns what is lent above */
@@ -54,7 +57,8 @@ struct kube_options {
 #define KUBE_QUERY_MAX (256 * 1024)
 
 /* Reads a query (without '?'): percent escapes and '+' decoded, the first of a name counts, unknown names are ignored,
- * booleans are as Kubernetes reads them. Only what cannot be read is refused here (limit=abc: 400).
+ * booleans are as Kubernetes reads them. Only what cannot be read is refused here (400): limit=abc, a broken escape in a
+ * value that counts, another includeObject, more than KUBE_QUERY_MAX bytes. A negative limit or timeout is as none.
  * Errors: BELFRY_ERR_INVALID with *status, BELFRY_ERR_NOMEM. kube_options_fini() in any case. */
 BELFRY_NODISCARD enum belfry_err kube_options_read(struct belfry_bytes query, struct kube_options *out,
                                                    struct kube_status *status);
@@ -86,13 +90,15 @@ BELFRY_NODISCARD enum belfry_err kube_plan_get(const struct kube_options *option
 
 struct kube_watch_plan {
     bool state_first;    /* the state as ADDED before anything else */
-    bool mark_end;       /* and the bookmark that says that it was all */
+    bool mark_end;       /* and the bookmark that says that it was all: wherever bookmarks are wanted */
     enum kube_read read; /* state_first: which one. Otherwise KUBE_READ_EXACT: changes above rev; ANY: from now on;
                                LATEST: from where upstream is now */
     int64_t rev;
     bool bookmarks;
-    uint64_t timeout_ms; /* 0: ours */
+    uint64_t timeout_ms; /* 0: ours; at most KUBE_TIMEOUT_MAX_S */
 };
+
+#define KUBE_TIMEOUT_MAX_S (365 * 24 * 3600)
 
 /* By the table of 3.1. Errors: BELFRY_ERR_INVALID with *status (422). */
 BELFRY_NODISCARD enum belfry_err kube_plan_watch(const struct kube_options *options, struct kube_watch_plan *out,

@@ -21,7 +21,8 @@
 #define KUBE_FIELDS_MAX   8  /* selectable fields a version, as in Kubernetes */
 #define KUBE_COLUMNS_MAX  64 /* additionalPrinterColumns */
 #define KUBE_VERSIONS_MAX 16
-#define KUBE_NAMES_MAX    32 /* shortNames, categories */
+#define KUBE_NAMES_MAX    32  /* shortNames, categories */
+#define KUBE_PREFIX_MAX   512 /* bytes of a prefix, and of a template */
 
 struct kube_path; /* a simple JSON path, read: path.h */
 
@@ -58,6 +59,8 @@ struct kube_resource {
     char *prefix;     /* of its keys; ends in '/' */
     char *wrap_key;   /* NULL: values are objects. Otherwise a template: "{namespace}/{name}" */
     char *wrap_field; /* NULL with wrap_key NULL */
+    uint64_t hash;    /* of the manifest's spec, however it is written, and the options: equal when nothing changed that
+                         counts here: not its status, annotations or managedFields */
 };
 
 struct kube_resource_opts {
@@ -66,13 +69,20 @@ struct kube_resource_opts {
     const char *wrap_field; /* NULL with wrap_key: "spec" */
 };
 
-/* Reads a manifest, YAML or JSON. *why (owned by the caller, NULL when there is no memory for it) names the field that
- * is wrong and what is wrong with it. Errors: BELFRY_ERR_INVALID, BELFRY_ERR_NOMEM. */
+/* Reads a manifest, YAML or JSON, of one CustomResourceDefinition (manifest.h, crd.h: what is read and what is
+ * refused). In a prefix "{group}/" of the core group is left out, and a '/' is added where it does not end in one. A
+ * template has {name} and, for a namespaced resource, {namespace}, once each, with literals around them; the literal
+ * between the two has a '/', so that a key can be read in one way only. *why (owned by the caller, NULL when there
+ * is no memory for it) names the field that is wrong and what is wrong with it. Errors: BELFRY_ERR_INVALID,
+ * BELFRY_ERR_NOMEM. */
 BELFRY_NODISCARD enum belfry_err kube_resource_read(struct belfry_bytes manifest, const struct kube_resource_opts *opts,
                                                     struct kube_resource **out, char **why);
 
 struct kube_resource *kube_resource_ref(const struct kube_resource *resource);
 void kube_resource_unref(const struct kube_resource *resource); /* NULL is fine */
+
+/* The version of this name; NULL: there is none, or it is not served. */
+const struct kube_version *kube_resource_served(const struct kube_resource *resource, struct belfry_bytes version);
 
 /* Name and namespace ("" when cluster-scoped) of a key that begins with the prefix, lent from the key. False: it is not
  * one of its objects: it does not fit the template, or a part is no valid name (RFC 1123 subdomain; label for a
@@ -81,8 +91,9 @@ bool kube_resource_parts(const struct kube_resource *resource, struct belfry_byt
                          struct belfry_bytes *name);
 
 /* The key of an object, or (name empty) the prefix under which all objects of the namespace are, or (both empty)
- * everything. Appended to `out`. A template that does not begin with "{namespace}/" has no prefix for a namespace:
- * *filter is set when what the prefix covers must still be looked at by kube_resource_parts().
+ * everything. Appended to `out`; `namespace` does not count where the resource is cluster-scoped. A part that is given
+ * but cannot be in the prefix ("{name}/{namespace}" has none for a namespace; a name alone has none with
+ * "{namespace}/{name}") sets *filter: what the prefix covers must still be looked at by kube_resource_parts().
  * Errors: BELFRY_ERR_NOMEM. */
 struct belfry_buf;
 BELFRY_NODISCARD enum belfry_err kube_resource_key(const struct kube_resource *resource, struct belfry_bytes namespace,

@@ -47,7 +47,8 @@ bool kube_selector_is_everything(const struct kube_selector *selector);
 bool kube_selector_matches(const struct kube_selector *selector, const struct kube_attributes *attributes);
 
 /* metadata.name=X and metadata.namespace=Y pin an object or a namespace: the value, lent; data NULL: not pinned. Two
- * that contradict each other make a selector that matches nothing: *nothing. */
+ * that contradict each other make a selector that matches nothing: *nothing. So does a value that no object has: an empty
+ * name, an empty namespace where objects have one, a namespace where they have none. */
 struct belfry_bytes kube_selector_name(const struct kube_selector *selector, bool *nothing);
 struct belfry_bytes kube_selector_namespace(const struct kube_selector *selector, bool *nothing);
 
@@ -61,7 +62,10 @@ struct kube_pin {
 };
 bool kube_selector_pin(const struct kube_selector *selector, struct kube_pin *out);
 
-/* The canonical text, for people. Lent. */
+size_t kube_selector_bytes(const struct kube_selector *selector); /* memory, for accounts */
+
+/* The canonical text, for people: "labelSelector=a=b,c in (d,e)&fieldSelector=f=g"; "" for everything. What is behind
+ * each '=' reads as a selector that matches the same objects ('&' is in no label selector). Lent. */
 struct belfry_bytes kube_selector_text(const struct kube_selector *selector);
 
 #endif

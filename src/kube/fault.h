@@ -1,0 +1,17 @@
+/* src/kube/fault.h: what is wrong with a manifest, in one line for a person. Thread: any. Pure. */
+#ifndef BELFRY_KUBE_FAULT_H
+#define BELFRY_KUBE_FAULT_H
+
+#include "base/err.h"
+
+#define KUBE_FAULT_MAX 512
+
+struct kube_fault {
+    char text[KUBE_FAULT_MAX]; /* cut where it ends; bytes that are no printable ASCII are '?' */
+};
+
+/* Says it, and returns BELFRY_ERR_INVALID for the caller to pass on. */
+BELFRY_NODISCARD enum belfry_err kube_fault_say(struct kube_fault *fault, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+#endif

@@ -1,0 +1,498 @@
+/* src/kube/object.c */
+#include "kube/object.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/hash.h"
+#include "kube/document.h"
+#include "kube/path.h"
+
+#define ESCAPE_MAX 6   /* bytes that one byte of a string can become */
+#define FRAME_MAX  512 /* the names, quotes and numbers that are written around a value */
+
+/* One allocation: this, the labels, the strings of the attributes, the text. */
+struct shared {
+    struct kube_object object;
+    atomic_size_t refs; /* release on unref, acquire before free: the last holder sees every other's reads done */
+    size_t bytes;
+    struct kube_label labels[];
+};
+
+/* A value that was read, before there is an object of it. Everything is lent but the document. */
+struct source {
+    const struct kube_resource *resource;
+    const struct kube_version *version;
+    const struct kube_stored *stored;
+    struct belfry_bytes namespace, name;
+    struct kube_document document; /* with a wrap: {"spec": the value} */
+    yyjson_val *metadata;          /* NULL with a wrap */
+    yyjson_val *labels;            /* NULL: none */
+    size_t n_labels;               /* those that are strings */
+    struct belfry_bytes fields[KUBE_FIELDS_MAX];
+    size_t string_bytes; /* of all attributes */
+};
+
+/* ---- text ---- */
+
+/* Writes where there is room: text_max() says how much is needed. */
+struct pen {
+    char *at;
+};
+
+static void put(struct pen *pen, struct belfry_bytes bytes)
+{
+    if (bytes.len > 0)
+        memcpy(pen->at, bytes.data, bytes.len);
+    pen->at += bytes.len;
+}
+
+static void put_str(struct pen *pen, const char *text)
+{
+    put(pen, belfry_bytes_str(text));
+}
+
+static bool needs_escape(char c)
+{
+    return (unsigned char)c < 0x20 || c == '"' || c == '\\';
+}
+
+/* The shortest form there is, so that no string is longer than it was in the value. */
+static void put_escape(struct pen *pen, char c)
+{
+    static const char hex[] = "0123456789abcdef";
+    static const char short_forms[0x20] = {['\b'] = 'b', ['\f'] = 'f', ['\n'] = 'n', ['\r'] = 'r', ['\t'] = 't'};
+    *pen->at++ = '\\';
+    if (c == '"' || c == '\\') {
+        *pen->at++ = c;
+    } else if (short_forms[(unsigned char)c] != '\0') {
+        *pen->at++ = short_forms[(unsigned char)c];
+    } else {
+        put_str(pen, "u00");
+        *pen->at++ = hex[(unsigned char)c >> 4];
+        *pen->at++ = hex[(unsigned char)c & 15];
+    }
+}
+
+static void put_string(struct pen *pen, struct belfry_bytes text)
+{
+    size_t from = 0;
+    *pen->at++ = '"';
+    for (size_t i = 0; i < text.len; i++) {
+        if (!needs_escape(text.data[i]))
+            continue;
+        put(pen, belfry_bytes_of(text.data + from, i - from));
+        put_escape(pen, text.data[i]);
+        from = i + 1;
+    }
+    if (from < text.len)
+        put(pen, belfry_bytes_of(text.data + from, text.len - from));
+    *pen->at++ = '"';
+}
+
+/* A string of the value, or a name in it. yyjson has seen whether there is anything in it to escape: mostly not. */
+static void put_val_string(struct pen *pen, yyjson_val *val)
+{
+    if (yyjson_get_subtype(val) != YYJSON_SUBTYPE_NOESC) {
+        put_string(pen, kube_document_bytes(val));
+        return;
+    }
+    *pen->at++ = '"';
+    put(pen, kube_document_bytes(val));
+    *pen->at++ = '"';
+}
+
+typedef bool (*skip_fn)(struct belfry_bytes name);
+
+static bool put_value(struct pen *pen, yyjson_val *val, unsigned depth);
+
+/* The members of an object but those that `skip` (NULL: none) names, with a comma before each; first: before each but
+ * the first. */
+static bool put_members(struct pen *pen, yyjson_val *object, unsigned depth, skip_fn skip, bool first)
+{
+    yyjson_obj_iter members = yyjson_obj_iter_with(object);
+    for (yyjson_val *name; (name = yyjson_obj_iter_next(&members)) != NULL;) {
+        if (skip != NULL && skip(kube_document_bytes(name)))
+            continue;
+        if (!first)
+            *pen->at++ = ',';
+        first = false;
+        put_val_string(pen, name);
+        *pen->at++ = ':';
+        if (!put_value(pen, yyjson_obj_iter_get_val(name), depth))
+            return false;
+    }
+    return true;
+}
+
+static bool put_array(struct pen *pen, yyjson_val *array, unsigned depth)
+{
+    yyjson_arr_iter values = yyjson_arr_iter_with(array);
+    *pen->at++ = '[';
+    for (yyjson_val *val; (val = yyjson_arr_iter_next(&values)) != NULL;) {
+        if (values.idx > 1)
+            *pen->at++ = ',';
+        if (!put_value(pen, val, depth))
+            return false;
+    }
+    *pen->at++ = ']';
+    return true;
+}
+
+static bool put_object(struct pen *pen, yyjson_val *object, unsigned depth)
+{
+    *pen->at++ = '{';
+    if (!put_members(pen, object, depth, NULL, true))
+        return false;
+    *pen->at++ = '}';
+    return true;
+}
+
+/* `depth`: how many objects and arrays it is in. False: too deep. */
+static bool put_value(struct pen *pen, yyjson_val *val, unsigned depth)
+{
+    switch (yyjson_get_type(val)) {
+    case YYJSON_TYPE_OBJ:
+        return depth < KUBE_OBJECT_DEPTH_MAX && put_object(pen, val, depth + 1);
+    case YYJSON_TYPE_ARR:
+        return depth < KUBE_OBJECT_DEPTH_MAX && put_array(pen, val, depth + 1);
+    case YYJSON_TYPE_STR:
+        put_val_string(pen, val);
+        return true;
+    case YYJSON_TYPE_BOOL:
+        put_str(pen, yyjson_get_bool(val) ? "true" : "false");
+        return true;
+    case YYJSON_TYPE_NULL:
+        put_str(pen, "null");
+        return true;
+    default: /* numbers are raw */
+        put(pen, kube_document_bytes(val));
+        return true;
+    }
+}
+
+/* ---- the object's text ---- */
+
+static bool is_named(struct belfry_bytes name, const char *expected)
+{
+    return belfry_bytes_equal(name, belfry_bytes_str(expected));
+}
+
+static bool is_ours(struct belfry_bytes name)
+{
+    return is_named(name, "apiVersion") || is_named(name, "kind") || is_named(name, "metadata");
+}
+
+static bool is_ours_in_metadata(struct belfry_bytes name)
+{
+    return is_named(name, "resourceVersion") || is_named(name, "name") || is_named(name, "namespace") ||
+           is_named(name, "selfLink");
+}
+
+static size_t text_max(const struct source *source)
+{
+    const char *wrap_field = source->resource->wrap_field != NULL ? source->resource->wrap_field : "";
+    size_t escaped = strlen(source->version->api_version) + strlen(source->resource->kind) + strlen(wrap_field) +
+                     source->namespace.len + source->name.len;
+    return FRAME_MAX + ESCAPE_MAX * escaped + source->stored->value.len;
+}
+
+static void put_head(struct pen *pen, const struct source *source)
+{
+    put_str(pen, "{\"apiVersion\":");
+    put_string(pen, belfry_bytes_str(source->version->api_version));
+    put_str(pen, ",\"kind\":");
+    put_string(pen, belfry_bytes_str(source->resource->kind));
+    put_str(pen, ",\"metadata\":{\"resourceVersion\":\"");
+}
+
+static void put_names(struct pen *pen, const struct source *source)
+{
+    put_str(pen, "\",\"name\":");
+    put_string(pen, source->name);
+    if (source->namespace.len > 0) {
+        put_str(pen, ",\"namespace\":");
+        put_string(pen, source->namespace);
+    }
+}
+
+/* A name-based UUID of our own kind (RFC 9562, version 8), so that whoever reads uids finds one. A key that is deleted
+ * and put again is another object. */
+static void put_made_metadata(struct pen *pen, const struct kube_stored *stored)
+{
+    struct belfry_hash_key high = {0x6b7562652d756964, (uint64_t)stored->create_rev};
+    struct belfry_hash_key low = {0x6f626a6563742d31, (uint64_t)stored->create_rev};
+    uint64_t a = belfry_hash(high, stored->key), b = belfry_hash(low, stored->key);
+    a = (a & ~(uint64_t)0xF000) | 0x8000;
+    b = (b & ~((uint64_t)3 << 62)) | (uint64_t)1 << 63;
+    char text[128];
+    snprintf(text, sizeof(text),
+             ",\"uid\":\"%08" PRIx64 "-%04" PRIx64 "-%04" PRIx64 "-%04" PRIx64 "-%012" PRIx64
+             "\",\"generation\":%" PRId64,
+             a >> 32, a >> 16 & 0xFFFF, a & 0xFFFF, b >> 48, b & 0xFFFFFFFFFFFF, stored->version);
+    put_str(pen, text);
+}
+
+/* Writes the whole text; `lens` are those of head, tail and what of tail is metadata. False: nested too deeply. */
+static bool put_text(struct pen *pen, const struct source *source, struct kube_object *lens)
+{
+    char *start = pen->at;
+    put_head(pen, source);
+    char *tail = pen->at;
+    put_names(pen, source);
+    if (source->metadata == NULL)
+        put_made_metadata(pen, source->stored);
+    else if (!put_members(pen, source->metadata, 2, is_ours_in_metadata, false))
+        return false;
+    *pen->at++ = '}';
+    char *metadata_end = pen->at;
+    if (!put_members(pen, source->document.root, 1, is_ours, false))
+        return false;
+    *pen->at++ = '}';
+
+    lens->head.len = (size_t)(tail - start);
+    lens->tail.len = (size_t)(pen->at - tail);
+    lens->metadata_bytes = (size_t)(metadata_end - tail);
+    return true;
+}
+
+/* ---- reading ---- */
+
+static enum belfry_err read_wrapped(struct source *source)
+{
+    const char *field = source->resource->wrap_field;
+    size_t len = strlen(field);
+    char *lead = malloc(ESCAPE_MAX * len + 8);
+    if (lead == NULL)
+        return BELFRY_ERR_NOMEM;
+    struct pen pen = {.at = lead};
+    put_str(&pen, "{");
+    put_string(&pen, belfry_bytes_of(field, len));
+    put_str(&pen, ":");
+    struct belfry_bytes parts[] = {belfry_bytes_of(lead, (size_t)(pen.at - lead)), source->stored->value,
+                                   belfry_bytes_str("}")};
+    enum belfry_err err = kube_document_read(parts, 3, &source->document);
+    free(lead);
+    if (err != BELFRY_OK)
+        return err;
+    /* A value such as {},"more":{} has closed the field and gone on: alone it would be no JSON. */
+    yyjson_val *root = source->document.root;
+    bool whole = yyjson_obj_size(root) == 1 && yyjson_is_obj(yyjson_obj_getn(root, field, len));
+    return whole ? BELFRY_OK : BELFRY_ERR_INVALID;
+}
+
+static yyjson_val *last_member(yyjson_val *object, const char *wanted)
+{
+    yyjson_val *found = NULL;
+    yyjson_obj_iter members = yyjson_obj_iter_with(object);
+    for (yyjson_val *name; (name = yyjson_obj_iter_next(&members)) != NULL;) {
+        if (is_named(kube_document_bytes(name), wanted))
+            found = yyjson_obj_iter_get_val(name);
+    }
+    return found;
+}
+
+static enum belfry_err read_value(struct source *source)
+{
+    if (source->resource->wrap_key != NULL)
+        return read_wrapped(source);
+    enum belfry_err err = kube_document_read(&source->stored->value, 1, &source->document);
+    if (err != BELFRY_OK)
+        return err;
+    source->metadata = last_member(source->document.root, "metadata");
+    return yyjson_is_obj(source->metadata) ? BELFRY_OK : BELFRY_ERR_INVALID;
+}
+
+/* ---- attributes ---- */
+
+static void find_labels(struct source *source)
+{
+    source->labels = last_member(source->metadata, "labels");
+    yyjson_obj_iter members = yyjson_obj_iter_with(source->labels);
+    for (yyjson_val *name; (name = yyjson_obj_iter_next(&members)) != NULL;) {
+        yyjson_val *val = yyjson_obj_iter_get_val(name);
+        if (!yyjson_is_str(val))
+            continue;
+        source->n_labels++;
+        source->string_bytes += yyjson_get_len(name) + yyjson_get_len(val);
+    }
+}
+
+static struct belfry_bytes field_of(yyjson_val *val)
+{
+    if (yyjson_is_str(val) || kube_document_is_integer(val))
+        return kube_document_bytes(val);
+    if (yyjson_is_bool(val))
+        return belfry_bytes_str(yyjson_get_bool(val) ? "true" : "false");
+    return belfry_bytes_str("");
+}
+
+static void find_attributes(struct source *source)
+{
+    const struct kube_version *version = source->version;
+    assert(version->n_fields <= KUBE_FIELDS_MAX);
+    source->string_bytes = source->namespace.len + source->name.len;
+    if (source->metadata != NULL)
+        find_labels(source);
+    for (size_t i = 0; i < version->n_fields; i++) {
+        source->fields[i] = field_of(kube_path_get(version->fields[i].path, source->document.root, 0));
+        source->string_bytes += source->fields[i].len;
+    }
+}
+
+/* By key; of equal ones, which lie in one text, in the order they came. */
+static int label_cmp(const void *a, const void *b)
+{
+    const struct kube_label *x = a, *y = b;
+    int order = belfry_bytes_cmp(x->key, y->key);
+    return order != 0 ? order : (x->key.data > y->key.data) - (x->key.data < y->key.data);
+}
+
+static bool labels_are_sorted(const struct kube_label *labels, size_t n)
+{
+    for (size_t i = 1; i < n; i++) {
+        if (belfry_bytes_cmp(labels[i - 1].key, labels[i].key) >= 0)
+            return false;
+    }
+    return true;
+}
+
+/* Sorts them, and keeps the last of each key. Returns how many are left. */
+static size_t sort_labels(struct kube_label *labels, size_t n)
+{
+    size_t kept = 0;
+    if (labels_are_sorted(labels, n)) /* as Kubernetes stores them */
+        return n;
+    qsort(labels, n, sizeof(labels[0]), label_cmp);
+    for (size_t i = 0; i < n; i++) {
+        if (i + 1 == n || !belfry_bytes_equal(labels[i].key, labels[i + 1].key))
+            labels[kept++] = labels[i];
+    }
+    return kept;
+}
+
+static size_t list_labels(const struct source *source, struct kube_label *labels)
+{
+    size_t at = 0;
+    yyjson_obj_iter members = yyjson_obj_iter_with(source->labels);
+    for (yyjson_val *name; (name = yyjson_obj_iter_next(&members)) != NULL;) {
+        yyjson_val *val = yyjson_obj_iter_get_val(name);
+        if (yyjson_is_str(val))
+            labels[at++] = (struct kube_label){kube_document_bytes(name), kube_document_bytes(val)};
+    }
+    return sort_labels(labels, at);
+}
+
+/* Copies, never to NULL: an empty attribute is not an absent one. */
+static struct belfry_bytes keep(struct pen *pen, struct belfry_bytes bytes)
+{
+    struct belfry_bytes copy = belfry_bytes_of(pen->at, bytes.len);
+    put(pen, bytes);
+    return copy;
+}
+
+static void set_attributes(struct shared *shared, const struct source *source)
+{
+    struct kube_attributes *attributes = &shared->object.attributes;
+    struct pen pen = {.at = (char *)(shared->labels + source->n_labels)};
+    attributes->namespace = keep(&pen, source->namespace);
+    attributes->name = keep(&pen, source->name);
+    attributes->n_labels = list_labels(source, shared->labels);
+    attributes->labels = shared->labels;
+    for (size_t i = 0; i < attributes->n_labels; i++) {
+        struct kube_label *label = &shared->labels[i];
+        *label = (struct kube_label){keep(&pen, label->key), keep(&pen, label->value)};
+    }
+    for (size_t i = 0; i < source->version->n_fields; i++)
+        attributes->fields[i] = keep(&pen, source->fields[i]);
+}
+
+/* ---- the object ---- */
+
+static struct shared *shared_of(const struct kube_object *object)
+{
+    union {
+        const struct kube_object *in;
+        struct shared *out;
+    } cast = {.in = object};
+    return cast.out;
+}
+
+/* Gives back what a value with much white space did not need. It may move: nothing points into it yet. */
+static struct shared *trim(struct shared *shared, size_t bytes)
+{
+    if (shared->bytes - bytes <= shared->bytes / 8 + FRAME_MAX)
+        return shared;
+    struct shared *moved = realloc(shared, bytes);
+    if (moved == NULL)
+        return shared;
+    moved->bytes = bytes;
+    return moved;
+}
+
+static enum belfry_err build(const struct source *source, struct kube_object **out)
+{
+    size_t before_text = sizeof(struct shared) + source->n_labels * sizeof(struct kube_label) + source->string_bytes;
+    size_t bytes = before_text + text_max(source);
+    struct shared *shared = malloc(bytes);
+    if (shared == NULL)
+        return BELFRY_ERR_NOMEM;
+    memset(shared, 0, sizeof(*shared));
+    atomic_init(&shared->refs, 1);
+    shared->bytes = bytes;
+
+    struct pen pen = {.at = (char *)shared + before_text};
+    if (!put_text(&pen, source, &shared->object)) {
+        free(shared);
+        return BELFRY_ERR_INVALID;
+    }
+    size_t used = (size_t)(pen.at - (char *)shared);
+    assert(used <= bytes);
+    shared = trim(shared, used);
+    shared->object.head.data = (char *)shared + before_text;
+    shared->object.tail.data = shared->object.head.data + shared->object.head.len;
+    set_attributes(shared, source);
+    *out = &shared->object;
+    return BELFRY_OK;
+}
+
+enum belfry_err kube_object_make(const struct kube_resource *resource, const struct kube_version *version,
+                                 const struct kube_stored *stored, struct kube_object **out)
+{
+    struct source source = {.resource = resource, .version = version, .stored = stored};
+    if (!kube_resource_parts(resource, stored->key, &source.namespace, &source.name))
+        return BELFRY_ERR_NOT_FOUND;
+    enum belfry_err err = read_value(&source);
+    if (err == BELFRY_OK) {
+        find_attributes(&source);
+        err = build(&source, out);
+    }
+    kube_document_fini(&source.document);
+    return err;
+}
+
+struct kube_object *kube_object_ref(const struct kube_object *object)
+{
+    struct shared *shared = shared_of(object);
+    size_t before = atomic_fetch_add_explicit(&shared->refs, 1, memory_order_relaxed);
+    assert(before > 0);
+    (void)before;
+    return &shared->object;
+}
+
+void kube_object_unref(const struct kube_object *object)
+{
+    if (object == NULL)
+        return;
+    struct shared *shared = shared_of(object);
+    if (atomic_fetch_sub_explicit(&shared->refs, 1, memory_order_acq_rel) == 1)
+        free(shared);
+}
+
+size_t kube_object_bytes(const struct kube_object *object)
+{
+    return shared_of(object)->bytes;
+}

@@ -1,0 +1,372 @@
+/* src/kube/render.c */
+#include "kube/render.h"
+
+#include <assert.h>
+#include <time.h>
+
+#include "base/json.h"
+#include "kube/table.h"
+
+#define DIGITS_MAX 24 /* of a revision */
+#define PARTS_MAX  8
+
+#define META_API     "\"apiVersion\":\"meta.k8s.io/v1\""
+#define PARTIAL_HEAD "{\"kind\":\"PartialObjectMetadata\"," META_API ",\"metadata\":{\"resourceVersion\":\""
+#define TABLE_HEAD   "{\"kind\":\"Table\"," META_API
+
+/* ---- text in parts ---- */
+
+/* What is written at once: the room for all of it is made before. */
+struct text {
+    struct belfry_bytes parts[PARTS_MAX]; /* lent */
+    size_t n;
+    char digits[DIGITS_MAX];
+};
+
+static void add(struct text *text, struct belfry_bytes part)
+{
+    assert(text->n < PARTS_MAX);
+    text->parts[text->n++] = part;
+}
+
+static void add_str(struct text *text, const char *part)
+{
+    add(text, belfry_bytes_str(part));
+}
+
+/* No printf here: every event has one. */
+static void add_rev(struct text *text, int64_t rev)
+{
+    char *end = text->digits + DIGITS_MAX, *at = end;
+    uint64_t rest = (uint64_t)rev;
+    do {
+        *--at = (char)('0' + rest % 10);
+        rest /= 10;
+    } while (rest > 0);
+    add(text, belfry_bytes_of(at, (size_t)(end - at)));
+}
+
+static enum belfry_err write_text(const struct text *text, struct belfry_buf *out)
+{
+    uint8_t *at;
+    size_t len = 0;
+    for (size_t i = 0; i < text->n; i++)
+        len += text->parts[i].len;
+    enum belfry_err err = belfry_buf_reserve(out, len, &at);
+    if (err != BELFRY_OK)
+        return err;
+    for (size_t i = 0; i < text->n; i++) {
+        memcpy(at, text->parts[i].data, text->parts[i].len);
+        at += text->parts[i].len;
+    }
+    belfry_buf_grown(out, len);
+    return BELFRY_OK;
+}
+
+static enum belfry_err write_str(struct belfry_buf *out, const char *text)
+{
+    return belfry_buf_append(out, text, strlen(text));
+}
+
+/* Takes back what was appended before something failed. */
+static enum belfry_err ended(struct belfry_buf *out, size_t len_before, enum belfry_err err)
+{
+    if (err != BELFRY_OK)
+        out->end = out->start + len_before;
+    return err;
+}
+
+/* ---- one object ---- */
+
+static void add_metadata(struct text *text, const struct kube_object *object, int64_t rev)
+{
+    add_str(text, PARTIAL_HEAD);
+    add_rev(text, rev);
+    add(text, belfry_bytes_of(object->tail.data, object->metadata_bytes));
+    add_str(text, "}");
+}
+
+static void add_object(struct text *text, const struct kube_object *object, int64_t rev)
+{
+    add(text, object->head);
+    add_rev(text, rev);
+    add(text, object->tail);
+}
+
+static void add_in_row(struct text *text, enum kube_include include, const struct kube_object *object, int64_t rev)
+{
+    switch (include) {
+    case KUBE_INCLUDE_METADATA:
+        add_metadata(text, object, rev);
+        break;
+    case KUBE_INCLUDE_OBJECT:
+        add_object(text, object, rev);
+        break;
+    case KUBE_INCLUDE_NONE:
+        add_str(text, "null");
+        break;
+    }
+}
+
+static int64_t now_of(const struct kube_render *render)
+{
+    return render->now_s != 0 ? render->now_s : (int64_t)time(NULL);
+}
+
+static enum belfry_err write_row(const struct kube_render *render, const struct kube_object *object, int64_t rev,
+                                 struct belfry_buf *out)
+{
+    struct text text = {.n = 0};
+    enum belfry_err err = write_str(out, "{\"cells\":");
+    if (err == BELFRY_OK)
+        err = kube_table_cells(render->version, object, rev, now_of(render), out);
+    if (err != BELFRY_OK)
+        return err;
+    add_str(&text, ",\"object\":");
+    add_in_row(&text, render->include, object, rev);
+    add_str(&text, "}");
+    return write_text(&text, out);
+}
+
+enum columns { COLUMNS_NULL, COLUMNS_DEFINED };
+
+/* A table up to its first row. Only lists have their metadata at the end. */
+static enum belfry_err write_table_head(const struct kube_render *render, int64_t rev, enum columns columns,
+                                        struct belfry_buf *out)
+{
+    struct text text = {.n = 0};
+    add_str(&text, TABLE_HEAD ",\"metadata\":{\"resourceVersion\":\"");
+    add_rev(&text, rev);
+    add_str(&text, "\"},\"columnDefinitions\":");
+    enum belfry_err err = write_text(&text, out);
+    if (err == BELFRY_OK)
+        err = columns == COLUMNS_DEFINED ? kube_table_columns(render->version, out) : write_str(out, "null");
+    return err == BELFRY_OK ? write_str(out, ",\"rows\":[") : err;
+}
+
+static enum belfry_err write_table(const struct kube_render *render, const struct kube_object *object, int64_t rev,
+                                   enum columns columns, struct belfry_buf *out)
+{
+    enum belfry_err err = write_table_head(render, rev, columns, out);
+    if (err == BELFRY_OK)
+        err = write_row(render, object, rev, out);
+    return err == BELFRY_OK ? write_str(out, "]}") : err;
+}
+
+/* ---- objects and lists ---- */
+
+enum belfry_err kube_render_object(const struct kube_render *render, const struct kube_object *object, int64_t rev,
+                                   struct belfry_buf *out)
+{
+    size_t before = belfry_buf_len(out);
+    if (render->view == KUBE_VIEW_TABLE)
+        return ended(out, before, write_table(render, object, rev, COLUMNS_DEFINED, out));
+    return kube_render_item(render, object, rev, out);
+}
+
+enum belfry_err kube_render_item(const struct kube_render *render, const struct kube_object *object, int64_t rev,
+                                 struct belfry_buf *out)
+{
+    size_t before = belfry_buf_len(out);
+    struct text text = {.n = 0};
+    switch (render->view) {
+    case KUBE_VIEW_OBJECT:
+        add_object(&text, object, rev);
+        break;
+    case KUBE_VIEW_METADATA:
+        add_metadata(&text, object, rev);
+        break;
+    case KUBE_VIEW_TABLE:
+        return ended(out, before, write_row(render, object, rev, out));
+    }
+    return write_text(&text, out);
+}
+
+static enum belfry_err begin_objects(const struct kube_render *render, struct belfry_buf *out)
+{
+    struct belfry_json json = belfry_json_begin(out);
+    belfry_json_open(&json, NULL, '{');
+    belfry_json_str(&json, "kind", render->resource->list_kind);
+    belfry_json_str(&json, "apiVersion", render->version->api_version);
+    belfry_json_open(&json, "items", '[');
+    return belfry_json_finish(&json);
+}
+
+static enum belfry_err begin_table(const struct kube_render *render, struct belfry_buf *out)
+{
+    enum belfry_err err = write_str(out, TABLE_HEAD ",\"columnDefinitions\":");
+    if (err == BELFRY_OK)
+        err = kube_table_columns(render->version, out);
+    return err == BELFRY_OK ? write_str(out, ",\"rows\":[") : err;
+}
+
+enum belfry_err kube_render_list_begin(const struct kube_render *render, struct belfry_buf *out)
+{
+    size_t before = belfry_buf_len(out);
+    switch (render->view) {
+    case KUBE_VIEW_OBJECT:
+        return ended(out, before, begin_objects(render, out));
+    case KUBE_VIEW_METADATA:
+        return write_str(out, "{\"kind\":\"PartialObjectMetadataList\"," META_API ",\"items\":[");
+    case KUBE_VIEW_TABLE:
+        break;
+    }
+    return ended(out, before, begin_table(render, out));
+}
+
+enum belfry_err kube_render_list_end(const struct kube_render *render, int64_t rev, struct belfry_bytes continue_with,
+                                     int64_t remaining, struct belfry_buf *out)
+{
+    size_t before = belfry_buf_len(out);
+    struct text text = {.n = 0};
+    (void)render; /* all views end alike */
+    add_str(&text, "],\"metadata\":{\"resourceVersion\":\"");
+    add_rev(&text, rev);
+    add_str(&text, "\"");
+    enum belfry_err err = write_text(&text, out);
+    if (err != BELFRY_OK)
+        return err;
+    struct belfry_json json = belfry_json_begin(out);
+    json.more = true;
+    if (continue_with.len > 0)
+        belfry_json_text(&json, "continue", continue_with);
+    if (remaining >= 0)
+        belfry_json_int(&json, "remainingItemCount", remaining);
+    belfry_json_close(&json, '}');
+    belfry_json_close(&json, '}');
+    return ended(out, before, belfry_json_finish(&json));
+}
+
+/* ---- lines of a watch ---- */
+
+static const char *const event_heads[] = {
+    [KUBE_ADDED] = "{\"type\":\"ADDED\",\"object\":",
+    [KUBE_MODIFIED] = "{\"type\":\"MODIFIED\",\"object\":",
+    [KUBE_DELETED] = "{\"type\":\"DELETED\",\"object\":",
+};
+
+static enum belfry_err write_table_event(const struct kube_render *render, enum kube_event event,
+                                         const struct kube_object *object, int64_t rev, enum columns columns,
+                                         struct belfry_buf *out)
+{
+    enum belfry_err err = write_str(out, event_heads[event]);
+    if (err == BELFRY_OK)
+        err = write_table(render, object, rev, columns, out);
+    return err == BELFRY_OK ? write_str(out, "}\n") : err;
+}
+
+enum belfry_err kube_render_event(const struct kube_render *render, enum kube_event event,
+                                  const struct kube_object *object, int64_t rev, bool first, struct belfry_buf *out)
+{
+    size_t before = belfry_buf_len(out);
+    struct text text = {.n = 0};
+    add_str(&text, event_heads[event]);
+    switch (render->view) {
+    case KUBE_VIEW_OBJECT:
+        add_object(&text, object, rev);
+        break;
+    case KUBE_VIEW_METADATA:
+        add_metadata(&text, object, rev);
+        break;
+    case KUBE_VIEW_TABLE:
+        return ended(out, before,
+                     write_table_event(render, event, object, rev, first ? COLUMNS_DEFINED : COLUMNS_NULL, out));
+    }
+    add_str(&text, "}\n");
+    return write_text(&text, out);
+}
+
+/* ---- bookmarks ---- */
+
+static enum belfry_err write_mark_metadata(int64_t rev, bool initial_end, struct belfry_buf *out)
+{
+    struct text text = {.n = 0};
+    add_str(&text, ",\"metadata\":{\"resourceVersion\":\"");
+    add_rev(&text, rev);
+    add_str(&text, initial_end ? "\",\"annotations\":{\"k8s.io/initial-events-end\":\"true\"}}}" : "\"}}");
+    return write_text(&text, out);
+}
+
+static enum belfry_err write_mark_object(const struct kube_render *render, int64_t rev, bool initial_end,
+                                         struct belfry_buf *out)
+{
+    struct belfry_json json = belfry_json_begin(out);
+    belfry_json_open(&json, NULL, '{');
+    belfry_json_str(&json, "kind", render->resource->kind);
+    belfry_json_str(&json, "apiVersion", render->version->api_version);
+    enum belfry_err err = belfry_json_finish(&json);
+    return err == BELFRY_OK ? write_mark_metadata(rev, initial_end, out) : err;
+}
+
+static enum belfry_err write_mark_partial(int64_t rev, bool initial_end, struct belfry_buf *out)
+{
+    enum belfry_err err = write_str(out, "{\"kind\":\"PartialObjectMetadata\"," META_API);
+    return err == BELFRY_OK ? write_mark_metadata(rev, initial_end, out) : err;
+}
+
+static enum belfry_err write_mark_row(const struct kube_render *render, int64_t rev, bool initial_end,
+                                      struct belfry_buf *out)
+{
+    enum belfry_err err = write_str(out, "{\"cells\":");
+    if (err == BELFRY_OK)
+        err = kube_table_no_cells(render->version, out);
+    if (err == BELFRY_OK)
+        err = write_str(out, ",\"object\":");
+    if (err != BELFRY_OK)
+        return err;
+    switch (render->include) {
+    case KUBE_INCLUDE_METADATA:
+        return write_mark_partial(rev, initial_end, out);
+    case KUBE_INCLUDE_OBJECT:
+        return write_mark_object(render, rev, initial_end, out);
+    case KUBE_INCLUDE_NONE:
+        break;
+    }
+    return write_str(out, "null");
+}
+
+static enum belfry_err write_mark_table(const struct kube_render *render, int64_t rev, bool initial_end,
+                                        struct belfry_buf *out)
+{
+    enum belfry_err err = write_table_head(render, rev, COLUMNS_NULL, out);
+    if (err == BELFRY_OK)
+        err = write_mark_row(render, rev, initial_end, out);
+    return err == BELFRY_OK ? write_str(out, "}]}") : err;
+}
+
+static enum belfry_err write_mark(const struct kube_render *render, int64_t rev, bool initial_end,
+                                  struct belfry_buf *out)
+{
+    switch (render->view) {
+    case KUBE_VIEW_OBJECT:
+        return write_mark_object(render, rev, initial_end, out);
+    case KUBE_VIEW_METADATA:
+        return write_mark_partial(rev, initial_end, out);
+    case KUBE_VIEW_TABLE:
+        break;
+    }
+    return write_mark_table(render, rev, initial_end, out);
+}
+
+enum belfry_err kube_render_bookmark(const struct kube_render *render, int64_t rev, bool initial_end,
+                                     struct belfry_buf *out)
+{
+    size_t before = belfry_buf_len(out);
+    enum belfry_err err = write_str(out, "{\"type\":\"BOOKMARK\",\"object\":");
+    if (err == BELFRY_OK)
+        err = write_mark(render, rev, initial_end, out);
+    if (err == BELFRY_OK)
+        err = write_str(out, "}\n");
+    return ended(out, before, err);
+}
+
+enum belfry_err kube_render_error(const struct kube_status *status, struct belfry_buf *out)
+{
+    size_t before = belfry_buf_len(out);
+    enum belfry_err err = write_str(out, "{\"type\":\"ERROR\",\"object\":");
+    if (err == BELFRY_OK)
+        err = kube_status_write(status, out);
+    if (err == BELFRY_OK)
+        err = write_str(out, "}\n");
+    return ended(out, before, err);
+}

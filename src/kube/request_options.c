@@ -1,0 +1,260 @@
+/* src/kube/request_options.c: the query. */
+#include <strings.h>
+
+#include "kube/request.h"
+
+enum param {
+    PARAM_WATCH,
+    PARAM_BOOKMARKS,
+    PARAM_PRETTY,
+    PARAM_SEND_INITIAL,
+    PARAM_MATCH,
+    PARAM_INCLUDE,
+    PARAM_LABELS,
+    PARAM_FIELDS,
+    PARAM_CONTINUE,
+    PARAM_VERSION,
+    PARAM_LIMIT,
+    PARAM_TIMEOUT,
+    N_PARAMS
+};
+
+/* clang-format off */
+#define NAME(text) {(text), sizeof(text) - 1}
+/* clang-format on */
+static const struct belfry_bytes names[N_PARAMS] = {
+    [PARAM_WATCH] = NAME("watch"),
+    [PARAM_BOOKMARKS] = NAME("allowWatchBookmarks"),
+    [PARAM_PRETTY] = NAME("pretty"),
+    [PARAM_SEND_INITIAL] = NAME("sendInitialEvents"),
+    [PARAM_MATCH] = NAME("resourceVersionMatch"),
+    [PARAM_INCLUDE] = NAME("includeObject"),
+    [PARAM_LABELS] = NAME("labelSelector"),
+    [PARAM_FIELDS] = NAME("fieldSelector"),
+    [PARAM_CONTINUE] = NAME("continue"),
+    [PARAM_VERSION] = NAME("resourceVersion"),
+    [PARAM_LIMIT] = NAME("limit"),
+    [PARAM_TIMEOUT] = NAME("timeoutSeconds"),
+};
+#define NAME_MAX_RAW 64 /* the longest name, with every byte escaped */
+
+struct reader {
+    struct kube_options *options;
+    struct kube_status *status;
+    unsigned seen; /* 1u << param */
+};
+
+static enum belfry_err refuse(struct kube_status *status, const char *name, const char *why)
+{
+    kube_status_set(status, KUBE_BAD_REQUEST, "%s: %s", name, why);
+    return BELFRY_ERR_INVALID;
+}
+
+/* ---- the encoding of a query ---- */
+
+/* -1: it is no hexadecimal digit. */
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return -1;
+}
+
+/* Decodes into `out`, which has room for in.len bytes. False: an escape is broken. */
+static bool decode(struct belfry_bytes in, char *out, size_t *out_len)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < in.len; i++) {
+        if (in.data[i] != '%') {
+            out[n++] = in.data[i] == '+' ? ' ' : in.data[i];
+            continue;
+        }
+        int high = in.len - i > 2 ? hex_digit(in.data[i + 1]) : -1;
+        int low = in.len - i > 2 ? hex_digit(in.data[i + 2]) : -1;
+        if (high < 0 || low < 0)
+            return false;
+        out[n++] = (char)(high * 16 + low);
+        i += 2;
+    }
+    *out_len = n;
+    return true;
+}
+
+/* N_PARAMS: none of ours. */
+static enum param find_param(struct belfry_bytes raw)
+{
+    char name[NAME_MAX_RAW];
+    size_t len;
+    if (raw.len == 0 || raw.len > sizeof(name) || !decode(raw, name, &len))
+        return N_PARAMS;
+    for (enum param param = 0; param < N_PARAMS; param++)
+        if (belfry_bytes_equal(belfry_bytes_of(name, len), names[param]))
+            return param;
+    return N_PARAMS;
+}
+
+/* ---- values ---- */
+
+static bool is(struct belfry_bytes value, const char *word)
+{
+    return belfry_bytes_equal(value, belfry_bytes_str(word));
+}
+
+/* Kubernetes has two words for false; whatever else is there, nothing included, is true. */
+static bool is_true(struct belfry_bytes value)
+{
+    bool no = is(value, "0") || (value.len == 5 && strncasecmp(value.data, "false", 5) == 0);
+    return !no;
+}
+
+/* False: it is no decimal number of 64 bits. */
+static bool read_number(struct belfry_bytes value, int64_t *out)
+{
+    int64_t number = 0;
+    bool negative = value.len > 0 && value.data[0] == '-';
+    size_t i = negative || (value.len > 0 && value.data[0] == '+') ? 1 : 0;
+    if (i == value.len)
+        return false;
+    for (; i < value.len; i++) {
+        int digit = value.data[i] - '0';
+        if (digit < 0 || digit > 9 || __builtin_mul_overflow(number, 10, &number) ||
+            __builtin_add_overflow(number, negative ? -digit : digit, &number))
+            return false;
+    }
+    *out = number;
+    return true;
+}
+
+/* Kubernetes takes a negative limit as none, and ends a watch with a negative timeout at once, after which its client
+ * comes back at once: here that is none as well. */
+static enum belfry_err set_number(struct reader *reader, enum param param, struct belfry_bytes value, int64_t *out)
+{
+    int64_t number;
+    if (!read_number(value, &number))
+        return refuse(reader->status, names[param].data, "must be a decimal number of 64 bits");
+    *out = number > 0 ? number : 0;
+    return BELFRY_OK;
+}
+
+static enum belfry_err set_include(struct reader *reader, struct belfry_bytes value)
+{
+    if (is(value, "None"))
+        reader->options->include = KUBE_INCLUDE_NONE;
+    else if (is(value, "Object"))
+        reader->options->include = KUBE_INCLUDE_OBJECT;
+    else if (value.len > 0 && !is(value, "Metadata"))
+        return refuse(reader->status, names[PARAM_INCLUDE].data, "must be None, Metadata or Object");
+    return BELFRY_OK;
+}
+
+static enum kube_match match_of(struct belfry_bytes value)
+{
+    if (value.len == 0)
+        return KUBE_MATCH_UNSET;
+    if (is(value, "Exact"))
+        return KUBE_MATCH_EXACT;
+    return is(value, "NotOlderThan") ? KUBE_MATCH_NOT_OLDER : KUBE_MATCH_UNKNOWN;
+}
+
+static enum belfry_err set(struct reader *reader, enum param param, struct belfry_bytes value)
+{
+    struct kube_options *options = reader->options;
+    switch (param) {
+    case PARAM_WATCH:
+        options->watch = is_true(value);
+        break;
+    case PARAM_BOOKMARKS:
+        options->bookmarks = is_true(value);
+        break;
+    case PARAM_PRETTY:
+        options->pretty = is_true(value);
+        break;
+    case PARAM_SEND_INITIAL:
+        options->send_initial = is_true(value) ? KUBE_FLAG_TRUE : KUBE_FLAG_FALSE;
+        break;
+    case PARAM_MATCH:
+        options->match = match_of(value);
+        options->match_text = value;
+        break;
+    case PARAM_INCLUDE:
+        return set_include(reader, value);
+    case PARAM_LABELS:
+        options->label_selector = value;
+        break;
+    case PARAM_FIELDS:
+        options->field_selector = value;
+        break;
+    case PARAM_CONTINUE:
+        options->continue_token = value;
+        break;
+    case PARAM_VERSION:
+        options->resource_version = value;
+        break;
+    case PARAM_LIMIT:
+        return set_number(reader, param, value, &options->limit);
+    case PARAM_TIMEOUT:
+        return set_number(reader, param, value, &options->timeout_s);
+    case N_PARAMS:
+        break;
+    }
+    return BELFRY_OK;
+}
+
+/* ---- the whole ---- */
+
+/* The value, decoded into the text. There is room: it was reserved for the whole query, and nothing grows by decoding. */
+static bool take_value(struct belfry_buf *text, struct belfry_bytes raw, struct belfry_bytes *out)
+{
+    char *to = (char *)text->data + text->end;
+    size_t len;
+    if (!decode(raw, to, &len))
+        return false;
+    belfry_buf_grown(text, len);
+    *out = belfry_bytes_of(to, len);
+    return true;
+}
+
+static enum belfry_err take_pair(struct reader *reader, struct belfry_bytes pair)
+{
+    const char *sign = pair.len == 0 ? NULL : memchr(pair.data, '=', pair.len);
+    size_t name_len = sign == NULL ? pair.len : (size_t)(sign - pair.data);
+    size_t value_at = sign == NULL ? pair.len : name_len + 1;
+    enum param param = find_param(belfry_bytes_of(pair.data, name_len));
+    if (param == N_PARAMS || (reader->seen & 1u << param) != 0)
+        return BELFRY_OK;
+    reader->seen |= 1u << param;
+
+    struct belfry_bytes value;
+    if (!take_value(&reader->options->text, belfry_bytes_of(pair.data + value_at, pair.len - value_at), &value))
+        return refuse(reader->status, names[param].data, "a percent escape in its value is broken");
+    return set(reader, param, value);
+}
+
+enum belfry_err kube_options_read(struct belfry_bytes query, struct kube_options *out, struct kube_status *status)
+{
+    *out = (struct kube_options){.send_initial = KUBE_FLAG_UNSET};
+    belfry_buf_init(&out->text);
+    if (query.len > KUBE_QUERY_MAX)
+        return refuse(status, "query", "is too long");
+    uint8_t *room;
+    enum belfry_err err = belfry_buf_reserve(&out->text, query.len + 1, &room); /* an empty one has a text, too */
+
+    struct reader reader = {.options = out, .status = status};
+    for (size_t from = 0; from < query.len && err == BELFRY_OK;) {
+        const char *end = memchr(query.data + from, '&', query.len - from);
+        size_t len = end == NULL ? query.len - from : (size_t)(end - query.data) - from;
+        err = take_pair(&reader, belfry_bytes_of(query.data + from, len));
+        from += len + 1;
+    }
+    return err;
+}
+
+void kube_options_fini(struct kube_options *options)
+{
+    belfry_buf_fini(&options->text);
+    *options = (struct kube_options){.send_initial = KUBE_FLAG_UNSET};
+}

@@ -1,0 +1,372 @@
+/* src/kube/resource.c */
+#include "kube/resource.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/hash.h"
+#include "base/list.h"
+#include "kube/crd.h"
+#include "kube/crd_version.h"
+#include "kube/json_alc.h"
+#include "kube/manifest.h"
+#include "kube/name.h"
+
+/* ---- its life ---- */
+
+struct kept {
+    atomic_uint refs;
+    struct kube_resource resource;
+};
+
+static struct kept *kept_of(const struct kube_resource *resource)
+{
+    return (struct kept *)(uintptr_t)belfry_container_const(resource, struct kept, resource); /* the count moves */
+}
+
+struct kube_resource *kube_resource_ref(const struct kube_resource *resource)
+{
+    struct kept *kept = kept_of(resource);
+    atomic_fetch_add_explicit(&kept->refs, 1, memory_order_relaxed);
+    return &kept->resource;
+}
+
+static void free_texts(char **texts, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        free(texts[i]);
+    free(texts);
+}
+
+static void destroy(struct kept *kept)
+{
+    struct kube_resource *resource = &kept->resource;
+    for (size_t i = 0; i < resource->n_versions; i++)
+        kube_version_fini(&resource->versions[i]);
+    free(resource->versions);
+    free_texts(resource->short_names, resource->n_short_names);
+    free_texts(resource->categories, resource->n_categories);
+    free(resource->group);
+    free(resource->plural);
+    free(resource->singular);
+    free(resource->kind);
+    free(resource->list_kind);
+    free(resource->prefix);
+    free(resource->wrap_key);
+    free(resource->wrap_field);
+    free(kept);
+}
+
+void kube_resource_unref(const struct kube_resource *resource)
+{
+    if (resource == NULL)
+        return;
+    struct kept *kept = kept_of(resource);
+    if (atomic_fetch_sub_explicit(&kept->refs, 1, memory_order_acq_rel) == 1) /* all uses before, all frees after */
+        destroy(kept);
+}
+
+const struct kube_version *kube_resource_served(const struct kube_resource *resource, struct belfry_bytes version)
+{
+    for (size_t i = 0; i < resource->n_served; i++) {
+        if (belfry_bytes_equal(belfry_bytes_str(resource->versions[i].name), version))
+            return &resource->versions[i];
+    }
+    return NULL;
+}
+
+/* ---- where its objects are ---- */
+
+#define NAMESPACE "{namespace}"
+#define NAME      "{name}"
+
+/* lead FIRST between SECOND tail; cluster-scoped: lead {name} tail. */
+struct layout {
+    struct belfry_bytes lead, between, tail;
+    bool two, name_first;
+};
+
+static const char *template_of(const struct kube_resource *resource)
+{
+    if (resource->wrap_key != NULL)
+        return resource->wrap_key;
+    return resource->namespaced ? NAMESPACE "/" NAME : NAME;
+}
+
+/* NULL: the template fits. Otherwise what is wrong with it. */
+static const char *split(const char *template, bool namespaced, struct layout *out)
+{
+    const char *name = strstr(template, NAME), *space = strstr(template, NAMESPACE);
+    const char *end = template + strlen(template);
+    if (name == NULL)
+        return "has no {name}";
+    if (namespaced != (space != NULL))
+        return namespaced ? "has no {namespace}, and the resource is namespaced"
+                          : "has a {namespace}, and the resource is cluster-scoped";
+    const char *name_end = name + strlen(NAME), *space_end = namespaced ? space + strlen(NAMESPACE) : NULL;
+    out->two = namespaced;
+    out->name_first = namespaced && name < space;
+    const char *begin = namespaced && !out->name_first ? space : name;
+    const char *last = out->name_first ? space_end : name_end;
+    out->lead = belfry_bytes_of(template, (size_t)(begin - template));
+    out->tail = belfry_bytes_of(last, (size_t)(end - last));
+    if (namespaced)
+        out->between = out->name_first ? belfry_bytes_of(name_end, (size_t)(space - name_end))
+                                       : belfry_bytes_of(space_end, (size_t)(name - space_end));
+    return NULL;
+}
+
+static struct layout layout_of(const struct kube_resource *resource)
+{
+    struct layout layout = {0};
+    const char *wrong = split(template_of(resource), resource->namespaced, &layout); /* was checked when it was read */
+    (void)wrong;
+    return layout;
+}
+
+static struct belfry_bytes part(struct belfry_bytes whole, size_t from, size_t to)
+{
+    return belfry_bytes_of(whole.data + from, to - from);
+}
+
+static bool ends(struct belfry_bytes whole, struct belfry_bytes tail)
+{
+    return whole.len >= tail.len && belfry_bytes_equal(part(whole, whole.len - tail.len, whole.len), tail);
+}
+
+/* No name has a '/', so the first one in `text` is the first one of `between`. */
+static bool cut(struct belfry_bytes text, struct belfry_bytes between, struct belfry_bytes *first,
+                struct belfry_bytes *second)
+{
+    const char *slash = memchr(text.data, '/', text.len);
+    const char *own = memchr(between.data, '/', between.len);
+    if (slash == NULL || own == NULL || slash - text.data < own - between.data)
+        return false;
+    size_t at = (size_t)(slash - text.data) - (size_t)(own - between.data);
+    if (!belfry_bytes_begins(part(text, at, text.len), between))
+        return false;
+    *first = part(text, 0, at);
+    *second = part(text, at + between.len, text.len);
+    return true;
+}
+
+bool kube_resource_parts(const struct kube_resource *resource, struct belfry_bytes key, struct belfry_bytes *namespace,
+                         struct belfry_bytes *name)
+{
+    struct layout layout = layout_of(resource);
+    struct belfry_bytes prefix = belfry_bytes_str(resource->prefix);
+    if (!belfry_bytes_begins(key, prefix))
+        return false;
+    struct belfry_bytes rest = part(key, prefix.len, key.len), first = {0}, second;
+    if (!belfry_bytes_begins(rest, layout.lead))
+        return false;
+    rest = part(rest, layout.lead.len, rest.len);
+    if (!ends(rest, layout.tail))
+        return false;
+    second = part(rest, 0, rest.len - layout.tail.len);
+    if (layout.two && !cut(second, layout.between, &first, &second))
+        return false;
+    *namespace = !layout.two ? belfry_bytes_of("", 0) : layout.name_first ? second : first;
+    *name = layout.name_first ? first : second;
+    return kube_name_is_subdomain(*name) && (!layout.two || kube_name_is_label(*namespace));
+}
+
+static enum belfry_err append(struct belfry_buf *out, struct belfry_bytes bytes)
+{
+    return bytes.len == 0 ? BELFRY_OK : belfry_buf_append(out, bytes.data, bytes.len);
+}
+
+enum belfry_err kube_resource_key(const struct kube_resource *resource, struct belfry_bytes namespace,
+                                  struct belfry_bytes name, struct belfry_buf *out, bool *filter)
+{
+    struct layout layout = layout_of(resource);
+    struct belfry_bytes first = layout.two && !layout.name_first ? namespace : name;
+    struct belfry_bytes second = layout.name_first ? namespace : name;
+    enum belfry_err err = append(out, belfry_bytes_str(resource->prefix));
+    if (err == BELFRY_OK)
+        err = append(out, layout.lead);
+    *filter = layout.two && first.len == 0 && second.len > 0;
+    if (err != BELFRY_OK || first.len == 0)
+        return err;
+    err = append(out, first);
+    if (err == BELFRY_OK && layout.two)
+        err = append(out, layout.between);
+    if (err != BELFRY_OK || second.len == 0)
+        return err;
+    if (layout.two)
+        err = append(out, second);
+    return err == BELFRY_OK ? append(out, layout.tail) : err;
+}
+
+/* ---- reading ---- */
+
+#define DEFAULT_PREFIX "/registry/{group}/{plural}/"
+
+static size_t count(const char *text, const char *what)
+{
+    size_t n = 0;
+    for (const char *at = text; (at = strstr(at, what)) != NULL; at += strlen(what))
+        n++;
+    return n;
+}
+
+static bool has_brace(struct belfry_bytes text)
+{
+    return text.len > 0 && (memchr(text.data, '{', text.len) != NULL || memchr(text.data, '}', text.len) != NULL);
+}
+
+static enum belfry_err check_template(const struct kube_resource *resource, struct kube_fault *fault)
+{
+    const char *text = resource->wrap_key;
+    struct layout layout = {0};
+    if (strlen(text) > KUBE_PREFIX_MAX)
+        return kube_fault_say(fault, "wrap key: longer than %d bytes", KUBE_PREFIX_MAX);
+    const char *wrong = split(text, resource->namespaced, &layout);
+    if (wrong == NULL && (count(text, NAME) > 1 || count(text, NAMESPACE) > 1))
+        wrong = "has a part twice";
+    else if (wrong == NULL && (has_brace(layout.lead) || has_brace(layout.between) || has_brace(layout.tail)))
+        wrong = "has braces around something other than {namespace} and {name}";
+    else if (wrong == NULL && layout.two &&
+             (layout.between.len == 0 || memchr(layout.between.data, '/', layout.between.len) == NULL))
+        wrong = "has no '/' between {namespace} and {name}";
+    return wrong == NULL ? BELFRY_OK : kube_fault_say(fault, "wrap key: '%.128s' %s", text, wrong);
+}
+
+static bool is_field_name(const char *text)
+{
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
+    static const char *const taken[] = {"apiVersion", "kind", "metadata"};
+    for (size_t i = 0; i < sizeof(taken) / sizeof(taken[0]); i++) {
+        if (strcmp(text, taken[i]) == 0)
+            return false;
+    }
+    size_t len = strlen(text);
+    return len > 0 && len <= KUBE_LABEL_MAX && strspn(text, letters) == len;
+}
+
+static enum belfry_err set_text(char **out, const char *text)
+{
+    *out = strdup(text);
+    return *out == NULL ? BELFRY_ERR_NOMEM : BELFRY_OK;
+}
+
+static enum belfry_err set_wrap(struct kube_resource *resource, const struct kube_resource_opts *opts,
+                                struct kube_fault *fault)
+{
+    if (opts->wrap_key == NULL && opts->wrap_field == NULL)
+        return BELFRY_OK;
+    enum belfry_err err = set_text(&resource->wrap_field, opts->wrap_field == NULL ? "spec" : opts->wrap_field);
+    if (err == BELFRY_OK && !is_field_name(resource->wrap_field))
+        err = kube_fault_say(fault, "wrap field: '%.64s' is no name of a field that can be filled, such as spec",
+                             resource->wrap_field);
+    if (err == BELFRY_OK)
+        err = set_text(&resource->wrap_key, opts->wrap_key == NULL ? template_of(resource) : opts->wrap_key);
+    return err == BELFRY_OK ? check_template(resource, fault) : err;
+}
+
+/* What "{group}" and "{plural}" at `at` stand for, and how many bytes of the text they are; NULL: it is a byte. */
+static const char *placeholder(const struct kube_resource *resource, const char *at, size_t *len)
+{
+    bool core = resource->group[0] == '\0';
+    if (strncmp(at, "{group}", 7) == 0) {
+        *len = core && at[7] == '/' ? 8 : 7;
+        return resource->group;
+    }
+    *len = strlen("{plural}");
+    return strncmp(at, "{plural}", *len) == 0 ? resource->plural : NULL;
+}
+
+static enum belfry_err expand(const struct kube_resource *resource, const char *text, struct belfry_buf *out)
+{
+    enum belfry_err err = BELFRY_OK;
+    while (*text != '\0' && err == BELFRY_OK) {
+        size_t len;
+        const char *value = placeholder(resource, text, &len);
+        err = value == NULL ? belfry_buf_append(out, text, 1) : append(out, belfry_bytes_str(value));
+        text += value == NULL ? 1 : len;
+    }
+    if (err == BELFRY_OK && !ends(belfry_buf_bytes(out), belfry_bytes_str("/")))
+        err = belfry_buf_append(out, "/", 1);
+    return err == BELFRY_OK ? belfry_buf_append(out, "", 1) : err;
+}
+
+static enum belfry_err set_prefix(struct kube_resource *resource, const char *text, struct kube_fault *fault)
+{
+    struct belfry_buf buf;
+    if (text == NULL)
+        text = DEFAULT_PREFIX;
+    if (text[0] == '\0' || strlen(text) > KUBE_PREFIX_MAX)
+        return kube_fault_say(fault, "prefix: must have 1 to %d bytes", KUBE_PREFIX_MAX);
+    belfry_buf_init(&buf);
+    enum belfry_err err = expand(resource, text, &buf);
+    if (err == BELFRY_OK && has_brace(belfry_buf_bytes(&buf)))
+        err =
+            kube_fault_say(fault, "prefix: '%.128s' has braces around something other than {group} and {plural}", text);
+    if (err == BELFRY_OK)
+        err = set_text(&resource->prefix, belfry_buf_bytes(&buf).data);
+    belfry_buf_fini(&buf);
+    return err;
+}
+
+static uint64_t hash_more(uint64_t hash, const char *text)
+{
+    static const struct belfry_hash_key key = {1, 0}; /* of a file of our own: nobody gains by a collision */
+    return belfry_hash_int(hash ^ (text == NULL ? 0 : belfry_hash(key, belfry_bytes_str(text))));
+}
+
+/* Of what was read, as yyjson writes it. The form of the manifest counts: the same spec says something else in another. */
+static enum belfry_err hash_all(yyjson_val *manifest, struct kube_resource *resource)
+{
+    size_t len;
+    yyjson_val *spec = yyjson_obj_get(manifest, "spec");
+    char *text = yyjson_val_write_opts(spec, YYJSON_WRITE_ALLOW_INF_AND_NAN | YYJSON_WRITE_ALLOW_INVALID_UNICODE,
+                                       &kube_json_alc, &len, NULL);
+    if (text == NULL)
+        return BELFRY_ERR_NOMEM;
+    uint64_t hash = belfry_hash((struct belfry_hash_key){0, 0}, belfry_bytes_of(text, len));
+    free(text);
+    hash = hash_more(hash, yyjson_get_str(yyjson_obj_get(manifest, "apiVersion")));
+    hash = hash_more(hash, resource->prefix);
+    hash = hash_more(hash, resource->wrap_key);
+    resource->hash = hash_more(hash, resource->wrap_field);
+    return BELFRY_OK;
+}
+
+static enum belfry_err read_all(struct belfry_bytes manifest, const struct kube_resource_opts *opts,
+                                struct kube_resource *resource, struct kube_fault *fault)
+{
+    yyjson_doc *doc = NULL;
+    enum belfry_err err = kube_manifest_read(manifest, &doc, fault);
+    if (err == BELFRY_OK)
+        err = kube_crd_read(yyjson_doc_get_root(doc), resource, fault);
+    if (err == BELFRY_OK)
+        err = set_prefix(resource, opts->prefix, fault);
+    if (err == BELFRY_OK)
+        err = set_wrap(resource, opts, fault);
+    if (err == BELFRY_OK)
+        err = hash_all(yyjson_doc_get_root(doc), resource);
+    yyjson_doc_free(doc);
+    return err;
+}
+
+enum belfry_err kube_resource_read(struct belfry_bytes manifest, const struct kube_resource_opts *opts,
+                                   struct kube_resource **out, char **why)
+{
+    struct kube_fault fault = {.text = ""};
+    struct kept *kept = calloc(1, sizeof(*kept));
+    *why = NULL;
+    if (kept == NULL)
+        return BELFRY_ERR_NOMEM;
+    atomic_init(&kept->refs, 1);
+    enum belfry_err err = read_all(manifest, opts, &kept->resource, &fault);
+    if (err == BELFRY_OK) {
+        *out = &kept->resource;
+        return BELFRY_OK;
+    }
+    if (err == BELFRY_ERR_INVALID)
+        *why = strdup(fault.text);
+    kube_resource_unref(&kept->resource);
+    return err;
+}

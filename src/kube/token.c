@@ -1,0 +1,184 @@
+/* src/kube/token.c */
+#include "kube/token.h"
+
+#include "base/json.h"
+#include "kube/json_alc.h"
+
+#define VERSION "meta.k8s.io/v1"
+
+/* ---- base64 (RFC 4648 section 5, no padding) ---- */
+
+static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+static enum belfry_err encode(struct belfry_bytes bytes, struct belfry_buf *out)
+{
+    const uint8_t *in = (const uint8_t *)bytes.data;
+    size_t len = (bytes.len * 4 + 2) / 3;
+    uint8_t *to;
+    enum belfry_err err = belfry_buf_reserve(out, len, &to);
+    if (err != BELFRY_OK)
+        return err;
+    uint32_t bits = 0;
+    unsigned n_bits = 0;
+    for (size_t i = 0; i < bytes.len; i++) {
+        bits = bits << 8 | in[i];
+        for (n_bits += 8; n_bits >= 6; n_bits -= 6)
+            *to++ = (uint8_t)digits[bits >> (n_bits - 6) & 63];
+    }
+    if (n_bits > 0)
+        *to = (uint8_t)digits[bits << (6 - n_bits) & 63];
+    belfry_buf_grown(out, len);
+    return BELFRY_OK;
+}
+
+static int digit_value(char c)
+{
+    const char *found = c == '\0' ? NULL : strchr(digits, c);
+    return found == NULL ? -1 : (int)(found - digits);
+}
+
+/* One text for each run of bytes: bits that are left over must be zero, and fewer than a digit. */
+static enum belfry_err decode(struct belfry_bytes text, struct belfry_buf *out)
+{
+    uint8_t *to;
+    size_t len = text.len * 3 / 4;
+    enum belfry_err err = belfry_buf_reserve(out, len, &to);
+    if (err != BELFRY_OK)
+        return err;
+    uint32_t bits = 0;
+    unsigned n_bits = 0;
+    for (size_t i = 0; i < text.len; i++) {
+        int value = digit_value(text.data[i]);
+        if (value < 0)
+            return BELFRY_ERR_INVALID;
+        bits = bits << 6 | (uint32_t)value;
+        n_bits += 6;
+        if (n_bits >= 8) {
+            n_bits -= 8;
+            *to++ = (uint8_t)(bits >> n_bits);
+        }
+    }
+    belfry_buf_grown(out, len);
+    return n_bits < 6 && (bits & ((1u << n_bits) - 1)) == 0 ? BELFRY_OK : BELFRY_ERR_INVALID;
+}
+
+/* ---- what it says ---- */
+
+static bool is_utf8(struct belfry_bytes text)
+{
+    for (size_t at = 0, n; at < text.len; at += n) {
+        n = belfry_json_utf8(belfry_bytes_of(text.data + at, text.len - at));
+        if (n == 0)
+            return false;
+    }
+    return true;
+}
+
+static bool is_dots(const char *part, size_t len)
+{
+    return (len == 1 && part[0] == '.') || (len == 2 && part[0] == '.' && part[1] == '.');
+}
+
+/* Keys are no paths, so that dots lead nowhere; but no object's key has such a part: it was not we who wrote it. */
+static bool is_start(struct belfry_bytes start)
+{
+    if (start.len == 0 || start.len > KUBE_START_MAX || !is_utf8(start))
+        return false;
+    for (size_t from = 0, i = 0; i <= start.len; i++) {
+        if (i < start.len && start.data[i] != '/')
+            continue;
+        if (is_dots(start.data + from, i - from))
+            return false;
+        from = i + 1;
+    }
+    return true;
+}
+
+static bool is_rev(int64_t rev)
+{
+    return rev > 0 || rev == -1;
+}
+
+static enum belfry_err read_rev(yyjson_val *value, int64_t *out)
+{
+    bool fits = yyjson_is_sint(value) || (yyjson_is_uint(value) && yyjson_get_uint(value) <= INT64_MAX);
+    if (!fits || !is_rev(yyjson_get_sint(value)))
+        return BELFRY_ERR_INVALID;
+    *out = yyjson_get_sint(value);
+    return BELFRY_OK;
+}
+
+/* What is no number is as none: it was not we who wrote it. */
+static struct kube_token_origin read_origin(yyjson_val *root)
+{
+    return (struct kube_token_origin){yyjson_get_uint(yyjson_obj_get(root, "process")),
+                                      yyjson_get_uint(yyjson_obj_get(root, "past"))};
+}
+
+static enum belfry_err read_members(yyjson_val *root, struct kube_token *out)
+{
+    yyjson_val *start = yyjson_obj_get(root, "start");
+    if (!yyjson_equals_str(yyjson_obj_get(root, "v"), VERSION) || !yyjson_is_str(start) ||
+        !is_start(belfry_bytes_of(yyjson_get_str(start), yyjson_get_len(start))))
+        return BELFRY_ERR_INVALID;
+    enum belfry_err err = read_rev(yyjson_obj_get(root, "rv"), &out->rev);
+    if (err != BELFRY_OK)
+        return err;
+    out->origin = read_origin(root);
+    return belfry_buf_append(&out->start, yyjson_get_str(start), yyjson_get_len(start));
+}
+
+static enum belfry_err read_json(struct belfry_buf *json, struct kube_token *out)
+{
+    yyjson_read_err why;
+    yyjson_doc *doc = yyjson_read_opts((char *)json->data + json->start, belfry_buf_len(json), YYJSON_READ_NOFLAG,
+                                       &kube_json_alc, &why);
+    if (doc == NULL)
+        return why.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION ? BELFRY_ERR_NOMEM : BELFRY_ERR_INVALID;
+    enum belfry_err err = read_members(yyjson_doc_get_root(doc), out);
+    yyjson_doc_free(doc);
+    return err;
+}
+
+enum belfry_err kube_token_read(struct belfry_bytes text, struct kube_token *out)
+{
+    struct belfry_buf json;
+    *out = (struct kube_token){0};
+    if (text.len < 2 || text.len > KUBE_TOKEN_MAX) /* one digit is no byte */
+        return BELFRY_ERR_INVALID;
+    belfry_buf_init(&json);
+    enum belfry_err err = decode(text, &json);
+    if (err == BELFRY_OK)
+        err = read_json(&json, out);
+    belfry_buf_fini(&json);
+    return err;
+}
+
+void kube_token_fini(struct kube_token *token)
+{
+    belfry_buf_fini(&token->start);
+}
+
+enum belfry_err kube_token_write(int64_t rev, struct kube_token_origin origin, struct belfry_bytes start,
+                                 struct belfry_buf *out)
+{
+    if (!is_rev(rev) || !is_start(start))
+        return BELFRY_ERR_INVALID;
+    struct belfry_buf text;
+    belfry_buf_init(&text);
+    struct belfry_json json = belfry_json_begin(&text);
+    belfry_json_open(&json, NULL, '{');
+    belfry_json_str(&json, "v", VERSION);
+    belfry_json_int(&json, "rv", rev);
+    belfry_json_text(&json, "start", start);
+    if (origin.process != 0) {
+        belfry_json_uint(&json, "process", origin.process);
+        belfry_json_uint(&json, "past", origin.past);
+    }
+    belfry_json_close(&json, '}');
+    enum belfry_err err = belfry_json_finish(&json);
+    if (err == BELFRY_OK)
+        err = encode(belfry_buf_bytes(&text), out);
+    belfry_buf_fini(&text);
+    return err;
+}
