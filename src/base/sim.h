@@ -44,7 +44,11 @@
     X(cut_spares_riders, "a rewritten past cancels only those who are catching up")                                    \
     X(snapshot_at_head, "a listing is taken to be at the newest page's revision before the watch has passed it")       \
     X(marker_ignored, "a replica from before a power loss is opened warm")                                             \
-    X(compacted_guessed, "compacted is told for what only the window has lost")
+    X(compacted_guessed, "compacted is told for what only the window has lost")                                        \
+    X(pin_by_new_value, "who has pinned a value is not found by what was there before")                                \
+    X(line_restarts, "the rest of a line begins at its start")                                                         \
+    X(line_again, "a stream of lines parked inside a revision begins it again")                                        \
+    X(line_without_prev, "a line that cannot be told is left out, and its watcher goes on")
 
 #ifdef BELFRY_SIM
 #define BELFRY_MUTANT_ENUM(name, what) BELFRY_MUTANT_##name,

@@ -232,3 +232,13 @@ struct belfry_bytes batch_prev_kv(const struct batch *batch, const struct batch_
         head++;
     return belfry_bytes_of(field + head, event->prev_len - head);
 }
+
+bool batch_prev_lost(const struct batch *batch, const struct batch_event *event)
+{
+    struct belfry_wire_event scanned;
+    if (event->prev_len > 0)
+        return false;
+    if (event->is_delete)
+        return true;
+    return belfry_scan_event(batch_bytes(batch, event, false), &scanned) == BELFRY_OK && scanned.kv.version > 1;
+}

@@ -81,4 +81,7 @@ static inline struct belfry_bytes batch_bytes(const struct batch *batch, const s
 /* The KeyValue before, without its field head; empty: none. */
 struct belfry_bytes batch_prev_kv(const struct batch *batch, const struct batch_event *event);
 
+/* Was there something before that nobody knows any more? (Backfilled from an upstream that has compacted it.) */
+bool batch_prev_lost(const struct batch *batch, const struct batch_event *event);
+
 #endif

@@ -96,6 +96,33 @@ static void previous_value_follows_the_event(void **state)
     }
 }
 
+static bool is_prev_lost(struct belfry_wire_event fields, struct belfry_bytes prev_kv)
+{
+    uint8_t raw[256];
+    struct belfry_wire_event event;
+    write_event(raw, fields, &event);
+    struct batch *batch = batch_of(&event, prev_kv);
+    bool lost = batch_prev_lost(batch, &batch->events[0]);
+    batch_unref(batch);
+    return lost;
+}
+
+static void previous_value_is_lost_when_there_was_one_and_it_did_not_come(void **state)
+{
+    (void)state;
+    uint8_t prev[64];
+    struct belfry_wire_kv before = kv_of("key", "old", 6);
+    struct belfry_bytes prev_kv = belfry_bytes_of(prev, (size_t)(belfry_write_kv(&before, prev) - prev));
+    struct belfry_wire_event created = {.kv = kv_of("key", "value", 7)}, replaced = created;
+    struct belfry_wire_event gone = {.is_delete = true, .kv = {.key = belfry_bytes_str("key"), .mod_rev = 7}};
+    replaced.kv.version = 2;
+    assert_false(is_prev_lost(created, (struct belfry_bytes){0}));
+    assert_true(is_prev_lost(replaced, (struct belfry_bytes){0}));
+    assert_true(is_prev_lost(gone, (struct belfry_bytes){0}));
+    assert_false(is_prev_lost(replaced, prev_kv));
+    assert_false(is_prev_lost(gone, prev_kv));
+}
+
 static void prev_kv_at_the_end_of_an_event_is_cut_off(void **state)
 {
     (void)state;
@@ -311,6 +338,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(event_is_kept_as_it_came),
         cmocka_unit_test(previous_value_follows_the_event),
+        cmocka_unit_test(previous_value_is_lost_when_there_was_one_and_it_did_not_come),
         cmocka_unit_test(prev_kv_at_the_end_of_an_event_is_cut_off),
         cmocka_unit_test(prev_kv_anywhere_in_an_event_is_left_out),
         cmocka_unit_test(event_without_a_key_has_an_empty_one),

@@ -66,8 +66,7 @@ enum extent_result extent_scan(struct worker *worker, int64_t rev, uint32_t *sub
             if (worker->work == 0)
                 return EXTENT_MORE;
             worker->work--;
-            if (interest_find(worker->interest, batch_key(slice, &slice->events[i]), population, &nodes, &n) !=
-                BELFRY_OK) {
+            if (gather_event(worker, slice, i, population, &nodes, &n) != BELFRY_OK) {
                 worker_retry_later(worker);
                 return EXTENT_WAIT;
             }
@@ -103,18 +102,76 @@ static bool begin(struct worker *worker, struct stream *stream, struct watcher *
     return true;
 }
 
+/* A slice's events from the stream's place on. False: the budget, the room or the memory ended, or the watcher is lost. */
+static bool solo_slice(struct worker *worker, struct watcher *watcher, const struct batch *slice)
+{
+    struct stream *stream = watcher->stream;
+    struct range range;
+    interest_range(watcher->node, &range);
+    for (uint32_t i = lines_place(stream, slice->rev) - slice->first_sub; i < slice->n_events; i++) {
+        if (worker->work == 0)
+            return false;
+        worker->work--;
+        if (!range_has(&range, batch_key(slice, &slice->events[i]))) {
+            lines_pass(stream, slice, i);
+            continue;
+        }
+        switch (lines_event(worker, watcher, slice, i)) {
+        case LINES_NO_ROOM:
+            if (stream->room > 0 && stream->rest == NULL)
+                worker_retry_later(worker);
+            return false;
+        case LINES_LOST:
+            watcher_lose(worker, watcher, slice->rev + 1);
+            return false;
+        case LINES_GIVEN:
+            break;
+        }
+    }
+    return true;
+}
+
+/* Lines need no measuring: each goes out when it is come to. */
+static bool solo_lines(struct worker *worker, struct stream *stream, struct watcher *watcher)
+{
+    int64_t rev = watcher->next;
+    const struct batch *slice;
+    do {
+        switch (source_slice(worker, rev, lines_place(stream, rev), &slice)) {
+        case SOURCE_WAIT:
+            return false;
+        case SOURCE_GONE:
+            watcher_lose(worker, watcher, worker->gone_told);
+            return false;
+        case SOURCE_NONE:
+        case SOURCE_BATCH:
+            break;
+        }
+        if (!solo_slice(worker, watcher, slice))
+            return false;
+    } while (slice->more);
+    watcher_detach(worker, watcher);
+    watcher_place(worker, watcher, rev + 1);
+    return true;
+}
+
+static bool solo_response(struct worker *worker, struct stream *stream, struct watcher *watcher)
+{
+    if (stream->rest == NULL && !begin(worker, stream, watcher)) {
+        worker_retry_later(worker);
+        return false;
+    }
+    return output_pending(worker, stream);
+}
+
 bool extent_solo(struct worker *worker, struct stream *stream)
 {
     while (!belfry_list_empty(&stream->solo)) {
         struct watcher *watcher = belfry_container(stream->solo.next, struct watcher, link);
         if (worker->work == 0)
             return false;
-        if (stream->rest == NULL && !begin(worker, stream, watcher)) {
-            worker_retry_later(worker);
-            return false;
-        }
-        if (!output_pending(worker, stream))
-            return false;
+        if (stream->lines != NULL ? !solo_lines(worker, stream, watcher) : !solo_response(worker, stream, watcher))
+            return belfry_list_empty(&stream->solo); /* it may have been lost meanwhile */
     }
     return true;
 }

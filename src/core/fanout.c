@@ -38,8 +38,9 @@ static enum step give(struct worker *worker, struct stream *stream, const struct
     worker->work--;
     if (batch->rev >= watcher->next) {
         struct response_pick pick = {.batch = batch, .events = worker->gather.picks + group->first, .n = group->n};
-        if (output_events(worker, watcher, &pick, false) == OUTPUT_NO_ROOM)
-            return STEP_NO_ROOM;
+        enum output_result result = output_events(worker, watcher, &pick, false);
+        if (result == OUTPUT_NO_ROOM || result == OUTPUT_MORE)
+            return result == OUTPUT_MORE ? STEP_MORE : STEP_NO_ROOM;
     }
     stream->mid_id = watcher->id;
     return STEP_DONE;
@@ -439,7 +440,7 @@ static enum step walk(struct worker *worker, struct stream *stream)
     while (stream->at < worker->at) {
         const struct batch *batch;
         int64_t upto;
-        if (worker->work == 0)
+        if (worker->work == 0 || stream->doomed != 0) /* who is lost needs nothing more */
             return STEP_MORE;
         worker->work--;
         switch (source_next(worker, stream->at + 1, worker->at, &batch, &upto)) {
@@ -469,10 +470,10 @@ static enum step walk(struct worker *worker, struct stream *stream)
 static bool tell_progress(struct worker *worker, struct stream *stream, int64_t id)
 {
     struct belfry_wire_watch watch = {.header = output_header(worker, worker->at), .watch_id = id};
-    return output_control(worker, stream, &watch);
+    return stream->lines != NULL ? lines_progress(worker, stream) : output_control(worker, stream, &watch);
 }
 
-/* Periodic: every watcher that asked for it and was given nothing since the last time. */
+/* Periodic: every watcher that asked for it and was given nothing since the last time; of lines: was given or not. */
 static enum step tick(struct worker *worker, struct stream *stream)
 {
     struct belfry_treap_walk walk;
@@ -500,7 +501,7 @@ static enum step tick(struct worker *worker, struct stream *stream)
 
 static bool may_tell(const struct worker *worker, const struct stream *stream)
 {
-    if (worker->stale && !BELFRY_MUTANT(stale_progress))
+    if ((worker->stale && !BELFRY_MUTANT(stale_progress)) || stream->doomed != 0)
         return false;
     return (stream->state == STREAM_RIDING && worker->hand_out == 0) || BELFRY_MUTANT(progress_from_p);
 }
@@ -526,6 +527,10 @@ static enum step progress(struct worker *worker, struct stream *stream)
     }
     if (!stream->progress_asked || stream->n_behind > 0)
         return STEP_DONE;
+    if (stream->lines != NULL && stream->n_riding == 0) { /* it has said its last */
+        stream->progress_asked = false;
+        return STEP_DONE;
+    }
     if (stream->rest != NULL || stream->room == 0)
         return STEP_NO_ROOM;
     if (!tell_progress(worker, stream, -1))
@@ -542,6 +547,8 @@ static enum step steps(struct worker *worker, struct stream *stream)
     if (BELFRY_MUTANT(event_before_created) && stream->state == STREAM_WALKING && stream->rest == NULL &&
         walk(worker, stream) != STEP_DONE)
         return STEP_MORE;
+    if (stream->doomed != 0)
+        lines_lose_doomed(worker, stream);
     if (!output_pending(worker, stream))
         return held_up(worker, stream);
     if (BELFRY_MUTANT(progress_from_p) && progress(worker, stream) != STEP_DONE)

@@ -44,13 +44,21 @@ static enum belfry_err reserve_groups(struct gather *gather, size_t n)
     return BELFRY_OK;
 }
 
+enum belfry_err gather_event(struct worker *worker, const struct batch *batch, uint32_t event, unsigned population,
+                             struct interest_node ***nodes, size_t *n)
+{
+    struct interest_asker asker = {worker->opts.attribute, worker->opts.attribute_user, batch, event};
+    struct belfry_bytes key = batch_key(batch, &batch->events[event]);
+    return interest_find(worker->interest, key, population, &asker, nodes, n);
+}
+
 /* The one event of most batches: each node is a group. */
 static enum belfry_err of_one(struct worker *worker, const struct batch *batch, unsigned population)
 {
     struct gather *gather = &worker->gather;
     struct interest_node **nodes;
     size_t n;
-    enum belfry_err err = interest_find(worker->interest, batch_key(batch, &batch->events[0]), population, &nodes, &n);
+    enum belfry_err err = gather_event(worker, batch, 0, population, &nodes, &n);
     if (err == BELFRY_OK)
         err = reserve_groups(gather, n + 1);
     if (err != BELFRY_OK)
@@ -69,8 +77,7 @@ static enum belfry_err collect(struct worker *worker, const struct batch *batch,
     for (uint32_t event = 0; event < batch->n_events; event++) {
         struct interest_node **nodes;
         size_t n;
-        enum belfry_err err =
-            interest_find(worker->interest, batch_key(batch, &batch->events[event]), population, &nodes, &n);
+        enum belfry_err err = gather_event(worker, batch, event, population, &nodes, &n);
         if (err == BELFRY_OK && gather->n_pairs + n > GATHER_PAIRS_MAX)
             err = BELFRY_ERR_TOO_LARGE;
         if (err == BELFRY_OK)

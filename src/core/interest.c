@@ -5,14 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/list.h"
-#include "core/keyhash.h"
+#include "base/hash.h"
+#include "core/interest_private.h"
 #include "core/spans.h"
 #include "core/stream_private.h"
-#include "core/table.h"
 #include "core/watcher.h"
 
-#define KEY_MAX     (((size_t)1 << 30) - 1) /* what a node's key_len can say; no request comes near it */
 #define FOUND_FIRST 16
 
 /* Who rides one bus from one node; it lives while somebody does. */
@@ -22,17 +20,6 @@ struct riders {
     struct belfry_treap_node *root;
     struct belfry_list link; /* of all with riders on this bus */
     unsigned population;
-};
-
-/* Behind it, in the same block, lie the bytes of the key, and of a span's end. A million nodes with keys of 32 bytes
- * are the aim: 40 + 32 bytes, 80 as malloc cuts them, and 8 for a bucket of the table. */
-struct interest_node {
-    struct table_link link;         /* of a key or a prefix */
-    struct belfry_treap_node *live; /* root of POPULATION_LIVE */
-    struct riders *riders;          /* owned; one for each bus that is ridden from here */
-    uint32_t n_watchers;
-    uint32_t kind : 2; /* enum range_kind */
-    uint32_t key_len : 30;
 };
 
 struct span_node {
@@ -46,19 +33,6 @@ struct prefix_length {
     size_t n; /* nodes */
 };
 
-struct interest {
-    struct keyhash_secret secret;
-    struct table table;
-    struct span *spans;
-    struct belfry_list ridden[POPULATIONS]; /* riders, by bus, in the order in which the nodes got their first */
-    struct prefix_length *lengths;          /* owned; ascending */
-    size_t n_lengths, cap_lengths;
-    struct interest_node **found; /* owned; of the last find */
-    size_t n_found, cap_found;
-    size_t n_nodes;
-    size_t node_bytes; /* nodes, and their riders' */
-};
-
 enum belfry_err interest_create(uint64_t seed, struct interest **out)
 {
     struct interest *interest = calloc(1, sizeof(*interest));
@@ -66,6 +40,8 @@ enum belfry_err interest_create(uint64_t seed, struct interest **out)
         return BELFRY_ERR_NOMEM;
     interest->secret = keyhash_secret(seed);
     table_init(&interest->table);
+    table_init(&interest->pinned);
+    table_init(&interest->pin_ranges);
     for (size_t i = 0; i < POPULATIONS; i++)
         belfry_list_init(&interest->ridden[i]);
     *out = interest;
@@ -78,6 +54,8 @@ void interest_destroy(struct interest *interest)
         return;
     assert(interest->n_nodes == 0);
     table_fini(&interest->table);
+    table_fini(&interest->pinned);
+    table_fini(&interest->pin_ranges);
     free(interest->lengths);
     free(interest->found);
     free(interest);
@@ -109,19 +87,13 @@ static struct belfry_bytes node_end(const struct interest_node *node)
 
 static bool fits(const struct range *range)
 {
-    return range->key.len <= KEY_MAX && range->end.len <= KEY_MAX;
-}
-
-/* As the allocator of most systems cuts it, so that accounts and what the process is seen to use agree. */
-static size_t block_bytes(size_t bytes)
-{
-    return bytes + 8 <= 32 ? 32 : (bytes + 8 + 15) / 16 * 16;
+    return range->key.len <= NODE_KEY_MAX && range->end.len <= NODE_KEY_MAX;
 }
 
 static size_t node_bytes(const struct interest_node *node)
 {
     size_t head = node->kind == RANGE_SPAN ? sizeof(struct span_node) : sizeof(struct interest_node);
-    return block_bytes(head + node->key_len + node_end(node).len);
+    return interest_block_bytes(head + node->key_len + node_end(node).len);
 }
 
 static void copy_bytes(char *to, struct belfry_bytes from)
@@ -141,7 +113,7 @@ static struct interest_node *node_create(const struct range *range)
     char *bytes = block + head;
     struct interest_node *node = (struct interest_node *)(void *)(bytes - sizeof(*node));
     node->kind = (uint32_t)range->kind & 3;
-    node->key_len = (uint32_t)range->key.len & KEY_MAX;
+    node->key_len = (uint32_t)range->key.len & NODE_KEY_MAX;
     copy_bytes(bytes, range->key);
     if (is_span) {
         copy_bytes(bytes + range->key.len, range->end);
@@ -217,11 +189,17 @@ static void length_unuse(struct interest *interest, size_t len)
 
 /* ---- adding and dropping ---- */
 
-static uint64_t hash_of(const struct interest *interest, enum range_kind kind, struct belfry_bytes key)
+uint64_t interest_hash(const struct interest *interest, unsigned kind, struct belfry_bytes key)
 {
     struct keyhash hash;
     keyhash_begin(&hash, &interest->secret, key);
     return keyhash_at(&hash, key.len, kind);
+}
+
+static uint64_t hash_of(const struct interest *interest, const struct range *range)
+{
+    uint64_t hash = interest_hash(interest, range->kind, range->key);
+    return range->kind == RANGE_SPAN ? belfry_hash_int(hash + interest_hash(interest, RANGE_KEY, range->end)) : hash;
 }
 
 /* A key's or a prefix's node. `key` may be longer than the node's: `len` bytes of it count. */
@@ -252,6 +230,7 @@ static enum belfry_err node_register(struct interest *interest, struct interest_
         if (err != BELFRY_OK)
             return err;
     }
+    node->link.hash = hash;
     if (node->kind == RANGE_SPAN)
         spans_insert(&interest->spans, &span_of(node)->span);
     else
@@ -261,9 +240,9 @@ static enum belfry_err node_register(struct interest *interest, struct interest_
     return BELFRY_OK;
 }
 
-enum belfry_err interest_add(struct interest *interest, const struct range *range, struct interest_node **out)
+static enum belfry_err add_range(struct interest *interest, const struct range *range, struct interest_node **out)
 {
-    uint64_t hash = range->kind == RANGE_SPAN ? 0 : hash_of(interest, range->kind, range->key);
+    uint64_t hash = hash_of(interest, range);
     struct interest_node *node = find_equal(interest, range, hash);
     if (node == NULL) {
         node = fits(range) ? node_create(range) : NULL;
@@ -280,11 +259,26 @@ enum belfry_err interest_add(struct interest *interest, const struct range *rang
     return BELFRY_OK;
 }
 
-void interest_drop(struct interest *interest, struct interest_node *node)
+enum belfry_err interest_add(struct interest *interest, const struct range *range, const struct interest_pin *pin,
+                             struct interest_node **out)
 {
-    if (--node->n_watchers > 0)
-        return;
-    assert(node->live == NULL && node->riders == NULL);
+    struct interest_node *base;
+    enum belfry_err err = add_range(interest, range, &base);
+    if (err != BELFRY_OK)
+        return err;
+    if (pin == NULL) {
+        *out = base;
+        return BELFRY_OK;
+    }
+    bool made = false;
+    err = pins_add(interest, base, pin, out, &made);
+    if (!made || err != BELFRY_OK)
+        interest_drop(interest, base);
+    return err;
+}
+
+static void node_unregister(struct interest *interest, struct interest_node *node)
+{
     interest->n_nodes--;
     interest->node_bytes -= node_bytes(node);
     if (node->kind == RANGE_PREFIX)
@@ -293,6 +287,20 @@ void interest_drop(struct interest *interest, struct interest_node *node)
         spans_remove(&interest->spans, &span_of(node)->span);
     else
         table_remove(&interest->table, &node->link);
+}
+
+void interest_drop(struct interest *interest, struct interest_node *node)
+{
+    if (--node->n_watchers > 0)
+        return;
+    assert(node->live == NULL && node->riders == NULL);
+    if (node->kind == NODE_PINNED) {
+        struct interest_node *base = pins_base(node);
+        pins_remove(interest, node);
+        interest_drop(interest, base);
+        return;
+    }
+    node_unregister(interest, node);
     node_destroy(node);
 }
 
@@ -324,7 +332,7 @@ static struct riders *riders_create(struct interest *interest, struct interest_n
     riders->node = node;
     riders->population = population;
     belfry_list_append(&interest->ridden[population], &riders->link);
-    interest->node_bytes += block_bytes(sizeof(*riders));
+    interest->node_bytes += interest_block_bytes(sizeof(*riders));
     return riders;
 }
 
@@ -333,30 +341,34 @@ static void riders_destroy(struct interest *interest, struct riders **at)
     struct riders *riders = *at;
     *at = riders->next;
     belfry_list_remove(&riders->link);
-    interest->node_bytes -= block_bytes(sizeof(*riders));
+    interest->node_bytes -= interest_block_bytes(sizeof(*riders));
     free(riders);
 }
 
 enum belfry_err interest_join(struct interest *interest, struct watcher *watcher, unsigned population)
 {
     struct interest_node *node = watcher->node;
+    struct belfry_treap_node **root = &node->live;
     assert(population < POPULATIONS);
-    if (population == POPULATION_LIVE) {
-        belfry_treap_insert(&node->live, &watcher->place, by_stream_and_id);
-        return BELFRY_OK;
+    if (population != POPULATION_LIVE) {
+        struct riders **riders = riders_of(node, population);
+        if (*riders == NULL)
+            *riders = riders_create(interest, node, population);
+        if (*riders == NULL)
+            return BELFRY_ERR_NOMEM;
+        root = &(*riders)->root;
     }
-    struct riders **riders = riders_of(node, population);
-    if (*riders == NULL)
-        *riders = riders_create(interest, node, population);
-    if (*riders == NULL)
-        return BELFRY_ERR_NOMEM;
-    belfry_treap_insert(&(*riders)->root, &watcher->place, by_stream_and_id);
+    belfry_treap_insert(root, &watcher->place, by_stream_and_id);
+    if (node->kind == NODE_PINNED)
+        pins_count(node, population, 1);
     return BELFRY_OK;
 }
 
 void interest_leave(struct interest *interest, struct watcher *watcher, unsigned population)
 {
     assert(population < POPULATIONS);
+    if (watcher->node->kind == NODE_PINNED)
+        pins_count(watcher->node, population, -1);
     if (population == POPULATION_LIVE) {
         belfry_treap_remove(&watcher->node->live, &watcher->place, by_stream_and_id);
         return;
@@ -386,6 +398,8 @@ struct belfry_treap_node *interest_population(const struct interest_node *node, 
 
 void interest_range(const struct interest_node *node, struct range *out)
 {
+    if (node->kind == NODE_PINNED)
+        node = pins_base(node);
     *out = (struct range){(enum range_kind)node->kind, node_key(node), node_end(node)};
 }
 
@@ -402,10 +416,9 @@ static enum belfry_err found_grow(struct interest *interest)
     return BELFRY_OK;
 }
 
-/* Puts a node among the found; NULL, and one that nobody of the population is at, are left out. */
-static enum belfry_err found(struct interest *interest, struct interest_node *node, unsigned population)
+enum belfry_err interest_found(struct interest *interest, struct interest_node *node, unsigned population)
 {
-    if (node == NULL || interest_population(node, population) == NULL)
+    if (interest_population(node, population) == NULL)
         return BELFRY_OK;
     if (interest->n_found == interest->cap_found) {
         enum belfry_err err = found_grow(interest);
@@ -416,29 +429,43 @@ static enum belfry_err found(struct interest *interest, struct interest_node *no
     return BELFRY_OK;
 }
 
-static enum belfry_err find_hashed(struct interest *interest, struct belfry_bytes key, unsigned population)
+/* A range's node (NULL: there is none), and what is pinned below it. */
+static enum belfry_err found_range(struct interest *interest, struct interest_node *node, unsigned population,
+                                   const struct interest_asker *asker)
+{
+    if (node == NULL)
+        return BELFRY_OK;
+    enum belfry_err err = interest_found(interest, node, population);
+    if (node->has_pins && asker != NULL && err == BELFRY_OK)
+        err = pins_find(interest, node, population, asker);
+    return err;
+}
+
+static enum belfry_err find_hashed(struct interest *interest, struct belfry_bytes key, unsigned population,
+                                   const struct interest_asker *asker)
 {
     struct keyhash hash;
     keyhash_begin(&hash, &interest->secret, key);
     for (size_t i = 0; i < interest->n_lengths && interest->lengths[i].len <= key.len; i++) {
         size_t len = interest->lengths[i].len;
         uint64_t prefix = keyhash_at(&hash, len, RANGE_PREFIX);
-        enum belfry_err err = found(interest, look_up(interest, prefix, RANGE_PREFIX, key, len), population);
+        struct interest_node *node = look_up(interest, prefix, RANGE_PREFIX, key, len);
+        enum belfry_err err = found_range(interest, node, population, asker);
         if (err != BELFRY_OK)
             return err;
     }
     uint64_t whole = keyhash_at(&hash, key.len, RANGE_KEY);
-    return found(interest, look_up(interest, whole, RANGE_KEY, key, key.len), population);
+    return found_range(interest, look_up(interest, whole, RANGE_KEY, key, key.len), population, asker);
 }
 
 enum belfry_err interest_find(struct interest *interest, struct belfry_bytes key, unsigned population,
-                              struct interest_node ***nodes, size_t *n)
+                              const struct interest_asker *asker, struct interest_node ***nodes, size_t *n)
 {
     interest->n_found = 0;
-    enum belfry_err err = find_hashed(interest, key, population);
+    enum belfry_err err = find_hashed(interest, key, population, asker);
     struct span *span = spans_next(interest->spans, NULL, key);
     for (; err == BELFRY_OK && span != NULL; span = spans_next(interest->spans, span, key))
-        err = found(interest, &belfry_container(span, struct span_node, span)->node, population);
+        err = found_range(interest, &belfry_container(span, struct span_node, span)->node, population, asker);
     if (err != BELFRY_OK)
         return err;
     *nodes = interest->found;
@@ -453,6 +480,7 @@ size_t interest_n_nodes(const struct interest *interest)
 
 size_t interest_bytes(const struct interest *interest)
 {
-    return sizeof(*interest) + interest->node_bytes + table_bytes(&interest->table) +
-           interest->cap_lengths * sizeof(*interest->lengths) + interest->cap_found * sizeof(*interest->found);
+    return sizeof(*interest) + interest->node_bytes + table_bytes(&interest->table) + table_bytes(&interest->pinned) +
+           table_bytes(&interest->pin_ranges) + interest->cap_lengths * sizeof(*interest->lengths) +
+           interest->cap_found * sizeof(*interest->found);
 }

@@ -11,6 +11,10 @@
  * watcher is in at most one; one who waits is in none, and only counts. A population is ordered by (stream, id), so that
  * a stream's watchers lie together and in the order in which they are given a revision.
  *
+ * A watcher may have pinned an attribute to a value (lines.h): its node is that of (range, attribute, value), and is found
+ * only for events that have the value, before or after. A look-up then costs a question for each attribute that is
+ * pinned below a range found, however many values there are.
+ *
  * Thread: owner.
  * Memory: one allocation a node (its bytes inside), and one more for each bus that has riders there.
  */
@@ -22,6 +26,7 @@
 
 #include "base/err.h"
 #include "base/treap.h"
+#include "core/lines.h"
 #include "core/range.h"
 
 #define POPULATION_LIVE 0
@@ -35,9 +40,14 @@ struct stream;
 BELFRY_NODISCARD enum belfry_err interest_create(uint64_t seed, struct interest **out);
 void interest_destroy(struct interest *interest); /* no node is left; NULL is fine */
 
-/* The node of `range`, made if it is new, with one more watcher counted. Errors: BELFRY_ERR_NOMEM. */
+struct interest_pin {
+    struct belfry_bytes name, value; /* the name is not empty */
+};
+
+/* The node of `range` and `pin` (NULL: none), made if it is new, with one more watcher counted. Errors:
+ * BELFRY_ERR_NOMEM. */
 BELFRY_NODISCARD enum belfry_err interest_add(struct interest *interest, const struct range *range,
-                                              struct interest_node **out);
+                                              const struct interest_pin *pin, struct interest_node **out);
 
 /* One watcher less; it is in no population. The node of the last one goes. */
 void interest_drop(struct interest *interest, struct interest_node *node);
@@ -46,10 +56,20 @@ void interest_drop(struct interest *interest, struct interest_node *node);
 BELFRY_NODISCARD enum belfry_err interest_join(struct interest *interest, struct watcher *watcher, unsigned population);
 void interest_leave(struct interest *interest, struct watcher *watcher, unsigned population);
 
-/* Collects the nodes that have `key` and somebody in `population`. The array is the interest's own, good until the
- * next call. Errors: BELFRY_ERR_NOMEM (more nodes than the array has room for, and it cannot grow). */
+/* Whom to ask for the attributes of an event, and which event it is. */
+struct interest_asker {
+    lines_attribute_fn attribute;
+    void *user;
+    const struct batch *batch;
+    uint32_t event;
+};
+
+/* Collects the nodes that have `key`, and the pinned value if they have one, and somebody in `population`; without an
+ * asker (NULL): none that is pinned. The array is the interest's own, good until the next call.
+ * Errors: BELFRY_ERR_NOMEM (more nodes than the array has room for, and it cannot grow; or the attribute's). */
 BELFRY_NODISCARD enum belfry_err interest_find(struct interest *interest, struct belfry_bytes key, unsigned population,
-                                               struct interest_node ***nodes, size_t *n);
+                                               const struct interest_asker *asker, struct interest_node ***nodes,
+                                               size_t *n);
 
 /* A node that has somebody in this bus's population; NULL: none. The order is that in which nodes got their first
  * rider. Not for live. */
@@ -59,7 +79,7 @@ struct interest_node *interest_any(const struct interest *interest, unsigned pop
 struct belfry_treap_node *interest_population(const struct interest_node *node, unsigned population);
 void interest_range(const struct interest_node *node, struct range *out); /* lent for the life of the node */
 
-/* Numbers for accounts and tests. */
+/* Numbers for accounts and tests. A range below which something is pinned has a node, too. */
 size_t interest_n_nodes(const struct interest *interest);
 size_t interest_bytes(const struct interest *interest); /* nodes and tables, without watchers */
 

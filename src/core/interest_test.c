@@ -28,14 +28,68 @@ struct subject {
     struct watcher watcher;
     struct range range;
     char key[40], end[40];
+    bool is_pinned;
+    struct interest_pin pin;
     bool in;
     unsigned population; /* NOWHERE: it waits */
 };
 
 static struct subject subjects[N_WATCHERS];
 
+/* ---- the event that is looked up ---- */
+
+#define N_FAMILIES 2
+static const char *const families[N_FAMILIES] = {"app", "node"};
+static const char *const values[] = {NULL, "", "n1", "n2", "n3"};
+#define N_VALUES (sizeof(values) / sizeof(*values))
+
+static struct {
+    const char *before[N_FAMILIES], *after[N_FAMILIES]; /* NULL: none */
+    bool prev_lost, no_memory;
+    size_t asked;
+} event;
+
+static struct belfry_bytes bytes_of(const char *text)
+{
+    return text == NULL ? (struct belfry_bytes){0} : belfry_bytes_str(text);
+}
+
+static size_t family_of(struct belfry_bytes name)
+{
+    return belfry_bytes_equal(name, belfry_bytes_str(families[0])) ? 0 : 1;
+}
+
+static bool attribute(void *user, const struct batch *batch, uint32_t number, struct belfry_bytes name,
+                      struct belfry_bytes *before, struct belfry_bytes *after)
+{
+    assert_ptr_equal(user, &event);
+    assert_int_equal(batch->n_events, 1);
+    assert_int_equal(number, 0);
+    assert_false(event.prev_lost);
+    event.asked++;
+    *before = bytes_of(event.before[family_of(name)]);
+    *after = bytes_of(event.after[family_of(name)]);
+    return !event.no_memory;
+}
+
+/* A delete; with what was there before, unless that is lost. */
+static enum belfry_err find(struct interest *interest, struct belfry_bytes key, unsigned population,
+                            struct interest_node ***nodes, size_t *n)
+{
+    struct batch_event gone = {.is_delete = true, .prev_len = event.prev_lost ? 0 : 10};
+    struct batch batch = {.rev = 5, .n_events = 1, .events = &gone};
+    struct interest_asker asker = {.attribute = attribute, .user = &event, .batch = &batch};
+    return interest_find(interest, key, population, &asker, nodes, n);
+}
+
+static void forget_event(void)
+{
+    memset(&event, 0, sizeof(event));
+}
+
 static struct interest *make(void)
 {
+    forget_event();
     for (size_t i = 0; i < N_STREAMS; i++)
         streams[i].serial = 100 - i; /* not in the order of the addresses */
     memset(subjects, 0, sizeof(subjects));
@@ -46,9 +100,18 @@ static struct interest *make(void)
 
 /* ---- one lookup against the plain list ---- */
 
+static bool has_pin(const struct subject *subject)
+{
+    if (!subject->is_pinned || event.prev_lost)
+        return true;
+    const char *before = event.before[family_of(subject->pin.name)], *after = event.after[family_of(subject->pin.name)];
+    return (before != NULL && belfry_bytes_equal(belfry_bytes_str(before), subject->pin.value)) ||
+           (after != NULL && belfry_bytes_equal(belfry_bytes_str(after), subject->pin.value));
+}
+
 static bool expected(const struct subject *subject, struct belfry_bytes key, unsigned population)
 {
-    return subject->in && subject->population == population && range_has(&subject->range, key);
+    return subject->in && subject->population == population && range_has(&subject->range, key) && has_pin(subject);
 }
 
 static struct subject *subject_of(struct belfry_treap_node *place)
@@ -83,7 +146,7 @@ static void check_key(struct interest *interest, struct belfry_bytes key, unsign
 {
     struct interest_node **nodes = NULL;
     size_t n_nodes = 0, n = 0, n_expected = 0;
-    assert_int_equal(interest_find(interest, key, population, &nodes, &n_nodes), BELFRY_OK);
+    assert_int_equal(find(interest, key, population, &nodes, &n_nodes), BELFRY_OK);
     for (size_t i = 0; i < n_nodes; i++) {
         for (size_t j = 0; j < i; j++)
             assert_ptr_not_equal(nodes[i], nodes[j]);
@@ -117,7 +180,8 @@ static void random_range(struct belfry_rng *rng, struct subject *subject)
 
 static void add(struct interest *interest, struct subject *subject)
 {
-    assert_int_equal(interest_add(interest, &subject->range, &subject->watcher.node), BELFRY_OK);
+    const struct interest_pin *pin = subject->is_pinned ? &subject->pin : NULL;
+    assert_int_equal(interest_add(interest, &subject->range, pin, &subject->watcher.node), BELFRY_OK);
     struct range range;
     interest_range(subject->watcher.node, &range);
     assert_int_equal(range.kind, subject->range.kind);
@@ -152,11 +216,30 @@ static void drop_all(struct interest *interest)
     assert_int_equal(interest_n_nodes(interest), 0);
 }
 
+static void random_pin(struct belfry_rng *rng, struct subject *subject)
+{
+    subject->is_pinned = belfry_rng_below(rng, 2) == 0;
+    subject->pin = (struct interest_pin){
+        .name = belfry_bytes_str(families[belfry_rng_below(rng, N_FAMILIES)]),
+        .value = belfry_bytes_str(values[1 + belfry_rng_below(rng, N_VALUES - 1)]),
+    };
+}
+
+static void random_event(struct belfry_rng *rng)
+{
+    for (size_t i = 0; i < N_FAMILIES; i++) {
+        event.before[i] = values[belfry_rng_below(rng, N_VALUES)];
+        event.after[i] = values[belfry_rng_below(rng, N_VALUES)];
+    }
+    event.prev_lost = belfry_rng_below(rng, 8) == 0;
+}
+
 static void random_step(struct interest *interest, struct belfry_rng *rng)
 {
     struct subject *subject = &subjects[belfry_rng_below(rng, N_WATCHERS)];
     if (!subject->in) {
         random_range(rng, subject);
+        random_pin(rng, subject);
         subject->watcher.stream = &streams[belfry_rng_below(rng, N_STREAMS)];
         subject->watcher.id = (int64_t)(subject - subjects) - N_WATCHERS / 2;
         add(interest, subject);
@@ -167,9 +250,28 @@ static void random_step(struct interest *interest, struct belfry_rng *rng)
     }
 }
 
-static size_t distinct_ranges(void)
+static bool same_range(const struct range *a, const struct range *b)
+{
+    return a->kind == b->kind && belfry_bytes_equal(a->key, b->key) && belfry_bytes_equal(a->end, b->end);
+}
+
+/* Ranges with watchers that are all pinned: there is a node for the range itself, too. */
+static size_t bare_ranges(void)
 {
     size_t n = 0;
+    for (size_t i = 0; i < N_WATCHERS; i++) {
+        bool is_first = subjects[i].in && subjects[i].is_pinned;
+        for (size_t j = 0; j < N_WATCHERS && is_first; j++)
+            is_first = !(subjects[j].in && (j < i || !subjects[j].is_pinned) &&
+                         same_range(&subjects[i].range, &subjects[j].range));
+        n += is_first;
+    }
+    return n;
+}
+
+static size_t distinct_ranges(void)
+{
+    size_t n = bare_ranges();
     for (size_t i = 0; i < N_WATCHERS; i++) {
         bool is_first = subjects[i].in;
         for (size_t j = 0; j < i && is_first; j++)
@@ -196,6 +298,7 @@ static void random_ranges_are_found_as_in_a_list(void **state)
     struct belfry_rng rng = {SEED};
     for (int step = 0; step < 30000; step++) {
         random_step(interest, &rng);
+        random_event(&rng);
         char key[40];
         size_t len = random_word(&rng, key);
         check_key(interest, belfry_bytes_of(key, len), (unsigned)belfry_rng_below(&rng, POPULATIONS));
@@ -230,9 +333,124 @@ static void check_n_found(struct interest *interest, const char *key, size_t exp
 {
     struct interest_node **nodes = NULL;
     size_t n = SIZE_MAX;
-    assert_int_equal(interest_find(interest, belfry_bytes_str(key), POPULATION_LIVE, &nodes, &n), BELFRY_OK);
+    assert_int_equal(find(interest, belfry_bytes_str(key), POPULATION_LIVE, &nodes, &n), BELFRY_OK);
     assert_int_equal(n, expected_nodes);
     check_key(interest, belfry_bytes_str(key), POPULATION_LIVE);
+}
+
+static struct subject *watch_pinned(struct interest *interest, size_t i, const char *prefix, const char *name,
+                                    const char *value)
+{
+    struct subject *subject = &subjects[i];
+    subject->is_pinned = true;
+    subject->pin = (struct interest_pin){belfry_bytes_str(name), belfry_bytes_str(value)};
+    return watch(interest, i, RANGE_PREFIX, prefix, "");
+}
+
+static void pinned_watcher_is_found_by_what_was_before_and_by_what_is_now(void **state)
+{
+    (void)state;
+    struct interest *interest = make();
+    watch_pinned(interest, 0, "k/", "node", "n1");
+    watch_pinned(interest, 1, "k/", "node", "n2");
+    watch_pinned(interest, 2, "k/", "node", "n1");
+    watch_pinned(interest, 3, "k/", "app", "n1");
+    watch(interest, 4, RANGE_PREFIX, "k/", "");
+    check_n_found(interest, "k/1", 1);
+    event.after[1] = "n1";
+    check_n_found(interest, "k/1", 2);
+    event.before[1] = "n1";
+    check_n_found(interest, "k/1", 2);
+    event.before[1] = "n2";
+    check_n_found(interest, "k/1", 3);
+    event.after[1] = NULL;
+    check_n_found(interest, "k/1", 2);
+    event.after[1] = "n9";
+    check_n_found(interest, "k/1", 2);
+    check_n_found(interest, "j/1", 0);
+    drop_all(interest);
+    interest_destroy(interest);
+}
+
+static void attribute_is_asked_for_once_a_family_and_only_if_somebody_of_the_population_has_pinned_it(void **state)
+{
+    (void)state;
+    struct interest *interest = make();
+    for (size_t i = 0; i < 100; i++)
+        watch_pinned(interest, i, "k/", "node", values[1 + i % (N_VALUES - 1)]);
+    struct subject *other = watch_pinned(interest, 100, "k/", "app", "web");
+    watch(interest, 101, RANGE_KEY, "j", "");
+    event.after[1] = "n1";
+    check_n_found(interest, "k/1", 1);
+    assert_int_equal(event.asked, 2 * 2); /* it looks twice */
+    check_n_found(interest, "j", 1);
+    assert_int_equal(event.asked, 4);
+    go_to(interest, other, NOWHERE);
+    check_n_found(interest, "k/1", 1);
+    assert_int_equal(event.asked, 6);
+    check_key(interest, belfry_bytes_str("k/1"), 3);
+    assert_int_equal(event.asked, 6);
+    go_to(interest, other, 3);
+    event.before[0] = "web";
+    check_key(interest, belfry_bytes_str("k/1"), 3);
+    assert_int_equal(event.asked, 7);
+    drop_all(interest);
+    interest_destroy(interest);
+}
+
+static void all_who_pinned_are_found_when_what_was_before_is_lost(void **state)
+{
+    (void)state;
+    struct interest *interest = make();
+    watch_pinned(interest, 0, "k/", "node", "n1");
+    watch_pinned(interest, 1, "k/", "node", "n2");
+    watch_pinned(interest, 2, "k/", "app", "");
+    event.prev_lost = true;
+    check_n_found(interest, "k/1", 3);
+    assert_int_equal(event.asked, 0);
+    drop_all(interest);
+    interest_destroy(interest);
+}
+
+static void attribute_without_memory_is_an_error_and_nothing_is_found_without_an_asker(void **state)
+{
+    (void)state;
+    struct interest *interest = make();
+    struct interest_node **nodes;
+    size_t n = SIZE_MAX;
+    watch_pinned(interest, 0, "k/", "node", "n1");
+    event.after[1] = "n1";
+    event.no_memory = true;
+    assert_int_equal(find(interest, belfry_bytes_str("k/1"), POPULATION_LIVE, &nodes, &n), BELFRY_ERR_NOMEM);
+    assert_int_equal(interest_find(interest, belfry_bytes_str("k/1"), POPULATION_LIVE, NULL, &nodes, &n), BELFRY_OK);
+    assert_int_equal(n, 0);
+    drop_all(interest);
+    interest_destroy(interest);
+}
+
+static void pins_cost_memory_only_while_somebody_has_them(void **state)
+{
+    (void)state;
+    struct interest *interest = make();
+    watch(interest, 0, RANGE_PREFIX, "k/", "");
+    struct subject *first = watch_pinned(interest, 1, "k/", "node", "n1");
+    drop(interest, first); /* tables keep their first segment */
+    size_t without = interest_bytes(interest);
+    watch_pinned(interest, 1, "k/", "node", "n1");
+    size_t one = interest_bytes(interest);
+    assert_true(one > without);
+    watch_pinned(interest, 2, "k/", "node", "n1");
+    assert_int_equal(interest_bytes(interest), one);
+    assert_int_equal(interest_n_nodes(interest), 2);
+    watch_pinned(interest, 3, "k/", "node", "n2");
+    assert_true(interest_bytes(interest) > one && interest_bytes(interest) - one <= 128);
+    drop(interest, &subjects[1]);
+    drop(interest, &subjects[2]);
+    drop(interest, &subjects[3]);
+    assert_int_equal(interest_bytes(interest), without);
+    assert_int_equal(interest_n_nodes(interest), 1);
+    drop_all(interest);
+    interest_destroy(interest);
 }
 
 static void empty_index_finds_nothing(void **state)
@@ -331,7 +549,7 @@ static void long_keys_that_differ_in_the_last_byte_are_told_apart(void **state)
     for (size_t i = 0; i < 3; i++) {
         key[len - 1] = (char)i;
         struct range range = {i == 2 ? RANGE_PREFIX : RANGE_KEY, belfry_bytes_of(key, len), {NULL, 0}};
-        assert_int_equal(interest_add(interest, &range, &nodes[i]), BELFRY_OK);
+        assert_int_equal(interest_add(interest, &range, NULL, &nodes[i]), BELFRY_OK);
         subjects[i].watcher = (struct watcher){.node = nodes[i], .stream = &streams[0], .id = 1};
         assert_int_equal(interest_join(interest, &subjects[i].watcher, POPULATION_LIVE), BELFRY_OK);
     }
@@ -339,10 +557,10 @@ static void long_keys_that_differ_in_the_last_byte_are_told_apart(void **state)
         key[len - 1] = (char)i;
         struct interest_node **found = NULL;
         size_t n = 0;
-        assert_int_equal(interest_find(interest, belfry_bytes_of(key, len), 0, &found, &n), BELFRY_OK);
+        assert_int_equal(interest_find(interest, belfry_bytes_of(key, len), 0, NULL, &found, &n), BELFRY_OK);
         assert_int_equal(n, 1);
         assert_ptr_equal(found[0], nodes[i]);
-        assert_int_equal(interest_find(interest, belfry_bytes_of(key, len - 1), 0, &found, &n), BELFRY_OK);
+        assert_int_equal(interest_find(interest, belfry_bytes_of(key, len - 1), 0, NULL, &found, &n), BELFRY_OK);
         assert_int_equal(n, 0);
     }
     for (size_t i = 0; i < 3; i++) {
@@ -384,7 +602,7 @@ static void node_of_a_32_byte_key_costs_at_most_96_bytes(void **state)
         char key[33];
         snprintf(key, sizeof(key), "/registry/pods/default/%09zu", i);
         struct range range = {i % 2 == 0 ? RANGE_KEY : RANGE_PREFIX, belfry_bytes_of(key, 32), {NULL, 0}};
-        assert_int_equal(interest_add(interest, &range, &nodes[i]), BELFRY_OK);
+        assert_int_equal(interest_add(interest, &range, NULL, &nodes[i]), BELFRY_OK);
     }
     assert_in_range((interest_bytes(interest) - empty) / n, 72, 96);
     for (size_t i = 0; i < n; i++)
@@ -426,7 +644,7 @@ static enum belfry_err join_and_find(struct interest *interest, struct watcher *
     for (; err == BELFRY_OK && joined < n; joined += err == BELFRY_OK)
         err = interest_join(interest, &watchers[joined], (unsigned)(joined % 2));
     for (unsigned population = 0; err == BELFRY_OK && population < 2; population++)
-        err = interest_find(interest, belfry_bytes_str("aa"), population, &nodes, &n_nodes);
+        err = find(interest, belfry_bytes_str("aa"), population, &nodes, &n_nodes);
     for (size_t i = 0; i < joined; i++)
         interest_leave(interest, &watchers[i], (unsigned)(i % 2));
     return err;
@@ -435,6 +653,7 @@ static enum belfry_err join_and_find(struct interest *interest, struct watcher *
 static enum belfry_err whole_life(void)
 {
     struct watcher watchers[N_SWEPT] = {0};
+    struct interest_pin pin = {belfry_bytes_str("node"), belfry_bytes_str("n1")};
     struct interest *interest = NULL;
     enum belfry_err err = interest_create(SEED, &interest);
     if (err != BELFRY_OK)
@@ -443,7 +662,7 @@ static enum belfry_err whole_life(void)
     for (; err == BELFRY_OK && n < N_SWEPT; n += err == BELFRY_OK) {
         watchers[n].stream = &streams[0];
         watchers[n].id = (int64_t)n;
-        err = interest_add(interest, &sweep_ranges[n], &watchers[n].node);
+        err = interest_add(interest, &sweep_ranges[n], n % 2 == 0 ? NULL : &pin, &watchers[n].node);
     }
     if (err == BELFRY_OK)
         err = join_and_find(interest, watchers, n);
@@ -456,7 +675,9 @@ static enum belfry_err whole_life(void)
 static void refused_allocations_leave_nothing_behind(void **state)
 {
     (void)state;
-    assert_in_range(refuse_sweep(whole_life), 10, 100);
+    forget_event();
+    event.before[1] = "n1";
+    assert_in_range(refuse_sweep(whole_life), 20, 100);
 }
 
 int main(void)
@@ -464,6 +685,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_ranges_are_found_as_in_a_list),
         cmocka_unit_test(empty_index_finds_nothing),
+        cmocka_unit_test(pinned_watcher_is_found_by_what_was_before_and_by_what_is_now),
+        cmocka_unit_test(attribute_is_asked_for_once_a_family_and_only_if_somebody_of_the_population_has_pinned_it),
+        cmocka_unit_test(all_who_pinned_are_found_when_what_was_before_is_lost),
+        cmocka_unit_test(attribute_without_memory_is_an_error_and_nothing_is_found_without_an_asker),
+        cmocka_unit_test(pins_cost_memory_only_while_somebody_has_them),
         cmocka_unit_test(nested_prefixes_key_and_span_are_all_found),
         cmocka_unit_test(equal_ranges_share_a_node_until_the_last_leaves),
         cmocka_unit_test(waiting_watcher_is_not_found),

@@ -10,22 +10,28 @@
  *
  * Pins: a watcher may name an attribute and a value that every event it wants has, before or after (a field or label of
  * the object). Then it is looked up by that value, and not visited for events of other values: five thousand watchers of
- * one range, each with a value of its own, cost an event one look-up.
+ * one range, each with a value of its own, cost an event one look-up. What was before may not be known any more
+ * (batch_prev_lost()): then all who have pinned that attribute are visited. So a pin only spares visits: event() itself
+ * decides what is for whom.
  *
- * Thread: the worker's.
+ * Thread: the worker's. None of the functions may call back into the worker.
  */
 #ifndef BELFRY_CORE_LINES_H
 #define BELFRY_CORE_LINES_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/blob.h"
+#include "base/bytes.h"
 #include "base/err.h"
 #include "core/batch.h"
 
 struct lines {
     /* What the stream is given for event number `event` of the batch, one reference handed over; *out NULL: nothing, it
-     * is not for him. Called again for the same event when there was no room.
+     * is not for him. The batch may be a slice: its event is number batch->first_sub + event of the revision. Called
+     * again for the same event when there was no room.
      * Errors: BELFRY_ERR_NOMEM: asked again later. BELFRY_ERR_COMPACTED: it cannot be told without a previous value that
      * nobody has any more: the watcher is lost. */
     enum belfry_err (*event)(void *stream_user, const struct batch *batch, uint32_t event, struct belfry_blob **out);
@@ -33,13 +39,19 @@ struct lines {
     /* "You have everything up to `rev`". *out NULL: not now. Errors: BELFRY_ERR_NOMEM. */
     enum belfry_err (*progress)(void *stream_user, int64_t rev, struct belfry_blob **out);
 
-    /* The watcher is lost: what it needs next is below compact_rev. The last line of its stream. Errors:
-     * BELFRY_ERR_NOMEM. */
+    /* The watcher is lost: what it needs next is below compact_rev. The last line of its stream; *out NULL: it ends
+     * without one. Errors: BELFRY_ERR_NOMEM. */
     enum belfry_err (*lost)(void *stream_user, int64_t compact_rev, struct belfry_blob **out);
+
+    /* As worker_opts.write, for streams of this dialect. */
+    void (*write)(void *stream_user, const uint8_t *data, size_t len);
+
+    bool inward; /* whoever listens is the tier itself: counted apart (worker_stats) */
 };
 
 /* The values of an attribute before and after an event, lent until the next call; data NULL: there is none. `name` is the
- * dialect's own, as given to stream_create(). False: no memory; the event is looked at again later. */
+ * dialect's own, as given to stream_create(). Not asked when what was before is not known. False: no memory; the event
+ * is looked at again later. */
 typedef bool (*lines_attribute_fn)(void *user, const struct batch *batch, uint32_t event, struct belfry_bytes name,
                                    struct belfry_bytes *before, struct belfry_bytes *after);
 

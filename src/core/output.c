@@ -14,7 +14,9 @@ void output_flush(struct worker *worker)
 {
     if (worker->out_len > 0) {
         worker->stats.written += worker->out_len;
-        worker->opts.write(worker->out_stream->user, worker->out, worker->out_len);
+        const struct lines *lines = worker->out_stream->lines;
+        void (*write)(void *, const uint8_t *, size_t) = lines != NULL ? lines->write : worker->opts.write;
+        write(worker->out_stream->user, worker->out, worker->out_len);
     }
     worker->out_len = 0;
     worker->open_at = SIZE_MAX;
@@ -103,6 +105,13 @@ static bool go_on_with_rest(struct worker *worker, struct stream *stream)
     return true;
 }
 
+static void begin_rest(struct worker *worker, struct stream *stream, struct rest *rest)
+{
+    rest_begin(worker, stream, rest);
+    if (!go_on_with_rest(worker, stream))
+        stream_ready(worker, stream); /* the budget ended, or its room: it has a rest now */
+}
+
 /* A message of `size` bytes has been written at `at` (where reserve() said). False: out of memory, not given. */
 static bool give(struct worker *worker, struct stream *stream, const uint8_t *at, size_t size)
 {
@@ -114,6 +123,25 @@ static bool give(struct worker *worker, struct stream *stream, const uint8_t *at
         size = stream->room;
     }
     commit(worker, stream, size);
+    return true;
+}
+
+bool output_line(struct worker *worker, struct stream *stream, struct belfry_blob *line)
+{
+    struct belfry_bytes bytes = belfry_blob_bytes(line);
+    struct rest *rest;
+    worker->open_at = SIZE_MAX;
+    if (bytes.len <= stream->room && bytes.len <= WORKER_OUT_BYTES) {
+        uint8_t *at = reserve(worker, stream, bytes.len);
+        if (bytes.len > 0)
+            memcpy(at, bytes.data, bytes.len);
+        commit(worker, stream, bytes.len);
+        belfry_blob_unref(line);
+        return true;
+    }
+    if (rest_of_line(line, &rest) != BELFRY_OK)
+        return false;
+    begin_rest(worker, stream, rest);
     return true;
 }
 
@@ -158,17 +186,24 @@ static bool give_answers(struct worker *worker, struct stream *stream)
 }
 
 /* A compaction cancel has no reason, and a header of revision 0. */
+static bool tell_lost(struct worker *worker, struct stream *stream, const struct watcher *watcher)
+{
+    struct belfry_wire_watch watch = {
+        .header = output_header(worker, 0),
+        .watch_id = watcher->id,
+        .canceled = true,
+        .compact_revision = watcher->next,
+    };
+    if (stream->lines != NULL)
+        return lines_lost(worker, stream, watcher->next);
+    return output_control(worker, stream, &watch);
+}
+
 static bool give_lost(struct worker *worker, struct stream *stream)
 {
     while (!belfry_list_empty(&stream->lost)) {
         struct watcher *watcher = belfry_container(stream->lost.next, struct watcher, link);
-        struct belfry_wire_watch watch = {
-            .header = output_header(worker, 0),
-            .watch_id = watcher->id,
-            .canceled = true,
-            .compact_revision = watcher->next,
-        };
-        if (worker->work == 0 || stream->rest != NULL || !output_control(worker, stream, &watch))
+        if (worker->work == 0 || stream->rest != NULL || !tell_lost(worker, stream, watcher))
             return false;
         worker->work--;
         worker->stats.compacted++;
@@ -218,9 +253,7 @@ static bool begin_large(struct worker *worker, struct watcher *watcher, const st
     interest_range(watcher->node, &range);
     if (rest_of_batch(&worker->opts.identity, opts, &range, batch, &rest) != BELFRY_OK)
         return false;
-    rest_begin(worker, watcher->stream, rest);
-    if (!go_on_with_rest(worker, watcher->stream))
-        stream_ready(worker, watcher->stream); /* the budget ended, or its room: it has a rest now */
+    begin_rest(worker, watcher->stream, rest);
     return true;
 }
 
@@ -281,6 +314,8 @@ enum output_result output_events(struct worker *worker, struct watcher *watcher,
 {
     struct stream *stream = watcher->stream;
     int64_t header_rev = catching_up ? worker->at : pick->batch->rev;
+    if (stream->lines != NULL)
+        return lines_events(worker, watcher, pick);
     if (worker->header_rev != header_rev) {
         response_header_make(&worker->opts.identity, header_rev, &worker->header);
         worker->header_rev = header_rev;

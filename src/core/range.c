@@ -1,5 +1,7 @@
 #include "core/range.h"
 
+#include "base/buf.h"
+
 /* The first key behind all that begin with `key`: the last byte that is not 0xff, one higher, and the rest cut. */
 static bool ends_prefix(struct belfry_bytes key, struct belfry_bytes end)
 {
@@ -10,6 +12,19 @@ static bool ends_prefix(struct belfry_bytes key, struct belfry_bytes end)
         return false;
     return end.len == n && memcmp(key.data, end.data, n - 1) == 0 &&
            (uint8_t)end.data[n - 1] == (uint8_t)key.data[n - 1] + 1;
+}
+
+enum belfry_err range_prefix_end(struct belfry_bytes prefix, struct belfry_buf *out)
+{
+    size_t n = prefix.len;
+    while (n > 0 && (uint8_t)prefix.data[n - 1] == 0xff)
+        n--;
+    if (n == 0)
+        return BELFRY_OK;
+    enum belfry_err err = belfry_buf_append(out, prefix.data, n);
+    if (err == BELFRY_OK)
+        out->data[out->end - 1]++;
+    return err;
 }
 
 bool range_read(struct belfry_bytes key, struct belfry_bytes range_end, struct range *out)

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/bytes.h"
+#include "base/err.h"
 
 enum range_kind {
     RANGE_KEY,    /* one key: `key` */
@@ -21,6 +22,11 @@ struct range {
 /* Reads key and range_end of a create request: an empty key is "\0"; a range_end of "\0" means to the end; what
  * equals a prefix becomes one. The bytes stay the caller's (an empty key: a constant's). False: the range is empty. */
 bool range_read(struct belfry_bytes key, struct belfry_bytes range_end, struct range *out);
+
+/* Appends the end of the keys that begin with `prefix`, for an interval [prefix, end): nothing when there is none above
+ * (an empty prefix, or 0xff alone). Errors: BELFRY_ERR_NOMEM. */
+struct belfry_buf;
+BELFRY_NODISCARD enum belfry_err range_prefix_end(struct belfry_bytes prefix, struct belfry_buf *out);
 
 bool range_has(const struct range *range, struct belfry_bytes key);
 

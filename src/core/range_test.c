@@ -7,6 +7,9 @@
 
 #include <cmocka.h>
 
+#include "base/buf.h"
+#include "support/refuse.h"
+
 #define BYTES(literal) belfry_bytes_of(literal, sizeof(literal) - 1)
 
 static struct range read(struct belfry_bytes key, struct belfry_bytes end)
@@ -95,10 +98,45 @@ static void range_is_within_a_prefix_when_all_its_keys_are(void **state)
     assert_true(within("x", 1, "", 0, ""));
 }
 
+static void assert_end(struct belfry_bytes prefix, struct belfry_bytes end)
+{
+    struct belfry_buf out;
+    belfry_buf_init(&out);
+    assert_int_equal(range_prefix_end(prefix, &out), BELFRY_OK);
+    assert_true(belfry_bytes_equal(belfry_buf_bytes(&out), end));
+    belfry_buf_fini(&out);
+}
+
+static void a_prefix_ends_at_the_next_key_of_its_length(void **state)
+{
+    (void)state;
+    assert_end(BYTES("/a/"), BYTES("/a0"));
+    assert_end(BYTES("a\xff"), BYTES("b"));
+    assert_end(BYTES("\xff\xff"), BYTES(""));
+    assert_end(BYTES(""), BYTES(""));
+}
+
+static enum belfry_err end_once(void)
+{
+    struct belfry_buf out;
+    belfry_buf_init(&out);
+    enum belfry_err err = range_prefix_end(BYTES("/a/"), &out);
+    belfry_buf_fini(&out);
+    return err;
+}
+
+static void no_memory_for_an_end_is_an_error(void **state)
+{
+    (void)state;
+    assert_true(refuse_sweep(end_once) > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(range_is_within_a_prefix_when_all_its_keys_are),
+        cmocka_unit_test(a_prefix_ends_at_the_next_key_of_its_length),
+        cmocka_unit_test(no_memory_for_an_end_is_an_error),
         cmocka_unit_test(no_end_is_one_key),
         cmocka_unit_test(empty_key_is_the_zero_byte),
         cmocka_unit_test(end_of_a_prefix_makes_a_prefix),

@@ -1,5 +1,5 @@
-/* src/core/rest.c: one engine for all three kinds. A batch is the only slice of its revision and is never let go before
- * the end; bytes are a run with nothing behind it. */
+/* src/core/rest.c: one engine for all kinds. A batch is the only slice of its revision and is never let go before the
+ * end; bytes, and a line, are a run with nothing behind it. */
 #include "core/rest.h"
 
 #include <assert.h>
@@ -30,12 +30,13 @@ struct rest {
     struct range range; /* its bytes are in `tail` */
     int64_t rev;
     uint64_t cut_bytes;
-    size_t head_bytes; /* without prefix and `fragment` */
+    size_t head_bytes;        /* without prefix and `fragment` */
+    struct belfry_blob *line; /* one reference; NULL: it is not of a line */
     size_t tail_len;
     /* moved by fill and slice */
     enum rest_state state;
     bool begun;
-    bool first;                /* no piece is written yet */
+    bool first;                /* no piece is written yet; of a line: a mutant's */
     struct piece piece;        /* WRITING: n and bytes count down */
     bool broken;               /* the rows are not those that were measured */
     bool further;              /* WRITING: a piece follows */
@@ -227,9 +228,21 @@ bool rest_between(const struct rest *rest)
     return rest->state == WRITING && rest->piece.n == 0 && rest->further && !pending(rest);
 }
 
+/* A mutant's: what comes behind the first part is the line once more. */
+static void restart_line(struct rest *rest)
+{
+    if (rest->line == NULL || !rest->begun || !rest->first)
+        return;
+    rest->first = false;
+    rest->run = (const uint8_t *)belfry_blob_bytes(rest->line).data;
+    rest->run_len = belfry_blob_len(rest->line);
+}
+
 size_t rest_fill(struct rest *rest, uint8_t *to, size_t room)
 {
     size_t n = 0;
+    if (BELFRY_MUTANT(line_restarts))
+        restart_line(rest);
     do {
         n += flush(rest, to + n, room - n);
         if (BELFRY_MUTANT(progress_in_fragment) && n > 0 && rest_between(rest))
@@ -268,6 +281,23 @@ enum belfry_err rest_of_bytes(struct belfry_bytes bytes, struct rest **out)
     rest->run = rest->tail;
     rest->run_len = bytes.len;
     rest->begun = true;
+    move(rest, ENDED);
+    *out = rest;
+    return BELFRY_OK;
+}
+
+enum belfry_err rest_of_line(struct belfry_blob *line, struct rest **out)
+{
+    struct rest *rest;
+    enum belfry_err err = create(0, &rest);
+    if (err != BELFRY_OK) {
+        belfry_blob_unref(line);
+        return err;
+    }
+    rest->line = line;
+    rest->run = (const uint8_t *)belfry_blob_bytes(line).data;
+    rest->run_len = belfry_blob_len(line);
+    rest->first = true;
     move(rest, ENDED);
     *out = rest;
     return BELFRY_OK;
@@ -338,7 +368,8 @@ bool rest_begun(const struct rest *rest)
 
 size_t rest_bytes(const struct rest *rest)
 {
-    return sizeof(*rest) + rest->tail_len + (rest->slice != NULL ? rest->slice->bytes : 0);
+    return sizeof(*rest) + rest->tail_len + (rest->slice != NULL ? rest->slice->bytes : 0) +
+           (rest->line != NULL ? belfry_blob_len(rest->line) : 0);
 }
 
 void rest_destroy(struct rest *rest)
@@ -346,5 +377,6 @@ void rest_destroy(struct rest *rest)
     if (rest == NULL)
         return;
     drop_slice(rest);
+    belfry_blob_unref(rest->line);
     free(rest);
 }

@@ -5,7 +5,8 @@
  * The length of a message is known before its first byte, so it goes out in parts of any size and nothing of it is held
  * but a place: the batch (a counted reference), the range and the options (copied, because the watcher may be cancelled
  * meanwhile) and how far it is. With fragments the response is several messages, the pieces, and nothing may come
- * between them: all of them are one rest.
+ * between them: all of them are one rest. A line of another dialect (lines.h) is shared and never copied: its rest is a
+ * reference to it.
  *
  *                         its length is known                 its last byte is out
  *     .---> MEASURING ------------------------> WRITING ------------------------------> ENDED
@@ -25,6 +26,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/blob.h"
 #include "base/err.h"
 #include "core/batch.h"
 #include "core/range.h"
@@ -34,6 +36,10 @@ struct rest;
 
 /* The rest of a message that was built already, and begun: a copy of `bytes`. Errors: BELFRY_ERR_NOMEM. */
 BELFRY_NODISCARD enum belfry_err rest_of_bytes(struct belfry_bytes bytes, struct rest **out);
+
+/* A line, nothing of it sent yet: holds the blob, whose reference is consumed, on failure too. Errors:
+ * BELFRY_ERR_NOMEM. */
+BELFRY_NODISCARD enum belfry_err rest_of_line(struct belfry_blob *line, struct rest **out);
 
 /* A whole response, nothing of it sent yet: holds the batch by reference, a copy of the range. All of the batch's events
  * that the range has and that pass the filters are in it; there is at least one. Errors: BELFRY_ERR_NOMEM. */

@@ -120,6 +120,57 @@ static void bytes_go_out_in_parts_and_were_begun(void **state)
     rest_destroy(NULL);
 }
 
+/* ---- lines ---- */
+
+static void line_goes_out_in_parts_and_is_held_by_reference(void **state)
+{
+    (void)state;
+    struct belfry_bytes text = belfry_bytes_str("{\"type\":\"ADDED\"}\n");
+    for (size_t room = 1; room <= text.len + 1; room++) {
+        struct belfry_blob *line;
+        struct rest *rest;
+        struct belfry_buf out;
+        int64_t rev;
+        uint32_t sub;
+        belfry_buf_init(&out);
+        assert_int_equal(belfry_blob_copy(text, &line), BELFRY_OK);
+        size_t held = refuse_held();
+        assert_int_equal(rest_of_line(belfry_blob_ref(line), &rest), BELFRY_OK);
+        assert_int_equal(refuse_held(), held + 1); /* the rest itself, and no copy */
+        assert_false(rest_begun(rest));
+        assert_false(rest_done(rest));
+        assert_false(rest_wants_slice(rest, &rev, &sub));
+        assert_true(rest_bytes(rest) > text.len);
+        run(rest, NULL, room, &out);
+        assert_true(rest_begun(rest));
+        assert_same(&out, text);
+        rest_destroy(rest);
+        belfry_blob_unref(line);
+        belfry_buf_fini(&out);
+    }
+}
+
+static enum belfry_err half_a_line(void)
+{
+    struct belfry_blob *line;
+    struct rest *rest;
+    uint8_t byte;
+    enum belfry_err err = belfry_blob_copy(belfry_bytes_str("line\n"), &line);
+    if (err == BELFRY_OK)
+        err = rest_of_line(line, &rest);
+    if (err != BELFRY_OK)
+        return err;
+    assert_int_equal(rest_fill(rest, &byte, 1), 1);
+    rest_destroy(rest);
+    return BELFRY_OK;
+}
+
+static void line_is_let_go_when_its_rest_cannot_be_kept_or_ends_early(void **state)
+{
+    (void)state;
+    assert_int_equal(refuse_sweep(half_a_line), 2);
+}
+
 /* ---- batches ---- */
 
 static void batch_is_the_same_in_parts_of_every_size(void **state)
@@ -468,6 +519,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bytes_go_out_in_parts_and_were_begun),
+        cmocka_unit_test(line_goes_out_in_parts_and_is_held_by_reference),
+        cmocka_unit_test(line_is_let_go_when_its_rest_cannot_be_kept_or_ends_early),
         cmocka_unit_test(batch_is_the_same_in_parts_of_every_size),
         cmocka_unit_test(range_and_filters_choose_the_events),
         cmocka_unit_test(range_is_a_copy_and_the_batch_is_held),

@@ -36,6 +36,8 @@ struct store_read {
     struct belfry_bytes key, end; /* [key, end); an empty end: to the very end */
     int64_t rev;                  /* the state as it was then; 0: as of the snapshot */
     size_t max_rows, max_bytes;   /* at least one row is given */
+    size_t max_walk; /* rows of history that are looked at on the way to an older revision; 0: all. Where that is not
+                        enough no row is given and *more is true: go on with the same read */
 };
 
 struct store;
@@ -97,7 +99,8 @@ struct store_api {
                              struct segment **out, int64_t *oldest);
 
     /* State in key order, also as of an older revision inside the window. *at is the snapshot's revision (or read->rev);
-     * *more says that rows were left. Errors: BELFRY_ERR_COMPACTED (read->rev is below the window),
+     * *more says that rows were left. Errors: BELFRY_ERR_COMPACTED (read->rev is below the window, or too much
+     * has come since to find out what was there),
      * BELFRY_ERR_AGAIN (above the last commit). */
     enum belfry_err (*range)(struct store *store, const struct store_read *read, store_row_fn row, void *user,
                              int64_t *at, bool *more);

@@ -19,6 +19,7 @@
 
 #include "base/list.h"
 #include "base/treap.h"
+#include "core/lines.h"
 #include "core/response.h"
 #include "core/watcher.h"
 
@@ -35,10 +36,12 @@ struct answer {
 struct stream {
     uint64_t serial; /* order among the streams of a worker; first: the interest index sorts by it */
     void *user;
+    const struct lines *lines;     /* its dialect; NULL: it is etcd's own */
     struct belfry_list link;       /* of the worker's streams, or of those being taken down */
     struct belfry_list ready;      /* of the worker's ready, or of those who await history */
     struct belfry_treap_node tick; /* of the worker's ticks, while n_progress > 0 */
     uint64_t tick_ms;
+    uint64_t progress_ms; /* of its own, between ticks; 0: the worker's */
 
     enum stream_state state; /* moved by stream_move() alone */
     int64_t at;              /* WALKING: everything up to this revision is given */
@@ -47,6 +50,9 @@ struct stream {
     bool mid_any;
     bool scanning; /* mid_rev is an extent: its rows are looked through up to scan_sub, for ids above mid_id */
     uint32_t scan_sub;
+    int64_t line_rev; /* of lines: the revision being given, of which the events below line_sub were looked at */
+    uint32_t line_sub;
+    int64_t doomed; /* of lines: not 0: what comes next cannot be told; its watcher is to be lost with this revision */
     uint64_t past;  /* the cut up to which its watchers have been judged */
     int64_t cut_id; /* by the cut under way: those below this id */
 

@@ -20,18 +20,32 @@ static bool is_behind(enum watcher_state state)
     return state == WATCHER_WAITING || state == WATCHER_BOARDED || state == WATCHER_STALLED || state == WATCHER_SOLO;
 }
 
+static void count_state(struct worker *worker, const struct stream *stream, unsigned state, int more)
+{
+    worker->n_state[state] += (size_t)more;
+    if (stream->lines != NULL)
+        worker->n_lines[stream->lines->inward][state] += (size_t)more;
+}
+
+static void count_riding_parked(struct worker *worker, const struct stream *stream, size_t more)
+{
+    worker->n_riding_parked += more;
+    if (stream->lines != NULL)
+        worker->n_lines_parked[stream->lines->inward] += more;
+}
+
 static void count_riders(struct worker *worker, struct stream *stream, size_t came, size_t left)
 {
     stream->n_riding += came - left;
     if (stream->parked)
-        worker->n_riding_parked += came - left;
+        count_riding_parked(worker, stream, came - left);
 }
 
 void watcher_move(struct watcher *watcher, struct worker *worker, enum watcher_state to)
 {
     struct stream *stream = watcher->stream;
-    worker->n_state[watcher->state]--;
-    worker->n_state[to]++;
+    count_state(worker, stream, watcher->state, -1);
+    count_state(worker, stream, to, 1);
     count_riders(worker, stream, to == WATCHER_RIDING, watcher->state == WATCHER_RIDING);
     stream->n_behind += is_behind(to);
     stream->n_behind -= is_behind((enum watcher_state)watcher->state);
@@ -177,7 +191,7 @@ static void forget(struct worker *worker, struct watcher *watcher)
     belfry_treap_remove(&stream->watchers, &watcher->by_id, order_by_id);
     stream->n_watchers--;
     stream->n_behind -= is_behind((enum watcher_state)watcher->state);
-    worker->n_state[watcher->state]--;
+    count_state(worker, stream, watcher->state, -1);
     count_riders(worker, stream, 0, watcher->state == WATCHER_RIDING);
     if ((watcher->flags & WATCHER_PROGRESS) != 0 && --stream->n_progress == 0)
         ticks_leave(worker, stream);
@@ -187,11 +201,18 @@ static void forget(struct worker *worker, struct watcher *watcher)
     free(watcher);
 }
 
+struct watcher *stream_only_watcher(const struct stream *stream)
+{
+    return stream->watchers == NULL ? NULL : belfry_container(stream->watchers, struct watcher, by_id);
+}
+
 /* ---- answers ---- */
 
 static enum belfry_err answer_add(struct worker *worker, struct stream *stream, const struct answer *like,
                                   const char *reason, size_t reason_len)
 {
+    if (stream->lines != NULL)
+        return BELFRY_OK; /* silent */
     if (stream->n_answers >= STREAM_ANSWERS_MAX)
         return BELFRY_ERR_LIMIT;
     struct answer *answer = malloc(sizeof(*answer) + reason_len + 1);
@@ -218,6 +239,8 @@ void streams_answer_given(struct worker *worker, struct stream *stream, struct a
 static enum belfry_err refuse(struct worker *worker, struct stream *stream, const char *reason)
 {
     struct answer refusal = {.id = -1, .rev = worker->at, .created = true, .canceled = true};
+    if (stream->lines != NULL)
+        return BELFRY_ERR_INVALID;
     return answer_add(worker, stream, &refusal, reason, strnlen(reason, REASON_MAX));
 }
 
@@ -248,10 +271,11 @@ static enum belfry_err watcher_add(struct worker *worker, struct stream *stream,
                                    const struct stream_create *create)
 {
     struct answer created = {.id = id, .rev = worker->at, .created = true};
+    struct interest_pin pin = {.name = create->pin_name, .value = create->pin_value};
     struct watcher *watcher = calloc(1, sizeof(*watcher));
     if (watcher == NULL)
         return BELFRY_ERR_NOMEM;
-    enum belfry_err err = interest_add(worker->interest, range, &watcher->node);
+    enum belfry_err err = interest_add(worker->interest, range, pin.name.len > 0 ? &pin : NULL, &watcher->node);
     if (err == BELFRY_OK)
         err = answer_add(worker, stream, &created, "", 0);
     if (err != BELFRY_OK) {
@@ -264,7 +288,7 @@ static enum belfry_err watcher_add(struct worker *worker, struct stream *stream,
     watcher->id = id;
     watcher->flags = create->flags & (uint8_t)~WATCHER_ACTIVE;
     watcher->state = WATCHER_ENDED; /* nowhere yet */
-    worker->n_state[WATCHER_ENDED]++;
+    count_state(worker, stream, WATCHER_ENDED, 1);
     worker->bytes += sizeof(*watcher);
     worker->generation++;
     belfry_treap_insert(&stream->watchers, &watcher->by_id, order_by_id);
@@ -279,6 +303,8 @@ static enum belfry_err watcher_add(struct worker *worker, struct stream *stream,
 enum belfry_err stream_create(struct worker *worker, struct stream *stream, const struct stream_create *create)
 {
     assert(!worker->in_turn);
+    assert(stream->lines == NULL || stream->top_id == INT64_MIN); /* one watcher, ever */
+    assert(create->pin_name.len == 0 || (stream->lines != NULL && worker->opts.attribute != NULL));
     struct range range;
     int64_t id;
     if (worker->past == 0)
@@ -357,9 +383,21 @@ void ticks_leave(struct worker *worker, struct stream *stream)
     belfry_treap_remove(&worker->ticks, &stream->tick, order_by_tick);
 }
 
-static uint64_t interval(struct worker *worker)
+static uint64_t interval(struct worker *worker, const struct stream *stream)
 {
-    return worker->opts.progress_ms + belfry_rng_below(&worker->rng, worker->opts.progress_ms / 10 + 1);
+    uint64_t period = stream->progress_ms != 0 ? stream->progress_ms : worker->opts.progress_ms;
+    return period + belfry_rng_below(&worker->rng, period / 10 + 1);
+}
+
+void stream_set_progress(struct worker *worker, struct stream *stream, uint64_t period_ms)
+{
+    assert(!worker->in_turn && stream->lines != NULL);
+    if (stream->n_progress > 0)
+        ticks_leave(worker, stream);
+    stream->progress_ms = period_ms;
+    stream->tick_ms = worker->now + interval(worker, stream);
+    if (stream->n_progress > 0)
+        ticks_join(worker, stream);
 }
 
 /* Streams whose progress timer is due. */
@@ -371,7 +409,7 @@ void ticks_run(struct worker *worker)
         if (stream->tick_ms > worker->now)
             return;
         ticks_leave(worker, stream);
-        stream->tick_ms = worker->now + interval(worker);
+        stream->tick_ms = worker->now + interval(worker, stream);
         ticks_join(worker, stream);
         stream->ticking = true;
         stream->tick_id = INT64_MIN;
@@ -386,7 +424,8 @@ void stream_move(struct worker *worker, struct stream *stream, enum stream_state
     stream->state = to;
 }
 
-enum belfry_err stream_open(struct worker *worker, void *user, uint64_t now_ms, struct stream **out)
+static enum belfry_err open_stream(struct worker *worker, void *user, const struct lines *lines, uint64_t now_ms,
+                                   struct stream **out)
 {
     assert(!worker->in_turn);
     if (over_limit(worker))
@@ -396,10 +435,11 @@ enum belfry_err stream_open(struct worker *worker, void *user, uint64_t now_ms, 
         return BELFRY_ERR_NOMEM;
     stream->serial = ++worker->serials;
     stream->user = user;
+    stream->lines = lines;
     stream->past = worker->past;
     stream->cut_id = INT64_MIN;
     stream->top_id = INT64_MIN;
-    stream->tick_ms = now_ms + interval(worker);
+    stream->tick_ms = now_ms + interval(worker, stream);
     belfry_list_init(&stream->ready);
     belfry_list_init(&stream->answers);
     belfry_list_init(&stream->stalled);
@@ -412,13 +452,24 @@ enum belfry_err stream_open(struct worker *worker, void *user, uint64_t now_ms, 
     return BELFRY_OK;
 }
 
+enum belfry_err stream_open(struct worker *worker, void *user, uint64_t now_ms, struct stream **out)
+{
+    return open_stream(worker, user, NULL, now_ms, out);
+}
+
+enum belfry_err stream_open_lines(struct worker *worker, void *user, const struct lines *lines, uint64_t now_ms,
+                                  struct stream **out)
+{
+    return open_stream(worker, user, lines, now_ms, out);
+}
+
 static void unpark(struct worker *worker, struct stream *stream)
 {
     if (!stream->parked)
         return;
     stream->parked = false;
     worker->n_parked--;
-    worker->n_riding_parked -= stream->n_riding;
+    count_riding_parked(worker, stream, -stream->n_riding);
     worker->stats.unparks++;
 }
 
@@ -463,7 +514,7 @@ bool stream_has_more(const struct worker *worker, const struct stream *stream)
 {
     bool progress = stream->progress_asked && stream->n_behind == 0 && !worker->stale;
     return stream_pending(stream) || stream->state == STREAM_WALKING || !belfry_list_empty(&stream->stalled) ||
-           stream->ticking || progress;
+           stream->ticking || progress || stream->doomed != 0;
 }
 
 void stream_ready(struct worker *worker, struct stream *stream)
@@ -477,7 +528,7 @@ void stream_ready(struct worker *worker, struct stream *stream)
     } else if (!stream->parked) {
         stream->parked = true;
         worker->n_parked++;
-        worker->n_riding_parked += stream->n_riding;
+        count_riding_parked(worker, stream, stream->n_riding);
         worker->stats.parks++;
     }
 }
@@ -514,6 +565,12 @@ bool stream_pending(const struct stream *stream)
 {
     return stream->rest != NULL || !belfry_list_empty(&stream->answers) || !belfry_list_empty(&stream->lost) ||
            !belfry_list_empty(&stream->solo);
+}
+
+bool stream_ended(const struct stream *stream)
+{
+    const struct watcher *watcher = stream->lines == NULL ? NULL : stream_only_watcher(stream);
+    return watcher != NULL && (watcher->state == WATCHER_LOST || watcher->state == WATCHER_ENDED);
 }
 
 bool stream_broken(const struct stream *stream)

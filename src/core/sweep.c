@@ -216,6 +216,14 @@ static enum output_result give(struct worker *worker, const struct batch *batch,
     return output_events(worker, watcher, &pick, true);
 }
 
+/* The budget ended: where to go on. */
+static void remember(const struct worker *worker, struct sweep_bus *bus, const struct watcher_place_key *place)
+{
+    bus->mid_serial = place->serial;
+    bus->mid_id = place->id;
+    bus->mid_generation = worker->gather.generation; /* good only if nobody got off since */
+}
+
 /* The riders of one node, from (serial, id) on. False: the budget ended; the bus remembers where. */
 static bool give_node(struct worker *worker, unsigned number, const struct batch *batch,
                       const struct gather_group *group, struct watcher_place_key *from)
@@ -230,13 +238,16 @@ static bool give_node(struct worker *worker, unsigned number, const struct batch
         if (watcher->next > batch->rev)
             continue;
         if (worker->work == 0) {
-            bus->mid_serial = from->serial;
-            bus->mid_id = from->id;
-            bus->mid_generation = worker->gather.generation; /* good only if nobody got off since */
+            remember(worker, bus, from);
             return false;
         }
         worker->work--;
-        if (give(worker, batch, group, watcher) != OUTPUT_NO_ROOM) {
+        enum output_result result = give(worker, batch, group, watcher);
+        if (result == OUTPUT_MORE) {
+            remember(worker, bus, from);
+            return false;
+        }
+        if (result != OUTPUT_NO_ROOM) {
             watcher->next = batch->rev + 1;
             continue;
         }

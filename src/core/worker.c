@@ -138,6 +138,14 @@ void worker_set_identity(struct worker *worker, const struct response_identity *
     worker->header_rev = 0;
 }
 
+static struct worker_standings standings_of(const size_t *n_state, size_t riding_parked)
+{
+    return (struct worker_standings){.synced = n_state[WATCHER_RIDING] - riding_parked,
+                                     .catching_up =
+                                         n_state[WATCHER_WAITING] + n_state[WATCHER_BOARDED] + n_state[WATCHER_SOLO],
+                                     .parked = n_state[WATCHER_STALLED] + riding_parked};
+}
+
 void worker_stats(const struct worker *worker, struct worker_stats *out)
 {
     *out = worker->stats;
@@ -152,5 +160,7 @@ void worker_stats(const struct worker *worker, struct worker_stats *out)
                     worker->n_state[WATCHER_LOST] + worker->n_state[WATCHER_ENDED];
     out->parked = worker->n_parked;
     out->riding_parked = worker->n_riding_parked;
+    out->lines = standings_of(worker->n_lines[0], worker->n_lines_parked[0]);
+    out->inward = standings_of(worker->n_lines[1], worker->n_lines_parked[1]);
     out->bytes = worker->bytes + interest_bytes(worker->interest);
 }

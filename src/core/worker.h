@@ -11,8 +11,9 @@
  * Catching up is the sweep's (sweep.h). What is not in the log any more is asked for with worker_wants_fetch() and comes
  * back as segments; the owner reads them from the store, or has them backfilled from upstream.
  *
- * Everything that is written goes through opts.write, only from inside worker_turn(), and never more for a stream than
- * it was last said to take. The function must not call back into the worker.
+ * Everything that is written goes through opts.write (for streams of lines: through their dialect's), only from inside
+ * worker_turn(), and never more for a stream than it was last said to take. The function must not call back into the
+ * worker.
  *
  * Thread: owner.
  * Memory: everything is accounted (worker_stats.bytes); over opts.memory_max new streams and watchers are refused.
@@ -26,6 +27,7 @@
 
 #include "base/err.h"
 #include "core/evlog.h"
+#include "core/lines.h"
 #include "core/range.h"
 #include "core/response.h"
 #include "core/segment.h"
@@ -47,6 +49,8 @@ struct worker_opts {
     size_t memory_max;      /* 0: no bound */
     uint64_t progress_ms;   /* between periodic progress of a stream; up to a tenth is added; 0: ten minutes */
     void (*write)(void *stream_user, const uint8_t *data, size_t len);
+    lines_attribute_fn attribute; /* of events, for those who pin one; NULL: nobody does */
+    void *attribute_user;
 };
 
 BELFRY_NODISCARD enum belfry_err worker_create(const struct worker_opts *opts, struct worker **out);
@@ -91,6 +95,18 @@ void worker_fetched(struct worker *worker, const struct worker_fetch *fetch, enu
 /* Opens a stream. It can take nothing until stream_writable(). Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_LIMIT. */
 BELFRY_NODISCARD enum belfry_err stream_open(struct worker *worker, void *user, uint64_t now_ms, struct stream **out);
 
+/* A stream of lines (lines.h): one watcher, by one stream_create(), which is never answered: what etcd would refuse is
+ * BELFRY_ERR_INVALID. `lines` is lent for the life of the stream. Errors: as above. */
+BELFRY_NODISCARD enum belfry_err stream_open_lines(struct worker *worker, void *user, const struct lines *lines,
+                                                   uint64_t now_ms, struct stream **out);
+
+/* Its watcher is lost: it is told so, and when nothing is pending any more the owner ends the stream. Of lines only. */
+bool stream_ended(const struct stream *stream);
+
+/* From now on a stream of lines is told progress every period_ms, up to a tenth more, if its watcher is created with
+ * WATCHER_PROGRESS; whether it was given events meanwhile does not matter. 0: as all others. */
+void stream_set_progress(struct worker *worker, struct stream *stream, uint64_t period_ms);
+
 /* The stream is gone for its owner at once; its watchers are taken down over the next turns. */
 void stream_close(struct worker *worker, struct stream *stream);
 
@@ -113,7 +129,8 @@ struct stream_create {
     struct belfry_bytes key, range_end; /* as on the wire */
     int64_t start_rev;
     int64_t watch_id; /* 0: the smallest that was not used yet */
-    uint8_t flags;    /* enum watcher_flags without ACTIVE */
+    uint8_t flags;    /* enum watcher_flags without ACTIVE; of lines: PROGRESS, NO_PUT and NO_DELETE count */
+    struct belfry_bytes pin_name, pin_value; /* of lines: the attribute and value that it wants; an empty name: none */
 };
 
 /* A create request. Whatever becomes of it is answered on the stream, in the order of the requests: created, or
@@ -151,11 +168,16 @@ struct watcher_view {
 bool stream_watcher(const struct worker *worker, const struct stream *stream, int64_t after_id,
                     struct watcher_view *out);
 
+struct worker_standings {
+    size_t synced, catching_up, parked; /* enum watcher_standing */
+};
+
 struct worker_stats {
     size_t streams, watchers, nodes;
     size_t riding, waiting, boarded, stalled, solo; /* watchers by state */
     size_t parked;                                  /* streams that have something and no room */
     size_t riding_parked;                           /* of riding: those on such streams */
+    struct worker_standings lines, inward;          /* of all these: of streams of lines, and of the tier's own */
     size_t bytes;                                   /* accounted */
     uint64_t batches, deliveries, written;          /* since creation; written: bytes */
     uint64_t fetches, rows_swept;

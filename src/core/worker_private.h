@@ -1,7 +1,7 @@
 /* src/core/worker_private.h
  *
  * worker_private: what the files of the worker share. One file each: worker.c (the turn), streams.c (requests),
- * output.c (bytes), source.c (where batches come from), gather.c (who wants a batch), fanout.c (live), sweep.c
+ * output.c (bytes), lines.c (streams of lines), source.c (where batches come from), gather.c (who wants a batch), fanout.c (live), sweep.c
  * (catching up), extent.c (revisions too large for memory), cut.c (a past that ended).
  *
  * Thread: the worker's.
@@ -102,6 +102,7 @@ struct worker {
     size_t n_streams, n_parked;
     size_t n_riding_parked; /* watchers of parked streams that are not behind them */
     size_t n_state[WATCHER_STATES];
+    size_t n_lines[2][WATCHER_STATES], n_lines_parked[2]; /* of these, those of lines; [1]: the tier's own */
 
     struct sweep sweep;
     struct belfry_list cutting; /* streams whose watchers are still to be judged by the cut */
@@ -165,23 +166,47 @@ void stream_ready(struct worker *worker, struct stream *stream); /* has somethin
 void stream_take_down(struct worker *worker);                    /* closing streams, in slices */
 void streams_answer_given(struct worker *worker, struct stream *stream, struct answer *answer);
 int watcher_seek_id(const void *key, const struct belfry_treap_node *node); /* key: int64_t */
-void streams_unstall(struct worker *worker, struct stream *stream);         /* a few of those who got off wait again */
+struct watcher *stream_only_watcher(const struct stream *stream);   /* a stream of lines has one; NULL: none (yet) */
+void streams_unstall(struct worker *worker, struct stream *stream); /* a few of those who got off wait again */
 void ticks_join(struct worker *worker, struct stream *stream);
 void ticks_leave(struct worker *worker, struct stream *stream);
 void ticks_run(struct worker *worker);
 bool stream_has_more(const struct worker *worker, const struct stream *stream);
 
 /* ---- output.c ---- */
-enum output_result { OUTPUT_GIVEN, OUTPUT_NOTHING, OUTPUT_NO_ROOM };
+enum output_result {
+    OUTPUT_GIVEN,
+    OUTPUT_NOTHING,
+    OUTPUT_MORE, /* the budget ended inside the revision, of lines: give it again */
+    OUTPUT_NO_ROOM
+};
 void output_flush(struct worker *worker);
 /* Rest, answers, and what was lost, in this order. True: nothing of it is left, and there is room. */
 bool output_pending(struct worker *worker, struct stream *stream);
 enum output_result output_events(struct worker *worker, struct watcher *watcher, const struct response_pick *pick,
                                  bool catching_up);
 bool output_control(struct worker *worker, struct stream *stream, const struct belfry_wire_watch *watch);
+/* Consumes the reference; there is room for at least a byte, and no rest. False: out of memory, not given. */
+bool output_line(struct worker *worker, struct stream *stream, struct belfry_blob *line);
 void output_drop(struct worker *worker, struct stream *stream);
 void output_rest_end(struct worker *worker, struct stream *stream);
 struct belfry_wire_header output_header(const struct worker *worker, int64_t rev);
+
+/* ---- lines.c ---- */
+enum lines_result {
+    LINES_GIVEN,   /* or it is not for him; the stream's place is behind the event */
+    LINES_NO_ROOM, /* or no memory */
+    LINES_LOST     /* what was before is needed and gone: the watcher is to be lost */
+};
+enum lines_result lines_event(struct worker *worker, struct watcher *watcher, const struct batch *batch,
+                              uint32_t event);
+enum output_result lines_events(struct worker *worker, struct watcher *watcher, const struct response_pick *pick);
+uint32_t lines_place(const struct stream *stream, int64_t rev);                    /* sub of the next event of `rev` */
+void lines_pass(struct stream *stream, const struct batch *batch, uint32_t event); /* the place is behind it */
+void lines_lose_doomed(struct worker *worker, struct stream *stream);
+/* False: no room, or no memory. */
+bool lines_progress(struct worker *worker, struct stream *stream);
+bool lines_lost(struct worker *worker, struct stream *stream, int64_t compact_rev);
 
 /* ---- source.c ---- */
 enum source_result {
@@ -200,6 +225,9 @@ void source_retry(struct worker *worker);  /* after a fetch that failed, when it
 /* Who in `population` wants the batch, into worker->gather. Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_TOO_LARGE (more than
  * GATHER_PAIRS_MAX: go through it as through an extent). */
 enum belfry_err gather_batch(struct worker *worker, const struct batch *batch, unsigned population);
+/* Who wants one event; the array is the index's, good until the next call. Errors: BELFRY_ERR_NOMEM. */
+enum belfry_err gather_event(struct worker *worker, const struct batch *batch, uint32_t event, unsigned population,
+                             struct interest_node ***nodes, size_t *n);
 void gather_fini(struct gather *gather);
 
 /* ---- fanout.c ---- */

@@ -24,6 +24,11 @@
  * A direct stream (to the model of etcd) gets two liberties that etcd takes: an event at or below created's revision for
  * a watch from 0, and progress for all that overtook the created of a watch it does not speak of.
  *
+ * A stream of lines (dialect.h) has one watch, whose created is silent and whose cancel there is none of; a revision comes
+ * event by event, and progress that was asked for as the watch's own. With a pin, exactly those events are wanted that
+ * have the value, before or after. Besides, its watch may be told compacted at C if revision C - 1 has an event whose
+ * previous value may be missing; then the stream ends.
+ *
  * A watch that was wronged is reported once and then left alone.
  *
  * Thread: owner.
@@ -61,7 +66,7 @@ void checker_listed(struct checker *checker, int64_t rev, enum checker_listed wh
 
 /* `name` is copied (up to 31 characters) and appears in sentences. Streams with negative explicit watch ids cannot be
  * judged; do not ask for any. */
-enum checker_kind { CHECKER_TIER, CHECKER_DIRECT };
+enum checker_kind { CHECKER_TIER, CHECKER_DIRECT, CHECKER_LINES };
 struct checker_stream *checker_stream_open(struct checker *checker, const char *name, enum checker_kind kind);
 
 /* A WatchRequest has been sent. */
@@ -82,6 +87,7 @@ struct checker_watch {
     int64_t events;                     /* given so far */
     bool created, cancel_sent;
     bool prev_kv, progress_notify, fragment, no_put, no_delete;
+    unsigned pin; /* of lines */
 };
 size_t checker_stream_watches(const struct checker_stream *stream);
 struct checker_watch checker_stream_watch(const struct checker_stream *stream, size_t i); /* lent till the next call */
@@ -104,6 +110,7 @@ struct checker_counts {
     uint64_t crossed_forks; /* watches that went on into a new past, rightly */
     uint64_t left_behind;   /* watches that a fork left in an old past */
     uint64_t finished;      /* watches that had everything at the end */
+    uint64_t unknown_prev;  /* watches of lines that were lost for want of a previous value */
 };
 const struct checker_counts *checker_counts(const struct checker *checker);
 

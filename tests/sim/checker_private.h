@@ -96,4 +96,7 @@ bool checker_watch_progress(struct watch *watch, int64_t rev);
 bool checker_watch_compacted(struct watch *watch, int64_t rev);
 void checker_watch_finish(struct watch *watch);
 
+/* The first revision of which something may still be missing. */
+int64_t checker_watch_next(const struct watch *watch);
+
 #endif

@@ -8,6 +8,7 @@
 
 #include "base/buf.h"
 #include "sim/checker.h"
+#include "sim/dialect.h"
 #include "wire/write.h"
 
 #define REVS       120
@@ -196,6 +197,129 @@ static void rewrite_at(struct bench *bench, int64_t rev)
     history_fork(bench->history, rev);
     for (int i = 0; i < 40; i++)
         history_write(bench->history, &bench->rng);
+}
+
+/* ---- lines ---- */
+
+/* A stream of lines instead, with a watch of everything. */
+static void watch_lines(struct bench *bench, int64_t start, unsigned pin)
+{
+    struct belfry_wire_create create = everything(start);
+    create.watch_id = pin;
+    checker_stream_close(bench->stream);
+    bench->stream = checker_stream_open(bench->checker, "lines", CHECKER_LINES);
+    ask(bench, create);
+}
+
+static void say_line(struct bench *bench, const struct events *events, size_t i)
+{
+    say(bench, (struct belfry_wire_watch){.header.revision = events->is[i]->rev}, &events->at[i], 1);
+}
+
+static void say_lines(struct bench *bench, const struct events *events)
+{
+    for (size_t i = 0; i < events->n; i++)
+        say_line(bench, events, i);
+}
+
+static bool has_pin(const struct history_event *event, unsigned pin)
+{
+    return (!event->is_delete && dialect_pinned(pin, event->kv)) ||
+           (event->prev != NULL && dialect_pinned(pin, event->prev->kv));
+}
+
+static struct events *take_pinned(struct bench *bench, int64_t from, int64_t to, unsigned pin)
+{
+    struct events *events = take(bench, 0, from, to);
+    for (size_t i = events->n; i-- > 0;) {
+        if (!has_pin(events->is[i], pin))
+            drop(events, i);
+    }
+    return events;
+}
+
+static void right_line_by_line(struct bench *bench)
+{
+    watch_lines(bench, 2, 0);
+    say_lines(bench, take(bench, 0, 2, head(bench)));
+    say_progress(bench, 0, head(bench));
+}
+
+static void right_lines_of_a_pin(struct bench *bench)
+{
+    watch_lines(bench, 2, 2);
+    say_lines(bench, take_pinned(bench, 2, head(bench), 2));
+    say_progress(bench, 0, head(bench));
+}
+
+static void right_lines_lost_for_a_previous_value(struct bench *bench)
+{
+    int64_t rev = find_replaced(bench, 22, false)->rev;
+    history_compact(bench->history, rev);
+    watch_lines(bench, rev, 1);
+    say_canceled(bench, 0, rev + 1);
+    checker_stream_close(bench->stream);
+    bench->stream = NULL;
+}
+
+static void wrong_line_dropped(struct bench *bench)
+{
+    int64_t rev = find_txn(bench, 22, 3);
+    watch_lines(bench, rev, 0);
+    struct events *events = take(bench, 0, rev, rev);
+    drop(events, 1);
+    say_lines(bench, events);
+}
+
+static void wrong_line_again(struct bench *bench)
+{
+    int64_t rev = find_txn(bench, 22, 3);
+    watch_lines(bench, rev, 0);
+    struct events *events = take(bench, 0, rev, rev);
+    say_line(bench, events, 0);
+    say_line(bench, events, 0);
+}
+
+static void wrong_line_without_the_pin(struct bench *bench)
+{
+    watch_lines(bench, 22, 2);
+    struct events *events = take(bench, 0, 22, head(bench));
+    while (has_pin(events->is[0], 2))
+        drop(events, 0);
+    say_line(bench, events, 0);
+}
+
+static void wrong_line_of_what_was_before_missing(struct bench *bench)
+{
+    watch_lines(bench, 2, 2);
+    struct events *events = take_pinned(bench, 2, head(bench), 2);
+    for (size_t i = events->n; i-- > 0;) {
+        if (events->is[i]->is_delete || !dialect_pinned(2, events->is[i]->kv))
+            drop(events, i);
+    }
+    say_lines(bench, events);
+}
+
+static void wrong_progress_between_lines(struct bench *bench)
+{
+    int64_t rev = find_txn(bench, 22, 3);
+    watch_lines(bench, rev, 0);
+    say_line(bench, take(bench, 0, rev, rev), 0);
+    say_progress(bench, 0, rev);
+}
+
+static void wrong_lines_lost_for_nothing(struct bench *bench)
+{
+    int64_t rev = find_replaced(bench, 22, false)->rev;
+    watch_lines(bench, rev, 1);
+    say_canceled(bench, 0, rev + 1);
+}
+
+static void wrong_lines_go_on_behind_the_last(struct bench *bench)
+{
+    history_compact(bench->history, 40);
+    watch_lines(bench, 20, 0);
+    say_canceled(bench, 0, 40);
 }
 
 /* ---- right ---- */
@@ -701,6 +825,16 @@ static const struct plant plants[] = {
     PLANT(right_compacted, NULL),
     PLANT(right_prev_compacted, NULL),
     PLANT(right_refusals, NULL),
+    PLANT(right_line_by_line, NULL),
+    PLANT(right_lines_of_a_pin, NULL),
+    PLANT(right_lines_lost_for_a_previous_value, NULL),
+    PLANT(wrong_line_dropped, "out of order in its revision"),
+    PLANT(wrong_line_again, "out of order in its revision"),
+    PLANT(wrong_line_without_the_pin, "has not the value that was pinned"),
+    PLANT(wrong_line_of_what_was_before_missing, "expected: revision"),
+    PLANT(wrong_progress_between_lines, "beyond what was given"),
+    PLANT(wrong_lines_lost_for_nothing, "never compacted"),
+    PLANT(wrong_lines_go_on_behind_the_last, "never ended"),
     PLANT(wrong_revision_dropped, "an earlier one is missing"),
     PLANT(wrong_event_dropped, "out of order in its revision"),
     PLANT(wrong_first_dropped, "an earlier one is missing"),

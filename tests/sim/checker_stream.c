@@ -61,6 +61,17 @@ static void read_create(struct watch *watch, const Etcdserverpb__WatchCreateRequ
     watch->explicit_id = request->watch_id;
 }
 
+/* Nothing will be said about it: it is there. */
+static void begin_lines(struct watch *watch)
+{
+    watch->asked.pin = watch->facts.pin = (unsigned)watch->explicit_id;
+    watch->facts.lines = true;
+    watch->explicit_id = 0;
+    watch->state = CREATED;
+    watch->asked.created = true;
+    watch->asked.id = 0;
+}
+
 static void on_create_sent(struct checker_stream *stream, const Etcdserverpb__WatchCreateRequest *request)
 {
     const struct history *history = stream->checker->history;
@@ -79,7 +90,9 @@ static void on_create_sent(struct checker_stream *stream, const Etcdserverpb__Wa
     if (stream->kind == CHECKER_DIRECT)
         watch->pasts = (uint32_t)1 << (watch->seen - 1);
     belfry_list_append(&stream->watches, &watch->node);
-    if (stream->first_asked == NULL)
+    if (stream->kind == CHECKER_LINES)
+        begin_lines(watch);
+    else if (stream->first_asked == NULL)
         stream->first_asked = watch;
     stream->any_explicit |= watch->explicit_id != 0;
     stream->checker->counts.watches++;
@@ -244,8 +257,11 @@ static bool on_progress_all(struct checker_stream *stream, const struct belfry_w
 
 static bool on_progress_one(struct watch *watch, const struct belfry_wire_watch *head)
 {
+    bool asked = watch->facts.lines && watch->stream->progress_sent > 0;
     watch->stream->checker->counts.progress_one++;
-    if (!watch->asked.progress_notify)
+    if (watch->facts.lines)
+        watch->progress_owed = false;
+    if (!watch->asked.progress_notify && !asked)
         return checker_watch_wrong(watch, "progress at %lld was not asked for", (long long)head->header.revision);
     return checker_watch_progress(watch, head->header.revision);
 }
@@ -456,7 +472,7 @@ struct checker_watch checker_stream_watch(const struct checker_stream *stream, s
         if (!goes_on(watch) || i-- > 0)
             continue;
         struct checker_watch view = watch->asked;
-        view.next = watch->facts.next;
+        view.next = checker_watch_next(watch);
         view.cancel_sent = watch->cancels_sent > 0;
         return view;
     }
@@ -480,7 +496,7 @@ static void finish_progress(struct checker_stream *stream)
         if (watch->progress_owed)
             owed = watch;
     }
-    if (owed != NULL && stream->kind == CHECKER_TIER)
+    if (owed != NULL && stream->kind != CHECKER_DIRECT)
         checker_watch_wrong(owed, "progress for all was asked for and never answered");
 }
 
@@ -490,7 +506,10 @@ void checker_stream_finish(struct checker_stream *stream)
         wrong_stream(stream, "ended inside a fragmented response of watch %lld", (long long)stream->piece.watch_id);
     if (stream->wronged)
         return;
-    belfry_list_each (node, &stream->watches)
+    belfry_list_each (node, &stream->watches) {
         checker_watch_finish(checker_watch_of(node));
+        if (stream->kind == CHECKER_LINES && checker_watch_of(node)->state == COMPACTED)
+            checker_watch_wrong(checker_watch_of(node), "was told its last line, and its stream never ended");
+    }
     finish_progress(stream);
 }

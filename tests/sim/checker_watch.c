@@ -8,11 +8,14 @@
 const char *checker_watch_text(const struct watch *watch, char *text, size_t size)
 {
     char key[48], end[48];
-    snprintf(text, size, "%s watch %lld [%s, %s) from %lld%s%s%s", watch->stream->name, (long long)watch->asked.id,
+    char pin[24] = "";
+    if (watch->asked.pin != 0)
+        snprintf(pin, sizeof(pin), " pin %u", watch->asked.pin);
+    snprintf(text, size, "%s watch %lld [%s, %s) from %lld%s%s%s%s", watch->stream->name, (long long)watch->asked.id,
              judge_key_text(watch->asked.key, key, sizeof(key)),
              judge_key_text(watch->asked.range_end, end, sizeof(end)), (long long)watch->asked.start,
              watch->asked.prev_kv ? " prev_kv" : "", watch->asked.no_put ? " no_put" : "",
-             watch->asked.no_delete ? " no_delete" : "");
+             watch->asked.no_delete ? " no_delete" : "", pin);
     return text;
 }
 
@@ -131,7 +134,20 @@ static struct judge_watch facts_in(const struct watch *watch, unsigned past)
     const struct checker *checker = watch->stream->checker;
     struct judge_watch facts = watch->facts;
     facts.prev_floor = max(history_compacted(checker->history, past), checker->highest_listing);
+    if (facts.lines)
+        facts.prev_floor = 0; /* one that lacks it is not told at all */
     return facts;
+}
+
+int64_t checker_watch_next(const struct watch *watch)
+{
+    const struct judge_watch *facts = &watch->facts;
+    for (unsigned past = 0; past < watch->seen; past++) {
+        bool may_be = watch->pasts >> past & 1;
+        if (may_be && judge_first(watch->stream->checker->history, past, facts, facts->next) != NULL)
+            return facts->next;
+    }
+    return facts->given == 0 ? facts->next : facts->next + 1;
 }
 
 static void note_events(struct watch *watch, size_t n, const struct verdict *verdict)
@@ -139,7 +155,12 @@ static void note_events(struct watch *watch, size_t n, const struct verdict *ver
     struct checker_counts *counts = &watch->stream->checker->counts;
     watch->soft = false;
     watch->last_event = verdict->rev;
-    watch->facts.next = verdict->rev + 1;
+    watch->facts.given = watch->facts.next == verdict->rev ? watch->facts.given + n : n;
+    watch->facts.next = verdict->rev;
+    if (!watch->facts.lines) {
+        watch->facts.given = 0;
+        watch->facts.next = verdict->rev + 1;
+    }
     watch->asked.events += (int64_t)n;
     counts->responses++;
     counts->events += n;
@@ -212,7 +233,10 @@ bool checker_watch_progress(struct watch *watch, int64_t rev)
     settle(watch, pasts, rev);
     watch->last_progress = rev;
     watch->soft = false;
-    watch->facts.next = max(watch->facts.next, rev + 1);
+    if (rev + 1 > watch->facts.next) {
+        watch->facts.next = rev + 1;
+        watch->facts.given = 0;
+    }
     return true;
 }
 
@@ -236,16 +260,44 @@ static bool was_rewritten(const struct checker *checker, int64_t rev)
     return false;
 }
 
+/* Has the revision an event in the watch's range that nobody may know any more what it replaced? */
+static bool may_lack_prev(const struct watch *watch, unsigned past, int64_t rev)
+{
+    const struct checker *checker = watch->stream->checker;
+    const struct history_revision *revision = history_at(checker->history, past, rev);
+    if (revision == NULL || rev > max(history_compacted(checker->history, past), checker->highest_listing))
+        return false;
+    for (size_t i = 0; i < revision->n; i++) {
+        const struct history_event *event = &revision->events[i];
+        if (event->prev != NULL && ((event->is_delete ? watch->facts.deletes : watch->facts.puts) >> event->key & 1))
+            return true;
+    }
+    return false;
+}
+
+static bool lacks_prev(const struct watch *watch, int64_t rev)
+{
+    if (!watch->facts.lines || (!watch->asked.prev_kv && watch->asked.pin == 0) || rev < watch->facts.next)
+        return false; /* of the revision being given, too: whether what is left of it is wanted, nobody knows either */
+    for (unsigned past = 0; past < watch->seen; past++) {
+        if ((watch->pasts >> past & 1) && may_lack_prev(watch, past, rev))
+            return true;
+    }
+    return false;
+}
+
 bool checker_watch_compacted(struct watch *watch, int64_t rev)
 {
     struct checker *checker = watch->stream->checker;
     bool compacted = was_compacted(checker->history, rev), rewritten = was_rewritten(checker, rev);
-    bool needs_it = watch->facts.next < rev || watch->soft; /* soft: it may need less than created showed */
+    bool needs_it = checker_watch_next(watch) < rev || watch->soft; /* soft: it may need less than created showed */
     watch->state = COMPACTED;
     if (compacted && needs_it)
         checker->counts.compacted++;
     else if (rewritten)
         checker->counts.rewritten++;
+    else if (lacks_prev(watch, rev - 1))
+        checker->counts.unknown_prev++;
     else if (compacted)
         return checker_watch_wrong(watch, "was told compacted at %lld, but needs only %lld and what follows",
                                    (long long)rev, (long long)watch->facts.next);

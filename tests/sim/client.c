@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "sim/cover.h"
+#include "sim/dialect.h"
 #include "sim/trace.h"
 #include "sim/verdict.h"
 #include "wire/write.h"
@@ -29,6 +30,7 @@ struct client {
     struct link *link; /* NULL: none */
     struct checker_stream *stream;
     uint64_t canceled; /* ids below 64 that this stream was asked to cancel */
+    bool asked;        /* a watch of this stream */
     struct belfry_buf in, request;
     enum client_mode mode;
     bool settled;
@@ -52,6 +54,7 @@ static void send_create(struct client *client, const struct belfry_wire_create *
 {
     if (belfry_write_watch_create(&client->request, create) != BELFRY_OK)
         abort();
+    client->asked = true;
     send(client);
 }
 
@@ -94,6 +97,26 @@ static int64_t pick_start(struct client *client)
     }
 }
 
+/* It says where it starts: nobody tells. */
+static void suit_lines(struct client *client, struct belfry_wire_create *create)
+{
+    struct sched *sched = client->opts.sched;
+    const struct history *history = client->opts.history;
+    create->watch_id = sched_one_in(sched, 3) ? 0 : 1 + (int64_t)sched_below(sched, DIALECT_PINS);
+    create->fragment = false;
+    if (create->start_revision == 0)
+        create->start_revision = history_head(history, history_now(history)) + 1;
+    int64_t compacted = history_compacted(history, history_now(history));
+    if (compacted > 0 && sched_one_in(sched, 4)) /* the one revision whose previous values nobody has */
+        create->start_revision = compacted;
+}
+
+/* A stream of lines has one. */
+static bool may_create(const struct client *client)
+{
+    return client->opts.lines ? !client->asked : checker_stream_watches(client->stream) < WATCHES_MAX;
+}
+
 static void create_watch(struct client *client)
 {
     struct sched *sched = client->opts.sched;
@@ -105,8 +128,10 @@ static void create_watch(struct client *client)
     create.progress_notify = sched_one_in(sched, 3);
     create.no_put = sched_one_in(sched, 10);
     create.no_delete = sched_one_in(sched, 8);
+    if (client->opts.lines)
+        suit_lines(client, &create);
     send_create(client, &create);
-    if (create.start_revision == 0 && sched_one_in(sched, 3))
+    if ((create.start_revision == 0 || client->opts.lines) && sched_one_in(sched, 3))
         send_progress(client); /* an answer below what created shows would be wrong */
 }
 
@@ -133,6 +158,7 @@ static void save_watches(struct client *client)
             .key = keep(saved->key, watch.key),
             .range_end = keep(saved->range_end, watch.range_end),
             .start_revision = watch.next,
+            .watch_id = watch.pin,
             .prev_kv = watch.prev_kv,
             .fragment = watch.fragment,
             .progress_notify = watch.progress_notify,
@@ -159,21 +185,22 @@ static void dial(struct client *client)
 {
     struct sched *sched = client->opts.sched;
     static const size_t windows[] = {1, 7, 60, 1000, 64 * 1024, 64 * 1024};
-    enum checker_kind kind;
+    enum checker_kind kind = client->opts.lines ? CHECKER_LINES : CHECKER_TIER;
     size_t window = client->settled ? 64 * 1024 : windows[sched_below(sched, 6)];
     client->link = client->opts.dial(client->opts.user, client->actor, window, &kind);
     client->dial_ms = sched_now(sched) + 50 + sched_below(sched, 300);
     if (client->link == NULL)
         return;
-    TRACE(client->name, "connects %s, window %zu", kind == CHECKER_TIER ? "to a tier" : "to etcd", window);
+    TRACE(client->name, "connects %s, window %zu", kind == CHECKER_DIRECT ? "to etcd" : "to a tier", window);
     client->canceled = 0;
+    client->asked = false;
     client->stream = checker_stream_open(client->opts.checker, client->name, kind);
     client->mode = CLIENT_READS;
     for (size_t i = 0; client->resumes && i < client->n_saved; i++) {
         COVER(resume_elsewhere);
         send_create(client, &client->saved[i].create);
     }
-    for (uint64_t n = sched_below(sched, 4); n > 0; n--)
+    for (uint64_t n = sched_below(sched, 4); n > 0 && may_create(client); n--)
         create_watch(client);
 }
 
@@ -197,7 +224,8 @@ static void on_message(struct client *client, struct belfry_bytes message)
     /* As etcd's own client does; but who has cancelled it already must not do so twice: the id may be another's by then.
      */
     bool again = watch.watch_id >= 0 && watch.watch_id < 64 && (client->canceled >> watch.watch_id & 1) != 0;
-    if (watch.canceled && watch.compact_revision > 0 && !again && (client->settled || sched_one_in(sched, 2)))
+    if (watch.canceled && watch.compact_revision > 0 && !again && !client->opts.lines &&
+        (client->settled || sched_one_in(sched, 2)))
         send_cancel(client, watch.watch_id);
 }
 
@@ -219,7 +247,7 @@ static void cancel_one(struct client *client)
 {
     struct sched *sched = client->opts.sched;
     size_t n = checker_stream_watches(client->stream);
-    if (n == 0)
+    if (n == 0 || client->opts.lines)
         return;
     struct checker_watch watch = checker_stream_watch(client->stream, sched_below(sched, n));
     if (watch.created && !watch.cancel_sent)
@@ -235,7 +263,7 @@ static void do_something(struct client *client)
     case 2:
     case 3:
     case 4:
-        if (checker_stream_watches(client->stream) < WATCHES_MAX)
+        if (may_create(client))
             create_watch(client);
         break;
     case 5:

@@ -22,7 +22,9 @@ struct client_opts {
     struct history *history;
     unsigned number;
     void *user;
-    /* A stream somewhere, and whether it is etcd's own; NULL: nobody answers now. */
+    bool lines; /* of streams of lines: one watch each */
+    /* A stream somewhere: of lines, if *kind says so, otherwise it is told there whether it is etcd's own; NULL: nobody
+     * answers now. */
     struct link *(*dial)(void *user, struct actor *client, size_t window, enum checker_kind *kind);
 };
 

@@ -45,6 +45,11 @@
     X(start_cold, "cold start")                                                                                        \
     X(start_lost, "start after a lost page cache")                                                                     \
     X(disk, "disk trouble")                                                                                            \
+    X(lines, "line given")                                                                                             \
+    X(lines_pinned, "line given to one who has pinned a value")                                                        \
+    X(lines_unwanted, "event without the pinned value asked for, in a huge revision")                                  \
+    X(lines_lost, "line that lacks what was before")                                                                   \
+    X(lines_ended, "stream of lines ended behind its last line")                                                       \
     X(refused, "create refused")                                                                                       \
     X(preempted, "thread preempted inside a turn")
 

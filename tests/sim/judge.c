@@ -3,11 +3,19 @@
 
 #include <stdio.h>
 
+#include "sim/dialect.h"
 #include "wire/scan.h"
+
+static bool has_pin(const struct judge_watch *watch, const struct history_event *event)
+{
+    return (!event->is_delete && dialect_pinned(watch->pin, event->kv)) ||
+           (event->prev != NULL && dialect_pinned(watch->pin, event->prev->kv));
+}
 
 static bool wants(const struct judge_watch *watch, const struct history_event *event)
 {
-    return (event->is_delete ? watch->deletes : watch->puts) >> event->key & 1;
+    return ((event->is_delete ? watch->deletes : watch->puts) >> event->key & 1) &&
+           (watch->pin == 0 || has_pin(watch, event));
 }
 
 /* The first event wanted of a revision from `sub` on; NULL: none. */
@@ -24,8 +32,18 @@ static const struct history_event *wanted_in(const struct history_revision *revi
 const struct history_event *judge_first(const struct history *history, unsigned past, const struct judge_watch *watch,
                                         int64_t to)
 {
-    const struct history_revision *revision = history_next(history, past, watch->next, to, watch->puts, watch->deletes);
-    return revision == NULL ? NULL : wanted_in(revision, watch, 0);
+    const struct history_revision *revision;
+    for (int64_t from = watch->next;; from = revision->rev + 1) {
+        revision = history_next(history, past, from, to, watch->puts, watch->deletes);
+        if (revision == NULL)
+            return NULL;
+        size_t given = revision->rev == watch->next ? watch->given : 0;
+        const struct history_event *event = wanted_in(revision, watch, 0);
+        for (; event != NULL && given > 0; given--)
+            event = wanted_in(revision, watch, event->sub + 1);
+        if (event != NULL)
+            return event;
+    }
 }
 
 /* What comes next: `after` was the last one given by this response; NULL: none yet. */
@@ -40,6 +58,7 @@ static const struct history_event *expected(const struct history *history, unsig
         return next;
     struct judge_watch later = *watch;
     later.next = after->rev + 1;
+    later.given = 0;
     return judge_first(history, past, &later, head);
 }
 
@@ -92,6 +111,8 @@ static enum fault explain(const struct history *history, unsigned past, const st
     const struct history_event *is = history_find(history, past, verdict->rev, (unsigned)verdict->key);
     if (is == NULL)
         return FAULT_INVENTED;
+    if (!wants(watch, is))
+        return FAULT_FILTERED;
     enum fault fault = compare(watch, is, given);
     return fault != FAULT_NONE ? fault : misplaced(watch, is, verdict->want, last);
 }
@@ -132,7 +153,7 @@ bool judge_events(const struct history *history, unsigned past, const struct jud
     out->rev = last->rev;
     out->key = (int)last->key;
     out->want = wanted_in(history_at(history, past, last->rev), watch, last->sub + 1);
-    if (out->want != NULL)
+    if (out->want != NULL && !watch->lines)
         out->fault = FAULT_SPLIT;
     else if (header_rev < last->rev || header_rev > out->head)
         out->fault = FAULT_HEADER;
@@ -179,7 +200,7 @@ static const char *fault_text(enum fault fault)
     case FAULT_OUT_OF_RANGE:
         return "is of a key that was not asked for";
     case FAULT_FILTERED:
-        return "is of a type that was filtered out";
+        return "is of a type that was filtered out, or has not the value that was pinned";
     case FAULT_BELOW_START:
         return "is below the start";
     case FAULT_UNWRITTEN:

@@ -21,6 +21,9 @@ struct judge_watch {
     bool prev_kv;
     int64_t start;      /* nothing below may come */
     int64_t next;       /* all that it wants below this has been given, or was not asked for */
+    bool lines;         /* a revision comes event by event */
+    unsigned pin;       /* of lines (dialect.h); 0: none */
+    size_t given;       /* of lines: so many events of revision `next` that it wants have been given */
     int64_t prev_floor; /* at or below, a previous value may be missing */
 };
 
@@ -28,7 +31,7 @@ enum fault {
     FAULT_NONE,
     FAULT_GARBLED,      /* not an Event */
     FAULT_OUT_OF_RANGE, /* a key that was not asked for */
-    FAULT_FILTERED,     /* a type that was filtered out */
+    FAULT_FILTERED,     /* a type that was filtered out, or a value that was not pinned */
     FAULT_BELOW_START,
     FAULT_UNWRITTEN, /* above the head */
     FAULT_INVENTED,  /* no such event in that revision */
@@ -62,7 +65,7 @@ bool judge_events(const struct history *history, unsigned past, const struct jud
 bool judge_progress(const struct history *history, unsigned past, const struct judge_watch *watch, int64_t rev,
                     struct verdict *out);
 
-/* The first event in [watch->next, to] that the watch wants; NULL: none. */
+/* The first event in [watch->next, to] that the watch wants and was not given; NULL: none. */
 const struct history_event *judge_first(const struct history *history, unsigned past, const struct judge_watch *watch,
                                         int64_t to);
 

@@ -72,6 +72,50 @@ static void write_stream(void *user, const uint8_t *data, size_t len)
     link_write(served->link, data, len);
 }
 
+/* ---- lines ---- */
+
+/* Now and then there is no memory. */
+static bool refused(const struct tier *tier)
+{
+    return sched_one_in(tier->opts.sched, 40);
+}
+
+static enum belfry_err line_event(void *user, const struct batch *batch, uint32_t event, struct belfry_blob **out)
+{
+    struct served *served = user;
+    if (refused(served->server->tier))
+        return BELFRY_ERR_NOMEM;
+    enum belfry_err err = dialect_event(&served->watch, batch, event, out);
+    COVER_BY(lines, err == BELFRY_OK && *out != NULL);
+    COVER_BY(lines_pinned, err == BELFRY_OK && *out != NULL && served->watch.pin != 0);
+    COVER_BY(lines_unwanted, err == BELFRY_OK && *out == NULL);
+    COVER_BY(lines_lost, err == BELFRY_ERR_COMPACTED);
+    return err;
+}
+
+static enum belfry_err line_progress(void *user, int64_t rev, struct belfry_blob **out)
+{
+    struct served *served = user;
+    return refused(served->server->tier) ? BELFRY_ERR_NOMEM : dialect_progress(rev, out);
+}
+
+static enum belfry_err line_lost(void *user, int64_t compact_rev, struct belfry_blob **out)
+{
+    struct served *served = user;
+    return refused(served->server->tier) ? BELFRY_ERR_NOMEM : dialect_lost(compact_rev, out);
+}
+
+static bool attribute(void *user, const struct batch *batch, uint32_t event, struct belfry_bytes name,
+                      struct belfry_bytes *before, struct belfry_bytes *after)
+{
+    const struct server *server = user;
+    dialect_attribute(batch, event, name, before, after);
+    return !refused(server->tier);
+}
+
+static const struct lines lines = {
+    .event = line_event, .progress = line_progress, .lost = line_lost, .write = write_stream};
+
 /* ---- streams ---- */
 
 static struct served *served_of(struct belfry_list *node)
@@ -89,7 +133,7 @@ static void end_stream(struct served *served)
     free(served);
 }
 
-struct link *tier_dial(struct tier *tier, struct actor *client, size_t window)
+struct link *tier_dial(struct tier *tier, struct actor *client, size_t window, enum tier_stream kind)
 {
     struct sched *sched = tier->opts.sched;
     if (!tier_ready(tier))
@@ -102,6 +146,7 @@ struct link *tier_dial(struct tier *tier, struct actor *client, size_t window)
         .sched = sched, .client = client, .server = server->actor, .delay_ms = tier->opts.delay_ms, .window = window};
     served->server = server;
     served->serial = ++tier->streams;
+    served->kind = kind;
     served->link = link_create(&opts);
     belfry_list_append(&server->dialled, &served->node);
     sched_wake(sched, server->actor, sched_now(sched));
@@ -130,6 +175,20 @@ static void cover_start(const struct tier *tier, int64_t start)
         COVER(resume_log);
 }
 
+/* What others have as a watch id is its pin. */
+static void suit_lines(struct served *served, struct stream_create *request)
+{
+    struct sched *sched = served->server->tier->opts.sched;
+    served->watch.prev_kv = (request->flags & WATCHER_PREV_KV) != 0;
+    served->watch.pin = (unsigned)request->watch_id;
+    request->watch_id = 0;
+    if (served->watch.pin != 0) {
+        request->pin_name = dialect_pin_name(served->watch.pin);
+        request->pin_value = dialect_pin_value(served->watch.pin);
+    }
+    stream_set_progress(served->server->worker, served->stream, 200 + sched_below(sched, 2000));
+}
+
 static enum belfry_err on_create(struct served *served, const Etcdserverpb__WatchCreateRequest *create)
 {
     struct stream_create request = {.key = belfry_bytes_of(create->key.data, create->key.len),
@@ -141,6 +200,8 @@ static enum belfry_err on_create(struct served *served, const Etcdserverpb__Watc
           (long long)worker_position(served->server->worker), (long long)request.start_rev,
           (request.flags & WATCHER_FRAGMENT) != 0 ? " fragment" : "", served->serial);
     cover_start(served->server->tier, request.start_rev);
+    if (served->kind == TIER_STREAM_LINES)
+        suit_lines(served, &request);
     return stream_create(served->server->worker, served->stream, &request);
 }
 
@@ -196,13 +257,21 @@ static void serve_room(struct served *served)
     stream_writable(served->server->worker, served->stream, room);
 }
 
+static bool open_stream(struct served *served, uint64_t now)
+{
+    struct worker *worker = served->server->worker;
+    enum belfry_err err = served->kind == TIER_STREAM_LINES
+                              ? stream_open_lines(worker, served, &lines, now, &served->stream)
+                              : stream_open(worker, served, now, &served->stream);
+    return err == BELFRY_OK;
+}
+
 static void accept_dialled(struct server *server, uint64_t now)
 {
     while (!belfry_list_empty(&server->dialled)) {
         struct served *served = served_of(belfry_list_pop(&server->dialled));
         belfry_list_append(&server->streams, &served->node);
-        if (worker_position(server->worker) == 0 ||
-            stream_open(server->worker, served, now, &served->stream) != BELFRY_OK)
+        if (worker_position(server->worker) == 0 || !open_stream(served, now))
             end_stream(served); /* not ready: status 14 */
     }
 }
@@ -262,6 +331,17 @@ static void end_broken(struct server *server)
     }
 }
 
+/* Those that have said their last line. */
+static void end_ended(struct server *server)
+{
+    belfry_list_each_safe (node, &server->streams) {
+        if (!stream_ended(served_of(node)->stream) || stream_pending(served_of(node)->stream))
+            continue;
+        COVER(lines_ended);
+        end_stream(served_of(node));
+    }
+}
+
 uint64_t serve_step(void *arg)
 {
     struct server *server = arg;
@@ -283,6 +363,7 @@ uint64_t serve_step(void *arg)
     ask_for_history(server);
     count_states(server);
     end_broken(server);
+    end_ended(server);
     belfry_list_each (node, &server->streams)
         if (stream_wants_requests(served_of(node)->stream))
             due = belfry_min_time(due, link_server_due(served_of(node)->link));
@@ -304,7 +385,9 @@ void serve_start(struct server *server)
                                .response_revs = tier->response_revs,
                                .segment_bytes = tier->segment_bytes * 4,
                                .progress_ms = tier->progress_ms,
-                               .write = write_stream};
+                               .write = write_stream,
+                               .attribute = attribute,
+                               .attribute_user = server};
     if (worker_create(&opts, &server->worker) != BELFRY_OK)
         abort();
     server->actor = sched_add(tier->sched, ACTOR_THREAD, serve_step, server);

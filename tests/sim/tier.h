@@ -66,7 +66,8 @@ bool tier_up(const struct tier *tier);
 bool tier_ready(const struct tier *tier);
 
 /* A stream on one of its workers; NULL: it is not ready. */
-struct link *tier_dial(struct tier *tier, struct actor *client, size_t window);
+enum tier_stream { TIER_STREAM_GRPC, TIER_STREAM_LINES };
+struct link *tier_dial(struct tier *tier, struct actor *client, size_t window, enum tier_stream kind);
 
 /* ---- faults ---- */
 

@@ -10,6 +10,7 @@
 #include "follow/backfill.h"
 #include "follow/ingest.h"
 #include "follow/upstream.h"
+#include "sim/dialect.h"
 #include "sim/tier.h"
 
 /* A fetch on its way: worker -> reader [-> ingest] -> worker. */
@@ -71,7 +72,9 @@ struct served {
     unsigned serial; /* for the trace */
     struct link *link;
     struct stream *stream;
-    size_t told; /* room */
+    enum tier_stream kind;
+    struct dialect_watch watch; /* of lines */
+    size_t told;                /* room */
     /* the message being written */
     size_t head_len, left; /* bytes of its prefix that came; bytes of it that are to come */
     uint8_t head[5];

@@ -93,7 +93,9 @@ static struct link *dial_level(struct world *world, unsigned level, struct actor
     for (size_t i = 0; i < world->n_tiers; i++)
         if (world->places[i].level == level && tier_ready(world->places[i].tier))
             ready[n++] = i;
-    return n == 0 ? NULL : tier_dial(world->places[ready[sched_below(world->sched, n)]].tier, client, window);
+    return n == 0
+               ? NULL
+               : tier_dial(world->places[ready[sched_below(world->sched, n)]].tier, client, window, TIER_STREAM_GRPC);
 }
 
 static struct link *dial_up(void *user, struct actor *client)
@@ -110,11 +112,13 @@ static struct link *dial_up(void *user, struct actor *client)
 static struct link *dial_any(void *user, struct actor *client, size_t window, enum checker_kind *kind)
 {
     struct world *world = user;
+    struct tier *tier = world->tiers[sched_below(world->sched, world->n_tiers)];
+    if (*kind == CHECKER_LINES)
+        return tier_dial(tier, client, window, TIER_STREAM_LINES);
     *kind = sched_one_in(world->sched, 6) ? CHECKER_DIRECT : CHECKER_TIER;
     if (*kind == CHECKER_DIRECT)
         return gate_dial(world->gate, UINT32_MAX, client, window);
-    struct tier *tier = world->tiers[sched_below(world->sched, world->n_tiers)];
-    return tier_dial(tier, client, window);
+    return tier_dial(tier, client, window, TIER_STREAM_GRPC);
 }
 
 /* ---- building ---- */
@@ -195,6 +199,7 @@ static void build(struct world *world)
                                    .checker = world->checker,
                                    .history = world->history,
                                    .number = (unsigned)world->n_clients,
+                                   .lines = sched_one_in(world->sched, 3),
                                    .user = world,
                                    .dial = dial_any};
         world->clients[world->n_clients] = client_create(&opts);

@@ -1,0 +1,123 @@
+/* tests/sim/dialect.c */
+#include "sim/dialect.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "core/response.h"
+#include "core/watcher.h"
+#include "sim/history.h"
+
+#define MARK_BYTES 12 /* of a value: its past, its revision and its place */
+
+static const struct response_identity identity = {.cluster_id = HISTORY_CLUSTER_ID, .member_id = 1, .raft_term = 1};
+
+/* ---- attributes ---- */
+
+static const struct {
+    const char *name, *value;
+} pins[DIALECT_PINS] = {{"shade", "red"}, {"shade", "green"}, {"shade", "blue"}, {"parity", "odd"}, {"parity", "even"}};
+
+struct belfry_bytes dialect_pin_name(unsigned pin)
+{
+    assert(pin >= 1 && pin <= DIALECT_PINS);
+    return belfry_bytes_str(pins[pin - 1].name);
+}
+
+struct belfry_bytes dialect_pin_value(unsigned pin)
+{
+    assert(pin >= 1 && pin <= DIALECT_PINS);
+    return belfry_bytes_str(pins[pin - 1].value);
+}
+
+/* What the value has of an attribute; data NULL: nothing. */
+static struct belfry_bytes attribute_of(struct belfry_bytes kv, struct belfry_bytes name)
+{
+    struct belfry_wire_kv fields;
+    uint32_t sum = 2166136261u;
+    if (kv.len == 0)
+        return (struct belfry_bytes){0};
+    if (belfry_scan_kv(kv, &fields) != BELFRY_OK)
+        abort();
+    for (size_t i = 0; i < fields.value.len && i < MARK_BYTES; i++)
+        sum = (sum ^ (unsigned char)fields.value.data[i]) * 16777619u;
+    sum ^= sum >> 15;
+    if (belfry_bytes_equal(name, dialect_pin_name(1)))
+        return sum % 4 == 3 ? (struct belfry_bytes){0} : dialect_pin_value(1 + sum % 4);
+    return dialect_pin_value(4 + sum / 4 % 2);
+}
+
+bool dialect_pinned(unsigned pin, struct belfry_bytes kv)
+{
+    struct belfry_bytes value = attribute_of(kv, dialect_pin_name(pin));
+    return value.data != NULL && belfry_bytes_equal(value, dialect_pin_value(pin));
+}
+
+/* The KeyValue that the event leaves behind; empty: none. */
+static struct belfry_bytes kv_after(const struct batch *batch, const struct batch_event *event)
+{
+    struct belfry_bytes raw = batch_bytes(batch, event, false), kv = {0};
+    size_t at = 0;
+    if (event->is_delete)
+        return kv;
+    if (belfry_scan_field(raw, 2, &at, &kv) != BELFRY_OK)
+        abort();
+    return kv;
+}
+
+void dialect_attribute(const struct batch *batch, uint32_t event, struct belfry_bytes name, struct belfry_bytes *before,
+                       struct belfry_bytes *after)
+{
+    *before = attribute_of(batch_prev_kv(batch, &batch->events[event]), name);
+    *after = attribute_of(kv_after(batch, &batch->events[event]), name);
+}
+
+/* ---- lines ---- */
+
+static enum belfry_err is_for(const struct dialect_watch *watch, const struct batch *batch, uint32_t event, bool *yes)
+{
+    const struct batch_event *at = &batch->events[event];
+    bool lost = batch_prev_lost(batch, at);
+    *yes = watch->pin == 0 || dialect_pinned(watch->pin, kv_after(batch, at));
+    if (lost && (watch->prev_kv || !*yes))
+        return BELFRY_ERR_COMPACTED;
+    *yes = *yes || dialect_pinned(watch->pin, batch_prev_kv(batch, at));
+    return BELFRY_OK;
+}
+
+enum belfry_err dialect_event(const struct dialect_watch *watch, const struct batch *batch, uint32_t event,
+                              struct belfry_blob **out)
+{
+    struct response_opts opts = {.header_rev = batch->rev, .flags = watch->prev_kv ? WATCHER_PREV_KV : 0};
+    struct response_pick pick = {.batch = batch, .events = &event, .n = 1};
+    bool cut, yes;
+    enum belfry_err err = is_for(watch, batch, event, &yes);
+    *out = NULL;
+    if (err != BELFRY_OK || !yes)
+        return err;
+    size_t size = response_size(&identity, &opts, &pick, &cut);
+    err = belfry_blob_alloc(size, out);
+    if (err == BELFRY_OK)
+        response_write(&identity, &opts, &pick, size, belfry_blob_edit(*out));
+    return err;
+}
+
+static enum belfry_err control(const struct belfry_wire_watch *watch, struct belfry_blob **out)
+{
+    enum belfry_err err = belfry_blob_alloc(response_control_size(watch), out);
+    if (err == BELFRY_OK)
+        response_control(watch, belfry_blob_edit(*out));
+    return err;
+}
+
+enum belfry_err dialect_progress(int64_t rev, struct belfry_blob **out)
+{
+    struct belfry_wire_watch watch = {.header = {.cluster_id = HISTORY_CLUSTER_ID, .revision = rev}};
+    return control(&watch, out);
+}
+
+enum belfry_err dialect_lost(int64_t compact_rev, struct belfry_blob **out)
+{
+    struct belfry_wire_watch watch = {.canceled = true, .compact_revision = compact_rev};
+    return control(&watch, out);
+}
