@@ -1,6 +1,7 @@
 /* src/follow/upstream_witness.c: upstream has compacted the overlap away and nothing more (at the revision after our last
  * one). What can still be compared is one key of our last revision, read as it was at the compaction: it must be as we
- * left it, or have been changed just there. */
+ * left it, or have been changed just there, once: then its version tells. A key that was deleted just there tells
+ * nothing; what follows is still checked against our state, event by event. */
 #include "follow/upstream_private.h"
 
 /* The first event of `rev`, as the store has it. */
@@ -63,6 +64,18 @@ bool upstream_ask_witness(struct upstream *up, struct upstream_action *out)
     return true;
 }
 
+/* Can what we hold have become this by one change? */
+static bool follows(const struct upstream *up, const struct belfry_wire_kv *kv)
+{
+    struct belfry_wire_kv ours;
+    if (kv->mod_rev != up->witness_at)
+        return false;
+    if (up->witness_deleted)
+        return kv->create_rev == up->witness_at && kv->version == 1;
+    return belfry_scan_kv(belfry_buf_bytes(&up->witness_kv), &ours) == BELFRY_OK && kv->create_rev == ours.create_rev &&
+           kv->version == ours.version + 1;
+}
+
 /* Does what the page begins with agree with what we hold? */
 static bool agrees(const struct upstream *up, struct belfry_bytes response)
 {
@@ -72,9 +85,8 @@ static bool agrees(const struct upstream *up, struct belfry_bytes response)
     bool there = belfry_scan_field(response, BELFRY_RANGE_KVS, &at, &row) == BELFRY_OK &&
                  belfry_scan_kv(row, &kv) == BELFRY_OK &&
                  belfry_bytes_equal(kv.key, belfry_buf_bytes(&up->witness_key));
-    if (up->witness_deleted)
-        return !there || kv.create_rev == up->witness_at;
-    return !there || kv.mod_rev == up->witness_at || belfry_bytes_equal(row, belfry_buf_bytes(&up->witness_kv));
+    bool same = there && !up->witness_deleted && belfry_bytes_equal(row, belfry_buf_bytes(&up->witness_kv));
+    return !there || same || follows(up, &kv);
 }
 
 void upstream_hear_witness(struct upstream *up, struct belfry_bytes response)
