@@ -21,6 +21,7 @@
 #include "base/err.h"
 #include "base/hash.h"
 #include "core/store.h"
+#include "replica/older.h"
 
 struct env {
     /* fixed once open */
@@ -33,6 +34,7 @@ struct env {
     /* under read_mu */
     pthread_mutex_t read_mu;
     MDB_txn *reader;        /* reset between calls */
+    struct older older;     /* for reads at older revisions */
     int64_t earlier_oldest; /* of the mutant oldest_from_earlier */
     /* under the replica's mu */
     unsigned refs;

@@ -1,6 +1,7 @@
 /* src/replica/page.c */
 #include "replica/page.h"
 
+#include "base/clock.h"
 #include "replica/older.h"
 #include "replica/state.h"
 
@@ -31,11 +32,12 @@ static bool give(struct page *page, struct belfry_bytes key, struct belfry_bytes
     return true;
 }
 
-enum belfry_err page_now(const struct env *env, MDB_txn *txn, const struct store_read *read, store_row_fn row,
-                         void *user, bool *more)
+enum belfry_err page_now(struct env *env, MDB_txn *txn, const struct store_read *read, store_row_fn row, void *user,
+                         bool *more)
 {
     struct page page = {.read = read, .row = row, .user = user};
     struct state_walk walk;
+    older_rest(&env->older, belfry_clock_ms());
     enum belfry_err err = state_walk_init(&walk, env, txn, read->key);
     if (err != BELFRY_OK)
         return err;
@@ -51,78 +53,66 @@ enum belfry_err page_now(const struct env *env, MDB_txn *txn, const struct store
 
 /* What the two sources say about the smallest key of both. */
 struct merge {
-    struct state_walk walk;
+    struct state_walk state;
+    struct older_walk older;
     struct state_row now;
-    bool has_now;
-    const struct older *older;
-    size_t i;
+    struct older_key was;
+    bool has_now, has_was;
 };
 
-static enum belfry_err merge_step(struct merge *merge)
+static enum belfry_err step_state(struct merge *merge)
 {
-    enum belfry_err err = state_walk_next(&merge->walk, &merge->now);
+    enum belfry_err err = state_walk_next(&merge->state, &merge->now);
     merge->has_now = err == BELFRY_OK;
+    return err == BELFRY_ERR_NOT_FOUND ? BELFRY_OK : err;
+}
+
+static enum belfry_err step_older(struct merge *merge)
+{
+    enum belfry_err err = older_walk_next(&merge->older, &merge->was);
+    merge->has_was = err == BELFRY_OK;
     return err == BELFRY_ERR_NOT_FOUND ? BELFRY_OK : err;
 }
 
 /* The next key; kv empty: it was not there then. Errors: BELFRY_ERR_NOT_FOUND (no more). */
 static enum belfry_err merge_next(struct merge *merge, struct state_row *out)
 {
-    const struct older_key *old = merge->i < merge->older->n ? &merge->older->keys[merge->i] : NULL;
-    if (old == NULL && !merge->has_now)
+    if (!merge->has_was && !merge->has_now)
         return BELFRY_ERR_NOT_FOUND;
-    int order = old == NULL ? -1 : !merge->has_now ? 1 : belfry_bytes_cmp(merge->now.key, old->key);
-    *out = merge->now;
-    if (order >= 0) {
-        *out = (struct state_row){old->key, old->kv};
-        merge->i++;
-    }
-    return order <= 0 ? merge_step(merge) : BELFRY_OK;
+    int order = !merge->has_was ? -1 : !merge->has_now ? 1 : belfry_bytes_cmp(merge->now.key, merge->was.key);
+    *out = order < 0 ? merge->now : (struct state_row){merge->was.key, merge->was.kv};
+    enum belfry_err err = order <= 0 ? step_state(merge) : BELFRY_OK;
+    return err == BELFRY_OK && order >= 0 ? step_older(merge) : err;
 }
 
-/* Gives rows from `from` up to where `older` is complete. *done: the page is. */
-static enum belfry_err give_merged(struct page *page, const struct env *env, MDB_txn *txn, const struct older *older,
-                                   struct belfry_bytes from, bool *done)
+static enum belfry_err give_merged(struct page *page, struct merge *merge)
 {
-    struct merge merge = {.older = older};
-    enum belfry_err err = state_walk_init(&merge.walk, env, txn, from);
-    if (err != BELFRY_OK)
-        return err;
-    err = merge_step(&merge);
-    struct state_row was;
-    *done = true;
-    while (err == BELFRY_OK && (err = merge_next(&merge, &was)) == BELFRY_OK) {
-        if (older->cut && belfry_bytes_cmp(was.key, older->bound) >= 0) {
-            *done = false;
-            break;
-        }
-        if (behind(page, was.key) || (was.kv.len > 0 && !give(page, was.key, was.kv)))
+    struct state_row row;
+    enum belfry_err err = step_state(merge);
+    if (err == BELFRY_OK)
+        err = step_older(merge);
+    while (err == BELFRY_OK && (err = merge_next(merge, &row)) == BELFRY_OK) {
+        if (behind(page, row.key) || (row.kv.len > 0 && !give(page, row.key, row.kv)))
             break;
     }
-    if (err == BELFRY_ERR_NOT_FOUND) {
-        *done = !older->cut;
-        err = BELFRY_OK;
-    }
-    state_walk_fini(&merge.walk);
-    return err;
+    return err == BELFRY_ERR_NOT_FOUND ? BELFRY_OK : err;
 }
 
-enum belfry_err page_at(const struct env *env, MDB_txn *txn, const struct store_read *read, int64_t rev,
-                        store_row_fn row, void *user, bool *more)
+enum belfry_err page_at(struct env *env, MDB_txn *txn, const struct store_read *read, int64_t rev, store_row_fn row,
+                        void *user, bool *more)
 {
     struct page page = {.read = read, .row = row, .user = user};
-    struct belfry_bytes from = read->key;
-    bool done = false;
-    while (!done) {
-        struct older older;
-        enum belfry_err err = older_read(&older, env, txn, rev, from, read->end);
-        if (err == BELFRY_OK)
-            err = give_merged(&page, env, txn, &older, from, &done);
-        from = older.bound; /* it points into the snapshot */
-        older_fini(&older);
-        if (err != BELFRY_OK)
-            return err;
-    }
+    struct merge merge = {.has_now = false};
+    enum belfry_err err = older_reach(&env->older, txn, env->history, rev, read->max_walk, belfry_clock_ms());
+    *more = err == BELFRY_ERR_AGAIN; /* and no row */
+    if (err != BELFRY_OK)
+        return err == BELFRY_ERR_AGAIN ? BELFRY_OK : err;
+    err = state_walk_init(&merge.state, env, txn, read->key);
+    if (err != BELFRY_OK)
+        return err;
+    older_walk_init(&merge.older, &env->older, txn, env->history, rev, read->key);
+    err = give_merged(&page, &merge);
+    state_walk_fini(&merge.state);
     *more = page.more;
-    return BELFRY_OK;
+    return err;
 }

@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "replica/older.h"
 #include "support/modelstore.h"
 #include "support/refuse.h"
 #include "support/storecheck.h"
@@ -196,7 +197,7 @@ static void model_is_empty_after_a_lost_page_cache_and_warm_after_a_kill(void **
 /* Puts a key of `len` bytes that ends in `tail`, at its own revision. */
 static void put_long(struct store *store, int64_t rev, size_t len, const char *tail)
 {
-    char key[1024];
+    static char key[1 << 16];
     memset(key, 'p', len);
     memcpy(key + len - strlen(tail), tail, strlen(tail));
     struct storecheck_event event = storecheck_event(belfry_bytes_of(key, len), belfry_bytes_str(tail), rev, NULL);
@@ -295,7 +296,6 @@ static void many_keys_with_equal_beginnings_are_sorted_in_parts(void **state)
     replica_close(store, REPLICA_CLOSE_DIRTY);
 }
 
-/* More keys have changed since than are held at once: a page is put together in parts. */
 static void older_state_is_read_however_much_has_changed(void **state)
 {
     (void)state;
@@ -321,12 +321,21 @@ static void older_state_is_read_however_much_has_changed(void **state)
         assert_int_equal(store->api->commit(store), BELFRY_OK);
     }
     struct walked walked = {0};
-    struct store_read read = {.rev = 2, .max_rows = N, .max_bytes = SIZE_MAX};
+    struct store_read read = {.rev = 2, .max_rows = N, .max_bytes = SIZE_MAX, .max_walk = N / 4};
     int64_t at;
     bool more;
+    for (size_t i = 0; i < 4; i++) { /* who has little time goes on until all has been looked at */
+        assert_int_equal(store->api->range(store, &read, ascends, &walked, &at, &more), BELFRY_OK);
+        assert_true(i == 3 || (more && walked.n == 0));
+    }
+    assert_int_equal(walked.n, N / 2);
+    assert_int_equal(at, 2);
+    assert_false(more);
+    put_long(store, 4, 100, "x"); /* and then looks at what is new alone */
+    walked = (struct walked){0};
+    read.max_walk = 1;
     assert_int_equal(store->api->range(store, &read, ascends, &walked, &at, &more), BELFRY_OK);
     assert_int_equal(walked.n, N / 2);
-    assert_false(more);
     replica_close(store, REPLICA_CLOSE_DIRTY);
 }
 
@@ -755,6 +764,39 @@ static bool any_row(struct belfry_bytes key, struct belfry_bytes kv, void *user)
     return true;
 }
 
+/* Memory for what has changed is bounded: what has more behind it than that counts as compacted, what is newer does not. */
+static void a_state_with_too_much_behind_it_is_compacted(void **state)
+{
+    (void)state;
+    struct replica_opts opts = usual();
+    opts.history_bytes = (size_t)4 * OLDER_BYTES;
+    struct store *store;
+    char *why = NULL;
+    assert_int_equal(replica_open(&opts, &store, &why), BELFRY_OK);
+    enum { KEY = 64000, N = OLDER_BYTES / KEY + 20 };
+    char tail[8];
+    for (int64_t rev = 2; rev < 2 + N; rev++) {
+        snprintf(tail, sizeof(tail), "%05u", (unsigned)rev);
+        put_long(store, rev, KEY, tail);
+    }
+    struct store_read read = {.rev = 2, .max_rows = 1, .max_bytes = SIZE_MAX};
+    int64_t at;
+    bool more;
+    assert_int_equal(store->api->range(store, &read, any_row, NULL, &at, &more), BELFRY_ERR_COMPACTED);
+    read.rev = N - 20;
+    assert_int_equal(store->api->range(store, &read, any_row, NULL, &at, &more), BELFRY_OK);
+    for (int64_t rev = 2 + N; rev < 100 + N; rev++) { /* more than has room on top */
+        snprintf(tail, sizeof(tail), "%05u", (unsigned)rev);
+        put_long(store, rev, KEY, tail);
+    }
+    size_t n = 0;
+    read.rev = N - 20;
+    read.max_rows = 1000;
+    assert_int_equal(store->api->range(store, &read, count_row, &n, &at, &more), BELFRY_OK);
+    assert_int_equal(n, 1000);
+    replica_close(store, REPLICA_CLOSE_DIRTY);
+}
+
 static enum belfry_err read_one(struct store *store, int64_t rev)
 {
     struct segment *segment;
@@ -841,6 +883,7 @@ int main(void)
         TEST(long_keys_come_in_the_order_of_their_whole_bytes),
         TEST(many_keys_with_equal_beginnings_are_sorted_in_parts),
         TEST(older_state_is_read_however_much_has_changed),
+        TEST(a_state_with_too_much_behind_it_is_compacted),
         TEST(history_is_kept_to_its_bytes),
         TEST(full_map_is_an_error_that_passes),
         TEST(trimming_begins_before_the_map_is_full),
