@@ -145,10 +145,12 @@ static enum belfry_err begin(struct h2_server *h2, int32_t id)
     nghttp2_session_set_stream_user_data(h2->session, id, x);
     struct exchange_head head;
     enum belfry_err err = BELFRY_OK;
-    if (h2_head_too_large(&h2->head))
+    if (h2_head_too_large(&h2->head)) {
         exchange_answer(&x->base, 431, NULL, 0, (struct belfry_bytes){0});
-    else if ((err = h2_head_present(&h2->head, &head)) == BELFRY_OK)
+    } else if ((err = h2_head_present(&h2->head, &head)) == BELFRY_OK) {
+        x->is_head = belfry_bytes_equal(head.method, belfry_bytes_str("HEAD"));
         present(h2, x, &head);
+    }
     h2_head_clear(&h2->head);
     return err;
 }

@@ -288,7 +288,7 @@ static void op_write(struct exchange *base, const void *data, size_t len)
 {
     struct h2_exchange *x = of(base);
     assert(x->said == H2_SAID_HEAD);
-    if (is_down(x))
+    if (is_down(x) || x->is_head)
         return;
     append(x, data, len);
     wake(x);
@@ -317,7 +317,7 @@ static void op_answer(struct exchange *base, int status, const struct exchange_f
     finish(x, H2_SAID_END);
     if (is_down(x))
         return;
-    if (body.len == 0) {
+    if (body.len == 0 || x->is_head) {
         submit_head(x, status, fields, n, NULL);
     } else {
         submit_head_and_body(x, status, fields, n);

@@ -105,6 +105,7 @@ struct h2_exchange {
     struct h2_server *h2;
     int32_t id;
     enum h2_said said;
+    bool is_head;   /* HEAD: whatever the body is, it is not sent */
     bool head_sent; /* the response's HEADERS were pulled */
     bool deferred;  /* nghttp2 found nothing to send and asks no more until it is told */
     size_t untaken; /* body bytes that came and were not given back to the stream's window */

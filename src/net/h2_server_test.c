@@ -661,6 +661,34 @@ static void answer_pattern(struct served *s)
     exchange_answer(x, 404, NULL, 0, belfry_bytes_of(body, sizeof(body)));
 }
 
+static void respond_pattern(struct served *s)
+{
+    struct exchange *x = s->x;
+    s->x = NULL;
+    exchange_respond(x, 200, NULL, 0);
+    exchange_write(x, "body", 4);
+    exchange_end(x, NULL, 0);
+}
+
+/* RFC 9110, 9.3.2. */
+static void what_answers_head_has_no_body(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        pair_init();
+        pair.on_begin = i == 0 ? answer_pattern : respond_pattern;
+        nghttp2_nv nv[] = {field(":method", "HEAD"), field(":scheme", "http"), field(":path", "/x"),
+                           field(":authority", "h:1")};
+        int32_t id = nghttp2_submit_request(pair.client.session, NULL, nv, 4, NULL, NULL);
+        assert_true(id > 0);
+        assert_pumps();
+        assert_int_equal(stream(id)->n_data, 0);
+        assert_true(stream(id)->ended && stream(id)->closed);
+        assert_int_equal(stream(id)->reset, UINT32_MAX);
+        pair_fini();
+    }
+}
+
 static void an_answer_has_its_status_and_body(void **state)
 {
     (void)state;
@@ -1848,6 +1876,7 @@ int main(void)
         cmocka_unit_test(a_body_may_end_without_trailers),
         cmocka_unit_test(an_end_without_a_body_is_trailers_at_once),
         cmocka_unit_test(an_answer_without_a_body_is_headers_alone),
+        cmocka_unit_test(what_answers_head_has_no_body),
         cmocka_unit_test(an_answer_has_its_status_and_body),
         cmocka_unit_test(a_response_may_have_many_fields),
         cmocka_unit_test(a_response_before_the_end_of_the_request_stops_it),
