@@ -115,8 +115,8 @@ static enum belfry_err read_environment(struct config_draft *draft)
         const char *text = getenv(name);
         if (text == NULL || *text == '\0') /* as good as not set, as everywhere */
             continue;
-        err = row->kind == CONFIG_KIND_LISTEN ? set_words(draft, row, origin, text)
-                                              : config_draft_set(draft, row, origin, text);
+        bool words = row->kind == CONFIG_KIND_LISTEN || row->kind == CONFIG_KIND_RESOURCES;
+        err = words ? set_words(draft, row, origin, text) : config_draft_set(draft, row, origin, text);
     }
     return err;
 }
@@ -202,8 +202,11 @@ void config_fini(struct config *config)
         config_listen_fini(&config->listen[i]);
     for (size_t i = 0; i < config->n_scope; i++)
         free(config->scope[i]);
+    for (size_t i = 0; i < config->n_resources; i++)
+        config_resource_fini(&config->resources[i]);
     free(config->upstream);
     free(config->listen);
     free(config->scope);
+    free(config->resources);
     *config = (struct config){0};
 }

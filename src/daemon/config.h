@@ -10,6 +10,9 @@
  * or of maps with url, serve, read-only, cert, key, client-ca. Plain HTTP on an address that is not loopback needs
  * --insecure-listen; the admin address likewise.
  *
+ * --resources FILE[,prefix=P][,wrap=FIELD][,key=TEMPLATE], or crds-under=PREFIX for FILE; in the file a list of FILEs or
+ * of maps with crd or crds-under, prefix, and wrap: FIELD or {field: FIELD, key: TEMPLATE}.
+ *
  * The file holds at most 1 MiB, a list at most 64 items, a value at most 4095 bytes; all text is UTF-8.
  *
  * Thread: any; fixed once loaded.
@@ -29,6 +32,15 @@ struct config_listen {
     struct listen_policy policy;
 };
 
+/* Resources that are served as Kubernetes' API: their definitions, and where their objects are. */
+struct config_resource {
+    char *crd;    /* a file, or a pattern of files, each a CustomResourceDefinition */
+    char *under;  /* or a prefix in etcd under which they are, followed live */
+    char *prefix; /* of the objects' keys; NULL: /registry/{group}/{plural}/ */
+    char *wrap;   /* the field that a value becomes; NULL: values are objects */
+    char *key;    /* how such a key is read; NULL: {namespace}/{name}, or {name} */
+};
+
 enum config_format { CONFIG_LOGFMT, CONFIG_JSON };
 
 struct config {
@@ -42,6 +54,8 @@ struct config {
     char *advertise, *name, *cache_dir; /* advertise NULL: none */
     char **scope;                       /* prefixes; n_scope 0: everything; today at most 1 */
     size_t n_scope;
+    struct config_resource *resources;
+    size_t n_resources;
     size_t log_bytes, history_bytes, memory_bytes; /* memory_bytes: the bound for everything accounted; 0: 75 % of what
                                                       service_limits() has */
     uint64_t history_age_s, ready_lag_ms, drain_ms, progress_ms;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "daemon/config_private.h"
+#include "daemon/definitions.h"
 #include "daemon/nearest.h"
 
 extern char **environ;
@@ -127,6 +128,18 @@ static enum belfry_err check_memory(const struct config_draft *draft)
                  "%s does not even hold --log-bytes, which is %s: raise one or lower the other", memory, log);
 }
 
+static enum belfry_err check_resources(const struct config_draft *draft)
+{
+    struct definitions *definitions;
+    char why[CONFIG_WHY];
+    enum belfry_err err = definitions_load(draft->config, &definitions, why, sizeof(why));
+    if (err == BELFRY_ERR_INVALID)
+        return WRONG(draft, KEY_RESOURCES, "%s", why);
+    if (err == BELFRY_OK)
+        definitions_destroy(definitions);
+    return err;
+}
+
 enum belfry_err config_check(const struct config_draft *draft)
 {
     enum belfry_err err = check_upstream(draft);
@@ -136,7 +149,9 @@ enum belfry_err config_check(const struct config_draft *draft)
         err = check_circle(draft);
     if (err == BELFRY_OK)
         err = check_identity(draft);
-    return err == BELFRY_OK ? check_memory(draft) : err;
+    if (err == BELFRY_OK)
+        err = check_memory(draft);
+    return err == BELFRY_OK ? check_resources(draft) : err;
 }
 
 /* ---- what is probably not meant ---- */

@@ -244,6 +244,49 @@ static enum belfry_err add_scope(struct config_draft *draft, const struct config
     return BELFRY_OK;
 }
 
+enum belfry_err config_draft_resource(struct config_draft *draft, struct config_origin origin,
+                                      struct config_resource *resource)
+{
+    struct config *config = draft->config;
+    const struct config_row *row = &config_rows[KEY_RESOURCES];
+    enum belfry_err err = BELFRY_OK;
+    struct config_resource *all = NULL;
+    config_draft_begin(draft, row, origin);
+    if (config->n_resources == CONFIG_LIST_MAX)
+        err = config_wrong(draft, row, origin, "more than %d of them: name files with a pattern", CONFIG_LIST_MAX);
+    else if ((all = realloc(config->resources, (config->n_resources + 1) * sizeof(*all))) == NULL)
+        err = BELFRY_ERR_NOMEM;
+    if (err != BELFRY_OK) {
+        config_resource_fini(resource);
+        return err;
+    }
+    all[config->n_resources++] = *resource;
+    config->resources = all;
+    return BELFRY_OK;
+}
+
+static enum belfry_err add_resource(struct config_draft *draft, const struct config_row *row,
+                                    struct config_origin origin, const char *text)
+{
+    struct config_resource resource;
+    char why[CONFIG_WHY];
+    if (*text == '\0') /* none */
+        return BELFRY_OK;
+    enum belfry_err err = config_resource_parse(text, &resource, why);
+    if (err == BELFRY_ERR_INVALID)
+        return config_wrong(draft, row, origin, "%s", why);
+    return err == BELFRY_OK ? config_draft_resource(draft, origin, &resource) : err;
+}
+
+static void clear_resources(struct config *config)
+{
+    for (size_t i = 0; i < config->n_resources; i++)
+        config_resource_fini(&config->resources[i]);
+    free(config->resources);
+    config->resources = NULL;
+    config->n_resources = 0;
+}
+
 static void clear_listen(struct config *config)
 {
     for (size_t i = 0; i < config->n_listen; i++)
@@ -278,6 +321,8 @@ void config_draft_begin(struct config_draft *draft, const struct config_row *row
         clear_listen(config);
     else if (row->kind == CONFIG_KIND_SCOPE)
         clear_scope(config);
+    else if (row->kind == CONFIG_KIND_RESOURCES)
+        clear_resources(config);
 }
 
 enum belfry_err config_draft_set(struct config_draft *draft, const struct config_row *row, struct config_origin origin,
@@ -311,6 +356,8 @@ enum belfry_err config_draft_set(struct config_draft *draft, const struct config
         return add_listen(draft, row, origin, text);
     case CONFIG_KIND_SCOPE:
         return add_scope(draft, row, origin, text);
+    case CONFIG_KIND_RESOURCES:
+        return add_resource(draft, row, origin, text);
     case CONFIG_KIND_ACTION:
         break;
     }

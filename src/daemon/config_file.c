@@ -1,7 +1,7 @@
 /* src/daemon/config_file.c
  *
- * The file, read by libyaml into a document: a map of keys, each a scalar or a list of scalars; items of listen may be
- * maps. Nothing is nested deeper, so nothing here recurses, and an alias that refers to itself is a wrong type like
+ * The file, read by libyaml into a document: a map of keys, each a scalar or a list of scalars; items of listen
+ * and resources may be maps. Nothing is nested deeper than wrap, so nothing here recurses, and an alias that refers to itself is a wrong type like
  * any.
  */
 #include <string.h>
@@ -111,24 +111,84 @@ static enum belfry_err read_listener(const struct reader *r, const yaml_node_t *
     return err;
 }
 
+/* ---- resources ---- */
+
+/* wrap: FIELD, or {field: FIELD, key: TEMPLATE}. */
+static enum belfry_err read_wrap(const struct reader *r, const yaml_node_t *map, struct config_resource *resource)
+{
+    const struct config_row *row = &config_rows[KEY_RESOURCES];
+    enum belfry_err err = BELFRY_OK;
+    char why[CONFIG_WHY];
+    for (yaml_node_pair_t *at = map->data.mapping.pairs.start; at < map->data.mapping.pairs.top && err == BELFRY_OK;
+         at++) {
+        const yaml_node_t *name = yaml_document_get_node(r->document, at->key);
+        const yaml_node_t *value = yaml_document_get_node(r->document, at->value);
+        err = check_scalar(r, row, name);
+        if (err == BELFRY_OK)
+            err = check_scalar(r, row, value);
+        if (err != BELFRY_OK)
+            return err;
+        bool is_field = strcmp(scalar_text(name), "field") == 0;
+        if (!is_field && strcmp(scalar_text(name), "key") != 0)
+            return config_wrong(r->draft, row, origin_of(name), "wrap has field and key, and no '%.48s'",
+                                scalar_text(name));
+        err = config_resource_set(resource, is_field ? "wrap" : "key", scalar_text(value), why);
+        if (err == BELFRY_ERR_INVALID)
+            return config_wrong(r->draft, row, origin_of(name), "%s", why);
+    }
+    return err;
+}
+
+static enum belfry_err read_resource_setting(const struct reader *r, const yaml_node_pair_t *pair,
+                                             struct config_resource *resource)
+{
+    const struct config_row *row = &config_rows[KEY_RESOURCES];
+    const yaml_node_t *name = yaml_document_get_node(r->document, pair->key);
+    const yaml_node_t *value = yaml_document_get_node(r->document, pair->value);
+    char why[CONFIG_WHY];
+    enum belfry_err err = check_scalar(r, row, name);
+    if (err != BELFRY_OK)
+        return err;
+    if (value->type == YAML_MAPPING_NODE && strcmp(scalar_text(name), "wrap") == 0)
+        return read_wrap(r, value, resource);
+    err = check_scalar(r, row, value);
+    if (err != BELFRY_OK)
+        return err;
+    err = config_resource_set(resource, scalar_text(name), scalar_text(value), why);
+    return err == BELFRY_ERR_INVALID ? config_wrong(r->draft, row, origin_of(name), "%s", why) : err;
+}
+
+static enum belfry_err read_resource(const struct reader *r, const yaml_node_t *map)
+{
+    struct config_resource resource = {0};
+    enum belfry_err err = BELFRY_OK;
+    char why[CONFIG_WHY];
+    for (yaml_node_pair_t *at = map->data.mapping.pairs.start; at < map->data.mapping.pairs.top && err == BELFRY_OK;
+         at++)
+        err = read_resource_setting(r, at, &resource);
+    if (err == BELFRY_OK && config_resource_check(&resource, why) != BELFRY_OK)
+        err = config_wrong(r->draft, &config_rows[KEY_RESOURCES], origin_of(map), "%s", why);
+    if (err == BELFRY_OK)
+        return config_draft_resource(r->draft, origin_of(map), &resource);
+    config_resource_fini(&resource);
+    return err;
+}
+
 /* ---- keys ---- */
 
 static enum belfry_err read_item(const struct reader *r, const struct config_row *row, const yaml_node_t *node)
 {
     if (row->kind == CONFIG_KIND_LISTEN && node->type == YAML_MAPPING_NODE)
         return read_listener(r, node);
+    if (row->kind == CONFIG_KIND_RESOURCES && node->type == YAML_MAPPING_NODE)
+        return read_resource(r, node);
     enum belfry_err err = check_scalar(r, row, node);
     return err == BELFRY_OK ? config_draft_set(r->draft, row, origin_of(node), scalar_text(node)) : err;
 }
 
-static bool is_list(const struct config_row *row)
-{
-    return row->kind == CONFIG_KIND_UPSTREAM || row->kind == CONFIG_KIND_LISTEN || row->kind == CONFIG_KIND_SCOPE;
-}
-
 static enum belfry_err read_value(const struct reader *r, const struct config_row *row, const yaml_node_t *value)
 {
-    if (!is_list(row) || value->type != YAML_SEQUENCE_NODE)
+    if (!config_row_is_list(row) || value->type != YAML_SEQUENCE_NODE)
         return read_item(r, row, value);
     enum belfry_err err = BELFRY_OK;
     config_draft_begin(r->draft, row, origin_of(value));

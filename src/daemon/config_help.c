@@ -31,6 +31,15 @@ static void write_listeners(FILE *out)
             served);
 }
 
+static void write_resources(FILE *out)
+{
+    fputs("\nOptions of --resources; FILE may be a pattern, or crds-under=PREFIX: definitions in etcd:\n"
+          "  prefix=PREFIX                     the objects' keys [/registry/{group}/{plural}/]\n"
+          "  wrap=FIELD                        values are no objects yet: they become this field of one\n"
+          "  key=TEMPLATE                      then their keys behind the prefix [{namespace}/{name}]\n",
+          out);
+}
+
 void config_help(FILE *out)
 {
     fputs("belfryd: follows an etcd cluster with one watch and serves any number of watchers,\n"
@@ -45,6 +54,7 @@ void config_help(FILE *out)
         write_row(out, &config_rows[key]);
     }
     write_listeners(out);
+    write_resources(out);
     fputs("\nSizes: 512KiB, 256MiB, 4GiB. Times: 500ms, 5s, 10m, 1h30m.\n"
           "\nExamples:\n"
           "  belfryd\n"
@@ -52,7 +62,7 @@ void config_help(FILE *out)
           "  belfryd --listen https://0.0.0.0:23790,cert=tls.crt,key=tls.key,client-ca=ca.crt\n"
           "  belfryd --config /etc/belfry/belfryd.yaml --check-config\n"
           "\nEnvironment: BELFRYD_LOG_BYTES stands for --log-bytes, and so on for every flag\n"
-          "(upper case, - as _); several listeners are separated by blanks there. A flag wins over\n"
+          "(upper case, - as _); several listeners or resources are separated by blanks. A flag wins over\n"
           "the environment, that over the file, that over the default.\n"
           "\nExit code: 0 stopped as asked, 1 failed, 2 wrong usage or configuration.\n"
           "\nSee belfryd(8) and belfryd.yaml(5).\n",

@@ -81,6 +81,7 @@ static int write_scalar(FILE *out, const struct config_row *row, const void *at)
     case CONFIG_KIND_UPSTREAM:
     case CONFIG_KIND_LISTEN:
     case CONFIG_KIND_SCOPE:
+    case CONFIG_KIND_RESOURCES:
     case CONFIG_KIND_ACTION:
         break;
     }
@@ -108,10 +109,26 @@ static void write_listen(FILE *out, const struct config_listen *listen)
         write_item(out, "    client-ca: ", listen->client_ca);
 }
 
+static void write_resource(FILE *out, const struct config_resource *resource)
+{
+    if (resource->crd != NULL)
+        write_item(out, "  - crd: ", resource->crd);
+    else
+        write_item(out, "  - crds-under: ", resource->under);
+    if (resource->prefix != NULL)
+        write_item(out, "    prefix: ", resource->prefix);
+    if (resource->wrap != NULL)
+        write_item(out, "    wrap: ", resource->wrap);
+    if (resource->key != NULL)
+        write_item(out, "    key: ", resource->key);
+}
+
 static size_t n_items(const struct config *config, const struct config_row *row)
 {
     if (row->kind == CONFIG_KIND_UPSTREAM)
         return config->n_upstream;
+    if (row->kind == CONFIG_KIND_RESOURCES)
+        return config->n_resources;
     return row->kind == CONFIG_KIND_LISTEN ? config->n_listen : config->n_scope;
 }
 
@@ -123,6 +140,8 @@ static void write_list(FILE *out, const struct config *config, const struct conf
     for (size_t i = 0; i < n; i++)
         if (row->kind == CONFIG_KIND_LISTEN)
             write_listen(out, &config->listen[i]);
+        else if (row->kind == CONFIG_KIND_RESOURCES)
+            write_resource(out, &config->resources[i]);
         else
             write_item(out, "  - ", row->kind == CONFIG_KIND_SCOPE ? config->scope[i] : config->upstream[i].url);
 }
@@ -131,7 +150,7 @@ static void write_key(FILE *out, const struct config *config, const struct confi
 {
     const struct config_row *row = &config_rows[key];
     const char *at = (const char *)config + row->offset;
-    if (row->kind == CONFIG_KIND_UPSTREAM || row->kind == CONFIG_KIND_LISTEN || row->kind == CONFIG_KIND_SCOPE) {
+    if (config_row_is_list(row)) {
         write_list(out, config, draft, key);
         return;
     }

@@ -17,21 +17,22 @@
 #define CONFIG_ENV      "BELFRYD_"
 
 /* What this version can serve: the default of a listener, and all that one may ask for. */
-#define CONFIG_DIALECTS DIALECT_GRPC
+#define CONFIG_DIALECTS (DIALECT_GRPC | DIALECT_KUBE)
 
 enum config_kind {
-    CONFIG_KIND_TEXT,     /* char *; '' is none */
-    CONFIG_KIND_SIZE,     /* size_t, in bytes */
-    CONFIG_KIND_MS,       /* uint64_t */
-    CONFIG_KIND_SECONDS,  /* uint64_t */
-    CONFIG_KIND_COUNT,    /* unsigned */
-    CONFIG_KIND_BOOL,     /* bool */
-    CONFIG_KIND_CHOICE,   /* an enum, as the place in `choices` */
-    CONFIG_KIND_ADMIN,    /* one endpoint */
-    CONFIG_KIND_UPSTREAM, /* endpoints; separated by commas, or repeated */
-    CONFIG_KIND_LISTEN,   /* repeated; in the environment separated by blanks */
-    CONFIG_KIND_SCOPE,    /* prefixes; repeated */
-    CONFIG_KIND_ACTION    /* of the command line alone, and not of struct config */
+    CONFIG_KIND_TEXT,      /* char *; '' is none */
+    CONFIG_KIND_SIZE,      /* size_t, in bytes */
+    CONFIG_KIND_MS,        /* uint64_t */
+    CONFIG_KIND_SECONDS,   /* uint64_t */
+    CONFIG_KIND_COUNT,     /* unsigned */
+    CONFIG_KIND_BOOL,      /* bool */
+    CONFIG_KIND_CHOICE,    /* an enum, as the place in `choices` */
+    CONFIG_KIND_ADMIN,     /* one endpoint */
+    CONFIG_KIND_UPSTREAM,  /* endpoints; separated by commas, or repeated */
+    CONFIG_KIND_LISTEN,    /* repeated; in the environment separated by blanks */
+    CONFIG_KIND_SCOPE,     /* prefixes; repeated */
+    CONFIG_KIND_RESOURCES, /* repeated; in the environment separated by blanks */
+    CONFIG_KIND_ACTION     /* of the command line alone, and not of struct config */
 };
 
 enum config_key {
@@ -47,6 +48,7 @@ enum config_key {
     KEY_ADMIN,
     KEY_ADVERTISE,
     KEY_NAME,
+    KEY_RESOURCES,
     KEY_CACHE_DIR,
     KEY_SCOPE,
     KEY_LOG_BYTES,
@@ -90,6 +92,8 @@ static inline enum config_key config_row_key(const struct config_row *row)
     return (enum config_key)(row - config_rows);
 }
 
+bool config_row_is_list(const struct config_row *row);
+
 /* "BELFRYD_LOG_BYTES" */
 #define CONFIG_ENV_NAME 64
 void config_env_name(const struct config_row *row, char out[CONFIG_ENV_NAME]);
@@ -123,6 +127,9 @@ BELFRY_NODISCARD enum belfry_err config_draft_defaults(struct config_draft *draf
 BELFRY_NODISCARD enum belfry_err config_draft_listen(struct config_draft *draft, struct config_origin origin,
                                                      struct config_listen *listen);
 
+BELFRY_NODISCARD enum belfry_err config_draft_resource(struct config_draft *draft, struct config_origin origin,
+                                                       struct config_resource *resource);
+
 /* Tells a mistake, "belfryd: --log-bytes: ...", and returns BELFRY_ERR_INVALID. `row` NULL: of no key. */
 __attribute__((format(printf, 4, 5))) enum belfry_err config_wrong(const struct config_draft *draft,
                                                                    const struct config_row *row,
@@ -153,6 +160,17 @@ BELFRY_NODISCARD enum belfry_err config_listen_parse(const char *text, struct co
 void config_listen_dialects(unsigned dialects, const char *separator, char *out, size_t size);
 bool config_is_loopback(const struct belfry_endpoint *endpoint); /* unix too */
 void config_listen_fini(struct config_listen *listen);
+
+/* ---- resources ---- */
+
+/* One setting: crd, crds-under, prefix, wrap, key; each once. Errors: as config_listen_set(). */
+BELFRY_NODISCARD enum belfry_err config_resource_set(struct config_resource *resource, const char *name,
+                                                     const char *text, char why[CONFIG_WHY]);
+/* Do its settings make sense together? */
+BELFRY_NODISCARD enum belfry_err config_resource_check(const struct config_resource *resource, char why[CONFIG_WHY]);
+BELFRY_NODISCARD enum belfry_err config_resource_parse(const char *text, struct config_resource *resource,
+                                                       char why[CONFIG_WHY]);
+void config_resource_fini(struct config_resource *resource);
 
 /* ---- the whole ---- */
 

@@ -53,6 +53,8 @@ const struct config_row config_rows[N_CONFIG_ROWS] = {
         .help = "the address at which clients reach this tier, if not --listen"},
     [KEY_NAME] = {"name", TEXT(name), .value_name = "NAME", .described = "the host name",
         .help = "what this tier is called in logs and by the tiers below"},
+    [KEY_RESOURCES] = {"resources", .kind = CONFIG_KIND_RESOURCES, .value_name = "FILE[,OPTION...]",
+        .help = "serve these CustomResourceDefinitions to kubectl and its like; may repeat"},
 
     [KEY_CACHE_DIR] = {"cache-dir", TEXT(cache_dir), .value_name = "DIR", .group = "Replica",
         .described = "$CACHE_DIRECTORY, else ~/.cache/belfry",
@@ -119,4 +121,10 @@ void config_env_name(const struct config_row *row, char out[CONFIG_ENV_NAME])
     for (const char *at = row->name; *at != '\0'; at++)
         out[n++] = (char)(*at == '-' ? '_' : *at >= 'a' && *at <= 'z' ? *at - 'a' + 'A' : *at);
     out[n] = '\0';
+}
+
+bool config_row_is_list(const struct config_row *row)
+{
+    return row->kind == CONFIG_KIND_UPSTREAM || row->kind == CONFIG_KIND_LISTEN || row->kind == CONFIG_KIND_SCOPE ||
+           row->kind == CONFIG_KIND_RESOURCES;
 }

@@ -131,7 +131,7 @@ static void without_any_flag_it_follows_this_machine_and_serves_on_loopback(void
     assert_string_equal(config.upstream[0].url, "http://127.0.0.1:2379");
     assert_int_equal(config.n_listen, 1);
     assert_string_equal(config.listen[0].endpoint.url, "http://127.0.0.1:23790");
-    assert_int_equal(config.listen[0].policy.dialects, DIALECT_GRPC);
+    assert_int_equal(config.listen[0].policy.dialects, DIALECT_GRPC | DIALECT_KUBE);
     assert_false(config.listen[0].policy.read_only);
     assert_string_equal(config.admin.url, "http://127.0.0.1:23791");
     assert_string_equal(config.cache_dir, "/home/someone/.cache/belfry");
@@ -325,6 +325,116 @@ static void the_config_file_may_be_named_by_the_environment(void **state)
     assert_string_equal(config.name, "from-file");
 }
 
+/* ---- resources ---- */
+
+static void expect_reads_back(void);
+
+/* A definition of its own in a file, named behind `path`. */
+static const char *crd_file(const char *plural, char out[64])
+{
+    snprintf(out, 64, "%s-%s.yaml", path, plural);
+    FILE *file = fopen(out, "w");
+    assert_non_null(file);
+    fprintf(file,
+            "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: %s.example.com}\n"
+            "spec:\n  group: example.com\n  scope: Namespaced\n  names: {plural: %s, kind: Kind%s}\n"
+            "  versions:\n  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}\n",
+            plural, plural, plural);
+    fclose(file);
+    return out;
+}
+
+static void a_resource_has_options_on_the_command_line(void **state)
+{
+    (void)state;
+    char first[64], second[64], word[200];
+    crd_file("firsts", first);
+    snprintf(word, sizeof(word), "%s,prefix=/config/,wrap=spec,key={namespace}/{name}", crd_file("seconds", second));
+    load("--resources", first, "--resources", word, "--resources", "crds-under=/registry/crds/", NULL);
+    load_ok();
+    assert_int_equal(config.n_resources, 3);
+    assert_string_equal(config.resources[0].crd, first);
+    assert_null(config.resources[0].prefix);
+    assert_string_equal(config.resources[1].prefix, "/config/");
+    assert_string_equal(config.resources[1].wrap, "spec");
+    assert_string_equal(config.resources[1].key, "{namespace}/{name}");
+    assert_null(config.resources[2].crd);
+    assert_string_equal(config.resources[2].under, "/registry/crds/");
+    expect_reads_back();
+    assert_int_equal(config.n_resources, 3);
+    assert_string_equal(config.resources[1].key, "{namespace}/{name}");
+    unlink(first);
+    unlink(second);
+}
+
+static void a_resource_is_a_map_in_the_file(void **state)
+{
+    (void)state;
+    char first[64], second[64], third[64], text[600];
+    snprintf(text, sizeof(text),
+             "resources:\n"
+             "  - %s\n"
+             "  - {crd: %s, prefix: /config/, wrap: {field: spec, key: '{namespace}/x/{name}'}}\n"
+             "  - crd: %s\n"
+             "    wrap: data\n",
+             crd_file("firsts", first), crd_file("seconds", second), crd_file("thirds", third));
+    load_file(text);
+    load_ok();
+    assert_int_equal(config.n_resources, 3);
+    assert_string_equal(config.resources[0].crd, first);
+    assert_string_equal(config.resources[1].wrap, "spec");
+    assert_string_equal(config.resources[1].key, "{namespace}/x/{name}");
+    assert_string_equal(config.resources[2].wrap, "data");
+    assert_null(config.resources[2].key);
+    unlink(first);
+    unlink(second);
+    unlink(third);
+}
+
+static void a_definition_that_makes_no_sense_is_named(void **state)
+{
+    (void)state;
+    char first[64], second[64], text[300];
+    crd_file("firsts", first);
+    load("--resources", first, "--resources", first, NULL);
+    expect_mistake("firsts");
+    snprintf(second, sizeof(second), "%s-none*.yaml", path);
+    load("--resources", second, NULL);
+    expect_mistake("there is no such file");
+    FILE *file = fopen(first, "w");
+    assert_non_null(file);
+    fputs("kind: Deployment\n", file);
+    fclose(file);
+    load("--resources", first, NULL);
+    snprintf(text, sizeof(text), "--resources: %s: ", first);
+    expect_mistake(text);
+    unlink(first);
+}
+
+static void what_a_resource_lacks_is_told(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *item, *mistake;
+    } cases[] = {
+        {"{crds-under: /c/, prefix: /a/}", "must have {plural}"},
+        {"{prefix: /a/}", "say where its definition is"},
+        {"{crd: /a, crds-under: /b/}", "and not both"},
+        {"{crd: /a, prefix: /b}", "must end in '/'"},
+        {"{crd: /a, perfix: /b/}", "did you mean prefix?"},
+        {"{crd: /a, crd: /b}", "crd is there twice"},
+        {"{crd: /a, wrap: {fied: spec}}", "wrap has field and key"},
+        {"{crd: /a, wrap: [spec]}", "this is a list"},
+        {"{crd: ''}", "crd has no value"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char text[200];
+        snprintf(text, sizeof(text), "resources: [%s]\n", cases[i].item);
+        load_file(text);
+        expect_mistake(cases[i].mistake);
+    }
+}
+
 /* ---- listeners ---- */
 
 static void a_listener_has_options_on_the_command_line(void **state)
@@ -439,8 +549,8 @@ static void every_mistake_on_the_command_line_has_a_sentence_and_a_remedy(void *
         {"--listen", "http://127.0.0.1:1,cert=/c,key=/k",
          "has no TLS, so cert, key and client-ca do nothing: write https"},
         {"--listen", "unix:///s,client-ca=/k", "write unixs://"},
-        {"--listen", "http://127.0.0.1:1,serve=json", "serve=json is not served by this version yet: use serve=grpc"},
-        {"--listen", "http://127.0.0.1:1,serve=grpc+kube", "serve=kube is not served by this version yet"},
+        {"--listen", "http://127.0.0.1:1,serve=grpc+json",
+         "serve=json is not served by this version yet: use serve=grpc+kube"},
         {"--listen", "http://127.0.0.1:1,serve=sse", "serve=sse is not served by this version yet"},
         {"--listen", "http://127.0.0.1:1,serve=soap", "'soap' is no dialect: use serve=grpc"},
         {"--listen", "http://127.0.0.1:1,serve=", "'' is no dialect"},
@@ -833,6 +943,10 @@ int main(void)
         TEST(a_scalar_flag_given_twice_is_the_last),
         TEST(a_scope_is_one_prefix),
         TEST(the_config_file_may_be_named_by_the_environment),
+        TEST(a_resource_has_options_on_the_command_line),
+        TEST(a_resource_is_a_map_in_the_file),
+        TEST(a_definition_that_makes_no_sense_is_named),
+        TEST(what_a_resource_lacks_is_told),
         TEST(a_listener_has_options_on_the_command_line),
         TEST(a_listener_is_a_map_in_the_file),
         TEST(loopback_is_known_in_all_its_forms),

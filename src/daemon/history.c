@@ -14,8 +14,9 @@ struct history {
     struct shelf *shelf;
     /* under mu */
     pthread_mutex_t mu;
-    pthread_cond_t more; /* jobs is not empty, or stopping */
-    struct belfry_list jobs;
+    pthread_cond_t more; /* jobs or tasks is not empty, or stopping */
+    struct belfry_list jobs, tasks;
+    bool task_next; /* whose turn it is, when there is both */
     bool stopping;
     struct history_stats stats;
 };
@@ -36,25 +37,56 @@ static bool equal(const struct worker_fetch *a, const struct worker_fetch *b)
     return a->past == b->past && a->from == b->from && a->slice == b->slice && a->sub == b->sub;
 }
 
-/* Waits for a job and takes it, with all that are equal to it. False: it is time to stop. */
-static bool take(struct history *history, struct belfry_list *out)
+static struct history_task *task_of(struct belfry_list *node)
 {
+    return belfry_container(node, struct history_task, node);
+}
+
+/* What the reader does next: a read, for all jobs that are equal, or a task. */
+struct turn {
+    struct belfry_list jobs;
+    struct history_task *task; /* NULL: jobs */
+};
+
+/* Under mu. */
+static void take_jobs(struct history *history, struct belfry_list *out)
+{
+    struct history_job *first = job_of(belfry_list_pop(&history->jobs));
+    belfry_list_append(out, &first->node);
+    history->stats.reads++;
+    belfry_list_each_safe (node, &history->jobs) {
+        if (!equal(&job_of(node)->fetch, &first->fetch))
+            continue;
+        belfry_list_remove(node);
+        belfry_list_append(out, node);
+        history->stats.shared++;
+    }
+}
+
+/* Under mu; there is something. */
+static void choose(struct history *history, struct turn *out)
+{
+    bool is_task = belfry_list_empty(&history->jobs) || (history->task_next && !belfry_list_empty(&history->tasks));
+    history->task_next = !is_task;
+    if (!is_task) {
+        take_jobs(history, &out->jobs);
+        return;
+    }
+    out->task = task_of(belfry_list_pop(&history->tasks));
+    history->stats.tasks++;
+}
+
+/* Waits for something to do. False: it is time to stop. */
+static bool take(struct history *history, struct turn *out)
+{
+    out->task = NULL;
+    belfry_list_init(&out->jobs);
     pthread_mutex_lock(&history->mu);
-    while (belfry_list_empty(&history->jobs) && !history->stopping)
+    while (belfry_list_empty(&history->jobs) && belfry_list_empty(&history->tasks) && !history->stopping)
         pthread_cond_wait(&history->more, &history->mu);
     bool going = !history->stopping;
-    if (going) {
-        struct history_job *first = job_of(belfry_list_pop(&history->jobs));
-        belfry_list_append(out, &first->node);
-        history->stats.reads++;
-        belfry_list_each_safe (node, &history->jobs) {
-            if (!equal(&job_of(node)->fetch, &first->fetch))
-                continue;
-            belfry_list_remove(node);
-            belfry_list_append(out, node);
-            history->stats.shared++;
-        }
-    }
+    if (going)
+        choose(history, out);
     pthread_mutex_unlock(&history->mu);
     return going;
 }
@@ -102,11 +134,14 @@ static void serve(struct history *history, struct belfry_list *jobs)
 static void *run(void *arg)
 {
     struct history *history = arg;
-    struct belfry_list jobs;
-    belfry_list_init(&jobs);
+    struct turn turn;
     pthread_setname_np(pthread_self(), "belfry-reader");
-    while (take(history, &jobs))
-        serve(history, &jobs);
+    while (take(history, &turn)) {
+        if (turn.task != NULL)
+            turn.task->run(turn.task, history->opts.store);
+        else
+            serve(history, &turn.jobs);
+    }
     return NULL;
 }
 
@@ -117,6 +152,7 @@ enum belfry_err history_start(const struct history_opts *opts, struct history **
         return BELFRY_ERR_NOMEM;
     history->opts = *opts;
     belfry_list_init(&history->jobs);
+    belfry_list_init(&history->tasks);
     pthread_mutex_init(&history->mu, NULL);
     pthread_cond_init(&history->more, NULL);
     enum belfry_err err = shelf_create(opts->shelf_bytes, &history->shelf);
@@ -141,6 +177,8 @@ void history_stop(struct history *history)
     pthread_join(history->reader, NULL);
     for (struct belfry_list *node; (node = belfry_list_pop(&history->jobs)) != NULL;)
         history_job_free(job_of(node));
+    for (struct belfry_list *node; (node = belfry_list_pop(&history->tasks)) != NULL;)
+        task_of(node)->run(task_of(node), NULL);
 }
 
 void history_destroy(struct history *history)
@@ -166,6 +204,19 @@ enum belfry_err history_ask(struct history *history, unsigned worker, const stru
     pthread_cond_signal(&history->more);
     pthread_mutex_unlock(&history->mu);
     return BELFRY_OK;
+}
+
+void history_run(struct history *history, struct history_task *task)
+{
+    pthread_mutex_lock(&history->mu);
+    bool going = !history->stopping;
+    if (going) {
+        belfry_list_append(&history->tasks, &task->node);
+        pthread_cond_signal(&history->more);
+    }
+    pthread_mutex_unlock(&history->mu);
+    if (!going)
+        task->run(task, NULL);
 }
 
 void history_answer(struct history_job *job, enum belfry_err err, struct segment *segment, int64_t compact_rev)

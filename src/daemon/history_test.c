@@ -212,6 +212,87 @@ static void jobs_that_wait_at_the_end_are_dropped(void **state)
     history_destroy(history);
 }
 
+/* ---- other work ---- */
+
+struct chore {
+    struct history_task task;
+    struct seen *seen;
+    struct store *store; /* as it was given */
+    bool done;
+    size_t reads_before; /* that the store had seen when it ran */
+};
+
+static void do_chore(struct history_task *task, struct store *store)
+{
+    struct chore *chore = belfry_container(task, struct chore, task);
+    chore->store = store;
+    if (store != NULL)
+        chore->reads_before = belfry_container(store, struct slow_store, store)->reads;
+    pthread_mutex_lock(&chore->seen->mu);
+    chore->done = true;
+    pthread_cond_broadcast(&chore->seen->moved);
+    pthread_mutex_unlock(&chore->seen->mu);
+}
+
+static void wait_chore(struct chore *chore)
+{
+    pthread_mutex_lock(&chore->seen->mu);
+    while (!chore->done)
+        pthread_cond_wait(&chore->seen->moved, &chore->seen->mu);
+    pthread_mutex_unlock(&chore->seen->mu);
+}
+
+static void tasks_and_reads_take_turns(void **state)
+{
+    (void)state;
+    struct slow_store slow = SLOW_STORE;
+    struct seen seen = SEEN;
+    struct history *history = start(&slow, &seen);
+    struct chore chores[4];
+    ask(history, 0, 200);
+    wait_inside(&slow); /* what follows waits behind it */
+    for (int i = 0; i < 4; i++) {
+        chores[i] = (struct chore){.task.run = do_chore, .seen = &seen};
+        history_run(history, &chores[i].task);
+    }
+    ask(history, 0, 300);
+    ask(history, 0, 400);
+    let_go(&slow);
+    wait_for(&seen, 3, 0);
+    wait_chore(&chores[3]);
+    assert_int_equal(chores[0].reads_before, 1);
+    assert_int_equal(chores[1].reads_before, 2);
+    assert_int_equal(chores[2].reads_before, 3);
+    assert_int_equal(chores[3].reads_before, 3);
+    assert_ptr_equal(chores[3].store, &slow.store);
+    struct history_stats stats;
+    history_stats(history, &stats);
+    assert_int_equal(stats.tasks, 4);
+    assert_int_equal(stats.reads, 3);
+    history_stop(history);
+    history_destroy(history);
+}
+
+static void tasks_that_wait_at_the_end_are_handed_back(void **state)
+{
+    (void)state;
+    struct slow_store slow = SLOW_STORE;
+    struct seen seen = SEEN;
+    struct history *history = start(&slow, &seen);
+    struct chore first = {.task.run = do_chore, .seen = &seen}, second = first, late = first;
+    ask(history, 0, 200);
+    wait_inside(&slow);
+    history_run(history, &first.task);
+    history_run(history, &second.task);
+    let_go(&slow);
+    history_stop(history);
+    assert_true(first.done && second.done); /* read or not: they are back */
+    history_run(history, &late.task);
+    assert_true(late.done);
+    assert_null(late.store);
+    history_destroy(history);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -219,6 +300,8 @@ int main(void)
         cmocka_unit_test(what_the_window_has_lost_goes_to_who_can_get_it),
         cmocka_unit_test(what_was_fetched_for_one_is_there_for_the_next),
         cmocka_unit_test(jobs_that_wait_at_the_end_are_dropped),
+        cmocka_unit_test(tasks_and_reads_take_turns),
+        cmocka_unit_test(tasks_that_wait_at_the_end_are_handed_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

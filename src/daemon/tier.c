@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "daemon/definitions.h"
 #include "daemon/gathering.h"
 #include "daemon/service.h"
 #include "replica/replica.h"
@@ -28,7 +29,7 @@ struct tier {
     struct tier_opts opts;
     struct belfry_tls *upstream_tls; /* NULL: no endpoint wants it */
     bool has_common_name;
-    char *scope_end; /* owned; of a prefix */
+    struct belfry_buf scope_end; /* of a prefix */
     size_t memory_max, connections_max;
     uint64_t started_ms;
     /* shared between the threads, each by its own rules */
@@ -36,6 +37,7 @@ struct tier {
     struct evlog *log;
     struct standing standing;
     struct history *history;
+    struct definitions *definitions; /* NULL: Kubernetes' API is not served */
     /* the front's */
     struct ingest_thread *ingest;
     struct worker_thread **workers;
@@ -66,6 +68,21 @@ static void on_lost(struct history_job *job, void *user)
 {
     struct tier *tier = user;
     ingest_thread_backfill(tier->ingest, job);
+}
+
+static enum belfry_err spread(struct tier *tier, struct kube_catalog *catalog, enum kube_catalog_extent extent)
+{
+    enum belfry_err err = BELFRY_OK;
+    for (size_t i = 0; i < tier->n_workers && err == BELFRY_OK; i++)
+        err = worker_thread_set_catalog(tier->workers[i], kube_catalog_ref(catalog), extent);
+    kube_catalog_unref(catalog);
+    return err;
+}
+
+/* On the reader's thread. */
+static enum belfry_err on_catalog(struct kube_catalog *catalog, void *user)
+{
+    return spread(user, catalog, KUBE_CATALOG_WHOLE);
 }
 
 /* ---- starting ---- */
@@ -142,17 +159,10 @@ static enum belfry_err scope_of(struct tier *tier, struct belfry_bytes *key, str
     if (config->n_scope == 0)
         return BELFRY_OK;
     *key = belfry_bytes_str(config->scope[0]);
-    tier->scope_end = strdup(config->scope[0]);
-    if (tier->scope_end == NULL)
-        return BELFRY_ERR_NOMEM;
-    size_t len = key->len;
-    while (len > 0 && (unsigned char)tier->scope_end[len - 1] == 0xff)
-        len--;
-    if (len > 0) {
-        tier->scope_end[len - 1]++;
-        *range_end = belfry_bytes_of(tier->scope_end, len);
-    }
-    return BELFRY_OK;
+    enum belfry_err err = range_prefix_end(*key, &tier->scope_end);
+    if (err == BELFRY_OK && belfry_buf_len(&tier->scope_end) > 0)
+        *range_end = belfry_buf_bytes(&tier->scope_end);
+    return err;
 }
 
 static enum belfry_err start_ingest(struct tier *tier)
@@ -176,6 +186,26 @@ static enum belfry_err start_ingest(struct tier *tier)
     return err != BELFRY_OK ? err : ingest_thread_start(&opts, &tier->ingest);
 }
 
+static bool follows_definitions(const struct config *config)
+{
+    for (size_t i = 0; i < config->n_resources; i++)
+        if (config->resources[i].under != NULL)
+            return true;
+    return false;
+}
+
+/* What the files say; what lies in etcd comes when it can be read. */
+static enum belfry_err publish_first(struct tier *tier)
+{
+    struct kube_catalog *catalog;
+    if (tier->definitions == NULL)
+        return BELFRY_OK;
+    enum belfry_err err = definitions_catalog(tier->definitions, tier->opts.log, &catalog);
+    if (err != BELFRY_OK)
+        return err;
+    return spread(tier, catalog, follows_definitions(tier->opts.config) ? KUBE_CATALOG_PART : KUBE_CATALOG_WHOLE);
+}
+
 static enum belfry_err start_workers(struct tier *tier)
 {
     const struct config *config = tier->opts.config;
@@ -197,10 +227,19 @@ static enum belfry_err start_workers(struct tier *tier)
                                       .memory_max = tier->memory_max / config->workers,
                                       .progress_ms = config->progress_ms,
                                       .max_streams = config->max_streams,
-                                      .log_lines = tier->opts.log};
+                                      .log_lines = tier->opts.log,
+                                      .kube = tier->definitions != NULL,
+                                      .process = draw_seed() | 1};
+    struct catalog_feed_opts feed = {.definitions = tier->definitions,
+                                     .config = config,
+                                     .history = &tier->history,
+                                     .publish = on_catalog,
+                                     .user = tier,
+                                     .log = tier->opts.log};
     for (unsigned i = 0; i < config->workers; i++) {
         opts.number = i;
         opts.seed = draw_seed();
+        opts.feed = i == 0 && follows_definitions(config) ? &feed : NULL;
         enum belfry_err err = worker_thread_start(&opts, &tier->workers[i]);
         if (err != BELFRY_OK)
             return err;
@@ -246,7 +285,8 @@ static enum belfry_err start_gatherer(struct tier *tier)
     return gatherer_create(&opts, &tier->gatherer);
 }
 
-/* Ingest opens the replica before there is a reader; workers are there before ingest can wake them. */
+/* Workers and the reader are there before ingest can wake them: a replica that is warm has a position at once, and a
+ * worker that follows definitions then asks the reader by itself, without a client. */
 static enum belfry_err start_threads(struct tier *tier)
 {
     struct evlog_opts log = {.capacity_log2 = LOG_CAPACITY_LOG2,
@@ -256,9 +296,11 @@ static enum belfry_err start_threads(struct tier *tier)
     if (err == BELFRY_OK)
         err = start_workers(tier);
     if (err == BELFRY_OK)
-        err = start_ingest(tier);
+        err = publish_first(tier);
     if (err == BELFRY_OK)
         err = start_reader(tier);
+    if (err == BELFRY_OK)
+        err = start_ingest(tier);
     return err == BELFRY_OK ? start_gatherer(tier) : err;
 }
 
@@ -281,7 +323,11 @@ enum belfry_err tier_start(const struct tier_opts *opts, struct tier **out, char
     tier->started_ms = belfry_clock_ms();
     set_bounds(tier);
     standing_init(&tier->standing);
-    enum belfry_err err = load_credentials(tier, why, why_len);
+    enum belfry_err err = BELFRY_OK;
+    if (opts->config->n_resources > 0)
+        err = definitions_load(opts->config, &tier->definitions, why, why_len);
+    if (err == BELFRY_OK)
+        err = load_credentials(tier, why, why_len);
     if (err == BELFRY_OK)
         err = open_replica(tier, why, why_len);
     if (err == BELFRY_OK) {
@@ -321,13 +367,14 @@ void tier_destroy(struct tier *tier)
         worker_thread_destroy(tier->workers[i]);
     ingest_thread_destroy(tier->ingest);
     history_destroy(tier->history);
+    definitions_destroy(tier->definitions);
     free(tier->workers);
     free(tier->hands);
     evlog_destroy(tier->log);
     replica_close(tier->store, REPLICA_CLOSE_CLEAN);
     belfry_tls_destroy(tier->upstream_tls);
     standing_fini(&tier->standing);
-    free(tier->scope_end);
+    belfry_buf_fini(&tier->scope_end);
     free(tier);
 }
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "daemon/kube_reader.h"
 #include "daemon/thread.h"
 #include "net/inbound.h"
 
@@ -30,6 +31,11 @@ struct worker_thread {
     struct permit *permit;
     struct relay *relay;
     struct watch_service *watch;
+    struct fence *fence; /* this and the next four: NULL when Kubernetes' API is not served */
+    struct kube_reader *kube_reader;
+    struct kube_lists *kube_lists;
+    struct kube_service *kube;
+    struct catalog_feed *feed;
     struct route *route;
     struct inbound_group *inbound;
     struct worker *worker;
@@ -72,6 +78,8 @@ static void look_at_standing(struct worker_thread *t)
     t->stale = stale;
     worker_set_identity(t->worker, &view.identity);
     watch_stand(t->watch, as[view.how], view.reason);
+    if (t->kube != NULL)
+        kube_stand(t->kube, view.how == DRIVER_READY, view.reason);
     char cluster[sizeof(view.version)];
     cluster_version(view.version, cluster, sizeof(cluster));
     route_stand(t->route, view.how == DRIVER_READY, view.reason, view.version, cluster);
@@ -136,6 +144,26 @@ static void publish_load(struct worker_thread *t)
     atomic_store_explicit(&t->connections, inbound_connections(t->inbound), memory_order_relaxed);
 }
 
+static void look_after_kube(struct worker_thread *t, uint64_t now)
+{
+    if (t->kube == NULL)
+        return;
+    if (kube_lists_due(t->kube_lists) <= now)
+        kube_lists_tick(t->kube_lists, now);
+    kube_after_turn(t->kube, now);
+    if (t->feed != NULL)
+        catalog_feed_after_turn(t->feed, now);
+}
+
+/* When a turn is due even if nothing happens. */
+static uint64_t next_due(const struct worker_thread *t)
+{
+    uint64_t due = belfry_min_time(worker_due(t->worker), watch_due(t->watch));
+    if (t->kube != NULL)
+        due = belfry_min_time(due, belfry_min_time(kube_due(t->kube), kube_lists_due(t->kube_lists)));
+    return t->feed == NULL ? due : belfry_min_time(due, catalog_feed_due(t->feed));
+}
+
 static void on_idle(uv_idle_t *idle)
 {
     (void)idle; /* its being there is all */
@@ -152,13 +180,13 @@ static void on_prepare(uv_prepare_t *prepare)
     bool more = worker_turn(t->worker, now, TURN_WORK);
     ask_for_history(t);
     watch_after_turn(t->watch, now);
+    look_after_kube(t, now);
     more = inbound_flush(t->inbound, now) || more;
     if (!more)
         note_latency(t, published, published_ns);
     more = scan_some(t) || more || t->due;
     publish_load(t);
-    uint64_t due = belfry_min_time(worker_due(t->worker), watch_due(t->watch));
-    set_timer(t, due, now);
+    set_timer(t, next_due(t), now);
     if (more)
         uv_idle_start(&t->idle, on_idle);
     else
@@ -211,7 +239,9 @@ static enum belfry_err create_core(struct worker_thread *t)
                                .segment_bytes = SEGMENTS_BYTES,
                                .memory_max = t->opts.memory_max,
                                .progress_ms = t->opts.progress_ms,
-                               .write = watch_write};
+                               .write = watch_write,
+                               .attribute = t->kube == NULL ? NULL : kube_attribute,
+                               .attribute_user = t->kube};
     return worker_create(&opts, &t->worker);
 }
 
@@ -239,6 +269,40 @@ static enum belfry_err create_upstream_side(struct worker_thread *t, uv_loop_t *
     return err != BELFRY_OK ? err : relay_create(&relay, &t->relay);
 }
 
+static enum belfry_err create_kube(struct worker_thread *t, uv_loop_t *loop)
+{
+    if (!t->opts.kube)
+        return BELFRY_OK;
+    enum belfry_err err = fence_create(t->uplink, t->permit, loop, &t->fence);
+    if (err == BELFRY_OK)
+        err = kube_reader_create(t->opts.history, t->thread, &t->kube_reader);
+    struct kube_lists_opts lists = {
+        .reader = t->kube_reader, .fence = t->fence, .now = on_now, .user = t, .process = t->opts.process};
+    if (err == BELFRY_OK)
+        err = kube_lists_create(&lists, &t->kube_lists);
+    struct kube_service_opts kube = {.permit = t->permit,
+                                     .fence = t->fence,
+                                     .lists = t->kube_lists,
+                                     .now = on_now,
+                                     .work = on_work,
+                                     .user = t,
+                                     .seed = t->opts.seed,
+                                     .scope = t->opts.scope,
+                                     .memory_max = t->opts.memory_max,
+                                     .log = t->opts.log_lines};
+    return err != BELFRY_OK ? err : kube_create(&kube, &t->kube);
+}
+
+static enum belfry_err create_feed(struct worker_thread *t)
+{
+    if (t->opts.feed == NULL)
+        return BELFRY_OK;
+    struct catalog_feed_opts feed = *t->opts.feed;
+    feed.thread = t->thread;
+    feed.worker = t->worker;
+    return catalog_feed_create(&feed, &t->feed);
+}
+
 static enum belfry_err create_client_side(struct worker_thread *t, uv_loop_t *loop)
 {
     struct watch_service_opts watch = {.permit = t->permit,
@@ -253,7 +317,10 @@ static enum belfry_err create_client_side(struct worker_thread *t, uv_loop_t *lo
     if (err != BELFRY_OK)
         return err;
     watch_set_worker(t->watch, t->worker);
-    struct route_opts route = {.watch = t->watch, .relay = t->relay, .name = t->opts.name, .now = on_now};
+    if (t->kube != NULL)
+        kube_set_worker(t->kube, t->worker);
+    struct route_opts route = {
+        .watch = t->watch, .relay = t->relay, .kube = t->kube, .name = t->opts.name, .now = on_now};
     err = route_create(&route, &t->route);
     struct inbound_opts inbound = {.loop = loop,
                                    .begin = route_begin,
@@ -272,10 +339,15 @@ static void destroy_parts(struct worker_thread *t)
         relay_end_all(t->relay, "belfry: stopping");
     route_destroy(t->route);
     watch_destroy(t->watch);
+    catalog_feed_destroy(t->feed);
+    kube_destroy(t->kube);
+    kube_lists_destroy(t->kube_lists);
     while (t->inbound != NULL && inbound_flush(t->inbound, belfry_clock_ms()))
         ;
     inbound_destroy(t->inbound);
     worker_destroy(t->worker);
+    kube_reader_destroy(t->kube_reader);
+    fence_destroy(t->fence);
     relay_destroy(t->relay);
     permit_destroy(t->permit);
     uplink_destroy(t->uplink);
@@ -288,9 +360,14 @@ static enum belfry_err begin(struct thread *thread, void *user)
     uv_loop_t *loop = thread_loop(thread);
     belfry_list_init(&t->scans);
     t->timer_due = BELFRY_NEVER;
-    enum belfry_err err = create_core(t);
+    t->thread = thread;
+    enum belfry_err err = create_upstream_side(t, loop);
     if (err == BELFRY_OK)
-        err = create_upstream_side(t, loop);
+        err = create_kube(t, loop);
+    if (err == BELFRY_OK)
+        err = create_core(t);
+    if (err == BELFRY_OK)
+        err = create_feed(t);
     if (err == BELFRY_OK)
         err = create_client_side(t, loop);
     if (err != BELFRY_OK) {
@@ -427,6 +504,35 @@ void worker_thread_fetched(struct worker_thread *thread, struct history_job *job
     thread_post(thread->thread, &job->mail);
 }
 
+struct catalog_order {
+    struct mail mail;
+    struct kube_catalog *catalog; /* one reference */
+    enum kube_catalog_extent extent;
+};
+
+static void open_catalog(struct mail *mail, void *owner)
+{
+    struct catalog_order *order = belfry_container(mail, struct catalog_order, mail);
+    struct worker_thread *t = owner;
+    if (t != NULL)
+        kube_set_catalog(t->kube, order->catalog, order->extent);
+    kube_catalog_unref(order->catalog);
+    free(order);
+}
+
+enum belfry_err worker_thread_set_catalog(struct worker_thread *thread, struct kube_catalog *catalog,
+                                          enum kube_catalog_extent extent)
+{
+    struct catalog_order *order = calloc(1, sizeof(*order));
+    if (order == NULL) {
+        kube_catalog_unref(catalog);
+        return BELFRY_ERR_NOMEM;
+    }
+    *order = (struct catalog_order){.mail.open = open_catalog, .catalog = catalog, .extent = extent};
+    thread_post(thread->thread, &order->mail);
+    return BELFRY_OK;
+}
+
 struct drain_order {
     struct mail mail;
     uint64_t drain_ms;
@@ -439,6 +545,8 @@ static void open_drain(struct mail *mail, void *owner)
     if (t != NULL) {
         route_drain(t->route);
         watch_drain(t->watch, belfry_clock_ms(), order->drain_ms);
+        if (t->kube != NULL)
+            kube_drain(t->kube, belfry_clock_ms(), order->drain_ms);
         inbound_shut(t->inbound);
     }
     free(order);
@@ -465,6 +573,11 @@ static void open_count(struct mail *mail, void *owner)
         relay_stats(t->relay, &numbers->relay);
         permit_stats(t->permit, &numbers->permit);
         uplink_stats(t->uplink, &numbers->uplink);
+        if (t->kube != NULL) {
+            kube_stats(t->kube, &numbers->kube);
+            kube_lists_stats(t->kube_lists, &numbers->kube_lists);
+            fence_stats(t->fence, &numbers->fence);
+        }
         numbers->latency = t->latency;
         numbers->position = worker_position(t->worker);
         numbers->turns = t->turns;
@@ -489,8 +602,11 @@ static void open_scan(struct mail *mail, void *owner)
     if (t == NULL ||
         watchers_scan_create(&ask->query, t->watch, t->worker, head, belfry_clock_ms(), &ask->scan) != BELFRY_OK)
         send_back(ask);
-    else
+    else {
+        if (t->kube != NULL)
+            watchers_scan_kube(ask->scan, t->kube);
         belfry_list_append(&t->scans, &ask->mail.node);
+    }
 }
 
 void worker_thread_scan(struct worker_thread *thread, struct worker_thread_ask *ask)

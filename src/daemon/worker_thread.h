@@ -12,6 +12,7 @@
 #define BELFRY_DAEMON_WORKER_THREAD_H
 
 #include "core/evlog.h"
+#include "daemon/catalog_feed.h"
 #include "daemon/history.h"
 #include "daemon/standing.h"
 #include "serve/numbers.h"
@@ -36,7 +37,11 @@ struct worker_thread_opts {
     uint64_t progress_ms;
     uint32_t max_streams;
     uint64_t seed;
+    uint64_t process; /* a number for this process, not 0: see kube_lists_opts */
     const struct belfry_log *log_lines;
+    bool kube;                            /* Kubernetes' API is served */
+    const struct catalog_feed_opts *feed; /* NULL: another worker follows the definitions, or there are none to follow;
+                                              thread and worker are filled in here */
 };
 
 BELFRY_NODISCARD enum belfry_err worker_thread_start(const struct worker_thread_opts *opts, struct worker_thread **out);
@@ -48,6 +53,11 @@ void worker_thread_wake(struct worker_thread *thread);
 /* Hands over a connection. */
 void worker_thread_accept(struct worker_thread *thread, int fd, const char *peer, struct belfry_tls *tls,
                           const struct listen_policy *policy);
+
+/* What Kubernetes' API serves from now on; one reference is handed over in any case. Errors: BELFRY_ERR_NOMEM: it serves
+ * what it did. */
+BELFRY_NODISCARD enum belfry_err worker_thread_set_catalog(struct worker_thread *thread, struct kube_catalog *catalog,
+                                                           enum kube_catalog_extent extent);
 
 /* Watchers and connections, those under way included: who has least gets the next one. */
 size_t worker_thread_load(const struct worker_thread *thread);

@@ -243,14 +243,22 @@ void health_http(struct health *health, struct exchange *x, const struct exchang
     answer(x, health->ready ? 200 : 503, "application/json", body);
 }
 
-void health_version(struct health *health, struct exchange *x, const struct exchange_head *head)
+/* Kubernetes 1.33's API is what is served. */
+static const char kube_version[] =
+    ",\"major\":\"1\",\"minor\":\"33\",\"gitVersion\":\"v1.33.0+belfry-" BELFRY_VERSION "\",\"gitCommit\":\"\","
+    "\"gitTreeState\":\"clean\",\"buildDate\":\"1970-01-01T00:00:00Z\",\"goVersion\":\"\",\"compiler\":\"\","
+    "\"platform\":\"linux/amd64\"";
+
+void health_version(struct health *health, struct exchange *x, const struct exchange_head *head,
+                    enum health_version which)
 {
-    char server[6 * sizeof(health->server) + 1], cluster[6 * sizeof(health->cluster) + 1], body[512];
+    char server[6 * sizeof(health->server) + 1], cluster[6 * sizeof(health->cluster) + 1], body[1024];
     if (refuse_method(x, head))
         return;
     escape(health->server, server);
     escape(health->cluster[0] == '\0' ? "not_decided" : health->cluster, cluster); /* etcd's word for unknown */
-    snprintf(body, sizeof(body), "{\"etcdserver\":\"%s\",\"etcdcluster\":\"%s\"}", server, cluster);
+    snprintf(body, sizeof(body), "{\"etcdserver\":\"%s\",\"etcdcluster\":\"%s\"%s}", server, cluster,
+             which == HEALTH_VERSION_KUBE ? kube_version : "");
     answer(x, 200, "application/json", body);
 }
 

@@ -32,9 +32,12 @@ bool health_is(struct belfry_bytes path);
 /* Takes over an exchange for which health_is(): sets its handler, or answers it. */
 void health_begin(struct health *health, struct exchange *x, const struct exchange_head *head);
 
-/* GET /health and GET /version; 405 for another method. */
+/* GET /health and GET /version; 405 for another method. The version is etcd's, or that and what Kubernetes' clients
+ * look for, who measure themselves against gitVersion. */
+enum health_version { HEALTH_VERSION_ETCD, HEALTH_VERSION_KUBE };
 void health_http(struct health *health, struct exchange *x, const struct exchange_head *head);
-void health_version(struct health *health, struct exchange *x, const struct exchange_head *head);
+void health_version(struct health *health, struct exchange *x, const struct exchange_head *head,
+                    enum health_version which);
 
 /* Not ready at first. The texts are copied; versions are "" while unknown. */
 void health_stand(struct health *health, bool ready, const char *reason);

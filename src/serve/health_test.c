@@ -172,7 +172,7 @@ static void assert_http(struct health *health, const char *method, const char *p
     if (strcmp(path, "/health") == 0)
         health_http(health, &fake.x, &head.head);
     else
-        health_version(health, &fake.x, &head.head);
+        health_version(health, &fake.x, &head.head, HEALTH_VERSION_ETCD);
     assert_int_equal(fake.status, status);
     struct belfry_bytes got = belfry_buf_bytes(&fake.body);
     assert_int_equal(got.len, strlen(body));

@@ -4,13 +4,17 @@
  * here; LIST and GET are kube_list.h's; a WATCH is a stream of lines in the worker's core (core/lines.h), like every other
  * stream: parked when it is slow, never killed, resumed from history, backfilled from upstream.
  *
- *     HELD --ready--> STATE --all of it written--> LIVE --deadline, drain, lost--> ended, by a clean end of body
- *      | 10 s: 429      (only with a state first)
+ *     HELD --ready--> ASKING --granted--> STATE --all of it written--> LIVE --deadline, drain, lost--> ended, by a
+ *      | 10 s: 429     (only with auth on)  (only with a state first)                       clean end of the body
  *
  *     GET  /api /apis /apis/G /apis/G/V /openapi/v3...     discovery
  *     GET  /version /healthz /livez /readyz                for who probes a Kubernetes server
  *     GET  .../{plural}[/{name}][?watch=1]                 the rest
  *     anything that writes: 405, with the sentence that objects are written to etcd
+ *
+ * A watch ends where a client can go on from what it has seen: behind the last line of a revision, if it takes that
+ * within a few seconds. If not, it is told to list anew; and one that is inside a line is cut off (RST_STREAM, or the
+ * connection), so that nobody takes half a line for a whole one.
  *
  * An object that cannot be decoded counts as absent, on both sides of a change; it is counted, and logged once a minute.
  *
@@ -18,7 +22,8 @@
  * Bearer TOKEN`, TOKEN as etcd's Authenticate gives it): 401 without one, 403 when refused.
  *
  * Thread: owner (the worker's).
- * Memory: a watch is one small allocation, its exchange and the core's stream; idle it has no buffer.
+ * Memory: a watch is one small allocation, its selector, its exchange and the core's stream; idle it has no buffer.
+ * Together with the core's they are bounded by opts.memory_max: beyond, one more is answered 429.
  */
 #ifndef BELFRY_SERVE_KUBE_H
 #define BELFRY_SERVE_KUBE_H
@@ -34,6 +39,7 @@
 #define KUBE_HOLD_MS     10000            /* not ready: a request is held for so long */
 #define KUBE_BOOKMARK_MS 60000            /* between two bookmarks; jitter is added */
 #define KUBE_WATCH_MS    (30 * 60 * 1000) /* a watch without timeoutSeconds lasts so long, up to twice that */
+#define KUBE_INSIDE_MS   60000            /* inside one line for so long while memory is over the limit: cut off */
 
 struct kube_service;
 
@@ -46,6 +52,7 @@ struct kube_service_opts {
     void *user;
     uint64_t seed;
     struct belfry_bytes scope; /* as in watch.h */
+    size_t memory_max;         /* of worker_stats.bytes and kube_stats.bytes together; 0: no bound */
     const struct belfry_log *log;
 };
 
@@ -54,14 +61,17 @@ void kube_destroy(struct kube_service *service); /* every watch ends cleanly; be
 
 void kube_set_worker(struct kube_service *service, struct worker *worker);
 
-/* worker_opts.write for a stream of lines that kube opened; worker_opts.attribute. */
-void kube_write(void *stream_user, const uint8_t *data, size_t len);
+/* worker_opts.attribute, with the service for its user (so it is created before its worker). */
 bool kube_attribute(void *service, const struct batch *batch, uint32_t event, struct belfry_bytes name,
                     struct belfry_bytes *before, struct belfry_bytes *after);
 
 /* Another set of resources (a reference is taken). Watches of a resource that is there no more end cleanly; one that
- * changed ends its watches, too: clients list anew. */
-void kube_set_catalog(struct kube_service *service, const struct kube_catalog *catalog);
+ * changed ends its watches, too: clients list anew. A resource is unchanged when it is the same one (both catalogs have
+ * a reference to it). NULL: nothing is served.
+ * PART: definitions that lie in etcd have not been read yet, so that what is not there may come: it is 429, not 404. */
+enum kube_catalog_extent { KUBE_CATALOG_WHOLE, KUBE_CATALOG_PART };
+void kube_set_catalog(struct kube_service *service, const struct kube_catalog *catalog,
+                      enum kube_catalog_extent extent);
 
 /* Is this a path of ours? */
 bool kube_is(struct belfry_bytes path);
@@ -75,10 +85,25 @@ void kube_drain(struct kube_service *service, uint64_t now_ms, uint64_t drain_ms
 
 struct kube_stats {
     size_t watches, held;
+    size_t bytes; /* of watches and their selectors */
     uint64_t opened, lines, bookmarks, expired, refused, too_many, undecodable, skipped;
+    uint64_t slow;                     /* cut off, inside a line while memory was over the limit */
     uint64_t forms_made, forms_shared; /* events parsed, and given again without */
     size_t forms_bytes;
 };
 void kube_stats(const struct kube_service *service, struct kube_stats *out);
+
+/* One watch, for /debug/watchers. Lent until the service is next called or told of an event. */
+struct kube_watch_view {
+    const struct stream *stream; /* NULL: its state is still being written */
+    const struct exchange_conn *conn;
+    const char *client;            /* user-agent, cut to 63 bytes */
+    const char *resource;          /* its plural name */
+    struct belfry_bytes namespace; /* "": all */
+    uint64_t opened_ms, sent_bytes;
+};
+
+/* As watch_next() in watch.h. */
+bool kube_next(struct kube_service *service, uint64_t after, uint64_t *number, struct kube_watch_view *out);
 
 #endif

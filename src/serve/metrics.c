@@ -125,20 +125,21 @@ static void sample_watchers(struct text *text, const struct row *row, const stru
     sample_u64(text, row->name, row->labels, sum);
 }
 
-/* Who rides a stream that is parked has missed something, or will: it is parked. */
+/* Of all watchers, those who are neither of lines nor the tier's own. Who rides a stream that is parked has missed
+ * something, or will: it is parked. */
 static size_t count_synced(const struct worker_stats *core)
 {
-    return core->riding - core->riding_parked;
+    return core->riding - core->riding_parked - core->lines.synced - core->inward.synced;
 }
 
 static size_t count_catching_up(const struct worker_stats *core)
 {
-    return core->waiting + core->boarded + core->solo;
+    return core->waiting + core->boarded + core->solo - core->lines.catching_up - core->inward.catching_up;
 }
 
 static size_t count_parked(const struct worker_stats *core)
 {
-    return core->stalled + core->riding_parked;
+    return core->stalled + core->riding_parked - core->lines.parked - core->inward.parked;
 }
 
 static void own_synced(struct text *text, const struct row *row, const struct tier_numbers *numbers)
@@ -413,11 +414,16 @@ static const struct row rows[] = {
      GAUGE, "dialect=\"grpc\",state=\"synced\"", OWN, 0, own_synced},
     {"belfry_watchers", NULL, GAUGE, "dialect=\"grpc\",state=\"catching up\"", OWN, 0, own_catching_up},
     {"belfry_watchers", NULL, GAUGE, "dialect=\"grpc\",state=\"parked\"", OWN, 0, own_parked},
+    {"belfry_watchers", NULL, GAUGE, "dialect=\"kube\",state=\"synced\"", WORKERS_SIZE, WORKER(core.lines.synced), NULL},
+    {"belfry_watchers", NULL, GAUGE, "dialect=\"kube\",state=\"catching up\"", WORKERS_SIZE,
+     WORKER(core.lines.catching_up), NULL},
+    {"belfry_watchers", NULL, GAUGE, "dialect=\"kube\",state=\"parked\"", WORKERS_SIZE, WORKER(core.lines.parked), NULL},
     {"belfry_ranges",
      "Different ranges that are watched, added up over workers.",
      GAUGE, NULL, WORKERS_SIZE, WORKER(core.nodes), NULL},
     {"belfry_streams",
      "Streams that carry watchers.", GAUGE, "dialect=\"grpc\"", WORKERS_SIZE, WORKER(watch.streams), NULL},
+    {"belfry_streams", NULL, GAUGE, "dialect=\"kube\"", WORKERS_SIZE, WORKER(kube.watches), NULL},
     {"belfry_streams_parked",
      "Streams whose socket takes nothing while there is something for them.",
      GAUGE, NULL, WORKERS_SIZE, WORKER(core.parked), NULL},
@@ -426,6 +432,7 @@ static const struct row rows[] = {
      GAUGE, NULL, WORKERS_SIZE, WORKER(watch.asking), NULL},
     {"belfry_streams_opened_total",
      "Streams opened.", COUNTER, "dialect=\"grpc\"", WORKERS_U64, WORKER(watch.opened), NULL},
+    {"belfry_streams_opened_total", NULL, COUNTER, "dialect=\"kube\"", WORKERS_U64, WORKER(kube.opened), NULL},
     {"belfry_streams_closed_total", "Streams closed, by reason.", COUNTER, NULL, OWN, 0, own_closed},
     {"belfry_parks_total", "Times that a stream was parked.", COUNTER, NULL, WORKERS_U64, WORKER(core.parks), NULL},
     {"belfry_unparks_total",
@@ -449,6 +456,60 @@ static const struct row rows[] = {
     {"belfry_rejected_total",
      NULL, COUNTER, "reason=\"relay_memory\"", WORKERS_U64, WORKER(relay.over_memory), NULL},
     {"belfry_rejected_total", NULL, COUNTER, "reason=\"descriptors\"", TIER_U64, TIER(listeners.refused), NULL},
+
+    {"belfry_kube_held",
+     "Requests for objects that wait for the tier to become ready.",
+     GAUGE, NULL, WORKERS_SIZE, WORKER(kube.held), NULL},
+    {"belfry_kube_lines_total",
+     "Lines about changes given to watches of objects.", COUNTER, NULL, WORKERS_U64, WORKER(kube.lines), NULL},
+    {"belfry_kube_bookmarks_total",
+     "Bookmarks given to them.", COUNTER, NULL, WORKERS_U64, WORKER(kube.bookmarks), NULL},
+    {"belfry_kube_expired_total",
+     "Watches and lists told that their resource version is too old.",
+     COUNTER, "verb=\"watch\"", WORKERS_U64, WORKER(kube.expired), NULL},
+    {"belfry_kube_expired_total", NULL, COUNTER, "verb=\"list\"", WORKERS_U64, WORKER(kube_lists.expired), NULL},
+    {"belfry_kube_refused_total",
+     "Requests for objects that were refused, by cause.",
+     COUNTER, "reason=\"permission\"", WORKERS_U64, WORKER(kube.refused), NULL},
+    {"belfry_kube_refused_total", NULL, COUNTER, "reason=\"busy\"", WORKERS_U64, WORKER(kube.too_many), NULL},
+    {"belfry_kube_slow_total",
+     "Watches cut off inside a line that nobody took while memory was over the limit.",
+     COUNTER, NULL, WORKERS_U64, WORKER(kube.slow), NULL},
+    {"belfry_kube_undecodable_total",
+     "Values that are no objects, and were taken for absent.",
+     COUNTER, "verb=\"watch\"", WORKERS_U64, WORKER(kube.undecodable), NULL},
+    {"belfry_kube_undecodable_total",
+     NULL, COUNTER, "verb=\"list\"", WORKERS_U64, WORKER(kube_lists.undecodable), NULL},
+    {"belfry_kube_skipped_total",
+     "Keys under a resource's prefix that are no object's.",
+     COUNTER, "verb=\"watch\"", WORKERS_U64, WORKER(kube.skipped), NULL},
+    {"belfry_kube_skipped_total", NULL, COUNTER, "verb=\"list\"", WORKERS_U64, WORKER(kube_lists.skipped), NULL},
+    {"belfry_kube_decoded_total",
+     "Changes of objects that were decoded for watches.", COUNTER, NULL, WORKERS_U64, WORKER(kube.forms_made), NULL},
+    {"belfry_kube_shared_total",
+     "Times that a change which had been decoded was looked at again.",
+     COUNTER, NULL, WORKERS_U64, WORKER(kube.forms_shared), NULL},
+    {"belfry_kube_lists",
+     "Lists and first states of watches under way.",
+     GAUGE, "state=\"active\"", WORKERS_SIZE, WORKER(kube_lists.active), NULL},
+    {"belfry_kube_lists", NULL, GAUGE, "state=\"waiting\"", WORKERS_SIZE, WORKER(kube_lists.waiting), NULL},
+    {"belfry_kube_reads_total",
+     "Reads of objects answered; what a watch begins with is a list.",
+     COUNTER, "verb=\"list\"", WORKERS_U64, WORKER(kube_lists.lists), NULL},
+    {"belfry_kube_reads_total", NULL, COUNTER, "verb=\"get\"", WORKERS_U64, WORKER(kube_lists.gets), NULL},
+    {"belfry_kube_objects_total",
+     "Objects in those answers.", COUNTER, NULL, WORKERS_U64, WORKER(kube_lists.objects), NULL},
+    {"belfry_kube_read_bytes_total",
+     "Bytes of those answers.", COUNTER, NULL, WORKERS_U64, WORKER(kube_lists.bytes), NULL},
+    {"belfry_kube_timeouts_total",
+     "Reads that waited too long for a revision that the tier did not have.",
+     COUNTER, NULL, WORKERS_U64, WORKER(kube_lists.timeouts), NULL},
+    {"belfry_fence_asked_total",
+     "Reads that had to know where upstream is.", COUNTER, NULL, WORKERS_U64, WORKER(fence.asked), NULL},
+    {"belfry_fence_questions_total",
+     "What that cost: questions asked upstream.", COUNTER, NULL, WORKERS_U64, WORKER(fence.questions), NULL},
+    {"belfry_fence_failed_total",
+     "Reads that were not told.", COUNTER, NULL, WORKERS_U64, WORKER(fence.failed), NULL},
 
     {"belfry_batches_total",
      "Revisions handed out, counted by each worker.", COUNTER, NULL, WORKERS_U64, WORKER(core.batches), NULL},
@@ -520,6 +581,8 @@ static const struct row rows[] = {
     {"belfry_memory_bytes", NULL, GAUGE, "pool=\"connections\"", WORKERS_SIZE, WORKER(inbound.bytes), NULL},
     {"belfry_memory_bytes", NULL, GAUGE, "pool=\"requests\"", WORKERS_SIZE, WORKER(watch.held_bytes), NULL},
     {"belfry_memory_bytes", NULL, GAUGE, "pool=\"relay\"", WORKERS_SIZE, WORKER(relay.held_bytes), NULL},
+    {"belfry_memory_bytes", NULL, GAUGE, "pool=\"kube_watches\"", WORKERS_SIZE, WORKER(kube.bytes), NULL},
+    {"belfry_memory_bytes", NULL, GAUGE, "pool=\"kube_forms\"", WORKERS_SIZE, WORKER(kube.forms_bytes), NULL},
     {"belfry_memory_bytes", NULL, GAUGE, "pool=\"kernel\"", WORKERS_SIZE, WORKER(inbound.kernel_bytes), NULL},
     {"belfry_memory_limit_bytes",
      "Above this new streams and watchers are refused; 0: no limit.", GAUGE, NULL, TIER_SIZE, TIER(memory_max), NULL},

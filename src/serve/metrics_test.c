@@ -164,7 +164,9 @@ static struct tier_numbers make_numbers(void)
         struct worker_numbers *w = &workers[i];
         w->answered = i < 2;
         w->core = (struct worker_stats){
-            .riding = 104, .riding_parked = 4, .waiting = 3, .boarded = 2, .solo = 1, .stalled = 3};
+            .riding = 125, .riding_parked = 8, .waiting = 3, .boarded = 2, .solo = 2, .stalled = 4};
+        w->core.lines = (struct worker_standings){.synced = 15, .catching_up = 1, .parked = 5};
+        w->core.inward = (struct worker_standings){.synced = 2};
         w->core.bytes = 1000 * (i + 1);
         w->core.deliveries = 10;
         w->watch.closed[WATCH_CLOSE_DRAIN] = 4 + i;
@@ -218,6 +220,9 @@ static void values_are_those_of_the_tier_and_the_sums_of_workers_that_answered(v
     assert_true(value(&reading, "belfry_watchers{dialect=\"grpc\",state=\"synced\"}") == 200);
     assert_true(value(&reading, "belfry_watchers{dialect=\"grpc\",state=\"catching up\"}") == 12);
     assert_true(value(&reading, "belfry_watchers{dialect=\"grpc\",state=\"parked\"}") == 14);
+    assert_true(value(&reading, "belfry_watchers{dialect=\"kube\",state=\"synced\"}") == 30);
+    assert_true(value(&reading, "belfry_watchers{dialect=\"kube\",state=\"catching up\"}") == 2);
+    assert_true(value(&reading, "belfry_watchers{dialect=\"kube\",state=\"parked\"}") == 10);
     assert_true(value(&reading, "belfry_streams_closed_total{dialect=\"grpc\",reason=\"drain\"}") == 9);
     assert_true(value(&reading, "belfry_deliveries_total") == 20);
     assert_true(value(&reading, "belfry_memory_bytes{pool=\"watchers\"}") == 3000);

@@ -210,6 +210,46 @@ static void write_calls(struct belfry_json *json, const struct worker_numbers *w
     belfry_json_close(json, '}');
 }
 
+static void write_kube(struct belfry_json *json, const struct worker_numbers *w)
+{
+    const struct kube_stats *s = &w->kube;
+    const struct kube_lists_stats *lists = &w->kube_lists;
+    belfry_json_open(json, "kube", '{');
+    UINT(json, s, watches);
+    UINT(json, s, held);
+    UINT(json, s, opened);
+    UINT(json, s, lines);
+    UINT(json, s, bookmarks);
+    UINT(json, s, expired);
+    UINT(json, s, refused);
+    UINT(json, s, too_many);
+    UINT(json, s, undecodable);
+    UINT(json, s, skipped);
+    UINT(json, s, forms_made);
+    UINT(json, s, forms_shared);
+    UINT(json, s, forms_bytes);
+    UINT(json, s, bytes);
+    UINT(json, s, slow);
+    belfry_json_open(json, "lists", '{');
+    UINT(json, lists, active);
+    UINT(json, lists, waiting);
+    UINT(json, lists, lists);
+    UINT(json, lists, gets);
+    UINT(json, lists, objects);
+    UINT(json, lists, bytes);
+    UINT(json, lists, expired);
+    UINT(json, lists, timeouts);
+    UINT(json, lists, undecodable);
+    UINT(json, lists, skipped);
+    belfry_json_close(json, '}');
+    belfry_json_open(json, "fence", '{');
+    UINT(json, &w->fence, asked);
+    UINT(json, &w->fence, questions);
+    UINT(json, &w->fence, failed);
+    belfry_json_close(json, '}');
+    belfry_json_close(json, '}');
+}
+
 static void write_latency(struct belfry_json *json, const struct latency *latency)
 {
     belfry_json_open(json, "latency", '{');
@@ -234,6 +274,7 @@ static void write_worker(struct belfry_json *json, const struct worker_numbers *
         write_watch(json, &w->watch);
         write_inbound(json, &w->inbound);
         write_calls(json, w);
+        write_kube(json, w);
         write_latency(json, &w->latency);
     }
     belfry_json_close(json, '}');

@@ -13,6 +13,7 @@
 #include "net/inbound.h"
 #include "net/listener.h"
 #include "replica/replica.h"
+#include "serve/kube.h"
 #include "serve/relay.h"
 #include "serve/watch.h"
 
@@ -32,6 +33,9 @@ struct worker_numbers { /* of one worker thread */
     struct relay_stats relay;
     struct permit_stats permit;
     struct uplink_stats uplink;
+    struct kube_stats kube; /* this and the next two: zeroes where no resource is served */
+    struct kube_lists_stats kube_lists;
+    struct fence_stats fence;
     struct latency latency;
     int64_t position;
     uint64_t turns, longest_turn_us; /* longest since the last time it was asked */

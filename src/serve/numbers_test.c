@@ -80,6 +80,32 @@ static void fill_worker(struct worker_numbers *w)
         .asked = 1400, .granted = 1401, .refused = 1402, .unavailable = 1403, .status_calls = 1404};
     w->uplink = (struct uplink_stats){
         .calls = 1500, .connections = 1501, .opened = 1502, .connects = 1503, .losses = 1504, .unavailable = 1505};
+    w->kube = (struct kube_stats){.watches = 1600,
+                                  .held = 1601,
+                                  .opened = 1602,
+                                  .lines = 1603,
+                                  .bookmarks = 1604,
+                                  .expired = 1605,
+                                  .refused = 1606,
+                                  .too_many = 1607,
+                                  .undecodable = 1608,
+                                  .skipped = 1609,
+                                  .forms_made = 1610,
+                                  .forms_shared = 1611,
+                                  .forms_bytes = 1612,
+                                  .bytes = 1613,
+                                  .slow = 1614};
+    w->kube_lists = (struct kube_lists_stats){.active = 1700,
+                                              .waiting = 1701,
+                                              .lists = 1702,
+                                              .gets = 1703,
+                                              .objects = 1704,
+                                              .bytes = 1705,
+                                              .expired = 1706,
+                                              .timeouts = 1707,
+                                              .undecodable = 1708,
+                                              .skipped = 1709};
+    w->fence = (struct fence_stats){.asked = 1800, .questions = 1801, .failed = 1802};
     for (size_t i = 0; i <= LATENCY_BUCKETS; i++)
         w->latency.buckets[i] = i;
     w->latency.count = 136;

@@ -76,14 +76,22 @@ static struct belfry_bytes without_query(struct belfry_bytes path)
     return query == NULL ? path : belfry_bytes_of(path.data, (size_t)(query - path.data));
 }
 
+static bool serves_kube(const struct route *route, struct exchange *x)
+{
+    return route->opts.kube != NULL && (policy_of(x)->dialects & DIALECT_KUBE) != 0;
+}
+
 /* /health and /version are there whatever a listener serves: probes come to the port that clients use. */
 static void begin_http(struct route *route, struct exchange *x, const struct exchange_head *head)
 {
     struct belfry_bytes path = without_query(head->path);
+    bool kube = serves_kube(route, x);
     if (belfry_bytes_equal(path, belfry_bytes_str("/health")))
         health_http(route->health, x, head);
     else if (belfry_bytes_equal(path, belfry_bytes_str("/version")))
-        health_version(route->health, x, head);
+        health_version(route->health, x, head, kube ? HEALTH_VERSION_KUBE : HEALTH_VERSION_ETCD);
+    else if (kube && kube_is(path))
+        kube_begin(route->opts.kube, x, head, route->opts.now(route->opts.user));
     else
         answer_not_found(x);
 }

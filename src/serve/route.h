@@ -7,7 +7,9 @@
  *           /belfry.Tier/About             about
  *           any other                      relay
  *     HTTP  GET /health, GET /version      as etcd answers them: {"health":"true","reason":""}, 503 when not ready;
- *                                          {"etcdserver":"3.5.16","etcdcluster":"3.5.0"} with upstream's versions
+ *                                          {"etcdserver":"3.5.16","etcdcluster":"3.5.0"} with upstream's versions, and
+ *                                          what Kubernetes' /version has where that dialect is served
+ *           /api, /apis, /openapi, probes  kube: list and watch of objects
  *           any other                      404
  *
  * A listener that does not serve the dialect of a request answers 12 (gRPC) or 404. /health and /version are there
@@ -18,6 +20,7 @@
 #ifndef BELFRY_SERVE_ROUTE_H
 #define BELFRY_SERVE_ROUTE_H
 
+#include "serve/kube.h"
 #include "serve/relay.h"
 #include "serve/watch.h"
 
@@ -34,7 +37,8 @@ struct route;
 struct route_opts {
     struct watch_service *watch;
     struct relay *relay;
-    const char *name; /* the tier's; lent */
+    struct kube_service *kube; /* NULL: its paths are not there */
+    const char *name;          /* the tier's; lent */
     uint64_t (*now)(void *user);
     void *user;
 };

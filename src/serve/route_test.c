@@ -39,6 +39,25 @@ void relay_begin(struct relay *relay, struct exchange *x, const struct exchange_
     exchange_reset(x, 0);
 }
 
+struct kube_service {
+    unsigned begun;
+    uint64_t now_ms;
+};
+
+bool kube_is(struct belfry_bytes path)
+{
+    return belfry_bytes_begins(path, belfry_bytes_str("/apis")) ||
+           belfry_bytes_equal(path, belfry_bytes_str("/healthz"));
+}
+
+void kube_begin(struct kube_service *service, struct exchange *x, const struct exchange_head *head, uint64_t now_ms)
+{
+    (void)head;
+    service->begun++;
+    service->now_ms = now_ms;
+    exchange_reset(x, 0);
+}
+
 static uint64_t now(void *user)
 {
     (void)user;
@@ -48,16 +67,23 @@ static uint64_t now(void *user)
 struct bed {
     struct watch_service watch;
     struct relay relay;
+    struct kube_service kube;
     struct route *route;
     struct fakeexchange fake;
 };
 
-static enum belfry_err bed_open(struct bed *bed)
+static enum belfry_err open_with(struct bed *bed, bool kube)
 {
     *bed = (struct bed){0};
     fakeexchange_init(&bed->fake, EXCHANGE_ROOM);
     struct route_opts opts = {.watch = &bed->watch, .relay = &bed->relay, .name = "edge-7", .now = now};
+    opts.kube = kube ? &bed->kube : NULL;
     return route_create(&opts, &bed->route);
+}
+
+static enum belfry_err bed_open(struct bed *bed)
+{
+    return open_with(bed, false);
 }
 
 static void bed_close(struct bed *bed)
@@ -196,6 +222,44 @@ static void anything_else_is_not_found(void **state)
     bed_close(&bed);
 }
 
+static void objects_are_kubes_where_it_is_served(void **state)
+{
+    (void)state;
+    static const struct listen_policy no_kube = {.dialects = DIALECT_GRPC | DIALECT_JSON};
+    struct bed bed;
+    assert_int_equal(open_with(&bed, true), BELFRY_OK);
+    ask(&bed, "GET", "/apis/demo.example.com/v1/widgets?watch=1", NULL, NULL);
+    assert_int_equal(bed.kube.begun, 1);
+    assert_int_equal(bed.kube.now_ms, 4711);
+    ask(&bed, "GET", "/apis/demo.example.com", NULL, NULL); /* no method, for all its dots */
+    ask(&bed, "GET", "/healthz?verbose", NULL, NULL);
+    assert_int_equal(bed.kube.begun, 3);
+    ask(&bed, "GET", "/apis", NULL, &no_kube);
+    assert_body(&bed, 404, "404 page not found\n");
+    ask(&bed, "GET", "/elsewhere", NULL, NULL);
+    assert_body(&bed, 404, "404 page not found\n");
+    assert_int_equal(bed.kube.begun, 3);
+    bed_close(&bed);
+}
+
+static void version_is_etcds_and_kubernetes_where_both_are_served(void **state)
+{
+    (void)state;
+    static const struct listen_policy no_kube = {.dialects = DIALECT_GRPC};
+    static const char start[] = "{\"etcdserver\":\"3.5.16\",\"etcdcluster\":\"3.5.0\",\"major\":\"1\",\"minor\":\"33\","
+                                "\"gitVersion\":\"v1.33.0+belfry-" BELFRY_VERSION "\",";
+    struct bed bed;
+    assert_int_equal(open_with(&bed, true), BELFRY_OK);
+    route_stand(bed.route, true, "", "3.5.16", "3.5.0");
+    ask(&bed, "GET", "/version?timeout=32s", NULL, NULL);
+    struct belfry_bytes body = belfry_buf_bytes(&bed.fake.body);
+    assert_true(belfry_bytes_begins(body, belfry_bytes_str(start)));
+    assert_int_equal(body.data[body.len - 1], '}');
+    ask(&bed, "GET", "/version", NULL, &no_kube);
+    assert_body(&bed, 200, "{\"etcdserver\":\"3.5.16\",\"etcdcluster\":\"3.5.0\"}");
+    bed_close(&bed);
+}
+
 static enum belfry_err scenario(void)
 {
     struct bed bed;
@@ -238,6 +302,8 @@ int main(void)
         cmocka_unit_test(health_and_version_follow_the_standing),
         cmocka_unit_test(draining_tier_stays_unhealthy),
         cmocka_unit_test(anything_else_is_not_found),
+        cmocka_unit_test(objects_are_kubes_where_it_is_served),
+        cmocka_unit_test(version_is_etcds_and_kubernetes_where_both_are_served),
         cmocka_unit_test(every_refused_allocation_is_survived),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

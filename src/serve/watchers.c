@@ -10,7 +10,18 @@
 #include "base/json.h"
 #include "base/map.h"
 
-#define DIALECT "grpc" /* of every stream that watch.h has */
+#define RANGE_BYTES 160 /* "widgets -n prod" */
+
+/* Whose streams they are, in the order of the walk. */
+enum source { SOURCE_WATCH, SOURCE_KUBE };
+static const char *const dialects[] = {[SOURCE_WATCH] = "grpc", [SOURCE_KUBE] = "kube"};
+
+/* A stream of either. */
+struct seen {
+    enum source source;
+    struct watch_view view;
+    char range[RANGE_BYTES]; /* as its dialect says it; "": as keys */
+};
 
 static const char *const standings[] = {
     [WATCHER_SYNCED] = "synced", [WATCHER_CATCHING_UP] = "catching up", [WATCHER_PARKED] = "parked"};
@@ -19,6 +30,7 @@ static const char *const standings[] = {
 struct rank {
     uint64_t first; /* lag, bytes sent or age, as asked for */
     enum watcher_standing standing;
+    enum source source;
     uint64_t number; /* of its stream */
     int64_t id;
 };
@@ -30,6 +42,7 @@ struct row {
     enum range_kind kind;
     bool cut;
     char peer[64], user[64], client[64];
+    char range[RANGE_BYTES]; /* "": as keys */
     size_t key_len, end_len;
     char bytes[]; /* key, then end */
 };
@@ -52,11 +65,13 @@ struct watchers_scan {
     struct watchers_query query;
     size_t filter_len;
     struct watch_service *service;
+    struct kube_service *kube; /* NULL: none */
     struct worker *worker;
     int64_t head;
     uint64_t now_ms;
     struct belfry_hash_key hash_key;
     /* where it is */
+    enum source source;
     uint64_t number; /* of the stream it is in, or was in last */
     int64_t after_id;
     bool inside;
@@ -108,6 +123,11 @@ void watchers_scan_destroy(struct watchers_scan *scan)
     free(scan);
 }
 
+void watchers_scan_kube(struct watchers_scan *scan, struct kube_service *kube)
+{
+    scan->kube = kube;
+}
+
 /* ---- rows ---- */
 
 static int rank_order(const struct rank *a, const struct rank *b)
@@ -116,6 +136,8 @@ static int rank_order(const struct rank *a, const struct rank *b)
         return a->first > b->first ? -1 : 1;
     if (a->standing != b->standing)
         return a->standing > b->standing ? -1 : 1;
+    if (a->source != b->source)
+        return a->source < b->source ? -1 : 1;
     if (a->number != b->number)
         return a->number < b->number ? -1 : 1;
     return (a->id > b->id) - (a->id < b->id);
@@ -168,9 +190,10 @@ static size_t append(char *to, size_t at, struct belfry_bytes bytes, size_t len)
     return at + len;
 }
 
-static struct row *make_row(const struct watchers_scan *scan, const struct rank *rank, const struct watch_view *stream,
+static struct row *make_row(const struct watchers_scan *scan, const struct rank *rank, const struct seen *seen,
                             const struct watcher_view *watcher, int64_t lag)
 {
+    const struct watch_view *stream = &seen->view;
     const struct range *range = &watcher->range;
     size_t key_len = kept_len(range->key), end_len = kept_len(range->end);
     struct row *row = malloc(sizeof(*row) + key_len + end_len);
@@ -183,6 +206,7 @@ static struct row *make_row(const struct watchers_scan *scan, const struct rank 
     snprintf(row->peer, sizeof(row->peer), "%s", stream->conn->peer);
     snprintf(row->user, sizeof(row->user), "%s", stream->conn->user);
     snprintf(row->client, sizeof(row->client), "%s", stream->client);
+    memcpy(row->range, seen->range, sizeof(row->range));
     append(row->bytes, append(row->bytes, 0, range->key, key_len), range->end, end_len);
     return row;
 }
@@ -201,15 +225,16 @@ static uint64_t rank_first(const struct watchers_scan *scan, const struct watch_
 }
 
 /* Only a row that gets in is made. */
-static void offer_row(struct watchers_scan *scan, const struct watch_view *stream, const struct watcher_view *watcher,
+static void offer_row(struct watchers_scan *scan, const struct seen *seen, const struct watcher_view *watcher,
                       int64_t lag)
 {
-    struct rank rank = {.standing = watcher->standing, .number = scan->number, .id = watcher->id};
-    rank.first = rank_first(scan, stream, lag);
+    struct rank rank = {
+        .standing = watcher->standing, .source = seen->source, .number = scan->number, .id = watcher->id};
+    rank.first = rank_first(scan, &seen->view, lag);
     bool full = scan->n_rows == scan->query.limit;
     if (full && rank_order(&rank, &scan->rows[0]->rank) > 0)
         return;
-    struct row *row = make_row(scan, &rank, stream, watcher, lag);
+    struct row *row = make_row(scan, &rank, seen, watcher, lag);
     if (row == NULL) {
         scan->err = BELFRY_ERR_NOMEM;
         return;
@@ -256,14 +281,18 @@ static size_t range_label(const struct range *range, char *label)
     return at;
 }
 
-static size_t group_label(const struct watchers_scan *scan, const struct watch_view *stream,
-                          const struct watcher_view *watcher, char *label)
+static size_t group_label(const struct watchers_scan *scan, const struct seen *seen, const struct watcher_view *watcher,
+                          char *label)
 {
+    const struct watch_view *stream = &seen->view;
     struct belfry_bytes text = belfry_bytes_str(standings[watcher->standing]);
     const char *colon = strrchr(stream->conn->peer, ':');
     switch (scan->query.group) {
     case WATCHERS_GROUP_RANGE:
-        return range_label(&watcher->range, label);
+        if (seen->range[0] == '\0')
+            return range_label(&watcher->range, label);
+        text = belfry_bytes_str(seen->range);
+        break;
     case WATCHERS_GROUP_PEER: /* without its port: a host opens many connections */
         text = belfry_bytes_str(stream->conn->peer);
         text.len = colon == NULL ? text.len : (size_t)(colon - stream->conn->peer);
@@ -296,11 +325,11 @@ static struct group *find_group(struct watchers_scan *scan, struct belfry_bytes 
     return group;
 }
 
-static void add_to_group(struct watchers_scan *scan, const struct watch_view *stream,
-                         const struct watcher_view *watcher, int64_t lag)
+static void add_to_group(struct watchers_scan *scan, const struct seen *seen, const struct watcher_view *watcher,
+                         int64_t lag)
 {
     char label[LABEL_BYTES];
-    size_t len = group_label(scan, stream, watcher, label);
+    size_t len = group_label(scan, seen, watcher, label);
     struct group *group = find_group(scan, belfry_bytes_of(label, len));
     struct total one = {.watchers = 1, .parked = watcher->standing == WATCHER_PARKED, .max_lag = lag};
     total_add(group != NULL ? &group->total : &scan->other, &one);
@@ -313,11 +342,12 @@ static bool has(const struct watchers_scan *scan, struct belfry_bytes text)
     return text.len >= scan->filter_len && memmem(text.data, text.len, scan->query.filter, scan->filter_len) != NULL;
 }
 
-static bool stream_matches(const struct watchers_scan *scan, const struct watch_view *stream)
+static bool stream_matches(const struct watchers_scan *scan, const struct seen *seen)
 {
+    const struct watch_view *stream = &seen->view;
     return scan->filter_len == 0 || has(scan, belfry_bytes_str(stream->conn->peer)) ||
            has(scan, belfry_bytes_str(stream->conn->user)) || has(scan, belfry_bytes_str(stream->client)) ||
-           has(scan, belfry_bytes_str(DIALECT));
+           has(scan, belfry_bytes_str(dialects[seen->source])) || has(scan, belfry_bytes_str(seen->range));
 }
 
 static bool watcher_matches(const struct watchers_scan *scan, const struct watcher_view *watcher)
@@ -326,8 +356,7 @@ static bool watcher_matches(const struct watchers_scan *scan, const struct watch
            has(scan, belfry_bytes_str(standings[watcher->standing]));
 }
 
-static void visit(struct watchers_scan *scan, const struct watch_view *stream, bool matches,
-                  const struct watcher_view *watcher)
+static void visit(struct watchers_scan *scan, const struct seen *seen, bool matches, const struct watcher_view *watcher)
 {
     if (watcher->ended)
         return;
@@ -338,17 +367,50 @@ static void visit(struct watchers_scan *scan, const struct watch_view *stream, b
     int64_t lag = watcher->standing == WATCHER_SYNCED ? 0 : scan->head - (watcher->next - 1);
     lag = lag < 0 ? 0 : lag;
     if (scan->query.group == WATCHERS_UNGROUPED)
-        offer_row(scan, stream, watcher, lag);
+        offer_row(scan, seen, watcher, lag);
     else
-        add_to_group(scan, stream, watcher, lag);
+        add_to_group(scan, seen, watcher, lag);
+}
+
+/* As kubectl would be asked for it. */
+static bool next_kube(struct watchers_scan *scan, uint64_t after, uint64_t *number, struct seen *out)
+{
+    struct kube_watch_view view;
+    if (scan->kube == NULL || !kube_next(scan->kube, after, number, &view))
+        return false;
+    out->view = (struct watch_view){view.stream, view.conn, view.client, view.opened_ms, view.sent_bytes};
+    if (view.namespace.len == 0)
+        snprintf(out->range, sizeof(out->range), "%s -A", view.resource);
+    else
+        snprintf(out->range, sizeof(out->range), "%s -n %.*s", view.resource, (int)view.namespace.len,
+                 view.namespace.data);
+    return true;
+}
+
+static bool next_stream(struct watchers_scan *scan, uint64_t after, uint64_t *number, struct seen *out)
+{
+    out->source = scan->source;
+    out->range[0] = '\0';
+    switch (scan->source) {
+    case SOURCE_WATCH:
+        return watch_next(scan->service, after, number, &out->view);
+    case SOURCE_KUBE:
+        return next_kube(scan, after, number, out);
+    }
+    return false;
 }
 
 /* The stream it is in, if that is still there, or the next. */
-static bool enter(struct watchers_scan *scan, struct watch_view *stream)
+static bool enter(struct watchers_scan *scan, struct seen *out)
 {
     uint64_t number;
-    if (!watch_next(scan->service, scan->inside ? scan->number - 1 : scan->number, &number, stream))
-        return false;
+    while (!next_stream(scan, scan->inside ? scan->number - 1 : scan->number, &number, out)) {
+        if (scan->source == SOURCE_KUBE)
+            return false;
+        scan->source = SOURCE_KUBE;
+        scan->number = 0;
+        scan->inside = false;
+    }
     if (!scan->inside || number != scan->number)
         scan->after_id = INT64_MIN;
     scan->number = number;
@@ -356,20 +418,26 @@ static bool enter(struct watchers_scan *scan, struct watch_view *stream)
     return true;
 }
 
+/* A watch of objects whose state is still being written has none yet. */
+static bool next_watcher(const struct watchers_scan *scan, const struct seen *seen, struct watcher_view *out)
+{
+    return seen->view.stream != NULL && stream_watcher(scan->worker, seen->view.stream, scan->after_id, out);
+}
+
 bool watchers_scan_step(struct watchers_scan *scan, size_t max_visits)
 {
-    struct watch_view stream;
+    struct seen seen;
     struct watcher_view watcher;
     bool here = false, matches = false;
     for (; !scan->done && max_visits > 0; max_visits--) {
         if (!here) {
             max_visits += scan->inside; /* coming back is free: a step of one visit gets on, too */
-            here = enter(scan, &stream);
-            matches = here && stream_matches(scan, &stream);
+            here = enter(scan, &seen);
+            matches = here && stream_matches(scan, &seen);
             scan->done = !here;
-        } else if (stream_watcher(scan->worker, stream.stream, scan->after_id, &watcher)) {
+        } else if (next_watcher(scan, &seen, &watcher)) {
             scan->after_id = watcher.id;
-            visit(scan, &stream, matches, &watcher);
+            visit(scan, &seen, matches, &watcher);
         } else {
             here = scan->inside = false;
         }
@@ -386,10 +454,12 @@ static void write_row(struct belfry_json *json, const struct row *row)
     belfry_json_open(json, NULL, '{');
     belfry_json_int(json, "lag", row->lag);
     belfry_json_str(json, "state", standings[row->rank.standing]);
-    belfry_json_str(json, "dialect", DIALECT);
+    belfry_json_str(json, "dialect", dialects[row->rank.source]);
     belfry_json_str(json, "peer", row->peer);
     belfry_json_str(json, "user", row->user);
     belfry_json_str(json, "client", row->client);
+    if (row->range[0] != '\0')
+        belfry_json_str(json, "range", row->range);
     belfry_json_text(json, "key", belfry_bytes_of(row->bytes, row->key_len));
     if (row->kind == RANGE_PREFIX)
         belfry_json_bool(json, "prefix", true);

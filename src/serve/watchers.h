@@ -11,6 +11,7 @@
 
 #include "base/buf.h"
 #include "core/worker.h"
+#include "serve/kube.h"
 #include "serve/watch.h"
 
 #define WATCHERS_LIMIT     100
@@ -41,6 +42,9 @@ BELFRY_NODISCARD enum belfry_err watchers_scan_create(const struct watchers_quer
                                                       struct watchers_scan **out);
 void watchers_scan_destroy(struct watchers_scan *scan); /* NULL is fine */
 
+/* Those of Kubernetes' dialect, too; before the first step. */
+void watchers_scan_kube(struct watchers_scan *scan, struct kube_service *kube);
+
 /* Visits up to max_visits watchers and streams, about 100 to 200 ns each; not from inside a turn of the worker. True:
  * done, and the scan no longer needs its worker. What opens, closes or moves between two steps may be seen or not; nothing
  * is seen twice. When there is no memory for a row or a group it is left out, and watchers_write() says BELFRY_ERR_NOMEM. */
@@ -49,6 +53,7 @@ bool watchers_scan_step(struct watchers_scan *scan, size_t max_visits);
 /* Writes the merged rows of n finished scans (of equal queries) as JSON, and a newline:
  * {"revision":N,"watchers":N,"matched":N,"rows":[{"lag":..,"state":"synced","dialect":"grpc","peer":"..","user":"..",
  *  "client":"..","key":"..","prefix":true,"watch_id":..,"sent_bytes":..,"age_ms":..},...]}
+ * (of dialect "kube" there is also "range":"widgets -n prod" or "widgets -A", which is the name of its group, too)
  * or, grouped, the largest first, "groups":[{"group":"..","watchers":N,"parked":N,"max_lag":N},...]; what is beyond the
  * limit is summed up in "other", of the same form without a name. A range that is neither a key nor a prefix has
  * range_end, which is "\u0000" for an open one. What is not UTF-8 comes as key_b64, range_end_b64; "cut":true: a key

@@ -50,6 +50,21 @@ bool watch_next(struct watch_service *service, uint64_t after, uint64_t *number,
     return false;
 }
 
+/* Watches of objects, which are streams as any other here. */
+struct kube_service {
+    size_t n;
+    struct kube_watch_view views[4];
+};
+
+bool kube_next(struct kube_service *kube, uint64_t after, uint64_t *number, struct kube_watch_view *out)
+{
+    if (after >= kube->n)
+        return false;
+    *number = after + 1;
+    *out = kube->views[after];
+    return true;
+}
+
 static void on_write(void *user, const uint8_t *data, size_t len)
 {
     size_t *room = user;
@@ -604,9 +619,72 @@ static void visit_of_a_large_stream_is_cheap(void **state)
     service_close(&one);
 }
 
+/* One of all namespaces, one of one, and one that has no watcher yet. */
+static void fill_kube(struct watch_service *s, struct kube_service *kube)
+{
+    static const char *const namespaces[] = {"", "prod", "test"};
+    assert_int_equal(service_open(s, 4), BELFRY_OK);
+    (void)worker_turn(s->worker, 1000, 1000);
+    *kube = (struct kube_service){.n = 3};
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(service_stream(s, "10.0.0.9:1", "", "kubectl/v1.33.1", 500, 7), BELFRY_OK);
+        assert_int_equal(service_watch(s, i, "/registry/widgets/", "/registry/widgets0", 0), BELFRY_OK);
+        kube->views[i] = (struct kube_watch_view){.stream = i < 2 ? s->streams[i].view.stream : NULL,
+                                                  .conn = &s->streams[i].conn,
+                                                  .client = s->streams[i].client,
+                                                  .resource = "widgets",
+                                                  .namespace = belfry_bytes_str(namespaces[i]),
+                                                  .opened_ms = 500,
+                                                  .sent_bytes = 7};
+    }
+    service_turn(s);
+    s->n = 1; /* the first is shown as one of etcd's, too */
+}
+
+static char *scan_kube(struct watch_service *s, struct kube_service *kube, const struct watchers_query *query)
+{
+    struct watchers_scan *scan;
+    assert_int_equal(watchers_scan_create(query, s, s->worker, s->head, NOW, &scan), BELFRY_OK);
+    watchers_scan_kube(scan, kube);
+    while (!watchers_scan_step(scan, 1))
+        ;
+    char *text = text_of(&scan, 1);
+    watchers_scan_destroy(scan);
+    return text;
+}
+
+static void watches_of_objects_are_shown_as_they_were_asked_for(void **state)
+{
+    (void)state;
+    struct kube_service kube;
+    fill_kube(&one, &kube);
+    struct watchers_query query = {.limit = 10};
+    char *text = scan_kube(&one, &kube, &query);
+    const char *at = text;
+    assert_int_equal(number_after(&at, "watchers"), 3);
+    assert_word_after(&at, "dialect", "grpc");
+    assert_word_after(&at, "dialect", "kube");
+    assert_word_after(&at, "range", "widgets -A");
+    assert_word_after(&at, "range", "widgets -n prod");
+    assert_word_after(&at, "key", "/registry/widgets/");
+    free(text);
+    query.group = WATCHERS_GROUP_RANGE;
+    snprintf(query.filter, sizeof(query.filter), "kube");
+    text = scan_kube(&one, &kube, &query);
+    at = text;
+    assert_int_equal(number_after(&at, "watchers"), 3);
+    assert_int_equal(number_after(&at, "matched"), 3); /* the client of the first is kubectl */
+    assert_word_after(&at, "group", "widgets -A");
+    assert_word_after(&at, "group", "widgets -n prod");
+    free(text);
+    one.n = 3;
+    service_close(&one);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(watches_of_objects_are_shown_as_they_were_asked_for),
         cmocka_unit_test(the_best_rows_are_those_of_a_naive_sort),
         cmocka_unit_test(groups_by_state_add_up_over_workers),
         cmocka_unit_test(groups_by_range_and_peer_come_largest_first),

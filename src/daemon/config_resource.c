@@ -1,0 +1,108 @@
+/* src/daemon/config_resource.c: where resources are described, from FILE,OPTION,... or setting by setting. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/config_private.h"
+#include "daemon/nearest.h"
+
+enum setting { CRD, CRDS_UNDER, PREFIX, WRAP, KEY, N_SETTINGS };
+static const char *const setting_names[N_SETTINGS] = {"crd", "crds-under", "prefix", "wrap", "key"};
+
+__attribute__((format(printf, 2, 3))) static enum belfry_err wrong(char why[CONFIG_WHY], const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(why, CONFIG_WHY, format, args);
+    va_end(args);
+    return BELFRY_ERR_INVALID;
+}
+
+void config_resource_fini(struct config_resource *resource)
+{
+    free(resource->crd);
+    free(resource->under);
+    free(resource->prefix);
+    free(resource->wrap);
+    free(resource->key);
+    *resource = (struct config_resource){0};
+}
+
+static enum belfry_err unknown(const char *name, char why[CONFIG_WHY])
+{
+    const char *best = NULL;
+    for (size_t i = 0; i < N_SETTINGS; i++)
+        nearest_consider(name, setting_names[i], &best);
+    if (best != NULL)
+        return wrong(why, "a resource has no '%.48s': did you mean %s?", name, best);
+    return wrong(why, "a resource has no '%.48s': it has crd or crds-under, prefix, wrap and key", name);
+}
+
+enum belfry_err config_resource_set(struct config_resource *resource, const char *name, const char *text,
+                                    char why[CONFIG_WHY])
+{
+    char **const fields[N_SETTINGS] = {&resource->crd, &resource->under, &resource->prefix, &resource->wrap,
+                                       &resource->key};
+    enum setting which = 0;
+    while (which < N_SETTINGS && strcmp(setting_names[which], name) != 0)
+        which++;
+    if (which == N_SETTINGS)
+        return unknown(name, why);
+    if (*fields[which] != NULL)
+        return wrong(why, "%s is there twice: keep one", name);
+    if (*text == '\0')
+        return wrong(why, "%s has no value", name);
+    *fields[which] = strdup(text);
+    return *fields[which] == NULL ? BELFRY_ERR_NOMEM : BELFRY_OK;
+}
+
+enum belfry_err config_resource_check(const struct config_resource *resource, char why[CONFIG_WHY])
+{
+    if ((resource->crd == NULL) == (resource->under == NULL))
+        return wrong(why, "say where its definition is: crd: FILE, or crds-under: a prefix in etcd%s",
+                     resource->crd != NULL ? ", and not both" : "");
+    if (resource->prefix != NULL && resource->prefix[strlen(resource->prefix) - 1] != '/')
+        return wrong(why, "prefix '%.128s' must end in '/': otherwise it would cover its neighbours, too",
+                     resource->prefix);
+    if (resource->under != NULL && resource->prefix != NULL && strstr(resource->prefix, "{plural}") == NULL)
+        return wrong(why,
+                     "prefix '%.128s' must have {plural}: otherwise all that crds-under finds would be the same keys",
+                     resource->prefix);
+    return BELFRY_OK;
+}
+
+/* One of the words between commas: NAME=VALUE. */
+static enum belfry_err set_word(struct config_resource *resource, char *word, char why[CONFIG_WHY])
+{
+    char *value = strchr(word, '=');
+    if (value == NULL)
+        return wrong(why, "'%.48s' is no option: write NAME=VALUE", word);
+    *value++ = '\0';
+    return config_resource_set(resource, word, value, why);
+}
+
+static enum belfry_err set_first(struct config_resource *resource, char *word, char why[CONFIG_WHY])
+{
+    size_t n = strlen(setting_names[CRDS_UNDER]);
+    if (strncmp(word, setting_names[CRDS_UNDER], n) == 0 && word[n] == '=')
+        return set_word(resource, word, why);
+    return config_resource_set(resource, setting_names[CRD], word, why);
+}
+
+enum belfry_err config_resource_parse(const char *text, struct config_resource *resource, char why[CONFIG_WHY])
+{
+    char *words = strdup(text), *rest = words;
+    *resource = (struct config_resource){0};
+    if (words == NULL)
+        return BELFRY_ERR_NOMEM;
+    enum belfry_err err = set_first(resource, strsep(&rest, ","), why);
+    while (err == BELFRY_OK && rest != NULL)
+        err = set_word(resource, strsep(&rest, ","), why);
+    if (err == BELFRY_OK)
+        err = config_resource_check(resource, why);
+    free(words);
+    if (err != BELFRY_OK)
+        config_resource_fini(resource);
+    return err;
+}

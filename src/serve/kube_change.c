@@ -1,0 +1,38 @@
+/* src/serve/kube_change.c */
+#include "serve/kube_change.h"
+
+static bool is_everything(const struct kube_selector *selector)
+{
+    return selector == NULL || kube_selector_is_everything(selector);
+}
+
+static bool passes(const struct kube_object *object, const struct kube_selector *selector)
+{
+    if (object == NULL)
+        return false;
+    return is_everything(selector) || kube_selector_matches(selector, &object->attributes);
+}
+
+static enum belfry_err told_blindly(const struct kube_change *change, const struct kube_selector *selector, bool *told,
+                                    enum kube_event *event)
+{
+    if (change->after == NULL || !is_everything(selector))
+        return BELFRY_ERR_COMPACTED;
+    *told = true;
+    *event = KUBE_MODIFIED;
+    return BELFRY_OK;
+}
+
+enum belfry_err kube_change_told(const struct kube_change *change, const struct kube_selector *selector, bool *told,
+                                 enum kube_event *event)
+{
+    if (change->blind)
+        return told_blindly(change, selector, told, event);
+    bool after = passes(change->after, selector), before = passes(change->before, selector);
+    *told = after || before;
+    if (after)
+        *event = before ? KUBE_MODIFIED : KUBE_ADDED;
+    else
+        *event = KUBE_DELETED;
+    return BELFRY_OK;
+}

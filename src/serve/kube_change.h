@@ -1,0 +1,40 @@
+/* src/serve/kube_change.h
+ *
+ * kube_change: one change of one object, and what a watcher is told of it (kubernetes-watch.md 3.4):
+ *
+ *     passes the selector   after   before    told
+ *                             1       0       ADDED, the object after
+ *                             1       1       MODIFIED, the object after
+ *                             0       1       DELETED, the object before, at the revision of the change
+ *                             0       0       nothing
+ *
+ * An object that cannot be decoded is absent, on both sides. What was there before may be unknown (`blind`): the store
+ * and upstream have forgotten it. Then a watcher of everything can still be told MODIFIED; whoever selects, or would be
+ * told DELETED, cannot be told the truth and is lost.
+ *
+ * Thread: any. Pure.
+ */
+#ifndef BELFRY_SERVE_KUBE_CHANGE_H
+#define BELFRY_SERVE_KUBE_CHANGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kube/object.h"
+#include "kube/render.h"
+#include "kube/selector.h"
+
+struct kube_change {
+    const struct kube_object *before, *after; /* NULL: there is none, or it cannot be decoded */
+    int64_t shown; /* the resourceVersion it is told with: its revision, or the one before when further objects of the
+                      resource changed in it: a client whose connection breaks there must come back to it */
+    bool blind;    /* there was something before, and nobody knows what; before is NULL */
+};
+
+/* What a watcher with this selector (NULL: everything) is told. *told false: nothing.
+ * Errors: BELFRY_ERR_COMPACTED: it cannot be said without what was there before. */
+BELFRY_NODISCARD enum belfry_err kube_change_told(const struct kube_change *change,
+                                                  const struct kube_selector *selector, bool *told,
+                                                  enum kube_event *event);
+
+#endif
