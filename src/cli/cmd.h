@@ -13,5 +13,6 @@ enum exit_code cmd_watch(const struct flags *flags);
 enum exit_code cmd_follow(const struct flags *flags);
 enum exit_code cmd_status(const struct flags *flags);
 enum exit_code cmd_top(const struct flags *flags);
+enum exit_code cmd_kube(const struct flags *flags);
 
 #endif

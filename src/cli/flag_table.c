@@ -97,6 +97,23 @@ const struct command_row command_rows[N_COMMANDS] = {
                        "belfryctl top --once --group range\n"
                        "belfryctl top --once --output json",
         },
+    [CMD_KUBE] =
+        {
+            .name = "kube",
+            .arguments = "config",
+            .min_args = 1,
+            .max_args = 1,
+            .summary = "print a kubeconfig by which kubectl and the like find a belfryd",
+            .notes = "Connects to nothing. Files are embedded, so that what is printed can be moved;\n"
+                     "a key or a token in it is a secret. kubectl sends credentials over https://\n"
+                     "only, and there it asks for a name and a password when it has none: then a\n"
+                     "token that means nothing is written, and a line on standard error says so.\n"
+                     "--server-name and --insecure-skip-tls-verify go into it as well.",
+            .example = "belfryctl kube config > belfry.kubeconfig\n"
+                       "kubectl --kubeconfig belfry.kubeconfig get widgets --watch\n"
+                       "belfryctl kube config --server https://belfry.example.com:23790 \\\n"
+                       "    --certificate-authority ca.pem --token-file token > belfry.kubeconfig",
+        },
     [CMD_HELP] =
         {
             .name = "help",
@@ -224,6 +241,23 @@ const struct flag_row flag_rows[] = {
      "count watchers by range, peer or state"},
     {FLAG_FILTER, "filter", 0, "TEXT", KIND_TEXT, NULL, ON(CMD_TOP), TAKER_HERE, NULL, NULL,
      "only those with this in their peer, user, client, key, state or dialect"},
+
+    {FLAG_SERVER, "server", 0, "URL", KIND_TEXT, "http://127.0.0.1:23790", ON(CMD_KUBE), TAKER_HERE, NULL, NULL,
+     "http://host:port or https://host:port of the belfryd"},
+    {FLAG_NAME, "name", 0, "NAME", KIND_TEXT, "belfry", ON(CMD_KUBE), TAKER_HERE, NULL, NULL,
+     "what cluster, user and context are called"},
+    {FLAG_NAMESPACE, "namespace", 0, "NAME", KIND_TEXT, NULL, ON(CMD_KUBE), TAKER_HERE, NULL, NULL,
+     "the namespace that kubectl looks at when it is not told"},
+    {FLAG_TOKEN, "token", 0, "TOKEN", KIND_TEXT, NULL, ON(CMD_KUBE), TAKER_HERE, NULL, NULL,
+     "log in with it; other users see a command line, so rather the next one"},
+    {FLAG_TOKEN_FILE, "token-file", 0, "FILE", KIND_TEXT, NULL, ON(CMD_KUBE), TAKER_HERE, NULL, NULL,
+     "the file whose first line is the token"},
+    {FLAG_CERTIFICATE_AUTHORITY, "certificate-authority", 0, "FILE", KIND_TEXT, NULL, ON(CMD_KUBE), TAKER_HERE, NULL,
+     NULL, "trust a belfryd signed by these authorities (PEM)"},
+    {FLAG_CLIENT_CERTIFICATE, "client-certificate", 0, "FILE", KIND_TEXT, NULL, ON(CMD_KUBE), TAKER_HERE, NULL, NULL,
+     "show this certificate to the belfryd (PEM)"},
+    {FLAG_CLIENT_KEY, "client-key", 0, "FILE", KIND_TEXT, NULL, ON(CMD_KUBE), TAKER_HERE, NULL, NULL,
+     "the private key of --client-certificate (PEM)"},
 };
 /* clang-format on */
 const size_t n_flag_rows = sizeof(flag_rows) / sizeof(flag_rows[0]);

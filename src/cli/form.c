@@ -17,6 +17,7 @@ static enum form by_default(enum command command, bool terminal)
     case CMD_GET:
     case CMD_PUT:
     case CMD_DEL:
+    case CMD_KUBE: /* YAML, always */
     case CMD_HELP:
     case CMD_VERSION:
     case N_COMMANDS:

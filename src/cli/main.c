@@ -77,6 +77,8 @@ static enum exit_code run(const struct flags *flags)
         return cmd_status(flags);
     case CMD_TOP:
         return cmd_top(flags);
+    case CMD_KUBE:
+        return cmd_kube(flags);
     case CMD_HELP:
         return help(flags);
     case CMD_VERSION:
