@@ -1,7 +1,7 @@
 /* bench/belfry-bench/bare.c: the limit: the bytes of a delivery written to as many sockets with nothing in between.
  *
  * A child process connects and reads everything with epoll; this one writes and is what is measured. With one watcher a
- * connection each delivery is a send(), of an HTTP/2 frame as etcd would send it. With more, deliveries of one put
+ * connection each delivery is a send(), of an HTTP/2 frame as etcd would send it, or with --kube of a chunk of HTTP/1.1. With more, deliveries of one put
  * share a connection: they are copied into 64 KiB, each with its own watch, and written when that is full. Paced: the
  * child says when it has all of a put. */
 #include <arpa/inet.h>
@@ -18,6 +18,7 @@
 
 #include "die.h"
 #include "modes.h"
+#include "object.h"
 #include "stopwatch.h"
 #include "wire/write.h"
 
@@ -46,18 +47,20 @@ static double cpu_s(void)
 static void compose(struct bare *bare)
 {
     char key[LOAD_KEY_MAX];
-    const struct load load = {LOAD_SHARED, bare->plan->prefix};
+    const struct load load = plan_load(bare->plan);
     load_put_key(&load, 500, key);
-    char *value = must_have(calloc(1, bare->plan->value_bytes));
+    char *value = must_have(calloc(1, load_value_max(&load, bare->plan->value_bytes)));
+    size_t value_bytes = load_write_value(&load, 500, bare->plan->value_bytes, 0, value);
     struct belfry_wire_event event = {.kv = {.key = belfry_bytes_str(key),
-                                             .value = belfry_bytes_of(value, bare->plan->value_bytes),
+                                             .value = belfry_bytes_of(value, value_bytes),
                                              .create_rev = HEADER_REV,
                                              .mod_rev = HEADER_REV,
                                              .version = 1}};
     struct belfry_wire_watch watch = {.header = {UINT64_MAX, UINT64_MAX, 2, HEADER_REV}, .watch_id = 100};
     size_t event_size = belfry_write_event_size(&event);
-    bare->size =
-        HEADS_BYTES + belfry_write_watch_head_size(&watch) + belfry_write_event_field_size(event_size) + event_size;
+    bare->size = load.form == LOAD_OBJECTS ? object_event_bytes(value_bytes)
+                                           : HEADS_BYTES + belfry_write_watch_head_size(&watch) +
+                                                 belfry_write_event_field_size(event_size) + event_size;
     bare->frame = must_have(calloc(1, bare->size));
     free(value);
 }

@@ -1,8 +1,8 @@
 /* bench/belfry-bench/fanout.c: puts to many watchers. */
 #include <unistd.h>
 
-#include "h2conn.h"
 #include "modes.h"
+#include "poller.h"
 #include "proc.h"
 #include "stopwatch.h"
 
@@ -17,7 +17,7 @@ static const char *pace_name(enum pace pace)
 static void report_setup(struct report *report, const struct plan *plan, double setup_s, struct proc_use before)
 {
     struct proc_use after = proc_use(plan->pid);
-    report_text(report, "mode", "fanout");
+    report_text(report, "mode", plan->mode);
     report_text(report, "pace", pace_name(plan->pace));
     report_number(report, "connections", (double)plan->conns);
     report_number(report, "streams", (double)plan->streams);
@@ -36,6 +36,8 @@ static void report_result(struct report *report, const struct plan *plan, const 
     report_number(report, "deliveries", deliveries);
     report_number(report, "lost", (double)result->lost);
     report_number(report, "doubled", (double)result->doubled);
+    if (plan->values == LOAD_OBJECTS)
+        report_number(report, "resumed", (double)swarm.resumed);
     report_number(report, "wall_s", result->wall_s);
     report_number(report, "deliveries_per_s", deliveries / result->wall_s);
     report_number(report, "server_cpu_us_per_delivery", result->cpu_s * 1e6 / deliveries);
@@ -51,7 +53,7 @@ int fanout_run(const struct plan *plan)
     struct report report = {0};
     struct proc_use before = proc_use(plan->pid);
     uint64_t began = stopwatch_ns();
-    int poll = h2conn_poll_create();
+    int poll = poller_create();
     struct swarm_opts swarm_opts = plan_swarm(plan);
     struct putter_opts putter_opts = plan_putter(plan);
     swarm_open(&swarm, poll, &swarm_opts, plan->deadline_ns);

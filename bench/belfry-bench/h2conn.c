@@ -3,11 +3,8 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -16,7 +13,6 @@
 
 #define READ_BYTES   ((size_t)256 << 10)
 #define READS_A_TURN 4 /* so that one connection with a lot does not keep the others waiting */
-#define POLL_EVENTS  1024
 
 static void move(struct h2conn *conn, enum h2conn_state to)
 {
@@ -29,16 +25,14 @@ void h2conn_fail(struct h2conn *conn, const char *why)
     if (conn->state == H2CONN_CLOSED)
         return;
     move(conn, H2CONN_CLOSED);
-    epoll_ctl(conn->poll, EPOLL_CTL_DEL, conn->fd, NULL);
+    poller_forget(conn->poll, conn->fd);
     conn->events->failed(conn->user, why);
 }
 
 static void watch_fd(struct h2conn *conn, int op)
 {
     uint32_t want = (conn->paused ? 0u : EPOLLIN) | (conn->wants_write ? EPOLLOUT : 0u);
-    struct epoll_event event = {.events = want, .data.ptr = conn};
-    if (epoll_ctl(conn->poll, op, conn->fd, &event) != 0)
-        die("epoll_ctl: %s", strerror(errno));
+    poller_watch(conn->poll, op, conn->fd, want, &conn->entry);
 }
 
 void h2conn_want_write(struct h2conn *conn, bool want)
@@ -82,8 +76,9 @@ static void on_connected(struct h2conn *conn)
     h2conn_flush(conn);
 }
 
-static void on_event(struct h2conn *conn, uint32_t events)
+static void on_ready(struct poller_entry *entry, uint32_t events)
 {
+    struct h2conn *conn = (struct h2conn *)entry; /* its first member */
     if (conn->state == H2CONN_CONNECTING && events & (EPOLLOUT | EPOLLERR | EPOLLHUP))
         on_connected(conn);
     else if (conn->state == H2CONN_OPEN && events & EPOLLOUT)
@@ -92,28 +87,11 @@ static void on_event(struct h2conn *conn, uint32_t events)
         on_readable(conn);
 }
 
-int h2conn_poll_create(void)
-{
-    int poll = epoll_create1(EPOLL_CLOEXEC);
-    if (poll < 0)
-        die("epoll_create1: %s", strerror(errno));
-    return poll;
-}
-
-void h2conn_poll(int poll, int timeout_ms)
-{
-    struct epoll_event events[POLL_EVENTS];
-    int n = epoll_wait(poll, events, POLL_EVENTS, timeout_ms);
-    if (n < 0 && errno != EINTR)
-        die("epoll_wait: %s", strerror(errno));
-    for (int i = 0; i < n; i++)
-        on_event(events[i].data.ptr, events[i].events);
-}
-
 struct h2conn *h2conn_create_on(int poll, int fd, uint32_t max_calls, const struct h2conn_events *events, void *user)
 {
     static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     struct h2conn *conn = must_have(calloc(1, sizeof(*conn)));
+    conn->entry.ready = on_ready;
     conn->poll = poll;
     conn->fd = fd;
     conn->events = events;
@@ -131,14 +109,7 @@ struct h2conn *h2conn_create_on(int poll, int fd, uint32_t max_calls, const stru
 struct h2conn *h2conn_create(int poll, const struct target *target, uint32_t max_calls,
                              const struct h2conn_events *events, void *user)
 {
-    int fd = socket(target->addr.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        die("socket: %s", strerror(errno));
-    int on = 1;
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    if (connect(fd, (const struct sockaddr *)&target->addr, target->addr_len) != 0 && errno != EINPROGRESS)
-        die("connect: %s", strerror(errno));
-    return h2conn_create_on(poll, fd, max_calls, events, user);
+    return h2conn_create_on(poll, target_connect(target), max_calls, events, user);
 }
 
 void h2conn_destroy(struct h2conn *conn)

@@ -11,7 +11,7 @@
  *                    connected                 h2conn_close(), any fault
  *     H2CONN_CONNECTING ----> H2CONN_OPEN ----------------------> H2CONN_CLOSED
  *
- * Thread: owner. A poll (epoll descriptor) and its connections belong to one thread.
+ * Thread: owner, that of its poller.
  * Memory: a few hundred bytes, a header table once the server has answered, and what is not complete yet.
  */
 #ifndef BENCH_H2CONN_H
@@ -21,6 +21,7 @@
 #include <stdint.h>
 
 #include "base/bytes.h"
+#include "poller.h"
 #include "target.h"
 
 struct h2conn;
@@ -36,12 +37,6 @@ struct h2conn_events {
     /* The connection has failed; no event comes after this one. */
     void (*failed)(void *user, const char *why);
 };
-
-/* A new poll for connections; dies if there is none. End it with close(). */
-int h2conn_poll_create(void);
-
-/* Waits up to timeout_ms for the poll's connections and lets them work. */
-void h2conn_poll(int poll, int timeout_ms);
 
 /* Begins to connect. Up to `max_calls` calls can be open at a time. Dies when no socket can be had. `events` and `user`
  * are lent until h2conn_destroy(). */

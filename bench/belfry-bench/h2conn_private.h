@@ -50,6 +50,7 @@ struct call {
 };
 
 struct h2conn {
+    struct poller_entry entry; /* first */
     /* fixed at creation */
     int poll, fd;
     const struct h2conn_events *events;

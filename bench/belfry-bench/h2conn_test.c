@@ -55,7 +55,7 @@ static const struct h2conn_events events = {on_message, on_ended, on_failed};
 static void turn(struct rig *rig)
 {
     for (int i = 0; i < 3; i++)
-        h2conn_poll(rig->poll, 0);
+        poller_turn(rig->poll, 0);
 }
 
 static size_t heard(struct rig *rig, uint8_t *to, size_t size)
@@ -69,7 +69,7 @@ static void open_rig(struct rig *rig)
 {
     int fds[2];
     uint8_t data[1024];
-    *rig = (struct rig){.poll = h2conn_poll_create()};
+    *rig = (struct rig){.poll = poller_create()};
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
     rig->peer = fds[1];
     rig->conn = h2conn_create_on(rig->poll, fds[0], 1, &events, rig);

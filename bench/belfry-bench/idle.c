@@ -2,8 +2,8 @@
  * each connection has received so much and has been quiet again: buffers that were needed once may have stayed. */
 #include <unistd.h>
 
-#include "h2conn.h"
 #include "modes.h"
+#include "poller.h"
 #include "proc.h"
 #include "stopwatch.h"
 
@@ -41,7 +41,7 @@ int idle_run(const struct plan *asked)
     struct report report = {0};
     struct proc_use before = proc_use(plan.pid);
     uint64_t began = stopwatch_ns(), bad = 0;
-    int poll = h2conn_poll_create();
+    int poll = poller_create();
     struct swarm_opts opts = plan_swarm(&plan);
     swarm_open(&swarm, poll, &opts, plan.deadline_ns);
     double setup_s = (double)(stopwatch_ns() - began) * 1e-9;

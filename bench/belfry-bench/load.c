@@ -4,6 +4,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "object.h"
+
+/* The object that a put writes. */
+static size_t object_of(const struct load *load, size_t put)
+{
+    return load->keys == LOAD_DISTINCT ? put : put % LOAD_KEYS;
+}
+
 void load_range(const struct load *load, size_t index, char *key, char *end)
 {
     if (load->keys == LOAD_DISTINCT) {
@@ -18,10 +26,28 @@ void load_range(const struct load *load, size_t index, char *key, char *end)
 
 void load_put_key(const struct load *load, size_t put, char *key)
 {
-    if (load->keys == LOAD_DISTINCT)
+    if (load->form == LOAD_OBJECTS) {
+        char name[OBJECT_NAME_MAX];
+        object_name(object_of(load, put), name);
+        snprintf(key, LOAD_KEY_MAX, "%s" OBJECT_NAMESPACE "/%s", load->prefix, name);
+    } else if (load->keys == LOAD_DISTINCT)
         snprintf(key, LOAD_KEY_MAX, "%s%08zu", load->prefix, put);
     else
         snprintf(key, LOAD_KEY_MAX, "%s%zu", load->prefix, put % LOAD_KEYS);
+}
+
+size_t load_value_max(const struct load *load, size_t value_bytes)
+{
+    return value_bytes + (load->form == LOAD_OBJECTS ? OBJECT_EXTRA : 0);
+}
+
+size_t load_write_value(const struct load *load, size_t put, size_t value_bytes, uint64_t now_ns, char *to)
+{
+    if (load->form == LOAD_OBJECTS)
+        return object_write(to, object_of(load, put), value_bytes, now_ns);
+    load_stamp(to, now_ns);
+    memset(to + LOAD_TIME_BYTES, 'x', value_bytes - LOAD_TIME_BYTES);
+    return value_bytes;
 }
 
 void load_stamp(char *value, uint64_t now_ns)

@@ -4,7 +4,8 @@
  *
  * A shared load is one prefix that every watcher watches; puts go to 1,000 keys under it in turn. A distinct load has a
  * key for every watcher. A value starts with the time of its put, 20 digits padded with blanks, so that each delivery
- * says how long it took; the rest is filling.
+ * says how long it took; the rest is filling. A load of objects (object.h) is watched over Kubernetes' API, everybody
+ * all of them (shared) or each the one that its selector names (distinct); the time of the put is in the object.
  *
  * Thread: any.
  */
@@ -22,9 +23,11 @@
 #define LOAD_KEYS       1000 /* of a shared load */
 
 enum load_keys { LOAD_SHARED, LOAD_DISTINCT };
+enum load_form { LOAD_VALUES, LOAD_OBJECTS };
 
 struct load {
     enum load_keys keys;
+    enum load_form form;
     const char *prefix; /* shorter than LOAD_PREFIX_MAX; its last byte is not 0xff */
 };
 
@@ -33,6 +36,12 @@ void load_range(const struct load *load, size_t index, char *key, char *end);
 
 /* The key of put number `put` (shared) or for watcher `put` (distinct). */
 void load_put_key(const struct load *load, size_t put, char *key);
+
+/* The most bytes that load_write_value() writes. `value_bytes`: of a value, or of an object's spec. */
+size_t load_value_max(const struct load *load, size_t value_bytes);
+
+/* The value of that put; returns its length. */
+size_t load_write_value(const struct load *load, size_t put, size_t value_bytes, uint64_t now_ns, char *to);
 
 /* Writes the value's first LOAD_TIME_BYTES. */
 void load_stamp(char *value, uint64_t now_ns);

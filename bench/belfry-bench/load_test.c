@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -13,7 +14,7 @@ static char key[LOAD_KEY_MAX], end[LOAD_KEY_MAX];
 static void everybody_watches_the_prefix_of_a_shared_load(void **state)
 {
     (void)state;
-    const struct load load = {LOAD_SHARED, "/bench/"};
+    const struct load load = {LOAD_SHARED, LOAD_VALUES, "/bench/"};
     load_range(&load, 17, key, end);
     assert_string_equal(key, "/bench/");
     assert_string_equal(end, "/bench0");
@@ -24,12 +25,32 @@ static void everybody_watches_the_prefix_of_a_shared_load(void **state)
 static void a_distinct_load_has_a_key_for_each(void **state)
 {
     (void)state;
-    const struct load load = {LOAD_DISTINCT, "/bench/"};
+    const struct load load = {LOAD_DISTINCT, LOAD_VALUES, "/bench/"};
     load_range(&load, 17, key, end);
     assert_string_equal(key, "/bench/00000017");
     assert_string_equal(end, "");
     load_put_key(&load, 17, key);
     assert_string_equal(key, "/bench/00000017");
+}
+
+static void an_object_lies_under_its_namespace_and_is_named_in_its_value(void **state)
+{
+    (void)state;
+    const struct load shared = {LOAD_SHARED, LOAD_OBJECTS, "/registry/pods/"};
+    const struct load distinct = {LOAD_DISTINCT, LOAD_OBJECTS, "/registry/pods/"};
+    load_put_key(&shared, 1017, key);
+    assert_string_equal(key, "/registry/pods/default/node-17");
+    load_put_key(&distinct, 1017, key);
+    assert_string_equal(key, "/registry/pods/default/node-1017");
+
+    char value[1024];
+    assert_true(load_value_max(&distinct, 256) <= sizeof(value) - 1);
+    size_t len = load_write_value(&distinct, 1017, 256, 5, value);
+    value[len] = '\0';
+    assert_non_null(strstr(value, "\"name\":\"node-1017\""));
+    len = load_write_value(&shared, 1017, 256, 5, value);
+    value[len] = '\0';
+    assert_non_null(strstr(value, "\"name\":\"node-17\""));
 }
 
 static void the_time_of_a_put_is_read_back_from_its_value(void **state)
@@ -49,6 +70,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(everybody_watches_the_prefix_of_a_shared_load),
         cmocka_unit_test(a_distinct_load_has_a_key_for_each),
+        cmocka_unit_test(an_object_lies_under_its_namespace_and_is_named_in_its_value),
         cmocka_unit_test(the_time_of_a_put_is_read_back_from_its_value),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

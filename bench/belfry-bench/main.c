@@ -18,6 +18,11 @@ static const struct mode modes[] = {
      "--connections 100 --rate 500 --value-size 1KiB", false, stall_run},
     {"write-cost", "what watchers cost those who write", "--connections 1000 --puts 500 --rate 100 --in-flight 1",
      false, writecost_run},
+    {"kube", "puts to many watchers of Kubernetes objects over HTTP/1.1: as fanout",
+     "--kube --connections 1000 --puts 200", false, fanout_run},
+    {"put", "writes many keys, or with --kube objects, each once; measures nothing else",
+     "--puts 100000 --in-flight 64 --timeout 300s", false, put_run},
+    {"list", "one list of all Kubernetes objects: time, bytes, the server's memory", "--kube", false, list_run},
     {"bare", "the limit: the same bytes to the same number of sockets with nothing in between",
      "--connections 1000 --puts 200", true, bare_run},
 };

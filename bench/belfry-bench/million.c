@@ -2,8 +2,8 @@
  * and that puts find the ones they concern. */
 #include <unistd.h>
 
-#include "h2conn.h"
 #include "modes.h"
+#include "poller.h"
 #include "proc.h"
 #include "stopwatch.h"
 
@@ -15,7 +15,7 @@ int million_run(const struct plan *plan)
     struct report report = {0};
     struct proc_use before = proc_use(plan->pid);
     uint64_t began = stopwatch_ns();
-    int poll = h2conn_poll_create();
+    int poll = poller_create();
     struct swarm_opts swarm_opts = plan_swarm(plan);
     struct putter_opts putter_opts = plan_putter(plan);
     swarm_open(&swarm, poll, &swarm_opts, plan->deadline_ns);

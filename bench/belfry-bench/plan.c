@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "object.h"
 #include "stopwatch.h"
 
 #define MAX_WORDS 16 /* of a mode's defaults */
@@ -25,12 +26,16 @@ enum name {
     PREFIX,
     DISTINCT,
     SHARED,
+    KUBE,
+    SELECTOR_FIELD,
     WARM,
     REVISIONS,
     PAIRS,
     STALL,
     SETTLE,
     TIMEOUT,
+    BEFORE,
+    AFTER,
     OUTPUT,
     REMOTE,
     HELP,
@@ -51,20 +56,25 @@ static const struct option_row {
     [STREAMS] = {"streams", "N", "streams of a connection", 1, 100000},
     [WATCHES] = {"watches", "N", "watches of a stream", 1, 10000000},
     [PUTS] = {"puts", "N", "puts", 0, 10000000},
-    [VALUE_BYTES] = {"value-size", "SIZE", "bytes of a value (256)", LOAD_TIME_BYTES, 1 << 20},
+    [VALUE_BYTES] = {"value-size", "SIZE", "bytes of a value, or of an object's spec (256)", LOAD_TIME_BYTES, 1 << 20},
     [IN_FLIGHT] = {"in-flight", "N", "puts under way at a time (16)", 1, PUTTER_CALLS / 2},
     [PACED] = {"paced", NULL, "the next put only when everybody has the last", 0, 0},
     [BURST] = {"burst", NULL, "puts as fast as it goes", 0, 0},
     [RATE] = {"rate", "N", "so many puts a second", 1, 1000000},
-    [PREFIX] = {"prefix", "KEY", "where all keys lie (/bench/)", 0, 0},
+    [PREFIX] = {"prefix", "KEY", "where all keys lie (/bench/; of objects " OBJECT_PREFIX ")", 0, 0},
     [DISTINCT] = {"distinct", NULL, "each watcher watches a key of its own", 0, 0},
     [SHARED] = {"shared", NULL, "everybody watches the prefix", 0, 0},
+    [KUBE] = {"kube", NULL, "values are Kubernetes objects, watched over HTTP/1.1", 0, 0},
+    [SELECTOR_FIELD] = {"selector-field", "FIELD",
+                        "of objects: each watcher has a selector of its own on spec.nodeName or metadata.name", 0, 0},
     [WARM] = {"warm", "SIZE", "idle: measure again when each connection has received so much", 0, 1 << 30},
     [REVISIONS] = {"revisions", "N", "replay: how far behind the watcher starts", 1, 10000000},
     [PAIRS] = {"pairs", "N", "stall, write-cost: rounds without and with (5)", 1, 1000},
     [STALL] = {"stall", "TIME", "stall: how long one reader does not read (3s)", 1, 600000},
     [SETTLE] = {"settle", "TIME", "pause before memory is read (1s)", 0, 600000},
     [TIMEOUT] = {"timeout", "TIME", "the whole run (120s)", 1, 3600000},
+    [BEFORE] = {"before", "COMMAND", "for the shell, just before the puts that are measured", 0, 0},
+    [AFTER] = {"after", "COMMAND", "for the shell, when they have all come", 0, 0},
     [OUTPUT] = {"output", "FORM", "table or json", 0, 0},
     [REMOTE] = {"remote", NULL, "a target that is not loopback is meant", 0, 0},
     [HELP] = {"help", NULL, "this", 0, 0},
@@ -235,6 +245,14 @@ static bool set_prefix(struct reading *reading, const char *value)
            refuse(reading, "prefix", "1 to 63 bytes of ASCII are needed");
 }
 
+static bool set_selector(struct reading *reading, const char *value)
+{
+    reading->plan->selector_field = value;
+    reading->plan->keys = LOAD_DISTINCT;
+    return strcmp(value, "spec.nodeName") == 0 || strcmp(value, "metadata.name") == 0 ||
+           refuse(reading, "selector-field", "spec.nodeName or metadata.name is needed");
+}
+
 static bool set(struct reading *reading, enum name name, const char *value)
 {
     struct plan *plan = reading->plan;
@@ -258,6 +276,17 @@ static bool set(struct reading *reading, enum name name, const char *value)
         return true;
     case SHARED:
         plan->keys = LOAD_SHARED;
+        return true;
+    case KUBE:
+        plan->values = LOAD_OBJECTS;
+        return true;
+    case SELECTOR_FIELD:
+        return set_selector(reading, value);
+    case BEFORE:
+        plan->before = value;
+        return true;
+    case AFTER:
+        plan->after = value;
         return true;
     case OUTPUT:
         return set_output(reading, value);
@@ -339,6 +368,12 @@ static bool check(struct reading *reading, const struct mode *mode)
     struct plan *plan = reading->plan;
     if (!reading->has_target && !mode->local)
         return refuse(reading, "target", "is needed: which server is to be measured?");
+    if (plan->prefix == NULL)
+        plan->prefix = plan->values == LOAD_OBJECTS ? OBJECT_PREFIX : "/bench/";
+    if (plan->values == LOAD_OBJECTS && plan->streams * plan->watches != 1)
+        return refuse(reading, "watches", "a connection with HTTP/1.1 has one watch");
+    if ((plan->selector_field != NULL) != (plan->values == LOAD_OBJECTS && plan->keys == LOAD_DISTINCT))
+        return refuse(reading, "selector-field", "goes with --kube, and --distinct with it");
     if (!reading->has_write_target)
         plan->write_target = plan->target;
     if (!mode->local && !reading->remote && !(plan->target.loopback && plan->write_target.loopback))
@@ -359,14 +394,14 @@ void plan_print_options(FILE *out)
 enum belfry_err plan_read(const struct mode *mode, int argc, char *argv[], FILE *out, FILE *err, struct plan *plan,
                           enum plan_do *what)
 {
-    *plan = (struct plan){.conns = 100,
+    *plan = (struct plan){.mode = mode->name,
+                          .conns = 100,
                           .streams = 1,
                           .watches = 1,
                           .puts = 200,
                           .value_bytes = 256,
                           .in_flight = 16,
                           .pace = PACE_BURST,
-                          .prefix = "/bench/",
                           .revisions = 100000,
                           .pairs = 5,
                           .stall_ms = 3000,
@@ -387,19 +422,25 @@ enum belfry_err plan_read(const struct mode *mode, int argc, char *argv[], FILE 
 
 /* ---- parts ---- */
 
+struct load plan_load(const struct plan *plan)
+{
+    return (struct load){plan->keys, plan->values, plan->prefix};
+}
+
 struct swarm_opts plan_swarm(const struct plan *plan)
 {
     return (struct swarm_opts){.target = plan->target,
-                               .load = {plan->keys, plan->prefix},
+                               .load = plan_load(plan),
                                .n_conns = plan->conns,
                                .n_streams = plan->streams,
-                               .n_watches = plan->watches};
+                               .n_watches = plan->watches,
+                               .selector_field = plan->selector_field};
 }
 
 struct putter_opts plan_putter(const struct plan *plan)
 {
     return (struct putter_opts){.target = plan->write_target,
-                                .load = {plan->keys, plan->prefix},
+                                .load = plan_load(plan),
                                 .value_bytes = plan->value_bytes,
                                 .max_puts = plan->puts,
                                 .in_flight = plan->in_flight,
@@ -414,5 +455,7 @@ struct round_opts plan_round(const struct plan *plan)
                                .pid = plan->pid,
                                .write_pid = plan->write_pid,
                                .deadline_ns = plan->deadline_ns,
+                               .before = plan->before,
+                               .after = plan->after,
                                .stalled = SWARM_NONE};
 }

@@ -19,6 +19,7 @@
 #include "target.h"
 
 struct plan {
+    const char *mode;
     struct target target, write_target;
     pid_t pid, write_pid;
     size_t conns, streams, watches;
@@ -27,6 +28,9 @@ struct plan {
     double rate;
     const char *prefix; /* lent from argv */
     enum load_keys keys;
+    enum load_form values;
+    const char *selector_field; /* lent from argv; NULL: none */
+    const char *before, *after; /* lent from argv; NULL: none */
     uint64_t warm_bytes;
     size_t revisions, pairs;
     uint64_t stall_ms, settle_ms, timeout_ms;
@@ -56,6 +60,9 @@ BELFRY_NODISCARD enum belfry_err plan_parse_size(const char *text, uint64_t *out
 BELFRY_NODISCARD enum belfry_err plan_parse_ms(const char *text, uint64_t *out);
 
 /* The parts of a plan as the modules take them. */
+/* The load alone. */
+struct load plan_load(const struct plan *plan);
+
 struct swarm_opts plan_swarm(const struct plan *plan);
 struct putter_opts plan_putter(const struct plan *plan);
 struct round_opts plan_round(const struct plan *plan);

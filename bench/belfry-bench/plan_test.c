@@ -71,6 +71,21 @@ static void a_rate_is_a_pace(void **state)
     assert_true(plan.rate == 50);
 }
 
+static void objects_lie_where_a_kube_apiserver_keeps_them(void **state)
+{
+    (void)state;
+    struct plan plan;
+    assert_int_equal(reads(&local_mode, "--kube", &plan), BELFRY_OK);
+    assert_string_equal(plan.prefix, "/registry/pods/");
+    assert_int_equal(plan_load(&plan).form, LOAD_OBJECTS);
+    assert_int_equal(plan.keys, LOAD_SHARED);
+    assert_int_equal(reads(&local_mode, "--kube --selector-field spec.nodeName", &plan), BELFRY_OK);
+    assert_int_equal(plan.keys, LOAD_DISTINCT);
+    assert_string_equal(plan_swarm(&plan).selector_field, "spec.nodeName");
+    assert_int_equal(reads(&local_mode, "", &plan), BELFRY_OK);
+    assert_string_equal(plan.prefix, "/bench/");
+}
+
 static void a_mistake_is_named(void **state)
 {
     (void)state;
@@ -88,6 +103,10 @@ static void a_mistake_is_named(void **state)
         {"--target 127.0.0.1:1 --in-flight 129", "--in-flight: a number from 1 to 128"},
         {"--target 127.0.0.1:1 --value-size 19", "--value-size: a size"},
         {"--target 127.0.0.1:1 --paced=1", "--paced: takes no value"},
+        {"--target 127.0.0.1:1 --kube --watches 2", "--watches: a connection with HTTP/1.1 has one"},
+        {"--target 127.0.0.1:1 --kube --distinct", "--selector-field: goes with --kube"},
+        {"--target 127.0.0.1:1 --selector-field metadata.name", "--selector-field: goes with --kube"},
+        {"--target 127.0.0.1:1 --kube --selector-field spec.size", "spec.nodeName or metadata.name"},
         {"--target 127.0.0.1:1 --output xml", "--output: table or json"},
         {"--target 127.0.0.1:1 --connections 100000 --watches 1000", "50 million"},
     };
@@ -112,6 +131,7 @@ int main(void)
         cmocka_unit_test(sizes_and_times_take_units),
         cmocka_unit_test(the_command_line_wins_over_the_defaults_of_the_mode),
         cmocka_unit_test(a_rate_is_a_pace),
+        cmocka_unit_test(objects_lie_where_a_kube_apiserver_keeps_them),
         cmocka_unit_test(a_mistake_is_named),
         cmocka_unit_test(another_machine_is_taken_when_it_is_meant),
     };

@@ -64,5 +64,20 @@ struct proc_use proc_use(pid_t pid)
         .cpu_s = cpu_seconds(pid),
         .anon_bytes = proc_status_bytes(status, "RssAnon"),
         .rss_bytes = proc_status_bytes(status, "VmRSS"),
+        .peak_bytes = proc_status_bytes(status, "VmHWM"),
     };
+}
+
+void proc_restart_peak(pid_t pid)
+{
+    if (pid == 0)
+        return;
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/clear_refs", (int)pid);
+    FILE *file = fopen(path, "w");
+    bool done = file != NULL && fputs("5\n", file) >= 0; /* proc(5): the peak alone */
+    if (file != NULL && fclose(file) != 0)
+        done = false;
+    if (!done)
+        die("process %d: %s cannot be written", (int)pid, path);
 }

@@ -13,11 +13,14 @@
 
 struct proc_use {
     double cpu_s;
-    uint64_t anon_bytes, rss_bytes; /* RssAnon, VmRSS */
+    uint64_t anon_bytes, rss_bytes, peak_bytes; /* RssAnon, VmRSS, VmHWM */
 };
 
 /* Zeroes for pid 0, so that a run without --pid needs no case of its own. Dies when there is no such process. */
 struct proc_use proc_use(pid_t pid);
+
+/* peak_bytes counts from here on. Nothing for pid 0; dies when it is not allowed. */
+void proc_restart_peak(pid_t pid);
 
 /* Bytes of the line NAME: in the text of /proc/PID/status, which counts in kB; 0 when it is not there. */
 uint64_t proc_status_bytes(const char *text, const char *name);

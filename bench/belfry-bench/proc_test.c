@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -41,12 +42,26 @@ static void the_own_process_uses_memory_and_time(void **state)
     assert_int_equal(proc_use(0).rss_bytes, 0);
 }
 
+static void a_peak_counts_from_where_it_was_restarted(void **state)
+{
+    (void)state;
+    const size_t size = 64 << 20;
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    assert_true(memory != MAP_FAILED);
+    uint64_t high = proc_use(getpid()).peak_bytes;
+    assert_int_equal(munmap(memory, size), 0);
+    assert_true(proc_use(getpid()).peak_bytes + size / 2 > high); /* the kernel counts in batches */
+    proc_restart_peak(getpid());
+    assert_true(proc_use(getpid()).peak_bytes + size / 2 < high);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_line_of_status_is_found_by_its_whole_name),
         cmocka_unit_test(ticks_are_found_behind_a_name_with_brackets),
         cmocka_unit_test(the_own_process_uses_memory_and_time),
+        cmocka_unit_test(a_peak_counts_from_where_it_was_restarted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -55,7 +55,9 @@ void putter_open(struct putter *putter, int poll, const struct putter_opts *opts
     assert(opts->in_flight <= PUTTER_CALLS / 2 && opts->value_bytes >= LOAD_TIME_BYTES);
     memset(putter, 0, sizeof(*putter));
     putter->opts = *opts;
-    putter->message = must_have(malloc(MESSAGE_HEADS + LOAD_KEY_MAX + opts->value_bytes));
+    size_t value_max = load_value_max(&opts->load, opts->value_bytes);
+    putter->message = must_have(malloc(MESSAGE_HEADS + LOAD_KEY_MAX + value_max));
+    putter->value = must_have(malloc(value_max));
     putter->revs = must_have(calloc(opts->max_puts + 1, sizeof(*putter->revs)));
     if (opts->load.keys == LOAD_DISTINCT)
         putter->watchers = must_have(calloc(opts->max_puts + 1, sizeof(*putter->watchers)));
@@ -67,6 +69,7 @@ void putter_close(struct putter *putter)
 {
     h2conn_destroy(putter->conn);
     free(putter->message);
+    free(putter->value);
     free(putter->revs);
     free(putter->watchers);
 }
@@ -96,10 +99,10 @@ static struct belfry_bytes compose(struct putter *putter, size_t key_of, uint64_
     size_t key_len = strlen(key);
     char *to = field(putter->message, 0x0a, key_len);
     memcpy(to, key, key_len);
-    to = field(to + key_len, 0x12, putter->opts.value_bytes);
-    load_stamp(to, now);
-    memset(to + LOAD_TIME_BYTES, 'x', putter->opts.value_bytes - LOAD_TIME_BYTES);
-    to += putter->opts.value_bytes;
+    size_t value_len = load_write_value(&putter->opts.load, key_of, putter->opts.value_bytes, now, putter->value);
+    to = field(to + key_len, 0x12, value_len);
+    memcpy(to, putter->value, value_len);
+    to += value_len;
     return belfry_bytes_of(putter->message, (size_t)(to - putter->message));
 }
 

@@ -21,7 +21,7 @@
 struct putter_opts {
     struct target target;
     struct load load;
-    size_t value_bytes; /* LOAD_TIME_BYTES and up */
+    size_t value_bytes; /* LOAD_TIME_BYTES and up; of an object: of its spec */
     size_t max_puts;
     size_t in_flight;  /* at most PUTTER_CALLS / 2 */
     size_t n_watchers; /* distinct load: the puts go round these, spread evenly */
@@ -31,6 +31,7 @@ struct putter {
     struct putter_opts opts;
     struct h2conn *conn; /* owned */
     char *message;       /* owned; the PutRequest under construction */
+    char *value;         /* owned; the value that goes into it */
     size_t sent, answered;
     int64_t *revs;      /* owned; of each put; 0: no answer yet */
     uint32_t *watchers; /* owned; distinct load: whom each put concerns; else NULL */

@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include "die.h"
-#include "h2conn.h"
 #include "modes.h"
+#include "poller.h"
 #include "proc.h"
 #include "stopwatch.h"
 
@@ -16,7 +16,7 @@ static struct putter putter;
 static void await_all(const struct plan *plan, int poll)
 {
     while (behind.tally.events < plan->revisions) {
-        h2conn_poll(poll, stopwatch_ms_until(plan->deadline_ns));
+        poller_turn(poll, stopwatch_ms_until(plan->deadline_ns));
         if (behind.fault[0] != '\0')
             die("%s", behind.fault);
         if (stopwatch_ns() > plan->deadline_ns)
@@ -46,7 +46,7 @@ int replay_run(const struct plan *asked)
     plan.keys = LOAD_SHARED;
     plan.puts = plan.revisions;
     plan.pace = PACE_BURST;
-    int poll = h2conn_poll_create();
+    int poll = poller_create();
     struct swarm_opts swarm_opts = plan_swarm(&plan);
     struct putter_opts putter_opts = plan_putter(&plan);
     struct round_opts round_opts = plan_round(&plan);

@@ -3,10 +3,12 @@
 
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "die.h"
-#include "h2conn.h"
+#include "poller.h"
 #include "proc.h"
 #include "stopwatch.h"
 
@@ -26,7 +28,7 @@ void round_idle(int poll, uint64_t ns)
 {
     uint64_t until = stopwatch_ns() + ns;
     for (int ms; (ms = stopwatch_ms_until(until)) > 0;)
-        h2conn_poll(poll, ms);
+        poller_turn(poll, ms);
 }
 
 static uint64_t wanted(const struct progress *run, size_t puts)
@@ -89,7 +91,7 @@ static void drive(struct progress *run, struct round_result *result)
     while (!is_over(run)) {
         while (run->putter->sent < run->opts->n_puts && may_put(run) && putter_put(run->putter))
             ;
-        h2conn_poll(run->swarm->poll, wait_ms(run));
+        poller_turn(run->swarm->poll, wait_ms(run));
         end_stall(run, result);
         if (run->swarm->fault[0] != '\0')
             die("%s", run->swarm->fault);
@@ -113,6 +115,15 @@ static void judge(struct progress *run, struct round_result *result)
         die("there was time for %zu of %zu puts only", run->putter->sent, run->opts->n_puts);
 }
 
+static void run_command(const char *command)
+{
+    if (command == NULL)
+        return;
+    int status = system(command);
+    if (status != 0)
+        die("%s: ended with %d", command, WIFEXITED(status) ? WEXITSTATUS(status) : -1);
+}
+
 void round_run(struct swarm *swarm, struct putter *putter, const struct round_opts *opts, struct round_result *result)
 {
     *result = (struct round_result){0};
@@ -123,6 +134,7 @@ void round_run(struct swarm *swarm, struct putter *putter, const struct round_op
     if (run.stalled)
         swarm_pause(swarm, opts->stalled);
 
+    run_command(opts->before);
     struct proc_use before = proc_use(opts->pid), write_before = proc_use(opts->write_pid), own = proc_use(getpid());
     run.began = run.moved_at = stopwatch_ns();
     drive(&run, result);
@@ -133,5 +145,6 @@ void round_run(struct swarm *swarm, struct putter *putter, const struct round_op
     result->client_cpu_s = proc_use(getpid()).cpu_s - own.cpu_s;
     result->anon_before = before.anon_bytes;
     result->anon_after = after.anon_bytes;
+    run_command(opts->after);
     judge(&run, result);
 }

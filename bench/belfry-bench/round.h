@@ -23,8 +23,9 @@ struct round_opts {
     size_t n_puts;
     pid_t pid, write_pid; /* whose CPU is measured; 0: nobody's */
     uint64_t deadline_ns;
-    size_t stalled;    /* the connection that does not read until `stall_ns` have passed, or SWARM_NONE */
-    uint64_t stall_ns; /* the puts have been made by then, or the last of them are not part of the stall */
+    size_t stalled;             /* the connection that does not read until `stall_ns` have passed, or SWARM_NONE */
+    const char *before, *after; /* commands for the shell around what is measured; NULL: none */
+    uint64_t stall_ns;          /* the puts have been made by then, or the last of them are not part of the stall */
 };
 
 struct round_result {

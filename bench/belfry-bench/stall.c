@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 #include "die.h"
-#include "h2conn.h"
 #include "median.h"
 #include "modes.h"
+#include "poller.h"
 #include "stopwatch.h"
 
 static struct swarm swarm;
@@ -51,7 +51,7 @@ int stall_run(const struct plan *asked)
         die("stall needs --rate");
     plan.keys = LOAD_SHARED;
     plan.puts = (size_t)(plan.rate * (double)plan.stall_ms / 1000);
-    int poll = h2conn_poll_create();
+    int poll = poller_create();
     struct swarm_opts swarm_opts = plan_swarm(&plan);
     struct putter_opts putter_opts = plan_putter(&plan);
     struct pairs pairs = {.without = must_have(calloc(plan.pairs * 3, sizeof(double)))};

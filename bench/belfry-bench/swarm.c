@@ -1,13 +1,11 @@
 /* bench/belfry-bench/swarm.c */
-#include "swarm.h"
+#include "swarm_private.h"
 
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/buf.h"
 #include "die.h"
-#include "h2conn.h"
 #include "stopwatch.h"
 #include "wire/scan.h"
 #include "wire/write.h"
@@ -15,24 +13,18 @@
 #define MAX_OPENING  256 /* connections on their way at a time: fewer than a listener's backlog */
 #define MAX_CREATING 256 /* creates of a stream without an answer */
 
-struct lane {
-    size_t asked, created;
-    bool *answered; /* owned; by watch. grpc-proxy numbers watches in the order of the creates but answers in another */
-};
-
-struct seat {
-    struct swarm *swarm;
-    size_t index;
-    struct h2conn *conn; /* owned; NULL: not opened yet */
-    struct lane *lanes;  /* owned; one a stream */
-    size_t n_created;
-};
-
-static void fault(struct seat *seat, const char *what, const char *text)
+void swarm_fault(struct seat *seat, const char *what, const char *text)
 {
     struct swarm *swarm = seat->swarm;
     if (swarm->fault[0] == '\0')
         snprintf(swarm->fault, sizeof(swarm->fault), "connection %zu: %s%s", seat->index, what, text);
+}
+
+void swarm_delivery(struct seat *seat, size_t watcher, int64_t rev, uint64_t put_at, uint64_t now)
+{
+    struct swarm *swarm = seat->swarm;
+    if (tally_event(&swarm->tally, watcher, rev) && put_at != 0 && put_at < now && seat->index != swarm->unmeasured)
+        histogram_add(&swarm->latency, now - put_at);
 }
 
 static size_t first_watcher(const struct seat *seat, uint32_t call)
@@ -62,7 +54,7 @@ static void on_created(struct seat *seat, uint32_t call, const struct belfry_wir
 {
     struct lane *lane = &seat->lanes[call];
     if (watch->watch_id < 0 || (uint64_t)watch->watch_id >= lane->asked || lane->answered[watch->watch_id]) {
-        fault(seat, "a watch was created that was not asked for", "");
+        swarm_fault(seat, "a watch was created that was not asked for", "");
         return;
     }
     lane->answered[watch->watch_id] = true;
@@ -75,16 +67,12 @@ static void on_created(struct seat *seat, uint32_t call, const struct belfry_wir
 
 static void on_event(struct seat *seat, size_t watcher, struct belfry_bytes raw, uint64_t now)
 {
-    struct swarm *swarm = seat->swarm;
     struct belfry_wire_event event;
     if (belfry_scan_event(raw, &event) != BELFRY_OK) {
-        fault(seat, "an event cannot be read", "");
+        swarm_fault(seat, "an event cannot be read", "");
         return;
     }
-    uint64_t put_at = load_put_time(event.kv.value);
-    if (tally_event(&swarm->tally, watcher, event.kv.mod_rev) && put_at != 0 && put_at < now &&
-        seat->index != swarm->unmeasured)
-        histogram_add(&swarm->latency, now - put_at);
+    swarm_delivery(seat, watcher, event.kv.mod_rev, load_put_time(event.kv.value), now);
 }
 
 static void on_message(void *user, uint32_t call, struct belfry_bytes message)
@@ -92,11 +80,11 @@ static void on_message(void *user, uint32_t call, struct belfry_bytes message)
     struct seat *seat = user;
     struct belfry_wire_watch watch = {0};
     if (belfry_scan_watch(message, &watch) != BELFRY_OK) {
-        fault(seat, "a WatchResponse cannot be read", "");
+        swarm_fault(seat, "a WatchResponse cannot be read", "");
     } else if (watch.canceled) {
         char reason[128];
         snprintf(reason, sizeof(reason), "%.*s", (int)watch.cancel_reason.len, watch.cancel_reason.data);
-        fault(seat, "a watch was canceled: ", reason);
+        swarm_fault(seat, "a watch was canceled: ", reason);
     } else if (watch.created) {
         on_created(seat, call, &watch);
     }
@@ -104,7 +92,7 @@ static void on_message(void *user, uint32_t call, struct belfry_bytes message)
         return;
     if (watch.watch_id < 0 || (uint64_t)watch.watch_id >= seat->lanes[call].asked ||
         !seat->lanes[call].answered[watch.watch_id]) {
-        fault(seat, "an event came for a watch that does not exist", "");
+        swarm_fault(seat, "an event came for a watch that does not exist", "");
         return;
     }
     size_t watcher = first_watcher(seat, call) + (size_t)watch.watch_id;
@@ -118,12 +106,12 @@ static void on_ended(void *user, uint32_t call, int status, const char *text)
 {
     char what[64];
     snprintf(what, sizeof(what), "stream %u ended with grpc-status %d: ", call, status);
-    fault(user, what, text);
+    swarm_fault(user, what, text);
 }
 
 static void on_failed(void *user, const char *why)
 {
-    fault(user, why, "");
+    swarm_fault(user, why, "");
 }
 
 static const struct h2conn_events events = {on_message, on_ended, on_failed};
@@ -131,6 +119,10 @@ static const struct h2conn_events events = {on_message, on_ended, on_failed};
 static void open_seat(struct seat *seat)
 {
     const struct swarm_opts *opts = &seat->swarm->opts;
+    if (opts->load.form == LOAD_OBJECTS) {
+        swarm_kube_open(seat);
+        return;
+    }
     seat->lanes = must_have(calloc(opts->n_streams, sizeof(*seat->lanes)));
     seat->conn = h2conn_create(seat->swarm->poll, &opts->target, (uint32_t)opts->n_streams, &events, seat);
     for (size_t i = 0; i < opts->n_streams; i++) {
@@ -151,7 +143,7 @@ static void await_created(struct swarm *swarm, uint64_t deadline_ns)
             complete++;
         while (opened < swarm->opts.n_conns && opened - complete < MAX_OPENING)
             open_seat(&swarm->seats[opened++]);
-        h2conn_poll(swarm->poll, stopwatch_ms_until(deadline_ns));
+        poller_turn(swarm->poll, stopwatch_ms_until(deadline_ns));
         if (swarm->fault[0] != '\0')
             die("%s", swarm->fault);
         if (stopwatch_ns() > deadline_ns)
@@ -168,6 +160,8 @@ void swarm_open(struct swarm *swarm, int poll, const struct swarm_opts *opts, ui
     swarm->seats = must_have(calloc(opts->n_conns, sizeof(*swarm->seats)));
     for (size_t i = 0; i < opts->n_conns; i++)
         swarm->seats[i] = (struct seat){.swarm = swarm, .index = i};
+    if (opts->load.form == LOAD_OBJECTS && opts->start_revision == 0)
+        swarm->opts.start_revision = swarm_kube_revision(&opts->target, deadline_ns);
     await_created(swarm, deadline_ns);
 }
 
@@ -176,6 +170,7 @@ void swarm_close(struct swarm *swarm)
     for (size_t i = 0; i < swarm->opts.n_conns; i++) {
         struct seat *seat = &swarm->seats[i];
         h2conn_destroy(seat->conn);
+        swarm_kube_close(seat);
         for (size_t j = 0; seat->lanes != NULL && j < swarm->opts.n_streams; j++)
             free(seat->lanes[j].answered);
         free(seat->lanes);
@@ -188,7 +183,8 @@ uint64_t swarm_least_bytes(const struct swarm *swarm)
 {
     uint64_t least = UINT64_MAX;
     for (size_t i = 0; i < swarm->opts.n_conns; i++) {
-        uint64_t bytes = h2conn_bytes_read(swarm->seats[i].conn);
+        const struct seat *seat = &swarm->seats[i];
+        uint64_t bytes = seat->watch != NULL ? h1conn_bytes_read(seat->watch) : h2conn_bytes_read(seat->conn);
         least = bytes < least ? bytes : least;
     }
     return least;
@@ -196,12 +192,18 @@ uint64_t swarm_least_bytes(const struct swarm *swarm)
 
 void swarm_pause(struct swarm *swarm, size_t conn)
 {
-    h2conn_pause(swarm->seats[conn].conn);
+    if (swarm->seats[conn].watch != NULL)
+        h1conn_pause(swarm->seats[conn].watch);
+    else
+        h2conn_pause(swarm->seats[conn].conn);
 }
 
 void swarm_resume(struct swarm *swarm, size_t conn)
 {
-    h2conn_resume(swarm->seats[conn].conn);
+    if (swarm->seats[conn].watch != NULL)
+        h1conn_resume(swarm->seats[conn].watch);
+    else
+        h2conn_resume(swarm->seats[conn].conn);
 }
 
 void swarm_restart(struct swarm *swarm)

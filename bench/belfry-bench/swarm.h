@@ -1,6 +1,7 @@
 /* bench/belfry-bench/swarm.h
  *
- * swarm: the watchers of a run: connections x streams x watches, and what they have received.
+ * swarm: the watchers of a run: connections x streams x watches, and what they have received. Of objects, over HTTP/1.1,
+ * a connection has one watch.
  *
  * Thread: owner, that of its poll.
  * Memory: about 1 KiB a stream, 25 bytes a watcher.
@@ -22,6 +23,7 @@ struct swarm_opts {
     struct load load;
     size_t n_conns, n_streams, n_watches; /* streams of a connection, watches of a stream */
     int64_t start_revision;               /* 0: from now on */
+    const char *selector_field;           /* of a distinct load of objects */
 };
 
 struct seat;
@@ -31,6 +33,7 @@ struct swarm {
     int poll;
     struct seat *seats; /* owned; one a connection */
     size_t n_watchers, n_created;
+    uint64_t resumed; /* watches of objects that the server ended, and that were opened again where they were */
     struct tally tally;
     struct histogram latency; /* ns from put to delivery */
     size_t unmeasured;        /* the connection whose latency does not count, or SWARM_NONE */
@@ -48,7 +51,7 @@ uint64_t swarm_least_bytes(const struct swarm *swarm);
 void swarm_pause(struct swarm *swarm, size_t conn);
 void swarm_resume(struct swarm *swarm, size_t conn);
 
-/* Starts to count anew. */
+/* Starts to count anew, but for `resumed`. */
 void swarm_restart(struct swarm *swarm);
 
 #endif

@@ -2,10 +2,14 @@
 #include "target.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "die.h"
 
 #define HOST_MAX 64
 
@@ -56,4 +60,16 @@ enum belfry_err target_parse(const char *text, struct target *out)
     host[end - start] = '\0';
     bool ok = v6 ? set_v6(host, port, out) : set_v4(host, port, out);
     return ok ? BELFRY_OK : BELFRY_ERR_INVALID;
+}
+
+int target_connect(const struct target *target)
+{
+    int fd = socket(target->addr.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        die("socket: %s", strerror(errno));
+    int on = 1;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    if (connect(fd, (const struct sockaddr *)&target->addr, target->addr_len) != 0 && errno != EINPROGRESS)
+        die("connect: %s", strerror(errno));
+    return fd;
 }

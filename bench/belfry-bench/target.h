@@ -22,4 +22,7 @@ struct target {
 /* Errors: BELFRY_ERR_INVALID. */
 BELFRY_NODISCARD enum belfry_err target_parse(const char *text, struct target *out);
 
+/* A new socket, not blocking, that connects there; dies when none can be had. */
+int target_connect(const struct target *target);
+
 #endif

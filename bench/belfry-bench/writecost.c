@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "die.h"
-#include "h2conn.h"
 #include "median.h"
 #include "modes.h"
+#include "poller.h"
 #include "proc.h"
 #include "stopwatch.h"
 
@@ -27,7 +27,7 @@ static void *write_all(void *user)
 {
     struct writing *writing = user;
     const struct plan *plan = writing->plan;
-    int poll = h2conn_poll_create();
+    int poll = poller_create();
     struct putter_opts opts = plan_putter(plan);
     putter_open(&putter, poll, &opts);
     uint64_t began = stopwatch_ns();
@@ -39,7 +39,7 @@ static void *write_all(void *user)
             if (ms == 0 && !putter_put(&putter))
                 ms = 100;
         }
-        h2conn_poll(poll, ms);
+        poller_turn(poll, ms);
     }
     writing->wall_s = (double)(stopwatch_ns() - began) * 1e-9;
     close(poll);
@@ -60,7 +60,7 @@ static struct cost measure(const struct plan *plan, int watchers)
     if (pthread_create(&thread, NULL, write_all, &writing) != 0)
         die("no thread can be had");
     while (watchers >= 0 && !atomic_load_explicit(&writing.done, memory_order_acquire))
-        h2conn_poll(watchers, 20);
+        poller_turn(watchers, 20);
     pthread_join(thread, NULL);
     if (putter.answered < plan->puts)
         die("%s", putter.fault[0] != '\0' ? putter.fault : "the puts were not answered in time");
@@ -77,7 +77,7 @@ static uint64_t drain(const struct plan *plan, int poll)
 {
     uint64_t wanted = swarm.opts.load.keys == LOAD_SHARED ? (uint64_t)plan->puts * swarm.n_watchers : plan->puts;
     while (swarm.tally.events < wanted && stopwatch_ns() < plan->deadline_ns && swarm.fault[0] == '\0')
-        h2conn_poll(poll, 100);
+        poller_turn(poll, 100);
     round_idle(poll, 100 * NS_PER_MS);
     if (swarm.fault[0] != '\0')
         die("%s", swarm.fault);
@@ -87,7 +87,7 @@ static uint64_t drain(const struct plan *plan, int poll)
 
 static struct cost measure_with(const struct plan *plan, uint64_t *bad)
 {
-    int poll = h2conn_poll_create();
+    int poll = poller_create();
     struct swarm_opts opts = plan_swarm(plan);
     swarm_open(&swarm, poll, &opts, plan->deadline_ns);
     round_idle(poll, plan->settle_ms * NS_PER_MS);

@@ -1,0 +1,354 @@
+"""stage: what bench/fanout and bench/kube have in common: servers on free loopback ports with folders of their own, runs of
+belfry-bench against them, and a table of what they measured."""
+import argparse
+import json
+import os
+import pathlib
+import resource
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+READY_S = 60
+
+
+class Failure(Exception):
+    pass
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def peers():
+    """Where the servers are that belfryd is compared with."""
+    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache"))
+    return pathlib.Path(os.environ.get("PEERS", cache / "belfry-peers"))
+
+
+def find_etcd(asked):
+    """The etcd that the quoted figures are from if it is there, else the system's."""
+    for path in (asked, peers() / "etcd", shutil.which("etcd")):
+        if path and os.access(path, os.X_OK):
+            out = subprocess.run([path, "--version"], capture_output=True, text=True, check=True).stdout
+            return str(path), out.split("\n")[0].split()[-1]
+    raise Failure("no etcd: install etcd-server, or say --etcd FILE")
+
+
+class Process:
+    """One server; stopped by its own pid."""
+
+    def __init__(self, name, argv, address, log):
+        self.name, self.address = name, address
+        self.log = open(log, "wb")
+        self.popen = subprocess.Popen(argv, stdout=self.log, stderr=self.log, stdin=subprocess.DEVNULL)
+
+    def stop(self):
+        if self.popen.poll() is None:
+            self.popen.terminate()
+            try:
+                self.popen.wait(10)
+            except subprocess.TimeoutExpired:
+                self.popen.kill()
+                self.popen.wait()
+        self.log.close()
+
+    def await_ready(self, bench, options):
+        """Until a watch can be created."""
+        until = time.monotonic() + READY_S
+        while time.monotonic() < until:
+            if self.popen.poll() is not None:
+                raise Failure(f"{self.name}: ended at once (exit {self.popen.returncode})")
+            ready = subprocess.run(
+                [bench, "idle", "--target", self.address, "--connections", "1", "--settle", "0ms", "--timeout", "2s"]
+                + options, capture_output=True)
+            if ready.returncode == 0:
+                return
+            time.sleep(0.1)
+        raise Failure(f"{self.name}: not ready after {READY_S} s")
+
+
+class Stage:
+    """etcd and what is put before it, all fresh: memory is measured from where a server starts."""
+
+    def __init__(self, tools, names):
+        self.tools = tools
+        self.processes = {}
+        self.missing = {}
+        self.folder = tempfile.TemporaryDirectory(prefix="belfry-bench-")
+        try:
+            self.start_etcd()
+            for name in names:
+                if name != "etcd":
+                    self.start_other(name)
+        except BaseException:
+            self.stop()
+            raise
+
+    def start(self, name, argv, port):
+        process = Process(name, argv, f"127.0.0.1:{port}", pathlib.Path(self.folder.name) / f"{name}.log")
+        self.processes[name] = process
+        process.await_ready(self.tools.bench, self.probe(name))
+
+    def start_etcd(self):
+        port, peer = free_port(), free_port()
+        client_url, peer_url = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{peer}"
+        self.start("etcd", [self.tools.etcd, "--data-dir", f"{self.folder.name}/etcd", "--unsafe-no-fsync",
+                            "--log-level", "error", "--quota-backend-bytes", str(8 << 30),
+                            "--listen-client-urls", client_url, "--advertise-client-urls", client_url,
+                            "--listen-peer-urls", peer_url, "--initial-advertise-peer-urls", peer_url,
+                            "--initial-cluster", f"default={peer_url}"], port)
+
+    def argv(self, name, port):
+        """What starts `name`; raises Failure when it is not there. Of the script."""
+        raise NotImplementedError
+
+    def probe(self, name):
+        """Options with which belfry-bench watches `name`."""
+        return []
+
+    def start_other(self, name):
+        port = free_port()
+        try:
+            self.start(name, self.argv(name, port), port)
+        except (Failure, OSError) as e:
+            self.missing[name] = str(e) or f"{name}: cannot be started"
+            failed = self.processes.pop(name, None)
+            if failed:
+                failed.stop()
+
+    def measure(self, server, mode, options):
+        """The figures of one run of belfry-bench; None when there is no such server."""
+        argv = [self.tools.bench, mode, "--output", "json"] + options
+        if server is not None:
+            if server in self.missing:
+                return None
+            etcd = self.processes["etcd"]
+            argv += ["--target", self.processes[server].address, "--pid", str(self.processes[server].popen.pid),
+                     "--write-target", etcd.address, "--write-pid", str(etcd.popen.pid)]
+        run = subprocess.run(argv, capture_output=True, text=True)
+        try:
+            figures = json.loads(run.stdout)
+        except ValueError:
+            figures = {"fault": run.stderr.strip().split("\n")[-1] or f"exit {run.returncode}"}
+        if run.returncode != 0:
+            figures["complaint"] = run.stderr.strip()
+        return figures
+
+    def stop(self):
+        for process in reversed(list(self.processes.values())):
+            process.stop()
+        self.folder.cleanup()
+
+
+class Load:
+    """A run of belfry-bench against each, `repeat` times in turn; its figures are medians."""
+
+    def __init__(self, name, mode, options, servers, bare=False, repeat=1, fresh=False):
+        self.name, self.mode, self.options = name, mode, options.split()
+        self.servers, self.bare, self.repeat, self.fresh = servers, bare, repeat, fresh
+        self.figures = {}    # server or "bare" -> list of dicts
+
+    def run(self, stage, tools, missing, say):
+        for _ in range(self.repeat):
+            for server in (("bare",) if self.bare else ()) + self.servers:
+                say(f"{self.name}: {server}")
+                figures = self.measure(server, stage, tools, missing)
+                if figures is not None:
+                    self.figures.setdefault(server, []).append(figures)
+
+    def measure(self, server, stage, tools, missing):
+        if server == "bare":
+            return stage.measure(None, "bare", self.options)
+        if not self.fresh:
+            return stage.measure(server, self.mode, self.options)
+        if server in missing:
+            return None
+        own = type(stage)(tools, [server])
+        try:
+            return own.measure(server, self.mode, self.options)
+        finally:
+            own.stop()
+
+    def value(self, server, figure):
+        values = [f[figure] for f in self.figures.get(server, []) if figure in f]
+        return statistics.median(values) if values else None
+
+
+class Row:
+    """A line of the table: one figure of a load, and what belfryd must reach: at most (or at least) a number, or a
+    factor of what `of` has; `must` None: it is told, no more."""
+
+    def __init__(self, what, unit, load, figure, must=None, sense="<=", of=None, scale=1.0):
+        self.what, self.unit, self.load, self.figure = what, unit, load, figure
+        self.must, self.sense, self.of, self.scale = must, sense, of, scale
+
+    def value(self, server):
+        value = self.load.value(server, self.figure)
+        return None if value is None else value * self.scale
+
+    def limit(self):
+        base = self.value(self.of) if self.of else 1.0
+        return None if base is None else self.must * base
+
+    def must_text(self):
+        if self.must is None:
+            return "-"
+        text = f"{self.sense} {number(self.must)}"
+        return f"{text} x {self.of}" if self.of else text
+
+    def verdict(self):
+        if self.must is None:
+            return "-"
+        mine, limit = self.value("belfryd"), self.limit()
+        if mine is None or limit is None:
+            return "NOT MEASURED"
+        return "MET" if (mine <= limit if self.sense == "<=" else mine >= limit) else "MISSED"
+
+
+def number(value):
+    if value is None:
+        return "-"
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.3g}" if abs(value) < 100 else f"{value:.0f}"
+
+
+def ratio(a, b):
+    return "-" if a is None or not b else f"{a / b:.2f}"
+
+
+def lost_rows(loads, servers):
+    """Deliveries and what was lost or doubled of them, by server, over all loads."""
+    total = {server: [0, 0] for server in servers}
+    for load in loads:
+        for server in servers:
+            for figures in load.figures.get(server, []):
+                total[server][0] += figures.get("deliveries", 0)
+                total[server][1] += figures.get("lost", 0) + figures.get("doubled", 0)
+    return total
+
+
+def lost_verdict(loads, servers):
+    if not any(load.figures.get("belfryd") for load in loads):
+        return "NOT MEASURED"
+    return "MET" if lost_rows(loads, servers)["belfryd"][1] == 0 else "MISSED"
+
+
+def print_lines(lines, left):
+    """A table; the columns that are in `left` begin at the left."""
+    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
+    for i, line in enumerate(lines):
+        print("| " + " | ".join(c.ljust(w) if j in left else c.rjust(w)
+                                for j, (c, w) in enumerate(zip(line, widths))) + " |")
+        if i == 0:
+            print("|" + "|".join("-" * (w + 2) for w in widths) + "|")
+
+
+def print_table(rows, loads, servers, peer):
+    """`peer`: whom belfryd is set against, beside the bare limit."""
+    lines = [["work", "unit", "bare", *servers, f"{peer}/bare", "belfryd/bare", f"{peer}/belfryd", "belfryd must", ""]]
+    for row in rows:
+        value = {s: row.value(s) for s in ("bare", *servers)}
+        lines.append([row.what, row.unit, *(number(v) for v in value.values()), ratio(value[peer], value["bare"]),
+                      ratio(value["belfryd"], value["bare"]), ratio(value[peer], value["belfryd"]),
+                      row.must_text(), row.verdict()])
+    total = lost_rows(loads, servers)
+    lines.append(["lost or doubled, of all deliveries", "events", "-",
+                  *(f"{total[s][1]}" if total[s][0] else "-" for s in servers),
+                  "-", "-", "-", "<= 0", lost_verdict(loads, servers)])
+    print_lines(lines, left=(0, 1, len(lines[0]) - 2, len(lines[0]) - 1))
+
+
+def print_json(rows, loads, servers, **more):
+    print(json.dumps({**more, "lost": lost_rows(loads, servers),
+                      "rows": [{"work": r.what, "unit": r.unit, "must": r.must_text(), "verdict": r.verdict(),
+                                **{s: r.value(s) for s in ("bare", *servers)}} for r in rows]}, indent=1))
+
+
+def complaints(loads):
+    for load in loads:
+        for server, runs in load.figures.items():
+            for figures in runs:
+                for kind in ("fault", "complaint"):
+                    if kind in figures:
+                        yield f"{load.name}: {server}: {figures[kind]}"
+                        break
+
+
+def parser(text):
+    """The options that all have."""
+    out = argparse.ArgumentParser(description=text)
+    out.add_argument("--quick", action="store_true", help="about a minute: less of everything, once")
+    out.add_argument("--build", default=str(ROOT / "build" / "release"),
+                     help="where bin/belfry-bench and bin/belfryd are")
+    out.add_argument("--etcd", help="the etcd to run (default: 3.5.30 of the peers' folder, else the system's)")
+    out.add_argument("--only", help="loads whose name has this in it")
+    out.add_argument("--output", choices=("table", "json"), default="table")
+    return out
+
+
+def parse(options):
+    args = options.parse_args()
+    tool = pathlib.Path(args.build) / "bin"
+    args.bench = str(tool / "belfry-bench")
+    args.belfryd = str(tool / "belfryd") if os.access(tool / "belfryd", os.X_OK) else None
+    if not os.access(args.bench, os.X_OK):
+        options.error(f"{args.bench} is not built: cmake --workflow --preset release")
+    return args
+
+
+def raise_descriptors():
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def measure(args, stage_class, servers, loads):
+    """Runs the loads one after the other; returns who is missing and why."""
+    def say(text):
+        print(f"  {text}", file=sys.stderr, flush=True)
+
+    stage = stage_class(args, servers)
+    try:
+        missing = dict(stage.missing)
+        for load in loads:
+            load.run(stage, args, missing, say)
+        return missing
+    finally:
+        stage.stop()
+
+
+def main(script, text, stage_class, servers, peer, plan, optional=()):
+    """All of a script. `plan(quick)` gives loads and rows; rows that set belfryd against one of `optional` do not count
+    when that is not there. Returns the exit code."""
+    args = parse(parser(text.split("\n")[0]))
+    raise_descriptors()
+    loads, rows = plan(args.quick)
+    if args.only:
+        loads = [load for load in loads if args.only in load.name]
+        rows = [row for row in rows if row.load in loads]
+    began = time.monotonic()
+    try:
+        args.etcd, version = find_etcd(args.etcd)
+        missing = measure(args, stage_class, servers, loads)
+    except Failure as e:
+        print(f"{script}: {e}", file=sys.stderr)
+        return 1
+    bad = list(complaints(loads))
+    if args.output == "json":
+        print_json(rows, loads, servers, etcd=version, missing=missing, complaints=bad)
+    else:
+        print(f"etcd {version}; 256 B values; CPU of the server a delivery; {time.monotonic() - began:.0f} s")
+        print_table(rows, loads, servers, peer)
+    for line in list(missing.values()) + bad:
+        print(line, file=sys.stderr if args.output == "json" else sys.stdout)
+    left_out = [name for name in optional if name in missing]
+    verdicts = [row.verdict() for row in rows if row.of not in left_out] + [lost_verdict(loads, servers)]
+    return 0 if all(v in ("MET", "-") for v in verdicts) and set(missing) <= set(left_out) else 1
