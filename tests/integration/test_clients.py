@@ -1,12 +1,11 @@
 """Clients that others wrote, through belfryd: etcdctl 3.4, Python's etcd3, npm's etcd3. (etcdctl 3.5 is all of
 test_differential.py; clientv3 with its concurrency package is goclient, in test_tier.py.)"""
-import hashlib
 import os
-import shutil
 import subprocess
 import threading
 import time
 
+import nodejs
 import procs
 import pytest
 from pair import Pair
@@ -17,8 +16,6 @@ etcd3 = pytest.importorskip("etcd3", reason="python3-etcd3 is missing: tools/boo
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 
 HERE = os.path.dirname(__file__)
-NODE = os.path.join(HERE, "..", "node")
-CACHE = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "belfry")
 
 
 @pytest.fixture(scope="module")
@@ -141,28 +138,12 @@ def test_python_etcd3_cluster_and_snapshot(python, cluster, tmp_path):
 
 @pytest.fixture(scope="module")
 def node():
-    """The folder into which npm has installed what tests/node/package-lock.json says; kept from run to run."""
-    for program in ("node", "npm"):
-        if not shutil.which(program):
-            pytest.skip(f"no {program} here: tools/bootstrap installs nodejs and npm")
-    with open(os.path.join(NODE, "package-lock.json"), "rb") as f:
-        folder = os.path.join(CACHE, "node", hashlib.sha256(f.read()).hexdigest()[:16])
-    if not os.path.exists(os.path.join(folder, "ready")):
-        os.makedirs(folder, exist_ok=True)
-        for name in ("package.json", "package-lock.json"):
-            shutil.copy(os.path.join(NODE, name), folder)
-        done = subprocess.run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"],
-        cwd=folder,
-                              capture_output=True, text=True, timeout=180)
-        if done.returncode != 0:
-            pytest.skip(f"npm cannot install etcd3 here: {done.stderr.strip()[-300:]}")
-        open(os.path.join(folder, "ready"), "w").close()
-    return folder
+    return nodejs.installed()
 
 
 def test_npm_etcd3(tier, node):
     env = {**os.environ, "BELFRY_NODE": node}
-    done = procs.run(["node", os.path.join(NODE, "client.js"), tier.endpoint], timeout=60, env=env, check=False)
+    done = procs.run(["node", nodejs.program("client.js"), tier.endpoint], timeout=60, env=env, check=False)
     assert done.stdout.decode().splitlines()[-1:] == ["all ok"], (done.stdout + done.stderr).decode()[-3000:]
 
 
