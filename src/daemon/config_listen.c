@@ -1,6 +1,5 @@
 /* src/daemon/config_listen.c: one listener, from URL,OPTION,... or setting by setting. */
 #include <arpa/inet.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,15 +15,6 @@ static const struct {
     enum dialect dialect;
 } dialects[] = {{"grpc", DIALECT_GRPC}, {"json", DIALECT_JSON}, {"kube", DIALECT_KUBE}, {"sse", DIALECT_SSE}};
 #define N_DIALECTS (sizeof(dialects) / sizeof(dialects[0]))
-
-__attribute__((format(printf, 2, 3))) static enum belfry_err wrong(char why[CONFIG_WHY], const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    vsnprintf(why, CONFIG_WHY, format, args);
-    va_end(args);
-    return BELFRY_ERR_INVALID;
-}
 
 void config_listen_fini(struct config_listen *listen)
 {
@@ -51,9 +41,9 @@ static enum belfry_err add_dialect(const char *name, size_t len, unsigned *out, 
         i++;
     config_listen_dialects(CONFIG_DIALECTS, "+", today, sizeof(today));
     if (i == N_DIALECTS)
-        return wrong(why, "'%.*s' is no dialect: use serve=%s", (int)(len < 64 ? len : 64), name, today);
+        return config_why(why, "'%.*s' is no dialect: use serve=%s", (int)(len < 64 ? len : 64), name, today);
     if ((dialects[i].dialect & CONFIG_DIALECTS) == 0)
-        return wrong(why, "serve=%s is not served by this version yet: use serve=%s", dialects[i].name, today);
+        return config_why(why, "serve=%s is not served by this version yet: use serve=%s", dialects[i].name, today);
     *out |= dialects[i].dialect;
     return BELFRY_OK;
 }
@@ -77,14 +67,15 @@ static enum belfry_err set_dialects(const char *text, unsigned *out, char why[CO
 static enum belfry_err set_file(const char *name, const char *text, char **out, char why[CONFIG_WHY])
 {
     if (*text == '\0')
-        return wrong(why, "%s has no file: write %s=FILE", name, name);
+        return config_why(why, "%s has no file: write %s=FILE", name, name);
     *out = strdup(text);
     return *out == NULL ? BELFRY_ERR_NOMEM : BELFRY_OK;
 }
 
 static enum belfry_err set_read_only(const char *text, bool *out, char why[CONFIG_WHY])
 {
-    return config_read_bool(text, out) ? BELFRY_OK : wrong(why, "read-only: '%.64s' is neither true nor false", text);
+    return config_read_bool(text, out) ? BELFRY_OK
+                                       : config_why(why, "read-only: '%.64s' is neither true nor false", text);
 }
 
 /* The sockets are bound by address: a name could mean several, or another one tomorrow. */
@@ -116,8 +107,8 @@ static enum belfry_err set_url(const char *text, struct belfry_endpoint *out, ch
     enum belfry_err err = belfry_endpoint_parse(text, strlen(text), out, why, CONFIG_WHY);
     if (err != BELFRY_OK || is_address(out))
         return err;
-    return wrong(why, "'%.128s' is a name: write an address, such as 127.0.0.1, 0.0.0.0 or [::], or localhost",
-                 out->host);
+    return config_why(why, "'%.128s' is a name: write an address, such as 127.0.0.1, 0.0.0.0 or [::], or localhost",
+                      out->host);
 }
 
 static enum belfry_err unknown(const char *name, char why[CONFIG_WHY])
@@ -126,8 +117,8 @@ static enum belfry_err unknown(const char *name, char why[CONFIG_WHY])
     for (size_t i = 0; i < N_SETTINGS; i++)
         nearest_consider(name, setting_names[i], &best);
     if (best != NULL)
-        return wrong(why, "a listener has no '%.48s': did you mean %s?", name, best);
-    return wrong(why, "a listener has no '%.48s': it has url, serve, read-only, cert, key and client-ca", name);
+        return config_why(why, "a listener has no '%.48s': did you mean %s?", name, best);
+    return config_why(why, "a listener has no '%.48s': it has url, serve, read-only, cert, key and client-ca", name);
 }
 
 enum belfry_err config_listen_set(struct config_listen *listen, unsigned *seen, const char *name, const char *text,
@@ -139,7 +130,7 @@ enum belfry_err config_listen_set(struct config_listen *listen, unsigned *seen, 
     if (which == N_SETTINGS)
         return unknown(name, why);
     if ((*seen & 1u << which) != 0)
-        return wrong(why, "%s is there twice: keep one", name);
+        return config_why(why, "%s is there twice: keep one", name);
     *seen |= 1u << which;
     switch (which) {
     case URL:
@@ -167,7 +158,7 @@ static enum belfry_err set_word(struct config_listen *listen, unsigned *seen, ch
     if (value != NULL)
         *value++ = '\0';
     else if (strcmp(word, setting_names[READ_ONLY]) != 0)
-        return wrong(why, "'%.48s' is no option: write NAME=VALUE, or read-only", word);
+        return config_why(why, "'%.48s' is no option: write NAME=VALUE, or read-only", word);
     return config_listen_set(listen, seen, word, value == NULL ? "true" : value, why);
 }
 

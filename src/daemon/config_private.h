@@ -149,6 +149,9 @@ void config_write_ms(uint64_t ms, char out[CONFIG_NUMBER]);
 
 #define CONFIG_WHY 512
 
+/* Says what is wrong with a part of a value, and returns BELFRY_ERR_INVALID. */
+__attribute__((format(printf, 2, 3))) enum belfry_err config_why(char why[CONFIG_WHY], const char *format, ...);
+
 /* One setting of a listener: url, serve, read-only, cert, key, client-ca; each once (`*seen` remembers).
  * Errors: BELFRY_ERR_INVALID (a sentence in why), BELFRY_ERR_NOMEM. */
 BELFRY_NODISCARD enum belfry_err config_listen_set(struct config_listen *listen, unsigned *seen, const char *name,

@@ -1,5 +1,4 @@
 /* src/daemon/config_resource.c: where resources are described, from FILE,OPTION,... or setting by setting. */
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,15 +8,6 @@
 
 enum setting { CRD, CRDS_UNDER, PREFIX, WRAP, KEY, N_SETTINGS };
 static const char *const setting_names[N_SETTINGS] = {"crd", "crds-under", "prefix", "wrap", "key"};
-
-__attribute__((format(printf, 2, 3))) static enum belfry_err wrong(char why[CONFIG_WHY], const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    vsnprintf(why, CONFIG_WHY, format, args);
-    va_end(args);
-    return BELFRY_ERR_INVALID;
-}
 
 void config_resource_fini(struct config_resource *resource)
 {
@@ -35,8 +25,8 @@ static enum belfry_err unknown(const char *name, char why[CONFIG_WHY])
     for (size_t i = 0; i < N_SETTINGS; i++)
         nearest_consider(name, setting_names[i], &best);
     if (best != NULL)
-        return wrong(why, "a resource has no '%.48s': did you mean %s?", name, best);
-    return wrong(why, "a resource has no '%.48s': it has crd or crds-under, prefix, wrap and key", name);
+        return config_why(why, "a resource has no '%.48s': did you mean %s?", name, best);
+    return config_why(why, "a resource has no '%.48s': it has crd or crds-under, prefix, wrap and key", name);
 }
 
 enum belfry_err config_resource_set(struct config_resource *resource, const char *name, const char *text,
@@ -50,9 +40,9 @@ enum belfry_err config_resource_set(struct config_resource *resource, const char
     if (which == N_SETTINGS)
         return unknown(name, why);
     if (*fields[which] != NULL)
-        return wrong(why, "%s is there twice: keep one", name);
+        return config_why(why, "%s is there twice: keep one", name);
     if (*text == '\0')
-        return wrong(why, "%s has no value", name);
+        return config_why(why, "%s has no value", name);
     *fields[which] = strdup(text);
     return *fields[which] == NULL ? BELFRY_ERR_NOMEM : BELFRY_OK;
 }
@@ -60,15 +50,15 @@ enum belfry_err config_resource_set(struct config_resource *resource, const char
 enum belfry_err config_resource_check(const struct config_resource *resource, char why[CONFIG_WHY])
 {
     if ((resource->crd == NULL) == (resource->under == NULL))
-        return wrong(why, "say where its definition is: crd: FILE, or crds-under: a prefix in etcd%s",
-                     resource->crd != NULL ? ", and not both" : "");
+        return config_why(why, "say where its definition is: crd: FILE, or crds-under: a prefix in etcd%s",
+                          resource->crd != NULL ? ", and not both" : "");
     if (resource->prefix != NULL && resource->prefix[strlen(resource->prefix) - 1] != '/')
-        return wrong(why, "prefix '%.128s' must end in '/': otherwise it would cover its neighbours, too",
-                     resource->prefix);
+        return config_why(why, "prefix '%.128s' must end in '/': otherwise it would cover its neighbours, too",
+                          resource->prefix);
     if (resource->under != NULL && resource->prefix != NULL && strstr(resource->prefix, "{plural}") == NULL)
-        return wrong(why,
-                     "prefix '%.128s' must have {plural}: otherwise all that crds-under finds would be the same keys",
-                     resource->prefix);
+        return config_why(
+            why, "prefix '%.128s' must have {plural}: otherwise all that crds-under finds would be the same keys",
+            resource->prefix);
     return BELFRY_OK;
 }
 
@@ -77,7 +67,7 @@ static enum belfry_err set_word(struct config_resource *resource, char *word, ch
 {
     char *value = strchr(word, '=');
     if (value == NULL)
-        return wrong(why, "'%.48s' is no option: write NAME=VALUE", word);
+        return config_why(why, "'%.48s' is no option: write NAME=VALUE", word);
     *value++ = '\0';
     return config_resource_set(resource, word, value, why);
 }

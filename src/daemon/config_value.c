@@ -1,5 +1,6 @@
 /* src/daemon/config_value.c: sizes, durations and booleans, as people write them and back. */
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -82,4 +83,13 @@ void config_write_ms(uint64_t ms, char out[CONFIG_NUMBER])
         snprintf(out, CONFIG_NUMBER, "0s");
     else
         write_exact(ms, times, out);
+}
+
+enum belfry_err config_why(char why[CONFIG_WHY], const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(why, CONFIG_WHY, format, args);
+    va_end(args);
+    return BELFRY_ERR_INVALID;
 }

@@ -1,6 +1,7 @@
 /* src/kube/request_options.c: the query. */
 #include <strings.h>
 
+#include "base/hex.h"
 #include "kube/request.h"
 
 enum param {
@@ -52,18 +53,6 @@ static enum belfry_err refuse(struct kube_status *status, const char *name, cons
 
 /* ---- the encoding of a query ---- */
 
-/* -1: it is no hexadecimal digit. */
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
-
 /* Decodes into `out`, which has room for in.len bytes. False: an escape is broken. */
 static bool decode(struct belfry_bytes in, char *out, size_t *out_len)
 {
@@ -73,8 +62,8 @@ static bool decode(struct belfry_bytes in, char *out, size_t *out_len)
             out[n++] = in.data[i] == '+' ? ' ' : in.data[i];
             continue;
         }
-        int high = in.len - i > 2 ? hex_digit(in.data[i + 1]) : -1;
-        int low = in.len - i > 2 ? hex_digit(in.data[i + 2]) : -1;
+        int high = in.len - i > 2 ? belfry_hex_digit(in.data[i + 1]) : -1;
+        int low = in.len - i > 2 ? belfry_hex_digit(in.data[i + 2]) : -1;
         if (high < 0 || low < 0)
             return false;
         out[n++] = (char)(high * 16 + low);

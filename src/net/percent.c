@@ -3,25 +3,15 @@
 
 #include <stdint.h>
 
-/* -1 when `c` is no hexadecimal digit. */
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
+#include "base/hex.h"
 
 /* The byte that the escape at the front of `in` stands for; -1 when there is none to decode. */
 static int escaped_byte(struct belfry_bytes in)
 {
     if (in.len < 3 || in.data[0] != '%')
         return -1;
-    int high = hex_digit(in.data[1]);
-    int low = hex_digit(in.data[2]);
+    int high = belfry_hex_digit(in.data[1]);
+    int low = belfry_hex_digit(in.data[2]);
     if (high < 0 || low < 0 || (high == 0 && low == 0))
         return -1;
     return high * 16 + low;
