@@ -200,12 +200,12 @@ static enum belfry_err move_on(struct kube_page *page, struct belfry_buf *last)
 
 /* `cut`: by its limit, with rows left. A selector, or a namespace to be looked for, makes rows something else than
  * items. */
-static enum belfry_err write_end(struct reading *reading, struct store *store, bool cut, bool hurry)
+static enum belfry_err write_end(struct reading *reading, struct store *store, bool cut)
 {
     struct kube_page *page = reading->page;
     struct belfry_buf token = {0};
     bool plain = !page->filter && (page->selector == NULL || kube_selector_is_everything(page->selector));
-    int64_t rest = cut && plain && !hurry ? kube_page_count_rest(page, store) : -1;
+    int64_t rest = cut && plain ? kube_page_count_rest(page, store) : -1;
     struct kube_token_origin origin = {page->origin.process, page->past};
     enum belfry_err err = cut ? kube_token_write(page->rev, origin, kube_page_start(page), &token) : BELFRY_OK;
     if (err == BELFRY_OK)
@@ -254,14 +254,13 @@ static enum belfry_err read_page(struct reading *reading, struct store *store)
     if (err != BELFRY_OK)
         return err;
     bool cut = reading->more && reading->n >= page->limit;
-    bool hurry = belfry_clock_ns() > reading->until_ns; /* it took long enough without a count */
     page->rev = reading->at;
     page->n = reading->n;
     page->skipped = reading->skipped;
     page->undecodable = reading->undecodable;
     page->more = reading->more && !cut;
     if (page->as == KUBE_PAGE_ITEMS && !page->more)
-        err = write_end(reading, store, cut, hurry);
+        err = write_end(reading, store, cut);
     if (err == BELFRY_OK)
         err = pack(page);
     page->begun = true;

@@ -320,13 +320,17 @@ static void pages_are_bounded_in_rows(void **state)
         storecheck_write(store, 10 + i, key, "?");
     }
     struct kube_page page = page_of("", "");
-    kube_page_read(&page, store);
-    assert_true(page.err == BELFRY_OK && page.more);
-    assert_int_equal(page.undecodable, KUBE_PAGE_ROWS);
-    belfry_buf_clear(&page.text);
-    kube_page_read(&page, store);
-    assert_true(page.err == BELFRY_OK && !page.more);
-    assert_int_equal(page.undecodable, 1);
+    size_t n_pages = 0, n_rows = 0;
+    do { /* two pages, or more where they end for want of time */
+        kube_page_read(&page, store);
+        assert_int_equal(page.err, BELFRY_OK);
+        assert_true(page.undecodable <= KUBE_PAGE_ROWS);
+        n_rows += page.undecodable;
+        n_pages++;
+        belfry_buf_clear(&page.text);
+    } while (page.more);
+    assert_int_equal(n_rows, KUBE_PAGE_ROWS + 1);
+    assert_true(n_pages >= 2);
     kube_page_fini(&page);
 }
 
