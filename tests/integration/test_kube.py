@@ -161,7 +161,7 @@ def test_kubectl_get_in_pages(kube, kubectl):
     kube.wait_for(kube.store.revision)
     rows = kubectl.rows("get", PODS_NAME, "--no-headers")
     assert [row[0] for row in rows] == [f"p{i:04}" for i in range(1200)]
-    rows = kubectl.rows("get", PODS_NAME, "--no-headers", "--chunk-size", "7", "-l", "!none")
+    rows = kubectl.rows("get", PODS_NAME, "--no-headers", "--chunk-size", "100", "-l", "!none")
     assert len(rows) == 1200
 
 

@@ -62,7 +62,8 @@ def test_etcd_carries_one_watcher_whatever_the_number(cluster, tier, tmp_path, s
         recorder.quit()
 
 
-def test_restart_is_warm_and_nobody_notices(cluster, tier, tmp_path):
+def test_restart_is_warm_and_nobody_notices(cluster, make_tier, tmp_path):
+    tier = make_tier(cluster, "--drain", "3s")
     writer = Writer(cluster.endpoints, "mode=mix", "rate=500", "size=300")
     recorders = [follow(tier, tmp_path / "c"), follow(tier, tmp_path / "go", go=True)]
     for how in (tier.kill, tier.stop, tier.kill):
