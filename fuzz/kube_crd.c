@@ -35,7 +35,7 @@ static void check_version(const struct kube_version *version)
     for (size_t i = 0; i < version->n_columns; i++)
         check(version->columns[i].name != NULL && version->columns[i].path != NULL);
     for (size_t i = 0; i < version->n_fields; i++)
-        check(version->fields[i].name[0] != '\0' && kube_path_is_simple(version->fields[i].path));
+        check(version->fields[i].name[0] != '\0' && belfry_kube_path_is_simple(version->fields[i].path));
 }
 
 static void check_resource(const struct kube_resource *resource)

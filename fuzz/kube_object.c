@@ -42,9 +42,9 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     (void)argc;
     (void)argv;
     for (size_t i = 0; i < version.n_fields; i++)
-        check(kube_path_read(belfry_bytes_str(field_paths[i]), &fields[i].path) == BELFRY_OK);
+        check(belfry_kube_path_read(belfry_bytes_str(field_paths[i]), &fields[i].path) == BELFRY_OK);
     for (size_t i = 0; i < version.n_columns; i++)
-        check(kube_path_read(belfry_bytes_str(".spec.a"), &columns[i].path) == BELFRY_OK);
+        check(belfry_kube_path_read(belfry_bytes_str(".spec.a"), &columns[i].path) == BELFRY_OK);
     return 0;
 }
 
@@ -53,7 +53,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 static bool is_one_of(yyjson_val *name, const char *const *names)
 {
     for (size_t i = 0; names != NULL && names[i] != NULL; i++) {
-        if (belfry_bytes_equal(kube_document_bytes(name), belfry_bytes_str(names[i])))
+        if (belfry_bytes_equal(belfry_kube_document_bytes(name), belfry_bytes_str(names[i])))
             return true;
     }
     return false;
@@ -71,7 +71,7 @@ static void check_members(yyjson_val *a, yyjson_val *b, const char *const *dropp
         if (is_one_of(name, dropped))
             continue;
         yyjson_val *shown = yyjson_obj_iter_next(&out);
-        check(shown != NULL && belfry_bytes_equal(kube_document_bytes(name), kube_document_bytes(shown)));
+        check(shown != NULL && belfry_bytes_equal(belfry_kube_document_bytes(name), belfry_kube_document_bytes(shown)));
         check_same(yyjson_obj_iter_get_val(name), yyjson_obj_iter_get_val(shown));
     }
     check(yyjson_obj_iter_next(&out) == NULL);
@@ -88,7 +88,7 @@ static void check_same(yyjson_val *a, yyjson_val *b)
             check_same(val, yyjson_arr_iter_next(&out));
     } else if (yyjson_is_str(a) || yyjson_is_raw(a)) {
         check(yyjson_get_type(a) == yyjson_get_type(b));
-        check(belfry_bytes_equal(kube_document_bytes(a), kube_document_bytes(b)));
+        check(belfry_bytes_equal(belfry_kube_document_bytes(a), belfry_kube_document_bytes(b)));
     }
 }
 
@@ -156,10 +156,10 @@ static void check_attributes(const struct kube_attributes *attributes)
 
 static void check_line(struct belfry_bytes text)
 {
-    struct kube_document document;
+    struct belfry_kube_document document;
     check(text.len > 0 && memchr(text.data, '\n', text.len) == text.data + text.len - 1);
-    check(kube_document_read(&text, 1, &document) == BELFRY_OK);
-    kube_document_fini(&document);
+    check(belfry_kube_document_read(&text, 1, &document) == BELFRY_OK);
+    belfry_kube_document_fini(&document);
 }
 
 static void check_views(const struct kube_resource *resource, const struct kube_object *object)
@@ -202,36 +202,36 @@ static void check_again(const struct kube_resource *resource, struct belfry_byte
 static void check_object(const struct kube_resource *resource, const struct kube_stored *stored,
                          const struct kube_object *object)
 {
-    struct kube_document in, out;
+    struct belfry_kube_document in, out;
     struct belfry_buf text;
     join(object, &text);
     struct belfry_bytes bytes = belfry_buf_bytes(&text);
     for (size_t i = 0; i < bytes.len; i++)
         check((unsigned char)bytes.data[i] >= 0x20);
-    check(kube_document_read(&stored->value, 1, &in) == BELFRY_OK);
-    check(kube_document_read(&bytes, 1, &out) == BELFRY_OK);
+    check(belfry_kube_document_read(&stored->value, 1, &in) == BELFRY_OK);
+    check(belfry_kube_document_read(&bytes, 1, &out) == BELFRY_OK);
     check_shown(resource, in.root, out.root);
     check_attributes(&object->attributes);
     check_views(resource, object);
     if (resource->wrap_key == NULL)
         check_again(resource, stored->key, bytes);
-    kube_document_fini(&in);
-    kube_document_fini(&out);
+    belfry_kube_document_fini(&in);
+    belfry_kube_document_fini(&out);
     belfry_buf_fini(&text);
 }
 
 /* What is refused is no JSON, no object of the kind that is wanted, or too deep. */
 static void check_refused(const struct kube_resource *resource, struct belfry_bytes value)
 {
-    struct kube_document document;
-    if (kube_document_read(&value, 1, &document) != BELFRY_OK)
+    struct belfry_kube_document document;
+    if (belfry_kube_document_read(&value, 1, &document) != BELFRY_OK)
         return;
     size_t depth = depth_of(document.root);
     if (resource->wrap_key != NULL)
         check(!yyjson_is_obj(document.root) || depth + 1 > KUBE_OBJECT_DEPTH_MAX);
     else
         check(!yyjson_is_obj(last_member(document.root, "metadata")) || depth > KUBE_OBJECT_DEPTH_MAX);
-    kube_document_fini(&document);
+    belfry_kube_document_fini(&document);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -1,4 +1,4 @@
-/* fuzz/kube_path.c: the first line as a JSON path, what follows as the JSON that it is followed through.
+/* fuzz/belfry_kube_path.c: the first line as a JSON path, what follows as the JSON that it is followed through.
  *
  * A path that is simple leads to one value at most..
  */
@@ -18,14 +18,14 @@ static void check(bool ok)
         abort();
 }
 
-static size_t follow(const struct kube_path *path, struct belfry_bytes json, yyjson_read_flag flags)
+static size_t follow(const struct belfry_kube_path *path, struct belfry_bytes json, yyjson_read_flag flags)
 {
     size_t n = 0;
     yyjson_doc *doc = yyjson_read(json.data, json.len, flags);
-    while (doc != NULL && n < VALUES_MAX && kube_path_get(path, yyjson_doc_get_root(doc), n) != NULL)
+    while (doc != NULL && n < VALUES_MAX && belfry_kube_path_get(path, yyjson_doc_get_root(doc), n) != NULL)
         n++;
     if (doc != NULL)
-        check(!kube_path_is_simple(path) || n <= 1);
+        check(!belfry_kube_path_is_simple(path) || n <= 1);
     yyjson_doc_free(doc);
     return n;
 }
@@ -34,8 +34,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const uint8_t *line = size == 0 ? NULL : memchr(data, '\n', size);
     size_t len = line == NULL ? size : (size_t)(line - data);
-    struct kube_path *path = NULL;
-    if (kube_path_read(belfry_bytes_of(data, len), &path) != BELFRY_OK) {
+    struct belfry_kube_path *path = NULL;
+    if (belfry_kube_path_read(belfry_bytes_of(data, len), &path) != BELFRY_OK) {
         check(path == NULL);
         return 0;
     }
@@ -45,6 +45,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         follow(path, json, YYJSON_READ_NUMBER_AS_RAW);
         follow(path, json, YYJSON_READ_NOFLAG);
     }
-    kube_path_free(path);
+    belfry_kube_path_free(path);
     return 0;
 }

@@ -24,6 +24,15 @@ void load_range(const struct load *load, size_t index, char *key, char *end)
     end[strlen(end) - 1]++;
 }
 
+bool load_covers(const struct load *load, size_t index, struct belfry_bytes key)
+{
+    char own[LOAD_KEY_MAX];
+    if (load->keys == LOAD_SHARED)
+        return belfry_bytes_begins(key, belfry_bytes_str(load->prefix));
+    load_put_key(load, index, own);
+    return belfry_bytes_equal(key, belfry_bytes_str(own));
+}
+
 void load_put_key(const struct load *load, size_t put, char *key)
 {
     if (load->form == LOAD_OBJECTS) {

@@ -12,6 +12,7 @@
 #ifndef BENCH_LOAD_H
 #define BENCH_LOAD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -33,6 +34,9 @@ struct load {
 
 /* The range of watcher `index`: key into key[LOAD_KEY_MAX], end into end[LOAD_KEY_MAX], empty for a single key. */
 void load_range(const struct load *load, size_t index, char *key, char *end);
+
+/* Whether watcher `index` of a load of values watches this key. */
+bool load_covers(const struct load *load, size_t index, struct belfry_bytes key);
 
 /* The key of put number `put` (shared) or for watcher `put` (distinct). */
 void load_put_key(const struct load *load, size_t put, char *key);

@@ -33,6 +33,20 @@ static void a_distinct_load_has_a_key_for_each(void **state)
     assert_string_equal(key, "/bench/00000017");
 }
 
+static void a_watcher_covers_what_its_range_has(void **state)
+{
+    (void)state;
+    const struct load shared = {LOAD_SHARED, LOAD_VALUES, "/bench/"};
+    assert_true(load_covers(&shared, 3, belfry_bytes_str("/bench/17")));
+    assert_false(load_covers(&shared, 3, belfry_bytes_str("/bench")));
+    assert_false(load_covers(&shared, 3, belfry_bytes_str("/other/17")));
+    const struct load distinct = {LOAD_DISTINCT, LOAD_VALUES, "/bench/"};
+    assert_true(load_covers(&distinct, 17, belfry_bytes_str("/bench/00000017")));
+    assert_false(load_covers(&distinct, 17, belfry_bytes_str("/bench/00000018")));
+    assert_false(load_covers(&distinct, 17, belfry_bytes_str("/bench/000000170")));
+    assert_false(load_covers(&distinct, 17, belfry_bytes_str("")));
+}
+
 static void an_object_lies_under_its_namespace_and_is_named_in_its_value(void **state)
 {
     (void)state;
@@ -70,6 +84,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(everybody_watches_the_prefix_of_a_shared_load),
         cmocka_unit_test(a_distinct_load_has_a_key_for_each),
+        cmocka_unit_test(a_watcher_covers_what_its_range_has),
         cmocka_unit_test(an_object_lies_under_its_namespace_and_is_named_in_its_value),
         cmocka_unit_test(the_time_of_a_put_is_read_back_from_its_value),
     };

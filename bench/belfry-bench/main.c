@@ -16,6 +16,8 @@ static const struct mode modes[] = {
      replay_run},
     {"stall", "what one reader that hangs does to the others and to the server's memory",
      "--connections 100 --rate 500 --value-size 1KiB", false, stall_run},
+    {"storm", "watchers whose server is killed and started again: how soon they have all, what it costs upstream",
+     "--connections 2000 --watches 10 --rate 10", false, storm_run},
     {"write-cost", "what watchers cost those who write", "--connections 1000 --puts 500 --rate 100 --in-flight 1",
      false, writecost_run},
     {"kube", "puts to many watchers of Kubernetes objects over HTTP/1.1: as fanout",

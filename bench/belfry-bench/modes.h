@@ -10,6 +10,7 @@ int idle_run(const struct plan *plan);
 int million_run(const struct plan *plan);
 int replay_run(const struct plan *plan);
 int stall_run(const struct plan *plan);
+int storm_run(const struct plan *plan);
 int put_run(const struct plan *plan);
 int list_run(const struct plan *plan);
 int writecost_run(const struct plan *plan);

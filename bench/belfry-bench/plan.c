@@ -14,6 +14,7 @@ enum name {
     WRITE_TARGET,
     PID,
     WRITE_PID,
+    UPSTREAM_PID,
     CONNECTIONS,
     STREAMS,
     WATCHES,
@@ -23,6 +24,7 @@ enum name {
     PACED,
     BURST,
     RATE,
+    ELSEWHERE,
     PREFIX,
     DISTINCT,
     SHARED,
@@ -31,7 +33,11 @@ enum name {
     WARM,
     REVISIONS,
     PAIRS,
+    MEMORY_FLOOR,
+    FILL,
+    CLOSING,
     STALL,
+    NORMAL,
     SETTLE,
     TIMEOUT,
     BEFORE,
@@ -52,6 +58,7 @@ static const struct option_row {
     [WRITE_TARGET] = {"write-target", "ADDR:PORT", "the etcd that puts go to (default: --target)", 0, 0},
     [PID] = {"pid", "PID", "the process of --target, for CPU and memory", 1, INT32_MAX},
     [WRITE_PID] = {"write-pid", "PID", "the process of --write-target, for CPU", 1, INT32_MAX},
+    [UPSTREAM_PID] = {"upstream-pid", "PID", "storm: the process above --target, for CPU", 1, INT32_MAX},
     [CONNECTIONS] = {"connections", "N", "connections", 1, 1000000},
     [STREAMS] = {"streams", "N", "streams of a connection", 1, 100000},
     [WATCHES] = {"watches", "N", "watches of a stream", 1, 10000000},
@@ -61,6 +68,8 @@ static const struct option_row {
     [PACED] = {"paced", NULL, "the next put only when everybody has the last", 0, 0},
     [BURST] = {"burst", NULL, "puts as fast as it goes", 0, 0},
     [RATE] = {"rate", "N", "so many puts a second", 1, 1000000},
+    [ELSEWHERE] = {"elsewhere", "N", "storm: besides, so many puts a second to keys that nobody watches (0)", 0,
+                   1000000},
     [PREFIX] = {"prefix", "KEY", "where all keys lie (/bench/; of objects " OBJECT_PREFIX ")", 0, 0},
     [DISTINCT] = {"distinct", NULL, "each watcher watches a key of its own", 0, 0},
     [SHARED] = {"shared", NULL, "everybody watches the prefix", 0, 0},
@@ -70,10 +79,17 @@ static const struct option_row {
     [WARM] = {"warm", "SIZE", "idle: measure again when each connection has received so much", 0, 1 << 30},
     [REVISIONS] = {"revisions", "N", "replay: how far behind the watcher starts", 1, 10000000},
     [PAIRS] = {"pairs", "N", "stall, write-cost: rounds without and with (5)", 1, 1000},
+    [MEMORY_FLOOR] = {"memory-floor", "SIZE", "million: no more connections when the machine has only so much left", 0,
+                      (uint64_t)1 << 40},
+    [FILL] = {"fill", "TIME", "million: no more connections after so long", 0, 3600000},
+    [CLOSING] = {"closing", "TIME", "million: how long to wait, when all is closed, for memory to be given back (0s)",
+                 0, 600000},
     [STALL] = {"stall", "TIME", "stall: how long one reader does not read (3s)", 1, 600000},
+    [NORMAL] = {"normal", "TIME", "storm: how long the upstream is measured before (5s)", 1, 600000},
     [SETTLE] = {"settle", "TIME", "pause before memory is read (1s)", 0, 600000},
     [TIMEOUT] = {"timeout", "TIME", "the whole run (120s)", 1, 3600000},
-    [BEFORE] = {"before", "COMMAND", "for the shell, just before the puts that are measured", 0, 0},
+    [BEFORE] = {"before", "COMMAND", "for the shell, just before what is measured; storm: it breaks the connections", 0,
+                0},
     [AFTER] = {"after", "COMMAND", "for the shell, when they have all come", 0, 0},
     [OUTPUT] = {"output", "FORM", "table or json", 0, 0},
     [REMOTE] = {"remote", NULL, "a target that is not loopback is meant", 0, 0},
@@ -184,6 +200,9 @@ static bool set_number(struct reading *reading, enum name name, const char *valu
     case WRITE_PID:
         plan->write_pid = (pid_t)number;
         break;
+    case UPSTREAM_PID:
+        plan->upstream_pid = (pid_t)number;
+        break;
     case CONNECTIONS:
         plan->conns = number;
         break;
@@ -206,6 +225,9 @@ static bool set_number(struct reading *reading, enum name name, const char *valu
         plan->rate = (double)number;
         plan->pace = PACE_RATE;
         break;
+    case ELSEWHERE:
+        plan->elsewhere_rate = (double)number;
+        break;
     case WARM:
         plan->warm_bytes = number;
         break;
@@ -215,8 +237,20 @@ static bool set_number(struct reading *reading, enum name name, const char *valu
     case PAIRS:
         plan->pairs = number;
         break;
+    case MEMORY_FLOOR:
+        plan->memory_floor = number;
+        break;
+    case FILL:
+        plan->fill_ms = number;
+        break;
+    case CLOSING:
+        plan->closing_ms = number;
+        break;
     case STALL:
         plan->stall_ms = number;
+        break;
+    case NORMAL:
+        plan->normal_ms = number;
         break;
     case SETTLE:
         plan->settle_ms = number;
@@ -298,6 +332,7 @@ static bool set(struct reading *reading, enum name name, const char *value)
         return true;
     case PID:
     case WRITE_PID:
+    case UPSTREAM_PID:
     case CONNECTIONS:
     case STREAMS:
     case WATCHES:
@@ -305,10 +340,15 @@ static bool set(struct reading *reading, enum name name, const char *value)
     case VALUE_BYTES:
     case IN_FLIGHT:
     case RATE:
+    case ELSEWHERE:
     case WARM:
     case REVISIONS:
     case PAIRS:
+    case MEMORY_FLOOR:
+    case FILL:
+    case CLOSING:
     case STALL:
+    case NORMAL:
     case SETTLE:
     case TIMEOUT:
     case N_NAMES:
@@ -405,6 +445,7 @@ enum belfry_err plan_read(const struct mode *mode, int argc, char *argv[], FILE 
                           .revisions = 100000,
                           .pairs = 5,
                           .stall_ms = 3000,
+                          .normal_ms = 5000,
                           .settle_ms = 1000,
                           .timeout_ms = 120000};
     struct reading reading = {.plan = plan, .err = err};

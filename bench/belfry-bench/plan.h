@@ -21,11 +21,11 @@
 struct plan {
     const char *mode;
     struct target target, write_target;
-    pid_t pid, write_pid;
+    pid_t pid, write_pid, upstream_pid;
     size_t conns, streams, watches;
     size_t puts, value_bytes, in_flight;
     enum pace pace;
-    double rate;
+    double rate, elsewhere_rate;
     const char *prefix; /* lent from argv */
     enum load_keys keys;
     enum load_form values;
@@ -33,7 +33,8 @@ struct plan {
     const char *before, *after; /* lent from argv; NULL: none */
     uint64_t warm_bytes;
     size_t revisions, pairs;
-    uint64_t stall_ms, settle_ms, timeout_ms;
+    uint64_t memory_floor, fill_ms, closing_ms;
+    uint64_t stall_ms, normal_ms, settle_ms, timeout_ms;
     enum report_form form;
     uint64_t deadline_ns;
 };

@@ -71,6 +71,29 @@ static void a_rate_is_a_pace(void **state)
     assert_true(plan.rate == 50);
 }
 
+static void bounds_of_opening_take_units(void **state)
+{
+    (void)state;
+    struct plan plan;
+    assert_int_equal(reads(&local_mode, "", &plan), BELFRY_OK);
+    assert_true(plan.memory_floor == 0 && plan.fill_ms == 0 && plan.closing_ms == 0);
+    assert_int_equal(reads(&local_mode, "--memory-floor 3GiB --fill 1m --closing 20s", &plan), BELFRY_OK);
+    assert_true(plan.memory_floor == (uint64_t)3 << 30);
+    assert_int_equal(plan.fill_ms, 60000);
+    assert_int_equal(plan.closing_ms, 20000);
+}
+
+static void a_storm_has_an_upstream_and_a_time_before_it(void **state)
+{
+    (void)state;
+    struct plan plan;
+    assert_int_equal(reads(&local_mode, "--upstream-pid 12 --normal 7s --elsewhere 200", &plan), BELFRY_OK);
+    assert_int_equal(plan.upstream_pid, 12);
+    assert_int_equal(plan.normal_ms, 7000);
+    assert_true(plan.elsewhere_rate == 200);
+    assert_int_equal(plan.pace, PACE_BURST); /* it is not the watchers' rate */
+}
+
 static void objects_lie_where_a_kube_apiserver_keeps_them(void **state)
 {
     (void)state;
@@ -107,6 +130,8 @@ static void a_mistake_is_named(void **state)
         {"--target 127.0.0.1:1 --kube --distinct", "--selector-field: goes with --kube"},
         {"--target 127.0.0.1:1 --selector-field metadata.name", "--selector-field: goes with --kube"},
         {"--target 127.0.0.1:1 --kube --selector-field spec.size", "spec.nodeName or metadata.name"},
+        {"--target 127.0.0.1:1 --fill 3", "--fill: a time"},
+        {"--target 127.0.0.1:1 --memory-floor much", "--memory-floor: a size"},
         {"--target 127.0.0.1:1 --output xml", "--output: table or json"},
         {"--target 127.0.0.1:1 --connections 100000 --watches 1000", "50 million"},
     };
@@ -131,6 +156,8 @@ int main(void)
         cmocka_unit_test(sizes_and_times_take_units),
         cmocka_unit_test(the_command_line_wins_over_the_defaults_of_the_mode),
         cmocka_unit_test(a_rate_is_a_pace),
+        cmocka_unit_test(bounds_of_opening_take_units),
+        cmocka_unit_test(a_storm_has_an_upstream_and_a_time_before_it),
         cmocka_unit_test(objects_lie_where_a_kube_apiserver_keeps_them),
         cmocka_unit_test(a_mistake_is_named),
         cmocka_unit_test(another_machine_is_taken_when_it_is_meant),

@@ -32,15 +32,24 @@ uint64_t proc_stat_ticks(const char *line)
     return (uint64_t)user + sys;
 }
 
+/* An empty text when it cannot be read. */
+static bool slurp_file(const char *path, char *text, size_t size)
+{
+    FILE *file = fopen(path, "r");
+    text[0] = '\0';
+    if (file == NULL)
+        return false;
+    text[fread(text, 1, size - 1, file)] = '\0';
+    fclose(file);
+    return true;
+}
+
 static void slurp(pid_t pid, const char *name, char *text, size_t size)
 {
     char path[64];
     snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
-    FILE *file = fopen(path, "r");
-    if (file == NULL)
+    if (!slurp_file(path, text, size))
         die("process %d: %s cannot be read; is it running?", (int)pid, path);
-    text[fread(text, 1, size - 1, file)] = '\0';
-    fclose(file);
 }
 
 static double cpu_seconds(pid_t pid)
@@ -66,6 +75,13 @@ struct proc_use proc_use(pid_t pid)
         .rss_bytes = proc_status_bytes(status, "VmRSS"),
         .peak_bytes = proc_status_bytes(status, "VmHWM"),
     };
+}
+
+uint64_t proc_available_bytes(void)
+{
+    char text[4096];
+    slurp_file("/proc/meminfo", text, sizeof(text));
+    return proc_status_bytes(text, "MemAvailable");
 }
 
 void proc_restart_peak(pid_t pid)

@@ -55,12 +55,19 @@ static void a_peak_counts_from_where_it_was_restarted(void **state)
     assert_true(proc_use(getpid()).peak_bytes + size / 2 < high);
 }
 
+static void the_machine_has_memory_left(void **state)
+{
+    (void)state;
+    assert_true(proc_available_bytes() > 1 << 20);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_line_of_status_is_found_by_its_whole_name),
         cmocka_unit_test(ticks_are_found_behind_a_name_with_brackets),
         cmocka_unit_test(the_own_process_uses_memory_and_time),
+        cmocka_unit_test(the_machine_has_memory_left),
         cmocka_unit_test(a_peak_counts_from_where_it_was_restarted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -107,6 +107,8 @@ static void judge(struct progress *run, struct round_result *result)
     const struct swarm_opts *opts = &run->swarm->opts;
     struct tally_puts puts = putter_puts(run->putter);
     round_idle(run->swarm->poll, LINGER_NS);
+    if (run->swarm->fault[0] != '\0')
+        die("%s", run->swarm->fault);
     result->deliveries = run->swarm->tally.events;
     result->wanted = wanted(run, run->opts->n_puts);
     result->lost = tally_judge(&run->swarm->tally, &puts, opts->n_streams * opts->n_watches, opts->n_watches, stderr);
@@ -115,7 +117,7 @@ static void judge(struct progress *run, struct round_result *result)
         die("there was time for %zu of %zu puts only", run->putter->sent, run->opts->n_puts);
 }
 
-static void run_command(const char *command)
+void round_command(const char *command)
 {
     if (command == NULL)
         return;
@@ -134,7 +136,7 @@ void round_run(struct swarm *swarm, struct putter *putter, const struct round_op
     if (run.stalled)
         swarm_pause(swarm, opts->stalled);
 
-    run_command(opts->before);
+    round_command(opts->before);
     struct proc_use before = proc_use(opts->pid), write_before = proc_use(opts->write_pid), own = proc_use(getpid());
     run.began = run.moved_at = stopwatch_ns();
     drive(&run, result);
@@ -145,6 +147,6 @@ void round_run(struct swarm *swarm, struct putter *putter, const struct round_op
     result->client_cpu_s = proc_use(getpid()).cpu_s - own.cpu_s;
     result->anon_before = before.anon_bytes;
     result->anon_after = after.anon_bytes;
-    run_command(opts->after);
+    round_command(opts->after);
     judge(&run, result);
 }

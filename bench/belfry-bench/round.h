@@ -39,6 +39,9 @@ struct round_result {
 /* Counts from zero: restarts both. What is lost or doubled is said on stderr; what breaks the load dies. */
 void round_run(struct swarm *swarm, struct putter *putter, const struct round_opts *opts, struct round_result *result);
 
+/* For the shell; NULL is fine. Dies when it fails. */
+void round_command(const char *command);
+
 /* Lets connections work until then: what is due comes, pings are answered. */
 void round_idle(int poll, uint64_t ns);
 

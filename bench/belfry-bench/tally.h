@@ -20,7 +20,7 @@
 #include <stdio.h>
 
 struct tally_row {
-    int64_t last_rev;  /* 0: none yet */
+    int64_t last_rev;  /* or the one behind which it began, while it has had none; 0: not known */
     int64_t gap_after; /* the first revision that was not followed by its next number; 0: no such */
     uint32_t events;
 };
@@ -40,6 +40,9 @@ void tally_fini(struct tally *tally);
 /* Counts from here on: rows keep their last revision, so that order is watched over all of it. */
 void tally_restart(struct tally *tally);
 
+/* The watcher is given what is above `rev`; nothing if it has begun already. */
+static inline void tally_begin(struct tally *tally, size_t watcher, int64_t rev);
+
 /* Returns whether it was new. */
 static inline bool tally_event(struct tally *tally, size_t watcher, int64_t rev);
 
@@ -56,6 +59,12 @@ uint64_t tally_judge(const struct tally *tally, const struct tally_puts *puts, s
                      FILE *out);
 
 void tally_doubled(struct tally *tally, size_t watcher, int64_t rev); /* for tally_event() */
+
+static inline void tally_begin(struct tally *tally, size_t watcher, int64_t rev)
+{
+    if (tally->rows[watcher].last_rev == 0)
+        tally->rows[watcher].last_rev = rev;
+}
 
 static inline bool tally_event(struct tally *tally, size_t watcher, int64_t rev)
 {

@@ -76,6 +76,20 @@ static void what_is_not_above_the_last_is_doubled(void **state)
     tally_fini(&tally);
 }
 
+static void what_is_not_above_its_beginning_is_doubled(void **state)
+{
+    (void)state;
+    struct tally tally;
+    tally_init(&tally, 1);
+    tally_begin(&tally, 0, 11);
+    assert_false(tally_event(&tally, 0, 11));
+    assert_true(tally_event(&tally, 0, 12));
+    tally_begin(&tally, 0, 20); /* it comes back, and has begun long ago */
+    assert_true(tally_event(&tally, 0, 13));
+    assert_int_equal(tally.doubled, 1);
+    tally_fini(&tally);
+}
+
 static void puts_for_one_watcher_are_expected_there_alone(void **state)
 {
     (void)state;
@@ -113,6 +127,7 @@ int main(void)
         cmocka_unit_test(everything_once_is_nothing_lost),
         cmocka_unit_test(a_lost_event_is_named_by_watcher_and_revision),
         cmocka_unit_test(what_is_not_above_the_last_is_doubled),
+        cmocka_unit_test(what_is_not_above_its_beginning_is_doubled),
         cmocka_unit_test(puts_for_one_watcher_are_expected_there_alone),
         cmocka_unit_test(a_new_round_keeps_the_order_of_the_last),
     };

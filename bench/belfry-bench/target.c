@@ -69,7 +69,8 @@ int target_connect(const struct target *target)
         die("socket: %s", strerror(errno));
     int on = 1;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    if (connect(fd, (const struct sockaddr *)&target->addr, target->addr_len) != 0 && errno != EINPROGRESS)
+    if (connect(fd, (const struct sockaddr *)&target->addr, target->addr_len) != 0 && errno != EINPROGRESS &&
+        errno != ECONNREFUSED) /* then its first use fails */
         die("connect: %s", strerror(errno));
     return fd;
 }

@@ -33,13 +33,14 @@ extern "C" {
 struct belfry;       /* a session */
 struct belfry_watch; /* one range, watched or followed through any fault */
 struct belfry_call;  /* one request under way */
-struct belfry_opts;  /* name = value, the names being belfryctl's flags */
+struct belfry_opts;  /* name = value; belfry_opts_set() has the list */
 struct belfry_txn;   /* a transaction being put together */
 
 /* ---- options ---- */
 
-/* Sets one option; *opts NULL creates the set. Names are those of belfryctl's flags without the dashes. Durations take
- * a unit (500ms, 10s, 1m), sizes too (64KiB, 1MiB, 1GB), flags take "true" or "false" (NULL is "true").
+/* Sets one option; *opts NULL creates the set. Names are those of belfryctl's flags, of kubectl's where it is about
+ * Kubernetes, without the dashes. Durations take a unit (500ms, 10s, 1m), sizes may have one (65536, 64KiB, 1MiB, 1GB),
+ * flags take "true" or "false" (NULL is "true"). Behind a name stands what it is when nobody sets it.
  *
  *   for belfry_open     cacert, cert, key        files in PEM; with https:// endpoints
  *                       server-name              the name the server's certificate must carry (default: the host)
@@ -56,23 +57,35 @@ struct belfry_txn;   /* a transaction being put together */
  *   for a watch         rev             0        start here; 0: what is written from now on
  *                       prev-kv, progress-notify flags
  *                       no-put, no-delete        flags: filters
- *                       fragment        true     let the server split what is over 2 MiB; put together again here ...
+ *                       fragment        true     what is over 32 MiB is asked for in pieces; put together again here ...
  *                       unmerged        false    ... or not: batches of one revision in several parts (.part)
  *                       pause-bytes     1MiB     what a paused watch may hold before it only remembers its place
  *   for a follow        prev-kv, pause-bytes, page-bytes (1MiB), once (flag: end with BELFRY_OK when synced)
  *   for a get           rev, limit, keys-only, count-only, serializable, sort-by (key, version, create, mod, value),
  *                       order (ascend, descend), min-mod-rev, max-mod-rev, min-create-rev, max-create-rev
- *   for a put           lease, prev-kv, ignore-value, ignore-lease
+ *   for a put           lease (its id, in decimal digits), prev-kv, ignore-value, ignore-lease
  *   for a del           prev-kv
  *   for a compact       physical
  *   for a lease_ttl     keys
  *   for every call      command-timeout
  *
+ * Those for Kubernetes and for informers; belfry/kube.h and belfry/informer.h say what they mean:
+ *
+ *   for belfry_kube_open    server, kubeconfig, context, namespace, token, token-file, cacert, cert, key, server-name,
+ *                           insecure-skip-tls-verify, dial-timeout, command-timeout, max-message
+ *   for belfry_kube_get     command-timeout, metadata-only
+ *   for belfry_kube_list    those, and selector, field-selector, resource-version, resource-version-match, chunk-size
+ *   for belfry_kube_watch   those but chunk-size, and bookmarks, send-initial, watch-timeout
+ *   for an informer         resync, max-bytes; on keys page-bytes; on a resource selector, field-selector,
+ *                           metadata-only, chunk-size, watch-list, watch-timeout
+ *   for a further handler   resync
+ *
  * Errors: BELFRY_ERR_INVALID (unknown name, or a value it cannot take: belfry_opts_why() says which and what would do),
  *         BELFRY_ERR_NOMEM. */
 BELFRY_API int belfry_opts_set(struct belfry_opts **opts, const char *name, const char *value);
 
-/* What was wrong with the last refused belfry_opts_set(); "" when nothing was. NULL is fine. */
+/* What was wrong, in a sentence: with the last belfry_opts_set(), or with these options in a call that they are not for
+ * and that said BELFRY_ERR_INVALID. "" when nothing was. NULL is fine. */
 BELFRY_API const char *belfry_opts_why(const struct belfry_opts *opts);
 
 /* NULL is fine, as for free(). Options may be freed as soon as the call they were given to has returned. */
@@ -83,6 +96,7 @@ BELFRY_API void belfry_opts_free(struct belfry_opts *opts);
 /* Opens a session on `endpoints`, separated by commas: host:port, http://host:port, https://host:port, unix:///path.
  * Reads the certificate files, resolves and connects nothing: it never blocks. Connecting happens when first needed.
  * Endpoints are tried in an order that is shuffled for each session, so that a fleet spreads over the members.
+ * `endpoints` NULL opens a session without etcd, for the Kubernetes clients on it (belfry/kube.h) alone.
  * Errors: BELFRY_ERR_INVALID (an endpoint or an option makes no sense), BELFRY_ERR_TLS (a file cannot be used),
  *         BELFRY_ERR_LIMIT (no descriptors left), BELFRY_ERR_NOMEM. */
 BELFRY_API int belfry_open(const char *endpoints, const struct belfry_opts *opts, struct belfry **out);
@@ -111,8 +125,7 @@ BELFRY_API void belfry_stop(struct belfry *b);
 
 enum belfry_level { BELFRY_ERROR, BELFRY_WARN, BELFRY_INFO, BELFRY_DEBUG };
 
-/* What the session is doing, line by line: an event name and key=value text. NULL turns it off, which is the default.
- */
+/* What the session is doing, line by line: an event name and key=value text. `fn` NULL: nothing, which is the default. */
 typedef void (*belfry_log_fn)(enum belfry_level level, const char *event, const char *text, void *user);
 BELFRY_API void belfry_set_log(struct belfry *b, enum belfry_level level, belfry_log_fn fn, void *user);
 
@@ -143,6 +156,7 @@ struct belfry_range {
     struct belfry_bytes key, end;
     enum belfry_range_kind kind;
 };
+/* For keys that are texts; for others fill the struct. The texts are lent until the range was given to a call. */
 BELFRY_API struct belfry_range belfry_key(const char *key);
 BELFRY_API struct belfry_range belfry_prefix(const char *prefix);
 BELFRY_API struct belfry_range belfry_from(const char *key);
@@ -168,9 +182,8 @@ struct belfry_header { /* of the response that something came in */
 
 enum belfry_kind {
     BELFRY_CHANGES = 1, /* one revision, whole */
-    BELFRY_STATE,  /* a slice of the listed state, puts; after lost history also deletes: what has vanished. Follow only
-                    */
-    BELFRY_SYNCED, /* the state is complete at .rev; every later CHANGES is one whole revision. Follow only */
+    BELFRY_STATE,    /* a slice of the state, puts; after lost history also deletes: what has vanished. Follow only */
+    BELFRY_SYNCED,   /* the state is complete at .rev; every later CHANGES is one whole revision. Follow only */
     BELFRY_PROGRESS, /* you have everything up to .rev */
     BELFRY_LINK,     /* for a status line: .why = "connected to ...", "no endpoint answers: ..."; nothing to do */
     BELFRY_END       /* the last call: .err and .why; the watch is gone when the callback returns */
@@ -180,8 +193,8 @@ struct belfry_batch {
     enum belfry_kind kind;
     int64_t rev; /* resume at rev + 1, on any member, replica or tier */
     size_t n_events;
-    int err;                     /* BELFRY_END only */
-    const char *why;             /* BELFRY_LINK and BELFRY_END only; never NULL there */
+    int err;                     /* BELFRY_END; BELFRY_LINK: 0 when connected */
+    const char *why;             /* BELFRY_LINK, BELFRY_END: a sentence, never NULL there; else NULL */
     int64_t compact_rev;         /* END with BELFRY_ERR_COMPACTED: nothing before this revision can be had any more */
     int part;                    /* "unmerged" only: 1 when more of this revision follows in the next batch */
     int last;                    /* 1 when nothing more of the same server response follows */
@@ -207,8 +220,9 @@ typedef enum belfry_next (*belfry_batch_fn)(struct belfry_watch *w, const struct
  *     BELFRY_ERR_UNSUPPORTED  no etcd there
  *     BELFRY_ERR_CANCELED     belfry_close()
  * A watch closed with belfry_watch_close() or BELFRY_STOP gets no BELFRY_END.
- * Errors: BELFRY_ERR_INVALID (empty interval, option not for a watch), BELFRY_ERR_NOMEM, BELFRY_ERR_CANCELED (the
- * session is being closed). `out` may be NULL. */
+ * `opts` and `out` may be NULL.
+ * Errors: BELFRY_ERR_INVALID (empty interval, option not for a watch, no etcd in the session), BELFRY_ERR_NOMEM,
+ *         BELFRY_ERR_CANCELED (the session is being closed). */
 BELFRY_API int belfry_watch_open(struct belfry *b, struct belfry_range range, const struct belfry_opts *opts,
                                  belfry_batch_fn fn, void *user, struct belfry_watch **out);
 
@@ -235,7 +249,8 @@ BELFRY_API void belfry_watch_close(struct belfry_watch *w);
  * the server can tell. Asked again every second until it answers. Never wait for it without a timer of your own.
  * Servers whose answer may overtake events are not asked: etcd before 3.4.25 and from 3.5.0 to 3.5.7, and those that do
  * not tell their version. There it does nothing until the session is on another member; a line in the log
- * (progress_not_asked) says so. "progress-notify" works with all of them. */
+ * (progress_not_asked) says so. "progress-notify" works with all of them.
+ * Errors: BELFRY_ERR_INVALID (no etcd in the session). */
 BELFRY_API int belfry_request_progress(struct belfry *b);
 
 /* The events of a batch, one after another; `after` NULL gives the first; NULL when there are no more. */
@@ -268,7 +283,8 @@ struct belfry_reply {
     int more;                           /* get: cut by the limit */
     int64_t deleted;                    /* del */
     int succeeded;                      /* txn: which branch ran */
-    int64_t lease, ttl, granted_ttl;    /* leases; ttl in seconds, 0 or less: gone */
+    int64_t lease;                      /* leases: the id */
+    int64_t ttl_s, granted_ttl_s;       /* leases: what is left, 0 or less: gone; and, lease_ttl, what was granted */
     const struct belfry_status *status; /* status only */
     const char *endpoint;               /* that answered, or was tried last; "" when none was */
 };                                      /* may grow at its end */
@@ -280,8 +296,8 @@ typedef void (*belfry_reply_fn)(const struct belfry_reply *reply, void *user);
  *
  * Reads are tried again, elsewhere, until command-timeout. A write is never sent twice: it is tried again only when it
  * certainly did not reach a server, and otherwise fails with BELFRY_ERR_UNCERTAIN.
- * Errors: BELFRY_ERR_INVALID, BELFRY_ERR_LIMIT (10,000 calls under way), BELFRY_ERR_NOMEM, BELFRY_ERR_CANCELED (the
- * session is being closed).
+ * Errors: BELFRY_ERR_INVALID (an argument, an option that is not for it, no etcd in the session), BELFRY_ERR_LIMIT
+ *         (10,000 calls under way), BELFRY_ERR_NOMEM, BELFRY_ERR_CANCELED (the session is being closed).
  * In the reply, besides: BELFRY_ERR_UNAVAILABLE, _TIMEOUT, _UNCERTAIN, _DENIED, _AUTH, _COMPACTED, _FUTURE, _NOT_FOUND,
  * _REFUSED, _TOO_LARGE, _UNSUPPORTED, _CLUSTER, _CANCELED, _PROTOCOL, _NOMEM. */
 BELFRY_API int belfry_get(struct belfry *b, struct belfry_range range, const struct belfry_opts *opts,
@@ -308,7 +324,7 @@ BELFRY_API int belfry_status(struct belfry *b, const struct belfry_opts *opts, b
 BELFRY_API int belfry_member_list(struct belfry *b, const struct belfry_opts *opts, belfry_reply_fn fn, void *user,
                                   struct belfry_call **out);
 
-/* No reply will come; what was sent may still happen. `call` is gone. */
+/* No reply will come; what was sent may still happen. `call` is gone. Not when its reply has returned. NULL is fine. */
 BELFRY_API void belfry_call_cancel(struct belfry_call *call);
 
 /* What a reply holds, one after another; `after` NULL gives the first; NULL when there are no more.
@@ -335,8 +351,7 @@ BELFRY_API const struct belfry_reply *belfry_reply_op(const struct belfry_reply 
  *     belfry_txn_free(t);
  */
 enum belfry_branch { BELFRY_THEN, BELFRY_ELSE };
-BELFRY_API struct belfry_txn *belfry_txn_create(
-    void); /* NULL is fine to the others: commit then says BELFRY_ERR_NOMEM */
+BELFRY_API struct belfry_txn *belfry_txn_create(void); /* the others take NULL: commit then says BELFRY_ERR_NOMEM */
 BELFRY_API void belfry_txn_free(struct belfry_txn *txn);
 /* `is` is one of '=' '!' '<' '>'; all conditions must hold for BELFRY_THEN. */
 BELFRY_API void belfry_txn_if_version(struct belfry_txn *txn, struct belfry_bytes key, char is, int64_t version);
@@ -349,6 +364,16 @@ BELFRY_API void belfry_txn_put(struct belfry_txn *txn, enum belfry_branch branch
                                struct belfry_bytes value, int64_t lease);
 BELFRY_API void belfry_txn_del(struct belfry_txn *txn, enum belfry_branch branch, struct belfry_range range);
 BELFRY_API void belfry_txn_get(struct belfry_txn *txn, enum belfry_branch branch, struct belfry_range range);
+/* The same with the options of belfry_put(), belfry_del() and belfry_get(); "command-timeout" is the transaction's. */
+BELFRY_API void belfry_txn_put_with(struct belfry_txn *txn, enum belfry_branch branch, struct belfry_bytes key,
+                                    struct belfry_bytes value, const struct belfry_opts *opts);
+BELFRY_API void belfry_txn_del_with(struct belfry_txn *txn, enum belfry_branch branch, struct belfry_range range,
+                                    const struct belfry_opts *opts);
+BELFRY_API void belfry_txn_get_with(struct belfry_txn *txn, enum belfry_branch branch, struct belfry_range range,
+                                    const struct belfry_opts *opts);
+/* Errors, besides those of every call: the first that a step met: BELFRY_ERR_INVALID (a comparison, branch, range or
+ * option that makes no sense), BELFRY_ERR_NOMEM. In the reply belfry_reply_op() walks the answers of the branch that
+ * ran, each as if its step had been a call of its own. */
 BELFRY_API int belfry_txn_commit(struct belfry *b, const struct belfry_txn *txn, const struct belfry_opts *opts,
                                  belfry_reply_fn fn, void *user, struct belfry_call **out);
 

@@ -4,10 +4,18 @@
 #define BELFRY_BYTES_H
 
 #include <stddef.h>
+#include <string.h>
 
 struct belfry_bytes {
     const char *data;
     size_t len;
 };
+
+/* The bytes of a text, without the zero at its end. They are the text's own: it must outlive them. */
+static inline struct belfry_bytes belfry_text(const char *text)
+{
+    struct belfry_bytes bytes = {text, strlen(text)};
+    return bytes;
+}
 
 #endif

@@ -22,7 +22,7 @@ extern "C" {
 /* clang-format off */
 #define BELFRY_ERR_TABLE(X) \
     X(BELFRY_OK,               0, "success") \
-    X(BELFRY_ERR_INVALID,      1, "an argument is out of range") \
+    X(BELFRY_ERR_INVALID,      1, "an argument or an option makes no sense") \
     X(BELFRY_ERR_NOMEM,        2, "out of memory") \
     X(BELFRY_ERR_COMPACTED,    3, "the revision has been compacted away: read the state anew") \
     X(BELFRY_ERR_AGAIN,        4, "nothing there yet") \

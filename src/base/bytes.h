@@ -14,7 +14,7 @@ static inline struct belfry_bytes belfry_bytes_of(const void *data, size_t len)
 
 static inline struct belfry_bytes belfry_bytes_str(const char *text)
 {
-    return (struct belfry_bytes){text, strlen(text)};
+    return belfry_text(text);
 }
 
 static inline bool belfry_bytes_equal(struct belfry_bytes a, struct belfry_bytes b)

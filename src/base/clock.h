@@ -15,7 +15,15 @@ static inline uint64_t belfry_clock_ms(void)
     return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-/* Nanoseconds of the same clock, for what is measured. */
+/* Milliseconds of CLOCK_BOOTTIME, which goes on while the machine sleeps: for what others let expire meanwhile. */
+static inline uint64_t belfry_clock_boot_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_BOOTTIME, &t);
+    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+/* Nanoseconds of CLOCK_MONOTONIC, for what is measured. */
 static inline uint64_t belfry_clock_ns(void)
 {
     struct timespec t;

@@ -4,6 +4,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/base64.h"
+
 #define PIECE 64 /* holds any number */
 
 static void put(struct belfry_json *json, const void *data, size_t len)
@@ -121,18 +123,9 @@ static void put_string(struct belfry_json *json, struct belfry_bytes text)
 
 static void put_base64(struct belfry_json *json, struct belfry_bytes bytes)
 {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const uint8_t *s = (const uint8_t *)bytes.data;
     put(json, "\"", 1);
-    for (size_t i = 0; i < bytes.len; i += 3) {
-        size_t n = bytes.len - i < 3 ? bytes.len - i : 3;
-        uint32_t word = (uint32_t)s[i] << 16;
-        word |= n > 1 ? (uint32_t)s[i + 1] << 8 : 0;
-        word |= n > 2 ? s[i + 2] : 0;
-        char quad[4] = {digits[word >> 18], digits[word >> 12 & 63], n > 1 ? digits[word >> 6 & 63] : '=',
-                        n > 2 ? digits[word & 63] : '='};
-        put(json, quad, sizeof(quad));
-    }
+    if (json->err == BELFRY_OK)
+        json->err = belfry_base64_encode(BELFRY_BASE64_STANDARD, bytes, json->buf);
     put(json, "\"", 1);
 }
 

@@ -7,7 +7,7 @@ void belfry_logf(const struct belfry_log *log, enum belfry_log_level level, cons
 {
     if (log == NULL || log->line == NULL || level > log->level)
         return;
-    char text[512];
+    char text[BELFRY_LOG_TEXT];
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);

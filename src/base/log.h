@@ -11,6 +11,8 @@
 #define BELFRY_BASE_LOG_H
 
 #include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
 
 enum belfry_log_level { BELFRY_LOG_ERROR, BELFRY_LOG_WARN, BELFRY_LOG_INFO, BELFRY_LOG_DEBUG };
 
@@ -22,7 +24,15 @@ struct belfry_log {
     enum belfry_log_level level; /* what is above is not formatted */
 };
 
-/* Formats and hands over one line of at most 512 bytes; the rest is cut. `log` may be NULL. */
+/* Of what a peer may cause again and again: whether the n-th time, from 1 on, is worth a line: the 1st, 2nd, 4th, 8th is. */
+static inline bool belfry_log_is_due(uint64_t n)
+{
+    return (n & (n - 1)) == 0;
+}
+
+#define BELFRY_LOG_TEXT 640 /* bytes of a line, with its NUL: nine tiers in a row, each with the longest name, fit */
+
+/* Formats and hands over one line of less than BELFRY_LOG_TEXT bytes; the rest is cut. `log` may be NULL. */
 __attribute__((format(printf, 4, 5))) void belfry_logf(const struct belfry_log *log, enum belfry_log_level level,
                                                        const char *event, const char *format, ...);
 

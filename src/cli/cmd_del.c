@@ -19,8 +19,10 @@ static void show_lines(const struct belfry_reply *reply)
     printf("{\"rev\":%" PRId64 ",\"deleted\":%" PRId64 "}\n", reply->header.revision, reply->deleted);
 }
 
-static void show(const struct flags *flags, enum form form, const struct belfry_reply *reply)
+static void show(const struct flags *flags, const struct session_call *call, enum form form,
+                 const struct belfry_reply *reply)
 {
+    (void)call;
     if (form == FORM_ETCD_JSON) {
         etcd_json_del(stdout, reply);
     } else if (form == FORM_LINES) {

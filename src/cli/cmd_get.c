@@ -38,8 +38,10 @@ static void show_kvs(const struct flags *flags, enum form form, const struct bel
         printf("  -- %zu of %" PRId64 " keys at %" PRId64 " --\n", reply->n_kvs, reply->count, reply->header.revision);
 }
 
-static void show(const struct flags *flags, enum form form, const struct belfry_reply *reply)
+static void show(const struct flags *flags, const struct session_call *call, enum form form,
+                 const struct belfry_reply *reply)
 {
+    (void)call;
     if (form == FORM_ETCD_JSON)
         etcd_json_get(stdout, reply);
     else if (flags_on(flags, FLAG_COUNT_ONLY))

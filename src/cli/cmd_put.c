@@ -12,14 +12,15 @@
 
 #define VALUE_MAX ((size_t)64 << 20) /* far above what a server takes (1.5 MiB): it refuses in its own words */
 
-static void show(const struct flags *flags, enum form form, const struct belfry_reply *reply)
+static void show(const struct flags *flags, const struct session_call *call, enum form form,
+                 const struct belfry_reply *reply)
 {
     const struct belfry_event *prev = belfry_reply_kv(reply, NULL);
     if (form == FORM_ETCD_JSON) {
         etcd_json_put(stdout, reply);
     } else if (form == FORM_LINES) {
         printf("{\"rev\":%" PRId64 ",\"op\":\"put\"", reply->header.revision);
-        json_member(stdout, "key", (struct belfry_bytes){flags->args[0], strlen(flags->args[0])});
+        json_member(stdout, "key", call->range.key);
         if (prev != NULL)
             json_member(stdout, "prev", prev->value);
         fputs("}\n", stdout);

@@ -104,18 +104,6 @@ static enum belfry_err ask(struct top *top, char why[HTTP_GET_WHY])
     return BELFRY_OK;
 }
 
-static enum exit_code report(enum belfry_err err, const char *why)
-{
-    if (err == BELFRY_ERR_INVALID)
-        return report_usage(why);
-    if (report_code(err) != EXIT_NO_ANSWER)
-        return report_error(err, err == BELFRY_ERR_NOMEM ? NULL : why);
-    fputs("belfryctl: ", stderr);
-    table_bytes(stderr, (struct belfry_bytes){why, strlen(why)}, false);
-    fputs(": is a belfryd running? Its admin address is given with --admin or BELFRYCTL_ADMIN\n", stderr);
-    return EXIT_NO_ANSWER;
-}
-
 /* ---- once ---- */
 
 static void print_document(const char *name, const struct http_page *page)
@@ -132,7 +120,7 @@ static enum exit_code run_once(struct top *top, enum form form)
     char why[HTTP_GET_WHY];
     enum belfry_err err = ask(top, why);
     if (err != BELFRY_OK)
-        return report(err, why);
+        return report_admin(err, why);
     if (form == FORM_LINES) {
         putchar('{');
         print_document("numbers", &top->numbers);
@@ -312,7 +300,7 @@ static enum exit_code run_live(struct top *top, int64_t interval_ms)
     struct screen screen = {.top = top, .interval_ms = interval_ms};
     enum belfry_err err = refresh(&screen); /* before the terminal is taken: a wrong address is told on a plain line */
     if (err != BELFRY_OK)
-        return report(err, screen.why);
+        return report_admin(err, screen.why);
     screen.asked_ms = now_ms();
     if (!terminal_take())
         return report_errno("the terminal");

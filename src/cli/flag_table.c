@@ -43,6 +43,27 @@ const struct command_row command_rows[N_COMMANDS] = {
             .example = "belfryctl del /flags/dark\n"
                        "belfryctl del --prefix /jobs/done/ --prev-kv",
         },
+    [CMD_TXN] =
+        {
+            .name = "txn",
+            .arguments = "",
+            .max_args = 0,
+            .summary = "do several things at once, if conditions hold",
+            .notes = "Reads three lists from standard input, each ended by a blank line: conditions,\n"
+                     "requests if all of them hold, requests if not. Conditions compare ver (version),\n"
+                     "create and mod (revisions), val (value) or lease of a key by = != < and >; both\n"
+                     "sides are in quotes. Requests are get, put and del with their flags. Words with\n"
+                     "blanks are in quotes. Prints SUCCESS or FAILURE, which says what held, not that\n"
+                     "something failed, and what each request of the list that ran has to say.",
+            .example = "belfryctl txn <<'END'\n"
+                       "mod(\"/flags/dark\") = \"0\"\n"
+                       "\n"
+                       "put /flags/dark \"on and off\"\n"
+                       "\n"
+                       "get /flags/dark\n"
+                       "\n"
+                       "END",
+        },
     [CMD_WATCH] =
         {
             .name = "watch",
@@ -72,6 +93,35 @@ const struct command_row command_rows[N_COMMANDS] = {
             .example = "belfryctl follow --prefix /services/\n"
                        "belfryctl follow --prefix /services/ --once --output json",
         },
+    [CMD_LEASE] =
+        {
+            .name = "lease",
+            .arguments = "WHAT [TTL|ID]",
+            .min_args = 1,
+            .max_args = 2,
+            .summary = "grant, revoke, timetolive, list and keep-alive",
+            .notes = "lease grant TTL        a new one, of so many seconds\n"
+                     "lease revoke ID        ends it, and deletes the keys on it\n"
+                     "lease timetolive ID    how long it lives; --keys: and what is on it\n"
+                     "lease list             all of them\n"
+                     "lease keep-alive ID    renews it until it is gone, or Ctrl-C; --once: once\n"
+                     "An ID is in hexadecimal digits, as it is printed.",
+            .example = "belfryctl lease grant 60\n"
+                       "belfryctl lease timetolive 694d77aa9e38260f --keys\n"
+                       "belfryctl lease keep-alive 694d77aa9e38260f",
+        },
+    [CMD_MEMBER] =
+        {
+            .name = "member",
+            .arguments = "list",
+            .min_args = 1,
+            .max_args = 1,
+            .summary = "list the members of the cluster",
+            .notes = "One line a member: ID, status, name, peer addresses, client addresses, whether it\n"
+                     "is a learner. With --output table the table of etcdctl -w table.",
+            .example = "belfryctl member list\n"
+                       "belfryctl member list --output table",
+        },
     [CMD_STATUS] =
         {
             .name = "status",
@@ -96,6 +146,41 @@ const struct command_row command_rows[N_COMMANDS] = {
                        "belfryctl top --admin http://10.0.0.7:23791 --filter /services/\n"
                        "belfryctl top --once --group range\n"
                        "belfryctl top --once --output json",
+        },
+    [CMD_TREE] =
+        {
+            .name = "tree",
+            .arguments = "",
+            .max_args = 0,
+            .summary = "show the tiers above and below a belfryd, and how far each is behind",
+            .notes = "Asks the admin address of a belfryd. A row a level, etcd first: name, version,\n"
+                     "standing, revision, lag in revisions, and hop: the time a revision takes from the\n"
+                     "level above to that one, measured, with the most it can be wrong by. etcd does not\n"
+                     "tell when it published: there half a round trip (rtt/2) is shown instead. Below\n"
+                     "are the tiers that watch there now. Exit code 3 when nobody answers there.",
+            .example = "belfryctl tree\n"
+                       "belfryctl tree --admin http://10.0.0.7:23791 --output json",
+        },
+    [CMD_VERIFY] =
+        {
+            .name = "verify",
+            .arguments = "[KEY [RANGE_END]]",
+            .max_args = 2,
+            .summary = "prove that a tier gives what etcd gives",
+            .notes = "Watches --reference, which is believed, and --endpoints, which is not\n"
+                     "(127.0.0.1:23790 unless it is given), and compares every event: kind, key,\n"
+                     "value, revisions, version and lease always, prev_kv when both have it. Without\n"
+                     "KEY: all keys. Watchers come and go on the tier as clients do: from now on, from\n"
+                     "old revisions, of the range and of parts of it. Violations are printed as they\n"
+                     "are found, the first 20 in full; then how many events were checked, and how much\n"
+                     "later they came. Ctrl-C ends it early. Exit code 1 on any violation, 0 when\n"
+                     "there is none, 3 when a side cannot be reached. User, password and certificates\n"
+                     "are the same for both sides. Nothing is written unless --write is given; what it\n"
+                     "writes is deleted at the end.",
+            .example = "belfryctl verify --reference http://10.0.0.1:2379 --endpoints http://10.0.0.7:23790\n"
+                       "belfryctl verify --reference etcd:2379 --endpoints belfry:23790 --prefix /registry/ --for 1h\n"
+                       "belfryctl verify --reference etcd:2379 --endpoints belfry:23790 \\\n"
+                       "    --write 100 --write-prefix /tmp/verify/ --for 1m --output json",
         },
     [CMD_KUBE] =
         {
@@ -203,6 +288,9 @@ const struct flag_row flag_rows[] = {
 
     {FLAG_LEASE, "lease", 0, "HEX", KIND_HEX, NULL, ON(CMD_PUT), TAKER_CALL, "lease", NULL,
      "the key goes when this lease does"},
+    {FLAG_KEYS, "keys", 0, NULL, KIND_BOOL, NULL, ON(CMD_LEASE), TAKER_CALL, "keys", NULL,
+     "timetolive: also the keys on it"},
+    {FLAG_ONCE, "once", 0, NULL, KIND_BOOL, NULL, ON(CMD_LEASE), TAKER_HERE, NULL, NULL, "keep-alive: renew once"},
     {FLAG_IGNORE_VALUE, "ignore-value", 0, NULL, KIND_BOOL, NULL, ON(CMD_PUT), TAKER_CALL, "ignore-value", NULL,
      "keep the value it has"},
     {FLAG_IGNORE_LEASE, "ignore-lease", 0, NULL, KIND_BOOL, NULL, ON(CMD_PUT), TAKER_CALL, "ignore-lease", NULL,
@@ -220,15 +308,17 @@ const struct flag_row flag_rows[] = {
     {FLAG_NO_DELETE, "no-delete", 0, NULL, KIND_BOOL, NULL, ON(CMD_WATCH), TAKER_CALL, "no-delete", NULL,
      "leave out deletes"},
     {FLAG_FRAGMENT, "fragment", 0, NULL, KIND_BOOL, "true", ON(CMD_WATCH), TAKER_CALL, "fragment", NULL,
-     "let the server send large revisions in pieces"},
+     "let the server send what is over 32 MiB in pieces"},
     {FLAG_INTERACTIVE, "interactive", 'i', NULL, KIND_REFUSED, NULL, ON(CMD_WATCH), TAKER_HERE, NULL, NULL,
      "not here: run one belfryctl watch for each key"},
+    {FLAG_INTERACTIVE, "interactive", 'i', NULL, KIND_BOOL, NULL, ON(CMD_TXN), TAKER_HERE, NULL, NULL,
+     "say which list is being read"},
     {FLAG_ONCE, "once", 0, NULL, KIND_BOOL, NULL, ON(CMD_FOLLOW), TAKER_CALL, "once", NULL,
      "end when the state is complete"},
     {FLAG_PAGE_BYTES, "page-bytes", 0, "SIZE", KIND_SIZE, "1MiB", ON(CMD_FOLLOW), TAKER_CALL, "page-bytes", NULL,
      "read the state in pages of about this size"},
 
-    {FLAG_ADMIN, "admin", 0, "URL", KIND_TEXT, "http://127.0.0.1:23791", ON(CMD_TOP), TAKER_HERE, NULL, NULL,
+    {FLAG_ADMIN, "admin", 0, "URL", KIND_TEXT, "http://127.0.0.1:23791", ON(CMD_TOP) | ON(CMD_TREE), TAKER_HERE, NULL, NULL,
      "http://host:port or unix:///path of the belfryd"},
     {FLAG_ONCE, "once", 0, NULL, KIND_BOOL, NULL, ON(CMD_TOP), TAKER_HERE, NULL, NULL, "print once and end"},
     {FLAG_INTERVAL, "interval", 0, "TIME", KIND_DURATION, "2s", ON(CMD_TOP), TAKER_HERE, NULL, NULL,
@@ -258,6 +348,25 @@ const struct flag_row flag_rows[] = {
      "show this certificate to the belfryd (PEM)"},
     {FLAG_CLIENT_KEY, "client-key", 0, "FILE", KIND_TEXT, NULL, ON(CMD_KUBE), TAKER_HERE, NULL, NULL,
      "the private key of --client-certificate (PEM)"},
+
+    {FLAG_REFERENCE, "reference", 0, "URL,...", KIND_TEXT, NULL, ON(CMD_VERIFY), TAKER_HERE, NULL, NULL,
+     "endpoints of the etcd that is believed"},
+    {FLAG_PREFIX, "prefix", 0, NULL, KIND_BOOL, NULL, ON(CMD_VERIFY), TAKER_HERE, NULL, NULL,
+     "every key that begins with KEY; --prefix=KEY is the same"},
+    {FLAG_FROM_KEY, "from-key", 0, NULL, KIND_BOOL, NULL, ON(CMD_VERIFY), TAKER_HERE, NULL, NULL,
+     "KEY and every key after it"},
+    {FLAG_FOR, "for", 0, "TIME", KIND_DURATION, "10m", ON(CMD_VERIFY), TAKER_HERE, NULL, NULL,
+     "so long; 0s: until Ctrl-C"},
+    {FLAG_WATCHERS, "watchers", 0, "N", KIND_NUMBER, "8", ON(CMD_VERIFY), TAKER_HERE, NULL, NULL,
+     "so many watchers on the tier, up to 64"},
+    {FLAG_HISTORY, "history", 0, "N", KIND_NUMBER, "10000", ON(CMD_VERIFY), TAKER_HERE, NULL, NULL,
+     "watchers start up to so many revisions back; 0: only from now on"},
+    {FLAG_MAX_LAG, "max-lag", 0, "TIME", KIND_DURATION, "30s", ON(CMD_VERIFY), TAKER_HERE, NULL, NULL,
+     "an event that is later than that is a violation"},
+    {FLAG_WRITE, "write", 0, "N", KIND_NUMBER, NULL, ON(CMD_VERIFY), TAKER_HERE, NULL, NULL,
+     "write so many times a second to the reference"},
+    {FLAG_WRITE_PREFIX, "write-prefix", 0, "KEY", KIND_TEXT, NULL, ON(CMD_VERIFY), TAKER_HERE, NULL, NULL,
+     "the keys of --write begin with this"},
 };
 /* clang-format on */
 const size_t n_flag_rows = sizeof(flag_rows) / sizeof(flag_rows[0]);

@@ -21,7 +21,8 @@ struct parser {
     const struct flag_row *seen[N_FLAGS]; /* any row of each flag that the command line gave */
     int argc;
     char *const *argv;
-    int at; /* the next word of argv */
+    int at;             /* the next word of argv */
+    const char *prefix; /* --prefix=KEY; NULL: written otherwise */
 };
 
 __attribute__((format(printf, 2, 3))) static enum belfry_err wrong(char *why, const char *format, ...)
@@ -130,6 +131,7 @@ static enum belfry_err check_value(const struct flag_row *row, const char *label
     int64_t ms;
     switch (row->kind) {
     case KIND_BOOL:
+    case KIND_REFUSED: /* where the command is known */
         return bool_of(text) >= 0 ? BELFRY_OK : wrong(why, "%s: '%s' is neither true nor false", label, text);
     case KIND_NUMBER:
         return is_number(text, 10) ? BELFRY_OK : wrong(why, "%s: '%s' is not a number", label, text);
@@ -144,8 +146,6 @@ static enum belfry_err check_value(const struct flag_row *row, const char *label
     case KIND_CHOICE:
         return is_choice(row->choices, text) ? BELFRY_OK
                                              : wrong(why, "%s: '%s' is not one of %s", label, text, row->choices);
-    case KIND_REFUSED:
-        return wrong(why, "%s: %s", label, row->help);
     case KIND_TEXT:
     case KIND_LIST:
     case KIND_SIZE:
@@ -199,6 +199,10 @@ static enum belfry_err unknown_flag(const struct parser *p, const char *word, si
 
 static enum belfry_err take_value(struct parser *p, const struct flag_row *row, const char *label, const char *attached)
 {
+    if (attached != NULL && row->id == FLAG_PREFIX && bool_of(attached) < 0) {
+        p->prefix = attached; /* whether it may be written so depends on the command, which may not be known yet */
+        attached = "true";
+    }
     if (attached != NULL)
         return set(p, row, label, attached);
     if (row->kind == KIND_BOOL || row->kind == KIND_REFUSED)
@@ -333,10 +337,25 @@ static enum belfry_err fill_the_rest(struct flags *flags, flags_getenv_fn env, c
 static enum belfry_err check_flags_fit(const struct parser *p)
 {
     enum command command = p->flags->command;
-    for (size_t i = 0; i < N_FLAGS; i++)
-        if (p->seen[i] != NULL && flags_row((enum flag)i, command) == NULL)
-            return wrong(p->why, "%s has no --%s: see 'belfryctl help %s'", command_rows[command].name,
-                         p->seen[i]->name, command_rows[command].name);
+    for (size_t i = 0; i < N_FLAGS; i++) {
+        const struct flag_row *seen = p->seen[i], *row = seen != NULL ? flags_row((enum flag)i, command) : NULL;
+        if (seen != NULL && row == NULL)
+            return wrong(p->why, "%s has no --%s: see 'belfryctl help %s'", command_rows[command].name, seen->name,
+                         command_rows[command].name);
+        if (row != NULL && row->kind == KIND_REFUSED)
+            return wrong(p->why, "-%c, --%s: %s", row->letter, row->name, row->help);
+    }
+    return BELFRY_OK;
+}
+
+/* --prefix is a flag, as in etcdctl, and KEY an argument; of verify --prefix=KEY is understood as well. */
+static enum belfry_err place_prefix(const struct parser *p)
+{
+    if (p->prefix == NULL)
+        return BELFRY_OK;
+    if (p->flags->command != CMD_VERIFY)
+        return wrong(p->why, "--prefix: '%s' is neither true nor false: write --prefix %s", p->prefix, p->prefix);
+    p->flags->args[p->flags->n_args++] = p->prefix;
     return BELFRY_OK;
 }
 
@@ -365,6 +384,8 @@ enum belfry_err flags_parse(int argc, char *const argv[], flags_getenv_fn env, s
     if (out->command == CMD_NONE)
         return wrong(why, "a command is missing: 'belfryctl help' lists them");
     err = check_flags_fit(&p);
+    if (err == BELFRY_OK)
+        err = place_prefix(&p);
     if (err == BELFRY_OK)
         err = check_args(out, why);
     if (err == BELFRY_OK && out->command != CMD_HELP && out->command != CMD_VERSION)

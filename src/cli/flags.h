@@ -23,10 +23,15 @@ enum command {
     CMD_GET,
     CMD_PUT,
     CMD_DEL,
+    CMD_TXN,
     CMD_WATCH,
     CMD_FOLLOW,
+    CMD_LEASE,
+    CMD_MEMBER,
     CMD_STATUS,
     CMD_TOP,
+    CMD_TREE,
+    CMD_VERIFY,
     CMD_KUBE,
     CMD_HELP,
     CMD_VERSION,
@@ -81,6 +86,7 @@ enum flag {
     FLAG_MIN_CREATE_REV,
     FLAG_MAX_CREATE_REV,
     FLAG_LEASE,
+    FLAG_KEYS,
     FLAG_IGNORE_VALUE,
     FLAG_IGNORE_LEASE,
     FLAG_PREV_KV,
@@ -104,6 +110,13 @@ enum flag {
     FLAG_CERTIFICATE_AUTHORITY,
     FLAG_CLIENT_CERTIFICATE,
     FLAG_CLIENT_KEY,
+    FLAG_REFERENCE,
+    FLAG_FOR,
+    FLAG_WATCHERS,
+    FLAG_HISTORY,
+    FLAG_MAX_LAG,
+    FLAG_WRITE,
+    FLAG_WRITE_PREFIX,
     N_FLAGS
 };
 
@@ -116,7 +129,7 @@ enum flag_kind {
     KIND_DURATION, /* 500ms, 10s, 1m30s */
     KIND_SIZE,     /* the library checks it */
     KIND_CHOICE,   /* one of .choices, in any case */
-    KIND_REFUSED   /* etcdctl has it, we do not: .help says what to do instead */
+    KIND_REFUSED   /* a KIND_BOOL that etcdctl has and we do not: .help says what to do instead */
 };
 
 /* Who takes the value: belfryctl itself, belfry_open(), or the call of the command. */
@@ -125,7 +138,7 @@ enum flag_taker { TAKER_HERE, TAKER_OPEN, TAKER_CALL };
 #define ON(command) (1u << (command))
 #define ON_ALL      (~0u)
 
-/* A name may have several rows, for different commands: equal id, letter and kind, other help. */
+/* A name may have several rows, for different commands: equal id, letter and kind (but where it is refused), other help. */
 struct flag_row {
     enum flag id;
     const char *name;

@@ -10,6 +10,8 @@ static enum form by_default(enum command command, bool terminal)
     case CMD_FOLLOW: /* etcdctl has neither, so no script expects its bytes */
     case CMD_STATUS:
     case CMD_TOP:
+    case CMD_TREE:
+    case CMD_VERIFY:
         return FORM_TABLE;
     case CMD_WATCH:
         return terminal ? FORM_TABLE : FORM_SIMPLE;
@@ -17,6 +19,9 @@ static enum form by_default(enum command command, bool terminal)
     case CMD_GET:
     case CMD_PUT:
     case CMD_DEL:
+    case CMD_TXN:
+    case CMD_LEASE:
+    case CMD_MEMBER:
     case CMD_KUBE: /* YAML, always */
     case CMD_HELP:
     case CMD_VERSION:

@@ -69,6 +69,12 @@ static enum exit_code run(const struct flags *flags)
         return cmd_put(flags);
     case CMD_DEL:
         return cmd_del(flags);
+    case CMD_TXN:
+        return cmd_txn(flags);
+    case CMD_LEASE:
+        return cmd_lease(flags);
+    case CMD_MEMBER:
+        return cmd_member(flags);
     case CMD_WATCH:
         return cmd_watch(flags);
     case CMD_FOLLOW:
@@ -77,6 +83,10 @@ static enum exit_code run(const struct flags *flags)
         return cmd_status(flags);
     case CMD_TOP:
         return cmd_top(flags);
+    case CMD_TREE:
+        return cmd_tree(flags);
+    case CMD_VERIFY:
+        return cmd_verify(flags);
     case CMD_KUBE:
         return cmd_kube(flags);
     case CMD_HELP:

@@ -13,11 +13,22 @@
 
 #include <belfry/belfry.h>
 
+#include "cli/txn_script.h"
+
 void etcd_json_header(FILE *out, const char *name, const struct belfry_header *header); /* "header":{...} */
 
 void etcd_json_get(FILE *out, const struct belfry_reply *reply);
 void etcd_json_put(FILE *out, const struct belfry_reply *reply);
 void etcd_json_del(FILE *out, const struct belfry_reply *reply);
+/* An answer inside does not say what it is an answer to: `script` does. */
+void etcd_json_txn(FILE *out, const struct txn_script *script, const struct belfry_reply *reply);
+
+void etcd_json_lease_grant(FILE *out, const struct belfry_reply *reply);
+void etcd_json_lease_renewed(FILE *out, const struct belfry_reply *reply);
+void etcd_json_lease_revoked(FILE *out, const struct belfry_reply *reply);
+void etcd_json_lease_ttl(FILE *out, const struct belfry_reply *reply);
+void etcd_json_leases(FILE *out, const struct belfry_reply *reply);
+void etcd_json_members(FILE *out, const struct belfry_reply *reply);
 
 /* A watch response on its way out. Zeroed to begin with. */
 struct etcd_json_watch {

@@ -61,12 +61,28 @@ const char *report_remedy(int err)
 
 enum exit_code report_error(int err, const char *why)
 {
-    const char *remedy = report_remedy(err);
+    return report_with_remedy(err, why, report_remedy(err));
+}
+
+enum exit_code report_with_remedy(int err, const char *why, const char *remedy)
+{
     const char *text = why != NULL && *why != '\0' ? why : belfry_strerror(err);
     fputs("belfryctl: ", stderr);
     table_bytes(stderr, (struct belfry_bytes){text, strlen(text)}, false); /* it may hold a server's words */
     fprintf(stderr, "%s%s\n", *remedy != '\0' ? "\n  " : "", remedy);
     return report_code(err);
+}
+
+enum exit_code report_admin(int err, const char *why)
+{
+    if (err == BELFRY_ERR_INVALID)
+        return report_usage(why);
+    if (report_code(err) != EXIT_NO_ANSWER)
+        return report_error(err, err == BELFRY_ERR_NOMEM ? NULL : why);
+    fputs("belfryctl: ", stderr);
+    table_bytes(stderr, (struct belfry_bytes){why, strlen(why)}, false);
+    fputs(": is a belfryd running? Its admin address is given with --admin or BELFRYCTL_ADMIN\n", stderr);
+    return EXIT_NO_ANSWER;
 }
 
 enum exit_code report_compacted(int64_t compact_rev)

@@ -27,6 +27,12 @@ const char *report_remedy(int err);
 /* "belfryctl: why", and the remedy. `err` is of the library. */
 enum exit_code report_error(int err, const char *why);
 
+/* The same with another remedy; "": none. */
+enum exit_code report_with_remedy(int err, const char *why, const char *remedy);
+
+/* The same for a page of an admin address, by http_get(). */
+enum exit_code report_admin(int err, const char *why);
+
 /* The same for lost history: names the revision to go on from. */
 enum exit_code report_compacted(int64_t compact_rev);
 

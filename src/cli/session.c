@@ -26,7 +26,11 @@ static bool has_scheme(const char *text, size_t len)
 
 enum belfry_err session_endpoints(const struct flags *flags, char **out)
 {
-    const char *text = flags->value[FLAG_ENDPOINTS];
+    return session_endpoints_of(flags, flags->value[FLAG_ENDPOINTS], out);
+}
+
+enum belfry_err session_endpoints_of(const struct flags *flags, const char *text, char **out)
+{
     bool tls = wants_tls(flags);
     size_t commas = 0;
     for (const char *at = text; *at != '\0'; at++)
@@ -53,7 +57,7 @@ enum belfry_err session_endpoints(const struct flags *flags, char **out)
     return BELFRY_OK;
 }
 
-static void write_log_line(enum belfry_level level, const char *event, const char *text, void *user)
+void session_write_log(enum belfry_level level, const char *event, const char *text, void *user)
 {
     static const char *const names[] = {"error", "warn", "info", "debug"};
     (void)user;
@@ -82,7 +86,7 @@ enum exit_code session_open(const struct flags *flags, const char *endpoints, st
     if (err != BELFRY_OK)
         code = tell(err, why[0] != '\0' ? why : belfry_strerror(err));
     else if (flags_on(flags, FLAG_DEBUG))
-        belfry_set_log(*out, BELFRY_DEBUG, write_log_line, NULL);
+        belfry_set_log(*out, BELFRY_DEBUG, session_write_log, NULL);
     free(list);
     belfry_opts_free(opts);
     return code;
@@ -106,7 +110,7 @@ static void on_reply(const struct belfry_reply *reply, void *user)
         w->code = report_error(reply->err, reply->why);
         return;
     }
-    w->call->show(w->flags, w->form, reply);
+    w->call->show(w->flags, w->call, w->form, reply);
     w->code = out_flush() == OUT_BROKEN ? EXIT_FAILED : EXIT_DONE;
 }
 

@@ -32,7 +32,7 @@ static void on_answer(const struct belfry_answer *answer, void *user)
     struct belfry_answer told = *answer;
     if (answer->err == BELFRY_OK)
         told.err = belfry_reply_init(&view, p->kind, answer->message);
-    if (told.err == BELFRY_OK && p->kind == BELFRY_REPLY_KEEPALIVE && view.reply.ttl <= 0)
+    if (told.err == BELFRY_OK && p->kind == BELFRY_REPLY_KEEPALIVE && view.reply.ttl_s <= 0)
         told.err = BELFRY_ERR_NOT_FOUND;
     if (told.err != answer->err)
         told.why = belfry_strerror(told.err);
@@ -43,6 +43,8 @@ static void on_answer(const struct belfry_answer *answer, void *user)
 
 void belfry_call_cancel(struct belfry_call *call)
 {
+    if (call == NULL)
+        return;
     struct pending *p = belfry_calls_user(call);
     if (!belfry_calls_cancel(call))
         return;
@@ -71,7 +73,7 @@ static int start(const struct caller *c, const struct method *method, struct bel
     int64_t timeout = belfry_opts_is_set(c->opts, BELFRY_OPT_COMMAND_TIMEOUT)
                           ? belfry_opts_number(c->opts, BELFRY_OPT_COMMAND_TIMEOUT)
                           : (int64_t)c->b->command_timeout_ms;
-    if (c->fn == NULL || !belfry_opts_fit(c->opts, method->opts | BELFRY_FOR_CALL))
+    if (c->fn == NULL || !belfry_session_has_etcd(c->b) || !belfry_opts_fit(c->opts, method->opts | BELFRY_FOR_CALL))
         return BELFRY_ERR_INVALID;
     if (c->b->closing)
         return BELFRY_ERR_CANCELED;

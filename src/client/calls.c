@@ -18,7 +18,7 @@
 #define TRY_MIN_MS   1000 /* no try of a read is given less than this, but for the deadline */
 #define AUTH_TRIES   3    /* tokens that may be refused in a row */
 #define LOGIN_MS     5000
-#define WHY_MAX      512
+#define WHY_MAX      1152 /* a URL, and a chain of tiers */
 #define AUTHENTICATE "/etcdserverpb.Auth/Authenticate"
 
 enum call_state { QUEUED, SENT, DONE };
@@ -94,17 +94,23 @@ static void fail(struct belfry_call *call, enum belfry_err err, const char *text
     finish(call, err, why);
 }
 
+/* False: no endpoint has failed yet. */
+static bool describe_link(const struct belfry_calls *calls, char why[WHY_MAX])
+{
+    char text[WHY_MAX - 32];
+    belfry_link_describe(calls->link, text, sizeof(text));
+    snprintf(why, WHY_MAX, "no endpoint answers: %s", text);
+    return text[0] != '\0';
+}
+
 /* The time is over for a call that waits for a connection or a token: a write that waits was seen by nobody. */
 static void expire(struct belfry_call *call)
 {
-    char text[WHY_MAX - 32], why[WHY_MAX];
-    belfry_link_describe(call->calls->link, text, sizeof(text));
-    if (text[0] == '\0') {
+    char why[WHY_MAX];
+    if (describe_link(call->calls, why))
+        finish(call, BELFRY_ERR_UNAVAILABLE, why);
+    else
         fail(call, BELFRY_ERR_TIMEOUT, "no connection in time");
-        return;
-    }
-    snprintf(why, sizeof(why), "no endpoint answers: %s", text);
-    finish(call, BELFRY_ERR_UNAVAILABLE, why);
 }
 
 /* ---- trying ---- */
@@ -334,8 +340,12 @@ static void on_link_up(struct belfry_link *link, void *user)
 
 static void on_link_down(struct belfry_link *link, enum belfry_err err, void *user)
 {
+    struct belfry_calls *calls = user;
+    char why[WHY_MAX];
     (void)err;
-    on_link_up(link, user);
+    if (calls->opts.exhausted != NULL && belfry_link_exhausted(link) && describe_link(calls, why))
+        calls->opts.exhausted(why, calls->opts.user);
+    calls->opts.changed(calls->opts.user);
 }
 
 static const struct belfry_link_events link_events = {.up = on_link_up, .down = on_link_down};

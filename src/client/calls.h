@@ -51,6 +51,8 @@ struct belfry_calls_opts {
     void (*changed)(void *user);
     /* A header was seen in an answer. */
     void (*header)(const struct belfry_wire_header *header, void *user);
+    /* Every endpoint was tried in vain since the last success; `why` tells. May be NULL. */
+    void (*exhausted)(const char *why, void *user);
     /* Logging in failed for good. */
     void (*auth_failed)(enum belfry_err err, const char *why, void *user);
     void *user;

@@ -1,168 +1,99 @@
-/* src/client/conn.c */
+/* src/client/conn.c: gRPC's machine on a carrier. */
 #include "client/conn.h"
 
 #include <stdlib.h>
 
 #include "base/clock.h"
-
-#define GAP_MS        1000 /* a timer that is later than this means that the process did not run */
-#define READ_FIRST_MS 20
+#include "net/carrier.h"
 
 struct belfry_conn {
     /* fixed */
     const struct belfry_conn_events *events;
     void *user;
-    struct belfry_endpoint endpoint;
-    struct belfry_transport *transport;
+    struct belfry_carrier *carrier; /* owns `grpc` */
     struct belfry_grpc *grpc;
-    uv_timer_t timer;
-    /* owner */
-    unsigned depth; /* calls into grpc on the stack: closing waits until the outermost is left */
-    bool closing, lost, draining;
-    uint64_t armed_ms; /* what the timer is set to, while it is active */
-    bool late;         /* the timer came much too late, and the socket is being read first */
 };
 
-static void on_timer(uv_timer_t *timer);
-
-static void free_conn(uv_handle_t *timer)
+static enum belfry_err machine_receive(void *machine, struct belfry_bytes bytes, uint64_t now_ms)
 {
-    free(timer->data);
+    return belfry_grpc_receive(machine, bytes, now_ms);
 }
 
-static void really_close(struct belfry_conn *conn)
+static enum belfry_err machine_pull(void *machine, uint64_t now_ms, struct belfry_bytes *out)
 {
-    belfry_transport_close(conn->transport);
-    conn->depth++; /* the callbacks of its calls may say close once more */
-    belfry_grpc_destroy(conn->grpc);
-    uv_close((uv_handle_t *)&conn->timer, free_conn);
+    return belfry_grpc_pull(machine, now_ms, out);
 }
 
-static void enter(struct belfry_conn *conn)
+static bool machine_wants_write(void *machine)
 {
-    conn->depth++;
+    return belfry_grpc_wants_write(machine);
 }
 
-static void leave(struct belfry_conn *conn)
+static void machine_lost(void *machine, const char *why)
 {
-    if (--conn->depth == 0 && conn->closing)
-        really_close(conn);
+    belfry_grpc_lost(machine, why);
 }
 
-static void lose(struct belfry_conn *conn, enum belfry_err err, const char *why)
+static enum belfry_err machine_tick(void *machine, uint64_t now_ms)
 {
-    if (conn->lost)
-        return;
-    conn->lost = true;
-    uv_timer_stop(&conn->timer);
-    enter(conn);
-    belfry_grpc_lost(conn->grpc, why);
-    if (!conn->closing)
-        conn->events->lost(conn, err, why, conn->user);
-    leave(conn);
+    return belfry_grpc_tick(machine, now_ms);
 }
 
-/* After anything that may have changed what gRPC waits for. */
-static void rearm(struct belfry_conn *conn)
+static uint64_t machine_due(const void *machine)
 {
-    if (conn->closing || conn->lost)
-        return;
-    if (!conn->draining && belfry_grpc_state(conn->grpc) == BELFRY_GRPC_DRAINING) {
-        conn->draining = true;
-        conn->events->draining(conn, conn->user);
-        if (conn->closing)
-            return;
-    }
-    uint64_t due = belfry_grpc_due(conn->grpc), now;
-    if (due == BELFRY_NEVER) {
-        uv_timer_stop(&conn->timer);
-    } else if (due != conn->armed_ms || !uv_is_active((uv_handle_t *)&conn->timer)) {
-        now = belfry_clock_ms();
-        conn->armed_ms = due;
-        uv_update_time(conn->timer.loop);
-        uv_timer_start(&conn->timer, on_timer, due > now ? due - now : 0, 0);
-    }
+    return belfry_grpc_due(machine);
 }
 
-/* After a gap (the process was stopped, the machine slept) libuv runs timers before it reads sockets: what the peer
- * sent meanwhile must be seen before it is judged by the clock. */
-static bool read_first(struct belfry_conn *conn, uint64_t now)
+static bool machine_draining(const void *machine)
 {
-    bool gap = now > belfry_grpc_due(conn->grpc) + GAP_MS;
-    conn->late = gap && !conn->late;
-    if (conn->late)
-        uv_timer_start(&conn->timer, on_timer, READ_FIRST_MS, 0);
-    return conn->late;
+    return belfry_grpc_state(machine) == BELFRY_GRPC_DRAINING;
 }
 
-static void on_timer(uv_timer_t *timer)
+static void machine_destroy(void *machine)
 {
-    struct belfry_conn *conn = timer->data;
-    uint64_t now = belfry_clock_ms();
-    if (read_first(conn, now))
-        return;
-    enter(conn);
-    enum belfry_err err = belfry_grpc_tick(conn->grpc, now);
-    if (err != BELFRY_OK)
-        lose(conn, err, err == BELFRY_ERR_TIMEOUT ? "it does not answer pings" : belfry_strerror(err));
-    else
-        belfry_conn_flush(conn);
-    leave(conn);
+    belfry_grpc_destroy(machine);
 }
 
-static void on_up(struct belfry_transport *transport, void *user)
+static const struct belfry_machine grpc_machine = {
+    .receive = machine_receive,
+    .pull = machine_pull,
+    .wants_write = machine_wants_write,
+    .lost = machine_lost,
+    .tick = machine_tick,
+    .due = machine_due,
+    .draining = machine_draining,
+    .destroy = machine_destroy,
+    .nonsense = "it does not speak HTTP/2 as gRPC needs it",
+};
+
+static void on_up(struct belfry_carrier *carrier, const char *alpn, void *user)
 {
     struct belfry_conn *conn = user;
-    (void)transport;
-    enter(conn);
+    (void)carrier, (void)alpn;
     conn->events->up(conn, conn->user);
-    belfry_conn_flush(conn);
-    leave(conn);
 }
 
-static void on_bytes(struct belfry_transport *transport, struct belfry_bytes bytes, void *user)
+static void on_lost(struct belfry_carrier *carrier, enum belfry_err err, const char *why, void *user)
 {
     struct belfry_conn *conn = user;
-    (void)transport;
-    if (conn->lost || conn->closing)
-        return;
-    enter(conn);
-    enum belfry_err err = belfry_grpc_receive(conn->grpc, bytes, belfry_clock_ms());
-    if (err != BELFRY_OK)
-        lose(conn, err, "it does not speak HTTP/2 as gRPC needs it");
-    else
-        belfry_conn_flush(conn);
-    leave(conn);
+    (void)carrier;
+    conn->events->lost(conn, err, why, conn->user);
 }
 
-static struct belfry_bytes on_pull(struct belfry_transport *transport, void *user)
+static void on_draining(struct belfry_carrier *carrier, void *user)
 {
     struct belfry_conn *conn = user;
-    struct belfry_bytes bytes = {NULL, 0};
-    (void)transport;
-    if (conn->lost || conn->closing)
-        return bytes;
-    enter(conn);
-    enum belfry_err err = belfry_grpc_pull(conn->grpc, belfry_clock_ms(), &bytes);
-    if (err != BELFRY_OK) {
-        bytes = (struct belfry_bytes){NULL, 0};
-        lose(conn, err, belfry_strerror(err));
-    }
-    rearm(conn);
-    if (conn->closing || conn->lost)
-        bytes = (struct belfry_bytes){NULL, 0};
-    leave(conn);
-    return bytes;
+    (void)carrier;
+    conn->events->draining(conn, conn->user);
 }
 
-static void on_lost(struct belfry_transport *transport, enum belfry_err err, const char *why, void *user)
+static void on_gone(void *user)
 {
-    (void)transport;
-    lose(user, err, why);
+    free(user);
 }
 
-static const struct belfry_transport_events transport_events = {
-    .up = on_up, .bytes = on_bytes, .pull = on_pull, .lost = on_lost};
+static const struct belfry_carrier_events carrier_events = {
+    .up = on_up, .lost = on_lost, .draining = on_draining, .gone = on_gone};
 
 enum belfry_err belfry_conn_open(const struct belfry_transport_opts *transport, const struct belfry_grpc_opts *grpc,
                                  const struct belfry_conn_events *events, void *user, struct belfry_conn **out)
@@ -172,31 +103,24 @@ enum belfry_err belfry_conn_open(const struct belfry_transport_opts *transport, 
         return BELFRY_ERR_NOMEM;
     conn->events = events;
     conn->user = user;
-    conn->endpoint = *transport->endpoint;
     struct belfry_grpc_opts opts = *grpc;
-    opts.scheme = conn->endpoint.tls ? "https" : "http";
-    opts.authority = conn->endpoint.authority;
+    opts.scheme = transport->endpoint->tls ? "https" : "http";
+    opts.authority = transport->endpoint->authority;
     enum belfry_err err = belfry_grpc_create(&opts, belfry_clock_ms(), &conn->grpc);
     if (err == BELFRY_OK)
-        err = belfry_transport_open(transport, &transport_events, conn, &conn->transport);
+        err = belfry_carrier_open(transport, &grpc_machine, conn->grpc, &carrier_events, conn, &conn->carrier);
     if (err != BELFRY_OK) {
-        belfry_grpc_destroy(conn->grpc);
         free(conn);
         return err;
     }
-    uv_timer_init(transport->loop, &conn->timer);
-    conn->timer.data = conn;
     *out = conn;
     return BELFRY_OK;
 }
 
 void belfry_conn_close(struct belfry_conn *conn)
 {
-    if (conn == NULL || conn->closing)
-        return;
-    conn->closing = true;
-    if (conn->depth == 0)
-        really_close(conn);
+    if (conn != NULL)
+        belfry_carrier_close(conn->carrier);
 }
 
 struct belfry_grpc *belfry_conn_grpc(struct belfry_conn *conn)
@@ -206,14 +130,10 @@ struct belfry_grpc *belfry_conn_grpc(struct belfry_conn *conn)
 
 void belfry_conn_flush(struct belfry_conn *conn)
 {
-    if (conn->closing || conn->lost)
-        return;
-    if (belfry_grpc_wants_write(conn->grpc))
-        belfry_transport_kick(conn->transport);
-    rearm(conn);
+    belfry_carrier_flush(conn->carrier);
 }
 
 const struct belfry_endpoint *belfry_conn_endpoint(const struct belfry_conn *conn)
 {
-    return &conn->endpoint;
+    return belfry_carrier_endpoint(conn->carrier);
 }

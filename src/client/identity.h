@@ -17,6 +17,7 @@ struct belfry_identity {
     uint64_t cluster_id; /* 0: not known yet */
     size_t n_endpoints;
     uint64_t strangers; /* a bit for each endpoint that answered for another cluster since one did for ours */
+    uint64_t barred;    /* likewise; those that nobody asks any more, and that will not say anything */
 };
 
 /* Endpoints beyond the 64th share the last bit. */
@@ -42,14 +43,14 @@ static inline bool belfry_identity_check(struct belfry_identity *identity, size_
     return true;
 }
 
-/* Every endpoint answers for another cluster. */
+/* Every endpoint that is asked answers for another cluster. */
 static inline bool belfry_identity_lost(const struct belfry_identity *identity)
 {
     for (size_t i = 0; i < identity->n_endpoints; i++) {
-        if ((identity->strangers & belfry_identity_bit(i)) == 0)
+        if (((identity->strangers | identity->barred) & belfry_identity_bit(i)) == 0)
             return false;
     }
-    return identity->n_endpoints > 0;
+    return identity->strangers != 0;
 }
 
 #endif

@@ -49,9 +49,19 @@ static void more_endpoints_than_bits_are_counted_too(void **state)
     assert_true(belfry_identity_lost(&identity));
 }
 
+static void endpoint_that_nobody_asks_is_not_waited_for(void **state)
+{
+    (void)state;
+    struct belfry_identity identity = {.n_endpoints = 2, .cluster_id = 1, .barred = belfry_identity_bit(0)};
+    assert_false(belfry_identity_lost(&identity)); /* nobody has said anything */
+    assert_false(belfry_identity_check(&identity, 1, &(struct belfry_wire_header){.cluster_id = 2}));
+    assert_true(belfry_identity_lost(&identity));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(the_cluster_is_lost_when_every_endpoint_is_strange),
+                                       cmocka_unit_test(endpoint_that_nobody_asks_is_not_waited_for),
                                        cmocka_unit_test(more_endpoints_than_bits_are_counted_too)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -68,9 +68,23 @@ static void rest(struct belfry_link *link, uint32_t ms)
     uv_timer_start(&link->timer, on_rested, ms, 0);
 }
 
+/* On to the next endpoint: on the next turn while there are untried ones, else after a wait. */
+static void go_on(struct belfry_link *link)
+{
+    link->at = (link->at + 1) % link->opts.n_endpoints;
+    bool round_done = link->failures % link->opts.n_endpoints == 0;
+    rest(link, round_done ? belfry_backoff_next(&link->backoff, &link->rng) : 0);
+}
+
 static void dial(struct belfry_link *link)
 {
     move(link, DIALING);
+    if (link->opts.barred != NULL && link->opts.barred[link->at]) {
+        snprintf(link->why[link->at], BELFRY_LINK_WHY, "barred");
+        link->failures++;
+        go_on(link);
+        return;
+    }
     struct belfry_transport_opts transport = {.loop = link->opts.loop,
                                               .dns = link->opts.dns,
                                               .endpoint = &link->opts.endpoints[link->at],
@@ -80,14 +94,8 @@ static void dial(struct belfry_link *link)
         snprintf(link->why[link->at], BELFRY_LINK_WHY, "out of memory");
         rest(link, BELFRY_LINK_MAX_MS);
     }
-}
-
-/* On to the next endpoint: on the next turn while there are untried ones, else after a wait. */
-static void go_on(struct belfry_link *link)
-{
-    link->at = (link->at + 1) % link->opts.n_endpoints;
-    bool round_done = link->failures % link->opts.n_endpoints == 0;
-    rest(link, round_done ? belfry_backoff_next(&link->backoff, &link->rng) : 0);
+    if (transport.tls != NULL)
+        belfry_tls_log_refresh(transport.tls, link->opts.log);
 }
 
 static void fail(struct belfry_link *link, enum belfry_err err, const char *why)

@@ -33,6 +33,7 @@ struct belfry_link_opts {
     struct belfry_tls *tls;                  /* may be NULL */
     const struct belfry_endpoint *endpoints; /* lent for the life of the link, in the order to try */
     size_t n_endpoints;
+    const bool *barred; /* lent likewise; one for each: true: is passed over from now on. NULL: none is */
     uint32_t dial_timeout_ms;
     struct belfry_grpc_opts grpc; /* scheme and authority are filled in */
     const char *name;             /* for the log: "watch", "calls" */

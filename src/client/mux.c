@@ -96,6 +96,7 @@ enum belfry_err belfry_mux_create(const struct belfry_mux_opts *opts, struct bel
     mux->opts = *opts;
     mux->in_order = opts->in_order;
     mux->progress_trusted = true;
+    mux->pieces = true;
     belfry_list_init(&mux->all);
     belfry_list_init(&mux->need_rev);
     belfry_list_init(&mux->waiting);

@@ -55,7 +55,7 @@ struct belfry_mux_spec {
     struct belfry_bytes key, range_end; /* as on the wire */
     int64_t rev;                        /* first revision wanted; 0: what is written from now on */
     bool prev_kv, progress_notify, no_put, no_delete;
-    bool fragment;
+    bool fragment; /* the server may split a large response, where belfry_mux_in_pieces() asks for it */
     bool unmerged; /* hand a revision out in the parts it comes in */
     size_t pause_bytes;
 };
@@ -166,6 +166,9 @@ bool belfry_mux_wants_progress(const struct belfry_mux *mux);
  * Without it no progress is asked for, and answers that come anyway (id -1) move nothing and are given to nobody: from
  * an etcd before 3.4.25 or 3.5.8 they would skip events (etcd#15220). Progress with the id of a watch is not meant. */
 void belfry_mux_trust_progress(struct belfry_mux *mux, bool trusted);
+
+/* Do the creates from now on ask for large responses in pieces, of watches that allow it? True until said otherwise. */
+void belfry_mux_in_pieces(struct belfry_mux *mux, bool pieces);
 
 /* Errors: BELFRY_ERR_TIMEOUT (a create is not answered: end the stream). */
 BELFRY_NODISCARD enum belfry_err belfry_mux_tick(struct belfry_mux *mux, uint64_t now_ms);

@@ -51,6 +51,7 @@ struct belfry_mux {
     struct belfry_subs subs;
     uint64_t create_due; /* when the oldest unanswered create times out */
     bool auth_final;
+    bool pieces; /* are asked for */
     /* progress asked for by hand */
     bool progress_wanted;
     bool progress_trusted;                      /* the answer does not overtake events */

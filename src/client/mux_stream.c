@@ -62,7 +62,7 @@ static enum belfry_err send_create(struct belfry_mux *mux, struct belfry_mux_wat
         .prev_kv = watch->prev_kv,
         .no_put = watch->no_put,
         .no_delete = watch->no_delete,
-        .fragment = watch->fragment,
+        .fragment = watch->fragment && mux->pieces,
     };
     struct belfry_sub *sub = belfry_subs_add(&mux->subs, watch, watch->key_len + watch->end_len);
     if (sub == NULL)
@@ -286,6 +286,21 @@ static enum belfry_err on_unknown(struct belfry_mux *mux, int64_t id)
     return belfry_subs_add_unknown(&mux->subs, id) != NULL ? BELFRY_OK : BELFRY_ERR_NOMEM;
 }
 
+/* Is an event at or below a progress that came before it? Events are given first, so the watch comes to no harm, unless
+ * the progress was given already; but the server has said what was not so. */
+static void check_progress(struct belfry_mux *mux, const struct belfry_mux_watch *watch,
+                           const struct belfry_blob *message)
+{
+    size_t at = 0;
+    struct belfry_bytes event;
+    int64_t rev;
+    if (watch->progress_rev > 0 &&
+        belfry_scan_field(belfry_blob_bytes(message), BELFRY_WATCH_EVENTS, &at, &event) == BELFRY_OK &&
+        belfry_scan_event_rev(event, &rev) == BELFRY_OK && rev <= watch->progress_rev)
+        belfry_logf(mux->opts.log, BELFRY_LOG_WARN, "progress_early", "progress=%lld rev=%lld",
+                    (long long)watch->progress_rev, (long long)rev);
+}
+
 static enum belfry_err on_events(struct belfry_mux *mux, struct belfry_blob *message,
                                  const struct belfry_wire_watch *response)
 {
@@ -297,6 +312,7 @@ static enum belfry_err on_events(struct belfry_mux *mux, struct belfry_blob *mes
         return BELFRY_OK;
     sub->spoke = true;
     watch->recreates = 0;
+    check_progress(mux, watch, message);
     if (watch->paused && watch->inbox.bytes + belfry_blob_len(message) > watch->pause_bytes) {
         park(mux, watch);
         return BELFRY_OK;
@@ -369,6 +385,11 @@ void belfry_mux_request_progress(struct belfry_mux *mux, uint64_t now_ms)
 bool belfry_mux_wants_progress(const struct belfry_mux *mux)
 {
     return mux->progress_wanted;
+}
+
+void belfry_mux_in_pieces(struct belfry_mux *mux, bool pieces)
+{
+    mux->pieces = pieces;
 }
 
 void belfry_mux_trust_progress(struct belfry_mux *mux, bool trusted)

@@ -355,6 +355,36 @@ static void unmerged_parts_are_not_repeated_after_a_break(void **state)
     teardown(&b);
 }
 
+static void count_early(enum belfry_log_level level, const char *event, const char *text, void *user)
+{
+    unsigned *n = user;
+    assert_int_equal(level, BELFRY_LOG_WARN);
+    assert_string_equal(event, "progress_early");
+    assert_string_equal(text, "progress=30 rev=29");
+    (*n)++;
+}
+
+static void events_behind_their_progress_are_given_first_and_logged(void **state)
+{
+    (void)state;
+    unsigned n = 0;
+    struct belfry_log log = {.line = count_early, .user = &n, .level = BELFRY_LOG_WARN};
+    struct belfry_mux_opts opts = {.max_revision_bytes = BOUND, .in_order = true, .log = &log};
+    struct bench b = {.now = 1000};
+    assert_int_equal(belfry_mux_create(&opts, &b.mux), BELFRY_OK);
+    add(&b, "a", 3);
+    belfry_mux_stream_up(b.mux, b.now);
+    assert_sent(&b, "create a@3");
+    ok(say_created(&b, 0, 20));
+    ok(say_progress(&b, 0, 28));
+    ok(say_events(&b, 0, "29"));
+    assert_int_equal(n, 0);
+    ok(say_progress(&b, 0, 30));
+    ok(say_events(&b, 0, "29"));
+    assert_int_equal(n, 1);
+    teardown(&b);
+}
+
 static void events_older_than_wanted_are_dropped_and_counted(void **state)
 {
     (void)state;
@@ -1266,6 +1296,7 @@ int main(void)
         cmocka_unit_test(break_resumes_each_watch_at_its_own_place),
         cmocka_unit_test(revision_in_fragments_is_given_whole_or_after_a_break_again),
         cmocka_unit_test(unmerged_parts_are_not_repeated_after_a_break),
+        cmocka_unit_test(events_behind_their_progress_are_given_first_and_logged),
         cmocka_unit_test(events_older_than_wanted_are_dropped_and_counted),
         cmocka_unit_test(create_not_answered_is_a_timeout),
         cmocka_unit_test(watch_from_now_on_waits_for_a_read_begun_after_it),

@@ -26,8 +26,10 @@ struct belfry_opts {
         int64_t number;
         char *text; /* owned; one of them is a password, so all are wiped */
     } values[BELFRY_OPT_END_];
-    char why[200];
+    /* Behind the options, not in them: a call that only reads them can still say which of them it refuses. */
+    char *why;
 };
+#define WHY_BYTES 200
 
 struct unit {
     const char *name;
@@ -134,21 +136,29 @@ static int find(const char *name)
     return -1;
 }
 
+static struct belfry_opts *create(void)
+{
+    struct belfry_opts *opts = calloc(1, sizeof(*opts) + WHY_BYTES);
+    if (opts != NULL)
+        opts->why = (char *)(opts + 1);
+    return opts;
+}
+
 int belfry_opts_set(struct belfry_opts **opts, const char *name, const char *value)
 {
-    if (*opts == NULL && (*opts = calloc(1, sizeof(**opts))) == NULL)
+    if (*opts == NULL && (*opts = create()) == NULL)
         return BELFRY_ERR_NOMEM;
     struct belfry_opts *o = *opts;
     o->why[0] = '\0';
     int i = find(name);
     if (i < 0) {
-        snprintf(o->why, sizeof(o->why), "there is no option %.60s", name);
+        snprintf(o->why, WHY_BYTES, "there is no option %.60s", name);
         return BELFRY_ERR_INVALID;
     }
     const char *text = value != NULL ? value : "true";
     int64_t number;
     if ((value == NULL && table[i].kind != BELFRY_OPT_FLAG) || !parse(&table[i], text, &number)) {
-        snprintf(o->why, sizeof(o->why), "option %s cannot be '%.40s': it takes %s", name, text, takes(&table[i]));
+        snprintf(o->why, WHY_BYTES, "option %s cannot be '%.40s': it takes %s", name, text, takes(&table[i]));
         return BELFRY_ERR_INVALID;
     }
     char *copy = strdup(text);
@@ -178,8 +188,10 @@ void belfry_opts_free(struct belfry_opts *opts)
 bool belfry_opts_fit(const struct belfry_opts *opts, unsigned where)
 {
     for (int i = 0; opts != NULL && i < BELFRY_OPT_END_; i++) {
-        if (opts->values[i].set && (table[i].where & where) == 0)
+        if (opts->values[i].set && (table[i].where & where) == 0) {
+            snprintf(opts->why, WHY_BYTES, "option %s is not for this call", table[i].name);
             return false;
+        }
     }
     return true;
 }

@@ -25,6 +25,15 @@ enum {
     BELFRY_FOR_COMPACT = 64,
     BELFRY_FOR_LEASE_TTL = 128,
     BELFRY_FOR_CALL = 256, /* any other call */
+    BELFRY_FOR_KUBE_OPEN = 512,
+    BELFRY_FOR_KUBE_GET = 1024,
+    BELFRY_FOR_KUBE_LIST = 2048,
+    BELFRY_FOR_KUBE_WATCH = 4096,
+    BELFRY_FOR_INFORMER_KEYS = 8192,
+    BELFRY_FOR_INFORMER_RESOURCE = 16384,
+    BELFRY_FOR_HANDLER = 32768, /* of an informer */
+    BELFRY_FOR_KUBE = BELFRY_FOR_KUBE_GET | BELFRY_FOR_KUBE_LIST | BELFRY_FOR_KUBE_WATCH,
+    BELFRY_FOR_MANY = BELFRY_FOR_KUBE_LIST | BELFRY_FOR_KUBE_WATCH,
     BELFRY_FOR_CALLS =
         BELFRY_FOR_GET | BELFRY_FOR_PUT | BELFRY_FOR_DEL | BELFRY_FOR_COMPACT | BELFRY_FOR_LEASE_TTL | BELFRY_FOR_CALL
 };
@@ -41,20 +50,20 @@ enum belfry_opt_kind {
 /* X(id, name, kind, where, default number; for words: the words in the order of their numbers) */
 /* clang-format off */
 #define BELFRY_OPT_TABLE(X) \
-    X(CACERT,         "cacert",                   TEXT,   BELFRY_FOR_OPEN, 0, "") \
-    X(CERT,           "cert",                     TEXT,   BELFRY_FOR_OPEN, 0, "") \
-    X(KEY,            "key",                      TEXT,   BELFRY_FOR_OPEN, 0, "") \
-    X(SERVER_NAME,    "server-name",              TEXT,   BELFRY_FOR_OPEN, 0, "") \
-    X(SKIP_VERIFY,    "insecure-skip-tls-verify", FLAG,   BELFRY_FOR_OPEN, 0, "") \
+    X(CACERT,         "cacert",                   TEXT,   BELFRY_FOR_OPEN | BELFRY_FOR_KUBE_OPEN, 0, "") \
+    X(CERT,           "cert",                     TEXT,   BELFRY_FOR_OPEN | BELFRY_FOR_KUBE_OPEN, 0, "") \
+    X(KEY,            "key",                      TEXT,   BELFRY_FOR_OPEN | BELFRY_FOR_KUBE_OPEN, 0, "") \
+    X(SERVER_NAME,    "server-name",              TEXT,   BELFRY_FOR_OPEN | BELFRY_FOR_KUBE_OPEN, 0, "") \
+    X(SKIP_VERIFY,    "insecure-skip-tls-verify", FLAG,   BELFRY_FOR_OPEN | BELFRY_FOR_KUBE_OPEN, 0, "") \
     X(USER,           "user",                     TEXT,   BELFRY_FOR_OPEN, 0, "") \
     X(PASSWORD,       "password",                 TEXT,   BELFRY_FOR_OPEN, 0, "") \
     X(PASSWORD_FILE,  "password-file",            TEXT,   BELFRY_FOR_OPEN, 0, "") \
-    X(DIAL_TIMEOUT,   "dial-timeout",             TIME,   BELFRY_FOR_OPEN, 2000, "") \
-    X(COMMAND_TIMEOUT, "command-timeout",         TIME,   BELFRY_FOR_OPEN | BELFRY_FOR_CALLS, 5000, "") \
+    X(DIAL_TIMEOUT,   "dial-timeout",             TIME,   BELFRY_FOR_OPEN | BELFRY_FOR_KUBE_OPEN, 2000, "") \
+    X(COMMAND_TIMEOUT, "command-timeout",         TIME,   BELFRY_FOR_OPEN | BELFRY_FOR_CALLS | BELFRY_FOR_KUBE_OPEN | BELFRY_FOR_KUBE, 5000, "") \
     X(KEEPALIVE_TIME, "keepalive-time",           TIME,   BELFRY_FOR_OPEN, 10000, "") \
     X(KEEPALIVE_TIMEOUT, "keepalive-timeout",     TIME,   BELFRY_FOR_OPEN, 5000, "") \
     X(HASLEADER,      "hasleader",                FLAG,   BELFRY_FOR_OPEN, 1, "") \
-    X(MAX_MESSAGE,    "max-message",              SIZE,   BELFRY_FOR_OPEN, 512 * 1024 * 1024, "") \
+    X(MAX_MESSAGE,    "max-message",              SIZE,   BELFRY_FOR_OPEN | BELFRY_FOR_KUBE_OPEN, 512 * 1024 * 1024, "") \
     X(REV,            "rev",                      NUMBER, BELFRY_FOR_WATCH | BELFRY_FOR_GET, 0, "") \
     X(PREV_KV,        "prev-kv",                  FLAG,   BELFRY_FOR_WATCH | BELFRY_FOR_FOLLOW | BELFRY_FOR_PUT | BELFRY_FOR_DEL, 0, "") \
     X(PROGRESS_NOTIFY, "progress-notify",         FLAG,   BELFRY_FOR_WATCH, 0, "") \
@@ -63,7 +72,7 @@ enum belfry_opt_kind {
     X(FRAGMENT,       "fragment",                 FLAG,   BELFRY_FOR_WATCH, 1, "") \
     X(UNMERGED,       "unmerged",                 FLAG,   BELFRY_FOR_WATCH, 0, "") \
     X(PAUSE_BYTES,    "pause-bytes",              SIZE,   BELFRY_FOR_WATCH | BELFRY_FOR_FOLLOW, 1024 * 1024, "") \
-    X(PAGE_BYTES,     "page-bytes",               SIZE,   BELFRY_FOR_FOLLOW, 1024 * 1024, "") \
+    X(PAGE_BYTES,     "page-bytes",               SIZE,   BELFRY_FOR_FOLLOW | BELFRY_FOR_INFORMER_KEYS, 1024 * 1024, "") \
     X(ONCE,           "once",                     FLAG,   BELFRY_FOR_FOLLOW, 0, "") \
     X(LIMIT,          "limit",                    NUMBER, BELFRY_FOR_GET, 0, "") \
     X(KEYS_ONLY,      "keys-only",                FLAG,   BELFRY_FOR_GET, 0, "") \
@@ -79,12 +88,31 @@ enum belfry_opt_kind {
     X(IGNORE_VALUE,   "ignore-value",             FLAG,   BELFRY_FOR_PUT, 0, "") \
     X(IGNORE_LEASE,   "ignore-lease",             FLAG,   BELFRY_FOR_PUT, 0, "") \
     X(PHYSICAL,       "physical",                 FLAG,   BELFRY_FOR_COMPACT, 0, "") \
-    X(KEYS,           "keys",                     FLAG,   BELFRY_FOR_LEASE_TTL, 0, "")
+    X(KEYS,           "keys",                     FLAG,   BELFRY_FOR_LEASE_TTL, 0, "") \
+    X(KUBECONFIG,     "kubeconfig",               TEXT,   BELFRY_FOR_KUBE_OPEN, 0, "") \
+    X(CONTEXT,        "context",                  TEXT,   BELFRY_FOR_KUBE_OPEN, 0, "") \
+    X(SERVER,         "server",                   TEXT,   BELFRY_FOR_KUBE_OPEN, 0, "") \
+    X(NAMESPACE,      "namespace",                TEXT,   BELFRY_FOR_KUBE_OPEN, 0, "") \
+    X(TOKEN,          "token",                    TEXT,   BELFRY_FOR_KUBE_OPEN, 0, "") \
+    X(TOKEN_FILE,     "token-file",               TEXT,   BELFRY_FOR_KUBE_OPEN, 0, "") \
+    X(METADATA_ONLY,  "metadata-only",            FLAG,   BELFRY_FOR_KUBE | BELFRY_FOR_INFORMER_RESOURCE, 0, "") \
+    X(SELECTOR,       "selector",                 TEXT,   BELFRY_FOR_MANY | BELFRY_FOR_INFORMER_RESOURCE, 0, "") \
+    X(FIELD_SELECTOR, "field-selector",           TEXT,   BELFRY_FOR_MANY | BELFRY_FOR_INFORMER_RESOURCE, 0, "") \
+    X(VERSION,        "resource-version",         TEXT,   BELFRY_FOR_MANY, 0, "") \
+    X(VERSION_MATCH,  "resource-version-match",   WORD,   BELFRY_FOR_MANY, 0, "Exact NotOlderThan") \
+    X(CHUNK_SIZE,     "chunk-size",               NUMBER, BELFRY_FOR_KUBE_LIST | BELFRY_FOR_INFORMER_RESOURCE, 500, "") \
+    X(BOOKMARKS,      "bookmarks",                FLAG,   BELFRY_FOR_KUBE_WATCH, 1, "") \
+    X(SEND_INITIAL,   "send-initial",             FLAG,   BELFRY_FOR_KUBE_WATCH, 0, "") \
+    X(WATCH_TIMEOUT,  "watch-timeout",            TIME,   BELFRY_FOR_KUBE_WATCH | BELFRY_FOR_INFORMER_RESOURCE, 0, "") \
+    X(WATCH_LIST,     "watch-list",               FLAG,   BELFRY_FOR_INFORMER_RESOURCE, 1, "") \
+    X(MAX_BYTES,      "max-bytes",                SIZE,   BELFRY_FOR_INFORMER_KEYS | BELFRY_FOR_INFORMER_RESOURCE, 1024 * 1024 * 1024, "") \
+    X(RESYNC,         "resync",                   TIME,   BELFRY_FOR_INFORMER_KEYS | BELFRY_FOR_INFORMER_RESOURCE | BELFRY_FOR_HANDLER, 0, "")
 /* clang-format on */
 #define BELFRY_OPT_ENUM(id, name, kind, where, value, words) BELFRY_OPT_##id,
 enum belfry_opt { BELFRY_OPT_TABLE(BELFRY_OPT_ENUM) BELFRY_OPT_END_ };
 
-/* True when every option set may be used there. */
+/* True when every option set may be used there; else belfry_opts_why() names one that may not. What fits
+ * writes nothing: options may be shared by threads that only read them. */
 bool belfry_opts_fit(const struct belfry_opts *opts, unsigned where);
 
 /* The number (flag, milliseconds, bytes, index of the word), or the default; `opts` may be NULL. */

@@ -64,6 +64,13 @@ static const struct row {
     {"order", "ascend", BELFRY_OPT_ORDER, 1},
     {"order", "descend", BELFRY_OPT_ORDER, 2},
     {"order", "up", BELFRY_OPT_ORDER, -1},
+    {"resource-version-match", "Exact", BELFRY_OPT_VERSION_MATCH, 0},
+    {"resource-version-match", "NotOlderThan", BELFRY_OPT_VERSION_MATCH, 1},
+    {"resource-version-match", "exact", BELFRY_OPT_VERSION_MATCH, -1},
+    {"chunk-size", "0", BELFRY_OPT_CHUNK_SIZE, 0},
+    {"watch-timeout", "5m", BELFRY_OPT_WATCH_TIMEOUT, 300000},
+    {"max-bytes", "2MiB", BELFRY_OPT_MAX_BYTES, 2 << 20},
+    {"send-initial", NULL, BELFRY_OPT_SEND_INITIAL, 1},
 };
 
 static void values_are_taken_or_refused_with_a_reason(void **state)
@@ -104,11 +111,18 @@ static void unknown_names_are_refused(void **state)
     belfry_opts_free(opts);
 }
 
+/* The first of the words that an option takes. */
+static void first_word(const char *words, char *out, size_t cap)
+{
+    int len = snprintf(out, cap, "%.*s", (int)strcspn(words, " "), words);
+    assert_in_range(len, 1, cap - 1);
+}
+
 /* Each option of the table with a value of its kind, where it may be used and where not. */
 static void every_option_fits_where_the_table_says(void **state)
 {
     static const struct {
-        const char *name, *value;
+        const char *name, *value, *words;
         unsigned where;
         int64_t number;
     } all[] = {
@@ -118,20 +132,26 @@ static void every_option_fits_where_the_table_says(void **state)
 #define TIME                                     "7s"
 #define SIZE                                     "7KiB"
 #define WORD                                     NULL
-#define ROW(id, name, kind, where, value, words) {name, kind, where, value},
+#define ROW(id, name, kind, where, value, words) {name, kind, words, where, value},
         BELFRY_OPT_TABLE(ROW)
 #undef ROW
     };
     (void)state;
     for (int i = 0; i < BELFRY_OPT_END_; i++) {
-        const char *value = all[i].value != NULL ? all[i].value : i == BELFRY_OPT_ORDER ? "ascend" : "mod";
+        char word[32] = "";
         struct belfry_opts *opts = NULL;
+        if (all[i].value == NULL)
+            first_word(all[i].words, word, sizeof(word));
+        const char *value = all[i].value != NULL ? all[i].value : word;
         assert_int_equal(belfry_opts_number(NULL, (enum belfry_opt)i), all[i].number);
         assert_int_equal(belfry_opts_set(&opts, all[i].name, value), BELFRY_OK);
         assert_true(belfry_opts_is_set(opts, (enum belfry_opt)i));
         assert_string_equal(belfry_opts_text(opts, (enum belfry_opt)i), value);
-        for (unsigned where = 1; where <= BELFRY_FOR_CALL; where <<= 1)
+        assert_true(all[i].where > 0 && all[i].where < BELFRY_FOR_HANDLER << 1);
+        assert_string_equal(belfry_opts_why(opts), "");
+        for (unsigned where = 1; where <= BELFRY_FOR_HANDLER; where <<= 1)
             assert_int_equal(belfry_opts_fit(opts, where), (all[i].where & where) != 0);
+        assert_non_null(strstr(belfry_opts_why(opts), all[i].name)); /* no option is for everything */
         belfry_opts_free(opts);
     }
     assert_true(belfry_opts_fit(NULL, BELFRY_FOR_OPEN));

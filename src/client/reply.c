@@ -105,7 +105,7 @@ static enum belfry_err txn(struct belfry_reply_view *view, unsigned depth)
 static enum belfry_err lease(struct belfry_reply_view *view)
 {
     enum belfry_err err = number(view->message, 2, &view->reply.lease);
-    return err == BELFRY_OK ? number(view->message, 3, &view->reply.ttl) : err;
+    return err == BELFRY_OK ? number(view->message, 3, &view->reply.ttl_s) : err;
 }
 
 static enum belfry_err lease_ttl(struct belfry_reply_view *view)
@@ -114,7 +114,7 @@ static enum belfry_err lease_ttl(struct belfry_reply_view *view)
     size_t at = 0, n = 0;
     enum belfry_err err = lease(view);
     if (err == BELFRY_OK)
-        err = number(view->message, 4, &view->reply.granted_ttl);
+        err = number(view->message, 4, &view->reply.granted_ttl_s);
     if (err != BELFRY_OK)
         return err;
     while (belfry_scan_field(view->message, 5, &at, &key) == BELFRY_OK)

@@ -327,7 +327,7 @@ static void leases_status_and_members_are_read(void **state)
     struct belfry_reply_view view;
     (void)state;
     assert_int_equal(belfry_reply_init(&view, BELFRY_REPLY_TTL, ttl_message()), BELFRY_OK);
-    assert_true(view.reply.lease == 12 && view.reply.ttl == -1 && view.reply.granted_ttl == 60);
+    assert_true(view.reply.lease == 12 && view.reply.ttl_s == -1 && view.reply.granted_ttl_s == 60);
     const struct belfry_bytes *key = belfry_reply_key(&view.reply, NULL);
     same(*key, "a");
     key = belfry_reply_key(&view.reply, key);

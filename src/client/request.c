@@ -66,6 +66,16 @@ enum belfry_err belfry_request_put(struct belfry_buf *out, struct belfry_bytes k
     return append(out, &request.base);
 }
 
+enum belfry_err belfry_request_put_leased(struct belfry_buf *out, struct belfry_bytes key, struct belfry_bytes value,
+                                          int64_t lease)
+{
+    Etcdserverpb__PutRequest request = ETCDSERVERPB__PUT_REQUEST__INIT;
+    request.key = belfry_binary(key);
+    request.value = belfry_binary(value);
+    request.lease = lease;
+    return append(out, &request.base);
+}
+
 enum belfry_err belfry_request_delete(struct belfry_buf *out, const struct belfry_wire_range *range,
                                       const struct belfry_opts *opts)
 {

@@ -37,6 +37,8 @@ BELFRY_NODISCARD enum belfry_err belfry_request_range(struct belfry_buf *out, co
                                                       const struct belfry_opts *opts);
 BELFRY_NODISCARD enum belfry_err belfry_request_put(struct belfry_buf *out, struct belfry_bytes key,
                                                     struct belfry_bytes value, const struct belfry_opts *opts);
+BELFRY_NODISCARD enum belfry_err belfry_request_put_leased(struct belfry_buf *out, struct belfry_bytes key,
+                                                           struct belfry_bytes value, int64_t lease);
 BELFRY_NODISCARD enum belfry_err belfry_request_delete(struct belfry_buf *out, const struct belfry_wire_range *range,
                                                        const struct belfry_opts *opts);
 BELFRY_NODISCARD enum belfry_err belfry_request_compact(struct belfry_buf *out, int64_t rev, bool physical);

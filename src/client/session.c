@@ -18,8 +18,12 @@ static void on_timer(uv_timer_t *timer);
 
 static void arm(struct belfry *b)
 {
-    uint64_t due = belfry_min_time(belfry_calls_due(b->calls), belfry_stream_due(b->stream));
-    due = belfry_min_time(due, belfry_watch_due(b));
+    uint64_t due = belfry_timers_due(&b->timers);
+    if (belfry_session_has_etcd(b)) {
+        due = belfry_min_time(due, belfry_calls_due(b->calls));
+        due = belfry_min_time(due, belfry_stream_due(b->stream));
+        due = belfry_min_time(due, belfry_watch_due(b));
+    }
     uint64_t now = belfry_clock_ms();
     if (due == BELFRY_NEVER) {
         uv_timer_stop(b->timer);
@@ -34,9 +38,12 @@ static void pump(struct belfry *b)
     uint64_t now = belfry_clock_ms();
     uv_timer_stop(b->timer); /* a poke from inside starts it again */
     b->poked = false;
-    belfry_watch_pump_follows(b, now);
-    belfry_stream_pump(b->stream, now);
-    belfry_calls_pump(b->calls, now);
+    belfry_timers_fire(&b->timers, now);
+    if (belfry_session_has_etcd(b)) {
+        belfry_watch_pump_follows(b, now);
+        belfry_stream_pump(b->stream, now);
+        belfry_calls_pump(b->calls, now);
+    }
     if (!uv_is_active((uv_handle_t *)b->timer))
         arm(b);
 }
@@ -54,6 +61,14 @@ void belfry_session_poke(struct belfry *b)
     uv_update_time(belfry_loop_uv(b->loop));
     uv_timer_start(b->timer, on_timer, 0, 0);
     belfry_loop_rearm(b->loop);
+}
+
+void belfry_session_set_timer(struct belfry *b, struct belfry_timer *timer, uint64_t due_ms)
+{
+    uint64_t first = belfry_timers_due(&b->timers);
+    belfry_timers_set(&b->timers, timer, due_ms);
+    if (due_ms < first)
+        belfry_session_poke(b); /* the pump finds out when it is due */
 }
 
 /* From inside a turn of the loop, where the descriptor is looked after anyway. */
@@ -75,6 +90,11 @@ static void on_auth_failed(enum belfry_err err, const char *why, void *user)
     struct belfry *b = user;
     belfry_watch_end_all(b, err, why);
     belfry_calls_fail_all(b->calls, err, why);
+}
+
+static void on_exhausted(const char *why, void *user)
+{
+    belfry_watch_tell_listing(user, why);
 }
 
 static void on_link_text(const char *text, void *user)
@@ -135,6 +155,7 @@ static enum belfry_err open_parts(struct belfry *b, const struct belfry_opts *op
                                       .hasleader = hasleader,
                                       .changed = on_changed,
                                       .header = on_header,
+                                      .exhausted = on_exhausted,
                                       .auth_failed = on_auth_failed,
                                       .user = b};
     enum belfry_err err = belfry_calls_create(&calls, &b->calls);
@@ -153,6 +174,24 @@ static enum belfry_err open_parts(struct belfry *b, const struct belfry_opts *op
     return belfry_stream_create(&stream, &b->stream);
 }
 
+static enum belfry_err open_etcd(struct belfry *b, const char *endpoints, const struct belfry_opts *opts, char *why,
+                                 size_t len)
+{
+    enum belfry_err err = belfry_endpoint_parse_list(endpoints, &b->endpoints, &b->n_endpoints, why, len);
+    if (err != BELFRY_OK)
+        return err;
+    shuffle(b->endpoints, b->n_endpoints, &b->rng);
+    b->identity.n_endpoints = b->n_endpoints;
+    err =
+        belfry_auth_init(&b->auth, belfry_opts_text(opts, BELFRY_OPT_USER), belfry_opts_text(opts, BELFRY_OPT_PASSWORD),
+                         belfry_opts_text(opts, BELFRY_OPT_PASSWORD_FILE));
+    if (err == BELFRY_ERR_INVALID)
+        snprintf(why, len, "user is set without a password: set password, password-file, or user name:password");
+    if (err == BELFRY_OK)
+        err = open_tls(b, opts, why, len);
+    return err == BELFRY_OK ? open_parts(b, opts) : err;
+}
+
 static enum belfry_err open_loop(struct belfry *b)
 {
     enum belfry_err err = belfry_loop_create(&b->loop);
@@ -169,7 +208,7 @@ static enum belfry_err open_loop(struct belfry *b)
 static bool sane(const struct belfry_opts *opts, char *why, size_t len)
 {
     if (!belfry_opts_fit(opts, BELFRY_FOR_OPEN)) {
-        snprintf(why, len, "an option is set that is not for belfry_open");
+        snprintf(why, len, "%s", belfry_opts_why(opts));
         return false;
     }
     if (belfry_opts_number(opts, BELFRY_OPT_KEEPALIVE_TIME) < 10000) {
@@ -204,26 +243,14 @@ int belfry_open_why(const char *endpoints, const struct belfry_opts *opts, struc
         return BELFRY_ERR_NOMEM;
     belfry_list_init(&b->watches);
     belfry_list_init(&b->follows);
+    belfry_list_init(&b->guests);
     if (getrandom(&b->rng.state, sizeof(b->rng.state), GRND_NONBLOCK) != (ssize_t)sizeof(b->rng.state))
         b->rng.state = belfry_clock_ms() ^ (uintptr_t)b; /* early at boot: jitter needs no better */
     b->command_timeout_ms = (uint32_t)belfry_opts_number(opts, BELFRY_OPT_COMMAND_TIMEOUT);
 
-    enum belfry_err err = belfry_endpoint_parse_list(endpoints, &b->endpoints, &b->n_endpoints, why, len);
-    if (err == BELFRY_OK) {
-        shuffle(b->endpoints, b->n_endpoints, &b->rng);
-        b->identity.n_endpoints = b->n_endpoints;
-        err = belfry_auth_init(&b->auth, belfry_opts_text(opts, BELFRY_OPT_USER),
-                               belfry_opts_text(opts, BELFRY_OPT_PASSWORD),
-                               belfry_opts_text(opts, BELFRY_OPT_PASSWORD_FILE));
-        if (err == BELFRY_ERR_INVALID)
-            snprintf(why, len, "user is set without a password: set password, password-file, or user name:password");
-    }
-    if (err == BELFRY_OK)
-        err = open_tls(b, opts, why, len);
-    if (err == BELFRY_OK)
-        err = open_loop(b);
-    if (err == BELFRY_OK)
-        err = open_parts(b, opts);
+    enum belfry_err err = open_loop(b);
+    if (err == BELFRY_OK && endpoints != NULL)
+        err = open_etcd(b, endpoints, opts, why, len);
     if (err != BELFRY_OK) {
         belfry_close(b);
         if (why[0] == '\0')
@@ -249,6 +276,11 @@ void belfry_close(struct belfry *b)
     if (b == NULL)
         return;
     b->closing = true; /* first: a callback that opens something anew is refused */
+    struct belfry_list *guest;
+    while ((guest = belfry_list_pop(&b->guests)) != NULL) {
+        struct belfry_guest *leaving = belfry_container(guest, struct belfry_guest, node);
+        leaving->close(leaving);
+    }
     belfry_watch_end_all(b, BELFRY_ERR_CANCELED, "the session was closed");
     belfry_calls_abort(b->calls); /* answers may still ask the session for anything */
     belfry_stream_destroy(b->stream);
@@ -277,7 +309,8 @@ int belfry_dispatch(struct belfry *b)
 
 static bool anything_left(const struct belfry *b)
 {
-    return !belfry_list_empty(&b->watches) || belfry_calls_count(b->calls) > 0;
+    return !belfry_list_empty(&b->watches) || b->n_busy > 0 ||
+           (belfry_session_has_etcd(b) && belfry_calls_count(b->calls) > 0);
 }
 
 int belfry_run(struct belfry *b, int timeout_ms)
@@ -319,6 +352,8 @@ void belfry_set_log(struct belfry *b, enum belfry_level level, belfry_log_fn fn,
 
 const struct belfry_stats *belfry_get_stats(struct belfry *b)
 {
+    if (!belfry_session_has_etcd(b))
+        return &b->stats;
     struct belfry_link *watch = belfry_stream_link(b->stream), *calls = belfry_calls_link(b->calls);
     struct belfry_mux_stats mux = belfry_mux_stats(belfry_stream_mux(b->stream));
     b->stats.connects = belfry_link_connects(watch) + belfry_link_connects(calls);

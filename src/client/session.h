@@ -15,6 +15,15 @@
 #include "base/list.h"
 #include "client/calls.h"
 #include "client/stream.h"
+#include "client/timers.h"
+
+/* Who lives on a session besides its own watches and calls: a Kubernetes client, an informer, a kept lease. */
+struct belfry_guest {
+    struct belfry_list node; /* in belfry.guests, the newest first */
+    /* The session is being closed: tell whoever must be told, and go. Every guest on top of another came later, so it
+     * goes first. */
+    void (*close)(struct belfry_guest *guest);
+};
 
 struct belfry {
     /* fixed */
@@ -27,9 +36,12 @@ struct belfry {
     /* owner */
     struct belfry_auth auth;
     struct belfry_identity identity;
-    struct belfry_calls *calls;
+    struct belfry_calls *calls; /* NULL, as stream: a session without etcd */
     struct belfry_stream *stream;
     uv_timer_t *timer; /* owned by the loop from its closing on */
+    struct belfry_timers timers;
+    struct belfry_list guests;
+    size_t n_busy; /* guests' business that belfry_run() waits for */
     struct belfry_rng rng;
     struct belfry_list watches; /* all, by belfry_watch.node */
     struct belfry_list follows; /* those that are not live, by belfry_watch.busy */
@@ -44,11 +56,25 @@ struct belfry {
 /* Something is due: the session pumps on the loop's next turn. Safe from anywhere on the thread. */
 void belfry_session_poke(struct belfry *b);
 
+/* Sets a timer of a guest's; it fires from the loop. Safe from anywhere on the thread. */
+void belfry_session_set_timer(struct belfry *b, struct belfry_timer *timer, uint64_t due_ms);
+
+/* False: the session was opened without endpoints. */
+static inline bool belfry_session_has_etcd(const struct belfry *b)
+{
+    return b->calls != NULL;
+}
+
+/* As BELFRY_PAUSE, from outside the watch's callback. */
+void belfry_watch_pause(struct belfry_watch *w);
+
 /* The parts in watch.c that the session drives. */
 enum belfry_mux_verdict belfry_watch_deliver(const struct belfry_mux_action *action, void *user);
 void belfry_watch_pump_follows(struct belfry *b, uint64_t now_ms);
 uint64_t belfry_watch_due(const struct belfry *b);
 void belfry_watch_tell_link(struct belfry *b, const char *text);
+void belfry_watch_tell_listing(struct belfry *b,
+                               const char *why); /* follows that wait for a page, once until it comes */
 void belfry_watch_end_all(struct belfry *b, enum belfry_err err, const char *why);
 
 #endif

@@ -240,7 +240,7 @@ static void on_reply(const struct belfry_reply *reply, void *user)
     snprintf(got->endpoint, sizeof(got->endpoint), "%s", reply->endpoint);
     got->count = reply->count;
     got->rev = reply->header.revision;
-    got->ttl = reply->ttl;
+    got->ttl = reply->ttl_s;
     got->kvs[0] = '\0';
     while ((kv = belfry_reply_kv(reply, kv)) != NULL) {
         size_t used = strlen(got->kvs);
@@ -320,7 +320,7 @@ static void calls_are_answered(void **state)
     assert_int_equal(belfry_status(bed.b, NULL, on_reply, &status, NULL), BELFRY_OK);
     assert_int_equal(belfry_member_list(bed.b, NULL, on_reply, &members, NULL), BELFRY_OK);
     assert_int_equal(belfry_lease_keepalive(bed.b, 7, NULL, on_reply, &kept, NULL), BELFRY_OK);
-    assert_int_equal(belfry_lease_revoke(bed.b, 7, NULL, on_reply, &unknown, NULL), BELFRY_OK);
+    assert_int_equal(belfry_compact(bed.b, 2, NULL, on_reply, &unknown, NULL), BELFRY_OK);
     drive_until(wrote.n + txn.n + status.n + members.n + kept.n + unknown.n == 6, SOON_MS);
     assert_int_equal(wrote.err + txn.err + status.err + members.err + kept.err, 0);
     assert_string_equal(status.version, "3.5.99");
@@ -621,6 +621,64 @@ static void a_follow_gives_state_then_changes(void **state)
     fake_del(&bed.store, "a/1");
     drive_until(seen.n[BELFRY_CHANGES] == 2, SOON_MS);
     assert_string_equal(seen.log, "+a/1 +a/2 +a/3 -a/1 ");
+}
+
+/* Before its first page a follow has no watch that could say anything about the link. */
+static void a_follow_says_that_nobody_answers_and_goes_on(void **state)
+{
+    struct seen seen = {0};
+    (void)state;
+    make_members(2);
+    fake_drop(bed.fakes[0], true);
+    fake_drop(bed.fakes[1], true);
+    open_session(NULL);
+    follow("a/", &seen);
+    drive_until(seen.n[BELFRY_LINK] == 1, SOON_MS);
+    assert_true(strncmp(seen.link, "no endpoint answers: http://127.0.0.1:", 38) == 0);
+    drive_for(300); /* further tries */
+    assert_int_equal(seen.n[BELFRY_LINK], 1);
+    fake_listen(bed.fakes[1]);
+    drive_until(seen.n[BELFRY_SYNCED] == 1 && seen.n[BELFRY_LINK] == 2, SOON_MS);
+    assert_non_null(strstr(seen.link, "\nconnected to http://127.0.0.1:"));
+    assert_string_equal(seen.log, "+a/1 +a/2 ");
+}
+
+static void a_follow_says_that_its_page_is_late_and_that_it_came(void **state)
+{
+    struct seen seen = {0};
+    (void)state;
+    make_members(1);
+    open_session(OPTS("command-timeout", "100ms"));
+    struct belfry_watch *w = watch("b/", NULL, &(struct seen){0}); /* so that the stream is there */
+    drive_until(fake_n_watches(bed.fakes[0]) == 1, SOON_MS);
+    bed.rule = (struct fake_rule){.path = "/Range", .times = 1, .how = FAKE_STALL};
+    follow("a/", &seen);
+    drive_until(seen.n[BELFRY_SYNCED] == 1, SOON_MS);
+    assert_int_equal(seen.n[BELFRY_LINK], 2);
+    assert_non_null(strstr(seen.link, "\nconnected to http://127.0.0.1:"));
+    belfry_watch_close(w);
+}
+
+static void a_follow_may_be_closed_while_nobody_answers(void **state)
+{
+    static const enum act acts[] = {ACT_CLOSE, ACT_STOP, ACT_PAUSE};
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        struct seen seen = {.kind = BELFRY_LINK, .act = acts[i], .act_at = 1};
+        make_members(1);
+        fake_drop(bed.fakes[0], true);
+        open_session(NULL);
+        struct belfry_watch *w = follow("a/", &seen);
+        drive_until(seen.n[BELFRY_LINK] == 1, SOON_MS);
+        fake_listen(bed.fakes[0]);
+        drive_for(300);
+        assert_int_equal(seen.n_events, 0);
+        if (acts[i] == ACT_PAUSE) {
+            belfry_watch_resume(w);
+            drive_until(seen.n[BELFRY_SYNCED] == 1, SOON_MS);
+        }
+        assert_int_equal(teardown(NULL), 0);
+    }
 }
 
 static void a_follow_once_ends_when_synced(void **state)
@@ -1512,6 +1570,9 @@ int main(void)
         TEST(a_watch_from_now_on_reads_the_revision_first),
         TEST(a_watch_gives_each_revision_once_through_breaks),
         TEST(a_follow_gives_state_then_changes),
+        TEST(a_follow_says_that_nobody_answers_and_goes_on),
+        TEST(a_follow_says_that_its_page_is_late_and_that_it_came),
+        TEST(a_follow_may_be_closed_while_nobody_answers),
         TEST(a_follow_once_ends_when_synced),
         TEST(a_listing_that_starts_over_forgets_the_page_under_way),
         TEST(a_follow_lists_anew_when_history_is_lost),

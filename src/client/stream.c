@@ -17,7 +17,10 @@
 #define RETRY_MAX_MS 1000
 #define READ_MS      5000 /* for reading the store's revision, again and again */
 #define TOKENS_MAX   5 /* tokens refused in a row before we believe it: a member that lags does not know the newest */
-#define TEXT_MAX     512
+#define TEXT_MAX     1152               /* a URL, and a chain of tiers */
+#define WHOLE_BYTES  ((size_t)32 << 20) /* a larger response is asked for again, in pieces */
+#define HELD_BYTES   ((size_t)64 << 20) /* held for paused watches: less is taken whole when it nears this */
+#define WHOLE_LEAST  ((size_t)2 << 20)  /* what etcd calls a piece, and more */
 
 struct belfry_stream {
     /* fixed */
@@ -34,6 +37,7 @@ struct belfry_stream {
     bool served;                   /* a message came on this stream */
     uint64_t served_ms;            /* when */
     bool ever_served;
+    bool pieces;   /* large responses are asked for in pieces: one was too large */
     bool draining; /* actions are being handed out */
     struct belfry_backoff backoff;
     uint64_t retry_ms;
@@ -64,7 +68,7 @@ static void tell(struct belfry_stream *stream, const char *text)
 static void tell_lost(struct belfry_stream *stream, const char *url, const char *why)
 {
     char text[TEXT_MAX];
-    snprintf(text, sizeof(text), "lost %s: %.180s", url, why);
+    snprintf(text, sizeof(text), "lost %s: %.760s", url, why);
     tell(stream, text);
 }
 
@@ -100,6 +104,7 @@ static void give_up(struct belfry_stream *stream, enum belfry_err err, const cha
     bool leave = is_current(stream);
     const char *url = stream->opts.link.endpoints[stream->at].url;
     tell_lost(stream, url, why);
+    stream->pieces = false;
     down(stream);
     if (leave)
         belfry_link_leave(stream->link, err, why);
@@ -196,6 +201,15 @@ static struct belfry_mux_watch *created_by(const struct belfry_stream *stream, c
     return watch;
 }
 
+/* A watch that is paused holds what comes before the server hears of it: whole responses for very many are too much. */
+static void limit_messages(struct belfry_stream *stream)
+{
+    size_t held = belfry_mux_held_bytes(stream->mux), room = held < HELD_BYTES ? HELD_BYTES - held : 0;
+    if (stream->call == NULL || stream->pieces)
+        return;
+    belfry_grpc_call_limit(stream->call, room < WHOLE_LEAST ? WHOLE_LEAST : room < WHOLE_BYTES ? room : WHOLE_BYTES);
+}
+
 static void on_message(struct belfry_grpc_call *call, struct belfry_blob *message, void *user)
 {
     struct belfry_stream *stream = user;
@@ -221,6 +235,7 @@ static void on_message(struct belfry_grpc_call *call, struct belfry_blob *messag
     if (created != NULL)
         stream->opts.created(created, &header, stream->opts.user);
     belfry_stream_drain(stream);
+    limit_messages(stream);
     send_requests(stream, belfry_clock_ms());
     stream->opts.changed(stream->opts.user);
 }
@@ -244,6 +259,16 @@ static bool is_final(const struct belfry_stream *stream, const struct belfry_grp
     }
 }
 
+/* What has been written to very many keys at once is asked for whole, because etcd takes a time that grows with the square
+ * of their number to cut it into pieces (docs/decisions/0029). What is too large for that is asked for in pieces, until the
+ * stream is lost again. */
+static void again_in_pieces(struct belfry_stream *stream)
+{
+    down(stream);
+    stream->pieces = true;
+    stream->retry_ms = 0;
+}
+
 static void on_closed(struct belfry_grpc_call *call, const struct belfry_grpc_status *status, void *user)
 {
     struct belfry_stream *stream = user;
@@ -257,6 +282,10 @@ static void on_closed(struct belfry_grpc_call *call, const struct belfry_grpc_st
         token_refused(stream);
         return;
     }
+    if (!stream->pieces && belfry_status_err(status) == BELFRY_ERR_TOO_LARGE) {
+        again_in_pieces(stream);
+        return;
+    }
     snprintf(why, sizeof(why), "%s", status->message[0] != '\0' ? status->message : "the stream ended");
     tell_lost(stream, url, why);
     if (is_final(stream, status)) {
@@ -264,6 +293,7 @@ static void on_closed(struct belfry_grpc_call *call, const struct belfry_grpc_st
         snprintf(full, sizeof(full), "%s: %s", url, why);
         belfry_mux_fail(stream->mux, belfry_status_err(status), full);
     }
+    stream->pieces = false;
     down(stream);
     if (leave)
         belfry_link_leave(stream->link, BELFRY_ERR_UNAVAILABLE, why);
@@ -289,7 +319,9 @@ static void open_stream(struct belfry_stream *stream, struct belfry_conn *conn, 
     }
     stream->conn = conn;
     stream->at = belfry_link_index(stream->link);
+    limit_messages(stream);
     belfry_mux_trust_progress(stream->mux, false);
+    belfry_mux_in_pieces(stream->mux, stream->pieces);
     belfry_mux_stream_up(stream->mux, now_ms);
 }
 
@@ -307,6 +339,7 @@ static void pump_stream(struct belfry_stream *stream, uint64_t now_ms)
 {
     bool any = belfry_mux_count(stream->mux) > 0;
     belfry_link_want(stream->link, any);
+    limit_messages(stream);
     if (stream->call != NULL && !any) {
         belfry_grpc_call_cancel(stream->call);
         struct belfry_conn *conn = stream->conn;

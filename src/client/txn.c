@@ -3,13 +3,19 @@
 #include "client/txn.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/buf.h"
+#include "client/opts.h"
 #include "client/range.h"
+#include "client/request.h"
 #include "wire/binary.h"
 #include "wire/rpc.pb-c.h"
 
-enum field { COMPARE = 1, SUCCESS = 2, FAILURE = 3 };
+#define HEAD_MAX 11 /* a tag, and a length of at most ten bytes */
+
+enum field { COMPARE = 1, SUCCESS = 2, FAILURE = 3 };      /* of a TxnRequest */
+enum op { OP_RANGE = 1, OP_PUT = 2, OP_DELETE_RANGE = 3 }; /* of a RequestOp */
 
 struct belfry_txn {
     struct belfry_buf bytes;
@@ -41,23 +47,26 @@ enum belfry_err belfry_txn_request(const struct belfry_txn *txn, struct belfry_b
     return txn->err;
 }
 
-static void append(struct belfry_txn *txn, enum field field, const ProtobufCMessage *message)
+/* Writes the tag and the length that stand before `len` bytes of a field. */
+static uint8_t *write_head(uint8_t *to, unsigned field, size_t len)
 {
-    uint8_t *to, *at;
-    size_t len = protobuf_c_message_get_packed_size(message);
-    enum belfry_err err = belfry_buf_reserve(&txn->bytes, 1 + 10 + len, &to);
-    if (err != BELFRY_OK) {
-        txn->err = err;
+    *to++ = (uint8_t)(field << 3 | 2);
+    for (; len >= 0x80; len >>= 7)
+        *to++ = (uint8_t)(len | 0x80);
+    *to++ = (uint8_t)len;
+    return to;
+}
+
+static void append_compare(struct belfry_txn *txn, const Etcdserverpb__Compare *compare)
+{
+    uint8_t *to;
+    size_t len = protobuf_c_message_get_packed_size(&compare->base);
+    txn->err = belfry_buf_reserve(&txn->bytes, HEAD_MAX + len, &to);
+    if (txn->err != BELFRY_OK)
         return;
-    }
-    at = to;
-    *at++ = (uint8_t)(field << 3 | 2);
-    size_t rest = len;
-    for (; rest >= 0x80; rest >>= 7)
-        *at++ = (uint8_t)(rest | 0x80);
-    *at++ = (uint8_t)rest;
-    at += protobuf_c_message_pack(message, at);
-    belfry_buf_grown(&txn->bytes, (size_t)(at - to));
+    uint8_t *end = write_head(to, COMPARE, len);
+    end += protobuf_c_message_pack(&compare->base, end);
+    belfry_buf_grown(&txn->bytes, (size_t)(end - to));
 }
 
 static bool compare_init(struct belfry_txn *txn, Etcdserverpb__Compare *compare, struct belfry_bytes key, char is)
@@ -93,7 +102,7 @@ void belfry_txn_if_version(struct belfry_txn *txn, struct belfry_bytes key, char
     compare.target = ETCDSERVERPB__COMPARE__COMPARE_TARGET__VERSION;
     compare.target_union_case = ETCDSERVERPB__COMPARE__TARGET_UNION_VERSION;
     compare.version = version;
-    append(txn, COMPARE, &compare.base);
+    append_compare(txn, &compare);
 }
 
 void belfry_txn_if_create_rev(struct belfry_txn *txn, struct belfry_bytes key, char is, int64_t rev)
@@ -104,7 +113,7 @@ void belfry_txn_if_create_rev(struct belfry_txn *txn, struct belfry_bytes key, c
     compare.target = ETCDSERVERPB__COMPARE__COMPARE_TARGET__CREATE;
     compare.target_union_case = ETCDSERVERPB__COMPARE__TARGET_UNION_CREATE_REVISION;
     compare.create_revision = rev;
-    append(txn, COMPARE, &compare.base);
+    append_compare(txn, &compare);
 }
 
 void belfry_txn_if_mod_rev(struct belfry_txn *txn, struct belfry_bytes key, char is, int64_t rev)
@@ -115,7 +124,7 @@ void belfry_txn_if_mod_rev(struct belfry_txn *txn, struct belfry_bytes key, char
     compare.target = ETCDSERVERPB__COMPARE__COMPARE_TARGET__MOD;
     compare.target_union_case = ETCDSERVERPB__COMPARE__TARGET_UNION_MOD_REVISION;
     compare.mod_revision = rev;
-    append(txn, COMPARE, &compare.base);
+    append_compare(txn, &compare);
 }
 
 void belfry_txn_if_value(struct belfry_txn *txn, struct belfry_bytes key, char is, struct belfry_bytes value)
@@ -126,7 +135,7 @@ void belfry_txn_if_value(struct belfry_txn *txn, struct belfry_bytes key, char i
     compare.target = ETCDSERVERPB__COMPARE__COMPARE_TARGET__VALUE;
     compare.target_union_case = ETCDSERVERPB__COMPARE__TARGET_UNION_VALUE;
     compare.value = belfry_binary(value);
-    append(txn, COMPARE, &compare.base);
+    append_compare(txn, &compare);
 }
 
 void belfry_txn_if_lease(struct belfry_txn *txn, struct belfry_bytes key, char is, int64_t lease)
@@ -137,66 +146,92 @@ void belfry_txn_if_lease(struct belfry_txn *txn, struct belfry_bytes key, char i
     compare.target = ETCDSERVERPB__COMPARE__COMPARE_TARGET__LEASE;
     compare.target_union_case = ETCDSERVERPB__COMPARE__TARGET_UNION_LEASE;
     compare.lease = lease;
-    append(txn, COMPARE, &compare.base);
+    append_compare(txn, &compare);
 }
 
-static enum field field_of(struct belfry_txn *txn, enum belfry_branch branch)
+/* ---- steps ---- */
+
+/* Appends a RequestOp around `request` (written, if that went well) and frees it. */
+static void append_step(struct belfry_txn *txn, enum belfry_branch branch, enum op op, enum belfry_err err,
+                        struct belfry_buf *request)
 {
-    if (branch != BELFRY_THEN && branch != BELFRY_ELSE)
+    uint8_t *to, inner[HEAD_MAX];
+    size_t len = belfry_buf_len(request), inner_len = (size_t)(write_head(inner, op, len) - inner);
+    if (err == BELFRY_OK && branch != BELFRY_THEN && branch != BELFRY_ELSE)
+        err = BELFRY_ERR_INVALID;
+    if (err == BELFRY_OK)
+        err = belfry_buf_reserve(&txn->bytes, HEAD_MAX + inner_len + len, &to);
+    if (err == BELFRY_OK) {
+        uint8_t *end = write_head(to, branch == BELFRY_THEN ? SUCCESS : FAILURE, inner_len + len);
+        end = mempcpy(end, inner, inner_len);
+        if (len > 0)
+            end = mempcpy(end, request->data + request->start, len);
+        belfry_buf_grown(&txn->bytes, (size_t)(end - to));
+    }
+    txn->err = err;
+    belfry_buf_fini(request);
+}
+
+/* False: an earlier step went wrong, or the options are not for this one. */
+static bool may_append(struct belfry_txn *txn, const struct belfry_opts *opts, unsigned where)
+{
+    if (txn == NULL || txn->err != BELFRY_OK)
+        return false;
+    if (!belfry_opts_fit(opts, where))
         txn->err = BELFRY_ERR_INVALID;
-    return branch == BELFRY_ELSE ? FAILURE : SUCCESS;
+    return txn->err == BELFRY_OK;
 }
 
 void belfry_txn_put(struct belfry_txn *txn, enum belfry_branch branch, struct belfry_bytes key,
                     struct belfry_bytes value, int64_t lease)
 {
-    if (txn == NULL || txn->err != BELFRY_OK)
-        return;
-    Etcdserverpb__PutRequest put = ETCDSERVERPB__PUT_REQUEST__INIT;
-    put.key = belfry_binary(key);
-    put.value = belfry_binary(value);
-    put.lease = lease;
-    Etcdserverpb__RequestOp op = ETCDSERVERPB__REQUEST_OP__INIT;
-    op.request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_PUT;
-    op.request_put = &put;
-    append(txn, field_of(txn, branch), &op.base);
+    struct belfry_buf request = {0};
+    if (may_append(txn, NULL, BELFRY_FOR_PUT))
+        append_step(txn, branch, OP_PUT, belfry_request_put_leased(&request, key, value, lease), &request);
 }
 
-/* The range on the wire, or NULL with the error noted. */
-static struct belfry_wire_range *wire_range(struct belfry_txn *txn, struct belfry_range range)
+void belfry_txn_put_with(struct belfry_txn *txn, enum belfry_branch branch, struct belfry_bytes key,
+                         struct belfry_bytes value, const struct belfry_opts *opts)
+{
+    struct belfry_buf request = {0};
+    if (may_append(txn, opts, BELFRY_FOR_PUT))
+        append_step(txn, branch, OP_PUT, belfry_request_put(&request, key, value, opts), &request);
+}
+
+void belfry_txn_del_with(struct belfry_txn *txn, enum belfry_branch branch, struct belfry_range range,
+                         const struct belfry_opts *opts)
 {
     struct belfry_wire_range *wire = NULL;
-    if (txn != NULL && txn->err == BELFRY_OK)
-        txn->err = belfry_range_wire(range, &wire);
-    return wire;
+    struct belfry_buf request = {0};
+    if (!may_append(txn, opts, BELFRY_FOR_DEL))
+        return;
+    enum belfry_err err = belfry_range_wire(range, &wire);
+    if (err == BELFRY_OK)
+        err = belfry_request_delete(&request, wire, opts);
+    append_step(txn, branch, OP_DELETE_RANGE, err, &request);
+    free(wire);
+}
+
+void belfry_txn_get_with(struct belfry_txn *txn, enum belfry_branch branch, struct belfry_range range,
+                         const struct belfry_opts *opts)
+{
+    struct belfry_wire_range *wire = NULL;
+    struct belfry_buf request = {0};
+    if (!may_append(txn, opts, BELFRY_FOR_GET))
+        return;
+    enum belfry_err err = belfry_range_wire(range, &wire);
+    if (err == BELFRY_OK)
+        err = belfry_request_range(&request, wire, opts);
+    append_step(txn, branch, OP_RANGE, err, &request);
+    free(wire);
 }
 
 void belfry_txn_del(struct belfry_txn *txn, enum belfry_branch branch, struct belfry_range range)
 {
-    struct belfry_wire_range *wire = wire_range(txn, range);
-    if (wire == NULL)
-        return;
-    Etcdserverpb__DeleteRangeRequest del = ETCDSERVERPB__DELETE_RANGE_REQUEST__INIT;
-    del.key = belfry_binary(wire->key);
-    del.range_end = belfry_binary(wire->end);
-    Etcdserverpb__RequestOp op = ETCDSERVERPB__REQUEST_OP__INIT;
-    op.request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_DELETE_RANGE;
-    op.request_delete_range = &del;
-    append(txn, field_of(txn, branch), &op.base);
-    free(wire);
+    belfry_txn_del_with(txn, branch, range, NULL);
 }
 
 void belfry_txn_get(struct belfry_txn *txn, enum belfry_branch branch, struct belfry_range range)
 {
-    struct belfry_wire_range *wire = wire_range(txn, range);
-    if (wire == NULL)
-        return;
-    Etcdserverpb__RangeRequest get = ETCDSERVERPB__RANGE_REQUEST__INIT;
-    get.key = belfry_binary(wire->key);
-    get.range_end = belfry_binary(wire->end);
-    Etcdserverpb__RequestOp op = ETCDSERVERPB__REQUEST_OP__INIT;
-    op.request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_RANGE;
-    op.request_range = &get;
-    append(txn, field_of(txn, branch), &op.base);
-    free(wire);
+    belfry_txn_get_with(txn, branch, range, NULL);
 }

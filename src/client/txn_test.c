@@ -57,6 +57,44 @@ static void steps_in_any_order_make_one_request(void **state)
     belfry_txn_free(txn);
 }
 
+static struct belfry_opts *options(const char *name, const char *value, const char *name2, const char *value2)
+{
+    struct belfry_opts *opts = NULL;
+    assert_int_equal(belfry_opts_set(&opts, name, value), BELFRY_OK);
+    assert_int_equal(belfry_opts_set(&opts, name2, value2), BELFRY_OK);
+    return opts;
+}
+
+static void steps_take_the_options_of_the_calls(void **state)
+{
+    struct belfry_opts *put = options("lease", "5", "prev-kv", NULL), *del = options("prev-kv", NULL, "prev-kv", NULL);
+    struct belfry_opts *get = options("limit", "3", "order", "descend");
+    (void)state;
+    struct belfry_txn *txn = belfry_txn_create();
+    belfry_txn_put_with(txn, BELFRY_THEN, str("k"), str("v"), put);
+    belfry_txn_del_with(txn, BELFRY_THEN, belfry_key("d"), del);
+    belfry_txn_get_with(txn, BELFRY_ELSE, belfry_from("g"), get);
+    belfry_txn_get_with(txn, BELFRY_ELSE, belfry_key("g"), NULL);
+    belfry_opts_free(put);
+    belfry_opts_free(del);
+    Etcdserverpb__TxnRequest *r = read_back(txn);
+    assert_true(r->n_success == 2 && r->n_failure == 2);
+    assert_true(r->success[0]->request_put->lease == 5 && r->success[0]->request_put->prev_kv);
+    assert_true(r->success[1]->request_delete_range->prev_kv);
+    assert_true(r->failure[0]->request_range->limit == 3 &&
+                r->failure[0]->request_range->sort_order == ETCDSERVERPB__RANGE_REQUEST__SORT_ORDER__DESCEND);
+    assert_int_equal(r->failure[1]->request_range->limit, 0);
+    etcdserverpb__txn_request__free_unpacked(r, NULL);
+    belfry_txn_free(txn);
+
+    struct belfry_bytes bytes; /* an option of another call */
+    txn = belfry_txn_create();
+    belfry_txn_put_with(txn, BELFRY_THEN, str("k"), str("v"), get);
+    assert_int_equal(belfry_txn_request(txn, &bytes), BELFRY_ERR_INVALID);
+    belfry_txn_free(txn);
+    belfry_opts_free(get);
+}
+
 /* A comparison with zero must still say what is compared. */
 static void comparing_with_nothing_is_written(void **state)
 {
@@ -117,9 +155,8 @@ static void refused_memory_leaks_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(steps_in_any_order_make_one_request),
-        cmocka_unit_test(comparing_with_nothing_is_written),
-        cmocka_unit_test(the_first_error_is_kept),
+        cmocka_unit_test(steps_in_any_order_make_one_request), cmocka_unit_test(steps_take_the_options_of_the_calls),
+        cmocka_unit_test(comparing_with_nothing_is_written),   cmocka_unit_test(the_first_error_is_kept),
         cmocka_unit_test(refused_memory_leaks_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
 /* src/client/watch.c: the public watch and follow, on the mux and the follow machine. */
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,6 +28,7 @@ struct belfry_watch {
     struct belfry_follow *follow; /* owned; NULL: a watch */
     struct belfry_call *page;     /* under way */
     uint64_t page_ms;             /* when to ask for the next one */
+    bool page_late;               /* and the caller was told why */
     bool once, prev_kv;
     size_t pause_bytes;
 };
@@ -251,6 +253,34 @@ static enum belfry_err start_watch(struct belfry_watch *w)
     return BELFRY_OK;
 }
 
+static void call_back_link(struct belfry_watch *w, enum belfry_err err, const char *why)
+{
+    struct belfry_batch_view view = {.batch = {.kind = BELFRY_LINK, .err = err, .why = why, .last = 1}};
+    if (call_back(w, &view) == BELFRY_PAUSE && w->mux != NULL)
+        belfry_mux_pause(belfry_stream_mux(w->b->stream), w->mux);
+}
+
+/* The state cannot be read for now. The stream has its own words, but it may not be there yet, or be well. */
+static void tell_page_late(struct belfry_watch *w, const char *why)
+{
+    if (w->page_late || w->paused)
+        return;
+    w->page_late = true;
+    call_back_link(w, BELFRY_ERR_UNAVAILABLE, why);
+}
+
+static void tell_page_came(struct belfry_watch *w)
+{
+    char text[BELFRY_ENDPOINT_TEXT + 16];
+    const char *endpoint = belfry_stream_endpoint(w->b->stream);
+    bool late = w->page_late;
+    w->page_late = false;
+    if (!late || endpoint == NULL) /* a stream that is not there yet tells when it is */
+        return;
+    snprintf(text, sizeof(text), "connected to %s", endpoint);
+    call_back_link(w, BELFRY_OK, text);
+}
+
 static void take_page(struct belfry_watch *w, struct belfry_bytes response)
 {
     struct belfry_batch_view view = {
@@ -291,14 +321,18 @@ static void on_page(const struct belfry_answer *answer, void *user)
     if (w->paused)
         return; /* nothing was noted: it is asked for again when the follow is resumed */
     w->calling++;
-    if (answer->err == BELFRY_OK)
-        take_page(w, answer->message);
-    else if (answer->err == BELFRY_ERR_COMPACTED)
+    if (answer->err == BELFRY_OK) {
+        tell_page_came(w);
+        if (!w->closed && !w->paused)
+            take_page(w, answer->message);
+    } else if (answer->err == BELFRY_ERR_COMPACTED) {
         belfry_follow_on_page_compacted(w->follow);
-    else if (is_passing(answer->err))
+    } else if (is_passing(answer->err)) {
         w->page_ms = belfry_clock_ms() + PAGE_RETRY_MS;
-    else
+        tell_page_late(w, answer->why);
+    } else {
         end(w, answer->err, answer->why);
+    }
     if (!w->closed)
         belfry_session_poke(w->b);
     w->calling--;
@@ -376,14 +410,24 @@ static void tell_link(struct belfry_watch *w, const void *text)
 {
     if (w->paused)
         return;
-    struct belfry_batch_view view = {.batch = {.kind = BELFRY_LINK, .why = text, .last = 1}};
-    if (call_back(w, &view) == BELFRY_PAUSE && w->mux != NULL)
-        belfry_mux_pause(belfry_stream_mux(w->b->stream), w->mux);
+    bool serves = belfry_stream_endpoint(w->b->stream) != NULL;
+    call_back_link(w, serves ? BELFRY_OK : BELFRY_ERR_UNAVAILABLE, text);
 }
 
 void belfry_watch_tell_link(struct belfry *b, const char *text)
 {
     each(b, tell_link, text);
+}
+
+static void tell_listing(struct belfry_watch *w, const void *why)
+{
+    if (w->page != NULL)
+        tell_page_late(w, why);
+}
+
+void belfry_watch_tell_listing(struct belfry *b, const char *why)
+{
+    each(b, tell_listing, why);
 }
 
 struct ending {
@@ -438,7 +482,7 @@ int belfry_watch_open(struct belfry *b, struct belfry_range range, const struct 
                       void *user, struct belfry_watch **out)
 {
     struct belfry_watch *w;
-    if (fn == NULL || !belfry_opts_fit(opts, BELFRY_FOR_WATCH))
+    if (fn == NULL || !belfry_session_has_etcd(b) || !belfry_opts_fit(opts, BELFRY_FOR_WATCH))
         return BELFRY_ERR_INVALID;
     if (b->closing)
         return BELFRY_ERR_CANCELED;
@@ -467,7 +511,7 @@ int belfry_follow_open(struct belfry *b, struct belfry_range range, const struct
                        void *user, struct belfry_watch **out)
 {
     struct belfry_watch *w;
-    if (fn == NULL || !belfry_opts_fit(opts, BELFRY_FOR_FOLLOW))
+    if (fn == NULL || !belfry_session_has_etcd(b) || !belfry_opts_fit(opts, BELFRY_FOR_FOLLOW))
         return BELFRY_ERR_INVALID;
     if (b->closing)
         return BELFRY_ERR_CANCELED;
@@ -489,6 +533,15 @@ int belfry_follow_open(struct belfry *b, struct belfry_range range, const struct
     b->stats.lists++;
     belfry_list_append(&b->follows, &w->busy);
     return opened(w, out);
+}
+
+void belfry_watch_pause(struct belfry_watch *w)
+{
+    if (w->paused || w->closed)
+        return;
+    w->paused = true;
+    if (w->mux != NULL)
+        belfry_mux_pause(belfry_stream_mux(w->b->stream), w->mux);
 }
 
 void belfry_watch_resume(struct belfry_watch *w)
@@ -513,6 +566,8 @@ void belfry_watch_close(struct belfry_watch *w)
 
 int belfry_request_progress(struct belfry *b)
 {
+    if (!belfry_session_has_etcd(b))
+        return BELFRY_ERR_INVALID;
     belfry_mux_request_progress(belfry_stream_mux(b->stream), belfry_clock_ms());
     belfry_session_poke(b);
     return BELFRY_OK;

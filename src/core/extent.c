@@ -92,8 +92,7 @@ static bool begin(struct worker *worker, struct stream *stream, struct watcher *
     if (rest_of_extent(&worker->opts.identity, &opts, &range, watcher->next, &stream->rest) != BELFRY_OK)
         return false;
     stream->rest_since = worker->now;
-    stream->rest_bytes = rest_bytes(stream->rest);
-    worker->bytes += stream->rest_bytes;
+    output_account_rest(worker, stream);
     stream->solo_now = watcher;
     stream->solo_rest = true;
     if ((watcher->flags & WATCHER_PROGRESS) != 0)
@@ -208,9 +207,7 @@ bool extent_feed(struct worker *worker, struct stream *stream)
             break;
         }
         rest_slice(stream->rest, slice);
-        worker->bytes -= stream->rest_bytes;
-        stream->rest_bytes = rest_bytes(stream->rest);
-        worker->bytes += stream->rest_bytes;
+        output_account_rest(worker, stream);
     }
     return true;
 }

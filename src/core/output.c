@@ -52,16 +52,22 @@ static void rest_begin(struct worker *worker, struct stream *stream, struct rest
     assert(stream->rest == NULL);
     stream->rest = rest;
     stream->rest_since = worker->now;
-    stream->rest_bytes = rest_bytes(rest);
-    worker->bytes += stream->rest_bytes;
+    output_account_rest(worker, stream);
+}
+
+void output_account_rest(struct worker *worker, struct stream *stream)
+{
+    size_t before = stream->rest_bytes;
+    stream->rest_bytes = stream->rest != NULL ? rest_bytes(stream->rest) : 0;
+    worker->bytes += stream->rest_bytes - before;
+    worker->rest_bytes += stream->rest_bytes - before;
 }
 
 void output_rest_end(struct worker *worker, struct stream *stream)
 {
-    worker->bytes -= stream->rest_bytes;
     rest_destroy(stream->rest);
     stream->rest = NULL;
-    stream->rest_bytes = 0;
+    output_account_rest(worker, stream);
     stream->solo_rest = false;
     struct watcher *solo = stream->solo_now;
     stream->solo_now = NULL;

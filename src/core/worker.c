@@ -163,4 +163,5 @@ void worker_stats(const struct worker *worker, struct worker_stats *out)
     out->lines = standings_of(worker->n_lines[0], worker->n_lines_parked[0]);
     out->inward = standings_of(worker->n_lines[1], worker->n_lines_parked[1]);
     out->bytes = worker->bytes + interest_bytes(worker->interest);
+    out->rest_bytes = worker->rest_bytes;
 }

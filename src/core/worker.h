@@ -179,6 +179,7 @@ struct worker_stats {
     size_t riding_parked;                           /* of riding: those on such streams */
     struct worker_standings lines, inward;          /* of all these: of streams of lines, and of the tier's own */
     size_t bytes;                                   /* accounted */
+    size_t rest_bytes;                              /* of those, for messages that are half sent */
     uint64_t batches, deliveries, written;          /* since creation; written: bytes */
     uint64_t fetches, rows_swept;
     uint64_t handovers, parks, unparks, overslept, cuts, extents, fragments, packed, compacted, progress;

@@ -131,7 +131,8 @@ struct worker {
     int64_t header_rev;            /* 0: none is made */
 
     bool stale;
-    size_t bytes; /* accounted, but for the index */
+    size_t bytes;      /* accounted, but for the index */
+    size_t rest_bytes; /* of those, of rests */
     struct worker_stats stats;
 };
 
@@ -190,6 +191,7 @@ bool output_control(struct worker *worker, struct stream *stream, const struct b
 bool output_line(struct worker *worker, struct stream *stream, struct belfry_blob *line);
 void output_drop(struct worker *worker, struct stream *stream);
 void output_rest_end(struct worker *worker, struct stream *stream);
+void output_account_rest(struct worker *worker, struct stream *stream); /* after what it holds has changed */
 struct belfry_wire_header output_header(const struct worker *worker, int64_t rev);
 
 /* ---- lines.c ---- */

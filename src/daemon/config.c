@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "daemon/config_private.h"
+#include "daemon/definitions.h"
 #include "daemon/service.h"
 
 /* What the command line said, before it is laid over the rest. */
@@ -196,6 +197,7 @@ void config_fini(struct config *config)
         config->upstream_cacert, config->upstream_cert,          config->upstream_key, config->upstream_server_name,
         config->upstream_user,   config->upstream_password_file, config->advertise,    config->name,
         config->cache_dir};
+    definitions_destroy(config->definitions);
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
         free(texts[i]);
     for (size_t i = 0; i < config->n_listen; i++)

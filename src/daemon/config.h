@@ -56,6 +56,7 @@ struct config {
     size_t n_scope;
     struct config_resource *resources;
     size_t n_resources;
+    struct definitions *definitions; /* what their files say (definitions.h); NULL: there are no resources */
     size_t log_bytes, history_bytes, memory_bytes; /* memory_bytes: the bound for everything accounted; 0: 75 % of what
                                                       service_limits() has */
     uint64_t history_age_s, ready_lag_ms, drain_ms, progress_ms;

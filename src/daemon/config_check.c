@@ -128,16 +128,15 @@ static enum belfry_err check_memory(const struct config_draft *draft)
                  "%s does not even hold --log-bytes, which is %s: raise one or lower the other", memory, log);
 }
 
-static enum belfry_err check_resources(const struct config_draft *draft)
+/* What the files say is kept for the tier: they are read once. */
+static enum belfry_err read_resources(const struct config_draft *draft)
 {
-    struct definitions *definitions;
+    struct config *config = draft->config;
     char why[CONFIG_WHY];
-    enum belfry_err err = definitions_load(draft->config, &definitions, why, sizeof(why));
-    if (err == BELFRY_ERR_INVALID)
-        return WRONG(draft, KEY_RESOURCES, "%s", why);
-    if (err == BELFRY_OK)
-        definitions_destroy(definitions);
-    return err;
+    if (config->n_resources == 0)
+        return BELFRY_OK;
+    enum belfry_err err = definitions_load(config, &config->definitions, why, sizeof(why));
+    return err == BELFRY_ERR_INVALID ? WRONG(draft, KEY_RESOURCES, "%s", why) : err;
 }
 
 enum belfry_err config_check(const struct config_draft *draft)
@@ -151,7 +150,7 @@ enum belfry_err config_check(const struct config_draft *draft)
         err = check_identity(draft);
     if (err == BELFRY_OK)
         err = check_memory(draft);
-    return err == BELFRY_OK ? check_resources(draft) : err;
+    return err == BELFRY_OK ? read_resources(draft) : err;
 }
 
 /* ---- what is probably not meant ---- */

@@ -180,7 +180,7 @@ void config_resource_fini(struct config_resource *resource);
 /* Lays the file over the draft. Errors: as config_draft_set(). */
 BELFRY_NODISCARD enum belfry_err config_file_read(struct config_draft *draft, FILE *file);
 
-/* What keys say together. Errors: BELFRY_ERR_INVALID, told. */
+/* What keys say together; reads the definitions that resources name. Errors: BELFRY_ERR_INVALID, told. */
 BELFRY_NODISCARD enum belfry_err config_check(const struct config_draft *draft);
 
 /* What is allowed and probably not meant, a line each. Returns how many. */

@@ -45,6 +45,7 @@ struct front {
     uv_prepare_t prepare;
     bool handles; /* the four above are there */
     enum front_state state;
+    bool hopeless;        /* why it stopped */
     char told[320];       /* what the service manager heard last */
     uint64_t until_ms;    /* DRAINING: when it ends */
     uint64_t watchdog_ms; /* interval; 0: not wanted */
@@ -174,12 +175,16 @@ static void on_signal(uv_signal_t *signal, int number)
 static void look_at_readiness(struct front *front)
 {
     char reason[256], text[sizeof(front->told)];
-    bool ready = tier_ready(front->tier, reason, sizeof(reason));
+    enum tier_state state = tier_look(front->tier, reason, sizeof(reason));
+    bool ready = state == TIER_READY;
     snprintf(text, sizeof(text), "%sSTATUS=%s", ready ? "READY=1\n" : "", ready ? "following upstream" : reason);
-    if (strcmp(text, front->told) == 0)
-        return;
+    if (strcmp(text, front->told) != 0)
+        service_notify(text);
     memcpy(front->told, text, sizeof(text));
-    service_notify(text);
+    if (state == TIER_HOPELESS && front->state != FRONT_STOPPED) {
+        front->hopeless = true;
+        stop(front); /* who is here was never served, or resumes elsewhere */
+    }
 }
 
 static void note_listeners(struct front *front)
@@ -291,5 +296,9 @@ enum belfry_err front_run(const struct config *config, struct logger *logger, ch
         uv_run(&front.loop, UV_RUN_DEFAULT);
     }
     end(&front);
+    if (front.hopeless) {
+        why[0] = '\0';
+        return BELFRY_ERR_REFUSED;
+    }
     return err;
 }

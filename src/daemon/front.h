@@ -4,8 +4,10 @@
  *
  *     SERVING --SIGTERM, SIGINT--> DRAINING --nobody left, the period over, or a second signal--> stopped
  *
- * Draining: not ready, listeners closed (the kernel refuses what comes), GOAWAY on every connection, streams ended with
- * jitter over the period.
+ * Draining: not ready, listeners closed (the kernel refuses what comes), GOAWAY on one connection after another over the
+ * first half of the period, streams ended with jitter over the second.
+ *
+ * A tier whose every endpoint leads back to itself stops at once, from any state.
  *
  * Thread: owner (main).
  */
@@ -15,8 +17,9 @@
 #include "daemon/config.h"
 #include "daemon/logger.h"
 
-/* Runs until the tier has stopped. On failure a sentence is stored in why.
- * Errors: BELFRY_ERR_IO (an address is taken), BELFRY_ERR_TLS, BELFRY_ERR_LIMIT, BELFRY_ERR_NOMEM. */
+/* Runs until the tier has stopped. On failure a sentence is stored in why; "" when a log line has said it already.
+ * Errors: BELFRY_ERR_IO (an address is taken), BELFRY_ERR_TLS, BELFRY_ERR_LIMIT, BELFRY_ERR_NOMEM,
+ * BELFRY_ERR_REFUSED (tiers in a circle, or too many in a row). */
 BELFRY_NODISCARD enum belfry_err front_run(const struct config *config, struct logger *logger, char *why,
                                            size_t why_len);
 

@@ -42,8 +42,10 @@ static void free_if_done(struct gatherer *gatherer)
 static void end(struct gathering *gathering)
 {
     struct gatherer *gatherer = gathering->gatherer;
-    for (size_t i = 0; i < gathering->n_parts; i++)
+    for (size_t i = 0; i < gathering->n_parts; i++) {
         watchers_scan_destroy(gathering->parts[i].ask.scan);
+        free(gathering->parts[i].ask.numbers.below);
+    }
     belfry_list_remove(&gathering->node);
     gatherer->n--;
     free(gathering);
@@ -65,6 +67,7 @@ static void tell_numbers(struct gathering *gathering)
     numbers.upstream_answered = ingest->back && ingest->ask.numbers.answered;
     if (numbers.upstream_answered) {
         numbers.upstream = ingest->ingest.status;
+        numbers.about = ingest->ingest.about;
         numbers.log_oldest = ingest->ingest.log_oldest;
         numbers.log_newest = ingest->ingest.status.revision;
         numbers.log_bytes = ingest->ingest.log_bytes;

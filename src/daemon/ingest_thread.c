@@ -25,6 +25,14 @@ static void on_changed(void *user)
     ingest->opts.wake(ingest->opts.user);
 }
 
+static void on_about(void *user)
+{
+    struct ingest_thread *ingest = user;
+    struct about about;
+    driver_about(ingest->driver, &about);
+    standing_set_about(ingest->opts.standing, &about);
+}
+
 static struct history_job *job_with(struct ingest_thread *ingest, uint64_t token)
 {
     belfry_list_each (node, &ingest->backfilling) {
@@ -48,7 +56,7 @@ static void on_backfilled(uint64_t token, enum belfry_err err, struct segment *s
 
 static enum belfry_err begin(struct thread *thread, void *user)
 {
-    static const struct driver_events events = {on_changed, on_backfilled};
+    static const struct driver_events events = {on_changed, on_backfilled, on_about};
     struct ingest_thread *ingest = user;
     struct driver_opts opts = ingest->opts.driver;
     opts.loop = thread_loop(thread);
@@ -124,6 +132,7 @@ void ingest_thread_numbers(struct ingest_thread *ingest, struct ingest_thread_nu
 {
     const struct evlog *log = ingest->opts.driver.evlog;
     driver_status(ingest->driver, &out->status);
+    driver_about(ingest->driver, &out->about);
     out->log_oldest = evlog_oldest(log);
     out->log_bytes = evlog_bytes(log);
 }

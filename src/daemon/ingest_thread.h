@@ -35,6 +35,7 @@ void ingest_thread_post(struct ingest_thread *ingest, struct mail *mail);
 /* On the thread only. */
 struct ingest_thread_numbers {
     struct driver_status status;
+    struct about about;
     int64_t log_oldest; /* the oldest revision that the log can be read from */
     size_t log_bytes;
 };

@@ -8,9 +8,8 @@
 
 #include "daemon/utf8.h"
 
-#define END_ROOM     4 /* what closes a line always fits */
-#define TS_LEN       32
-#define LOGLINE_TEXT 512 /* as belfry_logf() */
+#define END_ROOM 4 /* what closes a line always fits */
+#define TS_LEN   32
 
 static const char *const level_names[] = {"error", "warn", "info", "debug"};
 static const int journal_levels[] = {3, 4, 6, 7}; /* syslog(3) */
@@ -164,7 +163,7 @@ size_t logline_format(const struct logline_form *form, uint64_t now_ms, enum bel
                       const char *text, char out[LOGLINE_MAX])
 {
     struct line line = {.at = out};
-    char ts[TS_LEN], bounded[LOGLINE_TEXT];
+    char ts[TS_LEN], bounded[BELFRY_LOG_TEXT];
     snprintf(bounded, sizeof(bounded), "%s", text);
     write_ts(now_ms, ts);
     if (form->journal)

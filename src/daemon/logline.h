@@ -3,7 +3,7 @@
  * logline: one line of the log as bytes, logfmt or JSON. `text` is key=value pairs; a value in double quotes ends at
  * the quote that a blank or the end follows, so that quotes inside do no harm; what is no pair becomes "msg".
  *
- * Thread: any. Memory: none; a text over 511 bytes is cut, the line stays whole.
+ * Thread: any. Memory: none; a text that belfry_logf() would have cut is cut, the line stays whole.
  */
 #ifndef BELFRY_DAEMON_LOGLINE_H
 #define BELFRY_DAEMON_LOGLINE_H
@@ -14,7 +14,7 @@
 
 #include "base/log.h"
 
-#define LOGLINE_MAX   4096 /* belfry_logf() gives 511 bytes, which JSON makes 3,066 of at worst */
+#define LOGLINE_MAX   4096 /* belfry_logf() gives 639 bytes, which JSON makes 3,834 of at worst */
 #define LOGLINE_EVENT 48
 
 struct logline_form {

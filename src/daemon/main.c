@@ -7,6 +7,7 @@
 #include "daemon/front.h"
 #include "daemon/logger.h"
 #include "daemon/service.h"
+#include "daemon/slack.h"
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
@@ -34,7 +35,7 @@ static int run(const struct config *config)
     }
     announce(config, logger_log(logger));
     enum belfry_err err = front_run(config, logger, why, sizeof(why));
-    if (err != BELFRY_OK)
+    if (err != BELFRY_OK && why[0] != '\0')
         belfry_logf(logger_log(logger), BELFRY_LOG_ERROR, "failed", "why=\"%s\"", why);
     logger_destroy(logger);
     return err == BELFRY_OK ? EXIT_DONE : EXIT_FAILED;
@@ -45,6 +46,7 @@ int main(int argc, char **argv)
     struct config config;
     enum config_do what;
     signal(SIGPIPE, SIG_IGN);
+    slack_begin();
     enum belfry_err err = config_load(argc, argv, stdout, stderr, &config, &what);
     if (err != BELFRY_OK)
         return err == BELFRY_ERR_INVALID ? EXIT_USAGE : EXIT_FAILED;

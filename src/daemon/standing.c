@@ -3,12 +3,15 @@
 
 #include <string.h>
 
+#include "base/clock.h"
+
 void standing_init(struct standing *standing)
 {
     memset(standing, 0, sizeof(*standing));
     pthread_mutex_init(&standing->mu, NULL);
     standing->view.how = DRIVER_NOT_READY;
     strcpy(standing->view.reason, "starting");
+    standing->about.self.silent_ms = BELFRY_NEVER;
     atomic_store(&standing->turn, 1);
 }
 
@@ -19,9 +22,10 @@ void standing_fini(struct standing *standing)
 
 static bool same(const struct standing_view *a, const struct standing_view *b)
 {
-    return a->how == b->how && a->past == b->past && a->identity.cluster_id == b->identity.cluster_id &&
-           a->identity.member_id == b->identity.member_id && a->identity.raft_term == b->identity.raft_term &&
-           strcmp(a->reason, b->reason) == 0 && strcmp(a->version, b->version) == 0;
+    return a->how == b->how && a->barred == b->barred && a->given_up == b->given_up && a->past == b->past &&
+           a->identity.cluster_id == b->identity.cluster_id && a->identity.member_id == b->identity.member_id &&
+           a->identity.raft_term == b->identity.raft_term && strcmp(a->reason, b->reason) == 0 &&
+           strcmp(a->version, b->version) == 0;
 }
 
 bool standing_set(struct standing *standing, const struct driver_status *status)
@@ -29,6 +33,8 @@ bool standing_set(struct standing *standing, const struct driver_status *status)
     struct standing_view view = {
         .how = status->standing,
         .past = status->past,
+        .barred = status->barred,
+        .given_up = status->given_up,
         .identity = {status->identity.cluster_id, status->identity.member_id, status->identity.raft_term}};
     memcpy(view.reason, status->reason, sizeof(view.reason));
     memcpy(view.version, status->version, sizeof(view.version));
@@ -47,6 +53,9 @@ void standing_publish(struct standing *standing, int64_t rev, uint64_t now_ns)
         return;
     atomic_store_explicit(&standing->published_ns, now_ns, memory_order_relaxed);
     atomic_store_explicit(&standing->published_rev, rev, memory_order_release);
+    pthread_mutex_lock(&standing->mu);
+    stamps_add(&standing->stamps, rev, now_ns);
+    pthread_mutex_unlock(&standing->mu);
 }
 
 bool standing_look(struct standing *standing, uint64_t *turn, struct standing_view *out)
@@ -59,4 +68,28 @@ bool standing_look(struct standing *standing, uint64_t *turn, struct standing_vi
     *out = standing->view;
     pthread_mutex_unlock(&standing->mu);
     return true;
+}
+
+void standing_set_about(struct standing *standing, const struct about *about)
+{
+    pthread_mutex_lock(&standing->mu);
+    standing->about = *about;
+    standing->about_ms = belfry_clock_ms();
+    pthread_mutex_unlock(&standing->mu);
+}
+
+void standing_about(struct standing *standing, struct about *out)
+{
+    pthread_mutex_lock(&standing->mu);
+    *out = standing->about;
+    uint64_t age_ms = belfry_clock_ms() - standing->about_ms;
+    out->n_stamps = stamps_newest(&standing->stamps, out->stamps, ABOUT_STAMPS);
+    pthread_mutex_unlock(&standing->mu);
+    if (out->self.silent_ms != BELFRY_NEVER)
+        out->self.silent_ms += age_ms;
+    for (size_t i = 0; i < out->n_above; i++)
+        out->above[i].age_ms += age_ms;
+    if (out->n_stamps > 0)
+        out->self.revision = out->stamps[out->n_stamps - 1].rev;
+    out->clock_ns = belfry_clock_ns();
 }

@@ -3,9 +3,9 @@
  * standing: how the tier stands with its upstream, as ingest tells it to everybody else.
  *
  * Ingest writes; others look whether `turn` moved since they last looked, and copy. The newest revision and when it was
- * published are apart, because they move with every revision.
+ * published are apart, because they move with every revision; so is what is said to those who ask about the tier.
  *
- * Thread: standing_set and standing_publish: ingest's; the rest any.
+ * Thread: standing_set, standing_publish and standing_set_about: ingest's; the rest any.
  */
 #ifndef BELFRY_DAEMON_STANDING_H
 #define BELFRY_DAEMON_STANDING_H
@@ -24,12 +24,17 @@ struct standing_view {
     char version[32];
     uint64_t past;
     struct response_identity identity;
+    uint64_t barred; /* as in driver_status, as the next */
+    bool given_up;
 };
 
 struct standing {
     pthread_mutex_t mu;
-    struct standing_view view; /* under mu */
-    _Atomic uint64_t turn;     /* moved after view was: who sees it move finds what is new under mu */
+    struct standing_view view; /* under mu, as the next three */
+    struct about about;        /* as of about_ms */
+    uint64_t about_ms;
+    struct stamps stamps;
+    _Atomic uint64_t turn; /* moved after view was: who sees it move finds what is new under mu */
     /* A revision and when it was published; read together by who tolerates that one is newer than the other: the time
      * is stored first, so a latency is never told too long. */
     _Atomic uint64_t published_ns;
@@ -45,5 +50,9 @@ void standing_publish(struct standing *standing, int64_t rev, uint64_t now_ns);
 
 /* Copies when it moved since *turn; false: nothing new. *turn begins at 0. */
 bool standing_look(struct standing *standing, uint64_t *turn, struct standing_view *out);
+
+/* What the tier says of itself: noted by ingest, and given out with clock, stamps and ages as of now. */
+void standing_set_about(struct standing *standing, const struct about *about);
+void standing_about(struct standing *standing, struct about *out);
 
 #endif

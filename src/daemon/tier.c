@@ -29,7 +29,8 @@ struct tier {
     struct tier_opts opts;
     struct belfry_tls *upstream_tls; /* NULL: no endpoint wants it */
     bool has_common_name;
-    struct belfry_buf scope_end; /* of a prefix */
+    char word[VIA_WORD_BYTES + 1]; /* our name, as other tiers are told it */
+    struct belfry_buf scope_end;   /* of a prefix */
     size_t memory_max, connections_max;
     uint64_t started_ms;
     /* shared between the threads, each by its own rules */
@@ -37,7 +38,6 @@ struct tier {
     struct evlog *log;
     struct standing standing;
     struct history *history;
-    struct definitions *definitions; /* NULL: Kubernetes' API is not served */
     /* the front's */
     struct ingest_thread *ingest;
     struct worker_thread **workers;
@@ -174,6 +174,7 @@ static enum belfry_err start_ingest(struct tier *tier)
                                                  .user = config->upstream_user,
                                                  .password_file = config->upstream_password_file,
                                                  .user_agent = "belfryd/" BELFRY_VERSION,
+                                                 .name = tier->word,
                                                  .store = tier->store,
                                                  .evlog = tier->log,
                                                  .segment_bytes = SEGMENT_BYTES,
@@ -198,9 +199,9 @@ static bool follows_definitions(const struct config *config)
 static enum belfry_err publish_first(struct tier *tier)
 {
     struct kube_catalog *catalog;
-    if (tier->definitions == NULL)
+    if (tier->opts.config->definitions == NULL)
         return BELFRY_OK;
-    enum belfry_err err = definitions_catalog(tier->definitions, tier->opts.log, &catalog);
+    enum belfry_err err = definitions_catalog(tier->opts.config->definitions, tier->opts.log, &catalog);
     if (err != BELFRY_OK)
         return err;
     return spread(tier, catalog, follows_definitions(tier->opts.config) ? KUBE_CATALOG_PART : KUBE_CATALOG_WHOLE);
@@ -222,15 +223,15 @@ static enum belfry_err start_workers(struct tier *tier)
                                       .n_upstream = config->n_upstream,
                                       .upstream_tls = tier->upstream_tls,
                                       .tier_has_common_name = tier->has_common_name,
-                                      .name = config->name,
+                                      .name = tier->word,
                                       .advertise = config->advertise,
                                       .memory_max = tier->memory_max / config->workers,
                                       .progress_ms = config->progress_ms,
                                       .max_streams = config->max_streams,
                                       .log_lines = tier->opts.log,
-                                      .kube = tier->definitions != NULL,
+                                      .kube = config->definitions != NULL,
                                       .process = draw_seed() | 1};
-    struct catalog_feed_opts feed = {.definitions = tier->definitions,
+    struct catalog_feed_opts feed = {.definitions = config->definitions,
                                      .config = config,
                                      .history = &tier->history,
                                      .publish = on_catalog,
@@ -323,11 +324,8 @@ enum belfry_err tier_start(const struct tier_opts *opts, struct tier **out, char
     tier->started_ms = belfry_clock_ms();
     set_bounds(tier);
     standing_init(&tier->standing);
-    enum belfry_err err = BELFRY_OK;
-    if (opts->config->n_resources > 0)
-        err = definitions_load(opts->config, &tier->definitions, why, why_len);
-    if (err == BELFRY_OK)
-        err = load_credentials(tier, why, why_len);
+    via_word(opts->config->name, tier->word);
+    enum belfry_err err = load_credentials(tier, why, why_len);
     if (err == BELFRY_OK)
         err = open_replica(tier, why, why_len);
     if (err == BELFRY_OK) {
@@ -367,7 +365,6 @@ void tier_destroy(struct tier *tier)
         worker_thread_destroy(tier->workers[i]);
     ingest_thread_destroy(tier->ingest);
     history_destroy(tier->history);
-    definitions_destroy(tier->definitions);
     free(tier->workers);
     free(tier->hands);
     evlog_destroy(tier->log);
@@ -446,11 +443,13 @@ void tier_note_listeners(struct tier *tier, const struct listener_stats *stats)
     tier->listeners = *stats;
 }
 
-bool tier_ready(struct tier *tier, char *reason, size_t reason_len)
+enum tier_state tier_look(struct tier *tier, char *reason, size_t reason_len)
 {
     uint64_t turn = 0;
     struct standing_view view;
     standing_look(&tier->standing, &turn, &view);
     snprintf(reason, reason_len, "%s", view.reason);
-    return view.how == DRIVER_READY && !tier->draining;
+    if (view.given_up)
+        return TIER_HOPELESS;
+    return view.how == DRIVER_READY && !tier->draining ? TIER_READY : TIER_NOT_READY;
 }

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "daemon/kube_reader.h"
+#include "daemon/slack.h"
 #include "daemon/thread.h"
 #include "net/inbound.h"
 
@@ -19,7 +20,8 @@
 #define FRAGMENT_BYTES (2 * 1024 * 1024)
 #define RESPONSE_BYTES (1024 * 1024)
 #define RESPONSE_REVS  1000
-#define INBOUND_SHARE  2 /* connections and their streams may cost half of the worker's memory */
+#define LEAVE_MS       20 /* between two steps of sending connections away */
+#define INBOUND_SHARE  2  /* connections and their streams may cost half of the worker's memory */
 
 struct worker_thread {
     /* fixed at creation */
@@ -50,6 +52,11 @@ struct worker_thread {
     int64_t measured;         /* the revision whose latency was noted last */
     struct latency latency;
     uint64_t turns, longest_us;
+    struct slack slack;                   /* of the core and of connections */
+    bool leaving;                         /* draining: connections are being shut, n_left of n_leaving so far */
+    uint64_t leaving_from_ms, leaving_ms; /* when that began, and how long it takes */
+    uint64_t drain_end_ms;                /* streams end between then and this */
+    size_t n_leaving, n_left;
     /* any */
     _Atomic size_t watchers, connections, coming; /* coming: handed over and not there yet */
 };
@@ -77,6 +84,7 @@ static void look_at_standing(struct worker_thread *t)
         worker_set_stale(t->worker, stale);
     t->stale = stale;
     worker_set_identity(t->worker, &view.identity);
+    uplink_bar(t->uplink, view.barred);
     watch_stand(t->watch, as[view.how], view.reason);
     if (t->kube != NULL)
         kube_stand(t->kube, view.how == DRIVER_READY, view.reason);
@@ -136,12 +144,18 @@ static bool scan_some(struct worker_thread *t)
 
 static void set_timer(struct worker_thread *t, uint64_t due, uint64_t now);
 
-static void publish_load(struct worker_thread *t)
+/* The load is for the front to see; watchers and connections that have gone leave memory that the kernel can have. What is
+ * half sent to many is counted for each and is there once: it tells nothing of that. */
+static void take_stock(struct worker_thread *t, uint64_t now)
 {
     struct worker_stats core;
+    struct inbound_stats inbound;
     worker_stats(t->worker, &core);
+    inbound_stats(t->inbound, &inbound);
     atomic_store_explicit(&t->watchers, core.watchers, memory_order_relaxed);
-    atomic_store_explicit(&t->connections, inbound_connections(t->inbound), memory_order_relaxed);
+    atomic_store_explicit(&t->connections, inbound.connections, memory_order_relaxed);
+    if (slack_seen(&t->slack, core.bytes - core.rest_bytes + inbound.bytes, now))
+        slack_give_back();
 }
 
 static void look_after_kube(struct worker_thread *t, uint64_t now)
@@ -155,10 +169,37 @@ static void look_after_kube(struct worker_thread *t, uint64_t now)
         catalog_feed_after_turn(t->feed, now);
 }
 
+static void end_streams(struct worker_thread *t, uint64_t now)
+{
+    uint64_t left = t->drain_end_ms > now ? t->drain_end_ms - now : 0;
+    watch_drain(t->watch, now, left);
+    if (t->kube != NULL)
+        kube_drain(t->kube, now, left);
+}
+
+/* Clients connect elsewhere as soon as their connection is shut: not all at once, but over the first half of the drain.
+ * Their streams end over the second, and find the new connection there. Who has not been sent away is served as ever. */
+static void send_away(struct worker_thread *t, uint64_t now)
+{
+    uint64_t passed = now - t->leaving_from_ms;
+    if (passed >= t->leaving_ms) {
+        t->leaving = false;
+        (void)inbound_shut(t->inbound, SIZE_MAX); /* all that are left */
+        end_streams(t, now);
+        return;
+    }
+    size_t by_now = t->n_leaving * passed / t->leaving_ms;
+    (void)inbound_shut(t->inbound, by_now - t->n_left); /* whether there are more: we come again anyway */
+    t->n_left = by_now;
+}
+
 /* When a turn is due even if nothing happens. */
-static uint64_t next_due(const struct worker_thread *t)
+static uint64_t next_due(const struct worker_thread *t, uint64_t now)
 {
     uint64_t due = belfry_min_time(worker_due(t->worker), watch_due(t->watch));
+    due = belfry_min_time(due, slack_due(&t->slack));
+    if (t->leaving)
+        due = belfry_min_time(due, now + LEAVE_MS);
     if (t->kube != NULL)
         due = belfry_min_time(due, belfry_min_time(kube_due(t->kube), kube_lists_due(t->kube_lists)));
     return t->feed == NULL ? due : belfry_min_time(due, catalog_feed_due(t->feed));
@@ -181,12 +222,14 @@ static void on_prepare(uv_prepare_t *prepare)
     ask_for_history(t);
     watch_after_turn(t->watch, now);
     look_after_kube(t, now);
+    if (t->leaving)
+        send_away(t, now);
     more = inbound_flush(t->inbound, now) || more;
     if (!more)
         note_latency(t, published, published_ns);
     more = scan_some(t) || more || t->due;
-    publish_load(t);
-    set_timer(t, next_due(t), now);
+    take_stock(t, now);
+    set_timer(t, next_due(t, now), now);
     if (more)
         uv_idle_start(&t->idle, on_idle);
     else
@@ -253,6 +296,7 @@ static enum belfry_err create_upstream_side(struct worker_thread *t, uv_loop_t *
                                  .n_endpoints = opts->n_upstream,
                                  .tls = opts->upstream_tls,
                                  .dial_timeout_ms = DIAL_MS,
+                                 .via = opts->name,
                                  .seed = opts->seed,
                                  .log = opts->log_lines};
     enum belfry_err err = belfry_dns_create(loop, &t->dns);
@@ -303,6 +347,14 @@ static enum belfry_err create_feed(struct worker_thread *t)
     return catalog_feed_create(&feed, &t->feed);
 }
 
+static void on_about(struct about *out, void *user)
+{
+    struct worker_thread *t = user;
+    standing_about(t->opts.standing, out);
+    snprintf(out->self.name, sizeof(out->self.name), "%s", t->opts.name);
+    snprintf(out->self.version, sizeof(out->self.version), "belfryd/" BELFRY_VERSION); /* known before anything else */
+}
+
 static enum belfry_err create_client_side(struct worker_thread *t, uv_loop_t *loop)
 {
     struct watch_service_opts watch = {.permit = t->permit,
@@ -319,8 +371,13 @@ static enum belfry_err create_client_side(struct worker_thread *t, uv_loop_t *lo
     watch_set_worker(t->watch, t->worker);
     if (t->kube != NULL)
         kube_set_worker(t->kube, t->worker);
-    struct route_opts route = {
-        .watch = t->watch, .relay = t->relay, .kube = t->kube, .name = t->opts.name, .now = on_now};
+    struct route_opts route = {.watch = t->watch,
+                               .relay = t->relay,
+                               .kube = t->kube,
+                               .name = t->opts.name,
+                               .now = on_now,
+                               .about = on_about,
+                               .user = t};
     err = route_create(&route, &t->route);
     struct inbound_opts inbound = {.loop = loop,
                                    .begin = route_begin,
@@ -543,11 +600,15 @@ static void open_drain(struct mail *mail, void *owner)
     struct drain_order *order = belfry_container(mail, struct drain_order, mail);
     struct worker_thread *t = owner;
     if (t != NULL) {
+        uint64_t now = belfry_clock_ms();
         route_drain(t->route);
-        watch_drain(t->watch, belfry_clock_ms(), order->drain_ms);
-        if (t->kube != NULL)
-            kube_drain(t->kube, belfry_clock_ms(), order->drain_ms);
-        inbound_shut(t->inbound);
+        t->leaving = true;
+        t->leaving_from_ms = now;
+        t->leaving_ms = order->drain_ms / 2;
+        t->drain_end_ms = now + order->drain_ms;
+        t->n_leaving = inbound_connections(t->inbound);
+        t->n_left = 0;
+        send_away(t, now);
     }
     free(order);
 }
@@ -578,6 +639,7 @@ static void open_count(struct mail *mail, void *owner)
             kube_lists_stats(t->kube_lists, &numbers->kube_lists);
             fence_stats(t->fence, &numbers->fence);
         }
+        numbers->below = watch_tiers(t->watch);
         numbers->latency = t->latency;
         numbers->position = worker_position(t->worker);
         numbers->turns = t->turns;

@@ -31,7 +31,7 @@ struct worker_thread_opts {
     size_t n_upstream;
     struct belfry_tls *upstream_tls; /* may be NULL */
     bool tier_has_common_name;
-    const char *name;
+    const char *name;      /* of the tier, as a word (serve/via.h) */
     const char *advertise; /* NULL: none */
     size_t memory_max;
     uint64_t progress_ms;

@@ -28,6 +28,7 @@
 #define RESUME_MS        10   /* after a revision was refused for want of memory */
 #define NOTHING_MS       1000 /* there is nothing to prove by: looked for again after so long */
 #define READY_MAX        2
+#define FIRST_REV        1 /* where every store begins, with nothing in it: nothing happens at it or below */
 
 struct request {
     struct belfry_list node; /* in waiting or answers */
@@ -386,6 +387,23 @@ static int64_t beyond(const struct backfill *backfill, int64_t oldest)
     return half <= 0 ? 0 : half < BACKFILL_BEYOND ? half : BACKFILL_BEYOND;
 }
 
+/* All that is asked for is from before the first write: known to be empty, whoever upstream is, and there may be nothing
+ * yet to prove anybody's past by. False: no memory, and a watch finds it out too. */
+static bool answer_empty(struct backfill *backfill, struct request *request, int64_t oldest)
+{
+    struct segment_builder nothing;
+    struct segment *segment;
+    if (oldest > FIRST_REV + 1)
+        return false;
+    segment_begin(&nothing);
+    if (segment_finish(&nothing, request->past, request->from, oldest - 1, &segment) != BELFRY_OK)
+        return false;
+    answer_with(backfill, request, segment);
+    request->answer.local = true;
+    segment_unref(segment);
+    return true;
+}
+
 enum belfry_err backfill_request(struct backfill *backfill, uint64_t past, int64_t from, int64_t oldest, uint64_t token,
                                  uint64_t now_ms)
 {
@@ -406,7 +424,7 @@ enum belfry_err backfill_request(struct backfill *backfill, uint64_t past, int64
         answer(backfill, request, BELFRY_ERR_COMPACTED, oldest);
     else if (past < backfill->past)
         answer(backfill, request, BELFRY_ERR_CANCELED, 0);
-    else
+    else if (!answer_empty(backfill, request, oldest))
         dispatch(backfill, now_ms);
     return BELFRY_OK;
 }

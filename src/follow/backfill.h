@@ -78,6 +78,7 @@ struct backfill_answer {
     enum belfry_err err;
     struct segment *segment;
     int64_t compact_rev;
+    bool local; /* upstream was not asked */
 };
 bool backfill_answer(struct backfill *backfill, struct backfill_answer *out);
 

@@ -742,6 +742,30 @@ static void random_readers_get_everything(void **state)
     }
 }
 
+/* ---- before the first write ---- */
+
+static void what_lies_before_the_first_write_is_known_to_be_empty(void **state)
+{
+    (void)state;
+    struct backfill *backfill;
+    struct backfill_answer a;
+    struct upstream_action action;
+    assert_int_equal(backfill_create(SEGMENT, &backfill), BELFRY_OK);
+    assert_int_equal(backfill_request(backfill, PAST, 1, 2, 7, 1000), BELFRY_OK);
+    assert_true(backfill_answer(backfill, &a));
+    assert_int_equal(a.token, 7);
+    assert_int_equal(a.err, BELFRY_OK);
+    assert_int_equal(a.segment->from, 1);
+    assert_int_equal(a.segment->upto, 1);
+    assert_int_equal(a.segment->n, 0);
+    segment_unref(a.segment);
+    assert_false(backfill_next(backfill, 1000, &action)); /* upstream is not asked */
+    assert_int_equal(backfill_request(backfill, PAST, 1, 3, 8, 1000), BELFRY_OK);
+    assert_false(backfill_answer(backfill, &a)); /* of revision 2 it is */
+    assert_true(backfill_next(backfill, 1000, &action));
+    backfill_destroy(backfill);
+}
+
 /* ---- refusals ---- */
 
 static struct past *shared_past;
@@ -794,6 +818,7 @@ int main(void)
         cmocka_unit_test(cut_ends_everything_of_the_past),
         cmocka_unit_test(backfill_that_nobody_asks_for_ends),
         cmocka_unit_test(requests_are_bounded),
+        cmocka_unit_test(what_lies_before_the_first_write_is_known_to_be_empty),
         cmocka_unit_test(one_proof_is_good_for_everything_the_watch_gives),
         cmocka_unit_test(watch_created_anew_is_proven_anew),
         cmocka_unit_test(listing_proves_by_its_state),

@@ -20,7 +20,8 @@
 #define MAX_MESSAGE_BYTES  ((size_t)256 * 1024 * 1024)
 #define MAX_REVISION_BYTES ((size_t)1024 * 1024 * 1024)
 #define TRIM_ROWS          1000
-#define REFUSALS           1024 /* for which there is room when memory is short */
+#define LOST               "lost " /* as the stream tells it; the URL follows */
+#define REFUSALS           1024    /* for which there is room when memory is short */
 
 /* ---- backfills ---- */
 
@@ -41,7 +42,7 @@ void driver_backfill(struct driver *driver, uint64_t past, int64_t from, int64_t
 static void answer(struct driver *driver, const struct backfill_answer *answer)
 {
     driver->backfills--;
-    if (answer->err == BELFRY_OK) {
+    if (answer->err == BELFRY_OK && !answer->local) {
         driver->backfills_done++;
         driver->backfill_revisions += answer->segment->n;
     }
@@ -81,11 +82,15 @@ static void tell_workers(struct driver *driver)
     uint64_t past = ingest_past(driver->ingest);
     driver_note_standing(driver);
     bool words = driver_words_moved(driver);
-    if (head == driver->told_head && past == driver->told_past && driver->standing == driver->told_standing && !words)
+    if (head == driver->told_head && past == driver->told_past && driver->standing == driver->told_standing &&
+        driver_barred(driver) == driver->told_barred && !words)
         return;
+    if (head != driver->told_head)
+        driver_stamp(driver, head);
     driver->told_head = head;
     driver->told_past = past;
     driver->told_standing = driver->standing;
+    driver->told_barred = driver_barred(driver);
     driver->events.changed(driver->user);
 }
 
@@ -100,7 +105,7 @@ static void mind_cluster(struct driver *driver)
     belfry_mux_fail(belfry_stream_mux(driver->back), BELFRY_ERR_CLUSTER, why);
     belfry_stream_drain(driver->live);
     belfry_stream_drain(driver->back);
-    driver->identity = (struct belfry_identity){.n_endpoints = driver->n_endpoints};
+    driver->identity = (struct belfry_identity){.n_endpoints = driver->n_endpoints, .barred = driver->identity.barred};
 }
 
 static void pump(struct driver *driver, uint64_t now)
@@ -120,13 +125,24 @@ static void arm(struct driver *driver)
     due = belfry_min_time(due, belfry_stream_due(driver->live));
     due = belfry_min_time(due, belfry_stream_due(driver->back));
     due = belfry_min_time(due, driver_log_due(driver));
+    due = belfry_min_time(due, driver->about.at_ms);
     if (driver->judged)
         due = belfry_min_time(due, driver->unhold_ms);
     uint64_t now = belfry_clock_ms();
-    if (driver->poked || due < now)
+    if (driver->given_up[0] != '\0')
+        due = now + UPSTREAM_TICK_MS; /* what is due is not done any more */
+    else if (driver->poked || due < now)
         due = now;
     uv_update_time(driver->loop);
     uv_timer_start(&driver->timer, on_timer, due == BELFRY_NEVER ? UPSTREAM_TICK_MS : due - now, 0);
+}
+
+static void follow(struct driver *driver, uint64_t now)
+{
+    driver_leave_barred(driver);
+    driver_act(driver, now);
+    pump(driver, now);
+    driver_pump_about(driver, now);
 }
 
 static void on_prepare(uv_prepare_t *prepare)
@@ -141,8 +157,8 @@ static void on_prepare(uv_prepare_t *prepare)
     driver->polled = false;
     mind_cluster(driver);
     driver_mind_server(driver, now);
-    driver_act(driver, now);
-    pump(driver, now);
+    if (driver->given_up[0] == '\0')
+        follow(driver, now);
     note_past(driver);
     answer_backfills(driver);
     driver_note_standing(driver);
@@ -198,6 +214,9 @@ static void on_live_text(const char *text, void *user)
 {
     struct driver *driver = user;
     snprintf(driver->link_why, sizeof(driver->link_why), "%s", text);
+    if (strncmp(text, LOST, strlen(LOST)) == 0)
+        driver_mind_refusal(driver, text + strlen(LOST), text);
+    driver_mind_silence(driver, text);
 }
 
 static void on_back_text(const char *text, void *user)
@@ -229,9 +248,10 @@ static enum belfry_err copy_scope(struct driver *driver, const struct driver_opt
 static enum belfry_err copy_endpoints(struct driver *driver, const struct driver_opts *opts)
 {
     driver->endpoints = calloc(opts->n_endpoints, sizeof(*driver->endpoints));
-    if (driver->endpoints == NULL)
+    driver->barred = calloc(opts->n_endpoints, sizeof(*driver->barred));
+    if (driver->endpoints == NULL || driver->barred == NULL)
         return BELFRY_ERR_NOMEM;
-    size_t first = belfry_rng_below(&driver->rng, opts->n_endpoints);
+    size_t first = driver->first_endpoint = belfry_rng_below(&driver->rng, opts->n_endpoints);
     for (size_t i = 0; i < opts->n_endpoints; i++)
         driver->endpoints[i] = opts->endpoints[(first + i) % opts->n_endpoints];
     driver->n_endpoints = opts->n_endpoints;
@@ -271,8 +291,10 @@ static struct belfry_link_opts link_opts(struct driver *driver, const struct dri
                                      .tls = opts->tls,
                                      .endpoints = driver->endpoints,
                                      .n_endpoints = driver->n_endpoints,
+                                     .barred = driver->barred,
                                      .dial_timeout_ms = driver->dial_timeout_ms,
                                      .grpc = {.user_agent = opts->user_agent,
+                                              .via = driver->name[0] != '\0' ? driver->name : NULL,
                                               .keepalive_ms = KEEPALIVE_MS,
                                               .keepalive_timeout_ms = KEEPALIVE_WAIT_MS,
                                               .max_message_bytes = MAX_MESSAGE_BYTES,
@@ -359,6 +381,7 @@ static void set_up(struct driver *driver, const struct driver_opts *opts, const 
     driver->dial_timeout_ms = opts->dial_timeout_ms != 0 ? opts->dial_timeout_ms : DIAL_MS;
     driver->command_timeout_ms = opts->command_timeout_ms != 0 ? opts->command_timeout_ms : COMMAND_MS;
     driver->store = opts->store;
+    driver->name = opts->name != NULL ? opts->name : "";
     driver->rng.state = opts->seed;
     driver->page_limit = INT64_MAX;
     driver->heard_ms = driver->unhold_ms = BELFRY_NEVER;
@@ -408,6 +431,7 @@ static void on_handle_closed(uv_handle_t *handle)
     belfry_buf_fini(&driver->refusals);
     free(driver->events_room);
     free(driver->endpoints);
+    free(driver->barred);
     free(driver->scope);
     free(driver);
 }
@@ -427,6 +451,8 @@ void driver_destroy(struct driver *driver)
         return;
     driver->closing = true;
     end_backfills(driver);
+    if (driver->about.call != NULL)
+        belfry_grpc_call_cancel(driver->about.call);
     belfry_stream_destroy(driver->live);
     belfry_stream_destroy(driver->back);
     belfry_calls_destroy(driver->calls);

@@ -14,6 +14,11 @@
  * (etcd-watch.md 3.8) is warned about once for each version; with a scope that is not everything one older than 3.4.31 or
  * 3.5.13 is refused: not ready, and the reason says what to do.
  *
+ * Who is above is asked of the live stream's server once a second (about.h), and how long a revision takes from there is
+ * measured (hop.h). An endpoint by which a tier is above itself, or below too many, is barred: its own requests come back
+ * refused, or it finds itself among those above. It says so once and goes on with the others; when there is none left it
+ * gives up, says so in its status, and follows nobody any more.
+ *
  * One log line for each change of state: looking for upstream, connected, listing (with progress every 5 s), replaying,
  * live, stale, diverged, disk trouble and its end.
  *
@@ -28,9 +33,17 @@
 #include "core/evlog.h"
 #include "core/segment.h"
 #include "core/store.h"
+#include "follow/about.h"
 #include "follow/upstream.h"
 #include "net/endpoint.h"
 #include "net/tls.h"
+
+/* How a tier above refuses what has gone in a circle, or through too many tiers (FAILED_PRECONDITION): the chain follows. */
+#define DRIVER_CIRCLE          "belfry: tiers in a circle: "
+#define DRIVER_TOO_MANY        "belfry: more than 8 tiers: "
+#define DRIVER_CIRCLE_REMEDY   "give each tier its own --name and point --upstream at etcd or a tier above"
+#define DRIVER_TOO_MANY_REMEDY "point --upstream at a tier nearer to etcd"
+#define DRIVER_TIERS           8 /* in a row */
 
 struct driver;
 
@@ -40,6 +53,8 @@ struct driver_events {
     void (*changed)(void *user);
     /* The answer to driver_backfill(), as backfill_answer. */
     void (*backfilled)(uint64_t token, enum belfry_err err, struct segment *segment, int64_t compact_rev, void *user);
+    /* What driver_about() says may be another, or older: about once a second. NULL: nobody cares. */
+    void (*about)(void *user);
 };
 
 struct driver_opts {
@@ -49,6 +64,7 @@ struct driver_opts {
     struct belfry_tls *tls;                      /* NULL: no endpoint wants it */
     const char *user, *password, *password_file; /* NULL: none */
     const char *user_agent;
+    const char *name; /* of the tier, as a word (serve/via.h): told upstream with every request; "": none. Lent */
     struct belfry_bytes key, range_end; /* the scope, as on the wire; lent. "\0", "\0": everything */
     struct store *store;
     struct evlog *evlog;
@@ -89,6 +105,8 @@ struct driver_status {
     char endpoint[BELFRY_ENDPOINT_TEXT]; /* of the live stream; "" while there is none */
     char version[32];                    /* of its server; "" while unknown */
     bool disk_trouble;
+    uint64_t barred; /* a bit for each endpoint, as they were given, up to 64: it leads back to us, or too far */
+    bool given_up;   /* all are: only another configuration helps; log lines have said it */
     uint64_t connects, losses; /* of all three connections */
     size_t backfills;          /* requests under way */
     uint64_t backfills_done, backfill_revisions;
@@ -96,5 +114,8 @@ struct driver_status {
     struct upstream_stats stats;
 };
 void driver_status(const struct driver *driver, struct driver_status *out);
+
+/* What we say of ourselves and know of those above; without clock and stamps. */
+void driver_about(struct driver *driver, struct about *out);
 
 #endif

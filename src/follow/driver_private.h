@@ -4,6 +4,8 @@
  *     driver_feed.c     what comes on the streams, and what the machines want of them
  *     driver_read.c     linearizable revisions and pages
  *     driver_status.c   how it stands, for people: standing, reason, log lines
+ *     driver_about.c    who is above, and how far away
+ *     driver_circle.c   endpoints that lead back to us
  *     driver_version.c  what is known against a version of etcd
  *
  * Thread: owner.
@@ -15,10 +17,12 @@
 #include "client/stream.h"
 #include "follow/backfill.h"
 #include "follow/driver.h"
+#include "follow/hop.h"
 
-#define DRIVER_SLOTS  (BACKFILL_SLOT + BACKFILLS)
-#define DRIVER_WHY    240 /* bytes of a reason, without what we put before it */
-#define DRIVER_WARNED 8   /* versions that are remembered as told */
+#define DRIVER_SLOTS    (BACKFILL_SLOT + BACKFILLS)
+#define DRIVER_WHY      240 /* bytes of a reason, without what we put before it */
+#define DRIVER_WARNED   8   /* versions that are remembered as told */
+#define DRIVER_GIVEN_UP 800 /* bytes of a sentence with a chain of tiers in it */
 
 /* A watch that a machine wants, by its slot. */
 struct driver_slot {
@@ -32,6 +36,29 @@ struct driver_slot {
 struct driver_source {
     uint64_t listing; /* upstream_stats.listings */
     uint64_t connects, losses;
+};
+
+/* Who is above. */
+enum driver_above { DRIVER_ABOVE_UNKNOWN, DRIVER_ABOVE_TIER, DRIVER_ABOVE_ETCD };
+
+struct driver_about {
+    enum driver_above known;
+    uint64_t known_ms; /* when it last answered */
+    struct about them; /* TIER: its answer */
+    struct hop hop;
+    struct stamps stamps; /* ours */
+    /* asking */
+    uint64_t at_ms;                /* not before */
+    struct belfry_grpc_call *call; /* NULL: nothing is asked */
+    bool is_etcd;                  /* this connection's server: asked for its Status */
+    uint64_t connects, past;       /* of what is measured */
+    bool was_live;
+    uint64_t since_ms; /* of the connection */
+    uint64_t asked;    /* whom: the connection's number, and its endpoint's */
+    size_t asked_at;
+    uint64_t sent_ns, came_ns;
+    bool understood; /* what came is in `answer` */
+    struct about answer;
 };
 
 /* What log lines have said. */
@@ -52,10 +79,12 @@ struct driver {
     const struct belfry_log *log;
     struct belfry_log parts_log, machine_log; /* of what we are made of: in our own words, or as debug lines */
     struct belfry_endpoint *endpoints;        /* owned */
-    size_t n_endpoints;
-    char *scope; /* owned; key and range_end lie in it */
+    size_t n_endpoints, first_endpoint;       /* the first is that one of those given, and so on, round */
+    bool *barred;                             /* owned; one for each endpoint: it leads back to us, or too far */
+    char *scope;                              /* owned; key and range_end lie in it */
     struct belfry_bytes key, range_end;
     bool whole_scope;
+    const char *name; /* of the tier; "": none */
     uint32_t dial_timeout_ms, command_timeout_ms;
     struct store *store;
     /* the machines */
@@ -94,6 +123,7 @@ struct driver {
     int64_t told_head;
     uint64_t told_past;
     enum driver_standing told_standing;
+    uint64_t told_barred;
     char told_reason[256], told_version[32];
     uint64_t cut_past; /* backfill was told */
     /* how it stands */
@@ -109,6 +139,8 @@ struct driver {
     char watch_why[DRIVER_WHY];     /* the live watch was refused; "": it was not */
     char link_why[DRIVER_WHY];      /* the last connection of the live stream was lost */
     char list_why[DRIVER_WHY];      /* what upstream said when it listed */
+    char given_up[DRIVER_GIVEN_UP]; /* following is pointless; "": it is not */
+    struct driver_about about;
     char warned[DRIVER_WARNED][32]; /* versions */
     unsigned n_warned;
     struct driver_said said;
@@ -149,6 +181,26 @@ void driver_log_changes(struct driver *driver, uint64_t now_ms);
 uint64_t driver_log_due(const struct driver *driver);
 void driver_log_machine(enum belfry_log_level level, const char *event, const char *text, void *user);
 void driver_log_part(enum belfry_log_level level, const char *event, const char *text, void *user);
+
+/* ---- driver_about.c ---- */
+
+void driver_pump_about(struct driver *driver, uint64_t now_ms);
+void driver_stamp(struct driver *driver, int64_t head); /* the head has moved and is about to be told */
+
+/* The live stream was lost, or cannot be opened: is it because those above are stale? */
+void driver_mind_silence(struct driver *driver, const char *why);
+
+/* ---- driver_circle.c ---- */
+
+/* Upstream refused something: is it because tiers are in a circle? `endpoint` begins with the URL of who did. */
+void driver_mind_refusal(struct driver *driver, const char *endpoint, const char *why);
+
+/* The tier above has told who is above it: are we among them, or below too many? */
+void driver_look_for_circle(struct driver *driver);
+
+/* Goes away from endpoints that were barred. Not from a callback of a stream or link. */
+void driver_leave_barred(struct driver *driver);
+uint64_t driver_barred(const struct driver *driver); /* as in driver_status */
 
 /* ---- driver_version.c ---- */
 

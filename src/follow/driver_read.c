@@ -76,10 +76,12 @@ static void on_failed(struct driver *driver, const struct read *read, const stru
 {
     belfry_logf(driver->log, BELFRY_LOG_DEBUG, "upstream_read_failed", "want=%s why=\"%s\"",
                 read->want == UPSTREAM_WANT_PAGE ? "page" : "revision", answer->why);
-    if (read->want == UPSTREAM_WANT_PAGE && (answer->err == BELFRY_ERR_TOO_LARGE || answer->err == BELFRY_ERR_TIMEOUT))
+    if (read->want == UPSTREAM_WANT_PAGE && upstream_state(driver->upstream) == UPSTREAM_LISTING &&
+        (answer->err == BELFRY_ERR_TOO_LARGE || answer->err == BELFRY_ERR_TIMEOUT))
         shrink_pages(driver, read->limit);
     if (answer->err == BELFRY_ERR_DENIED)
         snprintf(driver->watch_why, sizeof(driver->watch_why), "%s", answer->why);
+    driver_mind_refusal(driver, answer->endpoint, answer->why);
     upstream_on_read_failed(driver->upstream, read->token, answer->err, now);
 }
 

@@ -11,11 +11,12 @@
 /* ---- standing ---- */
 
 /* After a fault the machine joins again, mostly within a round trip: who was ready stays so unless upstream is silent
- * for too long, and who was stale stays so until it is live. */
+ * for too long, and who was stale stays so until it goes on. Who comes back far behind serves what it has as soon as that
+ * is known to be upstream's past: it lags, as a member of etcd may, and catches up meanwhile. */
 static enum driver_standing standing_of(const struct driver *driver)
 {
     bool stale = upstream_stale(driver->upstream);
-    if (driver->refusal[0] != '\0')
+    if (driver->refusal[0] != '\0' || driver->given_up[0] != '\0')
         return DRIVER_NOT_READY;
     switch (upstream_state(driver->upstream)) {
     case UPSTREAM_START:
@@ -23,8 +24,11 @@ static enum driver_standing standing_of(const struct driver *driver)
         return stale && driver->been_ready ? DRIVER_STALE : DRIVER_NOT_READY;
     case UPSTREAM_LIVE:
         return stale ? DRIVER_STALE : DRIVER_READY;
-    case UPSTREAM_JOINING:
     case UPSTREAM_REPLAYING:
+        if (upstream_proven(driver->upstream) && !stale)
+            return DRIVER_READY;
+        break;
+    case UPSTREAM_JOINING:
         break;
     }
     return stale && driver->standing == DRIVER_READY ? DRIVER_STALE : driver->standing;
@@ -75,6 +79,11 @@ static void describe_work(const struct driver *driver, char *text, size_t len)
 static void describe(const struct driver *driver, char *text, size_t len)
 {
     char links[DRIVER_WHY];
+    if (driver->given_up[0] != '\0') {
+        snprintf(text, len, "%.*s", (int)len - 1,
+                 driver->given_up); /* as much as there is room for: the log has it all */
+        return;
+    }
     const char *said = driver->refusal[0] != '\0'    ? driver->refusal
                        : driver->auth_why[0] != '\0' ? driver->auth_why
                                                      : driver->watch_why;
@@ -88,12 +97,21 @@ static void describe(const struct driver *driver, char *text, size_t len)
         describe_work(driver, text, len);
 }
 
+/* A reason goes into lines of others (the service manager's, too), and parts of it are upstream's words. */
+static void describe_line(const struct driver *driver, char *text, size_t len)
+{
+    describe(driver, text, len);
+    for (; *text != '\0'; text++)
+        if ((unsigned char)*text < ' ' || *text == 0x7f)
+            *text = '?';
+}
+
 bool driver_words_moved(struct driver *driver)
 {
     char reason[sizeof(driver->told_reason)] = "";
     const char *version;
     if (driver->standing != DRIVER_READY)
-        describe(driver, reason, sizeof(reason));
+        describe_line(driver, reason, sizeof(reason));
     if (!belfry_stream_version(driver->live, &version))
         version = "";
     if (strcmp(reason, driver->told_reason) == 0 && strcmp(version, driver->told_version) == 0)
@@ -131,13 +149,15 @@ void driver_status(const struct driver *driver, struct driver_status *out)
         .past = ingest_past(driver->ingest),
         .identity = {.cluster_id = meta.cluster_id, .member_id = meta.member_id, .raft_term = meta.raft_term},
         .disk_trouble = ingest_in_trouble(driver->ingest),
+        .given_up = driver->given_up[0] != '\0',
+        .barred = driver_barred(driver),
         .backfills = driver->backfills,
         .backfills_done = driver->backfills_done,
         .backfill_revisions = driver->backfill_revisions,
         .keys_listed = upstream_state(driver->upstream) == UPSTREAM_LISTING ? driver->keys_listed : 0,
     };
     if (out->standing != DRIVER_READY)
-        describe(driver, out->reason, sizeof(out->reason));
+        describe_line(driver, out->reason, sizeof(out->reason));
     if (endpoint != NULL)
         snprintf(out->endpoint, sizeof(out->endpoint), "%s", endpoint);
     if (belfry_stream_version(driver->live, &version))

@@ -565,6 +565,11 @@ uint64_t ingest_past(const struct ingest *ingest)
     return ingest->past;
 }
 
+bool ingest_is_whole(const struct ingest *ingest)
+{
+    return ingest->opts.whole_scope;
+}
+
 int64_t ingest_overlap(const struct ingest *ingest)
 {
     if (ingest->overlap_rev != 0)

@@ -84,6 +84,8 @@ int64_t ingest_committed(const struct ingest *ingest); /* committed */
 bool ingest_in_trouble(const struct ingest *ingest);   /* the disk does not take it: revisions are refused */
 const char *ingest_why(const struct ingest *ingest);   /* of the last breach or trouble; never NULL */
 
+bool ingest_is_whole(const struct ingest *ingest); /* of the whole store, in which every revision has events */
+
 /* Counts the pasts: another number, another history. */
 uint64_t ingest_past(const struct ingest *ingest);
 

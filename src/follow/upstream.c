@@ -112,7 +112,7 @@ static void start(struct upstream *up)
     up->cluster_id = meta.cluster_id;
     up->heard_at = up->now;
     if (ingest_head(up->ingest) > 0)
-        upstream_join(up, true, up->now);
+        upstream_join(up, up->now);
     else
         upstream_relist(up, EVLOG_CUT_START, 0, "the replica is empty");
 }
@@ -211,7 +211,7 @@ void upstream_on_created(struct upstream *up, unsigned slot, const struct belfry
         if (up->state == UPSTREAM_LISTING)
             upstream_list_again(up, "the watch broke");
         else
-            upstream_join(up, true, up->now);
+            upstream_join(up, up->now);
         return;
     }
     lane->created = true;
@@ -256,7 +256,7 @@ static void judge(struct upstream *up, int64_t linearizable)
     }
     up->read.at = up->now + UPSTREAM_STALE_MS; /* lag goes on for a while: ask again, but not at every sign of it */
     if (up->state == UPSTREAM_REPLAYING && linearizable < up->shown)
-        upstream_join(up, true, up->now); /* set back, if not below us: windows wait for revisions that are no more */
+        upstream_join(up, up->now); /* set back, if not below us: windows wait for revisions that are no more */
     else if (up->state == UPSTREAM_JOINING && !upstream_expects_overlap(up, live))
         upstream_joined(up, live);
 }
@@ -383,6 +383,21 @@ static void note_gap(struct upstream *up)
     up->gap_until = up->now + UPSTREAM_TICK_MS;
 }
 
+static void become_stale(struct upstream *up)
+{
+    if (!up->stale) {
+        up->stats.stale++;
+        belfry_logf(up->log, BELFRY_LOG_WARN, "upstream_stale", "rev=%" PRId64, ingest_head(up->ingest));
+    }
+    up->stale = true;
+}
+
+void upstream_cut_off(struct upstream *up, uint64_t now_ms)
+{
+    up->now = now_ms;
+    become_stale(up);
+}
+
 void upstream_tick(struct upstream *up, uint64_t now_ms)
 {
     up->now = now_ms;
@@ -394,11 +409,7 @@ void upstream_tick(struct upstream *up, uint64_t now_ms)
     upstream_adopt_if_whole(up);
     if (up->now < up->gap_until || up->now < up->heard_at + UPSTREAM_STALE_MS)
         return;
-    if (!up->stale) {
-        up->stats.stale++;
-        belfry_logf(up->log, BELFRY_LOG_WARN, "upstream_stale", "rev=%" PRId64, ingest_head(up->ingest));
-    }
-    up->stale = true;
+    become_stale(up);
     if ((up->state != UPSTREAM_LISTING || upstream_is_listing(up)) && !up->read.wanted)
         ask_later(up); /* a cluster that was set back says nothing to a watch from a revision it has not reached */
 }
@@ -437,6 +448,11 @@ bool upstream_stale(const struct upstream *up)
 bool upstream_ready(const struct upstream *up)
 {
     return up->state == UPSTREAM_LIVE && !up->stale;
+}
+
+bool upstream_proven(const struct upstream *up)
+{
+    return up->proven;
 }
 
 void upstream_stats(const struct upstream *up, struct upstream_stats *out)

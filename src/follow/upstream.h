@@ -29,7 +29,8 @@
  * a compacted page is asked for again unpinned. Consistent when the watch has passed the newest page's revision. Built
  * in the store's fresh copy; the old content serves until ingest_adopt(). If the watch is created anew or ends, if pages
  * and watch are of two pasts, or upstream falls behind what it has shown, it starts over (listing.h).
- * Stale: STALE_MS without an event that was taken or a progress at or above our head. After a gap of the clock, what the
+ * Stale: STALE_MS without an event that was taken or a progress at or above our head; or upstream, a tier, says that it
+ * is stale itself (upstream_cut_off()), which it knows after such a silence of its own. After a gap of the clock, what the
  * sockets hold is read before anybody is judged: the first tick after a gap only notes it; who is judged is judged by
  * the first tick after upstream_drained(), or UPSTREAM_TICK_MS later.
  *
@@ -131,6 +132,9 @@ void upstream_on_read_failed(struct upstream *upstream, uint64_t token, enum bel
 /* All that the sockets held has been given in. */
 void upstream_drained(struct upstream *upstream, uint64_t now_ms);
 
+/* Upstream itself says that it is stale: so are we, without waiting for a silence of our own. */
+void upstream_cut_off(struct upstream *upstream, uint64_t now_ms);
+
 void upstream_tick(struct upstream *upstream, uint64_t now_ms);
 uint64_t upstream_due(const struct upstream *upstream);
 
@@ -140,7 +144,11 @@ enum upstream_state upstream_state(const struct upstream *upstream);
 bool upstream_stale(const struct upstream *upstream); /* as of the last tick or event */
 bool upstream_ready(const struct upstream *upstream); /* LIVE and not stale */
 
+/* Since it last joined, something of upstream's was found to follow what we have: ours is upstream's past. */
+bool upstream_proven(const struct upstream *upstream);
+
 struct upstream_stats {
+    uint64_t relists_unproven; /* of relists_rewritten: that the past was not rewritten could not be shown */
     uint64_t revisions, events, overlaps, listings, relists_compacted, relists_rewritten, breaches, judgements, replays,
         windows, pages, pages_repeated, gaps, stale;
 };

@@ -6,18 +6,29 @@
 
 /* ---- joining ---- */
 
-void upstream_join(struct upstream *up, bool overlap, uint64_t at)
+static void join(struct upstream *up, int64_t from, uint64_t at)
 {
-    int64_t head = ingest_head(up->ingest), common = ingest_overlap(up->ingest);
     upstream_move(up, UPSTREAM_JOINING);
+    up->proven = false;
     replay_close_all(&up->replay);
     question_forget(&up->pages);
     question_forget(&up->witness);
     up->known = 0;
-    int64_t from = common != 0 ? common : head; /* a head without events, if it has any, differs from the state */
-    replay_open(&up->replay, 0, overlap ? from : head + 1, REPLAY_NO_END, at);
-    if ((!overlap || common == 0) && up->read.token == 0)
+    replay_open(&up->replay, 0, from, REPLAY_NO_END, at);
+    if (from != ingest_overlap(up->ingest) && up->read.token == 0)
         question_ask(&up->read, at);
+}
+
+void upstream_join(struct upstream *up, uint64_t at)
+{
+    int64_t common = ingest_overlap(up->ingest);
+    join(up, common != 0 ? common : ingest_head(up->ingest), at); /* a head without events must agree with the state */
+}
+
+void upstream_join_behind(struct upstream *up, int64_t compact_rev, uint64_t at)
+{
+    int64_t next = ingest_head(up->ingest) + 1;
+    join(up, compact_rev < next ? compact_rev : next, at);
 }
 
 bool upstream_expects_overlap(struct upstream *up, const struct lane *lane)
@@ -27,7 +38,7 @@ bool upstream_expects_overlap(struct upstream *up, const struct lane *lane)
 
 void upstream_joined(struct upstream *up, struct lane *lane)
 {
-    lane->joined = true;
+    lane->joined = up->proven = true;
     if (lane == &up->replay.lanes[0] && lane == replay_front(&up->replay) && lane->created &&
         (up->state == UPSTREAM_JOINING || up->state == UPSTREAM_REPLAYING))
         upstream_move(up, UPSTREAM_LIVE);
@@ -156,7 +167,7 @@ static enum taken give(struct upstream *up, struct lane *lane, const struct inge
     }
     upstream_heard(up);
     if (up->state == UPSTREAM_LIVE && up->known - ingest_head(up->ingest) >= up->far) {
-        upstream_join(up, true, up->now); /* one watch gives less than upstream writes: windows give more */
+        upstream_join(up, up->now); /* one watch gives less than upstream writes: windows give more */
         return OVER;
     }
     return revision->rev >= lane->end - 1 ? passed(up, lane, revision->rev, &revision->header) : TAKEN;
@@ -177,17 +188,18 @@ static enum taken give_progress(struct upstream *up, struct lane *lane)
     return taken;
 }
 
-/* The front lane's watch was cancelled as compacted. etcd says that of what a watch still needs, and so it is: over our
- * head, or over the overlap alone. A tier whose own past was rewritten says it of any watch, whatever it needs. */
+/* The front lane's watch was cancelled as compacted: over our head, or over the overlap alone. Of what the watch does not
+ * need any more it is said by a tier whose own past was rewritten, and by an etcd that was sent a snapshot, of every watch
+ * whose last event is older than that: who is right is found out as after any break. */
 static void settle_compacted(struct upstream *up, const struct lane *lane)
 {
     int64_t next = ingest_head(up->ingest) + 1, needed = lane->joined ? next : lane->start;
     if (lane->compact_rev <= needed)
-        upstream_relist(up, EVLOG_CUT_REWRITTEN, 0, "compacted is told of what is not below it");
+        upstream_join(up, upstream_retry_at(up));
     else if (next < lane->compact_rev)
         upstream_relist(up, EVLOG_CUT_COMPACTED, lane->compact_rev, "upstream is compacted over our head");
-    else if (!upstream_call_witness(up, lane->compact_rev))
-        upstream_join(up, false, upstream_retry_at(up));
+    else
+        upstream_call_witness(up, lane->compact_rev);
 }
 
 /* The front lane's watch has ended, and everything it gave is given on. */
@@ -196,7 +208,7 @@ static void settle_end(struct upstream *up, const struct lane *lane)
     if (lane->ended == BELFRY_ERR_COMPACTED)
         settle_compacted(up, lane);
     else
-        upstream_join(up, true, upstream_retry_at(up));
+        upstream_join(up, upstream_retry_at(up));
 }
 
 static bool merge_one(struct upstream *up, struct lane *lane)

@@ -60,6 +60,7 @@ void upstream_adopt_if_whole(struct upstream *up)
     up->cluster_id = header.cluster_id;
     up->compact_rev = 0;
     question_forget(&up->pages);
+    question_forget(&up->read); /* if one is under way, it was asked of the past that is no more */
     upstream_heard(up);
     upstream_move(up, UPSTREAM_JOINING);
     upstream_joined(up, &up->replay.lanes[0]);
@@ -89,7 +90,9 @@ void upstream_on_page(struct upstream *up, uint64_t token, struct belfry_bytes r
     }
     up->stats.pages++;
     belfry_backoff_reset(&up->backoff);
-    if (!up->listing.all)
+    if (up->listing.all)
+        up->progress_at = up->now; /* an idle watch would say nothing for a while: all that is missing is its word */
+    else
         question_ask(&up->pages, up->now);
     upstream_adopt_if_whole(up);
 }

@@ -62,6 +62,7 @@ struct upstream {
     uint64_t heard_at, ticked_at;
     uint64_t gap_until; /* after a gap: nobody is judged before; 0: none */
     bool stale;
+    bool proven; /* since the last join: what upstream has was found to follow ours */
     struct upstream_stats stats;
 };
 
@@ -89,8 +90,10 @@ uint64_t upstream_retry_at(struct upstream *up); /* counts a failure */
 
 /* ---- lanes ---- */
 
-/* Watches from where an overlap can be compared, or from behind the head when it cannot. */
-void upstream_join(struct upstream *up, bool overlap, uint64_t at);
+/* Watches, at the time `at`, from where an overlap can be compared. */
+void upstream_join(struct upstream *up, uint64_t at);
+/* The same where it cannot, because it is compacted: from the compaction or from behind our head. */
+void upstream_join_behind(struct upstream *up, int64_t compact_rev, uint64_t at);
 
 /* What the lane begins with follows ours. The live lane, in its turn: LIVE. */
 void upstream_joined(struct upstream *up, struct lane *lane);
@@ -111,8 +114,8 @@ void upstream_merge(struct upstream *up);
 
 /* ---- witness ---- */
 
-/* The overlap is compacted away, and nothing more. False: we hold nothing to compare with. */
-bool upstream_call_witness(struct upstream *up, int64_t compact_rev);
+/* The overlap is compacted away, and nothing that we lack. */
+void upstream_call_witness(struct upstream *up, int64_t compact_rev);
 bool upstream_ask_witness(struct upstream *up, struct upstream_action *out);
 void upstream_hear_witness(struct upstream *up, struct belfry_bytes response);
 void upstream_witness_failed(struct upstream *up, enum belfry_err err);

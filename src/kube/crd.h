@@ -24,6 +24,6 @@
 /* Fills what a manifest says of *out, which is zero; prefix and wrap stay as they are. On failure it is filled in part,
  * which kube_resource_unref() copes with. Errors: BELFRY_ERR_INVALID with *fault, BELFRY_ERR_NOMEM. */
 BELFRY_NODISCARD enum belfry_err kube_crd_read(yyjson_val *manifest, struct kube_resource *out,
-                                               struct kube_fault *fault);
+                                               struct belfry_kube_fault *fault);
 
 #endif

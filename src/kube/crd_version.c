@@ -11,8 +11,8 @@
 #include "kube/path.h"
 
 /* Where `key` is looked for: in the version, or, of a v1beta1, in what is common to all. */
-static const struct kube_members *where_is(const struct kube_members *m, const struct kube_members *common,
-                                           const char *key)
+static const struct belfry_kube_members *where_is(const struct belfry_kube_members *m,
+                                                  const struct belfry_kube_members *common, const char *key)
 {
     return common != NULL && yyjson_obj_get(m->object, key) == NULL ? common : m;
 }
@@ -30,45 +30,48 @@ static bool is_column_type(const char *type)
 }
 
 /* *text is the path as it was written; the caller's to free. */
-static enum belfry_err read_path(const struct kube_members *m, const char *key, char **text, struct kube_path **out)
+static enum belfry_err read_path(const struct belfry_kube_members *m, const char *key, char **text,
+                                 struct belfry_kube_path **out)
 {
-    enum belfry_err err = kube_member_need(m, key, text);
+    enum belfry_err err = belfry_kube_member_need(m, key, text);
     if (err != BELFRY_OK)
         return err;
-    err = kube_path_read(belfry_bytes_str(*text), out);
+    err = belfry_kube_path_read(belfry_bytes_str(*text), out);
     if (err == BELFRY_ERR_INVALID)
-        return kube_member_wrong(m, key, "'%.128s' is no path that is read here, such as .spec.replicas", *text);
+        return belfry_kube_member_wrong(m, key, "'%.128s' is no path that is read here, such as .spec.replicas", *text);
     return err;
 }
 
-static enum belfry_err read_column(const struct kube_members *m, const char *path_key, struct kube_column *column)
+static enum belfry_err read_column(const struct belfry_kube_members *m, const char *path_key,
+                                   struct kube_column *column)
 {
     char *text = NULL;
-    enum belfry_err err = kube_member_need(m, "name", &column->name);
+    enum belfry_err err = belfry_kube_member_need(m, "name", &column->name);
     if (err == BELFRY_OK)
-        err = kube_member_need(m, "type", &column->type);
+        err = belfry_kube_member_need(m, "type", &column->type);
     if (err == BELFRY_OK && !is_column_type(column->type))
-        err = kube_member_wrong(m, "type", "'%.64s' is none of integer, number, string, boolean, date", column->type);
+        err = belfry_kube_member_wrong(m, "type", "'%.64s' is none of integer, number, string, boolean, date",
+                                       column->type);
     if (err == BELFRY_OK)
-        err = kube_member_text(m, "format", &column->format);
+        err = belfry_kube_member_text(m, "format", &column->format);
     if (err == BELFRY_OK)
-        err = kube_member_text(m, "description", &column->description);
+        err = belfry_kube_member_text(m, "description", &column->description);
     if (err == BELFRY_OK)
-        err = kube_member_int32(m, "priority", &column->priority);
+        err = belfry_kube_member_int32(m, "priority", &column->priority);
     if (err == BELFRY_OK)
         err = read_path(m, path_key, &text, &column->path);
     free(text);
     return err;
 }
 
-static enum belfry_err read_columns(const struct kube_members *m, const struct kube_members *common,
+static enum belfry_err read_columns(const struct belfry_kube_members *m, const struct belfry_kube_members *common,
                                     struct kube_version *version)
 {
     static const char key[] = "additionalPrinterColumns";
     const char *path_key = common != NULL ? "JSONPath" : "jsonPath"; /* a v1beta1's has capitals, here alone */
     yyjson_val *list;
     m = where_is(m, common, key);
-    enum belfry_err err = kube_member_list(m, key, KUBE_COLUMNS_MAX, &list);
+    enum belfry_err err = belfry_kube_member_list(m, key, KUBE_COLUMNS_MAX, &list);
     size_t n = yyjson_arr_size(list);
     if (err != BELFRY_OK || n == 0)
         return err;
@@ -77,8 +80,8 @@ static enum belfry_err read_columns(const struct kube_members *m, const struct k
         return BELFRY_ERR_NOMEM;
     yyjson_arr_iter iter = yyjson_arr_iter_with(list);
     for (size_t i = 0; i < n && err == BELFRY_OK; i++) {
-        struct kube_members column;
-        err = kube_member_element(m, key, i, yyjson_arr_iter_next(&iter), &column);
+        struct belfry_kube_members column;
+        err = belfry_kube_member_element(m, key, i, yyjson_arr_iter_next(&iter), &column);
         version->n_columns = i + 1;
         if (err == BELFRY_OK)
             err = read_column(&column, path_key, &version->columns[i]);
@@ -88,23 +91,24 @@ static enum belfry_err read_columns(const struct kube_members *m, const struct k
 
 /* ---- selectableFields ---- */
 
-static enum belfry_err check_field(const struct kube_members *m, const struct kube_version *version, const char *text,
-                                   const struct kube_path *path)
+static enum belfry_err check_field(const struct belfry_kube_members *m, const struct kube_version *version,
+                                   const char *text, const struct belfry_kube_path *path)
 {
-    if (!kube_path_is_simple(path) || text[0] != '.')
-        return kube_member_wrong(m, "jsonPath", "'%.128s' must be names with dots between, such as .spec.color", text);
+    if (!belfry_kube_path_is_simple(path) || text[0] != '.')
+        return belfry_kube_member_wrong(m, "jsonPath", "'%.128s' must be names with dots between, such as .spec.color",
+                                        text);
     if (strncmp(text, ".metadata.", 10) == 0 || strcmp(text, ".metadata") == 0)
-        return kube_member_wrong(m, "jsonPath", "'%.128s' is in metadata, which has its own selectors", text);
+        return belfry_kube_member_wrong(m, "jsonPath", "'%.128s' is in metadata, which has its own selectors", text);
     if (strpbrk(text, "=!,\\") != NULL) /* the bytes that a field selector is made of */
-        return kube_member_wrong(m, "jsonPath", "'%.128s' cannot be written in a field selector", text);
+        return belfry_kube_member_wrong(m, "jsonPath", "'%.128s' cannot be written in a field selector", text);
     for (size_t i = 0; i + 1 < version->n_fields; i++) {
         if (strcmp(version->fields[i].name, text + 1) == 0)
-            return kube_member_wrong(m, "jsonPath", "'%.128s' is there twice", text);
+            return belfry_kube_member_wrong(m, "jsonPath", "'%.128s' is there twice", text);
     }
     return BELFRY_OK;
 }
 
-static enum belfry_err read_field(const struct kube_members *m, const struct kube_version *version,
+static enum belfry_err read_field(const struct belfry_kube_members *m, const struct kube_version *version,
                                   struct kube_field *field)
 {
     char *text = NULL;
@@ -119,13 +123,13 @@ static enum belfry_err read_field(const struct kube_members *m, const struct kub
     return err;
 }
 
-static enum belfry_err read_fields(const struct kube_members *m, const struct kube_members *common,
+static enum belfry_err read_fields(const struct belfry_kube_members *m, const struct belfry_kube_members *common,
                                    struct kube_version *version)
 {
     static const char key[] = "selectableFields";
     yyjson_val *list;
     m = where_is(m, common, key);
-    enum belfry_err err = kube_member_list(m, key, KUBE_FIELDS_MAX, &list);
+    enum belfry_err err = belfry_kube_member_list(m, key, KUBE_FIELDS_MAX, &list);
     size_t n = yyjson_arr_size(list);
     if (err != BELFRY_OK || n == 0)
         return err;
@@ -134,8 +138,8 @@ static enum belfry_err read_fields(const struct kube_members *m, const struct ku
         return BELFRY_ERR_NOMEM;
     yyjson_arr_iter iter = yyjson_arr_iter_with(list);
     for (size_t i = 0; i < n && err == BELFRY_OK; i++) {
-        struct kube_members field;
-        err = kube_member_element(m, key, i, yyjson_arr_iter_next(&iter), &field);
+        struct belfry_kube_members field;
+        err = belfry_kube_member_element(m, key, i, yyjson_arr_iter_next(&iter), &field);
         version->n_fields = i + 1;
         if (err == BELFRY_OK)
             err = read_field(&field, version, &version->fields[i]);
@@ -145,13 +149,13 @@ static enum belfry_err read_fields(const struct kube_members *m, const struct ku
 
 /* ---- the version ---- */
 
-static enum belfry_err read_name(const struct kube_members *m, const char *group, struct kube_version *version)
+static enum belfry_err read_name(const struct belfry_kube_members *m, const char *group, struct kube_version *version)
 {
-    enum belfry_err err = kube_member_need(m, "name", &version->name);
+    enum belfry_err err = belfry_kube_member_need(m, "name", &version->name);
     if (err != BELFRY_OK)
         return err;
     if (!kube_name_is_word(belfry_bytes_str(version->name)))
-        return kube_member_wrong(m, "name", "'%.64s' is no name of a version, such as v1", version->name);
+        return belfry_kube_member_wrong(m, "name", "'%.64s' is no name of a version, such as v1", version->name);
     size_t room = strlen(group) + strlen(version->name) + 2;
     version->api_version = malloc(room);
     if (version->api_version == NULL)
@@ -160,54 +164,55 @@ static enum belfry_err read_name(const struct kube_members *m, const char *group
     return BELFRY_OK;
 }
 
-static enum belfry_err read_flags(const struct kube_members *m, struct kube_version *version)
+static enum belfry_err read_flags(const struct belfry_kube_members *m, struct kube_version *version)
 {
-    enum belfry_err err = kube_member_bool(m, "served", &version->served);
+    enum belfry_err err = belfry_kube_member_bool(m, "served", &version->served);
     if (err == BELFRY_OK)
-        err = kube_member_bool(m, "storage", &version->storage);
+        err = belfry_kube_member_bool(m, "storage", &version->storage);
     if (err == BELFRY_OK)
-        err = kube_member_bool(m, "deprecated", &version->deprecated);
+        err = belfry_kube_member_bool(m, "deprecated", &version->deprecated);
     if (err == BELFRY_OK)
-        err = kube_member_text(m, "deprecationWarning", &version->deprecation_warning);
+        err = belfry_kube_member_text(m, "deprecationWarning", &version->deprecation_warning);
     return err;
 }
 
-static enum belfry_err read_subresources(const struct kube_members *m, const struct kube_members *common,
+static enum belfry_err read_subresources(const struct belfry_kube_members *m, const struct belfry_kube_members *common,
                                          struct kube_version *version)
 {
-    struct kube_members subresources, one;
-    enum belfry_err err = kube_member_object(where_is(m, common, "subresources"), "subresources", &subresources);
+    struct belfry_kube_members subresources, one;
+    enum belfry_err err = belfry_kube_member_object(where_is(m, common, "subresources"), "subresources", &subresources);
     if (err == BELFRY_OK)
-        err = kube_member_object(&subresources, "status", &one);
+        err = belfry_kube_member_object(&subresources, "status", &one);
     if (err != BELFRY_OK)
         return err;
     version->has_status = one.object != NULL;
-    err = kube_member_object(&subresources, "scale", &one);
+    err = belfry_kube_member_object(&subresources, "scale", &one);
     version->has_scale = err == BELFRY_OK && one.object != NULL;
     return err;
 }
 
-static enum belfry_err read_schema(const struct kube_members *m, const struct kube_members *common,
+static enum belfry_err read_schema(const struct belfry_kube_members *m, const struct belfry_kube_members *common,
                                    struct kube_version *version)
 {
-    struct kube_members schema, openapi;
+    struct belfry_kube_members schema, openapi;
     yyjson_write_err why = {0};
     m = where_is(m, common, "schema");
-    enum belfry_err err = kube_member_object(m, m == common ? "validation" : "schema", &schema);
+    enum belfry_err err = belfry_kube_member_object(m, m == common ? "validation" : "schema", &schema);
     if (err == BELFRY_OK)
-        err = kube_member_object(&schema, "openAPIV3Schema", &openapi);
+        err = belfry_kube_member_object(&schema, "openAPIV3Schema", &openapi);
     if (err != BELFRY_OK || openapi.object == NULL)
         return err;
-    version->schema = yyjson_val_write_opts(openapi.object, YYJSON_WRITE_NOFLAG, &kube_json_alc, NULL, &why);
+    version->schema = yyjson_val_write_opts(openapi.object, YYJSON_WRITE_NOFLAG, &belfry_kube_json_alc, NULL, &why);
     if (version->schema != NULL)
         return BELFRY_OK;
     return why.code == YYJSON_WRITE_ERROR_MEMORY_ALLOCATION
                ? BELFRY_ERR_NOMEM
-               : kube_member_wrong(&schema, "openAPIV3Schema", "%s", why.msg);
+               : belfry_kube_member_wrong(&schema, "openAPIV3Schema", "%s", why.msg);
 }
 
-enum belfry_err kube_crd_version_read(const struct kube_members *members, const struct kube_members *common,
-                                      const char *group, struct kube_version *out)
+enum belfry_err kube_crd_version_read(const struct belfry_kube_members *members,
+                                      const struct belfry_kube_members *common, const char *group,
+                                      struct kube_version *out)
 {
     enum belfry_err err = read_name(members, group, out);
     if (err == BELFRY_OK)
@@ -229,7 +234,7 @@ static void column_fini(struct kube_column *column)
     free(column->type);
     free(column->format);
     free(column->description);
-    kube_path_free(column->path);
+    belfry_kube_path_free(column->path);
 }
 
 void kube_version_fini(struct kube_version *version)
@@ -238,7 +243,7 @@ void kube_version_fini(struct kube_version *version)
         column_fini(&version->columns[i]);
     for (size_t i = 0; i < version->n_fields; i++) {
         free(version->fields[i].name);
-        kube_path_free(version->fields[i].path);
+        belfry_kube_path_free(version->fields[i].path);
     }
     free(version->columns);
     free(version->fields);

@@ -10,8 +10,8 @@
 /* Fills *out, which is zero; on failure in part. `group` is for api_version. `common`: the spec of a v1beta1, where what
  * all versions have in common stands beside them; NULL: of a v1. kube_version_fini() in any case.
  * Errors: BELFRY_ERR_INVALID with the members' fault, BELFRY_ERR_NOMEM. */
-BELFRY_NODISCARD enum belfry_err kube_crd_version_read(const struct kube_members *members,
-                                                       const struct kube_members *common, const char *group,
+BELFRY_NODISCARD enum belfry_err kube_crd_version_read(const struct belfry_kube_members *members,
+                                                       const struct belfry_kube_members *common, const char *group,
                                                        struct kube_version *out);
 void kube_version_fini(struct kube_version *version);
 

@@ -25,33 +25,35 @@ static enum belfry_err join(const struct belfry_bytes *parts, size_t n_parts, ch
     return BELFRY_OK;
 }
 
-enum belfry_err kube_document_read(const struct belfry_bytes *parts, size_t n_parts, struct kube_document *out)
+enum belfry_err belfry_kube_document_read(const struct belfry_bytes *parts, size_t n_parts,
+                                          struct belfry_kube_document *out)
 {
     char *text;
     size_t len;
     yyjson_read_err why;
     if (join(parts, n_parts, &text, &len) != BELFRY_OK)
         return BELFRY_ERR_NOMEM;
-    yyjson_doc *doc = yyjson_read_opts(text, len, YYJSON_READ_INSITU | YYJSON_READ_NUMBER_AS_RAW, &kube_json_alc, &why);
+    yyjson_doc *doc =
+        yyjson_read_opts(text, len, YYJSON_READ_INSITU | YYJSON_READ_NUMBER_AS_RAW, &belfry_kube_json_alc, &why);
     if (doc == NULL) {
         free(text);
         return why.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION ? BELFRY_ERR_NOMEM : BELFRY_ERR_INVALID;
     }
-    *out = (struct kube_document){.text = text, .doc = doc, .root = yyjson_doc_get_root(doc)};
+    *out = (struct belfry_kube_document){.text = text, .doc = doc, .root = yyjson_doc_get_root(doc)};
     return BELFRY_OK;
 }
 
-void kube_document_fini(struct kube_document *document)
+void belfry_kube_document_fini(struct belfry_kube_document *document)
 {
     yyjson_doc_free(document->doc);
     free(document->text);
 }
 
-bool kube_document_is_integer(yyjson_val *val)
+bool belfry_kube_document_is_integer(yyjson_val *val)
 {
     if (!yyjson_is_raw(val))
         return false;
-    struct belfry_bytes text = kube_document_bytes(val);
+    struct belfry_bytes text = belfry_kube_document_bytes(val);
     return memchr(text.data, '.', text.len) == NULL && memchr(text.data, 'e', text.len) == NULL &&
            memchr(text.data, 'E', text.len) == NULL;
 }

@@ -17,24 +17,24 @@
 #include "base/bytes.h"
 #include "base/err.h"
 
-struct kube_document {
+struct belfry_kube_document {
     char *text; /* owned; strings of the values are in it */
     yyjson_doc *doc;
     yyjson_val *root;
 };
 
 /* Reads the parts as one text. Errors: BELFRY_ERR_INVALID: it is not JSON (RFC 8259, UTF-8). BELFRY_ERR_NOMEM. */
-BELFRY_NODISCARD enum belfry_err kube_document_read(const struct belfry_bytes *parts, size_t n_parts,
-                                                    struct kube_document *out);
-void kube_document_fini(struct kube_document *document); /* of one that was read, or of zeros */
+BELFRY_NODISCARD enum belfry_err belfry_kube_document_read(const struct belfry_bytes *parts, size_t n_parts,
+                                                           struct belfry_kube_document *out);
+void belfry_kube_document_fini(struct belfry_kube_document *document); /* of one that was read, or of zeros */
 
 /* The bytes of a string or of a number. */
-static inline struct belfry_bytes kube_document_bytes(yyjson_val *val)
+static inline struct belfry_bytes belfry_kube_document_bytes(yyjson_val *val)
 {
     return belfry_bytes_of(unsafe_yyjson_get_str(val), unsafe_yyjson_get_len(val));
 }
 
 /* -?[0-9]+: the text of a number that is an integer as it stands, 1.0 and 1e3 not. */
-bool kube_document_is_integer(yyjson_val *val);
+bool belfry_kube_document_is_integer(yyjson_val *val);
 
 #endif

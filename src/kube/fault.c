@@ -4,7 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-enum belfry_err kube_fault_say(struct kube_fault *fault, const char *format, ...)
+enum belfry_err belfry_kube_fault_say(struct belfry_kube_fault *fault, const char *format, ...)
 {
     va_list args;
     va_start(args, format);

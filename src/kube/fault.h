@@ -6,12 +6,12 @@
 
 #define KUBE_FAULT_MAX 512
 
-struct kube_fault {
+struct belfry_kube_fault {
     char text[KUBE_FAULT_MAX]; /* cut where it ends; bytes that are no printable ASCII are '?' */
 };
 
 /* Says it, and returns BELFRY_ERR_INVALID for the caller to pass on. */
-BELFRY_NODISCARD enum belfry_err kube_fault_say(struct kube_fault *fault, const char *format, ...)
+BELFRY_NODISCARD enum belfry_err belfry_kube_fault_say(struct belfry_kube_fault *fault, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 #endif

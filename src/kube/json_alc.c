@@ -22,4 +22,4 @@ static void give(void *user, void *ptr)
     free(ptr);
 }
 
-const yyjson_alc kube_json_alc = {take, retake, give, NULL};
+const yyjson_alc belfry_kube_json_alc = {take, retake, give, NULL};

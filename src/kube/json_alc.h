@@ -4,6 +4,6 @@
 
 #include <yyjson.h>
 
-extern const yyjson_alc kube_json_alc;
+extern const yyjson_alc belfry_kube_json_alc;
 
 #endif

@@ -49,7 +49,7 @@ static enum belfry_err read_json(struct belfry_bytes text, yyjson_doc **out)
     if (nests_too_deep(text))
         return BELFRY_ERR_INVALID;
     yyjson_doc *doc = yyjson_read_opts((char *)(uintptr_t)text.data, text.len, YYJSON_READ_NUMBER_AS_RAW,
-                                       &kube_json_alc, &why); /* reads only, without YYJSON_READ_INSITU */
+                                       &belfry_kube_json_alc, &why); /* reads only, without YYJSON_READ_INSITU */
     if (doc == NULL)
         return why.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION ? BELFRY_ERR_NOMEM : BELFRY_ERR_INVALID;
     *out = doc;
@@ -70,7 +70,7 @@ struct builder {
     struct level levels[KUBE_NESTING_MAX];
     size_t depth;
     size_t n_documents;
-    struct kube_fault *fault;
+    struct belfry_kube_fault *fault;
 };
 
 static size_t line_of(const yaml_event_t *event)
@@ -85,8 +85,8 @@ static enum belfry_err parser_failed(const struct builder *b)
     if (parser->error == YAML_MEMORY_ERROR)
         return BELFRY_ERR_NOMEM;
     if (parser->error == YAML_READER_ERROR)
-        return kube_fault_say(b->fault, "byte %zu: %s", parser->problem_offset, problem);
-    return kube_fault_say(b->fault, "line %zu: %s", parser->problem_mark.line + 1, problem);
+        return belfry_kube_fault_say(b->fault, "byte %zu: %s", parser->problem_offset, problem);
+    return belfry_kube_fault_say(b->fault, "line %zu: %s", parser->problem_mark.line + 1, problem);
 }
 
 static int by_text(const void *a, const void *b)
@@ -113,8 +113,9 @@ static enum belfry_err check_keys(const struct builder *b, const struct level *l
     qsort(keys, n, sizeof(*keys), by_text);
     for (i = 1; i < n && err == BELFRY_OK; i++) {
         if (by_text(&keys[i - 1], &keys[i]) == 0)
-            err = kube_fault_say(b->fault, "line %zu: the map that begins here has the key '%.64s' twice: keep one",
-                                 level->line, yyjson_mut_get_str(keys[i]));
+            err = belfry_kube_fault_say(b->fault,
+                                        "line %zu: the map that begins here has the key '%.64s' twice: keep one",
+                                        level->line, yyjson_mut_get_str(keys[i]));
     }
     free(keys);
     return err;
@@ -154,11 +155,11 @@ static enum belfry_err check_tag(const struct builder *b, const yaml_event_t *ev
 {
     if (tag == NULL || strcmp((const char *)tag, "!") == 0 || strcmp((const char *)tag, only) == 0)
         return BELFRY_OK;
-    return kube_fault_say(b->fault, "line %zu: the tag '%.64s' is not understood: take it out", line_of(event),
-                          (const char *)tag);
+    return belfry_kube_fault_say(b->fault, "line %zu: the tag '%.64s' is not understood: take it out", line_of(event),
+                                 (const char *)tag);
 }
 
-static yyjson_mut_val *number(yyjson_mut_doc *doc, struct belfry_bytes text, const struct kube_scalar *scalar)
+static yyjson_mut_val *number(yyjson_mut_doc *doc, struct belfry_bytes text, const struct belfry_kube_scalar *scalar)
 {
     switch (scalar->form) {
     case KUBE_NUMBER_JSON:
@@ -173,8 +174,8 @@ static yyjson_mut_val *number(yyjson_mut_doc *doc, struct belfry_bytes text, con
 
 static yyjson_mut_val *plain_value(yyjson_mut_doc *doc, struct belfry_bytes text)
 {
-    struct kube_scalar scalar;
-    switch (kube_scalar_read(text, &scalar)) {
+    struct belfry_kube_scalar scalar;
+    switch (belfry_kube_scalar_read(text, &scalar)) {
     case KUBE_SCALAR_TEXT:
         return yyjson_mut_strncpy(doc, text.data, text.len);
     case KUBE_SCALAR_NULL:
@@ -204,9 +205,9 @@ static enum belfry_err take_scalar(struct builder *b, const yaml_event_t *event)
 static enum belfry_err open_container(struct builder *b, const yaml_event_t *event, yyjson_mut_val *container)
 {
     if (key_is_due(b))
-        return kube_fault_say(b->fault, "line %zu: the key of a map must be a text", line_of(event));
+        return belfry_kube_fault_say(b->fault, "line %zu: the key of a map must be a text", line_of(event));
     if (b->depth == KUBE_NESTING_MAX)
-        return kube_fault_say(b->fault, "line %zu: nested deeper than %d", line_of(event), KUBE_NESTING_MAX);
+        return belfry_kube_fault_say(b->fault, "line %zu: nested deeper than %d", line_of(event), KUBE_NESTING_MAX);
     enum belfry_err err = place(b, container);
     if (err == BELFRY_OK)
         b->levels[b->depth++] = (struct level){.container = container, .line = line_of(event)};
@@ -228,8 +229,8 @@ static enum belfry_err open_list(struct builder *b, const yaml_event_t *event)
 static enum belfry_err open_document(struct builder *b, const yaml_event_t *event)
 {
     if (b->n_documents++ > 0)
-        return kube_fault_say(b->fault, "line %zu: a second document begins here: one file holds one manifest",
-                              line_of(event));
+        return belfry_kube_fault_say(b->fault, "line %zu: a second document begins here: one file holds one manifest",
+                                     line_of(event));
     return BELFRY_OK;
 }
 
@@ -251,8 +252,8 @@ static enum belfry_err take_event(struct builder *b, const yaml_event_t *event)
         b->depth--;
         return BELFRY_OK;
     case YAML_ALIAS_EVENT:
-        return kube_fault_say(b->fault, "line %zu: an alias ('*%.64s'): write out what it stands for", line_of(event),
-                              (const char *)event->data.alias.anchor);
+        return belfry_kube_fault_say(b->fault, "line %zu: an alias ('*%.64s'): write out what it stands for",
+                                     line_of(event), (const char *)event->data.alias.anchor);
     case YAML_NO_EVENT:
     case YAML_STREAM_START_EVENT:
     case YAML_STREAM_END_EVENT:
@@ -280,10 +281,10 @@ static enum belfry_err build(struct builder *b)
 static enum belfry_err finish(struct builder *b, yyjson_doc **out)
 {
     if (b->n_documents == 0 || yyjson_mut_is_null(yyjson_mut_doc_get_root(b->doc)))
-        return kube_fault_say(b->fault, "the file is empty");
+        return belfry_kube_fault_say(b->fault, "the file is empty");
     if (!yyjson_mut_is_obj(yyjson_mut_doc_get_root(b->doc)))
-        return kube_fault_say(b->fault, "a manifest is a map that begins with apiVersion and kind");
-    *out = yyjson_mut_doc_imut_copy(b->doc, &kube_json_alc);
+        return belfry_kube_fault_say(b->fault, "a manifest is a map that begins with apiVersion and kind");
+    *out = yyjson_mut_doc_imut_copy(b->doc, &belfry_kube_json_alc);
     return *out == NULL ? BELFRY_ERR_NOMEM : BELFRY_OK;
 }
 
@@ -301,11 +302,11 @@ static bool has_many_directives(struct belfry_bytes text)
     return n > DIRECTIVES_MAX;
 }
 
-static enum belfry_err read_yaml(struct belfry_bytes text, yyjson_doc **out, struct kube_fault *fault)
+static enum belfry_err read_yaml(struct belfry_bytes text, yyjson_doc **out, struct belfry_kube_fault *fault)
 {
     if (has_many_directives(text))
-        return kube_fault_say(fault, "more than %d directives (%%TAG)", DIRECTIVES_MAX);
-    struct builder b = {.fault = fault, .doc = yyjson_mut_doc_new(&kube_json_alc)};
+        return belfry_kube_fault_say(fault, "more than %d directives (%%TAG)", DIRECTIVES_MAX);
+    struct builder b = {.fault = fault, .doc = yyjson_mut_doc_new(&belfry_kube_json_alc)};
     if (b.doc == NULL)
         return BELFRY_ERR_NOMEM;
     enum belfry_err err = BELFRY_ERR_NOMEM;
@@ -320,12 +321,12 @@ static enum belfry_err read_yaml(struct belfry_bytes text, yyjson_doc **out, str
     return err;
 }
 
-enum belfry_err kube_manifest_read(struct belfry_bytes text, yyjson_doc **out, struct kube_fault *fault)
+enum belfry_err belfry_kube_manifest_read(struct belfry_bytes text, yyjson_doc **out, struct belfry_kube_fault *fault)
 {
     if (text.len > KUBE_MANIFEST_MAX)
-        return kube_fault_say(fault, "%zu bytes: a manifest has at most %d", text.len, KUBE_MANIFEST_MAX);
+        return belfry_kube_fault_say(fault, "%zu bytes: a manifest has at most %d", text.len, KUBE_MANIFEST_MAX);
     if (text.len == 0)
-        return kube_fault_say(fault, "the file is empty");
+        return belfry_kube_fault_say(fault, "the file is empty");
     if (looks_like_json(text)) {
         enum belfry_err err = read_json(text, out);
         if (err != BELFRY_ERR_INVALID)

@@ -8,7 +8,7 @@
  * and lists, a key that is there twice, and more directives than anybody needs.
  *
  * Thread: any. Pure but for yyjson and libyaml.
- * Memory: kube_json_alc's; at most some 40 bytes for each byte of text.
+ * Memory: belfry_kube_json_alc's; at most some 40 bytes for each byte of text.
  */
 #ifndef BELFRY_KUBE_MANIFEST_H
 #define BELFRY_KUBE_MANIFEST_H
@@ -24,7 +24,7 @@
 
 /* The caller frees *out with yyjson_doc_free(). Its root is an object.
  * Errors: BELFRY_ERR_INVALID with *fault, which names a line where there is one. BELFRY_ERR_NOMEM. */
-BELFRY_NODISCARD enum belfry_err kube_manifest_read(struct belfry_bytes text, yyjson_doc **out,
-                                                    struct kube_fault *fault);
+BELFRY_NODISCARD enum belfry_err belfry_kube_manifest_read(struct belfry_bytes text, yyjson_doc **out,
+                                                           struct belfry_kube_fault *fault);
 
 #endif

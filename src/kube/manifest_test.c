@@ -15,10 +15,10 @@
 static void becomes(const char *text, const char *json)
 {
     yyjson_doc *doc = NULL;
-    struct kube_fault fault = {""};
-    if (kube_manifest_read(belfry_bytes_str(text), &doc, &fault) != BELFRY_OK)
+    struct belfry_kube_fault fault = {""};
+    if (belfry_kube_manifest_read(belfry_bytes_str(text), &doc, &fault) != BELFRY_OK)
         fail_msg("%s: %s", text, fault.text);
-    char *written = yyjson_write_opts(doc, YYJSON_WRITE_NOFLAG, &kube_json_alc, NULL, NULL);
+    char *written = yyjson_write_opts(doc, YYJSON_WRITE_NOFLAG, &belfry_kube_json_alc, NULL, NULL);
     assert_string_equal(written, json);
     free(written);
     yyjson_doc_free(doc);
@@ -27,8 +27,8 @@ static void becomes(const char *text, const char *json)
 static void refused(const char *text, size_t len, const char *why)
 {
     yyjson_doc *doc = NULL;
-    struct kube_fault fault = {""};
-    assert_int_equal(kube_manifest_read(belfry_bytes_of(text, len), &doc, &fault), BELFRY_ERR_INVALID);
+    struct belfry_kube_fault fault = {""};
+    assert_int_equal(belfry_kube_manifest_read(belfry_bytes_of(text, len), &doc, &fault), BELFRY_ERR_INVALID);
     assert_null(doc);
     if (strstr(fault.text, why) == NULL)
         fail_msg("'%s' does not say '%s'", fault.text, why);
@@ -153,8 +153,8 @@ static void a_file_has_a_size(void **state)
     memset(text, ' ', KUBE_MANIFEST_MAX + 1);
     memcpy(text, "{\"a\":1}", 7);
     yyjson_doc *doc = NULL;
-    struct kube_fault fault = {""};
-    assert_int_equal(kube_manifest_read(belfry_bytes_of(text, KUBE_MANIFEST_MAX), &doc, &fault), BELFRY_OK);
+    struct belfry_kube_fault fault = {""};
+    assert_int_equal(belfry_kube_manifest_read(belfry_bytes_of(text, KUBE_MANIFEST_MAX), &doc, &fault), BELFRY_OK);
     yyjson_doc_free(doc);
     refused(text, KUBE_MANIFEST_MAX + 1, "a manifest has at most 3145728");
     free(text);
@@ -178,9 +178,9 @@ static void nesting_has_a_depth(void **state)
     char text[4 * KUBE_NESTING_MAX];
     for (size_t i = 0; i < 2; i++) {
         yyjson_doc *doc = NULL;
-        struct kube_fault fault = {""};
+        struct belfry_kube_fault fault = {""};
         fill_nested(text, KUBE_NESTING_MAX, heads[i], "}");
-        assert_int_equal(kube_manifest_read(belfry_bytes_str(text), &doc, &fault), BELFRY_OK);
+        assert_int_equal(belfry_kube_manifest_read(belfry_bytes_str(text), &doc, &fault), BELFRY_OK);
         yyjson_doc_free(doc);
         fill_nested(text, KUBE_NESTING_MAX + 1, heads[i], "}");
         fails(text, "line 1: nested deeper than 128");
@@ -193,8 +193,8 @@ static void brackets_in_texts_are_no_nesting(void **state)
     char text[4 * KUBE_NESTING_MAX];
     fill_nested(text, KUBE_NESTING_MAX + 2, "{\"a\":\"\\\"", "\"}");
     yyjson_doc *doc = NULL;
-    struct kube_fault fault = {""};
-    assert_int_equal(kube_manifest_read(belfry_bytes_str(text), &doc, &fault), BELFRY_OK);
+    struct belfry_kube_fault fault = {""};
+    assert_int_equal(belfry_kube_manifest_read(belfry_bytes_str(text), &doc, &fault), BELFRY_OK);
     yyjson_doc_free(doc);
 }
 
@@ -212,17 +212,17 @@ static void directives_are_few(void **state)
     fails(text, "directives");
     free(text);
     yyjson_doc *doc = NULL;
-    struct kube_fault fault = {""};
+    struct belfry_kube_fault fault = {""};
     static const char few[] = "%YAML 1.1\n%TAG !a! y\n---\na: b\n";
-    assert_int_equal(kube_manifest_read(belfry_bytes_str(few), &doc, &fault), BELFRY_OK);
+    assert_int_equal(belfry_kube_manifest_read(belfry_bytes_str(few), &doc, &fault), BELFRY_OK);
     yyjson_doc_free(doc);
 }
 
 static enum belfry_err read_text(const char *text)
 {
     yyjson_doc *doc = NULL;
-    struct kube_fault fault = {""};
-    enum belfry_err err = kube_manifest_read(belfry_bytes_str(text), &doc, &fault);
+    struct belfry_kube_fault fault = {""};
+    enum belfry_err err = belfry_kube_manifest_read(belfry_bytes_str(text), &doc, &fault);
     yyjson_doc_free(doc);
     return err;
 }

@@ -10,18 +10,19 @@
 
 #define SAID_MAX 384
 
-enum belfry_err kube_member_wrong(const struct kube_members *members, const char *key, const char *format, ...)
+enum belfry_err belfry_kube_member_wrong(const struct belfry_kube_members *members, const char *key, const char *format,
+                                         ...)
 {
     char said[SAID_MAX];
     va_list args;
     va_start(args, format);
     vsnprintf(said, sizeof(said), format, args);
     va_end(args);
-    return kube_fault_say(members->fault, "%s%s%s: %s", members->where, members->where[0] == '\0' ? "" : ".", key,
-                          said);
+    return belfry_kube_fault_say(members->fault, "%s%s%s: %s", members->where, members->where[0] == '\0' ? "" : ".",
+                                 key, said);
 }
 
-static yyjson_val *get(const struct kube_members *members, const char *key)
+static yyjson_val *get(const struct belfry_kube_members *members, const char *key)
 {
     yyjson_val *value = yyjson_obj_get(members->object, key);
     return yyjson_is_null(value) ? NULL : value;
@@ -38,32 +39,32 @@ static enum belfry_err copy_text(yyjson_val *value, char **out)
     return *out == NULL ? BELFRY_ERR_NOMEM : BELFRY_OK;
 }
 
-enum belfry_err kube_member_text(const struct kube_members *members, const char *key, char **out)
+enum belfry_err belfry_kube_member_text(const struct belfry_kube_members *members, const char *key, char **out)
 {
     yyjson_val *value = get(members, key);
     *out = NULL;
     if (value == NULL)
         return BELFRY_OK;
     if (!yyjson_is_str(value))
-        return kube_member_wrong(members, key, "must be a text, not a value of type %s", type_of(value));
+        return belfry_kube_member_wrong(members, key, "must be a text, not a value of type %s", type_of(value));
     if (strlen(yyjson_get_str(value)) != yyjson_get_len(value))
-        return kube_member_wrong(members, key, "holds a zero byte");
+        return belfry_kube_member_wrong(members, key, "holds a zero byte");
     return copy_text(value, out);
 }
 
-enum belfry_err kube_member_need(const struct kube_members *members, const char *key, char **out)
+enum belfry_err belfry_kube_member_need(const struct belfry_kube_members *members, const char *key, char **out)
 {
     yyjson_val *value = get(members, key);
     if (value == NULL || (yyjson_is_str(value) && yyjson_get_len(value) == 0))
-        return kube_member_wrong(members, key, value == NULL ? "missing" : "empty");
-    return kube_member_text(members, key, out);
+        return belfry_kube_member_wrong(members, key, value == NULL ? "missing" : "empty");
+    return belfry_kube_member_text(members, key, out);
 }
 
-enum belfry_err kube_member_bool(const struct kube_members *members, const char *key, bool *out)
+enum belfry_err belfry_kube_member_bool(const struct belfry_kube_members *members, const char *key, bool *out)
 {
     yyjson_val *value = get(members, key);
     if (value != NULL && !yyjson_is_bool(value))
-        return kube_member_wrong(members, key, "must be true or false, not a value of type %s", type_of(value));
+        return belfry_kube_member_wrong(members, key, "must be true or false, not a value of type %s", type_of(value));
     *out = yyjson_get_bool(value);
     return BELFRY_OK;
 }
@@ -81,48 +82,51 @@ static int64_t raw_integer(struct belfry_bytes raw)
 }
 
 /* A number is raw, or a YAML form that JSON does not have. */
-enum belfry_err kube_member_int32(const struct kube_members *members, const char *key, int64_t *out)
+enum belfry_err belfry_kube_member_int32(const struct belfry_kube_members *members, const char *key, int64_t *out)
 {
     yyjson_val *value = get(members, key);
     *out = yyjson_get_sint(value);
     if (yyjson_is_raw(value))
         *out = raw_integer(belfry_bytes_of(yyjson_get_raw(value), yyjson_get_len(value)));
     else if (value != NULL && !yyjson_is_int(value))
-        return kube_member_wrong(members, key, "must be a whole number, not a value of type %s", type_of(value));
+        return belfry_kube_member_wrong(members, key, "must be a whole number, not a value of type %s", type_of(value));
     if (*out < INT32_MIN || *out > INT32_MAX)
-        return kube_member_wrong(members, key, "must be a whole number of 32 bits");
+        return belfry_kube_member_wrong(members, key, "must be a whole number of 32 bits");
     return BELFRY_OK;
 }
 
-enum belfry_err kube_member_list(const struct kube_members *members, const char *key, size_t max, yyjson_val **out)
+enum belfry_err belfry_kube_member_list(const struct belfry_kube_members *members, const char *key, size_t max,
+                                        yyjson_val **out)
 {
     *out = get(members, key);
     if (*out != NULL && !yyjson_is_arr(*out))
-        return kube_member_wrong(members, key, "must be a list, not a value of type %s", type_of(*out));
+        return belfry_kube_member_wrong(members, key, "must be a list, not a value of type %s", type_of(*out));
     if (yyjson_arr_size(*out) > max)
-        return kube_member_wrong(members, key, "has %zu elements: at most %zu are read", yyjson_arr_size(*out), max);
+        return belfry_kube_member_wrong(members, key, "has %zu elements: at most %zu are read", yyjson_arr_size(*out),
+                                        max);
     return BELFRY_OK;
 }
 
-static enum belfry_err enter(const struct kube_members *from, const char *key, yyjson_val *value,
-                             struct kube_members *out)
+static enum belfry_err enter(const struct belfry_kube_members *from, const char *key, yyjson_val *value,
+                             struct belfry_kube_members *out)
 {
     if (value != NULL && !yyjson_is_obj(value))
-        return kube_member_wrong(from, key, "must be a map, not a value of type %s", type_of(value));
-    *out = (struct kube_members){.object = value, .fault = from->fault};
+        return belfry_kube_member_wrong(from, key, "must be a map, not a value of type %s", type_of(value));
+    *out = (struct belfry_kube_members){.object = value, .fault = from->fault};
     int n = snprintf(out->where, sizeof(out->where), "%s%s%s", from->where, from->where[0] == '\0' ? "" : ".", key);
     if (n >= KUBE_WHERE_MAX) /* keys are our own, and the deepest is spec.versions[i].selectableFields[k] */
         memcpy(out->where, "...", sizeof("..."));
     return BELFRY_OK;
 }
 
-enum belfry_err kube_member_object(const struct kube_members *members, const char *key, struct kube_members *out)
+enum belfry_err belfry_kube_member_object(const struct belfry_kube_members *members, const char *key,
+                                          struct belfry_kube_members *out)
 {
     return enter(members, key, get(members, key), out);
 }
 
-enum belfry_err kube_member_element(const struct kube_members *members, const char *key, size_t i, yyjson_val *element,
-                                    struct kube_members *out)
+enum belfry_err belfry_kube_member_element(const struct belfry_kube_members *members, const char *key, size_t i,
+                                           yyjson_val *element, struct belfry_kube_members *out)
 {
     char name[KUBE_WHERE_MAX];
     snprintf(name, sizeof(name), "%s[%zu]", key, i);

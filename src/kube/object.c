@@ -28,10 +28,10 @@ struct source {
     const struct kube_version *version;
     const struct kube_stored *stored;
     struct belfry_bytes namespace, name;
-    struct kube_document document; /* with a wrap: {"spec": the value} */
-    yyjson_val *metadata;          /* NULL with a wrap */
-    yyjson_val *labels;            /* NULL: none */
-    size_t n_labels;               /* those that are strings */
+    struct belfry_kube_document document; /* with a wrap: {"spec": the value} */
+    yyjson_val *metadata;                 /* NULL with a wrap */
+    yyjson_val *labels;                   /* NULL: none */
+    size_t n_labels;                      /* those that are strings */
     struct belfry_bytes fields[KUBE_FIELDS_MAX];
     size_t string_bytes; /* of all attributes */
 };
@@ -97,11 +97,11 @@ static void put_string(struct pen *pen, struct belfry_bytes text)
 static void put_val_string(struct pen *pen, yyjson_val *val)
 {
     if (yyjson_get_subtype(val) != YYJSON_SUBTYPE_NOESC) {
-        put_string(pen, kube_document_bytes(val));
+        put_string(pen, belfry_kube_document_bytes(val));
         return;
     }
     *pen->at++ = '"';
-    put(pen, kube_document_bytes(val));
+    put(pen, belfry_kube_document_bytes(val));
     *pen->at++ = '"';
 }
 
@@ -115,7 +115,7 @@ static bool put_members(struct pen *pen, yyjson_val *object, unsigned depth, ski
 {
     yyjson_obj_iter members = yyjson_obj_iter_with(object);
     for (yyjson_val *name; (name = yyjson_obj_iter_next(&members)) != NULL;) {
-        if (skip != NULL && skip(kube_document_bytes(name)))
+        if (skip != NULL && skip(belfry_kube_document_bytes(name)))
             continue;
         if (!first)
             *pen->at++ = ',';
@@ -169,7 +169,7 @@ static bool put_value(struct pen *pen, yyjson_val *val, unsigned depth)
         put_str(pen, "null");
         return true;
     default: /* numbers are raw */
-        put(pen, kube_document_bytes(val));
+        put(pen, belfry_kube_document_bytes(val));
         return true;
     }
 }
@@ -274,7 +274,7 @@ static enum belfry_err read_wrapped(struct source *source)
     put_str(&pen, ":");
     struct belfry_bytes parts[] = {belfry_bytes_of(lead, (size_t)(pen.at - lead)), source->stored->value,
                                    belfry_bytes_str("}")};
-    enum belfry_err err = kube_document_read(parts, 3, &source->document);
+    enum belfry_err err = belfry_kube_document_read(parts, 3, &source->document);
     free(lead);
     if (err != BELFRY_OK)
         return err;
@@ -289,7 +289,7 @@ static yyjson_val *last_member(yyjson_val *object, const char *wanted)
     yyjson_val *found = NULL;
     yyjson_obj_iter members = yyjson_obj_iter_with(object);
     for (yyjson_val *name; (name = yyjson_obj_iter_next(&members)) != NULL;) {
-        if (is_named(kube_document_bytes(name), wanted))
+        if (is_named(belfry_kube_document_bytes(name), wanted))
             found = yyjson_obj_iter_get_val(name);
     }
     return found;
@@ -299,7 +299,7 @@ static enum belfry_err read_value(struct source *source)
 {
     if (source->resource->wrap_key != NULL)
         return read_wrapped(source);
-    enum belfry_err err = kube_document_read(&source->stored->value, 1, &source->document);
+    enum belfry_err err = belfry_kube_document_read(&source->stored->value, 1, &source->document);
     if (err != BELFRY_OK)
         return err;
     source->metadata = last_member(source->document.root, "metadata");
@@ -323,8 +323,8 @@ static void find_labels(struct source *source)
 
 static struct belfry_bytes field_of(yyjson_val *val)
 {
-    if (yyjson_is_str(val) || kube_document_is_integer(val))
-        return kube_document_bytes(val);
+    if (yyjson_is_str(val) || belfry_kube_document_is_integer(val))
+        return belfry_kube_document_bytes(val);
     if (yyjson_is_bool(val))
         return belfry_bytes_str(yyjson_get_bool(val) ? "true" : "false");
     return belfry_bytes_str("");
@@ -338,7 +338,7 @@ static void find_attributes(struct source *source)
     if (source->metadata != NULL)
         find_labels(source);
     for (size_t i = 0; i < version->n_fields; i++) {
-        source->fields[i] = field_of(kube_path_get(version->fields[i].path, source->document.root, 0));
+        source->fields[i] = field_of(belfry_kube_path_get(version->fields[i].path, source->document.root, 0));
         source->string_bytes += source->fields[i].len;
     }
 }
@@ -381,7 +381,7 @@ static size_t list_labels(const struct source *source, struct kube_label *labels
     for (yyjson_val *name; (name = yyjson_obj_iter_next(&members)) != NULL;) {
         yyjson_val *val = yyjson_obj_iter_get_val(name);
         if (yyjson_is_str(val))
-            labels[at++] = (struct kube_label){kube_document_bytes(name), kube_document_bytes(val)};
+            labels[at++] = (struct kube_label){belfry_kube_document_bytes(name), belfry_kube_document_bytes(val)};
     }
     return sort_labels(labels, at);
 }
@@ -470,7 +470,7 @@ enum belfry_err kube_object_make(const struct kube_resource *resource, const str
         find_attributes(&source);
         err = build(&source, out);
     }
-    kube_document_fini(&source.document);
+    belfry_kube_document_fini(&source.document);
     return err;
 }
 

@@ -37,7 +37,7 @@ static struct kube_resource resource = {.group = group,
 static void add_field(const char *path)
 {
     assert_true(version.n_fields < KUBE_FIELDS_MAX);
-    assert_int_equal(kube_path_read(belfry_bytes_str(path), &fields[version.n_fields].path), BELFRY_OK);
+    assert_int_equal(belfry_kube_path_read(belfry_bytes_str(path), &fields[version.n_fields].path), BELFRY_OK);
     version.n_fields++;
 }
 
@@ -51,7 +51,7 @@ static int as_it_was(void **state)
 {
     (void)state;
     while (version.n_fields > 0)
-        kube_path_free(fields[--version.n_fields].path);
+        belfry_kube_path_free(fields[--version.n_fields].path);
     resource.wrap_key = resource.wrap_field = NULL;
     resource.namespaced = true;
     return 0;

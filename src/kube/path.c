@@ -34,7 +34,7 @@ struct step {
     } filter;
 };
 
-struct kube_path {
+struct belfry_kube_path {
     size_t n_steps;
     char *words; /* behind the steps */
     struct step steps[];
@@ -229,7 +229,7 @@ static bool read_step(struct reader *r)
     return dot && read_field(r, " .[],$@{}");
 }
 
-enum belfry_err kube_path_read(struct belfry_bytes text, struct kube_path **out)
+enum belfry_err belfry_kube_path_read(struct belfry_bytes text, struct belfry_kube_path **out)
 {
     struct reader r = {.text = text};
     if (text.len == 0 || text.len > KUBE_PATH_MAX)
@@ -240,7 +240,7 @@ enum belfry_err kube_path_read(struct belfry_bytes text, struct kube_path **out)
         if (!read_step(&r))
             return BELFRY_ERR_INVALID;
     }
-    struct kube_path *path = malloc(sizeof(*path) + r.n_steps * sizeof(*r.steps) + r.n_words);
+    struct belfry_kube_path *path = malloc(sizeof(*path) + r.n_steps * sizeof(*r.steps) + r.n_words);
     if (path == NULL)
         return BELFRY_ERR_NOMEM;
     path->n_steps = r.n_steps;
@@ -251,12 +251,12 @@ enum belfry_err kube_path_read(struct belfry_bytes text, struct kube_path **out)
     return BELFRY_OK;
 }
 
-void kube_path_free(struct kube_path *path)
+void belfry_kube_path_free(struct belfry_kube_path *path)
 {
     free(path);
 }
 
-bool kube_path_is_simple(const struct kube_path *path)
+bool belfry_kube_path_is_simple(const struct belfry_kube_path *path)
 {
     for (size_t i = 0; i < path->n_steps; i++) {
         if (path->steps[i].kind != STEP_FIELD)
@@ -267,7 +267,7 @@ bool kube_path_is_simple(const struct kube_path *path)
 
 /* ---- following ---- */
 
-static yyjson_val *get_field(const struct kube_path *path, const struct step *step, yyjson_val *from)
+static yyjson_val *get_field(const struct belfry_kube_path *path, const struct step *step, yyjson_val *from)
 {
     return yyjson_obj_getn(from, path->words + step->word.at, step->word.len);
 }
@@ -280,7 +280,7 @@ static bool is_number(yyjson_val *value, double *out)
     return yyjson_is_num(value);
 }
 
-static bool is_literal(const struct kube_path *path, const struct step *step, yyjson_val *value)
+static bool is_literal(const struct belfry_kube_path *path, const struct step *step, yyjson_val *value)
 {
     double number;
     switch (step->filter.literal) {
@@ -299,7 +299,7 @@ static bool is_literal(const struct kube_path *path, const struct step *step, yy
 }
 
 /* What is not there is neither equal nor unequal, as in kubectl. */
-static bool passes(const struct kube_path *path, const struct step *step, yyjson_val *element)
+static bool passes(const struct belfry_kube_path *path, const struct step *step, yyjson_val *element)
 {
     for (size_t i = 1; i <= step->filter.n_inner; i++)
         element = get_field(path, step + i, element);
@@ -308,7 +308,22 @@ static bool passes(const struct kube_path *path, const struct step *step, yyjson
     return step->filter.op == FILTER_EXISTS || is_literal(path, step, element) == (step->filter.op == FILTER_EQUAL);
 }
 
-static yyjson_val *walk(const struct kube_path *path, size_t at, yyjson_val *from, size_t *left);
+/* What a walk is for: one value, or a call for each. */
+struct visit {
+    size_t left;                               /* values to pass by */
+    void (*fn)(yyjson_val *value, void *user); /* NULL: the walk ends with the value */
+    void *user;
+};
+
+static yyjson_val *arrive(struct visit *visit, yyjson_val *value)
+{
+    if (visit->fn == NULL)
+        return visit->left-- == 0 ? value : NULL;
+    visit->fn(value, visit->user);
+    return NULL;
+}
+
+static yyjson_val *walk(const struct belfry_kube_path *path, size_t at, yyjson_val *from, struct visit *visit);
 
 static int64_t from_end(int64_t index, size_t len)
 {
@@ -316,7 +331,7 @@ static int64_t from_end(int64_t index, size_t len)
     return i < 0 ? 0 : i > n ? n : i;
 }
 
-static yyjson_val *walk_slice(const struct kube_path *path, size_t at, yyjson_val *from, size_t *left)
+static yyjson_val *walk_slice(const struct belfry_kube_path *path, size_t at, yyjson_val *from, struct visit *visit)
 {
     const struct step *step = &path->steps[at];
     size_t len = yyjson_arr_size(from), i = 0;
@@ -326,7 +341,7 @@ static yyjson_val *walk_slice(const struct kube_path *path, size_t at, yyjson_va
     int64_t end = step->slice.to_end ? n : from_end(step->slice.to, len);
     yyjson_arr_iter iter = yyjson_arr_iter_with(from);
     for (yyjson_val *value; (value = yyjson_arr_iter_next(&iter)) != NULL; i++) {
-        yyjson_val *found = (int64_t)i >= begin && (int64_t)i < end ? walk(path, at + 1, value, left) : NULL;
+        yyjson_val *found = (int64_t)i >= begin && (int64_t)i < end ? walk(path, at + 1, value, visit) : NULL;
         if (found != NULL)
             return found;
     }
@@ -334,45 +349,52 @@ static yyjson_val *walk_slice(const struct kube_path *path, size_t at, yyjson_va
 }
 
 /* All elements, or those that pass the filter at `at`; `next` is the step that goes on from them. */
-static yyjson_val *walk_all(const struct kube_path *path, size_t at, size_t next, yyjson_val *from, size_t *left)
+static yyjson_val *walk_all(const struct belfry_kube_path *path, size_t at, size_t next, yyjson_val *from,
+                            struct visit *visit)
 {
     const struct step *filter = path->steps[at].kind == STEP_FILTER ? &path->steps[at] : NULL;
     yyjson_val *value, *found = NULL;
     yyjson_arr_iter items = yyjson_arr_iter_with(from);
     while (found == NULL && (value = yyjson_arr_iter_next(&items)) != NULL) {
         if (filter == NULL || passes(path, filter, value))
-            found = walk(path, next, value, left);
+            found = walk(path, next, value, visit);
     }
     yyjson_obj_iter members = yyjson_obj_iter_with(from);
     while (found == NULL && (value = yyjson_obj_iter_get_val(yyjson_obj_iter_next(&members))) != NULL) {
         if (filter == NULL || passes(path, filter, value))
-            found = walk(path, next, value, left);
+            found = walk(path, next, value, visit);
     }
     return found;
 }
 
 /* Recursion ends with the steps: KUBE_STEPS_MAX deep. */
-static yyjson_val *walk(const struct kube_path *path, size_t at, yyjson_val *from, size_t *left)
+static yyjson_val *walk(const struct belfry_kube_path *path, size_t at, yyjson_val *from, struct visit *visit)
 {
     if (from == NULL)
         return NULL;
     if (at == path->n_steps)
-        return (*left)-- == 0 ? from : NULL;
+        return arrive(visit, from);
     const struct step *step = &path->steps[at];
     switch (step->kind) {
     case STEP_FIELD:
-        return walk(path, at + 1, get_field(path, step, from), left);
+        return walk(path, at + 1, get_field(path, step, from), visit);
     case STEP_SLICE:
-        return walk_slice(path, at, from, left);
+        return walk_slice(path, at, from, visit);
     case STEP_ALL:
-        return walk_all(path, at, at + 1, from, left);
+        return walk_all(path, at, at + 1, from, visit);
     case STEP_FILTER:
-        return walk_all(path, at, at + 1 + step->filter.n_inner, from, left);
+        return walk_all(path, at, at + 1 + step->filter.n_inner, from, visit);
     }
     return NULL;
 }
 
-yyjson_val *kube_path_get(const struct kube_path *path, yyjson_val *root, size_t index)
+yyjson_val *belfry_kube_path_get(const struct belfry_kube_path *path, yyjson_val *root, size_t index)
 {
-    return walk(path, 0, root, &index);
+    return walk(path, 0, root, &(struct visit){.left = index});
+}
+
+void belfry_kube_path_each(const struct belfry_kube_path *path, yyjson_val *root,
+                           void (*fn)(yyjson_val *value, void *user), void *user)
+{
+    walk(path, 0, root, &(struct visit){.fn = fn, .user = user});
 }

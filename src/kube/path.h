@@ -23,14 +23,19 @@
 #define KUBE_PATH_MAX  1024
 #define KUBE_STEPS_MAX 32
 
-struct kube_path;
+struct belfry_kube_path;
 
 /* Errors: BELFRY_ERR_INVALID, BELFRY_ERR_NOMEM. */
-BELFRY_NODISCARD enum belfry_err kube_path_read(struct belfry_bytes text, struct kube_path **out);
-void kube_path_free(struct kube_path *path);            /* NULL is fine */
-bool kube_path_is_simple(const struct kube_path *path); /* fields alone, one at least: what selectableFields may be */
+BELFRY_NODISCARD enum belfry_err belfry_kube_path_read(struct belfry_bytes text, struct belfry_kube_path **out);
+void belfry_kube_path_free(struct belfry_kube_path *path); /* NULL is fine */
+bool belfry_kube_path_is_simple(
+    const struct belfry_kube_path *path); /* fields alone, one at least: what selectableFields may be */
 
 /* The value that it leads to from `root`, when there are several that number `index`; NULL: no more. */
-yyjson_val *kube_path_get(const struct kube_path *path, yyjson_val *root, size_t index);
+yyjson_val *belfry_kube_path_get(const struct belfry_kube_path *path, yyjson_val *root, size_t index);
+
+/* Calls `fn` for each of them, in one walk. */
+void belfry_kube_path_each(const struct belfry_kube_path *path, yyjson_val *root,
+                           void (*fn)(yyjson_val *value, void *user), void *user);
 
 #endif

@@ -16,12 +16,25 @@ static const char document[] = "{\"spec\":{\"nodeName\":\"n7\",\"count\":3,\"rea
                                "\"status\":{\"conditions\":[{\"type\":\"Ready\",\"status\":\"True\",\"n\":1},"
                                "{\"type\":\"Idle\",\"status\":\"False\",\"n\":2.5},{\"status\":\"Lost\",\"n\":2}]}}";
 
-static struct kube_path *path_of(const char *text)
+static struct belfry_kube_path *path_of(const char *text)
 {
-    struct kube_path *path = NULL;
-    if (kube_path_read(belfry_bytes_str(text), &path) != BELFRY_OK)
+    struct belfry_kube_path *path = NULL;
+    if (belfry_kube_path_read(belfry_bytes_str(text), &path) != BELFRY_OK)
         fail_msg("not read: %s", text);
     return path;
+}
+
+struct visit {
+    const struct belfry_kube_path *path;
+    yyjson_val *root;
+    size_t n;
+};
+
+static void visit_next(yyjson_val *value, void *user)
+{
+    struct visit *visit = user;
+    assert_ptr_equal(value, belfry_kube_path_get(visit->path, visit->root, visit->n));
+    visit->n++;
 }
 
 /* Everything that `text` leads to, as JSON with a space between, is `expected`. */
@@ -29,9 +42,9 @@ static void leads_with(const char *text, const char *expected, yyjson_read_flag 
 {
     char found[512] = "";
     yyjson_doc *doc = yyjson_read(document, strlen(document), flags);
-    struct kube_path *path = path_of(text);
+    struct belfry_kube_path *path = path_of(text);
     yyjson_val *value;
-    for (size_t i = 0; (value = kube_path_get(path, yyjson_doc_get_root(doc), i)) != NULL; i++) {
+    for (size_t i = 0; (value = belfry_kube_path_get(path, yyjson_doc_get_root(doc), i)) != NULL; i++) {
         char room[4096];
         yyjson_alc pool;
         assert_true(yyjson_alc_pool_init(&pool, room, sizeof(room)));
@@ -40,9 +53,12 @@ static void leads_with(const char *text, const char *expected, yyjson_read_flag 
         assert_true(strlen(found) + strlen(json) + 2 < sizeof(found));
         strcat(strcat(found, i > 0 ? " " : ""), json);
     }
+    struct visit visit = {path, yyjson_doc_get_root(doc), 0};
+    belfry_kube_path_each(path, visit.root, visit_next, &visit);
+    assert_null(belfry_kube_path_get(path, visit.root, visit.n)); /* all of them, in the same order */
     if (strcmp(found, expected) != 0)
         fail_msg("%s leads to %s, not to %s", text, found, expected);
-    kube_path_free(path);
+    belfry_kube_path_free(path);
     yyjson_doc_free(doc);
 }
 
@@ -136,9 +152,9 @@ static void only_fields_are_simple(void **state)
         {".a[0]", false},         {".a[*]", false},     {".a[?(@.b==1)]", false}, {".a.*", false},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct kube_path *path = path_of(cases[i].text);
-        assert_int_equal(kube_path_is_simple(path), cases[i].simple);
-        kube_path_free(path);
+        struct belfry_kube_path *path = path_of(cases[i].text);
+        assert_int_equal(belfry_kube_path_is_simple(path), cases[i].simple);
+        belfry_kube_path_free(path);
     }
 }
 
@@ -179,8 +195,8 @@ static void what_is_no_path_is_refused(void **state)
         ".a[?(@.a==1&&@.b==2)]",
     };
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-        struct kube_path *path = NULL;
-        if (kube_path_read(belfry_bytes_str(texts[i]), &path) != BELFRY_ERR_INVALID)
+        struct belfry_kube_path *path = NULL;
+        if (belfry_kube_path_read(belfry_bytes_str(texts[i]), &path) != BELFRY_ERR_INVALID)
             fail_msg("read: %s", texts[i]);
         assert_null(path);
     }
@@ -189,25 +205,25 @@ static void what_is_no_path_is_refused(void **state)
 static void a_path_has_a_longest_and_a_deepest(void **state)
 {
     (void)state;
-    struct kube_path *path = NULL;
+    struct belfry_kube_path *path = NULL;
     char text[KUBE_PATH_MAX + 1], deep[2 * KUBE_STEPS_MAX + 2];
     memset(text, 'x', sizeof(text));
     text[0] = '.';
-    assert_int_equal(kube_path_read(belfry_bytes_of(text, KUBE_PATH_MAX), &path), BELFRY_OK);
-    kube_path_free(path);
-    assert_int_equal(kube_path_read(belfry_bytes_of(text, KUBE_PATH_MAX + 1), &path), BELFRY_ERR_INVALID);
+    assert_int_equal(belfry_kube_path_read(belfry_bytes_of(text, KUBE_PATH_MAX), &path), BELFRY_OK);
+    belfry_kube_path_free(path);
+    assert_int_equal(belfry_kube_path_read(belfry_bytes_of(text, KUBE_PATH_MAX + 1), &path), BELFRY_ERR_INVALID);
     for (size_t i = 0; i < sizeof(deep); i++)
         deep[i] = i % 2 == 0 ? '.' : 'x';
-    assert_int_equal(kube_path_read(belfry_bytes_of(deep, 2 * KUBE_STEPS_MAX), &path), BELFRY_OK);
-    kube_path_free(path);
-    assert_int_equal(kube_path_read(belfry_bytes_of(deep, sizeof(deep)), &path), BELFRY_ERR_INVALID);
+    assert_int_equal(belfry_kube_path_read(belfry_bytes_of(deep, 2 * KUBE_STEPS_MAX), &path), BELFRY_OK);
+    belfry_kube_path_free(path);
+    assert_int_equal(belfry_kube_path_read(belfry_bytes_of(deep, sizeof(deep)), &path), BELFRY_ERR_INVALID);
 }
 
 static enum belfry_err read_one(void)
 {
-    struct kube_path *path = NULL;
-    enum belfry_err err = kube_path_read(belfry_bytes_str(".a[?(@.b=='c')].d"), &path);
-    kube_path_free(path);
+    struct belfry_kube_path *path = NULL;
+    enum belfry_err err = belfry_kube_path_read(belfry_bytes_str(".a[?(@.b=='c')].d"), &path);
+    belfry_kube_path_free(path);
     return err;
 }
 

@@ -93,6 +93,15 @@ static void add_object(struct text *text, const struct kube_object *object, int6
     add(text, object->tail);
 }
 
+/* Of a view that needs no second look at the object: not a table's. */
+static void add_view(struct text *text, enum kube_view view, const struct kube_object *object, int64_t rev)
+{
+    if (view == KUBE_VIEW_METADATA)
+        add_metadata(text, object, rev);
+    else
+        add_object(text, object, rev);
+}
+
 static void add_in_row(struct text *text, enum kube_include include, const struct kube_object *object, int64_t rev)
 {
     switch (include) {
@@ -169,16 +178,9 @@ enum belfry_err kube_render_item(const struct kube_render *render, const struct 
 {
     size_t before = belfry_buf_len(out);
     struct text text = {.n = 0};
-    switch (render->view) {
-    case KUBE_VIEW_OBJECT:
-        add_object(&text, object, rev);
-        break;
-    case KUBE_VIEW_METADATA:
-        add_metadata(&text, object, rev);
-        break;
-    case KUBE_VIEW_TABLE:
+    if (render->view == KUBE_VIEW_TABLE)
         return ended(out, before, write_row(render, object, rev, out));
-    }
+    add_view(&text, render->view, object, rev);
     return write_text(&text, out);
 }
 
@@ -260,18 +262,11 @@ enum belfry_err kube_render_event(const struct kube_render *render, enum kube_ev
 {
     size_t before = belfry_buf_len(out);
     struct text text = {.n = 0};
-    add_str(&text, event_heads[event]);
-    switch (render->view) {
-    case KUBE_VIEW_OBJECT:
-        add_object(&text, object, rev);
-        break;
-    case KUBE_VIEW_METADATA:
-        add_metadata(&text, object, rev);
-        break;
-    case KUBE_VIEW_TABLE:
+    if (render->view == KUBE_VIEW_TABLE)
         return ended(out, before,
                      write_table_event(render, event, object, rev, first ? COLUMNS_DEFINED : COLUMNS_NULL, out));
-    }
+    add_str(&text, event_heads[event]);
+    add_view(&text, render->view, object, rev);
     add_str(&text, "}\n");
     return write_text(&text, out);
 }

@@ -217,12 +217,12 @@ static bool has_brace(struct belfry_bytes text)
     return text.len > 0 && (memchr(text.data, '{', text.len) != NULL || memchr(text.data, '}', text.len) != NULL);
 }
 
-static enum belfry_err check_template(const struct kube_resource *resource, struct kube_fault *fault)
+static enum belfry_err check_template(const struct kube_resource *resource, struct belfry_kube_fault *fault)
 {
     const char *text = resource->wrap_key;
     struct layout layout = {0};
     if (strlen(text) > KUBE_PREFIX_MAX)
-        return kube_fault_say(fault, "wrap key: longer than %d bytes", KUBE_PREFIX_MAX);
+        return belfry_kube_fault_say(fault, "wrap key: longer than %d bytes", KUBE_PREFIX_MAX);
     const char *wrong = split(text, resource->namespaced, &layout);
     if (wrong == NULL && (count(text, NAME) > 1 || count(text, NAMESPACE) > 1))
         wrong = "has a part twice";
@@ -231,7 +231,7 @@ static enum belfry_err check_template(const struct kube_resource *resource, stru
     else if (wrong == NULL && layout.two &&
              (layout.between.len == 0 || memchr(layout.between.data, '/', layout.between.len) == NULL))
         wrong = "has no '/' between {namespace} and {name}";
-    return wrong == NULL ? BELFRY_OK : kube_fault_say(fault, "wrap key: '%.128s' %s", text, wrong);
+    return wrong == NULL ? BELFRY_OK : belfry_kube_fault_say(fault, "wrap key: '%.128s' %s", text, wrong);
 }
 
 static bool is_field_name(const char *text)
@@ -253,14 +253,14 @@ static enum belfry_err set_text(char **out, const char *text)
 }
 
 static enum belfry_err set_wrap(struct kube_resource *resource, const struct kube_resource_opts *opts,
-                                struct kube_fault *fault)
+                                struct belfry_kube_fault *fault)
 {
     if (opts->wrap_key == NULL && opts->wrap_field == NULL)
         return BELFRY_OK;
     enum belfry_err err = set_text(&resource->wrap_field, opts->wrap_field == NULL ? "spec" : opts->wrap_field);
     if (err == BELFRY_OK && !is_field_name(resource->wrap_field))
-        err = kube_fault_say(fault, "wrap field: '%.64s' is no name of a field that can be filled, such as spec",
-                             resource->wrap_field);
+        err = belfry_kube_fault_say(fault, "wrap field: '%.64s' is no name of a field that can be filled, such as spec",
+                                    resource->wrap_field);
     if (err == BELFRY_OK)
         err = set_text(&resource->wrap_key, opts->wrap_key == NULL ? template_of(resource) : opts->wrap_key);
     return err == BELFRY_OK ? check_template(resource, fault) : err;
@@ -292,18 +292,18 @@ static enum belfry_err expand(const struct kube_resource *resource, const char *
     return err == BELFRY_OK ? belfry_buf_append(out, "", 1) : err;
 }
 
-static enum belfry_err set_prefix(struct kube_resource *resource, const char *text, struct kube_fault *fault)
+static enum belfry_err set_prefix(struct kube_resource *resource, const char *text, struct belfry_kube_fault *fault)
 {
     struct belfry_buf buf;
     if (text == NULL)
         text = DEFAULT_PREFIX;
     if (text[0] == '\0' || strlen(text) > KUBE_PREFIX_MAX)
-        return kube_fault_say(fault, "prefix: must have 1 to %d bytes", KUBE_PREFIX_MAX);
+        return belfry_kube_fault_say(fault, "prefix: must have 1 to %d bytes", KUBE_PREFIX_MAX);
     belfry_buf_init(&buf);
     enum belfry_err err = expand(resource, text, &buf);
     if (err == BELFRY_OK && has_brace(belfry_buf_bytes(&buf)))
-        err =
-            kube_fault_say(fault, "prefix: '%.128s' has braces around something other than {group} and {plural}", text);
+        err = belfry_kube_fault_say(
+            fault, "prefix: '%.128s' has braces around something other than {group} and {plural}", text);
     if (err == BELFRY_OK)
         err = set_text(&resource->prefix, belfry_buf_bytes(&buf).data);
     belfry_buf_fini(&buf);
@@ -322,7 +322,7 @@ static enum belfry_err hash_all(yyjson_val *manifest, struct kube_resource *reso
     size_t len;
     yyjson_val *spec = yyjson_obj_get(manifest, "spec");
     char *text = yyjson_val_write_opts(spec, YYJSON_WRITE_ALLOW_INF_AND_NAN | YYJSON_WRITE_ALLOW_INVALID_UNICODE,
-                                       &kube_json_alc, &len, NULL);
+                                       &belfry_kube_json_alc, &len, NULL);
     if (text == NULL)
         return BELFRY_ERR_NOMEM;
     uint64_t hash = belfry_hash((struct belfry_hash_key){0, 0}, belfry_bytes_of(text, len));
@@ -335,10 +335,10 @@ static enum belfry_err hash_all(yyjson_val *manifest, struct kube_resource *reso
 }
 
 static enum belfry_err read_all(struct belfry_bytes manifest, const struct kube_resource_opts *opts,
-                                struct kube_resource *resource, struct kube_fault *fault)
+                                struct kube_resource *resource, struct belfry_kube_fault *fault)
 {
     yyjson_doc *doc = NULL;
-    enum belfry_err err = kube_manifest_read(manifest, &doc, fault);
+    enum belfry_err err = belfry_kube_manifest_read(manifest, &doc, fault);
     if (err == BELFRY_OK)
         err = kube_crd_read(yyjson_doc_get_root(doc), resource, fault);
     if (err == BELFRY_OK)
@@ -354,7 +354,7 @@ static enum belfry_err read_all(struct belfry_bytes manifest, const struct kube_
 enum belfry_err kube_resource_read(struct belfry_bytes manifest, const struct kube_resource_opts *opts,
                                    struct kube_resource **out, char **why)
 {
-    struct kube_fault fault = {.text = ""};
+    struct belfry_kube_fault fault = {.text = ""};
     struct kept *kept = calloc(1, sizeof(*kept));
     *why = NULL;
     if (kept == NULL)

@@ -24,17 +24,17 @@
 #define KUBE_NAMES_MAX    32  /* shortNames, categories */
 #define KUBE_PREFIX_MAX   512 /* bytes of a prefix, and of a template */
 
-struct kube_path; /* a simple JSON path, read: path.h */
+struct belfry_kube_path; /* a simple JSON path, read: path.h */
 
 struct kube_column {
     char *name, *type, *format, *description;
     int64_t priority;
-    struct kube_path *path;
+    struct belfry_kube_path *path;
 };
 
 struct kube_field {
     char *name; /* as in a selector: "spec.nodeName" */
-    struct kube_path *path;
+    struct belfry_kube_path *path;
 };
 
 struct kube_version {

@@ -165,7 +165,7 @@ static void columns_fields_and_schema_belong_to_a_version(void **state)
     assert_non_null(v1->columns[1].path);
     assert_int_equal(v1->n_fields, 2);
     assert_string_equal(v1->fields[1].name, "spec.size");
-    assert_true(kube_path_is_simple(v1->fields[1].path));
+    assert_true(belfry_kube_path_is_simple(v1->fields[1].path));
     assert_string_equal(v1->schema,
                         "{\"type\":\"object\",\"properties\":{\"spec\":{\"type\":\"object\",\"minProperties\":1.0}}}");
     assert_int_equal(it->versions[1].n_columns, 0);

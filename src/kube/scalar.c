@@ -33,7 +33,7 @@ static bool is_at(struct belfry_bytes text, size_t at, char a, char b)
 }
 
 /* "0x1F", "0o17" */
-static bool read_based(struct belfry_bytes text, struct kube_scalar *out)
+static bool read_based(struct belfry_bytes text, struct belfry_kube_scalar *out)
 {
     char digits[DIGITS_MAX], *end;
     if (text.len < 3 || text.len >= sizeof(digits) || text.data[0] != '0' || !is_at(text, 1, 'x', 'o'))
@@ -46,7 +46,7 @@ static bool read_based(struct belfry_bytes text, struct kube_scalar *out)
     memcpy(digits, text.data + 2, text.len - 2);
     digits[text.len - 2] = '\0';
     unsigned long long value = strtoull(digits, &end, base);
-    *out = (struct kube_scalar){.form = KUBE_NUMBER_INT, .integer = (int64_t)value};
+    *out = (struct belfry_kube_scalar){.form = KUBE_NUMBER_INT, .integer = (int64_t)value};
     return *end == '\0' && value <= INT64_MAX;
 }
 
@@ -78,14 +78,14 @@ static bool split_decimal(struct belfry_bytes text, struct decimal *out)
     return at == text.len && (!out->exponent || out->n_exponent > 0);
 }
 
-static bool read_decimal(struct belfry_bytes text, struct kube_scalar *out)
+static bool read_decimal(struct belfry_bytes text, struct belfry_kube_scalar *out)
 {
     struct decimal parts;
     char digits[DIGITS_MAX];
     if (!split_decimal(text, &parts))
         return false;
     bool plus = text.data[0] == '+', zeros = parts.n_whole > 1 && text.data[parts.sign] == '0';
-    *out = (struct kube_scalar){.form = KUBE_NUMBER_JSON};
+    *out = (struct belfry_kube_scalar){.form = KUBE_NUMBER_JSON};
     if (!plus && !zeros && parts.n_whole > 0 && (!parts.point || parts.n_fraction > 0))
         return true;
     if (text.len >= sizeof(digits))
@@ -101,7 +101,7 @@ static bool read_decimal(struct belfry_bytes text, struct kube_scalar *out)
     return isfinite(out->real);
 }
 
-enum kube_scalar_type kube_scalar_read(struct belfry_bytes text, struct kube_scalar *out)
+enum belfry_kube_scalar_type belfry_kube_scalar_read(struct belfry_bytes text, struct belfry_kube_scalar *out)
 {
     static const char *const nulls[] = {"", "~", "null", "Null", "NULL", NULL};
     static const char *const trues[] = {"true", "True", "TRUE", NULL};

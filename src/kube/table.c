@@ -78,7 +78,7 @@ static enum belfry_err write_string(struct belfry_buf *out, struct belfry_bytes 
 static enum belfry_err write_as_json(struct belfry_buf *out, yyjson_val *val)
 {
     size_t len;
-    char *text = yyjson_val_write_opts(val, YYJSON_WRITE_NOFLAG, &kube_json_alc, &len, NULL);
+    char *text = yyjson_val_write_opts(val, YYJSON_WRITE_NOFLAG, &belfry_kube_json_alc, &len, NULL);
     if (text == NULL)
         return BELFRY_ERR_NOMEM;
     enum belfry_err err = write_string(out, belfry_bytes_of(text, len));
@@ -89,7 +89,7 @@ static enum belfry_err write_as_json(struct belfry_buf *out, yyjson_val *val)
 static enum belfry_err string_cell(struct belfry_buf *out, yyjson_val *val)
 {
     if (yyjson_is_str(val) || yyjson_is_raw(val))
-        return write_string(out, kube_document_bytes(val));
+        return write_string(out, belfry_kube_document_bytes(val));
     if (yyjson_is_bool(val))
         return write_raw(out, yyjson_get_bool(val) ? "\"true\"" : "\"false\"");
     if (yyjson_is_ctn(val))
@@ -101,11 +101,11 @@ static enum belfry_err string_cell(struct belfry_buf *out, yyjson_val *val)
 static enum belfry_err integer_cell(struct belfry_buf *out, yyjson_val *val)
 {
     char text[32];
-    if (kube_document_is_integer(val))
-        return belfry_buf_append(out, kube_document_bytes(val).data, kube_document_bytes(val).len);
+    if (belfry_kube_document_is_integer(val))
+        return belfry_buf_append(out, belfry_kube_document_bytes(val).data, belfry_kube_document_bytes(val).len);
     if (!yyjson_is_raw(val))
         return write_raw(out, "null");
-    double number = strtod(kube_document_bytes(val).data, NULL);
+    double number = strtod(belfry_kube_document_bytes(val).data, NULL);
     if (!(number > -9.2e18 && number < 9.2e18))
         return write_raw(out, "null");
     snprintf(text, sizeof(text), "%" PRId64, (int64_t)number);
@@ -116,7 +116,7 @@ static enum belfry_err number_cell(struct belfry_buf *out, yyjson_val *val)
 {
     if (!yyjson_is_raw(val))
         return write_raw(out, "null");
-    return belfry_buf_append(out, kube_document_bytes(val).data, kube_document_bytes(val).len);
+    return belfry_buf_append(out, belfry_kube_document_bytes(val).data, belfry_kube_document_bytes(val).len);
 }
 
 static enum belfry_err boolean_cell(struct belfry_buf *out, yyjson_val *val)
@@ -131,7 +131,7 @@ static enum belfry_err date_cell(struct belfry_buf *out, yyjson_val *val, int64_
         return write_raw(out, "\"" UNKNOWN "\"");
     if (!yyjson_is_str(val))
         return write_raw(out, "null");
-    kube_age_write(kube_document_bytes(val), now_s, age);
+    kube_age_write(belfry_kube_document_bytes(val), now_s, age);
     return write_string(out, belfry_bytes_str(age));
 }
 
@@ -154,7 +154,7 @@ static enum belfry_err write_own_cells(const struct kube_version *version, yyjso
     enum belfry_err err = BELFRY_OK;
     for (size_t i = 0; i < version->n_columns && err == BELFRY_OK; i++) {
         const struct kube_column *column = &version->columns[i];
-        yyjson_val *val = root == NULL ? NULL : kube_path_get(column->path, root, 0);
+        yyjson_val *val = root == NULL ? NULL : belfry_kube_path_get(column->path, root, 0);
         err = write_raw(out, ",");
         if (err == BELFRY_OK)
             err = write_cell(out, column->type, val, now_s);
@@ -185,15 +185,15 @@ enum belfry_err kube_table_cells(const struct kube_version *version, const struc
                                  int64_t now_s, struct belfry_buf *out)
 {
     char digits[32];
-    struct kube_document document;
+    struct belfry_kube_document document;
     snprintf(digits, sizeof(digits), "%" PRId64, rev);
     struct belfry_bytes parts[] = {object->head, belfry_bytes_str(digits), object->tail};
-    enum belfry_err err = kube_document_read(parts, 3, &document);
+    enum belfry_err err = belfry_kube_document_read(parts, 3, &document);
     assert(err != BELFRY_ERR_INVALID); /* we wrote it */
     if (err != BELFRY_OK)
         return err;
     err = write_cells(version, object->attributes.name, document.root, now_s, out);
-    kube_document_fini(&document);
+    belfry_kube_document_fini(&document);
     return err;
 }
 

@@ -23,7 +23,7 @@ static void add_column(char *name, char *type, const char *path)
 {
     struct kube_column *column = &columns[version.n_columns];
     *column = (struct kube_column){.name = name, .type = type};
-    assert_int_equal(kube_path_read(belfry_bytes_str(path), &column->path), BELFRY_OK);
+    assert_int_equal(belfry_kube_path_read(belfry_bytes_str(path), &column->path), BELFRY_OK);
     version.n_columns++;
 }
 
@@ -31,7 +31,7 @@ static int as_it_was(void **state)
 {
     (void)state;
     while (version.n_columns > 0)
-        kube_path_free(columns[--version.n_columns].path);
+        belfry_kube_path_free(columns[--version.n_columns].path);
     return 0;
 }
 
@@ -123,7 +123,7 @@ static void columns_are_described(void **state)
 {
     (void)state;
     struct belfry_buf buf;
-    struct kube_document document;
+    struct belfry_kube_document document;
     char description[] = "how \"large\"", format[] = "int32", size[] = "Size";
     add_column(size, integer, ".spec.size");
     columns[0].description = description;
@@ -132,13 +132,13 @@ static void columns_are_described(void **state)
     belfry_buf_init(&buf);
     assert_int_equal(kube_table_columns(&version, &buf), BELFRY_OK);
     struct belfry_bytes text = belfry_buf_bytes(&buf);
-    assert_int_equal(kube_document_read(&text, 1, &document), BELFRY_OK);
+    assert_int_equal(belfry_kube_document_read(&text, 1, &document), BELFRY_OK);
     assert_int_equal(yyjson_arr_size(document.root), 2);
     yyjson_val *name = yyjson_arr_get(document.root, 0);
     assert_string_equal(yyjson_get_str(yyjson_obj_get(name, "name")), "Name");
     assert_string_equal(yyjson_get_str(yyjson_obj_get(name, "type")), "string");
     assert_string_equal(yyjson_get_str(yyjson_obj_get(name, "format")), "name");
-    kube_document_fini(&document);
+    belfry_kube_document_fini(&document);
     const char own[] = ",{\"name\":\"Size\",\"type\":\"integer\",\"format\":\"int32\","
                        "\"description\":\"how \\\"large\\\"\",\"priority\":1}]";
     assert_memory_equal(text.data + text.len - strlen(own), own, strlen(own));

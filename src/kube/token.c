@@ -1,68 +1,11 @@
 /* src/kube/token.c */
 #include "kube/token.h"
 
+#include "base/base64.h"
 #include "base/json.h"
 #include "kube/json_alc.h"
 
 #define VERSION "meta.k8s.io/v1"
-
-/* ---- base64 (RFC 4648 section 5, no padding) ---- */
-
-static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-
-static enum belfry_err encode(struct belfry_bytes bytes, struct belfry_buf *out)
-{
-    const uint8_t *in = (const uint8_t *)bytes.data;
-    size_t len = (bytes.len * 4 + 2) / 3;
-    uint8_t *to;
-    enum belfry_err err = belfry_buf_reserve(out, len, &to);
-    if (err != BELFRY_OK)
-        return err;
-    uint32_t bits = 0;
-    unsigned n_bits = 0;
-    for (size_t i = 0; i < bytes.len; i++) {
-        bits = bits << 8 | in[i];
-        for (n_bits += 8; n_bits >= 6; n_bits -= 6)
-            *to++ = (uint8_t)digits[bits >> (n_bits - 6) & 63];
-    }
-    if (n_bits > 0)
-        *to = (uint8_t)digits[bits << (6 - n_bits) & 63];
-    belfry_buf_grown(out, len);
-    return BELFRY_OK;
-}
-
-static int digit_value(char c)
-{
-    const char *found = c == '\0' ? NULL : strchr(digits, c);
-    return found == NULL ? -1 : (int)(found - digits);
-}
-
-/* One text for each run of bytes: bits that are left over must be zero, and fewer than a digit. */
-static enum belfry_err decode(struct belfry_bytes text, struct belfry_buf *out)
-{
-    uint8_t *to;
-    size_t len = text.len * 3 / 4;
-    enum belfry_err err = belfry_buf_reserve(out, len, &to);
-    if (err != BELFRY_OK)
-        return err;
-    uint32_t bits = 0;
-    unsigned n_bits = 0;
-    for (size_t i = 0; i < text.len; i++) {
-        int value = digit_value(text.data[i]);
-        if (value < 0)
-            return BELFRY_ERR_INVALID;
-        bits = bits << 6 | (uint32_t)value;
-        n_bits += 6;
-        if (n_bits >= 8) {
-            n_bits -= 8;
-            *to++ = (uint8_t)(bits >> n_bits);
-        }
-    }
-    belfry_buf_grown(out, len);
-    return n_bits < 6 && (bits & ((1u << n_bits) - 1)) == 0 ? BELFRY_OK : BELFRY_ERR_INVALID;
-}
-
-/* ---- what it says ---- */
 
 static bool is_utf8(struct belfry_bytes text)
 {
@@ -132,7 +75,7 @@ static enum belfry_err read_json(struct belfry_buf *json, struct kube_token *out
 {
     yyjson_read_err why;
     yyjson_doc *doc = yyjson_read_opts((char *)json->data + json->start, belfry_buf_len(json), YYJSON_READ_NOFLAG,
-                                       &kube_json_alc, &why);
+                                       &belfry_kube_json_alc, &why);
     if (doc == NULL)
         return why.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION ? BELFRY_ERR_NOMEM : BELFRY_ERR_INVALID;
     enum belfry_err err = read_members(yyjson_doc_get_root(doc), out);
@@ -147,7 +90,7 @@ enum belfry_err kube_token_read(struct belfry_bytes text, struct kube_token *out
     if (text.len < 2 || text.len > KUBE_TOKEN_MAX) /* one digit is no byte */
         return BELFRY_ERR_INVALID;
     belfry_buf_init(&json);
-    enum belfry_err err = decode(text, &json);
+    enum belfry_err err = belfry_base64_decode(BELFRY_BASE64_URL, text, &json);
     if (err == BELFRY_OK)
         err = read_json(&json, out);
     belfry_buf_fini(&json);
@@ -178,7 +121,7 @@ enum belfry_err kube_token_write(int64_t rev, struct kube_token_origin origin, s
     belfry_json_close(&json, '}');
     enum belfry_err err = belfry_json_finish(&json);
     if (err == BELFRY_OK)
-        err = encode(belfry_buf_bytes(&text), out);
+        err = belfry_base64_encode(BELFRY_BASE64_URL, belfry_buf_bytes(&text), out);
     belfry_buf_fini(&text);
     return err;
 }

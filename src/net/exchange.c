@@ -9,6 +9,17 @@ void exchange_handle(struct exchange *x, const struct exchange_events *events, v
     x->user = user;
 }
 
+void exchange_drop_body(struct exchange *x, struct belfry_bytes bytes, void *user)
+{
+    (void)user;
+    exchange_taken(x, bytes.len);
+}
+
+void exchange_ignore(struct exchange *x, void *user)
+{
+    (void)x, (void)user;
+}
+
 const struct exchange_conn *exchange_conn(const struct exchange *x)
 {
     return x->conn;
@@ -65,6 +76,18 @@ void exchange_reset(struct exchange *x, uint32_t h2_code)
 {
     x->events = NULL;
     x->ops->reset(x, h2_code);
+}
+
+struct belfry_bytes exchange_path(const struct exchange_head *head, struct belfry_bytes *query)
+{
+    struct belfry_bytes path = head->path;
+    const char *mark = path.len == 0 ? NULL : memchr(path.data, '?', path.len);
+    *query = (struct belfry_bytes){0};
+    if (mark == NULL)
+        return path;
+    path.len = (size_t)(mark - path.data);
+    *query = belfry_bytes_of(mark + 1, head->path.len - path.len - 1);
+    return path;
 }
 
 struct belfry_bytes exchange_field(const struct exchange_head *head, const char *name)

@@ -64,6 +64,10 @@ struct exchange_events {
 /* A new request: sets a handler or has the last word at once. `user` is of the connection's owner. */
 typedef void (*exchange_begin_fn)(struct exchange *x, const struct exchange_head *head, void *user);
 
+/* Handlers for who does not care: a body that nobody asked for is taken and dropped; any other event is nothing. */
+void exchange_drop_body(struct exchange *x, struct belfry_bytes bytes, void *user);
+void exchange_ignore(struct exchange *x, void *user);
+
 void exchange_handle(struct exchange *x, const struct exchange_events *events, void *user);
 
 const struct exchange_conn *exchange_conn(const struct exchange *x);
@@ -132,7 +136,10 @@ struct exchange { /* embedded by h1_server's and h2_server's own */
     void *user;
 };
 
-/* ---- a head's fields ---- */
+/* ---- a head's path and fields ---- */
+
+/* The path without its query, which is stored without its '?'; empty: there is none. Both lent. */
+struct belfry_bytes exchange_path(const struct exchange_head *head, struct belfry_bytes *query);
 
 /* The value of the first field of that name; {NULL, 0} when there is none. */
 struct belfry_bytes exchange_field(const struct exchange_head *head, const char *name);

@@ -17,6 +17,7 @@ static void origin_fini(struct belfry_grpc_origin *origin)
     free(origin->scheme);
     free(origin->authority);
     free(origin->user_agent);
+    free(origin->via);
 }
 
 static enum belfry_err origin_init(struct belfry_grpc_origin *origin, const struct belfry_grpc_opts *opts)
@@ -24,7 +25,9 @@ static enum belfry_err origin_init(struct belfry_grpc_origin *origin, const stru
     origin->scheme = strdup(opts->scheme);
     origin->authority = strdup(opts->authority);
     origin->user_agent = strdup(opts->user_agent);
-    bool whole = origin->scheme != NULL && origin->authority != NULL && origin->user_agent != NULL;
+    origin->via = opts->via != NULL ? strdup(opts->via) : NULL;
+    bool whole = origin->scheme != NULL && origin->authority != NULL && origin->user_agent != NULL &&
+                 (origin->via != NULL) == (opts->via != NULL);
     return whole ? BELFRY_OK : BELFRY_ERR_NOMEM;
 }
 

@@ -60,7 +60,7 @@ struct belfry_grpc_status {
     int code;            /* of the server, or what the way it ended maps to */
     const char *message; /* percent-decoded, may hold any byte but NUL; "" when there was none. Lent for the callback */
     bool from_server; /* a grpc-status was received; otherwise made up from HTTP status, RST_STREAM, GOAWAY or loss */
-    bool too_large;   /* a message was over max_message_bytes: we ended the call */
+    bool too_large;   /* a message was over max_message_bytes, the call's or the connection's: we ended the call */
     bool unprocessed; /* certainly not seen by the server's application: safe to send again elsewhere */
 };
 
@@ -68,6 +68,7 @@ struct belfry_grpc_opts {
     const char *scheme;    /* "http" or "https" */
     const char *authority; /* host:port */
     const char *user_agent;
+    const char *via;               /* the value of "belfry-via" on every call: which tier asks; NULL: none */
     uint32_t keepalive_ms;         /* a PING after this long without one, only while a call is open; at least 10,000 */
     uint32_t keepalive_timeout_ms; /* no ACK, and not a byte of any kind, in this time: the connection is dead */
     size_t max_message_bytes;      /* a larger message ends its call with RESOURCE_EXHAUSTED */
@@ -141,6 +142,9 @@ BELFRY_NODISCARD enum belfry_err belfry_grpc_call_open(struct belfry_grpc *grpc,
 /* Queues one message (copied), uncompressed; dropped when the peer has ended the call and `closed` is yet to come.
  * Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_INVALID (half-closed already, or 4 GiB); the call unharmed. */
 BELFRY_NODISCARD enum belfry_err belfry_grpc_call_send(struct belfry_grpc_call *call, struct belfry_bytes message);
+
+/* Of messages that begin from now on, if less than the connection's max_message_bytes; 0: that. */
+void belfry_grpc_call_limit(struct belfry_grpc_call *call, size_t max_message_bytes);
 
 /* Bytes queued by belfry_grpc_call_send() and not pulled yet: for callers that must bound what they queue. */
 size_t belfry_grpc_call_queued(const struct belfry_grpc_call *call);

@@ -114,6 +114,7 @@ enum belfry_err belfry_grpc_call_open(struct belfry_grpc *grpc, const struct bel
     call->events = *events;
     call->user = user;
     call->deadline_ms = opts->deadline_ms;
+    call->max_message_bytes = grpc->max_message_bytes;
     belfry_grpc_reply_init(&call->reply);
     belfry_list_init(&call->ready_node);
     belfry_list_append(&grpc->waiting, &call->node);
@@ -163,6 +164,12 @@ enum belfry_err belfry_grpc_call_send(struct belfry_grpc_call *call, struct belf
     belfry_buf_grown(&call->queued, BELFRY_GRPC_PREFIX_BYTES + message.len);
     mark_ready(call);
     return BELFRY_OK;
+}
+
+void belfry_grpc_call_limit(struct belfry_grpc_call *call, size_t max_message_bytes)
+{
+    size_t most = call->grpc->max_message_bytes;
+    call->max_message_bytes = max_message_bytes != 0 && max_message_bytes < most ? max_message_bytes : most;
 }
 
 size_t belfry_grpc_call_queued(const struct belfry_grpc_call *call)
@@ -284,7 +291,7 @@ static enum belfry_err unpack(struct belfry_grpc_call *call, struct belfry_blob 
     if (call->reply.encoding != BELFRY_GRPC_GZIP)
         return BELFRY_ERR_PROTOCOL;
     *out_why = "received a message that does not unpack";
-    enum belfry_err err = belfry_gzip_unpack(belfry_blob_bytes(packed), call->grpc->max_message_bytes, message);
+    enum belfry_err err = belfry_gzip_unpack(belfry_blob_bytes(packed), call->max_message_bytes, message);
     if (err == BELFRY_OK)
         belfry_blob_unref(packed);
     return err;
@@ -297,8 +304,7 @@ static enum belfry_err deliver_one(struct belfry_grpc_call *call, struct belfry_
     bool compressed;
     size_t before = in->len;
     *out_why = "received a message with an unknown flag";
-    enum belfry_err err =
-        belfry_grpc_frame_feed(&call->frame, in, call->grpc->max_message_bytes, &message, &compressed);
+    enum belfry_err err = belfry_grpc_frame_feed(&call->frame, in, call->max_message_bytes, &message, &compressed);
     belfry_h2_taken(call->grpc->h2, &call->stream, before - in->len);
     if (err != BELFRY_OK || message == NULL)
         return err;
@@ -314,7 +320,7 @@ static void break_off_with(struct belfry_grpc_call *call, enum belfry_err err, c
 {
     if (err == BELFRY_ERR_TOO_LARGE) {
         char text[BELFRY_GRPC_WHY_BYTES];
-        snprintf(text, sizeof(text), "received a message larger than %zu bytes", call->grpc->max_message_bytes);
+        snprintf(text, sizeof(text), "received a message larger than %zu bytes", call->max_message_bytes);
         break_off(call, BELFRY_GRPC_RESOURCE_EXHAUSTED, text);
         call->status.too_large = true;
     } else {

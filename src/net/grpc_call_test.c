@@ -45,6 +45,30 @@ static void a_message_over_the_limit_ends_its_call_before_it_is_taken(void **sta
     pair_fini(&pair);
 }
 
+static void a_limit_of_one_call_holds_for_what_begins_after_it(void **state)
+{
+    (void)state;
+    struct pair pair;
+    pair_init(&pair);
+    struct seen seen[2] = {{0}, {0}};
+    struct belfry_grpc_call *limited = start_unary(&pair, &seen[0]);
+    start_unary(&pair, &seen[1]);
+    peer_respond_grpc(&pair.peer, 1);
+    peer_send(&pair.peer, 1, "\0\0\0\0\4so", 7); /* begun under the limit of the connection */
+    assert_pumps(&pair);
+    belfry_grpc_call_limit(limited, 3);
+    peer_send(&pair.peer, 1, "me\0\0\0\0\4", 7);
+    peer_respond_grpc(&pair.peer, 3);
+    peer_message(&pair.peer, 3, 0, "some", 4);
+    assert_pumps(&pair);
+    assert_int_equal(seen[0].n_messages, 1);
+    assert_int_equal(seen[0].code, BELFRY_GRPC_RESOURCE_EXHAUSTED);
+    assert_string_equal(seen[0].message, "received a message larger than 3 bytes");
+    assert_int_equal(seen[1].n_messages, 1);
+    assert_int_equal(seen[1].n_closed, 0);
+    pair_fini(&pair);
+}
+
 /* `n` messages of 1,000 bytes on a stream. */
 static void send_thousands(struct peer *peer, int32_t id, size_t n)
 {
@@ -717,6 +741,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_message_larger_than_the_window_flows),
         cmocka_unit_test(a_message_over_the_limit_ends_its_call_before_it_is_taken),
+        cmocka_unit_test(a_limit_of_one_call_holds_for_what_begins_after_it),
         cmocka_unit_test(a_held_call_costs_one_window_and_stalls_nobody),
         cmocka_unit_test(a_peer_that_overruns_the_window_of_a_held_call_is_stopped),
         cmocka_unit_test(data_of_cancelled_calls_gives_the_connection_window_back),

@@ -56,6 +56,7 @@ struct belfry_grpc_call {
     struct belfry_grpc_events events;
     void *user;
     uint64_t deadline_ms;
+    size_t max_message_bytes;
     /* owner only */
     enum belfry_call_state state;
     unsigned on_stack;       /* callbacks of this call that are running: it is freed after the last */

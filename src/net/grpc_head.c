@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 
-#define N_FIXED         9 /* the fields that every call has, grpc-timeout among them */
+#define N_FIXED         10 /* the fields that every call may have, belfry-via and grpc-timeout among them */
 #define FIELD_OVERHEAD  32
 #define TIMEOUT_MAX     99999999u
 #define RESERVED_PREFIX "grpc-" /* names that gRPC keeps for itself */
@@ -82,6 +82,9 @@ static enum belfry_err measure(const struct belfry_grpc_origin *origin, const st
         text += strlen(opts->metadata[i].name) + strlen(opts->metadata[i].value) + 2;
     }
     size_t shared = strlen(origin->scheme) + strlen(origin->authority) + strlen(origin->user_agent);
+    if (origin->via != NULL && !is_text(origin->via))
+        return BELFRY_ERR_INVALID;
+    shared += origin->via != NULL ? strlen(origin->via) : 0;
     if (text + shared + (opts->n_metadata + N_FIXED) * FIELD_OVERHEAD > BELFRY_GRPC_HEAD_BYTES)
         return BELFRY_ERR_INVALID;
     *out_text = text;
@@ -109,6 +112,8 @@ enum belfry_err belfry_grpc_head_create(const struct belfry_grpc_origin *origin,
     add_static(head, "te", "trailers");
     add_static(head, "grpc-accept-encoding", "gzip,identity");
     add_static(head, "user-agent", origin->user_agent);
+    if (origin->via != NULL)
+        add_static(head, "belfry-via", origin->via);
     for (size_t i = 0; i < opts->n_metadata; i++)
         add_metadata(&w, &opts->metadata[i]);
     *out = head;

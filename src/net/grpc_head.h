@@ -24,6 +24,7 @@ struct belfry_grpc_head;
 /* What all calls of a connection have in common. */
 struct belfry_grpc_origin {
     char *scheme, *authority, *user_agent; /* owned by the connection */
+    char *via;                             /* likewise; NULL: none */
 };
 
 /* Copies everything it is given. The caller ends *out with free().

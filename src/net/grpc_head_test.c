@@ -13,7 +13,7 @@
 #include "support/refuse.h"
 
 static char scheme[] = "http", authority[] = "127.0.0.1:2379", user_agent[] = "belfry-test/1";
-static const struct belfry_grpc_origin origin = {scheme, authority, user_agent};
+static const struct belfry_grpc_origin origin = {.scheme = scheme, .authority = authority, .user_agent = user_agent};
 
 static void assert_timeout(uint64_t ms, const char *expected)
 {
@@ -75,6 +75,27 @@ static void credentials_are_never_indexed(void **state)
     free(head);
 }
 
+static void tier_says_its_name_on_every_call(void **state)
+{
+    (void)state;
+    char via[] = "edge-7";
+    struct belfry_grpc_origin tier = origin;
+    struct belfry_grpc_call_opts opts = {.path = "/s/m"};
+    struct belfry_grpc_head *head;
+    size_t n;
+    assert_int_equal(belfry_grpc_head_create(&tier, &opts, &head), BELFRY_OK);
+    assert_null(find(belfry_grpc_head_fields(head, BELFRY_NEVER, 0, &n), n, "belfry-via"));
+    free(head);
+    tier.via = via;
+    assert_int_equal(belfry_grpc_head_create(&tier, &opts, &head), BELFRY_OK);
+    const nghttp2_nv *fields = belfry_grpc_head_fields(head, 5000, 0, &n); /* with a deadline all places are taken */
+    assert_int_equal(n, 10);
+    assert_memory_equal(find(fields, n, "belfry-via")->value, "edge-7", 6);
+    free(head);
+    via[2] = '\n';
+    assert_int_equal(belfry_grpc_head_create(&tier, &opts, &head), BELFRY_ERR_INVALID);
+}
+
 static enum belfry_err create_with(const char *path, const char *name, const char *value)
 {
     struct belfry_grpc_metadata metadata = {name, value};
@@ -125,6 +146,7 @@ int main(void)
         cmocka_unit_test(a_timeout_takes_the_finest_unit_that_fits_eight_digits),
         cmocka_unit_test(the_deadline_becomes_what_is_left_when_it_is_sent),
         cmocka_unit_test(credentials_are_never_indexed),
+        cmocka_unit_test(tier_says_its_name_on_every_call),
         cmocka_unit_test(what_http2_or_grpc_does_not_allow_is_invalid),
         cmocka_unit_test(a_head_over_its_bound_is_invalid),
         cmocka_unit_test(refused_memory_is_reported_and_nothing_leaks),

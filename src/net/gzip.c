@@ -2,27 +2,12 @@
 #include "net/gzip.h"
 
 #include <limits.h>
-#include <stdlib.h>
 
-#define ZLIB_CONST /* next_in points to const */
-#include <zlib.h>
+#include "net/zlib_mem.h"
 
 #define FIRST_BYTES  1024
 #define WINDOW_GZIP  (15 + 16) /* zlib: the largest window, and a gzip header instead of a zlib one */
 #define UNPACK_RATIO 4         /* a first guess at the size; what JSON and protobuf of keys come to */
-
-/* zlib allocates through us so that tests can refuse. */
-static voidpf z_alloc(voidpf opaque, uInt n, uInt size)
-{
-    (void)opaque;
-    return calloc(n, size);
-}
-
-static void z_free(voidpf opaque, voidpf ptr)
-{
-    (void)opaque;
-    free(ptr);
-}
 
 static size_t smaller(size_t a, size_t b)
 {
@@ -82,7 +67,8 @@ enum belfry_err belfry_gzip_unpack(struct belfry_bytes in, size_t max_bytes, str
     if (in.len == 0)
         return BELFRY_ERR_PROTOCOL;
     struct belfry_blob *blob = NULL;
-    z_stream z = {.zalloc = z_alloc, .zfree = z_free, .next_in = (const Bytef *)in.data, .avail_in = (uInt)in.len};
+    z_stream z = {.next_in = (const Bytef *)in.data, .avail_in = (uInt)in.len};
+    belfry_zlib_mem(&z);
     if (inflateInit2(&z, WINDOW_GZIP) != Z_OK)
         return BELFRY_ERR_NOMEM;
     size_t first = in.len * UNPACK_RATIO > FIRST_BYTES ? in.len * UNPACK_RATIO : FIRST_BYTES;

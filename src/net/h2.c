@@ -103,6 +103,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
         return 0;
     h2->header_bytes += name_len + value_len + FIELD_OVERHEAD;
     if (h2->header_bytes > BELFRY_H2_HEADER_BYTES) {
+        stream->flooded = true;
         close_with(h2, stream, NGHTTP2_INTERNAL_ERROR, "response headers over 64 KiB");
         return 0;
     }
@@ -345,16 +346,28 @@ size_t belfry_h2_room(const struct belfry_h2 *h2)
     return limit > h2->n_streams ? limit - h2->n_streams : 0;
 }
 
-enum belfry_err belfry_h2_submit(struct belfry_h2 *h2, const nghttp2_nv *fields, size_t n,
-                                 struct belfry_h2_stream *stream)
+static enum belfry_err submit(struct belfry_h2 *h2, const nghttp2_nv *fields, size_t n,
+                              const nghttp2_data_provider *body, struct belfry_h2_stream *stream)
 {
-    nghttp2_data_provider body = {.read_callback = on_read};
-    int32_t id = nghttp2_submit_request(h2->session, NULL, fields, n, &body, stream);
+    int32_t id = nghttp2_submit_request(h2->session, NULL, fields, n, body, stream);
     if (id < 0)
         return id == NGHTTP2_ERR_STREAM_ID_NOT_AVAILABLE ? BELFRY_ERR_LIMIT : err_of(h2, id);
     *stream = (struct belfry_h2_stream){.id = id};
     h2->n_streams++;
     return BELFRY_OK;
+}
+
+enum belfry_err belfry_h2_submit(struct belfry_h2 *h2, const nghttp2_nv *fields, size_t n,
+                                 struct belfry_h2_stream *stream)
+{
+    nghttp2_data_provider body = {.read_callback = on_read};
+    return submit(h2, fields, n, &body, stream);
+}
+
+enum belfry_err belfry_h2_submit_bodiless(struct belfry_h2 *h2, const nghttp2_nv *fields, size_t n,
+                                          struct belfry_h2_stream *stream)
+{
+    return submit(h2, fields, n, NULL, stream);
 }
 
 enum belfry_err belfry_h2_resume(struct belfry_h2 *h2, struct belfry_h2_stream *stream)

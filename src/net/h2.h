@@ -37,6 +37,7 @@ struct belfry_h2_stream {
     int32_t id;    /* 0 before belfry_h2_submit() and after it was let go */
     bool pulled;   /* its HEADERS have left through belfry_h2_pull() */
     bool deferred; /* read() had nothing: belfry_h2_resume() when there is */
+    bool flooded;  /* it was reset because its header block was over BELFRY_H2_HEADER_BYTES */
 };
 
 /* What happens, from inside receive; `read` from inside pull, and `closed` from either. They may call submit, resume,
@@ -84,6 +85,10 @@ size_t belfry_h2_room(const struct belfry_h2 *h2);
  * up its stream ids. */
 BELFRY_NODISCARD enum belfry_err belfry_h2_submit(struct belfry_h2 *h2, const nghttp2_nv *fields, size_t n,
                                                   struct belfry_h2_stream *stream);
+
+/* The same for a request that has no body: it ends with its headers, and read() is not asked. */
+BELFRY_NODISCARD enum belfry_err belfry_h2_submit_bodiless(struct belfry_h2 *h2, const nghttp2_nv *fields, size_t n,
+                                                           struct belfry_h2_stream *stream);
 
 /* read() has something again. Errors: BELFRY_ERR_NOMEM. */
 BELFRY_NODISCARD enum belfry_err belfry_h2_resume(struct belfry_h2 *h2, struct belfry_h2_stream *stream);

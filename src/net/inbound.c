@@ -216,11 +216,22 @@ bool inbound_flush(struct inbound_group *group, uint64_t now_ms)
     return leaving || !belfry_list_empty(&group->prompt) || !belfry_list_empty(&group->dirty);
 }
 
-void inbound_shut(struct inbound_group *group)
+static struct inbound_conn *first_conn(const struct inbound_group *group)
 {
+    return belfry_list_empty(&group->conns) ? NULL : belfry_container(group->conns.next, struct inbound_conn, in_group);
+}
+
+/* Those that are shut are the last in the list. */
+bool inbound_shut(struct inbound_group *group, size_t most)
+{
+    struct inbound_conn *c;
     group->shut = true;
-    belfry_list_each (node, &group->conns)
-        inbound_conn_shut(belfry_container(node, struct inbound_conn, in_group));
+    for (; (c = first_conn(group)) != NULL && !c->shut && most > 0; most--) {
+        belfry_list_remove(&c->in_group);
+        belfry_list_append(&group->conns, &c->in_group);
+        inbound_conn_shut(c);
+    }
+    return c != NULL && !c->shut;
 }
 
 size_t inbound_connections(const struct inbound_group *group)

@@ -74,9 +74,10 @@ BELFRY_NODISCARD enum belfry_err inbound_accept(struct inbound_group *group, int
  * said more when they were told `writable`), so it is to be called again before the loop blocks. */
 bool inbound_flush(struct inbound_group *group, uint64_t now_ms);
 
-/* Every connection begins to shut (GOAWAY; HTTP/1.1: after the request that runs) and closes when its last exchange
- * has ended. New ones are shut as soon as they are accepted. */
-void inbound_shut(struct inbound_group *group);
+/* At most `most` more connections begin to shut (GOAWAY; HTTP/1.1: after the request that runs), the oldest first; each
+ * closes when its last exchange has ended. From the first call on new ones are shut as soon as they are accepted. True:
+ * there are more. Peers that are told connect elsewhere at once: who tells them over a time spares those. */
+bool inbound_shut(struct inbound_group *group, size_t most);
 
 size_t inbound_connections(const struct inbound_group *group); /* now */
 

@@ -64,6 +64,7 @@ struct inbound_conn {
     int watched;      /* what poll watches for */
     bool blocked;     /* the socket is full */
     bool input_ended; /* the peer sends no more */
+    bool shut;        /* it ends with its last exchange */
     bool last;        /* what is unsent is the last: the protocol was broken */
     uint8_t n_sniffed;
     char sniffed[sizeof(INBOUND_SNIFF) - 1];

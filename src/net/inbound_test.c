@@ -736,6 +736,29 @@ static void nothing_is_allocated_for_what_the_socket_takes(void **state)
 
 /* ---- shutting ---- */
 
+static void shutting_goes_on_from_the_oldest(void **state)
+{
+    (void)state;
+    int peers[3];
+    for (int i = 0; i < 3; i++) {
+        peers[i] = connect_peer(NULL);
+        say(peers[i], GET("/hello"));
+        expect(peers[i], HELLO);
+    }
+    assert_true(inbound_shut(f.group, 1));
+    assert_true(ends_within(peers[0], 1000));
+    assert_true(inbound_shut(f.group, 0));
+    say(peers[1], GET("/hello"));
+    expect(peers[1], HELLO); /* its turn has not come, and it is served as ever */
+    assert_false(inbound_shut(f.group, 2));
+    assert_true(ends_within(peers[1], 1000));
+    assert_true(ends_within(peers[2], 1000));
+    assert_false(inbound_shut(f.group, 7));
+    for (int i = 0; i < 3; i++)
+        close(peers[i]);
+    turn_for(20);
+}
+
 static void shutting_ends_the_idle_and_waits_for_the_rest(void **state)
 {
     (void)state;
@@ -748,7 +771,7 @@ static void shutting_ends_the_idle_and_waits_for_the_rest(void **state)
     say_h2_greeting(h2);
     say_h2_request(h2, 1, "/open");
     turn_until_begun(3);
-    inbound_shut(f.group);
+    assert_false(inbound_shut(f.group, SIZE_MAX));
     assert_true(ends_within(idle, 1000));
     assert_int_equal(hear_frame(h2, 7, payload, sizeof(payload)), 8);
     turn_for(300);
@@ -1071,6 +1094,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_stalled_reader_holds_only_itself, setup, teardown),
         cmocka_unit_test_setup_teardown(all_bytes_arrive_in_order_through_a_small_window, setup, teardown),
         cmocka_unit_test_setup_teardown(nothing_is_allocated_for_what_the_socket_takes, setup, teardown),
+        cmocka_unit_test_setup_teardown(shutting_goes_on_from_the_oldest, setup, teardown),
         cmocka_unit_test_setup_teardown(shutting_ends_the_idle_and_waits_for_the_rest, setup, teardown),
         cmocka_unit_test_setup_teardown(tls_serves_http1_and_knows_the_user, setup, teardown),
         cmocka_unit_test_setup_teardown(tls_serves_http2_by_alpn_and_carries_megabytes, setup, teardown),

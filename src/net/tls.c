@@ -1,78 +1,15 @@
 /* src/net/tls.c */
 #include "net/tls.h"
 
-#include <openssl/bio.h>
 #include <openssl/err.h>
-#include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include "base/secret.h"
 #include "net/tls_private.h"
-
-void belfry_tls_reason(char *out, size_t out_len)
-{
-    unsigned long code = ERR_get_error();
-    const char *reason = ERR_SYSTEM_ERROR(code) ? NULL : ERR_reason_error_string(code);
-    char system[128];
-    if (ERR_SYSTEM_ERROR(code))
-        reason = strerror_r(ERR_GET_REASON(code), system, sizeof(system));
-    snprintf(out, out_len, "%s", reason != NULL ? reason : "unknown reason");
-    ERR_clear_error();
-}
-
-static enum belfry_err fail_file(const char *what, const char *file, char *why, size_t why_len)
-{
-    char reason[192];
-    bool nomem = ERR_GET_REASON(ERR_peek_error()) == ERR_R_MALLOC_FAILURE;
-    belfry_tls_reason(reason, sizeof(reason));
-    snprintf(why, why_len, "%s %s: %s", what, file, reason);
-    return nomem ? BELFRY_ERR_NOMEM : BELFRY_ERR_TLS;
-}
-
-/* OpenSSL's own way would ask on the terminal, in the middle of somebody else's program. */
-static int no_passphrase(char *buf, int size, int writing, void *user)
-{
-    (void)buf, (void)size, (void)writing;
-    *(bool *)user = true;
-    return -1;
-}
-
-static enum belfry_err load_trust(SSL_CTX *ctx, const struct belfry_tls_opts *opts, char *why, size_t why_len)
-{
-    if (opts->skip_verify) {
-        SSL_CTX_set_verify(ctx, SSL_VERIFY_NONE, NULL);
-        return BELFRY_OK;
-    }
-    SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
-    if (opts->cacert == NULL)
-        return SSL_CTX_set_default_verify_paths(ctx) == 1 ? BELFRY_OK
-                                                          : fail_file("CA certificates", "of the system", why, why_len);
-    if (SSL_CTX_load_verify_file(ctx, opts->cacert) == 1)
-        return BELFRY_OK;
-    return fail_file("CA certificate file", opts->cacert, why, why_len);
-}
-
-static enum belfry_err load_identity(SSL_CTX *ctx, const char *cert, const char *key, char *why, size_t why_len)
-{
-    bool locked = false;
-    if (cert == NULL)
-        return BELFRY_OK;
-    SSL_CTX_set_default_passwd_cb(ctx, no_passphrase);
-    SSL_CTX_set_default_passwd_cb_userdata(ctx, &locked);
-    if (SSL_CTX_use_certificate_chain_file(ctx, cert) != 1)
-        return fail_file("certificate file", cert, why, why_len);
-    int loaded = SSL_CTX_use_PrivateKey_file(ctx, key, SSL_FILETYPE_PEM);
-    SSL_CTX_set_default_passwd_cb(ctx, NULL); /* no file is read any more */
-    SSL_CTX_set_default_passwd_cb_userdata(ctx, NULL);
-    if (loaded == 1 && SSL_CTX_check_private_key(ctx) == 1)
-        return BELFRY_OK;
-    if (!locked)
-        return fail_file("key file", key, why, why_len);
-    snprintf(why, why_len, "key file %s: it is locked by a pass phrase; give a key without one", key);
-    return BELFRY_ERR_TLS;
-}
 
 static enum belfry_err set_protocol(SSL_CTX *ctx)
 {
@@ -82,50 +19,179 @@ static enum belfry_err set_protocol(SSL_CTX *ctx)
     return SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION) == 1 ? BELFRY_OK : BELFRY_ERR_TLS;
 }
 
-static enum belfry_err set_client_protocol(SSL_CTX *ctx)
+static struct belfry_tls *make(void)
 {
-    static const unsigned char alpn[] = {2, 'h', '2'};
+    struct belfry_tls *tls = calloc(1, sizeof(*tls));
+    if (tls != NULL)
+        pthread_mutex_init(&tls->mu, NULL);
+    return tls;
+}
+
+void belfry_tls_destroy(struct belfry_tls *tls)
+{
+    if (tls == NULL)
+        return;
+    SSL_CTX_free(tls->ctx);
+    pthread_mutex_destroy(&tls->mu);
+    for (size_t i = 0; i < BELFRY_TLS_FILES; i++) {
+        free(tls->sources[i].file);
+        belfry_secret_free(tls->sources[i].pem);
+    }
+    free(tls->server_name);
+    free(tls);
+}
+
+SSL_CTX *belfry_tls_context(struct belfry_tls *tls)
+{
+    pthread_mutex_lock(&tls->mu);
+    SSL_CTX *ctx = tls->ctx;
+    SSL_CTX_up_ref(ctx);
+    pthread_mutex_unlock(&tls->mu);
+    return ctx;
+}
+
+/* ---- a client's ---- */
+
+static enum belfry_err set_client_protocol(SSL_CTX *ctx, bool http1)
+{
+    static const unsigned char alpn[] = "\x02h2\x08http/1.1";
     enum belfry_err err = set_protocol(ctx);
     if (err != BELFRY_OK)
         return err;
-    return SSL_CTX_set_alpn_protos(ctx, alpn, sizeof(alpn)) == 0 ? BELFRY_OK : BELFRY_ERR_NOMEM;
+    return SSL_CTX_set_alpn_protos(ctx, alpn, http1 ? sizeof(alpn) - 1 : 3) == 0 ? BELFRY_OK : BELFRY_ERR_NOMEM;
+}
+
+/* A context of what the sources hold now. */
+static enum belfry_err load(const struct belfry_tls *tls, SSL_CTX **out, char *why, size_t why_len)
+{
+    const struct belfry_tls_source *sources = tls->sources;
+    ERR_clear_error();
+    snprintf(why, why_len, "%s", belfry_strerror(BELFRY_ERR_NOMEM));
+    SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
+    if (ctx == NULL)
+        return BELFRY_ERR_NOMEM;
+    enum belfry_err err = set_client_protocol(ctx, tls->http1);
+    if (err != BELFRY_OK)
+        snprintf(why, why_len, "TLS 1.2 or ALPN is not possible with this OpenSSL");
+    SSL_CTX_set_verify(ctx, tls->skip_verify ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, NULL);
+    if (err == BELFRY_OK && !tls->skip_verify)
+        err = belfry_tls_load_trust(ctx, &sources[BELFRY_TLS_CACERT], why, why_len);
+    if (err == BELFRY_OK)
+        err = belfry_tls_load_identity(ctx, &sources[BELFRY_TLS_CERT], &sources[BELFRY_TLS_KEY], why, why_len);
+    ERR_clear_error();
+    if (err == BELFRY_OK)
+        *out = ctx;
+    else
+        SSL_CTX_free(ctx);
+    return err;
+}
+
+/* A file that is not there has a stamp of its own: all zero. */
+static void take_stamps(const struct belfry_tls *tls, struct belfry_tls_stamp stamps[BELFRY_TLS_FILES])
+{
+    for (size_t i = 0; i < BELFRY_TLS_FILES; i++) {
+        const struct belfry_tls_source *from = &tls->sources[i];
+        struct stat st;
+        memset(&stamps[i], 0, sizeof(stamps[i])); /* padding too: they are compared as bytes */
+        if (from->pem != NULL || from->file == NULL || stat(from->file, &st) != 0)
+            continue;
+        stamps[i].dev = st.st_dev;
+        stamps[i].ino = st.st_ino;
+        stamps[i].size = st.st_size;
+        stamps[i].mtime.tv_sec = st.st_mtim.tv_sec;
+        stamps[i].mtime.tv_nsec = st.st_mtim.tv_nsec;
+    }
+}
+
+/* Reads what changed. The stamps are taken first: what changes while it is read is found changed again. Locked: mu. */
+static enum belfry_err refresh(struct belfry_tls *tls, char *why, size_t why_len)
+{
+    struct belfry_tls_stamp stamps[BELFRY_TLS_FILES];
+    take_stamps(tls, stamps);
+    if (tls->ctx != NULL && memcmp(stamps, tls->stamps, sizeof(stamps)) == 0)
+        return BELFRY_OK;
+    SSL_CTX *ctx = NULL;
+    enum belfry_err err = load(tls, &ctx, why, why_len);
+    if (err != BELFRY_OK)
+        return err;
+    SSL_CTX_free(tls->ctx);
+    tls->ctx = ctx;
+    memcpy(tls->stamps, stamps, sizeof(stamps));
+    return BELFRY_OK;
+}
+
+enum belfry_err belfry_tls_refresh(struct belfry_tls *tls, char *why, size_t why_len)
+{
+    if (tls->is_server)
+        return BELFRY_OK;
+    pthread_mutex_lock(&tls->mu);
+    enum belfry_err err = refresh(tls, tls->refresh_why, sizeof(tls->refresh_why));
+    if (err == BELFRY_OK)
+        tls->refresh_why[0] = '\0';
+    snprintf(why, why_len, "%s", tls->refresh_why);
+    pthread_mutex_unlock(&tls->mu);
+    return err;
+}
+
+bool belfry_tls_refresh_why(struct belfry_tls *tls, char *out, size_t out_len)
+{
+    pthread_mutex_lock(&tls->mu);
+    snprintf(out, out_len, "%s", tls->refresh_why);
+    pthread_mutex_unlock(&tls->mu);
+    return out[0] != '\0';
+}
+
+void belfry_tls_log_refresh(struct belfry_tls *tls, const struct belfry_log *log)
+{
+    char why[sizeof(tls->refresh_why)];
+    pthread_mutex_lock(&tls->mu);
+    bool news = strcmp(tls->refresh_why, tls->logged_why) != 0;
+    memcpy(why, tls->refresh_why, sizeof(why));
+    memcpy(tls->logged_why, why, sizeof(why));
+    pthread_mutex_unlock(&tls->mu);
+    if (news && why[0] != '\0')
+        belfry_logf(log, BELFRY_LOG_WARN, "tls_kept", "why=\"%s\"", why);
+}
+
+static bool copy(const char *from, char **out)
+{
+    return from == NULL || (*out = strdup(from)) != NULL;
+}
+
+static bool copy_opts(struct belfry_tls *tls, const struct belfry_tls_opts *opts)
+{
+    struct belfry_tls_source *sources = tls->sources;
+    tls->skip_verify = opts->skip_verify;
+    tls->http1 = opts->http1;
+    return copy(opts->server_name, &tls->server_name) && copy(opts->cacert, &sources[BELFRY_TLS_CACERT].file) &&
+           copy(opts->cacert_pem, &sources[BELFRY_TLS_CACERT].pem) &&
+           copy(opts->cert, &sources[BELFRY_TLS_CERT].file) && copy(opts->cert_pem, &sources[BELFRY_TLS_CERT].pem) &&
+           copy(opts->key, &sources[BELFRY_TLS_KEY].file) && copy(opts->key_pem, &sources[BELFRY_TLS_KEY].pem);
 }
 
 enum belfry_err belfry_tls_create(const struct belfry_tls_opts *opts, struct belfry_tls **out, char *why,
                                   size_t why_len)
 {
-    enum belfry_err err = BELFRY_ERR_NOMEM;
-    if ((opts->cert == NULL) != (opts->key == NULL)) {
+    bool cert = opts->cert != NULL || opts->cert_pem != NULL, key = opts->key != NULL || opts->key_pem != NULL;
+    if (cert != key) {
         snprintf(why, why_len, "a client certificate needs both its cert file and its key file; the %s is missing",
-                 opts->cert == NULL ? "cert file" : "key file");
+                 cert ? "key file" : "cert file");
         return BELFRY_ERR_INVALID;
     }
-    ERR_clear_error();
     snprintf(why, why_len, "%s", belfry_strerror(BELFRY_ERR_NOMEM));
-    struct belfry_tls *tls = calloc(1, sizeof(*tls));
-    if (tls == NULL)
-        goto fail;
-    if (opts->server_name != NULL && (tls->server_name = strdup(opts->server_name)) == NULL)
-        goto fail;
-    tls->ctx = SSL_CTX_new(TLS_client_method());
-    if (tls->ctx == NULL)
-        goto fail;
-    if ((err = set_client_protocol(tls->ctx)) != BELFRY_OK) {
-        snprintf(why, why_len, "TLS 1.2 or ALPN is not possible with this OpenSSL");
-        goto fail;
+    struct belfry_tls *tls = make();
+    enum belfry_err err = tls != NULL && copy_opts(tls, opts) ? BELFRY_OK : BELFRY_ERR_NOMEM;
+    if (err == BELFRY_OK)
+        err = refresh(tls, why, why_len); /* nobody else knows of it yet */
+    if (err != BELFRY_OK) {
+        belfry_tls_destroy(tls);
+        return err;
     }
-    if ((err = load_trust(tls->ctx, opts, why, why_len)) != BELFRY_OK ||
-        (err = load_identity(tls->ctx, opts->cert, opts->key, why, why_len)) != BELFRY_OK)
-        goto fail;
-    ERR_clear_error();
     *out = tls;
     return BELFRY_OK;
-
-fail:
-    ERR_clear_error();
-    belfry_tls_destroy(tls);
-    return err;
 }
+
+/* ---- a server's ---- */
 
 /* RFC 7301: a client that offers something, and nothing of ours, is refused; one that offers nothing never comes here. */
 static int choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *out_len, const unsigned char *in,
@@ -151,18 +217,12 @@ static enum belfry_err set_server_protocol(SSL_CTX *ctx)
     return err;
 }
 
-static enum belfry_err load_client_ca(SSL_CTX *ctx, const char *file, char *why, size_t why_len)
+static enum belfry_err load_server(SSL_CTX *ctx, const struct belfry_tls_server_opts *opts, char *why, size_t why_len)
 {
-    if (file == NULL)
-        return BELFRY_OK;
-    if (SSL_CTX_load_verify_file(ctx, file) != 1)
-        return fail_file("client CA file", file, why, why_len);
-    STACK_OF(X509_NAME) *names = SSL_load_client_CA_file(file);
-    if (names == NULL)
-        return fail_file("client CA file", file, why, why_len);
-    SSL_CTX_set_client_CA_list(ctx, names);
-    SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
-    return BELFRY_OK;
+    struct belfry_tls_source cert = {.file = (char *)(uintptr_t)opts->cert},
+                             key = {.file = (char *)(uintptr_t)opts->key};
+    enum belfry_err err = belfry_tls_load_identity(ctx, &cert, &key, why, why_len);
+    return err == BELFRY_OK ? belfry_tls_load_client_ca(ctx, opts->client_ca, why, why_len) : err;
 }
 
 enum belfry_err belfry_tls_create_server(const struct belfry_tls_server_opts *opts, struct belfry_tls **out, char *why,
@@ -176,15 +236,15 @@ enum belfry_err belfry_tls_create_server(const struct belfry_tls_server_opts *op
     }
     ERR_clear_error();
     snprintf(why, why_len, "%s", belfry_strerror(BELFRY_ERR_NOMEM));
-    struct belfry_tls *tls = calloc(1, sizeof(*tls));
+    struct belfry_tls *tls = make();
     if (tls == NULL || (tls->ctx = SSL_CTX_new(TLS_server_method())) == NULL)
         goto fail;
+    tls->is_server = true;
     if ((err = set_server_protocol(tls->ctx)) != BELFRY_OK) {
         snprintf(why, why_len, "TLS 1.2 is not possible with this OpenSSL");
         goto fail;
     }
-    if ((err = load_identity(tls->ctx, opts->cert, opts->key, why, why_len)) != BELFRY_OK ||
-        (err = load_client_ca(tls->ctx, opts->client_ca, why, why_len)) != BELFRY_OK)
+    if ((err = load_server(tls->ctx, opts, why, why_len)) != BELFRY_OK)
         goto fail;
     ERR_clear_error();
     *out = tls;
@@ -194,45 +254,4 @@ fail:
     ERR_clear_error();
     belfry_tls_destroy(tls);
     return err;
-}
-
-bool belfry_tls_subject_name(const X509 *cert, char *out, size_t out_len)
-{
-    const X509_NAME *subject = X509_get_subject_name(cert);
-    int at = X509_NAME_get_index_by_NID(subject, NID_commonName, -1);
-    unsigned char *name = NULL;
-    out[0] = '\0';
-    if (at < 0)
-        return true;
-    int len = ASN1_STRING_to_UTF8(&name, X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at)));
-    bool usable = len >= 0 && (size_t)len < out_len && memchr(name, '\0', (size_t)len) == NULL;
-    if (usable) {
-        memcpy(out, name, (size_t)len);
-        out[len] = '\0';
-    }
-    OPENSSL_free(name);
-    return usable;
-}
-
-enum belfry_err belfry_tls_common_name(const char *cert, char *out, size_t out_len)
-{
-    bool ignored = false, found = false;
-    ERR_clear_error();
-    BIO *file = BIO_new_file(cert, "r");
-    X509 *parsed = file == NULL ? NULL : PEM_read_bio_X509(file, NULL, no_passphrase, &ignored);
-    if (parsed != NULL)
-        found = belfry_tls_subject_name(parsed, out, out_len);
-    X509_free(parsed);
-    BIO_free(file);
-    ERR_clear_error();
-    return found ? BELFRY_OK : BELFRY_ERR_TLS;
-}
-
-void belfry_tls_destroy(struct belfry_tls *tls)
-{
-    if (tls == NULL)
-        return;
-    SSL_CTX_free(tls->ctx);
-    free(tls->server_name);
-    free(tls);
 }

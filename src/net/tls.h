@@ -2,7 +2,10 @@
  *
  * tls: what a side needs to speak TLS: whom it trusts and who it is. One context serves many connections.
  *
- * Thread: owner; a server's context may be used by connections on several threads, and is reloaded by making a new one.
+ * A client's context looks at its files again before each connection (net/transport) and follows them when they change,
+ * as they do when certificates are rotated; a server's is replaced by another.
+ *
+ * Thread: any, once it is created: the connections of several threads may share one.
  */
 #ifndef BELFRY_NET_TLS_H
 #define BELFRY_NET_TLS_H
@@ -11,20 +14,37 @@
 #include <stddef.h>
 
 #include "base/err.h"
+#include "base/log.h"
 
 struct belfry_tls;
 
 struct belfry_tls_opts {
-    const char *cacert;      /* PEM file; NULL: the system's */
-    const char *cert, *key;  /* PEM files, both or neither; cert may hold a chain */
+    const char *cacert;     /* PEM file; NULL: the system's */
+    const char *cert, *key; /* PEM files, both or neither; cert may hold a chain */
+    /* The same as PEM texts instead, each for itself; NULL: the files. Copied. */
+    const char *cacert_pem, *cert_pem, *key_pem;
     const char *server_name; /* NULL: the host that is connected to */
     bool skip_verify;
+    bool http1; /* HTTP/1.1 will do as well: ALPN h2 and http/1.1, in this order, and a server without ALPN is fine */
 };
 
-/* Reads the files. TLS 1.2 at least, ALPN h2. On failure a sentence naming the file is stored in why.
+/* Reads the files. TLS 1.2 at least, ALPN h2 unless `http1`. On failure a sentence naming the file is stored in why.
  * Errors: BELFRY_ERR_TLS, BELFRY_ERR_NOMEM, BELFRY_ERR_INVALID (cert without key). */
 BELFRY_NODISCARD enum belfry_err belfry_tls_create(const struct belfry_tls_opts *opts, struct belfry_tls **out,
                                                    char *why, size_t why_len);
+
+/* Looks whether a file of a client's context is another than when it was read (links followed: Kubernetes swaps one), and
+ * reads all anew if so, for the connections to come. When they cannot be used, as in the middle of a rotation, the
+ * context stays as it is, why has a sentence, and the next call tries again.
+ * Errors: BELFRY_ERR_TLS, BELFRY_ERR_NOMEM. */
+BELFRY_NODISCARD enum belfry_err belfry_tls_refresh(struct belfry_tls *tls, char *why, size_t why_len);
+
+/* What the last refresh failed with, for whoever owns the context and did not refresh it himself; "" when it did not.
+ * True: there is something. */
+bool belfry_tls_refresh_why(struct belfry_tls *tls, char *out, size_t out_len);
+
+/* Logs it, once for each time that it is another ("tls_kept"). */
+void belfry_tls_log_refresh(struct belfry_tls *tls, const struct belfry_log *log);
 
 struct belfry_tls_server_opts {
     const char *cert, *key; /* PEM files; cert may hold a chain */

@@ -24,10 +24,11 @@ struct belfry_tls_conn {
     struct belfry_buf output;
     bool started; /* the first byte of the peer has been looked at */
     bool nomem;   /* `output` could not grow */
+    bool http1;   /* a client's: HTTP/1.1 will do as well */
     char why[320];
-    /* a server's, after the handshake */
-    char alpn[9];
-    char user[USER_MAX];
+    /* after the handshake */
+    char alpn[16];       /* as much of it as fits, and what we know fits */
+    char user[USER_MAX]; /* a server's */
 };
 
 /* OpenSSL reads from `input` and writes to `output` through a BIO of our own. */
@@ -114,13 +115,13 @@ static bool set_peer(SSL *ssl, const char *host)
     return SSL_set1_host(ssl, name) == 1 && SSL_set_tlsext_host_name(ssl, name) == 1;
 }
 
-static struct belfry_tls_conn *make_conn(const struct belfry_tls *tls)
+static struct belfry_tls_conn *make_conn(SSL_CTX *ctx)
 {
     struct belfry_tls_conn *conn = calloc(1, sizeof(*conn));
     if (conn == NULL)
         return NULL;
     belfry_buf_init(&conn->output);
-    conn->ssl = SSL_new(tls->ctx);
+    conn->ssl = SSL_new(ctx);
     if (conn->ssl != NULL && attach_bio(conn))
         return conn;
     ERR_clear_error();
@@ -128,12 +129,15 @@ static struct belfry_tls_conn *make_conn(const struct belfry_tls *tls)
     return NULL;
 }
 
-enum belfry_err belfry_tls_conn_create(const struct belfry_tls *tls, const char *host, struct belfry_tls_conn **out)
+enum belfry_err belfry_tls_conn_create(struct belfry_tls *tls, const char *host, struct belfry_tls_conn **out)
 {
     ERR_clear_error();
-    struct belfry_tls_conn *conn = make_conn(tls);
+    SSL_CTX *ctx = belfry_tls_context(tls);
+    struct belfry_tls_conn *conn = make_conn(ctx);
+    SSL_CTX_free(ctx); /* the connection has its own reference */
     if (conn == NULL)
         return BELFRY_ERR_NOMEM;
+    conn->http1 = tls->http1;
     if (!set_peer(conn->ssl, tls->server_name != NULL ? tls->server_name : host)) {
         ERR_clear_error();
         belfry_tls_conn_destroy(conn);
@@ -147,7 +151,7 @@ enum belfry_err belfry_tls_conn_create(const struct belfry_tls *tls, const char 
 enum belfry_err belfry_tls_conn_accept(const struct belfry_tls *tls, struct belfry_tls_conn **out)
 {
     ERR_clear_error();
-    struct belfry_tls_conn *conn = make_conn(tls);
+    struct belfry_tls_conn *conn = make_conn(tls->ctx);
     if (conn == NULL)
         return BELFRY_ERR_NOMEM;
     SSL_set_accept_state(conn->ssl);
@@ -206,6 +210,12 @@ static bool is_alert_about_our_certificate(int reason)
            reason == SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN || reason == SSL_R_TLSV1_ALERT_UNKNOWN_CA;
 }
 
+static enum belfry_err fail_alpn(struct belfry_tls_conn *conn)
+{
+    return fail_tls(conn, conn->http1 ? "the server speaks neither HTTP/2 nor HTTP/1.1 (ALPN h2, http/1.1)"
+                                      : "the server did not offer HTTP/2 (ALPN h2)");
+}
+
 /* Translates what OpenSSL says after a call that gave nothing. */
 static enum belfry_err outcome(struct belfry_tls_conn *conn, int returned)
 {
@@ -229,7 +239,7 @@ static enum belfry_err outcome(struct belfry_tls_conn *conn, int returned)
     if (code == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE)
         return fail_tls(conn, "the client showed no certificate, and one is asked for");
     if (code == SSL_R_TLSV1_ALERT_NO_APPLICATION_PROTOCOL)
-        return fail_tls(conn, "the server did not offer HTTP/2 (ALPN h2)");
+        return fail_alpn(conn);
     belfry_tls_reason(reason, sizeof(reason));
     snprintf(sentence, sizeof(sentence), "TLS failed: %s%s", reason,
              !SSL_is_server(conn->ssl) && is_alert_about_our_certificate(code)
@@ -248,23 +258,26 @@ static bool is_plain_text(struct belfry_tls_conn *conn)
     return first < 20 || first > 23;
 }
 
-static enum belfry_err check_alpn(struct belfry_tls_conn *conn)
-{
-    const unsigned char *name;
-    unsigned len;
-    SSL_get0_alpn_selected(conn->ssl, &name, &len);
-    if (len == 2 && memcmp(name, "h2", 2) == 0)
-        return BELFRY_OK;
-    return fail_tls(conn, "the server did not offer HTTP/2 (ALPN h2)");
-}
-
-/* Who the client is, and what it wants to speak. */
-static enum belfry_err know_client(struct belfry_tls_conn *conn)
+static void know_alpn(struct belfry_tls_conn *conn)
 {
     const unsigned char *name;
     unsigned len;
     SSL_get0_alpn_selected(conn->ssl, &name, &len);
     snprintf(conn->alpn, sizeof(conn->alpn), "%.*s", (int)len, len > 0 ? (const char *)name : "");
+}
+
+/* What the server chose, which must be something that we offered. */
+static enum belfry_err know_server(struct belfry_tls_conn *conn)
+{
+    know_alpn(conn);
+    bool other = conn->alpn[0] == '\0' || strcmp(conn->alpn, "http/1.1") == 0;
+    return strcmp(conn->alpn, "h2") == 0 || (conn->http1 && other) ? BELFRY_OK : fail_alpn(conn);
+}
+
+/* Who the client is, and what it wants to speak. */
+static enum belfry_err know_client(struct belfry_tls_conn *conn)
+{
+    know_alpn(conn);
     const X509 *cert = SSL_get0_peer_certificate(conn->ssl);
     if (cert == NULL || belfry_tls_subject_name(cert, conn->user, sizeof(conn->user)))
         return BELFRY_OK;
@@ -282,7 +295,7 @@ enum belfry_err belfry_tls_conn_handshake(struct belfry_tls_conn *conn)
     int done = SSL_do_handshake(conn->ssl);
     if (done != 1)
         return outcome(conn, done);
-    return server ? know_client(conn) : check_alpn(conn);
+    return server ? know_client(conn) : know_server(conn);
 }
 
 enum belfry_err belfry_tls_conn_read(struct belfry_tls_conn *conn, void *buf, size_t cap, size_t *out_n)

@@ -23,7 +23,7 @@ struct belfry_tls_conn;
 
 /* `host` is verified and sent as SNI (names only), unless the context has a server name of its own.
  * Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_TLS. */
-BELFRY_NODISCARD enum belfry_err belfry_tls_conn_create(const struct belfry_tls *tls, const char *host,
+BELFRY_NODISCARD enum belfry_err belfry_tls_conn_create(struct belfry_tls *tls, const char *host,
                                                         struct belfry_tls_conn **out);
 
 /* The server's side of a connection: `tls` is of belfry_tls_create_server(). */

@@ -208,6 +208,9 @@ static void handshakes_end_as_they_should(void **state)
         {"unverified", "other.test", {.skip_verify = true}, {.expired = true}, NULL},
         {"no ALPN", "etcd.test", {.cacert = keys.ca}, {.no_alpn = true}, alpn},
         {"HTTP/1 only", "etcd.test", {.cacert = keys.ca}, {.http1_alpn = true}, alpn},
+        {"no ALPN, which will do", "etcd.test", {.cacert = keys.ca, .http1 = true}, {.no_alpn = true}, NULL},
+        {"HTTP/1 only, which will do", "etcd.test", {.cacert = keys.ca, .http1 = true}, {.http1_alpn = true}, NULL},
+        {"HTTP/2, and either will do", "etcd.test", {.cacert = keys.ca, .http1 = true}, {0}, NULL},
         {"TLS 1.2", "etcd.test", {.cacert = keys.ca}, {.max_version = TLS1_2_VERSION}, NULL},
         {"TLS 1.1", "etcd.test", {.cacert = keys.ca}, {.max_version = TLS1_1_VERSION}, "TLS failed"},
         {"client certificate",
@@ -225,6 +228,8 @@ static void handshakes_end_as_they_should(void **state)
             fail_msg("%s: %s, %s", rows[i].name, belfry_errname((int)err), belfry_tls_conn_why(conn));
         if (rows[i].why != NULL && strstr(belfry_tls_conn_why(conn), rows[i].why) == NULL)
             fail_msg("%s: %s", rows[i].name, belfry_tls_conn_why(conn));
+        if (err == BELFRY_OK)
+            assert_string_equal(belfry_tls_conn_alpn(conn), opts.no_alpn ? "" : opts.http1_alpn ? "http/1.1" : "h2");
         assert_int_equal(ERR_peek_error(), 0);
         belfry_tls_conn_destroy(conn);
         stop_server(&server);

@@ -55,6 +55,8 @@ struct belfry_transport {
     bool in_turn;     /* a callback of the loop is on the stack and will look at `kicked` */
     bool kicked;
     bool blocked; /* the socket takes no more now */
+    bool held;    /* nothing is read */
+    int broken;   /* errno of a write that failed while held; told when what can be read has been */
 
     struct belfry_dns_query *query; /* while resolving */
     enum belfry_err open_err;       /* found in open, told from the loop */
@@ -69,6 +71,7 @@ struct belfry_transport {
 
 static void dial(struct belfry_transport *t);
 static void on_poll(uv_poll_t *poll, int status, int events);
+static void on_idle(uv_idle_t *idle);
 
 static void enter(struct belfry_transport *t, enum transport_state next)
 {
@@ -172,6 +175,7 @@ static void drop_socket(struct belfry_transport *t)
     t->fd = -1;
     t->watched = 0;
     t->blocked = false;
+    t->broken = 0;
 }
 
 static void drop_everything(struct belfry_transport *t)
@@ -259,11 +263,16 @@ static void watch(struct belfry_transport *t, int events)
     t->watched = events;
 }
 
+static bool is_held(const struct belfry_transport *t)
+{
+    return t->held && t->state == TRANSPORT_UP; /* a handshake must go on */
+}
+
 /* After whatever happened in a turn: watch for what is of interest now. */
 static void rewatch(struct belfry_transport *t)
 {
     if (t->state == TRANSPORT_HANDSHAKE || t->state == TRANSPORT_UP)
-        watch(t, UV_READABLE | (t->blocked ? UV_WRITABLE : 0));
+        watch(t, (is_held(t) ? 0 : UV_READABLE) | (t->blocked ? UV_WRITABLE : 0));
 }
 
 /* Sends from the front of `bytes`; returns how many went, less than all when the socket is full. -1: errno tells. */
@@ -363,18 +372,23 @@ static enum flushed flush_plain(struct belfry_transport *t)
 static void receive(struct belfry_transport *t);
 
 /* When the peer is gone, what it said before it went is worth more than our errno: read that first. */
+static void lose_broken(struct belfry_transport *t)
+{
+    receive(t);
+    if (t->state == TRANSPORT_UP && !t->held)
+        lose_errno(t, t->broken);
+}
+
 static void flush(struct belfry_transport *t)
 {
     t->kicked = false;
-    if (t->state != TRANSPORT_UP)
+    if (t->state != TRANSPORT_UP || t->broken != 0)
         return;
     enum flushed result = t->conn != NULL ? flush_tls(t) : flush_plain(t);
     if (result != FLUSH_ERRNO)
         return;
-    int code = errno;
-    receive(t);
-    if (t->state == TRANSPORT_UP)
-        lose_errno(t, code);
+    t->broken = errno;
+    lose_broken(t);
 }
 
 static void become_up(struct belfry_transport *t)
@@ -448,7 +462,7 @@ static void receive_failed(struct belfry_transport *t, int code)
 static void receive(struct belfry_transport *t)
 {
     char buf[READ_BYTES];
-    for (int reads = 0; reads < READS_PER_TURN && is_open(t); reads++) {
+    for (int reads = 0; reads < READS_PER_TURN && is_open(t) && !is_held(t); reads++) {
         ssize_t n = recv(t->fd, buf, sizeof(buf), 0);
         if (n == 0) {
             end_of_stream(t);
@@ -497,6 +511,13 @@ static void connected(struct belfry_transport *t)
         become_up(t);
 }
 
+/* A write failed while nothing was read, and now there is reading again: on the next turn it is looked at. */
+static void resume_broken(struct belfry_transport *t)
+{
+    if (t->state == TRANSPORT_UP && t->broken != 0 && !t->held)
+        uv_idle_start(&t->idle, on_idle);
+}
+
 /* The end of each turn that may have called the owner. */
 static void leave_turn(struct belfry_transport *t)
 {
@@ -507,6 +528,7 @@ static void leave_turn(struct belfry_transport *t)
     t->in_turn = false;
     if (t->kicked && t->state == TRANSPORT_UP && !t->blocked)
         belfry_transport_kick(t); /* kicked by the last pull, which gave nothing: ask again on the next turn */
+    resume_broken(t);
 }
 
 static void on_writable(struct belfry_transport *t)
@@ -546,6 +568,8 @@ static void on_idle(uv_idle_t *idle)
     else if (t->state == TRANSPORT_RESOLVING) {
         enter(t, TRANSPORT_CONNECTING);
         dial(t);
+    } else if (t->state == TRANSPORT_UP && t->broken != 0) {
+        lose_broken(t);
     }
     leave_turn(t);
 }
@@ -562,15 +586,27 @@ static socklen_t address_len(const struct sockaddr_storage *address)
     }
 }
 
+/* Without them slower, or late to notice a dead peer; still right: whatever fails is no reason to give up. */
+static void set_options(int fd)
+{
+    static const struct {
+        int level, name, value;
+    } options[] = {
+        {IPPROTO_TCP, TCP_NODELAY, 1},    {SOL_SOCKET, SO_KEEPALIVE, 1}, {IPPROTO_TCP, TCP_KEEPIDLE, 30},
+        {IPPROTO_TCP, TCP_KEEPINTVL, 10}, {IPPROTO_TCP, TCP_KEEPCNT, 3},
+    };
+    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
+        setsockopt(fd, options[i].level, options[i].name, &options[i].value, sizeof(options[i].value));
+}
+
 /* A socket that connects; -1: errno tells. */
 static int start_connect(const struct sockaddr_storage *address)
 {
-    int on = 1;
     int fd = socket(address->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -1;
     if (address->ss_family != AF_UNIX)
-        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)); /* without it, slower; still right */
+        set_options(fd);
     if (connect(fd, (const struct sockaddr *)address, address_len(address)) == 0 || errno == EINPROGRESS ||
         errno == EINTR)
         return fd;
@@ -650,6 +686,15 @@ static void start(struct belfry_transport *t, struct belfry_dns *dns)
         uv_idle_start(&t->idle, on_idle);
 }
 
+/* Certificates may have been rotated. If they cannot be used, those that were read last serve on, and whoever owns the
+ * context can ask it why. */
+static void refresh_tls(struct belfry_transport *t)
+{
+    char ignored[1];
+    if (t->endpoint.tls)
+        belfry_ignore(belfry_tls_refresh(t->tls, ignored, sizeof(ignored)));
+}
+
 enum belfry_err belfry_transport_open(const struct belfry_transport_opts *opts,
                                       const struct belfry_transport_events *events, void *user,
                                       struct belfry_transport **out)
@@ -666,6 +711,7 @@ enum belfry_err belfry_transport_open(const struct belfry_transport_opts *opts,
     t->user = user;
     t->dial_timeout_ms = opts->dial_timeout_ms;
     t->fd = -1;
+    refresh_tls(t);
     uv_timer_init(t->loop, &t->timer);
     uv_idle_init(t->loop, &t->idle);
     t->timer.data = t->idle.data = t;
@@ -680,6 +726,22 @@ void belfry_transport_kick(struct belfry_transport *t)
     t->kicked = true;
     if (t->state == TRANSPORT_UP && !t->in_turn && !t->blocked)
         uv_idle_start(&t->idle, on_idle);
+}
+
+const char *belfry_transport_alpn(const struct belfry_transport *t)
+{
+    return t->conn != NULL ? belfry_tls_conn_alpn(t->conn) : "";
+}
+
+void belfry_transport_hold(struct belfry_transport *t, bool hold)
+{
+    if (t->held == hold)
+        return;
+    t->held = hold;
+    if (t->in_turn)
+        return; /* the end of the turn looks at it */
+    rewatch(t);
+    resume_broken(t);
 }
 
 void belfry_transport_close(struct belfry_transport *t)

@@ -10,6 +10,8 @@
  * is asked again. After belfry_transport_kick() it is asked on the loop's next turn (or on this one, from inside a
  * callback of the transport); never from inside belfry_transport_kick().
  *
+ * A peer that is gone without a word is found by TCP itself, within a minute: whoever only reads would wait for ever.
+ *
  * Thread: owner (the loop's).
  * Memory: reads go through one buffer of 64 KiB on the stack of the loop's turn (TLS: 16 KiB more for what they decrypt
  *         to); nothing is queued for writing but the rest of what was pulled last, and up to 80 KiB of it encrypted.
@@ -17,6 +19,7 @@
 #ifndef BELFRY_NET_TRANSPORT_H
 #define BELFRY_NET_TRANSPORT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <uv.h>
 
@@ -43,7 +46,8 @@ struct belfry_transport_opts {
     uv_loop_t *loop;
     struct belfry_dns *dns;
     const struct belfry_endpoint *endpoint; /* copied */
-    struct belfry_tls *tls;                 /* NULL for plain; required when endpoint->tls; outlives dialing */
+    struct belfry_tls *tls;                 /* NULL for plain; required when endpoint->tls; outlives dialing. Files
+                                               of it that have changed are read anew first: belfry_tls_refresh() */
     uint32_t dial_timeout_ms;               /* from resolving to up; not 0 */
 };
 
@@ -56,6 +60,13 @@ BELFRY_NODISCARD enum belfry_err belfry_transport_open(const struct belfry_trans
 
 /* There is something to pull. */
 void belfry_transport_kick(struct belfry_transport *t);
+
+/* After up: what TLS agreed on ("h2", "http/1.1"); "" without TLS or agreement. Lent until it is lost or closed. */
+const char *belfry_transport_alpn(const struct belfry_transport *t);
+
+/* true: the socket is not read until false is said. What was read from it before (64 KiB at most, TLS: 16 KiB more) is
+ * still given. Nothing is lost meanwhile, but all of it waits, the end of the connection too, also if writing finds it. */
+void belfry_transport_hold(struct belfry_transport *t, bool hold);
 
 /* No callback comes after it; the handles finish closing on the loop. May be called from inside a callback. NULL is
  * fine. */

@@ -2,10 +2,8 @@
 #include "replica/replica.h"
 
 #include <fcntl.h>
-#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,54 +16,14 @@
 #include "replica/older.h"
 #include "support/modelstore.h"
 #include "support/refuse.h"
+#include "support/replicabed.h"
 #include "support/storecheck.h"
 #include "wire/write.h"
-
-#define MIB ((size_t)1 << 20)
-
-static char dir[128]; /* of the test that runs */
-
-static struct replica_opts usual(void)
-{
-    return (struct replica_opts){.dir = dir,
-                                 .history_bytes = 64 * MIB,
-                                 .history_age_s = STORECHECK_AGE_S,
-                                 .map_bytes = 256 * MIB,
-                                 .extent_bytes = STORECHECK_EXTENT,
-                                 .boot_id = "boot-1",
-                                 .scope = "all"};
-}
-
-static struct store *open_with(const struct replica_opts *opts)
-{
-    struct store *store;
-    char *why;
-    enum belfry_err err = replica_open(opts, &store, &why);
-    if (err != BELFRY_OK)
-        fail_msg("%s: %s", belfry_errname(err), why == NULL ? "" : why);
-    return store;
-}
 
 static struct store *open_usual(void)
 {
     struct replica_opts opts = usual();
     return open_with(&opts);
-}
-
-static int make_dir(void **state)
-{
-    (void)state;
-    const char *tmp = getenv("TMPDIR");
-    snprintf(dir, sizeof(dir), "%s/belfry-replica-XXXXXX", tmp == NULL ? "/tmp" : tmp);
-    return mkdtemp(dir) == NULL;
-}
-
-static int remove_dir(void **state)
-{
-    (void)state;
-    char command[256];
-    snprintf(command, sizeof(command), "rm -rf '%s'", dir);
-    return system(command);
 }
 
 static bool exists(const char *name)
@@ -341,15 +299,6 @@ static void older_state_is_read_however_much_has_changed(void **state)
 
 /* ---- budgets ---- */
 
-static size_t trim(struct store *store, uint64_t now_s, size_t max_rows)
-{
-    size_t n;
-    assert_int_equal(store->api->begin(store), BELFRY_OK);
-    assert_int_equal(store->api->trim(store, now_s, max_rows, &n), BELFRY_OK);
-    assert_int_equal(store->api->commit(store), BELFRY_OK);
-    return n;
-}
-
 static void history_is_kept_to_its_bytes(void **state)
 {
     (void)state;
@@ -589,13 +538,6 @@ static void missing_or_foreign_marker_means_cold(void **state)
 
 /* ---- a fresh copy ---- */
 
-static void put_fresh(struct store *store, const char *key, int64_t rev)
-{
-    struct storecheck_event event = storecheck_event(belfry_bytes_str(key), belfry_bytes_str("1"), rev, NULL);
-    assert_int_equal(store->api->put(store, &event.event.kv), BELFRY_OK);
-    storecheck_event_fini(&event);
-}
-
 static void kill_while_building_leaves_the_old_copy(void **state)
 {
     (void)state;
@@ -667,91 +609,6 @@ static void reader_keeps_the_copy_it_is_in(void **state)
     assert_false(exists("data-1")); /* gone with its last reader */
     expect_state(store, "new=1");
     replica_close(store, REPLICA_CLOSE_DIRTY);
-}
-
-/* ---- two threads ---- */
-
-struct reader {
-    struct store *store;
-    atomic_bool stop;
-    size_t reads;
-    bool broken;
-};
-
-static bool count_row(struct belfry_bytes key, struct belfry_bytes kv, void *user)
-{
-    (void)key;
-    (void)kv;
-    (*(size_t *)user)++;
-    return true;
-}
-
-/* Every commit keeps exactly 10 keys, and history without a gap from `oldest` on. */
-static void *read_all_the_time(void *user)
-{
-    struct reader *reader = user;
-    struct store *store = reader->store;
-    while (!atomic_load(&reader->stop) || reader->reads == 0) {
-        struct store_meta meta;
-        struct segment *segment;
-        size_t rows = 0;
-        int64_t at, oldest;
-        bool more;
-        struct store_read read = {.max_rows = 100, .max_bytes = SIZE_MAX};
-        store->api->snapshot(store, &meta);
-        if (store->api->range(store, &read, count_row, &rows, &at, &more) != BELFRY_OK || rows != 10)
-            reader->broken = true;
-        enum belfry_err err = store->api->history(store, meta.past, meta.oldest, 100000, &segment, &oldest);
-        if (err == BELFRY_OK) {
-            for (size_t i = 0; i < segment->n; i++)
-                reader->broken = reader->broken || segment->batches[i]->rev != meta.oldest + (int64_t)i;
-            segment_unref(segment);
-        } else if (err != BELFRY_ERR_AGAIN && err != BELFRY_ERR_NOT_FOUND && err != BELFRY_ERR_CANCELED) {
-            reader->broken = true;
-        }
-        reader->reads++;
-    }
-    return NULL;
-}
-
-static void list_ten(struct store *store, int64_t rev, uint64_t past)
-{
-    char key[16];
-    struct belfry_wire_header header = {.revision = rev};
-    assert_int_equal(store->api->fresh(store), BELFRY_OK);
-    for (int i = 0; i < 10; i++) {
-        snprintf(key, sizeof(key), "k%d", i);
-        put_fresh(store, key, rev);
-    }
-    assert_int_equal(store->api->adopt(store, rev, &header, past), BELFRY_OK);
-}
-
-static void reader_and_writer_go_on_side_by_side(void **state)
-{
-    (void)state;
-    struct replica_opts opts = usual();
-    opts.history_bytes = 200000;
-    struct reader reader = {.store = open_with(&opts)};
-    struct store *store = reader.store;
-    char key[16];
-    int64_t rev = 100;
-    list_ten(store, rev, 1);
-    pthread_t thread;
-    assert_int_equal(pthread_create(&thread, NULL, read_all_the_time, &reader), 0);
-    for (uint64_t round = 2; round < 12; round++) {
-        for (int i = 0; i < 300; i++) {
-            snprintf(key, sizeof(key), "k%d", i % 10);
-            storecheck_write(store, ++rev, key, "some value or other, of about a hundred bytes with what is around it");
-            if (i % 10 == 0)
-                trim(store, round, 30);
-        }
-        list_ten(store, ++rev, round);
-    }
-    atomic_store(&reader.stop, true);
-    pthread_join(thread, NULL);
-    assert_false(reader.broken);
-    assert_true(reader.reads > 10);
-    replica_close(store, REPLICA_CLOSE_CLEAN);
 }
 
 /* ---- without memory ---- */
@@ -900,7 +757,6 @@ int main(void)
         TEST(kill_while_building_leaves_the_old_copy),
         TEST(adopted_copy_is_the_one_that_is_opened_again),
         TEST(reader_keeps_the_copy_it_is_in),
-        TEST(reader_and_writer_go_on_side_by_side),
         TEST(refused_memory_is_an_error_and_leaves_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

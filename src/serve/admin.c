@@ -34,7 +34,7 @@ struct page {
                   bool head_only);
     /* Of those made from numbers: writes the body and returns the status; 0: no memory. */
     int (*write)(const struct admin *admin, const struct tier_numbers *numbers, bool verbose, struct belfry_buf *out);
-    const char *type;
+    const char *type, *verbose_type;
 };
 
 enum ask_state { ASK_WAITING, ASK_LEFT, ASK_SENDING };
@@ -195,7 +195,7 @@ static void on_numbers(const struct tier_numbers *numbers, void *user)
     if (status == 0)
         ask_fail(ask);
     else
-        ask_answer(ask, status, ask->page->type);
+        ask_answer(ask, status, ask->verbose ? ask->page->verbose_type : ask->page->type);
 }
 
 static void on_scans(struct watchers_scan **scans, size_t n, void *user)
@@ -253,6 +253,8 @@ static void begin_livez(struct admin *admin, const struct page *page, struct exc
 static bool asks_verbose(struct belfry_bytes query)
 {
     struct belfry_bytes word = belfry_bytes_str("verbose");
+    if (belfry_bytes_equal(query, belfry_bytes_str("format=text")))
+        return true;
     return belfry_bytes_begins(query, word) && (query.len == word.len || strchr("=&", query.data[word.len]) != NULL);
 }
 
@@ -303,6 +305,15 @@ static int write_upstream(const struct admin *admin, const struct tier_numbers *
     (void)admin;
     (void)verbose;
     return numbers_write_upstream(numbers, out) == BELFRY_OK ? 200 : 0;
+}
+
+/* verbose: as text. */
+static int write_tree(const struct admin *admin, const struct tier_numbers *numbers, bool verbose,
+                      struct belfry_buf *out)
+{
+    (void)admin;
+    enum belfry_err err = verbose ? tree_write_text(numbers, out) : tree_write_json(numbers, out);
+    return err == BELFRY_OK ? 200 : 0;
 }
 
 /* ---- readiness ---- */
@@ -383,15 +394,16 @@ static void begin_index(struct admin *admin, const struct page *page, struct exc
                         bool head_only);
 
 static const struct page pages[] = {
-    {"/", "this list", begin_index, NULL, NULL},
-    {"/livez", "is the process alive?", begin_livez, NULL, NULL},
-    {"/readyz", "should it get clients? ?verbose says why", begin_numbers, write_readyz, TEXT},
-    {"/metrics", "numbers for Prometheus", begin_numbers, write_metrics, PROMETHEUS},
+    {"/", "this list", begin_index, NULL, NULL, NULL},
+    {"/livez", "is the process alive?", begin_livez, NULL, NULL, NULL},
+    {"/readyz", "should it get clients? ?verbose says why", begin_numbers, write_readyz, TEXT, TEXT},
+    {"/metrics", "numbers for Prometheus", begin_numbers, write_metrics, PROMETHEUS, PROMETHEUS},
     {"/debug/watchers",
      "who watches what and how far behind: ?sort=lag|sent|age, limit=, group=range|peer|state, filter=", begin_watchers,
-     NULL, NULL},
-    {"/debug/upstream", "what is followed, and how that goes", begin_numbers, write_upstream, JSON},
-    {"/debug/numbers", "everything that is counted", begin_numbers, write_numbers, JSON},
+     NULL, NULL, NULL},
+    {"/debug/upstream", "what is followed, and how that goes", begin_numbers, write_upstream, JSON, JSON},
+    {"/debug/tree", "the tiers above and below: ?format=text for people", begin_numbers, write_tree, JSON, TEXT},
+    {"/debug/numbers", "everything that is counted", begin_numbers, write_numbers, JSON, JSON},
 };
 #define N_PAGES (sizeof(pages) / sizeof(pages[0]))
 
@@ -439,12 +451,7 @@ void admin_begin(struct exchange *x, const struct exchange_head *head, void *use
         refuse_method(x);
         return;
     }
-    struct belfry_bytes path = head->path, query = {0};
-    const char *mark = path.len > 0 ? memchr(path.data, '?', path.len) : NULL;
-    if (mark != NULL) {
-        path.len = (size_t)(mark - path.data);
-        query = belfry_bytes_of(mark + 1, head->path.len - path.len - 1);
-    }
+    struct belfry_bytes query, path = exchange_path(head, &query);
     const struct page *page = find_page(path);
     if (page != NULL) {
         page->begin(admin, page, x, query, head_only);

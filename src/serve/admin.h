@@ -7,6 +7,7 @@
  *     /metrics             Prometheus text; names and help from one table, which docs/metrics.md is made from
  *     /debug/watchers      watchers.h
  *     /debug/upstream      the follower's status as JSON
+ *     /debug/tree          the tiers above and below (tree.h) as JSON; ?format=text for people
  *     /debug/numbers       all of tier_numbers as JSON: what belfryctl top reads
  *     /                    a list of the above, for people
  *

@@ -233,6 +233,7 @@ static void every_page_of_the_list_is_there(void **state)
                 {"/metrics", "text/plain; version=0.0.4; charset=utf-8", "\nbelfry_workers 2\n"},
                 {"/debug/watchers", "application/json", "\"revision\":77"},
                 {"/debug/upstream", "application/json", "\"state\":\"live\""},
+                {"/debug/tree", "application/json", "\"above\":["},
                 {"/debug/numbers", "application/json", "\"name\":\"edge-7\""}};
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         assert_non_null(strstr(body(&fake), rows[i].path));
@@ -242,6 +243,16 @@ static void every_page_of_the_list_is_there(void **state)
         assert_non_null(strstr(body(&one), rows[i].has));
         fake_fini(&one);
     }
+    fake_fini(&fake);
+}
+
+static void tree_for_people_is_text(void **state)
+{
+    (void)state;
+    struct fake fake = get("/debug/tree?format=text");
+    assert_int_equal(fake.status, 200);
+    assert_string_equal(fake.type, "text/plain; charset=utf-8");
+    assert_non_null(strstr(body(&fake), "level  name "));
     fake_fini(&fake);
 }
 
@@ -465,6 +476,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(every_page_of_the_list_is_there, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(tree_for_people_is_text, set_up, tear_down),
         cmocka_unit_test_setup_teardown(other_methods_and_paths_are_refused_with_a_hint, set_up, tear_down),
         cmocka_unit_test_setup_teardown(head_has_no_body, set_up, tear_down),
         cmocka_unit_test_setup_teardown(readiness_names_each_check, set_up, tear_down),

@@ -83,13 +83,8 @@ bool kube_attribute(void *service, const struct batch *batch, uint32_t event, st
 
 void kube_begin(struct kube_service *service, struct exchange *x, const struct exchange_head *head, uint64_t now_ms)
 {
-    struct belfry_bytes path = head->path, query = {0};
-    const char *mark = path.len == 0 ? NULL : memchr(path.data, '?', path.len);
+    struct belfry_bytes query, path = exchange_path(head, &query);
     struct kube_target target;
-    if (mark != NULL) {
-        path.len = (size_t)(mark - path.data);
-        query = belfry_bytes_of(mark + 1, head->path.len - path.len - 1);
-    }
     kube_target_read(head->method, path, false, &target);
     if (target.is_resource)
         kube_call_begin(service, x, head, path, query, now_ms);

@@ -65,17 +65,6 @@ void kube_call_fail(struct kube_call *call, const struct kube_status *status)
 
 /* ---- waiting ---- */
 
-static void drop_body(struct exchange *x, struct belfry_bytes bytes, void *user)
-{
-    (void)user;
-    exchange_taken(x, bytes.len); /* a GET may have one; nobody asked for it */
-}
-
-static void ignore_event(struct exchange *x, void *user)
-{
-    (void)x, (void)user;
-}
-
 static void on_gone(struct exchange *x, void *user)
 {
     (void)x;
@@ -83,7 +72,7 @@ static void on_gone(struct exchange *x, void *user)
 }
 
 static const struct exchange_events waiting_events = {
-    .body = drop_body, .body_end = ignore_event, .writable = ignore_event, .gone = on_gone};
+    .body = exchange_drop_body, .body_end = exchange_ignore, .writable = exchange_ignore, .gone = on_gone};
 
 /* ---- taken over ---- */
 
@@ -334,25 +323,13 @@ static enum belfry_err plan(struct kube_call *call, struct kube_status *status)
     return BELFRY_ERR_INVALID;
 }
 
-/* The end of what begins with `key`: its last byte that can be, one higher. */
-static enum belfry_err append_end(struct belfry_bytes key, struct belfry_buf *end)
-{
-    size_t len = key.len;
-    while (len > 0 && (uint8_t)key.data[len - 1] == 0xff)
-        len--;
-    enum belfry_err err = belfry_buf_append(end, key.data, len);
-    if (err == BELFRY_OK && len > 0)
-        end->data[end->end - 1]++;
-    return err;
-}
-
 /* What is outside of what is followed would silently lack objects. */
 static enum belfry_err find_range(struct kube_call *call, struct kube_status *status)
 {
     struct range range;
     enum belfry_err err = kube_resource_key(call->resource, call->namespace, call->name, &call->key, &call->filter);
     if (err == BELFRY_OK && call->name.len == 0)
-        err = append_end(belfry_buf_bytes(&call->key), &call->end);
+        err = range_prefix_end(belfry_buf_bytes(&call->key), &call->end);
     if (err != BELFRY_OK)
         return err;
     if (range_read(belfry_buf_bytes(&call->key), belfry_buf_bytes(&call->end), &range) &&

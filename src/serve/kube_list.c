@@ -452,17 +452,6 @@ static enum belfry_err start(struct kube_list *list)
 
 /* ---- the exchange ---- */
 
-static void on_body(struct exchange *x, struct belfry_bytes bytes, void *user)
-{
-    (void)user;
-    exchange_taken(x, bytes.len); /* a GET may have one; nobody asked for it */
-}
-
-static void on_body_end(struct exchange *x, void *user)
-{
-    (void)x, (void)user;
-}
-
 static void on_writable(struct exchange *x, void *user)
 {
     struct kube_list *list = user;
@@ -481,7 +470,7 @@ static void on_gone(struct exchange *x, void *user)
 }
 
 static const struct exchange_events events = {
-    .body = on_body, .body_end = on_body_end, .writable = on_writable, .gone = on_gone};
+    .body = exchange_drop_body, .body_end = exchange_ignore, .writable = on_writable, .gone = on_gone};
 
 /* ---- what is asked ---- */
 

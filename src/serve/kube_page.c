@@ -2,6 +2,7 @@
 #include "serve/kube_page.h"
 
 #include "base/clock.h"
+#include "core/range.h"
 #include "serve/packer.h"
 #include "wire/scan.h"
 
@@ -24,15 +25,6 @@ struct reading {
 
 /* ---- the range ---- */
 
-/* The end of what begins with `prefix`, which ends in '/' or some other byte that has a next one. */
-static enum belfry_err append_end(struct belfry_bytes prefix, struct belfry_buf *end)
-{
-    enum belfry_err err = belfry_buf_append(end, prefix.data, prefix.len);
-    if (err == BELFRY_OK)
-        end->data[end->end - 1]++;
-    return err;
-}
-
 enum belfry_err kube_page_aim(struct kube_page *page, struct belfry_bytes namespace, struct belfry_bytes name)
 {
     enum belfry_err err = kube_resource_key(page->resource, namespace, name, &page->key, &page->filter);
@@ -42,7 +34,7 @@ enum belfry_err kube_page_aim(struct kube_page *page, struct belfry_bytes namesp
         return err;
     struct belfry_bytes key = belfry_buf_bytes(&page->key);
     if (name.len == 0 || page->filter)
-        return append_end(key, &page->end);
+        return range_prefix_end(key, &page->end);
     err = belfry_buf_append(&page->end, key.data, key.len);
     return err != BELFRY_OK ? err : belfry_buf_append(&page->end, "", 1);
 }

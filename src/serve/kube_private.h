@@ -129,6 +129,7 @@ struct kube_watch {
     enum kube_view view;
     enum kube_include include;
     bool bookmarks, mark_end;
+    bool headed;         /* the head of the response is out */
     bool pinned;         /* it is found by an attribute of its selector */
     bool filter;         /* the range has objects of other namespaces */
     bool ending;         /* its time has come; it ends behind what it was inside of */

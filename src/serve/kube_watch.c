@@ -115,15 +115,30 @@ static bool is_inside(const struct kube_watch *watch)
     return kube_watch_inside_since(watch) != 0 || is_inside_revision(watch);
 }
 
+/* A client that has seen the head expects every change from then on. */
+static void say_head(struct kube_watch *watch)
+{
+    if (!watch->headed)
+        kube_answer_begin(watch->x);
+    watch->headed = true;
+}
+
+static void write_line(struct kube_watch *watch, const struct belfry_buf *line)
+{
+    struct belfry_bytes bytes = belfry_buf_bytes(line);
+    exchange_write(watch->x, bytes.data, bytes.len);
+}
+
 /* It goes straight out: nothing of the core's is begun. */
 static void write_error(struct kube_watch *watch, const struct kube_status *status)
 {
     struct belfry_buf line;
     belfry_buf_init(&line);
+    say_head(watch);
     if (status->reason == KUBE_EXPIRED)
         watch->service->stats.expired++;
     if (kube_render_error(status, &line) == BELFRY_OK)
-        exchange_write(watch->x, line.data + line.start, belfry_buf_len(&line));
+        write_line(watch, &line);
     belfry_buf_fini(&line);
 }
 
@@ -145,6 +160,7 @@ static void say_last(struct kube_watch *watch)
                         (long long)watch->told_rev);
         write_error(watch, &status);
     }
+    say_head(watch);
     exchange_end(watch->x, NULL, 0);
 }
 
@@ -358,17 +374,6 @@ static const struct lines watch_lines = {
 
 /* ---- going live ---- */
 
-static void on_body(struct exchange *x, struct belfry_bytes bytes, void *user)
-{
-    (void)user;
-    exchange_taken(x, bytes.len);
-}
-
-static void on_body_end(struct exchange *x, void *user)
-{
-    (void)x, (void)user;
-}
-
 static void on_writable(struct exchange *x, void *user)
 {
     struct kube_watch *watch = user;
@@ -384,7 +389,7 @@ static void on_gone(struct exchange *x, void *user)
 }
 
 static const struct exchange_events watch_events = {
-    .body = on_body, .body_end = on_body_end, .writable = on_writable, .gone = on_gone};
+    .body = exchange_drop_body, .body_end = exchange_ignore, .writable = on_writable, .gone = on_gone};
 
 static enum belfry_err create(struct kube_watch *watch, const struct kube_pin *pin)
 {
@@ -421,10 +426,10 @@ static enum belfry_err open_stream(struct kube_watch *watch, uint64_t now_ms)
     return create(watch, watch->pinned ? &pin : NULL);
 }
 
-/* The head has been sent, and the exchange is ours. */
 static void go_live(struct kube_watch *watch, int64_t from)
 {
     watch->from = from;
+    say_head(watch);
     if (open_stream(watch, kube_now(watch->service)) != BELFRY_OK) {
         struct kube_status status;
         watch->service->stats.too_many++;
@@ -505,7 +510,7 @@ static void on_state(void *user, enum belfry_err err, const struct kube_status *
         kube_watch_end(watch); /* no memory: without the mark the client would wait for it */
         return;
     }
-    exchange_write(watch->x, line.data + line.start, belfry_buf_len(&line));
+    write_line(watch, &line);
     belfry_buf_fini(&line);
     go_live(watch, rev);
 }
@@ -642,7 +647,8 @@ void kube_watch_open(struct kube_call *call, uint64_t now_ms)
     }
     enter(watch, &call->watch, now_ms);
     exchange_handle(watch->x, &watch_events, watch);
-    kube_answer_begin(watch->x);
+    if (call->watch.state_first || call->watch.read != KUBE_READ_LATEST)
+        say_head(watch); /* else when it is known where it begins */
     if (begin(watch, call, &status) == BELFRY_OK)
         return;
     call->service->stats.too_many++;

@@ -2,7 +2,6 @@
 #include "serve/metrics.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,25 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-
-#define LINE 512 /* of one sample; label values that could be longer are cut */
-
-/* What is written, and whether it could be. */
-struct text {
-    struct belfry_buf *buf;
-    enum belfry_err err;
-};
-
-__attribute__((format(printf, 2, 3))) static void say(struct text *text, const char *format, ...)
-{
-    char line[LINE * 4];
-    va_list args;
-    va_start(args, format);
-    int len = vsnprintf(line, sizeof(line), format, args);
-    va_end(args);
-    if (text->err == BELFRY_OK)
-        text->err = belfry_buf_append(text->buf, line, (size_t)len < sizeof(line) ? (size_t)len : sizeof(line) - 1);
-}
+#include "serve/text.h"
 
 enum kind { COUNTER, GAUGE, HISTOGRAM };
 static const char *const kind_names[] = {"counter", "gauge", "histogram"};
@@ -47,13 +28,13 @@ struct row {
 
 static void sample_u64(struct text *text, const char *name, const char *labels, uint64_t value)
 {
-    say(text, labels != NULL ? "%s{%s} %" PRIu64 "\n" : "%s%s %" PRIu64 "\n", name, labels != NULL ? labels : "",
-        value);
+    text_say(text, labels != NULL ? "%s{%s} %" PRIu64 "\n" : "%s%s %" PRIu64 "\n", name, labels != NULL ? labels : "",
+             value);
 }
 
 static void sample_real(struct text *text, const char *name, double value)
 {
-    say(text, "%s %.9g\n", name, value);
+    text_say(text, "%s %.9g\n", name, value);
 }
 
 /* A label's value: backslash, quote and line feed are escaped; what is too long is cut. */
@@ -74,7 +55,7 @@ static const char *escape(const char *value, char *room, size_t len)
 static void own_build_info(struct text *text, const struct row *row, const struct tier_numbers *numbers)
 {
     char version[128];
-    say(text, "%s{version=\"%s\"} 1\n", row->name, escape(numbers->version, version, sizeof(version)));
+    text_say(text, "%s{version=\"%s\"} 1\n", row->name, escape(numbers->version, version, sizeof(version)));
 }
 
 static void own_draining(struct text *text, const struct row *row, const struct tier_numbers *numbers)
@@ -105,9 +86,40 @@ static void own_lag_revisions(struct text *text, const struct row *row, const st
 static void own_lag_seconds(struct text *text, const struct row *row, const struct tier_numbers *numbers)
 {
     if (!numbers->upstream_answered || numbers->upstream.silent_ms == BELFRY_NEVER)
-        say(text, "%s +Inf\n", row->name);
+        text_say(text, "%s +Inf\n", row->name);
     else
         sample_real(text, row->name, (double)numbers->upstream.silent_ms / 1000);
+}
+
+static void own_tiers_above(struct text *text, const struct row *row, const struct tier_numbers *numbers)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < numbers->about.n_above; i++)
+        n += about_is_tier(&numbers->about.above[i]);
+    sample_u64(text, row->name, NULL, n);
+}
+
+static void own_tiers_below(struct text *text, const struct row *row, const struct tier_numbers *numbers)
+{
+    struct tree_below *below = tree_gather(numbers);
+    if (below == NULL)
+        text->err = BELFRY_ERR_NOMEM;
+    else
+        sample_u64(text, row->name, NULL, below->n);
+    free(below);
+}
+
+/* What is only guessed is no measurement: no sample. */
+static void own_hop(struct text *text, const struct row *row, const struct tier_numbers *numbers)
+{
+    if (numbers->upstream_answered && numbers->about.self.hop == ABOUT_HOP_MEASURED)
+        sample_real(text, row->name, (double)numbers->about.self.hop_us / 1e6);
+}
+
+static void own_hop_error(struct text *text, const struct row *row, const struct tier_numbers *numbers)
+{
+    if (numbers->upstream_answered && numbers->about.self.hop == ABOUT_HOP_MEASURED)
+        sample_real(text, row->name, (double)numbers->about.self.hop_error_us / 1e6);
 }
 
 static void own_disk_trouble(struct text *text, const struct row *row, const struct tier_numbers *numbers)
@@ -214,11 +226,11 @@ static void own_latency(struct text *text, const struct row *row, const struct t
     uint64_t below = 0; /* counted from the buckets: the last one and _count must agree */
     for (size_t b = 0; b < LATENCY_BUCKETS; b++, bound *= 2) {
         below += sum.buckets[b];
-        say(text, "%s_bucket{le=\"%.9g\"} %" PRIu64 "\n", row->name, bound, below);
+        text_say(text, "%s_bucket{le=\"%.9g\"} %" PRIu64 "\n", row->name, bound, below);
     }
     below += sum.buckets[LATENCY_BUCKETS];
-    say(text, "%s_bucket{le=\"+Inf\"} %" PRIu64 "\n", row->name, below);
-    say(text, "%s_sum %.9g\n%s_count %" PRIu64 "\n", row->name, sum.sum_s, row->name, below);
+    text_say(text, "%s_bucket{le=\"+Inf\"} %" PRIu64 "\n", row->name, below);
+    text_say(text, "%s_sum %.9g\n%s_count %" PRIu64 "\n", row->name, sum.sum_s, row->name, below);
 }
 
 /* ---- the process ---- */
@@ -269,7 +281,7 @@ static void own_start_time(struct text *text, const struct row *row, const struc
     clock_gettime(CLOCK_BOOTTIME, &boot);
     clock_gettime(CLOCK_REALTIME, &now);
     double booted = (double)(now.tv_sec - boot.tv_sec) + (double)(now.tv_nsec - boot.tv_nsec) / 1e9;
-    say(text, "%s %.2f\n", row->name, booted + ticks(proc_stat(22)));
+    text_say(text, "%s %.2f\n", row->name, booted + ticks(proc_stat(22)));
 }
 
 static void own_resident(struct text *text, const struct row *row, const struct tier_numbers *numbers)
@@ -330,6 +342,16 @@ static const struct row rows[] = {
      "Time since upstream last gave a sign that the tier is up to date; it is behind by no more than this. "
      "+Inf: there was none yet.",
      GAUGE, NULL, OWN, 0, own_lag_seconds},
+    {"belfry_tiers_above",
+     "Tiers between this one and etcd.", GAUGE, NULL, OWN, 0, own_tiers_above},
+    {"belfry_tiers_below",
+     "Tiers that watch here now.", GAUGE, NULL, OWN, 0, own_tiers_below},
+    {"belfry_hop_latency_seconds",
+     "Time from publishing a revision in the tier above to publishing it here: the median of the newest ones. "
+     "Measured; absent while it is not, and below etcd, which does not tell.",
+     GAUGE, NULL, OWN, 0, own_hop},
+    {"belfry_hop_error_seconds",
+     "The most that belfry_hop_latency_seconds can be wrong by.", GAUGE, NULL, OWN, 0, own_hop_error},
     {"belfry_upstream_connects_total",
      "Connections made to upstream by the follower.", COUNTER, NULL, TIER_U64, TIER(upstream.connects), NULL},
     {"belfry_upstream_losses_total",
@@ -639,7 +661,7 @@ enum belfry_err metrics_write(const struct tier_numbers *numbers, struct belfry_
     struct text text = {.buf = out};
     for (const struct row *row = rows; row < rows + N_ROWS; row++) {
         if (row->help != NULL)
-            say(&text, "# HELP %s %s\n# TYPE %s %s\n", row->name, row->help, row->name, kind_names[row->kind]);
+            text_say(&text, "# HELP %s %s\n# TYPE %s %s\n", row->name, row->help, row->name, kind_names[row->kind]);
         if (row->own != NULL)
             row->own(&text, row, numbers);
         else
@@ -660,23 +682,24 @@ static void describe_labels(struct text *text, const struct row *row)
                 {own_latency, "le"}};
     for (size_t i = 0; i < sizeof(owns) / sizeof(owns[0]); i++) {
         if (row->own == owns[i].own)
-            say(text, "%s", owns[i].labels);
+            text_say(text, "%s", owns[i].labels);
     }
     if (row->own == own_closed) {
-        say(text, "dialect: grpc; reason: ");
+        text_say(text, "dialect: grpc; reason: ");
         for (int why = 0; why < WATCH_CLOSES; why++)
-            say(text, "%s%s", why > 0 ? ", " : "", watch_close_name((enum watch_close)why));
+            text_say(text, "%s%s", why > 0 ? ", " : "", watch_close_name((enum watch_close)why));
     }
     for (const struct row *at = row; at < rows + N_ROWS && (at == row || at->help == NULL); at++) {
         if (at->labels != NULL)
-            say(text, "%s`%s`", at > row ? ", " : "", at->labels);
+            text_say(text, "%s`%s`", at > row ? ", " : "", at->labels);
     }
 }
 
 enum belfry_err metrics_describe(struct belfry_buf *out)
 {
     struct text text = {.buf = out};
-    say(&text,
+    text_say(
+        &text,
         "# Metrics\n\n"
         "What `/metrics` on the admin address says (default `http://127.0.0.1:23791`), in Prometheus' text form.\n"
         "Made from the table in `src/serve/metrics.c` by `tools/metrics-doc`: change that, not this.\n\n"
@@ -688,9 +711,9 @@ enum belfry_err metrics_describe(struct belfry_buf *out)
     for (const struct row *row = rows; row < rows + N_ROWS; row++) {
         if (row->help == NULL)
             continue;
-        say(&text, "| `%s` | %s | ", row->name, kind_names[row->kind]);
+        text_say(&text, "| `%s` | %s | ", row->name, kind_names[row->kind]);
         describe_labels(&text, row);
-        say(&text, " | %s |\n", row->help);
+        text_say(&text, " | %s |\n", row->help);
     }
     return text.err;
 }

@@ -45,6 +45,7 @@ static void write_follower(struct belfry_json *json, const struct upstream_stats
     UINT(json, s, listings);
     UINT(json, s, relists_compacted);
     UINT(json, s, relists_rewritten);
+    UINT(json, s, relists_unproven);
     UINT(json, s, breaches);
     UINT(json, s, judgements);
     UINT(json, s, replays);

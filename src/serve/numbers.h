@@ -15,6 +15,7 @@
 #include "replica/replica.h"
 #include "serve/kube.h"
 #include "serve/relay.h"
+#include "serve/tree.h"
 #include "serve/watch.h"
 
 /* Seconds from publishing a revision until it was handed to the sockets of all who ride: bounds are
@@ -39,6 +40,7 @@ struct worker_numbers { /* of one worker thread */
     struct latency latency;
     int64_t position;
     uint64_t turns, longest_turn_us; /* longest since the last time it was asked */
+    struct tree_below *below;        /* tiers that watch here; NULL: none, or no memory. Owned by who gathers */
     bool answered;                   /* false: the thread did not answer in time, and nothing here counts */
 };
 
@@ -47,6 +49,7 @@ struct tier_numbers {
     const char *name, *version;
     bool draining;
     struct driver_status upstream; /* valid when upstream_answered */
+    struct about about;            /* likewise */
     bool upstream_answered;
     struct replica_stats replica;
     int64_t history_oldest, history_newest; /* revisions; 0: none */

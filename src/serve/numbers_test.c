@@ -134,6 +134,7 @@ static struct tier_numbers make_numbers(void)
                                                .listings = 103,
                                                .relists_compacted = 104,
                                                .relists_rewritten = 105,
+                                               .relists_unproven = 115,
                                                .breaches = 106,
                                                .judgements = 107,
                                                .replays = 108,

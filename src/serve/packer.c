@@ -4,8 +4,7 @@
 #include <limits.h>
 #include <stdlib.h>
 
-#define ZLIB_CONST /* next_in points to const */
-#include <zlib.h>
+#include "net/zlib_mem.h"
 
 #define LEVEL       1         /* the fastest: it is the one reader thread that packs */
 #define WINDOW_GZIP (15 + 16) /* zlib: the largest window, and a gzip header instead of a zlib one */
@@ -16,26 +15,12 @@ struct packer {
     z_stream z;
 };
 
-/* zlib allocates through us so that tests can refuse. */
-static voidpf z_alloc(voidpf opaque, uInt n, uInt size)
-{
-    (void)opaque;
-    return calloc(n, size);
-}
-
-static void z_free(voidpf opaque, voidpf ptr)
-{
-    (void)opaque;
-    free(ptr);
-}
-
 enum belfry_err packer_create(struct packer **out)
 {
     struct packer *packer = calloc(1, sizeof(*packer));
     if (packer == NULL)
         return BELFRY_ERR_NOMEM;
-    packer->z.zalloc = z_alloc;
-    packer->z.zfree = z_free;
+    belfry_zlib_mem(&packer->z);
     if (deflateInit2(&packer->z, LEVEL, Z_DEFLATED, WINDOW_GZIP, MEM_LEVEL, Z_DEFAULT_STRATEGY) != Z_OK) {
         free(packer);
         return BELFRY_ERR_NOMEM;

@@ -95,6 +95,20 @@ static void ended_with(const char *code, const char *message)
 
 /* ---- as it came ---- */
 
+static void what_is_relayed_says_through_whom(void **state)
+{
+    (void)state;
+    bed.via = "edge-7";
+    make_relay(NULL, NULL);
+    begin_with(RANGE, (const char *const[]){"content-type: application/grpc", "belfry-via: leaf, b", "x: y", NULL},
+               RELAY_ALL);
+    fakeexchange_half_close(&fake);
+    drive_until(upstream_count(bed.members[0]) == 1);
+    assert_non_null(
+        strstr(upstream_request(bed.members[0], 0)->fields, "belfry-via: leaf, b\nx: y\nbelfry-via: edge-7\n"));
+    fakeexchange_gone(&fake);
+}
+
 static void a_request_goes_up_and_its_response_comes_down_as_they_are(void **state)
 {
     (void)state;
@@ -667,6 +681,7 @@ static void without_memory_a_call_ends_and_nothing_leaks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(what_is_relayed_says_through_whom, teardown),
         cmocka_unit_test_teardown(a_request_goes_up_and_its_response_comes_down_as_they_are, teardown),
         cmocka_unit_test_teardown(trailers_only_stays_trailers_only, teardown),
         cmocka_unit_test_teardown(what_is_not_grpc_passes_too, teardown),

@@ -3,9 +3,10 @@
 
 #include <stdlib.h>
 
-#include "serve/about.h"
+#include "serve/about_reply.h"
 #include "serve/grpc_answer.h"
 #include "serve/health.h"
+#include "serve/via.h"
 
 #define PATH_WATCH "/etcdserverpb.Watch/Watch"
 
@@ -48,9 +49,37 @@ static const struct listen_policy *policy_of(struct exchange *x)
     return policy == NULL ? &all : policy;
 }
 
+static void begin_about(struct route *route, struct exchange *x, const struct exchange_head *head)
+{
+    struct about about;
+    route->opts.about(&about, route->opts.user);
+    about_reply(x, head, &about);
+}
+
+/* True: it has been here before, or comes from too far. */
+static bool refuse_by_via(struct route *route, struct exchange *x, const struct exchange_head *head)
+{
+    struct via via;
+    char why[VIA_WHY_BYTES];
+    switch (via_judge(head, route->opts.name, &via, why)) {
+    case VIA_FINE:
+        return false;
+    case VIA_CIRCLE:
+    case VIA_TOO_MANY:
+        grpc_fail(x, GRPC_HEADERS_NOT_SENT, 9, why);
+        break;
+    case VIA_UNREADABLE:
+        grpc_fail(x, GRPC_HEADERS_NOT_SENT, 3, why);
+        break;
+    }
+    return true;
+}
+
 static void begin_grpc(struct route *route, struct exchange *x, const struct exchange_head *head)
 {
     const struct listen_policy *policy = policy_of(x);
+    if (refuse_by_via(route, x, head))
+        return;
     if ((policy->dialects & DIALECT_GRPC) == 0)
         grpc_fail(x, GRPC_HEADERS_NOT_SENT, 12, "belfry: this listener does not serve gRPC");
     else if (belfry_bytes_equal(head->path, belfry_bytes_str(PATH_WATCH)))
@@ -58,7 +87,7 @@ static void begin_grpc(struct route *route, struct exchange *x, const struct exc
     else if (health_is(head->path))
         health_begin(route->health, x, head);
     else if (belfry_bytes_equal(head->path, belfry_bytes_str(ABOUT_PATH)))
-        about_begin(x, head, route->opts.name);
+        begin_about(route, x, head);
     else
         relay_begin(route->opts.relay, x, head, policy->read_only ? RELAY_READS : RELAY_ALL);
 }
@@ -70,12 +99,6 @@ static void answer_not_found(struct exchange *x)
     exchange_answer(x, 404, &type, 1, belfry_bytes_str("404 page not found\n"));
 }
 
-static struct belfry_bytes without_query(struct belfry_bytes path)
-{
-    const char *query = path.len == 0 ? NULL : memchr(path.data, '?', path.len);
-    return query == NULL ? path : belfry_bytes_of(path.data, (size_t)(query - path.data));
-}
-
 static bool serves_kube(const struct route *route, struct exchange *x)
 {
     return route->opts.kube != NULL && (policy_of(x)->dialects & DIALECT_KUBE) != 0;
@@ -84,7 +107,7 @@ static bool serves_kube(const struct route *route, struct exchange *x)
 /* /health and /version are there whatever a listener serves: probes come to the port that clients use. */
 static void begin_http(struct route *route, struct exchange *x, const struct exchange_head *head)
 {
-    struct belfry_bytes path = without_query(head->path);
+    struct belfry_bytes query, path = exchange_path(head, &query);
     bool kube = serves_kube(route, x);
     if (belfry_bytes_equal(path, belfry_bytes_str("/health")))
         health_http(route->health, x, head);

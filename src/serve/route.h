@@ -4,13 +4,15 @@
  *
  *     gRPC  /etcdserverpb.Watch/Watch      watch
  *           /grpc.health.v1.Health/...     health: SERVING when ready
- *           /belfry.Tier/About             about
+ *           /belfry.Tier/About             about_reply
  *           any other                      relay
  *     HTTP  GET /health, GET /version      as etcd answers them: {"health":"true","reason":""}, 503 when not ready;
  *                                          {"etcdserver":"3.5.16","etcdcluster":"3.5.0"} with upstream's versions, and
  *                                          what Kubernetes' /version has where that dialect is served
  *           /api, /apis, /openapi, probes  kube: list and watch of objects
  *           any other                      404
+ *
+ * A gRPC request that has been here before, or has gone through too many tiers, is refused (via.h): 9, with the chain.
  *
  * A listener that does not serve the dialect of a request answers 12 (gRPC) or 404. /health and /version are there
  * whatever it serves.
@@ -20,6 +22,7 @@
 #ifndef BELFRY_SERVE_ROUTE_H
 #define BELFRY_SERVE_ROUTE_H
 
+#include "follow/about.h"
 #include "serve/kube.h"
 #include "serve/relay.h"
 #include "serve/watch.h"
@@ -38,8 +41,9 @@ struct route_opts {
     struct watch_service *watch;
     struct relay *relay;
     struct kube_service *kube; /* NULL: its paths are not there */
-    const char *name;          /* the tier's; lent */
+    const char *name;          /* the tier's, as a word (via.h); lent */
     uint64_t (*now)(void *user);
+    void (*about)(struct about *out, void *user); /* what the tier says of itself */
     void *user;
 };
 

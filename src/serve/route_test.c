@@ -58,6 +58,12 @@ void kube_begin(struct kube_service *service, struct exchange *x, const struct e
     exchange_reset(x, 0);
 }
 
+static void about(struct about *out, void *user)
+{
+    (void)user;
+    *out = (struct about){.self = {.name = "edge-7", .version = "belfryd/1"}};
+}
+
 static uint64_t now(void *user)
 {
     (void)user;
@@ -76,7 +82,7 @@ static enum belfry_err open_with(struct bed *bed, bool kube)
 {
     *bed = (struct bed){0};
     fakeexchange_init(&bed->fake, EXCHANGE_ROOM);
-    struct route_opts opts = {.watch = &bed->watch, .relay = &bed->relay, .name = "edge-7", .now = now};
+    struct route_opts opts = {.watch = &bed->watch, .relay = &bed->relay, .name = "edge-7", .now = now, .about = about};
     opts.kube = kube ? &bed->kube : NULL;
     return route_create(&opts, &bed->route);
 }
@@ -132,6 +138,43 @@ static void grpc_goes_by_its_path(void **state)
     assert_string_equal(fakeexchange_field(&bed.fake, "grpc-status"), "0");
     assert_int_equal(bed.watch.begun, 1);
     assert_int_equal(bed.relay.begun, 2);
+    bed_close(&bed);
+}
+
+static void ask_via(struct bed *bed, const char *path, const char *via)
+{
+    const char *const fields[] = {GRPC, via, NULL};
+    struct fakeexchange_head head;
+    fakeexchange_fini(&bed->fake);
+    fakeexchange_init(&bed->fake, EXCHANGE_ROOM);
+    fakeexchange_head(&head, "POST", path, fields);
+    route_begin(&bed->fake.x, &head.head, bed->route);
+}
+
+static void request_that_has_been_here_is_refused_with_the_chain(void **state)
+{
+    static const char *const paths[] = {"/etcdserverpb.Watch/Watch", "/etcdserverpb.KV/Range", "/belfry.Tier/About"};
+    (void)state;
+    struct bed bed;
+    assert_int_equal(bed_open(&bed), BELFRY_OK);
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+        ask_via(&bed, paths[i], "belfry-via: edge-7, core-1");
+        assert_string_equal(fakeexchange_field(&bed.fake, "grpc-status"), "9");
+        assert_string_equal(fakeexchange_field(&bed.fake, "grpc-message"),
+                            "belfry: tiers in a circle: edge-7 > core-1 > edge-7; give each tier its own --name and "
+                            "point --upstream at etcd or a tier above");
+        ask_via(&bed, paths[i], "belfry-via: 1, 2, 3, 4, 5, 6, 7, 8");
+        assert_string_equal(fakeexchange_field(&bed.fake, "grpc-status"), "9");
+        assert_string_equal(fakeexchange_field(&bed.fake, "grpc-message"),
+                            "belfry: more than 8 tiers: 1 > 2 > 3 > 4 > 5 > 6 > 7 > 8 > edge-7; point --upstream at a "
+                            "tier nearer to etcd");
+        ask_via(&bed, paths[i], "belfry-via: ,");
+        assert_string_equal(fakeexchange_field(&bed.fake, "grpc-status"), "3");
+    }
+    assert_int_equal(bed.watch.begun + bed.relay.begun, 0);
+    ask_via(&bed, paths[0], "belfry-via: 1, 2, 3, 4, 5, 6, 7");
+    ask_via(&bed, paths[1], "belfry-via: 1, 2, 3, 4, 5, 6, 7");
+    assert_int_equal(bed.watch.begun + bed.relay.begun, 2);
     bed_close(&bed);
 }
 
@@ -280,14 +323,13 @@ static void tier_says_that_it_is_one(void **state)
     struct bed bed;
     assert_int_equal(bed_open(&bed), BELFRY_OK);
     ask(&bed, "POST", "/belfry.Tier/About", GRPC, NULL);
-    static const char message[] = "\x0a\x06"
-                                  "edge-7\x12";
-    const char *version = "belfryd/" BELFRY_VERSION;
+    struct about told;
     struct belfry_bytes body = belfry_buf_bytes(&bed.fake.body);
     assert_int_equal(bed.fake.status, 200);
-    assert_int_equal(body.len, 5 + sizeof(message) + strlen(version));
-    assert_memory_equal(body.data + 5, message, sizeof(message) - 1);
-    assert_memory_equal(body.data + 5 + sizeof(message), version, strlen(version));
+    assert_true(body.len > 5);
+    assert_int_equal(about_read(belfry_bytes_of(body.data + 5, body.len - 5), &told), BELFRY_OK);
+    assert_string_equal(told.self.name, "edge-7");
+    assert_string_equal(told.self.version, "belfryd/1");
     assert_int_equal(bed.relay.begun, 0);
     bed_close(&bed);
 }
@@ -296,6 +338,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(grpc_goes_by_its_path),
+        cmocka_unit_test(request_that_has_been_here_is_refused_with_the_chain),
         cmocka_unit_test(tier_says_that_it_is_one),
         cmocka_unit_test(known_method_that_is_not_quite_grpc_is_refused_as_grpc),
         cmocka_unit_test(listener_decides_what_is_served),

@@ -27,6 +27,7 @@ struct way {
     struct uplink *uplink;
     const struct belfry_endpoint *endpoint;
     enum way_state state;
+    bool barred;                   /* gets no calls */
     struct uplink_conn *conn;      /* DIALING and UP */
     struct belfry_backoff backoff; /* tries: failures since it last served */
     uv_timer_t timer;
@@ -74,7 +75,7 @@ static void on_rested(uv_timer_t *timer)
     struct way *way = timer->data;
     move(way, IDLE);
     struct belfry_list *node;
-    while ((node = belfry_list_pop(&way->uplink->stranded)) != NULL) {
+    while (!way->barred && (node = belfry_list_pop(&way->uplink->stranded)) != NULL) {
         struct uplink_call *call = belfry_container(node, struct uplink_call, node);
         belfry_list_append(&way->waiting, node);
         if (call->pin != NULL)
@@ -129,6 +130,8 @@ static void dial(struct way *way)
 #define RANKS 3
 static unsigned rank(const struct way *way)
 {
+    if (way->barred)
+        return RANKS;
     switch (way->state) {
     case UP:
         return 0;
@@ -163,7 +166,7 @@ static struct way *choose(struct uplink *uplink, unsigned pin)
 static void try_again(struct uplink *uplink)
 {
     for (size_t i = 0; i < uplink->opts.n_endpoints; i++) {
-        if (uplink->ways[i].state == IDLE && uplink->ways[i].backoff.tries > 0)
+        if (uplink->ways[i].state == IDLE && uplink->ways[i].backoff.tries > 0 && !uplink->ways[i].barred)
             dial(&uplink->ways[i]);
     }
 }
@@ -320,7 +323,7 @@ enum belfry_err uplink_open(struct uplink *uplink, unsigned *pin, struct belfry_
     if (uplink->destroyed || uplink->stats.calls >= UPLINK_CALLS)
         return BELFRY_ERR_LIMIT;
     struct uplink_head *head;
-    enum belfry_err err = uplink_head_create(path, fields, n, &head);
+    enum belfry_err err = uplink_head_create(path, fields, n, uplink->opts.via, &head);
     if (err != BELFRY_OK)
         return err;
     struct uplink_call *call = calloc(1, sizeof(*call));
@@ -337,6 +340,12 @@ enum belfry_err uplink_open(struct uplink *uplink, unsigned *pin, struct belfry_
     try_again(uplink);
     *out = call;
     return BELFRY_OK;
+}
+
+void uplink_bar(struct uplink *uplink, uint64_t endpoints)
+{
+    for (size_t i = 0; i < uplink->opts.n_endpoints && i < 64; i++)
+        uplink->ways[i].barred = (endpoints >> i & 1) != 0;
 }
 
 void uplink_close(struct uplink_call *call)

@@ -42,12 +42,16 @@ struct uplink_opts {
     size_t n_endpoints;
     struct belfry_tls *tls; /* may be NULL */
     uint32_t dial_timeout_ms;
+    const char *via; /* our name as a word (via.h), which every call gets behind those it has; NULL: none. Lent */
     uint64_t seed;
     const struct belfry_log *log;
 };
 
 BELFRY_NODISCARD enum belfry_err uplink_create(const struct uplink_opts *opts, struct uplink **out);
 void uplink_destroy(struct uplink *uplink); /* every call is told `closed`; NULL is fine */
+
+/* Endpoints that get no more calls from now on: a bit for each, up to 64. What is under way there goes on. */
+void uplink_bar(struct uplink *uplink, uint64_t endpoints);
 
 /* Why a call ended without the peer saying so. */
 struct uplink_end {

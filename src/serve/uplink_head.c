@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "serve/via.h"
+
 #define FIELD_OVERHEAD 32
 #define AT_SCHEME      1
 #define AT_PATH        2
@@ -13,7 +15,7 @@
 struct uplink_head {
     size_t bytes; /* of the whole */
     size_t n;
-    nghttp2_nv nv[]; /* the text they point at follows, or is static, or the endpoint's */
+    nghttp2_nv nv[]; /* the text they point at follows, or is static, or the endpoint's, or the uplink's */
 };
 
 /* nghttp2's field pointers are not const although it only reads them. */
@@ -83,23 +85,25 @@ static nghttp2_nv copy_field(char **to, const struct exchange_field *field)
 }
 
 enum belfry_err uplink_head_create(struct belfry_bytes path, const struct exchange_field *fields, size_t n,
-                                   struct uplink_head **out)
+                                   const char *via, struct uplink_head **out)
 {
-    size_t text;
+    size_t text, n_all = N_PSEUDO + n + (via != NULL);
     enum belfry_err err = measure(path, fields, n, &text);
     if (err != BELFRY_OK)
         return err;
-    size_t bytes = sizeof(struct uplink_head) + (N_PSEUDO + n) * sizeof(nghttp2_nv) + text;
+    size_t bytes = sizeof(struct uplink_head) + n_all * sizeof(nghttp2_nv) + text;
     struct uplink_head *head = malloc(bytes);
     if (head == NULL)
         return BELFRY_ERR_NOMEM;
     head->bytes = bytes;
-    head->n = N_PSEUDO + n;
+    head->n = n_all;
     char *to = (char *)&head->nv[head->n];
     head->nv[0] = nv_str(":method", "POST");
     head->nv[AT_PATH] = nv_of(":path", strlen(":path"), copy_text(&to, path), path.len);
     for (size_t i = 0; i < n; i++)
         head->nv[N_PSEUDO + i] = copy_field(&to, &fields[i]);
+    if (via != NULL)
+        head->nv[N_PSEUDO + n] = nv_str(VIA_FIELD, via);
     *out = head;
     return BELFRY_OK;
 }

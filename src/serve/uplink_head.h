@@ -17,10 +17,11 @@
 
 struct uplink_head;
 
-/* Copies everything. The caller ends *out with uplink_head_destroy(). Errors: BELFRY_ERR_INVALID (a field or path that
- * HTTP/2 does not allow, or over UPLINK_HEAD_BYTES), BELFRY_ERR_NOMEM. */
+/* Copies everything but `via`, which is sent as one more "belfry-via"; NULL: none. The caller ends *out with
+ * uplink_head_destroy(). Errors: BELFRY_ERR_INVALID (a field or path that HTTP/2 does not allow, or over
+ * UPLINK_HEAD_BYTES), BELFRY_ERR_NOMEM. */
 BELFRY_NODISCARD enum belfry_err uplink_head_create(struct belfry_bytes path, const struct exchange_field *fields,
-                                                    size_t n, struct uplink_head **out);
+                                                    size_t n, const char *via, struct uplink_head **out);
 
 void uplink_head_destroy(struct uplink_head *head); /* wiped: there may be a token in it; NULL is fine */
 

@@ -384,6 +384,31 @@ static void who_is_pinned_to_an_endpoint_that_is_down_gets_another(void **state)
     drive_until(upstream_count(bed.members[0]) > 0);
 }
 
+static void barred_endpoint_gets_nothing_even_when_there_is_no_other(void **state)
+{
+    (void)state;
+    make(NULL, 2);
+    uplink_bar(bed.uplink, 1);
+    struct seen seen[6];
+    unsigned pin = 1;
+    for (int i = 0; i < 5; i++) {
+        seen[i] = (struct seen){.send = "x"};
+        assert_int_equal(start(&seen[i], i == 0 ? &pin : NULL), BELFRY_OK);
+    }
+    drive_until(upstream_count(bed.members[1]) == 5);
+    assert_int_equal(pin, 2);
+    upstream_drop(bed.members[1], true);
+    drive_until(stats().connections == 0);
+    seen[5] = (struct seen){.send = "x"};
+    open_call(&seen[5]);
+    drive_for(500);
+    assert_int_equal(upstream_count(bed.members[0]), 0);
+    size_t before = upstream_count(bed.members[1]);
+    upstream_listen(bed.members[1]);
+    drive_until(upstream_count(bed.members[1]) > before); /* it has waited for that one */
+    assert_int_equal(upstream_count(bed.members[0]), 0);
+}
+
 static void without_any_endpoint_a_call_ends_after_the_wait_and_says_why(void **state)
 {
     (void)state;
@@ -391,6 +416,7 @@ static void without_any_endpoint_a_call_ends_after_the_wait_and_says_why(void **
     upstream_drop(bed.members[0], true);
     upstream_drop(bed.members[1], true);
     struct seen seen = {.send = "x"};
+    drive_for(10); /* the loop knows what time it is: the wait is counted by that */
     uint64_t began = belfry_clock_ms();
     open_call(&seen);
     drive_until(seen.call == NULL);
@@ -521,6 +547,7 @@ int main(void)
         cmocka_unit_test_teardown(goaway_ends_what_was_not_looked_at, teardown),
         cmocka_unit_test_teardown(calls_with_a_pin_stay_together_and_others_take_turns, teardown),
         cmocka_unit_test_teardown(who_is_pinned_to_an_endpoint_that_is_down_gets_another, teardown),
+        cmocka_unit_test_teardown(barred_endpoint_gets_nothing_even_when_there_is_no_other, teardown),
         cmocka_unit_test_teardown(without_any_endpoint_a_call_ends_after_the_wait_and_says_why, teardown),
         cmocka_unit_test_teardown(an_endpoint_that_comes_up_in_time_gets_those_who_waited, teardown),
         cmocka_unit_test_teardown(destroying_tells_every_call, teardown),

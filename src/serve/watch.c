@@ -13,9 +13,11 @@
 #include "serve/grpc_answer.h"
 #include "serve/watch_private.h"
 
-#define LOOK_MS    1000 /* between two looks at those inside a message */
-#define LOOK_MAX   1024 /* of them at one look */
-#define ROUND_STEP 512  /* streams that are told of a change in one turn */
+#define LOOK_MS       1000 /* between two looks at those inside a message */
+#define LOOK_MAX      1024 /* of them at one look */
+#define WATCHERS_LOOK 40   /* watchers of a tier's stream that are looked at for its position: a tier has up to 33 */
+#define TIERS_LOOK    8192 /* watchers that are looked at for all of them: a turn must not grow with what peers open */
+#define ROUND_STEP    512  /* streams that are told of a change in one turn */
 
 #define TEXT_DRAIN "belfry: draining; connect anew"
 
@@ -68,6 +70,7 @@ enum belfry_err watch_create(const struct watch_service_opts *opts, struct watch
     belfry_list_init(&service->wrote);
     belfry_list_init(&service->hungry);
     belfry_list_init(&service->inside);
+    belfry_list_init(&service->tiers);
     watch_stand(service, WATCH_NOT_READY, "starting");
     *out = service;
     return BELFRY_OK;
@@ -308,6 +311,44 @@ const char *watch_close_name(enum watch_close why)
 void watch_stats(const struct watch_service *service, struct watch_stats *out)
 {
     *out = service->stats;
+}
+
+/* What the foremost watch of a stream was given: a tier's live one. Those of a replay or a backfill are behind it. It
+ * looks at no more than *left watchers; 0: it has none, or nothing was left. */
+static int64_t position_of(const struct watch_service *service, const struct watch_stream *ws, size_t *left)
+{
+    struct watcher_view watcher;
+    int64_t id = -1, position = 0;
+    size_t n = 0, most = *left < WATCHERS_LOOK ? *left : WATCHERS_LOOK;
+    for (; n < most && stream_watcher(service->worker, ws->stream, id, &watcher); n++) {
+        id = watcher.id;
+        if (!watcher.ended && watcher.next - 1 > position)
+            position = watcher.next - 1;
+    }
+    *left -= n;
+    return position;
+}
+
+struct tree_below *watch_tiers(const struct watch_service *service)
+{
+    struct tree_below *below = NULL;
+    size_t left = TIERS_LOOK;
+    if (service->n_tiers > 0)
+        below = tree_below_create(service->n_tiers < TREE_STREAMS ? service->n_tiers : TREE_STREAMS);
+    if (below == NULL)
+        return NULL;
+    belfry_list_each (node, &service->tiers) {
+        const struct watch_stream *ws = belfry_container(node, struct watch_stream, tiers);
+        struct tree_tier tier = {.since_ms = ws->opened_ms, .streams = 1};
+        if (below->n == below->room)
+            break;
+        tier.position = position_of(service, ws, &left);
+        snprintf(tier.name, sizeof(tier.name), "%s", ws->tier);
+        snprintf(tier.peer, sizeof(tier.peer), "%s", exchange_conn(ws->x)->peer);
+        tree_below_add(below, &tier);
+    }
+    below->more = service->n_tiers - below->n; /* the rest is counted only */
+    return below;
 }
 
 bool watch_next(struct watch_service *service, uint64_t after, uint64_t *number, struct watch_view *out)

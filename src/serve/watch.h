@@ -32,6 +32,7 @@
 #include "core/worker.h"
 #include "net/exchange.h"
 #include "serve/permit.h"
+#include "serve/tree.h"
 
 #define WATCH_INSIDE_MS     60000 /* inside one message for so long while memory is over the limit: ended */
 #define WATCH_HELD_BYTES    (64 * 1024 * 1024) /* of requests that came and are not handled, all streams together */
@@ -103,6 +104,9 @@ struct watch_stats {
     uint64_t refused; /* creates, for want of rights */
 };
 void watch_stats(const struct watch_service *service, struct watch_stats *out);
+
+/* The tiers below that have a stream here, for the caller to free(); NULL: none, or no memory. */
+struct tree_below *watch_tiers(const struct watch_service *service);
 
 /* One stream, for /debug/watchers. Lent until the service is next called or told of an event. */
 struct watch_view {

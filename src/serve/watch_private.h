@@ -28,8 +28,10 @@ struct watch_service {
     struct belfry_list wrote;            /* those that were written to in this turn */
     struct belfry_list hungry;           /* those that have requests to go on with, in turn */
     struct belfry_list inside;           /* those in the middle of a message, the next to be looked at first */
-    uint64_t look_ms;                    /* when those inside are looked at next */
-    size_t requests_left;                /* until the next watch_after_turn() */
+    struct belfry_list tiers;            /* those of tiers below, n_tiers */
+    size_t n_tiers;
+    uint64_t look_ms;     /* when those inside are looked at next */
+    size_t requests_left; /* until the next watch_after_turn() */
 
     enum watch_standing standing;
     char reason[WATCH_REASON_MAX];
@@ -56,8 +58,8 @@ struct watch_stream {
     bool half_closed;
 
     struct belfry_treap_node by_number, by_due;
-    struct belfry_list wrote, hungry, inside; /* each in the service's list of that name, or in none */
-    uint64_t deadline_ms, drain_ms, due_ms;   /* due_ms: the smaller one; BELFRY_NEVER: not in by_due */
+    struct belfry_list wrote, hungry, inside, tiers; /* each in the service's list of that name, or in none */
+    uint64_t deadline_ms, drain_ms, due_ms;          /* due_ms: the smaller one; BELFRY_NEVER: not in by_due */
 
     size_t told; /* bytes the core may still write: as it was told, less what it wrote */
     struct watch_input input;
@@ -69,6 +71,7 @@ struct watch_stream {
     struct belfry_bytes content_type; /* this and the others: in `text`, or constant */
     struct permit_who who;
     const char *client;
+    const char *tier; /* its name, when a tier has opened it; else "" */
     char text[];
 };
 

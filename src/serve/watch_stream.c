@@ -71,6 +71,8 @@ static void let_go(struct watch_stream *ws, enum watch_close why)
     belfry_treap_remove(&service->by_number, &ws->by_number, watch_order_number);
     belfry_list_remove(&ws->wrote);
     belfry_list_remove(&ws->hungry);
+    belfry_list_remove(&ws->tiers);
+    service->n_tiers -= ws->tier[0] != '\0';
     leave_inside(ws);
     service->stats.streams--;
     service->stats.held_bytes -= ws->held_bytes;
@@ -410,16 +412,19 @@ static struct watch_stream *make(const struct exchange_head *head)
 {
     struct permit_who who = {exchange_field(head, "token"), exchange_field(head, "authorization")};
     struct belfry_bytes type = exchange_field(head, "content-type"), agent = exchange_field(head, "user-agent");
+    struct belfry_bytes tier = exchange_field(head, VIA_FIELD); /* one name: a Watch is never relayed */
     bool plain = belfry_bytes_equal(type, belfry_bytes_str(plain_type));
+    tier.len = tier.len < VIA_WORD_BYTES ? tier.len : VIA_WORD_BYTES;
     agent.len = agent.len < CLIENT_MAX ? agent.len : CLIENT_MAX;
-    struct watch_stream *ws =
-        calloc(1, sizeof(*ws) + who.token.len + who.authorization.len + agent.len + (plain ? 0 : type.len) + 4);
+    struct watch_stream *ws = calloc(1, sizeof(*ws) + who.token.len + who.authorization.len + agent.len + tier.len +
+                                            (plain ? 0 : type.len) + 5);
     if (ws == NULL)
         return NULL;
     char *to = ws->text;
     ws->who = (struct permit_who){keep(&to, who.token), keep(&to, who.authorization)};
     ws->content_type = plain ? belfry_bytes_str(plain_type) : keep(&to, type);
     ws->client = agent.data == NULL ? "" : keep(&to, agent).data;
+    ws->tier = tier.data == NULL ? "" : keep(&to, tier).data;
     ws->hasleader = belfry_bytes_equal(exchange_field(head, "hasleader"), belfry_bytes_str("true"));
     return ws;
 }
@@ -446,6 +451,11 @@ enum belfry_err watch_stream_open(struct watch_service *service, struct exchange
     belfry_list_init(&ws->wrote);
     belfry_list_init(&ws->hungry);
     belfry_list_init(&ws->inside);
+    belfry_list_init(&ws->tiers);
+    if (ws->tier[0] != '\0') {
+        belfry_list_append(&service->tiers, &ws->tiers);
+        service->n_tiers++;
+    }
     belfry_treap_insert(&service->by_number, &ws->by_number, watch_order_number);
     set_due(ws);
     service->stats.streams++;

@@ -658,6 +658,68 @@ static void malformed_timeout_is_answered_with_400(void **state)
     bed_close(&bed);
 }
 
+static void streams_of_tiers_below_are_known_by_name_and_position(void **state)
+{
+    (void)state;
+    BED(bed);
+    assert_null(watch_tiers(bed.service));
+    begin(&bed);
+    struct fakeexchange *live =
+        begin_with(&bed, EXCHANGE_ROOM, (const char *const[]){"belfry-via: edge-1", "hasleader: true", NULL});
+    send_create(live, "a", "", 0, 0);
+    run(&bed);
+    for (int i = 0; i < 5; i++)
+        put(&bed, "a", 10);
+    run(&bed);
+    struct tree_below *below = watch_tiers(bed.service);
+    assert_non_null(below);
+    assert_int_equal(below->n, 1);
+    assert_string_equal(below->tiers[0].name, "edge-1");
+    assert_int_equal(below->tiers[0].streams, 1);
+    assert_int_equal(below->tiers[0].position, bed.head);
+    free(below);
+    fakeexchange_gone(live);
+    run(&bed);
+    assert_null(watch_tiers(bed.service));
+    bed_close(&bed);
+}
+
+/* Whoever says that it is a tier: what a scrape costs does not grow with how many there are. */
+static void tiers_below_are_listed_and_looked_at_up_to_a_bound(void **state)
+{
+    enum { N = TREE_STREAMS + 10, EACH = 5 };
+    static struct fakeexchange many[N];
+    static const char *const fields[] = {"content-type: application/grpc", "belfry-via: edge", NULL};
+    (void)state;
+    BED(bed);
+    for (size_t i = 0; i < N; i++) {
+        struct fakeexchange_head head;
+        fakeexchange_init(&many[i], EXCHANGE_ROOM);
+        fakeexchange_head(&head, "POST", PATH, fields);
+        watch_begin(bed.service, &many[i].x, &head.head, bed.now);
+        for (size_t k = 0; k < EACH; k++)
+            send_create(&many[i], "a", "", 0, 0);
+        run(&bed);
+    }
+    struct tree_below *below = watch_tiers(bed.service);
+    assert_non_null(below);
+    assert_int_equal(below->n, TREE_STREAMS);
+    assert_int_equal(below->more, N - TREE_STREAMS);
+    size_t known = 0;
+    for (size_t i = 0; i < below->n; i++)
+        known += below->tiers[i].position > 0;
+    assert_in_range(known, 1000, TREE_STREAMS - 1); /* each has a name, the last ones no position */
+    assert_int_equal(below->tiers[0].position, bed.head);
+    free(below);
+    for (size_t i = 0; i < N; i++)
+        fakeexchange_gone(&many[i]);
+    run(&bed);
+    assert_null(watch_tiers(bed.service));
+    for (size_t i = 0; i < N; i++)
+        fakeexchange_fini(&many[i]);
+    bed_close(&bed);
+}
+
 static void drain_ends_everybody_within_the_period(void **state)
 {
     (void)state;
@@ -1157,6 +1219,8 @@ int main(void)
         cmocka_unit_test(stale_ends_those_who_asked_for_a_leader),
         cmocka_unit_test(deadline_ends_the_stream),
         cmocka_unit_test(malformed_timeout_is_answered_with_400),
+        cmocka_unit_test(streams_of_tiers_below_are_known_by_name_and_position),
+        cmocka_unit_test(tiers_below_are_listed_and_looked_at_up_to_a_bound),
         cmocka_unit_test(drain_ends_everybody_within_the_period),
         cmocka_unit_test(second_drain_can_be_shorter),
         cmocka_unit_test(nobody_ends_too_many_streams_in_one_turn),

@@ -15,6 +15,7 @@
     X(stop_member, 4)                                                                                                  \
     X(cut_off_member, 4)                                                                                               \
     X(lose_quorum, 1)                                                                                                  \
+    X(go_to_one_behind, 3)                                                                                             \
     X(compact_behind, 4)                                                                                               \
     X(compact_all, 4)                                                                                                  \
     X(restore, 3)                                                                                                      \
@@ -34,6 +35,7 @@ struct fault {
     uint64_t switched_off; /* a set of kinds that this run does without */
     /* what is to be mended, and when; BELFRY_NEVER: nothing */
     uint64_t member_ms[ETCD_MEMBERS_MAX], joined_ms[ETCD_MEMBERS_MAX], tier_ms[TIERS_MAX];
+    uint64_t break_ms; /* when every tier's links break */
 };
 
 static struct tier *any_tier(struct fault *fault, size_t *at)
@@ -108,6 +110,18 @@ static void lose_quorum(struct fault *fault)
 {
     for (unsigned i = 0; i < etcd_members(fault->opts.etcd); i++)
         cut_off(fault, i, 8000);
+}
+
+/* A member misses some, and before it is back everybody has to go elsewhere: some to that one. */
+static void go_to_one_behind(struct fault *fault)
+{
+    unsigned member = (unsigned)sched_below(fault->opts.sched, etcd_members(fault->opts.etcd));
+    cut_off(fault, member, 4000);
+    for (uint64_t n = 1 + sched_below(fault->opts.sched, 20); n > 0; n--)
+        etcd_write(fault->opts.etcd);
+    fault->break_ms = soon(fault, 1000);
+    if (fault->joined_ms[member] < fault->break_ms)
+        fault->joined_ms[member] = fault->break_ms + sched_below(fault->opts.sched, 500);
 }
 
 static void compact_at(struct fault *fault, int64_t rev)
@@ -230,6 +244,13 @@ static void mend(struct fault *fault, uint64_t now)
         if (fault->joined_ms[i] <= now)
             fault->joined_ms[i] = BELFRY_NEVER;
     }
+    for (size_t i = 0; i < fault->opts.n_tiers && fault->break_ms <= now; i++) {
+        TRACE("fault", "links of %s break", tier_name(fault->opts.tiers[i]));
+        if (tier_up(fault->opts.tiers[i]))
+            tier_break_links(fault->opts.tiers[i]);
+    }
+    if (fault->break_ms <= now)
+        fault->break_ms = BELFRY_NEVER;
     for (size_t i = 0; i < fault->opts.n_tiers; i++) {
         if (fault->tier_ms[i] > now)
             continue;
@@ -267,7 +288,7 @@ static uint64_t fault_step(void *arg)
         fault->next_ms = now + sched_below(fault->opts.sched, fault->period_ms * 2);
     }
     gate_wake(fault->opts.gate);
-    uint64_t due = fault->stopped ? BELFRY_NEVER : fault->next_ms;
+    uint64_t due = fault->stopped ? BELFRY_NEVER : belfry_min_time(fault->next_ms, fault->break_ms);
     for (unsigned i = 0; i < ETCD_MEMBERS_MAX; i++)
         due = belfry_min_time(due, belfry_min_time(fault->member_ms[i], fault->joined_ms[i]));
     for (size_t i = 0; i < fault->opts.n_tiers; i++)
@@ -285,6 +306,7 @@ struct fault *fault_create(const struct fault_opts *opts)
     fault->period_ms = periods[sched_below(opts->sched, 4)] * sched_tempo(opts->sched);
     fault->next_ms = sched_now(opts->sched) + sched_below(opts->sched, fault->period_ms * 2);
     fault->switched_off = sched_below(opts->sched, 1 << 16) & sched_below(opts->sched, 1 << 16);
+    fault->break_ms = BELFRY_NEVER;
     for (unsigned i = 0; i < ETCD_MEMBERS_MAX; i++)
         fault->member_ms[i] = fault->joined_ms[i] = BELFRY_NEVER;
     for (size_t i = 0; i < TIERS_MAX; i++)
@@ -305,6 +327,7 @@ void fault_stop(struct fault *fault)
 {
     uint64_t now = sched_now(fault->opts.sched);
     fault->stopped = true;
+    fault->break_ms = BELFRY_NEVER;
     for (unsigned i = 0; i < etcd_members(fault->opts.etcd); i++)
         fault->member_ms[i] = fault->joined_ms[i] = now;
     for (size_t i = 0; i < fault->opts.n_tiers; i++)

@@ -189,6 +189,13 @@ bool tier_was_warm(const struct tier *tier)
     return tier->warm;
 }
 
+void tier_followed(const struct tier *tier, struct upstream_stats *out)
+{
+    *out = (struct upstream_stats){0};
+    if (tier->up)
+        upstream_stats(tier->upstream, out);
+}
+
 bool tier_ready(const struct tier *tier)
 {
     return tier->up && upstream_ready(tier->upstream);

@@ -92,6 +92,8 @@ uint64_t tier_run_reads(struct tier *tier);
 struct evlog_cut;
 void tier_cut(const struct tier *tier, struct evlog_cut *out); /* past 0: none */
 bool tier_was_warm(const struct tier *tier);                   /* its last start */
+struct upstream_stats;
+void tier_followed(const struct tier *tier, struct upstream_stats *out); /* since then; zeroed while it is down */
 
 /* Is everything that was promised about memory true? Fails the run if not. */
 void tier_check(struct tier *tier);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "core/evlog.h"
+#include "follow/upstream.h"
 #include "sim/checker.h"
 #include "sim/client.h"
 #include "sim/cover.h"
@@ -26,7 +27,11 @@ struct place {
     struct tier *tier;
     unsigned level; /* 0: follows etcd */
     char name[16], dir[64];
-    uint64_t past; /* seen last */
+    uint64_t past, listings; /* seen last */
+    uint64_t unproven;       /* at its last cut */
+    /* How many pasts there must have been when the listing it makes was asked for, and the one it has; 0: it cannot be
+     * told, and any past may be found to be gone. */
+    unsigned pasts_asked, pasts_held;
 };
 
 struct world {
@@ -58,30 +63,60 @@ static void on_wire(void *user, const char *line)
     trace_line("wire", "%s", line);
 }
 
-/* Every cut of every tier, whoever is running. */
+/* A listing of a tier has no more of the newest past than the tier has which it is asked of. */
+static unsigned pasts_above(const struct world *world, unsigned level)
+{
+    unsigned least = history_pasts(world->history);
+    for (size_t i = 0; i < world->n_tiers; i++) {
+        const struct place *place = &world->places[i];
+        if (place->level + 1 == level && place->pasts_held < least)
+            least = place->pasts_held;
+    }
+    return least;
+}
+
+static void observe_cut(struct place *place, const struct evlog_cut *cut, const struct upstream_stats *stats)
+{
+    struct world *world = place->world;
+    bool excused = stats->relists_unproven != place->unproven;
+    unsigned pasts = history_pasts(world->history);
+    bool warm = cut->why == EVLOG_CUT_START && tier_was_warm(place->tier);
+    TRACE(place->name, "cut: past=%llu rev=%lld why=%d compact=%lld", (unsigned long long)cut->past,
+          (long long)cut->rev, (int)cut->why, (long long)cut->compact_rev);
+    if (cut->why == EVLOG_CUT_REWRITTEN && !excused && (pasts == 1 || pasts == place->pasts_held))
+        verdict_fail("%s: lists anew at %lld because the past was rewritten, which it was not", place->name,
+                     (long long)cut->rev);
+    place->unproven = stats->relists_unproven;
+    place->pasts_held = warm ? 0 : place->pasts_asked; /* what is on disk may be older than what was held */
+    if (cut->why == EVLOG_CUT_REWRITTEN)
+        checker_listed(world->checker, cut->rev, CHECKER_LISTED_REWRITTEN);
+    else if (cut->why == EVLOG_CUT_COMPACTED)
+        checker_listed(world->checker, cut->rev, CHECKER_LISTED_COMPACTED);
+    else if (!warm)
+        checker_listed(world->checker, cut->rev, CHECKER_LISTED_COLD);
+}
+
+/* Every listing and every cut of every tier, whoever is running. */
 static void observe(void *arg)
 {
     struct world *world = arg;
     for (size_t i = 0; i < world->n_tiers; i++) {
         struct place *place = &world->places[i];
         struct evlog_cut cut;
+        struct upstream_stats stats;
+        tier_followed(place->tier, &stats);
+        if (place->listings != stats.listings) {
+            place->listings = stats.listings;
+            place->pasts_asked = pasts_above(world, place->level);
+        }
         tier_cut(place->tier, &cut);
         if (cut.past == place->past)
             continue;
         place->past = cut.past;
         if (cut.past == 0)
-            continue;
-        TRACE(place->name, "cut: past=%llu rev=%lld why=%d compact=%lld", (unsigned long long)cut.past,
-              (long long)cut.rev, (int)cut.why, (long long)cut.compact_rev);
-        if (cut.why == EVLOG_CUT_REWRITTEN && history_pasts(world->history) == 1)
-            verdict_fail("%s: lists anew at %lld because the past was rewritten, which it was not", place->name,
-                         (long long)cut.rev);
-        if (cut.why == EVLOG_CUT_REWRITTEN)
-            checker_listed(world->checker, cut.rev, CHECKER_LISTED_REWRITTEN);
-        else if (cut.why == EVLOG_CUT_COMPACTED)
-            checker_listed(world->checker, cut.rev, CHECKER_LISTED_COMPACTED);
-        else if (!tier_was_warm(place->tier))
-            checker_listed(world->checker, cut.rev, CHECKER_LISTED_COLD);
+            place->pasts_held = 0;
+        else
+            observe_cut(place, &cut, &stats);
     }
 }
 

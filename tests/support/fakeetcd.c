@@ -71,6 +71,8 @@ struct fake {
     size_t n_paths;
     int64_t last_start, lag;
     size_t throttle;
+    const void *about; /* lent; NULL: none */
+    size_t about_len;
 };
 
 static uint8_t scratch[SCRATCH];
@@ -97,6 +99,7 @@ void fake_store_init(struct fake_store *store)
     memset(store, 0, sizeof(*store));
     store->cluster_id = 0xc1;
     store->revision = FAKE_FIRST - 1;
+    store->leases[0] = (struct fake_lease){.id = 7, .ttl_s = 60};
 }
 
 static void change(struct fake_store *store, const void *key, size_t key_len, const void *value, size_t value_len,
@@ -354,6 +357,16 @@ static void on_status(struct conn *conn, struct stream *s)
     answer(conn, s, &response.base);
 }
 
+static void on_about(struct conn *conn, struct stream *s)
+{
+    uint8_t head[5] = {0, 0, 0, (uint8_t)(conn->fake->about_len >> 8), (uint8_t)conn->fake->about_len};
+    append(&s->out, head, sizeof(head));
+    append(&s->out, conn->fake->about, conn->fake->about_len);
+    s->is_over = true;
+    snprintf(s->code, sizeof(s->code), "0");
+    flush(conn, s);
+}
+
 static void on_members(struct conn *conn, struct stream *s)
 {
     Etcdserverpb__MemberListResponse response = ETCDSERVERPB__MEMBER_LIST_RESPONSE__INIT;
@@ -371,16 +384,70 @@ static void on_members(struct conn *conn, struct stream *s)
     answer(conn, s, &response.base);
 }
 
-/* The stream stays open, as etcd's does. */
-static void on_keepalive(struct conn *conn, struct stream *s)
+/* ---- leases ---- */
+
+/* The lease, or NULL; id 0 finds a free place. */
+static struct fake_lease *find_lease(struct fake_store *store, int64_t id)
 {
+    for (size_t i = 0; i < FAKE_LEASES; i++) {
+        if (store->leases[i].id == id)
+            return &store->leases[i];
+    }
+    return NULL;
+}
+
+static void on_grant(struct conn *conn, struct stream *s, const uint8_t *data, size_t len)
+{
+    struct fake_store *store = conn->fake->store;
+    Etcdserverpb__LeaseGrantRequest *request = etcdserverpb__lease_grant_request__unpack(NULL, len, data);
+    Etcdserverpb__LeaseGrantResponse response;
+    etcdserverpb__lease_grant_response__init(&response);
+    Etcdserverpb__ResponseHeader header = header_of(conn->fake);
+    struct fake_lease *lease = find_lease(store, 0);
+    assert(request != NULL && lease != NULL);
+    if (find_lease(store, request->id) != NULL) {
+        refuse(conn, s, 9, "etcdserver: lease already exists");
+    } else {
+        *lease = (struct fake_lease){.id = request->id, .ttl_s = request->ttl};
+        response.header = &header;
+        response.id = lease->id;
+        response.ttl = lease->ttl_s;
+        answer(conn, s, &response.base);
+    }
+    etcdserverpb__lease_grant_request__free_unpacked(request, NULL);
+}
+
+/* The stream stays open, as etcd's does. */
+static void on_keepalive(struct conn *conn, struct stream *s, const uint8_t *data, size_t len)
+{
+    Etcdserverpb__LeaseKeepAliveRequest *request = etcdserverpb__lease_keep_alive_request__unpack(NULL, len, data);
     Etcdserverpb__LeaseKeepAliveResponse response = ETCDSERVERPB__LEASE_KEEP_ALIVE_RESPONSE__INIT;
     Etcdserverpb__ResponseHeader header = header_of(conn->fake);
+    assert(request != NULL);
+    const struct fake_lease *lease = find_lease(conn->fake->store, request->id);
     response.header = &header;
-    response.id = 7;
-    response.ttl = 60;
+    response.id = request->id;
+    response.ttl = lease != NULL ? lease->ttl_s : 0;
+    etcdserverpb__lease_keep_alive_request__free_unpacked(request, NULL);
     add_message(s, &response.base);
     flush(conn, s);
+}
+
+static void on_revoke(struct conn *conn, struct stream *s, const uint8_t *data, size_t len)
+{
+    Etcdserverpb__LeaseRevokeRequest *request = etcdserverpb__lease_revoke_request__unpack(NULL, len, data);
+    Etcdserverpb__LeaseRevokeResponse response = ETCDSERVERPB__LEASE_REVOKE_RESPONSE__INIT;
+    Etcdserverpb__ResponseHeader header = header_of(conn->fake);
+    assert(request != NULL);
+    struct fake_lease *lease = find_lease(conn->fake->store, request->id);
+    etcdserverpb__lease_revoke_request__free_unpacked(request, NULL);
+    if (lease == NULL) {
+        refuse(conn, s, 5, "etcdserver: requested lease not found");
+        return;
+    }
+    *lease = (struct fake_lease){0};
+    response.header = &header;
+    answer(conn, s, &response.base);
 }
 
 /* ---- watches ---- */
@@ -575,6 +642,8 @@ static void dispatch(struct conn *conn, struct stream *s, const uint8_t *data, s
         on_watch(conn, s, data, len);
     else if (strstr(s->path, "/Status") != NULL)
         on_status(conn, s); /* for anybody, as up to 3.5.27 */
+    else if (strstr(s->path, "/About") != NULL && fake->about != NULL)
+        on_about(conn, s);
     else if (!token_is_good(conn, s))
         refuse(conn, s, 16, "etcdserver: invalid auth token");
     else if (strstr(s->path, "/Range") != NULL)
@@ -586,7 +655,11 @@ static void dispatch(struct conn *conn, struct stream *s, const uint8_t *data, s
     else if (strstr(s->path, "/MemberList") != NULL)
         on_members(conn, s);
     else if (strstr(s->path, "/LeaseKeepAlive") != NULL)
-        on_keepalive(conn, s);
+        on_keepalive(conn, s, data, len);
+    else if (strstr(s->path, "/LeaseGrant") != NULL)
+        on_grant(conn, s, data, len);
+    else if (strstr(s->path, "/LeaseRevoke") != NULL)
+        on_revoke(conn, s, data, len);
     else
         refuse(conn, s, 12, "unknown method");
 }
@@ -850,6 +923,12 @@ void fake_drain(struct fake *fake)
 void fake_serve(struct fake *fake, struct fake_store *store)
 {
     fake->store = store;
+}
+
+void fake_tell_about(struct fake *fake, const void *message, size_t len)
+{
+    fake->about = message;
+    fake->about_len = len;
 }
 
 void fake_lag(struct fake *fake, int64_t revisions)

@@ -19,6 +19,7 @@
 #define FAKE_TEXT    64   /* bytes of a key or value */
 #define FAKE_CHANGES 2048 /* of a history */
 #define FAKE_FIRST   2    /* etcd's first revision */
+#define FAKE_LEASES  8
 
 struct fake_change {
     int64_t rev;
@@ -27,16 +28,21 @@ struct fake_change {
     uint8_t key[FAKE_TEXT], value[FAKE_TEXT];
 };
 
+struct fake_lease {
+    int64_t id, ttl_s; /* id 0: free. It does not expire by itself */
+};
+
 struct fake_store {
     uint64_t cluster_id;
     int64_t revision, compacted;
     struct fake_change changes[FAKE_CHANGES];
     size_t n_changes;
-    const char *password;   /* NULL: authentication is off */
-    unsigned n_tokens;      /* given out; only the newest is good */
-    bool refuse_tokens;     /* the next use of a token is refused, once */
-    const char *version;    /* NULL: 3.5.99 */
-    uint64_t status_member; /* who answers Status, as behind a balancer; 0: the member that was asked */
+    const char *password;                  /* NULL: authentication is off */
+    unsigned n_tokens;                     /* given out; only the newest is good */
+    bool refuse_tokens;                    /* the next use of a token is refused, once */
+    const char *version;                   /* NULL: 3.5.99 */
+    struct fake_lease leases[FAKE_LEASES]; /* lease 7, of 60 s, is there from the start */
+    uint64_t status_member;                /* who answers Status, as behind a balancer; 0: the member that was asked */
 };
 
 enum fake_how {
@@ -87,6 +93,9 @@ void fake_drain(struct fake *fake);
 
 /* Serves another store from now on; streams that are open keep what they have. */
 void fake_serve(struct fake *fake, struct fake_store *store);
+
+/* Answers belfry.Tier/About with these bytes (lent), as a tier would; NULL: knows no such method, as etcd. */
+void fake_tell_about(struct fake *fake, const void *message, size_t len);
 
 /* Headers of Watch answers show this many revisions less than the store has. */
 void fake_lag(struct fake *fake, int64_t revisions);

@@ -21,7 +21,8 @@ static struct bed {
     struct belfry_dns *dns;
     struct belfry_endpoint *endpoints;
     struct uplink *uplink;
-    bool over; /* what callbacks would write to is gone with the test's stack */
+    const char *via; /* of the uplink; NULL: none. Set before make() */
+    bool over;       /* what callbacks would write to is gone with the test's stack */
 } bed;
 
 static inline void turn(void)
@@ -67,6 +68,7 @@ static inline enum belfry_err open_bed(void)
                                .endpoints = bed.endpoints,
                                .n_endpoints = n,
                                .dial_timeout_ms = 2000,
+                               .via = bed.via,
                                .seed = 1};
     return uplink_create(&opts, &bed.uplink);
 }

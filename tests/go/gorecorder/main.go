@@ -189,7 +189,7 @@ func main() {
 		name, value, _ := strings.Cut(word, "=")
 		options[name] = value
 	}
-	config := clientv3.Config{Endpoints: strings.Split(os.Args[1], ","), DialTimeout: 5 * time.Second,
+	config := clientv3.Config{Endpoints: strings.Split(os.Args[1], ","), DialTimeout: 30 * time.Second,
 		DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 6 * time.Second,
 		Username: options["user"], Password: options["password"]}
 	if options["cacert"] != "" {

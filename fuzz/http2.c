@@ -1,0 +1,175 @@
+/* fuzz/http2.c: raw frames from a server that may be anybody, fed to a connection of net/http.h with calls open.
+ *
+ * The input is a list of steps. The first byte of a step says what happens: a piece of up to 63 or 16,383 bytes
+ * arrives, time passes, bytes are pulled, or a call is opened, held, released or cancelled. What a step needs is taken
+ * from the bytes behind it. Every call must end exactly once unless it is cancelled, and nothing may be left allocated.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "net/http.h"
+
+#define N_CALLS 4
+
+struct place {
+    struct belfry_http_call *call; /* NULL: none */
+    bool told;                     /* its head */
+};
+
+struct fuzz {
+    struct belfry_http *http;
+    struct place places[N_CALLS];
+    uint64_t now_ms;
+    size_t n_told;
+};
+
+static struct fuzz fuzz;
+
+static void expect(bool truth)
+{
+    if (!truth)
+        abort();
+}
+
+static void cancel(struct place *place)
+{
+    struct belfry_http_call *call = place->call;
+    place->call = NULL;
+    belfry_http_call_cancel(call);
+}
+
+/* Now and then a callback does something. */
+static void act_inside(struct place *place)
+{
+    switch (fuzz.n_told++ % 7) {
+    case 3:
+        belfry_http_call_hold(place->call, true);
+        break;
+    case 5:
+        cancel(place);
+        break;
+    case 6:
+        for (size_t i = 0; i < N_CALLS; i++) {
+            if (fuzz.places[i].call != NULL)
+                belfry_http_call_hold(fuzz.places[i].call, false);
+        }
+        break;
+    }
+}
+
+static void on_head(struct belfry_http_call *call, const struct belfry_http_head *head, void *user)
+{
+    struct place *place = user;
+    expect(place->call == call && !place->told);
+    expect(head->status >= 200 && head->status <= 599 && head->n_fields <= BELFRY_HTTP_FIELDS);
+    size_t bytes = 0;
+    for (size_t i = 0; i < head->n_fields; i++)
+        bytes += head->fields[i].name.len + head->fields[i].value.len;
+    expect(bytes <= BELFRY_HTTP_HEAD_BYTES);
+    place->told = true;
+    act_inside(place);
+}
+
+static void on_body(struct belfry_http_call *call, struct belfry_bytes bytes, void *user)
+{
+    struct place *place = user;
+    expect(place->call == call && place->told && bytes.len > 0 && bytes.len <= BELFRY_HTTP_WINDOW);
+    act_inside(place);
+}
+
+static void on_end(struct belfry_http_call *call, void *user)
+{
+    struct place *place = user;
+    expect(place->call == call && place->told);
+    place->call = NULL;
+}
+
+static void on_failed(struct belfry_http_call *call, enum belfry_err err, const char *why, bool unprocessed, void *user)
+{
+    struct place *place = user;
+    expect(place->call == call && err != BELFRY_OK && why != NULL && !(unprocessed && place->told));
+    place->call = NULL;
+}
+
+static void open_at(struct place *place)
+{
+    static const struct belfry_http_events events = {on_head, on_body, on_end, on_failed};
+    static const struct belfry_http_request request = {"GET", "/api", NULL, 0};
+    *place = (struct place){0};
+    enum belfry_err err = belfry_http_call_open(fuzz.http, &request, &events, place, &place->call);
+    expect(err == BELFRY_OK || err == BELFRY_ERR_UNAVAILABLE);
+}
+
+static void pull_all(void)
+{
+    struct belfry_bytes out = {NULL, 1};
+    while (out.len > 0 && belfry_http_pull(fuzz.http, fuzz.now_ms, &out) == BELFRY_OK)
+        ;
+}
+
+static void act(unsigned what, struct place *place)
+{
+    if (place->call == NULL)
+        open_at(place);
+    else if (what < 2)
+        belfry_http_call_hold(place->call, what == 0);
+    else if (what == 2)
+        cancel(place);
+}
+
+static void receive(struct belfry_bytes piece)
+{
+    char *copy = malloc(piece.len + 1); /* of its own, so that a byte read past its end is found */
+    expect(copy != NULL);
+    if (piece.len > 0)
+        memcpy(copy, piece.data, piece.len);
+    belfry_ignore(belfry_http_receive(fuzz.http, belfry_bytes_of(copy, piece.len), fuzz.now_ms));
+    free(copy);
+}
+
+static void step(uint8_t head, struct belfry_bytes *in)
+{
+    size_t n = head & 0x3f;
+    switch (head >> 6) {
+    case 0: /* a short piece */
+    case 1: /* a long one */
+        n = head >> 6 == 1 ? n << 8 : n;
+        n = n < in->len ? n : in->len;
+        receive(belfry_bytes_of(in->data, n));
+        *in = belfry_bytes_of(in->data + n, in->len - n);
+        break;
+    case 2:
+        if ((n & 1) != 0)
+            pull_all();
+        fuzz.now_ms += n * 1000;
+        belfry_ignore(belfry_http_tick(fuzz.http, fuzz.now_ms));
+        break;
+    case 3:
+        act((unsigned)(n >> 2) & 3, &fuzz.places[n & (N_CALLS - 1)]);
+        break;
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const struct belfry_http_opts opts = {"https", "127.0.0.1:6443", "fuzz", 30000, 15000};
+    fuzz = (struct fuzz){.now_ms = 1};
+    expect(belfry_http_create(&opts, fuzz.now_ms, &fuzz.http) == BELFRY_OK);
+    open_at(&fuzz.places[0]);
+    open_at(&fuzz.places[1]);
+    expect(belfry_http_start(fuzz.http, BELFRY_HTTP_2, fuzz.now_ms) == BELFRY_OK);
+    pull_all();
+    struct belfry_bytes in = belfry_bytes_of(data, size);
+    while (in.len > 0) {
+        uint8_t head = (uint8_t)in.data[0];
+        in = belfry_bytes_of(in.data + 1, in.len - 1);
+        step(head, &in);
+    }
+    pull_all();
+    belfry_http_destroy(fuzz.http);
+    for (size_t i = 0; i < N_CALLS; i++)
+        expect(fuzz.places[i].call == NULL);
+    return 0;
+}

@@ -1,0 +1,23 @@
+/* src/base/base64.h
+ *
+ * base64 (RFC 4648): bytes as text. There is one text for each run of bytes: bits that are left over are zero.
+ *
+ * Thread: any. Pure.
+ */
+#ifndef BELFRY_BASE_BASE64_H
+#define BELFRY_BASE_BASE64_H
+
+#include "base/buf.h"
+
+enum belfry_base64 {
+    BELFRY_BASE64_STANDARD, /* section 4, padded; white space anywhere in it is passed over */
+    BELFRY_BASE64_URL       /* section 5, not padded, nothing else in it */
+};
+
+/* Each appends to `out`, which is unchanged on failure. Errors: BELFRY_ERR_NOMEM; decode: BELFRY_ERR_INVALID. */
+BELFRY_NODISCARD enum belfry_err belfry_base64_encode(enum belfry_base64 form, struct belfry_bytes bytes,
+                                                      struct belfry_buf *out);
+BELFRY_NODISCARD enum belfry_err belfry_base64_decode(enum belfry_base64 form, struct belfry_bytes text,
+                                                      struct belfry_buf *out);
+
+#endif

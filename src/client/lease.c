@@ -1,0 +1,237 @@
+/* src/client/lease.c: a kept lease on a session: what the keeper says is sent, and what it tells is told. */
+#include <belfry/lease.h>
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "client/keeper.h"
+#include "client/reply.h"
+#include "client/request.h"
+#include "client/session.h"
+
+/* Whether the caller is in its callback, and whether it closed the lease there. */
+enum callback { OUTSIDE, INSIDE, INSIDE_CLOSED };
+
+struct belfry_lease {
+    struct belfry_guest guest;
+    struct belfry_timer timer; /* by belfry_clock_ms(), as all of the session's */
+    struct belfry *b;
+    struct belfry_keeper keeper; /* by belfry_clock_boot_ms() */
+    struct belfry_call *call;    /* the grant or renewal under way; NULL: none */
+    belfry_lease_fn fn;
+    void *user;
+    enum callback callback;
+};
+
+/* ---- ending ---- */
+
+static void free_lease(struct belfry_lease *lease)
+{
+    if (lease->call != NULL && belfry_calls_cancel(lease->call))
+        belfry_session_poke(lease->b); /* the server is told */
+    belfry_session_set_timer(lease->b, &lease->timer, BELFRY_NEVER);
+    belfry_list_remove(&lease->guest.node);
+    lease->b->n_busy--;
+    free(lease);
+}
+
+static void tell(struct belfry_lease *lease, const struct belfry_lease_event *event)
+{
+    lease->callback = INSIDE;
+    lease->fn(lease, event, lease->user);
+    bool over = lease->callback == INSIDE_CLOSED || event->kind == BELFRY_LEASE_END;
+    lease->callback = OUTSIDE;
+    if (over)
+        free_lease(lease);
+}
+
+static void on_close(struct belfry_guest *guest)
+{
+    struct belfry_lease *lease = belfry_container(guest, struct belfry_lease, guest);
+    int64_t id = belfry_lease_id(lease);
+    struct belfry_lease_event event = {.kind = BELFRY_LEASE_END,
+                                       .id = id,
+                                       .ttl_s = id != 0 ? lease->keeper.ttl_s : 0,
+                                       .err = BELFRY_ERR_CANCELED,
+                                       .why = "the session was closed"};
+    tell(lease, &event);
+}
+
+/* ---- driving ---- */
+
+static void turn(struct belfry_lease *lease);
+
+/* The keeper's time for the session's timer. */
+static void arm(struct belfry_lease *lease)
+{
+    uint64_t due = belfry_keeper_due(&lease->keeper), now = belfry_clock_boot_ms();
+    if (due != BELFRY_NEVER)
+        due = belfry_clock_ms() + (due > now ? due - now : 0);
+    belfry_session_set_timer(lease->b, &lease->timer, due);
+}
+
+/* What the keeper wants told, if anything; the lease may be gone afterwards. */
+static void finish(struct belfry_lease *lease, const struct belfry_keeper_step *step)
+{
+    arm(lease);
+    if (step->event.kind != 0)
+        tell(lease, &step->event);
+}
+
+static bool says_exists(const struct belfry_answer *answer)
+{
+    return answer->err == BELFRY_ERR_REFUSED && strstr(answer->why, "lease already exists") != NULL;
+}
+
+static void on_answer(const struct belfry_answer *answer, void *user)
+{
+    struct belfry_lease *lease = user;
+    struct belfry_keeper_answer got = {.err = answer->err, .why = answer->why, .exists = says_exists(answer)};
+    struct belfry_reply_view view = {.kind = BELFRY_REPLY_GRANT}; /* a renewal's answer has the same fields */
+    lease->call = NULL;
+    if (answer->err == BELFRY_OK) {
+        got.err = belfry_reply_init(&view, BELFRY_REPLY_GRANT, answer->message);
+        got.why = belfry_strerror(got.err);
+        got.ttl_s = view.reply.ttl_s;
+        belfry_reply_fini(&view);
+    }
+    struct belfry_keeper_step step = belfry_keeper_answer(&lease->keeper, &got, belfry_clock_boot_ms());
+    finish(lease, &step);
+}
+
+static void on_timer(struct belfry_timer *timer)
+{
+    turn(belfry_container(timer, struct belfry_lease, timer));
+}
+
+/* A grant under an id that nobody else has may be repeated like a read: what comes of it is the same lease. */
+static enum belfry_err send_request(struct belfry_lease *lease, const struct belfry_keeper_step *step)
+{
+    struct belfry_buf request = {0};
+    bool grant = step->send == BELFRY_KEEPER_GRANT;
+    enum belfry_err err = grant ? belfry_request_lease_grant(&request, lease->keeper.ttl_s, lease->keeper.id)
+                                : belfry_request_lease_id(&request, lease->keeper.id);
+    if (err == BELFRY_OK)
+        err = belfry_calls_start(lease->b->calls, grant ? BELFRY_CALL_READ : BELFRY_CALL_STREAM,
+                                 grant ? BELFRY_PATH_LEASE_GRANT : BELFRY_PATH_LEASE_KEEPALIVE,
+                                 belfry_buf_bytes(&request), belfry_clock_ms() + step->wait_ms, on_answer, lease,
+                                 &lease->call);
+    belfry_buf_fini(&request);
+    belfry_session_poke(lease->b);
+    return err;
+}
+
+static void turn(struct belfry_lease *lease)
+{
+    uint64_t now = belfry_clock_boot_ms();
+    struct belfry_keeper_step step = belfry_keeper_turn(&lease->keeper, now);
+    if (step.send != BELFRY_KEEPER_NONE) {
+        enum belfry_err err = send_request(lease, &step);
+        struct belfry_keeper_answer failed = {.err = err, .why = belfry_strerror(err)};
+        if (err != BELFRY_OK)
+            step = belfry_keeper_answer(&lease->keeper, &failed, now);
+    }
+    finish(lease, &step);
+}
+
+/* ---- the public side ---- */
+
+static enum belfry_err choose_id(int64_t *out)
+{
+    uint64_t random;
+    if (getrandom(&random, sizeof(random), 0) != (ssize_t)sizeof(random))
+        return BELFRY_ERR_IO;
+    *out = (int64_t)(random & INT64_MAX);
+    if (*out == 0) /* which would mean that the server chooses */
+        *out = 1;
+    return BELFRY_OK;
+}
+
+/* The grant is sent now, so that what goes wrong here is the caller's to know at once. */
+static enum belfry_err begin(struct belfry_lease *lease)
+{
+    struct belfry_keeper_step step = belfry_keeper_turn(&lease->keeper, belfry_clock_boot_ms());
+    enum belfry_err err = send_request(lease, &step);
+    if (err == BELFRY_OK)
+        arm(lease);
+    return err;
+}
+
+int belfry_lease_open(struct belfry *b, int64_t ttl_s, belfry_lease_fn fn, void *user, struct belfry_lease **out)
+{
+    int64_t id;
+    if (ttl_s < 1 || fn == NULL || !belfry_session_has_etcd(b))
+        return BELFRY_ERR_INVALID;
+    if (b->closing)
+        return BELFRY_ERR_CANCELED;
+    enum belfry_err err = choose_id(&id);
+    if (err != BELFRY_OK)
+        return err;
+    struct belfry_lease *lease = calloc(1, sizeof(*lease));
+    if (lease == NULL)
+        return BELFRY_ERR_NOMEM;
+    *lease = (struct belfry_lease){.guest.close = on_close, .b = b, .fn = fn, .user = user};
+    belfry_timer_init(&lease->timer, on_timer);
+    belfry_keeper_init(&lease->keeper, id, ttl_s, b->command_timeout_ms, belfry_rng_next(&b->rng));
+    belfry_list_init(&lease->guest.node);
+    belfry_list_prepend(&b->guests, &lease->guest.node);
+    b->n_busy++;
+    err = begin(lease);
+    if (err != BELFRY_OK) {
+        free_lease(lease);
+        return err;
+    }
+    if (out != NULL)
+        *out = lease;
+    return BELFRY_OK;
+}
+
+int64_t belfry_lease_id(const struct belfry_lease *lease)
+{
+    switch (lease->keeper.state) {
+    case BELFRY_KEEPER_ASKING:
+    case BELFRY_KEEPER_FINDING:
+        return 0;
+    case BELFRY_KEEPER_HELD:
+    case BELFRY_KEEPER_OVER:
+        break;
+    }
+    return lease->keeper.id;
+}
+
+int64_t belfry_lease_left_ms(const struct belfry_lease *lease)
+{
+    return (int64_t)belfry_keeper_left_ms(&lease->keeper, belfry_clock_boot_ms());
+}
+
+static void on_revoked(const struct belfry_answer *answer, void *user)
+{
+    (void)answer;
+    (void)user;
+}
+
+/* Once: if it fails the lease ends by itself, which is all that can be promised. */
+static void send_revocation(struct belfry *b, int64_t id)
+{
+    struct belfry_buf request = {0};
+    enum belfry_err err = belfry_request_lease_id(&request, id);
+    if (err == BELFRY_OK)
+        err = belfry_calls_start(b->calls, BELFRY_CALL_WRITE, BELFRY_PATH_LEASE_REVOKE, belfry_buf_bytes(&request),
+                                 belfry_clock_ms() + b->command_timeout_ms, on_revoked, NULL, NULL);
+    belfry_ignore(err);
+    belfry_buf_fini(&request);
+    belfry_session_poke(b);
+}
+
+void belfry_lease_close(struct belfry_lease *lease, enum belfry_lease_way way)
+{
+    if (lease == NULL || lease->callback == INSIDE_CLOSED)
+        return;
+    if (way == BELFRY_LEASE_REVOKE && belfry_keeper_may_exist(&lease->keeper) && !lease->b->closing)
+        send_revocation(lease->b, lease->keeper.id);
+    if (lease->callback == INSIDE)
+        lease->callback = INSIDE_CLOSED;
+    else
+        free_lease(lease);
+}

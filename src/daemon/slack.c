@@ -1,0 +1,52 @@
+/* src/daemon/slack.c */
+#include "daemon/slack.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+
+#if defined(__GLIBC__)
+#include <malloc.h>
+
+void slack_begin(void)
+{
+    mallopt(M_MXFAST, 0);
+}
+
+void slack_give_back(void)
+{
+    malloc_trim(0);
+}
+#else
+void slack_begin(void)
+{
+}
+
+void slack_give_back(void)
+{
+}
+#endif
+
+static size_t step_of(size_t most)
+{
+    size_t eighth = most / 8;
+    return eighth < SLACK_LEAST ? SLACK_LEAST : eighth > SLACK_MOST ? SLACK_MOST : eighth;
+}
+
+bool slack_seen(struct slack *slack, size_t bytes, uint64_t now_ms)
+{
+    if (bytes > slack->most)
+        slack->most = bytes;
+    slack->fallen = slack->most - bytes >= step_of(slack->most);
+    if (!slack->fallen || now_ms < slack->not_before)
+        return false;
+    slack->most = bytes;
+    slack->not_before = now_ms + SLACK_EVERY_MS;
+    slack->fallen = false;
+    return true;
+}
+
+uint64_t slack_due(const struct slack *slack)
+{
+    return slack->fallen ? slack->not_before : BELFRY_NEVER;
+}

@@ -1,0 +1,269 @@
+/* src/informer/audience.c */
+#include "informer/audience.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/list.h"
+
+enum handler_state { REPLAYING, LIVE, RESYNCING };
+
+struct belfry_handler {
+    /* fixed */
+    struct belfry_list node; /* in belfry_audience.handlers */
+    struct belfry_audience *audience;
+    belfry_news_fn fn;
+    void *user;
+    uint32_t resync_ms; /* 0: never */
+    uint64_t number;    /* later ones have higher ones */
+    /* owner */
+    enum handler_state state;
+    struct belfry_object *place; /* one reference: where the walk stands; NULL: before everything, or no walk */
+    uint64_t resync_at;          /* BELFRY_NEVER: never */
+    bool synced;                 /* was told so once */
+    bool removed;                /* freed when nothing of the audience is on the stack */
+};
+
+struct belfry_audience {
+    struct belfry_informer *informer; /* only handed on */
+    struct belfry_store *store;       /* lent until destroy */
+    struct belfry_list handlers;      /* in the order they came */
+    uint64_t n_added;
+    bool complete;  /* the store was once */
+    bool destroyed; /* freed when nothing of it is on the stack */
+    unsigned depth; /* calls of ours on the stack */
+};
+
+static struct belfry_handler *of(struct belfry_list *node)
+{
+    return belfry_container(node, struct belfry_handler, node);
+}
+
+/* ---- coming and going ---- */
+
+enum belfry_err belfry_audience_create(struct belfry_informer *informer, struct belfry_store *store,
+                                       struct belfry_audience **out)
+{
+    struct belfry_audience *audience = calloc(1, sizeof(*audience));
+    if (audience == NULL)
+        return BELFRY_ERR_NOMEM;
+    audience->informer = informer;
+    audience->store = store;
+    belfry_list_init(&audience->handlers);
+    *out = audience;
+    return BELFRY_OK;
+}
+
+enum belfry_err belfry_audience_add(struct belfry_audience *audience, belfry_news_fn fn, void *user, uint32_t resync_ms,
+                                    uint64_t now_ms, struct belfry_handler **out)
+{
+    assert(!audience->destroyed);
+    struct belfry_handler *handler = malloc(sizeof(*handler));
+    if (handler == NULL)
+        return BELFRY_ERR_NOMEM;
+    *handler = (struct belfry_handler){.audience = audience,
+                                       .fn = fn,
+                                       .user = user,
+                                       .resync_ms = resync_ms,
+                                       .number = audience->n_added++,
+                                       .state = REPLAYING,
+                                       .resync_at = resync_ms == 0 ? BELFRY_NEVER : now_ms + resync_ms};
+    belfry_list_append(&audience->handlers, &handler->node);
+    *out = handler;
+    return BELFRY_OK;
+}
+
+static void stand_at(struct belfry_handler *handler, struct belfry_object *object)
+{
+    struct belfry_object *before = handler->place;
+    handler->place = object == NULL ? NULL : belfry_object_ref(object);
+    belfry_object_unref(before);
+}
+
+static void free_handler(struct belfry_handler *handler)
+{
+    belfry_list_remove(&handler->node);
+    stand_at(handler, NULL);
+    free(handler);
+}
+
+/* Frees what has gone, when nobody up the stack stands on it. */
+static void settle(struct belfry_audience *audience)
+{
+    if (audience->depth > 0)
+        return;
+    belfry_list_each_safe (node, &audience->handlers) {
+        if (audience->destroyed || of(node)->removed)
+            free_handler(of(node));
+    }
+    if (audience->destroyed)
+        free(audience);
+}
+
+void belfry_handler_remove(struct belfry_handler *handler)
+{
+    if (handler == NULL)
+        return;
+    handler->removed = true;
+    settle(handler->audience);
+}
+
+void belfry_audience_destroy(struct belfry_audience *audience)
+{
+    if (audience == NULL)
+        return;
+    audience->destroyed = true;
+    settle(audience);
+}
+
+int belfry_handler_synced(const struct belfry_handler *handler)
+{
+    return handler->synced;
+}
+
+/* ---- telling ---- */
+
+static bool is_gone(const struct belfry_handler *handler)
+{
+    return handler->removed || handler->audience->destroyed;
+}
+
+static void call(struct belfry_handler *handler, const struct belfry_news *news, bool *pause)
+{
+    enum belfry_next next = handler->fn(handler->audience->informer, news, handler->user);
+    if (is_gone(handler))
+        return; /* *pause may have gone with the audience */
+    if (next == BELFRY_PAUSE)
+        *pause = true;
+    else if (next == BELFRY_STOP)
+        handler->removed = true;
+}
+
+static void tell_synced(struct belfry_handler *handler, bool *pause)
+{
+    handler->synced = true;
+    call(handler, &(struct belfry_news){.kind = BELFRY_NEWS_SYNCED}, pause);
+}
+
+static bool counts_for(const struct belfry_handler *handler, const struct belfry_news *news)
+{
+    if (handler->state != REPLAYING || news->object == NULL)
+        return true;
+    return handler->place != NULL &&
+           belfry_bytes_cmp(belfry_object_key(news->object), belfry_object_key(handler->place)) <= 0;
+}
+
+/* Visits those who are there now; who comes meanwhile waits for the next time. */
+static bool each(struct belfry_audience *audience,
+                 void (*visit)(struct belfry_handler *handler, const void *with, bool *pause), const void *with,
+                 bool *pause)
+{
+    uint64_t n_added = audience->n_added;
+    audience->depth++;
+    for (struct belfry_list *node = audience->handlers.next; node != &audience->handlers && !audience->destroyed;
+         node = node->next) {
+        if (!of(node)->removed && of(node)->number < n_added)
+            visit(of(node), with, pause);
+    }
+    audience->depth--;
+    bool remains = !audience->destroyed;
+    settle(audience);
+    return remains;
+}
+
+static void visit_tell(struct belfry_handler *handler, const void *with, bool *pause)
+{
+    const struct belfry_news *news = with;
+    if (counts_for(handler, news))
+        call(handler, news, pause);
+}
+
+bool belfry_audience_tell(struct belfry_audience *audience, const struct belfry_news *news, bool *pause)
+{
+    return each(audience, visit_tell, news, pause);
+}
+
+static void visit_synced(struct belfry_handler *handler, const void *with, bool *pause)
+{
+    (void)with;
+    if (handler->state != REPLAYING)
+        tell_synced(handler, pause);
+}
+
+bool belfry_audience_synced(struct belfry_audience *audience, bool *pause)
+{
+    audience->complete = true;
+    return each(audience, visit_synced, NULL, pause);
+}
+
+/* ---- walks ---- */
+
+static struct belfry_object *next_of(const struct belfry_handler *handler)
+{
+    struct belfry_bytes behind = {0};
+    if (handler->place != NULL)
+        behind = belfry_object_key(handler->place);
+    return belfry_store_next(handler->audience->store, (struct belfry_bytes){0}, behind);
+}
+
+static void end_walk(struct belfry_handler *handler, bool *pause)
+{
+    bool owed = handler->state == REPLAYING && handler->audience->complete;
+    handler->state = LIVE;
+    stand_at(handler, NULL);
+    if (owed)
+        tell_synced(handler, pause);
+}
+
+static void tell_place(struct belfry_handler *handler, bool *pause)
+{
+    struct belfry_news news = {.kind = BELFRY_NEWS_ADDED, .object = handler->place, .initial = 1};
+    if (handler->state == RESYNCING)
+        news = (struct belfry_news){
+            .kind = BELFRY_NEWS_UPDATED, .object = handler->place, .old = handler->place, .resync = 1};
+    call(handler, &news, pause);
+}
+
+static void walk_slice(struct belfry_handler *handler, bool *pause)
+{
+    for (int i = 0; i < BELFRY_AUDIENCE_SLICE && !is_gone(handler) && !*pause; i++) {
+        struct belfry_object *object = next_of(handler);
+        if (object == NULL) {
+            end_walk(handler, pause);
+            return;
+        }
+        stand_at(handler, object); /* first: what is told has been walked over, whatever the callback does */
+        tell_place(handler, pause);
+    }
+}
+
+static void visit_turn(struct belfry_handler *handler, const void *with, bool *pause)
+{
+    uint64_t now_ms = *(const uint64_t *)with;
+    if (*pause)
+        return;
+    if (handler->state == LIVE && now_ms >= handler->resync_at) {
+        handler->state = RESYNCING;
+        handler->resync_at = now_ms + handler->resync_ms;
+    }
+    if (handler->state != LIVE)
+        walk_slice(handler, pause);
+}
+
+bool belfry_audience_turn(struct belfry_audience *audience, uint64_t now_ms, bool *pause)
+{
+    return each(audience, visit_turn, &now_ms, pause);
+}
+
+uint64_t belfry_audience_due(const struct belfry_audience *audience)
+{
+    uint64_t due = BELFRY_NEVER;
+    belfry_list_each (node, &audience->handlers) {
+        const struct belfry_handler *handler = of(node);
+        if (!handler->removed)
+            due = belfry_min_time(due, handler->state == LIVE ? handler->resync_at : 0);
+    }
+    return due;
+}

@@ -1,0 +1,10 @@
+/* src/informer/index_path.h: an index over what a JSON path finds in the values of objects. Thread: owner. */
+#ifndef BELFRY_INFORMER_INDEX_PATH_H
+#define BELFRY_INFORMER_INDEX_PATH_H
+
+#include "informer/store.h"
+
+/* Errors: as belfry_informer_index_path(). */
+BELFRY_NODISCARD enum belfry_err belfry_index_path_add(struct belfry_store *store, const char *name, const char *path);
+
+#endif

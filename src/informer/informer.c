@@ -1,0 +1,352 @@
+/* src/informer/informer.c */
+#include "informer/informer.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "client/opts.h"
+
+/* ---- on the stack ---- */
+
+static void free_informer(struct belfry_informer *informer)
+{
+    belfry_audience_destroy(informer->audience);
+    belfry_store_destroy(informer->store);
+    belfry_backlog_fini(&informer->backlog);
+    free(informer);
+}
+
+void belfry_informer_arm(struct belfry_informer *informer)
+{
+    bool busy = informer->state == BELFRY_INFORMER_SWEEPING || informer->source_paused ||
+                !belfry_backlog_empty(&informer->backlog);
+    uint64_t due = informer->paused ? BELFRY_NEVER : busy ? 0 : belfry_audience_due(informer->audience);
+    belfry_session_set_timer(informer->b, &informer->timer, due);
+}
+
+/* Every way in is between these two: whatever callbacks do, the informer lasts until the outermost has left. */
+static void enter(struct belfry_informer *informer)
+{
+    informer->calling++;
+}
+
+static void leave(struct belfry_informer *informer)
+{
+    if (belfry_informer_is_open(informer)) {
+        if (informer->paused && !informer->source_paused && informer->source.ops != NULL) {
+            informer->source_paused = true;
+            informer->source.ops->pause(informer->source.impl);
+        }
+        belfry_informer_arm(informer);
+    }
+    if (--informer->calling == 0 && informer->state == BELFRY_INFORMER_GONE)
+        free_informer(informer);
+}
+
+/* ---- ending ---- */
+
+/* Takes everything away that could still come in. */
+static void unhook(struct belfry_informer *informer)
+{
+    belfry_list_remove(&informer->guest.node);
+    belfry_session_set_timer(informer->b, &informer->timer, BELFRY_NEVER);
+    informer->b->n_busy--;
+    if (informer->source.ops == NULL)
+        return;
+    belfry_informer_get_stats(informer); /* what the source has counted */
+    const struct belfry_source_ops *ops = informer->source.ops;
+    informer->source.ops = NULL;
+    ops->close(informer->source.impl);
+}
+
+static void go(struct belfry_informer *informer)
+{
+    struct belfry_audience *audience = informer->audience;
+    informer->state = BELFRY_INFORMER_GONE;
+    informer->audience = NULL;
+    belfry_audience_destroy(audience);
+}
+
+/* The last word, unless a handler closes the informer before it is told. */
+static void end(struct belfry_informer *informer, enum belfry_err err, const char *why)
+{
+    assert(belfry_informer_is_open(informer) && informer->calling > 0);
+    struct belfry_news news = {.kind = BELFRY_NEWS_END, .err = err, .why = why};
+    informer->state = BELFRY_INFORMER_ENDING;
+    unhook(informer);
+    if (belfry_audience_tell(informer->audience, &news, &informer->paused))
+        go(informer);
+}
+
+void belfry_informer_close(struct belfry_informer *informer)
+{
+    if (informer == NULL || informer->state == BELFRY_INFORMER_GONE)
+        return;
+    enter(informer);
+    if (belfry_informer_is_open(informer))
+        unhook(informer);
+    go(informer);
+    leave(informer);
+}
+
+static void on_session_closed(struct belfry_guest *guest)
+{
+    struct belfry_informer *informer = belfry_container(guest, struct belfry_informer, guest);
+    enter(informer);
+    end(informer, BELFRY_ERR_CANCELED, "the session was closed");
+    leave(informer);
+}
+
+/* ---- what the source tells, one word at a time ---- */
+
+/* Whatever comes of it: the informer may be ended or gone afterwards. */
+static void tell(struct belfry_informer *informer, const struct belfry_news *news)
+{
+    bool remains = belfry_audience_tell(informer->audience, news, &informer->paused);
+    assert(remains == (informer->state != BELFRY_INFORMER_GONE));
+    (void)remains;
+}
+
+static void tell_change(struct belfry_informer *informer, const struct belfry_news *news)
+{
+    informer->stats.changes++;
+    tell(informer, news);
+}
+
+static void end_over_limit(struct belfry_informer *informer)
+{
+    char why[120];
+    snprintf(why, sizeof(why), "the store takes %zu bytes, more than max-bytes, which is %zu",
+             belfry_store_bytes(informer->store), informer->max_bytes);
+    end(informer, BELFRY_ERR_LIMIT, why);
+}
+
+static void apply_put(struct belfry_informer *informer, struct belfry_object *object)
+{
+    enum belfry_store_change change;
+    struct belfry_object *old = NULL;
+    enum belfry_err err = belfry_store_put(informer->store, object, &change, &old);
+    if (err != BELFRY_OK)
+        end(informer, err, belfry_strerror(err));
+    else if (belfry_store_bytes(informer->store) > informer->max_bytes)
+        end_over_limit(informer);
+    else if (change == BELFRY_STORE_ADDED)
+        tell_change(informer,
+                    &(struct belfry_news){.kind = BELFRY_NEWS_ADDED, .object = object, .initial = !informer->synced});
+    else if (change == BELFRY_STORE_REPLACED)
+        tell_change(informer, &(struct belfry_news){.kind = BELFRY_NEWS_UPDATED, .object = object, .old = old});
+    belfry_object_unref(old);
+}
+
+static void apply_removed(struct belfry_informer *informer, const struct belfry_told *told)
+{
+    struct belfry_object *had = belfry_store_take(informer->store, told->key);
+    const struct belfry_object *object = told->object != NULL ? told->object : had;
+    if (had != NULL)
+        tell_change(informer,
+                    &(struct belfry_news){.kind = BELFRY_NEWS_REMOVED, .object = object, .missed = told->missed});
+    belfry_object_unref(had);
+    belfry_object_unref(told->object);
+}
+
+static void finish_sweep(struct belfry_informer *informer)
+{
+    informer->state = BELFRY_INFORMER_FOLLOWING;
+    informer->synced = true;
+    bool remains = belfry_audience_synced(informer->audience, &informer->paused);
+    assert(remains == (informer->state != BELFRY_INFORMER_GONE));
+    (void)remains;
+}
+
+static void sweep(struct belfry_informer *informer)
+{
+    for (int n = 0; n < BELFRY_INFORMER_SWEEP && informer->state == BELFRY_INFORMER_SWEEPING && !informer->paused;
+         n++) {
+        struct belfry_object *object = belfry_store_sweep(informer->store);
+        if (object == NULL) {
+            finish_sweep(informer);
+            return;
+        }
+        tell_change(informer, &(struct belfry_news){.kind = BELFRY_NEWS_REMOVED, .object = object, .missed = 1});
+        belfry_object_unref(object);
+    }
+}
+
+static void apply(struct belfry_informer *informer, const struct belfry_told *told)
+{
+    switch (told->kind) {
+    case BELFRY_TOLD_BEGIN:
+        informer->state = BELFRY_INFORMER_FOLLOWING; /* a sweep under way is part of the next */
+        belfry_store_begin(informer->store);
+        return;
+    case BELFRY_TOLD_PUT:
+        apply_put(informer, told->object);
+        return;
+    case BELFRY_TOLD_REMOVED:
+        apply_removed(informer, told);
+        return;
+    case BELFRY_TOLD_SYNCED:
+        informer->state = BELFRY_INFORMER_SWEEPING;
+        sweep(informer);
+        return;
+    }
+}
+
+static void take(struct belfry_informer *informer, const struct belfry_told *told)
+{
+    assert(belfry_informer_is_open(informer));
+    enter(informer);
+    if (!informer->paused && belfry_backlog_empty(&informer->backlog))
+        apply(informer, told);
+    else if (belfry_backlog_add(&informer->backlog, told) != BELFRY_OK)
+        end(informer, BELFRY_ERR_NOMEM, belfry_strerror(BELFRY_ERR_NOMEM));
+    leave(informer);
+}
+
+static void on_begin(void *user)
+{
+    take(user, &(struct belfry_told){.kind = BELFRY_TOLD_BEGIN});
+}
+
+static void on_put(struct belfry_object *object, void *user)
+{
+    take(user, &(struct belfry_told){.kind = BELFRY_TOLD_PUT, .object = object});
+}
+
+static void on_removed(struct belfry_bytes key, struct belfry_object *last, bool missed, void *user)
+{
+    take(user, &(struct belfry_told){.kind = BELFRY_TOLD_REMOVED, .object = last, .key = key, .missed = missed});
+}
+
+static void on_synced(void *user)
+{
+    take(user, &(struct belfry_told){.kind = BELFRY_TOLD_SYNCED});
+}
+
+static void on_undecoded(const char *why, void *user)
+{
+    struct belfry_informer *informer = user;
+    uint64_t n = ++informer->stats.undecoded;
+    if (belfry_log_is_due(n))
+        belfry_logf(&informer->b->log, BELFRY_LOG_WARN, "informer_undecoded", "n=%llu why=\"%s\"",
+                    (unsigned long long)n, why);
+}
+
+static void on_link(enum belfry_err err, const char *why, void *user)
+{
+    struct belfry_informer *informer = user;
+    if (informer->paused)
+        return; /* for a status line: what was is not worth telling later */
+    enter(informer);
+    tell(informer, &(struct belfry_news){.kind = BELFRY_NEWS_LINK, .err = err, .why = why});
+    leave(informer);
+}
+
+static void on_end(enum belfry_err err, const char *why, void *user)
+{
+    enter(user);
+    end(user, err, why);
+    leave(user);
+}
+
+const struct belfry_source_events belfry_informer_events = {.begin = on_begin,
+                                                            .put = on_put,
+                                                            .removed = on_removed,
+                                                            .synced = on_synced,
+                                                            .undecoded = on_undecoded,
+                                                            .link = on_link,
+                                                            .end = on_end};
+
+/* ---- turns ---- */
+
+static bool may_go_on(const struct belfry_informer *informer)
+{
+    return belfry_informer_is_open(informer) && !informer->paused;
+}
+
+/* What was told during the pause comes before all else; then the source may go on. */
+static void catch_up(struct belfry_informer *informer)
+{
+    struct belfry_told told;
+    struct belfry_kept *kept;
+    while (may_go_on(informer) && (kept = belfry_backlog_take(&informer->backlog, &told)) != NULL) {
+        apply(informer, &told);
+        belfry_backlog_free(kept);
+    }
+    if (may_go_on(informer) && informer->source_paused) {
+        informer->source_paused = false;
+        informer->source.ops->resume(informer->source.impl);
+    }
+}
+
+static void on_timer(struct belfry_timer *timer)
+{
+    struct belfry_informer *informer = belfry_container(timer, struct belfry_informer, timer);
+    enter(informer);
+    catch_up(informer);
+    if (may_go_on(informer))
+        sweep(informer);
+    if (may_go_on(informer) && !belfry_audience_turn(informer->audience, belfry_clock_ms(), &informer->paused))
+        assert(informer->state == BELFRY_INFORMER_GONE);
+    leave(informer);
+}
+
+void belfry_informer_resume(struct belfry_informer *informer)
+{
+    if (!informer->paused || !belfry_informer_is_open(informer))
+        return;
+    informer->paused = false;
+    belfry_informer_arm(informer);
+}
+
+/* ---- opening ---- */
+
+static enum belfry_err make_parts(struct belfry_informer *informer, const struct belfry_opts *opts, belfry_news_fn fn,
+                                  void *user)
+{
+    struct belfry_handler *first;
+    uint32_t resync_ms = (uint32_t)belfry_opts_number(opts, BELFRY_OPT_RESYNC);
+    enum belfry_err err = belfry_store_create(&informer->store);
+    if (err == BELFRY_OK)
+        err = belfry_audience_create(informer, informer->store, &informer->audience);
+    if (err == BELFRY_OK && fn != NULL)
+        err = belfry_audience_add(informer->audience, fn, user, resync_ms, belfry_clock_ms(), &first);
+    return err;
+}
+
+enum belfry_err belfry_informer_create(struct belfry *b, const struct belfry_opts *opts, unsigned where,
+                                       belfry_news_fn fn, void *user, struct belfry_informer **out)
+{
+    if (!belfry_opts_fit(opts, where))
+        return BELFRY_ERR_INVALID;
+    if (b->closing)
+        return BELFRY_ERR_CANCELED;
+    struct belfry_informer *informer = calloc(1, sizeof(*informer));
+    if (informer == NULL)
+        return BELFRY_ERR_NOMEM;
+    informer->b = b;
+    informer->max_bytes = (size_t)belfry_opts_number(opts, BELFRY_OPT_MAX_BYTES);
+    informer->guest.close = on_session_closed;
+    belfry_timer_init(&informer->timer, on_timer);
+    belfry_backlog_init(&informer->backlog);
+    enum belfry_err err = make_parts(informer, opts, fn, user);
+    if (err != BELFRY_OK) {
+        free_informer(informer);
+        return err;
+    }
+    belfry_list_init(&informer->guest.node);
+    belfry_list_prepend(&b->guests, &informer->guest.node);
+    b->n_busy++;
+    belfry_informer_arm(informer);
+    *out = informer;
+    return BELFRY_OK;
+}
+
+void belfry_informer_attach(struct belfry_informer *informer, struct belfry_source source)
+{
+    assert(informer->source.ops == NULL && belfry_informer_is_open(informer));
+    informer->source = source;
+}

@@ -1,0 +1,81 @@
+/* src/informer/informer.h
+ *
+ * informer: struct belfry_informer from inside: a source moves the store, and the audience is told.
+ *
+ *     FOLLOWING --the source has told the whole state--> SWEEPING --what has vanished is told: SYNCED--> FOLLOWING
+ *     any --the source's last word, no memory, over max-bytes, the session closes--> ENDING --END is told--> GONE
+ *     any --belfry_informer_close()--> GONE: freed when nothing of it is on the stack
+ *
+ * While it is paused nothing moves: not the store, not a walk, not a sweep; what the source still tells is kept
+ * (backlog).
+ *
+ * Whoever opens an informer (source_keys, source_resource) does:
+ *
+ *     err = belfry_informer_create(b, opts, BELFRY_FOR_INFORMER_KEYS, fn, user, &informer);
+ *     ... open a source that tells belfry_informer_events, with the informer as their user ...
+ *     if (it failed) belfry_informer_close(informer); else belfry_informer_attach(informer, source);
+ *
+ * Thread: owner.
+ */
+#ifndef BELFRY_INFORMER_INFORMER_H
+#define BELFRY_INFORMER_INFORMER_H
+
+#include <belfry/informer.h>
+
+#include "client/session.h"
+#include "informer/audience.h"
+#include "informer/backlog.h"
+#include "informer/source.h"
+#include "informer/store.h"
+
+#define BELFRY_INFORMER_SWEEP 128 /* vanished objects told in one turn */
+
+enum belfry_informer_state {
+    BELFRY_INFORMER_FOLLOWING,
+    BELFRY_INFORMER_SWEEPING,
+    BELFRY_INFORMER_ENDING,
+    BELFRY_INFORMER_GONE
+};
+
+struct belfry_informer {
+    /* fixed */
+    struct belfry *b;
+    size_t max_bytes;
+    /* owner */
+    enum belfry_informer_state state;
+    struct belfry_guest guest;
+    struct belfry_timer timer;
+    struct belfry_store *store;
+    struct belfry_audience *audience; /* NULL: gone */
+    struct belfry_source source;      /* .ops NULL: not attached yet, or closed */
+    struct belfry_backlog backlog;
+    bool paused;        /* by a handler */
+    bool source_paused; /* and the source knows */
+    bool synced;        /* the state was complete once */
+    unsigned calling;   /* ways in that are on the stack */
+    struct belfry_informer_stats stats;
+};
+
+/* Creates an informer on the session, without a source, with its first handler unless `fn` is NULL. `opts` must be
+ * options for `where`; of them resync and max-bytes are looked at here.
+ * Errors: BELFRY_ERR_INVALID, BELFRY_ERR_NOMEM, BELFRY_ERR_CANCELED: as belfry_informer_keys(). */
+BELFRY_NODISCARD enum belfry_err belfry_informer_create(struct belfry *b, const struct belfry_opts *opts,
+                                                        unsigned where, belfry_news_fn fn, void *user,
+                                                        struct belfry_informer **out);
+
+/* What its source tells it; `user` is the informer. */
+extern const struct belfry_source_events belfry_informer_events;
+
+/* The source is the informer's from here on: it closes it. */
+void belfry_informer_attach(struct belfry_informer *informer, struct belfry_source source);
+
+/* Not ended, not closed. */
+static inline bool belfry_informer_is_open(const struct belfry_informer *informer)
+{
+    return informer->state <= BELFRY_INFORMER_SWEEPING;
+}
+
+/* Sets the timer to when there is something to do. Safe from anywhere on the thread. */
+void belfry_informer_arm(struct belfry_informer *informer);
+
+#endif

@@ -1,0 +1,148 @@
+/* src/informer/source_keys.c */
+#include "informer/source_keys.h"
+
+#include <stdlib.h>
+
+#include "client/opts.h"
+#include "client/session.h"
+
+struct source_keys {
+    struct belfry_watch *watch; /* NULL: it has ended */
+    const struct belfry_source_events *events;
+    void *user;
+    bool paused, closed;
+    unsigned depth; /* events on the stack */
+    uint64_t lists;
+};
+
+static void settle(struct source_keys *s)
+{
+    if (s->closed && s->depth == 0)
+        free(s);
+}
+
+static void tell_event(struct source_keys *s, const struct belfry_event *event, bool missed)
+{
+    if (event->op == BELFRY_DELETE) {
+        s->events->removed(event->key, NULL, missed, s->user);
+        return;
+    }
+    struct belfry_object_key_value kv = {.key = event->key,
+                                         .value = event->value,
+                                         .rev = event->mod_rev,
+                                         .create_rev = event->create_rev,
+                                         .writes = event->version,
+                                         .lease = event->lease};
+    struct belfry_object *object;
+    enum belfry_err err = belfry_object_of_key(&kv, &object);
+    if (err == BELFRY_OK)
+        s->events->put(object, s->user);
+    else
+        s->events->end(err, belfry_strerror(err), s->user);
+}
+
+static void tell_batch(struct source_keys *s, const struct belfry_batch *batch)
+{
+    switch (batch->kind) {
+    case BELFRY_STATE:
+    case BELFRY_CHANGES: /* the whole of it: a pause counts from the next batch on */
+        for (const struct belfry_event *e = NULL; !s->closed && (e = belfry_batch_next(batch, e)) != NULL;)
+            tell_event(s, e, batch->kind == BELFRY_STATE);
+        break;
+    case BELFRY_SYNCED:
+        s->lists++;
+        s->events->synced(s->user);
+        break;
+    case BELFRY_LINK:
+        s->events->link(batch->err, batch->why, s->user);
+        break;
+    case BELFRY_END:
+        s->watch = NULL;
+        s->events->end(batch->err, batch->why, s->user);
+        break;
+    case BELFRY_PROGRESS:
+        break;
+    }
+}
+
+static enum belfry_next on_batch(struct belfry_watch *watch, const struct belfry_batch *batch, void *user)
+{
+    struct source_keys *s = user;
+    (void)watch;
+    s->depth++;
+    tell_batch(s, batch);
+    s->depth--;
+    enum belfry_next next = s->closed ? BELFRY_STOP : s->paused ? BELFRY_PAUSE : BELFRY_MORE;
+    settle(s);
+    return next;
+}
+
+static void pause_source(void *source)
+{
+    struct source_keys *s = source;
+    s->paused = true;
+    if (s->depth == 0 && s->watch != NULL)
+        belfry_watch_pause(s->watch); /* otherwise the batch's end says so */
+}
+
+static void resume_source(void *source)
+{
+    struct source_keys *s = source;
+    s->paused = false;
+    if (s->watch != NULL)
+        belfry_watch_resume(s->watch);
+}
+
+static void counts(const void *source, struct belfry_source_counts *out)
+{
+    const struct source_keys *s = source;
+    *out = (struct belfry_source_counts){
+        .lists = s->lists, .relists = s->lists > 0 ? s->lists - 1 : 0, .watches = s->lists};
+}
+
+static void close_source(void *source)
+{
+    struct source_keys *s = source;
+    s->closed = true;
+    if (s->depth == 0)
+        belfry_watch_close(s->watch); /* otherwise the batch's end does it */
+    settle(s);
+}
+
+/* Of the informer's options the one that is also a follow's. */
+static enum belfry_err follow_opts(const struct belfry_opts *opts, struct belfry_opts **out)
+{
+    const char *page_bytes = belfry_opts_text(opts, BELFRY_OPT_PAGE_BYTES);
+    *out = NULL;
+    if (page_bytes == NULL)
+        return BELFRY_OK;
+    int err = belfry_opts_set(out, "page-bytes", page_bytes);
+    if (err != BELFRY_OK)
+        belfry_opts_free(*out);
+    return (enum belfry_err)err;
+}
+
+enum belfry_err belfry_source_keys_open(struct belfry *b, struct belfry_range range, const struct belfry_opts *opts,
+                                        const struct belfry_source_events *events, void *user,
+                                        struct belfry_source *out)
+{
+    static const struct belfry_source_ops ops = {
+        .pause = pause_source, .resume = resume_source, .counts = counts, .close = close_source};
+    struct source_keys *s = calloc(1, sizeof(*s));
+    if (s == NULL)
+        return BELFRY_ERR_NOMEM;
+    s->events = events;
+    s->user = user;
+    struct belfry_opts *of_follow;
+    int err = follow_opts(opts, &of_follow);
+    if (err == BELFRY_OK) {
+        err = belfry_follow_open(b, range, of_follow, on_batch, s, &s->watch);
+        belfry_opts_free(of_follow);
+    }
+    if (err != BELFRY_OK) {
+        free(s);
+        return (enum belfry_err)err;
+    }
+    *out = (struct belfry_source){.ops = &ops, .impl = s};
+    return BELFRY_OK;
+}

@@ -1,0 +1,354 @@
+/* src/informer/source_resource.c */
+#include "informer/source_resource.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "client/opts.h"
+#include "informer/reflector.h"
+#include "kapi/kube.h"
+#include "kapi/request.h"
+
+#define WATCH_TIMEOUT_MS (5 * 60 * 1000)
+#define TEXT_MAX         320
+
+struct source_resource {
+    /* fixed */
+    struct belfry_kube *k;
+    struct belfry_kube_user of_kube;
+    const struct belfry_source_events *events;
+    void *user;
+    struct belfry_target target; /* its texts lie in `texts` */
+    char *texts;                 /* owned */
+    bool metadata_only;
+    /* owner */
+    struct belfry_reflector *reflector;
+    struct belfry_kube_request *request; /* under way; NULL: none */
+    struct belfry_timer timer;           /* when the reflector has something to say */
+    bool paused, closed;
+    unsigned depth;      /* events on the stack */
+    char text[TEXT_MAX]; /* the last link text told */
+};
+
+static void settle(struct source_resource *s)
+{
+    if (!s->closed || s->depth > 0)
+        return;
+    belfry_reflector_destroy(s->reflector);
+    free(s->texts);
+    free(s);
+}
+
+/* ---- telling ---- */
+
+static void tell_link(struct source_resource *s, enum belfry_err err, const char *text)
+{
+    if (strcmp(s->text, text) == 0)
+        return;
+    snprintf(s->text, sizeof(s->text), "%s", text);
+    s->events->link(err, s->text, s->user);
+}
+
+static void tell_object(struct source_resource *s, const struct belfry_decoded *decoded)
+{
+    struct belfry_object *object = belfry_object_ref(decoded->object);
+    if (decoded->kind == BELFRY_DECODED_DELETED)
+        s->events->removed(belfry_object_key(object), object, false, s->user);
+    else
+        s->events->put(object, s->user);
+}
+
+/* ---- requests ---- */
+
+static void step(struct source_resource *s);
+
+static void arm(struct source_resource *s)
+{
+    if (!s->closed)
+        belfry_session_set_timer(s->k->b, &s->timer, s->paused ? BELFRY_NEVER : belfry_reflector_due(s->reflector));
+}
+
+/* The version of what came, for the reflector, which keeps it as a text. */
+static void version_of(const struct belfry_decoded *decoded, char out[BELFRY_KUBE_VERSION_MAX + 1])
+{
+    struct belfry_bytes version =
+        decoded->object != NULL ? belfry_object_version(decoded->object) : belfry_bytes_str(decoded->version);
+    size_t len = version.len <= BELFRY_KUBE_VERSION_MAX
+                     ? version.len
+                     : 0; /* one that long is none: the reflector keeps what it has */
+    memcpy(out, len > 0 ? version.data : "", len);
+    out[len] = '\0';
+}
+
+static enum belfry_next on_decoded(struct belfry_kube_request *request, const struct belfry_decoded *decoded,
+                                   void *user)
+{
+    struct source_resource *s = user;
+    bool complete = false;
+    char version[BELFRY_KUBE_VERSION_MAX + 1];
+    (void)request;
+    if (decoded->kind == BELFRY_DECODED_ERROR)
+        return BELFRY_MORE; /* the end tells */
+    s->depth++;
+    version_of(decoded, version);
+    if (decoded->object != NULL)
+        tell_object(s, decoded);
+    else if (decoded->kind == BELFRY_DECODED_UNREADABLE)
+        s->events->undecoded(decoded->failure->why, s->user);
+    if (!s->closed && decoded->kind == BELFRY_DECODED_ITEM)
+        belfry_reflector_item(s->reflector);
+    else if (!s->closed && decoded->kind != BELFRY_DECODED_UNREADABLE)
+        complete =
+            belfry_reflector_event(s->reflector, decoded->kind, version, decoded->initial_end, belfry_clock_ms());
+    if (complete)
+        s->events->synced(s->user);
+    s->depth--;
+    enum belfry_next next = s->closed ? BELFRY_STOP : s->paused ? BELFRY_PAUSE : BELFRY_MORE;
+    if (!s->closed && complete)
+        arm(s);
+    return next;
+}
+
+static enum belfry_next on_restart(struct belfry_kube_request *request, void *user)
+{
+    struct source_resource *s = user;
+    (void)request;
+    s->depth++;
+    s->events->begin(s->user);
+    s->depth--;
+    return s->closed ? BELFRY_STOP : s->paused ? BELFRY_PAUSE : BELFRY_MORE;
+}
+
+static void on_opened(struct belfry_kube_request *request, void *user)
+{
+    struct source_resource *s = user;
+    char text[TEXT_MAX];
+    (void)request;
+    snprintf(text, sizeof(text), "connected to %.200s", belfry_kube_server(s->k));
+    s->depth++;
+    tell_link(s, BELFRY_OK, text);
+    s->depth--;
+}
+
+static void on_retrying(struct belfry_kube_request *request, const struct belfry_failure *failure, void *user)
+{
+    struct source_resource *s = user;
+    (void)request;
+    s->depth++;
+    tell_link(s, failure->err, failure->why);
+    s->depth--;
+}
+
+static void list_complete(struct source_resource *s, const char *version)
+{
+    if (belfry_reflector_listed(s->reflector, version, belfry_clock_ms()))
+        s->events->synced(s->user);
+    else
+        tell_link(s, BELFRY_ERR_PROTOCOL, "the server's list has no resourceVersion");
+}
+
+static void on_ended(struct belfry_kube_request *request, const struct belfry_ended *ended, void *user)
+{
+    struct source_resource *s = user;
+    const struct belfry_failure *failure = ended->failure;
+    (void)request;
+    s->request = NULL;
+    s->depth++;
+    if (failure->err == BELFRY_ERR_NOMEM || failure->err == BELFRY_ERR_CANCELED) {
+        s->events->end(failure->err, failure->why, s->user);
+    } else if (failure->err == BELFRY_OK && belfry_reflector_state(s->reflector) == BELFRY_REFLECTOR_LISTING) {
+        list_complete(s, ended->version);
+    } else {
+        struct belfry_reflector_outcome outcome = {.failure = failure,
+                                                   .refused = ended->broke == BELFRY_BROKE_REFUSED,
+                                                   .broke_off = ended->broke == BELFRY_BROKE_OFF};
+        belfry_reflector_ended(s->reflector, &outcome, belfry_clock_ms());
+        if (failure->err != BELFRY_OK)
+            tell_link(s, failure->err, failure->why);
+    }
+    s->depth--;
+    arm(s);
+}
+
+static void on_gone(void *user)
+{
+    settle(user); /* a request that was stopped, or ended, on the stack of which the source was closed */
+}
+
+static const struct belfry_request_hooks hooks = {.decoded = on_decoded,
+                                                  .restart = on_restart,
+                                                  .opened = on_opened,
+                                                  .retrying = on_retrying,
+                                                  .ended = on_ended,
+                                                  .gone = on_gone};
+
+/* Asks what the reflector wants asked. */
+static enum belfry_err ask(struct source_resource *s, const struct belfry_reflector_request *wanted)
+{
+    struct belfry_request_ask ask = {.mode = wanted->watch ? BELFRY_DECODE_WATCH : BELFRY_DECODE_LIST,
+                                     .target = s->target,
+                                     .metadata_only = s->metadata_only,
+                                     .timeout_ms = s->k->timeout_ms};
+    ask.target.version = wanted->version;
+    ask.target.limit = wanted->chunk;
+    if (wanted->watch) {
+        ask.target.watch = ask.target.bookmarks = true;
+        ask.target.timeout_s = wanted->timeout_s;
+        ask.target.send_initial = wanted->initial;
+        ask.target.version_match = wanted->initial ? "NotOlderThan" : NULL;
+    }
+    return belfry_request_open(s->k, &ask, &hooks, s, &s->request);
+}
+
+static void give_up_on_initial(struct source_resource *s)
+{
+    struct belfry_failure failure;
+    struct belfry_kube_request *request = s->request;
+    s->request = NULL;
+    belfry_kube_cancel(request);
+    belfry_failure_set(&failure, BELFRY_ERR_UNSUPPORTED, "%s", "the server does not stream the state: it is listed");
+    struct belfry_reflector_outcome outcome = {.failure = &failure};
+    belfry_reflector_ended(s->reflector, &outcome, belfry_clock_ms());
+}
+
+static void step(struct source_resource *s)
+{
+    struct belfry_reflector_request wanted;
+    if (s->request != NULL && belfry_reflector_stalled(s->reflector, belfry_clock_ms()))
+        give_up_on_initial(s);
+    if (belfry_reflector_next(s->reflector, belfry_clock_ms(), &wanted) != BELFRY_OK)
+        return;
+    if (wanted.fresh)
+        s->events->begin(s->user);
+    if (s->closed)
+        return;
+    enum belfry_err err = ask(s, &wanted);
+    if (err != BELFRY_OK)
+        s->events->end(err, belfry_strerror(err), s->user);
+}
+
+static void on_timer(struct belfry_timer *timer)
+{
+    struct source_resource *s = belfry_container(timer, struct source_resource, timer);
+    s->depth++;
+    step(s);
+    s->depth--;
+    arm(s);
+    settle(s);
+}
+
+static void on_kube_closing(struct belfry_kube_user *user)
+{
+    struct source_resource *s = belfry_container(user, struct source_resource, of_kube);
+    s->depth++;
+    s->events->end(BELFRY_ERR_CANCELED, "the client was closed", s->user);
+    s->depth--;
+    settle(s);
+}
+
+/* ---- what the informer does with it ---- */
+
+static void pause_source(void *source)
+{
+    struct source_resource *s = source;
+    s->paused = true;
+    if (s->depth == 0 && s->request != NULL)
+        belfry_request_pause(s->request); /* otherwise the hook's end says so */
+    arm(s);
+}
+
+static void resume_source(void *source)
+{
+    struct source_resource *s = source;
+    s->paused = false;
+    s->text[0] = '\0'; /* what was said meanwhile was not heard */
+    belfry_reflector_resumed(s->reflector, belfry_clock_ms());
+    if (s->request != NULL)
+        belfry_kube_resume(s->request);
+    arm(s);
+}
+
+static void counts(const void *source, struct belfry_source_counts *out)
+{
+    const struct source_resource *s = source;
+    struct belfry_reflector_counts counted = belfry_reflector_counts(s->reflector);
+    *out = (struct belfry_source_counts){
+        .lists = counted.lists, .relists = counted.relists, .watches = counted.watches, .retries = counted.retries};
+}
+
+static void close_source(void *source)
+{
+    struct source_resource *s = source;
+    struct belfry_kube_request *request = s->request;
+    s->request = NULL;
+    belfry_session_set_timer(s->k->b, &s->timer, BELFRY_NEVER);
+    belfry_list_remove(&s->of_kube.node);
+    s->closed = true;
+    if (request != NULL)
+        belfry_kube_cancel(request); /* whose going settles us */
+    else
+        settle(s);
+}
+
+static enum belfry_err copy_target(struct source_resource *s, struct belfry_resource resource,
+                                   const struct belfry_opts *opts)
+{
+    s->target = (struct belfry_target){.base = s->k->settings.base,
+                                       .group_version = resource.group_version,
+                                       .plural = resource.plural,
+                                       .ns = resource.ns,
+                                       .selector = belfry_opts_text(opts, BELFRY_OPT_SELECTOR),
+                                       .field_selector = belfry_opts_text(opts, BELFRY_OPT_FIELD_SELECTOR)};
+    enum belfry_err err = belfry_target_keep(&s->target, &s->texts);
+    if (err != BELFRY_OK)
+        return err;
+    struct belfry_buf written = {0}; /* a name that cannot be one is known now */
+    err = belfry_target_write(&s->target, &written);
+    belfry_buf_fini(&written);
+    return err;
+}
+
+static enum belfry_err create_reflector(struct source_resource *s, const struct belfry_opts *opts)
+{
+    int64_t timeout_ms = belfry_opts_number(opts, BELFRY_OPT_WATCH_TIMEOUT);
+    struct belfry_reflector_opts reflector = {.watch_list = belfry_opts_number(opts, BELFRY_OPT_WATCH_LIST) != 0,
+                                              .chunk = (uint32_t)belfry_opts_number(opts, BELFRY_OPT_CHUNK_SIZE),
+                                              .watch_timeout_ms =
+                                                  timeout_ms > 0 ? (uint32_t)timeout_ms : WATCH_TIMEOUT_MS,
+                                              .seed = belfry_rng_next(&s->k->b->rng)};
+    return belfry_reflector_create(&reflector, &s->reflector);
+}
+
+enum belfry_err belfry_source_resource_open(struct belfry_kube *k, struct belfry_resource resource,
+                                            const struct belfry_opts *opts, const struct belfry_source_events *events,
+                                            void *user, struct belfry_source *out)
+{
+    static const struct belfry_source_ops ops = {
+        .pause = pause_source, .resume = resume_source, .counts = counts, .close = close_source};
+    if (k->closing || k->b->closing)
+        return BELFRY_ERR_CANCELED;
+    struct source_resource *s = calloc(1, sizeof(*s));
+    if (s == NULL)
+        return BELFRY_ERR_NOMEM;
+    s->k = k;
+    s->events = events;
+    s->user = user;
+    s->metadata_only = belfry_opts_number(opts, BELFRY_OPT_METADATA_ONLY) != 0;
+    belfry_timer_init(&s->timer, on_timer);
+    belfry_list_init(&s->of_kube.node);
+    enum belfry_err err = copy_target(s, resource, opts);
+    if (err == BELFRY_OK)
+        err = create_reflector(s, opts);
+    if (err != BELFRY_OK) {
+        s->closed = true;
+        settle(s);
+        return err;
+    }
+    s->of_kube.closing = on_kube_closing;
+    belfry_list_append(&k->users, &s->of_kube.node);
+    arm(s);
+    *out = (struct belfry_source){.ops = &ops, .impl = s};
+    return BELFRY_OK;
+}

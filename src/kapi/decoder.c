@@ -1,0 +1,359 @@
+/* src/kapi/decoder.c */
+#include "kapi/decoder.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
+
+#include "kapi/escape.h"
+#include "kapi/frames.h"
+#include "kapi/sentence.h"
+
+#define SHOWN_MAX 96 /* bytes, with the zero: enough to see what it is, too little for what is in a Secret */
+
+enum state {
+    RUNNING,
+    REFUSED, /* of another type than ours: the ERROR that says so is to be given */
+    OVER
+};
+
+struct belfry_decoder {
+    /* fixed at creation */
+    enum belfry_decoder_mode mode;
+    size_t max_bytes;
+    /* owner */
+    enum state state;
+    struct belfry_frames *frames; /* owned; NULL when it is not RUNNING: nothing more is kept */
+    bool knows_kind;              /* of LIST: the next is what can be told of the items' kind */
+    struct belfry_buf kind;       /* `{"kind":"Pod","apiVersion":"v1",`; empty: nothing can be told */
+    struct belfry_failure failure;
+};
+
+/* ---- failing ---- */
+
+static void end(struct belfry_decoder *decoder)
+{
+    belfry_frames_destroy(decoder->frames);
+    decoder->frames = NULL;
+    decoder->state = OVER;
+}
+
+static const char *subject(enum belfry_decoder_mode mode)
+{
+    switch (mode) {
+    case BELFRY_DECODE_OBJECT:
+        return "the object";
+    case BELFRY_DECODE_LIST:
+        return "the list";
+    case BELFRY_DECODE_WATCH:
+        break;
+    }
+    return "the watch stream";
+}
+
+/* What client-go's StreamWatcher makes of a stream that cannot be decoded. The beginning of `shown` is shown. */
+static void describe(struct belfry_decoder *decoder, enum belfry_err err, const char *what, struct belfry_bytes shown)
+{
+    struct belfry_failure *failure = &decoder->failure;
+    belfry_failure_set(failure, err, "%s cannot be decoded: %s", subject(decoder->mode), what);
+    if (decoder->mode == BELFRY_DECODE_WATCH) {
+        failure->code = 500;
+        memcpy(failure->reason, "ClientWatchDecoding", sizeof("ClientWatchDecoding"));
+    }
+    char quoted[SHOWN_MAX];
+    struct belfry_sentence quote = belfry_sentence_begin(quoted, sizeof(quoted));
+    belfry_sentence_quote(&quote, shown);
+    belfry_sentence_trim(&quote);
+    struct belfry_sentence why = belfry_sentence_resume(failure->why, sizeof(failure->why));
+    belfry_sentence_say(&why, quoted[0] == '\0' ? "" : ": ");
+    belfry_sentence_say(&why, quoted);
+}
+
+/* The ERROR that the failure is; nothing comes after it. */
+static enum belfry_err give_error(struct belfry_decoder *decoder, struct belfry_decoded *out)
+{
+    *out = (struct belfry_decoded){.kind = BELFRY_DECODED_ERROR, .failure = &decoder->failure};
+    end(decoder);
+    return BELFRY_OK;
+}
+
+static enum belfry_err give_broken(struct belfry_decoder *decoder, struct belfry_decoded *out, const char *what,
+                                   struct belfry_bytes shown)
+{
+    describe(decoder, BELFRY_ERR_PROTOCOL, what, shown);
+    return give_error(decoder, out);
+}
+
+static enum belfry_err give_too_large(struct belfry_decoder *decoder, struct belfry_decoded *out,
+                                      struct belfry_bytes shown)
+{
+    char what[64];
+    snprintf(what, sizeof(what), "more than %zu bytes in one object", decoder->max_bytes);
+    describe(decoder, BELFRY_ERR_TOO_LARGE, what, shown);
+    return give_error(decoder, out);
+}
+
+/* ---- creating ---- */
+
+/* RFC 9110 section 8.3.1: type and subtype in any case, then parameters. */
+static bool is_json(struct belfry_bytes type)
+{
+    static const char json[] = "application/json";
+    size_t n = strlen(json);
+    if (type.len < n)
+        return type.len == 0;
+    return strncasecmp(type.data, json, n) == 0 && (type.len == n || memchr("; \t", type.data[n], 3) != NULL);
+}
+
+enum belfry_err belfry_decoder_create(enum belfry_decoder_mode mode, struct belfry_bytes content_type, size_t max_bytes,
+                                      struct belfry_decoder **out)
+{
+    struct belfry_decoder *decoder = calloc(1, sizeof(*decoder));
+    enum belfry_err err = decoder == NULL ? BELFRY_ERR_NOMEM : BELFRY_OK;
+    if (err != BELFRY_OK)
+        return err;
+    decoder->mode = mode;
+    decoder->max_bytes = max_bytes;
+    belfry_buf_init(&decoder->kind);
+    if (is_json(content_type)) {
+        err = belfry_frames_create(mode == BELFRY_DECODE_LIST ? BELFRY_FRAMES_ITEMS : BELFRY_FRAMES_VALUES, max_bytes,
+                                   &decoder->frames);
+    } else {
+        decoder->state = REFUSED;
+        describe(decoder, BELFRY_ERR_PROTOCOL, "its type is not application/json", content_type);
+    }
+    if (err == BELFRY_OK)
+        *out = decoder;
+    else
+        belfry_decoder_destroy(decoder);
+    return err;
+}
+
+void belfry_decoder_destroy(struct belfry_decoder *decoder)
+{
+    if (decoder == NULL)
+        return;
+    belfry_frames_destroy(decoder->frames);
+    belfry_buf_fini(&decoder->kind);
+    free(decoder);
+}
+
+enum belfry_err belfry_decoder_feed(struct belfry_decoder *decoder, struct belfry_bytes bytes)
+{
+    return decoder->state == RUNNING ? belfry_frames_feed(decoder->frames, bytes) : BELFRY_OK;
+}
+
+/* ---- objects ---- */
+
+/* A name may have escapes: Go writes '&', '<' and '>' so. Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_TOO_LARGE. */
+static enum belfry_err make_object(struct belfry_object_parts *parts, struct belfry_object **out)
+{
+    struct belfry_buf name;
+    belfry_buf_init(&name);
+    enum belfry_err err = BELFRY_OK;
+    if (belfry_escape_in(parts->name)) {
+        err = belfry_escape_undo(parts->name, &name);
+        parts->name = belfry_buf_bytes(&name);
+    }
+    if (err == BELFRY_OK)
+        err = belfry_object_of_kube(parts, out);
+    belfry_buf_fini(&name);
+    return err;
+}
+
+/* One object that nobody can name is no reason to lose the others. */
+static enum belfry_err give_nameless(struct belfry_decoder *decoder, struct belfry_bytes json,
+                                     struct belfry_decoded *out)
+{
+    describe(decoder, BELFRY_ERR_PROTOCOL, "an object without metadata.name", json);
+    if (decoder->mode == BELFRY_DECODE_OBJECT)
+        return give_error(decoder, out);
+    *out = (struct belfry_decoded){.kind = BELFRY_DECODED_UNREADABLE, .failure = &decoder->failure};
+    return BELFRY_OK;
+}
+
+/* The object whose JSON is `head` and `tail`. Errors: BELFRY_ERR_NOMEM. */
+static enum belfry_err give_object(struct belfry_decoder *decoder, enum belfry_decoded_kind kind,
+                                   const struct belfry_kube_facts *facts, struct belfry_bytes head,
+                                   struct belfry_bytes tail, struct belfry_decoded *out)
+{
+    struct belfry_object_parts parts = {
+        .ns = facts->ns, .name = facts->name, .head = head, .tail = tail, .uid = facts->uid, .version = facts->version};
+    struct belfry_object *object;
+    if (facts->name.len == 0)
+        return give_nameless(decoder, tail, out);
+    enum belfry_err err = make_object(&parts, &object);
+    if (err == BELFRY_ERR_TOO_LARGE)
+        return give_too_large(decoder, out, tail);
+    if (err != BELFRY_OK)
+        return err;
+    *out = (struct belfry_decoded){.kind = kind, .object = object};
+    return BELFRY_OK;
+}
+
+static enum belfry_err decode_object(struct belfry_decoder *decoder, struct belfry_bytes frame,
+                                     struct belfry_decoded *out)
+{
+    struct belfry_kube_facts facts;
+    const char *why;
+    enum belfry_err err = belfry_kube_facts_read(frame, &facts, &why);
+    if (err == BELFRY_ERR_PROTOCOL)
+        return give_broken(decoder, out, why, frame);
+    if (err == BELFRY_OK)
+        err = give_object(decoder, BELFRY_DECODED_ITEM, &facts, (struct belfry_bytes){0}, frame, out);
+    if (err == BELFRY_OK && decoder->state == RUNNING)
+        end(decoder);
+    return err;
+}
+
+/* ---- lists ---- */
+
+/* What the items lack is told by what stands before them, once. */
+static enum belfry_err learn_kind(struct belfry_decoder *decoder)
+{
+    if (decoder->knows_kind)
+        return BELFRY_OK;
+    belfry_buf_clear(&decoder->kind);
+    enum belfry_err err = belfry_buf_append(&decoder->kind, "{", 1);
+    if (err == BELFRY_OK)
+        err = belfry_kube_item_kind(belfry_frames_passed(decoder->frames), &decoder->kind);
+    if (err != BELFRY_OK)
+        return err;
+    if (belfry_buf_len(&decoder->kind) == 1)
+        belfry_buf_clear(&decoder->kind);
+    decoder->knows_kind = true;
+    return BELFRY_OK;
+}
+
+static enum belfry_err decode_item(struct belfry_decoder *decoder, struct belfry_bytes frame,
+                                   struct belfry_decoded *out)
+{
+    struct belfry_kube_facts facts;
+    const char *why;
+    enum belfry_err err = learn_kind(decoder);
+    if (err != BELFRY_OK)
+        return err;
+    err = belfry_kube_facts_read(frame, &facts, &why);
+    if (err == BELFRY_ERR_PROTOCOL)
+        return give_broken(decoder, out, why, frame);
+    if (err != BELFRY_OK)
+        return err;
+    struct belfry_bytes head = belfry_buf_bytes(&decoder->kind);
+    if (facts.kind.len > 0 || facts.api_version.len > 0 || head.len == 0)
+        return give_object(decoder, BELFRY_DECODED_ITEM, &facts, (struct belfry_bytes){0}, frame, out);
+    assert(frame.data[0] == '{'); /* a frame has no white space around it; the head has a bracket of its own */
+    return give_object(decoder, BELFRY_DECODED_ITEM, &facts, head, belfry_bytes_of(frame.data + 1, frame.len - 1), out);
+}
+
+static enum belfry_err decode_envelope(struct belfry_decoder *decoder, struct belfry_bytes frame,
+                                       struct belfry_decoded *out)
+{
+    struct belfry_kube_page page;
+    const char *why;
+    enum belfry_err err = belfry_kube_page_read(frame, &page, &why);
+    if (err == BELFRY_ERR_PROTOCOL)
+        return give_broken(decoder, out, why, frame);
+    if (err != BELFRY_OK)
+        return err;
+    *out = (struct belfry_decoded){.kind = BELFRY_DECODED_PAGE, .page = page};
+    end(decoder);
+    return BELFRY_OK;
+}
+
+/* ---- watches ---- */
+
+static enum belfry_err give_bookmark(struct belfry_decoder *decoder, const struct belfry_kube_read *read,
+                                     struct belfry_decoded *out)
+{
+    struct belfry_bytes version = read->facts.version;
+    if (version.len == 0)
+        return give_broken(decoder, out, "a bookmark without metadata.resourceVersion", read->object);
+    *out = (struct belfry_decoded){.kind = BELFRY_DECODED_BOOKMARK, .initial_end = read->facts.initial_end};
+    memcpy(out->version, version.data, version.len); /* facts refuses longer ones; the zero behind it is there */
+    return BELFRY_OK;
+}
+
+static enum belfry_err give_server_error(struct belfry_decoder *decoder, struct belfry_bytes status,
+                                         struct belfry_decoded *out)
+{
+    belfry_failure_of_status(&decoder->failure, status);
+    return decoder->failure.err == BELFRY_ERR_NOMEM ? BELFRY_ERR_NOMEM : give_error(decoder, out);
+}
+
+static enum belfry_err decode_event(struct belfry_decoder *decoder, struct belfry_bytes frame,
+                                    struct belfry_decoded *out)
+{
+    struct belfry_kube_read read;
+    const char *why;
+    enum belfry_decoded_kind kind = BELFRY_DECODED_ADDED;
+    enum belfry_err err = belfry_kube_event_read(frame, &read, &why);
+    if (err == BELFRY_ERR_PROTOCOL)
+        return give_broken(decoder, out, why, frame);
+    if (err != BELFRY_OK)
+        return err;
+    switch (read.type) {
+    case BELFRY_TYPE_ADDED:
+        break;
+    case BELFRY_TYPE_MODIFIED:
+        kind = BELFRY_DECODED_MODIFIED;
+        break;
+    case BELFRY_TYPE_DELETED:
+        kind = BELFRY_DECODED_DELETED;
+        break;
+    case BELFRY_TYPE_BOOKMARK:
+        return give_bookmark(decoder, &read, out);
+    case BELFRY_TYPE_ERROR:
+        return give_server_error(decoder, read.object, out);
+    }
+    return give_object(decoder, kind, &read.facts, (struct belfry_bytes){0}, read.object, out);
+}
+
+/* ---- the loop ---- */
+
+static enum belfry_err decode(struct belfry_decoder *decoder, struct belfry_bytes frame, bool envelope,
+                              struct belfry_decoded *out)
+{
+    switch (decoder->mode) {
+    case BELFRY_DECODE_OBJECT:
+        return decode_object(decoder, frame, out);
+    case BELFRY_DECODE_LIST:
+        return envelope ? decode_envelope(decoder, frame, out) : decode_item(decoder, frame, out);
+    case BELFRY_DECODE_WATCH:
+        break;
+    }
+    return decode_event(decoder, frame, out);
+}
+
+enum belfry_err belfry_decoder_next(struct belfry_decoder *decoder, struct belfry_decoded *out)
+{
+    struct belfry_bytes frame;
+    bool envelope;
+    if (decoder->state == REFUSED)
+        return give_error(decoder, out);
+    if (decoder->state == OVER)
+        return BELFRY_ERR_AGAIN;
+    enum belfry_err err = belfry_frames_next(decoder->frames, &frame, &envelope);
+    if (err == BELFRY_ERR_TOO_LARGE)
+        return give_too_large(decoder, out, belfry_frames_rest(decoder->frames));
+    if (err == BELFRY_ERR_PROTOCOL)
+        return give_broken(decoder, out, "not JSON", belfry_frames_rest(decoder->frames));
+    if (err != BELFRY_OK)
+        return err;
+    err = decode(decoder, frame, envelope, out);
+    if (err == BELFRY_ERR_NOMEM)
+        belfry_frames_again(decoder->frames);
+    return err;
+}
+
+bool belfry_decoder_complete(const struct belfry_decoder *decoder)
+{
+    if (decoder->state != RUNNING)
+        return decoder->state == OVER;
+    return decoder->mode == BELFRY_DECODE_WATCH && belfry_frames_clean(decoder->frames);
+}
+
+bool belfry_decoder_over(const struct belfry_decoder *decoder)
+{
+    return decoder->state == OVER;
+}

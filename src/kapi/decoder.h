@@ -1,0 +1,71 @@
+/* src/kapi/decoder.h
+ *
+ * decoder: the body of a 200 to a get, a list or a watch, in pieces, becomes objects and events: what client-go's
+ * StreamWatcher does, as a machine.
+ *
+ *     RUNNING --an event, an item--> RUNNING
+ *        |--cannot be decoded--> one ERROR (code 500, reason "ClientWatchDecoding" for a watch, BELFRY_ERR_PROTOCOL) --> OVER
+ *        |--the server's ERROR-------> ERROR --> OVER
+ *        `--end of the body--> OVER: quiet where a value ended, unexpected inside one
+ *
+ * Thread: owner. Pure but for yyjson.
+ * Memory: frames' (one object of at most max_bytes, and what was fed), plus the object handed out.
+ */
+#ifndef BELFRY_KAPI_DECODER_H
+#define BELFRY_KAPI_DECODER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/bytes.h"
+#include "base/err.h"
+#include "client/object.h"
+#include "kapi/facts.h"
+#include "kapi/failure.h"
+
+enum belfry_decoder_mode { BELFRY_DECODE_OBJECT, BELFRY_DECODE_LIST, BELFRY_DECODE_WATCH };
+
+enum belfry_decoded_kind {
+    BELFRY_DECODED_ITEM = 1, /* of a get or a list */
+    BELFRY_DECODED_ADDED,
+    BELFRY_DECODED_MODIFIED,
+    BELFRY_DECODED_DELETED,
+    BELFRY_DECODED_BOOKMARK,   /* version, initial_end */
+    BELFRY_DECODED_UNREADABLE, /* an item or event whose object has no name: failure says so, and it is left out */
+    BELFRY_DECODED_ERROR,      /* failure; nothing comes after it */
+    BELFRY_DECODED_PAGE        /* the list's envelope; nothing comes after it */
+};
+
+struct belfry_decoded {
+    enum belfry_decoded_kind kind;
+    struct belfry_object *object;              /* one reference, handed over; ITEM, ADDED, MODIFIED, DELETED */
+    char version[BELFRY_KUBE_VERSION_MAX + 1]; /* BOOKMARK */
+    bool initial_end;                          /* BOOKMARK */
+    struct belfry_kube_page page;              /* PAGE; handed over: belfry_kube_page_fini() */
+    const struct belfry_failure *failure;      /* ERROR; lent until the decoder goes */
+};
+
+struct belfry_decoder;
+
+/* `content_type` is the response's: application/json (with any parameters) or none at all is decoded; anything else is
+ * one ERROR that names it. Errors: BELFRY_ERR_NOMEM. */
+BELFRY_NODISCARD enum belfry_err belfry_decoder_create(enum belfry_decoder_mode mode, struct belfry_bytes content_type,
+                                                       size_t max_bytes, struct belfry_decoder **out);
+void belfry_decoder_destroy(struct belfry_decoder *decoder); /* NULL is fine */
+
+/* Errors: BELFRY_ERR_NOMEM. What is fed after OVER is dropped. */
+BELFRY_NODISCARD enum belfry_err belfry_decoder_feed(struct belfry_decoder *decoder, struct belfry_bytes bytes);
+
+/* The next thing. A frame over max_bytes is one ERROR with BELFRY_ERR_TOO_LARGE. An item of a list or the object of a
+ * get without a name is an ERROR like any other that cannot be decoded.
+ * Errors: BELFRY_ERR_AGAIN (feed more), BELFRY_ERR_NOMEM (nothing was taken: it may be asked again). */
+BELFRY_NODISCARD enum belfry_err belfry_decoder_next(struct belfry_decoder *decoder, struct belfry_decoded *out);
+
+/* The body has ended where it should: true when that is at the end of a value (for a get and a list: when the object or
+ * the envelope has come), and when it is over; false: unexpected. Asked when next() said AGAIN. */
+bool belfry_decoder_complete(const struct belfry_decoder *decoder);
+
+/* After an ERROR, a PAGE, or the object of a get: nothing more will come. */
+bool belfry_decoder_over(const struct belfry_decoder *decoder);
+
+#endif

@@ -1,0 +1,317 @@
+/* src/kapi/facts.c */
+#include "kapi/facts.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "kapi/escape.h"
+#include "kapi/shallow.h"
+#include "kube/document.h"
+
+#define KIND_MAX 512  /* bytes of a kind or apiVersion that goes into every item of a list: Kubernetes allows 317 */
+#define UID_MAX  1024 /* bytes; a UUID has 36 */
+
+/* A member that is looked for. */
+struct wanted {
+    const char *name;
+    struct belfry_bytes value; /* as it stands; empty: not there */
+};
+
+/* Stores what the members of that name are; of several the last. Whatever is null is not there. */
+static void find(struct belfry_bytes object, struct wanted *wanted, size_t n)
+{
+    struct belfry_shallow walk = belfry_shallow_walk(object);
+    for (struct belfry_shallow_member member; belfry_shallow_next(&walk, &member);) {
+        for (size_t i = 0; i < n; i++) {
+            if (belfry_escape_is(member.name, wanted[i].name))
+                wanted[i].value = belfry_shallow_is_nothing(member.value) ? (struct belfry_bytes){0} : member.value;
+        }
+    }
+}
+
+static enum belfry_err wrong(const char **out_why, const char *why)
+{
+    *out_why = why;
+    return BELFRY_ERR_PROTOCOL;
+}
+
+/* That it is JSON is for yyjson to say; *out is the value without white space around it. */
+static enum belfry_err validate(struct belfry_bytes json, struct belfry_bytes *out, const char **out_why)
+{
+    struct belfry_kube_document document;
+    enum belfry_err err = belfry_kube_document_read(&json, 1, &document);
+    if (err == BELFRY_ERR_INVALID)
+        return wrong(out_why, "not JSON");
+    if (err != BELFRY_OK)
+        return err;
+    belfry_kube_document_fini(&document);
+    *out = belfry_shallow_value(json);
+    return BELFRY_OK;
+}
+
+static bool is_plain(struct belfry_bytes value)
+{
+    return belfry_shallow_is_string(value) && !belfry_escape_in(value);
+}
+
+/* The text of a member that is a plain string or not there. */
+static enum belfry_err plain(struct belfry_bytes value, struct belfry_bytes *out, const char **out_why, const char *why)
+{
+    if (value.len == 0)
+        return BELFRY_OK;
+    if (!is_plain(value))
+        return wrong(out_why, why);
+    *out = belfry_shallow_text(value);
+    return BELFRY_OK;
+}
+
+/* ---- an object ---- */
+
+static bool says_initial_end(struct belfry_bytes annotations)
+{
+    struct wanted mark = {.name = "k8s.io/initial-events-end"};
+    if (!belfry_shallow_is_object(annotations))
+        return false;
+    find(annotations, &mark, 1);
+    return belfry_shallow_is_string(mark.value) && belfry_escape_is(belfry_shallow_text(mark.value), "true");
+}
+
+static enum belfry_err read_metadata(struct belfry_bytes metadata, struct belfry_kube_facts *facts,
+                                     const char **out_why)
+{
+    enum { NS, NAME, UID, VERSION, ANNOTATIONS, N };
+    struct wanted wanted[N] = {[NS] = {.name = "namespace"},
+                               [NAME] = {.name = "name"},
+                               [UID] = {.name = "uid"},
+                               [VERSION] = {.name = "resourceVersion"},
+                               [ANNOTATIONS] = {.name = "annotations"}};
+    find(metadata, wanted, N);
+    if (belfry_shallow_is_string(wanted[NAME].value))
+        facts->name = belfry_shallow_text(wanted[NAME].value);
+    else if (wanted[NAME].value.len > 0)
+        return wrong(out_why, "a metadata.name that is no text");
+    facts->initial_end = says_initial_end(wanted[ANNOTATIONS].value);
+    enum belfry_err err = plain(wanted[NS].value, &facts->ns, out_why, "a metadata.namespace that is no plain text");
+    if (err == BELFRY_OK)
+        err = plain(wanted[UID].value, &facts->uid, out_why, "a metadata.uid that is no plain text");
+    if (err == BELFRY_OK)
+        err = plain(wanted[VERSION].value, &facts->version, out_why, "a resourceVersion that is no plain text");
+    if (facts->uid.len > UID_MAX)
+        return wrong(out_why, "a metadata.uid that is too long");
+    if (facts->version.len > BELFRY_KUBE_VERSION_MAX)
+        return wrong(out_why, "a resourceVersion that is too long");
+    return err;
+}
+
+enum depth { KIND_ONLY, WITH_METADATA };
+
+/* Of JSON that was validated. */
+static enum belfry_err read_object(struct belfry_bytes object, enum depth depth, struct belfry_kube_facts *out,
+                                   const char **out_why)
+{
+    enum { KIND, API_VERSION, METADATA, N };
+    struct wanted wanted[N] = {
+        [KIND] = {.name = "kind"}, [API_VERSION] = {.name = "apiVersion"}, [METADATA] = {.name = "metadata"}};
+    struct belfry_kube_facts facts = {0};
+    if (!belfry_shallow_is_object(object))
+        return wrong(out_why, "no object");
+    find(object, wanted, N);
+    enum belfry_err err = plain(wanted[KIND].value, &facts.kind, out_why, "a kind that is no plain text");
+    if (err == BELFRY_OK)
+        err = plain(wanted[API_VERSION].value, &facts.api_version, out_why, "an apiVersion that is no plain text");
+    if (err == BELFRY_OK && depth == WITH_METADATA) {
+        if (!belfry_shallow_is_object(wanted[METADATA].value))
+            return wrong(out_why, "an object without metadata");
+        err = read_metadata(wanted[METADATA].value, &facts, out_why);
+    }
+    if (err == BELFRY_OK)
+        *out = facts;
+    return err;
+}
+
+enum belfry_err belfry_kube_facts_read(struct belfry_bytes json, struct belfry_kube_facts *out, const char **out_why)
+{
+    struct belfry_bytes object;
+    enum belfry_err err = validate(json, &object, out_why);
+    return err != BELFRY_OK ? err : read_object(object, WITH_METADATA, out, out_why);
+}
+
+/* ---- a watch event ---- */
+
+static enum belfry_kube_type type_of(struct belfry_bytes text)
+{
+    static const struct {
+        const char *name;
+        enum belfry_kube_type type;
+    } types[] = {{"ADDED", BELFRY_TYPE_ADDED},
+                 {"MODIFIED", BELFRY_TYPE_MODIFIED},
+                 {"DELETED", BELFRY_TYPE_DELETED},
+                 {"BOOKMARK", BELFRY_TYPE_BOOKMARK},
+                 {"ERROR", BELFRY_TYPE_ERROR}};
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+        if (belfry_escape_is(text, types[i].name))
+            return types[i].type;
+    }
+    return 0;
+}
+
+static enum belfry_err read_event(struct belfry_bytes event, struct belfry_kube_read *read, const char **out_why)
+{
+    enum { TYPE, OBJECT, N };
+    struct wanted wanted[N] = {[TYPE] = {.name = "type"}, [OBJECT] = {.name = "object"}};
+    if (!belfry_shallow_is_object(event))
+        return wrong(out_why, "no event");
+    find(event, wanted, N);
+    if (!belfry_shallow_is_string(wanted[TYPE].value))
+        return wrong(out_why, "an event without a type");
+    read->type = type_of(belfry_shallow_text(wanted[TYPE].value));
+    if (read->type == 0)
+        return wrong(out_why, "an event of an unknown type");
+    if (!belfry_shallow_is_object(wanted[OBJECT].value))
+        return wrong(out_why, "an event without an object");
+    read->object = wanted[OBJECT].value;
+    return BELFRY_OK;
+}
+
+enum belfry_err belfry_kube_event_read(struct belfry_bytes json, struct belfry_kube_read *out, const char **out_why)
+{
+    struct belfry_bytes event;
+    struct belfry_kube_read read = {0};
+    enum belfry_err err = validate(json, &event, out_why);
+    if (err == BELFRY_OK)
+        err = read_event(event, &read, out_why);
+    if (err == BELFRY_OK)
+        err =
+            read_object(read.object, read.type == BELFRY_TYPE_ERROR ? KIND_ONLY : WITH_METADATA, &read.facts, out_why);
+    if (err != BELFRY_OK)
+        return err;
+    if (read.facts.kind.len == 0)
+        return wrong(out_why, "an object without a kind");
+    if (read.facts.api_version.len == 0)
+        return wrong(out_why, "an object without an apiVersion");
+    *out = read;
+    return BELFRY_OK;
+}
+
+/* ---- a list ---- */
+
+/* The items themselves went another way; that there was one array of them, or null, is what makes it a list. */
+static enum belfry_err check_items(struct belfry_bytes list, const char **out_why)
+{
+    struct belfry_shallow walk = belfry_shallow_walk(list);
+    size_t n = 0;
+    for (struct belfry_shallow_member member; belfry_shallow_next(&walk, &member);) {
+        if (!belfry_escape_is(member.name, "items"))
+            continue;
+        if (!belfry_shallow_is_array(member.value) && !belfry_shallow_is_nothing(member.value))
+            return wrong(out_why, "a list whose items are no array");
+        n++;
+    }
+    if (n != 1)
+        return wrong(out_why, n == 0 ? "an object without items, which is no list" : "a list with items twice");
+    return BELFRY_OK;
+}
+
+/* *out NULL: there is none, or it is empty. It is not ours to understand, so it may be any text that C can hold. */
+static enum belfry_err read_continue(struct belfry_bytes value, char **out, const char **out_why)
+{
+    struct belfry_buf text;
+    *out = NULL;
+    if (value.len == 0)
+        return BELFRY_OK;
+    if (!belfry_shallow_is_string(value))
+        return wrong(out_why, "a continue that is no text");
+    belfry_buf_init(&text);
+    enum belfry_err err = belfry_escape_undo(belfry_shallow_text(value), &text);
+    struct belfry_bytes token = belfry_buf_bytes(&text);
+    if (err == BELFRY_OK && token.len > BELFRY_KUBE_CONTINUE_MAX)
+        err = wrong(out_why, "a continue that is too long");
+    else if (err == BELFRY_ERR_INVALID || (token.len > 0 && memchr(token.data, '\0', token.len) != NULL))
+        err = wrong(out_why, "a continue that cannot be sent back");
+    if (err == BELFRY_OK && token.len > 0) {
+        *out = strndup(token.data, token.len);
+        err = *out == NULL ? BELFRY_ERR_NOMEM : BELFRY_OK;
+    }
+    belfry_buf_fini(&text);
+    return err;
+}
+
+static enum belfry_err read_page(struct belfry_bytes metadata, struct belfry_kube_page *out, const char **out_why)
+{
+    enum { VERSION, CONTINUE, N };
+    struct wanted wanted[N] = {[VERSION] = {.name = "resourceVersion"}, [CONTINUE] = {.name = "continue"}};
+    struct belfry_bytes version = {0};
+    char *continue_with;
+    find(metadata, wanted, N);
+    enum belfry_err err = plain(wanted[VERSION].value, &version, out_why, "a resourceVersion that is no plain text");
+    if (err != BELFRY_OK)
+        return err;
+    if (version.len > BELFRY_KUBE_VERSION_MAX)
+        return wrong(out_why, "a resourceVersion that is too long");
+    err = read_continue(wanted[CONTINUE].value, &continue_with, out_why);
+    if (err != BELFRY_OK)
+        return err;
+    *out = (struct belfry_kube_page){.continue_with = continue_with};
+    if (version.len > 0)
+        memcpy(out->version, version.data, version.len);
+    return BELFRY_OK;
+}
+
+enum belfry_err belfry_kube_page_read(struct belfry_bytes json, struct belfry_kube_page *out, const char **out_why)
+{
+    struct belfry_bytes list;
+    struct wanted metadata = {.name = "metadata"};
+    enum belfry_err err = validate(json, &list, out_why);
+    if (err != BELFRY_OK)
+        return err;
+    if (!belfry_shallow_is_object(list))
+        return wrong(out_why, "no object, and no list");
+    err = check_items(list, out_why);
+    if (err != BELFRY_OK)
+        return err;
+    find(list, &metadata, 1);
+    if (!belfry_shallow_is_object(metadata.value))
+        return wrong(out_why, "a list without metadata");
+    return read_page(metadata.value, out, out_why);
+}
+
+void belfry_kube_page_fini(struct belfry_kube_page *page)
+{
+    free(page->continue_with);
+    page->continue_with = NULL;
+}
+
+/* Of the plain strings `kind` and `api_version` of a list; false: they do not say it. */
+static bool kind_of_items(struct belfry_bytes *kind, struct belfry_bytes *api_version)
+{
+    static const char suffix[] = "List";
+    size_t n = strlen(suffix);
+    if (!is_plain(*kind) || !is_plain(*api_version))
+        return false;
+    *kind = belfry_shallow_text(*kind);
+    *api_version = belfry_shallow_text(*api_version);
+    if (kind->len <= n || kind->len > KIND_MAX || api_version->len == 0 || api_version->len > KIND_MAX)
+        return false;
+    kind->len -= n;
+    return memcmp(kind->data + kind->len, suffix, n) == 0;
+}
+
+enum belfry_err belfry_kube_item_kind(struct belfry_bytes passed, struct belfry_buf *out)
+{
+    enum { KIND, API_VERSION, N };
+    struct wanted wanted[N] = {[KIND] = {.name = "kind"}, [API_VERSION] = {.name = "apiVersion"}};
+    struct belfry_bytes closed[] = {passed, belfry_bytes_str("}")};
+    struct belfry_kube_document document;
+    enum belfry_err err = belfry_kube_document_read(closed, 2, &document);
+    if (err != BELFRY_OK)
+        return err == BELFRY_ERR_NOMEM ? err : BELFRY_OK;
+    belfry_kube_document_fini(&document);
+    find(passed, wanted, N);
+    struct belfry_bytes kind = wanted[KIND].value, api_version = wanted[API_VERSION].value;
+    if (!kind_of_items(&kind, &api_version))
+        return BELFRY_OK;
+    char members[2 * KIND_MAX + 64];
+    int n = snprintf(members, sizeof(members), "\"kind\":\"%.*s\",\"apiVersion\":\"%.*s\",", (int)kind.len, kind.data,
+                     (int)api_version.len, api_version.data);
+    return belfry_buf_append(out, members, (size_t)n);
+}

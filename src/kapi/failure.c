@@ -1,0 +1,251 @@
+/* src/kapi/failure.c */
+#include "kapi/failure.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "kapi/html.h"
+#include "kapi/sentence.h"
+#include "kube/document.h"
+
+#define RETRY_AFTER_MAX_S 3600
+#define TEXT_MAX          256
+
+static const char too_large_cause[] = "ResourceVersionTooLarge";
+static const char too_large_text[] = "Too large resource version";
+
+static void clear(struct belfry_failure *failure)
+{
+    *failure = (struct belfry_failure){.retry_after_ms = -1};
+}
+
+/* ---- what a code or a reason means ---- */
+
+static const struct meaning {
+    int code;
+    const char *phrase; /* RFC 9110 section 15 */
+    const char *reason; /* Kubernetes' word, for a Status that has no code */
+} meanings[] = {
+    {400, "Bad Request", "BadRequest"},
+    {401, "Unauthorized", "Unauthorized"},
+    {403, "Forbidden", "Forbidden"},
+    {404, "Not Found", "NotFound"},
+    {405, "Method Not Allowed", "MethodNotAllowed"},
+    {406, "Not Acceptable", "NotAcceptable"},
+    {408, "Request Timeout", ""},
+    {409, "Conflict", "Conflict"},
+    {410, "Gone", "Gone"},
+    {410, "Gone", "Expired"},
+    {413, "Content Too Large", "RequestEntityTooLarge"},
+    {415, "Unsupported Media Type", "UnsupportedMediaType"},
+    {422, "Unprocessable Content", "Invalid"},
+    {429, "Too Many Requests", "TooManyRequests"},
+    {500, "Internal Server Error", "InternalError"},
+    {500, "Internal Server Error", "ServerTimeout"},
+    {502, "Bad Gateway", ""},
+    {503, "Service Unavailable", "ServiceUnavailable"},
+    {504, "Gateway Timeout", "Timeout"},
+};
+#define N_MEANINGS (sizeof(meanings) / sizeof(meanings[0]))
+
+static const char *phrase_of(int code)
+{
+    for (size_t i = 0; i < N_MEANINGS; i++) {
+        if (meanings[i].code == code)
+            return meanings[i].phrase;
+    }
+    return "";
+}
+
+static int code_of(const char *reason)
+{
+    for (size_t i = 0; i < N_MEANINGS && reason[0] != '\0'; i++) {
+        if (strcmp(meanings[i].reason, reason) == 0)
+            return meanings[i].code;
+    }
+    return 0;
+}
+
+static enum belfry_err err_of(int code)
+{
+    switch (code) {
+    case 401:
+        return BELFRY_ERR_AUTH;
+    case 403:
+        return BELFRY_ERR_DENIED;
+    case 404:
+        return BELFRY_ERR_NOT_FOUND;
+    case 410:
+        return BELFRY_ERR_COMPACTED;
+    case 429:
+        return BELFRY_ERR_UNAVAILABLE;
+    }
+    if (code >= 500)
+        return BELFRY_ERR_UNAVAILABLE;
+    /* Below 400 it is none of Kubernetes' answers to a get; 0 is a Status that does not say. */
+    return code >= 400 || code == 0 ? BELFRY_ERR_REFUSED : BELFRY_ERR_PROTOCOL;
+}
+
+/* From code, reason and too_large. */
+static void judge(struct belfry_failure *failure)
+{
+    int code = failure->code != 0 ? failure->code : code_of(failure->reason);
+    failure->expired = code == 410 || code_of(failure->reason) == 410;
+    failure->err = failure->expired ? BELFRY_ERR_COMPACTED : failure->too_large ? BELFRY_ERR_FUTURE : err_of(code);
+}
+
+/* ---- the sentence ---- */
+
+/* A server often says the code or the reason once more at the beginning: "Unauthorized", "Timeout: Too large ...". */
+static const char *behind(const char *text, const char *said)
+{
+    size_t n = strlen(said);
+    if (n == 0 || strncmp(text, said, n) != 0 || (text[n] != '\0' && text[n] != ':'))
+        return text;
+    text += n + (text[n] == ':');
+    return text + strspn(text, " ");
+}
+
+/* "403 Forbidden: pods is forbidden ..." */
+static void say(struct belfry_failure *failure, struct belfry_bytes words)
+{
+    char head[64], text[TEXT_MAX];
+    const char *name = failure->reason[0] != '\0' ? failure->reason : phrase_of(failure->code);
+    if (failure->code != 0)
+        snprintf(head, sizeof(head), "%d%s%s", failure->code, name[0] == '\0' ? "" : " ", name);
+    else
+        snprintf(head, sizeof(head), "%s", name[0] == '\0' ? "an error that the server gave no code" : name);
+
+    struct belfry_sentence quote = belfry_sentence_begin(text, sizeof(text));
+    belfry_html_quote(&quote, words);
+    belfry_sentence_trim(&quote);
+    const char *rest = behind(behind(text, head), name);
+
+    struct belfry_sentence why = belfry_sentence_begin(failure->why, sizeof(failure->why));
+    belfry_sentence_say(&why, head);
+    if (rest[0] != '\0') {
+        belfry_sentence_say(&why, ": ");
+        belfry_sentence_say(&why, rest);
+    }
+}
+
+/* ---- a Status ---- */
+
+static struct belfry_bytes text_of(yyjson_val *value)
+{
+    return yyjson_is_str(value) ? belfry_kube_document_bytes(value) : (struct belfry_bytes){0};
+}
+
+/* Whole seconds in milliseconds, an hour at most; -1: it is no such number. */
+static int64_t milliseconds(struct belfry_bytes digits)
+{
+    int64_t seconds = 0;
+    if (digits.len == 0)
+        return -1;
+    for (size_t i = 0; i < digits.len; i++) {
+        if (digits.data[i] < '0' || digits.data[i] > '9')
+            return -1;
+        seconds = seconds * 10 + (digits.data[i] - '0');
+        seconds = seconds > RETRY_AFTER_MAX_S ? RETRY_AFTER_MAX_S : seconds;
+    }
+    return seconds * 1000;
+}
+
+/* Three digits; 0: it is none. */
+static int code_in(yyjson_val *value)
+{
+    struct belfry_bytes digits =
+        belfry_kube_document_is_integer(value) ? belfry_kube_document_bytes(value) : (struct belfry_bytes){0};
+    int code = 0;
+    for (size_t i = 0; digits.len == 3 && i < digits.len; i++) {
+        if (digits.data[i] < '0')
+            return 0;
+        code = code * 10 + (digits.data[i] - '0');
+    }
+    return code;
+}
+
+static bool has_too_large_cause(yyjson_val *causes)
+{
+    yyjson_arr_iter iter = yyjson_arr_iter_with(causes);
+    for (yyjson_val *cause; (cause = yyjson_arr_iter_next(&iter)) != NULL;) {
+        if (yyjson_equals_str(yyjson_obj_get(cause, "reason"), too_large_cause))
+            return true;
+    }
+    return false;
+}
+
+static bool contains(struct belfry_bytes text, const char *words)
+{
+    return text.len > 0 && memmem(text.data, text.len, words, strlen(words)) != NULL;
+}
+
+static void read_status(struct belfry_failure *failure, yyjson_val *status)
+{
+    yyjson_val *details = yyjson_obj_get(status, "details"), *after = yyjson_obj_get(details, "retryAfterSeconds");
+    struct belfry_sentence reason = belfry_sentence_begin(failure->reason, sizeof(failure->reason));
+    belfry_sentence_quote(&reason, text_of(yyjson_obj_get(status, "reason")));
+    if (yyjson_is_raw(after) && milliseconds(belfry_kube_document_bytes(after)) > 0)
+        failure->retry_after_ms = milliseconds(belfry_kube_document_bytes(after));
+    bool timeout = failure->code == 504 || strcmp(failure->reason, "Timeout") == 0;
+    failure->too_large = has_too_large_cause(yyjson_obj_get(details, "causes")) ||
+                         (timeout && contains(text_of(yyjson_obj_get(status, "message")), too_large_text));
+}
+
+static bool is_status(yyjson_val *root)
+{
+    return yyjson_equals_str(yyjson_obj_get(root, "kind"), "Status");
+}
+
+void belfry_failure_of_answer(struct belfry_failure *failure, int status, struct belfry_bytes retry_after,
+                              struct belfry_bytes body)
+{
+    struct belfry_kube_document document = {0};
+    struct belfry_bytes words = body;
+    if (body.len > BELFRY_FAILURE_BODY)
+        words = body = belfry_bytes_of(body.data, BELFRY_FAILURE_BODY);
+    clear(failure);
+    failure->code = status;
+    if (belfry_kube_document_read(&body, 1, &document) == BELFRY_OK && is_status(document.root)) {
+        read_status(failure, document.root);
+        words = text_of(yyjson_obj_get(document.root, "message"));
+    }
+    if (milliseconds(retry_after) >= 0) /* the header is what client-go goes by */
+        failure->retry_after_ms = milliseconds(retry_after);
+    judge(failure);
+    say(failure, words);
+    belfry_kube_document_fini(&document);
+}
+
+void belfry_failure_of_status(struct belfry_failure *failure, struct belfry_bytes json)
+{
+    struct belfry_kube_document document = {0};
+    enum belfry_err err = belfry_kube_document_read(&json, 1, &document);
+    clear(failure);
+    if (err == BELFRY_ERR_NOMEM) {
+        belfry_failure_set(failure, err, "%s", belfry_strerror(err));
+    } else if (err != BELFRY_OK || !is_status(document.root)) {
+        belfry_failure_set(failure, BELFRY_ERR_PROTOCOL, "an ERROR that is no Status: ");
+        struct belfry_sentence why = belfry_sentence_resume(failure->why, sizeof(failure->why));
+        belfry_sentence_quote(&why, json);
+    } else {
+        failure->code = code_in(yyjson_obj_get(document.root, "code"));
+        read_status(failure, document.root);
+        judge(failure);
+        say(failure, text_of(yyjson_obj_get(document.root, "message")));
+    }
+    belfry_kube_document_fini(&document);
+}
+
+void belfry_failure_set(struct belfry_failure *failure, enum belfry_err err, const char *format, ...)
+{
+    char words[2 * sizeof(failure->why)];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(words, sizeof(words), format, args);
+    va_end(args);
+    clear(failure);
+    failure->err = err;
+    struct belfry_sentence why = belfry_sentence_begin(failure->why, sizeof(failure->why));
+    belfry_sentence_say(&why, words);
+}

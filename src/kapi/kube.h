@@ -1,0 +1,39 @@
+/* src/kapi/kube.h: what struct belfry_kube is to the other files of this folder. Thread: owner. */
+#ifndef BELFRY_KAPI_KUBE_H
+#define BELFRY_KAPI_KUBE_H
+
+#include <belfry/kube.h>
+
+#include "client/session.h"
+#include "kapi/bearer.h"
+#include "kapi/pool.h"
+#include "kapi/settings.h"
+
+#define BELFRY_KUBE_REQUESTS 10000 /* under way at once */
+
+/* Who stands on a client besides its requests, and must go before it does. */
+struct belfry_kube_user {
+    struct belfry_list node; /* in belfry_kube.users */
+    void (*closing)(struct belfry_kube_user *user);
+};
+
+struct belfry_kube {
+    struct belfry_guest guest;
+    /* fixed */
+    struct belfry *b;
+    struct belfry_kube_settings settings;
+    struct belfry_tls *tls; /* NULL: plain http */
+    struct belfry_pool *pool;
+    uint32_t timeout_ms;
+    size_t max_bytes; /* of one object */
+    /* owner */
+    struct belfry_bearer bearer;
+    struct belfry_list requests; /* by belfry_kube_request.node */
+    struct belfry_list users;
+    size_t n_requests;
+    uint64_t n_warnings; /* the server sent */
+    bool closing;
+    struct belfry_kube_stats stats;
+};
+
+#endif

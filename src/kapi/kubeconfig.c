@@ -1,0 +1,262 @@
+/* src/kapi/kubeconfig.c
+ *
+ * All files are read, as kubectl reads them: one that is wrong is an error, also when nothing of it would be used.
+ */
+#include "kapi/kubeconfig.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/secret.h"
+#include "kapi/kubeconfig_entry.h"
+#include "kube/manifest.h"
+
+#define NAMES_MAX 10 /* of the contexts in a sentence */
+#define PATH_SEEN 60 /* bytes of a path's end in a sentence */
+
+static const struct section {
+    const char *list, *one;
+} contexts = {"contexts", "context"}, clusters = {"clusters", "cluster"}, users = {"users", "user"};
+
+struct reader {
+    const struct belfry_kubeconfig_file *files;
+    size_t n_files;
+    yyjson_doc **docs; /* owned; one for each file that was read so far, else NULL */
+    struct belfry_kube_fault fault;
+    char *why; /* the caller's */
+};
+
+/* ---- sentences ---- */
+
+/* Says what the fault says, and where: of a long path its end. Hands the error on. */
+static enum belfry_err tell(struct reader *r, const char *path, enum belfry_err err)
+{
+    size_t len = strlen(path);
+    const char *seen = len > PATH_SEEN ? path + len - PATH_SEEN : path;
+    while (seen > path && (*seen & 0xC0) == 0x80) /* begins with a whole character of UTF-8 */
+        seen++;
+    if (err == BELFRY_ERR_INVALID || err == BELFRY_ERR_NOT_FOUND)
+        snprintf(r->why, BELFRY_KUBECONFIG_WHY, "%s%s: %.190s", seen > path ? "..." : "", seen, r->fault.text);
+    return err;
+}
+
+static struct belfry_kube_members root_of(struct reader *r, size_t file)
+{
+    return (struct belfry_kube_members){.object = yyjson_doc_get_root(r->docs[file]), .fault = &r->fault};
+}
+
+struct names {
+    const char *list[NAMES_MAX]; /* lent, each once */
+    size_t n;
+    char text[112]; /* "a, b, c"; ends in "..." where there are more than fit */
+    size_t len;
+};
+
+/* False: that was the last. */
+static bool add_name(struct names *names, const char *name)
+{
+    for (size_t i = 0; i < names->n; i++) {
+        if (strcmp(names->list[i], name) == 0)
+            return true;
+    }
+    bool full = names->n == NAMES_MAX || names->len + strlen(name) + sizeof(", , ...") > sizeof(names->text);
+    names->len += (size_t)snprintf(names->text + names->len, sizeof(names->text) - names->len, "%s%s",
+                                   names->n == 0 ? "" : ", ", full ? "..." : name);
+    if (!full)
+        names->list[names->n++] = name;
+    return !full;
+}
+
+/* The contexts there are. */
+static void list_names(struct reader *r, struct names *names)
+{
+    *names = (struct names){.text = "none"};
+    for (size_t i = 0; i < r->n_files; i++) {
+        yyjson_arr_iter iter = yyjson_arr_iter_with(yyjson_obj_get(root_of(r, i).object, contexts.list));
+        for (yyjson_val *val; (val = yyjson_arr_iter_next(&iter)) != NULL;) {
+            const char *name = yyjson_get_str(yyjson_obj_get(val, "name"));
+            if (name != NULL && !add_name(names, name))
+                return;
+        }
+    }
+}
+
+static enum belfry_err no_context(struct reader *r, const char *name)
+{
+    struct names names;
+    char where[32];
+    list_names(r, &names);
+    if (name == NULL)
+        belfry_ignore(belfry_kube_fault_say(
+            &r->fault, "no current-context is set: choose one by the option \"context\"; there are: %s", names.text));
+    else
+        belfry_ignore(
+            belfry_kube_fault_say(&r->fault, "there is no context \"%.32s\"; there are: %s", name, names.text));
+    snprintf(where, sizeof(where), "%zu files", r->n_files);
+    return tell(r, r->n_files == 1 ? r->files[0].path : where, BELFRY_ERR_NOT_FOUND);
+}
+
+/* ---- files ---- */
+
+static enum belfry_err check_word(const struct belfry_kube_members *root, const char *key, const char *word)
+{
+    yyjson_val *value = yyjson_obj_get(root->object, key);
+    if (value == NULL || yyjson_is_null(value) || yyjson_equals_str(value, word) || yyjson_equals_str(value, ""))
+        return BELFRY_OK;
+    return belfry_kube_member_wrong(root, key, "this is no kubeconfig: it must be \"%s\"", word);
+}
+
+static enum belfry_err read_file(struct reader *r, size_t file)
+{
+    enum belfry_err err = belfry_kube_manifest_read(r->files[file].text, &r->docs[file], &r->fault);
+    if (err != BELFRY_OK)
+        return err;
+    struct belfry_kube_members root = root_of(r, file);
+    err = check_word(&root, "apiVersion", "v1");
+    return err == BELFRY_OK ? check_word(&root, "kind", "Config") : err;
+}
+
+/* ---- entries ---- */
+
+/* *out_found: there is one of that name in the file. */
+static enum belfry_err find_in(struct reader *r, size_t file, const struct section *section, const char *name,
+                               struct belfry_kubeconfig_entry *out, bool *out_found)
+{
+    struct belfry_kube_members root = root_of(r, file), element;
+    yyjson_val *list, *val;
+    size_t i = 0;
+    enum belfry_err err = belfry_kube_member_list(&root, section->list, SIZE_MAX, &list);
+    *out_found = false;
+    yyjson_arr_iter iter = yyjson_arr_iter_with(list);
+    for (; err == BELFRY_OK && (val = yyjson_arr_iter_next(&iter)) != NULL; i++) {
+        err = belfry_kube_member_element(&root, section->list, i, val, &element);
+        if (err != BELFRY_OK || !yyjson_equals_str(yyjson_obj_get(val, "name"), name))
+            continue;
+        if (*out_found)
+            return belfry_kube_member_wrong(&element, "name", "the %s \"%.32s\" is there twice: keep one", section->one,
+                                            name);
+        *out_found = true;
+        *out = (struct belfry_kubeconfig_entry){.path = r->files[file].path, .name = name};
+        err = belfry_kube_member_object(&element, section->one, &out->members);
+    }
+    return err;
+}
+
+/* Errors: BELFRY_ERR_NOT_FOUND, which the caller tells; others are told. */
+static enum belfry_err find(struct reader *r, const struct section *section, const char *name,
+                            struct belfry_kubeconfig_entry *out)
+{
+    for (size_t i = 0; i < r->n_files; i++) {
+        bool found;
+        enum belfry_err err = find_in(r, i, section, name, out, &found);
+        if (err != BELFRY_OK || found)
+            return tell(r, r->files[i].path, err);
+    }
+    return BELFRY_ERR_NOT_FOUND;
+}
+
+typedef enum belfry_err (*fill_fn)(const struct belfry_kubeconfig_entry *entry, struct belfry_kubeconfig *out);
+
+static enum belfry_err no_entry(struct reader *r, const struct belfry_kubeconfig_entry *context,
+                                const struct section *section, const char *name)
+{
+    if (name == NULL)
+        belfry_ignore(belfry_kube_fault_say(&r->fault, "context \"%.32s\" names no %s", context->name, section->one));
+    else
+        belfry_ignore(belfry_kube_fault_say(&r->fault, "context \"%.32s\" names the %s \"%.32s\", which is nowhere",
+                                            context->name, section->one, name));
+    return tell(r, context->path, BELFRY_ERR_NOT_FOUND);
+}
+
+/* What the cluster or the user of the context says. It needs no user. */
+static enum belfry_err follow(struct reader *r, const struct belfry_kubeconfig_entry *context,
+                              const struct section *section, fill_fn fill, struct belfry_kubeconfig *out)
+{
+    struct belfry_kubeconfig_entry entry;
+    char *name;
+    enum belfry_err err = belfry_kubeconfig_text(&context->members, section->one, &name);
+    if (err != BELFRY_OK || (name == NULL && section == &users))
+        return tell(r, context->path, err);
+    err = name == NULL ? BELFRY_ERR_NOT_FOUND : find(r, section, name, &entry);
+    if (err == BELFRY_OK)
+        err = tell(r, entry.path, fill(&entry, out));
+    else if (err == BELFRY_ERR_NOT_FOUND)
+        err = no_entry(r, context, section, name);
+    free(name);
+    return err;
+}
+
+/* ---- the whole ---- */
+
+/* The first that a file sets; NULL: none does. The caller frees it. */
+static enum belfry_err find_current(struct reader *r, char **out)
+{
+    *out = NULL;
+    for (size_t i = 0; i < r->n_files && *out == NULL; i++) {
+        struct belfry_kube_members root = root_of(r, i);
+        enum belfry_err err = belfry_kubeconfig_text(&root, "current-context", out);
+        if (err != BELFRY_OK)
+            return tell(r, r->files[i].path, err);
+    }
+    return BELFRY_OK;
+}
+
+static enum belfry_err read_context(struct reader *r, const char *name, enum belfry_kubeconfig_parts parts,
+                                    struct belfry_kubeconfig *out)
+{
+    struct belfry_kubeconfig_entry entry;
+    enum belfry_err err = name == NULL ? BELFRY_ERR_NOT_FOUND : find(r, &contexts, name, &entry);
+    if (err == BELFRY_ERR_NOT_FOUND)
+        return no_context(r, name);
+    if (err == BELFRY_OK)
+        err = tell(r, entry.path, belfry_kubeconfig_text(&entry.members, "namespace", &out->ns));
+    if (err == BELFRY_OK)
+        err = follow(r, &entry, &clusters, belfry_kubeconfig_cluster, out);
+    if (err == BELFRY_OK && parts == BELFRY_KUBECONFIG_WHOLE)
+        err = follow(r, &entry, &users, belfry_kubeconfig_user, out);
+    return err;
+}
+
+static enum belfry_err read_all(struct reader *r, const char *context, enum belfry_kubeconfig_parts parts,
+                                struct belfry_kubeconfig *out)
+{
+    char *current = NULL;
+    enum belfry_err err = BELFRY_OK;
+    for (size_t i = 0; i < r->n_files && err == BELFRY_OK; i++)
+        err = tell(r, r->files[i].path, read_file(r, i));
+    if (err == BELFRY_OK)
+        err = find_current(r, &current);
+    if (err == BELFRY_OK)
+        err = read_context(r, context != NULL && *context != '\0' ? context : current, parts, out);
+    free(current);
+    return err;
+}
+
+enum belfry_err belfry_kubeconfig_read(const struct belfry_kubeconfig_file *files, size_t n_files, const char *context,
+                                       enum belfry_kubeconfig_parts parts, struct belfry_kubeconfig *out, char *why)
+{
+    struct reader r = {.files = files, .n_files = n_files, .why = why};
+    struct belfry_kubeconfig config = {0};
+    r.docs = calloc(n_files + 1, sizeof(*r.docs)); /* of none, too */
+    enum belfry_err err = r.docs == NULL ? BELFRY_ERR_NOMEM : read_all(&r, context, parts, &config);
+    for (size_t i = 0; r.docs != NULL && i < n_files; i++)
+        yyjson_doc_free(r.docs[i]);
+    free(r.docs);
+    if (err == BELFRY_OK)
+        *out = config;
+    else
+        belfry_kubeconfig_fini(&config);
+    if (err == BELFRY_ERR_NOMEM)
+        snprintf(why, BELFRY_KUBECONFIG_WHY, "%s", belfry_strerror(err));
+    return err;
+}
+
+void belfry_kubeconfig_fini(struct belfry_kubeconfig *config)
+{
+    char *texts[] = {config->server,   config->server_name, config->cacert_file, config->cert_file,
+                     config->key_file, config->token_file,  config->cacert_pem,  config->cert_pem,
+                     config->key_pem,  config->token,       config->ns};
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+        belfry_secret_free(texts[i]);
+    *config = (struct belfry_kubeconfig){0};
+}

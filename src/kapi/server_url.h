@@ -1,0 +1,25 @@
+/* src/kapi/server_url.h
+ *
+ * server_url: where an API server is, as users write it: https://HOST[:PORT][/PATH] or http://... The port is 443 or 80
+ * when none is said. No user, query or fragment.
+ *
+ * Thread: any. Pure.
+ */
+#ifndef BELFRY_KAPI_SERVER_URL_H
+#define BELFRY_KAPI_SERVER_URL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "net/endpoint.h"
+
+/* *out_base is the path, without slashes at its end; the caller frees it. On failure a sentence is in why[0, why_len); it
+ * does not show a password.
+ * Errors: BELFRY_ERR_INVALID, BELFRY_ERR_NOMEM. */
+BELFRY_NODISCARD enum belfry_err belfry_server_url_parse(const char *text, struct belfry_endpoint *out, char **out_base,
+                                                         char *why, size_t why_len);
+
+/* 127.0.0.0/8, ::1 and "localhost": what is said to it stays on this machine. */
+bool belfry_server_is_loopback(const struct belfry_endpoint *endpoint);
+
+#endif

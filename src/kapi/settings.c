@@ -1,0 +1,223 @@
+/* src/kapi/settings.c */
+#include "kapi/settings.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/secret.h"
+#include "client/opts.h"
+#include "kapi/file.h"
+#include "kapi/kubeconfig_files.h"
+#include "kapi/pod.h"
+#include "kapi/server_url.h"
+
+#define NAMESPACE_MAX 63 /* a label of RFC 1123 */
+
+__attribute__((format(printf, 3, 4))) static enum belfry_err say(char *why, enum belfry_err err, const char *format,
+                                                                 ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(why, BELFRY_KUBECONFIG_WHY, format, args);
+    va_end(args);
+    return err;
+}
+
+/* The text of an option; NULL: not set, or empty. */
+static const char *option(const struct belfry_opts *opts, enum belfry_opt opt)
+{
+    const char *text = belfry_opts_text(opts, opt);
+    return text == NULL || *text == '\0' ? NULL : text;
+}
+
+/* ---- where from ---- */
+
+static enum belfry_kubeconfig_parts parts_of(const struct belfry_opts *opts)
+{
+    static const enum belfry_opt credentials[] = {BELFRY_OPT_TOKEN, BELFRY_OPT_TOKEN_FILE, BELFRY_OPT_CERT,
+                                                  BELFRY_OPT_KEY};
+    for (size_t i = 0; i < sizeof(credentials) / sizeof(credentials[0]); i++) {
+        if (option(opts, credentials[i]) != NULL)
+            return BELFRY_KUBECONFIG_NO_USER;
+    }
+    return BELFRY_KUBECONFIG_WHOLE;
+}
+
+static enum belfry_err take_server(const struct belfry_opts *opts, struct belfry_kubeconfig *out, char *why)
+{
+    bool file = option(opts, BELFRY_OPT_KUBECONFIG) != NULL;
+    if (file || option(opts, BELFRY_OPT_CONTEXT) != NULL)
+        return say(why, BELFRY_ERR_INVALID,
+                   "the options server and %s exclude each other: a server given by option takes nothing from a file",
+                   file ? "kubeconfig" : "context");
+    out->server = strdup(option(opts, BELFRY_OPT_SERVER));
+    return out->server == NULL ? BELFRY_ERR_NOMEM : BELFRY_OK;
+}
+
+static enum belfry_err take_nothing(const char *context, char *why)
+{
+    const char *paths = getenv("KUBECONFIG"), *home = getenv("HOME");
+    if (context != NULL)
+        return say(why, BELFRY_ERR_NOT_FOUND, "there is no kubeconfig to look for the context \"%.64s\" in", context);
+    if (paths != NULL && *paths != '\0')
+        return say(
+            why, BELFRY_ERR_NOT_FOUND,
+            "no server is named: not by the options server and kubeconfig, $KUBECONFIG is empty (%.60s), and this "
+            "is no pod ($KUBERNETES_SERVICE_HOST, _PORT)",
+            paths);
+    return say(why, BELFRY_ERR_NOT_FOUND,
+               "no server is named: not by the options server and kubeconfig, $KUBECONFIG is not set, "
+               "%.60s/.kube/config is missing or empty, and this is no pod ($KUBERNETES_SERVICE_HOST, _PORT)",
+               home == NULL ? "$HOME" : home);
+}
+
+static enum belfry_err take_files(const struct belfry_opts *opts, const char *dir, struct belfry_kubeconfig *out,
+                                  char *why)
+{
+    const char *context = option(opts, BELFRY_OPT_CONTEXT);
+    struct belfry_kubeconfig_files files;
+    enum belfry_err err = belfry_kubeconfig_files_read(&files, option(opts, BELFRY_OPT_KUBECONFIG), why);
+    if (err == BELFRY_OK && files.n > 0)
+        err = belfry_kubeconfig_read(files.list, files.n, context, parts_of(opts), out, why);
+    else if (err == BELFRY_OK && context == NULL && belfry_pod_is_here())
+        err = belfry_pod_read(dir, parts_of(opts), out, why);
+    else if (err == BELFRY_OK)
+        err = take_nothing(context, why);
+    belfry_kubeconfig_files_fini(&files);
+    return err;
+}
+
+/* ---- options replace ---- */
+
+/* NULL: to nothing. */
+static enum belfry_err set(char **text, const char *to)
+{
+    char *copy = to == NULL ? NULL : strdup(to);
+    if (to != NULL && copy == NULL)
+        return BELFRY_ERR_NOMEM;
+    belfry_secret_free(*text);
+    *text = copy;
+    return BELFRY_OK;
+}
+
+/* Whom to believe is one thing: an authority, or anybody. */
+static enum belfry_err replace_authority(const struct belfry_opts *opts, struct belfry_kubeconfig *config, char *why)
+{
+    const char *cacert = option(opts, BELFRY_OPT_CACERT);
+    bool said = belfry_opts_is_set(opts, BELFRY_OPT_SKIP_VERIFY);
+    bool skip = said && belfry_opts_number(opts, BELFRY_OPT_SKIP_VERIFY) != 0;
+    if (skip && cacert != NULL)
+        return say(why, BELFRY_ERR_INVALID,
+                   "the options cacert and insecure-skip-tls-verify exclude each other: choose one");
+    if (said || cacert != NULL)
+        config->skip_verify = skip;
+    if (!skip && cacert == NULL)
+        return BELFRY_OK;
+    belfry_ignore(set(&config->cacert_pem, NULL)); /* to nothing needs no memory */
+    return set(&config->cacert_file, cacert);
+}
+
+static enum belfry_err replace_texts(const struct belfry_opts *opts, struct belfry_kubeconfig *config)
+{
+    const struct {
+        enum belfry_opt opt;
+        char **text;
+    } rows[] = {{BELFRY_OPT_SERVER_NAME, &config->server_name},
+                {BELFRY_OPT_NAMESPACE, &config->ns},
+                {BELFRY_OPT_TOKEN, &config->token},
+                {BELFRY_OPT_TOKEN_FILE, &config->token_file},
+                {BELFRY_OPT_CERT, &config->cert_file},
+                {BELFRY_OPT_KEY, &config->key_file}};
+    enum belfry_err err = BELFRY_OK;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]) && err == BELFRY_OK; i++) {
+        if (option(opts, rows[i].opt) != NULL)
+            err = set(rows[i].text, option(opts, rows[i].opt));
+    }
+    return err;
+}
+
+static enum belfry_err replace(const struct belfry_opts *opts, struct belfry_kubeconfig *config, char *why)
+{
+    bool cert = option(opts, BELFRY_OPT_CERT) != NULL, key = option(opts, BELFRY_OPT_KEY) != NULL;
+    if (cert != key)
+        return say(why, BELFRY_ERR_INVALID, "the option %s needs %s beside it", cert ? "cert" : "key",
+                   cert ? "key" : "cert");
+    enum belfry_err err = replace_authority(opts, config, why);
+    return err == BELFRY_OK ? replace_texts(opts, config) : err;
+}
+
+/* ---- what is there must do ---- */
+
+static bool is_namespace(const char *ns)
+{
+    size_t len = strlen(ns);
+    bool inside = strspn(ns, "abcdefghijklmnopqrstuvwxyz0123456789-") == len;
+    return inside && len > 0 && len <= NAMESPACE_MAX && ns[0] != '-' && ns[len - 1] != '-';
+}
+
+static enum belfry_err check_namespace(struct belfry_kubeconfig *config, char *why)
+{
+    if (config->ns == NULL)
+        return set(&config->ns, "default");
+    if (!is_namespace(config->ns))
+        return say(
+            why, BELFRY_ERR_INVALID,
+            "the namespace is no name: it has 1 to 63 lower-case letters, digits and '-', which is neither first "
+            "nor last");
+    return BELFRY_OK;
+}
+
+static enum belfry_err check_token(const struct belfry_kube_settings *settings, char *why)
+{
+    const struct belfry_kubeconfig *config = &settings->config;
+    bool token = config->token != NULL || config->token_file != NULL;
+    if (token && !settings->endpoint.tls && !belfry_server_is_loopback(&settings->endpoint))
+        return say(why, BELFRY_ERR_INVALID,
+                   "a token is not sent over plain http: write https://, or take the token out (server %.80s)",
+                   settings->endpoint.url);
+    char byte;
+    size_t len;
+    int problem = config->token_file == NULL ? 0 : belfry_file_read(config->token_file, &byte, 1, &len);
+    if (problem != 0 && problem != EFBIG)
+        return say(why, problem == ENOMEM ? BELFRY_ERR_NOMEM : BELFRY_ERR_INVALID, "token file %.160s: %s",
+                   config->token_file, strerror(problem));
+    return BELFRY_OK;
+}
+
+static enum belfry_err read_settings(const struct belfry_opts *opts, const char *dir,
+                                     struct belfry_kube_settings *settings, char *why)
+{
+    struct belfry_kubeconfig *config = &settings->config;
+    enum belfry_err err =
+        option(opts, BELFRY_OPT_SERVER) != NULL ? take_server(opts, config, why) : take_files(opts, dir, config, why);
+    if (err == BELFRY_OK)
+        err = replace(opts, config, why);
+    if (err == BELFRY_OK)
+        err = check_namespace(config, why);
+    if (err == BELFRY_OK)
+        err = belfry_server_url_parse(config->server, &settings->endpoint, &settings->base, why, BELFRY_KUBECONFIG_WHY);
+    return err == BELFRY_OK ? check_token(settings, why) : err;
+}
+
+enum belfry_err belfry_kube_settings_read(const struct belfry_opts *opts, const char *dir,
+                                          struct belfry_kube_settings *out, char *why)
+{
+    struct belfry_kube_settings settings = {0};
+    enum belfry_err err = read_settings(opts, dir, &settings, why);
+    if (err == BELFRY_OK)
+        *out = settings;
+    else
+        belfry_kube_settings_fini(&settings);
+    if (err == BELFRY_ERR_NOMEM)
+        say(why, err, "%s", belfry_strerror(err));
+    return err;
+}
+
+void belfry_kube_settings_fini(struct belfry_kube_settings *settings)
+{
+    belfry_kubeconfig_fini(&settings->config);
+    free(settings->base);
+    *settings = (struct belfry_kube_settings){0};
+}

@@ -1,0 +1,229 @@
+/* src/net/carrier.c */
+#include "net/carrier.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+
+#define GAP_MS        1000 /* a timer that is later than this means that the process did not run */
+#define READ_FIRST_MS 20
+
+struct belfry_carrier {
+    /* fixed */
+    const struct belfry_machine *kind;
+    void *machine; /* owned */
+    const struct belfry_carrier_events *events;
+    void *user;
+    struct belfry_endpoint endpoint;
+    struct belfry_transport *transport;
+    uv_timer_t timer;
+    /* owner */
+    unsigned depth; /* calls into the machine on the stack: closing waits until the outermost is left */
+    bool closing, lost, draining;
+    uint64_t armed_ms; /* what the timer is set to, while it is active */
+    bool late;         /* the timer came much too late, and the socket is being read first */
+};
+
+static void on_timer(uv_timer_t *timer);
+
+static void free_carrier(uv_handle_t *timer)
+{
+    struct belfry_carrier *carrier = timer->data;
+    if (carrier->events->gone != NULL)
+        carrier->events->gone(carrier->user);
+    free(carrier);
+}
+
+static void really_close(struct belfry_carrier *carrier)
+{
+    belfry_transport_close(carrier->transport);
+    carrier->depth++; /* the callbacks of the machine may say close once more */
+    carrier->kind->destroy(carrier->machine);
+    uv_close((uv_handle_t *)&carrier->timer, free_carrier);
+}
+
+void belfry_carrier_enter(struct belfry_carrier *carrier)
+{
+    carrier->depth++;
+}
+
+void belfry_carrier_leave(struct belfry_carrier *carrier)
+{
+    if (--carrier->depth == 0 && carrier->closing)
+        really_close(carrier);
+}
+
+static bool is_over(const struct belfry_carrier *carrier)
+{
+    return carrier->closing || carrier->lost;
+}
+
+static void lose(struct belfry_carrier *carrier, enum belfry_err err, const char *why)
+{
+    if (carrier->lost)
+        return;
+    carrier->lost = true;
+    uv_timer_stop(&carrier->timer);
+    belfry_carrier_enter(carrier);
+    carrier->kind->lost(carrier->machine, why);
+    if (!carrier->closing)
+        carrier->events->lost(carrier, err, why, carrier->user);
+    belfry_carrier_leave(carrier);
+}
+
+static void arm(struct belfry_carrier *carrier)
+{
+    uint64_t due = carrier->kind->due(carrier->machine);
+    if (due == BELFRY_NEVER) {
+        uv_timer_stop(&carrier->timer);
+    } else if (due != carrier->armed_ms || !uv_is_active((uv_handle_t *)&carrier->timer)) {
+        uint64_t now = belfry_clock_ms();
+        carrier->armed_ms = due;
+        uv_update_time(carrier->timer.loop);
+        uv_timer_start(&carrier->timer, on_timer, due > now ? due - now : 0, 0);
+    }
+}
+
+/* After anything that may have changed what the machine waits for. */
+static void rearm(struct belfry_carrier *carrier)
+{
+    if (is_over(carrier))
+        return;
+    if (!carrier->draining && carrier->kind->draining(carrier->machine)) {
+        carrier->draining = true;
+        carrier->events->draining(carrier, carrier->user);
+        if (is_over(carrier))
+            return;
+    }
+    if (carrier->kind->wants_read != NULL)
+        belfry_transport_hold(carrier->transport, !carrier->kind->wants_read(carrier->machine));
+    arm(carrier);
+}
+
+/* After a gap (the process was stopped, the machine slept) libuv runs timers before it reads sockets: what the peer
+ * sent meanwhile must be seen before it is judged by the clock. What is due at once (0) is no judgement. */
+static bool read_first(struct belfry_carrier *carrier, uint64_t now)
+{
+    uint64_t due = carrier->kind->due(carrier->machine);
+    bool gap = due > 0 && now > GAP_MS && now - GAP_MS > due;
+    carrier->late = gap && !carrier->late;
+    if (carrier->late)
+        uv_timer_start(&carrier->timer, on_timer, READ_FIRST_MS, 0);
+    return carrier->late;
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct belfry_carrier *carrier = timer->data;
+    uint64_t now = belfry_clock_ms();
+    if (read_first(carrier, now))
+        return;
+    belfry_carrier_enter(carrier);
+    enum belfry_err err = carrier->kind->tick(carrier->machine, now);
+    if (err != BELFRY_OK)
+        lose(carrier, err, err == BELFRY_ERR_TIMEOUT ? "it does not answer pings" : belfry_strerror(err));
+    else
+        belfry_carrier_flush(carrier);
+    belfry_carrier_leave(carrier);
+}
+
+static void on_up(struct belfry_transport *transport, void *user)
+{
+    struct belfry_carrier *carrier = user;
+    belfry_carrier_enter(carrier);
+    carrier->events->up(carrier, belfry_transport_alpn(transport), carrier->user);
+    belfry_carrier_flush(carrier);
+    belfry_carrier_leave(carrier);
+}
+
+static void on_bytes(struct belfry_transport *transport, struct belfry_bytes bytes, void *user)
+{
+    struct belfry_carrier *carrier = user;
+    (void)transport;
+    if (is_over(carrier))
+        return;
+    belfry_carrier_enter(carrier);
+    enum belfry_err err = carrier->kind->receive(carrier->machine, bytes, belfry_clock_ms());
+    if (err != BELFRY_OK)
+        lose(carrier, err, err == BELFRY_ERR_PROTOCOL ? carrier->kind->nonsense : belfry_strerror(err));
+    else
+        belfry_carrier_flush(carrier);
+    belfry_carrier_leave(carrier);
+}
+
+static struct belfry_bytes on_pull(struct belfry_transport *transport, void *user)
+{
+    struct belfry_carrier *carrier = user;
+    struct belfry_bytes bytes = {NULL, 0};
+    (void)transport;
+    if (is_over(carrier))
+        return bytes;
+    belfry_carrier_enter(carrier);
+    enum belfry_err err = carrier->kind->pull(carrier->machine, belfry_clock_ms(), &bytes);
+    if (err != BELFRY_OK)
+        lose(carrier, err, belfry_strerror(err));
+    rearm(carrier);
+    if (is_over(carrier))
+        bytes = (struct belfry_bytes){NULL, 0};
+    belfry_carrier_leave(carrier);
+    return bytes;
+}
+
+static void on_lost(struct belfry_transport *transport, enum belfry_err err, const char *why, void *user)
+{
+    (void)transport;
+    lose(user, err, why);
+}
+
+static const struct belfry_transport_events transport_events = {
+    .up = on_up, .bytes = on_bytes, .pull = on_pull, .lost = on_lost};
+
+enum belfry_err belfry_carrier_open(const struct belfry_transport_opts *transport, const struct belfry_machine *kind,
+                                    void *machine, const struct belfry_carrier_events *events, void *user,
+                                    struct belfry_carrier **out)
+{
+    enum belfry_err err = BELFRY_ERR_NOMEM;
+    struct belfry_carrier *carrier = calloc(1, sizeof(*carrier));
+    if (carrier == NULL)
+        goto fail;
+    carrier->kind = kind;
+    carrier->machine = machine;
+    carrier->events = events;
+    carrier->user = user;
+    carrier->endpoint = *transport->endpoint;
+    err = belfry_transport_open(transport, &transport_events, carrier, &carrier->transport);
+    if (err != BELFRY_OK)
+        goto fail;
+    uv_timer_init(transport->loop, &carrier->timer);
+    carrier->timer.data = carrier;
+    *out = carrier;
+    return BELFRY_OK;
+
+fail:
+    kind->destroy(machine);
+    free(carrier);
+    return err;
+}
+
+void belfry_carrier_close(struct belfry_carrier *carrier)
+{
+    if (carrier == NULL || carrier->closing)
+        return;
+    carrier->closing = true;
+    if (carrier->depth == 0)
+        really_close(carrier);
+}
+
+void belfry_carrier_flush(struct belfry_carrier *carrier)
+{
+    if (is_over(carrier))
+        return;
+    if (carrier->kind->wants_write(carrier->machine))
+        belfry_transport_kick(carrier->transport);
+    rearm(carrier);
+}
+
+const struct belfry_endpoint *belfry_carrier_endpoint(const struct belfry_carrier *carrier)
+{
+    return &carrier->endpoint;
+}

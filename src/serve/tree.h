@@ -1,0 +1,58 @@
+/* src/serve/tree.h
+ *
+ * tree: the tiers above and below, as one of them sees it: the source of /debug/tree and of `belfryctl tree`.
+ *
+ * Above is what About told (follow/about.h): every level up to etcd. Below are the tiers that have a Watch stream here now
+ * and say their names (via.h); streams of one name from one host are one tier.
+ *
+ * Thread: plain data. A worker lists its streams, in a time that grows with them alone; the front puts them together.
+ * Memory: at most TREE_STREAMS of a worker, and TREE_BELOW tiers in what is written; what is more is only counted.
+ */
+#ifndef BELFRY_SERVE_TREE_H
+#define BELFRY_SERVE_TREE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "serve/via.h"
+
+#define TREE_STREAMS 2000
+#define TREE_BELOW   1000
+
+struct tier_numbers;
+
+/* A tier below, or one of its streams. */
+struct tree_tier {
+    char name[VIA_WORD_BYTES + 1];
+    char peer[64];
+    uint64_t since_ms; /* when the oldest of its streams was opened */
+    size_t streams;
+    int64_t position; /* of the foremost: the last revision that its watch was given; 0: it has none */
+};
+
+struct tree_below {
+    size_t n, room; /* of tiers */
+    size_t more;    /* streams of those who found no room */
+    struct tree_tier tiers[];
+};
+
+/* Room for so many, for the caller to free(); NULL: no memory. */
+struct tree_below *tree_below_create(size_t room);
+void tree_below_add(struct tree_below *below, const struct tree_tier *tier);
+
+/* The tiers below, of all workers, by name, for the caller to free(); NULL: no memory. */
+struct tree_below *tree_gather(const struct tier_numbers *numbers);
+
+/* As one JSON object and a newline:
+ * {"above":[{"level":2,"name":..,"version":..,"endpoint":..,"standing":..,"revision":..,"lag":..,"silent_ms":..,"hop_us":..,
+ *   "hop_error_us":..,"hop":"measured"|"half_trip","age_ms":..},...],            etcd, or whoever is the highest known, first
+ *  "self":{"level":0,...},"below":[{"name":..,"peer":..,"since_ms":..,"streams":..,"position":..,"lag":..},...],"more":N}
+ * What is not known is left out. Errors: BELFRY_ERR_NOMEM. */
+BELFRY_NODISCARD enum belfry_err tree_write_json(const struct tier_numbers *numbers, struct belfry_buf *out);
+
+/* For people: a line a level. Errors: BELFRY_ERR_NOMEM. */
+BELFRY_NODISCARD enum belfry_err tree_write_text(const struct tier_numbers *numbers, struct belfry_buf *out);
+
+#endif
