@@ -1,9 +1,10 @@
-"""stage: what bench/fanout and bench/kube have in common: servers on free loopback ports with folders of their own, runs of
+"""stage: what the scripts here have in common: servers on free loopback ports with folders of their own, runs of
 belfry-bench against them, and a table of what they measured."""
 import argparse
 import json
 import os
 import pathlib
+import random
 import resource
 import shutil
 import socket
@@ -15,6 +16,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 READY_S = 60
+PORTS = (10000, 30000)  # below those that the kernel gives to clients: a server that was stopped finds its own free
 
 
 class Failure(Exception):
@@ -22,9 +24,14 @@ class Failure(Exception):
 
 
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    while True:
+        port = random.randrange(*PORTS)
+        with socket.socket() as s:
+            try:
+                s.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                continue
 
 
 def peers():
@@ -46,9 +53,13 @@ class Process:
     """One server; stopped by its own pid."""
 
     def __init__(self, name, argv, address, log):
-        self.name, self.address = name, address
+        self.name, self.argv, self.address = name, argv, address
         self.log = open(log, "wb")
-        self.popen = subprocess.Popen(argv, stdout=self.log, stderr=self.log, stdin=subprocess.DEVNULL)
+        self.start()
+
+    def start(self):
+        """Also again, when it has ended."""
+        self.popen = subprocess.Popen(self.argv, stdout=self.log, stderr=self.log, stdin=subprocess.DEVNULL)
 
     def stop(self):
         if self.popen.poll() is None:
@@ -148,6 +159,20 @@ class Stage:
         self.folder.cleanup()
 
 
+class Tiers(Stage):
+    """etcd, and what serves its API before it: its grpc-proxy, belfryd."""
+
+    def argv(self, name, port):
+        upstream = self.processes["etcd"].address
+        if name == "grpc-proxy":
+            return [self.tools.etcd, "grpc-proxy", "start", f"--endpoints={upstream}",
+                    f"--listen-addr=127.0.0.1:{port}", f"--advertise-client-url=127.0.0.1:{port}"]
+        if self.tools.belfryd is None:
+            raise Failure("belfryd: not built")
+        return [self.tools.belfryd, "--upstream", f"http://{upstream}", "--listen", f"http://127.0.0.1:{port}",
+                "--admin", f"http://127.0.0.1:{free_port()}", "--cache-dir", f"{self.folder.name}/belfryd"]
+
+
 class Load:
     """A run of belfry-bench against each, `repeat` times in turn; its figures are medians."""
 
@@ -180,6 +205,31 @@ class Load:
     def value(self, server, figure):
         values = [f[figure] for f in self.figures.get(server, []) if figure in f]
         return statistics.median(values) if values else None
+
+
+class Table:
+    """Figures of one subject, each with what it must be at most."""
+
+    def __init__(self):
+        self.rows = []
+
+    def add(self, what, value, unit, must=None):
+        verdict = "-" if must is None else "MET" if value <= must else "MISSED"
+        self.rows.append({"work": what, "value": value, "unit": unit, "must": must, "verdict": verdict})
+
+    def show(self, output, **more):
+        """`more`: figures for scripts beside the rows."""
+        if output == "json":
+            print(json.dumps({**more, "rows": self.rows} if more else self.rows, indent=1))
+            return
+        lines = [["work", "unit", "measured", "must", ""]]
+        for row in self.rows:
+            must = "-" if row["must"] is None else f"<= {number(row['must'])}"
+            lines.append([row["work"], row["unit"], number(row["value"]), must, row["verdict"]])
+        print_lines(lines, left=(0, 1, 4))
+
+    def met(self):
+        return all(row["verdict"] in ("-", "MET") for row in self.rows)
 
 
 class Row:

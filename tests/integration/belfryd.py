@@ -1,4 +1,5 @@
 """belfryd itself: a tier in front of a cluster, started, stopped and asked by a test."""
+import http.client
 import json
 import os
 import signal
@@ -6,6 +7,7 @@ import subprocess
 import urllib.error
 import urllib.request
 
+import netns
 import procs
 from client import binary
 from etcd import free_port
@@ -63,16 +65,12 @@ class Belfryd:
     def get(self, path, timeout=10):
         """(status, body) of the admin address."""
         request = f"http://127.0.0.1:{self.admin_port}{path}"
-        if self.ns:
-            done = procs.run(["curl", "-s", "-m", str(timeout), "-w", "\n%{http_code}", request], ns=self.ns, check=False)
-            body, _, status = done.stdout.decode().rpartition("\n")
-            return int(status or 0), body
         try:
-            with urllib.request.urlopen(request, timeout=timeout) as answer:
+            with netns.inside(self.ns), urllib.request.urlopen(request, timeout=timeout) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as e:
             return e.code, e.read().decode()
-        except OSError as e:
+        except (OSError, http.client.HTTPException) as e:
             return 0, str(e)
 
     def numbers(self):

@@ -1,14 +1,24 @@
 """Certificates made at run time with the openssl tool: an authority, a server for 127.0.0.1, a client."""
 import os
+import shutil
+import tempfile
 
 import procs
 
+SERVER, CLIENT = ("server.key", "server.pem"), ("client.key", "client.pem")
+AUTHORITY = ("ca.key", "ca.pem")
+
 
 class Certs:
-    def __init__(self, folder, client_auth=False):
+    def __init__(self, folder, client_auth=False, authority=None):
+        """`authority`: the folder of one that is there; otherwise a new one is made."""
         self.folder, self.client_auth = str(folder), client_auth
         os.makedirs(self.folder, exist_ok=True)
-        self._authority("ca")
+        if authority:
+            for name in AUTHORITY:
+                shutil.copy(os.path.join(authority, name), self.path(name))
+        else:
+            self._authority("ca")
         self._signed("server", "/CN=etcd", "subjectAltName=IP:127.0.0.1,DNS:localhost")
         self._signed("client", "/CN=reader", "extendedKeyUsage=clientAuth")
         self._authority("other")
@@ -31,6 +41,14 @@ class Certs:
         self._openssl("x509", "-req", "-in", self.path(f"{name}.csr"), "-CA", self.path("ca.pem"), "-CAkey",
                       self.path("ca.key"), "-CAcreateserial", "-days", "2", "-extfile", self.path(f"{name}.ext"),
                       "-out", self.path(f"{name}.pem"))
+
+    def renew(self, authority=False):
+        """New keys and certificates for server and client under the old names, each file replaced by rename; with
+        `authority` by a new one, so that nothing of the old is believed any more."""
+        with tempfile.TemporaryDirectory(dir=self.folder) as folder:
+            fresh = Certs(folder, self.client_auth, None if authority else self.folder)
+            for name in (AUTHORITY if authority else ()) + SERVER + CLIENT:
+                os.replace(fresh.path(name), self.path(name))
 
     def server_flags(self):
         flags = ["--cert-file", self.path("server.pem"), "--key-file", self.path("server.key")]

@@ -66,15 +66,17 @@ class Verdict:
     def __init__(self):
         self.counts = Counter()
         self.texts = []
+        self.places = []  # (revision, property) of as many: where in the history each watch was
         self.n_events = 0
         self.n_batches = 0
         self.n_progress = 0
 
-    def blame(self, prop, watch, text):
+    def blame(self, prop, watch, text, rev=0):
         assert prop in PROPERTIES
         self.counts[prop] += 1
         if len(self.texts) < VIOLATIONS_MAX:
             self.texts.append(f"{prop}: watch {watch}: {text}")
+            self.places.append((rev, prop))
 
     @property
     def n_violations(self):
@@ -99,7 +101,7 @@ class WatchCheck:
         self.cluster = None
 
     def blame(self, prop, text):
-        self.verdict.blame(prop, self.spec.number, text)
+        self.verdict.blame(prop, self.spec.number, text, max(self.last_rev, self.progress))
 
     def batch(self, b, events):
         if self.ended:
@@ -157,14 +159,14 @@ class WatchCheck:
         self.seen.add(e.key)
         if e.mod <= self.progress:
             self.blame("bookmarkable", f"event {e.mod} after progress {self.progress}")
-        if self.n_given == 0 and (not self.expected or (e.mod, e.key) != (self.exp_revs[0], self.expected[0].key)):
-            self.blame("resumable", f"first event is {e.mod}, not {self.exp_revs[:1]}")
-        self.compare(e)
+        want = self.expected[self.at] if self.at < len(self.expected) else None
+        if self.n_given == 0 and (want is None or (e.mod, e.key) != (want.mod, want.key)):
+            self.blame("resumable", f"first event is {e.mod}, not {want.mod if want else 'any'}")
+        self.compare(e, want)
         self.last_rev = e.mod
         self.n_given += 1
 
-    def compare(self, e):
-        want = self.expected[self.at] if self.at < len(self.expected) else None
+    def compare(self, e, want):
         if want is None or (want.mod, want.key, want.op) != (e.mod, e.key, e.op):
             self.blame("reliable", f"got {e.op} {e.key} at {e.mod}, should be "
                        + (f"{want.op} {want.key} at {want.mod}" if want else "nothing"))

@@ -6,6 +6,7 @@ import subprocess
 import threading
 
 import procs
+from patience import Patience
 
 BIN = os.environ.get("BELFRY_BIN") or os.path.join(os.path.dirname(__file__), "..", "..", "build", "release", "bin")
 
@@ -23,22 +24,33 @@ def go_binary(name):
     return full
 
 
+LIBBELFRY, CLIENTV3, ETCD3 = "libbelfry", "clientv3", "python3-etcd3"  # who a recorder may be made with
+
+
+def recorder_argv(client):
+    if client == ETCD3:
+        return ["/usr/bin/python3", os.path.join(os.path.dirname(__file__), "..", "programs", "pyrecorder.py")]
+    return [go_binary("gorecorder") if client == CLIENTV3 else binary("tests", "recorder")]
+
+
 def to_hex(key):
     return key.hex() or "-"
 
 
 class Recorder:
     """tests/programs/recorder: one session, its watches, and a record of all they were given. With go=True the same by
-    etcd's own clientv3 (tests/go/gorecorder), which knows only some of the commands."""
+    etcd's own clientv3 (tests/go/gorecorder), with client=ETCD3 by python3-etcd3 (tests/programs/pyrecorder.py): these
+    know only some of the commands."""
 
-    def __init__(self, endpoints, record, options=(), ns=None, go=False):
+    def __init__(self, endpoints, record, options=(), ns=None, go=False, client=LIBBELFRY):
         self.record = str(record)
         self.stderr_path = self.record + ".err"
         with open(self.stderr_path, "wb") as err:
-            program = go_binary("gorecorder") if go else binary("tests", "recorder")
-            self.proc = procs.spawn([program, endpoints, self.record, *options], ns=ns,
+            argv = recorder_argv(CLIENTV3 if go else client)
+            self.proc = procs.spawn([*argv, endpoints, self.record, *options], ns=ns,
                                     stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=err)
         self._answers, self._news = queue.Queue(), queue.Queue()
+        self._n_owed = 1  # answers that are still to come: one says that it is there
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
         self._answer(10)
@@ -59,10 +71,14 @@ class Recorder:
             return f.read()[-2000:]
 
     def _answer(self, timeout):
-        try:
-            text = self._answers.get(timeout=timeout)
-        except queue.Empty:
-            raise AssertionError(f"recorder does not answer within {timeout} s; stderr: {self._stderr()}")
+        """That of the newest command: one that came too late for those before is not taken for it."""
+        patience, text = Patience(timeout), ""
+        while self._n_owed > 0 and text is not None:
+            try:
+                text = self._answers.get(timeout=1)
+                self._n_owed -= 1
+            except queue.Empty:
+                assert not patience.is_over(), f"recorder does not answer within {timeout} s; stderr: {self._stderr()}"
         if text is None:
             raise AssertionError(f"recorder exited with {self.proc.wait(5)}; stderr: {self._stderr()}")
         assert text.startswith("ok"), f"recorder said: {text}; stderr: {self._stderr()}"
@@ -71,6 +87,7 @@ class Recorder:
     def command(self, line, timeout=20):
         self.proc.stdin.write(line.encode() + b"\n")
         self.proc.stdin.flush()
+        self._n_owed += 1
         return self._answer(timeout)
 
     def news(self, timeout):

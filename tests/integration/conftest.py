@@ -1,5 +1,6 @@
 import os
 import random
+import shutil
 import sys
 import time
 
@@ -29,6 +30,21 @@ def pytest_terminal_summary(terminalreporter):
             lines = sorted(f.read().splitlines())
     for line in lines:
         terminalreporter.write_line(line)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    outcome = yield
+    if call.when == "call":
+        item.has_passed = outcome.get_result().passed
+
+
+@pytest.fixture(autouse=True)
+def tidy(request, tmp_path):
+    """What a test has written goes when it has passed: etcd's files would be tens of gigabytes at the end of a run."""
+    yield
+    if getattr(request.node, "has_passed", False):
+        shutil.rmtree(tmp_path, ignore_errors=True)
 
 
 @pytest.fixture

@@ -141,7 +141,7 @@ STARTS = [
     Case("compacted: created, then cancelled", put(b"a", times=5), compact(Rev(4)), new_tier(),
          create(b"a", rev=Rev(2)),
          expect(2)),
-    Case("1, compacted long ago", put(b"a", times=3), compact(Rev(3)), create(b"a", rev=1), expect(2)),
+    Case("1, compacted long ago", put(b"a", times=3), compact(Rev(3)), new_tier(), create(b"a", rev=1), expect(2)),
     Case("compacted, and the stream goes on", put(b"a", times=5), compact(Rev(4)), new_tier(), create(b"a"),
          create(b"a", rev=Rev(2)), expect(3), put(b"a"), expect(4)),
     Case("at the compact revision: a put", put(b"a", b"1"), put(b"a", b"2"), put(b"a", b"3"), compact(Rev(2)),

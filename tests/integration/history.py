@@ -6,11 +6,11 @@ import json
 import os
 import selectors
 import subprocess
-import time
 import zlib
 from collections import namedtuple
 
 import procs
+from patience import Patience
 
 KEY_HEX_MAX = 64
 
@@ -94,13 +94,17 @@ def read(cluster, last_rev, timeout=120):
     return history
 
 
+class Interrupted(AssertionError):
+    """The member had no leader for a moment, and let its client go."""
+
+
 def _read_until(history, pipe, last_rev, timeout):
-    limit = time.monotonic() + timeout
+    patience = Patience(timeout)
     sel = selectors.DefaultSelector()
     sel.register(pipe, selectors.EVENT_READ)
     pending = []
     while history.last_rev() < last_rev:
-        assert time.monotonic() < limit, f"etcd's history stops at {history.last_rev()}, before {last_rev}"
+        assert not patience.is_over(), f"etcd's history stops at {history.last_rev()}, before {last_rev}"
         if not sel.select(timeout=1):
             continue
         data = os.read(pipe.fileno(), 1 << 20)
@@ -112,6 +116,8 @@ def _read_until(history, pipe, last_rev, timeout):
         pending = [rest] if rest else []
         for line in lines:
             answer = json.loads(line)
-            assert not answer.get("Canceled"), f"etcdctl watch was cancelled: {line[:200]}"
+            if answer.get("Canceled"):
+                kind = AssertionError if answer.get("CompactRevision") else Interrupted
+                raise kind(f"etcdctl watch was cancelled: {line[:200]}")
             for event in answer.get("Events") or ():
                 _feed_json(history, event)

@@ -15,13 +15,13 @@ With BELFRY_KUBE_PEER=1 the tests that use PODS run against a real kube-apiserve
 of k8s.io/apiserver with its example Pod type, built outside this tree): they are then judged by it.
 """
 import base64
+import contextlib
 import hashlib
 import http.client
 import json
 import os
 import socket
 import subprocess
-import time
 import urllib.parse
 
 import procs
@@ -29,6 +29,7 @@ import pytest
 from belfryd import Belfryd
 from differential import Store
 from etcd import Cluster, free_port
+from patience import Patience
 
 CRDS = os.path.join(os.path.dirname(__file__), "crds")
 CACHE = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
@@ -199,21 +200,21 @@ class Watch:
         lines = [f"GET {target(path, query)} HTTP/1.1", f"Host: {endpoint}", "User-Agent: belfry-test"]
         lines += [f"{k}: {v}" for k, v in (headers or {}).items()]
         self.socket.sendall("\r\n".join([*lines, "", ""]).encode())
-        self._read_head(time.monotonic() + timeout)
+        self._read_head(Patience(timeout))
 
-    def _more(self, until):
+    def _more(self, patience):
         """False at the end of the connection; fails when the time is over."""
-        left = until - time.monotonic()
-        if left <= 0:
-            raise TimeoutError
-        self.socket.settimeout(left)
-        data = self.socket.recv(1 << 16)
-        self._raw += data
-        return bool(data)
+        while left := patience.left():
+            self.socket.settimeout(left)
+            with contextlib.suppress(TimeoutError):
+                data = self.socket.recv(1 << 16)
+                self._raw += data
+                return bool(data)
+        raise TimeoutError
 
-    def _read_head(self, until):
+    def _read_head(self, patience):
         while b"\r\n\r\n" not in self._raw:
-            assert self._more(until), f"the connection ended in the head: {self._raw!r}"
+            assert self._more(patience), f"the connection ended in the head: {self._raw!r}"
         head, self._raw = self._raw.split(b"\r\n\r\n", 1)
         first, *rest = head.decode("latin-1").split("\r\n")
         self.code = int(first.split()[1])
@@ -235,7 +236,7 @@ class Watch:
     def line(self, timeout=WAIT):
         """The next line; None at a clean end of the body."""
         assert self.headers.get("transfer-encoding") == "chunked", self.headers
-        until = time.monotonic() + timeout
+        patience = Patience(timeout)
         while True:
             self._read_chunks()
             if b"\n" in self._body:
@@ -245,7 +246,7 @@ class Watch:
                 assert not self._body, f"a last line without its newline: {self._body!r}"
                 return None
             try:
-                assert self._more(until), f"the connection ended inside the body, after {self._body[-200:]!r}"
+                assert self._more(patience), f"the connection ended inside the body, after {self._body[-200:]!r}"
             except TimeoutError:
                 raise AssertionError(f"no event within {timeout} s") from None
 
@@ -278,15 +279,15 @@ class Watch:
 
     def body(self, timeout=WAIT):
         """Of an answer that is no watch: a Status, by its length."""
-        until = time.monotonic() + timeout
+        patience = Patience(timeout)
         if self.headers.get("transfer-encoding") == "chunked":
             while self.end is None:
                 self._read_chunks()
-                assert self.end or self._more(until), "the connection ended inside the body"
+                assert self.end or self._more(patience), "the connection ended inside the body"
             return self._body
         n = int(self.headers["content-length"])
         while len(self._raw) < n:
-            assert self._more(until), "the connection ended inside the body"
+            assert self._more(patience), "the connection ended inside the body"
         return self._raw[:n]
 
     def close(self):

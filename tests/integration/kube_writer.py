@@ -1,6 +1,6 @@
 """A process of its own that changes objects in etcd through any fault, so that it can be in a namespace of the network.
 
-    python3 kube_writer.py ENDPOINT,... SEED COUNT RATE
+    python3 kube_writer.py ENDPOINT,... SEED COUNT RATE [USER:PASSWORD]
 
 Pods p0..p49 in four namespaces, whose labels and nodes flip; one change in ten is a delete. A change is one key: of a
 revision with several keys a Kubernetes client may see a part when its connection is cut, and goes on behind it. Ends
@@ -26,10 +26,28 @@ def change(store, rng, i):
     return store.put(key, json.dumps(pod(namespace, each, labels, node=f"n{rng.randrange(NODES)}")).encode())
 
 
+def connect(endpoint):
+    """With auth on, each store has a token of its own: those of a member that was restarted are gone."""
+    if len(sys.argv) < 6:
+        return Store(endpoint)
+    store = Store(endpoint)
+    store.metadata = (("token", store.token(*sys.argv[5].split(":"))),)
+    return store
+
+
+def reconnect(endpoints, at):
+    while True:
+        time.sleep(0.2)
+        try:
+            return connect(endpoints[at % len(endpoints)])
+        except grpc.RpcError:
+            at += 1
+
+
 def main():
     endpoints, seed, count, rate = sys.argv[1].split(","), *map(int, sys.argv[2:5])
     rng, at, done, failed = random.Random(seed), 0, 0, 0
-    store, due = Store(endpoints[0]), time.monotonic()
+    store, due = connect(endpoints[0]), time.monotonic()
     while count == 0 or done < count:
         due = max(due + 1 / rate, time.monotonic() - 1)
         ready, _, _ = select.select([sys.stdin], [], [], max(0, due - time.monotonic()))
@@ -42,8 +60,7 @@ def main():
             failed += 1
             at += 1
             store.close()
-            time.sleep(0.2)
-            store = Store(endpoints[at % len(endpoints)])
+            store = reconnect(endpoints, at)
     print(json.dumps({"done": done, "failed": failed}))
 
 

@@ -3,33 +3,56 @@
 A member has two links into the clients' namespace: one over which clients reach it, one over which the members reach
 each other. Each can be cut alone and silently: nothing is reset, packets just stop. All addresses live inside these
 namespaces; the machine's own network is not touched."""
+import contextlib
+import ctypes
 import itertools
 import os
 import subprocess
 
+CLONE_NEWNET = 0x40000000
+_libc = ctypes.CDLL(None, use_errno=True)
 _count = itertools.count()
 
 
-def _ip(*args, check=True):
+def ip(*args, check=True):
     done = subprocess.run(["ip", *args], capture_output=True, text=True, timeout=20)
     if check and done.returncode != 0:
         raise OSError(f"ip {' '.join(args)}: {done.stderr.strip()}")
     return done
 
 
+@contextlib.contextmanager
+def inside(ns):
+    """The calling thread, and it alone, is in namespace `ns` meanwhile; None: stays where it is."""
+    if ns is None:
+        yield
+        return
+    with open("/proc/thread-self/ns/net") as home, open(f"/run/netns/{ns}") as there:
+        _enter(there)
+        try:
+            yield
+        finally:
+            _enter(home)
+
+
+def _enter(file):
+    if _libc.setns(file.fileno(), CLONE_NEWNET) != 0:
+        raise OSError(ctypes.get_errno(), f"setns {file.name}")
+
+
 def why_not():
     """None when namespaces and links can be made here, otherwise the reason."""
     name = f"belfry-{os.getpid()}-probe"
     try:
-        _ip("netns", "add", name)
-        _ip("-n", name, "link", "add", "a0", "type", "veth", "peer", "name", "b0")
-        _ip("-n", name, "link", "add", "bridge0", "type", "bridge")
+        ip("netns", "add", name)
+        ip("-n", name, "link", "add", "a0", "type", "veth", "peer", "name", "b0")
+        ip("-n", name, "link", "add", "bridge0", "type", "bridge")
         return None
     except (OSError, subprocess.SubprocessError) as e:
         return str(e)
     finally:
         try:
-            _ip("netns", "del", name, check=False)
+            ip("netns", "del", name, check=False)
         except (OSError, subprocess.SubprocessError):
             pass
 
@@ -48,21 +71,21 @@ class Net:
 
     def _build(self):
         for ns in [self.hub] + self.members:
-            _ip("netns", "add", ns)
+            ip("netns", "add", ns)
             self._made.append(ns)
-            _ip("-n", ns, "link", "set", "lo", "up")
+            ip("-n", ns, "link", "set", "lo", "up")
         for bridge in ("brc", "brp"):
-            _ip("-n", self.hub, "link", "add", bridge, "type", "bridge")
-            _ip("-n", self.hub, "link", "set", bridge, "up")
-        _ip("-n", self.hub, "addr", "add", "10.77.1.254/24", "dev", "brc")
+            ip("-n", self.hub, "link", "add", bridge, "type", "bridge")
+            ip("-n", self.hub, "link", "set", bridge, "up")
+        ip("-n", self.hub, "addr", "add", "10.77.1.254/24", "dev", "brc")
         for i, ns in enumerate(self.members):
             for side, subnet in (("c", 1), ("p", 2)):
-                _ip("-n", self.hub, "link", "add", f"{side}{i}", "type", "veth",
+                ip("-n", self.hub, "link", "add", f"{side}{i}", "type", "veth",
                     "peer", "name", f"{side}0", "netns", ns)
-                _ip("-n", self.hub, "link", "set", f"{side}{i}", "master", f"br{side}")
-                _ip("-n", self.hub, "link", "set", f"{side}{i}", "up")
-                _ip("-n", ns, "addr", "add", f"10.77.{subnet}.{i + 1}/24", "dev", f"{side}0")
-                _ip("-n", ns, "link", "set", f"{side}0", "up")
+                ip("-n", self.hub, "link", "set", f"{side}{i}", "master", f"br{side}")
+                ip("-n", self.hub, "link", "set", f"{side}{i}", "up")
+                ip("-n", ns, "addr", "add", f"10.77.{subnet}.{i + 1}/24", "dev", f"{side}0")
+                ip("-n", ns, "link", "set", f"{side}0", "up")
 
     def client_host(self, i):
         return f"10.77.1.{i + 1}"
@@ -72,19 +95,19 @@ class Net:
 
     def cut(self, i, side):
         """side "c": clients no longer reach member i; "p": the other members no longer do."""
-        _ip("-n", self.hub, "link", "set", f"{side}{i}", "down")
+        ip("-n", self.hub, "link", "set", f"{side}{i}", "down")
 
     def heal(self, i, side):
-        _ip("-n", self.hub, "link", "set", f"{side}{i}", "up")
+        ip("-n", self.hub, "link", "set", f"{side}{i}", "up")
 
     def refuse(self, i):
         """Clients that connect to member i are told at once that they cannot."""
-        _ip("-n", self.hub, "route", "add", "unreachable", f"{self.client_host(i)}/32")
+        ip("-n", self.hub, "route", "add", "unreachable", f"{self.client_host(i)}/32")
 
     def accept(self, i):
-        _ip("-n", self.hub, "route", "del", "unreachable", f"{self.client_host(i)}/32")
+        ip("-n", self.hub, "route", "del", "unreachable", f"{self.client_host(i)}/32")
 
     def close(self):
         for ns in reversed(self._made):
-            _ip("netns", "del", ns, check=False)
+            ip("netns", "del", ns, check=False)
         self._made = []

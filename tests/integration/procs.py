@@ -6,6 +6,8 @@ import struct
 import subprocess
 import time
 
+from patience import Patience
+
 PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
 _live = []
@@ -23,10 +25,31 @@ def in_namespace(argv, ns):
     return (["ip", "netns", "exec", ns] if ns else []) + [a if isinstance(a, bytes) else str(a) for a in argv]
 
 
+class Process(subprocess.Popen):
+    """One whose limits of time are those of patience."""
+
+    def wait(self, timeout=None):
+        return self._patiently(super().wait, timeout)
+
+    def communicate(self, input=None, timeout=None):
+        said = [input]  # at the first try only
+        return self._patiently(lambda timeout: super(Process, self).communicate(said.pop() if said else None, timeout), timeout)
+
+    @staticmethod
+    def _patiently(what, timeout):
+        patience = timeout and Patience(timeout)
+        while True:
+            try:
+                return what(timeout=patience.left() if patience else timeout)
+            except subprocess.TimeoutExpired:
+                if not patience or patience.is_over():
+                    raise
+
+
 def spawn(argv, ns=None, keep=False, **kw):
     """A process in a session of its own; killed by kill_all() if nobody ended it before, unless `keep`."""
     kw.setdefault("env", _clean_env())
-    proc = subprocess.Popen(in_namespace(argv, ns), start_new_session=True, preexec_fn=_child, **kw)
+    proc = Process(in_namespace(argv, ns), start_new_session=True, preexec_fn=_child, **kw)
     if not keep:
         _live.append(proc)
     return proc
@@ -35,13 +58,17 @@ def spawn(argv, ns=None, keep=False, **kw):
 def run(argv, ns=None, timeout=30, check=True, **kw):
     """Runs to its end and returns the CompletedProcess, with both outputs as bytes."""
     kw.setdefault("env", _clean_env())
-    kw.setdefault("stdin", subprocess.DEVNULL if "input" not in kw else None)
-    if kw["stdin"] is None:
-        del kw["stdin"]
-    done = subprocess.run(in_namespace(argv, ns), capture_output=True, timeout=timeout, preexec_fn=_child, **kw)
-    if check and done.returncode != 0:
-        raise AssertionError(f"{argv} exited {done.returncode}: {done.stderr.decode(errors='replace')[-2000:]}")
-    return done
+    given = kw.pop("input", None)
+    kw.setdefault("stdin", subprocess.DEVNULL if given is None else subprocess.PIPE)
+    with Process(in_namespace(argv, ns), stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=_child, **kw) as proc:
+        try:
+            out, err = proc.communicate(given, timeout)
+        except BaseException:
+            proc.kill()
+            raise
+    if check and proc.returncode != 0:
+        raise AssertionError(f"{argv} exited {proc.returncode}: {err.decode(errors='replace')[-2000:]}")
+    return subprocess.CompletedProcess(argv, proc.returncode, out, err)
 
 
 def end(proc, sig=signal.SIGKILL, timeout=10):
@@ -73,13 +100,13 @@ def kill_all():
 
 
 def wait_until(what, timeout, step=0.05, message="condition"):
-    """Calls what() until it is true, and returns its result; fails after `timeout` seconds."""
-    limit = time.monotonic() + timeout
+    """Calls what() until it is true, and returns its result; fails after `timeout` seconds that the machine was ours."""
+    patience = Patience(timeout)
     while True:
         got = what()
         if got:
             return got
-        if time.monotonic() > limit:
+        if patience.is_over():
             said = message() if callable(message) else message
             raise AssertionError(f"{said}: not within {timeout} s")
         time.sleep(step)

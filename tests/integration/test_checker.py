@@ -1,14 +1,15 @@
 """The checker is itself checked: a valid history passes, and each way to break one trips its property."""
 import pytest
 
-from checker import Batch, PROPERTIES, Spec, check, parse
+from checker import Batch, PROPERTIES, Spec, Verdict, check, parse
+from fleet import TierCheck, TierSpec, Truth
 from history import Event, History, key_id
 
 CLUSTER = 77
 
 
-def make_history():
-    h = History()
+def make_history(kind=History):
+    h = kind()
     h.feed("P", b"/a", b"1", 2, 2, 1, 0)
     h.feed("P", b"/b", b"2", 3, 3, 1, 0)
     h.feed("P", b"/a", b"3", 2, 4, 2, 0)       # revision 4: two puts, not in the order of their keys
@@ -206,6 +207,43 @@ def test_missing_previous_value_trips_prev_kv():
     def mutate(r, h):
         events_at(r, 10)[0] = events_at(r, 10)[0]._replace(prev=None)
     assert judge(mutate) == {"prev_kv"}
+
+
+def tier_check(first, latest=0, compactions=frozenset({0}), **options):
+    """Of a watch of /a on a tier."""
+    spec = TierSpec(0, "key", b"/a", prev_kv="true", first=first, **options)
+    spec.latest = latest
+    return TierCheck(spec, make_history(Truth), Verdict(), compactions)
+
+
+@pytest.mark.parametrize("compacted,head,tripped", [(10, 10, False), (12, 12, False), (9, 2000, True), (2000, 10, True)])
+def test_previous_value_may_be_missing_at_or_below_a_compaction_that_can_have_been(compacted, head, tripped):
+    """A header far below the compaction shows that it came before that."""
+    check = tier_check(first=10, compactions={0, compacted}, rev="10")
+    check.batch(batch("C", 10, 1)._replace(hdr_rev=head), [check.expected[-1]._replace(prev=None)])
+    assert dict(check.verdict.counts) == ({"prev_kv": 1} if tripped else {})
+
+
+@pytest.mark.parametrize("latest,given,tripped", [
+    (0, (9, 10), {"resumable", "reliable"}), (7, (9, 10), {"resumable", "reliable"}), (8, (9, 10), set()),
+    (8, (8, 9, 10), set()), (9, (10,), set()), (9, (8, 10), {"reliable"}), (10, (), set()), (9, (), {"alive"})])
+def test_a_watch_from_now_begins_where_it_was_created_at_the_latest(latest, given, tripped):
+    check = tier_check(first=8, latest=latest)
+    for e in check.expected:
+        if e.mod in given:
+            check.batch(batch("C", e.mod, 1), [e])
+    check.finish()
+    assert set(check.verdict.counts) == tripped
+
+
+@pytest.mark.parametrize("latest,tripped", [(7, {"progress", "resumable", "reliable"}), (8, set())])
+def test_progress_before_the_first_event_says_that_a_watch_from_now_was_created_later(latest, tripped):
+    check = tier_check(first=8, latest=latest)
+    check.batch(batch("P", 8), [])
+    for e in check.expected[1:]:
+        check.batch(batch("C", e.mod, 1), [e])
+    check.finish()
+    assert set(check.verdict.counts) == tripped
 
 
 def test_previous_value_that_nobody_asked_for_trips_prev_kv():

@@ -91,16 +91,19 @@ def test_python_etcd3_watches(python):
         python.watch_once("/w/nothing", timeout=0.3)
 
 
-def test_python_etcd3_watch_of_compacted_history(python):
+def test_python_etcd3_watch_of_compacted_history(python, pair):
     for i in range(5):
         python.put("/k", str(i))
     last = python.get("/k")[1].mod_revision
     python.compact(last)
-    events, stop = python.watch("/k", start_revision=1)
+    later = pair.new_tier()  # the first one still has what etcd threw away
+    client = etcd3.client(host=later.host, port=later.port, timeout=10)
+    events, stop = client.watch("/k", start_revision=1)
     with pytest.raises(etcd3.exceptions.RevisionCompactedError) as e:
         next(events)
     assert 1 < e.value.compacted_revision <= last
     stop()
+    client.close()
 
 
 def test_python_etcd3_leases_and_locks(python):

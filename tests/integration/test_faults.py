@@ -79,7 +79,7 @@ def test_sixteen_watches_through_faults(make_net, make_cluster, tmp_path, figure
         faults.do(kind)
         recorder.command("progress")
         slowest = max(slowest, wait_caught_up(cluster, recorder))
-    wanted = 100_000 if soak else 10_000
+    wanted = 100_000 if soak else 6_000
     procs.wait_until(lambda: cluster.revision() >= wanted, 900, 0.5, f"{wanted} revisions")
     written = [w.stop() for w in writers]
 

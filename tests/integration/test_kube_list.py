@@ -10,6 +10,7 @@ import time
 
 import pytest
 from kube import BY_PEER, PODS, WIDGETS, ZONES, bare, belfryd_only, continue_token, pod, rv, widget
+from patience import within
 
 pytest_plugins = ["kube_fixtures"]
 
@@ -66,9 +67,8 @@ def test_the_newest_state_though_only_others_are_written(kube):
     kube.put(pod("x", "a"))
     for i in range(5):
         rev = kube.store.put(b"/elsewhere", str(i).encode())
-        begin = time.monotonic()
-        assert kube.list().rv >= rev
-        assert time.monotonic() - begin < 3
+        with within(3):
+            assert kube.list().rv >= rev
 
 
 @pytest.mark.parametrize("query,failure", [
@@ -96,9 +96,9 @@ def test_what_is_not_known_is_ignored(kube, query):
 @pytest.mark.parametrize("query", ["resourceVersion={}", "resourceVersion={}&resourceVersionMatch=NotOlderThan",
                                    "resourceVersion={}&resourceVersionMatch=Exact"])
 def test_a_revision_that_does_not_come_is_a_timeout(kube, query):
-    begin = time.monotonic()
-    answer = kube.list(query=query.format(kube.store.revision + 1000))
-    assert answer.failure == (504, "Timeout") and 2 < time.monotonic() - begin < 8
+    with within(8, at_least_s=2):
+        answer = kube.list(query=query.format(kube.store.revision + 1000))
+    assert answer.failure == (504, "Timeout")
     details = answer.json["details"]
     assert [c["reason"] for c in details["causes"]] == ["ResourceVersionTooLarge"] and details["retryAfterSeconds"] >= 1
 
@@ -424,7 +424,7 @@ def body_of(raw):
 def test_a_slow_reader_of_a_list_does_not_make_the_replica_grow(make_kube, figure, soak):
     """10 KB/s while 10,000 writes go on. It is right in the end, or ended by its deadline."""
     kube = make_kube(flags=["--history-bytes", "8MiB", "--log-bytes", "4MiB"])
-    n, seconds, writes = (20000, 60, 10000) if soak else (2000, 20, 2000)
+    n, seconds, writes = (20000, 60, 10000) if soak else (2000, 10, 2000)
     kube.put_many([widget("x", f"w{i:05}", color="c" * 200, size=0) for i in range(n)], WIDGETS)
     listed_at = kube.store.revision
     kube.wait_for(listed_at, WIDGETS)

@@ -13,6 +13,7 @@ import pytest
 from etcd import Cluster
 from kube import (INITIAL_END, PODS, WIDGETS, ZONES, Watch, bare, belfryd_only, brief, etcd_with_a_past, pod, rv,
                   widget)
+from patience import Patience, within
 
 pytest_plugins = ["kube_fixtures"]
 
@@ -169,9 +170,9 @@ def test_a_name_in_the_path_is_no_watch(kube):
 # ---- its form (3.3)
 
 def test_headers_come_before_any_event(kube):
-    begin = time.monotonic()
+    patience = Patience(3)
     with kube.watch(f"resourceVersion={kube.store.revision}", timeout=5) as w:
-        assert time.monotonic() - begin < 3
+        assert not patience.is_over()
         assert w.code == 200 and w.headers["content-type"].split(";")[0] == "application/json"
         assert w.headers["transfer-encoding"] == "chunked" and "content-length" not in w.headers
         assert "content-encoding" not in w.headers
@@ -473,11 +474,9 @@ def test_a_reader_that_stalls_is_not_ended_and_misses_nothing(kube):
 # ---- bookmarks and duration (3.2, 3.5)
 
 def test_the_deadline_is_a_clean_end(kube):
-    begin = time.monotonic()
-    with kube.watch(f"resourceVersion={kube.store.revision}&timeoutSeconds=2") as w:
+    with within(6, at_least_s=1.5), kube.watch(f"resourceVersion={kube.store.revision}&timeoutSeconds=2") as w:
         rev = kube.put(pod("x", "a"))
         assert [brief(e) for e in w.rest()] == [("ADDED", "a", rev)], "no ERROR, and no bookmark that nobody wanted"
-    assert 1.5 < time.monotonic() - begin < 6
 
 
 def test_a_bookmark_comes_before_the_deadline(kube):
@@ -614,10 +613,8 @@ def test_a_tier_that_is_not_ready_holds_and_then_says_when_to_come_again(make_ku
     cluster = Cluster(tmp_path / "down")  # not started
     kube = make_kube(cluster=cluster, wait=False)
     procs.wait_until(lambda: kube.tier.get("/healthz")[0], 20, 0.1, "belfryd is up")
-    begin = time.monotonic()
-    with ThreadPoolExecutor() as pool:
+    with within(15, at_least_s=5, why="held up to 10 s"), ThreadPoolExecutor() as pool:
         answers = list(pool.map(lambda query: kube.list(query=query), ["watch=1", "", "watch=1&resourceVersion=5"]))
-    assert 5 < time.monotonic() - begin < 15, "held up to 10 s"
     for answer in answers:
         assert answer.failure == (429, "TooManyRequests"), answer.body
         assert 1 <= int(answer.headers["retry-after"]) <= 30

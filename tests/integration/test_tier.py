@@ -9,6 +9,7 @@ import procs
 from checker import Spec, check_file
 from client import Recorder, Writer, go_binary, write
 import history
+from patience import within
 
 WATCHERS = "etcd_debugging_mvcc_watcher_total"
 
@@ -88,9 +89,8 @@ def test_drain_ends_streams_so_that_clients_resume(cluster, make_tier, tmp_path)
     recorder = Recorder(f"{first.endpoint},{second.endpoint}", tmp_path / "go", go=True)
     recorder.open(Spec(0, "prefix", b"", rev="1"))
     recorder.wait_rev({0: cluster.put("/a", "1")}, 10)
-    began = time.monotonic()
-    assert first.stop() == 0
-    assert time.monotonic() - began < 5
+    with within(5):
+        assert first.stop() == 0
     recorder.wait_rev({0: cluster.put("/a", "2")}, 10)
     recorder.quit()
     assert "draining" in first.log()
@@ -134,9 +134,8 @@ def test_silence_of_upstream_is_noticed_and_told(cluster, tier, tmp_path):
     for r in (recorder, leader, plain):
         r.wait_rev({0: rev}, 10)
     cluster.members[0].stop()
-    began = time.monotonic()
-    procs.wait_until(lambda: tier.get("/readyz")[0] == 503, 15, 0.1, "not ready")
-    assert 3 < time.monotonic() - began < 9
+    with within(9, at_least_s=3):
+        procs.wait_until(lambda: tier.get("/readyz")[0] == 503, 15, 0.1, "not ready")
     leader.wait_state(0, "ended", 5)
     assert "no_leader" in leader.status()[0]["err"]
     assert plain.status()[0]["state"] == "open"

@@ -7,8 +7,9 @@ import history
 import procs
 import pytest
 from checker import Spec, check_file
-from client import Recorder, Writer
-from tier_faults import GROUPS, KEYS, Fleet, TierFaults, TierSpec, Truth, check_record
+from client import CLIENTV3, LIBBELFRY, Recorder, Writer
+from fleet import Fleet, TierSpec, Truth, check_record, check_records, write_the_last
+from tier_faults import TierFaults
 
 SHORT = ["member_kill", "client_stall", "tier_kill", "partition", "tier_stop", "compact_near",
          "tier_killed_over_compaction"]
@@ -31,24 +32,13 @@ def draw_plan(rng, soak):
     return plan
 
 
-def write_the_last(cluster):
-    """Into each watch's range a put and a delete, so that nobody may stop early; leases run out first, so that nothing
-    happens after them."""
-    cluster.outlast_leases("/w/mark")
-    for group in range(GROUPS):
-        puts = "".join(f"put /w/g{group}/k{key:03} last\n" for key in range(KEYS))
-        cluster.ctl_retry("txn", input=f"\n{puts}\n\n".encode())
-    for group in range(GROUPS):
-        cluster.ctl_retry("del", "--prefix", f"/w/g{group}/")
-    return cluster.put("/w/end", "end")
-
-
 def test_many_watchers_through_faults(make_net, make_cluster, make_tier, tmp_path, figure, rng, seed, soak):
     net = make_net(3)
     cluster = make_cluster(3, net=net)
     tier = make_tier(cluster, "--log-bytes", "1MiB", "--history-bytes", "4MiB" if soak else "2MiB",
                      "--progress-interval", "1s")
-    fleet = Fleet(tier, tmp_path, *((8, 2, 100) if soak else (4, 1, 20)))
+    n_c, n_go, per = (8, 2, 100) if soak else (4, 1, 20)
+    fleet = Fleet(tmp_path, [(tier, LIBBELFRY)] * n_c + [(tier, CLIENTV3)] * n_go, per, tier.ns)
     truth = Truth()
     faults = TierFaults(cluster, tier, fleet, truth, rng, *((40, 60) if soak else (18, 8)))
     writers = [Writer(cluster.endpoints, "mode=mix", f"seed={seed + i}", f"rate={200 if soak else 150}", "size=1500",
@@ -66,7 +56,7 @@ def test_many_watchers_through_faults(make_net, make_cluster, make_tier, tmp_pat
             faults.newcomers(i)
         print(f"  lasted {done - begin:.1f} s, caught up in {caught_up:.1f} s, revision {truth.last_rev()} read, "
               f"opened again {faults.n_reopened}, paths {dict(faults.paths)}", flush=True)
-    wanted = 100_000 if soak else 10_000
+    wanted = 100_000 if soak else 6_000
     procs.wait_until(lambda: cluster.revision() >= wanted, 900, 0.5, f"{wanted} revisions")
     written = [w.stop() for w in writers]
 
@@ -74,13 +64,10 @@ def test_many_watchers_through_faults(make_net, make_cluster, make_tier, tmp_pat
     truth.extend(cluster, last)
     assert truth.last_rev() == last, "not at rest"
 
-    def ends(w):
-        expected = {n: spec.expected(truth) for n, spec in w.current.items()}
-        return {n: events[-1].mod for n, events in expected.items()}
-    faults.wait(ends, 120)
+    faults.wait(lambda w: w.ends(truth), 120)
     faults.tally.read()
     fleet.quit()
-    verdicts = fleet.check(truth, faults.compactions)
+    verdicts = check_records(fleet.jobs(truth, faults.compactions))
 
     sums = faults.tally.sums
     for kind, n in sorted(faults.counts.items()):

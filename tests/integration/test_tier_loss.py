@@ -8,9 +8,10 @@ import time
 
 import procs
 import pytest
-from client import Recorder, write
+from client import CLIENTV3, LIBBELFRY, Recorder, write
 from checker import Spec
 from etcd import free_port
+from patience import Patience
 
 WRITES = 6000
 OFFSETS = [0, 2500, 4500, 100]
@@ -33,9 +34,9 @@ def run_group(endpoint, path, first, last, offsets, go):
     recorders = [Recorder(endpoint, f"{path}.{i}", go=go) for i in range(len(offsets))]
     for i, offset in enumerate(offsets):
         recorders[i].open(Spec(i, "key", b"/lost", rev=str(first + offset)))
-    limit = time.monotonic() + 15
+    patience = Patience(15)
     waiting = set(range(len(offsets)))
-    while waiting and time.monotonic() < limit:
+    while waiting and not patience.is_over():
         waiting -= {i for i in waiting if recorders[i].status()[i]["rev"] >= last}
         time.sleep(0.05)
     incomplete = 0
@@ -54,13 +55,18 @@ def run_all(endpoint, folder, first, last, go=True):
     return incomplete, watches
 
 
+def write_half(cluster):
+    write(cluster.endpoints, "mode=one", f"count={WRITES // 2 - 1}", "prefix=/lost", "size=100", "inflight=64")
+
+
 @pytest.fixture
 def written(cluster):
     """A cluster with WRITES revisions of one key, and the first and the last of them."""
     first = cluster.put("/lost", "first")
-    done = write(cluster.endpoints, "mode=one", f"count={WRITES - 2}", "prefix=/lost", "size=100", "inflight=64")
+    write_half(cluster)
+    write_half(cluster)
     last = cluster.put("/lost", "last")
-    assert last - first == WRITES - 1, (first, last, done)
+    assert last - first == WRITES - 1, (first, last)
     return cluster, first, last
 
 
@@ -73,6 +79,23 @@ def test_no_watch_loses_anything_through_belfryd(written, make_tier, tmp_path, f
     incomplete, watches = run_all(tier.url, tmp_path, first, last, go=False)
     figure("loss.belfryd.libbelfry", f"{incomplete} of {watches}", "watches incomplete")
     assert incomplete == 0
+
+
+def test_no_watch_loses_anything_through_three_tiers(cluster, make_tier, tmp_path, figure):
+    """The tiers come when half is written: the first half each must read from the one above, and that again, to etcd; the
+    second half all of them have; and a watch that begins in the first crosses over."""
+    first = cluster.put("/lost", "first")
+    write_half(cluster)
+    tier = make_tier(cluster, "--name", "t1")
+    for name in ("t2", "t3"):
+        tier = make_tier(tier.url, "--name", name)
+    write_half(cluster)
+    last = cluster.put("/lost", "last")
+    assert last - first == WRITES - 1, (first, last)
+    for client, endpoint in ((LIBBELFRY, tier.url), (CLIENTV3, tier.endpoint)):
+        incomplete, watches = run_all(endpoint, tmp_path, first, last, go=client == CLIENTV3)
+        figure(f"loss.three_tiers.{client}", f"{incomplete} of {watches}", "watches incomplete")
+        assert incomplete == 0
 
 
 def test_grpc_proxy_beside_it(written, tmp_path, figure):

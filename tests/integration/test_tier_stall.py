@@ -93,24 +93,29 @@ def test_one_stalled_reader_costs_the_others_nothing(cluster, make_tier, figure,
 
 
 def test_watchers_cost_those_who_write_nothing(cluster, tier, figure, soak):
-    """100,000 watchers on belfryd are one on etcd, and puts to etcd are as fast with them as without."""
-    watchers, puts, bound = (100_000, 10_000, 0.9) if soak else (20_000, 3_000, 0.75)
+    """100,000 watchers on belfryd are one on etcd, and puts to etcd are as fast with them as without. Where others use the
+    cores, how fast tells of them: the short length looks at what a put costs etcd."""
+    watchers, puts = (100_000, 10_000) if soak else (20_000, 3_000)
     procs.wait_until(lambda: cluster.members[0].metric(WATCHERS) == 1, 10, 0.1, "one watcher upstream")
 
     def sample():
         return sum(w["core"]["watchers"] for w in tier.numbers()["workers"]), cluster.members[0].metric(WATCHERS)
-    ratios, most = [], 0
+    ratios, costs, most = [], [], 0
     for _ in range(PAIRS):
         with Sampler(sample, 0.25) as sampler:
             result = bench("write-cost", cluster, tier, "--connections", "10", "--streams", "10", "--watches",
                            str(watchers // 100), "--distinct", "--burst", "--puts", str(puts), "--settle", "1s")
         ratios.append(result["puts_per_s_ratio"])
+        costs.append(result["write_cpu_per_put_ratio"])
         most = max(most, *(n for n, _ in sampler.seen))
         assert all(upstream == 1 for _, upstream in sampler.seen), sampler.seen
     for i, ratio in enumerate(ratios):
         figure(f"write_cost.puts_per_s_ratio.{i}", ratio)
     figure("write_cost.puts_per_s_ratio", statistics.median(ratios))
+    figure("write_cost.cpu_of_etcd_ratio", statistics.median(costs))
     figure("write_cost.watchers", most)
     figure("write_cost.upstream_watchers", 1)
     assert most >= watchers, "all of them were there when etcd was asked"
-    assert statistics.median(ratios) >= bound, ratios
+    if soak:
+        assert statistics.median(ratios) >= 0.9, ratios
+    assert statistics.median(costs) <= 1.33, costs

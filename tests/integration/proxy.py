@@ -1,0 +1,129 @@
+"""A way between a client and a server that can be held up, cut and closed, and can speak TLS to the client for a server that
+does not. Bytes are passed on unread."""
+import asyncio
+import ssl
+import threading
+
+
+class Proxy:
+    """On a free port of 127.0.0.1, in a thread of its own, from creation to close()."""
+
+    def __init__(self, target, tls=None):
+        """`tls`: an ssl.SSLContext for the side of the client, or None."""
+        host, port = target.rsplit(":", 1)
+        self._target, self._tls, self._server = (host, int(port)), tls, None
+        self._writers, self._tasks = set(), set()
+        self.port, self.n_accepted = 0, 0
+        self.rate = 0  # bytes a second that each connection gets from the server; 0: as many as there are
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self._call(self._begin())
+
+    @property
+    def endpoint(self):
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def url(self):
+        return f"{'https' if self._tls else 'http'}://{self.endpoint}"
+
+    def _call(self, coroutine):
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(20)
+
+    async def _begin(self):
+        self._open = asyncio.Event()
+        self._open.set()
+        await self._listen()
+
+    async def _listen(self):
+        self._server = await asyncio.start_server(self._accepted, "127.0.0.1", self.port, ssl=self._tls,
+                                                  reuse_address=True)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def _accepted(self, reader, writer):
+        self.n_accepted += 1
+        self._tasks.add(asyncio.current_task())
+        self._writers.add(writer)
+        try:
+            await self._open.wait()
+            up_reader, up_writer = await asyncio.open_connection(*self._target)
+            self._writers.add(up_writer)
+            await asyncio.gather(self._pass(reader, up_writer), self._pass(up_reader, writer, from_server=True))
+        except (OSError, ssl.SSLError, asyncio.CancelledError):
+            writer.transport.abort()
+        finally:
+            self._tasks.discard(asyncio.current_task())
+            self._writers.discard(writer)
+
+    async def _pass(self, reader, writer, from_server=False):
+        try:
+            while data := await reader.read(1 << 16):
+                await self._open.wait()
+                if from_server and self.rate:
+                    await asyncio.sleep(len(data) / self.rate)
+                writer.write(data)
+                await writer.drain()
+            writer.close()
+        except (OSError, ssl.SSLError):
+            writer.transport.abort()
+        finally:
+            self._writers.discard(writer)
+
+    async def _cut(self):
+        for writer in list(self._writers):
+            writer.transport.abort()
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _refuse(self):
+        if self._server:
+            self._server.close()
+        self._server = None
+
+    async def _gate(self, is_open):
+        self._open.set() if is_open else self._open.clear()
+
+    # what a test does
+
+    def stall(self):
+        """Nothing is passed on any more, and nothing is reset; new connections are made and hear nothing."""
+        self._call(self._gate(False))
+
+    def go(self):
+        self._call(self._gate(True))
+
+    def cut(self):
+        """Resets every connection; new ones are welcome."""
+        self._call(self._cut())
+
+    def refuse(self):
+        """New connections are refused, and the old ones reset."""
+        self._call(self._refuse())
+        self._call(self._cut())
+
+    def accept(self):
+        self._call(self._listen())
+
+    def change_tls(self, context):
+        """For the connections to come; while it refuses."""
+        self._tls = context
+
+    def close(self):
+        self._call(self._refuse())
+        self._call(self._cut())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(5)
+
+
+def server_tls(certs):
+    """A context with the server's certificate of certs.Certs, that wants the client's if certs do."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certs.path("server.pem"), certs.path("server.key"))
+    if certs.client_auth:
+        context.load_verify_locations(certs.path("ca.pem"))
+        context.verify_mode = ssl.CERT_REQUIRED
+    context.set_alpn_protocols(["http/1.1"])
+    return context
