@@ -1,7 +1,7 @@
 # tools/steps.sh: sourced by .ci/run and tools/check. Named and timed steps that go on after a failure, and one tally.
 #
 #   steps_begin NAME            logs go to build/NAME/logs; BELFRY_TALLY names the file in which results are counted
-#   step NAME COMMAND...        one check: it counts as one passed or one failed
+#   step NAME COMMAND...        one check: it counts as one passed or one failed. Figures that it prints are shown
 #   suite NAME COMMAND...       many tests: the command counts them itself with tools/tally; a suite that fails without
 #                               having counted a failure, or that counts nothing at all, is one failure more. What
 #                               was skipped, and figures that tests print, are shown also when all is well
@@ -47,6 +47,7 @@ step() {
     local status=0
     steps_run "$@" || status=$?
     if [ "$status" -eq 0 ]; then echo "1 0"; else echo "0 1"; fi >>"$BELFRY_TALLY"
+    [ "$status" -ne 0 ] || sed -n 's/^figure: /   /p' "$steps_log"
     return "$status"
 }
 
@@ -73,7 +74,8 @@ test_preset() {
     local preset=$1 status=0 junit=$PWD/build/$1/junit.xml
     shift
     rm -f "$junit"
-    "$@" ctest --preset "$preset" -j "$(nproc)" --no-tests=error --output-junit "$junit" || status=$?
+    # more than there are cores: suites wait for sockets and timers more often than they compute
+    "$@" ctest --preset "$preset" -j $(($(nproc) * 2)) --no-tests=error --output-junit "$junit" || status=$?
     /usr/bin/python3 tools/tally "$junit" || status=1
     return "$status"
 }
