@@ -12,11 +12,15 @@ import netns  # noqa: E402
 import procs  # noqa: E402
 from belfryd import Belfryd  # noqa: E402
 from etcd import Cluster  # noqa: E402
+from patience import Lost  # noqa: E402
 
 SOAK = os.environ.get("BELFRY_SOAK") == "1"
 SEED = int(os.environ.get("BELFRY_SEED") or random.SystemRandom().randrange(1, 1 << 31))
 FIGURES = os.environ.get("BELFRY_FIGURES")  # a file: tests of one run may be in several processes
+STARVED = os.environ.get("BELFRY_STARVED")  # likewise: what failed while the machine was not ours, for tools/itest
+STARVED_SHARE = 0.15
 _figures = []
+_lost_since = {}
 
 
 def pytest_report_header(config):
@@ -32,11 +36,24 @@ def pytest_terminal_summary(terminalreporter):
         terminalreporter.write_line(line)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    """Since then, and since the first of its file: what is made for several tests is made in the first."""
+    item.lost = Lost(), _lost_since.setdefault(item.path, Lost())
+
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item, call):
     outcome = yield
+    report = outcome.get_result()
     if call.when == "call":
-        item.has_passed = outcome.get_result().passed
+        item.has_passed = report.passed
+    if report.failed and STARVED:
+        shares = [lost.share() for lost in item.lost]
+        report.sections.append(("machine", f"taken away of it: {shares[0]:.0%}, since the file began {shares[1]:.0%}"))
+        if max(shares) >= STARVED_SHARE:
+            with open(STARVED, "a") as f:
+                f.write(item.nodeid + "\n")
 
 
 @pytest.fixture(autouse=True)

@@ -107,7 +107,7 @@ class Side:
         self.ids = {}
 
     def argv(self, args, user):
-        return ["etcdctl", "--endpoints", self.endpoint, *(["--user", user] if user else []),
+        return ["etcdctl", "--endpoints", self.endpoint, "--command-timeout", "60s", *(["--user", user] if user else []),
             *(a.format(**self.saved) for a in args)]
 
     def ctl(self, args, user, **kw):

@@ -162,16 +162,16 @@ class Cluster:
     def endpoints(self):
         return ",".join(m.url for m in self.members)
 
-    def ctl(self, *args, member=None, timeout=30, **kw):
-        """etcdctl; bytes in and out."""
+    def ctl(self, *args, member=None, timeout=90, check=True, **kw):
+        """etcdctl; bytes in and out. Who can bear a failure gets it soon."""
         usable = [m for m in self.members if m.is_running() and not m.stopped] or self.members
         endpoints = member.endpoint if member else ",".join(m.endpoint for m in usable)
-        argv = ["etcdctl", "--endpoints", endpoints, "--command-timeout", "10s"]
+        argv = ["etcdctl", "--endpoints", endpoints, "--command-timeout", "60s" if check else "10s"]
         if self.tls:
             argv += self.tls.ctl_flags()
         if self.auth:
             argv += ["--user", ":".join(self.auth)]
-        return procs.run(argv + list(args), ns=self.ns, timeout=timeout, **kw)
+        return procs.run(argv + list(args), ns=self.ns, timeout=timeout, check=check, **kw)
 
     def ctl_retry(self, *args, tries=20, **kw):
         """For commands that may meet an election; they must be harmless to repeat."""

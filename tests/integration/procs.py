@@ -55,7 +55,7 @@ def spawn(argv, ns=None, keep=False, **kw):
     return proc
 
 
-def run(argv, ns=None, timeout=30, check=True, **kw):
+def run(argv, ns=None, timeout=90, check=True, **kw):
     """Runs to its end and returns the CompletedProcess, with both outputs as bytes."""
     kw.setdefault("env", _clean_env())
     given = kw.pop("input", None)

@@ -18,7 +18,7 @@ def ctl(cluster, *args, **kw):
 
 
 def etcdctl(cluster, *args, **kw):
-    return procs.run(["etcdctl", "--endpoints", cluster.members[0].endpoint, *args], **kw)
+    return procs.run(["etcdctl", "--endpoints", cluster.members[0].endpoint, "--command-timeout", "60s", *args], **kw)
 
 
 def fill(cluster):

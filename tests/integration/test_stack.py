@@ -143,7 +143,7 @@ def test_a_tier_that_lists_itself_goes_on_with_the_others(cluster, tmp_path):
     assert tree(tier)["above"][0]["endpoint"] == member.url
     accepted = itself.n_accepted
     for i in range(8):  # who has no pin takes turns between endpoints: never that one
-        procs.run(["etcdctl", "--endpoints", tier.endpoint, "put", "/a", str(i)])
+        procs.run(["etcdctl", "--endpoints", tier.endpoint, "--command-timeout", "60s", "put", "/a", str(i)])
     member.kill()
     time.sleep(3)
     assert tier.is_running(), "rather nobody than itself"

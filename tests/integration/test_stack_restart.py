@@ -61,7 +61,7 @@ def test_any_tier_of_three_is_restarted_and_nobody_lists(cluster, make_tier, tmp
 
 def read_through(tier, *flags):
     patience = Patience(3)
-    out = procs.run(["etcdctl", "--endpoints", tier.endpoint, "--command-timeout", "20s", "get", "/a", "-w", "json",
+    out = procs.run(["etcdctl", "--endpoints", tier.endpoint, "--command-timeout", "60s", "get", "/a", "-w", "json",
                      *flags]).stdout
     return json.loads(out), patience.used()
 

@@ -15,7 +15,7 @@ WATCHERS = "etcd_debugging_mvcc_watcher_total"
 
 
 def ctl(tier, *args, **kw):
-    return procs.run(["etcdctl", "--endpoints", tier.endpoint, "--command-timeout", "10s", *args], ns=tier.ns, **kw)
+    return procs.run(["etcdctl", "--endpoints", tier.endpoint, "--command-timeout", "60s", *args], ns=tier.ns, **kw)
 
 
 def follow(tier, path, go=False, **options):

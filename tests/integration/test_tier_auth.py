@@ -29,7 +29,7 @@ def guarded(make_cluster, make_tier, tmp_path):
 
 def ctl(tier, *args, user=None, **kw):
     flags = ["--user", ":".join(user)] if user else []
-    return procs.run(["etcdctl", "--endpoints", tier.endpoint, "--command-timeout", "10s", *flags, *args], check=False, **kw)
+    return procs.run(["etcdctl", "--endpoints", tier.endpoint, "--command-timeout", "60s", *flags, *args], check=False, **kw)
 
 
 def ended(recorder, number=0, timeout=15):

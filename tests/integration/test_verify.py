@@ -13,10 +13,16 @@ from client import Writer, binary, write
 from etcd import free_port
 from liar import LIES, WAIT, Liar
 from pair import Pair
+from patience import SCALE
 from test_identity import restore
 from test_security import READER, ROOT, enable_auth
 
 LOSS = {"reliable", "resumable", "progress", "alive"}
+
+
+def seconds(n):
+    """As a flag: more of them when a run is repeated because the machine was not ours."""
+    return f"{int(n * SCALE * 1000)}ms"
 
 
 class Verify:
@@ -151,7 +157,7 @@ def test_the_loss_of_grpc_proxy_is_found(cluster, make_tier, tmp_path, soak, fig
     for writes, (other, ours) in runs.items():
         code, said = other.result()
         for _ in range(5):  # it loses when one joins while another is being given old revisions: not always in so short a time
-            if code == 0:
+            if not set(found(said)) & LOSS:
                 code, said = beside(keys[writes]).result()
         assert code == 1 and said["violations"] > 0, said
         figure(f"verify.grpc_proxy.violations_when_writes_{writes}", found(said))
@@ -170,7 +176,7 @@ def test_every_lie_is_found_and_no_other_fault(pair, soak, figure):
     writer = Writer(pair.cluster.endpoints, "mode=mix", "rate=40")
     liars = {name: Liar(pair.etcd, lie) for name, (lie, _) in LIES.items()}
     runs = {name: Verify(pair.cluster.endpoints, liar.url, "--prefix", "/w/", "--watchers", "1", "--for",
-                         "30s" if soak else "5s", "--max-lag", "4s" if name in WAIT else "30s", "--history", "10")
+                         seconds(30 if soak else 5), "--max-lag", seconds(4 if name in WAIT else 30), "--history", "10")
             for name, liar in liars.items()}
     wrong = {}
     for name, run in runs.items():
@@ -200,35 +206,35 @@ def short_runs(pair, make_pair, nobody, tmp_path_factory):
         return Verify(reference, at, "--write", "100", "--write-prefix", f"/{name}/", "--prefix", f"/{name}/", *args,
                       form=form)
 
-    at_rest = ["--prefix", "/nothing/", "--for", "1s"]
-    runs = {"own": writing(tier, "own", "--for", "4s"),
+    at_rest = ["--prefix", "/nothing/", "--for", seconds(1)]
+    runs = {"own": writing(tier, "own", "--for", seconds(4)),
             "ctrl-c": writing(tier, "ctrl-c", form="table"),
             "at rest": Verify(etcd, tier, *at_rest),
             "at rest, table": Verify(etcd, tier, *at_rest, form="table"),
-            "prefix=": Verify(etcd, tier, "--prefix=/own/", "--for", "1s"),
-            "no reference": Verify(nobody, tier, "--command-timeout", "3s"),
-            "no tier": Verify(etcd, nobody, "--command-timeout", "3s"),
-            "still": writing(still.url, "still", "--for", "6s", "--max-lag", "2s"),
-            "gone": writing(gone.url, "gone", "--for", "5s", "--max-lag", "2s"),
-            "held up": writing(tier, "held", "--for", "10s", "--max-lag", "2500ms"),
-            "restored": writing(restored.tier.url, "own", "--for", "12s", "--max-lag", "4s",
+            "prefix=": Verify(etcd, tier, "--prefix=/own/", "--for", seconds(1)),
+            "no reference": Verify(nobody, tier, "--command-timeout", seconds(3)),
+            "no tier": Verify(etcd, nobody, "--command-timeout", seconds(3)),
+            "still": writing(still.url, "still", "--for", seconds(6), "--max-lag", seconds(2)),
+            "gone": writing(gone.url, "gone", "--for", seconds(5), "--max-lag", seconds(2)),
+            "held up": writing(tier, "held", "--for", seconds(10), "--max-lag", seconds(2.5)),
+            "restored": writing(restored.tier.url, "own", "--for", seconds(12), "--max-lag", seconds(4),
                                 reference=restored.cluster.endpoints),
-            "lost": writing(lost.tier.url, "own", "--for", "3s", "--max-lag", "3s", "--command-timeout", "2s",
+            "lost": writing(lost.tier.url, "own", "--for", seconds(3), "--max-lag", seconds(3), "--command-timeout", seconds(2),
                             reference=lost.cluster.endpoints)}
-    time.sleep(2)
+    time.sleep(2 * SCALE)
     gone.kill()
     still.pause()
     lost.cluster.members[0].kill()
     runs["ctrl-c"].proc.send_signal(signal.SIGINT)
     restored.cluster.ctl("snapshot", "save", str(snapshot))
-    time.sleep(1)
+    time.sleep(1 * SCALE)
     restore(restored.cluster, snapshot)
     restored.cluster.members[0].restart()
     for _ in range(2):
         runs["held up"].proc.send_signal(signal.SIGSTOP)
-        time.sleep(2.8)
+        time.sleep(2.8 * SCALE)
         runs["held up"].proc.send_signal(signal.SIGCONT)
-        time.sleep(0.5)
+        time.sleep(0.5 * SCALE)
     said = {name: run.end() for name, run in runs.items()}
     still.cont()
     return said
@@ -253,7 +259,7 @@ def test_whoever_is_held_up_himself_blames_nobody(short_runs):
     """verify stopped for longer than --max-lag, twice, while writes go on."""
     code, said = short_runs["held up"][0], json.loads(short_runs["held up"][1])
     assert code == 0 and said["violations"] == 0, said
-    assert said["held_up_ms"] > 2500 and said["events"] > 100, said
+    assert said["held_up_ms"] > 2500 * SCALE and said["events"] > 100, said
 
 
 def test_a_restored_backup_is_no_violation(short_runs):
