@@ -10,7 +10,7 @@ import urllib.request
 import netns
 import procs
 from client import binary
-from etcd import free_port
+from ports import free_port
 
 START_TIMEOUT = 30
 

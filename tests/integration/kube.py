@@ -28,8 +28,9 @@ import procs
 import pytest
 from belfryd import Belfryd
 from differential import Store
-from etcd import Cluster, free_port
+from etcd import Cluster
 from patience import Patience
+from ports import free_port
 
 CRDS = os.path.join(os.path.dirname(__file__), "crds")
 CACHE = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")

@@ -8,7 +8,8 @@ import pytest
 
 import procs
 from client import binary
-from etcd import Cluster, free_port
+from etcd import Cluster
+from ports import free_port
 from test_security import READER, enable_auth
 
 

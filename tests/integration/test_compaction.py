@@ -5,8 +5,8 @@ import history
 import procs
 from checker import Spec, check_file, parse
 from client import Recorder, write
-from etcd import free_port
 from history import key_id
+from ports import free_port
 
 COMPACTED = "BELFRY_ERR_COMPACTED"
 

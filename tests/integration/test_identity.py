@@ -5,8 +5,8 @@ import history
 import procs
 from checker import Spec, check_file, parse
 from client import Recorder, Writer, write
-from etcd import free_port
 from faults import Faults
+from ports import free_port
 from test_compaction import ends, etcd_state, replayed_state
 
 

@@ -9,10 +9,10 @@ import procs
 import pytest
 from certs import Certs
 from client import binary, write
-from etcd import free_port
 from informer import Informer
 from kube import BY_PEER, CONFIGS, PODS, WIDGETS, ZONES, belfryd_only, pod, widget
 from kube_clients import Informers
+from ports import free_port
 from proxy import Proxy
 from test_kube_auth import guarded, token  # noqa: F401  a fixture
 from test_security import READER, enable_auth

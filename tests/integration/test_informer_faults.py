@@ -17,9 +17,9 @@ import procs
 import pytest
 from certs import Certs
 from client import Writer
-from etcd import free_port
 from informer import Informer
 from kube import BY_PEER, PODS, why_no_peer
+from ports import free_port
 from proxy import Proxy, server_tls
 from test_kube_auth import token
 from test_security import READER, ROOT, enable_auth

@@ -7,9 +7,9 @@ import procs
 import pytest
 from certs import Certs
 from client import binary
-from etcd import free_port
 from kube import CRDS, Watch, request
 from kube_clients import kubectl_path
+from ports import free_port
 from test_security import READER, ROOT, enable_auth
 
 SEEN = "/apis/demo.example.com/v1/configs"    # under /a/, which the reader may read

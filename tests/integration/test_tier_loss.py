@@ -10,8 +10,8 @@ import procs
 import pytest
 from client import CLIENTV3, LIBBELFRY, Recorder, write
 from checker import Spec
-from etcd import free_port
 from patience import Patience
+from ports import free_port
 
 WRITES = 6000
 OFFSETS = [0, 2500, 4500, 100]

@@ -20,8 +20,8 @@ import pytest
 
 import procs
 from client import binary
-from etcd import free_port
 from patience import Patience, within
+from ports import free_port
 
 WORKER = {
     "answered": True, "position": 41, "turns": 5, "longest_turn_us": 9,

@@ -10,10 +10,10 @@ import procs
 import pytest
 from certs import Certs
 from client import Writer, binary, write
-from etcd import free_port
 from liar import LIES, WAIT, Liar
 from pair import Pair
 from patience import SCALE
+from ports import free_port
 from test_identity import restore
 from test_security import READER, ROOT, enable_auth
 
