@@ -7,6 +7,7 @@ import subprocess
 import threading
 
 import procs
+from etcd import PATIENT
 
 ID = re.compile(r"\b(?:[0-9a-f]{12,16}|[0-9]{17,20})\b")
 VOLATILE = [(re.compile(pattern), put) for pattern, put in (
@@ -107,7 +108,7 @@ class Side:
         self.ids = {}
 
     def argv(self, args, user):
-        return ["etcdctl", "--endpoints", self.endpoint, "--command-timeout", "60s", *(["--user", user] if user else []),
+        return ["etcdctl", "--endpoints", self.endpoint, *PATIENT, *(["--user", user] if user else []),
             *(a.format(**self.saved) for a in args)]
 
     def ctl(self, args, user, **kw):

@@ -12,6 +12,7 @@ import procs
 from ports import free_port
 
 START_TIMEOUT = 30
+PATIENT = ["--command-timeout", "60s", "--dial-timeout", "30s"]  # of etcdctl, whose own 5 s and 2 s a busy machine exceeds
 
 
 class Member:
@@ -160,7 +161,8 @@ class Cluster:
         """etcdctl; bytes in and out. Who can bear a failure gets it soon."""
         usable = [m for m in self.members if m.is_running() and not m.stopped] or self.members
         endpoints = member.endpoint if member else ",".join(m.endpoint for m in usable)
-        argv = ["etcdctl", "--endpoints", endpoints, "--command-timeout", "60s" if check else "10s"]
+        argv = ["etcdctl", "--endpoints", endpoints]
+        argv += PATIENT if check else ["--command-timeout", "10s", "--dial-timeout", "10s"]
         if self.tls:
             argv += self.tls.ctl_flags()
         if self.auth:

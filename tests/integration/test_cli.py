@@ -8,7 +8,7 @@ import pytest
 
 import procs
 from client import binary
-from etcd import Cluster
+from etcd import Cluster, PATIENT
 from ports import free_port
 from test_security import READER, enable_auth
 
@@ -19,7 +19,7 @@ def ctl(cluster, *args, **kw):
 
 
 def etcdctl(cluster, *args, **kw):
-    return procs.run(["etcdctl", "--endpoints", cluster.members[0].endpoint, "--command-timeout", "60s", *args], **kw)
+    return procs.run(["etcdctl", "--endpoints", cluster.members[0].endpoint, *PATIENT, *args], **kw)
 
 
 def fill(cluster):

@@ -11,6 +11,7 @@ import pytest
 from belfryd import Belfryd
 from checker import Spec, check_file
 from client import Recorder, Writer, binary, write
+from etcd import PATIENT
 from patience import within
 from proxy import Proxy
 from stack import Stack, core, follower, is_ready, total, tree, wait_down
@@ -140,10 +141,11 @@ def test_a_tier_that_lists_itself_goes_on_with_the_others(cluster, tmp_path):
     errors = [line for line in tier.log().splitlines() if "level=error" in line]
     assert len(errors) == 1 and "tiers in a circle: a > a; give each tier its own --name" in errors[0], errors
     assert errors[0].rstrip().endswith(f"endpoint={itself.url}")
-    assert tree(tier)["above"][0]["endpoint"] == member.url
+    procs.wait_until(lambda: [level["endpoint"] for level in tree(tier)["above"]] == [member.url], 10, 0.2,
+                     lambda: str(tree(tier)))
     accepted = itself.n_accepted
     for i in range(8):  # who has no pin takes turns between endpoints: never that one
-        procs.run(["etcdctl", "--endpoints", tier.endpoint, "--command-timeout", "60s", "put", "/a", str(i)])
+        procs.run(["etcdctl", "--endpoints", tier.endpoint, *PATIENT, "put", "/a", str(i)])
     member.kill()
     time.sleep(3)
     assert tier.is_running(), "rather nobody than itself"

@@ -8,6 +8,7 @@ import procs
 import pytest
 from checker import Spec
 from client import Recorder, Writer, write
+from etcd import PATIENT
 from patience import Patience
 from proxy import Proxy
 from stack import Stack, core, follower, is_ready, total, tree
@@ -61,8 +62,7 @@ def test_any_tier_of_three_is_restarted_and_nobody_lists(cluster, make_tier, tmp
 
 def read_through(tier, *flags):
     patience = Patience(3)
-    out = procs.run(["etcdctl", "--endpoints", tier.endpoint, "--command-timeout", "60s", "get", "/a", "-w", "json",
-                     *flags]).stdout
+    out = procs.run(["etcdctl", "--endpoints", tier.endpoint, *PATIENT, "get", "/a", "-w", "json", *flags]).stdout
     return json.loads(out), patience.used()
 
 

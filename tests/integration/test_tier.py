@@ -9,13 +9,14 @@ import procs
 from checker import Spec, check_file
 from client import Recorder, Writer, go_binary, write
 import history
+from etcd import PATIENT
 from patience import within
 
 WATCHERS = "etcd_debugging_mvcc_watcher_total"
 
 
 def ctl(tier, *args, **kw):
-    return procs.run(["etcdctl", "--endpoints", tier.endpoint, "--command-timeout", "60s", *args], ns=tier.ns, **kw)
+    return procs.run(["etcdctl", "--endpoints", tier.endpoint, *PATIENT, *args], ns=tier.ns, **kw)
 
 
 def follow(tier, path, go=False, **options):

@@ -6,6 +6,7 @@ import pytest
 from certs import Certs
 from checker import Spec
 from client import Recorder
+from etcd import PATIENT
 from test_security import READER, ROOT, enable_auth
 
 TTL = 3
@@ -29,7 +30,7 @@ def guarded(make_cluster, make_tier, tmp_path):
 
 def ctl(tier, *args, user=None, **kw):
     flags = ["--user", ":".join(user)] if user else []
-    return procs.run(["etcdctl", "--endpoints", tier.endpoint, "--command-timeout", "60s", *flags, *args], check=False, **kw)
+    return procs.run(["etcdctl", "--endpoints", tier.endpoint, *PATIENT, *flags, *args], check=False, **kw)
 
 
 def ended(recorder, number=0, timeout=15):

@@ -227,7 +227,8 @@ def short_runs(pair, make_pair, nobody, tmp_path_factory):
     lost.cluster.members[0].kill()
     runs["ctrl-c"].proc.send_signal(signal.SIGINT)
     restored.cluster.ctl("snapshot", "save", str(snapshot))
-    time.sleep(1 * SCALE)
+    write(restored.cluster.endpoints, "mode=one", "count=3000", "prefix=/gone", "size=10", "inflight=64")
+    time.sleep(1 * SCALE)  # far beyond the backup, so that its writes cannot overtake who comes back to it
     restore(restored.cluster, snapshot)
     restored.cluster.members[0].restart()
     for _ in range(2):
