@@ -1,8 +1,7 @@
 /* fuzz/http2.c: raw frames from a server that may be anybody, fed to a connection of net/http.h with calls open.
  *
- * The input is a list of steps. The first byte of a step says what happens: a piece of up to 63 or 16,383 bytes
- * arrives, time passes, bytes are pulled, or a call is opened, held, released or cancelled. What a step needs is taken
- * from the bytes behind it. Every call must end exactly once unless it is cancelled, and nothing may be left allocated.
+ * The input is a list of steps (steps.h): bytes arrive, time passes and bytes are pulled, or a call is opened, held,
+ * released or cancelled. Every call must end exactly once unless it is cancelled, and nothing may be left allocated.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -10,6 +9,8 @@
 #include <string.h>
 
 #include "net/http.h"
+
+#include "steps.h"
 
 #define N_CALLS 4
 
@@ -119,35 +120,20 @@ static void act(unsigned what, struct place *place)
         cancel(place);
 }
 
-static void receive(struct belfry_bytes piece)
+static void take(const struct step *step)
 {
-    char *copy = malloc(piece.len + 1); /* of its own, so that a byte read past its end is found */
-    expect(copy != NULL);
-    if (piece.len > 0)
-        memcpy(copy, piece.data, piece.len);
-    belfry_ignore(belfry_http_receive(fuzz.http, belfry_bytes_of(copy, piece.len), fuzz.now_ms));
-    free(copy);
-}
-
-static void step(uint8_t head, struct belfry_bytes *in)
-{
-    size_t n = head & 0x3f;
-    switch (head >> 6) {
-    case 0: /* a short piece */
-    case 1: /* a long one */
-        n = head >> 6 == 1 ? n << 8 : n;
-        n = n < in->len ? n : in->len;
-        receive(belfry_bytes_of(in->data, n));
-        *in = belfry_bytes_of(in->data + n, in->len - n);
+    switch (step->kind) {
+    case STEP_PIECE:
+        belfry_ignore(belfry_http_receive(fuzz.http, belfry_bytes_of(step->piece, step->n), fuzz.now_ms));
         break;
-    case 2:
-        if ((n & 1) != 0)
+    case STEP_TIME:
+        if ((step->n & 1) != 0)
             pull_all();
-        fuzz.now_ms += n * 1000;
+        fuzz.now_ms += step->n * 1000;
         belfry_ignore(belfry_http_tick(fuzz.http, fuzz.now_ms));
         break;
-    case 3:
-        act((unsigned)(n >> 2) & 3, &fuzz.places[n & (N_CALLS - 1)]);
+    case STEP_ACT:
+        act((unsigned)(step->n >> 2) & 3, &fuzz.places[step->n & (N_CALLS - 1)]);
         break;
     }
 }
@@ -162,11 +148,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     expect(belfry_http_start(fuzz.http, BELFRY_HTTP_2, fuzz.now_ms) == BELFRY_OK);
     pull_all();
     struct belfry_bytes in = belfry_bytes_of(data, size);
-    while (in.len > 0) {
-        uint8_t head = (uint8_t)in.data[0];
-        in = belfry_bytes_of(in.data + 1, in.len - 1);
-        step(head, &in);
-    }
+    for (struct step step; step_next(&in, &step); free(step.piece))
+        take(&step);
     pull_all();
     belfry_http_destroy(fuzz.http);
     for (size_t i = 0; i < N_CALLS; i++)
