@@ -364,9 +364,7 @@ static void stopped_at_any_point_it_leaks_nothing_and_is_silent(void **state)
             serve_some(&rng);
         }
         close_something(&rng);
-        close_session();
-        for (size_t i = 0; i < SCRIPTPEER_CONNS; i++)
-            scriptpeer_hang_up(&bed.peer.conns[i]);
+        close_all();
         if (refuse_held() != held)
             fail_msg("schedule %d: %zd blocks leaked", (int)seed, (ssize_t)(refuse_held() - held));
     }
@@ -439,14 +437,7 @@ static enum belfry_err life(void)
             scriptpeer_answer(conn, "200 OK", JSON, list_of("10", two(pod("a", "5"), pod("b", "6"))));
         }
     }
-    for (size_t i = 0; i < bed.n_notes; i++)
-        if (bed.notes[i].kind == BELFRY_NEWS_END)
-            err = (enum belfry_err)bed.notes[i].err;
-    close_session();
-    for (size_t i = 0; i < SCRIPTPEER_CONNS; i++)
-        scriptpeer_hang_up(&bed.peer.conns[i]);
-    bed.known = (struct known){0};
-    return err;
+    return end_life(err);
 }
 
 static void no_memory_is_an_end_or_another_try(void **state)

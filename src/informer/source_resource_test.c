@@ -321,14 +321,7 @@ static enum belfry_err life(void)
         if (conn != NULL && is_watch_list(conn))
             answer_life(conn);
     }
-    for (size_t i = 0; i < bed.n_notes; i++)
-        if (bed.notes[i].kind == BELFRY_NEWS_END)
-            err = (enum belfry_err)bed.notes[i].err;
-    close_session();
-    for (size_t i = 0; i < SCRIPTPEER_CONNS; i++)
-        scriptpeer_hang_up(&bed.peer.conns[i]);
-    bed.known = (struct known){0};
-    return err;
+    return end_life(err);
 }
 
 static void no_memory_is_an_end_or_another_try(void **state)

@@ -35,6 +35,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "commands.h"
 #include "known.h"
 #include "lines.h"
 #include "usage.h"
@@ -489,25 +490,12 @@ static void obey(char *line)
         say_no(BELFRY_ERR_INVALID);
 }
 
-/* Reads what is there and obeys each whole line. End of input is "quit". */
+/* End of input is "quit". */
 static void read_commands(void)
 {
     static char buf[COMMAND_BYTES];
-    static size_t used;
-    ssize_t got = read(STDIN_FILENO, buf + used, sizeof(buf) - used);
-    if (got <= 0) {
-        quitting = got == 0 || errno != EINTR;
-        return;
-    }
-    used += (size_t)got;
-    char *start = buf, *newline;
-    while (!quitting && (newline = memchr(start, '\n', used - (size_t)(start - buf))) != NULL) {
-        *newline = 0;
-        obey(start);
-        start = newline + 1;
-    }
-    used -= (size_t)(start - buf);
-    memmove(buf, start, used);
+    static struct commands in = {.buf = buf, .size = sizeof(buf)};
+    commands_read(&in, obey, &quitting);
 }
 
 static int loop(void)

@@ -40,6 +40,8 @@
 
 #include <belfry/belfry.h>
 
+#include "commands.h"
+
 #define WATCHES_MAX   20000
 #define WORDS_MAX     24
 #define COMMAND_BYTES (1 << 20) /* a key of 100,000 bytes is 200,000 in hex */
@@ -430,25 +432,12 @@ static void obey(char *line)
         say_no("such command");
 }
 
-/* Reads what is there and obeys each whole line. End of input is "quit". */
+/* End of input is "quit". */
 static void read_commands(void)
 {
     static char buf[COMMAND_BYTES];
-    static size_t used;
-    ssize_t got = read(STDIN_FILENO, buf + used, sizeof(buf) - used);
-    if (got <= 0) {
-        quitting = got == 0 || errno != EINTR;
-        return;
-    }
-    used += (size_t)got;
-    char *start = buf, *newline;
-    while (!quitting && (newline = memchr(start, '\n', used - (size_t)(start - buf))) != NULL) {
-        *newline = 0;
-        obey(start);
-        start = newline + 1;
-    }
-    used -= (size_t)(start - buf);
-    memmove(buf, start, used);
+    static struct commands in = {.buf = buf, .size = sizeof(buf)};
+    commands_read(&in, obey, &quitting);
     fflush(stdout);
 }
 

@@ -219,6 +219,25 @@ static inline void close_session(void)
     known_free(&bed.known);
 }
 
+/* The session and the peer's connections: what comes next begins anew. */
+static inline void close_all(void)
+{
+    close_session();
+    for (size_t i = 0; i < SCRIPTPEER_CONNS; i++)
+        scriptpeer_hang_up(&bed.peer.conns[i]);
+}
+
+/* The end of a life in which memory was refused: `err`, or what the informer ended with. */
+static inline enum belfry_err end_life(enum belfry_err err)
+{
+    for (size_t i = 0; i < bed.n_notes; i++)
+        if (bed.notes[i].kind == BELFRY_NEWS_END)
+            err = (enum belfry_err)bed.notes[i].err;
+    close_all();
+    bed.known = (struct known){0};
+    return err;
+}
+
 /* Nothing is left; what is told while the session closes is judged as well. */
 static inline int teardown_bed(void **state)
 {
