@@ -1006,15 +1006,13 @@ static void answers_to_nothing_are_protocol_errors(void **state)
     teardown(&b);
 }
 
-static void unreadable_events_are_asked_for_again(void **state)
+static void assert_asked_for_again(const uint8_t *bytes, size_t len)
 {
-    (void)state;
-    static const uint8_t bytes[] = {0x0a, 0x02, 0x18, 0x09, 0x5a, 0x02, 0x12, 0x7f};
     struct bench b;
     struct belfry_blob *blob;
     struct belfry_mux_watch *watch = open_one(&b);
     belfry_mux_pause(b.mux, watch);
-    ok(belfry_blob_copy(belfry_bytes_of(bytes, sizeof(bytes)), &blob));
+    ok(belfry_blob_copy(belfry_bytes_of(bytes, len), &blob));
     ok(belfry_mux_message(b.mux, blob, b.now));
     belfry_blob_unref(blob);
     ok(say_progress(&b, 0, 15)); /* must not be given over what could not be read */
@@ -1025,6 +1023,21 @@ static void unreadable_events_are_asked_for_again(void **state)
     belfry_mux_stream_up(b.mux, b.now);
     assert_sent(&b, "create a@5");
     teardown(&b);
+}
+
+static void unreadable_events_are_asked_for_again(void **state)
+{
+    (void)state;
+    static const uint8_t bytes[] = {0x0a, 0x02, 0x18, 0x09, 0x5a, 0x02, 0x12, 0x7f};
+    assert_asked_for_again(bytes, sizeof(bytes));
+}
+
+static void event_of_an_unknown_type_is_never_given_as_a_put(void **state)
+{
+    (void)state;
+    static const uint8_t bytes[] = {0x0a, 0x02, 0x18, 0x09, /* header, revision 9 */
+                                    0x5a, 0x09, 0x08, 0x02, 0x12, 0x05, 0x0a, 0x01, 'a', 0x18, 0x09}; /* type 2 */
+    assert_asked_for_again(bytes, sizeof(bytes));
 }
 
 /* ---- pausing ---- */
@@ -1331,6 +1344,7 @@ int main(void)
         cmocka_unit_test(too_many_unknown_ids_are_a_protocol_error),
         cmocka_unit_test(answers_to_nothing_are_protocol_errors),
         cmocka_unit_test(unreadable_events_are_asked_for_again),
+        cmocka_unit_test(event_of_an_unknown_type_is_never_given_as_a_put),
         cmocka_unit_test(paused_watch_is_parked_at_its_bound_while_others_go_on),
         cmocka_unit_test(pause_as_verdict_keeps_the_rest_of_the_response),
         cmocka_unit_test(paused_watch_is_not_created),

@@ -161,6 +161,24 @@ static void a_lost_connection_is_a_resume(void **state)
     assert_true(bed.status.losses > 0);
 }
 
+static void an_event_that_is_no_put_and_no_delete_is_not_taken(void **state)
+{
+    (void)state;
+    make_members(1);
+    fake_put(&bed.theirs, "a", "1");
+    start_all();
+    drive_live();
+    int64_t before = bed.status.revision;
+    fake_put(&bed.theirs, "c", "1");
+    struct fake_change *change = &bed.theirs.changes[bed.theirs.n_changes - 1];
+    change->strange = 2;
+    drive_until(lines("cannot be read") > 0 && lines("upstream_live") > 2); /* asked for again, and not taken */
+    assert_int_equal(bed.status.revision, before);
+    change->strange = 0;
+    drive_live();
+    assert_int_equal(bed.status.stats.listings, 1);
+}
+
 static void put_many(unsigned n)
 {
     char key[16];
@@ -414,6 +432,7 @@ int main(void)
         T(a_version_too_old_for_a_scope_gives_nothing_and_a_newer_one_does),
         T(a_cold_start_lists_and_follows),
         T(a_lost_connection_is_a_resume),
+        T(an_event_that_is_no_put_and_no_delete_is_not_taken),
         T(pages_of_one_connection_are_one_listing),
         T(a_connection_lost_between_pages_lists_anew),
         T(one_stray_endpoint_is_left),

@@ -139,17 +139,27 @@ static bool read_kv(struct belfry_bytes message, struct belfry_wire_kv *kv)
     return true;
 }
 
+/* Event.EventType. A change of a third kind is malformed: a reader that took it for a put would show a
+ * value that the key does not hold. */
+enum event_type { EVENT_PUT = 0, EVENT_DELETE = 1 };
+
+static bool is_event_type(uint64_t value)
+{
+    return (uint32_t)value <= EVENT_DELETE; /* an enum is 32 bits, whatever the varint held */
+}
+
 static bool read_event(struct belfry_bytes message, struct belfry_wire_event *event)
 {
     *event = (struct belfry_wire_event){.raw = message};
     struct cursor c = cursor_over(message);
     struct field f;
+    uint64_t type = EVENT_PUT;
     while (c.at != c.end) {
         if (!read_field(&c, &f))
             return false;
         switch (f.tag) {
         case VARINT(1):
-            event->is_delete = (uint32_t)f.value == 1; /* an enum is 32 bits, whatever the varint held */
+            type = f.value;
             break;
         case LEN(2):
             if (!read_kv(f.bytes, &event->kv))
@@ -164,7 +174,8 @@ static bool read_event(struct belfry_bytes message, struct belfry_wire_event *ev
             break;
         }
     }
-    return true;
+    event->is_delete = (uint32_t)type == EVENT_DELETE;
+    return is_event_type(type);
 }
 
 static bool read_header(struct belfry_bytes message, struct belfry_wire_header *header)
@@ -431,12 +442,17 @@ enum belfry_err belfry_scan_event_rev(struct belfry_bytes event, int64_t *out)
     struct belfry_bytes kv = {0};
     struct cursor c = cursor_over(event);
     struct field f;
+    uint64_t type = EVENT_PUT;
     while (c.at != c.end) {
         if (!read_field(&c, &f))
             return BELFRY_ERR_PROTOCOL;
         if (f.tag == LEN(2))
             kv = f.bytes;
+        else if (f.tag == VARINT(1))
+            type = f.value;
     }
+    if (!is_event_type(type))
+        return BELFRY_ERR_PROTOCOL;
     int64_t rev = 0;
     c = cursor_over(kv);
     while (c.at != c.end) {

@@ -64,6 +64,7 @@ struct belfry_wire_watch_request {
 };
 
 BELFRY_NODISCARD enum belfry_err belfry_scan_kv(struct belfry_bytes message, struct belfry_wire_kv *out);
+/* An event that is neither a put nor a delete is malformed. */
 BELFRY_NODISCARD enum belfry_err belfry_scan_event(struct belfry_bytes message, struct belfry_wire_event *out);
 BELFRY_NODISCARD enum belfry_err belfry_scan_header(struct belfry_bytes message, struct belfry_wire_header *out);
 
@@ -95,7 +96,8 @@ BELFRY_NODISCARD enum belfry_err belfry_scan_number(struct belfry_bytes message,
 BELFRY_NODISCARD enum belfry_err belfry_scan_response_header(struct belfry_bytes message,
                                                              struct belfry_wire_header *out);
 
-/* mod_revision of an Event's kv, without reading the rest of it; 0 when absent. Errors: BELFRY_ERR_PROTOCOL. */
+/* mod_revision of an Event's kv, without reading the rest of it but its type; 0 when absent.
+ * Errors: BELFRY_ERR_PROTOCOL (malformed, or neither a put nor a delete). */
 BELFRY_NODISCARD enum belfry_err belfry_scan_event_rev(struct belfry_bytes event, int64_t *out);
 
 #endif

@@ -295,6 +295,29 @@ static void walk_stops_at_what_is_malformed(void **state)
     assert_int_equal(belfry_scan_event_rev(BYTES(0x12, 0x03, 0x0a), &rev), BELFRY_ERR_PROTOCOL);
 }
 
+static void event_that_is_no_put_and_no_delete_is_malformed(void **state)
+{
+    (void)state;
+    const struct {
+        struct belfry_bytes event;
+        enum belfry_err err;
+    } cases[] = {
+        {BYTES(0x08, 0x00, 0x12, 0x02, 0x18, 0x05), BELFRY_OK},
+        {BYTES(0x08, 0x01, 0x12, 0x02, 0x18, 0x05), BELFRY_OK},
+        {BYTES(0x08, 0x02, 0x12, 0x02, 0x18, 0x05), BELFRY_ERR_PROTOCOL},
+        {BYTES(0x12, 0x02, 0x18, 0x05, 0x08, 0x07), BELFRY_ERR_PROTOCOL},
+        {BYTES(0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01, 0x12, 0x02, 0x18, 0x05), /* -1 */
+         BELFRY_ERR_PROTOCOL},
+        {BYTES(0x08, 0x02, 0x12, 0x02, 0x18, 0x05, 0x08, 0x01), BELFRY_OK}, /* the last appearance counts */
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct belfry_wire_event e;
+        int64_t rev;
+        assert_int_equal(belfry_scan_event(cases[i].event, &e), cases[i].err);
+        assert_int_equal(belfry_scan_event_rev(cases[i].event, &rev), cases[i].err);
+    }
+}
+
 /* ---- against protobuf-c */
 
 /* A random response; the arrays are what the protobuf-c messages point to. */
@@ -708,6 +731,7 @@ int main(void)
         cmocka_unit_test(last_appearance_wins),
         cmocka_unit_test(events_between_other_fields_are_all_found),
         cmocka_unit_test(walk_stops_at_what_is_malformed),
+        cmocka_unit_test(event_that_is_no_put_and_no_delete_is_malformed),
         cmocka_unit_test(random_responses_read_as_protobuf_c_wrote_them),
         cmocka_unit_test(cut_or_damaged_responses_are_never_read_beyond),
         cmocka_unit_test(value_of_three_mebibytes_is_read),

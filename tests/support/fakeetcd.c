@@ -537,6 +537,8 @@ static void tell_revision(struct conn *conn, struct stream *s, int id, int64_t r
         events[response.n_events].kv = &kvs[response.n_events];
         events[response.n_events].type =
             c->is_delete ? MVCCPB__EVENT__EVENT_TYPE__DELETE : MVCCPB__EVENT__EVENT_TYPE__PUT;
+        if (c->strange != 0)
+            events[response.n_events].type = (Mvccpb__Event__EventType)c->strange;
         list[response.n_events] = &events[response.n_events];
         response.n_events++;
     }

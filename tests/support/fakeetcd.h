@@ -24,6 +24,7 @@
 struct fake_change {
     int64_t rev;
     bool is_delete;
+    uint8_t strange; /* 0, or the type that a watch is told instead of put and delete */
     size_t key_len, value_len;
     uint8_t key[FAKE_TEXT], value[FAKE_TEXT];
 };
