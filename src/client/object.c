@@ -85,12 +85,11 @@ enum belfry_err belfry_object_of_kube(const struct belfry_object_parts *parts, s
 
 bool belfry_object_same(const struct belfry_object *a, const struct belfry_object *b)
 {
-    if (a->of_kube && a->version_len == 0) /* some aggregated APIs have none: metrics.k8s.io */
-        return belfry_bytes_equal(belfry_object_value(a), belfry_object_value(b));
-    if (a->of_kube)
-        return belfry_bytes_equal(belfry_object_uid(a), belfry_object_uid(b)) &&
-               belfry_bytes_equal(belfry_object_version(a), belfry_object_version(b));
-    return a->create_rev == b->create_rev && a->rev == b->rev;
+    if (!a->of_kube && (a->create_rev != b->create_rev || a->rev != b->rev))
+        return false;
+    return belfry_bytes_equal(belfry_object_uid(a), belfry_object_uid(b)) &&
+           belfry_bytes_equal(belfry_object_version(a), belfry_object_version(b)) &&
+           belfry_bytes_equal(belfry_object_value(a), belfry_object_value(b));
 }
 
 size_t belfry_object_bytes(const struct belfry_object *object)

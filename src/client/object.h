@@ -54,8 +54,8 @@ struct belfry_object_parts {
 BELFRY_NODISCARD enum belfry_err belfry_object_of_kube(const struct belfry_object_parts *parts,
                                                        struct belfry_object **out);
 
-/* The same object to whoever looks at it: Kubernetes: uid and version, or the value where there is no version; etcd:
- * create_rev and rev. */
+/* The same state of the same object: Kubernetes: uid and version; etcd: create_rev and rev; and in any case the value, byte
+ * for byte. A version alone is a server's word: one that is shown for two states must not hide the second. */
 bool belfry_object_same(const struct belfry_object *a, const struct belfry_object *b);
 
 size_t belfry_object_bytes(const struct belfry_object *object); /* memory it takes */

@@ -154,7 +154,7 @@ static void the_same_is_what_was_not_written_since(void **state)
     assert_same(key(1, 5, "x"), key(1, 5, "x"), true);
     assert_same(key(1, 5, "x"), key(1, 6, "x"), false);
     assert_same(key(1, 5, "x"), key(5, 5, "x"), false); /* of another past */
-    assert_same(pod("u1 v1", "u1", "v1"), pod("u1 v1 ", "u1", "v1"), true);
+    assert_same(pod("u1 v1", "u1", "v1"), pod("u1 v1", "u1", "v1"), true);
     assert_same(pod("u1 v1", "u1", "v1"), pod("u1 v2", "u1", "v2"), false);
     assert_same(pod("u1 v1", "u1", "v1"), pod("u2 v1", "u2", "v1"), false);
 }
@@ -164,6 +164,13 @@ static void what_has_no_version_is_compared_byte_for_byte(void **state)
     (void)state;
     assert_same(pod("{\"cpu\":1}", NULL, NULL), pod("{\"cpu\":1}", NULL, NULL), true);
     assert_same(pod("{\"cpu\":1}", NULL, NULL), pod("{\"cpu\":2}", NULL, NULL), false);
+}
+
+static void another_value_under_the_same_version_is_another_state(void **state)
+{
+    (void)state;
+    assert_same(key(1, 5, "x"), key(1, 5, "y"), false);
+    assert_same(pod("u1 v1 red", "u1", "v1"), pod("u1 v1 blue", "u1", "v1"), false);
 }
 
 static void what_is_too_large_is_refused(void **state)
@@ -231,6 +238,7 @@ int main(void)
         cmocka_unit_test_teardown(a_version_that_is_no_number_is_revision_zero, leaves_nothing),
         cmocka_unit_test_teardown(the_same_is_what_was_not_written_since, leaves_nothing),
         cmocka_unit_test_teardown(what_has_no_version_is_compared_byte_for_byte, leaves_nothing),
+        cmocka_unit_test_teardown(another_value_under_the_same_version_is_another_state, leaves_nothing),
         cmocka_unit_test_teardown(what_is_too_large_is_refused, leaves_nothing),
         cmocka_unit_test_teardown(it_stays_until_the_last_has_let_go, leaves_nothing),
         cmocka_unit_test_teardown(no_memory_is_an_error, leaves_nothing),

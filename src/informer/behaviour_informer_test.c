@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "base/bytes.h"
 #include "base/rng.h"
 #include "support/kubebed.h"
 
@@ -143,6 +144,20 @@ static void what_did_not_change_is_not_told_again(void **state)
     scriptpeer_answer(next_request(), "200 OK", JSON, list_of("20", two(pod("a", "5"), pod("b", "6"))));
     assert_note(BELFRY_NEWS_SYNCED, "", NULL);
     assert_int_equal(belfry_informer_get_stats(bed.informer)->changes, 2);
+}
+
+/* A server's label is only its word: belfryd 0.1.0 showed some changes of a transaction under the version before. */
+static void another_state_under_the_same_uid_and_version_is_told(void **state)
+{
+    (void)state;
+    struct scriptpeer_conn *conn = listed_and_watching("10", pod("a", "5"));
+    const char *other = text("{\"kind\":\"Pod\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"a\",\"namespace\":\"x\","
+                             "\"uid\":\"1\",\"resourceVersion\":\"5\"},\"spec\":{\"nodeName\":\"another\"}}");
+    scriptpeer_chunk(conn, event("MODIFIED", other));
+    assert_note(BELFRY_NEWS_UPDATED, "x/a", "5");
+    assert_int_equal(belfry_informer_get_stats(bed.informer)->changes, 2);
+    const struct belfry_object *held = belfry_informer_next(bed.informer, belfry_bytes_str("x/a"), NULL);
+    assert_true(belfry_bytes_equal(belfry_object_value(held), belfry_bytes_str(other)));
 }
 
 static void synced_comes_when_the_whole_first_list_was_told(void **state)
@@ -458,6 +473,7 @@ int main(void)
         row(what_is_there_is_updated_and_what_is_not_is_added),
         row(deleted_and_made_again_unseen_is_an_update_with_another_uid),
         row(what_did_not_change_is_not_told_again),
+        row(another_state_under_the_same_uid_and_version_is_told),
         row(synced_comes_when_the_whole_first_list_was_told),
         row(a_handler_is_synced_when_it_was_told_everything),
         row(a_resync_tells_everything_again_without_asking_the_server),
