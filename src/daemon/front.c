@@ -13,10 +13,12 @@
 #include "net/inbound.h"
 #include "net/listener.h"
 
-#define BACKLOG   4096
-#define LOOK_MS   250 /* how often readiness and the end of a drain are looked at */
-#define N_SIGNALS 2
-#define FIRST_FD  3 /* of those that a service manager hands over */
+#define BACKLOG          4096
+#define LOOK_MS          250 /* how often readiness and the end of a drain are looked at */
+#define FAREWELL_MS      500 /* CLOSING, at most; at most a quarter of the drain */
+#define FAREWELL_LOOK_MS 10
+#define N_SIGNALS        2
+#define FIRST_FD         3 /* of those that a service manager hands over */
 
 /* A listening socket and what it allows. */
 struct gate {
@@ -26,7 +28,7 @@ struct gate {
     const struct config_listen *config;
 };
 
-enum front_state { FRONT_SERVING, FRONT_DRAINING, FRONT_STOPPED };
+enum front_state { FRONT_SERVING, FRONT_DRAINING, FRONT_CLOSING, FRONT_STOPPED };
 
 struct front {
     const struct config *config;
@@ -47,7 +49,8 @@ struct front {
     enum front_state state;
     bool hopeless;        /* why it stopped */
     char told[320];       /* what the service manager heard last */
-    uint64_t until_ms;    /* DRAINING: when it ends */
+    uint64_t closing_ms;  /* DRAINING: when CLOSING begins */
+    uint64_t until_ms;    /* DRAINING, CLOSING: when the drain ends */
     uint64_t watchdog_ms; /* interval; 0: not wanted */
     uint64_t watchdog_due;
 };
@@ -135,9 +138,11 @@ static enum belfry_err open_admin(struct front *front, char *why, size_t why_len
 
 /* ---- states ---- */
 
+static void on_timer(uv_timer_t *timer);
+
 static void move(struct front *front, enum front_state state)
 {
-    static const char *const names[] = {"serving", "draining", "stopped"};
+    static const char *const names[] = {"serving", "draining", "closing", "stopped"};
     if (state == FRONT_DRAINING)
         belfry_logf(front->log, BELFRY_LOG_INFO, "draining", "connections=%zu for_ms=%" PRIu64, tier_busy(front->tier),
                     front->config->drain_ms);
@@ -150,9 +155,19 @@ static void drain(struct front *front)
 {
     move(front, FRONT_DRAINING);
     service_notify("STOPPING=1");
-    front->until_ms = belfry_clock_ms() + front->config->drain_ms;
-    tier_drain(front->tier, front->config->drain_ms);
+    uint64_t drain_ms = front->config->drain_ms;
+    front->until_ms = belfry_clock_ms() + drain_ms;
+    front->closing_ms = front->until_ms - belfry_min_time(FAREWELL_MS, drain_ms / 4);
+    tier_drain(front->tier, drain_ms);
+}
+
+/* The listeners first: a client that is told to leave must not come back to this process. */
+static void say_farewell(struct front *front)
+{
+    move(front, FRONT_CLOSING);
     close_gates(front);
+    tier_farewell(front->tier);
+    uv_timer_start(&front->timer, on_timer, FAREWELL_LOOK_MS, FAREWELL_LOOK_MS);
 }
 
 static void stop(struct front *front)
@@ -167,7 +182,7 @@ static void on_signal(uv_signal_t *signal, int number)
     belfry_logf(front->log, BELFRY_LOG_INFO, "signal", "name=%s", number == SIGTERM ? "SIGTERM" : "SIGINT");
     if (front->state == FRONT_SERVING)
         drain(front);
-    else if (front->state == FRONT_DRAINING)
+    else if (front->state != FRONT_STOPPED)
         stop(front); /* asked twice */
 }
 
@@ -200,20 +215,29 @@ static void note_listeners(struct front *front)
     tier_note_listeners(front->tier, &sum);
 }
 
+/* A client without another tier comes back after each GOAWAY, so connections may be there until the period is over. */
+static void look_at_drain(struct front *front, uint64_t now)
+{
+    bool drains = front->state == FRONT_DRAINING || front->state == FRONT_CLOSING;
+    if (drains && (now >= front->until_ms || tier_busy(front->tier) == 0))
+        stop(front);
+    else if (front->state == FRONT_DRAINING && now >= front->closing_ms)
+        say_farewell(front);
+}
+
 static void on_timer(uv_timer_t *timer)
 {
     struct front *front = timer->data;
     uint64_t now = belfry_clock_ms();
     look_at_readiness(front);
     logger_tick(front->logger);
-    if (front->state == FRONT_SERVING)
+    if (front->state == FRONT_SERVING || front->state == FRONT_DRAINING)
         note_listeners(front);
     if (front->watchdog_ms > 0 && now >= front->watchdog_due) {
         front->watchdog_due = now + front->watchdog_ms;
         service_notify("WATCHDOG=1");
     }
-    if (front->state == FRONT_DRAINING && (now >= front->until_ms || tier_busy(front->tier) == 0))
-        stop(front);
+    look_at_drain(front, now);
 }
 
 static void on_prepare(uv_prepare_t *prepare)

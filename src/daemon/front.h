@@ -2,10 +2,14 @@
  *
  * front: the main thread: listening sockets, the admin address, signals, readiness, the end.
  *
- *     SERVING --SIGTERM, SIGINT--> DRAINING --nobody left, the period over, or a second signal--> stopped
+ *     SERVING --SIGTERM, SIGINT--> DRAINING --the period is nearly over--> CLOSING --the period is over--> STOPPED
+ *                                      `--- no connection left -------------'---------------------------------^
+ *                                      `--- a second signal ----------------'
  *
- * Draining: not ready, listeners closed (the kernel refuses what comes), GOAWAY on one connection after another over the
- * first half of the period, streams ended with jitter over the second.
+ * DRAINING: not ready; GOAWAY on one connection after another over the first half of the period, their streams ended with
+ * jitter over the second. The listeners stay open and newcomers are served: a client without another tier is refused only
+ * while this one restarts.
+ * CLOSING: listeners closed, GOAWAY on all connections, all streams ended, calls that run may finish.
  *
  * A tier whose every endpoint leads back to itself stops at once, from any state.
  *

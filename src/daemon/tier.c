@@ -418,6 +418,12 @@ void tier_drain(struct tier *tier, uint64_t drain_ms)
         worker_thread_drain(tier->workers[i], drain_ms);
 }
 
+void tier_farewell(struct tier *tier)
+{
+    for (size_t i = 0; i < tier->n_workers; i++)
+        worker_thread_farewell(tier->workers[i]);
+}
+
 size_t tier_busy(const struct tier *tier)
 {
     size_t busy = 0;

@@ -36,8 +36,10 @@ void tier_destroy(struct tier *tier); /* stopped, and the front's mailbox is clo
 void tier_accept(struct tier *tier, int fd, const char *peer, struct belfry_tls *tls,
                  const struct listen_policy *policy);
 
-/* Clients are sent away over drain_ms. tier_busy: connections that are still there. */
+/* Sends the clients that are there now away over drain_ms; newcomers are served. tier_farewell(): sends all away
+ * immediately. tier_busy(): connections that are still there. */
 void tier_drain(struct tier *tier, uint64_t drain_ms);
+void tier_farewell(struct tier *tier);
 size_t tier_busy(const struct tier *tier);
 
 /* For admin_opts; user is the tier. */

@@ -56,6 +56,7 @@ struct worker_thread {
     bool leaving;                         /* draining: connections are being shut, n_left of n_leaving so far */
     uint64_t leaving_from_ms, leaving_ms; /* when that began, and how long it takes */
     uint64_t drain_end_ms;                /* streams end between then and this */
+    uint64_t leaving_newest;              /* later connections than this are served as before */
     size_t n_leaving, n_left;
     /* any */
     _Atomic size_t watchers, connections, coming; /* coming: handed over and not there yet */
@@ -169,27 +170,31 @@ static void look_after_kube(struct worker_thread *t, uint64_t now)
         catalog_feed_after_turn(t->feed, now);
 }
 
-static void end_streams(struct worker_thread *t, uint64_t now)
+/* Of connections that were told to leave. */
+static void end_streams(struct worker_thread *t, uint64_t now, uint64_t end_ms)
 {
-    uint64_t left = t->drain_end_ms > now ? t->drain_end_ms - now : 0;
+    uint64_t left = end_ms > now ? end_ms - now : 0;
     watch_drain(t->watch, now, left);
     if (t->kube != NULL)
         kube_drain(t->kube, now, left);
 }
 
 /* Clients connect elsewhere as soon as their connection is shut: not all at once, but over the first half of the drain.
- * Their streams end over the second, and find the new connection there. Who has not been sent away is served as ever. */
+ * Their streams end over the second, and find the new connection there. A connection that has not been told to leave is
+ * served as before; so is one that came after the drain had begun, or a client without another tier would be sent away
+ * again and again. */
 static void send_away(struct worker_thread *t, uint64_t now)
 {
     uint64_t passed = now - t->leaving_from_ms;
     if (passed >= t->leaving_ms) {
         t->leaving = false;
-        (void)inbound_shut(t->inbound, SIZE_MAX); /* all that are left */
-        end_streams(t, now);
+        (void)inbound_shut(t->inbound, t->leaving_newest, SIZE_MAX); /* all that are left */
+        end_streams(t, now, t->drain_end_ms);
         return;
     }
     size_t by_now = t->n_leaving * passed / t->leaving_ms;
-    (void)inbound_shut(t->inbound, by_now - t->n_left); /* whether there are more: we come again anyway */
+    (void)inbound_shut(t->inbound, t->leaving_newest,
+                       by_now - t->n_left); /* whether there are more: we come again anyway */
     t->n_left = by_now;
 }
 
@@ -602,10 +607,13 @@ static void open_drain(struct mail *mail, void *owner)
     if (t != NULL) {
         uint64_t now = belfry_clock_ms();
         route_drain(t->route);
+        if (t->kube != NULL)
+            kube_announce_drain(t->kube);
         t->leaving = true;
         t->leaving_from_ms = now;
         t->leaving_ms = order->drain_ms / 2;
         t->drain_end_ms = now + order->drain_ms;
+        t->leaving_newest = inbound_newest(t->inbound);
         t->n_leaving = inbound_connections(t->inbound);
         t->n_left = 0;
         send_away(t, now);
@@ -620,6 +628,27 @@ void worker_thread_drain(struct worker_thread *thread, uint64_t drain_ms)
         return; /* the end of the period ends them all */
     *order = (struct drain_order){.mail.open = open_drain, .drain_ms = drain_ms};
     thread_post(thread->thread, &order->mail);
+}
+
+static void open_farewell(struct mail *mail, void *owner)
+{
+    struct worker_thread *t = owner;
+    if (t != NULL) {
+        uint64_t now = belfry_clock_ms();
+        t->leaving = false;
+        (void)inbound_shut(t->inbound, INBOUND_ALL, SIZE_MAX);
+        end_streams(t, now, now);
+    }
+    free(mail);
+}
+
+void worker_thread_farewell(struct worker_thread *thread)
+{
+    struct mail *order = calloc(1, sizeof(*order));
+    if (order == NULL)
+        return; /* the end of the period ends them all */
+    order->open = open_farewell;
+    thread_post(thread->thread, order);
 }
 
 static void open_count(struct mail *mail, void *owner)

@@ -66,8 +66,12 @@ size_t worker_thread_connections(const struct worker_thread *thread); /* of thes
 /* The answer to one of its fetches. */
 void worker_thread_fetched(struct worker_thread *thread, struct history_job *job);
 
-/* Streams end within drain_ms; connections when they have none. */
+/* Tells the connections that are there now to leave, over the first half of drain_ms, and ends their streams over the
+ * second. Later connections are served as before. */
 void worker_thread_drain(struct worker_thread *thread, uint64_t drain_ms);
+
+/* Tells all connections to leave and ends all streams, immediately; calls that run may finish. */
+void worker_thread_farewell(struct worker_thread *thread);
 
 /* Fills in `out` on the thread and posts `back` to `to`; when nobody is there any more, only the latter. */
 struct worker_thread_ask {

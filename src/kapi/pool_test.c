@@ -419,8 +419,9 @@ static void a_watch_goes_on_while_its_connection_is_left(void **state)
     (void)state;
     struct caller *old, *new;
     struct served *served = watching(&old);
-    inbound_shut(server.group,
-                 SIZE_MAX); /* GOAWAY; and every connection that comes is shut, too, so there is another server: */
+    inbound_shut(
+        server.group, INBOUND_ALL,
+        SIZE_MAX); /* GOAWAY; and every connection that comes is told to leave, too, so there is another server: */
     drive_for(50);
     struct inbound_group *leaving = server.group;
     struct belfry_tls *tls = server.tls;

@@ -49,6 +49,7 @@ struct exchange_conn {
     char peer[64]; /* "10.3.8.17:51442", "unix" */
     char user[64]; /* common name of the client's certificate; "" when there is none */
     bool tls;
+    bool leaving;       /* the peer has been told to connect elsewhere (inbound_shut) */
     const void *policy; /* of its listener; given to inbound_accept() */
     unsigned pin;       /* for who keeps calls of one connection together (serve/uplink.h); 0: none yet */
 };

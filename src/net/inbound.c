@@ -149,6 +149,7 @@ enum belfry_err inbound_create(const struct inbound_opts *opts, struct inbound_g
     group->opts = *opts;
     set_defaults(group);
     belfry_list_init(&group->conns);
+    belfry_list_init(&group->shutting);
     belfry_list_init(&group->dirty);
     belfry_list_init(&group->prompt);
     belfry_list_init(&group->probed);
@@ -175,6 +176,7 @@ void inbound_destroy(struct inbound_group *group)
     if (group == NULL)
         return;
     group->destroyed = true;
+    belfry_list_move_all(&group->conns, &group->shutting);
     while (!belfry_list_empty(&group->conns))
         inbound_conn_close(belfry_container(group->conns.next, struct inbound_conn, in_group));
     inbound_leave_some(group); /* all of them now */
@@ -221,17 +223,22 @@ static struct inbound_conn *first_conn(const struct inbound_group *group)
     return belfry_list_empty(&group->conns) ? NULL : belfry_container(group->conns.next, struct inbound_conn, in_group);
 }
 
-/* Those that are shut are the last in the list. */
-bool inbound_shut(struct inbound_group *group, size_t most)
+bool inbound_shut(struct inbound_group *group, uint64_t newest, size_t most)
 {
     struct inbound_conn *c;
-    group->shut = true;
-    for (; (c = first_conn(group)) != NULL && !c->shut && most > 0; most--) {
+    if (newest == INBOUND_ALL)
+        group->shut = true;
+    for (; (c = first_conn(group)) != NULL && c->number <= newest && most > 0; most--) {
         belfry_list_remove(&c->in_group);
-        belfry_list_append(&group->conns, &c->in_group);
+        belfry_list_append(&group->shutting, &c->in_group);
         inbound_conn_shut(c);
     }
-    return c != NULL && !c->shut;
+    return c != NULL && c->number <= newest;
+}
+
+uint64_t inbound_newest(const struct inbound_group *group)
+{
+    return group->stats.accepted;
 }
 
 size_t inbound_connections(const struct inbound_group *group)

@@ -74,11 +74,14 @@ BELFRY_NODISCARD enum belfry_err inbound_accept(struct inbound_group *group, int
  * said more when they were told `writable`), so it is to be called again before the loop blocks. */
 bool inbound_flush(struct inbound_group *group, uint64_t now_ms);
 
-/* At most `most` more connections begin to shut (GOAWAY; HTTP/1.1: after the request that runs), the oldest first; each
- * closes when its last exchange has ended. From the first call on new ones are shut as soon as they are accepted. True:
- * there are more. Peers that are told connect elsewhere at once: who tells them over a time spares those. */
-bool inbound_shut(struct inbound_group *group, size_t most);
+/* Tells at most `most` more connections to leave, the oldest first, up to the one with the number `newest`: GOAWAY;
+ * HTTP/1.1: closed after the request that runs. exchange_conn.leaving is set, and each closes when its last exchange has
+ * ended. Later connections are served as before; after INBOUND_ALL they are told to leave when they are accepted. True:
+ * there are more. A peer connects elsewhere immediately: telling peers over a time spares the servers they go to. */
+#define INBOUND_ALL UINT64_MAX
+bool inbound_shut(struct inbound_group *group, uint64_t newest, size_t most);
 
+uint64_t inbound_newest(const struct inbound_group *group);    /* the number of the last connection; the first has 1 */
 size_t inbound_connections(const struct inbound_group *group); /* now */
 
 struct inbound_stats {

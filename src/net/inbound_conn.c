@@ -76,7 +76,7 @@ static enum belfry_err start_http1(struct inbound_conn *c)
     if (err != BELFRY_OK)
         return err;
     move(c, INBOUND_HTTP1);
-    if (c->shut)
+    if (c->info.leaving)
         h1_server_shut(c->h1);
     return BELFRY_OK;
 }
@@ -95,7 +95,7 @@ static enum belfry_err start_http2(struct inbound_conn *c)
         return err;
     move(c, INBOUND_HTTP2);
     make_dirty(c); /* our SETTINGS */
-    if (c->shut)
+    if (c->info.leaving)
         h2_server_shut(c->h2);
     return BELFRY_OK;
 }
@@ -162,7 +162,7 @@ static void count(struct inbound_conn *c)
 
 void inbound_conn_shut(struct inbound_conn *c)
 {
-    c->shut = true;
+    c->info.leaving = true;
     if (c->h1 != NULL)
         h1_server_shut(c->h1);
     if (c->h2 != NULL)
@@ -289,7 +289,7 @@ static void wait_for_request(struct inbound_conn *c, uint64_t now_ms)
         return;
     if (c->state == INBOUND_HTTP1 && h1_server_open(c->h1) == 0)
         inbound_wait(c, INBOUND_WAIT_IDLE, now_ms);
-    else if (c->state == INBOUND_HTTP2 && c->shut && h2_server_open(c->h2) == 0)
+    else if (c->state == INBOUND_HTTP2 && c->info.leaving && h2_server_open(c->h2) == 0)
         inbound_wait(c, INBOUND_WAIT_LINGER, now_ms);
 }
 
@@ -661,9 +661,9 @@ static void join(struct inbound_conn *c, uint64_t now_ms)
     group->n_handles++;
     group->n_tls += c->info.tls;
     group->stats.connections++;
-    group->stats.accepted++;
-    c->shut = group->shut;
-    belfry_list_append(&group->conns, &c->in_group);
+    c->number = ++group->stats.accepted;
+    c->info.leaving = group->shut;
+    belfry_list_append(group->shut ? &group->shutting : &group->conns, &c->in_group);
     inbound_wait(c, INBOUND_WAIT_GREET, now_ms);
     count(c);
     watch(c, now_ms);

@@ -30,7 +30,9 @@ struct inbound_group {
     uint64_t tick_at_ms; /* when the timer was last heard of */
     size_t n_handles;    /* of connections and the timer, not closed yet; the last one frees the group */
     bool shut, destroyed;
-    struct belfry_list conns, dirty, waits[INBOUND_N_WAITS], probed, leaving;
+    struct belfry_list conns;    /* in the order of their numbers */
+    struct belfry_list shutting; /* those of them that were told to leave are here instead */
+    struct belfry_list dirty, waits[INBOUND_N_WAITS], probed, leaving;
     struct belfry_list prompt; /* of in_dirty, too: those who asked something, and are written to first */
     struct exchange_memory memory;
     size_t n_http1, n_http2, n_tls, n_blocked;
@@ -58,13 +60,13 @@ struct inbound_conn {
     struct exchange_conn info;
     uv_poll_t poll;
     int fd;
-    int read_bytes; /* at a time */
+    uint64_t number; /* the how many-th that its group accepted */
+    int read_bytes;  /* at a time */
     enum inbound_state state;
     enum inbound_wait wait;
     int watched;      /* what poll watches for */
     bool blocked;     /* the socket is full */
     bool input_ended; /* the peer sends no more */
-    bool shut;        /* it ends with its last exchange */
     bool last;        /* what is unsent is the last: the protocol was broken */
     uint8_t n_sniffed;
     char sniffed[sizeof(INBOUND_SNIFF) - 1];
@@ -92,7 +94,7 @@ void inbound_conn_close(struct inbound_conn *c);
 /* One pull and one write. */
 void inbound_conn_flush(struct inbound_conn *c, uint64_t now_ms);
 
-void inbound_conn_shut(struct inbound_conn *c);
+void inbound_conn_shut(struct inbound_conn *c); /* it ends with its last exchange */
 void inbound_conn_time_is_up(struct inbound_conn *c, uint64_t now_ms);
 void inbound_conn_release(struct inbound_conn *c); /* one of its holds */
 

@@ -745,18 +745,47 @@ static void shutting_goes_on_from_the_oldest(void **state)
         say(peers[i], GET("/hello"));
         expect(peers[i], HELLO);
     }
-    assert_true(inbound_shut(f.group, 1));
+    assert_true(inbound_shut(f.group, INBOUND_ALL, 1));
     assert_true(ends_within(peers[0], 1000));
-    assert_true(inbound_shut(f.group, 0));
+    assert_true(inbound_shut(f.group, INBOUND_ALL, 0));
     say(peers[1], GET("/hello"));
     expect(peers[1], HELLO); /* its turn has not come, and it is served as ever */
-    assert_false(inbound_shut(f.group, 2));
+    assert_false(inbound_shut(f.group, INBOUND_ALL, 2));
     assert_true(ends_within(peers[1], 1000));
     assert_true(ends_within(peers[2], 1000));
-    assert_false(inbound_shut(f.group, 7));
+    assert_false(inbound_shut(f.group, INBOUND_ALL, 7));
     for (int i = 0; i < 3; i++)
         close(peers[i]);
     turn_for(20);
+}
+
+static void shutting_up_to_a_number_spares_newcomers(void **state)
+{
+    (void)state;
+    int old = connect_peer(NULL);
+    say(old, GET("/hello"));
+    expect(old, HELLO);
+    uint64_t newest = inbound_newest(f.group);
+    int new = connect_peer(NULL);
+    say(new, GET("/hello"));
+    expect(new, HELLO);
+    assert_true(inbound_shut(f.group, newest, 0));
+    assert_false(inbound_shut(f.group, newest, 5));
+    assert_true(ends_within(old, 1000));
+    int newer = connect_peer(NULL);
+    assert_false(inbound_shut(f.group, newest, 5));
+    for (int i = 0; i < 2; i++) {
+        say(i == 0 ? new : newer, GET("/hello"));
+        expect(i == 0 ? new : newer, HELLO); /* it does not say that it will be closed */
+    }
+    assert_false(inbound_shut(f.group, INBOUND_ALL, SIZE_MAX));
+    assert_true(ends_within(new, 1000));
+    assert_true(ends_within(newer, 1000));
+    close(old);
+    close(new);
+    close(newer);
+    turn_for(20);
+    assert_int_equal(stats().connections, 0);
 }
 
 static void shutting_ends_the_idle_and_waits_for_the_rest(void **state)
@@ -771,7 +800,7 @@ static void shutting_ends_the_idle_and_waits_for_the_rest(void **state)
     say_h2_greeting(h2);
     say_h2_request(h2, 1, "/open");
     turn_until_begun(3);
-    assert_false(inbound_shut(f.group, SIZE_MAX));
+    assert_false(inbound_shut(f.group, INBOUND_ALL, SIZE_MAX));
     assert_true(ends_within(idle, 1000));
     assert_int_equal(hear_frame(h2, 7, payload, sizeof(payload)), 8);
     turn_for(300);
@@ -1095,6 +1124,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(all_bytes_arrive_in_order_through_a_small_window, setup, teardown),
         cmocka_unit_test_setup_teardown(nothing_is_allocated_for_what_the_socket_takes, setup, teardown),
         cmocka_unit_test_setup_teardown(shutting_goes_on_from_the_oldest, setup, teardown),
+        cmocka_unit_test_setup_teardown(shutting_up_to_a_number_spares_newcomers, setup, teardown),
         cmocka_unit_test_setup_teardown(shutting_ends_the_idle_and_waits_for_the_rest, setup, teardown),
         cmocka_unit_test_setup_teardown(tls_serves_http1_and_knows_the_user, setup, teardown),
         cmocka_unit_test_setup_teardown(tls_serves_http2_by_alpn_and_carries_megabytes, setup, teardown),

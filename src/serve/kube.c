@@ -109,7 +109,7 @@ static struct kube_call *first_held(const struct kube_service *service)
 
 static bool can_serve(const struct kube_service *service)
 {
-    return service->ready && !service->draining && worker_position(service->worker) > 0;
+    return service->ready && worker_position(service->worker) > 0;
 }
 
 static void resume_held(struct kube_service *service, uint64_t now_ms)
@@ -126,9 +126,10 @@ static void end_held(struct kube_service *service, uint64_t now_ms)
     char why[KUBE_REASON_MAX + 32];
     snprintf(why, sizeof(why), "belfry: not ready: %s", service->reason);
     for (size_t n = 0; n < TURN_DUE && (call = first_held(service)) != NULL; n++) {
-        if (call->until_ms > now_ms && !service->draining)
+        bool leaves = kube_must_leave(service, call->x);
+        if (call->until_ms > now_ms && !leaves)
             return;
-        if (service->draining)
+        if (leaves)
             kube_status_drain(&status);
         else
             kube_status_busy(&status, why);
@@ -199,7 +200,7 @@ static void go_round(struct kube_service *service, uint64_t now_ms)
         if (watch == NULL)
             return;
         service->round_at = watch->number;
-        if (service->draining)
+        if (kube_must_leave(service, watch->x))
             kube_watch_end_within(watch, now_ms, service->drain_end_ms);
         else if (!kube_watch_is_current(watch))
             kube_watch_end_within(watch, now_ms, service->catalog_end_ms);
@@ -237,7 +238,7 @@ uint64_t kube_due(const struct kube_service *service)
     const struct kube_call *call = first_held(service);
     if (service->rounding || !belfry_list_empty(&service->wrote) || (call != NULL && can_serve(service)))
         return 0;
-    if (call != NULL && service->draining)
+    if (call != NULL && kube_must_leave(service, call->x))
         return 0;
     uint64_t due_ms = watch == NULL ? BELFRY_NEVER : watch->due_ms;
     if (!belfry_list_empty(&service->inside))
@@ -279,6 +280,11 @@ void kube_drain(struct kube_service *service, uint64_t now_ms, uint64_t drain_ms
     service->draining = true;
     service->drain_end_ms = now_ms + drain_ms;
     begin_round(service);
+}
+
+void kube_announce_drain(struct kube_service *service)
+{
+    service->announced = true;
 }
 
 /* ---- numbers ---- */

@@ -83,6 +83,9 @@ uint64_t kube_due(const struct kube_service *service);
 void kube_stand(struct kube_service *service, bool ready, const char *reason);
 void kube_drain(struct kube_service *service, uint64_t now_ms, uint64_t drain_ms);
 
+/* A drain has begun: /readyz says so, and everything else is served as before. */
+void kube_announce_drain(struct kube_service *service);
+
 struct kube_stats {
     size_t watches, held;
     size_t bytes; /* of watches and their selectors */

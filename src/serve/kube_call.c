@@ -142,7 +142,7 @@ static void refuse(struct kube_call *call, const char *reason)
 static bool refuse_by_drain(struct kube_call *call)
 {
     struct kube_status status;
-    if (!call->service->draining)
+    if (!kube_must_leave(call->service, call->x))
         return false;
     kube_status_drain(&status);
     kube_call_fail(call, &status);

@@ -42,11 +42,11 @@ static void answer_probe(const struct kube_service *service, struct exchange *x,
 {
     const struct exchange_field type = {belfry_bytes_str("content-type"),
                                         belfry_bytes_str("text/plain; charset=utf-8")};
-    bool well = is_path(path, "/livez") || (service->ready && !service->draining);
+    bool well = is_path(path, "/livez") || (service->ready && !service->announced);
     char text[KUBE_REASON_MAX + 64];
     if (!well)
         snprintf(text, sizeof(text), "[-]upstream failed: %s\n%.*s check failed\n",
-                 service->draining ? "draining" : service->reason, (int)path.len - 1, path.data + 1);
+                 service->announced ? "draining" : service->reason, (int)path.len - 1, path.data + 1);
     else if (wants_more(query))
         snprintf(text, sizeof(text), "[+]upstream ok\n%.*s check passed\n", (int)path.len - 1, path.data + 1);
     else

@@ -38,7 +38,9 @@ struct kube_service {
     struct belfry_list asking; /* calls that wait for upstream's word on their rights */
     size_t calls_bytes;
 
-    bool ready, draining;
+    bool ready;
+    bool announced; /* a drain has begun */
+    bool draining;  /* what is on connections that were told to leave ends */
     char reason[KUBE_REASON_MAX];
     uint64_t drain_end_ms, catalog_end_ms; /* until when those that must end have ended */
     bool rounding;                         /* drain or another catalog, and not every watch has been told */
@@ -56,6 +58,12 @@ static inline void kube_work(const struct kube_service *service)
 static inline uint64_t kube_now(const struct kube_service *service)
 {
     return service->opts.now(service->opts.user);
+}
+
+/* Its connection was told to leave, and the time for that has come. */
+static inline bool kube_must_leave(const struct kube_service *service, const struct exchange *x)
+{
+    return service->draining && exchange_conn(x)->leaving;
 }
 
 /* ---- kube_discovery.c ---- */

@@ -154,6 +154,7 @@ struct bed {
     struct kube_catalog *catalog;
     struct fakeexchange peers[PEERS];
     size_t n_peers;
+    bool leaving; /* requests come on connections that were told to leave */
     uint64_t now;
     int64_t head;
     size_t work;
@@ -300,6 +301,7 @@ static struct fakeexchange *ask_with(struct bed *bed, const char *method, const 
     struct fakeexchange_head head;
     assert_true(bed->n_peers <= PEERS);
     fakeexchange_init(fake, EXCHANGE_ROOM);
+    fake->conn.leaving = bed->leaving;
     fakeexchange_head(&head, method, path, fields);
     kube_begin(bed->service, &fake->x, &head.head, bed->now);
     return fake;
@@ -994,6 +996,7 @@ static void drain_ends_watches_one_by_one(void **state)
 {
     (void)state;
     BED(bed);
+    bed.leaving = true;
     for (size_t i = 0; i < 20; i++)
         get(&bed, WIDGETS "?watch=1&resourceVersion=10");
     get(&bed, WIDGETS "?watch=1"); /* its state is being written */
@@ -1206,12 +1209,32 @@ static void selector_does_not_widen_what_the_path_names(void **state)
     bed_close(&bed);
 }
 
+static void drain_serves_connections_that_were_not_told_to_leave(void **state)
+{
+    (void)state;
+    BED(bed);
+    struct fakeexchange *early = get(&bed, WIDGETS "?watch=1&resourceVersion=10");
+    kube_announce_drain(bed.service);
+    struct fakeexchange *probe = get(&bed, "/readyz");
+    assert_int_equal(probe->status, 500);
+    assert_says(probe, "[-]upstream failed: draining\nreadyz check failed\n");
+    kube_drain(bed.service, bed.now, 1000);
+    struct fakeexchange *late = get(&bed, WIDGETS "?watch=1&resourceVersion=10");
+    pass(&bed, 5000);
+    assert_int_equal(stats_of(&bed).watches, 2);
+    early->conn.leaving = late->conn.leaving = true;
+    kube_drain(bed.service, bed.now, 0);
+    run(&bed);
+    assert_int_equal(stats_of(&bed).watches, 0);
+    bed_close(&bed);
+}
+
 static void rights_that_come_when_it_drains_are_too_late(void **state)
 {
     (void)state;
     BED(bed);
     const char *const fields[] = {"authorization: Bearer simple.42", NULL};
-    bed.permit.closed = true;
+    bed.permit.closed = bed.leaving = true;
     struct fakeexchange *peer = ask_with(&bed, "GET", WIDGETS "?watch=1&resourceVersion=10", fields);
     kube_drain(bed.service, bed.now, 1000);
     pass(&bed, 2000);
@@ -1226,6 +1249,7 @@ static void held_request_is_told_of_the_drain(void **state)
 {
     (void)state;
     BED(bed);
+    bed.leaving = true;
     kube_stand(bed.service, false, "joining");
     struct fakeexchange *peer = get(&bed, WIDGETS "?watch=1");
     kube_drain(bed.service, bed.now, 1000);
@@ -1392,6 +1416,7 @@ static void what_waits_is_bounded(void **state)
     for (size_t i = 0; i < 400; i++) {
         struct fakeexchange_head head;
         fakeexchange_init(&fakes[i], EXCHANGE_ROOM);
+        fakes[i].conn.leaving = true;
         fakeexchange_head(&head, "GET", path, NULL);
         kube_begin(bed.service, &fakes[i].x, &head.head, bed.now);
         refused += fakes[i].status == 429;
@@ -1590,6 +1615,7 @@ int main(void)
         cmocka_unit_test(state_of_a_past_that_was_rewritten_is_not_gone_on_from),
         cmocka_unit_test(columns_come_also_when_the_first_line_is_told_again),
         cmocka_unit_test(selector_does_not_widen_what_the_path_names),
+        cmocka_unit_test(drain_serves_connections_that_were_not_told_to_leave),
         cmocka_unit_test(rights_that_come_when_it_drains_are_too_late),
         cmocka_unit_test(held_request_is_told_of_the_drain),
         cmocka_unit_test(watch_whose_time_is_over_in_its_state_ends_without_an_error),

@@ -110,7 +110,7 @@ static void refuse_not_ready(struct watch_service *service, struct exchange *x, 
 static bool refuse_by_standing(struct watch_service *service, struct exchange *x, const struct exchange_head *head)
 {
     bool hasleader = belfry_bytes_equal(exchange_field(head, "hasleader"), belfry_bytes_str("true"));
-    if (service->draining)
+    if (service->draining && exchange_conn(x)->leaving)
         refuse(service, x, WATCH_CLOSE_DRAIN, 14, TEXT_DRAIN);
     else if (service->standing == WATCH_STALE && hasleader)
         refuse(service, x, WATCH_CLOSE_NO_LEADER, 14, WATCH_TEXT_NO_LEADER);
@@ -227,7 +227,7 @@ static void tell_change(struct watch_service *service, struct watch_stream *ws, 
 {
     if (service->standing == WATCH_STALE && ws->hasleader) {
         watch_stream_end(ws, WATCH_CLOSE_NO_LEADER, 14, WATCH_TEXT_NO_LEADER);
-    } else if (service->draining && ws->drain_ms > service->drain_end_ms) {
+    } else if (service->draining && exchange_conn(ws->x)->leaving && ws->drain_ms > service->drain_end_ms) {
         uint64_t left = service->drain_end_ms > now_ms ? service->drain_end_ms - now_ms : 0;
         watch_stream_set_drain(ws, now_ms + belfry_rng_below(&service->rng, left + 1));
     }

@@ -74,7 +74,8 @@ uint64_t watch_due(const struct watch_service *service); /* when it is to be cal
 enum watch_standing { WATCH_NOT_READY, WATCH_READY, WATCH_STALE };
 void watch_stand(struct watch_service *service, enum watch_standing standing, const char *reason);
 
-/* Ends every stream at a random time within drain_ms from now, 14; new ones are refused at once. */
+/* Ends every stream whose connection was told to leave at a random time within drain_ms from now, 14, and refuses new
+ * ones there. Streams of other connections are served as before. A later call may be for more, and sooner. */
 void watch_drain(struct watch_service *service, uint64_t now_ms, uint64_t drain_ms);
 
 /* ---- numbers ---- */

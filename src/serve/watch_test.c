@@ -83,6 +83,7 @@ struct bed {
     struct permit permit;
     struct fakeexchange peers[PEERS];
     size_t n_peers;
+    bool leaving; /* streams come on connections that were told to leave */
     uint64_t now;
     int64_t head;
     size_t work; /* how often it was said to be there */
@@ -172,6 +173,7 @@ static struct fakeexchange *begin_with(struct bed *bed, size_t room, const char 
     struct fakeexchange *fake = &bed->peers[bed->n_peers++];
     struct fakeexchange_head head;
     fakeexchange_init(fake, room);
+    fake->conn.leaving = bed->leaving;
     fakeexchange_head(&head, "POST", PATH, fields);
     watch_begin(bed->service, &fake->x, &head.head, bed->now);
     return fake;
@@ -725,6 +727,7 @@ static void drain_ends_everybody_within_the_period(void **state)
     (void)state;
     BED(bed);
     size_t ended_early = 0;
+    bed.leaving = true;
     for (int i = 0; i < 6; i++)
         begin(&bed);
     watch_drain(bed.service, bed.now, 1000);
@@ -744,10 +747,38 @@ static void drain_ends_everybody_within_the_period(void **state)
     bed_close(&bed);
 }
 
+static void drain_leaves_connections_alone_that_were_not_told_to_leave(void **state)
+{
+    (void)state;
+    BED(bed);
+    struct fakeexchange *early = begin(&bed);
+    bed.leaving = true;
+    struct fakeexchange *told = begin(&bed);
+    watch_drain(bed.service, bed.now, 1000);
+    bed.now += 1000;
+    run(&bed);
+    assert_ended(told, "14", "belfry: draining; connect anew");
+    assert_ended(begin(&bed), "14", "belfry: draining; connect anew");
+    bed.leaving = false;
+    struct fakeexchange *late = begin(&bed);
+    bed.now += 100000;
+    run(&bed);
+    assert_silent(early);
+    assert_silent(late);
+    early->conn.leaving = late->conn.leaving = true;
+    watch_drain(bed.service, bed.now, 0);
+    run(&bed);
+    assert_ended(early, "14", "belfry: draining; connect anew");
+    assert_ended(late, "14", "belfry: draining; connect anew");
+    assert_int_equal(closed(&bed, WATCH_CLOSE_DRAIN), 4);
+    bed_close(&bed);
+}
+
 static void second_drain_can_be_shorter(void **state)
 {
     (void)state;
     BED(bed);
+    bed.leaving = true;
     struct fakeexchange *peer = begin(&bed);
     watch_drain(bed.service, bed.now, 1000000);
     run(&bed);
@@ -768,6 +799,7 @@ static void open_many(struct bed *bed, struct fakeexchange *many)
     fakeexchange_head(&head, "POST", PATH, fields);
     for (size_t i = 0; i < MANY; i++) {
         fakeexchange_init(&many[i], EXCHANGE_ROOM);
+        many[i].conn.leaving = true;
         watch_begin(bed->service, &many[i].x, &head.head, bed->now);
     }
     assert_int_equal(stats_of(bed).streams, MANY);
@@ -1222,6 +1254,7 @@ int main(void)
         cmocka_unit_test(streams_of_tiers_below_are_known_by_name_and_position),
         cmocka_unit_test(tiers_below_are_listed_and_looked_at_up_to_a_bound),
         cmocka_unit_test(drain_ends_everybody_within_the_period),
+        cmocka_unit_test(drain_leaves_connections_alone_that_were_not_told_to_leave),
         cmocka_unit_test(second_drain_can_be_shorter),
         cmocka_unit_test(nobody_ends_too_many_streams_in_one_turn),
         cmocka_unit_test(requests_wait_in_order_while_rights_are_asked_about),
