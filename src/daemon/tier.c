@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "daemon/definitions.h"
+#include "daemon/fault.h"
 #include "daemon/gathering.h"
 #include "daemon/service.h"
 #include "replica/replica.h"
@@ -136,6 +137,8 @@ static enum belfry_err open_replica(struct tier *tier, char *why, size_t why_len
     enum belfry_err err = replica_open(&opts, &tier->store, &reason);
     if (err != BELFRY_OK)
         snprintf(why, why_len, "%s", reason != NULL ? reason : "out of memory");
+    else
+        fault_watch(tier->store);
     free(reason);
     return err;
 }
@@ -338,6 +341,7 @@ enum belfry_err tier_start(const struct tier_opts *opts, struct tier **out, char
         tier_destroy(tier);
         return err;
     }
+    replica_serves(tier->store);
     *out = tier;
     return BELFRY_OK;
 }
@@ -368,6 +372,7 @@ void tier_destroy(struct tier *tier)
     free(tier->workers);
     free(tier->hands);
     evlog_destroy(tier->log);
+    fault_watch(NULL);
     replica_close(tier->store, REPLICA_CLOSE_CLEAN);
     belfry_tls_destroy(tier->upstream_tls);
     standing_fini(&tier->standing);

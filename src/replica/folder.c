@@ -18,6 +18,8 @@
 #define UNKNOWN      "-" /* in the marker: nobody's boot id */
 #define MARKER       "marker"
 #define MARKER_NEW   "marker.new"
+#define DEATHS       "deaths"
+#define DEATHS_MAX   9
 #define NAME_BYTES   32
 #define LINE_BYTES   (FOLDER_BOOT_MAX + NAME_BYTES + 16)
 
@@ -82,7 +84,7 @@ static enum belfry_err lock(struct folder *folder, char **why)
 enum belfry_err folder_open(struct folder *folder, const char *path, const char *boot_id, char **why)
 {
     enum belfry_err err = BELFRY_ERR_NOMEM;
-    *folder = (struct folder){.dir_fd = -1, .lock_fd = -1, .path = strdup(path)};
+    *folder = (struct folder){.dir_fd = -1, .lock_fd = -1, .deaths_fd = -1, .path = strdup(path)};
     if (folder->path == NULL)
         goto fail;
     if (mkdir(path, 0700) != 0 && errno != EEXIST) {
@@ -111,6 +113,9 @@ void folder_close(struct folder *folder)
         return;
     if (folder->lock_fd >= 0)
         close(folder->lock_fd);
+    folder_life_serves(folder); /* whoever comes as far as this has not died */
+    if (folder->deaths_fd >= 0)
+        close(folder->deaths_fd);
     if (folder->dir_fd >= 0)
         close(folder->dir_fd);
     free(folder->path);
@@ -130,9 +135,10 @@ static struct marker read_marker(const struct folder *folder)
     return marker;
 }
 
-uint64_t folder_warm(const struct folder *folder)
+uint64_t folder_warm(const struct folder *folder, enum folder_mark *mark)
 {
     struct marker marker = read_marker(folder);
+    *mark = marker.mark;
     bool same_boot = folder->boot[0] != '\0' && strcmp(folder->boot, marker.boot) == 0;
     if (BELFRY_MUTANT(marker_ignored))
         same_boot = true;
@@ -145,6 +151,36 @@ uint64_t folder_warm(const struct folder *folder)
         return same_boot ? marker.number : 0;
     }
     return 0;
+}
+
+/* One byte in place, so that a full disk takes it. Without the file nothing is counted. */
+static void write_deaths(const struct folder *folder, unsigned deaths)
+{
+    char digit = (char)('0' + deaths);
+    if (folder->deaths_fd >= 0 && pwrite(folder->deaths_fd, &digit, 1, 0) != 1)
+        return; /* the count stays what it was */
+}
+
+unsigned folder_life_begin(struct folder *folder)
+{
+    char digit = '0';
+    folder->deaths_fd = openat(folder->dir_fd, DEATHS, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (folder->deaths_fd >= 0 && pread(folder->deaths_fd, &digit, 1, 0) != 1)
+        digit = '0';
+    unsigned before = digit > '0' && digit < '0' + DEATHS_MAX ? (unsigned)(digit - '0') : 0;
+    folder->deaths = before + 1;
+    write_deaths(folder, folder->deaths);
+    return before;
+}
+
+void folder_life_serves(struct folder *folder)
+{
+    write_deaths(folder, 0);
+}
+
+void folder_life_faulted(const struct folder *folder)
+{
+    write_deaths(folder, folder->deaths);
 }
 
 static bool write_synced(int fd, const char *text, size_t len)

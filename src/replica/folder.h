@@ -10,6 +10,9 @@
  * What is dirty and of another boot, or of an unknown one, went through a loss of the page cache: an LMDB file of which
  * some pages are newer than others. It must not be opened.
  *
+ * Beside it is `deaths`, one digit: how many lives in a row died with this replica. A life is counted as dead when it
+ * begins, and no more once it serves; a life that faults after that counts itself again, from its signal handler.
+ *
  * Thread: owner (the writer); folder_remove() from any.
  */
 #ifndef BELFRY_REPLICA_FOLDER_H
@@ -26,7 +29,8 @@ enum folder_mark { FOLDER_NONE, FOLDER_CLEAN, FOLDER_DIRTY };
 
 struct folder {
     char *path;
-    int dir_fd, lock_fd;
+    int dir_fd, lock_fd, deaths_fd;
+    unsigned deaths;            /* lives in a row that died, this one counted */
     char boot[FOLDER_BOOT_MAX]; /* "": unknown */
 };
 
@@ -35,8 +39,13 @@ struct folder {
 BELFRY_NODISCARD enum belfry_err folder_open(struct folder *folder, const char *path, const char *boot_id, char **why);
 void folder_close(struct folder *folder); /* also one that was never opened: zeroes */
 
-/* The number of the data folder that may be opened warm; 0: none. */
-uint64_t folder_warm(const struct folder *folder);
+/* The number of the data folder that may be opened warm; 0: none. *mark says how its last user left it. */
+uint64_t folder_warm(const struct folder *folder, enum folder_mark *mark);
+
+/* A life begins: returns how many in a row died before it. */
+unsigned folder_life_begin(struct folder *folder);
+void folder_life_serves(struct folder *folder);
+void folder_life_faulted(const struct folder *folder); /* safe in a signal handler */
 
 /* Replaces the marker, synced. Errors: BELFRY_ERR_IO, the old one is still there (or, when only syncing failed, either). */
 BELFRY_NODISCARD enum belfry_err folder_mark(struct folder *folder, enum folder_mark mark, uint64_t number);

@@ -5,22 +5,26 @@
  */
 #include "replica/replica.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/list.h"
 #include "base/sim.h"
+#include "replica/audit.h"
 #include "replica/env.h"
 #include "replica/folder.h"
 #include "replica/fresh.h"
 #include "replica/history.h"
+#include "replica/mdbfile.h"
 #include "replica/page.h"
 #include "replica/trim.h"
 #include "replica/writer.h"
 
 #define STATE_BYTES ((size_t)8 << 30) /* room for state in a map that was not sized: as much as etcd's largest quota */
 #define MAP_UNIT    ((size_t)1 << 16) /* a multiple of any page size */
+#define DEATHS      2                 /* in a row: then the replica is discarded */
 
 struct replica {
     struct store store;
@@ -29,6 +33,7 @@ struct replica {
     struct trim_budget budget;
     size_t map_bytes, extent_bytes;
     char *scope;
+    enum audit_place audit;
     const struct belfry_log *log;
     /* the writer's */
     struct writer writer;
@@ -38,7 +43,7 @@ struct replica {
     /* under mu */
     pthread_mutex_t mu;
     struct env *env; /* one reference; replaced by the writer alone, who may look at it without mu */
-    uint64_t commits, trimmed, io_errors;
+    uint64_t commits, trimmed, io_errors, damages;
 };
 
 /* A reader's call: the environment it is in, its snapshot, and what was true there. */
@@ -405,11 +410,58 @@ static const struct store_api api = {
 
 /* ---- open and close ---- */
 
+static bool is_sound(struct replica *replica, uint64_t number, enum audit_depth depth, char why[AUDIT_WHY])
+{
+    char *path = folder_data_path(&replica->folder, number);
+    char file[PATH_MAX];
+    enum mdbfile_length length;
+    struct mdbfile_meta meta;
+    snprintf(why, AUDIT_WHY, "its path is too long, or memory is short");
+    bool known = path != NULL && snprintf(file, sizeof(file), "%s/data.mdb", path) < (int)sizeof(file);
+    free(path);
+    if (!known || mdbfile_measure(file, &length, &meta) != BELFRY_OK)
+        return false;
+    if (length == MDBFILE_NONE)
+        return true;
+    struct audit_opts opts = {.path = file,
+                              .depth = length == MDBFILE_WHOLE ? depth : AUDIT_ALL,
+                              .place = replica->audit,
+                              .lock_fd = replica->folder.lock_fd};
+    return audit_passes(&opts, why);
+}
+
+static void discard(struct replica *replica, uint64_t number, const char *why)
+{
+    belfry_logf(replica->log, BELFRY_LOG_WARN, "replica_discarded", "folder=%s why=\"%s\"", replica->folder.path, why);
+    folder_remove(&replica->folder, number);
+    pthread_mutex_lock(&replica->mu);
+    replica->damages++;
+    pthread_mutex_unlock(&replica->mu);
+}
+
+/* The number of the data folder that may be opened; 0: none, or none any more. */
+static uint64_t find_sound(struct replica *replica)
+{
+    enum folder_mark mark;
+    char why[AUDIT_WHY];
+    unsigned deaths = folder_life_begin(&replica->folder);
+    uint64_t number = folder_warm(&replica->folder, &mark);
+    replica->last_number = folder_sweep(&replica->folder, number);
+    if (number == 0)
+        return 0;
+    if (deaths >= DEATHS)
+        discard(replica, number, "the last starts have died with it");
+    else if (is_sound(replica, number, mark == FOLDER_CLEAN && deaths == 0 ? AUDIT_STATE : AUDIT_ALL, why))
+        return number;
+    else
+        discard(replica, number, why);
+    return 0;
+}
+
 /* Opens what the marker allows; *out stays NULL when there is nothing that can be used. */
 static enum belfry_err open_warm(struct replica *replica, struct env **out)
 {
-    uint64_t number = folder_warm(&replica->folder);
-    replica->last_number = folder_sweep(&replica->folder, number);
+    uint64_t number = find_sound(replica);
     if (number == 0)
         return BELFRY_OK;
     enum belfry_err err = folder_mark(&replica->folder, FOLDER_DIRTY, number); /* opening may write already */
@@ -478,6 +530,7 @@ enum belfry_err replica_open(const struct replica_opts *opts, struct store **out
     replica->budget = (struct trim_budget){.history_bytes = opts->history_bytes, .history_age_s = opts->history_age_s};
     replica->map_bytes = map_bytes(opts);
     replica->extent_bytes = replica->writer.extent_bytes = opts->extent_bytes;
+    replica->audit = opts->audit_here ? AUDIT_IN_PROCESS : AUDIT_IN_CHILD;
     replica->log = opts->log;
     enum belfry_err err = folder_open(&replica->folder, opts->dir, opts->boot_id, why);
     if (err != BELFRY_OK)
@@ -524,6 +577,16 @@ void replica_close(struct store *store, enum replica_close how)
     free(replica);
 }
 
+void replica_serves(struct store *store)
+{
+    folder_life_serves(&replica_of(store)->folder);
+}
+
+void replica_faulted(const struct store *store)
+{
+    folder_life_faulted(&belfry_container_const(store, struct replica, store)->folder);
+}
+
 void replica_stats(struct store *store, struct replica_stats *out)
 {
     struct replica *replica = replica_of(store);
@@ -532,6 +595,7 @@ void replica_stats(struct store *store, struct replica_stats *out)
     out->commits = replica->commits;
     out->trimmed = replica->trimmed;
     out->io_errors = replica->io_errors;
+    out->damages = replica->damages;
     pthread_mutex_unlock(&replica->mu);
     struct reading reading;
     if (begin_reading(replica, &reading) != BELFRY_OK)

@@ -4,6 +4,7 @@
  *
  *     DIR/lock              flock: one process
  *     DIR/marker            `dirty BOOT-ID data-N` before the first write, `clean data-N` after a full sync
+ *     DIR/deaths            one digit: lives in a row that died with this replica
  *     DIR/data-N/data.mdb   one environment; the newest N that the marker names is the one
  *
  *     state     key -> KeyValue                   a key over 480 bytes: its first 480 and a 128-bit hash; the whole one
@@ -16,6 +17,10 @@
  * It is a cache: nothing is synced but the marker. A marker that says dirty under another boot (or an unknown one) means
  * that the page cache was lost with writes in it: the content is discarded. After SIGKILL the boot is the same and what
  * was committed is there: a warm open.
+ *
+ * It is not believed: before LMDB opens a file, audit.h reads it. After a clean close that is everything but the rows of
+ * history; after any other end, everything. A file that does not pass is discarded, and so is one with which two lives in
+ * a row died: then the store is empty, and follow lists.
  *
  * Transactions: every error of a write ends the one that is open, with nothing changed since its begin. apply, advance,
  * trim and get need one; put, remove and adopt do not: a fresh copy has its own. A disk or map that is full makes the
@@ -42,10 +47,12 @@ struct replica_opts {
     size_t extent_bytes; /* a revision over this is read as an extent */
     const char *boot_id; /* NULL: the kernel's */
     const char *scope;   /* written into meta; a replica of another scope is discarded */
+    bool audit_here;     /* in this process instead of a child: for tests that have threads, or open thousands */
     const struct belfry_log *log;
 };
 
-/* Errors: BELFRY_ERR_IO (the folder cannot be used; *why, to be freed, says what to do), BELFRY_ERR_LIMIT (another
+/* Before the process has other threads, or with audit_here.
+ * Errors: BELFRY_ERR_IO (the folder cannot be used; *why, to be freed, says what to do), BELFRY_ERR_LIMIT (another
  * process has it), BELFRY_ERR_NOMEM. */
 BELFRY_NODISCARD enum belfry_err replica_open(const struct replica_opts *opts, struct store **out, char **why);
 
@@ -53,10 +60,17 @@ BELFRY_NODISCARD enum belfry_err replica_open(const struct replica_opts *opts, s
 enum replica_close { REPLICA_CLOSE_DIRTY, REPLICA_CLOSE_CLEAN };
 void replica_close(struct store *store, enum replica_close how);
 
+/* The start is over: what ends this life from here on is not held against the replica, unless it is a fault. */
+void replica_serves(struct store *store);
+
+/* This life ends with a fault (SIGSEGV and the like), perhaps the replica's. Safe in a signal handler. */
+void replica_faulted(const struct store *store);
+
 struct replica_stats {
     uint64_t state_rows, history_rows;
     size_t history_bytes, used_bytes, map_bytes;
     uint64_t commits, trimmed, io_errors;
+    uint64_t damages; /* found: a replica that was discarded, or whose rows are not what was written */
 };
 void replica_stats(struct store *store, struct replica_stats *out);
 

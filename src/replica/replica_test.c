@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -520,6 +521,133 @@ static void damaged_file_is_discarded(void **state)
     assert_int_equal(revision_after(&opts), 0);
 }
 
+static void data_path(char path[256])
+{
+    snprintf(path, 256, "%s/data-1/data.mdb", dir);
+}
+
+static void write_many_and_close(enum replica_close how)
+{
+    struct store *store = open_usual();
+    char key[32];
+    for (int64_t rev = 2; rev < 600; rev++) {
+        snprintf(key, sizeof(key), "key-%d", (int)(rev % 200));
+        storecheck_write(store, rev, key, "1");
+    }
+    replica_close(store, how);
+}
+
+static void truncated_file_is_discarded_before_it_is_mapped(void **state)
+{
+    (void)state;
+    struct replica_opts opts = usual();
+    char path[256];
+    struct stat st;
+    data_path(path);
+    for (int i = 0; i < 8; i++) {
+        write_many_and_close(i % 2 == 0 ? REPLICA_CLOSE_CLEAN : REPLICA_CLOSE_DIRTY);
+        assert_int_equal(stat(path, &st), 0);
+        assert_int_equal(truncate(path, st.st_size * i / 16), 0);
+        assert_int_equal(revision_after(&opts), 0);
+        assert_int_equal(remove_dir(NULL), 0);
+    }
+}
+
+static uint64_t damages_of(struct store *store)
+{
+    struct replica_stats stats;
+    replica_stats(store, &stats);
+    return stats.damages;
+}
+
+static void discarded_replica_is_counted(void **state)
+{
+    (void)state;
+    char path[256];
+    data_path(path);
+    write_many_and_close(REPLICA_CLOSE_CLEAN);
+    struct store *store = open_usual();
+    assert_int_equal(damages_of(store), 0);
+    replica_close(store, REPLICA_CLOSE_CLEAN);
+    assert_int_equal(truncate(path, 9000), 0);
+    store = open_usual();
+    assert_int_equal(damages_of(store), 1);
+    replica_close(store, REPLICA_CLOSE_CLEAN);
+}
+
+/* A life in a process of its own, which `ends` it. */
+static void live_and_die(void (*ends)(struct store *store))
+{
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        struct replica_opts opts = usual();
+        struct store *store;
+        char *why;
+        if (replica_open(&opts, &store, &why) == BELFRY_OK)
+            ends(store);
+        _exit(1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static void die_while_starting(struct store *store)
+{
+    (void)store;
+    _exit(0);
+}
+
+static void die_while_serving(struct store *store)
+{
+    replica_serves(store);
+    _exit(0);
+}
+
+static void fault_while_serving(struct store *store)
+{
+    replica_serves(store);
+    replica_faulted(store);
+    _exit(0);
+}
+
+static void two_starts_that_died_in_a_row_discard_the_replica(void **state)
+{
+    (void)state;
+    struct replica_opts opts = usual();
+    write_and_close(REPLICA_CLOSE_CLEAN);
+    live_and_die(die_while_starting);
+    assert_int_equal(revision_after(&opts), 1); /* one is forgiven, and this one did not die */
+    live_and_die(die_while_starting);
+    live_and_die(die_while_starting);
+    assert_int_equal(revision_after(&opts), 0);
+}
+
+static void killed_processes_that_served_are_no_reason_to_discard(void **state)
+{
+    (void)state;
+    struct replica_opts opts = usual();
+    write_and_close(REPLICA_CLOSE_CLEAN);
+    for (int i = 0; i < 5; i++)
+        live_and_die(die_while_serving);
+    assert_int_equal(revision_after(&opts), 1);
+}
+
+static void two_faults_in_a_row_discard_the_replica(void **state)
+{
+    (void)state;
+    struct replica_opts opts = usual();
+    write_and_close(REPLICA_CLOSE_CLEAN);
+    live_and_die(fault_while_serving);
+    live_and_die(die_while_serving);
+    live_and_die(fault_while_serving);
+    assert_int_equal(revision_after(&opts), 1);
+    live_and_die(fault_while_serving);
+    live_and_die(fault_while_serving);
+    assert_int_equal(revision_after(&opts), 0);
+}
+
 static void missing_or_foreign_marker_means_cold(void **state)
 {
     (void)state;
@@ -753,6 +881,11 @@ int main(void)
         TEST(kernels_boot_id_is_used_when_none_is_given),
         TEST(replica_of_another_scope_is_discarded),
         TEST(damaged_file_is_discarded),
+        TEST(truncated_file_is_discarded_before_it_is_mapped),
+        TEST(discarded_replica_is_counted),
+        TEST(two_starts_that_died_in_a_row_discard_the_replica),
+        TEST(killed_processes_that_served_are_no_reason_to_discard),
+        TEST(two_faults_in_a_row_discard_the_replica),
         TEST(missing_or_foreign_marker_means_cold),
         TEST(kill_while_building_leaves_the_old_copy),
         TEST(adopted_copy_is_the_one_that_is_opened_again),

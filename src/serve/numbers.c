@@ -101,6 +101,7 @@ static void write_replica(struct belfry_json *json, const struct tier_numbers *n
     UINT(json, s, commits);
     UINT(json, s, trimmed);
     UINT(json, s, io_errors);
+    UINT(json, s, damages);
     belfry_json_int(json, "history_oldest", numbers->history_oldest);
     belfry_json_int(json, "history_newest", numbers->history_newest);
     UINT(json, numbers, reads);

@@ -150,7 +150,8 @@ static struct tier_numbers make_numbers(void)
                                        .map_bytes = 204,
                                        .commits = 205,
                                        .trimmed = 206,
-                                       .io_errors = 207};
+                                       .io_errors = 207,
+                                       .damages = 208};
     n.history_oldest = 44000000;
     n.history_newest = 48120732;
     n.log_oldest = 47900000;

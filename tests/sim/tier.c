@@ -57,7 +57,8 @@ static void open_store(struct tier *tier)
                                 .map_bytes = 64 * 1024 * 1024,
                                 .extent_bytes = tier->opts.extent_bytes,
                                 .boot_id = boot,
-                                .scope = "all"};
+                                .scope = "all",
+                                .audit_here = true};
     enum belfry_err err = replica_open(&opts, &tier->store, &why);
     if (err != BELFRY_OK) {
         fprintf(stderr, "belfry-sim: %s: %s\n", tier->opts.dir, why != NULL ? why : belfry_strerror((int)err));

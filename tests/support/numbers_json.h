@@ -15,7 +15,7 @@
     "\"relists_compacted\":104,\"relists_rewritten\":105,\"relists_unproven\":115,\"breaches\":106,\"judgements\":107," \
     "\"replays\":108,\"windows\":109,\"pages\":110,\"pages_repeated\":111,\"gaps\":112,\"stale\":113}}," \
     "\"replica\":{\"state_rows\":200,\"history_rows\":201,\"history_bytes\":202,\"used_bytes\":203," \
-    "\"map_bytes\":204,\"commits\":205,\"trimmed\":206,\"io_errors\":207,\"history_oldest\":44000000," \
+    "\"map_bytes\":204,\"commits\":205,\"trimmed\":206,\"io_errors\":207,\"damages\":208,\"history_oldest\":44000000," \
     "\"history_newest\":48120732,\"reads\":0,\"reads_shared\":0,\"reads_shelved\":0,\"shelf_bytes\":0}," \
     "\"log\":{\"oldest\":47900000,\"newest\":48120733,\"bytes\":268435456}," \
     "\"listeners\":{\"accepted\":300,\"refused\":301},\"memory_max\":1073741824," \
