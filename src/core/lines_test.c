@@ -846,6 +846,45 @@ static void progress_has_a_period_of_its_own_and_comes_to_the_busy_too(void **st
     bed_close(bed);
 }
 
+#define TICKING 6
+
+/* Whatever budget the turn had that decided on it: the tier may be stale in the next one. */
+static void progress_that_was_not_begun_is_not_told_by_a_stale_tier(void **state)
+{
+    (void)state;
+    bool told = false;
+    for (size_t work = 1; work < 20; work++) {
+        struct bed *bed = bed_new(8);
+        struct peer *peers[TICKING];
+        size_t begun[TICKING];
+        for (size_t i = 0; i < TICKING; i++) {
+            peers[i] = bed_watch(bed, "k", "", 0, NULL);
+            stream_set_progress(bed->worker, peers[i]->stream, 1000);
+        }
+        bed_run(bed);
+        for (size_t i = 0; i < TICKING; i++)
+            peers[i]->room = 5; /* less than the line */
+        bed->now += 1100;
+        bed->turn_work = work;
+        bed_turn(bed);
+        worker_set_stale(bed->worker, true);
+        for (size_t i = 0; i < TICKING; i++) {
+            begun[i] = belfry_buf_bytes(&peers[i]->in).len;
+            peers[i]->room = PLENTY;
+            told = told || begun[i] > 0;
+        }
+        bed_run(bed);
+        for (size_t i = 0; i < TICKING; i++)
+            assert_given(peers[i], begun[i] > 0 ? "BOOKMARK 10\n" : "");
+        worker_set_stale(bed->worker, false);
+        bed_run(bed);
+        for (size_t i = 0; i < TICKING; i++)
+            assert_given(peers[i], begun[i] > 0 ? "" : "BOOKMARK 10\n");
+        bed_close(bed);
+    }
+    assert_true(told);
+}
+
 static void progress_waits_for_one_who_is_slow_or_behind(void **state)
 {
     (void)state;
@@ -998,6 +1037,7 @@ int main(void)
         cmocka_unit_test(line_that_needs_what_nobody_has_any_more_loses_the_watcher),
         cmocka_unit_test(extent_that_needs_what_nobody_has_any_more_loses_the_watcher),
         cmocka_unit_test(progress_has_a_period_of_its_own_and_comes_to_the_busy_too),
+        cmocka_unit_test(progress_that_was_not_begun_is_not_told_by_a_stale_tier),
         cmocka_unit_test(progress_waits_for_one_who_is_slow_or_behind),
         cmocka_unit_test(line_without_memory_is_asked_for_again_and_nothing_is_skipped),
         cmocka_unit_test(refused_allocations_lose_nothing),

@@ -111,9 +111,12 @@ static bool go_on_with_rest(struct worker *worker, struct stream *stream)
     return true;
 }
 
+/* A message is begun in the turn that decided on it, on credit if the budget has just ended: a progress that was put off
+ * could come out when it may no longer be said, because the tier has become stale since. */
 static void begin_rest(struct worker *worker, struct stream *stream, struct rest *rest)
 {
     rest_begin(worker, stream, rest);
+    worker->work += worker->work == 0;
     if (!go_on_with_rest(worker, stream))
         stream_ready(worker, stream); /* the budget ended, or its room: it has a rest now */
 }
