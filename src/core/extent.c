@@ -51,7 +51,7 @@ enum extent_result extent_scan(struct worker *worker, int64_t rev, uint32_t *sub
 {
     for (;;) {
         const struct batch *slice;
-        switch (source_slice(worker, rev, *sub, &slice)) {
+        switch (source_slice(worker, rev, *sub, SOURCE_PREFER_SLICES, &slice)) {
         case SOURCE_WAIT:
             return EXTENT_WAIT;
         case SOURCE_GONE:
@@ -136,7 +136,7 @@ static bool solo_lines(struct worker *worker, struct stream *stream, struct watc
     int64_t rev = watcher->next;
     const struct batch *slice;
     do {
-        switch (source_slice(worker, rev, lines_place(stream, rev), &slice)) {
+        switch (source_slice(worker, rev, lines_place(stream, rev), SOURCE_PREFER_SLICES, &slice)) {
         case SOURCE_WAIT:
             return false;
         case SOURCE_GONE:
@@ -196,7 +196,8 @@ bool extent_feed(struct worker *worker, struct stream *stream)
         if (worker->work == 0)
             return false;
         worker->work--;
-        switch (source_slice(worker, rev, sub, &slice)) {
+        enum source_prefer prefer = rest_in_slices(stream->rest) ? SOURCE_PREFER_SLICES : SOURCE_PREFER_WHOLE;
+        switch (source_slice(worker, rev, sub, prefer, &slice)) {
         case SOURCE_WAIT:
             return false;
         case SOURCE_GONE:

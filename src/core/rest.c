@@ -36,6 +36,7 @@ struct rest {
     /* moved by fill and slice */
     enum rest_state state;
     bool begun;
+    bool in_slices;            /* a slice was given that is not the whole revision */
     bool first;                /* no piece is written yet; of a line: a mutant's */
     struct piece piece;        /* WRITING: n and bytes count down */
     bool broken;               /* the rows are not those that were measured */
@@ -347,13 +348,32 @@ bool rest_wants_slice(const struct rest *rest, int64_t *rev, uint32_t *sub)
     return true;
 }
 
+/* Nothing was sent of what slices gave: the whole revision is measured instead. */
+static void restart(struct rest *rest)
+{
+    rest->state = MEASURING;
+    rest->in_slices = rest->further = false;
+    rest->first = true;
+    rest->piece = (struct piece){0};
+    rest->sub = 0;
+    rest->head_at = rest->head_len = 0;
+}
+
 void rest_slice(struct rest *rest, const struct batch *slice)
 {
     assert(rest->state != ENDED && rest->slice == NULL && slice->rev == rest->rev);
     assert(slice->first_sub <= rest->sub && rest->sub <= slice->first_sub + slice->n_events);
+    if (slice->kind == BATCH_EVENTS && rest->in_slices && !rest->begun)
+        restart(rest);
     rest->slice = batch_ref(slice);
+    rest->in_slices = rest->in_slices || slice->kind == BATCH_SLICE;
     if (rest->state == MEASURING)
         advance(rest);
+}
+
+bool rest_in_slices(const struct rest *rest)
+{
+    return rest->in_slices;
 }
 
 bool rest_done(const struct rest *rest)

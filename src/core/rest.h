@@ -56,6 +56,7 @@ BELFRY_NODISCARD enum belfry_err rest_of_extent(const struct response_identity *
                                                 int64_t rev, struct rest **out);
 bool rest_wants_slice(const struct rest *rest, int64_t *rev, uint32_t *sub);
 void rest_slice(struct rest *rest, const struct batch *slice); /* takes its own reference while it needs one */
+bool rest_in_slices(const struct rest *rest);                  /* it was given a slice, not the whole revision */
 
 /* Writes up to `room` bytes and returns how many; less than `room` only when it is done or wants a slice. */
 size_t rest_fill(struct rest *rest, uint8_t *to, size_t room);
@@ -63,8 +64,8 @@ size_t rest_fill(struct rest *rest, uint8_t *to, size_t room);
 bool rest_done(const struct rest *rest);
 
 /* An extent's rows are read twice, and the second time they may come from elsewhere: a backfill lacks the previous values
- * that upstream has compacted, the replica has them. What was begun under a length that is no longer true cannot be
- * finished. */
+ * that upstream has compacted, the replica has them. Given the whole revision in place of a slice it is measured anew, if
+ * nothing was sent yet; but what was begun under a length that is no longer true cannot be finished. */
 bool rest_broken(const struct rest *rest);
 bool rest_between(const struct rest *rest); /* a piece is out, and another follows: only a mutant may want to know */
 bool rest_begun(const struct rest *rest);   /* a byte of it has been sent; of bytes: always */

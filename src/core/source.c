@@ -4,7 +4,25 @@
 #include "base/clock.h"
 #include "core/worker_private.h"
 
-static const struct segment *kept(struct worker *worker, int64_t rev, bool slice, uint32_t sub)
+/* The segment that says what there is at `rev` and behind; NULL: none is kept. */
+static const struct segment *find_segment(struct worker *worker, int64_t rev)
+{
+    for (size_t i = 0; i < WORKER_SEGMENTS; i++) {
+        struct kept_segment *kept = &worker->segments[i];
+        const struct segment *segment = kept->segment;
+        if (segment == NULL || rev < segment->from || rev > segment->upto)
+            continue;
+        size_t at = segment_find(segment, rev);
+        if (at < segment->n && segment->batches[at]->kind == BATCH_SLICE)
+            continue;
+        kept->used = worker->turn;
+        return segment;
+    }
+    return NULL;
+}
+
+/* The batch of this kind that has event `sub` of `rev`; NULL: none is kept. */
+static const struct batch *find_events(struct worker *worker, enum batch_kind kind, int64_t rev, uint32_t sub)
 {
     for (size_t i = 0; i < WORKER_SEGMENTS; i++) {
         struct kept_segment *kept = &worker->segments[i];
@@ -13,15 +31,11 @@ static const struct segment *kept(struct worker *worker, int64_t rev, bool slice
             continue;
         size_t at = segment_find(segment, rev);
         const struct batch *batch = at < segment->n ? segment->batches[at] : NULL;
-        if (slice) {
-            if (batch == NULL || batch->rev != rev || batch->kind == BATCH_EXTENT || sub < batch->first_sub ||
-                sub - batch->first_sub >= batch->n_events)
-                continue;
-        } else if (batch != NULL && batch->kind == BATCH_SLICE) {
+        if (batch == NULL || batch->rev != rev || batch->kind != kind || sub < batch->first_sub ||
+            sub - batch->first_sub >= batch->n_events)
             continue;
-        }
         kept->used = worker->turn;
-        return segment;
+        return batch;
     }
     return NULL;
 }
@@ -129,7 +143,7 @@ enum source_result source_next(struct worker *worker, int64_t from, int64_t limi
     assert(from <= limit && limit <= worker->view.head);
     if (evlog_covers(&worker->view, from))
         return in_log(worker, from, limit, out, upto);
-    const struct segment *segment = kept(worker, from, false, 0);
+    const struct segment *segment = find_segment(worker, from);
     if (segment != NULL)
         return in_segment(segment, from, limit, out, upto);
     if (from < worker->gone_below)
@@ -138,8 +152,11 @@ enum source_result source_next(struct worker *worker, int64_t from, int64_t limi
     return SOURCE_WAIT;
 }
 
-enum source_result source_slice(struct worker *worker, int64_t rev, uint32_t sub, const struct batch **out)
+enum source_result source_slice(struct worker *worker, int64_t rev, uint32_t sub, enum source_prefer prefer,
+                                const struct batch **out)
 {
+    static const enum batch_kind kinds[][2] = {
+        [SOURCE_PREFER_SLICES] = {BATCH_SLICE, BATCH_EVENTS}, [SOURCE_PREFER_WHOLE] = {BATCH_EVENTS, BATCH_SLICE}};
     if (evlog_covers(&worker->view, rev)) { /* a batch that too many want is gone through in slices: it is one */
         uint64_t seq = evlog_find(&worker->view, rev);
         const struct batch *batch = seq < worker->view.next ? evlog_at(&worker->view, seq) : NULL;
@@ -148,9 +165,11 @@ enum source_result source_slice(struct worker *worker, int64_t rev, uint32_t sub
             return SOURCE_BATCH;
         }
     }
-    const struct segment *segment = kept(worker, rev, true, sub);
-    if (segment != NULL) {
-        *out = segment->batches[segment_find(segment, rev)];
+    const struct batch *batch = find_events(worker, kinds[prefer][0], rev, sub);
+    if (batch == NULL)
+        batch = find_events(worker, kinds[prefer][1], rev, sub);
+    if (batch != NULL) {
+        *out = batch;
         return SOURCE_BATCH;
     }
     if (rev < worker->gone_below)

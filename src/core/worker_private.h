@@ -219,7 +219,13 @@ enum source_result {
 };
 enum source_result source_next(struct worker *worker, int64_t from, int64_t limit, const struct batch **out,
                                int64_t *upto);
-enum source_result source_slice(struct worker *worker, int64_t rev, uint32_t sub, const struct batch **out);
+/* Event `sub` of `rev`, and some that follow. The rows of one revision may be at hand twice, and differ: slices are our
+ * replica's; whole comes from a backfill, which lacks the previous values that upstream has compacted. A response that is
+ * measured and then written must read the same rows both times. So it begins with whole, which rest.h then holds to the
+ * end; what was begun with slices goes on with slices. */
+enum source_prefer { SOURCE_PREFER_SLICES, SOURCE_PREFER_WHOLE };
+enum source_result source_slice(struct worker *worker, int64_t rev, uint32_t sub, enum source_prefer prefer,
+                                const struct batch **out);
 void source_forget(struct worker *worker); /* another past: segments and fetches go */
 void source_retry(struct worker *worker);  /* after a fetch that failed, when it is time */
 

@@ -1071,6 +1071,41 @@ static void revision_too_large_for_memory_reaches_all_who_want_it(void **state)
     bed_close(&bed);
 }
 
+/* A tier below reads a huge revision with previous values. Our replica's slices of it are at hand, and the whole of it from
+ * a backfill for somebody further behind, whose rows are not the same. */
+static void huge_revision_is_measured_and_written_from_the_same_rows(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 2; round++) { /* 1: the whole comes when the response is begun */
+        BED(bed, 8, .seed = 1);
+        for (int i = 0; i < 5; i++)
+            bed_write(&bed, "z");
+        struct worker_fetch fetch;
+        bed_run(&bed);
+        bed_write_extent(&bed, "b c x y");
+        struct peer *below = bed_peer(&bed), *behind = bed_peer(&bed);
+        create(&bed, below, "a", "z", bed.head, WATCHER_PREV_KV);
+        for (int slices = 0; slices < (round == 0 ? 1 : 4); slices++) {
+            while (bed_turn(&bed, bed.turn_work))
+                continue;
+            assert_true(worker_wants_fetch(bed.worker, &fetch));
+            assert_true(fetch.slice);
+            below->room = round == 0 ? PLENTY : 30;
+            answer(&bed, &fetch);
+        }
+        create(&bed, behind, "z", "", bed.head - 2, 0);
+        bed_turn(&bed, bed.turn_work);
+        while (worker_wants_fetch(bed.worker, &fetch))
+            answer(&bed, &fetch);
+        below->room = PLENTY;
+        bed_run(&bed);
+        assert_false(stream_broken(below->stream));
+        assert_int_equal(count_events(below, 0), 4);
+        assert_int_equal(count_events(behind, 0), 2);
+        bed_close(&bed);
+    }
+}
+
 #define NESTED        300
 #define NESTED_EVENTS 1000
 
@@ -1478,6 +1513,7 @@ int main(void)
         cmocka_unit_test(active_watchers_are_skipped_however_many_turns_it_takes),
         cmocka_unit_test(fragments_come_whole_with_nothing_between),
         cmocka_unit_test(revision_too_large_for_memory_reaches_all_who_want_it),
+        cmocka_unit_test(huge_revision_is_measured_and_written_from_the_same_rows),
         cmocka_unit_test(batch_that_too_many_ranges_want_reaches_each_in_one_response),
         cmocka_unit_test(batch_that_too_many_ranges_want_reaches_those_who_are_behind),
         cmocka_unit_test(rewritten_past_cancels_everybody),
