@@ -29,9 +29,8 @@ struct tier {
     /* fixed */
     struct tier_opts opts;
     struct belfry_tls *upstream_tls; /* NULL: no endpoint wants it */
-    bool has_common_name;
-    char word[VIA_WORD_BYTES + 1]; /* our name, as other tiers are told it */
-    struct belfry_buf scope_end;   /* of a prefix */
+    char word[VIA_WORD_BYTES + 1];   /* our name, as other tiers are told it */
+    struct belfry_buf scope_end;     /* of a prefix */
     size_t memory_max, connections_max;
     uint64_t started_ms;
     /* shared between the threads, each by its own rules */
@@ -113,15 +112,7 @@ static enum belfry_err load_credentials(struct tier *tier, char *why, size_t why
                                    .cert = config->upstream_cert,
                                    .key = config->upstream_key,
                                    .server_name = config->upstream_server_name};
-    enum belfry_err err = belfry_tls_create(&opts, &tier->upstream_tls, why, why_len);
-    if (err != BELFRY_OK || config->upstream_cert == NULL)
-        return err;
-    char name[256];
-    err = belfry_tls_common_name(config->upstream_cert, name, sizeof(name));
-    if (err != BELFRY_OK)
-        snprintf(why, why_len, "cannot read the certificate %s", config->upstream_cert);
-    tier->has_common_name = err == BELFRY_OK && name[0] != '\0';
-    return err;
+    return belfry_tls_create(&opts, &tier->upstream_tls, why, why_len);
 }
 
 static enum belfry_err open_replica(struct tier *tier, char *why, size_t why_len)
@@ -225,7 +216,6 @@ static enum belfry_err start_workers(struct tier *tier)
                                       .upstream = config->upstream,
                                       .n_upstream = config->n_upstream,
                                       .upstream_tls = tier->upstream_tls,
-                                      .tier_has_common_name = tier->has_common_name,
                                       .name = tier->word,
                                       .advertise = config->advertise,
                                       .memory_max = tier->memory_max / config->workers,

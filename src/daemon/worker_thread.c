@@ -310,11 +310,8 @@ static enum belfry_err create_upstream_side(struct worker_thread *t, uv_loop_t *
         err = uplink_create(&uplink, &t->uplink);
     if (err == BELFRY_OK)
         err = permit_create(t->uplink, loop, opts->log_lines, &t->permit);
-    struct relay_opts relay = {.uplink = t->uplink,
-                               .permit = t->permit,
-                               .tier_has_common_name = opts->tier_has_common_name,
-                               .advertise = opts->advertise,
-                               .log = opts->log_lines};
+    struct relay_opts relay = {
+        .uplink = t->uplink, .permit = t->permit, .advertise = opts->advertise, .log = opts->log_lines};
     return err != BELFRY_OK ? err : relay_create(&relay, &t->relay);
 }
 

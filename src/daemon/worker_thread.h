@@ -30,9 +30,8 @@ struct worker_thread_opts {
     const struct belfry_endpoint *upstream; /* lent */
     size_t n_upstream;
     struct belfry_tls *upstream_tls; /* may be NULL */
-    bool tier_has_common_name;
-    const char *name;      /* of the tier, as a word (serve/via.h) */
-    const char *advertise; /* NULL: none */
+    const char *name;                /* of the tier, as a word (serve/via.h) */
+    const char *advertise;           /* NULL: none */
     size_t memory_max;
     uint64_t progress_ms;
     uint32_t max_streams;

@@ -55,10 +55,6 @@ struct belfry_tls_server_opts {
 BELFRY_NODISCARD enum belfry_err belfry_tls_create_server(const struct belfry_tls_server_opts *opts,
                                                           struct belfry_tls **out, char *why, size_t why_len);
 
-/* The common name in the subject of a certificate file, for who must know it; "" when it has none.
- * Errors: BELFRY_ERR_TLS (the file cannot be read). */
-BELFRY_NODISCARD enum belfry_err belfry_tls_common_name(const char *cert, char *out, size_t out_len);
-
 /* Connections made with it keep what they need. NULL is fine. */
 void belfry_tls_destroy(struct belfry_tls *tls);
 

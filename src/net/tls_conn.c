@@ -169,6 +169,13 @@ const char *belfry_tls_conn_user(const struct belfry_tls_conn *conn)
     return conn->user;
 }
 
+/* An empty or unreadable name counts, and so does any of several: which of them a server reads is its own business. */
+bool belfry_tls_conn_has_name(const struct belfry_tls_conn *conn)
+{
+    const X509 *cert = SSL_get_certificate(conn->ssl);
+    return cert != NULL && X509_NAME_get_index_by_NID(X509_get_subject_name(cert), NID_commonName, -1) >= 0;
+}
+
 void belfry_tls_conn_destroy(struct belfry_tls_conn *conn)
 {
     if (conn == NULL)

@@ -34,6 +34,11 @@ BELFRY_NODISCARD enum belfry_err belfry_tls_conn_accept(const struct belfry_tls 
 const char *belfry_tls_conn_alpn(const struct belfry_tls_conn *conn);
 const char *belfry_tls_conn_user(const struct belfry_tls_conn *conn);
 
+/* True when the certificate that this side presents has a common name in its subject, whatever it is: a server such as
+ * etcd may take every request on this connection for that user's. It stays true to the certificate that this connection
+ * began with, also when the context has read another one since. */
+bool belfry_tls_conn_has_name(const struct belfry_tls_conn *conn);
+
 void belfry_tls_conn_destroy(struct belfry_tls_conn *conn);
 
 /* Lends bytes of the peer until the next feed; handshake and read consume them. */

@@ -183,17 +183,3 @@ bool belfry_tls_subject_name(const X509 *cert, char *out, size_t out_len)
     OPENSSL_free(name);
     return usable;
 }
-
-enum belfry_err belfry_tls_common_name(const char *cert, char *out, size_t out_len)
-{
-    bool ignored = false, found = false;
-    ERR_clear_error();
-    BIO *file = BIO_new_file(cert, "r");
-    X509 *parsed = file == NULL ? NULL : PEM_read_bio_X509(file, NULL, no_passphrase, &ignored);
-    if (parsed != NULL)
-        found = belfry_tls_subject_name(parsed, out, out_len);
-    X509_free(parsed);
-    BIO_free(file);
-    ERR_clear_error();
-    return found ? BELFRY_OK : BELFRY_ERR_TLS;
-}

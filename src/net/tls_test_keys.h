@@ -13,12 +13,13 @@
 
 struct test_keys {
     char folder[64];
-    char ca[96];                      /* trusts the two below */
-    char other_ca[96];                /* trusts nothing here */
-    char server[96], server_key[96];  /* for etcd.test and 127.0.0.1 */
-    char client[96], client_key[96];  /* a client's */
-    char old_server[96], old_key[96]; /* as server, but expired */
-    char locked_key[96];              /* the client's key behind a pass phrase */
+    char ca[96];                       /* trusts the two below */
+    char other_ca[96];                 /* trusts nothing here */
+    char server[96], server_key[96];   /* for etcd.test and 127.0.0.1 */
+    char client[96], client_key[96];   /* a client's */
+    char unnamed[96], unnamed_key[96]; /* likewise, without a common name */
+    char old_server[96], old_key[96];  /* as server, but expired */
+    char locked_key[96];               /* the client's key behind a pass phrase */
 };
 
 struct issuer {
@@ -42,7 +43,8 @@ static inline void keys_extend(X509 *cert, X509 *ca, int nid, const char *value)
     X509_EXTENSION_free(extension);
 }
 
-/* A certificate for `names` ("DNS:a,IP:1.2.3.4"; NULL makes a CA), signed by `by` (NULL: by itself). */
+/* A certificate for `names` ("DNS:a,IP:1.2.3.4"; NULL makes a CA), signed by `by` (NULL: by itself). common_name NULL: it
+ * has an organization only. */
 static inline struct issuer keys_issue(const char *common_name, const char *names, const struct issuer *by, long days)
 {
     static long serial = 1;
@@ -54,7 +56,8 @@ static inline struct issuer keys_issue(const char *common_name, const char *name
     ASN1_INTEGER_set(X509_get_serialNumber(made.cert), serial++);
     X509_gmtime_adj(X509_getm_notBefore(made.cert), -2 * 86400);
     X509_gmtime_adj(X509_getm_notAfter(made.cert), days * 86400);
-    X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_ASC, (const unsigned char *)common_name, -1, -1, 0);
+    X509_NAME_add_entry_by_txt(subject, common_name != NULL ? "CN" : "O", MBSTRING_ASC,
+                               (const unsigned char *)(common_name != NULL ? common_name : "belfry"), -1, -1, 0);
     X509_set_issuer_name(made.cert, X509_get_subject_name(signer));
     X509_set_pubkey(made.cert, made.key);
     keys_extend(made.cert, signer, NID_basic_constraints, names == NULL ? "critical,CA:TRUE" : "critical,CA:FALSE");
@@ -104,6 +107,7 @@ static inline void keys_make(struct test_keys *keys)
     struct issuer server = keys_issue("etcd.test", server_names, &ca, 5);
     struct issuer old = keys_issue("etcd.test", server_names, &ca, -1);
     struct issuer client = keys_issue("alice", "DNS:alice.test", &ca, 5);
+    struct issuer unnamed = keys_issue(NULL, "DNS:alice.test", &ca, 5);
     keys_write_cert(keys, "ca.pem", ca.cert, keys->ca);
     keys_write_cert(keys, "other-ca.pem", other.cert, keys->other_ca);
     keys_write_cert(keys, "server.pem", server.cert, keys->server);
@@ -112,18 +116,22 @@ static inline void keys_make(struct test_keys *keys)
     keys_write_key(keys, "old.key", old.key, keys->old_key, NULL);
     keys_write_cert(keys, "client.pem", client.cert, keys->client);
     keys_write_key(keys, "client.key", client.key, keys->client_key, NULL);
+    keys_write_cert(keys, "unnamed.pem", unnamed.cert, keys->unnamed);
+    keys_write_key(keys, "unnamed.key", unnamed.key, keys->unnamed_key, NULL);
     keys_write_key(keys, "locked.key", client.key, keys->locked_key, "secret");
     keys_end(&ca);
     keys_end(&other);
     keys_end(&server);
     keys_end(&old);
     keys_end(&client);
+    keys_end(&unnamed);
 }
 
 static inline void keys_remove(const struct test_keys *keys)
 {
-    const char *const paths[] = {keys->ca,     keys->other_ca,   keys->server,  keys->server_key, keys->old_server,
-                                 keys->client, keys->client_key, keys->old_key, keys->locked_key};
+    const char *const paths[] = {keys->ca,          keys->other_ca, keys->server,     keys->server_key,
+                                 keys->old_server,  keys->client,   keys->client_key, keys->unnamed,
+                                 keys->unnamed_key, keys->old_key,  keys->locked_key};
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
         unlink(paths[i]);
     rmdir(keys->folder);

@@ -733,6 +733,11 @@ const char *belfry_transport_alpn(const struct belfry_transport *t)
     return t->conn != NULL ? belfry_tls_conn_alpn(t->conn) : "";
 }
 
+bool belfry_transport_has_name(const struct belfry_transport *t)
+{
+    return t->conn != NULL && belfry_tls_conn_has_name(t->conn);
+}
+
 void belfry_transport_hold(struct belfry_transport *t, bool hold)
 {
     if (t->held == hold)

@@ -64,6 +64,9 @@ void belfry_transport_kick(struct belfry_transport *t);
 /* After up: what TLS agreed on ("h2", "http/1.1"); "" without TLS or agreement. Lent until it is lost or closed. */
 const char *belfry_transport_alpn(const struct belfry_transport *t);
 
+/* After up: whether we have presented a certificate with a common name (net/tls_conn.h); false without TLS. */
+bool belfry_transport_has_name(const struct belfry_transport *t);
+
 /* true: the socket is not read until false is said. What was read from it before (64 KiB at most, TLS: 16 KiB more) is
  * still given. Nothing is lost meanwhile, but all of it waits, the end of the connection too, also if writing finds it. */
 void belfry_transport_hold(struct belfry_transport *t, bool hold);

@@ -375,6 +375,7 @@ static void ask_status(struct permit *permit, uint64_t now)
     struct unary_opts opts = {.uplink = permit->uplink,
                               .path = permit->is_old ? AUTH_PATH : STATUS_PATH,
                               .timeout_ms = PERMIT_TIMEOUT_MS,
+                              .caller = UPLINK_CALLER_ANYONE, /* clients learn nothing but whether they need a token */
                               .fn = on_status,
                               .user = permit};
     if (unary_open(&opts, &permit->status) != BELFRY_OK) {
@@ -452,6 +453,11 @@ static void arm(struct permit *permit, uint64_t now)
 
 /* ---- the outside ---- */
 
+static bool is_off_now(void *user)
+{
+    return permit_is_open(user, belfry_clock_ms());
+}
+
 enum belfry_err permit_create(struct uplink *uplink, uv_loop_t *loop, const struct belfry_log *log, struct permit **out)
 {
     struct permit *permit = calloc(1, sizeof(*permit));
@@ -468,6 +474,7 @@ enum belfry_err permit_create(struct uplink *uplink, uv_loop_t *loop, const stru
     belfry_map_init(&permit->by_subject);
     uv_timer_init(loop, &permit->timer);
     permit->timer.data = permit;
+    uplink_ask_auth(uplink, is_off_now, permit);
     *out = permit;
     return BELFRY_OK;
 }
@@ -484,6 +491,7 @@ void permit_destroy(struct permit *permit)
     if (permit == NULL)
         return;
     permit->destroyed = true;
+    uplink_ask_auth(permit->uplink, NULL, NULL);
     while (!belfry_list_empty(&permit->order))
         permit_cancel(belfry_container(permit->order.next, struct permit_question, order));
     unary_cancel(permit->status);

@@ -42,7 +42,7 @@ struct permit_who {
     struct belfry_bytes token, authorization; /* the fields of the stream's head; {NULL, 0}: not there */
 };
 
-/* `uplink` outlives it. */
+/* `uplink` outlives it, and learns from it whether auth is known to be off (uplink_ask_auth()). */
 BELFRY_NODISCARD enum belfry_err permit_create(struct uplink *uplink, uv_loop_t *loop, const struct belfry_log *log,
                                                struct permit **out);
 void permit_destroy(struct permit *permit); /* questions are dropped without an answer; NULL is fine */

@@ -44,9 +44,10 @@ struct relay_call {
     uint64_t due_ms;
     /* owner */
     struct belfry_list node;
-    struct belfry_list slow; /* while `response` is not empty */
-    size_t held;             /* counted of what it holds */
-    size_t head_bytes;       /* of the request's fields, which are held until the response begins */
+    struct belfry_list later; /* without a token, and it acts for its caller later on */
+    struct belfry_list slow;  /* while `response` is not empty */
+    size_t held;              /* counted of what it holds */
+    size_t head_bytes;        /* of the request's fields, which are held until the response begins */
     enum call_state state;
     struct permit_question *question; /* CHECKING */
     struct uplink_call *up;           /* WAITING and PASSING */
@@ -69,9 +70,12 @@ struct relay {
     struct relay_opts opts;
     /* owner */
     struct belfry_list calls;
-    struct belfry_list slow; /* calls whose client is behind; first who has taken nothing for the longest time */
+    struct belfry_list slow;  /* calls whose client is behind; first who has taken nothing for the longest time */
+    struct belfry_list later; /* calls */
+    struct permit_question *recheck; /* is auth still off, for those? */
+    uint64_t recheck_ms;             /* when that is asked next; BELFRY_NEVER while there are none */
     uv_timer_t timer;
-    uint64_t due_ms; /* when the first deadline may have passed */
+    uint64_t due_ms; /* when the first deadline may have passed, or recheck_ms */
     struct relay_stats stats;
 };
 
@@ -132,6 +136,7 @@ static void free_call(struct relay_call *call)
     if (call->changes_auth)
         permit_doubt(relay->opts.permit); /* again: what was learned while it ran may be from before it */
     belfry_list_remove(&call->node);
+    belfry_list_remove(&call->later);
     belfry_list_remove(&call->slow);
     set_held(call, 0);
     relay->stats.running--;
@@ -445,10 +450,20 @@ static void fail_begin(struct relay_call *call, enum belfry_err err)
 static enum belfry_err start(struct relay_call *call, struct belfry_bytes path)
 {
     struct relay *relay = call->relay;
-    enum belfry_err err = uplink_open(relay->opts.uplink, exchange_pin(call->x), path, fields_list(&call->block),
-                                      call->block.n, &up_events, call, &call->up);
+    struct uplink_request request = {.path = path,
+                                     .fields = fields_list(&call->block),
+                                     .n_fields = call->block.n,
+                                     .caller = relay_rights_authenticates(path) ? UPLINK_CALLER_ANYONE
+                                                                                : UPLINK_CALLER_CLIENT};
+    enum belfry_err err = uplink_open(relay->opts.uplink, exchange_pin(call->x), &request, &up_events, call, &call->up);
     fields_fini(&call->block);
     return err;
+}
+
+static void refuse_user(struct relay_call *call)
+{
+    call->relay->stats.refused++;
+    fail(call, BELFRY_GRPC_INVALID_ARGUMENT, NO_USER);
 }
 
 static void on_verdict(enum permit_verdict verdict, const char *reason, void *user)
@@ -458,10 +473,9 @@ static void on_verdict(enum permit_verdict verdict, const char *reason, void *us
     if (verdict == PERMIT_UNAVAILABLE) {
         call->relay->stats.failed++;
         fail(call, BELFRY_GRPC_UNAVAILABLE, reason);
-    } else if (verdict == PERMIT_REFUSED) {
-        call->relay->stats.refused++;
-        fail(call, BELFRY_GRPC_INVALID_ARGUMENT, NO_USER);
-    } else {
+    } else if (verdict == PERMIT_REFUSED && relay_rights_needs_user(belfry_buf_bytes(&call->path))) {
+        refuse_user(call);
+    } else { /* auth is off; or it is on, and the call goes up as nobody's */
         enum belfry_err err = start(call, belfry_buf_bytes(&call->path));
         belfry_buf_fini(&call->path);
         move(call, WAITING);
@@ -470,29 +484,30 @@ static void on_verdict(enum permit_verdict verdict, const char *reason, void *us
     }
 }
 
-/* Could upstream take this for the tier's own? */
-static bool is_anonymous(const struct relay *relay, const struct exchange_head *head)
+static bool is_anonymous(const struct exchange_head *head)
 {
-    return relay->opts.tier_has_common_name && exchange_field(head, "token").data == NULL &&
-           exchange_field(head, "authorization").data == NULL;
+    return exchange_field(head, "token").data == NULL && exchange_field(head, "authorization").data == NULL;
 }
 
-/* It would only if auth is on, and that is found out first. */
+/* Upstream could take it for the tier's own, but only if auth is on: that is found out first. */
 static bool must_check(const struct relay *relay, const struct exchange_head *head)
 {
-    return is_anonymous(relay, head) && !relay_rights_needs_no_user(head->path) &&
+    return is_anonymous(head) && !relay_rights_authenticates(head->path) && uplink_may_have_name(relay->opts.uplink) &&
            !permit_is_open(relay->opts.permit, belfry_clock_ms());
+}
+
+/* May a caller without a token do what needs a user? PERMIT_REFUSED: auth is on. */
+static enum belfry_err ask_for_nobody(struct relay *relay, permit_fn fn, void *user, struct permit_question **out)
+{
+    static const struct permit_who nobody;
+    struct belfry_bytes none = {0};
+    return permit_ask(relay->opts.permit, &nobody, NULL, none, none, belfry_clock_ms(), fn, user, out);
 }
 
 static enum belfry_err check(struct relay_call *call, struct belfry_bytes path)
 {
-    static const struct permit_who nobody;
-    struct belfry_bytes none = {0};
     enum belfry_err err = belfry_buf_append(&call->path, path.data, path.len);
-    if (err != BELFRY_OK)
-        return err;
-    return permit_ask(call->relay->opts.permit, &nobody, NULL, none, none, belfry_clock_ms(), on_verdict, call,
-                      &call->question);
+    return err != BELFRY_OK ? err : ask_for_nobody(call->relay, on_verdict, call, &call->question);
 }
 
 static enum belfry_err copy_fields(struct relay_call *call, const struct exchange_head *head)
@@ -502,8 +517,6 @@ static enum belfry_err copy_fields(struct relay_call *call, const struct exchang
         if (!fields_is_hop(head->fields[i].name, head->fields[i].value))
             err = fields_add(&call->block, head->fields[i].name, head->fields[i].value);
     }
-    if (err == BELFRY_OK && is_anonymous(call->relay, head))
-        err = fields_add(&call->block, belfry_bytes_str("grpcgateway-accept"), belfry_bytes_str("belfry"));
     return err;
 }
 
@@ -515,6 +528,48 @@ static void arm(struct relay *relay, uint64_t due_ms, uint64_t now)
     uv_update_time(relay->timer.loop);
     uv_timer_start(&relay->timer, on_timer, due_ms > now ? due_ms - now : 0, 0);
 }
+
+/* ---- calls that act later ---- */
+
+static bool is_lent(struct belfry_list *node)
+{
+    const struct relay_call *call = belfry_container(node, struct relay_call, later);
+    return call->up != NULL && uplink_is_lent(call->up);
+}
+
+static void recheck_later(struct relay *relay, uint64_t now)
+{
+    if (relay->recheck != NULL || relay->recheck_ms != BELFRY_NEVER || belfry_list_empty(&relay->later))
+        return;
+    relay->recheck_ms = now + RELAY_RECHECK_MS;
+    arm(relay, relay->recheck_ms, now);
+}
+
+static void on_recheck(enum permit_verdict verdict, const char *reason, void *user)
+{
+    struct relay *relay = user;
+    (void)reason;
+    relay->recheck = NULL;
+    belfry_list_each_safe (node, &relay->later) {
+        if (verdict == PERMIT_REFUSED && is_lent(node))
+            refuse_user(belfry_container(node, struct relay_call, later));
+    }
+    recheck_later(relay, belfry_clock_ms());
+}
+
+/* Auth may have been turned on since these calls went up: then they go on by a name that is not their callers'. */
+static void recheck(struct relay *relay, uint64_t now)
+{
+    bool lent = false;
+    belfry_list_each (node, &relay->later)
+        lent = lent || is_lent(node);
+    relay->recheck_ms = BELFRY_NEVER;
+    if (lent && ask_for_nobody(relay, on_recheck, relay, &relay->recheck) != BELFRY_OK)
+        relay->recheck = NULL; /* too many questions: asked again in a second */
+    recheck_later(relay, now);
+}
+
+/* ---- beginning ---- */
 
 static enum belfry_err begin(struct relay_call *call, const struct exchange_head *head)
 {
@@ -545,6 +600,7 @@ static struct relay_call *make_call(struct relay *relay, struct exchange *x, con
         relay->opts.advertise != NULL && belfry_bytes_equal(head->path, belfry_bytes_str(RELAY_MEMBERS_PATH));
     call->changes_auth = relay_rights_changes_auth(head->path);
     belfry_list_append(&relay->calls, &call->node);
+    belfry_list_init(&call->later);
     belfry_list_init(&call->slow);
     relay->stats.running++;
     return call;
@@ -578,6 +634,10 @@ void relay_begin(struct relay *relay, struct exchange *x, const struct exchange_
         call->due_ms = now + timeout_ms + GRACE_MS;
         arm(relay, call->due_ms, now);
     }
+    if (is_anonymous(head) && relay_rights_acts_later(head->path)) {
+        belfry_list_append(&relay->later, &call->later);
+        recheck_later(relay, now);
+    }
 }
 
 /* ---- the whole ---- */
@@ -599,6 +659,10 @@ static void on_timer(uv_timer_t *timer)
     }
     relay->due_ms = BELFRY_NEVER;
     arm(relay, next, now);
+    if (relay->recheck_ms <= now)
+        recheck(relay, now);
+    else
+        arm(relay, relay->recheck_ms, now);
 }
 
 enum belfry_err relay_create(const struct relay_opts *opts, struct relay **out)
@@ -607,10 +671,11 @@ enum belfry_err relay_create(const struct relay_opts *opts, struct relay **out)
     if (relay == NULL)
         return BELFRY_ERR_NOMEM;
     relay->opts = *opts;
-    relay->due_ms = BELFRY_NEVER;
+    relay->due_ms = relay->recheck_ms = BELFRY_NEVER;
     relay->opts.held_max = opts->held_max != 0 ? opts->held_max : RELAY_HELD_BYTES;
     belfry_list_init(&relay->calls);
     belfry_list_init(&relay->slow);
+    belfry_list_init(&relay->later);
     uv_timer_init(uplink_loop(opts->uplink), &relay->timer);
     relay->timer.data = relay;
     *out = relay;
@@ -626,6 +691,8 @@ void relay_destroy(struct relay *relay)
 {
     if (relay == NULL)
         return;
+    if (relay->recheck != NULL)
+        permit_cancel(relay->recheck);
     belfry_list_each_safe (node, &relay->calls) {
         struct relay_call *call = belfry_container(node, struct relay_call, node);
         exchange_reset(call->x, NGHTTP2_CANCEL);

@@ -7,15 +7,15 @@
  * A call is never repeated once a byte of it was sent. When upstream cannot be reached: 14, with the reason.
  *
  * Exceptions, all of them:
- * - With auth on upstream and a common name in the tier's own certificate, a call without a token is refused as etcd
- *   refuses one without a user (3 "etcdserver: user name is empty"), because upstream would take it for the tier's own.
- *   While it is not known whether auth is on, such a call waits until permit has found out. Auth/Authenticate needs none.
+ * - Where the tier's certificate has a common name (uplink_may_have_name()), a call without a token waits until permit
+ *   knows whether auth is on. If it is, a method that needs a user is refused here, as etcd refuses it (3 "etcdserver: user
+ *   name is empty"); any other goes up as nobody's (uplink.h), for etcd to answer. Auth/Authenticate needs no check.
+ * - A call without a token that went up by such a certificate while auth was off, and that acts for its caller later on
+ *   (Lock, Election), is ended with the same words soon after auth is found on (RELAY_RECHECK_MS and PERMIT_OFF_MS).
  * - On a listener that is read-only only methods known to read are relayed; others: 7 "belfry: this listener is
  *   read-only".
  * - Cluster/MemberList: when an address is advertised, every member's client URLs are replaced by it.
  * - Auth/AuthEnable and the like make the tier doubt what it knows of auth (permit_doubt()), before and after.
- * - With a common name in the tier's own certificate, a call without a token goes up with "grpcgateway-accept", which tells
- *   etcd not to take the certificate's user for the caller's: that holds in the moment in which auth is turned on, too.
  * - An answer of 14 gives up the pin of its connection: the next call goes to another endpoint, if there is one.
  *
  * Thread: owner. Destroyed before permit and uplink.
@@ -30,13 +30,13 @@
 #include "serve/uplink.h"
 
 #define RELAY_HELD_BYTES (64 * 1024 * 1024)
+#define RELAY_RECHECK_MS 1000
 
 struct relay;
 
 struct relay_opts {
     struct uplink *uplink;
     struct permit *permit;
-    bool tier_has_common_name;
     const char *advertise; /* NULL: none. Lent */
     size_t held_max;       /* 0: RELAY_HELD_BYTES */
     const struct belfry_log *log;

@@ -27,9 +27,32 @@ bool relay_rights_reads(struct belfry_bytes path)
     return IS_ONE_OF(path, reading);
 }
 
-bool relay_rights_needs_no_user(struct belfry_bytes path)
+bool relay_rights_authenticates(struct belfry_bytes path)
 {
     return belfry_bytes_equal(path, belfry_bytes_str("/etcdserverpb.Auth/Authenticate"));
+}
+
+bool relay_rights_needs_user(struct belfry_bytes path)
+{
+    static const char *const needing[] = {
+        "/etcdserverpb.KV/Range",
+        "/etcdserverpb.KV/RangeStream",
+        "/etcdserverpb.KV/Put",
+        "/etcdserverpb.KV/DeleteRange",
+        "/etcdserverpb.KV/Txn",
+        "/etcdserverpb.Cluster/MemberAdd",
+        "/etcdserverpb.Cluster/MemberRemove",
+        "/etcdserverpb.Cluster/MemberUpdate",
+        "/etcdserverpb.Cluster/MemberPromote",
+    };
+    bool is_auth = belfry_bytes_begins(path, belfry_bytes_str("/etcdserverpb.Auth/"));
+    return (is_auth && !relay_rights_authenticates(path)) || IS_ONE_OF(path, needing);
+}
+
+/* A LeaseKeepAlive lasts, too, but etcd asks for no right to it; the rest of etcd's own services answer and are done. */
+bool relay_rights_acts_later(struct belfry_bytes path)
+{
+    return !belfry_bytes_begins(path, belfry_bytes_str("/etcdserverpb."));
 }
 
 bool relay_rights_changes_auth(struct belfry_bytes path)

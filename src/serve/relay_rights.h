@@ -15,8 +15,16 @@
  * (their requests decide), Snapshot (it holds the hashes of all passwords), and what this tier does not know. */
 bool relay_rights_reads(struct belfry_bytes path);
 
-/* True for methods that need no user even when auth is on. */
-bool relay_rights_needs_no_user(struct belfry_bytes path);
+/* True for Auth/Authenticate: whoever calls it says who he is in the request. */
+bool relay_rights_authenticates(struct belfry_bytes path);
+
+/* True for methods that with auth on every etcd refuses to a caller without a user, in the same words. Of the others some
+ * are refused in other words, and some are answered; that differs between versions (decision 0035). */
+bool relay_rights_needs_user(struct belfry_bytes path);
+
+/* True for methods that may still read or write for their caller long after they have begun, with the rights that he had
+ * then: Lock, Campaign, Observe, and what this tier does not know. */
+bool relay_rights_acts_later(struct belfry_bytes path);
 
 /* True for methods after which auth may be on where it was off, or off where it was on. */
 bool relay_rights_changes_auth(struct belfry_bytes path);

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "net/tls_test_keys.h"
 #include "serve/uplink_conn.h"
 #include "support/fakeexchange.h"
 #include "support/uplinkbed.h"
@@ -19,9 +20,25 @@
 #define KEEPALIVE "/etcdserverpb.Lease/LeaseKeepAlive"
 #define MUCH      (3u * 1024 * 1024)
 
+static struct test_keys keys;
+static struct belfry_tls *tls; /* of the bed; NULL: plain */
 static struct relay *relay;
 static struct permit *permit;
 static struct fakeexchange fake;
+
+static int make_keys(void **state)
+{
+    (void)state;
+    keys_make(&keys);
+    return 0;
+}
+
+static int remove_keys(void **state)
+{
+    (void)state;
+    keys_remove(&keys);
+    return 0;
+}
 
 static enum belfry_err open_relay(const struct relay_opts *opts)
 {
@@ -39,6 +56,24 @@ static void make_relay(const struct relay_opts *opts, const struct upstream_opts
     fakeexchange_init(&fake, EXCHANGE_ROOM);
 }
 
+/* The tier gets a certificate with a common name. */
+static enum belfry_err make_tls(void)
+{
+    char why[256];
+    struct belfry_tls_opts opts = {.cacert = keys.ca, .cert = keys.client, .key = keys.client_key};
+    enum belfry_err err = belfry_tls_create(&opts, &tls, why, sizeof(why));
+    bed.tls = tls;
+    return err;
+}
+
+static void make_named_relay(struct upstream_opts upstream)
+{
+    assert_int_equal(make_tls(), BELFRY_OK);
+    upstream.cert = keys.server;
+    upstream.key = keys.server_key;
+    make_relay(NULL, &upstream);
+}
+
 static void close_relay(void)
 {
     relay_destroy(relay);
@@ -46,6 +81,8 @@ static void close_relay(void)
     relay = NULL;
     permit = NULL;
     close_bed();
+    belfry_tls_destroy(tls);
+    tls = NULL;
     fakeexchange_fini(&fake);
 }
 
@@ -489,8 +526,7 @@ static void the_tiers_certificate_does_not_speak_for_who_has_no_token(void **sta
 {
     (void)state;
     bool auth_on = true;
-    make_relay(&(struct relay_opts){.tier_has_common_name = true},
-               &(struct upstream_opts){.serve = serve_auth, .user = &auth_on});
+    make_named_relay((struct upstream_opts){.serve = serve_auth, .user = &auth_on});
     begin(RANGE);
     fakeexchange_send(&fake, "abc", 3);
     assert_int_equal(fake.state, FAKEEXCHANGE_OPEN);
@@ -512,8 +548,7 @@ static void with_auth_off_who_has_no_token_is_passed_on_whole(void **state)
 {
     (void)state;
     bool auth_on = false;
-    make_relay(&(struct relay_opts){.tier_has_common_name = true},
-               &(struct upstream_opts){.serve = serve_auth, .user = &auth_on});
+    make_named_relay((struct upstream_opts){.serve = serve_auth, .user = &auth_on});
     begin(RANGE);
     fakeexchange_send(&fake, "abc", 3);
     fakeexchange_half_close(&fake);
@@ -526,14 +561,65 @@ static void with_auth_off_who_has_no_token_is_passed_on_whole(void **state)
     begin(RANGE); /* known to be off: no question */
     reach(3);
     assert_string_equal(upstream_field(bed.members[0], 2, ":path"), RANGE);
-    /* what is known may be out of date: etcd is told not to look at the certificate */
-    assert_string_equal(upstream_field(bed.members[0], 2, "grpcgateway-accept"), "belfry");
+    for (size_t i = 0; i < 3; i++) /* a name gives no rights now, and etcd would log a warning for each */
+        assert_null(upstream_field(bed.members[0], i, "grpcgateway-accept"));
+}
+
+static void what_etcd_may_answer_to_anyone_goes_up_as_nobodys(void **state)
+{
+    (void)state;
+    static const char *const paths[] = {KEEPALIVE,
+                                        MEMBERS,
+                                        "/etcdserverpb.Maintenance/Status",
+                                        "/v3lockpb.Lock/Lock",
+                                        "/etcdserverpb.Maintenance/Snapshot",
+                                        "/no.such/Method"};
+    bool auth_on = true;
+    make_named_relay((struct upstream_opts){.serve = serve_auth, .user = &auth_on});
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+        fakeexchange_init(&fake, EXCHANGE_ROOM);
+        begin(paths[i]);
+        reach(i + 2); /* the first was the AuthStatus */
+        assert_string_equal(upstream_field(bed.members[0], i + 1, ":path"), paths[i]);
+        assert_string_equal(upstream_field(bed.members[0], i + 1, "grpcgateway-accept"), "belfry");
+        fakeexchange_gone(&fake);
+    }
+}
+
+static void what_acts_later_ends_when_auth_is_turned_on(void **state)
+{
+    (void)state;
+    static const char *const with_token[] = {"content-type: application/grpc", "token: t.1", NULL};
+    static const char *const no_token[] = {"content-type: application/grpc", NULL};
+    bool auth_on = false;
+    struct fakeexchange others[2];
+    make_named_relay((struct upstream_opts){.serve = serve_auth, .user = &auth_on});
+    begin("/v3electionpb.Election/Observe");
+    reach(2);
+    for (int i = 0; i < 2; i++) {
+        struct fakeexchange_head head;
+        fakeexchange_init(&others[i], EXCHANGE_ROOM);
+        fakeexchange_head(&head, "POST", i == 0 ? "/v3electionpb.Election/Observe" : KEEPALIVE,
+                          i == 0 ? with_token : no_token);
+        relay_begin(relay, &others[i].x, &head.head, RELAY_ALL);
+    }
+    drive_for(RELAY_RECHECK_MS + PERMIT_OFF_MS + 300);
+    assert_int_equal(fake.state, FAKEEXCHANGE_OPEN); /* it was asked again, and is still off */
+    auth_on = true;
+    drive_until(fake.state == FAKEEXCHANGE_ENDED);
+    assert_string_equal(fakeexchange_field(&fake, "grpc-status"), "3");
+    assert_string_equal(fakeexchange_field(&fake, "grpc-message"), "etcdserver: user name is empty");
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(others[i].state, FAKEEXCHANGE_OPEN);
+        fakeexchange_gone(&others[i]);
+        fakeexchange_fini(&others[i]);
+    }
 }
 
 static void a_client_may_go_while_it_is_checked(void **state)
 {
     (void)state;
-    make_relay(&(struct relay_opts){.tier_has_common_name = true}, NULL);
+    make_named_relay((struct upstream_opts){0});
     begin(RANGE);
     reach(1);
     fakeexchange_gone(&fake);
@@ -655,11 +741,13 @@ static void run_scenario(void)
 
 static enum belfry_err scenario(void)
 {
-    bed.members[0] = upstream_create(NULL);
+    enum belfry_err err = make_tls();
+    bed.members[0] = upstream_create(&(struct upstream_opts){.cert = keys.server, .key = keys.server_key});
     fakeexchange_init(&fake, 20);
-    enum belfry_err err = open_bed();
     if (err == BELFRY_OK)
-        err = open_relay(&(struct relay_opts){.advertise = "http://tier:1", .tier_has_common_name = true});
+        err = open_bed();
+    if (err == BELFRY_OK)
+        err = open_relay(&(struct relay_opts){.advertise = "http://tier:1"});
     if (err == BELFRY_OK) {
         fake.room = EXCHANGE_ROOM;
         begin(MEMBERS);
@@ -701,6 +789,8 @@ int main(void)
         cmocka_unit_test_teardown(a_read_only_listener_passes_what_is_known_to_read, teardown),
         cmocka_unit_test_teardown(the_tiers_certificate_does_not_speak_for_who_has_no_token, teardown),
         cmocka_unit_test_teardown(with_auth_off_who_has_no_token_is_passed_on_whole, teardown),
+        cmocka_unit_test_teardown(what_etcd_may_answer_to_anyone_goes_up_as_nobodys, teardown),
+        cmocka_unit_test_teardown(what_acts_later_ends_when_auth_is_turned_on, teardown),
         cmocka_unit_test_teardown(a_client_may_go_while_it_is_checked, teardown),
         cmocka_unit_test_teardown(a_change_of_auth_makes_doubt_before_and_after, teardown),
         cmocka_unit_test_teardown(member_lists_name_the_tier, teardown),
@@ -708,5 +798,5 @@ int main(void)
         cmocka_unit_test_teardown(heads_that_cannot_be_passed_on_are_refused, teardown),
         cmocka_unit_test_teardown(without_memory_a_call_ends_and_nothing_leaks, teardown),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, make_keys, remove_keys);
 }

@@ -135,8 +135,11 @@ static enum belfry_err open_call(struct unary *unary, const struct unary_opts *o
     assert(opts->n_fields <= UNARY_FIELDS);
     for (size_t i = 0; i < opts->n_fields; i++)
         fields[N_OWN + i] = opts->fields[i];
-    return uplink_open(opts->uplink, &unary->pin, belfry_bytes_str(opts->path), fields, N_OWN + opts->n_fields, &events,
-                       unary, &unary->call);
+    struct uplink_request request = {.path = belfry_bytes_str(opts->path),
+                                     .fields = fields,
+                                     .n_fields = N_OWN + opts->n_fields,
+                                     .caller = opts->caller};
+    return uplink_open(opts->uplink, &unary->pin, &request, &events, unary, &unary->call);
 }
 
 enum belfry_err unary_open(const struct unary_opts *opts, struct unary **out)

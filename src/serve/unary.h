@@ -33,6 +33,7 @@ struct unary_opts {
     const struct exchange_field *fields; /* of the request, beside gRPC's own */
     size_t n_fields;
     struct belfry_bytes message;
+    enum uplink_caller caller;
     unary_fn fn;
     void *user;
 };

@@ -28,6 +28,7 @@ struct way {
     const struct belfry_endpoint *endpoint;
     enum way_state state;
     bool barred;                   /* gets no calls */
+    bool has_name;                 /* as its newest connection; before there was one: TLS might */
     struct uplink_conn *conn;      /* DIALING and UP */
     struct belfry_backoff backoff; /* tries: failures since it last served */
     uv_timer_t timer;
@@ -40,6 +41,8 @@ struct uplink {
     struct uplink_opts opts;
     struct way *ways; /* owned */
     /* owner */
+    bool (*auth_is_off)(void *user); /* NULL: not known */
+    void *auth_user;
     bool destroyed;
     size_t turn;                 /* whose it is to get the next who has no pin */
     struct belfry_list conns;    /* all, those that drain too */
@@ -174,10 +177,28 @@ static void try_again(struct uplink *uplink)
 static void on_up(struct uplink_conn *conn, void *user)
 {
     struct way *way = user;
-    (void)conn;
     move(way, UP);
+    way->has_name = uplink_conn_has_name(conn);
     way->uplink->stats.connects++;
     belfry_logf(way->uplink->opts.log, BELFRY_LOG_INFO, "uplink_up", "endpoint=%s", way->endpoint->url);
+}
+
+/* Could etcd take this call for one of the certificate's user? */
+static bool is_mistakable(const struct uplink_conn *conn, const struct uplink_call *call)
+{
+    return uplink_conn_has_name(conn) && call->caller == UPLINK_CALLER_CLIENT && !uplink_head_has_user(call->head);
+}
+
+static bool auth_is_off(const struct uplink *uplink)
+{
+    return uplink->auth_is_off != NULL && uplink->auth_is_off(uplink->auth_user);
+}
+
+static enum belfry_err start_call(struct uplink_conn *conn, struct uplink_call *call)
+{
+    bool mistakable = is_mistakable(conn, call);
+    call->lent = mistakable && auth_is_off(call->uplink);
+    return uplink_conn_start(conn, call, mistakable && !call->lent ? UPLINK_HEAD_AS_NOBODY : UPLINK_HEAD_AS_IT_IS);
 }
 
 static void on_feed(struct uplink_conn *conn, void *user)
@@ -186,7 +207,7 @@ static void on_feed(struct uplink_conn *conn, void *user)
     while (!belfry_list_empty(&way->waiting)) {
         struct uplink_call *call = belfry_container(way->waiting.next, struct uplink_call, node);
         belfry_list_remove(&call->node);
-        enum belfry_err err = uplink_conn_start(conn, call);
+        enum belfry_err err = start_call(conn, call);
         if (err == BELFRY_OK)
             continue;
         if (way->conn != conn) { /* it drains from now on, and this one missed the move */
@@ -316,14 +337,14 @@ void uplink_call_end(struct uplink_call *call, const struct uplink_end *end)
     free_call(call);
 }
 
-enum belfry_err uplink_open(struct uplink *uplink, unsigned *pin, struct belfry_bytes path,
-                            const struct exchange_field *fields, size_t n, const struct uplink_events *events,
-                            void *user, struct uplink_call **out)
+enum belfry_err uplink_open(struct uplink *uplink, unsigned *pin, const struct uplink_request *request,
+                            const struct uplink_events *events, void *user, struct uplink_call **out)
 {
     if (uplink->destroyed || uplink->stats.calls >= UPLINK_CALLS)
         return BELFRY_ERR_LIMIT;
     struct uplink_head *head;
-    enum belfry_err err = uplink_head_create(path, fields, n, uplink->opts.via, &head);
+    enum belfry_err err =
+        uplink_head_create(request->path, request->fields, request->n_fields, uplink->opts.via, &head);
     if (err != BELFRY_OK)
         return err;
     struct uplink_call *call = calloc(1, sizeof(*call));
@@ -331,8 +352,13 @@ enum belfry_err uplink_open(struct uplink *uplink, unsigned *pin, struct belfry_
         uplink_head_destroy(head);
         return BELFRY_ERR_NOMEM;
     }
-    *call = (struct uplink_call){
-        .uplink = uplink, .events = events, .user = user, .pin = pin, .head = head, .since_ms = belfry_clock_ms()};
+    *call = (struct uplink_call){.uplink = uplink,
+                                 .events = events,
+                                 .user = user,
+                                 .pin = pin,
+                                 .caller = request->caller,
+                                 .head = head,
+                                 .since_ms = belfry_clock_ms()};
     belfry_list_init(&call->node);
     uplink->stats.calls++;
     uplink->stats.opened++;
@@ -340,6 +366,21 @@ enum belfry_err uplink_open(struct uplink *uplink, unsigned *pin, struct belfry_
     try_again(uplink);
     *out = call;
     return BELFRY_OK;
+}
+
+void uplink_ask_auth(struct uplink *uplink, bool (*is_off)(void *user), void *user)
+{
+    uplink->auth_is_off = is_off;
+    uplink->auth_user = user;
+}
+
+bool uplink_may_have_name(const struct uplink *uplink)
+{
+    for (size_t i = 0; i < uplink->opts.n_endpoints; i++) {
+        if (uplink->ways[i].has_name && !uplink->ways[i].barred)
+            return true;
+    }
+    return false;
 }
 
 void uplink_bar(struct uplink *uplink, uint64_t endpoints)
@@ -355,6 +396,11 @@ void uplink_close(struct uplink_call *call)
     else
         belfry_list_remove(&call->node);
     free_call(call);
+}
+
+bool uplink_is_lent(const struct uplink_call *call)
+{
+    return call->state == CALL_RUNNING && call->lent;
 }
 
 void uplink_resume(struct uplink_call *call)
@@ -385,6 +431,7 @@ static void init_way(struct uplink *uplink, size_t i)
     struct way *way = &uplink->ways[i];
     way->uplink = uplink;
     way->endpoint = &uplink->opts.endpoints[i];
+    way->has_name = way->endpoint->tls;
     belfry_backoff_init(&way->backoff, FIRST_MS, MAX_MS);
     belfry_list_init(&way->waiting);
     uv_timer_init(uplink->opts.loop, &way->timer);

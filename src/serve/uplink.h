@@ -12,6 +12,11 @@
  * Flow control: the connection's window is given back as bytes arrive; a call's own with uplink_taken(): one stalled
  * response never holds others. A peer's limit on streams makes calls wait in order. At most UPLINK_CALLS at once.
  *
+ * The tier's certificate speaks for the tier alone. Where a connection presented one with a common name, a client's call
+ * that brings no user of its own is sent so that etcd ignores that name (uplink_head.h), unless auth is known to be off at
+ * that moment: then the name gives no rights, and etcd would log a warning for each call. This is decided when a call's
+ * HEADERS are made, by the connection that they are made for.
+ *
  * PING keepalive as in client/conn.h (every 10 s at most while calls run, dead after 10 s without any byte).
  *
  * Thread: owner (the loop's). No event comes from inside uplink_open().
@@ -50,6 +55,13 @@ struct uplink_opts {
 BELFRY_NODISCARD enum belfry_err uplink_create(const struct uplink_opts *opts, struct uplink **out);
 void uplink_destroy(struct uplink *uplink); /* every call is told `closed`; NULL is fine */
 
+/* Sets how to find out that auth is known to be off (permit.h does). NULL: it is never known. */
+void uplink_ask_auth(struct uplink *uplink, bool (*is_off)(void *user), void *user);
+
+/* True when a call that is opened now may go by a certificate with a common name: some connection presented one, or has
+ * not been made yet. A hint, for asking about auth before and not in vain; what is sent does not depend on it. */
+bool uplink_may_have_name(const struct uplink *uplink);
+
 /* Endpoints that get no more calls from now on: a bit for each, up to 64. What is under way there goes on. */
 void uplink_bar(struct uplink *uplink, uint64_t endpoints);
 
@@ -74,15 +86,30 @@ struct uplink_events {
     void (*closed)(struct uplink_call *call, const struct uplink_end *end, void *user);
 };
 
-/* `fields` (copied) go behind :method POST, :scheme, :authority (of the endpoint), :path. pin: NULL or exchange_pin(),
- * lent until the call has ended. Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_LIMIT, BELFRY_ERR_INVALID (fields HTTP/2 does not allow, or over
- * 48 KiB). */
-BELFRY_NODISCARD enum belfry_err uplink_open(struct uplink *uplink, unsigned *pin, struct belfry_bytes path,
-                                             const struct exchange_field *fields, size_t n,
+/* Who asks, which matters to etcd where the tier's certificate has a common name. */
+enum uplink_caller {
+    UPLINK_CALLER_CLIENT, /* a client: its rights are those of the token that it brings */
+    UPLINK_CALLER_ANYONE  /* no right is needed to ask, or the answer goes to no client */
+};
+
+/* Everything is copied. `fields` go behind :method POST, :scheme, :authority (of the endpoint), :path. */
+struct uplink_request {
+    struct belfry_bytes path;
+    const struct exchange_field *fields;
+    size_t n_fields;
+    enum uplink_caller caller;
+};
+
+/* pin: NULL or exchange_pin(), lent until the call has ended. Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_LIMIT,
+ * BELFRY_ERR_INVALID (fields HTTP/2 does not allow, or over 48 KiB). */
+BELFRY_NODISCARD enum belfry_err uplink_open(struct uplink *uplink, unsigned *pin, const struct uplink_request *request,
                                              const struct uplink_events *events, void *user, struct uplink_call **out);
 
 /* Lets go of it: RST_STREAM(CANCEL) unless it was complete. No event follows. */
 void uplink_close(struct uplink_call *call);
+
+/* True when it was sent so that etcd may take it for one of the certificate's user, if auth is turned on meanwhile. */
+bool uplink_is_lent(const struct uplink_call *call);
 
 void uplink_resume(struct uplink_call *call);          /* read() has something again */
 void uplink_taken(struct uplink_call *call, size_t n); /* bytes of data() were used */

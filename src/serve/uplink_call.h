@@ -26,12 +26,14 @@ struct uplink_call {
     const struct uplink_events *events;
     void *user;
     unsigned *pin; /* lent; may be NULL */
+    enum uplink_caller caller;
     /* owner */
     struct belfry_list node; /* of those that wait for an endpoint, run on a connection, or are over */
     enum call_state state;
     struct uplink_conn *conn; /* RUNNING */
     struct belfry_h2_stream stream;
     struct uplink_head *head; /* owned; NULL once it has left */
+    bool lent;                /* RUNNING: by a name that is not its caller's */
     uint64_t since_ms;        /* waiting for an endpoint to be reached */
 };
 

@@ -29,6 +29,7 @@ struct uplink_conn {
     enum conn_state state;
     unsigned depth; /* calls into HTTP/2 on the stack: freeing waits until the outermost is left */
     bool serves;
+    bool has_name; /* UP and later: the certificate that it presented has a common name */
     struct belfry_list running;
     size_t n_running;
     struct belfry_buf out;
@@ -299,9 +300,9 @@ static void on_timer(uv_timer_t *timer)
 static void on_up(struct belfry_transport *transport, void *user)
 {
     struct uplink_conn *conn = user;
-    (void)transport;
     enter(conn);
     move(conn, UP);
+    conn->has_name = belfry_transport_has_name(transport);
     conn->ping_ms = belfry_clock_ms();
     conn->events->up(conn, conn->user);
     uplink_conn_flush(conn);
@@ -405,12 +406,17 @@ static void give_up(struct uplink_conn *conn)
     belfry_transport_kick(conn->transport);
 }
 
-enum belfry_err uplink_conn_start(struct uplink_conn *conn, struct uplink_call *call)
+bool uplink_conn_has_name(const struct uplink_conn *conn)
+{
+    return conn->has_name;
+}
+
+enum belfry_err uplink_conn_start(struct uplink_conn *conn, struct uplink_call *call, enum uplink_head_as as)
 {
     if (conn->state != UP || belfry_h2_room(conn->h2) == 0)
         return BELFRY_ERR_AGAIN;
     size_t n;
-    const nghttp2_nv *fields = uplink_head_fields(call->head, &conn->endpoint, &n);
+    const nghttp2_nv *fields = uplink_head_fields(call->head, &conn->endpoint, as, &n);
     enum belfry_err err = belfry_h2_submit(conn->h2, fields, n, &call->stream);
     if (err == BELFRY_ERR_LIMIT) {
         drain(conn, "its stream ids are used up");

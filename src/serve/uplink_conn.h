@@ -13,6 +13,7 @@
 
 #include "base/list.h"
 #include "net/transport.h"
+#include "serve/uplink_head.h"
 
 #define UPLINK_CONN_WINDOW  (256 * 1024) /* of each stream */
 #define UPLINK_CONN_PING_MS 10000        /* between PINGs while calls run, and until one counts as unanswered */
@@ -42,9 +43,13 @@ BELFRY_NODISCARD enum belfry_err uplink_conn_open(const struct belfry_transport_
 /* Closes every connection of that list: calls are told `closed`, the owner hears nothing. */
 void uplink_conn_close_all(struct belfry_list *all, const char *why);
 
+/* Once it is UP: whether the certificate that we presented on it has a common name. */
+bool uplink_conn_has_name(const struct uplink_conn *conn);
+
 /* Runs a call, if the peer allows one more. The call is in no list. Errors: BELFRY_ERR_AGAIN (not now: `feed` will come
  * again, or the connection is on its way out). */
-BELFRY_NODISCARD enum belfry_err uplink_conn_start(struct uplink_conn *conn, struct uplink_call *call);
+BELFRY_NODISCARD enum belfry_err uplink_conn_start(struct uplink_conn *conn, struct uplink_call *call,
+                                                   enum uplink_head_as as);
 
 /* Takes a running call off the connection, with RST_STREAM(CANCEL) if its HEADERS have left. */
 void uplink_conn_cancel(struct uplink_conn *conn, struct uplink_call *call);

@@ -14,7 +14,8 @@
 
 struct uplink_head {
     size_t bytes; /* of the whole */
-    size_t n;
+    size_t n;     /* behind them is one more, for AS_NOBODY */
+    bool has_user;
     nghttp2_nv nv[]; /* the text they point at follows, or is static, or the endpoint's, or the uplink's */
 };
 
@@ -67,12 +68,16 @@ static const char *copy_text(char **to, struct belfry_bytes text)
     return copy;
 }
 
+static bool is_user(struct belfry_bytes name)
+{
+    return belfry_bytes_equal(name, belfry_bytes_str("token")) ||
+           belfry_bytes_equal(name, belfry_bytes_str("authorization"));
+}
+
 /* Credentials stay out of the compression state (RFC 7541, 7.1.3), and so does what is another value every time. */
 static bool is_unindexed(struct belfry_bytes name)
 {
-    return belfry_bytes_equal(name, belfry_bytes_str("token")) ||
-           belfry_bytes_equal(name, belfry_bytes_str("authorization")) ||
-           belfry_bytes_equal(name, belfry_bytes_str("grpc-timeout"));
+    return is_user(name) || belfry_bytes_equal(name, belfry_bytes_str("grpc-timeout"));
 }
 
 static nghttp2_nv copy_field(char **to, const struct exchange_field *field)
@@ -91,19 +96,23 @@ enum belfry_err uplink_head_create(struct belfry_bytes path, const struct exchan
     enum belfry_err err = measure(path, fields, n, &text);
     if (err != BELFRY_OK)
         return err;
-    size_t bytes = sizeof(struct uplink_head) + n_all * sizeof(nghttp2_nv) + text;
+    size_t bytes = sizeof(struct uplink_head) + (n_all + 1) * sizeof(nghttp2_nv) + text;
     struct uplink_head *head = malloc(bytes);
     if (head == NULL)
         return BELFRY_ERR_NOMEM;
     head->bytes = bytes;
     head->n = n_all;
-    char *to = (char *)&head->nv[head->n];
+    head->has_user = false;
+    char *to = (char *)&head->nv[n_all + 1];
     head->nv[0] = nv_str(":method", "POST");
     head->nv[AT_PATH] = nv_of(":path", strlen(":path"), copy_text(&to, path), path.len);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         head->nv[N_PSEUDO + i] = copy_field(&to, &fields[i]);
+        head->has_user = head->has_user || is_user(fields[i].name);
+    }
     if (via != NULL)
         head->nv[N_PSEUDO + n] = nv_str(VIA_FIELD, via);
+    head->nv[n_all] = nv_str("grpcgateway-accept", "belfry");
     *out = head;
     return BELFRY_OK;
 }
@@ -115,10 +124,16 @@ void uplink_head_destroy(struct uplink_head *head)
     free(head);
 }
 
-const nghttp2_nv *uplink_head_fields(struct uplink_head *head, const struct belfry_endpoint *endpoint, size_t *out_n)
+bool uplink_head_has_user(const struct uplink_head *head)
+{
+    return head->has_user;
+}
+
+const nghttp2_nv *uplink_head_fields(struct uplink_head *head, const struct belfry_endpoint *endpoint,
+                                     enum uplink_head_as as, size_t *out_n)
 {
     head->nv[AT_SCHEME] = nv_str(":scheme", endpoint->tls ? "https" : "http");
     head->nv[AT_AUTHORITY] = nv_str(":authority", endpoint->authority);
-    *out_n = head->n;
+    *out_n = head->n + (as == UPLINK_HEAD_AS_NOBODY);
     return head->nv;
 }

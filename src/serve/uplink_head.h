@@ -25,7 +25,17 @@ BELFRY_NODISCARD enum belfry_err uplink_head_create(struct belfry_bytes path, co
 
 void uplink_head_destroy(struct uplink_head *head); /* wiped: there may be a token in it; NULL is fine */
 
+/* True when the request brings a user of its own, as etcd looks for one: a field "token" or "authorization". */
+bool uplink_head_has_user(const struct uplink_head *head);
+
+/* Whom etcd may take the caller for when the request brings no user. */
+enum uplink_head_as {
+    UPLINK_HEAD_AS_IT_IS, /* the common name of the connection's certificate, if it has one */
+    UPLINK_HEAD_AS_NOBODY /* nobody: with "grpcgateway-accept", for which etcd ignores the name, and logs a warning */
+};
+
 /* The fields, for that endpoint. Lent, as the endpoint is. */
-const nghttp2_nv *uplink_head_fields(struct uplink_head *head, const struct belfry_endpoint *endpoint, size_t *out_n);
+const nghttp2_nv *uplink_head_fields(struct uplink_head *head, const struct belfry_endpoint *endpoint,
+                                     enum uplink_head_as as, size_t *out_n);
 
 #endif

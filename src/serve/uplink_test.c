@@ -9,15 +9,20 @@
 
 #include <cmocka.h>
 
+#include "net/tls_test_keys.h"
 #include "serve/uplink_conn.h"
 #include "support/uplinkbed.h"
 
 #define PATH belfry_bytes_str("/etcdserverpb.KV/Range")
 
+static struct belfry_tls *tls; /* of the bed; NULL: plain */
+
 static int teardown(void **state)
 {
     (void)state;
     close_bed();
+    belfry_tls_destroy(tls);
+    tls = NULL;
     return refuse_held() == 0 ? 0 : -1;
 }
 
@@ -116,7 +121,8 @@ static enum belfry_err start(struct seen *seen, unsigned *pin)
                                             {belfry_bytes_str("token"), belfry_bytes_str("secret.1")},
                                             {belfry_bytes_str("x"), belfry_bytes_str("1")},
                                             {belfry_bytes_str("x"), belfry_bytes_str("")}};
-    return uplink_open(bed.uplink, pin, PATH, fields, 4, &events, seen, &seen->call);
+    const struct uplink_request request = {.path = PATH, .fields = fields, .n_fields = 4};
+    return uplink_open(bed.uplink, pin, &request, &events, seen, &seen->call);
 }
 
 static void open_call(struct seen *seen)
@@ -468,10 +474,12 @@ static void fields_that_http2_does_not_allow_are_refused_and_so_is_too_much(void
                                          {belfry_bytes_str("x"), belfry_bytes_str("a\nb")},
                                          {belfry_bytes_str(""), belfry_bytes_str("x")},
                                          {belfry_bytes_str("x"), belfry_bytes_of(big, sizeof(big))}};
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-        assert_int_equal(uplink_open(bed.uplink, NULL, PATH, &bad[i], 1, &events, NULL, &call), BELFRY_ERR_INVALID);
-    assert_int_equal(uplink_open(bed.uplink, NULL, belfry_bytes_str("x"), NULL, 0, &events, NULL, &call),
-                     BELFRY_ERR_INVALID);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        const struct uplink_request request = {.path = PATH, .fields = &bad[i], .n_fields = 1};
+        assert_int_equal(uplink_open(bed.uplink, NULL, &request, &events, NULL, &call), BELFRY_ERR_INVALID);
+    }
+    const struct uplink_request no_path = {.path = belfry_bytes_str("x")};
+    assert_int_equal(uplink_open(bed.uplink, NULL, &no_path, &events, NULL, &call), BELFRY_ERR_INVALID);
     assert_int_equal(stats().calls, 0);
 }
 
@@ -489,6 +497,121 @@ static void there_is_a_limit_on_calls(void **state)
     uplink_destroy(bed.uplink);
     bed.uplink = NULL;
     test_free(seen);
+}
+
+/* ---- whose call it is ---- */
+
+static struct test_keys keys;
+static char cert_file[128], key_file[128]; /* that the tier's certificate is read from */
+
+static int make_keys(void **state)
+{
+    (void)state;
+    keys_make(&keys);
+    return 0;
+}
+
+static int remove_keys(void **state)
+{
+    (void)state;
+    unlink(cert_file);
+    unlink(key_file);
+    keys_remove(&keys);
+    return 0;
+}
+
+/* By rename, as certificates are rotated. */
+static void copy_file(const char *from, const char *to)
+{
+    char text[4096], fresh[140];
+    snprintf(fresh, sizeof(fresh), "%s.new", to);
+    FILE *in = fopen(from, "r"), *out = fopen(fresh, "w");
+    assert_non_null(in);
+    assert_non_null(out);
+    size_t n = fread(text, 1, sizeof(text), in);
+    assert_int_equal(fwrite(text, 1, n, out), n);
+    fclose(in);
+    fclose(out);
+    assert_int_equal(rename(fresh, to), 0);
+}
+
+static void put_certificate(const char *cert, const char *key)
+{
+    copy_file(cert, cert_file);
+    copy_file(key, key_file);
+}
+
+static void make_with(const char *cert, const char *key)
+{
+    char why[256];
+    snprintf(cert_file, sizeof(cert_file), "%s/tier.pem", keys.folder);
+    snprintf(key_file, sizeof(key_file), "%s/tier.key", keys.folder);
+    put_certificate(cert, key);
+    struct belfry_tls_opts opts = {.cacert = keys.ca, .cert = cert_file, .key = key_file};
+    assert_int_equal(belfry_tls_create(&opts, &tls, why, sizeof(why)), BELFRY_OK);
+    bed.tls = tls;
+    make(&(struct upstream_opts){.cert = keys.server, .key = keys.server_key}, 1);
+}
+
+/* Sends a call with that field (NULL: none) and returns whether it went up as nobody's. */
+static bool goes_as_nobody(struct seen *seen, const char *field, enum uplink_caller caller)
+{
+    const struct exchange_field fields[] = {{belfry_bytes_str("content-type"), belfry_bytes_str("application/grpc")},
+                                            {belfry_bytes_str(field != NULL ? field : ""), belfry_bytes_str("t.1")}};
+    const struct uplink_request request = {
+        .path = PATH, .fields = fields, .n_fields = field != NULL ? 2 : 1, .caller = caller};
+    size_t n = upstream_count(bed.members[0]);
+    *seen = (struct seen){.send = "x"};
+    assert_int_equal(uplink_open(bed.uplink, NULL, &request, &events, seen, &seen->call), BELFRY_OK);
+    drive_until(upstream_count(bed.members[0]) == n + 1);
+    return upstream_field(bed.members[0], n, "grpcgateway-accept") != NULL;
+}
+
+static bool is_what_it_points_at(void *user)
+{
+    return *(bool *)user;
+}
+
+static void a_clients_call_without_a_user_is_sent_as_nobodys_by_a_certificate_with_a_name(void **state)
+{
+    (void)state;
+    make_with(keys.client, keys.client_key);
+    struct seen seen[6];
+    bool off = false;
+    assert_true(uplink_may_have_name(bed.uplink)); /* nothing is known yet */
+    assert_true(goes_as_nobody(&seen[0], NULL, UPLINK_CALLER_CLIENT));
+    assert_true(uplink_may_have_name(bed.uplink));
+    assert_false(goes_as_nobody(&seen[1], "token", UPLINK_CALLER_CLIENT));
+    assert_false(goes_as_nobody(&seen[2], "authorization", UPLINK_CALLER_CLIENT));
+    assert_false(goes_as_nobody(&seen[3], NULL, UPLINK_CALLER_ANYONE));
+    uplink_ask_auth(bed.uplink, is_what_it_points_at, &off);
+    assert_true(goes_as_nobody(&seen[4], NULL, UPLINK_CALLER_CLIENT));
+    off = true;
+    assert_false(goes_as_nobody(&seen[5], NULL, UPLINK_CALLER_CLIENT));
+    for (size_t i = 0; i < 6; i++)
+        assert_int_equal(uplink_is_lent(seen[i].call), i == 5);
+    uplink_ask_auth(bed.uplink, NULL, NULL);
+}
+
+static void the_certificate_of_each_connection_decides_when_it_is_rotated(void **state)
+{
+    (void)state;
+    make_with(keys.unnamed, keys.unnamed_key);
+    struct seen seen;
+    for (int round = 0; round < 2; round++) {
+        assert_false(goes_as_nobody(&seen, NULL, UPLINK_CALLER_CLIENT));
+        assert_false(uplink_may_have_name(bed.uplink));
+        put_certificate(keys.client, keys.client_key);
+        assert_false(goes_as_nobody(&seen, NULL, UPLINK_CALLER_CLIENT)); /* by the connection that is there */
+        upstream_drop(bed.members[0], false);
+        drive_until(seen.call == NULL);
+        assert_true(goes_as_nobody(&seen, NULL, UPLINK_CALLER_CLIENT));
+        assert_true(uplink_may_have_name(bed.uplink));
+        put_certificate(keys.unnamed, keys.unnamed_key);
+        assert_true(goes_as_nobody(&seen, NULL, UPLINK_CALLER_CLIENT));
+        upstream_drop(bed.members[0], false);
+        drive_until(seen.call == NULL);
+    }
 }
 
 /* ---- memory ---- */
@@ -553,7 +676,10 @@ int main(void)
         cmocka_unit_test_teardown(destroying_tells_every_call, teardown),
         cmocka_unit_test_teardown(fields_that_http2_does_not_allow_are_refused_and_so_is_too_much, teardown),
         cmocka_unit_test_teardown(there_is_a_limit_on_calls, teardown),
+        cmocka_unit_test_teardown(a_clients_call_without_a_user_is_sent_as_nobodys_by_a_certificate_with_a_name,
+                                  teardown),
+        cmocka_unit_test_teardown(the_certificate_of_each_connection_decides_when_it_is_rotated, teardown),
         cmocka_unit_test_teardown(without_memory_a_call_ends_and_nothing_leaks, teardown),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, make_keys, remove_keys);
 }

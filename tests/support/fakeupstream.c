@@ -5,12 +5,15 @@
 #include <assert.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <nghttp2/nghttp2.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
 
 #define CONNS    4
 #define REQUESTS 512
@@ -24,6 +27,7 @@ void __real_free(void *ptr);
 struct conn {
     int fd; /* -1: free */
     struct upstream *upstream;
+    SSL *ssl; /* NULL: plain */
     nghttp2_session *session;
     uint8_t *out;
     size_t out_len, out_at;
@@ -44,6 +48,7 @@ struct entry {
 
 struct upstream {
     struct upstream_opts opts;
+    SSL_CTX *tls; /* NULL: plain */
     int fd;
     uint16_t port;
     char url[64];
@@ -233,6 +238,65 @@ void upstream_goaway(struct upstream *upstream, bool unseen)
     }
 }
 
+/* ---- TLS ---- */
+
+static int choose_h2(SSL *ssl, const unsigned char **out, unsigned char *out_len, const unsigned char *in,
+                     unsigned in_len, void *user)
+{
+    static const unsigned char h2[] = "h2";
+    (void)ssl, (void)in, (void)in_len, (void)user;
+    *out = h2;
+    *out_len = 2;
+    return SSL_TLSEXT_ERR_OK;
+}
+
+static int take_any(int fine, X509_STORE_CTX *store)
+{
+    (void)fine, (void)store;
+    return 1;
+}
+
+static SSL_CTX *make_tls(const struct upstream_opts *opts)
+{
+    if (opts->cert == NULL)
+        return NULL;
+    signal(SIGPIPE, SIG_IGN); /* OpenSSL writes to the socket itself */
+    SSL_CTX *tls = SSL_CTX_new(TLS_server_method());
+    int loaded = SSL_CTX_use_certificate_chain_file(tls, opts->cert) +
+                 SSL_CTX_use_PrivateKey_file(tls, opts->key, SSL_FILETYPE_PEM);
+    assert(loaded == 2);
+    (void)loaded;
+    SSL_CTX_set_mode(tls, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    SSL_CTX_set_alpn_select_cb(tls, choose_h2, NULL);
+    SSL_CTX_set_verify(tls, SSL_VERIFY_PEER, take_any);
+    return tls;
+}
+
+/* As recv(2) and send(2) have it. */
+static ssize_t tls_result(struct conn *conn, int n)
+{
+    if (n > 0)
+        return n;
+    int error = SSL_get_error(conn->ssl, n);
+    ERR_clear_error();
+    errno = error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE ? EAGAIN : EIO;
+    return error == SSL_ERROR_ZERO_RETURN ? 0 : -1;
+}
+
+static ssize_t receive(struct conn *conn, void *to, size_t cap)
+{
+    if (conn->ssl != NULL)
+        return tls_result(conn, SSL_read(conn->ssl, to, (int)cap));
+    return recv(conn->fd, to, cap, MSG_DONTWAIT);
+}
+
+static ssize_t transmit(struct conn *conn, const void *data, size_t len)
+{
+    if (conn->ssl != NULL)
+        return tls_result(conn, SSL_write(conn->ssl, data, (int)len));
+    return send(conn->fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
 /* ---- connections ---- */
 
 static void close_conn(struct conn *conn)
@@ -244,6 +308,7 @@ static void close_conn(struct conn *conn)
             conn->upstream->entries[i].conn = NULL;
     }
     close(conn->fd);
+    SSL_free(conn->ssl);
     nghttp2_session_del(conn->session);
     __real_free(conn->out);
     *conn = (struct conn){.fd = -1};
@@ -257,6 +322,11 @@ static void open_conn(struct upstream *upstream, int fd)
     assert(i < CONNS);
     struct conn *conn = &upstream->conns[i];
     *conn = (struct conn){.fd = fd, .upstream = upstream};
+    if (upstream->tls != NULL) {
+        conn->ssl = SSL_new(upstream->tls);
+        SSL_set_fd(conn->ssl, fd);
+        SSL_set_accept_state(conn->ssl);
+    }
     nghttp2_session_callbacks *callbacks;
     nghttp2_option *option;
     nghttp2_session_callbacks_new(&callbacks);
@@ -278,7 +348,7 @@ static void turn_conn(struct conn *conn)
 {
     uint8_t buf[16384];
     ssize_t n;
-    while ((n = recv(conn->fd, buf, sizeof(buf), MSG_DONTWAIT)) > 0) {
+    while ((n = receive(conn, buf, sizeof(buf))) > 0) {
         if (nghttp2_session_mem_recv(conn->session, buf, (size_t)n) < 0) {
             close_conn(conn);
             return;
@@ -292,7 +362,7 @@ static void turn_conn(struct conn *conn)
     while ((n = nghttp2_session_mem_send(conn->session, &data)) > 0)
         append(&conn->out, &conn->out_len, data, (size_t)n);
     if (conn->out_len > conn->out_at) {
-        n = send(conn->fd, conn->out + conn->out_at, conn->out_len - conn->out_at, MSG_DONTWAIT | MSG_NOSIGNAL);
+        n = transmit(conn, conn->out + conn->out_at, conn->out_len - conn->out_at);
         conn->out_at += n > 0 ? (size_t)n : 0;
     }
 }
@@ -327,7 +397,8 @@ void upstream_listen(struct upstream *upstream)
     assert(failed == 0);
     (void)failed;
     upstream->port = ntohs(addr.sin_port);
-    snprintf(upstream->url, sizeof(upstream->url), "http://127.0.0.1:%u", upstream->port);
+    snprintf(upstream->url, sizeof(upstream->url), "http%s://127.0.0.1:%u", upstream->tls != NULL ? "s" : "",
+             upstream->port);
 }
 
 struct upstream *upstream_create(const struct upstream_opts *opts)
@@ -336,6 +407,7 @@ struct upstream *upstream_create(const struct upstream_opts *opts)
     assert(upstream != NULL);
     if (opts != NULL)
         upstream->opts = *opts;
+    upstream->tls = make_tls(&upstream->opts);
     for (size_t i = 0; i < CONNS; i++)
         upstream->conns[i].fd = -1;
     upstream_listen(upstream);
@@ -357,6 +429,7 @@ void upstream_destroy(struct upstream *upstream)
     if (upstream == NULL)
         return;
     upstream_drop(upstream, true);
+    SSL_CTX_free(upstream->tls);
     for (size_t i = 0; i < upstream->n; i++) {
         __real_free(upstream->entries[i].request.fields);
         __real_free(upstream->entries[i].request.body);

@@ -26,8 +26,9 @@ struct upstream_request {
 };
 
 struct upstream_opts {
-    uint32_t max_streams; /* 0: says nothing of it */
-    bool hold;            /* bodies of requests are not given window back */
+    uint32_t max_streams;   /* 0: says nothing of it */
+    bool hold;              /* bodies of requests are not given window back */
+    const char *cert, *key; /* PEM files: it speaks TLS, and takes any client certificate; NULL: plain */
     /* NULL, or told of each request when it has ended. */
     void (*serve)(struct upstream *upstream, size_t request, void *user);
     void *user;
@@ -35,7 +36,7 @@ struct upstream_opts {
 
 struct upstream *upstream_create(const struct upstream_opts *opts);
 void upstream_destroy(struct upstream *upstream);
-const char *upstream_url(const struct upstream *upstream); /* "http://127.0.0.1:port" */
+const char *upstream_url(const struct upstream *upstream); /* "http://127.0.0.1:port", with TLS "https" */
 void upstream_turn(struct upstream *upstream);
 
 size_t upstream_count(const struct upstream *upstream); /* requests so far */

@@ -21,8 +21,9 @@ static struct bed {
     struct belfry_dns *dns;
     struct belfry_endpoint *endpoints;
     struct uplink *uplink;
-    const char *via; /* of the uplink; NULL: none. Set before make() */
-    bool over;       /* what callbacks would write to is gone with the test's stack */
+    const char *via;        /* of the uplink; NULL: none. Set before make(), as is: */
+    struct belfry_tls *tls; /* lent; NULL: plain */
+    bool over;              /* what callbacks would write to is gone with the test's stack */
 } bed;
 
 static inline void turn(void)
@@ -67,6 +68,7 @@ static inline enum belfry_err open_bed(void)
                                .dns = bed.dns,
                                .endpoints = bed.endpoints,
                                .n_endpoints = n,
+                               .tls = bed.tls,
                                .dial_timeout_ms = 2000,
                                .via = bed.via,
                                .seed = 1};
