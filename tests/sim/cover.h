@@ -44,14 +44,31 @@
     X(start_warm, "warm start")                                                                                        \
     X(start_cold, "cold start")                                                                                        \
     X(start_lost, "start after a lost page cache")                                                                     \
-    X(disk, "disk trouble")                                                                                            \
     X(lines, "line given")                                                                                             \
     X(lines_pinned, "line given to one who has pinned a value")                                                        \
     X(lines_unwanted, "event without the pinned value asked for, in a huge revision")                                  \
     X(lines_lost, "line that lacks what was before")                                                                   \
     X(lines_ended, "stream of lines ended behind its last line")                                                       \
     X(refused, "create refused")                                                                                       \
-    X(preempted, "thread preempted inside a turn")
+    X(preempted, "thread preempted inside a turn")                                                                     \
+    X(backfill_canceled, "backfill given up, to be asked for again")                                                   \
+    X(backfill_compacted, "backfill that upstream has compacted")                                                      \
+    X(fault_break_links, "fault: links break")                                                                         \
+    X(fault_silence_links, "fault: links fall silent")                                                                 \
+    X(fault_stop_member, "fault: member stops")                                                                        \
+    X(fault_cut_off_member, "fault: member cut off")                                                                   \
+    X(fault_lose_quorum, "fault: no quorum")                                                                           \
+    X(fault_go_to_one_behind, "fault: all go to a member that is behind")                                              \
+    X(fault_compact_behind, "fault: compaction of old revisions")                                                      \
+    X(fault_compact_all, "fault: compaction near the head")                                                            \
+    X(fault_restore, "fault: restored from a backup")                                                                  \
+    X(fault_kill_tier, "fault: tier killed")                                                                           \
+    X(fault_power_off_tier, "fault: tier loses power")                                                                 \
+    X(fault_restore_behind_tier, "fault: restored while a tier is down")                                               \
+    X(fault_discard_tier, "fault: tier loses its folder")                                                              \
+    X(fault_oversleep, "fault: worker oversleeps")                                                                     \
+    X(fault_pause_tier, "fault: tier stopped by a signal")                                                             \
+    X(fault_fail_disk, "fault: writes fail")
 
 #define COVER_ENUM(name, what) COVER_##name,
 enum cover { COVER_TABLE(COVER_ENUM) COVER_END_ };

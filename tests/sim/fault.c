@@ -222,7 +222,6 @@ static void fail_disk(struct fault *fault)
         return;
     unsigned n = 1 + (unsigned)sched_below(fault->opts.sched, 60);
     TRACE("fault", "%s: the next %u writes fail", tier_name(tier), n);
-    COVER(disk);
     tier_fail_disk(tier, n);
 }
 
@@ -265,8 +264,9 @@ static void strike(struct fault *fault)
     static const struct {
         void (*fn)(struct fault *fault);
         uint64_t weight;
+        enum cover path;
     } kinds[] = {
-#define FAULT_KIND(name, weight) {name, weight},
+#define FAULT_KIND(name, weight) {name, weight, COVER_fault_##name},
         FAULT_TABLE(FAULT_KIND)};
     uint64_t total = 0, n = sizeof(kinds) / sizeof(kinds[0]);
     for (uint64_t i = 0; i < n; i++)
@@ -274,8 +274,10 @@ static void strike(struct fault *fault)
     uint64_t at = sched_below(fault->opts.sched, total), i = 0;
     while (at >= kinds[i].weight)
         at -= kinds[i++].weight;
-    if ((fault->switched_off >> i & 1) == 0)
-        kinds[i].fn(fault);
+    if ((fault->switched_off >> i & 1) != 0)
+        return;
+    cover_counts[kinds[i].path]++;
+    kinds[i].fn(fault);
 }
 
 static uint64_t fault_step(void *arg)

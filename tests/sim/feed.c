@@ -412,8 +412,9 @@ static void end_backfills(struct tier *tier)
             segment_unref(answer.segment);
             return;
         }
-        if (answer.err == BELFRY_OK)
-            COVER(resume_backfill);
+        COVER_BY(resume_backfill, answer.err == BELFRY_OK);
+        COVER_BY(backfill_canceled, answer.err == BELFRY_ERR_CANCELED);
+        COVER_BY(backfill_compacted, answer.err == BELFRY_ERR_COMPACTED);
         belfry_list_remove(&job->node);
         tier_answer(tier, job, answer.err, answer.segment, answer.compact_rev);
     }

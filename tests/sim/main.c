@@ -17,6 +17,7 @@
 #include "sim/world.h"
 
 #define MUTANT_SEEDS 1000
+#define PAIRS_SHOWN  40
 #define LONG_RUN     300 /* seeds from which on every path must have been taken */
 
 enum command { RUN_ONE, RUN_MANY, RUN_MUTANTS };
@@ -24,20 +25,23 @@ enum command { RUN_ONE, RUN_MANY, RUN_MUTANTS };
 struct args {
     enum command command;
     struct runner_opts run;
-    bool trace;
+    struct recipe recipe; /* of RUN_ONE */
+    bool trace, pairs;
 };
 
 static const char usage[] =
     "belfry-sim: the log, the workers, the follower and the client's watch machine under simulated faults.\n"
     "\n"
-    "  belfry-sim --seed S [--trace]          one run, shown from its end if it fails, whole with --trace\n"
+    "  belfry-sim --seed RECIPE [--trace]     one run, shown from its end if it fails, whole with --trace\n"
     "  belfry-sim --seeds N [--first S]       many runs; every path must have been taken in 300 or more\n"
+    "  belfry-sim --hunt --seeds N            many runs, half of which go on from where rare pairs of paths were met\n"
     "  belfry-sim --mutants [--seeds N]       for each seeded bug, the first seed that finds it (at most 1,000)\n"
     "  belfry-sim --list-mutants | --self-test | --help\n"
     "\n"
     "  --steps M        of a run, before it is drained (3000)\n"
     "  --store KIND     model or lmdb (model)\n"
     "  --mutant NAME    with this bug\n"
+    "  --pairs          show the rarest pairs of paths\n"
     "  --jobs J         processes at a time (1)\n";
 
 static void fail_usage(const char *what, const char *value)
@@ -89,6 +93,8 @@ static struct args read_args(int argc, char **argv)
         {"store", required_argument, NULL, 'o'},
         {"mutant", required_argument, NULL, 'u'},
         {"mutants", no_argument, NULL, 'U'},
+        {"hunt", no_argument, NULL, 'H'},
+        {"pairs", no_argument, NULL, 'p'},
         {"jobs", required_argument, NULL, 'j'},
         {"self-test", no_argument, NULL, 't'},
         {"list-mutants", no_argument, NULL, 'l'},
@@ -101,7 +107,8 @@ static struct args read_args(int argc, char **argv)
         switch (c) {
         case 's':
             args.command = RUN_ONE;
-            args.run.first = number("--seed", optarg);
+            if (!recipe_read(optarg, &args.recipe))
+                fail_usage("--seed takes SEED or SEED,STEP:SEED,...", optarg);
             break;
         case 'n':
             args.run.seeds = number("--seeds", optarg);
@@ -117,6 +124,12 @@ static struct args read_args(int argc, char **argv)
             break;
         case 'u':
             args.run.mutant = mutant_of(optarg);
+            break;
+        case 'H':
+            args.run.way = RUNNER_HUNT;
+            break;
+        case 'p':
+            args.pairs = true;
             break;
         case 'U':
             args.command = RUN_MUTANTS;
@@ -146,9 +159,10 @@ static struct args read_args(int argc, char **argv)
     return args;
 }
 
-static void print_replay(const struct runner_opts *opts, uint64_t seed)
+static void print_replay(const struct runner_opts *opts, const struct recipe *recipe)
 {
-    printf("replay: belfry-sim --seed %llu --steps %llu --store %s%s%s\n", (unsigned long long)seed,
+    char text[RECIPE_TEXT_BYTES];
+    printf("replay: belfry-sim --seed %s --steps %llu --store %s%s%s\n", recipe_write(recipe, text),
            (unsigned long long)opts->steps, opts->store == TIER_STORE_LMDB ? "lmdb" : "model",
            opts->mutant != BELFRY_MUTANT_none ? " --mutant " : "",
            opts->mutant != BELFRY_MUTANT_none ? mutant_name(opts->mutant) : "");
@@ -156,14 +170,15 @@ static void print_replay(const struct runner_opts *opts, uint64_t seed)
 
 /* ---- one run ---- */
 
-static const struct runner_opts *shown;
+static const struct args *shown;
 
 static void show(const char *why)
 {
     if (trace_mode != TRACE_PRINT)
         trace_dump(stdout);
-    printf("\nseed %llu: %s\n", (unsigned long long)shown->first, why);
-    print_replay(shown, shown->first);
+    char text[RECIPE_TEXT_BYTES];
+    printf("\nseed %s: %s\n", recipe_write(&shown->recipe, text), why);
+    print_replay(&shown->run, &shown->recipe);
     fflush(stdout);
 }
 
@@ -177,11 +192,11 @@ static void on_crash(int number)
 
 static int run_one(const struct args *args)
 {
-    struct world_opts world = {.seed = args->run.first,
+    struct world_opts world = {.recipe = args->recipe,
                                .steps = args->run.steps,
                                .store = args->run.store,
                                .trace = args->trace ? TRACE_PRINT : TRACE_KEEP};
-    shown = &args->run;
+    shown = args;
     belfry_mutant = args->run.mutant;
     signal(SIGABRT, on_crash);
     signal(SIGSEGV, on_crash);
@@ -189,7 +204,8 @@ static int run_one(const struct args *args)
     alarm(300);
     uint64_t steps = world_run(&world);
     if (!verdict_failed()) {
-        printf("seed %llu: %llu steps, no violation\n", (unsigned long long)world.seed, (unsigned long long)steps);
+        char text[RECIPE_TEXT_BYTES];
+        printf("seed %s: %llu steps, no violation\n", recipe_write(&args->recipe, text), (unsigned long long)steps);
         return 0;
     }
     show(verdict_text());
@@ -197,10 +213,9 @@ static int run_one(const struct args *args)
 }
 
 /* In a process of its own, because it may crash again. */
-static void show_failure(const struct runner_opts *opts, uint64_t seed)
+static void show_failure(const struct runner_opts *opts, const struct recipe *recipe)
 {
-    struct args args = {.command = RUN_ONE, .run = *opts};
-    args.run.first = seed;
+    struct args args = {.command = RUN_ONE, .run = *opts, .recipe = *recipe};
     fflush(NULL);
     pid_t pid = fork();
     if (pid == 0)
@@ -232,20 +247,45 @@ static unsigned print_paths(const struct runner_result *result)
     return missing;
 }
 
+static const uint32_t *sorted_by; /* what compare_pairs() compares: qsort() has no argument for it */
+
+static int compare_pairs(const void *a, const void *b)
+{
+    uint32_t x = sorted_by[*(const unsigned *)a], y = sorted_by[*(const unsigned *)b];
+    return (x > y) - (x < y);
+}
+
+static void print_rarest_pairs(const struct runner_result *result)
+{
+    unsigned taken[PAIRS], n = 0;
+    for (unsigned i = 0; i < PAIRS; i++)
+        if (result->pairs[i] > 0)
+            taken[n++] = i;
+    sorted_by = result->pairs;
+    qsort(taken, n, sizeof(taken[0]), compare_pairs);
+    printf("\n%u of %u pairs were taken; the rarest, first path and then path:\n", n, (unsigned)PAIRS);
+    for (unsigned i = 0; i < n && i < PAIRS_SHOWN; i++)
+        printf("%8u  %-44s  %s\n", result->pairs[taken[i]], cover_what((enum cover)(taken[i] / COVER_END_)),
+               cover_what((enum cover)(taken[i] % COVER_END_)));
+}
+
 static int run_many(const struct args *args)
 {
-    struct runner_result result;
+    static struct runner_result result; /* large */
     double begin = seconds();
     runner_run(&args->run, &result);
     double took = seconds() - begin;
     if (result.failed)
-        show_failure(&args->run, result.seed);
+        show_failure(&args->run, &result.recipe);
     unsigned missing = print_paths(&result);
+    if (args->pairs)
+        print_rarest_pairs(&result);
     printf("\nseeds %llu, steps %llu, %.0f steps/s, violations %d\n", (unsigned long long)result.seeds,
            (unsigned long long)result.steps, (double)result.steps / (took > 0 ? took : 1), result.failed);
     if (result.failed) {
-        printf("seed %llu: %s\n", (unsigned long long)result.seed, result.why);
-        print_replay(&args->run, result.seed);
+        char text[RECIPE_TEXT_BYTES];
+        printf("seed %s: %s\n", recipe_write(&result.recipe, text), result.why);
+        print_replay(&args->run, &result.recipe);
         return 1;
     }
     if (missing > 0 && result.seeds >= LONG_RUN) {
@@ -267,8 +307,8 @@ static int run_mutants(const struct args *args)
         const struct runner_result *result = &results[i];
         alive += !result->failed;
         if (result->failed)
-            printf("%-24s %6llu  %.100s\n", mutant_name((enum belfry_mutant)i),
-                   (unsigned long long)(result->seed - opts.first + 1), result->why);
+            printf("%-24s %6llu  %.100s\n", mutant_name((enum belfry_mutant)i), (unsigned long long)result->seeds,
+                   result->why);
         else
             printf("%-24s %6s  in %llu seeds\n", mutant_name((enum belfry_mutant)i), "ALIVE",
                    (unsigned long long)result->seeds);

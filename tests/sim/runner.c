@@ -9,17 +9,19 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "sim/hunt.h"
 #include "sim/world.h"
 
 #define SEED_SECONDS 30 /* a run that takes longer hangs */
 
 /* What a child shares with its parent: the parent reads it when the child is gone, however that came. */
 struct share {
-    uint64_t seed; /* under way, or the one that failed */
+    struct recipe recipe; /* under way, or the one that failed */
     uint64_t seeds, steps;
     bool failed, ended;
     char why[VERDICT_BYTES];
     uint64_t cover[COVER_END_];
+    uint32_t pairs[PAIRS];
 };
 
 static struct share *shares_create(size_t n)
@@ -32,23 +34,50 @@ static struct share *shares_create(size_t n)
     return shares;
 }
 
-/* In a child: every `stride`-th seed from opts->first on. */
-static void run_seeds(const struct runner_opts *opts, uint64_t stride, struct share *share)
+static void run_recipe(const struct runner_opts *opts, const struct recipe *recipe, struct share *share)
+{
+    struct world_opts world = {.recipe = *recipe, .steps = opts->steps, .store = opts->store, .trace = TRACE_OFF};
+    share->recipe = *recipe;
+    alarm(SEED_SECONDS);
+    share->steps += world_run(&world);
+    share->seeds++;
+    memcpy(share->cover, cover_counts, sizeof(cover_counts));
+    for (unsigned i = 0; i < PAIRS; i++)
+        share->pairs[i] += pairs_first[i] != 0;
+    if (!verdict_failed())
+        return;
+    memcpy(share->why, verdict_text(), sizeof(share->why));
+    share->failed = true;
+    _exit(1);
+}
+
+static void run_in_order(const struct runner_opts *opts, uint64_t stride, struct share *share)
+{
+    for (uint64_t seed = opts->first; seed < opts->first + opts->seeds; seed += stride)
+        run_recipe(opts, &(struct recipe){.seed = seed}, share);
+}
+
+/* Each process hunts for itself: what one learns, the others meet soon enough. */
+static void run_hunt(const struct runner_opts *opts, uint64_t stride, struct share *share)
+{
+    struct hunt *hunt = hunt_create(opts->first);
+    for (uint64_t i = 0; i < opts->seeds; i += stride) {
+        struct recipe recipe;
+        hunt_next(hunt, &recipe);
+        run_recipe(opts, &recipe, share);
+        hunt_learn(hunt, &recipe);
+    }
+    hunt_destroy(hunt);
+}
+
+/* In a child: one of `stride` shares of the runs. */
+static void run_share(const struct runner_opts *opts, uint64_t stride, struct share *share)
 {
     belfry_mutant = opts->mutant;
-    for (uint64_t seed = opts->first; seed < opts->first + opts->seeds; seed += stride) {
-        struct world_opts world = {.seed = seed, .steps = opts->steps, .store = opts->store, .trace = TRACE_OFF};
-        share->seed = seed;
-        alarm(SEED_SECONDS);
-        share->steps += world_run(&world);
-        share->seeds++;
-        memcpy(share->cover, cover_counts, sizeof(cover_counts));
-        if (!verdict_failed())
-            continue;
-        memcpy(share->why, verdict_text(), sizeof(share->why));
-        share->failed = true;
-        _exit(1);
-    }
+    if (opts->way == RUNNER_HUNT)
+        run_hunt(opts, stride, share);
+    else
+        run_in_order(opts, stride, share);
     share->ended = true;
     exit(0); /* not _exit: leaks are looked for here */
 }
@@ -62,7 +91,7 @@ static pid_t start(const struct runner_opts *opts, uint64_t stride, struct share
         exit(1);
     }
     if (pid == 0)
-        run_seeds(opts, stride, share);
+        run_share(opts, stride, share);
     return pid;
 }
 
@@ -86,10 +115,12 @@ static void add(struct runner_result *result, const struct share *share)
     result->steps += share->steps;
     for (unsigned i = 0; i < COVER_END_; i++)
         result->cover[i] += share->cover[i];
-    if (!share->failed || (result->failed && result->seed < share->seed))
+    for (unsigned i = 0; i < PAIRS; i++)
+        result->pairs[i] += share->pairs[i];
+    if (!share->failed || (result->failed && result->recipe.seed < share->recipe.seed))
         return;
     result->failed = true;
-    result->seed = share->seed;
+    result->recipe = share->recipe;
     memcpy(result->why, share->why, sizeof(result->why));
 }
 

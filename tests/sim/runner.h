@@ -12,10 +12,18 @@
 
 #include "base/sim.h"
 #include "sim/cover.h"
+#include "sim/pairs.h"
+#include "sim/recipe.h"
 #include "sim/tier.h"
 #include "sim/verdict.h"
 
+enum runner_way {
+    RUNNER_IN_ORDER, /* seeds first, first + 1, ... */
+    RUNNER_HUNT      /* recipes that a hunt chooses; `first` is its own seed */
+};
+
 struct runner_opts {
+    enum runner_way way;
     uint64_t first, seeds, steps;
     unsigned jobs;
     enum tier_store store;
@@ -25,12 +33,13 @@ struct runner_opts {
 struct runner_result {
     uint64_t seeds, steps; /* run */
     bool failed;
-    uint64_t seed; /* the smallest that failed */
+    struct recipe recipe; /* what failed; the one with the smallest seed */
     char why[VERDICT_BYTES];
     uint64_t cover[COVER_END_];
+    uint32_t pairs[PAIRS]; /* in how many runs each pair was taken */
 };
 
-/* Runs seeds first, first + 1, ... until one fails. */
+/* Runs until one fails. */
 void runner_run(const struct runner_opts *opts, struct runner_result *result);
 
 /* For each mutant, the first seed that finds it: results[mutant], `jobs` mutants at a time. */

@@ -74,7 +74,7 @@ struct sched *sched_create(uint64_t seed)
     struct sched *sched = calloc(1, sizeof(*sched));
     if (sched == NULL)
         abort();
-    sched->rng.state = seed * 0x2545f4914f6cdd1du + 1;
+    sched_turn(sched, seed);
     sched->now_ms = 1000 + belfry_rng_below(&sched->rng, 1000);
     sched->drift = 1 + belfry_rng_below(&sched->rng, 8);
     sched->tempo = tempos[belfry_rng_below(&sched->rng, sizeof(tempos) / sizeof(tempos[0]))];
@@ -84,6 +84,11 @@ struct sched *sched_create(uint64_t seed)
     points.observe = NULL;
     points.grain = grains[belfry_rng_below(&sched->rng, sizeof(grains) / sizeof(grains[0]))];
     return sched;
+}
+
+void sched_turn(struct sched *sched, uint64_t seed)
+{
+    sched->rng.state = seed * 0x2545f4914f6cdd1du + 1;
 }
 
 void sched_destroy(struct sched *sched)

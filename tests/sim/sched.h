@@ -29,6 +29,9 @@ enum actor_kind { ACTOR_PLAIN, ACTOR_THREAD };
 struct sched *sched_create(uint64_t seed);
 void sched_destroy(struct sched *sched); /* every actor has been removed */
 
+/* From now on the choices are those of another seed. */
+void sched_turn(struct sched *sched, uint64_t seed);
+
 struct actor *sched_add(struct sched *sched, enum actor_kind kind, actor_fn step, void *arg);
 
 /* A step that was preempted is run to its end, without giving way. Not from inside a step of a thread. */

@@ -121,6 +121,7 @@ void tier_start(struct tier *tier)
         COVER(start_warm);
     else
         COVER(start_cold);
+    memset(tier->covered, 0, sizeof(tier->covered));
     belfry_list_init(&tier->reader_jobs);
     feed_start(tier);
     tier->up = true;
@@ -341,33 +342,49 @@ void tier_check(struct tier *tier)
     }
 }
 
+static void count_upstream(const struct tier *tier, uint64_t counts[COVER_END_])
+{
+    struct upstream_stats up;
+    upstream_stats(tier->upstream, &up);
+    counts[COVER_overlap] = up.overlaps;
+    counts[COVER_listing] = up.listings;
+    counts[COVER_resync_compacted] = up.relists_compacted;
+    counts[COVER_rewind] = up.relists_rewritten;
+    counts[COVER_breach] = up.breaches;
+    counts[COVER_lag] = up.judgements > up.relists_rewritten ? up.judgements - up.relists_rewritten : 0;
+    counts[COVER_replay] = up.replays;
+    counts[COVER_page_again] = up.pages_repeated;
+    counts[COVER_stale] = up.stale;
+    counts[COVER_gap] = up.gaps;
+}
+
+static void count_worker(const struct worker *worker, uint64_t counts[COVER_END_])
+{
+    struct worker_stats stats;
+    worker_stats(worker, &stats);
+    counts[COVER_park] += stats.parks;
+    counts[COVER_unpark] += stats.unparks;
+    counts[COVER_handover] += stats.handovers;
+    counts[COVER_fragment] += stats.fragments;
+    counts[COVER_extent] += stats.extents;
+    counts[COVER_overslept] += stats.overslept;
+    counts[COVER_packed] += stats.packed;
+    counts[COVER_compacted] += stats.compacted;
+    counts[COVER_cut] += stats.cuts;
+}
+
 void tier_cover(struct tier *tier)
 {
     if (!tier->up)
         return;
-    struct upstream_stats up;
-    upstream_stats(tier->upstream, &up);
-    COVER_BY(overlap, up.overlaps);
-    COVER_BY(listing, up.listings);
-    COVER_BY(resync_compacted, up.relists_compacted);
-    COVER_BY(rewind, up.relists_rewritten);
-    COVER_BY(breach, up.breaches);
-    COVER_BY(lag, up.judgements > up.relists_rewritten ? up.judgements - up.relists_rewritten : 0);
-    COVER_BY(replay, up.replays);
-    COVER_BY(page_again, up.pages_repeated);
-    COVER_BY(stale, up.stale);
-    COVER_BY(gap, up.gaps);
-    for (unsigned i = 0; i < tier->opts.n_workers; i++) {
-        struct worker_stats stats;
-        worker_stats(tier->servers[i].worker, &stats);
-        COVER_BY(park, stats.parks);
-        COVER_BY(unpark, stats.unparks);
-        COVER_BY(handover, stats.handovers);
-        COVER_BY(fragment, stats.fragments);
-        COVER_BY(extent, stats.extents);
-        COVER_BY(overslept, stats.overslept);
-        COVER_BY(packed, stats.packed);
-        COVER_BY(compacted, stats.compacted);
-        COVER_BY(cut, stats.cuts);
+    uint64_t counts[COVER_END_] = {0};
+    count_upstream(tier, counts);
+    for (unsigned i = 0; i < tier->opts.n_workers; i++)
+        count_worker(tier->servers[i].worker, counts);
+    for (unsigned i = 0; i < COVER_END_; i++) {
+        if (counts[i] <= tier->covered[i])
+            continue;
+        cover_counts[i] += counts[i] - tier->covered[i];
+        tier->covered[i] = counts[i];
     }
 }

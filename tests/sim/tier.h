@@ -98,7 +98,7 @@ void tier_followed(const struct tier *tier, struct upstream_stats *out); /* sinc
 /* Is everything that was promised about memory true? Fails the run if not. */
 void tier_check(struct tier *tier);
 
-/* Adds what the machines have counted to the paths taken; once, before they go. */
+/* Adds what the machines have counted since the last call to the paths taken. */
 void tier_cover(struct tier *tier);
 
 #endif

@@ -10,6 +10,7 @@
 #include "follow/backfill.h"
 #include "follow/ingest.h"
 #include "follow/upstream.h"
+#include "sim/cover.h"
 #include "sim/dialect.h"
 #include "sim/tier.h"
 
@@ -113,6 +114,7 @@ struct tier {
     struct actor *ingest_actor, *reader_actor;
     struct belfry_list reader_jobs;
     struct server servers[TIER_WORKERS_MAX];
+    uint64_t covered[COVER_END_]; /* what tier_cover() has added since the start */
 };
 
 static inline struct job *job_of(struct belfry_list *node)

@@ -12,6 +12,7 @@
 #include "sim/cover.h"
 #include "sim/fault.h"
 #include "sim/gate.h"
+#include "sim/pairs.h"
 #include "sim/verdict.h"
 
 #define TIERS_MAX   4
@@ -47,6 +48,7 @@ struct world {
     size_t n_tiers;
     struct client *clients[CLIENTS_MAX];
     size_t n_clients;
+    uint64_t looked; /* the step of the last look at pairs */
 };
 
 /* ---- what the checker must hear ---- */
@@ -355,15 +357,41 @@ static void drain(struct world *world)
         (void)checker_finish(world->checker); /* reports through on_violation() */
 }
 
+static void look_at_pairs(struct world *world)
+{
+    for (size_t i = 0; i < world->n_tiers; i++)
+        tier_cover(world->tiers[i]);
+    pairs_look(sched_steps(world->sched));
+}
+
+/* With faults. A turn of the recipe is taken before the first step that is not of the run it turns from. */
+static void run_faults(struct world *world)
+{
+    const struct recipe *recipe = &world->opts.recipe;
+    unsigned turn = 0;
+    while (!verdict_failed() && sched_steps(world->sched) < world->opts.steps) {
+        uint64_t step = sched_steps(world->sched);
+        if (step % 64 == 0)
+            check_all(world);
+        if (step >= world->looked + PAIRS_STEPS) {
+            world->looked = step;
+            look_at_pairs(world);
+        }
+        for (; turn < recipe->n_turns && recipe->turns[turn].step <= step; turn++)
+            sched_turn(world->sched, recipe->turns[turn].seed);
+        if (!sched_step(world->sched))
+            break;
+    }
+}
+
 uint64_t world_run(const struct world_opts *opts)
 {
-    struct world world = {.opts = *opts, .sched = sched_create(opts->seed)};
+    struct world world = {.opts = *opts, .sched = sched_create(opts->recipe.seed)};
     verdict_clear();
+    pairs_start();
     trace_start(opts->trace, sched_clock(world.sched));
     build(&world);
-    while (!verdict_failed() && sched_steps(world.sched) < opts->steps && sched_step(world.sched))
-        if (sched_steps(world.sched) % 64 == 0)
-            check_all(&world);
+    run_faults(&world);
     if (!verdict_failed())
         drain(&world);
     uint64_t steps = sched_steps(world.sched);

@@ -10,11 +10,13 @@
 
 #include <stdint.h>
 
+#include "sim/recipe.h"
 #include "sim/tier.h"
 #include "sim/trace.h"
 
 struct world_opts {
-    uint64_t seed, steps;
+    struct recipe recipe;
+    uint64_t steps;
     enum tier_store store;
     enum trace_mode trace;
 };
