@@ -81,14 +81,26 @@ static enum belfry_err lock(struct folder *folder, char **why)
     return BELFRY_ERR_LIMIT;
 }
 
+/* Makes the folder at `path` and the missing ones above it, as `mkdir -p -m 700` would, but with that mode for each.
+ * Without success `path` is cut after the one that could not be made. */
+static bool make_folders(char *path)
+{
+    for (char *end = path; (end = strchr(end + 1, '/')) != NULL; *end = '/') {
+        *end = '\0';
+        if (mkdir(path, 0700) != 0 && errno != EEXIST)
+            return false;
+    }
+    return mkdir(path, 0700) == 0 || errno == EEXIST;
+}
+
 enum belfry_err folder_open(struct folder *folder, const char *path, const char *boot_id, char **why)
 {
     enum belfry_err err = BELFRY_ERR_NOMEM;
     *folder = (struct folder){.dir_fd = -1, .lock_fd = -1, .deaths_fd = -1, .path = strdup(path)};
     if (folder->path == NULL)
         goto fail;
-    if (mkdir(path, 0700) != 0 && errno != EEXIST) {
-        err = explain(why, path, "cannot make the folder");
+    if (path[0] != '\0' && !make_folders(folder->path)) {
+        err = explain(why, folder->path, "cannot make the folder");
         goto fail;
     }
     folder->dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

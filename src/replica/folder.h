@@ -34,7 +34,7 @@ struct folder {
     char boot[FOLDER_BOOT_MAX]; /* "": unknown */
 };
 
-/* Makes the folder if it is missing and locks it. `boot_id` NULL: the kernel's.
+/* Makes the folder, and those above it, if they are missing (0700 each), and locks it. `boot_id` NULL: the kernel's.
  * Errors: BELFRY_ERR_IO (*why says what to do), BELFRY_ERR_LIMIT (another process has it), BELFRY_ERR_NOMEM. */
 BELFRY_NODISCARD enum belfry_err folder_open(struct folder *folder, const char *path, const char *boot_id, char **why);
 void folder_close(struct folder *folder); /* also one that was never opened: zeroes */

@@ -1,0 +1,142 @@
+/* src/replica/folder_test.c: the folder itself; its marker and data folders are in replica_test.c. */
+#include "replica/folder.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "support/refuse.h"
+
+#define BOOT "a-boot"
+
+static char root[64], path[256];
+
+/* A path below the root, which is empty at first. */
+static const char *in(const char *name)
+{
+    snprintf(path, sizeof(path), "%s/%s", root, name);
+    return path;
+}
+
+static int make_root(void **state)
+{
+    (void)state;
+    strcpy(root, "/tmp/belfry-folder-XXXXXX");
+    return mkdtemp(root) == NULL;
+}
+
+static int remove_root(void **state)
+{
+    char command[128];
+    (void)state;
+    snprintf(command, sizeof(command), "rm -rf '%s'", root);
+    return system(command);
+}
+
+static mode_t mode_of(const char *name)
+{
+    struct stat st;
+    assert_int_equal(stat(in(name), &st), 0);
+    return st.st_mode & 07777;
+}
+
+static void write_plain(const char *name)
+{
+    FILE *file = fopen(in(name), "w");
+    assert_non_null(file);
+    fclose(file);
+}
+
+static void missing_parents_are_made_for_the_owner_alone(void **state)
+{
+    struct folder folder;
+    char *why = NULL;
+    (void)state;
+    mode_t mask = umask(0);
+    assert_int_equal(folder_open(&folder, in("home/.cache/belfry"), BOOT, &why), BELFRY_OK);
+    umask(mask);
+    assert_string_equal(folder.path, in("home/.cache/belfry"));
+    folder_close(&folder);
+    assert_int_equal(mode_of("home"), 0700);
+    assert_int_equal(mode_of("home/.cache"), 0700);
+    assert_int_equal(mode_of("home/.cache/belfry"), 0700);
+}
+
+static void parents_that_are_there_keep_their_mode(void **state)
+{
+    struct folder folder;
+    char *why = NULL;
+    (void)state;
+    assert_int_equal(mkdir(in("home"), 0750), 0);
+    assert_int_equal(chmod(in("home"), 0755), 0);
+    assert_int_equal(folder_open(&folder, in("home//belfry/"), BOOT, &why), BELFRY_OK); /* slashes do no harm */
+    folder_close(&folder);
+    assert_int_equal(mode_of("home"), 0755);
+    assert_int_equal(mode_of("home/belfry"), 0700);
+}
+
+static void relative_path_is_below_the_working_directory(void **state)
+{
+    struct folder folder;
+    char *why = NULL;
+    (void)state;
+    assert_int_equal(chdir(root), 0);
+    assert_int_equal(folder_open(&folder, "a/b", BOOT, &why), BELFRY_OK);
+    folder_close(&folder);
+    assert_int_equal(chdir("/"), 0);
+    assert_int_equal(mode_of("a/b"), 0700);
+}
+
+static void folder_that_cannot_be_made_is_named(void **state)
+{
+    struct folder folder;
+    char *why = NULL, wanted[512];
+    (void)state;
+    write_plain("file");
+    assert_int_equal(folder_open(&folder, in("file/belfry"), BOOT, &why), BELFRY_ERR_IO);
+    snprintf(wanted, sizeof(wanted), "%s: cannot make the folder: %s", in("file/belfry"), strerror(ENOTDIR));
+    assert_string_equal(why, wanted);
+    free(why);
+    assert_int_equal(folder_open(&folder, "/proc/belfry/cache", BOOT, &why), BELFRY_ERR_IO);
+    assert_non_null(strstr(why, "/proc/belfry: cannot make the folder: ")); /* the one above it is at fault */
+    free(why);
+}
+
+static enum belfry_err open_and_close(void)
+{
+    struct folder folder;
+    char *why = NULL;
+    enum belfry_err err = folder_open(&folder, in("a/b/c"), BOOT, &why);
+    if (err == BELFRY_OK)
+        folder_close(&folder);
+    free(why);
+    return err;
+}
+
+static void refused_memory_leaves_nothing(void **state)
+{
+    (void)state;
+    assert_true(refuse_sweep(open_and_close) > 0);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, make_root, remove_root)
+    const struct CMUnitTest tests[] = {
+        TEST(missing_parents_are_made_for_the_owner_alone),
+        TEST(parents_that_are_there_keep_their_mode),
+        TEST(relative_path_is_below_the_working_directory),
+        TEST(folder_that_cannot_be_made_is_named),
+        TEST(refused_memory_leaves_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
