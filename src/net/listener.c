@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "net/listener_taken.h"
 
 #define ACCEPTS_PER_TURN 64
 #define PAUSE_MS         100
@@ -154,14 +155,14 @@ static void on_readable(uv_poll_t *poll, int status, int events)
 
 static enum belfry_err fail_errno(const char *what, const struct belfry_endpoint *endpoint, char *why, size_t why_len)
 {
-    const char *remedy = "";
+    char remedy[256] = "";
     int code = errno;
     if (code == EADDRINUSE)
-        remedy = ": another process listens there; stop it or choose another address";
+        listener_taken(endpoint, remedy, sizeof(remedy));
     else if (code == EADDRNOTAVAIL)
-        remedy = ": this machine has no such address";
+        strcpy(remedy, ": this machine has no such address");
     else if (code == EACCES || code == EPERM)
-        remedy = ": choose a port above 1023 or a folder that may be written to";
+        strcpy(remedy, ": choose a port above 1023 or a folder that may be written to");
     snprintf(why, why_len, "cannot %s %s (%s)%s", what, endpoint->url, strerror(code), remedy);
     return code == ENOMEM ? BELFRY_ERR_NOMEM : BELFRY_ERR_IO;
 }

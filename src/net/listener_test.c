@@ -213,6 +213,46 @@ static void what_cannot_be_listened_on_is_explained(void **state)
     listener_close(l);
 }
 
+static const char *refusal(const struct belfry_endpoint *at)
+{
+    static char why[400];
+    struct listener *l = NULL;
+    assert_int_equal(listener_open(&loop, at, 10, NULL, on_connection, &taken, &l, why, sizeof(why)), BELFRY_ERR_IO);
+    return why;
+}
+
+static void port_of_an_outgoing_connection_is_not_said_to_be_listened_on(void **state)
+{
+    (void)state;
+    struct belfry_endpoint at = any_port("127.0.0.1");
+    struct listener *l = open_listener(&at);
+    struct sockaddr_in mine = {0};
+    socklen_t len = sizeof(mine);
+    int out = dial(listener_port(l));
+    run_until_taken(1);
+    assert_int_equal(getsockname(out, (struct sockaddr *)&mine, &len), 0);
+    at.port = ntohs(mine.sin_port);
+    const char *why = refusal(&at);
+    if (strstr(why, "another process") != NULL || strstr(why, "outgoing connections; choose a port outside") == NULL)
+        fail_msg("%s", why);
+    close(out);
+    listener_close(l);
+}
+
+static void port_that_is_bound_and_not_listened_on_is_said_to_be_bound(void **state)
+{
+    (void)state;
+    struct sockaddr_in mine = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof(mine);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&mine, len), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&mine, &len), 0);
+    struct belfry_endpoint at = any_port("127.0.0.1");
+    at.port = ntohs(mine.sin_port);
+    assert_non_null(strstr(refusal(&at), ": another process has bound this port"));
+    close(fd);
+}
+
 static int dial_unix(const char *path)
 {
     struct sockaddr_un to = {.sun_family = AF_UNIX};
@@ -266,13 +306,12 @@ static void a_unix_path_is_taken_over_from_the_dead_only(void **state)
 static void a_file_at_the_path_is_left_alone(void **state)
 {
     (void)state;
-    char path[] = "/tmp/belfry-listener-XXXXXX", url[128], why[400];
+    char path[] = "/tmp/belfry-listener-XXXXXX", url[128];
     struct stat st;
-    struct listener *l = NULL;
     close(mkstemp(path));
     snprintf(url, sizeof(url), "unix://%s", path);
     struct belfry_endpoint at = endpoint(url);
-    assert_int_equal(listener_open(&loop, &at, 10, NULL, on_connection, &taken, &l, why, sizeof(why)), BELFRY_ERR_IO);
+    assert_non_null(strstr(refusal(&at), "there is a file that is not a socket"));
     assert_int_equal(stat(path, &st), 0);
     assert_true(S_ISREG(st.st_mode));
     unlink(path);
@@ -361,6 +400,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_crowd_is_taken_in_several_turns, setup, teardown),
         cmocka_unit_test_setup_teardown(a_listener_may_be_closed_from_its_callback, setup, teardown),
         cmocka_unit_test_setup_teardown(what_cannot_be_listened_on_is_explained, setup, teardown),
+        cmocka_unit_test_setup_teardown(port_of_an_outgoing_connection_is_not_said_to_be_listened_on, setup, teardown),
+        cmocka_unit_test_setup_teardown(port_that_is_bound_and_not_listened_on_is_said_to_be_bound, setup, teardown),
         cmocka_unit_test_setup_teardown(a_unix_path_is_taken_over_from_the_dead_only, setup, teardown),
         cmocka_unit_test_setup_teardown(a_file_at_the_path_is_left_alone, setup, teardown),
         cmocka_unit_test_setup_teardown(without_descriptors_peers_are_told_and_accepting_goes_on, setup, teardown),
