@@ -565,6 +565,33 @@ static void where_nothing_is_left_to_compare_it_lists_anew(void **state)
     }
 }
 
+/* Compacted just behind our head; and again, while we ask for a key as it was there. That answer does not say where. */
+static void compaction_that_nobody_named_is_not_told(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_init(&r);
+    go_live(&r, 10);
+    past_fill(r.past, 12, "b");
+    settle(&r);
+    restart(&r);
+    past_fill(r.past, 40, "b");
+    r.compacted = 13;
+    obey(&r);
+    created(&r, 0); /* at 12: compacted */
+    pass(&r, 200);
+    assert_int_equal(r.page.rev, 13);
+    r.compacted = 30;
+    assert_true(answer_page(&r));
+    r.compacted = 0; /* and restored to before it: nobody will ever tell of 30 */
+    settle(&r);
+    assert_follows(&r);
+    assert_int_equal(cut_of(&r).why, EVLOG_CUT_REWRITTEN);
+    assert_int_equal(cut_of(&r).compact_rev, cut_of(&r).rev);
+    assert_int_equal(stats(&r).relists_unproven, 1);
+    rig_fini(&r);
+}
+
 static void compaction_over_our_head_lists_anew_and_says_where(void **state)
 {
     (void)state;
@@ -1565,6 +1592,7 @@ int main(void)
         cmocka_unit_test(compacted_overlap_is_joined_behind_the_head_and_judged),
         cmocka_unit_test(compacted_overlap_of_a_rewritten_past_is_found_by_one_key),
         cmocka_unit_test(where_nothing_is_left_to_compare_it_lists_anew),
+        cmocka_unit_test(compaction_that_nobody_named_is_not_told),
         cmocka_unit_test(compaction_over_our_head_lists_anew_and_says_where),
         cmocka_unit_test(watch_of_a_quiet_scope_that_a_snapshot_ended_joins_again),
         cmocka_unit_test(compaction_that_a_tier_tells_of_long_ago_holds_nobody_up),

@@ -139,7 +139,7 @@ void upstream_witness_failed(struct upstream *up, enum belfry_err err)
 {
     question_forget(&up->witness);
     if (err == BELFRY_ERR_COMPACTED && up->witness_at > ingest_head(up->ingest))
-        upstream_relist(up, EVLOG_CUT_COMPACTED, up->witness_at + 1, "upstream is compacted over our head");
+        unproven(up, up->witness_at, up->now); /* a read does not say where it is compacted now, and we do not guess */
     else if (err == BELFRY_ERR_COMPACTED) /* further than we were told; a tier may go on telling what it knew once */
         upstream_join_behind(up, ingest_head(up->ingest) + 1, upstream_retry_at(up));
     else if (err == BELFRY_ERR_FUTURE)
