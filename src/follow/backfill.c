@@ -3,7 +3,7 @@
  *
  *     IDLE -> WANTED -> OPEN -> DONE (it has all it is to have, and that is proven) -> IDLE
  *               ^         |
- *               `---------'  created anew before what it had given was proven
+ *               `---------'  created anew, or called compacted (DOUBTED), before what it had given was proven
  *
  *     ready                             building            to come
  *     | finished segment | another one | next ..... last   | ........ end |
@@ -58,6 +58,8 @@ struct job {
     bool created;
     bool proven;          /* what is being built, and whatever comes until it is created anew */
     bool probing;         /* the probe was opened after it was created */
+    bool doubted;         /* called compacted, unproven: opened again once the probe is held, and proven if it still is
+                             when the watch is created */
     bool close_owed;      /* the owner still has a watch in this slot that is over */
     bool paused, told;    /* wanted, and what the owner was told */
     bool refused;         /* the owner keeps a revision that was not taken */
@@ -453,11 +455,25 @@ static bool is_provable(const struct job *job)
     return job->state == JOB_OPEN && job->created && !job->proven;
 }
 
+static bool is_any_doubted(const struct backfill *backfill)
+{
+    for (unsigned i = 0; i < JOBS; i++)
+        if (backfill->jobs[i].doubted)
+            return true;
+    return false;
+}
+
+/* One that is doubted waits for the proof. */
+static bool may_open(const struct backfill *backfill, const struct job *job)
+{
+    return !job->doubted || backfill->probe.state == PROBE_HELD;
+}
+
 /* Wants the probe, if there is something that it can prove. */
 static void want_proof(struct backfill *backfill, uint64_t at_ms)
 {
     for (unsigned i = 0; i < JOBS && backfill->ingest != NULL; i++)
-        if (is_provable(&backfill->jobs[i]))
+        if (is_provable(&backfill->jobs[i]) || backfill->jobs[i].doubted)
             probe_want(&backfill->probe, at_ms);
 }
 
@@ -521,15 +537,20 @@ static void prove(struct backfill *backfill, int64_t rev, const struct ingest_re
     case PROBE_OURS:
         belfry_backoff_reset(&backfill->backoff);
         prove_jobs(backfill);
+        if (is_any_doubted(backfill))
+            backfill->probe.state = PROBE_HELD;
         break;
     }
-    end_probe(backfill, now_ms);
+    if (backfill->probe.state != PROBE_HELD)
+        end_probe(backfill, now_ms);
     dispatch(backfill, now_ms);
 }
 
 static bool probe_wants(struct backfill *backfill, uint64_t now_ms, struct upstream_action *out)
 {
     struct probe *probe = &backfill->probe;
+    if (probe->state == PROBE_HELD && !is_any_doubted(backfill))
+        end_probe(backfill, now_ms);
     *out = (struct upstream_action){.want = UPSTREAM_WANT_CLOSE, .slot = PROBE_SLOT};
     if (probe->close_owed) {
         probe->close_owed = false;
@@ -541,7 +562,7 @@ static bool probe_wants(struct backfill *backfill, uint64_t now_ms, struct upstr
         probe->at = now_ms + NOTHING_MS;
         return false;
     }
-    bool useful = false;
+    bool useful = is_any_doubted(backfill);
     for (unsigned i = 0; i < JOBS; i++) {
         backfill->jobs[i].probing = is_provable(&backfill->jobs[i]);
         useful = useful || backfill->jobs[i].probing;
@@ -658,24 +679,29 @@ static void drop_unproven(struct backfill *backfill, struct job *job)
     job->last = job->next - 1;
 }
 
+/* Back to what is proven, and from there once more. */
+static void reopen(struct backfill *backfill, struct job *job)
+{
+    drop_unproven(backfill, job);
+    job->close_owed = job->close_owed || job->state == JOB_OPEN;
+    job->state = JOB_WANTED;
+    job->created = job->paused = job->told = job->refused = false;
+}
+
 /* What it gave before is proven or not, and now never will be; what it gives from now on is to be proven anew. */
 static void created_anew(struct backfill *backfill, struct job *job)
 {
     bool kept = is_trusted(backfill, job->proven);
     job->proven = job->probing = false;
-    if (kept)
-        return;
-    drop_unproven(backfill, job);
-    job->state = JOB_WANTED;
-    job->close_owed = true;
-    job->created = job->paused = job->told = job->refused = false;
+    if (!kept)
+        reopen(backfill, job);
 }
 
 void backfill_on_created(struct backfill *backfill, unsigned slot, const struct belfry_wire_header *header,
                          uint64_t now_ms)
 {
     struct job *job = open_job_of(backfill, slot);
-    if (slot == PROBE_SLOT && backfill->probe.state == PROBE_OPEN) {
+    if (slot == PROBE_SLOT && probe_watches(&backfill->probe)) {
         if (backfill->probe.created)
             end_probe(backfill, now_ms); /* of another stream than those it was to prove */
         backfill->probe.created = true;
@@ -686,16 +712,26 @@ void backfill_on_created(struct backfill *backfill, unsigned slot, const struct 
         created_anew(backfill, job);
     else
         job->created = true;
+    if (job->doubted) { /* if the proof was held all the while, it is of our past; otherwise it is a watch like any */
+        job->doubted = false;
+        job->proven = backfill->probe.state == PROBE_HELD;
+    }
     want_proof(backfill, now_ms);
     job->progress_at = now_ms + UPSTREAM_PROGRESS_MS;
     if (BELFRY_MUTANT(backfill_by_created) && job->state == JOB_OPEN && header->revision >= job->end)
         reached(backfill, job, now_ms);
 }
 
-/* Upstream has nothing below compact_rev any more. What had come before is still good, if it is proven. */
+/* Upstream has nothing below compact_rev any more, if it is proven. What had come before is still good. */
 static void compacted(struct backfill *backfill, struct job *job, int64_t compact_rev, uint64_t now_ms)
 {
-    drop_unproven(backfill, job);
+    if (!is_trusted(backfill, job->proven)) {
+        reopen(backfill, job);
+        job->probing = false;
+        job->doubted = true;
+        want_proof(backfill, now_ms);
+        return;
+    }
     belfry_list_each_safe (node, &backfill->waiting) {
         struct request *request = belfry_container(node, struct request, node);
         if (request->past == job->past && request->from > job->last && request->from < compact_rev)
@@ -709,7 +745,7 @@ void backfill_on_end(struct backfill *backfill, unsigned slot, enum belfry_err e
                      uint64_t now_ms)
 {
     struct job *job = open_job_of(backfill, slot);
-    if (slot == PROBE_SLOT && backfill->probe.state == PROBE_OPEN) {
+    if (slot == PROBE_SLOT && probe_watches(&backfill->probe)) {
         backfill->probe.state = PROBE_IDLE; /* the owner's watch is gone */
         end_probe(backfill, now_ms + BACKOFF_FIRST_MS);
     }
@@ -736,7 +772,7 @@ static bool wants(const struct backfill *backfill, struct job *job, uint64_t now
         out->want = UPSTREAM_WANT_CLOSE;
         return true;
     }
-    if (job->state == JOB_WANTED && now_ms >= backfill->open_at) {
+    if (job->state == JOB_WANTED && now_ms >= backfill->open_at && may_open(backfill, job)) {
         job->state = JOB_OPEN;
         out->want = UPSTREAM_WANT_WATCH;
         out->rev = job->next;
@@ -790,7 +826,7 @@ static uint64_t job_due(const struct backfill *backfill, const struct job *job, 
     uint64_t due = job->asked_at + (others_wait ? BACKFILL_YIELD_MS : BACKFILL_IDLE_MS);
     if (has_waiter(backfill, job))
         due = BELFRY_NEVER;
-    if (job->state == JOB_WANTED)
+    if (job->state == JOB_WANTED && may_open(backfill, job))
         due = belfry_min_time(due, backfill->open_at);
     if (job->state == JOB_OPEN && job->created && !job->paused && !is_complete(job))
         due = belfry_min_time(due, job->progress_at);

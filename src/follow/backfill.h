@@ -17,6 +17,9 @@
  * proven is kept back, and read again after the fault. Without anything to compare with (ingest_overlap() is 0) nothing
  * is proven, and everything is kept back until there is. When the proof fails, requests wait for the cut that must
  * follow; if none does, they are tried again.
+ * That upstream is compacted is believed on the same terms: a tier that has not found out about a restore yet tells of
+ * compactions of the past that ended. A watch that was ended so before it was proven is opened once more, while the watch
+ * that proves, having given our events, is held open; then its word counts.
  *
  * All watches of a backfill are to be on one stream: the proof is of the server that the stream leads to.
  *

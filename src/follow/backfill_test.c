@@ -554,6 +554,91 @@ static void segment_of_a_rewritten_past_is_never_given(void **state)
     }
 }
 
+/* A tier above that has not found out about a restore yet tells of a compaction that our past never had. */
+static void compaction_of_another_past_is_not_believed(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct ours ours;
+    rig_init(&r);
+    follow(&ours, &r);
+    struct past *ended = past_fork(r.past, 40), *ours_too = r.past;
+    past_fill(ended, 420, "of the past that ended");
+    r.past = ended;
+    request(&r, 50, 55, 1);
+    for (int i = 0; i < 20; i++) {
+        if (r.watches[0].open) {
+            created(&r, 0);
+            end(&r, 0, BELFRY_ERR_COMPACTED, 300);
+        }
+        if (r.watches[PROBE].open && !r.watches[PROBE].created)
+            created(&r, PROBE);
+        deliver(&r, PROBE);
+        assert_no_answer(&r);
+        r.now += 1000;
+        backfill_tick(r.backfill, r.now);
+        obey(&r);
+    }
+    r.past = ours_too; /* it has found out */
+    for (int i = 0; i < 20; i++) {
+        deliver_all(&r);
+        r.now += 1000;
+        backfill_tick(r.backfill, r.now);
+        obey(&r);
+    }
+    struct backfill_answer a = answer(&r);
+    assert_int_equal(a.err, BELFRY_OK);
+    segment_unref(a.segment);
+    assert_false(r.watches[PROBE].open);
+    past_destroy(ended);
+    unfollow(&ours);
+    rig_fini(&r);
+}
+
+/* Said before it was proven, and said again under a proof that holds. */
+static void compaction_of_our_past_is_told_when_that_is_proven(void **state)
+{
+    (void)state;
+    for (int broken = 0; broken < 3; broken++) { /* 1, 2: the proof's watch ends before the other is there again */
+        struct rig r;
+        struct ours ours;
+        rig_init(&r);
+        follow(&ours, &r);
+        request(&r, 50, 55, 1);
+        created(&r, 0);
+        end(&r, 0, BELFRY_ERR_COMPACTED, 300);
+        assert_no_answer(&r);
+        assert_false(r.watches[0].open); /* it would prove nothing: it waits for the proof */
+        assert_true(backfill_due(r.backfill) > r.now);
+        created(&r, PROBE);
+        assert_true(deliver(&r, PROBE));
+        assert_true(r.watches[PROBE].open && r.watches[0].open);
+        assert_int_equal(r.watches[0].next, 50);
+        if (broken == 1)
+            end(&r, PROBE, BELFRY_ERR_COMPACTED, 400);
+        if (broken == 2)
+            created(&r, PROBE);
+        created(&r, 0);
+        end(&r, 0, BELFRY_ERR_COMPACTED, 300);
+        if (broken > 0) { /* once more from the beginning */
+            assert_no_answer(&r);
+            r.now += 1000;
+            obey(&r);
+            created(&r, PROBE);
+            assert_true(deliver(&r, PROBE));
+            created(&r, 0);
+            assert_false(r.watches[PROBE].open); /* nobody needs it any more */
+            end(&r, 0, BELFRY_ERR_COMPACTED, 300);
+        }
+        struct backfill_answer a = answer(&r);
+        assert_int_equal(a.err, BELFRY_ERR_COMPACTED);
+        assert_int_equal(a.compact_rev, 300);
+        assert_false(r.watches[PROBE].open);
+        unfollow(&ours);
+        rig_fini(&r);
+    }
+}
+
 /* Ours is a listing's state: there are no events to prove by, but what the last ones have left. */
 static void listing_proves_by_its_state(void **state)
 {
@@ -821,6 +906,8 @@ int main(void)
         cmocka_unit_test(what_lies_before_the_first_write_is_known_to_be_empty),
         cmocka_unit_test(one_proof_is_good_for_everything_the_watch_gives),
         cmocka_unit_test(watch_created_anew_is_proven_anew),
+        cmocka_unit_test(compaction_of_another_past_is_not_believed),
+        cmocka_unit_test(compaction_of_our_past_is_told_when_that_is_proven),
         cmocka_unit_test(listing_proves_by_its_state),
         cmocka_unit_test(cut_proves_anew),
         cmocka_unit_test(nothing_to_prove_by_proves_nothing),

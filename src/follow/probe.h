@@ -1,9 +1,11 @@
 /* src/follow/probe.h
  *
  * probe: is upstream's past still ours? A watch at the newest revision that we hold events of (or at a listing's, whose
- * state we hold), closed as soon as it has given that revision, equal or not.
+ * state we hold), closed as soon as it has given that revision, equal or not; or, equal, held open: as long as it is, the
+ * server that the stream leads to has our past.
  *
- *     IDLE -> WANTED -> OPEN -> IDLE
+ *     IDLE -> WANTED -> OPEN ---> IDLE
+ *                         `-> HELD -^
  *
  * Thread: owner. Pure.
  */
@@ -16,13 +18,13 @@
 #include "follow/digest.h"
 #include "follow/ingest.h"
 
-enum probe_state { PROBE_IDLE, PROBE_WANTED, PROBE_OPEN };
+enum probe_state { PROBE_IDLE, PROBE_WANTED, PROBE_OPEN, PROBE_HELD };
 enum probe_verdict { PROBE_NOTHING, PROBE_OURS, PROBE_REWRITTEN, PROBE_AGAIN }; /* AGAIN: it could not be compared */
 
 struct probe {
     enum probe_state state;
     uint64_t at;  /* WANTED: not before */
-    int64_t rev;  /* OPEN: where it looks */
+    int64_t rev;  /* OPEN, HELD: where it looks */
     bool created; /* its first created answer has come: another one is of another stream */
     bool known;   /* the digest is; else the state is compared with, as long as it is that of `rev` in `past` */
     struct digest digest;
@@ -49,9 +51,15 @@ static inline int64_t probe_open(struct probe *probe, const struct ingest *inges
     return probe->rev;
 }
 
+/* The owner has a watch for it. */
+static inline bool probe_watches(const struct probe *probe)
+{
+    return probe->state == PROBE_OPEN || probe->state == PROBE_HELD;
+}
+
 static inline void probe_close(struct probe *probe)
 {
-    probe->close_owed = probe->close_owed || probe->state == PROBE_OPEN;
+    probe->close_owed = probe->close_owed || probe_watches(probe);
     probe->state = PROBE_IDLE;
 }
 
@@ -70,13 +78,13 @@ static inline enum probe_verdict probe_compare_state(const struct probe *probe, 
     }
 }
 
-/* What came on the watch: a revision, or (NULL) a progress at `rev`. */
+/* What came on the watch: a revision, or (NULL) a progress at `rev`. Whatever the verdict, but PROBE_NOTHING, it is to be
+ * closed or held. */
 static inline enum probe_verdict probe_judge(struct probe *probe, struct ingest *ingest, int64_t rev,
                                              const struct ingest_revision *revision, uint64_t now_ms)
 {
     if (probe->state != PROBE_OPEN || rev < probe->rev)
         return PROBE_NOTHING;
-    probe_close(probe);
     if (revision == NULL || rev != probe->rev)
         return PROBE_REWRITTEN;
     if (!probe->known)
