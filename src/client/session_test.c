@@ -90,13 +90,18 @@ static void make_members(int n)
         bed.fakes[i] = fake_create(&bed.store, &bed.rule);
 }
 
-static int teardown(void **state)
+static void close_session(void)
 {
-    (void)state;
     bed.over = true;
     belfry_close(bed.b);
     bed.b = NULL;
     bed.over = false;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    close_session();
     for (int i = 0; i < 2; i++) {
         fake_destroy(bed.fakes[i]);
         bed.fakes[i] = NULL;
@@ -1175,6 +1180,113 @@ static void a_member_without_a_leader_is_left(void **state)
     assert_non_null(strstr(seen.link, "no leader"));
 }
 
+static struct fake_rule status_of_watches(uint32_t code, int times)
+{
+    return (struct fake_rule){
+        .path = "Watch/Watch", .times = times, .how = FAKE_STATUS, .code = code, .message = "for a reason"};
+}
+
+/* Each status once, then the stream is served: as belfry/belfry.h lists them. */
+static void a_status_ends_watches_or_is_tried_again(void **state)
+{
+    static const struct {
+        uint32_t code;
+        int err; /* 0: the watch goes on */
+    } cases[] = {{0, 0},
+                 {1, 0},
+                 {2, 0},
+                 {3, BELFRY_ERR_REFUSED},
+                 {4, 0},
+                 {6, 0},
+                 {7, BELFRY_ERR_DENIED},
+                 {8, 0},
+                 {9, 0},
+                 {10, 0},
+                 {11, 0},
+                 {13, 0},
+                 {14, 0},
+                 {15, 0},
+                 {16, BELFRY_ERR_AUTH},
+                 {17, 0}};
+    make_members(1);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct seen seen = {0};
+        open_session(NULL);
+        bed.rule = status_of_watches(cases[i].code, 1);
+        watch("a/", "2", &seen);
+        drive_until(seen.n[BELFRY_CHANGES] == 2 || seen.n[BELFRY_END] == 1, SOON_MS);
+        if (seen.n[BELFRY_END] != (cases[i].err != 0) || seen.err != cases[i].err)
+            fail_msg("status %u: %s", cases[i].code, seen.why);
+        assert_true(cases[i].err == 0 || strstr(seen.why, "for a reason (gRPC status ") != NULL);
+        close_session();
+    }
+    (void)state;
+}
+
+static void a_server_that_is_no_etcd_ends_watches_unless_it_was_one(void **state)
+{
+    static const uint32_t codes[] = {5, 12};
+    (void)state;
+    make_members(1);
+    for (size_t i = 0; i < 2; i++) {
+        struct seen never = {0}, was = {0};
+        open_session(NULL);
+        bed.rule = status_of_watches(codes[i], 100);
+        watch("a/", "2", &never);
+        drive_until(never.n[BELFRY_END] == 1, SOON_MS);
+        assert_int_equal(never.err, BELFRY_ERR_UNSUPPORTED);
+        bed.rule.times = 0;
+        watch("a/", "2", &was);
+        drive_until(was.n[BELFRY_CHANGES] == 2, SOON_MS);
+        bed.rule = status_of_watches(codes[i], 3);
+        fake_drop_watches(bed.fakes[0]);
+        fake_put(&bed.store, "a/9", "x");
+        drive_until(was.n[BELFRY_CHANGES] == 3, SOON_MS);
+        assert_int_equal(bed.rule.times, 0);
+        close_session();
+        bed.store.n_changes--;
+        bed.store.revision--;
+    }
+}
+
+static void a_doubtful_status_is_tried_again_ten_times_in_a_row(void **state)
+{
+    static const uint32_t codes[] = {2, 9, 11};
+    (void)state;
+    make_members(2);
+    for (size_t i = 0; i < 3; i++) {
+        struct seen first = {0}, later = {0};
+        open_session(NULL);
+        bed.rule = status_of_watches(codes[i], 10);
+        struct belfry_watch *w = watch("a/", "2", &first);
+        drive_until(first.n[BELFRY_CHANGES] == 2, SOON_MS);
+        assert_int_equal(bed.rule.times, 0);
+        drive_for(1100); /* it has served for a second: the count begins anew */
+        belfry_watch_close(w);
+        drive_for(20);
+        bed.rule = status_of_watches(codes[i], 100);
+        watch("a/", "2", &later);
+        drive_until(later.n[BELFRY_END] == 1, SOON_MS);
+        assert_int_equal(later.err, BELFRY_ERR_REFUSED);
+        assert_non_null(strstr(later.why, "for a reason (gRPC status "));
+        assert_int_equal(bed.rule.times, 89);
+        close_session();
+    }
+}
+
+static void a_status_that_passes_is_tried_again_without_limit(void **state)
+{
+    struct seen seen = {0};
+    (void)state;
+    make_members(2);
+    open_session(NULL);
+    bed.rule = status_of_watches(14, 14);
+    watch("a/", "2", &seen);
+    drive_until(seen.n[BELFRY_CHANGES] == 2, SOON_MS);
+    assert_int_equal(bed.rule.times, 0);
+    assert_int_equal(seen.n[BELFRY_END], 0);
+}
+
 static void a_member_that_drains_keeps_its_calls_and_gets_no_new_ones(void **state)
 {
     struct got slow = {0}, quick = {0};
@@ -1593,6 +1705,10 @@ int main(void)
         TEST(closing_the_session_ends_everything_once),
         TEST(failing_over_is_told),
         TEST(a_member_without_a_leader_is_left),
+        TEST(a_status_ends_watches_or_is_tried_again),
+        TEST(a_server_that_is_no_etcd_ends_watches_unless_it_was_one),
+        TEST(a_doubtful_status_is_tried_again_ten_times_in_a_row),
+        TEST(a_status_that_passes_is_tried_again_without_limit),
         TEST(a_member_that_drains_keeps_its_calls_and_gets_no_new_ones),
         TEST(without_endpoints_it_is_said_in_time),
         TEST(another_cluster_ends_watches_and_calls),

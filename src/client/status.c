@@ -68,3 +68,27 @@ enum belfry_err belfry_status_err(const struct belfry_grpc_status *status)
         return BELFRY_ERR_REFUSED;
     }
 }
+
+enum belfry_status_fate belfry_status_fate(const struct belfry_grpc_status *status)
+{
+    switch (status->code) {
+    case BELFRY_GRPC_OK:        /* a proxy that bounds the life of a stream */
+    case BELFRY_GRPC_CANCELLED: /* not by us: a server or proxy that is going away */
+    case BELFRY_GRPC_DEADLINE_EXCEEDED:
+    case BELFRY_GRPC_ABORTED:
+    case BELFRY_GRPC_INTERNAL:
+    case BELFRY_GRPC_UNAVAILABLE:
+        return BELFRY_FATE_RETRY;
+    case BELFRY_GRPC_RESOURCE_EXHAUSTED: /* over our own limit it would come again; a server's has room later */
+        return status->too_large ? BELFRY_FATE_END : BELFRY_FATE_RETRY;
+    case BELFRY_GRPC_INVALID_ARGUMENT:
+    case BELFRY_GRPC_PERMISSION_DENIED:
+    case BELFRY_GRPC_UNAUTHENTICATED:
+        return BELFRY_FATE_END;
+    case BELFRY_GRPC_NOT_FOUND:
+    case BELFRY_GRPC_UNIMPLEMENTED:
+        return BELFRY_FATE_FOREIGN;
+    default: /* UNKNOWN, ALREADY_EXISTS, FAILED_PRECONDITION, OUT_OF_RANGE, DATA_LOSS, and numbers that gRPC has not */
+        return status->from_server ? BELFRY_FATE_DOUBT : BELFRY_FATE_RETRY; /* HTTP 500 of a proxy is UNKNOWN, too */
+    }
+}

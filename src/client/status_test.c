@@ -61,8 +61,34 @@ static void statuses_mean_what_they_should(void **state)
     assert_int_equal(belfry_status_err(&ours), BELFRY_ERR_TOO_LARGE);
 }
 
+/* As belfry/belfry.h lists them for users. */
+static void every_status_of_a_watch_stream_has_a_fate(void **state)
+{
+    static const struct {
+        int code;
+        enum belfry_status_fate fate;
+    } rows[] = {
+        {0, BELFRY_FATE_RETRY},    {1, BELFRY_FATE_RETRY},   {2, BELFRY_FATE_DOUBT},  {3, BELFRY_FATE_END},
+        {4, BELFRY_FATE_RETRY},    {5, BELFRY_FATE_FOREIGN}, {6, BELFRY_FATE_DOUBT},  {7, BELFRY_FATE_END},
+        {8, BELFRY_FATE_RETRY},    {9, BELFRY_FATE_DOUBT},   {10, BELFRY_FATE_RETRY}, {11, BELFRY_FATE_DOUBT},
+        {12, BELFRY_FATE_FOREIGN}, {13, BELFRY_FATE_RETRY},  {14, BELFRY_FATE_RETRY}, {15, BELFRY_FATE_DOUBT},
+        {16, BELFRY_FATE_END},     {17, BELFRY_FATE_DOUBT},  {-1, BELFRY_FATE_DOUBT},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct belfry_grpc_status status = {.code = rows[i].code, .message = "", .from_server = true};
+        if (belfry_status_fate(&status) != rows[i].fate)
+            fail_msg("status %d has fate %d", rows[i].code, (int)belfry_status_fate(&status));
+    }
+    struct belfry_grpc_status proxy = {.code = BELFRY_GRPC_UNKNOWN, .message = "HTTP 500"};
+    assert_int_equal(belfry_status_fate(&proxy), BELFRY_FATE_RETRY);
+    struct belfry_grpc_status ours = {.code = BELFRY_GRPC_RESOURCE_EXHAUSTED, .message = "", .too_large = true};
+    assert_int_equal(belfry_status_fate(&ours), BELFRY_FATE_END);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(statuses_mean_what_they_should)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(statuses_mean_what_they_should),
+                                       cmocka_unit_test(every_status_of_a_watch_stream_has_a_fate)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,7 +16,8 @@
 #define RETRY_MS     25 /* the first wait before a stream that did not serve is opened again */
 #define RETRY_MAX_MS 1000
 #define READ_MS      5000 /* for reading the store's revision, again and again */
-#define TOKENS_MAX   5 /* tokens refused in a row before we believe it: a member that lags does not know the newest */
+#define TOKENS_MAX   5  /* tokens refused in a row before we believe it: a member that lags does not know the newest */
+#define DOUBTS_MAX   10 /* streams in a row that ended with a doubtful status before their watches do */
 #define TEXT_MAX     1152               /* a URL, and a chain of tiers */
 #define WHOLE_BYTES  ((size_t)32 << 20) /* a larger response is asked for again, in pieces */
 #define HELD_BYTES   ((size_t)64 << 20) /* held for paused watches: less is taken whole when it nears this */
@@ -42,6 +43,7 @@ struct belfry_stream {
     struct belfry_backoff backoff;
     uint64_t retry_ms;
     unsigned refused_tokens;
+    unsigned doubts;          /* streams in a row that ended with a doubtful status */
     bool token_wanted;        /* as calls were told */
     struct belfry_call *read; /* of the store's revision, for watches from now on */
     struct belfry_mux_read reading;
@@ -80,12 +82,19 @@ static bool is_current(struct belfry_stream *stream)
     return stream->conn != NULL && stream->conn == belfry_link_conn(stream->link);
 }
 
+/* Did the stream serve for a while? One that breaks as soon as it has begun, again and again, is no better than none. */
+static bool has_lasted(const struct belfry_stream *stream)
+{
+    return stream->served && belfry_clock_ms() > stream->served_ms + RETRY_MAX_MS;
+}
+
 /* The stream is over; watches wait for the next one. */
 static void down(struct belfry_stream *stream)
 {
-    /* One that breaks as soon as it has begun, again and again, must not be opened again without a wait. */
-    if (stream->served && belfry_clock_ms() > stream->served_ms + RETRY_MAX_MS)
+    if (has_lasted(stream)) {
         belfry_backoff_reset(&stream->backoff);
+        stream->doubts = 0;
+    }
     stream->call = NULL;
     stream->conn = NULL;
     stream->member_id = 0;
@@ -240,23 +249,49 @@ static void on_message(struct belfry_grpc_call *call, struct belfry_blob *messag
     stream->opts.changed(stream->opts.user);
 }
 
-/* Statuses that no other endpoint and no later time will change. */
-static bool is_final(const struct belfry_stream *stream, const struct belfry_grpc_status *status)
+/* Is this status the last word for the watches? */
+static bool is_final(struct belfry_stream *stream, const struct belfry_grpc_status *status)
 {
-    switch (status->code) {
-    case BELFRY_GRPC_PERMISSION_DENIED:
-    case BELFRY_GRPC_INVALID_ARGUMENT:
-    case BELFRY_GRPC_UNAUTHENTICATED:
-        return true;
-    case BELFRY_GRPC_RESOURCE_EXHAUSTED:
-        return status->too_large; /* over our own limit: it would come again */
-    case BELFRY_GRPC_UNIMPLEMENTED:
-    case BELFRY_GRPC_NOT_FOUND:
-        /* no etcd there; but another endpoint may be one, and if it ever was one, this passes */
-        return !stream->ever_served && belfry_link_exhausted(stream->link);
-    default:
+    enum belfry_status_fate fate = belfry_status_fate(status);
+    if (fate != BELFRY_FATE_DOUBT)
+        stream->doubts = 0;
+    switch (fate) {
+    case BELFRY_FATE_RETRY:
         return false;
+    case BELFRY_FATE_DOUBT:
+        return !has_lasted(stream) && ++stream->doubts > DOUBTS_MAX && !stream->opts.patient;
+    case BELFRY_FATE_FOREIGN: /* another endpoint may be an etcd; and if one ever was, this passes */
+        return !stream->ever_served && belfry_link_exhausted(stream->link);
+    case BELFRY_FATE_END:
+        return true;
     }
+    return false;
+}
+
+/* The error of an end by a status. What would be about one range in a reply is about the whole stream here. */
+static enum belfry_err end_err(const struct belfry_grpc_status *status)
+{
+    switch (belfry_status_fate(status)) {
+    case BELFRY_FATE_DOUBT:
+        return BELFRY_ERR_REFUSED;
+    case BELFRY_FATE_FOREIGN:
+        return BELFRY_ERR_UNSUPPORTED;
+    case BELFRY_FATE_RETRY:
+    case BELFRY_FATE_END:
+        break;
+    }
+    return belfry_status_err(status);
+}
+
+static void fail_all(struct belfry_stream *stream, const struct belfry_grpc_status *status, const char *url,
+                     const char *why)
+{
+    char full[TEXT_MAX * 2], times[32] = "";
+    if (stream->doubts > 0)
+        snprintf(times, sizeof(times), ", %u times in a row", stream->doubts);
+    snprintf(full, sizeof(full), "%s: %s (gRPC status %d%s)", url, why, status->code, times);
+    stream->doubts = 0;
+    belfry_mux_fail(stream->mux, end_err(status), full);
 }
 
 /* What has been written to very many keys at once is asked for whole, because etcd takes a time that grows with the square
@@ -288,11 +323,8 @@ static void on_closed(struct belfry_grpc_call *call, const struct belfry_grpc_st
     }
     snprintf(why, sizeof(why), "%s", status->message[0] != '\0' ? status->message : "the stream ended");
     tell_lost(stream, url, why);
-    if (is_final(stream, status)) {
-        char full[TEXT_MAX * 2];
-        snprintf(full, sizeof(full), "%s: %s", url, why);
-        belfry_mux_fail(stream->mux, belfry_status_err(status), full);
-    }
+    if (is_final(stream, status))
+        fail_all(stream, status, url, why);
     stream->pieces = false;
     down(stream);
     if (leave)

@@ -25,6 +25,7 @@ struct belfry_stream_opts {
     size_t max_message_bytes;
     size_t max_revision_bytes; /* of a revision in fragments; 0: max_message_bytes */
     bool owner_judges;         /* whether the past was rewritten is the owner's business: nothing is read to find out */
+    bool patient;              /* a status that is only doubtful is tried again without limit */
     bool wants_version;        /* of the server, whether or not somebody wants progress */
     enum belfry_mux_verdict (*deliver)(const struct belfry_mux_action *action, void *user);
     /* A create of `watch` was answered, before anything it gives is delivered. NULL: nobody cares. */

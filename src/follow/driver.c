@@ -315,6 +315,7 @@ static enum belfry_err create_stream(struct driver *driver, const struct driver_
                                         .max_message_bytes = MAX_MESSAGE_BYTES,
                                         .max_revision_bytes = MAX_REVISION_BYTES,
                                         .owner_judges = true,
+                                        .patient = true,
                                         .wants_version = live,
                                         .deliver = driver_deliver,
                                         .created = driver_created,
