@@ -2,17 +2,14 @@
 #include "client/auth.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/password_file.h"
 #include "base/secret.h"
 #include "client/request.h"
 #include "wire/rpc.pb-c.h"
-
-#define PASSWORD_MAX 1024
 
 static char *copy_or_null(const char *text, size_t len)
 {
@@ -75,29 +72,13 @@ void belfry_auth_drop(struct belfry_auth *auth)
     auth->state = BELFRY_AUTH_STALE;
 }
 
-/* The first line of the password file. */
-static enum belfry_err read_password(const char *path, char *text)
-{
-    FILE *file = fopen(path, "re");
-    if (file == NULL)
-        return errno == ENOMEM                      ? BELFRY_ERR_NOMEM
-               : errno == EMFILE || errno == ENFILE ? BELFRY_ERR_LIMIT
-                                                    : BELFRY_ERR_AUTH;
-    char *line = fgets(text, PASSWORD_MAX, file);
-    fclose(file);
-    if (line == NULL || strlen(text) == PASSWORD_MAX - 1) /* nothing, or cut */
-        return BELFRY_ERR_AUTH;
-    text[strcspn(text, "\r\n")] = '\0';
-    return BELFRY_OK;
-}
-
 enum belfry_err belfry_auth_begin(struct belfry_auth *auth, struct belfry_buf *out)
 {
     assert(auth->state == BELFRY_AUTH_STALE);
-    char from_file[PASSWORD_MAX];
+    char from_file[BELFRY_PASSWORD_MAX];
     enum belfry_err err = BELFRY_OK;
     if (auth->password_file != NULL)
-        err = read_password(auth->password_file, from_file);
+        err = belfry_password_file_read(auth->password_file, from_file, NULL, 0);
     if (err != BELFRY_OK)
         return err;
     err = belfry_request_authenticate(out, auth->user, auth->password_file != NULL ? from_file : auth->password);

@@ -152,16 +152,18 @@ static enum belfry_err read_all(struct config_draft *draft, struct command_line 
     return config_check(draft);
 }
 
-/* Answers --print-config and --check-config; true: that was all. */
-static bool answer(const struct config_draft *draft, const struct command_line *line, FILE *out)
+/* Answers --print-config and --check-config. */
+static enum belfry_err answer(const struct config_draft *draft, const struct command_line *line, FILE *out)
 {
     if (line->asked[KEY_PRINT_CONFIG])
         config_write(draft->config, draft, out);
-    if (line->asked[KEY_CHECK_CONFIG]) {
-        config_warn(draft, out);
+    if (!line->asked[KEY_CHECK_CONFIG])
+        return BELFRY_OK;
+    config_warn(draft, out);
+    enum belfry_err err = config_try(draft, out);
+    if (err == BELFRY_OK)
         fputs("configuration ok\n", out);
-    }
-    return line->asked[KEY_PRINT_CONFIG] || line->asked[KEY_CHECK_CONFIG];
+    return err;
 }
 
 enum belfry_err config_load(int argc, char **argv, FILE *out, FILE *err_out, struct config *config,
@@ -182,12 +184,14 @@ enum belfry_err config_load(int argc, char **argv, FILE *out, FILE *err_out, str
         return BELFRY_OK;
     }
     err = read_all(&draft, &line);
+    if (err == BELFRY_OK)
+        err = answer(&draft, &line, out);
     if (err == BELFRY_ERR_NOMEM)
         fprintf(err_out, "belfryd: %s\n", belfry_strerror(err));
     if (err != BELFRY_OK)
         config_fini(config);
     else
-        *what = answer(&draft, &line, out) ? CONFIG_EXIT : CONFIG_RUN;
+        *what = line.asked[KEY_PRINT_CONFIG] || line.asked[KEY_CHECK_CONFIG] ? CONFIG_EXIT : CONFIG_RUN;
     return err;
 }
 

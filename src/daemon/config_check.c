@@ -1,8 +1,6 @@
 /* src/daemon/config_check.c: what only several keys together can tell. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "daemon/config_private.h"
 #include "daemon/definitions.h"
@@ -155,28 +153,6 @@ enum belfry_err config_check(const struct config_draft *draft)
 
 /* ---- what is probably not meant ---- */
 
-static unsigned warn_file(FILE *out, const char *what, const char *path)
-{
-    if (path == NULL || access(path, R_OK) == 0)
-        return 0;
-    fprintf(out, "warning: %s: %s cannot be read: %s\n", what, path, strerror(errno));
-    return 1;
-}
-
-static unsigned warn_files(const struct config *config, FILE *out)
-{
-    unsigned n = warn_file(out, "upstream-cacert", config->upstream_cacert);
-    n += warn_file(out, "upstream-cert", config->upstream_cert);
-    n += warn_file(out, "upstream-key", config->upstream_key);
-    n += warn_file(out, "upstream-password-file", config->upstream_password_file);
-    for (size_t i = 0; i < config->n_listen; i++) {
-        n += warn_file(out, config->listen[i].endpoint.url, config->listen[i].cert);
-        n += warn_file(out, config->listen[i].endpoint.url, config->listen[i].key);
-        n += warn_file(out, config->listen[i].endpoint.url, config->listen[i].client_ca);
-    }
-    return n;
-}
-
 static unsigned warn_open(const struct belfry_endpoint *endpoint, FILE *out)
 {
     if (endpoint->tls || config_is_loopback(endpoint))
@@ -221,7 +197,7 @@ static unsigned warn_variable(const char *variable, FILE *out)
 unsigned config_warn(const struct config_draft *draft, FILE *out)
 {
     const struct config *config = draft->config;
-    unsigned n = warn_files(config, out) + warn_upstream(config, out) + warn_open(&config->admin, out);
+    unsigned n = warn_upstream(config, out) + warn_open(&config->admin, out);
     for (size_t i = 0; i < config->n_listen; i++)
         n += warn_open(&config->listen[i].endpoint, out);
     if (config->n_scope > 0) {

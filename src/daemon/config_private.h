@@ -2,7 +2,8 @@
  *
  * What the parts of config share: the table of keys (config_table.c), the draft in which sources are laid over each
  * other (config_draft.c), values (config_value.c, config_listen.c), and the sources: the file (config_file.c), the
- * environment and the flags (config.c). config_check.c judges the whole, config_print.c and config_help.c write.
+ * environment and the flags (config.c). config_check.c judges the whole, config_try.c the machine it is for; config_print.c
+ * and config_help.c write.
  *
  * Thread: owner.
  */
@@ -182,6 +183,12 @@ BELFRY_NODISCARD enum belfry_err config_file_read(struct config_draft *draft, FI
 
 /* What keys say together; reads the definitions that resources name. Errors: BELFRY_ERR_INVALID, told. */
 BELFRY_NODISCARD enum belfry_err config_check(const struct config_draft *draft);
+
+/* --check-config: certificates, keys and the password are read, the cache folder and the addresses tried, as a start would,
+ * but nothing is made, locked or listened on. Every fault is told; an address that is taken is a warning on `out`, because a
+ * belfryd may be running while its next configuration is checked.
+ * Errors: BELFRY_ERR_INVALID, BELFRY_ERR_NOMEM. */
+BELFRY_NODISCARD enum belfry_err config_try(const struct config_draft *draft, FILE *out);
 
 /* What is allowed and probably not meant, a line each. Returns how many. */
 unsigned config_warn(const struct config_draft *draft, FILE *out);

@@ -90,7 +90,7 @@ const struct config_row config_rows[N_CONFIG_ROWS] = {
     [KEY_CONFIG] = {"config", .kind = CONFIG_KIND_ACTION, .value_name = "FILE", .group = "This program",
         .help = "read settings from this file (YAML; its keys are the flags' names)"},
     [KEY_CHECK_CONFIG] = {"check-config", .kind = CONFIG_KIND_ACTION,
-        .help = "say whether all this makes sense, and end"},
+        .help = "validate all settings, and try the files and addresses they name; exit"},
     [KEY_PRINT_CONFIG] = {"print-config", .kind = CONFIG_KIND_ACTION,
         .help = "print every setting, and where it came from, as YAML, and end"},
     [KEY_VERSION] = {"version", .kind = CONFIG_KIND_ACTION, .help = "print the version, and end"},

@@ -19,6 +19,10 @@
 
 #define MAX_ARGS 24
 
+/* Addresses that can be listened on, and never are here. */
+#define SOCKET "unix:///tmp/belfry-none.sock"
+#define ADMIN  "unix:///tmp/belfry-none-admin.sock"
+
 extern char **environ;
 
 /* What one load gave. */
@@ -785,7 +789,7 @@ static void check_config_says_ok(void **state)
 {
     (void)state;
     setenv("BELFRYD_SERVICE_HOST", "10.0.0.1", 1); /* Kubernetes' own, for a service of this name */
-    load("--check-config", NULL);
+    load("--check-config", "--cache-dir", "/tmp", "--listen", SOCKET, "--admin", ADMIN, NULL);
     load_ok();
     assert_int_equal(what, CONFIG_EXIT);
     assert_string_equal(printed, "configuration ok\n");
@@ -795,15 +799,82 @@ static void check_config_warns_of_what_is_probably_not_meant(void **state)
 {
     (void)state;
     setenv("BELFRYD_LISTNE", "http://127.0.0.1:1", 1);
-    load("--check-config", "--upstream-cacert", "/nonexistent/ca", "--listen", "http://0.0.0.0:1", "--insecure-listen",
-         "--scope", "/a/", NULL);
+    load("--check-config", "--upstream-cacert", "/nonexistent/ca", "--listen", "http://0.0.0.0:23799",
+         "--insecure-listen", "--scope", "/a/", "--cache-dir", "/tmp", "--admin", ADMIN, NULL);
     load_ok();
-    expect_in(printed, "warning: upstream-cacert: /nonexistent/ca cannot be read: No such file or directory\n");
     expect_in(printed, "warning: no upstream is https");
-    expect_in(printed, "warning: http://0.0.0.0:1 is plain HTTP for whoever can reach it (insecure-listen)\n");
+    expect_in(printed, "warning: http://0.0.0.0:23799 is plain HTTP for whoever can reach it (insecure-listen)\n");
     expect_in(printed, "warning: with a scope upstream must be etcd 3.4.31, 3.5.13 or newer");
     expect_in(printed, "warning: BELFRYD_LISTNE in the environment is no setting: did you mean BELFRYD_LISTEN?\n");
     expect_in(printed, "\nconfiguration ok\n");
+}
+
+/* Flags of a --check-config that finds nothing wrong by itself. */
+#define CHECKED "--check-config", "--cache-dir", "/tmp", "--admin", ADMIN, "--listen"
+
+static void check_config_refuses_files_that_a_start_could_not_use(void **state)
+{
+    (void)state;
+    char listen[256], wanted[512];
+    write_file("this is no certificate\n");
+    snprintf(listen, sizeof(listen), "unixs:///tmp/belfry-none.sock,cert=%s,key=%s", path, path);
+    load(CHECKED, listen, NULL);
+    expect_mistake("--listen: ");
+    expect_in(said, path);
+    load(CHECKED, "unixs:///tmp/belfry-none.sock,cert=/nowhere/tls.crt,key=/nowhere/tls.key", NULL);
+    expect_mistake("--listen: ");
+    expect_in(said, "/nowhere/tls.crt");
+    load(CHECKED, SOCKET, "--upstream", "https://127.0.0.1:1", "--upstream-cacert", path, NULL);
+    expect_mistake("--upstream-cacert: ");
+    load(CHECKED, SOCKET, "--upstream", "https://127.0.0.1:1", "--upstream-cert", "/nowhere/c", "--upstream-key",
+         "/nowhere/k", NULL);
+    expect_mistake("--upstream-cert: ");
+    load(CHECKED, SOCKET, "--upstream-user", "belfry", "--upstream-password-file", "/nowhere/password", NULL);
+    expect_mistake("--upstream-password-file: /nowhere/password cannot be read: No such file or directory");
+    write_file("");
+    load(CHECKED, SOCKET, "--upstream-user", "belfry", "--upstream-password-file", path, NULL);
+    snprintf(wanted, sizeof(wanted), "--upstream-password-file: %s is empty", path);
+    expect_mistake(wanted);
+}
+
+static void check_config_refuses_addresses_and_folders_that_a_start_could_not_use(void **state)
+{
+    (void)state;
+    load(CHECKED, "http://192.0.2.7:23799", "--insecure-listen", NULL);
+    assert_int_equal(err, BELFRY_ERR_INVALID);
+    expect_in(said, "belfryd: --listen: cannot listen on http://192.0.2.7:23799 ");
+    load("--check-config", "--cache-dir", path, "--admin", ADMIN, "--listen", SOCKET, NULL); /* a file */
+    expect_mistake("--cache-dir: ");
+    expect_in(said, "Not a directory");
+    load("--check-config", "--cache-dir", "/tmp/belfry-none/a/b", "--admin", ADMIN, "--listen", SOCKET, NULL);
+    load_ok();
+    assert_int_equal(access("/tmp/belfry-none", F_OK), -1);
+}
+
+static void check_config_tells_every_fault(void **state)
+{
+    (void)state;
+    load("--check-config", "--cache-dir", path, "--admin", "unix:///nowhere/admin.sock", "--listen",
+         "unixs:///nowhere/socket,cert=/nowhere/c,key=/nowhere/k", "--upstream-user", "belfry",
+         "--upstream-password-file", "/nowhere/password", NULL);
+    assert_int_equal(err, BELFRY_ERR_INVALID);
+    assert_string_equal(printed, "");
+    static const char *const faults[] = {"--upstream-password-file: ",
+                                         "--listen: ",
+                                         "/nowhere/c",
+                                         "cannot listen on unixs:///nowhere/socket",
+                                         "--admin: cannot listen on unix:///nowhere/admin.sock",
+                                         "--cache-dir: "};
+    for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
+        expect_in(said, faults[i]);
+}
+
+static void start_itself_leaves_files_to_those_who_use_them(void **state)
+{
+    (void)state;
+    load("--upstream-user", "belfry", "--upstream-password-file", "/nowhere/password", NULL);
+    load_ok();
+    assert_int_equal(what, CONFIG_RUN);
 }
 
 /* Writes `config`, reads that as a file, and writes again: both must be the same. */
@@ -961,6 +1032,10 @@ int main(void)
         TEST(version_is_one_line),
         TEST(check_config_says_ok),
         TEST(check_config_warns_of_what_is_probably_not_meant),
+        TEST(check_config_refuses_files_that_a_start_could_not_use),
+        TEST(check_config_refuses_addresses_and_folders_that_a_start_could_not_use),
+        TEST(check_config_tells_every_fault),
+        TEST(start_itself_leaves_files_to_those_who_use_them),
         TEST(the_default_prints_and_reads_back),
         TEST(any_config_prints_and_reads_back),
         TEST(a_refused_allocation_leaks_nothing),

@@ -233,14 +233,14 @@ static int bind_unix(struct listener *l, const union address *address)
     return 0;
 }
 
-static int bind_inet(struct listener *l, const union address *address, socklen_t len)
+static int bind_inet(int fd, const union address *address, socklen_t len)
 {
     int on = 1, off = 0;
-    if (setsockopt(l->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0)
+    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0)
         return -1;
     if (address->any.sa_family == AF_INET6)
-        setsockopt(l->fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)); /* where it cannot be, v6 alone it is */
-    return bind(l->fd, &address->any, len);
+        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)); /* where it cannot be, v6 alone it is */
+    return bind(fd, &address->any, len);
 }
 
 static enum belfry_err open_socket(struct listener *l, const struct belfry_endpoint *endpoint, int backlog, char *why,
@@ -255,11 +255,57 @@ static enum belfry_err open_socket(struct listener *l, const struct belfry_endpo
     l->fd = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (l->fd < 0)
         return fail_errno("make a socket for", endpoint, why, why_len);
-    if ((endpoint->is_unix ? bind_unix(l, &address) : bind_inet(l, &address, len)) != 0)
+    if ((endpoint->is_unix ? bind_unix(l, &address) : bind_inet(l->fd, &address, len)) != 0)
         return fail_errno("listen on", endpoint, why, why_len);
     if (listen(l->fd, backlog) != 0)
         return fail_errno("listen on", endpoint, why, why_len);
     return BELFRY_OK;
+}
+
+/* Bound for a moment and not listened on, so that neither a client nor a belfryd that starts now is disturbed. */
+static enum belfry_err try_inet(const struct belfry_endpoint *endpoint, char *why, size_t why_len)
+{
+    union address address = {0};
+    socklen_t len = 0;
+    enum belfry_err err = resolve(endpoint, &address, &len, why, why_len);
+    if (err != BELFRY_OK)
+        return err;
+    int fd = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return fail_errno("make a socket for", endpoint, why, why_len);
+    if (bind_inet(fd, &address, len) != 0) {
+        bool is_taken = errno == EADDRINUSE;
+        err = fail_errno("listen on", endpoint, why, why_len);
+        err = is_taken ? BELFRY_ERR_LIMIT : err;
+    }
+    close(fd);
+    return err;
+}
+
+/* A bind() would leave its file: the folder is looked at instead. */
+static enum belfry_err try_unix(const struct belfry_endpoint *endpoint, char *why, size_t why_len)
+{
+    union address address = {0};
+    socklen_t len = 0;
+    struct stat st;
+    enum belfry_err err = unix_address(endpoint, &address, &len, why, why_len);
+    if (err != BELFRY_OK)
+        return err;
+    if (lstat(endpoint->host, &st) == 0 && !S_ISSOCK(st.st_mode)) {
+        errno = EADDRINUSE;
+        return fail_errno("listen on", endpoint, why, why_len);
+    }
+    char *slash = strrchr(address.un.sun_path, '/');
+    if (slash != NULL)
+        slash[slash == address.un.sun_path ? 1 : 0] = '\0';
+    if (faccessat(AT_FDCWD, slash != NULL ? address.un.sun_path : ".", W_OK | X_OK, AT_EACCESS) != 0)
+        return fail_errno("listen on", endpoint, why, why_len);
+    return BELFRY_OK;
+}
+
+enum belfry_err listener_try(const struct belfry_endpoint *endpoint, char *why, size_t why_len)
+{
+    return endpoint->is_unix ? try_unix(endpoint, why, why_len) : try_inet(endpoint, why, why_len);
 }
 
 static uint16_t bound_port(int fd)

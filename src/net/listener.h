@@ -29,7 +29,11 @@ BELFRY_NODISCARD enum belfry_err listener_open(uv_loop_t *loop, const struct bel
                                                const struct belfry_log *log, listener_fn fn, void *user,
                                                struct listener **out, char *why, size_t why_len);
 
-/* As above for a socket that listens already (socket activation). */
+/* Would listener_open() succeed? Nothing is listened on, made or removed.
+ * Errors: as above; BELFRY_ERR_LIMIT (a port that is taken now). */
+BELFRY_NODISCARD enum belfry_err listener_try(const struct belfry_endpoint *endpoint, char *why, size_t why_len);
+
+/* As listener_open() for a socket that listens already (socket activation). */
 BELFRY_NODISCARD enum belfry_err listener_adopt(uv_loop_t *loop, int fd, const struct belfry_log *log, listener_fn fn,
                                                 void *user, struct listener **out);
 

@@ -233,10 +233,10 @@ static void port_of_an_outgoing_connection_is_not_said_to_be_listened_on(void **
     assert_int_equal(getsockname(out, (struct sockaddr *)&mine, &len), 0);
     at.port = ntohs(mine.sin_port);
     const char *why = refusal(&at);
-    if (strstr(why, "another process") != NULL || strstr(why, "outgoing connections; choose a port outside") == NULL)
-        fail_msg("%s", why);
     close(out);
     listener_close(l);
+    if (strstr(why, "another process") != NULL || strstr(why, "outgoing connections; choose a port outside") == NULL)
+        fail_msg("%s", why);
 }
 
 static void port_that_is_bound_and_not_listened_on_is_said_to_be_bound(void **state)
@@ -251,6 +251,35 @@ static void port_that_is_bound_and_not_listened_on_is_said_to_be_bound(void **st
     at.port = ntohs(mine.sin_port);
     assert_non_null(strstr(refusal(&at), ": another process has bound this port"));
     close(fd);
+}
+
+static void trial_of_an_address_takes_and_leaves_nothing(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/belfry-listener-XXXXXX", url[128], why[400];
+    assert_non_null(mkdtemp(folder));
+    snprintf(url, sizeof(url), "unix://%s/socket", folder);
+    struct belfry_endpoint port = any_port("127.0.0.1"), unix_at = endpoint(url), elsewhere = any_port("192.0.2.7"),
+                           nowhere = endpoint("unix:///nowhere/at/all.sock");
+    assert_int_equal(listener_try(&unix_at, why, sizeof(why)), BELFRY_OK);
+    assert_int_equal(listener_try(&port, why, sizeof(why)), BELFRY_OK);
+    assert_int_equal(listener_try(&elsewhere, why, sizeof(why)), BELFRY_ERR_IO);
+    assert_non_null(strstr(why, "no such address"));
+    assert_int_equal(listener_try(&nowhere, why, sizeof(why)), BELFRY_ERR_IO);
+    assert_non_null(strstr(why, "No such file"));
+
+    struct listener *on_unix = open_listener(&unix_at), *on_port = open_listener(&port);
+    port.port = listener_port(on_port);
+    enum belfry_err errs[] = {listener_try(&unix_at, why, sizeof(why)), listener_try(&port, why, sizeof(why))};
+    int fd = dial(port.port); /* it listens as before */
+    run_until_taken(1);
+    close(fd);
+    listener_close(on_unix);
+    listener_close(on_port);
+    assert_int_equal(rmdir(folder), 0); /* nothing is left in it */
+    assert_int_equal(errs[0], BELFRY_OK);
+    assert_int_equal(errs[1], BELFRY_ERR_LIMIT);
+    assert_non_null(strstr(why, "another process listens there"));
 }
 
 static int dial_unix(const char *path)
@@ -402,6 +431,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_cannot_be_listened_on_is_explained, setup, teardown),
         cmocka_unit_test_setup_teardown(port_of_an_outgoing_connection_is_not_said_to_be_listened_on, setup, teardown),
         cmocka_unit_test_setup_teardown(port_that_is_bound_and_not_listened_on_is_said_to_be_bound, setup, teardown),
+        cmocka_unit_test_setup_teardown(trial_of_an_address_takes_and_leaves_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(a_unix_path_is_taken_over_from_the_dead_only, setup, teardown),
         cmocka_unit_test_setup_teardown(a_file_at_the_path_is_left_alone, setup, teardown),
         cmocka_unit_test_setup_teardown(without_descriptors_peers_are_told_and_accepting_goes_on, setup, teardown),

@@ -119,6 +119,46 @@ fail:
     return err;
 }
 
+/* Cuts the last folder off the path: "/a/b" is "/a", "/a" is "/", and "a" is ".". */
+static void cut_to_parent(char *path)
+{
+    size_t len = strlen(path);
+    while (len > 0 && path[len - 1] == '/')
+        len--;
+    while (len > 0 && path[len - 1] != '/')
+        len--;
+    if (len == 0)
+        memcpy(path, ".", 2);
+    else
+        path[len > 1 ? len - 1 : 1] = '\0';
+}
+
+/* 0 when it is a folder that can be written to, else an errno. */
+static int unusable(const char *path)
+{
+    struct stat st;
+    if (stat(path, &st) != 0)
+        return errno;
+    if (!S_ISDIR(st.st_mode))
+        return ENOTDIR;
+    return faccessat(AT_FDCWD, path, R_OK | W_OK | X_OK, AT_EACCESS) == 0 ? 0 : errno;
+}
+
+enum belfry_err folder_try(const char *path, char *why, size_t why_len)
+{
+    int code;
+    char *at = strdup(path);
+    if (at == NULL)
+        return BELFRY_ERR_NOMEM;
+    while ((code = unusable(at)) == ENOENT && strcmp(at, ".") != 0)
+        cut_to_parent(at); /* folder_open() would make this one */
+    if (code != 0)
+        snprintf(why, why_len, "%s: %s: %s", at,
+                 strcmp(at, path) == 0 ? "cannot use the folder" : "cannot make a folder in it", strerror(code));
+    free(at);
+    return code == 0 ? BELFRY_OK : BELFRY_ERR_IO;
+}
+
 void folder_close(struct folder *folder)
 {
     if (folder->path == NULL)

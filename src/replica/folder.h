@@ -19,6 +19,7 @@
 #define BELFRY_REPLICA_FOLDER_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -37,6 +38,9 @@ struct folder {
 /* Makes the folder, and those above it, if they are missing (0700 each), and locks it. `boot_id` NULL: the kernel's.
  * Errors: BELFRY_ERR_IO (*why says what to do), BELFRY_ERR_LIMIT (another process has it), BELFRY_ERR_NOMEM. */
 BELFRY_NODISCARD enum belfry_err folder_open(struct folder *folder, const char *path, const char *boot_id, char **why);
+/* Would folder_open() get as far as the lock? Nothing is made or changed; a sentence for people is stored in why.
+ * Errors: BELFRY_ERR_IO, BELFRY_ERR_NOMEM. */
+BELFRY_NODISCARD enum belfry_err folder_try(const char *path, char *why, size_t why_len);
 void folder_close(struct folder *folder); /* also one that was never opened: zeroes */
 
 /* The number of the data folder that may be opened warm; 0: none. *mark says how its last user left it. */

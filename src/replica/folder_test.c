@@ -111,11 +111,58 @@ static void folder_that_cannot_be_made_is_named(void **state)
     free(why);
 }
 
+static const char *fault(const char *name)
+{
+    static char why[512];
+    why[0] = '\0';
+    enum belfry_err err = folder_try(in(name), why, sizeof(why));
+    assert_int_equal(err, why[0] == '\0' ? BELFRY_OK : BELFRY_ERR_IO);
+    return why;
+}
+
+static void trial_says_what_opening_would_and_makes_nothing(void **state)
+{
+    struct stat st;
+    char why[512];
+    (void)state;
+    write_plain("file");
+    assert_string_equal(fault("a/b/c"), "");
+    assert_string_equal(fault("a//"), "");
+    assert_string_equal(fault(""), ""); /* the root is there already */
+    assert_int_equal(stat(in("a"), &st), -1);
+    assert_non_null(strstr(fault("file"), "/file: cannot use the folder: Not a directory"));
+    assert_non_null(strstr(fault("file/belfry"), "Not a directory"));
+    assert_int_equal(chdir(root), 0);
+    assert_int_equal(folder_try("cache", why, sizeof(why)), BELFRY_OK);
+    assert_int_equal(chdir("/"), 0);
+    assert_int_equal(stat(in("cache"), &st), -1);
+}
+
+/* As somebody who may not write there; root may. */
+static void trial_finds_a_folder_that_may_not_be_written_to(void **state)
+{
+    (void)state;
+    assert_int_equal(chmod(root, 0755), 0);
+    bool is_root = geteuid() == 0;
+    if (is_root)
+        assert_int_equal(seteuid(65534), 0);
+    else
+        assert_int_equal(chmod(root, 0555), 0);
+    char *why = strdup(fault("a/b"));
+    if (is_root)
+        assert_int_equal(seteuid(0), 0);
+    assert_int_equal(chmod(root, 0755), 0);
+    assert_non_null(strstr(why, "cannot make a folder in it: Permission denied"));
+    free(why);
+}
+
 static enum belfry_err open_and_close(void)
 {
     struct folder folder;
     char *why = NULL;
-    enum belfry_err err = folder_open(&folder, in("a/b/c"), BOOT, &why);
+    enum belfry_err err = folder_try(in("a/b/c"), (char[512]){0}, 512);
+    if (err == BELFRY_OK)
+        err = folder_open(&folder, in("a/b/c"), BOOT, &why);
     if (err == BELFRY_OK)
         folder_close(&folder);
     free(why);
@@ -136,6 +183,8 @@ int main(void)
         TEST(parents_that_are_there_keep_their_mode),
         TEST(relative_path_is_below_the_working_directory),
         TEST(folder_that_cannot_be_made_is_named),
+        TEST(trial_says_what_opening_would_and_makes_nothing),
+        TEST(trial_finds_a_folder_that_may_not_be_written_to),
         TEST(refused_memory_leaves_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-"""The installed service: what its unit says is run as systemd would run it."""
+"""The service: the installed unit, run as systemd would run it, and --check-config, which tries what a start would."""
 import os
 import shlex
 import socket
@@ -6,7 +6,8 @@ import subprocess
 
 import procs
 import pytest
-from client import BIN
+from certs import Certs
+from client import BIN, binary
 from ports import free_port
 
 BUILD = os.path.abspath(os.path.join(BIN, ".."))
@@ -68,3 +69,41 @@ def test_unit_names_files_where_they_were_installed(tmp_path, prefix, folder):
     assert (program, flag, config) == (f"{prefix}/sbin/belfryd", "--config", f"{folder}/belfryd.yaml")
     for path in (program, config):
         assert os.path.isfile(f"{tmp_path}{path}"), path
+
+
+def check_config(folder, *flags):
+    """(status, what was printed), with addresses and a cache folder that a start could use."""
+    usable = ["--listen", f"http://127.0.0.1:{free_port()}", "--admin", f"http://127.0.0.1:{free_port()}",
+              "--cache-dir", str(folder / "not" / "there" / "yet")]
+    done = procs.run([binary("belfryd"), *usable, "--check-config", *flags], check=False, timeout=30)
+    return done.returncode, (done.stdout + done.stderr).decode()
+
+
+def test_check_config_ends_with_2_for_what_a_start_could_not_use(tmp_path):
+    certs = Certs(tmp_path / "certs")
+    junk, empty = tmp_path / "junk.pem", tmp_path / "empty"
+    junk.write_text("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
+    empty.touch()
+    before = sorted(tmp_path.rglob("*"))
+
+    def listen(cert="server.pem", key="server.key", ca="ca.pem"):
+        files = [os.path.join(certs.folder, name) for name in (cert, key, ca)]
+        return "--listen", "https://127.0.0.1:{},cert={},key={},client-ca={}".format(free_port(), *files)
+    upstream = "--upstream", "https://127.0.0.1:1", "--upstream-cacert", certs.path("ca.pem")
+    user = "--upstream-user", "belfry", "--upstream-password-file"
+    assert check_config(tmp_path, *listen(), *upstream)[0] == 0
+    for flags in (listen(cert=junk), listen(cert="missing"), listen(key="client.key"), listen(ca=empty),
+                  (*upstream, "--upstream-cacert", str(junk)),
+                  (*upstream, "--upstream-cert", certs.path("client.pem"), "--upstream-key", certs.path("server.key")),
+                  (*user, str(tmp_path / "missing")), (*user, str(empty)), ("--cache-dir", str(junk / "cache")),
+                  ("--admin", f"unix://{tmp_path}/missing/socket"), ("--resources", str(junk)),
+                  ("--listen", "http://192.0.2.7:23790", "--insecure-listen")):
+        status, said = check_config(tmp_path, *flags)
+        assert status == 2 and "belfryd: --" in said and "configuration ok" not in said, (flags, said)
+    assert sorted(tmp_path.rglob("*")) == before  # nothing was made
+
+
+def test_check_config_of_a_running_tier_warns_of_its_own_address(tier, tmp_path):
+    status, said = check_config(tmp_path, "--admin", f"http://127.0.0.1:{tier.admin_port}", "--cache-dir", tier.cache)
+    assert status == 0 and said.count("another process listens there") == 1 and said.endswith("configuration ok\n"), said
+    assert tier.get("/readyz")[0] == 200
