@@ -209,7 +209,11 @@ static enum belfry_err take_value(struct parser *p, const struct flag_row *row, 
         return set(p, row, label, "true");
     if (p->at == p->argc)
         return wrong(p->why, "%s needs a value: %s %s", label, label, row->value_name);
-    return set(p, row, label, p->argv[p->at++]);
+    const char *next = p->argv[p->at++];
+    if (strncmp(next, "--", 2) == 0) /* rather a value that was forgotten */
+        return wrong(p->why, "%s needs a value, and %.48s looks like a flag: %s %s, or %s=%.48s if it is meant", label,
+                     next, label, row->value_name, label, next);
+    return set(p, row, label, next);
 }
 
 static enum belfry_err take_long(struct parser *p, const char *word)

@@ -226,6 +226,19 @@ static void arguments_are_counted(void **state)
     assert_string_equal(why, "a command is missing: 'belfryctl help' lists them");
 }
 
+static void flag_is_not_taken_for_the_value_of_another(void **state)
+{
+    (void)state;
+    assert_int_equal(parse("get a --limit --prefix"), BELFRY_ERR_INVALID);
+    assert_string_equal(
+        why, "--limit needs a value, and --prefix looks like a flag: --limit N, or --limit=--prefix if it is "
+             "meant");
+    assert_int_equal(parse("get a -w --prefix"), BELFRY_ERR_INVALID);
+    assert_int_equal(parse("get a --user=--prefix"), BELFRY_OK);
+    assert_string_equal(flags.value[FLAG_USER], "--prefix");
+    assert_int_equal(parse("get a --user -u"), BELFRY_OK); /* one dash begins names too */
+}
+
 static void help_needs_no_arguments(void **state)
 {
     (void)state;
@@ -326,6 +339,7 @@ int main(void)
         cmocka_unit_test_teardown(durations_are_gos, clean),
         cmocka_unit_test_teardown(arguments_are_counted, clean),
         cmocka_unit_test_teardown(help_needs_no_arguments, clean),
+        cmocka_unit_test_teardown(flag_is_not_taken_for_the_value_of_another, clean),
         cmocka_unit_test_teardown(the_form_follows_flags_then_the_terminal, clean),
         cmocka_unit_test(rows_of_one_name_agree),
         cmocka_unit_test(distance_counts_a_swap_as_one),

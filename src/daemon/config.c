@@ -53,6 +53,10 @@ static enum belfry_err next_flag(const struct config_draft *draft, struct comman
     if (line->at == line->argc)
         return config_wrong(draft, *row, from_flag, "the value is missing: --%s %s", (*row)->name, (*row)->value_name);
     *value = line->argv[line->at++];
+    if (strncmp(*value, "--", 2) == 0) /* rather a value that was forgotten */
+        return config_wrong(draft, *row, from_flag,
+                            "the value is missing, and %.64s looks like a flag: --%s %s, or --%s=%.64s if it is meant",
+                            *value, (*row)->name, (*row)->value_name, (*row)->name, *value);
     return BELFRY_OK;
 }
 

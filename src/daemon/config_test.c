@@ -514,6 +514,9 @@ static void every_mistake_on_the_command_line_has_a_sentence_and_a_remedy(void *
         {"serve", NULL, "unexpected 'serve': flags begin with --; 'belfryd --help' lists them"},
         {"-x", NULL, "unexpected '-x'"},
         {"--name", NULL, "--name: the value is missing: --name NAME"},
+        {"--cache-dir", "--check-config",
+         "--cache-dir: the value is missing, and --check-config looks like a flag: --cache-dir DIR, or "
+         "--cache-dir=--check-config if it is meant"},
         {"--check-config=yes", NULL, "--check-config: it takes no value"},
         {"--config", "/nonexistent/file", "--config: /nonexistent/file cannot be opened: No such file or directory"},
         {"--config", "/", "the file cannot be read"},
@@ -869,6 +872,15 @@ static void check_config_tells_every_fault(void **state)
         expect_in(said, faults[i]);
 }
 
+static void value_that_looks_like_a_flag_is_taken_after_an_equals_sign(void **state)
+{
+    (void)state;
+    load("--name=--check-config", NULL);
+    load_ok();
+    assert_int_equal(what, CONFIG_RUN);
+    assert_string_equal(config.name, "--check-config");
+}
+
 static void start_itself_leaves_files_to_those_who_use_them(void **state)
 {
     (void)state;
@@ -1035,6 +1047,7 @@ int main(void)
         TEST(check_config_refuses_files_that_a_start_could_not_use),
         TEST(check_config_refuses_addresses_and_folders_that_a_start_could_not_use),
         TEST(check_config_tells_every_fault),
+        TEST(value_that_looks_like_a_flag_is_taken_after_an_equals_sign),
         TEST(start_itself_leaves_files_to_those_who_use_them),
         TEST(the_default_prints_and_reads_back),
         TEST(any_config_prints_and_reads_back),
