@@ -17,7 +17,7 @@
 #define LOOK_MS          250 /* how often readiness and the end of a drain are looked at */
 #define FAREWELL_MS      500 /* CLOSING, at most; at most a quarter of the drain */
 #define FAREWELL_LOOK_MS 10
-#define N_SIGNALS        2
+#define N_SIGNALS        3
 #define FIRST_FD         3 /* of those that a service manager hands over */
 
 /* A listening socket and what it allows. */
@@ -179,6 +179,11 @@ static void stop(struct front *front)
 static void on_signal(uv_signal_t *signal, int number)
 {
     struct front *front = signal->data;
+    if (number == SIGHUP) {
+        belfry_logf(front->log, BELFRY_LOG_WARN, "signal",
+                    "name=SIGHUP why=\"nothing is reloaded: restart to apply settings and certificates of listeners\"");
+        return;
+    }
     belfry_logf(front->log, BELFRY_LOG_INFO, "signal", "name=%s", number == SIGTERM ? "SIGTERM" : "SIGINT");
     if (front->state == FRONT_SERVING)
         drain(front);
@@ -251,7 +256,7 @@ static void on_prepare(uv_prepare_t *prepare)
 
 static void start_handles(struct front *front)
 {
-    static const int numbers[N_SIGNALS] = {SIGTERM, SIGINT};
+    static const int numbers[N_SIGNALS] = {SIGTERM, SIGINT, SIGHUP};
     for (size_t i = 0; i < N_SIGNALS; i++) {
         uv_signal_init(&front->loop, &front->signals[i]);
         front->signals[i].data = front;
@@ -265,10 +270,16 @@ static void start_handles(struct front *front)
     front->handles = true;
 }
 
+/* libuv gives signals their default action back; a SIGHUP that comes now waits, and is forgotten with the process. This is
+ * the one thread that takes signals (daemon/thread). */
 static void close_handles(struct front *front)
 {
+    sigset_t hangup;
     if (!front->handles)
         return;
+    sigemptyset(&hangup);
+    sigaddset(&hangup, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &hangup, NULL);
     for (size_t i = 0; i < N_SIGNALS; i++)
         uv_close((uv_handle_t *)&front->signals[i], NULL);
     uv_close((uv_handle_t *)&front->timer, NULL);

@@ -46,6 +46,7 @@ int main(int argc, char **argv)
     struct config config;
     enum config_do what;
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGHUP, SIG_IGN); /* until the front takes it: what reloads other servers must not end this one */
     slack_begin();
     enum belfry_err err = config_load(argc, argv, stdout, stderr, &config, &what);
     if (err != BELFRY_OK)

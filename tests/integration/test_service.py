@@ -1,6 +1,7 @@
 """The service: the installed unit, run as systemd would run it, and --check-config, which tries what a start would."""
 import os
 import shlex
+import signal
 import socket
 import subprocess
 
@@ -107,3 +108,27 @@ def test_check_config_of_a_running_tier_warns_of_its_own_address(tier, tmp_path)
     status, said = check_config(tmp_path, "--admin", f"http://127.0.0.1:{tier.admin_port}", "--cache-dir", tier.cache)
     assert status == 0 and said.count("another process listens there") == 1 and said.endswith("configuration ok\n"), said
     assert tier.get("/readyz")[0] == 200
+
+
+def test_hangup_never_ends_it(cluster, make_tier):
+    tier = make_tier(cluster, "--drain", "2s", wait=False)
+    hangups = 0
+
+    def hangup_while(going_on):
+        nonlocal hangups
+        while going_on() and hangups < 20000:
+            os.kill(tier.pid, signal.SIGHUP)
+            hangups += 1
+    procs.wait_until(lambda: "event=start " in tier.log(), 10, 0.001)
+    hangup_while(lambda: tier.is_running() and tier.get("/readyz")[0] != 200)  # while it starts
+    before = len(tier.log())
+
+    def is_logged():  # while it serves; lines that come too fast are held back for a moment
+        os.kill(tier.pid, signal.SIGHUP)
+        return "level=warn event=signal name=SIGHUP" in tier.log()[before:]
+    procs.wait_until(is_logged, 10, 0.5)
+    assert tier.is_running() and tier.get("/readyz")[0] == 200
+    os.kill(tier.pid, signal.SIGTERM)
+    hangup_while(tier.is_running)  # while it drains and ends
+    assert tier.proc.wait(10) == 0, tier.log()[-2000:]
+    assert hangups > 10
