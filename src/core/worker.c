@@ -119,6 +119,11 @@ int64_t worker_position(const struct worker *worker)
     return worker->at;
 }
 
+uint64_t worker_past(const struct worker *worker)
+{
+    return worker->past;
+}
+
 void worker_set_stale(struct worker *worker, bool stale)
 {
     assert(!worker->in_turn);

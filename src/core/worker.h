@@ -64,6 +64,7 @@ bool worker_turn(struct worker *worker, uint64_t now_ms, size_t max_work);
 uint64_t worker_due(const struct worker *worker);
 
 int64_t worker_position(const struct worker *worker); /* P; 0: the log has no past yet, nothing can be served */
+uint64_t worker_past(const struct worker *worker); /* that P is in: an older one than the log's, until its next turn */
 
 /* No progress of any kind while stale. */
 void worker_set_stale(struct worker *worker, bool stale);

@@ -1216,6 +1216,26 @@ static void rewritten_past_cancels_everybody(void **state)
     bed_close(&bed);
 }
 
+/* The second cut alone would spare it. */
+static void worker_that_slept_through_a_rewrite_hears_of_it_from_the_next_cut(void **state)
+{
+    (void)state;
+    BED(bed, 8, .seed = 1);
+    struct peer *a = bed_peer(&bed);
+    create(&bed, a, "k", "", 60, 0);
+    bed_run(&bed);
+    assert_int_equal(worker_past(bed.worker), 1);
+    assert_int_equal(evlog_cut(bed.log, 5, EVLOG_CUT_REWRITTEN, 5), BELFRY_OK);
+    assert_int_equal(evlog_cut(bed.log, 50, EVLOG_CUT_COMPACTED, 40), BELFRY_OK);
+    assert_int_equal(worker_past(bed.worker), 1);
+    bed_run(&bed);
+    assert_int_equal(worker_past(bed.worker), 3);
+    assert_int_equal(a->n, 2);
+    assert_true(a->got[1].watch.canceled);
+    assert_int_equal(a->got[1].watch.compact_revision, 50);
+    bed_close(&bed);
+}
+
 static void compaction_over_our_head_spares_who_starts_behind_it(void **state)
 {
     (void)state;
@@ -1517,6 +1537,7 @@ int main(void)
         cmocka_unit_test(batch_that_too_many_ranges_want_reaches_each_in_one_response),
         cmocka_unit_test(batch_that_too_many_ranges_want_reaches_those_who_are_behind),
         cmocka_unit_test(rewritten_past_cancels_everybody),
+        cmocka_unit_test(worker_that_slept_through_a_rewrite_hears_of_it_from_the_next_cut),
         cmocka_unit_test(compaction_over_our_head_spares_who_starts_behind_it),
         cmocka_unit_test(cut_in_the_middle_of_a_hand_out_repeats_nothing),
         cmocka_unit_test(cut_upon_a_cut_leaves_the_turn_bounded),

@@ -56,22 +56,28 @@ void checker_destroy(struct checker *checker)
         checker_stream_close(belfry_container(checker->streams.next, struct checker_stream, node));
     for (size_t i = 0; i < CHECKER_KEPT_MAX; i++)
         free(checker->kept[i]);
-    free(checker->listings);
+    free(checker->rewrites);
     free(checker->events);
     free(checker);
 }
 
-void checker_listed(struct checker *checker, int64_t rev, enum checker_listed why)
+static void keep_rewrite(struct checker *checker, int64_t rev)
 {
-    if (checker->n_listings == checker->cap_listings) {
-        checker->cap_listings = checker->cap_listings == 0 ? 16 : checker->cap_listings * 2;
-        checker->listings = realloc(checker->listings, checker->cap_listings * sizeof(checker->listings[0]));
-        if (checker->listings == NULL)
+    if (checker->n_rewrites == checker->cap_rewrites) {
+        checker->cap_rewrites = checker->cap_rewrites == 0 ? 16 : checker->cap_rewrites * 2;
+        checker->rewrites = realloc(checker->rewrites, checker->cap_rewrites * sizeof(checker->rewrites[0]));
+        if (checker->rewrites == NULL)
             abort();
     }
-    checker->listings[checker->n_listings++] = (struct listing){rev, why};
-    if (rev > checker->highest_listing)
-        checker->highest_listing = rev;
+    checker->rewrites[checker->n_rewrites++] = rev;
+}
+
+void checker_listed(struct checker *checker, const struct evlog_cut *cut, uint64_t oldest_past)
+{
+    if (cut->why == EVLOG_CUT_REWRITTEN || oldest_past < cut->rewritten)
+        keep_rewrite(checker, cut->rev);
+    if (cut->rev > checker->highest_listing)
+        checker->highest_listing = cut->rev;
 }
 
 bool checker_finish(struct checker *checker)

@@ -14,7 +14,7 @@
  * - fragments: only if asked for, back to back, under one header;
  * - progress: only if asked for, never backwards, never beyond what has been given;
  * - compacted: with a revision C that was really compacted and a watch that needs one below C, or C is the revision of
- *   a listing that a tier made because the past was rewritten (checker_listed());
+ *   a listing by which somebody learned that the past was rewritten (checker_listed());
  * - a watch lives in one past. It may belong to any past that agrees with all it was given; when a past is forked below
  *   what it was given, it is not of the new one, and all that can still come is more of the old one, or canceled with a
  *   compact_revision. No past that agrees: a violation.
@@ -42,6 +42,7 @@
 #include <stdint.h>
 
 #include "base/bytes.h"
+#include "core/evlog.h"
 #include "sim/history.h"
 
 struct checker;
@@ -57,10 +58,11 @@ struct checker_opts {
 struct checker *checker_create(const struct history *history, const struct checker_opts *opts);
 void checker_destroy(struct checker *checker); /* streams too; NULL is fine */
 
-/* A tier has begun anew from a listing at `rev`: because the past was rewritten (its watchers are told
- * compact_revision = rev), or because upstream had compacted over its head, or because it came up cold. */
-enum checker_listed { CHECKER_LISTED_REWRITTEN, CHECKER_LISTED_COMPACTED, CHECKER_LISTED_COLD };
-void checker_listed(struct checker *checker, int64_t rev, enum checker_listed why);
+/* A tier has begun anew from a listing: because the past was rewritten (its watchers are told compact_revision = the
+ * listing's revision), or because upstream had compacted over its head, or because it came up cold. Its workers hear of
+ * it in their own time: `oldest_past` is the oldest that one of them is still in. If that is older than the last rewritten
+ * one, the worker has slept through the rewrite and finds out by this cut, whatever this one is for. */
+void checker_listed(struct checker *checker, const struct evlog_cut *cut, uint64_t oldest_past);
 
 /* ---- streams ---- */
 

@@ -51,17 +51,12 @@ struct checker_stream {
     struct belfry_wire_watch piece;
 };
 
-struct listing {
-    int64_t rev;
-    enum checker_listed why;
-};
-
 struct checker {
     const struct history *history;
     struct checker_opts opts;
     struct belfry_list streams;
-    struct listing *listings; /* owned */
-    size_t n_listings, cap_listings;
+    int64_t *rewrites; /* owned: revisions of listings that tell of a rewritten past */
+    size_t n_rewrites, cap_rewrites;
     int64_t highest_listing;
     struct belfry_bytes *events; /* owned; of the response at hand */
     size_t cap_events;

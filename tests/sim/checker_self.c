@@ -352,8 +352,34 @@ static void right_old_past_then_canceled(struct bench *bench)
     watch_until(bench, 60);
     rewrite_at(bench, 30);
     say_all(bench, take(bench, 0, 61, 62)); /* was on its way */
-    checker_listed(bench->checker, 40, CHECKER_LISTED_REWRITTEN);
+    struct evlog_cut cut = {.past = 2, .rev = 40, .why = EVLOG_CUT_REWRITTEN, .compact_rev = 40, .rewritten = 2};
+    checker_listed(bench->checker, &cut, 1);
     say_canceled(bench, 0, 40);
+}
+
+/* A rewrite, and then a compaction over the tier's head, at 60: the tier listed at 40 and at 70. */
+static void listed_twice(struct bench *bench, uint64_t oldest_past)
+{
+    struct evlog_cut rewritten = {.past = 2, .rev = 40, .why = EVLOG_CUT_REWRITTEN, .compact_rev = 40, .rewritten = 2};
+    struct evlog_cut compacted = {.past = 3, .rev = 70, .why = EVLOG_CUT_COMPACTED, .compact_rev = 60, .rewritten = 2};
+    watch_until(bench, 60);
+    rewrite_at(bench, 30);
+    while (head(bench) < 70)
+        history_write(bench->history, &bench->rng);
+    history_compact(bench->history, 60);
+    checker_listed(bench->checker, &rewritten, 1);
+    checker_listed(bench->checker, &compacted, oldest_past);
+    say_canceled(bench, 0, 70);
+}
+
+static void right_worker_slept_through_a_rewrite(struct bench *bench)
+{
+    listed_twice(bench, 1);
+}
+
+static void wrong_worker_was_awake_at_the_rewrite(struct bench *bench)
+{
+    listed_twice(bench, 2);
 }
 
 static void right_compacted(struct bench *bench)
@@ -822,6 +848,7 @@ static const struct plant plants[] = {
     PLANT(right_in_fragments, NULL),
     PLANT(right_over_a_fork, NULL),
     PLANT(right_old_past_then_canceled, NULL),
+    PLANT(right_worker_slept_through_a_rewrite, NULL),
     PLANT(right_compacted, NULL),
     PLANT(right_prev_compacted, NULL),
     PLANT(right_refusals, NULL),
@@ -873,6 +900,7 @@ static const struct plant plants[] = {
     PLANT(wrong_refused, "was refused"),
     PLANT(wrong_compacted_invented, "never compacted"),
     PLANT(wrong_compacted_not_needed, "needs only"),
+    PLANT(wrong_worker_was_awake_at_the_rewrite, "never compacted"),
     PLANT(wrong_canceled_by_nobody, "by nobody"),
     PLANT(wrong_pasts_mixed, "belongs to past 0, which ended"),
     PLANT(wrong_pasts_mixed_by_progress, "belongs to past 0, which ended"),

@@ -253,8 +253,8 @@ static bool was_compacted(const struct history *history, int64_t rev)
 
 static bool was_rewritten(const struct checker *checker, int64_t rev)
 {
-    for (size_t i = 0; i < checker->n_listings; i++) {
-        if (checker->listings[i].why == CHECKER_LISTED_REWRITTEN && checker->listings[i].rev == rev)
+    for (size_t i = 0; i < checker->n_rewrites; i++) {
+        if (checker->rewrites[i] == rev)
             return true;
     }
     return false;

@@ -191,6 +191,16 @@ bool tier_was_warm(const struct tier *tier)
     return tier->warm;
 }
 
+uint64_t tier_oldest_past(const struct tier *tier)
+{
+    uint64_t oldest = UINT64_MAX;
+    for (unsigned i = 0; tier->up && i < tier->opts.n_workers; i++) {
+        uint64_t past = worker_past(tier->servers[i].worker);
+        oldest = past < oldest ? past : oldest;
+    }
+    return tier->up ? oldest : 0;
+}
+
 void tier_followed(const struct tier *tier, struct upstream_stats *out)
 {
     *out = (struct upstream_stats){0};

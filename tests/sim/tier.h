@@ -92,6 +92,7 @@ uint64_t tier_run_reads(struct tier *tier);
 struct evlog_cut;
 void tier_cut(const struct tier *tier, struct evlog_cut *out); /* past 0: none */
 bool tier_was_warm(const struct tier *tier);                   /* its last start */
+uint64_t tier_oldest_past(const struct tier *tier);            /* that one of its workers is still in; 0: it is down */
 struct upstream_stats;
 void tier_followed(const struct tier *tier, struct upstream_stats *out); /* since then; zeroed while it is down */
 

@@ -90,12 +90,8 @@ static void observe_cut(struct place *place, const struct evlog_cut *cut, const 
                      (long long)cut->rev);
     place->unproven = stats->relists_unproven;
     place->pasts_held = warm ? 0 : place->pasts_asked; /* what is on disk may be older than what was held */
-    if (cut->why == EVLOG_CUT_REWRITTEN)
-        checker_listed(world->checker, cut->rev, CHECKER_LISTED_REWRITTEN);
-    else if (cut->why == EVLOG_CUT_COMPACTED)
-        checker_listed(world->checker, cut->rev, CHECKER_LISTED_COMPACTED);
-    else if (!warm)
-        checker_listed(world->checker, cut->rev, CHECKER_LISTED_COLD);
+    if (!warm)
+        checker_listed(world->checker, cut, tier_oldest_past(place->tier));
 }
 
 /* Every listing and every cut of every tier, whoever is running. */
