@@ -18,14 +18,16 @@
 
 #define MUTANT_SEEDS 1000
 #define PAIRS_SHOWN  40
-#define LONG_RUN     300 /* seeds from which on every path must have been taken */
+#define LIST_BYTES   (64 * 1024)
+#define LONG_RUN     5000 /* seeds from which on every path must have been taken: the rarest takes 200 */
 
-enum command { RUN_ONE, RUN_MANY, RUN_MUTANTS };
+enum command { RUN_ONE, RUN_MANY, RUN_LISTED, RUN_MUTANTS };
 
 struct args {
     enum command command;
     struct runner_opts run;
     struct recipe recipe; /* of RUN_ONE */
+    const char *list;     /* of RUN_LISTED */
     bool trace, pairs;
 };
 
@@ -33,7 +35,8 @@ static const char usage[] =
     "belfry-sim: the log, the workers, the follower and the client's watch machine under simulated faults.\n"
     "\n"
     "  belfry-sim --seed RECIPE [--trace]     one run, shown from its end if it fails, whole with --trace\n"
-    "  belfry-sim --seeds N [--first S]       many runs; every path must have been taken in 300 or more\n"
+    "  belfry-sim --seeds N [--first S]       many runs; every path must have been taken in 5000 or more\n"
+    "  belfry-sim --seeds-from FILE           the runs of a list: a line is RECIPE [STORE], # begins a comment\n"
     "  belfry-sim --hunt --seeds N            many runs, half of which go on from where rare pairs of paths were met\n"
     "  belfry-sim --mutants [--seeds N]       for each seeded bug, the first seed that finds it (at most 1,000)\n"
     "  belfry-sim --list-mutants | --self-test | --help\n"
@@ -88,6 +91,7 @@ static struct args read_args(int argc, char **argv)
     static const struct option options[] = {
         {"seed", required_argument, NULL, 's'},
         {"seeds", required_argument, NULL, 'n'},
+        {"seeds-from", required_argument, NULL, 'F'},
         {"first", required_argument, NULL, 'f'},
         {"steps", required_argument, NULL, 'm'},
         {"store", required_argument, NULL, 'o'},
@@ -112,6 +116,10 @@ static struct args read_args(int argc, char **argv)
             break;
         case 'n':
             args.run.seeds = number("--seeds", optarg);
+            break;
+        case 'F':
+            args.command = RUN_LISTED;
+            args.list = optarg;
             break;
         case 'f':
             args.run.first = number("--first", optarg);
@@ -153,7 +161,7 @@ static struct args read_args(int argc, char **argv)
         }
     }
     if (args.command == RUN_MANY && args.run.seeds == 0)
-        fail_usage("--seeds, --seed or --mutants is wanted", "nothing to do");
+        fail_usage("--seeds, --seed, --seeds-from or --mutants is wanted", "nothing to do");
     if (args.run.jobs < 1 || args.run.jobs > 256)
         fail_usage("--jobs", "1 to 256");
     return args;
@@ -212,17 +220,63 @@ static int run_one(const struct args *args)
     _exit(1);
 }
 
-/* In a process of its own, because it may crash again. */
-static void show_failure(const struct runner_opts *opts, const struct recipe *recipe)
+/* In a process of its own, because it may crash, and shows itself if it fails. True: it did not. */
+static bool run_apart(const struct runner_opts *opts, const struct recipe *recipe)
 {
     struct args args = {.command = RUN_ONE, .run = *opts, .recipe = *recipe};
     fflush(NULL);
     pid_t pid = fork();
     if (pid == 0)
         exit(run_one(&args));
-    int status;
+    int status = -1;
     while (pid > 0 && waitpid(pid, &status, 0) != pid)
         continue;
+    return status == 0;
+}
+
+/* ---- those of a list ---- */
+
+/* False: the line has no run. */
+static bool read_line(const struct args *args, char *line, unsigned number, struct runner_opts *run,
+                      struct recipe *recipe)
+{
+    line[strcspn(line, "#")] = '\0';
+    char *save, *text = strtok_r(line, " \t", &save), *store = strtok_r(NULL, " \t", &save);
+    if (text == NULL)
+        return false;
+    *run = args->run;
+    if (!recipe_read(text, recipe) || strtok_r(NULL, " \t", &save) != NULL) {
+        fprintf(stderr, "belfry-sim: %s:%u: RECIPE [STORE] is wanted\n", args->list, number);
+        exit(2);
+    }
+    if (store != NULL)
+        run->store = store_of(store);
+    return true;
+}
+
+static int run_listed(const struct args *args)
+{
+    static char text[LIST_BYTES]; /* all of it before the first run: a child that ends would move the file's place */
+    unsigned runs = 0, failed = 0, number = 1;
+    FILE *list = fopen(args->list, "r");
+    if (list == NULL)
+        fail_usage(args->list, strerror(errno));
+    if (fread(text, 1, sizeof(text) - 1, list) == sizeof(text) - 1)
+        fail_usage(args->list, "too long");
+    fclose(list);
+    for (char *line = text, *next; line != NULL; line = next, number++) {
+        struct runner_opts run;
+        struct recipe recipe;
+        next = strchr(line, '\n');
+        if (next != NULL)
+            *next++ = '\0';
+        if (!read_line(args, line, number, &run, &recipe))
+            continue;
+        runs++;
+        failed += !run_apart(&run, &recipe);
+    }
+    printf("%u runs of %s, %u failed\n", runs, args->list, failed);
+    return failed > 0;
 }
 
 /* ---- many ---- */
@@ -276,7 +330,7 @@ static int run_many(const struct args *args)
     runner_run(&args->run, &result);
     double took = seconds() - begin;
     if (result.failed)
-        show_failure(&args->run, &result.recipe);
+        run_apart(&args->run, &result.recipe); /* for what it shows */
     unsigned missing = print_paths(&result);
     if (args->pairs)
         print_rarest_pairs(&result);
@@ -325,6 +379,8 @@ int main(int argc, char **argv)
         return run_one(&args);
     case RUN_MANY:
         return run_many(&args);
+    case RUN_LISTED:
+        return run_listed(&args);
     case RUN_MUTANTS:
         return run_mutants(&args);
     }
