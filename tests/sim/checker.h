@@ -27,7 +27,8 @@
  * A stream of lines (dialect.h) has one watch, whose created is silent and whose cancel there is none of; a revision comes
  * event by event, and progress that was asked for as the watch's own. With a pin, exactly those events are wanted that
  * have the value, before or after. Besides, its watch may be told compacted at C if revision C - 1 has an event whose
- * previous value may be missing; then the stream ends.
+ * previous value may be missing, or if it was given some of a revision below C that has more, though not for this watch;
+ * then the stream ends.
  *
  * A watch that was wronged is reported once and then left alone.
  *

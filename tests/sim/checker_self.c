@@ -262,6 +262,40 @@ static void right_lines_lost_for_a_previous_value(struct bench *bench)
     bench->stream = NULL;
 }
 
+/* Lines of one key: of a transaction it is given what it wants, the first or the last event, and then told that the rest
+ * is compacted away. */
+static void lose_inside(struct bench *bench, bool last)
+{
+    int64_t rev = find_txn(bench, 22, 3);
+    struct events *events = take(bench, 0, rev, rev);
+    size_t i = last ? events->n - 1 : 0;
+    struct belfry_wire_create create = everything(rev);
+    create.key = history_key(bench->history, events->is[i]->key);
+    create.range_end = belfry_bytes_of(NULL, 0);
+    create.prev_kv = false;
+    events->at[i] = events->is[i]->raw;
+    checker_stream_close(bench->stream);
+    bench->stream = checker_stream_open(bench->checker, "lines", CHECKER_LINES);
+    ask(bench, create);
+    say_line(bench, events, i);
+    history_compact(bench->history, rev + 1);
+    say_canceled(bench, 0, rev + 1);
+    if (last)
+        return;
+    checker_stream_close(bench->stream);
+    bench->stream = NULL;
+}
+
+static void right_lines_lost_inside_a_revision(struct bench *bench)
+{
+    lose_inside(bench, false);
+}
+
+static void wrong_lines_lost_at_the_end_of_a_revision(struct bench *bench)
+{
+    lose_inside(bench, true);
+}
+
 static void wrong_line_dropped(struct bench *bench)
 {
     int64_t rev = find_txn(bench, 22, 3);
@@ -855,12 +889,14 @@ static const struct plant plants[] = {
     PLANT(right_line_by_line, NULL),
     PLANT(right_lines_of_a_pin, NULL),
     PLANT(right_lines_lost_for_a_previous_value, NULL),
+    PLANT(right_lines_lost_inside_a_revision, NULL),
     PLANT(wrong_line_dropped, "out of order in its revision"),
     PLANT(wrong_line_again, "out of order in its revision"),
     PLANT(wrong_line_without_the_pin, "has not the value that was pinned"),
     PLANT(wrong_line_of_what_was_before_missing, "expected: revision"),
     PLANT(wrong_progress_between_lines, "beyond what was given"),
     PLANT(wrong_lines_lost_for_nothing, "never compacted"),
+    PLANT(wrong_lines_lost_at_the_end_of_a_revision, "needs only"),
     PLANT(wrong_lines_go_on_behind_the_last, "never ended"),
     PLANT(wrong_revision_dropped, "an earlier one is missing"),
     PLANT(wrong_event_dropped, "out of order in its revision"),

@@ -286,11 +286,23 @@ static bool lacks_prev(const struct watch *watch, int64_t rev)
     return false;
 }
 
+/* Has it been given some of a revision? Then it may have all that it wants of it, but whoever serves it event by event,
+ * and has lost the others, cannot know. */
+static bool is_inside(const struct watch *watch)
+{
+    for (unsigned past = 0; past < watch->seen; past++) {
+        if ((watch->pasts >> past & 1) && judge_is_inside(watch->stream->checker->history, past, &watch->facts))
+            return true;
+    }
+    return false;
+}
+
 bool checker_watch_compacted(struct watch *watch, int64_t rev)
 {
     struct checker *checker = watch->stream->checker;
     bool compacted = was_compacted(checker->history, rev), rewritten = was_rewritten(checker, rev);
-    bool needs_it = checker_watch_next(watch) < rev || watch->soft; /* soft: it may need less than created showed */
+    bool needs_it = checker_watch_next(watch) < rev || watch->soft || /* soft: it may need less than created showed */
+                    (watch->facts.next < rev && is_inside(watch));
     watch->state = COMPACTED;
     if (compacted && needs_it)
         checker->counts.compacted++;

@@ -46,6 +46,15 @@ const struct history_event *judge_first(const struct history *history, unsigned 
     }
 }
 
+bool judge_is_inside(const struct history *history, unsigned past, const struct judge_watch *watch)
+{
+    const struct history_revision *revision = history_at(history, past, watch->next);
+    const struct history_event *last = NULL;
+    for (size_t given = watch->given; revision != NULL && given > 0; given--)
+        last = wanted_in(revision, watch, last == NULL ? 0 : last->sub + 1);
+    return last != NULL && last->sub + 1 < revision->n;
+}
+
 /* What comes next: `after` was the last one given by this response; NULL: none yet. */
 static const struct history_event *expected(const struct history *history, unsigned past,
                                             const struct judge_watch *watch, const struct history_event *after)

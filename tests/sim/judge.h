@@ -69,6 +69,9 @@ bool judge_progress(const struct history *history, unsigned past, const struct j
 const struct history_event *judge_first(const struct history *history, unsigned past, const struct judge_watch *watch,
                                         int64_t to);
 
+/* Of lines: has the revision that is being given events behind the last one given, wanted or not? */
+bool judge_is_inside(const struct history *history, unsigned past, const struct judge_watch *watch);
+
 /* The verdict as a part of a sentence. Returns `text`. */
 const char *judge_sentence(const struct history *history, const struct verdict *verdict, char *text, size_t size);
 
