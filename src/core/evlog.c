@@ -306,6 +306,11 @@ int64_t evlog_oldest(const struct evlog *log)
     return (first < own(&log->next) ? slot_of(log, first)->base : log->head) + 1;
 }
 
+size_t evlog_max_bytes(const struct evlog *log)
+{
+    return log->max_bytes;
+}
+
 size_t evlog_bytes(const struct evlog *log)
 {
     return log->held + log->waiting;

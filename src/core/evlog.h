@@ -87,9 +87,10 @@ BELFRY_NODISCARD enum belfry_err evlog_cut(struct evlog *log, int64_t rev, enum 
 /* Frees what no worker can see any more; append does so too. Returns how many batches still wait. */
 size_t evlog_reclaim(struct evlog *log);
 
-int64_t evlog_head(const struct evlog *log);   /* the newest revision; the cut's when empty; 0 before the first cut */
-int64_t evlog_oldest(const struct evlog *log); /* the oldest revision that a cursor can go on from */
-size_t evlog_bytes(const struct evlog *log);   /* held, those that wait to be freed included */
+int64_t evlog_head(const struct evlog *log);     /* the newest revision; the cut's when empty; 0 before the first cut */
+int64_t evlog_oldest(const struct evlog *log);   /* the oldest revision that a cursor can go on from */
+size_t evlog_bytes(const struct evlog *log);     /* held, those that wait to be freed included */
+size_t evlog_max_bytes(const struct evlog *log); /* evlog_opts.max_bytes */
 
 /* ---- a worker ---- */
 

@@ -69,6 +69,9 @@ struct store_api {
     enum belfry_err (*commit)(struct store *store);
     void (*abort)(struct store *store);
 
+    /* What the last BELFRY_ERR_IO was about, for people: "disk full: /var/cache/belfry". May be NULL. */
+    const char *(*why)(struct store *store);
+
     /* A new empty copy beside the current one, to be filled by put() and advance(); readers go on with the old one.
      * One at a time: an unfinished one is dropped first. adopt() makes it the store's content, under `past`, with no
      * history: oldest is revision + 1. */

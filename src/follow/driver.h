@@ -105,8 +105,9 @@ struct driver_status {
     char endpoint[BELFRY_ENDPOINT_TEXT]; /* of the live stream; "" while there is none */
     char version[32];                    /* of its server; "" while unknown */
     bool disk_trouble;
-    uint64_t barred; /* a bit for each endpoint, as they were given, up to 64: it leads back to us, or too far */
-    bool given_up;   /* all are: only another configuration helps; log lines have said it */
+    char disk_why[256]; /* "" without trouble */
+    uint64_t barred;    /* a bit for each endpoint, as they were given, up to 64: it leads back to us, or too far */
+    bool given_up;      /* all are: only another configuration helps; log lines have said it */
     uint64_t connects, losses; /* of all three connections */
     size_t backfills;          /* requests under way */
     uint64_t backfills_done, backfill_revisions;

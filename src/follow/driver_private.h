@@ -66,7 +66,7 @@ struct driver_said {
     enum { SAID_NOTHING, SAID_LOOKING, SAID_UNREACHABLE, SAID_CONNECTED } link;
     char endpoint[BELFRY_ENDPOINT_TEXT];
     enum upstream_state state;
-    bool stale, trouble;
+    bool stale, trouble, stuck;
     uint64_t rewritten;
     uint64_t listing_ms; /* when the progress of a listing is told next */
 };
@@ -129,6 +129,8 @@ struct driver {
     /* how it stands */
     enum driver_standing standing;
     bool been_ready; /* since the start */
+    bool deaf;       /* upstream is not listened to, because nothing more can be held; or was not a moment ago */
+    uint64_t hear_until_ms;
     int64_t upstream_revision;
     uint64_t shown_past; /* of which it is */
     uint64_t heard_ms;   /* BELFRY_NEVER: never */

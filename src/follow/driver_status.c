@@ -16,6 +16,8 @@
 static enum driver_standing standing_of(const struct driver *driver)
 {
     bool stale = upstream_stale(driver->upstream);
+    if (driver->deaf && (stale || ingest_is_stuck(driver->ingest)))
+        return DRIVER_NOT_READY;
     if (driver->refusal[0] != '\0' || driver->given_up[0] != '\0')
         return DRIVER_NOT_READY;
     switch (upstream_state(driver->upstream)) {
@@ -34,8 +36,18 @@ static enum driver_standing standing_of(const struct driver *driver)
     return stale && driver->standing == DRIVER_READY ? DRIVER_STALE : driver->standing;
 }
 
+/* A tier whose disk and memory are full does not listen to upstream. Its silence says nothing about upstream, and
+ * clients must not be told that upstream has no leader; nor until upstream had its time to be heard again. */
+static void note_deaf(struct driver *driver, uint64_t now)
+{
+    if (ingest_is_stuck(driver->ingest))
+        driver->hear_until_ms = now + UPSTREAM_STALE_MS;
+    driver->deaf = now < driver->hear_until_ms;
+}
+
 void driver_note_standing(struct driver *driver)
 {
+    note_deaf(driver, belfry_clock_ms());
     if (belfry_auth_ready(&driver->auth))
         driver->auth_why[0] = '\0';
     driver->standing = standing_of(driver);
@@ -92,7 +104,7 @@ static void describe(const struct driver *driver, char *text, size_t len)
     if (said[0] != '\0')
         snprintf(text, len, "upstream %s", said);
     else if (ingest_in_trouble(driver->ingest))
-        snprintf(text, len, "the replica cannot be written: %s", ingest_why(driver->ingest));
+        snprintf(text, len, "%s", ingest_disk_why(driver->ingest));
     else
         describe_work(driver, text, len);
 }
@@ -158,6 +170,8 @@ void driver_status(const struct driver *driver, struct driver_status *out)
     };
     if (out->standing != DRIVER_READY)
         describe_line(driver, out->reason, sizeof(out->reason));
+    if (out->disk_trouble)
+        snprintf(out->disk_why, sizeof(out->disk_why), "%s", ingest_disk_why(driver->ingest));
     if (endpoint != NULL)
         snprintf(out->endpoint, sizeof(out->endpoint), "%s", endpoint);
     if (belfry_stream_version(driver->live, &version))
@@ -266,13 +280,20 @@ static void log_stale(struct driver *driver)
 
 static void log_disk(struct driver *driver)
 {
-    bool trouble = ingest_in_trouble(driver->ingest);
+    bool trouble = ingest_in_trouble(driver->ingest), stuck = ingest_is_stuck(driver->ingest);
     if (trouble && !driver->said.trouble)
-        belfry_logf(driver->log, BELFRY_LOG_ERROR, "disk_trouble", "rev=%" PRId64 " committed=%" PRId64 " why=\"%s\"",
-                    ingest_head(driver->ingest), ingest_committed(driver->ingest), ingest_why(driver->ingest));
+        belfry_logf(driver->log, BELFRY_LOG_ERROR, "disk_trouble",
+                    "rev=%" PRId64 " committed=%" PRId64 " why=\"%s\" meanwhile=\"changes are served from memory\"",
+                    ingest_head(driver->ingest), ingest_committed(driver->ingest), ingest_disk_why(driver->ingest));
     else if (!trouble && driver->said.trouble)
         belfry_logf(driver->log, BELFRY_LOG_INFO, "disk_recovered", "rev=%" PRId64, ingest_committed(driver->ingest));
+    if (stuck && !driver->said.stuck)
+        belfry_logf(driver->log, BELFRY_LOG_ERROR, "disk_trouble",
+                    "rev=%" PRId64 " committed=%" PRId64 " why=\"%s\" meanwhile=\"memory for changes is used up, too: "
+                    "watchers wait\"",
+                    ingest_head(driver->ingest), ingest_committed(driver->ingest), ingest_disk_why(driver->ingest));
     driver->said.trouble = trouble;
+    driver->said.stuck = trouble && (stuck || driver->said.stuck); /* once until the trouble is over */
 }
 
 void driver_log_changes(struct driver *driver, uint64_t now)

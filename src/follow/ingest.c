@@ -12,16 +12,22 @@
 
 #include "base/clock.h"
 #include "base/sim.h"
+#include "follow/overlay.h"
 
-#define RETRY_MS 100  /* between tries while the disk is in trouble */
-#define TRIM_MS  1000 /* between trims while nothing is written: history grows old too */
-#define WHY_MAX  256
+#define RETRY_MS     100 /* before the first try when the disk is in trouble; it doubles */
+#define RETRY_MAX_MS 2000
+#define RELAPSE      10   /* trouble that comes back within so many times the calm before was not over */
+#define TRIM_MS      1000 /* between trims while nothing is written: history grows old too */
+#define WHY_MAX      256
 
 /* A published revision that is not committed. */
 struct pending {
     struct batch *batch; /* one reference */
     struct belfry_wire_header header;
 };
+
+/* Drawn in ingest.h. */
+enum disk { DISK_WELL, DISK_FAILING, DISK_CALMING };
 
 struct ingest {
     /* fixed at creation */
@@ -34,14 +40,22 @@ struct ingest {
     struct digest overlap;   /* of its events */
     struct pending *pending; /* owned; since the last commit, in order */
     size_t n_pending, cap_pending;
+    size_t pending_bytes;
+    struct overlay overlay; /* while lost: of the first n_overlaid of pending */
+    size_t n_overlaid;
     bool open;             /* a transaction of the store */
     size_t open_bytes;     /* applied in it */
     uint64_t commit_at;    /* while open */
-    uint64_t retry_at;     /* while in trouble */
-    uint64_t trim_at;      /* while neither */
-    bool trouble;          /* the transaction was lost: pending must be applied again */
+    uint64_t trim_at;      /* while not open, and not lost */
+    bool lost;             /* the transaction was: pending must be applied again */
+    bool full;             /* while lost: a revision could not be held */
+    uint64_t retry_at;     /* while lost, or a cut is owed */
+    uint64_t retry_ms;     /* the wait after the next try */
+    enum disk disk;        /* moved by disk_move() alone */
+    uint64_t calm_ms;      /* how long CALMING takes */
+    uint64_t disk_at;      /* when it is WELL again (CALMING), or has been since (WELL) */
     struct evlog_cut owed; /* past not 0: the store has adopted it, the log has not been cut yet */
-    char why[WHY_MAX];
+    char why[WHY_MAX], disk_why[WHY_MAX];
 };
 
 enum belfry_err ingest_create(const struct ingest_opts *opts, struct ingest **out)
@@ -53,6 +67,7 @@ enum belfry_err ingest_create(const struct ingest_opts *opts, struct ingest **ou
     if (ingest->opts.extent_bytes == 0)
         ingest->opts.extent_bytes = INGEST_EXTENT_BYTES;
     ingest->api = opts->store->api;
+    ingest->retry_ms = RETRY_MS;
     *out = ingest;
     return BELFRY_OK;
 }
@@ -61,7 +76,9 @@ static void drop_pending(struct ingest *ingest)
 {
     for (size_t i = 0; i < ingest->n_pending; i++)
         batch_unref(ingest->pending[i].batch);
-    ingest->n_pending = 0;
+    overlay_clear(&ingest->overlay); /* its bytes are theirs */
+    ingest->n_pending = ingest->n_overlaid = 0;
+    ingest->pending_bytes = 0;
 }
 
 static void drop_transaction(struct ingest *ingest)
@@ -93,16 +110,42 @@ __attribute__((format(printf, 2, 3))) static enum belfry_err breach(struct inges
     return BELFRY_ERR_REWOUND;
 }
 
+static void disk_move(struct ingest *ingest, enum disk to, uint64_t now_ms)
+{
+    static const char *const names[] = {"well", "failing", "calming"};
+    assert(to != ingest->disk && (to != DISK_WELL || ingest->disk == DISK_CALMING));
+    if (ingest->disk == DISK_WELL) {
+        bool relapse = now_ms < ingest->disk_at + RELAPSE * ingest->calm_ms;
+        ingest->calm_ms = relapse ? belfry_min_time(2 * ingest->calm_ms, INGEST_CALM_MAX_MS) : INGEST_CALM_MS;
+        ingest->retry_ms = RETRY_MS;
+    }
+    ingest->disk_at = to == DISK_CALMING ? now_ms + ingest->calm_ms : now_ms;
+    ingest->disk = to;
+    belfry_logf(ingest->opts.log, BELFRY_LOG_DEBUG, "replica_disk", "is=%s rev=%" PRId64 " uncommitted=%zu why=\"%s\"",
+                names[to], ingest->head, ingest->n_pending, ingest->disk_why);
+}
+
+static void retry_later(struct ingest *ingest, uint64_t now_ms)
+{
+    ingest->retry_at = now_ms + ingest->retry_ms;
+    ingest->retry_ms = belfry_min_time(2 * ingest->retry_ms, RETRY_MAX_MS);
+}
+
 /* A call of the store failed: the transaction is gone, with everything that was applied since the last commit. */
 static enum belfry_err store_failed(struct ingest *ingest, const char *what, enum belfry_err err, uint64_t now_ms)
 {
+    const char *why = err == BELFRY_ERR_IO && ingest->api->why != NULL ? ingest->api->why(ingest->opts.store) : NULL;
     drop_transaction(ingest);
-    snprintf(ingest->why, sizeof(ingest->why), "the replica could not %s: %s", what, belfry_strerror((int)err));
-    if (!ingest->trouble)
-        belfry_logf(ingest->opts.log, BELFRY_LOG_WARN, "replica_trouble", "rev=%" PRId64 " uncommitted=%zu why=\"%s\"",
-                    ingest->head, ingest->n_pending, ingest->why);
-    ingest->trouble = true;
-    ingest->retry_at = now_ms + RETRY_MS;
+    if (why != NULL)
+        snprintf(ingest->disk_why, sizeof(ingest->disk_why), "%s", why);
+    else
+        snprintf(ingest->disk_why, sizeof(ingest->disk_why), "the replica could not %s: %s", what,
+                 belfry_strerror((int)err));
+    if (ingest->disk != DISK_FAILING)
+        disk_move(ingest, DISK_FAILING, now_ms);
+    if (!ingest->lost)
+        retry_later(ingest, now_ms);
+    ingest->lost = true;
     return err == BELFRY_ERR_NOMEM ? err : BELFRY_ERR_AGAIN;
 }
 
@@ -175,6 +218,7 @@ static enum belfry_err apply_again(struct ingest *ingest, const struct pending *
  * and the store lost. */
 static void recover(struct ingest *ingest, uint64_t now_ms)
 {
+    retry_later(ingest, now_ms);
     if (trim_alone(ingest, now_ms) != BELFRY_OK || open_transaction(ingest, now_ms) != BELFRY_OK)
         return;
     for (size_t i = 0; i < ingest->n_pending; i++) {
@@ -186,8 +230,7 @@ static void recover(struct ingest *ingest, uint64_t now_ms)
     }
     if (commit(ingest, ingest->head, now_ms) != BELFRY_OK)
         return;
-    ingest->trouble = false;
-    belfry_logf(ingest->opts.log, BELFRY_LOG_INFO, "replica_recovered", "rev=%" PRId64, ingest->committed);
+    ingest->lost = ingest->full = false;
 }
 
 /* ---- a warm open ---- */
@@ -321,6 +364,14 @@ static enum belfry_err check_event(struct ingest *ingest, int64_t rev, const str
     return BELFRY_OK;
 }
 
+/* The KeyValue of `key` as of the head, lent until the next write. Errors: BELFRY_ERR_NOT_FOUND, and the store's. */
+static enum belfry_err look_up(struct ingest *ingest, struct belfry_bytes key, struct belfry_bytes *kv)
+{
+    if (ingest->lost && overlay_find(&ingest->overlay, key, kv))
+        return kv->len > 0 ? BELFRY_OK : BELFRY_ERR_NOT_FOUND;
+    return ingest->api->get(ingest->opts.store, key, kv);
+}
+
 /* Checks every event against the state it replaces, and counts the bytes of the batch. */
 static enum belfry_err check_events(struct ingest *ingest, const struct ingest_revision *revision, uint64_t now_ms,
                                     size_t *bytes)
@@ -330,7 +381,7 @@ static enum belfry_err check_events(struct ingest *ingest, const struct ingest_r
         const struct belfry_wire_event *event = &revision->events[i];
         struct belfry_bytes before = {0};
         struct belfry_wire_kv kv;
-        enum belfry_err err = ingest->api->get(ingest->opts.store, event->kv.key, &before);
+        enum belfry_err err = look_up(ingest, event->kv.key, &before);
         bool found = err == BELFRY_OK;
         if (found)
             err = belfry_scan_kv(before, &kv);
@@ -363,7 +414,14 @@ static enum belfry_err reserve_pending(struct ingest *ingest)
  * log before: a worker that sleeps inside a turn keeps the places of a whole ring, committed or not. */
 static bool is_able(struct ingest *ingest)
 {
-    return !ingest_in_trouble(ingest) && evlog_has_place(ingest->opts.evlog);
+    return ingest->owed.past == 0 && evlog_has_place(ingest->opts.evlog);
+}
+
+/* Keeps a published batch until it is committed, consuming the reference. There is a place: reserve_pending(). */
+static void keep(struct ingest *ingest, struct batch *batch, const struct belfry_wire_header *header)
+{
+    ingest->pending[ingest->n_pending++] = (struct pending){.batch = batch, .header = *header};
+    ingest->pending_bytes += batch->bytes;
 }
 
 /* Appends a batch whose revision is applied to the open transaction, consuming it. A log that is full of uncommitted
@@ -388,7 +446,7 @@ static enum belfry_err publish(struct ingest *ingest, struct batch *batch, const
     }
     ingest->head = rev;
     if (ingest->open)
-        ingest->pending[ingest->n_pending++] = (struct pending){.batch = kept, .header = *header};
+        keep(ingest, kept, header);
     else
         batch_unref(kept);
     return BELFRY_OK;
@@ -449,38 +507,122 @@ static void commit_if_large(struct ingest *ingest, size_t bytes, uint64_t now_ms
         belfry_ignore(commit(ingest, ingest->head, now_ms)); /* published all the same; recover() has it */
 }
 
-enum belfry_err ingest_revision(struct ingest *ingest, const struct ingest_revision *revision, uint64_t now_ms)
+/* Applies to the store, and publishes. */
+static enum belfry_err take_revision(struct ingest *ingest, const struct ingest_revision *revision, uint64_t now_ms)
 {
     size_t bytes;
-    enum belfry_err err = is_able(ingest) ? check_order(ingest, revision) : BELFRY_ERR_AGAIN;
+    enum belfry_err err = open_transaction(ingest, now_ms);
     if (err == BELFRY_OK)
-        err = reserve_pending(ingest);
+        err = check_events(ingest, revision, now_ms, &bytes);
+    if (err != BELFRY_OK)
+        return err;
+    err = bytes > ingest->opts.extent_bytes ? take_extent(ingest, revision, bytes, now_ms)
+                                            : take_batch(ingest, revision, bytes, now_ms);
+    if (err == BELFRY_OK)
+        commit_if_large(ingest, bytes, now_ms);
+    return err;
+}
+
+/* ---- while the disk takes nothing ---- */
+
+/* Appends a batch that the store does not have, consuming it. */
+static enum belfry_err publish_held(struct ingest *ingest, struct batch *batch, const struct belfry_wire_header *header)
+{
+    struct batch *kept = batch_ref(batch);
+    int64_t rev = batch->rev;
+    enum belfry_err err = evlog_append(ingest->opts.evlog, batch);
+    if (err == BELFRY_ERR_AGAIN)
+        batch_unref(batch);
+    if (err != BELFRY_OK) {
+        batch_unref(kept);
+        return err;
+    }
+    ingest->head = rev;
+    keep(ingest, kept, header);
+    return BELFRY_OK;
+}
+
+static enum belfry_err hold_batch(struct ingest *ingest, const struct ingest_revision *revision, size_t bytes)
+{
+    struct batch *batch;
+    enum belfry_err err = batch_create(revision->rev, BATCH_EVENTS, (uint32_t)revision->n, bytes, &batch);
+    if (err != BELFRY_OK)
+        return err;
+    for (size_t i = 0; i < revision->n; i++) {
+        struct belfry_bytes prev = {0};
+        err = look_up(ingest, revision->events[i].kv.key, &prev);
+        if (err != BELFRY_OK && err != BELFRY_ERR_NOT_FOUND) {
+            batch_unref(batch);
+            return err;
+        }
+        batch_add(batch, &revision->events[i], prev);
+    }
+    return publish_held(ingest, batch, &revision->header);
+}
+
+/* An extent is read from the store, so it cannot be held. */
+static bool can_hold(const struct ingest *ingest, size_t bytes)
+{
+    return bytes <= ingest->opts.extent_bytes &&
+           ingest->pending_bytes + ingest->overlay.bytes + bytes <= evlog_max_bytes(ingest->opts.evlog);
+}
+
+static enum belfry_err overlay_pending(struct ingest *ingest)
+{
+    enum belfry_err err = BELFRY_OK;
+    for (; ingest->n_overlaid < ingest->n_pending && err == BELFRY_OK; ingest->n_overlaid += err == BELFRY_OK)
+        err = overlay_add(&ingest->overlay, ingest->pending[ingest->n_overlaid].batch);
+    return err;
+}
+
+/* Publishes without the store, which is only read: a transaction that is aborted writes nothing. */
+static enum belfry_err hold_revision(struct ingest *ingest, const struct ingest_revision *revision, uint64_t now_ms)
+{
+    size_t bytes;
+    enum belfry_err err = overlay_pending(ingest);
     if (err == BELFRY_OK)
         err = open_transaction(ingest, now_ms);
     if (err == BELFRY_OK)
         err = check_events(ingest, revision, now_ms, &bytes);
-    if (err == BELFRY_OK && bytes > ingest->opts.extent_bytes)
-        err = take_extent(ingest, revision, bytes, now_ms);
-    else if (err == BELFRY_OK)
-        err = take_batch(ingest, revision, bytes, now_ms);
-    if (err != BELFRY_OK)
-        return err;
-    ingest_set_overlap(ingest, revision->rev, digest_of(revision->events, revision->n));
-    commit_if_large(ingest, bytes, now_ms);
-    return BELFRY_OK;
+    if (err == BELFRY_OK)
+        err = can_hold(ingest, bytes) ? hold_batch(ingest, revision, bytes) : BELFRY_ERR_AGAIN;
+    drop_transaction(ingest);
+    ingest->full = err == BELFRY_ERR_AGAIN;
+    return err;
 }
 
-enum belfry_err ingest_advance(struct ingest *ingest, int64_t rev, const struct belfry_wire_header *header,
-                               uint64_t now_ms)
+static enum belfry_err hold_advance(struct ingest *ingest, int64_t rev, const struct belfry_wire_header *header)
 {
-    if (rev <= ingest->head)
-        return BELFRY_OK;
-    if (ingest->opts.whole_scope) /* every revision has events */
-        return breach(ingest, "progress at revision %" PRId64 " came after %" PRId64, rev, ingest->head);
     struct batch *batch;
-    enum belfry_err err = is_able(ingest) ? reserve_pending(ingest) : BELFRY_ERR_AGAIN;
+    enum belfry_err err = batch_create(rev, BATCH_ADVANCE, 0, 0, &batch);
     if (err == BELFRY_OK)
-        err = open_transaction(ingest, now_ms);
+        err = publish_held(ingest, batch, header);
+    return err;
+}
+
+/* ---- what comes ---- */
+
+enum belfry_err ingest_revision(struct ingest *ingest, const struct ingest_revision *revision, uint64_t now_ms)
+{
+    enum belfry_err err = is_able(ingest) ? check_order(ingest, revision) : BELFRY_ERR_AGAIN;
+    if (err == BELFRY_OK)
+        err = reserve_pending(ingest);
+    if (err != BELFRY_OK)
+        return err;
+    if (!ingest->lost)
+        err = take_revision(ingest, revision, now_ms);
+    if (ingest->lost && (err == BELFRY_OK || err == BELFRY_ERR_AGAIN) && ingest->head < revision->rev)
+        err = hold_revision(ingest, revision, now_ms);
+    if (err == BELFRY_OK)
+        ingest_set_overlap(ingest, revision->rev, digest_of(revision->events, revision->n));
+    return err;
+}
+
+static enum belfry_err take_advance(struct ingest *ingest, int64_t rev, const struct belfry_wire_header *header,
+                                    uint64_t now_ms)
+{
+    struct batch *batch;
+    enum belfry_err err = open_transaction(ingest, now_ms);
     if (err == BELFRY_OK)
         err = batch_create(rev, BATCH_ADVANCE, 0, 0, &batch);
     if (err != BELFRY_OK)
@@ -493,6 +635,23 @@ enum belfry_err ingest_advance(struct ingest *ingest, int64_t rev, const struct 
     err = publish(ingest, batch, header, now_ms);
     if (err == BELFRY_OK)
         commit_if_large(ingest, 0, now_ms);
+    return err;
+}
+
+enum belfry_err ingest_advance(struct ingest *ingest, int64_t rev, const struct belfry_wire_header *header,
+                               uint64_t now_ms)
+{
+    if (rev <= ingest->head)
+        return BELFRY_OK;
+    if (ingest->opts.whole_scope) /* every revision has events */
+        return breach(ingest, "progress at revision %" PRId64 " came after %" PRId64, rev, ingest->head);
+    enum belfry_err err = is_able(ingest) ? reserve_pending(ingest) : BELFRY_ERR_AGAIN;
+    if (err != BELFRY_OK)
+        return err;
+    if (!ingest->lost)
+        err = take_advance(ingest, rev, header, now_ms);
+    if (ingest->lost && (err == BELFRY_OK || err == BELFRY_ERR_AGAIN) && ingest->head < rev)
+        err = hold_advance(ingest, rev, header);
     return err;
 }
 
@@ -520,22 +679,29 @@ void ingest_tick(struct ingest *ingest, uint64_t now_ms)
         ingest->retry_at = now_ms + RETRY_MS;
         pay_cut(ingest);
     }
-    if (ingest->trouble && now_ms >= ingest->retry_at)
+    if (ingest->lost && now_ms >= ingest->retry_at)
         recover(ingest, now_ms);
     else if (ingest->open && now_ms >= ingest->commit_at)
         belfry_ignore(commit(ingest, ingest->head, now_ms)); /* recover() has it */
-    else if (!ingest->trouble && !ingest->open && ingest->head > 0 && now_ms >= ingest->trim_at)
+    else if (!ingest->lost && !ingest->open && ingest->head > 0 && now_ms >= ingest->trim_at)
         belfry_ignore(trim_alone(ingest, now_ms)); /* likewise */
+    if (ingest->disk == DISK_FAILING && !ingest->lost)
+        disk_move(ingest, DISK_CALMING, now_ms);
+    else if (ingest->disk == DISK_CALMING && now_ms >= ingest->disk_at)
+        disk_move(ingest, DISK_WELL, now_ms);
     evlog_reclaim(ingest->opts.evlog);
 }
 
 uint64_t ingest_due(const struct ingest *ingest)
 {
-    if (ingest_in_trouble(ingest))
-        return ingest->retry_at;
+    uint64_t due = ingest->disk == DISK_CALMING ? ingest->disk_at : BELFRY_NEVER;
+    if (ingest->disk == DISK_FAILING && !ingest->lost)
+        return 0;
+    if (ingest->lost || ingest->owed.past != 0)
+        return belfry_min_time(due, ingest->retry_at);
     if (ingest->open)
-        return ingest->commit_at;
-    return ingest->head > 0 ? ingest->trim_at : BELFRY_NEVER;
+        return belfry_min_time(due, ingest->commit_at);
+    return ingest->head > 0 ? belfry_min_time(due, ingest->trim_at) : due;
 }
 
 /* ---- how it stands ---- */
@@ -552,12 +718,22 @@ int64_t ingest_committed(const struct ingest *ingest)
 
 bool ingest_in_trouble(const struct ingest *ingest)
 {
-    return ingest->trouble || ingest->owed.past != 0;
+    return ingest->lost || ingest->disk != DISK_WELL || ingest->owed.past != 0;
+}
+
+bool ingest_is_stuck(const struct ingest *ingest)
+{
+    return (ingest->lost && ingest->full) || ingest->owed.past != 0;
 }
 
 const char *ingest_why(const struct ingest *ingest)
 {
     return ingest->why;
+}
+
+const char *ingest_disk_why(const struct ingest *ingest)
+{
+    return ingest->disk_why;
 }
 
 uint64_t ingest_past(const struct ingest *ingest)
@@ -614,7 +790,8 @@ static enum belfry_err compare_event(struct ingest *ingest, const struct belfry_
 /* The head is a listing's: its events are not known, but what they left is. */
 static enum belfry_err compare_state(struct ingest *ingest, const struct ingest_revision *revision, uint64_t now_ms)
 {
-    enum belfry_err err = ingest_in_trouble(ingest) ? BELFRY_ERR_AGAIN : open_transaction(ingest, now_ms);
+    bool readable = !ingest->lost && ingest->owed.past == 0;
+    enum belfry_err err = readable ? open_transaction(ingest, now_ms) : BELFRY_ERR_AGAIN;
     for (size_t i = 0; i < revision->n && err == BELFRY_OK && !BELFRY_MUTANT(no_version_check); i++)
         err = compare_event(ingest, &revision->events[i], now_ms);
     return err;
@@ -643,13 +820,13 @@ enum belfry_err ingest_adopt(struct ingest *ingest, int64_t rev, const struct be
 {
     drop_transaction(ingest);
     if (ingest->n_pending > 0)
-        ingest->trouble = true;         /* unless the adoption makes them worthless */
+        ingest->lost = true;            /* unless the adoption makes them worthless */
     bool owed = ingest->owed.past != 0; /* nobody knows that past yet: it is replaced, not followed */
     uint64_t past = owed ? ingest->past : ingest->past + 1;
     if (ingest->api->adopt(ingest->opts.store, rev, header, past) != BELFRY_OK)
         return BELFRY_ERR_AGAIN;
     drop_pending(ingest);
-    ingest->trouble = false;
+    ingest->lost = ingest->full = false;
     ingest->past = past;
     ingest->head = ingest->committed = rev;
     ingest->overlap_rev = 0;

@@ -12,8 +12,14 @@
  *
  * Disk trouble: a failed write aborts the open transaction, and with it revisions that are already published. Ingest
  * holds a reference to each batch since the last commit, and applies them again from there, after trimming, until the
- * disk takes them. Meanwhile ingest_in_trouble() is true, what is in the log is served, and new revisions are refused:
- * the state they would be checked against, and their previous values, went with the transaction.
+ * disk takes them; it tries with a backoff. Meanwhile new revisions are checked against those batches (overlay.h) and
+ * what is committed, published, and held too: delivery goes on from memory. It ends when what is held would be more than
+ * the log may have (evlog_opts.max_bytes), or at an extent: then ingest_is_stuck(), and revisions are refused.
+ * A disk that is nearly full takes some commits and not others. So trouble is over only after no write has failed for
+ * INGEST_CALM_MS, and for longer if it comes back soon:
+ *
+ *     WELL --a write fails--> FAILING --all is committed--> CALMING --no failure for a while--> WELL
+ *                                ^---------a write fails-------'
  *
  * The newest revision with events is remembered by its digest, so that an overlap can be compared without reading.
  *
@@ -36,6 +42,8 @@
 #define INGEST_COMMIT_MS    5
 #define INGEST_COMMIT_BYTES (1024 * 1024)
 #define INGEST_EXTENT_BYTES (16 * 1024 * 1024)
+#define INGEST_CALM_MS      2000
+#define INGEST_CALM_MAX_MS  15000
 
 struct ingest;
 
@@ -63,7 +71,7 @@ void ingest_destroy(struct ingest *ingest); /* what is not committed is lost; NU
 BELFRY_NODISCARD enum belfry_err ingest_open(struct ingest *ingest, bool *warm);
 
 /* Applies and publishes. Errors: BELFRY_ERR_REWOUND (a breach: nothing changed; ingest_why() tells it),
- * BELFRY_ERR_AGAIN (disk trouble, a log full of uncommitted batches, or one whose places a sleeping worker keeps: nothing
+ * BELFRY_ERR_AGAIN (stuck, a log full of uncommitted batches, or one whose places a sleeping worker keeps: nothing
  * changed, offer it again after ingest_tick()), BELFRY_ERR_NOMEM (likewise). */
 BELFRY_NODISCARD enum belfry_err ingest_revision(struct ingest *ingest, const struct ingest_revision *revision,
                                                  uint64_t now_ms);
@@ -81,8 +89,10 @@ uint64_t ingest_due(const struct ingest *ingest);
 
 int64_t ingest_head(const struct ingest *ingest);      /* published */
 int64_t ingest_committed(const struct ingest *ingest); /* committed */
-bool ingest_in_trouble(const struct ingest *ingest);   /* the disk does not take it: revisions are refused */
-const char *ingest_why(const struct ingest *ingest);   /* of the last breach or trouble; never NULL */
+bool ingest_in_trouble(const struct ingest *ingest);   /* the disk does not take it, or did not a moment ago */
+bool ingest_is_stuck(const struct ingest *ingest);   /* and no more can be held: revisions are refused until it does */
+const char *ingest_why(const struct ingest *ingest); /* of the last breach; never NULL */
+const char *ingest_disk_why(const struct ingest *ingest); /* of the last trouble; never NULL */
 
 bool ingest_is_whole(const struct ingest *ingest); /* of the whole store, in which every revision has events */
 

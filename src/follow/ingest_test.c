@@ -1,6 +1,7 @@
 /* src/follow/ingest_test.c */
 #include "follow/ingest.h"
 
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -359,6 +360,16 @@ static void log_full_of_uncommitted_batches_makes_it_commit(void **state)
     bench_fini(&b);
 }
 
+/* Lets time pass until it is out of trouble, or for too long. */
+static void outlast_trouble(struct bench *b)
+{
+    for (int i = 0; i < 200 && ingest_in_trouble(b->ingest); i++) {
+        b->now = ingest_due(b->ingest) > b->now ? ingest_due(b->ingest) : b->now;
+        ingest_tick(b->ingest, b->now);
+    }
+    assert_false(ingest_in_trouble(b->ingest));
+}
+
 static void published_revisions_are_applied_again_after_disk_trouble(void **state)
 {
     (void)state;
@@ -369,24 +380,158 @@ static void published_revisions_are_applied_again_after_disk_trouble(void **stat
     for (int64_t rev = 2; rev <= 10; rev++)
         assert_int_equal(offer(&b, rev), BELFRY_OK);
     modelstore_fail(b.store, 4);
-    assert_int_equal(offer(&b, 11), BELFRY_ERR_AGAIN);
+    assert_int_equal(offer(&b, 11), BELFRY_OK); /* from memory */
     assert_true(ingest_in_trouble(b.ingest));
-    assert_int_equal(ingest_head(b.ingest), 10); /* still published */
+    assert_false(ingest_is_stuck(b.ingest));
+    assert_int_equal(ingest_head(b.ingest), 11);
     assert_log(&b);
     assert_int_equal(ingest_committed(b.ingest), 1);
-    assert_int_equal(offer(&b, 11), BELFRY_ERR_AGAIN);
-    for (int i = 0; i < 20 && ingest_in_trouble(b.ingest); i++) {
-        b.now = ingest_due(b.ingest);
-        ingest_tick(b.ingest, b.now);
-    }
-    assert_false(ingest_in_trouble(b.ingest));
-    assert_int_equal(ingest_committed(b.ingest), 10);
-    assert_state(&b, 10);
-    for (int64_t rev = 11; rev <= 13; rev++)
-        assert_int_equal(offer(&b, rev), BELFRY_OK);
+    assert_int_equal(offer(&b, 12), BELFRY_OK);
+    outlast_trouble(&b);
+    assert_int_equal(ingest_committed(b.ingest), 12);
+    assert_state(&b, 12);
+    assert_int_equal(offer(&b, 13), BELFRY_OK);
     ingest_drained(b.ingest, b.now);
     assert_state(&b, 13);
     assert_log(&b);
+    bench_fini(&b);
+}
+
+/* Puts and deletes of the same keys, again and again: previous values come from what is held, and what is committed. */
+static void revisions_are_held_while_the_disk_takes_nothing(void **state)
+{
+    (void)state;
+    struct belfry_rng rng = {7};
+    struct bench b;
+    bench_init(&b);
+    for (int i = 0; i < 20; i++)
+        past_random(b.past, &rng);
+    for (int64_t rev = 2; rev <= 8; rev++)
+        assert_int_equal(offer(&b, rev), BELFRY_OK);
+    ingest_drained(b.ingest, b.now);
+    assert_int_equal(ingest_committed(b.ingest), 8);
+    modelstore_fail(b.store, UINT_MAX);
+    for (int64_t rev = 9; rev <= 20; rev++) {
+        enum belfry_err err = offer(&b, rev);
+        if (err == BELFRY_ERR_AGAIN) { /* an extent is read from the store */
+            assert_true(ingest_is_stuck(b.ingest));
+            break;
+        }
+        assert_int_equal(err, BELFRY_OK);
+        ingest_drained(b.ingest, b.now += 7);
+        ingest_tick(b.ingest, b.now);
+        assert_log(&b);
+    }
+    assert_in_range(ingest_head(b.ingest), 12, 20);
+    assert_int_equal(ingest_committed(b.ingest), 8);
+    assert_state(&b, 8);
+    modelstore_fail(b.store, 0);
+    outlast_trouble(&b);
+    assert_state(&b, ingest_head(b.ingest));
+    bench_fini(&b);
+}
+
+static void held_revision_that_does_not_fit_is_a_breach(void **state)
+{
+    (void)state;
+    struct bench b;
+    bench_init(&b);
+    past_put(b.past, 1, "a");
+    past_put(b.past, 1, "b");
+    struct past *other = past_fork(b.past, 3);
+    past_put(other, 1, "c");
+    past_put(other, 1, "d"); /* at version 4, of which we would be missing the third */
+    past_delete(b.past, 1);
+    past_put(b.past, 2, "e");
+    assert_int_equal(offer(&b, 2), BELFRY_OK);
+    modelstore_fail(b.store, UINT_MAX);
+    assert_int_equal(offer(&b, 3), BELFRY_OK);
+    assert_int_equal(offer(&b, 4), BELFRY_OK); /* deleted */
+    struct ingest_revision revision = past_revision(other, 5, PAST_BARE);
+    assert_int_equal(ingest_revision(b.ingest, &revision, b.now), BELFRY_ERR_REWOUND);
+    assert_int_equal(ingest_head(b.ingest), 4);
+    assert_int_equal(offer(&b, 5), BELFRY_OK);
+    assert_log(&b);
+    past_destroy(other);
+    bench_fini(&b);
+}
+
+static void no_more_is_held_than_the_log_may_have(void **state)
+{
+    (void)state;
+    struct bench b;
+    bench_init(&b);
+    struct evlog_opts small = {.capacity_log2 = 10, .max_bytes = 4096, .n_workers = 1};
+    ingest_destroy(b.ingest);
+    evlog_destroy(b.evlog);
+    assert_int_equal(evlog_create(&small, &b.evlog), BELFRY_OK);
+    b.ingest = make_ingest(&b, true);
+    list_at(&b, 1);
+    past_fill(b.past, 200, "a");
+    modelstore_fail(b.store, UINT_MAX);
+    int64_t rev = 2;
+    while (offer(&b, rev) == BELFRY_OK)
+        rev++;
+    assert_in_range(rev, 10, 60);
+    assert_true(ingest_is_stuck(b.ingest));
+    assert_in_range(evlog_bytes(b.evlog), 2000, 4096);
+    assert_int_equal(offer(&b, rev), BELFRY_ERR_AGAIN);
+    modelstore_fail(b.store, 0);
+    outlast_trouble(&b);
+    assert_false(ingest_is_stuck(b.ingest));
+    assert_int_equal(offer(&b, rev), BELFRY_OK);
+    bench_fini(&b);
+}
+
+static void progress_is_held_too(void **state)
+{
+    (void)state;
+    struct bench b;
+    bench_init(&b);
+    ingest_destroy(b.ingest);
+    b.ingest = make_ingest(&b, false);
+    list_at(&b, 1);
+    past_fill(b.past, 20, "a");
+    modelstore_fail(b.store, UINT_MAX);
+    struct belfry_wire_header header = past_header(b.past, 7);
+    assert_int_equal(ingest_advance(b.ingest, 7, &header, b.now), BELFRY_OK);
+    assert_true(ingest_in_trouble(b.ingest));
+    assert_int_equal(ingest_advance(b.ingest, 9, &header, b.now), BELFRY_OK);
+    assert_int_equal(ingest_head(b.ingest), 9);
+    modelstore_fail(b.store, 0);
+    outlast_trouble(&b);
+    assert_int_equal(ingest_committed(b.ingest), 9);
+    bench_fini(&b);
+}
+
+/* How long it takes from a failed write until it is out of trouble. */
+static uint64_t trouble_ms(struct bench *b)
+{
+    uint64_t began = b->now;
+    modelstore_fail(b->store, 1);
+    assert_int_equal(offer(b, ingest_head(b->ingest) + 1), BELFRY_OK);
+    assert_true(ingest_in_trouble(b->ingest));
+    outlast_trouble(b);
+    return b->now - began;
+}
+
+/* A disk that takes one commit and not the next would else be in and out of trouble several times a second. */
+static void trouble_is_over_after_a_calm_that_grows_when_it_comes_back(void **state)
+{
+    (void)state;
+    struct bench b;
+    bench_init(&b);
+    past_fill(b.past, 200, "a");
+    uint64_t last = trouble_ms(&b);
+    assert_in_range(last, INGEST_CALM_MS, INGEST_CALM_MS + 500);
+    for (int i = 0; i < 10; i++) {
+        uint64_t next = trouble_ms(&b);
+        assert_in_range(next, last, 2 * last + 500);
+        last = next;
+    }
+    assert_in_range(last, INGEST_CALM_MAX_MS, INGEST_CALM_MAX_MS + 500);
+    b.now += 11 * INGEST_CALM_MAX_MS;
+    assert_in_range(trouble_ms(&b), INGEST_CALM_MS, INGEST_CALM_MS + 500);
     bench_fini(&b);
 }
 
@@ -589,8 +734,12 @@ static enum belfry_err all_of_it(struct bench *b)
     bool warm;
     if (err == BELFRY_OK)
         err = ingest_open(b->ingest, &warm);
-    for (int64_t rev = 3; rev <= 9 && err == BELFRY_OK; rev++)
+    for (int64_t rev = 3; rev <= 9 && err == BELFRY_OK; rev++) {
+        if (rev == 6)
+            modelstore_fail(b->store, 3); /* those that follow are held */
         err = offer(b, rev);
+    }
+    modelstore_fail(b->store, 0);
     if (err == BELFRY_OK)
         ingest_drained(b->ingest, b->now);
     return err;
@@ -619,8 +768,7 @@ static void refused_allocation_leaves_ingest_usable(void **state)
         else
             assert_true(err == BELFRY_ERR_NOMEM);
         if (b.ingest != NULL && ingest_head(b.ingest) > 0) { /* with memory again it goes on where it was */
-            for (int i = 0; i < 20 && ingest_in_trouble(b.ingest); i++)
-                ingest_tick(b.ingest, b.now += 100);
+            outlast_trouble(&b);
             while (ingest_head(b.ingest) < 12)
                 assert_int_equal(offer(&b, ingest_head(b.ingest) + 1), BELFRY_OK);
             ingest_drained(b.ingest, b.now);
@@ -645,6 +793,11 @@ int main(void)
         cmocka_unit_test(huge_revision_is_committed_before_the_log_shows_its_extent),
         cmocka_unit_test(log_full_of_uncommitted_batches_makes_it_commit),
         cmocka_unit_test(published_revisions_are_applied_again_after_disk_trouble),
+        cmocka_unit_test(revisions_are_held_while_the_disk_takes_nothing),
+        cmocka_unit_test(held_revision_that_does_not_fit_is_a_breach),
+        cmocka_unit_test(no_more_is_held_than_the_log_may_have),
+        cmocka_unit_test(progress_is_held_too),
+        cmocka_unit_test(trouble_is_over_after_a_calm_that_grows_when_it_comes_back),
         cmocka_unit_test(overlap_is_equal_or_rewound_or_unknown),
         cmocka_unit_test(killed_process_opens_warm_at_what_was_committed),
         cmocka_unit_test(empty_store_opens_cold),

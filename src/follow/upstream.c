@@ -314,7 +314,7 @@ void upstream_on_read_failed(struct upstream *up, uint64_t token, enum belfry_er
 /* What was refused is tried again, once ingest works. */
 static void pump(struct upstream *up)
 {
-    if (ingest_in_trouble(up->ingest) || up->now < up->resume_at)
+    if (ingest_is_stuck(up->ingest) || up->now < up->resume_at)
         return;
     upstream_merge(up);
     replay_resume(&up->replay);
@@ -426,7 +426,7 @@ uint64_t upstream_due(const struct upstream *up)
     due = belfry_min_time(due, replay_due(&up->replay));
     due = belfry_min_time(due, question_due(&up->read));
     due = belfry_min_time(due, question_due(&up->witness));
-    if (up->replay.lanes[0].refused && !ingest_in_trouble(up->ingest)) /* then ingest says when */
+    if (up->replay.lanes[0].refused && !ingest_is_stuck(up->ingest)) /* then ingest says when */
         due = belfry_min_time(due, up->resume_at);
     if (up->replay.lanes[0].created)
         due = belfry_min_time(due, question_due(&up->pages));

@@ -5,11 +5,14 @@
  */
 #include "replica/replica.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/statvfs.h>
 
+#include "base/clock.h"
 #include "base/list.h"
 #include "base/sim.h"
 #include "replica/audit.h"
@@ -22,9 +25,11 @@
 #include "replica/trim.h"
 #include "replica/writer.h"
 
-#define STATE_BYTES ((size_t)8 << 30) /* room for state in a map that was not sized: as much as etcd's largest quota */
-#define MAP_UNIT    ((size_t)1 << 16) /* a multiple of any page size */
-#define DEATHS      2                 /* in a row: then the replica is discarded */
+#define STATE_BYTES     ((size_t)8 << 30) /* room for state in a map that was not sized: as much as etcd's largest quota */
+#define MAP_UNIT        ((size_t)1 << 16) /* a multiple of any page size */
+#define DISK_FULL_BYTES (64 * 1024)       /* so little left is none */
+#define SAY_MS          60000
+#define DEATHS          2 /* in a row: then the replica is discarded */
 
 struct replica {
     struct store store;
@@ -38,8 +43,10 @@ struct replica {
     /* the writer's */
     struct writer writer;
     struct fresh fresh;
-    uint64_t last_number; /* the highest N of a data folder so far */
-    bool in_trouble;      /* it was said that the disk does not take it */
+    uint64_t last_number;    /* the highest N of a data folder so far */
+    bool in_trouble;         /* the last write failed */
+    char why[PATH_MAX + 64]; /* what the last failure was about */
+    uint64_t said_ms;        /* when the failure of a fresh copy was last logged; 0: never */
     /* under mu */
     pthread_mutex_t mu;
     struct env *env; /* one reference; replaced by the writer alone, who may look at it without mu */
@@ -117,26 +124,61 @@ static void drop_fresh(struct replica *replica)
 
 /* ---- the writer ---- */
 
-/* Counts and tells disk trouble, once until it is over. */
-static enum belfry_err noted(struct replica *replica, enum belfry_err err, const char *doing)
+/* LMDB takes a write that is cut short for EIO, so the disk is asked as well. */
+static bool disk_is_full(const struct replica *replica)
+{
+    struct statvfs disk;
+    return statvfs(replica->folder.path, &disk) == 0 && (uint64_t)disk.f_bavail * disk.f_frsize < DISK_FULL_BYTES;
+}
+
+static void explain(struct replica *replica, int rc)
+{
+    const char *path = replica->folder.path;
+    if (rc == MDB_MAP_FULL)
+        snprintf(replica->why, sizeof(replica->why), "the replica has reached its %zu MiB: %s",
+                 replica->map_bytes / (1024 * 1024), path);
+    else if (rc == ENOSPC || rc == EDQUOT || disk_is_full(replica))
+        snprintf(replica->why, sizeof(replica->why), "disk full: %s", path);
+    else
+        snprintf(replica->why, sizeof(replica->why), "cannot be written (%s): %s",
+                 rc != 0 ? mdb_strerror(rc) : "no reason is known", path);
+}
+
+/* Counts disk trouble and remembers what it was; LMDB's `rc` is 0 when it is not known. */
+static enum belfry_err noted(struct replica *replica, enum belfry_err err, int rc)
 {
     if (err != BELFRY_ERR_IO)
         return err;
     pthread_mutex_lock(&replica->mu);
     replica->io_errors++;
     pthread_mutex_unlock(&replica->mu);
-    if (!replica->in_trouble)
-        belfry_logf(replica->log, BELFRY_LOG_ERROR, "replica_trouble", "folder=%s doing=%s hint=\"is the disk full?\"",
-                    replica->folder.path, doing);
+    explain(replica, rc);
     replica->in_trouble = true;
     return err;
 }
 
-static void well_again(struct replica *replica)
+/* Of the writer: its caller logs it. */
+static enum belfry_err noted_write(struct replica *replica, enum belfry_err err)
 {
-    if (replica->in_trouble)
-        belfry_logf(replica->log, BELFRY_LOG_INFO, "replica_well", "folder=%s", replica->folder.path);
-    replica->in_trouble = false;
+    return noted(replica, err, replica->writer.failed);
+}
+
+/* Of a fresh copy, which is tried again and again. */
+static enum belfry_err noted_fresh(struct replica *replica, enum belfry_err err)
+{
+    uint64_t now_ms = belfry_clock_ms();
+    if (noted(replica, err, 0) != BELFRY_ERR_IO)
+        return err;
+    if (replica->said_ms == 0 || now_ms >= replica->said_ms + SAY_MS) {
+        belfry_logf(replica->log, BELFRY_LOG_ERROR, "listing_refused", "why=\"%s\"", replica->why);
+        replica->said_ms = now_ms;
+    }
+    return err;
+}
+
+static const char *replica_why(struct store *store)
+{
+    return replica_of(store)->why;
 }
 
 static void replica_meta(struct store *store, struct store_meta *out)
@@ -149,26 +191,26 @@ static void replica_meta(struct store *store, struct store_meta *out)
 static enum belfry_err replica_begin(struct store *store)
 {
     struct replica *replica = replica_of(store);
-    return noted(replica, writer_begin(&replica->writer), "begin");
+    return noted_write(replica, writer_begin(&replica->writer));
 }
 
 static enum belfry_err replica_get(struct store *store, struct belfry_bytes key, struct belfry_bytes *kv)
 {
     struct replica *replica = replica_of(store);
-    return noted(replica, writer_get(&replica->writer, key, kv), "get");
+    return noted_write(replica, writer_get(&replica->writer, key, kv));
 }
 
 static enum belfry_err replica_apply(struct store *store, int64_t rev, uint32_t sub,
                                      const struct belfry_wire_event *event, struct belfry_bytes *prev)
 {
     struct replica *replica = replica_of(store);
-    return noted(replica, writer_apply(&replica->writer, rev, sub, event, prev), "apply");
+    return noted_write(replica, writer_apply(&replica->writer, rev, sub, event, prev));
 }
 
 static enum belfry_err replica_advance(struct store *store, int64_t rev, const struct belfry_wire_header *header)
 {
     struct replica *replica = replica_of(store);
-    return noted(replica, writer_advance(&replica->writer, rev, header), "advance");
+    return noted_write(replica, writer_advance(&replica->writer, rev, header));
 }
 
 static enum belfry_err replica_trim(struct store *store, uint64_t now_s, size_t max_rows, size_t *n)
@@ -178,7 +220,7 @@ static enum belfry_err replica_trim(struct store *store, uint64_t now_s, size_t 
     budget.squeeze = replica->in_trouble;
     enum belfry_err err = trim_rows(&replica->writer, &budget, now_s, max_rows, n);
     if (err != BELFRY_OK)
-        return noted(replica, err, "trim");
+        return noted_write(replica, err);
     pthread_mutex_lock(&replica->mu);
     replica->trimmed += *n;
     pthread_mutex_unlock(&replica->mu);
@@ -190,8 +232,8 @@ static enum belfry_err replica_commit(struct store *store)
     struct replica *replica = replica_of(store);
     enum belfry_err err = writer_commit(&replica->writer);
     if (err != BELFRY_OK)
-        return noted(replica, err, "commit");
-    well_again(replica);
+        return noted_write(replica, err);
+    replica->in_trouble = false;
     pthread_mutex_lock(&replica->mu);
     replica->commits++;
     pthread_mutex_unlock(&replica->mu);
@@ -211,19 +253,19 @@ static enum belfry_err replica_fresh(struct store *store)
     enum belfry_err err = make_env(replica, &env);
     if (err == BELFRY_OK)
         fresh_begin(&replica->fresh, env);
-    return noted(replica, err, "fresh");
+    return noted_fresh(replica, err);
 }
 
 static enum belfry_err replica_put(struct store *store, const struct belfry_wire_kv *kv)
 {
     struct replica *replica = replica_of(store);
-    return noted(replica, fresh_put(&replica->fresh, kv), "put");
+    return noted_fresh(replica, fresh_put(&replica->fresh, kv));
 }
 
 static enum belfry_err replica_remove(struct store *store, struct belfry_bytes key, int64_t rev)
 {
     struct replica *replica = replica_of(store);
-    return noted(replica, fresh_remove(&replica->fresh, key, rev), "remove");
+    return noted_fresh(replica, fresh_remove(&replica->fresh, key, rev));
 }
 
 static void replace(struct replica *replica, struct env *env, uint64_t past)
@@ -250,11 +292,11 @@ static enum belfry_err replica_adopt(struct store *store, int64_t rev, const str
     if (err == BELFRY_OK) /* from here on it is the one to open after a crash */
         err = folder_mark(&replica->folder, FOLDER_DIRTY, replica->fresh.env->number);
     if (err != BELFRY_OK)
-        return noted(replica, err, "adopt");
+        return noted_fresh(replica, err);
     struct env *env = fresh_end(&replica->fresh);
     writer_attach(&replica->writer, env, &meta);
     replace(replica, env, past);
-    well_again(replica);
+    replica->in_trouble = false;
     return BELFRY_OK;
 }
 
@@ -397,6 +439,7 @@ static const struct store_api api = {
     .trim = replica_trim,
     .commit = replica_commit,
     .abort = replica_abort,
+    .why = replica_why,
     .fresh = replica_fresh,
     .put = replica_put,
     .remove = replica_remove,

@@ -44,6 +44,7 @@ void writer_abort(struct writer *writer)
 enum belfry_err writer_failed(struct writer *writer, int rc)
 {
     writer_abort(writer);
+    writer->failed = rc;
     return rc == ENOMEM ? BELFRY_ERR_NOMEM : BELFRY_ERR_IO; /* a row that should be there and is not: damage, too */
 }
 
@@ -52,8 +53,10 @@ enum belfry_err writer_begin(struct writer *writer)
     if (writer->state != WRITER_CLOSED)
         return BELFRY_ERR_INVALID;
     int rc = mdb_txn_begin(writer->env->mdb, NULL, 0, &writer->txn);
-    if (rc != MDB_SUCCESS)
+    if (rc != MDB_SUCCESS) {
+        writer->failed = rc;
         return env_err(rc);
+    }
     writer->state = WRITER_OPEN;
     rc = mdb_cursor_open(writer->txn, writer->env->state, &writer->states);
     if (rc == MDB_SUCCESS)
@@ -234,6 +237,7 @@ enum belfry_err writer_commit(struct writer *writer)
     writer->state = WRITER_CLOSED;
     if (rc != MDB_SUCCESS) {
         writer->now = writer->committed;
+        writer->failed = rc;
         return env_err(rc);
     }
     writer->committed = writer->now;

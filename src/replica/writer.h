@@ -37,6 +37,7 @@ struct writer {
     uint64_t rev_events, rev_bytes; /* of the revision so far, as batches count */
     /* lent out until the next write */
     struct belfry_buf prev;
+    int failed; /* LMDB's code of the last error that ended a transaction; 0: none yet */
 };
 
 /* Goes on with `env`, whose committed meta is `meta`. What was open in another is aborted. */

@@ -342,6 +342,14 @@ static bool check_lag(const struct admin *admin, const struct tier_numbers *numb
     return behind <= admin->opts.ready_lag_ms;
 }
 
+static bool check_replica(const struct admin *admin, const struct tier_numbers *numbers, char why[WHY])
+{
+    bool trouble = numbers->upstream_answered && numbers->upstream.disk_trouble;
+    (void)admin;
+    snprintf(why, WHY, "%s", numbers->upstream.disk_why);
+    return !trouble;
+}
+
 static bool check_workers(const struct admin *admin, const struct tier_numbers *numbers, char why[WHY])
 {
     size_t silent = 0;
@@ -362,7 +370,11 @@ static bool check_drain(const struct admin *admin, const struct tier_numbers *nu
 static const struct {
     const char *name;
     bool (*holds)(const struct admin *admin, const struct tier_numbers *numbers, char why[WHY]);
-} checks[] = {{"upstream", check_upstream}, {"lag", check_lag}, {"workers", check_workers}, {"drain", check_drain}};
+} checks[] = {{"upstream", check_upstream},
+              {"lag", check_lag},
+              {"replica", check_replica},
+              {"workers", check_workers},
+              {"drain", check_drain}};
 
 static int write_readyz(const struct admin *admin, const struct tier_numbers *numbers, bool verbose,
                         struct belfry_buf *out)

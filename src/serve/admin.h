@@ -11,7 +11,8 @@
  *     /debug/numbers       all of tier_numbers as JSON: what belfryctl top reads
  *     /                    a list of the above, for people
  *
- * Ready: the tier follows upstream, is not stale, lags at most ready-lag, every worker answers, and it does not drain.
+ * Ready: the tier follows upstream, is not stale, lags at most ready-lag, writes its replica, every worker answers, and
+ * it does not drain.
  * GET and HEAD only. An answer larger than the room goes out as the peer takes it. At most ADMIN_COLLECTS questions to
  * the workers at once, and ADMIN_UNSENT answers that are not sent yet: 503 beyond.
  *
