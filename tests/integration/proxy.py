@@ -107,6 +107,11 @@ class Proxy:
     def accept(self):
         self._call(self._listen())
 
+    def lead_to(self, target):
+        """Another server, for the connections to come."""
+        host, port = target.rsplit(":", 1)
+        self._target = (host, int(port))
+
     def change_tls(self, context):
         """For the connections to come; while it refuses."""
         self._tls = context
