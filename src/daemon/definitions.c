@@ -96,7 +96,8 @@ static void drop(struct gathering *all)
 
 static struct kube_resource_opts opts_of(const struct config_resource *from)
 {
-    return (struct kube_resource_opts){.prefix = from->prefix, .wrap_key = from->key, .wrap_field = from->wrap};
+    return (struct kube_resource_opts){
+        .prefix = from->prefix, .wrap_key = from->key, .wrap_field = from->wrap, .under = from->under};
 }
 
 /* ---- files ---- */

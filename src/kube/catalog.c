@@ -31,6 +31,9 @@ struct document {
     char path[DOCUMENT_PATH];
     bool aggregated;
     struct belfry_buf body;
+    const struct kube_group
+        *group;          /* NULL: the body is there. Otherwise it is written when it is asked for: the schemas */
+    const char *version; /* of this version of the group */
 };
 
 struct kube_catalog {
@@ -40,13 +43,17 @@ struct kube_catalog {
     size_t n_entries;
     struct belfry_map by_plural, by_kind; /* of entries */
     struct kube_resource **ordered;       /* the same resources, by group and plural; lent from entries */
-    struct kube_group *groups;            /* the core group first, even without resources */
+    const char **guards;                  /* each once, in order; lent from resources */
+    size_t n_guards;
+    struct kube_group *groups; /* the core group first, even without resources */
     size_t n_groups;
     struct document *documents;
     size_t n_documents;
     struct belfry_map by_path;
     uint64_t hash;
 };
+
+enum extent { WHOLE, PART };
 
 /* Nobody outside chooses what is in the maps. */
 static const struct belfry_hash_key hash_key = {0, 0};
@@ -77,6 +84,7 @@ static void destroy(struct kube_catalog *catalog)
     belfry_map_fini(&catalog->by_path);
     free(catalog->documents);
     free(catalog->groups);
+    free(catalog->guards);
     free(catalog->ordered);
     free(catalog->entries);
     free(catalog);
@@ -181,6 +189,38 @@ static enum belfry_err take_resources(struct kube_catalog *catalog, struct kube_
     }
     qsort(catalog->ordered, catalog->n_entries, sizeof(*catalog->ordered), by_group_and_plural);
     return err;
+}
+
+/* ---- guards ---- */
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static enum belfry_err collect_guards(struct kube_catalog *catalog)
+{
+    catalog->guards = calloc(catalog->n_entries + 1, sizeof(*catalog->guards));
+    if (catalog->guards == NULL)
+        return BELFRY_ERR_NOMEM;
+    for (size_t i = 0; i < catalog->n_entries; i++)
+        catalog->guards[i] = catalog->ordered[i]->guard;
+    qsort(catalog->guards, catalog->n_entries, sizeof(*catalog->guards), by_text);
+    for (size_t i = 0; i < catalog->n_entries; i++) {
+        if (catalog->n_guards == 0 || strcmp(catalog->guards[catalog->n_guards - 1], catalog->guards[i]) != 0)
+            catalog->guards[catalog->n_guards++] = catalog->guards[i];
+    }
+    return BELFRY_OK;
+}
+
+size_t kube_catalog_guards(const struct kube_catalog *catalog)
+{
+    return catalog->n_guards;
+}
+
+const char *kube_catalog_guard(const struct kube_catalog *catalog, size_t i)
+{
+    return catalog->guards[i];
 }
 
 /* ---- groups ---- */
@@ -292,17 +332,27 @@ static struct document *add_version_document(struct kube_catalog *catalog, const
     return document;
 }
 
+static uint64_t hash_group(const struct kube_group *group)
+{
+    uint64_t hash = 0;
+    for (size_t i = 0; i < group->n_resources; i++)
+        hash = belfry_hash_int(hash ^ group->resources[i]->hash);
+    return hash;
+}
+
 static void write_openapi_link(struct belfry_json *json, const struct document *document)
 {
     char url[DOCUMENT_PATH + 32];
-    uint64_t hash = belfry_hash(hash_key, belfry_buf_bytes(&document->body));
+    bool is_written = document->group == NULL;
+    uint64_t hash = is_written ? belfry_hash(hash_key, belfry_buf_bytes(&document->body)) : hash_group(document->group);
     snprintf(url, sizeof(url), "%s?hash=%016" PRIX64, document->path, hash);
     belfry_json_open(json, document->path + strlen("/openapi/v3/"), '{');
     belfry_json_str(json, "serverRelativeURL", url);
     belfry_json_close(json, '}');
 }
 
-static enum belfry_err make_openapi(struct kube_catalog *catalog)
+/* Most of the work is here, so a part leaves the schemas until somebody wants them. */
+static enum belfry_err make_openapi(struct kube_catalog *catalog, enum extent extent)
 {
     struct belfry_json json = belfry_json_begin(add_document(catalog, "/openapi/v3", false));
     enum belfry_err err = BELFRY_OK;
@@ -312,7 +362,12 @@ static enum belfry_err make_openapi(struct kube_catalog *catalog)
         const struct kube_group *group = &catalog->groups[i];
         for (size_t k = 0; k < group->n_versions && err == BELFRY_OK; k++) {
             struct document *document = add_version_document(catalog, "/openapi/v3", group, group->versions[k]);
-            err = kube_openapi_write(group, group->versions[k], &document->body);
+            if (extent == WHOLE) {
+                err = kube_openapi_write(group, group->versions[k], &document->body);
+            } else {
+                document->group = group;
+                document->version = group->versions[k];
+            }
             write_openapi_link(&json, document);
         }
     }
@@ -350,7 +405,7 @@ static enum belfry_err make_roots(struct kube_catalog *catalog)
     return err;
 }
 
-static enum belfry_err make_documents(struct kube_catalog *catalog)
+static enum belfry_err make_documents(struct kube_catalog *catalog, enum extent extent)
 {
     size_t n = FIXED_DOCUMENTS;
     for (size_t i = 0; i < catalog->n_groups; i++)
@@ -361,7 +416,7 @@ static enum belfry_err make_documents(struct kube_catalog *catalog)
     enum belfry_err err = make_roots(catalog);
     for (size_t i = 0; i < catalog->n_groups && err == BELFRY_OK; i++)
         err = make_group_documents(catalog, &catalog->groups[i]);
-    return err == BELFRY_OK ? make_openapi(catalog) : err;
+    return err == BELFRY_OK ? make_openapi(catalog, extent) : err;
 }
 
 static const struct document *find_document(const struct kube_catalog *catalog, struct belfry_bytes path,
@@ -392,8 +447,8 @@ static char *text_of(const struct belfry_buf *said)
     return bytes.len == 0 ? NULL : strndup(bytes.data, bytes.len);
 }
 
-enum belfry_err kube_catalog_make(struct kube_resource *const *resources, size_t n, struct kube_catalog **out,
-                                  char **why)
+static enum belfry_err make(struct kube_resource *const *resources, size_t n, enum extent extent,
+                            struct kube_catalog **out, char **why)
 {
     struct belfry_buf said;
     *why = NULL;
@@ -409,9 +464,11 @@ enum belfry_err kube_catalog_make(struct kube_resource *const *resources, size_t
     belfry_buf_init(&said);
     enum belfry_err err = take_resources(catalog, resources, n, &said);
     if (err == BELFRY_OK)
+        err = collect_guards(catalog);
+    if (err == BELFRY_OK)
         err = make_groups(catalog);
     if (err == BELFRY_OK)
-        err = make_documents(catalog);
+        err = make_documents(catalog, extent);
     if (err == BELFRY_OK) {
         catalog->hash = hash_resources(catalog);
         *why = text_of(&said);
@@ -419,6 +476,31 @@ enum belfry_err kube_catalog_make(struct kube_resource *const *resources, size_t
     } else
         kube_catalog_unref(catalog);
     belfry_buf_fini(&said);
+    return err;
+}
+
+enum belfry_err kube_catalog_make(struct kube_resource *const *resources, size_t n, struct kube_catalog **out,
+                                  char **why)
+{
+    return make(resources, n, WHOLE, out, why);
+}
+
+enum belfry_err kube_catalog_part(const struct kube_catalog *catalog, const bool *seen, struct kube_catalog **out)
+{
+    struct kube_resource **resources = calloc(catalog->n_entries + 1, sizeof(*resources));
+    char *nothing = NULL;
+    size_t n = 0;
+    if (resources == NULL)
+        return BELFRY_ERR_NOMEM;
+    for (size_t i = 0; i < catalog->n_entries; i++) {
+        const char *guard = catalog->ordered[i]->guard;
+        const char **at = bsearch(&guard, catalog->guards, catalog->n_guards, sizeof(guard), by_text);
+        if (seen[at - catalog->guards])
+            resources[n++] = catalog->ordered[i];
+    }
+    enum belfry_err err = make(resources, n, PART, out, &nothing);
+    free(nothing);
+    free(resources);
     return err;
 }
 
@@ -455,6 +537,8 @@ enum belfry_err kube_catalog_document(const struct kube_catalog *catalog, struct
         document = find_document(catalog, path, false);
     if (document == NULL)
         return BELFRY_ERR_NOT_FOUND;
+    if (document->group != NULL)
+        return kube_openapi_write(document->group, document->version, out);
     struct belfry_bytes body = belfry_buf_bytes(&document->body);
     return belfry_buf_append(out, body.data, body.len);
 }

@@ -3,7 +3,7 @@
  * catalog: all resources that are served, and the documents by which clients find them: discovery (aggregated and
  * legacy), /openapi/v3.
  *
- * The documents are made with the catalog, once, so that whoever asks for one costs a copy.
+ * The documents are made with the catalog, once, so that whoever asks for one costs a copy (but kube_catalog_part()).
  *
  * Thread: any; immutable once made, counted. Another set of resources is another catalog.
  */
@@ -45,6 +45,15 @@ bool kube_catalog_find(const struct kube_catalog *catalog, struct belfry_bytes g
  * told, with get. Errors: BELFRY_ERR_NOT_FOUND: there is none there. BELFRY_ERR_NOMEM. */
 BELFRY_NODISCARD enum belfry_err kube_catalog_document(const struct kube_catalog *catalog, struct belfry_bytes path,
                                                        bool aggregated, struct belfry_buf *out);
+
+/* The guards of its resources (resource.h), each once, in order. */
+size_t kube_catalog_guards(const struct kube_catalog *catalog);
+const char *kube_catalog_guard(const struct kube_catalog *catalog, size_t i);
+
+/* A catalog of those resources whose guard has a true in `seen` (kube_catalog_guards() of them). It is made quickly: schemas
+ * are written when their document is asked for. Errors: BELFRY_ERR_NOMEM. */
+BELFRY_NODISCARD enum belfry_err kube_catalog_part(const struct kube_catalog *catalog, const bool *seen,
+                                                   struct kube_catalog **out);
 
 /* Changes with the content: for ETag and openapi's hash. */
 uint64_t kube_catalog_hash(const struct kube_catalog *catalog);

@@ -514,6 +514,60 @@ static void no_memory_is_an_error(void **state)
     kube_resource_unref(sweep_resources[1]);
 }
 
+/* ---- parts ---- */
+
+static struct kube_resource *guarded(const char *plural, const char *kind, const char *under)
+{
+    char text[ROOM], *why = NULL;
+    struct kube_resource *resource = NULL;
+    snprintf(
+        text, sizeof(text),
+        "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: %s.demo.example.com}\n"
+        "spec: {group: demo.example.com, scope: Cluster, names: {plural: %s, kind: %s}, versions: [{name: v1, served: "
+        "true, storage: true, schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object}}}}}]}\n",
+        plural, plural, kind);
+    struct kube_resource_opts opts = {.prefix = "/objects/{plural}/", .under = under};
+    if (kube_resource_read(belfry_bytes_str(text), &opts, &resource, &why) != BELFRY_OK)
+        fail_msg("%s", why);
+    return resource;
+}
+
+static void assert_same_document(const struct kube_catalog *a, const struct kube_catalog *b, const char *path)
+{
+    struct belfry_buf of_a, of_b;
+    belfry_buf_init(&of_a);
+    belfry_buf_init(&of_b);
+    assert_int_equal(kube_catalog_document(a, belfry_bytes_str(path), true, &of_a), BELFRY_OK);
+    assert_int_equal(kube_catalog_document(b, belfry_bytes_str(path), true, &of_b), BELFRY_OK);
+    assert_true(belfry_bytes_equal(belfry_buf_bytes(&of_a), belfry_buf_bytes(&of_b)));
+    belfry_buf_fini(&of_a);
+    belfry_buf_fini(&of_b);
+}
+
+static void a_part_says_what_a_catalog_of_its_resources_says(void **state)
+{
+    (void)state;
+    struct kube_resource *all[] = {guarded("gadgets", "Gadget", "/definitions/"), guarded("rooms", "Room", NULL),
+                                   guarded("zones", "Zone", "/definitions/")};
+    struct kube_resource *some[] = {kube_resource_ref(all[0]), kube_resource_ref(all[2])};
+    struct kube_catalog *whole = catalog_quietly(all, 3), *expected = catalog_quietly(some, 2), *part;
+    assert_int_equal(kube_catalog_guards(whole), 2);
+    assert_string_equal(kube_catalog_guard(whole, 0), "/definitions/");
+    assert_string_equal(kube_catalog_guard(whole, 1), "/objects/rooms/");
+    assert_int_equal(kube_catalog_part(whole, (const bool[]){true, false}, &part), BELFRY_OK);
+    assert_int_equal(kube_catalog_count(part), 2);
+    static const char *const paths[] = {"/api", "/apis", "/apis/demo.example.com", "/apis/demo.example.com/v1",
+                                        "/openapi/v3/apis/demo.example.com/v1"};
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
+        assert_same_document(part, expected, paths[i]);
+    assert_int_equal(kube_catalog_hash(part), kube_catalog_hash(expected));
+    assert_int_not_equal(kube_catalog_hash(part), kube_catalog_hash(whole));
+    kube_catalog_unref(whole); /* a part needs the whole no longer */
+    assert_same_document(part, expected, "/openapi/v3/apis/demo.example.com/v1");
+    kube_catalog_unref(part);
+    kube_catalog_unref(expected);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -534,6 +588,7 @@ int main(void)
         cmocka_unit_test(the_index_leads_to_every_document),
         cmocka_unit_test(the_hash_changes_with_the_resources),
         cmocka_unit_test(the_last_reference_frees),
+        cmocka_unit_test(a_part_says_what_a_catalog_of_its_resources_says),
         cmocka_unit_test(no_memory_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -56,6 +56,7 @@ static void destroy(struct kept *kept)
     free(resource->prefix);
     free(resource->wrap_key);
     free(resource->wrap_field);
+    free(resource->guard);
     free(kept);
 }
 
@@ -345,6 +346,8 @@ static enum belfry_err read_all(struct belfry_bytes manifest, const struct kube_
         err = set_prefix(resource, opts->prefix, fault);
     if (err == BELFRY_OK)
         err = set_wrap(resource, opts, fault);
+    if (err == BELFRY_OK)
+        err = set_text(&resource->guard, opts->under != NULL ? opts->under : resource->prefix);
     if (err == BELFRY_OK)
         err = hash_all(yyjson_doc_get_root(doc), resource);
     yyjson_doc_free(doc);

@@ -59,6 +59,7 @@ struct kube_resource {
     char *prefix;     /* of its keys; ends in '/' */
     char *wrap_key;   /* NULL: values are objects. Otherwise a template: "{namespace}/{name}" */
     char *wrap_field; /* NULL with wrap_key NULL */
+    char *guard;      /* a prefix of keys: whoever may read all of it may see the definition */
     uint64_t hash;    /* of the manifest's spec, however it is written, and the options: equal when nothing changed that
                          counts here: not its status, annotations or managedFields */
 };
@@ -67,6 +68,8 @@ struct kube_resource_opts {
     const char *prefix;     /* NULL: "/registry/{group}/{plural}/"; {group} and {plural} are replaced */
     const char *wrap_key;   /* NULL: no wrap, unless wrap_field is set: then "{namespace}/{name}" or "{name}" */
     const char *wrap_field; /* NULL with wrap_key: "spec" */
+    const char *under; /* the prefix in etcd under which the definition lies: its guard; NULL: it lies in none, and is
+                               guarded by the prefix of its objects */
 };
 
 /* Reads a manifest, YAML or JSON, of one CustomResourceDefinition (manifest.h, crd.h: what is read and what is

@@ -34,9 +34,12 @@ enum belfry_err kube_create(const struct kube_service_opts *opts, struct kube_se
     belfry_list_init(&service->inside);
     belfry_list_init(&service->held);
     belfry_list_init(&service->asking);
+    belfry_list_init(&service->visits);
     service->extent = KUBE_CATALOG_PART; /* whatever comes first */
     kube_stand(service, false, "starting");
     enum belfry_err err = kube_forms_create(KUBE_FORMS_BYTES, opts->seed, &service->forms);
+    if (err == BELFRY_OK)
+        err = kube_sight_create(opts->permit, &service->sight);
     if (err != BELFRY_OK) {
         kube_destroy(service);
         return err;
@@ -45,24 +48,28 @@ enum belfry_err kube_create(const struct kube_service_opts *opts, struct kube_se
     return BELFRY_OK;
 }
 
-static void fail_all(struct belfry_list *calls)
+static void fail_all(struct kube_service *service)
 {
     struct kube_status status;
     kube_status_set(&status, KUBE_SERVICE_UNAVAILABLE, "belfry: stopping; connect anew");
     status.retry_after_s = 1;
-    while (!belfry_list_empty(calls))
-        kube_call_fail(belfry_container(calls->next, struct kube_call, link), &status);
+    while (!belfry_list_empty(&service->held))
+        kube_call_fail(belfry_container(service->held.next, struct kube_call, link), &status);
+    while (!belfry_list_empty(&service->asking))
+        kube_call_fail(belfry_container(service->asking.next, struct kube_call, link), &status);
+    while (!belfry_list_empty(&service->visits))
+        kube_visit_fail(kube_visit_of(service->visits.next), &status);
 }
 
 void kube_destroy(struct kube_service *service)
 {
     if (service == NULL)
         return;
-    fail_all(&service->held);
-    fail_all(&service->asking);
+    fail_all(service);
     for (struct belfry_treap_node *node; (node = belfry_treap_first(service->by_number)) != NULL;)
         kube_watch_end(belfry_container(node, struct kube_watch, by_number));
     kube_forms_destroy(service->forms);
+    kube_sight_destroy(service->sight);
     kube_catalog_unref(service->catalog);
     free(service);
 }
@@ -89,7 +96,7 @@ void kube_begin(struct kube_service *service, struct exchange *x, const struct e
     if (target.is_resource)
         kube_call_begin(service, x, head, path, query, now_ms);
     else
-        kube_discover(service, x, head, path, query);
+        kube_discover(service, x, head, path, query, now_ms);
 }
 
 /* ---- turns ---- */
@@ -263,6 +270,7 @@ void kube_set_catalog(struct kube_service *service, const struct kube_catalog *c
     service->extent = extent;
     service->catalog = catalog == NULL ? NULL : kube_catalog_ref(catalog);
     kube_catalog_unref(before);
+    kube_sight_forget(service->sight);
     service->catalog_end_ms = kube_now(service) + CATALOG_MS;
     begin_round(service);
 }

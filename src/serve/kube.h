@@ -19,7 +19,8 @@
  * An object that cannot be decoded counts as absent, on both sides of a change; it is counted, and logged once a minute.
  *
  * With auth on upstream a request is served only when upstream allows its range to the client's own token (`Authorization:
- * Bearer TOKEN`, TOKEN as etcd's Authenticate gives it): 401 without one, 403 when refused.
+ * Bearer TOKEN`, TOKEN as etcd's Authenticate gives it): 401 without one, 403 when refused. Discovery shows the definitions
+ * that the token may see (kube_sight.h).
  *
  * Thread: owner (the worker's).
  * Memory: a watch is one small allocation, its selector, its exchange and the core's stream; idle it has no buffer.

@@ -116,17 +116,10 @@ static void take_over(struct kube_call *call, uint64_t now_ms)
 
 /* ---- rights ---- */
 
-/* Upstream's words for a token that is none: a client may get another one and come again. */
-static bool is_about_token(const char *reason)
-{
-    return strstr(reason, "invalid auth token") != NULL || strstr(reason, "Unauthenticated") != NULL ||
-           strstr(reason, "revision of auth store is old") != NULL;
-}
-
 static void refuse(struct kube_call *call, const char *reason)
 {
     struct kube_status status;
-    if (call->who.authorization.len == 0 || is_about_token(reason))
+    if (permit_is_about_token(reason))
         kube_status_set(&status, KUBE_UNAUTHORIZED, "Unauthorized");
     else
         kube_status_set(&status, KUBE_FORBIDDEN,
@@ -205,14 +198,19 @@ static void hold(struct kube_call *call, uint64_t now_ms)
 
 /* ---- reading it ---- */
 
+struct belfry_bytes kube_bearer(const struct exchange_head *head)
+{
+    static const char bearer[] = "bearer ";
+    struct belfry_bytes token = exchange_field(head, "authorization");
+    size_t scheme = sizeof(bearer) - 1;
+    bool is_bearer = token.len > scheme && strncasecmp(token.data, bearer, scheme) == 0;
+    return is_bearer ? belfry_bytes_of(token.data + scheme, token.len - scheme) : (struct belfry_bytes){0};
+}
+
 /* The part of a request that is kept: path, token and client, each with a zero behind it. */
 static struct kube_call *make(struct kube_service *service, const struct exchange_head *head, struct belfry_bytes *path)
 {
-    static const char bearer[] = "bearer ";
-    struct belfry_bytes agent = exchange_field(head, "user-agent"), token = exchange_field(head, "authorization");
-    size_t scheme = sizeof(bearer) - 1;
-    bool is_bearer = token.len >= scheme && strncasecmp(token.data, bearer, scheme) == 0;
-    token = is_bearer ? belfry_bytes_of(token.data + scheme, token.len - scheme) : (struct belfry_bytes){0};
+    struct belfry_bytes agent = exchange_field(head, "user-agent"), token = kube_bearer(head);
     agent.len = agent.len < KUBE_CLIENT_MAX ? agent.len : KUBE_CLIENT_MAX;
     size_t bytes = sizeof(struct kube_call) + path->len + token.len + agent.len + 3;
     struct kube_call *call = calloc(1, bytes);

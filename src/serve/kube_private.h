@@ -14,6 +14,7 @@
 #include "kube/request.h"
 #include "serve/kube.h"
 #include "serve/kube_forms.h"
+#include "serve/kube_sight.h"
 
 #define KUBE_REASON_MAX  160
 #define KUBE_CLIENT_MAX  63                 /* bytes of a user-agent */
@@ -24,6 +25,7 @@ struct kube_service {
     struct worker *worker;
     const struct kube_catalog *catalog; /* NULL: none */
     enum kube_catalog_extent extent;    /* of it */
+    struct kube_sight *sight;
     struct kube_forms *forms;
     struct belfry_rng rng;
 
@@ -36,6 +38,7 @@ struct kube_service {
 
     struct belfry_list held;   /* calls that wait for the tier, in the order of their time */
     struct belfry_list asking; /* calls that wait for upstream's word on their rights */
+    struct belfry_list visits; /* requests for documents that do */
     size_t calls_bytes;
 
     bool ready;
@@ -68,9 +71,16 @@ static inline bool kube_must_leave(const struct kube_service *service, const str
 
 /* ---- kube_discovery.c ---- */
 
-/* Answers whatever is not about a resource. `path` is without its query. */
+/* Answers whatever is not about a resource, or asks about rights before. `path` is without its query. */
 void kube_discover(struct kube_service *service, struct exchange *x, const struct exchange_head *head,
-                   struct belfry_bytes path, struct belfry_bytes query);
+                   struct belfry_bytes path, struct belfry_bytes query, uint64_t now_ms);
+
+/* A request for a document that waits for upstream's word on its rights. */
+struct kube_visit;
+
+/* The last word to it. */
+void kube_visit_fail(struct kube_visit *visit, const struct kube_status *status);
+struct kube_visit *kube_visit_of(struct belfry_list *link);
 
 /* 404; or, while the catalog is a part of what is to come, 429. */
 void kube_status_no_resource(const struct kube_service *service, struct kube_status *status);
@@ -109,6 +119,9 @@ struct kube_call {
     const char *client;
     char text[];
 };
+
+/* The token of "Authorization: Bearer TOKEN", lent from the head; {NULL, 0}: there is none. */
+struct belfry_bytes kube_bearer(const struct exchange_head *head);
 
 /* Answers it, or holds it. `path` and `query` are the two parts of head->path. */
 void kube_call_begin(struct kube_service *service, struct exchange *x, const struct exchange_head *head,

@@ -1480,6 +1480,56 @@ static void refused_rights_are_told_apart(void **state)
     bed_close(&bed);
 }
 
+static void documents_are_shown_to_who_may_read_the_definitions(void **state)
+{
+    (void)state;
+    BED(bed);
+    const char *const fields[] = {"authorization: Bearer simple.42", NULL};
+    bed.permit.closed = true;
+    struct fakeexchange *peers[] = {ask_with(&bed, "GET", "/apis/demo.example.com/v1", fields), get(&bed, "/apis"),
+                                    ask_with(&bed, "GET", "/openapi/v3/apis/demo.example.com/v1", fields),
+                                    ask_with(&bed, "GET", "/apis/no.example.com", fields)};
+    struct permit_question *questions = bed.permit.questions;
+    assert_int_equal(bed.permit.n, 4);
+    for (size_t i = 0; i < 4; i++) {
+        assert_string_equal(questions[i].key, WIDGETS_PREFIX);
+        assert_string_equal(questions[i].token, i == 1 ? "" : "simple.42");
+        assert_silent(peers[i]);
+    }
+    questions[0].fn(PERMIT_GRANTED, "", questions[0].user);
+    assert_says(peers[0], "\"APIResourceList\"");
+    questions[1].fn(PERMIT_REFUSED, PERMIT_NO_USER, questions[1].user);
+    assert_status(peers[1], 401, "Unauthorized");
+    questions[2].fn(PERMIT_REFUSED, PERMIT_DENIED, questions[2].user);
+    assert_status(peers[2], 403, "Forbidden");
+    questions[3].fn(PERMIT_REFUSED, PERMIT_DENIED, questions[3].user);
+    assert_status(peers[3], 404, "NotFound");
+    assert_int_equal(stats_of(&bed).refused, 3);
+    bed_close(&bed);
+}
+
+static void documents_wait_for_their_rights_within_bounds(void **state)
+{
+    (void)state;
+    BED(bed);
+    bed.permit.closed = true;
+    struct fakeexchange *away = get(&bed, "/apis"), *gone = get(&bed, "/apis"), *left = get(&bed, "/openapi/v3");
+    struct permit_question *questions = bed.permit.questions;
+    questions[0].fn(PERMIT_UNAVAILABLE, "no leader", questions[0].user);
+    assert_string_equal(fakeexchange_field(away, "retry-after"), "1");
+    assert_status(away, 503, "ServiceUnavailable");
+    fakeexchange_gone(gone);
+    assert_true(questions[1].canceled);
+    bed.permit.err = BELFRY_ERR_LIMIT;
+    assert_status(get(&bed, "/apis"), 429, "TooManyRequests");
+    assert_status(get(&bed, "/openapi/v2"), 404, "NotFound"); /* it shows nothing */
+    assert_int_equal(get(&bed, "/livez")->status, 200);
+    kube_destroy(bed.service);
+    bed.service = NULL;
+    assert_status(left, 503, "ServiceUnavailable");
+    bed_close(&bed);
+}
+
 static void peer_that_leaves_while_it_is_asked_about_is_forgotten(void **state)
 {
     (void)state;
@@ -1628,6 +1678,8 @@ int main(void)
         cmocka_unit_test(what_waits_is_bounded),
         cmocka_unit_test(rights_are_asked_for_with_the_clients_token),
         cmocka_unit_test(refused_rights_are_told_apart),
+        cmocka_unit_test(documents_are_shown_to_who_may_read_the_definitions),
+        cmocka_unit_test(documents_wait_for_their_rights_within_bounds),
         cmocka_unit_test(peer_that_leaves_while_it_is_asked_about_is_forgotten),
         cmocka_unit_test(watches_are_shown_in_the_order_of_opening),
         cmocka_unit_test(every_refused_allocation_is_survived),

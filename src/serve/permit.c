@@ -13,15 +13,11 @@
 #include "wire/binary.h"
 #include "wire/rpc.pb-c.h"
 
-#define RETRY_MS     100 /* between AuthStatus calls that were not answered */
-#define RANGE_PATH   "/etcdserverpb.KV/Range"
-#define STATUS_PATH  "/etcdserverpb.Auth/AuthStatus"
-#define AUTH_PATH    "/etcdserverpb.Auth/Authenticate"
-#define IS_OFF       "etcdserver: authentication is not enabled"
-#define NO_USER      "rpc error: code = InvalidArgument desc = etcdserver: user name is empty"
-#define OLD_REVISION "rpc error: code = InvalidArgument desc = etcdserver: revision of auth store is old"
-#define BAD_TOKEN    "rpc error: code = Unauthenticated desc = etcdserver: invalid auth token"
-#define DENIED       "rpc error: code = PermissionDenied desc = etcdserver: permission denied"
+#define RETRY_MS    100 /* between AuthStatus calls that were not answered */
+#define RANGE_PATH  "/etcdserverpb.KV/Range"
+#define STATUS_PATH "/etcdserverpb.Auth/AuthStatus"
+#define AUTH_PATH   "/etcdserverpb.Auth/Authenticate"
+#define IS_OFF      "etcdserver: authentication is not enabled"
 
 enum credential { CREDENTIAL_NONE, CREDENTIAL_TOKEN, CREDENTIAL_AUTHORIZATION };
 
@@ -170,13 +166,13 @@ static void make_ready(struct permit_question *question, enum permit_verdict ver
 static const char *refusal_of(const struct unary_answer *with)
 {
     if (with->code == BELFRY_GRPC_INVALID_ARGUMENT && strcmp(with->message, "etcdserver: user name is empty") == 0)
-        return NO_USER;
+        return PERMIT_NO_USER;
     if (with->code == BELFRY_GRPC_INVALID_ARGUMENT &&
         strcmp(with->message, "etcdserver: revision of auth store is old") == 0)
-        return OLD_REVISION;
+        return PERMIT_OLD_REVISION;
     if (with->code == BELFRY_GRPC_UNAUTHENTICATED && strcmp(with->message, "etcdserver: invalid auth token") == 0)
-        return BAD_TOKEN;
-    return DENIED;
+        return PERMIT_BAD_TOKEN;
+    return PERMIT_DENIED;
 }
 
 /* Upstream did not look at the question: it is down, too slow or too busy. */
@@ -270,7 +266,7 @@ static enum belfry_err ask_range(struct permit_question *question)
 {
     struct permit *permit = question->permit;
     if (question->subject.credential == CREDENTIAL_NONE) {
-        make_ready(question, PERMIT_REFUSED, NO_USER);
+        make_ready(question, PERMIT_REFUSED, PERMIT_NO_USER);
         return BELFRY_OK;
     }
     uint64_t hash = hash_subject(permit, &question->subject);
@@ -278,7 +274,7 @@ static enum belfry_err ask_range(struct permit_question *question)
     if (ask == NULL) {
         enum belfry_err err = make_ask(permit, hash, question, &ask);
         if (err == BELFRY_ERR_INVALID) { /* a token that cannot even be sent */
-            make_ready(question, PERMIT_REFUSED, BAD_TOKEN);
+            make_ready(question, PERMIT_REFUSED, PERMIT_BAD_TOKEN);
             return BELFRY_OK;
         }
         if (err != BELFRY_OK)

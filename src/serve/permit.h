@@ -16,6 +16,8 @@
 #ifndef BELFRY_SERVE_PERMIT_H
 #define BELFRY_SERVE_PERMIT_H
 
+#include <string.h>
+
 #include "serve/uplink.h"
 
 #define PERMIT_OFF_MS     1000
@@ -34,6 +36,18 @@ enum permit_verdict {
     PERMIT_REFUSED, /* reason is what goes into cancel_reason, as etcd formats it: "rpc error: code = ... desc = ..." */
     PERMIT_UNAVAILABLE /* upstream cannot be asked: end the stream with 14 and this reason */
 };
+
+/* The reasons of a refusal, all of them. */
+#define PERMIT_NO_USER      "rpc error: code = InvalidArgument desc = etcdserver: user name is empty"
+#define PERMIT_OLD_REVISION "rpc error: code = InvalidArgument desc = etcdserver: revision of auth store is old"
+#define PERMIT_BAD_TOKEN    "rpc error: code = Unauthenticated desc = etcdserver: invalid auth token"
+#define PERMIT_DENIED       "rpc error: code = PermissionDenied desc = etcdserver: permission denied"
+
+/* True when a refusal is about who asks and not about what for: there was no token, or it is none. Another may do. */
+static inline bool permit_is_about_token(const char *reason)
+{
+    return strcmp(reason, PERMIT_DENIED) != 0;
+}
 
 /* `reason` is lent. The question is gone when it returns. */
 typedef void (*permit_fn)(enum permit_verdict verdict, const char *reason, void *user);

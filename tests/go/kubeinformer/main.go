@@ -1,6 +1,7 @@
 // kubeinformer: informers of client-go, unmodified, on one server, and what they were given.
 //
 //	kubeinformer -server URL -resource GROUP/VERSION/PLURAL [-namespace NS] [-labels SEL] [-fields SEL] [-count N]
+//	             [-token TOKEN] [-mapped]
 //
 // Commands on stdin, one a line: status, dump, quit, and add {"namespace":..,"labels":..,"fields":..,"count":..} for
 // informers with other selectors. Answers on stdout, one JSON object a line:
@@ -35,8 +36,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -343,6 +346,19 @@ func command(client dynamic.NamespaceableResourceInterface, line string) bool {
 	return true
 }
 
+// The resource of that name among all that discovery shows.
+func discovered(config *rest.Config, plural string) (schema.GroupVersionResource, error) {
+	client, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return schema.GroupVersionResource{}, err
+	}
+	groups, err := restmapper.GetAPIGroupResources(client)
+	if err != nil {
+		return schema.GroupVersionResource{}, err
+	}
+	return restmapper.NewDiscoveryRESTMapper(groups).ResourceFor(schema.GroupVersionResource{Resource: plural})
+}
+
 func main() {
 	var s spec
 	server := flag.String("server", "http://127.0.0.1:23790", "URL")
@@ -351,18 +367,25 @@ func main() {
 	flag.StringVar(&s.Labels, "labels", "", "label selector")
 	flag.StringVar(&s.Fields, "fields", "", "field selector")
 	flag.IntVar(&s.Count, "count", 1, "informers, each with a watch of its own")
+	token := flag.String("token", "", "bearer token")
+	mapped := flag.Bool("mapped", false, "the resource is looked for by discovery first, as controllers do")
 	flag.Parse()
 	parts := strings.Split(*resource, "/")
 	if len(parts) != 3 {
 		fmt.Fprintln(os.Stderr, "kubeinformer: -resource is GROUP/VERSION/PLURAL")
 		os.Exit(2)
 	}
-	all, err := dynamic.NewForConfig(&rest.Config{Host: *server, QPS: -1})
+	config := &rest.Config{Host: *server, BearerToken: *token, QPS: -1}
+	all, err := dynamic.NewForConfig(config)
+	gvr := schema.GroupVersionResource{Group: parts[0], Version: parts[1], Resource: parts[2]}
+	if err == nil && *mapped {
+		gvr, err = discovered(config, parts[2])
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "kubeinformer:", err)
 		os.Exit(1)
 	}
-	client := all.Resource(schema.GroupVersionResource{Group: parts[0], Version: parts[1], Resource: parts[2]})
+	client := all.Resource(gvr)
 	add(client, s)
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() && command(client, lines.Text()) {
