@@ -154,8 +154,9 @@ const struct command_row command_rows[N_COMMANDS] = {
             .max_args = 0,
             .summary = "show the tiers above and below a belfryd, and how far each is behind",
             .notes = "Asks the admin address of a belfryd. A row a level, etcd first: name, version,\n"
-                     "standing, revision, lag in revisions, and hop: the time a revision takes from the\n"
-                     "level above to that one, measured, with the most it can be wrong by. etcd does not\n"
+                     "standing, age of this knowledge, revision, lag in revisions, and hop: the time a\n"
+                     "revision takes from the level above to that one, measured, with the most it can be\n"
+                     "wrong by. A standing that is too old to be true of now is shown as ?. etcd does not\n"
                      "tell when it published: there half a round trip (rtt/2) is shown instead. Below\n"
                      "are the tiers that watch there now. Exit code 3 when nobody answers there.",
             .example = "belfryctl tree\n"

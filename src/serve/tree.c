@@ -11,6 +11,9 @@
 #include "serve/numbers.h"
 #include "serve/text.h"
 
+#define FRESH_MS 2000 /* and HOP_MS for each level: what is older says nothing about now */
+#define HOP_MS   1000 /* each tier asks the one above once a second */
+
 /* ---- below ---- */
 
 struct tree_below *tree_below_create(size_t room)
@@ -94,14 +97,18 @@ static uint64_t lag_of(int64_t head, int64_t position)
     return position > 0 && head > position ? (uint64_t)(head - position) : 0;
 }
 
-/* ---- JSON ---- */
-
-static const char *standing_name(enum about_standing standing)
+/* How a level stands now. A level that is cut off answers nobody, and what it said before must not look like news.
+ * "": an etcd, which does not tell. */
+static const char *standing_name(size_t level, const struct about_level *l)
 {
     static const char *const names[] = {
-        [ABOUT_UNKNOWN] = "", [ABOUT_NOT_READY] = "not ready", [ABOUT_READY] = "ready", [ABOUT_STALE] = "stale"};
-    return names[standing];
+        [ABOUT_UNKNOWN] = "?", [ABOUT_NOT_READY] = "not ready", [ABOUT_READY] = "ready", [ABOUT_STALE] = "stale"};
+    if (!about_is_tier(l) && l->standing == ABOUT_UNKNOWN)
+        return "";
+    return names[l->age_ms > FRESH_MS + HOP_MS * level ? ABOUT_UNKNOWN : l->standing];
 }
+
+/* ---- JSON ---- */
 
 static void write_known(struct belfry_json *json, const char *name, const char *text)
 {
@@ -116,7 +123,7 @@ static void write_level(struct belfry_json *json, const char *name, size_t level
     write_known(json, "name", l->name);
     write_known(json, "version", l->version);
     write_known(json, "endpoint", l->endpoint);
-    write_known(json, "standing", standing_name(l->standing));
+    write_known(json, "standing", standing_name(level, l));
     if (l->revision > 0) {
         belfry_json_int(json, "revision", l->revision);
         belfry_json_uint(json, "lag", l->lag);
@@ -175,7 +182,9 @@ enum belfry_err tree_write_json(const struct tier_numbers *numbers, struct belfr
 
 static void say_level(struct text *text, size_t level, const struct about_level *l)
 {
-    char revision[24] = "-", lag[24] = "-", hop[64] = "-";
+    char revision[24] = "-", lag[24] = "-", hop[64] = "-", age[24];
+    const char *standing = standing_name(level, l);
+    snprintf(age, sizeof(age), "%.1f s", (double)l->age_ms / 1000);
     if (l->revision > 0) {
         snprintf(revision, sizeof(revision), "%" PRId64, l->revision);
         snprintf(lag, sizeof(lag), "%" PRIu64, l->lag);
@@ -184,8 +193,9 @@ static void say_level(struct text *text, size_t level, const struct about_level 
         snprintf(hop, sizeof(hop), "%.3f ms +- %.3f", (double)l->hop_us / 1000, (double)l->hop_error_us / 1000);
     else if (l->hop == ABOUT_HOP_HALF_TRIP)
         snprintf(hop, sizeof(hop), "%.3f ms (rtt/2)", (double)l->hop_us / 1000);
-    text_say(text, "%5zu  %-24s %-18s %-10s %12s %8s  %-22s %s\n", level, l->name[0] != '\0' ? l->name : "?",
-             l->version[0] != '\0' ? l->version : "-", standing_name(l->standing), revision, lag, hop, l->endpoint);
+    text_say(text, "%5zu  %-24s %-18s %-10s %8s %12s %8s  %-22s %s\n", level, l->name[0] != '\0' ? l->name : "?",
+             l->version[0] != '\0' ? l->version : "-", standing[0] != '\0' ? standing : "-", age, revision, lag, hop,
+             l->endpoint);
 }
 
 static void say_below(struct text *text, const struct tier_numbers *numbers, const struct tree_below *below)
@@ -207,8 +217,8 @@ enum belfry_err tree_write_text(const struct tier_numbers *numbers, struct belfr
     struct tree_below *below = tree_gather(numbers);
     if (below == NULL)
         return BELFRY_ERR_NOMEM;
-    text_say(&text, "%5s  %-24s %-18s %-10s %12s %8s  %-22s %s\n", "level", "name", "version", "standing", "revision",
-             "lag", "hop", "endpoint");
+    text_say(&text, "%5s  %-24s %-18s %-10s %8s %12s %8s  %-22s %s\n", "level", "name", "version", "standing", "age",
+             "revision", "lag", "hop", "endpoint");
     for (size_t i = about->n_above; i > 0; i--)
         say_level(&text, i, &about->above[i - 1]);
     say_level(&text, 0, &about->self);

@@ -49,7 +49,8 @@ struct tree_below *tree_gather(const struct tier_numbers *numbers);
  * {"above":[{"level":2,"name":..,"version":..,"endpoint":..,"standing":..,"revision":..,"lag":..,"silent_ms":..,"hop_us":..,
  *   "hop_error_us":..,"hop":"measured"|"half_trip","age_ms":..},...],            etcd, or whoever is the highest known, first
  *  "self":{"level":0,...},"below":[{"name":..,"peer":..,"since_ms":..,"streams":..,"position":..,"lag":..},...],"more":N}
- * What is not known is left out. Errors: BELFRY_ERR_NOMEM. */
+ * What is not known is left out. age_ms is how old all of this is; a standing that is too old to be true of now, or that a
+ * tier did not tell, is "?". Errors: BELFRY_ERR_NOMEM. */
 BELFRY_NODISCARD enum belfry_err tree_write_json(const struct tier_numbers *numbers, struct belfry_buf *out);
 
 /* For people: a line a level. Errors: BELFRY_ERR_NOMEM. */

@@ -139,6 +139,27 @@ static void tree_is_written_for_people(void **state)
     belfry_buf_fini(&out);
 }
 
+static void old_knowledge_is_not_called_a_standing(void **state)
+{
+    (void)state;
+    struct tier_numbers numbers = scene();
+    struct belfry_buf out;
+    belfry_buf_init(&out);
+    numbers.about.above[0].standing = ABOUT_READY;
+    numbers.about.above[0].age_ms = 4000;
+    numbers.about.above[1].age_ms = 4000;
+    assert_int_equal(tree_write_json(&numbers, &out), BELFRY_OK);
+    assert_int_equal(tree_write_text(&numbers, &out), BELFRY_OK);
+    assert_int_equal(belfry_buf_append(&out, "", 1), BELFRY_OK);
+    const char *text = belfry_buf_bytes(&out).data;
+    assert_non_null(strstr(text, "\"endpoint\":\"http://top:23790\",\"standing\":\"?\""));
+    assert_non_null(strstr(text, "\"age_ms\":4000"));
+    assert_non_null(strstr(text, "    1  top                      belfryd/1          ?             4.0 s "));
+    assert_non_null(strstr(text, "    2  etcd                     -                  -             4.0 s "));
+    assert_non_null(strstr(text, "    0  mid                      belfryd/1          ready         0.0 s "));
+    belfry_buf_fini(&out);
+}
+
 static enum belfry_err write_both(void)
 {
     struct tier_numbers numbers = scene();
@@ -164,6 +185,7 @@ int main(void)
         cmocka_unit_test(tiers_below_are_bounded_and_the_rest_counted),
         cmocka_unit_test(tree_is_written_for_programs),
         cmocka_unit_test(tree_is_written_for_people),
+        cmocka_unit_test(old_knowledge_is_not_called_a_standing),
         cmocka_unit_test(refused_allocation_is_told),
     };
     for (int i = 0; i < 2; i++) {

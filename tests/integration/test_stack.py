@@ -85,6 +85,29 @@ def test_the_tree_shows_every_level(cluster, make_tier, figure):
     assert none.returncode == 3 and b"--admin" in none.stderr
 
 
+def test_the_tree_calls_no_level_ready_on_old_knowledge(make_cluster, make_tier):
+    cluster = make_cluster()
+    stack = Stack(make_tier, cluster, 3)
+    admin = f"http://127.0.0.1:{stack.leaf.admin_port}"
+    cluster.put("/a", "1")
+    procs.wait_until(lambda: [level.get("standing") for level in tree(stack.leaf)["above"]] == [None, "ready", "ready"], 10, 0.2,
+                     lambda: f"levels: {tree(stack.leaf)}")
+    cluster.members[0].stop()
+    try:
+        procs.wait_until(lambda: tree(stack.leaf)["self"]["standing"] == "stale", 30, 0.2, lambda: f"{tree(stack.leaf)}")
+        time.sleep(5)
+        seen = tree(stack.leaf)
+        text = procs.run([binary("belfryctl"), "tree", "--admin", admin]).stdout.decode()
+    finally:
+        cluster.members[0].cont()
+    assert all(level["age_ms"] > 3000 for level in seen["above"]), seen
+    assert [level.get("standing") for level in seen["above"]] == [None, "?", "?"], seen
+    assert re.search(r"standing +age .*\n +3 +etcd .* +- +\d+\.\d s .*\n +2 +t0 +\S+ +\? +\d+\.\d s .*\n"
+                     r" +1 +t1 +\S+ +\? +\d+\.\d s .*\n +0 +t2 +\S+ +stale +0\.\d s ", text), text
+    procs.wait_until(lambda: [level.get("standing") for level in tree(stack.leaf)["above"]] == [None, "ready", "ready"], 30, 0.2,
+                     lambda: f"levels: {tree(stack.leaf)}")
+
+
 # ---- chains that cannot work ----
 
 def tier_at(tmp_path, name, upstream="http://127.0.0.1:1"):
