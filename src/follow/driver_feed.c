@@ -120,6 +120,8 @@ static void on_end(struct driver_slot *slot, const struct belfry_mux_action *act
                 number_of(slot), (long long)action->rev, action->why);
     if (!is_backfill(slot) && action->err != BELFRY_ERR_COMPACTED)
         snprintf(driver->watch_why, sizeof(driver->watch_why), "%s", action->why);
+    if (driver_is_denied(action->err, action->why))
+        driver_log_denied(driver, action->why);
     tell_end(slot, action->err, action->rev, now);
 }
 

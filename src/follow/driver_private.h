@@ -67,6 +67,7 @@ struct driver_said {
     char endpoint[BELFRY_ENDPOINT_TEXT];
     enum upstream_state state;
     bool stale, trouble, stuck;
+    bool denied; /* until it follows */
     uint64_t rewritten;
     uint64_t listing_ms; /* when the progress of a listing is told next */
 };
@@ -181,6 +182,9 @@ void driver_note_standing(struct driver *driver);
 bool driver_words_moved(struct driver *driver); /* reason or version, since it was last asked */
 void driver_log_changes(struct driver *driver, uint64_t now_ms);
 uint64_t driver_log_due(const struct driver *driver);
+/* Upstream does not let the tier's own user read its scope, or wants a user; which commands mend that, once until it follows. */
+bool driver_is_denied(enum belfry_err err, const char *why);
+void driver_log_denied(struct driver *driver, const char *why);
 void driver_log_machine(enum belfry_log_level level, const char *event, const char *text, void *user);
 void driver_log_part(enum belfry_log_level level, const char *event, const char *text, void *user);
 

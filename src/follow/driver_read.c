@@ -79,8 +79,10 @@ static void on_failed(struct driver *driver, const struct read *read, const stru
     if (read->want == UPSTREAM_WANT_PAGE && upstream_state(driver->upstream) == UPSTREAM_LISTING &&
         (answer->err == BELFRY_ERR_TOO_LARGE || answer->err == BELFRY_ERR_TIMEOUT))
         shrink_pages(driver, read->limit);
-    if (answer->err == BELFRY_ERR_DENIED)
+    if (driver_is_denied(answer->err, answer->why)) {
         snprintf(driver->watch_why, sizeof(driver->watch_why), "%s", answer->why);
+        driver_log_denied(driver, answer->why);
+    }
     driver_mind_refusal(driver, answer->endpoint, answer->why);
     upstream_on_read_failed(driver->upstream, read->token, answer->err, now);
 }

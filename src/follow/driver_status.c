@@ -6,7 +6,8 @@
 #include "base/clock.h"
 #include "follow/driver_private.h"
 
-#define LISTING_MS 5000 /* between lines about a listing under way */
+#define LISTING_MS 5000                 /* between lines about a listing under way */
+#define NO_USER    "user name is empty" /* etcd's words: auth is on, and the tier has no user */
 
 /* ---- standing ---- */
 
@@ -198,6 +199,47 @@ void driver_log_machine(enum belfry_log_level level, const char *event, const ch
         driver_log_part(level, event, text, user);
 }
 
+/* A word of a shell command: quoted; or `instead`, where it cannot be shown in one line. */
+static void quote(struct belfry_bytes word, const char *instead, char *out, size_t len)
+{
+    size_t n = 0;
+    bool plain = word.len + 3 <= len;
+    for (size_t i = 0; i < word.len && plain; i++)
+        plain = word.data[i] >= ' ' && word.data[i] < 0x7f && strchr("'\"\\", word.data[i]) == NULL;
+    if (!plain) {
+        snprintf(out, len, "%s", instead);
+        return;
+    }
+    out[n++] = '\'';
+    memcpy(out + n, word.data, word.len);
+    n += word.len;
+    memcpy(out + n, "'", 2);
+}
+
+bool driver_is_denied(enum belfry_err err, const char *why)
+{
+    return err == BELFRY_ERR_DENIED || strstr(why, NO_USER) != NULL;
+}
+
+void driver_log_denied(struct driver *driver, const char *why)
+{
+    char user[128], scope[160];
+    const char *name = driver->auth.user, *first = "";
+    if (driver->said.denied)
+        return;
+    driver->said.denied = true;
+    quote(belfry_bytes_str(name != NULL ? name : "\n"), "USER", user, sizeof(user));
+    quote(driver->whole_scope ? belfry_bytes_str("") : driver->key, "SCOPE", scope, sizeof(scope));
+    if (strstr(why, NO_USER) != NULL)
+        first = "set --upstream-user and --upstream-password-file (etcdctl user add USER makes one); ";
+    else if (name == NULL)
+        first = "USER is the CN of --upstream-cert; ";
+    belfry_logf(driver->log, BELFRY_LOG_ERROR, "upstream_denied",
+                "why=\"%.160s\" hint=\"%sgrant the tier its rights, as root: etcdctl role add belfry; "
+                "etcdctl role grant-permission belfry read %s --prefix; etcdctl user grant-role %s belfry\"",
+                why, first, scope, user);
+}
+
 static void log_link(struct driver *driver)
 {
     struct driver_said *said = &driver->said;
@@ -262,6 +304,7 @@ static void log_state(struct driver *driver, uint64_t now)
         belfry_logf(driver->log, BELFRY_LOG_INFO, "upstream_replaying", "rev=%" PRId64 " of=%" PRId64,
                     ingest_head(driver->ingest), driver->upstream_revision);
     } else if (state == UPSTREAM_LIVE && moved) {
+        said->denied = false;
         log_live(driver);
     }
 }

@@ -1,4 +1,5 @@
 """belfryd in front of an etcd with mTLS and auth on: everybody gets what upstream grants to their own token."""
+import shlex
 import time
 
 import procs
@@ -26,6 +27,43 @@ def guarded(make_cluster, make_tier, tmp_path):
                      "--upstream-key", certs.path("tier.key"), "--upstream-user", ROOT[0], "--upstream-password-file",
                      str(password))
     return cluster, tier
+
+
+@pytest.mark.parametrize("scope", ["", "/app/"], ids=["everything", "scope"])
+def test_a_tier_without_rights_says_how_to_grant_them(make_cluster, make_tier, tmp_path, scope):
+    cluster = make_cluster()
+    enable_auth(cluster)
+    cluster.ctl("user", "add", "tier:secret")
+    password = tmp_path / "password"
+    password.write_text("secret\n")
+    password.chmod(0o600)
+    flags = ["--upstream-user", "tier", "--upstream-password-file", str(password)]
+    tier = make_tier(cluster, *flags, *(["--scope", scope] if scope else []), wait=False)
+
+    def denied():
+        return [line for line in tier.log().splitlines() if "event=upstream_denied" in line]
+    procs.wait_until(denied, 5, 0.1, lambda: f"a line about rights: {tier.log()}")
+    assert "level=error" in denied()[0] and "permission denied" in denied()[0]
+    time.sleep(5)
+    assert len(denied()) == 1, "said once, tried again and again"
+    assert "permission denied" in tier.get("/readyz")[1]
+    commands = denied()[0].split("as root: ")[1].rstrip('"').split("; ")
+    assert len(commands) == 3 and all(c.startswith("etcdctl ") for c in commands), commands
+    for command in commands:
+        cluster.ctl(*shlex.split(command)[1:])
+    tier.wait_ready()
+    assert len(denied()) == 1
+
+
+def test_a_tier_without_a_user_says_what_it_needs(make_cluster, make_tier):
+    cluster = make_cluster()
+    enable_auth(cluster)
+    tier = make_tier(cluster, wait=False)
+    procs.wait_until(lambda: "event=upstream_denied" in tier.log(), 5, 0.1, lambda: f"a line about users: {tier.log()}")
+    time.sleep(3)
+    lines = [line for line in tier.log().splitlines() if "event=upstream_denied" in line]
+    assert len(lines) == 1 and "level=error" in lines[0] and "--upstream-user" in lines[0], lines
+    assert "user name is empty" in tier.get("/readyz")[1]
 
 
 def ctl(tier, *args, user=None, **kw):
