@@ -130,6 +130,13 @@ static bool solo_slice(struct worker *worker, struct watcher *watcher, const str
     return true;
 }
 
+/* How many events the slice's revision has, as far as it can be known from it. */
+static size_t events_at_least(const struct batch *slice)
+{
+    bool parts = (slice->first_sub > 0 || slice->more) && !BELFRY_MUTANT(resumed_by_slice);
+    return parts ? (size_t)slice->n_events + 1 : slice->n_events;
+}
+
 /* Lines need no measuring: each goes out when it is come to. */
 static bool solo_lines(struct worker *worker, struct stream *stream, struct watcher *watcher)
 {
@@ -146,6 +153,8 @@ static bool solo_lines(struct worker *worker, struct stream *stream, struct watc
         case SOURCE_BATCH:
             break;
         }
+        if (lines_has_it(stream, rev, events_at_least(slice)))
+            break;
         if (!solo_slice(worker, watcher, slice))
             return false;
     } while (slice->more);

@@ -499,9 +499,15 @@ static enum step tick(struct worker *worker, struct stream *stream)
     return STEP_DONE;
 }
 
+/* Its client has seen a revision that P has not come to yet: progress would lead it back. */
+static bool is_ahead(const struct worker *worker, const struct stream *stream)
+{
+    return worker->at < stream->resumed_rev && !BELFRY_MUTANT(resumed_told_below);
+}
+
 static bool may_tell(const struct worker *worker, const struct stream *stream)
 {
-    if ((worker->stale && !BELFRY_MUTANT(stale_progress)) || stream->doomed != 0)
+    if ((worker->stale && !BELFRY_MUTANT(stale_progress)) || stream->doomed != 0 || is_ahead(worker, stream))
         return false;
     return (stream->state == STREAM_RIDING && worker->hand_out == 0) || BELFRY_MUTANT(progress_from_p);
 }
@@ -572,15 +578,16 @@ static void await(struct worker *worker, struct stream *stream)
     belfry_list_append(&worker->awaiting, &stream->ready);
 }
 
-/* It did all it can, and has more: at once, unless only the end of the hand-out lets it go on. */
+/* It did all it can, and has more: at once, unless only the next move of P lets it go on. */
 static void resume_later(struct worker *worker, struct stream *stream)
 {
-    bool told_later = worker->hand_out != 0 && (stream->ticking || stream->progress_asked);
+    bool until_p_moves = worker->hand_out != 0 || is_ahead(worker, stream);
+    bool told_later = until_p_moves && (stream->ticking || stream->progress_asked);
     bool has_more = stream->state == STREAM_WALKING || !belfry_list_empty(&stream->stalled) || told_later;
     if (stream->broken || !has_more)
         return;
     stream_ready(worker, stream);
-    if (worker->hand_out != 0 && stream->room > 0 && !stream_pending(stream)) {
+    if (until_p_moves && stream->room > 0 && !stream_pending(stream)) {
         belfry_list_remove(&stream->ready);
         belfry_list_append(&worker->held, &stream->ready);
     }

@@ -16,6 +16,13 @@ void lines_pass(struct stream *stream, const struct batch *batch, uint32_t event
     stream->line_sub = batch->first_sub + event + 1;
 }
 
+bool lines_has_it(const struct stream *stream, int64_t rev, size_t n_events)
+{
+    if (stream->resumed_rev != rev)
+        return false;
+    return (n_events == 1 && !BELFRY_MUTANT(resumed_given_one)) || BELFRY_MUTANT(resumed_behind);
+}
+
 enum lines_result lines_event(struct worker *worker, struct watcher *watcher, const struct batch *batch, uint32_t event)
 {
     struct stream *stream = watcher->stream;
@@ -53,6 +60,8 @@ static uint32_t seek(const struct response_pick *pick, uint32_t from)
 enum output_result lines_events(struct worker *worker, struct watcher *watcher, const struct response_pick *pick)
 {
     struct stream *stream = watcher->stream;
+    if (lines_has_it(stream, pick->batch->rev, pick->n))
+        return OUTPUT_NOTHING;
     uint32_t first = BELFRY_MUTANT(line_again) ? 0 : seek(pick, lines_place(stream, pick->batch->rev));
     for (uint32_t i = first; i < pick->n && stream->doomed == 0; i++) {
         if (i > first && worker->work == 0)

@@ -8,6 +8,12 @@
  * bookmark, a watcher that is lost (compacted, or a past that was rewritten) is told so in a last line, after which the
  * stream has nothing more to say and its owner ends it.
  *
+ * Resuming: a revision of several events goes out line by line, and a connection may break between two of them. All of
+ * them carry that revision, and a revision is all that a client has to resume from: so one that resumes from R may have
+ * a part of R only. A watcher that is created as `resumed` from R is therefore given R's lines again, from the first. If
+ * R has at most one event for it, then whoever has seen R has that event, and it is not given again. "For it" is decided
+ * by its range and its pin; of a revision that is gone through in slices, by the revision alone.
+ *
  * Pins: a watcher may name an attribute and a value that every event it wants has, before or after (a field or label of
  * the object). Then it is looked up by that value, and not visited for events of other values: five thousand watchers of
  * one range, each with a value of its own, cost an event one look-up. What was before may not be known any more

@@ -221,24 +221,38 @@ static struct peer *bed_peer(struct bed *bed)
     return peer;
 }
 
-static void watch(struct bed *bed, struct peer *peer, const char *key, const char *end, int64_t start, const char *pin)
+static void create(struct bed *bed, struct peer *peer, struct stream_create *create, const char *pin)
 {
-    struct stream_create create = {.key = belfry_bytes_str(key),
-                                   .range_end = belfry_bytes_str(end),
-                                   .start_rev = start,
-                                   .flags = WATCHER_PROGRESS};
+    create->flags = WATCHER_PROGRESS;
     peer->pin = pin;
     if (pin != NULL) {
-        create.pin_name = belfry_bytes_str("value");
-        create.pin_value = belfry_bytes_str(pin);
+        create->pin_name = belfry_bytes_str("value");
+        create->pin_value = belfry_bytes_str(pin);
     }
-    assert_int_equal(stream_create(bed->worker, peer->stream, &create), BELFRY_OK);
+    assert_int_equal(stream_create(bed->worker, peer->stream, create), BELFRY_OK);
+}
+
+static void watch(struct bed *bed, struct peer *peer, const char *key, const char *end, int64_t start, const char *pin)
+{
+    struct stream_create request = {
+        .key = belfry_bytes_str(key), .range_end = belfry_bytes_str(end), .start_rev = start};
+    create(bed, peer, &request, pin);
 }
 
 static struct peer *bed_watch(struct bed *bed, const char *key, const char *end, int64_t start, const char *pin)
 {
     struct peer *peer = bed_peer(bed);
     watch(bed, peer, key, end, start, pin);
+    return peer;
+}
+
+/* Of [key, end), by a client that has lines of `rev`. */
+static struct peer *bed_resume(struct bed *bed, const char *key, const char *end, int64_t rev, const char *pin)
+{
+    struct peer *peer = bed_peer(bed);
+    struct stream_create request = {
+        .key = belfry_bytes_str(key), .range_end = belfry_bytes_str(end), .start_rev = rev, .resumed = true};
+    create(bed, peer, &request, pin);
     return peer;
 }
 
@@ -699,6 +713,136 @@ static void extent_whose_rows_are_gone_ends_the_stream_with_its_last_line(void *
     bed_close(bed);
 }
 
+/* ---- resuming ---- */
+
+static void who_resumes_from_a_revision_of_several_is_given_all_of_it_again(void **state)
+{
+    (void)state;
+    for (unsigned far = 0; far < 2; far++) {
+        struct bed *bed = bed_new(4);
+        bed_write(bed, "k1=a j=x k2=b");
+        bed_write(bed, "k1=c");
+        for (unsigned i = 0; i < far * 40; i++)
+            bed_write(bed, "x=y"); /* out of the log */
+        bed_run(bed);
+        struct peer *all = bed_resume(bed, "k", "l", 11, NULL), *slow = bed_resume(bed, "k", "l", 11, NULL);
+        struct peer *pinned = bed_resume(bed, "j", "l", 11, "b");
+        slow->room = 20;
+        bed_run(bed);
+        slow->room = PLENTY;
+        bed_run(bed);
+        assert_given(all, "11.0 PUT k1 a\n11.2 PUT k2 b\n12.0 PUT k1 c\n");
+        assert_given(slow, "11.0 PUT k1 a\n11.2 PUT k2 b\n12.0 PUT k1 c\n");
+        assert_given(pinned, ""); /* of all that it may want there was one */
+        bed_close(bed);
+    }
+}
+
+static void who_resumes_from_a_revision_of_one_has_it(void **state)
+{
+    (void)state;
+    struct bed *bed = bed_new(8);
+    bed_write(bed, "k1=a");
+    bed_write(bed, "j=x k1=b");
+    bed_write(bed, "k1=c");
+    bed_run(bed);
+    struct peer *first = bed_resume(bed, "k", "l", 11, NULL), *second = bed_resume(bed, "k1", "", 12, NULL);
+    struct peer *last = bed_resume(bed, "k", "l", 13, NULL), *none = bed_resume(bed, "m", "n", 12, NULL);
+    bed_run(bed);
+    assert_given(first, "12.1 PUT k1 b\n13.0 PUT k1 c\n");
+    assert_given(second, "13.0 PUT k1 c\n");
+    assert_given(last, "");
+    assert_given(none, "");
+    bed_write(bed, "k1=d k2=d m=d");
+    bed_run(bed);
+    assert_given(last, "14.0 PUT k1 d\n14.1 PUT k2 d\n");
+    assert_given(none, "14.2 PUT m d\n");
+    bed_close(bed);
+}
+
+static void who_resumes_from_an_extent_is_given_it_again_unless_it_has_one_event(void **state)
+{
+    (void)state;
+    struct bed *bed = bed_new(8);
+    bed_write_extent(bed, "j=x k1=a k2=b k3=c k4=d");
+    bed_write_extent(bed, "k1=e");
+    bed_run(bed);
+    struct peer *several = bed_resume(bed, "k", "l", 11, NULL), *one = bed_resume(bed, "k", "l", 12, NULL);
+    several->room = 20;
+    bed_run(bed);
+    several->room = PLENTY;
+    bed_write(bed, "k1=f");
+    bed_run(bed);
+    assert_given(several, "11.1 PUT k1 a\n11.2 PUT k2 b\n11.3 PUT k3 c\n11.4 PUT k4 d\n12.0 PUT k1 e\n13.0 PUT k1 f\n");
+    assert_given(one, "13.0 PUT k1 f\n");
+    bed_close(bed);
+}
+
+/* Breaks behind every line: from its revision on, nothing is missing. */
+static void cut_off_behind_any_line_it_finds_the_rest(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {"11.0 PUT k1 a\n", "12.0 PUT k1 b\n",   "12.1 PUT k2 b\n",   "13.0 PUT k2 c\n",
+                                        "13.1 PUT k1 c\n", "14.0 DELETE k1 \n", "14.1 DELETE k2 \n", "15.0 PUT k3 d\n"};
+    static const size_t again_from[] = {1, 1, 1, 3, 3, 5, 5, 8};
+    struct bed *bed = bed_new(8);
+    bed_write(bed, "k1=a");
+    bed_write(bed, "k1=b k2=b");
+    bed_write(bed, "k2=c k1=c");
+    bed_write(bed, "-k1 -k2");
+    bed_write(bed, "k3=d");
+    bed_run(bed);
+    for (size_t n = 0; n < sizeof(lines) / sizeof(lines[0]); n++) {
+        char expected[256] = "";
+        for (size_t i = again_from[n]; i < sizeof(lines) / sizeof(lines[0]); i++)
+            strcat(expected, lines[i]);
+        struct peer *peer = bed_resume(bed, "k", "l", atoi(lines[n]), NULL);
+        bed_run(bed);
+        assert_given(peer, expected);
+    }
+    bed_close(bed);
+}
+
+static void who_resumes_from_above_p_is_told_no_progress_below(void **state)
+{
+    (void)state;
+    struct bed *bed = bed_new(8);
+    struct peer *next = bed_resume(bed, "k", "l", 11, NULL), *far = bed_resume(bed, "k", "l", 13, NULL);
+    stream_set_progress(bed->worker, next->stream, 1000);
+    stream_progress(bed->worker, next->stream);
+    stream_progress(bed->worker, far->stream);
+    bed->now += 1100;
+    bed_run(bed);
+    assert_given(next, "");
+    bed_write(bed, "k1=a k2=a");
+    bed_run(bed);
+    assert_given(next, "11.0 PUT k1 a\n11.1 PUT k2 a\nBOOKMARK 11\nBOOKMARK 11\n");
+    bed_write(bed, "k1=b k2=b");
+    bed_run(bed);
+    assert_given(far, "");
+    bed_write(bed, "j=c");
+    bed_run(bed);
+    assert_given(far, "BOOKMARK 13\n");
+    bed_close(bed);
+}
+
+static void who_resumes_from_what_nobody_has_is_lost(void **state)
+{
+    (void)state;
+    struct bed *bed = bed_new(4);
+    for (int i = 0; i < 40; i++) {
+        bed_write(bed, "k1=a k2=a");
+        bed_run(bed);
+    }
+    bed->compacted = 20;
+    struct peer *lost = bed_resume(bed, "k1", "", 19, NULL), *edge = bed_resume(bed, "k1", "", 20, NULL);
+    bed_run(bed);
+    assert_given(lost, "LOST 20\n");
+    struct belfry_bytes given = belfry_buf_bytes(&edge->in);
+    assert_memory_equal(given.data, "21.0 PUT k1 a\n", 14); /* and has that of 20 */
+    bed_close(bed);
+}
+
 /* ---- the end of a stream ---- */
 
 static void watcher_whose_past_is_gone_is_told_in_a_last_line(void **state)
@@ -1031,6 +1175,12 @@ int main(void)
         cmocka_unit_test(attribute_without_memory_is_asked_for_again),
         cmocka_unit_test(extent_comes_line_by_line_to_those_who_want_it),
         cmocka_unit_test(extent_whose_rows_are_gone_ends_the_stream_with_its_last_line),
+        cmocka_unit_test(who_resumes_from_a_revision_of_several_is_given_all_of_it_again),
+        cmocka_unit_test(who_resumes_from_a_revision_of_one_has_it),
+        cmocka_unit_test(who_resumes_from_an_extent_is_given_it_again_unless_it_has_one_event),
+        cmocka_unit_test(cut_off_behind_any_line_it_finds_the_rest),
+        cmocka_unit_test(who_resumes_from_above_p_is_told_no_progress_below),
+        cmocka_unit_test(who_resumes_from_what_nobody_has_is_lost),
         cmocka_unit_test(watcher_whose_past_is_gone_is_told_in_a_last_line),
         cmocka_unit_test(streams_of_the_tier_itself_are_counted_apart),
         cmocka_unit_test(rewritten_past_is_told_in_a_last_line),

@@ -52,6 +52,7 @@ struct stream {
     uint32_t scan_sub;
     int64_t line_rev; /* of lines: the revision being given, of which the events below line_sub were looked at */
     uint32_t line_sub;
+    int64_t resumed_rev; /* of lines: 0, or the revision that its client may have a part of */
     int64_t doomed; /* of lines: not 0: what comes next cannot be told; its watcher is to be lost with this revision */
     uint64_t past;  /* the cut up to which its watchers have been judged */
     int64_t cut_id; /* by the cut under way: those below this id */

@@ -295,6 +295,7 @@ static enum belfry_err watcher_add(struct worker *worker, struct stream *stream,
     stream->n_watchers++;
     if ((watcher->flags & WATCHER_PROGRESS) != 0 && stream->n_progress++ == 0)
         ticks_join(worker, stream);
+    stream->resumed_rev = create->resumed ? create->start_rev : 0;
     int64_t now = BELFRY_MUTANT(created_by_head) ? evlog_head(worker->opts.log) : worker->at; /* P, never the head */
     watcher_place(worker, watcher, create->start_rev == 0 ? now + 1 : create->start_rev);
     return BELFRY_OK;
@@ -305,6 +306,7 @@ enum belfry_err stream_create(struct worker *worker, struct stream *stream, cons
     assert(!worker->in_turn);
     assert(stream->lines == NULL || stream->top_id == INT64_MIN); /* one watcher, ever */
     assert(create->pin_name.len == 0 || (stream->lines != NULL && worker->opts.attribute != NULL));
+    assert(!create->resumed || stream->lines != NULL);
     struct range range;
     int64_t id;
     if (worker->past == 0)

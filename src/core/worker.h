@@ -132,6 +132,7 @@ struct stream_create {
     int64_t watch_id; /* 0: the smallest that was not used yet */
     uint8_t flags;    /* enum watcher_flags without ACTIVE; of lines: PROGRESS, NO_PUT and NO_DELETE count */
     struct belfry_bytes pin_name, pin_value; /* of lines: the attribute and value that it wants; an empty name: none */
+    bool resumed; /* of lines: the client has lines of start_rev, perhaps not all: it is given them again (lines.h) */
 };
 
 /* A create request. Whatever becomes of it is answered on the stream, in the order of the requests: created, or

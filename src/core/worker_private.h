@@ -96,7 +96,7 @@ struct worker {
 
     struct belfry_list streams, ready, awaiting, closing;
     struct belfry_list fresh;        /* streams that the batch just absorbed has something for */
-    struct belfry_list held;         /* streams that can go on only when the hand-out has ended */
+    struct belfry_list held;         /* streams that can go on only when P has moved */
     struct belfry_treap_node *ticks; /* streams by the time of their next tick */
     uint64_t serials;
     size_t n_streams, n_parked;
@@ -203,6 +203,8 @@ enum lines_result {
 enum lines_result lines_event(struct worker *worker, struct watcher *watcher, const struct batch *batch,
                               uint32_t event);
 enum output_result lines_events(struct worker *worker, struct watcher *watcher, const struct response_pick *pick);
+/* Has a client that resumed from `rev` all of it, because only so many of its events are for it? */
+bool lines_has_it(const struct stream *stream, int64_t rev, size_t n_events);
 uint32_t lines_place(const struct stream *stream, int64_t rev);                    /* sub of the next event of `rev` */
 void lines_pass(struct stream *stream, const struct batch *batch, uint32_t event); /* the place is behind it */
 void lines_lose_doomed(struct worker *worker, struct stream *stream);

@@ -26,9 +26,8 @@
 
 struct kube_change {
     const struct kube_object *before, *after; /* NULL: there is none, or it cannot be decoded */
-    int64_t shown; /* the resourceVersion it is told with: its revision, or the one before when further objects of the
-                      resource changed in it: a client whose connection breaks there must come back to it */
-    bool blind;    /* there was something before, and nobody knows what; before is NULL */
+    int64_t rev; /* of the change: the resourceVersion that every line of it carries, and that lists show */
+    bool blind;  /* there was something before, and nobody knows what; before is NULL */
 };
 
 /* What a watcher with this selector (NULL: everything) is told. *told false: nothing.

@@ -49,7 +49,7 @@ static int bed_close(void **state)
 static void assert_told(const struct kube_object *before, const struct kube_object *after,
                         const struct kube_selector *selector, enum kube_event expected)
 {
-    struct kube_change change = {.before = before, .after = after, .shown = 7};
+    struct kube_change change = {.before = before, .after = after, .rev = 7};
     enum kube_event event;
     bool told = false;
     assert_int_equal(kube_change_told(&change, selector, &told, &event), BELFRY_OK);
@@ -60,7 +60,7 @@ static void assert_told(const struct kube_object *before, const struct kube_obje
 static void assert_silent(const struct kube_object *before, const struct kube_object *after,
                           const struct kube_selector *selector)
 {
-    struct kube_change change = {.before = before, .after = after, .shown = 7};
+    struct kube_change change = {.before = before, .after = after, .rev = 7};
     enum kube_event event;
     bool told = true;
     assert_int_equal(kube_change_told(&change, selector, &told, &event), BELFRY_OK);
@@ -92,7 +92,7 @@ static void who_selects_is_told_what_it_means_to_him(void **state)
 static void forgotten_past_is_told_only_where_it_does_not_matter(void **state)
 {
     const struct bed *bed = *state;
-    struct kube_change change = {.after = bed->red, .shown = 7, .blind = true};
+    struct kube_change change = {.after = bed->red, .rev = 7, .blind = true};
     enum kube_event event;
     bool told = false;
     assert_int_equal(kube_change_told(&change, NULL, &told, &event), BELFRY_OK);

@@ -11,13 +11,6 @@
 
 #define SCRATCH_BYTES (1024 * 1024) /* of the buffer that lines are written in; a larger one is given back */
 
-/* What last_of() found last: many events of one batch ask one after another. */
-struct last {
-    const struct batch *batch; /* a number to compare, in `turn` */
-    uint64_t turn, lens;
-    uint32_t event;
-};
-
 struct kube_forms {
     struct belfry_map by_event;   /* struct form */
     struct belfry_map by_version; /* struct lens */
@@ -27,7 +20,6 @@ struct kube_forms {
     size_t max_bytes;
     uint64_t turn, lenses; /* lenses: given out, ever */
     struct kube_forms_stats stats;
-    struct last last;
 };
 
 /* A label that some are found by. */
@@ -390,22 +382,6 @@ static size_t object_bytes(const struct kube_object *object)
     return object == NULL ? 0 : kube_object_bytes(object);
 }
 
-/* The last event of the revision that is of this resource; behind all of a slice that others follow. */
-static uint32_t last_of(struct kube_forms *forms, const struct kube_lens *lens, const struct batch *batch)
-{
-    struct last *last = &forms->last;
-    if (last->batch == batch && last->turn == forms->turn && last->lens == lens_of(lens)->serial)
-        return last->event;
-    struct belfry_bytes prefix = belfry_bytes_str(lens->resource->prefix);
-    uint32_t event = batch->n_events;
-    while (!batch->more && event > 0 && !belfry_bytes_begins(batch_key(batch, &batch->events[event - 1]), prefix))
-        event--;
-    if (!batch->more && event > 0)
-        event--;
-    *last = (struct last){.batch = batch, .turn = forms->turn, .lens = lens_of(lens)->serial, .event = event};
-    return event;
-}
-
 static enum belfry_err make(struct kube_forms *forms, const struct kube_lens *lens, const struct form_key *key,
                             const struct batch *batch, uint32_t event, struct form **out)
 {
@@ -417,7 +393,7 @@ static enum belfry_err make(struct kube_forms *forms, const struct kube_lens *le
         free_form(form);
         return err;
     }
-    form->change.shown = event >= last_of(forms, lens, batch) ? batch->rev : batch->rev - 1;
+    form->change.rev = batch->rev;
     form->key = *key;
     form->print = print_of(forms, batch, event);
     form->batch = batch;
@@ -482,7 +458,7 @@ static enum belfry_err write_line(struct kube_forms *forms, const struct kube_le
         .resource = lens->resource, .version = lens->version, .view = how->view, .include = how->include};
     const struct kube_object *object = how->event == KUBE_DELETED ? change->before : change->after;
     belfry_buf_clear(&forms->scratch);
-    enum belfry_err err = kube_render_event(&render, how->event, object, change->shown, how->first, &forms->scratch);
+    enum belfry_err err = kube_render_event(&render, how->event, object, change->rev, how->first, &forms->scratch);
     if (err == BELFRY_OK)
         err = belfry_blob_copy(belfry_buf_bytes(&forms->scratch), out);
     if (forms->scratch.cap > SCRATCH_BYTES)

@@ -155,6 +155,28 @@ static void events_of_a_revision_are_told_apart(void **state)
     bed_close(&bed);
 }
 
+/* A state of the object before may have been shown at the revision before, so that no other label is above it. */
+static void every_line_of_a_revision_carries_it(void **state)
+{
+    (void)state;
+    BED(bed);
+    const struct widget_event events[] = {{KEY, SIMPLE("blue"), SIMPLE("red"), false},
+                                          {WIDGETS_PREFIX "prod/b", RED, NULL, false}};
+    struct batch *batch;
+    assert_int_equal(widget_batch(41, events, 2, &batch), BELFRY_OK);
+    for (int more = 0; more <= 1; more++) {
+        batch->more = more; /* a slice that others follow */
+        kube_forms_next_turn(bed.forms);
+        assert_line(&bed, see(&bed, batch, 0), KUBE_MODIFIED,
+                    "{\"type\":\"MODIFIED\",\"object\":" OBJECT("41", "blue") "}\n");
+        assert_line(&bed, see(&bed, batch, 0), KUBE_DELETED,
+                    "{\"type\":\"DELETED\",\"object\":" OBJECT("41", "red") "}\n");
+        assert_int_equal(see(&bed, batch, 1)->rev, 41);
+    }
+    batch_unref(batch);
+    bed_close(&bed);
+}
+
 static void what_cannot_be_decoded_is_absent_and_counted(void **state)
 {
     (void)state;
@@ -380,6 +402,7 @@ int main(void)
         cmocka_unit_test(event_is_decoded_once_and_its_lines_are_shared),
         cmocka_unit_test(rewritten_past_is_not_taken_for_the_old_one),
         cmocka_unit_test(events_of_a_revision_are_told_apart),
+        cmocka_unit_test(every_line_of_a_revision_carries_it),
         cmocka_unit_test(what_cannot_be_decoded_is_absent_and_counted),
         cmocka_unit_test(forgotten_previous_value_makes_a_blind_change),
         cmocka_unit_test(pins_are_read_from_both_sides),

@@ -153,6 +153,7 @@ struct kube_watch {
     bool headed;         /* the head of the response is out */
     bool pinned;         /* it is found by an attribute of its selector */
     bool filter;         /* the range has objects of other namespaces */
+    bool resumed;        /* the client named `from`, and may have seen a part of it (core/lines.h) */
     bool ending;         /* its time has come; it ends behind what it was inside of */
     int64_t from;        /* changes above this revision: as asked for, or the state's */
     int64_t told_rev;    /* of the last line that the core was given; 0: none */

@@ -6,8 +6,8 @@
  *
  * The head is sent before anything is waited for: clients give up on one that does not come. So whatever fails behind
  * it is told as an ERROR line. A body ends cleanly, because informers take a connection that breaks for an error; and
- * behind the last line of a revision, because clients go on from the revision that they have seen last, and what else
- * that had for them would be lost. Only half a line that nobody takes is cut off.
+ * behind the last line of a revision, because a client that goes on from inside of one is given all of it again. Only
+ * half a line that nobody takes is cut off.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -394,9 +394,11 @@ static const struct exchange_events watch_events = {
 static enum belfry_err create(struct kube_watch *watch, const struct kube_pin *pin)
 {
     struct kube_service *service = watch->service;
+    int64_t next = watch->from < INT64_MAX ? watch->from + 1 : INT64_MAX;
     struct stream_create create = {.key = watch->key,
                                    .range_end = watch->end,
-                                   .start_rev = watch->from < INT64_MAX ? watch->from + 1 : INT64_MAX,
+                                   .start_rev = watch->resumed ? watch->from : next,
+                                   .resumed = watch->resumed,
                                    .flags = watch->bookmarks ? WATCHER_PROGRESS : 0};
     struct belfry_buf name;
     enum belfry_err err = BELFRY_OK;
@@ -555,8 +557,11 @@ static enum belfry_err begin(struct kube_watch *watch, const struct kube_call *c
     } else if (call->watch.read == KUBE_READ_LATEST) {
         move(watch, KUBE_WATCH_FENCING);
         err = fence_ask(service->opts.fence, &call->who, watch->key, on_fence, watch, &watch->wait);
-    } else {
-        go_live(watch, call->watch.read == KUBE_READ_ANY ? worker_position(service->worker) : call->watch.rev);
+    } else if (call->watch.read == KUBE_READ_ANY) {
+        go_live(watch, worker_position(service->worker));
+    } else { /* a list had this version, or an event: of a revision that the client may have a part of */
+        watch->resumed = true;
+        go_live(watch, call->watch.rev);
     }
     return err;
 }

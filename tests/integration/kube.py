@@ -404,9 +404,11 @@ class Server:
         return self.store.delete(resource.key(namespace, name).encode())
 
     def empty(self):
-        """Nothing in etcd any more, and the server knows."""
-        rev = self.store.delete(b"\0", b"\0")
-        self.wait_for(rev)
+        """Nothing in etcd any more, and the server knows. The newest revision is of no object: a watch from one that has
+        deleted several of them would be given that again."""
+        self.store.delete(b"\0", b"\0")
+        self.store.put(b"/nothing", b"")
+        self.wait_for(self.store.delete(b"/nothing"))
 
     def wait_for(self, rev, resource=PODS, endpoint=None):
         """The cache (of another server, too) has reached `rev`."""

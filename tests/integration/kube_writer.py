@@ -2,9 +2,10 @@
 
     python3 kube_writer.py ENDPOINT,... SEED COUNT RATE [USER:PASSWORD]
 
-Pods p0..p49 in four namespaces, whose labels and nodes flip; one change in ten is a delete. A change is one key: of a
-revision with several keys a Kubernetes client may see a part when its connection is cut, and goes on behind it. Ends
-after COUNT changes that were confirmed (0: at the end of its input), and prints how many they were."""
+Pods p0..p49 in four namespaces, whose labels and nodes flip; one change in ten is a delete. Every third revision changes
+several pods in one transaction, most of them those that the revision before has changed too: a client whose connection is
+cut between two of them must see the rest. Ends after COUNT revisions that were confirmed (0: at the end of its input),
+and prints how many they were."""
 import json
 import random
 import select
@@ -14,16 +15,38 @@ import time
 from differential import Store, grpc
 from kube import PODS, pod
 
-NAMESPACES, NAMES, NODES = 4, 50, 20
+NAMESPACES, NAMES, NODES, TOGETHER = 4, 50, 20, 6
 
 
-def change(store, rng, i):
-    namespace, each = f"ns{rng.randrange(NAMESPACES)}", f"p{rng.randrange(NAMES)}"
-    key = PODS.key(namespace, each).encode()
+def operation(rng, place, i):
+    """A put or a delete, as Store.txn() takes them."""
+    key = PODS.key(*place).encode()
     if rng.random() < 0.1:
-        return store.delete(key)
+        return (key,)
     labels = {"in": rng.choice(["yes", "no"]), "group": f"g{rng.randrange(10)}", "i": str(i)}
-    return store.put(key, json.dumps(pod(namespace, each, labels, node=f"n{rng.randrange(NODES)}")).encode())
+    return key, json.dumps(pod(*place, labels, node=f"n{rng.randrange(NODES)}")).encode()
+
+
+def places(rng, last):
+    """Whose turn it is: one pod, or several, of which most had theirs in the last revision."""
+    found = {(f"ns{rng.randrange(NAMESPACES)}", f"p{rng.randrange(NAMES)}")
+             for _ in range(rng.randrange(2, TOGETHER) if rng.random() < 0.33 else 1)}
+    if len(found) > 1 and rng.random() < 0.7:
+        found |= set(last)
+    return sorted(found)[:2 * TOGETHER]
+
+
+def change(store, rng, i, last):
+    """The pods that were changed, in one revision."""
+    now = places(rng, last)
+    operations = [operation(rng, place, i) for place in now]
+    if len(operations) > 1:
+        store.txn(*operations)
+    elif len(operations[0]) == 1:
+        store.delete(*operations[0])
+    else:
+        store.put(*operations[0])
+    return now
 
 
 def connect(endpoint):
@@ -47,14 +70,14 @@ def reconnect(endpoints, at):
 def main():
     endpoints, seed, count, rate = sys.argv[1].split(","), *map(int, sys.argv[2:5])
     rng, at, done, failed = random.Random(seed), 0, 0, 0
-    store, due = connect(endpoints[0]), time.monotonic()
+    store, due, last = connect(endpoints[0]), time.monotonic(), []
     while count == 0 or done < count:
         due = max(due + 1 / rate, time.monotonic() - 1)
         ready, _, _ = select.select([sys.stdin], [], [], max(0, due - time.monotonic()))
         if ready and not sys.stdin.read():
             break
         try:
-            change(store, rng, done)
+            last = change(store, rng, done, last)
             done += 1
         except grpc.RpcError:
             failed += 1

@@ -14,6 +14,7 @@ class Proxy:
         self._target, self._tls, self._server = (host, int(port)), tls, None
         self._writers, self._tasks = set(), set()
         self.port, self.n_accepted = 0, 0
+        self._left = None  # bytes that may still come from the server before every connection ends; None: no bound
         self.rate = 0  # bytes a second that each connection gets from the server; 0: as many as there are
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -62,13 +63,20 @@ class Proxy:
                 await self._open.wait()
                 if from_server and self.rate:
                     await asyncio.sleep(len(data) / self.rate)
-                writer.write(data)
+                writer.write(data[:self._left] if from_server else data)
                 await writer.drain()
+                if from_server and self._left is not None and self._spend(len(data)):
+                    break
             writer.close()
         except (OSError, ssl.SSLError):
             writer.transport.abort()
         finally:
             self._writers.discard(writer)
+
+    def _spend(self, n):
+        """True: that was all."""
+        self._left = self._left - n if n < self._left else None
+        return self._left is None
 
     async def _cut(self):
         for writer in list(self._writers):
@@ -98,6 +106,10 @@ class Proxy:
     def cut(self):
         """Resets every connection; new ones are welcome."""
         self._call(self._cut())
+
+    def cut_after(self, n):
+        """The connection that is given the n-th byte from now on ends behind it."""
+        self._left = n
 
     def refuse(self):
         """New connections are refused, and the old ones reset."""

@@ -80,7 +80,7 @@ def test_the_same_answer_where_history_is_gone(past, case):
 def test_every_line_of_the_documentation_is_shown_by_a_case():
     shown = {case.differs for case in LISTS + SELECTORS + FORMS + WATCHES + PAST if case.differs}
     elsewhere = {"kube-history": "test_kube_watch", "kube-discovery": "test_kube_auth", "kube-undecodable": "test_kube_watch",
-                 "kube-transaction": "test_kube_watch",
+                 "kube-transaction": "test_kube_transactions",
                  "kube-items": "test_kube_list"}
     assert shown | set(elsewhere) == compatibility()
 

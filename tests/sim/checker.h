@@ -26,9 +26,11 @@
  *
  * A stream of lines (dialect.h) has one watch, whose created is silent and whose cancel there is none of; a revision comes
  * event by event, and progress that was asked for as the watch's own. With a pin, exactly those events are wanted that
- * have the value, before or after. Besides, its watch may be told compacted at C if revision C - 1 has an event whose
- * previous value may be missing, or if it was given some of a revision below C that has more, though not for this watch;
- * then the stream ends.
+ * have the value, before or after. Each carries its own revision, so that no object is shown under a revision that an
+ * earlier state of it had. One that resumes from a revision is given all of it again, or nothing if its client has all
+ * of it or the watch wants one event of it; the only event of a revision never comes again. No progress is below it.
+ * Besides, its watch may be told compacted at C if revision C - 1 has an event whose previous value may be missing, or if
+ * it was given some of a revision below C that has more, though not for this watch; then the stream ends.
  *
  * A watch that was wronged is reported once and then left alone.
  *
@@ -75,6 +77,10 @@ struct checker_stream *checker_stream_open(struct checker *checker, const char *
 /* A WatchRequest has been sent. */
 void checker_stream_sent(struct checker_stream *stream, struct belfry_bytes request);
 
+/* The next create on this stream of lines resumes from its start revision, of which its client has seen a line or been
+ * told progress: has it everything of it? */
+void checker_stream_resumes(struct checker_stream *stream, bool has_all);
+
 /* A WatchResponse has been received (a piece of one, if fragmented). False: it was a violation. */
 bool checker_stream_received(struct checker_stream *stream, struct belfry_bytes response);
 
@@ -90,7 +96,10 @@ struct checker_watch {
     int64_t events;                     /* given so far */
     bool created, cancel_sent;
     bool prev_kv, progress_notify, fragment, no_put, no_delete;
-    unsigned pin; /* of lines */
+    /* of lines */
+    unsigned pin;
+    bool resumed, has_all; /* as asked, and as checker_stream_resumes() said */
+    int64_t shown;         /* the revision that its last line carried; 0: none has come */
 };
 size_t checker_stream_watches(const struct checker_stream *stream);
 struct checker_watch checker_stream_watch(const struct checker_stream *stream, size_t i); /* lent till the next call */

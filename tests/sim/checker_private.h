@@ -46,6 +46,7 @@ struct checker_stream {
     int64_t last_auto;                /* id; -1: none yet */
     bool any_explicit;
     bool wronged; /* what comes cannot be told apart any more */
+    bool has_all; /* of lines: as said of the next create */
     size_t progress_sent, progress_answered;
     struct belfry_buf pieces; /* of a response that is not whole yet, one behind the other */
     struct belfry_wire_watch piece;

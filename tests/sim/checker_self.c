@@ -154,6 +154,14 @@ static int64_t find_txn(struct bench *bench, int64_t from, size_t n)
     }
 }
 
+/* The first revision from `from` on with one event. */
+static int64_t find_single(struct bench *bench, int64_t from)
+{
+    while (history_at(bench->history, history_now(bench->history), from)->n != 1)
+        from++;
+    return from;
+}
+
 /* The first event from `from` on that has a previous value, of this type. */
 static const struct history_event *find_replaced(struct bench *bench, int64_t from, bool is_delete)
 {
@@ -206,8 +214,19 @@ static void watch_lines(struct bench *bench, int64_t start, unsigned pin)
 {
     struct belfry_wire_create create = everything(start);
     create.watch_id = pin;
+    create.fragment = false;
     checker_stream_close(bench->stream);
     bench->stream = checker_stream_open(bench->checker, "lines", CHECKER_LINES);
+    ask(bench, create);
+}
+
+/* The same, resumed from `rev`. */
+static void resume_lines(struct bench *bench, int64_t rev, bool has_all)
+{
+    struct belfry_wire_create create = everything(rev);
+    checker_stream_close(bench->stream);
+    bench->stream = checker_stream_open(bench->checker, "lines", CHECKER_LINES);
+    checker_stream_resumes(bench->stream, has_all);
     ask(bench, create);
 }
 
@@ -272,7 +291,7 @@ static void lose_inside(struct bench *bench, bool last)
     struct belfry_wire_create create = everything(rev);
     create.key = history_key(bench->history, events->is[i]->key);
     create.range_end = belfry_bytes_of(NULL, 0);
-    create.prev_kv = false;
+    create.prev_kv = create.fragment = false;
     events->at[i] = events->is[i]->raw;
     checker_stream_close(bench->stream);
     bench->stream = checker_stream_open(bench->checker, "lines", CHECKER_LINES);
@@ -294,6 +313,75 @@ static void right_lines_lost_inside_a_revision(struct bench *bench)
 static void wrong_lines_lost_at_the_end_of_a_revision(struct bench *bench)
 {
     lose_inside(bench, true);
+}
+
+static void right_lines_resumed(struct bench *bench)
+{
+    int64_t txn = find_txn(bench, 22, 3), one = find_single(bench, 22);
+    for (int has_all = 0; has_all <= 1; has_all++) {
+        resume_lines(bench, txn, has_all);
+        say_lines(bench, take(bench, 0, txn, head(bench)));
+        resume_lines(bench, one, has_all);
+        say_lines(bench, take(bench, 0, one + 1, head(bench)));
+        resume_lines(bench, one, has_all);
+        say_progress(bench, 0, one);
+    }
+    resume_lines(bench, txn, true);
+    say_lines(bench, take(bench, 0, txn + 1, head(bench)));
+    resume_lines(bench, head(bench), true); /* and nothing comes */
+}
+
+static void wrong_lines_resumed_behind(struct bench *bench)
+{
+    int64_t rev = find_txn(bench, 22, 3);
+    resume_lines(bench, rev, false);
+    say_lines(bench, take(bench, 0, rev + 1, rev + 1));
+}
+
+static void wrong_lines_resumed_and_never_given_the_rest(struct bench *bench)
+{
+    int64_t rev = find_txn(bench, 22, 3);
+    resume_lines(bench, rev, false);
+    say_progress(bench, 0, rev);
+}
+
+static void wrong_lines_resumed_in_the_middle(struct bench *bench)
+{
+    int64_t rev = find_txn(bench, 22, 3);
+    struct events *events = take(bench, 0, rev, rev);
+    resume_lines(bench, rev, false);
+    drop(events, 0);
+    say_lines(bench, events);
+}
+
+static void wrong_only_line_again_when_resumed(struct bench *bench)
+{
+    int64_t rev = find_single(bench, 22);
+    resume_lines(bench, rev, true);
+    say_lines(bench, take(bench, 0, rev, rev));
+}
+
+static void wrong_progress_below_where_it_resumed(struct bench *bench)
+{
+    int64_t rev = find_txn(bench, 22, 3);
+    resume_lines(bench, rev, true);
+    say_progress(bench, 0, rev - 1);
+}
+
+static void wrong_line_shown_before_its_revision(struct bench *bench)
+{
+    int64_t rev = find_txn(bench, 22, 3);
+    watch_lines(bench, rev, 0);
+    struct events *events = take(bench, 0, rev, rev);
+    say(bench, (struct belfry_wire_watch){.header.revision = rev - 1}, &events->at[0], 1);
+}
+
+static void wrong_line_shown_behind_its_revision(struct bench *bench)
+{
+    int64_t rev = find_txn(bench, 22, 3);
+    watch_lines(bench, rev, 0);
+    struct events *events = take(bench, 0, rev, rev);
+    say(bench, (struct belfry_wire_watch){.header.revision = rev + 1}, &events->at[0], 1);
 }
 
 static void wrong_line_dropped(struct bench *bench)
@@ -894,6 +982,14 @@ static const struct plant plants[] = {
     PLANT(wrong_line_again, "out of order in its revision"),
     PLANT(wrong_line_without_the_pin, "has not the value that was pinned"),
     PLANT(wrong_line_of_what_was_before_missing, "expected: revision"),
+    PLANT(right_lines_resumed, NULL),
+    PLANT(wrong_lines_resumed_behind, "an earlier one is missing"),
+    PLANT(wrong_lines_resumed_and_never_given_the_rest, "beyond what was given"),
+    PLANT(wrong_lines_resumed_in_the_middle, "out of order in its revision"),
+    PLANT(wrong_only_line_again_when_resumed, "was given before"),
+    PLANT(wrong_progress_below_where_it_resumed, "is below an earlier progress"),
+    PLANT(wrong_line_shown_before_its_revision, "another than its own"),
+    PLANT(wrong_line_shown_behind_its_revision, "another than its own"),
     PLANT(wrong_progress_between_lines, "beyond what was given"),
     PLANT(wrong_lines_lost_for_nothing, "never compacted"),
     PLANT(wrong_lines_lost_at_the_end_of_a_revision, "needs only"),

@@ -66,6 +66,9 @@ static void begin_lines(struct watch *watch)
 {
     watch->asked.pin = watch->facts.pin = (unsigned)watch->explicit_id;
     watch->facts.lines = true;
+    watch->asked.resumed = watch->facts.resumed = watch->asked.fragment;
+    watch->asked.has_all = watch->facts.has_all = watch->stream->has_all;
+    watch->asked.fragment = false;
     watch->explicit_id = 0;
     watch->state = CREATED;
     watch->asked.created = true;
@@ -97,6 +100,11 @@ static void on_create_sent(struct checker_stream *stream, const Etcdserverpb__Wa
     stream->any_explicit |= watch->explicit_id != 0;
     stream->checker->counts.watches++;
     stream->checker->counts.from_zero += watch->asked.start == 0;
+}
+
+void checker_stream_resumes(struct checker_stream *stream, bool has_all)
+{
+    stream->has_all = has_all;
 }
 
 static struct watch *find_in(const struct belfry_list *list, int64_t id)
@@ -301,6 +309,7 @@ static bool on_watch(struct watch *watch, const struct belfry_wire_watch *head, 
     if (watch->state != CREATED)
         return checker_watch_wrong(watch, "%zu events or progress at %lld came after canceled", head->n_events,
                                    (long long)head->header.revision);
+    watch->asked.shown = head->header.revision;
     return head->n_events > 0 ? checker_watch_events(watch, head, message) : on_progress_one(watch, head);
 }
 

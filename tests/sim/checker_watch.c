@@ -11,11 +11,11 @@ const char *checker_watch_text(const struct watch *watch, char *text, size_t siz
     char pin[24] = "";
     if (watch->asked.pin != 0)
         snprintf(pin, sizeof(pin), " pin %u", watch->asked.pin);
-    snprintf(text, size, "%s watch %lld [%s, %s) from %lld%s%s%s%s", watch->stream->name, (long long)watch->asked.id,
+    snprintf(text, size, "%s watch %lld [%s, %s) from %lld%s%s%s%s%s", watch->stream->name, (long long)watch->asked.id,
              judge_key_text(watch->asked.key, key, sizeof(key)),
              judge_key_text(watch->asked.range_end, end, sizeof(end)), (long long)watch->asked.start,
-             watch->asked.prev_kv ? " prev_kv" : "", watch->asked.no_put ? " no_put" : "",
-             watch->asked.no_delete ? " no_delete" : "", pin);
+             watch->asked.resumed ? " resumed" : "", watch->asked.prev_kv ? " prev_kv" : "",
+             watch->asked.no_put ? " no_put" : "", watch->asked.no_delete ? " no_delete" : "", pin);
     return text;
 }
 
@@ -129,10 +129,11 @@ static int64_t max(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-static struct judge_watch facts_in(const struct watch *watch, unsigned past)
+/* `rev`: what comes next is of this revision or a later one. */
+static struct judge_watch facts_in(const struct watch *watch, unsigned past, int64_t rev)
 {
     const struct checker *checker = watch->stream->checker;
-    struct judge_watch facts = watch->facts;
+    struct judge_watch facts = judge_resumed(checker->history, past, &watch->facts, rev);
     facts.prev_floor = max(history_compacted(checker->history, past), checker->highest_listing);
     if (facts.lines)
         facts.prev_floor = 0; /* one that lacks it is not told at all */
@@ -154,6 +155,7 @@ static void note_events(struct watch *watch, size_t n, const struct verdict *ver
 {
     struct checker_counts *counts = &watch->stream->checker->counts;
     watch->soft = false;
+    watch->facts.resumed = false;
     watch->last_event = verdict->rev;
     watch->facts.given = watch->facts.next == verdict->rev ? watch->facts.given + n : n;
     watch->facts.next = verdict->rev;
@@ -181,7 +183,7 @@ bool checker_watch_events(struct watch *watch, const struct belfry_wire_watch *h
     for (unsigned past = 0; past < watch->seen; past++) {
         if (!(watch->pasts >> past & 1))
             continue;
-        struct judge_watch facts = facts_in(watch, past);
+        struct judge_watch facts = facts_in(watch, past, first_rev(checker));
         struct verdict verdict;
         if (judge_events(checker->history, past, &facts, checker->events, n, head->header.revision, &verdict)) {
             pasts |= (uint32_t)1 << past;
@@ -204,7 +206,7 @@ static bool progress_goes_back(struct watch *watch, int64_t rev)
 {
     if (rev < watch->last_progress || rev < watch->last_event)
         return true;
-    return watch->asked.start > 0 && rev < watch->asked.start - 1;
+    return watch->asked.start > 0 && rev < watch->asked.start - !watch->asked.resumed;
 }
 
 bool checker_watch_progress(struct watch *watch, int64_t rev)
@@ -218,7 +220,8 @@ bool checker_watch_progress(struct watch *watch, int64_t rev)
     for (unsigned past = 0; past < watch->seen && !back; past++) {
         if (!(watch->pasts >> past & 1))
             continue;
-        if (judge_progress(checker->history, past, &watch->facts, rev, &verdict)) {
+        struct judge_watch facts = facts_in(watch, past, rev + 1);
+        if (judge_progress(checker->history, past, &facts, rev, &verdict)) {
             pasts |= (uint32_t)1 << past;
         } else {
             worst = verdict;
@@ -233,6 +236,7 @@ bool checker_watch_progress(struct watch *watch, int64_t rev)
     settle(watch, pasts, rev);
     watch->last_progress = rev;
     watch->soft = false;
+    watch->facts.resumed = false;
     if (rev + 1 > watch->facts.next) {
         watch->facts.next = rev + 1;
         watch->facts.given = 0;
@@ -330,6 +334,7 @@ static void finish_created(struct watch *watch)
     char text[CHECKER_TEXT_MAX];
     consider_forks(watch);
     struct verdict verdict = {.fault = FAULT_MISSING, .key = -1, .head = history_head(history, now)};
+    watch->facts = facts_in(watch, now, verdict.head + 1);
     if (!(watch->pasts >> now & 1)) {
         checker_watch_wrong(watch, "was left in a past that ended (revision %lld of it was told), and never canceled",
                             (long long)watch->heard);

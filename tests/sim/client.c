@@ -20,6 +20,7 @@ enum client_mode { CLIENT_READS, CLIENT_TRICKLES, CLIENT_STALLS };
 /* A watch to be gone on with. */
 struct saved {
     struct belfry_wire_create create;
+    bool has_all; /* of lines, resumed: everything of its start revision */
     char key[KEY_MAX], range_end[KEY_MAX];
 };
 
@@ -31,6 +32,7 @@ struct client {
     struct checker_stream *stream;
     uint64_t canceled; /* ids below 64 that this stream was asked to cancel */
     bool asked;        /* a watch of this stream */
+    bool cut_off;      /* behind the line that was read last: nothing more comes of this stream */
     struct belfry_buf in, request;
     enum client_mode mode;
     bool settled;
@@ -103,12 +105,13 @@ static void suit_lines(struct client *client, struct belfry_wire_create *create)
     struct sched *sched = client->opts.sched;
     const struct history *history = client->opts.history;
     create->watch_id = sched_one_in(sched, 3) ? 0 : 1 + (int64_t)sched_below(sched, DIALECT_PINS);
-    create->fragment = false;
     if (create->start_revision == 0)
         create->start_revision = history_head(history, history_now(history)) + 1;
     int64_t compacted = history_compacted(history, history_now(history));
     if (compacted > 0 && sched_one_in(sched, 4)) /* the one revision whose previous values nobody has */
         create->start_revision = compacted;
+    create->fragment = sched_one_in(sched, 3); /* as one that has listed at that revision */
+    checker_stream_resumes(client->stream, true);
 }
 
 /* A stream of lines has one. */
@@ -146,6 +149,18 @@ static struct belfry_bytes keep(char *room, struct belfry_bytes bytes)
     return belfry_bytes_of(room, bytes.len);
 }
 
+/* Its client knows what the last line has shown, and nothing else. */
+static void save_line(struct saved *saved, const struct checker_watch *watch)
+{
+    saved->create.start_revision = watch->shown != 0 ? watch->shown : watch->start;
+    saved->create.fragment = watch->shown != 0 || watch->resumed;
+    saved->has_all = watch->shown != 0 ? watch->next > watch->shown : watch->has_all;
+    if (saved->create.fragment)
+        COVER(lines_resumed);
+    if (!saved->has_all)
+        COVER(lines_resumed_inside);
+}
+
 static void save_watches(struct client *client)
 {
     client->n_saved = 0;
@@ -165,6 +180,8 @@ static void save_watches(struct client *client)
             .no_put = watch.no_put,
             .no_delete = watch.no_delete,
         };
+        if (client->opts.lines)
+            save_line(saved, &watch);
     }
 }
 
@@ -193,11 +210,12 @@ static void dial(struct client *client)
         return;
     TRACE(client->name, "connects %s, window %zu", kind == CHECKER_DIRECT ? "to etcd" : "to a tier", window);
     client->canceled = 0;
-    client->asked = false;
+    client->asked = client->cut_off = false;
     client->stream = checker_stream_open(client->opts.checker, client->name, kind);
     client->mode = CLIENT_READS;
     for (size_t i = 0; client->resumes && i < client->n_saved; i++) {
         COVER(resume_elsewhere);
+        checker_stream_resumes(client->stream, client->saved[i].has_all);
         send_create(client, &client->saved[i].create);
     }
     for (uint64_t n = sched_below(sched, 4); n > 0 && may_create(client); n--)
@@ -227,6 +245,8 @@ static void on_message(struct client *client, struct belfry_bytes message)
     if (watch.canceled && watch.compact_revision > 0 && !again && !client->opts.lines &&
         (client->settled || sched_one_in(sched, 2)))
         send_cancel(client, watch.watch_id);
+    if (client->opts.lines && watch.n_events > 0 && !client->settled)
+        client->cut_off = sched_one_in(sched, 8); /* between any two lines, those of one revision too */
 }
 
 static void read_some(struct client *client)
@@ -235,7 +255,8 @@ static void read_some(struct client *client)
     if (client->mode == CLIENT_STALLS)
         return;
     link_read(client->link, client->mode == CLIENT_TRICKLES ? 1 + sched_below(sched, 8) : SIZE_MAX, &client->in);
-    for (struct belfry_blob *message; !verdict_failed() && (message = link_cut(&client->in)) != NULL;) {
+    for (struct belfry_blob *message;
+         !verdict_failed() && !client->cut_off && (message = link_cut(&client->in)) != NULL;) {
         on_message(client, belfry_blob_bytes(message));
         belfry_blob_unref(message);
     }
@@ -315,7 +336,7 @@ static uint64_t client_step(void *arg)
     }
     bool ended = link_ended(client->link);
     read_some(client);
-    if (ended) {
+    if (ended || client->cut_off) {
         hang_up(client);
         return client->dial_ms;
     }

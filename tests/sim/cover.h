@@ -48,6 +48,8 @@
     X(lines_pinned, "line given to one who has pinned a value")                                                        \
     X(lines_unwanted, "event without the pinned value asked for, in a huge revision")                                  \
     X(lines_lost, "line that lacks what was before")                                                                   \
+    X(lines_resumed, "stream of lines resumed from a revision it was shown")                                           \
+    X(lines_resumed_inside, "stream of lines resumed from a revision it has a part of")                                \
     X(lines_ended, "stream of lines ended behind its last line")                                                       \
     X(refused, "create refused")                                                                                       \
     X(preempted, "thread preempted inside a turn")                                                                     \

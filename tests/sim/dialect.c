@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "base/sim.h"
 #include "core/response.h"
 #include "core/watcher.h"
 #include "sim/history.h"
@@ -85,10 +86,17 @@ static enum belfry_err is_for(const struct dialect_watch *watch, const struct ba
     return BELFRY_OK;
 }
 
+/* As belfryd 0.1.0 did. */
+static bool is_shown_before(const struct batch *batch, uint32_t event)
+{
+    return BELFRY_MUTANT(line_shown_before) && (batch->more || event + 1 < batch->n_events);
+}
+
 enum belfry_err dialect_event(const struct dialect_watch *watch, const struct batch *batch, uint32_t event,
                               struct belfry_blob **out)
 {
-    struct response_opts opts = {.header_rev = batch->rev, .flags = watch->prev_kv ? WATCHER_PREV_KV : 0};
+    struct response_opts opts = {.header_rev = is_shown_before(batch, event) ? batch->rev - 1 : batch->rev,
+                                 .flags = watch->prev_kv ? WATCHER_PREV_KV : 0};
     struct response_pick pick = {.batch = batch, .events = &event, .n = 1};
     bool cut, yes;
     enum belfry_err err = is_for(watch, batch, event, &yes);

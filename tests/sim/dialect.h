@@ -4,8 +4,11 @@
  * event, or none (a bookmark), or canceled with a compact revision (the last one). So the checker reads them as it reads
  * everything else, and judges their events byte for byte.
  *
+ * A line carries its revision (header.revision), and that is all that a client resumes from.
+ *
  * A value has attributes, made of its first bytes, so that each write may give a key others; a watch may have pinned one.
- * Pins are numbered from 1; a create request on a stream of lines has the number where others have a watch id.
+ * Pins are numbered from 1; a create request on a stream of lines has the number where others have a watch id, and
+ * `fragment` where it resumes from its start revision.
  *
  * Thread: the one thread of the simulator. Pure.
  */

@@ -55,6 +55,27 @@ bool judge_is_inside(const struct history *history, unsigned past, const struct 
     return last != NULL && last->sub + 1 < revision->n;
 }
 
+static bool wants_several(const struct history_revision *revision, const struct judge_watch *watch)
+{
+    const struct history_event *first = wanted_in(revision, watch, 0);
+    return first != NULL && wanted_in(revision, watch, first->sub + 1) != NULL;
+}
+
+struct judge_watch judge_resumed(const struct history *history, unsigned past, const struct judge_watch *watch,
+                                 int64_t rev)
+{
+    const struct history_revision *revision = watch->resumed ? history_at(history, past, watch->start) : NULL;
+    struct judge_watch facts = *watch;
+    facts.resumed = false;
+    if (revision == NULL)
+        return facts;
+    bool may_skip = watch->has_all || !wants_several(revision, watch);
+    bool may_repeat = revision->n > 1;
+    if (may_skip && (rev > watch->start || !may_repeat))
+        facts.next = watch->start + 1;
+    return facts;
+}
+
 /* What comes next: `after` was the last one given by this response; NULL: none yet. */
 static const struct history_event *expected(const struct history *history, unsigned past,
                                             const struct judge_watch *watch, const struct history_event *after)
@@ -164,7 +185,7 @@ bool judge_events(const struct history *history, unsigned past, const struct jud
     out->want = wanted_in(history_at(history, past, last->rev), watch, last->sub + 1);
     if (out->want != NULL && !watch->lines)
         out->fault = FAULT_SPLIT;
-    else if (header_rev < last->rev || header_rev > out->head)
+    else if (header_rev < last->rev || header_rev > (watch->lines ? last->rev : out->head))
         out->fault = FAULT_HEADER;
     return out->fault == FAULT_NONE;
 }
@@ -233,7 +254,7 @@ static const char *fault_text(enum fault fault)
     case FAULT_SPLIT:
         return "is the last of its response, which splits the revision";
     case FAULT_HEADER:
-        return "came under a header.revision below it or above the head";
+        return "came under a header.revision below it or above the head, or as a line with another than its own";
     case FAULT_PROGRESS:
         return "was told as progress, beyond what was given";
     }

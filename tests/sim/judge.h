@@ -24,6 +24,8 @@ struct judge_watch {
     bool lines;         /* a revision comes event by event */
     unsigned pin;       /* of lines (dialect.h); 0: none */
     size_t given;       /* of lines: so many events of revision `next` that it wants have been given */
+    bool resumed;       /* of lines: it began by resuming from `start`, and nothing has come since */
+    bool has_all;       /* resumed: its client has all of `start` that it wants */
     int64_t prev_floor; /* at or below, a previous value may be missing */
 };
 
@@ -43,7 +45,7 @@ enum fault {
     FAULT_SWAPPED, /* out of order in its revision */
     FAULT_MISSING, /* something before it was left out */
     FAULT_SPLIT,   /* the response ends inside a revision */
-    FAULT_HEADER,  /* header.revision is below the last event, or above the head */
+    FAULT_HEADER,  /* header.revision is below the last event, or above the head; of a line: not its own */
     FAULT_PROGRESS /* progress beyond what was given */
 };
 
@@ -56,6 +58,12 @@ struct verdict {
     size_t prev_missing;              /* rightly */
     int64_t head;
 };
+
+/* What is to be expected of a watch that has resumed, given that what comes next is of revision `rev` or later: all of
+ * `start` again, or nothing of it. Nothing is right if its client can have missed none; all of it, if the revision has
+ * several events, so that a server cannot know. Others are returned as they are. */
+struct judge_watch judge_resumed(const struct history *history, unsigned past, const struct judge_watch *watch,
+                                 int64_t rev);
 
 /* Judges a whole response: `events` are raw Events. True: it agrees, up to the last event's revision. */
 bool judge_events(const struct history *history, unsigned past, const struct judge_watch *watch,

@@ -175,13 +175,15 @@ static void cover_start(const struct tier *tier, int64_t start)
         COVER(resume_log);
 }
 
-/* What others have as a watch id is its pin. */
+/* What others have as a watch id is its pin, and what others have as fragments says that it resumes. */
 static void suit_lines(struct served *served, struct stream_create *request)
 {
     struct sched *sched = served->server->tier->opts.sched;
     served->watch.prev_kv = (request->flags & WATCHER_PREV_KV) != 0;
     served->watch.pin = (unsigned)request->watch_id;
     request->watch_id = 0;
+    request->resumed = (request->flags & WATCHER_FRAGMENT) != 0;
+    request->flags &= (uint8_t)~WATCHER_FRAGMENT;
     if (served->watch.pin != 0) {
         request->pin_name = dialect_pin_name(served->watch.pin);
         request->pin_value = dialect_pin_value(served->watch.pin);

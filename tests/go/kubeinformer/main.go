@@ -12,7 +12,8 @@
 //	{"kind":"added","count":N}                         answers add
 //
 // Every event is judged before the informer sees it: ADDED of what was there, MODIFIED or DELETED of what was not, and
-// revisions that go back are "wrong". That is what a server owes to a watcher with a selector.
+// revisions that do not rise are "wrong". That is what a server owes to a watcher with a selector. A watch from a version
+// may begin with changes of just that version once more: one of several objects may have been cut off between them.
 package main
 
 import (
@@ -150,6 +151,7 @@ func (i *informer) watch(options metav1.ListOptions) (watch.Interface, error) {
 	}
 	i.n.Watches++
 	initial := options.SendInitialEvents != nil && *options.SendInitialEvents
+	from, _ := strconv.ParseUint(options.ResourceVersion, 10, 64)
 	if initial {
 		i.pending = map[string]uint64{}
 	}
@@ -159,7 +161,7 @@ func (i *informer) watch(options metav1.ListOptions) (watch.Interface, error) {
 		if initial {
 			initial = i.judgeInitial(e)
 		} else {
-			i.judge(e)
+			i.judge(e, from)
 		}
 		return e, true
 	}), nil
@@ -186,7 +188,8 @@ func (i *informer) judgeInitial(e watch.Event) bool {
 	return true
 }
 
-func (i *informer) judge(e watch.Event) {
+// `from`: the version that the watch began at; 0: none.
+func (i *informer) judge(e watch.Event, from uint64) {
 	if e.Type == watch.Error {
 		i.noteError(e)
 		return
@@ -197,21 +200,22 @@ func (i *informer) judge(e watch.Event) {
 	}
 	i.last = rv
 	before, there := i.present[key]
+	again := rv == from && (!there || rv == before)
 	switch e.Type {
 	case watch.Bookmark:
 		i.n.Bookmarks++
 	case watch.Added:
-		if there {
+		if there && !again {
 			i.wrong("ADDED of %s at %d, which is there since %d", key, rv, before)
 		}
 		i.present[key] = rv
 	case watch.Modified:
-		if !there || rv <= before {
+		if !there || (rv <= before && !again) {
 			i.wrong("MODIFIED of %s at %d, known at %d", key, rv, before)
 		}
 		i.present[key] = rv
 	case watch.Deleted:
-		if !there || rv <= before {
+		if (!there && !again) || (there && rv <= before) {
 			i.wrong("DELETED of %s at %d, known at %d", key, rv, before)
 		}
 		delete(i.present, key)
