@@ -40,14 +40,14 @@ struct relay_call {
     /* fixed at creation */
     struct relay *relay;
     struct exchange *x;
-    bool changes_auth;
+    bool changes_auth, acts_later;
     uint64_t due_ms;
     /* owner */
     struct belfry_list node;
-    struct belfry_list later; /* without a token, and it acts for its caller later on */
-    struct belfry_list slow;  /* while `response` is not empty */
-    size_t held;              /* counted of what it holds */
-    size_t head_bytes;        /* of the request's fields, which are held until the response begins */
+    struct belfry_list anonymous; /* without a token, unless it needs no right */
+    struct belfry_list slow;      /* while `response` is not empty */
+    size_t held;                  /* counted of what it holds */
+    size_t head_bytes;            /* of the request's fields, which are held until the response begins */
     enum call_state state;
     struct permit_question *question; /* CHECKING */
     struct uplink_call *up;           /* WAITING and PASSING */
@@ -70,8 +70,8 @@ struct relay {
     struct relay_opts opts;
     /* owner */
     struct belfry_list calls;
-    struct belfry_list slow;  /* calls whose client is behind; first who has taken nothing for the longest time */
-    struct belfry_list later; /* calls */
+    struct belfry_list slow;      /* calls whose client is behind; first who has taken nothing for the longest time */
+    struct belfry_list anonymous; /* calls */
     struct permit_question *recheck; /* is auth still off, for those? */
     uint64_t recheck_ms;             /* when that is asked next; BELFRY_NEVER while there are none */
     uv_timer_t timer;
@@ -136,7 +136,7 @@ static void free_call(struct relay_call *call)
     if (call->changes_auth)
         permit_doubt(relay->opts.permit); /* again: what was learned while it ran may be from before it */
     belfry_list_remove(&call->node);
-    belfry_list_remove(&call->later);
+    belfry_list_remove(&call->anonymous);
     belfry_list_remove(&call->slow);
     set_held(call, 0);
     relay->stats.running--;
@@ -529,17 +529,18 @@ static void arm(struct relay *relay, uint64_t due_ms, uint64_t now)
     uv_timer_start(&relay->timer, on_timer, due_ms > now ? due_ms - now : 0, 0);
 }
 
-/* ---- calls that act later ---- */
+/* ---- calls that etcd may still carry out when auth is turned on ---- */
 
-static bool is_lent(struct belfry_list *node)
+static bool is_exposed(struct belfry_list *node)
 {
-    const struct relay_call *call = belfry_container(node, struct relay_call, later);
-    return call->up != NULL && uplink_is_lent(call->up);
+    const struct relay_call *call = belfry_container(node, struct relay_call, anonymous);
+    bool is_complete = call->request_ended && belfry_buf_len(&call->request) == 0;
+    return call->up != NULL && uplink_is_lent(call->up) && (call->acts_later || !is_complete);
 }
 
 static void recheck_later(struct relay *relay, uint64_t now)
 {
-    if (relay->recheck != NULL || relay->recheck_ms != BELFRY_NEVER || belfry_list_empty(&relay->later))
+    if (relay->recheck != NULL || relay->recheck_ms != BELFRY_NEVER || belfry_list_empty(&relay->anonymous))
         return;
     relay->recheck_ms = now + RELAY_RECHECK_MS;
     arm(relay, relay->recheck_ms, now);
@@ -550,9 +551,9 @@ static void on_recheck(enum permit_verdict verdict, const char *reason, void *us
     struct relay *relay = user;
     (void)reason;
     relay->recheck = NULL;
-    belfry_list_each_safe (node, &relay->later) {
-        if (verdict == PERMIT_REFUSED && is_lent(node))
-            refuse_user(belfry_container(node, struct relay_call, later));
+    belfry_list_each_safe (node, &relay->anonymous) {
+        if (verdict == PERMIT_REFUSED && is_exposed(node))
+            refuse_user(belfry_container(node, struct relay_call, anonymous));
     }
     recheck_later(relay, belfry_clock_ms());
 }
@@ -560,11 +561,11 @@ static void on_recheck(enum permit_verdict verdict, const char *reason, void *us
 /* Auth may have been turned on since these calls went up: then they go on by a name that is not their callers'. */
 static void recheck(struct relay *relay, uint64_t now)
 {
-    bool lent = false;
-    belfry_list_each (node, &relay->later)
-        lent = lent || is_lent(node);
+    bool exposed = false;
+    belfry_list_each (node, &relay->anonymous)
+        exposed = exposed || is_exposed(node);
     relay->recheck_ms = BELFRY_NEVER;
-    if (lent && ask_for_nobody(relay, on_recheck, relay, &relay->recheck) != BELFRY_OK)
+    if (exposed && ask_for_nobody(relay, on_recheck, relay, &relay->recheck) != BELFRY_OK)
         relay->recheck = NULL; /* too many questions: asked again in a second */
     recheck_later(relay, now);
 }
@@ -599,8 +600,9 @@ static struct relay_call *make_call(struct relay *relay, struct exchange *x, con
     call->rewrites =
         relay->opts.advertise != NULL && belfry_bytes_equal(head->path, belfry_bytes_str(RELAY_MEMBERS_PATH));
     call->changes_auth = relay_rights_changes_auth(head->path);
+    call->acts_later = relay_rights_acts_later(head->path);
     belfry_list_append(&relay->calls, &call->node);
-    belfry_list_init(&call->later);
+    belfry_list_init(&call->anonymous);
     belfry_list_init(&call->slow);
     relay->stats.running++;
     return call;
@@ -634,8 +636,8 @@ void relay_begin(struct relay *relay, struct exchange *x, const struct exchange_
         call->due_ms = now + timeout_ms + GRACE_MS;
         arm(relay, call->due_ms, now);
     }
-    if (is_anonymous(head) && relay_rights_acts_later(head->path)) {
-        belfry_list_append(&relay->later, &call->later);
+    if (is_anonymous(head) && !relay_rights_keeps_alive(head->path)) {
+        belfry_list_append(&relay->anonymous, &call->anonymous);
         recheck_later(relay, now);
     }
 }
@@ -675,7 +677,7 @@ enum belfry_err relay_create(const struct relay_opts *opts, struct relay **out)
     relay->opts.held_max = opts->held_max != 0 ? opts->held_max : RELAY_HELD_BYTES;
     belfry_list_init(&relay->calls);
     belfry_list_init(&relay->slow);
-    belfry_list_init(&relay->later);
+    belfry_list_init(&relay->anonymous);
     uv_timer_init(uplink_loop(opts->uplink), &relay->timer);
     relay->timer.data = relay;
     *out = relay;

@@ -10,8 +10,9 @@
  * - Where the tier's certificate has a common name (uplink_may_have_name()), a call without a token waits until permit
  *   knows whether auth is on. If it is, a method that needs a user is refused here, as etcd refuses it (3 "etcdserver: user
  *   name is empty"); any other goes up as nobody's (uplink.h), for etcd to answer. Auth/Authenticate needs no check.
- * - A call without a token that went up by such a certificate while auth was off, and that acts for its caller later on
- *   (Lock, Election), is ended with the same words soon after auth is found on (RELAY_RECHECK_MS and PERMIT_OFF_MS).
+ * - A call without a token that went up by such a certificate while auth was off, and that etcd may still carry out later
+ *   (its request is not complete, or it is a Lock or an Election), is ended with the same words soon after auth is turned on
+ *   (RELAY_RECHECK_MS and PERMIT_OFF_MS). A LeaseKeepAlive goes on: etcd asks for no right to it.
  * - On a listener that is read-only only methods known to read are relayed; others: 7 "belfry: this listener is
  *   read-only".
  * - Cluster/MemberList: when an address is advertised, every member's client URLs are replaced by it.

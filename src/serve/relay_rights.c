@@ -49,10 +49,15 @@ bool relay_rights_needs_user(struct belfry_bytes path)
     return (is_auth && !relay_rights_authenticates(path)) || IS_ONE_OF(path, needing);
 }
 
-/* A LeaseKeepAlive lasts, too, but etcd asks for no right to it; the rest of etcd's own services answer and are done. */
+/* The methods of etcd's own services answer and are done. */
 bool relay_rights_acts_later(struct belfry_bytes path)
 {
     return !belfry_bytes_begins(path, belfry_bytes_str("/etcdserverpb."));
+}
+
+bool relay_rights_keeps_alive(struct belfry_bytes path)
+{
+    return belfry_bytes_equal(path, belfry_bytes_str("/etcdserverpb.Lease/LeaseKeepAlive"));
 }
 
 bool relay_rights_changes_auth(struct belfry_bytes path)

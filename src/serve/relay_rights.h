@@ -22,9 +22,12 @@ bool relay_rights_authenticates(struct belfry_bytes path);
  * are refused in other words, and some are answered; that differs between versions (decision 0035). */
 bool relay_rights_needs_user(struct belfry_bytes path);
 
-/* True for methods that may still read or write for their caller long after they have begun, with the rights that he had
- * then: Lock, Campaign, Observe, and what this tier does not know. */
+/* True for methods that may still read or write for their caller long after their request is complete: Lock, Campaign,
+ * Observe, and what this tier does not know. */
 bool relay_rights_acts_later(struct belfry_bytes path);
+
+/* True for Lease/LeaseKeepAlive, whose request lasts as long as its client, and to which etcd asks for no right. */
+bool relay_rights_keeps_alive(struct belfry_bytes path);
 
 /* True for methods after which auth may be on where it was off, or off where it was on. */
 bool relay_rights_changes_auth(struct belfry_bytes path);

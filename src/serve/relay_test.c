@@ -592,28 +592,46 @@ static void what_acts_later_ends_when_auth_is_turned_on(void **state)
     static const char *const with_token[] = {"content-type: application/grpc", "token: t.1", NULL};
     static const char *const no_token[] = {"content-type: application/grpc", NULL};
     bool auth_on = false;
-    struct fakeexchange others[2];
+    struct fakeexchange others[3];
     make_named_relay((struct upstream_opts){.serve = serve_auth, .user = &auth_on});
     begin("/v3electionpb.Election/Observe");
     reach(2);
-    for (int i = 0; i < 2; i++) {
+    static const char *const paths[] = {"/v3electionpb.Election/Observe", KEEPALIVE, RANGE};
+    for (int i = 0; i < 3; i++) {
         struct fakeexchange_head head;
         fakeexchange_init(&others[i], EXCHANGE_ROOM);
-        fakeexchange_head(&head, "POST", i == 0 ? "/v3electionpb.Election/Observe" : KEEPALIVE,
-                          i == 0 ? with_token : no_token);
+        fakeexchange_head(&head, "POST", paths[i], i == 0 ? with_token : no_token);
         relay_begin(relay, &others[i].x, &head.head, RELAY_ALL);
     }
+    fakeexchange_send(&others[2], "abc", 3);
+    fakeexchange_half_close(&others[2]); /* etcd has it all, and answers when it likes */
     drive_for(RELAY_RECHECK_MS + PERMIT_OFF_MS + 300);
     assert_int_equal(fake.state, FAKEEXCHANGE_OPEN); /* it was asked again, and is still off */
     auth_on = true;
     drive_until(fake.state == FAKEEXCHANGE_ENDED);
     assert_string_equal(fakeexchange_field(&fake, "grpc-status"), "3");
     assert_string_equal(fakeexchange_field(&fake, "grpc-message"), "etcdserver: user name is empty");
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         assert_int_equal(others[i].state, FAKEEXCHANGE_OPEN);
         fakeexchange_gone(&others[i]);
         fakeexchange_fini(&others[i]);
     }
+}
+
+static void a_request_that_is_held_back_until_auth_is_on_is_refused(void **state)
+{
+    (void)state;
+    bool auth_on = false;
+    make_named_relay((struct upstream_opts){.serve = serve_auth, .user = &auth_on});
+    begin(PUT);
+    fakeexchange_send(&fake, "half", 4);
+    drive_until(upstream_count(bed.members[0]) == 2 && upstream_request(bed.members[0], 1)->body_len == 4);
+    assert_null(upstream_field(bed.members[0], 1, "grpcgateway-accept"));
+    auth_on = true;
+    drive_until(fake.state == FAKEEXCHANGE_ENDED);
+    ended_with("3", "etcdserver: user name is empty");
+    drive_until(upstream_request(bed.members[0], 1)->closed);
+    assert_false(upstream_request(bed.members[0], 1)->ended);
 }
 
 static void a_client_may_go_while_it_is_checked(void **state)
@@ -791,6 +809,7 @@ int main(void)
         cmocka_unit_test_teardown(with_auth_off_who_has_no_token_is_passed_on_whole, teardown),
         cmocka_unit_test_teardown(what_etcd_may_answer_to_anyone_goes_up_as_nobodys, teardown),
         cmocka_unit_test_teardown(what_acts_later_ends_when_auth_is_turned_on, teardown),
+        cmocka_unit_test_teardown(a_request_that_is_held_back_until_auth_is_on_is_refused, teardown),
         cmocka_unit_test_teardown(a_client_may_go_while_it_is_checked, teardown),
         cmocka_unit_test_teardown(a_change_of_auth_makes_doubt_before_and_after, teardown),
         cmocka_unit_test_teardown(member_lists_name_the_tier, teardown),

@@ -28,7 +28,6 @@ struct way {
     const struct belfry_endpoint *endpoint;
     enum way_state state;
     bool barred;                   /* gets no calls */
-    bool has_name;                 /* as its newest connection; before there was one: TLS might */
     struct uplink_conn *conn;      /* DIALING and UP */
     struct belfry_backoff backoff; /* tries: failures since it last served */
     uv_timer_t timer;
@@ -43,6 +42,7 @@ struct uplink {
     /* owner */
     bool (*auth_is_off)(void *user); /* NULL: not known */
     void *auth_user;
+    bool newest_has_name; /* the connection that was made last; before there was one: with TLS it might */
     bool destroyed;
     size_t turn;                 /* whose it is to get the next who has no pin */
     struct belfry_list conns;    /* all, those that drain too */
@@ -178,7 +178,7 @@ static void on_up(struct uplink_conn *conn, void *user)
 {
     struct way *way = user;
     move(way, UP);
-    way->has_name = uplink_conn_has_name(conn);
+    way->uplink->newest_has_name = uplink_conn_has_name(conn);
     way->uplink->stats.connects++;
     belfry_logf(way->uplink->opts.log, BELFRY_LOG_INFO, "uplink_up", "endpoint=%s", way->endpoint->url);
 }
@@ -376,11 +376,10 @@ void uplink_ask_auth(struct uplink *uplink, bool (*is_off)(void *user), void *us
 
 bool uplink_may_have_name(const struct uplink *uplink)
 {
-    for (size_t i = 0; i < uplink->opts.n_endpoints; i++) {
-        if (uplink->ways[i].has_name && !uplink->ways[i].barred)
-            return true;
-    }
-    return false;
+    bool found = uplink->newest_has_name;
+    for (size_t i = 0; i < uplink->opts.n_endpoints; i++)
+        found = found || (uplink->ways[i].state == UP && uplink_conn_has_name(uplink->ways[i].conn));
+    return found;
 }
 
 void uplink_bar(struct uplink *uplink, uint64_t endpoints)
@@ -431,7 +430,7 @@ static void init_way(struct uplink *uplink, size_t i)
     struct way *way = &uplink->ways[i];
     way->uplink = uplink;
     way->endpoint = &uplink->opts.endpoints[i];
-    way->has_name = way->endpoint->tls;
+    uplink->newest_has_name = uplink->newest_has_name || way->endpoint->tls;
     belfry_backoff_init(&way->backoff, FIRST_MS, MAX_MS);
     belfry_list_init(&way->waiting);
     uv_timer_init(uplink->opts.loop, &way->timer);

@@ -58,8 +58,9 @@ void uplink_destroy(struct uplink *uplink); /* every call is told `closed`; NULL
 /* Sets how to find out that auth is known to be off (permit.h does). NULL: it is never known. */
 void uplink_ask_auth(struct uplink *uplink, bool (*is_off)(void *user), void *user);
 
-/* True when a call that is opened now may go by a certificate with a common name: some connection presented one, or has
- * not been made yet. A hint, for asking about auth before and not in vain; what is sent does not depend on it. */
+/* True when a call that is opened now may go by a certificate with a common name: a connection that is up presented one, or
+ * the newest did, or there was none yet. A hint, so that auth is asked about first and not in vain: what is sent does not
+ * depend on it. */
 bool uplink_may_have_name(const struct uplink *uplink);
 
 /* Endpoints that get no more calls from now on: a bit for each, up to 64. What is under way there goes on. */

@@ -11,6 +11,7 @@ import urllib.request
 
 import procs
 import pytest
+import rawh2
 from certs import Certs
 from client import go_binary
 from kube import CRDS, request
@@ -227,6 +228,23 @@ def test_etcds_log_does_not_grow(make_pair, certs, auth, certificate, figure):
     assert set(good(counts)) == set(ORDINARY), counts
     figure("identity.log.calls", sum(n for outcomes in counts.values() for n in outcomes.values()))
     assert log_lines(cluster)[len(before):] == []
+
+
+def test_request_that_is_held_back_is_not_carried_out_when_auth_is_on(make_pair, certs):
+    """etcd looks for the user when it has the whole request, whose head went up while auth was off."""
+    cluster, _, tier = make_pair(NAMED, auth=False)
+    put = rawh2.message(b"\x0a\x07/b/held\x12\x01x")  # a PutRequest
+    client = rawh2.Connection(tier.port)
+    client.send(rawh2.frame(rawh2.HEADERS, rawh2.END_HEADERS, 1, rawh2.grpc_head(b"/etcdserverpb.KV/Put")))
+    client.send(rawh2.frame(rawh2.DATA, 0, 1, put[:-1]))
+    time.sleep(0.5)  # it is with etcd, but for its last byte
+    enable_auth(cluster)
+    while client.read(8)[0] != rawh2.HEADERS:
+        pass
+    client.send(rawh2.frame(rawh2.DATA, 1, 1, put[-1:]))
+    time.sleep(0.3)
+    client.close()
+    assert cluster.ctl("get", "/b/held").stdout == b""
 
 
 def test_lock_that_waits_does_not_outlive_auth_being_turned_on(make_pair, certs):
