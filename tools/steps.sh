@@ -7,7 +7,8 @@
 #                               was skipped, and figures that tests print, are shown also when all is well
 #   build_preset PRESET         configures and builds with warnings as errors, to the last error
 #   test_preset PRESET [WRAP..] runs the unit suites and counts them; WRAP is a command to run CTest under
-#   steps_end                   prints "N passed, N failed" as the last line; false when anything failed
+#   steps_end                   prints "N passed, N failed" as the last line; false when anything failed. Tests that need
+#                               servers built outside this tree, and did not find them, are on a line of their own before it
 #
 # A step's output goes to its log and is shown only when it fails. step and suite return the command's own status, so
 # that what cannot make sense after a failure is left out:
@@ -83,6 +84,7 @@ test_preset() {
 steps_end() {
     local passed failed
     passed=$(steps_sum 1) failed=$(steps_sum 2)
+    [ "$(steps_sum 3)" -eq 0 ] || echo "$(steps_sum 3) not run, for want of a peer (tests/integration/README.md)"
     echo "$passed passed, $failed failed"
     [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
 }

@@ -295,7 +295,9 @@ static void promtool_has_nothing_to_say(void **state)
 {
     (void)state;
     if (system("command -v promtool >/dev/null 2>&1") != 0) {
+        const char *gate = getenv("CI");
         print_message("promtool is not installed (Debian package prometheus): not asked\n");
+        assert_true(gate == NULL || strcmp(gate, "true") != 0); /* there it must be: tools/bootstrap installs it */
         skip();
     }
     struct belfry_buf buf = {0};

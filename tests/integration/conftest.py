@@ -8,6 +8,7 @@ import pytest
 
 sys.path.insert(0, os.path.dirname(__file__))
 
+import needs  # noqa: E402
 import netns  # noqa: E402
 import procs  # noqa: E402
 from belfryd import Belfryd  # noqa: E402
@@ -46,6 +47,7 @@ def pytest_runtest_setup(item):
 def pytest_runtest_makereport(item, call):
     outcome = yield
     report = outcome.get_result()
+    needs.judge(report)
     if call.when == "call":
         item.has_passed = report.passed
     if report.failed and STARVED:
@@ -153,7 +155,7 @@ def make_net():
     def make(n=3):
         reason = netns.why_not()
         if reason:
-            pytest.skip(f"network namespaces cannot be made here: {reason}")
+            needs.missing(f"the right to make network namespaces: {reason}")
         made.append(netns.Net(n))
         return made[-1]
     yield make

@@ -24,6 +24,7 @@ import socket
 import subprocess
 import urllib.parse
 
+import needs
 import procs
 import pytest
 from belfryd import Belfryd
@@ -40,7 +41,7 @@ WAIT = 10  # for what must come
 QUIET = 0.5  # for what must not
 INITIAL_END = "k8s.io/initial-events-end"
 
-belfryd_only = pytest.mark.skipif(BY_PEER, reason="not something that kubepeer does")
+belfryd_only = pytest.mark.skipif(BY_PEER, reason=needs.BY_PEER + "kubepeer does not do this")
 
 
 def why_no_peer():

@@ -6,9 +6,9 @@ import subprocess
 import threading
 import time
 
+import needs
 import nodejs
 import procs
-import pytest
 from client import go_binary
 from kube import PODS
 
@@ -23,7 +23,7 @@ def kubectl_path():
     if not _found:
         done = subprocess.run(["bash", TOOL], capture_output=True, text=True, timeout=300)
         if done.returncode != 0:
-            pytest.skip(f"no kubectl here: {done.stderr.strip()}")
+            needs.missing(f"kubectl: {done.stderr.strip()}")
         _found.append(done.stdout.strip())
     return _found[0]
 

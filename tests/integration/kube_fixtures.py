@@ -1,4 +1,5 @@
 """Servers of Kubernetes' API for the tests: a plugin of pytest, named by the test files that use it."""
+import needs
 import pytest
 from kube import BY_PEER, Server, why_no_peer
 
@@ -7,7 +8,7 @@ from kube import BY_PEER, Server, why_no_peer
 def served(tmp_path_factory):
     """One server for all tests of a file."""
     if BY_PEER and why_no_peer():
-        pytest.skip(why_no_peer())
+        needs.peer(why_no_peer())
     made = Server(tmp_path_factory.mktemp("kube"), keep=True, etcd_flags=["--max-request-bytes", str(8 << 20)])
     yield made
     made.close()
@@ -27,7 +28,7 @@ def make_kube(tmp_path):
 
     def make(**kw):
         if BY_PEER and why_no_peer():
-            pytest.skip(why_no_peer())
+            needs.peer(why_no_peer())
         folder = tmp_path / f"kube{len(made)}"
         folder.mkdir()
         made.append(Server(folder, **kw))

@@ -5,12 +5,13 @@ import subprocess
 import threading
 import time
 
+import needs
 import nodejs
 import procs
 import pytest
 from pair import Pair
 
-etcd3 = pytest.importorskip("etcd3", reason="python3-etcd3 is missing: tools/bootstrap installs it")
+etcd3 = needs.module("etcd3", "python3-etcd3")
 
 # python3-etcd3's watch thread outlives its closed channel for a moment, and complains
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
@@ -157,7 +158,7 @@ def old_etcdctl():
     done = subprocess.run(["bash", os.path.join(HERE, "..", "..", "tools", "old-etcd"), "etcdctl"], capture_output=True,
                           text=True, timeout=300)
     if done.returncode != 0:
-        pytest.skip(f"no etcdctl 3.4 here: {done.stderr.strip()}")
+        needs.missing(f"etcdctl 3.4: {done.stderr.strip()}")
     path = done.stdout.strip()
     assert b"etcdctl version: 3.4." in procs.run([path, "version"], env={**os.environ, "ETCDCTL_API": "3"}).stdout
     return path

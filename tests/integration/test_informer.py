@@ -5,6 +5,7 @@ import json
 import os
 import time
 
+import needs
 import procs
 import pytest
 from certs import Certs
@@ -433,7 +434,7 @@ def keys_of(cluster, *options, prefix="/k/"):
     return Informer.of_keys(cluster.endpoints, prefix, *options)
 
 
-keys_only = pytest.mark.skipif(BY_PEER, reason="nothing of kubepeer's is in it")
+keys_only = pytest.mark.skipif(BY_PEER, reason=needs.BY_PEER + "kubepeer has no part in it")
 
 
 @keys_only

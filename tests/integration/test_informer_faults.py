@@ -13,6 +13,7 @@ import sys
 import time
 from collections import Counter
 
+import needs
 import procs
 import pytest
 from certs import Certs
@@ -310,7 +311,7 @@ def make_bed(source, folder, make_cluster, make_kube, *rest):
     if not BY_PEER:
         return TierBed(folder, make_cluster, make_kube, *rest)
     if why_no_peer():
-        pytest.skip(why_no_peer())
+        needs.peer(why_no_peer())
     return PeerBed(folder, make_cluster, make_kube, *rest)
 
 

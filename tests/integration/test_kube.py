@@ -6,6 +6,7 @@ import threading
 import time
 from types import SimpleNamespace
 
+import needs
 import procs
 import pytest
 import yaml
@@ -14,7 +15,7 @@ from kube import (CONFIGS, PODS, WIDGETS, ZONES, belfryd_only, brief, etcd_with_
                   widget)
 from kube_clients import Informers, Kubectl
 
-kubernetes = pytest.importorskip("kubernetes", reason="python3-kubernetes is missing: tools/bootstrap installs it")
+kubernetes = needs.module("kubernetes", "python3-kubernetes")
 import kubernetes.watch  # noqa: E402
 
 pytest_plugins = ["kube_fixtures"]

@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 
+import needs
 import pytest
 from kube import BY_PEER, PEERS, PODS, Peer, Server, etcd_with_a_past, pod, request, why_no_peer
 from kube_clients import Informers
@@ -16,7 +17,7 @@ from kube_differential import FORMS, LISTS, PAST, SELECTORS, WATCHES, world
 HERE = os.path.dirname(__file__)
 COMPATIBILITY = os.path.join(HERE, "..", "..", "docs", "compatibility.md")
 
-pytestmark = pytest.mark.skipif(why_no_peer() is not None, reason=str(why_no_peer()))
+pytestmark = pytest.mark.skipif(why_no_peer() is not None, reason=f"{needs.PEER}{why_no_peer()}")
 
 
 class Sides:
@@ -112,7 +113,7 @@ def newest_informer(tmp_path_factory):
     """tests/go/kubeinformer with the client-go of kubepeer's own root."""
     root = os.path.join(PEERS, "sid")
     if not os.path.isdir(root) or os.getuid() != 0:
-        pytest.skip(f"no root with Go at {root}, or no right to use it")
+        needs.peer(f"no root with Go at {root}, or no right to use it")
     place = os.path.join(root, "srv", "go", "src", "kubeinformer")
     shutil.copytree(os.path.join(HERE, "..", "go", "kubeinformer"), place, dirs_exist_ok=True)
     done = subprocess.run(["chroot", root, "env", "HOME=/root", "PATH=/usr/bin:/bin", "GO111MODULE=off",

@@ -8,6 +8,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import needs
 import procs
 import pytest
 from etcd import Cluster
@@ -491,7 +492,7 @@ def test_a_bookmark_moves_on_though_the_resource_is_quiet(kube):
 
 def test_bookmarks_come_about_once_a_minute(kube, soak):
     if not soak:
-        pytest.skip("it takes more than a minute: with BELFRY_SOAK=1 only")
+        needs.full_length("it takes more than a minute: with BELFRY_SOAK=1 only")
     start = kube.store.revision
     with kube.watch(f"resourceVersion={start}&allowWatchBookmarks=true") as w, \
          kube.watch(f"resourceVersion={start}") as none:

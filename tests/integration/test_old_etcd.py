@@ -4,6 +4,7 @@ import subprocess
 import time
 
 import history
+import needs
 import pytest
 from checker import Spec, check_file
 from client import Recorder, Writer, write
@@ -15,7 +16,7 @@ TOOL = os.path.join(os.path.dirname(__file__), "..", "..", "tools", "old-etcd")
 def old_etcd():
     done = subprocess.run(["bash", TOOL], capture_output=True, text=True, timeout=300)
     if done.returncode != 0:
-        pytest.skip(f"no etcd 3.4 here: {done.stderr.strip()}")
+        needs.missing(f"etcd 3.4: {done.stderr.strip()}")
     return done.stdout.strip()
 
 

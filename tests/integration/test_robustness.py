@@ -8,6 +8,7 @@ import sys
 import time
 import xml.etree.ElementTree
 
+import needs
 import netns
 import procs
 import pytest
@@ -39,7 +40,7 @@ def test_faults_through_one_two_and_three_tiers(seed, soak, figure, tmp_path):
         raise AssertionError(f"the machine did not end: {said[-3000:]}")
     print(said)
     if proc.returncode == 77:
-        pytest.skip(said.strip().splitlines()[-1])
+        needs.missing(said.strip().splitlines()[-1])
     for name, value in re.findall(r"^figure: (\S+)=(.*)$", said, re.M):
         figure(name, *value.split(" ", 1))
     assert proc.returncode == 0, said[-4000:]
@@ -72,7 +73,7 @@ def test_schedule_follows_from_the_seed_and_leaves_nothing_out():
 def network():
     reason = star.why_not()
     if reason:
-        pytest.skip(f"no such network here: {reason}")
+        needs.missing(f"the right to make a network: {reason}")
     made = star.Star()
     yield made
     made.close()

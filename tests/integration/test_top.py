@@ -18,6 +18,7 @@ import urllib.request
 
 import pytest
 
+import needs
 import procs
 from client import binary
 from patience import Patience, within
@@ -291,7 +292,7 @@ def test_a_real_tier_shows_its_watchers(tier):
 
 def test_promtool_is_pleased_with_a_real_tier(tier):
     if subprocess.run(["sh", "-c", "command -v promtool"], capture_output=True).returncode != 0:
-        pytest.skip("promtool is not installed (Debian package prometheus)")
+        needs.missing("promtool (Debian package prometheus)")
     _, admin = tier
     done = subprocess.run(["promtool", "check", "metrics"], input=page(admin + "/metrics").encode(), capture_output=True)
     assert done.returncode == 0, done.stderr.decode()

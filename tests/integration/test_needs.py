@@ -1,0 +1,90 @@
+"""What is missing here: a skip for a person at work, a failure in the gate; and what is installed once for all."""
+import os
+import subprocess
+import sys
+import xml.etree.ElementTree
+
+import pytest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+TOOLS = os.path.join(HERE, "..", "..", "tools")
+TESTS = """
+import needs, pytest
+
+@pytest.fixture(scope="module")
+def tool():
+    needs.missing("a tool")
+
+def test_missing(): needs.missing("a tool")
+def test_fixture(tool): pass
+def test_other(): pytest.skip("any reason")
+@pytest.mark.skipif(True, reason="any reason")
+def test_mark(): pass
+def test_peer(): needs.peer("no such server")
+def test_length(): needs.full_length("too long")
+@pytest.mark.xfail(reason="a known bug")
+def test_known(): assert False
+def test_good(): pass
+"""
+
+
+def run(folder, ci):
+    """name -> its verdict, of a run of TESTS with this conftest.py."""
+    (folder / "test_it.py").write_text(TESTS)
+    (folder / "conftest.py").write_text(f"import sys\nsys.path.insert(0, {HERE!r})\nimport needs, pytest\n"
+                                        "@pytest.hookimpl(hookwrapper=True)\n"
+                                        "def pytest_runtest_makereport(item, call):\n"
+                                        "    needs.judge((yield).get_result())\n")
+    junit = folder / "junit.xml"
+    env = {**os.environ, "CI": ci}
+    subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={junit}", str(folder)],
+                   env=env, capture_output=True, cwd=folder, timeout=60)
+    cases = xml.etree.ElementTree.parse(junit).iter("testcase")
+    return {case.get("name"): case[0].tag if len(case) else "passed" for case in cases}
+
+
+def test_what_is_missing_is_a_failure_in_the_gate_alone(tmp_path):
+    at_work = run(tmp_path, "")
+    assert at_work.pop("test_good") == "passed" and set(at_work.values()) == {"skipped"} and len(at_work) == 7
+    gate = run(tmp_path, "true")
+    assert {name for name, verdict in gate.items() if verdict == "skipped"} == {"test_peer", "test_length", "test_known"}
+    assert {name for name, verdict in gate.items() if verdict in ("failure", "error")} == {
+        "test_missing", "test_fixture", "test_other", "test_mark"}
+    assert gate["test_good"] == "passed"
+
+
+ONCE = """
+set -euo pipefail
+. "$TOOLS/devcache.sh"
+fill() { echo begun >>"$COUNT"; sleep 0.2; [ ! -e "$BROKEN" ] || exit 7; touch "$1/whole"; }
+devcache_once some/thing fill
+test -e "$devcache/some/thing/whole"
+"""
+
+
+def test_what_is_installed_is_installed_once_and_whole(tmp_path):
+    count, broken = tmp_path / "count", tmp_path / "broken"
+    env = {**os.environ, "TOOLS": TOOLS, "COUNT": str(count), "BROKEN": str(broken), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+
+    def at_once(n):
+        each = [subprocess.Popen(["bash", "-c", ONCE], env=env) for _ in range(n)]
+        return [proc.wait(30) for proc in each]
+    broken.touch()
+    assert at_once(2) == [7, 7]  # a part is not taken for the whole, and each tries for itself
+    assert not (tmp_path / "cache" / "belfry-dev" / "some" / "thing").exists()
+    broken.unlink()
+    count.unlink()
+    assert at_once(8) == [0] * 8
+    assert count.read_text() == "begun\n"
+    assert not (tmp_path / "cache" / "belfry").exists()  # which is belfryd's
+
+
+@pytest.mark.parametrize("tool", ["kubectl", "old-etcd", "node-packages", "go-root", "test-tools"])
+def test_tool_looks_into_the_cache_folder_of_tests(tool, tmp_path):
+    """An empty one has nothing, whatever belfryd's has."""
+    (tmp_path / "belfry" / "kubectl" / "usr" / "bin").mkdir(parents=True)
+    (tmp_path / "belfry" / "kubectl" / "usr" / "bin" / "kubectl").touch(mode=0o755)
+    done = subprocess.run(["bash", os.path.join(TOOLS, tool), "--check"], env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)},
+                          capture_output=True, timeout=30)
+    assert done.returncode == 1, done
+    assert [p.name for p in tmp_path.iterdir()] == ["belfry"]
