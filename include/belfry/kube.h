@@ -37,7 +37,10 @@ struct belfry_kube_request; /* a get, list or watch under way */
  *   context                   default: the file's current one
  *   namespace                 what belfry_kube_namespace() shall say, for you to use; default: the context's
  *   dial-timeout       2s     from resolving the server's name to being connected
- *   command-timeout    30s    without a byte of a get or list, or before a watch begins
+ *   command-timeout    30s    for a get; for each page of a list, and for a watch, until its answer begins. All tries and
+ *                             the waits between them are inside it: a try that would come later is not made. Once the
+ *                             answer of a list has begun: the longest time without a byte of it. An informer tries again
+ *                             by itself, and without end: there it is for each try
  *   max-message        16MiB  one object; at least 64KiB
  *
  * Reads files, resolves and connects nothing: it never blocks. Logging in by a plug-in (exec, auth-provider) is refused.
@@ -131,7 +134,7 @@ typedef enum belfry_next (*belfry_kube_fn)(struct belfry_kube_request *request, 
  *                          watch-timeout   0s         that the server shall end it after; 0: as the server likes
  *
  * A request that the server answers with 429 or 5xx and a Retry-After, and one whose connection breaks before an
- * answer, is tried again, at most ten times, the waits jittered. Nothing else is.
+ * answer, is tried again, at most ten times and within command-timeout, the waits jittered. Nothing else is.
  * Errors: BELFRY_ERR_INVALID (no such option here; a name that cannot be one), BELFRY_ERR_LIMIT (10,000 requests under
  *         way), BELFRY_ERR_NOMEM, BELFRY_ERR_CANCELED (being closed). */
 BELFRY_API int belfry_kube_get(struct belfry_kube *k, struct belfry_resource resource, const char *name,

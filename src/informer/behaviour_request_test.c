@@ -253,6 +253,79 @@ static void a_request_that_is_not_answered_in_time_ends(void **state)
     no_request_for(100);
 }
 
+/* Time since `began`, with room for a slow machine. */
+static void assert_took(uint64_t began, uint64_t least_ms, uint64_t most_ms)
+{
+    uint64_t took = belfry_clock_ms() - began;
+    if (took < least_ms || took > most_ms)
+        fail_msg("it took %d ms, not %d to %d", (int)took, (int)least_ms, (int)most_ms);
+}
+
+static void command_timeout_is_for_all_tries_together(void **state)
+{
+    (void)state;
+    open_kube_again(PAIRS("command-timeout", "300ms"));
+    uint64_t began = belfry_clock_ms();
+    start_list(NO_PAIRS);
+    next_request(); /* no answer: there is no time for another try */
+    assert_end(BELFRY_ERR_TIMEOUT, 0);
+    assert_took(began, 290, 1000);
+    began = belfry_clock_ms();
+    start_watch(NO_PAIRS);
+    scriptpeer_hang_up(next_request()); /* the next try would come after a second */
+    assert_end(BELFRY_ERR_UNAVAILABLE, 0);
+    assert_took(began, 0, 900);
+    no_request_for(100);
+    assert_int_equal(belfry_kube_get_stats(bed.kube)->requests, 2);
+}
+
+static void a_server_that_is_busy_for_longer_than_command_timeout_is_told_at_once(void **state)
+{
+    (void)state;
+    open_kube_again(PAIRS("command-timeout", "1500ms"));
+    uint64_t began = belfry_clock_ms();
+    start_list(NO_PAIRS);
+    scriptpeer_answer(next_request(), "503 Service Unavailable", "Retry-After: 1\r\n", "busy");
+    scriptpeer_answer(next_request(), "503 Service Unavailable", "Retry-After: 1\r\n", "busy");
+    const struct note *end = assert_end(BELFRY_ERR_UNAVAILABLE, 503);
+    assert_int_equal(end->retry_after_ms, 1000);
+    assert_took(began, 950, 2200);
+    no_request_for(100);
+}
+
+static void each_page_of_a_list_has_command_timeout(void **state)
+{
+    (void)state;
+    open_kube_again(PAIRS("command-timeout", "700ms"));
+    start_list(PAIRS("chunk-size", "1"));
+    for (int i = 0; i < 4; i++) {
+        struct scriptpeer_conn *conn = next_request();
+        drive_for(250);
+        scriptpeer_answer(conn, "200 OK", JSON, list_page("10", pod("a", "1"), i < 3 ? "next" : ""));
+        assert_note(BELFRY_KUBE_ITEM, "x/a", "1");
+    }
+    assert_end(BELFRY_OK, 0);
+}
+
+static void a_get_that_trickles_is_over_in_command_timeout(void **state)
+{
+    (void)state;
+    struct belfry_opts *opts = NULL;
+    assert_int_equal(set_all(&opts, PAIRS("command-timeout", "500ms")), BELFRY_OK);
+    uint64_t began = belfry_clock_ms();
+    assert_int_equal(belfry_kube_get(bed.kube, belfry_resource("v1", "pods", "x"), "a", opts, on_event, NULL, NULL),
+                     BELFRY_OK);
+    belfry_opts_free(opts);
+    struct scriptpeer_conn *conn = next_request();
+    scriptpeer_begin(conn, "200 OK", JSON);
+    for (int i = 0; i < 20 && bed.n_taken == bed.n_notes; i++) {
+        scriptpeer_chunk(conn, " ");
+        drive_for(100);
+    }
+    assert_end(BELFRY_ERR_TIMEOUT, 0);
+    assert_took(began, 490, 1500);
+}
+
 static void a_list_is_asked_for_page_by_page(void **state)
 {
     (void)state;
@@ -321,6 +394,10 @@ int main(void)
         row(the_rest_of_a_short_answer_is_read_and_the_connection_used_again),
         row(an_answer_that_is_no_status_is_told_by_its_code_and_text),
         row(a_request_that_is_not_answered_in_time_ends),
+        row(command_timeout_is_for_all_tries_together),
+        row(a_server_that_is_busy_for_longer_than_command_timeout_is_told_at_once),
+        row(each_page_of_a_list_has_command_timeout),
+        row(a_get_that_trickles_is_over_in_command_timeout),
         row(a_list_is_asked_for_page_by_page),
         row(a_list_that_expires_between_two_pages_is_asked_for_once_whole),
         row(items_of_a_list_get_the_kind_that_it_leaves_out),

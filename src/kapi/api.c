@@ -112,6 +112,7 @@ static int start(const struct caller *c, enum belfry_decoder_mode mode, unsigned
                                                 .field_selector = belfry_opts_text(opts, BELFRY_OPT_FIELD_SELECTOR),
                                                 .version = belfry_opts_text(opts, BELFRY_OPT_VERSION)},
                                      .metadata_only = belfry_opts_number(opts, BELFRY_OPT_METADATA_ONLY) != 0,
+                                     .bounded = true,
                                      .timeout_ms = belfry_opts_is_set(opts, BELFRY_OPT_COMMAND_TIMEOUT)
                                                        ? (uint32_t)belfry_opts_number(opts, BELFRY_OPT_COMMAND_TIMEOUT)
                                                        : c->k->timeout_ms};

@@ -228,7 +228,7 @@ static void comes_to_be_answered(void)
 static void comes_to_rest(void)
 {
     start_list(NO_PAIRS);
-    scriptpeer_answer(next_request(), "503 Service Unavailable", "Retry-After: 60\r\n", "");
+    scriptpeer_answer(next_request(), "503 Service Unavailable", "Retry-After: 10\r\n", "");
     drive_for(10);
 }
 

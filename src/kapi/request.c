@@ -21,6 +21,7 @@ struct belfry_kube_request {
     enum belfry_decoder_mode mode;
     bool metadata_only;
     uint32_t timeout_ms;
+    bool bounded;                /* timeout_ms is for all tries together, not for each */
     struct belfry_target target; /* its texts lie in `texts`, but for continue_with */
     char *texts;                 /* owned */
     /* owner */
@@ -34,6 +35,8 @@ struct belfry_kube_request {
     struct belfry_retry retry;
     struct belfry_timer timer;    /* RESTING: send_ms; otherwise: nothing came for too long; paused: to go on */
     uint64_t send_ms;             /* RESTING: when to send */
+    uint64_t deadline_ms;         /* of what is asked for now, all tries together; BELFRY_NEVER: none */
+    uint64_t paused_ms;           /* since when it is paused */
     uint64_t token_reads;         /* of the bearer, when it was sent */
     struct belfry_kube_page page; /* of the list, when its envelope has come */
     bool paged;                   /* page is set */
@@ -124,10 +127,25 @@ static uint64_t patience(const struct belfry_kube_request *r)
     return r->target.timeout_s > 0 ? (uint64_t)r->target.timeout_s * 1000 + GRACE_MS : 0;
 }
 
+/* A get must be over by its deadline; a page of a list and a watch must have begun. */
+static bool is_bounded_now(const struct belfry_kube_request *r)
+{
+    return r->state != REQUEST_BODY || r->mode == BELFRY_DECODE_OBJECT;
+}
+
 static void arm(struct belfry_kube_request *r)
 {
     uint64_t ms = r->paused ? 0 : patience(r);
-    belfry_session_set_timer(r->k->b, &r->timer, ms == 0 ? BELFRY_NEVER : belfry_clock_ms() + ms);
+    uint64_t due = ms == 0 ? BELFRY_NEVER : belfry_clock_ms() + ms;
+    if (!r->paused && is_bounded_now(r))
+        due = belfry_min_time(due, r->deadline_ms);
+    belfry_session_set_timer(r->k->b, &r->timer, due);
+}
+
+/* Something is asked for anew: the object, a page, a watch. What is tried again is not. */
+static void set_deadline(struct belfry_kube_request *r)
+{
+    r->deadline_ms = r->bounded ? belfry_clock_ms() + r->timeout_ms : BELFRY_NEVER;
 }
 
 static void rest(struct belfry_kube_request *r, uint32_t wait_ms)
@@ -177,7 +195,8 @@ static void fail(struct belfry_kube_request *r, enum belfry_broke broke)
 {
     uint32_t wait_ms;
     bool open = r->state != REQUEST_BODY && (broke != BELFRY_BROKE_NOT || was_told_when(r));
-    if (open && belfry_retry_again(&r->retry, &r->failure, broke, &r->k->b->rng, &wait_ms))
+    if (open && belfry_retry_again(&r->retry, &r->failure, broke, &r->k->b->rng, &wait_ms) &&
+        belfry_clock_ms() + wait_ms < r->deadline_ms) /* else the next try would come too late */
         send_again(r, wait_ms);
     else
         end(r, broke);
@@ -192,6 +211,7 @@ static bool begin_anew(struct belfry_kube_request *r)
     r->paged = false;
     r->whole = true;
     r->target.limit = 0;
+    set_deadline(r);
     r->depth++;
     enum belfry_next next = r->hooks->restart(r, r->user);
     r->depth--;
@@ -366,6 +386,7 @@ static void finish_body(struct belfry_kube_request *r)
         end(r, BELFRY_BROKE_OFF);
     } else if (r->paged && r->page.continue_with != NULL) {
         belfry_retry_init(&r->retry);
+        set_deadline(r);
         rest(r, 0);
     } else {
         belfry_failure_set(&r->failure, BELFRY_OK, "%s",
@@ -411,6 +432,8 @@ static void go_on(struct belfry_kube_request *r)
 {
     r->resuming = false;
     r->paused = false;
+    if (r->deadline_ms != BELFRY_NEVER)
+        r->deadline_ms += belfry_clock_ms() - r->paused_ms; /* a pause is not the server's */
     decode(r);
     if (r->gone || r->paused)
         return;
@@ -471,6 +494,8 @@ enum belfry_err belfry_request_open(struct belfry_kube *k, const struct belfry_r
     r->mode = ask->mode;
     r->metadata_only = ask->metadata_only;
     r->timeout_ms = ask->timeout_ms;
+    r->bounded = ask->bounded;
+    set_deadline(r);
     belfry_list_init(&r->node);
     belfry_timer_init(&r->timer, on_timer);
     r->target = ask->target;
@@ -495,6 +520,8 @@ void belfry_request_pause(struct belfry_kube_request *r)
 {
     if (r->gone || (r->paused && !r->resuming))
         return;
+    if (!r->paused)
+        r->paused_ms = belfry_clock_ms();
     r->paused = true;
     r->resuming = false;
     if (r->call != NULL)

@@ -43,6 +43,9 @@ struct belfry_request_ask {
     struct belfry_target target; /* its texts are copied */
     bool metadata_only;
     uint32_t timeout_ms;
+    /* timeout_ms bounds a get, or the time until a page or a watch begins, with all tries. Else it bounds each try: for
+     * those who try again themselves, and wait as long as the server says. */
+    bool bounded;
 };
 
 /* Errors: BELFRY_ERR_INVALID (the target), BELFRY_ERR_LIMIT, BELFRY_ERR_NOMEM, BELFRY_ERR_CANCELED. */
