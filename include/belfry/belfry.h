@@ -285,7 +285,8 @@ struct belfry_status {
 
 struct belfry_reply {
     int err;
-    const char *why; /* err set: a sentence with the endpoint and the server's words; never NULL then */
+    const char *why; /* err set: a sentence with the endpoint and the server's words, of the last try and, when that was
+                        something else, of the first; never NULL then */
     struct belfry_header header;
     size_t n_kvs;                       /* get: kvs; put and del with prev-kv: the previous ones. Empty for the rest */
     int64_t count;                      /* get: keys in the range, whatever the limit */

@@ -98,11 +98,11 @@ struct belfry_kube_event {
     enum belfry_kube_kind kind;
     const struct belfry_object *object; /* ITEM, ADDED, MODIFIED, DELETED; else NULL */
     struct belfry_bytes version;        /* of the object; BOOKMARK: what it says; END of a list: the list's */
-    int initial_end;        /* BOOKMARK: with it the state that was asked for ("send-initial") is complete */
-    int err;                /* ERROR, END; see below */
-    const char *why;        /* ERROR, END: a sentence; never NULL there */
-    int code;               /* ERROR, END: the HTTP status or the Status object's code; 0: none came */
-    const char *reason;     /* ERROR, END: of the Status object: "Expired"; "" when there was none */
+    int initial_end;    /* BOOKMARK: with it the state that was asked for ("send-initial") is complete */
+    int err;            /* ERROR, END; see below */
+    const char *why;    /* ERROR, END: a sentence; never NULL there. After several tries: of the last, and the first */
+    int code;           /* ERROR, END: the HTTP status or the Status object's code; 0: none came */
+    const char *reason; /* ERROR, END: of the Status object: "Expired"; "" when there was none */
     int64_t retry_after_ms; /* ERROR, END: what the server asked for; -1: nothing */
 };                          /* may grow at its end */
 

@@ -37,6 +37,7 @@ struct belfry_call {
     size_t at;           /* index of the endpoint */
     uint64_t connection; /* its number: belfry_link_connects() */
     struct belfry_grpc_call *grpc;
+    char *first_why; /* owned: why the first try failed; NULL: none has, or no memory */
     belfry_answer_fn fn;
     void *user;
 };
@@ -61,6 +62,7 @@ static void free_call(struct belfry_call *call)
     call->calls->count--;
     belfry_blob_unref(call->request);
     belfry_blob_unref(call->response);
+    free(call->first_why);
     free(call);
 }
 
@@ -80,8 +82,13 @@ static bool is_current(const struct belfry_call *call)
 static void finish(struct belfry_call *call, enum belfry_err err, const char *why)
 {
     struct belfry_answer answer = {.err = err, .why = why, .endpoint = call->tried ? url_of(call) : ""};
-    if (err == BELFRY_OK)
+    char both[2 * WHY_MAX];
+    if (err == BELFRY_OK) {
         answer.message = belfry_blob_bytes(call->response);
+    } else if (call->first_why != NULL && strstr(why, call->first_why) == NULL) {
+        snprintf(both, sizeof(both), "%s; the first try failed with: %s", why, call->first_why);
+        answer.why = both;
+    }
     call->state = DONE;
     call->fn(&answer, call->user);
     free_call(call);
@@ -127,8 +134,13 @@ static void queue(struct belfry_call *call, uint64_t retry_ms)
     call->calls->opts.changed(call->calls->opts.user);
 }
 
-static void try_again(struct belfry_call *call)
+/* `text`: why this try failed. What fails later is often only the consequence: the first is kept. */
+static void try_again(struct belfry_call *call, const char *text)
 {
+    char why[WHY_MAX];
+    snprintf(why, sizeof(why), "%s: %s", url_of(call), text);
+    if (call->first_why == NULL)
+        call->first_why = strdup(why); /* without memory for it only the last is told */
     queue(call, belfry_clock_ms() + belfry_backoff_next(&call->backoff, &call->calls->rng));
 }
 
@@ -140,7 +152,7 @@ static void refused_for_token(struct belfry_call *call, const struct belfry_grpc
         return;
     }
     belfry_auth_drop(auth);
-    try_again(call);
+    try_again(call, status->message);
 }
 
 /* What to do about a call that did not end well. */
@@ -155,10 +167,12 @@ static void on_failure(struct belfry_call *call, const struct belfry_grpc_status
     bool passing = err == BELFRY_ERR_UNAVAILABLE || err == BELFRY_ERR_PROTOCOL || err == BELFRY_ERR_TIMEOUT;
     bool leave = is_current(call) && (hung || (err == BELFRY_ERR_UNAVAILABLE && status->from_server));
 
+    const char *said = status->message[0] != '\0' ? status->message : hung ? "no answer in time" : belfry_strerror(err);
+
     if (belfry_status_is_auth(status)) {
         refused_for_token(call, status);
     } else if (passing && !timed_out && (nobody_saw_it || call->kind != BELFRY_CALL_WRITE)) {
-        try_again(call);
+        try_again(call, said);
     } else if (call->kind == BELFRY_CALL_WRITE && !nobody_saw_it && (passing || !status->from_server)) {
         fail(call, BELFRY_ERR_UNCERTAIN, status->message[0] != '\0' ? status->message : "no answer in time");
     } else {
@@ -190,7 +204,7 @@ static bool check_header(struct belfry_call *call)
     if (lost || call->kind == BELFRY_CALL_WRITE)
         fail(call, BELFRY_ERR_CLUSTER, "it belongs to another cluster than before");
     else
-        try_again(call);
+        try_again(call, "it belongs to another cluster than before");
     if (leave)
         belfry_link_leave(calls->link, BELFRY_ERR_CLUSTER, "it belongs to another cluster than before");
     return false;

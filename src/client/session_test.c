@@ -463,6 +463,24 @@ static void a_read_is_tried_again_elsewhere(void **state)
     assert_true(fake_count(bed.fakes[0], "/Range") > 0 && fake_count(bed.fakes[1], "/Range") > 0);
 }
 
+static void the_first_cause_is_told_beside_the_last(void **state)
+{
+    struct got got = {0};
+    (void)state;
+    make_members(1);
+    open_session(OPTS("command-timeout", "1s"));
+    bed.rule = (struct fake_rule){
+        .path = "/Range", .times = 1, .how = FAKE_STATUS, .code = 14, .message = "etcdserver: the disk is full"};
+    get("a/", NULL, &got);
+    drive_until(bed.rule.times == 0, SOON_MS);
+    bed.rule = (struct fake_rule){.path = "/Range", .times = 100, .how = FAKE_STALL};
+    drive_until(got.n == 1, SOON_MS);
+    assert_int_not_equal(got.err, BELFRY_OK);
+    if (strstr(got.why, "; the first try failed with: http://127.0.0.1:") == NULL ||
+        strstr(got.why, ": etcdserver: the disk is full") == NULL)
+        fail_msg("%s", got.why);
+}
+
 /* Calls that were left behind on a member that hangs say nothing about the member used now. */
 static void stragglers_do_not_drive_the_session_from_a_good_member(void **state)
 {
@@ -1674,6 +1692,7 @@ int main(void)
         TEST(a_write_that_was_sent_is_not_repeated),
         TEST(a_write_that_nobody_saw_is_tried_again),
         TEST(a_read_is_tried_again_elsewhere),
+        TEST(the_first_cause_is_told_beside_the_last),
         TEST(stragglers_do_not_drive_the_session_from_a_good_member),
         TEST(too_many_calls_are_refused),
         TEST(idle_sessions_do_not_spin),

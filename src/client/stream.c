@@ -18,6 +18,7 @@
 #define READ_MS      5000 /* for reading the store's revision, again and again */
 #define TOKENS_MAX   5  /* tokens refused in a row before we believe it: a member that lags does not know the newest */
 #define DOUBTS_MAX   10 /* streams in a row that ended with a doubtful status before their watches do */
+#define FIRST_MAX    160
 #define TEXT_MAX     1152               /* a URL, and a chain of tiers */
 #define WHOLE_BYTES  ((size_t)32 << 20) /* a larger response is asked for again, in pieces */
 #define HELD_BYTES   ((size_t)64 << 20) /* held for paused watches: less is taken whole when it nears this */
@@ -43,9 +44,10 @@ struct belfry_stream {
     struct belfry_backoff backoff;
     uint64_t retry_ms;
     unsigned refused_tokens;
-    unsigned doubts;          /* streams in a row that ended with a doubtful status */
-    bool token_wanted;        /* as calls were told */
-    struct belfry_call *read; /* of the store's revision, for watches from now on */
+    unsigned doubts;             /* streams in a row that ended with a doubtful status */
+    char first_doubt[FIRST_MAX]; /* what the first of them said */
+    bool token_wanted;           /* as calls were told */
+    struct belfry_call *read;    /* of the store's revision, for watches from now on */
     struct belfry_mux_read reading;
     struct belfry_call *check; /* of the store's revision, against what was seen */
     int64_t check_seen;
@@ -286,9 +288,11 @@ static enum belfry_err end_err(const struct belfry_grpc_status *status)
 static void fail_all(struct belfry_stream *stream, const struct belfry_grpc_status *status, const char *url,
                      const char *why)
 {
-    char full[TEXT_MAX * 2], times[32] = "";
-    if (stream->doubts > 0)
+    char full[TEXT_MAX * 2], times[FIRST_MAX + 64] = "";
+    if (stream->doubts > 0 && strcmp(stream->first_doubt, why) == 0)
         snprintf(times, sizeof(times), ", %u times in a row", stream->doubts);
+    else if (stream->doubts > 0)
+        snprintf(times, sizeof(times), ", the last of %u in a row; the first: %s", stream->doubts, stream->first_doubt);
     snprintf(full, sizeof(full), "%s: %s (gRPC status %d%s)", url, why, status->code, times);
     stream->doubts = 0;
     belfry_mux_fail(stream->mux, end_err(status), full);
@@ -323,7 +327,10 @@ static void on_closed(struct belfry_grpc_call *call, const struct belfry_grpc_st
     }
     snprintf(why, sizeof(why), "%s", status->message[0] != '\0' ? status->message : "the stream ended");
     tell_lost(stream, url, why);
-    if (is_final(stream, status))
+    bool final = is_final(stream, status);
+    if (stream->doubts == 1)
+        snprintf(stream->first_doubt, sizeof(stream->first_doubt), "%.*s", FIRST_MAX - 1, why);
+    if (final)
         fail_all(stream, status, url, why);
     stream->pieces = false;
     down(stream);

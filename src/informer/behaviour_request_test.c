@@ -293,6 +293,18 @@ static void a_server_that_is_busy_for_longer_than_command_timeout_is_told_at_onc
     no_request_for(100);
 }
 
+static void the_first_cause_is_told_beside_the_last(void **state)
+{
+    (void)state;
+    open_kube_again(PAIRS("command-timeout", "500ms"));
+    start_list(NO_PAIRS);
+    scriptpeer_answer(next_request(), "503 Service Unavailable", RETRY_NOW, "etcd is down");
+    next_request(); /* no answer */
+    const struct note *end = assert_end(BELFRY_ERR_TIMEOUT, 0);
+    assert_non_null(strstr(end->why, "no answer came in time"));
+    assert_non_null(strstr(end->why, "the first of 2 tries failed with: 503 Service Unavailable: etcd is down"));
+}
+
 static void each_page_of_a_list_has_command_timeout(void **state)
 {
     (void)state;
@@ -396,6 +408,7 @@ int main(void)
         row(a_request_that_is_not_answered_in_time_ends),
         row(command_timeout_is_for_all_tries_together),
         row(a_server_that_is_busy_for_longer_than_command_timeout_is_told_at_once),
+        row(the_first_cause_is_told_beside_the_last),
         row(each_page_of_a_list_has_command_timeout),
         row(a_get_that_trickles_is_over_in_command_timeout),
         row(a_list_is_asked_for_page_by_page),

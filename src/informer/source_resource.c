@@ -12,7 +12,7 @@
 #include "kapi/request.h"
 
 #define WATCH_TIMEOUT_MS (5 * 60 * 1000)
-#define TEXT_MAX         320
+#define TEXT_MAX         (2 * BELFRY_FAILURE_WHY + 64)
 
 struct source_resource {
     /* fixed */

@@ -121,7 +121,7 @@ static void say(struct belfry_failure *failure, struct belfry_bytes words)
     belfry_sentence_trim(&quote);
     const char *rest = behind(behind(text, head), name);
 
-    struct belfry_sentence why = belfry_sentence_begin(failure->why, sizeof(failure->why));
+    struct belfry_sentence why = belfry_sentence_begin(failure->why, BELFRY_FAILURE_WHY);
     belfry_sentence_say(&why, head);
     if (rest[0] != '\0') {
         belfry_sentence_say(&why, ": ");
@@ -226,7 +226,7 @@ void belfry_failure_of_status(struct belfry_failure *failure, struct belfry_byte
         belfry_failure_set(failure, err, "%s", belfry_strerror(err));
     } else if (err != BELFRY_OK || !is_status(document.root)) {
         belfry_failure_set(failure, BELFRY_ERR_PROTOCOL, "an ERROR that is no Status: ");
-        struct belfry_sentence why = belfry_sentence_resume(failure->why, sizeof(failure->why));
+        struct belfry_sentence why = belfry_sentence_resume(failure->why, BELFRY_FAILURE_WHY);
         belfry_sentence_quote(&why, json);
     } else {
         failure->code = code_in(yyjson_obj_get(document.root, "code"));
@@ -239,13 +239,23 @@ void belfry_failure_of_status(struct belfry_failure *failure, struct belfry_byte
 
 void belfry_failure_set(struct belfry_failure *failure, enum belfry_err err, const char *format, ...)
 {
-    char words[2 * sizeof(failure->why)];
+    char words[2 * BELFRY_FAILURE_WHY];
     va_list args;
     va_start(args, format);
     vsnprintf(words, sizeof(words), format, args);
     va_end(args);
     clear(failure);
     failure->err = err;
-    struct belfry_sentence why = belfry_sentence_begin(failure->why, sizeof(failure->why));
+    struct belfry_sentence why = belfry_sentence_begin(failure->why, BELFRY_FAILURE_WHY);
+    belfry_sentence_say(&why, words);
+}
+
+void belfry_failure_add_first(struct belfry_failure *failure, const char *first, unsigned tries)
+{
+    char words[BELFRY_FAILURE_WHY + 64];
+    if (first[0] == '\0' || strcmp(first, failure->why) == 0)
+        return;
+    snprintf(words, sizeof(words), "; the first of %u tries failed with: %.*s", tries, BELFRY_FAILURE_WHY - 1, first);
+    struct belfry_sentence why = belfry_sentence_resume(failure->why, sizeof(failure->why));
     belfry_sentence_say(&why, words);
 }

@@ -207,7 +207,7 @@ static void long_words_are_cut_between_characters(void **state)
             memcpy(body + i, "\xE2\x82\xAC", 4);
         struct belfry_failure failure = answer(500, "", body);
         size_t len = strlen(failure.why);
-        assert_true(len < sizeof(failure.why) && len > sizeof(failure.why) - 10);
+        assert_true(len < BELFRY_FAILURE_WHY && len > BELFRY_FAILURE_WHY - 10);
         assert_true(is_utf8(failure.why) && strcmp(failure.why + len - 3, "...") == 0);
     }
     char json[512];
@@ -292,9 +292,33 @@ static void without_memory_it_says_what_the_code_says(void **state)
     assert_true(refuse_sweep(answer_and_status) >= 4);
 }
 
+static void the_first_failure_stands_behind_the_last(void **state)
+{
+    (void)state;
+    struct belfry_failure failure;
+    belfry_failure_set(&failure, BELFRY_ERR_TIMEOUT, "%s", "no answer came in time");
+    belfry_failure_add_first(&failure, "503 Service Unavailable: etcd is down", 4);
+    assert_string_equal(failure.why, "no answer came in time; the first of 4 tries failed with: 503 Service "
+                                     "Unavailable: etcd is down");
+    belfry_failure_set(&failure, BELFRY_ERR_TIMEOUT, "%s", "no answer came in time");
+    belfry_failure_add_first(&failure, failure.why, 4);
+    assert_string_equal(failure.why, "no answer came in time");
+    belfry_failure_add_first(&failure, "", 4);
+    assert_string_equal(failure.why, "no answer came in time");
+    char lots[2 * BELFRY_FAILURE_WHY];
+    memset(lots, 'x', sizeof(lots));
+    lots[sizeof(lots) - 1] = '\0';
+    belfry_failure_set(&failure, BELFRY_ERR_TIMEOUT, "%s", lots); /* both at their longest: the bound holds */
+    lots[0] = 'y';
+    belfry_failure_add_first(&failure, lots, UINT32_MAX);
+    assert_true(strlen(failure.why) < sizeof(failure.why));
+    assert_non_null(strstr(failure.why, "tries failed with: yx"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_first_failure_stands_behind_the_last),
         cmocka_unit_test(a_code_says_what_kind_of_failure_it_is),
         cmocka_unit_test(a_status_without_a_code_is_judged_by_its_reason),
         cmocka_unit_test(what_is_expired_is_known_by_code_and_by_reason),

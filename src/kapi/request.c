@@ -46,6 +46,8 @@ struct belfry_kube_request {
     bool paused, resuming, gone;
     unsigned depth; /* hooks on the stack: freed when the last has returned */
     struct belfry_failure failure;
+    char *first_why;  /* owned: why the first try failed; NULL: none has, or no memory */
+    unsigned n_again; /* tries after the first */
 };
 
 /* ---- ending ---- */
@@ -82,13 +84,25 @@ static void settle(struct belfry_kube_request *r)
         r->hooks->gone(r->user);
     belfry_kube_page_fini(&r->page);
     belfry_buf_fini(&r->url);
+    free(r->first_why);
     free(r->texts);
     free(r);
+}
+
+/* What is asked for next has had no try yet. */
+static void forget_tries(struct belfry_kube_request *r)
+{
+    belfry_retry_init(&r->retry);
+    free(r->first_why);
+    r->first_why = NULL;
+    r->n_again = 0;
 }
 
 static void end(struct belfry_kube_request *r, enum belfry_broke broke)
 {
     struct belfry_ended ended = {.failure = &r->failure, .broke = broke, .version = r->paged ? r->page.version : ""};
+    if (r->failure.err != BELFRY_OK && r->first_why != NULL)
+        belfry_failure_add_first(&r->failure, r->first_why, r->n_again + 1);
     unhook(r);
     r->depth++;
     r->hooks->ended(r, &ended, r->user);
@@ -177,6 +191,9 @@ static void send_it(struct belfry_kube_request *r)
 static void send_again(struct belfry_kube_request *r, uint32_t wait_ms)
 {
     r->k->stats.retries++;
+    r->n_again++;
+    if (r->first_why == NULL)
+        r->first_why = strdup(r->failure.why); /* without memory for it only the last is told */
     belfry_logf(&r->k->b->log, BELFRY_LOG_INFO, "kube_retry", "target=%s wait_ms=%u why=\"%s\"",
                 belfry_buf_bytes(&r->url).data, (unsigned)wait_ms, r->failure.why);
     rest(r, wait_ms);
@@ -385,7 +402,7 @@ static void finish_body(struct belfry_kube_request *r)
         belfry_failure_set(&r->failure, BELFRY_ERR_UNAVAILABLE, "%s", "the answer ended in the middle of an object");
         end(r, BELFRY_BROKE_OFF);
     } else if (r->paged && r->page.continue_with != NULL) {
-        belfry_retry_init(&r->retry);
+        forget_tries(r);
         set_deadline(r);
         rest(r, 0);
     } else {

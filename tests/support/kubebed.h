@@ -29,7 +29,7 @@ struct note {
     char key[64], version[32], uid[64];
     char old_version[32], old_uid[64];
     int initial, resync, missed, initial_end, err, code;
-    char reason[64], why[256], value[512]; /* value: its beginning */
+    char reason[64], why[640], value[512]; /* value: its beginning */
     int64_t retry_after_ms;
 };
 
