@@ -72,8 +72,21 @@ struct belfry_kube_stats {
     uint64_t token_reads;   /* of the token file */
     uint64_t connections;   /* open now */
     uint64_t http2;         /* of them over HTTP/2 */
+    uint64_t warnings;      /* the server sent, repeated ones included */
 };                          /* may grow at its end */
 BELFRY_API const struct belfry_kube_stats *belfry_kube_get_stats(struct belfry_kube *k); /* lent until the next call */
+
+/* What the server warns of, in Warning fields of its answers: a deprecated API, for example. */
+struct belfry_kube_warning {
+    int code;           /* 299, as a rule */
+    const char *text;   /* printable, UTF-8; cut after 511 bytes */
+    const char *target; /* path and query of the request whose answer has it */
+};                      /* may grow at its end */
+typedef void (*belfry_kube_warning_fn)(struct belfry_kube *k, const struct belfry_kube_warning *warning, void *user);
+
+/* From now on `fn` receives every text that this client has not seen before, once; `fn` NULL: none, which is the default.
+ * The log (belfry_set_log(), event kube_warning) has the same lines. After 256 different texts no more are told. */
+BELFRY_API void belfry_kube_set_warning(struct belfry_kube *k, belfry_kube_warning_fn fn, void *user);
 
 /* A kind of objects. Texts are copied by whatever takes it. */
 struct belfry_resource {

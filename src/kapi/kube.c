@@ -158,6 +158,12 @@ const char *belfry_kube_namespace(const struct belfry_kube *k)
     return k->settings.config.ns;
 }
 
+void belfry_kube_set_warning(struct belfry_kube *k, belfry_kube_warning_fn fn, void *user)
+{
+    k->warning_fn = fn;
+    k->warning_user = user;
+}
+
 const struct belfry_kube_stats *belfry_kube_get_stats(struct belfry_kube *k)
 {
     struct belfry_pool_counts counts = belfry_pool_counts(k->pool);

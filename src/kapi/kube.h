@@ -8,6 +8,7 @@
 #include "kapi/bearer.h"
 #include "kapi/pool.h"
 #include "kapi/settings.h"
+#include "kapi/warning.h"
 
 #define BELFRY_KUBE_REQUESTS 10000 /* under way at once */
 
@@ -31,7 +32,9 @@ struct belfry_kube {
     struct belfry_list requests; /* by belfry_kube_request.node */
     struct belfry_list users;
     size_t n_requests;
-    uint64_t n_warnings; /* the server sent */
+    struct belfry_warnings warnings;
+    belfry_kube_warning_fn warning_fn;
+    void *warning_user;
     bool closing;
     struct belfry_kube_stats stats;
 };

@@ -327,12 +327,54 @@ static size_t on_fields(struct belfry_http_field out[BELFRY_POOL_FIELDS], void *
     return 2;
 }
 
-static void log_warnings(struct belfry_kube_request *r, const struct belfry_http_head *head)
+static void tell_warning(struct belfry_kube_request *r, const struct belfry_warning *warning)
 {
-    struct belfry_bytes warning = belfry_http_find(head, "warning");
-    if (warning.len > 0 && belfry_log_is_due(++r->k->n_warnings))
-        belfry_logf(&r->k->b->log, BELFRY_LOG_WARN, "kube_warning", "target=%s said=\"%.*s\"",
-                    belfry_buf_bytes(&r->url).data, (int)(warning.len < 200 ? warning.len : 200), warning.data);
+    struct belfry_kube *k = r->k;
+    const char *target = belfry_buf_bytes(&r->url).data;
+    k->stats.warnings++;
+    if (!belfry_warnings_add(&k->warnings, warning->text))
+        return;
+    belfry_logf(&k->b->log, BELFRY_LOG_WARN, "kube_warning", "target=%s code=%d said=\"%s\"", target, warning->code,
+                warning->text);
+    struct belfry_kube_warning told = {.code = warning->code, .text = warning->text, .target = target};
+    if (k->warning_fn != NULL)
+        k->warning_fn(k, &told, k->warning_user);
+}
+
+/* The hook may cancel the request: then the rest is not told. */
+static void tell_warnings(struct belfry_kube_request *r, const struct belfry_http_head *head)
+{
+    struct belfry_warning warning;
+    for (size_t i = 0; i < head->n_fields && !r->gone; i++) {
+        struct belfry_bytes field = head->fields[i].value;
+        if (!belfry_bytes_equal(head->fields[i].name, belfry_bytes_str("warning")))
+            continue;
+        while (!r->gone && belfry_warning_next(&field, &warning))
+            tell_warning(r, &warning);
+    }
+}
+
+static void begin_body(struct belfry_kube_request *r, const struct belfry_http_head *head)
+{
+    enum belfry_err err =
+        belfry_decoder_create(r->mode, belfry_http_find(head, "content-type"), r->k->max_bytes, &r->decoder);
+    r->state = REQUEST_BODY;
+    arm(r);
+    if (err != BELFRY_OK)
+        end_nomem(r);
+    else if (r->hooks->opened != NULL)
+        r->hooks->opened(r, r->user);
+    decode(r); /* a content type that is not ours is an error at once */
+}
+
+static void begin_refusal(struct belfry_kube_request *r, const struct belfry_http_head *head)
+{
+    struct belfry_bytes after = belfry_http_find(head, "retry-after");
+    size_t len = after.len < sizeof(r->retry_after) ? after.len : 0;
+    memcpy(r->retry_after, len > 0 ? after.data : "", len);
+    r->retry_after[len] = '\0';
+    r->state = REQUEST_REFUSAL;
+    arm(r);
 }
 
 static void on_head(const struct belfry_http_head *head, void *user)
@@ -340,25 +382,11 @@ static void on_head(const struct belfry_http_head *head, void *user)
     struct belfry_kube_request *r = user;
     r->depth++;
     r->status = head->status;
-    log_warnings(r, head);
-    if (head->status == 200) {
-        enum belfry_err err =
-            belfry_decoder_create(r->mode, belfry_http_find(head, "content-type"), r->k->max_bytes, &r->decoder);
-        r->state = REQUEST_BODY;
-        arm(r);
-        if (err != BELFRY_OK)
-            end_nomem(r);
-        else if (r->hooks->opened != NULL)
-            r->hooks->opened(r, r->user);
-        decode(r); /* a content type that is not ours is an error at once */
-    } else {
-        struct belfry_bytes after = belfry_http_find(head, "retry-after");
-        size_t len = after.len < sizeof(r->retry_after) ? after.len : 0;
-        memcpy(r->retry_after, len > 0 ? after.data : "", len);
-        r->retry_after[len] = '\0';
-        r->state = REQUEST_REFUSAL;
-        arm(r);
-    }
+    tell_warnings(r, head);
+    if (!r->gone && head->status == 200)
+        begin_body(r, head);
+    else if (!r->gone)
+        begin_refusal(r, head);
     r->depth--;
     settle(r);
 }
