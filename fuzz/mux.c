@@ -113,6 +113,9 @@ static void check_action(struct follower *follower, const struct belfry_mux_acti
         follower->last = action->rev;
         follower->part = false;
         break;
+    case BELFRY_MUX_CREATED: /* not asked for */
+        expect(false);
+        break;
     case BELFRY_MUX_END:
         expect(action->err != BELFRY_OK && action->why != NULL);
         follower->watch = NULL;

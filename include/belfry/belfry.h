@@ -54,8 +54,10 @@ struct belfry_txn;   /* a transaction being put together */
  *                       hasleader       true     a member without a leader is left for another
  *                       max-message     512MiB   at least 4MiB. A revision in fragments over it ends its watch; a message
  *                                                over it (without "fragment") ends all watches of the session
- *   for a watch         rev             0        start here; 0: what is written from now on
+ *   for a watch         rev             0        start here; 0: what is written from now on (belfry_watch_open() says when
+ *                                                that is)
  *                       prev-kv, progress-notify flags
+ *                       created-notify           flag: BELFRY_CREATED once, when the server has the watch
  *                       no-put, no-delete        flags: filters
  *                       fragment        true     what is over 32 MiB is asked for in pieces; put together again here ...
  *                       unmerged        false    ... or not: batches of one revision in several parts (.part)
@@ -186,7 +188,8 @@ enum belfry_kind {
     BELFRY_SYNCED,   /* the state is complete at .rev; every later CHANGES is one whole revision. Follow only */
     BELFRY_PROGRESS, /* you have everything up to .rev */
     BELFRY_LINK,     /* for a status line: .why = "connected to ...", "no endpoint answers: ..."; nothing to do */
-    BELFRY_END       /* the last call: .err and .why; the watch is gone when the callback returns */
+    BELFRY_END,      /* the last call: .err and .why; the watch is gone when the callback returns */
+    BELFRY_CREATED   /* "created-notify": it has begun; it starts at .rev + 1, so every later write will come */
 };
 
 struct belfry_batch {
@@ -198,7 +201,7 @@ struct belfry_batch {
     int64_t compact_rev;         /* END with BELFRY_ERR_COMPACTED: nothing before this revision can be had any more */
     int part;                    /* "unmerged" only: 1 when more of this revision follows in the next batch */
     int last;                    /* 1 when nothing more of the same server response follows */
-    struct belfry_header header; /* CHANGES, STATE, SYNCED, PROGRESS, and an END that the server sent; else zeroes */
+    struct belfry_header header; /* all but LINK, and of END only one that the server sent; else zeroes */
 };                               /* may grow at its end */
 
 enum belfry_next {
@@ -228,6 +231,11 @@ typedef enum belfry_next (*belfry_batch_fn)(struct belfry_watch *w, const struct
  *     3, 7, 16                end them at once (REFUSED, DENIED, AUTH). A token that is refused is renewed five times first
  * A lost connection, and an HTTP status of a proxy in place of a gRPC status, count as 14; but HTTP 401 counts as 16, 403
  * as 7 and 404 as 12.
+ * Without "rev" it starts after the revision that the store has when the session asks for it: in a dispatch after this
+ * call, with a linearizable read, when a server is reached. What is written before that is not seen. So a program that
+ * opens a watch, writes elsewhere (on another session, by another process) and expects to see it sets "created-notify"
+ * and writes after BELFRY_CREATED. That comes once, before the watch's first changes, also when "rev" is set; not again
+ * after a break, because a watch that is resumed goes on where it was.
  * A watch closed with belfry_watch_close() or BELFRY_STOP gets no BELFRY_END.
  * `opts` and `out` may be NULL.
  * Errors: BELFRY_ERR_INVALID (empty interval, option not for a watch, no etcd in the session), BELFRY_ERR_NOMEM,

@@ -122,6 +122,7 @@ void live_out_batch(struct live_out *out, const struct belfry_batch *batch)
         if (out->form == FORM_ETCD_JSON && batch->err == BELFRY_ERR_COMPACTED)
             etcd_json_watch_compacted(&out->response, out->to, &batch->header, batch->compact_rev);
         break;
+    case BELFRY_CREATED: /* not asked for */
     case BELFRY_LINK:
         break;
     }

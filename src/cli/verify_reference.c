@@ -58,6 +58,7 @@ static enum belfry_next on_batch(struct belfry_watch *watch, const struct belfry
         break;
     case BELFRY_STATE:
     case BELFRY_SYNCED:
+    case BELFRY_CREATED:
     case BELFRY_LINK:
         break;
     }

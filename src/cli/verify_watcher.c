@@ -144,6 +144,7 @@ static enum belfry_next on_batch(struct belfry_watch *watch, const struct belfry
         break;
     case BELFRY_STATE:
     case BELFRY_SYNCED:
+    case BELFRY_CREATED:
         break;
     }
     return watcher->paused ? BELFRY_PAUSE : BELFRY_MORE;

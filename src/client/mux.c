@@ -126,6 +126,7 @@ enum belfry_err belfry_mux_add(struct belfry_mux *mux, const struct belfry_mux_s
     watch->user = user;
     watch->prev_kv = spec->prev_kv;
     watch->progress_notify = spec->progress_notify;
+    watch->created_notify = spec->created_notify;
     watch->no_put = spec->no_put;
     watch->no_delete = spec->no_delete;
     watch->fragment = spec->fragment;
@@ -286,6 +287,12 @@ static enum belfry_err next_of(struct belfry_mux *mux, struct belfry_mux_watch *
 {
     if (watch->paused)
         return BELFRY_ERR_AGAIN;
+    if (watch->created) {
+        out->act = BELFRY_MUX_CREATED;
+        out->rev = watch->created_rev;
+        out->header = watch->created_header;
+        return BELFRY_OK;
+    }
     enum belfry_err err = next_group(mux, watch, &out->group);
     if (err == BELFRY_OK) {
         out->act = BELFRY_MUX_EVENTS;
@@ -364,6 +371,8 @@ void belfry_mux_taken(struct belfry_mux *mux, enum belfry_mux_verdict verdict)
         watch->next_rev = action->rev + 1;
         watch->progress_rev = 0;
         watch->recreates = 0;
+    } else if (action->act == BELFRY_MUX_CREATED) {
+        watch->created = false;
     }
     if (verdict == BELFRY_MUX_STOP || action->act == BELFRY_MUX_END) {
         belfry_mux_remove(mux, watch);

@@ -25,11 +25,15 @@ struct belfry_mux_watch {
     bool began;           /* was created once: the next create is a resume */
     bool progress_notify; /* and the other wishes, as on the wire */
     bool prev_kv, no_put, no_delete, fragment, unmerged;
+    bool created_notify; /* and has not been created yet */
+    bool created;        /* is to be told before anything else */
+    int64_t created_rev; /* with this */
     uint8_t recreates;
     uint64_t generation;  /* NEED_REV: a revision read before this does not count */
     int64_t next_rev;     /* the first revision not given; 0 in NEED_REV */
     int64_t progress_rev; /* to be reported once the inbox is empty, if it is news or repeats the last; 0: none */
     struct belfry_wire_header header, end_header; /* of that progress, and of the end */
+    struct belfry_wire_header created_header;
     struct belfry_inbox inbox;
     size_t pause_bytes;
     enum belfry_err end_err; /* ENDING */

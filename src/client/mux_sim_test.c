@@ -43,6 +43,7 @@ struct follower {
     size_t part;        /* events of pos that were given already */
     bool broken;        /* a break came while part > 0 */
     bool begun;         /* something was given */
+    bool created;       /* it was told that it has begun */
     int64_t added_head; /* when it was added */
     uint64_t added_at;  /* step */
 };
@@ -237,6 +238,7 @@ static void add_follower(struct sim *sim)
                                 : between(sim, low, head),
         .prev_kv = chance(sim, 3),
         .progress_notify = chance(sim, 2),
+        .created_notify = chance(sim, 2),
         .no_put = f->range.no_put,
         .no_delete = f->range.no_delete,
         .fragment = !chance(sim, 4),
@@ -335,12 +337,19 @@ static void take_actions(struct sim *sim)
         if (f->watch != action.watch)
             wrong(sim, "an action of a watch that is gone");
         f->begun = true;
+        if (f->spec.created_notify && !f->created && action.act != BELFRY_MUX_CREATED && action.act != BELFRY_MUX_END)
+            wrong(sim, "something came before created");
         switch (action.act) {
         case BELFRY_MUX_EVENTS:
             check_events(sim, f, &action.group);
             break;
         case BELFRY_MUX_PROGRESS:
             check_progress(sim, f, action.rev);
+            break;
+        case BELFRY_MUX_CREATED: /* before anything else, with its place */
+            if (!f->spec.created_notify || f->created || action.rev != belfry_mux_next_rev(f->watch) - 1)
+                wrong(sim, "created at %lld", (long long)action.rev);
+            f->created = true;
             break;
         case BELFRY_MUX_END:
             check_end(sim, f, &action);

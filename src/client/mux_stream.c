@@ -162,6 +162,19 @@ static void forget(struct belfry_mux *mux, struct belfry_sub *sub)
     belfry_subs_free(&mux->subs, sub);
 }
 
+/* The server has the watch. It is told once: what is resumed goes on where it was. */
+static void note_created(struct belfry_mux *mux, struct belfry_mux_watch *watch,
+                         const struct belfry_wire_watch *response)
+{
+    if (!watch->created_notify)
+        return;
+    watch->created_notify = false;
+    watch->created = true;
+    watch->created_rev = watch->next_rev - 1;
+    watch->created_header = response->header;
+    belfry_mux_ready(mux, watch);
+}
+
 /* A create was answered, in the order of the creates. */
 static enum belfry_err on_created(struct belfry_mux *mux, const struct belfry_wire_watch *response, uint64_t now_ms)
 {
@@ -181,10 +194,12 @@ static enum belfry_err on_created(struct belfry_mux *mux, const struct belfry_wi
         mux->in_order = mux->in_order || response->header.cluster_id != 0;
         belfry_subs_name(&mux->subs, sub, response->watch_id);
         sub->created_rev = response->header.revision;
-        if (watch == NULL)
+        if (watch == NULL) {
             belfry_subs_cancel(&mux->subs, sub); /* closed before it was created */
-        else
+        } else {
             belfry_mux_move(mux, watch, OPEN);
+            note_created(mux, watch, response);
+        }
         mux->auth_final = false;
     }
     mux->create_due = mux->subs.n_creating == 0 ? BELFRY_NEVER : now_ms + BELFRY_MUX_CREATE_TIMEOUT_MS;

@@ -111,6 +111,9 @@ static void note_action(struct bench *b, const struct belfry_mux_action *action)
     case BELFRY_MUX_PROGRESS:
         note(b->got, "%s:P%lld", name, (long long)action->rev);
         break;
+    case BELFRY_MUX_CREATED:
+        note(b->got, "%s:K%lld", name, (long long)action->rev);
+        break;
     case BELFRY_MUX_END:
         note(b->got, "%s:!%s@%lld", name, belfry_errname(action->err) + strlen("BELFRY_ERR_"), (long long)action->rev);
         assert_true(strlen(action->why) > 0);
@@ -1006,6 +1009,34 @@ static void answers_to_nothing_are_protocol_errors(void **state)
     teardown(&b);
 }
 
+static void created_is_told_once_before_all_else(void **state)
+{
+    (void)state;
+    struct bench b;
+    setup(&b);
+    struct belfry_mux_spec spec = {.key = belfry_bytes_str("a"), .rev = 5, .created_notify = true, .pause_bytes = 1000};
+    static char name[] = "a";
+    struct belfry_mux_watch *watch;
+    ok(belfry_mux_add(b.mux, &spec, name, &watch));
+    belfry_mux_pause(b.mux, watch); /* created is no reason to speak to a watch that is paused */
+    belfry_mux_resume(b.mux, watch);
+    belfry_mux_stream_up(b.mux, b.now);
+    assert_sent(&b, "create a@5");
+    belfry_mux_pause(b.mux, watch);
+    ok(say_created(&b, 0, 20));
+    ok(say_events(&b, 0, "7"));
+    assert_got(&b, "");
+    belfry_mux_stream_down(b.mux);
+    belfry_mux_resume(b.mux, watch);
+    assert_got(&b, "a:K4 a:7x1");
+    belfry_mux_stream_up(b.mux, b.now);
+    assert_sent(&b, "create a@8");
+    ok(say_created(&b, 0, 20));
+    ok(say_events(&b, 0, "9"));
+    assert_got(&b, "a:9x1");
+    teardown(&b);
+}
+
 static void assert_asked_for_again(const uint8_t *bytes, size_t len)
 {
     struct bench b;
@@ -1343,6 +1374,7 @@ int main(void)
         cmocka_unit_test(unknown_id_is_cancelled_once),
         cmocka_unit_test(too_many_unknown_ids_are_a_protocol_error),
         cmocka_unit_test(answers_to_nothing_are_protocol_errors),
+        cmocka_unit_test(created_is_told_once_before_all_else),
         cmocka_unit_test(unreadable_events_are_asked_for_again),
         cmocka_unit_test(event_of_an_unknown_type_is_never_given_as_a_put),
         cmocka_unit_test(paused_watch_is_parked_at_its_bound_while_others_go_on),

@@ -67,6 +67,7 @@ enum belfry_opt_kind {
     X(REV,            "rev",                      NUMBER, BELFRY_FOR_WATCH | BELFRY_FOR_GET, 0, "") \
     X(PREV_KV,        "prev-kv",                  FLAG,   BELFRY_FOR_WATCH | BELFRY_FOR_FOLLOW | BELFRY_FOR_PUT | BELFRY_FOR_DEL, 0, "") \
     X(PROGRESS_NOTIFY, "progress-notify",         FLAG,   BELFRY_FOR_WATCH, 0, "") \
+    X(CREATED_NOTIFY, "created-notify",           FLAG,   BELFRY_FOR_WATCH, 0, "") \
     X(NO_PUT,         "no-put",                   FLAG,   BELFRY_FOR_WATCH, 0, "") \
     X(NO_DELETE,      "no-delete",                FLAG,   BELFRY_FOR_WATCH, 0, "") \
     X(FRAGMENT,       "fragment",                 FLAG,   BELFRY_FOR_WATCH, 1, "") \

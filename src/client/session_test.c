@@ -126,7 +126,7 @@ static size_t requests(const char *path)
 enum act { ACT_NONE, ACT_CLOSE, ACT_STOP, ACT_PAUSE, ACT_CLOSE_OTHER, ACT_OPEN, ACT_STOP_RUN };
 
 struct seen {
-    int n[BELFRY_END + 1], n_events, n_deletes, err;
+    int n[BELFRY_CREATED + 1], n_events, n_deletes, err;
     int64_t rev, compact_rev;
     char why[300], link[600], log[600]; /* log: "+key " and "-key " in the order told */
     /* what to do at the act_at-th call of a kind; 0: never */
@@ -1198,6 +1198,29 @@ static void a_member_without_a_leader_is_left(void **state)
     assert_non_null(strstr(seen.link, "no leader"));
 }
 
+/* Opened, then written elsewhere: what is written after BELFRY_CREATED comes, whatever was written before it. */
+static void a_watch_says_when_it_has_begun(void **state)
+{
+    struct seen seen = {0};
+    struct belfry_opts *opts = OPTS("created-notify", "true");
+    (void)state;
+    make_members(1);
+    open_session(NULL);
+    assert_int_equal(belfry_watch_open(bed.b, belfry_prefix("a/"), opts, on_batch, &seen, NULL), BELFRY_OK);
+    belfry_opts_free(opts);
+    fake_put(&bed.store, "a/early", "x"); /* before the first dispatch: not from "now" on */
+    drive_until(seen.n[BELFRY_CREATED] == 1, SOON_MS);
+    assert_int_equal(seen.rev, bed.store.revision);
+    assert_int_equal(fake_last_start(bed.fakes[0]), seen.rev + 1);
+    fake_put(&bed.store, "a/late", "x");
+    drive_until(seen.n[BELFRY_CHANGES] == 1, SOON_MS);
+    assert_string_equal(seen.log, "+a/late ");
+    fake_drop_watches(bed.fakes[0]); /* a break is no second beginning */
+    fake_put(&bed.store, "a/later", "x");
+    drive_until(seen.n[BELFRY_CHANGES] == 2, SOON_MS);
+    assert_int_equal(seen.n[BELFRY_CREATED], 1);
+}
+
 static struct fake_rule status_of_watches(uint32_t code, int times)
 {
     return (struct fake_rule){
@@ -1724,6 +1747,7 @@ int main(void)
         TEST(closing_the_session_ends_everything_once),
         TEST(failing_over_is_told),
         TEST(a_member_without_a_leader_is_left),
+        TEST(a_watch_says_when_it_has_begun),
         TEST(a_status_ends_watches_or_is_tried_again),
         TEST(a_server_that_is_no_etcd_ends_watches_unless_it_was_one),
         TEST(a_doubtful_status_is_tried_again_ten_times_in_a_row),

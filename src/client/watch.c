@@ -113,8 +113,8 @@ static void fill(struct belfry_batch_view *view, const struct belfry_mux_action 
 {
     *view = (struct belfry_batch_view){.batch = {.rev = action->rev, .last = 1}};
     belfry_batch_header(&action->header, &view->batch.header);
-    if (action->act == BELFRY_MUX_PROGRESS) {
-        view->batch.kind = BELFRY_PROGRESS;
+    if (action->act != BELFRY_MUX_EVENTS) {
+        view->batch.kind = action->act == BELFRY_MUX_CREATED ? BELFRY_CREATED : BELFRY_PROGRESS;
         return;
     }
     view->batch.kind = BELFRY_CHANGES;
@@ -494,6 +494,7 @@ int belfry_watch_open(struct belfry *b, struct belfry_range range, const struct 
                                    .rev = belfry_opts_number(opts, BELFRY_OPT_REV),
                                    .prev_kv = belfry_opts_number(opts, BELFRY_OPT_PREV_KV) != 0,
                                    .progress_notify = belfry_opts_number(opts, BELFRY_OPT_PROGRESS_NOTIFY) != 0,
+                                   .created_notify = belfry_opts_number(opts, BELFRY_OPT_CREATED_NOTIFY) != 0,
                                    .no_put = belfry_opts_number(opts, BELFRY_OPT_NO_PUT) != 0,
                                    .no_delete = belfry_opts_number(opts, BELFRY_OPT_NO_DELETE) != 0,
                                    .fragment = belfry_opts_number(opts, BELFRY_OPT_FRAGMENT) != 0,

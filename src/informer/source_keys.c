@@ -61,6 +61,7 @@ static void tell_batch(struct source_keys *s, const struct belfry_batch *batch)
         s->events->end(batch->err, batch->why, s->user);
         break;
     case BELFRY_PROGRESS:
+    case BELFRY_CREATED: /* not asked for */
         break;
     }
 }

@@ -172,8 +172,11 @@ static void note_event_rev(struct watch *w, int64_t rev)
 
 static void take_events(struct watch *w, const struct belfry_batch *batch)
 {
-    static const char letters[] = {
-        [BELFRY_CHANGES] = 'C', [BELFRY_STATE] = 'S', [BELFRY_SYNCED] = 'Y', [BELFRY_PROGRESS] = 'P'};
+    static const char letters[] = {[BELFRY_CHANGES] = 'C',
+                                   [BELFRY_STATE] = 'S',
+                                   [BELFRY_SYNCED] = 'Y',
+                                   [BELFRY_PROGRESS] = 'P',
+                                   [BELFRY_CREATED] = 'K'};
     int64_t now = now_ns();
     fprintf(record, "B %zu %c %" PRId64 " %zu %d %d %" PRId64 " %" PRId64 " %" PRIu64 " %" PRIu64 "\n",
             (size_t)(w - watches), letters[batch->kind], batch->rev, batch->n_events, batch->part, batch->last,
@@ -206,6 +209,7 @@ static enum belfry_next on_batch(struct belfry_watch *handle, const struct belfr
     case BELFRY_STATE:
     case BELFRY_SYNCED:
     case BELFRY_PROGRESS:
+    case BELFRY_CREATED:
         break;
     }
     take_events(w, batch);

@@ -155,6 +155,8 @@ static bool take_actions(struct tier *tier, struct feed_mux *mux, uint64_t now)
         case BELFRY_MUX_PROGRESS:
             on_progress(tier, slot, &action, now);
             break;
+        case BELFRY_MUX_CREATED: /* a tier does not ask for it */
+            break;
         case BELFRY_MUX_END:
             on_end(tier, slot, &action, now);
             break;
