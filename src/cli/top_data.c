@@ -100,6 +100,8 @@ static struct top_row read_row(yyjson_val *row)
     made.prefix = bool_of(row, "prefix");
     made.is_span = yyjson_obj_get(row, "range_end") != NULL || yyjson_obj_get(row, "range_end_b64") != NULL;
     made.range_end = text_of(row, "range_end");
+    made.resource = text_of(row, "range");
+    made.selector = text_of(row, "selector");
     made.sent_bytes = uint_of(row, "sent_bytes");
     made.age_ms = uint_of(row, "age_ms");
     return made;

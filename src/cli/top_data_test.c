@@ -144,6 +144,29 @@ static void screen_shows_what_was_read(void **state)
     assert_non_null(strstr(text, "(others)\n"));
 }
 
+static void selectors_are_shown_as_kubectl_takes_them(void **state)
+{
+    static const char *const rows[][2] = {
+        {"labelSelector=app=web", "pods -A -l app=web "},
+        {"fieldSelector=a.b=c", "pods -A --field-selector a.b=c "},
+        {"labelSelector=a=b&fieldSelector=c=d",
+         "pods -A -l a=b --field-selecto"}, /* as much as the column has room for */
+    };
+    struct top_view view = {.right = "", .line_end = "\n"};
+    char json[512];
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        snprintf(json, sizeof(json),
+                 "{\"revision\":5,\"watchers\":1,\"matched\":1,\"rows\":[{\"lag\":0,\"state\":\"synced\",\"dialect\":"
+                 "\"kube\",\"range\":\"pods -A\",\"selector\":\"%s\",\"key\":\"/pods/\",\"prefix\":true}]}\n",
+                 rows[i][0]);
+        assert_int_equal(read_with(json), BELFRY_OK);
+        show(&view);
+        if (strstr(text, rows[i][1]) == NULL)
+            fail_msg("no '%s' in %s", rows[i][1], text);
+    }
+}
+
 static void screen_stays_within_the_terminal(void **state)
 {
     (void)state;
@@ -220,6 +243,7 @@ int main(void)
         cmocka_unit_test_teardown(rows_and_groups_are_read, clean),
         cmocka_unit_test_teardown(other_json_is_refused_or_read_as_nothing, clean),
         cmocka_unit_test_teardown(screen_shows_what_was_read, clean),
+        cmocka_unit_test_teardown(selectors_are_shown_as_kubectl_takes_them, clean),
         cmocka_unit_test_teardown(screen_stays_within_the_terminal, clean),
         cmocka_unit_test_teardown(rates_are_of_the_time_between, clean),
         cmocka_unit_test(ages_and_numbers_are_for_people),

@@ -8,7 +8,8 @@
 #include "cli/human_size.h"
 #include "cli/out_json.h"
 
-#define LINE 1024
+#define LINE     1024
+#define SELECTOR 256 /* shown of one */
 
 void top_screen_number(uint64_t number, char out[TOP_TEXT])
 {
@@ -244,6 +245,22 @@ static void add_cells(struct line *line, const char *const *cells)
         add_cell(line, cells[i], widths[i]);
 }
 
+/* As kubectl would be asked for it: "widgets -n prod -l app=web --field-selector spec.nodeName=n1". */
+static void kube_range(const struct top_row *row, char *range, size_t len)
+{
+    static const char labels[] = "labelSelector=", fields[] = "fieldSelector=";
+    const char *at = row->selector, *amp = strstr(at, "&fieldSelector=");
+    int used = snprintf(range, len, "%.200s", row->resource);
+    if (strncmp(at, labels, strlen(labels)) == 0) {
+        at += strlen(labels);
+        ptrdiff_t n = amp != NULL && amp - at < SELECTOR ? amp - at : SELECTOR;
+        used += snprintf(range + used, len - (size_t)used, " -l %.*s", (int)n, at);
+        at = amp != NULL ? amp + 1 : "";
+    }
+    if (strncmp(at, fields, strlen(fields)) == 0)
+        snprintf(range + used, len - (size_t)used, " --field-selector %.*s", SELECTOR, at + strlen(fields));
+}
+
 static void write_row(FILE *out, const struct top_row *row, const struct top_view *view)
 {
     struct line line = begin(view);
@@ -251,7 +268,9 @@ static void write_row(FILE *out, const struct top_row *row, const struct top_vie
     top_screen_number((uint64_t)row->lag, lag);
     top_screen_age(row->age_ms, age);
     human_size((int64_t)row->sent_bytes, sent);
-    if (row->is_span)
+    if (row->selector[0] != '\0')
+        kube_range(row, range, sizeof(range));
+    else if (row->is_span)
         snprintf(range, sizeof(range), "[%.400s, %.400s)", row->key, row->range_end);
     else
         snprintf(range, sizeof(range), "%s%.800s%s", row->encoded ? "base64:" : "", row->key, row->prefix ? "*" : "");

@@ -320,6 +320,8 @@ bool kube_next(struct kube_service *service, uint64_t after, uint64_t *number, s
                                     .client = watch->client,
                                     .resource = watch->lens->resource->plural,
                                     .namespace = watch->namespace,
+                                    .selector = watch->selector != NULL ? kube_selector_text(watch->selector)
+                                                                        : (struct belfry_bytes){0},
                                     .opened_ms = watch->opened_ms,
                                     .sent_bytes = watch->sent_bytes};
     return true;

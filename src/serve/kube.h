@@ -104,6 +104,7 @@ struct kube_watch_view {
     const char *client;            /* user-agent, cut to 63 bytes */
     const char *resource;          /* its plural name */
     struct belfry_bytes namespace; /* "": all */
+    struct belfry_bytes selector;  /* as kube_selector_text() writes it; "": everything */
     uint64_t opened_ms, sent_bytes;
 };
 

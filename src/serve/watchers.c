@@ -20,7 +20,8 @@ static const char *const dialects[] = {[SOURCE_WATCH] = "grpc", [SOURCE_KUBE] = 
 struct seen {
     enum source source;
     struct watch_view view;
-    char range[RANGE_BYTES]; /* as its dialect says it; "": as keys */
+    char range[RANGE_BYTES];      /* as its dialect says it; "": as keys */
+    struct belfry_bytes selector; /* of dialect kube, lent until the next; "": everything */
 };
 
 static const char *const standings[] = {
@@ -43,8 +44,8 @@ struct row {
     bool cut;
     char peer[64], user[64], client[64];
     char range[RANGE_BYTES]; /* "": as keys */
-    size_t key_len, end_len;
-    char bytes[]; /* key, then end */
+    size_t key_len, end_len, selector_len;
+    char bytes[]; /* key, end, selector */
 };
 
 struct total {
@@ -195,19 +196,23 @@ static struct row *make_row(const struct watchers_scan *scan, const struct rank 
 {
     const struct watch_view *stream = &seen->view;
     const struct range *range = &watcher->range;
-    size_t key_len = kept_len(range->key), end_len = kept_len(range->end);
-    struct row *row = malloc(sizeof(*row) + key_len + end_len);
+    size_t key_len = kept_len(range->key), end_len = kept_len(range->end), selector_len = kept_len(seen->selector);
+    struct row *row = malloc(sizeof(*row) + key_len + end_len + selector_len);
     if (row == NULL)
         return NULL;
-    *row = (struct row){.rank = *rank, .lag = lag, .kind = range->kind, .key_len = key_len, .end_len = end_len};
+    *row = (struct row){.rank = *rank, .lag = lag, .kind = range->kind};
+    row->key_len = key_len;
+    row->end_len = end_len;
+    row->selector_len = selector_len;
     row->sent_bytes = stream->sent_bytes;
     row->age_ms = scan->now_ms - stream->opened_ms;
-    row->cut = key_len < range->key.len || end_len < range->end.len;
+    row->cut = key_len < range->key.len || end_len < range->end.len || selector_len < seen->selector.len;
     snprintf(row->peer, sizeof(row->peer), "%s", stream->conn->peer);
     snprintf(row->user, sizeof(row->user), "%s", stream->conn->user);
     snprintf(row->client, sizeof(row->client), "%s", stream->client);
     memcpy(row->range, seen->range, sizeof(row->range));
-    append(row->bytes, append(row->bytes, 0, range->key, key_len), range->end, end_len);
+    size_t at = append(row->bytes, append(row->bytes, 0, range->key, key_len), range->end, end_len);
+    append(row->bytes, at, seen->selector, selector_len);
     return row;
 }
 
@@ -347,7 +352,8 @@ static bool stream_matches(const struct watchers_scan *scan, const struct seen *
     const struct watch_view *stream = &seen->view;
     return scan->filter_len == 0 || has(scan, belfry_bytes_str(stream->conn->peer)) ||
            has(scan, belfry_bytes_str(stream->conn->user)) || has(scan, belfry_bytes_str(stream->client)) ||
-           has(scan, belfry_bytes_str(dialects[seen->source])) || has(scan, belfry_bytes_str(seen->range));
+           has(scan, belfry_bytes_str(dialects[seen->source])) || has(scan, belfry_bytes_str(seen->range)) ||
+           has(scan, seen->selector);
 }
 
 static bool watcher_matches(const struct watchers_scan *scan, const struct watcher_view *watcher)
@@ -379,6 +385,7 @@ static bool next_kube(struct watchers_scan *scan, uint64_t after, uint64_t *numb
     if (scan->kube == NULL || !kube_next(scan->kube, after, number, &view))
         return false;
     out->view = (struct watch_view){view.stream, view.conn, view.client, view.opened_ms, view.sent_bytes};
+    out->selector = view.selector;
     if (view.namespace.len == 0)
         snprintf(out->range, sizeof(out->range), "%s -A", view.resource);
     else
@@ -391,6 +398,7 @@ static bool next_stream(struct watchers_scan *scan, uint64_t after, uint64_t *nu
 {
     out->source = scan->source;
     out->range[0] = '\0';
+    out->selector = (struct belfry_bytes){0};
     switch (scan->source) {
     case SOURCE_WATCH:
         return watch_next(scan->service, after, number, &out->view);
@@ -460,6 +468,9 @@ static void write_row(struct belfry_json *json, const struct row *row)
     belfry_json_str(json, "client", row->client);
     if (row->range[0] != '\0')
         belfry_json_str(json, "range", row->range);
+    if (row->selector_len > 0)
+        belfry_json_text(json, "selector",
+                         belfry_bytes_of(row->bytes + row->key_len + row->end_len, row->selector_len));
     belfry_json_text(json, "key", belfry_bytes_of(row->bytes, row->key_len));
     if (row->kind == RANGE_PREFIX)
         belfry_json_bool(json, "prefix", true);

@@ -17,7 +17,8 @@
 #define WATCHERS_LIMIT     100
 #define WATCHERS_LIMIT_MAX 10000
 #define WATCHERS_GROUPS    1000
-#define WATCHERS_KEY_BYTES 256 /* of a key and of a range_end that a row keeps; longer ones are cut, and it says so */
+#define WATCHERS_KEY_BYTES                                                                                             \
+    256 /* of a key, a range_end and a selector that a row keeps; longer ones are cut, and it says so */
 
 enum watchers_sort { WATCHERS_BY_LAG, WATCHERS_BY_SENT, WATCHERS_BY_AGE };
 enum watchers_group { WATCHERS_UNGROUPED, WATCHERS_GROUP_RANGE, WATCHERS_GROUP_PEER, WATCHERS_GROUP_STATE };
@@ -26,7 +27,7 @@ struct watchers_query {
     enum watchers_sort sort;
     enum watchers_group group;
     size_t limit;
-    char filter[256]; /* a part of peer, client, user, key, range_end, state or dialect; "": all */
+    char filter[256]; /* a part of peer, client, user, key, range_end, selector, state or dialect; "": all */
 };
 
 /* From the query part of a URL (without its question mark): sort=lag|sent|age, limit=N, group=range|peer|state,
@@ -53,11 +54,12 @@ bool watchers_scan_step(struct watchers_scan *scan, size_t max_visits);
 /* Writes the merged rows of n finished scans (of equal queries) as JSON, and a newline:
  * {"revision":N,"watchers":N,"matched":N,"rows":[{"lag":..,"state":"synced","dialect":"grpc","peer":"..","user":"..",
  *  "client":"..","key":"..","prefix":true,"watch_id":..,"sent_bytes":..,"age_ms":..},...]}
- * (of dialect "kube" there is also "range":"widgets -n prod" or "widgets -A", which is the name of its group, too)
+ * (of dialect "kube" there is also "range":"widgets -n prod" or "widgets -A", which is the name of its group, too, and,
+ * if it has selectors, "selector":"labelSelector=app=web&fieldSelector=spec.nodeName=n1")
  * or, grouped, the largest first, "groups":[{"group":"..","watchers":N,"parked":N,"max_lag":N},...]; what is beyond the
  * limit is summed up in "other", of the same form without a name. A range that is neither a key nor a prefix has
- * range_end, which is "\u0000" for an open one. What is not UTF-8 comes as key_b64, range_end_b64; "cut":true: a key
- * was too long. Errors: BELFRY_ERR_NOMEM. */
+ * range_end, which is "\u0000" for an open one. What is not UTF-8 comes as key_b64, range_end_b64, selector_b64;
+ * "cut":true: one of them was too long. Errors: BELFRY_ERR_NOMEM. */
 BELFRY_NODISCARD enum belfry_err watchers_write(struct watchers_scan *const *scans, size_t n, struct belfry_buf *out);
 
 #endif

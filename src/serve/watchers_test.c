@@ -279,7 +279,7 @@ static int64_t number_after(const char **at, const char *name)
 
 static void assert_word_after(const char **at, const char *name, const char *word)
 {
-    char quoted[160];
+    char quoted[WATCHERS_KEY_BYTES + 64];
     snprintf(quoted, sizeof(quoted), "\"%s\":\"%s\"", name, word);
     const char *found = strstr(*at, quoted);
     if (found == NULL)
@@ -619,7 +619,9 @@ static void visit_of_a_large_stream_is_cheap(void **state)
     service_close(&one);
 }
 
-/* One of all namespaces, one of one, and one that has no watcher yet. */
+#define SELECTORS "labelSelector=app=web&fieldSelector=spec.nodeName=n1"
+
+/* One of all namespaces, one of one with selectors, and one that has no watcher yet. */
 static void fill_kube(struct watch_service *s, struct kube_service *kube)
 {
     static const char *const namespaces[] = {"", "prod", "test"};
@@ -634,6 +636,7 @@ static void fill_kube(struct watch_service *s, struct kube_service *kube)
                                                   .client = s->streams[i].client,
                                                   .resource = "widgets",
                                                   .namespace = belfry_bytes_str(namespaces[i]),
+                                                  .selector = belfry_bytes_str(i == 1 ? SELECTORS : ""),
                                                   .opened_ms = 500,
                                                   .sent_bytes = 7};
     }
@@ -665,8 +668,25 @@ static void watches_of_objects_are_shown_as_they_were_asked_for(void **state)
     assert_word_after(&at, "dialect", "grpc");
     assert_word_after(&at, "dialect", "kube");
     assert_word_after(&at, "range", "widgets -A");
+    assert_null(memmem(text, (size_t)(at - text), "selector", strlen("selector"))); /* it has none */
     assert_word_after(&at, "range", "widgets -n prod");
+    assert_word_after(&at, "selector", SELECTORS);
     assert_word_after(&at, "key", "/registry/widgets/");
+    free(text);
+    snprintf(query.filter, sizeof(query.filter), "nodeName=n1");
+    text = scan_kube(&one, &kube, &query);
+    at = text;
+    assert_int_equal(number_after(&at, "matched"), 1);
+    free(text);
+    char lots[2 * WATCHERS_KEY_BYTES];
+    memset(lots, 'x', sizeof(lots));
+    kube.views[1].selector = belfry_bytes_of(lots, sizeof(lots)); /* only so much of it is kept */
+    snprintf(query.filter, sizeof(query.filter), "xxx");
+    text = scan_kube(&one, &kube, &query);
+    lots[WATCHERS_KEY_BYTES] = '\0';
+    at = text;
+    assert_word_after(&at, "selector", lots);
+    assert_non_null(strstr(at, "\"cut\":true"));
     free(text);
     query.group = WATCHERS_GROUP_RANGE;
     snprintf(query.filter, sizeof(query.filter), "kube");
