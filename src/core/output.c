@@ -61,6 +61,8 @@ void output_account_rest(struct worker *worker, struct stream *stream)
     stream->rest_bytes = stream->rest != NULL ? rest_bytes(stream->rest) : 0;
     worker->bytes += stream->rest_bytes - before;
     worker->rest_bytes += stream->rest_bytes - before;
+    if (worker->rest_bytes > worker->stats.rest_bytes_peak)
+        worker->stats.rest_bytes_peak = worker->rest_bytes;
 }
 
 void output_rest_end(struct worker *worker, struct stream *stream)

@@ -530,6 +530,8 @@ void stream_ready(struct worker *worker, struct stream *stream)
     } else if (!stream->parked) {
         stream->parked = true;
         worker->n_parked++;
+        if (worker->n_parked > worker->stats.parked_peak)
+            worker->stats.parked_peak = worker->n_parked;
         count_riding_parked(worker, stream, stream->n_riding);
         worker->stats.parks++;
     }

@@ -182,6 +182,7 @@ struct worker_stats {
     struct worker_standings lines, inward;          /* of all these: of streams of lines, and of the tier's own */
     size_t bytes;                                   /* accounted */
     size_t rest_bytes;                              /* of those, for messages that are half sent */
+    size_t parked_peak, rest_bytes_peak;            /* the most there were since creation */
     uint64_t batches, deliveries, written;          /* since creation; written: bytes */
     uint64_t fetches, rows_swept;
     uint64_t handovers, parks, unparks, overslept, cuts, extents, fragments, packed, compacted, progress;

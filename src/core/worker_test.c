@@ -563,6 +563,37 @@ static void answer_that_fills_the_room_parks_nobody(void **state)
     bed_close(&bed);
 }
 
+static void peaks_stay_when_what_made_them_is_gone(void **state)
+{
+    (void)state;
+    BED(bed, 4, .seed = 1);
+    struct worker_stats stats;
+    struct peer *peers[3];
+    for (int i = 0; i < 3; i++) {
+        peers[i] = bed_peer(&bed);
+        create(&bed, peers[i], "x", "", 0, 0);
+        bed_run(&bed);
+    }
+    worker_stats(bed.worker, &stats);
+    assert_int_equal(stats.parked_peak, 1); /* each had no room when it was opened */
+    for (int i = 0; i < 2; i++)
+        peers[i]->room = 10; /* the beginning of a message, and no more */
+    bed_write(&bed, "x");
+    bed_run(&bed);
+    worker_stats(bed.worker, &stats);
+    assert_int_equal(stats.parked, 2);
+    size_t pinned = stats.rest_bytes;
+    assert_true(pinned > 0);
+    peers[0]->room = peers[1]->room = PLENTY;
+    bed_run(&bed);
+    worker_stats(bed.worker, &stats);
+    assert_int_equal(stats.parked, 0);
+    assert_int_equal(stats.rest_bytes, 0);
+    assert_int_equal(stats.parked_peak, 2);
+    assert_in_range(stats.rest_bytes_peak, pinned, 2 * pinned);
+    bed_close(&bed);
+}
+
 static void nobody_is_parked_after_everything_was_given(void **state)
 {
     (void)state;
@@ -1512,6 +1543,7 @@ int main(void)
         cmocka_unit_test(stream_parked_inside_a_revision_goes_on_there_from_history),
         cmocka_unit_test(stream_parked_inside_a_revision_repeats_nothing_when_history_is_gone),
         cmocka_unit_test(answer_that_fills_the_room_parks_nobody),
+        cmocka_unit_test(peaks_stay_when_what_made_them_is_gone),
         cmocka_unit_test(nobody_is_parked_after_everything_was_given),
         cmocka_unit_test(stream_with_room_is_not_parked_though_it_may_not_tell_progress),
         cmocka_unit_test(watcher_behind_is_given_the_past_packed_then_rides),

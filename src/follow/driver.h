@@ -99,6 +99,7 @@ struct driver_status {
     enum upstream_state state;
     int64_t revision, committed; /* ours: published, in the replica */
     int64_t upstream_revision;   /* the highest that upstream has shown */
+    uint64_t lag_peak;           /* the most revisions that it had shown and we had not, since the start */
     uint64_t silent_ms;          /* since upstream last gave a sign that we are up to date; BELFRY_NEVER: never did */
     uint64_t past;
     struct belfry_wire_header identity;  /* cluster, member, term of the past's store */

@@ -26,12 +26,21 @@ static struct belfry_mux *mux_of(const struct driver_slot *slot)
     return belfry_stream_mux(is_backfill(slot) ? slot->driver->back : slot->driver->live);
 }
 
+/* A replica that is empty is not behind: it serves nobody. */
+static void note_lag(struct driver *driver)
+{
+    int64_t head = ingest_head(driver->ingest), lag = driver->upstream_revision - head;
+    if (head > 0 && lag > 0 && (uint64_t)lag > driver->lag_peak)
+        driver->lag_peak = (uint64_t)lag;
+}
+
 void driver_saw(struct driver *driver, const struct belfry_wire_header *header)
 {
     uint64_t past = ingest_past(driver->ingest);
     if (driver->shown_past != past || header->revision > driver->upstream_revision)
         driver->upstream_revision = header->revision;
     driver->shown_past = past;
+    note_lag(driver);
 }
 
 /* ---- what comes ---- */

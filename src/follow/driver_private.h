@@ -133,6 +133,7 @@ struct driver {
     bool deaf;       /* upstream is not listened to, because nothing more can be held; or was not a moment ago */
     uint64_t hear_until_ms;
     int64_t upstream_revision;
+    uint64_t lag_peak;
     uint64_t shown_past; /* of which it is */
     uint64_t heard_ms;   /* BELFRY_NEVER: never */
     uint64_t keys_listed, keys_listing;

@@ -158,6 +158,7 @@ void driver_status(const struct driver *driver, struct driver_status *out)
         .revision = ingest_head(driver->ingest),
         .committed = ingest_committed(driver->ingest),
         .upstream_revision = driver->upstream_revision,
+        .lag_peak = driver->lag_peak,
         .silent_ms = driver->heard_ms == BELFRY_NEVER ? BELFRY_NEVER : now - driver->heard_ms,
         .past = ingest_past(driver->ingest),
         .identity = {.cluster_id = meta.cluster_id, .member_id = meta.member_id, .raft_term = meta.raft_term},

@@ -151,10 +151,14 @@ static void a_lost_connection_is_a_resume(void **state)
     fake_put(&bed.theirs, "a", "1");
     start_all();
     drive_live();
+    assert_int_equal(bed.status.lag_peak, 0); /* an empty replica was not behind */
     fake_drop(bed.fakes[0], false);
     fake_drop(bed.fakes[1], false);
     fake_put(&bed.theirs, "c", "1");
+    fake_put(&bed.theirs, "d", "1");
+    fake_put(&bed.theirs, "e", "1");
     drive_live();
+    assert_int_equal(bed.status.lag_peak, 3);
     assert_int_equal(bed.status.past, 1);
     assert_int_equal(bed.status.stats.listings, 1);
     assert_int_equal(bed.status.stats.overlaps, 1);

@@ -338,6 +338,9 @@ static const struct row rows[] = {
      "The highest revision that upstream has shown.", GAUGE, NULL, TIER_REV, TIER(upstream.upstream_revision), NULL},
     {"belfry_upstream_lag_revisions",
      "How many revisions the tier is behind upstream.", GAUGE, NULL, OWN, 0, own_lag_revisions},
+    {"belfry_upstream_lag_revisions_peak",
+     "The most revisions that the tier was behind upstream since its start.",
+     GAUGE, NULL, TIER_U64, TIER(upstream.lag_peak), NULL},
     {"belfry_upstream_lag_seconds",
      "Time since upstream last gave a sign that the tier is up to date; it is behind by no more than this. "
      "+Inf: there was none yet.",
@@ -452,6 +455,9 @@ static const struct row rows[] = {
     {"belfry_streams_parked",
      "Streams whose socket takes nothing while there is something for them.",
      GAUGE, NULL, WORKERS_SIZE, WORKER(core.parked), NULL},
+    {"belfry_streams_parked_peak",
+     "The most streams that were parked at one time since the start; of each worker, added up.",
+     GAUGE, NULL, WORKERS_SIZE, WORKER(core.parked_peak), NULL},
     {"belfry_streams_asking",
      "Streams that wait for upstream to say whether they may watch.",
      GAUGE, NULL, WORKERS_SIZE, WORKER(watch.asking), NULL},
@@ -609,6 +615,12 @@ static const struct row rows[] = {
     {"belfry_memory_bytes", NULL, GAUGE, "pool=\"kube_watches\"", WORKERS_SIZE, WORKER(kube.bytes), NULL},
     {"belfry_memory_bytes", NULL, GAUGE, "pool=\"kube_forms\"", WORKERS_SIZE, WORKER(kube.forms_bytes), NULL},
     {"belfry_memory_bytes", NULL, GAUGE, "pool=\"kernel\"", WORKERS_SIZE, WORKER(inbound.kernel_bytes), NULL},
+    {"belfry_memory_peak_bytes",
+     "The most accounted memory at one time since the start, of each worker, added up. pinned: by messages that are half "
+     "sent; requests, relay: held of what clients send.",
+     GAUGE, "pool=\"pinned\"", WORKERS_SIZE, WORKER(core.rest_bytes_peak), NULL},
+    {"belfry_memory_peak_bytes", NULL, GAUGE, "pool=\"requests\"", WORKERS_SIZE, WORKER(watch.held_peak), NULL},
+    {"belfry_memory_peak_bytes", NULL, GAUGE, "pool=\"relay\"", WORKERS_SIZE, WORKER(relay.held_peak), NULL},
     {"belfry_memory_limit_bytes",
      "Above this new streams and watchers are refused; 0: no limit.", GAUGE, NULL, TIER_SIZE, TIER(memory_max), NULL},
 

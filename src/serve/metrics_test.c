@@ -165,6 +165,10 @@ static struct tier_numbers make_numbers(void)
         w->answered = i < 2;
         w->core = (struct worker_stats){
             .riding = 125, .riding_parked = 8, .waiting = 3, .boarded = 2, .solo = 2, .stalled = 4};
+        w->core.parked_peak = 7;
+        w->core.rest_bytes_peak = 70;
+        w->watch.held_peak = 80;
+        w->relay.held_peak = 90;
         w->core.lines = (struct worker_standings){.synced = 15, .catching_up = 1, .parked = 5};
         w->core.inward = (struct worker_standings){.synced = 2};
         w->core.bytes = 1000 * (i + 1);
@@ -182,6 +186,7 @@ static struct tier_numbers make_numbers(void)
     numbers.upstream = (struct driver_status){.standing = DRIVER_READY, .state = UPSTREAM_LIVE, .silent_ms = 1250};
     numbers.upstream.revision = 120;
     numbers.upstream.upstream_revision = 125;
+    numbers.upstream.lag_peak = 33;
     numbers.upstream.backfills_done = 9;
     numbers.upstream.stats.listings = 2;
     numbers.log_bytes = 4096;
@@ -228,6 +233,11 @@ static void values_are_those_of_the_tier_and_the_sums_of_workers_that_answered(v
     assert_true(value(&reading, "belfry_memory_bytes{pool=\"watchers\"}") == 3000);
     assert_true(value(&reading, "belfry_memory_bytes{pool=\"log\"}") == 4096);
     assert_true(value(&reading, "belfry_upstream_fallbacks_total{reason=\"backfill\"}") == 9);
+    assert_true(value(&reading, "belfry_upstream_lag_revisions_peak") == 33);
+    assert_true(value(&reading, "belfry_streams_parked_peak") == 14); /* of the two workers that answered */
+    assert_true(value(&reading, "belfry_memory_peak_bytes{pool=\"pinned\"}") == 140);
+    assert_true(value(&reading, "belfry_memory_peak_bytes{pool=\"requests\"}") == 160);
+    assert_true(value(&reading, "belfry_memory_peak_bytes{pool=\"relay\"}") == 180);
     assert_true(value(&reading, "belfry_upstream_fallbacks_total{reason=\"relay\"}") == 10);
     assert_true(value(&reading, "belfry_upstream_fallbacks_total{reason=\"list\"}") == 2);
     assert_true(value(&reading, "belfry_upstream_lag_revisions") == 5);

@@ -100,6 +100,8 @@ static void set_held(struct relay_call *call, size_t held)
 {
     struct relay_stats *stats = &call->relay->stats;
     stats->held_bytes = stats->held_bytes - call->held + held;
+    if (stats->held_bytes > stats->held_peak)
+        stats->held_peak = stats->held_bytes;
     call->held = held;
 }
 

@@ -56,6 +56,7 @@ void relay_end_all(struct relay *relay, const char *why);
 
 struct relay_stats {
     size_t running, held_bytes;
+    size_t held_peak;                  /* the most bytes held since creation */
     uint64_t relayed, refused, failed; /* failed: upstream lost or not reached */
     uint64_t over_memory;              /* ended because of held_max */
     uint64_t bytes_up, bytes_down;

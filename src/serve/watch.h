@@ -99,6 +99,7 @@ struct watch_stats {
     size_t streams, asking;
     size_t inside;     /* in the middle of a message */
     size_t held_bytes; /* of requests that came and are not handled */
+    size_t held_peak;  /* the most of them since creation */
     uint64_t opened;   /* those refused at their beginning too; streams = opened - all that closed */
     uint64_t closed[WATCH_CLOSES];
     uint64_t requests, creates, cancels, progress;

@@ -131,6 +131,8 @@ static bool count_held(struct watch_stream *ws)
     bool grew = bytes > ws->held_bytes;
     stats->held_bytes = stats->held_bytes - ws->held_bytes + bytes;
     ws->held_bytes = bytes;
+    if (stats->held_bytes > stats->held_peak)
+        stats->held_peak = stats->held_bytes;
     if (!grew || stats->held_bytes <= ws->service->opts.held_max)
         return true;
     watch_stream_end(ws, WATCH_CLOSE_MEMORY, 14, WATCH_TEXT_MEMORY);

@@ -1088,6 +1088,7 @@ static void requests_that_wait_are_bounded_for_all_streams_together(void **state
     assert_ended(b, "14", "belfry: memory limit reached; try again");
     assert_silent(a);
     assert_in_range(stats_of(&bed).held_bytes, sizeof(part), 2 * sizeof(part));
+    assert_in_range(stats_of(&bed).held_peak, 2 * sizeof(part), 5 * sizeof(part)); /* stays; what was refused counts */
     bed_close(&bed);
 }
 
