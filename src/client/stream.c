@@ -251,17 +251,23 @@ static void on_message(struct belfry_grpc_call *call, struct belfry_blob *messag
     stream->opts.changed(stream->opts.user);
 }
 
-/* Is this status the last word for the watches? */
-static bool is_final(struct belfry_stream *stream, const struct belfry_grpc_status *status)
+/* A doubtful status counts towards the end, unless the stream had served well before it. */
+static void count_doubt(struct belfry_stream *stream, const struct belfry_grpc_status *status, const char *why)
 {
-    enum belfry_status_fate fate = belfry_status_fate(status);
-    if (fate != BELFRY_FATE_DOUBT)
-        stream->doubts = 0;
-    switch (fate) {
+    bool doubtful = belfry_status_fate(status) == BELFRY_FATE_DOUBT && !has_lasted(stream);
+    stream->doubts = doubtful ? stream->doubts + 1 : 0;
+    if (stream->doubts == 1)
+        snprintf(stream->first_doubt, sizeof(stream->first_doubt), "%.*s", FIRST_MAX - 1, why);
+}
+
+/* Is this status the last word for the watches? */
+static bool is_final(const struct belfry_stream *stream, const struct belfry_grpc_status *status)
+{
+    switch (belfry_status_fate(status)) {
     case BELFRY_FATE_RETRY:
         return false;
     case BELFRY_FATE_DOUBT:
-        return !has_lasted(stream) && ++stream->doubts > DOUBTS_MAX && !stream->opts.patient;
+        return stream->doubts > DOUBTS_MAX && !stream->opts.patient;
     case BELFRY_FATE_FOREIGN: /* another endpoint may be an etcd; and if one ever was, this passes */
         return !stream->ever_served && belfry_link_exhausted(stream->link);
     case BELFRY_FATE_END:
@@ -327,10 +333,8 @@ static void on_closed(struct belfry_grpc_call *call, const struct belfry_grpc_st
     }
     snprintf(why, sizeof(why), "%s", status->message[0] != '\0' ? status->message : "the stream ended");
     tell_lost(stream, url, why);
-    bool final = is_final(stream, status);
-    if (stream->doubts == 1)
-        snprintf(stream->first_doubt, sizeof(stream->first_doubt), "%.*s", FIRST_MAX - 1, why);
-    if (final)
+    count_doubt(stream, status, why);
+    if (is_final(stream, status))
         fail_all(stream, status, url, why);
     stream->pieces = false;
     down(stream);

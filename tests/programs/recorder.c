@@ -17,7 +17,7 @@
  * The record is text, one line a thing, all times in microseconds of CLOCK_MONOTONIC:
  *
  *     O watch us                                              opened
- *     B watch kind rev n part last us hdr_rev member cluster  a batch, followed by its n events; kind is C S Y or P
+ *     B watch kind rev n part last us hdr_rev member cluster  a batch, followed by its n events; kind is C S Y P or N
  *     E op key len crc create mod version lease prev delay    op is P or D; prev is - or
  * len,crc,create,mod,version,lease L watch us why                                          BELFRY_LINK X watch us err
  * compact_rev rev why                      BELFRY_END Z watch us | R watch us | K watch us                    paused,
@@ -176,7 +176,7 @@ static void take_events(struct watch *w, const struct belfry_batch *batch)
                                    [BELFRY_STATE] = 'S',
                                    [BELFRY_SYNCED] = 'Y',
                                    [BELFRY_PROGRESS] = 'P',
-                                   [BELFRY_CREATED] = 'K'};
+                                   [BELFRY_CREATED] = 'N'};
     int64_t now = now_ns();
     fprintf(record, "B %zu %c %" PRId64 " %zu %d %d %" PRId64 " %" PRId64 " %" PRIu64 " %" PRIu64 "\n",
             (size_t)(w - watches), letters[batch->kind], batch->rev, batch->n_events, batch->part, batch->last,
