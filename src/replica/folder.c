@@ -81,16 +81,25 @@ static enum belfry_err lock(struct folder *folder, char **why)
     return BELFRY_ERR_LIMIT;
 }
 
-/* Makes the folder at `path` and the missing ones above it, as `mkdir -p -m 700` would, but with that mode for each.
- * Without success `path` is cut after the one that could not be made. */
+static bool make_folder(const char *path)
+{
+    return mkdir(path, 0700) == 0 || errno == EEXIST;
+}
+
+/* Makes the folder at `path`, and those above it if they are missing. Without success `path` may be cut after the one that
+ * could not be made. */
 static bool make_folders(char *path)
 {
+    if (make_folder(path))
+        return true;
+    if (errno != ENOENT)
+        return false;
     for (char *end = path; (end = strchr(end + 1, '/')) != NULL; *end = '/') {
         *end = '\0';
-        if (mkdir(path, 0700) != 0 && errno != EEXIST)
+        if (!make_folder(path))
             return false;
     }
-    return mkdir(path, 0700) == 0 || errno == EEXIST;
+    return make_folder(path);
 }
 
 enum belfry_err folder_open(struct folder *folder, const char *path, const char *boot_id, char **why)
