@@ -3,6 +3,7 @@ import json
 import time
 import urllib.request
 
+import needs
 import procs
 import pytest
 from certs import Certs
@@ -152,7 +153,7 @@ def test_definitions_in_etcd_are_shown_to_who_may_read_them(make_cluster, make_t
 def test_clients_that_look_for_a_resource_first(guarded):
     """client-go's mapper and python3-kubernetes' dynamic client, each with a token."""
     cluster, tier = guarded
-    kubernetes = pytest.importorskip("kubernetes", reason="python3-kubernetes is missing: tools/bootstrap installs it")
+    kubernetes = needs.module("kubernetes", "python3-kubernetes")
     import kubernetes.dynamic
     reader = token(cluster, READER)
     config = kubernetes.client.Configuration()
