@@ -58,6 +58,12 @@ def pytest_runtest_makereport(item, call):
                 f.write(item.nodeid + "\n")
 
 
+@pytest.hookimpl(hookwrapper=True)
+def pytest_make_collect_report(collector):
+    """A file that is skipped as a whole."""
+    needs.judge((yield).get_result())
+
+
 @pytest.fixture(autouse=True)
 def tidy(request, tmp_path):
     """What a test has written goes when it has passed: etcd's files would be tens of gigabytes at the end of a run."""

@@ -5,6 +5,7 @@ import os
 import threading
 from types import SimpleNamespace
 
+import needs
 import procs
 import pytest
 from belfryd import Belfryd
@@ -13,7 +14,7 @@ from kube import PODS, Watch, belfryd_only, brief, name, pod, rv
 from kube_clients import Informers
 from proxy import Proxy
 
-kubernetes = pytest.importorskip("kubernetes", reason="python3-kubernetes is missing: tools/bootstrap installs it")
+kubernetes = needs.module("kubernetes", "python3-kubernetes")
 import kubernetes.watch  # noqa: E402
 
 pytest_plugins = ["kube_fixtures"]

@@ -26,18 +26,31 @@ def test_length(): needs.full_length("too long")
 def test_known(): assert False
 def test_good(): pass
 """
+WHOLE = "import pytest\npytest.importorskip('no_such_module')\ndef test_never(): pass\n"
+HOOKS = f"""
+import sys
+sys.path.insert(0, {HERE!r})
+import needs, pytest
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    needs.judge((yield).get_result())
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_make_collect_report(collector):
+    needs.judge((yield).get_result())
+"""
 
 
 def run(folder, ci):
-    """name -> its verdict, of a run of TESTS with this conftest.py."""
+    """name -> its verdict, of a run of these files with the hooks of this folder's conftest.py."""
     (folder / "test_it.py").write_text(TESTS)
-    (folder / "conftest.py").write_text(f"import sys\nsys.path.insert(0, {HERE!r})\nimport needs, pytest\n"
-                                        "@pytest.hookimpl(hookwrapper=True)\n"
-                                        "def pytest_runtest_makereport(item, call):\n"
-                                        "    needs.judge((yield).get_result())\n")
+    (folder / "test_whole.py").write_text(WHOLE)
+    (folder / "conftest.py").write_text(HOOKS)
     junit = folder / "junit.xml"
     env = {**os.environ, "CI": ci}
-    subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={junit}", str(folder)],
+    subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--continue-on-collection-errors",
+                    f"--junitxml={junit}", str(folder)],
                    env=env, capture_output=True, cwd=folder, timeout=60)
     cases = xml.etree.ElementTree.parse(junit).iter("testcase")
     return {case.get("name"): case[0].tag if len(case) else "passed" for case in cases}
@@ -45,11 +58,11 @@ def run(folder, ci):
 
 def test_what_is_missing_is_a_failure_in_the_gate_alone(tmp_path):
     at_work = run(tmp_path, "")
-    assert at_work.pop("test_good") == "passed" and set(at_work.values()) == {"skipped"} and len(at_work) == 7
+    assert at_work.pop("test_good") == "passed" and set(at_work.values()) == {"skipped"} and len(at_work) == 8
     gate = run(tmp_path, "true")
     assert {name for name, verdict in gate.items() if verdict == "skipped"} == {"test_peer", "test_length", "test_known"}
     assert {name for name, verdict in gate.items() if verdict in ("failure", "error")} == {
-        "test_missing", "test_fixture", "test_other", "test_mark"}
+        "test_missing", "test_fixture", "test_other", "test_mark", "test_whole"}
     assert gate["test_good"] == "passed"
 
 
