@@ -51,9 +51,9 @@
     X(line_without_prev, "a line that cannot be told is left out, and its watcher goes on")                            \
     X(line_shown_before, "lines of a transaction, but for the last, carry the revision before")                        \
     X(resumed_behind, "a stream of lines that resumes from a revision begins behind it")                               \
-    X(resumed_by_slice, "who resumes from a huge revision is thought to have it when one slice has one event")         \
-    X(resumed_given_one, "the only event of a revision is given again to who resumes from it")                         \
-    X(resumed_told_below, "who resumes from a revision above P is told progress below it")
+    X(resumed_by_slice, "a client that resumes from a huge revision is thought to have it when a slice has one event") \
+    X(resumed_given_one, "a client that resumes from a revision of one event receives it again")                       \
+    X(resumed_told_below, "a client that resumes from a revision above P receives progress below it")
 
 #ifdef BELFRY_SIM
 #define BELFRY_MUTANT_ENUM(name, what) BELFRY_MUTANT_##name,

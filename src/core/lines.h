@@ -9,10 +9,10 @@
  * stream has nothing more to say and its owner ends it.
  *
  * Resuming: a revision of several events goes out line by line, and a connection may break between two of them. All of
- * them carry that revision, and a revision is all that a client has to resume from: so one that resumes from R may have
- * a part of R only. A watcher that is created as `resumed` from R is therefore given R's lines again, from the first. If
- * R has at most one event for it, then whoever has seen R has that event, and it is not given again. "For it" is decided
- * by its range and its pin; of a revision that is gone through in slices, by the revision alone.
+ * them carry that revision, and a revision is all that a client has to resume from: so a client that resumes from R may
+ * have only a part of R. A watcher that is created as `resumed` from R therefore receives R's lines again, from the first.
+ * If R has at most one event for it, a client that has seen R has that event, and it is not sent again. "For it" is
+ * decided by its range and its pin; of a revision that is gone through in slices, by the revision alone.
  *
  * Pins: a watcher may name an attribute and a value that every event it wants has, before or after (a field or label of
  * the object). Then it is looked up by that value, and not visited for events of other values: five thousand watchers of

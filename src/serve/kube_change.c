@@ -13,21 +13,22 @@ static bool passes(const struct kube_object *object, const struct kube_selector 
     return is_everything(selector) || kube_selector_matches(selector, &object->attributes);
 }
 
-static enum belfry_err told_blindly(const struct kube_change *change, const struct kube_selector *selector, bool *told,
-                                    enum kube_event *event)
+static enum belfry_err told_blindly(const struct kube_change *change, const struct kube_selector *selector,
+                                    bool resumes, bool *told, enum kube_event *event)
 {
-    if (change->after == NULL || !is_everything(selector))
+    bool sure = change->after != NULL && is_everything(selector);
+    if (!sure && (!resumes || change->named == NULL))
         return BELFRY_ERR_COMPACTED;
     *told = true;
-    *event = KUBE_MODIFIED;
+    *event = passes(change->after, selector) ? KUBE_MODIFIED : KUBE_DELETED;
     return BELFRY_OK;
 }
 
-enum belfry_err kube_change_told(const struct kube_change *change, const struct kube_selector *selector, bool *told,
-                                 enum kube_event *event)
+enum belfry_err kube_change_told(const struct kube_change *change, const struct kube_selector *selector, bool resumes,
+                                 bool *told, enum kube_event *event)
 {
     if (change->blind)
-        return told_blindly(change, selector, told, event);
+        return told_blindly(change, selector, resumes, told, event);
     bool after = passes(change->after, selector), before = passes(change->before, selector);
     *told = after || before;
     if (after)
@@ -35,4 +36,11 @@ enum belfry_err kube_change_told(const struct kube_change *change, const struct 
     else
         *event = KUBE_DELETED;
     return BELFRY_OK;
+}
+
+const struct kube_object *kube_change_shown(const struct kube_change *change, enum kube_event event)
+{
+    if (event != KUBE_DELETED)
+        return change->after;
+    return change->blind ? change->named : change->before;
 }

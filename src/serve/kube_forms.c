@@ -89,6 +89,7 @@ static void free_form(struct form *form)
     }
     kube_object_unref(form->change.before);
     kube_object_unref(form->change.after);
+    kube_object_unref(form->change.named);
     free(form);
 }
 
@@ -356,6 +357,19 @@ static void scan(const struct batch *batch, uint32_t event, struct belfry_wire_e
     belfry_ignore(err);
 }
 
+/* What a change of which nobody knows what was before can still show. */
+static enum belfry_err name_it(const struct kube_lens *lens, const struct belfry_wire_kv *kv,
+                               const struct kube_object **out)
+{
+    const char *nothing = lens->resource->wrap_key != NULL ? "{}" : "{\"metadata\":{}}";
+    struct kube_stored stored = {kv->key, belfry_bytes_str(nothing), kv->create_rev, kv->mod_rev, 1};
+    struct kube_object *object;
+    enum belfry_err err = kube_object_make(lens->resource, lens->version, &stored, &object);
+    if (err == BELFRY_OK)
+        *out = object;
+    return err == BELFRY_ERR_NOMEM ? err : BELFRY_OK;
+}
+
 static enum belfry_err fill(struct kube_forms *forms, struct form *form, const struct kube_lens *lens,
                             const struct batch *batch, uint32_t event)
 {
@@ -374,6 +388,8 @@ static enum belfry_err fill(struct kube_forms *forms, struct form *form, const s
         err = decode(forms, lens, &scanned.kv, &form->change.after);
     if (err == BELFRY_OK && at->prev_len > 0)
         err = decode(forms, lens, &prev, &form->change.before);
+    if (err == BELFRY_OK && form->change.blind)
+        err = name_it(lens, &scanned.kv, &form->change.named);
     return err;
 }
 
@@ -398,7 +414,8 @@ static enum belfry_err make(struct kube_forms *forms, const struct kube_lens *le
     form->print = print_of(forms, batch, event);
     form->batch = batch;
     form->turn = forms->turn;
-    form->bytes = sizeof(*form) + object_bytes(form->change.before) + object_bytes(form->change.after);
+    form->bytes = sizeof(*form) + object_bytes(form->change.before) + object_bytes(form->change.after) +
+                  object_bytes(form->change.named);
     belfry_map_add(&forms->by_event, hash_of(forms, key), &form->node);
     belfry_list_prepend(&forms->used, &form->used);
     forms->stats.bytes += form->bytes;
@@ -456,7 +473,7 @@ static enum belfry_err write_line(struct kube_forms *forms, const struct kube_le
 {
     struct kube_render render = {
         .resource = lens->resource, .version = lens->version, .view = how->view, .include = how->include};
-    const struct kube_object *object = how->event == KUBE_DELETED ? change->before : change->after;
+    const struct kube_object *object = kube_change_shown(change, how->event);
     belfry_buf_clear(&forms->scratch);
     enum belfry_err err = kube_render_event(&render, how->event, object, change->rev, how->first, &forms->scratch);
     if (err == BELFRY_OK)

@@ -206,6 +206,9 @@ static void forgotten_previous_value_makes_a_blind_change(void **state)
     assert_int_equal(widget_batch(41, events, 2, &batch), BELFRY_OK);
     assert_true(see(&bed, batch, 0)->blind);
     assert_true(see(&bed, batch, 1)->blind);
+    assert_line(&bed, see(&bed, batch, 1), KUBE_DELETED,
+                "{\"type\":\"DELETED\",\"object\":{\"apiVersion\":\"demo.example.com/v1\",\"kind\":\"Widget\","
+                "\"metadata\":{\"resourceVersion\":\"41\",\"name\":\"a\",\"namespace\":\"prod\"}}}\n");
     batch_unref(batch);
     bed_close(&bed);
 }
@@ -371,16 +374,15 @@ static enum belfry_err use(struct bed *bed, const struct batch *batch, struct be
     return err;
 }
 
-static enum belfry_err scenario(void)
+static enum belfry_err scenario_of(const struct widget_event *event)
 {
-    const struct widget_event event = {KEY, BLU, RED, false};
     struct bed bed;
     struct batch *batch = NULL;
     struct belfry_buf name;
     belfry_buf_init(&name);
     enum belfry_err err = bed_open(&bed, KUBE_FORMS_BYTES);
     if (err == BELFRY_OK)
-        err = widget_batch(41, &event, 1, &batch);
+        err = widget_batch(41, event, 1, &batch);
     if (err == BELFRY_OK)
         err = use(&bed, batch, &name);
     belfry_buf_fini(&name);
@@ -389,10 +391,21 @@ static enum belfry_err scenario(void)
     return err;
 }
 
+static enum belfry_err seeing(void)
+{
+    return scenario_of(&(struct widget_event){KEY, BLU, RED, false});
+}
+
+static enum belfry_err blind(void)
+{
+    return scenario_of(&(struct widget_event){KEY, BLU, NULL, true});
+}
+
 static void every_refused_allocation_is_survived(void **state)
 {
     (void)state;
-    assert_true(refuse_sweep(scenario) > 8);
+    assert_true(refuse_sweep(seeing) > 8);
+    assert_true(refuse_sweep(blind) > 8);
 }
 
 int main(void)

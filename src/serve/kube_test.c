@@ -931,6 +931,32 @@ static void forgotten_previous_value_loses_who_needs_it(void **state)
     bed_close(&bed);
 }
 
+static void forgotten_previous_value_where_a_watch_resumes_loses_nobody(void **state)
+{
+    (void)state;
+    BED(bed);
+    const struct widget_event events[] = {{WIDGETS_PREFIX "prod/a", BLUE, NULL, true},
+                                          {WIDGETS_PREFIX "prod/b", NULL, NULL, true},
+                                          {WIDGETS_PREFIX "prod/c", RED, NULL, true}};
+    struct batch *batch;
+    assert_int_equal(widget_batch(++bed.head, events, 3, &batch), BELFRY_OK);
+    assert_int_equal(evlog_append(bed.log, batch), BELFRY_OK);
+    evlog_committed(bed.log, bed.head);
+    run(&bed);
+    struct fakeexchange *all = get(&bed, WIDGETS "?watch=1&resourceVersion=11");
+    struct fakeexchange *red = get(&bed, WIDGETS "?watch=1&resourceVersion=11&labelSelector=color%3Dred");
+    run(&bed);
+    assert_line(all, "MODIFIED", "a", 11);
+    assert_line(all, "DELETED", "b", 11);
+    assert_line(all, "MODIFIED", "c", 11);
+    assert_line(red, "DELETED", "a", 11);
+    assert_line(red, "DELETED", "b", 11);
+    assert_line(red, "MODIFIED", "c", 11);
+    assert_silent(all);
+    assert_silent(red);
+    bed_close(&bed);
+}
+
 static void bookmarks_come_every_minute_and_before_the_end(void **state)
 {
     (void)state;
@@ -1700,6 +1726,7 @@ int main(void)
         cmocka_unit_test(head_of_a_watch_has_no_body),
         cmocka_unit_test(what_is_too_old_is_told_so_and_ends),
         cmocka_unit_test(forgotten_previous_value_loses_who_needs_it),
+        cmocka_unit_test(forgotten_previous_value_where_a_watch_resumes_loses_nobody),
         cmocka_unit_test(bookmarks_come_every_minute_and_before_the_end),
         cmocka_unit_test(stale_tier_has_no_bookmarks),
         cmocka_unit_test(watches_without_a_wish_end_at_times_of_their_own),

@@ -315,7 +315,8 @@ static enum belfry_err on_event(void *stream_user, const struct batch *batch, ui
         .view = watch->view, .include = watch->include, .first = defines_columns(watch, batch, event)};
     enum belfry_err err = kube_forms_change(service->forms, watch->lens, batch, event, &change);
     if (err == BELFRY_OK)
-        err = kube_change_told(change, watch->selector, &told, &line.event);
+        err =
+            kube_change_told(change, watch->selector, watch->resumed && batch->rev == watch->from, &told, &line.event);
     if (err != BELFRY_OK || !told)
         return err;
     err = kube_forms_line(service->forms, watch->lens, change, &line, out);

@@ -185,6 +185,25 @@ def test_a_tier_that_listed_at_what_etcd_has_compacted_is_watched_from_there(kub
             assert brief(w.event())[1:] == ("later", next_rev)
 
 
+@belfryd_only
+@pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
+def test_what_was_there_before_is_gone_where_a_watch_resumes(kube, another_tier, view):
+    """Nobody knows whether an object was of this view before the revision: it is taken out, known or not. A client that were
+    told to list would be told so again, until something is written."""
+    kube.put_many([pod("x", each, {"odd": odd}) for each, odd in (("a", "yes"), ("b", "yes"), ("c", "no"), ("d", "no"))])
+    kube.put(pod("x", "e"))
+    rev = kube.store.txn((key("a"),), put("b", 2, odd="no"), put("c", 2, odd="yes"), (key("d"),))
+    kube.store.compact(rev)
+    fresh = another_tier()
+    with watch(fresh.endpoint, rev, view) as w:
+        if "name" not in view:
+            events = {name(e["object"]): (e["type"], rv(e["object"]), e["object"]["kind"]) for e in w.take(4)}
+            kept = {"b": "MODIFIED" if view == "" else "DELETED", "c": "MODIFIED"}
+            assert events == {each: (kept.get(each, "DELETED"), rev, PODS.kind) for each in "abcd"}
+        w.quiet()
+        assert kube.put(pod("x", "b", {"odd": "yes"})) == brief(w.event())[2]
+
+
 # ---- clients that others wrote
 
 def put_then_transactions(kube):
