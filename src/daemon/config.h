@@ -76,6 +76,8 @@ BELFRY_NODISCARD enum belfry_err config_load(int argc, char **argv, FILE *out, F
                                              enum config_do *what);
 void config_fini(struct config *config);
 
+bool config_is_loopback(const struct belfry_endpoint *endpoint); /* unix too */
+
 /* The effective values as YAML that config_load() reads back. */
 void config_print(const struct config *config, FILE *out);
 

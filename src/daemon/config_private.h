@@ -162,7 +162,6 @@ BELFRY_NODISCARD enum belfry_err config_listen_parse(const char *text, struct co
                                                      char why[CONFIG_WHY]);
 /* "grpc+json". Errors: BELFRY_ERR_INVALID. */
 void config_listen_dialects(unsigned dialects, const char *separator, char *out, size_t size);
-bool config_is_loopback(const struct belfry_endpoint *endpoint); /* unix too */
 void config_listen_fini(struct config_listen *listen);
 
 /* ---- resources ---- */

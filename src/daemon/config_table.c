@@ -50,7 +50,7 @@ const struct config_row config_rows[N_CONFIG_ROWS] = {
     [KEY_ADMIN] = {"admin", .kind = CONFIG_KIND_ADMIN, AT(admin), .value_name = "URL",
         .fallback = "http://127.0.0.1:23791", .help = "health, metrics and what operators look at"},
     [KEY_ADVERTISE] = {"advertise", TEXT(advertise), .value_name = "URL",
-        .help = "the address at which clients reach this tier, if not --listen"},
+        .described = "--listen, if one address", .help = "the address at which clients reach this tier"},
     [KEY_NAME] = {"name", TEXT(name), .value_name = "NAME", .described = "the host name",
         .help = "what this tier is called in logs and by the tiers below"},
     [KEY_RESOURCES] = {"resources", .kind = CONFIG_KIND_RESOURCES, .value_name = "FILE[,OPTION...]",

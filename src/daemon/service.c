@@ -76,6 +76,11 @@ static bool keep_from_children(int fd)
     return flags >= 0 && fcntl(fd, F_SETFD, flags | FD_CLOEXEC) == 0;
 }
 
+bool service_has_listen_fds(void)
+{
+    return is_ours("LISTEN_PID", false) && getenv("LISTEN_FDS") != NULL;
+}
+
 unsigned service_listen_fds(void)
 {
     uint64_t n = 0;

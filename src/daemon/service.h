@@ -8,6 +8,7 @@
 #ifndef BELFRY_DAEMON_SERVICE_H
 #define BELFRY_DAEMON_SERVICE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -20,6 +21,7 @@ uint64_t service_watchdog_ms(void);
 
 /* Sockets handed over: the first is at descriptor 3. 0: none, or not for this process. Unsets the variables. */
 unsigned service_listen_fds(void);
+bool service_has_listen_fds(void); /* are there any? Before service_listen_fds(), which takes them over */
 
 /* CPUs that affinity and the cgroup's quota allow, at least 1. */
 unsigned service_cpus(void);

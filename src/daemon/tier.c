@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "daemon/advertise.h"
 #include "daemon/definitions.h"
 #include "daemon/fault.h"
 #include "daemon/gathering.h"
@@ -31,6 +32,7 @@ struct tier {
     struct belfry_tls *upstream_tls; /* NULL: no endpoint wants it */
     char word[VIA_WORD_BYTES + 1];   /* our name, as other tiers are told it */
     struct belfry_buf scope_end;     /* of a prefix */
+    const char *advertise;           /* what MemberList shows; NULL: what upstream says */
     size_t memory_max, connections_max;
     uint64_t started_ms;
     /* shared between the threads, each by its own rules */
@@ -217,7 +219,7 @@ static enum belfry_err start_workers(struct tier *tier)
                                       .n_upstream = config->n_upstream,
                                       .upstream_tls = tier->upstream_tls,
                                       .name = tier->word,
-                                      .advertise = config->advertise,
+                                      .advertise = tier->advertise,
                                       .memory_max = tier->memory_max / config->workers,
                                       .progress_ms = config->progress_ms,
                                       .max_streams = config->max_streams,
@@ -298,6 +300,21 @@ static enum belfry_err start_threads(struct tier *tier)
     return err == BELFRY_OK ? start_gatherer(tier) : err;
 }
 
+static void find_address(struct tier *tier)
+{
+    char why[256];
+    enum advertise_sockets sockets = service_has_listen_fds() ? ADVERTISE_HANDED_OVER : ADVERTISE_OWN;
+    tier->advertise = advertise_choose(tier->opts.config, sockets, why, sizeof(why));
+    if (tier->advertise != NULL)
+        belfry_logf(tier->opts.log, BELFRY_LOG_INFO, "advertise", "url=%s", tier->advertise);
+    else if (why[0] != '\0')
+        belfry_logf(
+            tier->opts.log, BELFRY_LOG_WARN, "no_advertise",
+            "why=\"%s\" hint=\"MemberList shows upstream's addresses, so clients that sync with it leave this tier "
+            "for upstream; --advertise URL keeps them here\"",
+            why);
+}
+
 static void set_bounds(struct tier *tier)
 {
     size_t configured = tier->opts.config->memory_bytes;
@@ -316,6 +333,7 @@ enum belfry_err tier_start(const struct tier_opts *opts, struct tier **out, char
     tier->opts = *opts;
     tier->started_ms = belfry_clock_ms();
     set_bounds(tier);
+    find_address(tier);
     standing_init(&tier->standing);
     via_word(opts->config->name, tier->word);
     enum belfry_err err = load_credentials(tier, why, why_len);

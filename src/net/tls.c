@@ -2,7 +2,9 @@
 #include "net/tls.h"
 
 #include <openssl/err.h>
+#include <openssl/pem.h>
 #include <openssl/ssl.h>
+#include <openssl/x509v3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -254,4 +256,15 @@ fail:
     ERR_clear_error();
     belfry_tls_destroy(tls);
     return err;
+}
+
+bool belfry_tls_cert_is_for(const char *cert, const char *host)
+{
+    BIO *file = BIO_new_file(cert, "r");
+    X509 *leaf = file != NULL ? PEM_read_bio_X509(file, NULL, NULL, NULL) : NULL;
+    bool is = leaf != NULL && (X509_check_ip_asc(leaf, host, 0) == 1 || X509_check_host(leaf, host, 0, 0, NULL) == 1);
+    X509_free(leaf);
+    BIO_free(file);
+    ERR_clear_error();
+    return is;
 }

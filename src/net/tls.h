@@ -55,6 +55,9 @@ struct belfry_tls_server_opts {
 BELFRY_NODISCARD enum belfry_err belfry_tls_create_server(const struct belfry_tls_server_opts *opts,
                                                           struct belfry_tls **out, char *why, size_t why_len);
 
+/* Is the first certificate of the PEM file for `host`, a name or an address? False also when it cannot be read. */
+bool belfry_tls_cert_is_for(const char *cert, const char *host);
+
 /* Connections made with it keep what they need. NULL is fine. */
 void belfry_tls_destroy(struct belfry_tls *tls);
 

@@ -573,6 +573,17 @@ static bool has_name(const char *cert, const char *key)
     return found;
 }
 
+static void certificate_is_for_its_names_and_addresses(void **state)
+{
+    (void)state;
+    assert_true(belfry_tls_cert_is_for(keys.server, "etcd.test"));
+    assert_true(belfry_tls_cert_is_for(keys.server, "127.0.0.1"));
+    assert_false(belfry_tls_cert_is_for(keys.server, "127.0.0.2"));
+    assert_false(belfry_tls_cert_is_for(keys.server, "other.test"));
+    assert_false(belfry_tls_cert_is_for("/nonexistent", "etcd.test"));
+    assert_false(belfry_tls_cert_is_for(keys.server_key, "etcd.test"));
+}
+
 static void a_connection_knows_whether_its_own_certificate_has_a_common_name(void **state)
 {
     (void)state;
@@ -664,6 +675,7 @@ int main(void)
         cmocka_unit_test(a_client_of_another_ca_is_refused),
         cmocka_unit_test(plain_clients_are_recognised),
         cmocka_unit_test(wrong_files_of_a_server_are_named),
+        cmocka_unit_test(certificate_is_for_its_names_and_addresses),
         cmocka_unit_test(a_connection_knows_whether_its_own_certificate_has_a_common_name),
         cmocka_unit_test(refused_memory_is_reported),
         cmocka_unit_test(refused_memory_of_a_server_is_reported),

@@ -14,7 +14,7 @@ class Pair:
         self.etcd = self.cluster.members[0].endpoint
 
     def serve(self, *flags, metadata=()):
-        self.flags = ["--progress-interval", "1s", *flags]
+        self.flags = ["--progress-interval", "1s", "--advertise", self.cluster.members[0].url, *flags]  # `members` aside
         self.tier = self.new_tier(keep=True)
         self.store = Store(self.etcd, metadata)
         return self

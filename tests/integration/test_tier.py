@@ -108,6 +108,36 @@ def test_second_signal_ends_it_at_once(cluster, make_tier, tmp_path):
     recorder.quit()
 
 
+def client_urls(tier):
+    """As a client sees them that syncs its endpoints with the cluster."""
+    members = json.loads(ctl(tier, "member", "list", "-w", "json").stdout)["members"]
+    return [url for member in members for url in member["clientURLs"]]
+
+
+def test_clients_that_sync_stay_with_the_tier(make_cluster, make_tier):
+    cluster = make_cluster(3)
+    tier = make_tier(cluster)
+    assert client_urls(tier) == [tier.url] * 3
+    assert f"event=advertise url={tier.url}" in tier.log() and "no_advertise" not in tier.log()
+    asked = json.loads(ctl(tier, "endpoint", "status", "--cluster", "-w", "json").stdout)
+    assert {status["Endpoint"] for status in asked} == {tier.url}, "etcdctl goes where MemberList says"
+
+
+def test_a_tier_on_every_address_warns_that_clients_leave_it(cluster, make_tier):
+    tier = make_tier(cluster, "--insecure-listen", wait=False)
+    tier.kill()
+    tier.listen = [f"http://0.0.0.0:{tier.port}"]
+    tier.start()
+    assert client_urls(tier) == [cluster.members[0].url], "nothing is guessed"
+    warned = [line for line in tier.log().splitlines() if "event=no_advertise" in line]
+    assert len(warned) == 1 and "level=warn" in warned[0] and "--advertise" in warned[0] and "0.0.0.0" in warned[0], warned
+    tier.kill()
+    tier.flags += ["--advertise", tier.url]
+    tier.start()
+    assert client_urls(tier) == [tier.url]
+    assert len([line for line in tier.log().splitlines() if "event=no_advertise" in line]) == 1
+
+
 def test_upstream_down_at_start_is_waited_for(make_cluster, make_tier):
     cluster = make_cluster()
     member = cluster.members[0]
