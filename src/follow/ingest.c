@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/sim.h"
@@ -72,13 +73,18 @@ enum belfry_err ingest_create(const struct ingest_opts *opts, struct ingest **ou
     return BELFRY_OK;
 }
 
-static void drop_pending(struct ingest *ingest)
+/* The first n. */
+static void drop_pending(struct ingest *ingest, size_t n)
 {
-    for (size_t i = 0; i < ingest->n_pending; i++)
+    for (size_t i = 0; i < n; i++) {
+        ingest->pending_bytes -= ingest->pending[i].batch->bytes;
         batch_unref(ingest->pending[i].batch);
-    overlay_clear(&ingest->overlay); /* its bytes are theirs */
-    ingest->n_pending = ingest->n_overlaid = 0;
-    ingest->pending_bytes = 0;
+    }
+    ingest->n_pending -= n;
+    if (ingest->n_pending > 0)
+        memmove(ingest->pending, ingest->pending + n, ingest->n_pending * sizeof(*ingest->pending));
+    overlay_clear(&ingest->overlay); /* its bytes were theirs */
+    ingest->n_overlaid = 0;
 }
 
 static void drop_transaction(struct ingest *ingest)
@@ -94,7 +100,7 @@ void ingest_destroy(struct ingest *ingest)
     if (ingest == NULL)
         return;
     drop_transaction(ingest);
-    drop_pending(ingest);
+    drop_pending(ingest, ingest->n_pending);
     free(ingest->pending);
     free(ingest);
 }
@@ -179,16 +185,22 @@ static enum belfry_err seal(struct ingest *ingest, uint64_t now_ms)
     return BELFRY_OK;
 }
 
-/* Commits everything up to `rev`, which is all that was applied. */
-static enum belfry_err commit(struct ingest *ingest, int64_t rev, uint64_t now_ms)
+/* Commits what was applied: up to `rev`, which is the first n of pending. */
+static enum belfry_err commit_some(struct ingest *ingest, int64_t rev, size_t n, uint64_t now_ms)
 {
     enum belfry_err err = seal(ingest, now_ms);
     if (err != BELFRY_OK)
         return err;
     ingest->committed = rev;
-    drop_pending(ingest);
+    drop_pending(ingest, n);
     evlog_committed(ingest->opts.evlog, rev);
     return BELFRY_OK;
+}
+
+/* Commits everything up to `rev`, which is all that was applied. */
+static enum belfry_err commit(struct ingest *ingest, int64_t rev, uint64_t now_ms)
+{
+    return commit_some(ingest, rev, ingest->n_pending, now_ms);
 }
 
 static enum belfry_err trim_alone(struct ingest *ingest, uint64_t now_ms)
@@ -214,22 +226,30 @@ static enum belfry_err apply_again(struct ingest *ingest, const struct pending *
     return ingest->api->advance(ingest->opts.store, batch->rev, &pending->header);
 }
 
+/* The oldest that the store lost, in a transaction of the usual size. */
+static enum belfry_err recover_some(struct ingest *ingest, uint64_t now_ms)
+{
+    size_t n = 0, bytes = 0;
+    enum belfry_err err = open_transaction(ingest, now_ms);
+    for (; err == BELFRY_OK && n < ingest->n_pending && bytes < INGEST_COMMIT_BYTES; n++) {
+        bytes += ingest->pending[n].batch->bytes;
+        err = apply_again(ingest, &ingest->pending[n]);
+        if (err != BELFRY_OK)
+            return store_failed(ingest, "write", err, now_ms);
+    }
+    return err != BELFRY_OK ? err : commit_some(ingest, ingest->pending[n - 1].batch->rev, n, now_ms);
+}
+
 /* Trims in a transaction of its own, so that the space is there for the next one; then applies again what the log has
  * and the store lost. */
 static void recover(struct ingest *ingest, uint64_t now_ms)
 {
     retry_later(ingest, now_ms);
-    if (trim_alone(ingest, now_ms) != BELFRY_OK || open_transaction(ingest, now_ms) != BELFRY_OK)
-        return;
-    for (size_t i = 0; i < ingest->n_pending; i++) {
-        enum belfry_err err = apply_again(ingest, &ingest->pending[i]);
-        if (err != BELFRY_OK) {
-            belfry_ignore(store_failed(ingest, "write", err, now_ms)); /* tried again at retry_at */
-            return;
-        }
-    }
-    if (commit(ingest, ingest->head, now_ms) != BELFRY_OK)
-        return;
+    enum belfry_err err = trim_alone(ingest, now_ms);
+    while (err == BELFRY_OK && ingest->n_pending > 0)
+        err = recover_some(ingest, now_ms);
+    if (err != BELFRY_OK)
+        return; /* tried again at retry_at */
     ingest->lost = ingest->full = false;
 }
 
@@ -825,7 +845,7 @@ enum belfry_err ingest_adopt(struct ingest *ingest, int64_t rev, const struct be
     uint64_t past = owed ? ingest->past : ingest->past + 1;
     if (ingest->api->adopt(ingest->opts.store, rev, header, past) != BELFRY_OK)
         return BELFRY_ERR_AGAIN;
-    drop_pending(ingest);
+    drop_pending(ingest, ingest->n_pending);
     ingest->lost = ingest->full = false;
     ingest->past = past;
     ingest->head = ingest->committed = rev;

@@ -483,6 +483,31 @@ static void no_more_is_held_than_the_log_may_have(void **state)
     bench_fini(&b);
 }
 
+/* What is held may be much more than one transaction should be. */
+static void much_that_is_held_is_committed_in_parts(void **state)
+{
+    (void)state;
+    struct bench b;
+    bench_init(&b);
+    struct evlog_opts large = {.capacity_log2 = 14, .max_bytes = 16 << 20, .n_workers = 1};
+    ingest_destroy(b.ingest);
+    evlog_destroy(b.evlog);
+    assert_int_equal(evlog_create(&large, &b.evlog), BELFRY_OK);
+    b.ingest = make_ingest(&b, true);
+    list_at(&b, 1);
+    past_fill(b.past, 16000, "a");
+    modelstore_fail(b.store, UINT_MAX);
+    for (int64_t rev = 2; rev <= 16000; rev++)
+        assert_int_equal(offer(&b, rev), BELFRY_OK);
+    assert_true(evlog_bytes(b.evlog) > 2 * INGEST_COMMIT_BYTES);
+    assert_int_equal(ingest_committed(b.ingest), 1);
+    modelstore_fail(b.store, 0);
+    outlast_trouble(&b);
+    assert_int_equal(ingest_committed(b.ingest), 16000);
+    assert_state(&b, 16000);
+    bench_fini(&b);
+}
+
 static void progress_is_held_too(void **state)
 {
     (void)state;
@@ -796,6 +821,7 @@ int main(void)
         cmocka_unit_test(revisions_are_held_while_the_disk_takes_nothing),
         cmocka_unit_test(held_revision_that_does_not_fit_is_a_breach),
         cmocka_unit_test(no_more_is_held_than_the_log_may_have),
+        cmocka_unit_test(much_that_is_held_is_committed_in_parts),
         cmocka_unit_test(progress_is_held_too),
         cmocka_unit_test(trouble_is_over_after_a_calm_that_grows_when_it_comes_back),
         cmocka_unit_test(overlap_is_equal_or_rewound_or_unknown),
