@@ -42,7 +42,7 @@ static const char *const kinds[] = {[BELFRY_DECODED_ITEM] = "ITEM",
 struct script {
     char text[4096];
     size_t len;
-    char why[256]; /* of the ERROR */
+    char why[sizeof(((struct belfry_failure *)NULL)->why)]; /* of the ERROR */
 };
 
 static void put(struct script *script, struct belfry_bytes text)
