@@ -220,7 +220,9 @@ void upstream_on_created(struct upstream *up, unsigned slot, const struct belfry
         return;
     know(up, header->revision);
     suspect(up, header);
-    if (up->state == UPSTREAM_REPLAYING)
+    if (up->vouching)
+        question_ask(&up->witness, up->now);
+    else if (up->state == UPSTREAM_REPLAYING)
         upstream_open_windows(up);
     else if (up->state == UPSTREAM_JOINING && up->known - ingest_head(up->ingest) >= up->far)
         upstream_replay(up);
@@ -257,7 +259,7 @@ static void judge(struct upstream *up, int64_t linearizable)
     up->read.at = up->now + UPSTREAM_STALE_MS; /* lag goes on for a while: ask again, but not at every sign of it */
     if (up->state == UPSTREAM_REPLAYING && linearizable < up->shown)
         upstream_join(up, up->now); /* set back, if not below us: windows wait for revisions that are no more */
-    else if (up->state == UPSTREAM_JOINING && !upstream_expects_overlap(up, live))
+    else if (up->state == UPSTREAM_JOINING && !upstream_expects_overlap(up, live) && !up->vouching)
         upstream_joined(up, live);
 }
 
@@ -314,7 +316,7 @@ void upstream_on_read_failed(struct upstream *up, uint64_t token, enum belfry_er
 /* What was refused is tried again, once ingest works. */
 static void pump(struct upstream *up)
 {
-    if (ingest_is_stuck(up->ingest) || up->now < up->resume_at)
+    if (ingest_is_stuck(up->ingest) || up->now < up->resume_at || up->vouching)
         return;
     upstream_merge(up);
     replay_resume(&up->replay);
@@ -426,7 +428,7 @@ uint64_t upstream_due(const struct upstream *up)
     due = belfry_min_time(due, replay_due(&up->replay));
     due = belfry_min_time(due, question_due(&up->read));
     due = belfry_min_time(due, question_due(&up->witness));
-    if (up->replay.lanes[0].refused && !ingest_is_stuck(up->ingest)) /* then ingest says when */
+    if (up->replay.lanes[0].refused && !up->vouching && !ingest_is_stuck(up->ingest)) /* then ingest says when */
         due = belfry_min_time(due, up->resume_at);
     if (up->replay.lanes[0].created)
         due = belfry_min_time(due, question_due(&up->pages));

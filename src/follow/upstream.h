@@ -15,7 +15,8 @@
  * JOINING: the watch starts at R, the last revision we hold events of; what arrives at R must equal ours and is dropped.
  * Different, or not there although upstream has passed R: the past was rewritten. Without events of ours (a replica that
  * was opened on a listing's state) R is the head, and what arrives must have left the state that we have. R compacted: it
- * starts behind our head, and a linearizable read is all that can be asked.
+ * starts behind our head, and nothing of it is taken before a key of R, read after the watch was created, is as we left it;
+ * where there is no such key, a linearizable read is all that can be asked.
  * A resume is a join: when the owner's client has created the watch anew by itself, it goes on behind the last revision,
  * without an overlap. So a second created answer closes the watch and joins again at R: one round trip and one revision
  * more for each fault, and no special case in the client. (A client that always resumed a revision early would save the

@@ -13,6 +13,7 @@ static void join(struct upstream *up, int64_t from, uint64_t at)
     replay_close_all(&up->replay);
     question_forget(&up->pages);
     question_forget(&up->witness);
+    up->vouching = false;
     up->known = 0;
     replay_open(&up->replay, 0, from, REPLAY_NO_END, at);
     if (from != ingest_overlap(up->ingest) && up->read.token == 0)
@@ -215,6 +216,8 @@ static bool merge_one(struct upstream *up, struct lane *lane)
 {
     struct held *held = replay_held(lane);
     enum taken taken;
+    if (up->vouching && lane->state != LANE_ENDED)
+        return false;
     if (held != NULL) {
         taken = give(up, lane, &held->revision);
         if (taken == TAKEN)
@@ -258,7 +261,9 @@ static bool hold(struct upstream *up, struct lane *lane, const struct ingest_rev
 bool upstream_take(struct upstream *up, struct lane *lane, const struct ingest_revision *revision)
 {
     enum taken taken;
-    if (lane == replay_front(&up->replay) && replay_held(lane) == NULL)
+    if (up->vouching)
+        taken = REFUSED;
+    else if (lane == replay_front(&up->replay) && replay_held(lane) == NULL)
         taken = give(up, lane, revision);
     else
         taken = hold(up, lane, revision) ? TAKEN : REFUSED;

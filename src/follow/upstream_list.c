@@ -20,6 +20,7 @@ void upstream_relist(struct upstream *up, enum evlog_cut_why why, int64_t compac
     question_forget(&up->read);
     question_forget(&up->pages);
     question_forget(&up->witness);
+    up->vouching = false;
     up->begun = false;
     question_ask(&up->read, again ? upstream_retry_at(up) : up->now);
 }

@@ -48,6 +48,7 @@ struct upstream {
     int64_t shown;        /* what upstream had shown by then */
     struct question pages;
     struct question witness; /* JOINING, the overlap is compacted: one key as it was at witness_at */
+    bool vouching;           /* JOINING: nothing of the live watch is taken before the witness has been heard */
     int64_t witness_at;
     struct belfry_buf witness_key, witness_kv;
     bool witness_deleted;
@@ -114,7 +115,7 @@ void upstream_merge(struct upstream *up);
 
 /* ---- witness ---- */
 
-/* The overlap is compacted away, and nothing that we lack. */
+/* The overlap is compacted away, and nothing that we lack: joins behind it, and asks when the watch is there. */
 void upstream_call_witness(struct upstream *up, int64_t compact_rev);
 bool upstream_ask_witness(struct upstream *up, struct upstream_action *out);
 void upstream_hear_witness(struct upstream *up, struct belfry_bytes response);

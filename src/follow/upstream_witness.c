@@ -5,8 +5,9 @@
  * after our head, the key may have been changed just there, and then it proves nothing; nor does a replica without
  * events, or one whose last event was a delete. Of the whole store we then list anew, as if the past had been rewritten:
  * that it was not cannot be shown. A part of it that is seldom written to is compacted over all the time: there we go on.
- * The watch then begins at the compaction, so that whatever upstream has from there to our head and we have not is found,
- * and every event that follows is still checked against our state. */
+ * The watch begins at the compaction, so that whatever upstream has from there to our head and we have not is found, and
+ * every event that follows is still checked against our state. It is created before the key is asked for, and nothing of it
+ * is taken before the answer: no watch outlives a restore, so the answer is good for all that this one gives. */
 #include "follow/upstream_private.h"
 
 static void unproven(struct upstream *up, int64_t compact_rev, uint64_t join_at)
@@ -78,11 +79,9 @@ void upstream_call_witness(struct upstream *up, int64_t compact_rev)
         upstream_join(up, upstream_retry_at(up));
         return;
     }
-    upstream_move(up, UPSTREAM_JOINING);
-    replay_close_all(&up->replay);
-    question_forget(&up->pages);
+    upstream_join_behind(up, compact_rev, up->now);
     up->witness_at = compact_rev;
-    question_ask(&up->witness, up->now);
+    up->vouching = true;
 }
 
 bool upstream_ask_witness(struct upstream *up, struct upstream_action *out)
@@ -124,7 +123,8 @@ void upstream_hear_witness(struct upstream *up, struct belfry_bytes response)
         return;
     switch (hear(up, response)) {
     case SAME:
-        upstream_join_behind(up, up->witness_at, up->now);
+        up->vouching = false;
+        upstream_joined(up, &up->replay.lanes[0]);
         break;
     case OTHER:
         upstream_relist(up, EVLOG_CUT_REWRITTEN, 0, "a key of our last revision is another there");
