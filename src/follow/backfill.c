@@ -688,6 +688,15 @@ static void reopen(struct backfill *backfill, struct job *job)
     job->created = job->paused = job->told = job->refused = false;
 }
 
+/* A tier that has another past from now on ends every watch of a stream so. What it said to one that is paused has not
+ * been heard yet, and a proof that is made now would be of the new past. */
+static void reopen_unproven(struct backfill *backfill)
+{
+    for (unsigned i = 0; i < JOBS; i++)
+        if (is_provable(&backfill->jobs[i]))
+            reopen(backfill, &backfill->jobs[i]);
+}
+
 /* What it gave before is proven or not, and now never will be; what it gives from now on is to be proven anew. */
 static void created_anew(struct backfill *backfill, struct job *job)
 {
@@ -746,6 +755,8 @@ void backfill_on_end(struct backfill *backfill, unsigned slot, enum belfry_err e
 {
     struct job *job = open_job_of(backfill, slot);
     if (slot == PROBE_SLOT && probe_watches(&backfill->probe)) {
+        if (err == BELFRY_ERR_COMPACTED)
+            reopen_unproven(backfill);
         backfill->probe.state = PROBE_IDLE; /* the owner's watch is gone */
         end_probe(backfill, now_ms + BACKOFF_FIRST_MS);
     }

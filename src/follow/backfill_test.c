@@ -554,6 +554,45 @@ static void segment_of_a_rewritten_past_is_never_given(void **state)
     }
 }
 
+/* The tier above finds out about a restore and ends every watch; that one is paused, so its end is not heard. */
+static void proof_of_the_next_past_is_none_of_what_came_before(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct ours ours;
+    rig_init(&r);
+    follow(&ours, &r);
+    struct past *ended = past_fork(r.past, 40), *ours_too = r.past;
+    past_fill(ended, 390, "of the past that ended"); /* the probe at 400 hears nothing of it */
+    r.past = ended;
+    request(&r, 50, 200, 1);
+    created(&r, 0);
+    while (deliver(&r, 0))
+        ;
+    assert_true(r.watches[0].paused);
+    created(&r, PROBE);
+    r.past = ours_too;
+    end(&r, PROBE, BELFRY_ERR_COMPACTED, 400);
+    for (int i = 0; i < 20; i++) {
+        r.now += 1000;
+        backfill_tick(r.backfill, r.now);
+        obey(&r);
+        if (r.watches[PROBE].open && !r.watches[PROBE].created)
+            created(&r, PROBE);
+        deliver(&r, PROBE);
+        if (r.watches[0].open && !r.watches[0].created)
+            created(&r, 0);
+        while (deliver(&r, 0))
+            ;
+    }
+    struct backfill_answer a = answer(&r); /* compares every event */
+    assert_int_equal(a.err, BELFRY_OK);
+    segment_unref(a.segment);
+    past_destroy(ended);
+    unfollow(&ours);
+    rig_fini(&r);
+}
+
 /* A tier above that has not found out about a restore yet tells of a compaction that our past never had. */
 static void compaction_of_another_past_is_not_believed(void **state)
 {
@@ -906,6 +945,7 @@ int main(void)
         cmocka_unit_test(what_lies_before_the_first_write_is_known_to_be_empty),
         cmocka_unit_test(one_proof_is_good_for_everything_the_watch_gives),
         cmocka_unit_test(watch_created_anew_is_proven_anew),
+        cmocka_unit_test(proof_of_the_next_past_is_none_of_what_came_before),
         cmocka_unit_test(compaction_of_another_past_is_not_believed),
         cmocka_unit_test(compaction_of_our_past_is_told_when_that_is_proven),
         cmocka_unit_test(listing_proves_by_its_state),
