@@ -1690,10 +1690,28 @@ static enum belfry_err scenario(void)
     return err;
 }
 
+/* A document that is asked about first. */
+static enum belfry_err document_scenario(void)
+{
+    static struct bed bed;
+    enum belfry_err err = bed_open(&bed);
+    if (err == BELFRY_OK) {
+        bed.permit.closed = true;
+        struct fakeexchange *peer = get(&bed, "/apis");
+        if (bed.permit.n > 0)
+            bed.permit.questions[0].fn(PERMIT_GRANTED, "", bed.permit.questions[0].user);
+        assert_int_not_equal(peer->state, FAKEEXCHANGE_OPEN);
+        err = peer->status == 200 ? BELFRY_OK : BELFRY_ERR_NOMEM;
+    }
+    bed_close(&bed);
+    return err;
+}
+
 static void every_refused_allocation_is_survived(void **state)
 {
     (void)state;
     assert_true(refuse_sweep(scenario) > 20);
+    assert_true(refuse_sweep(document_scenario) > 20);
 }
 
 int main(void)
