@@ -47,6 +47,7 @@ struct evlog_opts {
 
 enum evlog_cut_why {
     EVLOG_CUT_START,     /* the process begins: nobody is in an older past */
+    EVLOG_CUT_DAMAGED,   /* the store lost its history: the past goes on upstream, no cursor is lost */
     EVLOG_CUT_COMPACTED, /* upstream compacted over our head at compact_rev: cursors below that are lost */
     EVLOG_CUT_REWRITTEN  /* what was before may never have been: every cursor is lost, compact_rev is `rev` */
 };

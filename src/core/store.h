@@ -107,6 +107,12 @@ struct store_api {
      * BELFRY_ERR_AGAIN (above the last commit). */
     enum belfry_err (*range)(struct store *store, const struct store_read *read, store_row_fn row, void *user,
                              int64_t *at, bool *more);
+
+    /* ---- the writer, again ---- */
+
+    /* Is something in the store not what was written? A read or write that found it out has failed with BELFRY_ERR_IO;
+     * what is not read yet may be wrong too, and only a fresh copy helps. */
+    bool (*damaged)(struct store *store);
 };
 
 struct store {

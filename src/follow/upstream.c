@@ -239,7 +239,7 @@ void upstream_on_end(struct upstream *up, unsigned slot, enum belfry_err err, in
     lane->ended = err;
     lane->compact_rev = compact_rev;
     if (up->state == UPSTREAM_LISTING)
-        upstream_list_again(up, belfry_strerror((int)err));
+        upstream_list_ended(up, err);
     else if (err == BELFRY_ERR_REWOUND || err == BELFRY_ERR_CLUSTER)
         upstream_relist(up, EVLOG_CUT_REWRITTEN, 0, belfry_strerror((int)err));
     else
@@ -400,6 +400,13 @@ void upstream_cut_off(struct upstream *up, uint64_t now_ms)
     become_stale(up);
 }
 
+/* What is not read yet may be damaged too: the store is filled anew. Until it is, what passes its checks is served. */
+static void mind_damage(struct upstream *up)
+{
+    if (up->state != UPSTREAM_LISTING && up->store->api->damaged(up->store))
+        upstream_relist(up, EVLOG_CUT_DAMAGED, 0, "the replica is damaged");
+}
+
 void upstream_tick(struct upstream *up, uint64_t now_ms)
 {
     up->now = now_ms;
@@ -407,6 +414,7 @@ void upstream_tick(struct upstream *up, uint64_t now_ms)
     note_gap(up);
     up->ticked_at = now_ms;
     ingest_tick(up->ingest, now_ms);
+    mind_damage(up);
     pump(up);
     upstream_adopt_if_whole(up);
     if (up->now < up->gap_until || up->now < up->heard_at + UPSTREAM_STALE_MS)

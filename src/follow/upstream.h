@@ -6,7 +6,7 @@
  *              store empty                                    no watch, or it broke: the owner's link resumes it
  *     START ----------------> LISTING ----all pages, and the watch has passed the newest----> LIVE
  *       |                      ^   ^                                                          ^ |
- *       | warm                 |   `-- compacted over our head; breach; cut off from our past-|-'
+ *       | warm                 |   `-- compacted over our head; breach; cut off; damage ------|-'
  *       `------> JOINING ------'                                                              |
  *                  |  ^  overlap at R equal: near the head                                    |
  *                  |  `---------------------------------------------------------------------->|
@@ -30,6 +30,9 @@
  * a compacted page is asked for again unpinned. Consistent when the watch has passed the newest page's revision. Built
  * in the store's fresh copy; the old content serves until ingest_adopt(). If the watch is created anew or ends, if pages
  * and watch are of two pasts, or upstream falls behind what it has shown, it starts over (listing.h).
+ * Damage: a store with rows that are not what was written is filled by a listing, too, but nobody is cut off: cursors are
+ * served by backfills from what upstream still has. That it is the past they are in must be shown as in JOINING, so the
+ * listing's watch begins at R.
  * Stale: STALE_MS without an event that was taken or a progress at or above our head; or upstream, a tier, says that it
  * is stale itself (upstream_cut_off()), which it knows after such a silence of its own. After a gap of the clock, what the
  * sockets hold is read before anybody is judged: the first tick after a gap only notes it; who is judged is judged by
@@ -149,7 +152,8 @@ bool upstream_ready(const struct upstream *upstream); /* LIVE and not stale */
 bool upstream_proven(const struct upstream *upstream);
 
 struct upstream_stats {
-    uint64_t relists_unproven; /* of relists_rewritten: that the past was not rewritten could not be shown */
+    uint64_t relists_unproven; /* that the past was not rewritten could not be shown */
+    uint64_t relists_damaged;  /* because of the store */
     uint64_t revisions, events, overlaps, listings, relists_compacted, relists_rewritten, breaches, judgements, replays,
         windows, pages, pages_repeated, gaps, stale;
 };

@@ -13,6 +13,7 @@ void upstream_relist(struct upstream *up, enum evlog_cut_why why, int64_t compac
     if (!again) {
         up->stats.relists_compacted += why == EVLOG_CUT_COMPACTED;
         up->stats.relists_rewritten += why == EVLOG_CUT_REWRITTEN;
+        up->stats.relists_damaged += why == EVLOG_CUT_DAMAGED;
         ingest_drained(up->ingest, up->now);
     }
     upstream_move(up, UPSTREAM_LISTING);
@@ -30,13 +31,49 @@ void upstream_list_again(struct upstream *up, const char *because)
     upstream_relist(up, up->why, up->compact_rev, because);
 }
 
+/* The past is not ours, or (BELFRY_ERR_NOT_FOUND) cannot be shown to be: then to be safe, too, all cursors are lost. */
+static void give_up_past(struct upstream *up, enum belfry_err err)
+{
+    up->compare_at = 0;
+    up->why = EVLOG_CUT_REWRITTEN;
+    up->stats.relists_rewritten++;
+    up->stats.relists_unproven += err != BELFRY_ERR_REWOUND;
+}
+
+/* What made us list is our own damage: cursors go on, if upstream's past is still the one that they are in. The newest
+ * revision that we hold events of shows it, so the watch begins there. */
+static int64_t watch_from(struct upstream *up, const struct belfry_wire_header *header)
+{
+    int64_t overlap = ingest_overlap(up->ingest);
+    up->compare_at = up->why == EVLOG_CUT_DAMAGED ? overlap : 0;
+    return up->compare_at != 0 ? overlap : header->revision;
+}
+
+static void compare_overlap(struct upstream *up, const struct ingest_revision *revision)
+{
+    if (up->compare_at == 0 || revision->rev < up->compare_at)
+        return;
+    enum belfry_err err = ingest_compare(up->ingest, revision, up->now);
+    if (err == BELFRY_OK)
+        up->compare_at = 0;
+    else
+        give_up_past(up, err);
+}
+
 void upstream_list_from(struct upstream *up, const struct belfry_wire_header *header)
 {
     if (header->revision < ingest_head(up->ingest))
         up->why = EVLOG_CUT_REWRITTEN; /* whatever made us list, this is worse */
     listing_first(&up->listing, header);
-    replay_open(&up->replay, 0, header->revision, REPLAY_NO_END, up->now);
+    replay_open(&up->replay, 0, watch_from(up, header), REPLAY_NO_END, up->now);
     question_ask(&up->pages, up->now);
+}
+
+void upstream_list_ended(struct upstream *up, enum belfry_err err)
+{
+    if (err == BELFRY_ERR_COMPACTED && up->compare_at != 0)
+        give_up_past(up, BELFRY_ERR_NOT_FOUND);
+    upstream_list_again(up, belfry_strerror((int)err));
 }
 
 void upstream_adopt_if_whole(struct upstream *up)
@@ -49,6 +86,8 @@ void upstream_adopt_if_whole(struct upstream *up)
         up->read.at = up->now + UPSTREAM_PROGRESS_MS; /* until a tier above has found out too */
         return;
     }
+    if (up->compare_at != 0)
+        give_up_past(up, BELFRY_ERR_REWOUND); /* the watch has passed it, and did not show it */
     struct belfry_wire_header header = up->listing.header;
     header.revision = rev;
     int64_t compact_rev = up->why == EVLOG_CUT_REWRITTEN ? rev : up->compact_rev;
@@ -69,6 +108,7 @@ void upstream_adopt_if_whole(struct upstream *up)
 
 void upstream_list_revision(struct upstream *up, const struct ingest_revision *revision)
 {
+    compare_overlap(up, revision);
     if (listing_revision(&up->listing, revision) != BELFRY_OK)
         upstream_list_again(up, "the replica does not take it");
     else

@@ -40,9 +40,11 @@ struct upstream {
     struct listing listing;
     enum evlog_cut_why why; /* LISTING: what the cut will tell */
     int64_t compact_rev;
-    int64_t next_window;  /* REPLAYING: first revision that no lane has */
-    int64_t known;        /* the highest revision upstream has shown since the last join */
-    uint64_t cluster_id;  /* of our past; 0: not known */
+    int64_t compare_at;  /* LISTING because of damage: the revision that shows whether the past is still ours; 0: it was
+                             shown, or nothing can show it */
+    int64_t next_window; /* REPLAYING: first revision that no lane has */
+    int64_t known;       /* the highest revision upstream has shown since the last join */
+    uint64_t cluster_id; /* of our past; 0: not known */
     struct question read; /* a linearizable revision: a judgement, or where a listing begins */
     int64_t floor;        /* the head when it was asked */
     int64_t shown;        /* what upstream had shown by then */
@@ -135,6 +137,7 @@ static inline bool upstream_is_listing(const struct upstream *up)
 
 /* Where the listing begins is known: the watch first. */
 void upstream_list_from(struct upstream *up, const struct belfry_wire_header *header);
+void upstream_list_ended(struct upstream *up, enum belfry_err err); /* its watch, for good */
 void upstream_list_revision(struct upstream *up, const struct ingest_revision *revision);
 bool upstream_ask_page(struct upstream *up, struct upstream_action *out);
 void upstream_page_failed(struct upstream *up, enum belfry_err err);

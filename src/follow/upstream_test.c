@@ -1323,6 +1323,69 @@ static void full_disk_while_listing_starts_over(void **state)
     rig_fini(&r);
 }
 
+/* ---- damage ---- */
+
+/* Live at 20, and the store has found a row of its history damaged. */
+static void live_and_damaged(struct rig *r)
+{
+    rig_init(r);
+    go_live(r, 10);
+    past_fill(r->past, 20, "b");
+    settle(r);
+    modelstore_damage(r->store);
+}
+
+static void damaged_store_is_listed_and_nobody_is_cut_off(void **state)
+{
+    (void)state;
+    struct rig r;
+    live_and_damaged(&r);
+    past_fill(r.past, 24, "b");
+    pass(&r, 1000);
+    settle(&r);
+    assert_follows(&r);
+    assert_int_equal(cut_of(&r).why, EVLOG_CUT_DAMAGED);
+    assert_int_equal(cut_of(&r).compact_rev, 0);
+    assert_int_equal(stats(&r).relists_damaged, 1);
+    assert_int_equal(stats(&r).listings, 2);
+    assert_false(r.store->api->damaged(r.store));
+    past_fill(r.past, 30, "b");
+    settle(&r);
+    assert_follows(&r);
+    assert_int_equal(stats(&r).listings, 2);
+    rig_fini(&r);
+}
+
+static void damage_and_a_rewritten_past_cut_everybody_off(void **state)
+{
+    (void)state;
+    struct rig r;
+    live_and_damaged(&r);
+    rewrite(&r, 15, 40); /* beyond our head: nothing but the content tells */
+    pass(&r, 1000);
+    settle(&r);
+    assert_follows(&r);
+    assert_int_equal(cut_of(&r).why, EVLOG_CUT_REWRITTEN);
+    rig_fini(&r);
+}
+
+static void damage_with_nothing_left_to_compare_cuts_off_to_be_safe(void **state)
+{
+    (void)state;
+    struct rig r;
+    live_and_damaged(&r);
+    past_fill(r.past, 40, "b");
+    r.compacted = 30;
+    pass(&r, 1000);
+    settle(&r);
+    pass(&r, 3000);
+    settle(&r);
+    assert_follows(&r);
+    assert_int_equal(cut_of(&r).why, EVLOG_CUT_REWRITTEN);
+    assert_int_equal(stats(&r).relists_unproven, 1);
+    rig_fini(&r);
+}
+
 /* ---- time and trouble ---- */
 
 static void upstream_that_is_stale_itself_makes_stale_at_once(void **state)
@@ -1691,6 +1754,9 @@ int main(void)
         cmocka_unit_test(listing_starts_over_when_its_watch_breaks),
         cmocka_unit_test(reads_that_fail_are_tried_again_while_the_old_state_serves),
         cmocka_unit_test(full_disk_while_listing_starts_over),
+        cmocka_unit_test(damaged_store_is_listed_and_nobody_is_cut_off),
+        cmocka_unit_test(damage_and_a_rewritten_past_cut_everybody_off),
+        cmocka_unit_test(damage_with_nothing_left_to_compare_cuts_off_to_be_safe),
         cmocka_unit_test(upstream_that_is_stale_itself_makes_stale_at_once),
         cmocka_unit_test(silence_makes_stale_and_the_next_progress_ends_it),
         cmocka_unit_test(after_a_gap_sockets_are_read_before_anybody_is_judged),

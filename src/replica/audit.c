@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "replica/env.h"
 #include "replica/mdbfile.h"
 
 /* A disk that needs longer is slower than a listing: 60 s, and a second for each 16 MiB. */
@@ -24,21 +25,83 @@ struct verdict {
 
 /* ---- the audit ---- */
 
-static bool any_row(struct belfry_bytes key, struct belfry_bytes value, void *user)
+/* What the rows of a table are compared with, and what they came to. */
+struct ledger {
+    enum rowform_table table;
+    bool has_salt, has_now;
+    uint64_t salt;
+    struct env_now now; /* as meta has it */
+    struct env_tally tally;
+    uint64_t newest; /* of history: the check of the row before; of all: of the last */
+};
+
+static bool on_meta(struct belfry_bytes key, struct belfry_bytes value, void *user)
 {
-    (void)key;
-    (void)value;
-    (void)user;
-    return true;
+    struct ledger *ledger = user;
+    MDB_val k = rowform_val(key), v = rowform_val(value);
+    uint64_t check;
+    if (belfry_bytes_equal(key, belfry_bytes_str("form"))) /* the first of the three */
+        return ledger->has_salt = env_salt_read(k, v, &ledger->salt);
+    if (!ledger->has_salt)
+        return false;
+    if (belfry_bytes_equal(key, belfry_bytes_str("now")))
+        return ledger->has_now = env_now_read(ledger->salt, k, v, &ledger->now);
+    return rowform_open(ledger->salt, ROWFORM_META, k, &v, &check);
+}
+
+static bool on_row(struct belfry_bytes key, struct belfry_bytes value, void *user)
+{
+    struct ledger *ledger = user;
+    MDB_val v = rowform_val(value);
+    uint64_t check;
+    if (!rowform_open(ledger->salt, ledger->table, rowform_val(key), &v, &check))
+        return false;
+    ledger->tally.rows++;
+    ledger->tally.sum += check;
+    if (ledger->table != ROWFORM_HISTORY)
+        return true;
+    struct rowform_event row;
+    bool follows = key.len == ROWFORM_AT && rowform_event_read(v, &row) && row.before == ledger->newest;
+    ledger->newest = check;
+    return follows;
+}
+
+static const char *const names[ROWFORM_COUNTED] = {"state", "history", "marks", "extents"};
+
+static enum belfry_err audit_table(struct mdbfile *file, struct ledger *ledger, enum rowform_table table,
+                                   enum audit_depth depth)
+{
+    const struct mdbfile_tree *tree = mdbfile_table(file, names[table]);
+    bool rows = depth == AUDIT_ALL || table != ROWFORM_HISTORY;
+    if (tree == NULL)
+        return BELFRY_ERR_INVALID;
+    ledger->table = table;
+    ledger->tally = (struct env_tally){0};
+    ledger->newest = ledger->now.trimmed;
+    enum belfry_err err = mdbfile_walk(file, tree, rows ? on_row : NULL, ledger);
+    if (err != BELFRY_OK)
+        return err;
+    const struct env_tally *due = &ledger->now.tallies[table];
+    bool same = tree->rows == due->rows && (!rows || ledger->tally.sum == due->sum);
+    if (table == ROWFORM_HISTORY && rows)
+        same = same && ledger->newest == ledger->now.newest;
+    if (!same)
+        file->why = "rows that are missing, or are not the newest";
+    return same ? BELFRY_OK : BELFRY_ERR_INVALID;
 }
 
 static enum belfry_err audit_tables(struct mdbfile *file, enum audit_depth depth)
 {
+    struct ledger ledger = {0};
+    const struct mdbfile_tree *meta = mdbfile_table(file, "meta"), *gone = mdbfile_table(file, "gone");
+    file->why = "no meta, or that of another version";
+    if (meta == NULL || gone == NULL || gone->rows != 0 || mdbfile_walk(file, meta, on_meta, &ledger) != BELFRY_OK ||
+        !ledger.has_now)
+        return BELFRY_ERR_INVALID;
+    file->why = NULL;
     enum belfry_err err = BELFRY_OK;
-    for (size_t i = 0; i < file->n_tables && err == BELFRY_OK; i++) {
-        bool rows = depth == AUDIT_ALL || strcmp(file->tables[i].name, "history") != 0;
-        err = mdbfile_walk(file, &file->tables[i].tree, rows ? any_row : NULL, NULL);
-    }
+    for (enum rowform_table table = ROWFORM_STATE; table < ROWFORM_COUNTED && err == BELFRY_OK; table++)
+        err = audit_table(file, &ledger, table, depth);
     return err;
 }
 

@@ -1,11 +1,14 @@
 /* src/replica/env.c
  *
- *     meta   "form"  -> | version, 8 | hash key, 16 |                                  once
+ *     meta   "form"  -> | version, 8 | hash key, 16 | salt, 8 |                        once; its own check has no salt
  *            "scope" -> text                                                           once
- *            "now"   -> | cluster id | member id | term | revision | oldest |  8 each  with every commit
+ *            "now"   -> | cluster id | member id | term | revision | oldest
+ *                       | rows and sum of state, history, marks, extents
+ *                       | trimmed | newest |  8 each                                   with every commit
  */
 #include "replica/env.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -16,9 +19,11 @@
 
 #include "replica/rowform.h"
 
-#define FORM_VERSION 1
-#define FORM_BYTES   24
-#define NOW_BYTES    40
+#define FORM_VERSION 2 /* 1: without checks */
+#define FORM_BYTES   32
+#define NOW_NUMBERS  (5 + 2 * ROWFORM_COUNTED + 2)
+#define NOW_BYTES    (8 * NOW_NUMBERS)
+#define ROW_MAX      4096 /* of a small row: a scope is the longest */
 #define TABLES       6
 #define LOCK_BYTES   4096
 #define READERS      8 /* one is used */
@@ -77,42 +82,62 @@ static int open_tables(struct env *env, MDB_txn *txn)
     return MDB_SUCCESS;
 }
 
+/* A row of meta: not counted. */
+static int put_meta(const struct env *env, MDB_txn *txn, uint64_t salt, MDB_val key, struct belfry_bytes value)
+{
+    uint8_t row[ROW_MAX + ROWFORM_CHECK];
+    if (value.len > ROW_MAX)
+        return EINVAL;
+    memcpy(row, value.data, value.len);
+    rowform_seal(salt, ROWFORM_META, key, row, value.len);
+    MDB_val val = {.mv_size = value.len + ROWFORM_CHECK, .mv_data = row};
+    return mdb_put(txn, env->meta, &key, &val, 0);
+}
+
 static int write_form(struct env *env, MDB_txn *txn, const char *scope)
 {
-    if (getrandom(&env->hash, sizeof(env->hash), 0) != sizeof(env->hash))
+    if (getrandom(&env->hash, sizeof(env->hash), 0) != sizeof(env->hash) ||
+        getrandom(&env->salt, sizeof(env->salt), 0) != sizeof(env->salt))
         return EIO;
     uint8_t form[FORM_BYTES];
     rowform_put64(form, FORM_VERSION);
     rowform_put64(form + 8, env->hash.k0);
     rowform_put64(form + 16, env->hash.k1);
-    MDB_val key = text_val("form"), val = {.mv_size = FORM_BYTES, .mv_data = form};
-    int rc = mdb_put(txn, env->meta, &key, &val, 0);
-    key = text_val("scope");
-    val = text_val(scope);
+    rowform_put64(form + 24, env->salt);
+    int rc = put_meta(env, txn, 0, text_val("form"), belfry_bytes_of(form, FORM_BYTES));
     if (rc == MDB_SUCCESS)
-        rc = mdb_put(txn, env->meta, &key, &val, 0);
-    return rc == MDB_SUCCESS ? env_meta_store(env, txn, &(struct store_meta){.oldest = 1}) : rc;
+        rc = put_meta(env, txn, env->salt, text_val("scope"), belfry_bytes_str(scope));
+    return rc == MDB_SUCCESS ? env_now_store(env, txn, &(struct env_now){.meta.oldest = 1}) : rc;
+}
+
+bool env_salt_read(MDB_val key, MDB_val form, uint64_t *salt)
+{
+    uint64_t check;
+    if (!rowform_open(0, ROWFORM_META, key, &form, &check) || form.mv_size != FORM_BYTES ||
+        rowform_get64(form.mv_data) != FORM_VERSION)
+        return false;
+    *salt = rowform_get64((const uint8_t *)form.mv_data + 24);
+    return true;
 }
 
 static int check_form(struct env *env, MDB_txn *txn, const char *scope)
 {
-    MDB_val key = text_val("form"), form;
+    MDB_val key = text_val("form"), form, was;
     int rc = mdb_get(txn, env->meta, &key, &form);
     if (rc == MDB_NOTFOUND)
         return write_form(env, txn, scope);
     if (rc != MDB_SUCCESS)
         return rc;
-    if (form.mv_size != FORM_BYTES || rowform_get64(form.mv_data) != FORM_VERSION)
+    if (!env_salt_read(key, form, &env->salt))
         return MDB_VERSION_MISMATCH;
     env->hash.k0 = rowform_get64((const uint8_t *)form.mv_data + 8);
     env->hash.k1 = rowform_get64((const uint8_t *)form.mv_data + 16);
-    MDB_val was;
-    key = text_val("scope");
-    rc = mdb_get(txn, env->meta, &key, &was);
+    uint64_t check;
+    rc = env_row_get(env, txn, ROWFORM_META, text_val("scope"), &was, &check);
     if (rc != MDB_SUCCESS)
         return rc;
-    struct store_meta meta;
-    return belfry_bytes_equal(rowform_bytes(was), belfry_bytes_str(scope)) ? env_meta_load(env, txn, &meta)
+    struct env_now now;
+    return belfry_bytes_equal(rowform_bytes(was), belfry_bytes_str(scope)) ? env_now_load(env, txn, &now)
                                                                            : MDB_INCOMPATIBLE;
 }
 
@@ -224,33 +249,78 @@ void env_read_end(struct env *env)
     pthread_mutex_unlock(&env->read_mu);
 }
 
-int env_meta_load(const struct env *env, MDB_txn *txn, struct store_meta *out)
+bool env_now_read(uint64_t salt, MDB_val key, MDB_val row, struct env_now *out)
 {
-    MDB_val key = text_val("now"), val;
-    int rc = mdb_get(txn, env->meta, &key, &val);
-    if (rc != MDB_SUCCESS)
-        return rc;
-    if (val.mv_size != NOW_BYTES)
-        return MDB_VERSION_MISMATCH;
-    const uint8_t *from = val.mv_data;
-    *out = (struct store_meta){.cluster_id = rowform_get64(from),
-                               .member_id = rowform_get64(from + 8),
-                               .raft_term = rowform_get64(from + 16),
-                               .revision = (int64_t)rowform_get64(from + 24),
-                               .oldest = (int64_t)rowform_get64(from + 32)};
-    return MDB_SUCCESS;
+    uint64_t check, numbers[NOW_NUMBERS];
+    if (!rowform_open(salt, ROWFORM_META, key, &row, &check) || row.mv_size != NOW_BYTES)
+        return false;
+    for (size_t i = 0; i < NOW_NUMBERS; i++)
+        numbers[i] = rowform_get64((const uint8_t *)row.mv_data + 8 * i);
+    *out = (struct env_now){.meta = {.cluster_id = numbers[0],
+                                     .member_id = numbers[1],
+                                     .raft_term = numbers[2],
+                                     .revision = (int64_t)numbers[3],
+                                     .oldest = (int64_t)numbers[4]},
+                            .trimmed = numbers[NOW_NUMBERS - 2],
+                            .newest = numbers[NOW_NUMBERS - 1]};
+    for (size_t i = 0; i < ROWFORM_COUNTED; i++)
+        out->tallies[i] = (struct env_tally){numbers[5 + 2 * i], numbers[6 + 2 * i]};
+    return true;
 }
 
-int env_meta_store(const struct env *env, MDB_txn *txn, const struct store_meta *meta)
+int env_now_load(const struct env *env, MDB_txn *txn, struct env_now *out)
 {
-    uint8_t now[NOW_BYTES];
-    rowform_put64(now, meta->cluster_id);
-    rowform_put64(now + 8, meta->member_id);
-    rowform_put64(now + 16, meta->raft_term);
-    rowform_put64(now + 24, (uint64_t)meta->revision);
-    rowform_put64(now + 32, (uint64_t)meta->oldest);
-    MDB_val key = text_val("now"), val = {.mv_size = NOW_BYTES, .mv_data = now};
-    return mdb_put(txn, env->meta, &key, &val, 0);
+    MDB_val key = text_val("now"), row;
+    int rc = mdb_get(txn, env->meta, &key, &row);
+    if (rc != MDB_SUCCESS)
+        return rc;
+    return env_now_read(env->salt, key, row, out) ? MDB_SUCCESS : MDB_CORRUPTED;
+}
+
+int env_now_store(const struct env *env, MDB_txn *txn, const struct env_now *now)
+{
+    const struct store_meta *meta = &now->meta;
+    uint64_t numbers[NOW_NUMBERS] = {meta->cluster_id, meta->member_id, meta->raft_term, (uint64_t)meta->revision,
+                                     (uint64_t)meta->oldest};
+    for (size_t i = 0; i < ROWFORM_COUNTED; i++) {
+        numbers[5 + 2 * i] = now->tallies[i].rows;
+        numbers[6 + 2 * i] = now->tallies[i].sum;
+    }
+    numbers[NOW_NUMBERS - 2] = now->trimmed;
+    numbers[NOW_NUMBERS - 1] = now->newest;
+    uint8_t row[NOW_BYTES];
+    for (size_t i = 0; i < NOW_NUMBERS; i++)
+        rowform_put64(row + 8 * i, numbers[i]);
+    return put_meta(env, txn, env->salt, text_val("now"), belfry_bytes_of(row, NOW_BYTES));
+}
+
+static MDB_dbi dbi_of(const struct env *env, enum rowform_table table)
+{
+    const MDB_dbi all[] = {env->state, env->history, env->marks, env->extents, env->meta};
+    return all[table];
+}
+
+int env_row_put(const struct env *env, MDB_txn *txn, struct env_now *now, enum rowform_table table, MDB_val key,
+                struct belfry_bytes value)
+{
+    uint8_t row[ENV_ROW_MAX + ROWFORM_CHECK];
+    assert(value.len <= ENV_ROW_MAX);
+    memcpy(row, value.data, value.len);
+    uint64_t check = rowform_seal(env->salt, table, key, row, value.len);
+    MDB_val val = {.mv_size = value.len + ROWFORM_CHECK, .mv_data = row};
+    int rc = mdb_put(txn, dbi_of(env, table), &key, &val, MDB_NOOVERWRITE);
+    if (rc == MDB_SUCCESS)
+        env_tally_add(now, table, check);
+    return rc;
+}
+
+int env_row_get(const struct env *env, MDB_txn *txn, enum rowform_table table, MDB_val key, MDB_val *out,
+                uint64_t *check)
+{
+    int rc = mdb_get(txn, dbi_of(env, table), &key, out);
+    if (rc != MDB_SUCCESS)
+        return rc;
+    return rowform_open(env->salt, table, key, out, check) ? MDB_SUCCESS : MDB_CORRUPTED;
 }
 
 size_t env_table_bytes(const struct env *env, MDB_txn *txn, MDB_dbi table)

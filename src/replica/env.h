@@ -15,6 +15,7 @@
 
 #include <lmdb.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -22,12 +23,38 @@
 #include "base/hash.h"
 #include "core/store.h"
 #include "replica/older.h"
+#include "replica/rowform.h"
+
+/* How many rows a table has, and the sum of their checks: equal for equal sets of rows, in whatever order they came. */
+struct env_tally {
+    uint64_t rows, sum;
+};
+
+/* What every commit moves, in meta. */
+struct env_now {
+    struct store_meta meta; /* without `past` */
+    struct env_tally tallies[ROWFORM_COUNTED];
+    uint64_t trimmed, newest; /* history's ends: checks of the last row that was trimmed, and of the newest; 0: none */
+};
+
+static inline void env_tally_add(struct env_now *now, enum rowform_table table, uint64_t check)
+{
+    now->tallies[table].rows++;
+    now->tallies[table].sum += check;
+}
+
+static inline void env_tally_remove(struct env_now *now, enum rowform_table table, uint64_t check)
+{
+    now->tallies[table].rows--;
+    now->tallies[table].sum -= check;
+}
 
 struct env {
     /* fixed once open */
     MDB_env *mdb;
     MDB_dbi state, history, marks, extents, gone, meta; /* gone: only while a fresh copy is built */
     struct belfry_hash_key hash;                        /* of long keys; random, in meta */
+    uint64_t salt;                                      /* of checks; likewise */
     uint64_t number;
     size_t map_bytes;
     unsigned page_bytes;
@@ -40,6 +67,8 @@ struct env {
     unsigned refs;
     uint64_t past;
     bool left; /* another took its place: the folder goes with the last reference */
+    /* any thread; relaxed: it says that something is wrong, not what may be read */
+    _Atomic uint64_t damages;
 };
 
 /* Why an environment cannot be had. */
@@ -55,6 +84,12 @@ BELFRY_NODISCARD enum env_fault env_open(const char *path, uint64_t number, size
                                          struct env **out);
 void env_close(struct env *env); /* NULL is fine */
 
+/* Something in it is not what was written. */
+static inline void env_note_damage(struct env *env)
+{
+    atomic_fetch_add_explicit(&env->damages, 1, memory_order_relaxed);
+}
+
 /* LMDB's code as ours: BELFRY_OK, BELFRY_ERR_NOT_FOUND, BELFRY_ERR_NOMEM, and for all else BELFRY_ERR_IO. */
 enum belfry_err env_err(int rc);
 
@@ -62,9 +97,22 @@ enum belfry_err env_err(int rc);
 BELFRY_NODISCARD enum belfry_err env_read_begin(struct env *env, MDB_txn **out);
 void env_read_end(struct env *env);
 
-/* The meta of a snapshot or transaction, without `past`. Errors: LMDB's. */
-int env_meta_load(const struct env *env, MDB_txn *txn, struct store_meta *out);
-int env_meta_store(const struct env *env, MDB_txn *txn, const struct store_meta *meta);
+/* Of a snapshot or transaction. Errors: LMDB's; MDB_CORRUPTED: damaged. */
+int env_now_load(const struct env *env, MDB_txn *txn, struct env_now *out);
+int env_now_store(const struct env *env, MDB_txn *txn, const struct env_now *now);
+
+/* Any row, its check taken off and handed out. Errors: LMDB's; MDB_CORRUPTED: damaged. */
+int env_row_get(const struct env *env, MDB_txn *txn, enum rowform_table table, MDB_val key, MDB_val *out,
+                uint64_t *check);
+
+/* A new row of at most ENV_ROW_MAX bytes, counted in `now`. Errors: LMDB's. */
+#define ENV_ROW_MAX 16
+int env_row_put(const struct env *env, MDB_txn *txn, struct env_now *now, enum rowform_table table, MDB_val key,
+                struct belfry_bytes value);
+
+/* The reading of meta's rows by whoever has them without LMDB (audit.h). False: not one of ours. */
+bool env_salt_read(MDB_val key, MDB_val form, uint64_t *salt);
+bool env_now_read(uint64_t salt, MDB_val key, MDB_val now, struct env_now *out);
 
 /* Bytes of pages that the table, or all of them, hold. */
 size_t env_table_bytes(const struct env *env, MDB_txn *txn, MDB_dbi table);

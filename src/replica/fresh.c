@@ -19,6 +19,7 @@ void fresh_begin(struct fresh *fresh, struct env *env)
 {
     assert(fresh->env == NULL);
     fresh->env = env;
+    fresh->now = (struct env_now){0};
 }
 
 struct env *fresh_end(struct fresh *fresh)
@@ -30,31 +31,46 @@ struct env *fresh_end(struct fresh *fresh)
     return env;
 }
 
-/* The revision that the key was last written or removed at, as far as is known; 0: never. */
-static int known_rev(const struct env *env, MDB_txn *txn, MDB_val stored, int64_t *out)
+/* What is known of a key. */
+struct known {
+    int64_t rev; /* that it was last written or removed at; 0: never */
+    bool there;
+    uint64_t check; /* of its row, when it is there */
+};
+
+static int look_up(const struct env *env, MDB_txn *txn, MDB_val stored, struct known *out)
 {
     MDB_val val;
     struct belfry_wire_kv kv;
-    *out = 0;
-    int rc = mdb_get(txn, env->state, &stored, &val);
+    *out = (struct known){0};
+    int rc = env_row_get(env, txn, ROWFORM_STATE, stored, &val, &out->check);
     if (rc == MDB_SUCCESS) {
         if (belfry_scan_kv(rowform_bytes(val), &kv) != BELFRY_OK)
             return MDB_CORRUPTED;
-        *out = kv.mod_rev;
+        out->rev = kv.mod_rev;
+        out->there = true;
         return MDB_SUCCESS;
     }
     if (rc == MDB_NOTFOUND)
         rc = mdb_get(txn, env->gone, &stored, &val);
     if (rc == MDB_SUCCESS)
-        *out = (int64_t)rowform_get64(val.mv_data);
+        out->rev = (int64_t)rowform_get64(val.mv_data);
     return rc == MDB_NOTFOUND ? MDB_SUCCESS : rc;
 }
 
-static int write_put(const struct env *env, MDB_txn *txn, MDB_val stored, struct belfry_bytes kv)
+static int write_put(struct fresh *fresh, MDB_txn *txn, MDB_val stored, struct belfry_bytes kv)
 {
-    MDB_val val = rowform_val(kv);
+    const struct env *env = fresh->env;
     int rc = mdb_del(txn, env->gone, &stored, NULL);
-    return rc == MDB_SUCCESS || rc == MDB_NOTFOUND ? mdb_put(txn, env->state, &stored, &val, 0) : rc;
+    if (rc != MDB_SUCCESS && rc != MDB_NOTFOUND)
+        return rc;
+    MDB_val val = {.mv_size = kv.len + ROWFORM_CHECK};
+    rc = mdb_put(txn, env->state, &stored, &val, MDB_RESERVE);
+    if (rc != MDB_SUCCESS)
+        return rc;
+    memcpy(val.mv_data, kv.data, kv.len);
+    env_tally_add(&fresh->now, ROWFORM_STATE, rowform_seal(env->salt, ROWFORM_STATE, stored, val.mv_data, kv.len));
+    return MDB_SUCCESS;
 }
 
 static int write_removal(const struct env *env, MDB_txn *txn, MDB_val stored, int64_t rev)
@@ -66,18 +82,20 @@ static int write_removal(const struct env *env, MDB_txn *txn, MDB_val stored, in
     return rc == MDB_SUCCESS || rc == MDB_NOTFOUND ? mdb_put(txn, env->gone, &stored, &val, 0) : rc;
 }
 
-static int write_record(const struct env *env, MDB_txn *txn, const struct record *record, const char *bytes)
+static int write_record(struct fresh *fresh, MDB_txn *txn, const struct record *record, const char *bytes)
 {
     uint8_t room[ROWFORM_KEY_MAX + ROWFORM_HASH];
     struct belfry_bytes key = belfry_bytes_of(bytes + record->key_at, record->key_len);
-    MDB_val stored = rowform_state_key(env->hash, key, room);
-    int64_t known;
-    int rc = known_rev(env, txn, stored, &known);
-    if (rc != MDB_SUCCESS || known > record->rev)
+    MDB_val stored = rowform_state_key(fresh->env->hash, key, room);
+    struct known known;
+    int rc = look_up(fresh->env, txn, stored, &known);
+    if (rc != MDB_SUCCESS || known.rev > record->rev)
         return rc;
+    if (known.there)
+        env_tally_remove(&fresh->now, ROWFORM_STATE, known.check);
     if (record->removed)
-        return write_removal(env, txn, stored, record->rev);
-    return write_put(env, txn, stored, belfry_bytes_of(bytes, record->len));
+        return write_removal(fresh->env, txn, stored, record->rev);
+    return write_put(fresh, txn, stored, belfry_bytes_of(bytes, record->len));
 }
 
 static int write_waiting(struct fresh *fresh, MDB_txn *txn)
@@ -87,7 +105,7 @@ static int write_waiting(struct fresh *fresh, MDB_txn *txn)
         struct record record;
         memcpy(&record, waiting.data + at, sizeof(record));
         at += sizeof(record);
-        int rc = write_record(fresh->env, txn, &record, waiting.data + at);
+        int rc = write_record(fresh, txn, &record, waiting.data + at);
         if (rc != MDB_SUCCESS)
             return rc;
         at += record.len;
@@ -96,24 +114,32 @@ static int write_waiting(struct fresh *fresh, MDB_txn *txn)
 }
 
 /* With `meta`: the copy is whole. */
+static int write_all(struct fresh *fresh, MDB_txn *txn, const struct store_meta *meta)
+{
+    int rc = write_waiting(fresh, txn);
+    if (rc != MDB_SUCCESS || meta == NULL)
+        return rc;
+    fresh->now.meta = *meta;
+    rc = mdb_drop(txn, fresh->env->gone, 0);
+    return rc == MDB_SUCCESS ? env_now_store(fresh->env, txn, &fresh->now) : rc;
+}
+
 static enum belfry_err flush(struct fresh *fresh, const struct store_meta *meta)
 {
-    const struct env *env = fresh->env;
     MDB_txn *txn;
-    int rc = mdb_txn_begin(env->mdb, NULL, 0, &txn);
+    struct env_now before = fresh->now;
+    int rc = mdb_txn_begin(fresh->env->mdb, NULL, 0, &txn);
     if (rc != MDB_SUCCESS)
         return env_err(rc);
-    rc = write_waiting(fresh, txn);
-    if (rc == MDB_SUCCESS && meta != NULL)
-        rc = mdb_drop(txn, env->gone, 0);
-    if (rc == MDB_SUCCESS && meta != NULL)
-        rc = env_meta_store(env, txn, meta);
+    rc = write_all(fresh, txn, meta);
     if (rc == MDB_SUCCESS)
         rc = mdb_txn_commit(txn);
     else
         mdb_txn_abort(txn);
     if (rc == MDB_SUCCESS)
         belfry_buf_clear(&fresh->waiting);
+    else
+        fresh->now = before;
     return rc == MDB_NOTFOUND ? BELFRY_ERR_IO : env_err(rc);
 }
 
@@ -148,7 +174,10 @@ enum belfry_err fresh_remove(struct fresh *fresh, struct belfry_bytes key, int64
     return add(fresh, &(struct record){.rev = rev, .len = key.len, .key_len = key.len, .removed = true}, key);
 }
 
-enum belfry_err fresh_finish(struct fresh *fresh, const struct store_meta *meta)
+enum belfry_err fresh_finish(struct fresh *fresh, const struct store_meta *meta, struct env_now *now)
 {
-    return fresh->env == NULL ? BELFRY_ERR_INVALID : flush(fresh, meta);
+    enum belfry_err err = fresh->env == NULL ? BELFRY_ERR_INVALID : flush(fresh, meta);
+    if (err == BELFRY_OK)
+        *now = fresh->now;
+    return err;
 }

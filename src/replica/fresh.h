@@ -22,6 +22,7 @@
 
 struct fresh {
     struct env *env;           /* owned; NULL: none is being built */
+    struct env_now now;        /* its tallies, as far as they are on disk */
     struct belfry_buf waiting; /* records: see fresh.c */
 };
 
@@ -32,8 +33,8 @@ void fresh_begin(struct fresh *fresh, struct env *env);
 BELFRY_NODISCARD enum belfry_err fresh_put(struct fresh *fresh, const struct belfry_wire_kv *kv);
 BELFRY_NODISCARD enum belfry_err fresh_remove(struct fresh *fresh, struct belfry_bytes key, int64_t rev);
 
-/* Writes what waits and the meta. Errors: as above. */
-BELFRY_NODISCARD enum belfry_err fresh_finish(struct fresh *fresh, const struct store_meta *meta);
+/* Writes what waits and the meta, and hands out what is committed then. Errors: as above. */
+BELFRY_NODISCARD enum belfry_err fresh_finish(struct fresh *fresh, const struct store_meta *meta, struct env_now *now);
 
 /* Hands the environment over (NULL: there was none), and forgets what waits. */
 struct env *fresh_end(struct fresh *fresh);

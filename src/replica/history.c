@@ -3,6 +3,7 @@
 #include "replica/history.h"
 
 #include "base/sim.h"
+#include "replica/chain.h"
 #include "replica/rowform.h"
 
 #define HELD 64 /* rows remembered while a revision is counted */
@@ -17,67 +18,63 @@ struct revision {
 
 struct walk {
     const struct history_read *read;
-    MDB_cursor *cursor; /* on the next row; `rc` says whether there is one */
-    int rc;
-    MDB_val at, val;
+    MDB_cursor *cursor;
+    struct chain chain; /* on the next row; its `rc` says whether there is one */
 };
 
 static void seek(struct walk *walk, int64_t rev, uint32_t sub)
 {
     uint8_t at[ROWFORM_AT];
     rowform_at(rev, sub, at);
-    walk->at = (MDB_val){.mv_size = sizeof(at), .mv_data = at};
-    walk->rc = mdb_cursor_get(walk->cursor, &walk->at, &walk->val, MDB_SET_RANGE);
+    chain_seek(&walk->chain, at);
 }
 
 static void next(struct walk *walk)
 {
-    walk->rc = mdb_cursor_get(walk->cursor, &walk->at, &walk->val, MDB_NEXT);
+    chain_next(&walk->chain);
 }
 
 static bool at_row_of(const struct walk *walk, int64_t rev)
 {
-    return walk->rc == MDB_SUCCESS && rowform_rev(walk->at) == rev;
+    return walk->chain.rc == MDB_SUCCESS && rowform_rev(walk->chain.at) == rev;
 }
 
 static bool at_row(const struct walk *walk)
 {
-    return walk->rc == MDB_SUCCESS && rowform_rev(walk->at) <= walk->read->revision;
+    return walk->chain.rc == MDB_SUCCESS && rowform_rev(walk->chain.at) <= walk->read->now->meta.revision;
 }
 
 static void prev_from_state(const struct walk *walk, struct rowform_event *row)
 {
     uint8_t room[ROWFORM_KEY_MAX + ROWFORM_HASH];
+    uint64_t check;
     MDB_val key = rowform_state_key(walk->read->env->hash, row->key, room), val;
-    int rc = mdb_get(walk->read->txn, walk->read->env->state, &key, &val);
+    int rc = env_row_get(walk->read->env, walk->read->txn, ROWFORM_STATE, key, &val, &check);
     row->prev = rc == MDB_SUCCESS ? rowform_bytes(val) : (struct belfry_bytes){0};
 }
 
-static bool read_row(struct walk *walk, struct rowform_event *row)
+static struct rowform_event row_at(const struct walk *walk)
 {
-    if (!rowform_event_read(walk->val, row)) {
-        walk->rc = MDB_CORRUPTED;
-        return false;
-    }
+    struct rowform_event row = walk->chain.row;
     if (BELFRY_MUTANT(prev_from_state))
-        prev_from_state(walk, row);
-    return true;
+        prev_from_state(walk, &row);
+    return row;
 }
 
 /* Counts rows from the cursor on, of one revision, until they are over max_bytes (the first is counted in any case).
  * The cursor then stands on the first row that was not counted. */
 static void count(struct walk *walk, size_t max_bytes, struct revision *revision)
 {
-    revision->rev = rowform_rev(walk->at);
-    revision->first_sub = rowform_sub(walk->at);
+    revision->rev = rowform_rev(walk->chain.at);
+    revision->first_sub = rowform_sub(walk->chain.at);
     revision->n = revision->bytes = 0;
     for (; at_row_of(walk, revision->rev); next(walk)) {
-        struct rowform_event spare, *row = revision->n < HELD ? &revision->rows[revision->n] : &spare;
-        if (!read_row(walk, row))
-            return;
-        size_t bytes = batch_stored_bytes(row->event.len, row->prev.len);
+        struct rowform_event row = row_at(walk);
+        size_t bytes = batch_stored_bytes(row.event.len, row.prev.len);
         if (revision->n > 0 && revision->bytes + bytes > max_bytes)
             return;
+        if (revision->n < HELD)
+            revision->rows[revision->n] = row;
         revision->n++;
         revision->bytes += bytes;
     }
@@ -96,9 +93,9 @@ static void fill(struct walk *walk, const struct revision *revision, struct batc
             add_row(batch, &revision->rows[i]);
         return;
     }
-    struct rowform_event row;
     seek(walk, revision->rev, revision->first_sub);
-    for (size_t i = 0; i < revision->n && at_row_of(walk, revision->rev) && read_row(walk, &row); i++) {
+    for (size_t i = 0; i < revision->n && at_row_of(walk, revision->rev); i++) {
+        struct rowform_event row = row_at(walk);
         add_row(batch, &row);
         next(walk);
     }
@@ -120,29 +117,36 @@ static enum belfry_err make_events(struct walk *walk, const struct revision *rev
     return BELFRY_OK;
 }
 
-/* What the writer noted; a revision from before the bound was lowered is counted. */
-static void extent_size(struct walk *walk, int64_t rev, uint64_t *events, uint64_t *bytes)
+/* What the writer noted; a revision from before the bound was lowered is counted. Errors: LMDB's. */
+static int extent_size(struct walk *walk, int64_t rev, uint64_t *events, uint64_t *bytes)
 {
     uint8_t at[8];
+    uint64_t check;
     rowform_put64(at, (uint64_t)rev);
     MDB_val key = {.mv_size = sizeof(at), .mv_data = at}, val;
-    if (mdb_get(walk->read->txn, walk->read->env->extents, &key, &val) == MDB_SUCCESS && val.mv_size == 16) {
+    int rc = env_row_get(walk->read->env, walk->read->txn, ROWFORM_EXTENTS, key, &val, &check);
+    if (rc == MDB_SUCCESS && val.mv_size == 16) {
         *events = rowform_get64(val.mv_data);
         *bytes = rowform_get64((const uint8_t *)val.mv_data + 8);
-        return;
+        return MDB_SUCCESS;
     }
-    struct rowform_event row;
+    if (rc != MDB_NOTFOUND)
+        return rc == MDB_SUCCESS ? MDB_CORRUPTED : rc;
     *events = *bytes = 0;
-    for (seek(walk, rev, 0); at_row_of(walk, rev) && read_row(walk, &row); next(walk)) {
+    for (seek(walk, rev, 0); at_row_of(walk, rev); next(walk)) {
+        struct rowform_event row = row_at(walk);
         (*events)++;
         *bytes += batch_stored_bytes(row.event.len, row.prev.len);
     }
+    return chain_is_damaged(&walk->chain) ? walk->chain.rc : MDB_SUCCESS;
 }
 
 static enum belfry_err make_extent(struct walk *walk, int64_t rev, struct batch **out)
 {
     uint64_t events, bytes;
-    extent_size(walk, rev, &events, &bytes);
+    int rc = extent_size(walk, rev, &events, &bytes);
+    if (rc != MDB_SUCCESS)
+        return env_err(rc);
     struct batch *batch;
     enum belfry_err err = batch_create(rev, BATCH_EXTENT, 0, 0, &batch);
     if (err != BELFRY_OK)
@@ -157,19 +161,16 @@ static enum belfry_err make_batch(struct walk *walk, struct revision *revision, 
 {
     size_t most = walk->read->extent_bytes;
     count(walk, most, revision);
+    if (chain_is_damaged(&walk->chain))
+        return BELFRY_ERR_IO;
     bool extent = revision->bytes > most || at_row_of(walk, revision->rev);
     return extent ? make_extent(walk, revision->rev, out) : make_events(walk, revision, BATCH_EVENTS, out);
-}
-
-static bool damaged(const struct walk *walk)
-{
-    return walk->rc != MDB_SUCCESS && walk->rc != MDB_NOTFOUND;
 }
 
 static enum belfry_err collect(struct walk *walk, struct segment_builder *builder, size_t max_bytes, int64_t *upto)
 {
     struct revision revision;
-    *upto = walk->read->revision;
+    *upto = walk->read->now->meta.revision;
     while (at_row(walk)) {
         struct batch *batch;
         enum belfry_err err = make_batch(walk, &revision, &batch);
@@ -182,7 +183,7 @@ static enum belfry_err collect(struct walk *walk, struct segment_builder *builde
             return BELFRY_OK;
         }
     }
-    return damaged(walk) ? BELFRY_ERR_IO : BELFRY_OK;
+    return chain_is_damaged(&walk->chain) ? BELFRY_ERR_IO : BELFRY_OK;
 }
 
 enum belfry_err history_segment(const struct history_read *read, int64_t from, size_t max_bytes, struct segment **out)
@@ -191,6 +192,7 @@ enum belfry_err history_segment(const struct history_read *read, int64_t from, s
     int rc = mdb_cursor_open(read->txn, read->env->history, &walk.cursor);
     if (rc != MDB_SUCCESS)
         return env_err(rc);
+    chain_init(&walk.chain, read->env, read->now, walk.cursor);
     struct segment_builder builder;
     segment_begin(&builder);
     seek(&walk, from, 0);
@@ -208,10 +210,10 @@ static enum belfry_err make_slice(struct walk *walk, int64_t rev, uint32_t sub, 
 {
     seek(walk, rev, sub);
     if (!at_row_of(walk, rev))
-        return damaged(walk) ? BELFRY_ERR_IO : BELFRY_ERR_INVALID;
+        return chain_is_damaged(&walk->chain) ? BELFRY_ERR_IO : BELFRY_ERR_INVALID;
     struct revision revision;
     count(walk, max_bytes, &revision);
-    if (damaged(walk))
+    if (chain_is_damaged(&walk->chain))
         return BELFRY_ERR_IO;
     bool more = at_row_of(walk, rev);
     enum belfry_err err = make_events(walk, &revision, BATCH_SLICE, out);
@@ -227,6 +229,7 @@ enum belfry_err history_slice(const struct history_read *read, int64_t rev, uint
     int rc = mdb_cursor_open(read->txn, read->env->history, &walk.cursor);
     if (rc != MDB_SUCCESS)
         return env_err(rc);
+    chain_init(&walk.chain, read->env, read->now, walk.cursor);
     struct batch *batch;
     enum belfry_err err = make_slice(&walk, rev, sub, max_bytes, &batch);
     mdb_cursor_close(walk.cursor);

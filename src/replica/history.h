@@ -16,8 +16,8 @@
 struct history_read {
     struct env *env;
     MDB_txn *txn;
+    const struct env_now *now; /* lent; of the snapshot */
     uint64_t past;
-    int64_t revision; /* of the snapshot */
     size_t extent_bytes;
 };
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/list.h"
+#include "replica/chain.h"
 #include "replica/env.h"
 
 #define CHUNK_BYTES ((size_t)256 << 10)
@@ -86,12 +87,10 @@ static enum belfry_err add_chunk(struct older *older, size_t at_least)
     return BELFRY_OK;
 }
 
-static enum belfry_err add(struct older *older, MDB_val at, MDB_val val)
+static enum belfry_err add(struct older *older, const struct chain *chain)
 {
-    struct rowform_event event;
-    if (at.mv_size != ROWFORM_AT || !rowform_event_read(val, &event))
-        return BELFRY_ERR_IO;
-    size_t size = row_size(event.key.len);
+    struct belfry_bytes key = chain->row.key;
+    size_t size = row_size(key.len);
     if (older->chunks == NULL || older->chunks->size - older->chunks->used < size) {
         enum belfry_err err = add_chunk(older, size);
         if (err != BELFRY_OK)
@@ -99,9 +98,9 @@ static enum belfry_err add(struct older *older, MDB_val at, MDB_val val)
     }
     struct row *row = (struct row *)(void *)(older->chunks->room + older->chunks->used);
     older->chunks->used += size;
-    row->key_len = (uint32_t)event.key.len;
-    memcpy(row->at, at.mv_data, ROWFORM_AT);
-    memcpy(row->key, event.key.data, event.key.len);
+    row->key_len = (uint32_t)key.len;
+    memcpy(row->at, chain->at.mv_data, ROWFORM_AT);
+    memcpy(row->key, key.data, key.len);
     belfry_treap_insert(&older->root, &row->node, by_key_and_position);
     return BELFRY_OK;
 }
@@ -133,82 +132,81 @@ static void step_behind(MDB_val at, uint8_t out[ROWFORM_AT])
 }
 
 /* Empty, at the end of what there is. */
-static enum belfry_err begin(struct older *older, MDB_cursor *cursor)
+static enum belfry_err begin(struct older *older, struct chain *chain)
 {
-    MDB_val at, val;
     older_fini(older);
-    int rc = mdb_cursor_get(cursor, &at, &val, MDB_LAST);
-    if (rc != MDB_SUCCESS && rc != MDB_NOTFOUND)
-        return env_err(rc);
-    if (rc == MDB_SUCCESS)
-        step_behind(at, older->next);
+    chain_last(chain);
+    if (chain_is_damaged(chain))
+        return env_err(chain->rc);
+    if (chain->rc == MDB_SUCCESS)
+        step_behind(chain->at, older->next);
     memcpy(older->low, older->next, ROWFORM_AT);
     older->begun = true;
     return BELFRY_OK;
 }
 
-static enum belfry_err reach_up(struct older *older, MDB_cursor *cursor, size_t *left)
+static enum belfry_err reach_up(struct older *older, struct chain *chain, size_t *left)
 {
-    MDB_val at = {.mv_size = ROWFORM_AT, .mv_data = older->next}, val;
-    int rc = mdb_cursor_get(cursor, &at, &val, MDB_SET_RANGE);
-    for (; rc == MDB_SUCCESS; rc = mdb_cursor_get(cursor, &at, &val, MDB_NEXT)) {
+    uint8_t from[ROWFORM_AT];
+    memcpy(from, older->next, ROWFORM_AT);
+    for (chain_seek(chain, from); chain->rc == MDB_SUCCESS; chain_next(chain)) {
         if ((*left)-- == 0)
             return BELFRY_ERR_AGAIN;
-        enum belfry_err err = add(older, at, val);
+        enum belfry_err err = add(older, chain);
         if (err != BELFRY_OK)
             return err;
-        step_behind(at, older->next);
+        step_behind(chain->at, older->next);
     }
-    return rc == MDB_NOTFOUND ? BELFRY_OK : env_err(rc);
+    return chain->rc == MDB_NOTFOUND ? BELFRY_OK : env_err(chain->rc);
 }
 
-/* The cursor is put on the last row below `low`. */
-static int seek_below(const struct older *older, MDB_cursor *cursor, MDB_val *at, MDB_val *val)
+/* To the last row below `low`. */
+static void seek_below(const struct older *older, struct chain *chain)
 {
     uint8_t low[ROWFORM_AT];
     memcpy(low, older->low, ROWFORM_AT);
-    *at = (MDB_val){.mv_size = ROWFORM_AT, .mv_data = low};
-    int rc = mdb_cursor_get(cursor, at, val, MDB_SET_RANGE);
-    if (rc != MDB_SUCCESS && rc != MDB_NOTFOUND)
-        return rc;
-    return mdb_cursor_get(cursor, at, val, rc == MDB_SUCCESS ? MDB_PREV : MDB_LAST);
+    chain_seek(chain, low);
+    if (chain->rc == MDB_SUCCESS)
+        chain_prev(chain);
+    else if (chain->rc == MDB_NOTFOUND)
+        chain_last(chain);
 }
 
-static enum belfry_err reach_down(struct older *older, MDB_cursor *cursor, int64_t rev, size_t *left)
+static enum belfry_err reach_down(struct older *older, struct chain *chain, int64_t rev, size_t *left)
 {
     uint8_t goal[ROWFORM_AT];
-    MDB_val at, val;
     rowform_at(rev + 1, 0, goal);
     if (memcmp(older->low, goal, ROWFORM_AT) <= 0)
         return BELFRY_OK;
-    int rc = seek_below(older, cursor, &at, &val);
-    for (; rc == MDB_SUCCESS && rowform_rev(at) > rev; rc = mdb_cursor_get(cursor, &at, &val, MDB_PREV)) {
+    for (seek_below(older, chain); chain->rc == MDB_SUCCESS && rowform_rev(chain->at) > rev; chain_prev(chain)) {
         if ((*left)-- == 0)
             return BELFRY_ERR_AGAIN;
-        enum belfry_err err = add(older, at, val);
+        enum belfry_err err = add(older, chain);
         if (err != BELFRY_OK)
             return err == BELFRY_ERR_LIMIT ? BELFRY_ERR_COMPACTED : err;
-        memcpy(older->low, at.mv_data, ROWFORM_AT);
+        memcpy(older->low, chain->at.mv_data, ROWFORM_AT);
     }
-    if (rc != MDB_SUCCESS && rc != MDB_NOTFOUND)
-        return env_err(rc);
+    if (chain_is_damaged(chain))
+        return env_err(chain->rc);
     memcpy(older->low, goal, ROWFORM_AT);
     return BELFRY_OK;
 }
 
-enum belfry_err older_reach(struct older *older, MDB_txn *txn, MDB_dbi history, int64_t rev, size_t max_rows,
-                            uint64_t now_ms)
+enum belfry_err older_reach(struct older *older, const struct env *env, MDB_txn *txn, const struct env_now *now,
+                            int64_t rev, size_t max_rows, uint64_t now_ms)
 {
     MDB_cursor *cursor;
+    struct chain chain;
     size_t left = max_rows == 0 ? SIZE_MAX : max_rows;
-    int rc = mdb_cursor_open(txn, history, &cursor);
+    int rc = mdb_cursor_open(txn, env->history, &cursor);
     if (rc != MDB_SUCCESS)
         return env_err(rc);
-    enum belfry_err err = older->begun ? reach_up(older, cursor, &left) : begin(older, cursor);
+    chain_init(&chain, env, now, cursor);
+    enum belfry_err err = older->begun ? reach_up(older, &chain, &left) : begin(older, &chain);
     if (err == BELFRY_ERR_LIMIT)
-        err = begin(older, cursor);
+        err = begin(older, &chain);
     if (err == BELFRY_OK)
-        err = reach_down(older, cursor, rev, &left);
+        err = reach_down(older, &chain, rev, &left);
     mdb_cursor_close(cursor);
     older->used_ms = now_ms;
     return err;
@@ -216,10 +214,10 @@ enum belfry_err older_reach(struct older *older, MDB_txn *txn, MDB_dbi history, 
 
 /* ---- walking ---- */
 
-void older_walk_init(struct older_walk *walk, const struct older *older, MDB_txn *txn, MDB_dbi history, int64_t rev,
-                     struct belfry_bytes from)
+void older_walk_init(struct older_walk *walk, const struct older *older, const struct env *env, MDB_txn *txn,
+                     int64_t rev, struct belfry_bytes from)
 {
-    *walk = (struct older_walk){.older = older, .txn = txn, .history = history, .rev = rev, .after = from};
+    *walk = (struct older_walk){.older = older, .env = env, .txn = txn, .rev = rev, .after = from};
 }
 
 /* The next key that has a row above the revision, at the first of these. */
@@ -247,7 +245,8 @@ enum belfry_err older_walk_next(struct older_walk *walk, struct older_key *out)
         return BELFRY_ERR_NOT_FOUND;
     MDB_val at = rowform_val(belfry_bytes_of((const char *)row->at, ROWFORM_AT)), val;
     struct rowform_event event;
-    int rc = mdb_get(walk->txn, walk->history, &at, &val);
+    uint64_t check;
+    int rc = env_row_get(walk->env, walk->txn, ROWFORM_HISTORY, at, &val, &check);
     if (rc != MDB_SUCCESS || !rowform_event_read(val, &event))
         return BELFRY_ERR_IO; /* rows above `rev` are all there, or it is no revision of the window */
     walk->after = key_of(row);

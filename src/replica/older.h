@@ -33,6 +33,8 @@
 #define OLDER_BYTES   ((size_t)64 << 20)
 #define OLDER_IDLE_MS 60000
 
+struct env;
+struct env_now;
 struct older_chunk;
 
 /* Everything is in it that is at `low` or above, and below `next`: positions as history's keys are. */
@@ -48,8 +50,8 @@ struct older {
 /* Brings it up to the snapshot and down to what lies above `rev`, looking at no more than `max_rows` rows; 0: all.
  * Errors: BELFRY_ERR_AGAIN (that was not enough: go on with another call), BELFRY_ERR_COMPACTED (there are more rows
  * above `rev` than it holds), BELFRY_ERR_IO, BELFRY_ERR_NOMEM. */
-BELFRY_NODISCARD enum belfry_err older_reach(struct older *older, MDB_txn *txn, MDB_dbi history, int64_t rev,
-                                             size_t max_rows, uint64_t now_ms);
+BELFRY_NODISCARD enum belfry_err older_reach(struct older *older, const struct env *env, MDB_txn *txn,
+                                             const struct env_now *now, int64_t rev, size_t max_rows, uint64_t now_ms);
 
 /* Gives its memory back if it was not used for a while. */
 void older_rest(struct older *older, uint64_t now_ms);
@@ -58,8 +60,8 @@ void older_fini(struct older *older);
 /* Keys in order. */
 struct older_walk {
     const struct older *older;
+    const struct env *env;
     MDB_txn *txn;
-    MDB_dbi history;
     int64_t rev;
     struct belfry_bytes after; /* the next one is at it or, once one was given, behind it */
     bool given;
@@ -70,8 +72,8 @@ struct older_key {
 };
 
 /* After older_reach() with the same `rev`; from the first key that is not below `from`, which is lent. */
-void older_walk_init(struct older_walk *walk, const struct older *older, MDB_txn *txn, MDB_dbi history, int64_t rev,
-                     struct belfry_bytes from);
+void older_walk_init(struct older_walk *walk, const struct older *older, const struct env *env, MDB_txn *txn,
+                     int64_t rev, struct belfry_bytes from);
 
 /* Errors: BELFRY_ERR_NOT_FOUND (no more), BELFRY_ERR_IO. */
 BELFRY_NODISCARD enum belfry_err older_walk_next(struct older_walk *walk, struct older_key *out);

@@ -98,19 +98,19 @@ static enum belfry_err give_merged(struct page *page, struct merge *merge)
     return err == BELFRY_ERR_NOT_FOUND ? BELFRY_OK : err;
 }
 
-enum belfry_err page_at(struct env *env, MDB_txn *txn, const struct store_read *read, int64_t rev, store_row_fn row,
-                        void *user, bool *more)
+enum belfry_err page_at(struct env *env, MDB_txn *txn, const struct env_now *now, const struct store_read *read,
+                        store_row_fn row, void *user, bool *more)
 {
     struct page page = {.read = read, .row = row, .user = user};
     struct merge merge = {.has_now = false};
-    enum belfry_err err = older_reach(&env->older, txn, env->history, rev, read->max_walk, belfry_clock_ms());
+    enum belfry_err err = older_reach(&env->older, env, txn, now, read->rev, read->max_walk, belfry_clock_ms());
     *more = err == BELFRY_ERR_AGAIN; /* and no row */
     if (err != BELFRY_OK)
         return err == BELFRY_ERR_AGAIN ? BELFRY_OK : err;
     err = state_walk_init(&merge.state, env, txn, read->key);
     if (err != BELFRY_OK)
         return err;
-    older_walk_init(&merge.older, &env->older, txn, env->history, rev, read->key);
+    older_walk_init(&merge.older, &env->older, env, txn, read->rev, read->key);
     err = give_merged(&page, &merge);
     state_walk_fini(&merge.state);
     *more = page.more;

@@ -13,11 +13,11 @@
 #include "core/store.h"
 #include "replica/env.h"
 
-/* As store.range() says; `rev` is the snapshot's revision or an older one inside the window.
+/* As store.range() says; of page_at, read->rev is an older revision inside the window.
  * Errors: BELFRY_ERR_IO, BELFRY_ERR_NOMEM: rows may have been given before; page_at: BELFRY_ERR_COMPACTED. */
 BELFRY_NODISCARD enum belfry_err page_now(struct env *env, MDB_txn *txn, const struct store_read *read,
                                           store_row_fn row, void *user, bool *more);
-BELFRY_NODISCARD enum belfry_err page_at(struct env *env, MDB_txn *txn, const struct store_read *read, int64_t rev,
-                                         store_row_fn row, void *user, bool *more);
+BELFRY_NODISCARD enum belfry_err page_at(struct env *env, MDB_txn *txn, const struct env_now *now,
+                                         const struct store_read *read, store_row_fn row, void *user, bool *more);
 
 #endif

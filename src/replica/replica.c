@@ -47,6 +47,7 @@ struct replica {
     bool in_trouble;         /* the last write failed */
     char why[PATH_MAX + 64]; /* what the last failure was about */
     uint64_t said_ms;        /* when the failure of a fresh copy was last logged; 0: never */
+    bool told_damage;        /* of the current environment */
     /* under mu */
     pthread_mutex_t mu;
     struct env *env; /* one reference; replaced by the writer alone, who may look at it without mu */
@@ -57,7 +58,8 @@ struct replica {
 struct reading {
     struct env *env;
     MDB_txn *txn;
-    struct store_meta meta;
+    struct env_now now;
+    uint64_t past;
 };
 
 static struct replica *replica_of(struct store *store)
@@ -157,10 +159,18 @@ static enum belfry_err noted(struct replica *replica, enum belfry_err err, int r
     return err;
 }
 
-/* Of the writer: its caller logs it. */
+static bool is_damaged(const struct replica *replica)
+{
+    return atomic_load_explicit(&replica->env->damages, memory_order_relaxed) > 0;
+}
+
+/* Of the writer: its caller logs it. Damage is not the disk's trouble: damaged() tells it. */
 static enum belfry_err noted_write(struct replica *replica, enum belfry_err err)
 {
-    return noted(replica, err, replica->writer.failed);
+    if (err != BELFRY_ERR_IO || !is_damaged(replica))
+        return noted(replica, err, replica->writer.failed);
+    snprintf(replica->why, sizeof(replica->why), "damaged: %s", replica->folder.path);
+    return err;
 }
 
 /* Of a fresh copy, which is tried again and again. */
@@ -184,7 +194,7 @@ static const char *replica_why(struct store *store)
 static void replica_meta(struct store *store, struct store_meta *out)
 {
     struct replica *replica = replica_of(store);
-    *out = replica->writer.now;
+    *out = replica->writer.now.meta;
     out->past = replica->env->past; /* moved on this thread alone */
 }
 
@@ -274,6 +284,7 @@ static void replace(struct replica *replica, struct env *env, uint64_t past)
     struct env *old = replica->env;
     env->past = past;
     old->left = true;
+    replica->damages += atomic_load_explicit(&old->damages, memory_order_relaxed);
     replica->env = env;
     pthread_mutex_unlock(&replica->mu);
     release(replica, old);
@@ -288,13 +299,15 @@ static enum belfry_err replica_adopt(struct store *store, int64_t rev, const str
                               .raft_term = header->raft_term,
                               .revision = rev,
                               .oldest = rev + 1};
-    enum belfry_err err = fresh_finish(&replica->fresh, &meta);
+    struct env_now now;
+    enum belfry_err err = fresh_finish(&replica->fresh, &meta, &now);
     if (err == BELFRY_OK) /* from here on it is the one to open after a crash */
         err = folder_mark(&replica->folder, FOLDER_DIRTY, replica->fresh.env->number);
     if (err != BELFRY_OK)
         return noted_fresh(replica, err);
     struct env *env = fresh_end(&replica->fresh);
-    writer_attach(&replica->writer, env, &meta);
+    writer_attach(&replica->writer, env, &now);
+    replica->told_damage = false;
     replace(replica, env, past);
     replica->in_trouble = false;
     return BELFRY_OK;
@@ -318,19 +331,26 @@ static void end_reading(struct replica *replica, struct reading *reading)
 
 static enum belfry_err begin_reading(struct replica *replica, struct reading *reading)
 {
-    uint64_t past;
-    reading->env = hold(replica, &past);
+    reading->env = hold(replica, &reading->past);
     enum belfry_err err = env_read_begin(reading->env, &reading->txn);
     if (err != BELFRY_OK) {
         release(replica, reading->env);
         return err;
     }
-    int rc = env_meta_load(reading->env, reading->txn, &reading->meta);
-    reading->meta.past = past;
+    int rc = env_now_load(reading->env, reading->txn, &reading->now);
     if (rc == MDB_SUCCESS)
         return BELFRY_OK;
+    env_note_damage(reading->env);
     end_reading(replica, reading);
     return BELFRY_ERR_IO;
+}
+
+/* Reading does not wait for a disk's space: what fails inside of a snapshot is damage. */
+static enum belfry_err read_to(struct reading *reading, enum belfry_err err)
+{
+    if (err == BELFRY_ERR_IO)
+        env_note_damage(reading->env);
+    return err;
 }
 
 static void replica_snapshot(struct store *store, struct store_meta *out)
@@ -340,23 +360,25 @@ static void replica_snapshot(struct store *store, struct store_meta *out)
     *out = (struct store_meta){.oldest = 1}; /* what cannot be read is not there */
     if (begin_reading(replica, &reading) != BELFRY_OK)
         return;
-    *out = reading.meta;
-    reading.env->earlier_oldest = reading.meta.oldest;
+    *out = reading.now.meta;
+    out->past = reading.past;
+    reading.env->earlier_oldest = reading.now.meta.oldest;
     end_reading(replica, &reading);
 }
 
 /* Is `rev` of `past` there to be read? */
 static enum belfry_err check_window(struct reading *reading, uint64_t past, int64_t rev, int64_t *oldest)
 {
-    if (past != reading->meta.past)
+    const struct store_meta *meta = &reading->now.meta;
+    if (past != reading->past)
         return BELFRY_ERR_CANCELED;
-    int64_t begins = reading->meta.oldest;
+    int64_t begins = meta->oldest;
     if (BELFRY_MUTANT(oldest_from_earlier)) {
         begins = reading->env->earlier_oldest < begins ? reading->env->earlier_oldest : begins;
-        reading->env->earlier_oldest = reading->meta.oldest;
+        reading->env->earlier_oldest = meta->oldest;
     }
     *oldest = begins;
-    if (rev > reading->meta.revision)
+    if (rev > meta->revision)
         return BELFRY_ERR_AGAIN;
     return rev < begins ? BELFRY_ERR_NOT_FOUND : BELFRY_OK;
 }
@@ -365,8 +387,8 @@ static struct history_read history_of(const struct replica *replica, const struc
 {
     return (struct history_read){.env = reading->env,
                                  .txn = reading->txn,
-                                 .past = reading->meta.past,
-                                 .revision = reading->meta.revision,
+                                 .now = &reading->now,
+                                 .past = reading->past,
                                  .extent_bytes = replica->extent_bytes};
 }
 
@@ -381,7 +403,7 @@ static enum belfry_err replica_history(struct store *store, uint64_t past, int64
     err = check_window(&reading, past, from, oldest);
     if (err == BELFRY_OK) {
         struct history_read read = history_of(replica, &reading);
-        err = history_segment(&read, from, max_bytes, out);
+        err = read_to(&reading, history_segment(&read, from, max_bytes, out));
     }
     end_reading(replica, &reading);
     return err;
@@ -398,7 +420,7 @@ static enum belfry_err replica_slice(struct store *store, uint64_t past, int64_t
     err = check_window(&reading, past, rev, oldest);
     if (err == BELFRY_OK) {
         struct history_read read = history_of(replica, &reading);
-        err = history_slice(&read, rev, sub, max_bytes, out);
+        err = read_to(&reading, history_slice(&read, rev, sub, max_bytes, out));
     }
     end_reading(replica, &reading);
     return err;
@@ -407,14 +429,15 @@ static enum belfry_err replica_slice(struct store *store, uint64_t past, int64_t
 static enum belfry_err give_page(const struct reading *reading, const struct store_read *read, store_row_fn row,
                                  void *user, int64_t *at, bool *more)
 {
-    int64_t rev = read->rev == 0 ? reading->meta.revision : read->rev;
-    if (rev > reading->meta.revision)
+    const struct store_meta *meta = &reading->now.meta;
+    int64_t rev = read->rev == 0 ? meta->revision : read->rev;
+    if (rev > meta->revision)
         return BELFRY_ERR_AGAIN;
-    if (rev < reading->meta.oldest - 1) /* at oldest - 1, all that came since is still there */
+    if (rev < meta->oldest - 1) /* at oldest - 1, all that came since is still there */
         return BELFRY_ERR_COMPACTED;
     *at = rev;
-    return rev == reading->meta.revision ? page_now(reading->env, reading->txn, read, row, user, more)
-                                         : page_at(reading->env, reading->txn, read, rev, row, user, more);
+    return rev == meta->revision ? page_now(reading->env, reading->txn, read, row, user, more)
+                                 : page_at(reading->env, reading->txn, &reading->now, read, row, user, more);
 }
 
 static enum belfry_err replica_range(struct store *store, const struct store_read *read, store_row_fn row, void *user,
@@ -425,9 +448,25 @@ static enum belfry_err replica_range(struct store *store, const struct store_rea
     enum belfry_err err = begin_reading(replica, &reading);
     if (err != BELFRY_OK)
         return err;
-    err = give_page(&reading, read, row, user, at, more);
+    err = read_to(&reading, give_page(&reading, read, row, user, at, more));
     end_reading(replica, &reading);
     return err;
+}
+
+/* ---- damage ---- */
+
+/* What was found in the current environment is logged once. */
+static bool replica_damaged(struct store *store)
+{
+    struct replica *replica = replica_of(store);
+    if (!is_damaged(replica))
+        return false;
+    if (!replica->told_damage)
+        belfry_logf(replica->log, BELFRY_LOG_ERROR, "replica_damaged",
+                    "folder=%s rev=%lld hint=\"upstream is listed anew; look after the disk and the memory\"",
+                    replica->folder.path, (long long)replica->writer.now.meta.revision);
+    replica->told_damage = true;
+    return true;
 }
 
 static const struct store_api api = {
@@ -449,6 +488,7 @@ static const struct store_api api = {
     .history = replica_history,
     .slice = replica_slice,
     .range = replica_range,
+    .damaged = replica_damaged,
 };
 
 /* ---- open and close ---- */
@@ -540,11 +580,12 @@ static enum belfry_err open_content(struct replica *replica)
         err = begin_reading(replica, &reading);
     if (err != BELFRY_OK)
         return err;
-    writer_attach(&replica->writer, replica->env, &reading.meta);
+    writer_attach(&replica->writer, replica->env, &reading.now);
     end_reading(replica, &reading);
+    const struct store_meta *meta = &reading.now.meta;
     belfry_logf(replica->log, BELFRY_LOG_INFO, "replica_open", "folder=%s start=%s rev=%lld oldest=%lld",
-                replica->folder.path, reading.meta.revision > 0 ? "warm" : "cold", (long long)reading.meta.revision,
-                (long long)reading.meta.oldest);
+                replica->folder.path, meta->revision > 0 ? "warm" : "cold", (long long)meta->revision,
+                (long long)meta->oldest);
     return BELFRY_OK;
 }
 
@@ -610,7 +651,7 @@ void replica_close(struct store *store, enum replica_close how)
     writer_fini(&replica->writer);
     drop_fresh(replica);
     if (replica->env != NULL) {
-        if (how == REPLICA_CLOSE_CLEAN)
+        if (how == REPLICA_CLOSE_CLEAN && !replica_damaged(store)) /* else the next open looks at all of it */
             sync_and_mark(replica);
         release(replica, replica->env);
     }
@@ -638,7 +679,7 @@ void replica_stats(struct store *store, struct replica_stats *out)
     out->commits = replica->commits;
     out->trimmed = replica->trimmed;
     out->io_errors = replica->io_errors;
-    out->damages = replica->damages;
+    out->damages = replica->damages + atomic_load_explicit(&replica->env->damages, memory_order_relaxed);
     pthread_mutex_unlock(&replica->mu);
     struct reading reading;
     if (begin_reading(replica, &reading) != BELFRY_OK)

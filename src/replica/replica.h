@@ -12,7 +12,8 @@
  *     history   (revision, sub), big endian -> Event bytes, and the KeyValue before
  *     marks     revision -> second of CLOCK_BOOTTIME, for trimming by age
  *     extents   revision -> events, bytes         of revisions that are read in slices
- *     meta      cluster id, member id, term, revision, oldest, scope, format version
+ *     meta      cluster id, member id, term, revision, oldest, scope, format version; how many rows each table has, and
+ *               the sum of their checks
  *
  * It is a cache: nothing is synced but the marker. A marker that says dirty under another boot (or an unknown one) means
  * that the page cache was lost with writes in it: the content is discarded. After SIGKILL the boot is the same and what
@@ -21,6 +22,9 @@
  * It is not believed: before LMDB opens a file, audit.h reads it. After a clean close that is everything but the rows of
  * history; after any other end, everything. A file that does not pass is discarded, and so is one with which two lives in
  * a row died: then the store is empty, and follow lists.
+ *
+ * Every row has a check, verified whenever it is read, and rows of history are chained (chain.h). A row that does not
+ * pass is not handed out: the call fails, damaged() is true from then on, and follow lists.
  *
  * Transactions: every error of a write ends the one that is open, with nothing changed since its begin. apply, advance,
  * trim and get need one; put, remove and adopt do not: a fresh copy has its own. A disk or map that is full makes the

@@ -575,6 +575,153 @@ static void discarded_replica_is_counted(void **state)
     replica_close(store, REPLICA_CLOSE_CLEAN);
 }
 
+/* ---- rows that are not what was written ---- */
+
+/* Finds `text` in the open replica's file, every time that it is there, and flips a bit of its last byte. */
+static void flip_all(const char *text)
+{
+    char path[256];
+    struct stat st;
+    data_path(path);
+    int fd = open(path, O_RDWR);
+    assert_int_equal(fstat(fd, &st), 0);
+    char *bytes = malloc((size_t)st.st_size);
+    assert_int_equal(pread(fd, bytes, (size_t)st.st_size, 0), st.st_size);
+    size_t len = strlen(text), n = 0;
+    for (size_t i = 0; i + len <= (size_t)st.st_size; i++) {
+        if (memcmp(bytes + i, text, len) != 0)
+            continue;
+        char flipped = (char)(bytes[i + len - 1] ^ 4);
+        assert_int_equal(pwrite(fd, &flipped, 1, (off_t)(i + len - 1)), 1);
+        n++;
+    }
+    assert_true(n > 0);
+    free(bytes);
+    close(fd);
+}
+
+static struct store *open_with_three_rows(void)
+{
+    struct store *store = open_usual();
+    storecheck_write(store, 2, "a", "value-one");
+    storecheck_write(store, 3, "b", "value-two");
+    storecheck_write(store, 4, "c", "value-three");
+    assert_false(store->api->damaged(store));
+    return store;
+}
+
+static enum belfry_err read_history(struct store *store, int64_t from)
+{
+    struct segment *segment;
+    int64_t oldest;
+    enum belfry_err err = store->api->history(store, 0, from, MIB, &segment, &oldest);
+    if (err == BELFRY_OK)
+        segment_unref(segment);
+    return err;
+}
+
+static bool is_not_flipped(struct belfry_bytes key, struct belfry_bytes kv, void *user)
+{
+    (void)user;
+    assert_false(belfry_bytes_equal(key, belfry_bytes_str("b")));
+    (void)kv;
+    return true;
+}
+
+static void damaged_row_of_state_is_not_handed_out(void **state)
+{
+    (void)state;
+    struct store *store = open_with_three_rows();
+    struct store_read read = {.max_rows = 10, .max_bytes = SIZE_MAX};
+    int64_t at;
+    bool more;
+    flip_all("value-two");
+    assert_int_equal(store->api->range(store, &read, is_not_flipped, NULL, &at, &more), BELFRY_ERR_IO);
+    assert_true(store->api->damaged(store));
+    assert_true(damages_of(store) > 0);
+    replica_close(store, REPLICA_CLOSE_CLEAN);
+}
+
+static void damaged_row_of_history_is_not_handed_out(void **state)
+{
+    (void)state;
+    struct store *store = open_with_three_rows();
+    struct segment *segment;
+    int64_t oldest;
+    flip_all("value-two");
+    assert_int_equal(read_history(store, 2), BELFRY_ERR_IO);
+    assert_int_equal(read_history(store, 3), BELFRY_ERR_IO);
+    assert_int_equal(read_history(store, 4), BELFRY_OK); /* it is whole, and follows what is claimed to be before it */
+    assert_int_equal(store->api->slice(store, 0, 3, 0, MIB, &segment, &oldest), BELFRY_ERR_IO);
+    replica_close(store, REPLICA_CLOSE_CLEAN);
+}
+
+static void damaged_row_is_not_taken_for_what_was_before(void **state)
+{
+    (void)state;
+    struct store *store = open_with_three_rows();
+    struct belfry_bytes kv;
+    flip_all("value-two");
+    assert_int_equal(store->api->begin(store), BELFRY_OK);
+    assert_int_equal(store->api->get(store, belfry_bytes_str("b"), &kv), BELFRY_ERR_IO);
+    assert_true(store->api->damaged(store));
+    struct replica_stats stats;
+    replica_stats(store, &stats);
+    assert_int_equal(stats.io_errors, 0); /* the disk is not to blame, as far as is known */
+    replica_close(store, REPLICA_CLOSE_CLEAN);
+}
+
+static void listing_mends_a_damaged_replica(void **state)
+{
+    (void)state;
+    struct store *store = open_with_three_rows();
+    struct belfry_wire_header header = {.revision = 9};
+    flip_all("value-two");
+    assert_int_equal(read_history(store, 2), BELFRY_ERR_IO);
+    assert_int_equal(store->api->fresh(store), BELFRY_OK);
+    put_fresh(store, "a", 9);
+    assert_int_equal(store->api->adopt(store, 9, &header, 0), BELFRY_OK);
+    assert_false(store->api->damaged(store));
+    assert_int_equal(damages_of(store), 1); /* what was found stays counted */
+    expect_state(store, "a=1");
+    replica_close(store, REPLICA_CLOSE_CLEAN);
+}
+
+static void damage_while_it_was_down_is_found_after_any_end(void **state)
+{
+    (void)state;
+    struct replica_opts opts = usual();
+    for (int i = 0; i < 2; i++) {
+        struct store *store = open_with_three_rows();
+        replica_close(store, i == 0 ? REPLICA_CLOSE_CLEAN : REPLICA_CLOSE_DIRTY);
+        flip_all("value-two");
+        assert_int_equal(revision_after(&opts), 0);
+        assert_int_equal(remove_dir(NULL), 0);
+    }
+}
+
+/* The rows of history are not read after a clean end, but when they are wanted. */
+static void damage_of_history_is_found_when_it_is_read(void **state)
+{
+    (void)state;
+    struct store *store = open_usual();
+    storecheck_write(store, 2, "a", "value-one");
+    storecheck_write(store, 3, "a", "value-two");
+    storecheck_write(store, 4, "a", "value-three"); /* the state has the last alone */
+    replica_close(store, REPLICA_CLOSE_CLEAN);
+    flip_all("value-two");
+    store = open_usual();
+    expect_state(store, "a=value-three");
+    assert_false(store->api->damaged(store));
+    assert_int_equal(read_history(store, 2), BELFRY_ERR_IO);
+    assert_true(store->api->damaged(store));
+    replica_close(store, REPLICA_CLOSE_CLEAN); /* which this is not: */
+    store = open_usual();
+    assert_int_equal(damages_of(store), 1);
+    expect_state(store, "");
+    replica_close(store, REPLICA_CLOSE_CLEAN);
+}
+
 /* A life in a process of its own, which `ends` it. */
 static void live_and_die(void (*ends)(struct store *store))
 {
@@ -883,6 +1030,12 @@ int main(void)
         TEST(damaged_file_is_discarded),
         TEST(truncated_file_is_discarded_before_it_is_mapped),
         TEST(discarded_replica_is_counted),
+        TEST(damaged_row_of_state_is_not_handed_out),
+        TEST(damaged_row_of_history_is_not_handed_out),
+        TEST(damaged_row_is_not_taken_for_what_was_before),
+        TEST(listing_mends_a_damaged_replica),
+        TEST(damage_while_it_was_down_is_found_after_any_end),
+        TEST(damage_of_history_is_found_when_it_is_read),
         TEST(two_starts_that_died_in_a_row_discard_the_replica),
         TEST(killed_processes_that_served_are_no_reason_to_discard),
         TEST(two_faults_in_a_row_discard_the_replica),

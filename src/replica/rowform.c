@@ -4,9 +4,11 @@
 #include <string.h>
 
 #include "base/sim.h"
+#include "base/xxh64.h"
 #include "wire/scan.h"
 
 #define FLAG_DELETE 1
+#define BEFORE      8 /* bytes */
 
 MDB_val rowform_val(struct belfry_bytes bytes)
 {
@@ -80,6 +82,34 @@ uint32_t rowform_sub(MDB_val at)
     return (uint32_t)from[0] << 24 | (uint32_t)from[1] << 16 | (uint32_t)from[2] << 8 | from[3];
 }
 
+uint64_t rowform_check(uint64_t salt, enum rowform_table table, MDB_val key, struct belfry_bytes value)
+{
+    return belfry_xxh64(belfry_xxh64(salt + table, rowform_bytes(key)), value);
+}
+
+uint64_t rowform_seal(uint64_t salt, enum rowform_table table, MDB_val key, uint8_t *value, size_t len)
+{
+    uint64_t check = rowform_check(salt, table, key, belfry_bytes_of(value, len));
+    rowform_put64(value + len, check);
+    return check;
+}
+
+uint64_t rowform_check_of(MDB_val value)
+{
+    if (value.mv_size < ROWFORM_CHECK)
+        return 0;
+    return rowform_get64((const uint8_t *)value.mv_data + value.mv_size - ROWFORM_CHECK);
+}
+
+bool rowform_open(uint64_t salt, enum rowform_table table, MDB_val key, MDB_val *value, uint64_t *check)
+{
+    if (value->mv_size < ROWFORM_CHECK)
+        return false;
+    *check = rowform_check_of(*value);
+    value->mv_size -= ROWFORM_CHECK;
+    return rowform_check(salt, table, key, rowform_bytes(*value)) == *check;
+}
+
 static size_t number_size(size_t value)
 {
     size_t size = 1;
@@ -119,12 +149,14 @@ static size_t key_at(const struct rowform_event *row)
 
 size_t rowform_event_size(const struct rowform_event *row)
 {
-    return 1 + number_size(row->event.len) + number_size(key_at(row)) + number_size(row->key.len) + row->event.len +
-           row->prev.len;
+    return BEFORE + 1 + number_size(row->event.len) + number_size(key_at(row)) + number_size(row->key.len) +
+           row->event.len + row->prev.len;
 }
 
 void rowform_event_write(const struct rowform_event *row, uint8_t *to)
 {
+    rowform_put64(to, row->before);
+    to += BEFORE;
     *to++ = row->is_delete ? FLAG_DELETE : 0;
     to = put_number(to, row->event.len);
     to = put_number(to, key_at(row));
@@ -138,8 +170,10 @@ bool rowform_event_read(MDB_val val, struct rowform_event *out)
 {
     const uint8_t *from = val.mv_data, *end = from + val.mv_size;
     size_t event_len, at, key_len;
-    if (val.mv_size == 0)
+    if (val.mv_size <= BEFORE)
         return false;
+    out->before = rowform_get64(from);
+    from += BEFORE;
     uint8_t flags = *from++;
     from = get_number(from, end, &event_len);
     from = get_number(from, end, &at);

@@ -123,13 +123,48 @@ static void damaged_row_is_refused_and_never_read_beyond(void **state)
     for (int i = 0; i < 20000; i++) {
         uint8_t stored[80];
         rowform_event_write(&row, stored);
-        for (size_t at = 0; at < 4; at++)
+        for (size_t at = 8; at < 12; at++)
             stored[at] = (uint8_t)belfry_rng_next(&rng);
         if (!rowform_event_read((MDB_val){.mv_size = size, .mv_data = stored}, &back))
             continue;
         const char *end = (const char *)stored + size;
         assert_true(back.event.data + back.event.len <= end && back.prev.data + back.prev.len == end);
         assert_true(back.key.data >= back.event.data && back.key.data + back.key.len <= end);
+    }
+}
+
+static MDB_val val_of(char *bytes, size_t len)
+{
+    return (MDB_val){.mv_size = len, .mv_data = bytes};
+}
+
+static void row_passes_only_as_it_was_sealed(void **state)
+{
+    (void)state;
+    char key[] = "key", other[] = "kez";
+    uint8_t value[40 + ROWFORM_CHECK];
+    uint64_t check;
+    memset(value, 'v', sizeof(value));
+    uint64_t sealed = rowform_seal(3, ROWFORM_STATE, val_of(key, 3), value, 40);
+    MDB_val row = {.mv_size = sizeof(value), .mv_data = value};
+    assert_true(rowform_open(3, ROWFORM_STATE, val_of(key, 3), &row, &check));
+    assert_true(row.mv_size == 40 && check == sealed);
+    row.mv_size = sizeof(value);
+    assert_true(rowform_check_of(row) == sealed);
+    assert_false(rowform_open(3, ROWFORM_STATE, val_of(other, 3), &row, &check)); /* under another key */
+    row.mv_size = sizeof(value);
+    assert_false(rowform_open(3, ROWFORM_HISTORY, val_of(key, 3), &row, &check)); /* in another table */
+    row.mv_size = sizeof(value);
+    assert_false(rowform_open(4, ROWFORM_STATE, val_of(key, 3), &row, &check)); /* of another replica */
+    for (size_t bit = 0; bit < 8 * sizeof(value); bit++) {
+        value[bit / 8] = (uint8_t)(value[bit / 8] ^ 1u << bit % 8);
+        row.mv_size = sizeof(value);
+        assert_false(rowform_open(3, ROWFORM_STATE, val_of(key, 3), &row, &check));
+        value[bit / 8] = (uint8_t)(value[bit / 8] ^ 1u << bit % 8);
+    }
+    for (size_t len = 0; len < sizeof(value); len++) {
+        row.mv_size = len;
+        assert_false(rowform_open(3, ROWFORM_STATE, val_of(key, 3), &row, &check));
     }
 }
 
@@ -141,6 +176,7 @@ int main(void)
         cmocka_unit_test(places_in_history_are_ordered_as_their_bytes_are),
         cmocka_unit_test(row_is_read_as_it_was_written),
         cmocka_unit_test(damaged_row_is_refused_and_never_read_beyond),
+        cmocka_unit_test(row_passes_only_as_it_was_sealed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

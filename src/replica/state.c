@@ -7,22 +7,30 @@
 
 #define GROUP_ROOM (2 * (size_t)STATE_GROUP)
 
+static void read_row(struct state_walk *walk, MDB_cursor_op op)
+{
+    uint64_t check;
+    walk->rc = mdb_cursor_get(walk->cursor, &walk->stored, &walk->val, op);
+    if (walk->rc == MDB_SUCCESS && !rowform_open(walk->salt, ROWFORM_STATE, walk->stored, &walk->val, &check))
+        walk->rc = MDB_CORRUPTED;
+}
+
 static void seek(struct state_walk *walk, struct belfry_bytes key)
 {
     if (key.len > ROWFORM_KEY_MAX)
         key.len = ROWFORM_KEY_MAX; /* the long ones behind it are sorted before they are judged */
     walk->stored = rowform_val(key);
-    walk->rc = mdb_cursor_get(walk->cursor, &walk->stored, &walk->val, key.len == 0 ? MDB_FIRST : MDB_SET_RANGE);
+    read_row(walk, key.len == 0 ? MDB_FIRST : MDB_SET_RANGE);
 }
 
 static void step(struct state_walk *walk)
 {
-    walk->rc = mdb_cursor_get(walk->cursor, &walk->stored, &walk->val, MDB_NEXT);
+    read_row(walk, MDB_NEXT);
 }
 
 enum belfry_err state_walk_init(struct state_walk *walk, const struct env *env, MDB_txn *txn, struct belfry_bytes from)
 {
-    *walk = (struct state_walk){.from = from};
+    *walk = (struct state_walk){.salt = env->salt, .from = from};
     int rc = mdb_cursor_open(txn, env->state, &walk->cursor);
     if (rc != MDB_SUCCESS)
         return env_err(rc);

@@ -24,8 +24,9 @@ struct state_row {
 };
 
 struct state_walk {
+    uint64_t salt;
     MDB_cursor *cursor;
-    int rc; /* LMDB's word on the row that the cursor is on */
+    int rc; /* LMDB's word on the row that the cursor is on, or MDB_CORRUPTED: it is not what was written */
     MDB_val stored, val;
     struct belfry_bytes from; /* lent by the caller; rows below are left out */
     struct state_row *group;  /* owned; room for 2 * STATE_GROUP; NULL: no group was met yet */

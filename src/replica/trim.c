@@ -2,6 +2,7 @@
 #include "replica/trim.h"
 
 #include "base/sim.h"
+#include "replica/chain.h"
 #include "replica/rowform.h"
 
 #define MAP_TRIM_PERCENT 70
@@ -15,53 +16,62 @@ struct trim {
     size_t max_rows, removed;
 };
 
-static int last_mark(MDB_cursor *marks, int64_t *rev, uint64_t *s)
+struct mark {
+    int64_t rev;
+    uint64_t s, check;
+};
+
+static int read_mark(const struct writer *writer, MDB_cursor *marks, MDB_cursor_op op, struct mark *out)
 {
     MDB_val key, val;
-    int rc = mdb_cursor_get(marks, &key, &val, MDB_LAST);
-    if (rc == MDB_SUCCESS) {
-        *rev = rowform_rev(key);
-        *s = rowform_get64(val.mv_data);
-    }
-    return rc;
+    int rc = mdb_cursor_get(marks, &key, &val, op);
+    if (rc != MDB_SUCCESS)
+        return rc;
+    if (key.mv_size != 8 || !rowform_open(writer->env->salt, ROWFORM_MARKS, key, &val, &out->check) || val.mv_size != 8)
+        return MDB_CORRUPTED;
+    out->rev = rowform_rev(key);
+    out->s = rowform_get64(val.mv_data);
+    return MDB_SUCCESS;
 }
 
 static int add_mark(struct writer *writer, MDB_cursor *marks, uint64_t now_s)
 {
-    int64_t rev;
-    uint64_t s;
-    int rc = last_mark(marks, &rev, &s);
-    if (rc == MDB_SUCCESS && s > now_s) { /* the marks are of another boot's clock */
+    struct mark last;
+    int rc = read_mark(writer, marks, MDB_LAST, &last);
+    if (rc == MDB_SUCCESS && last.s > now_s) { /* the marks are of another boot's clock */
         rc = mdb_drop(writer->txn, writer->env->marks, 0);
         if (rc != MDB_SUCCESS)
             return rc;
+        writer->now.tallies[ROWFORM_MARKS] = (struct env_tally){0};
         rc = MDB_NOTFOUND;
     }
-    if (rc == MDB_SUCCESS && (s == now_s || rev == writer->now.revision))
+    if (rc == MDB_SUCCESS && (last.s == now_s || last.rev == writer->now.meta.revision))
         return MDB_SUCCESS;
     if (rc != MDB_SUCCESS && rc != MDB_NOTFOUND)
         return rc;
     uint8_t at[8], second[8];
-    rowform_put64(at, (uint64_t)writer->now.revision);
+    rowform_put64(at, (uint64_t)writer->now.meta.revision);
     rowform_put64(second, now_s);
-    MDB_val key = {.mv_size = sizeof(at), .mv_data = at}, val = {.mv_size = sizeof(second), .mv_data = second};
-    return mdb_put(writer->txn, writer->env->marks, &key, &val, 0);
+    MDB_val key = {.mv_size = sizeof(at), .mv_data = at};
+    return env_row_put(writer->env, writer->txn, &writer->now, ROWFORM_MARKS, key,
+                       belfry_bytes_of(second, sizeof(second)));
 }
 
 /* Finds what is over age, and drops the marks that only tell of what is gone. */
 static int read_marks(struct trim *trim, MDB_cursor *marks, uint64_t now_s)
 {
-    MDB_val key, val;
-    int rc = mdb_cursor_get(marks, &key, &val, MDB_FIRST);
-    for (; rc == MDB_SUCCESS; rc = mdb_cursor_get(marks, &key, &val, MDB_NEXT)) {
-        int64_t rev = rowform_rev(key);
-        if (now_s - rowform_get64(val.mv_data) <= trim->budget->history_age_s)
+    struct writer *writer = trim->writer;
+    struct mark mark;
+    int rc = read_mark(writer, marks, MDB_FIRST, &mark);
+    for (; rc == MDB_SUCCESS; rc = read_mark(writer, marks, MDB_NEXT, &mark)) {
+        if (now_s - mark.s <= trim->budget->history_age_s)
             return MDB_SUCCESS;
-        trim->aged = rev;
-        if (rev < trim->oldest - 1) {
+        trim->aged = mark.rev;
+        if (mark.rev < trim->oldest - 1) {
             rc = mdb_cursor_del(marks, 0);
             if (rc != MDB_SUCCESS)
                 return rc;
+            env_tally_remove(&writer->now, ROWFORM_MARKS, mark.check);
         }
     }
     return rc == MDB_NOTFOUND ? MDB_SUCCESS : rc;
@@ -93,23 +103,39 @@ static bool over(const struct trim *trim, int64_t rev)
 static int drop_extent(struct writer *writer, int64_t rev)
 {
     uint8_t at[8];
+    uint64_t check;
     rowform_put64(at, (uint64_t)rev);
-    MDB_val key = {.mv_size = sizeof(at), .mv_data = at};
-    int rc = mdb_del(writer->txn, writer->env->extents, &key, NULL);
-    return rc == MDB_NOTFOUND ? MDB_SUCCESS : rc;
+    MDB_val key = {.mv_size = sizeof(at), .mv_data = at}, val;
+    int rc = env_row_get(writer->env, writer->txn, ROWFORM_EXTENTS, key, &val, &check);
+    if (rc != MDB_SUCCESS)
+        return rc == MDB_NOTFOUND ? MDB_SUCCESS : rc;
+    env_tally_remove(&writer->now, ROWFORM_EXTENTS, check);
+    return mdb_del(writer->txn, writer->env->extents, &key, NULL);
+}
+
+/* Removes the row that the chain is on, the first, and goes to the one behind it. */
+static int remove_row(struct writer *writer, struct chain *chain)
+{
+    int rc = mdb_cursor_del(chain->cursor, 0);
+    if (rc != MDB_SUCCESS)
+        return rc;
+    writer->now.trimmed = chain->check;
+    env_tally_remove(&writer->now, ROWFORM_HISTORY, chain->check);
+    chain_next(chain);
+    return chain->rc;
 }
 
 /* Removes rows from the front until the budget is kept or max_rows are gone. */
-static int remove_rows(struct trim *trim, MDB_cursor *rows)
+static int remove_rows(struct trim *trim, struct chain *chain)
 {
-    MDB_val key, val;
-    int rc = mdb_cursor_get(rows, &key, &val, MDB_LAST);
-    if (rc != MDB_SUCCESS)
-        return rc;
-    trim->newest = rowform_rev(key);
-    rc = mdb_cursor_get(rows, &key, &val, MDB_FIRST);
+    chain_last(chain);
+    if (chain->rc != MDB_SUCCESS)
+        return chain->rc;
+    trim->newest = rowform_rev(chain->at);
+    chain_first(chain);
+    int rc = chain->rc;
     for (; rc == MDB_SUCCESS && trim->removed < trim->max_rows; trim->removed++) {
-        int64_t rev = rowform_rev(key);
+        int64_t rev = rowform_rev(chain->at);
         if (rev >= trim->oldest) {
             if (rev == trim->newest || !over(trim, rev))
                 return MDB_SUCCESS;
@@ -118,9 +144,7 @@ static int remove_rows(struct trim *trim, MDB_cursor *rows)
             if (rc != MDB_SUCCESS)
                 return rc;
         }
-        rc = mdb_cursor_del(rows, 0);
-        if (rc == MDB_SUCCESS)
-            rc = mdb_cursor_get(rows, &key, &val, MDB_NEXT); /* the row behind the one deleted */
+        rc = remove_row(trim->writer, chain);
     }
     return rc;
 }
@@ -130,15 +154,17 @@ enum belfry_err trim_rows(struct writer *writer, const struct trim_budget *budge
 {
     if (writer->state != WRITER_OPEN)
         return BELFRY_ERR_INVALID;
-    struct trim trim = {.writer = writer, .budget = budget, .oldest = writer->now.oldest, .max_rows = max_rows};
+    struct trim trim = {.writer = writer, .budget = budget, .oldest = writer->now.meta.oldest, .max_rows = max_rows};
     int rc = judge_age(&trim, now_s);
     if (rc != MDB_SUCCESS)
         return writer_failed(writer, rc);
-    rc = remove_rows(&trim, writer->rows);
+    struct chain chain;
+    chain_init(&chain, writer->env, &writer->now, writer->rows);
+    rc = remove_rows(&trim, &chain);
     if (rc != MDB_SUCCESS && rc != MDB_NOTFOUND) /* not found: history is empty */
         return writer_failed(writer, rc);
     if (!BELFRY_MUTANT(oldest_not_moved))
-        writer->now.oldest = trim.oldest;
+        writer->now.meta.oldest = trim.oldest;
     *n = trim.removed;
     return BELFRY_OK;
 }

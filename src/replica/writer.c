@@ -8,11 +8,11 @@
 
 #define MAP_FULL_PERCENT 90
 
-void writer_attach(struct writer *writer, struct env *env, const struct store_meta *meta)
+void writer_attach(struct writer *writer, struct env *env, const struct env_now *now)
 {
     writer_abort(writer);
     writer->env = env;
-    writer->committed = writer->now = *meta;
+    writer->committed = writer->now = *now;
 }
 
 void writer_fini(struct writer *writer)
@@ -41,11 +41,19 @@ void writer_abort(struct writer *writer)
     writer->state = WRITER_CLOSED;
 }
 
+/* All else that LMDB can say while it writes (a page or row that is not what it should be, or not there) is damage. */
+static bool is_of_the_disk(int rc)
+{
+    return rc == MDB_MAP_FULL || rc == MDB_TXN_FULL || rc > 0; /* above 0: errno */
+}
+
 enum belfry_err writer_failed(struct writer *writer, int rc)
 {
+    if (!is_of_the_disk(rc))
+        env_note_damage(writer->env);
     writer_abort(writer);
     writer->failed = rc;
-    return rc == ENOMEM ? BELFRY_ERR_NOMEM : BELFRY_ERR_IO; /* a row that should be there and is not: damage, too */
+    return rc == ENOMEM ? BELFRY_ERR_NOMEM : BELFRY_ERR_IO;
 }
 
 enum belfry_err writer_begin(struct writer *writer)
@@ -64,6 +72,16 @@ enum belfry_err writer_begin(struct writer *writer)
     return rc == MDB_SUCCESS ? BELFRY_OK : writer_failed(writer, rc);
 }
 
+/* Puts the cursor on the row and reads it; its check goes to prev_check. */
+static int find_state(struct writer *writer, MDB_val stored, MDB_val *val)
+{
+    int rc = mdb_cursor_get(writer->states, &stored, val, MDB_SET);
+    if (rc != MDB_SUCCESS)
+        return rc;
+    return rowform_open(writer->env->salt, ROWFORM_STATE, stored, val, &writer->prev_check) ? MDB_SUCCESS
+                                                                                            : MDB_CORRUPTED;
+}
+
 enum belfry_err writer_get(struct writer *writer, struct belfry_bytes key, struct belfry_bytes *kv)
 {
     if (writer->state == WRITER_CLOSED)
@@ -72,7 +90,7 @@ enum belfry_err writer_get(struct writer *writer, struct belfry_bytes key, struc
         return BELFRY_ERR_NOT_FOUND;
     uint8_t room[ROWFORM_KEY_MAX + ROWFORM_HASH];
     MDB_val stored = rowform_state_key(writer->env->hash, key, room), val;
-    int rc = mdb_cursor_get(writer->states, &stored, &val, MDB_SET);
+    int rc = find_state(writer, stored, &val);
     if (rc == MDB_NOTFOUND)
         return BELFRY_ERR_NOT_FOUND;
     if (rc != MDB_SUCCESS)
@@ -86,7 +104,7 @@ static int take_prev(struct writer *writer, MDB_val stored, bool *found)
 {
     MDB_val val;
     belfry_buf_clear(&writer->prev);
-    int rc = mdb_cursor_get(writer->states, &stored, &val, MDB_SET);
+    int rc = find_state(writer, stored, &val);
     *found = rc == MDB_SUCCESS;
     if (rc == MDB_NOTFOUND)
         return MDB_SUCCESS;
@@ -99,20 +117,35 @@ static int add_row(struct writer *writer, int64_t rev, uint32_t sub, const struc
 {
     uint8_t at[ROWFORM_AT];
     rowform_at(rev, sub, at);
-    MDB_val key = {.mv_size = sizeof(at), .mv_data = at}, val = {.mv_size = rowform_event_size(row)};
+    size_t size = rowform_event_size(row);
+    MDB_val key = {.mv_size = sizeof(at), .mv_data = at}, val = {.mv_size = size + ROWFORM_CHECK};
     int rc = mdb_cursor_put(writer->rows, &key, &val, MDB_APPEND | MDB_RESERVE);
-    if (rc == MDB_SUCCESS)
-        rowform_event_write(row, val.mv_data);
-    return rc;
+    if (rc != MDB_SUCCESS)
+        return rc;
+    rowform_event_write(row, val.mv_data);
+    writer->now.newest = rowform_seal(writer->env->salt, ROWFORM_HISTORY, key, val.mv_data, size);
+    env_tally_add(&writer->now, ROWFORM_HISTORY, writer->now.newest);
+    return MDB_SUCCESS;
 }
 
 /* Moves the state; the cursor stands on the row when it was found. */
 static int move_state(struct writer *writer, MDB_val stored, bool found, const struct belfry_wire_event *event)
 {
+    struct belfry_bytes kv = event->kv.raw;
+    if (event->is_delete && !found)
+        return MDB_SUCCESS;
+    if (found)
+        env_tally_remove(&writer->now, ROWFORM_STATE, writer->prev_check);
     if (event->is_delete)
-        return found ? mdb_cursor_del(writer->states, 0) : MDB_SUCCESS;
-    MDB_val val = rowform_val(event->kv.raw);
-    return mdb_cursor_put(writer->states, &stored, &val, found ? MDB_CURRENT : 0);
+        return mdb_cursor_del(writer->states, 0);
+    MDB_val val = {.mv_size = kv.len + ROWFORM_CHECK};
+    int rc = mdb_cursor_put(writer->states, &stored, &val, MDB_RESERVE | (found ? MDB_CURRENT : 0));
+    if (rc != MDB_SUCCESS)
+        return rc;
+    memcpy(val.mv_data, kv.data, kv.len);
+    env_tally_add(&writer->now, ROWFORM_STATE,
+                  rowform_seal(writer->env->salt, ROWFORM_STATE, stored, val.mv_data, kv.len));
+    return MDB_SUCCESS;
 }
 
 static int write_event(struct writer *writer, int64_t rev, uint32_t sub, const struct belfry_wire_event *event,
@@ -125,6 +158,7 @@ static int write_event(struct writer *writer, int64_t rev, uint32_t sub, const s
     if (rc != MDB_SUCCESS)
         return rc;
     row->prev = belfry_buf_bytes(&writer->prev);
+    row->before = writer->now.newest;
     rc = add_row(writer, rev, sub, row);
     return rc == MDB_SUCCESS ? move_state(writer, stored, found, event) : rc;
 }
@@ -158,7 +192,7 @@ static bool in_order(const struct writer *writer, int64_t rev, uint32_t sub)
     case WRITER_CLOSED:
         return false;
     case WRITER_OPEN:
-        return rev > writer->now.revision;
+        return rev > writer->now.meta.revision;
     case WRITER_INSIDE:
         return rev == writer->rev && sub > writer->sub;
     }
@@ -200,24 +234,25 @@ static int note_extent(struct writer *writer)
     rowform_put64(rev, (uint64_t)writer->rev);
     rowform_put64(size, writer->rev_events);
     rowform_put64(size + 8, writer->rev_bytes);
-    MDB_val key = {.mv_size = sizeof(rev), .mv_data = rev}, val = {.mv_size = sizeof(size), .mv_data = size};
-    return mdb_put(writer->txn, writer->env->extents, &key, &val, 0);
+    MDB_val key = {.mv_size = sizeof(rev), .mv_data = rev};
+    return env_row_put(writer->env, writer->txn, &writer->now, ROWFORM_EXTENTS, key,
+                       belfry_bytes_of(size, sizeof(size)));
 }
 
 enum belfry_err writer_advance(struct writer *writer, int64_t rev, const struct belfry_wire_header *header)
 {
     bool inside = writer->state == WRITER_INSIDE;
-    if (writer->state == WRITER_CLOSED || rev < writer->now.revision || (inside && rev < writer->rev))
+    if (writer->state == WRITER_CLOSED || rev < writer->now.meta.revision || (inside && rev < writer->rev))
         return BELFRY_ERR_INVALID;
     if (inside && writer->rev_bytes > writer->extent_bytes) {
         int rc = note_extent(writer);
         if (rc != MDB_SUCCESS)
             return writer_failed(writer, rc);
     }
-    writer->now.revision = rev;
-    writer->now.cluster_id = header->cluster_id;
-    writer->now.member_id = header->member_id;
-    writer->now.raft_term = header->raft_term;
+    writer->now.meta.revision = rev;
+    writer->now.meta.cluster_id = header->cluster_id;
+    writer->now.meta.member_id = header->member_id;
+    writer->now.meta.raft_term = header->raft_term;
     writer->state = WRITER_OPEN;
     return BELFRY_OK;
 }
@@ -228,7 +263,7 @@ enum belfry_err writer_commit(struct writer *writer)
         writer_abort(writer);
         return BELFRY_ERR_INVALID;
     }
-    int rc = env_meta_store(writer->env, writer->txn, &writer->now);
+    int rc = env_now_store(writer->env, writer->txn, &writer->now);
     if (rc != MDB_SUCCESS)
         return writer_failed(writer, rc);
     close_txn(writer);
@@ -238,7 +273,9 @@ enum belfry_err writer_commit(struct writer *writer)
     if (rc != MDB_SUCCESS) {
         writer->now = writer->committed;
         writer->failed = rc;
-        return env_err(rc);
+        if (!is_of_the_disk(rc))
+            env_note_damage(writer->env);
+        return rc == ENOMEM ? BELFRY_ERR_NOMEM : BELFRY_ERR_IO;
     }
     writer->committed = writer->now;
     return BELFRY_OK;

@@ -27,7 +27,7 @@ struct writer {
     struct env *env; /* lent: the replica's current one */
     size_t extent_bytes;
     enum writer_state state;
-    struct store_meta committed, now;
+    struct env_now committed, now;
     /* while not CLOSED */
     MDB_txn *txn;
     MDB_cursor *states, *rows; /* kept over the transaction: a history row is appended without a search */
@@ -37,11 +37,12 @@ struct writer {
     uint64_t rev_events, rev_bytes; /* of the revision so far, as batches count */
     /* lent out until the next write */
     struct belfry_buf prev;
+    uint64_t prev_check;
     int failed; /* LMDB's code of the last error that ended a transaction; 0: none yet */
 };
 
-/* Goes on with `env`, whose committed meta is `meta`. What was open in another is aborted. */
-void writer_attach(struct writer *writer, struct env *env, const struct store_meta *meta);
+/* Goes on with `env`, where `now` is committed. What was open in another is aborted. */
+void writer_attach(struct writer *writer, struct env *env, const struct env_now *now);
 void writer_fini(struct writer *writer);
 
 /* As in core/store.h. BELFRY_ERR_INVALID: called out of order; what was open is as it was, but for commit. */

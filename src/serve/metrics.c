@@ -380,6 +380,8 @@ static const struct row rows[] = {
      COUNTER, "reason=\"compacted\"", TIER_U64, TIER(upstream.stats.relists_compacted), NULL},
     {"belfry_upstream_relists_total",
      NULL, COUNTER, "reason=\"rewritten\"", TIER_U64, TIER(upstream.stats.relists_rewritten), NULL},
+    {"belfry_upstream_relists_total",
+     NULL, COUNTER, "reason=\"damaged\"", TIER_U64, TIER(upstream.stats.relists_damaged), NULL},
     {"belfry_upstream_fallbacks_total",
      "Reads of upstream beside the one watch: history for watchers older than the window, relayed calls, listings.",
      COUNTER, "reason=\"backfill\"", TIER_U64, TIER(upstream.backfills_done), NULL},

@@ -46,6 +46,7 @@ static void write_follower(struct belfry_json *json, const struct upstream_stats
     UINT(json, s, relists_compacted);
     UINT(json, s, relists_rewritten);
     UINT(json, s, relists_unproven);
+    UINT(json, s, relists_damaged);
     UINT(json, s, breaches);
     UINT(json, s, judgements);
     UINT(json, s, replays);

@@ -135,6 +135,7 @@ static struct tier_numbers make_numbers(void)
                                                .relists_compacted = 104,
                                                .relists_rewritten = 105,
                                                .relists_unproven = 115,
+                                               .relists_damaged = 116,
                                                .breaches = 106,
                                                .judgements = 107,
                                                .replays = 108,

@@ -1,4 +1,4 @@
-"""The replica on disk when its process is killed and when the disk is full (tests/stress/ingestkill.c says how)."""
+"""The replica on disk when its process is killed, when the disk is full and when its file is damaged (tests/stress/ingestkill.c says how)."""
 import subprocess
 
 import pytest
@@ -16,6 +16,15 @@ def test_replica_is_whole_after_a_kill_at_any_moment(tmp_path, soak, seed, figur
     assert int(said["kills"]) == kills
     figure("replica.kills", kills)
     figure("replica.kills_revisions", int(said["revisions"]))
+
+
+def test_nothing_wrong_comes_from_a_damaged_replica(tmp_path, soak, seed, figure):
+    cases = 1000 if soak else 60
+    done = procs.run([binary("tests", "ingestkill"), "--damage", cases, "--seed", seed, tmp_path], timeout=60 + 2 * cases)
+    said = dict(word.split("=") for word in done.stdout.decode().split())
+    assert int(said["cases"]) == cases and int(said["wrong"]) == 0 and int(said["deaths_in_a_row"]) <= 2
+    figure("replica.damages", cases)
+    figure("replica.damages_deaths", int(said["deaths"]))
 
 
 @pytest.fixture

@@ -70,7 +70,8 @@
     X(fault_discard_tier, "fault: tier loses its folder")                                                              \
     X(fault_oversleep, "fault: worker oversleeps")                                                                     \
     X(fault_pause_tier, "fault: tier stopped by a signal")                                                             \
-    X(fault_fail_disk, "fault: writes fail")
+    X(fault_fail_disk, "fault: writes fail")                                                                           \
+    X(fault_damage_replica, "fault: replica damaged")
 
 #define COVER_ENUM(name, what) COVER_##name,
 enum cover { COVER_TABLE(COVER_ENUM) COVER_END_ };

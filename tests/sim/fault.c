@@ -25,7 +25,8 @@
     X(discard_tier, 1)                                                                                                 \
     X(oversleep, 5)                                                                                                    \
     X(pause_tier, 4)                                                                                                   \
-    X(fail_disk, 5)
+    X(fail_disk, 5)                                                                                                    \
+    X(damage_replica, 2)
 
 struct fault {
     struct fault_opts opts;
@@ -225,6 +226,16 @@ static void fail_disk(struct fault *fault)
     tier_fail_disk(tier, n);
 }
 
+static void damage_replica(struct fault *fault)
+{
+    size_t at;
+    struct tier *tier = any_tier(fault, &at);
+    if (tier == NULL)
+        return;
+    TRACE("fault", "%s: its replica is damaged", tier_name(tier));
+    tier_damage_replica(tier);
+}
+
 /* ---- */
 
 static void mend(struct fault *fault, uint64_t now)
@@ -307,7 +318,7 @@ struct fault *fault_create(const struct fault_opts *opts)
     fault->opts = *opts;
     fault->period_ms = periods[sched_below(opts->sched, 4)] * sched_tempo(opts->sched);
     fault->next_ms = sched_now(opts->sched) + sched_below(opts->sched, fault->period_ms * 2);
-    fault->switched_off = sched_below(opts->sched, 1 << 16) & sched_below(opts->sched, 1 << 16);
+    fault->switched_off = sched_below(opts->sched, 1 << 17) & sched_below(opts->sched, 1 << 17);
     fault->break_ms = BELFRY_NEVER;
     for (unsigned i = 0; i < ETCD_MEMBERS_MAX; i++)
         fault->member_ms[i] = fault->joined_ms[i] = BELFRY_NEVER;

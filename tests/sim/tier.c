@@ -338,6 +338,12 @@ void tier_fail_disk(struct tier *tier, unsigned n)
         modelstore_fail(tier->store, n);
 }
 
+void tier_damage_replica(struct tier *tier)
+{
+    if (tier->opts.store == TIER_STORE_MODEL)
+        modelstore_damage(tier->store);
+}
+
 /* ---- how it stands ---- */
 
 void tier_check(struct tier *tier)

@@ -76,6 +76,7 @@ void tier_silence_links(struct tier *tier, uint64_t until_ms); /* nothing comes 
 void tier_freeze_worker(struct tier *tier, uint64_t until_ms); /* one of them, not scheduled for long */
 void tier_freeze(struct tier *tier, uint64_t until_ms);        /* SIGSTOP */
 void tier_fail_disk(struct tier *tier, unsigned n);
+void tier_damage_replica(struct tier *tier); /* its history can no longer be read */
 
 /* ---- how it stands ---- */
 

@@ -1,12 +1,20 @@
 /* tests/stress/ingestkill.c
  *
- * What a replica is worth after the process that wrote it was killed, and on a disk that is full.
+ * What a replica is worth after the process that wrote it was killed, on a disk that is full, and when its file was
+ * damaged.
  *
  *     ingestkill [--kills N] [--seed S] DIR     a child writes random revisions as fast as it can, lists anew now and
  *                                               then, and is killed at a random moment; the replica is opened again,
  *                                               must be warm, and not behind the last commit that the child saw end
  *     ingestkill --full [--seed S] DIR          DIR is on a file system of a few MiB: writes until it is full, frees
  *                                               some of it, goes on; and goes on when nothing is freed, on history
+ *
+ *     ingestkill --damage N [--seed S] DIR      a replica, closed clean or killed, is damaged in N ways, each time from
+ *                                               the start: cut short, bits flipped anywhere or in the heads of pages,
+ *                                               pages put in the place of others. A child opens it and reads and writes
+ *                                               all of it: nothing that is handed out may be wrong, what is missing must
+ *                                               be known to be damaged, and a listing must mend it. A child that dies is
+ *                                               followed by another; the third must live
  *
  * Every revision follows from the seed and the state before it, so a model written in the same way says what state and
  * history at revision R must be. Exit 1: they differ.
@@ -150,23 +158,26 @@ static bool note_row(struct belfry_bytes key, struct belfry_bytes kv, void *user
     return true;
 }
 
-static void read_state(struct store *store, int64_t rev, struct belfry_buf *rows)
+static enum belfry_err read_state(struct store *store, int64_t rev, struct belfry_buf *rows)
 {
     struct store_read read = {.rev = rev, .max_rows = SIZE_MAX, .max_bytes = SIZE_MAX};
     int64_t at;
     bool more;
-    must(store->api->range(store, &read, note_row, rows, &at, &more), "range");
+    return store->api->range(store, &read, note_row, rows, &at, &more);
 }
 
-static void compare_state(struct store *replica, struct store *model, int64_t rev)
+/* Errors: the replica's. What it has given until then must be right. */
+static enum belfry_err compare_state(struct store *replica, struct store *model, int64_t rev)
 {
     struct belfry_buf ours = {0}, theirs = {0};
-    read_state(replica, rev, &ours);
-    read_state(model, rev, &theirs);
-    if (!belfry_bytes_equal(belfry_buf_bytes(&ours), belfry_buf_bytes(&theirs)))
+    enum belfry_err err = read_state(replica, rev, &ours);
+    must(read_state(model, rev, &theirs), "the model's range");
+    bool begins = belfry_bytes_begins(belfry_buf_bytes(&theirs), belfry_buf_bytes(&ours));
+    if (!begins || (err == BELFRY_OK && belfry_buf_len(&ours) != belfry_buf_len(&theirs)))
         die("the state differs");
     belfry_buf_fini(&ours);
     belfry_buf_fini(&theirs);
+    return err;
 }
 
 static bool same_batch(const struct batch *a, const struct batch *b)
@@ -178,39 +189,53 @@ static bool same_batch(const struct batch *a, const struct batch *b)
     return same;
 }
 
-static void compare_history(struct store *replica, struct store *model, int64_t from)
+static void compare_segments(const struct segment *ours, const struct segment *theirs)
 {
-    for (int64_t last = revision_of(replica); from <= last;) {
+    if (ours->upto != theirs->upto || ours->n != theirs->n)
+        die("history ends elsewhere");
+    for (size_t i = 0; i < ours->n; i++) {
+        if (!same_batch(ours->batches[i], theirs->batches[i]))
+            die("history differs");
+    }
+}
+
+static enum belfry_err compare_history(struct store *replica, struct store *model, int64_t from, size_t max_bytes)
+{
+    for (int64_t last = revision_of(model); from <= last;) {
         struct segment *ours, *theirs;
         int64_t oldest;
-        must(replica->api->history(replica, 0, from, SEGMENT_BYTES, &ours, &oldest), "history");
-        must(model->api->history(model, 0, from, SEGMENT_BYTES, &theirs, &oldest), "the model's history");
-        if (ours->upto != theirs->upto || ours->n != theirs->n)
-            die("history ends elsewhere");
-        for (size_t i = 0; i < ours->n; i++) {
-            if (!same_batch(ours->batches[i], theirs->batches[i]))
-                die("history differs");
-        }
+        enum belfry_err err = replica->api->history(replica, 0, from, max_bytes, &ours, &oldest);
+        if (err != BELFRY_OK)
+            return err;
+        must(model->api->history(model, 0, from, max_bytes, &theirs, &oldest), "the model's history");
+        compare_segments(ours, theirs);
         from = ours->upto + 1;
         segment_unref(ours);
         segment_unref(theirs);
     }
+    return BELFRY_OK;
 }
 
-/* State now, at the window's beginning and in its middle, and all of history. */
-static void compare(struct store *replica, struct store *model)
+/* State now, at the window's beginning and in its middle, and all of history. Errors: the replica's. */
+static enum belfry_err try_compare(struct store *replica, struct store *model)
 {
     struct store_meta meta;
     replica->api->snapshot(replica, &meta);
     model_upto(model, meta.revision);
     if (revision_of(model) != meta.revision)
         die("the replica went back");
-    compare_state(replica, model, 0);
-    if (meta.revision == 0)
-        return;
-    compare_state(replica, model, meta.oldest - 1 < 1 ? 1 : meta.oldest - 1);
-    compare_state(replica, model, (meta.oldest + meta.revision) / 2);
-    compare_history(replica, model, meta.oldest);
+    enum belfry_err err = compare_state(replica, model, 0);
+    if (err != BELFRY_OK || meta.revision == 0)
+        return err;
+    err = compare_state(replica, model, meta.oldest - 1 < 1 ? 1 : meta.oldest - 1);
+    if (err == BELFRY_OK)
+        err = compare_state(replica, model, (meta.oldest + meta.revision) / 2);
+    return err == BELFRY_OK ? compare_history(replica, model, meta.oldest, SEGMENT_BYTES) : err;
+}
+
+static void compare(struct store *replica, struct store *model)
+{
+    must(try_compare(replica, model), "reading");
 }
 
 /* ---- kills ---- */
@@ -416,13 +441,263 @@ static void run_full(const char *dir)
     printf("full_at=%" PRId64 " and=%" PRId64 " went_on_to=%" PRId64 " trims=%u\n", first - 500, second, third, trims);
 }
 
+/* ---- damage ---- */
+
+#define MASTER_REVS 2500
+#define LIFE_REVS   40
+#define LIFE_COMMIT 8
+#define DEATHS      2 /* in a row that are allowed */
+#define PAGE        4096
+
+enum { LIVED_INTACT = 0, LIVED_WRONG = 1, LIVED_DISCARDED = 10, LIVED_MENDED = 11 };
+
+/* The file of a replica that is damaged again and again. */
+struct master {
+    uint8_t *bytes;
+    size_t len;
+};
+
+static void empty_folder(const char *dir, const char *with)
+{
+    char command[1200];
+    snprintf(command, sizeof(command), "rm -rf '%s' && mkdir -p '%s/%s'", dir, dir, with);
+    if (system(command) != 0)
+        die(command);
+}
+
+static void write_master(const char *dir)
+{
+    struct store *store = open_replica(dir);
+    for (int64_t rev = revision_of(store) + 1; rev <= MASTER_REVS; rev++) {
+        size_t n;
+        must(store->api->begin(store), "begin");
+        must(write_revision(store, rev), "apply");
+        must(store->api->trim(store, (uint64_t)rev / 100, TRIM_ROWS, &n), "trim");
+        must(store->api->commit(store), "commit");
+    }
+    replica_close(store, REPLICA_CLOSE_CLEAN);
+}
+
+static struct master read_master(const char *dir)
+{
+    char path[600];
+    struct master master = {0};
+    snprintf(path, sizeof(path), "%s/data-1/data.mdb", dir);
+    FILE *file = fopen(path, "rb");
+    if (file == NULL || fseek(file, 0, SEEK_END) != 0)
+        die("no master");
+    master.len = (size_t)ftell(file);
+    rewind(file);
+    master.bytes = malloc(master.len);
+    if (master.bytes == NULL || fread(master.bytes, 1, master.len, file) != master.len)
+        die("no master");
+    fclose(file);
+    return master;
+}
+
+static void flip(uint8_t *bytes, size_t at, struct belfry_rng *rng)
+{
+    bytes[at] = (uint8_t)(bytes[at] ^ 1u << belfry_rng_below(rng, 8));
+}
+
+/* Damages `bytes`, of *len; returns what was done, for the report. */
+static const char *damage(uint8_t *bytes, size_t *len, struct belfry_rng *rng)
+{
+    size_t pages = *len / PAGE;
+    switch (belfry_rng_below(rng, 8)) {
+    case 0:
+    case 1:
+        *len = (size_t)belfry_rng_below(rng, *len);
+        return "truncated";
+    case 2:
+    case 3:
+        flip(bytes, (size_t)belfry_rng_below(rng, *len), rng);
+        return "one bit";
+    case 4:
+    case 5:
+        flip(bytes, (size_t)belfry_rng_below(rng, pages) * PAGE + (size_t)belfry_rng_below(rng, 64), rng);
+        return "one bit of a page's head";
+    case 6:
+        for (uint64_t n = 2 + belfry_rng_below(rng, 200); n > 0; n--)
+            flip(bytes, (size_t)belfry_rng_below(rng, *len), rng);
+        return "many bits";
+    default:
+        memcpy(bytes + (size_t)belfry_rng_below(rng, pages) * PAGE, bytes + (size_t)belfry_rng_below(rng, pages) * PAGE,
+               PAGE);
+        return "a page over another";
+    }
+}
+
+/* The case's folder: the master's, with a damaged file and one of both markers. */
+static const char *make_case(const char *to, const struct master *master, struct belfry_rng *rng, bool clean)
+{
+    char path[600], marker[100], boot[80] = "";
+    uint8_t *bytes = malloc(master->len);
+    size_t len = master->len;
+    if (bytes == NULL)
+        die("out of memory");
+    memcpy(bytes, master->bytes, len);
+    const char *what = damage(bytes, &len, rng);
+    empty_folder(to, "data-1");
+    snprintf(path, sizeof(path), "%s/data-1/data.mdb", to);
+    FILE *file = fopen(path, "wb");
+    if (file == NULL || fwrite(bytes, 1, len, file) != len || fclose(file) != 0)
+        die("cannot write the case");
+    free(bytes);
+    FILE *id = fopen("/proc/sys/kernel/random/boot_id", "r");
+    if (id == NULL || fscanf(id, "%79s", boot) != 1)
+        die("no boot id");
+    fclose(id);
+    snprintf(marker, sizeof(marker), clean ? "clean data-1\n" : "dirty %s data-1\n", boot);
+    snprintf(path, sizeof(path), "%s/marker", to);
+    file = fopen(path, "wb");
+    if (file == NULL || fputs(marker, file) < 0 || fclose(file) != 0)
+        die("cannot write the marker");
+    return what;
+}
+
+/* What follow does: upstream's state in a fresh copy. */
+static void list_upstream(struct store *store, struct store *model)
+{
+    struct store_read read = {.max_rows = SIZE_MAX, .max_bytes = SIZE_MAX};
+    int64_t at;
+    bool more;
+    must(store->api->fresh(store), "fresh");
+    must(model->api->range(model, &read, put_row, store, &at, &more), "the model's range");
+    struct belfry_wire_header header = {.cluster_id = seed, .revision = at};
+    must(store->api->adopt(store, at, &header, 0), "adopt");
+}
+
+/* Writes on, with checks as ingest makes them. Errors: the replica's. */
+static enum belfry_err write_on(struct store *store, struct store *model)
+{
+    int64_t rev = revision_of(store);
+    for (unsigned i = 0; i < LIFE_REVS; i += LIFE_COMMIT) {
+        size_t n = 0;
+        enum belfry_err err = store->api->begin(store);
+        for (unsigned j = 0; j < LIFE_COMMIT && err == BELFRY_OK; j++)
+            err = write_revision(store, ++rev);
+        if (err == BELFRY_OK)
+            err = store->api->trim(store, 100, TRIM_ROWS, &n);
+        if (err == BELFRY_OK)
+            err = store->api->commit(store);
+        if (err != BELFRY_OK) {
+            store->api->abort(store);
+            return err;
+        }
+    }
+    model_upto(model, rev);
+    return BELFRY_OK;
+}
+
+static const struct store *faulting; /* of the handler below */
+
+static void on_fault(int number)
+{
+    replica_faulted(faulting);
+    signal(number, SIG_DFL);
+}
+
+static enum belfry_err use(struct store *store, struct store *model)
+{
+    enum belfry_err err = try_compare(store, model);
+    if (err == BELFRY_OK)
+        err = write_on(store, model);
+    return err == BELFRY_OK ? try_compare(store, model) : err;
+}
+
+/* One life with a damaged replica; the code says how it went. */
+static int live(const char *dir)
+{
+    struct modelstore_opts opts = {.history_rows = MODEL_ROWS, .history_age_s = 1000000, .extent_bytes = EXTENT_BYTES};
+    struct store *store = open_replica(dir), *model = modelstore_create(&opts);
+    int lived = LIVED_INTACT;
+    faulting = store;
+    signal(SIGSEGV, on_fault);
+    signal(SIGBUS, on_fault);
+    signal(SIGABRT, on_fault);
+    replica_serves(store);
+    if (revision_of(store) == 0 && !store->api->damaged(store)) {
+        lived = LIVED_DISCARDED;
+        model_upto(model, MASTER_REVS);
+        list_upstream(store, model);
+    } else if (revision_of(store) < MASTER_REVS - 1) {
+        die("it came back with an old revision"); /* the commit before the last is what a lost meta page leaves */
+    }
+    enum belfry_err err = use(store, model);
+    if (err != BELFRY_OK && !store->api->damaged(store))
+        die("it failed, and says that nothing is wrong");
+    if (err != BELFRY_OK) {
+        lived = LIVED_MENDED;
+        model_upto(model, MASTER_REVS + LIFE_REVS);
+        list_upstream(store, model);
+        must(use(store, model), "after a listing");
+    }
+    if (store->api->damaged(store))
+        die("a listing does not mend it");
+    replica_close(store, REPLICA_CLOSE_CLEAN);
+    return lived;
+}
+
+struct tally {
+    unsigned intact, discarded, mended, deaths, longest;
+};
+
+static void live_until_it_lives(const char *dir, const char *what, unsigned number, struct tally *tally)
+{
+    for (unsigned deaths = 0;; deaths++) {
+        int status;
+        fflush(NULL);
+        pid_t child = fork();
+        if (child == 0)
+            _exit(live(dir));
+        if (child < 0 || waitpid(child, &status, 0) != child)
+            die("fork");
+        tally->longest = deaths > tally->longest ? deaths : tally->longest;
+        if (WIFEXITED(status)) {
+            tally->intact += WEXITSTATUS(status) == LIVED_INTACT;
+            tally->discarded += WEXITSTATUS(status) == LIVED_DISCARDED;
+            tally->mended += WEXITSTATUS(status) == LIVED_MENDED;
+            if (WEXITSTATUS(status) != LIVED_WRONG)
+                return;
+            fprintf(stderr, "ingestkill: case %u (%s): a wrong or missing value\n", number, what);
+            exit(1);
+        }
+        tally->deaths++;
+        if (deaths == DEATHS) {
+            fprintf(stderr, "ingestkill: case %u (%s): died %u times in a row\n", number, what, deaths + 1);
+            exit(1);
+        }
+    }
+}
+
+static void run_damage(const char *dir, unsigned cases)
+{
+    char from[512], to[512];
+    snprintf(from, sizeof(from), "%s/master", dir);
+    snprintf(to, sizeof(to), "%s/case", dir);
+    empty_folder(from, "");
+    write_master(from);
+    struct master master = read_master(from);
+    struct belfry_rng rng = {seed};
+    struct tally tally = {0};
+    for (unsigned i = 0; i < cases; i++) {
+        const char *what = make_case(to, &master, &rng, i % 2 == 0);
+        live_until_it_lives(to, what, i, &tally);
+    }
+    printf("cases=%u bytes=%zu intact=%u discarded=%u mended=%u deaths=%u deaths_in_a_row=%u wrong=0\n", cases,
+           master.len, tally.intact, tally.discarded, tally.mended, tally.deaths, tally.longest);
+    free(master.bytes);
+}
+
 int main(int argc, char **argv)
 {
     static const struct option options[] = {{"kills", required_argument, NULL, 'k'},
                                             {"seed", required_argument, NULL, 's'},
                                             {"full", no_argument, NULL, 'f'},
+                                            {"damage", required_argument, NULL, 'd'},
                                             {NULL, 0, NULL, 0}};
-    unsigned kills = 30;
+    unsigned kills = 30, cases = 0;
     bool full = false;
     for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         if (c == 'k')
@@ -431,6 +706,8 @@ int main(int argc, char **argv)
             seed = strtoull(optarg, NULL, 10);
         else if (c == 'f')
             full = true;
+        else if (c == 'd')
+            cases = (unsigned)strtoul(optarg, NULL, 10);
         else
             return 2;
     }
@@ -438,7 +715,9 @@ int main(int argc, char **argv)
         fprintf(stderr, "ingestkill: give one folder\n");
         return 2;
     }
-    if (full)
+    if (cases > 0)
+        run_damage(argv[optind], cases);
+    else if (full)
         run_full(argv[optind]);
     else
         run_kills(argv[optind], kills);

@@ -62,6 +62,7 @@ struct modelstore {
     int64_t commit_revs[COMMITS_KEPT]; /* revisions of the last commits, the newest last */
     int64_t earlier_oldest;            /* of the mutant oldest_from_earlier */
     unsigned fails;
+    bool damaged;
 };
 
 static struct modelstore *model_of(const struct store *store)
@@ -577,7 +578,7 @@ static enum belfry_err model_adopt(struct store *store, int64_t rev, const struc
     model->working = working;
     model->committed = model->fresh;
     model->fresh = (struct table){0};
-    model->building = false;
+    model->building = model->damaged = false;
     model->now = (struct store_meta){.oldest = rev + 1, .past = past};
     set_ids(&model->now, rev, header);
     publish(model);
@@ -657,8 +658,8 @@ static enum belfry_err model_history(struct store *store, uint64_t past, int64_t
 {
     struct modelstore *model = model_of(store);
     enum belfry_err err = check_window(model, past, from, oldest);
-    if (err != BELFRY_OK)
-        return err;
+    if (err != BELFRY_OK || model->damaged)
+        return err != BELFRY_OK ? err : BELFRY_ERR_IO;
     struct segment_builder builder;
     segment_begin(&builder);
     size_t at = seek_row(model, from, 0);
@@ -689,8 +690,8 @@ static enum belfry_err model_slice(struct store *store, uint64_t past, int64_t r
 {
     struct modelstore *model = model_of(store);
     enum belfry_err err = check_window(model, past, rev, oldest);
-    if (err != BELFRY_OK)
-        return err;
+    if (err != BELFRY_OK || model->damaged)
+        return err != BELFRY_OK ? err : BELFRY_ERR_IO;
     size_t at = seek_row(model, rev, sub);
     if (at == model->committed_rows || model->rows[at].batch->rev != rev)
         return BELFRY_ERR_INVALID;
@@ -742,6 +743,8 @@ static enum belfry_err model_range(struct store *store, const struct store_read 
         return BELFRY_ERR_AGAIN;
     if (rev < model->seen.oldest - 1)
         return BELFRY_ERR_COMPACTED;
+    if (model->damaged)
+        return BELFRY_ERR_IO;
     struct table older = {0};
     if (rev < model->seen.revision && state_at(model, rev, &older) != BELFRY_OK)
         return BELFRY_ERR_NOMEM;
@@ -749,6 +752,11 @@ static enum belfry_err model_range(struct store *store, const struct store_read 
     table_fini(&older);
     *at = rev;
     return BELFRY_OK;
+}
+
+static bool model_damaged(struct store *store)
+{
+    return model_of(store)->damaged;
 }
 
 static const struct store_api api = {
@@ -769,6 +777,7 @@ static const struct store_api api = {
     .history = model_history,
     .slice = model_slice,
     .range = model_range,
+    .damaged = model_damaged,
 };
 
 /* ---- the store itself ---- */
@@ -802,10 +811,26 @@ void modelstore_fail(struct store *store, unsigned n)
     model_of(store)->fails = n;
 }
 
+void modelstore_damage(struct store *store)
+{
+    model_of(store)->damaged = true;
+}
+
+/* What is damaged does not pass the audit of the next open. */
+static void discard_damaged(struct modelstore *model)
+{
+    if (!model->damaged)
+        return;
+    drop_content(model);
+    model->now = model->seen = (struct store_meta){.oldest = 1};
+    model->damaged = false;
+}
+
 void modelstore_crash(struct store *store)
 {
     struct modelstore *model = model_of(store);
     model_abort(store);
+    discard_damaged(model);
     table_fini(&model->fresh);
     model->building = false;
     model_set_past(store, 0);

@@ -30,6 +30,9 @@ void modelstore_destroy(struct store *store);
 /* The next n writes (apply, advance, commit, put, trim) fail with BELFRY_ERR_IO. */
 void modelstore_fail(struct store *store, unsigned n);
 
+/* A row turns out to be damaged: reads and writes fail with BELFRY_ERR_IO until a fresh copy is adopted. */
+void modelstore_damage(struct store *store);
+
 void modelstore_crash(struct store *store); /* the process is killed and comes back: same boot */
 void modelstore_lose_page_cache(
     struct store *store); /* and the machine too: the open after it is cold, by the marker */

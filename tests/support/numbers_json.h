@@ -12,7 +12,7 @@
     "\"cluster_id\":18446744073709551615,\"member_id\":8,\"raft_term\":2,\"disk_trouble\":false," \
     "\"connects\":5,\"losses\":2,\"backfills\":1,\"backfills_done\":7,\"backfill_revisions\":0," \
     "\"keys_listed\":0,\"follower\":{\"revisions\":100,\"events\":101,\"overlaps\":102,\"listings\":103," \
-    "\"relists_compacted\":104,\"relists_rewritten\":105,\"relists_unproven\":115,\"breaches\":106,\"judgements\":107," \
+    "\"relists_compacted\":104,\"relists_rewritten\":105,\"relists_unproven\":115,\"relists_damaged\":116,\"breaches\":106,\"judgements\":107," \
     "\"replays\":108,\"windows\":109,\"pages\":110,\"pages_repeated\":111,\"gaps\":112,\"stale\":113}}," \
     "\"replica\":{\"state_rows\":200,\"history_rows\":201,\"history_bytes\":202,\"used_bytes\":203," \
     "\"map_bytes\":204,\"commits\":205,\"trimmed\":206,\"io_errors\":207,\"damages\":208,\"history_oldest\":44000000," \
