@@ -37,6 +37,22 @@ void exchange_taken(struct exchange *x, size_t n)
         x->ops->taken(x, n);
 }
 
+void exchange_holds(struct exchange *x, size_t bytes)
+{
+    intake_count(&x->conn->intake, x->held, bytes);
+    x->held = bytes;
+}
+
+bool exchange_has_room(struct exchange *x, size_t used, size_t max)
+{
+    return intake_has_room(x->conn->intake.intake, &x->conn->intake, used, max);
+}
+
+bool exchange_is_ending(const struct exchange *x)
+{
+    return x->conn->intake.ending;
+}
+
 void exchange_respond(struct exchange *x, int status, const struct exchange_field *fields, size_t n)
 {
     assert(x->events != NULL);

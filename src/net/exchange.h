@@ -25,7 +25,9 @@
 
 #include "base/bytes.h"
 #include "base/err.h"
+#include "net/intake.h"
 
+#define EXCHANGE_COST     1024 /* what an open exchange counts as, about: nghttp2's stream, ours, a handler's few things */
 #define EXCHANGE_WINDOW   (64 * 1024) /* body bytes that may have come and are not taken */
 #define EXCHANGE_ROOM     (64 * 1024) /* the most that exchange_room() says */
 #define EXCHANGE_ROOM_LOW (16 * 1024) /* under this, `writable` will come */
@@ -49,9 +51,11 @@ struct exchange_conn {
     char peer[64]; /* "10.3.8.17:51442", "unix" */
     char user[64]; /* common name of the client's certificate; "" when there is none */
     bool tls;
-    bool leaving;       /* the peer has been told to connect elsewhere (inbound_shut) */
-    const void *policy; /* of its listener; given to inbound_accept() */
-    unsigned pin;       /* for who keeps calls of one connection together (serve/uplink.h); 0: none yet */
+    bool leaving;              /* the peer has been told to connect elsewhere (inbound_shut) */
+    bool http1;                /* HTTP/1.1 or 1.0 */
+    struct intake_conn intake; /* its share of what is held of requests that are not whole */
+    const void *policy;        /* of its listener; given to inbound_accept() */
+    unsigned pin;              /* for who keeps calls of one connection together (serve/uplink.h); 0: none yet */
 };
 
 /* None comes from inside begin() or a call of exchange_*(). Each may end its exchange. */
@@ -77,6 +81,16 @@ unsigned *exchange_pin(struct exchange *x); /* exchange_conn()->pin, to be set *
 /* `n` more bytes of the body were used: the peer may send as many. All that has come counts as used when the handler
  * has had its last word. */
 void exchange_taken(struct exchange *x, size_t n);
+
+/* `bytes` are kept for this request, which is not whole; 0: it is in good order. An exchange begins with EXCHANGE_COST, and
+ * has 0 when the request's body has ended; between these it is the handler's to say. */
+void exchange_holds(struct exchange *x, size_t bytes);
+
+/* Is there room in a pool that may have `max` when `used` of it are used, this exchange's needs included? If not, the
+ * connection that holds most of requests that are not whole is ended (intake.h), and there is. False: that is the
+ * exchange's own connection, or no connection holds much: the handler finds room elsewhere, or ends the exchange. */
+bool exchange_has_room(struct exchange *x, size_t used, size_t max);
+bool exchange_is_ending(const struct exchange *x); /* its connection is: to hear it, wait for `gone` */
 
 /* Sends the head of the response, before anything else. */
 void exchange_respond(struct exchange *x, int status, const struct exchange_field *fields, size_t n);
@@ -135,6 +149,7 @@ struct exchange { /* embedded by h1_server's and h2_server's own */
     struct exchange_conn *conn;
     const struct exchange_events *events; /* NULL: the handler has had its last word */
     void *user;
+    size_t held; /* of conn->intake */
 };
 
 /* ---- a head's path and fields ---- */

@@ -390,6 +390,11 @@ void h1_server_shut(struct h1_server *h1)
     conclude(h1);
 }
 
+bool h1_server_in_head(const struct h1_server *h1)
+{
+    return h1->state == H1_HEAD && h1->head_bytes > 0;
+}
+
 size_t h1_server_open(const struct h1_server *h1)
 {
     return h1->x.events != NULL ? 1 : 0;

@@ -52,6 +52,7 @@ bool h1_server_over(const struct h1_server *h1); /* all was said: close the sock
 void h1_server_unhold(struct h1_server *h1);
 void h1_server_hold(struct h1_server *h1);
 void h1_server_shut(struct h1_server *h1);
+bool h1_server_in_head(const struct h1_server *h1); /* a request's head is begun and not complete */
 size_t h1_server_open(const struct h1_server *h1);
 size_t h1_server_bytes(const struct h1_server *h1);
 

@@ -105,11 +105,20 @@ static bool begins_request(const nghttp2_frame *frame)
     return frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST;
 }
 
+/* Room for one more exchange; another connection may have to end for it. */
+static bool has_memory(struct h2_server *h2)
+{
+    struct intake_conn *own = &h2->opts.conn->intake;
+    const struct exchange_memory *memory = h2->memory;
+    return memory->max == 0 || intake_has_room(own->intake, own, memory->used + H2_SERVER_EXCHANGE, memory->max);
+}
+
 static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
     struct h2_server *h2 = user;
     h2_head_clear(&h2->head);
-    if (!begins_request(frame) || exchange_memory_has(h2->memory, H2_SERVER_EXCHANGE))
+    h2->head_since_ms = h2->now_ms;
+    if (!begins_request(frame) || has_memory(h2))
         return 0;
     h2->memory->refused++;
     h2_server_note_rc(
@@ -204,6 +213,17 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
         if (x != NULL)
             h2_exchange_body_end(x);
     }
+    return 0;
+}
+
+/* The last stream that a GOAWAY names is to be one of the receiver's, which is never more than 0 here; Go's clients name
+ * one of their own. */
+static int on_invalid_frame(nghttp2_session *session, const nghttp2_frame *frame, int why, void *user)
+{
+    (void)session, (void)why;
+    struct h2_server *h2 = user;
+    if (frame->hd.type == NGHTTP2_GOAWAY && frame->goaway.error_code == NGHTTP2_NO_ERROR)
+        h2->fault = H2_SERVER_GOODBYE;
     return 0;
 }
 
@@ -304,6 +324,7 @@ static void set_callbacks(nghttp2_session_callbacks *callbacks)
     nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
     nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
     nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame_recv);
+    nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(callbacks, on_invalid_frame);
     nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data_chunk);
     nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_stream_close);
     nghttp2_session_callbacks_set_send_callback(callbacks, on_send);
@@ -458,6 +479,29 @@ bool h2_server_wants_read(const struct h2_server *h2)
 bool h2_server_greeted(const struct h2_server *h2)
 {
     return h2->greeted;
+}
+
+uint64_t h2_server_head_since(const struct h2_server *h2)
+{
+    return h2->head.list_bytes > 0 ? h2->head_since_ms : 0;
+}
+
+/* Two GOAWAYs: the first has the text, which that of nghttp2's end cannot have. */
+void h2_server_expel(struct h2_server *h2, const char *why)
+{
+    if (h2->state >= H2_SERVER_ENDING)
+        return;
+    int32_t last = nghttp2_session_get_last_proc_stream_id(h2->session);
+    h2_server_note_rc(h2, nghttp2_submit_goaway(h2->session, NGHTTP2_FLAG_NONE, last, NGHTTP2_ENHANCE_YOUR_CALM,
+                                                (const uint8_t *)why, strlen(why)));
+    end_with(h2, NGHTTP2_ENHANCE_YOUR_CALM);
+    h2->fault = H2_SERVER_EXPELLED;
+    h2_server_tell(h2);
+}
+
+enum h2_server_fault h2_server_fault(const struct h2_server *h2)
+{
+    return h2->fault;
 }
 
 size_t h2_server_open(const struct h2_server *h2)

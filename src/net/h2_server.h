@@ -12,10 +12,12 @@
  *
  * There may be any number of streams, and what they cost together is bounded by `memory`: an exchange counts as
  * H2_SERVER_EXCHANGE bytes and what its buffer has, the connection as H2_SERVER_CONN. A stream for which there is none is
- * refused with REFUSED_STREAM, which tells a client that it may try again.
+ * refused with REFUSED_STREAM, which tells a client that it may try again, unless a connection can be ended that holds
+ * much of requests that are not whole (intake.h).
  *
  * When a response ends before its request did, RST_STREAM(NO_ERROR) follows. Trailers of a request are ignored. A
- * GOAWAY of the peer changes nothing for the exchanges that are open.
+ * GOAWAY of the peer changes nothing for the exchanges that are open; one that names a stream of its own, as Go's clients
+ * say it when they close, breaks the protocol and ends the connection, but is a goodbye all the same.
  *
  * Floods: PINGs and SETTINGS are answered in the same pull, and while more than 1,000 answers wait unsent nghttp2 ends
  * the connection; a PING is never punished otherwise (Go's clients probe their bandwidth with them). A stream that ends
@@ -34,8 +36,8 @@
 
 #define H2_SERVER_HEADER_BYTES (64 * 1024)
 #define H2_SERVER_CONN         (16 * 1024) /* resident, of an idle connection */
-#define H2_SERVER_EXCHANGE     1024 /* nghttp2's stream (0.5 KiB with ours), its HEADERS, a handler's few things */
-#define H2_SERVER_OFFERS       256  /* `writable` said in one call: well under a millisecond */
+#define H2_SERVER_EXCHANGE     EXCHANGE_COST
+#define H2_SERVER_OFFERS       256 /* `writable` said in one call: well under a millisecond */
 
 struct h2_server;
 
@@ -79,6 +81,9 @@ bool h2_server_wants_read(const struct h2_server *h2);
 
 bool h2_server_greeted(const struct h2_server *h2); /* the peer's preface is complete, its SETTINGS included */
 
+/* Since when a request's head is begun and not complete, by the clock of h2_server_receive(); 0: none is. */
+uint64_t h2_server_head_since(const struct h2_server *h2);
+
 /* How many exchanges are open. A connection is over when it was shut and this is 0. */
 size_t h2_server_open(const struct h2_server *h2);
 
@@ -91,6 +96,18 @@ void h2_server_hold(struct h2_server *h2);
 /* Begins to shut: GOAWAY(2^31-1, NO_ERROR) and a PING, and at its ACK the GOAWAY that names the last stream. Those that
  * are open go on. */
 void h2_server_shut(struct h2_server *h2);
+
+/* Ends it, from inside anything: GOAWAY(ENHANCE_YOUR_CALM) with `why` for a person to read, and nothing that comes is
+ * looked at any more. receive and pull say BELFRY_ERR_PROTOCOL, as for other ends. */
+void h2_server_expel(struct h2_server *h2, const char *why);
+
+/* Why receive or pull said BELFRY_ERR_PROTOCOL. */
+enum h2_server_fault {
+    H2_SERVER_BREACH,  /* the peer broke the protocol, floods included */
+    H2_SERVER_GOODBYE, /* it broke the protocol by the way it said goodbye */
+    H2_SERVER_EXPELLED
+};
+enum h2_server_fault h2_server_fault(const struct h2_server *h2);
 
 size_t h2_server_bytes(const struct h2_server *h2); /* what waits in buffers of its exchanges */
 

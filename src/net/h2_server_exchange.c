@@ -205,6 +205,8 @@ static void finish(struct h2_exchange *x, enum h2_said said)
 {
     x->said = said;
     belfry_list_remove(&x->of_waiting);
+    if (x->base.held > 0)
+        exchange_holds(&x->base, H2_SERVER_EXCHANGE); /* the handler keeps nothing, and the request is not whole */
     give_back(x, x->untaken);
 }
 
@@ -361,6 +363,7 @@ struct h2_exchange *h2_exchange_create(struct h2_server *h2, int32_t id)
     belfry_list_append(&h2->exchanges, &x->of_all);
     h2->n_exchanges++;
     exchange_memory_count(h2->memory, 0, H2_SERVER_EXCHANGE);
+    exchange_holds(&x->base, H2_SERVER_EXCHANGE);
     return x;
 }
 
@@ -370,6 +373,7 @@ void h2_exchange_destroy(struct h2_exchange *x)
     belfry_list_remove(&x->of_waiting);
     x->h2->n_exchanges--;
     exchange_memory_count(x->h2->memory, H2_SERVER_EXCHANGE, 0);
+    exchange_holds(&x->base, 0);
     drop_buf(x);
     free(x->trailers);
     free(x);
@@ -396,6 +400,7 @@ void h2_exchange_body(struct h2_exchange *x, struct belfry_bytes bytes)
 
 void h2_exchange_body_end(struct h2_exchange *x)
 {
+    exchange_holds(&x->base, 0);
     if (x->base.events != NULL)
         x->base.events->body_end(&x->base, x->base.user);
 }

@@ -51,14 +51,16 @@ struct h2_server {
     nghttp2_session *session; /* owned */
     /* owner only */
     enum h2_server_state state;
-    enum belfry_err failed; /* first failure that could not be returned where it happened */
-    bool reported;          /* `failed` was returned by pull */
-    bool starved;           /* nghttp2 was refused memory */
-    bool told;              /* wants_flush was called and nothing pulled since, or a pull is under way */
-    bool greeted;           /* the peer's SETTINGS came */
-    bool held;              /* the socket is full: nobody has room */
-    uint64_t now_ms;        /* of the last receive */
+    enum h2_server_fault fault; /* of ENDING */
+    enum belfry_err failed;     /* first failure that could not be returned where it happened */
+    bool reported;              /* `failed` was returned by pull */
+    bool starved;               /* nghttp2 was refused memory */
+    bool told;                  /* wants_flush was called and nothing pulled since, or a pull is under way */
+    bool greeted;               /* the peer's SETTINGS came */
+    bool held;                  /* the socket is full: nobody has room */
+    uint64_t now_ms;            /* of the last receive */
     struct h2_head head;
+    uint64_t head_since_ms;       /* when it was begun; it is incomplete while there is something in `head` */
     struct belfry_list exchanges; /* of h2_exchange.of_all: every one whose stream is not closed */
     size_t n_exchanges;
     /* of h2_exchange.of_waiting: who found little room and was not told of more, ... */

@@ -44,6 +44,7 @@ static void end_late(struct inbound_group *group, struct belfry_list *list, uint
             return;
         belfry_logf(group->opts.log, BELFRY_LOG_DEBUG, "connection_late", "peer=%s id=%llu", c->info.peer,
                     (unsigned long long)c->info.id);
+        group->stats.ended_late += c->wait == INBOUND_WAIT_GREET || c->wait == INBOUND_WAIT_HEAD;
         inbound_conn_time_is_up(c, now_ms);
     }
 }
@@ -98,6 +99,13 @@ static void on_tick(uv_timer_t *timer)
 
 /* ---- the group ---- */
 
+static void on_largest(struct intake_conn *share, void *user)
+{
+    (void)user;
+    struct exchange_conn *info = belfry_container(share, struct exchange_conn, intake);
+    inbound_conn_expel(belfry_container(info, struct inbound_conn, info));
+}
+
 void inbound_release(struct inbound_group *group)
 {
     if (--group->n_handles > 0)
@@ -121,6 +129,7 @@ static void set_defaults(struct inbound_group *group)
     opts->dead_ms = opts->dead_ms != 0 ? opts->dead_ms : INBOUND_DEAD_MS;
     opts->probe_ms = opts->probe_ms != 0 ? opts->probe_ms : PROBE_MS;
     group->span_ms[INBOUND_WAIT_GREET] = opts->greet_ms != 0 ? opts->greet_ms : INBOUND_GREET_MS;
+    group->span_ms[INBOUND_WAIT_HEAD] = group->span_ms[INBOUND_WAIT_GREET];
     group->span_ms[INBOUND_WAIT_IDLE] = opts->idle_ms != 0 ? opts->idle_ms : INBOUND_IDLE_MS;
     group->span_ms[INBOUND_WAIT_LINGER] = opts->linger_ms != 0 ? opts->linger_ms : LINGER_MS;
 }
@@ -154,6 +163,8 @@ enum belfry_err inbound_create(const struct inbound_opts *opts, struct inbound_g
     belfry_list_init(&group->prompt);
     belfry_list_init(&group->probed);
     belfry_list_init(&group->leaving);
+    belfry_list_init(&group->expelled);
+    intake_init(&group->intake, on_largest, group);
     group->memory.max = opts->memory_max;
     for (size_t i = 0; i < INBOUND_N_WAITS; i++)
         belfry_list_init(&group->waits[i]);
@@ -186,7 +197,9 @@ void inbound_destroy(struct inbound_group *group)
 enum belfry_err inbound_accept(struct inbound_group *group, int fd, const char *peer, struct belfry_tls *tls,
                                const void *policy, uint64_t now_ms)
 {
-    if (!exchange_memory_has(&group->memory, sizeof(struct inbound_conn) + H2_SERVER_CONN)) {
+    const struct exchange_memory *memory = &group->memory;
+    size_t used = memory->used + sizeof(struct inbound_conn) + H2_SERVER_CONN;
+    if (memory->max != 0 && !intake_has_room(&group->intake, NULL, used, memory->max)) {
         group->stats.refused_connections++;
         close(fd);
         return BELFRY_ERR_LIMIT;
@@ -210,8 +223,16 @@ static void flush_list(struct belfry_list *list, uint64_t now_ms)
     belfry_list_move_all(list, &turn);
 }
 
+/* Their memory is wanted by others: not in turn, but now. */
+static void finish_expelled(struct inbound_group *group, uint64_t now_ms)
+{
+    for (struct belfry_list *node; (node = belfry_list_pop(&group->expelled)) != NULL;)
+        inbound_conn_finish_expelled(belfry_container(node, struct inbound_conn, in_expelled), now_ms);
+}
+
 bool inbound_flush(struct inbound_group *group, uint64_t now_ms)
 {
+    finish_expelled(group, now_ms);
     flush_list(&group->prompt, now_ms);
     flush_list(&group->dirty, now_ms);
     bool leaving = inbound_leave_some(group);
@@ -255,4 +276,5 @@ void inbound_stats(const struct inbound_group *group, struct inbound_stats *out)
     out->kernel_bytes = group->n_blocked * 2 * (size_t)group->opts.sndbuf;
     out->bytes = group->memory.used;
     out->refused_streams = group->memory.refused;
+    out->ended_largest = group->intake.ended;
 }

@@ -17,13 +17,15 @@
  * does not read is alive, and parked. (TCP_USER_TIMEOUT would end those too.)
  *
  * A connection that has not said what it speaks, or not finished its handshake or its first request's head, within
- * INBOUND_GREET_MS is closed (HTTP/2: its preface, with SETTINGS, is enough). An HTTP/1.1 connection without a request for INBOUND_IDLE_MS likewise.
+ * INBOUND_GREET_MS is closed (HTTP/2: its preface, with SETTINGS, is enough); so is one on which the head of a later request
+ * is begun and not complete for as long. An HTTP/1.1 connection without a request for INBOUND_IDLE_MS likewise.
  *
  * Nobody has the loop for long: what is read at a time is less when it took long, and a connection is not read while many
  * frames wait for it to be written.
  *
  * Memory is bounded by memory_max: connections, exchanges and what waits in buffers, as they are counted (about what they
- * cost). Over it a new stream of HTTP/2 is refused with REFUSED_STREAM and a new connection closed. The socket of a
+ * cost). Over it the connection that holds most of requests that are not whole is ended (intake.h); when none holds much, a
+ * new stream of HTTP/2 is refused with REFUSED_STREAM and a new connection closed. The socket of a
  * connection that ends is closed at once; when it had many exchanges they are told `gone` in steps, as inbound_flush() is
  * called.
  *
@@ -89,6 +91,8 @@ struct inbound_stats {
     size_t bytes;                          /* what counts against memory_max */
     size_t kernel_bytes;                   /* send buffers as accounted: connections x (2 x sndbuf) when held, else 0 */
     uint64_t refused_streams, refused_connections; /* for want of memory */
+    uint64_t ended_largest; /* connections that held most of requests that are not whole when a pool was full */
+    uint64_t ended_late;    /* connections whose greeting, or a request's head, did not come in time */
     /* refused_floods: HTTP/2 connections ended for breaking the protocol, floods included */
     uint64_t accepted, closed, dead, refused_floods, bytes_in, bytes_out, writes;
 };

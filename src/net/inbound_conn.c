@@ -22,6 +22,8 @@
 #define TLS_COST       (16 * 1024)  /* about what OpenSSL keeps of an idle connection */
 #define OUTPUT_KEPT    (256 * 1024) /* the group's buffer is not kept larger */
 
+#define HEAD_LATE "belfry: a request's head was begun and not completed in time"
+
 static void on_poll(uv_poll_t *poll, int status, int events);
 
 /* ---- states ---- */
@@ -75,6 +77,7 @@ static enum belfry_err start_http1(struct inbound_conn *c)
     enum belfry_err err = h1_server_create(&opts, &c->h1);
     if (err != BELFRY_OK)
         return err;
+    c->info.http1 = true;
     move(c, INBOUND_HTTP1);
     if (c->info.leaving)
         h1_server_shut(c->h1);
@@ -137,6 +140,7 @@ static void server_destroy(struct inbound_conn *c)
     struct h2_server *h2 = c->h2;
     c->h1 = NULL;
     c->h2 = NULL;
+    intake_leave(&c->info.intake);
     h1_server_destroy(h1);
     if (h2 != NULL)
         inbound_leave(c, h2);
@@ -212,6 +216,7 @@ void inbound_conn_close(struct inbound_conn *c)
     belfry_list_remove(&c->in_dirty);
     belfry_list_remove(&c->in_probed);
     belfry_list_remove(&c->in_group);
+    belfry_list_remove(&c->in_expelled);
     set_blocked(c, false);
     group->n_tls -= c->info.tls;
     group->stats.connections--;
@@ -239,10 +244,14 @@ static void linger(struct inbound_conn *c, uint64_t now_ms)
 
 void inbound_conn_time_is_up(struct inbound_conn *c, uint64_t now_ms)
 {
-    if (c->state == INBOUND_HTTP2 && c->wait != INBOUND_WAIT_GREET) /* it was shut, and had time to answer */
+    if (c->state == INBOUND_HTTP2 && c->wait == INBOUND_WAIT_HEAD) {
+        h2_server_expel(c->h2, HEAD_LATE);
+        inbound_conn_finish_expelled(c, now_ms);
+    } else if (c->state == INBOUND_HTTP2 && c->wait == INBOUND_WAIT_LINGER) { /* it was shut, and had time to answer */
         linger(c, now_ms);
-    else
+    } else {
         inbound_conn_close(c);
+    }
 }
 
 /* ---- what is next ---- */
@@ -285,6 +294,9 @@ static bool is_over(const struct inbound_conn *c)
 
 static void wait_for_request(struct inbound_conn *c, uint64_t now_ms)
 {
+    bool idle = c->wait == INBOUND_WAIT_IDLE;
+    if (c->state == INBOUND_HTTP1 && (idle || c->wait == INBOUND_WAIT_NONE) && h1_server_in_head(c->h1))
+        inbound_wait(c, INBOUND_WAIT_HEAD, now_ms);
     if (c->wait != INBOUND_WAIT_NONE || c->blocked)
         return;
     if (c->state == INBOUND_HTTP1 && h1_server_open(c->h1) == 0)
@@ -368,9 +380,9 @@ static bool send_rest(struct inbound_conn *c)
     return true;
 }
 
-static void log_end(const struct inbound_conn *c, const char *event, const char *why)
+static void log_end(const struct inbound_conn *c, enum belfry_log_level level, const char *event, const char *why)
 {
-    belfry_logf(c->group->opts.log, BELFRY_LOG_DEBUG, event, "peer=%s id=%llu why=\"%s\"", c->info.peer,
+    belfry_logf(c->group->opts.log, level, event, "peer=%s id=%llu why=\"%s\"", c->info.peer,
                 (unsigned long long)c->info.id, why);
 }
 
@@ -379,8 +391,10 @@ static void break_off(struct inbound_conn *c, enum belfry_err err)
 {
     if (c->last)
         return;
-    log_end(c, "connection_refused", belfry_strerror((int)err));
-    c->group->stats.refused_floods += c->h2 != NULL;
+    enum h2_server_fault fault = c->h2 != NULL ? h2_server_fault(c->h2) : H2_SERVER_BREACH;
+    if (fault == H2_SERVER_BREACH)
+        log_end(c, BELFRY_LOG_DEBUG, "connection_refused", belfry_strerror((int)err));
+    c->group->stats.refused_floods += c->h2 != NULL && fault == H2_SERVER_BREACH;
     c->last = true;
     make_dirty(c);
 }
@@ -437,6 +451,28 @@ void inbound_conn_flush(struct inbound_conn *c, uint64_t now_ms)
     settle(c, now_ms);
 }
 
+void inbound_conn_expel(struct inbound_conn *c)
+{
+    char why[160];
+    if (c->h2 == NULL) /* HTTP/1.1 has no share */
+        return;
+    snprintf(why, sizeof(why),
+             "belfry: a limit was reached, and no connection held more of unfinished requests: %zu bytes",
+             c->info.intake.bytes);
+    log_end(c, BELFRY_LOG_WARN, "connection_expelled", why);
+    h2_server_expel(c->h2, why);
+    belfry_list_append(&c->group->expelled, &c->in_expelled);
+}
+
+/* One try to tell the peer. */
+void inbound_conn_finish_expelled(struct inbound_conn *c, uint64_t now_ms)
+{
+    belfry_list_remove(&c->in_dirty);
+    inbound_conn_flush(c, now_ms);
+    if (speaks(c))
+        inbound_conn_close(c); /* its socket is full */
+}
+
 /* The owner flushes before its loop blocks, so that what was said goes out with what others said meanwhile. */
 static void on_writable(struct inbound_conn *c)
 {
@@ -462,6 +498,19 @@ static void answer_promptly(struct inbound_conn *c)
     belfry_list_append(&c->group->prompt, &c->in_dirty);
 }
 
+/* Each head has its own time, from its first byte on: bytes that trickle in give it no more. */
+static void wait_for_head(struct inbound_conn *c, uint64_t now_ms)
+{
+    uint64_t since_ms = h2_server_head_since(c->h2);
+    if (since_ms == 0 && c->wait == INBOUND_WAIT_HEAD)
+        inbound_wait(c, INBOUND_WAIT_NONE, 0);
+    bool is_new = c->wait == INBOUND_WAIT_NONE || (c->wait == INBOUND_WAIT_HEAD && c->head_since_ms != since_ms);
+    if (since_ms == 0 || !is_new)
+        return;
+    c->head_since_ms = since_ms;
+    inbound_wait(c, INBOUND_WAIT_HEAD, now_ms);
+}
+
 static void speak(struct inbound_conn *c, struct belfry_bytes bytes, uint64_t now_ms)
 {
     enum belfry_err err = server_receive(c, bytes, now_ms);
@@ -477,6 +526,8 @@ static void speak(struct inbound_conn *c, struct belfry_bytes bytes, uint64_t no
     /* Whoever has greeted may be idle for as long as it likes. */
     if (c->h2 != NULL && c->wait == INBOUND_WAIT_GREET && h2_server_greeted(c->h2))
         inbound_wait(c, INBOUND_WAIT_NONE, 0);
+    if (c->h2 != NULL)
+        wait_for_head(c, now_ms);
     if (!c->blocked)
         server_unhold(c);
     if (is_over(c))
@@ -517,7 +568,8 @@ static void shake_hands(struct inbound_conn *c)
     }
     if (err == BELFRY_OK)
         return;
-    log_end(c, "handshake_failed", err == BELFRY_ERR_TLS ? belfry_tls_conn_why(c->tls) : belfry_strerror((int)err));
+    log_end(c, BELFRY_LOG_DEBUG, "handshake_failed",
+            err == BELFRY_ERR_TLS ? belfry_tls_conn_why(c->tls) : belfry_strerror((int)err));
     inbound_conn_close(c);
 }
 
@@ -651,6 +703,8 @@ static struct inbound_conn *make(struct inbound_group *group, int fd, const char
     belfry_list_init(&c->in_wait);
     belfry_list_init(&c->in_probed);
     belfry_list_init(&c->in_leaving);
+    belfry_list_init(&c->in_expelled);
+    intake_join(&group->intake, &c->info.intake);
     c->holds = 1;
     return c;
 }

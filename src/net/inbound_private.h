@@ -19,7 +19,14 @@
 #define INBOUND_SNIFF "PRI * HTTP/2.0" /* RFC 9113, 3.4; no method of HTTP/1.1 begins like that */
 
 /* Whose time is limited. Each list has one span, so that the first in it is the next to be over. */
-enum inbound_wait { INBOUND_WAIT_GREET, INBOUND_WAIT_IDLE, INBOUND_WAIT_LINGER, INBOUND_N_WAITS, INBOUND_WAIT_NONE };
+enum inbound_wait {
+    INBOUND_WAIT_GREET,
+    INBOUND_WAIT_HEAD, /* of a later request: it is begun */
+    INBOUND_WAIT_IDLE,
+    INBOUND_WAIT_LINGER,
+    INBOUND_N_WAITS,
+    INBOUND_WAIT_NONE
+};
 
 struct inbound_group {
     /* fixed at creation */
@@ -33,7 +40,9 @@ struct inbound_group {
     struct belfry_list conns;    /* in the order of their numbers */
     struct belfry_list shutting; /* those of them that were told to leave are here instead */
     struct belfry_list dirty, waits[INBOUND_N_WAITS], probed, leaving;
-    struct belfry_list prompt; /* of in_dirty, too: those who asked something, and are written to first */
+    struct belfry_list expelled; /* of in_expelled: to be flushed once more, or closed */
+    struct belfry_list prompt;   /* of in_dirty, too: those who asked something, and are written to first */
+    struct intake intake;
     struct exchange_memory memory;
     size_t n_http1, n_http2, n_tls, n_blocked;
     struct inbound_stats stats; /* its counters */
@@ -78,9 +87,10 @@ struct inbound_conn {
     unsigned holds;         /* of `poll`, and of `left`: the last one frees */
     size_t counted;         /* of the group's memory; what HTTP/2 needs is counted by itself */
     struct belfry_buf rest; /* plain: pulled and not sent. TLS keeps its own */
-    struct belfry_list in_group, in_dirty, in_wait, in_probed, in_leaving;
-    uint64_t deadline_ms; /* of `wait` */
-    uint64_t probe_at_ms; /* while in the list of those probed */
+    struct belfry_list in_group, in_dirty, in_wait, in_probed, in_leaving, in_expelled;
+    uint64_t head_since_ms; /* of the head that is waited for (INBOUND_WAIT_HEAD) */
+    uint64_t deadline_ms;   /* of `wait` */
+    uint64_t probe_at_ms;   /* while in the list of those probed */
     struct inbound_probe probe;
 };
 
@@ -90,6 +100,10 @@ BELFRY_NODISCARD enum belfry_err inbound_conn_open(struct inbound_group *group, 
 
 /* At once; exchanges are told `gone`. Not from inside an event. */
 void inbound_conn_close(struct inbound_conn *c);
+
+/* It holds most of what is not whole: from inside anything. */
+void inbound_conn_expel(struct inbound_conn *c);
+void inbound_conn_finish_expelled(struct inbound_conn *c, uint64_t now_ms);
 
 /* One pull and one write. */
 void inbound_conn_flush(struct inbound_conn *c, uint64_t now_ms);

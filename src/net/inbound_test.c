@@ -262,6 +262,20 @@ static bool ends_within(int fd, uint64_t ms)
     return false;
 }
 
+/* The same, whatever is said before. */
+static bool ends_at_last(int fd, uint64_t ms)
+{
+    char bytes[4096];
+    uint64_t end = belfry_clock_ms() + ms;
+    while (belfry_clock_ms() < end) {
+        ssize_t n = recv(fd, bytes, sizeof(bytes), 0);
+        if (n == 0 || (n < 0 && errno != EAGAIN))
+            return true;
+        turn();
+    }
+    return false;
+}
+
 static void turn_until_begun(int n)
 {
     uint64_t end = belfry_clock_ms() + 5000;
@@ -429,7 +443,7 @@ static void say_h2_greeting(int fd)
 static size_t hear_frame(int fd, unsigned char type, char *payload, size_t cap)
 {
     unsigned char head[9];
-    for (int i = 0; i < 100; i++) {
+    for (int i = 0; i < 2000; i++) {
         assert_int_equal(hear(fd, (char *)head, sizeof(head)), sizeof(head));
         size_t len = (size_t)head[0] << 16 | (size_t)head[1] << 8 | head[2];
         assert_true(len <= cap);
@@ -504,6 +518,53 @@ static void broken_http2_ends_with_a_goaway(void **state)
     close(fd);
 }
 
+/* Go's clients name a stream of their own in it. */
+static void a_goodbye_is_no_flood(void **state)
+{
+    (void)state;
+    static const unsigned char goaway[] = {0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0};
+    int fd = connect_peer(NULL);
+    say_h2_greeting(fd);
+    say_h2_request(fd, 1, "/open");
+    turn_until_begun(1);
+    say_bytes(fd, goaway, sizeof(goaway));
+    assert_true(ends_at_last(fd, 1000));
+    assert_int_equal(stats().refused_floods, 0);
+    assert_int_equal(f.n_gone, 1);
+    close(fd);
+}
+
+/* ---- heads that are not complete ---- */
+
+static void a_later_head_that_is_not_completed_ends_its_connection(void **state)
+{
+    (void)state;
+    static char payload[65536];
+    static const unsigned char half[] = {0, 0, 8, 1, 5, 0, 0, 0, 3, 0x82, 0x86}; /* 8 bytes of HEADERS: two of them */
+    int h2 = connect_peer(NULL), h1 = connect_peer(NULL);
+    say_h2_greeting(h2);
+    say_h2_request(h2, 1, "/hello");
+    say(h1, GET("/hello"));
+    assert_int_equal(hear_frame(h2, 0, payload, sizeof(payload)), 5);
+    expect(h1, HELLO);
+    say_bytes(h2, half, sizeof(half));
+    say(h1, "GET /hel");
+    turn_for(400);
+    say_bytes(h2, "\x84", 1); /* that it is alive is not enough */
+    say(h1, "l");
+    assert_int_equal(stats().connections, 2);
+    size_t len = hear_frame(h2, 7, payload, sizeof(payload));
+    assert_int_equal(payload[7], 11); /* ENHANCE_YOUR_CALM */
+    assert_memory_equal(payload + 8, "belfry: a request's head was begun", 34);
+    assert_true(len > 8 + 34);
+    assert_true(ends_at_last(h2, 1000));
+    assert_true(ends_at_last(h1, 1000));
+    assert_int_equal(stats().ended_late, 2);
+    assert_int_equal(stats().refused_floods, 0);
+    close(h1);
+    close(h2);
+}
+
 /* ---- many exchanges ---- */
 
 static size_t n_crowd; /* how many are open, of those that /crowd began */
@@ -524,7 +585,9 @@ static void begin_crowd(struct exchange *x, const struct exchange_head *head, vo
     exchange_respond(x, 200, NULL, 0);
 }
 
-static void say_crowd(int fd, uint32_t first, uint32_t n)
+enum { HEAD_ENDS = 4, REQUEST_ENDS = 5 }; /* flags of HEADERS */
+
+static void say_heads(int fd, uint32_t first, uint32_t n, unsigned char flags)
 {
     for (uint32_t i = 0; i < n; i++) {
         uint32_t id = 1 + 2 * (first + i);
@@ -532,7 +595,7 @@ static void say_crowd(int fd, uint32_t first, uint32_t n)
                                        0,
                                        6,
                                        1,
-                                       5,
+                                       flags,
                                        (unsigned char)(id >> 24),
                                        (unsigned char)(id >> 16),
                                        (unsigned char)(id >> 8),
@@ -549,11 +612,45 @@ static void say_crowd(int fd, uint32_t first, uint32_t n)
     }
 }
 
+static void say_crowd(int fd, uint32_t first, uint32_t n)
+{
+    say_heads(fd, first, n, REQUEST_ENDS);
+}
+
 static void open_crowd(struct inbound_opts opts)
 {
     assert_int_equal(open_group(opts), BELFRY_OK);
     n_crowd = 0;
     f.begin = begin_crowd;
+}
+
+static void heads_that_follow_each_other_have_their_own_time_each(void **state)
+{
+    (void)state;
+    static const unsigned char head[] = {0, 0, 6, 1, 5, 0, 0, 0, 1, 0x82, 0x86, 0x84, 0x01, 1, 'a'};
+    assert_int_equal(open_group((struct inbound_opts){.greet_ms = 300}), BELFRY_OK);
+    f.begin = begin_crowd;
+    n_crowd = 0;
+    int fd = connect_peer(NULL);
+    say_h2_greeting(fd);
+    unsigned char frame[sizeof(head)];
+    memcpy(frame, head, sizeof(head));
+    say_bytes(fd, frame, 11);
+    for (unsigned char id = 3; id < 9;
+         id = (unsigned char)(id + 2)) { /* the end of one and the beginning of the next */
+        turn_for(200);
+        say_bytes(fd, frame + 11, sizeof(frame) - 11);
+        frame[8] = id;
+        say_bytes(fd, frame, 11);
+    }
+    turn_for(50);
+    assert_int_equal(n_crowd, 3);
+    assert_int_equal(stats().ended_late, 0);
+    assert_true(ends_at_last(fd, 1000));
+    assert_int_equal(stats().ended_late, 1);
+    close(fd);
+    close_group();
+    assert_int_equal(refuse_held(), 0);
 }
 
 static void a_crowd_that_leaves_is_told_in_steps(void **state)
@@ -623,6 +720,62 @@ static void a_crowd_that_breaks_the_protocol_leaves_in_steps(void **state)
     assert_int_equal(stats().connections, 0);
     assert_int_equal(stats().bytes, 0);
     close(fd);
+    close_group();
+    assert_int_equal(refuse_held(), 0);
+}
+
+/* As streams.py of old did: streams that ask for nothing, until nobody else has room. */
+static void over_the_memory_the_connection_with_most_unfinished_requests_is_ended(void **state)
+{
+    (void)state;
+    static char payload[1 << 16];
+    open_crowd((struct inbound_opts){.memory_max = 1024 * 1024, .linger_ms = 50});
+    int good = connect_peer(NULL), hostile = connect_peer(NULL);
+    say_h2_greeting(good);
+    say_crowd(good, 0, 300); /* in good order: it has asked for what it is given */
+    say_h2_greeting(hostile);
+    say_heads(hostile, 0, 680, HEAD_ENDS);
+    while (n_crowd < 980)
+        turn();
+    assert_in_range(stats().bytes, 1010 * 1024, 1024 * 1024);
+    int later = connect_peer(NULL); /* a new connection */
+    assert_true(later >= 0);
+    say_h2_greeting(later);
+    say_crowd(later, 0, 10);
+    say_crowd(good, 300, 20); /* and new streams of an old one */
+    for (int i = 0; i < 20; i++)
+        turn();
+    assert_int_equal(n_crowd, 330);
+    assert_int_equal(stats().refused_streams, 0);
+    assert_int_equal(stats().refused_connections, 0);
+    assert_int_equal(stats().ended_largest, 1);
+    assert_int_equal(stats().refused_floods, 0);
+    size_t len = hear_frame(hostile, 7, payload, sizeof(payload));
+    assert_int_equal(payload[7], 11); /* ENHANCE_YOUR_CALM */
+    payload[len] = '\0';
+    assert_string_equal(payload + 8, "belfry: a limit was reached, and no connection held more of unfinished requests: "
+                                     "696320 bytes");
+    assert_true(ends_at_last(hostile, 1000));
+    close(hostile);
+    close(good);
+    close(later);
+    close_group();
+    assert_int_equal(refuse_held(), 0);
+}
+
+static void a_connection_that_fills_the_memory_alone_is_ended_itself(void **state)
+{
+    (void)state;
+    open_crowd((struct inbound_opts){.memory_max = 1024 * 1024, .linger_ms = 50});
+    int hostile = connect_peer(NULL);
+    say_h2_greeting(hostile);
+    say_heads(hostile, 0, 1100, HEAD_ENDS);
+    for (int i = 0; i < 20; i++)
+        turn();
+    assert_int_equal(n_crowd, 0);
+    assert_int_equal(stats().ended_largest, 1);
+    assert_in_range(stats().bytes, 0, 4096);
+    close(hostile);
     close_group();
     assert_int_equal(refuse_held(), 0);
 }
@@ -1116,9 +1269,14 @@ int main(void)
         cmocka_unit_test_setup_teardown(http2_is_served, setup, teardown),
         cmocka_unit_test_setup_teardown(the_protocol_is_known_from_single_bytes, setup, teardown),
         cmocka_unit_test_setup_teardown(broken_http2_ends_with_a_goaway, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_goodbye_is_no_flood, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_later_head_that_is_not_completed_ends_its_connection, setup, teardown),
+        cmocka_unit_test(heads_that_follow_each_other_have_their_own_time_each),
         cmocka_unit_test(a_crowd_that_leaves_is_told_in_steps),
         cmocka_unit_test(a_crowd_that_is_leaving_is_told_when_the_group_ends),
         cmocka_unit_test(a_crowd_that_breaks_the_protocol_leaves_in_steps),
+        cmocka_unit_test(over_the_memory_the_connection_with_most_unfinished_requests_is_ended),
+        cmocka_unit_test(a_connection_that_fills_the_memory_alone_is_ended_itself),
         cmocka_unit_test(over_the_memory_there_are_no_new_streams_and_connections),
         cmocka_unit_test_setup_teardown(a_stalled_reader_holds_only_itself, setup, teardown),
         cmocka_unit_test_setup_teardown(all_bytes_arrive_in_order_through_a_small_window, setup, teardown),

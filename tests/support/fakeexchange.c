@@ -77,6 +77,7 @@ static void on_end(struct exchange *x, const struct exchange_field *trailers, si
     assert_int_equal(fake->state, FAKEEXCHANGE_OPEN);
     assert_int_not_equal(fake->status, 0);
     fake->state = FAKEEXCHANGE_ENDED;
+    exchange_holds(&fake->x, 0);
     keep_fields(fake, trailers, n);
 }
 
@@ -88,6 +89,7 @@ static void on_answer(struct exchange *x, int status, const struct exchange_fiel
     append(fake, body.data, body.len);
     fake->whole = true;
     fake->state = FAKEEXCHANGE_ENDED;
+    exchange_holds(&fake->x, 0);
 }
 
 static void on_reset(struct exchange *x, uint32_t h2_code)
@@ -95,6 +97,7 @@ static void on_reset(struct exchange *x, uint32_t h2_code)
     struct fakeexchange *fake = fake_of(x);
     assert_int_equal(fake->state, FAKEEXCHANGE_OPEN);
     fake->state = FAKEEXCHANGE_RESET;
+    exchange_holds(&fake->x, 0);
     fake->reset_code = h2_code;
 }
 
@@ -178,6 +181,7 @@ void fakeexchange_gone(struct fakeexchange *fake)
     if (events == NULL)
         return;
     fake->state = FAKEEXCHANGE_GONE;
+    exchange_holds(&fake->x, 0);
     events->gone(&fake->x, fake->x.user);
 }
 
