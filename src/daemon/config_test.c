@@ -144,7 +144,7 @@ static void without_any_flag_it_follows_this_machine_and_serves_on_loopback(void
     assert_int_equal(config.history_bytes, 1 << 30);
     assert_int_equal(config.history_age_s, 3600);
     assert_int_equal(config.memory_bytes, 0);
-    assert_int_equal(config.max_streams, 0);
+    assert_int_equal(config.max_streams, 10000);
     assert_int_equal(config.workers, service_cpus());
     assert_int_equal(config.ready_lag_ms, 5000);
     assert_int_equal(config.drain_ms, 30000);

@@ -488,6 +488,13 @@ static const struct row rows[] = {
      NULL, COUNTER, "reason=\"connection_memory\"", WORKERS_U64, WORKER(inbound.refused_connections), NULL},
     {"belfry_rejected_total",
      NULL, COUNTER, "reason=\"relay_memory\"", WORKERS_U64, WORKER(relay.over_memory), NULL},
+    {"belfry_rejected_total",
+     NULL, COUNTER, "reason=\"unfinished_largest\"", WORKERS_U64, WORKER(inbound.ended_largest), NULL},
+    {"belfry_rejected_total",
+     NULL, COUNTER, "reason=\"unfinished_head\"", WORKERS_U64, WORKER(inbound.ended_late), NULL},
+    {"belfry_rejected_total", NULL, COUNTER, "reason=\"unfinished_call\"", WORKERS_U64, WORKER(relay.late), NULL},
+    {"belfry_rejected_total",
+     NULL, COUNTER, "reason=\"unfinished_watch\"", WORKERS_U64, WORKER(watch.closed[WATCH_CLOSE_LATE]), NULL},
     {"belfry_rejected_total", NULL, COUNTER, "reason=\"descriptors\"", TIER_U64, TIER(listeners.refused), NULL},
 
     {"belfry_kube_held",

@@ -9,6 +9,8 @@
 #include "net/grpc_reply.h"
 #include "serve/fields.h"
 #include "serve/grpc_answer.h"
+#include "serve/grpc_walk.h"
+#include "serve/pace.h"
 #include "serve/relay_members.h"
 #include "serve/relay_rights.h"
 
@@ -18,12 +20,14 @@
 #define NO_MEMORY "belfry: out of memory"
 #define NO_ROOM   "belfry: memory limit reached; try again"
 #define TOO_MANY  "belfry: too many calls are being relayed"
+#define LATE      "belfry: the request was not complete in time"
 #define BAD_HEAD  "belfry: these request headers cannot be passed on"
 
-/*     CHECKING --> WAITING --> PASSING --> EMPTYING --> gone        any state may go to gone
+/*     HEADED --> CHECKING --> WAITING --> PASSING --> EMPTYING --> gone        any state may go to gone
  *         (--> WAITING at once when there is nothing to check)
  */
 enum call_state {
+    HEADED,   /* nothing of the body has come: upstream does not know of it */
     CHECKING, /* may it be passed on without a token? */
     WAITING,  /* the response has not begun */
     PASSING,  /* its head has been passed on */
@@ -41,23 +45,26 @@ struct relay_call {
     struct relay *relay;
     struct exchange *x;
     bool changes_auth, acts_later;
+    bool tokenless;
+    enum relay_request kind;
     uint64_t due_ms;
     /* owner */
     struct belfry_list node;
     struct belfry_list anonymous; /* without a token, unless it needs no right */
     struct belfry_list slow;      /* while `response` is not empty */
     size_t held;                  /* counted of what it holds */
-    size_t head_bytes;            /* of the request's fields, which are held until the response begins */
     enum call_state state;
     struct permit_question *question; /* CHECKING */
     struct uplink_call *up;           /* WAITING and PASSING */
-    struct fields block;              /* CHECKING: the request's; later the block that is being received */
-    struct belfry_buf path;           /* CHECKING */
+    struct fields block;              /* until WAITING the request's; then the block that is being received */
+    struct belfry_buf path;           /* until WAITING */
     enum belfry_err failed;           /* a field could not be kept */
     bool rewrites;                    /* the response is a member list, and is held until it is whole */
     /* up */
     struct belfry_buf request; /* came and not sent: at most EXCHANGE_WINDOW, because it is not taken */
     bool request_ended;
+    struct grpc_walk walk; /* over the request */
+    struct pace pace;      /* of what the client has begun to send */
     /* down */
     struct belfry_buf response; /* came and not written: at most a stream's window, because it is not taken */
     enum call_end end;          /* EMPTYING, and what follows */
@@ -85,7 +92,8 @@ static void on_timer(uv_timer_t *timer);
 
 static void move(struct relay_call *call, enum call_state to)
 {
-    static const unsigned legal[] = {[CHECKING] = 1u << WAITING,
+    static const unsigned legal[] = {[HEADED] = 1u << CHECKING | 1u << WAITING,
+                                     [CHECKING] = 1u << WAITING,
                                      [WAITING] = 1u << PASSING | 1u << EMPTYING,
                                      [PASSING] = 1u << EMPTYING,
                                      [EMPTYING] = 0};
@@ -105,11 +113,27 @@ static void set_held(struct relay_call *call, size_t held)
     call->held = held;
 }
 
+static size_t head_bytes(const struct relay_call *call)
+{
+    if (call->state == CHECKING || call->state == HEADED)
+        return call->path.cap + call->block.text.cap + call->block.cap * sizeof(call->block.list[0]);
+    return call->up == NULL ? 0 : uplink_unsent(call->up);
+}
+
+/* Is the client done with what it has begun? */
+static bool is_whole(const struct relay_call *call)
+{
+    if (call->request_ended || call->kind == RELAY_ONE_MESSAGE)
+        return call->request_ended;
+    return call->walk.whole > 0 && !grpc_walk_inside(&call->walk);
+}
+
 /* After anything that may have changed it. */
 static void count_held(struct relay_call *call)
 {
-    size_t head = call->state == CHECKING || call->state == WAITING ? call->head_bytes : 0;
-    set_held(call, head + call->request.cap + call->response.cap);
+    size_t request = head_bytes(call) + call->request.cap;
+    set_held(call, request + call->response.cap);
+    exchange_holds(call->x, is_whole(call) ? 0 : EXCHANGE_COST + request);
     if (belfry_buf_len(&call->response) == 0)
         belfry_list_remove(&call->slow);
     else if (belfry_list_empty(&call->slow))
@@ -166,12 +190,12 @@ static void end_for_memory(struct relay_call *call)
     fail(call, BELFRY_GRPC_UNAVAILABLE, NO_ROOM);
 }
 
-/* Makes room for `n` bytes more by ending slower calls. False: it is this one's turn to end. */
+/* Makes room for `n` bytes more, if need be by ending slower calls. False: it is this one's turn to end. */
 static bool make_room(const struct relay_call *call, size_t n)
 {
     struct relay *relay = call->relay;
-    while (relay->stats.held_bytes + n > relay->opts.held_max) {
-        if (belfry_list_empty(&relay->slow))
+    while (!exchange_has_room(call->x, relay->stats.held_bytes + n, relay->opts.held_max)) {
+        if (exchange_is_ending(call->x) || belfry_list_empty(&relay->slow))
             return false;
         struct relay_call *slowest = belfry_container(relay->slow.next, struct relay_call, slow);
         if (slowest == call)
@@ -400,14 +424,125 @@ static size_t on_read(struct uplink_call *up, uint8_t *to, size_t cap, bool *out
 static const struct uplink_events up_events = {
     .field = on_field, .block = on_block, .data = on_data, .end = on_end, .read = on_read, .closed = on_closed};
 
+static void arm(struct relay *relay, uint64_t due_ms, uint64_t now)
+{
+    if (due_ms >= relay->due_ms)
+        return;
+    relay->due_ms = due_ms;
+    uv_update_time(relay->timer.loop);
+    uv_timer_start(&relay->timer, on_timer, due_ms > now ? due_ms - now : 0, 0);
+}
+
+/* `n` more bytes of the request came, or its end, or its beginning. */
+static void set_pace(struct relay_call *call, size_t n)
+{
+    bool waits = call->kind == RELAY_ONE_MESSAGE ? !call->request_ended : grpc_walk_inside(&call->walk);
+    if (!waits) {
+        pace_init(&call->pace);
+        return;
+    }
+    uint64_t now = belfry_clock_ms();
+    pace_wait(&call->pace, n, now, call->relay->opts.pace_ms);
+    arm(call->relay, call->pace.due_ms, now);
+}
+
+static void fail_begin(struct relay_call *call, enum belfry_err err)
+{
+    if (err == BELFRY_ERR_INVALID)
+        fail(call, BELFRY_GRPC_INTERNAL, BAD_HEAD);
+    else if (err == BELFRY_ERR_AGAIN)
+        end_for_memory(call);
+    else
+        fail(call, BELFRY_GRPC_RESOURCE_EXHAUSTED, err == BELFRY_ERR_LIMIT ? TOO_MANY : NO_MEMORY);
+}
+
+/* Passes the request on, whose fields are in `block`. */
+static enum belfry_err start(struct relay_call *call)
+{
+    struct relay *relay = call->relay;
+    move(call, WAITING);
+    struct belfry_bytes path = belfry_buf_bytes(&call->path);
+    struct uplink_request request = {.path = path,
+                                     .fields = fields_list(&call->block),
+                                     .n_fields = call->block.n,
+                                     .caller = relay_rights_authenticates(path) ? UPLINK_CALLER_ANYONE
+                                                                                : UPLINK_CALLER_CLIENT};
+    enum belfry_err err = uplink_open(relay->opts.uplink, exchange_pin(call->x), &request, &up_events, call, &call->up);
+    fields_fini(&call->block);
+    belfry_buf_fini(&call->path);
+    count_held(call);
+    return err;
+}
+
+static void refuse_user(struct relay_call *call)
+{
+    call->relay->stats.refused++;
+    fail(call, BELFRY_GRPC_INVALID_ARGUMENT, NO_USER);
+}
+
+static void on_verdict(enum permit_verdict verdict, const char *reason, void *user)
+{
+    struct relay_call *call = user;
+    call->question = NULL;
+    if (verdict == PERMIT_UNAVAILABLE) {
+        call->relay->stats.failed++;
+        fail(call, BELFRY_GRPC_UNAVAILABLE, reason);
+    } else if (verdict == PERMIT_REFUSED && relay_rights_needs_user(belfry_buf_bytes(&call->path))) {
+        refuse_user(call);
+    } else { /* auth is off; or it is on, and the call goes up as nobody's */
+        enum belfry_err err = start(call);
+        if (err != BELFRY_OK)
+            fail_begin(call, err);
+    }
+}
+
+/* Upstream could take it for the tier's own, but only if auth is on: that is found out first. */
+static bool must_check(const struct relay_call *call)
+{
+    const struct relay *relay = call->relay;
+    return call->tokenless && !relay_rights_authenticates(belfry_buf_bytes(&call->path)) &&
+           uplink_may_have_name(relay->opts.uplink) && !permit_is_open(relay->opts.permit, belfry_clock_ms());
+}
+
+/* May a caller without a token do what needs a user? PERMIT_REFUSED: auth is on. */
+static enum belfry_err ask_for_nobody(struct relay *relay, permit_fn fn, void *user, struct permit_question **out)
+{
+    static const struct permit_who nobody;
+    struct belfry_bytes none = {0};
+    return permit_ask(relay->opts.permit, &nobody, NULL, none, none, belfry_clock_ms(), fn, user, out);
+}
+
+/* It goes up, checked just before: what is known of auth is believed for a second. */
+static enum belfry_err set_out(struct relay_call *call)
+{
+    if (!must_check(call))
+        return start(call);
+    move(call, CHECKING);
+    return ask_for_nobody(call->relay, on_verdict, call, &call->question);
+}
+
+/* There is more to pass on. The last thing done: the call may have ended. */
+static void pass_on(struct relay_call *call)
+{
+    enum belfry_err err = call->state == HEADED ? set_out(call) : BELFRY_OK;
+    if (err != BELFRY_OK)
+        fail_begin(call, err);
+    else if (call->up != NULL)
+        uplink_resume(call->up);
+}
+
 static void on_body(struct exchange *x, struct belfry_bytes bytes, void *user)
 {
     struct relay_call *call = user;
     if (call->state == EMPTYING) { /* upstream wants no more of it */
         exchange_taken(x, bytes.len);
-    } else if (keep(call, &call->request, bytes) && call->up != NULL) {
-        uplink_resume(call->up);
+        return;
     }
+    grpc_walk_pass(&call->walk, bytes);
+    if (!keep(call, &call->request, bytes))
+        return;
+    set_pace(call, bytes.len);
+    pass_on(call);
 }
 
 static void on_body_end(struct exchange *x, void *user)
@@ -415,8 +550,9 @@ static void on_body_end(struct exchange *x, void *user)
     struct relay_call *call = user;
     (void)x;
     call->request_ended = true;
-    if (call->up != NULL)
-        uplink_resume(call->up);
+    set_pace(call, 0);
+    count_held(call);
+    pass_on(call);
 }
 
 static void on_writable(struct exchange *x, void *user)
@@ -438,97 +574,19 @@ static const struct exchange_events down_events = {
 
 /* ---- beginnings ---- */
 
-static void fail_begin(struct relay_call *call, enum belfry_err err)
-{
-    if (err == BELFRY_ERR_INVALID)
-        fail(call, BELFRY_GRPC_INTERNAL, BAD_HEAD);
-    else if (err == BELFRY_ERR_AGAIN)
-        end_for_memory(call);
-    else
-        fail(call, BELFRY_GRPC_RESOURCE_EXHAUSTED, err == BELFRY_ERR_LIMIT ? TOO_MANY : NO_MEMORY);
-}
-
-/* Passes the request on, whose fields are in `block`. */
-static enum belfry_err start(struct relay_call *call, struct belfry_bytes path)
-{
-    struct relay *relay = call->relay;
-    struct uplink_request request = {.path = path,
-                                     .fields = fields_list(&call->block),
-                                     .n_fields = call->block.n,
-                                     .caller = relay_rights_authenticates(path) ? UPLINK_CALLER_ANYONE
-                                                                                : UPLINK_CALLER_CLIENT};
-    enum belfry_err err = uplink_open(relay->opts.uplink, exchange_pin(call->x), &request, &up_events, call, &call->up);
-    fields_fini(&call->block);
-    return err;
-}
-
-static void refuse_user(struct relay_call *call)
-{
-    call->relay->stats.refused++;
-    fail(call, BELFRY_GRPC_INVALID_ARGUMENT, NO_USER);
-}
-
-static void on_verdict(enum permit_verdict verdict, const char *reason, void *user)
-{
-    struct relay_call *call = user;
-    call->question = NULL;
-    if (verdict == PERMIT_UNAVAILABLE) {
-        call->relay->stats.failed++;
-        fail(call, BELFRY_GRPC_UNAVAILABLE, reason);
-    } else if (verdict == PERMIT_REFUSED && relay_rights_needs_user(belfry_buf_bytes(&call->path))) {
-        refuse_user(call);
-    } else { /* auth is off; or it is on, and the call goes up as nobody's */
-        enum belfry_err err = start(call, belfry_buf_bytes(&call->path));
-        belfry_buf_fini(&call->path);
-        move(call, WAITING);
-        if (err != BELFRY_OK)
-            fail_begin(call, err);
-    }
-}
-
 static bool is_anonymous(const struct exchange_head *head)
 {
     return exchange_field(head, "token").data == NULL && exchange_field(head, "authorization").data == NULL;
 }
 
-/* Upstream could take it for the tier's own, but only if auth is on: that is found out first. */
-static bool must_check(const struct relay *relay, const struct exchange_head *head)
+static enum belfry_err copy_head(struct relay_call *call, const struct exchange_head *head)
 {
-    return is_anonymous(head) && !relay_rights_authenticates(head->path) && uplink_may_have_name(relay->opts.uplink) &&
-           !permit_is_open(relay->opts.permit, belfry_clock_ms());
-}
-
-/* May a caller without a token do what needs a user? PERMIT_REFUSED: auth is on. */
-static enum belfry_err ask_for_nobody(struct relay *relay, permit_fn fn, void *user, struct permit_question **out)
-{
-    static const struct permit_who nobody;
-    struct belfry_bytes none = {0};
-    return permit_ask(relay->opts.permit, &nobody, NULL, none, none, belfry_clock_ms(), fn, user, out);
-}
-
-static enum belfry_err check(struct relay_call *call, struct belfry_bytes path)
-{
-    enum belfry_err err = belfry_buf_append(&call->path, path.data, path.len);
-    return err != BELFRY_OK ? err : ask_for_nobody(call->relay, on_verdict, call, &call->question);
-}
-
-static enum belfry_err copy_fields(struct relay_call *call, const struct exchange_head *head)
-{
-    enum belfry_err err = BELFRY_OK;
+    enum belfry_err err = belfry_buf_append(&call->path, head->path.data, head->path.len);
     for (size_t i = 0; i < head->n_fields && err == BELFRY_OK; i++) {
         if (!fields_is_hop(head->fields[i].name, head->fields[i].value))
             err = fields_add(&call->block, head->fields[i].name, head->fields[i].value);
     }
     return err;
-}
-
-static void arm(struct relay *relay, uint64_t due_ms, uint64_t now)
-{
-    if (due_ms >= relay->due_ms)
-        return;
-    relay->due_ms = due_ms;
-    uv_update_time(relay->timer.loop);
-    uv_timer_start(&relay->timer, on_timer, due_ms > now ? due_ms - now : 0, 0);
 }
 
 /* ---- calls that etcd may still carry out when auth is turned on ---- */
@@ -576,18 +634,13 @@ static void recheck(struct relay *relay, uint64_t now)
 
 static enum belfry_err begin(struct relay_call *call, const struct exchange_head *head)
 {
-    enum belfry_err err = copy_fields(call, head);
+    enum belfry_err err = copy_head(call, head);
     if (err != BELFRY_OK)
         return err;
-    size_t head_bytes = call->block.text.cap + call->block.cap * sizeof(call->block.list[0]);
-    if (!make_room(call, head_bytes))
+    if (!make_room(call, head_bytes(call)))
         return BELFRY_ERR_AGAIN;
-    call->head_bytes = head_bytes;
     count_held(call);
-    if (must_check(call->relay, head))
-        return check(call, head->path);
-    call->state = WAITING;
-    return start(call, head->path);
+    return call->kind == RELAY_UNKNOWN ? set_out(call) : BELFRY_OK; /* its server may be the first to speak */
 }
 
 static struct relay_call *make_call(struct relay *relay, struct exchange *x, const struct exchange_head *head)
@@ -597,12 +650,15 @@ static struct relay_call *make_call(struct relay *relay, struct exchange *x, con
         return NULL;
     call->relay = relay;
     call->x = x;
-    call->state = CHECKING;
+    call->state = HEADED;
     call->due_ms = BELFRY_NEVER;
+    call->tokenless = is_anonymous(head);
     call->rewrites =
         relay->opts.advertise != NULL && belfry_bytes_equal(head->path, belfry_bytes_str(RELAY_MEMBERS_PATH));
     call->changes_auth = relay_rights_changes_auth(head->path);
     call->acts_later = relay_rights_acts_later(head->path);
+    call->kind = relay_rights_request(head->path);
+    pace_init(&call->pace);
     belfry_list_append(&relay->calls, &call->node);
     belfry_list_init(&call->anonymous);
     belfry_list_init(&call->slow);
@@ -634,17 +690,36 @@ void relay_begin(struct relay *relay, struct exchange *x, const struct exchange_
         fail_begin(call, err);
         return;
     }
+    set_pace(call, 0);
     if (timeout_ms < BELFRY_NEVER - GRACE_MS - now) {
         call->due_ms = now + timeout_ms + GRACE_MS;
         arm(relay, call->due_ms, now);
     }
-    if (is_anonymous(head) && !relay_rights_keeps_alive(head->path)) {
+    if (call->tokenless && !relay_rights_keeps_alive(head->path)) {
         belfry_list_append(&relay->anonymous, &call->anonymous);
         recheck_later(relay, now);
     }
 }
 
 /* ---- the whole ---- */
+
+/* A client whose bytes wait for upstream is not late. True: the call has ended. */
+static bool end_if_late(struct relay_call *call, uint64_t now)
+{
+    if (call->due_ms <= now) {
+        fail(call, BELFRY_GRPC_DEADLINE_EXCEEDED, "context deadline exceeded");
+        return true;
+    }
+    if (call->pace.due_ms > now)
+        return false;
+    if (belfry_buf_len(&call->request) > 0) {
+        pace_excuse(&call->pace, now, call->relay->opts.pace_ms);
+        return false;
+    }
+    call->relay->stats.late++;
+    fail(call, BELFRY_GRPC_UNAVAILABLE, LATE);
+    return true;
+}
 
 /* Looks at every call, but only when the earliest deadline there was has come: of calls that mostly end in time that is
  * about once in the time a call is given. */
@@ -654,12 +729,8 @@ static void on_timer(uv_timer_t *timer)
     uint64_t now = belfry_clock_ms(), next = BELFRY_NEVER;
     belfry_list_each_safe (node, &relay->calls) {
         struct relay_call *call = belfry_container(node, struct relay_call, node);
-        if (call->state == EMPTYING)
-            continue; /* upstream was in time */
-        if (call->due_ms <= now)
-            fail(call, BELFRY_GRPC_DEADLINE_EXCEEDED, "context deadline exceeded");
-        else
-            next = belfry_min_time(next, call->due_ms);
+        if (call->state != EMPTYING && !end_if_late(call, now)) /* else upstream was in time */
+            next = belfry_min_time(next, belfry_min_time(call->due_ms, call->pace.due_ms));
     }
     relay->due_ms = BELFRY_NEVER;
     arm(relay, next, now);
@@ -677,6 +748,7 @@ enum belfry_err relay_create(const struct relay_opts *opts, struct relay **out)
     relay->opts = *opts;
     relay->due_ms = relay->recheck_ms = BELFRY_NEVER;
     relay->opts.held_max = opts->held_max != 0 ? opts->held_max : RELAY_HELD_BYTES;
+    relay->opts.pace_ms = opts->pace_ms != 0 ? opts->pace_ms : PACE_MS;
     belfry_list_init(&relay->calls);
     belfry_list_init(&relay->slow);
     belfry_list_init(&relay->anonymous);

@@ -6,6 +6,10 @@
  * Left out of what goes upstream: pseudo-headers, connection-specific fields, host. Left out of what comes back: the same.
  * A call is never repeated once a byte of it was sent. When upstream cannot be reached: 14, with the reason.
  *
+ * The head of a call goes upstream with the first of its body (and is checked then), so that a call without one costs upstream nothing (methods
+ * that are not etcd's: at once). A request of one message must be whole PACE_MS after its head, and a message of any other
+ * as long after its first byte; large ones have more (pace.h): 14 "belfry: the request was not complete in time".
+ *
  * Exceptions, all of them:
  * - Where the tier's certificate has a common name (uplink_may_have_name()), a call without a token waits until permit
  *   knows whether auth is on. If it is, a method that needs a user is refused here, as etcd refuses it (3 "etcdserver: user
@@ -20,9 +24,10 @@
  * - An answer of 14 gives up the pin of its connection: the next call goes to another endpoint, if there is one.
  *
  * Thread: owner. Destroyed before permit and uplink.
- * Memory: a call holds at most EXCHANGE_WINDOW of request and one stream window (UPLINK_CONN_WINDOW) of response, and all
- *         together held_max: over that the call whose client has taken nothing for the longest time is ended with 14, or
- *         if no client is slow the one that grows.
+ * Memory: a call holds its head until that was sent, at most EXCHANGE_WINDOW of request and one stream window
+ *         (UPLINK_CONN_WINDOW) of response, and all together held_max. Over that the connection that holds most of requests
+ *         that are not whole is ended (intake.h); when none holds much, the call whose client has taken nothing for the
+ *         longest time is ended with 14, or if no client is slow the one that grows.
  */
 #ifndef BELFRY_SERVE_RELAY_H
 #define BELFRY_SERVE_RELAY_H
@@ -40,6 +45,7 @@ struct relay_opts {
     struct permit *permit;
     const char *advertise; /* NULL: none. Lent */
     size_t held_max;       /* 0: RELAY_HELD_BYTES */
+    uint64_t pace_ms;      /* 0: PACE_MS */
     const struct belfry_log *log;
 };
 
@@ -59,6 +65,7 @@ struct relay_stats {
     size_t held_peak;                  /* the most bytes held since creation */
     uint64_t relayed, refused, failed; /* failed: upstream lost or not reached */
     uint64_t over_memory;              /* ended because of held_max */
+    uint64_t late;                     /* ended because the request was not whole in time */
     uint64_t bytes_up, bytes_down;
 };
 void relay_stats(const struct relay *relay, struct relay_stats *out);

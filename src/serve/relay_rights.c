@@ -64,3 +64,15 @@ bool relay_rights_changes_auth(struct belfry_bytes path)
 {
     return belfry_bytes_begins(path, belfry_bytes_str("/etcdserverpb.Auth/")) && !relay_rights_reads(path);
 }
+
+enum relay_request relay_rights_request(struct belfry_bytes path)
+{
+    static const char *const services[] = {"/etcdserverpb.", "/v3lockpb.", "/v3electionpb."};
+    if (belfry_bytes_equal(path, belfry_bytes_str("/etcdserverpb.Lease/LeaseKeepAlive")))
+        return RELAY_MESSAGES;
+    for (size_t i = 0; i < sizeof(services) / sizeof(services[0]); i++) {
+        if (belfry_bytes_begins(path, belfry_bytes_str(services[i])))
+            return RELAY_ONE_MESSAGE;
+    }
+    return RELAY_UNKNOWN;
+}

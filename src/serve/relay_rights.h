@@ -32,4 +32,12 @@ bool relay_rights_keeps_alive(struct belfry_bytes path);
 /* True for methods after which auth may be on where it was off, or off where it was on. */
 bool relay_rights_changes_auth(struct belfry_bytes path);
 
+/* How a method's request is made, as far as etcd's services are known. */
+enum relay_request {
+    RELAY_ONE_MESSAGE, /* one message, and the request ends */
+    RELAY_MESSAGES,    /* any number, as the client likes */
+    RELAY_UNKNOWN      /* not a method of etcd's */
+};
+enum relay_request relay_rights_request(struct belfry_bytes path);
+
 #endif

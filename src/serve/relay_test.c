@@ -105,6 +105,13 @@ static void begin(const char *path)
     begin_with(path, (const char *const[]){"content-type: application/grpc", "te: trailers", NULL}, RELAY_ALL);
 }
 
+/* With an empty message, for upstream hears of a call with the first of its body. */
+static void ask(const char *path)
+{
+    begin(path);
+    fakeexchange_send_message(&fake, "", 0);
+}
+
 /* Until upstream has its n-th request, from 1. */
 static void reach(size_t n)
 {
@@ -196,7 +203,7 @@ static void trailers_only_stays_trailers_only(void **state)
 {
     (void)state;
     make_relay(NULL, NULL);
-    begin(RANGE);
+    ask(RANGE);
     reach(1);
     upstream_head(bed.members[0], 0,
                   (const char *const[]){":status", "200", "content-type", "application/grpc", "grpc-status", "11",
@@ -213,7 +220,7 @@ static void what_is_not_grpc_passes_too(void **state)
 {
     (void)state;
     make_relay(NULL, NULL);
-    begin(RANGE);
+    ask(RANGE);
     reach(1);
     upstream_head(bed.members[0], 0, (const char *const[]){":status", "404", "content-type", "text/plain", NULL},
                   false);
@@ -230,9 +237,9 @@ static void both_directions_stay_open_until_each_side_ends_its_own(void **state)
     (void)state;
     make_relay(NULL, NULL);
     begin(KEEPALIVE);
-    reach(1);
     for (size_t i = 1; i <= 3; i++) {
         fakeexchange_send(&fake, "ping", 4);
+        reach(1);
         drive_until(upstream_request(bed.members[0], 0)->body_len == 4 * i);
         if (i == 1)
             upstream_head(bed.members[0], 0, plain_head, false);
@@ -253,7 +260,7 @@ static void a_reader_that_stands_still_holds_one_window_and_gets_every_byte_late
 {
     (void)state;
     make_relay(NULL, NULL);
-    begin("/etcdserverpb.Maintenance/Snapshot");
+    ask("/etcdserverpb.Maintenance/Snapshot");
     reach(1);
     uint8_t *much = test_malloc(MUCH);
     for (size_t i = 0; i < MUCH; i++)
@@ -282,7 +289,6 @@ static void an_upstream_that_takes_nothing_holds_the_clients_window(void **state
     (void)state;
     make_relay(NULL, &(struct upstream_opts){.hold = true});
     begin(PUT);
-    reach(1);
     static uint8_t part[EXCHANGE_WINDOW];
     fakeexchange_send(&fake, part, sizeof(part));
     drive_until(fake.taken > 0);
@@ -304,6 +310,7 @@ static void begin_on(struct fakeexchange *peer, const char *path)
     struct fakeexchange_head head;
     fakeexchange_head(&head, "POST", path, (const char *const[]){"content-type: application/grpc", NULL});
     relay_begin(relay, &peer->x, &head.head, RELAY_ALL);
+    fakeexchange_send_message(peer, "", 0);
 }
 
 static void answer_much(size_t i, size_t len)
@@ -354,7 +361,7 @@ static void a_call_that_alone_is_over_the_bound_is_ended(void **state)
     (void)state;
     make_relay(&(struct relay_opts){.held_max = 64 * 1024}, NULL);
     fake.room = 0;
-    begin(RANGE);
+    ask(RANGE);
     reach(1);
     answer_much(0, 200 * 1024);
     drive_until(fake.state == FAKEEXCHANGE_ENDED);
@@ -376,13 +383,139 @@ static void requests_count_against_the_bound(void **state)
     assert_int_equal(counted().held_bytes, 0);
 }
 
+static void a_head_counts_until_it_was_sent_and_once(void **state)
+{
+    (void)state;
+    char big[40 * 1024] = "x: ";
+    make_relay(NULL, NULL);
+    memset(big + 3, 'a', sizeof(big) - 4);
+    begin_with(KEEPALIVE, (const char *const[]){"content-type: application/grpc", big, NULL}, RELAY_ALL);
+    assert_in_range(counted().held_bytes, sizeof(big), 2 * sizeof(big)); /* a buffer that doubles */
+    fakeexchange_send_message(&fake, "a", 1);
+    assert_in_range(counted().held_bytes, sizeof(big), sizeof(big) + 1024);
+    drive_until(upstream_count(bed.members[0]) == 1 && upstream_request(bed.members[0], 0)->body_len == 6);
+    assert_int_equal(counted().held_bytes, 0); /* although upstream has not answered */
+    fakeexchange_gone(&fake);
+}
+
+/* ---- requests that are not whole ---- */
+
+static void upstream_hears_of_a_call_with_the_first_of_its_body(void **state)
+{
+    (void)state;
+    static const char *const grpc[] = {"content-type: application/grpc", NULL};
+    make_relay(NULL, NULL);
+    begin(RANGE);
+    drive_for(50);
+    assert_int_equal(upstream_count(bed.members[0]), 0);
+    fakeexchange_send(&fake, "\0", 1);
+    reach(1);
+    fakeexchange_gone(&fake);
+    fakeexchange_init(&fake, EXCHANGE_ROOM);
+    begin_with("/new.Service/Speaks", grpc, RELAY_ALL); /* it may be one whose server speaks first */
+    reach(2);
+    fakeexchange_gone(&fake);
+}
+
+#define SHORT_MS 60
+
+static void a_call_without_its_body_ends_and_upstream_never_hears_of_it(void **state)
+{
+    (void)state;
+    make_relay(&(struct relay_opts){.pace_ms = SHORT_MS}, NULL);
+    uint64_t began = belfry_clock_ms();
+    begin(RANGE);
+    drive_until(fake.state == FAKEEXCHANGE_ENDED);
+    assert_true(belfry_clock_ms() - began >= SHORT_MS);
+    ended_with("14", "belfry: the request was not complete in time");
+    assert_int_equal(counted().late, 1);
+    assert_int_equal(counted().held_bytes, 0);
+    assert_int_equal(upstream_count(bed.members[0]), 0);
+}
+
+static void half_a_message_ends_and_a_stream_between_messages_waits(void **state)
+{
+    (void)state;
+    make_relay(&(struct relay_opts){.pace_ms = SHORT_MS}, NULL);
+    begin(KEEPALIVE); /* its first message comes when a lease is there to be kept */
+    drive_for(3 * SHORT_MS);
+    fakeexchange_send_message(&fake, "abc", 3);
+    reach(1);
+    drive_for(3 * SHORT_MS);
+    assert_int_equal(fake.state, FAKEEXCHANGE_OPEN);
+    fakeexchange_send(&fake, "\0\0\0\0\3a", 6);
+    drive_until(fake.state == FAKEEXCHANGE_ENDED);
+    ended_with("14", "belfry: the request was not complete in time");
+    drive_until(upstream_request(bed.members[0], 0)->closed);
+}
+
+static void a_request_that_upstream_does_not_take_is_not_late(void **state)
+{
+    (void)state;
+    static uint8_t part[EXCHANGE_WINDOW];
+    make_relay(&(struct relay_opts){.pace_ms = SHORT_MS}, &(struct upstream_opts){.hold = true});
+    begin(PUT);
+    fakeexchange_send(&fake, part, sizeof(part));
+    drive_until(fake.taken > 0);
+    while (fake.came - fake.taken < EXCHANGE_WINDOW)
+        fakeexchange_send(&fake, part, EXCHANGE_WINDOW - (fake.came - fake.taken));
+    drive_for(3 * SHORT_MS);
+    assert_int_equal(fake.state, FAKEEXCHANGE_OPEN);
+    fakeexchange_gone(&fake);
+}
+
+static void note_end(struct intake_conn *conn, void *user)
+{
+    struct intake_conn **ended = user;
+    *ended = conn;
+}
+
+/* As headbomb2 of old did: large heads, and never a body. */
+static void over_the_bound_the_connection_with_most_unfinished_requests_is_ended(void **state)
+{
+    (void)state;
+    enum { HEADS = 20 };
+    char big[40 * 1024] = "x: ";
+    static struct fakeexchange heads[HEADS];
+    struct fakeexchange_head head;
+    struct exchange_conn hostile = {0};
+    struct intake_conn *ended = NULL;
+    struct intake intake;
+    memset(big + 3, 'a', sizeof(big) - 4);
+    make_relay(&(struct relay_opts){.held_max = 1024 * 1024}, NULL);
+    intake_init(&intake, note_end, &ended);
+    intake_join(&intake, &hostile.intake);
+    intake_join(&intake, &fake.conn.intake);
+    ask(KEEPALIVE); /* in good order, and the oldest */
+    reach(1);
+    fakeexchange_head(&head, "POST", RANGE, (const char *const[]){"content-type: application/grpc", big, NULL});
+    size_t n = 0;
+    for (; n < HEADS && ended == NULL; n++) {
+        fakeexchange_init(&heads[n], EXCHANGE_ROOM);
+        heads[n].x.conn = &hostile;
+        relay_begin(relay, &heads[n].x, &head.head, RELAY_ALL);
+    }
+    assert_ptr_equal(ended, &hostile.intake);
+    assert_int_equal(heads[n - 1].state, FAKEEXCHANGE_ENDED); /* it asked for more; the others go with the connection */
+    fakeexchange_send_message(&fake, "abc", 3);
+    drive_until(upstream_request(bed.members[0], 0)->body_len == 13);
+    assert_int_equal(fake.state, FAKEEXCHANGE_OPEN);
+    for (size_t i = 0; i < n; i++) {
+        fakeexchange_gone(&heads[i]);
+        fakeexchange_fini(&heads[i]);
+    }
+    fakeexchange_gone(&fake);
+    assert_int_equal(counted().held_bytes, 0);
+    assert_int_equal(intake.ended, 1);
+}
+
 /* ---- ends ---- */
 
 static void a_client_that_goes_cancels_upstream(void **state)
 {
     (void)state;
     make_relay(NULL, NULL);
-    begin(KEEPALIVE);
+    ask(KEEPALIVE);
     reach(1);
     fakeexchange_gone(&fake);
     assert_int_equal(counted().running, 0);
@@ -394,7 +527,7 @@ static void a_lost_upstream_is_unavailable_and_says_which_and_the_pin_is_gone(vo
 {
     (void)state;
     make_relay(NULL, NULL);
-    begin(RANGE);
+    ask(RANGE);
     reach(1);
     assert_int_equal(fake.conn.pin, 1);
     upstream_drop(bed.members[0], false);
@@ -410,7 +543,7 @@ static void an_upstream_lost_in_the_middle_ends_with_trailers_behind_what_came(v
 {
     (void)state;
     make_relay(NULL, NULL);
-    begin(KEEPALIVE);
+    ask(KEEPALIVE);
     reach(1);
     fake.room = 3;
     upstream_head(bed.members[0], 0, plain_head, false);
@@ -438,7 +571,7 @@ static void a_reset_becomes_the_code_it_stands_for(void **state)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         fakeexchange_fini(&fake);
         fakeexchange_init(&fake, EXCHANGE_ROOM);
-        begin(RANGE);
+        ask(RANGE);
         reach(i + 1);
         upstream_reset(bed.members[0], i, cases[i].h2);
         drive_until(fake.state == FAKEEXCHANGE_ENDED);
@@ -452,6 +585,7 @@ static void a_silent_upstream_is_given_a_second_over_the_deadline(void **state)
     make_relay(NULL, NULL);
     uint64_t began = belfry_clock_ms();
     begin_with(RANGE, (const char *const[]){"content-type: application/grpc", "grpc-timeout: 100m", NULL}, RELAY_ALL);
+    fakeexchange_half_close(&fake);
     drive_until(fake.state == FAKEEXCHANGE_ENDED);
     assert_in_range(belfry_clock_ms() - began, 1090, 3000);
     ended_with("4", "context deadline exceeded");
@@ -462,12 +596,12 @@ static void ending_all_says_why_and_destroying_resets(void **state)
 {
     (void)state;
     make_relay(NULL, NULL);
-    begin(KEEPALIVE);
+    ask(KEEPALIVE);
     reach(1);
     relay_end_all(relay, "belfry: draining");
     ended_with("14", "belfry: draining");
     fakeexchange_init(&fake, EXCHANGE_ROOM);
-    begin(KEEPALIVE);
+    ask(KEEPALIVE);
     reach(2);
     relay_destroy(relay);
     relay = NULL;
@@ -478,7 +612,7 @@ static void an_unavailable_answer_unpins_the_client(void **state)
 {
     (void)state;
     make_relay(NULL, NULL);
-    begin(RANGE);
+    ask(RANGE);
     reach(1);
     upstream_head(bed.members[0], 0,
                   (const char *const[]){":status", "200", "content-type", "application/grpc", "grpc-status", "14",
@@ -511,6 +645,7 @@ static void a_read_only_listener_passes_what_is_known_to_read(void **state)
     }
     fakeexchange_init(&fake, EXCHANGE_ROOM);
     begin_with(RANGE, grpc, RELAY_READS);
+    fakeexchange_half_close(&fake);
     reach(1);
     assert_int_equal(counted().refused, sizeof(refused) / sizeof(refused[0]));
 }
@@ -538,10 +673,11 @@ static void the_tiers_certificate_does_not_speak_for_who_has_no_token(void **sta
     static const char *const with_token[] = {"content-type: application/grpc", "token: t.1", NULL};
     fakeexchange_init(&fake, EXCHANGE_ROOM);
     begin_with(RANGE, with_token, RELAY_ALL);
+    fakeexchange_half_close(&fake);
     reach(2);
     fakeexchange_gone(&fake);
     fakeexchange_init(&fake, EXCHANGE_ROOM);
-    begin("/etcdserverpb.Auth/Authenticate");
+    ask("/etcdserverpb.Auth/Authenticate");
     reach(3);
 }
 
@@ -559,7 +695,7 @@ static void with_auth_off_who_has_no_token_is_passed_on_whole(void **state)
     assert_memory_equal(upstream_request(bed.members[0], 1)->body, "abc", 3);
     fakeexchange_gone(&fake);
     fakeexchange_init(&fake, EXCHANGE_ROOM);
-    begin(RANGE); /* known to be off: no question */
+    ask(RANGE); /* known to be off: no question */
     reach(3);
     assert_string_equal(upstream_field(bed.members[0], 2, ":path"), RANGE);
     for (size_t i = 0; i < 3; i++) /* a name gives no rights now, and etcd would log a warning for each */
@@ -579,7 +715,7 @@ static void what_etcd_may_answer_to_anyone_goes_up_as_nobodys(void **state)
     make_named_relay((struct upstream_opts){.serve = serve_auth, .user = &auth_on});
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
         fakeexchange_init(&fake, EXCHANGE_ROOM);
-        begin(paths[i]);
+        ask(paths[i]);
         reach(i + 2); /* the first was the AuthStatus */
         assert_string_equal(upstream_field(bed.members[0], i + 1, ":path"), paths[i]);
         assert_string_equal(upstream_field(bed.members[0], i + 1, "grpcgateway-accept"), "belfry");
@@ -595,7 +731,7 @@ static void what_acts_later_ends_when_auth_is_turned_on(void **state)
     bool auth_on = false;
     struct fakeexchange others[3];
     make_named_relay((struct upstream_opts){.serve = serve_auth, .user = &auth_on});
-    begin("/v3electionpb.Election/Observe");
+    ask("/v3electionpb.Election/Observe");
     reach(2);
     static const char *const paths[] = {"/v3electionpb.Election/Observe", KEEPALIVE, RANGE};
     for (int i = 0; i < 3; i++) {
@@ -603,6 +739,7 @@ static void what_acts_later_ends_when_auth_is_turned_on(void **state)
         fakeexchange_init(&others[i], EXCHANGE_ROOM);
         fakeexchange_head(&head, "POST", paths[i], i == 0 ? with_token : no_token);
         relay_begin(relay, &others[i].x, &head.head, RELAY_ALL);
+        fakeexchange_send_message(&others[i], "", 0);
     }
     fakeexchange_send(&others[2], "abc", 3);
     fakeexchange_half_close(&others[2]); /* etcd has it all, and answers when it likes */
@@ -639,7 +776,7 @@ static void a_client_may_go_while_it_is_checked(void **state)
 {
     (void)state;
     make_named_relay((struct upstream_opts){0});
-    begin(RANGE);
+    ask(RANGE);
     reach(1);
     fakeexchange_gone(&fake);
     assert_int_equal(counted().running, 0);
@@ -656,6 +793,7 @@ static void a_change_of_auth_makes_doubt_before_and_after(void **state)
     assert_false(permit_is_open(permit, belfry_clock_ms()));
     permit_auth(permit, belfry_clock_ms());
     drive_until(permit_is_open(permit, belfry_clock_ms())); /* upstream has not done it yet */
+    fakeexchange_half_close(&fake);
     drive_until(upstream_count(bed.members[0]) == 3);
     size_t enable = strstr(upstream_field(bed.members[0], 1, ":path"), "AuthEnable") != NULL ? 1 : 2;
     upstream_grpc(bed.members[0], enable, "", 0, "0");
@@ -686,7 +824,7 @@ static void member_lists_name_the_tier(void **state)
 {
     (void)state;
     make_relay(&(struct relay_opts){.advertise = "http://tier:23790"}, NULL);
-    begin(MEMBERS);
+    ask(MEMBERS);
     reach(1);
     uint8_t message[400];
     upstream_grpc(bed.members[0], 0, message, pack_members(message), "0");
@@ -710,7 +848,7 @@ static void a_member_list_that_cannot_be_rewritten_passes_as_it_is(void **state)
 {
     (void)state;
     make_relay(&(struct relay_opts){.advertise = "http://tier:23790"}, NULL);
-    begin(MEMBERS);
+    ask(MEMBERS);
     reach(1);
     static uint8_t big[200 * 1024];
     upstream_grpc(bed.members[0], 0, big, sizeof(big), "0");
@@ -731,6 +869,7 @@ static void heads_that_cannot_be_passed_on_are_refused(void **state)
     char big[50 * 1024] = "x: ";
     memset(big + 3, 'a', sizeof(big) - 4);
     begin_with(RANGE, (const char *const[]){"content-type: application/grpc", big, NULL}, RELAY_ALL);
+    fakeexchange_half_close(&fake);
     ended_with("13", "belfry: these request headers cannot be passed on");
     fakeexchange_init(&fake, EXCHANGE_ROOM);
     begin_with(RANGE, (const char *const[]){"content-type: application/grpc", "grpc-timeout: soon", NULL}, RELAY_ALL);
@@ -798,6 +937,12 @@ int main(void)
         cmocka_unit_test_teardown(over_the_bound_the_call_whose_client_took_nothing_for_longest_is_ended, teardown),
         cmocka_unit_test_teardown(a_call_that_alone_is_over_the_bound_is_ended, teardown),
         cmocka_unit_test_teardown(requests_count_against_the_bound, teardown),
+        cmocka_unit_test_teardown(a_head_counts_until_it_was_sent_and_once, teardown),
+        cmocka_unit_test_teardown(upstream_hears_of_a_call_with_the_first_of_its_body, teardown),
+        cmocka_unit_test_teardown(a_call_without_its_body_ends_and_upstream_never_hears_of_it, teardown),
+        cmocka_unit_test_teardown(half_a_message_ends_and_a_stream_between_messages_waits, teardown),
+        cmocka_unit_test_teardown(a_request_that_upstream_does_not_take_is_not_late, teardown),
+        cmocka_unit_test_teardown(over_the_bound_the_connection_with_most_unfinished_requests_is_ended, teardown),
         cmocka_unit_test_teardown(a_client_that_goes_cancels_upstream, teardown),
         cmocka_unit_test_teardown(a_lost_upstream_is_unavailable_and_says_which_and_the_pin_is_gone, teardown),
         cmocka_unit_test_teardown(an_upstream_lost_in_the_middle_ends_with_trailers_behind_what_came, teardown),

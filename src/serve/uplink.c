@@ -16,7 +16,8 @@
 #define CLOSED_TEXT "the tier is shutting down"
 
 /*     IDLE --needed--> DIALING --> UP --lost, draining--.
- *      ^                  ^ |                            |
+ *      ^  ^               ^ |      |                     |
+ *      |  `---- full -----+-|------'                     |
  *      |                  | `-- failed --> RESTING <-----'
  *      `--- not needed ---+------------------'
  */
@@ -28,6 +29,7 @@ struct way {
     const struct belfry_endpoint *endpoint;
     enum way_state state;
     bool barred;                   /* gets no calls */
+    bool full;                     /* UP: the peer takes no more streams on `conn`; the timer says when for too long */
     struct uplink_conn *conn;      /* DIALING and UP */
     struct belfry_backoff backoff; /* tries: failures since it last served */
     uv_timer_t timer;
@@ -56,14 +58,17 @@ struct uplink {
 
 static const struct uplink_conn_events conn_events;
 static void place(struct uplink *uplink, struct uplink_call *call);
+static void arm_expiry(struct uplink *uplink, uint64_t ms);
 static void on_expiry(uv_timer_t *timer);
 
 /* ---- endpoints ---- */
 
 static void move(struct way *way, enum way_state to)
 {
-    static const unsigned legal[] = {
-        [IDLE] = 1u << DIALING, [DIALING] = 1u << UP | 1u << RESTING, [UP] = 1u << RESTING, [RESTING] = 1u << IDLE};
+    static const unsigned legal[] = {[IDLE] = 1u << DIALING,
+                                     [DIALING] = 1u << UP | 1u << RESTING,
+                                     [UP] = 1u << RESTING | 1u << IDLE,
+                                     [RESTING] = 1u << IDLE};
     assert(legal[way->state] & 1u << to);
     (void)legal;
     way->uplink->stats.connections += (size_t)(to == UP);
@@ -99,6 +104,7 @@ static void fail(struct way *way, const char *why)
                 "endpoint=%s why=\"%s\"", way->endpoint->url, why);
     uplink->stats.losses += was_up;
     way->conn = NULL;
+    way->full = false;
     move(way, RESTING);
     uv_update_time(uplink->opts.loop);
     uv_timer_start(&way->timer, on_rested, belfry_backoff_next(&way->backoff, &uplink->rng), 0);
@@ -201,6 +207,44 @@ static enum belfry_err start_call(struct uplink_conn *conn, struct uplink_call *
     return uplink_conn_start(conn, call, mistakable && !call->lent ? UPLINK_HEAD_AS_NOBODY : UPLINK_HEAD_AS_IT_IS);
 }
 
+static bool may_connect(const struct uplink *uplink)
+{
+    size_t n = 0;
+    belfry_list_each (node, &uplink->conns)
+        n++;
+    return n < uplink->opts.max_conns;
+}
+
+/* No stream of its connection has become free for a while, so they are long ones: they keep it, and the calls that wait
+ * get another. */
+static void on_full(uv_timer_t *timer)
+{
+    struct way *way = timer->data;
+    way->full = false;
+    if (belfry_list_empty(&way->waiting) || !may_connect(way->uplink))
+        return; /* the next call that finds it full asks again */
+    belfry_logf(way->uplink->opts.log, BELFRY_LOG_INFO, "uplink_full", "endpoint=%s", way->endpoint->url);
+    uplink_conn_retire(way->conn);
+    way->conn = NULL;
+    move(way, IDLE);
+    belfry_list_each (node, &way->waiting) /* for an endpoint, from now on */
+        belfry_container(node, struct uplink_call, node)->since_ms = belfry_clock_ms();
+    arm_expiry(way->uplink, UPLINK_WAIT_MS);
+    dial(way);
+}
+
+static void set_full(struct way *way, bool full)
+{
+    if (way->full == full)
+        return;
+    way->full = full;
+    uv_update_time(way->uplink->opts.loop);
+    if (full)
+        uv_timer_start(&way->timer, on_full, way->uplink->opts.full_ms, 0);
+    else
+        uv_timer_stop(&way->timer);
+}
+
 static void on_feed(struct uplink_conn *conn, void *user)
 {
     struct way *way = user;
@@ -208,15 +252,19 @@ static void on_feed(struct uplink_conn *conn, void *user)
         struct uplink_call *call = belfry_container(way->waiting.next, struct uplink_call, node);
         belfry_list_remove(&call->node);
         enum belfry_err err = start_call(conn, call);
-        if (err == BELFRY_OK)
+        if (err == BELFRY_OK) {
+            set_full(way, false);
             continue;
+        }
         if (way->conn != conn) { /* it drains from now on, and this one missed the move */
             place(way->uplink, call);
             return;
         }
         belfry_list_prepend(&way->waiting, &call->node);
+        set_full(way, true);
         return;
     }
+    set_full(way, false);
 }
 
 static void on_serves(struct uplink_conn *conn, void *user)
@@ -414,6 +462,11 @@ void uplink_taken(struct uplink_call *call, size_t n)
         uplink_conn_taken(call->conn, call, n);
 }
 
+size_t uplink_unsent(const struct uplink_call *call)
+{
+    return call->head == NULL ? 0 : uplink_head_bytes(call->head);
+}
+
 /* ---- the whole ---- */
 
 static void on_closed(uv_handle_t *handle)
@@ -449,6 +502,8 @@ enum belfry_err uplink_create(const struct uplink_opts *opts, struct uplink **ou
         return BELFRY_ERR_NOMEM;
     }
     uplink->opts = *opts;
+    uplink->opts.full_ms = opts->full_ms != 0 ? opts->full_ms : UPLINK_FULL_MS;
+    uplink->opts.max_conns = opts->max_conns != 0 ? opts->max_conns : UPLINK_CONNS;
     uplink->rng.state = opts->seed;
     uplink->turn = belfry_rng_below(&uplink->rng, opts->n_endpoints); /* a fleet's first calls go everywhere */
     belfry_list_init(&uplink->conns);

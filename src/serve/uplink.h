@@ -10,7 +10,9 @@
  * UPLINK_WAIT_MS ends with UNAVAILABLE.
  *
  * Flow control: the connection's window is given back as bytes arrive; a call's own with uplink_taken(): one stalled
- * response never holds others. A peer's limit on streams makes calls wait in order. At most UPLINK_CALLS at once.
+ * response never holds others. A peer's limit on streams makes calls wait in order; when no stream has become free for
+ * UPLINK_FULL_MS, because all of them are long, another connection is made to that endpoint, and the full one takes no
+ * more calls. At most UPLINK_CONNS connections, and UPLINK_CALLS calls, at once.
  *
  * The tier's certificate speaks for the tier alone. Where a connection presented one with a common name, a client's call
  * that brings no user of its own is sent so that etcd ignores that name (uplink_head.h), unless auth is known to be off at
@@ -35,6 +37,8 @@
 #include "net/tls.h"
 
 #define UPLINK_WAIT_MS 4000 /* under the 5 s that etcdctl waits, so that it is told why */
+#define UPLINK_FULL_MS 1000
+#define UPLINK_CONNS   64
 #define UPLINK_CALLS   100000
 
 struct uplink;
@@ -47,7 +51,9 @@ struct uplink_opts {
     size_t n_endpoints;
     struct belfry_tls *tls; /* may be NULL */
     uint32_t dial_timeout_ms;
-    const char *via; /* our name as a word (via.h), which every call gets behind those it has; NULL: none. Lent */
+    uint32_t full_ms; /* 0: UPLINK_FULL_MS */
+    size_t max_conns; /* 0: UPLINK_CONNS */
+    const char *via;  /* our name as a word (via.h), which every call gets behind those it has; NULL: none. Lent */
     uint64_t seed;
     const struct belfry_log *log;
 };
@@ -114,6 +120,9 @@ bool uplink_is_lent(const struct uplink_call *call);
 
 void uplink_resume(struct uplink_call *call);          /* read() has something again */
 void uplink_taken(struct uplink_call *call, size_t n); /* bytes of data() were used */
+
+/* Bytes that are kept of its fields; 0 once they have been sent, which is before the first read(). */
+size_t uplink_unsent(const struct uplink_call *call);
 
 struct uplink_stats {
     size_t calls, connections;

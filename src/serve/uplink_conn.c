@@ -399,6 +399,13 @@ void uplink_conn_close_all(struct belfry_list *all, const char *why)
     }
 }
 
+void uplink_conn_retire(struct uplink_conn *conn)
+{
+    enter(conn);
+    move(conn, DRAINING);
+    leave(conn);
+}
+
 /* There is no memory to go on with: the pull that is asked for here finds it over, from the loop. */
 static void give_up(struct uplink_conn *conn)
 {

@@ -4,7 +4,7 @@
  *
  *     DIALING --> UP --> DRAINING --> gone        any state may go to gone
  *
- * DRAINING (GOAWAY came, or its stream ids are used up): nothing new, and gone with its last call.
+ * DRAINING (GOAWAY came, its stream ids are used up, or it was retired): nothing new, and gone with its last call.
  *
  * Thread: owner (the loop's).
  */
@@ -50,6 +50,9 @@ bool uplink_conn_has_name(const struct uplink_conn *conn);
  * again, or the connection is on its way out). */
 BELFRY_NODISCARD enum belfry_err uplink_conn_start(struct uplink_conn *conn, struct uplink_call *call,
                                                    enum uplink_head_as as);
+
+/* UP -> DRAINING without an event: the owner forgets it. */
+void uplink_conn_retire(struct uplink_conn *conn);
 
 /* Takes a running call off the connection, with RST_STREAM(CANCEL) if its HEADERS have left. */
 void uplink_conn_cancel(struct uplink_conn *conn, struct uplink_call *call);

@@ -129,6 +129,11 @@ bool uplink_head_has_user(const struct uplink_head *head)
     return head->has_user;
 }
 
+size_t uplink_head_bytes(const struct uplink_head *head)
+{
+    return head->bytes;
+}
+
 const nghttp2_nv *uplink_head_fields(struct uplink_head *head, const struct belfry_endpoint *endpoint,
                                      enum uplink_head_as as, size_t *out_n)
 {

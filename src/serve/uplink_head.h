@@ -25,6 +25,8 @@ BELFRY_NODISCARD enum belfry_err uplink_head_create(struct belfry_bytes path, co
 
 void uplink_head_destroy(struct uplink_head *head); /* wiped: there may be a token in it; NULL is fine */
 
+size_t uplink_head_bytes(const struct uplink_head *head); /* what it takes */
+
 /* True when the request brings a user of its own, as etcd looks for one: a field "token" or "authorization". */
 bool uplink_head_has_user(const struct uplink_head *head);
 

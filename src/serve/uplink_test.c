@@ -202,6 +202,47 @@ static void calls_share_one_connection_and_wait_in_order_for_streams(void **stat
     assert_int_equal(stats().connects, 1);
 }
 
+static void calls_that_wait_behind_long_ones_get_another_connection(void **state)
+{
+    (void)state;
+    bed.full_ms = 50;
+    make(&(struct upstream_opts){.max_streams = 1}, 1);
+    struct seen first = {.take = true, .send = "1", .n_send = 1}, second = {.take = true, .send = "2", .n_send = 1};
+    open_call(&first);
+    drive_until(upstream_count(bed.members[0]) == 1);
+    uint64_t began = belfry_clock_ms();
+    open_call(&second);
+    drive_until(upstream_count(bed.members[0]) == 2);
+    assert_true(belfry_clock_ms() - began >= 50);
+    assert_int_equal(upstream_n_conns(bed.members[0]), 2);
+    assert_int_equal(stats().losses, 0);
+    upstream_grpc(bed.members[0], 0, "", 0, "0"); /* the first has lost nothing by it */
+    drive_until(first.complete);
+    drive_until(upstream_n_conns(bed.members[0]) == 1); /* and the connection it had to itself goes */
+    upstream_grpc(bed.members[0], 1, "", 0, "0");
+    drive_until(second.complete);
+    drive_for(150);
+    assert_int_equal(upstream_n_conns(bed.members[0]), 1);
+}
+
+static void connections_that_are_full_are_bounded(void **state)
+{
+    (void)state;
+    bed.full_ms = 1;
+    bed.max_conns = 3;
+    make(&(struct upstream_opts){.max_streams = 1}, 1);
+    struct seen seen[4];
+    for (size_t i = 0; i < 4; i++) {
+        seen[i] = (struct seen){.take = true, .send = "x", .n_send = 1};
+        open_call(&seen[i]);
+        if (i < 3)
+            drive_until(upstream_count(bed.members[0]) == i + 1);
+    }
+    drive_for(100);
+    assert_int_equal(upstream_count(bed.members[0]), 3);
+    assert_int_equal(upstream_n_conns(bed.members[0]), 3);
+}
+
 static void a_closed_call_is_reset_and_one_that_was_not_sent_leaves_no_trace(void **state)
 {
     (void)state;
@@ -658,6 +699,8 @@ int main(void)
         cmocka_unit_test_teardown(fields_and_bytes_arrive_as_they_were_given_and_come_back_as_they_were_sent, teardown),
         cmocka_unit_test_teardown(a_response_may_end_without_trailers, teardown),
         cmocka_unit_test_teardown(calls_share_one_connection_and_wait_in_order_for_streams, teardown),
+        cmocka_unit_test_teardown(calls_that_wait_behind_long_ones_get_another_connection, teardown),
+        cmocka_unit_test_teardown(connections_that_are_full_are_bounded, teardown),
         cmocka_unit_test_teardown(a_closed_call_is_reset_and_one_that_was_not_sent_leaves_no_trace, teardown),
         cmocka_unit_test_teardown(a_call_may_be_closed_from_its_own_data, teardown),
         cmocka_unit_test_teardown(a_stalled_response_holds_one_window_and_nobody_else, teardown),

@@ -20,6 +20,7 @@
 #define ROUND_STEP    512  /* streams that are told of a change in one turn */
 
 #define TEXT_DRAIN "belfry: draining; connect anew"
+#define TEXT_LATE  "belfry: the request was not complete in time"
 
 /* ---- orders ---- */
 
@@ -180,8 +181,10 @@ static void end_due(struct watch_service *service, uint64_t now_ms)
     for (size_t n = 0; n < WATCH_TURN_ENDS && (ws = first_due(service)) != NULL && ws->due_ms <= now_ms; n++) {
         if (ws->deadline_ms <= now_ms)
             watch_stream_end(ws, WATCH_CLOSE_DEADLINE, 4, "context deadline exceeded");
-        else
+        else if (ws->drain_ms <= now_ms)
             watch_stream_end(ws, WATCH_CLOSE_DRAIN, 14, TEXT_DRAIN);
+        else
+            watch_stream_end(ws, WATCH_CLOSE_LATE, 14, TEXT_LATE);
     }
 }
 
@@ -304,6 +307,7 @@ const char *watch_close_name(enum watch_close why)
         [WATCH_CLOSE_DRAIN] = "drain",         [WATCH_CLOSE_BROKEN] = "broken",
         [WATCH_CLOSE_SLOW] = "slow",           [WATCH_CLOSE_BAD_REQUEST] = "bad_request",
         [WATCH_CLOSE_MEMORY] = "memory",       [WATCH_CLOSE_UPSTREAM] = "upstream",
+        [WATCH_CLOSE_LATE] = "late",
     };
     return names[why];
 }

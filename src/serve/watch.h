@@ -15,6 +15,7 @@
  *     deadline                        4  "context deadline exceeded"
  *     a request that cannot be read   13 "grpc: failed to unmarshal the received message: ..."
  *     a body that ends inside one     13 "unexpected EOF"
+ *     half a request for PACE_MS      14 "belfry: the request was not complete in time" (pace.h)
  *     a message over 2 MiB            8  "grpc: received message larger than max (N vs. 2097152)"
  *     an encoding that is not gzip    12 "grpc: Decompressor is not installed for grpc-encoding ..."
  *     rights cannot be asked for      14 and the reason
@@ -23,8 +24,10 @@
  *
  * Thread: owner (the worker's).
  * Memory: a stream is one small allocation and has no buffer while it is idle. Requests that came and cannot be handled
- * yet are kept: at most EXCHANGE_WINDOW and one message under construction (2 MiB) a stream, and held_max together: the
- * stream that takes them over it is ended.
+ * yet are kept: at most EXCHANGE_WINDOW and one message under construction (2 MiB) a stream, and held_max together. Over
+ * that the connection that holds most of requests that are not whole is ended (intake.h); when none holds much, the stream
+ * that takes them over it. A stream may wait for its first request as long as it likes: how many do is bounded by the
+ * connection's streams.
  */
 #ifndef BELFRY_SERVE_WATCH_H
 #define BELFRY_SERVE_WATCH_H
@@ -91,6 +94,7 @@ enum watch_close {
     WATCH_CLOSE_BAD_REQUEST,
     WATCH_CLOSE_MEMORY,
     WATCH_CLOSE_UPSTREAM,
+    WATCH_CLOSE_LATE,
     WATCH_CLOSES
 };
 const char *watch_close_name(enum watch_close why); /* "peer", "deadline", ...: metric labels */

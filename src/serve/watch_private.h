@@ -12,6 +12,7 @@
 #include "base/list.h"
 #include "base/rng.h"
 #include "base/treap.h"
+#include "serve/pace.h"
 #include "serve/watch.h"
 #include "serve/watch_input.h"
 
@@ -56,10 +57,12 @@ struct watch_stream {
     bool hasleader;
     bool responded; /* the head of the response was sent */
     bool half_closed;
+    bool asked_once; /* a whole request has come */
 
     struct belfry_treap_node by_number, by_due;
     struct belfry_list wrote, hungry, inside, tiers; /* each in the service's list of that name, or in none */
-    uint64_t deadline_ms, drain_ms, due_ms;          /* due_ms: the smaller one; BELFRY_NEVER: not in by_due */
+    struct pace pace;                                /* of the request that has begun to come */
+    uint64_t deadline_ms, drain_ms, due_ms; /* due_ms: the least of these and the pace's; BELFRY_NEVER: not in by_due */
 
     size_t told; /* bytes the core may still write: as it was told, less what it wrote */
     struct watch_input input;

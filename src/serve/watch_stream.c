@@ -46,7 +46,7 @@ static void set_due(struct watch_stream *ws)
     struct watch_service *service = ws->service;
     if (ws->due_ms != BELFRY_NEVER)
         belfry_treap_remove(&service->by_due, &ws->by_due, watch_order_due);
-    ws->due_ms = belfry_min_time(ws->deadline_ms, ws->drain_ms);
+    ws->due_ms = belfry_min_time(ws->pace.due_ms, belfry_min_time(ws->deadline_ms, ws->drain_ms));
     if (ws->due_ms != BELFRY_NEVER)
         belfry_treap_insert(&service->by_due, &ws->by_due, watch_order_due);
 }
@@ -66,7 +66,7 @@ static void let_go(struct watch_stream *ws, enum watch_close why)
     if (ws->state == WATCH_ASKING)
         move(ws, WATCH_OPEN);
     stream_close(service->worker, ws->stream);
-    ws->deadline_ms = ws->drain_ms = BELFRY_NEVER;
+    ws->deadline_ms = ws->drain_ms = ws->pace.due_ms = BELFRY_NEVER;
     set_due(ws);
     belfry_treap_remove(&service->by_number, &ws->by_number, watch_order_number);
     belfry_list_remove(&ws->wrote);
@@ -133,7 +133,8 @@ static bool count_held(struct watch_stream *ws)
     ws->held_bytes = bytes;
     if (stats->held_bytes > stats->held_peak)
         stats->held_peak = stats->held_bytes;
-    if (!grew || stats->held_bytes <= ws->service->opts.held_max)
+    exchange_holds(ws->x, bytes + (ws->asked_once ? 0 : EXCHANGE_COST));
+    if (!grew || exchange_has_room(ws->x, stats->held_bytes, ws->service->opts.held_max))
         return true;
     watch_stream_end(ws, WATCH_CLOSE_MEMORY, 14, WATCH_TEXT_MEMORY);
     return false;
@@ -306,6 +307,7 @@ static bool handle(struct watch_stream *ws, struct belfry_bytes *in)
             return false;
         }
         service->requests_left--;
+        ws->asked_once = true;
         if (!on_request(ws, &request, raw))
             return false;
     }
@@ -315,9 +317,23 @@ static bool handle(struct watch_stream *ws, struct belfry_bytes *in)
     return true;
 }
 
-/* After some were handled. */
-static void sum_up(struct watch_stream *ws)
+/* A request that has begun must go on, unless what there is of it waits for its turn. `n` bytes more have come. */
+static void set_pace(struct watch_stream *ws, size_t n)
 {
+    const struct watch_service_opts *opts = &ws->service->opts;
+    uint64_t was_due_ms = ws->pace.due_ms;
+    if (belfry_buf_len(&ws->held) == 0 && watch_input_inside(&ws->input))
+        pace_wait(&ws->pace, n, opts->now(opts->user), PACE_MS);
+    else
+        pace_init(&ws->pace);
+    if (ws->pace.due_ms != was_due_ms)
+        set_due(ws);
+}
+
+/* After some were handled, and `n` bytes more have come. */
+static void sum_up(struct watch_stream *ws, size_t n)
+{
+    set_pace(ws, n);
     if (belfry_buf_len(&ws->held) == 0) {
         belfry_buf_fini(&ws->held);
         if (ws->half_closed && watch_input_inside(&ws->input)) {
@@ -335,7 +351,7 @@ void watch_stream_serve(struct watch_stream *ws)
     if (!handle(ws, &in))
         return;
     belfry_buf_take(&ws->held, came - in.len);
-    sum_up(ws);
+    sum_up(ws, 0);
 }
 
 /* ---- events ---- */
@@ -362,13 +378,14 @@ void watch_stream_wrote(struct watch_stream *ws)
 static void on_body(struct exchange *x, struct belfry_bytes bytes, void *user)
 {
     struct watch_stream *ws = user;
+    size_t came = bytes.len;
     (void)x;
     if (belfry_buf_len(&ws->held) == 0 && !handle(ws, &bytes))
         return;
     if (bytes.len > 0 && belfry_buf_append(&ws->held, bytes.data, bytes.len) != BELFRY_OK)
         watch_stream_end(ws, WATCH_CLOSE_MEMORY, 14, WATCH_TEXT_MEMORY);
     else
-        sum_up(ws);
+        sum_up(ws, came);
 }
 
 /* Half-closing ends nothing: events go on. */
@@ -377,7 +394,7 @@ static void on_body_end(struct exchange *x, void *user)
     struct watch_stream *ws = user;
     (void)x;
     ws->half_closed = true;
-    sum_up(ws);
+    sum_up(ws, 0);
 }
 
 static void on_writable(struct exchange *x, void *user)
@@ -447,6 +464,7 @@ enum belfry_err watch_stream_open(struct watch_service *service, struct exchange
     ws->number = ++service->numbers;
     ws->opened_ms = now_ms;
     ws->due_ms = ws->drain_ms = BELFRY_NEVER;
+    pace_init(&ws->pace);
     ws->deadline_ms = deadline_ms;
     watch_input_init(&ws->input, coding);
     belfry_buf_init(&ws->held);

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "core/watcher.h"
+#include "serve/pace.h"
 #include "serve/watch_input.h"
 #include "support/fakeexchange.h"
 #include "support/refuse.h"
@@ -1092,6 +1093,98 @@ static void requests_that_wait_are_bounded_for_all_streams_together(void **state
     bed_close(&bed);
 }
 
+static void half_a_request_ends_after_ten_seconds_and_a_stream_between_requests_waits(void **state)
+{
+    (void)state;
+    BED(bed);
+    struct fakeexchange *half = begin(&bed), *idle = begin(&bed), *slow = begin(&bed), *served = begin(&bed);
+    static char window[EXCHANGE_WINDOW];
+    send_create(served, "a", "", 0, 0);
+    fakeexchange_send(half, "\0\0\0\0\x10", 5);
+    fakeexchange_send(slow, "\0\0\x10\0\0", 5); /* 1 MiB, a window of it in each step */
+    run(&bed);
+    assert_int_equal(watch_due(bed.service), NOW + PACE_MS);
+    assert_created(served, 0);
+    for (int i = 0; i < 9; i++) {
+        bed.now += 1000;
+        fakeexchange_send(half, "x", 1); /* that it is alive is not enough */
+        run(&bed);
+    }
+    fakeexchange_send(slow, window, sizeof(window));
+    assert_silent(half);
+    bed.now += 1000;
+    run(&bed);
+    assert_ended(half, "14", "belfry: the request was not complete in time");
+    assert_int_equal(closed(&bed, WATCH_CLOSE_LATE), 1);
+    assert_silent(slow);
+    bed.now += PACE_MS;
+    run(&bed);
+    assert_ended(slow, "14", "belfry: the request was not complete in time");
+    bed.now += 100 * PACE_MS;
+    run(&bed);
+    assert_silent(idle);
+    assert_silent(served);
+    bed_close(&bed);
+}
+
+static void a_request_that_waits_for_rights_is_not_late(void **state)
+{
+    (void)state;
+    BED(bed);
+    bed.permit.closed = true;
+    struct fakeexchange *peer = begin(&bed);
+    send_create(peer, "a", "", 0, 0);
+    fakeexchange_send(peer, "\0\0\0\0\x10", 5); /* it is behind the first, unread */
+    bed.now += 2 * PACE_MS;
+    run(&bed);
+    assert_silent(peer);
+    answer(&bed.permit.questions[0], PERMIT_GRANTED, "");
+    run(&bed);
+    assert_created(peer, 0);
+    bed.now += PACE_MS;
+    run(&bed);
+    assert_int_equal(closed(&bed, WATCH_CLOSE_LATE), 1);
+    bed_close(&bed);
+}
+
+static void note_end(struct intake_conn *conn, void *user)
+{
+    struct intake_conn **ended = user;
+    *ended = conn;
+}
+
+/* As watchhold of old did: half a request on each of many streams. */
+static void over_the_bound_the_connection_with_most_half_requests_is_ended(void **state)
+{
+    (void)state;
+    static char part[60 * 1024];
+    struct bed bed;
+    struct exchange_conn hostile = {0};
+    struct intake_conn *ended = NULL;
+    struct intake intake;
+    intake_init(&intake, note_end, &ended);
+    intake_join(&intake, &hostile.intake);
+    assert_int_equal(bed_open(&bed, 0, 400 << 10), BELFRY_OK);
+    struct fakeexchange *half[6];
+    for (size_t i = 0; i < 6; i++) {
+        half[i] = begin(&bed);
+        half[i]->x.conn = &hostile;
+        fakeexchange_send(half[i], "\0\0\x10\0\0", 5);
+        fakeexchange_send(half[i], part, sizeof(part));
+    }
+    assert_null(ended);
+    struct fakeexchange *peer = begin(&bed);
+    intake_join(&intake, &peer->conn.intake);
+    fakeexchange_send(peer, "\0\0\1\0\0", 5); /* 64 KiB, of which most is here: it needs room, and gets it */
+    fakeexchange_send(peer, part, sizeof(part));
+    assert_ptr_equal(ended, &hostile.intake);
+    assert_silent(peer);
+    for (size_t i = 0; i < 6; i++)
+        fakeexchange_gone(half[i]);
+    assert_int_equal(intake.leaving, 0);
+    bed_close(&bed);
+}
+
 static void no_more_requests_are_read_than_there_are_answers_to_wait(void **state)
 {
     (void)state;
@@ -1268,6 +1361,9 @@ int main(void)
         cmocka_unit_test(stream_whose_rest_is_gone_is_ended),
         cmocka_unit_test(creates_over_the_memory_limit_end_the_stream_with_14),
         cmocka_unit_test(requests_that_wait_are_bounded_for_all_streams_together),
+        cmocka_unit_test(half_a_request_ends_after_ten_seconds_and_a_stream_between_requests_waits),
+        cmocka_unit_test(a_request_that_waits_for_rights_is_not_late),
+        cmocka_unit_test(over_the_bound_the_connection_with_most_half_requests_is_ended),
         cmocka_unit_test(no_more_requests_are_read_than_there_are_answers_to_wait),
         cmocka_unit_test(requests_are_handled_a_quantum_at_a_time),
         cmocka_unit_test(streams_are_walked_in_the_order_of_opening),

@@ -28,7 +28,7 @@
     "\"watch\":{\"streams\":1100,\"asking\":1101,\"opened\":1102,\"requests\":1113,\"creates\":1114," \
     "\"cancels\":1115,\"progress\":1116,\"refused\":1117,\"closed\":{\"peer\":1103,\"deadline\":1104," \
     "\"no_leader\":1105,\"not_ready\":1106,\"drain\":1107,\"broken\":1108,\"slow\":1109," \
-    "\"bad_request\":1110,\"memory\":1111,\"upstream\":1112}},\"inbound\":{\"connections\":1200," \
+    "\"bad_request\":1110,\"memory\":1111,\"upstream\":1112,\"late\":1113}},\"inbound\":{\"connections\":1200," \
     "\"http1\":1201,\"http2\":1202,\"tls\":1203,\"bytes\":1204,\"kernel_bytes\":1205,\"accepted\":1206," \
     "\"closed\":1207,\"dead\":1208,\"refused_floods\":1209,\"bytes_in\":1210,\"bytes_out\":1211," \
     "\"writes\":1212},\"relay\":{\"running\":1300,\"relayed\":1301,\"refused\":1302,\"failed\":1303," \

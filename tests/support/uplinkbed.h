@@ -21,9 +21,11 @@ static struct bed {
     struct belfry_dns *dns;
     struct belfry_endpoint *endpoints;
     struct uplink *uplink;
-    const char *via;        /* of the uplink; NULL: none. Set before make(), as is: */
+    const char *via;        /* of the uplink; NULL: none. Set before make(), as are: */
     struct belfry_tls *tls; /* lent; NULL: plain */
-    bool over;              /* what callbacks would write to is gone with the test's stack */
+    uint32_t full_ms;       /* this and the next: 0: as usual */
+    size_t max_conns;
+    bool over; /* what callbacks would write to is gone with the test's stack */
 } bed;
 
 static inline void turn(void)
@@ -71,6 +73,8 @@ static inline enum belfry_err open_bed(void)
                                .tls = bed.tls,
                                .dial_timeout_ms = 2000,
                                .via = bed.via,
+                               .full_ms = bed.full_ms,
+                               .max_conns = bed.max_conns,
                                .seed = 1};
     return uplink_create(&opts, &bed.uplink);
 }
