@@ -212,6 +212,9 @@ void config_fini(struct config *config)
         config_listen_fini(&config->listen[i]);
     for (size_t i = 0; i < config->n_scope; i++)
         free(config->scope[i]);
+    for (size_t i = 0; i < config->n_allowed_hosts; i++)
+        free(config->allowed_hosts[i]);
+    free(config->allowed_hosts);
     for (size_t i = 0; i < config->n_resources; i++)
         config_resource_fini(&config->resources[i]);
     free(config->upstream);

@@ -52,7 +52,9 @@ struct config {
     size_t n_listen;
     struct belfry_endpoint admin;
     char *advertise, *name, *cache_dir; /* advertise NULL: none */
-    char **scope;                       /* prefixes; n_scope 0: everything; today at most 1 */
+    char **allowed_hosts;               /* names, beside the tier's own, or "*" */
+    size_t n_allowed_hosts;
+    char **scope; /* prefixes; n_scope 0: everything; today at most 1 */
     size_t n_scope;
     struct config_resource *resources;
     size_t n_resources;
@@ -77,6 +79,12 @@ BELFRY_NODISCARD enum belfry_err config_load(int argc, char **argv, FILE *out, F
 void config_fini(struct config *config);
 
 bool config_is_loopback(const struct belfry_endpoint *endpoint); /* unix too */
+
+/* The names by which the tier may be asked over plain HTTP; lent. */
+static inline void config_hosts(const struct config *config, struct hosts *out)
+{
+    *out = (struct hosts){config->advertise, config->allowed_hosts, config->n_allowed_hosts};
+}
 
 /* The effective values as YAML that config_load() reads back. */
 void config_print(const struct config *config, FILE *out);

@@ -224,6 +224,48 @@ static enum belfry_err add_listen(struct config_draft *draft, const struct confi
     return err == BELFRY_OK ? config_draft_listen(draft, origin, &listen) : err;
 }
 
+static enum belfry_err add_host(struct config_draft *draft, const struct config_row *row, struct config_origin origin,
+                                const char *name, size_t len)
+{
+    static const char legal[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_";
+    struct config *config = draft->config;
+    bool is_star = len == 1 && name[0] == '*';
+    if (!is_star && (len == 0 || len > 253 || strspn(name, legal) < len))
+        return config_wrong(draft, row, origin, "'%.*s' is not a host's name: write it without scheme and port, or *",
+                            (int)(len < SHOWN ? len : SHOWN), name);
+    if (config->n_allowed_hosts == CONFIG_LIST_MAX)
+        return config_wrong(draft, row, origin, "more than %d of them: write * to allow every name", CONFIG_LIST_MAX);
+    char **all = realloc(config->allowed_hosts, (config->n_allowed_hosts + 1) * sizeof(*all));
+    if (all == NULL)
+        return BELFRY_ERR_NOMEM;
+    config->allowed_hosts = all;
+    if ((all[config->n_allowed_hosts] = strndup(name, len)) == NULL)
+        return BELFRY_ERR_NOMEM;
+    config->n_allowed_hosts++;
+    return BELFRY_OK;
+}
+
+static enum belfry_err add_hosts(struct config_draft *draft, const struct config_row *row, struct config_origin origin,
+                                 const char *text)
+{
+    enum belfry_err err = BELFRY_OK;
+    while (*text != '\0' && err == BELFRY_OK) {
+        size_t len = strcspn(text, ",");
+        err = add_host(draft, row, origin, text, len);
+        text += len + (text[len] == ',');
+    }
+    return err;
+}
+
+static void clear_hosts(struct config *config)
+{
+    for (size_t i = 0; i < config->n_allowed_hosts; i++)
+        free(config->allowed_hosts[i]);
+    free(config->allowed_hosts);
+    config->allowed_hosts = NULL;
+    config->n_allowed_hosts = 0;
+}
+
 static enum belfry_err add_scope(struct config_draft *draft, const struct config_row *row, struct config_origin origin,
                                  const char *text)
 {
@@ -319,6 +361,8 @@ void config_draft_begin(struct config_draft *draft, const struct config_row *row
         config->n_upstream = 0;
     } else if (row->kind == CONFIG_KIND_LISTEN)
         clear_listen(config);
+    else if (row->kind == CONFIG_KIND_HOSTS)
+        clear_hosts(config);
     else if (row->kind == CONFIG_KIND_SCOPE)
         clear_scope(config);
     else if (row->kind == CONFIG_KIND_RESOURCES)
@@ -354,6 +398,8 @@ enum belfry_err config_draft_set(struct config_draft *draft, const struct config
         return add_upstream(draft, row, origin, text);
     case CONFIG_KIND_LISTEN:
         return add_listen(draft, row, origin, text);
+    case CONFIG_KIND_HOSTS:
+        return add_hosts(draft, row, origin, text);
     case CONFIG_KIND_SCOPE:
         return add_scope(draft, row, origin, text);
     case CONFIG_KIND_RESOURCES:

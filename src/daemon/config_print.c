@@ -80,6 +80,7 @@ static int write_scalar(FILE *out, const struct config_row *row, const void *at)
         return write_text(out, *(char *const *)at);
     case CONFIG_KIND_UPSTREAM:
     case CONFIG_KIND_LISTEN:
+    case CONFIG_KIND_HOSTS:
     case CONFIG_KIND_SCOPE:
     case CONFIG_KIND_RESOURCES:
     case CONFIG_KIND_ACTION:
@@ -129,6 +130,8 @@ static size_t n_items(const struct config *config, const struct config_row *row)
         return config->n_upstream;
     if (row->kind == CONFIG_KIND_RESOURCES)
         return config->n_resources;
+    if (row->kind == CONFIG_KIND_HOSTS)
+        return config->n_allowed_hosts;
     return row->kind == CONFIG_KIND_LISTEN ? config->n_listen : config->n_scope;
 }
 
@@ -142,6 +145,8 @@ static void write_list(FILE *out, const struct config *config, const struct conf
             write_listen(out, &config->listen[i]);
         else if (row->kind == CONFIG_KIND_RESOURCES)
             write_resource(out, &config->resources[i]);
+        else if (row->kind == CONFIG_KIND_HOSTS)
+            write_item(out, "  - ", config->allowed_hosts[i]);
         else
             write_item(out, "  - ", row->kind == CONFIG_KIND_SCOPE ? config->scope[i] : config->upstream[i].url);
 }

@@ -31,6 +31,7 @@ enum config_kind {
     CONFIG_KIND_ADMIN,     /* one endpoint */
     CONFIG_KIND_UPSTREAM,  /* endpoints; separated by commas, or repeated */
     CONFIG_KIND_LISTEN,    /* repeated; in the environment separated by blanks */
+    CONFIG_KIND_HOSTS,     /* names; separated by commas, or repeated */
     CONFIG_KIND_SCOPE,     /* prefixes; repeated */
     CONFIG_KIND_RESOURCES, /* repeated; in the environment separated by blanks */
     CONFIG_KIND_ACTION     /* of the command line alone, and not of struct config */
@@ -48,6 +49,7 @@ enum config_key {
     KEY_INSECURE_LISTEN,
     KEY_ADMIN,
     KEY_ADVERTISE,
+    KEY_ALLOWED_HOSTS,
     KEY_NAME,
     KEY_RESOURCES,
     KEY_CACHE_DIR,

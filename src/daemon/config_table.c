@@ -51,6 +51,8 @@ const struct config_row config_rows[N_CONFIG_ROWS] = {
         .fallback = "http://127.0.0.1:23791", .help = "health, metrics and what operators look at"},
     [KEY_ADVERTISE] = {"advertise", TEXT(advertise), .value_name = "URL",
         .described = "--listen, if one address", .help = "the address at which clients reach this tier"},
+    [KEY_ALLOWED_HOSTS] = {"allowed-hosts", .kind = CONFIG_KIND_HOSTS, .value_name = "NAME,...",
+        .help = "other names by which plain HTTP may ask; * for all; may repeat"},
     [KEY_NAME] = {"name", TEXT(name), .value_name = "NAME", .described = "the host name",
         .help = "what this tier is called in logs and by the tiers below"},
     [KEY_RESOURCES] = {"resources", .kind = CONFIG_KIND_RESOURCES, .value_name = "FILE[,OPTION...]",
@@ -126,5 +128,5 @@ void config_env_name(const struct config_row *row, char out[CONFIG_ENV_NAME])
 bool config_row_is_list(const struct config_row *row)
 {
     return row->kind == CONFIG_KIND_UPSTREAM || row->kind == CONFIG_KIND_LISTEN || row->kind == CONFIG_KIND_SCOPE ||
-           row->kind == CONFIG_KIND_RESOURCES;
+           row->kind == CONFIG_KIND_HOSTS || row->kind == CONFIG_KIND_RESOURCES;
 }

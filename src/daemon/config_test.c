@@ -306,6 +306,23 @@ static void a_scalar_flag_given_twice_is_the_last(void **state)
     assert_string_equal(config.name, "two");
 }
 
+static void allowed_hosts_are_names(void **state)
+{
+    (void)state;
+    load("--allowed-hosts", "a.example,b-2", "--allowed-hosts", "*", NULL);
+    load_ok();
+    assert_int_equal(config.n_allowed_hosts, 3);
+    assert_string_equal(config.allowed_hosts[1], "b-2");
+    assert_string_equal(config.allowed_hosts[2], "*");
+    load_file("allowed-hosts: [edge.example, tier_7]\n");
+    load_ok();
+    assert_int_equal(config.n_allowed_hosts, 2);
+    load("--allowed-hosts", "http://a:1", NULL);
+    expect_mistake("--allowed-hosts: 'http://a:1' is not a host's name: write it without scheme and port, or *");
+    load("--allowed-hosts", "a,,b", NULL);
+    expect_mistake("--allowed-hosts: '' is not a host's name");
+}
+
 static void a_scope_is_one_prefix(void **state)
 {
     (void)state;
@@ -1024,6 +1041,7 @@ int main(void)
         TEST(an_empty_text_takes_a_lower_value_away),
         TEST(lists_are_replaced_by_a_higher_source_and_added_to_by_the_same),
         TEST(a_scalar_flag_given_twice_is_the_last),
+        TEST(allowed_hosts_are_names),
         TEST(a_scope_is_one_prefix),
         TEST(the_config_file_may_be_named_by_the_environment),
         TEST(a_resource_has_options_on_the_command_line),

@@ -42,6 +42,7 @@ struct front {
     struct listener *admin_listener;
     struct inbound_group *admin_inbound;
     struct admin *admin;
+    struct hosts hosts; /* by which it may be asked over plain HTTP */
     uv_signal_t signals[N_SIGNALS];
     uv_timer_t timer;
     uv_prepare_t prepare;
@@ -117,10 +118,12 @@ static void close_gates(struct front *front)
 
 static enum belfry_err open_admin(struct front *front, char *why, size_t why_len)
 {
+    config_hosts(front->config, &front->hosts);
     struct admin_opts admin = {.collect = tier_collect,
                                .scan = tier_scan,
                                .user = front->tier,
                                .ready_lag_ms = front->config->ready_lag_ms,
+                               .hosts = &front->hosts,
                                .log = front->log};
     enum belfry_err err = admin_create(&admin, &front->admin);
     struct inbound_opts inbound = {

@@ -33,6 +33,7 @@ struct tier {
     char word[VIA_WORD_BYTES + 1];   /* our name, as other tiers are told it */
     struct belfry_buf scope_end;     /* of a prefix */
     const char *advertise;           /* what MemberList shows; NULL: what upstream says */
+    struct hosts hosts;
     size_t memory_max, connections_max;
     uint64_t started_ms;
     /* shared between the threads, each by its own rules */
@@ -220,6 +221,7 @@ static enum belfry_err start_workers(struct tier *tier)
                                       .upstream_tls = tier->upstream_tls,
                                       .name = tier->word,
                                       .advertise = tier->advertise,
+                                      .hosts = &tier->hosts,
                                       .memory_max = tier->memory_max / config->workers,
                                       .progress_ms = config->progress_ms,
                                       .max_streams = config->max_streams,
@@ -334,6 +336,7 @@ enum belfry_err tier_start(const struct tier_opts *opts, struct tier **out, char
     tier->started_ms = belfry_clock_ms();
     set_bounds(tier);
     find_address(tier);
+    config_hosts(opts->config, &tier->hosts);
     standing_init(&tier->standing);
     via_word(opts->config->name, tier->word);
     enum belfry_err err = load_credentials(tier, why, why_len);

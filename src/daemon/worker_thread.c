@@ -377,6 +377,7 @@ static enum belfry_err create_client_side(struct worker_thread *t, uv_loop_t *lo
                                .relay = t->relay,
                                .kube = t->kube,
                                .name = t->opts.name,
+                               .hosts = t->opts.hosts,
                                .now = on_now,
                                .about = on_about,
                                .user = t};
@@ -658,6 +659,7 @@ static void open_count(struct mail *mail, void *owner)
         watch_stats(t->watch, &numbers->watch);
         inbound_stats(t->inbound, &numbers->inbound);
         relay_stats(t->relay, &numbers->relay);
+        route_stats(t->route, &numbers->route);
         permit_stats(t->permit, &numbers->permit);
         uplink_stats(t->uplink, &numbers->uplink);
         if (t->kube != NULL) {

@@ -32,6 +32,7 @@ struct worker_thread_opts {
     struct belfry_tls *upstream_tls; /* may be NULL */
     const char *name;                /* of the tier, as a word (serve/via.h) */
     const char *advertise;           /* NULL: none */
+    const struct hosts *hosts;       /* by which it may be asked over plain HTTP; lent */
     size_t memory_max;
     uint64_t progress_ms;
     uint32_t max_streams;

@@ -458,6 +458,8 @@ static const struct page *find_page(struct belfry_bytes path)
 void admin_begin(struct exchange *x, const struct exchange_head *head, void *user)
 {
     struct admin *admin = user;
+    if (hosts_refuse(admin->opts.hosts, x, head))
+        return;
     bool head_only = belfry_bytes_equal(head->method, belfry_bytes_str("HEAD"));
     if (!head_only && !belfry_bytes_equal(head->method, belfry_bytes_str("GET"))) {
         refuse_method(x);

@@ -22,6 +22,7 @@
 #define BELFRY_SERVE_ADMIN_H
 
 #include "net/exchange.h"
+#include "serve/hosts.h"
 #include "serve/numbers.h"
 #include "serve/watchers.h"
 
@@ -41,6 +42,7 @@ struct admin_opts {
     enum belfry_err (*scan)(const struct watchers_query *query, admin_scans_fn fn, void *fn_user, void *user);
     void *user;
     uint64_t ready_lag_ms;
+    const struct hosts *hosts; /* lent; NULL: every name is allowed */
     const struct belfry_log *log;
 };
 

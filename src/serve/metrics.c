@@ -495,6 +495,9 @@ static const struct row rows[] = {
     {"belfry_rejected_total", NULL, COUNTER, "reason=\"unfinished_call\"", WORKERS_U64, WORKER(relay.late), NULL},
     {"belfry_rejected_total",
      NULL, COUNTER, "reason=\"unfinished_watch\"", WORKERS_U64, WORKER(watch.closed[WATCH_CLOSE_LATE]), NULL},
+    {"belfry_rejected_total", NULL, COUNTER, "reason=\"host\"", WORKERS_U64, WORKER(route.refused_hosts), NULL},
+    {"belfry_rejected_total",
+     NULL, COUNTER, "reason=\"grpc_over_http1\"", WORKERS_U64, WORKER(route.refused_http1), NULL},
     {"belfry_rejected_total", NULL, COUNTER, "reason=\"descriptors\"", TIER_U64, TIER(listeners.refused), NULL},
 
     {"belfry_kube_held",

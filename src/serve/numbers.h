@@ -15,6 +15,7 @@
 #include "replica/replica.h"
 #include "serve/kube.h"
 #include "serve/relay.h"
+#include "serve/route.h"
 #include "serve/tree.h"
 #include "serve/watch.h"
 
@@ -32,6 +33,7 @@ struct worker_numbers { /* of one worker thread */
     struct watch_stats watch;
     struct inbound_stats inbound;
     struct relay_stats relay;
+    struct route_stats route;
     struct permit_stats permit;
     struct uplink_stats uplink;
     struct kube_stats kube; /* this and the next two: zeroes where no resource is served */

@@ -14,6 +14,7 @@ struct route {
     struct route_opts opts;
     struct health *health;
     bool draining;
+    struct route_stats stats;
 };
 
 enum belfry_err route_create(const struct route_opts *opts, struct route **out)
@@ -92,11 +93,11 @@ static void begin_grpc(struct route *route, struct exchange *x, const struct exc
         relay_begin(route->opts.relay, x, head, policy->read_only ? RELAY_READS : RELAY_ALL);
 }
 
-static void answer_not_found(struct exchange *x)
+static void answer_text(struct exchange *x, int status, const char *text)
 {
     const struct exchange_field type = {belfry_bytes_str("content-type"),
                                         belfry_bytes_str("text/plain; charset=utf-8")};
-    exchange_answer(x, 404, &type, 1, belfry_bytes_str("404 page not found\n"));
+    exchange_answer(x, status, &type, 1, belfry_bytes_str(text));
 }
 
 static bool serves_kube(const struct route *route, struct exchange *x)
@@ -108,6 +109,10 @@ static bool serves_kube(const struct route *route, struct exchange *x)
 static void begin_http(struct route *route, struct exchange *x, const struct exchange_head *head)
 {
     struct belfry_bytes query, path = exchange_path(head, &query);
+    if (hosts_refuse(route->opts.hosts, x, head)) {
+        route->stats.refused_hosts++;
+        return;
+    }
     bool kube = serves_kube(route, x);
     if (belfry_bytes_equal(path, belfry_bytes_str("/health")))
         health_http(route->health, x, head);
@@ -116,7 +121,7 @@ static void begin_http(struct route *route, struct exchange *x, const struct exc
     else if (kube && kube_is(path))
         kube_begin(route->opts.kube, x, head, route->opts.now(route->opts.user));
     else
-        answer_not_found(x);
+        answer_text(x, 404, "404 page not found\n");
 }
 
 /* "/package.Service/Method": no path of another dialect has a dot in its first part and just two parts. */
@@ -133,10 +138,14 @@ static bool is_method(struct belfry_bytes path)
 void route_begin(struct exchange *x, const struct exchange_head *head, void *user)
 {
     struct route *route = user;
-    if (is_method(head->path) || grpc_is(head))
-        begin_grpc(route, x, head);
-    else
+    if (!is_method(head->path) && !grpc_is(head)) {
         begin_http(route, x, head);
+    } else if (!exchange_conn(x)->http1) {
+        begin_grpc(route, x, head);
+    } else {
+        route->stats.refused_http1++;
+        answer_text(x, 505, "gRPC requires HTTP/2\n");
+    }
 }
 
 /* ---- how the tier stands ---- */
@@ -147,6 +156,11 @@ void route_stand(struct route *route, bool ready, const char *reason, const char
     health_set_versions(route->health, server_version, cluster_version);
     if (!route->draining)
         health_stand(route->health, ready, reason);
+}
+
+void route_stats(const struct route *route, struct route_stats *out)
+{
+    *out = route->stats;
 }
 
 void route_drain(struct route *route)

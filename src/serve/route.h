@@ -23,11 +23,15 @@
 #define BELFRY_SERVE_ROUTE_H
 
 #include "follow/about.h"
+#include "serve/hosts.h"
 #include "serve/kube.h"
 #include "serve/relay.h"
 #include "serve/watch.h"
 
 enum dialect { DIALECT_GRPC = 1, DIALECT_JSON = 2, DIALECT_KUBE = 4, DIALECT_SSE = 8 };
+
+/* Refused here: gRPC over HTTP/1.1, which has no streams that go on (505, as gRPC's own servers); and over plain HTTP a name
+ * that is none of ours (hosts.h). */
 
 /* What a listener allows: exchange_conn.policy points at one. */
 struct listen_policy {
@@ -42,6 +46,7 @@ struct route_opts {
     struct relay *relay;
     struct kube_service *kube; /* NULL: its paths are not there */
     const char *name;          /* the tier's, as a word (via.h); lent */
+    const struct hosts *hosts; /* lent; NULL: every name is allowed */
     uint64_t (*now)(void *user);
     void (*about)(struct about *out, void *user); /* what the tier says of itself */
     void *user;
@@ -57,6 +62,11 @@ void route_begin(struct exchange *x, const struct exchange_head *head, void *use
  * cluster say; "" while unknown. */
 void route_stand(struct route *route, bool ready, const char *reason, const char *server_version,
                  const char *cluster_version);
+struct route_stats {
+    uint64_t refused_hosts, refused_http1;
+};
+void route_stats(const struct route *route, struct route_stats *out);
+
 void route_drain(struct route *route); /* health says NOT_SERVING from now on */
 
 #endif

@@ -120,6 +120,52 @@ static void assert_body(const struct bed *bed, int status, const char *body)
     assert_memory_equal(got.data, body, got.len);
 }
 
+static void grpc_over_http1_is_refused_as_grpcs_own_servers_do(void **state)
+{
+    (void)state;
+    struct bed bed;
+    struct fakeexchange_head head;
+    struct route_stats stats;
+    assert_int_equal(bed_open(&bed), BELFRY_OK);
+    bed.fake.conn.http1 = true;
+    fakeexchange_head(&head, "POST", "/etcdserverpb.KV/Put", (const char *const[]){GRPC, NULL});
+    route_begin(&bed.fake.x, &head.head, bed.route);
+    assert_body(&bed, 505, "gRPC requires HTTP/2\n");
+    assert_int_equal(bed.relay.begun, 0);
+    route_stats(bed.route, &stats);
+    assert_int_equal(stats.refused_http1, 1);
+    bed_close(&bed);
+}
+
+static void plain_http_is_asked_by_our_own_names(void **state)
+{
+    (void)state;
+    static const struct hosts none = {0};
+    struct bed bed;
+    struct fakeexchange_head head;
+    struct route_stats stats;
+    assert_int_equal(bed_open(&bed), BELFRY_OK);
+    route_destroy(bed.route);
+    struct route_opts opts = {
+        .watch = &bed.watch, .relay = &bed.relay, .name = "edge-7", .hosts = &none, .now = now, .about = about};
+    assert_int_equal(route_create(&opts, &bed.route), BELFRY_OK);
+    fakeexchange_head(&head, "GET", "/health", NULL);
+    head.head.authority = belfry_bytes_str("evil.example:23790");
+    route_begin(&bed.fake.x, &head.head, bed.route);
+    assert_int_equal(bed.fake.status, 421);
+    fakeexchange_fini(&bed.fake);
+    fakeexchange_init(&bed.fake, EXCHANGE_ROOM);
+    fakeexchange_head(&head, "POST", "/etcdserverpb.KV/Put", (const char *const[]){GRPC, NULL});
+    head.head.authority = belfry_bytes_str("evil.example:23790"); /* a browser cannot say this */
+    route_begin(&bed.fake.x, &head.head, bed.route);
+    assert_int_equal(bed.relay.begun, 1);
+    ask(&bed, "GET", "/health", NULL, NULL);
+    assert_int_equal(bed.fake.status, 503);
+    route_stats(bed.route, &stats);
+    assert_int_equal(stats.refused_hosts, 1);
+    bed_close(&bed);
+}
+
 static void grpc_goes_by_its_path(void **state)
 {
     (void)state;
@@ -338,6 +384,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(grpc_goes_by_its_path),
+        cmocka_unit_test(grpc_over_http1_is_refused_as_grpcs_own_servers_do),
+        cmocka_unit_test(plain_http_is_asked_by_our_own_names),
         cmocka_unit_test(request_that_has_been_here_is_refused_with_the_chain),
         cmocka_unit_test(tier_says_that_it_is_one),
         cmocka_unit_test(known_method_that_is_not_quite_grpc_is_refused_as_grpc),
