@@ -245,7 +245,7 @@ def test_it_ends_in_the_middle_of_everything(cluster, make_tier):
         for i in range(200):
             s = socket.create_connection((tier.host, tier.port))
             query = "?resourceVersion=0" if i % 2 else ""
-            s.sendall(f"GET {path_of('apples')}{query} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+            s.sendall(f"GET {path_of('apples')}{query} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
             socks.append(s)
         write_definitions(cluster, range(20))
         os.kill(tier.pid, signal.SIGTERM)

@@ -392,7 +392,7 @@ def raw_list(server, resource, receive_buffer=8192):
     s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
     host, port = server.endpoint.rsplit(":", 1)
     s.connect((host, int(port)))
-    s.sendall(f"GET {resource.path()}?resourceVersion=0 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+    s.sendall(f"GET {resource.path()}?resourceVersion=0 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
     return s
 
 

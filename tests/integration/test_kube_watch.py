@@ -605,7 +605,7 @@ def test_a_tier_that_is_not_ready_holds_and_then_says_when_to_come_again(make_ku
         assert answer.json["details"]["retryAfterSeconds"] == int(answer.headers["retry-after"])
     # one that is held when upstream comes is served
     with socket.create_connection((kube.tier.host, kube.tier.port)) as s:
-        s.sendall(f"GET {PODS.path()}?watch=1&resourceVersion=0 HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        s.sendall(f"GET {PODS.path()}?watch=1&resourceVersion=0 HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         cluster.start()
         rev = kube.put(pod("x", "a"))
         s.settimeout(20)
