@@ -159,7 +159,7 @@ def pump(peers, seconds):
 # ---- attacks ----
 
 class Attack:
-    """A connection that does its worst, and does it again a second after it was ended."""
+    """A connection that does its worst, and does it again 5 s after it was ended."""
 
     def __init__(self, port):
         self.port, self.peer, self.again_at, self.ended, self.why = port, None, 0, 0, ""
@@ -169,7 +169,7 @@ class Attack:
             self.why = self.peer.goaway[1].decode() if self.peer.goaway and self.peer.goaway[1] else self.why
             self.ended += 1
             self.peer.close()
-            self.peer, self.again_at = None, now + 1
+            self.peer, self.again_at = None, now + 5
         if self.peer is None and now >= self.again_at:
             try:
                 self.peer = Peer(self.port)
