@@ -28,6 +28,10 @@ void belfry_mux_move(struct belfry_mux *mux, struct belfry_mux_watch *watch, enu
     assert(legal[watch->state] & 1u << to);
     (void)legal;
     belfry_list_remove(&watch->queue);
+    if (watch->state == OPEN && watch->lost_notify) {
+        watch->lost = true;
+        belfry_mux_ready(mux, watch);
+    }
     watch->state = to;
     if (to == WAITING)
         belfry_list_append(&mux->waiting, &watch->queue);
@@ -127,6 +131,7 @@ enum belfry_err belfry_mux_add(struct belfry_mux *mux, const struct belfry_mux_s
     watch->prev_kv = spec->prev_kv;
     watch->progress_notify = spec->progress_notify;
     watch->created_notify = spec->created_notify;
+    watch->lost_notify = spec->lost_notify;
     watch->no_put = spec->no_put;
     watch->no_delete = spec->no_delete;
     watch->fragment = spec->fragment;
@@ -285,6 +290,10 @@ static enum belfry_err next_group(struct belfry_mux *mux, struct belfry_mux_watc
 /* Finds what this watch has to say now. Errors: BELFRY_ERR_AGAIN (nothing), BELFRY_ERR_PROTOCOL. */
 static enum belfry_err next_of(struct belfry_mux *mux, struct belfry_mux_watch *watch, struct belfry_mux_action *out)
 {
+    if (watch->lost) {
+        out->act = BELFRY_MUX_LOST;
+        return BELFRY_OK;
+    }
     if (watch->paused)
         return BELFRY_ERR_AGAIN;
     if (watch->created) {
@@ -358,6 +367,7 @@ void belfry_mux_taken(struct belfry_mux *mux, enum belfry_mux_verdict verdict)
         free_watch(mux, watch);
         return;
     }
+    watch->lost = watch->lost && action->act != BELFRY_MUX_LOST;
     if (verdict == BELFRY_MUX_KEEP) {
         watch->paused = true;
         return;

@@ -56,6 +56,7 @@ struct belfry_mux_spec {
     int64_t rev;                        /* first revision wanted; 0: what is written from now on */
     bool prev_kv, progress_notify, no_put, no_delete;
     bool created_notify; /* BELFRY_MUX_CREATED, once */
+    bool lost_notify;    /* BELFRY_MUX_LOST, each time */
     bool fragment;       /* the server may split a large response, where belfry_mux_in_pieces() asks for it */
     bool unmerged;       /* hand a revision out in the parts it comes in */
     size_t pause_bytes;
@@ -72,7 +73,9 @@ enum belfry_mux_act {
     BELFRY_MUX_EVENTS,   /* .group */
     BELFRY_MUX_PROGRESS, /* everything up to .rev has been given */
     BELFRY_MUX_CREATED,  /* the server has it; it starts at .rev + 1. Before its first events */
-    BELFRY_MUX_END       /* .err, .why, .rev = compact revision; the watch is gone after belfry_mux_taken() */
+    BELFRY_MUX_LOST, /* the server has it no more: the stream is down, it was cancelled, or parked. At once, also for one
+                            that is paused, and before what is left in its inbox */
+    BELFRY_MUX_END   /* .err, .why, .rev = compact revision; the watch is gone after belfry_mux_taken() */
 };
 
 struct belfry_mux_action {

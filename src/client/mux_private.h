@@ -28,6 +28,8 @@ struct belfry_mux_watch {
     bool created_notify; /* and has not been created yet */
     bool created;        /* is to be told before anything else */
     int64_t created_rev; /* with this */
+    bool lost_notify;
+    bool lost; /* is to be told at once */
     uint8_t recreates;
     uint64_t generation;  /* NEED_REV: a revision read before this does not count */
     int64_t next_rev;     /* the first revision not given; 0 in NEED_REV */

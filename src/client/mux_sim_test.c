@@ -239,6 +239,7 @@ static void add_follower(struct sim *sim)
         .prev_kv = chance(sim, 3),
         .progress_notify = chance(sim, 2),
         .created_notify = chance(sim, 2),
+        .lost_notify = true,
         .no_put = f->range.no_put,
         .no_delete = f->range.no_delete,
         .fragment = !chance(sim, 4),
@@ -337,7 +338,8 @@ static void take_actions(struct sim *sim)
         if (f->watch != action.watch)
             wrong(sim, "an action of a watch that is gone");
         f->begun = true;
-        if (f->spec.created_notify && !f->created && action.act != BELFRY_MUX_CREATED && action.act != BELFRY_MUX_END)
+        if (f->spec.created_notify && !f->created && action.act != BELFRY_MUX_CREATED &&
+            action.act != BELFRY_MUX_LOST && action.act != BELFRY_MUX_END)
             wrong(sim, "something came before created");
         switch (action.act) {
         case BELFRY_MUX_EVENTS:
@@ -351,12 +353,14 @@ static void take_actions(struct sim *sim)
                 wrong(sim, "created at %lld", (long long)action.rev);
             f->created = true;
             break;
+        case BELFRY_MUX_LOST: /* changes nothing of what comes */
+            break;
         case BELFRY_MUX_END:
             check_end(sim, f, &action);
             f->watch = NULL;
             break;
         }
-        if (f->watch != NULL && !sim->quiet)
+        if (f->watch != NULL && !sim->quiet && action.act != BELFRY_MUX_LOST)
             verdict = meddle(sim, f);
         belfry_mux_taken(sim->mux, verdict);
         if (f->watch != NULL && belfry_mux_next_rev(f->watch) != f->pos)

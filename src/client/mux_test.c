@@ -1,7 +1,8 @@
 /* src/client/mux_test.c: each rule of the watch machine, with a scripted server. mux_sim_test.c mixes them all.
  *
  * Requests and actions are compared as text. Requests: "create a@5", "cancel 0", "progress". Actions: "a:5x2" is two
- * events of revision 5 for the watch on key a ("a:5x2*" a part), "a:P9" progress, "a:!COMPACTED@7" the end.
+ * events of revision 5 for the watch on key a ("a:5x2*" a part), "a:P9" progress, "a:lost" that the server has it no more, "a:!COMPACTED@7"
+ * the end.
  */
 #include "client/mux.h"
 
@@ -113,6 +114,9 @@ static void note_action(struct bench *b, const struct belfry_mux_action *action)
         break;
     case BELFRY_MUX_CREATED:
         note(b->got, "%s:K%lld", name, (long long)action->rev);
+        break;
+    case BELFRY_MUX_LOST:
+        note(b->got, "%s:lost", name);
         break;
     case BELFRY_MUX_END:
         note(b->got, "%s:!%s@%lld", name, belfry_errname(action->err) + strlen("BELFRY_ERR_"), (long long)action->rev);
@@ -1185,6 +1189,50 @@ static void progress_that_waits_survives_parking(void **state)
     teardown(&b);
 }
 
+/* What was given before and what comes after may be of two servers, or of two pasts of one. */
+static void loss_upstream_is_told_at_once_also_when_paused(void **state)
+{
+    (void)state;
+    static const char *const rest[] = {"a:5x1 a:6x1", "a:5x1 a:6x1", "a:5x1 a:6x1 a:!COMPACTED@9"};
+    for (int how = 0; how < 3; how++) {
+        struct bench b;
+        setup(&b);
+        struct belfry_mux_watch *watch =
+            add_spec(&b, "a", (struct belfry_mux_spec){.rev = 5, .lost_notify = true, .pause_bytes = 100});
+        belfry_mux_stream_up(b.mux, b.now);
+        assert_sent(&b, "create a@5");
+        ok(say_created(&b, 0, 20));
+        belfry_mux_pause(b.mux, watch);
+        ok(say_events(&b, 0, "5 6"));
+        assert_got(&b, "");
+        if (how == 0)
+            belfry_mux_stream_down(b.mux);
+        else if (how == 1)
+            ok(say_events(&b, 0, "7 7 7 7 7 7 7 7 8")); /* over what it may hold: parked */
+        else
+            ok(say_canceled(&b, 0, 9, NO_REASON));
+        assert_got(&b, "a:lost");
+        assert_got(&b, ""); /* once, and it is paused as before */
+        assert_true(belfry_mux_paused(watch));
+        belfry_mux_resume(b.mux, watch);
+        assert_got(&b, rest[how]);
+        teardown(&b);
+    }
+}
+
+static void watch_that_upstream_never_had_is_not_lost(void **state)
+{
+    (void)state;
+    struct bench b;
+    setup(&b);
+    add_spec(&b, "a", (struct belfry_mux_spec){.rev = 5, .lost_notify = true, .pause_bytes = 100});
+    belfry_mux_stream_up(b.mux, b.now);
+    assert_sent(&b, "create a@5");
+    belfry_mux_stream_down(b.mux);
+    assert_got(&b, "");
+    teardown(&b);
+}
+
 /* ---- a member that is behind ---- */
 
 static void lower_revision_is_lag_unless_a_read_says_so(void **state)
@@ -1383,6 +1431,8 @@ int main(void)
         cmocka_unit_test(break_while_paused_keeps_what_is_whole),
         cmocka_unit_test(progress_that_waits_counts_when_resuming),
         cmocka_unit_test(progress_that_waits_survives_parking),
+        cmocka_unit_test(loss_upstream_is_told_at_once_also_when_paused),
+        cmocka_unit_test(watch_that_upstream_never_had_is_not_lost),
         cmocka_unit_test(lower_revision_is_lag_unless_a_read_says_so),
         cmocka_unit_test(start_read_before_a_rewind_is_not_kept),
         cmocka_unit_test(refused_memory_leaves_nothing_behind),

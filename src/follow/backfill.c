@@ -3,7 +3,7 @@
  *
  *     IDLE -> WANTED -> OPEN -> DONE (it has all it is to have, and that is proven) -> IDLE
  *               ^         |
- *               `---------'  created anew, or called compacted (DOUBTED), before what it had given was proven
+ *               `---------'  lost, created anew, or called compacted, before what it had given was proven
  *
  *     ready                             building            to come
  *     | finished segment | another one | next ..... last   | ........ end |
@@ -56,11 +56,12 @@ struct job {
     struct ready ready[READY_MAX];  /* those before, in order */
     unsigned n_ready;
     bool created;
-    bool proven;          /* what is being built, and whatever comes until it is created anew */
-    bool probing;         /* the probe was opened after it was created */
-    bool doubted;         /* called compacted, unproven: opened again once the probe is held, and proven if it still is
-                             when the watch is created */
-    bool close_owed;      /* the owner still has a watch in this slot that is over */
+    bool proven;     /* what is being built, and whatever comes until it is created anew */
+    bool probing;    /* the probe was opened after it was created */
+    bool lost;       /* upstream has its watch no more: a probe that is created now proves nothing of it */
+    bool doubted;    /* lost or called compacted, unproven: opened again once the probe is held, and proven if it still
+                             is when the watch is created */
+    bool close_owed; /* the owner still has a watch in this slot that is over */
     bool paused, told;    /* wanted, and what the owner was told */
     bool refused;         /* the owner keeps a revision that was not taken */
     uint64_t asked_at;    /* when somebody last wanted something of it */
@@ -452,7 +453,7 @@ void backfill_prove_by(struct backfill *backfill, struct ingest *ingest)
 
 static bool is_provable(const struct job *job)
 {
-    return job->state == JOB_OPEN && job->created && !job->proven;
+    return job->state == JOB_OPEN && job->created && !job->lost && !job->proven;
 }
 
 static bool is_any_doubted(const struct backfill *backfill)
@@ -477,11 +478,56 @@ static void want_proof(struct backfill *backfill, uint64_t at_ms)
             probe_want(&backfill->probe, at_ms);
 }
 
+/* Back to where everything is proven. */
+static void drop_unproven(struct backfill *backfill, struct job *job)
+{
+    unsigned n = 0;
+    while (n < job->n_ready && is_trusted(backfill, job->ready[n].proven))
+        n++;
+    if (is_trusted(backfill, job->proven))
+        return;
+    if (n < job->n_ready) {
+        job->next = job->ready[n].segment->from;
+        drop_ready(job, n, job->n_ready - n);
+    }
+    segment_abort(&job->builder);
+    segment_begin(&job->builder);
+    job->last = job->next - 1;
+}
+
+/* Back to what is proven, and from there once more. */
+static void reopen(struct backfill *backfill, struct job *job)
+{
+    drop_unproven(backfill, job);
+    job->close_owed = job->close_owed || job->state == JOB_OPEN;
+    job->state = JOB_WANTED;
+    job->created = job->lost = job->paused = job->told = job->refused = false;
+}
+
+/* Back to what is proven; the rest once more, after a proof. */
+static void doubt(struct backfill *backfill, struct job *job)
+{
+    reopen(backfill, job);
+    job->probing = false;
+    job->doubted = true;
+}
+
+/* What cannot be proven any more. */
+static void doubt_lost(struct backfill *backfill)
+{
+    for (unsigned i = 0; i < JOBS; i++) {
+        struct job *job = &backfill->jobs[i];
+        if (job->state == JOB_OPEN && job->lost && !job->probing && !is_trusted(backfill, job->proven))
+            doubt(backfill, job);
+    }
+}
+
 /* It proves nothing any more. */
 static void end_probe(struct backfill *backfill, uint64_t again_ms)
 {
     for (unsigned i = 0; i < JOBS; i++)
         backfill->jobs[i].probing = false;
+    doubt_lost(backfill);
     probe_close(&backfill->probe);
     want_proof(backfill, again_ms);
 }
@@ -662,32 +708,6 @@ void backfill_on_progress(struct backfill *backfill, unsigned slot, const struct
     dispatch(backfill, now_ms);
 }
 
-/* Back to where everything is proven. */
-static void drop_unproven(struct backfill *backfill, struct job *job)
-{
-    unsigned n = 0;
-    while (n < job->n_ready && is_trusted(backfill, job->ready[n].proven))
-        n++;
-    if (is_trusted(backfill, job->proven))
-        return;
-    if (n < job->n_ready) {
-        job->next = job->ready[n].segment->from;
-        drop_ready(job, n, job->n_ready - n);
-    }
-    segment_abort(&job->builder);
-    segment_begin(&job->builder);
-    job->last = job->next - 1;
-}
-
-/* Back to what is proven, and from there once more. */
-static void reopen(struct backfill *backfill, struct job *job)
-{
-    drop_unproven(backfill, job);
-    job->close_owed = job->close_owed || job->state == JOB_OPEN;
-    job->state = JOB_WANTED;
-    job->created = job->paused = job->told = job->refused = false;
-}
-
 /* A tier that has another past from now on ends every watch of a stream so. What it said to one that is paused has not
  * been heard yet, and a proof that is made now would be of the new past. */
 static void reopen_unproven(struct backfill *backfill)
@@ -701,7 +721,7 @@ static void reopen_unproven(struct backfill *backfill)
 static void created_anew(struct backfill *backfill, struct job *job)
 {
     bool kept = is_trusted(backfill, job->proven);
-    job->proven = job->probing = false;
+    job->proven = job->probing = job->lost = false;
     if (!kept)
         reopen(backfill, job);
 }
@@ -731,13 +751,25 @@ void backfill_on_created(struct backfill *backfill, unsigned slot, const struct 
         reached(backfill, job, now_ms);
 }
 
+/* What its watch gave can still be proven by a probe that upstream had when it lost the watch, if it has that still. */
+void backfill_on_lost(struct backfill *backfill, unsigned slot, uint64_t now_ms)
+{
+    struct job *job = open_job_of(backfill, slot);
+    if (slot == PROBE_SLOT && probe_watches(&backfill->probe))
+        end_probe(backfill, now_ms + BACKOFF_FIRST_MS);
+    if (job == NULL)
+        return;
+    job->lost = true;
+    job->probing = job->probing && backfill->probe.created;
+    doubt_lost(backfill);
+    want_proof(backfill, now_ms);
+}
+
 /* Upstream has nothing below compact_rev any more, if it is proven. What had come before is still good. */
 static void compacted(struct backfill *backfill, struct job *job, int64_t compact_rev, uint64_t now_ms)
 {
     if (!is_trusted(backfill, job->proven)) {
-        reopen(backfill, job);
-        job->probing = false;
-        job->doubted = true;
+        doubt(backfill, job);
         want_proof(backfill, now_ms);
         return;
     }
@@ -754,9 +786,9 @@ void backfill_on_end(struct backfill *backfill, unsigned slot, enum belfry_err e
                      uint64_t now_ms)
 {
     struct job *job = open_job_of(backfill, slot);
+    if (slot == PROBE_SLOT && err == BELFRY_ERR_COMPACTED)
+        reopen_unproven(backfill);
     if (slot == PROBE_SLOT && probe_watches(&backfill->probe)) {
-        if (err == BELFRY_ERR_COMPACTED)
-            reopen_unproven(backfill);
         backfill->probe.state = PROBE_IDLE; /* the owner's watch is gone */
         end_probe(backfill, now_ms + BACKOFF_FIRST_MS);
     }

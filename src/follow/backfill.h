@@ -11,10 +11,11 @@
  *
  * Whose past is it? Upstream may have been restored from a backup since the window was filled, and what a backfill then
  * reads never was. So a segment is handed out only when it is proven: by a watch opened at the newest revision that we
- * hold events of, after the backfill's own was created and before it was created anew or ended, that gave just these
- * events. A watch outlives no restore (etcd's streams break, a tier cancels), so one proof is good for everything that
+ * hold events of, created after the backfill's own was and before upstream lost that, that gave just these events. A watch
+ * outlives no restore (etcd's streams break, a tier cancels), so one proof is good for everything that
  * this one has given and will give; it costs a round trip at the beginning, while the first segment comes. What is not
- * proven is kept back, and read again after the fault. Without anything to compare with (ingest_overlap() is 0) nothing
+ * proven is kept back; what cannot be any more, because upstream lost the watch that gave it, is read again, after a proof
+ * that is then held open. Without anything to compare with (ingest_overlap() is 0) nothing
  * is proven, and everything is kept back until there is. When the proof fails, requests wait for the cut that must
  * follow; if none does, they are tried again.
  * That upstream is compacted is believed on the same terms: a tier that has not found out about a restore yet tells of
@@ -71,6 +72,9 @@ void backfill_on_created(struct backfill *backfill, unsigned slot, const struct 
                          uint64_t now_ms);
 void backfill_on_end(struct backfill *backfill, unsigned slot, enum belfry_err err, int64_t compact_rev,
                      uint64_t now_ms);
+
+/* Upstream has the watch no more (BELFRY_MUX_LOST); at once, be it paused. */
+void backfill_on_lost(struct backfill *backfill, unsigned slot, uint64_t now_ms);
 void backfill_tick(struct backfill *backfill, uint64_t now_ms);
 uint64_t backfill_due(const struct backfill *backfill);
 

@@ -119,6 +119,13 @@ static void end(struct rig *r, unsigned i, enum belfry_err err, int64_t compact_
     obey(r);
 }
 
+/* Upstream has it no more; it is not created anew while it is paused. */
+static void lose(struct rig *r, unsigned i)
+{
+    backfill_on_lost(r->backfill, BACKFILL_SLOT + i, r->now);
+    obey(r);
+}
+
 static void request(struct rig *r, int64_t from, int64_t oldest, uint64_t token)
 {
     assert_int_equal(backfill_request(r->backfill, PAST, from, oldest, token, r->now), BELFRY_OK);
@@ -554,6 +561,23 @@ static void segment_of_a_rewritten_past_is_never_given(void **state)
     }
 }
 
+/* The watch that proves, and then the backfill's, for as long as it takes. */
+static void go_on(struct rig *r)
+{
+    for (int i = 0; i < 20; i++) {
+        r->now += 1000;
+        backfill_tick(r->backfill, r->now);
+        obey(r);
+        if (r->watches[PROBE].open && !r->watches[PROBE].created)
+            created(r, PROBE);
+        deliver(r, PROBE);
+        if (r->watches[0].open && !r->watches[0].created)
+            created(r, 0);
+        while (deliver(r, 0))
+            ;
+    }
+}
+
 /* The tier above finds out about a restore and ends every watch; that one is paused, so its end is not heard. */
 static void proof_of_the_next_past_is_none_of_what_came_before(void **state)
 {
@@ -573,22 +597,126 @@ static void proof_of_the_next_past_is_none_of_what_came_before(void **state)
     created(&r, PROBE);
     r.past = ours_too;
     end(&r, PROBE, BELFRY_ERR_COMPACTED, 400);
-    for (int i = 0; i < 20; i++) {
-        r.now += 1000;
-        backfill_tick(r.backfill, r.now);
-        obey(&r);
-        if (r.watches[PROBE].open && !r.watches[PROBE].created)
-            created(&r, PROBE);
-        deliver(&r, PROBE);
-        if (r.watches[0].open && !r.watches[0].created)
-            created(&r, 0);
-        while (deliver(&r, 0))
-            ;
-    }
+    go_on(&r);
     struct backfill_answer a = answer(&r); /* compares every event */
     assert_int_equal(a.err, BELFRY_OK);
     segment_unref(a.segment);
     past_destroy(ended);
+    unfollow(&ours);
+    rig_fini(&r);
+}
+
+/* The stream breaks, because of a restore, while the watch is paused and before the proof: the watch that proves is created
+ * on the next stream, or wanted there only. Or a tier above cancels both. */
+static void proof_on_the_next_stream_is_none_of_what_came_over_the_last(void **state)
+{
+    (void)state;
+    enum { ASKED, CREATED, CREATED_TOLD_LAST, WAITING, HOWS };
+    for (int how = 0; how < HOWS; how++) {
+        struct rig r;
+        struct ours ours;
+        rig_init(&r);
+        follow(&ours, &r);
+        struct past *ended = past_fork(r.past, 40), *ours_too = r.past;
+        past_fill(ended, 390, "of the past that ended"); /* the probe at 400 hears nothing of it */
+        r.past = ended;
+        request(&r, 50, 200, 1);
+        created(&r, 0);
+        while (deliver(&r, 0))
+            ;
+        assert_true(r.watches[0].paused);
+        if (how != ASKED)
+            created(&r, PROBE);
+        if (how == WAITING)
+            end(&r, PROBE, BELFRY_ERR_UNAVAILABLE, 0); /* tried again, but not at once */
+        r.past = ours_too;
+        if (how == CREATED)
+            lose(&r, PROBE);
+        lose(&r, 0);
+        if (how == CREATED_TOLD_LAST)
+            lose(&r, PROBE);
+        go_on(&r);
+        struct backfill_answer a = answer(&r); /* compares every event */
+        assert_int_equal(a.err, BELFRY_OK);
+        assert_int_equal(a.segment->from, 50);
+        segment_unref(a.segment);
+        past_destroy(ended);
+        unfollow(&ours);
+        rig_fini(&r);
+    }
+}
+
+/* It holds more than a paused watch may, and lets go upstream; the watch that proves was there before, and still is. */
+static void watch_that_is_parked_is_proven_by_what_was_there_before(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct ours ours;
+    rig_init(&r);
+    follow(&ours, &r);
+    request(&r, 50, 200, 1);
+    created(&r, 0);
+    while (deliver(&r, 0))
+        ;
+    created(&r, PROBE);
+    lose(&r, 0);
+    assert_no_answer(&r);
+    assert_true(deliver(&r, PROBE));
+    struct backfill_answer a = answer(&r);
+    assert_int_equal(a.err, BELFRY_OK);
+    segment_unref(a.segment);
+    assert_int_equal(r.n_opened, 2); /* nothing was read twice */
+    unfollow(&ours);
+    rig_fini(&r);
+}
+
+/* However soon it is parked: the second time the proof comes first. */
+static void watch_that_is_always_parked_before_its_proof_goes_on(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct ours ours;
+    rig_init(&r);
+    follow(&ours, &r);
+    request(&r, 50, 200, 1);
+    created(&r, 0);
+    while (deliver(&r, 0))
+        ;
+    lose(&r, 0);
+    assert_false(r.watches[0].open);
+    created(&r, PROBE);
+    assert_true(deliver(&r, PROBE));
+    assert_true(r.watches[PROBE].open); /* held */
+    assert_true(r.watches[0].open && r.watches[0].next == 50);
+    created(&r, 0);
+    while (deliver(&r, 0))
+        ;
+    lose(&r, 0);
+    struct backfill_answer a = answer(&r);
+    assert_int_equal(a.err, BELFRY_OK);
+    segment_unref(a.segment);
+    unfollow(&ours);
+    rig_fini(&r);
+}
+
+/* A proof that is held is of its own stream. */
+static void held_proof_that_is_lost_proves_nothing(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct ours ours;
+    rig_init(&r);
+    follow(&ours, &r);
+    request(&r, 50, 55, 1);
+    created(&r, 0);
+    end(&r, 0, BELFRY_ERR_COMPACTED, 300);
+    created(&r, PROBE);
+    assert_true(deliver(&r, PROBE));
+    assert_true(r.watches[0].open && r.watches[PROBE].open); /* the one held, the other asked for: the stream breaks */
+    lose(&r, PROBE);
+    created(&r, 0);
+    end(&r, 0, BELFRY_ERR_COMPACTED, 300);
+    assert_no_answer(&r);
     unfollow(&ours);
     rig_fini(&r);
 }
@@ -946,6 +1074,10 @@ int main(void)
         cmocka_unit_test(one_proof_is_good_for_everything_the_watch_gives),
         cmocka_unit_test(watch_created_anew_is_proven_anew),
         cmocka_unit_test(proof_of_the_next_past_is_none_of_what_came_before),
+        cmocka_unit_test(proof_on_the_next_stream_is_none_of_what_came_over_the_last),
+        cmocka_unit_test(watch_that_is_parked_is_proven_by_what_was_there_before),
+        cmocka_unit_test(watch_that_is_always_parked_before_its_proof_goes_on),
+        cmocka_unit_test(held_proof_that_is_lost_proves_nothing),
         cmocka_unit_test(compaction_of_another_past_is_not_believed),
         cmocka_unit_test(compaction_of_our_past_is_told_when_that_is_proven),
         cmocka_unit_test(listing_proves_by_its_state),

@@ -144,6 +144,10 @@ enum belfry_mux_verdict driver_deliver(const struct belfry_mux_action *action, v
         on_end(slot, action, now);
         return BELFRY_MUX_MORE;
     }
+    if (action->act == BELFRY_MUX_LOST) {
+        backfill_on_lost(driver->backfill, number_of(slot), now);
+        return BELFRY_MUX_MORE;
+    }
     if (!is_backfill(slot) && !driver->judged)
         return hold(slot);
     if (!is_backfill(slot))
@@ -260,6 +264,7 @@ static void open_watch(struct driver_slot *slot, int64_t rev, uint64_t now)
                                    .range_end = driver->range_end,
                                    .rev = rev,
                                    .prev_kv = is_backfill(slot),
+                                   .lost_notify = is_backfill(slot),
                                    .progress_notify =
                                        number_of(slot) == 0, /* all that servers that are not asked give */
                                    .fragment = true,

@@ -157,6 +157,10 @@ static bool take_actions(struct tier *tier, struct feed_mux *mux, uint64_t now)
             break;
         case BELFRY_MUX_CREATED: /* a tier does not ask for it */
             break;
+        case BELFRY_MUX_LOST:
+            TRACE(tier->opts.name, "slot %u: lost", slot);
+            backfill_on_lost(tier->backfill, slot, now);
+            break;
         case BELFRY_MUX_END:
             on_end(tier, slot, &action, now);
             break;
@@ -301,6 +305,7 @@ static void open_watch(struct tier *tier, const struct upstream_action *action)
                                    .range_end = belfry_bytes_of(everything, 1),
                                    .rev = action->rev,
                                    .prev_kv = action->slot >= BACKFILL_SLOT,
+                                   .lost_notify = action->slot >= BACKFILL_SLOT,
                                    .fragment = true,
                                    .pause_bytes = 2000};
     if (feed->slots[action->slot] != NULL)
