@@ -1,6 +1,7 @@
 /* src/replica/replica_test.c: the suite of all stores on both, one against the other, and what only a disk does. */
 #include "replica/replica.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -687,6 +689,45 @@ static void listing_mends_a_damaged_replica(void **state)
     replica_close(store, REPLICA_CLOSE_CLEAN);
 }
 
+/* LMDB's writes come here. Its meta page is the last of a commit, and the only one that is shorter than a page. */
+static bool meta_page_fails;
+
+__attribute__((visibility("default"))) ssize_t pwrite(int fd, const void *bytes, size_t len, off_t at)
+{
+    if (meta_page_fails && len < 512) {
+        errno = ENOSPC;
+        return -1;
+    }
+    return syscall(SYS_pwrite64, fd, bytes, len, at);
+}
+
+/* A disk that must have room for every write, as one that copies on write, may refuse just that page. LMDB then refuses
+ * everything until the environment is opened anew, also when there is room again. */
+static void environment_that_lmdb_gave_up_is_mended_by_a_listing(void **state)
+{
+    (void)state;
+    struct store *store = open_with_three_rows();
+    struct storecheck_event event = storecheck_event(belfry_bytes_str("a"), belfry_bytes_str("2"), 5, NULL);
+    struct belfry_wire_header header = {.revision = 5};
+    struct belfry_bytes prev;
+    assert_int_equal(store->api->begin(store), BELFRY_OK);
+    assert_int_equal(store->api->apply(store, 5, 0, &event.event, &prev), BELFRY_OK);
+    assert_int_equal(store->api->advance(store, 5, &header), BELFRY_OK);
+    meta_page_fails = true;
+    assert_int_equal(store->api->commit(store), BELFRY_ERR_IO);
+    meta_page_fails = false;
+    storecheck_event_fini(&event);
+    assert_int_equal(store->api->begin(store), BELFRY_ERR_IO);
+    assert_true(store->api->damaged(store));
+    assert_int_equal(store->api->fresh(store), BELFRY_OK);
+    put_fresh(store, "a", 9);
+    assert_int_equal(store->api->adopt(store, 9, &header, 0), BELFRY_OK);
+    assert_false(store->api->damaged(store));
+    storecheck_write(store, 10, "b", "2");
+    expect_state(store, "a=1 b=2");
+    replica_close(store, REPLICA_CLOSE_CLEAN);
+}
+
 static void damage_while_it_was_down_is_found_after_any_end(void **state)
 {
     (void)state;
@@ -1034,6 +1075,7 @@ int main(void)
         TEST(damaged_row_of_history_is_not_handed_out),
         TEST(damaged_row_is_not_taken_for_what_was_before),
         TEST(listing_mends_a_damaged_replica),
+        TEST(environment_that_lmdb_gave_up_is_mended_by_a_listing),
         TEST(damage_while_it_was_down_is_found_after_any_end),
         TEST(damage_of_history_is_found_when_it_is_read),
         TEST(two_starts_that_died_in_a_row_discard_the_replica),

@@ -41,7 +41,8 @@ void writer_abort(struct writer *writer)
     writer->state = WRITER_CLOSED;
 }
 
-/* All else that LMDB can say while it writes (a page or row that is not what it should be, or not there) is damage. */
+/* All else that LMDB can say while it writes (a page or row that is not what it should be, or not there) is damage. So is
+ * MDB_PANIC: after a meta page that the disk did not take, LMDB refuses all that comes, reads too, for good. */
 static bool is_of_the_disk(int rc)
 {
     return rc == MDB_MAP_FULL || rc == MDB_TXN_FULL || rc > 0; /* above 0: errno */
@@ -62,6 +63,8 @@ enum belfry_err writer_begin(struct writer *writer)
         return BELFRY_ERR_INVALID;
     int rc = mdb_txn_begin(writer->env->mdb, NULL, 0, &writer->txn);
     if (rc != MDB_SUCCESS) {
+        if (!is_of_the_disk(rc))
+            env_note_damage(writer->env);
         writer->failed = rc;
         return env_err(rc);
     }
