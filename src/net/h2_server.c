@@ -216,12 +216,14 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
     return 0;
 }
 
-/* The last stream that a GOAWAY names is to be one of the receiver's, which is never more than 0 here; Go's clients name
- * one of their own. */
+/* A malformed request is reset by nghttp2: nothing more of its head is waited for. And the last stream that a GOAWAY names is
+ * to be one of the receiver's, which is never more than 0 here; Go's clients name one of their own. */
 static int on_invalid_frame(nghttp2_session *session, const nghttp2_frame *frame, int why, void *user)
 {
     (void)session, (void)why;
     struct h2_server *h2 = user;
+    if (frame->hd.type == NGHTTP2_HEADERS)
+        h2_head_clear(&h2->head);
     if (frame->hd.type == NGHTTP2_GOAWAY && frame->goaway.error_code == NGHTTP2_NO_ERROR)
         h2->fault = H2_SERVER_GOODBYE;
     return 0;

@@ -565,6 +565,31 @@ static void a_later_head_that_is_not_completed_ends_its_connection(void **state)
     close(h2);
 }
 
+/* A malformed request is reset, and no head is waited for: its connection goes on. */
+static void a_malformed_head_is_not_waited_for(void **state)
+{
+    (void)state;
+    static char payload[65536];
+    static const unsigned char forbidden[] = {0,  0,   17,  1,   5,   0,   0,   0,   3,   0x82, 0x86, 0x84, 0x00,
+                                              10, 'c', 'o', 'n', 'n', 'e', 'c', 't', 'i', 'o',  'n',  1,    'x'};
+    static const unsigned char pathless[] = {0, 0, 2, 1, 5, 0, 0, 0, 5, 0x82, 0x86};
+    int fd = connect_peer(NULL);
+    say_h2_greeting(fd);
+    say_h2_request(fd, 1, "/open");
+    turn_until_begun(1);
+    say_bytes(fd, forbidden, sizeof(forbidden));
+    assert_int_equal(hear_frame(fd, 3, payload, sizeof(payload)), 4);
+    turn_for(1000); /* longer than a head may take */
+    say_bytes(fd, pathless, sizeof(pathless));
+    assert_int_equal(hear_frame(fd, 3, payload, sizeof(payload)), 4);
+    turn_for(1000);
+    assert_int_equal(stats().ended_late, 0);
+    assert_int_equal(stats().connections, 1);
+    exchange_write(f.open[0], "later", 5);
+    assert_int_equal(hear_frame(fd, 0, payload, sizeof(payload)), 5);
+    close(fd);
+}
+
 /* ---- many exchanges ---- */
 
 static size_t n_crowd; /* how many are open, of those that /crowd began */
@@ -1271,6 +1296,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(broken_http2_ends_with_a_goaway, setup, teardown),
         cmocka_unit_test_setup_teardown(a_goodbye_is_no_flood, setup, teardown),
         cmocka_unit_test_setup_teardown(a_later_head_that_is_not_completed_ends_its_connection, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_malformed_head_is_not_waited_for, setup, teardown),
         cmocka_unit_test(heads_that_follow_each_other_have_their_own_time_each),
         cmocka_unit_test(a_crowd_that_leaves_is_told_in_steps),
         cmocka_unit_test(a_crowd_that_is_leaving_is_told_when_the_group_ends),
