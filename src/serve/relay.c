@@ -15,6 +15,7 @@
 #include "serve/relay_rights.h"
 
 #define GRACE_MS  1000 /* upstream ends a call at its deadline; we do if it has not done so by then */
+#define LOOK_MS   100  /* at least, between two looks at every call: peers choose the deadlines */
 #define NO_USER   "etcdserver: user name is empty"
 #define READ_ONLY "belfry: this listener is read-only"
 #define NO_MEMORY "belfry: out of memory"
@@ -82,7 +83,8 @@ struct relay {
     struct permit_question *recheck; /* is auth still off, for those? */
     uint64_t recheck_ms;             /* when that is asked next; BELFRY_NEVER while there are none */
     uv_timer_t timer;
-    uint64_t due_ms; /* when the first deadline may have passed, or recheck_ms */
+    uint64_t due_ms; /* when the first deadline may have passed, or recheck_ms; not within LOOK_MS of the last look */
+    uint64_t looked_ms;
     struct relay_stats stats;
 };
 
@@ -426,6 +428,8 @@ static const struct uplink_events up_events = {
 
 static void arm(struct relay *relay, uint64_t due_ms, uint64_t now)
 {
+    if (due_ms < relay->looked_ms + LOOK_MS)
+        due_ms = relay->looked_ms + LOOK_MS;
     if (due_ms >= relay->due_ms)
         return;
     relay->due_ms = due_ms;
@@ -722,7 +726,7 @@ static bool end_if_late(struct relay_call *call, uint64_t now)
 }
 
 /* Looks at every call, but only when the earliest deadline there was has come: of calls that mostly end in time that is
- * about once in the time a call is given. */
+ * about once in the time a call is given. Of calls that all end late, each at another time, it is once in LOOK_MS. */
 static void on_timer(uv_timer_t *timer)
 {
     struct relay *relay = timer->data;
@@ -733,6 +737,7 @@ static void on_timer(uv_timer_t *timer)
             next = belfry_min_time(next, belfry_min_time(call->due_ms, call->pace.due_ms));
     }
     relay->due_ms = BELFRY_NEVER;
+    relay->looked_ms = now;
     arm(relay, next, now);
     if (relay->recheck_ms <= now)
         recheck(relay, now);

@@ -464,6 +464,31 @@ static void a_request_that_upstream_does_not_take_is_not_late(void **state)
     fakeexchange_gone(&fake);
 }
 
+/* Every deadline makes the relay look at all calls: who chooses many of them must not make it look all the time. */
+static void deadlines_that_follow_each_other_closely_are_looked_at_together(void **state)
+{
+    (void)state;
+    enum { CALLS = 10, APART_MS = 8 };
+    struct fakeexchange peers[CALLS];
+    size_t looks = 0;
+    make_relay(&(struct relay_opts){.pace_ms = SHORT_MS}, NULL);
+    for (size_t i = 0; i < CALLS; i++) {
+        struct fakeexchange_head head;
+        fakeexchange_head(&head, "POST", RANGE, (const char *const[]){"content-type: application/grpc", NULL});
+        fakeexchange_init(&peers[i], EXCHANGE_ROOM);
+        relay_begin(relay, &peers[i].x, &head.head, RELAY_ALL);
+        drive_for(APART_MS);
+    }
+    for (; counted().running > 0; looks++) {
+        uint64_t late = counted().late;
+        drive_until(counted().late > late);
+    }
+    assert_int_equal(counted().late, CALLS);
+    assert_in_range(looks, 0, 3);
+    for (size_t i = 0; i < CALLS; i++)
+        fakeexchange_fini(&peers[i]);
+}
+
 static void note_end(struct intake_conn *conn, void *user)
 {
     struct intake_conn **ended = user;
@@ -942,6 +967,7 @@ int main(void)
         cmocka_unit_test_teardown(a_call_without_its_body_ends_and_upstream_never_hears_of_it, teardown),
         cmocka_unit_test_teardown(half_a_message_ends_and_a_stream_between_messages_waits, teardown),
         cmocka_unit_test_teardown(a_request_that_upstream_does_not_take_is_not_late, teardown),
+        cmocka_unit_test_teardown(deadlines_that_follow_each_other_closely_are_looked_at_together, teardown),
         cmocka_unit_test_teardown(over_the_bound_the_connection_with_most_unfinished_requests_is_ended, teardown),
         cmocka_unit_test_teardown(a_client_that_goes_cancels_upstream, teardown),
         cmocka_unit_test_teardown(a_lost_upstream_is_unavailable_and_says_which_and_the_pin_is_gone, teardown),
