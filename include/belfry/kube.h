@@ -40,7 +40,7 @@ struct belfry_kube_request; /* a get, list or watch under way */
  *   command-timeout    30s    for a get; for each page of a list, and for a watch, until its answer begins. All tries and
  *                             the waits between them are inside it: a try that would come later is not made. Once the
  *                             answer of a list has begun: the longest time without a byte of it. An informer tries again
- *                             by itself, and without end: there it is for each try
+ *                             by itself, and without end: there it is for each try. 0 is refused
  *   max-message        16MiB  one object; at least 64KiB
  *
  * Reads files, resolves and connects nothing: it never blocks. Logging in by a plug-in (exec, auth-provider) is refused.

@@ -305,6 +305,45 @@ static void the_first_cause_is_told_beside_the_last(void **state)
     assert_non_null(strstr(end->why, "the first of 2 tries failed with: 503 Service Unavailable: etcd is down"));
 }
 
+/* Its end may come hours later, and is about something else. */
+static void the_end_of_a_watch_says_nothing_of_tries_before_it_began(void **state)
+{
+    (void)state;
+    start_watch(NO_PAIRS);
+    scriptpeer_answer(next_request(), "503 Service Unavailable", RETRY_NOW, "etcd is down");
+    struct scriptpeer_conn *conn = next_request();
+    scriptpeer_begin(conn, "200 OK", JSON);
+    scriptpeer_chunk(conn, added("a", "1"));
+    assert_note(BELFRY_KUBE_ADDED, "x/a", "1");
+    scriptpeer_cut(conn);
+    assert_null(strstr(assert_end(BELFRY_ERR_UNAVAILABLE, 0)->why, "etcd is down"));
+}
+
+/* The list that is asked for whole, after 410, is another request. */
+static void a_list_that_begins_again_says_nothing_of_tries_before(void **state)
+{
+    (void)state;
+    start_list(PAIRS("chunk-size", "1"));
+    scriptpeer_answer(next_request(), "200 OK", JSON, list_page("10", pod("a", "1"), "next"));
+    assert_note(BELFRY_KUBE_ITEM, "x/a", "1");
+    scriptpeer_answer(next_request(), "503 Service Unavailable", RETRY_NOW, "etcd is down");
+    scriptpeer_answer(next_request(), "410 Gone", JSON, status(410, "Expired"));
+    assert_int_equal(next_note()->kind, BELFRY_KUBE_RESTART);
+    scriptpeer_answer(next_request(), "403 Forbidden", "", "not you");
+    assert_null(strstr(assert_end(BELFRY_ERR_DENIED, 403)->why, "etcd is down"));
+}
+
+static void command_timeout_of_0_is_refused(void **state)
+{
+    (void)state;
+    struct belfry_opts *opts = NULL;
+    struct belfry_resource pods = belfry_resource("v1", "pods", "x");
+    assert_int_equal(set_all(&opts, PAIRS("command-timeout", "0s")), BELFRY_OK);
+    assert_int_equal(belfry_kube_get(bed.kube, pods, "a", opts, on_event, NULL, NULL), BELFRY_ERR_INVALID);
+    assert_int_equal(belfry_kube_watch(bed.kube, pods, opts, on_event, NULL, NULL), BELFRY_ERR_INVALID);
+    belfry_opts_free(opts);
+}
+
 static void each_page_of_a_list_has_command_timeout(void **state)
 {
     (void)state;
@@ -409,6 +448,9 @@ int main(void)
         row(command_timeout_is_for_all_tries_together),
         row(a_server_that_is_busy_for_longer_than_command_timeout_is_told_at_once),
         row(the_first_cause_is_told_beside_the_last),
+        row(the_end_of_a_watch_says_nothing_of_tries_before_it_began),
+        row(a_list_that_begins_again_says_nothing_of_tries_before),
+        row(command_timeout_of_0_is_refused),
         row(each_page_of_a_list_has_command_timeout),
         row(a_get_that_trickles_is_over_in_command_timeout),
         row(a_list_is_asked_for_page_by_page),

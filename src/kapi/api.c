@@ -100,7 +100,9 @@ static int start(const struct caller *c, enum belfry_decoder_mode mode, unsigned
 {
     static const char *const matches[] = {"Exact", "NotOlderThan"};
     const struct belfry_opts *opts = c->opts;
-    if (c->fn == NULL || !belfry_opts_fit(opts, where))
+    bool has_timeout = belfry_opts_is_set(opts, BELFRY_OPT_COMMAND_TIMEOUT);
+    int64_t timeout = has_timeout ? belfry_opts_number(opts, BELFRY_OPT_COMMAND_TIMEOUT) : (int64_t)c->k->timeout_ms;
+    if (c->fn == NULL || !belfry_opts_fit(opts, where) || timeout == 0)
         return BELFRY_ERR_INVALID;
     struct belfry_request_ask ask = {.mode = mode,
                                      .target = {.base = c->k->settings.base,
@@ -113,9 +115,7 @@ static int start(const struct caller *c, enum belfry_decoder_mode mode, unsigned
                                                 .version = belfry_opts_text(opts, BELFRY_OPT_VERSION)},
                                      .metadata_only = belfry_opts_number(opts, BELFRY_OPT_METADATA_ONLY) != 0,
                                      .bounded = true,
-                                     .timeout_ms = belfry_opts_is_set(opts, BELFRY_OPT_COMMAND_TIMEOUT)
-                                                       ? (uint32_t)belfry_opts_number(opts, BELFRY_OPT_COMMAND_TIMEOUT)
-                                                       : c->k->timeout_ms};
+                                     .timeout_ms = (uint32_t)timeout};
     if (belfry_opts_is_set(opts, BELFRY_OPT_VERSION_MATCH))
         ask.target.version_match = matches[belfry_opts_number(opts, BELFRY_OPT_VERSION_MATCH)];
     if (mode == BELFRY_DECODE_LIST)

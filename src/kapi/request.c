@@ -228,6 +228,7 @@ static bool begin_anew(struct belfry_kube_request *r)
     r->paged = false;
     r->whole = true;
     r->target.limit = 0;
+    forget_tries(r);
     set_deadline(r);
     r->depth++;
     enum belfry_next next = r->hooks->restart(r, r->user);
@@ -360,6 +361,8 @@ static void begin_body(struct belfry_kube_request *r, const struct belfry_http_h
         belfry_decoder_create(r->mode, belfry_http_find(head, "content-type"), r->k->max_bytes, &r->decoder);
     r->state = REQUEST_BODY;
     arm(r);
+    if (r->mode == BELFRY_DECODE_WATCH)
+        forget_tries(r); /* it may end much later, and for another reason */
     if (err != BELFRY_OK)
         end_nomem(r);
     else if (r->hooks->opened != NULL)
