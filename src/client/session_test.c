@@ -1315,6 +1315,23 @@ static void a_doubtful_status_is_tried_again_ten_times_in_a_row(void **state)
     }
 }
 
+static void a_doubt_that_is_the_same_each_time_is_said_once_however_long(void **state)
+{
+    struct seen seen = {0};
+    char words[171]; /* longer than what is kept of the first */
+    (void)state;
+    memset(words, 'x', sizeof(words) - 1);
+    words[sizeof(words) - 1] = '\0';
+    make_members(1);
+    open_session(NULL);
+    bed.rule = status_of_watches(2, 100);
+    bed.rule.message = words;
+    watch("a/", "2", &seen);
+    drive_until(seen.n[BELFRY_END] == 1, SOON_MS);
+    assert_null(strstr(seen.why, "the first:"));
+    assert_non_null(strstr(seen.why, "(gRPC status 2, 11 times in a row)"));
+}
+
 static void a_status_that_passes_is_tried_again_without_limit(void **state)
 {
     struct seen seen = {0};
@@ -1751,6 +1768,7 @@ int main(void)
         TEST(a_status_ends_watches_or_is_tried_again),
         TEST(a_server_that_is_no_etcd_ends_watches_unless_it_was_one),
         TEST(a_doubtful_status_is_tried_again_ten_times_in_a_row),
+        TEST(a_doubt_that_is_the_same_each_time_is_said_once_however_long),
         TEST(a_status_that_passes_is_tried_again_without_limit),
         TEST(a_member_that_drains_keeps_its_calls_and_gets_no_new_ones),
         TEST(without_endpoints_it_is_said_in_time),

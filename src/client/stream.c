@@ -295,7 +295,7 @@ static void fail_all(struct belfry_stream *stream, const struct belfry_grpc_stat
                      const char *why)
 {
     char full[TEXT_MAX * 2], times[FIRST_MAX + 64] = "";
-    if (stream->doubts > 0 && strcmp(stream->first_doubt, why) == 0)
+    if (stream->doubts > 0 && strncmp(stream->first_doubt, why, FIRST_MAX - 1) == 0) /* as much as was kept of it */
         snprintf(times, sizeof(times), ", %u times in a row", stream->doubts);
     else if (stream->doubts > 0)
         snprintf(times, sizeof(times), ", the last of %u in a row; the first: %s", stream->doubts, stream->first_doubt);
