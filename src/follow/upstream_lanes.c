@@ -216,8 +216,11 @@ static bool merge_one(struct upstream *up, struct lane *lane)
 {
     struct held *held = replay_held(lane);
     enum taken taken;
-    if (up->vouching && lane->state != LANE_ENDED)
+    if (up->vouching) { /* of what it gave, and its progress is that too, nothing counts yet */
+        if (lane->state == LANE_ENDED)
+            settle_end(up, lane);
         return false;
+    }
     if (held != NULL) {
         taken = give(up, lane, &held->revision);
         if (taken == TAKEN)

@@ -805,6 +805,33 @@ static void what_is_between_the_compaction_and_our_head_is_compared(void **state
     rig_fini(&r);
 }
 
+/* The watch behind a compaction says that nothing has happened, and ends, before the witness was heard. */
+static void progress_that_no_witness_vouched_for_is_not_taken(void **state)
+{
+    (void)state;
+    struct rig r;
+    scoped_live(&r);
+    restart(&r);
+    obey(&r);
+    be_told_compacted(&r, 11);
+    pass(&r, 500);
+    assert_int_equal(r.watches[0].from, 11);
+    struct belfry_wire_header header = past_header(r.past, 120); /* of which past, is not known */
+    upstream_on_created(r.up, 0, &header, r.now);
+    obey(&r);
+    assert_true(r.page_token != 0);
+    upstream_on_progress(r.up, 0, &header, r.now);
+    assert_int_equal(ingest_head(r.ingest), 100);
+    r.watches[0] = (struct watch){0};
+    upstream_on_end(r.up, 0, BELFRY_ERR_UNAVAILABLE, 0, r.now);
+    assert_int_equal(ingest_head(r.ingest), 100);
+    obey(&r);
+    pass(&r, 5000);
+    assert_int_equal(upstream_state(r.up), UPSTREAM_JOINING);
+    assert_int_equal(r.watches[0].from, 10); /* as after any break */
+    rig_fini(&r);
+}
+
 /* ---- lag ---- */
 
 static void member_behind_us_is_lag_if_a_linearizable_read_says_more(void **state)
@@ -1731,6 +1758,7 @@ int main(void)
         cmocka_unit_test(compaction_that_a_tier_tells_of_long_ago_holds_nobody_up),
         cmocka_unit_test(restore_to_below_the_compaction_is_found_out_by_a_watch),
         cmocka_unit_test(what_is_between_the_compaction_and_our_head_is_compared),
+        cmocka_unit_test(progress_that_no_witness_vouched_for_is_not_taken),
         cmocka_unit_test(tier_that_says_compacted_of_what_is_above_it_was_rewritten),
         cmocka_unit_test(member_behind_us_is_lag_if_a_linearizable_read_says_more),
         cmocka_unit_test(linearizable_revision_below_ours_means_a_rewritten_past),
