@@ -85,7 +85,7 @@ struct belfry_kube_warning {
 typedef void (*belfry_kube_warning_fn)(struct belfry_kube *k, const struct belfry_kube_warning *warning, void *user);
 
 /* From now on `fn` receives every text that this client has not seen before, once; `fn` NULL: none, which is the default.
- * The log (belfry_set_log(), event kube_warning) has the same lines. After 256 different texts no more are told. */
+ * The log (belfry_set_log(), event kube_warning) has the same lines. After 256 different texts the rest is dropped. */
 BELFRY_API void belfry_kube_set_warning(struct belfry_kube *k, belfry_kube_warning_fn fn, void *user);
 
 /* A kind of objects. Texts are copied by whatever takes it. */

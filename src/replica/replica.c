@@ -463,7 +463,7 @@ static bool replica_damaged(struct store *store)
         return false;
     if (!replica->told_damage)
         belfry_logf(replica->log, BELFRY_LOG_ERROR, "replica_damaged",
-                    "folder=%s rev=%lld hint=\"upstream is listed anew; look after the disk and the memory\"",
+                    "folder=%s rev=%lld hint=\"upstream is listed again; check the disk and the memory\"",
                     replica->folder.path, (long long)replica->writer.now.meta.revision);
     replica->told_damage = true;
     return true;

@@ -328,7 +328,7 @@ static void own_max_fds(struct text *text, const struct row *row, const struct t
 static const struct row rows[] = {
     {"belfry_build_info", "Always 1; the version is its label.", GAUGE, NULL, OWN, 0, own_build_info},
     {"belfry_draining",
-     "1 while the tier drains: it is not ready, its clients are told to leave one by one, and new ones are served until the end.",
+     "1 while the tier drains: it is not ready, its clients are asked to leave one by one, and new ones are served until the end.",
      GAUGE, NULL, OWN, 0, own_draining},
 
     {"belfry_upstream_up",
