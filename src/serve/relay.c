@@ -53,7 +53,7 @@ struct relay_call {
     struct belfry_list node;
     struct belfry_list anonymous; /* without a token, unless it needs no right */
     struct belfry_list slow;      /* while `response` is not empty */
-    size_t held;                  /* counted of what it holds */
+    size_t held, held_down;       /* counted of what it holds, and of that the response's */
     enum call_state state;
     struct permit_question *question; /* CHECKING */
     struct uplink_call *up;           /* WAITING and PASSING */
@@ -79,6 +79,7 @@ struct relay {
     /* owner */
     struct belfry_list calls;
     struct belfry_list slow;      /* calls whose client is behind; first who has taken nothing for the longest time */
+    size_t held_down;             /* of stats.held_bytes: responses */
     struct belfry_list anonymous; /* calls */
     struct permit_question *recheck; /* is auth still off, for those? */
     uint64_t recheck_ms;             /* when that is asked next; BELFRY_NEVER while there are none */
@@ -106,13 +107,16 @@ static void move(struct relay_call *call, enum call_state to)
 
 /* ---- what is held ---- */
 
-static void set_held(struct relay_call *call, size_t held)
+static void set_held(struct relay_call *call, size_t request, size_t response)
 {
-    struct relay_stats *stats = &call->relay->stats;
-    stats->held_bytes = stats->held_bytes - call->held + held;
+    struct relay *relay = call->relay;
+    struct relay_stats *stats = &relay->stats;
+    stats->held_bytes = stats->held_bytes - call->held + request + response;
+    relay->held_down = relay->held_down - call->held_down + response;
     if (stats->held_bytes > stats->held_peak)
         stats->held_peak = stats->held_bytes;
-    call->held = held;
+    call->held = request + response;
+    call->held_down = response;
 }
 
 static size_t head_bytes(const struct relay_call *call)
@@ -134,7 +138,7 @@ static bool is_whole(const struct relay_call *call)
 static void count_held(struct relay_call *call)
 {
     size_t request = head_bytes(call) + call->request.cap;
-    set_held(call, request + call->response.cap);
+    set_held(call, request, call->response.cap);
     exchange_holds(call->x, is_whole(call) ? 0 : EXCHANGE_COST + request);
     if (belfry_buf_len(&call->response) == 0)
         belfry_list_remove(&call->slow);
@@ -166,7 +170,7 @@ static void free_call(struct relay_call *call)
     belfry_list_remove(&call->node);
     belfry_list_remove(&call->anonymous);
     belfry_list_remove(&call->slow);
-    set_held(call, 0);
+    set_held(call, 0, 0);
     relay->stats.running--;
     fields_fini(&call->block);
     belfry_buf_fini(&call->path);
@@ -192,11 +196,19 @@ static void end_for_memory(struct relay_call *call)
     fail(call, BELFRY_GRPC_UNAVAILABLE, NO_ROOM);
 }
 
+/* No room for `n` bytes more, and most of what is held waits for clients that do not read: whoever sends is not to blame. */
+static bool is_full_of_responses(const struct relay *relay, size_t n)
+{
+    size_t max = relay->opts.held_max;
+    return relay->stats.held_bytes + n > max && relay->held_down > max / 2;
+}
+
 /* Makes room for `n` bytes more, if need be by ending slower calls. False: it is this one's turn to end. */
 static bool make_room(const struct relay_call *call, size_t n)
 {
     struct relay *relay = call->relay;
-    while (!exchange_has_room(call->x, relay->stats.held_bytes + n, relay->opts.held_max)) {
+    while (is_full_of_responses(relay, n) ||
+           !exchange_has_room(call->x, relay->stats.held_bytes + n, relay->opts.held_max)) {
         if (exchange_is_ending(call->x) || belfry_list_empty(&relay->slow))
             return false;
         struct relay_call *slowest = belfry_container(relay->slow.next, struct relay_call, slow);

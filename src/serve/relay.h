@@ -26,8 +26,8 @@
  * Thread: owner. Destroyed before permit and uplink.
  * Memory: a call holds its head until that was sent, at most EXCHANGE_WINDOW of request and one stream window
  *         (UPLINK_CONN_WINDOW) of response, and all together held_max. Over that the connection that holds most of requests
- *         that are not whole is ended (intake.h); when none holds much, the call whose client has taken nothing for the
- *         longest time is ended with 14, or if no client is slow the one that grows.
+ *         that are not whole is ended (intake.h); when none holds much, or more than half of it are responses, the call
+ *         whose client has taken nothing for the longest time is ended with 14, or if no client is slow the one that grows.
  */
 #ifndef BELFRY_SERVE_RELAY_H
 #define BELFRY_SERVE_RELAY_H

@@ -534,6 +534,53 @@ static void over_the_bound_the_connection_with_most_unfinished_requests_is_ended
     assert_int_equal(intake.ended, 1);
 }
 
+/* Clients that do not read fill what is held: a connection that sends much, as a tier below does, is not ended for them. */
+static void over_the_bound_by_responses_the_slowest_reader_is_ended(void **state)
+{
+    (void)state;
+    enum { HEADS = 5, READERS = 4, KIB = 1024 };
+    char big[40 * KIB] = "x: ";
+    static struct fakeexchange heads[HEADS], readers[READERS];
+    struct fakeexchange_head head;
+    struct exchange_conn sender = {0};
+    struct intake_conn *ended = NULL;
+    struct intake intake;
+    memset(big + 3, 'a', sizeof(big) - 4);
+    make_relay(&(struct relay_opts){.held_max = 1024 * KIB}, NULL);
+    intake_init(&intake, note_end, &ended);
+    intake_join(&intake, &sender.intake);
+    fakeexchange_head(&head, "POST", PUT, (const char *const[]){"content-type: application/grpc", big, NULL});
+    for (size_t i = 0; i < HEADS; i++) {
+        fakeexchange_init(&heads[i], EXCHANGE_ROOM);
+        heads[i].x.conn = &sender;
+        relay_begin(relay, &heads[i].x, &head.head, RELAY_ALL);
+    }
+    assert_in_range(sender.intake.bytes, INTAKE_LEAST, 512 * KIB);
+    for (size_t i = 0; i < READERS; i++) {
+        fakeexchange_init(&readers[i], 0);
+        intake_join(&intake, &readers[i].conn.intake);
+        begin_on(&readers[i], RANGE);
+        fakeexchange_half_close(&readers[i]);
+        reach(i + 1);
+        answer_much(i, 240 * KIB);
+        drive_for(50);
+    }
+    drive_until(counted().over_memory > 0);
+    assert_int_equal(readers[0].state, FAKEEXCHANGE_ENDED);
+    assert_null(ended);
+    for (size_t i = 0; i < HEADS; i++) {
+        assert_int_equal(heads[i].state, FAKEEXCHANGE_OPEN);
+        fakeexchange_gone(&heads[i]);
+        fakeexchange_fini(&heads[i]);
+    }
+    for (size_t i = 0; i < READERS; i++) {
+        if (readers[i].state == FAKEEXCHANGE_OPEN)
+            fakeexchange_gone(&readers[i]);
+        fakeexchange_fini(&readers[i]);
+    }
+    assert_int_equal(counted().held_bytes, 0);
+}
+
 /* ---- ends ---- */
 
 static void a_client_that_goes_cancels_upstream(void **state)
@@ -969,6 +1016,7 @@ int main(void)
         cmocka_unit_test_teardown(a_request_that_upstream_does_not_take_is_not_late, teardown),
         cmocka_unit_test_teardown(deadlines_that_follow_each_other_closely_are_looked_at_together, teardown),
         cmocka_unit_test_teardown(over_the_bound_the_connection_with_most_unfinished_requests_is_ended, teardown),
+        cmocka_unit_test_teardown(over_the_bound_by_responses_the_slowest_reader_is_ended, teardown),
         cmocka_unit_test_teardown(a_client_that_goes_cancels_upstream, teardown),
         cmocka_unit_test_teardown(a_lost_upstream_is_unavailable_and_says_which_and_the_pin_is_gone, teardown),
         cmocka_unit_test_teardown(an_upstream_lost_in_the_middle_ends_with_trailers_behind_what_came, teardown),
