@@ -126,7 +126,9 @@ static void remember_puts(struct listing *listing, const struct ingest_revision 
 
 enum belfry_err listing_revision(struct listing *listing, const struct ingest_revision *revision)
 {
-    if (revision->rev < listing->first)
+    listing->digest_rev = revision->rev;
+    listing->digest = digest_of(revision->events, revision->n);
+    if (revision->rev < listing->first) /* all that it left is in the pages */
         return BELFRY_OK;
     for (size_t i = 0; i < revision->n && revision->rev > listing->first; i++) {
         enum belfry_err err = put_event(listing, &revision->events[i]);
@@ -134,8 +136,6 @@ enum belfry_err listing_revision(struct listing *listing, const struct ingest_re
             return err;
     }
     remember_puts(listing, revision);
-    listing->digest_rev = revision->rev;
-    listing->digest = digest_of(revision->events, revision->n);
     listing_progress(listing, revision->rev);
     return BELFRY_OK;
 }

@@ -8,7 +8,8 @@
  *
  * The watch comes first, and the first page is asked for when the watch is there: a past that is rewritten breaks the
  * watch, so pages and watch are of one past as long as the watch holds. It starts at `first`, a revision that was read
- * linearizably; what came at `first` is in the pages already, but its digest makes the first overlap comparable.
+ * linearizably, or before it; what came up to `first` is in the pages already, but the digest of the newest revision makes
+ * the first overlap comparable.
  * That holds when both are of one cluster. A watch of another tier may still be in a past that the cluster has left: so
  * the rows of the revision that the pages were read at must be the PUTs that the watch tells of it. (Not compared: what
  * it deletes; and pages of two revisions, of which neither shows all rows.)

@@ -1413,6 +1413,42 @@ static void damage_with_nothing_left_to_compare_cuts_off_to_be_safe(void **state
     rig_fini(&r);
 }
 
+/* Of a part of the store, whose last event was long before the listing: it was compared, and proves backfills as before. */
+static void damage_in_a_quiet_scope_leaves_an_overlap(void **state)
+{
+    (void)state;
+    struct rig r;
+    scoped_live(&r);
+    modelstore_damage(r.store);
+    pass(&r, 1000);
+    assert_int_equal(upstream_state(r.up), UPSTREAM_LISTING);
+    struct belfry_wire_header header = past_header(r.past, 100);
+    upstream_on_read(r.up, r.read_token, &header, r.now);
+    obey(&r);
+    assert_int_equal(r.watches[0].from, 10);
+    r.watches[0].created = true;
+    upstream_on_created(r.up, 0, &header, r.now);
+    obey(&r);
+    assert_true(deliver(&r, 0));
+    while (r.page_token != 0) {
+        uint64_t token = r.page_token;
+        struct belfry_buf buf;
+        belfry_buf_init(&buf);
+        r.page_token = 0;
+        r.past->head = 100; /* of which nothing above 10 is in the scope */
+        upstream_on_page(r.up, token, past_page(r.past, 10, r.page.key, r.page.limit, &buf), r.now);
+        r.past->head = 10;
+        belfry_buf_fini(&buf);
+        obey(&r);
+    }
+    upstream_on_progress(r.up, 0, &header, r.now);
+    assert_int_equal(upstream_state(r.up), UPSTREAM_LIVE);
+    assert_int_equal(cut_of(&r).why, EVLOG_CUT_DAMAGED);
+    assert_int_equal(ingest_head(r.ingest), 100);
+    assert_int_equal(ingest_overlap(r.ingest), 10);
+    rig_fini(&r);
+}
+
 /* ---- time and trouble ---- */
 
 static void upstream_that_is_stale_itself_makes_stale_at_once(void **state)
@@ -1785,6 +1821,7 @@ int main(void)
         cmocka_unit_test(damaged_store_is_listed_and_nobody_is_cut_off),
         cmocka_unit_test(damage_and_a_rewritten_past_cut_everybody_off),
         cmocka_unit_test(damage_with_nothing_left_to_compare_cuts_off_to_be_safe),
+        cmocka_unit_test(damage_in_a_quiet_scope_leaves_an_overlap),
         cmocka_unit_test(upstream_that_is_stale_itself_makes_stale_at_once),
         cmocka_unit_test(silence_makes_stale_and_the_next_progress_ends_it),
         cmocka_unit_test(after_a_gap_sockets_are_read_before_anybody_is_judged),
