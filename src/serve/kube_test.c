@@ -896,6 +896,17 @@ static void head_of_a_watch_has_no_body(void **state)
 
 /* ---- how a watch ends ---- */
 
+static void the_oldest_version_that_is_named_is_above_the_one_that_is_too_old(void **state)
+{
+    (void)state;
+    BED(bed);
+    struct fakeexchange *peer = get(&bed, WIDGETS "?watch=1&resourceVersion=8");
+    run(&bed);
+    assert_says(peer, "too old resource version: 8 (9)");
+    assert_ended(peer);
+    bed_close(&bed);
+}
+
 static void what_is_too_old_is_told_so_and_ends(void **state)
 {
     (void)state;
@@ -904,7 +915,7 @@ static void what_is_too_old_is_told_so_and_ends(void **state)
     run(&bed);
     assert_int_equal(peer->status, 200);
     assert_says(peer, "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},"
-                      "\"status\":\"Failure\",\"message\":\"too old resource version: 5 (8)\",\"reason\":\"Expired\","
+                      "\"status\":\"Failure\",\"message\":\"too old resource version: 5 (9)\",\"reason\":\"Expired\","
                       "\"code\":410}}\n");
     assert_ended(peer);
     assert_int_equal(stats_of(&bed).expired, 1);
@@ -1742,6 +1753,7 @@ int main(void)
         cmocka_unit_test(watch_from_now_on_is_given_what_comes),
         cmocka_unit_test(watch_in_the_future_is_silent_until_then),
         cmocka_unit_test(head_of_a_watch_has_no_body),
+        cmocka_unit_test(the_oldest_version_that_is_named_is_above_the_one_that_is_too_old),
         cmocka_unit_test(what_is_too_old_is_told_so_and_ends),
         cmocka_unit_test(forgotten_previous_value_loses_who_needs_it),
         cmocka_unit_test(forgotten_previous_value_where_a_watch_resumes_loses_nobody),

@@ -365,7 +365,7 @@ static enum belfry_err on_lost(void *stream_user, int64_t compact_rev, struct be
     struct kube_watch *watch = stream_user;
     struct kube_status status;
     struct belfry_buf line;
-    kube_status_expired(&status, watch->from, compact_rev - 1);
+    kube_status_expired(&status, watch->from, compact_rev); /* a watch from there receives that revision first */
     belfry_buf_init(&line);
     return hand_over(&line, kube_render_error(&status, &line), out);
 }
