@@ -49,6 +49,7 @@ struct permit_question {
     struct belfry_list order; /* of all questions, as they were asked */
     struct belfry_list node;  /* of those that are pending, of its ask's, or of those that are ready */
     enum question_state state;
+    bool saw_doubt;              /* PENDING: an answer was thrown away, so that the next was asked for after this */
     struct ask *ask;             /* ASKED */
     enum permit_verdict verdict; /* READY */
     const char *reason;          /* READY; static */
@@ -325,18 +326,36 @@ static enum permit_auth judge_status(struct permit *permit, const struct unary_a
     return read_status(with);
 }
 
+static void settle(struct permit_question *question, enum permit_auth auth)
+{
+    if (auth == PERMIT_AUTH_OFF) {
+        make_ready(question, PERMIT_GRANTED, "");
+    } else if (auth == PERMIT_AUTH_ON) {
+        enum belfry_err err = ask_range(question);
+        if (err != BELFRY_OK)
+            make_ready(question, PERMIT_UNAVAILABLE, belfry_strerror((int)err));
+    }
+}
+
 /* What is known now goes for those who wait. "Off" goes only for who asked before it was asked, or within its time. */
 static void settle_pending(struct permit *permit, uint64_t now)
 {
     belfry_list_each_safe (node, &permit->pending) {
         struct permit_question *question = belfry_container(node, struct permit_question, node);
-        if (permit->auth == PERMIT_AUTH_ON) {
-            enum belfry_err err = ask_range(question);
-            if (err != BELFRY_OK)
-                make_ready(question, PERMIT_UNAVAILABLE, belfry_strerror((int)err));
-        } else if (is_fresh(permit, now) || question->asked_ms <= permit->auth_ms) {
-            make_ready(question, PERMIT_GRANTED, "");
-        }
+        if (permit->auth == PERMIT_AUTH_ON || is_fresh(permit, now) || question->asked_ms <= permit->auth_ms)
+            settle(question, permit->auth);
+    }
+}
+
+/* An answer may be from before what made us doubt: it is not kept, and goes for nobody who has not seen another thrown away.
+ * Any client can make us doubt again and again, and would otherwise hold up everybody. */
+static void settle_in_doubt(struct permit *permit, enum permit_auth auth)
+{
+    belfry_list_each_safe (node, &permit->pending) {
+        struct permit_question *question = belfry_container(node, struct permit_question, node);
+        if (question->saw_doubt)
+            settle(question, auth);
+        question->saw_doubt = true;
     }
 }
 
@@ -348,7 +367,8 @@ static void on_status(const struct unary_answer *with, void *user)
     permit->retry_ms = now + RETRY_MS;
     enum permit_auth auth = judge_status(permit, with);
     if (permit->status_doubts != permit->doubts) {
-        auth = PERMIT_AUTH_UNKNOWN; /* it may be from before what made us doubt */
+        settle_in_doubt(permit, auth);
+        auth = PERMIT_AUTH_UNKNOWN;
         permit->retry_ms = 0;
     }
     if (auth != permit->auth && auth != PERMIT_AUTH_UNKNOWN)

@@ -364,6 +364,26 @@ static void a_doubt_is_not_lifted_by_an_answer_from_before_it(void **state)
     assert_int_equal(counted().status_calls, 2);
 }
 
+/* As a client can make us doubt that sends one request after another to Auth. */
+static void doubts_without_end_do_not_hold_up_a_question(void **state)
+{
+    (void)state;
+    make_permit((struct etcd){.silent = true});
+    struct seen seen = {0};
+    ask(&seen, NULL);
+    size_t n = 0;
+    for (; n < 5 && seen.n == 0; n++) {
+        drive_until(upstream_count(bed.members[0]) == n + 1 && upstream_request(bed.members[0], n)->ended);
+        permit_doubt(permit);
+        upstream_grpc(bed.members[0], n, "", 0, "0"); /* "off", from before */
+        drive_until(seen.n == 1 || upstream_count(bed.members[0]) == n + 2);
+    }
+    assert_int_equal(seen.n, 1);
+    assert_int_equal(seen.verdict, PERMIT_GRANTED);
+    assert_int_equal(n, 2); /* the second was asked for after the question */
+    assert_false(permit_is_open(permit, belfry_clock_ms()));
+}
+
 static void an_upstream_that_cannot_say_is_asked_until_it_can(void **state)
 {
     (void)state;
@@ -459,6 +479,7 @@ int main(void)
         cmocka_unit_test_teardown(an_answer_may_cancel_the_question_beside_it, teardown),
         cmocka_unit_test_teardown(a_range_that_nobody_waits_for_is_cancelled, teardown),
         cmocka_unit_test_teardown(a_doubt_is_not_lifted_by_an_answer_from_before_it, teardown),
+        cmocka_unit_test_teardown(doubts_without_end_do_not_hold_up_a_question, teardown),
         cmocka_unit_test_teardown(an_upstream_that_cannot_say_is_asked_until_it_can, teardown),
         cmocka_unit_test_teardown(without_an_answer_in_time_it_is_unavailable, teardown),
         cmocka_unit_test_teardown(questions_are_bounded_in_number_and_bytes, teardown),
