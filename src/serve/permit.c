@@ -70,6 +70,7 @@ struct permit {
     enum permit_auth auth;
     uint64_t auth_ms; /* when the question was sent whose answer that is */
     uint64_t doubts;  /* how often what was known was thrown away */
+    enum permit_auth logged;
     /* the AuthStatus under way */
     struct unary *status;
     uint64_t status_ms, status_doubts;
@@ -371,8 +372,10 @@ static void on_status(const struct unary_answer *with, void *user)
         auth = PERMIT_AUTH_UNKNOWN;
         permit->retry_ms = 0;
     }
-    if (auth != permit->auth && auth != PERMIT_AUTH_UNKNOWN)
+    if (auth != permit->logged && auth != PERMIT_AUTH_UNKNOWN) {
         belfry_logf(permit->log, BELFRY_LOG_INFO, "upstream_auth", "is=%s", auth == PERMIT_AUTH_ON ? "on" : "off");
+        permit->logged = auth;
+    }
     permit->auth = auth;
     permit->auth_ms = permit->status_ms;
     if (auth != PERMIT_AUTH_UNKNOWN) {

@@ -70,7 +70,8 @@ BELFRY_NODISCARD enum belfry_err permit_ask(struct permit *permit, const struct 
                                             permit_fn fn, void *user, struct permit_question **out);
 void permit_cancel(struct permit_question *question); /* no answer will come */
 
-/* What is known of auth may not hold any more (an Auth call was relayed, a token was refused). */
+/* What is known of auth may not hold any more (an Auth call was relayed, a token was refused). Questions that wait take the
+ * second answer that comes, even if there were doubts again: it was asked for after them. */
 void permit_doubt(struct permit *permit);
 
 /* As known now; asks in the background when it is not. */

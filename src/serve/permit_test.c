@@ -76,11 +76,16 @@ static void serve(struct upstream *upstream, size_t i, void *user)
 
 static struct permit *permit;
 
-static void make_permit(struct etcd as)
+static void make_logging_permit(struct etcd as, const struct belfry_log *log)
 {
     etcd = as;
     make(&(struct upstream_opts){.serve = serve}, 1);
-    assert_int_equal(permit_create(bed.uplink, belfry_loop_uv(bed.loop), NULL, &permit), BELFRY_OK);
+    assert_int_equal(permit_create(bed.uplink, belfry_loop_uv(bed.loop), log, &permit), BELFRY_OK);
+}
+
+static void make_permit(struct etcd as)
+{
+    make_logging_permit(as, NULL);
 }
 
 static int teardown(void **state)
@@ -384,6 +389,30 @@ static void doubts_without_end_do_not_hold_up_a_question(void **state)
     assert_false(permit_is_open(permit, belfry_clock_ms()));
 }
 
+static void count_line(enum belfry_log_level level, const char *event, const char *text, void *user)
+{
+    (void)level, (void)event, (void)text;
+    ++*(int *)user;
+}
+
+static void a_doubt_that_changes_nothing_is_not_logged(void **state)
+{
+    (void)state;
+    struct seen seen;
+    int lines = 0;
+    const struct belfry_log log = {.line = count_line, .user = &lines, .level = BELFRY_LOG_INFO};
+    make_logging_permit((struct etcd){0}, &log);
+    for (int i = 0; i < 5; i++) {
+        asked(&seen, NULL, PERMIT_GRANTED, "");
+        permit_doubt(permit);
+    }
+    assert_int_equal(counted().status_calls, 5);
+    assert_int_equal(lines, 1);
+    etcd.auth_on = true;
+    asked(&seen, "t.1", PERMIT_GRANTED, "");
+    assert_int_equal(lines, 2);
+}
+
 static void an_upstream_that_cannot_say_is_asked_until_it_can(void **state)
 {
     (void)state;
@@ -480,6 +509,7 @@ int main(void)
         cmocka_unit_test_teardown(a_range_that_nobody_waits_for_is_cancelled, teardown),
         cmocka_unit_test_teardown(a_doubt_is_not_lifted_by_an_answer_from_before_it, teardown),
         cmocka_unit_test_teardown(doubts_without_end_do_not_hold_up_a_question, teardown),
+        cmocka_unit_test_teardown(a_doubt_that_changes_nothing_is_not_logged, teardown),
         cmocka_unit_test_teardown(an_upstream_that_cannot_say_is_asked_until_it_can, teardown),
         cmocka_unit_test_teardown(without_an_answer_in_time_it_is_unavailable, teardown),
         cmocka_unit_test_teardown(questions_are_bounded_in_number_and_bytes, teardown),
