@@ -154,8 +154,8 @@ def test_every_command_of_etcdctl_is_in_the_table():
 
 def test_every_line_of_the_documentation_is_shown_by_a_case():
     elsewhere = {"replay-cuts": "every case that is `joined`", "no-leader": "test_no_leader, test_tier",
-    "stopping": "test_tier",
-                 "not-ready": "test_tier", "http1": "test_tier",
+                 "stopping": "test_tier", "not-ready": "test_tier", "http1": "test_tier", "members": "test_tier",
+                 "host": "test_hostile", "grpc-http1": "test_hostile",
                  "tls-form": "the form is compared on the plaintext port"}
     cases = [case for cases in SECTIONS.values() for case in cases] + AUTH + REQUESTS + GZIPPED
     shown = {case.differs for case in cases if case.differs}

@@ -54,8 +54,8 @@ def test_a_compaction_of_the_past_that_ended_is_not_believed(cluster, make_clust
     way.lead_to(ignorant.endpoint)  # for the stream that reads history: it is made when it is needed first
     recorder = Recorder(leaf.url, tmp_path / "r")
     spec = Spec(0, "prefix", b"/a/", rev="5", first=5, prev_kv="true")
-    recorder.open(spec)
     accepted = way.n_accepted
+    recorder.open(spec)
     procs.wait_until(lambda: way.n_accepted > accepted or compacted_told(leaf), 10, 0.1, "history is asked for")
     for _ in range(10):
         time.sleep(0.3)

@@ -58,7 +58,10 @@ static void die(const char *what, const char *why)
 
 static void say_cut(void)
 {
-    static const char *const whys[] = {"start", "compacted", "rewritten"};
+    static const char *const whys[] = {[EVLOG_CUT_START] = "start",
+                                       [EVLOG_CUT_DAMAGED] = "damaged",
+                                       [EVLOG_CUT_COMPACTED] = "compacted",
+                                       [EVLOG_CUT_REWRITTEN] = "rewritten"};
     struct evlog_view view;
     evlog_enter(d.evlog, 0, &view);
     if (view.cut.past != d.past)

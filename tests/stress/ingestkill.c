@@ -646,7 +646,7 @@ struct tally {
 static void live_until_it_lives(const char *dir, const char *what, unsigned number, struct tally *tally)
 {
     for (unsigned deaths = 0;; deaths++) {
-        int status;
+        int status = 0;
         fflush(NULL);
         pid_t child = fork();
         if (child == 0)
