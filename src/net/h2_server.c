@@ -10,6 +10,8 @@
 #define DEFLATE_TABLE 256  /* bytes: what gRPC responses repeat fits; more would keep what they do not */
 #define CALM_STREAMS  1000 /* streams reset early that are forgiven at once, ... */
 #define CALM_RATE     200  /* ... and more of them a second */
+#define CALM_WINDOWS  100  /* streams whose window is changed that cost as much as one of them, ... */
+#define CALM_MOST     100  /* ... and the most that a change costs: some are forgiven with any number of streams */
 #define QUEUE_READ    500  /* frames other than DATA that wait unsent while more is read */
 #define QUEUE_FRAMES  1000 /* frames other than DATA that may wait unsent, ... */
 #define QUEUE_EACH    4    /* ... and more for each exchange: HEADERS, trailers, WINDOW_UPDATE, RST_STREAM */
@@ -71,18 +73,19 @@ static void end_with(struct h2_server *h2, uint32_t code)
     h2_server_note_rc(h2, nghttp2_session_terminate_session(h2->session, code));
 }
 
-/* A stream was closed before it was answered, and not by its handler: the peer reset it, or made us reset it. */
-static void count_early_close(struct h2_server *h2)
+/* Takes what `streams` of those that end unanswered cost from the bucket. */
+static void spend_calm(struct h2_server *h2, size_t streams)
 {
     const uint32_t full = CALM_STREAMS * 1000;
+    uint32_t cost = (uint32_t)(streams < CALM_MOST ? streams : CALM_MOST) * 1000;
     uint64_t elapsed_ms = h2->now_ms - h2->calm_at_ms;
     uint64_t gained = elapsed_ms < full / CALM_RATE ? elapsed_ms * CALM_RATE : full;
     h2->calm = gained < full - h2->calm ? h2->calm + (uint32_t)gained : full;
     h2->calm_at_ms = h2->now_ms;
-    if (h2->calm < 1000)
+    if (h2->calm < cost)
         end_with(h2, NGHTTP2_ENHANCE_YOUR_CALM);
     else
-        h2->calm -= 1000;
+        h2->calm -= cost;
 }
 
 /* nghttp2 bounds the PINGs and SETTINGS that it has to answer, but not the resets that malformed requests call for. */
@@ -185,8 +188,10 @@ static void settings_changed(struct h2_server *h2, const nghttp2_settings *setti
 {
     h2->greeted = true; /* nghttp2 takes no other frame before them */
     for (size_t i = 0; i < settings->niv; i++) {
-        if (settings->iv[i].settings_id == NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE)
-            belfry_list_move_all(&h2->due, &h2->short_of_window);
+        if (settings->iv[i].settings_id != NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE)
+            continue;
+        belfry_list_move_all(&h2->due, &h2->short_of_window);
+        spend_calm(h2, h2->n_exchanges / CALM_WINDOWS); /* nghttp2 looks at every stream */
     }
 }
 
@@ -250,7 +255,7 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, 
     if (x == NULL)
         return 0;
     if (!x->head_sent && x->said != H2_SAID_RESET)
-        count_early_close(h2);
+        spend_calm(h2, 1); /* its peer reset it unanswered, or made us reset it */
     h2_exchange_gone(x);
     h2_exchange_destroy(x);
     return 0;

@@ -22,9 +22,10 @@
  * Floods: PINGs and SETTINGS are answered in the same pull, and while more than 1,000 answers wait unsent nghttp2 ends
  * the connection; a PING is never punished otherwise (Go's clients probe their bandwidth with them). A stream that ends
  * before it was answered, because its peer reset it or made us reset it, counts against a bucket: over 200 a second for
- * 5 s the connection is ended with ENHANCE_YOUR_CALM; so it is when over 1,000 other frames, and 4 more for each
- * exchange, wait unsent after a receive. A head over H2_SERVER_HEADER_BYTES, as SETTINGS counts them, is answered 431;
- * nghttp2 ends the connection after 8 CONTINUATIONs.
+ * 5 s the connection is ended with ENHANCE_YOUR_CALM. SETTINGS that change the window of all streams count as one such
+ * stream for every 100 that are open, for nghttp2 looks at each of them. So the connection is ended, too, when over 1,000
+ * other frames, and 4 more for each exchange, wait unsent after a receive. A head over H2_SERVER_HEADER_BYTES, as SETTINGS
+ * counts them, is answered 431; nghttp2 ends the connection after 8 CONTINUATIONs.
  *
  * Thread: owner. Pure: no socket; `now` is given.
  */

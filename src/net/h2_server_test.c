@@ -1779,6 +1779,46 @@ static void malformed_requests_whose_resets_are_not_fetched_end_the_connection(v
     pair_fini();
 }
 
+/* SETTINGS of another window for every stream, each answered; returns how many were taken. */
+static size_t change_windows(size_t n, enum belfry_err *out_err)
+{
+    uint8_t window[] = {0, NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 0, 0, 0xff, 0};
+    size_t taken = 0;
+    for (*out_err = BELFRY_OK; taken < n && *out_err == BELFRY_OK; taken++) {
+        struct belfry_buf out; /* not for the client, which did not send them */
+        belfry_buf_init(&out);
+        window[5] ^= 1;
+        *out_err = raw_frame(NGHTTP2_SETTINGS, 0, 0, window, sizeof(window));
+        if (*out_err == BELFRY_OK)
+            *out_err = h2_server_pull(pair.h2, SIZE_MAX, &out);
+        belfry_buf_fini(&out);
+    }
+    return taken;
+}
+
+/* Each costs a look at every stream. */
+static void windows_of_many_streams_may_not_change_without_end(void **state)
+{
+    (void)state;
+    enum belfry_err err;
+    pair_init();
+    pair.on_begin = respond;
+    assert_pumps();
+    client_open(&pair.client, "/watch");
+    assert_pumps();
+    assert_int_equal(change_windows(500, &err), 500); /* of one stream: never mind */
+    assert_int_equal(err, BELFRY_OK);
+    pair.now_ms += 60000;
+    for (int i = 1; i < 1000; i++)
+        client_open(&pair.client, "/watch");
+    assert_pumps();
+    assert_int_equal(change_windows(20, &err), 20); /* as a client finds out how much its line takes */
+    assert_int_equal(err, BELFRY_OK);
+    assert_in_range(change_windows(1000, &err), 50, 100);
+    assert_int_equal(err, BELFRY_ERR_PROTOCOL);
+    pair_fini();
+}
+
 /* ---- tests: memory ---- */
 
 static enum belfry_err scenario_steps(void)
@@ -1928,6 +1968,7 @@ int main(void)
         cmocka_unit_test(resets_of_what_was_answered_are_never_counted),
         cmocka_unit_test(making_us_reset_streams_counts_as_well),
         cmocka_unit_test(malformed_requests_whose_resets_are_not_fetched_end_the_connection),
+        cmocka_unit_test(windows_of_many_streams_may_not_change_without_end),
         cmocka_unit_test(running_out_of_memory_anywhere_is_survived),
         cmocka_unit_test(a_failure_to_write_is_told_to_the_owner),
         cmocka_unit_test(an_idle_exchange_keeps_no_large_buffer),
