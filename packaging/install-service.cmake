@@ -4,7 +4,7 @@
 #
 # Given by packaging/CMakeLists.txt: BELFRY_PACKAGING, BELFRY_UNIT_OUT, BELFRY_UNIT_DIR, CMAKE_INSTALL_SBINDIR,
 # CMAKE_INSTALL_SYSCONFDIR.
-include(GNUInstallDirs) # CMAKE_INSTALL_FULL_...: /etc for the prefix /usr, PREFIX/etc for others
+include(GNUInstallDirs) # CMAKE_INSTALL_FULL_...: /etc for the prefix /usr, /etc/opt/NAME for /opt/NAME, PREFIX/etc for others
 
 configure_file(${BELFRY_PACKAGING}/belfryd.service.in ${BELFRY_UNIT_OUT} @ONLY)
 get_filename_component(unit_dir ${BELFRY_UNIT_DIR} ABSOLUTE BASE_DIR ${CMAKE_INSTALL_PREFIX})
