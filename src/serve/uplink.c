@@ -11,6 +11,7 @@
 
 #define FIRST_MS    50   /* the first wait after an endpoint failed twice */
 #define MAX_MS      3000 /* and the longest */
+#define EXPIRY_MS   100  /* at least, between two looks at all calls that wait */
 #define WHY_BYTES   160
 #define WHY_ALL     512
 #define CLOSED_TEXT "the tier is shutting down"
@@ -356,7 +357,7 @@ static void on_expiry(uv_timer_t *timer)
             next = belfry_min_time(next, gather_expired(&uplink->ways[i].waiting, now, &expired));
     }
     if (next != BELFRY_NEVER)
-        arm_expiry(uplink, next - now);
+        arm_expiry(uplink, next - now > EXPIRY_MS ? next - now : EXPIRY_MS);
     char why[WHY_ALL];
     uplink_describe(uplink, why, sizeof(why));
     if (why[0] == '\0')

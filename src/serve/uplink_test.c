@@ -462,16 +462,24 @@ static void without_any_endpoint_a_call_ends_after_the_wait_and_says_why(void **
     make(NULL, 2);
     upstream_drop(bed.members[0], true);
     upstream_drop(bed.members[1], true);
-    struct seen seen = {.send = "x"};
+    struct seen seen = {.send = "x"}, crowd[10] = {0};
     drive_for(10); /* the loop knows what time it is: the wait is counted by that */
     uint64_t began = belfry_clock_ms();
     open_call(&seen);
+    for (size_t i = 0; i < 10; i++) {
+        drive_for(8);
+        open_call(&crowd[i]);
+    }
     drive_until(seen.call == NULL);
     assert_in_range(belfry_clock_ms() - began, UPLINK_WAIT_MS - 50, UPLINK_WAIT_MS + 3000);
+    size_t looks = 1; /* at all calls that wait */
+    for (uint64_t n = stats().unavailable; n < 11; n = stats().unavailable, looks++)
+        drive_until(stats().unavailable > n);
+    assert_in_range(looks, 1, 3);
     assert_true(seen.end.lost && seen.end.unprocessed);
     assert_non_null(strstr(seen.why, "connection refused"));
     assert_non_null(strstr(seen.why, upstream_url(bed.members[1])));
-    assert_int_equal(stats().unavailable, 1);
+    assert_int_equal(stats().unavailable, 11);
     assert_int_equal(upstream_count(bed.members[0]) + upstream_count(bed.members[1]), 0);
 }
 
