@@ -532,7 +532,7 @@ static void end_probe(struct backfill *backfill, uint64_t again_ms)
     want_proof(backfill, again_ms);
 }
 
-void backfill_cut(struct backfill *backfill, uint64_t past)
+void backfill_cut(struct backfill *backfill, uint64_t past, uint64_t now_ms)
 {
     backfill->past = past;
     for (unsigned i = 0; i < JOBS; i++)
@@ -544,6 +544,7 @@ void backfill_cut(struct backfill *backfill, uint64_t past)
             answer(backfill, request, BELFRY_ERR_CANCELED, 0);
     }
     end_probe(backfill, 0); /* what it looks at is of the past before */
+    dispatch(backfill, now_ms);
 }
 
 /* Upstream has our past, and had it when these were created. */

@@ -56,8 +56,9 @@ void backfill_prove_by(struct backfill *backfill, struct ingest *ingest);
 BELFRY_NODISCARD enum belfry_err backfill_request(struct backfill *backfill, uint64_t past, int64_t from,
                                                   int64_t oldest, uint64_t token, uint64_t now_ms);
 
-/* A new past: everything under way is dropped and answered with BELFRY_ERR_CANCELED. */
-void backfill_cut(struct backfill *backfill, uint64_t past);
+/* A new past: everything under way of another is dropped and answered with BELFRY_ERR_CANCELED. Requests of the new one, which
+ * may have come before this, are served now. */
+void backfill_cut(struct backfill *backfill, uint64_t past, uint64_t now_ms);
 
 /* Watches wanted, as upstream_next() does: WATCH (with prev_kv), CLOSE, PAUSE, RESUME, PROGRESS. */
 struct upstream_action;

@@ -365,12 +365,31 @@ static void cut_ends_everything_of_the_past(void **state)
     request(&r, 50, 300, 1);
     created(&r, 0);
     deliver(&r, 0);
-    backfill_cut(r.backfill, PAST + 1);
+    backfill_cut(r.backfill, PAST + 1, r.now);
     obey(&r);
     assert_false(r.watches[0].open);
     assert_int_equal(answer(&r).err, BELFRY_ERR_CANCELED);
     request(&r, 50, 300, 2); /* who has not heard of it yet */
     assert_int_equal(answer(&r).err, BELFRY_ERR_CANCELED);
+    rig_fini(&r);
+}
+
+/* A worker hears of the new past from the log, and may ask before we have heard of it; everything is taken then. */
+static void request_of_the_next_past_is_served_after_the_cut(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_init(&r);
+    for (unsigned i = 0; i < BACKFILLS - 1; i++)
+        request(&r, 20 + 50 * (int64_t)i, 25 + 50 * (int64_t)i, i);
+    assert_int_equal(backfill_request(r.backfill, PAST + 1, 300, 310, 99, r.now), BELFRY_OK);
+    obey(&r);
+    backfill_cut(r.backfill, PAST + 1, r.now);
+    obey(&r);
+    for (unsigned i = 0; i < BACKFILLS - 1; i++)
+        assert_int_equal(answer(&r).err, BELFRY_ERR_CANCELED);
+    assert_true(r.watches[0].open);
+    assert_int_equal(r.watches[0].next, 300);
     rig_fini(&r);
 }
 
@@ -552,7 +571,7 @@ static void segment_of_a_rewritten_past_is_never_given(void **state)
             end(&r, 0, BELFRY_ERR_COMPACTED, 50); /* a tier cuts: it says so of whatever was asked */
         assert_no_answer(&r);
         assert_false(r.watches[0].open && r.watches[0].created);
-        backfill_cut(r.backfill, PAST + 1);
+        backfill_cut(r.backfill, PAST + 1, r.now);
         obey(&r);
         assert_int_equal(answer(&r).err, BELFRY_ERR_CANCELED);
         assert_false(r.watches[PROBE].open);
@@ -854,7 +873,7 @@ static void cut_proves_anew(void **state)
     created(&r, 0);
     assert_true(r.watches[PROBE].open);
     created(&r, PROBE);
-    backfill_cut(r.backfill, PAST);
+    backfill_cut(r.backfill, PAST, r.now);
     obey(&r);
     assert_true(r.watches[PROBE].open && !r.watches[PROBE].created);
     deliver_all(&r);
@@ -1068,6 +1087,7 @@ int main(void)
         cmocka_unit_test(compacted_is_told_only_for_what_upstream_says_is_gone),
         cmocka_unit_test(watch_that_ends_otherwise_is_asked_for_again_after_a_while),
         cmocka_unit_test(cut_ends_everything_of_the_past),
+        cmocka_unit_test(request_of_the_next_past_is_served_after_the_cut),
         cmocka_unit_test(backfill_that_nobody_asks_for_ends),
         cmocka_unit_test(requests_are_bounded),
         cmocka_unit_test(what_lies_before_the_first_write_is_known_to_be_empty),

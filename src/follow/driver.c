@@ -71,7 +71,7 @@ static void note_past(struct driver *driver)
         return;
     driver->cut_past = past;
     driver->page_limit = INT64_MAX;
-    backfill_cut(driver->backfill, past);
+    backfill_cut(driver->backfill, past, belfry_clock_ms());
 }
 
 /* ---- a turn ---- */
@@ -441,7 +441,7 @@ static void end_backfills(struct driver *driver)
 {
     if (driver->backfill == NULL)
         return;
-    backfill_cut(driver->backfill, UINT64_MAX);
+    backfill_cut(driver->backfill, UINT64_MAX, belfry_clock_ms());
     while (driver->backfills > 0) /* one that is asked from inside an answer is refused too */
         answer_backfills(driver);
 }

@@ -448,7 +448,7 @@ static void tell_workers(struct tier *tier, uint64_t now)
               (long long)view.cut.rev, (int)view.cut.why, (long long)view.cut.compact_rev);
         tier->feed.past = view.cut.past;
         tier->feed.told = -1;
-        backfill_cut(tier->backfill, view.cut.past);
+        backfill_cut(tier->backfill, view.cut.past, now);
     }
     bool stale = upstream_stale(tier->upstream);
     for (unsigned i = 0; i < tier->opts.n_workers; i++) {
