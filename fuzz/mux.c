@@ -113,7 +113,8 @@ static void check_action(struct follower *follower, const struct belfry_mux_acti
         follower->last = action->rev;
         follower->part = false;
         break;
-    case BELFRY_MUX_CREATED: /* not asked for */
+    case BELFRY_MUX_CREATED: /* neither was asked for */
+    case BELFRY_MUX_LOST:
         expect(false);
         break;
     case BELFRY_MUX_END:
