@@ -226,7 +226,8 @@ typedef enum belfry_next (*belfry_batch_fn)(struct belfry_watch *w, const struct
  *     0, 1, 4, 8, 10, 13, 14  the session goes to the next endpoint and resumes them there, as often as it takes; waits
  *                             between tries grow to 3 s. 8 ends them if a message is over "max-message" (TOO_LARGE)
  *     2, 6, 9, 11, 15, and numbers that gRPC does not know   likewise, but the eleventh of them in a row ends them
- *                             (REFUSED). A stream that has served for a second, or another status, starts a new count
+ *                             (REFUSED); once a server has served, not before a minute of them has passed. A stream that
+ *                             has served for a second, or another status, starts a new count
  *     5, 12                   end them when every endpoint says so and none has ever served (UNSUPPORTED); else as 14
  *     3, 7, 16                end them at once (REFUSED, DENIED, AUTH). A token that is refused is renewed five times first
  * A lost connection, and an HTTP status of a proxy in place of a gRPC status, count as 14; but HTTP 401 counts as 16, 403

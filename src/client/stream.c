@@ -17,7 +17,8 @@
 #define RETRY_MAX_MS 1000
 #define READ_MS      5000 /* for reading the store's revision, again and again */
 #define TOKENS_MAX   5  /* tokens refused in a row before we believe it: a member that lags does not know the newest */
-#define DOUBTS_MAX   10 /* streams in a row that ended with a doubtful status before their watches do */
+#define DOUBTS_MAX   10 /* streams in a row that ended with a doubtful status before their watches do, ... */
+#define DOUBTS_MS    60000 /* ... and for how long at least, once a server has served: a whole cluster may restart */
 #define FIRST_MAX    160
 #define TEXT_MAX     1152               /* a URL, and a chain of tiers */
 #define WHOLE_BYTES  ((size_t)32 << 20) /* a larger response is asked for again, in pieces */
@@ -45,6 +46,7 @@ struct belfry_stream {
     uint64_t retry_ms;
     unsigned refused_tokens;
     unsigned doubts;             /* streams in a row that ended with a doubtful status */
+    uint64_t doubts_since_ms;    /* when the first of them did */
     char first_doubt[FIRST_MAX]; /* what the first of them said */
     bool token_wanted;           /* as calls were told */
     struct belfry_call *read;    /* of the store's revision, for watches from now on */
@@ -256,8 +258,17 @@ static void count_doubt(struct belfry_stream *stream, const struct belfry_grpc_s
 {
     bool doubtful = belfry_status_fate(status) == BELFRY_FATE_DOUBT && !has_lasted(stream);
     stream->doubts = doubtful ? stream->doubts + 1 : 0;
-    if (stream->doubts == 1)
-        snprintf(stream->first_doubt, sizeof(stream->first_doubt), "%.*s", FIRST_MAX - 1, why);
+    if (stream->doubts != 1)
+        return;
+    stream->doubts_since_ms = belfry_clock_ms();
+    snprintf(stream->first_doubt, sizeof(stream->first_doubt), "%.*s", FIRST_MAX - 1, why);
+}
+
+/* Enough of them to end the watches? Whoever never served is not an etcd that has trouble, but a wrong address. */
+static bool doubts_are_enough(const struct belfry_stream *stream)
+{
+    return stream->doubts > DOUBTS_MAX && !stream->opts.patient &&
+           (!stream->ever_served || belfry_clock_ms() - stream->doubts_since_ms >= DOUBTS_MS);
 }
 
 /* Is this status the last word for the watches? */
@@ -267,7 +278,7 @@ static bool is_final(const struct belfry_stream *stream, const struct belfry_grp
     case BELFRY_FATE_RETRY:
         return false;
     case BELFRY_FATE_DOUBT:
-        return stream->doubts > DOUBTS_MAX && !stream->opts.patient;
+        return doubts_are_enough(stream);
     case BELFRY_FATE_FOREIGN: /* another endpoint may be an etcd; and if one ever was, this passes */
         return !stream->ever_served && belfry_link_exhausted(stream->link);
     case BELFRY_FATE_END:
