@@ -56,7 +56,7 @@ struct job {
     struct ready ready[READY_MAX];  /* those before, in order */
     unsigned n_ready;
     bool created;
-    bool proven;     /* what is being built, and whatever comes until it is created anew */
+    bool proven;     /* what is being built, and whatever comes up to `end` until it is created anew */
     bool probing;    /* the probe was opened after it was created */
     bool lost;       /* upstream has its watch no more: a probe that is created now proves nothing of it */
     bool doubted;    /* lost or called compacted, unproven: opened again once the probe is held, and proven if it still
@@ -233,9 +233,12 @@ static void give_up(struct backfill *backfill, struct job *job, uint64_t now_ms)
     backfill->open_at = now_ms + belfry_backoff_next(&backfill->backoff, &backfill->rng);
 }
 
+/* A proof is of what we had when it was begun. What we have got since may be of another past than what it is compared with, if
+ * upstream was restored: a job that is proven, or about to be, ends where it was to end then. */
 static void extend(struct job *job, const struct request *request, uint64_t now_ms)
 {
-    bool follows = (job->state == JOB_WANTED || job->state == JOB_OPEN) && !is_complete(job);
+    bool settled = job->proven || job->probing;
+    bool follows = (job->state == JOB_WANTED || job->state == JOB_OPEN) && !is_complete(job) && !settled;
     job->asked_at = now_ms;
     if (follows && request->oldest - 1 > job->end)
         job->end = request->oldest - 1;
@@ -611,7 +614,8 @@ static bool probe_wants(struct backfill *backfill, uint64_t now_ms, struct upstr
     }
     bool useful = is_any_doubted(backfill);
     for (unsigned i = 0; i < JOBS; i++) {
-        backfill->jobs[i].probing = is_provable(&backfill->jobs[i]);
+        backfill->jobs[i].probing =
+            is_provable(&backfill->jobs[i]) && backfill->jobs[i].end <= ingest_head(backfill->ingest);
         useful = useful || backfill->jobs[i].probing;
     }
     out->want = UPSTREAM_WANT_WATCH;
@@ -744,7 +748,7 @@ void backfill_on_created(struct backfill *backfill, unsigned slot, const struct 
         job->created = true;
     if (job->doubted) { /* if the proof was held all the while, it is of our past; otherwise it is a watch like any */
         job->doubted = false;
-        job->proven = backfill->probe.state == PROBE_HELD;
+        job->proven = backfill->probe.state == PROBE_HELD && job->end <= backfill->probe.head;
     }
     want_proof(backfill, now_ms);
     job->progress_at = now_ms + UPSTREAM_PROGRESS_MS;

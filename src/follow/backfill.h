@@ -13,7 +13,8 @@
  * reads never was. So a segment is handed out only when it is proven: by a watch opened at the newest revision that we
  * hold events of, created after the backfill's own was and before upstream lost that, that gave just these events. A watch
  * outlives no restore (etcd's streams break, a tier cancels), so one proof is good for everything that
- * this one has given and will give; it costs a round trip at the beginning, while the first segment comes. What is not
+ * this one has given and will give up to the head that we had then (what we got since may be of another past, so the
+ * backfill ends there, and the next one is proven anew); it costs a round trip at the beginning, while the first segment comes. What is not
  * proven is kept back; what cannot be any more, because upstream lost the watch that gave it, is read again, after a proof
  * that is then held open. Without anything to compare with (ingest_overlap() is 0) nothing
  * is proven, and everything is kept back until there is. When the proof fails, requests wait for the cut that must

@@ -580,21 +580,25 @@ static void segment_of_a_rewritten_past_is_never_given(void **state)
     }
 }
 
-/* The watch that proves, and then the backfill's, for as long as it takes. */
+/* The watch that proves, and then the backfill's. */
+static void go_a_step(struct rig *r, uint64_t ms)
+{
+    r->now += ms;
+    backfill_tick(r->backfill, r->now);
+    obey(r);
+    if (r->watches[PROBE].open && !r->watches[PROBE].created)
+        created(r, PROBE);
+    deliver(r, PROBE);
+    if (r->watches[0].open && !r->watches[0].created)
+        created(r, 0);
+    while (deliver(r, 0))
+        ;
+}
+
 static void go_on(struct rig *r)
 {
-    for (int i = 0; i < 20; i++) {
-        r->now += 1000;
-        backfill_tick(r->backfill, r->now);
-        obey(r);
-        if (r->watches[PROBE].open && !r->watches[PROBE].created)
-            created(r, PROBE);
-        deliver(r, PROBE);
-        if (r->watches[0].open && !r->watches[0].created)
-            created(r, 0);
-        while (deliver(r, 0))
-            ;
-    }
+    for (int i = 0; i < 20; i++)
+        go_a_step(r, 1000);
 }
 
 /* The tier above finds out about a restore and ends every watch; that one is paused, so its end is not heard. */
@@ -663,6 +667,44 @@ static void proof_on_the_next_stream_is_none_of_what_came_over_the_last(void **s
         unfollow(&ours);
         rig_fini(&r);
     }
+}
+
+/* The cluster is restored while our live watch, which has not heard of it, still gets what was written before. */
+static void proof_says_nothing_of_what_we_got_since(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct ours ours;
+    rig_init(&r);
+    follow(&ours, &r);
+    struct past *restored = past_fork(r.past, 400), *ended = r.past;
+    past_fill(ended, 440, "of the past that ended");
+    past_fill(restored, 440, "of the past that followed");
+    request(&r, 370, 380, 1);
+    created(&r, 0);
+    assert_true(r.watches[PROBE].open && r.watches[PROBE].next == 400);
+    for (int64_t rev = 401; rev <= 440; rev++) {
+        struct ingest_revision revision = past_revision(ended, rev, PAST_BARE);
+        assert_int_equal(ingest_revision(ours.ingest, &revision, r.now), BELFRY_OK);
+    }
+    r.past = restored;
+    request(&r, 370, 430, 2);
+    int64_t next = 370;
+    struct backfill_answer a;
+    for (uint64_t token = 3; token < 40; token++) {
+        go_a_step(&r, 100);
+        while (backfill_answer(r.backfill, &a)) {
+            assert_int_equal(a.err, BELFRY_OK);
+            assert_true(a.segment->upto <= 400);
+            next = a.segment->upto + 1;
+            segment_unref(a.segment);
+        }
+        request(&r, next, 430, token);
+    }
+    assert_true(next > 380); /* what is of both was given */
+    past_destroy(ended);
+    unfollow(&ours);
+    rig_fini(&r);
 }
 
 /* It holds more than a paused watch may, and lets go upstream; the watch that proves was there before, and still is. */
@@ -1095,6 +1137,7 @@ int main(void)
         cmocka_unit_test(watch_created_anew_is_proven_anew),
         cmocka_unit_test(proof_of_the_next_past_is_none_of_what_came_before),
         cmocka_unit_test(proof_on_the_next_stream_is_none_of_what_came_over_the_last),
+        cmocka_unit_test(proof_says_nothing_of_what_we_got_since),
         cmocka_unit_test(watch_that_is_parked_is_proven_by_what_was_there_before),
         cmocka_unit_test(watch_that_is_always_parked_before_its_proof_goes_on),
         cmocka_unit_test(held_proof_that_is_lost_proves_nothing),

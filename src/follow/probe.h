@@ -25,6 +25,7 @@ struct probe {
     enum probe_state state;
     uint64_t at;  /* WANTED: not before */
     int64_t rev;  /* OPEN, HELD: where it looks */
+    int64_t head; /* OPEN, HELD: ours when it was opened; of what lies above, it says nothing */
     bool created; /* its first created answer has come: another one is of another stream */
     bool known;   /* the digest is; else the state is compared with, as long as it is that of `rev` in `past` */
     struct digest digest;
@@ -46,6 +47,7 @@ static inline int64_t probe_open(struct probe *probe, const struct ingest *inges
     probe->state = PROBE_OPEN;
     probe->created = false;
     probe->rev = ingest_overlap(ingest);
+    probe->head = ingest_head(ingest);
     probe->known = ingest_overlap_digest(ingest, &probe->digest);
     probe->past = ingest_past(ingest);
     return probe->rev;
