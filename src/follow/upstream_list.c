@@ -71,7 +71,8 @@ void upstream_list_from(struct upstream *up, const struct belfry_wire_header *he
 
 void upstream_list_ended(struct upstream *up, enum belfry_err err)
 {
-    if (err == BELFRY_ERR_COMPACTED && up->compare_at != 0)
+    /* Shown already or not: a watch that begins at our newest revision would end like this each time. */
+    if (err == BELFRY_ERR_COMPACTED && up->why == EVLOG_CUT_DAMAGED)
         give_up_past(up, BELFRY_ERR_NOT_FOUND);
     upstream_list_again(up, belfry_strerror((int)err));
 }

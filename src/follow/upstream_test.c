@@ -1413,6 +1413,28 @@ static void damage_with_nothing_left_to_compare_cuts_off_to_be_safe(void **state
     rig_fini(&r);
 }
 
+/* A tier above shows the revision that we compare, and then lacks what follows: from there it would end each time. */
+static void damage_whose_watch_ends_compacted_lists_from_elsewhere(void **state)
+{
+    (void)state;
+    struct rig r;
+    live_and_damaged(&r);
+    past_fill(r.past, 40, "b");
+    pass(&r, 1000);
+    assert_true(answer_read(&r));
+    created(&r, 0);
+    assert_true(deliver(&r, 0)); /* 20, which is as we have it */
+    r.watches[0] = (struct watch){0};
+    upstream_on_end(r.up, 0, BELFRY_ERR_COMPACTED, 30, r.now);
+    pass(&r, 3000);
+    settle(&r);
+    assert_int_equal(r.opened[r.n_opened - 1], 40);
+    assert_follows(&r);
+    assert_int_equal(cut_of(&r).why, EVLOG_CUT_REWRITTEN);
+    assert_int_equal(stats(&r).relists_unproven, 1);
+    rig_fini(&r);
+}
+
 /* Of a part of the store, whose last event was long before the listing: it was compared, and proves backfills as before. */
 static void damage_in_a_quiet_scope_leaves_an_overlap(void **state)
 {
@@ -1821,6 +1843,7 @@ int main(void)
         cmocka_unit_test(damaged_store_is_listed_and_nobody_is_cut_off),
         cmocka_unit_test(damage_and_a_rewritten_past_cut_everybody_off),
         cmocka_unit_test(damage_with_nothing_left_to_compare_cuts_off_to_be_safe),
+        cmocka_unit_test(damage_whose_watch_ends_compacted_lists_from_elsewhere),
         cmocka_unit_test(damage_in_a_quiet_scope_leaves_an_overlap),
         cmocka_unit_test(upstream_that_is_stale_itself_makes_stale_at_once),
         cmocka_unit_test(silence_makes_stale_and_the_next_progress_ends_it),
