@@ -10,9 +10,9 @@
  * follows from both; before the loop blocks, upstream_drained() and ingest_drained(). After a gap of the clock nobody is
  * judged before the sockets were read.
  *
- * Upstream's version is learned from the server of the live stream. One whose watch is known to be wrong
- * (etcd-watch.md 3.8) is warned about once for each version; with a scope that is not everything one older than 3.4.31 or
- * 3.5.13 is refused: not ready, and the reason says what to do.
+ * Upstream's version is learned from the server of the live stream. A version with known bugs of its watch
+ * (docs/spec/etcd-watch.md 3.8) is logged once as a warning. With a scope that is not everything, one older than 3.4.31
+ * or 3.5.13 is refused: the tier is not ready, and the reason says what to do.
  *
  * Who is above is asked of the live stream's server once a second (about.h), and how long a revision takes from there is
  * measured (hop.h). An endpoint by which a tier is above itself, or below too many, is barred: its own requests come back

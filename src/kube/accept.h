@@ -1,7 +1,7 @@
 /* src/kube/accept.h
  *
- * accept: which form of an answer a client wants (kubernetes-watch.md 1.2, 1.5): of the clauses of its Accept header that
- * can be satisfied the one with the highest q, the first among equals.
+ * accept: which form of an answer a client wants (docs/spec/kubernetes-watch.md 1.2, 1.5): of the clauses of its Accept
+ * header that can be satisfied, the one with the highest q, the first among equals.
  *
  * Thread: any. Pure.
  */

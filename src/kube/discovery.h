@@ -1,6 +1,6 @@
 /* src/kube/discovery.h
  *
- * discovery: the documents by which clients find out what is served (kubernetes-watch.md 1.2).
+ * discovery: the documents by which clients find out what is served (docs/spec/kubernetes-watch.md 1.2).
  *
  * Thread: any. Pure. All append to `out`. Errors everywhere: BELFRY_ERR_NOMEM.
  */

@@ -1,7 +1,7 @@
 /* src/kube/render.h
  *
  * render: objects as clients asked to see them: whole, as PartialObjectMetadata, or as rows of a Table
- * (kubernetes-watch.md 1.5, 2.3, 3.4), in a list or in the events of a watch.
+ * (docs/spec/kubernetes-watch.md 1.5, 2.3, 3.4), in a list or in the events of a watch.
  *
  * A table's cells are made from the object's JSON by the version's columns; without columns: Name and Age
  * (metadata.creationTimestamp). A table parses the text again: it is for people. The two others are copied from it.

@@ -1,6 +1,6 @@
 /* src/kube/request.h
  *
- * request: what a path and a query of Kubernetes' API ask for (kubernetes-watch.md sections 1.1, 2.1, 2.2, 3.1).
+ * request: what a path and a query of Kubernetes' API ask for (docs/spec/kubernetes-watch.md 1.1, 2.1, 2.2, 3.1).
  *
  * Thread: any. Pure.
  */

@@ -1,4 +1,4 @@
-/* src/kube/request_plan.c: what the options mean together, by the tables of kubernetes-watch.md 2.2 and 3.1. */
+/* src/kube/request_plan.c: what the options mean together (docs/spec/kubernetes-watch.md 2.2, 3.1). */
 #include <stdio.h>
 
 #include "kube/request.h"

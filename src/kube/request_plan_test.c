@@ -1,4 +1,4 @@
-/* src/kube/request_plan_test.c: the tables of kubernetes-watch.md 2.2 and 3.1, row by row. */
+/* src/kube/request_plan_test.c: the tables of docs/spec/kubernetes-watch.md 2.2 and 3.1, row by row. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* src/kube/selector.h
  *
- * selector: label and field selectors, as Kubernetes reads them (kubernetes-watch.md section 8).
+ * selector: label and field selectors, as Kubernetes reads them (docs/spec/kubernetes-watch.md section 8).
  *
  * Thread: any; immutable once made, counted. Pure.
  * Memory: one allocation beside the text; a selector text over KUBE_SELECTOR_MAX bytes or with more than

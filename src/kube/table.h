@@ -1,7 +1,7 @@
 /* src/kube/table.h
  *
- * table: the columns of a resource and an object's cells in them, as kubectl prints them (kubernetes-watch.md 1.5). The
- * first column is the name; then come the version's, or, when it has none, the age.
+ * table: the columns of a resource and an object's cells in them, as kubectl prints them (docs/spec/kubernetes-watch.md
+ * 1.5). The first column is the name; then come the version's, or, when it has none, the age.
  *
  * What a column's path does not lead to, or leads to with another type, is null, which kubectl shows as nothing; a date
  * that is missing is "<unknown>". A column of type string shows anything: objects and arrays as JSON. Of several values

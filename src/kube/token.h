@@ -1,7 +1,7 @@
 /* src/kube/token.h
  *
  * token: where a list that was cut by its limit goes on: unpadded URL-safe base64 of
- * {"v":"meta.k8s.io/v1","rv":10245,"start":"ns/name\u0000"}, as Kubernetes writes it (kubernetes-watch.md 2.4).
+ * {"v":"meta.k8s.io/v1","rv":10245,"start":"ns/name\u0000"}, as in Kubernetes (docs/spec/kubernetes-watch.md 2.4).
  *
  * `start` is relative to the prefix of the resource's keys; the bytes of a key that are not UTF-8 cannot be in one.
  *

@@ -23,9 +23,9 @@ void grpc_reply(struct exchange *x, struct belfry_bytes content_type, struct bel
 /* Is it a gRPC request? POST and application/grpc (with a subtype or not; not gRPC-Web's). */
 bool grpc_is(const struct exchange_head *head);
 
-/* What etcd answers to a head that is not quite gRPC, or whose grpc-timeout is malformed (etcd-watch.md 1.1): true when
- * it was refused, which was the exchange's last word. Otherwise *timeout_ms is what grpc-timeout says, rounded up;
- * UINT64_MAX: none. */
+/* Refuses a head that is not quite gRPC, or whose grpc-timeout is malformed, as etcd does (docs/spec/etcd-watch.md
+ * 1.1). True: it was refused, which was the exchange's last word. Otherwise *timeout_ms is what grpc-timeout says,
+ * rounded up; UINT64_MAX: none. */
 bool grpc_refuse_head(struct exchange *x, const struct exchange_head *head, uint64_t *timeout_ms);
 
 #endif

@@ -1,6 +1,6 @@
 /* src/serve/kube_change.h
  *
- * kube_change: one change of one object, and what a watcher is told of it (kubernetes-watch.md 3.4):
+ * kube_change: one change of one object, and what a watcher is told of it (docs/spec/kubernetes-watch.md 3.4):
  *
  *     passes the selector   after   before    told
  *                             1       0       ADDED, the object after

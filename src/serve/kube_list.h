@@ -17,8 +17,8 @@
  * (KUBE_LIST_MS); when all places are taken and others wait for one, a page that is not out after KUBE_STALL_MS is the
  * end of its list: 50 KB/s are enough.
  *
- * gzip when asked and the first page is over 128 KiB (kubernetes-watch.md 2.6), on the reader's thread. `pretty` is
- * not honoured: what people look at is made by their client, from compact JSON as well.
+ * A list is packed with gzip on the reader's thread if the client accepts it and the first page is over 128 KiB
+ * (docs/spec/kubernetes-watch.md 2.6). `pretty` is ignored: clients format compact JSON for people themselves.
  *
  * Thread: owner (the worker's).
  * Memory: KUBE_LISTS pages at once in a worker; others wait in order, with their deadline, KUBE_LISTS_WAITING of them

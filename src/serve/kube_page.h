@@ -2,7 +2,7 @@
  *
  * kube_page: a stretch of a list, read from the store and rendered. It travels to the reader thread, where pages of
  * the replica may be cold, and comes back as bytes; a list is as many of them as it takes, each a short snapshot of
- * its own: the first says at which revision it is, the others read the state as it was then (design.md section 7).
+ * its own: the first says at which revision it is, the others read the state as it was then (decision 0017).
  *
  * The texts of all pages one behind the other are the body of the response: the first holds the beginning of a list,
  * the last its end with what was found out on the way (continue, remainingItemCount). With gzip, what comes back is
@@ -29,7 +29,7 @@
 #define KUBE_PAGE_ROWS  4096
 #define KUBE_PAGE_MS    20
 #define KUBE_PAGE_WALK  8192
-#define KUBE_PACK_BYTES (128 * 1024) /* kubernetes-watch.md 2.6 */
+#define KUBE_PACK_BYTES (128 * 1024) /* docs/spec/kubernetes-watch.md 2.6 */
 
 struct packer;
 

@@ -6,8 +6,8 @@
  *       |                          |
  *       `--------- deadline, drain, stale, broken, bad request, peer gone -----------> gone
  *
- * Every rule of etcd-watch.md section 3: the core does ids, refusals and order; here are rights (permit.h), hasleader,
- * grpc-timeout, and how a stream ends, which decides whether clients survive (4.5): with 14, never 0 or 1.
+ * It keeps the rules of docs/spec/etcd-watch.md 3. The core does ids, refusals and order; here are rights (permit.h),
+ * hasleader, grpc-timeout, and the end of a stream: always 14, because clients do not resume after 0 or 1 (4.5 there).
  *
  *     not ready at its beginning      14 "belfry: not ready: REASON"    hasleader and stale: 14 "etcdserver: no leader"
  *     becomes stale, hasleader        14 "etcdserver: no leader"

@@ -141,8 +141,8 @@ def start_proxy(cluster, folder):
 
 
 def test_the_loss_of_grpc_proxy_is_found(cluster, make_tier, tmp_path, soak, figure):
-    """Watchers join at old revisions of one key (etcd-watch.md, 6.4). Where writes go on, the gap is seen when the next
-    event comes; where they have ended, when nothing comes any more. Beside it belfryd, in the same conditions."""
+    """Watchers join at old revisions of one key (docs/spec/etcd-watch.md 6.4). Where writes go on, the gap is seen when
+    the next event comes; where they have ended, when nothing comes any more. A belfryd runs in the same conditions."""
     keys = {"go_on": "/lost/1", "have_ended": "/lost/2"}
     for key in keys.values():
         write(cluster.endpoints, "mode=one", "count=6000", f"prefix={key}", "size=100", "inflight=64")

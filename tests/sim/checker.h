@@ -4,7 +4,7 @@
  * that a client sends and every response that reaches it, in order; the rest it works out itself: which watch a message
  * is of, fragments put together, progress for all.
  *
- * A watch is judged as etcd-watch.md 8.2 has it, and more strictly:
+ * A watch is judged as docs/spec/etcd-watch.md 7.2 has it, and more strictly:
  * - created comes first, once, in the order of the requests, with the id that was asked for or the next free one;
  *   nothing comes behind canceled; a refusal is a refusal of something etcd refuses, with etcd's text;
  * - events: exactly those that match range and filters, in the history's order, from the start on, each once, byte for
