@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "serve/grpc_walk.h"
+#include "serve/relay/grpc_walk.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "net/h1_server.h"
+#include "server/h1_server.h"
 
 struct fuzz {
     struct exchange_conn conn;

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "net/h2_server.h"
+#include "server/h2_server.h"
 
 #define N_PLACES 4
 

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "serve/hosts.h"
+#include "server/hosts.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

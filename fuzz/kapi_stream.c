@@ -9,7 +9,7 @@
 
 #include "base/buf.h"
 #include "kapi/decoder.h"
-#include "kube/document.h"
+#include "json/document.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -11,7 +11,7 @@
 #include <yyjson.h>
 
 #include "kube/catalog.h"
-#include "kube/path.h"
+#include "json/path.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

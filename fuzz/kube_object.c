@@ -7,10 +7,10 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "kube/document.h"
 #include "kube/object.h"
-#include "kube/path.h"
 #include "kube/render.h"
+#include "json/document.h"
+#include "json/path.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerInitialize(int *argc, char ***argv);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kube/path.h"
+#include "json/path.h"
 
 #define VALUES_MAX 64
 

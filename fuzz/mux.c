@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/mux.h"
+#include "client/watch/mux.h"
 #include "wire/write.h"
 
 #define WATCHES     8

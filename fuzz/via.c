@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "serve/via.h"
+#include "serve/uplink/via.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "serve/watchers.h"
+#include "serve/admin/watchers.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
-#include "serve/watch.h"
+#include "serve/etcd/watch.h"
 #include "wire/rpc.pb-c.h"
 #include "wire/scan.h"
 

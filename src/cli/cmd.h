@@ -4,7 +4,7 @@
 #define BELFRY_CLI_CMD_H
 
 #include "cli/flags.h"
-#include "cli/report.h"
+#include "cli/out/report.h"
 
 enum exit_code cmd_get(const struct flags *flags);
 enum exit_code cmd_put(const struct flags *flags);

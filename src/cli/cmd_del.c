@@ -2,11 +2,11 @@
 #include <inttypes.h>
 
 #include "cli/cmd.h"
-#include "cli/out_etcd_json.h"
-#include "cli/out_json.h"
-#include "cli/out_simple.h"
-#include "cli/range.h"
-#include "cli/session.h"
+#include "cli/one_call.h"
+#include "cli/out/out_etcd_json.h"
+#include "cli/out/out_json.h"
+#include "cli/out/out_simple.h"
+#include "cli/range_args.h"
 
 static void show_lines(const struct belfry_reply *reply)
 {

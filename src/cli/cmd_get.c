@@ -2,12 +2,12 @@
 #include <inttypes.h>
 
 #include "cli/cmd.h"
-#include "cli/out_etcd_json.h"
-#include "cli/out_json.h"
-#include "cli/out_simple.h"
-#include "cli/out_table.h"
-#include "cli/range.h"
-#include "cli/session.h"
+#include "cli/one_call.h"
+#include "cli/out/out_etcd_json.h"
+#include "cli/out/out_json.h"
+#include "cli/out/out_simple.h"
+#include "cli/out/out_table.h"
+#include "cli/range_args.h"
 
 static unsigned how(const struct flags *flags)
 {

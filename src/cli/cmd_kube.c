@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "cli/cmd.h"
-#include "cli/kubeconfig.h"
-#include "cli/out.h"
+#include "cli/kubeconfig_text.h"
+#include "cli/out/out.h"
 
 #define FILE_MAX ((size_t)1 << 20) /* of a bundle of certificates; a system's whole one has 200 KiB */
 

@@ -8,11 +8,11 @@
 #include <unistd.h>
 
 #include "cli/cmd.h"
-#include "cli/out.h"
-#include "cli/out_etcd_json.h"
-#include "cli/out_json.h"
-#include "cli/out_simple.h"
-#include "cli/session.h"
+#include "cli/one_call.h"
+#include "cli/out/out.h"
+#include "cli/out/out_etcd_json.h"
+#include "cli/out/out_json.h"
+#include "cli/out/out_simple.h"
 
 #define AGAIN_MS 1000 /* after a renewal that failed */
 

@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "cli/cmd.h"
-#include "cli/out_etcd_json.h"
-#include "cli/out_json.h"
-#include "cli/out_table.h"
-#include "cli/session.h"
+#include "cli/one_call.h"
+#include "cli/out/out_etcd_json.h"
+#include "cli/out/out_json.h"
+#include "cli/out/out_table.h"
 
 enum { COLUMN_ID, COLUMN_STATUS, COLUMN_NAME, COLUMN_PEERS, COLUMN_CLIENTS, COLUMN_LEARNER, N_COLUMNS };
 

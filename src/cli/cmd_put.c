@@ -5,10 +5,10 @@
 #include <unistd.h>
 
 #include "cli/cmd.h"
-#include "cli/out_etcd_json.h"
-#include "cli/out_json.h"
-#include "cli/out_simple.h"
-#include "cli/session.h"
+#include "cli/one_call.h"
+#include "cli/out/out_etcd_json.h"
+#include "cli/out/out_json.h"
+#include "cli/out/out_simple.h"
 
 #define VALUE_MAX ((size_t)64 << 20) /* far above what a server takes (1.5 MiB): it refuses in its own words */
 

@@ -7,12 +7,12 @@
 #include <unistd.h>
 
 #include "cli/cmd.h"
-#include "cli/human_size.h"
-#include "cli/out.h"
-#include "cli/out_etcd_json.h"
-#include "cli/out_json.h"
-#include "cli/out_table.h"
-#include "cli/session.h"
+#include "cli/one_call.h"
+#include "cli/out/human_size.h"
+#include "cli/out/out.h"
+#include "cli/out/out_etcd_json.h"
+#include "cli/out/out_json.h"
+#include "cli/out/out_table.h"
 
 #define TEXT 512
 

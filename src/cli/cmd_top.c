@@ -13,11 +13,11 @@
 #include <unistd.h>
 
 #include "cli/cmd.h"
-#include "cli/form.h"
 #include "cli/http_get.h"
-#include "cli/out.h"
-#include "cli/out_table.h"
-#include "cli/top_screen.h"
+#include "cli/out/form.h"
+#include "cli/out/out.h"
+#include "cli/out/out_table.h"
+#include "cli/top/top_screen.h"
 
 #define INTERVAL_MS_MIN 200
 #define FILTER          256

@@ -4,10 +4,10 @@
 #include <unistd.h>
 
 #include "cli/cmd.h"
-#include "cli/form.h"
 #include "cli/http_get.h"
-#include "cli/out.h"
-#include "cli/out_table.h"
+#include "cli/out/form.h"
+#include "cli/out/out.h"
+#include "cli/out/out_table.h"
 
 /* What came is somebody else's: nothing in it may move the cursor. */
 static void print_lines(const struct http_page *page)

@@ -4,12 +4,12 @@
 #include <string.h>
 
 #include "cli/cmd.h"
-#include "cli/out.h"
-#include "cli/out_etcd_json.h"
-#include "cli/out_json.h"
-#include "cli/out_simple.h"
-#include "cli/out_table.h"
-#include "cli/session.h"
+#include "cli/one_call.h"
+#include "cli/out/out.h"
+#include "cli/out/out_etcd_json.h"
+#include "cli/out/out_json.h"
+#include "cli/out/out_simple.h"
+#include "cli/out/out_table.h"
 #include "cli/txn_script.h"
 
 #define LINE_BYTES ((ssize_t)64 << 20) /* far above what a server takes (1.5 MiB): it refuses in its own words */

@@ -9,14 +9,14 @@
 #include <unistd.h>
 
 #include "cli/cmd.h"
-#include "cli/form.h"
-#include "cli/out.h"
-#include "cli/range.h"
-#include "cli/session.h"
-#include "cli/verify_line.h"
-#include "cli/verify_report.h"
-#include "cli/verify_watcher.h"
-#include "cli/verify_writer.h"
+#include "cli/one_call.h"
+#include "cli/out/form.h"
+#include "cli/out/out.h"
+#include "cli/range_args.h"
+#include "cli/verify/verify_line.h"
+#include "cli/verify/verify_report.h"
+#include "cli/verify/verify_watcher.h"
+#include "cli/verify/verify_writer.h"
 
 #define TIER            "127.0.0.1:23790"
 #define WATCHERS_MAX    64

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "cli/form.h"
+#include "cli/out/form.h"
 #include "cli/suggest.h"
 #include "support/refuse.h"
 

@@ -8,12 +8,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cli/live_out.h"
-#include "cli/notice.h"
+#include "cli/one_call.h"
 #include "cli/opts.h"
-#include "cli/out.h"
-#include "cli/range.h"
-#include "cli/session.h"
+#include "cli/out/live_out.h"
+#include "cli/out/notice.h"
+#include "cli/out/out.h"
+#include "cli/range_args.h"
 
 struct live {
     const struct flags *flags;

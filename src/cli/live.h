@@ -10,7 +10,7 @@
 #include <belfry/belfry.h>
 
 #include "cli/flags.h"
-#include "cli/report.h"
+#include "cli/out/report.h"
 
 /* belfry_watch_open or belfry_follow_open */
 typedef int (*live_open_fn)(struct belfry *b, struct belfry_range range, const struct belfry_opts *opts,

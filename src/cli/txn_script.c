@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "cli/opts.h"
-#include "cli/quoted.h"
-#include "cli/range.h"
+#include "cli/out/quoted.h"
+#include "cli/range_args.h"
 
 #define WORDS_MAX 64 /* of a line; every flag of a get, each with a word of its own, are half of that */
 

@@ -8,7 +8,7 @@
 #include "base/buf.h"
 #include "base/password_file.h"
 #include "base/secret.h"
-#include "client/request.h"
+#include "client/etcd_request.h"
 #include "wire/rpc.pb-c.h"
 
 static char *copy_or_null(const char *text, size_t len)

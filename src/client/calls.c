@@ -10,7 +10,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/list.h"
-#include "client/status.h"
+#include "client/etcd_status.h"
 
 #define TRY_FIRST_MS 25 /* the wait before a read is tried again on a connection that works */
 #define TRY_MAX_MS   1000

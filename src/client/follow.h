@@ -24,7 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "client/inbox.h"
+#include "client/watch/inbox.h"
 
 #define BELFRY_FOLLOW_SLICE 128 /* vanished keys told at once */
 

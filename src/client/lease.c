@@ -5,9 +5,9 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "client/etcd_request.h"
 #include "client/keeper.h"
 #include "client/reply.h"
-#include "client/request.h"
 #include "client/session.h"
 
 /* Whether the caller is in its callback, and whether it closed the lease there. */

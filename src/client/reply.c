@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "client/batch.h"
+#include "client/callback_batch.h"
 #include "wire/rpc.pb-c.h"
 
 #define TXN_OPS_MAX   65536 /* answers in a transaction; etcd's own limit is 128 unless it is raised */

@@ -7,8 +7,8 @@
 
 #include "base/backoff.h"
 #include "base/clock.h"
-#include "client/request.h"
-#include "client/status.h"
+#include "client/etcd_request.h"
+#include "client/etcd_status.h"
 #include "client/trust.h"
 #include "client/witness.h"
 

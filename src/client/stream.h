@@ -12,7 +12,7 @@
 #define BELFRY_CLIENT_STREAM_H
 
 #include "client/calls.h"
-#include "client/mux.h"
+#include "client/watch/mux.h"
 
 struct belfry_stream;
 

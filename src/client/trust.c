@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "client/request.h"
+#include "client/etcd_request.h"
 #include "wire/scan.h"
 
 #define ASK_MS         5000 /* for one try */

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "client/etcd_request.h"
 #include "client/opts.h"
-#include "client/range.h"
-#include "client/request.h"
+#include "client/range_bytes.h"
 #include "wire/binary.h"
 #include "wire/rpc.pb-c.h"
 

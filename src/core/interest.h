@@ -26,8 +26,8 @@
 
 #include "base/err.h"
 #include "base/treap.h"
+#include "core/key_range.h"
 #include "core/lines.h"
-#include "core/range.h"
 
 #define POPULATION_LIVE 0
 #define POPULATIONS     8 /* live, and seven buses */

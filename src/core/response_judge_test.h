@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/buf.h"
-#include "core/range.h"
+#include "core/key_range.h"
 #include "core/response.h"
 #include "wire/rpc.pb-c.h"
 #include "wire/write.h"

@@ -29,7 +29,7 @@
 #include "base/blob.h"
 #include "base/err.h"
 #include "core/batch.h"
-#include "core/range.h"
+#include "core/key_range.h"
 #include "core/response.h"
 
 struct rest;

@@ -27,8 +27,8 @@
 
 #include "base/err.h"
 #include "core/evlog.h"
+#include "core/key_range.h"
 #include "core/lines.h"
-#include "core/range.h"
 #include "core/response.h"
 #include "core/segment.h"
 

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "daemon/config_private.h"
-#include "daemon/definitions.h"
 #include "daemon/service.h"
+#include "serve/kube/definitions.h"
 
 /* What the command line said, before it is laid over the rest. */
 struct command_line {
@@ -215,11 +215,11 @@ void config_fini(struct config *config)
     for (size_t i = 0; i < config->n_allowed_hosts; i++)
         free(config->allowed_hosts[i]);
     free(config->allowed_hosts);
-    for (size_t i = 0; i < config->n_resources; i++)
-        config_resource_fini(&config->resources[i]);
+    for (size_t i = 0; i < config->resources.n; i++)
+        config_resource_fini(&config->resources.all[i]);
     free(config->upstream);
     free(config->listen);
     free(config->scope);
-    free(config->resources);
+    free(config->resources.all);
     *config = (struct config){0};
 }

@@ -24,6 +24,7 @@
 
 #include "base/log.h"
 #include "net/endpoint.h"
+#include "serve/kube/definitions.h"
 #include "serve/route.h"
 
 struct config_listen {
@@ -33,14 +34,6 @@ struct config_listen {
 };
 
 /* Resources that are served as Kubernetes' API: their definitions, and where their objects are. */
-struct config_resource {
-    char *crd;    /* a file, or a pattern of files, each a CustomResourceDefinition */
-    char *under;  /* or a prefix in etcd under which they are, followed live */
-    char *prefix; /* of the objects' keys; NULL: /registry/{group}/{plural}/ */
-    char *wrap;   /* the field that a value becomes; NULL: values are objects */
-    char *key;    /* how such a key is read; NULL: {namespace}/{name}, or {name} */
-};
-
 enum config_format { CONFIG_LOGFMT, CONFIG_JSON };
 
 struct config {
@@ -56,8 +49,7 @@ struct config {
     size_t n_allowed_hosts;
     char **scope; /* prefixes; n_scope 0: everything; today at most 1 */
     size_t n_scope;
-    struct config_resource *resources;
-    size_t n_resources;
+    struct definition_sources resources;
     struct definitions *definitions; /* what their files say (definitions.h); NULL: there are no resources */
     size_t log_bytes, history_bytes, memory_bytes; /* memory_bytes: the bound for everything accounted; 0: 75 % of what
                                                       service_limits() has */

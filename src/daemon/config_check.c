@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "daemon/config_private.h"
-#include "daemon/definitions.h"
 #include "daemon/nearest.h"
+#include "serve/kube/definitions.h"
 
 extern char **environ;
 
@@ -131,9 +131,10 @@ static enum belfry_err read_resources(const struct config_draft *draft)
 {
     struct config *config = draft->config;
     char why[CONFIG_WHY];
-    if (config->n_resources == 0)
+    if (config->resources.n == 0)
         return BELFRY_OK;
-    enum belfry_err err = definitions_load(config, &config->definitions, why, sizeof(why));
+    config->resources.scope = config->n_scope > 0 ? config->scope[0] : NULL;
+    enum belfry_err err = definitions_load(&config->resources, &config->definitions, why, sizeof(why));
     return err == BELFRY_ERR_INVALID ? WRONG(draft, KEY_RESOURCES, "%s", why) : err;
 }
 

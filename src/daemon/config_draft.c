@@ -287,30 +287,30 @@ static enum belfry_err add_scope(struct config_draft *draft, const struct config
 }
 
 enum belfry_err config_draft_resource(struct config_draft *draft, struct config_origin origin,
-                                      struct config_resource *resource)
+                                      struct definition_source *resource)
 {
     struct config *config = draft->config;
     const struct config_row *row = &config_rows[KEY_RESOURCES];
     enum belfry_err err = BELFRY_OK;
-    struct config_resource *all = NULL;
+    struct definition_source *all = NULL;
     config_draft_begin(draft, row, origin);
-    if (config->n_resources == CONFIG_LIST_MAX)
+    if (config->resources.n == CONFIG_LIST_MAX)
         err = config_wrong(draft, row, origin, "more than %d of them: name files with a pattern", CONFIG_LIST_MAX);
-    else if ((all = realloc(config->resources, (config->n_resources + 1) * sizeof(*all))) == NULL)
+    else if ((all = realloc(config->resources.all, (config->resources.n + 1) * sizeof(*all))) == NULL)
         err = BELFRY_ERR_NOMEM;
     if (err != BELFRY_OK) {
         config_resource_fini(resource);
         return err;
     }
-    all[config->n_resources++] = *resource;
-    config->resources = all;
+    all[config->resources.n++] = *resource;
+    config->resources.all = all;
     return BELFRY_OK;
 }
 
 static enum belfry_err add_resource(struct config_draft *draft, const struct config_row *row,
                                     struct config_origin origin, const char *text)
 {
-    struct config_resource resource;
+    struct definition_source resource;
     char why[CONFIG_WHY];
     if (*text == '\0') /* none */
         return BELFRY_OK;
@@ -322,11 +322,11 @@ static enum belfry_err add_resource(struct config_draft *draft, const struct con
 
 static void clear_resources(struct config *config)
 {
-    for (size_t i = 0; i < config->n_resources; i++)
-        config_resource_fini(&config->resources[i]);
-    free(config->resources);
-    config->resources = NULL;
-    config->n_resources = 0;
+    for (size_t i = 0; i < config->resources.n; i++)
+        config_resource_fini(&config->resources.all[i]);
+    free(config->resources.all);
+    config->resources.all = NULL;
+    config->resources.n = 0;
 }
 
 static void clear_listen(struct config *config)

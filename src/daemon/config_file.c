@@ -114,7 +114,7 @@ static enum belfry_err read_listener(const struct reader *r, const yaml_node_t *
 /* ---- resources ---- */
 
 /* wrap: FIELD, or {field: FIELD, key: TEMPLATE}. */
-static enum belfry_err read_wrap(const struct reader *r, const yaml_node_t *map, struct config_resource *resource)
+static enum belfry_err read_wrap(const struct reader *r, const yaml_node_t *map, struct definition_source *resource)
 {
     const struct config_row *row = &config_rows[KEY_RESOURCES];
     enum belfry_err err = BELFRY_OK;
@@ -140,7 +140,7 @@ static enum belfry_err read_wrap(const struct reader *r, const yaml_node_t *map,
 }
 
 static enum belfry_err read_resource_setting(const struct reader *r, const yaml_node_pair_t *pair,
-                                             struct config_resource *resource)
+                                             struct definition_source *resource)
 {
     const struct config_row *row = &config_rows[KEY_RESOURCES];
     const yaml_node_t *name = yaml_document_get_node(r->document, pair->key);
@@ -160,7 +160,7 @@ static enum belfry_err read_resource_setting(const struct reader *r, const yaml_
 
 static enum belfry_err read_resource(const struct reader *r, const yaml_node_t *map)
 {
-    struct config_resource resource = {0};
+    struct definition_source resource = {0};
     enum belfry_err err = BELFRY_OK;
     char why[CONFIG_WHY];
     for (yaml_node_pair_t *at = map->data.mapping.pairs.start; at < map->data.mapping.pairs.top && err == BELFRY_OK;

@@ -110,7 +110,7 @@ static void write_listen(FILE *out, const struct config_listen *listen)
         write_item(out, "    client-ca: ", listen->client_ca);
 }
 
-static void write_resource(FILE *out, const struct config_resource *resource)
+static void write_resource(FILE *out, const struct definition_source *resource)
 {
     if (resource->crd != NULL)
         write_item(out, "  - crd: ", resource->crd);
@@ -129,7 +129,7 @@ static size_t n_items(const struct config *config, const struct config_row *row)
     if (row->kind == CONFIG_KIND_UPSTREAM)
         return config->n_upstream;
     if (row->kind == CONFIG_KIND_RESOURCES)
-        return config->n_resources;
+        return config->resources.n;
     if (row->kind == CONFIG_KIND_HOSTS)
         return config->n_allowed_hosts;
     return row->kind == CONFIG_KIND_LISTEN ? config->n_listen : config->n_scope;
@@ -144,7 +144,7 @@ static void write_list(FILE *out, const struct config *config, const struct conf
         if (row->kind == CONFIG_KIND_LISTEN)
             write_listen(out, &config->listen[i]);
         else if (row->kind == CONFIG_KIND_RESOURCES)
-            write_resource(out, &config->resources[i]);
+            write_resource(out, &config->resources.all[i]);
         else if (row->kind == CONFIG_KIND_HOSTS)
             write_item(out, "  - ", config->allowed_hosts[i]);
         else

@@ -131,7 +131,7 @@ BELFRY_NODISCARD enum belfry_err config_draft_listen(struct config_draft *draft,
                                                      struct config_listen *listen);
 
 BELFRY_NODISCARD enum belfry_err config_draft_resource(struct config_draft *draft, struct config_origin origin,
-                                                       struct config_resource *resource);
+                                                       struct definition_source *resource);
 
 /* Tells a mistake, "belfryd: --log-bytes: ...", and returns BELFRY_ERR_INVALID. `row` NULL: of no key. */
 __attribute__((format(printf, 4, 5))) enum belfry_err config_wrong(const struct config_draft *draft,
@@ -169,13 +169,13 @@ void config_listen_fini(struct config_listen *listen);
 /* ---- resources ---- */
 
 /* One setting: crd, crds-under, prefix, wrap, key; each once. Errors: as config_listen_set(). */
-BELFRY_NODISCARD enum belfry_err config_resource_set(struct config_resource *resource, const char *name,
+BELFRY_NODISCARD enum belfry_err config_resource_set(struct definition_source *resource, const char *name,
                                                      const char *text, char why[CONFIG_WHY]);
 /* Do its settings make sense together? */
-BELFRY_NODISCARD enum belfry_err config_resource_check(const struct config_resource *resource, char why[CONFIG_WHY]);
-BELFRY_NODISCARD enum belfry_err config_resource_parse(const char *text, struct config_resource *resource,
+BELFRY_NODISCARD enum belfry_err config_resource_check(const struct definition_source *resource, char why[CONFIG_WHY]);
+BELFRY_NODISCARD enum belfry_err config_resource_parse(const char *text, struct definition_source *resource,
                                                        char why[CONFIG_WHY]);
-void config_resource_fini(struct config_resource *resource);
+void config_resource_fini(struct definition_source *resource);
 
 /* ---- the whole ---- */
 

@@ -9,14 +9,14 @@
 enum setting { CRD, CRDS_UNDER, PREFIX, WRAP, KEY, N_SETTINGS };
 static const char *const setting_names[N_SETTINGS] = {"crd", "crds-under", "prefix", "wrap", "key"};
 
-void config_resource_fini(struct config_resource *resource)
+void config_resource_fini(struct definition_source *resource)
 {
     free(resource->crd);
     free(resource->under);
     free(resource->prefix);
     free(resource->wrap);
     free(resource->key);
-    *resource = (struct config_resource){0};
+    *resource = (struct definition_source){0};
 }
 
 static enum belfry_err unknown(const char *name, char why[CONFIG_WHY])
@@ -29,7 +29,7 @@ static enum belfry_err unknown(const char *name, char why[CONFIG_WHY])
     return config_why(why, "a resource has no '%.48s': it has crd or crds-under, prefix, wrap and key", name);
 }
 
-enum belfry_err config_resource_set(struct config_resource *resource, const char *name, const char *text,
+enum belfry_err config_resource_set(struct definition_source *resource, const char *name, const char *text,
                                     char why[CONFIG_WHY])
 {
     char **const fields[N_SETTINGS] = {&resource->crd, &resource->under, &resource->prefix, &resource->wrap,
@@ -47,7 +47,7 @@ enum belfry_err config_resource_set(struct config_resource *resource, const char
     return *fields[which] == NULL ? BELFRY_ERR_NOMEM : BELFRY_OK;
 }
 
-enum belfry_err config_resource_check(const struct config_resource *resource, char why[CONFIG_WHY])
+enum belfry_err config_resource_check(const struct definition_source *resource, char why[CONFIG_WHY])
 {
     if ((resource->crd == NULL) == (resource->under == NULL))
         return config_why(why, "say where its definition is: crd: FILE, or crds-under: a prefix in etcd%s",
@@ -63,7 +63,7 @@ enum belfry_err config_resource_check(const struct config_resource *resource, ch
 }
 
 /* One of the words between commas: NAME=VALUE. */
-static enum belfry_err set_word(struct config_resource *resource, char *word, char why[CONFIG_WHY])
+static enum belfry_err set_word(struct definition_source *resource, char *word, char why[CONFIG_WHY])
 {
     char *value = strchr(word, '=');
     if (value == NULL)
@@ -72,7 +72,7 @@ static enum belfry_err set_word(struct config_resource *resource, char *word, ch
     return config_resource_set(resource, word, value, why);
 }
 
-static enum belfry_err set_first(struct config_resource *resource, char *word, char why[CONFIG_WHY])
+static enum belfry_err set_first(struct definition_source *resource, char *word, char why[CONFIG_WHY])
 {
     size_t n = strlen(setting_names[CRDS_UNDER]);
     if (strncmp(word, setting_names[CRDS_UNDER], n) == 0 && word[n] == '=')
@@ -80,10 +80,10 @@ static enum belfry_err set_first(struct config_resource *resource, char *word, c
     return config_resource_set(resource, setting_names[CRD], word, why);
 }
 
-enum belfry_err config_resource_parse(const char *text, struct config_resource *resource, char why[CONFIG_WHY])
+enum belfry_err config_resource_parse(const char *text, struct definition_source *resource, char why[CONFIG_WHY])
 {
     char *words = strdup(text), *rest = words;
-    *resource = (struct config_resource){0};
+    *resource = (struct definition_source){0};
     if (words == NULL)
         return BELFRY_ERR_NOMEM;
     enum belfry_err err = set_first(resource, strsep(&rest, ","), why);

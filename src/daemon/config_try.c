@@ -3,9 +3,9 @@
 
 #include "base/password_file.h"
 #include "daemon/config_private.h"
-#include "net/listener.h"
 #include "net/tls.h"
 #include "replica/folder.h"
+#include "server/listener.h"
 
 /* Tells a fault. Missing memory is not one: the configuration may be right. */
 static enum belfry_err judge(const struct config_draft *draft, enum config_key key, enum belfry_err err,

@@ -10,8 +10,8 @@
 #include "base/clock.h"
 #include "daemon/service.h"
 #include "daemon/tier.h"
-#include "net/inbound.h"
-#include "net/listener.h"
+#include "server/inbound.h"
+#include "server/listener.h"
 
 #define BACKLOG          4096
 #define LOOK_MS          250 /* how often readiness and the end of a drain are looked at */
@@ -274,7 +274,7 @@ static void start_handles(struct front *front)
 }
 
 /* libuv gives signals their default action back; a SIGHUP that comes now waits, and is forgotten with the process. This is
- * the one thread that takes signals (daemon/thread). */
+ * the one thread that takes signals (thread/thread). */
 static void close_handles(struct front *front)
 {
     sigset_t hangup;

@@ -10,7 +10,7 @@
 
 #include "daemon/ingest_thread.h"
 #include "daemon/worker_thread.h"
-#include "serve/admin.h"
+#include "serve/admin/admin.h"
 
 #define GATHERING_MS   2000
 #define GATHERINGS_MAX 64 /* at once */

@@ -7,10 +7,10 @@
 #ifndef BELFRY_DAEMON_INGEST_THREAD_H
 #define BELFRY_DAEMON_INGEST_THREAD_H
 
-#include "daemon/history.h"
 #include "daemon/standing.h"
-#include "daemon/thread.h"
 #include "follow/driver.h"
+#include "follow/history_reader.h"
+#include "thread/thread.h"
 
 struct ingest_thread;
 

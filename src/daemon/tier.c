@@ -9,11 +9,11 @@
 
 #include "base/clock.h"
 #include "daemon/advertise.h"
-#include "daemon/definitions.h"
-#include "daemon/fault.h"
+#include "daemon/crash_note.h"
 #include "daemon/gathering.h"
 #include "daemon/service.h"
 #include "replica/replica.h"
+#include "serve/kube/definitions.h"
 
 #define LOG_CAPACITY_LOG2 20 /* batches; what bounds it is its bytes */
 #define HAND_MS           2000
@@ -186,8 +186,8 @@ static enum belfry_err start_ingest(struct tier *tier)
 
 static bool follows_definitions(const struct config *config)
 {
-    for (size_t i = 0; i < config->n_resources; i++)
-        if (config->resources[i].under != NULL)
+    for (size_t i = 0; i < config->resources.n; i++)
+        if (config->resources.all[i].under != NULL)
             return true;
     return false;
 }
@@ -229,7 +229,7 @@ static enum belfry_err start_workers(struct tier *tier)
                                       .kube = config->definitions != NULL,
                                       .process = draw_seed() | 1};
     struct catalog_feed_opts feed = {.definitions = config->definitions,
-                                     .config = config,
+                                     .sources = &config->resources,
                                      .history = &tier->history,
                                      .publish = on_catalog,
                                      .user = tier,

@@ -11,8 +11,8 @@
 #define BELFRY_DAEMON_TIER_H
 
 #include "daemon/config.h"
-#include "daemon/mail.h"
-#include "serve/admin.h"
+#include "serve/admin/admin.h"
+#include "thread/mail.h"
 
 struct tier;
 

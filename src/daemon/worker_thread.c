@@ -7,10 +7,10 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "daemon/kube_reader.h"
 #include "daemon/slack.h"
-#include "daemon/thread.h"
-#include "net/inbound.h"
+#include "serve/kube/kube_reader.h"
+#include "server/inbound.h"
+#include "thread/thread.h"
 
 #define TURN_WORK      1024 /* units of the core's work a turn: a millisecond when each is another connection */
 #define SCAN_VISITS    256  /* watchers between two looks at the clock */

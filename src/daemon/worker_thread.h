@@ -12,12 +12,12 @@
 #define BELFRY_DAEMON_WORKER_THREAD_H
 
 #include "core/evlog.h"
-#include "daemon/catalog_feed.h"
-#include "daemon/history.h"
 #include "daemon/standing.h"
-#include "serve/numbers.h"
+#include "follow/history_reader.h"
+#include "serve/admin/numbers.h"
+#include "serve/admin/watchers.h"
+#include "serve/kube/catalog_feed.h"
 #include "serve/route.h"
-#include "serve/watchers.h"
 
 struct worker_thread;
 
@@ -30,7 +30,7 @@ struct worker_thread_opts {
     const struct belfry_endpoint *upstream; /* lent */
     size_t n_upstream;
     struct belfry_tls *upstream_tls; /* may be NULL */
-    const char *name;                /* of the tier, as a word (serve/via.h) */
+    const char *name;                /* of the tier, as a word (serve/uplink/via.h) */
     const char *advertise;           /* NULL: none */
     const struct hosts *hosts;       /* by which it may be asked over plain HTTP; lent */
     size_t memory_max;

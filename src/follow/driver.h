@@ -64,7 +64,8 @@ struct driver_opts {
     struct belfry_tls *tls;                      /* NULL: no endpoint wants it */
     const char *user, *password, *password_file; /* NULL: none */
     const char *user_agent;
-    const char *name; /* of the tier, as a word (serve/via.h): told upstream with every request; "": none. Lent */
+    const char
+        *name; /* of the tier, as a word (serve/uplink/via.h): told upstream with every request; "": none. Lent */
     struct belfry_bytes key, range_end; /* the scope, as on the wire; lent. "\0", "\0": everything */
     struct store *store;
     struct evlog *evlog;

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "client/request.h"
+#include "client/etcd_request.h"
 #include "follow/driver_private.h"
 
 #define ASK_EVERY_MS 1000

@@ -1,6 +1,6 @@
 /* src/follow/driver_circle.c: endpoints that lead back to us, or too far.
  *
- * It is found out in two ways: a request comes back refused, with the names of the tiers it went through (serve/via.h); or
+ * It is found out in two ways: a request comes back refused, with the names of the tiers it went through (serve/uplink/via.h); or
  * we are among those of whom the tier above says that they are above it. Such an endpoint is barred: nobody asks it for
  * anything until the next start. When all are, following is given up.
  */

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "client/request.h"
+#include "client/etcd_request.h"
 #include "follow/driver_private.h"
 
 #define PAGE_MS 30000 /* for a page, at least: a thousand keys may be large */

@@ -23,7 +23,7 @@
 
 #include <belfry/informer.h>
 
-#include "informer/store.h"
+#include "informer/object_store.h"
 
 #define BELFRY_AUDIENCE_SLICE 128 /* objects told to one handler in one turn of a walk */
 

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 
 #include "base/list.h"
-#include "client/object.h"
+#include "client/stored_object.h"
 
 enum belfry_told_kind { BELFRY_TOLD_BEGIN, BELFRY_TOLD_PUT, BELFRY_TOLD_REMOVED, BELFRY_TOLD_SYNCED };
 

@@ -15,7 +15,7 @@
 
 #include <belfry/informer.h>
 
-#include "client/object.h"
+#include "client/stored_object.h"
 
 struct belfry_index;
 

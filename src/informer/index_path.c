@@ -5,15 +5,15 @@
 
 #include "base/bytes.h"
 #include "informer/index.h"
-#include "kube/document.h"
-#include "kube/json_alc.h"
-#include "kube/path.h"
+#include "json/document.h"
+#include "json/json_alc.h"
+#include "json/path.h"
 
 static void add_json(struct belfry_index_values *values, yyjson_val *value)
 {
     size_t len;
     yyjson_write_err why;
-    char *json = yyjson_val_write_opts(value, YYJSON_WRITE_NOFLAG, &belfry_kube_json_alc, &len, &why);
+    char *json = yyjson_val_write_opts(value, YYJSON_WRITE_NOFLAG, &belfry_json_alc, &len, &why);
     if (json == NULL) { /* it was read, so it can be written: only memory can be wanting */
         belfry_index_fail(values);
         return;

@@ -2,7 +2,7 @@
 #ifndef BELFRY_INFORMER_INDEX_PATH_H
 #define BELFRY_INFORMER_INDEX_PATH_H
 
-#include "informer/store.h"
+#include "informer/object_store.h"
 
 /* Errors: as belfry_informer_index_path(). */
 BELFRY_NODISCARD enum belfry_err belfry_index_path_add(struct belfry_store *store, const char *name, const char *path);

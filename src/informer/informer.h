@@ -25,8 +25,8 @@
 #include "client/session.h"
 #include "informer/audience.h"
 #include "informer/backlog.h"
+#include "informer/object_store.h"
 #include "informer/source.h"
-#include "informer/store.h"
 
 #define BELFRY_INFORMER_SWEEP 128 /* vanished objects told in one turn */
 

@@ -3,7 +3,7 @@
 #include "informer/informer.h"
 #include "informer/source_keys.h"
 #include "informer/source_resource.h"
-#include "kapi/kube.h"
+#include "kapi/kube_client.h"
 
 /* Hands the source over, or closes the informer that got none. */
 static int opened(struct belfry_informer *informer, enum belfry_err err, struct belfry_source source,

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "client/object.h"
+#include "client/stored_object.h"
 
 /* What a source tells. From the loop, never from inside open, pause, resume or close. Any of these may close the source;
  * none comes after that. */

@@ -8,8 +8,8 @@
 #include "base/clock.h"
 #include "client/opts.h"
 #include "informer/reflector.h"
-#include "kapi/kube.h"
-#include "kapi/request.h"
+#include "kapi/kube_client.h"
+#include "kapi/kube_request.h"
 
 #define WATCH_TIMEOUT_MS (5 * 60 * 1000)
 #define TEXT_MAX         (2 * BELFRY_FAILURE_WHY + 64)

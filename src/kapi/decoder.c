@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <strings.h>
 
-#include "kapi/escape.h"
 #include "kapi/frames.h"
 #include "kapi/sentence.h"
+#include "json/escape.h"
 
 #define SHOWN_MAX 96 /* bytes, with the zero: enough to see what it is, too little for what is in a Secret */
 

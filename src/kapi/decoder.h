@@ -19,7 +19,7 @@
 
 #include "base/bytes.h"
 #include "base/err.h"
-#include "client/object.h"
+#include "client/stored_object.h"
 #include "kapi/facts.h"
 #include "kapi/failure.h"
 

@@ -1,7 +1,7 @@
 /* src/kapi/envelope.c */
 #include "kapi/envelope.h"
 
-#include "kapi/escape.h"
+#include "json/escape.h"
 
 static bool opens(char c)
 {

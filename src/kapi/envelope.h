@@ -13,7 +13,7 @@
 #define BELFRY_KAPI_ENVELOPE_H
 
 #include "base/buf.h"
-#include "kapi/nest.h"
+#include "json/nest.h"
 
 enum belfry_envelope_at {
     BELFRY_ENVELOPE_MORE,  /* it goes on, with what is left of the piece first */

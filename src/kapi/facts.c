@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "kapi/escape.h"
-#include "kapi/shallow.h"
-#include "kube/document.h"
+#include "json/document.h"
+#include "json/escape.h"
+#include "json/shallow.h"
 
 #define KIND_MAX 512  /* bytes of a kind or apiVersion that goes into every item of a list: Kubernetes allows 317 */
 #define UID_MAX  1024 /* bytes; a UUID has 36 */

@@ -6,7 +6,7 @@
 
 #include "kapi/html.h"
 #include "kapi/sentence.h"
-#include "kube/document.h"
+#include "json/document.h"
 
 #define RETRY_AFTER_MAX_S 3600
 #define TEXT_MAX          256

@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "base/json.h"
 #include "support/refuse.h"
+#include "json/json.h"
 
 static struct belfry_failure answer(int status, const char *retry_after, const char *body)
 {

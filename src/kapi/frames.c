@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "kapi/envelope.h"
-#include "kapi/nest.h"
+#include "json/nest.h"
 
 #define KEPT_MAX 4096 /* bytes of storage that an empty buffer keeps: a thousand quiet watches shall cost little */
 

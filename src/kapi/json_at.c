@@ -3,9 +3,9 @@
 
 #include <belfry/object.h>
 
-#include "kube/document.h"
-#include "kube/json_alc.h"
-#include "kube/path.h"
+#include "json/document.h"
+#include "json/json_alc.h"
+#include "json/path.h"
 
 static enum belfry_err hand_over(struct belfry_bytes text, char *out, size_t cap, size_t *out_len)
 {
@@ -26,7 +26,7 @@ static enum belfry_err write_value(yyjson_val *value, char *out, size_t cap, siz
     if (yyjson_is_str(value) || yyjson_is_raw(value))
         return hand_over(belfry_kube_document_bytes(value), out, cap, out_len);
     size_t len;
-    char *json = yyjson_val_write_opts(value, YYJSON_WRITE_NOFLAG, &belfry_kube_json_alc, &len, NULL);
+    char *json = yyjson_val_write_opts(value, YYJSON_WRITE_NOFLAG, &belfry_json_alc, &len, NULL);
     if (json == NULL) /* whatever was read can be written */
         return BELFRY_ERR_NOMEM;
     enum belfry_err err = hand_over(belfry_bytes_of(json, len), out, cap, out_len);

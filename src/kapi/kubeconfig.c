@@ -9,7 +9,7 @@
 
 #include "base/secret.h"
 #include "kapi/kubeconfig_entry.h"
-#include "kube/manifest.h"
+#include "json/manifest.h"
 
 #define NAMES_MAX 10 /* of the contexts in a sentence */
 #define PATH_SEEN 60 /* bytes of a path's end in a sentence */

@@ -5,7 +5,7 @@
  * Several files are one, as kubectl reads them: the first that sets current-context decides it, the first that has a
  * context, cluster or user of a name is the one that counts. Relative paths are relative to the file they stand in.
  *
- * Thread: any. Pure but for libyaml and yyjson (kube/manifest reads the YAML).
+ * Thread: any. Pure but for libyaml and yyjson (json/manifest reads the YAML).
  * Memory: the texts that are kept.
  */
 #ifndef BELFRY_KAPI_KUBECONFIG_H

@@ -8,7 +8,7 @@
 #define BELFRY_KAPI_KUBECONFIG_ENTRY_H
 
 #include "kapi/kubeconfig.h"
-#include "kube/member.h"
+#include "json/member.h"
 
 struct belfry_kubeconfig_entry {
     const char *path; /* lent: the file that it stands in */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "kapi/file.h"
-#include "kube/manifest.h"
+#include "json/manifest.h"
 
 static bool is_blank(struct belfry_bytes text)
 {

@@ -17,8 +17,8 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/rng.h"
-#include "net/inbound.h"
 #include "net/tls_test_keys.h"
+#include "server/inbound.h"
 #include "support/refuse.h"
 
 #define SOON_MS   5000

@@ -1,7 +1,7 @@
 /* src/kapi/sentence.c */
 #include "kapi/sentence.h"
 
-#include "base/json.h"
+#include "json/json.h"
 
 static const char cut[] = "...";
 

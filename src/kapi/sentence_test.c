@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "base/json.h"
 #include "support/refuse.h"
+#include "json/json.h"
 
 static void assert_quoted(struct belfry_bytes foreign, const char *expected)
 {

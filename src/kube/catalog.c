@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "base/json.h"
 #include "base/list.h"
 #include "base/map.h"
 #include "kube/discovery.h"
@@ -16,6 +15,7 @@
 #include "kube/name.h"
 #include "kube/openapi.h"
 #include "kube/version.h"
+#include "json/json.h"
 
 #define TOLD_MAX        8 /* of the resources that were left out, by name */
 #define DOCUMENT_PATH   (KUBE_SUBDOMAIN_MAX + KUBE_LABEL_MAX + 32)

@@ -12,8 +12,8 @@
 
 #include <yyjson.h>
 
-#include "kube/json_alc.h"
 #include "support/refuse.h"
+#include "json/json_alc.h"
 
 #define ROOM 2048
 
@@ -363,7 +363,7 @@ static void points_to(yyjson_doc *doc, const char *pointer, const char *expected
     yyjson_val *value = yyjson_doc_ptr_get(doc, pointer);
     if (value == NULL)
         fail_msg("nothing at %s", pointer);
-    char *text = yyjson_val_write_opts(value, YYJSON_WRITE_NOFLAG, &belfry_kube_json_alc, NULL, NULL);
+    char *text = yyjson_val_write_opts(value, YYJSON_WRITE_NOFLAG, &belfry_json_alc, NULL, NULL);
     if (strcmp(text, expected) != 0)
         fail_msg("%s at %s, not %s", text, pointer, expected);
     free(text);

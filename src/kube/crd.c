@@ -7,9 +7,9 @@
 
 #include "base/bytes.h"
 #include "kube/crd_version.h"
-#include "kube/member.h"
 #include "kube/name.h"
 #include "kube/version.h"
+#include "json/member.h"
 
 #define API_VERSION "apiextensions.k8s.io/v1"
 #define OLD_VERSION "apiextensions.k8s.io/v1beta1"

@@ -18,8 +18,8 @@
 #include <yyjson.h>
 
 #include "base/err.h"
-#include "kube/fault.h"
 #include "kube/resource.h"
+#include "json/manifest_fault.h"
 
 /* Fills what a manifest says of *out, which is zero; prefix and wrap stay as they are. On failure it is filled in part,
  * which kube_resource_unref() copes with. Errors: BELFRY_ERR_INVALID with *fault, BELFRY_ERR_NOMEM. */

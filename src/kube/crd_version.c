@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "kube/json_alc.h"
 #include "kube/name.h"
-#include "kube/path.h"
+#include "json/json_alc.h"
+#include "json/path.h"
 
 /* Where `key` is looked for: in the version, or, of a v1beta1, in what is common to all. */
 static const struct belfry_kube_members *where_is(const struct belfry_kube_members *m,
@@ -202,7 +202,7 @@ static enum belfry_err read_schema(const struct belfry_kube_members *m, const st
         err = belfry_kube_member_object(&schema, "openAPIV3Schema", &openapi);
     if (err != BELFRY_OK || openapi.object == NULL)
         return err;
-    version->schema = yyjson_val_write_opts(openapi.object, YYJSON_WRITE_NOFLAG, &belfry_kube_json_alc, NULL, &why);
+    version->schema = yyjson_val_write_opts(openapi.object, YYJSON_WRITE_NOFLAG, &belfry_json_alc, NULL, &why);
     if (version->schema != NULL)
         return BELFRY_OK;
     return why.code == YYJSON_WRITE_ERROR_MEMORY_ALLOCATION

@@ -4,8 +4,8 @@
 #define BELFRY_KUBE_CRD_VERSION_H
 
 #include "base/err.h"
-#include "kube/member.h"
 #include "kube/resource.h"
+#include "json/member.h"
 
 /* Fills *out, which is zero; on failure in part. `group` is for api_version. `common`: the spec of a v1beta1, where what
  * all versions have in common stands beside them; NULL: of a v1. kube_version_fini() in any case.

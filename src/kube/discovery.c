@@ -3,8 +3,8 @@
 
 #include <stdio.h>
 
-#include "base/json.h"
 #include "kube/name.h"
+#include "json/json.h"
 
 #define GROUP_VERSION_MAX (KUBE_SUBDOMAIN_MAX + KUBE_LABEL_MAX + 2)
 #define STATUS_NAME_MAX   (KUBE_LABEL_MAX + sizeof("/status"))

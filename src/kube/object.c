@@ -8,8 +8,8 @@
 #include <stdlib.h>
 
 #include "base/hash.h"
-#include "kube/document.h"
-#include "kube/path.h"
+#include "json/document.h"
+#include "json/path.h"
 
 #define ESCAPE_MAX 6   /* bytes that one byte of a string can become */
 #define FRAME_MAX  512 /* the names, quotes and numbers that are written around a value */

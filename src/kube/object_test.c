@@ -11,9 +11,9 @@
 #include <cmocka.h>
 
 #include "base/buf.h"
-#include "kube/document.h"
-#include "kube/path.h"
 #include "support/refuse.h"
+#include "json/document.h"
+#include "json/path.h"
 
 /* ---- a resource by hand ---- */
 

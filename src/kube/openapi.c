@@ -3,9 +3,9 @@
 
 #include <stdio.h>
 
-#include "base/json.h"
 #include "kube/name.h"
 #include "kube/schema.h"
+#include "json/json.h"
 
 #define TEXT_MAX (KUBE_SUBDOMAIN_MAX + 2 * KUBE_LABEL_MAX + 64)
 #define REF_MAX  (KUBE_SCHEMA_NAME_MAX + sizeof(KUBE_SCHEMA_REF))

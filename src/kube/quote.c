@@ -1,7 +1,7 @@
 /* src/kube/quote.c */
 #include "kube/quote.h"
 
-#include "base/json.h"
+#include "json/json.h"
 
 static const char cut[] = "...";
 

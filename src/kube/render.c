@@ -4,8 +4,8 @@
 #include <assert.h>
 #include <time.h>
 
-#include "base/json.h"
-#include "kube/table.h"
+#include "kube/columns.h"
+#include "json/json.h"
 
 #define DIGITS_MAX 24 /* of a revision */
 #define PARTS_MAX  8

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "kube/table.h"
+#include "kube/columns.h"
 #include "support/refuse.h"
 
 #define NOW 1700000000 /* 2023-11-14T22:13:20Z */

@@ -10,9 +10,9 @@
 #include "base/list.h"
 #include "kube/crd.h"
 #include "kube/crd_version.h"
-#include "kube/json_alc.h"
-#include "kube/manifest.h"
 #include "kube/name.h"
+#include "json/json_alc.h"
+#include "json/manifest.h"
 
 /* ---- its life ---- */
 
@@ -323,7 +323,7 @@ static enum belfry_err hash_all(yyjson_val *manifest, struct kube_resource *reso
     size_t len;
     yyjson_val *spec = yyjson_obj_get(manifest, "spec");
     char *text = yyjson_val_write_opts(spec, YYJSON_WRITE_ALLOW_INF_AND_NAN | YYJSON_WRITE_ALLOW_INVALID_UNICODE,
-                                       &belfry_kube_json_alc, &len, NULL);
+                                       &belfry_json_alc, &len, NULL);
     if (text == NULL)
         return BELFRY_ERR_NOMEM;
     uint64_t hash = belfry_hash((struct belfry_hash_key){0, 0}, belfry_bytes_of(text, len));

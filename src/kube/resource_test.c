@@ -12,9 +12,9 @@
 
 #include "base/buf.h"
 #include "kube/name.h"
-#include "kube/path.h"
 #include "kube/version.h"
 #include "support/refuse.h"
+#include "json/path.h"
 
 #define HEAD "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\n"
 

@@ -8,8 +8,8 @@
 
 #include <yyjson.h>
 
-#include "kube/json_alc.h"
 #include "kube/name.h"
+#include "json/json_alc.h"
 
 static_assert(KUBE_SCHEMA_NAME_MAX > KUBE_SUBDOMAIN_MAX + 3 * (KUBE_LABEL_MAX + 1), "every name fits");
 
@@ -145,8 +145,8 @@ static yyjson_mut_doc *open_schema(const struct kube_version *version)
     static const char anything[] = "{\"type\":\"object\",\"x-kubernetes-preserve-unknown-fields\":true}";
     const char *text = version->schema == NULL ? anything : version->schema;
     yyjson_doc *doc = yyjson_read_opts((char *)(uintptr_t)text, strlen(text), YYJSON_READ_NUMBER_AS_RAW,
-                                       &belfry_kube_json_alc, NULL); /* reads only, without YYJSON_READ_INSITU */
-    yyjson_mut_doc *copy = doc == NULL ? NULL : yyjson_doc_mut_copy(doc, &belfry_kube_json_alc);
+                                       &belfry_json_alc, NULL); /* reads only, without YYJSON_READ_INSITU */
+    yyjson_mut_doc *copy = doc == NULL ? NULL : yyjson_doc_mut_copy(doc, &belfry_json_alc);
     yyjson_doc_free(doc);
     return copy;
 }
@@ -159,7 +159,7 @@ enum belfry_err kube_schema_write(const struct kube_resource *resource, const st
     char *text = NULL;
     yyjson_mut_doc *doc = open_schema(version);
     if (doc != NULL && complete(doc, resource, version))
-        text = yyjson_mut_write_opts(doc, YYJSON_WRITE_NOFLAG, &belfry_kube_json_alc, &len, NULL);
+        text = yyjson_mut_write_opts(doc, YYJSON_WRITE_NOFLAG, &belfry_json_alc, &len, NULL);
     if (text != NULL)
         err = belfry_buf_append(out, text, len);
     free(text);

@@ -10,9 +10,9 @@
 
 #include <cmocka.h>
 
-#include "base/json.h"
 #include "base/rng.h"
 #include "support/refuse.h"
+#include "json/json.h"
 
 static char color[] = "spec.color", size_name[] = "spec.size";
 static struct kube_field fields[] = {{.name = color}, {.name = size_name}};

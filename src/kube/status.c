@@ -5,7 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "base/json.h"
+#include "json/json.h"
 
 static const struct {
     int code;

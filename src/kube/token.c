@@ -2,8 +2,8 @@
 #include "kube/token.h"
 
 #include "base/base64.h"
-#include "base/json.h"
-#include "kube/json_alc.h"
+#include "json/json.h"
+#include "json/json_alc.h"
 
 #define VERSION "meta.k8s.io/v1"
 
@@ -75,7 +75,7 @@ static enum belfry_err read_json(struct belfry_buf *json, struct kube_token *out
 {
     yyjson_read_err why;
     yyjson_doc *doc = yyjson_read_opts((char *)json->data + json->start, belfry_buf_len(json), YYJSON_READ_NOFLAG,
-                                       &belfry_kube_json_alc, &why);
+                                       &belfry_json_alc, &why);
     if (doc == NULL)
         return why.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION ? BELFRY_ERR_NOMEM : BELFRY_ERR_INVALID;
     enum belfry_err err = read_members(yyjson_doc_get_root(doc), out);

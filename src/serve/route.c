@@ -3,10 +3,10 @@
 
 #include <stdlib.h>
 
-#include "serve/about_reply.h"
-#include "serve/grpc_answer.h"
-#include "serve/health.h"
-#include "serve/via.h"
+#include "serve/etcd/about_reply.h"
+#include "serve/etcd/health.h"
+#include "serve/uplink/via.h"
+#include "server/grpc_answer.h"
 
 #define PATH_WATCH "/etcdserverpb.Watch/Watch"
 

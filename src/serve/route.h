@@ -23,10 +23,10 @@
 #define BELFRY_SERVE_ROUTE_H
 
 #include "follow/about.h"
-#include "serve/hosts.h"
-#include "serve/kube.h"
-#include "serve/relay.h"
-#include "serve/watch.h"
+#include "serve/etcd/watch.h"
+#include "serve/kube/kube.h"
+#include "serve/relay/relay.h"
+#include "server/hosts.h"
 
 enum dialect { DIALECT_GRPC = 1, DIALECT_JSON = 2, DIALECT_KUBE = 4, DIALECT_SSE = 8 };
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "serve/grpc_answer.h"
+#include "server/grpc_answer.h"
 #include "support/fakeexchange.h"
 #include "support/refuse.h"
 

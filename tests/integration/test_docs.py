@@ -9,7 +9,7 @@ TOP = Path(__file__).parents[2]
 
 # page, the sentence with its number as the group, and where the code has it
 LIMITS = [
-    ("docs/kubernetes.md", r"(\d+) label keys per version of a resource are indexed", "src/serve/kube_forms.h",
+    ("docs/kubernetes.md", r"(\d+) label keys per version of a resource are indexed", "src/serve/kube/kube_forms.h",
      "KUBE_LENS_LABELS"),
 ]
 

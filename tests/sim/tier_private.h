@@ -3,7 +3,7 @@
 #define BELFRY_SIM_TIER_PRIVATE_H
 
 #include "base/list.h"
-#include "client/mux.h"
+#include "client/watch/mux.h"
 #include "core/evlog.h"
 #include "core/store.h"
 #include "core/worker.h"

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "net/inbound.h"
+#include "server/inbound.h"
 
 #define MAX_CONNECTIONS 20000
 #define MAX_BYTES       16384

@@ -13,7 +13,7 @@
 
 #include "base/buf.h"
 #include "base/list.h"
-#include "net/exchange.h"
+#include "server/exchange.h"
 
 #define FAKEEXCHANGE_TEXT 4096
 

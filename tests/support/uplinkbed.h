@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "net/loop.h"
-#include "serve/uplink.h"
+#include "serve/uplink/uplink.h"
 #include "support/fakeupstream.h"
 #include "support/refuse.h"
 

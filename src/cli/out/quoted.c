@@ -1,0 +1,100 @@
+/* src/cli/out/quoted.c: what an escape stands for is never longer than the escape, so a string is decoded where it is. */
+#include "cli/out/quoted.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+static int digit_of(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return 16;
+}
+
+/* `n` digits of `base` at *at. */
+static bool number(char **at, int n, int base, uint32_t *out)
+{
+    uint32_t value = 0;
+    for (; n > 0; n--) {
+        int digit = digit_of(**at);
+        if (digit >= base)
+            return false;
+        value = value * (uint32_t)base + (uint32_t)digit;
+        (*at)++;
+    }
+    *out = value;
+    return true;
+}
+
+static char *write_utf8(char *to, uint32_t c)
+{
+    static const unsigned char heads[] = {0x00, 0xC0, 0xE0, 0xF0};
+    int more = c < 0x80 ? 0 : c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
+    *to++ = (char)(heads[more] | c >> (6 * more));
+    while (more-- > 0)
+        *to++ = (char)(0x80 | (c >> (6 * more) & 0x3F));
+    return to;
+}
+
+static bool is_character(uint32_t c)
+{
+    return c != 0 && c <= 0x10FFFF && (c < 0xD800 || c > 0xDFFF);
+}
+
+/* One escape, *from behind its backslash. */
+static bool unescape(char **from, char **to)
+{
+    static const char names[] = "abfnrtv\\\"", bytes[] = "\a\b\f\n\r\t\v\\\"";
+    uint32_t value;
+    char kind = **from;
+    const char *name = kind != '\0' ? strchr(names, kind) : NULL;
+    if (name != NULL) {
+        *(*to)++ = bytes[name - names];
+        (*from)++;
+        return true;
+    }
+    if (kind >= '0' && kind <= '7') {
+        if (!number(from, 3, 8, &value) || value == 0 || value > 255)
+            return false;
+        *(*to)++ = (char)value;
+        return true;
+    }
+    int digits = kind == 'x' ? 2 : kind == 'u' ? 4 : kind == 'U' ? 8 : 0;
+    (*from)++;
+    if (digits == 0 || !number(from, digits, 16, &value))
+        return false;
+    if (kind == 'x' && value != 0)
+        *(*to)++ = (char)value;
+    else if (kind != 'x' && is_character(value))
+        *to = write_utf8(*to, value);
+    else
+        return false;
+    return true;
+}
+
+enum belfry_err quoted_read(char **at, char **out)
+{
+    char quote = **at, *start = *at, *to = start, *from = start + 1;
+    if (quote != '"' && quote != '`')
+        return BELFRY_ERR_INVALID;
+    while (*from != quote) {
+        if (*from == '\0')
+            return BELFRY_ERR_INVALID;
+        if (*from != '\\' || quote == '`') {
+            *to++ = *from++;
+            continue;
+        }
+        from++;
+        if (!unescape(&from, &to))
+            return BELFRY_ERR_INVALID;
+    }
+    *at = from + 1;
+    *to = '\0'; /* at or before the closing quote */
+    *out = start;
+    return BELFRY_OK;
+}

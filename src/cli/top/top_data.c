@@ -1,0 +1,207 @@
+/* src/cli/top/top_data.c */
+#include "cli/top/top_data.h"
+
+#include <stdlib.h>
+#include <yyjson.h>
+
+static uint64_t uint_of(yyjson_val *object, const char *name)
+{
+    return yyjson_get_uint(yyjson_obj_get(object, name));
+}
+
+static int64_t int_of(yyjson_val *object, const char *name)
+{
+    return yyjson_get_sint(yyjson_obj_get(object, name));
+}
+
+static bool bool_of(yyjson_val *object, const char *name)
+{
+    return yyjson_get_bool(yyjson_obj_get(object, name));
+}
+
+static const char *text_of(yyjson_val *object, const char *name)
+{
+    const char *text = yyjson_get_str(yyjson_obj_get(object, name));
+    return text == NULL ? "" : text;
+}
+
+/* ---- numbers ---- */
+
+static void read_upstream(struct top_numbers *n, yyjson_val *upstream)
+{
+    yyjson_val *follower = yyjson_obj_get(upstream, "follower");
+    n->upstream_answered = bool_of(upstream, "answered");
+    n->standing = text_of(upstream, "standing");
+    n->reason = text_of(upstream, "reason");
+    n->endpoint = text_of(upstream, "endpoint");
+    n->upstream_version = text_of(upstream, "version");
+    n->revision = int_of(upstream, "revision");
+    n->upstream_revision = int_of(upstream, "upstream_revision");
+    n->silent_known = yyjson_obj_get(upstream, "silent_ms") != NULL;
+    n->silent_ms = uint_of(upstream, "silent_ms");
+    n->connects = uint_of(upstream, "connects");
+    n->losses = uint_of(upstream, "losses");
+    n->backfills = uint_of(upstream, "backfills");
+    n->backfills_done = uint_of(upstream, "backfills_done");
+    n->events_in = uint_of(follower, "events");
+    n->listings = uint_of(follower, "listings");
+}
+
+static void add_worker(struct top_numbers *n, yyjson_val *worker)
+{
+    yyjson_val *core = yyjson_obj_get(worker, "core"), *inbound = yyjson_obj_get(worker, "inbound");
+    yyjson_val *buckets = yyjson_obj_get(yyjson_obj_get(worker, "latency"), "buckets");
+    n->workers++;
+    n->workers_answering += bool_of(worker, "answered");
+    n->connections += uint_of(inbound, "connections");
+    n->sent_bytes += uint_of(inbound, "bytes_out");
+    n->streams += uint_of(core, "streams");
+    n->parked_streams += uint_of(core, "parked");
+    n->synced += uint_of(core, "riding") - uint_of(core, "riding_parked");
+    n->catching_up += uint_of(core, "waiting") + uint_of(core, "boarded") + uint_of(core, "solo");
+    n->parked += uint_of(core, "stalled") + uint_of(core, "riding_parked");
+    n->deliveries += uint_of(core, "deliveries");
+    n->compacted += uint_of(core, "compacted");
+    n->relayed += uint_of(yyjson_obj_get(worker, "relay"), "relayed");
+    for (size_t i = 0; i < TOP_BUCKETS; i++)
+        n->latency[i] += yyjson_get_uint(yyjson_arr_get(buckets, i));
+}
+
+static void read_numbers(struct top_numbers *n, yyjson_val *root)
+{
+    yyjson_val *log = yyjson_obj_get(root, "log"), *replica = yyjson_obj_get(root, "replica"), *worker;
+    size_t i, max;
+    n->name = text_of(root, "name");
+    n->version = text_of(root, "version");
+    n->up_ms = uint_of(root, "up_ms");
+    n->draining = bool_of(root, "draining");
+    n->log_oldest = int_of(log, "oldest");
+    n->log_bytes = uint_of(log, "bytes");
+    n->history_oldest = int_of(replica, "history_oldest");
+    n->history_bytes = uint_of(replica, "history_bytes");
+    read_upstream(n, yyjson_obj_get(root, "upstream"));
+    yyjson_arr_foreach(yyjson_obj_get(root, "workers"), i, max, worker)
+    {
+        add_worker(n, worker);
+    }
+}
+
+/* ---- watchers ---- */
+
+static struct top_row read_row(yyjson_val *row)
+{
+    struct top_row made = {
+        .lag = int_of(row, "lag"), .state = text_of(row, "state"), .dialect = text_of(row, "dialect")};
+    made.peer = text_of(row, "peer");
+    made.user = text_of(row, "user");
+    made.client = text_of(row, "client");
+    made.encoded = yyjson_obj_get(row, "key_b64") != NULL;
+    made.key = text_of(row, made.encoded ? "key_b64" : "key");
+    made.prefix = bool_of(row, "prefix");
+    made.is_span = yyjson_obj_get(row, "range_end") != NULL || yyjson_obj_get(row, "range_end_b64") != NULL;
+    made.range_end = text_of(row, "range_end");
+    made.resource = text_of(row, "range");
+    made.selector = text_of(row, "selector");
+    made.sent_bytes = uint_of(row, "sent_bytes");
+    made.age_ms = uint_of(row, "age_ms");
+    return made;
+}
+
+static struct top_group read_group(yyjson_val *group, const char *label)
+{
+    return (struct top_group){label, uint_of(group, "watchers"), uint_of(group, "parked"), int_of(group, "max_lag")};
+}
+
+static enum belfry_err read_rows(struct top_data *data, yyjson_val *rows)
+{
+    yyjson_val *row;
+    size_t i, max;
+    data->rows = calloc(yyjson_arr_size(rows) + 1, sizeof(*data->rows));
+    if (data->rows == NULL)
+        return BELFRY_ERR_NOMEM;
+    yyjson_arr_foreach(rows, i, max, row)
+    {
+        data->rows[data->n_rows++] = read_row(row);
+    }
+    return BELFRY_OK;
+}
+
+static enum belfry_err read_groups(struct top_data *data, yyjson_val *groups, yyjson_val *other)
+{
+    yyjson_val *group;
+    size_t i, max;
+    data->grouped = true;
+    data->groups = calloc(yyjson_arr_size(groups) + 1, sizeof(*data->groups));
+    if (data->groups == NULL)
+        return BELFRY_ERR_NOMEM;
+    yyjson_arr_foreach(groups, i, max, group)
+    {
+        bool encoded = yyjson_obj_get(group, "group_b64") != NULL;
+        data->groups[data->n_groups++] = read_group(group, text_of(group, encoded ? "group_b64" : "group"));
+    }
+    if (other != NULL)
+        data->groups[data->n_groups++] = read_group(other, NULL);
+    return BELFRY_OK;
+}
+
+/* ---- both ---- */
+
+static void *calloc_json(void *ctx, size_t size)
+{
+    (void)ctx;
+    return malloc(size);
+}
+
+static void *realloc_json(void *ctx, void *old, size_t old_size, size_t size)
+{
+    (void)ctx;
+    (void)old_size;
+    return realloc(old, size);
+}
+
+static void free_json(void *ctx, void *old)
+{
+    (void)ctx;
+    free(old);
+}
+
+/* Ours, so that a test can refuse. */
+static const yyjson_alc allocator = {calloc_json, realloc_json, free_json, NULL};
+
+static enum belfry_err parse(const char *text, size_t len, yyjson_val **root, void **document)
+{
+    yyjson_read_err why = {0};
+    yyjson_doc *doc = yyjson_read_opts((char *)(uintptr_t)text, len, YYJSON_READ_NOFLAG, &allocator, &why);
+    if (doc == NULL)
+        return why.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION ? BELFRY_ERR_NOMEM : BELFRY_ERR_PROTOCOL;
+    *document = doc;
+    *root = yyjson_doc_get_root(doc);
+    return yyjson_is_obj(*root) ? BELFRY_OK : BELFRY_ERR_PROTOCOL;
+}
+
+enum belfry_err top_data_read(const char *numbers, size_t numbers_len, const char *watchers, size_t watchers_len,
+                              struct top_data *out)
+{
+    yyjson_val *one = NULL, *two = NULL;
+    *out = (struct top_data){0};
+    enum belfry_err err = parse(numbers, numbers_len, &one, &out->documents[0]);
+    if (err == BELFRY_OK)
+        err = parse(watchers, watchers_len, &two, &out->documents[1]);
+    if (err != BELFRY_OK)
+        return err;
+    read_numbers(&out->numbers, one);
+    out->watchers = uint_of(two, "watchers");
+    out->matched = uint_of(two, "matched");
+    yyjson_val *groups = yyjson_obj_get(two, "groups");
+    return groups != NULL ? read_groups(out, groups, yyjson_obj_get(two, "other"))
+                          : read_rows(out, yyjson_obj_get(two, "rows"));
+}
+
+void top_data_fini(struct top_data *data)
+{
+    free(data->rows);
+    free(data->groups);
+    yyjson_doc_free(data->documents[0]);
+    yyjson_doc_free(data->documents[1]);
+    *data = (struct top_data){0};
+}

@@ -1,0 +1,253 @@
+/* src/cli/top/top_data_test.c: what the daemon writes is read, and shown. */
+#include "cli/top/top_data.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cli/top/top_screen.h"
+#include "support/numbers_json.h"
+#include "support/refuse.h"
+
+static const char rows_json[] =
+    "{\"revision\":48120733,\"watchers\":212408,\"matched\":3,\"rows\":["
+    "{\"lag\":1220118,\"state\":\"parked\",\"dialect\":\"grpc\",\"peer\":\"10.3.8.17:51442\",\"user\":\"gw-eu-17\","
+    "\"client\":\"grpc-go/1.81.1\",\"key\":\"/services/\",\"prefix\":true,\"watch_id\":0,\"sent_bytes\":1200000000,"
+    "\"age_ms\":259200000},"
+    "{\"lag\":0,\"state\":\"synced\",\"dialect\":\"grpc\",\"peer\":\"unix\",\"user\":\"\",\"client\":\"evil\\u001b["
+    "2J\\u009b\","
+    "\"key\":\"a\",\"range_end\":\"b1\",\"watch_id\":1,\"sent_bytes\":0,\"age_ms\":900},"
+    "{\"lag\":1,\"state\":\"catching up\",\"dialect\":\"grpc\",\"peer\":\"[::1]:9\",\"user\":\"\",\"client\":\"\","
+    "\"key_b64\":\"//4=\",\"watch_id\":2,\"sent_bytes\":5,\"age_ms\":61000}]}\n";
+static const char groups_json[] = "{\"revision\":5,\"watchers\":9,\"matched\":9,\"groups\":["
+                                  "{\"group\":\"/flags/*\",\"watchers\":201204,\"parked\":1,\"max_lag\":77}],"
+                                  "\"other\":{\"watchers\":3104,\"parked\":0,\"max_lag\":2}}\n";
+
+static struct top_data data;
+
+static enum belfry_err read_with(const char *watchers)
+{
+    top_data_fini(&data);
+    return top_data_read(NUMBERS_JSON, strlen(NUMBERS_JSON), watchers, strlen(watchers), &data);
+}
+
+static int clean(void **state)
+{
+    (void)state;
+    top_data_fini(&data);
+    return 0;
+}
+
+static void numbers_of_the_daemon_are_found(void **state)
+{
+    (void)state;
+    assert_int_equal(read_with(rows_json), BELFRY_OK);
+    const struct top_numbers *n = &data.numbers;
+    assert_string_equal(n->name, "edge-7");
+    assert_string_equal(n->version, "0.3.0");
+    assert_string_equal(n->standing, "ready");
+    assert_string_equal(n->endpoint, "https://etcd-2:2379");
+    assert_int_equal(n->up_ms, 90061000);
+    assert_int_equal(n->revision, 48120733);
+    assert_int_equal(n->upstream_revision, 48120735);
+    assert_true(n->silent_known);
+    assert_int_equal(n->silent_ms, 4);
+    assert_int_equal(n->losses, 2);
+    assert_int_equal(n->backfills_done, 7);
+    assert_int_equal(n->events_in, 101);
+    assert_int_equal(n->listings, 103);
+    assert_int_equal(n->log_oldest, 47900000);
+    assert_int_equal(n->history_oldest, 44000000);
+    assert_int_equal(n->history_bytes, 202);
+    assert_int_equal(n->workers, 2);
+    assert_int_equal(n->workers_answering, 1);
+    assert_int_equal(n->streams, 1000);
+    assert_int_equal(n->synced, 1000);
+    assert_int_equal(n->catching_up, 1004 + 1005 + 1007);
+    assert_int_equal(n->parked, 1009);
+    assert_int_equal(n->parked_streams, 1008);
+    assert_int_equal(n->connections, 1200);
+    assert_int_equal(n->relayed, 1301);
+    assert_int_equal(n->latency[16], 16);
+    assert_true(n->deliveries > 1000 && n->compacted > n->deliveries && n->sent_bytes > 1200);
+}
+
+static void rows_and_groups_are_read(void **state)
+{
+    (void)state;
+    assert_int_equal(read_with(rows_json), BELFRY_OK);
+    assert_int_equal(data.n_rows, 3);
+    assert_int_equal(data.watchers, 212408);
+    assert_int_equal(data.rows[0].lag, 1220118);
+    assert_true(data.rows[0].prefix);
+    assert_true(data.rows[1].is_span);
+    assert_true(data.rows[2].encoded);
+    assert_int_equal(read_with(groups_json), BELFRY_OK);
+    assert_true(data.grouped);
+    assert_int_equal(data.n_groups, 2);
+    assert_string_equal(data.groups[0].label, "/flags/*");
+    assert_null(data.groups[1].label);
+    assert_int_equal(data.groups[1].watchers, 3104);
+}
+
+static void other_json_is_refused_or_read_as_nothing(void **state)
+{
+    (void)state;
+    assert_int_equal(read_with(""), BELFRY_ERR_PROTOCOL);
+    assert_int_equal(read_with("[]"), BELFRY_ERR_PROTOCOL);
+    assert_int_equal(read_with("{\"rows\":"), BELFRY_ERR_PROTOCOL);
+    assert_int_equal(read_with("{\"rows\":7,\"watchers\":\"x\"}"), BELFRY_OK);
+    assert_int_equal(data.n_rows, 0);
+    top_data_fini(&data);
+    assert_int_equal(top_data_read("{}", 2, "{}", 2, &data), BELFRY_OK);
+    assert_string_equal(data.numbers.name, "");
+}
+
+/* ---- the screen ---- */
+
+static char text[32768];
+
+static void show(const struct top_view *view)
+{
+    FILE *out = fmemopen(text, sizeof(text), "w");
+    assert_non_null(out);
+    top_screen_write(out, &data, view);
+    assert_int_equal(fclose(out), 0);
+}
+
+static void screen_shows_what_was_read(void **state)
+{
+    (void)state;
+    struct top_view view = {.right = "", .line_end = "\n"};
+    assert_int_equal(read_with(rows_json), BELFRY_OK);
+    show(&view);
+    assert_non_null(
+        strstr(text, "belfryd 0.3.0  edge-7  up 1d01h  READY  https://etcd-2:2379 > edge-7  (1 of 2 workers"));
+    assert_non_null(strstr(text, "rev 48,120,733  lag 2 rev, 4ms   reconnects 2"));
+    assert_non_null(strstr(text, "synced 1,000   catching up 3,016   parked 1,009"));
+    assert_non_null(
+        strstr(text, "  1,220,118  parked       grpc     10.3.8.17:51442        gw-eu-17      grpc-go/1.81.1"));
+    assert_non_null(strstr(text, "/services/*"));
+    assert_non_null(strstr(text, "1.2 GB    3d00h\n"));
+    assert_non_null(strstr(text, "[a, b1)"));
+    assert_non_null(strstr(text, "base64://4="));
+    assert_null(strchr(text, '\033')); /* a client's name moves no cursor */
+    assert_null(strstr(text, "\xc2\x9b"));
+    assert_non_null(strstr(text, "evil?[2J?"));
+    assert_int_equal(read_with(groups_json), BELFRY_OK);
+    show(&view);
+    assert_non_null(strstr(text, "    201,204            1           77  /flags/*\n"));
+    assert_non_null(strstr(text, "(others)\n"));
+}
+
+static void selectors_are_shown_as_kubectl_takes_them(void **state)
+{
+    static const char *const rows[][2] = {
+        {"labelSelector=app=web", "pods -A -l app=web "},
+        {"fieldSelector=a.b=c", "pods -A --field-selector a.b=c "},
+        {"labelSelector=a=b&fieldSelector=c=d",
+         "pods -A -l a=b --field-selecto"}, /* as much as the column has room for */
+    };
+    struct top_view view = {.right = "", .line_end = "\n"};
+    char json[512];
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        snprintf(json, sizeof(json),
+                 "{\"revision\":5,\"watchers\":1,\"matched\":1,\"rows\":[{\"lag\":0,\"state\":\"synced\",\"dialect\":"
+                 "\"kube\",\"range\":\"pods -A\",\"selector\":\"%s\",\"key\":\"/pods/\",\"prefix\":true}]}\n",
+                 rows[i][0]);
+        assert_int_equal(read_with(json), BELFRY_OK);
+        show(&view);
+        if (strstr(text, rows[i][1]) == NULL)
+            fail_msg("no '%s' in %s", rows[i][1], text);
+    }
+}
+
+static void screen_stays_within_the_terminal(void **state)
+{
+    (void)state;
+    assert_int_equal(read_with(rows_json), BELFRY_OK);
+    for (size_t columns = 1; columns < 200; columns += 13) {
+        struct top_view view = {.right = "q", .line_end = "\n", .columns = columns, .lines = 9};
+        size_t lines = 0;
+        show(&view);
+        for (const char *at = text; *at != '\0'; lines++) {
+            size_t len = strcspn(at, "\n");
+            assert_true(len <= columns);
+            at += len + 1;
+        }
+        assert_int_equal(lines, 8);
+    }
+}
+
+static void rates_are_of_the_time_between(void **state)
+{
+    (void)state;
+    assert_int_equal(read_with(rows_json), BELFRY_OK);
+    struct top_numbers before = data.numbers;
+    before.events_in -= 50;
+    before.relayed -= 10;
+    memset(before.latency, 0, sizeof(before.latency));
+    struct top_view view = {.before = &before, .elapsed_ms = 2000, .right = "", .line_end = "\n"};
+    show(&view);
+    assert_non_null(strstr(text, "in 25 ev/s"));
+    assert_non_null(strstr(text, "relayed 5/s"));
+    assert_non_null(strstr(text, "p50 <"));
+    assert_non_null(strstr(text, "p99 >3s"));
+    before = data.numbers;
+    show(&view);
+    assert_non_null(strstr(text, "p50 - p99 -"));
+}
+
+static void ages_and_numbers_are_for_people(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t ms;
+        const char *age;
+    } rows[] = {{0, "0ms"}, {999, "999ms"}, {59999, "59s"}, {61000, "1m01s"}, {3600000, "1h00m"}, {90000000, "1d01h"}};
+    char out[TOP_TEXT];
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        top_screen_age(rows[i].ms, out);
+        assert_string_equal(out, rows[i].age);
+    }
+    top_screen_number(UINT64_MAX, out);
+    assert_string_equal(out, "18,446,744,073,709,551,615");
+    top_screen_number(999, out);
+    assert_string_equal(out, "999");
+}
+
+static enum belfry_err scenario(void)
+{
+    enum belfry_err err = read_with(rows_json);
+    if (err == BELFRY_OK)
+        err = read_with(groups_json);
+    top_data_fini(&data);
+    return err;
+}
+
+static void every_refused_allocation_is_told(void **state)
+{
+    (void)state;
+    assert_true(refuse_sweep(scenario) >= 6);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(numbers_of_the_daemon_are_found, clean),
+        cmocka_unit_test_teardown(rows_and_groups_are_read, clean),
+        cmocka_unit_test_teardown(other_json_is_refused_or_read_as_nothing, clean),
+        cmocka_unit_test_teardown(screen_shows_what_was_read, clean),
+        cmocka_unit_test_teardown(selectors_are_shown_as_kubectl_takes_them, clean),
+        cmocka_unit_test_teardown(screen_stays_within_the_terminal, clean),
+        cmocka_unit_test_teardown(rates_are_of_the_time_between, clean),
+        cmocka_unit_test(ages_and_numbers_are_for_people),
+        cmocka_unit_test_teardown(every_refused_allocation_is_told, clean),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,37 @@
+/* src/cli/verify/verify_range.h
+ *
+ * verify_range: which keys a watcher asks for. A range of the library with bytes of its own, a test for keys, and ways
+ * to cut a smaller range out of a larger one.
+ *
+ * Thread: owner. Memory: the bytes of the keys; verify_range_fini() frees them.
+ */
+#ifndef BELFRY_CLI_VERIFY_VERIFY_RANGE_H
+#define BELFRY_CLI_VERIFY_VERIFY_RANGE_H
+
+#include <stdbool.h>
+
+#include <belfry/belfry.h>
+
+/* Zeroed to begin with. */
+struct verify_range {
+    struct belfry_range is; /* its bytes are those below */
+    char *bytes;            /* owned */
+};
+
+#define VERIFY_RANGE_TEXT 160
+
+bool verify_range_has(const struct belfry_range *range, struct belfry_bytes key);
+
+/* Makes *out a copy, in place of what it was. Errors: BELFRY_ERR_NOMEM, *out unchanged. */
+BELFRY_NODISCARD enum belfry_err verify_range_copy(struct verify_range *out, struct belfry_range from);
+void verify_range_fini(struct verify_range *range);
+
+/* A range inside `whole`, made of two of its keys: the keys from the one up to the other, or what begins like one of
+ * them as far as a slash, or a single key. `dice` decides which. The result lends the bytes of the keys. */
+struct belfry_range verify_range_within(const struct belfry_range *whole, struct belfry_bytes a, struct belfry_bytes b,
+                                        unsigned dice);
+
+/* For people: prefix "/a/", key "/a", from "/a", "/a" to "/b", all keys. */
+void verify_range_text(const struct belfry_range *range, char out[VERIFY_RANGE_TEXT]);
+
+#endif

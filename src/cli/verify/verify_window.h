@@ -1,0 +1,38 @@
+/* src/cli/verify/verify_window.h
+ *
+ * verify_window: the newest revisions that the reference has told, in order, for readers that each have their place.
+ *
+ * A place is a number that counts revisions as they were added: [first, next) are held. The window does not bound
+ * itself: who owns it drops the oldest, since readers may have to be told before.
+ *
+ * Thread: owner. Memory: the revisions; verify_window_fini() frees them.
+ */
+#ifndef BELFRY_CLI_VERIFY_VERIFY_WINDOW_H
+#define BELFRY_CLI_VERIFY_VERIFY_WINDOW_H
+
+#include <stdint.h>
+
+#include "cli/verify/verify_rev.h"
+
+/* Zeroed to begin with. */
+struct verify_window {
+    struct verify_rev **slots; /* owned, and what they point at; a place p is at p & (n_slots - 1) */
+    size_t n_slots;            /* a power of two, or 0 */
+    uint64_t first, next;      /* places */
+    size_t bytes;              /* of all revisions held */
+};
+
+/* Consumes `rev`, on failure too. It must be newer than all that are held. Errors: BELFRY_ERR_NOMEM. */
+BELFRY_NODISCARD enum belfry_err verify_window_add(struct verify_window *window, struct verify_rev *rev);
+
+/* NULL: not held. */
+const struct verify_rev *verify_window_at(const struct verify_window *window, uint64_t place);
+
+/* The place of the first that is of revision `rev` or newer; next when there is none. */
+uint64_t verify_window_find(const struct verify_window *window, int64_t rev);
+
+/* Drops the oldest, if there is one. */
+void verify_window_drop(struct verify_window *window);
+void verify_window_fini(struct verify_window *window);
+
+#endif

@@ -1,7 +1,0 @@
-/* src/client/version.c */
-#include <belfry/belfry.h>
-
-const char *belfry_version(void)
-{
-    return BELFRY_VERSION;
-}

@@ -1,0 +1,238 @@
+/* src/follow/history_reader.c */
+#include "follow/history_reader.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "follow/shelf.h"
+#include "thread/thread.h"
+
+struct history {
+    /* fixed at creation */
+    struct history_opts opts;
+    pthread_t reader;
+    struct shelf *shelf;
+    /* under mu */
+    pthread_mutex_t mu;
+    pthread_cond_t more; /* jobs or tasks is not empty, or stopping */
+    struct belfry_list jobs, tasks;
+    bool task_next; /* whose turn it is, when there is both */
+    bool stopping;
+    struct history_stats stats;
+};
+
+static struct history_job *job_of(struct belfry_list *node)
+{
+    return belfry_container(node, struct history_job, node);
+}
+
+void history_job_free(struct history_job *job)
+{
+    segment_unref(job->segment);
+    free(job);
+}
+
+static bool equal(const struct worker_fetch *a, const struct worker_fetch *b)
+{
+    return a->past == b->past && a->from == b->from && a->slice == b->slice && a->sub == b->sub;
+}
+
+static struct history_task *task_of(struct belfry_list *node)
+{
+    return belfry_container(node, struct history_task, node);
+}
+
+/* What the reader does next: a read, for all jobs that are equal, or a task. */
+struct turn {
+    struct belfry_list jobs;
+    struct history_task *task; /* NULL: jobs */
+};
+
+/* Under mu. */
+static void take_jobs(struct history *history, struct belfry_list *out)
+{
+    struct history_job *first = job_of(belfry_list_pop(&history->jobs));
+    belfry_list_append(out, &first->node);
+    history->stats.reads++;
+    belfry_list_each_safe (node, &history->jobs) {
+        if (!equal(&job_of(node)->fetch, &first->fetch))
+            continue;
+        belfry_list_remove(node);
+        belfry_list_append(out, node);
+        history->stats.shared++;
+    }
+}
+
+/* Under mu; there is something. */
+static void choose(struct history *history, struct turn *out)
+{
+    bool is_task = belfry_list_empty(&history->jobs) || (history->task_next && !belfry_list_empty(&history->tasks));
+    history->task_next = !is_task;
+    if (!is_task) {
+        take_jobs(history, &out->jobs);
+        return;
+    }
+    out->task = task_of(belfry_list_pop(&history->tasks));
+    history->stats.tasks++;
+}
+
+/* Waits for something to do. False: it is time to stop. */
+static bool take(struct history *history, struct turn *out)
+{
+    out->task = NULL;
+    belfry_list_init(&out->jobs);
+    pthread_mutex_lock(&history->mu);
+    while (belfry_list_empty(&history->jobs) && belfry_list_empty(&history->tasks) && !history->stopping)
+        pthread_cond_wait(&history->more, &history->mu);
+    bool going = !history->stopping;
+    if (going)
+        choose(history, out);
+    pthread_mutex_unlock(&history->mu);
+    return going;
+}
+
+static enum belfry_err read_store(struct history *history, const struct worker_fetch *fetch, struct segment **segment,
+                                  int64_t *oldest)
+{
+    struct store *store = history->opts.store;
+    size_t bytes = history->opts.segment_bytes;
+    return fetch->slice ? store->api->slice(store, fetch->past, fetch->from, fetch->sub, bytes, segment, oldest)
+                        : store->api->history(store, fetch->past, fetch->from, bytes, segment, oldest);
+}
+
+static void count(struct history *history, uint64_t *counter)
+{
+    pthread_mutex_lock(&history->mu);
+    ++*counter;
+    pthread_mutex_unlock(&history->mu);
+}
+
+static void serve(struct history *history, struct belfry_list *jobs)
+{
+    struct segment *segment = NULL;
+    int64_t oldest = 0;
+    const struct worker_fetch *fetch = &job_of(jobs->next)->fetch;
+    enum belfry_err err = read_store(history, fetch, &segment, &oldest);
+    if (err == BELFRY_ERR_NOT_FOUND && (segment = shelf_find(history->shelf, fetch->past, fetch->from)) != NULL) {
+        err = BELFRY_OK;
+        count(history, &history->stats.shelved);
+    }
+    for (struct belfry_list *node; (node = belfry_list_pop(jobs)) != NULL;) {
+        struct history_job *job = job_of(node);
+        job->oldest = oldest;
+        if (err == BELFRY_ERR_NOT_FOUND) {
+            count(history, &history->stats.lost);
+            job->lost = true;
+            history->opts.lost(job, history->opts.user);
+        } else {
+            history_answer(job, err, segment == NULL ? NULL : segment_ref(segment), 0);
+        }
+    }
+    segment_unref(segment);
+}
+
+static void *run(void *arg)
+{
+    struct history *history = arg;
+    struct turn turn;
+    pthread_setname_np(pthread_self(), "belfry-reader");
+    while (take(history, &turn)) {
+        if (turn.task != NULL)
+            turn.task->run(turn.task, history->opts.store);
+        else
+            serve(history, &turn.jobs);
+    }
+    return NULL;
+}
+
+enum belfry_err history_start(const struct history_opts *opts, struct history **out)
+{
+    struct history *history = calloc(1, sizeof(*history));
+    if (history == NULL)
+        return BELFRY_ERR_NOMEM;
+    history->opts = *opts;
+    belfry_list_init(&history->jobs);
+    belfry_list_init(&history->tasks);
+    pthread_mutex_init(&history->mu, NULL);
+    pthread_cond_init(&history->more, NULL);
+    enum belfry_err err = shelf_create(opts->shelf_bytes, &history->shelf);
+    if (err == BELFRY_OK && thread_spawn(&history->reader, run, history) != 0)
+        err = BELFRY_ERR_LIMIT;
+    if (err != BELFRY_OK) {
+        history_destroy(history);
+        return err;
+    }
+    *out = history;
+    return BELFRY_OK;
+}
+
+void history_stop(struct history *history)
+{
+    if (history == NULL)
+        return;
+    pthread_mutex_lock(&history->mu);
+    history->stopping = true;
+    pthread_cond_signal(&history->more);
+    pthread_mutex_unlock(&history->mu);
+    pthread_join(history->reader, NULL);
+    for (struct belfry_list *node; (node = belfry_list_pop(&history->jobs)) != NULL;)
+        history_job_free(job_of(node));
+    for (struct belfry_list *node; (node = belfry_list_pop(&history->tasks)) != NULL;)
+        task_of(node)->run(task_of(node), NULL);
+}
+
+void history_destroy(struct history *history)
+{
+    if (history == NULL)
+        return;
+    shelf_destroy(history->shelf);
+    pthread_cond_destroy(&history->more);
+    pthread_mutex_destroy(&history->mu);
+    free(history);
+}
+
+enum belfry_err history_ask(struct history *history, unsigned worker, const struct worker_fetch *fetch)
+{
+    struct history_job *job = calloc(1, sizeof(*job));
+    if (job == NULL)
+        return BELFRY_ERR_NOMEM;
+    job->history = history;
+    job->worker = worker;
+    job->fetch = *fetch;
+    pthread_mutex_lock(&history->mu);
+    belfry_list_append(&history->jobs, &job->node);
+    pthread_cond_signal(&history->more);
+    pthread_mutex_unlock(&history->mu);
+    return BELFRY_OK;
+}
+
+void history_run(struct history *history, struct history_task *task)
+{
+    pthread_mutex_lock(&history->mu);
+    bool going = !history->stopping;
+    if (going) {
+        belfry_list_append(&history->tasks, &task->node);
+        pthread_cond_signal(&history->more);
+    }
+    pthread_mutex_unlock(&history->mu);
+    if (!going)
+        task->run(task, NULL);
+}
+
+void history_answer(struct history_job *job, enum belfry_err err, struct segment *segment, int64_t compact_rev)
+{
+    job->err = err;
+    job->segment = segment;
+    job->compact_rev = compact_rev;
+    if (job->lost && segment != NULL)
+        shelf_put(job->history->shelf, segment);
+    job->history->opts.done(job, job->history->opts.user);
+}
+
+void history_stats(struct history *history, struct history_stats *out)
+{
+    pthread_mutex_lock(&history->mu);
+    *out = history->stats;
+    pthread_mutex_unlock(&history->mu);
+    out->shelf_bytes = shelf_bytes(history->shelf);
+}

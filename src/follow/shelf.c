@@ -1,0 +1,136 @@
+/* src/follow/shelf.c */
+#include "follow/shelf.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+struct place {
+    struct segment *segment; /* NULL: free */
+    uint64_t used;           /* by the shelf's count of looks */
+};
+
+struct shelf {
+    size_t bytes_max; /* fixed at creation */
+    /* under mu */
+    pthread_mutex_t mu;
+    uint64_t past, looks;
+    size_t bytes;
+    struct place places[SHELF_SEGMENTS];
+};
+
+enum belfry_err shelf_create(size_t bytes_max, struct shelf **out)
+{
+    struct shelf *shelf = calloc(1, sizeof(*shelf));
+    if (shelf == NULL)
+        return BELFRY_ERR_NOMEM;
+    shelf->bytes_max = bytes_max;
+    pthread_mutex_init(&shelf->mu, NULL);
+    *out = shelf;
+    return BELFRY_OK;
+}
+
+static void clear(struct shelf *shelf, struct place *place)
+{
+    shelf->bytes -= place->segment->bytes;
+    segment_unref(place->segment);
+    place->segment = NULL;
+}
+
+static void clear_all(struct shelf *shelf)
+{
+    for (size_t i = 0; i < SHELF_SEGMENTS; i++) {
+        if (shelf->places[i].segment != NULL)
+            clear(shelf, &shelf->places[i]);
+    }
+}
+
+void shelf_destroy(struct shelf *shelf)
+{
+    if (shelf == NULL)
+        return;
+    clear_all(shelf);
+    pthread_mutex_destroy(&shelf->mu);
+    free(shelf);
+}
+
+static struct place *free_place(struct shelf *shelf)
+{
+    for (size_t i = 0; i < SHELF_SEGMENTS; i++) {
+        if (shelf->places[i].segment == NULL)
+            return &shelf->places[i];
+    }
+    return NULL;
+}
+
+static struct place *least_used(struct shelf *shelf)
+{
+    struct place *least = NULL;
+    for (size_t i = 0; i < SHELF_SEGMENTS; i++) {
+        struct place *place = &shelf->places[i];
+        if (place->segment != NULL && (least == NULL || place->used < least->used))
+            least = place;
+    }
+    return least;
+}
+
+static bool has(const struct shelf *shelf, const struct segment *segment)
+{
+    for (size_t i = 0; i < SHELF_SEGMENTS; i++) {
+        const struct segment *there = shelf->places[i].segment;
+        if (there != NULL && there->from <= segment->from && there->upto >= segment->upto)
+            return true;
+    }
+    return false;
+}
+
+static void put(struct shelf *shelf, const struct segment *segment)
+{
+    struct place *place;
+    while (shelf->bytes + segment->bytes > shelf->bytes_max && (place = least_used(shelf)) != NULL)
+        clear(shelf, place);
+    place = free_place(shelf);
+    if (place == NULL) {
+        place = least_used(shelf);
+        clear(shelf, place);
+    }
+    *place = (struct place){.segment = segment_ref(segment), .used = ++shelf->looks};
+    shelf->bytes += segment->bytes;
+}
+
+void shelf_put(struct shelf *shelf, const struct segment *segment)
+{
+    if (segment->bytes > shelf->bytes_max)
+        return;
+    pthread_mutex_lock(&shelf->mu);
+    if (segment->past > shelf->past) {
+        clear_all(shelf);
+        shelf->past = segment->past;
+    }
+    if (segment->past == shelf->past && !has(shelf, segment))
+        put(shelf, segment);
+    pthread_mutex_unlock(&shelf->mu);
+}
+
+struct segment *shelf_find(struct shelf *shelf, uint64_t past, int64_t rev)
+{
+    struct segment *found = NULL;
+    pthread_mutex_lock(&shelf->mu);
+    for (size_t i = 0; i < SHELF_SEGMENTS && past == shelf->past && found == NULL; i++) {
+        struct place *place = &shelf->places[i];
+        if (place->segment == NULL || rev < place->segment->from || rev > place->segment->upto)
+            continue;
+        place->used = ++shelf->looks;
+        found = segment_ref(place->segment);
+    }
+    pthread_mutex_unlock(&shelf->mu);
+    return found;
+}
+
+size_t shelf_bytes(struct shelf *shelf)
+{
+    pthread_mutex_lock(&shelf->mu);
+    size_t bytes = shelf->bytes;
+    pthread_mutex_unlock(&shelf->mu);
+    return bytes;
+}

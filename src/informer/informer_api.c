@@ -1,0 +1,87 @@
+/* src/informer/informer_api.c: the public side of an informer: handlers, reading, indexes. */
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "client/opts.h"
+#include "informer/index_path.h"
+#include "informer/informer.h"
+
+int belfry_informer_add(struct belfry_informer *informer, const struct belfry_opts *opts, belfry_news_fn fn, void *user,
+                        struct belfry_handler **out)
+{
+    if (fn == NULL || !belfry_opts_fit(opts, BELFRY_FOR_HANDLER))
+        return BELFRY_ERR_INVALID;
+    if (!belfry_informer_is_open(informer))
+        return BELFRY_ERR_CANCELED;
+    struct belfry_handler *handler;
+    uint32_t resync_ms = (uint32_t)belfry_opts_number(opts, BELFRY_OPT_RESYNC);
+    enum belfry_err err = belfry_audience_add(informer->audience, fn, user, resync_ms, belfry_clock_ms(), &handler);
+    if (err != BELFRY_OK)
+        return err;
+    belfry_informer_arm(informer);
+    if (out != NULL)
+        *out = handler;
+    return BELFRY_OK;
+}
+
+int belfry_informer_synced(const struct belfry_informer *informer)
+{
+    return informer->synced;
+}
+
+/* ---- the store ---- */
+
+static struct belfry_bytes key_after(const struct belfry_object *after)
+{
+    return after == NULL ? (struct belfry_bytes){0} : belfry_object_key(after);
+}
+
+const struct belfry_object *belfry_informer_get(const struct belfry_informer *informer, struct belfry_bytes key)
+{
+    return belfry_store_get(informer->store, key);
+}
+
+const struct belfry_object *belfry_informer_next(const struct belfry_informer *informer, struct belfry_bytes prefix,
+                                                 const struct belfry_object *after)
+{
+    return belfry_store_next(informer->store, prefix, key_after(after));
+}
+
+size_t belfry_informer_count(const struct belfry_informer *informer)
+{
+    return belfry_store_count(informer->store);
+}
+
+const struct belfry_informer_stats *belfry_informer_get_stats(struct belfry_informer *informer)
+{
+    struct belfry_informer_stats *stats = &informer->stats;
+    stats->objects = belfry_store_count(informer->store);
+    stats->bytes = belfry_store_bytes(informer->store);
+    stats->object_bytes = belfry_store_object_bytes(informer->store);
+    if (informer->source.ops != NULL) {
+        struct belfry_source_counts counts = {0};
+        informer->source.ops->counts(informer->source.impl, &counts);
+        stats->lists = counts.lists;
+        stats->relists = counts.relists;
+        stats->watches = counts.watches;
+        stats->retries = counts.retries;
+    }
+    return stats;
+}
+
+/* ---- indexes ---- */
+
+int belfry_informer_index(struct belfry_informer *informer, const char *name, belfry_index_fn fn, void *user)
+{
+    return belfry_store_index(informer->store, name, fn, user, NULL);
+}
+
+int belfry_informer_index_path(struct belfry_informer *informer, const char *name, const char *path)
+{
+    return belfry_index_path_add(informer->store, name, path);
+}
+
+const struct belfry_object *belfry_informer_by(const struct belfry_informer *informer, const char *name,
+                                               struct belfry_bytes value, const struct belfry_object *after)
+{
+    return belfry_store_by(informer->store, name, value, key_after(after));
+}

@@ -1,0 +1,104 @@
+/* src/json/escape.c */
+#include "json/escape.h"
+
+#include "base/hex.h"
+
+#define UTF8_MAX 4
+
+/* One character, or one byte of it, of a string: `len` bytes of the string that mean text[0, n). */
+struct piece {
+    size_t len; /* 0: no valid escape */
+    size_t n;
+    char text[UTF8_MAX];
+};
+
+/* The four digits behind \u; -1: they are none. */
+static int32_t unit(struct belfry_bytes raw)
+{
+    int32_t value = 0;
+    if (raw.len < 6 || raw.data[0] != '\\' || raw.data[1] != 'u')
+        return -1;
+    for (size_t i = 2; i < 6; i++) {
+        int digit = belfry_hex_digit(raw.data[i]);
+        if (digit < 0)
+            return -1;
+        value = value * 16 + digit;
+    }
+    return value;
+}
+
+static struct piece utf8(size_t len, int32_t code)
+{
+    struct piece piece = {.len = len};
+    if (code < 0x80) {
+        piece.text[piece.n++] = (char)code;
+        return piece;
+    }
+    int follow = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3; /* bytes behind the first, six bits each */
+    static const int lead[] = {0, 0xC0, 0xE0, 0xF0};
+    piece.text[piece.n++] = (char)(lead[follow] | code >> 6 * follow);
+    while (follow-- > 0)
+        piece.text[piece.n++] = (char)(0x80 | (code >> 6 * follow & 0x3F));
+    return piece;
+}
+
+/* RFC 8259 section 7: what is not in the basic plane is a pair of surrogates. */
+static struct piece unicode(struct belfry_bytes raw)
+{
+    int32_t first = unit(raw);
+    if (first < 0 || (first >= 0xDC00 && first <= 0xDFFF))
+        return (struct piece){0};
+    if (first < 0xD800 || first > 0xDBFF)
+        return utf8(6, first);
+    int32_t second = unit(belfry_bytes_of(raw.data + 6, raw.len - 6));
+    if (second < 0xDC00 || second > 0xDFFF)
+        return (struct piece){0};
+    return utf8(12, 0x10000 + ((first - 0xD800) << 10) + (second - 0xDC00));
+}
+
+static struct piece next_piece(struct belfry_bytes raw)
+{
+    static const char short_forms[] = "\"\"\\\\//b\bf\fn\nr\rt\t";
+    if (raw.data[0] != '\\')
+        return (struct piece){1, 1, {raw.data[0]}};
+    if (raw.len < 2)
+        return (struct piece){0};
+    for (const char *at = short_forms; *at != '\0'; at += 2) {
+        if (at[0] == raw.data[1])
+            return (struct piece){2, 1, {at[1]}};
+    }
+    return unicode(raw);
+}
+
+static bool is_by_pieces(struct belfry_bytes raw, struct belfry_bytes text)
+{
+    while (raw.len > 0) {
+        struct piece piece = next_piece(raw);
+        if (piece.len == 0 || !belfry_bytes_begins(text, belfry_bytes_of(piece.text, piece.n)))
+            return false;
+        raw = belfry_bytes_of(raw.data + piece.len, raw.len - piece.len);
+        text = belfry_bytes_of(text.data + piece.n, text.len - piece.n);
+    }
+    return text.len == 0;
+}
+
+bool belfry_escape_is(struct belfry_bytes raw, const char *text)
+{
+    struct belfry_bytes wanted = belfry_bytes_str(text);
+    return belfry_escape_in(raw) ? is_by_pieces(raw, wanted) : belfry_bytes_equal(raw, wanted);
+}
+
+enum belfry_err belfry_escape_undo(struct belfry_bytes raw, struct belfry_buf *out)
+{
+    if (!belfry_escape_in(raw))
+        return belfry_buf_append(out, raw.data, raw.len);
+    while (raw.len > 0) {
+        struct piece piece = next_piece(raw);
+        if (piece.len == 0)
+            return BELFRY_ERR_INVALID;
+        if (belfry_buf_append(out, piece.text, piece.n) != BELFRY_OK)
+            return BELFRY_ERR_NOMEM;
+        raw = belfry_bytes_of(raw.data + piece.len, raw.len - piece.len);
+    }
+    return BELFRY_OK;
+}

@@ -1,0 +1,46 @@
+/* src/json/json.h
+ *
+ * json: writes JSON at the end of a buffer. Names are the caller's own and are not escaped; NULL inside an array.
+ *
+ * Errors stick: after the first nothing more is written, and belfry_json_finish() tells it.
+ *
+ * Thread: any. Memory: the buffer's.
+ */
+#ifndef BELFRY_JSON_JSON_H
+#define BELFRY_JSON_JSON_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+
+struct belfry_json {
+    struct belfry_buf *buf; /* lent */
+    bool more;              /* a comma goes before what comes next */
+    enum belfry_err err;
+};
+
+static inline struct belfry_json belfry_json_begin(struct belfry_buf *buf)
+{
+    return (struct belfry_json){.buf = buf};
+}
+
+void belfry_json_open(struct belfry_json *json, const char *name, char bracket); /* '{' or '[' */
+void belfry_json_close(struct belfry_json *json, char bracket);                  /* '}' or ']' */
+
+/* A string. Bytes that are not UTF-8 go under name_b64, in base64 (RFC 4648 section 4); in an array each of them becomes
+ * U+FFFD. */
+void belfry_json_text(struct belfry_json *json, const char *name, struct belfry_bytes text);
+void belfry_json_str(struct belfry_json *json, const char *name, const char *text); /* the same, up to its zero byte */
+void belfry_json_int(struct belfry_json *json, const char *name, int64_t number);
+void belfry_json_uint(struct belfry_json *json, const char *name, uint64_t number);
+void belfry_json_real(struct belfry_json *json, const char *name, double number); /* finite */
+void belfry_json_bool(struct belfry_json *json, const char *name, bool value);
+
+/* Errors: BELFRY_ERR_NOMEM. */
+BELFRY_NODISCARD enum belfry_err belfry_json_finish(const struct belfry_json *json);
+
+/* How many bytes at the front are one UTF-8 character (RFC 3629: nothing overlong, no surrogates); 0: none. */
+size_t belfry_json_utf8(struct belfry_bytes bytes);
+
+#endif

@@ -1,0 +1,336 @@
+/* src/json/manifest.c
+ *
+ * JSON, which is what begins with '{' and can be read as such, is yyjson's. Anything else is taken from libyaml
+ * event by event, and never as its document: depth and aliases are judged before anything is built from them.
+ */
+#include "json/manifest.h"
+
+#include <stdlib.h>
+
+#include <yaml.h>
+
+#include "json/json_alc.h"
+#include "json/scalar.h"
+
+#define DIRECTIVES_MAX 16 /* a manifest has none; YAML knows two */
+
+/* ---- JSON ---- */
+
+static bool looks_like_json(struct belfry_bytes text)
+{
+    size_t i = 0;
+    while (i < text.len && strchr(" \t\r\n", text.data[i]) != NULL)
+        i++;
+    return i < text.len && text.data[i] == '{';
+}
+
+/* By its brackets alone, before anything is allocated; whether they match is yyjson's to see. */
+static bool nests_too_deep(struct belfry_bytes text)
+{
+    size_t depth = 0;
+    bool quoted = false;
+    for (size_t i = 0; i < text.len && depth <= KUBE_NESTING_MAX; i++) {
+        char c = text.data[i];
+        if (quoted && c == '\\')
+            i++;
+        else if (c == '"')
+            quoted = !quoted;
+        else if (!quoted && (c == '{' || c == '['))
+            depth++;
+        else if (!quoted && (c == '}' || c == ']') && depth > 0)
+            depth--;
+    }
+    return depth > KUBE_NESTING_MAX;
+}
+
+static enum belfry_err read_json(struct belfry_bytes text, yyjson_doc **out)
+{
+    yyjson_read_err why = {0};
+    if (nests_too_deep(text))
+        return BELFRY_ERR_INVALID;
+    yyjson_doc *doc = yyjson_read_opts((char *)(uintptr_t)text.data, text.len, YYJSON_READ_NUMBER_AS_RAW,
+                                       &belfry_json_alc, &why); /* reads only, without YYJSON_READ_INSITU */
+    if (doc == NULL)
+        return why.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION ? BELFRY_ERR_NOMEM : BELFRY_ERR_INVALID;
+    *out = doc;
+    return BELFRY_OK;
+}
+
+/* ---- YAML ---- */
+
+struct level {
+    yyjson_mut_val *container;
+    yyjson_mut_val *key; /* a map's, whose value comes next; NULL: a key comes next */
+    size_t line;         /* where it begins */
+};
+
+struct builder {
+    yaml_parser_t parser;
+    yyjson_mut_doc *doc;
+    struct level levels[KUBE_NESTING_MAX];
+    size_t depth;
+    size_t n_documents;
+    struct belfry_kube_fault *fault;
+};
+
+static size_t line_of(const yaml_event_t *event)
+{
+    return event->start_mark.line + 1;
+}
+
+static enum belfry_err parser_failed(const struct builder *b)
+{
+    const yaml_parser_t *parser = &b->parser;
+    const char *problem = parser->problem == NULL ? "not YAML" : parser->problem;
+    if (parser->error == YAML_MEMORY_ERROR)
+        return BELFRY_ERR_NOMEM;
+    if (parser->error == YAML_READER_ERROR)
+        return belfry_kube_fault_say(b->fault, "byte %zu: %s", parser->problem_offset, problem);
+    return belfry_kube_fault_say(b->fault, "line %zu: %s", parser->problem_mark.line + 1, problem);
+}
+
+static int by_text(const void *a, const void *b)
+{
+    yyjson_mut_val *const *x = a, *const *y = b;
+    return belfry_bytes_cmp(belfry_bytes_of(yyjson_mut_get_str(*x), yyjson_mut_get_len(*x)),
+                            belfry_bytes_of(yyjson_mut_get_str(*y), yyjson_mut_get_len(*y)));
+}
+
+/* By sorting: a map may have as many keys as the text has room for. */
+static enum belfry_err check_keys(const struct builder *b, const struct level *level)
+{
+    yyjson_mut_val *map = level->container;
+    size_t n = yyjson_mut_obj_size(map), i = 0;
+    enum belfry_err err = BELFRY_OK;
+    if (n < 2)
+        return BELFRY_OK;
+    yyjson_mut_val **keys = malloc(n * sizeof(*keys));
+    if (keys == NULL)
+        return BELFRY_ERR_NOMEM;
+    yyjson_mut_obj_iter iter = yyjson_mut_obj_iter_with(map);
+    for (yyjson_mut_val *key; i < n && (key = yyjson_mut_obj_iter_next(&iter)) != NULL; i++)
+        keys[i] = key;
+    qsort(keys, n, sizeof(*keys), by_text);
+    for (i = 1; i < n && err == BELFRY_OK; i++) {
+        if (by_text(&keys[i - 1], &keys[i]) == 0)
+            err = belfry_kube_fault_say(b->fault,
+                                        "line %zu: the map that begins here has the key '%.64s' twice: keep one",
+                                        level->line, yyjson_mut_get_str(keys[i]));
+    }
+    free(keys);
+    return err;
+}
+
+/* Puts a value where one is due: as the root, into a list, or as a map's key or value. */
+static enum belfry_err place(struct builder *b, yyjson_mut_val *value)
+{
+    if (value == NULL)
+        return BELFRY_ERR_NOMEM;
+    if (b->depth == 0) {
+        yyjson_mut_doc_set_root(b->doc, value);
+        return BELFRY_OK;
+    }
+    struct level *top = &b->levels[b->depth - 1];
+    if (yyjson_mut_is_arr(top->container))
+        return yyjson_mut_arr_append(top->container, value) ? BELFRY_OK : BELFRY_ERR_NOMEM;
+    if (top->key == NULL) {
+        top->key = value;
+        return BELFRY_OK;
+    }
+    bool added = yyjson_mut_obj_add(top->container, top->key, value);
+    top->key = NULL;
+    return added ? BELFRY_OK : BELFRY_ERR_NOMEM;
+}
+
+static bool key_is_due(const struct builder *b)
+{
+    if (b->depth == 0)
+        return false;
+    const struct level *top = &b->levels[b->depth - 1];
+    return yyjson_mut_is_obj(top->container) && top->key == NULL;
+}
+
+static enum belfry_err check_tag(const struct builder *b, const yaml_event_t *event, const yaml_char_t *tag,
+                                 const char *only)
+{
+    if (tag == NULL || strcmp((const char *)tag, "!") == 0 || strcmp((const char *)tag, only) == 0)
+        return BELFRY_OK;
+    return belfry_kube_fault_say(b->fault, "line %zu: the tag '%.64s' is not understood: take it out", line_of(event),
+                                 (const char *)tag);
+}
+
+static yyjson_mut_val *number(yyjson_mut_doc *doc, struct belfry_bytes text, const struct belfry_kube_scalar *scalar)
+{
+    switch (scalar->form) {
+    case KUBE_NUMBER_JSON:
+        return yyjson_mut_rawncpy(doc, text.data, text.len);
+    case KUBE_NUMBER_INT:
+        return yyjson_mut_sint(doc, scalar->integer);
+    case KUBE_NUMBER_REAL:
+        return yyjson_mut_real(doc, scalar->real);
+    }
+    return NULL;
+}
+
+static yyjson_mut_val *plain_value(yyjson_mut_doc *doc, struct belfry_bytes text)
+{
+    struct belfry_kube_scalar scalar;
+    switch (belfry_kube_scalar_read(text, &scalar)) {
+    case KUBE_SCALAR_TEXT:
+        return yyjson_mut_strncpy(doc, text.data, text.len);
+    case KUBE_SCALAR_NULL:
+        return yyjson_mut_null(doc);
+    case KUBE_SCALAR_TRUE:
+        return yyjson_mut_true(doc);
+    case KUBE_SCALAR_FALSE:
+        return yyjson_mut_false(doc);
+    case KUBE_SCALAR_NUMBER:
+        return number(doc, text, &scalar);
+    }
+    return NULL;
+}
+
+static enum belfry_err take_scalar(struct builder *b, const yaml_event_t *event)
+{
+    struct belfry_bytes text = belfry_bytes_of(event->data.scalar.value, event->data.scalar.length);
+    enum belfry_err err = check_tag(b, event, event->data.scalar.tag, YAML_STR_TAG);
+    if (err != BELFRY_OK)
+        return err;
+    bool plain = event->data.scalar.plain_implicit != 0 && event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
+    if (!plain || key_is_due(b)) /* JSON's keys are strings, also 1, on and ~ */
+        return place(b, yyjson_mut_strncpy(b->doc, text.data, text.len));
+    return place(b, plain_value(b->doc, text));
+}
+
+static enum belfry_err open_container(struct builder *b, const yaml_event_t *event, yyjson_mut_val *container)
+{
+    if (key_is_due(b))
+        return belfry_kube_fault_say(b->fault, "line %zu: the key of a map must be a text", line_of(event));
+    if (b->depth == KUBE_NESTING_MAX)
+        return belfry_kube_fault_say(b->fault, "line %zu: nested deeper than %d", line_of(event), KUBE_NESTING_MAX);
+    enum belfry_err err = place(b, container);
+    if (err == BELFRY_OK)
+        b->levels[b->depth++] = (struct level){.container = container, .line = line_of(event)};
+    return err;
+}
+
+static enum belfry_err open_map(struct builder *b, const yaml_event_t *event)
+{
+    enum belfry_err err = check_tag(b, event, event->data.mapping_start.tag, YAML_MAP_TAG);
+    return err == BELFRY_OK ? open_container(b, event, yyjson_mut_obj(b->doc)) : err;
+}
+
+static enum belfry_err open_list(struct builder *b, const yaml_event_t *event)
+{
+    enum belfry_err err = check_tag(b, event, event->data.sequence_start.tag, YAML_SEQ_TAG);
+    return err == BELFRY_OK ? open_container(b, event, yyjson_mut_arr(b->doc)) : err;
+}
+
+static enum belfry_err open_document(struct builder *b, const yaml_event_t *event)
+{
+    if (b->n_documents++ > 0)
+        return belfry_kube_fault_say(b->fault, "line %zu: a second document begins here: one file holds one manifest",
+                                     line_of(event));
+    return BELFRY_OK;
+}
+
+static enum belfry_err take_event(struct builder *b, const yaml_event_t *event)
+{
+    switch (event->type) {
+    case YAML_DOCUMENT_START_EVENT:
+        return open_document(b, event);
+    case YAML_SCALAR_EVENT:
+        return take_scalar(b, event);
+    case YAML_MAPPING_START_EVENT:
+        return open_map(b, event);
+    case YAML_SEQUENCE_START_EVENT:
+        return open_list(b, event);
+    case YAML_MAPPING_END_EVENT:
+        b->depth--;
+        return check_keys(b, &b->levels[b->depth]);
+    case YAML_SEQUENCE_END_EVENT:
+        b->depth--;
+        return BELFRY_OK;
+    case YAML_ALIAS_EVENT:
+        return belfry_kube_fault_say(b->fault, "line %zu: an alias ('*%.64s'): write out what it stands for",
+                                     line_of(event), (const char *)event->data.alias.anchor);
+    case YAML_NO_EVENT:
+    case YAML_STREAM_START_EVENT:
+    case YAML_STREAM_END_EVENT:
+    case YAML_DOCUMENT_END_EVENT:
+        break;
+    }
+    return BELFRY_OK;
+}
+
+static enum belfry_err build(struct builder *b)
+{
+    enum belfry_err err = BELFRY_OK;
+    bool ended = false;
+    while (err == BELFRY_OK && !ended) {
+        yaml_event_t event;
+        if (yaml_parser_parse(&b->parser, &event) == 0)
+            return parser_failed(b);
+        ended = event.type == YAML_STREAM_END_EVENT;
+        err = take_event(b, &event);
+        yaml_event_delete(&event);
+    }
+    return err;
+}
+
+static enum belfry_err finish(struct builder *b, yyjson_doc **out)
+{
+    if (b->n_documents == 0 || yyjson_mut_is_null(yyjson_mut_doc_get_root(b->doc)))
+        return belfry_kube_fault_say(b->fault, "the file is empty");
+    if (!yyjson_mut_is_obj(yyjson_mut_doc_get_root(b->doc)))
+        return belfry_kube_fault_say(b->fault, "a manifest is a map that begins with apiVersion and kind");
+    *out = yyjson_mut_doc_imut_copy(b->doc, &belfry_json_alc);
+    return *out == NULL ? BELFRY_ERR_NOMEM : BELFRY_OK;
+}
+
+/* libyaml compares each %TAG with all before it, so that a megabyte of them takes minutes. They are counted wherever they
+ * stand: what libyaml takes as the end of a line is more than '\n'. */
+static bool has_many_directives(struct belfry_bytes text)
+{
+    static const char tag[] = "%TAG";
+    size_t n = 0;
+    const char *end = text.data + text.len, *at = text.data;
+    while (n <= DIRECTIVES_MAX && (at = memmem(at, (size_t)(end - at), tag, sizeof(tag) - 1)) != NULL) {
+        at += sizeof(tag) - 1;
+        n++;
+    }
+    return n > DIRECTIVES_MAX;
+}
+
+static enum belfry_err read_yaml(struct belfry_bytes text, yyjson_doc **out, struct belfry_kube_fault *fault)
+{
+    if (has_many_directives(text))
+        return belfry_kube_fault_say(fault, "more than %d directives (%%TAG)", DIRECTIVES_MAX);
+    struct builder b = {.fault = fault, .doc = yyjson_mut_doc_new(&belfry_json_alc)};
+    if (b.doc == NULL)
+        return BELFRY_ERR_NOMEM;
+    enum belfry_err err = BELFRY_ERR_NOMEM;
+    if (yaml_parser_initialize(&b.parser) != 0) {
+        yaml_parser_set_input_string(&b.parser, (const unsigned char *)text.data, text.len);
+        err = build(&b);
+        if (err == BELFRY_OK)
+            err = finish(&b, out);
+        yaml_parser_delete(&b.parser);
+    }
+    yyjson_mut_doc_free(b.doc);
+    return err;
+}
+
+enum belfry_err belfry_kube_manifest_read(struct belfry_bytes text, yyjson_doc **out, struct belfry_kube_fault *fault)
+{
+    if (text.len > KUBE_MANIFEST_MAX)
+        return belfry_kube_fault_say(fault, "%zu bytes: a manifest has at most %d", text.len, KUBE_MANIFEST_MAX);
+    if (text.len == 0)
+        return belfry_kube_fault_say(fault, "the file is empty");
+    if (looks_like_json(text)) {
+        enum belfry_err err = read_json(text, out);
+        if (err != BELFRY_ERR_INVALID)
+            return err; /* otherwise YAML may begin with '{', too, and libyaml names the line that is wrong */
+    }
+    return read_yaml(text, out, fault);
+}

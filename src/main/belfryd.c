@@ -1,0 +1,57 @@
+/* src/main/belfryd.c: belfryd: one etcd watch in, a million watchers out. */
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+
+#include "daemon/config.h"
+#include "daemon/front.h"
+#include "daemon/logger.h"
+#include "daemon/service.h"
+#include "daemon/slack.h"
+
+enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
+
+/* What it will do and what the machine allows, before anything can go wrong. */
+static void announce(const struct config *config, const struct belfry_log *log)
+{
+    struct service_limits limits;
+    service_limits(&limits);
+    belfry_logf(log, BELFRY_LOG_INFO, "start", "version=%s name=%s workers=%u cache_dir=%s", BELFRY_VERSION,
+                config->name, config->workers, config->cache_dir);
+    for (size_t i = 0; i < config->n_upstream; i++)
+        belfry_logf(log, BELFRY_LOG_INFO, "upstream", "endpoint=%s", config->upstream[i].url);
+    belfry_logf(log, BELFRY_LOG_INFO, "limits",
+                "descriptors=%" PRIu64 " connections=%" PRIu64 " somaxconn=%" PRIu64 " memory_bytes=%" PRIu64,
+                limits.descriptors, limits.connections, limits.somaxconn, limits.memory_bytes);
+}
+
+static int run(const struct config *config)
+{
+    struct logger *logger;
+    char why[512] = "out of memory";
+    if (logger_create(config->log_level, config->log_format, 2, &logger) != BELFRY_OK) {
+        fprintf(stderr, "belfryd: %s\n", why);
+        return EXIT_FAILED;
+    }
+    announce(config, logger_log(logger));
+    enum belfry_err err = front_run(config, logger, why, sizeof(why));
+    if (err != BELFRY_OK && why[0] != '\0')
+        belfry_logf(logger_log(logger), BELFRY_LOG_ERROR, "failed", "why=\"%s\"", why);
+    logger_destroy(logger);
+    return err == BELFRY_OK ? EXIT_DONE : EXIT_FAILED;
+}
+
+int main(int argc, char **argv)
+{
+    struct config config;
+    enum config_do what;
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGHUP, SIG_IGN); /* until the front takes it: what reloads other servers must not end this one */
+    slack_begin();
+    enum belfry_err err = config_load(argc, argv, stdout, stderr, &config, &what);
+    if (err != BELFRY_OK)
+        return err == BELFRY_ERR_INVALID ? EXIT_USAGE : EXIT_FAILED;
+    int status = what == CONFIG_EXIT ? EXIT_DONE : run(&config);
+    config_fini(&config);
+    return status;
+}

@@ -1,0 +1,509 @@
+/* src/serve/admin/admin.c
+ *
+ *     request --> WAITING (numbers or scans are asked for) --answer--> SENDING (more than there was room for) --> gone
+ *                    |  peer gone                                         |  peer gone
+ *                    v                                                    v
+ *                 LEFT: takes the answer and drops it                    gone
+ */
+#include "serve/admin/admin.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/list.h"
+#include "serve/admin/metrics.h"
+
+#define H2_CANCEL  8
+#define TEXT       "text/plain; charset=utf-8"
+#define JSON       "application/json"
+#define PROMETHEUS "text/plain; version=0.0.4; charset=utf-8"
+
+struct admin {
+    struct admin_opts opts;
+    struct belfry_list asks; /* WAITING, LEFT, SENDING */
+    size_t n_waiting, n_sending;
+};
+
+struct page {
+    const char *path, *what;
+    void (*begin)(struct admin *admin, const struct page *page, struct exchange *x, struct belfry_bytes query,
+                  bool head_only);
+    /* Of those made from numbers: writes the body and returns the status; 0: no memory. */
+    int (*write)(const struct admin *admin, const struct tier_numbers *numbers, bool verbose, struct belfry_buf *out);
+    const char *type, *verbose_type;
+};
+
+enum ask_state { ASK_WAITING, ASK_LEFT, ASK_SENDING };
+
+/* A request that is not answered yet, or not all of it. */
+struct ask {
+    struct belfry_list link;
+    struct admin *admin; /* NULL: gone */
+    struct exchange *x;  /* NULL when LEFT */
+    const struct page *page;
+    enum ask_state state;
+    bool head_only, verbose;
+    struct belfry_buf body; /* SENDING: what is left of it */
+};
+
+/* ---- answers ---- */
+
+static void answer(struct exchange *x, int status, const char *type, struct belfry_bytes body, bool head_only)
+{
+    struct exchange_field fields[] = {
+        {belfry_bytes_str("content-type"), belfry_bytes_str(type)},
+        {belfry_bytes_str("cache-control"), belfry_bytes_str("no-store")},
+    };
+    exchange_answer(x, status, fields, 2, head_only ? (struct belfry_bytes){0} : body);
+}
+
+static void answer_text(struct exchange *x, int status, const char *text, bool head_only)
+{
+    answer(x, status, TEXT, belfry_bytes_str(text), head_only);
+}
+
+static void answer_busy(struct exchange *x, const char *text, bool head_only)
+{
+    struct exchange_field fields[] = {
+        {belfry_bytes_str("content-type"), belfry_bytes_str(TEXT)},
+        {belfry_bytes_str("retry-after"), belfry_bytes_str("1")},
+    };
+    struct belfry_bytes body = belfry_bytes_str(text);
+    exchange_answer(x, 503, fields, 2, head_only ? (struct belfry_bytes){0} : body);
+}
+
+/* ---- asks ---- */
+
+static void ask_move(struct ask *ask, enum ask_state to)
+{
+    struct admin *admin = ask->admin;
+    assert(ask->state == ASK_WAITING);
+    if (to == ASK_LEFT)
+        ask->x = NULL; /* it still counts as a collect: the workers are busy with it */
+    if (to == ASK_SENDING && admin != NULL) {
+        admin->n_waiting--;
+        admin->n_sending++;
+    }
+    ask->state = to;
+}
+
+static void ask_free(struct ask *ask)
+{
+    if (ask->admin != NULL) {
+        ask->admin->n_sending -= ask->state == ASK_SENDING;
+        ask->admin->n_waiting -= ask->state != ASK_SENDING;
+    }
+    belfry_list_remove(&ask->link);
+    belfry_buf_fini(&ask->body);
+    free(ask);
+}
+
+static void on_body(struct exchange *x, struct belfry_bytes bytes, void *user)
+{
+    (void)user;
+    exchange_taken(x, bytes.len); /* nobody reads it */
+}
+
+static void on_body_end(struct exchange *x, void *user)
+{
+    (void)x;
+    (void)user;
+}
+
+/* Writes what there is room for; ends the exchange with the last of it. */
+static void send_some(struct ask *ask)
+{
+    size_t room;
+    while (belfry_buf_len(&ask->body) > 0) {
+        if ((room = exchange_room(ask->x)) == 0)
+            return; /* found wanting: `writable` will come */
+        struct belfry_bytes left = belfry_buf_bytes(&ask->body);
+        size_t n = left.len < room ? left.len : room;
+        exchange_write(ask->x, left.data, n);
+        belfry_buf_take(&ask->body, n);
+    }
+    exchange_end(ask->x, NULL, 0);
+    ask_free(ask);
+}
+
+static void on_writable(struct exchange *x, void *user)
+{
+    struct ask *ask = user;
+    (void)x;
+    if (ask->state == ASK_SENDING)
+        send_some(ask);
+}
+
+static void on_gone(struct exchange *x, void *user)
+{
+    struct ask *ask = user;
+    (void)x;
+    if (ask->state == ASK_WAITING)
+        ask_move(ask, ASK_LEFT);
+    else
+        ask_free(ask);
+}
+
+static const struct exchange_events ask_events = {
+    .body = on_body, .body_end = on_body_end, .writable = on_writable, .gone = on_gone};
+
+/* The body is complete: out with it, at once if it fits. Consumes the ask. */
+static void ask_answer(struct ask *ask, int status, const char *type)
+{
+    struct exchange *x = ask->x;
+    size_t len = belfry_buf_len(&ask->body);
+    if (ask->head_only || len <= exchange_room(x)) {
+        answer(x, status, type, belfry_buf_bytes(&ask->body), ask->head_only);
+        ask_free(ask);
+        return;
+    }
+    if (ask->admin->n_sending >= ADMIN_UNSENT) {
+        answer_busy(x, "too many answers are not read yet: try again\n", ask->head_only);
+        ask_free(ask);
+        return;
+    }
+    char length[24];
+    snprintf(length, sizeof(length), "%zu", len);
+    struct exchange_field fields[] = {
+        {belfry_bytes_str("content-type"), belfry_bytes_str(type)},
+        {belfry_bytes_str("cache-control"), belfry_bytes_str("no-store")},
+        {belfry_bytes_str("content-length"), belfry_bytes_str(length)},
+    };
+    ask_move(ask, ASK_SENDING);
+    exchange_respond(x, status, fields, 3);
+    send_some(ask);
+}
+
+static void ask_fail(struct ask *ask)
+{
+    answer_busy(ask->x, "out of memory: try again\n", ask->head_only);
+    ask_free(ask);
+}
+
+static void on_numbers(const struct tier_numbers *numbers, void *user)
+{
+    struct ask *ask = user;
+    if (ask->x == NULL || ask->admin == NULL) {
+        ask_free(ask);
+        return;
+    }
+    int status = ask->page->write(ask->admin, numbers, ask->verbose, &ask->body);
+    if (status == 0)
+        ask_fail(ask);
+    else
+        ask_answer(ask, status, ask->verbose ? ask->page->verbose_type : ask->page->type);
+}
+
+static void on_scans(struct watchers_scan **scans, size_t n, void *user)
+{
+    struct ask *ask = user;
+    bool wanted = ask->x != NULL && ask->admin != NULL;
+    enum belfry_err err = wanted ? watchers_write(scans, n, &ask->body) : BELFRY_ERR_CANCELED;
+    for (size_t i = 0; i < n; i++)
+        watchers_scan_destroy(scans[i]);
+    if (!wanted)
+        ask_free(ask);
+    else if (err != BELFRY_OK)
+        ask_fail(ask);
+    else
+        ask_answer(ask, 200, JSON);
+}
+
+/* NULL: it has been answered. */
+static struct ask *ask_create(struct admin *admin, const struct page *page, struct exchange *x, bool head_only)
+{
+    struct ask *ask = NULL;
+    if (admin->n_waiting < ADMIN_COLLECTS)
+        ask = calloc(1, sizeof(*ask));
+    if (ask == NULL) {
+        answer_busy(x, "too many questions at once: try again\n", head_only);
+        return NULL;
+    }
+    *ask = (struct ask){.admin = admin, .x = x, .page = page, .state = ASK_WAITING, .head_only = head_only};
+    belfry_buf_init(&ask->body);
+    belfry_list_append(&admin->asks, &ask->link);
+    admin->n_waiting++;
+    exchange_handle(x, &ask_events, ask);
+    return ask;
+}
+
+static void ask_asked(struct ask *ask, enum belfry_err err)
+{
+    if (err == BELFRY_OK)
+        return;
+    answer_busy(ask->x, "too many questions at once: try again\n", ask->head_only);
+    ask_free(ask);
+}
+
+/* ---- pages ---- */
+
+static void begin_livez(struct admin *admin, const struct page *page, struct exchange *x, struct belfry_bytes query,
+                        bool head_only)
+{
+    (void)admin;
+    (void)page;
+    (void)query;
+    answer_text(x, 200, "ok\n", head_only);
+}
+
+static bool asks_verbose(struct belfry_bytes query)
+{
+    struct belfry_bytes word = belfry_bytes_str("verbose");
+    if (belfry_bytes_equal(query, belfry_bytes_str("format=text")))
+        return true;
+    return belfry_bytes_begins(query, word) && (query.len == word.len || strchr("=&", query.data[word.len]) != NULL);
+}
+
+static void begin_numbers(struct admin *admin, const struct page *page, struct exchange *x, struct belfry_bytes query,
+                          bool head_only)
+{
+    struct ask *ask = ask_create(admin, page, x, head_only);
+    if (ask == NULL)
+        return;
+    ask->verbose = asks_verbose(query);
+    ask_asked(ask, admin->opts.collect(on_numbers, ask, admin->opts.user));
+}
+
+static void begin_watchers(struct admin *admin, const struct page *page, struct exchange *x, struct belfry_bytes query,
+                           bool head_only)
+{
+    struct watchers_query wanted;
+    char why[160], text[192];
+    if (watchers_parse(query, &wanted, why, sizeof(why)) != BELFRY_OK) {
+        snprintf(text, sizeof(text), "%s\n", why);
+        answer_text(x, 400, text, head_only);
+        return;
+    }
+    struct ask *ask = ask_create(admin, page, x, head_only);
+    if (ask != NULL)
+        ask_asked(ask, admin->opts.scan(&wanted, on_scans, ask, admin->opts.user));
+}
+
+static int write_metrics(const struct admin *admin, const struct tier_numbers *numbers, bool verbose,
+                         struct belfry_buf *out)
+{
+    (void)admin;
+    (void)verbose;
+    return metrics_write(numbers, out) == BELFRY_OK ? 200 : 0;
+}
+
+static int write_numbers(const struct admin *admin, const struct tier_numbers *numbers, bool verbose,
+                         struct belfry_buf *out)
+{
+    (void)admin;
+    (void)verbose;
+    return numbers_write(numbers, out) == BELFRY_OK ? 200 : 0;
+}
+
+static int write_upstream(const struct admin *admin, const struct tier_numbers *numbers, bool verbose,
+                          struct belfry_buf *out)
+{
+    (void)admin;
+    (void)verbose;
+    return numbers_write_upstream(numbers, out) == BELFRY_OK ? 200 : 0;
+}
+
+/* verbose: as text. */
+static int write_tree(const struct admin *admin, const struct tier_numbers *numbers, bool verbose,
+                      struct belfry_buf *out)
+{
+    (void)admin;
+    enum belfry_err err = verbose ? tree_write_text(numbers, out) : tree_write_json(numbers, out);
+    return err == BELFRY_OK ? 200 : 0;
+}
+
+/* ---- readiness ---- */
+
+#define WHY 320
+
+static bool check_upstream(const struct admin *admin, const struct tier_numbers *numbers, char why[WHY])
+{
+    const struct driver_status *s = &numbers->upstream;
+    (void)admin;
+    if (!numbers->upstream_answered)
+        snprintf(why, WHY, "the follower did not answer");
+    else if (s->standing != DRIVER_READY)
+        snprintf(why, WHY, "%s%s%s", numbers_standing_name(s->standing), s->reason[0] != '\0' ? ": " : "", s->reason);
+    return numbers->upstream_answered && s->standing == DRIVER_READY;
+}
+
+static bool check_lag(const struct admin *admin, const struct tier_numbers *numbers, char why[WHY])
+{
+    uint64_t behind = numbers->upstream_answered ? numbers->upstream.silent_ms : BELFRY_NEVER;
+    double limit = (double)admin->opts.ready_lag_ms / 1000;
+    if (behind == BELFRY_NEVER)
+        snprintf(why, WHY, "not known yet (limit %g s)", limit);
+    else
+        snprintf(why, WHY, "%g s behind (limit %g s)", (double)behind / 1000, limit);
+    return behind <= admin->opts.ready_lag_ms;
+}
+
+static bool check_replica(const struct admin *admin, const struct tier_numbers *numbers, char why[WHY])
+{
+    bool trouble = numbers->upstream_answered && numbers->upstream.disk_trouble;
+    (void)admin;
+    snprintf(why, WHY, "%s", numbers->upstream.disk_why);
+    return !trouble;
+}
+
+static bool check_workers(const struct admin *admin, const struct tier_numbers *numbers, char why[WHY])
+{
+    size_t silent = 0;
+    (void)admin;
+    for (size_t i = 0; i < numbers->n_workers; i++)
+        silent += !numbers->workers[i].answered;
+    snprintf(why, WHY, "%zu of %zu did not answer", silent, numbers->n_workers);
+    return silent == 0;
+}
+
+static bool check_drain(const struct admin *admin, const struct tier_numbers *numbers, char why[WHY])
+{
+    (void)admin;
+    snprintf(why, WHY, "the tier drains");
+    return !numbers->draining;
+}
+
+static const struct {
+    const char *name;
+    bool (*holds)(const struct admin *admin, const struct tier_numbers *numbers, char why[WHY]);
+} checks[] = {{"upstream", check_upstream},
+              {"lag", check_lag},
+              {"replica", check_replica},
+              {"workers", check_workers},
+              {"drain", check_drain}};
+
+static int write_readyz(const struct admin *admin, const struct tier_numbers *numbers, bool verbose,
+                        struct belfry_buf *out)
+{
+    enum belfry_err err = BELFRY_OK;
+    bool ready = true;
+    for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]) && err == BELFRY_OK; i++) {
+        char why[WHY] = "", line[WHY + 32];
+        bool holds = checks[i].holds(admin, numbers, why);
+        ready = ready && holds;
+        if (holds)
+            snprintf(line, sizeof(line), "[+]%s ok\n", checks[i].name);
+        else
+            snprintf(line, sizeof(line), "[-]%s: %s\n", checks[i].name, why);
+        if (verbose || !holds)
+            err = belfry_buf_append(out, line, strlen(line));
+    }
+    const char *verdict = ready ? "ok\n" : "not ready\n";
+    if (err == BELFRY_OK)
+        err = belfry_buf_append(out, verdict, strlen(verdict));
+    if (err != BELFRY_OK)
+        return 0;
+    return ready ? 200 : 503;
+}
+
+/* ---- the table ---- */
+
+static void begin_index(struct admin *admin, const struct page *page, struct exchange *x, struct belfry_bytes query,
+                        bool head_only);
+
+static const struct page pages[] = {
+    {"/", "this list", begin_index, NULL, NULL, NULL},
+    {"/livez", "is the process alive?", begin_livez, NULL, NULL, NULL},
+    {"/readyz", "should it get clients? ?verbose says why", begin_numbers, write_readyz, TEXT, TEXT},
+    {"/metrics", "numbers for Prometheus", begin_numbers, write_metrics, PROMETHEUS, PROMETHEUS},
+    {"/debug/watchers",
+     "who watches what and how far behind: ?sort=lag|sent|age, limit=, group=range|peer|state, filter=", begin_watchers,
+     NULL, NULL, NULL},
+    {"/debug/upstream", "what is followed, and how that goes", begin_numbers, write_upstream, JSON, JSON},
+    {"/debug/tree", "the tiers above and below: ?format=text for people", begin_numbers, write_tree, JSON, TEXT},
+    {"/debug/numbers", "everything that is counted", begin_numbers, write_numbers, JSON, JSON},
+};
+#define N_PAGES (sizeof(pages) / sizeof(pages[0]))
+
+static void write_index(char *text, size_t len, const char *title)
+{
+    size_t at = (size_t)snprintf(text, len, "%s\n", title);
+    for (size_t i = 0; i < N_PAGES && at < len; i++)
+        at += (size_t)snprintf(text + at, len - at, "%-18s %s\n", pages[i].path, pages[i].what);
+}
+
+static void begin_index(struct admin *admin, const struct page *page, struct exchange *x, struct belfry_bytes query,
+                        bool head_only)
+{
+    char text[1024];
+    (void)admin;
+    (void)page;
+    (void)query;
+    write_index(text, sizeof(text), "belfryd, admin address");
+    answer_text(x, 200, text, head_only);
+}
+
+static void refuse_method(struct exchange *x)
+{
+    struct exchange_field fields[] = {
+        {belfry_bytes_str("content-type"), belfry_bytes_str(TEXT)},
+        {belfry_bytes_str("allow"), belfry_bytes_str("GET, HEAD")},
+    };
+    exchange_answer(x, 405, fields, 2, belfry_bytes_str("only GET and HEAD are answered here\n"));
+}
+
+static const struct page *find_page(struct belfry_bytes path)
+{
+    for (size_t i = 0; i < N_PAGES; i++) {
+        if (belfry_bytes_equal(path, belfry_bytes_str(pages[i].path)))
+            return &pages[i];
+    }
+    return NULL;
+}
+
+void admin_begin(struct exchange *x, const struct exchange_head *head, void *user)
+{
+    struct admin *admin = user;
+    if (hosts_refuse(admin->opts.hosts, x, head))
+        return;
+    bool head_only = belfry_bytes_equal(head->method, belfry_bytes_str("HEAD"));
+    if (!head_only && !belfry_bytes_equal(head->method, belfry_bytes_str("GET"))) {
+        refuse_method(x);
+        return;
+    }
+    struct belfry_bytes query, path = exchange_path(head, &query);
+    const struct page *page = find_page(path);
+    if (page != NULL) {
+        page->begin(admin, page, x, query, head_only);
+        return;
+    }
+    char text[1024];
+    write_index(text, sizeof(text), "no such page; there are");
+    answer_text(x, 404, text, head_only);
+}
+
+/* ---- the whole ---- */
+
+enum belfry_err admin_create(const struct admin_opts *opts, struct admin **out)
+{
+    struct admin *admin = calloc(1, sizeof(*admin));
+    if (admin == NULL)
+        return BELFRY_ERR_NOMEM;
+    admin->opts = *opts;
+    belfry_list_init(&admin->asks);
+    *out = admin;
+    return BELFRY_OK;
+}
+
+void admin_destroy(struct admin *admin)
+{
+    if (admin == NULL)
+        return;
+    while (!belfry_list_empty(&admin->asks)) {
+        struct ask *ask = belfry_container(admin->asks.next, struct ask, link);
+        if (ask->x != NULL)
+            exchange_reset(ask->x, H2_CANCEL);
+        ask->x = NULL;
+        if (ask->state == ASK_SENDING) {
+            ask_free(ask);
+            continue;
+        }
+        belfry_list_remove(&ask->link); /* its answer will come, and free it */
+        ask->admin = NULL;
+    }
+    free(admin);
+}

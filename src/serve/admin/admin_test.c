@@ -1,0 +1,499 @@
+/* src/serve/admin/admin_test.c: the pages over an exchange that writes down what it is told. */
+#include "serve/admin/admin.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "support/refuse.h"
+
+/* ---- an exchange ---- */
+
+struct fake {
+    struct exchange x; /* first */
+    int status;
+    char type[64], allow[32], retry_after[8], length[24];
+    struct belfry_buf body;
+    size_t room, taken;
+    bool responded, ended, reset;
+    bool no_memory; /* here, not in what is tested */
+};
+
+static void note_fields(struct fake *fake, const struct exchange_field *fields, size_t n)
+{
+    const struct {
+        const char *name;
+        char *to;
+        size_t len;
+    } wanted[] = {{"content-type", fake->type, sizeof(fake->type)},
+                  {"allow", fake->allow, sizeof(fake->allow)},
+                  {"retry-after", fake->retry_after, sizeof(fake->retry_after)},
+                  {"content-length", fake->length, sizeof(fake->length)}};
+    for (size_t i = 0; i < n; i++) {
+        for (size_t w = 0; w < 4; w++) {
+            if (belfry_bytes_equal(fields[i].name, belfry_bytes_str(wanted[w].name)))
+                snprintf(wanted[w].to, wanted[w].len, "%.*s", (int)fields[i].value.len, fields[i].value.data);
+        }
+    }
+}
+
+static void fake_taken(struct exchange *x, size_t n)
+{
+    ((struct fake *)x)->taken += n;
+}
+
+static void fake_respond(struct exchange *x, int status, const struct exchange_field *fields, size_t n)
+{
+    struct fake *fake = (struct fake *)x;
+    assert_false(fake->responded);
+    fake->responded = true;
+    fake->status = status;
+    note_fields(fake, fields, n);
+}
+
+static size_t fake_room(struct exchange *x)
+{
+    return ((struct fake *)x)->room;
+}
+
+static void fake_append(struct fake *fake, const void *data, size_t len)
+{
+    uint8_t *to = realloc(fake->body.data, fake->body.end + len + 1);
+    fake->no_memory = fake->no_memory || to == NULL;
+    if (to == NULL)
+        return;
+    memcpy(to + fake->body.end, data, len);
+    fake->body.data = to;
+    fake->body.end += len;
+    to[fake->body.end] = '\0';
+}
+
+static void fake_write(struct exchange *x, const void *data, size_t len)
+{
+    struct fake *fake = (struct fake *)x;
+    assert_true(fake->responded && len <= fake->room);
+    fake->room -= len;
+    fake_append(fake, data, len);
+}
+
+static void fake_end(struct exchange *x, const struct exchange_field *trailers, size_t n)
+{
+    (void)trailers;
+    assert_int_equal(n, 0);
+    ((struct fake *)x)->ended = true;
+}
+
+static void fake_answer(struct exchange *x, int status, const struct exchange_field *fields, size_t n,
+                        struct belfry_bytes body)
+{
+    struct fake *fake = (struct fake *)x;
+    fake_respond(x, status, fields, n);
+    if (body.len > 0)
+        fake_append(fake, body.data, body.len);
+    fake->ended = true;
+}
+
+static void fake_reset(struct exchange *x, uint32_t code)
+{
+    (void)code;
+    ((struct fake *)x)->reset = true;
+}
+
+static const struct exchange_ops fake_ops = {fake_taken, fake_respond, fake_room, fake_write,
+                                             fake_end,   fake_answer,  fake_reset};
+static struct exchange_conn conn;
+
+static void fake_fini(struct fake *fake)
+{
+    free(fake->body.data);
+}
+
+static const char *body(const struct fake *fake)
+{
+    return fake->body.data == NULL ? "" : (const char *)fake->body.data;
+}
+
+/* ---- workers ---- */
+
+static struct {
+    admin_numbers_fn numbers[64];
+    admin_scans_fn scans[64];
+    void *users[64];
+    size_t n;
+    enum belfry_err err;
+    struct watchers_query query;
+} asked;
+
+static enum belfry_err collect(admin_numbers_fn fn, void *fn_user, void *user)
+{
+    assert_ptr_equal(user, &asked);
+    if (asked.err == BELFRY_OK) {
+        asked.numbers[asked.n] = fn;
+        asked.scans[asked.n] = NULL;
+        asked.users[asked.n++] = fn_user;
+    }
+    return asked.err;
+}
+
+static enum belfry_err scan(const struct watchers_query *query, admin_scans_fn fn, void *fn_user, void *user)
+{
+    assert_ptr_equal(user, &asked);
+    if (asked.err == BELFRY_OK) {
+        asked.query = *query;
+        asked.scans[asked.n] = fn;
+        asked.users[asked.n++] = fn_user;
+    }
+    return asked.err;
+}
+
+static struct worker_numbers workers[400];
+static struct tier_numbers numbers;
+
+static void reset_numbers(void)
+{
+    memset(workers, 0, sizeof(workers));
+    for (size_t i = 0; i < 400; i++)
+        workers[i].answered = true;
+    numbers = (struct tier_numbers){.name = "edge-7", .version = "0.3.0", .n_workers = 2, .workers = workers};
+    numbers.upstream_answered = true;
+    numbers.upstream = (struct driver_status){.standing = DRIVER_READY, .state = UPSTREAM_LIVE, .silent_ms = 400};
+    asked.n = 0;
+    asked.err = BELFRY_OK;
+}
+
+static enum belfry_err answer_one(size_t i)
+{
+    if (asked.scans[i] == NULL) {
+        asked.numbers[i](&numbers, asked.users[i]);
+        return BELFRY_OK;
+    }
+    struct watchers_scan *scans[1] = {NULL}; /* never stepped: nobody watches */
+    enum belfry_err err = watchers_scan_create(&asked.query, NULL, NULL, 77, 0, &scans[0]);
+    asked.scans[i](scans, err == BELFRY_OK, asked.users[i]);
+    return err;
+}
+
+static void answer_all(void)
+{
+    for (size_t i = 0; i < asked.n; i++)
+        assert_int_equal(answer_one(i), BELFRY_OK);
+    asked.n = 0;
+}
+
+static struct admin *admin;
+
+static int set_up(void **state)
+{
+    (void)state;
+    reset_numbers();
+    struct admin_opts opts = {.collect = collect, .scan = scan, .user = &asked, .ready_lag_ms = 5000};
+    return admin_create(&opts, &admin) != BELFRY_OK;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    admin_destroy(admin);
+    admin = NULL;
+    return 0;
+}
+
+static void begin(struct fake *fake, const char *method, const char *path)
+{
+    *fake = (struct fake){.x = {.ops = &fake_ops, .conn = &conn}, .room = EXCHANGE_ROOM};
+    struct exchange_head head = {.method = belfry_bytes_str(method), .path = belfry_bytes_str(path)};
+    admin_begin(&fake->x, &head, admin);
+}
+
+static struct fake get(const char *path)
+{
+    static struct fake fake;
+    begin(&fake, "GET", path);
+    answer_all();
+    assert_true(fake.ended);
+    return fake;
+}
+
+/* ---- tests ---- */
+
+static void every_page_of_the_list_is_there(void **state)
+{
+    (void)state;
+    struct fake fake = get("/");
+    assert_int_equal(fake.status, 200);
+    static const struct {
+        const char *path, *type, *has;
+    } rows[] = {{"/livez", "text/plain; charset=utf-8", "ok\n"},
+                {"/readyz", "text/plain; charset=utf-8", "ok\n"},
+                {"/metrics", "text/plain; version=0.0.4; charset=utf-8", "\nbelfry_workers 2\n"},
+                {"/debug/watchers", "application/json", "\"revision\":77"},
+                {"/debug/upstream", "application/json", "\"state\":\"live\""},
+                {"/debug/tree", "application/json", "\"above\":["},
+                {"/debug/numbers", "application/json", "\"name\":\"edge-7\""}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        assert_non_null(strstr(body(&fake), rows[i].path));
+        struct fake one = get(rows[i].path);
+        assert_int_equal(one.status, 200);
+        assert_string_equal(one.type, rows[i].type);
+        assert_non_null(strstr(body(&one), rows[i].has));
+        fake_fini(&one);
+    }
+    fake_fini(&fake);
+}
+
+static void tree_for_people_is_text(void **state)
+{
+    (void)state;
+    struct fake fake = get("/debug/tree?format=text");
+    assert_int_equal(fake.status, 200);
+    assert_string_equal(fake.type, "text/plain; charset=utf-8");
+    assert_non_null(strstr(body(&fake), "level  name "));
+    fake_fini(&fake);
+}
+
+static void other_methods_and_paths_are_refused_with_a_hint(void **state)
+{
+    (void)state;
+    struct fake fake;
+    begin(&fake, "POST", "/livez");
+    assert_int_equal(fake.status, 405);
+    assert_string_equal(fake.allow, "GET, HEAD");
+    fake_fini(&fake);
+    static const char *const unknown[] = {"/metric", "/livez/", "", "*", "/debug", "//"};
+    for (size_t i = 0; i < sizeof(unknown) / sizeof(unknown[0]); i++) {
+        fake = get(unknown[i]);
+        assert_int_equal(fake.status, 404);
+        assert_non_null(strstr(body(&fake), "/metrics"));
+        fake_fini(&fake);
+    }
+    fake = get("/debug/watchers?limit=1000000");
+    assert_int_equal(fake.status, 400);
+    assert_string_equal(body(&fake), "limit: a number from 1 to 10000\n");
+    fake_fini(&fake);
+}
+
+static void head_has_no_body(void **state)
+{
+    (void)state;
+    static const char *const paths[] = {"/", "/livez", "/metrics", "/debug/numbers", "/nowhere"};
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+        struct fake fake;
+        begin(&fake, "HEAD", paths[i]);
+        answer_all();
+        assert_true(fake.ended);
+        assert_int_equal(fake.status, i < 4 ? 200 : 404);
+        assert_int_equal(fake.body.end, 0);
+        assert_true(fake.type[0] != '\0');
+    }
+}
+
+static void assert_ready(int status, const char *text)
+{
+    struct fake fake = get("/readyz?verbose");
+    assert_int_equal(fake.status, status);
+    assert_string_equal(body(&fake), text);
+    fake_fini(&fake);
+}
+
+static void readiness_names_each_check(void **state)
+{
+    (void)state;
+    assert_ready(200, "[+]upstream ok\n[+]lag ok\n[+]replica ok\n[+]workers ok\n[+]drain ok\nok\n");
+    numbers.upstream.silent_ms = 12000;
+    assert_ready(
+        503, "[+]upstream ok\n[-]lag: 12 s behind (limit 5 s)\n[+]replica ok\n[+]workers ok\n[+]drain ok\nnot ready\n");
+    struct fake fake = get("/readyz");
+    assert_int_equal(fake.status, 503);
+    assert_string_equal(body(&fake), "[-]lag: 12 s behind (limit 5 s)\nnot ready\n");
+    fake_fini(&fake);
+    reset_numbers();
+    numbers.upstream.standing = DRIVER_NOT_READY;
+    numbers.upstream.silent_ms = BELFRY_NEVER;
+    snprintf(numbers.upstream.reason, sizeof(numbers.upstream.reason), "http://a:1: connection refused");
+    assert_ready(503, "[-]upstream: not ready: http://a:1: connection refused\n[-]lag: not known yet (limit 5 s)\n"
+                      "[+]replica ok\n[+]workers ok\n[+]drain ok\nnot ready\n");
+    reset_numbers();
+    numbers.upstream.disk_trouble = true; /* it follows, from memory, and should get no more clients */
+    snprintf(numbers.upstream.disk_why, sizeof(numbers.upstream.disk_why), "disk full: /var/cache/belfry");
+    assert_ready(503,
+                 "[+]upstream ok\n[+]lag ok\n[-]replica: disk full: /var/cache/belfry\n[+]workers ok\n[+]drain ok\n"
+                 "not ready\n");
+    reset_numbers();
+    numbers.upstream_answered = false;
+    numbers.draining = true;
+    workers[1].answered = false;
+    assert_ready(503, "[-]upstream: the follower did not answer\n[-]lag: not known yet (limit 5 s)\n"
+                      "[+]replica ok\n[-]workers: 1 of 2 did not answer\n[-]drain: the tier drains\nnot ready\n");
+    reset_numbers();
+    numbers.upstream.silent_ms = 5000;
+    assert_ready(200, "[+]upstream ok\n[+]lag ok\n[+]replica ok\n[+]workers ok\n[+]drain ok\nok\n");
+}
+
+static void large_answer_goes_out_within_the_room(void **state)
+{
+    (void)state;
+    struct fake fake;
+    numbers.n_workers = 400;
+    begin(&fake, "GET", "/debug/numbers");
+    fake.room = 1000;
+    answer_all();
+    size_t rounds = 0;
+    while (!fake.ended) {
+        assert_int_equal(fake.room, 0);
+        fake.room = 1 + rounds * 1000 % 60000;
+        fake.x.events->writable(&fake.x, fake.x.user);
+        assert_true(rounds++ < 10000);
+    }
+    assert_true(rounds > 10);
+    assert_true(fake.body.end > 4 * EXCHANGE_ROOM);
+    assert_int_equal(strtoul(fake.length, NULL, 10), fake.body.end);
+    assert_string_equal(body(&fake) + fake.body.end - 4, "}]}\n");
+    fake_fini(&fake);
+}
+
+static void questions_at_once_are_bounded(void **state)
+{
+    (void)state;
+    static struct fake fakes[ADMIN_COLLECTS + 1];
+    for (size_t i = 0; i < ADMIN_COLLECTS; i++) {
+        begin(&fakes[i], "GET", i % 2 == 0 ? "/metrics" : "/debug/watchers");
+        assert_false(fakes[i].responded);
+    }
+    begin(&fakes[ADMIN_COLLECTS], "GET", "/metrics");
+    assert_int_equal(fakes[ADMIN_COLLECTS].status, 503);
+    assert_string_equal(fakes[ADMIN_COLLECTS].retry_after, "1");
+    fakes[0].x.events->gone(&fakes[0].x, fakes[0].x.user); /* it still counts: the workers are busy with it */
+    struct fake more;
+    begin(&more, "GET", "/readyz");
+    assert_int_equal(more.status, 503);
+    fake_fini(&more);
+    begin(&more, "GET", "/livez");
+    assert_int_equal(more.status, 200);
+    fake_fini(&more);
+    answer_all();
+    for (size_t i = 0; i <= ADMIN_COLLECTS; i++) {
+        assert_int_equal(fakes[i].ended, i > 0);
+        fake_fini(&fakes[i]);
+    }
+    more = get("/readyz");
+    assert_int_equal(more.status, 200);
+    fake_fini(&more);
+}
+
+static void answers_that_nobody_reads_are_bounded(void **state)
+{
+    (void)state;
+    static struct fake fakes[ADMIN_UNSENT + 1];
+    for (size_t i = 0; i <= ADMIN_UNSENT; i++) {
+        begin(&fakes[i], "GET", "/metrics");
+        fakes[i].room = 0;
+        answer_all();
+        assert_int_equal(fakes[i].status, i < ADMIN_UNSENT ? 200 : 503);
+    }
+    for (size_t i = 0; i < ADMIN_UNSENT; i++)
+        fakes[i].x.events->gone(&fakes[i].x, fakes[i].x.user);
+    fake_fini(&fakes[ADMIN_UNSENT]);
+    struct fake fake = get("/metrics");
+    assert_int_equal(fake.status, 200);
+    fake_fini(&fake);
+}
+
+static void workers_that_cannot_be_asked_make_it_503(void **state)
+{
+    (void)state;
+    static const enum belfry_err errs[] = {BELFRY_ERR_NOMEM, BELFRY_ERR_LIMIT};
+    for (size_t i = 0; i < 4; i++) {
+        asked.err = errs[i % 2];
+        struct fake fake = get(i < 2 ? "/metrics" : "/debug/watchers");
+        assert_int_equal(fake.status, 503);
+        assert_string_equal(fake.retry_after, "1");
+        fake_fini(&fake);
+    }
+}
+
+static void body_of_a_request_is_taken_and_forgotten(void **state)
+{
+    (void)state;
+    struct fake fake;
+    begin(&fake, "GET", "/metrics");
+    fake.x.events->body(&fake.x, belfry_bytes_str("hello"), fake.x.user);
+    fake.x.events->body_end(&fake.x, fake.x.user);
+    fake.x.events->writable(&fake.x, fake.x.user);
+    assert_int_equal(fake.taken, 5);
+    assert_false(fake.responded);
+    answer_all();
+    assert_int_equal(fake.status, 200);
+    fake_fini(&fake);
+}
+
+static void answers_that_come_after_the_end_are_dropped(void **state)
+{
+    (void)state;
+    struct fake waiting, left, sending, scanning;
+    begin(&sending, "GET", "/metrics");
+    sending.room = 10;
+    answer_all();
+    begin(&waiting, "GET", "/metrics");
+    begin(&left, "GET", "/debug/numbers");
+    begin(&scanning, "GET", "/debug/watchers?group=range");
+    left.x.events->gone(&left.x, left.x.user);
+    admin_destroy(admin);
+    admin = NULL;
+    assert_true(waiting.reset && sending.reset && scanning.reset);
+    assert_false(left.reset);
+    answer_all();
+    assert_false(waiting.responded || left.responded || scanning.responded);
+    fake_fini(&sending);
+}
+
+static enum belfry_err scenario(void)
+{
+    static const char *const paths[] = {"/metrics", "/readyz?verbose", "/debug/watchers", "/debug/numbers", "/"};
+    struct admin_opts opts = {.collect = collect, .scan = scan, .user = &asked, .ready_lag_ms = 5000};
+    enum belfry_err err = admin_create(&opts, &admin);
+    for (size_t i = 0; i < 5 && err == BELFRY_OK; i++) {
+        struct fake fake;
+        asked.n = 0;
+        begin(&fake, "GET", paths[i]);
+        if (asked.n > 0)
+            err = answer_one(0);
+        assert_true(fake.ended);
+        assert_true(fake.status == 200 || fake.status == 503);
+        err = fake.status == 503 || fake.no_memory ? BELFRY_ERR_NOMEM : err;
+        fake_fini(&fake);
+    }
+    admin_destroy(admin);
+    admin = NULL;
+    return err;
+}
+
+static void every_refused_allocation_is_answered(void **state)
+{
+    (void)state;
+    reset_numbers();
+    assert_true(refuse_sweep(scenario) > 10);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(every_page_of_the_list_is_there, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(tree_for_people_is_text, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(other_methods_and_paths_are_refused_with_a_hint, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(head_has_no_body, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(readiness_names_each_check, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(large_answer_goes_out_within_the_room, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(questions_at_once_are_bounded, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(answers_that_nobody_reads_are_bounded, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(workers_that_cannot_be_asked_make_it_503, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(body_of_a_request_is_taken_and_forgotten, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(answers_that_come_after_the_end_are_dropped, set_up, tear_down),
+        cmocka_unit_test(every_refused_allocation_is_answered),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

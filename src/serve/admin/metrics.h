@@ -1,0 +1,19 @@
+/* src/serve/admin/metrics.h
+ *
+ * metrics: tier_numbers as Prometheus text, and the table that says what there is.
+ *
+ * Thread: any. Pure, but for process_* which are read from /proc/self.
+ */
+#ifndef BELFRY_SERVE_ADMIN_METRICS_H
+#define BELFRY_SERVE_ADMIN_METRICS_H
+
+#include "base/buf.h"
+#include "serve/admin/numbers.h"
+
+/* Errors: BELFRY_ERR_NOMEM. */
+BELFRY_NODISCARD enum belfry_err metrics_write(const struct tier_numbers *numbers, struct belfry_buf *out);
+
+/* The table as Markdown, for docs/metrics.md. Errors: BELFRY_ERR_NOMEM. */
+BELFRY_NODISCARD enum belfry_err metrics_describe(struct belfry_buf *out);
+
+#endif

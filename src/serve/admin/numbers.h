@@ -1,0 +1,78 @@
+/* src/serve/admin/numbers.h
+ *
+ * numbers: everything a tier counts, gathered at one moment: what /metrics, /readyz, /debug and belfryctl top show.
+ *
+ * Thread: plain data. Each thread fills in its own part; see admin.h.
+ */
+#ifndef BELFRY_SERVE_ADMIN_NUMBERS_H
+#define BELFRY_SERVE_ADMIN_NUMBERS_H
+
+#include "base/buf.h"
+#include "core/worker.h"
+#include "follow/driver.h"
+#include "replica/replica.h"
+#include "serve/admin/tree.h"
+#include "serve/etcd/watch.h"
+#include "serve/kube/kube.h"
+#include "serve/relay/relay.h"
+#include "serve/route.h"
+#include "server/inbound.h"
+#include "server/listener.h"
+
+/* Seconds from publishing a revision until it was handed to the sockets of all who ride: bounds are
+ * 0.0001 * 2^i, i = 0..15, and above. */
+#define LATENCY_BUCKETS 16
+struct latency {
+    uint64_t buckets[LATENCY_BUCKETS + 1]; /* not cumulative */
+    uint64_t count;
+    double sum_s;
+};
+
+struct worker_numbers { /* of one worker thread */
+    struct worker_stats core;
+    struct watch_stats watch;
+    struct inbound_stats inbound;
+    struct relay_stats relay;
+    struct route_stats route;
+    struct permit_stats permit;
+    struct uplink_stats uplink;
+    struct kube_stats kube; /* this and the next two: zeroes where no resource is served */
+    struct kube_lists_stats kube_lists;
+    struct fence_stats fence;
+    struct latency latency;
+    int64_t position;
+    uint64_t turns, longest_turn_us; /* longest since the last time it was asked */
+    struct tree_below *below;        /* tiers that watch here; NULL: none, or no memory. Owned by who gathers */
+    bool answered;                   /* false: the thread did not answer in time, and nothing here counts */
+};
+
+struct tier_numbers {
+    uint64_t now_ms, started_ms;
+    const char *name, *version;
+    bool draining;
+    struct driver_status upstream; /* valid when upstream_answered */
+    struct about about;            /* likewise */
+    bool upstream_answered;
+    struct replica_stats replica;
+    int64_t history_oldest, history_newest; /* revisions; 0: none */
+    int64_t log_oldest, log_newest;
+    size_t log_bytes;
+    uint64_t reads, reads_shared; /* of history, by the reader thread; shared: answered by one read with another */
+    uint64_t reads_shelved;       /* answered with what was backfilled for somebody else */
+    size_t shelf_bytes;           /* of history kept for that */
+    struct listener_stats listeners;
+    size_t memory_max;
+    size_t n_workers;
+    const struct worker_numbers *workers;
+};
+
+/* All of it as one JSON object, and a newline. Errors: BELFRY_ERR_NOMEM. */
+BELFRY_NODISCARD enum belfry_err numbers_write(const struct tier_numbers *numbers, struct belfry_buf *out);
+
+/* The follower's part alone. Errors: BELFRY_ERR_NOMEM. */
+BELFRY_NODISCARD enum belfry_err numbers_write_upstream(const struct tier_numbers *numbers, struct belfry_buf *out);
+
+const char *numbers_standing_name(enum driver_standing standing); /* "ready", "not ready", "stale" */
+const char *numbers_state_name(enum upstream_state state);        /* "start", "joining", ...: metric labels */
+
+#endif

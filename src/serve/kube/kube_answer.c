@@ -1,0 +1,56 @@
+/* src/serve/kube/kube_answer.c */
+#include "serve/kube/kube_answer.h"
+
+#include <stdio.h>
+
+static struct exchange_field field(const char *name, struct belfry_bytes value)
+{
+    return (struct exchange_field){belfry_bytes_str(name), value};
+}
+
+static const char json_type[] = "application/json";
+
+void kube_answer_status(struct exchange *x, const struct kube_status *status)
+{
+    struct exchange_field fields[3] = {field("content-type", belfry_bytes_str(json_type))};
+    struct belfry_buf body;
+    char seconds[16];
+    size_t n = 1;
+    if (status->retry_after_s > 0) {
+        snprintf(seconds, sizeof(seconds), "%u", status->retry_after_s);
+        fields[n++] = field("retry-after", belfry_bytes_str(seconds));
+    }
+    if (status->reason == KUBE_METHOD_NOT_ALLOWED)
+        fields[n++] = field("allow", belfry_bytes_str("GET, HEAD"));
+    belfry_buf_init(&body);
+    if (kube_status_write(status, &body) != BELFRY_OK)
+        belfry_buf_clear(&body);
+    exchange_answer(x, kube_reason_code(status->reason), fields, n, belfry_buf_bytes(&body));
+    belfry_buf_fini(&body);
+}
+
+void kube_answer_json(struct exchange *x, struct belfry_bytes type, struct belfry_bytes etag, struct belfry_bytes body)
+{
+    struct exchange_field fields[] = {field("content-type", type), field("vary", belfry_bytes_str("Accept")),
+                                      field("etag", etag)};
+    exchange_answer(x, 200, fields, etag.len == 0 ? 2 : 3, body);
+}
+
+void kube_answer_begin(struct exchange *x)
+{
+    struct exchange_field fields[] = {field("content-type", belfry_bytes_str(json_type)),
+                                      field("cache-control", belfry_bytes_str("no-cache, private"))};
+    exchange_respond(x, 200, fields, 2);
+}
+
+void kube_status_drain(struct kube_status *status)
+{
+    kube_status_set(status, KUBE_SERVICE_UNAVAILABLE, "belfry: draining; connect anew");
+    status->retry_after_s = 1;
+}
+
+void kube_status_busy(struct kube_status *status, const char *why)
+{
+    kube_status_set(status, KUBE_TOO_MANY_REQUESTS, "%s, please try again later", why);
+    status->retry_after_s = 1;
+}

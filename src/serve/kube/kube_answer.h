@@ -1,0 +1,28 @@
+/* src/serve/kube/kube_answer.h
+ *
+ * kube_answer: whole responses of the Kubernetes dialect: a document, or a Status that says why there is none.
+ *
+ * Thread: owner (the exchange's).
+ */
+#ifndef BELFRY_SERVE_KUBE_KUBE_ANSWER_H
+#define BELFRY_SERVE_KUBE_KUBE_ANSWER_H
+
+#include "kube/status.h"
+#include "server/exchange.h"
+
+/* The last word: the Status with its code, and Retry-After when it has one. Without memory for its text: the code. */
+void kube_answer_status(struct exchange *x, const struct kube_status *status);
+
+/* The last word: 200 and JSON. etag empty: none. */
+void kube_answer_json(struct exchange *x, struct belfry_bytes type, struct belfry_bytes etag, struct belfry_bytes body);
+
+/* The head of a response that goes on: 200, application/json. */
+void kube_answer_begin(struct exchange *x);
+
+/* 503: there are others, connect anew. */
+void kube_status_drain(struct kube_status *status);
+
+/* 429: come again in a second. `why` is for people. */
+void kube_status_busy(struct kube_status *status, const char *why);
+
+#endif

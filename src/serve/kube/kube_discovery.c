@@ -1,0 +1,315 @@
+/* src/serve/kube/kube_discovery.c: what is served, and whether: the documents that clients read first, and the probes.
+ *
+ * A document shows a client the definitions that it may see (kube_sight.h). With auth off these are all of them; otherwise
+ * the request is a visit while upstream is asked. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kube/accept.h"
+#include "serve/kube/kube_answer.h"
+#include "serve/kube/kube_private.h"
+
+#define TYPE_AGGREGATED "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+static bool is_path(struct belfry_bytes path, const char *text)
+{
+    return belfry_bytes_equal(path, belfry_bytes_str(text));
+}
+
+/* `text` itself, or what lies under it. */
+static bool is_under(struct belfry_bytes path, const char *text)
+{
+    struct belfry_bytes prefix = belfry_bytes_str(text);
+    return belfry_bytes_begins(path, prefix) && (path.len == prefix.len || path.data[prefix.len] == '/');
+}
+
+static bool is_probe(struct belfry_bytes path)
+{
+    return is_path(path, "/healthz") || is_path(path, "/livez") || is_path(path, "/readyz");
+}
+
+bool kube_is(struct belfry_bytes path)
+{
+    return is_under(path, "/api") || is_under(path, "/apis") || is_under(path, "/openapi") || is_probe(path);
+}
+
+/* ---- probes ---- */
+
+static bool wants_more(struct belfry_bytes query)
+{
+    return belfry_bytes_begins(query, belfry_bytes_str("verbose"));
+}
+
+/* A tier that only waits for upstream is alive: to start it again would help nobody. */
+static void answer_probe(const struct kube_service *service, struct exchange *x, struct belfry_bytes path,
+                         struct belfry_bytes query)
+{
+    const struct exchange_field type = {belfry_bytes_str("content-type"),
+                                        belfry_bytes_str("text/plain; charset=utf-8")};
+    bool well = is_path(path, "/livez") || (service->ready && !service->announced);
+    char text[KUBE_REASON_MAX + 64];
+    if (!well)
+        snprintf(text, sizeof(text), "[-]upstream failed: %s\n%.*s check failed\n",
+                 service->announced ? "draining" : service->reason, (int)path.len - 1, path.data + 1);
+    else if (wants_more(query))
+        snprintf(text, sizeof(text), "[+]upstream ok\n%.*s check passed\n", (int)path.len - 1, path.data + 1);
+    else
+        snprintf(text, sizeof(text), "ok");
+    exchange_answer(x, well ? 200 : 500, &type, 1, belfry_bytes_str(text));
+}
+
+/* ---- documents ---- */
+
+void kube_status_no_resource(const struct kube_service *service, struct kube_status *status)
+{
+    if (service->extent == KUBE_CATALOG_PART)
+        kube_status_busy(status, "belfry: not all definitions have been read");
+    else
+        kube_status_set(status, KUBE_NOT_FOUND, "the server could not find the requested resource");
+}
+
+static void answer_no_resource(const struct kube_service *service, struct exchange *x)
+{
+    struct kube_status status;
+    kube_status_no_resource(service, &status);
+    kube_answer_status(x, &status);
+}
+
+static void answer_not_found(struct exchange *x)
+{
+    struct kube_status status;
+    kube_status_set(&status, KUBE_NOT_FOUND, "the server could not find the requested resource");
+    kube_answer_status(x, &status);
+}
+
+static void answer_not_acceptable(struct exchange *x)
+{
+    struct kube_status status;
+    kube_status_set(&status, KUBE_NOT_ACCEPTABLE, "only the following media types are accepted: application/json");
+    kube_answer_status(x, &status);
+}
+
+/* True: the client has it already, and was told so. */
+static bool answer_unchanged(struct exchange *x, struct belfry_bytes known, struct belfry_bytes etag)
+{
+    const struct exchange_field field = {belfry_bytes_str("etag"), etag};
+    if (!belfry_bytes_equal(known, etag))
+        return false;
+    exchange_answer(x, 304, &field, 1, (struct belfry_bytes){0});
+    return true;
+}
+
+static void answer_busy(struct exchange *x, const char *why)
+{
+    struct kube_status status;
+    kube_status_busy(&status, why);
+    kube_answer_status(x, &status);
+}
+
+/* Which document, and in what form. */
+struct wanted {
+    struct belfry_bytes path, known; /* known: the client's If-None-Match */
+    bool aggregated, head_only;
+};
+
+/* Errors: BELFRY_ERR_NOT_FOUND: the catalog has no such document, and there was no answer. */
+static enum belfry_err answer_document(const struct kube_catalog *catalog, struct exchange *x,
+                                       const struct wanted *wanted)
+{
+    struct belfry_buf body;
+    char etag[32];
+    snprintf(etag, sizeof(etag), "\"%016llx%s\"", (unsigned long long)kube_catalog_hash(catalog),
+             wanted->aggregated ? "a" : "");
+    belfry_buf_init(&body);
+    enum belfry_err err = kube_catalog_document(catalog, wanted->path, wanted->aggregated, &body);
+    if (err != BELFRY_OK && err != BELFRY_ERR_NOT_FOUND)
+        answer_busy(x, "belfry: memory limit reached");
+    else if (err == BELFRY_OK && !answer_unchanged(x, wanted->known, belfry_bytes_str(etag)))
+        kube_answer_json(x, belfry_bytes_str(wanted->aggregated ? TYPE_AGGREGATED : "application/json"),
+                         belfry_bytes_str(etag),
+                         wanted->head_only ? (struct belfry_bytes){0} : belfry_buf_bytes(&body));
+    belfry_buf_fini(&body);
+    return err == BELFRY_ERR_NOT_FOUND ? err : BELFRY_OK;
+}
+
+/* ---- visits: while upstream is asked what the client may see ---- */
+
+struct kube_visit {
+    struct belfry_list link; /* of the service's visits */
+    struct kube_service *service;
+    struct exchange *x;
+    struct kube_sight_asker *asker;
+    struct wanted wanted; /* in text */
+    size_t bytes;         /* as counted in the service's calls_bytes */
+    char text[];
+};
+
+static void let_go(struct kube_visit *visit)
+{
+    if (visit->asker != NULL)
+        kube_sight_cancel(visit->asker);
+    belfry_list_remove(&visit->link);
+    visit->service->calls_bytes -= visit->bytes;
+    free(visit);
+}
+
+void kube_visit_fail(struct kube_visit *visit, const struct kube_status *status)
+{
+    kube_answer_status(visit->x, status);
+    let_go(visit);
+}
+
+struct kube_visit *kube_visit_of(struct belfry_list *link)
+{
+    return belfry_container(link, struct kube_visit, link);
+}
+
+static bool has_document(const struct kube_catalog *catalog, const struct wanted *wanted)
+{
+    struct belfry_buf body;
+    belfry_buf_init(&body);
+    bool found = kube_catalog_document(catalog, wanted->path, wanted->aggregated, &body) == BELFRY_OK;
+    belfry_buf_fini(&body);
+    return found;
+}
+
+/* Of a document that is there, but not for this client. */
+static void forbid(struct kube_visit *visit)
+{
+    struct kube_status status;
+    const struct kube_service *service = visit->service;
+    visit->service->stats.refused++;
+    if (service->catalog == NULL || !has_document(service->catalog, &visit->wanted))
+        kube_status_no_resource(service, &status);
+    else
+        kube_status_set(&status, KUBE_FORBIDDEN,
+                        "forbidden: upstream does not allow the keys of these definitions to this user");
+    kube_visit_fail(visit, &status);
+}
+
+static void on_sight(enum kube_sight_verdict verdict, const struct kube_catalog *seen, const char *why, void *user)
+{
+    struct kube_visit *visit = user;
+    struct kube_status status;
+    visit->asker = NULL;
+    switch (verdict) {
+    case KUBE_SIGHT_SEES:
+        if (answer_document(seen, visit->x, &visit->wanted) == BELFRY_OK)
+            let_go(visit);
+        else
+            forbid(visit);
+        return;
+    case KUBE_SIGHT_NOTHING:
+        forbid(visit);
+        return;
+    case KUBE_SIGHT_NO_TOKEN:
+        visit->service->stats.refused++;
+        kube_status_set(&status, KUBE_UNAUTHORIZED, "Unauthorized");
+        break;
+    case KUBE_SIGHT_UNAVAILABLE:
+        kube_status_set(&status, KUBE_SERVICE_UNAVAILABLE, "upstream cannot be asked about rights: %s", why);
+        status.retry_after_s = 1;
+        break;
+    case KUBE_SIGHT_BUSY:
+        kube_status_busy(&status, "belfry: too many requests wait for their rights");
+        break;
+    }
+    kube_visit_fail(visit, &status);
+}
+
+static void on_gone(struct exchange *x, void *user)
+{
+    (void)x;
+    let_go(user);
+}
+
+static const struct exchange_events visit_events = {
+    .body = exchange_drop_body, .body_end = exchange_ignore, .writable = exchange_ignore, .gone = on_gone};
+
+static struct belfry_bytes copy_text(char **to, struct belfry_bytes text)
+{
+    struct belfry_bytes copy = {*to, text.len};
+    if (text.len > 0)
+        memcpy(*to, text.data, text.len);
+    *to += text.len;
+    return copy;
+}
+
+static void begin_visit(struct kube_service *service, struct exchange *x, const struct exchange_head *head,
+                        const struct wanted *wanted, uint64_t now_ms)
+{
+    struct permit_who who = {.authorization = kube_bearer(head)};
+    size_t own = sizeof(struct kube_visit) + wanted->path.len + wanted->known.len;
+    size_t bytes = own + kube_sight_bytes(service->catalog, &who);
+    struct kube_visit *visit = service->calls_bytes + bytes > KUBE_CALLS_BYTES ? NULL : calloc(1, own);
+    if (visit == NULL) {
+        answer_busy(x, "belfry: too many requests wait");
+        return;
+    }
+    char *to = visit->text;
+    visit->service = service;
+    visit->x = x;
+    visit->wanted = *wanted;
+    visit->wanted.path = copy_text(&to, wanted->path);
+    visit->wanted.known = copy_text(&to, wanted->known);
+    visit->bytes = bytes;
+    service->calls_bytes += bytes;
+    belfry_list_append(&service->visits, &visit->link);
+    if (kube_sight_ask(service->sight, service->catalog, &who, exchange_pin(x), now_ms, on_sight, visit,
+                       &visit->asker) != BELFRY_OK) {
+        answer_busy(x, "belfry: too many requests wait for their rights");
+        let_go(visit);
+        return;
+    }
+    exchange_handle(x, &visit_events, visit);
+}
+
+static bool may_read(const struct exchange_head *head)
+{
+    return belfry_bytes_equal(head->method, belfry_bytes_str("GET")) ||
+           belfry_bytes_equal(head->method, belfry_bytes_str("HEAD"));
+}
+
+static void show_document(struct kube_service *service, struct exchange *x, const struct exchange_head *head,
+                          const struct wanted *wanted, uint64_t now_ms)
+{
+    if (!permit_is_open(service->opts.permit, now_ms))
+        begin_visit(service, x, head, wanted, now_ms);
+    else if (answer_document(service->catalog, x, wanted) != BELFRY_OK)
+        answer_no_resource(service, x);
+}
+
+void kube_discover(struct kube_service *service, struct exchange *x, const struct exchange_head *head,
+                   struct belfry_bytes path, struct belfry_bytes query, uint64_t now_ms)
+{
+    while (path.len > 1 && path.data[path.len - 1] == '/')
+        path.len--;
+    bool has_two = is_path(path, "/api") || is_path(path, "/apis");
+    if (!may_read(head)) {
+        struct kube_status status;
+        kube_status_set(&status, KUBE_METHOD_NOT_ALLOWED,
+                        "the server does not allow this method on the requested resource");
+        kube_answer_status(x, &status);
+        return;
+    }
+    if (is_probe(path)) {
+        answer_probe(service, x, path, query);
+        return;
+    }
+    unsigned forms = 1u << KUBE_FORM_JSON | (has_two ? 1u << KUBE_FORM_DISCOVERY : 0);
+    enum kube_form form = kube_accept(exchange_field(head, "accept"), forms);
+    if (is_under(path, "/openapi/v2"))
+        answer_not_found(x);
+    else if (service->catalog == NULL)
+        answer_no_resource(service, x);
+    else if (form == KUBE_FORM_NONE)
+        answer_not_acceptable(x);
+    else
+        show_document(service, x, head,
+                      &(struct wanted){.path = path,
+                                       .known = exchange_field(head, "if-none-match"),
+                                       .aggregated = form == KUBE_FORM_DISCOVERY,
+                                       .head_only = belfry_bytes_equal(head->method, belfry_bytes_str("HEAD"))},
+                      now_ms);
+}

@@ -1,0 +1,430 @@
+/* src/serve/kube/kube_forms_test.c */
+#include "serve/kube/kube_forms.h"
+
+#include "serve/kube/kube_fixture.h"
+#include "support/refuse.h"
+
+#define KEY WIDGETS_PREFIX "prod/a"
+#define RED "{\"metadata\":{\"labels\":{\"color\":\"red\"}},\"spec\":{\"node\":\"n1\"}}"
+#define BLU "{\"metadata\":{\"labels\":{\"color\":\"blu\",\"size\":\"9\"}},\"spec\":{\"node\":\"n2\"}}"
+
+struct bed {
+    struct kube_resource *resource;
+    struct kube_forms *forms;
+    const struct kube_lens *lens;
+};
+
+static enum belfry_err bed_open(struct bed *bed, size_t max_bytes)
+{
+    *bed = (struct bed){0};
+    enum belfry_err err = widgets_read(NULL, &bed->resource);
+    if (err == BELFRY_OK)
+        err = kube_forms_create(max_bytes, 5, &bed->forms);
+    if (err == BELFRY_OK)
+        err = kube_lens_open(bed->forms, bed->resource, &bed->resource->versions[0], &bed->lens);
+    return err;
+}
+
+static void bed_close(struct bed *bed)
+{
+    if (bed->lens != NULL)
+        kube_lens_close(bed->forms, bed->lens);
+    kube_forms_destroy(bed->forms);
+    kube_resource_unref(bed->resource);
+}
+
+#define BED(name)                                                                                                      \
+    struct bed name;                                                                                                   \
+    assert_int_equal(bed_open(&name, KUBE_FORMS_BYTES), BELFRY_OK)
+
+static struct batch *make_batch(int64_t rev, const char *key, const char *value, const char *before)
+{
+    const struct widget_event event = {key, value, before, false};
+    struct batch *batch;
+    assert_int_equal(widget_batch(rev, &event, 1, &batch), BELFRY_OK);
+    return batch;
+}
+
+static const struct kube_change *see(struct bed *bed, const struct batch *batch, uint32_t event)
+{
+    const struct kube_change *change;
+    assert_int_equal(kube_forms_change(bed->forms, bed->lens, batch, event, &change), BELFRY_OK);
+    return change;
+}
+
+static struct kube_forms_stats stats_of(const struct bed *bed)
+{
+    struct kube_forms_stats stats;
+    kube_forms_stats(bed->forms, &stats);
+    return stats;
+}
+
+static struct belfry_blob *line_of(struct bed *bed, const struct kube_change *change, enum kube_view view,
+                                   enum kube_event event, bool first)
+{
+    struct kube_line how = {.view = view, .event = event, .first = first};
+    struct belfry_blob *blob;
+    assert_int_equal(kube_forms_line(bed->forms, bed->lens, change, &how, &blob), BELFRY_OK);
+    return blob;
+}
+
+static void assert_line(struct bed *bed, const struct kube_change *change, enum kube_event event, const char *text)
+{
+    struct belfry_blob *blob = line_of(bed, change, KUBE_VIEW_OBJECT, event, true);
+    struct belfry_bytes bytes = belfry_blob_bytes(blob);
+    assert_int_equal(bytes.len, strlen(text));
+    assert_memory_equal(bytes.data, text, bytes.len);
+    belfry_blob_unref(blob);
+}
+
+#define OBJECT(rv, color)                                                                                              \
+    "{\"apiVersion\":\"demo.example.com/v1\",\"kind\":\"Widget\",\"metadata\":{\"resourceVersion\":\"" rv              \
+    "\",\"name\":\"a\",\"namespace\":\"prod\",\"labels\":{\"color\":\"" color "\"}}}"
+#define SIMPLE(color) "{\"metadata\":{\"labels\":{\"color\":\"" color "\"}}}"
+
+static void deleted_shows_what_was_there_at_the_revision_of_the_delete(void **state)
+{
+    (void)state;
+    BED(bed);
+    struct batch *put = make_batch(41, KEY, SIMPLE("blue"), SIMPLE("red")),
+                 *gone = make_batch(42, KEY, NULL, SIMPLE("red"));
+    const struct kube_change *change = see(&bed, put, 0);
+    assert_non_null(change->before);
+    assert_line(&bed, change, KUBE_MODIFIED, "{\"type\":\"MODIFIED\",\"object\":" OBJECT("41", "blue") "}\n");
+    assert_line(&bed, change, KUBE_DELETED, "{\"type\":\"DELETED\",\"object\":" OBJECT("41", "red") "}\n");
+    change = see(&bed, gone, 0);
+    assert_null(change->after);
+    assert_line(&bed, change, KUBE_DELETED, "{\"type\":\"DELETED\",\"object\":" OBJECT("42", "red") "}\n");
+    batch_unref(put);
+    batch_unref(gone);
+    bed_close(&bed);
+}
+
+static void event_is_decoded_once_and_its_lines_are_shared(void **state)
+{
+    (void)state;
+    BED(bed);
+    struct batch *batch = make_batch(41, KEY, RED, NULL), *again = make_batch(41, KEY, RED, NULL);
+    struct belfry_blob *one = line_of(&bed, see(&bed, batch, 0), KUBE_VIEW_OBJECT, KUBE_ADDED, true);
+    struct belfry_blob *two = line_of(&bed, see(&bed, again, 0), KUBE_VIEW_OBJECT, KUBE_ADDED, false);
+    assert_ptr_equal(one, two);
+    struct belfry_blob *table = line_of(&bed, see(&bed, batch, 0), KUBE_VIEW_TABLE, KUBE_ADDED, true);
+    struct belfry_blob *later = line_of(&bed, see(&bed, batch, 0), KUBE_VIEW_TABLE, KUBE_ADDED, false);
+    assert_ptr_not_equal(one, table);
+    assert_ptr_not_equal(table, later);
+    assert_int_equal(stats_of(&bed).made, 1);
+    assert_int_equal(stats_of(&bed).shared, 3);
+    assert_int_equal(stats_of(&bed).lines, 3);
+    belfry_blob_unref(one);
+    belfry_blob_unref(two);
+    belfry_blob_unref(table);
+    belfry_blob_unref(later);
+    batch_unref(batch);
+    batch_unref(again);
+    bed_close(&bed);
+}
+
+static void rewritten_past_is_not_taken_for_the_old_one(void **state)
+{
+    (void)state;
+    BED(bed);
+    struct batch *old = make_batch(41, KEY, SIMPLE("red"), NULL), *new = make_batch(41, KEY, SIMPLE("blue"), NULL);
+    assert_line(&bed, see(&bed, old, 0), KUBE_ADDED, "{\"type\":\"ADDED\",\"object\":" OBJECT("41", "red") "}\n");
+    kube_forms_next_turn(bed.forms);
+    assert_line(&bed, see(&bed, new, 0), KUBE_ADDED, "{\"type\":\"ADDED\",\"object\":" OBJECT("41", "blue") "}\n");
+    assert_int_equal(stats_of(&bed).made, 2);
+    assert_int_equal(stats_of(&bed).changes, 1);
+    batch_unref(old);
+    batch_unref(new);
+    bed_close(&bed);
+}
+
+static void events_of_a_revision_are_told_apart(void **state)
+{
+    (void)state;
+    BED(bed);
+    const struct widget_event events[] = {{KEY, RED, NULL, false}, {WIDGETS_PREFIX "prod/b", RED, NULL, false}};
+    struct batch *batch;
+    assert_int_equal(widget_batch(41, events, 2, &batch), BELFRY_OK);
+    assert_memory_equal(see(&bed, batch, 0)->after->attributes.name.data, "a", 1);
+    assert_memory_equal(see(&bed, batch, 1)->after->attributes.name.data, "b", 1);
+    batch->first_sub = 1; /* a slice: the same events again, one further on */
+    assert_memory_equal(see(&bed, batch, 1)->after->attributes.name.data, "b", 1);
+    assert_int_equal(stats_of(&bed).made, 3);
+    batch_unref(batch);
+    bed_close(&bed);
+}
+
+/* A state of the object before may have been shown at the revision before, so that no other label is above it. */
+static void every_line_of_a_revision_carries_it(void **state)
+{
+    (void)state;
+    BED(bed);
+    const struct widget_event events[] = {{KEY, SIMPLE("blue"), SIMPLE("red"), false},
+                                          {WIDGETS_PREFIX "prod/b", RED, NULL, false}};
+    struct batch *batch;
+    assert_int_equal(widget_batch(41, events, 2, &batch), BELFRY_OK);
+    for (int more = 0; more <= 1; more++) {
+        batch->more = more; /* a slice that others follow */
+        kube_forms_next_turn(bed.forms);
+        assert_line(&bed, see(&bed, batch, 0), KUBE_MODIFIED,
+                    "{\"type\":\"MODIFIED\",\"object\":" OBJECT("41", "blue") "}\n");
+        assert_line(&bed, see(&bed, batch, 0), KUBE_DELETED,
+                    "{\"type\":\"DELETED\",\"object\":" OBJECT("41", "red") "}\n");
+        assert_int_equal(see(&bed, batch, 1)->rev, 41);
+    }
+    batch_unref(batch);
+    bed_close(&bed);
+}
+
+static void what_cannot_be_decoded_is_absent_and_counted(void **state)
+{
+    (void)state;
+    BED(bed);
+    struct batch *bad = make_batch(41, KEY, "k8s\x01", RED),
+                 *foreign = make_batch(42, WIDGETS_PREFIX "A/b/c", RED, NULL);
+    const struct kube_change *change = see(&bed, bad, 0);
+    assert_null(change->after);
+    assert_non_null(change->before);
+    assert_false(change->blind);
+    assert_int_equal(stats_of(&bed).undecodable, 1);
+    assert_string_equal(stats_of(&bed).undecodable_key, KEY);
+    change = see(&bed, foreign, 0);
+    assert_true(change->before == NULL && change->after == NULL && !change->blind);
+    assert_int_equal(stats_of(&bed).skipped, 1);
+    batch_unref(bad);
+    batch_unref(foreign);
+    bed_close(&bed);
+}
+
+static void forgotten_previous_value_makes_a_blind_change(void **state)
+{
+    (void)state;
+    BED(bed);
+    const struct widget_event events[] = {{KEY, RED, NULL, true}, {KEY, NULL, NULL, true}};
+    struct batch *batch;
+    assert_int_equal(widget_batch(41, events, 2, &batch), BELFRY_OK);
+    assert_true(see(&bed, batch, 0)->blind);
+    assert_true(see(&bed, batch, 1)->blind);
+    assert_line(&bed, see(&bed, batch, 1), KUBE_DELETED,
+                "{\"type\":\"DELETED\",\"object\":{\"apiVersion\":\"demo.example.com/v1\",\"kind\":\"Widget\","
+                "\"metadata\":{\"resourceVersion\":\"41\",\"name\":\"a\",\"namespace\":\"prod\"}}}\n");
+    batch_unref(batch);
+    bed_close(&bed);
+}
+
+/* ---- pins ---- */
+
+static void assert_values(struct bed *bed, const struct batch *batch, struct belfry_bytes name, const char *before,
+                          const char *after)
+{
+    struct belfry_bytes got[2];
+    const char *expected[2] = {before, after};
+    assert_true(kube_forms_attribute(bed->forms, batch, 0, name, &got[0], &got[1]));
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(got[i].data == NULL, expected[i] == NULL);
+        if (expected[i] != NULL)
+            assert_true(belfry_bytes_equal(got[i], belfry_bytes_str(expected[i])));
+    }
+}
+
+static struct belfry_buf name_of(const struct bed *bed, const struct kube_pin *pin)
+{
+    struct belfry_buf name;
+    belfry_buf_init(&name);
+    assert_int_equal(kube_lens_pin_name(bed->lens, pin, &name), BELFRY_OK);
+    return name;
+}
+
+static void pins_are_read_from_both_sides(void **state)
+{
+    (void)state;
+    BED(bed);
+    struct batch *batch = make_batch(41, KEY, BLU, RED), *gone = make_batch(42, KEY, NULL, BLU);
+    struct belfry_buf node = name_of(&bed, &(struct kube_pin){.is_field = true, .field = 0});
+    struct belfry_buf color = name_of(&bed, &(struct kube_pin){.label = belfry_bytes_str("color")});
+    struct belfry_buf size = name_of(&bed, &(struct kube_pin){.label = belfry_bytes_str("size")});
+    assert_values(&bed, batch, belfry_buf_bytes(&node), "n1", "n2");
+    assert_values(&bed, batch, belfry_buf_bytes(&color), "red", "blu");
+    assert_values(&bed, batch, belfry_buf_bytes(&size), NULL, "9");
+    assert_values(&bed, gone, belfry_buf_bytes(&node), "n2", NULL);
+    belfry_buf_fini(&node);
+    belfry_buf_fini(&color);
+    belfry_buf_fini(&size);
+    batch_unref(batch);
+    batch_unref(gone);
+    bed_close(&bed);
+}
+
+static void pin_of_a_closed_lens_has_no_values(void **state)
+{
+    (void)state;
+    BED(bed);
+    struct batch *batch = make_batch(41, KEY, BLU, RED);
+    struct belfry_buf node = name_of(&bed, &(struct kube_pin){.is_field = true, .field = 0});
+    kube_lens_close(bed.forms, bed.lens);
+    assert_values(&bed, batch, belfry_buf_bytes(&node), NULL, NULL);
+    assert_int_equal(kube_lens_open(bed.forms, bed.resource, &bed.resource->versions[0], &bed.lens), BELFRY_OK);
+    assert_values(&bed, batch, belfry_buf_bytes(&node), NULL, NULL); /* the same version, and another lens */
+    belfry_buf_fini(&node);
+    batch_unref(batch);
+    bed_close(&bed);
+}
+
+static void lens_is_one_for_all_who_look(void **state)
+{
+    (void)state;
+    BED(bed);
+    const struct kube_lens *other;
+    assert_int_equal(kube_lens_open(bed.forms, bed.resource, &bed.resource->versions[0], &other), BELFRY_OK);
+    assert_ptr_equal(other, bed.lens);
+    kube_lens_close(bed.forms, other);
+    kube_lens_close(bed.forms, NULL);
+    struct batch *batch = make_batch(41, KEY, RED, NULL);
+    assert_non_null(see(&bed, batch, 0)->after);
+    batch_unref(batch);
+    bed_close(&bed);
+}
+
+/* Each of them costs every event a question. */
+static void labels_that_watchers_are_found_by_are_bounded(void **state)
+{
+    (void)state;
+    BED(bed);
+    char keys[KUBE_LENS_LABELS + 1][16];
+    struct kube_pin pin = {0}, field = {.is_field = true};
+    for (size_t i = 0; i <= KUBE_LENS_LABELS; i++) {
+        snprintf(keys[i], sizeof(keys[i]), "key%zu", i);
+        pin.label = belfry_bytes_str(keys[i]);
+        assert_int_equal(kube_lens_pin(bed.forms, bed.lens, &pin), i < KUBE_LENS_LABELS);
+    }
+    pin.label = belfry_bytes_str(keys[0]);
+    assert_true(kube_lens_pin(bed.forms, bed.lens, &pin)); /* one more by the same */
+    assert_true(kube_lens_pin(bed.forms, bed.lens, &field));
+    kube_lens_unpin(bed.forms, bed.lens, &field);
+    kube_lens_unpin(bed.forms, bed.lens, &pin);
+    struct kube_pin other = {.label = belfry_bytes_str(keys[KUBE_LENS_LABELS])};
+    assert_false(kube_lens_pin(bed.forms, bed.lens, &other));
+    kube_lens_unpin(bed.forms, bed.lens, &pin);
+    assert_true(kube_lens_pin(bed.forms, bed.lens, &other));
+    refuse_begin(0);
+    kube_lens_unpin(bed.forms, bed.lens, &other);
+    assert_false(kube_lens_pin(bed.forms, bed.lens, &other));
+    assert_true(refuse_end());
+    for (size_t i = 1; i < KUBE_LENS_LABELS; i++) {
+        pin.label = belfry_bytes_str(keys[i]);
+        kube_lens_unpin(bed.forms, bed.lens, &pin);
+    }
+    bed_close(&bed);
+}
+
+/* ---- bounds ---- */
+
+static void what_is_held_is_bounded_and_the_last_used_stays(void **state)
+{
+    (void)state;
+    struct bed bed;
+    struct batch *batches[200];
+    const size_t max = 16 * 1024;
+    assert_int_equal(bed_open(&bed, max), BELFRY_OK);
+    for (int64_t i = 0; i < 200; i++) {
+        batches[i] = make_batch(41 + i, KEY, RED, NULL);
+        belfry_blob_unref(line_of(&bed, see(&bed, batches[i], 0), KUBE_VIEW_OBJECT, KUBE_ADDED, true));
+        see(&bed, batches[0], 0);
+        assert_true(stats_of(&bed).bytes <= max);
+    }
+    assert_true(stats_of(&bed).changes > 1 && stats_of(&bed).changes < 100);
+    assert_int_equal(stats_of(&bed).made, 200); /* the first was never made again */
+    for (size_t i = 0; i < 200; i++)
+        batch_unref(batches[i]);
+    bed_close(&bed);
+}
+
+static void one_that_is_larger_than_the_bound_is_held_alone(void **state)
+{
+    (void)state;
+    struct bed bed;
+    assert_int_equal(bed_open(&bed, 1), BELFRY_OK);
+    struct batch *one = make_batch(41, KEY, RED, NULL), *two = make_batch(42, KEY, RED, NULL);
+    see(&bed, one, 0);
+    see(&bed, one, 0);
+    assert_int_equal(stats_of(&bed).made, 1);
+    belfry_blob_unref(line_of(&bed, see(&bed, two, 0), KUBE_VIEW_OBJECT, KUBE_ADDED, true));
+    assert_int_equal(stats_of(&bed).changes, 1);
+    batch_unref(one);
+    batch_unref(two);
+    bed_close(&bed);
+}
+
+static enum belfry_err use(struct bed *bed, const struct batch *batch, struct belfry_buf *name)
+{
+    const struct kube_pin pin = {.label = belfry_bytes_str("color")};
+    struct kube_line how = {.view = KUBE_VIEW_TABLE, .event = KUBE_MODIFIED, .first = true};
+    const struct kube_change *change;
+    struct belfry_blob *blob = NULL;
+    struct belfry_bytes before, after;
+    enum belfry_err err = kube_forms_change(bed->forms, bed->lens, batch, 0, &change);
+    if (err == BELFRY_OK)
+        err = kube_forms_line(bed->forms, bed->lens, change, &how, &blob);
+    belfry_blob_unref(blob);
+    if (err == BELFRY_OK)
+        err = kube_lens_pin_name(bed->lens, &pin, name);
+    if (err == BELFRY_OK && !kube_forms_attribute(bed->forms, batch, 0, belfry_buf_bytes(name), &before, &after))
+        err = BELFRY_ERR_NOMEM;
+    return err;
+}
+
+static enum belfry_err scenario_of(const struct widget_event *event)
+{
+    struct bed bed;
+    struct batch *batch = NULL;
+    struct belfry_buf name;
+    belfry_buf_init(&name);
+    enum belfry_err err = bed_open(&bed, KUBE_FORMS_BYTES);
+    if (err == BELFRY_OK)
+        err = widget_batch(41, event, 1, &batch);
+    if (err == BELFRY_OK)
+        err = use(&bed, batch, &name);
+    belfry_buf_fini(&name);
+    batch_unref(batch);
+    bed_close(&bed);
+    return err;
+}
+
+static enum belfry_err seeing(void)
+{
+    return scenario_of(&(struct widget_event){KEY, BLU, RED, false});
+}
+
+static enum belfry_err blind(void)
+{
+    return scenario_of(&(struct widget_event){KEY, BLU, NULL, true});
+}
+
+static void every_refused_allocation_is_survived(void **state)
+{
+    (void)state;
+    assert_true(refuse_sweep(seeing) > 8);
+    assert_true(refuse_sweep(blind) > 8);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(deleted_shows_what_was_there_at_the_revision_of_the_delete),
+        cmocka_unit_test(event_is_decoded_once_and_its_lines_are_shared),
+        cmocka_unit_test(rewritten_past_is_not_taken_for_the_old_one),
+        cmocka_unit_test(events_of_a_revision_are_told_apart),
+        cmocka_unit_test(every_line_of_a_revision_carries_it),
+        cmocka_unit_test(what_cannot_be_decoded_is_absent_and_counted),
+        cmocka_unit_test(forgotten_previous_value_makes_a_blind_change),
+        cmocka_unit_test(pins_are_read_from_both_sides),
+        cmocka_unit_test(pin_of_a_closed_lens_has_no_values),
+        cmocka_unit_test(lens_is_one_for_all_who_look),
+        cmocka_unit_test(what_is_held_is_bounded_and_the_last_used_stays),
+        cmocka_unit_test(one_that_is_larger_than_the_bound_is_held_alone),
+        cmocka_unit_test(labels_that_watchers_are_found_by_are_bounded),
+        cmocka_unit_test(every_refused_allocation_is_survived),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,759 @@
+/* src/serve/kube/kube_list.c */
+#include "serve/kube/kube_list.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/list.h"
+#include "kube/token.h"
+#include "serve/kube/kube_answer.h"
+
+#define H2_INTERNAL_ERROR 2
+#define PAUSE_MS          2  /* the store's commit is up to 5 ms behind the log */
+#define PAUSE_MAX_MS      50 /* a tier that lags is not asked more often */
+
+/* A page and whose it is. It may be away longer than its list lives, or all lists. */
+struct trip {
+    struct kube_page page;
+    struct kube_list *list;   /* NULL: gone */
+    struct kube_lists *lists; /* NULL: gone */
+    struct belfry_list node;  /* of those whose list is gone */
+};
+
+enum list_state { LIST_NEW, LIST_FENCING, LIST_QUEUED, LIST_READING, LIST_WRITING, LIST_PAUSED, N_STATES };
+
+struct kube_list {
+    /* fixed at creation */
+    struct kube_lists *lists;
+    struct exchange *x;
+    void (*done)(void *user, enum belfry_err err, const struct kube_status *status, int64_t rev);
+    void *user;
+    bool is_watch, head_only;
+    bool is_continued; /* by a token, of a revision that may have left the window */
+    bool is_fenced;    /* the latest is asked for */
+    uint64_t deadline_ms;
+    struct permit_who who; /* this and name: in text */
+    struct belfry_bytes name;
+    size_t bytes; /* as counted in lists->bytes */
+    /* moves */
+    enum list_state state;   /* by move() alone */
+    struct belfry_list node; /* in the list of its state */
+    struct trip *trip;       /* owned, unless READING */
+    struct fence_wait *wait; /* FENCING */
+    bool head_sent;
+    uint64_t again_ms, pause_ms; /* PAUSED: until when; how long the next pause is */
+    uint64_t until_ms;           /* for a revision that is not there; 0: it has not been missed yet */
+    uint64_t page_ms;            /* WRITING: since when */
+    int64_t rev;                 /* of the pages that came; 0: none has */
+    size_t n_counted;            /* of page.n */
+    bool in_line;                /* what was written does not end in a newline */
+    char text[];
+};
+
+struct kube_lists {
+    /* fixed at creation */
+    struct kube_lists_opts opts;
+    /* owner */
+    struct belfry_list in[N_STATES]; /* kube_list.node */
+    size_t n_in[N_STATES];
+    struct belfry_list orphans; /* trip.node */
+    size_t n_orphans;
+    size_t bytes;
+    uint64_t due; /* not later than the first that is due; that there is a place for who waits is not in it */
+    struct kube_lists_stats stats;
+};
+
+static uint64_t now_of(const struct kube_lists *lists)
+{
+    return lists->opts.now(lists->opts.user);
+}
+
+/* ---- states ---- */
+
+static void move(struct kube_list *list, enum list_state to)
+{
+    static const unsigned legal[N_STATES] = {
+        [LIST_NEW] = 1 << LIST_FENCING | 1 << LIST_QUEUED,
+        [LIST_FENCING] = 1 << LIST_QUEUED,
+        [LIST_QUEUED] = 1 << LIST_READING,
+        [LIST_READING] = 1 << LIST_WRITING,
+        [LIST_WRITING] = 1 << LIST_READING | 1 << LIST_PAUSED,
+        [LIST_PAUSED] = 1 << LIST_QUEUED,
+    };
+    assert((legal[list->state] & 1u << to) != 0);
+    (void)legal;
+    struct kube_lists *lists = list->lists;
+    belfry_list_remove(&list->node);
+    belfry_list_append(&lists->in[to], &list->node);
+    lists->n_in[list->state]--;
+    lists->n_in[to]++;
+    list->state = to;
+}
+
+static struct kube_list *list_of(struct belfry_list *node)
+{
+    return belfry_container(node, struct kube_list, node);
+}
+
+/* When its page is late. */
+static uint64_t stalled_at(const struct kube_list *list)
+{
+    return list->page_ms + KUBE_STALL_MS;
+}
+
+static bool has_place(const struct kube_lists *lists)
+{
+    return lists->n_in[LIST_READING] + lists->n_in[LIST_WRITING] + lists->n_orphans < KUBE_LISTS;
+}
+
+/* Is there somebody to make room for? Then it matters who is late. */
+static void mind_stalled(struct kube_lists *lists)
+{
+    if (lists->n_in[LIST_QUEUED] == 0 || has_place(lists))
+        return;
+    belfry_list_each (node, &lists->in[LIST_WRITING])
+        lists->due = belfry_min_time(lists->due, stalled_at(list_of(node)));
+}
+
+static size_t n_waiting(const struct kube_lists *lists)
+{
+    return lists->n_in[LIST_NEW] + lists->n_in[LIST_FENCING] + lists->n_in[LIST_QUEUED] + lists->n_in[LIST_PAUSED];
+}
+
+static void free_trip(struct trip *trip)
+{
+    if (trip == NULL)
+        return;
+    kube_page_fini(&trip->page);
+    free(trip);
+}
+
+static void leave_trip(struct kube_list *list)
+{
+    struct trip *trip = list->trip;
+    if (list->state != LIST_READING) {
+        free_trip(trip);
+        return;
+    }
+    trip->list = NULL;
+    belfry_list_append(&list->lists->orphans, &trip->node);
+    list->lists->n_orphans++;
+}
+
+static void free_list(struct kube_list *list)
+{
+    struct kube_lists *lists = list->lists;
+    if (list->wait != NULL)
+        fence_cancel(list->wait);
+    leave_trip(list);
+    belfry_list_remove(&list->node);
+    lists->n_in[list->state]--;
+    lists->bytes -= list->bytes;
+    explicit_bzero(list->text, list->who.token.len + list->who.authorization.len);
+    free(list);
+}
+
+/* ---- how it ends ---- */
+
+static const struct exchange_field plain_head[] = {
+    {{"content-type", 12}, {"application/json", 16}},
+    {{"cache-control", 13}, {"no-cache, private", 17}},
+};
+static const struct exchange_field packed_head[] = {
+    {{"content-type", 12}, {"application/json", 16}},
+    {{"cache-control", 13}, {"no-cache, private", 17}},
+    {{"content-encoding", 16}, {"gzip", 4}},
+    {{"vary", 4}, {"Accept-Encoding", 15}},
+};
+
+static void fail(struct kube_list *list, enum belfry_err err, const struct kube_status *status)
+{
+    if (list->is_watch)
+        list->done(list->user, err, status, list->rev);
+    else if (list->head_sent)
+        exchange_reset(list->x, H2_INTERNAL_ERROR);
+    else if (list->head_only)
+        exchange_answer(list->x, kube_reason_code(status->reason), plain_head, 2, (struct belfry_bytes){0});
+    else
+        kube_answer_status(list->x, status);
+    free_list(list);
+}
+
+static void finish(struct kube_list *list)
+{
+    if (list->is_watch)
+        list->done(list->user, BELFRY_OK, NULL, list->rev);
+    else
+        exchange_end(list->x, NULL, 0);
+    free_list(list);
+}
+
+static void fail_deadline(struct kube_list *list)
+{
+    struct kube_status status;
+    list->lists->stats.timeouts++;
+    kube_status_set(&status, KUBE_TIMEOUT, "Timeout: request did not complete within the allotted timeout");
+    status.retry_after_s = 1;
+    fail(list, BELFRY_ERR_TIMEOUT, &status);
+}
+
+static void fail_stalled(struct kube_list *list)
+{
+    struct kube_status status;
+    list->lists->stats.timeouts++;
+    kube_status_set(&status, KUBE_TIMEOUT, "Timeout: the response is not being read, and others wait");
+    status.retry_after_s = 1;
+    fail(list, BELFRY_ERR_TIMEOUT, &status);
+}
+
+static void fail_unavailable(struct kube_list *list, const char *why)
+{
+    struct kube_status status;
+    kube_status_set(&status, KUBE_SERVICE_UNAVAILABLE, "%s", why);
+    status.retry_after_s = 1;
+    fail(list, BELFRY_ERR_UNAVAILABLE, &status);
+}
+
+static void fail_not_found(struct kube_list *list)
+{
+    const struct kube_resource *resource = list->trip->page.resource;
+    struct kube_status status;
+    kube_status_set(&status, KUBE_NOT_FOUND, "%s%s%s \"%.*s\" not found", resource->plural,
+                    resource->group[0] == '\0' ? "" : ".", resource->group, (int)list->name.len, list->name.data);
+    status.name = list->name;
+    status.group = belfry_bytes_str(resource->group);
+    status.kind = belfry_bytes_str(resource->plural);
+    fail(list, BELFRY_ERR_NOT_FOUND, &status);
+}
+
+/* A list that was continued may go on where it was, if not as of when it was: it is told how. */
+static void fail_compacted(struct kube_list *list)
+{
+    const struct kube_page *page = &list->trip->page;
+    struct kube_status status;
+    struct belfry_buf token = {0};
+    list->lists->stats.expired++;
+    kube_status_expired(&status, page->rev, page->at);
+    if (list->is_continued) {
+        kube_status_set(&status, KUBE_EXPIRED,
+                        "the continue token is of a state that is not kept any more (%lld, the oldest is %lld): list "
+                        "anew, or go on with the token in metadata.continue, which lists the rest as it is now",
+                        (long long)page->rev, (long long)page->at);
+        if (kube_token_write(-1, (struct kube_token_origin){0}, kube_page_start(page), &token) == BELFRY_OK)
+            status.continue_with = belfry_buf_bytes(&token);
+    }
+    fail(list, BELFRY_ERR_COMPACTED, &status);
+    belfry_buf_fini(&token);
+}
+
+static void fail_too_large(struct kube_list *list)
+{
+    const struct kube_page *page = &list->trip->page;
+    struct kube_status status;
+    list->lists->stats.timeouts++;
+    kube_status_too_large(&status, page->rev > 0 ? page->rev : page->floor, page->at);
+    fail(list, BELFRY_ERR_TIMEOUT, &status);
+}
+
+static void fail_reading(struct kube_list *list, enum belfry_err err)
+{
+    struct kube_status status;
+    if (err == BELFRY_ERR_NOMEM)
+        kube_status_busy(&status, "belfry: memory limit reached");
+    else
+        kube_status_set(&status, KUBE_INTERNAL_ERROR, "belfry: the replica cannot be read: %s",
+                        belfry_strerror((int)err));
+    fail(list, err, &status);
+}
+
+/* ---- pages ---- */
+
+static void on_back(struct kube_page *page, void *user);
+
+static void read_next(struct kube_list *list)
+{
+    struct kube_reader *reader = list->lists->opts.reader;
+    move(list, LIST_READING);
+    reader->read(reader, &list->trip->page, on_back, list->trip);
+}
+
+static void write_part(struct kube_list *list, size_t n)
+{
+    struct belfry_buf *text = &list->trip->page.text;
+    struct belfry_bytes bytes = belfry_buf_bytes(text);
+    exchange_write(list->x, bytes.data, n);
+    list->in_line = bytes.data[n - 1] != '\n';
+    belfry_buf_take(text, n);
+    list->lists->stats.bytes += n;
+}
+
+/* It is QUEUED: whoever waits longer goes first. The others are let in by a tick, never from inside of whatever made
+ * room. */
+static void go_on(struct kube_list *list)
+{
+    struct kube_lists *lists = list->lists;
+    if (lists->n_in[LIST_QUEUED] > 1)
+        return;
+    if (has_place(lists))
+        read_next(list);
+    else
+        mind_stalled(lists);
+}
+
+static void write_some(struct kube_list *list)
+{
+    struct belfry_buf *text = &list->trip->page.text;
+    while (belfry_buf_len(text) > 0) {
+        size_t room = exchange_room(list->x), left = belfry_buf_len(text);
+        if (room == 0)
+            return; /* found wanting: `writable` will come */
+        write_part(list, left < room ? left : room);
+    }
+    if (list->trip->page.more)
+        read_next(list);
+    else
+        finish(list);
+}
+
+static void send_head(struct kube_list *list)
+{
+    bool packed = list->trip->page.packed;
+    exchange_respond(list->x, 200, packed ? packed_head : plain_head, packed ? 4 : 2);
+    list->head_sent = true;
+}
+
+static void take_page(struct kube_list *list)
+{
+    struct kube_page *page = &list->trip->page;
+    struct kube_lists_stats *stats = &list->lists->stats;
+    stats->objects += page->n - list->n_counted;
+    stats->undecodable += page->undecodable;
+    stats->skipped += page->skipped;
+    list->n_counted = page->n;
+    list->rev = page->rev;
+    list->until_ms = 0;
+    bool is_empty = belfry_buf_len(&page->text) == 0 && page->more; /* nothing is known yet, or nothing matched */
+    if (page->as == KUBE_PAGE_OBJECT && page->n == 0 && !page->more) {
+        fail_not_found(list);
+        return;
+    }
+    if (!list->head_sent && !is_empty)
+        send_head(list);
+    if (list->head_only && !is_empty) {
+        belfry_buf_clear(&page->text);
+        finish(list);
+        return;
+    }
+    write_some(list);
+}
+
+static void wait_for_revision(struct kube_list *list)
+{
+    uint64_t now = now_of(list->lists);
+    if (list->until_ms == 0) {
+        list->until_ms = now + KUBE_WAIT_MS;
+        list->pause_ms = PAUSE_MS;
+    }
+    if (now >= list->until_ms) {
+        fail_too_large(list);
+        return;
+    }
+    list->again_ms = belfry_min_time(now + list->pause_ms, list->until_ms);
+    list->pause_ms = list->pause_ms * 2 < PAUSE_MAX_MS ? list->pause_ms * 2 : PAUSE_MAX_MS;
+    list->lists->due = belfry_min_time(list->lists->due, list->again_ms);
+    move(list, LIST_PAUSED);
+}
+
+/* The page of a list that is gone. Without lists it may be any thread's: nothing else is touched. */
+static void bury(struct trip *trip)
+{
+    struct kube_lists *lists = trip->lists;
+    if (lists != NULL) {
+        belfry_list_remove(&trip->node);
+        lists->n_orphans--;
+    }
+    free_trip(trip);
+}
+
+static void on_back(struct kube_page *page, void *user)
+{
+    struct trip *trip = user;
+    struct kube_list *list = trip->list;
+    if (list == NULL) {
+        bury(trip);
+        return;
+    }
+    enum belfry_err err = page->err;
+    move(list, LIST_WRITING);
+    list->page_ms = now_of(list->lists);
+    if (list->lists->n_in[LIST_QUEUED] > 0)
+        list->lists->due = belfry_min_time(list->lists->due, stalled_at(list));
+    if (err == BELFRY_OK)
+        take_page(list);
+    else if (err == BELFRY_ERR_AGAIN)
+        wait_for_revision(list);
+    else if (err == BELFRY_ERR_COMPACTED)
+        fail_compacted(list);
+    else if (err == BELFRY_ERR_CANCELED)
+        fail_unavailable(list, "belfry: stopping; connect anew");
+    else
+        fail_reading(list, err);
+}
+
+/* ---- where upstream is ---- */
+
+static void set_fence_status(struct kube_status *status, enum belfry_err err)
+{
+    if (err == BELFRY_ERR_AUTH)
+        kube_status_set(status, KUBE_UNAUTHORIZED, "Unauthorized");
+    else if (err == BELFRY_ERR_DENIED)
+        kube_status_set(status, KUBE_FORBIDDEN, "upstream does not allow these keys to this user");
+    else if (err == BELFRY_ERR_LIMIT || err == BELFRY_ERR_NOMEM)
+        kube_status_busy(status, "belfry: too many lists at once");
+    else if (err == BELFRY_ERR_TIMEOUT)
+        kube_status_set(status, KUBE_TIMEOUT, "Timeout: upstream does not say which revision is its newest");
+    else
+        kube_status_set(status, KUBE_SERVICE_UNAVAILABLE, "upstream cannot be asked which revision is its newest");
+    if (err == BELFRY_ERR_TIMEOUT || err == BELFRY_ERR_UNAVAILABLE)
+        status->retry_after_s = 1;
+}
+
+static void on_fence(enum belfry_err err, int64_t rev, void *user)
+{
+    struct kube_list *list = user;
+    list->wait = NULL;
+    if (err == BELFRY_OK) {
+        list->trip->page.floor = rev;
+        move(list, LIST_QUEUED);
+        go_on(list);
+        return;
+    }
+    struct kube_status status;
+    set_fence_status(&status, err);
+    list->lists->stats.timeouts += err == BELFRY_ERR_TIMEOUT;
+    fail(list, err, &status);
+}
+
+/* Errors: those of fence_ask(). */
+static enum belfry_err start(struct kube_list *list)
+{
+    if (!list->is_fenced) {
+        move(list, LIST_QUEUED);
+        go_on(list);
+        return BELFRY_OK;
+    }
+    struct belfry_bytes key = belfry_buf_bytes(&list->trip->page.key);
+    enum belfry_err err = fence_ask(list->lists->opts.fence, &list->who, key, on_fence, list, &list->wait);
+    if (err == BELFRY_OK)
+        move(list, LIST_FENCING);
+    return err;
+}
+
+/* ---- the exchange ---- */
+
+static void on_writable(struct exchange *x, void *user)
+{
+    struct kube_list *list = user;
+    (void)x;
+    if (list->state == LIST_WRITING)
+        write_some(list);
+}
+
+static void on_gone(struct exchange *x, void *user)
+{
+    struct kube_list *list = user;
+    (void)x;
+    if (list->is_watch)
+        list->done(list->user, BELFRY_ERR_CANCELED, NULL, 0);
+    free_list(list);
+}
+
+static const struct exchange_events events = {
+    .body = exchange_drop_body, .body_end = exchange_ignore, .writable = on_writable, .gone = on_gone};
+
+/* ---- what is asked ---- */
+
+static enum belfry_err bad_token(struct kube_status *status, const char *why)
+{
+    kube_status_set(status, KUBE_BAD_REQUEST, "continue key is not valid: %s", why);
+    return BELFRY_ERR_INVALID;
+}
+
+static enum belfry_err take_token(struct kube_list *list, struct belfry_bytes text, struct kube_status *status)
+{
+    struct kube_page *page = &list->trip->page;
+    struct kube_token token = {0};
+    enum belfry_err err = kube_token_read(text, &token);
+    if (err == BELFRY_ERR_INVALID)
+        err = bad_token(status, "it cannot be read");
+    else if (err == BELFRY_OK && !kube_page_skip_to(page, belfry_buf_bytes(&token.start), &err) && err == BELFRY_OK)
+        err = bad_token(status, "it does not belong to this list");
+    if (err == BELFRY_OK) {
+        list->is_continued = token.rev >= 0;
+        list->is_fenced = token.rev < 0;
+        page->rev = token.rev < 0 ? 0 : token.rev;
+        if (token.origin.process == page->origin.process)
+            page->origin.past = token.origin.past;
+    }
+    kube_token_fini(&token);
+    return err;
+}
+
+static enum belfry_err take_plan(struct kube_list *list, const struct kube_list_ask *ask, struct kube_status *status)
+{
+    struct kube_page *page = &list->trip->page;
+    bool all = ask->plan.limit <= 0 || ask->as != KUBE_PAGE_ITEMS;
+    page->limit = all ? SIZE_MAX : (size_t)ask->plan.limit;
+    switch (ask->plan.read) {
+    case KUBE_READ_ANY:
+        page->limit = SIZE_MAX;
+        break;
+    case KUBE_READ_NOT_OLDER:
+        page->floor = ask->plan.rev;
+        break;
+    case KUBE_READ_LATEST:
+        list->is_fenced = true;
+        break;
+    case KUBE_READ_EXACT:
+        page->rev = ask->plan.rev;
+        break;
+    case KUBE_READ_CONTINUE:
+        return take_token(list, ask->continue_token, status);
+    }
+    return BELFRY_OK;
+}
+
+static struct trip *make_trip(struct kube_lists *lists, struct kube_list *list, const struct kube_list_ask *ask)
+{
+    struct trip *trip = calloc(1, sizeof(*trip));
+    if (trip == NULL)
+        return NULL;
+    trip->lists = lists;
+    trip->list = list;
+    belfry_list_init(&trip->node);
+    trip->page = (struct kube_page){.resource = kube_resource_ref(ask->resource),
+                                    .version = ask->version,
+                                    .selector = ask->selector == NULL ? NULL : kube_selector_ref(ask->selector),
+                                    .view = ask->view,
+                                    .include = ask->include,
+                                    .as = ask->as,
+                                    .gzip = ask->gzip && !ask->head_only && ask->as != KUBE_PAGE_EVENTS,
+                                    .origin.process = lists->opts.process};
+    return trip;
+}
+
+static struct belfry_bytes copy_text(char **to, struct belfry_bytes text)
+{
+    if (text.data == NULL) /* an empty token and none at all are not the same */
+        return text;
+    struct belfry_bytes copy = {*to, text.len};
+    if (text.len > 0)
+        memcpy(*to, text.data, text.len);
+    *to += text.len;
+    return copy;
+}
+
+/* It is in no list and counted nowhere yet. */
+static struct kube_list *make_list(struct kube_lists *lists, const struct kube_list_ask *ask)
+{
+    size_t text = ask->who.token.len + ask->who.authorization.len + ask->name.len;
+    struct kube_list *list = calloc(1, sizeof(*list) + text);
+    if (list == NULL)
+        return NULL;
+    char *to = list->text;
+    list->lists = lists;
+    list->x = ask->x;
+    list->done = ask->done;
+    list->user = ask->user;
+    list->is_watch = ask->as == KUBE_PAGE_EVENTS;
+    list->head_sent = list->is_watch;
+    list->head_only = ask->head_only;
+    list->deadline_ms = ask->deadline_ms > 0 ? ask->deadline_ms : now_of(lists) + KUBE_LIST_MS;
+    list->who.token = copy_text(&to, ask->who.token);
+    list->who.authorization = copy_text(&to, ask->who.authorization);
+    list->name = copy_text(&to, ask->name);
+    list->bytes = sizeof(*list) + sizeof(struct trip) + text;
+    list->trip = make_trip(lists, list, ask);
+    belfry_list_init(&list->node);
+    if (list->trip != NULL)
+        return list;
+    free(list);
+    return NULL;
+}
+
+static void enter(struct kube_list *list)
+{
+    struct kube_lists *lists = list->lists;
+    const struct kube_page *page = &list->trip->page;
+    list->bytes += page->key.cap + page->end.cap + page->namespace.cap;
+    if (page->selector != NULL)
+        list->bytes += kube_selector_text(page->selector).len;
+    lists->bytes += list->bytes;
+    lists->n_in[LIST_NEW]++;
+    belfry_list_append(&lists->in[LIST_NEW], &list->node);
+    lists->due = belfry_min_time(lists->due, list->deadline_ms);
+}
+
+static enum belfry_err prepare(struct kube_list *list, const struct kube_list_ask *ask, struct kube_status *status)
+{
+    enum belfry_err err = kube_page_aim(&list->trip->page, ask->namespace, ask->name);
+    return err != BELFRY_OK ? err : take_plan(list, ask, status);
+}
+
+static enum belfry_err begin(struct kube_list *list, struct kube_status *status)
+{
+    struct kube_lists *lists = list->lists;
+    if (n_waiting(lists) > KUBE_LISTS_WAITING || lists->bytes > KUBE_LISTS_BYTES)
+        return BELFRY_ERR_LIMIT;
+    enum belfry_err err = start(list);
+    if (err != BELFRY_ERR_AUTH)
+        return err;
+    set_fence_status(status, err);
+    return BELFRY_ERR_INVALID;
+}
+
+enum belfry_err kube_list_begin(struct kube_lists *lists, const struct kube_list_ask *ask, struct kube_list **out,
+                                struct kube_status *status)
+{
+    struct kube_list *list = make_list(lists, ask);
+    if (list == NULL)
+        return BELFRY_ERR_NOMEM;
+    enum belfry_err err = prepare(list, ask, status);
+    enter(list);
+    if (err == BELFRY_OK)
+        err = begin(list, status);
+    if (err != BELFRY_OK) {
+        free_list(list);
+        return err;
+    }
+    lists->stats.lists += ask->as != KUBE_PAGE_OBJECT;
+    lists->stats.gets += ask->as == KUBE_PAGE_OBJECT;
+    exchange_handle(ask->x, &events, list);
+    *out = list;
+    return BELFRY_OK;
+}
+
+bool kube_list_end_line(struct kube_list *list)
+{
+    assert(list->is_watch);
+    if (!list->in_line)
+        return true;
+    struct belfry_bytes text = belfry_buf_bytes(&list->trip->page.text); /* a line lies within one page */
+    const char *end = memchr(text.data, '\n', text.len);
+    assert(end != NULL);
+    size_t n = (size_t)(end - text.data) + 1;
+    if (n > EXCHANGE_ROOM)
+        return false;
+    write_part(list, n);
+    return true;
+}
+
+void kube_list_cancel(struct kube_list *list)
+{
+    assert(list->is_watch);
+    free_list(list);
+}
+
+/* ---- all of them ---- */
+
+static uint64_t due_of(const struct kube_list *list)
+{
+    const struct kube_lists *lists = list->lists;
+    if (list->state == LIST_PAUSED)
+        return belfry_min_time(list->again_ms, list->deadline_ms);
+    bool others_wait = lists->n_in[LIST_QUEUED] > 0 && !has_place(lists);
+    if (list->state == LIST_WRITING && others_wait)
+        return belfry_min_time(stalled_at(list), list->deadline_ms);
+    return list->deadline_ms;
+}
+
+/* Its time has come. */
+static void see_to(struct kube_list *list, uint64_t now)
+{
+    if (now >= list->deadline_ms) {
+        fail_deadline(list);
+    } else if (list->state == LIST_WRITING) {
+        fail_stalled(list);
+    } else {
+        list->lists->due = belfry_min_time(list->lists->due, list->deadline_ms);
+        move(list, LIST_QUEUED);
+        go_on(list);
+    }
+}
+
+/* What one of them causes may end others, and makes new ones due: so each is looked for anew. */
+static void see_to_all(struct kube_lists *lists, enum list_state state, uint64_t now)
+{
+    struct belfry_list later;
+    belfry_list_init(&later);
+    while (!belfry_list_empty(&lists->in[state])) {
+        struct kube_list *list = list_of(lists->in[state].next);
+        uint64_t due = due_of(list);
+        if (due <= now) {
+            see_to(list, now);
+            continue;
+        }
+        lists->due = belfry_min_time(lists->due, due);
+        belfry_list_remove(&list->node);
+        belfry_list_append(&later, &list->node);
+    }
+    belfry_list_move_all(&lists->in[state], &later);
+}
+
+static void admit(struct kube_lists *lists)
+{
+    while (lists->n_in[LIST_QUEUED] > 0 && has_place(lists))
+        read_next(list_of(lists->in[LIST_QUEUED].next));
+    mind_stalled(lists);
+}
+
+void kube_lists_tick(struct kube_lists *lists, uint64_t now_ms)
+{
+    if (now_ms >= lists->due) {
+        lists->due = BELFRY_NEVER;
+        for (enum list_state state = LIST_FENCING; state < N_STATES; state++)
+            see_to_all(lists, state, now_ms);
+    }
+    admit(lists);
+}
+
+uint64_t kube_lists_due(const struct kube_lists *lists)
+{
+    return lists->n_in[LIST_QUEUED] > 0 && has_place(lists) ? 0 : lists->due;
+}
+
+enum belfry_err kube_lists_create(const struct kube_lists_opts *opts, struct kube_lists **out)
+{
+    struct kube_lists *lists = calloc(1, sizeof(*lists));
+    if (lists == NULL)
+        return BELFRY_ERR_NOMEM;
+    lists->opts = *opts;
+    lists->due = BELFRY_NEVER;
+    for (enum list_state state = 0; state < N_STATES; state++)
+        belfry_list_init(&lists->in[state]);
+    belfry_list_init(&lists->orphans);
+    *out = lists;
+    return BELFRY_OK;
+}
+
+void kube_lists_destroy(struct kube_lists *lists)
+{
+    if (lists == NULL)
+        return;
+    static const char why[] = "belfry: stopping; connect anew";
+    for (enum list_state state = 0; state < N_STATES; state++) {
+        while (!belfry_list_empty(&lists->in[state]))
+            fail_unavailable(list_of(lists->in[state].next), why);
+    }
+    for (struct belfry_list *node; (node = belfry_list_pop(&lists->orphans)) != NULL;)
+        belfry_container(node, struct trip, node)->lists = NULL;
+    free(lists);
+}
+
+void kube_lists_stats(const struct kube_lists *lists, struct kube_lists_stats *out)
+{
+    *out = lists->stats;
+    out->active = lists->n_in[LIST_READING] + lists->n_in[LIST_WRITING];
+    out->waiting = n_waiting(lists);
+}

@@ -1,0 +1,317 @@
+/* src/serve/kube/kube_page.c */
+#include "serve/kube/kube_page.h"
+
+#include "base/clock.h"
+#include "core/key_range.h"
+#include "serve/kube/packer.h"
+#include "wire/scan.h"
+
+#define NS_PER_MS   1000000
+#define COUNT_LOOKS 256 /* rows between two looks at the clock */
+#define ROW_LOOKS   32  /* and when they are rendered */
+
+/* What one read finds; the page takes it over when all of it went well. */
+struct reading {
+    struct kube_page *page;
+    struct kube_render render;
+    enum belfry_err err; /* of a row */
+    size_t n, skipped, undecodable;
+    struct belfry_buf last; /* the key of the last row */
+    size_t n_rows;
+    uint64_t until_ns;
+    int64_t at;
+    bool more; /* rows are left */
+};
+
+/* ---- the range ---- */
+
+enum belfry_err kube_page_aim(struct kube_page *page, struct belfry_bytes namespace, struct belfry_bytes name)
+{
+    enum belfry_err err = kube_resource_key(page->resource, namespace, name, &page->key, &page->filter);
+    if (err == BELFRY_OK)
+        err = belfry_buf_append(&page->namespace, namespace.data, namespace.len);
+    if (err != BELFRY_OK)
+        return err;
+    struct belfry_bytes key = belfry_buf_bytes(&page->key);
+    if (name.len == 0 || page->filter)
+        return range_prefix_end(key, &page->end);
+    err = belfry_buf_append(&page->end, key.data, key.len);
+    return err != BELFRY_OK ? err : belfry_buf_append(&page->end, "", 1);
+}
+
+struct belfry_bytes kube_page_start(const struct kube_page *page)
+{
+    struct belfry_bytes key = belfry_buf_bytes(&page->key);
+    size_t prefix = strlen(page->resource->prefix);
+    return belfry_bytes_of(key.data + prefix, key.len - prefix);
+}
+
+bool kube_page_skip_to(struct kube_page *page, struct belfry_bytes start, enum belfry_err *err)
+{
+    struct belfry_buf key = {0};
+    *err = belfry_buf_append(&key, page->resource->prefix, strlen(page->resource->prefix));
+    if (*err == BELFRY_OK)
+        *err = belfry_buf_append(&key, start.data, start.len);
+    struct belfry_bytes at = belfry_buf_bytes(&key);
+    bool inside = *err == BELFRY_OK && belfry_bytes_cmp(at, belfry_buf_bytes(&page->key)) >= 0 &&
+                  belfry_bytes_cmp(at, belfry_buf_bytes(&page->end)) < 0;
+    if (inside) {
+        struct belfry_buf was = page->key;
+        page->key = key;
+        key = was;
+    }
+    belfry_buf_fini(&key);
+    return inside;
+}
+
+/* ---- rows ---- */
+
+static bool is_in_namespace(const struct kube_page *page, struct belfry_bytes key)
+{
+    struct belfry_bytes namespace, name;
+    return kube_resource_parts(page->resource, key, &namespace, &name) &&
+           belfry_bytes_equal(namespace, belfry_buf_bytes(&page->namespace));
+}
+
+static enum belfry_err write_object(struct reading *reading, const struct kube_object *object, int64_t rev)
+{
+    struct belfry_buf *text = &reading->page->text;
+    bool first = reading->n == 0;
+    enum belfry_err err = BELFRY_OK;
+    reading->n++;
+    switch (reading->page->as) {
+    case KUBE_PAGE_OBJECT:
+        return kube_render_object(&reading->render, object, rev, text);
+    case KUBE_PAGE_EVENTS:
+        return kube_render_event(&reading->render, KUBE_ADDED, object, rev, first, text);
+    case KUBE_PAGE_ITEMS:
+        break;
+    }
+    if (!first)
+        err = belfry_buf_append(text, ",", 1);
+    return err != BELFRY_OK ? err : kube_render_item(&reading->render, object, rev, text);
+}
+
+/* What is no object of the resource, or cannot be decoded, counts as absent. */
+static enum belfry_err read_row(struct reading *reading, struct belfry_bytes key, struct belfry_bytes raw)
+{
+    const struct kube_page *page = reading->page;
+    struct belfry_wire_kv kv;
+    if (page->filter && !is_in_namespace(page, key))
+        return BELFRY_OK;
+    enum belfry_err err = belfry_scan_kv(raw, &kv);
+    struct kube_object *object = NULL;
+    if (err == BELFRY_OK) {
+        struct kube_stored stored = {key, kv.value, kv.create_rev, kv.mod_rev, kv.version};
+        err = kube_object_make(page->resource, page->version, &stored, &object);
+    }
+    if (err != BELFRY_OK) {
+        reading->skipped += err == BELFRY_ERR_NOT_FOUND;
+        reading->undecodable += err != BELFRY_ERR_NOT_FOUND && err != BELFRY_ERR_NOMEM;
+        return err == BELFRY_ERR_NOMEM ? err : BELFRY_OK;
+    }
+    if (page->selector == NULL || kube_selector_matches(page->selector, &object->attributes))
+        err = write_object(reading, object, kv.mod_rev);
+    kube_object_unref(object);
+    return err;
+}
+
+static bool on_row(struct belfry_bytes key, struct belfry_bytes kv, void *user)
+{
+    struct reading *reading = user;
+    belfry_buf_clear(&reading->last);
+    reading->err = belfry_buf_append(&reading->last, key.data, key.len);
+    if (reading->err == BELFRY_OK)
+        reading->err = read_row(reading, key, kv);
+    bool late = ++reading->n_rows % ROW_LOOKS == 0 && belfry_clock_ns() > reading->until_ns;
+    return reading->err == BELFRY_OK && reading->n < reading->page->limit && !late;
+}
+
+/* ---- a snapshot ---- */
+
+static enum belfry_err read_rows(struct reading *reading, struct store *store)
+{
+    struct kube_page *page = reading->page;
+    struct store_read read = {.key = belfry_buf_bytes(&page->key),
+                              .end = belfry_buf_bytes(&page->end),
+                              .rev = page->rev,
+                              .max_rows = KUBE_PAGE_ROWS,
+                              .max_bytes = KUBE_PAGE_BYTES,
+                              .max_walk = KUBE_PAGE_WALK};
+    enum belfry_err err = store->api->range(store, &read, on_row, reading, &reading->at, &reading->more);
+    return err != BELFRY_OK ? err : reading->err;
+}
+
+/* The read is one snapshot, its bounds are others around it. They are the read's own as long as the past is the same
+ * before and behind it: inside of one past, revisions only grow. */
+static enum belfry_err read_snapshot(struct reading *reading, struct store *store)
+{
+    struct kube_page *page = reading->page;
+    struct store_meta before, after;
+    store->api->snapshot(store, &before);
+    page->at = before.revision;
+    if (before.revision == 0 || (page->rev == 0 && before.revision < page->floor))
+        return BELFRY_ERR_AGAIN;
+    if (page->rev != 0 && page->origin.past != 0 && before.past != page->origin.past) {
+        page->at = before.oldest - 1;
+        return BELFRY_ERR_COMPACTED;
+    }
+    enum belfry_err err = read_rows(reading, store);
+    store->api->snapshot(store, &after);
+    bool rewritten = after.past != before.past || (page->begun && after.past != page->past);
+    page->at = err == BELFRY_ERR_AGAIN ? after.revision : reading->at;
+    if (err == BELFRY_ERR_COMPACTED || (rewritten && page->begun)) {
+        page->at = after.oldest - 1;
+        return BELFRY_ERR_COMPACTED;
+    }
+    page->past = after.past;
+    return rewritten ? BELFRY_ERR_AGAIN : err;
+}
+
+/* ---- around the rows ---- */
+
+static enum belfry_err write_begin(struct reading *reading)
+{
+    struct kube_page *page = reading->page;
+    if (page->begun || page->as != KUBE_PAGE_ITEMS)
+        return BELFRY_OK;
+    return kube_render_list_begin(&reading->render, &page->text);
+}
+
+/* Where the range goes on: behind the last key. */
+static enum belfry_err move_on(struct kube_page *page, struct belfry_buf *last)
+{
+    enum belfry_err err = belfry_buf_append(last, "", 1);
+    if (err != BELFRY_OK)
+        return err;
+    struct belfry_buf was = page->key;
+    page->key = *last;
+    *last = was;
+    return BELFRY_OK;
+}
+
+/* `cut`: by its limit, with rows left. A selector, or a namespace to be looked for, makes rows something else than
+ * items. */
+static enum belfry_err write_end(struct reading *reading, struct store *store, bool cut)
+{
+    struct kube_page *page = reading->page;
+    struct belfry_buf token = {0};
+    bool plain = !page->filter && (page->selector == NULL || kube_selector_is_everything(page->selector));
+    int64_t rest = cut && plain ? kube_page_count_rest(page, store) : -1;
+    struct kube_token_origin origin = {page->origin.process, page->past};
+    enum belfry_err err = cut ? kube_token_write(page->rev, origin, kube_page_start(page), &token) : BELFRY_OK;
+    if (err == BELFRY_OK)
+        err = kube_render_list_end(&reading->render, page->rev, belfry_buf_bytes(&token), rest, &page->text);
+    belfry_buf_fini(&token);
+    return err;
+}
+
+static enum belfry_err pack(struct kube_page *page)
+{
+    if (!page->begun && page->gzip && belfry_buf_len(&page->text) > KUBE_PACK_BYTES) {
+        enum belfry_err err = packer_create(&page->packer);
+        if (err != BELFRY_OK)
+            return err;
+        page->packed = true;
+    }
+    if (!page->packed)
+        return BELFRY_OK;
+    struct belfry_buf packed = {0};
+    enum belfry_err err =
+        packer_add(page->packer, belfry_buf_bytes(&page->text), page->more ? PACKER_MORE : PACKER_LAST, &packed);
+    belfry_buf_fini(&page->text);
+    page->text = packed;
+    return err;
+}
+
+/* The store needs more time to find the first row. What the list looks like is decided by a page that has some. */
+static void wait_for_rows(struct reading *reading)
+{
+    belfry_buf_clear(&reading->page->text);
+    reading->page->more = true;
+}
+
+static enum belfry_err read_page(struct reading *reading, struct store *store)
+{
+    struct kube_page *page = reading->page;
+    enum belfry_err err = write_begin(reading);
+    if (err == BELFRY_OK)
+        err = read_snapshot(reading, store);
+    if (err == BELFRY_OK && reading->n_rows == 0 && reading->more) {
+        wait_for_rows(reading);
+        return BELFRY_OK;
+    }
+    if (err == BELFRY_OK && belfry_buf_len(&reading->last) > 0)
+        err = move_on(page, &reading->last);
+    if (err != BELFRY_OK)
+        return err;
+    bool cut = reading->more && reading->n >= page->limit;
+    page->rev = reading->at;
+    page->n = reading->n;
+    page->skipped = reading->skipped;
+    page->undecodable = reading->undecodable;
+    page->more = reading->more && !cut;
+    if (page->as == KUBE_PAGE_ITEMS && !page->more)
+        err = write_end(reading, store, cut);
+    if (err == BELFRY_OK)
+        err = pack(page);
+    page->begun = true;
+    return err;
+}
+
+void kube_page_read(struct kube_page *page, struct store *store)
+{
+    struct reading reading = {
+        .page = page, .n = page->n, .until_ns = belfry_clock_ns() + (uint64_t)KUBE_PAGE_MS * NS_PER_MS};
+    reading.render = (struct kube_render){
+        .resource = page->resource, .version = page->version, .view = page->view, .include = page->include};
+    page->skipped = page->undecodable = 0;
+    page->err = read_page(&reading, store);
+    if (page->err != BELFRY_OK)
+        belfry_buf_clear(&page->text);
+    belfry_buf_fini(&reading.last);
+}
+
+/* ---- what is left ---- */
+
+struct counting {
+    int64_t n;
+    uint64_t until_ns;
+};
+
+static bool on_counted(struct belfry_bytes key, struct belfry_bytes kv, void *user)
+{
+    struct counting *counting = user;
+    (void)key;
+    (void)kv;
+    counting->n++;
+    return counting->n % COUNT_LOOKS != 0 || belfry_clock_ns() < counting->until_ns;
+}
+
+int64_t kube_page_count_rest(const struct kube_page *page, struct store *store)
+{
+    struct counting counting = {.until_ns = belfry_clock_ns() + (uint64_t)KUBE_COUNT_MS * NS_PER_MS};
+    struct store_read read = {.key = belfry_buf_bytes(&page->key),
+                              .end = belfry_buf_bytes(&page->end),
+                              .rev = page->rev,
+                              .max_rows = KUBE_COUNT_MAX,
+                              .max_bytes = SIZE_MAX,
+                              .max_walk = KUBE_PAGE_WALK};
+    int64_t at;
+    bool more;
+    if (store->api->range(store, &read, on_counted, &counting, &at, &more) != BELFRY_OK || more)
+        return -1;
+    return counting.n;
+}
+
+void kube_page_fini(struct kube_page *page)
+{
+    kube_selector_unref(page->selector);
+    kube_resource_unref(page->resource);
+    packer_destroy(page->packer);
+    belfry_buf_fini(&page->key);
+    belfry_buf_fini(&page->end);
+    belfry_buf_fini(&page->namespace);
+    belfry_buf_fini(&page->text);
+    *page = (struct kube_page){0};
+}

@@ -1,0 +1,405 @@
+/* src/serve/rights/fence.c */
+#include "serve/rights/fence.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/map.h"
+#include "net/grpc.h"
+#include "serve/uplink/unary.h"
+#include "wire/binary.h"
+#include "wire/rpc.pb-c.h"
+#include "wire/scan.h"
+
+#define RANGE_PATH "/etcdserverpb.KV/Range"
+#define MESSAGE    32 /* of a RangeRequest, beside its key */
+
+/* With what upstream is asked. With auth off it is the same for all. */
+struct subject {
+    const char *field; /* "token" or "authorization", static; NULL: none is sent */
+    struct belfry_bytes secret, key;
+};
+
+/* All who wait with one subject: those that the Range under way is for, and those who came after it had been sent. */
+struct question {
+    struct fence *fence;
+    struct belfry_map_node map_node;
+    struct belfry_list now, next; /* of fence_wait.node */
+    struct unary *unary;          /* never NULL between two calls of ours */
+    struct subject subject;       /* points behind this */
+    size_t bytes;                 /* of it */
+    char text[];
+};
+
+struct fence_wait {
+    struct fence *fence;
+    struct question *question; /* NULL: it is being answered */
+    struct belfry_list order;  /* of all, as they were asked */
+    struct belfry_list node;
+    uint64_t due_ms;
+    fence_fn fn;
+    void *user;
+};
+
+struct fence {
+    /* fixed at creation */
+    struct uplink *uplink;
+    struct permit *permit; /* may be NULL */
+    struct belfry_hash_key hash_key;
+    /* owner */
+    uv_timer_t timer; /* until the first of `order` is due */
+    bool destroyed;
+    struct belfry_list order;
+    struct belfry_map questions;
+    size_t n_waits, bytes;
+    struct fence_stats stats;
+};
+
+static enum belfry_err open_range(struct question *question);
+
+/* ---- waits ---- */
+
+static struct fence_wait *wait_of(struct belfry_list *node)
+{
+    return belfry_container(node, struct fence_wait, node);
+}
+
+static void free_wait(struct fence_wait *wait)
+{
+    belfry_list_remove(&wait->order);
+    belfry_list_remove(&wait->node);
+    wait->fence->n_waits--;
+    free(wait);
+}
+
+static void answer(struct fence_wait *wait, enum belfry_err err, int64_t rev)
+{
+    fence_fn fn = wait->fn;
+    void *user = wait->user;
+    wait->fence->stats.failed += err != BELFRY_OK;
+    free_wait(wait);
+    fn(err, rev, user);
+}
+
+/* One answer may cancel the waits behind it, or destroy the fence and them: both take them out of the list. */
+static void answer_all(struct belfry_list *waits, enum belfry_err err, int64_t rev)
+{
+    while (!belfry_list_empty(waits))
+        answer(wait_of(waits->next), err, rev);
+}
+
+/* ---- questions ---- */
+
+static uint64_t hash_subject(const struct fence *fence, const struct subject *subject)
+{
+    uint64_t hash = belfry_hash(fence->hash_key, subject->secret);
+    return belfry_hash_int(hash + (subject->field != NULL)) ^ belfry_hash(fence->hash_key, subject->key);
+}
+
+static bool is_same(const struct subject *a, const struct subject *b)
+{
+    return a->field == b->field && belfry_bytes_equal(a->secret, b->secret) && belfry_bytes_equal(a->key, b->key);
+}
+
+static struct question *find_question(const struct fence *fence, uint64_t hash, const struct subject *subject)
+{
+    struct belfry_map_node *node = belfry_map_first(&fence->questions, hash);
+    for (; node != NULL; node = belfry_map_next(node)) {
+        struct question *question = belfry_container(node, struct question, map_node);
+        if (is_same(&question->subject, subject))
+            return question;
+    }
+    return NULL;
+}
+
+static struct belfry_bytes copy_text(char **to, struct belfry_bytes text)
+{
+    struct belfry_bytes copy = {*to, text.len};
+    if (text.len > 0)
+        memcpy(*to, text.data, text.len);
+    *to += text.len;
+    return copy;
+}
+
+static void free_question(struct question *question)
+{
+    unary_cancel(question->unary);
+    explicit_bzero(question->text, question->bytes - sizeof(*question));
+    free(question);
+}
+
+static void drop_question(struct question *question)
+{
+    belfry_map_remove(&question->fence->questions, &question->map_node);
+    question->fence->bytes -= question->bytes;
+    free_question(question);
+}
+
+static enum belfry_err make_question(struct fence *fence, uint64_t hash, const struct subject *subject,
+                                     struct question **out)
+{
+    size_t bytes = sizeof(struct question) + subject->secret.len + subject->key.len;
+    if (bytes > FENCE_BYTES - fence->bytes)
+        return BELFRY_ERR_LIMIT;
+    struct question *question = malloc(bytes);
+    if (question == NULL)
+        return BELFRY_ERR_NOMEM;
+    char *to = question->text;
+    *question = (struct question){.fence = fence, .subject.field = subject->field, .bytes = bytes};
+    question->subject.secret = copy_text(&to, subject->secret);
+    question->subject.key = copy_text(&to, subject->key);
+    belfry_list_init(&question->now);
+    belfry_list_init(&question->next);
+    enum belfry_err err = open_range(question);
+    if (err != BELFRY_OK) {
+        free_question(question);
+        return err;
+    }
+    belfry_map_add(&fence->questions, hash, &question->map_node);
+    fence->bytes += bytes;
+    *out = question;
+    return BELFRY_OK;
+}
+
+/* The Range under way is over: those who came behind it have theirs now. Nobody: the question is dropped. Who cannot
+ * be helped for want of memory is put into `failed`. */
+static void go_on(struct question *question, struct belfry_list *failed)
+{
+    belfry_list_move_all(&question->now, &question->next);
+    if (belfry_list_empty(&question->now)) {
+        drop_question(question);
+    } else if (open_range(question) != BELFRY_OK) {
+        belfry_list_each (node, &question->now)
+            wait_of(node)->question = NULL;
+        belfry_list_move_all(failed, &question->now);
+        drop_question(question);
+    }
+}
+
+/* ---- Range ---- */
+
+static enum belfry_err judge(const struct unary_answer *with, int64_t *rev)
+{
+    struct belfry_wire_header header;
+    switch (with->code) {
+    case BELFRY_GRPC_OK:
+        if (with->body.data == NULL || belfry_scan_response_header(with->body, &header) != BELFRY_OK)
+            return BELFRY_ERR_UNAVAILABLE;
+        *rev = header.revision;
+        return header.revision > 0 ? BELFRY_OK : BELFRY_ERR_UNAVAILABLE;
+    case BELFRY_GRPC_PERMISSION_DENIED:
+        return BELFRY_ERR_DENIED;
+    case BELFRY_GRPC_UNAUTHENTICATED:
+    case BELFRY_GRPC_INVALID_ARGUMENT: /* "user name is empty", "revision of auth store is old" */
+        return BELFRY_ERR_AUTH;
+    case BELFRY_GRPC_DEADLINE_EXCEEDED:
+        return BELFRY_ERR_TIMEOUT;
+    default:
+        return BELFRY_ERR_UNAVAILABLE;
+    }
+}
+
+static void on_range(const struct unary_answer *with, void *user)
+{
+    struct question *question = user;
+    struct belfry_list answered, failed;
+    int64_t rev = 0;
+    enum belfry_err err = judge(with, &rev);
+    belfry_list_init(&answered);
+    belfry_list_init(&failed);
+    question->unary = NULL;
+    belfry_list_each (node, &question->now)
+        wait_of(node)->question = NULL;
+    belfry_list_move_all(&answered, &question->now);
+    go_on(question, &failed);
+    answer_all(&answered, err, rev);
+    answer_all(&failed, BELFRY_ERR_UNAVAILABLE, 0);
+}
+
+static enum belfry_err open_range(struct question *question)
+{
+    const struct subject *subject = &question->subject;
+    uint8_t *message = malloc(subject->key.len + MESSAGE);
+    if (message == NULL)
+        return BELFRY_ERR_NOMEM;
+    Etcdserverpb__RangeRequest request = ETCDSERVERPB__RANGE_REQUEST__INIT;
+    request.key = belfry_binary(subject->key.len > 0 ? subject->key : belfry_bytes_of("", 1));
+    request.count_only = true; /* not serializable: that is the point */
+    struct exchange_field field = {.value = subject->secret};
+    if (subject->field != NULL)
+        field.name = belfry_bytes_str(subject->field);
+    struct unary_opts opts = {.uplink = question->fence->uplink,
+                              .path = RANGE_PATH,
+                              .timeout_ms = FENCE_TIMEOUT_MS,
+                              .fields = &field,
+                              .n_fields = subject->field != NULL,
+                              .message = belfry_bytes_of(message, etcdserverpb__range_request__pack(&request, message)),
+                              .fn = on_range,
+                              .user = question};
+    enum belfry_err err = unary_open(&opts, &question->unary);
+    free(message);
+    question->fence->stats.questions += err == BELFRY_OK;
+    return err == BELFRY_ERR_INVALID ? BELFRY_ERR_AUTH : err;
+}
+
+/* ---- time ---- */
+
+static void arm(struct fence *fence);
+
+/* Takes a wait out of its question. A Range that nobody waits for any more is given up; those behind it, if there are
+ * any, have theirs sent at once. */
+static void leave(struct fence_wait *wait, struct belfry_list *failed)
+{
+    struct question *question = wait->question;
+    if (question == NULL)
+        return;
+    wait->question = NULL;
+    belfry_list_remove(&wait->node);
+    if (!belfry_list_empty(&question->now))
+        return;
+    unary_cancel(question->unary);
+    question->unary = NULL;
+    go_on(question, failed);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct fence *fence = timer->data;
+    uint64_t now = belfry_clock_ms();
+    struct belfry_list failed;
+    belfry_list_init(&failed);
+    while (!belfry_list_empty(&fence->order)) {
+        struct fence_wait *wait = belfry_container(fence->order.next, struct fence_wait, order);
+        if (now < wait->due_ms)
+            break;
+        leave(wait, &failed);
+        answer(wait, BELFRY_ERR_TIMEOUT, 0);
+    }
+    answer_all(&failed, BELFRY_ERR_UNAVAILABLE, 0);
+    arm(fence);
+}
+
+/* All wait equally long, so the first in order is the first due; what was answered early leaves the timer to find
+ * out. */
+static void arm(struct fence *fence)
+{
+    if (fence->destroyed || belfry_list_empty(&fence->order) || uv_is_active((uv_handle_t *)&fence->timer))
+        return;
+    uint64_t now = belfry_clock_ms();
+    uint64_t due = belfry_container(fence->order.next, struct fence_wait, order)->due_ms;
+    uv_update_time(fence->timer.loop);
+    uv_timer_start(&fence->timer, on_timer, due > now ? due - now : 0, 0);
+}
+
+/* ---- the outside ---- */
+
+enum belfry_err fence_create(struct uplink *uplink, struct permit *permit, uv_loop_t *loop, struct fence **out)
+{
+    struct fence *fence = calloc(1, sizeof(*fence));
+    if (fence == NULL)
+        return BELFRY_ERR_NOMEM;
+    fence->uplink = uplink;
+    fence->permit = permit;
+    if (uv_random(NULL, NULL, &fence->hash_key, sizeof(fence->hash_key), 0, NULL) != 0)
+        fence->hash_key = (struct belfry_hash_key){uv_hrtime(), (uint64_t)(uintptr_t)fence};
+    belfry_list_init(&fence->order);
+    belfry_map_init(&fence->questions);
+    uv_timer_init(loop, &fence->timer);
+    fence->timer.data = fence;
+    *out = fence;
+    return BELFRY_OK;
+}
+
+static void free_fence(uv_handle_t *timer)
+{
+    free(timer->data);
+}
+
+void fence_destroy(struct fence *fence)
+{
+    if (fence == NULL)
+        return;
+    fence->destroyed = true;
+    while (!belfry_list_empty(&fence->order))
+        free_wait(belfry_container(fence->order.next, struct fence_wait, order));
+    for (struct belfry_map_node *node; (node = belfry_map_drain(&fence->questions)) != NULL;)
+        free_question(belfry_container(node, struct question, map_node));
+    belfry_map_fini(&fence->questions);
+    uv_close((uv_handle_t *)&fence->timer, free_fence);
+}
+
+static struct subject subject_of(const struct fence *fence, const struct permit_who *who, struct belfry_bytes key,
+                                 uint64_t now)
+{
+    if (fence->permit != NULL && permit_is_open(fence->permit, now))
+        return (struct subject){0};
+    struct subject subject = {.key = key};
+    if (who->token.data != NULL) {
+        subject.field = "token";
+        subject.secret = who->token;
+    } else if (who->authorization.data != NULL) {
+        subject.field = "authorization";
+        subject.secret = who->authorization;
+    }
+    return subject;
+}
+
+/* Where a new wait belongs: in the question that is there, behind the Range under way, or in one of its own. */
+static enum belfry_err place(struct fence *fence, const struct subject *subject, struct question **question,
+                             struct belfry_list **list)
+{
+    uint64_t hash = hash_subject(fence, subject);
+    *question = find_question(fence, hash, subject);
+    if (*question != NULL) {
+        *list = &(*question)->next;
+        return BELFRY_OK;
+    }
+    enum belfry_err err = make_question(fence, hash, subject, question);
+    if (err == BELFRY_OK)
+        *list = &(*question)->now;
+    return err;
+}
+
+enum belfry_err fence_ask(struct fence *fence, const struct permit_who *who, struct belfry_bytes key, fence_fn fn,
+                          void *user, struct fence_wait **out)
+{
+    if (fence->n_waits >= FENCE_WAITING)
+        return BELFRY_ERR_LIMIT;
+    struct fence_wait *wait = calloc(1, sizeof(*wait));
+    if (wait == NULL)
+        return BELFRY_ERR_NOMEM;
+    uint64_t now = belfry_clock_ms();
+    struct subject subject = subject_of(fence, who, key, now);
+    struct belfry_list *list = NULL;
+    enum belfry_err err = place(fence, &subject, &wait->question, &list);
+    if (err != BELFRY_OK) {
+        free(wait);
+        return err;
+    }
+    wait->fence = fence;
+    wait->due_ms = now + FENCE_TIMEOUT_MS;
+    wait->fn = fn;
+    wait->user = user;
+    belfry_list_append(list, &wait->node);
+    belfry_list_append(&fence->order, &wait->order);
+    fence->n_waits++;
+    fence->stats.asked++;
+    arm(fence);
+    *out = wait;
+    return BELFRY_OK;
+}
+
+void fence_cancel(struct fence_wait *wait)
+{
+    struct question *question = wait->question;
+    free_wait(wait);
+    if (question != NULL && belfry_list_empty(&question->now) && belfry_list_empty(&question->next))
+        drop_question(question);
+}
+
+void fence_stats(const struct fence *fence, struct fence_stats *out)
+{
+    *out = fence->stats;
+}

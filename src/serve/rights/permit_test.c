@@ -1,0 +1,519 @@
+/* src/serve/rights/permit_test.c: questions to a support/fakeupstream that answers as etcd would. */
+#include "serve/rights/permit.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "support/uplinkbed.h"
+#include "wire/rpc.pb-c.h"
+
+/* ---- upstream ---- */
+
+static struct etcd {
+    bool auth_on;
+    bool old;        /* 12 for AuthStatus */
+    int status_code; /* of AuthStatus; 0: as auth_on says */
+    bool silent, silent_ranges;
+    const char *range_code, *range_message; /* NULL: granted */
+    size_t n_status, n_authenticate, n_range;
+    size_t last_range;
+} etcd;
+
+static void refuse_with(struct upstream *upstream, size_t i, const char *code, const char *message)
+{
+    upstream_head(upstream, i,
+                  (const char *const[]){":status", "200", "content-type", "application/grpc", "grpc-status", code,
+                                        "grpc-message", message, NULL},
+                  true);
+}
+
+static void serve_status(struct upstream *upstream, size_t i)
+{
+    etcd.n_status++;
+    if (etcd.old)
+        refuse_with(upstream, i, "12", "unknown method AuthStatus for service etcdserverpb.Auth");
+    else if (etcd.status_code == 14)
+        refuse_with(upstream, i, "14", "etcdserver: no leader");
+    else if (etcd.status_code == 7)
+        refuse_with(upstream, i, "7", "etcdserver: permission denied");
+    else if (etcd.auth_on)
+        refuse_with(upstream, i, "3", "etcdserver: user name is empty");
+    else
+        upstream_grpc(upstream, i, "\x0a\x02\x08\x01", 4, "0"); /* a header, and enabled is not there */
+}
+
+static void serve(struct upstream *upstream, size_t i, void *user)
+{
+    (void)user;
+    const char *path = upstream_field(upstream, i, ":path");
+    if (strcmp(path, "/etcdserverpb.KV/Range") == 0) {
+        etcd.n_range++;
+        etcd.last_range = i;
+        if (etcd.silent_ranges)
+            return;
+        if (etcd.range_code != NULL)
+            refuse_with(upstream, i, etcd.range_code, etcd.range_message);
+        else
+            upstream_grpc(upstream, i, "", 0, "0");
+    } else if (etcd.silent) {
+        return;
+    } else if (strcmp(path, "/etcdserverpb.Auth/Authenticate") == 0) {
+        etcd.n_authenticate++;
+        refuse_with(upstream, i, etcd.auth_on ? "3" : "9",
+                    etcd.auth_on ? "etcdserver: authentication failed, invalid user ID or password"
+                                 : "etcdserver: authentication is not enabled");
+    } else {
+        assert_string_equal(path, "/etcdserverpb.Auth/AuthStatus");
+        assert_null(upstream_field(upstream, i, "token"));
+        assert_null(upstream_field(upstream, i, "authorization"));
+        serve_status(upstream, i);
+    }
+}
+
+static struct permit *permit;
+
+static void make_logging_permit(struct etcd as, const struct belfry_log *log)
+{
+    etcd = as;
+    make(&(struct upstream_opts){.serve = serve}, 1);
+    assert_int_equal(permit_create(bed.uplink, belfry_loop_uv(bed.loop), log, &permit), BELFRY_OK);
+}
+
+static void make_permit(struct etcd as)
+{
+    make_logging_permit(as, NULL);
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    permit_destroy(permit);
+    permit = NULL;
+    close_bed();
+    return refuse_held() == 0 ? 0 : -1;
+}
+
+/* ---- questions ---- */
+
+struct seen {
+    struct permit_question *question;
+    int n;
+    enum permit_verdict verdict;
+    char reason[300];
+    struct seen *other; /* to be cancelled when this one is answered */
+};
+
+static void on_answer(enum permit_verdict verdict, const char *reason, void *user)
+{
+    struct seen *seen = user;
+    seen->n++;
+    seen->question = NULL;
+    seen->verdict = verdict;
+    snprintf(seen->reason, sizeof(seen->reason), "%s", reason);
+    if (seen->other != NULL && seen->other->question != NULL) {
+        permit_cancel(seen->other->question);
+        seen->other->question = NULL;
+    }
+}
+
+static enum belfry_err ask_range_of(struct seen *seen, const char *token, const char *key, const char *range_end)
+{
+    struct permit_who who = {0};
+    if (token != NULL)
+        who.token = belfry_bytes_str(token);
+    return permit_ask(permit, &who, NULL, belfry_bytes_str(key), belfry_bytes_str(range_end), belfry_clock_ms(),
+                      on_answer, seen, &seen->question);
+}
+
+static void ask(struct seen *seen, const char *token)
+{
+    assert_int_equal(ask_range_of(seen, token, "k", "l"), BELFRY_OK);
+    assert_int_equal(seen->n, 0);
+}
+
+static void asked(struct seen *seen, const char *token, enum permit_verdict verdict, const char *reason)
+{
+    *seen = (struct seen){0};
+    ask(seen, token);
+    drive_until(seen->n > 0);
+    assert_int_equal(seen->n, 1);
+    assert_int_equal(seen->verdict, verdict);
+    assert_string_equal(seen->reason, reason);
+}
+
+static struct permit_stats counted(void)
+{
+    struct permit_stats out;
+    permit_stats(permit, &out);
+    return out;
+}
+
+/* ---- tests ---- */
+
+static void with_auth_off_everybody_may_and_one_call_serves_for_a_second(void **state)
+{
+    (void)state;
+    make_permit((struct etcd){0});
+    struct seen seen;
+    assert_false(permit_is_open(permit, belfry_clock_ms()));
+    asked(&seen, NULL, PERMIT_GRANTED, "");
+    uint64_t now = belfry_clock_ms();
+    assert_true(permit_is_open(permit, now));
+    assert_int_equal(permit_auth(permit, now), PERMIT_AUTH_OFF);
+    asked(&seen, "x.1", PERMIT_GRANTED, "");
+    assert_int_equal(etcd.n_status, 1);
+    assert_int_equal(etcd.n_range, 0);
+    assert_false(permit_is_open(permit, now + PERMIT_OFF_MS));
+}
+
+static void what_is_stale_is_asked_again_in_the_background(void **state)
+{
+    (void)state;
+    make_permit((struct etcd){0});
+    struct seen seen;
+    asked(&seen, NULL, PERMIT_GRANTED, "");
+    uint64_t later = belfry_clock_ms() + PERMIT_OFF_MS;
+    assert_int_equal(permit_auth(permit, later), PERMIT_AUTH_UNKNOWN);
+    drive_until(etcd.n_status == 2);
+}
+
+static void with_auth_on_the_range_is_asked_with_the_clients_token(void **state)
+{
+    (void)state;
+    make_permit((struct etcd){.auth_on = true});
+    struct seen seen;
+    asked(&seen, "tok.7", PERMIT_GRANTED, "");
+    assert_string_equal(upstream_field(bed.members[0], etcd.last_range, "token"), "tok.7");
+    assert_null(upstream_field(bed.members[0], etcd.last_range, "authorization"));
+    assert_string_equal(upstream_field(bed.members[0], etcd.last_range, "grpc-timeout"), "5000m");
+    const struct upstream_request *request = upstream_request(bed.members[0], etcd.last_range);
+    Etcdserverpb__RangeRequest *range =
+        etcdserverpb__range_request__unpack(NULL, request->body_len - 5, request->body + 5);
+    assert_non_null(range);
+    assert_true(range->key.len == 1 && range->key.data[0] == 'k' && range->range_end.data[0] == 'l');
+    assert_true(range->limit == 1 && range->keys_only && range->serializable && range->revision == 0);
+    etcdserverpb__range_request__free_unpacked(range, NULL);
+    assert_int_equal(permit_auth(permit, belfry_clock_ms()), PERMIT_AUTH_ON);
+    asked(&seen, "tok.7", PERMIT_GRANTED, ""); /* answers are not kept */
+    assert_int_equal(etcd.n_range, 2);
+    assert_int_equal(etcd.n_status, 1);
+}
+
+static void the_field_that_etcd_would_take_is_sent(void **state)
+{
+    (void)state;
+    make_permit((struct etcd){.auth_on = true});
+    struct seen seen = {0};
+    struct permit_who who = {.authorization = belfry_bytes_str("gw.1")};
+    assert_int_equal(permit_ask(permit, &who, NULL, belfry_bytes_str(""), belfry_bytes_of("", 1), belfry_clock_ms(),
+                                on_answer, &seen, &seen.question),
+                     BELFRY_OK);
+    drive_until(seen.n == 1);
+    assert_string_equal(upstream_field(bed.members[0], etcd.last_range, "authorization"), "gw.1");
+    const struct upstream_request *request = upstream_request(bed.members[0], etcd.last_range);
+    assert_memory_equal(request->body + 5, "\x0a\x01\x00\x12\x01\x00", 6); /* an empty key is \0 */
+    seen = (struct seen){0};
+    who.token = belfry_bytes_str("");
+    assert_int_equal(permit_ask(permit, &who, NULL, belfry_bytes_str("k"), belfry_bytes_str(""), belfry_clock_ms(),
+                                on_answer, &seen, &seen.question),
+                     BELFRY_OK);
+    drive_until(seen.n == 1);
+    assert_string_equal(upstream_field(bed.members[0], etcd.last_range, "token"), ""); /* there, if empty */
+    assert_null(upstream_field(bed.members[0], etcd.last_range, "authorization"));
+}
+
+static void refusals_read_as_etcds_own(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *code, *message, *reason;
+    } cases[] = {
+        {"16", "etcdserver: invalid auth token",
+         "rpc error: code = Unauthenticated desc = etcdserver: invalid auth token"},
+        {"3", "etcdserver: revision of auth store is old",
+         "rpc error: code = InvalidArgument desc = etcdserver: revision of auth store is old"},
+        {"3", "etcdserver: user name is empty",
+         "rpc error: code = InvalidArgument desc = etcdserver: user name is empty"},
+        {"7", "etcdserver: permission denied",
+         "rpc error: code = PermissionDenied desc = etcdserver: permission denied"},
+        {"13", "something else", "rpc error: code = PermissionDenied desc = etcdserver: permission denied"},
+        {"16", "something else", "rpc error: code = PermissionDenied desc = etcdserver: permission denied"},
+    };
+    make_permit((struct etcd){.auth_on = true});
+    struct seen seen;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        etcd.range_code = cases[i].code;
+        etcd.range_message = cases[i].message;
+        asked(&seen, "t.1", PERMIT_REFUSED, cases[i].reason);
+    }
+    assert_int_equal(counted().refused, sizeof(cases) / sizeof(cases[0]));
+}
+
+static void what_upstream_did_not_judge_is_no_refusal(void **state)
+{
+    (void)state;
+    make_permit((struct etcd){.auth_on = true, .range_code = "14", .range_message = "etcdserver: leader changed"});
+    struct seen seen;
+    asked(&seen, "t.1", PERMIT_UNAVAILABLE, "etcdserver: leader changed");
+    etcd.range_code = "8";
+    etcd.range_message = "etcdserver: too many requests";
+    asked(&seen, "t.1", PERMIT_UNAVAILABLE, "etcdserver: too many requests");
+    etcd.range_code = "4";
+    etcd.range_message = "context deadline exceeded";
+    asked(&seen, "t.1", PERMIT_UNAVAILABLE, "context deadline exceeded");
+    assert_int_equal(counted().unavailable, 3);
+}
+
+static void without_any_token_the_answer_is_no_and_nobody_is_asked(void **state)
+{
+    (void)state;
+    make_permit((struct etcd){.auth_on = true});
+    struct seen seen;
+    asked(&seen, NULL, PERMIT_REFUSED, "rpc error: code = InvalidArgument desc = etcdserver: user name is empty");
+    assert_int_equal(etcd.n_range, 0);
+}
+
+static void a_token_that_cannot_be_sent_is_a_bad_one(void **state)
+{
+    (void)state;
+    make_permit((struct etcd){.auth_on = true});
+    struct seen seen;
+    asked(&seen, "a\nb", PERMIT_REFUSED, "rpc error: code = Unauthenticated desc = etcdserver: invalid auth token");
+    assert_int_equal(etcd.n_range, 0);
+}
+
+static void anything_but_a_clear_off_is_on(void **state)
+{
+    (void)state;
+    make_permit((struct etcd){.status_code = 7});
+    struct seen seen;
+    asked(&seen, NULL, PERMIT_REFUSED, "rpc error: code = InvalidArgument desc = etcdserver: user name is empty");
+}
+
+static void an_upstream_without_auth_status_is_asked_with_authenticate(void **state)
+{
+    (void)state;
+    make_permit((struct etcd){.old = true});
+    struct seen seen;
+    asked(&seen, NULL, PERMIT_GRANTED, "");
+    assert_int_equal(etcd.n_authenticate, 1);
+    etcd.auth_on = true;
+    permit_doubt(permit);
+    asked(&seen, NULL, PERMIT_REFUSED, "rpc error: code = InvalidArgument desc = etcdserver: user name is empty");
+    assert_int_equal(etcd.n_status, 1);
+}
+
+static void equal_questions_under_way_share_a_call_and_others_do_not(void **state)
+{
+    (void)state;
+    make_permit((struct etcd){.auth_on = true});
+    struct seen first, same = {0}, other = {0}, third = {0};
+    asked(&first, "t.1", PERMIT_GRANTED, "");
+    first = (struct seen){0};
+    ask(&first, "t.1");
+    ask(&same, "t.1");
+    ask(&other, "t.2");
+    assert_int_equal(ask_range_of(&third, "t.1", "k", "m"), BELFRY_OK);
+    drive_until(first.n + same.n + other.n + third.n == 4);
+    assert_int_equal(etcd.n_range, 1 + 3);
+    assert_int_equal(counted().asked, 4);
+    assert_int_equal(counted().granted, 5);
+}
+
+static void an_answer_may_cancel_the_question_beside_it(void **state)
+{
+    (void)state;
+    make_permit((struct etcd){.auth_on = true});
+    struct seen first = {0}, second = {0};
+    first.other = &second;
+    ask(&first, "t.1");
+    ask(&second, "t.1");
+    drive_until(first.n == 1);
+    drive_for(30);
+    assert_int_equal(second.n, 0);
+}
+
+static void a_range_that_nobody_waits_for_is_cancelled(void **state)
+{
+    (void)state;
+    make_permit((struct etcd){.auth_on = true, .silent_ranges = true});
+    struct seen first = {0}, second = {0};
+    ask(&first, "t.1");
+    ask(&second, "t.1");
+    drive_until(etcd.n_range == 1);
+    permit_cancel(first.question);
+    drive_for(30);
+    assert_false(upstream_request(bed.members[0], etcd.last_range)->closed);
+    permit_cancel(second.question);
+    drive_until(upstream_request(bed.members[0], etcd.last_range)->closed);
+    assert_int_equal(upstream_request(bed.members[0], etcd.last_range)->code, 8);
+}
+
+static void a_doubt_is_not_lifted_by_an_answer_from_before_it(void **state)
+{
+    (void)state;
+    make_permit((struct etcd){.silent = true});
+    struct seen seen = {0};
+    ask(&seen, NULL);
+    drive_until(upstream_count(bed.members[0]) == 1 && upstream_request(bed.members[0], 0)->ended);
+    permit_doubt(permit); /* AuthEnable went through meanwhile */
+    etcd.silent = false;
+    etcd.auth_on = true;
+    upstream_grpc(bed.members[0], 0, "", 0, "0"); /* "off", from before */
+    drive_until(seen.n == 1);
+    assert_int_equal(seen.verdict, PERMIT_REFUSED);
+    assert_int_equal(counted().status_calls, 2);
+}
+
+/* As a client can make us doubt that sends one request after another to Auth. */
+static void doubts_without_end_do_not_hold_up_a_question(void **state)
+{
+    (void)state;
+    make_permit((struct etcd){.silent = true});
+    struct seen seen = {0};
+    ask(&seen, NULL);
+    size_t n = 0;
+    for (; n < 5 && seen.n == 0; n++) {
+        drive_until(upstream_count(bed.members[0]) == n + 1 && upstream_request(bed.members[0], n)->ended);
+        permit_doubt(permit);
+        upstream_grpc(bed.members[0], n, "", 0, "0"); /* "off", from before */
+        drive_until(seen.n == 1 || upstream_count(bed.members[0]) == n + 2);
+    }
+    assert_int_equal(seen.n, 1);
+    assert_int_equal(seen.verdict, PERMIT_GRANTED);
+    assert_int_equal(n, 2); /* the second was asked for after the question */
+    assert_false(permit_is_open(permit, belfry_clock_ms()));
+}
+
+static void count_line(enum belfry_log_level level, const char *event, const char *text, void *user)
+{
+    (void)level, (void)event, (void)text;
+    ++*(int *)user;
+}
+
+static void a_doubt_that_changes_nothing_is_not_logged(void **state)
+{
+    (void)state;
+    struct seen seen;
+    int lines = 0;
+    const struct belfry_log log = {.line = count_line, .user = &lines, .level = BELFRY_LOG_INFO};
+    make_logging_permit((struct etcd){0}, &log);
+    for (int i = 0; i < 5; i++) {
+        asked(&seen, NULL, PERMIT_GRANTED, "");
+        permit_doubt(permit);
+    }
+    assert_int_equal(counted().status_calls, 5);
+    assert_int_equal(lines, 1);
+    etcd.auth_on = true;
+    asked(&seen, "t.1", PERMIT_GRANTED, "");
+    assert_int_equal(lines, 2);
+}
+
+static void an_upstream_that_cannot_say_is_asked_until_it_can(void **state)
+{
+    (void)state;
+    make_permit((struct etcd){.status_code = 14});
+    struct seen seen = {0};
+    ask(&seen, NULL);
+    drive_until(etcd.n_status >= 3);
+    assert_int_equal(seen.n, 0);
+    etcd.status_code = 0;
+    drive_until(seen.n == 1);
+    assert_int_equal(seen.verdict, PERMIT_GRANTED);
+}
+
+static void without_an_answer_in_time_it_is_unavailable(void **state)
+{
+    (void)state;
+    make_permit((struct etcd){.silent = true});
+    struct seen seen = {0};
+    uint64_t began = belfry_clock_ms();
+    ask(&seen, "t.1");
+    drive_until(seen.n == 1);
+    assert_in_range(belfry_clock_ms() - began, PERMIT_TIMEOUT_MS - 50, PERMIT_TIMEOUT_MS + 3000);
+    assert_int_equal(seen.verdict, PERMIT_UNAVAILABLE);
+    assert_true(strlen(seen.reason) > 0);
+}
+
+static void questions_are_bounded_in_number_and_bytes(void **state)
+{
+    (void)state;
+    make_permit((struct etcd){.silent = true});
+    static struct seen seen;
+    struct permit_question *last = NULL;
+    for (size_t i = 0; i < PERMIT_QUESTIONS; i++) {
+        assert_int_equal(ask_range_of(&seen, "t.1", "k", ""), BELFRY_OK);
+        last = seen.question;
+    }
+    assert_int_equal(ask_range_of(&seen, "t.1", "k", ""), BELFRY_ERR_LIMIT);
+    permit_cancel(last);
+    assert_int_equal(ask_range_of(&seen, "t.1", "k", ""), BELFRY_OK);
+    permit_destroy(permit);
+    assert_int_equal(permit_create(bed.uplink, belfry_loop_uv(bed.loop), NULL, &permit), BELFRY_OK);
+    char *big = test_calloc(1, PERMIT_BYTES / 2);
+    struct permit_who who = {.token = belfry_bytes_str("t.1")};
+    struct belfry_bytes key = belfry_bytes_of(big, PERMIT_BYTES / 2), none = {0};
+    assert_int_equal(permit_ask(permit, &who, NULL, key, none, 0, on_answer, &seen, &seen.question), BELFRY_OK);
+    assert_int_equal(permit_ask(permit, &who, NULL, key, none, 0, on_answer, &seen, &seen.question), BELFRY_ERR_LIMIT);
+    test_free(big);
+}
+
+/* ---- memory ---- */
+
+static enum belfry_err scenario(void)
+{
+    static struct seen seen;
+    seen = (struct seen){0};
+    etcd = (struct etcd){.auth_on = true};
+    bed.members[0] = upstream_create(&(struct upstream_opts){.serve = serve});
+    enum belfry_err err = open_bed();
+    if (err == BELFRY_OK)
+        err = permit_create(bed.uplink, belfry_loop_uv(bed.loop), NULL, &permit);
+    if (err == BELFRY_OK)
+        err = ask_range_of(&seen, "t.1", "k", "l");
+    if (err == BELFRY_OK) {
+        drive_until(seen.n == 1);
+        err = seen.verdict == PERMIT_UNAVAILABLE ? BELFRY_ERR_NOMEM : BELFRY_OK;
+    }
+    permit_destroy(permit);
+    permit = NULL;
+    close_bed();
+    return err;
+}
+
+static void without_memory_a_question_fails_and_nothing_leaks(void **state)
+{
+    (void)state;
+    assert_true(refuse_sweep(scenario) > 10);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(with_auth_off_everybody_may_and_one_call_serves_for_a_second, teardown),
+        cmocka_unit_test_teardown(what_is_stale_is_asked_again_in_the_background, teardown),
+        cmocka_unit_test_teardown(with_auth_on_the_range_is_asked_with_the_clients_token, teardown),
+        cmocka_unit_test_teardown(the_field_that_etcd_would_take_is_sent, teardown),
+        cmocka_unit_test_teardown(refusals_read_as_etcds_own, teardown),
+        cmocka_unit_test_teardown(what_upstream_did_not_judge_is_no_refusal, teardown),
+        cmocka_unit_test_teardown(without_any_token_the_answer_is_no_and_nobody_is_asked, teardown),
+        cmocka_unit_test_teardown(a_token_that_cannot_be_sent_is_a_bad_one, teardown),
+        cmocka_unit_test_teardown(anything_but_a_clear_off_is_on, teardown),
+        cmocka_unit_test_teardown(an_upstream_without_auth_status_is_asked_with_authenticate, teardown),
+        cmocka_unit_test_teardown(equal_questions_under_way_share_a_call_and_others_do_not, teardown),
+        cmocka_unit_test_teardown(an_answer_may_cancel_the_question_beside_it, teardown),
+        cmocka_unit_test_teardown(a_range_that_nobody_waits_for_is_cancelled, teardown),
+        cmocka_unit_test_teardown(a_doubt_is_not_lifted_by_an_answer_from_before_it, teardown),
+        cmocka_unit_test_teardown(doubts_without_end_do_not_hold_up_a_question, teardown),
+        cmocka_unit_test_teardown(a_doubt_that_changes_nothing_is_not_logged, teardown),
+        cmocka_unit_test_teardown(an_upstream_that_cannot_say_is_asked_until_it_can, teardown),
+        cmocka_unit_test_teardown(without_an_answer_in_time_it_is_unavailable, teardown),
+        cmocka_unit_test_teardown(questions_are_bounded_in_number_and_bytes, teardown),
+        cmocka_unit_test_teardown(without_memory_a_question_fails_and_nothing_leaks, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,79 @@
+/* src/server/fields_test.c */
+#include "server/fields.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "support/refuse.h"
+
+static enum belfry_err add(struct fields *fields, const char *name, const char *value)
+{
+    return fields_add(fields, belfry_bytes_str(name), belfry_bytes_str(value));
+}
+
+static void order_and_repetition_stay_while_it_grows(void **state)
+{
+    (void)state;
+    struct fields fields;
+    fields_init(&fields);
+    char value[12];
+    for (int i = 0; i < 100; i++) {
+        snprintf(value, sizeof(value), "%d", i);
+        assert_int_equal(add(&fields, i % 2 == 0 ? "x" : "longer-name", i == 50 ? "" : value), BELFRY_OK);
+    }
+    const struct exchange_field *list = fields_list(&fields);
+    assert_int_equal(fields.n, 100);
+    for (int i = 0; i < 100; i++) {
+        snprintf(value, sizeof(value), "%d", i);
+        assert_true(belfry_bytes_equal(list[i].name, belfry_bytes_str(i % 2 == 0 ? "x" : "longer-name")));
+        assert_true(belfry_bytes_equal(list[i].value, belfry_bytes_str(i == 50 ? "" : value)));
+    }
+    fields_clear(&fields);
+    assert_int_equal(fields.n, 0);
+    assert_int_equal(add(&fields, "a", "b"), BELFRY_OK);
+    assert_true(belfry_bytes_equal(fields_list(&fields)[0].value, belfry_bytes_str("b")));
+    fields_fini(&fields);
+}
+
+static void fields_of_one_connection_are_known(void **state)
+{
+    (void)state;
+    static const char *const hops[] = {":path",   "",   "connection",        "keep-alive", "proxy-connection",
+                                       "upgrade", "te", "transfer-encoding", "host"};
+    static const char *const others[] = {"token", "grpc-timeout", "trailer", "access-control-allow-origin", "hostx"};
+    for (size_t i = 0; i < sizeof(hops) / sizeof(hops[0]); i++)
+        assert_true(fields_is_hop(belfry_bytes_str(hops[i]), belfry_bytes_str("x")));
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        assert_false(fields_is_hop(belfry_bytes_str(others[i]), belfry_bytes_str("x")));
+    assert_false(fields_is_hop(belfry_bytes_str("te"), belfry_bytes_str("trailers")));
+}
+
+static enum belfry_err scenario(void)
+{
+    struct fields fields;
+    fields_init(&fields);
+    enum belfry_err err = BELFRY_OK;
+    for (int i = 0; i < 40 && err == BELFRY_OK; i++)
+        err = add(&fields, "name", "value");
+    fields_fini(&fields);
+    return err;
+}
+
+static void without_memory_nothing_leaks(void **state)
+{
+    (void)state;
+    assert_true(refuse_sweep(scenario) > 3);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(order_and_repetition_stay_while_it_grows),
+        cmocka_unit_test(fields_of_one_connection_are_known),
+        cmocka_unit_test(without_memory_nothing_leaks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,41 @@
+/* src/server/inbound_probe.h
+ *
+ * inbound_probe: whether the kernel at the other end of a TCP connection is still there, as our own kernel sees it.
+ *
+ * A peer that does not read answers probes of its closed window, so that acknowledgements come; but those probes are up
+ * to two minutes apart, so that silence alone says nothing. What counts is how long something has been on its way without
+ * any acknowledgement since.
+ *
+ * Thread: owner. Pure but for inbound_probe_ask().
+ */
+#ifndef BELFRY_SERVER_INBOUND_PROBE_H
+#define BELFRY_SERVER_INBOUND_PROBE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What TCP_INFO says. */
+struct inbound_probe_info {
+    bool closed;          /* reset, or given up by the kernel */
+    bool underway;        /* segments or window probes that are not acknowledged */
+    bool unsent;          /* bytes that wait for the peer's window */
+    uint32_t last_ack_ms; /* ago */
+};
+
+struct inbound_probe {
+    uint64_t since_ms; /* from then on something was underway without an acknowledgement; 0: nothing is */
+};
+
+enum inbound_verdict {
+    INBOUND_CLEAR,   /* all was acknowledged: no need to ask again before something is sent */
+    INBOUND_WAITING, /* ask again */
+    INBOUND_DEAD
+};
+
+enum inbound_verdict inbound_probe_judge(struct inbound_probe *probe, const struct inbound_probe_info *info,
+                                         uint64_t now_ms, uint64_t dead_ms);
+
+/* False: it is not TCP. */
+bool inbound_probe_ask(int fd, struct inbound_probe_info *out);
+
+#endif

@@ -1,0 +1,1323 @@
+/* src/server/inbound_test.c: a group with real sockets on loopback; the peers are plain sockets of the suite. */
+#include "server/inbound.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "net/tls_test_keys.h"
+#include "server/inbound_probe.h"
+#include "support/refuse.h"
+
+#define GET(path) "GET " path " HTTP/1.1\r\nHost: a\r\n\r\n"
+#define HELLO     "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello"
+
+#define N_OPEN 16
+
+/* The handler: /hello answers; /open responds and stays open; /pump responds and writes for ever, as there is room. */
+struct fixture {
+    uv_loop_t loop;
+    struct inbound_group *group;
+    exchange_begin_fn begin; /* another handler; NULL: that one */
+    struct exchange *open[N_OPEN];
+    size_t n_open;
+    size_t pumped[N_OPEN]; /* bytes written by each /pump */
+    int n_gone, n_begun;
+    char user[64], peer[64];
+    const void *policy;
+    uint64_t id;
+    bool tls;
+};
+
+static struct fixture f;
+static struct test_keys keys;
+
+static size_t place_of(const struct exchange *x)
+{
+    size_t i = 0;
+    while (i < N_OPEN && f.open[i] != x)
+        i++;
+    assert_true(i < N_OPEN);
+    return i;
+}
+
+static void pump(struct exchange *x)
+{
+    static const char bytes[8192];
+    size_t room;
+    while ((room = exchange_room(x)) > 0) {
+        size_t n = room < sizeof(bytes) ? room : sizeof(bytes);
+        exchange_write(x, bytes, n);
+        f.pumped[place_of(x)] += n;
+    }
+}
+
+static void on_body(struct exchange *x, struct belfry_bytes bytes, void *user)
+{
+    (void)user;
+    exchange_taken(x, bytes.len);
+}
+
+static void on_body_end(struct exchange *x, void *user)
+{
+    (void)x, (void)user;
+}
+
+static void on_writable(struct exchange *x, void *user)
+{
+    (void)user;
+    if (f.pumped[place_of(x)] > 0)
+        pump(x);
+}
+
+static void on_gone(struct exchange *x, void *user)
+{
+    (void)user;
+    f.open[place_of(x)] = NULL;
+    f.n_gone++;
+}
+
+static const struct exchange_events events = {on_body, on_body_end, on_writable, on_gone};
+
+static void begin(struct exchange *x, const struct exchange_head *head, void *user)
+{
+    const struct exchange_conn *conn = exchange_conn(x);
+    assert_ptr_equal(user, &f);
+    if (f.begin != NULL) {
+        f.begin(x, head, user);
+        return;
+    }
+    f.n_begun++;
+    f.id = conn->id;
+    f.policy = conn->policy;
+    f.tls = conn->tls;
+    snprintf(f.user, sizeof(f.user), "%s", conn->user);
+    snprintf(f.peer, sizeof(f.peer), "%s", conn->peer);
+    if (belfry_bytes_equal(head->path, belfry_bytes_str("/hello"))) {
+        exchange_answer(x, 200, NULL, 0, belfry_bytes_str("hello"));
+        return;
+    }
+    assert_true(f.n_open < N_OPEN);
+    f.open[f.n_open++] = x;
+    exchange_handle(x, &events, NULL);
+    exchange_respond(x, 200, NULL, 0);
+    if (belfry_bytes_equal(head->path, belfry_bytes_str("/pump")))
+        pump(x);
+}
+
+static enum belfry_err open_group(struct inbound_opts opts)
+{
+    memset(&f, 0, sizeof(f));
+    assert_int_equal(uv_loop_init(&f.loop), 0);
+    opts.loop = &f.loop;
+    opts.begin = begin;
+    opts.user = &f;
+    return inbound_create(&opts, &f.group);
+}
+
+static void close_group(void)
+{
+    inbound_destroy(f.group);
+    f.group = NULL;
+    uv_run(&f.loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&f.loop), 0);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    return open_group((struct inbound_opts){.greet_ms = 600, .linger_ms = 200, .idle_ms = 1500}) == BELFRY_OK ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    int open = 0, gone = f.n_gone;
+    for (size_t i = 0; i < N_OPEN; i++)
+        open += f.open[i] != NULL;
+    close_group();
+    assert_int_equal(f.n_gone, gone + open);
+    assert_int_equal(refuse_held(), 0);
+    return 0;
+}
+
+/* ---- the loop, as its owner turns it ---- */
+
+static void on_tick(uv_timer_t *timer)
+{
+    (void)timer;
+}
+
+static void turn(void)
+{
+    uv_timer_t timer;
+    for (int i = 0; i < 8 && inbound_flush(f.group, belfry_clock_ms()); i++)
+        ;
+    uv_timer_init(&f.loop, &timer);
+    uv_timer_start(&timer, on_tick, 5, 0);
+    uv_run(&f.loop, UV_RUN_ONCE);
+    uv_close((uv_handle_t *)&timer, NULL);
+    uv_run(&f.loop, UV_RUN_NOWAIT);
+    inbound_flush(f.group, belfry_clock_ms());
+}
+
+static struct inbound_stats stats(void)
+{
+    struct inbound_stats s;
+    inbound_stats(f.group, &s);
+    return s;
+}
+
+/* ---- the peer ---- */
+
+static void make_pair(int *client, int *server, int client_rcvbuf)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET};
+    socklen_t len = sizeof(at);
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(listening, (struct sockaddr *)&at, sizeof(at)), 0);
+    assert_int_equal(listen(listening, 1), 0);
+    assert_int_equal(getsockname(listening, (struct sockaddr *)&at, &len), 0);
+    *client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (client_rcvbuf != 0)
+        setsockopt(*client, SOL_SOCKET, SO_RCVBUF, &client_rcvbuf, sizeof(client_rcvbuf));
+    assert_int_equal(connect(*client, (struct sockaddr *)&at, sizeof(at)), 0);
+    *server = accept4(listening, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    assert_true(*server >= 0);
+    close(listening);
+    fcntl(*client, F_SETFL, O_NONBLOCK);
+}
+
+static int connect_peer(struct belfry_tls *tls)
+{
+    static const int policy = 7;
+    int client, server;
+    make_pair(&client, &server, 0);
+    assert_int_equal(inbound_accept(f.group, server, "127.0.0.1:5", tls, &policy, belfry_clock_ms()), BELFRY_OK);
+    return client;
+}
+
+static void say_bytes(int fd, const void *bytes, size_t len)
+{
+    assert_int_equal(send(fd, bytes, len, MSG_NOSIGNAL), (ssize_t)len);
+}
+
+static void say(int fd, const char *text)
+{
+    say_bytes(fd, text, strlen(text));
+}
+
+/* Turns the loop until the peer has heard `len` bytes, or the connection's end (returned then: what came). */
+static size_t hear(int fd, char *buf, size_t len)
+{
+    uint64_t end = belfry_clock_ms() + 5000;
+    size_t got = 0;
+    while (got < len && belfry_clock_ms() < end) {
+        ssize_t n = recv(fd, buf + got, len - got, 0);
+        if (n == 0 || (n < 0 && errno != EAGAIN))
+            return got;
+        if (n > 0)
+            got += (size_t)n;
+        else
+            turn();
+    }
+    return got;
+}
+
+static void expect(int fd, const char *expected)
+{
+    char buf[1024] = "";
+    size_t len = strlen(expected);
+    assert_true(len < sizeof(buf));
+    if (hear(fd, buf, len) != len || memcmp(buf, expected, len) != 0)
+        fail_msg("expected <%s>, got <%s>", expected, buf);
+}
+
+/* True: the connection ends within the time, without another byte. */
+static bool ends_within(int fd, uint64_t ms)
+{
+    char byte;
+    uint64_t end = belfry_clock_ms() + ms;
+    while (belfry_clock_ms() < end) {
+        ssize_t n = recv(fd, &byte, 1, 0);
+        if (n == 0 || (n < 0 && errno != EAGAIN))
+            return true;
+        assert_true(n < 0);
+        turn();
+    }
+    return false;
+}
+
+/* The same, whatever is said before. */
+static bool ends_at_last(int fd, uint64_t ms)
+{
+    char bytes[4096];
+    uint64_t end = belfry_clock_ms() + ms;
+    while (belfry_clock_ms() < end) {
+        ssize_t n = recv(fd, bytes, sizeof(bytes), 0);
+        if (n == 0 || (n < 0 && errno != EAGAIN))
+            return true;
+        turn();
+    }
+    return false;
+}
+
+static void turn_until_begun(int n)
+{
+    uint64_t end = belfry_clock_ms() + 5000;
+    while (f.n_begun < n && belfry_clock_ms() < end)
+        turn();
+    assert_int_equal(f.n_begun, n);
+}
+
+static void turn_for(uint64_t ms)
+{
+    for (uint64_t end = belfry_clock_ms() + ms; belfry_clock_ms() < end;)
+        turn();
+}
+
+/* ---- HTTP/1.1 ---- */
+
+static void http1_is_served_and_kept_alive(void **state)
+{
+    (void)state;
+    int fd = connect_peer(NULL);
+    say(fd, GET("/hello"));
+    expect(fd, HELLO);
+    uint64_t id = f.id;
+    say(fd, GET("/hello") GET("/hello"));
+    expect(fd, HELLO HELLO);
+    assert_int_equal(f.id, id);
+    assert_string_equal(f.peer, "127.0.0.1:5");
+    assert_string_equal(f.user, "");
+    assert_int_equal(*(const int *)f.policy, 7);
+    assert_int_equal(stats().http1, 1);
+    int other = connect_peer(NULL);
+    say(other, GET("/hello"));
+    expect(other, HELLO);
+    assert_true(f.id > id);
+    assert_int_equal(stats().connections, 2);
+    close(fd);
+    close(other);
+    turn_for(20);
+    assert_int_equal(stats().connections, 0);
+    assert_int_equal(stats().closed, 2);
+}
+
+static void a_refusal_reaches_a_peer_that_is_still_sending(void **state)
+{
+    (void)state;
+    char buf[256] = "";
+    static char junk[40000];
+    int fd = connect_peer(NULL);
+    memset(junk, 'x', sizeof(junk));
+    say(fd, "GET / HTTP/1.1\r\nHost: a\r\nX: ");
+    say_bytes(fd, junk, sizeof(junk));
+    turn_for(20);
+    say_bytes(fd, junk, sizeof(junk));
+    assert_true(hear(fd, buf, sizeof(buf) - 1) > 0);
+    assert_memory_equal(buf, "HTTP/1.1 431 ", 13);
+    close(fd);
+}
+
+static void a_half_closed_peer_gets_the_rest_of_its_response(void **state)
+{
+    (void)state;
+    int fd = connect_peer(NULL);
+    say(fd, GET("/open"));
+    turn_until_begun(1);
+    shutdown(fd, SHUT_WR);
+    turn_for(20);
+    assert_int_equal(f.n_gone, 0);
+    struct exchange *x = f.open[0];
+    exchange_write(x, "abc", 3);
+    f.open[0] = NULL;
+    exchange_end(x, NULL, 0);
+    expect(fd, "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n");
+    assert_true(ends_within(fd, 1000));
+    close(fd);
+}
+
+static void a_peer_that_resets_is_gone(void **state)
+{
+    (void)state;
+    struct linger hard = {1, 0};
+    int fd = connect_peer(NULL);
+    say(fd, GET("/open"));
+    turn_until_begun(1);
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &hard, sizeof(hard));
+    close(fd);
+    turn_for(20);
+    assert_int_equal(f.n_gone, 1);
+    assert_int_equal(stats().connections, 0);
+}
+
+/* ---- whose time is up ---- */
+
+static void who_says_nothing_is_closed(void **state)
+{
+    (void)state;
+    int mute = connect_peer(NULL), half = connect_peer(NULL), slow = connect_peer(NULL), barely = connect_peer(NULL);
+    say(half, "PRI * HT");
+    say(slow, "GET / HTTP/1.1\r\n");
+    say(barely, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"); /* and no SETTINGS */
+    static char settings[64];
+    hear(barely, settings, 9 + 6);
+    turn_for(100);
+    assert_int_equal(stats().connections, 4);
+    assert_true(ends_within(barely, 2000));
+    close(barely);
+    assert_true(ends_within(mute, 2000));
+    assert_true(ends_within(half, 2000));
+    assert_true(ends_within(slow, 2000));
+    close(mute);
+    close(half);
+    close(slow);
+}
+
+static void an_idle_http1_connection_is_closed_and_an_open_one_is_not(void **state)
+{
+    (void)state;
+    int idle = connect_peer(NULL), open = connect_peer(NULL);
+    say(idle, GET("/hello"));
+    say(open, GET("/open"));
+    expect(idle, HELLO);
+    expect(open, "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n");
+    turn_for(800);
+    assert_int_equal(stats().connections, 2); /* later than it had for its greeting */
+    assert_true(ends_within(idle, 4000));
+    assert_int_equal(stats().connections, 1);
+    assert_int_equal(f.n_gone, 0);
+    close(idle);
+    close(open);
+}
+
+/* ---- HTTP/2 ---- */
+
+#define PREFACE "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+static const unsigned char empty_settings[] = {0, 0, 0, 4, 0, 0, 0, 0, 0};
+static const unsigned char wide_window[] = {0, 0, 4, 8, 0, 0, 0, 0, 0, 0x7f, 0xff, 0, 0};
+
+/* HEADERS of GET `path` with END_STREAM, HPACK without a table. */
+static void say_h2_request(int fd, unsigned char id, const char *path)
+{
+    unsigned char frame[64] = {0, 0, 0, 1, 5, 0, 0, 0, id, 0x82, 0x86, 0x01, 1, 'a', 0x04};
+    size_t len = strlen(path);
+    frame[2] = (unsigned char)(7 + len);
+    frame[15] = (unsigned char)len;
+    memcpy(frame + 16, path, len);
+    say_bytes(fd, frame, 16 + len);
+}
+
+static void say_h2_window(int fd, unsigned char id)
+{
+    unsigned char frame[sizeof(wide_window)];
+    memcpy(frame, wide_window, sizeof(frame));
+    frame[8] = id;
+    say_bytes(fd, frame, sizeof(frame));
+}
+
+static void say_h2_greeting(int fd)
+{
+    say(fd, PREFACE);
+    say_bytes(fd, empty_settings, sizeof(empty_settings));
+    say_h2_window(fd, 0);
+}
+
+/* The next frame of `type`; its payload's length. Others are passed over, but answered when they must be. */
+static size_t hear_frame(int fd, unsigned char type, char *payload, size_t cap)
+{
+    unsigned char head[9];
+    for (int i = 0; i < 2000; i++) {
+        assert_int_equal(hear(fd, (char *)head, sizeof(head)), sizeof(head));
+        size_t len = (size_t)head[0] << 16 | (size_t)head[1] << 8 | head[2];
+        assert_true(len <= cap);
+        assert_int_equal(hear(fd, payload, len), len);
+        if (head[3] == type)
+            return len;
+    }
+    fail_msg("no frame of type %d", type);
+    return 0;
+}
+
+static void http2_is_served(void **state)
+{
+    (void)state;
+    static char payload[65536];
+    int fd = connect_peer(NULL);
+    say_h2_greeting(fd);
+    say_h2_request(fd, 1, "/hello");
+    size_t len = hear_frame(fd, 0, payload, sizeof(payload));
+    assert_int_equal(len, 5);
+    assert_memory_equal(payload, "hello", 5);
+    say_h2_request(fd, 3, "/open");
+    turn_until_begun(2);
+    assert_int_equal(stats().http2, 1);
+    turn_for(800); /* longer than a greeting may take */
+    exchange_write(f.open[0], "later", 5);
+    len = hear_frame(fd, 0, payload, sizeof(payload));
+    assert_int_equal(len, 5);
+    assert_memory_equal(payload, "later", 5);
+    close(fd);
+    turn_for(20);
+    assert_int_equal(f.n_gone, 1);
+}
+
+static void the_protocol_is_known_from_single_bytes(void **state)
+{
+    (void)state;
+    static char payload[65536];
+    static const char first[] = PREFACE, second[] = "POST /hello HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n";
+    int h2 = connect_peer(NULL), h1 = connect_peer(NULL);
+    for (size_t i = 0; i < sizeof(first) - 1; i++) {
+        say_bytes(h2, first + i, 1);
+        turn();
+    }
+    for (size_t i = 0; i < sizeof(second) - 1; i++) { /* begins with the same letter */
+        say_bytes(h1, second + i, 1);
+        if (i < 5)
+            turn();
+    }
+    say_bytes(h2, empty_settings, sizeof(empty_settings));
+    say_h2_request(h2, 1, "/hello");
+    assert_int_equal(hear_frame(h2, 0, payload, sizeof(payload)), 5);
+    expect(h1, HELLO);
+    assert_int_equal(stats().http1, 1);
+    assert_int_equal(stats().http2, 1);
+    close(h1);
+    close(h2);
+}
+
+static void broken_http2_ends_with_a_goaway(void **state)
+{
+    (void)state;
+    static char payload[65536];
+    static const unsigned char data_on_nothing[] = {0, 0, 1, 0, 0, 0, 0, 0, 9, 'x'};
+    int fd = connect_peer(NULL);
+    say_h2_greeting(fd);
+    say_bytes(fd, data_on_nothing, sizeof(data_on_nothing));
+    assert_int_equal(hear_frame(fd, 7, payload, sizeof(payload)) >= 8, 1);
+    assert_int_equal(payload[7], 1); /* PROTOCOL_ERROR */
+    assert_true(ends_within(fd, 1000));
+    assert_int_equal(stats().refused_floods, 1);
+    close(fd);
+}
+
+/* Go's clients name a stream of their own in it. */
+static void a_goodbye_is_no_flood(void **state)
+{
+    (void)state;
+    static const unsigned char goaway[] = {0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0};
+    int fd = connect_peer(NULL);
+    say_h2_greeting(fd);
+    say_h2_request(fd, 1, "/open");
+    turn_until_begun(1);
+    say_bytes(fd, goaway, sizeof(goaway));
+    assert_true(ends_at_last(fd, 1000));
+    assert_int_equal(stats().refused_floods, 0);
+    assert_int_equal(f.n_gone, 1);
+    close(fd);
+}
+
+/* ---- heads that are not complete ---- */
+
+static void a_later_head_that_is_not_completed_ends_its_connection(void **state)
+{
+    (void)state;
+    static char payload[65536];
+    static const unsigned char half[] = {0, 0, 8, 1, 5, 0, 0, 0, 3, 0x82, 0x86}; /* 8 bytes of HEADERS: two of them */
+    int h2 = connect_peer(NULL), h1 = connect_peer(NULL);
+    say_h2_greeting(h2);
+    say_h2_request(h2, 1, "/hello");
+    say(h1, GET("/hello"));
+    assert_int_equal(hear_frame(h2, 0, payload, sizeof(payload)), 5);
+    expect(h1, HELLO);
+    say_bytes(h2, half, sizeof(half));
+    say(h1, "GET /hel");
+    turn_for(400);
+    say_bytes(h2, "\x84", 1); /* that it is alive is not enough */
+    say(h1, "l");
+    assert_int_equal(stats().connections, 2);
+    size_t len = hear_frame(h2, 7, payload, sizeof(payload));
+    assert_int_equal(payload[7], 11); /* ENHANCE_YOUR_CALM */
+    assert_memory_equal(payload + 8, "belfry: a request's head was begun", 34);
+    assert_true(len > 8 + 34);
+    assert_true(ends_at_last(h2, 1000));
+    assert_true(ends_at_last(h1, 1000));
+    assert_int_equal(stats().ended_late, 2);
+    assert_int_equal(stats().refused_floods, 0);
+    close(h1);
+    close(h2);
+}
+
+/* A malformed request is reset, and no head is waited for: its connection goes on. */
+static void a_malformed_head_is_not_waited_for(void **state)
+{
+    (void)state;
+    static char payload[65536];
+    static const unsigned char forbidden[] = {0,  0,   17,  1,   5,   0,   0,   0,   3,   0x82, 0x86, 0x84, 0x00,
+                                              10, 'c', 'o', 'n', 'n', 'e', 'c', 't', 'i', 'o',  'n',  1,    'x'};
+    static const unsigned char pathless[] = {0, 0, 2, 1, 5, 0, 0, 0, 5, 0x82, 0x86};
+    int fd = connect_peer(NULL);
+    say_h2_greeting(fd);
+    say_h2_request(fd, 1, "/open");
+    turn_until_begun(1);
+    say_bytes(fd, forbidden, sizeof(forbidden));
+    assert_int_equal(hear_frame(fd, 3, payload, sizeof(payload)), 4);
+    turn_for(1000); /* longer than a head may take */
+    say_bytes(fd, pathless, sizeof(pathless));
+    assert_int_equal(hear_frame(fd, 3, payload, sizeof(payload)), 4);
+    turn_for(1000);
+    assert_int_equal(stats().ended_late, 0);
+    assert_int_equal(stats().connections, 1);
+    exchange_write(f.open[0], "later", 5);
+    assert_int_equal(hear_frame(fd, 0, payload, sizeof(payload)), 5);
+    close(fd);
+}
+
+/* ---- many exchanges ---- */
+
+static size_t n_crowd; /* how many are open, of those that /crowd began */
+
+static void crowd_gone(struct exchange *x, void *user)
+{
+    (void)x, (void)user;
+    n_crowd--;
+}
+
+static const struct exchange_events crowd_events = {on_body, on_body_end, on_writable, crowd_gone};
+
+static void begin_crowd(struct exchange *x, const struct exchange_head *head, void *user)
+{
+    (void)head, (void)user;
+    n_crowd++;
+    exchange_handle(x, &crowd_events, NULL);
+    exchange_respond(x, 200, NULL, 0);
+}
+
+enum { HEAD_ENDS = 4, REQUEST_ENDS = 5 }; /* flags of HEADERS */
+
+static void say_heads(int fd, uint32_t first, uint32_t n, unsigned char flags)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t id = 1 + 2 * (first + i);
+        const unsigned char frame[] = {0,
+                                       0,
+                                       6,
+                                       1,
+                                       flags,
+                                       (unsigned char)(id >> 24),
+                                       (unsigned char)(id >> 16),
+                                       (unsigned char)(id >> 8),
+                                       (unsigned char)id,
+                                       0x82,
+                                       0x86,
+                                       0x84,
+                                       0x01,
+                                       1,
+                                       'a'};
+        say_bytes(fd, frame, sizeof(frame));
+        if (i % 256 == 255)
+            turn();
+    }
+}
+
+static void say_crowd(int fd, uint32_t first, uint32_t n)
+{
+    say_heads(fd, first, n, REQUEST_ENDS);
+}
+
+static void open_crowd(struct inbound_opts opts)
+{
+    assert_int_equal(open_group(opts), BELFRY_OK);
+    n_crowd = 0;
+    f.begin = begin_crowd;
+}
+
+static void heads_that_follow_each_other_have_their_own_time_each(void **state)
+{
+    (void)state;
+    static const unsigned char head[] = {0, 0, 6, 1, 5, 0, 0, 0, 1, 0x82, 0x86, 0x84, 0x01, 1, 'a'};
+    assert_int_equal(open_group((struct inbound_opts){.greet_ms = 300}), BELFRY_OK);
+    f.begin = begin_crowd;
+    n_crowd = 0;
+    int fd = connect_peer(NULL);
+    say_h2_greeting(fd);
+    unsigned char frame[sizeof(head)];
+    memcpy(frame, head, sizeof(head));
+    say_bytes(fd, frame, 11);
+    for (unsigned char id = 3; id < 9;
+         id = (unsigned char)(id + 2)) { /* the end of one and the beginning of the next */
+        turn_for(200);
+        say_bytes(fd, frame + 11, sizeof(frame) - 11);
+        frame[8] = id;
+        say_bytes(fd, frame, 11);
+    }
+    turn_for(50);
+    assert_int_equal(n_crowd, 3);
+    assert_int_equal(stats().ended_late, 0);
+    assert_true(ends_at_last(fd, 1000));
+    assert_int_equal(stats().ended_late, 1);
+    close(fd);
+    close_group();
+    assert_int_equal(refuse_held(), 0);
+}
+
+static void a_crowd_that_leaves_is_told_in_steps(void **state)
+{
+    (void)state;
+    open_crowd((struct inbound_opts){0});
+    int fd = connect_peer(NULL);
+    say_h2_greeting(fd);
+    say_crowd(fd, 0, 2000);
+    while (n_crowd < 2000)
+        turn();
+    assert_true(stats().bytes > 2000 * 1024);
+    close(fd);
+    while (stats().connections > 0)
+        uv_run(&f.loop, UV_RUN_ONCE);
+    size_t most = 0, flushes = 0;
+    for (bool more = true; more; flushes++) {
+        size_t before = n_crowd;
+        more = inbound_flush(f.group, belfry_clock_ms());
+        most = before - n_crowd > most ? before - n_crowd : most;
+    }
+    assert_int_equal(n_crowd, 0);
+    assert_in_range(most, 1, 256);
+    assert_in_range(flushes, 2000 / 256, 10);
+    assert_int_equal(stats().bytes, 0);
+    close_group();
+    assert_int_equal(refuse_held(), 0);
+}
+
+static void a_crowd_that_is_leaving_is_told_when_the_group_ends(void **state)
+{
+    (void)state;
+    open_crowd((struct inbound_opts){0});
+    int fds[2];
+    for (int i = 0; i < 2; i++) {
+        fds[i] = connect_peer(NULL);
+        say_h2_greeting(fds[i]);
+        say_crowd(fds[i], 0, 300);
+    }
+    while (n_crowd < 600)
+        turn();
+    close(fds[0]);
+    while (stats().connections > 1)
+        uv_run(&f.loop, UV_RUN_ONCE);
+    assert_true(n_crowd > 300);
+    close_group();
+    assert_int_equal(n_crowd, 0);
+    assert_int_equal(refuse_held(), 0);
+    close(fds[1]);
+}
+
+static void a_crowd_that_breaks_the_protocol_leaves_in_steps(void **state)
+{
+    (void)state;
+    static char payload[1 << 16];
+    open_crowd((struct inbound_opts){.linger_ms = 50});
+    int fd = connect_peer(NULL);
+    say_h2_greeting(fd);
+    say_crowd(fd, 0, 600);
+    while (n_crowd < 600)
+        turn();
+    say_bytes(fd, (const unsigned char[]){0, 0, 1, 6, 0, 0, 0, 0, 0, 0}, 10); /* a PING of one byte */
+    for (int i = 0; i < 7; i++)
+        hear_frame(fd, 1, payload, sizeof(payload));
+    turn_for(200);
+    assert_int_equal(n_crowd, 0);
+    assert_int_equal(stats().connections, 0);
+    assert_int_equal(stats().bytes, 0);
+    close(fd);
+    close_group();
+    assert_int_equal(refuse_held(), 0);
+}
+
+/* As streams.py of old did: streams that ask for nothing, until nobody else has room. */
+static void over_the_memory_the_connection_with_most_unfinished_requests_is_ended(void **state)
+{
+    (void)state;
+    static char payload[1 << 16];
+    open_crowd((struct inbound_opts){.memory_max = 1024 * 1024, .linger_ms = 50});
+    int good = connect_peer(NULL), hostile = connect_peer(NULL);
+    say_h2_greeting(good);
+    say_crowd(good, 0, 300); /* in good order: it has asked for what it is given */
+    say_h2_greeting(hostile);
+    say_heads(hostile, 0, 680, HEAD_ENDS);
+    while (n_crowd < 980)
+        turn();
+    assert_in_range(stats().bytes, 1010 * 1024, 1024 * 1024);
+    int later = connect_peer(NULL); /* a new connection */
+    assert_true(later >= 0);
+    say_h2_greeting(later);
+    say_crowd(later, 0, 10);
+    say_crowd(good, 300, 20); /* and new streams of an old one */
+    for (int i = 0; i < 20; i++)
+        turn();
+    assert_int_equal(n_crowd, 330);
+    assert_int_equal(stats().refused_streams, 0);
+    assert_int_equal(stats().refused_connections, 0);
+    assert_int_equal(stats().ended_largest, 1);
+    assert_int_equal(stats().refused_floods, 0);
+    size_t len = hear_frame(hostile, 7, payload, sizeof(payload));
+    assert_int_equal(payload[7], 11); /* ENHANCE_YOUR_CALM */
+    payload[len] = '\0';
+    assert_string_equal(payload + 8, "belfry: a limit was reached, and no connection held more of unfinished requests: "
+                                     "696320 bytes");
+    assert_true(ends_at_last(hostile, 1000));
+    close(hostile);
+    close(good);
+    close(later);
+    close_group();
+    assert_int_equal(refuse_held(), 0);
+}
+
+static void a_connection_that_fills_the_memory_alone_is_ended_itself(void **state)
+{
+    (void)state;
+    open_crowd((struct inbound_opts){.memory_max = 1024 * 1024, .linger_ms = 50});
+    int hostile = connect_peer(NULL);
+    say_h2_greeting(hostile);
+    say_heads(hostile, 0, 1100, HEAD_ENDS);
+    for (int i = 0; i < 20; i++)
+        turn();
+    assert_int_equal(n_crowd, 0);
+    assert_int_equal(stats().ended_largest, 1);
+    assert_in_range(stats().bytes, 0, 4096);
+    close(hostile);
+    close_group();
+    assert_int_equal(refuse_held(), 0);
+}
+
+static void over_the_memory_there_are_no_new_streams_and_connections(void **state)
+{
+    (void)state;
+    open_crowd((struct inbound_opts){.memory_max = 100 * 1024});
+    int fd = connect_peer(NULL), client, server;
+    say_h2_greeting(fd);
+    say_crowd(fd, 0, 200);
+    for (int i = 0; i < 20; i++)
+        turn();
+    assert_in_range(n_crowd, 70, 84); /* of 1 KiB, and 16 for the connection */
+    assert_int_equal(stats().refused_streams, 200 - n_crowd);
+    assert_in_range(stats().bytes, 99 * 1024, 101 * 1024);
+    make_pair(&client, &server, 0);
+    assert_int_equal(inbound_accept(f.group, server, "b", NULL, NULL, belfry_clock_ms()), BELFRY_ERR_LIMIT);
+    assert_int_equal(stats().refused_connections, 1);
+    assert_true(ends_within(client, 1000));
+    close(client);
+    close(fd);
+    while (n_crowd > 0)
+        turn();
+    assert_int_equal(stats().bytes, 0);
+    close(connect_peer(NULL)); /* there is room again */
+    close_group();
+    assert_int_equal(refuse_held(), 0);
+}
+
+/* ---- full sockets ---- */
+
+static void a_stalled_reader_holds_only_itself(void **state)
+{
+    (void)state;
+    static char sink[1 << 20], payload[65536];
+    int slow, server, fast = connect_peer(NULL);
+    make_pair(&slow, &server, 8192);
+    assert_int_equal(inbound_accept(f.group, server, "slow", NULL, NULL, belfry_clock_ms()), BELFRY_OK);
+    say_h2_greeting(slow);
+    say_h2_request(slow, 1, "/pump");
+    say_h2_window(slow, 1);
+    turn_until_begun(1);
+    say(fast, GET("/pump"));
+    for (size_t got = 0; got < 32 * sizeof(sink);) { /* 32 MiB pass beside it */
+        size_t n = hear(fast, sink, sizeof(sink));
+        assert_true(n > 0);
+        got += n;
+    }
+    size_t stalled_at = f.pumped[0];
+    assert_in_range(stalled_at, 65536, 1 << 20); /* socket buffers, one write, one window's worth of room */
+    close(fast);
+    turn_for(50);
+    struct inbound_stats s = stats();
+    assert_int_equal(s.kernel_bytes, 2 * INBOUND_SNDBUF);
+    assert_in_range(s.bytes, 1024, 256 * 1024);
+    assert_int_equal(exchange_room(f.open[0]), 0);
+    int other = connect_peer(NULL);
+    say(other, GET("/hello"));
+    expect(other, HELLO);
+    assert_int_equal(f.pumped[0], stalled_at);
+
+    while (f.pumped[0] < stalled_at + (4 << 20)) /* it reads again, and goes on where it was */
+        assert_true(hear_frame(slow, 0, payload, sizeof(payload)) > 0);
+    close(slow);
+    close(other);
+}
+
+static void all_bytes_arrive_in_order_through_a_small_window(void **state)
+{
+    (void)state;
+    static unsigned char pattern[300000], got[sizeof(pattern)];
+    char head[128];
+    int fd, server;
+    make_pair(&fd, &server, 4096);
+    assert_int_equal(inbound_accept(f.group, server, "slow", NULL, NULL, belfry_clock_ms()), BELFRY_OK);
+    for (size_t i = 0; i < sizeof(pattern); i++)
+        pattern[i] = (unsigned char)(i * 31 >> 5);
+    say(fd, "GET /open HTTP/1.0\r\n\r\n"); /* raw until the end: no chunks in between */
+    turn_until_begun(1);
+    struct exchange *x = f.open[0];
+    exchange_write(x, pattern, sizeof(pattern));
+    f.open[0] = NULL;
+    exchange_end(x, NULL, 0);
+    size_t len = strlen("HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n");
+    assert_int_equal(hear(fd, head, len), len);
+    assert_int_equal(hear(fd, (char *)got, sizeof(got)), sizeof(got));
+    assert_memory_equal(got, pattern, sizeof(got));
+    assert_true(ends_within(fd, 1000));
+    close(fd);
+}
+
+static void nothing_is_allocated_for_what_the_socket_takes(void **state)
+{
+    (void)state;
+    static const char buf[512];
+    int fd = connect_peer(NULL);
+    say(fd, GET("/open"));
+    turn_until_begun(1);
+    exchange_write(f.open[0], buf, 300);
+    turn_for(10);
+    refuse_begin(0);
+    for (int i = 0; i < 20; i++) {
+        exchange_write(f.open[0], buf, 300);
+        assert_false(inbound_flush(f.group, belfry_clock_ms()));
+    }
+    assert_false(refuse_end());
+    assert_int_equal(f.n_gone, 0);
+    close(fd);
+}
+
+/* ---- shutting ---- */
+
+static void shutting_goes_on_from_the_oldest(void **state)
+{
+    (void)state;
+    int peers[3];
+    for (int i = 0; i < 3; i++) {
+        peers[i] = connect_peer(NULL);
+        say(peers[i], GET("/hello"));
+        expect(peers[i], HELLO);
+    }
+    assert_true(inbound_shut(f.group, INBOUND_ALL, 1));
+    assert_true(ends_within(peers[0], 1000));
+    assert_true(inbound_shut(f.group, INBOUND_ALL, 0));
+    say(peers[1], GET("/hello"));
+    expect(peers[1], HELLO); /* its turn has not come, and it is served as ever */
+    assert_false(inbound_shut(f.group, INBOUND_ALL, 2));
+    assert_true(ends_within(peers[1], 1000));
+    assert_true(ends_within(peers[2], 1000));
+    assert_false(inbound_shut(f.group, INBOUND_ALL, 7));
+    for (int i = 0; i < 3; i++)
+        close(peers[i]);
+    turn_for(20);
+}
+
+static void shutting_up_to_a_number_spares_newcomers(void **state)
+{
+    (void)state;
+    int old = connect_peer(NULL);
+    say(old, GET("/hello"));
+    expect(old, HELLO);
+    uint64_t newest = inbound_newest(f.group);
+    int new = connect_peer(NULL);
+    say(new, GET("/hello"));
+    expect(new, HELLO);
+    assert_true(inbound_shut(f.group, newest, 0));
+    assert_false(inbound_shut(f.group, newest, 5));
+    assert_true(ends_within(old, 1000));
+    int newer = connect_peer(NULL);
+    assert_false(inbound_shut(f.group, newest, 5));
+    for (int i = 0; i < 2; i++) {
+        say(i == 0 ? new : newer, GET("/hello"));
+        expect(i == 0 ? new : newer, HELLO); /* it does not say that it will be closed */
+    }
+    assert_false(inbound_shut(f.group, INBOUND_ALL, SIZE_MAX));
+    assert_true(ends_within(new, 1000));
+    assert_true(ends_within(newer, 1000));
+    close(old);
+    close(new);
+    close(newer);
+    turn_for(20);
+    assert_int_equal(stats().connections, 0);
+}
+
+static void shutting_ends_the_idle_and_waits_for_the_rest(void **state)
+{
+    (void)state;
+    static char payload[65536];
+    int idle = connect_peer(NULL), open = connect_peer(NULL), h2 = connect_peer(NULL);
+    say(idle, GET("/hello"));
+    expect(idle, HELLO);
+    say(open, GET("/open"));
+    expect(open, "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n");
+    say_h2_greeting(h2);
+    say_h2_request(h2, 1, "/open");
+    turn_until_begun(3);
+    assert_false(inbound_shut(f.group, INBOUND_ALL, SIZE_MAX));
+    assert_true(ends_within(idle, 1000));
+    assert_int_equal(hear_frame(h2, 7, payload, sizeof(payload)), 8);
+    turn_for(300);
+    assert_int_equal(f.n_gone, 0);
+    for (int i = 0; i < 2; i++) {
+        struct exchange *x = f.open[i];
+        f.open[i] = NULL;
+        exchange_end(x, NULL, 0);
+    }
+    expect(open, "0\r\n\r\n");
+    assert_true(ends_within(open, 1000));
+    turn_for(700); /* the HTTP/2 peer did not answer the PING */
+    close(idle);
+    close(open);
+    turn_for(20);
+    int late = connect_peer(NULL);
+    say(late, GET("/hello"));
+    expect(late, "HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\nhello");
+    assert_true(ends_within(late, 1000));
+    close(late);
+    close(h2);
+    turn_for(20);
+    assert_int_equal(stats().connections, 0);
+}
+
+/* ---- TLS ---- */
+
+struct tls_peer {
+    SSL_CTX *ctx;
+    SSL *ssl;
+    int fd;
+};
+
+static struct tls_peer connect_tls(const char *alpn, bool with_cert)
+{
+    struct tls_peer p = {.ctx = SSL_CTX_new(TLS_client_method())};
+    struct belfry_tls *tls;
+    char why[256];
+    struct belfry_tls_server_opts opts = {
+        .cert = keys.server, .key = keys.server_key, .client_ca = with_cert ? keys.ca : NULL};
+    assert_int_equal(belfry_tls_create_server(&opts, &tls, why, sizeof(why)), BELFRY_OK);
+    p.fd = connect_peer(tls);
+    belfry_tls_destroy(tls);
+    if (with_cert) {
+        SSL_CTX_use_certificate_chain_file(p.ctx, keys.client);
+        SSL_CTX_use_PrivateKey_file(p.ctx, keys.client_key, SSL_FILETYPE_PEM);
+    }
+    if (alpn != NULL)
+        SSL_CTX_set_alpn_protos(p.ctx, (const unsigned char *)alpn, (unsigned)strlen(alpn));
+    p.ssl = SSL_new(p.ctx);
+    SSL_set_fd(p.ssl, p.fd);
+    SSL_set_connect_state(p.ssl);
+    for (int i = 0; i < 500 && SSL_do_handshake(p.ssl) != 1; i++)
+        turn();
+    assert_true(SSL_is_init_finished(p.ssl));
+    return p;
+}
+
+static void close_tls(struct tls_peer *p)
+{
+    SSL_free(p->ssl);
+    SSL_CTX_free(p->ctx);
+    close(p->fd);
+    ERR_clear_error();
+}
+
+static size_t hear_tls(struct tls_peer *p, char *buf, size_t len)
+{
+    uint64_t end = belfry_clock_ms() + 10000;
+    size_t got = 0;
+    while (got < len && belfry_clock_ms() < end) {
+        int n = SSL_read(p->ssl, buf + got, (int)(len - got));
+        if (n > 0)
+            got += (size_t)n;
+        else if (SSL_get_error(p->ssl, n) != SSL_ERROR_WANT_READ)
+            break;
+        else
+            turn();
+    }
+    ERR_clear_error();
+    return got;
+}
+
+static void tls_serves_http1_and_knows_the_user(void **state)
+{
+    (void)state;
+    char buf[sizeof(HELLO)] = "";
+    struct tls_peer p = connect_tls(NULL, true);
+    assert_int_equal(SSL_write(p.ssl, GET("/hello"), sizeof(GET("/hello")) - 1), sizeof(GET("/hello")) - 1);
+    assert_int_equal(hear_tls(&p, buf, sizeof(HELLO) - 1), sizeof(HELLO) - 1);
+    assert_string_equal(buf, HELLO);
+    assert_string_equal(f.user, "alice");
+    assert_true(f.tls);
+    assert_int_equal(stats().tls, 1);
+    assert_int_equal(stats().http1, 1);
+    assert_false(ends_within(p.fd, 50));
+    close_tls(&p);
+    turn_for(20);
+    assert_int_equal(stats().tls, 0);
+}
+
+static void tls_serves_http2_by_alpn_and_carries_megabytes(void **state)
+{
+    (void)state;
+    static char sink[65536];
+    static const char greeting[] = PREFACE "\0\0\0\4\0\0\0\0\0\0\0\4\x08\0\0\0\0\0\x7f\xff\0\0"
+                                           "\0\0\x0c\1\5\0\0\0\1\x82\x86\x01\1\141\x04\x05/pump"
+                                           "\0\0\4\x08\0\0\0\0\1\x7f\xff\0\0";
+    struct tls_peer p = connect_tls("\x02h2\x08http/1.1", false);
+    assert_int_equal(SSL_write(p.ssl, greeting, sizeof(greeting) - 1), sizeof(greeting) - 1);
+    for (size_t got = 0; got < 8 << 20; got += sizeof(sink))
+        assert_int_equal(hear_tls(&p, sink, sizeof(sink)), sizeof(sink));
+    assert_int_equal(stats().http2, 1);
+    turn_for(100); /* it reads no more: what is unsent is bounded */
+    assert_in_range(stats().bytes, 1024, 256 * 1024);
+    assert_int_equal(f.n_gone, 0);
+    close_tls(&p);
+    turn_for(20);
+    assert_int_equal(f.n_gone, 1);
+}
+
+static void who_does_not_speak_tls_is_closed(void **state)
+{
+    (void)state;
+    struct belfry_tls *tls;
+    char why[256];
+    struct belfry_tls_server_opts opts = {.cert = keys.server, .key = keys.server_key};
+    assert_int_equal(belfry_tls_create_server(&opts, &tls, why, sizeof(why)), BELFRY_OK);
+    int plain = connect_peer(tls), mute = connect_peer(tls);
+    say(plain, GET("/hello"));
+    assert_true(ends_within(plain, 500));
+    assert_true(ends_within(mute, 2000));
+    assert_int_equal(f.n_begun, 0);
+    close(plain);
+    close(mute);
+    belfry_tls_destroy(tls);
+}
+
+/* ---- dead peers ---- */
+
+static void peers_are_judged_by_what_they_acknowledge(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        struct {
+            uint64_t at_ms;
+            struct inbound_probe_info info;
+        } asked[6];
+        enum inbound_verdict last;
+    } rows[] = {
+        {"all acknowledged", {{1000, {.last_ack_ms = 900000}}}, INBOUND_CLEAR},
+        {"reset", {{1000, {.closed = true}}}, INBOUND_DEAD},
+        {"window closed, probes answered",
+         {{1000, {.unsent = true, .last_ack_ms = 100000}}, {99000, {.unsent = true, .last_ack_ms = 110000}}},
+         INBOUND_WAITING},
+        {"just sent after a long silence", {{1000000, {.underway = true, .last_ack_ms = 900000}}}, INBOUND_WAITING},
+        {"59 s without an acknowledgement",
+         {{1000, {.underway = true, .last_ack_ms = 500}}, {60000, {.underway = true, .last_ack_ms = 59500}}},
+         INBOUND_WAITING},
+        {"60 s without one",
+         {{1000, {.underway = true, .last_ack_ms = 500}}, {61000, {.underway = true, .last_ack_ms = 60500}}},
+         INBOUND_DEAD},
+        {"something is always underway, and acknowledged",
+         {{1000, {.underway = true, .last_ack_ms = 5}},
+          {31000, {.underway = true, .last_ack_ms = 5}},
+          {61000, {.underway = true, .last_ack_ms = 5}},
+          {91000, {.underway = true, .last_ack_ms = 5}}},
+         INBOUND_WAITING},
+        {"a window probe seen on its way twice, answered between",
+         {{1000, {.underway = true, .unsent = true, .last_ack_ms = 100000}},
+          {16000, {.unsent = true, .last_ack_ms = 14900}},
+          {121000, {.underway = true, .unsent = true, .last_ack_ms = 119900}}},
+         INBOUND_WAITING},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct inbound_probe probe = {0};
+        enum inbound_verdict verdict = INBOUND_CLEAR;
+        for (size_t k = 0; k < 6 && rows[i].asked[k].at_ms != 0; k++)
+            verdict = inbound_probe_judge(&probe, &rows[i].asked[k].info, rows[i].asked[k].at_ms, 60000);
+        if (verdict != rows[i].last)
+            fail_msg("%s: %d", rows[i].name, (int)verdict);
+    }
+}
+
+static void the_kernel_tells_of_unread_bytes_and_of_resets(void **state)
+{
+    (void)state;
+    static char bytes[65536];
+    struct inbound_probe_info info;
+    struct linger hard = {1, 0};
+    int client, server;
+    make_pair(&client, &server, 4096);
+    assert_true(inbound_probe_ask(server, &info));
+    assert_false(info.closed || info.underway || info.unsent);
+    while (send(server, bytes, sizeof(bytes), MSG_NOSIGNAL | MSG_DONTWAIT) > 0)
+        ;
+    assert_true(inbound_probe_ask(server, &info));
+    assert_true(info.unsent);
+    setsockopt(client, SOL_SOCKET, SO_LINGER, &hard, sizeof(hard));
+    close(client);
+    assert_true(inbound_probe_ask(server, &info));
+    assert_true(info.closed);
+    close(server);
+    int pair[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    assert_false(inbound_probe_ask(pair[0], &info));
+    close(pair[0]);
+    close(pair[1]);
+}
+
+/* A peer that pipelines is not read from while its first response runs, so that only asking the kernel tells. */
+static void a_peer_that_resets_unread_is_found_by_asking(void **state)
+{
+    (void)state;
+    close_group();
+    assert_int_equal(open_group((struct inbound_opts){.probe_ms = 100}), BELFRY_OK);
+    struct linger hard = {1, 0};
+    int alive = connect_peer(NULL), fd = connect_peer(NULL);
+    say(alive, GET("/open") GET("/open"));
+    say(fd, GET("/open") GET("/open"));
+    turn_until_begun(2);
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &hard, sizeof(hard));
+    close(fd);
+    turn_for(400);
+    assert_int_equal(f.n_gone, 1);
+    assert_int_equal(stats().dead, 1);
+    assert_int_equal(stats().connections, 1);
+    close(alive);
+}
+
+/* ---- memory ---- */
+
+static enum belfry_err scenario(void)
+{
+    int client, server;
+    char buf[64];
+    enum belfry_err err = open_group((struct inbound_opts){0});
+    if (err == BELFRY_OK) {
+        make_pair(&client, &server, 0);
+        err = inbound_accept(f.group, server, "x", NULL, NULL, belfry_clock_ms());
+        if (err == BELFRY_OK) {
+            say(client, GET("/open"));
+            if (hear(client, buf, 47) != 47)
+                err = BELFRY_ERR_NOMEM; /* the connection was closed instead */
+            if (err == BELFRY_OK)
+                exchange_write(f.open[0], "abc", 3);
+            if (err == BELFRY_OK && hear(client, buf, 8) != 8)
+                err = BELFRY_ERR_NOMEM;
+        }
+        close(client);
+    }
+    close_group();
+    return err;
+}
+
+static void refused_memory_costs_a_connection_at_most(void **state)
+{
+    (void)state;
+    assert_true(refuse_sweep(scenario) >= 8);
+}
+
+static enum belfry_err h2_scenario(void)
+{
+    int client, server;
+    char buf[50];
+    enum belfry_err err = open_group((struct inbound_opts){0});
+    if (err == BELFRY_OK) {
+        make_pair(&client, &server, 0);
+        err = inbound_accept(f.group, server, "x", NULL, NULL, belfry_clock_ms());
+        if (err == BELFRY_OK) {
+            say_h2_greeting(client);
+            say_h2_request(client, 1, "/hello");
+            /* our SETTINGS, the ACK of theirs, and frames of the response behind them */
+            size_t got = hear(client, buf, sizeof(buf));
+            err = got == sizeof(buf) ? BELFRY_OK : BELFRY_ERR_NOMEM;
+        }
+        close(client);
+    }
+    close_group();
+    return err;
+}
+
+static void refused_memory_costs_an_http2_connection_at_most(void **state)
+{
+    (void)state;
+    assert_true(refuse_sweep(h2_scenario) >= 8);
+}
+
+static int make_keys(void **state)
+{
+    (void)state;
+    keys_make(&keys);
+    return 0;
+}
+
+static int remove_keys(void **state)
+{
+    (void)state;
+    keys_remove(&keys);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(http1_is_served_and_kept_alive, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_refusal_reaches_a_peer_that_is_still_sending, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_half_closed_peer_gets_the_rest_of_its_response, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_peer_that_resets_is_gone, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_says_nothing_is_closed, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_idle_http1_connection_is_closed_and_an_open_one_is_not, setup, teardown),
+        cmocka_unit_test_setup_teardown(http2_is_served, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_protocol_is_known_from_single_bytes, setup, teardown),
+        cmocka_unit_test_setup_teardown(broken_http2_ends_with_a_goaway, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_goodbye_is_no_flood, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_later_head_that_is_not_completed_ends_its_connection, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_malformed_head_is_not_waited_for, setup, teardown),
+        cmocka_unit_test(heads_that_follow_each_other_have_their_own_time_each),
+        cmocka_unit_test(a_crowd_that_leaves_is_told_in_steps),
+        cmocka_unit_test(a_crowd_that_is_leaving_is_told_when_the_group_ends),
+        cmocka_unit_test(a_crowd_that_breaks_the_protocol_leaves_in_steps),
+        cmocka_unit_test(over_the_memory_the_connection_with_most_unfinished_requests_is_ended),
+        cmocka_unit_test(a_connection_that_fills_the_memory_alone_is_ended_itself),
+        cmocka_unit_test(over_the_memory_there_are_no_new_streams_and_connections),
+        cmocka_unit_test_setup_teardown(a_stalled_reader_holds_only_itself, setup, teardown),
+        cmocka_unit_test_setup_teardown(all_bytes_arrive_in_order_through_a_small_window, setup, teardown),
+        cmocka_unit_test_setup_teardown(nothing_is_allocated_for_what_the_socket_takes, setup, teardown),
+        cmocka_unit_test_setup_teardown(shutting_goes_on_from_the_oldest, setup, teardown),
+        cmocka_unit_test_setup_teardown(shutting_up_to_a_number_spares_newcomers, setup, teardown),
+        cmocka_unit_test_setup_teardown(shutting_ends_the_idle_and_waits_for_the_rest, setup, teardown),
+        cmocka_unit_test_setup_teardown(tls_serves_http1_and_knows_the_user, setup, teardown),
+        cmocka_unit_test_setup_teardown(tls_serves_http2_by_alpn_and_carries_megabytes, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_does_not_speak_tls_is_closed, setup, teardown),
+        cmocka_unit_test(peers_are_judged_by_what_they_acknowledge),
+        cmocka_unit_test(the_kernel_tells_of_unread_bytes_and_of_resets),
+        cmocka_unit_test_setup_teardown(a_peer_that_resets_unread_is_found_by_asking, setup, teardown),
+        cmocka_unit_test(refused_memory_costs_a_connection_at_most),
+        cmocka_unit_test(refused_memory_costs_an_http2_connection_at_most),
+    };
+    return cmocka_run_group_tests(tests, make_keys, remove_keys);
+}
