@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/config_private.h"
+#include "daemon/config_check.h"
+#include "daemon/config_file.h"
 
 #define ROOM (8 * CONFIG_FILE_MAX) /* a character may be printed as ten */
 

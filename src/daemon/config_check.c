@@ -1,15 +1,21 @@
-/* src/daemon/config_check.c: what only several keys together can tell. */
+/* src/daemon/config_check.c */
+#include "daemon/config_check.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/config_private.h"
-#include "daemon/nearest.h"
+#include "base/password_file.h"
+#include "daemon/config_listen.h"
+#include "net/tls.h"
+#include "opt/nearest.h"
+#include "replica/folder.h"
 #include "serve/kube/definitions.h"
+#include "server/listener.h"
 
 extern char **environ;
 
 /* Tells a mistake in the value of `key`, wherever that came from. */
-#define WRONG(draft, key, ...) config_wrong(draft, &config_rows[key], (draft)->origin[key], __VA_ARGS__)
+#define WRONG(draft, key, ...) config_draft_wrong(draft, &config_rows[key], (draft)->origin[key], __VA_ARGS__)
 
 static enum belfry_err check_upstream(const struct config_draft *draft)
 {
@@ -117,11 +123,11 @@ static enum belfry_err check_identity(const struct config_draft *draft)
 static enum belfry_err check_memory(const struct config_draft *draft)
 {
     const struct config *config = draft->config;
-    char memory[CONFIG_NUMBER], log[CONFIG_NUMBER];
+    char memory[BELFRY_VALUE_MAX], log[BELFRY_VALUE_MAX];
     if (config->memory_bytes == 0 || config->memory_bytes > config->log_bytes)
         return BELFRY_OK;
-    config_write_size(config->memory_bytes, memory);
-    config_write_size(config->log_bytes, log);
+    belfry_value_write_size(config->memory_bytes, memory);
+    belfry_value_write_size(config->log_bytes, log);
     return WRONG(draft, KEY_MEMORY_BYTES,
                  "%s does not even hold --log-bytes, which is %s: raise one or lower the other", memory, log);
 }
@@ -154,59 +160,158 @@ enum belfry_err config_check(const struct config_draft *draft)
 
 /* ---- what is probably not meant ---- */
 
-static unsigned warn_open(const struct belfry_endpoint *endpoint, FILE *out)
+static void warn_open(const struct belfry_endpoint *endpoint, FILE *out)
 {
     if (endpoint->tls || config_is_loopback(endpoint))
-        return 0;
+        return;
     fprintf(out, "warning: %s is plain HTTP for whoever can reach it (insecure-listen)\n", endpoint->url);
-    return 1;
 }
 
-static unsigned warn_upstream(const struct config *config, FILE *out)
+static void warn_upstream(const struct config *config, FILE *out)
 {
     bool tls = false;
     for (size_t i = 0; i < config->n_upstream; i++)
         tls = tls || config->upstream[i].tls;
     if (tls ||
         (config->upstream_cacert == NULL && config->upstream_cert == NULL && config->upstream_server_name == NULL))
-        return 0;
+        return;
     fputs("warning: no upstream is https, so upstream-cacert, upstream-cert and upstream-server-name do nothing\n",
           out);
-    return 1;
 }
 
 /* A Kubernetes service called belfryd puts variables of this prefix into every pod, so only near misses are told. */
-static unsigned warn_variable(const char *variable, FILE *out)
+static void warn_variable(const char *variable, FILE *out)
 {
-    char name[NEAREST_MAX + 1];
-    size_t n = 0, from = strlen(CONFIG_ENV);
+    char name[BELFRY_NEAREST_MAX + 1];
+    size_t n = 0, from = strlen(config_table.env[0]);
     const char *nearest;
-    if (strncmp(variable, CONFIG_ENV, from) != 0)
-        return 0;
-    for (const char *at = variable + from; *at != '\0' && *at != '=' && n < NEAREST_MAX; at++)
+    if (strncmp(variable, config_table.env[0], from) != 0)
+        return;
+    for (const char *at = variable + from; *at != '\0' && *at != '=' && n < BELFRY_NEAREST_MAX; at++)
         name[n++] = (char)(*at == '_' ? '-' : *at >= 'A' && *at <= 'Z' ? *at - 'A' + 'a' : *at);
     name[n] = '\0';
-    if (config_row_named(name, n, &nearest) != NULL || nearest == NULL)
-        return 0;
-    char meant[CONFIG_ENV_NAME];
-    config_env_name(config_row_named(nearest, strlen(nearest), &(const char *){NULL}), meant);
+    if (belfry_opt_find(config_rows, N_CONFIG_ROWS, name, n, &nearest) != NULL || nearest == NULL)
+        return;
+    char meant[BELFRY_OPT_ENV_NAME];
+    belfry_opt_env_name(config_table.env[0], nearest, meant);
     fprintf(out, "warning: %.*s in the environment is no setting: did you mean %s?\n", (int)strcspn(variable, "="),
             variable, meant);
-    return 1;
 }
 
-unsigned config_warn(const struct config_draft *draft, FILE *out)
+void config_warn(const struct config_draft *draft, FILE *out)
 {
     const struct config *config = draft->config;
-    unsigned n = warn_upstream(config, out) + warn_open(&config->admin, out);
+    warn_upstream(config, out);
+    warn_open(&config->admin, out);
     for (size_t i = 0; i < config->n_listen; i++)
-        n += warn_open(&config->listen[i].endpoint, out);
-    if (config->n_scope > 0) {
+        warn_open(&config->listen[i].endpoint, out);
+    if (config->n_scope > 0)
         fputs("warning: with a scope upstream must be etcd 3.4.31, 3.5.13 or newer: older ones tell progress wrongly\n",
               out);
-        n++;
-    }
     for (char **at = environ; *at != NULL; at++)
-        n += warn_variable(*at, out);
-    return n;
+        warn_variable(*at, out);
+}
+
+/* ---- what a start would need of this machine ---- */
+
+/* Tells a fault. Missing memory is not one: the configuration may be right. */
+static enum belfry_err judge(const struct config_draft *draft, enum config_key key, enum belfry_err err,
+                             const char *why)
+{
+    if (err == BELFRY_OK || err == BELFRY_ERR_NOMEM)
+        return err;
+    return config_draft_wrong(draft, &config_rows[key], draft->origin[key], "%s", why);
+}
+
+/* Which file the sentence is about. */
+static enum config_key upstream_key_named(const struct config *config, const char *why)
+{
+    if (config->upstream_key != NULL && strstr(why, config->upstream_key) != NULL)
+        return KEY_UPSTREAM_KEY;
+    if (config->upstream_cert != NULL && strstr(why, config->upstream_cert) != NULL)
+        return KEY_UPSTREAM_CERT;
+    return KEY_UPSTREAM_CACERT;
+}
+
+static enum belfry_err try_upstream_tls(const struct config_draft *draft)
+{
+    const struct config *config = draft->config;
+    struct belfry_tls *tls = NULL;
+    char why[CONFIG_WHY] = "";
+    bool wanted = false;
+    for (size_t i = 0; i < config->n_upstream; i++)
+        wanted = wanted || config->upstream[i].tls;
+    if (!wanted)
+        return BELFRY_OK;
+    struct belfry_tls_opts opts = {.cacert = config->upstream_cacert,
+                                   .cert = config->upstream_cert,
+                                   .key = config->upstream_key,
+                                   .server_name = config->upstream_server_name};
+    enum belfry_err err = belfry_tls_create(&opts, &tls, why, sizeof(why));
+    if (err == BELFRY_OK)
+        belfry_tls_destroy(tls);
+    return judge(draft, upstream_key_named(config, why), err, why);
+}
+
+static enum belfry_err try_password(const struct config_draft *draft)
+{
+    char password[BELFRY_PASSWORD_MAX], why[CONFIG_WHY];
+    if (draft->config->upstream_password_file == NULL)
+        return BELFRY_OK;
+    enum belfry_err err = belfry_password_file_read(draft->config->upstream_password_file, password, why, sizeof(why));
+    explicit_bzero(password, sizeof(password));
+    return judge(draft, KEY_UPSTREAM_PASSWORD_FILE, err, why);
+}
+
+static enum belfry_err try_listener_tls(const struct config_draft *draft, const struct config_listen *listen)
+{
+    struct belfry_tls *tls = NULL;
+    char why[CONFIG_WHY] = "";
+    if (!listen->endpoint.tls)
+        return BELFRY_OK;
+    struct belfry_tls_server_opts opts = {.cert = listen->cert, .key = listen->key, .client_ca = listen->client_ca};
+    enum belfry_err err = belfry_tls_create_server(&opts, &tls, why, sizeof(why));
+    if (err == BELFRY_OK)
+        belfry_tls_destroy(tls);
+    return judge(draft, KEY_LISTEN, err, why);
+}
+
+/* The belfryd that is to be restarted with this configuration may have the address: that is worth a warning. */
+static enum belfry_err try_address(const struct config_draft *draft, enum config_key key,
+                                   const struct belfry_endpoint *endpoint, FILE *out)
+{
+    char why[CONFIG_WHY];
+    enum belfry_err err = listener_try(endpoint, why, sizeof(why));
+    if (err != BELFRY_ERR_LIMIT)
+        return judge(draft, key, err, why);
+    fprintf(out, "warning: %s\n", why);
+    return BELFRY_OK;
+}
+
+static enum belfry_err try_cache_dir(const struct config_draft *draft)
+{
+    char why[CONFIG_WHY];
+    enum belfry_err err = folder_try(draft->config->cache_dir, why, sizeof(why));
+    return judge(draft, KEY_CACHE_DIR, err, why);
+}
+
+/* The trials go on after a fault, so that one run tells all of them. */
+static void keep_first(enum belfry_err *err, enum belfry_err next)
+{
+    if (*err == BELFRY_OK || next == BELFRY_ERR_NOMEM)
+        *err = next;
+}
+
+enum belfry_err config_try(const struct config_draft *draft, FILE *out)
+{
+    const struct config *config = draft->config;
+    enum belfry_err err = try_upstream_tls(draft);
+    keep_first(&err, try_password(draft));
+    for (size_t i = 0; i < config->n_listen; i++) {
+        keep_first(&err, try_listener_tls(draft, &config->listen[i]));
+        keep_first(&err, try_address(draft, KEY_LISTEN, &config->listen[i].endpoint, out));
+    }
+    keep_first(&err, try_address(draft, KEY_ADMIN, &config->admin, out));
+    keep_first(&err, try_cache_dir(draft));
+    return err;
 }

@@ -1,14 +1,16 @@
 /* src/daemon/config_file.c
  *
- * The file, read by libyaml into a document: a map of keys, each a scalar or a list of scalars; items of listen
- * and resources may be maps. Nothing is nested deeper than wrap, so nothing here recurses, and an alias that refers to itself is a wrong type like
- * any.
+ * libyaml reads the file into a document. Nothing in it is nested deeper than wrap, so nothing here recurses, and an alias
+ * that refers to itself is a wrong type like any.
  */
+#include "daemon/config_file.h"
+
 #include <string.h>
 
 #include <yaml.h>
 
-#include "daemon/config_private.h"
+#include "daemon/config_listen.h"
+#include "daemon/config_resource.h"
 
 struct reader {
     struct config_draft *draft;
@@ -41,18 +43,18 @@ static const char *scalar_text(const yaml_node_t *node)
 }
 
 /* A scalar that is there, and without a zero byte in it: "key:" alone is a value forgotten, not an empty one. */
-static enum belfry_err check_scalar(const struct reader *r, const struct config_row *row, const yaml_node_t *node)
+static enum belfry_err check_scalar(const struct reader *r, const struct belfry_opt_row *row, const yaml_node_t *node)
 {
     struct config_origin origin = origin_of(node);
     if (node->type != YAML_SCALAR_NODE)
-        return config_wrong(r->draft, row, origin, "this is a %s: write one value",
-                            node->type == YAML_MAPPING_NODE ? "map" : "list");
+        return config_draft_wrong(r->draft, row, origin, "this is a %s: write one value",
+                                  node->type == YAML_MAPPING_NODE ? "map" : "list");
     if (node->data.scalar.length == 0 && node->data.scalar.style == YAML_PLAIN_SCALAR_STYLE)
-        return config_wrong(r->draft, row, origin, "the value is missing: write one, or leave the key out");
+        return config_draft_wrong(r->draft, row, origin, "the value is missing: write one, or leave the key out");
     if (strlen(scalar_text(node)) != node->data.scalar.length)
-        return config_wrong(r->draft, row, origin, "the value holds a zero byte");
+        return config_draft_wrong(r->draft, row, origin, "the value holds a zero byte");
     if (node->data.scalar.length >= CONFIG_TEXT_MAX)
-        return config_wrong(r->draft, row, origin, "the value is longer than %d bytes", CONFIG_TEXT_MAX - 1);
+        return config_draft_wrong(r->draft, row, origin, "the value is longer than %d bytes", CONFIG_TEXT_MAX - 1);
     return BELFRY_OK;
 }
 
@@ -61,7 +63,7 @@ static enum belfry_err check_scalar(const struct reader *r, const struct config_
 /* serve: grpc, grpc+json or a list of names, as one text. */
 static enum belfry_err join_list(const struct reader *r, const yaml_node_t *list, char out[CONFIG_TEXT_MAX])
 {
-    const struct config_row *row = &config_rows[KEY_LISTEN];
+    const struct belfry_opt_row *row = &config_rows[KEY_LISTEN];
     size_t n = 0;
     out[0] = '\0';
     for (yaml_node_item_t *at = list->data.sequence.items.start; at < list->data.sequence.items.top; at++) {
@@ -71,7 +73,7 @@ static enum belfry_err join_list(const struct reader *r, const yaml_node_t *list
             return err;
         n += (size_t)snprintf(out + n, CONFIG_TEXT_MAX - n, "%s%s", n > 0 ? "+" : "", scalar_text(node));
         if (n >= CONFIG_TEXT_MAX)
-            return config_wrong(r->draft, row, origin_of(node), "the list is too long");
+            return config_draft_wrong(r->draft, row, origin_of(node), "the list is too long");
     }
     return BELFRY_OK;
 }
@@ -79,7 +81,7 @@ static enum belfry_err join_list(const struct reader *r, const yaml_node_t *list
 static enum belfry_err read_setting(const struct reader *r, const yaml_node_pair_t *pair, struct config_listen *listen,
                                     unsigned *seen)
 {
-    const struct config_row *row = &config_rows[KEY_LISTEN];
+    const struct belfry_opt_row *row = &config_rows[KEY_LISTEN];
     const yaml_node_t *name = yaml_document_get_node(r->document, pair->key);
     const yaml_node_t *value = yaml_document_get_node(r->document, pair->value);
     char joined[CONFIG_TEXT_MAX], why[CONFIG_WHY];
@@ -91,7 +93,7 @@ static enum belfry_err read_setting(const struct reader *r, const yaml_node_pair
     if (err != BELFRY_OK)
         return err;
     err = config_listen_set(listen, seen, scalar_text(name), is_list ? joined : scalar_text(value), why);
-    return err == BELFRY_ERR_INVALID ? config_wrong(r->draft, row, origin_of(name), "%s", why) : err;
+    return err == BELFRY_ERR_INVALID ? config_draft_wrong(r->draft, row, origin_of(name), "%s", why) : err;
 }
 
 static enum belfry_err read_listener(const struct reader *r, const yaml_node_t *map)
@@ -103,8 +105,8 @@ static enum belfry_err read_listener(const struct reader *r, const yaml_node_t *
          at++)
         err = read_setting(r, at, &listen, &seen);
     if (err == BELFRY_OK && listen.endpoint.url[0] == '\0')
-        err = config_wrong(r->draft, &config_rows[KEY_LISTEN], origin_of(map),
-                           "a listener without url: add url: http://127.0.0.1:23790");
+        err = config_draft_wrong(r->draft, &config_rows[KEY_LISTEN], origin_of(map),
+                                 "a listener without url: add url: http://127.0.0.1:23790");
     if (err == BELFRY_OK)
         return config_draft_listen(r->draft, origin_of(map), &listen);
     config_listen_fini(&listen);
@@ -116,7 +118,7 @@ static enum belfry_err read_listener(const struct reader *r, const yaml_node_t *
 /* wrap: FIELD, or {field: FIELD, key: TEMPLATE}. */
 static enum belfry_err read_wrap(const struct reader *r, const yaml_node_t *map, struct definition_source *resource)
 {
-    const struct config_row *row = &config_rows[KEY_RESOURCES];
+    const struct belfry_opt_row *row = &config_rows[KEY_RESOURCES];
     enum belfry_err err = BELFRY_OK;
     char why[CONFIG_WHY];
     for (yaml_node_pair_t *at = map->data.mapping.pairs.start; at < map->data.mapping.pairs.top && err == BELFRY_OK;
@@ -130,11 +132,11 @@ static enum belfry_err read_wrap(const struct reader *r, const yaml_node_t *map,
             return err;
         bool is_field = strcmp(scalar_text(name), "field") == 0;
         if (!is_field && strcmp(scalar_text(name), "key") != 0)
-            return config_wrong(r->draft, row, origin_of(name), "wrap has field and key, and no '%.48s'",
-                                scalar_text(name));
+            return config_draft_wrong(r->draft, row, origin_of(name), "wrap has field and key, and no '%.48s'",
+                                      scalar_text(name));
         err = config_resource_set(resource, is_field ? "wrap" : "key", scalar_text(value), why);
         if (err == BELFRY_ERR_INVALID)
-            return config_wrong(r->draft, row, origin_of(name), "%s", why);
+            return config_draft_wrong(r->draft, row, origin_of(name), "%s", why);
     }
     return err;
 }
@@ -142,7 +144,7 @@ static enum belfry_err read_wrap(const struct reader *r, const yaml_node_t *map,
 static enum belfry_err read_resource_setting(const struct reader *r, const yaml_node_pair_t *pair,
                                              struct definition_source *resource)
 {
-    const struct config_row *row = &config_rows[KEY_RESOURCES];
+    const struct belfry_opt_row *row = &config_rows[KEY_RESOURCES];
     const yaml_node_t *name = yaml_document_get_node(r->document, pair->key);
     const yaml_node_t *value = yaml_document_get_node(r->document, pair->value);
     char why[CONFIG_WHY];
@@ -155,7 +157,7 @@ static enum belfry_err read_resource_setting(const struct reader *r, const yaml_
     if (err != BELFRY_OK)
         return err;
     err = config_resource_set(resource, scalar_text(name), scalar_text(value), why);
-    return err == BELFRY_ERR_INVALID ? config_wrong(r->draft, row, origin_of(name), "%s", why) : err;
+    return err == BELFRY_ERR_INVALID ? config_draft_wrong(r->draft, row, origin_of(name), "%s", why) : err;
 }
 
 static enum belfry_err read_resource(const struct reader *r, const yaml_node_t *map)
@@ -167,7 +169,7 @@ static enum belfry_err read_resource(const struct reader *r, const yaml_node_t *
          at++)
         err = read_resource_setting(r, at, &resource);
     if (err == BELFRY_OK && config_resource_check(&resource, why) != BELFRY_OK)
-        err = config_wrong(r->draft, &config_rows[KEY_RESOURCES], origin_of(map), "%s", why);
+        err = config_draft_wrong(r->draft, &config_rows[KEY_RESOURCES], origin_of(map), "%s", why);
     if (err == BELFRY_OK)
         return config_draft_resource(r->draft, origin_of(map), &resource);
     config_resource_fini(&resource);
@@ -176,17 +178,17 @@ static enum belfry_err read_resource(const struct reader *r, const yaml_node_t *
 
 /* ---- keys ---- */
 
-static enum belfry_err read_item(const struct reader *r, const struct config_row *row, const yaml_node_t *node)
+static enum belfry_err read_item(const struct reader *r, const struct belfry_opt_row *row, const yaml_node_t *node)
 {
-    if (row->kind == CONFIG_KIND_LISTEN && node->type == YAML_MAPPING_NODE)
+    if (row->id == KEY_LISTEN && node->type == YAML_MAPPING_NODE)
         return read_listener(r, node);
-    if (row->kind == CONFIG_KIND_RESOURCES && node->type == YAML_MAPPING_NODE)
+    if (row->id == KEY_RESOURCES && node->type == YAML_MAPPING_NODE)
         return read_resource(r, node);
     enum belfry_err err = check_scalar(r, row, node);
     return err == BELFRY_OK ? config_draft_set(r->draft, row, origin_of(node), scalar_text(node)) : err;
 }
 
-static enum belfry_err read_value(const struct reader *r, const struct config_row *row, const yaml_node_t *value)
+static enum belfry_err read_value(const struct reader *r, const struct belfry_opt_row *row, const yaml_node_t *value)
 {
     if (!config_row_is_list(row) || value->type != YAML_SEQUENCE_NODE)
         return read_item(r, row, value);
@@ -201,10 +203,10 @@ static enum belfry_err read_value(const struct reader *r, const struct config_ro
 static enum belfry_err unknown_key(const struct reader *r, const yaml_node_t *name, const char *nearest)
 {
     if (nearest != NULL)
-        return config_wrong(r->draft, NULL, origin_of(name), "unknown key '%.64s': did you mean %s?", scalar_text(name),
-                            nearest);
-    return config_wrong(r->draft, NULL, origin_of(name), "unknown key '%.64s': 'belfryd --help' lists them",
-                        scalar_text(name));
+        return config_draft_wrong(r->draft, NULL, origin_of(name), "unknown key '%.64s': did you mean %s?",
+                                  scalar_text(name), nearest);
+    return config_draft_wrong(r->draft, NULL, origin_of(name), "unknown key '%.64s': 'belfryd --help' lists them",
+                              scalar_text(name));
 }
 
 static enum belfry_err read_pair(const struct reader *r, const yaml_node_pair_t *pair, uint64_t *seen)
@@ -214,14 +216,15 @@ static enum belfry_err read_pair(const struct reader *r, const yaml_node_pair_t 
     enum belfry_err err = check_scalar(r, NULL, name);
     if (err != BELFRY_OK)
         return err;
-    const struct config_row *row = config_row_named(scalar_text(name), name->data.scalar.length, &nearest);
+    const struct belfry_opt_row *row =
+        belfry_opt_find(config_rows, N_CONFIG_ROWS, scalar_text(name), name->data.scalar.length, &nearest);
     if (row == NULL)
         return unknown_key(r, name, nearest);
-    if (row->kind == CONFIG_KIND_ACTION)
-        return config_wrong(r->draft, row, origin_of(name), "this is a flag alone: take it out of the file");
-    if ((*seen & UINT64_C(1) << config_row_key(row)) != 0)
-        return config_wrong(r->draft, row, origin_of(name), "the key is there twice: keep one");
-    *seen |= UINT64_C(1) << config_row_key(row);
+    if (row->line_only)
+        return config_draft_wrong(r->draft, row, origin_of(name), "this is a flag alone: take it out of the file");
+    if ((*seen & UINT64_C(1) << row->id) != 0)
+        return config_draft_wrong(r->draft, row, origin_of(name), "the key is there twice: keep one");
+    *seen |= UINT64_C(1) << row->id;
     return read_value(r, row, yaml_document_get_node(r->document, pair->value));
 }
 
@@ -233,8 +236,8 @@ static enum belfry_err read_document(const struct reader *r)
     if (root == NULL || (root->type == YAML_SCALAR_NODE && root->data.scalar.length == 0))
         return BELFRY_OK; /* nothing but comments */
     if (root->type != YAML_MAPPING_NODE)
-        return config_wrong(r->draft, NULL, origin_of(root),
-                            "the file must hold keys and values, as in 'name: edge-7'");
+        return config_draft_wrong(r->draft, NULL, origin_of(root),
+                                  "the file must hold keys and values, as in 'name: edge-7'");
     for (yaml_node_pair_t *at = root->data.mapping.pairs.start; at < root->data.mapping.pairs.top && err == BELFRY_OK;
          at++)
         err = read_pair(r, at, &seen);
@@ -251,14 +254,14 @@ static enum belfry_err parser_failed(const struct config_draft *draft, const yam
     if (parser->error == YAML_MEMORY_ERROR)
         return BELFRY_ERR_NOMEM;
     if (input->too_large)
-        return config_wrong(draft, NULL, origin, "the file is larger than %d bytes", CONFIG_FILE_MAX);
+        return config_draft_wrong(draft, NULL, origin, "the file is larger than %d bytes", CONFIG_FILE_MAX);
     if (ferror(input->file) != 0)
-        return config_wrong(draft, NULL, origin, "the file cannot be read");
+        return config_draft_wrong(draft, NULL, origin, "the file cannot be read");
     if (parser->error == YAML_READER_ERROR)
-        return config_wrong(draft, NULL, origin, "%s, at byte %zu of the file", problem, parser->problem_offset);
+        return config_draft_wrong(draft, NULL, origin, "%s, at byte %zu of the file", problem, parser->problem_offset);
     if (parser->context != NULL)
-        return config_wrong(draft, NULL, origin, "%s, %s", parser->context, problem);
-    return config_wrong(draft, NULL, origin, "%s", problem);
+        return config_draft_wrong(draft, NULL, origin, "%s, %s", parser->context, problem);
+    return config_draft_wrong(draft, NULL, origin, "%s", problem);
 }
 
 static enum belfry_err refuse_second(const struct config_draft *draft, yaml_parser_t *parser, const struct input *input)
@@ -269,7 +272,7 @@ static enum belfry_err refuse_second(const struct config_draft *draft, yaml_pars
     const yaml_node_t *root = yaml_document_get_root_node(&document);
     enum belfry_err err = BELFRY_OK;
     if (root != NULL)
-        err = config_wrong(draft, NULL, origin_of(root), "a second document: put all keys into the first");
+        err = config_draft_wrong(draft, NULL, origin_of(root), "a second document: put all keys into the first");
     yaml_document_delete(&document);
     return err;
 }

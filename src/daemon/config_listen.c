@@ -1,20 +1,27 @@
-/* src/daemon/config_listen.c: one listener, from URL,OPTION,... or setting by setting. */
+/* src/daemon/config_listen.c */
+#include "daemon/config_listen.h"
+
 #include <arpa/inet.h>
-#include <stdio.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/config_private.h"
-#include "daemon/nearest.h"
-
-enum setting { URL, SERVE, READ_ONLY, CERT, KEY, CLIENT_CA, N_SETTINGS };
-static const char *const setting_names[N_SETTINGS] = {"url", "serve", "read-only", "cert", "key", "client-ca"};
+#include "daemon/config_table.h"
 
 static const struct {
     const char *name;
     enum dialect dialect;
 } dialects[] = {{"grpc", DIALECT_GRPC}, {"json", DIALECT_JSON}, {"kube", DIALECT_KUBE}, {"sse", DIALECT_SSE}};
 #define N_DIALECTS (sizeof(dialects) / sizeof(dialects[0]))
+
+enum belfry_err config_why(char why[CONFIG_WHY], const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(why, CONFIG_WHY, format, args);
+    va_end(args);
+    return BELFRY_ERR_INVALID;
+}
 
 void config_listen_fini(struct config_listen *listen)
 {
@@ -72,12 +79,6 @@ static enum belfry_err set_file(const char *name, const char *text, char **out, 
     return *out == NULL ? BELFRY_ERR_NOMEM : BELFRY_OK;
 }
 
-static enum belfry_err set_read_only(const char *text, bool *out, char why[CONFIG_WHY])
-{
-    return config_read_bool(text, out) ? BELFRY_OK
-                                       : config_why(why, "read-only: '%.64s' is neither true nor false", text);
-}
-
 /* The sockets are bound by address: a name could mean several, or another one tomorrow. */
 static bool is_address(const struct belfry_endpoint *endpoint)
 {
@@ -111,53 +112,48 @@ static enum belfry_err set_url(const char *text, struct belfry_endpoint *out, ch
                       out->host);
 }
 
-static enum belfry_err unknown(const char *name, char why[CONFIG_WHY])
-{
-    const char *best = NULL;
-    for (size_t i = 0; i < N_SETTINGS; i++)
-        nearest_consider(name, setting_names[i], &best);
-    if (best != NULL)
-        return config_why(why, "a listener has no '%.48s': did you mean %s?", name, best);
-    return config_why(why, "a listener has no '%.48s': it has url, serve, read-only, cert, key and client-ca", name);
-}
-
 enum belfry_err config_listen_set(struct config_listen *listen, unsigned *seen, const char *name, const char *text,
                                   char why[CONFIG_WHY])
 {
-    enum setting which = 0;
-    while (which < N_SETTINGS && strcmp(setting_names[which], name) != 0)
-        which++;
-    if (which == N_SETTINGS)
-        return unknown(name, why);
-    if ((*seen & 1u << which) != 0)
+    const char *nearest;
+    const struct belfry_opt_row *row =
+        belfry_opt_find(config_listen_rows, N_LISTEN_PARTS, name, strlen(name), &nearest);
+    if (row == NULL && nearest != NULL)
+        return config_why(why, "a listener has no '%.48s': did you mean %s?", name, nearest);
+    if (row == NULL)
+        return config_why(why, "a listener has no '%.48s': it has url, serve, read-only, cert, key and client-ca",
+                          name);
+    if ((*seen & 1u << row->id) != 0)
         return config_why(why, "%s is there twice: keep one", name);
-    *seen |= 1u << which;
-    switch (which) {
-    case URL:
+    *seen |= 1u << row->id;
+    switch ((enum listen_part)row->id) {
+    case LISTEN_URL:
         return set_url(text, &listen->endpoint, why);
-    case SERVE:
+    case LISTEN_SERVE:
         return set_dialects(text, &listen->policy.dialects, why);
-    case READ_ONLY:
-        return set_read_only(text, &listen->policy.read_only, why);
-    case CERT:
+    case LISTEN_READ_ONLY:
+        if (!belfry_value_bool(text, &listen->policy.read_only))
+            return config_why(why, "read-only: '%.64s' is neither true nor false", text);
+        return BELFRY_OK;
+    case LISTEN_CERT:
         return set_file(name, text, &listen->cert, why);
-    case KEY:
+    case LISTEN_KEY:
         return set_file(name, text, &listen->key, why);
-    case CLIENT_CA:
+    case LISTEN_CLIENT_CA:
         return set_file(name, text, &listen->client_ca, why);
-    case N_SETTINGS:
+    case N_LISTEN_PARTS:
         break;
     }
     return BELFRY_ERR_INVALID;
 }
 
-/* One of the words between commas: NAME=VALUE, or read-only alone. The first may be a URL alone. */
+/* One of the words between commas: NAME=VALUE, or read-only alone. */
 static enum belfry_err set_word(struct config_listen *listen, unsigned *seen, char *word, char why[CONFIG_WHY])
 {
     char *value = strchr(word, '=');
     if (value != NULL)
         *value++ = '\0';
-    else if (strcmp(word, setting_names[READ_ONLY]) != 0)
+    else if (strcmp(word, config_listen_rows[LISTEN_READ_ONLY].name) != 0)
         return config_why(why, "'%.48s' is no option: write NAME=VALUE, or read-only", word);
     return config_listen_set(listen, seen, word, value == NULL ? "true" : value, why);
 }
@@ -169,7 +165,8 @@ enum belfry_err config_listen_parse(const char *text, struct config_listen *list
     *listen = (struct config_listen){.policy.dialects = CONFIG_DIALECTS};
     if (words == NULL)
         return BELFRY_ERR_NOMEM;
-    enum belfry_err err = config_listen_set(listen, &seen, setting_names[URL], strsep(&rest, ","), why);
+    enum belfry_err err =
+        config_listen_set(listen, &seen, config_listen_rows[LISTEN_URL].name, strsep(&rest, ","), why);
     while (err == BELFRY_OK && rest != NULL)
         err = set_word(listen, &seen, strsep(&rest, ","), why);
     free(words);

@@ -1,9 +1,11 @@
-/* src/daemon/config_print.c: the effective values as YAML. Written by hand, since libyaml writes no comments. */
+/* src/daemon/config_print.c: written by hand, since libyaml writes no comments. */
+#include "daemon/config_print.h"
+
 #include <inttypes.h>
 #include <string.h>
 
-#include "daemon/config_private.h"
-#include "daemon/utf8.h"
+#include "base/utf8.h"
+#include "daemon/config_listen.h"
 
 #define NOTE_COLUMN 48
 
@@ -23,7 +25,7 @@ static int write_text(FILE *out, const char *text)
     int width = fprintf(out, "\"");
     for (size_t n; *text != '\0'; text += n) {
         uint32_t code;
-        n = utf8_next(text, strlen(text), &code);
+        n = belfry_utf8_next(text, strlen(text), &code);
         if (n == 0)
             n = 1; /* config_draft_set() lets no such text in */
         else if (code == '"' || code == '\\')
@@ -50,43 +52,20 @@ static void write_note(FILE *out, int width, const struct config_draft *draft, e
     fputc('\n', out);
 }
 
-static int write_scalar(FILE *out, const struct config_row *row, const void *at)
+static const char *text_at(const struct belfry_opt_row *row, const struct config *config)
 {
-    char number[CONFIG_NUMBER];
-    unsigned place;
-    switch (row->kind) {
-    case CONFIG_KIND_SIZE:
-        config_write_size(*(const size_t *)at, number);
-        return fprintf(out, "%s", number);
-    case CONFIG_KIND_MS:
-        config_write_ms(*(const uint64_t *)at, number);
-        return fprintf(out, "%s", number);
-    case CONFIG_KIND_SECONDS:
-        config_write_ms(*(const uint64_t *)at * 1000, number);
-        return fprintf(out, "%s", number);
-    case CONFIG_KIND_COUNT:
-        return fprintf(out, "%u", *(const unsigned *)at);
-    case CONFIG_KIND_BOOL:
-        return fprintf(out, "%s", *(const bool *)at ? "true" : "false");
-    case CONFIG_KIND_CHOICE:
-        place = *(const unsigned *)at;
-        const char *choice = row->choices;
-        for (; place > 0; place--)
-            choice += strcspn(choice, "|") + 1;
-        return fprintf(out, "%.*s", (int)strcspn(choice, "|"), choice);
-    case CONFIG_KIND_ADMIN:
-        return write_text(out, ((const struct belfry_endpoint *)at)->url);
-    case CONFIG_KIND_TEXT:
-        return write_text(out, *(char *const *)at);
-    case CONFIG_KIND_UPSTREAM:
-    case CONFIG_KIND_LISTEN:
-    case CONFIG_KIND_HOSTS:
-    case CONFIG_KIND_SCOPE:
-    case CONFIG_KIND_RESOURCES:
-    case CONFIG_KIND_ACTION:
-        break;
-    }
-    return 0;
+    return *(char *const *)(const void *)((const char *)config + row->offset);
+}
+
+static int write_scalar(FILE *out, const struct belfry_opt_row *row, const struct config *config)
+{
+    char text[BELFRY_VALUE_MAX];
+    if (row->id == KEY_ADMIN)
+        return write_text(out, config->admin.url);
+    if (row->kind == BELFRY_KIND_TEXT)
+        return write_text(out, text_at(row, config));
+    belfry_opt_write(row, belfry_opt_load(row, config), text);
+    return fprintf(out, "%s", text);
 }
 
 static void write_item(FILE *out, const char *before, const char *text)
@@ -124,45 +103,37 @@ static void write_resource(FILE *out, const struct definition_source *resource)
         write_item(out, "    key: ", resource->key);
 }
 
-static size_t n_items(const struct config *config, const struct config_row *row)
-{
-    if (row->kind == CONFIG_KIND_UPSTREAM)
-        return config->n_upstream;
-    if (row->kind == CONFIG_KIND_RESOURCES)
-        return config->resources.n;
-    if (row->kind == CONFIG_KIND_HOSTS)
-        return config->n_allowed_hosts;
-    return row->kind == CONFIG_KIND_LISTEN ? config->n_listen : config->n_scope;
-}
-
 static void write_list(FILE *out, const struct config *config, const struct config_draft *draft, enum config_key key)
 {
-    const struct config_row *row = &config_rows[key];
-    size_t n = n_items(config, row);
-    write_note(out, fprintf(out, "%s:%s", row->name, n == 0 ? " []" : ""), draft, key);
+    size_t n = key == KEY_UPSTREAM        ? config->n_upstream
+               : key == KEY_LISTEN        ? config->n_listen
+               : key == KEY_RESOURCES     ? config->resources.n
+               : key == KEY_ALLOWED_HOSTS ? config->n_allowed_hosts
+                                          : config->n_scope;
+    write_note(out, fprintf(out, "%s:%s", config_rows[key].name, n == 0 ? " []" : ""), draft, key);
     for (size_t i = 0; i < n; i++)
-        if (row->kind == CONFIG_KIND_LISTEN)
+        if (key == KEY_LISTEN)
             write_listen(out, &config->listen[i]);
-        else if (row->kind == CONFIG_KIND_RESOURCES)
+        else if (key == KEY_RESOURCES)
             write_resource(out, &config->resources.all[i]);
-        else if (row->kind == CONFIG_KIND_HOSTS)
-            write_item(out, "  - ", config->allowed_hosts[i]);
         else
-            write_item(out, "  - ", row->kind == CONFIG_KIND_SCOPE ? config->scope[i] : config->upstream[i].url);
+            write_item(out, "  - ",
+                       key == KEY_UPSTREAM        ? config->upstream[i].url
+                       : key == KEY_ALLOWED_HOSTS ? config->allowed_hosts[i]
+                                                  : config->scope[i]);
 }
 
 static void write_key(FILE *out, const struct config *config, const struct config_draft *draft, enum config_key key)
 {
-    const struct config_row *row = &config_rows[key];
-    const char *at = (const char *)config + row->offset;
+    const struct belfry_opt_row *row = &config_rows[key];
     if (config_row_is_list(row)) {
         write_list(out, config, draft, key);
         return;
     }
-    bool none = row->kind == CONFIG_KIND_TEXT && *(char *const *)(const void *)at == NULL;
+    bool none = row->kind == BELFRY_KIND_TEXT && row->width > 0 && text_at(row, config) == NULL;
     int width = fprintf(out, none ? "# %s: none" : "%s: ", row->name);
     if (!none)
-        width += write_scalar(out, row, at);
+        width += write_scalar(out, row, config);
     write_note(out, width, draft, key);
 }
 

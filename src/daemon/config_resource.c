@@ -1,13 +1,10 @@
-/* src/daemon/config_resource.c: where resources are described, from FILE,OPTION,... or setting by setting. */
-#include <stdio.h>
+/* src/daemon/config_resource.c */
+#include "daemon/config_resource.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/config_private.h"
-#include "daemon/nearest.h"
-
-enum setting { CRD, CRDS_UNDER, PREFIX, WRAP, KEY, N_SETTINGS };
-static const char *const setting_names[N_SETTINGS] = {"crd", "crds-under", "prefix", "wrap", "key"};
+#include "daemon/config_table.h"
 
 void config_resource_fini(struct definition_source *resource)
 {
@@ -19,32 +16,24 @@ void config_resource_fini(struct definition_source *resource)
     *resource = (struct definition_source){0};
 }
 
-static enum belfry_err unknown(const char *name, char why[CONFIG_WHY])
-{
-    const char *best = NULL;
-    for (size_t i = 0; i < N_SETTINGS; i++)
-        nearest_consider(name, setting_names[i], &best);
-    if (best != NULL)
-        return config_why(why, "a resource has no '%.48s': did you mean %s?", name, best);
-    return config_why(why, "a resource has no '%.48s': it has crd or crds-under, prefix, wrap and key", name);
-}
-
 enum belfry_err config_resource_set(struct definition_source *resource, const char *name, const char *text,
                                     char why[CONFIG_WHY])
 {
-    char **const fields[N_SETTINGS] = {&resource->crd, &resource->under, &resource->prefix, &resource->wrap,
-                                       &resource->key};
-    enum setting which = 0;
-    while (which < N_SETTINGS && strcmp(setting_names[which], name) != 0)
-        which++;
-    if (which == N_SETTINGS)
-        return unknown(name, why);
-    if (*fields[which] != NULL)
+    char **const fields[N_RESOURCE_PARTS] = {&resource->crd, &resource->under, &resource->prefix, &resource->wrap,
+                                             &resource->key};
+    const char *nearest;
+    const struct belfry_opt_row *row =
+        belfry_opt_find(config_resource_rows, N_RESOURCE_PARTS, name, strlen(name), &nearest);
+    if (row == NULL && nearest != NULL)
+        return config_why(why, "a resource has no '%.48s': did you mean %s?", name, nearest);
+    if (row == NULL)
+        return config_why(why, "a resource has no '%.48s': it has crd or crds-under, prefix, wrap and key", name);
+    if (*fields[row->id] != NULL)
         return config_why(why, "%s is there twice: keep one", name);
     if (*text == '\0')
         return config_why(why, "%s has no value", name);
-    *fields[which] = strdup(text);
-    return *fields[which] == NULL ? BELFRY_ERR_NOMEM : BELFRY_OK;
+    *fields[row->id] = strdup(text);
+    return *fields[row->id] == NULL ? BELFRY_ERR_NOMEM : BELFRY_OK;
 }
 
 enum belfry_err config_resource_check(const struct definition_source *resource, char why[CONFIG_WHY])
@@ -74,10 +63,10 @@ static enum belfry_err set_word(struct definition_source *resource, char *word, 
 
 static enum belfry_err set_first(struct definition_source *resource, char *word, char why[CONFIG_WHY])
 {
-    size_t n = strlen(setting_names[CRDS_UNDER]);
-    if (strncmp(word, setting_names[CRDS_UNDER], n) == 0 && word[n] == '=')
+    const char *under = config_resource_rows[RESOURCE_UNDER].name;
+    if (strncmp(word, under, strlen(under)) == 0 && word[strlen(under)] == '=')
         return set_word(resource, word, why);
-    return config_resource_set(resource, setting_names[CRD], word, why);
+    return config_resource_set(resource, config_resource_rows[RESOURCE_CRD].name, word, why);
 }
 
 enum belfry_err config_resource_parse(const char *text, struct definition_source *resource, char why[CONFIG_WHY])

@@ -1,10 +1,7 @@
-/* src/daemon/config_table.c: every key. Flags, environment, file, --help and --print-config are made from this. */
-#include <assert.h>
-#include <stddef.h>
-#include <string.h>
+/* src/daemon/config_table.c */
+#include "daemon/config_table.h"
 
-#include "daemon/config_private.h"
-#include "daemon/nearest.h"
+#include "daemon/config.h"
 
 #define KIB 1024ull
 #define MIB (1024 * KIB)
@@ -14,119 +11,173 @@
 #define SECOND 1000ull /* in ms */
 #define HOUR   (3600 * SECOND)
 
-static_assert(sizeof(((struct config *)0)->max_streams) == sizeof(unsigned), "a count is an unsigned");
-static_assert(sizeof(enum belfry_log_level) == sizeof(unsigned), "a choice is as wide as an unsigned");
-static_assert(sizeof(enum config_format) == sizeof(unsigned), "a choice is as wide as an unsigned");
-
-#define AT(field)       .offset = offsetof(struct config, field)
-#define TEXT(field)     .kind = CONFIG_KIND_TEXT, AT(field)
-#define SIZE(field)     .kind = CONFIG_KIND_SIZE, AT(field), .value_name = "SIZE"
-#define MS(field)       .kind = CONFIG_KIND_MS, AT(field), .value_name = "TIME"
-#define COUNT(field)    .kind = CONFIG_KIND_COUNT, AT(field), .value_name = "N"
+#define AT(field)       .offset = offsetof(struct config, field), .width = sizeof(((struct config *)0)->field)
+#define TEXT(field)     .kind = BELFRY_KIND_TEXT, AT(field)
+#define SIZE(field)     .kind = BELFRY_KIND_SIZE, AT(field), .value_name = "SIZE"
+#define MS(field)       .kind = BELFRY_KIND_MS, AT(field), .value_name = "TIME"
+#define COUNT(field)    .kind = BELFRY_KIND_COUNT, AT(field), .value_name = "N"
 #define RANGE(from, to) .least = (from), .most = (to)
 
 /* clang-format off */
-const struct config_row config_rows[N_CONFIG_ROWS] = {
-    [KEY_UPSTREAM] = {"upstream", .kind = CONFIG_KIND_UPSTREAM, .value_name = "URL,...", .group = "Upstream",
-        .fallback = "http://127.0.0.1:2379",
-        .help = "etcd members, or belfryd above; may repeat"},
-    [KEY_UPSTREAM_CACERT] = {"upstream-cacert", TEXT(upstream_cacert), .value_name = "FILE",
+const struct belfry_opt_row config_rows[N_CONFIG_ROWS] = {
+    [KEY_UPSTREAM] = {KEY_UPSTREAM, "upstream", .kind = BELFRY_KIND_LIST, .value_name = "URL,...", .group = "Upstream",
+        .fallback = "http://127.0.0.1:2379", .help = "etcd members, or belfryd above; may repeat",
+        .more = "Each is http, https, unix or unixs; at most 64."},
+    [KEY_UPSTREAM_CACERT] = {KEY_UPSTREAM_CACERT, "upstream-cacert", TEXT(upstream_cacert), .value_name = "FILE",
         .described = "the system's", .help = "trust upstreams signed by these authorities (PEM)"},
-    [KEY_UPSTREAM_CERT] = {"upstream-cert", TEXT(upstream_cert), .value_name = "FILE",
+    [KEY_UPSTREAM_CERT] = {KEY_UPSTREAM_CERT, "upstream-cert", TEXT(upstream_cert), .value_name = "FILE",
         .help = "show this certificate to upstream (PEM)"},
-    [KEY_UPSTREAM_KEY] = {"upstream-key", TEXT(upstream_key), .value_name = "FILE",
+    [KEY_UPSTREAM_KEY] = {KEY_UPSTREAM_KEY, "upstream-key", TEXT(upstream_key), .value_name = "FILE",
         .help = "the private key of --upstream-cert (PEM)"},
-    [KEY_UPSTREAM_SERVER_NAME] = {"upstream-server-name", TEXT(upstream_server_name), .value_name = "NAME",
+    [KEY_UPSTREAM_SERVER_NAME] = {KEY_UPSTREAM_SERVER_NAME, "upstream-server-name", TEXT(upstream_server_name), .value_name = "NAME",
         .help = "the name upstream's certificate must carry, if not the host"},
-    [KEY_UPSTREAM_USER] = {"upstream-user", TEXT(upstream_user), .value_name = "NAME",
+    [KEY_UPSTREAM_USER] = {KEY_UPSTREAM_USER, "upstream-user", TEXT(upstream_user), .value_name = "NAME",
         .help = "log in to upstream; needs --upstream-password-file"},
-    [KEY_UPSTREAM_PASSWORD_FILE] = {"upstream-password-file", TEXT(upstream_password_file), .value_name = "FILE",
+    [KEY_UPSTREAM_PASSWORD_FILE] = {KEY_UPSTREAM_PASSWORD_FILE, "upstream-password-file", TEXT(upstream_password_file), .value_name = "FILE",
         .help = "the file whose first line is the password"},
 
-    [KEY_LISTEN] = {"listen", .kind = CONFIG_KIND_LISTEN, .value_name = "URL[,OPTION...]", .group = "Clients",
-        .fallback = "http://127.0.0.1:23790", .help = "serve clients here; may repeat; options are below"},
-    [KEY_INSECURE_LISTEN] = {"insecure-listen", .kind = CONFIG_KIND_BOOL, AT(insecure_listen), .fallback = "false",
-        .help = "allow plain HTTP on addresses that are not loopback"},
-    [KEY_ADMIN] = {"admin", .kind = CONFIG_KIND_ADMIN, AT(admin), .value_name = "URL",
-        .fallback = "http://127.0.0.1:23791", .help = "health, metrics and what operators look at"},
-    [KEY_ADVERTISE] = {"advertise", TEXT(advertise), .value_name = "URL",
-        .described = "--listen, if one address", .help = "the address at which clients reach this tier"},
-    [KEY_ALLOWED_HOSTS] = {"allowed-hosts", .kind = CONFIG_KIND_HOSTS, .value_name = "NAME,...",
-        .help = "other names by which plain HTTP may ask; * for all; may repeat"},
-    [KEY_NAME] = {"name", TEXT(name), .value_name = "NAME", .described = "the host name",
-        .help = "what this tier is called in logs and by the tiers below"},
-    [KEY_RESOURCES] = {"resources", .kind = CONFIG_KIND_RESOURCES, .value_name = "FILE[,OPTION...]",
-        .help = "serve these CustomResourceDefinitions to kubectl and its like; may repeat"},
+    [KEY_LISTEN] = {KEY_LISTEN, "listen", .kind = BELFRY_KIND_WORDS, .value_name = "URL[,OPTION...]", .group = "Clients",
+        .fallback = "http://127.0.0.1:23790", .help = "serve clients here; may repeat; options are below",
+        .more = "The host is an address or localhost; at most 64. In the file each item is a url, or a map. The options,\n"
+                "which are the keys of the map:"},
+    [KEY_INSECURE_LISTEN] = {KEY_INSECURE_LISTEN, "insecure-listen", .kind = BELFRY_KIND_BOOL, AT(insecure_listen), .fallback = "false",
+        .help = "allow plain HTTP on addresses that are not loopback",
+        .more = "It is for --listen and --admin."},
+    [KEY_ADMIN] = {KEY_ADMIN, "admin", .kind = BELFRY_KIND_TEXT, .value_name = "URL",
+        .fallback = "http://127.0.0.1:23791", .help = "health, metrics and what operators look at",
+        .more = "Plain HTTP or unix."},
+    [KEY_ADVERTISE] = {KEY_ADVERTISE, "advertise", TEXT(advertise), .value_name = "URL",
+        .described = "--listen, if one address", .help = "the address at which clients reach this tier",
+        .more = "MemberList shows it, so that clients that sync with it stay here. The address of --listen is the default\n"
+                "if one address can be reached by others, or if it is loopback only. For a listener on every address,\n"
+                "on several, or whose certificate is not for its address there is no default: a warning says so, and\n"
+                "MemberList shows the addresses of upstream."},
+    [KEY_ALLOWED_HOSTS] = {KEY_ALLOWED_HOSTS, "allowed-hosts", .kind = BELFRY_KIND_LIST, .value_name = "NAME,...",
+        .help = "other names by which plain HTTP may ask; * for all; may repeat",
+        .more = "Plain HTTP that is not gRPC, on client and admin addresses, may always ask by address, localhost and the\n"
+                "name in --advertise. A request by another name gets 421, so that no web page can ask through a\n"
+                "visitor's browser."},
+    [KEY_NAME] = {KEY_NAME, "name", TEXT(name), .value_name = "NAME", .described = "the host name",
+        .help = "what this tier is called in logs and by the tiers below",
+        .more = "Each tier of a row needs a name of its own. A tier that finds its own name above it, or that is the ninth\n"
+                "in a row, prints the chain, leaves that endpoint of --upstream alone, and ends with 1 when it has no\n"
+                "other. At most 64 bytes of the name are told to others."},
+    [KEY_RESOURCES] = {KEY_RESOURCES, "resources", .kind = BELFRY_KIND_WORDS, .value_name = "FILE[,OPTION...]",
+        .help = "serve these CustomResourceDefinitions to kubectl and its like; may repeat",
+        .more = "FILE may be a pattern. In the file each item is a FILE, or a map, in which wrap may itself be a map with\n"
+                "field and key. The options, which are the keys of the map:"},
 
-    [KEY_CACHE_DIR] = {"cache-dir", TEXT(cache_dir), .value_name = "DIR", .group = "Replica",
-        .described = "$CACHE_DIRECTORY, else ~/.cache/belfry",
-        .help = "where the replica is kept"},
-    [KEY_SCOPE] = {"scope", .kind = CONFIG_KIND_SCOPE, .value_name = "PREFIX", .described = "everything",
-        .help = "follow only keys that begin with this"},
-    [KEY_LOG_BYTES] = {"log-bytes", SIZE(log_bytes), RANGE(MIB, TIB), .fallback = "256MiB",
-        .help = "changes kept in memory, which watchers are served from"},
-    [KEY_HISTORY_BYTES] = {"history-bytes", SIZE(history_bytes), RANGE(MIB, 64 * TIB), .fallback = "1GiB",
-        .help = "changes kept on disk, for watchers that start in the past"},
-    [KEY_HISTORY_AGE] = {"history-age", .kind = CONFIG_KIND_SECONDS, AT(history_age_s), .value_name = "TIME",
-        RANGE(1, 87600 * 3600ull), .fallback = "1h", .help = "changes older than this leave the disk"},
+    [KEY_CACHE_DIR] = {KEY_CACHE_DIR, "cache-dir", TEXT(cache_dir), .value_name = "DIR", .group = "Replica",
+        .described = "$CACHE_DIRECTORY, else ~/.cache/belfry", .help = "where the replica is kept",
+        .more = "It is created if it is missing, with the folders above it. It is a cache: safe to delete while belfryd is\n"
+                "stopped."},
+    [KEY_SCOPE] = {KEY_SCOPE, "scope", .kind = BELFRY_KIND_WORDS, .value_name = "PREFIX", .described = "everything",
+        .help = "follow only keys that begin with this",
+        .more = "Today one prefix can be followed, and upstream must then be etcd 3.4.31, 3.5.13 or newer."},
+    [KEY_LOG_BYTES] = {KEY_LOG_BYTES, "log-bytes", SIZE(log_bytes), RANGE(MIB, TIB), .fallback = "256MiB",
+        .help = "changes kept in memory, which watchers are served from", .more = "At least 1MiB."},
+    [KEY_HISTORY_BYTES] = {KEY_HISTORY_BYTES, "history-bytes", SIZE(history_bytes), RANGE(MIB, 64 * TIB), .fallback = "1GiB",
+        .help = "changes kept on disk, for watchers that start in the past", .more = "At least 1MiB."},
+    [KEY_HISTORY_AGE] = {KEY_HISTORY_AGE, "history-age", .kind = BELFRY_KIND_SECONDS, AT(history_age_s), .value_name = "TIME",
+        RANGE(1, 87600 * 3600ull), .fallback = "1h", .help = "changes older than this leave the disk",
+        .more = "In whole seconds."},
 
-    [KEY_MEMORY_BYTES] = {"memory-bytes", SIZE(memory_bytes), RANGE(0, 64 * TIB), .group = "Limits", .fallback = "0",
-        .described = "0: 75 % of what there is",
-        .help = "the bound for log, buffers and connections"},
-    [KEY_MAX_STREAMS] = {"max-streams", COUNT(max_streams), RANGE(0, UINT32_MAX), .fallback = "10000",
-        .help = "streams of one connection at once; more are refused; 0: no limit"},
-    [KEY_WORKERS] = {"workers", COUNT(workers), RANGE(0, 256), .fallback = "0",
-        .described = "0: CPUs that affinity and cgroup allow", .help = "threads that serve clients"},
-    [KEY_READY_LAG] = {"ready-lag", MS(ready_lag_ms), RANGE(2000, 24 * HOUR), .fallback = "5s",
-        .help = "behind upstream by more than this is not ready"},
-    [KEY_DRAIN] = {"drain", MS(drain_ms), RANGE(0, HOUR), .fallback = "30s",
-        .help = "on SIGTERM clients are sent away over this time"},
-    [KEY_PROGRESS_INTERVAL] = {"progress-interval", MS(progress_ms), RANGE(100, 24 * HOUR), .fallback = "10m",
-        .help = "how often idle watchers hear how far they are"},
+    [KEY_MEMORY_BYTES] = {KEY_MEMORY_BYTES, "memory-bytes", SIZE(memory_bytes), RANGE(0, 64 * TIB), .group = "Limits", .fallback = "0",
+        .described = "0: 75 % of what there is", .help = "the bound for log, buffers and connections",
+        .more = "It must be more than --log-bytes. What there is: what the machine and the control group allow."},
+    [KEY_MAX_STREAMS] = {KEY_MAX_STREAMS, "max-streams", COUNT(max_streams), RANGE(0, UINT32_MAX), .fallback = "10000",
+        .help = "streams of one connection at once; more are refused; 0: no limit",
+        .more = "A client that heeds the limit waits; the connection of one that does not is ended."},
+    [KEY_WORKERS] = {KEY_WORKERS, "workers", COUNT(workers), RANGE(0, 256), .fallback = "0",
+        .described = "0: CPUs that affinity and cgroup allow", .help = "threads that serve clients", .more = "At most 256."},
+    [KEY_READY_LAG] = {KEY_READY_LAG, "ready-lag", MS(ready_lag_ms), RANGE(2000, 24 * HOUR), .fallback = "5s",
+        .help = "behind upstream by more than this is not ready",
+        .more = "From 2s to 24h: an idle upstream is asked once a second."},
+    [KEY_DRAIN] = {KEY_DRAIN, "drain", MS(drain_ms), RANGE(0, HOUR), .fallback = "30s",
+        .help = "on SIGTERM clients are sent away over this time",
+        .more = "New clients are served until it is over. At most 1h."},
+    [KEY_PROGRESS_INTERVAL] = {KEY_PROGRESS_INTERVAL, "progress-interval", MS(progress_ms), RANGE(100, 24 * HOUR), .fallback = "10m",
+        .help = "how often idle watchers hear how far they are",
+        .more = "It is for watchers that asked for progress_notify. From 100ms to 24h."},
 
-    [KEY_LOG_LEVEL] = {"log-level", .kind = CONFIG_KIND_CHOICE, AT(log_level), .group = "Log", .value_name = "LEVEL",
+    [KEY_LOG_LEVEL] = {KEY_LOG_LEVEL, "log-level", .kind = BELFRY_KIND_CHOICE, AT(log_level), .group = "Log", .value_name = "LEVEL",
         .choices = "error|warn|info|debug", .fallback = "info", .help = "error, warn, info or debug"},
-    [KEY_LOG_FORMAT] = {"log-format", .kind = CONFIG_KIND_CHOICE, AT(log_format), .value_name = "FORM",
+    [KEY_LOG_FORMAT] = {KEY_LOG_FORMAT, "log-format", .kind = BELFRY_KIND_CHOICE, AT(log_format), .value_name = "FORM",
         .choices = "logfmt|json", .fallback = "logfmt", .help = "logfmt or json, on standard error"},
 
-    [KEY_CONFIG] = {"config", .kind = CONFIG_KIND_ACTION, .value_name = "FILE", .group = "This program",
-        .help = "read settings from this file (YAML; its keys are the flags' names)"},
-    [KEY_CHECK_CONFIG] = {"check-config", .kind = CONFIG_KIND_ACTION,
-        .help = "validate all settings, and try the files and addresses they name; exit"},
-    [KEY_PRINT_CONFIG] = {"print-config", .kind = CONFIG_KIND_ACTION,
-        .help = "print every setting, and where it came from, as YAML, and end"},
-    [KEY_VERSION] = {"version", .kind = CONFIG_KIND_ACTION, .help = "print the version, and end"},
-    [KEY_HELP] = {"help", .kind = CONFIG_KIND_ACTION, .help = "this text"},
+    [KEY_CONFIG] = {KEY_CONFIG, "config", .kind = BELFRY_KIND_TEXT, .value_name = "FILE", .line_only = true,
+        .group = "This program", .help = "read settings from this file (YAML; its keys are the flags' names)",
+        .more = "There is none by default; the service uses /etc/belfry/belfryd.yaml."},
+    [KEY_CHECK_CONFIG] = {KEY_CHECK_CONFIG, "check-config", .kind = BELFRY_KIND_BARE, .line_only = true,
+        .help = "validate all settings, and try the files and addresses they name; exit",
+        .more = "The status is 0 if a start would succeed, and 2 if not, with one line for each fault. Certificates, keys,\n"
+                "password and definitions are read; the cache folder and the addresses are tried. Nothing is created or\n"
+                "changed. An address that is taken is a warning only, and the lock of the cache folder is not tried,\n"
+                "because belfryd may be running while its next configuration is checked. Upstream is not contacted."},
+    [KEY_PRINT_CONFIG] = {KEY_PRINT_CONFIG, "print-config", .kind = BELFRY_KIND_BARE, .line_only = true,
+        .help = "print every setting, and where it came from, as YAML, and end",
+        .more = "The output is itself a configuration file."},
+    [KEY_VERSION] = {KEY_VERSION, "version", .kind = BELFRY_KIND_BARE, .line_only = true, .help = "print the version, and end"},
+    [KEY_HELP] = {KEY_HELP, "help", .letter = 'h', .kind = BELFRY_KIND_BARE, .line_only = true, .help = "this text"},
+};
+
+const struct belfry_opt_row config_listen_rows[N_LISTEN_PARTS] = {
+    [LISTEN_URL] = {LISTEN_URL, "url", .kind = BELFRY_KIND_TEXT, .value_name = "URL", .help = "the address"},
+    [LISTEN_SERVE] = {LISTEN_SERVE, "serve", .kind = BELFRY_KIND_TEXT, .value_name = "DIALECT+...", .choices = "grpc|kube",
+        .described = "all: grpc+kube", .help = "what is spoken there",
+        .more = "grpc is etcd's own API, kube Kubernetes list/watch of --resources. In the file it may be a list."},
+    [LISTEN_READ_ONLY] = {LISTEN_READ_ONLY, "read-only", .kind = BELFRY_KIND_BOOL,
+        .help = "only methods known to read are relayed to upstream"},
+    [LISTEN_CERT] = {LISTEN_CERT, "cert", .kind = BELFRY_KIND_TEXT, .value_name = "FILE",
+        .help = "for https and unixs: the certificate (PEM)"},
+    [LISTEN_KEY] = {LISTEN_KEY, "key", .kind = BELFRY_KIND_TEXT, .value_name = "FILE",
+        .help = "for https and unixs: its private key (PEM)"},
+    [LISTEN_CLIENT_CA] = {LISTEN_CLIENT_CA, "client-ca", .kind = BELFRY_KIND_TEXT, .value_name = "FILE",
+        .help = "clients must show a certificate of these authorities"},
+};
+
+const struct belfry_opt_row config_resource_rows[N_RESOURCE_PARTS] = {
+    [RESOURCE_CRD] = {RESOURCE_CRD, "crd", .kind = BELFRY_KIND_TEXT, .value_name = "FILE",
+        .help = "the definition; may be a pattern of files"},
+    [RESOURCE_UNDER] = {RESOURCE_UNDER, "crds-under", .kind = BELFRY_KIND_TEXT, .value_name = "PREFIX",
+        .help = "in the place of FILE: definitions in etcd, which are followed"},
+    [RESOURCE_PREFIX] = {RESOURCE_PREFIX, "prefix", .kind = BELFRY_KIND_TEXT, .value_name = "PREFIX",
+        .described = "/registry/{group}/{plural}/", .help = "the objects' keys"},
+    [RESOURCE_WRAP] = {RESOURCE_WRAP, "wrap", .kind = BELFRY_KIND_TEXT, .value_name = "FIELD",
+        .help = "values are no objects yet: they become this field of one"},
+    [RESOURCE_KEY] = {RESOURCE_KEY, "key", .kind = BELFRY_KIND_TEXT, .value_name = "TEMPLATE",
+        .described = "{namespace}/{name}", .help = "then their keys behind the prefix"},
+};
+
+static const struct belfry_opt_parts parts[] = {
+    {"listen", "Options of a listener, each after a comma", config_listen_rows, N_LISTEN_PARTS},
+    {"resources", "Options of --resources, each after a comma; FILE may be a pattern", config_resource_rows,
+     N_RESOURCE_PARTS},
 };
 /* clang-format on */
 
-const struct config_row *config_row_named(const char *name, size_t len, const char **nearest)
-{
-    char word[NEAREST_MAX + 2];
-    *nearest = NULL;
-    for (enum config_key key = 0; key < N_CONFIG_ROWS; key++)
-        if (strlen(config_rows[key].name) == len && memcmp(config_rows[key].name, name, len) == 0)
-            return &config_rows[key];
-    if (len >= sizeof(word))
-        return NULL;
-    memcpy(word, name, len);
-    word[len] = '\0';
-    for (enum config_key key = 0; key < N_CONFIG_ROWS; key++)
-        nearest_consider(word, config_rows[key].name, nearest);
-    return NULL;
-}
-
-void config_env_name(const struct config_row *row, char out[CONFIG_ENV_NAME])
-{
-    size_t n = strlen(CONFIG_ENV);
-    memcpy(out, CONFIG_ENV, n);
-    for (const char *at = row->name; *at != '\0'; at++)
-        out[n++] = (char)(*at == '-' ? '_' : *at >= 'a' && *at <= 'z' ? *at - 'a' + 'A' : *at);
-    out[n] = '\0';
-}
-
-bool config_row_is_list(const struct config_row *row)
-{
-    return row->kind == CONFIG_KIND_UPSTREAM || row->kind == CONFIG_KIND_LISTEN || row->kind == CONFIG_KIND_SCOPE ||
-           row->kind == CONFIG_KIND_HOSTS || row->kind == CONFIG_KIND_RESOURCES;
-}
+const struct belfry_opt_table config_table = {
+    .program = "belfryd",
+    .ask = "belfryd --help",
+    .env = {"BELFRYD_"},
+    .rows = config_rows,
+    .n_rows = N_CONFIG_ROWS,
+    .parts = parts,
+    .n_parts = sizeof(parts) / sizeof(parts[0]),
+    .about = "belfryd: follows an etcd cluster with one watch and serves any number of watchers,\n"
+             "over etcd's own API.\n"
+             "\nUsage: belfryd [flags]\n"
+             "\nWithout any flag it follows the etcd of this machine and serves on loopback.\n"
+             "[Defaults are in brackets.]\n",
+    .end = "Sizes: 512KiB, 256MiB, 4GiB. Times: 500ms, 5s, 10m, 1h30m.\n"
+           "\nExamples:\n"
+           "  belfryd\n"
+           "  belfryd --upstream https://etcd-1:2379,https://etcd-2:2379 --upstream-cacert ca.crt\n"
+           "  belfryd --listen https://0.0.0.0:23790,cert=tls.crt,key=tls.key,client-ca=ca.crt\n"
+           "  belfryd --config /etc/belfry/belfryd.yaml --check-config\n"
+           "\nEnvironment: BELFRYD_LOG_BYTES stands for --log-bytes, and so on for every flag\n"
+           "(upper case, - as _); several listeners or resources are separated by blanks. A flag wins over\n"
+           "the environment, that over the file, that over the default.\n"
+           "\nExit code: 0 stopped as asked, 1 failed, 2 wrong usage or configuration.\n"
+           "\nSee belfryd(8) and belfryd.yaml(5).\n",
+};

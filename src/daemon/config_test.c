@@ -12,8 +12,8 @@
 
 #include "base/rng.h"
 #include "daemon/config.h"
-#include "daemon/config_private.h"
-#include "daemon/nearest.h"
+#include "daemon/config_file.h"
+#include "daemon/config_listen.h"
 #include "daemon/service.h"
 #include "support/refuse.h"
 
@@ -224,9 +224,8 @@ static void flag_wins_over_environment_over_file_over_default(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof(scalars) / sizeof(scalars[0]); i++) {
-        char text[256], env[CONFIG_ENV_NAME], flag[256];
-        const char *ignored;
-        config_env_name(config_row_named(scalars[i].name, strlen(scalars[i].name), &ignored), env);
+        char text[256], env[BELFRY_OPT_ENV_NAME], flag[256];
+        belfry_opt_env_name("BELFRYD_", scalars[i].name, env);
         snprintf(text, sizeof(text), "# one\n%s: %s\n", scalars[i].name, scalars[i].from_file);
         snprintf(flag, sizeof(flag), "--%s=%s", scalars[i].name, scalars[i].from_flag);
         write_file(text);
@@ -529,12 +528,12 @@ static void every_mistake_on_the_command_line_has_a_sentence_and_a_remedy(void *
         {"--history-byte=1", NULL, "unknown flag --history-byte: did you mean --history-bytes?"},
         {"--frobnicate", NULL, "unknown flag --frobnicate: 'belfryd --help' lists them"},
         {"serve", NULL, "unexpected 'serve': flags begin with --; 'belfryd --help' lists them"},
-        {"-x", NULL, "unexpected '-x'"},
-        {"--name", NULL, "--name: the value is missing: --name NAME"},
+        {"-x", NULL, "unknown flag -x: 'belfryd --help' lists them"},
+        {"--name", NULL, "--name needs a value: --name NAME"},
         {"--cache-dir", "--check-config",
-         "--cache-dir: the value is missing, and --check-config looks like a flag: --cache-dir DIR, or "
+         "--cache-dir needs a value, and --check-config looks like a flag: --cache-dir DIR, or "
          "--cache-dir=--check-config if it is meant"},
-        {"--check-config=yes", NULL, "--check-config: it takes no value"},
+        {"--check-config=yes", NULL, "--check-config takes no value"},
         {"--config", "/nonexistent/file", "--config: /nonexistent/file cannot be opened: No such file or directory"},
         {"--config", "/", "the file cannot be read"},
         {"--log-bytes", "much", "--log-bytes: 'much' is not a size: write 512KiB, 256MiB or 4GiB"},
@@ -708,71 +707,6 @@ static void an_empty_file_changes_nothing(void **state)
     }
 }
 
-/* ---- values ---- */
-
-static void sizes_and_times_are_read_and_written(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *text, *again;
-        uint64_t value;
-    } sizes[] = {{"0", "0", 0},
-                 {"1", "1B", 1},
-                 {"7B", "7B", 7},
-                 {"1024", "1KiB", 1024},
-                 {"3K", "3KiB", 3 << 10},
-                 {"3KiB", "3KiB", 3 << 10},
-                 {"2M", "2MiB", 2 << 20},
-                 {"1G", "1GiB", 1 << 30},
-                 {"1T", "1TiB", UINT64_C(1) << 40},
-                 {"1025", "1025B", 1025},
-                 {"2048MiB", "2GiB", UINT64_C(2) << 30}},
-      times[] = {{"0", "0s", 0},
-                 {"0s", "0s", 0},
-                 {"5ms", "5ms", 5},
-                 {"1500ms", "1500ms", 1500},
-                 {"1s500ms", "1500ms", 1500},
-                 {"90s", "90s", 90000},
-                 {"1m30s", "90s", 90000},
-                 {"60m", "1h", 3600000}};
-    char again[CONFIG_NUMBER];
-    uint64_t value;
-    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        assert_true(config_read_size(sizes[i].text, &value));
-        assert_int_equal(value, sizes[i].value);
-        config_write_size(value, again);
-        assert_string_equal(again, sizes[i].again);
-    }
-    for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
-        assert_true(config_read_ms(times[i].text, &value));
-        assert_int_equal(value, times[i].value);
-        config_write_ms(value, again);
-        assert_string_equal(again, times[i].again);
-    }
-    static const char *const wrong[] = {"",    " 1", "1 ", "KiB", "1kb", "1.5G", "0x10", "+1", "18446744073709551615T",
-                                        "5s0", "1s2"};
-    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-        assert_false(config_read_size(wrong[i], &value));
-        assert_false(config_read_ms(wrong[i], &value));
-    }
-}
-
-static void nearest_names_are_near(void **state)
-{
-    (void)state;
-    const char *best = NULL, *ignored;
-    nearest_consider("listne", "listen", &best);
-    assert_string_equal(best, "listen");
-    best = NULL;
-    nearest_consider("x", "name", &best);
-    assert_null(best);
-    char longer[200];
-    memset(longer, 'a', sizeof(longer) - 1);
-    longer[sizeof(longer) - 1] = '\0';
-    assert_null(config_row_named(longer, strlen(longer), &ignored));
-    assert_null(ignored);
-}
-
 /* ---- what is printed ---- */
 
 static void help_names_every_flag_its_default_and_the_exit_codes(void **state)
@@ -783,13 +717,17 @@ static void help_names_every_flag_its_default_and_the_exit_codes(void **state)
     assert_int_equal(what, CONFIG_EXIT);
     for (enum config_key key = 0; key < N_CONFIG_ROWS; key++) {
         char flag[64];
-        snprintf(flag, sizeof(flag), "  --%s", config_rows[key].name);
+        snprintf(flag, sizeof(flag), " --%s", config_rows[key].name);
         expect_in(printed, flag);
         expect_in(printed, config_rows[key].help);
     }
     for (const char *at = printed; *at != '\0'; at += strcspn(at, "\n") + 1)
         assert_true(strcspn(at, "\n") <= 110);
     expect_in(printed, "[http://127.0.0.1:23790]");
+    char served[64], all[80];
+    config_listen_dialects(CONFIG_DIALECTS, "+", served, sizeof(served));
+    snprintf(all, sizeof(all), "[all: %s]", served);
+    expect_in(printed, all);
     expect_in(printed, "Exit code: 0 stopped as asked, 1 failed, 2 wrong usage or configuration.");
     load("-h", NULL);
     assert_int_equal(what, CONFIG_EXIT);
@@ -1056,8 +994,6 @@ int main(void)
         TEST(a_mistake_in_the_environment_names_the_variable),
         TEST(what_a_file_can_make_grow_is_bounded),
         TEST(an_empty_file_changes_nothing),
-        TEST(sizes_and_times_are_read_and_written),
-        TEST(nearest_names_are_near),
         TEST(help_names_every_flag_its_default_and_the_exit_codes),
         TEST(version_is_one_line),
         TEST(check_config_says_ok),

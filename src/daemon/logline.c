@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "daemon/utf8.h"
+#include "base/utf8.h"
 
 #define END_ROOM 4 /* what closes a line always fits */
 #define TS_LEN   32
@@ -84,7 +84,7 @@ static void put_string(struct line *line, const char *text, size_t len)
     put(line, "\"", 1);
     while (len > 0) {
         uint32_t code = 0;
-        size_t n = utf8_next(text, len, &code), used = n == 0 ? 1 : n;
+        size_t n = belfry_utf8_next(text, len, &code), used = n == 0 ? 1 : n;
         put_char(line, text, n, code);
         text += used;
         len -= used;

@@ -1,6 +1,6 @@
-/* src/daemon/utf8.h: text that may hold anything, one character at a time. Thread: any. */
-#ifndef BELFRY_DAEMON_UTF8_H
-#define BELFRY_DAEMON_UTF8_H
+/* src/base/utf8.h: text that may hold anything, one character at a time. Thread: any. */
+#ifndef BELFRY_BASE_UTF8_H
+#define BELFRY_BASE_UTF8_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -8,7 +8,7 @@
 
 /* Stores the character at text[0, len) in *out and returns its bytes; 0 where there is none: an overlong form, half of
  * a pair, beyond U+10FFFF, cut, or len 0. */
-static inline size_t utf8_next(const char *text, size_t len, uint32_t *out)
+static inline size_t belfry_utf8_next(const char *text, size_t len, uint32_t *out)
 {
     static const uint32_t smallest[5] = {0, 0, 0x80, 0x800, 0x10000};
     if (len == 0)
@@ -29,11 +29,11 @@ static inline size_t utf8_next(const char *text, size_t len, uint32_t *out)
     return n;
 }
 
-static inline bool utf8_valid(const char *text, size_t len)
+static inline bool belfry_utf8_valid(const char *text, size_t len)
 {
     uint32_t code;
     for (size_t n; len > 0; text += n, len -= n)
-        if ((n = utf8_next(text, len, &code)) == 0)
+        if ((n = belfry_utf8_next(text, len, &code)) == 0)
             return false;
     return true;
 }

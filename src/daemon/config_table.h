@@ -1,0 +1,71 @@
+/* src/daemon/config_table.h: every setting of belfryd, in one table (opt/options.h). Thread: any. */
+#ifndef BELFRY_DAEMON_CONFIG_TABLE_H
+#define BELFRY_DAEMON_CONFIG_TABLE_H
+
+#include "opt/options.h"
+#include "serve/route.h"
+
+/* What this version can serve: the default of a listener, and all that one may ask for. */
+#define CONFIG_DIALECTS (DIALECT_GRPC | DIALECT_KUBE)
+
+/* The id of each row, which is its place. */
+enum config_key {
+    KEY_UPSTREAM,
+    KEY_UPSTREAM_CACERT,
+    KEY_UPSTREAM_CERT,
+    KEY_UPSTREAM_KEY,
+    KEY_UPSTREAM_SERVER_NAME,
+    KEY_UPSTREAM_USER,
+    KEY_UPSTREAM_PASSWORD_FILE,
+    KEY_LISTEN,
+    KEY_INSECURE_LISTEN,
+    KEY_ADMIN,
+    KEY_ADVERTISE,
+    KEY_ALLOWED_HOSTS,
+    KEY_NAME,
+    KEY_RESOURCES,
+    KEY_CACHE_DIR,
+    KEY_SCOPE,
+    KEY_LOG_BYTES,
+    KEY_HISTORY_BYTES,
+    KEY_HISTORY_AGE,
+    KEY_MEMORY_BYTES,
+    KEY_MAX_STREAMS,
+    KEY_WORKERS,
+    KEY_READY_LAG,
+    KEY_DRAIN,
+    KEY_PROGRESS_INTERVAL,
+    KEY_LOG_LEVEL,
+    KEY_LOG_FORMAT,
+    N_CONFIG_KEYS, /* the rest are of the command line alone, and not in struct config */
+    KEY_CONFIG = N_CONFIG_KEYS,
+    KEY_CHECK_CONFIG,
+    KEY_PRINT_CONFIG,
+    KEY_VERSION,
+    KEY_HELP,
+    N_CONFIG_ROWS
+};
+
+/* The settings of a listener and of a resource, in the order of their rows; see opt/options.h, parts. */
+enum listen_part {
+    LISTEN_URL,
+    LISTEN_SERVE,
+    LISTEN_READ_ONLY,
+    LISTEN_CERT,
+    LISTEN_KEY,
+    LISTEN_CLIENT_CA,
+    N_LISTEN_PARTS
+};
+enum resource_part { RESOURCE_CRD, RESOURCE_UNDER, RESOURCE_PREFIX, RESOURCE_WRAP, RESOURCE_KEY, N_RESOURCE_PARTS };
+
+extern const struct belfry_opt_table config_table;
+extern const struct belfry_opt_row config_rows[N_CONFIG_ROWS];
+extern const struct belfry_opt_row config_listen_rows[N_LISTEN_PARTS];
+extern const struct belfry_opt_row config_resource_rows[N_RESOURCE_PARTS];
+
+static inline bool config_row_is_list(const struct belfry_opt_row *row)
+{
+    return row->kind == BELFRY_KIND_LIST || row->kind == BELFRY_KIND_WORDS;
+}
+
+#endif
