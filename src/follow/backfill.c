@@ -467,10 +467,35 @@ static bool is_any_doubted(const struct backfill *backfill)
     return false;
 }
 
-/* One that is doubted waits for the proof. */
+/* A held proof can vouch for what a job reads next. */
+static bool is_vouched_for(const struct backfill *backfill, const struct job *job)
+{
+    return backfill->probe.state == PROBE_HELD && job->next <= backfill->probe.head;
+}
+
+/* A doubted job waits for a proof that speaks of what it reads. */
 static bool may_open(const struct backfill *backfill, const struct job *job)
 {
-    return !job->doubted || backfill->probe.state == PROBE_HELD;
+    return !job->doubted || is_vouched_for(backfill, job);
+}
+
+/* A proof is held open for doubted jobs that it can vouch for. For others, a newer proof is needed. */
+static bool is_hold_useful(const struct backfill *backfill)
+{
+    for (unsigned i = 0; i < JOBS; i++)
+        if (backfill->jobs[i].doubted && is_vouched_for(backfill, &backfill->jobs[i]))
+            return true;
+    return false;
+}
+
+/* The watch of a doubted job was created while the proof was held: it is of our past, up to what we had when the proof
+ * was opened. The job ends there, however far it was to read. */
+static void vouch(const struct backfill *backfill, struct job *job)
+{
+    job->doubted = false;
+    job->proven = is_vouched_for(backfill, job);
+    if (job->proven && job->end > backfill->probe.head)
+        job->end = backfill->probe.head;
 }
 
 /* Wants the probe, if there is something that it can prove. */
@@ -599,7 +624,7 @@ static void prove(struct backfill *backfill, int64_t rev, const struct ingest_re
 static bool probe_wants(struct backfill *backfill, uint64_t now_ms, struct upstream_action *out)
 {
     struct probe *probe = &backfill->probe;
-    if (probe->state == PROBE_HELD && !is_any_doubted(backfill))
+    if (probe->state == PROBE_HELD && !is_hold_useful(backfill))
         end_probe(backfill, now_ms);
     *out = (struct upstream_action){.want = UPSTREAM_WANT_CLOSE, .slot = PROBE_SLOT};
     if (probe->close_owed) {
@@ -746,10 +771,8 @@ void backfill_on_created(struct backfill *backfill, unsigned slot, const struct 
         created_anew(backfill, job);
     else
         job->created = true;
-    if (job->doubted) { /* if the proof was held all the while, it is of our past; otherwise it is a watch like any */
-        job->doubted = false;
-        job->proven = backfill->probe.state == PROBE_HELD && job->end <= backfill->probe.head;
-    }
+    if (job->doubted)
+        vouch(backfill, job);
     want_proof(backfill, now_ms);
     job->progress_at = now_ms + UPSTREAM_PROGRESS_MS;
     if (BELFRY_MUTANT(backfill_by_created) && job->state == JOB_OPEN && header->revision >= job->end)

@@ -12,13 +12,13 @@
  * Whose past is it? Upstream may have been restored from a backup since the window was filled, and what a backfill then
  * reads never was. So a segment is handed out only when it is proven: by a watch opened at the newest revision that we
  * hold events of, created after the backfill's own was and before upstream lost that, that gave just these events. A watch
- * outlives no restore (etcd's streams break, a tier cancels), so one proof is good for everything that
- * this one has given and will give up to the head that we had then (what we got since may be of another past, so the
- * backfill ends there, and the next one is proven anew); it costs a round trip at the beginning, while the first segment comes. What is not
- * proven is kept back; what cannot be any more, because upstream lost the watch that gave it, is read again, after a proof
- * that is then held open. Without anything to compare with (ingest_overlap() is 0) nothing
- * is proven, and everything is kept back until there is. When the proof fails, requests wait for the cut that must
- * follow; if none does, they are tried again.
+ * outlives no restore (etcd's streams break, a tier cancels), so one proof is good for everything that this one has given
+ * and will give up to the head that we had then. What we got since may be of another past, so the backfill ends there, and
+ * the next one is proven anew. A proof costs a round trip at the beginning, while the first segment comes. What is not
+ * proven is kept back. If upstream loses the watch first, it is read again, after a proof that is then held open; this
+ * watch, too, ends at the head of its proof. Without anything to compare with (ingest_overlap() is 0) nothing is proven,
+ * and everything is kept back until there is. When the proof fails, requests wait for the cut that must follow; if none
+ * does, they are tried again.
  * That upstream is compacted is believed on the same terms: a tier that has not found out about a restore yet tells of
  * compactions of the past that ended. A watch that was ended so before it was proven is opened once more, while the watch
  * that proves, having given our events, is held open; then its word counts.

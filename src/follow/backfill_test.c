@@ -760,6 +760,58 @@ static void watch_that_is_always_parked_before_its_proof_goes_on(void **state)
     rig_fini(&r);
 }
 
+/* A watch is created, gives what it has, and is parked before anything is proven. */
+static void park_unproven(struct rig *r, unsigned slot)
+{
+    if (!r->watches[slot].open)
+        return;
+    created(r, slot);
+    while (deliver(r, slot))
+        ;
+    if (r->watches[slot].open)
+        lose(r, slot);
+}
+
+/* The proof stays open as long as one of two watches has been parked unproven. Meanwhile we have got more, and both are
+ * to read beyond what the proof can speak of. */
+static void held_proof_serves_backfills_that_grew_beyond_it(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct ours ours;
+    rig_init(&r);
+    follow(&ours, &r);
+    request(&r, 300, 380, 1);
+    request(&r, 350, 380, 2);
+    park_unproven(&r, 0);
+    park_unproven(&r, 1);
+    assert_true(r.watches[PROBE].open && r.watches[PROBE].next == 400);
+    past_fill(r.past, 440, "written since");
+    for (int64_t rev = 401; rev <= 440; rev++) {
+        struct ingest_revision revision = past_revision(r.past, rev, PAST_BARE);
+        assert_int_equal(ingest_revision(ours.ingest, &revision, r.now), BELFRY_OK);
+    }
+    request(&r, 300, 430, 3);
+    request(&r, 350, 430, 4);
+    created(&r, PROBE);
+    assert_true(deliver(&r, PROBE));
+    assert_true(r.watches[PROBE].open && r.watches[0].open && r.watches[1].open); /* held, for both */
+    for (int i = 0; i < 20; i++) {
+        park_unproven(&r, 0);
+        park_unproven(&r, 1);
+    }
+    struct backfill_answer a;
+    int n = 0;
+    for (; backfill_answer(r.backfill, &a); n++) {
+        assert_int_equal(a.err, BELFRY_OK);
+        assert_true(a.segment->upto <= 400);
+        segment_unref(a.segment);
+    }
+    assert_int_equal(n, 4);
+    unfollow(&ours);
+    rig_fini(&r);
+}
+
 /* A proof that is held is of its own stream. */
 static void held_proof_that_is_lost_proves_nothing(void **state)
 {
@@ -1140,6 +1192,7 @@ int main(void)
         cmocka_unit_test(proof_says_nothing_of_what_we_got_since),
         cmocka_unit_test(watch_that_is_parked_is_proven_by_what_was_there_before),
         cmocka_unit_test(watch_that_is_always_parked_before_its_proof_goes_on),
+        cmocka_unit_test(held_proof_serves_backfills_that_grew_beyond_it),
         cmocka_unit_test(held_proof_that_is_lost_proves_nothing),
         cmocka_unit_test(compaction_of_another_past_is_not_believed),
         cmocka_unit_test(compaction_of_our_past_is_told_when_that_is_proven),
