@@ -10,6 +10,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/list.h"
+#include "base/owner.h"
 #include "client/etcd_status.h"
 
 #define TRY_FIRST_MS 25 /* the wait before a read is tried again on a connection that works */
@@ -52,6 +53,7 @@ struct belfry_calls {
     unsigned tokens_wanted;    /* by how many */
     uint64_t login_ms;         /* not before: a log-in that failed for a passing reason waits */
     uint64_t hold_ms;          /* not before: the connection would not take a call */
+    BELFRY_OWNER;
 };
 
 /* ---- ending ---- */
@@ -378,6 +380,7 @@ enum belfry_err belfry_calls_create(const struct belfry_calls_opts *opts, struct
         free(calls);
         return err;
     }
+    BELFRY_OWNER_INIT(calls);
     *out = calls;
     return BELFRY_OK;
 }
@@ -397,6 +400,7 @@ void belfry_calls_abort(struct belfry_calls *calls)
 {
     if (calls == NULL)
         return;
+    BELFRY_OWNER_CHECK(calls);
     while (calls->count > 0) { /* nothing new is started while a session closes */
         abort_list(&calls->queued, BELFRY_ERR_CANCELED, belfry_strerror(BELFRY_ERR_CANCELED));
         abort_list(&calls->sent, BELFRY_ERR_CANCELED, belfry_strerror(BELFRY_ERR_CANCELED));
@@ -407,6 +411,7 @@ void belfry_calls_destroy(struct belfry_calls *calls)
 {
     if (calls == NULL)
         return;
+    BELFRY_OWNER_CHECK(calls);
     belfry_calls_abort(calls);
     belfry_link_destroy(calls->link);
     free(calls);
@@ -414,6 +419,7 @@ void belfry_calls_destroy(struct belfry_calls *calls)
 
 void belfry_calls_fail_all(struct belfry_calls *calls, enum belfry_err err, const char *why)
 {
+    BELFRY_OWNER_CHECK(calls);
     /* only what waits for the token: what was sent with the old one may still be answered */
     struct belfry_list waiting;
     belfry_list_init(&waiting);
@@ -451,6 +457,7 @@ enum belfry_err belfry_calls_start(struct belfry_calls *calls, enum belfry_call_
                                    struct belfry_bytes request, uint64_t deadline_ms, belfry_answer_fn fn, void *user,
                                    struct belfry_call **out)
 {
+    BELFRY_OWNER_CHECK(calls);
     if (calls->count >= BELFRY_CALLS_MAX)
         return BELFRY_ERR_LIMIT;
     return add(calls, kind, path, request, deadline_ms, fn, user, out);
@@ -473,6 +480,7 @@ void *belfry_calls_user(const struct belfry_call *call)
 
 void belfry_calls_want_token(struct belfry_calls *calls, bool wanted)
 {
+    BELFRY_OWNER_CHECK(calls);
     assert(wanted || calls->tokens_wanted > 0);
     if (wanted)
         calls->tokens_wanted++;
@@ -518,6 +526,7 @@ static void submit_queued(struct belfry_calls *calls, struct belfry_conn *conn, 
 
 void belfry_calls_pump(struct belfry_calls *calls, uint64_t now_ms)
 {
+    BELFRY_OWNER_CHECK(calls);
     expire_queued(calls, now_ms);
     bool wanted = is_wanted(calls);
     belfry_link_want(calls->link, wanted || !belfry_list_empty(&calls->sent));
@@ -548,6 +557,7 @@ uint64_t belfry_calls_due(const struct belfry_calls *calls)
 
 struct belfry_link *belfry_calls_link(struct belfry_calls *calls)
 {
+    BELFRY_OWNER_CHECK(calls);
     return calls->link;
 }
 

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/owner.h"
 #include "client/etcd_request.h"
 #include "client/opts.h"
 #include "client/range_bytes.h"
@@ -46,6 +47,7 @@ void belfry_call_cancel(struct belfry_call *call)
     if (call == NULL)
         return;
     struct pending *p = belfry_calls_user(call);
+    BELFRY_OWNER_ENTER(p->b);
     if (!belfry_calls_cancel(call))
         return;
     belfry_session_poke(p->b); /* the server is told */
@@ -70,6 +72,7 @@ struct caller {
 
 static int start(const struct caller *c, const struct method *method, struct belfry_bytes request)
 {
+    BELFRY_OWNER_ENTER(c->b);
     int64_t timeout = belfry_opts_is_set(c->opts, BELFRY_OPT_COMMAND_TIMEOUT)
                           ? belfry_opts_number(c->opts, BELFRY_OPT_COMMAND_TIMEOUT)
                           : (int64_t)c->b->command_timeout_ms;

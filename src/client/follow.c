@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "base/hash.h"
 #include "base/map.h"
+#include "base/owner.h"
 
 #define FIRST_LIMIT 100   /* rows of the first page: nothing is known of their size yet */
 #define MAX_LIMIT   10000 /* rows of any page */
@@ -45,6 +46,7 @@ struct belfry_follow {
     struct key *swept; /* vanished and not yet told */
     struct key *told;  /* in the caller's hands */
     struct belfry_bytes slice[BELFRY_FOLLOW_SLICE];
+    BELFRY_OWNER;
 };
 
 static void move(struct belfry_follow *follow, enum follow_state to)
@@ -176,6 +178,7 @@ enum belfry_err belfry_follow_create(const struct belfry_follow_opts *opts, stru
     belfry_buf_init(&follow->from);
     belfry_buf_init(&follow->mask);
     begin(follow);
+    BELFRY_OWNER_INIT(follow);
     *out = follow;
     return BELFRY_OK;
 }
@@ -184,6 +187,7 @@ void belfry_follow_destroy(struct belfry_follow *follow)
 {
     if (follow == NULL)
         return;
+    BELFRY_OWNER_CHECK(follow);
     struct belfry_map_node *node;
     while ((node = belfry_map_drain(&follow->keys)) != NULL)
         free(belfry_container(node, struct key, node));
@@ -253,6 +257,7 @@ static void check_synced(struct belfry_follow *follow);
 enum belfry_err belfry_follow_on_page(struct belfry_follow *follow, struct belfry_bytes response, const uint8_t **mask,
                                       size_t *n_kept)
 {
+    BELFRY_OWNER_CHECK(follow);
     struct belfry_wire_header header;
     struct belfry_bytes last = {NULL, 0};
     uint64_t more;
@@ -287,6 +292,7 @@ enum belfry_err belfry_follow_on_page(struct belfry_follow *follow, struct belfr
 
 void belfry_follow_on_page_compacted(struct belfry_follow *follow)
 {
+    BELFRY_OWNER_CHECK(follow);
     follow->pin = 0;
 }
 
@@ -297,6 +303,7 @@ int64_t belfry_follow_wants_watch(const struct belfry_follow *follow)
 
 void belfry_follow_watching(struct belfry_follow *follow)
 {
+    BELFRY_OWNER_CHECK(follow);
     follow->watching = true;
     follow->passed = follow->start - 1;
     check_synced(follow);
@@ -307,6 +314,7 @@ void belfry_follow_watching(struct belfry_follow *follow)
 enum belfry_err belfry_follow_on_changes(struct belfry_follow *follow, const struct belfry_inbox_group *group,
                                          const uint8_t **mask, size_t *n_kept)
 {
+    BELFRY_OWNER_CHECK(follow);
     bool live = follow->state == LIVE;
     struct belfry_inbox_walk walk;
     struct belfry_wire_event event;
@@ -335,6 +343,7 @@ enum belfry_err belfry_follow_on_changes(struct belfry_follow *follow, const str
 
 void belfry_follow_on_progress(struct belfry_follow *follow, int64_t rev)
 {
+    BELFRY_OWNER_CHECK(follow);
     if (rev > follow->passed)
         follow->passed = rev;
     check_synced(follow);
@@ -342,6 +351,7 @@ void belfry_follow_on_progress(struct belfry_follow *follow, int64_t rev)
 
 void belfry_follow_restart(struct belfry_follow *follow)
 {
+    BELFRY_OWNER_CHECK(follow);
     /* what was taken out for telling and not told is still gone; keep it as unseen */
     while (follow->swept != NULL) {
         struct key *k = follow->swept;
@@ -398,6 +408,7 @@ bool belfry_follow_sweeping(const struct belfry_follow *follow)
 
 enum belfry_err belfry_follow_sweep(struct belfry_follow *follow, const struct belfry_bytes **keys, size_t *n)
 {
+    BELFRY_OWNER_CHECK(follow);
     assert(follow->state == SWEEPING);
     free_keys(follow->told);
     follow->told = NULL;

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "base/owner.h"
 #include "client/etcd_request.h"
 #include "client/keeper.h"
 #include "client/reply.h"
@@ -160,6 +161,7 @@ static enum belfry_err begin(struct belfry_lease *lease)
 
 int belfry_lease_open(struct belfry *b, int64_t ttl_s, belfry_lease_fn fn, void *user, struct belfry_lease **out)
 {
+    BELFRY_OWNER_ENTER(b);
     int64_t id;
     if (ttl_s < 1 || fn == NULL || !belfry_session_has_etcd(b))
         return BELFRY_ERR_INVALID;
@@ -228,6 +230,7 @@ void belfry_lease_close(struct belfry_lease *lease, enum belfry_lease_way way)
 {
     if (lease == NULL || lease->callback == INSIDE_CLOSED)
         return;
+    BELFRY_OWNER_ENTER(lease->b);
     if (way == BELFRY_LEASE_REVOKE && belfry_keeper_may_exist(&lease->keeper) && !lease->b->closing)
         send_revocation(lease->b, lease->keeper.id);
     if (lease->callback == INSIDE)

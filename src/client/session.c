@@ -7,6 +7,7 @@
 #include <sys/random.h>
 
 #include "base/clock.h"
+#include "base/owner.h"
 #include "client/opts.h"
 #include "net/loop.h"
 
@@ -205,6 +206,14 @@ static enum belfry_err open_loop(struct belfry *b)
     return belfry_dns_create(belfry_loop_uv(b->loop), &b->dns);
 }
 
+static enum belfry_err open_all(struct belfry *b, const char *endpoints, const struct belfry_opts *opts, char *why,
+                                size_t len)
+{
+    BELFRY_OWNER_ENTER(b);
+    enum belfry_err err = open_loop(b);
+    return err == BELFRY_OK && endpoints != NULL ? open_etcd(b, endpoints, opts, why, len) : err;
+}
+
 static bool sane(const struct belfry_opts *opts, char *why, size_t len)
 {
     if (!belfry_opts_fit(opts, BELFRY_FOR_OPEN)) {
@@ -248,9 +257,7 @@ int belfry_open_why(const char *endpoints, const struct belfry_opts *opts, struc
         b->rng.state = belfry_clock_ms() ^ (uintptr_t)b; /* early at boot: jitter needs no better */
     b->command_timeout_ms = (uint32_t)belfry_opts_number(opts, BELFRY_OPT_COMMAND_TIMEOUT);
 
-    enum belfry_err err = open_loop(b);
-    if (err == BELFRY_OK && endpoints != NULL)
-        err = open_etcd(b, endpoints, opts, why, len);
+    enum belfry_err err = open_all(b, endpoints, opts, why, len);
     if (err != BELFRY_OK) {
         belfry_close(b);
         if (why[0] == '\0')
@@ -271,10 +278,9 @@ static void free_handle(uv_handle_t *handle)
     free(handle);
 }
 
-void belfry_close(struct belfry *b)
+static void close_all(struct belfry *b)
 {
-    if (b == NULL)
-        return;
+    BELFRY_OWNER_ENTER(b);
     b->closing = true; /* first: a callback that opens something anew is refused */
     struct belfry_list *guest;
     while ((guest = belfry_list_pop(&b->guests)) != NULL) {
@@ -292,6 +298,13 @@ void belfry_close(struct belfry *b)
     belfry_tls_destroy(b->tls);
     belfry_auth_fini(&b->auth);
     free(b->endpoints);
+}
+
+void belfry_close(struct belfry *b)
+{
+    if (b == NULL)
+        return;
+    close_all(b);
     free(b);
 }
 
@@ -304,6 +317,7 @@ int belfry_fd(const struct belfry *b)
 
 int belfry_dispatch(struct belfry *b)
 {
+    BELFRY_OWNER_ENTER(b);
     return belfry_loop_dispatch(b->loop);
 }
 
@@ -315,6 +329,7 @@ static bool anything_left(const struct belfry *b)
 
 int belfry_run(struct belfry *b, int timeout_ms)
 {
+    BELFRY_OWNER_ENTER(b);
     uint64_t end = timeout_ms < 0 ? BELFRY_NEVER : belfry_clock_ms() + (uint64_t)timeout_ms;
     b->stopped = false;
     while (!b->stopped && anything_left(b)) {
@@ -344,6 +359,7 @@ static void forward_line(enum belfry_log_level level, const char *event, const c
 
 void belfry_set_log(struct belfry *b, enum belfry_level level, belfry_log_fn fn, void *user)
 {
+    BELFRY_OWNER_ENTER(b);
     b->log_fn = fn;
     b->log_user = user;
     b->log =
@@ -352,6 +368,7 @@ void belfry_set_log(struct belfry *b, enum belfry_level level, belfry_log_fn fn,
 
 const struct belfry_stats *belfry_get_stats(struct belfry *b)
 {
+    BELFRY_OWNER_ENTER(b);
     if (!belfry_session_has_etcd(b))
         return &b->stats;
     struct belfry_link *watch = belfry_stream_link(b->stream), *calls = belfry_calls_link(b->calls);

@@ -5,7 +5,7 @@
  * Everything that a public call starts is done from the loop: the call notes it and pokes; the session's timer then
  * pumps calls, stream and follows until nothing is due.
  *
- * Thread: owner.
+ * Thread: owner: one thread at a time, checked when a public call enters (base/owner.h).
  */
 #ifndef BELFRY_CLIENT_SESSION_H
 #define BELFRY_CLIENT_SESSION_H
@@ -13,6 +13,7 @@
 #include <belfry/belfry.h>
 
 #include "base/list.h"
+#include "base/owner.h"
 #include "client/calls.h"
 #include "client/stream.h"
 #include "client/timers.h"
@@ -51,6 +52,7 @@ struct belfry {
     belfry_log_fn log_fn;
     void *log_user;
     struct belfry_stats stats;
+    BELFRY_OWNER_SESSION;
 };
 
 /* Something is due: the session pumps on the loop's next turn. Safe from anywhere on the thread. */

@@ -7,6 +7,7 @@
 
 #include "base/backoff.h"
 #include "base/clock.h"
+#include "base/owner.h"
 #include "client/etcd_request.h"
 #include "client/etcd_status.h"
 #include "client/trust.h"
@@ -59,6 +60,7 @@ struct belfry_stream {
     uint64_t read_retry_ms;
     struct belfry_buf scratch; /* one request */
     char text[TEXT_MAX];       /* the last link text told */
+    BELFRY_OWNER;
 };
 
 /* ---- telling ---- */
@@ -152,6 +154,7 @@ static void remember(struct belfry_stream *stream, const struct belfry_mux_actio
 
 void belfry_stream_drain(struct belfry_stream *stream)
 {
+    BELFRY_OWNER_CHECK(stream);
     if (stream->draining)
         return;
     stream->draining = true;
@@ -627,6 +630,7 @@ enum belfry_err belfry_stream_create(const struct belfry_stream_opts *opts, stru
     }
     if (opts->auth->state == BELFRY_AUTH_NONE)
         belfry_mux_auth_is_final(stream->mux, true);
+    BELFRY_OWNER_INIT(stream);
     *out = stream;
     return BELFRY_OK;
 }
@@ -635,6 +639,7 @@ void belfry_stream_destroy(struct belfry_stream *stream)
 {
     if (stream == NULL)
         return;
+    BELFRY_OWNER_CHECK(stream);
     if (stream->call != NULL)
         belfry_grpc_call_cancel(stream->call);
     belfry_trust_reset(&stream->trust);
@@ -654,11 +659,13 @@ void belfry_stream_destroy(struct belfry_stream *stream)
 
 struct belfry_mux *belfry_stream_mux(struct belfry_stream *stream)
 {
+    BELFRY_OWNER_CHECK(stream);
     return stream->mux;
 }
 
 struct belfry_link *belfry_stream_link(struct belfry_stream *stream)
 {
+    BELFRY_OWNER_CHECK(stream);
     return stream->link;
 }
 
@@ -680,12 +687,14 @@ bool belfry_stream_tells_progress(const struct belfry_stream *stream)
 
 void belfry_stream_leave(struct belfry_stream *stream, enum belfry_err err, const char *why)
 {
+    BELFRY_OWNER_CHECK(stream);
     if (stream->call != NULL)
         give_up(stream, err, why);
 }
 
 void belfry_stream_pump(struct belfry_stream *stream, uint64_t now_ms)
 {
+    BELFRY_OWNER_CHECK(stream);
     if (belfry_mux_tick(stream->mux, now_ms) != BELFRY_OK)
         give_up(stream, BELFRY_ERR_TIMEOUT, "it does not answer a create");
     belfry_stream_drain(stream);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/owner.h"
 #include "client/callback_batch.h"
 #include "client/etcd_request.h"
 #include "client/follow.h"
@@ -481,6 +482,7 @@ static int opened(struct belfry_watch *w, struct belfry_watch **out)
 int belfry_watch_open(struct belfry *b, struct belfry_range range, const struct belfry_opts *opts, belfry_batch_fn fn,
                       void *user, struct belfry_watch **out)
 {
+    BELFRY_OWNER_ENTER(b);
     struct belfry_watch *w;
     if (fn == NULL || !belfry_session_has_etcd(b) || !belfry_opts_fit(opts, BELFRY_FOR_WATCH))
         return BELFRY_ERR_INVALID;
@@ -511,6 +513,7 @@ int belfry_watch_open(struct belfry *b, struct belfry_range range, const struct 
 int belfry_follow_open(struct belfry *b, struct belfry_range range, const struct belfry_opts *opts, belfry_batch_fn fn,
                        void *user, struct belfry_watch **out)
 {
+    BELFRY_OWNER_ENTER(b);
     struct belfry_watch *w;
     if (fn == NULL || !belfry_session_has_etcd(b) || !belfry_opts_fit(opts, BELFRY_FOR_FOLLOW))
         return BELFRY_ERR_INVALID;
@@ -549,6 +552,7 @@ void belfry_watch_resume(struct belfry_watch *w)
 {
     if (!w->paused)
         return;
+    BELFRY_OWNER_ENTER(w->b);
     w->paused = false;
     if (w->mux != NULL)
         belfry_mux_resume(belfry_stream_mux(w->b->stream), w->mux);
@@ -560,6 +564,7 @@ void belfry_watch_close(struct belfry_watch *w)
     if (w == NULL || w->closed)
         return;
     struct belfry *b = w->b;
+    BELFRY_OWNER_ENTER(b);
     unhook(w);
     settle(w);
     belfry_session_poke(b);
@@ -567,6 +572,7 @@ void belfry_watch_close(struct belfry_watch *w)
 
 int belfry_request_progress(struct belfry *b)
 {
+    BELFRY_OWNER_ENTER(b);
     if (!belfry_session_has_etcd(b))
         return BELFRY_ERR_INVALID;
     belfry_mux_request_progress(belfry_stream_mux(b->stream), belfry_clock_ms());

@@ -7,6 +7,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/list.h"
+#include "base/owner.h"
 
 enum handler_state { REPLAYING, LIVE, RESYNCING };
 
@@ -34,6 +35,7 @@ struct belfry_audience {
     bool complete;  /* the store was once */
     bool destroyed; /* freed when nothing of it is on the stack */
     unsigned depth; /* calls of ours on the stack */
+    BELFRY_OWNER;
 };
 
 static struct belfry_handler *of(struct belfry_list *node)
@@ -52,6 +54,7 @@ enum belfry_err belfry_audience_create(struct belfry_informer *informer, struct 
     audience->informer = informer;
     audience->store = store;
     belfry_list_init(&audience->handlers);
+    BELFRY_OWNER_INIT(audience);
     *out = audience;
     return BELFRY_OK;
 }
@@ -59,6 +62,7 @@ enum belfry_err belfry_audience_create(struct belfry_informer *informer, struct 
 enum belfry_err belfry_audience_add(struct belfry_audience *audience, belfry_news_fn fn, void *user, uint32_t resync_ms,
                                     uint64_t now_ms, struct belfry_handler **out)
 {
+    BELFRY_OWNER_CHECK(audience);
     assert(!audience->destroyed);
     struct belfry_handler *handler = malloc(sizeof(*handler));
     if (handler == NULL)
@@ -114,6 +118,7 @@ void belfry_audience_destroy(struct belfry_audience *audience)
 {
     if (audience == NULL)
         return;
+    BELFRY_OWNER_CHECK(audience);
     audience->destroyed = true;
     settle(audience);
 }
@@ -182,6 +187,7 @@ static void visit_tell(struct belfry_handler *handler, const void *with, bool *p
 
 bool belfry_audience_tell(struct belfry_audience *audience, const struct belfry_news *news, bool *pause)
 {
+    BELFRY_OWNER_CHECK(audience);
     return each(audience, visit_tell, news, pause);
 }
 
@@ -194,6 +200,7 @@ static void visit_synced(struct belfry_handler *handler, const void *with, bool 
 
 bool belfry_audience_synced(struct belfry_audience *audience, bool *pause)
 {
+    BELFRY_OWNER_CHECK(audience);
     audience->complete = true;
     return each(audience, visit_synced, NULL, pause);
 }
@@ -254,6 +261,7 @@ static void visit_turn(struct belfry_handler *handler, const void *with, bool *p
 
 bool belfry_audience_turn(struct belfry_audience *audience, uint64_t now_ms, bool *pause)
 {
+    BELFRY_OWNER_CHECK(audience);
     return each(audience, visit_turn, &now_ms, pause);
 }
 

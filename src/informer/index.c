@@ -6,12 +6,14 @@
 
 #include "base/bytes.h"
 #include "base/list.h"
+#include "base/owner.h"
 
 struct belfry_index {
     belfry_index_fn fn;
     void *user;
     void (*fini)(void *user);
     struct belfry_treap_node *root; /* belfry_index_entry.node */
+    BELFRY_OWNER;
     char name[];
 };
 
@@ -64,6 +66,7 @@ enum belfry_err belfry_index_create(const struct belfry_index_spec *spec, struct
     }
     *index = (struct belfry_index){.fn = spec->fn, .user = spec->user, .fini = spec->fini};
     memcpy(index->name, spec->name, len);
+    BELFRY_OWNER_INIT(index);
     *out = index;
     return BELFRY_OK;
 }
@@ -72,6 +75,7 @@ void belfry_index_destroy(struct belfry_index *index)
 {
     if (index == NULL)
         return;
+    BELFRY_OWNER_CHECK(index);
     if (index->fini != NULL)
         index->fini(index->user);
     free(index);
@@ -114,6 +118,7 @@ void belfry_index_fail(struct belfry_index_values *values)
 enum belfry_err belfry_index_read(struct belfry_index *index, struct belfry_object *object,
                                   struct belfry_index_entry **list)
 {
+    BELFRY_OWNER_CHECK(index);
     struct belfry_index_values values = {.index = index, .object = object, .list = *list};
     index->fn(object, &values, index->user);
     *list = values.list;

@@ -7,6 +7,7 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "base/owner.h"
 #include "client/opts.h"
 
 /* ---- on the stack ---- */
@@ -21,6 +22,7 @@ static void free_informer(struct belfry_informer *informer)
 
 void belfry_informer_arm(struct belfry_informer *informer)
 {
+    BELFRY_OWNER_CHECK(informer);
     bool busy = informer->state == BELFRY_INFORMER_SWEEPING || informer->source_paused ||
                 !belfry_backlog_empty(&informer->backlog);
     uint64_t due = informer->paused ? BELFRY_NEVER : busy ? 0 : belfry_audience_due(informer->audience);
@@ -85,6 +87,7 @@ void belfry_informer_close(struct belfry_informer *informer)
 {
     if (informer == NULL || informer->state == BELFRY_INFORMER_GONE)
         return;
+    BELFRY_OWNER_ENTER(informer->b);
     enter(informer);
     if (belfry_informer_is_open(informer))
         unhook(informer);
@@ -296,6 +299,7 @@ static void on_timer(struct belfry_timer *timer)
 
 void belfry_informer_resume(struct belfry_informer *informer)
 {
+    BELFRY_OWNER_ENTER(informer->b);
     if (!informer->paused || !belfry_informer_is_open(informer))
         return;
     informer->paused = false;
@@ -341,12 +345,14 @@ enum belfry_err belfry_informer_create(struct belfry *b, const struct belfry_opt
     belfry_list_prepend(&b->guests, &informer->guest.node);
     b->n_busy++;
     belfry_informer_arm(informer);
+    BELFRY_OWNER_INIT(informer);
     *out = informer;
     return BELFRY_OK;
 }
 
 void belfry_informer_attach(struct belfry_informer *informer, struct belfry_source source)
 {
+    BELFRY_OWNER_CHECK(informer);
     assert(informer->source.ops == NULL && belfry_informer_is_open(informer));
     informer->source = source;
 }

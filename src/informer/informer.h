@@ -22,6 +22,7 @@
 
 #include <belfry/informer.h>
 
+#include "base/owner.h"
 #include "client/session.h"
 #include "informer/audience.h"
 #include "informer/backlog.h"
@@ -54,6 +55,7 @@ struct belfry_informer {
     bool synced;        /* the state was complete once */
     unsigned calling;   /* ways in that are on the stack */
     struct belfry_informer_stats stats;
+    BELFRY_OWNER;
 };
 
 /* Creates an informer on the session, without a source, with its first handler unless `fn` is NULL. `opts` must be

@@ -1,6 +1,7 @@
 /* src/informer/informer_api.c: the public side of an informer: handlers, reading, indexes. */
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "base/owner.h"
 #include "client/opts.h"
 #include "informer/index_path.h"
 #include "informer/informer.h"
@@ -8,6 +9,7 @@
 int belfry_informer_add(struct belfry_informer *informer, const struct belfry_opts *opts, belfry_news_fn fn, void *user,
                         struct belfry_handler **out)
 {
+    BELFRY_OWNER_ENTER(informer->b);
     if (fn == NULL || !belfry_opts_fit(opts, BELFRY_FOR_HANDLER))
         return BELFRY_ERR_INVALID;
     if (!belfry_informer_is_open(informer))
@@ -53,6 +55,7 @@ size_t belfry_informer_count(const struct belfry_informer *informer)
 
 const struct belfry_informer_stats *belfry_informer_get_stats(struct belfry_informer *informer)
 {
+    BELFRY_OWNER_ENTER(informer->b);
     struct belfry_informer_stats *stats = &informer->stats;
     stats->objects = belfry_store_count(informer->store);
     stats->bytes = belfry_store_bytes(informer->store);
@@ -72,11 +75,13 @@ const struct belfry_informer_stats *belfry_informer_get_stats(struct belfry_info
 
 int belfry_informer_index(struct belfry_informer *informer, const char *name, belfry_index_fn fn, void *user)
 {
+    BELFRY_OWNER_ENTER(informer->b);
     return belfry_store_index(informer->store, name, fn, user, NULL);
 }
 
 int belfry_informer_index_path(struct belfry_informer *informer, const char *name, const char *path)
 {
+    BELFRY_OWNER_ENTER(informer->b);
     return belfry_index_path_add(informer->store, name, path);
 }
 

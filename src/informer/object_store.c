@@ -6,6 +6,7 @@
 
 #include "base/bytes.h"
 #include "base/list.h"
+#include "base/owner.h"
 #include "informer/index.h"
 
 struct belfry_store {
@@ -16,6 +17,7 @@ struct belfry_store {
     struct belfry_object *swept; /* one reference: what the sweep took out last; nothing before it is old. NULL: none */
     struct belfry_index *indexes[BELFRY_STORE_INDEXES]; /* owned */
     size_t n_indexes;
+    BELFRY_OWNER;
 };
 
 static struct belfry_object *of(struct belfry_treap_node *node)
@@ -50,6 +52,7 @@ enum belfry_err belfry_store_create(struct belfry_store **out)
     if (store == NULL)
         return BELFRY_ERR_NOMEM;
     store->bytes = sizeof(*store);
+    BELFRY_OWNER_INIT(store);
     *out = store;
     return BELFRY_OK;
 }
@@ -104,6 +107,7 @@ static enum belfry_err read_values(struct belfry_store *store, struct belfry_obj
 enum belfry_err belfry_store_put(struct belfry_store *store, struct belfry_object *object,
                                  enum belfry_store_change *out_change, struct belfry_object **out_old)
 {
+    BELFRY_OWNER_CHECK(store);
     struct belfry_object *old = belfry_store_get(store, belfry_object_key(object));
     if (old != NULL && belfry_object_same(old, object)) {
         refresh(store, old);
@@ -125,6 +129,7 @@ enum belfry_err belfry_store_put(struct belfry_store *store, struct belfry_objec
 
 struct belfry_object *belfry_store_take(struct belfry_store *store, struct belfry_bytes key)
 {
+    BELFRY_OWNER_CHECK(store);
     struct belfry_object *object = belfry_store_get(store, key);
     return object == NULL ? NULL : take_out(store, object);
 }
@@ -137,6 +142,7 @@ static void end_sweep(struct belfry_store *store)
 
 void belfry_store_begin(struct belfry_store *store)
 {
+    BELFRY_OWNER_CHECK(store);
     end_sweep(store);
     store->epoch++;
     store->n_old = store->n_objects;
@@ -144,6 +150,7 @@ void belfry_store_begin(struct belfry_store *store)
 
 struct belfry_object *belfry_store_sweep(struct belfry_store *store)
 {
+    BELFRY_OWNER_CHECK(store);
     struct belfry_object *object = NULL;
     if (store->n_old > 0) {
         struct belfry_treap_walk walk;
@@ -165,6 +172,7 @@ void belfry_store_destroy(struct belfry_store *store)
 {
     if (store == NULL)
         return;
+    BELFRY_OWNER_CHECK(store);
     struct belfry_object *object;
     while ((object = of(belfry_treap_first(store->root))) != NULL)
         belfry_object_unref(take_out(store, object));
@@ -249,6 +257,7 @@ static enum belfry_err fill_index(struct belfry_store *store, struct belfry_inde
 enum belfry_err belfry_store_index(struct belfry_store *store, const char *name, belfry_index_fn fn, void *user,
                                    void (*fini)(void *user))
 {
+    BELFRY_OWNER_CHECK(store);
     struct belfry_index_spec spec = {.name = name, .fn = fn, .user = user, .fini = fini};
     struct belfry_index *index;
     bool taken = find_index(store, name) != NULL;

@@ -1,4 +1,5 @@
 /* src/informer/open.c: the two ways to open an informer. */
+#include "base/owner.h"
 #include "client/opts.h"
 #include "informer/informer.h"
 #include "informer/source_keys.h"
@@ -22,6 +23,7 @@ static int opened(struct belfry_informer *informer, enum belfry_err err, struct 
 int belfry_informer_keys(struct belfry *b, struct belfry_range range, const struct belfry_opts *opts, belfry_news_fn fn,
                          void *user, struct belfry_informer **out)
 {
+    BELFRY_OWNER_ENTER(b);
     struct belfry_informer *informer;
     struct belfry_source source = {0};
     enum belfry_err err = belfry_informer_create(b, opts, BELFRY_FOR_INFORMER_KEYS, fn, user, &informer);
@@ -34,6 +36,7 @@ int belfry_informer_keys(struct belfry *b, struct belfry_range range, const stru
 int belfry_informer_resource(struct belfry_kube *k, struct belfry_resource resource, const struct belfry_opts *opts,
                              belfry_news_fn fn, void *user, struct belfry_informer **out)
 {
+    BELFRY_OWNER_ENTER(k->b);
     struct belfry_informer *informer;
     struct belfry_source source = {0};
     enum belfry_err err = belfry_informer_create(k->b, opts, BELFRY_FOR_INFORMER_RESOURCE, fn, user, &informer);

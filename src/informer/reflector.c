@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/owner.h"
 
 #define BACKOFF_FIRST_MS   800
 #define BACKOFF_MAX_MS     30000
@@ -45,6 +46,7 @@ struct belfry_reflector {
     /* backoff */
     uint32_t delay_ms;  /* the next one, before its jitter */
     uint64_t backed_ms; /* when it was last used */
+    BELFRY_OWNER;
 };
 
 enum belfry_err belfry_reflector_create(const struct belfry_reflector_opts *opts, struct belfry_reflector **out)
@@ -60,6 +62,7 @@ enum belfry_err belfry_reflector_create(const struct belfry_reflector_opts *opts
                                    .delay_ms = BACKOFF_FIRST_MS};
     if (r->timeout_s == 0)
         r->timeout_s = 1; /* asked for less than a second, which the API cannot say */
+    BELFRY_OWNER_INIT(r);
     *out = r;
     return BELFRY_OK;
 }
@@ -123,6 +126,7 @@ static void ask_watch(struct belfry_reflector *r, bool initial, struct belfry_re
 enum belfry_err belfry_reflector_next(struct belfry_reflector *reflector, uint64_t now_ms,
                                       struct belfry_reflector_request *out)
 {
+    BELFRY_OWNER_CHECK(reflector);
     struct belfry_reflector *r = reflector;
     if (r->state != BELFRY_REFLECTOR_RESTING || now_ms < r->rest_ms)
         return BELFRY_ERR_AGAIN;
@@ -179,12 +183,14 @@ static void complete(struct belfry_reflector *r)
 
 void belfry_reflector_item(struct belfry_reflector *reflector)
 {
+    BELFRY_OWNER_CHECK(reflector);
     reflector->partial = true;
 }
 
 bool belfry_reflector_event(struct belfry_reflector *reflector, enum belfry_decoded_kind kind, const char *version,
                             bool initial_end, uint64_t now_ms)
 {
+    BELFRY_OWNER_CHECK(reflector);
     struct belfry_reflector *r = reflector;
     assert(r->state == BELFRY_REFLECTOR_INITIAL || r->state == BELFRY_REFLECTOR_WATCHING);
     if (kind == BELFRY_DECODED_ERROR)
@@ -209,6 +215,7 @@ bool belfry_reflector_event(struct belfry_reflector *reflector, enum belfry_deco
 
 bool belfry_reflector_listed(struct belfry_reflector *reflector, const char *version, uint64_t now_ms)
 {
+    BELFRY_OWNER_CHECK(reflector);
     assert(reflector->state == BELFRY_REFLECTOR_LISTING);
     if (!note_version(reflector, version)) {
         back_off(reflector, STEP_STATE, now_ms);
@@ -221,6 +228,7 @@ bool belfry_reflector_listed(struct belfry_reflector *reflector, const char *ver
 
 void belfry_reflector_resumed(struct belfry_reflector *reflector, uint64_t now_ms)
 {
+    BELFRY_OWNER_CHECK(reflector);
     reflector->heard_ms = now_ms;
 }
 
@@ -316,6 +324,7 @@ static void initial_ended(struct belfry_reflector *r, const struct belfry_reflec
 void belfry_reflector_ended(struct belfry_reflector *reflector, const struct belfry_reflector_outcome *outcome,
                             uint64_t now_ms)
 {
+    BELFRY_OWNER_CHECK(reflector);
     switch (reflector->state) {
     case BELFRY_REFLECTOR_LISTING:
         list_ended(reflector, outcome, now_ms);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <strings.h>
 
+#include "base/owner.h"
 #include "kapi/frames.h"
 #include "kapi/sentence.h"
 #include "json/escape.h"
@@ -28,6 +29,7 @@ struct belfry_decoder {
     bool knows_kind;              /* of LIST: the next is what can be told of the items' kind */
     struct belfry_buf kind;       /* `{"kind":"Pod","apiVersion":"v1",`; empty: nothing can be told */
     struct belfry_failure failure;
+    BELFRY_OWNER;
 };
 
 /* ---- failing ---- */
@@ -123,6 +125,7 @@ enum belfry_err belfry_decoder_create(enum belfry_decoder_mode mode, struct belf
         decoder->state = REFUSED;
         describe(decoder, BELFRY_ERR_PROTOCOL, "its type is not application/json", content_type);
     }
+    BELFRY_OWNER_INIT(decoder);
     if (err == BELFRY_OK)
         *out = decoder;
     else
@@ -134,6 +137,7 @@ void belfry_decoder_destroy(struct belfry_decoder *decoder)
 {
     if (decoder == NULL)
         return;
+    BELFRY_OWNER_CHECK(decoder);
     belfry_frames_destroy(decoder->frames);
     belfry_buf_fini(&decoder->kind);
     free(decoder);
@@ -141,6 +145,7 @@ void belfry_decoder_destroy(struct belfry_decoder *decoder)
 
 enum belfry_err belfry_decoder_feed(struct belfry_decoder *decoder, struct belfry_bytes bytes)
 {
+    BELFRY_OWNER_CHECK(decoder);
     return decoder->state == RUNNING ? belfry_frames_feed(decoder->frames, bytes) : BELFRY_OK;
 }
 
@@ -327,6 +332,7 @@ static enum belfry_err decode(struct belfry_decoder *decoder, struct belfry_byte
 
 enum belfry_err belfry_decoder_next(struct belfry_decoder *decoder, struct belfry_decoded *out)
 {
+    BELFRY_OWNER_CHECK(decoder);
     struct belfry_bytes frame;
     bool envelope;
     if (decoder->state == REFUSED)

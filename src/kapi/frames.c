@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "base/owner.h"
 #include "kapi/envelope.h"
 #include "json/nest.h"
 
@@ -43,6 +44,7 @@ struct belfry_frames {
     enum ready ready;
     bool lent;           /* what is ready was given, and goes with the next call */
     enum belfry_err err; /* TOO_LARGE or PROTOCOL, for good */
+    BELFRY_OWNER;
 };
 
 enum belfry_err belfry_frames_create(enum belfry_frames_mode mode, size_t max_bytes, struct belfry_frames **out)
@@ -54,6 +56,7 @@ enum belfry_err belfry_frames_create(enum belfry_frames_mode mode, size_t max_by
     frames->max_bytes = max_bytes;
     belfry_buf_init(&frames->in);
     belfry_envelope_init(&frames->envelope, max_bytes);
+    BELFRY_OWNER_INIT(frames);
     *out = frames;
     return BELFRY_OK;
 }
@@ -62,6 +65,7 @@ void belfry_frames_destroy(struct belfry_frames *frames)
 {
     if (frames == NULL)
         return;
+    BELFRY_OWNER_CHECK(frames);
     belfry_buf_fini(&frames->in);
     belfry_envelope_fini(&frames->envelope);
     free(frames);
@@ -69,6 +73,7 @@ void belfry_frames_destroy(struct belfry_frames *frames)
 
 enum belfry_err belfry_frames_feed(struct belfry_frames *frames, struct belfry_bytes bytes)
 {
+    BELFRY_OWNER_CHECK(frames);
     return frames->err != BELFRY_OK ? BELFRY_OK : belfry_buf_append(&frames->in, bytes.data, bytes.len);
 }
 
@@ -220,6 +225,7 @@ static void drop_lent(struct belfry_frames *frames)
 
 enum belfry_err belfry_frames_next(struct belfry_frames *frames, struct belfry_bytes *out, bool *out_envelope)
 {
+    BELFRY_OWNER_CHECK(frames);
     drop_lent(frames);
     while (frames->ready == READY_NOT) {
         enum belfry_err err = frames->err != BELFRY_OK ? frames->err : step(frames);
@@ -237,6 +243,7 @@ enum belfry_err belfry_frames_next(struct belfry_frames *frames, struct belfry_b
 
 void belfry_frames_again(struct belfry_frames *frames)
 {
+    BELFRY_OWNER_CHECK(frames);
     frames->lent = false;
 }
 

@@ -1,6 +1,7 @@
 /* src/kapi/kapi_api.c: the public get, list and watch: a request whose hooks call the user back. */
 #include <stdlib.h>
 
+#include "base/owner.h"
 #include "client/opts.h"
 #include "kapi/kube_client.h"
 #include "kapi/kube_request.h"
@@ -98,6 +99,7 @@ struct caller {
 
 static int start(const struct caller *c, enum belfry_decoder_mode mode, unsigned where)
 {
+    BELFRY_OWNER_ENTER(c->k->b);
     static const char *const matches[] = {"Exact", "NotOlderThan"};
     const struct belfry_opts *opts = c->opts;
     bool has_timeout = belfry_opts_is_set(opts, BELFRY_OPT_COMMAND_TIMEOUT);

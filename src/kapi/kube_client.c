@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/owner.h"
 #include "client/opts.h"
 #include "kapi/kube_request.h"
 
@@ -100,6 +101,7 @@ static void on_session_close(struct belfry_guest *guest)
 
 int belfry_kube_open(struct belfry *b, const struct belfry_opts *opts, struct belfry_kube **out, char *why, size_t len)
 {
+    BELFRY_OWNER_ENTER(b);
     char sentence[BELFRY_KUBECONFIG_WHY] = "";
     if (why == NULL || len == 0) {
         why = sentence;
@@ -143,6 +145,7 @@ void belfry_kube_close(struct belfry_kube *k)
 {
     if (k == NULL)
         return;
+    BELFRY_OWNER_ENTER(k->b);
     end_all(k);
     belfry_list_remove(&k->guest.node);
     free_kube(k);
@@ -166,6 +169,7 @@ void belfry_kube_set_warning(struct belfry_kube *k, belfry_kube_warning_fn fn, v
 
 const struct belfry_kube_stats *belfry_kube_get_stats(struct belfry_kube *k)
 {
+    BELFRY_OWNER_ENTER(k->b);
     struct belfry_pool_counts counts = belfry_pool_counts(k->pool);
     k->stats.requests = counts.requests;
     k->stats.connects = counts.connects;

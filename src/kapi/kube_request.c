@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/owner.h"
 #include "kapi/kube_client.h"
 
 #define GRACE_MS 30000 /* a watch that outlives the time it was to be ended after by this is ended by us */
@@ -581,6 +582,7 @@ void belfry_kube_resume(struct belfry_kube_request *r)
 {
     if (r->gone || !r->paused || r->resuming)
         return;
+    BELFRY_OWNER_ENTER(r->k->b);
     r->resuming = true;
     belfry_session_set_timer(r->k->b, &r->timer, 0);
 }
@@ -589,6 +591,7 @@ void belfry_kube_cancel(struct belfry_kube_request *r)
 {
     if (r == NULL || r->gone)
         return;
+    BELFRY_OWNER_ENTER(r->k->b);
     unhook(r);
     settle(r);
 }

@@ -23,6 +23,7 @@
 
 #include "base/clock.h"
 #include "base/list.h"
+#include "base/owner.h"
 #include "net/dns_private.h"
 
 #define TRY_MS        1250 /* the first try; c-ares doubles it for the second */
@@ -73,6 +74,7 @@ struct belfry_dns {
     uint64_t checked_ms;
     bool starved; /* a socket of c-ares could not be watched: its queries fail */
     struct belfry_list asked, ready, gone, watches;
+    BELFRY_OWNER;
 };
 
 static void process(struct belfry_dns *dns, ares_socket_t readable, ares_socket_t writable);
@@ -396,6 +398,7 @@ enum belfry_err belfry_dns_create(uv_loop_t *loop, struct belfry_dns **out)
     belfry_list_init(&dns->watches);
     uv_timer_init(loop, &dns->timer);
     dns->timer.data = dns;
+    BELFRY_OWNER_INIT(dns);
     *out = dns;
     return BELFRY_OK;
 }
@@ -423,6 +426,7 @@ void belfry_dns_destroy(struct belfry_dns *dns)
 {
     if (dns == NULL)
         return;
+    BELFRY_OWNER_CHECK(dns);
     dns->closing = true;
     drop_all(&dns->asked);
     drop_all(&dns->ready);
@@ -442,6 +446,7 @@ static void ask(struct belfry_dns_query *query, const char *host)
 enum belfry_err belfry_dns_resolve(struct belfry_dns *dns, const char *host, uint16_t port, belfry_dns_fn fn,
                                    void *user, struct belfry_dns_query **out)
 {
+    BELFRY_OWNER_CHECK(dns);
     struct sockaddr_storage numeric = {0};
     bool is_numeric = parse_numeric(host, &numeric);
     enum belfry_err err = is_numeric ? BELFRY_OK : ensure_channel(dns);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/owner.h"
 #include "net/h2_mem.h"
 
 #define FRAME_BYTES    (16 * 1024 + 64) /* nghttp2 hands out at most one frame of 16 KiB and its header at a time */
@@ -34,6 +35,7 @@ struct belfry_h2 {
     size_t n_streams;    /* submitted and not closed, let go or not: what counts against the peer's limit */
     size_t header_bytes; /* of the block that is being received; blocks do not interleave */
     char why[WHY_BYTES]; /* what was wrong with the bytes received last; "" when nothing was */
+    BELFRY_OWNER;
 };
 
 /* Running out of memory while packing headers makes nghttp2 end the connection as if the peer were to blame. */
@@ -265,6 +267,7 @@ enum belfry_err belfry_h2_create(uint32_t window, const struct belfry_h2_events 
         belfry_h2_destroy(h2);
         return err;
     }
+    BELFRY_OWNER_INIT(h2);
     *out = h2;
     return BELFRY_OK;
 }
@@ -273,6 +276,7 @@ void belfry_h2_destroy(struct belfry_h2 *h2)
 {
     if (h2 == NULL)
         return;
+    BELFRY_OWNER_CHECK(h2);
     nghttp2_session_del(h2->session);
     free(h2);
 }
@@ -303,6 +307,7 @@ static enum belfry_err outcome(struct belfry_h2 *h2, ssize_t rc)
 
 enum belfry_err belfry_h2_receive(struct belfry_h2 *h2, struct belfry_bytes bytes)
 {
+    BELFRY_OWNER_CHECK(h2);
     if (h2->state == DOWN)
         return h2->failed;
     if (h2->state == UP)
@@ -312,6 +317,7 @@ enum belfry_err belfry_h2_receive(struct belfry_h2 *h2, struct belfry_bytes byte
 
 enum belfry_err belfry_h2_pull(struct belfry_h2 *h2, size_t enough, struct belfry_buf *out)
 {
+    BELFRY_OWNER_CHECK(h2);
     if (h2->state == DOWN)
         return h2->failed;
     ssize_t n = 1;
@@ -360,6 +366,7 @@ static enum belfry_err submit(struct belfry_h2 *h2, const nghttp2_nv *fields, si
 enum belfry_err belfry_h2_submit(struct belfry_h2 *h2, const nghttp2_nv *fields, size_t n,
                                  struct belfry_h2_stream *stream)
 {
+    BELFRY_OWNER_CHECK(h2);
     nghttp2_data_provider body = {.read_callback = on_read};
     return submit(h2, fields, n, &body, stream);
 }
@@ -367,11 +374,13 @@ enum belfry_err belfry_h2_submit(struct belfry_h2 *h2, const nghttp2_nv *fields,
 enum belfry_err belfry_h2_submit_bodiless(struct belfry_h2 *h2, const nghttp2_nv *fields, size_t n,
                                           struct belfry_h2_stream *stream)
 {
+    BELFRY_OWNER_CHECK(h2);
     return submit(h2, fields, n, NULL, stream);
 }
 
 enum belfry_err belfry_h2_resume(struct belfry_h2 *h2, struct belfry_h2_stream *stream)
 {
+    BELFRY_OWNER_CHECK(h2);
     if (stream->id == 0 || !stream->deferred || h2->state == DOWN)
         return BELFRY_OK;
     stream->deferred = false;
@@ -386,6 +395,7 @@ static void submit_rst(struct belfry_h2 *h2, int32_t id, uint32_t code)
 
 void belfry_h2_finish(struct belfry_h2 *h2, struct belfry_h2_stream *stream)
 {
+    BELFRY_OWNER_CHECK(h2);
     int32_t id = let_go(h2, stream);
     if (id != 0 && nghttp2_session_get_stream_local_close(h2->session, id) == 0)
         submit_rst(h2, id, NGHTTP2_NO_ERROR);
@@ -393,22 +403,26 @@ void belfry_h2_finish(struct belfry_h2 *h2, struct belfry_h2_stream *stream)
 
 void belfry_h2_reset(struct belfry_h2 *h2, struct belfry_h2_stream *stream, uint32_t code)
 {
+    BELFRY_OWNER_CHECK(h2);
     submit_rst(h2, let_go(h2, stream), code);
 }
 
 void belfry_h2_taken(struct belfry_h2 *h2, struct belfry_h2_stream *stream, size_t n)
 {
+    BELFRY_OWNER_CHECK(h2);
     if (stream->id != 0 && n > 0 && h2->state != DOWN)
         note_failure(h2, err_of(h2, nghttp2_session_consume_stream(h2->session, stream->id, n)));
 }
 
 enum belfry_err belfry_h2_ping(struct belfry_h2 *h2)
 {
+    BELFRY_OWNER_CHECK(h2);
     return h2->state == DOWN ? h2->failed : err_of(h2, nghttp2_submit_ping(h2->session, NGHTTP2_FLAG_NONE, NULL));
 }
 
 void belfry_h2_terminate(struct belfry_h2 *h2, uint32_t code)
 {
+    BELFRY_OWNER_CHECK(h2);
     if (h2->state != UP)
         return;
     h2->state = ENDING;
@@ -417,6 +431,7 @@ void belfry_h2_terminate(struct belfry_h2 *h2, uint32_t code)
 
 void belfry_h2_abandon(struct belfry_h2 *h2)
 {
+    BELFRY_OWNER_CHECK(h2);
     note_failure(h2, BELFRY_ERR_UNAVAILABLE);
     h2->state = DOWN;
 }

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/owner.h"
 
 #define CLOSING_TURNS_MAX 16 /* a close callback may close another handle; deeper chains than this are a bug */
 
@@ -30,6 +31,7 @@ struct belfry_loop {
     int epoll_fd, timer_fd; /* -1: not there */
     bool uv_ready;
     uint64_t due_ms; /* what the timerfd is set to; BELFRY_NEVER: disarmed */
+    BELFRY_OWNER;
 };
 
 static enum belfry_err from_errno(int code)
@@ -121,6 +123,7 @@ enum belfry_err belfry_loop_create(struct belfry_loop **out)
         goto fail;
     settle(loop);
 
+    BELFRY_OWNER_INIT(loop);
     *out = loop;
     return BELFRY_OK;
 
@@ -133,6 +136,7 @@ void belfry_loop_destroy(struct belfry_loop *loop)
 {
     if (loop == NULL)
         return;
+    BELFRY_OWNER_CHECK(loop);
     if (loop->uv_ready) {
         int busy = uv_loop_close(&loop->uv);
         for (int turn = 0; busy != 0 && turn < CLOSING_TURNS_MAX; turn++) {
@@ -150,6 +154,7 @@ void belfry_loop_destroy(struct belfry_loop *loop)
 
 uv_loop_t *belfry_loop_uv(struct belfry_loop *loop)
 {
+    BELFRY_OWNER_CHECK(loop);
     return &loop->uv;
 }
 
@@ -160,6 +165,7 @@ int belfry_loop_fd(const struct belfry_loop *loop)
 
 enum belfry_err belfry_loop_dispatch(struct belfry_loop *loop)
 {
+    BELFRY_OWNER_CHECK(loop);
     uv_run(&loop->uv, UV_RUN_NOWAIT);
     /* What the callbacks started is registered by a second turn, which is cheaper than coming back for it. */
     if (uv_loop_alive(&loop->uv) && uv_backend_timeout(&loop->uv) == 0)
@@ -169,12 +175,14 @@ enum belfry_err belfry_loop_dispatch(struct belfry_loop *loop)
 
 void belfry_loop_rearm(struct belfry_loop *loop)
 {
+    BELFRY_OWNER_CHECK(loop);
     /* Setting a timerfd that exists to a sane time cannot fail; if it did, the next dispatch would tell. */
     belfry_ignore(arm(loop));
 }
 
 enum belfry_err belfry_loop_wait(struct belfry_loop *loop, int timeout_ms)
 {
+    BELFRY_OWNER_CHECK(loop);
     struct pollfd poller = {.fd = loop->epoll_fd, .events = POLLIN};
     int n = poll(&poller, 1, timeout_ms);
     if (n > 0 || (n < 0 && errno == EINTR))

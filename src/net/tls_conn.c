@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/owner.h"
 #include "net/tls_private.h"
 
 #define OUTPUT_MAX (64 * 1024) /* unsent bytes at which the next of ours means that the peer does not read */
@@ -29,6 +30,7 @@ struct belfry_tls_conn {
     /* after the handshake */
     char alpn[16];       /* as much of it as fits, and what we know fits */
     char user[USER_MAX]; /* a server's */
+    BELFRY_OWNER;
 };
 
 /* OpenSSL reads from `input` and writes to `output` through a BIO of our own. */
@@ -144,6 +146,7 @@ enum belfry_err belfry_tls_conn_create(struct belfry_tls *tls, const char *host,
         return BELFRY_ERR_TLS;
     }
     SSL_set_connect_state(conn->ssl);
+    BELFRY_OWNER_INIT(conn);
     *out = conn;
     return BELFRY_OK;
 }
@@ -180,6 +183,7 @@ void belfry_tls_conn_destroy(struct belfry_tls_conn *conn)
 {
     if (conn == NULL)
         return;
+    BELFRY_OWNER_CHECK(conn);
     SSL_free(conn->ssl);
     belfry_buf_fini(&conn->output);
     free(conn);
@@ -187,6 +191,7 @@ void belfry_tls_conn_destroy(struct belfry_tls_conn *conn)
 
 void belfry_tls_conn_feed(struct belfry_tls_conn *conn, struct belfry_bytes bytes)
 {
+    BELFRY_OWNER_CHECK(conn);
     conn->input = bytes;
 }
 
@@ -293,6 +298,7 @@ static enum belfry_err know_client(struct belfry_tls_conn *conn)
 
 enum belfry_err belfry_tls_conn_handshake(struct belfry_tls_conn *conn)
 {
+    BELFRY_OWNER_CHECK(conn);
     bool server = SSL_is_server(conn->ssl);
     if (is_plain_text(conn))
         return fail_tls(conn, server ? "the client does not speak TLS; this address is https"
@@ -307,6 +313,7 @@ enum belfry_err belfry_tls_conn_handshake(struct belfry_tls_conn *conn)
 
 enum belfry_err belfry_tls_conn_read(struct belfry_tls_conn *conn, void *buf, size_t cap, size_t *out_n)
 {
+    BELFRY_OWNER_CHECK(conn);
     ERR_clear_error();
     int done = SSL_read_ex(conn->ssl, buf, cap, out_n);
     return done == 1 ? BELFRY_OK : outcome(conn, done);
@@ -314,6 +321,7 @@ enum belfry_err belfry_tls_conn_read(struct belfry_tls_conn *conn, void *buf, si
 
 enum belfry_err belfry_tls_conn_write(struct belfry_tls_conn *conn, struct belfry_bytes bytes, size_t *out_n)
 {
+    BELFRY_OWNER_CHECK(conn);
     ERR_clear_error();
     int done = SSL_write_ex(conn->ssl, bytes.data, bytes.len < RECORD_MAX ? bytes.len : RECORD_MAX, out_n);
     enum belfry_err err = done == 1 ? BELFRY_OK : outcome(conn, done);
@@ -323,6 +331,7 @@ enum belfry_err belfry_tls_conn_write(struct belfry_tls_conn *conn, struct belfr
 
 void belfry_tls_conn_end(struct belfry_tls_conn *conn)
 {
+    BELFRY_OWNER_CHECK(conn);
     ERR_clear_error();
     SSL_shutdown(conn->ssl); /* what comes of it is in the output, or is not */
     ERR_clear_error();
@@ -335,6 +344,7 @@ struct belfry_bytes belfry_tls_conn_output(const struct belfry_tls_conn *conn)
 
 void belfry_tls_conn_sent(struct belfry_tls_conn *conn, size_t len)
 {
+    BELFRY_OWNER_CHECK(conn);
     belfry_buf_take(&conn->output, len);
     /* A server has many connections, and most of them are idle: none keeps a buffer. */
     if (belfry_buf_len(&conn->output) == 0 && SSL_is_server(conn->ssl))

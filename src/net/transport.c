@@ -18,6 +18,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/owner.h"
 #include "net/tls_conn.h"
 
 #define READ_BYTES       (64 * 1024)
@@ -67,6 +68,7 @@ struct belfry_transport {
     struct belfry_tls_conn *conn; /* TLS only */
     struct belfry_bytes pulled;   /* what is left of the last pull; lent by the owner until the next */
     char why[400];
+    BELFRY_OWNER;
 };
 
 static void dial(struct belfry_transport *t);
@@ -717,12 +719,14 @@ enum belfry_err belfry_transport_open(const struct belfry_transport_opts *opts,
     t->timer.data = t->idle.data = t;
     t->n_handles = 2;
     start(t, opts->dns);
+    BELFRY_OWNER_INIT(t);
     *out = t;
     return BELFRY_OK;
 }
 
 void belfry_transport_kick(struct belfry_transport *t)
 {
+    BELFRY_OWNER_CHECK(t);
     t->kicked = true;
     if (t->state == TRANSPORT_UP && !t->in_turn && !t->blocked)
         uv_idle_start(&t->idle, on_idle);
@@ -740,6 +744,7 @@ bool belfry_transport_has_name(const struct belfry_transport *t)
 
 void belfry_transport_hold(struct belfry_transport *t, bool hold)
 {
+    BELFRY_OWNER_CHECK(t);
     if (t->held == hold)
         return;
     t->held = hold;
@@ -753,6 +758,7 @@ void belfry_transport_close(struct belfry_transport *t)
 {
     if (t == NULL)
         return;
+    BELFRY_OWNER_CHECK(t);
     drop_everything(t);
     enter(t, TRANSPORT_CLOSED);
     uv_close((uv_handle_t *)&t->timer, on_handle_closed);

@@ -1,4 +1,5 @@
 /* src/client/watch/mux.c: the watches of a mux, and what comes out of it. */
+#include "base/owner.h"
 #include "client/watch/mux_private.h"
 
 #include <assert.h>
@@ -107,6 +108,7 @@ enum belfry_err belfry_mux_create(const struct belfry_mux_opts *opts, struct bel
     belfry_list_init(&mux->ready);
     belfry_subs_init(&mux->subs);
     mux->create_due = mux->progress_due = BELFRY_NEVER;
+    BELFRY_OWNER_INIT(mux);
     *out = mux;
     return BELFRY_OK;
 }
@@ -115,6 +117,7 @@ void belfry_mux_destroy(struct belfry_mux *mux)
 {
     if (mux == NULL)
         return;
+    BELFRY_OWNER_CHECK(mux);
     belfry_subs_fini(&mux->subs);
     belfry_list_each_safe (node, &mux->all)
         free_watch(mux, belfry_mux_of_all(node));
@@ -124,6 +127,7 @@ void belfry_mux_destroy(struct belfry_mux *mux)
 enum belfry_err belfry_mux_add(struct belfry_mux *mux, const struct belfry_mux_spec *spec, void *user,
                                struct belfry_mux_watch **out)
 {
+    BELFRY_OWNER_CHECK(mux);
     struct belfry_mux_watch *watch = calloc(1, sizeof(*watch) + spec->key.len + spec->range_end.len);
     if (watch == NULL)
         return BELFRY_ERR_NOMEM;
@@ -163,6 +167,7 @@ enum belfry_err belfry_mux_add(struct belfry_mux *mux, const struct belfry_mux_s
 
 void belfry_mux_remove(struct belfry_mux *mux, struct belfry_mux_watch *watch)
 {
+    BELFRY_OWNER_CHECK(mux);
     if (watch->removed)
         return;
     belfry_mux_detach(mux, watch);
@@ -180,12 +185,14 @@ void belfry_mux_remove(struct belfry_mux *mux, struct belfry_mux_watch *watch)
 
 void belfry_mux_pause(struct belfry_mux *mux, struct belfry_mux_watch *watch)
 {
+    BELFRY_OWNER_CHECK(mux);
     (void)mux;
     watch->paused = true;
 }
 
 void belfry_mux_resume(struct belfry_mux *mux, struct belfry_mux_watch *watch)
 {
+    BELFRY_OWNER_CHECK(mux);
     if (!watch->paused || watch->removed)
         return;
     watch->paused = false;
@@ -244,6 +251,7 @@ bool belfry_mux_wants_revision(const struct belfry_mux *mux, struct belfry_mux_r
 
 void belfry_mux_revision(struct belfry_mux *mux, uint64_t generation, int64_t rev)
 {
+    BELFRY_OWNER_CHECK(mux);
     belfry_mux_saw(mux, rev);
     belfry_list_each_safe (node, &mux->need_rev) {
         struct belfry_mux_watch *watch = belfry_mux_of_queue(node);
@@ -256,6 +264,7 @@ void belfry_mux_revision(struct belfry_mux *mux, uint64_t generation, int64_t re
 
 void belfry_mux_revision_refused(struct belfry_mux *mux, uint64_t asker, enum belfry_err err, const char *why)
 {
+    BELFRY_OWNER_CHECK(mux);
     if (!belfry_list_empty(&mux->need_rev) && belfry_mux_of_queue(mux->need_rev.next)->generation == asker)
         belfry_mux_end_watch(mux, belfry_mux_of_queue(mux->need_rev.next), err, 0, why);
 }
@@ -333,6 +342,7 @@ static enum belfry_err next_of(struct belfry_mux *mux, struct belfry_mux_watch *
 
 enum belfry_err belfry_mux_next(struct belfry_mux *mux, struct belfry_mux_action *out)
 {
+    BELFRY_OWNER_CHECK(mux);
     assert(mux->current == NULL);
     while (!belfry_list_empty(&mux->ready)) {
         struct belfry_mux_watch *watch = belfry_container(mux->ready.next, struct belfry_mux_watch, ready);
@@ -359,6 +369,7 @@ enum belfry_err belfry_mux_next(struct belfry_mux *mux, struct belfry_mux_action
 
 void belfry_mux_taken(struct belfry_mux *mux, enum belfry_mux_verdict verdict)
 {
+    BELFRY_OWNER_CHECK(mux);
     struct belfry_mux_watch *watch = mux->current;
     const struct belfry_mux_action *action = &mux->action;
     assert(watch != NULL);

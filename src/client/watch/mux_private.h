@@ -7,6 +7,7 @@
 #define BELFRY_CLIENT_WATCH_MUX_PRIVATE_H
 
 #include "base/list.h"
+#include "base/owner.h"
 #include "client/watch/mux.h"
 #include "client/watch/subs.h"
 
@@ -71,6 +72,7 @@ struct belfry_mux {
     struct belfry_mux_watch *current;
     struct belfry_mux_action action;
     struct belfry_mux_stats stats;
+    BELFRY_OWNER;
 };
 
 static inline struct belfry_mux_watch *belfry_mux_of_all(struct belfry_list *node)

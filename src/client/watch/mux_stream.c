@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/owner.h"
 #include "client/watch/mux_private.h"
 #include "wire/write.h"
 
@@ -18,6 +19,7 @@ bool belfry_mux_wants_stream(const struct belfry_mux *mux)
 
 void belfry_mux_stream_up(struct belfry_mux *mux, uint64_t now_ms)
 {
+    BELFRY_OWNER_CHECK(mux);
     assert(!mux->up);
     (void)now_ms;
     mux->up = true;
@@ -27,6 +29,7 @@ void belfry_mux_stream_up(struct belfry_mux *mux, uint64_t now_ms)
 
 void belfry_mux_stream_down(struct belfry_mux *mux)
 {
+    BELFRY_OWNER_CHECK(mux);
     if (!mux->up)
         return;
     mux->up = false;
@@ -93,6 +96,7 @@ static enum belfry_err send_cancel(struct belfry_sub *sub, struct belfry_buf *ou
 
 enum belfry_err belfry_mux_pull(struct belfry_mux *mux, uint64_t now_ms, struct belfry_buf *out)
 {
+    BELFRY_OWNER_CHECK(mux);
     if (!mux->up)
         return BELFRY_ERR_AGAIN;
     struct belfry_sub *due = belfry_subs_due(&mux->subs);
@@ -343,6 +347,7 @@ static enum belfry_err on_events(struct belfry_mux *mux, struct belfry_blob *mes
 
 enum belfry_err belfry_mux_message(struct belfry_mux *mux, struct belfry_blob *message, uint64_t now_ms)
 {
+    BELFRY_OWNER_CHECK(mux);
     struct belfry_wire_watch response;
     enum belfry_err err = belfry_scan_watch(belfry_blob_bytes(message), &response);
     if (err != BELFRY_OK)
@@ -374,6 +379,7 @@ struct belfry_mux_watch *belfry_mux_creating(const struct belfry_mux *mux)
 
 void belfry_mux_fail(struct belfry_mux *mux, enum belfry_err err, const char *why)
 {
+    BELFRY_OWNER_CHECK(mux);
     belfry_list_each (node, &mux->all) {
         struct belfry_mux_watch *watch = belfry_mux_of_all(node);
         if (watch->removed)
@@ -385,11 +391,13 @@ void belfry_mux_fail(struct belfry_mux *mux, enum belfry_err err, const char *wh
 
 void belfry_mux_auth_is_final(struct belfry_mux *mux, bool final)
 {
+    BELFRY_OWNER_CHECK(mux);
     mux->auth_final = final;
 }
 
 void belfry_mux_request_progress(struct belfry_mux *mux, uint64_t now_ms)
 {
+    BELFRY_OWNER_CHECK(mux);
     if (mux->count == 0 || mux->progress_wanted)
         return;
     bool soon = mux->progress_ms > 0 && now_ms < mux->progress_ms + BELFRY_MUX_PROGRESS_MS;
@@ -404,16 +412,19 @@ bool belfry_mux_wants_progress(const struct belfry_mux *mux)
 
 void belfry_mux_in_pieces(struct belfry_mux *mux, bool pieces)
 {
+    BELFRY_OWNER_CHECK(mux);
     mux->pieces = pieces;
 }
 
 void belfry_mux_trust_progress(struct belfry_mux *mux, bool trusted)
 {
+    BELFRY_OWNER_CHECK(mux);
     mux->progress_trusted = trusted;
 }
 
 enum belfry_err belfry_mux_tick(struct belfry_mux *mux, uint64_t now_ms)
 {
+    BELFRY_OWNER_CHECK(mux);
     if (mux->up && now_ms >= mux->create_due)
         return BELFRY_ERR_TIMEOUT;
     if (mux->progress_wanted && now_ms >= mux->progress_due)
@@ -444,6 +455,7 @@ static bool has_begun(const struct belfry_mux_watch *watch)
 
 void belfry_mux_judge(struct belfry_mux *mux, int64_t seen, int64_t linearizable)
 {
+    BELFRY_OWNER_CHECK(mux);
     mux->suspects = false;
     if (linearizable >= seen)
         return; /* it was lag */
@@ -455,6 +467,7 @@ void belfry_mux_judge(struct belfry_mux *mux, int64_t seen, int64_t linearizable
 
 void belfry_mux_rewound(struct belfry_mux *mux, int64_t revision, const char *why)
 {
+    BELFRY_OWNER_CHECK(mux);
     mux->suspects = false;
     mux->seen = revision;
     belfry_list_each (node, &mux->all) {
@@ -468,6 +481,7 @@ void belfry_mux_rewound(struct belfry_mux *mux, int64_t revision, const char *wh
 
 void belfry_mux_saw(struct belfry_mux *mux, int64_t revision)
 {
+    BELFRY_OWNER_CHECK(mux);
     if (revision > mux->seen)
         mux->seen = revision;
 }
