@@ -27,63 +27,59 @@ static const char *text_of(yyjson_val *object, const char *name)
 
 /* ---- numbers ---- */
 
+/* Adds the members of one part, an object of the document. */
+#define ADD(over, member, name, show, ...) ADD_##show(name)
+#define ADD_TOP(name)                      to->name += uint_of(object, #name);
+#define ADD_JSON(name)
+#define ADD_HIDDEN(name)
+#define READ_PART(PART, from, into)                                                                                    \
+    do {                                                                                                               \
+        yyjson_val *object = (from);                                                                                   \
+        __typeof__(into) *to = &(into);                                                                                \
+        NUMBERS_##PART(ADD)                                                                                            \
+    } while (0)
+
 static void read_upstream(struct top_numbers *n, yyjson_val *upstream)
 {
-    yyjson_val *follower = yyjson_obj_get(upstream, "follower");
     n->upstream_answered = bool_of(upstream, "answered");
     n->standing = text_of(upstream, "standing");
     n->reason = text_of(upstream, "reason");
     n->endpoint = text_of(upstream, "endpoint");
-    n->upstream_version = text_of(upstream, "version");
-    n->revision = int_of(upstream, "revision");
-    n->upstream_revision = int_of(upstream, "upstream_revision");
     n->silent_known = yyjson_obj_get(upstream, "silent_ms") != NULL;
-    n->silent_ms = uint_of(upstream, "silent_ms");
-    n->connects = uint_of(upstream, "connects");
-    n->losses = uint_of(upstream, "losses");
-    n->backfills = uint_of(upstream, "backfills");
-    n->backfills_done = uint_of(upstream, "backfills_done");
-    n->events_in = uint_of(follower, "events");
-    n->listings = uint_of(follower, "listings");
+    READ_PART(UPSTREAM, upstream, n->upstream);
+    READ_PART(FOLLOWER, yyjson_obj_get(upstream, "follower"), n->follower);
 }
 
 static void add_worker(struct top_numbers *n, yyjson_val *worker)
 {
-    yyjson_val *core = yyjson_obj_get(worker, "core"), *inbound = yyjson_obj_get(worker, "inbound");
     yyjson_val *buckets = yyjson_obj_get(yyjson_obj_get(worker, "latency"), "buckets");
     n->workers++;
     n->workers_answering += bool_of(worker, "answered");
-    n->connections += uint_of(inbound, "connections");
-    n->sent_bytes += uint_of(inbound, "bytes_out");
-    n->streams += uint_of(core, "streams");
-    n->parked_streams += uint_of(core, "parked");
-    n->synced += uint_of(core, "riding") - uint_of(core, "riding_parked");
-    n->catching_up += uint_of(core, "waiting") + uint_of(core, "boarded") + uint_of(core, "solo");
-    n->parked += uint_of(core, "stalled") + uint_of(core, "riding_parked");
-    n->deliveries += uint_of(core, "deliveries");
-    n->compacted += uint_of(core, "compacted");
-    n->relayed += uint_of(yyjson_obj_get(worker, "relay"), "relayed");
+    READ_PART(CORE, yyjson_obj_get(worker, "core"), n->core);
+    READ_PART(INBOUND, yyjson_obj_get(worker, "inbound"), n->inbound);
+    READ_PART(RELAY, yyjson_obj_get(worker, "relay"), n->relay);
     for (size_t i = 0; i < TOP_BUCKETS; i++)
         n->latency[i] += yyjson_get_uint(yyjson_arr_get(buckets, i));
 }
 
 static void read_numbers(struct top_numbers *n, yyjson_val *root)
 {
-    yyjson_val *log = yyjson_obj_get(root, "log"), *replica = yyjson_obj_get(root, "replica"), *worker;
+    yyjson_val *worker;
     size_t i, max;
     n->name = text_of(root, "name");
     n->version = text_of(root, "version");
     n->up_ms = uint_of(root, "up_ms");
     n->draining = bool_of(root, "draining");
-    n->log_oldest = int_of(log, "oldest");
-    n->log_bytes = uint_of(log, "bytes");
-    n->history_oldest = int_of(replica, "history_oldest");
-    n->history_bytes = uint_of(replica, "history_bytes");
     read_upstream(n, yyjson_obj_get(root, "upstream"));
+    READ_PART(REPLICA, yyjson_obj_get(root, "replica"), n->replica);
+    READ_PART(LOG, yyjson_obj_get(root, "log"), n->log);
     yyjson_arr_foreach(yyjson_obj_get(root, "workers"), i, max, worker)
     {
         add_worker(n, worker);
     }
+    n->synced = n->core.riding - n->core.riding_parked;
+    n->catching_up = n->core.waiting + n->core.boarded + n->core.solo;
+    n->parked = n->core.stalled + n->core.riding_parked;
 }
 
 /* ---- watchers ---- */

@@ -14,20 +14,45 @@
 
 #include <belfry/err.h>
 
+#include "serve/admin/numbers_table.h"
+
 #define TOP_BUCKETS 17 /* of the latency: the last one is unbounded */
 
+/* The rows of a part that top reads, one member each. */
+#define TOP_MEMBER(over, member, name, show, ...) TOP_MEMBER_##show(name)
+#define TOP_MEMBER_TOP(name)                      uint64_t name;
+#define TOP_MEMBER_JSON(name)
+#define TOP_MEMBER_HIDDEN(name)
+
 struct top_numbers {
-    const char *name, *version, *endpoint, *upstream_version, *standing, *reason;
-    uint64_t up_ms, silent_ms;
+    const char *name, *version, *endpoint, *standing, *reason;
+    uint64_t up_ms;
     bool draining, upstream_answered, silent_known;
-    int64_t revision, upstream_revision, log_oldest, history_oldest;
-    uint64_t log_bytes, history_bytes;
-    uint64_t events_in, connects, losses, listings, backfills, backfills_done;
-    /* added up over workers */
-    uint64_t workers, workers_answering, connections;
-    uint64_t streams, parked_streams, synced, catching_up, parked;
-    uint64_t deliveries, sent_bytes, relayed, compacted;
+    struct {
+        NUMBERS_UPSTREAM(TOP_MEMBER)
+    } upstream;
+    struct {
+        NUMBERS_FOLLOWER(TOP_MEMBER)
+    } follower;
+    struct {
+        NUMBERS_REPLICA(TOP_MEMBER)
+    } replica;
+    struct {
+        NUMBERS_LOG(TOP_MEMBER)
+    } log;
+    /* sums over the workers */
+    struct {
+        NUMBERS_CORE(TOP_MEMBER)
+    } core;
+    struct {
+        NUMBERS_INBOUND(TOP_MEMBER)
+    } inbound;
+    struct {
+        NUMBERS_RELAY(TOP_MEMBER)
+    } relay;
     uint64_t latency[TOP_BUCKETS];
+    uint64_t workers, workers_answering;
+    uint64_t synced, catching_up, parked; /* watchers */
 };
 
 struct top_row {

@@ -52,28 +52,28 @@ static void numbers_of_the_daemon_are_found(void **state)
     assert_string_equal(n->standing, "ready");
     assert_string_equal(n->endpoint, "https://etcd-2:2379");
     assert_int_equal(n->up_ms, 90061000);
-    assert_int_equal(n->revision, 48120733);
-    assert_int_equal(n->upstream_revision, 48120735);
+    assert_int_equal(n->upstream.revision, 48120733);
+    assert_int_equal(n->upstream.upstream_revision, 48120735);
     assert_true(n->silent_known);
-    assert_int_equal(n->silent_ms, 4);
-    assert_int_equal(n->losses, 2);
-    assert_int_equal(n->backfills_done, 7);
-    assert_int_equal(n->events_in, 101);
-    assert_int_equal(n->listings, 103);
-    assert_int_equal(n->log_oldest, 47900000);
-    assert_int_equal(n->history_oldest, 44000000);
-    assert_int_equal(n->history_bytes, 202);
+    assert_int_equal(n->upstream.silent_ms, 4);
+    assert_int_equal(n->upstream.losses, 2);
+    assert_int_equal(n->upstream.backfills_done, 7);
+    assert_int_equal(n->follower.events, 101);
+    assert_int_equal(n->follower.listings, 103);
+    assert_int_equal(n->log.oldest, 47900000);
+    assert_int_equal(n->replica.history_oldest, 44000000);
+    assert_int_equal(n->replica.history_bytes, 202);
     assert_int_equal(n->workers, 2);
     assert_int_equal(n->workers_answering, 1);
-    assert_int_equal(n->streams, 1000);
+    assert_int_equal(n->core.streams, 1000);
     assert_int_equal(n->synced, 1000);
     assert_int_equal(n->catching_up, 1004 + 1005 + 1007);
     assert_int_equal(n->parked, 1009);
-    assert_int_equal(n->parked_streams, 1008);
-    assert_int_equal(n->connections, 1200);
-    assert_int_equal(n->relayed, 1301);
+    assert_int_equal(n->core.parked, 1008);
+    assert_int_equal(n->inbound.connections, 1200);
+    assert_int_equal(n->relay.relayed, 1301);
     assert_int_equal(n->latency[16], 16);
-    assert_true(n->deliveries > 1000 && n->compacted > n->deliveries && n->sent_bytes > 1200);
+    assert_true(n->core.deliveries > 1000 && n->core.compacted > n->core.deliveries && n->inbound.bytes_out > 1200);
 }
 
 static void rows_and_groups_are_read(void **state)
@@ -189,8 +189,8 @@ static void rates_are_of_the_time_between(void **state)
     (void)state;
     assert_int_equal(read_with(rows_json), BELFRY_OK);
     struct top_numbers before = data.numbers;
-    before.events_in -= 50;
-    before.relayed -= 10;
+    before.follower.events -= 50;
+    before.relay.relayed -= 10;
     memset(before.latency, 0, sizeof(before.latency));
     struct top_view view = {.before = &before, .elapsed_ms = 2000, .right = "", .line_end = "\n"};
     show(&view);

@@ -146,13 +146,15 @@ static void write_upstream(FILE *out, const struct top_numbers *n, const struct 
 {
     struct line line = begin(view);
     char rev[TOP_TEXT], lag[TOP_TEXT], silent[TOP_TEXT];
-    top_screen_number((uint64_t)n->revision, rev);
-    top_screen_number(n->upstream_revision > n->revision ? (uint64_t)(n->upstream_revision - n->revision) : 0, lag);
-    top_screen_age(n->silent_ms, silent);
+    top_screen_number(n->upstream.revision, rev);
+    top_screen_number(
+        n->upstream.upstream_revision > n->upstream.revision ? n->upstream.upstream_revision - n->upstream.revision : 0,
+        lag);
+    top_screen_age(n->upstream.silent_ms, silent);
     add(&line, "upstream  rev %s  lag %s rev, %s   reconnects %" PRIu64 "   lists %" PRIu64 "   relayed ", rev, lag,
-        n->silent_known ? silent : "unknown", n->losses, n->listings);
-    add_rate(&line, view, n->relayed, view->before != NULL ? view->before->relayed : 0, "");
-    add(&line, "   backfills %" PRIu64 " (%" PRIu64 " done)", n->backfills, n->backfills_done);
+        n->silent_known ? silent : "unknown", n->upstream.losses, n->follower.listings);
+    add_rate(&line, view, n->relay.relayed, view->before != NULL ? view->before->relay.relayed : 0, "");
+    add(&line, "   backfills %" PRIu64 " (%" PRIu64 " done)", n->upstream.backfills, n->upstream.backfills_done);
     end(out, &line, view);
 }
 
@@ -161,12 +163,12 @@ static void write_window(FILE *out, const struct top_numbers *n, const struct to
     struct line line = begin(view);
     char rev[TOP_TEXT];
     add(&line, "window    log ");
-    add_size(&line, n->log_bytes);
-    top_screen_number((uint64_t)n->log_oldest, rev);
+    add_size(&line, n->log.bytes);
+    top_screen_number(n->log.oldest, rev);
     add(&line, "  %s..   history ", rev);
-    add_size(&line, n->history_bytes);
-    top_screen_number((uint64_t)n->history_oldest, rev);
-    add(&line, "  %s..   told compacted %" PRIu64, rev, n->compacted);
+    add_size(&line, n->replica.history_bytes);
+    top_screen_number(n->replica.history_oldest, rev);
+    add(&line, "  %s..   told compacted %" PRIu64, rev, n->core.compacted);
     end(out, &line, view);
 }
 
@@ -204,12 +206,13 @@ static void write_flow(FILE *out, const struct top_numbers *n, const struct top_
     struct line line = begin(view);
     const struct top_numbers *b = view->before;
     add(&line, "flow      in ");
-    add_rate(&line, view, n->events_in, b != NULL ? b->events_in : 0, " ev");
+    add_rate(&line, view, n->follower.events, b != NULL ? b->follower.events : 0, " ev");
     add(&line, "   out ");
-    add_rate(&line, view, n->deliveries, b != NULL ? b->deliveries : 0, "");
-    bool rate = b != NULL && view->elapsed_ms > 0 && n->sent_bytes >= b->sent_bytes;
+    add_rate(&line, view, n->core.deliveries, b != NULL ? b->core.deliveries : 0, "");
+    bool rate = b != NULL && view->elapsed_ms > 0 && n->inbound.bytes_out >= b->inbound.bytes_out;
     add(&line, "  ");
-    add_size(&line, rate ? (n->sent_bytes - b->sent_bytes) * 1000 / view->elapsed_ms : n->sent_bytes);
+    add_size(&line,
+             rate ? (n->inbound.bytes_out - b->inbound.bytes_out) * 1000 / view->elapsed_ms : n->inbound.bytes_out);
     add(&line, "%s   delivery", rate ? "/s" : "");
     add_percentile(&line, "p50", percentile(n, b, 0.5));
     add_percentile(&line, "p99", percentile(n, b, 0.99));
@@ -224,10 +227,10 @@ static void write_watchers(FILE *out, const struct top_numbers *n, const struct 
     top_screen_number(n->synced, synced);
     top_screen_number(n->catching_up, catching_up);
     top_screen_number(n->parked, parked);
-    top_screen_number(n->streams, streams);
-    top_screen_number(n->connections, conns);
+    top_screen_number(n->core.streams, streams);
+    top_screen_number(n->inbound.connections, conns);
     add(&line, "watchers  %s    synced %s   catching up %s   parked %s      streams grpc %s (%" PRIu64 " parked)   ",
-        all, synced, catching_up, parked, streams, n->parked_streams);
+        all, synced, catching_up, parked, streams, n->core.parked);
     add(&line, "connections %s", conns);
     end(out, &line, view);
 }

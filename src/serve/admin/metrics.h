@@ -1,6 +1,6 @@
 /* src/serve/admin/metrics.h
  *
- * metrics: tier_numbers as Prometheus text, and the table that says what there is.
+ * metrics: tier_numbers as Prometheus text: the rows of numbers_table.h, and metrics that are computed from several.
  *
  * Thread: any. Pure, but for process_* which are read from /proc/self.
  */

@@ -1,7 +1,11 @@
 /* src/serve/admin/numbers.c */
 #include "serve/admin/numbers.h"
 
+#include <stddef.h>
+#include <string.h>
+
 #include "base/clock.h"
+#include "serve/admin/numbers_table.h"
 #include "json/json.h"
 
 const char *numbers_standing_name(enum driver_standing standing)
@@ -34,27 +38,99 @@ const char *numbers_state_name(enum upstream_state state)
     return "";
 }
 
-#define UINT(json, from, field) belfry_json_uint(json, #field, (from)->field)
+/* ---- the table ---- */
 
-static void write_follower(struct belfry_json *json, const struct upstream_stats *s)
+#define BASE_TIER         struct tier_numbers
+#define BASE_KNOWN        struct tier_numbers
+#define BASE_SUM          struct worker_numbers
+#define BASE_MAX          struct worker_numbers
+#define BASE_MIN          struct worker_numbers
+#define NAME_JSON(name)   #name
+#define NAME_TOP(name)    #name
+#define NAME_HIDDEN(name) NULL
+#define TYPE(member)      _Generic(member, bool : NUMBER_BOOL, int64_t : NUMBER_INT, default : NUMBER_UINT)
+#define ROW(is_over, member, json, show, ...)                                                                          \
+    {.name = NAME_##show(json),                                                                                        \
+     .over = NUMBER_##is_over,                                                                                         \
+     .type = TYPE(((const BASE_##is_over *)NULL)->member),                                                             \
+     .offset = offsetof(BASE_##is_over, member),                                                                       \
+     .size = sizeof(((const BASE_##is_over *)NULL)->member),                                                           \
+     .metric = __VA_ARGS__},
+#define ROWS(part) {.name = #part, .over = NUMBER_PART}, NUMBERS_##part(ROW)
+
+static const struct number table[] = {NUMBERS_PARTS(ROWS)};
+
+size_t numbers_table(const struct number **out)
 {
-    belfry_json_open(json, "follower", '{');
-    UINT(json, s, revisions);
-    UINT(json, s, events);
-    UINT(json, s, overlaps);
-    UINT(json, s, listings);
-    UINT(json, s, relists_compacted);
-    UINT(json, s, relists_rewritten);
-    UINT(json, s, relists_unproven);
-    UINT(json, s, relists_damaged);
-    UINT(json, s, breaches);
-    UINT(json, s, judgements);
-    UINT(json, s, replays);
-    UINT(json, s, windows);
-    UINT(json, s, pages);
-    UINT(json, s, pages_repeated);
-    UINT(json, s, gaps);
-    UINT(json, s, stale);
+    *out = table;
+    return sizeof(table) / sizeof(table[0]);
+}
+
+/* The bits of a number in a tier_numbers or a worker_numbers. */
+static uint64_t number_in(const void *base, const struct number *number)
+{
+    const char *at = (const char *)base + number->offset;
+    uint64_t wide;
+    uint32_t narrow;
+    if (number->type == NUMBER_BOOL)
+        return *(const bool *)at;
+    if (number->size == sizeof(narrow)) { /* a size_t of 32 bits */
+        memcpy(&narrow, at, sizeof(narrow));
+        return narrow;
+    }
+    memcpy(&wide, at, sizeof(wide));
+    return wide;
+}
+
+static uint64_t number_or_zero(const void *base, const struct number *number)
+{
+    uint64_t value = number_in(base, number);
+    return number->type == NUMBER_INT && (int64_t)value < 0 ? 0 : value;
+}
+
+uint64_t numbers_value(const struct tier_numbers *numbers, const struct number *number)
+{
+    if (number->over == NUMBER_TIER || number->over == NUMBER_KNOWN)
+        return number_or_zero(numbers, number);
+    uint64_t sum = 0, highest = 0, lowest = UINT64_MAX;
+    for (size_t i = 0; i < numbers->n_workers; i++) {
+        if (!numbers->workers[i].answered)
+            continue;
+        uint64_t value = number_or_zero(&numbers->workers[i], number);
+        sum += value;
+        highest = value > highest ? value : highest;
+        lowest = value < lowest ? value : lowest;
+    }
+    if (number->over == NUMBER_MIN)
+        return lowest == UINT64_MAX ? 0 : lowest;
+    return number->over == NUMBER_MAX ? highest : sum;
+}
+
+/* ---- JSON ---- */
+
+/* The members of a part; `base` is the tier_numbers or worker_numbers that it is in. */
+static void write_members(struct belfry_json *json, const char *part, const void *base)
+{
+    const struct number *n = table, *end = table + sizeof(table) / sizeof(table[0]);
+    while (n->over != NUMBER_PART || strcmp(n->name, part) != 0)
+        n++;
+    for (n++; n < end && n->over != NUMBER_PART; n++) {
+        uint64_t value = number_in(base, n);
+        if (n->name == NULL || (n->over == NUMBER_KNOWN && value == BELFRY_NEVER))
+            continue;
+        if (n->type == NUMBER_BOOL)
+            belfry_json_bool(json, n->name, value);
+        else if (n->type == NUMBER_INT)
+            belfry_json_int(json, n->name, (int64_t)value);
+        else
+            belfry_json_uint(json, n->name, value);
+    }
+}
+
+static void write_part(struct belfry_json *json, const char *name, const char *part, const void *base)
+{
+    belfry_json_open(json, name, '{');
+    write_members(json, part, base);
     belfry_json_close(json, '}');
 }
 
@@ -69,187 +145,29 @@ static void write_upstream(struct belfry_json *json, const char *name, const str
         belfry_json_str(json, "state", numbers_state_name(s->state));
         belfry_json_str(json, "endpoint", s->endpoint);
         belfry_json_str(json, "version", s->version);
-        belfry_json_int(json, "revision", s->revision);
-        belfry_json_int(json, "committed", s->committed);
-        belfry_json_int(json, "upstream_revision", s->upstream_revision);
-        if (s->silent_ms != BELFRY_NEVER)
-            UINT(json, s, silent_ms);
-        UINT(json, s, past);
-        belfry_json_uint(json, "cluster_id", s->identity.cluster_id);
-        belfry_json_uint(json, "member_id", s->identity.member_id);
-        belfry_json_uint(json, "raft_term", s->identity.raft_term);
-        belfry_json_bool(json, "disk_trouble", s->disk_trouble);
-        UINT(json, s, connects);
-        UINT(json, s, losses);
-        UINT(json, s, backfills);
-        UINT(json, s, backfills_done);
-        UINT(json, s, backfill_revisions);
-        UINT(json, s, keys_listed);
-        write_follower(json, &s->stats);
+        write_members(json, "UPSTREAM", numbers);
+        write_part(json, "follower", "FOLLOWER", numbers);
     }
     belfry_json_close(json, '}');
 }
 
-static void write_replica(struct belfry_json *json, const struct tier_numbers *numbers)
-{
-    const struct replica_stats *s = &numbers->replica;
-    belfry_json_open(json, "replica", '{');
-    UINT(json, s, state_rows);
-    UINT(json, s, history_rows);
-    UINT(json, s, history_bytes);
-    UINT(json, s, used_bytes);
-    UINT(json, s, map_bytes);
-    UINT(json, s, commits);
-    UINT(json, s, trimmed);
-    UINT(json, s, io_errors);
-    UINT(json, s, damages);
-    belfry_json_int(json, "history_oldest", numbers->history_oldest);
-    belfry_json_int(json, "history_newest", numbers->history_newest);
-    UINT(json, numbers, reads);
-    UINT(json, numbers, reads_shared);
-    UINT(json, numbers, reads_shelved);
-    UINT(json, numbers, shelf_bytes);
-    belfry_json_close(json, '}');
-    belfry_json_open(json, "log", '{');
-    belfry_json_int(json, "oldest", numbers->log_oldest);
-    belfry_json_int(json, "newest", numbers->log_newest);
-    belfry_json_uint(json, "bytes", numbers->log_bytes);
-    belfry_json_close(json, '}');
-}
-
-static void write_core(struct belfry_json *json, const struct worker_stats *s)
-{
-    belfry_json_open(json, "core", '{');
-    UINT(json, s, streams);
-    UINT(json, s, watchers);
-    UINT(json, s, nodes);
-    UINT(json, s, riding);
-    UINT(json, s, waiting);
-    UINT(json, s, boarded);
-    UINT(json, s, stalled);
-    UINT(json, s, solo);
-    UINT(json, s, parked);
-    UINT(json, s, riding_parked);
-    UINT(json, s, bytes);
-    UINT(json, s, batches);
-    UINT(json, s, deliveries);
-    UINT(json, s, written);
-    UINT(json, s, fetches);
-    UINT(json, s, rows_swept);
-    UINT(json, s, handovers);
-    UINT(json, s, parks);
-    UINT(json, s, unparks);
-    UINT(json, s, overslept);
-    UINT(json, s, cuts);
-    UINT(json, s, extents);
-    UINT(json, s, fragments);
-    UINT(json, s, packed);
-    UINT(json, s, compacted);
-    UINT(json, s, progress);
-    belfry_json_close(json, '}');
-}
-
-static void write_watch(struct belfry_json *json, const struct watch_stats *s)
+static void write_watch(struct belfry_json *json, const struct worker_numbers *w)
 {
     belfry_json_open(json, "watch", '{');
-    UINT(json, s, streams);
-    UINT(json, s, asking);
-    UINT(json, s, opened);
-    UINT(json, s, requests);
-    UINT(json, s, creates);
-    UINT(json, s, cancels);
-    UINT(json, s, progress);
-    UINT(json, s, refused);
+    write_members(json, "WATCH", w);
     belfry_json_open(json, "closed", '{');
     for (int why = 0; why < WATCH_CLOSES; why++)
-        belfry_json_uint(json, watch_close_name((enum watch_close)why), s->closed[why]);
+        belfry_json_uint(json, watch_close_name((enum watch_close)why), w->watch.closed[why]);
     belfry_json_close(json, '}');
-    belfry_json_close(json, '}');
-}
-
-static void write_inbound(struct belfry_json *json, const struct inbound_stats *s)
-{
-    belfry_json_open(json, "inbound", '{');
-    UINT(json, s, connections);
-    UINT(json, s, http1);
-    UINT(json, s, http2);
-    UINT(json, s, tls);
-    UINT(json, s, bytes);
-    UINT(json, s, kernel_bytes);
-    UINT(json, s, accepted);
-    UINT(json, s, closed);
-    UINT(json, s, dead);
-    UINT(json, s, refused_floods);
-    UINT(json, s, bytes_in);
-    UINT(json, s, bytes_out);
-    UINT(json, s, writes);
-    belfry_json_close(json, '}');
-}
-
-static void write_calls(struct belfry_json *json, const struct worker_numbers *w)
-{
-    belfry_json_open(json, "relay", '{');
-    UINT(json, &w->relay, running);
-    UINT(json, &w->relay, relayed);
-    UINT(json, &w->relay, refused);
-    UINT(json, &w->relay, failed);
-    UINT(json, &w->relay, bytes_up);
-    UINT(json, &w->relay, bytes_down);
-    belfry_json_close(json, '}');
-    belfry_json_open(json, "permit", '{');
-    UINT(json, &w->permit, asked);
-    UINT(json, &w->permit, granted);
-    UINT(json, &w->permit, refused);
-    UINT(json, &w->permit, unavailable);
-    UINT(json, &w->permit, status_calls);
-    belfry_json_close(json, '}');
-    belfry_json_open(json, "uplink", '{');
-    UINT(json, &w->uplink, calls);
-    UINT(json, &w->uplink, connections);
-    UINT(json, &w->uplink, opened);
-    UINT(json, &w->uplink, connects);
-    UINT(json, &w->uplink, losses);
-    UINT(json, &w->uplink, unavailable);
     belfry_json_close(json, '}');
 }
 
 static void write_kube(struct belfry_json *json, const struct worker_numbers *w)
 {
-    const struct kube_stats *s = &w->kube;
-    const struct kube_lists_stats *lists = &w->kube_lists;
     belfry_json_open(json, "kube", '{');
-    UINT(json, s, watches);
-    UINT(json, s, held);
-    UINT(json, s, opened);
-    UINT(json, s, lines);
-    UINT(json, s, bookmarks);
-    UINT(json, s, expired);
-    UINT(json, s, refused);
-    UINT(json, s, too_many);
-    UINT(json, s, undecodable);
-    UINT(json, s, skipped);
-    UINT(json, s, forms_made);
-    UINT(json, s, forms_shared);
-    UINT(json, s, forms_bytes);
-    UINT(json, s, bytes);
-    UINT(json, s, slow);
-    belfry_json_open(json, "lists", '{');
-    UINT(json, lists, active);
-    UINT(json, lists, waiting);
-    UINT(json, lists, lists);
-    UINT(json, lists, gets);
-    UINT(json, lists, objects);
-    UINT(json, lists, bytes);
-    UINT(json, lists, expired);
-    UINT(json, lists, timeouts);
-    UINT(json, lists, undecodable);
-    UINT(json, lists, skipped);
-    belfry_json_close(json, '}');
-    belfry_json_open(json, "fence", '{');
-    UINT(json, &w->fence, asked);
-    UINT(json, &w->fence, questions);
-    UINT(json, &w->fence, failed);
-    belfry_json_close(json, '}');
+    write_members(json, "KUBE", w);
+    write_part(json, "lists", "LISTS", w);
+    write_part(json, "fence", "FENCE", w);
     belfry_json_close(json, '}');
 }
 
@@ -260,7 +178,7 @@ static void write_latency(struct belfry_json *json, const struct latency *latenc
     for (size_t i = 0; i <= LATENCY_BUCKETS; i++)
         belfry_json_uint(json, NULL, latency->buckets[i]);
     belfry_json_close(json, ']');
-    UINT(json, latency, count);
+    belfry_json_uint(json, "count", latency->count);
     belfry_json_real(json, "sum_s", latency->sum_s);
     belfry_json_close(json, '}');
 }
@@ -270,13 +188,13 @@ static void write_worker(struct belfry_json *json, const struct worker_numbers *
     belfry_json_open(json, NULL, '{');
     belfry_json_bool(json, "answered", w->answered);
     if (w->answered) {
-        belfry_json_int(json, "position", w->position);
-        UINT(json, w, turns);
-        UINT(json, w, longest_turn_us);
-        write_core(json, &w->core);
-        write_watch(json, &w->watch);
-        write_inbound(json, &w->inbound);
-        write_calls(json, w);
+        write_members(json, "WORKER", w);
+        write_part(json, "core", "CORE", w);
+        write_watch(json, w);
+        write_part(json, "inbound", "INBOUND", w);
+        write_part(json, "relay", "RELAY", w);
+        write_part(json, "permit", "PERMIT", w);
+        write_part(json, "uplink", "UPLINK", w);
         write_kube(json, w);
         write_latency(json, &w->latency);
     }
@@ -292,12 +210,10 @@ enum belfry_err numbers_write(const struct tier_numbers *numbers, struct belfry_
     belfry_json_uint(&json, "up_ms", numbers->now_ms - numbers->started_ms);
     belfry_json_bool(&json, "draining", numbers->draining);
     write_upstream(&json, "upstream", numbers);
-    write_replica(&json, numbers);
-    belfry_json_open(&json, "listeners", '{');
-    UINT(&json, &numbers->listeners, accepted);
-    UINT(&json, &numbers->listeners, refused);
-    belfry_json_close(&json, '}');
-    UINT(&json, numbers, memory_max);
+    write_part(&json, "replica", "REPLICA", numbers);
+    write_part(&json, "log", "LOG", numbers);
+    write_part(&json, "listeners", "LISTENERS", numbers);
+    write_members(&json, "TIER", numbers);
     belfry_json_open(&json, "workers", '[');
     for (size_t i = 0; i < numbers->n_workers; i++)
         write_worker(&json, &numbers->workers[i]);

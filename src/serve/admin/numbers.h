@@ -19,8 +19,8 @@
 #include "server/inbound.h"
 #include "server/listener.h"
 
-/* Seconds from publishing a revision until it was handed to the sockets of all who ride: bounds are
- * 0.0001 * 2^i, i = 0..15, and above. */
+/* Seconds from publishing a revision until it was written to the sockets of all synced watchers. The bounds of the
+ * buckets are 0.0001 * 2^i for i = 0..15; the last bucket has none. */
 #define LATENCY_BUCKETS 16
 struct latency {
     uint64_t buckets[LATENCY_BUCKETS + 1]; /* not cumulative */
@@ -42,7 +42,7 @@ struct worker_numbers { /* of one worker thread */
     struct latency latency;
     int64_t position;
     uint64_t turns, longest_turn_us; /* longest since the last time it was asked */
-    struct tree_below *below;        /* tiers that watch here; NULL: none, or no memory. Owned by who gathers */
+    struct tree_below *below;        /* tiers that watch here; NULL: none, or no memory. Owned by the gatherer */
     bool answered;                   /* false: the thread did not answer in time, and nothing here counts */
 };
 
@@ -57,14 +57,38 @@ struct tier_numbers {
     int64_t history_oldest, history_newest; /* revisions; 0: none */
     int64_t log_oldest, log_newest;
     size_t log_bytes;
-    uint64_t reads, reads_shared; /* of history, by the reader thread; shared: answered by one read with another */
-    uint64_t reads_shelved;       /* answered with what was backfilled for somebody else */
-    size_t shelf_bytes;           /* of history kept for that */
+    uint64_t reads, reads_shared; /* of history, by the reader thread; shared: answered by a read for another watcher */
+    uint64_t reads_shelved;       /* answered from an earlier backfill */
+    size_t shelf_bytes;           /* of backfilled history that is kept */
     struct listener_stats listeners;
     size_t memory_max;
     size_t n_workers;
     const struct worker_numbers *workers;
 };
+
+/* ---- one number (numbers_table.h) ---- */
+
+enum number_over { NUMBER_TIER, NUMBER_KNOWN, NUMBER_SUM, NUMBER_MAX, NUMBER_MIN, NUMBER_PART };
+enum number_type { NUMBER_BOOL, NUMBER_INT, NUMBER_UINT };
+enum number_kind { COUNTER, GAUGE, GAUGE_US, HISTOGRAM };
+
+struct number {
+    const char *name; /* in JSON; NULL: not there. NUMBER_PART: the name of the part that begins here */
+    enum number_over over;
+    enum number_type type;
+    size_t offset, size; /* in tier_numbers or worker_numbers */
+    const char *metric;  /* NULL: none */
+    enum number_kind kind;
+    const char *help;   /* NULL: a further series of a metric that has its help in an earlier row */
+    const char *labels; /* as written between the braces; NULL: none */
+};
+
+/* All rows. Returns how many. */
+size_t numbers_table(const struct number **out);
+/* The tier's value, or the combined value of the workers that answered; a negative one counts as 0. */
+uint64_t numbers_value(const struct tier_numbers *numbers, const struct number *number);
+
+/* ---- JSON ---- */
 
 /* All of it as one JSON object, and a newline. Errors: BELFRY_ERR_NOMEM. */
 BELFRY_NODISCARD enum belfry_err numbers_write(const struct tier_numbers *numbers, struct belfry_buf *out);
