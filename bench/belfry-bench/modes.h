@@ -16,4 +16,10 @@ int list_run(const struct plan *plan);
 int writecost_run(const struct plan *plan);
 int bare_run(const struct plan *plan);
 
+#define N_MODES 11
+extern const struct mode modes[N_MODES];
+
+/* The whole table, for --help and completion: options, and the modes as commands. */
+const struct belfry_opt_table *modes_table(void);
+
 #endif

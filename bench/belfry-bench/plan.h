@@ -1,7 +1,6 @@
 /* bench/belfry-bench/plan.h
  *
- * plan: what a run was asked to do. One table has every option with its meaning; --help and the parser read it. Sizes
- * take K, M, G, KiB, MiB, GiB (powers of two), durations ms, s and m.
+ * plan: what a run was asked to do, by one table of modes and options (opt/options.h).
  *
  * Thread: any; fixed once read.
  */
@@ -14,6 +13,7 @@
 #include <sys/types.h>
 
 #include "load.h"
+#include "opt/options.h"
 #include "report.h"
 #include "round.h"
 #include "target.h"
@@ -25,8 +25,8 @@ struct plan {
     size_t conns, streams, watches;
     size_t puts, value_bytes, in_flight;
     enum pace pace;
-    double rate, elsewhere_rate;
-    const char *prefix; /* lent from argv */
+    uint64_t rate, elsewhere_rate; /* puts per second */
+    const char *prefix;            /* lent from argv */
     enum load_keys keys;
     enum load_form values;
     const char *selector_field; /* lent from argv; NULL: none */
@@ -47,18 +47,13 @@ struct mode {
     int (*run)(const struct plan *plan);
 };
 
-enum plan_do { PLAN_RUN, PLAN_EXIT }; /* EXIT: --help was printed */
+enum plan_do { PLAN_RUN, PLAN_HELP }; /* HELP: --help was asked for */
+
+extern const struct belfry_opt_table plan_table; /* the options alone; modes_table() has the modes too */
 
 /* Reads argv[2...] for `mode` into *plan. Mistakes go to `err`, one line. Errors: BELFRY_ERR_INVALID. */
-BELFRY_NODISCARD enum belfry_err plan_read(const struct mode *mode, int argc, char *argv[], FILE *out, FILE *err,
+BELFRY_NODISCARD enum belfry_err plan_read(const struct mode *mode, int argc, char *argv[], FILE *err,
                                            struct plan *plan, enum plan_do *what);
-
-/* The table of options, for --help. */
-void plan_print_options(FILE *out);
-
-/* Errors: BELFRY_ERR_INVALID. */
-BELFRY_NODISCARD enum belfry_err plan_parse_size(const char *text, uint64_t *out);
-BELFRY_NODISCARD enum belfry_err plan_parse_ms(const char *text, uint64_t *out);
 
 /* The parts of a plan as the modules take them. */
 /* The load alone. */

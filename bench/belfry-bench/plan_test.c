@@ -1,5 +1,5 @@
 /* bench/belfry-bench/plan_test.c */
-#include "plan.h"
+#include "modes.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,25 +28,9 @@ static enum belfry_err reads(const struct mode *mode, const char *words, struct 
     FILE *err = fmemopen(said, sizeof(said) - 1, "w");
     assert_non_null(err);
     enum plan_do what;
-    enum belfry_err result = plan_read(mode, argc, argv, err, err, plan, &what);
+    enum belfry_err result = plan_read(mode, argc, argv, err, plan, &what);
     fclose(err);
     return result;
-}
-
-static void sizes_and_times_take_units(void **state)
-{
-    (void)state;
-    uint64_t value;
-    assert_int_equal(plan_parse_size("256", &value), BELFRY_OK);
-    assert_int_equal(value, 256);
-    assert_int_equal(plan_parse_size("1MiB", &value), BELFRY_OK);
-    assert_int_equal(value, 1 << 20);
-    assert_int_equal(plan_parse_ms("3s", &value), BELFRY_OK);
-    assert_int_equal(value, 3000);
-    static const char *const bad[] = {"", "K", "-1", "1X", "1.5M", "99999999999999999999", "9223372036854775807K"};
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-        assert_int_equal(plan_parse_size(bad[i], &value), BELFRY_ERR_INVALID);
-    assert_int_equal(plan_parse_ms("3", &value), BELFRY_ERR_INVALID);
 }
 
 static void the_command_line_wins_over_the_defaults_of_the_mode(void **state)
@@ -119,26 +103,41 @@ static void a_mistake_is_named(void **state)
         {"--target 127.0.0.1", "--target: an address and a port"},
         {"--target 10.0.0.1:2379", "--remote"},
         {"--target 127.0.0.1:1 --write-target 10.0.0.1:1", "--remote"},
-        {"--target 127.0.0.1:1 --pust 3", "--pust is not known"},
-        {"--target 127.0.0.1:1 word", "word is not known"},
-        {"--target 127.0.0.1:1 --puts", "--puts: a value is needed"},
-        {"--target 127.0.0.1:1 --puts x", "--puts: a number from 0"},
-        {"--target 127.0.0.1:1 --in-flight 129", "--in-flight: a number from 1 to 128"},
-        {"--target 127.0.0.1:1 --value-size 19", "--value-size: a size"},
-        {"--target 127.0.0.1:1 --paced=1", "--paced: takes no value"},
+        {"--target 127.0.0.1:1 --pust 3", "unknown flag --pust: did you mean --puts?"},
+        {"--target 127.0.0.1:1 word", "unexpected 'word'"},
+        {"--target 127.0.0.1:1 --puts", "--puts needs a value: --puts N"},
+        {"--target 127.0.0.1:1 --puts x", "--puts: 'x' is not a whole number"},
+        {"--target 127.0.0.1:1 --in-flight 129", "--in-flight: 129 is out of range: it goes from 1 to 128"},
+        {"--target 127.0.0.1:1 --value-size 19", "--value-size: 19 is out of range: it goes from 20B to 1MiB"},
+        {"--target 127.0.0.1:1 --paced=1", "--paced takes no value"},
         {"--target 127.0.0.1:1 --kube --watches 2", "--watches: a connection with HTTP/1.1 has one"},
         {"--target 127.0.0.1:1 --kube --distinct", "--selector-field: goes with --kube"},
         {"--target 127.0.0.1:1 --selector-field metadata.name", "--selector-field: goes with --kube"},
-        {"--target 127.0.0.1:1 --kube --selector-field spec.size", "spec.nodeName or metadata.name"},
-        {"--target 127.0.0.1:1 --fill 3", "--fill: a time"},
-        {"--target 127.0.0.1:1 --memory-floor much", "--memory-floor: a size"},
-        {"--target 127.0.0.1:1 --output xml", "--output: table or json"},
+        {"--target 127.0.0.1:1 --kube --selector-field spec.size",
+         "'spec.size' is not one of spec.nodeName|metadata.name"},
+        {"--target 127.0.0.1:1 --fill 3", "--fill: '3' is not a time"},
+        {"--target 127.0.0.1:1 --memory-floor much", "--memory-floor: 'much' is not a size"},
+        {"--target 127.0.0.1:1 --output xml", "--output: 'xml' is not one of table|json"},
         {"--target 127.0.0.1:1 --connections 100000 --watches 1000", "50 million"},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct plan plan;
         assert_int_equal(reads(&remote_mode, rows[i].words, &plan), BELFRY_ERR_INVALID);
         assert_non_null(strstr(said, rows[i].says));
+    }
+}
+
+static void every_mode_is_in_the_table_and_its_defaults_are_options(void **state)
+{
+    (void)state;
+    const struct belfry_opt_table *table = modes_table();
+    assert_int_equal(table->n_commands, N_MODES + 1);
+    for (size_t i = 0; i < N_MODES; i++) {
+        struct plan plan;
+        assert_string_equal(table->commands[i + 1].name, modes[i].name);
+        if (reads(&modes[i], "--target 127.0.0.1:1", &plan) != BELFRY_OK)
+            fail_msg("%s: %s", modes[i].name, said);
+        assert_string_equal(plan.mode, modes[i].name);
     }
 }
 
@@ -153,7 +152,7 @@ static void another_machine_is_taken_when_it_is_meant(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes_and_times_take_units),
+        cmocka_unit_test(every_mode_is_in_the_table_and_its_defaults_are_options),
         cmocka_unit_test(the_command_line_wins_over_the_defaults_of_the_mode),
         cmocka_unit_test(a_rate_is_a_pace),
         cmocka_unit_test(bounds_of_opening_take_units),

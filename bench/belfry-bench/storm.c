@@ -69,8 +69,8 @@ static void check_faults(void)
 
 static void turn(struct storm *storm, const char *doing)
 {
-    int ms = put_due(storm, &putter, storm->plan->rate, &storm->put_at);
-    int elsewhere_ms = put_due(storm, &elsewhere, storm->plan->elsewhere_rate, &storm->elsewhere_at);
+    int ms = put_due(storm, &putter, (double)storm->plan->rate, &storm->put_at);
+    int elsewhere_ms = put_due(storm, &elsewhere, (double)storm->plan->elsewhere_rate, &storm->elsewhere_at);
     int tend_ms = swarm_tend(&swarm);
     ms = elsewhere_ms < ms ? elsewhere_ms : ms;
     poller_turn(storm->poll, tend_ms < ms ? tend_ms : ms);
@@ -147,7 +147,7 @@ static void measure_before(struct storm *storm)
  * to be compared with. */
 static void measure_normal(struct storm *storm)
 {
-    double asked = storm->plan->rate + storm->plan->elsewhere_rate;
+    double asked = (double)(storm->plan->rate + storm->plan->elsewhere_rate);
     for (int i = 0; i < TRIES; i++) {
         measure_before(storm);
         if (puts_per_s(&normal) >= 0.9 * asked)
@@ -187,8 +187,8 @@ static void report_all(const struct plan *plan, uint64_t lost)
     report_text(&report, "mode", "storm");
     report_number(&report, "connections", (double)plan->conns);
     report_number(&report, "watchers", (double)swarm.n_watchers);
-    report_number(&report, "puts_per_s", plan->rate);
-    report_number(&report, "elsewhere_puts_per_s", plan->elsewhere_rate);
+    report_number(&report, "puts_per_s", (double)plan->rate);
+    report_number(&report, "elsewhere_puts_per_s", (double)plan->elsewhere_rate);
     report_number(&report, "puts", (double)putter.sent);
     report_number(&report, "elsewhere_puts", (double)elsewhere.sent);
     report_number(&report, "deliveries", (double)swarm.tally.events);
@@ -216,10 +216,10 @@ static void open_putters(const struct storm *storm)
 {
     const struct plan *plan = storm->plan;
     struct putter_opts opts = plan_putter(plan);
-    opts.max_puts = (size_t)(plan->rate * (double)plan->timeout_ms / 1000) + 1;
+    opts.max_puts = (size_t)(plan->rate * plan->timeout_ms / 1000) + 1;
     putter_open(&putter, storm->poll, &opts);
     opts.load = (struct load){LOAD_SHARED, LOAD_VALUES, ELSEWHERE};
-    opts.max_puts = (size_t)(plan->elsewhere_rate * (double)plan->timeout_ms / 1000) + 1;
+    opts.max_puts = (size_t)(plan->elsewhere_rate * plan->timeout_ms / 1000) + 1;
     putter_open(&elsewhere, storm->poll, &opts);
 }
 

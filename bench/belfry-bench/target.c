@@ -6,24 +6,11 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdint.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "die.h"
-
-#define HOST_MAX 64
-
-static bool parse_port(const char *text, uint16_t *out)
-{
-    char *end;
-    if (*text < '0' || *text > '9')
-        return false;
-    unsigned long port = strtoul(text, &end, 10);
-    if (*end != '\0' || port == 0 || port > 65535)
-        return false;
-    *out = (uint16_t)port;
-    return true;
-}
+#include "net/endpoint.h"
 
 static bool set_v4(const char *host, uint16_t port, struct target *out)
 {
@@ -47,18 +34,15 @@ static bool set_v6(const char *host, uint16_t port, struct target *out)
 
 enum belfry_err target_parse(const char *text, struct target *out)
 {
-    if (strncmp(text, "http://", 7) == 0)
-        text += 7;
-    bool v6 = *text == '[';
-    const char *start = v6 ? text + 1 : text;
-    const char *end = v6 ? strstr(start, "]:") : strchr(start, ':');
-    char host[HOST_MAX];
-    uint16_t port;
-    if (end == NULL || (size_t)(end - start) >= sizeof(host) || !parse_port(end + (v6 ? 2 : 1), &port))
+    struct belfry_endpoint endpoint;
+    char why[256], port[8];
+    size_t len = strlen(text);
+    if (belfry_endpoint_parse(text, len, &endpoint, why, sizeof(why)) != BELFRY_OK || endpoint.tls || endpoint.is_unix)
         return BELFRY_ERR_INVALID;
-    memcpy(host, start, (size_t)(end - start));
-    host[end - start] = '\0';
-    bool ok = v6 ? set_v6(host, port, out) : set_v4(host, port, out);
+    size_t port_len = (size_t)snprintf(port, sizeof(port), ":%u", endpoint.port);
+    if (len < port_len || strcmp(text + len - port_len, port) != 0) /* the default is not meant here */
+        return BELFRY_ERR_INVALID;
+    bool ok = set_v4(endpoint.host, endpoint.port, out) || set_v6(endpoint.host, endpoint.port, out);
     return ok ? BELFRY_OK : BELFRY_ERR_INVALID;
 }
 

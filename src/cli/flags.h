@@ -1,6 +1,6 @@
 /* src/cli/flags.h
  *
- * flags: what was asked for. ONE table of options feeds the parser, the environment and --help.
+ * flags: what belfryctl was asked to do, by its one table of commands and options.
  *
  * A value comes from the command line, else from BELFRYCTL_NAME, else from ETCDCTL_NAME (upper case, - as _), else it
  * is the default. Flags and arguments may be mixed in any order; "--" ends the flags. --name value, --name=value, -w
@@ -17,6 +17,8 @@
 #include <stdint.h>
 
 #include <belfry/err.h>
+
+#include "opt/options.h"
 
 enum command {
     CMD_NONE,
@@ -37,16 +39,6 @@ enum command {
     CMD_VERSION,
     N_COMMANDS
 };
-
-struct command_row {
-    const char *name;      /* CMD_NONE: "" */
-    const char *arguments; /* for the usage line */
-    size_t min_args, max_args;
-    const char *summary; /* one line */
-    const char *notes;   /* paragraphs of --help, lines under 80 columns */
-    const char *example; /* lines of --help */
-};
-extern const struct command_row command_rows[N_COMMANDS];
 
 enum flag {
     FLAG_ENDPOINTS,
@@ -120,48 +112,21 @@ enum flag {
     N_FLAGS
 };
 
-enum flag_kind {
-    KIND_BOOL,
-    KIND_TEXT,
-    KIND_LIST,     /* may be given again: joined by commas */
-    KIND_NUMBER,   /* decimal, 0 and up */
-    KIND_HEX,      /* a lease, as etcdctl writes it */
-    KIND_DURATION, /* 500ms, 10s, 1m30s */
-    KIND_SIZE,     /* the library checks it */
-    KIND_CHOICE,   /* one of .choices, in any case */
-    KIND_REFUSED   /* a KIND_BOOL that etcdctl has and we do not: .help says what to do instead */
-};
-
-/* Who takes the value: belfryctl itself, belfry_open(), or the call of the command. */
+/* Which part takes the value (belfry_opt_row.taker): belfryctl itself, belfry_open(), or the call of the command. The library
+ * has an option of the flag's name for those that it takes. */
 enum flag_taker { TAKER_HERE, TAKER_OPEN, TAKER_CALL };
 
-#define ON(command) (1u << (command))
-#define ON_ALL      (~0u)
-
-/* A name may have several rows, for different commands: equal id, letter and kind (but where it is refused), other help. */
-struct flag_row {
-    enum flag id;
-    const char *name;
-    char letter;            /* 0: none */
-    const char *value_name; /* for --help; NULL for KIND_BOOL */
-    enum flag_kind kind;
-    const char *fallback; /* the default; NULL: none */
-    unsigned commands;    /* ON(CMD_...) */
-    enum flag_taker taker;
-    const char *library; /* the option of the library that it sets; NULL: none under that name */
-    const char *choices; /* KIND_CHOICE: "l|s" */
-    const char *help;    /* one line */
-};
-extern const struct flag_row flag_rows[];
-extern const size_t n_flag_rows;
+extern const struct belfry_opt_table flag_table;
+extern const struct belfry_opt_command command_rows[N_COMMANDS]; /* its commands; that of CMD_NONE is called "" */
 
 enum flag_source { FROM_DEFAULT, FROM_ENVIRONMENT, FROM_COMMAND_LINE };
 
-#define FLAGS_WHY 320
+#define FLAGS_WHY BELFRY_OPT_WHY
 
 struct flags {
     enum command command;
     const char *value[N_FLAGS]; /* NULL: not given, and no default */
+    uint64_t number[N_FLAGS];   /* what it says, where it is no text */
     enum flag_source source[N_FLAGS];
     const char **args; /* owned array of lent strings: what is neither command nor flag */
     size_t n_args;
@@ -178,21 +143,14 @@ BELFRY_NODISCARD enum belfry_err flags_parse(int argc, char *const argv[], flags
 void flags_fini(struct flags *flags);
 
 /* The row of `id` for `command`; NULL when that command has no such flag. */
-const struct flag_row *flags_row(enum flag id, enum command command);
+const struct belfry_opt_row *flags_row(enum flag id, enum command command);
 
 bool flags_on(const struct flags *flags, enum flag id);
-bool flags_given(const struct flags *flags, enum flag id); /* by command line or environment */
-int64_t flags_number(const struct flags *flags, enum flag id);
-int64_t flags_ms(const struct flags *flags, enum flag id); /* of a KIND_DURATION */
-
-/* BELFRY_ERR_INVALID unless `text` is a duration such as 1.5s or 1m30s, up to 24 days. */
-BELFRY_NODISCARD enum belfry_err flags_parse_duration(const char *text, int64_t *out_ms);
+bool flags_given(const struct flags *flags, enum flag id);     /* by command line or environment */
+int64_t flags_number(const struct flags *flags, enum flag id); /* 0: not given, and no default */
+int64_t flags_ms(const struct flags *flags, enum flag id);     /* likewise, of a time */
 
 /* Errors: BELFRY_ERR_INVALID (no command is called `word`; why[0, FLAGS_WHY) names the nearest). */
 BELFRY_NODISCARD enum belfry_err flags_find_command(const char *word, enum command *out, char *why);
-
-/* "BELFRYCTL_" or "ETCDCTL_" and the name of the flag, as the environment spells it. */
-#define FLAGS_ENV_NAME 64
-void flags_env_name(const char *before, const char *name, char out[FLAGS_ENV_NAME]);
 
 #endif

@@ -10,7 +10,6 @@
 #include <cmocka.h>
 
 #include "cli/out/form.h"
-#include "cli/suggest.h"
 #include "support/refuse.h"
 
 static struct flags flags;
@@ -191,28 +190,15 @@ static void values_are_checked_where_they_are_read(void **state)
                          "get a --dial-timeout 5",
                          "get a --dial-timeout -1s",
                          "get a --order up",
-                         "get a --rev 99999999999999999999"};
+                         "get a --rev 99999999999999999999",
+                         "get a --max-message 5X",
+                         "get a --dial-timeout 600h"};
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         assert_int_equal(parse(bad[i]), BELFRY_ERR_INVALID);
         assert_true(strlen(why) > 10);
     }
     assert_int_equal(parse("put a b --lease 72c7a1dca00d8033"), BELFRY_OK);
     assert_int_equal(parse("get a --order DESCEND --sort-by MODIFY --consistency s"), BELFRY_OK);
-}
-
-static void durations_are_gos(void **state)
-{
-    (void)state;
-    int64_t ms = 7;
-    assert_int_equal(flags_parse_duration("1m30s", &ms), BELFRY_OK);
-    assert_int_equal(ms, 90000);
-    assert_int_equal(flags_parse_duration("1.5s", &ms), BELFRY_OK);
-    assert_int_equal(ms, 1500);
-    assert_int_equal(flags_parse_duration("2h", &ms), BELFRY_OK);
-    assert_int_equal(ms, 7200000);
-    const char *bad[] = {"", "5", "s", "5 s", "5parsec", "9999999h", "1e999s", "inf", "-1s", "0x"};
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-        assert_int_equal(flags_parse_duration(bad[i], &ms), BELFRY_ERR_INVALID);
 }
 
 static void arguments_are_counted(void **state)
@@ -277,36 +263,35 @@ static void the_form_follows_flags_then_the_terminal(void **state)
 static void rows_of_one_name_agree(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < n_flag_rows; i++) {
-        const struct flag_row *a = &flag_rows[i];
-        assert_true((a->kind == KIND_BOOL || a->kind == KIND_REFUSED) == (a->value_name == NULL));
-        assert_true((a->kind == KIND_CHOICE) == (a->choices != NULL));
-        for (size_t j = i + 1; j < n_flag_rows; j++) {
-            const struct flag_row *b = &flag_rows[j];
+    for (size_t i = 0; i < flag_table.n_rows; i++) {
+        const struct belfry_opt_row *a = &flag_table.rows[i];
+        assert_true((a->kind == BELFRY_KIND_BOOL || a->kind == BELFRY_KIND_REFUSED) == (a->value_name == NULL));
+        assert_true((a->kind == BELFRY_KIND_CHOICE) == (a->choices != NULL));
+        for (size_t j = i + 1; j < flag_table.n_rows; j++) {
+            const struct belfry_opt_row *b = &flag_table.rows[j];
             bool same = strcmp(a->name, b->name) == 0;
             assert_true(same == (a->id == b->id));
             if (!same)
                 continue;
-            bool refused =
-                a->kind == KIND_REFUSED || b->kind == KIND_REFUSED; /* which is a flag without a value, too */
+            bool refused = a->kind == BELFRY_KIND_REFUSED || b->kind == BELFRY_KIND_REFUSED; /* without a value, too */
             assert_true(a->kind == b->kind || (refused && a->value_name == NULL && b->value_name == NULL));
             assert_int_equal(a->letter, b->letter);
-            assert_int_equal(a->commands & b->commands, 0);
+            assert_true(a->on != 0 && b->on != 0);
+            assert_int_equal(a->on & b->on, 0);
         }
     }
 }
 
-static void distance_counts_a_swap_as_one(void **state)
+/* A default is a value like any other. */
+static void every_default_is_a_value_of_its_kind(void **state)
 {
     (void)state;
-    assert_int_equal(suggest_distance("watch", "watch"), 0);
-    assert_int_equal(suggest_distance("wacth", "watch"), 1);
-    assert_int_equal(suggest_distance("prefx", "prefix"), 1);
-    assert_int_equal(suggest_distance("", "abc"), 3);
-    assert_int_equal(suggest_distance("kitten", "sitting"), 3);
-    char word[100] = "";
-    memset(word, 'a', sizeof(word) - 1);
-    assert_int_equal(suggest_distance(word, "a"), SUGGEST_MAX + 1);
+    for (size_t i = 0; i < flag_table.n_rows; i++) {
+        uint64_t number;
+        if (flag_table.rows[i].fallback != NULL)
+            assert_int_equal(belfry_opt_read(&flag_table.rows[i], flag_table.rows[i].fallback, &number, why),
+                             BELFRY_OK);
+    }
 }
 
 static enum belfry_err scenario(void)
@@ -336,13 +321,12 @@ int main(void)
         cmocka_unit_test_teardown(an_unknown_name_is_told_with_the_nearest, clean),
         cmocka_unit_test_teardown(a_flag_of_another_command_is_refused_by_name, clean),
         cmocka_unit_test_teardown(values_are_checked_where_they_are_read, clean),
-        cmocka_unit_test_teardown(durations_are_gos, clean),
         cmocka_unit_test_teardown(arguments_are_counted, clean),
         cmocka_unit_test_teardown(help_needs_no_arguments, clean),
         cmocka_unit_test_teardown(flag_is_not_taken_for_the_value_of_another, clean),
         cmocka_unit_test_teardown(the_form_follows_flags_then_the_terminal, clean),
         cmocka_unit_test(rows_of_one_name_agree),
-        cmocka_unit_test(distance_counts_a_swap_as_one),
+        cmocka_unit_test(every_default_is_a_value_of_its_kind),
         cmocka_unit_test_teardown(every_refused_allocation_is_survived, clean),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

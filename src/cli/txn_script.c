@@ -191,9 +191,9 @@ static enum belfry_err check_step(const struct flags *flags, char *why)
     bool put = flags->command == CMD_PUT, ignore_value = flags_on(flags, FLAG_IGNORE_VALUE);
     if (flags->command != CMD_GET && flags->command != CMD_DEL && !put)
         return wrong(why, "a transaction knows get, put and del");
-    for (size_t i = 0; i < n_flag_rows; i++)
-        if (flag_rows[i].commands == ON_ALL && flags_given(flags, flag_rows[i].id))
-            return wrong(why, "--%s is for the command line of belfryctl, not for a request", flag_rows[i].name);
+    for (size_t i = 0; i < flag_table.n_rows; i++)
+        if (flag_table.rows[i].on == 0 && flags_given(flags, (enum flag)flag_table.rows[i].id))
+            return wrong(why, "--%s is for the command line of belfryctl, not for a request", flag_table.rows[i].name);
     if (put && flags->n_args != (ignore_value ? 1 : 2))
         return wrong(why, ignore_value ? "--ignore-value keeps the value: leave out VALUE" : "put needs KEY and VALUE");
     if (put && flags->args[0][0] == '\0')

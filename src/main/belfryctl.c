@@ -9,9 +9,9 @@
 #include <belfry/belfry.h>
 
 #include "cli/cmd.h"
-#include "cli/help.h"
 #include "cli/out/out.h"
 #include "cli/password.h"
+#include "opt/help.h"
 
 /* Nothing is in flight that an orderly end would save: output goes out at every turn, and a server knows how to treat a
  * connection that closes. */
@@ -39,7 +39,7 @@ static void keep_standard_descriptors(void)
 
 static enum exit_code print_help(enum command command)
 {
-    help_write(stdout, command);
+    belfry_opt_help(stdout, &flag_table, command);
     return out_flush() == OUT_BROKEN ? EXIT_FAILED : EXIT_DONE;
 }
 

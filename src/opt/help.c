@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#define LABEL_WIDTH 36 /* a longer label has its help on the next line */
+#define LABEL_WIDTH 32 /* a longer label has its help on the next line */
 
 static void write_line(FILE *out, const char *label, const struct belfry_opt_row *row)
 {
@@ -66,7 +66,7 @@ static void write_commands(FILE *out, const struct belfry_opt_table *table)
         snprintf(label, sizeof(label), "  %s %s", table->commands[i].name, table->commands[i].arguments);
         fprintf(out, "%-*s%s\n", LABEL_WIDTH, label, table->commands[i].summary);
     }
-    fprintf(out, "\n'%s COMMAND' has the flags of a command and examples.\n", table->ask);
+    fprintf(out, "\n'%s COMMAND --help' has the flags of a command and examples.\n", table->program);
 }
 
 static void write_command(FILE *out, const struct belfry_opt_table *table, const struct belfry_opt_command *row)

@@ -1,5 +1,5 @@
-/* src/cli/help_test.c */
-#include "cli/help.h"
+/* src/cli/flag_table_test.c: what --help makes of the table. */
+#include "cli/flags.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,13 +8,15 @@
 
 #include <cmocka.h>
 
+#include "opt/help.h"
+
 static char text[32768];
 
 static void render(enum command command)
 {
     FILE *out = fmemopen(text, sizeof(text), "w");
     assert_non_null(out);
-    help_write(out, command);
+    belfry_opt_help(out, &flag_table, command);
     assert_int_equal(fclose(out), 0);
     assert_true(strlen(text) < sizeof(text) - 1);
 }
@@ -24,15 +26,15 @@ static void every_option_is_in_the_help_of_its_commands(void **state)
     (void)state;
     for (enum command c = CMD_NONE; c < N_COMMANDS; c++) {
         render(c);
-        for (size_t i = 0; i < n_flag_rows; i++) {
-            const struct flag_row *row = &flag_rows[i];
-            bool there = row->commands == ON_ALL || (c != CMD_NONE && (row->commands & ON(c)) != 0);
+        for (size_t i = 0; i < flag_table.n_rows; i++) {
+            const struct belfry_opt_row *row = &flag_table.rows[i];
+            bool there = row->on == 0 || (c != CMD_NONE && belfry_opt_is_on(row, c));
             char name[64];
             snprintf(name, sizeof(name), "--%s%s", row->name, row->value_name != NULL ? " " : "");
             if (there) {
                 assert_non_null(strstr(text, name));
                 assert_non_null(strstr(text, row->help));
-            } else if (row->value_name != NULL && flags_row(row->id, c) == NULL) {
+            } else if (row->value_name != NULL && flags_row((enum flag)row->id, c) == NULL) {
                 assert_null(strstr(text, name));
             }
         }
