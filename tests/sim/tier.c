@@ -237,8 +237,8 @@ bool tier_busy(const struct tier *tier)
 {
     if (!tier->up)
         return false;
-    bool busy = !belfry_list_empty(&tier->reader_jobs) || !belfry_list_empty(&tier->feed.jobs) ||
-                !belfry_list_empty(&tier->feed.backfilling);
+    bool busy = upstream_state(tier->upstream) != UPSTREAM_LIVE || !belfry_list_empty(&tier->reader_jobs) ||
+                !belfry_list_empty(&tier->feed.jobs) || !belfry_list_empty(&tier->feed.backfilling);
     for (unsigned i = 0; i < tier->opts.n_workers; i++)
         busy = busy || !belfry_list_empty(&tier->servers[i].jobs);
     return busy;

@@ -84,7 +84,9 @@ int64_t tier_head(const struct tier *tier);     /* published; 0: nothing */
 int64_t tier_position(const struct tier *tier); /* of its slowest worker */
 const char *tier_name(const struct tier *tier);
 
-bool tier_busy(const struct tier *tier); /* history is on its way to somebody */
+/* History is on its way to a watcher, or the tier is joining or listing. A tier whose old past ended at the very revision
+ * that the cluster has reached again looks as if it had everything, until it learns of the other past and lists. */
+bool tier_busy(const struct tier *tier);
 
 /* Reads that are under way go on: for the actor that plays upstream. Returns when to look again. */
 uint64_t tier_run_reads(struct tier *tier);
