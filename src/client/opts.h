@@ -1,7 +1,7 @@
 /* src/client/opts.h
  *
- * opts: options by name. One table says for each what it is called, what values it takes, where it may be used and what
- * it is when nobody sets it; belfry/belfry.h tells users the same.
+ * opts: the library's options by name. One table says for each what it is called, which values it takes (opt/options.h), where
+ * it may be used and what its default is; belfry/belfry.h tells users the same.
  *
  * Thread: owner.
  */
@@ -13,6 +13,8 @@
 #include <stdint.h>
 
 #include <belfry/belfry.h>
+
+#include "opt/options.h"
 
 /* where an option may be used */
 enum {
@@ -38,78 +40,69 @@ enum {
         BELFRY_FOR_GET | BELFRY_FOR_PUT | BELFRY_FOR_DEL | BELFRY_FOR_COMPACT | BELFRY_FOR_LEASE_TTL | BELFRY_FOR_CALL
 };
 
-enum belfry_opt_kind {
-    BELFRY_OPT_TEXT,
-    BELFRY_OPT_FLAG,
-    BELFRY_OPT_NUMBER,
-    BELFRY_OPT_TIME,
-    BELFRY_OPT_SIZE,
-    BELFRY_OPT_WORD
-};
-
-/* X(id, name, kind, where, default number; for words: the words in the order of their numbers) */
+/* X(id, name, BELFRY_KIND_..., where, default number; of a choice: what it may be, "a|b") */
 /* clang-format off */
 #define BELFRY_OPT_TABLE(X) \
     X(CACERT,         "cacert",                   TEXT,   BELFRY_FOR_OPEN | BELFRY_FOR_KUBE_OPEN, 0, "") \
     X(CERT,           "cert",                     TEXT,   BELFRY_FOR_OPEN | BELFRY_FOR_KUBE_OPEN, 0, "") \
     X(KEY,            "key",                      TEXT,   BELFRY_FOR_OPEN | BELFRY_FOR_KUBE_OPEN, 0, "") \
     X(SERVER_NAME,    "server-name",              TEXT,   BELFRY_FOR_OPEN | BELFRY_FOR_KUBE_OPEN, 0, "") \
-    X(SKIP_VERIFY,    "insecure-skip-tls-verify", FLAG,   BELFRY_FOR_OPEN | BELFRY_FOR_KUBE_OPEN, 0, "") \
+    X(SKIP_VERIFY,    "insecure-skip-tls-verify", BOOL,   BELFRY_FOR_OPEN | BELFRY_FOR_KUBE_OPEN, 0, "") \
     X(USER,           "user",                     TEXT,   BELFRY_FOR_OPEN, 0, "") \
     X(PASSWORD,       "password",                 TEXT,   BELFRY_FOR_OPEN, 0, "") \
     X(PASSWORD_FILE,  "password-file",            TEXT,   BELFRY_FOR_OPEN, 0, "") \
-    X(DIAL_TIMEOUT,   "dial-timeout",             TIME,   BELFRY_FOR_OPEN | BELFRY_FOR_KUBE_OPEN, 2000, "") \
-    X(COMMAND_TIMEOUT, "command-timeout",         TIME,   BELFRY_FOR_OPEN | BELFRY_FOR_CALLS | BELFRY_FOR_KUBE_OPEN | BELFRY_FOR_KUBE, 5000, "") \
-    X(KEEPALIVE_TIME, "keepalive-time",           TIME,   BELFRY_FOR_OPEN, 10000, "") \
-    X(KEEPALIVE_TIMEOUT, "keepalive-timeout",     TIME,   BELFRY_FOR_OPEN, 5000, "") \
-    X(HASLEADER,      "hasleader",                FLAG,   BELFRY_FOR_OPEN, 1, "") \
-    X(MAX_MESSAGE,    "max-message",              SIZE,   BELFRY_FOR_OPEN | BELFRY_FOR_KUBE_OPEN, 512 * 1024 * 1024, "") \
-    X(REV,            "rev",                      NUMBER, BELFRY_FOR_WATCH | BELFRY_FOR_GET, 0, "") \
-    X(PREV_KV,        "prev-kv",                  FLAG,   BELFRY_FOR_WATCH | BELFRY_FOR_FOLLOW | BELFRY_FOR_PUT | BELFRY_FOR_DEL, 0, "") \
-    X(PROGRESS_NOTIFY, "progress-notify",         FLAG,   BELFRY_FOR_WATCH, 0, "") \
-    X(CREATED_NOTIFY, "created-notify",           FLAG,   BELFRY_FOR_WATCH, 0, "") \
-    X(NO_PUT,         "no-put",                   FLAG,   BELFRY_FOR_WATCH, 0, "") \
-    X(NO_DELETE,      "no-delete",                FLAG,   BELFRY_FOR_WATCH, 0, "") \
-    X(FRAGMENT,       "fragment",                 FLAG,   BELFRY_FOR_WATCH, 1, "") \
-    X(UNMERGED,       "unmerged",                 FLAG,   BELFRY_FOR_WATCH, 0, "") \
-    X(PAUSE_BYTES,    "pause-bytes",              SIZE,   BELFRY_FOR_WATCH | BELFRY_FOR_FOLLOW, 1024 * 1024, "") \
-    X(PAGE_BYTES,     "page-bytes",               SIZE,   BELFRY_FOR_FOLLOW | BELFRY_FOR_INFORMER_KEYS, 1024 * 1024, "") \
-    X(ONCE,           "once",                     FLAG,   BELFRY_FOR_FOLLOW, 0, "") \
-    X(LIMIT,          "limit",                    NUMBER, BELFRY_FOR_GET, 0, "") \
-    X(KEYS_ONLY,      "keys-only",                FLAG,   BELFRY_FOR_GET, 0, "") \
-    X(COUNT_ONLY,     "count-only",               FLAG,   BELFRY_FOR_GET, 0, "") \
-    X(SERIALIZABLE,   "serializable",             FLAG,   BELFRY_FOR_GET, 0, "") \
-    X(SORT_BY,        "sort-by",                  WORD,   BELFRY_FOR_GET, 0, "key version create mod value") \
-    X(ORDER,          "order",                    WORD,   BELFRY_FOR_GET, 0, "none ascend descend") \
-    X(MIN_MOD_REV,    "min-mod-rev",              NUMBER, BELFRY_FOR_GET, 0, "") \
-    X(MAX_MOD_REV,    "max-mod-rev",              NUMBER, BELFRY_FOR_GET, 0, "") \
-    X(MIN_CREATE_REV, "min-create-rev",           NUMBER, BELFRY_FOR_GET, 0, "") \
-    X(MAX_CREATE_REV, "max-create-rev",           NUMBER, BELFRY_FOR_GET, 0, "") \
-    X(LEASE,          "lease",                    NUMBER, BELFRY_FOR_PUT, 0, "") \
-    X(IGNORE_VALUE,   "ignore-value",             FLAG,   BELFRY_FOR_PUT, 0, "") \
-    X(IGNORE_LEASE,   "ignore-lease",             FLAG,   BELFRY_FOR_PUT, 0, "") \
-    X(PHYSICAL,       "physical",                 FLAG,   BELFRY_FOR_COMPACT, 0, "") \
-    X(KEYS,           "keys",                     FLAG,   BELFRY_FOR_LEASE_TTL, 0, "") \
+    X(DIAL_TIMEOUT,   "dial-timeout",             MS,     BELFRY_FOR_OPEN | BELFRY_FOR_KUBE_OPEN, 2000, "") \
+    X(COMMAND_TIMEOUT, "command-timeout",         MS,     BELFRY_FOR_OPEN | BELFRY_FOR_CALLS | BELFRY_FOR_KUBE_OPEN | BELFRY_FOR_KUBE, 5000, "") \
+    X(KEEPALIVE_TIME, "keepalive-time",           MS,     BELFRY_FOR_OPEN, 10000, "") \
+    X(KEEPALIVE_TIMEOUT, "keepalive-timeout",     MS,     BELFRY_FOR_OPEN, 5000, "") \
+    X(HASLEADER,      "hasleader",                BOOL,   BELFRY_FOR_OPEN, 1, "") \
+    X(MAX_MESSAGE,    "max-message",              SIZE_DECIMAL, BELFRY_FOR_OPEN | BELFRY_FOR_KUBE_OPEN, 512 * 1024 * 1024, "") \
+    X(REV,            "rev",                      COUNT,  BELFRY_FOR_WATCH | BELFRY_FOR_GET, 0, "") \
+    X(PREV_KV,        "prev-kv",                  BOOL,   BELFRY_FOR_WATCH | BELFRY_FOR_FOLLOW | BELFRY_FOR_PUT | BELFRY_FOR_DEL, 0, "") \
+    X(PROGRESS_NOTIFY, "progress-notify",         BOOL,   BELFRY_FOR_WATCH, 0, "") \
+    X(CREATED_NOTIFY, "created-notify",           BOOL,   BELFRY_FOR_WATCH, 0, "") \
+    X(NO_PUT,         "no-put",                   BOOL,   BELFRY_FOR_WATCH, 0, "") \
+    X(NO_DELETE,      "no-delete",                BOOL,   BELFRY_FOR_WATCH, 0, "") \
+    X(FRAGMENT,       "fragment",                 BOOL,   BELFRY_FOR_WATCH, 1, "") \
+    X(UNMERGED,       "unmerged",                 BOOL,   BELFRY_FOR_WATCH, 0, "") \
+    X(PAUSE_BYTES,    "pause-bytes",              SIZE_DECIMAL, BELFRY_FOR_WATCH | BELFRY_FOR_FOLLOW, 1024 * 1024, "") \
+    X(PAGE_BYTES,     "page-bytes",               SIZE_DECIMAL, BELFRY_FOR_FOLLOW | BELFRY_FOR_INFORMER_KEYS, 1024 * 1024, "") \
+    X(ONCE,           "once",                     BOOL,   BELFRY_FOR_FOLLOW, 0, "") \
+    X(LIMIT,          "limit",                    COUNT,  BELFRY_FOR_GET, 0, "") \
+    X(KEYS_ONLY,      "keys-only",                BOOL,   BELFRY_FOR_GET, 0, "") \
+    X(COUNT_ONLY,     "count-only",               BOOL,   BELFRY_FOR_GET, 0, "") \
+    X(SERIALIZABLE,   "serializable",             BOOL,   BELFRY_FOR_GET, 0, "") \
+    X(SORT_BY,        "sort-by",                  CHOICE, BELFRY_FOR_GET, 0, "key|version|create|mod|value") \
+    X(ORDER,          "order",                    CHOICE, BELFRY_FOR_GET, 0, "none|ascend|descend") \
+    X(MIN_MOD_REV,    "min-mod-rev",              COUNT,  BELFRY_FOR_GET, 0, "") \
+    X(MAX_MOD_REV,    "max-mod-rev",              COUNT,  BELFRY_FOR_GET, 0, "") \
+    X(MIN_CREATE_REV, "min-create-rev",           COUNT,  BELFRY_FOR_GET, 0, "") \
+    X(MAX_CREATE_REV, "max-create-rev",           COUNT,  BELFRY_FOR_GET, 0, "") \
+    X(LEASE,          "lease",                    COUNT,  BELFRY_FOR_PUT, 0, "") \
+    X(IGNORE_VALUE,   "ignore-value",             BOOL,   BELFRY_FOR_PUT, 0, "") \
+    X(IGNORE_LEASE,   "ignore-lease",             BOOL,   BELFRY_FOR_PUT, 0, "") \
+    X(PHYSICAL,       "physical",                 BOOL,   BELFRY_FOR_COMPACT, 0, "") \
+    X(KEYS,           "keys",                     BOOL,   BELFRY_FOR_LEASE_TTL, 0, "") \
     X(KUBECONFIG,     "kubeconfig",               TEXT,   BELFRY_FOR_KUBE_OPEN, 0, "") \
     X(CONTEXT,        "context",                  TEXT,   BELFRY_FOR_KUBE_OPEN, 0, "") \
     X(SERVER,         "server",                   TEXT,   BELFRY_FOR_KUBE_OPEN, 0, "") \
     X(NAMESPACE,      "namespace",                TEXT,   BELFRY_FOR_KUBE_OPEN, 0, "") \
     X(TOKEN,          "token",                    TEXT,   BELFRY_FOR_KUBE_OPEN, 0, "") \
     X(TOKEN_FILE,     "token-file",               TEXT,   BELFRY_FOR_KUBE_OPEN, 0, "") \
-    X(METADATA_ONLY,  "metadata-only",            FLAG,   BELFRY_FOR_KUBE | BELFRY_FOR_INFORMER_RESOURCE, 0, "") \
+    X(METADATA_ONLY,  "metadata-only",            BOOL,   BELFRY_FOR_KUBE | BELFRY_FOR_INFORMER_RESOURCE, 0, "") \
     X(SELECTOR,       "selector",                 TEXT,   BELFRY_FOR_MANY | BELFRY_FOR_INFORMER_RESOURCE, 0, "") \
     X(FIELD_SELECTOR, "field-selector",           TEXT,   BELFRY_FOR_MANY | BELFRY_FOR_INFORMER_RESOURCE, 0, "") \
     X(VERSION,        "resource-version",         TEXT,   BELFRY_FOR_MANY, 0, "") \
-    X(VERSION_MATCH,  "resource-version-match",   WORD,   BELFRY_FOR_MANY, 0, "Exact NotOlderThan") \
-    X(CHUNK_SIZE,     "chunk-size",               NUMBER, BELFRY_FOR_KUBE_LIST | BELFRY_FOR_INFORMER_RESOURCE, 500, "") \
-    X(BOOKMARKS,      "bookmarks",                FLAG,   BELFRY_FOR_KUBE_WATCH, 1, "") \
-    X(SEND_INITIAL,   "send-initial",             FLAG,   BELFRY_FOR_KUBE_WATCH, 0, "") \
-    X(WATCH_TIMEOUT,  "watch-timeout",            TIME,   BELFRY_FOR_KUBE_WATCH | BELFRY_FOR_INFORMER_RESOURCE, 0, "") \
-    X(WATCH_LIST,     "watch-list",               FLAG,   BELFRY_FOR_INFORMER_RESOURCE, 1, "") \
-    X(MAX_BYTES,      "max-bytes",                SIZE,   BELFRY_FOR_INFORMER_KEYS | BELFRY_FOR_INFORMER_RESOURCE, 1024 * 1024 * 1024, "") \
-    X(RESYNC,         "resync",                   TIME,   BELFRY_FOR_INFORMER_KEYS | BELFRY_FOR_INFORMER_RESOURCE | BELFRY_FOR_HANDLER, 0, "")
+    X(VERSION_MATCH,  "resource-version-match",   CHOICE, BELFRY_FOR_MANY, 0, "Exact|NotOlderThan") \
+    X(CHUNK_SIZE,     "chunk-size",               COUNT,  BELFRY_FOR_KUBE_LIST | BELFRY_FOR_INFORMER_RESOURCE, 500, "") \
+    X(BOOKMARKS,      "bookmarks",                BOOL,   BELFRY_FOR_KUBE_WATCH, 1, "") \
+    X(SEND_INITIAL,   "send-initial",             BOOL,   BELFRY_FOR_KUBE_WATCH, 0, "") \
+    X(WATCH_TIMEOUT,  "watch-timeout",            MS,     BELFRY_FOR_KUBE_WATCH | BELFRY_FOR_INFORMER_RESOURCE, 0, "") \
+    X(WATCH_LIST,     "watch-list",               BOOL,   BELFRY_FOR_INFORMER_RESOURCE, 1, "") \
+    X(MAX_BYTES,      "max-bytes",                SIZE_DECIMAL, BELFRY_FOR_INFORMER_KEYS | BELFRY_FOR_INFORMER_RESOURCE, 1024 * 1024 * 1024, "") \
+    X(RESYNC,         "resync",                   MS,     BELFRY_FOR_INFORMER_KEYS | BELFRY_FOR_INFORMER_RESOURCE | BELFRY_FOR_HANDLER, 0, "")
 /* clang-format on */
-#define BELFRY_OPT_ENUM(id, name, kind, where, value, words) BELFRY_OPT_##id,
+#define BELFRY_OPT_ENUM(id, name, kind, where, value, choices) BELFRY_OPT_##id,
 enum belfry_opt { BELFRY_OPT_TABLE(BELFRY_OPT_ENUM) BELFRY_OPT_END_ };
 
 /* True when every option set may be used there; else belfry_opts_why() names one that may not. What fits

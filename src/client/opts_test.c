@@ -20,6 +20,8 @@ static const struct row {
     {"dial-timeout", "10s", BELFRY_OPT_DIAL_TIMEOUT, 10000},
     {"dial-timeout", "1m", BELFRY_OPT_DIAL_TIMEOUT, 60000},
     {"dial-timeout", "2h", BELFRY_OPT_DIAL_TIMEOUT, 7200000},
+    {"dial-timeout", "1m30s", BELFRY_OPT_DIAL_TIMEOUT, 90000},
+    {"dial-timeout", "1.5s", BELFRY_OPT_DIAL_TIMEOUT, 1500},
     {"dial-timeout", "10", BELFRY_OPT_DIAL_TIMEOUT, -1},
     {"dial-timeout", "s", BELFRY_OPT_DIAL_TIMEOUT, -1},
     {"dial-timeout", "", BELFRY_OPT_DIAL_TIMEOUT, -1},
@@ -59,7 +61,7 @@ static const struct row {
     {"sort-by", "mod", BELFRY_OPT_SORT_BY, 3},
     {"sort-by", "value", BELFRY_OPT_SORT_BY, 4},
     {"sort-by", "val", BELFRY_OPT_SORT_BY, -1},
-    {"sort-by", "key version", BELFRY_OPT_SORT_BY, -1},
+    {"sort-by", "key|version", BELFRY_OPT_SORT_BY, -1},
     {"sort-by", "", BELFRY_OPT_SORT_BY, -1},
     {"order", "ascend", BELFRY_OPT_ORDER, 1},
     {"order", "descend", BELFRY_OPT_ORDER, 2},
@@ -100,6 +102,13 @@ static void unknown_names_are_refused(void **state)
     assert_int_equal(belfry_opts_set(&opts, "prefix", "x"), BELFRY_ERR_INVALID);
     assert_non_null(strstr(belfry_opts_why(opts), "prefix"));
     assert_int_equal(belfry_opts_set(&opts, "", NULL), BELFRY_ERR_INVALID);
+    assert_int_equal(belfry_opts_set(&opts, "comand-timeout", "5s"), BELFRY_ERR_INVALID);
+    assert_string_equal(belfry_opts_why(opts), "there is no option comand-timeout: did you mean command-timeout?");
+    assert_int_equal(belfry_opts_set(&opts, "command-timeout", "5"), BELFRY_ERR_INVALID);
+    assert_string_equal(belfry_opts_why(opts),
+                        "option command-timeout: '5' is not a time: write 500ms, 5s, 10m or 1h30m");
+    assert_int_equal(belfry_opts_set(&opts, "user", NULL), BELFRY_ERR_INVALID);
+    assert_string_equal(belfry_opts_why(opts), "option user needs a value");
     char name[500], value[500];
     memset(name, 'n', sizeof(name) - 1);
     memset(value, 'v', sizeof(value) - 1);
@@ -114,7 +123,7 @@ static void unknown_names_are_refused(void **state)
 /* The first of the words that an option takes. */
 static void first_word(const char *words, char *out, size_t cap)
 {
-    int len = snprintf(out, cap, "%.*s", (int)strcspn(words, " "), words);
+    int len = snprintf(out, cap, "%.*s", (int)strcspn(words, "|"), words);
     assert_in_range(len, 1, cap - 1);
 }
 
@@ -126,13 +135,13 @@ static void every_option_fits_where_the_table_says(void **state)
         unsigned where;
         int64_t number;
     } all[] = {
-#define TEXT                                     "text"
-#define FLAG                                     "true"
-#define NUMBER                                   "7"
-#define TIME                                     "7s"
-#define SIZE                                     "7KiB"
-#define WORD                                     NULL
-#define ROW(id, name, kind, where, value, words) {name, kind, words, where, value},
+#define TEXT                                       "text"
+#define BOOL                                       "true"
+#define COUNT                                      "7"
+#define MS                                         "7s"
+#define SIZE_DECIMAL                               "7KiB"
+#define CHOICE                                     NULL
+#define ROW(id, name, kind, where, value, choices) {name, kind, choices, where, value},
         BELFRY_OPT_TABLE(ROW)
 #undef ROW
     };
