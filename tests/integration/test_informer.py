@@ -199,7 +199,7 @@ def test_paused_through_thousands_of_changes(kube, informers):
     held, memory = i.dump(), procs.rss_bytes(i.pid)
     filler = "f" * 1000
     for n in range(3000):
-        kube.put(pod("x", f"p{n % 20}", {"v": str(n)}, fill=filler))
+        kube.put(pod("x", f"p{n % 20}", {"v": str(n)}, hostname=filler))
     for n in range(10):
         kube.delete("x", f"p{n}")
     assert i.dump() == held, "the store of a paused informer stays as it is"
@@ -316,7 +316,7 @@ def test_a_watch_is_resumed_where_it_was(make_kube, informers):
 @pytest.mark.parametrize("after", [0, 1, 100, 4999])
 @STATE_FIRST
 def test_closed_while_it_lists(kube, informers, options, after):
-    kube.put_many([pod("x", f"p{n:04}", fill="f" * 300) for n in range(5000)])
+    kube.put_many([pod("x", f"p{n:04}", hostname="f" * 300) for n in range(5000)])
     i = informers(of(kube, *options))
     if after:
         i.wait_told(lambda told: sum(t["kind"] == "added" for t in told) >= after, message=f"{after} are told")
