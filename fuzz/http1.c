@@ -13,7 +13,7 @@
 
 #include "base/buf.h"
 #include "base/rng.h"
-#include "net/http.h"
+#include "net/fetch.h"
 
 #define INPUT_MAX (32 * 1024) /* under what the parser puts up with outside of bodies: cuts do not matter there */
 
@@ -21,7 +21,7 @@ enum { HEAD_METHOD = 1, HOLDS = 2, CANCELS = 4 };
 
 /* All that a call was told, as text. */
 struct told {
-    struct belfry_http_call *call; /* NULL once it is gone */
+    struct belfry_fetch *call; /* NULL once it is gone */
     struct belfry_buf text;
     size_t n_heads, n_last;
     int n_until_cancel; /* callbacks; -1: never */
@@ -42,16 +42,16 @@ static void maybe_cancel(struct told *told)
 {
     if (told->n_until_cancel < 0 || told->n_until_cancel-- > 0)
         return;
-    struct belfry_http_call *call = told->call;
+    struct belfry_fetch *call = told->call;
     told->call = NULL;
-    belfry_http_call_cancel(call);
+    belfry_fetch_cancel(call);
 }
 
-static void on_head(struct belfry_http_call *call, const struct belfry_http_head *head, void *user)
+static void on_head(struct belfry_fetch *call, const struct belfry_fetch_head *head, void *user)
 {
     struct told *told = user;
     expect(call == told->call && told->n_heads++ == 0 && told->n_last == 0);
-    expect(head->status >= 200 && head->status <= 599 && head->n_fields <= BELFRY_HTTP_FIELDS);
+    expect(head->status >= 200 && head->status <= 599 && head->n_fields <= BELFRY_FETCH_FIELDS);
     note(told, belfry_bytes_of(&head->status, sizeof(head->status)));
     for (size_t i = 0; i < head->n_fields; i++) {
         for (size_t at = 0; at < head->fields[i].name.len; at++)
@@ -62,7 +62,7 @@ static void on_head(struct belfry_http_call *call, const struct belfry_http_head
     maybe_cancel(told);
 }
 
-static void on_body(struct belfry_http_call *call, struct belfry_bytes bytes, void *user)
+static void on_body(struct belfry_fetch *call, struct belfry_bytes bytes, void *user)
 {
     struct told *told = user;
     expect(call == told->call && told->n_heads == 1 && told->n_last == 0 && bytes.len > 0);
@@ -70,14 +70,14 @@ static void on_body(struct belfry_http_call *call, struct belfry_bytes bytes, vo
     maybe_cancel(told);
 }
 
-static void on_end(struct belfry_http_call *call, void *user)
+static void on_end(struct belfry_fetch *call, void *user)
 {
     struct told *told = user;
     expect(call == told->call && told->n_heads == 1 && told->n_last++ == 0);
     told->call = NULL;
 }
 
-static void on_failed(struct belfry_http_call *call, enum belfry_err err, const char *why, bool unprocessed, void *user)
+static void on_failed(struct belfry_fetch *call, enum belfry_err err, const char *why, bool unprocessed, void *user)
 {
     struct told *told = user;
     expect(call == told->call && told->n_last++ == 0 && err != BELFRY_OK && why != NULL && !unprocessed);
@@ -87,14 +87,15 @@ static void on_failed(struct belfry_http_call *call, enum belfry_err err, const 
 
 static struct belfry_http *begin(unsigned what, struct told *told)
 {
-    static const struct belfry_http_opts opts = {"http", "127.0.0.1:8001", "fuzz", 30000, 15000};
-    static const struct belfry_http_events events = {on_head, on_body, on_end, on_failed};
-    struct belfry_http_request request = {(what & HEAD_METHOD) != 0 ? "HEAD" : "GET", "/api", NULL, 0};
+    static const struct belfry_http_opts opts = {
+        "http", "127.0.0.1:8001", "fuzz", BELFRY_FETCH_WINDOW, 30000, 15000, false, NULL};
+    static const struct belfry_fetch_events events = {on_head, on_body, on_end, on_failed};
+    struct belfry_fetch_request request = {(what & HEAD_METHOD) != 0 ? "HEAD" : "GET", "/api", NULL, 0};
     struct belfry_http *http;
     struct belfry_bytes out;
     expect(belfry_http_create(&opts, 1, &http) == BELFRY_OK);
     expect(belfry_http_start(http, BELFRY_HTTP_1, 1) == BELFRY_OK);
-    expect(belfry_http_call_open(http, &request, &events, told, &told->call) == BELFRY_OK);
+    expect(belfry_fetch_open(http, &request, &events, told, &told->call) == BELFRY_OK);
     expect(belfry_http_pull(http, 1, &out) == BELFRY_OK && out.len > 0);
     return http;
 }
@@ -103,7 +104,7 @@ static struct belfry_http *begin(unsigned what, struct told *told)
 static void act(unsigned what, struct told *told, struct belfry_rng *rng)
 {
     if ((what & HOLDS) != 0 && told->call != NULL)
-        belfry_http_call_hold(told->call, belfry_rng_below(rng, 3) == 0);
+        belfry_fetch_hold(told->call, belfry_rng_below(rng, 3) == 0);
 }
 
 static void play(unsigned what, struct belfry_bytes in, size_t piece_max, struct told *told)

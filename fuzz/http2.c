@@ -1,4 +1,4 @@
-/* fuzz/http2.c: raw frames from a server that may be anybody, fed to a connection of net/http.h with calls open.
+/* fuzz/http2.c: raw frames from a server that may be anybody, fed to a connection of net/fetch.h with calls open.
  *
  * The input is a list of steps (steps.h): bytes arrive, time passes and bytes are pulled, or a call is opened, held,
  * released or cancelled. Every call must end exactly once unless it is cancelled, and nothing may be left allocated.
@@ -8,15 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "net/http.h"
+#include "net/fetch.h"
 
 #include "steps.h"
 
 #define N_CALLS 4
 
 struct place {
-    struct belfry_http_call *call; /* NULL: none */
-    bool told;                     /* its head */
+    struct belfry_fetch *call; /* NULL: none */
+    bool told;                 /* its head */
 };
 
 struct fuzz {
@@ -36,9 +36,9 @@ static void expect(bool truth)
 
 static void cancel(struct place *place)
 {
-    struct belfry_http_call *call = place->call;
+    struct belfry_fetch *call = place->call;
     place->call = NULL;
-    belfry_http_call_cancel(call);
+    belfry_fetch_cancel(call);
 }
 
 /* Now and then a callback does something. */
@@ -46,7 +46,7 @@ static void act_inside(struct place *place)
 {
     switch (fuzz.n_told++ % 7) {
     case 3:
-        belfry_http_call_hold(place->call, true);
+        belfry_fetch_hold(place->call, true);
         break;
     case 5:
         cancel(place);
@@ -54,40 +54,40 @@ static void act_inside(struct place *place)
     case 6:
         for (size_t i = 0; i < N_CALLS; i++) {
             if (fuzz.places[i].call != NULL)
-                belfry_http_call_hold(fuzz.places[i].call, false);
+                belfry_fetch_hold(fuzz.places[i].call, false);
         }
         break;
     }
 }
 
-static void on_head(struct belfry_http_call *call, const struct belfry_http_head *head, void *user)
+static void on_head(struct belfry_fetch *call, const struct belfry_fetch_head *head, void *user)
 {
     struct place *place = user;
     expect(place->call == call && !place->told);
-    expect(head->status >= 200 && head->status <= 599 && head->n_fields <= BELFRY_HTTP_FIELDS);
+    expect(head->status >= 200 && head->status <= 599 && head->n_fields <= BELFRY_FETCH_FIELDS);
     size_t bytes = 0;
     for (size_t i = 0; i < head->n_fields; i++)
         bytes += head->fields[i].name.len + head->fields[i].value.len;
-    expect(bytes <= BELFRY_HTTP_HEAD_BYTES);
+    expect(bytes <= BELFRY_FETCH_HEAD_BYTES);
     place->told = true;
     act_inside(place);
 }
 
-static void on_body(struct belfry_http_call *call, struct belfry_bytes bytes, void *user)
+static void on_body(struct belfry_fetch *call, struct belfry_bytes bytes, void *user)
 {
     struct place *place = user;
-    expect(place->call == call && place->told && bytes.len > 0 && bytes.len <= BELFRY_HTTP_WINDOW);
+    expect(place->call == call && place->told && bytes.len > 0 && bytes.len <= BELFRY_FETCH_WINDOW);
     act_inside(place);
 }
 
-static void on_end(struct belfry_http_call *call, void *user)
+static void on_end(struct belfry_fetch *call, void *user)
 {
     struct place *place = user;
     expect(place->call == call && place->told);
     place->call = NULL;
 }
 
-static void on_failed(struct belfry_http_call *call, enum belfry_err err, const char *why, bool unprocessed, void *user)
+static void on_failed(struct belfry_fetch *call, enum belfry_err err, const char *why, bool unprocessed, void *user)
 {
     struct place *place = user;
     expect(place->call == call && err != BELFRY_OK && why != NULL && !(unprocessed && place->told));
@@ -96,10 +96,10 @@ static void on_failed(struct belfry_http_call *call, enum belfry_err err, const 
 
 static void open_at(struct place *place)
 {
-    static const struct belfry_http_events events = {on_head, on_body, on_end, on_failed};
-    static const struct belfry_http_request request = {"GET", "/api", NULL, 0};
+    static const struct belfry_fetch_events events = {on_head, on_body, on_end, on_failed};
+    static const struct belfry_fetch_request request = {"GET", "/api", NULL, 0};
     *place = (struct place){0};
-    enum belfry_err err = belfry_http_call_open(fuzz.http, &request, &events, place, &place->call);
+    enum belfry_err err = belfry_fetch_open(fuzz.http, &request, &events, place, &place->call);
     expect(err == BELFRY_OK || err == BELFRY_ERR_UNAVAILABLE);
 }
 
@@ -115,7 +115,7 @@ static void act(unsigned what, struct place *place)
     if (place->call == NULL)
         open_at(place);
     else if (what < 2)
-        belfry_http_call_hold(place->call, what == 0);
+        belfry_fetch_hold(place->call, what == 0);
     else if (what == 2)
         cancel(place);
 }
@@ -140,7 +140,8 @@ static void take(const struct step *step)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const struct belfry_http_opts opts = {"https", "127.0.0.1:6443", "fuzz", 30000, 15000};
+    static const struct belfry_http_opts opts = {
+        "https", "127.0.0.1:6443", "fuzz", BELFRY_FETCH_WINDOW, 30000, 15000, false, NULL};
     fuzz = (struct fuzz){.now_ms = 1};
     expect(belfry_http_create(&opts, fuzz.now_ms, &fuzz.http) == BELFRY_OK);
     open_at(&fuzz.places[0]);

@@ -261,16 +261,16 @@ static uint64_t try_until(const struct belfry_call *call, uint64_t now_ms)
 static enum belfry_err submit(struct belfry_call *call, struct belfry_conn *conn, uint64_t now_ms)
 {
     struct belfry_calls *calls = call->calls;
-    struct belfry_grpc_metadata metadata[2];
+    struct belfry_http_field metadata[2];
     size_t n = 0;
     const char *token = call == calls->login ? NULL : belfry_auth_token(calls->opts.auth);
     if (token != NULL)
-        metadata[n++] = (struct belfry_grpc_metadata){"token", token};
+        metadata[n++] = (struct belfry_http_field){belfry_bytes_str("token"), belfry_bytes_str(token)};
     if (calls->opts.hasleader && call->kind != BELFRY_CALL_LOCAL)
-        metadata[n++] = (struct belfry_grpc_metadata){"hasleader", "true"};
+        metadata[n++] = (struct belfry_http_field){belfry_bytes_str("hasleader"), belfry_bytes_str("true")};
     struct belfry_grpc_call_opts opts = {
         .path = call->path, .metadata = metadata, .n_metadata = n, .deadline_ms = try_until(call, now_ms)};
-    enum belfry_err err = belfry_grpc_call_open(belfry_conn_grpc(conn), &opts, &grpc_events, call, now_ms, &call->grpc);
+    enum belfry_err err = belfry_grpc_call_open(belfry_conn_grpc(conn), &opts, &grpc_events, call, &call->grpc);
     if (err != BELFRY_OK)
         return err;
     err = belfry_grpc_call_send(call->grpc, belfry_blob_bytes(call->request));

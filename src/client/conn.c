@@ -1,4 +1,4 @@
-/* src/client/conn.c: gRPC's machine on a carrier. */
+/* src/client/conn.c: gRPC on a carrier. */
 #include "client/conn.h"
 
 #include <stdlib.h>
@@ -10,60 +10,8 @@ struct belfry_conn {
     /* fixed */
     const struct belfry_conn_events *events;
     void *user;
-    struct belfry_carrier *carrier; /* owns `grpc` */
-    struct belfry_grpc *grpc;
-};
-
-static enum belfry_err machine_receive(void *machine, struct belfry_bytes bytes, uint64_t now_ms)
-{
-    return belfry_grpc_receive(machine, bytes, now_ms);
-}
-
-static enum belfry_err machine_pull(void *machine, uint64_t now_ms, struct belfry_bytes *out)
-{
-    return belfry_grpc_pull(machine, now_ms, out);
-}
-
-static bool machine_wants_write(void *machine)
-{
-    return belfry_grpc_wants_write(machine);
-}
-
-static void machine_lost(void *machine, const char *why)
-{
-    belfry_grpc_lost(machine, why);
-}
-
-static enum belfry_err machine_tick(void *machine, uint64_t now_ms)
-{
-    return belfry_grpc_tick(machine, now_ms);
-}
-
-static uint64_t machine_due(const void *machine)
-{
-    return belfry_grpc_due(machine);
-}
-
-static bool machine_draining(const void *machine)
-{
-    return belfry_grpc_state(machine) == BELFRY_GRPC_DRAINING;
-}
-
-static void machine_destroy(void *machine)
-{
-    belfry_grpc_destroy(machine);
-}
-
-static const struct belfry_machine grpc_machine = {
-    .receive = machine_receive,
-    .pull = machine_pull,
-    .wants_write = machine_wants_write,
-    .lost = machine_lost,
-    .tick = machine_tick,
-    .due = machine_due,
-    .draining = machine_draining,
-    .destroy = machine_destroy,
-    .nonsense = "it does not speak HTTP/2 as gRPC needs it",
+    struct belfry_carrier *carrier; /* owns grpc.http */
+    struct belfry_grpc grpc;
 };
 
 static void on_up(struct belfry_carrier *carrier, const char *alpn, void *user)
@@ -106,9 +54,10 @@ enum belfry_err belfry_conn_open(const struct belfry_transport_opts *transport, 
     struct belfry_grpc_opts opts = *grpc;
     opts.scheme = transport->endpoint->tls ? "https" : "http";
     opts.authority = transport->endpoint->authority;
-    enum belfry_err err = belfry_grpc_create(&opts, belfry_clock_ms(), &conn->grpc);
+    enum belfry_err err = belfry_grpc_init(&conn->grpc, &opts, belfry_clock_ms());
     if (err == BELFRY_OK)
-        err = belfry_carrier_open(transport, &grpc_machine, conn->grpc, &carrier_events, conn, &conn->carrier);
+        err = belfry_carrier_open(transport, conn->grpc.http, "it does not speak HTTP/2 as gRPC needs it",
+                                  &carrier_events, conn, &conn->carrier);
     if (err != BELFRY_OK) {
         free(conn);
         return err;
@@ -123,9 +72,9 @@ void belfry_conn_close(struct belfry_conn *conn)
         belfry_carrier_close(conn->carrier);
 }
 
-struct belfry_grpc *belfry_conn_grpc(struct belfry_conn *conn)
+const struct belfry_grpc *belfry_conn_grpc(const struct belfry_conn *conn)
 {
-    return conn->grpc;
+    return &conn->grpc;
 }
 
 void belfry_conn_flush(struct belfry_conn *conn)

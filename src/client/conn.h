@@ -32,7 +32,7 @@ void belfry_conn_close(struct belfry_conn *conn);
 
 /* The gRPC side; calls may be opened on it as soon as the connection exists: they go out when it is up. After using it,
  * say belfry_conn_flush(). */
-struct belfry_grpc *belfry_conn_grpc(struct belfry_conn *conn);
+const struct belfry_grpc *belfry_conn_grpc(const struct belfry_conn *conn);
 void belfry_conn_flush(struct belfry_conn *conn);
 
 const struct belfry_endpoint *belfry_conn_endpoint(const struct belfry_conn *conn);

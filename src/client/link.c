@@ -129,8 +129,8 @@ static void sweep_asides(struct belfry_link *link)
 {
     belfry_list_each_safe (node, &link->asides) {
         struct aside *aside = belfry_container(node, struct aside, node);
-        struct belfry_grpc *grpc = belfry_conn_grpc(aside->conn);
-        if (!link->destroyed && belfry_grpc_n_calls(grpc) > 0 && belfry_grpc_state(grpc) != BELFRY_GRPC_DEAD)
+        struct belfry_http *http = belfry_conn_grpc(aside->conn)->http;
+        if (!link->destroyed && belfry_http_n_calls(http) > 0 && belfry_http_state(http) != BELFRY_HTTP_DEAD)
             continue;
         belfry_list_remove(&aside->node);
         belfry_conn_close(aside->conn);
@@ -142,7 +142,7 @@ static void sweep_asides(struct belfry_link *link)
 static void put_aside(struct belfry_link *link, enum belfry_err err, const char *why)
 {
     struct aside *aside = malloc(sizeof(*aside));
-    if (aside == NULL || belfry_grpc_n_calls(belfry_conn_grpc(link->conn)) == 0) {
+    if (aside == NULL || belfry_http_n_calls(belfry_conn_grpc(link->conn)->http) == 0) {
         free(aside);
         fail(link, err, why);
         return;

@@ -360,17 +360,16 @@ static const struct belfry_grpc_events grpc_events = {.message = on_message, .cl
 
 static void open_stream(struct belfry_stream *stream, struct belfry_conn *conn, uint64_t now_ms)
 {
-    struct belfry_grpc_metadata metadata[2];
+    struct belfry_http_field metadata[2];
     size_t n = 0;
     const char *token = belfry_auth_token(stream->opts.auth);
     if (token != NULL)
-        metadata[n++] = (struct belfry_grpc_metadata){"token", token};
+        metadata[n++] = (struct belfry_http_field){belfry_bytes_str("token"), belfry_bytes_str(token)};
     if (stream->opts.hasleader)
-        metadata[n++] = (struct belfry_grpc_metadata){"hasleader", "true"};
+        metadata[n++] = (struct belfry_http_field){belfry_bytes_str("hasleader"), belfry_bytes_str("true")};
     struct belfry_grpc_call_opts opts = {
         .path = WATCH_PATH, .metadata = metadata, .n_metadata = n, .deadline_ms = BELFRY_NEVER};
-    if (belfry_grpc_call_open(belfry_conn_grpc(conn), &opts, &grpc_events, stream, now_ms, &stream->call) !=
-        BELFRY_OK) {
+    if (belfry_grpc_call_open(belfry_conn_grpc(conn), &opts, &grpc_events, stream, &stream->call) != BELFRY_OK) {
         stream->retry_ms = now_ms + RETRY_MAX_MS;
         return;
     }

@@ -159,7 +159,7 @@ static void submit(struct belfry_trust *trust, const char *path, uint64_t now_ms
     struct belfry_grpc_call_opts opts = {.path = path, .deadline_ms = now_ms + ASK_MS};
     trust->answered = trust->other_member = false;
     enum belfry_err err =
-        belfry_grpc_call_open(belfry_conn_grpc(trust->conn), &opts, &grpc_events, trust, now_ms, &trust->call);
+        belfry_grpc_call_open(belfry_conn_grpc(trust->conn), &opts, &grpc_events, trust, &trust->call);
     if (err == BELFRY_OK) {
         err = belfry_grpc_call_send(trust->call, (struct belfry_bytes){NULL, 0});
         if (err != BELFRY_OK)

@@ -128,7 +128,7 @@ static void ask(struct driver *driver, struct belfry_conn *conn, uint64_t now)
     about->understood = false;
     about->asked = about->connects;
     about->asked_at = belfry_link_index(belfry_stream_link(driver->live));
-    if (belfry_grpc_call_open(belfry_conn_grpc(conn), &opts, &grpc_events, driver, now, &about->call) != BELFRY_OK) {
+    if (belfry_grpc_call_open(belfry_conn_grpc(conn), &opts, &grpc_events, driver, &about->call) != BELFRY_OK) {
         about->call = NULL;
         return;
     }

@@ -344,7 +344,7 @@ static void tell_warning(struct belfry_kube_request *r, const struct belfry_warn
 }
 
 /* The hook may cancel the request: then the rest is not told. */
-static void tell_warnings(struct belfry_kube_request *r, const struct belfry_http_head *head)
+static void tell_warnings(struct belfry_kube_request *r, const struct belfry_fetch_head *head)
 {
     struct belfry_warning warning;
     for (size_t i = 0; i < head->n_fields && !r->gone; i++) {
@@ -356,10 +356,10 @@ static void tell_warnings(struct belfry_kube_request *r, const struct belfry_htt
     }
 }
 
-static void begin_body(struct belfry_kube_request *r, const struct belfry_http_head *head)
+static void begin_body(struct belfry_kube_request *r, const struct belfry_fetch_head *head)
 {
     enum belfry_err err =
-        belfry_decoder_create(r->mode, belfry_http_find(head, "content-type"), r->k->max_bytes, &r->decoder);
+        belfry_decoder_create(r->mode, belfry_fetch_find(head, "content-type"), r->k->max_bytes, &r->decoder);
     r->state = REQUEST_BODY;
     arm(r);
     if (r->mode == BELFRY_DECODE_WATCH)
@@ -371,9 +371,9 @@ static void begin_body(struct belfry_kube_request *r, const struct belfry_http_h
     decode(r); /* a content type that is not ours is an error at once */
 }
 
-static void begin_refusal(struct belfry_kube_request *r, const struct belfry_http_head *head)
+static void begin_refusal(struct belfry_kube_request *r, const struct belfry_fetch_head *head)
 {
-    struct belfry_bytes after = belfry_http_find(head, "retry-after");
+    struct belfry_bytes after = belfry_fetch_find(head, "retry-after");
     size_t len = after.len < sizeof(r->retry_after) ? after.len : 0;
     memcpy(r->retry_after, len > 0 ? after.data : "", len);
     r->retry_after[len] = '\0';
@@ -381,7 +381,7 @@ static void begin_refusal(struct belfry_kube_request *r, const struct belfry_htt
     arm(r);
 }
 
-static void on_head(const struct belfry_http_head *head, void *user)
+static void on_head(const struct belfry_fetch_head *head, void *user)
 {
     struct belfry_kube_request *r = user;
     r->depth++;

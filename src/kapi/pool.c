@@ -8,7 +8,6 @@
 #include "base/clock.h"
 #include "base/list.h"
 #include "net/carrier.h"
-#include "net/http_machine.h"
 #include "net/loop.h"
 
 #define PING_MS         30000 /* as Go's client */
@@ -41,8 +40,8 @@ struct belfry_pool {
 struct belfry_pool_call {
     struct belfry_list node; /* in pool.waiting or conn.calls */
     struct belfry_pool *pool;
-    struct pool_conn *conn;        /* NULL: QUEUED */
-    struct belfry_http_call *http; /* of conn; while there is one */
+    struct pool_conn *conn;    /* NULL: QUEUED */
+    struct belfry_fetch *http; /* of conn; while there is one */
     const char *target;
     const struct belfry_pool_events *events;
     void *user;
@@ -139,7 +138,7 @@ static void finish(struct belfry_pool_call *call)
         place_soon(pool);
 }
 
-static void on_head(struct belfry_http_call *http, const struct belfry_http_head *head, void *user)
+static void on_head(struct belfry_fetch *http, const struct belfry_fetch_head *head, void *user)
 {
     struct belfry_pool_call *call = user;
     (void)http;
@@ -147,14 +146,14 @@ static void on_head(struct belfry_http_call *http, const struct belfry_http_head
     call->events->head(head, call->user);
 }
 
-static void on_body(struct belfry_http_call *http, struct belfry_bytes bytes, void *user)
+static void on_body(struct belfry_fetch *http, struct belfry_bytes bytes, void *user)
 {
     struct belfry_pool_call *call = user;
     (void)http;
     call->events->body(bytes, call->user);
 }
 
-static void on_end(struct belfry_http_call *http, void *user)
+static void on_end(struct belfry_fetch *http, void *user)
 {
     struct belfry_pool_call *call = user;
     const struct belfry_pool_events *events = call->events;
@@ -196,7 +195,7 @@ static bool send_elsewhere(struct belfry_pool_call *call, enum belfry_err err, b
     return true;
 }
 
-static void on_failed(struct belfry_http_call *http, enum belfry_err err, const char *why, bool unprocessed, void *user)
+static void on_failed(struct belfry_fetch *http, enum belfry_err err, const char *why, bool unprocessed, void *user)
 {
     struct belfry_pool_call *call = user;
     const struct belfry_pool_events *events = call->events;
@@ -209,15 +208,15 @@ static void on_failed(struct belfry_http_call *http, enum belfry_err err, const 
     events->failed(err, why, BELFRY_BROKE_OFF, owner);
 }
 
-static const struct belfry_http_events http_events = {
+static const struct belfry_fetch_events http_events = {
     .head = on_head, .body = on_body, .end = on_end, .failed = on_failed};
 
 static enum belfry_err send_on(struct pool_conn *conn, struct belfry_pool_call *call)
 {
     struct belfry_http_field fields[BELFRY_POOL_FIELDS];
-    struct belfry_http_request request = {.method = "GET", .target = call->target, .fields = fields};
+    struct belfry_fetch_request request = {.method = "GET", .target = call->target, .fields = fields};
     request.n_fields = call->events->fields(fields, call->user);
-    enum belfry_err err = belfry_http_call_open(conn->http, &request, &http_events, call, &call->http);
+    enum belfry_err err = belfry_fetch_open(conn->http, &request, &http_events, call, &call->http);
     if (err != BELFRY_OK)
         return err;
     conn->pool->requests++;
@@ -226,7 +225,7 @@ static enum belfry_err send_on(struct pool_conn *conn, struct belfry_pool_call *
     belfry_list_remove(&call->node);
     belfry_list_append(&conn->calls, &call->node);
     if (call->held)
-        belfry_http_call_hold(call->http, true);
+        belfry_fetch_hold(call->http, true);
     belfry_carrier_flush(conn->carrier);
     return BELFRY_OK;
 }
@@ -305,6 +304,7 @@ static enum belfry_err dial(struct belfry_pool *pool)
     struct belfry_http_opts http = {.scheme = pool->opts.endpoint->tls ? "https" : "http",
                                     .authority = pool->opts.endpoint->authority,
                                     .user_agent = pool->opts.user_agent,
+                                    .window = BELFRY_FETCH_WINDOW,
                                     .ping_ms = PING_MS,
                                     .ping_timeout_ms = PING_TIMEOUT_MS};
     struct belfry_transport_opts transport = {.loop = belfry_loop_uv(pool->opts.b->loop),
@@ -320,7 +320,8 @@ static enum belfry_err dial(struct belfry_pool *pool)
     belfry_list_init(&conn->calls);
     enum belfry_err err = belfry_http_create(&http, belfry_clock_ms(), &conn->http);
     if (err == BELFRY_OK)
-        err = belfry_carrier_open(&transport, &belfry_http_machine, conn->http, &carrier_events, conn, &conn->carrier);
+        err = belfry_carrier_open(&transport, conn->http, "it does not speak HTTP as it should", &carrier_events, conn,
+                                  &conn->carrier);
     if (err != BELFRY_OK) {
         free(conn);
         return err;
@@ -424,7 +425,7 @@ enum belfry_err belfry_pool_call_open(struct belfry_pool *pool, const char *targ
 void belfry_pool_call_cancel(struct belfry_pool_call *call)
 {
     if (call->conn != NULL) {
-        belfry_http_call_cancel(call->http);
+        belfry_fetch_cancel(call->http);
         belfry_carrier_flush(call->conn->carrier);
         belfry_session_poke(call->pool->opts.b); /* from outside the loop, too, the server is told now */
     }
@@ -438,7 +439,7 @@ void belfry_pool_call_hold(struct belfry_pool_call *call, bool hold)
         return;
     struct belfry_carrier *carrier = call->conn->carrier;
     belfry_carrier_enter(carrier); /* what was held back is told from inside, and may end anything */
-    belfry_http_call_hold(call->http, hold);
+    belfry_fetch_hold(call->http, hold);
     belfry_carrier_flush(carrier);
     belfry_carrier_leave(carrier);
 }

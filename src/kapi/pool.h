@@ -18,7 +18,7 @@
 #include "base/log.h"
 #include "client/session.h"
 #include "kapi/retry.h"
-#include "net/http.h"
+#include "net/fetch.h"
 
 #define BELFRY_POOL_CONNECTIONS 4096
 #define BELFRY_POOL_DIALING     16    /* at once */
@@ -40,7 +40,7 @@ struct belfry_pool_opts {
 struct belfry_pool_events {
     /* The fields that go with the request, asked for when it goes out, so that a token is fresh. Lent until the next. */
     size_t (*fields)(struct belfry_http_field out[BELFRY_POOL_FIELDS], void *user);
-    void (*head)(const struct belfry_http_head *head, void *user);
+    void (*head)(const struct belfry_fetch_head *head, void *user);
     void (*body)(struct belfry_bytes bytes, void *user);
     /* One of these is the last; the call is gone when it returns. */
     void (*end)(void *user);

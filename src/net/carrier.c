@@ -10,15 +10,15 @@
 
 struct belfry_carrier {
     /* fixed */
-    const struct belfry_machine *kind;
-    void *machine; /* owned */
+    struct belfry_http *http; /* owned */
+    const char *nonsense;
     const struct belfry_carrier_events *events;
     void *user;
     struct belfry_endpoint endpoint;
     struct belfry_transport *transport;
     uv_timer_t timer;
     /* owner */
-    unsigned depth; /* calls into the machine on the stack: closing waits until the outermost is left */
+    unsigned depth; /* uses of it on the stack: closing waits until the outermost is left */
     bool closing, lost, draining;
     uint64_t armed_ms; /* what the timer is set to, while it is active */
     bool late;         /* the timer came much too late, and the socket is being read first */
@@ -37,8 +37,8 @@ static void free_carrier(uv_handle_t *timer)
 static void really_close(struct belfry_carrier *carrier)
 {
     belfry_transport_close(carrier->transport);
-    carrier->depth++; /* the callbacks of the machine may say close once more */
-    carrier->kind->destroy(carrier->machine);
+    carrier->depth++; /* the events of calls may say close once more */
+    belfry_http_destroy(carrier->http);
     uv_close((uv_handle_t *)&carrier->timer, free_carrier);
 }
 
@@ -65,7 +65,7 @@ static void lose(struct belfry_carrier *carrier, enum belfry_err err, const char
     carrier->lost = true;
     uv_timer_stop(&carrier->timer);
     belfry_carrier_enter(carrier);
-    carrier->kind->lost(carrier->machine, why);
+    belfry_http_lost(carrier->http, why);
     if (!carrier->closing)
         carrier->events->lost(carrier, err, why, carrier->user);
     belfry_carrier_leave(carrier);
@@ -73,7 +73,7 @@ static void lose(struct belfry_carrier *carrier, enum belfry_err err, const char
 
 static void arm(struct belfry_carrier *carrier)
 {
-    uint64_t due = carrier->kind->due(carrier->machine);
+    uint64_t due = belfry_http_due(carrier->http);
     if (due == BELFRY_NEVER) {
         uv_timer_stop(&carrier->timer);
     } else if (due != carrier->armed_ms || !uv_is_active((uv_handle_t *)&carrier->timer)) {
@@ -84,19 +84,18 @@ static void arm(struct belfry_carrier *carrier)
     }
 }
 
-/* After anything that may have changed what the machine waits for. */
+/* After anything that may have changed what the connection waits for. */
 static void rearm(struct belfry_carrier *carrier)
 {
     if (is_over(carrier))
         return;
-    if (!carrier->draining && carrier->kind->draining(carrier->machine)) {
+    if (!carrier->draining && belfry_http_state(carrier->http) >= BELFRY_HTTP_DRAINING) {
         carrier->draining = true;
         carrier->events->draining(carrier, carrier->user);
         if (is_over(carrier))
             return;
     }
-    if (carrier->kind->wants_read != NULL)
-        belfry_transport_hold(carrier->transport, !carrier->kind->wants_read(carrier->machine));
+    belfry_transport_hold(carrier->transport, !belfry_http_wants_read(carrier->http));
     arm(carrier);
 }
 
@@ -104,7 +103,7 @@ static void rearm(struct belfry_carrier *carrier)
  * sent meanwhile must be seen before it is judged by the clock. What is due at once (0) is no judgement. */
 static bool read_first(struct belfry_carrier *carrier, uint64_t now)
 {
-    uint64_t due = carrier->kind->due(carrier->machine);
+    uint64_t due = belfry_http_due(carrier->http);
     bool gap = due > 0 && now > GAP_MS && now - GAP_MS > due;
     carrier->late = gap && !carrier->late;
     if (carrier->late)
@@ -119,7 +118,7 @@ static void on_timer(uv_timer_t *timer)
     if (read_first(carrier, now))
         return;
     belfry_carrier_enter(carrier);
-    enum belfry_err err = carrier->kind->tick(carrier->machine, now);
+    enum belfry_err err = belfry_http_tick(carrier->http, now);
     if (err != BELFRY_OK)
         lose(carrier, err, err == BELFRY_ERR_TIMEOUT ? "it does not answer pings" : belfry_strerror(err));
     else
@@ -143,9 +142,9 @@ static void on_bytes(struct belfry_transport *transport, struct belfry_bytes byt
     if (is_over(carrier))
         return;
     belfry_carrier_enter(carrier);
-    enum belfry_err err = carrier->kind->receive(carrier->machine, bytes, belfry_clock_ms());
+    enum belfry_err err = belfry_http_receive(carrier->http, bytes, belfry_clock_ms());
     if (err != BELFRY_OK)
-        lose(carrier, err, err == BELFRY_ERR_PROTOCOL ? carrier->kind->nonsense : belfry_strerror(err));
+        lose(carrier, err, err == BELFRY_ERR_PROTOCOL ? carrier->nonsense : belfry_strerror(err));
     else
         belfry_carrier_flush(carrier);
     belfry_carrier_leave(carrier);
@@ -159,7 +158,7 @@ static struct belfry_bytes on_pull(struct belfry_transport *transport, void *use
     if (is_over(carrier))
         return bytes;
     belfry_carrier_enter(carrier);
-    enum belfry_err err = carrier->kind->pull(carrier->machine, belfry_clock_ms(), &bytes);
+    enum belfry_err err = belfry_http_pull(carrier->http, belfry_clock_ms(), &bytes);
     if (err != BELFRY_OK)
         lose(carrier, err, belfry_strerror(err));
     rearm(carrier);
@@ -178,16 +177,16 @@ static void on_lost(struct belfry_transport *transport, enum belfry_err err, con
 static const struct belfry_transport_events transport_events = {
     .up = on_up, .bytes = on_bytes, .pull = on_pull, .lost = on_lost};
 
-enum belfry_err belfry_carrier_open(const struct belfry_transport_opts *transport, const struct belfry_machine *kind,
-                                    void *machine, const struct belfry_carrier_events *events, void *user,
+enum belfry_err belfry_carrier_open(const struct belfry_transport_opts *transport, struct belfry_http *http,
+                                    const char *nonsense, const struct belfry_carrier_events *events, void *user,
                                     struct belfry_carrier **out)
 {
     enum belfry_err err = BELFRY_ERR_NOMEM;
     struct belfry_carrier *carrier = calloc(1, sizeof(*carrier));
     if (carrier == NULL)
         goto fail;
-    carrier->kind = kind;
-    carrier->machine = machine;
+    carrier->http = http;
+    carrier->nonsense = nonsense;
     carrier->events = events;
     carrier->user = user;
     carrier->endpoint = *transport->endpoint;
@@ -200,7 +199,7 @@ enum belfry_err belfry_carrier_open(const struct belfry_transport_opts *transpor
     return BELFRY_OK;
 
 fail:
-    kind->destroy(machine);
+    belfry_http_destroy(http);
     free(carrier);
     return err;
 }
@@ -218,7 +217,7 @@ void belfry_carrier_flush(struct belfry_carrier *carrier)
 {
     if (is_over(carrier))
         return;
-    if (carrier->kind->wants_write(carrier->machine))
+    if (belfry_http_wants_write(carrier->http))
         belfry_transport_kick(carrier->transport);
     rearm(carrier);
 }

@@ -1,23 +1,25 @@
-/* src/net/carrier_test.c: HTTP on real sockets, and a machine made up here for what the clock does. */
+/* src/net/carrier_test.c: HTTP on real sockets, and connections that began in the past for what the clock does. */
 #include "net/carrier.h"
 
 #include "net/dock_test.h"
-#include "net/http.h"
-#include "net/http_machine.h"
-#include "net/http_seen_test.h"
+#include "net/fetch.h"
+#include "net/fetch_seen_test.h"
 #include "net/tls_test_keys.h"
 #include "support/refuse.h"
 
-#define OK_HEAD "HTTP/1.1 200 OK\r\n"
-#define PLAIN   OK_HEAD "Content-Length: 5\r\n\r\nhello"
+#define OK_HEAD  "HTTP/1.1 200 OK\r\n"
+#define PLAIN    OK_HEAD "Content-Length: 5\r\n\r\nhello"
+#define NONSENSE "it talks nonsense"
 
 static struct test_keys keys;
 
 struct client {
     struct dock dock;
     struct belfry_tls *tls;
-    struct belfry_carrier *carrier; /* NULL once it is closed */
-    struct belfry_http *http;       /* its machine's */
+    struct belfry_carrier *carrier;   /* NULL once it is closed */
+    struct belfry_http *http;         /* its own */
+    enum belfry_http_version version; /* 0: what TLS agreed on */
+    uint64_t ago_ms;                  /* how long ago it is told to have come up */
     int ups, losts, drainings, gones;
     enum belfry_err err;
     char why[400], alpn[16];
@@ -36,8 +38,10 @@ static void on_up(struct belfry_carrier *carrier, const char *alpn, void *user)
     assert_ptr_equal(carrier, c->carrier);
     c->ups++;
     snprintf(c->alpn, sizeof(c->alpn), "%s", alpn);
-    if (c->http != NULL && belfry_http_start(c->http, strcmp(alpn, "h2") == 0 ? BELFRY_HTTP_2 : BELFRY_HTTP_1,
-                                             belfry_clock_ms()) != BELFRY_OK) {
+    enum belfry_http_version version = strcmp(alpn, "h2") == 0 ? BELFRY_HTTP_2 : BELFRY_HTTP_1;
+    if (c->version != 0)
+        version = c->version;
+    if (belfry_http_start(c->http, version, belfry_clock_ms() - c->ago_ms) != BELFRY_OK) {
         c->err = BELFRY_ERR_NOMEM;
         c->losts++;
         close_carrier(c);
@@ -73,21 +77,21 @@ static void on_gone(void *user)
 
 static const struct belfry_carrier_events events = {on_up, on_lost, on_draining, on_gone};
 
-static enum belfry_err open_carrier(struct client *c, const struct belfry_machine *kind, void *machine)
+static enum belfry_err open_within(struct client *c, uint32_t dial_timeout_ms, struct seen *first)
 {
     struct belfry_endpoint endpoint = dock_endpoint(&c->dock);
-    struct belfry_transport_opts opts = {belfry_loop_uv(c->dock.loop), c->dock.dns, &endpoint, c->tls, DOCK_LIMIT_MS};
-    return belfry_carrier_open(&opts, kind, machine, &events, c, &c->carrier);
+    struct belfry_transport_opts opts = {belfry_loop_uv(c->dock.loop), c->dock.dns, &endpoint, c->tls, dial_timeout_ms};
+    enum belfry_err err = belfry_http_create(&seen_opts, belfry_clock_ms(), &c->http);
+    if (err != BELFRY_OK)
+        return err;
+    if (first != NULL)
+        get(c->http, "/first", first);
+    return belfry_carrier_open(&opts, c->http, NONSENSE, &events, c, &c->carrier);
 }
 
 static enum belfry_err open_http(struct client *c)
 {
-    struct belfry_http *http;
-    enum belfry_err err = belfry_http_create(&seen_opts, belfry_clock_ms(), &http);
-    if (err == BELFRY_OK)
-        err = open_carrier(c, &belfry_http_machine, http);
-    c->http = err == BELFRY_OK ? http : NULL;
-    return err;
+    return open_within(c, DOCK_LIMIT_MS, NULL);
 }
 
 static struct client *make_client(void)
@@ -205,14 +209,14 @@ static void a_held_call_stops_the_reading(void **state)
     dock_say_text(&c->dock, OK_HEAD "Content-Length: 4194304\r\n\r\n");
     dock_rest(&c->dock);
     assert_int_equal(seen.n_heads, 1);
-    belfry_http_call_hold(seen.call, true);
+    belfry_fetch_hold(seen.call, true);
     belfry_carrier_flush(c->carrier);
     dock_say(&c->dock, much, sizeof(much));
     dock_rest(&c->dock);
     assert_int_equal(seen.n_bytes, 0);
     assert_true(c->dock.n_said < sizeof(much));
     assert_false(is_over(&seen) || c->losts > 0);
-    belfry_http_call_hold(seen.call, false);
+    belfry_fetch_hold(seen.call, false);
     belfry_carrier_flush(c->carrier);
     dock_run(&c->dock, is_over_now, &seen);
     assert_int_equal(seen.n_ends, 1);
@@ -238,7 +242,7 @@ static void the_end_of_the_peer_is_told_to_the_calls_and_then_to_the_owner(void 
     }
 }
 
-static void nonsense_is_told_with_the_sentence_of_the_machine(void **state)
+static void nonsense_is_told_with_the_sentence_of_the_owner(void **state)
 {
     (void)state;
     struct client *c = start_http();
@@ -248,7 +252,7 @@ static void nonsense_is_told_with_the_sentence_of_the_machine(void **state)
     dock_say_text(&c->dock, "SSH-2.0\r\n");
     dock_run(&c->dock, is_lost, c);
     assert_int_equal(c->err, BELFRY_ERR_PROTOCOL);
-    assert_string_equal(c->why, belfry_http_machine.nonsense);
+    assert_string_equal(c->why, NONSENSE);
     assert_failed(&seen, BELFRY_ERR_PROTOCOL, "not HTTP/1.1");
     stop(c);
 }
@@ -279,7 +283,7 @@ static void cancelling_over_http1_is_told_as_draining_and_those_that_wait_fail(v
     send_get(c, "/first", &first);
     send_get(c, "/second", &second);
     dock_run(&c->dock, has_heard, c);
-    belfry_http_call_cancel(first.call);
+    belfry_fetch_cancel(first.call);
     belfry_carrier_flush(c->carrier);
     assert_int_equal(c->drainings, 1);
     assert_false(is_over(&second));
@@ -318,7 +322,7 @@ static void it_may_be_closed_from_inside_any_callback_of_a_call(void **state)
             dock_say_text(&c->dock, "!");
         }
         dock_run(&c->dock, is_closed, c);
-        assert_true(is_over(&seen)); /* when the carrier was left, its machine was destroyed */
+        assert_true(is_over(&seen)); /* when the carrier was left, its connection was destroyed */
         assert_int_equal(seen.n_failures, moment == 2 ? 0 : 1);
         assert_failed(&waiting, BELFRY_ERR_UNAVAILABLE, "closed");
         dock_rest(&c->dock);
@@ -360,149 +364,79 @@ static void it_may_be_closed_from_inside_its_own_callbacks(void **state)
 
 /* ---- the clock ---- */
 
-/* A machine that writes down what is done with it. */
-struct recorder {
-    char log[256];
-    uint64_t due_ms;
-    enum belfry_err err; /* what tick answers */
-};
+#define PING_MS    30000 /* of seen_opts */
+#define TIMEOUT_MS 15000
+#define LATE_MS    5000
 
-static void record(void *machine, const char *what)
+/* A connection over HTTP/2 with a call and a PING that was sent long ago, whose answer has been due for LATE_MS. */
+static struct client *start_late(struct seen *seen)
 {
-    struct recorder *r = machine;
-    size_t at = strlen(r->log);
-    snprintf(r->log + at, sizeof(r->log) - at, "%s ", what);
-}
-
-static enum belfry_err recorder_receive(void *machine, struct belfry_bytes bytes, uint64_t now_ms)
-{
-    (void)bytes, (void)now_ms;
-    record(machine, "receive");
-    return BELFRY_OK;
-}
-
-static enum belfry_err recorder_pull(void *machine, uint64_t now_ms, struct belfry_bytes *out)
-{
-    (void)machine, (void)now_ms;
-    *out = (struct belfry_bytes){0};
-    return BELFRY_OK;
-}
-
-static bool recorder_says_no(const void *machine)
-{
-    (void)machine;
-    return false;
-}
-
-static bool recorder_wants_write(void *machine)
-{
-    return recorder_says_no(machine);
-}
-
-static void recorder_lost(void *machine, const char *why)
-{
-    (void)why;
-    record(machine, "lost");
-}
-
-static enum belfry_err recorder_tick(void *machine, uint64_t now_ms)
-{
-    struct recorder *r = machine;
-    (void)now_ms;
-    record(machine, "tick");
-    r->due_ms = BELFRY_NEVER;
-    return r->err;
-}
-
-static uint64_t recorder_due(const void *machine)
-{
-    return ((const struct recorder *)machine)->due_ms;
-}
-
-static void recorder_destroy(void *machine)
-{
-    record(machine, "destroy");
-}
-
-static const struct belfry_machine recorder_machine = {
-    .receive = recorder_receive,
-    .pull = recorder_pull,
-    .wants_write = recorder_wants_write,
-    .lost = recorder_lost,
-    .tick = recorder_tick,
-    .due = recorder_due,
-    .draining = recorder_says_no,
-    .destroy = recorder_destroy,
-    .nonsense = "nonsense",
-};
-
-static bool has_ticked(void *user)
-{
-    return strstr(((struct recorder *)user)->log, "tick") != NULL;
+    struct client *c = make_client();
+    c->version = BELFRY_HTTP_2;
+    c->ago_ms = PING_MS + TIMEOUT_MS + LATE_MS;
+    assert_int_equal(open_http(c), BELFRY_OK);
+    dock_run(&c->dock, is_up, c);
+    get(c->http, "/api", seen);
+    assert_int_equal(belfry_http_tick(c->http, belfry_clock_ms() - TIMEOUT_MS - LATE_MS), BELFRY_OK);
+    return c;
 }
 
 static void after_a_gap_the_socket_is_read_before_the_clock_is_told(void **state)
 {
     (void)state;
-    struct client *c = make_client();
-    struct recorder r = {.due_ms = BELFRY_NEVER};
-    assert_int_equal(open_carrier(c, &recorder_machine, &r), BELFRY_OK);
-    dock_run(&c->dock, is_up, c);
-    dock_say_text(&c->dock, "alive");
+    static const char settings[] = {0, 0, 0, 4, 0, 0, 0, 0, 0};
+    struct seen seen = {0};
+    struct client *c = start_late(&seen); /* as if the process had been stopped for that long */
+    dock_say(&c->dock, settings, sizeof(settings));
     dock_act(&c->dock);
-    dock_act(&c->dock);                  /* it lies in the socket */
-    r.due_ms = belfry_clock_ms() - 5000; /* as if the process had been stopped for that long */
+    dock_act(&c->dock); /* it lies in the socket */
     belfry_carrier_flush(c->carrier);
-    dock_run(&c->dock, has_ticked, &r);
-    assert_string_equal(r.log, "receive tick ");
-    stop(c);
-    assert_string_equal(r.log, "receive tick destroy ");
-}
-
-static void what_is_due_at_once_is_done_at_once(void **state)
-{
-    (void)state;
-    struct client *c = make_client();
-    struct recorder r = {.due_ms = BELFRY_NEVER};
-    assert_int_equal(open_carrier(c, &recorder_machine, &r), BELFRY_OK);
-    dock_run(&c->dock, is_up, c);
-    r.due_ms = 0;
-    belfry_carrier_flush(c->carrier);
-    assert_string_equal(r.log, ""); /* but from the loop */
-    belfry_loop_rearm(c->dock.loop);
-    assert_int_equal(belfry_loop_dispatch(c->dock.loop), BELFRY_OK);
-    assert_string_equal(r.log, "tick ");
+    dock_rest(&c->dock);
+    assert_int_equal(c->losts, 0);
+    assert_false(is_over(&seen));
+    assert_true(belfry_http_due(c->http) > belfry_clock_ms()); /* the PING was answered, and the next is far away */
     stop(c);
 }
 
 static void a_tick_that_fails_is_the_end(void **state)
 {
     (void)state;
-    static const struct {
-        enum belfry_err err;
-        const char *why;
-    } rows[] = {{BELFRY_ERR_TIMEOUT, "it does not answer pings"}, {BELFRY_ERR_NOMEM, "out of memory"}};
-    for (size_t i = 0; i < 2; i++) {
-        struct client *c = make_client();
-        struct recorder r = {.due_ms = belfry_clock_ms() + 5, .err = rows[i].err};
-        assert_int_equal(open_carrier(c, &recorder_machine, &r), BELFRY_OK);
-        dock_run(&c->dock, is_lost, c);
-        assert_int_equal(c->err, rows[i].err);
-        assert_string_equal(c->why, rows[i].why);
-        assert_string_equal(r.log, "tick lost ");
-        stop(c);
-    }
+    struct seen seen = {0};
+    struct client *c = start_late(&seen);
+    belfry_carrier_flush(c->carrier);
+    assert_int_equal(c->losts, 0); /* but from the loop, and after a look at the socket */
+    dock_run(&c->dock, is_lost, c);
+    assert_int_equal(c->err, BELFRY_ERR_TIMEOUT);
+    assert_string_equal(c->why, "it does not answer pings");
+    assert_failed(&seen, BELFRY_ERR_TIMEOUT, "PING");
+    stop(c);
 }
 
-static void a_machine_is_owned_also_when_opening_fails(void **state)
+static void what_is_due_immediately_is_done_from_the_loop(void **state)
+{
+    (void)state;
+    struct client *c = start_http();
+    struct seen first = {0}, second = {0};
+    send_get(c, "/first", &first);
+    send_get(c, "/second", &second);
+    dock_run(&c->dock, has_heard, c);
+    belfry_fetch_cancel(first.call); /* which ends the connection over HTTP/1.1 */
+    assert_int_equal(belfry_http_due(c->http), 0);
+    belfry_carrier_flush(c->carrier);
+    assert_false(is_over(&second));
+    belfry_loop_rearm(c->dock.loop);
+    assert_int_equal(belfry_loop_dispatch(c->dock.loop), BELFRY_OK);
+    assert_true(is_over(&second));
+    stop(c);
+}
+
+static void a_connection_is_owned_also_when_opening_fails(void **state)
 {
     (void)state;
     struct client *c = make_client();
-    struct recorder r = {.due_ms = BELFRY_NEVER};
-    struct belfry_endpoint endpoint = dock_endpoint(&c->dock);
-    struct belfry_transport_opts opts = {belfry_loop_uv(c->dock.loop), c->dock.dns, &endpoint, NULL, 0};
-    assert_int_equal(belfry_carrier_open(&opts, &recorder_machine, &r, &events, c, &c->carrier), BELFRY_ERR_INVALID);
-    assert_string_equal(r.log, "destroy ");
+    struct seen seen = {0};
+    assert_int_equal(open_within(c, 0, &seen), BELFRY_ERR_INVALID);
+    assert_failed(&seen, BELFRY_ERR_UNAVAILABLE, "closed"); /* it was destroyed, and its calls were told */
     stop(c);
 }
 
@@ -565,15 +499,15 @@ int main(void)
         cmocka_unit_test(http2_is_spoken_where_tls_agrees_on_it),
         cmocka_unit_test(a_held_call_stops_the_reading),
         cmocka_unit_test(the_end_of_the_peer_is_told_to_the_calls_and_then_to_the_owner),
-        cmocka_unit_test(nonsense_is_told_with_the_sentence_of_the_machine),
+        cmocka_unit_test(nonsense_is_told_with_the_sentence_of_the_owner),
         cmocka_unit_test(draining_is_told_once),
         cmocka_unit_test(cancelling_over_http1_is_told_as_draining_and_those_that_wait_fail),
         cmocka_unit_test(it_may_be_closed_from_inside_any_callback_of_a_call),
         cmocka_unit_test(it_may_be_closed_from_inside_its_own_callbacks),
         cmocka_unit_test(after_a_gap_the_socket_is_read_before_the_clock_is_told),
-        cmocka_unit_test(what_is_due_at_once_is_done_at_once),
         cmocka_unit_test(a_tick_that_fails_is_the_end),
-        cmocka_unit_test(a_machine_is_owned_also_when_opening_fails),
+        cmocka_unit_test(what_is_due_immediately_is_done_from_the_loop),
+        cmocka_unit_test(a_connection_is_owned_also_when_opening_fails),
         cmocka_unit_test(refused_memory_is_reported),
     };
     return cmocka_run_group_tests(tests, make_keys, remove_keys);

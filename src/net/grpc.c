@@ -1,308 +1,322 @@
 /* src/net/grpc.c */
 #include "net/grpc.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "net/grpc_conn.h"
+#include "net/grpc_frame.h"
+#include "net/grpc_head.h"
+#include "net/grpc_reply.h"
+#include "net/gzip.h"
 
 #define KEEPALIVE_MIN_MS 10000       /* grpc-go's servers count faster pings as abuse and hang up */
-#define GATHER_BYTES     (64 * 1024) /* given to the owner in one write */
-#define IDLE_BYTES       (16 * 1024) /* an output buffer over this is not kept while nothing is sent */
+#define IDLE_BYTES       (16 * 1024) /* a send buffer over this is not kept while nothing is queued */
 
-static void origin_fini(struct belfry_grpc_origin *origin)
+struct belfry_grpc_call {
+    struct belfry_http_call call;
+    /* fixed at creation */
+    size_t most_message_bytes; /* of the connection */
+    struct belfry_grpc_events events;
+    void *user;
+    /* to the peer */
+    char timeout[BELFRY_GRPC_TIMEOUT_BYTES]; /* what is left when its HEADERS are made */
+    struct belfry_buf queued;                /* framed messages that were not pulled */
+    bool half_closed;
+    /* from the peer */
+    size_t max_message_bytes;
+    struct belfry_grpc_reply reply;
+    struct belfry_grpc_frame frame;
+    int broken_code; /* what a call that we broke off ends with */
+    bool too_large;
+};
+
+static struct belfry_grpc_call *grpc_call_of(struct belfry_http_call *call)
 {
-    free(origin->scheme);
-    free(origin->authority);
-    free(origin->user_agent);
-    free(origin->via);
+    return belfry_container(call, struct belfry_grpc_call, call);
 }
 
-static enum belfry_err origin_init(struct belfry_grpc_origin *origin, const struct belfry_grpc_opts *opts)
-{
-    origin->scheme = strdup(opts->scheme);
-    origin->authority = strdup(opts->authority);
-    origin->user_agent = strdup(opts->user_agent);
-    origin->via = opts->via != NULL ? strdup(opts->via) : NULL;
-    bool whole = origin->scheme != NULL && origin->authority != NULL && origin->user_agent != NULL &&
-                 (origin->via != NULL) == (opts->via != NULL);
-    return whole ? BELFRY_OK : BELFRY_ERR_NOMEM;
-}
+/* ---- the connection ---- */
 
-enum belfry_err belfry_grpc_create(const struct belfry_grpc_opts *opts, uint64_t now_ms, struct belfry_grpc **out)
+enum belfry_err belfry_grpc_init(struct belfry_grpc *grpc, const struct belfry_grpc_opts *opts, uint64_t now_ms)
 {
     if (opts->keepalive_ms < KEEPALIVE_MIN_MS || opts->keepalive_timeout_ms == 0)
         return BELFRY_ERR_INVALID;
-    struct belfry_grpc *grpc = calloc(1, sizeof(*grpc));
-    if (grpc == NULL)
-        return BELFRY_ERR_NOMEM;
-    grpc->keepalive_ms = opts->keepalive_ms;
-    grpc->keepalive_timeout_ms = opts->keepalive_timeout_ms;
-    grpc->max_message_bytes = opts->max_message_bytes;
-    grpc->log = opts->log;
-    grpc->ping_ms = now_ms;
-    grpc->next_deadline_ms = BELFRY_NEVER;
-    belfry_list_init(&grpc->waiting);
-    belfry_list_init(&grpc->running);
-    belfry_list_init(&grpc->ended);
-    belfry_list_init(&grpc->ready);
-
-    enum belfry_err err = origin_init(&grpc->origin, opts);
-    if (err == BELFRY_OK)
-        err = belfry_h2_create(BELFRY_GRPC_WINDOW, &belfry_grpc_h2_events, grpc, &grpc->h2);
+    struct belfry_http_opts http_opts = {.scheme = opts->scheme,
+                                         .authority = opts->authority,
+                                         .user_agent = opts->user_agent,
+                                         .window = BELFRY_GRPC_WINDOW,
+                                         .ping_ms = opts->keepalive_ms,
+                                         .ping_timeout_ms = opts->keepalive_timeout_ms,
+                                         .ping_steadily = true,
+                                         .log = opts->log};
+    struct belfry_http *http;
+    enum belfry_err err = belfry_http_create(&http_opts, now_ms, &http);
+    if (err != BELFRY_OK)
+        return err;
+    err = belfry_http_start(http, BELFRY_HTTP_2, now_ms);
     if (err != BELFRY_OK) {
-        belfry_grpc_destroy(grpc);
+        belfry_http_destroy(http);
         return err;
     }
-    *out = grpc;
+    *grpc = (struct belfry_grpc){http, opts->via, opts->max_message_bytes};
     return BELFRY_OK;
 }
 
-void belfry_grpc_destroy(struct belfry_grpc *grpc)
-{
-    if (grpc == NULL)
-        return;
-    belfry_grpc_lost(grpc, "the connection was closed");
-    belfry_h2_destroy(grpc->h2);
-    origin_fini(&grpc->origin);
-    belfry_buf_fini(&grpc->out);
-    free(grpc);
-}
+/* ---- the request ---- */
 
-static void abort_all(struct belfry_list *calls, const char *why)
+static bool on_late(struct belfry_http_call *call, uint64_t now_ms, struct belfry_http_field *out)
 {
-    belfry_list_each_safe (node, calls) {
-        struct belfry_grpc_call *call = belfry_container(node, struct belfry_grpc_call, node);
-        belfry_grpc_call_abort(call, BELFRY_GRPC_UNAVAILABLE, why, !call->stream.pulled);
-    }
-}
-
-/* OPEN or DRAINING -> DEAD. Callbacks are made last, when nothing can be opened any more. */
-static void die(struct belfry_grpc *grpc, const char *why)
-{
-    if (grpc->state == BELFRY_GRPC_DEAD)
-        return;
-    char text[BELFRY_GRPC_WHY_BYTES * 2];
-    snprintf(text, sizeof(text), "%s%s%s", why, grpc->goaway[0] != '\0' ? ", after " : "", grpc->goaway);
-    belfry_logf(grpc->log, BELFRY_LOG_DEBUG, "grpc_dead", "authority=%s calls=%zu why=\"%s\"", grpc->origin.authority,
-                grpc->n_calls, text);
-    grpc->state = BELFRY_GRPC_DEAD;
-    abort_all(&grpc->waiting, text);
-    abort_all(&grpc->running, text);
-    belfry_grpc_flush(grpc);
-}
-
-/* For receive, pull and tick: what the connection could not survive. Returns `err`. */
-static enum belfry_err fail_with(struct belfry_grpc *grpc, enum belfry_err err, const char *why)
-{
-    uint32_t code = err == BELFRY_ERR_PROTOCOL ? NGHTTP2_PROTOCOL_ERROR
-                    : err == BELFRY_ERR_NOMEM  ? NGHTTP2_INTERNAL_ERROR
-                                               : NGHTTP2_NO_ERROR;
-    belfry_h2_terminate(grpc->h2, code);
-    die(grpc, why);
-    return err;
-}
-
-enum belfry_err belfry_grpc_receive(struct belfry_grpc *grpc, struct belfry_bytes bytes, uint64_t now_ms)
-{
-    (void)now_ms;
-    if (grpc->state == BELFRY_GRPC_DEAD)
-        return BELFRY_ERR_UNAVAILABLE;
-    if (bytes.len > 0)
-        grpc->ping_unanswered = false;
-    enum belfry_err err = grpc->failed;
-    if (err == BELFRY_OK)
-        err = belfry_h2_receive(grpc->h2, bytes);
-    if (err == BELFRY_OK)
-        err = grpc->failed; /* a callback released a call and there was no memory */
-    if (err != BELFRY_OK)
-        return fail_with(grpc, err, belfry_h2_why(grpc->h2));
-    belfry_grpc_flush(grpc);
-    return BELFRY_OK;
-}
-
-static enum belfry_err submit_waiting(struct belfry_grpc *grpc, uint64_t now_ms)
-{
-    while (!belfry_list_empty(&grpc->waiting) && belfry_h2_room(grpc->h2) > 0) {
-        enum belfry_err err =
-            belfry_grpc_call_submit(belfry_container(grpc->waiting.next, struct belfry_grpc_call, node), now_ms);
-        if (err == BELFRY_ERR_LIMIT) { /* stream ids are used up: as if the peer had said GOAWAY */
-            belfry_grpc_goaway(grpc, INT32_MAX, NGHTTP2_NO_ERROR, belfry_bytes_str("out of stream ids"));
-            return BELFRY_OK;
-        }
-        if (err != BELFRY_OK)
-            return err;
-    }
-    return BELFRY_OK;
-}
-
-static enum belfry_err resume_ready(struct belfry_grpc *grpc)
-{
-    struct belfry_list *node;
-    while ((node = belfry_list_pop(&grpc->ready)) != NULL) {
-        struct belfry_grpc_call *call = belfry_container(node, struct belfry_grpc_call, ready_node);
-        enum belfry_err err = belfry_h2_resume(grpc->h2, &call->stream);
-        if (err != BELFRY_OK)
-            return err;
-    }
-    return BELFRY_OK;
-}
-
-static enum belfry_err gather(struct belfry_grpc *grpc, uint64_t now_ms)
-{
-    enum belfry_err err = grpc->failed;
-    if (err == BELFRY_OK)
-        err = submit_waiting(grpc, now_ms);
-    if (err == BELFRY_OK)
-        err = resume_ready(grpc);
-    if (err == BELFRY_OK)
-        err = belfry_h2_pull(grpc->h2, GATHER_BYTES, &grpc->out);
-    return err;
-}
-
-enum belfry_err belfry_grpc_pull(struct belfry_grpc *grpc, uint64_t now_ms, struct belfry_bytes *out)
-{
-    belfry_buf_take(&grpc->out, grpc->lent);
-    grpc->lent = 0;
-    if (grpc->state != BELFRY_GRPC_DEAD) {
-        enum belfry_err err = gather(grpc, now_ms);
-        if (err != BELFRY_OK)
-            return fail_with(grpc, err, belfry_h2_why(grpc->h2)); /* what was gathered is given next time */
-    } else {
-        belfry_ignore(belfry_h2_pull(grpc->h2, GATHER_BYTES, &grpc->out)); /* a last GOAWAY, if there is one */
-    }
-    grpc->lent = belfry_buf_len(&grpc->out);
-    if (grpc->lent == 0 && grpc->out.cap > IDLE_BYTES)
-        belfry_buf_fini(&grpc->out);
-    *out = belfry_buf_bytes(&grpc->out);
-    return BELFRY_OK;
-}
-
-bool belfry_grpc_wants_write(struct belfry_grpc *grpc)
-{
-    if (belfry_buf_len(&grpc->out) > grpc->lent || belfry_h2_wants_write(grpc->h2))
-        return true;
-    if (grpc->state == BELFRY_GRPC_DEAD)
+    struct belfry_grpc_call *grpc_call = grpc_call_of(call);
+    if (call->deadline_ms == BELFRY_NEVER)
         return false;
-    return !belfry_list_empty(&grpc->ready) || (!belfry_list_empty(&grpc->waiting) && belfry_h2_room(grpc->h2) > 0);
+    belfry_grpc_timeout(call->deadline_ms > now_ms ? call->deadline_ms - now_ms : 1, grpc_call->timeout);
+    *out = (struct belfry_http_field){belfry_bytes_str("grpc-timeout"), belfry_bytes_str(grpc_call->timeout)};
+    return true;
 }
 
-void belfry_grpc_lost(struct belfry_grpc *grpc, const char *why)
+static size_t on_read(struct belfry_http_call *call, uint8_t *to, size_t cap, bool *out_end)
 {
-    belfry_buf_fini(&grpc->out);
-    grpc->lent = 0;
-    if (grpc->h2 != NULL)
-        belfry_h2_abandon(grpc->h2);
-    die(grpc, why);
+    struct belfry_grpc_call *grpc_call = grpc_call_of(call);
+    struct belfry_buf *queued = &grpc_call->queued;
+    size_t n = belfry_buf_len(queued);
+    n = n < cap ? n : cap;
+    if (n > 0)
+        memcpy(to, belfry_buf_bytes(queued).data, n);
+    belfry_buf_take(queued, n);
+    bool all = belfry_buf_len(queued) == 0;
+    if (all && queued->cap > IDLE_BYTES)
+        belfry_buf_fini(queued);
+    *out_end = all && grpc_call->half_closed;
+    return n;
 }
 
-/* Printable, so that it can be logged and shown. */
-static void describe_goaway(struct belfry_grpc *grpc, uint32_t code, struct belfry_bytes debug)
+enum belfry_err belfry_grpc_call_send(struct belfry_grpc_call *call, struct belfry_bytes message)
 {
-    int n = snprintf(grpc->goaway, sizeof(grpc->goaway), "GOAWAY %s", nghttp2_http2_strerror(code));
-    size_t at = (size_t)n;
-    if (debug.len > 0)
-        at += (size_t)snprintf(grpc->goaway + at, sizeof(grpc->goaway) - at, ": ");
-    for (size_t i = 0; i < debug.len && at < sizeof(grpc->goaway) - 1; i++)
-        grpc->goaway[at++] = debug.data[i] >= ' ' && debug.data[i] <= '~' ? debug.data[i] : '?';
-    grpc->goaway[at] = '\0';
+    if (call->call.state > BELFRY_HTTP_CALL_RUNNING)
+        return BELFRY_OK; /* the peer has ended the call and `closed` will say so */
+    if (call->half_closed || message.len > UINT32_MAX)
+        return BELFRY_ERR_INVALID;
+    uint8_t *to;
+    enum belfry_err err = belfry_buf_reserve(&call->queued, BELFRY_GRPC_PREFIX_BYTES + message.len, &to);
+    if (err != BELFRY_OK)
+        return err;
+    belfry_grpc_frame_prefix(to, message.len);
+    if (message.len > 0)
+        memcpy(to + BELFRY_GRPC_PREFIX_BYTES, message.data, message.len);
+    belfry_buf_grown(&call->queued, BELFRY_GRPC_PREFIX_BYTES + message.len);
+    belfry_http_call_resume(&call->call);
+    return BELFRY_OK;
 }
 
-/* Calls that the peer will not look at: what it said so of, and what can no longer be sent. One that is answered and
- * only waits to be taken has been pulled and has no stream any more (id 0): it stays. */
-static void abort_unseen(struct belfry_grpc *grpc, struct belfry_list *calls, int32_t last_id)
+void belfry_grpc_call_half_close(struct belfry_grpc_call *call)
 {
-    belfry_list_each_safe (node, calls) {
-        struct belfry_grpc_call *call = belfry_container(node, struct belfry_grpc_call, node);
-        if (!call->stream.pulled || call->stream.id > last_id)
-            belfry_grpc_call_abort(call, BELFRY_GRPC_UNAVAILABLE, grpc->goaway, true);
-    }
+    call->half_closed = true;
+    belfry_http_call_resume(&call->call);
 }
 
-void belfry_grpc_goaway(struct belfry_grpc *grpc, int32_t last_id, uint32_t code, struct belfry_bytes debug)
+size_t belfry_grpc_call_queued(const struct belfry_grpc_call *call)
 {
-    describe_goaway(grpc, code, debug);
-    belfry_logf(grpc->log, code == NGHTTP2_NO_ERROR ? BELFRY_LOG_INFO : BELFRY_LOG_WARN, "grpc_goaway",
-                "authority=%s calls=%zu last_id=%d why=\"%s\"", grpc->origin.authority, grpc->n_calls, (int)last_id,
-                grpc->goaway);
-    if (grpc->state == BELFRY_GRPC_OPEN)
-        grpc->state = BELFRY_GRPC_DRAINING;
-    abort_unseen(grpc, &grpc->waiting, last_id);
-    abort_unseen(grpc, &grpc->running, last_id);
+    return belfry_buf_len(&call->queued);
 }
 
-static uint64_t expire(struct belfry_list *calls, uint64_t now_ms, uint64_t next_ms)
+/* ---- the response ---- */
+
+/* What the peer sent cannot be used: the call ends here, and the peer is told. */
+static void break_off(struct belfry_grpc_call *call, int code, const char *why)
 {
-    belfry_list_each_safe (node, calls) {
-        struct belfry_grpc_call *call = belfry_container(node, struct belfry_grpc_call, node);
-        if (call->deadline_ms <= now_ms)
-            belfry_grpc_call_abort(call, BELFRY_GRPC_DEADLINE_EXCEEDED, "deadline exceeded", !call->stream.pulled);
-        else
-            next_ms = belfry_min_time(next_ms, call->deadline_ms);
-    }
-    return next_ms;
+    call->broken_code = code;
+    belfry_http_call_break(&call->call, BELFRY_ERR_PROTOCOL, why);
 }
 
-/* Looks at every call, but only when the earliest deadline has come: of calls that mostly end in time that is about
- * once in the time a call is given, which no ordered structure would beat. */
-static void expire_all(struct belfry_grpc *grpc, uint64_t now_ms)
+/* No grpc-status came: says what came instead. */
+static void describe_http(const struct belfry_grpc_reply *reply, char *to, size_t cap)
 {
-    if (now_ms < grpc->next_deadline_ms)
-        return;
-    grpc->next_deadline_ms = expire(&grpc->waiting, now_ms, BELFRY_NEVER);
-    grpc->next_deadline_ms = expire(&grpc->running, now_ms, grpc->next_deadline_ms);
+    if (reply->type[0] == '\0')
+        snprintf(to, cap, "HTTP %d without content-type and grpc-status", reply->http_status);
+    else
+        snprintf(to, cap, "HTTP %d with content-type %s, without grpc-status", reply->http_status, reply->type);
 }
 
-static uint64_t ping_due(const struct belfry_grpc *grpc)
+static enum belfry_err on_field(struct belfry_http_call *call, struct belfry_bytes name, struct belfry_bytes value)
 {
-    if (grpc->ping_unanswered)
-        return grpc->ping_ms + grpc->keepalive_timeout_ms;
-    return grpc->n_calls > 0 ? grpc->ping_ms + grpc->keepalive_ms : BELFRY_NEVER;
+    return belfry_grpc_reply_field(&grpc_call_of(call)->reply, name, value);
 }
 
-/* Any byte counts as an answer: a peer that is busy sending is alive, whatever it does with PINGs. */
-static enum belfry_err keep_alive(struct belfry_grpc *grpc, uint64_t now_ms)
+static enum belfry_err on_block(struct belfry_http_call *call, bool last)
 {
-    if (now_ms < ping_due(grpc))
+    struct belfry_grpc_call *grpc_call = grpc_call_of(call);
+    struct belfry_grpc_reply *reply = &grpc_call->reply;
+    if (last)
         return BELFRY_OK;
-    if (grpc->ping_unanswered)
-        return BELFRY_ERR_TIMEOUT;
-    grpc->ping_ms = now_ms;
-    grpc->ping_unanswered = true;
-    return belfry_h2_ping(grpc->h2);
+    if (reply->http_status / 100 == 1) {
+        belfry_grpc_reply_fini(reply); /* informational: the response is yet to come */
+    } else if (!belfry_grpc_reply_is_grpc(reply) && reply->code < 0) {
+        char why[BELFRY_HTTP_WHY_BYTES];
+        describe_http(reply, why, sizeof(why));
+        break_off(grpc_call, belfry_grpc_code_of_http(reply->http_status), why);
+    }
+    return BELFRY_OK;
 }
 
-enum belfry_err belfry_grpc_tick(struct belfry_grpc *grpc, uint64_t now_ms)
+static enum belfry_err unpack(struct belfry_grpc_call *call, struct belfry_blob **message, const char **out_why)
 {
-    if (grpc->state == BELFRY_GRPC_DEAD)
+    struct belfry_blob *packed = *message;
+    *out_why = "received a compressed message in an encoding that was not announced or is not known";
+    if (call->reply.encoding != BELFRY_GRPC_GZIP)
+        return BELFRY_ERR_PROTOCOL;
+    *out_why = "received a message that does not unpack";
+    enum belfry_err err = belfry_gzip_unpack(belfry_blob_bytes(packed), call->max_message_bytes, message);
+    if (err == BELFRY_OK)
+        belfry_blob_unref(packed);
+    return err;
+}
+
+static void break_off_with(struct belfry_grpc_call *call, enum belfry_err err, const char *why)
+{
+    char text[BELFRY_HTTP_WHY_BYTES];
+    call->too_large = err == BELFRY_ERR_TOO_LARGE;
+    snprintf(text, sizeof(text), "received a message larger than %zu bytes", call->max_message_bytes);
+    break_off(call, call->too_large ? BELFRY_GRPC_RESOURCE_EXHAUSTED : BELFRY_GRPC_INTERNAL,
+              call->too_large ? text : why);
+}
+
+/* Takes bytes from *in until a message is whole or there are no more, and makes its callback. */
+static enum belfry_err on_data(struct belfry_http_call *call, struct belfry_bytes *in)
+{
+    struct belfry_grpc_call *grpc_call = grpc_call_of(call);
+    struct belfry_blob *message;
+    bool compressed;
+    const char *why = "received a message with an unknown flag";
+    if (grpc_call->reply.http_status != 200) { /* the page of an error: no message */
+        *in = (struct belfry_bytes){0};
         return BELFRY_OK;
-    if (grpc->failed != BELFRY_OK)
-        return fail_with(grpc, grpc->failed, belfry_h2_why(grpc->h2));
-    expire_all(grpc, now_ms);
-    belfry_grpc_flush(grpc);
-    enum belfry_err err = keep_alive(grpc, now_ms);
-    if (err == BELFRY_ERR_TIMEOUT)
-        return fail_with(grpc, err, "the peer did not answer a PING in time");
-    return err == BELFRY_OK ? BELFRY_OK : fail_with(grpc, err, belfry_h2_why(grpc->h2));
+    }
+    enum belfry_err err =
+        belfry_grpc_frame_feed(&grpc_call->frame, in, grpc_call->max_message_bytes, &message, &compressed);
+    if (err == BELFRY_OK && message != NULL) {
+        if (compressed)
+            err = unpack(grpc_call, &message, &why);
+        if (err == BELFRY_OK)
+            grpc_call->events.message(grpc_call, message, grpc_call->user);
+        belfry_blob_unref(message);
+    }
+    if (err == BELFRY_OK || err == BELFRY_ERR_NOMEM)
+        return err;
+    break_off_with(grpc_call, err, why);
+    return BELFRY_OK;
 }
 
-uint64_t belfry_grpc_due(const struct belfry_grpc *grpc)
+/* The stream has ended: what its headers and trailers say. */
+static struct belfry_grpc_status conclude(const struct belfry_grpc_call *call, char *text, size_t cap)
 {
-    if (grpc->state == BELFRY_GRPC_DEAD)
-        return BELFRY_NEVER;
-    if (grpc->failed != BELFRY_OK || !belfry_list_empty(&grpc->ended))
-        return 0;
-    return belfry_min_time(grpc->next_deadline_ms, ping_due(grpc));
+    const struct belfry_grpc_reply *reply = &call->reply;
+    struct belfry_grpc_status status = {.code = reply->code, .message = "", .from_server = true};
+    if (reply->code < 0) {
+        describe_http(reply, text, cap);
+        status = (struct belfry_grpc_status){.code = belfry_grpc_code_of_http(reply->http_status), .message = text};
+    } else if (reply->message != NULL && reply->message[0] != '\0') {
+        status.message = reply->message;
+    } else if (reply->code_malformed) {
+        status.message = "malformed grpc-status";
+    }
+    if (status.code == BELFRY_GRPC_OK && belfry_grpc_frame_inside(&call->frame))
+        status =
+            (struct belfry_grpc_status){.code = BELFRY_GRPC_INTERNAL, .message = "the stream ended inside a message"};
+    return status;
 }
 
-enum belfry_grpc_state belfry_grpc_state(const struct belfry_grpc *grpc)
+static void on_closed(struct belfry_http_call *call, const struct belfry_http_end *end)
 {
-    return grpc->state;
+    struct belfry_grpc_call *grpc_call = grpc_call_of(call);
+    char text[BELFRY_HTTP_WHY_BYTES * 2];
+    struct belfry_grpc_status status = {
+        .code = BELFRY_GRPC_UNAVAILABLE, .message = end->why, .unprocessed = end->unprocessed};
+    switch (end->how) {
+    case BELFRY_HTTP_ENDED:
+        status = conclude(grpc_call, text, sizeof(text));
+        break;
+    case BELFRY_HTTP_RESET:
+        status.code = belfry_grpc_code_of_h2(end->h2_code);
+        snprintf(text, sizeof(text), "the stream was reset: %s", end->why);
+        status.message = text;
+        break;
+    case BELFRY_HTTP_EXPIRED:
+        status.code = BELFRY_GRPC_DEADLINE_EXCEEDED;
+        break;
+    case BELFRY_HTTP_BROKEN:
+        status.code = grpc_call->broken_code;
+        status.too_large = grpc_call->too_large;
+        break;
+    case BELFRY_HTTP_GOAWAY:
+    case BELFRY_HTTP_LOST:
+        break;
+    }
+    grpc_call->events.closed(grpc_call, &status, grpc_call->user);
 }
 
-size_t belfry_grpc_n_calls(const struct belfry_grpc *grpc)
+static void on_gone(struct belfry_http_call *call)
 {
-    return grpc->n_calls;
+    struct belfry_grpc_call *grpc_call = grpc_call_of(call);
+    belfry_buf_fini(&grpc_call->queued);
+    belfry_grpc_frame_fini(&grpc_call->frame);
+    belfry_grpc_reply_fini(&grpc_call->reply);
+    free(grpc_call);
+}
+
+static const struct belfry_http_events call_events = {
+    .late = on_late,
+    .read = on_read,
+    .field = on_field,
+    .block = on_block,
+    .data = on_data,
+    .closed = on_closed,
+    .gone = on_gone,
+};
+
+/* ---- the owner's side ---- */
+
+enum belfry_err belfry_grpc_call_open(const struct belfry_grpc *grpc, const struct belfry_grpc_call_opts *opts,
+                                      const struct belfry_grpc_events *events, void *user,
+                                      struct belfry_grpc_call **out)
+{
+    struct belfry_http_ask *ask;
+    struct belfry_grpc_call *call = calloc(1, sizeof(*call));
+    if (call == NULL)
+        return BELFRY_ERR_NOMEM;
+    call->events = *events;
+    call->user = user;
+    call->most_message_bytes = call->max_message_bytes = grpc->max_message_bytes;
+    call->broken_code = BELFRY_GRPC_INTERNAL;
+    belfry_grpc_reply_init(&call->reply);
+    enum belfry_err err = belfry_grpc_head_create(belfry_http_user_agent(grpc->http), grpc->via, opts, &ask);
+    if (err == BELFRY_OK)
+        err = belfry_http_call_open(grpc->http, &call->call, ask, opts->deadline_ms, &call_events);
+    if (err != BELFRY_OK) {
+        free(call);
+        return err;
+    }
+    *out = call;
+    return BELFRY_OK;
+}
+
+void belfry_grpc_call_limit(struct belfry_grpc_call *call, size_t max_message_bytes)
+{
+    size_t most = call->most_message_bytes;
+    call->max_message_bytes = max_message_bytes != 0 && max_message_bytes < most ? max_message_bytes : most;
+}
+
+void belfry_grpc_call_cancel(struct belfry_grpc_call *call)
+{
+    belfry_http_call_cancel(&call->call);
+}
+
+void belfry_grpc_call_hold(struct belfry_grpc_call *call)
+{
+    belfry_http_call_hold(&call->call, true);
+}
+
+void belfry_grpc_call_release(struct belfry_grpc_call *call)
+{
+    belfry_http_call_hold(&call->call, false);
 }

@@ -1,12 +1,10 @@
 /* src/net/grpc.h
  *
- * grpc: one client connection that speaks gRPC over HTTP/2, without the socket.
+ * grpc: calls of gRPC: messages framed over a call of net/call.h, which always speaks HTTP/2.
  *
- * Bytes from the peer and `now` go in, bytes for the peer and events come out; a test needs no network. The connection
- * carries any number of calls: unary, client-streaming and bidirectional are all "open, send, half-close, receive".
- *
- * Flow control: the connection's window is given back as soon as bytes arrive, so a call that is held never holds
- * another. A call's own window is given back when its message has been taken; belfry_grpc_call_hold() stops that.
+ * The connection is a struct belfry_http, and beside it what all its gRPC calls have in common. It carries any number
+ * of calls: unary, client-streaming and bidirectional are all "open, send, half-close, receive". A call's window is
+ * given back as its messages are put together; belfry_grpc_call_hold() stops that.
  *
  * Thread: owner. Pure: no clock, no socket.
  * Memory: a call buffers at most one stream window (BELFRY_GRPC_WINDOW) of undelivered bytes plus one message of at
@@ -23,6 +21,7 @@
 #include "base/bytes.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "net/call.h"
 
 #define BELFRY_GRPC_WINDOW (1024 * 1024) /* bytes a peer may send on one stream before we have taken them */
 
@@ -47,13 +46,7 @@ enum belfry_grpc_code {
     BELFRY_GRPC_UNAUTHENTICATED = 16
 };
 
-struct belfry_grpc;      /* the connection */
-struct belfry_grpc_call; /* one call on it */
-
-struct belfry_grpc_metadata {
-    const char *name; /* lower case; for names ending in -bin the value is base64 already */
-    const char *value;
-};
+struct belfry_grpc_call;
 
 /* How a call ended. */
 struct belfry_grpc_status {
@@ -68,21 +61,14 @@ struct belfry_grpc_opts {
     const char *scheme;    /* "http" or "https" */
     const char *authority; /* host:port */
     const char *user_agent;
-    const char *via;               /* the value of "belfry-via" on every call: which tier asks; NULL: none */
+    const char *via;               /* the value of "belfry-via" on every call: which tier asks; NULL: none. Lent */
     uint32_t keepalive_ms;         /* a PING after this long without one, only while a call is open; at least 10,000 */
     uint32_t keepalive_timeout_ms; /* no ACK, and not a byte of any kind, in this time: the connection is dead */
     size_t max_message_bytes;      /* a larger message ends its call with RESOURCE_EXHAUSTED */
     const struct belfry_log *log;  /* may be NULL; outlives the connection */
 };
 
-enum belfry_grpc_state {
-    BELFRY_GRPC_OPEN,     /* takes new calls */
-    BELFRY_GRPC_DRAINING, /* GOAWAY received: calls that run go on, new ones are refused */
-    BELFRY_GRPC_DEAD      /* an error or belfry_grpc_lost(): every call has ended */
-};
-
-/* What happens to a call. Made from inside receive, tick, lost, destroy and call_release, and from a pull that fails;
- * never from inside call_open or send.
+/* What happens to a call, from where the events of net/call.h come; never from inside call_open or send.
  * A callback may open, send on, cancel and hold any call of the connection; it must not destroy the connection. */
 struct belfry_grpc_events {
     /* One whole message, decompressed. The blob is lent: take a reference to keep it. */
@@ -91,41 +77,21 @@ struct belfry_grpc_events {
     void (*closed)(struct belfry_grpc_call *call, const struct belfry_grpc_status *status, void *user);
 };
 
-/* Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_INVALID (keepalive under 10 s, or a timeout of 0). */
-BELFRY_NODISCARD enum belfry_err belfry_grpc_create(const struct belfry_grpc_opts *opts, uint64_t now_ms,
-                                                    struct belfry_grpc **out);
+/* A connection, and what its calls have in common. */
+struct belfry_grpc {
+    struct belfry_http *http; /* started; the owner of the connection ends it with belfry_http_destroy() */
+    const char *via;          /* lent */
+    size_t max_message_bytes;
+};
 
-/* Ends every call first (UNAVAILABLE), with its callback. NULL is fine. */
-void belfry_grpc_destroy(struct belfry_grpc *grpc);
-
-/* Bytes came from the peer. Errors: BELFRY_ERR_PROTOCOL, BELFRY_ERR_NOMEM; the connection is then dead and its calls
- * have been ended; write out what belfry_grpc_pull() still gives (a GOAWAY) if you can, and close the socket. */
-BELFRY_NODISCARD enum belfry_err belfry_grpc_receive(struct belfry_grpc *grpc, struct belfry_bytes bytes,
-                                                     uint64_t now_ms);
-
-/* The next bytes for the peer, lent until the next call on the connection; empty when there are none. Whatever is
- * stored in *out counts as sent: the caller writes all of it before it pulls again. Errors: as receive. */
-BELFRY_NODISCARD enum belfry_err belfry_grpc_pull(struct belfry_grpc *grpc, uint64_t now_ms, struct belfry_bytes *out);
-
-/* True when belfry_grpc_pull() would give bytes. */
-bool belfry_grpc_wants_write(struct belfry_grpc *grpc);
-
-/* The socket is gone: every call ends with UNAVAILABLE and `why`. Calls whose HEADERS were never pulled are
- * unprocessed. */
-void belfry_grpc_lost(struct belfry_grpc *grpc, const char *why);
-
-/* Deadlines of calls and keepalive. Errors: BELFRY_ERR_TIMEOUT (the peer does not answer: as receive). */
-BELFRY_NODISCARD enum belfry_err belfry_grpc_tick(struct belfry_grpc *grpc, uint64_t now_ms);
-
-/* When belfry_grpc_tick() is next due; BELFRY_NEVER when nothing is timed. */
-uint64_t belfry_grpc_due(const struct belfry_grpc *grpc);
-
-enum belfry_grpc_state belfry_grpc_state(const struct belfry_grpc *grpc);
-size_t belfry_grpc_n_calls(const struct belfry_grpc *grpc);
+/* Makes a connection as gRPC needs it. Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_INVALID (keepalive under 10 s, or a timeout
+ * of 0). */
+BELFRY_NODISCARD enum belfry_err belfry_grpc_init(struct belfry_grpc *grpc, const struct belfry_grpc_opts *opts,
+                                                  uint64_t now_ms);
 
 struct belfry_grpc_call_opts {
-    const char *path; /* "/etcdserverpb.KV/Range" */
-    const struct belfry_grpc_metadata *metadata;
+    const char *path;                         /* "/etcdserverpb.KV/Range" */
+    const struct belfry_http_field *metadata; /* names in lower case; of names ending in -bin the value is base64 */
     size_t n_metadata;
     uint64_t deadline_ms; /* a point in time; BELFRY_NEVER: none. Sent as grpc-timeout and kept here too */
 };
@@ -134,10 +100,10 @@ struct belfry_grpc_call_opts {
  * Errors: BELFRY_ERR_UNAVAILABLE (draining or dead), BELFRY_ERR_NOMEM, BELFRY_ERR_LIMIT (the peer's stream limit is
  * reached and 10,000 calls wait for it), BELFRY_ERR_INVALID (path or metadata that HTTP/2 does not allow, a grpc- name,
  * or more than 48 KiB of it). */
-BELFRY_NODISCARD enum belfry_err belfry_grpc_call_open(struct belfry_grpc *grpc,
+BELFRY_NODISCARD enum belfry_err belfry_grpc_call_open(const struct belfry_grpc *grpc,
                                                        const struct belfry_grpc_call_opts *opts,
                                                        const struct belfry_grpc_events *events, void *user,
-                                                       uint64_t now_ms, struct belfry_grpc_call **out);
+                                                       struct belfry_grpc_call **out);
 
 /* Queues one message (copied), uncompressed; dropped when the peer has ended the call and `closed` is yet to come.
  * Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_INVALID (half-closed already, or 4 GiB); the call unharmed. */
@@ -158,7 +124,5 @@ void belfry_grpc_call_cancel(struct belfry_grpc_call *call);
 /* While held, a call gets no message and its window is not given back. Release delivers what waits, from inside. */
 void belfry_grpc_call_hold(struct belfry_grpc_call *call);
 void belfry_grpc_call_release(struct belfry_grpc_call *call);
-
-void *belfry_grpc_call_user(const struct belfry_grpc_call *call);
 
 #endif

@@ -12,8 +12,12 @@
 #include "net/grpc_head.h"
 #include "support/refuse.h"
 
-static char scheme[] = "http", authority[] = "127.0.0.1:2379", user_agent[] = "belfry-test/1";
-static const struct belfry_grpc_origin origin = {.scheme = scheme, .authority = authority, .user_agent = user_agent};
+static const struct belfry_http_origin origin = {"http", "127.0.0.1:2379"};
+
+static enum belfry_err create(const char *via, const struct belfry_grpc_call_opts *opts, struct belfry_http_ask **out)
+{
+    return belfry_grpc_head_create("belfry-test/1", via, opts, out);
+}
 
 static void assert_timeout(uint64_t ms, const char *expected)
 {
@@ -43,66 +47,48 @@ static const nghttp2_nv *find(const nghttp2_nv *fields, size_t n, const char *na
     return NULL;
 }
 
-static void the_deadline_becomes_what_is_left_when_it_is_sent(void **state)
-{
-    (void)state;
-    struct belfry_grpc_call_opts opts = {.path = "/s/m", .deadline_ms = 9000};
-    struct belfry_grpc_head *head;
-    assert_int_equal(belfry_grpc_head_create(&origin, &opts, &head), BELFRY_OK);
-    size_t n;
-    const nghttp2_nv *fields = belfry_grpc_head_fields(head, 9000, 2000, &n);
-    const nghttp2_nv *timeout = find(fields, n, "grpc-timeout");
-    assert_non_null(timeout);
-    assert_memory_equal(timeout->value, "7000m", 5);
-    fields = belfry_grpc_head_fields(head, 9000, 9500, &n);
-    assert_memory_equal(find(fields, n, "grpc-timeout")->value, "1m", 2);
-    fields = belfry_grpc_head_fields(head, BELFRY_NEVER, 2000, &n);
-    assert_null(find(fields, n, "grpc-timeout"));
-    free(head);
-}
-
 static void credentials_are_never_indexed(void **state)
 {
     (void)state;
-    struct belfry_grpc_metadata metadata[] = {{"token", "secret.7"}, {"hasleader", "true"}};
+    struct belfry_http_field metadata[] = {{belfry_bytes_str("token"), belfry_bytes_str("secret.7")},
+                                           {belfry_bytes_str("hasleader"), belfry_bytes_str("true")}};
     struct belfry_grpc_call_opts opts = {.path = "/s/m", .metadata = metadata, .n_metadata = 2};
-    struct belfry_grpc_head *head;
-    assert_int_equal(belfry_grpc_head_create(&origin, &opts, &head), BELFRY_OK);
+    struct belfry_http_ask *head;
+    assert_int_equal(create(NULL, &opts, &head), BELFRY_OK);
     size_t n;
-    const nghttp2_nv *fields = belfry_grpc_head_fields(head, BELFRY_NEVER, 0, &n);
+    const nghttp2_nv *fields = belfry_http_ask_fields(head, &origin, NULL, &n);
     assert_int_equal(find(fields, n, "token")->flags, NGHTTP2_NV_FLAG_NO_INDEX);
     assert_int_equal(find(fields, n, "hasleader")->flags, NGHTTP2_NV_FLAG_NONE);
-    free(head);
+    belfry_http_ask_destroy(head);
 }
 
 static void tier_says_its_name_on_every_call(void **state)
 {
     (void)state;
     char via[] = "edge-7";
-    struct belfry_grpc_origin tier = origin;
     struct belfry_grpc_call_opts opts = {.path = "/s/m"};
-    struct belfry_grpc_head *head;
+    struct belfry_http_ask *head;
     size_t n;
-    assert_int_equal(belfry_grpc_head_create(&tier, &opts, &head), BELFRY_OK);
-    assert_null(find(belfry_grpc_head_fields(head, BELFRY_NEVER, 0, &n), n, "belfry-via"));
-    free(head);
-    tier.via = via;
-    assert_int_equal(belfry_grpc_head_create(&tier, &opts, &head), BELFRY_OK);
-    const nghttp2_nv *fields = belfry_grpc_head_fields(head, 5000, 0, &n); /* with a deadline all places are taken */
+    assert_int_equal(create(NULL, &opts, &head), BELFRY_OK);
+    assert_null(find(belfry_http_ask_fields(head, &origin, NULL, &n), n, "belfry-via"));
+    belfry_http_ask_destroy(head);
+    assert_int_equal(create(via, &opts, &head), BELFRY_OK);
+    struct belfry_http_field late = {belfry_bytes_str("grpc-timeout"), belfry_bytes_str("5000m")};
+    const nghttp2_nv *fields = belfry_http_ask_fields(head, &origin, &late, &n); /* all places are taken */
     assert_int_equal(n, 10);
     assert_memory_equal(find(fields, n, "belfry-via")->value, "edge-7", 6);
-    free(head);
+    belfry_http_ask_destroy(head);
     via[2] = '\n';
-    assert_int_equal(belfry_grpc_head_create(&tier, &opts, &head), BELFRY_ERR_INVALID);
+    assert_int_equal(create(via, &opts, &head), BELFRY_ERR_INVALID);
 }
 
 static enum belfry_err create_with(const char *path, const char *name, const char *value)
 {
-    struct belfry_grpc_metadata metadata = {name, value};
+    struct belfry_http_field metadata = {belfry_bytes_str(name), belfry_bytes_str(value)};
     struct belfry_grpc_call_opts opts = {.path = path, .metadata = &metadata, .n_metadata = 1};
-    struct belfry_grpc_head *head = NULL;
-    enum belfry_err err = belfry_grpc_head_create(&origin, &opts, &head);
-    free(head);
+    struct belfry_http_ask *head = NULL;
+    enum belfry_err err = create(NULL, &opts, &head);
+    belfry_http_ask_destroy(head);
     return err;
 }
 
@@ -122,10 +108,10 @@ static void what_http2_or_grpc_does_not_allow_is_invalid(void **state)
 static void a_head_over_its_bound_is_invalid(void **state)
 {
     (void)state;
-    static char big[BELFRY_GRPC_HEAD_BYTES + 1];
-    memset(big, 'x', BELFRY_GRPC_HEAD_BYTES);
+    static char big[BELFRY_HTTP_ASK_BYTES + 1];
+    memset(big, 'x', BELFRY_HTTP_ASK_BYTES);
     assert_int_equal(create_with("/s/m", "name", big), BELFRY_ERR_INVALID);
-    big[BELFRY_GRPC_HEAD_BYTES - 1000] = '\0';
+    big[BELFRY_HTTP_ASK_BYTES - 1000] = '\0';
     assert_int_equal(create_with("/s/m", "name", big), BELFRY_OK);
 }
 
@@ -144,7 +130,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_timeout_takes_the_finest_unit_that_fits_eight_digits),
-        cmocka_unit_test(the_deadline_becomes_what_is_left_when_it_is_sent),
         cmocka_unit_test(credentials_are_never_indexed),
         cmocka_unit_test(tier_says_its_name_on_every_call),
         cmocka_unit_test(what_http2_or_grpc_does_not_allow_is_invalid),

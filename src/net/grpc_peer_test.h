@@ -261,7 +261,6 @@ static void saw_message(struct belfry_grpc_call *call, struct belfry_blob *messa
 {
     struct seen *seen = user;
     assert_int_equal(seen->n_closed, 0);
-    assert_ptr_equal(belfry_grpc_call_user(call), user);
     if (seen->n_messages++ == 0)
         keep_text(seen->first, belfry_blob_bytes(message));
     keep_text(seen->last, belfry_blob_bytes(message));
@@ -290,7 +289,7 @@ enum cuts { WHOLE, SINGLE_BYTES, RANDOM_CUTS };
 
 struct pair {
     struct peer peer;
-    struct belfry_grpc *grpc;
+    struct belfry_grpc grpc[1];
     uint64_t now_ms;
     enum cuts cuts;
     struct belfry_rng rng;
@@ -307,7 +306,7 @@ static void pair_init_with(struct pair *pair, const nghttp2_settings_entry *sett
 {
     *pair = (struct pair){.now_ms = 1000};
     peer_init_with(&pair->peer, settings, n_settings);
-    assert_int_equal(belfry_grpc_create(&pair_opts, pair->now_ms, &pair->grpc), BELFRY_OK);
+    assert_int_equal(belfry_grpc_init(pair->grpc, &pair_opts, pair->now_ms), BELFRY_OK);
 }
 
 static void pair_init(struct pair *pair)
@@ -317,7 +316,7 @@ static void pair_init(struct pair *pair)
 
 static void pair_fini(struct pair *pair)
 {
-    belfry_grpc_destroy(pair->grpc);
+    belfry_http_destroy(pair->grpc->http);
     peer_fini(&pair->peer);
 }
 
@@ -340,7 +339,7 @@ static enum belfry_err to_us(struct pair *pair, const void *data, size_t len)
         if (piece == NULL)
             return BELFRY_ERR_NOMEM;
         memcpy(piece, (const uint8_t *)data + at, n);
-        enum belfry_err err = belfry_grpc_receive(pair->grpc, belfry_bytes_of(piece, n), pair->now_ms);
+        enum belfry_err err = belfry_http_receive(pair->grpc->http, belfry_bytes_of(piece, n), pair->now_ms);
         free(piece);
         if (err != BELFRY_OK)
             return err;
@@ -351,7 +350,7 @@ static enum belfry_err to_us(struct pair *pair, const void *data, size_t len)
 static enum belfry_err pull_once(struct pair *pair, size_t *out_n)
 {
     struct belfry_bytes out;
-    enum belfry_err err = belfry_grpc_pull(pair->grpc, pair->now_ms, &out);
+    enum belfry_err err = belfry_http_pull(pair->grpc->http, pair->now_ms, &out);
     if (err != BELFRY_OK)
         return err;
     assert_true(nghttp2_session_mem_recv(pair->peer.session, (const uint8_t *)out.data, out.len) == (ssize_t)out.len);
@@ -363,7 +362,7 @@ static enum belfry_err pull_once(struct pair *pair, size_t *out_n)
 static enum belfry_err pump_out(struct pair *pair)
 {
     for (;;) {
-        bool wanted = belfry_grpc_wants_write(pair->grpc);
+        bool wanted = belfry_http_wants_write(pair->grpc->http);
         size_t n = 0;
         enum belfry_err err = pull_once(pair, &n);
         if (err != BELFRY_OK)
@@ -400,7 +399,7 @@ static struct belfry_grpc_call *open_call(struct pair *pair, struct seen *seen)
 {
     struct belfry_grpc_call_opts opts = {.path = "/etcdserverpb.KV/Range", .deadline_ms = BELFRY_NEVER};
     struct belfry_grpc_call *call = NULL;
-    assert_int_equal(belfry_grpc_call_open(pair->grpc, &opts, &seen_events, seen, pair->now_ms, &call), BELFRY_OK);
+    assert_int_equal(belfry_grpc_call_open(pair->grpc, &opts, &seen_events, seen, &call), BELFRY_OK);
     return call;
 }
 

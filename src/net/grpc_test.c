@@ -30,7 +30,7 @@ static void unary_once(enum cuts cuts, uint64_t seed)
     assert_false(seen.unprocessed);
     assert_true(peer_stream(&pair.peer, 1)->closed);
     assert_int_equal(peer_stream(&pair.peer, 1)->reset, UINT32_MAX);
-    assert_int_equal(belfry_grpc_n_calls(pair.grpc), 0);
+    assert_int_equal(belfry_http_n_calls(pair.grpc->http), 0);
     pair_fini(&pair);
 }
 
@@ -45,17 +45,38 @@ static void unary_call_works_however_the_bytes_are_cut(void **state)
     }
 }
 
+static void the_deadline_becomes_what_is_left_when_it_is_sent(void **state)
+{
+    (void)state;
+    struct pair pair;
+    pair_init(&pair);
+    struct belfry_grpc_call_opts opts[] = {{.path = "/s/m", .deadline_ms = pair.now_ms + 8000},
+                                           {.path = "/s/m", .deadline_ms = pair.now_ms + 500},
+                                           {.path = "/s/m", .deadline_ms = BELFRY_NEVER}};
+    struct seen seen[3] = {{0}, {0}, {0}};
+    struct belfry_grpc_call *call;
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(belfry_grpc_call_open(pair.grpc, &opts[i], &seen_events, &seen[i], &call), BELFRY_OK);
+    pair.now_ms += 1000; /* no tick came: the second has missed its time */
+    assert_pumps(&pair);
+    assert_true(peer_has_field(&pair.peer, 1, "grpc-timeout: 7000m\n"));
+    assert_true(peer_has_field(&pair.peer, 3, "grpc-timeout: 1m\n"));
+    assert_false(peer_has_field(&pair.peer, 5, "grpc-timeout"));
+    pair_fini(&pair);
+}
+
 static void request_headers_are_those_of_grpc(void **state)
 {
     (void)state;
     struct pair pair;
     pair_init(&pair);
-    struct belfry_grpc_metadata metadata[] = {{"hasleader", "true"}, {"token", "abc.7"}};
+    struct belfry_http_field metadata[] = {{belfry_bytes_str("hasleader"), belfry_bytes_str("true")},
+                                           {belfry_bytes_str("token"), belfry_bytes_str("abc.7")}};
     struct belfry_grpc_call_opts opts = {
         .path = "/etcdserverpb.Watch/Watch", .metadata = metadata, .n_metadata = 2, .deadline_ms = pair.now_ms + 5000};
     struct seen seen = {0};
     struct belfry_grpc_call *call;
-    assert_int_equal(belfry_grpc_call_open(pair.grpc, &opts, &seen_events, &seen, pair.now_ms, &call), BELFRY_OK);
+    assert_int_equal(belfry_grpc_call_open(pair.grpc, &opts, &seen_events, &seen, &call), BELFRY_OK);
     pair.now_ms += 100; /* the timeout is what is left when the headers go */
     assert_pumps(&pair);
     assert_string_equal(peer_stream(&pair.peer, 1)->head, ":method: POST\n"
@@ -87,7 +108,7 @@ static void the_first_pull_carries_headers_and_messages_without_waiting_for_the_
     assert_int_equal(belfry_grpc_call_queued(call), 0);
     assert_int_equal(peer_stream(&pair.peer, 1)->data_len, 11);
     assert_false(peer_stream(&pair.peer, 1)->ended);
-    assert_false(belfry_grpc_wants_write(pair.grpc));
+    assert_false(belfry_http_wants_write(pair.grpc->http));
     pair_fini(&pair);
 }
 
@@ -101,7 +122,7 @@ static void bidirectional_messages_flow_both_ways_even_after_half_close(void **s
     assert_pumps(&pair);
     for (size_t i = 1; i <= 5; i++) {
         assert_int_equal(belfry_grpc_call_send(call, belfry_bytes_str("more")), BELFRY_OK);
-        assert_true(belfry_grpc_wants_write(pair.grpc));
+        assert_true(belfry_http_wants_write(pair.grpc->http));
         assert_pumps(&pair);
         assert_int_equal(peer_stream(&pair.peer, 1)->data_len, i * 9);
         if (i == 1)
@@ -457,7 +478,7 @@ static void a_reset_after_the_trailers_changes_nothing(void **state)
     assert_int_equal(raw_frame(&pair, NGHTTP2_RST_STREAM, 0, 1, "\0\0\0\0", 4), BELFRY_OK); /* before ours is pulled */
     assert_int_equal(seen.n_closed, 1);
     assert_int_equal(seen.code, BELFRY_GRPC_RESOURCE_EXHAUSTED);
-    assert_int_equal(belfry_grpc_state(pair.grpc), BELFRY_GRPC_OPEN);
+    assert_int_equal(belfry_http_state(pair.grpc->http), BELFRY_HTTP_OPEN);
     pair_fini(&pair);
 }
 
@@ -480,7 +501,7 @@ static void a_malformed_response_ends_its_call_alone(void **state)
     assert_int_equal(seen[0].code, BELFRY_GRPC_INTERNAL);
     assert_non_null(strstr(seen[0].message, "header"));
     assert_int_equal(seen[1].n_closed, 0);
-    assert_int_equal(belfry_grpc_state(pair.grpc), BELFRY_GRPC_OPEN);
+    assert_int_equal(belfry_http_state(pair.grpc->http), BELFRY_HTTP_OPEN);
     assert_int_equal(pump_out(&pair), BELFRY_OK);
     assert_int_equal(peer_stream(&pair.peer, 1)->reset, NGHTTP2_PROTOCOL_ERROR);
     pair_fini(&pair);
@@ -503,8 +524,8 @@ static void a_stream_that_is_reset_on_our_side_is_ended_by_the_next_tick(void **
     assert_int_equal(pump_out(&pair), BELFRY_OK); /* nghttp2 notices, resets, and the stream closes in here */
     assert_int_equal(peer_stream(&pair.peer, 1)->reset, NGHTTP2_PROTOCOL_ERROR);
     assert_int_equal(seen.n_closed, 0); /* pull makes no callbacks */
-    assert_true(belfry_grpc_due(pair.grpc) <= pair.now_ms);
-    assert_int_equal(belfry_grpc_tick(pair.grpc, pair.now_ms), BELFRY_OK);
+    assert_true(belfry_http_due(pair.grpc->http) <= pair.now_ms);
+    assert_int_equal(belfry_http_tick(pair.grpc->http, pair.now_ms), BELFRY_OK);
     assert_int_equal(seen.n_closed, 1);
     assert_int_equal(seen.code, BELFRY_GRPC_INTERNAL);
     pair_fini(&pair);
@@ -599,15 +620,14 @@ static void goaway_lets_running_calls_finish_and_refuses_new_ones(void **state)
     const uint8_t *data;
     ssize_t n = nghttp2_session_mem_send(pair.peer.session, &data);
     assert_int_equal(to_us(&pair, data, (size_t)n), BELFRY_OK);
-    assert_int_equal(belfry_grpc_state(pair.grpc), BELFRY_GRPC_DRAINING);
+    assert_int_equal(belfry_http_state(pair.grpc->http), BELFRY_HTTP_DRAINING);
     assert_int_equal(seen[2].n_closed, 1);
     assert_int_equal(seen[2].code, BELFRY_GRPC_UNAVAILABLE);
     assert_true(seen[2].unprocessed);
 
     struct belfry_grpc_call_opts opts = {.path = "/s/m", .deadline_ms = BELFRY_NEVER};
     struct belfry_grpc_call *call;
-    assert_int_equal(belfry_grpc_call_open(pair.grpc, &opts, &seen_events, NULL, pair.now_ms, &call),
-                     BELFRY_ERR_UNAVAILABLE);
+    assert_int_equal(belfry_grpc_call_open(pair.grpc, &opts, &seen_events, NULL, &call), BELFRY_ERR_UNAVAILABLE);
 
     peer_respond_grpc(&pair.peer, 1);
     peer_message(&pair.peer, 1, 0, "still", 5);
@@ -621,7 +641,7 @@ static void goaway_lets_running_calls_finish_and_refuses_new_ones(void **state)
     assert_int_equal(seen[1].n_closed, 1);
     assert_int_equal(seen[1].code, BELFRY_GRPC_UNAVAILABLE);
     assert_true(seen[1].unprocessed);
-    assert_int_equal(belfry_grpc_n_calls(pair.grpc), 0);
+    assert_int_equal(belfry_http_n_calls(pair.grpc->http), 0);
     pair_fini(&pair);
 }
 
@@ -661,7 +681,7 @@ static void the_reason_of_a_goaway_reaches_the_calls(void **state)
     assert_int_equal(seen[0].n_closed, 0);
     assert_int_equal(seen[1].n_closed, 1);
     assert_string_equal(seen[1].message, "GOAWAY ENHANCE_YOUR_CALM: too_many_pings?");
-    belfry_grpc_lost(pair.grpc, "connection reset by peer");
+    belfry_http_lost(pair.grpc->http, "connection reset by peer");
     assert_string_equal(seen[0].message, "connection reset by peer, after GOAWAY ENHANCE_YOUR_CALM: too_many_pings?");
     assert_false(seen[0].unprocessed);
     pair_fini(&pair);
@@ -675,14 +695,14 @@ static void a_lost_connection_tells_what_was_never_sent(void **state)
     struct seen seen[2] = {{0}, {0}};
     start_unary(&pair, &seen[0]);
     open_call(&pair, &seen[1]);
-    belfry_grpc_lost(pair.grpc, "connection reset by peer");
+    belfry_http_lost(pair.grpc->http, "connection reset by peer");
     for (size_t i = 0; i < 2; i++) {
         assert_int_equal(seen[i].n_closed, 1);
         assert_int_equal(seen[i].code, BELFRY_GRPC_UNAVAILABLE);
         assert_string_equal(seen[i].message, "connection reset by peer");
         assert_int_equal(seen[i].unprocessed, i == 1);
     }
-    assert_int_equal(belfry_grpc_state(pair.grpc), BELFRY_GRPC_DEAD);
+    assert_int_equal(belfry_http_state(pair.grpc->http), BELFRY_HTTP_DEAD);
     pair_fini(&pair);
 }
 
@@ -693,20 +713,20 @@ static void everything_is_safe_on_a_dead_connection(void **state)
     pair_init(&pair);
     struct seen seen = {0};
     start_unary(&pair, &seen);
-    belfry_grpc_lost(pair.grpc, "gone");
-    belfry_grpc_lost(pair.grpc, "gone again");
-    assert_int_equal(belfry_grpc_receive(pair.grpc, belfry_bytes_str("bytes"), pair.now_ms), BELFRY_ERR_UNAVAILABLE);
-    assert_false(belfry_grpc_wants_write(pair.grpc));
+    belfry_http_lost(pair.grpc->http, "gone");
+    belfry_http_lost(pair.grpc->http, "gone again");
+    assert_int_equal(belfry_http_receive(pair.grpc->http, belfry_bytes_str("bytes"), pair.now_ms),
+                     BELFRY_ERR_UNAVAILABLE);
+    assert_false(belfry_http_wants_write(pair.grpc->http));
     struct belfry_bytes out;
-    assert_int_equal(belfry_grpc_pull(pair.grpc, pair.now_ms, &out), BELFRY_OK);
+    assert_int_equal(belfry_http_pull(pair.grpc->http, pair.now_ms, &out), BELFRY_OK);
     assert_int_equal(out.len, 0);
-    assert_int_equal(belfry_grpc_tick(pair.grpc, pair.now_ms + 1000000), BELFRY_OK);
-    assert_true(belfry_grpc_due(pair.grpc) == BELFRY_NEVER);
-    assert_int_equal(belfry_grpc_n_calls(pair.grpc), 0);
+    assert_int_equal(belfry_http_tick(pair.grpc->http, pair.now_ms + 1000000), BELFRY_OK);
+    assert_true(belfry_http_due(pair.grpc->http) == BELFRY_NEVER);
+    assert_int_equal(belfry_http_n_calls(pair.grpc->http), 0);
     struct belfry_grpc_call_opts opts = {.path = "/s/m", .deadline_ms = BELFRY_NEVER};
     struct belfry_grpc_call *call;
-    assert_int_equal(belfry_grpc_call_open(pair.grpc, &opts, &seen_events, NULL, pair.now_ms, &call),
-                     BELFRY_ERR_UNAVAILABLE);
+    assert_int_equal(belfry_grpc_call_open(pair.grpc, &opts, &seen_events, NULL, &call), BELFRY_ERR_UNAVAILABLE);
     pair_fini(&pair);
     assert_int_equal(seen.n_closed, 1);
 }
@@ -722,7 +742,7 @@ static void destroying_the_connection_ends_its_calls(void **state)
     pair_fini(&pair);
     assert_int_equal(seen[0].n_closed, 1);
     assert_int_equal(seen[1].code, BELFRY_GRPC_UNAVAILABLE);
-    belfry_grpc_destroy(NULL);
+    belfry_http_destroy(NULL);
 }
 
 static void a_peer_that_speaks_http1_is_a_protocol_error(void **state)
@@ -734,7 +754,7 @@ static void a_peer_that_speaks_http1_is_a_protocol_error(void **state)
     open_call(&pair, &seen);
     static const char answer[] = "HTTP/1.1 400 Bad Request\r\n\r\n";
     assert_int_equal(to_us(&pair, answer, sizeof(answer) - 1), BELFRY_ERR_PROTOCOL);
-    assert_int_equal(belfry_grpc_state(pair.grpc), BELFRY_GRPC_DEAD);
+    assert_int_equal(belfry_http_state(pair.grpc->http), BELFRY_HTTP_DEAD);
     assert_int_equal(seen.code, BELFRY_GRPC_UNAVAILABLE);
     assert_non_null(strstr(seen.message, "HTTP/2"));
     pair_fini(&pair);
@@ -750,14 +770,14 @@ static void breach_once(bool draining)
     if (draining) {
         assert_int_equal(nghttp2_submit_shutdown_notice(pair.peer.session), 0);
         assert_pumps(&pair);
-        assert_int_equal(belfry_grpc_state(pair.grpc), BELFRY_GRPC_DRAINING);
+        assert_int_equal(belfry_http_state(pair.grpc->http), BELFRY_HTTP_DRAINING);
     }
     enum belfry_err err = raw_frame(&pair, NGHTTP2_DATA, 0, 0, "x", 1); /* DATA on stream 0 */
     struct belfry_bytes out;
     if (err == BELFRY_OK)
-        err = belfry_grpc_pull(pair.grpc, pair.now_ms, &out);
+        err = belfry_http_pull(pair.grpc->http, pair.now_ms, &out);
     assert_int_equal(err, BELFRY_ERR_PROTOCOL);
-    assert_int_equal(belfry_grpc_state(pair.grpc), BELFRY_GRPC_DEAD);
+    assert_int_equal(belfry_http_state(pair.grpc->http), BELFRY_HTTP_DEAD);
     assert_int_equal(seen.n_closed, 1);
     assert_int_equal(seen.code, BELFRY_GRPC_UNAVAILABLE);
     assert_int_equal(pump_out(&pair), BELFRY_OK);
@@ -796,21 +816,21 @@ static void a_keepalive_under_ten_seconds_is_invalid(void **state)
 {
     (void)state;
     struct belfry_grpc_opts opts = pair_opts;
-    struct belfry_grpc *grpc;
+    struct belfry_grpc grpc[1];
     opts.keepalive_ms = 9999;
-    assert_int_equal(belfry_grpc_create(&opts, 0, &grpc), BELFRY_ERR_INVALID);
+    assert_int_equal(belfry_grpc_init(grpc, &opts, 0), BELFRY_ERR_INVALID);
     opts.keepalive_ms = 10000;
     opts.keepalive_timeout_ms = 0;
-    assert_int_equal(belfry_grpc_create(&opts, 0, &grpc), BELFRY_ERR_INVALID);
+    assert_int_equal(belfry_grpc_init(grpc, &opts, 0), BELFRY_ERR_INVALID);
 }
 
 /* Moves the clock to `now_ms` and ticks if that is due. */
 static enum belfry_err tick_at(struct pair *pair, uint64_t now_ms)
 {
     pair->now_ms = now_ms;
-    if (belfry_grpc_due(pair->grpc) > now_ms)
+    if (belfry_http_due(pair->grpc->http) > now_ms)
         return BELFRY_OK;
-    return belfry_grpc_tick(pair->grpc, now_ms);
+    return belfry_http_tick(pair->grpc->http, now_ms);
 }
 
 static void pings_are_sent_only_while_a_call_is_open_and_every_ten_seconds(void **state)
@@ -819,8 +839,8 @@ static void pings_are_sent_only_while_a_call_is_open_and_every_ten_seconds(void 
     struct pair pair;
     pair_init(&pair); /* at 1,000 */
     assert_pumps(&pair);
-    assert_true(belfry_grpc_due(pair.grpc) == BELFRY_NEVER);
-    assert_int_equal(belfry_grpc_tick(pair.grpc, 60000), BELFRY_OK);
+    assert_true(belfry_http_due(pair.grpc->http) == BELFRY_NEVER);
+    assert_int_equal(belfry_http_tick(pair.grpc->http, 60000), BELFRY_OK);
     pair.now_ms = 60000;
     assert_pumps(&pair);
     assert_int_equal(pair.peer.n_pings, 0);
@@ -846,18 +866,18 @@ static void a_peer_that_answers_no_ping_is_dead(void **state)
     pair_init(&pair);
     struct seen seen = {0};
     start_unary(&pair, &seen);
-    assert_true(belfry_grpc_due(pair.grpc) == 11000);
+    assert_true(belfry_http_due(pair.grpc->http) == 11000);
     assert_int_equal(tick_at(&pair, 11000), BELFRY_OK);
     assert_int_equal(pump_out(&pair), BELFRY_OK);
     assert_int_equal(pair.peer.n_pings, 1);
-    assert_true(belfry_grpc_due(pair.grpc) == 14000);
-    assert_int_equal(belfry_grpc_tick(pair.grpc, 13999), BELFRY_OK);
+    assert_true(belfry_http_due(pair.grpc->http) == 14000);
+    assert_int_equal(belfry_http_tick(pair.grpc->http, 13999), BELFRY_OK);
     assert_int_equal(seen.n_closed, 0);
     assert_int_equal(tick_at(&pair, 14000), BELFRY_ERR_TIMEOUT);
     assert_int_equal(seen.n_closed, 1);
     assert_int_equal(seen.code, BELFRY_GRPC_UNAVAILABLE);
     assert_non_null(strstr(seen.message, "PING"));
-    assert_int_equal(belfry_grpc_state(pair.grpc), BELFRY_GRPC_DEAD);
+    assert_int_equal(belfry_http_state(pair.grpc->http), BELFRY_HTTP_DEAD);
     pair_fini(&pair);
 }
 
@@ -871,13 +891,13 @@ static void a_byte_of_any_kind_counts_as_an_answer(void **state)
     assert_int_equal(tick_at(&pair, 11000), BELFRY_OK);
     assert_int_equal(pump_out(&pair), BELFRY_OK);
     assert_int_equal(to_us(&pair, "\0", 1), BELFRY_OK); /* the first byte of some frame */
-    assert_int_equal(belfry_grpc_tick(pair.grpc, 20999), BELFRY_OK);
+    assert_int_equal(belfry_http_tick(pair.grpc->http, 20999), BELFRY_OK);
     assert_int_equal(pump_out(&pair), BELFRY_OK);
     assert_int_equal(pair.peer.n_pings, 1);
-    assert_int_equal(belfry_grpc_tick(pair.grpc, 21000), BELFRY_OK);
+    assert_int_equal(belfry_http_tick(pair.grpc->http, 21000), BELFRY_OK);
     assert_int_equal(pump_out(&pair), BELFRY_OK);
     assert_int_equal(pair.peer.n_pings, 2);
-    assert_int_equal(belfry_grpc_tick(pair.grpc, 24000), BELFRY_ERR_TIMEOUT);
+    assert_int_equal(belfry_http_tick(pair.grpc->http, 24000), BELFRY_ERR_TIMEOUT);
     pair_fini(&pair);
 }
 
@@ -888,9 +908,9 @@ static void pings_of_the_peer_are_answered(void **state)
     pair_init(&pair);
     assert_pumps(&pair);
     assert_int_equal(raw_frame(&pair, NGHTTP2_PING, 0, 0, "\2\4\20\20\11\16\7\7", 8), BELFRY_OK);
-    assert_true(belfry_grpc_wants_write(pair.grpc));
+    assert_true(belfry_http_wants_write(pair.grpc->http));
     struct belfry_bytes out;
-    assert_int_equal(belfry_grpc_pull(pair.grpc, pair.now_ms, &out), BELFRY_OK);
+    assert_int_equal(belfry_http_pull(pair.grpc->http, pair.now_ms, &out), BELFRY_OK);
     assert_int_equal(out.len, 17);
     assert_memory_equal(out.data, "\0\0\10\6\1\0\0\0\0\2\4\20\20\11\16\7\7", 17);
     pair_fini(&pair);
@@ -904,15 +924,14 @@ static void a_deadline_ends_its_call_here_too(void **state)
     struct seen seen[3] = {{0}, {0}, {0}};
     struct belfry_grpc_call_opts opts = {.path = "/s/m", .deadline_ms = pair.now_ms + 500};
     struct belfry_grpc_call *calls[2];
-    assert_int_equal(belfry_grpc_call_open(pair.grpc, &opts, &seen_events, &seen[0], pair.now_ms, &calls[0]),
-                     BELFRY_OK);
+    assert_int_equal(belfry_grpc_call_open(pair.grpc, &opts, &seen_events, &seen[0], &calls[0]), BELFRY_OK);
     assert_pumps(&pair);
     assert_true(peer_has_field(&pair.peer, 1, "grpc-timeout: 500m\n"));
-    assert_int_equal(belfry_grpc_call_open(pair.grpc, &opts, &seen_events, &seen[1], pair.now_ms, &calls[1]),
+    assert_int_equal(belfry_grpc_call_open(pair.grpc, &opts, &seen_events, &seen[1], &calls[1]),
                      BELFRY_OK); /* never pulled */
     open_call(&pair, &seen[2]);
-    assert_true(belfry_grpc_due(pair.grpc) == pair.now_ms + 500);
-    assert_int_equal(belfry_grpc_tick(pair.grpc, pair.now_ms + 499), BELFRY_OK);
+    assert_true(belfry_http_due(pair.grpc->http) == pair.now_ms + 500);
+    assert_int_equal(belfry_http_tick(pair.grpc->http, pair.now_ms + 499), BELFRY_OK);
     assert_int_equal(seen[0].n_closed, 0);
     assert_int_equal(tick_at(&pair, pair.now_ms + 500), BELFRY_OK);
     for (size_t i = 0; i < 2; i++) {
@@ -921,7 +940,7 @@ static void a_deadline_ends_its_call_here_too(void **state)
         assert_int_equal(seen[i].unprocessed, i == 1);
     }
     assert_int_equal(seen[2].n_closed, 0);
-    assert_true(belfry_grpc_due(pair.grpc) == 11000); /* the keepalive of the third */
+    assert_true(belfry_http_due(pair.grpc->http) == 11000); /* the keepalive of the third */
     assert_pumps(&pair);
     assert_int_equal(peer_stream(&pair.peer, 1)->reset, NGHTTP2_CANCEL);
     assert_int_equal(pair.peer.n_requests, 2);
@@ -934,7 +953,7 @@ static enum belfry_err exchange(struct pair *pair, struct seen *seen, bool unary
 {
     struct belfry_grpc_call_opts opts = {.path = "/etcdserverpb.Watch/Watch", .deadline_ms = pair->now_ms + 5000};
     struct belfry_grpc_call *call;
-    enum belfry_err err = belfry_grpc_call_open(pair->grpc, &opts, &seen_events, seen, pair->now_ms, &call);
+    enum belfry_err err = belfry_grpc_call_open(pair->grpc, &opts, &seen_events, seen, &call);
     if (err != BELFRY_OK)
         return err;
     for (int i = 0; err == BELFRY_OK && i < (unary ? 1 : 3); i++) {
@@ -957,7 +976,7 @@ static enum belfry_err exchange(struct pair *pair, struct seen *seen, bool unary
         if (err != BELFRY_OK)
             return err;
         belfry_grpc_call_release(call);
-        err = belfry_grpc_tick(pair->grpc, pair->now_ms);
+        err = belfry_http_tick(pair->grpc->http, pair->now_ms);
     }
     if (err == BELFRY_OK) {
         peer_end(&pair->peer, 1, "5", "it is gone");
@@ -971,11 +990,11 @@ static enum belfry_err scenario(bool unary)
     struct pair pair = {.now_ms = 1000};
     struct seen seen = {0};
     peer_init_with(&pair.peer, NULL, 0);
-    enum belfry_err err = belfry_grpc_create(&pair_opts, pair.now_ms, &pair.grpc);
+    enum belfry_err err = belfry_grpc_init(pair.grpc, &pair_opts, pair.now_ms);
     if (err == BELFRY_OK)
         err = exchange(&pair, &seen, unary);
-    bool opened = pair.grpc != NULL && (belfry_grpc_n_calls(pair.grpc) > 0 || seen.n_closed > 0);
-    belfry_grpc_destroy(pair.grpc);
+    bool opened = pair.grpc->http != NULL && (belfry_http_n_calls(pair.grpc->http) > 0 || seen.n_closed > 0);
+    belfry_http_destroy(pair.grpc->http);
     peer_fini(&pair.peer);
     if (opened)
         assert_int_equal(seen.n_closed, 1);
@@ -1007,6 +1026,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(unary_call_works_however_the_bytes_are_cut),
+        cmocka_unit_test(the_deadline_becomes_what_is_left_when_it_is_sent),
         cmocka_unit_test(request_headers_are_those_of_grpc),
         cmocka_unit_test(the_first_pull_carries_headers_and_messages_without_waiting_for_the_peer),
         cmocka_unit_test(bidirectional_messages_flow_both_ways_even_after_half_close),

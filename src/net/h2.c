@@ -191,8 +191,11 @@ static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, v
         h2->state = ENDING; /* one that nghttp2 decided on */
     if (frame->hd.type == NGHTTP2_HEADERS) {
         struct belfry_h2_stream *stream = stream_of(h2, frame->hd.stream_id);
-        if (stream != NULL)
+        if (stream != NULL) {
             stream->pulled = true;
+            if (h2->events->pulled != NULL)
+                h2->events->pulled(stream, h2->user);
+        }
     }
     return 0;
 }

@@ -40,8 +40,8 @@ struct belfry_h2_stream {
     bool flooded;  /* it was reset because its header block was over BELFRY_H2_HEADER_BYTES */
 };
 
-/* What happens, from inside receive; `read` from inside pull, and `closed` from either. They may call submit, resume,
- * finish, reset, taken and ping. An error they return ends the connection. */
+/* What happens, from inside receive; `read` and `pulled` from inside pull, and `closed` from either. They may call
+ * submit, resume, finish, reset, taken and ping. An error they return ends the connection. */
 struct belfry_h2_events {
     /* One field of a header block, then the end of the block, which may also end the response. */
     enum belfry_err (*field)(struct belfry_h2_stream *stream, struct belfry_bytes name, struct belfry_bytes value,
@@ -56,6 +56,8 @@ struct belfry_h2_events {
     void (*goaway)(int32_t last_id, uint32_t code, struct belfry_bytes debug, void *user);
     /* Fills up to `cap` bytes of the request and returns how many; 0 without *out_end: nothing for now. */
     size_t (*read)(struct belfry_h2_stream *stream, uint8_t *to, size_t cap, bool *out_end, void *user);
+    /* Its HEADERS have left through belfry_h2_pull(). May be NULL. */
+    void (*pulled)(struct belfry_h2_stream *stream, void *user);
 };
 
 /* `window` is the receive window of each stream. `events` outlives the connection. Errors: BELFRY_ERR_NOMEM. */

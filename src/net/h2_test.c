@@ -86,7 +86,8 @@ static size_t on_read(struct belfry_h2_stream *stream, uint8_t *to, size_t cap, 
     return 0;
 }
 
-static const struct belfry_h2_events events = {on_field, on_block, on_data, on_end, on_closed, on_goaway, on_read};
+static const struct belfry_h2_events events = {on_field,  on_block,  on_data, on_end,
+                                               on_closed, on_goaway, on_read, NULL};
 
 static enum belfry_err submit(struct belfry_h2 *h2, struct belfry_h2_stream *stream)
 {

@@ -7,16 +7,16 @@
 #define FIELD_OVERHEAD 32 /* RFC 9113, 6.5.2 */
 
 /* The fields that every request has, in this order; those of the caller follow. */
-enum { METHOD, SCHEME, PATH, AUTHORITY, USER_AGENT, N_FIXED };
+enum { METHOD, SCHEME, PATH, AUTHORITY, N_FIXED };
 
 struct belfry_http_ask {
     size_t bytes; /* of this block, text and all */
-    size_t n;
+    size_t n;     /* nv[n] is kept free for a late field */
+    bool has_user;
     nghttp2_nv nv[]; /* the text they point at follows, or is the origin's, or static */
 };
 
-/* A token of RFC 9110, 5.6.2. */
-static bool is_token(struct belfry_bytes text)
+bool belfry_http_is_token(struct belfry_bytes text)
 {
     static const char others[] = "!#$%&'*+-.^_`|~";
     for (size_t i = 0; i < text.len; i++) {
@@ -28,53 +28,50 @@ static bool is_token(struct belfry_bytes text)
     return text.len > 0;
 }
 
-static bool is_target(const char *target)
-{
-    if (target[0] != '/')
-        return false;
-    for (const char *c = target; *c != '\0'; c++) {
-        if (*c <= ' ' || *c > '~') /* char may be signed: bytes beyond ASCII are below zero, or above '~' */
-            return false;
-    }
-    return true;
-}
-
-static bool is_value(struct belfry_bytes value)
+bool belfry_http_is_value(struct belfry_bytes value)
 {
     return nghttp2_check_header_value_rfc9113((const uint8_t *)value.data, value.len) != 0;
 }
 
-/* What belongs to the connection, and what would announce a body. */
-static bool is_ours(struct belfry_bytes name)
+bool belfry_http_is_secret(struct belfry_bytes name)
 {
-    static const char *const ours[] = {"host",    "user-agent", "connection",        "keep-alive", "proxy-connection",
-                                       "upgrade", "te",         "transfer-encoding", "trailer",    "content-length",
-                                       "expect"};
-    for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++) {
-        if (name.len == strlen(ours[i]) && strncasecmp(name.data, ours[i], name.len) == 0)
-            return true;
+    return belfry_bytes_equal(name, belfry_bytes_str("token")) ||
+           belfry_bytes_equal(name, belfry_bytes_str("authorization"));
+}
+
+/* Spaces at its ends are allowed, since they were to the client whose request is relayed. */
+static bool is_text(struct belfry_bytes value)
+{
+    return value.len == 0 || nghttp2_check_header_value((const uint8_t *)value.data, value.len) != 0;
+}
+
+static bool is_target(struct belfry_bytes target)
+{
+    return target.len > 0 && target.data[0] == '/' && is_text(target) && memchr(target.data, ' ', target.len) == NULL &&
+           memchr(target.data, '\t', target.len) == NULL;
+}
+
+/* Adds up the text of a list; false: something in it is not allowed. */
+static bool measure_list(const struct belfry_http_field *fields, size_t n, size_t *text)
+{
+    if (n > BELFRY_HTTP_ASK_BYTES / FIELD_OVERHEAD)
+        return false;
+    for (size_t i = 0; i < n && *text <= BELFRY_HTTP_ASK_BYTES; i++) {
+        if (!belfry_http_is_token(fields[i].name) || !is_text(fields[i].value))
+            return false;
+        *text += fields[i].name.len + fields[i].value.len;
     }
-    return false;
+    return true;
 }
 
 /* Stores the bytes of text to copy. */
-static enum belfry_err measure(const struct belfry_http_origin *origin, const struct belfry_http_request *request,
-                               size_t *out_text)
+static enum belfry_err measure(const struct belfry_http_ask_opts *opts, size_t *out_text)
 {
-    if (!is_token(belfry_bytes_str(request->method)) || !is_target(request->target) ||
-        !is_value(belfry_bytes_str(origin->authority)) || !is_value(belfry_bytes_str(origin->user_agent)))
+    size_t text = opts->method.len + opts->target.len;
+    if (!belfry_http_is_token(opts->method) || !is_target(opts->target) ||
+        !measure_list(opts->fields, opts->n_fields, &text) || !measure_list(opts->more, opts->n_more, &text))
         return BELFRY_ERR_INVALID;
-    size_t text = strlen(request->method) + strlen(request->target);
-    if (request->n_fields > BELFRY_HTTP_ASK_BYTES / FIELD_OVERHEAD)
-        return BELFRY_ERR_INVALID;
-    for (size_t i = 0; i < request->n_fields; i++) {
-        const struct belfry_http_field *field = &request->fields[i];
-        if (!is_token(field->name) || is_ours(field->name) || !is_value(field->value))
-            return BELFRY_ERR_INVALID;
-        text += field->name.len + field->value.len;
-    }
-    size_t shared = strlen(origin->scheme) + strlen(origin->authority) + strlen(origin->user_agent);
-    if (text + shared + (request->n_fields + N_FIXED) * FIELD_OVERHEAD > BELFRY_HTTP_ASK_BYTES)
+    if (text + (opts->n_fields + opts->n_more + N_FIXED + 1) * FIELD_OVERHEAD > BELFRY_HTTP_ASK_BYTES)
         return BELFRY_ERR_INVALID;
     *out_text = text;
     return BELFRY_OK;
@@ -101,46 +98,47 @@ static struct belfry_bytes copy_name(char **text, struct belfry_bytes from)
     return name;
 }
 
-static nghttp2_nv *add(struct belfry_http_ask *ask, struct belfry_bytes name, struct belfry_bytes value)
+/* Credentials stay out of the compression state (RFC 7541, 7.1.3). A grpc-timeout has another value every time, and
+ * would only push useful fields out of it. */
+static uint8_t flags_of(struct belfry_bytes name)
 {
-    nghttp2_nv *nv = &ask->nv[ask->n++];
-    /* nghttp2's field pointers are not const although it only reads them. */
-    *nv = (nghttp2_nv){(uint8_t *)(uintptr_t)name.data, (uint8_t *)(uintptr_t)value.data, name.len, value.len,
-                       NGHTTP2_NV_FLAG_NONE};
-    return nv;
+    bool unindexed = belfry_http_is_secret(name) || belfry_bytes_equal(name, belfry_bytes_str("grpc-timeout"));
+    return unindexed ? NGHTTP2_NV_FLAG_NO_INDEX : NGHTTP2_NV_FLAG_NONE;
 }
 
-static void add_field(struct belfry_http_ask *ask, char **text, const struct belfry_http_field *field)
+/* nghttp2's field pointers are not const although it only reads them. */
+static nghttp2_nv nv_of(struct belfry_bytes name, struct belfry_bytes value)
 {
-    struct belfry_bytes name = copy_name(text, field->name);
-    nghttp2_nv *nv = add(ask, name, copy_text(text, field->value));
-    /* Credentials stay out of the compression state (RFC 7541, 7.1.3). */
-    if (belfry_bytes_equal(name, belfry_bytes_str("authorization")))
-        nv->flags = NGHTTP2_NV_FLAG_NO_INDEX;
+    return (nghttp2_nv){(uint8_t *)(uintptr_t)name.data, (uint8_t *)(uintptr_t)value.data, name.len, value.len,
+                        flags_of(name)};
 }
 
-enum belfry_err belfry_http_ask_create(const struct belfry_http_origin *origin,
-                                       const struct belfry_http_request *request, struct belfry_http_ask **out)
+static void copy_list(struct belfry_http_ask *ask, char **text, const struct belfry_http_field *fields, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct belfry_bytes name = copy_name(text, fields[i].name);
+        ask->nv[ask->n++] = nv_of(name, copy_text(text, fields[i].value));
+        ask->has_user = ask->has_user || belfry_http_is_secret(name);
+    }
+}
+
+enum belfry_err belfry_http_ask_create(const struct belfry_http_ask_opts *opts, struct belfry_http_ask **out)
 {
     size_t n_text;
-    enum belfry_err err = measure(origin, request, &n_text);
+    enum belfry_err err = measure(opts, &n_text);
     if (err != BELFRY_OK)
         return err;
-    size_t n_fields = N_FIXED + request->n_fields;
+    size_t n_fields = N_FIXED + opts->n_fields + opts->n_more + 1;
     size_t bytes = sizeof(struct belfry_http_ask) + n_fields * sizeof(nghttp2_nv) + n_text;
     struct belfry_http_ask *ask = malloc(bytes);
     if (ask == NULL)
         return BELFRY_ERR_NOMEM;
-    ask->bytes = bytes;
-    ask->n = 0;
+    *ask = (struct belfry_http_ask){.bytes = bytes, .n = N_FIXED};
     char *text = (char *)&ask->nv[n_fields];
-    add(ask, belfry_bytes_str(":method"), copy_text(&text, belfry_bytes_str(request->method)));
-    add(ask, belfry_bytes_str(":scheme"), belfry_bytes_str(origin->scheme));
-    add(ask, belfry_bytes_str(":path"), copy_text(&text, belfry_bytes_str(request->target)));
-    add(ask, belfry_bytes_str(":authority"), belfry_bytes_str(origin->authority));
-    add(ask, belfry_bytes_str("user-agent"), belfry_bytes_str(origin->user_agent));
-    for (size_t i = 0; i < request->n_fields; i++)
-        add_field(ask, &text, &request->fields[i]);
+    ask->nv[METHOD] = nv_of(belfry_bytes_str(":method"), copy_text(&text, opts->method));
+    ask->nv[PATH] = nv_of(belfry_bytes_str(":path"), copy_text(&text, opts->target));
+    copy_list(ask, &text, opts->fields, opts->n_fields);
+    copy_list(ask, &text, opts->more, opts->n_more);
     *out = ask;
     return BELFRY_OK;
 }
@@ -152,15 +150,30 @@ void belfry_http_ask_destroy(struct belfry_http_ask *ask)
     free(ask);
 }
 
+size_t belfry_http_ask_bytes(const struct belfry_http_ask *ask)
+{
+    return ask->bytes;
+}
+
 bool belfry_http_ask_is_head(const struct belfry_http_ask *ask)
 {
     const nghttp2_nv *method = &ask->nv[METHOD];
     return belfry_bytes_equal(belfry_bytes_of(method->value, method->valuelen), belfry_bytes_str("HEAD"));
 }
 
-const nghttp2_nv *belfry_http_ask_fields(const struct belfry_http_ask *ask, size_t *out_n)
+bool belfry_http_ask_has_user(const struct belfry_http_ask *ask)
 {
-    *out_n = ask->n;
+    return ask->has_user;
+}
+
+const nghttp2_nv *belfry_http_ask_fields(struct belfry_http_ask *ask, const struct belfry_http_origin *origin,
+                                         const struct belfry_http_field *late, size_t *out_n)
+{
+    ask->nv[SCHEME] = nv_of(belfry_bytes_str(":scheme"), belfry_bytes_str(origin->scheme));
+    ask->nv[AUTHORITY] = nv_of(belfry_bytes_str(":authority"), belfry_bytes_str(origin->authority));
+    if (late != NULL)
+        ask->nv[ask->n] = nv_of(late->name, late->value);
+    *out_n = ask->n + (late != NULL);
     return ask->nv;
 }
 
@@ -176,25 +189,25 @@ static uint8_t *put_text(uint8_t *to, const char *text)
     return put(to, text, strlen(text));
 }
 
-enum belfry_err belfry_http_ask_write(const struct belfry_http_ask *ask, struct belfry_buf *out)
+enum belfry_err belfry_http_ask_write(const nghttp2_nv *fields, size_t n, struct belfry_buf *out)
 {
     size_t most = 64; /* the words below, and the end */
-    for (size_t i = 0; i < ask->n; i++)
-        most += ask->nv[i].namelen + ask->nv[i].valuelen + 4;
+    for (size_t i = 0; i < n; i++)
+        most += fields[i].namelen + fields[i].valuelen + 4;
     uint8_t *start;
     enum belfry_err err = belfry_buf_reserve(out, most, &start);
     if (err != BELFRY_OK)
         return err;
-    uint8_t *at = put(start, ask->nv[METHOD].value, ask->nv[METHOD].valuelen);
+    uint8_t *at = put(start, fields[METHOD].value, fields[METHOD].valuelen);
     at = put_text(at, " ");
-    at = put(at, ask->nv[PATH].value, ask->nv[PATH].valuelen);
+    at = put(at, fields[PATH].value, fields[PATH].valuelen);
     at = put_text(at, " HTTP/1.1\r\nhost: ");
-    at = put(at, ask->nv[AUTHORITY].value, ask->nv[AUTHORITY].valuelen);
-    for (size_t i = USER_AGENT; i < ask->n; i++) {
+    at = put(at, fields[AUTHORITY].value, fields[AUTHORITY].valuelen);
+    for (size_t i = N_FIXED; i < n; i++) {
         at = put_text(at, "\r\n");
-        at = put(at, ask->nv[i].name, ask->nv[i].namelen);
+        at = put(at, fields[i].name, fields[i].namelen);
         at = put_text(at, ": ");
-        at = put(at, ask->nv[i].value, ask->nv[i].valuelen);
+        at = put(at, fields[i].value, fields[i].valuelen);
     }
     at = put_text(at, "\r\n\r\n");
     belfry_buf_grown(out, (size_t)(at - start));

@@ -1,10 +1,10 @@
-/* src/net/http_seen_test.h
+/* src/net/fetch_seen_test.h
  *
- * What a call of net/http.h was told, for its suites; and what to do from inside the callbacks. Everything is static:
+ * What a call of net/fetch.h was told, for its suites; and what to do from inside the callbacks. Everything is static:
  * each suite has its own copy, and nothing is allocated.
  */
-#ifndef BELFRY_NET_HTTP_SEEN_TEST_H
-#define BELFRY_NET_HTTP_SEEN_TEST_H
+#ifndef BELFRY_NET_FETCH_SEEN_TEST_H
+#define BELFRY_NET_FETCH_SEEN_TEST_H
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,13 +15,13 @@
 
 #include <cmocka.h>
 
-#include "net/http.h"
+#include "net/fetch.h"
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-function"
 
 struct seen {
-    struct belfry_http_call *call; /* set by whoever opens it; NULL once it is gone */
+    struct belfry_fetch *call; /* set by whoever opens it; NULL once it is gone */
     size_t n_heads, n_bodies, n_bytes, n_ends, n_failures;
     int status;
     char fields[2048]; /* "name=value;" of each, as far as they fit */
@@ -41,7 +41,7 @@ static bool is_over(const struct seen *seen)
     return seen->n_ends + seen->n_failures > 0;
 }
 
-static void saw_head(struct belfry_http_call *call, const struct belfry_http_head *head, void *user)
+static void saw_head(struct belfry_fetch *call, const struct belfry_fetch_head *head, void *user)
 {
     struct seen *seen = user;
     assert_ptr_equal(call, seen->call);
@@ -58,7 +58,7 @@ static void saw_head(struct belfry_http_call *call, const struct belfry_http_hea
         seen->on_head(seen);
 }
 
-static void saw_body(struct belfry_http_call *call, struct belfry_bytes bytes, void *user)
+static void saw_body(struct belfry_fetch *call, struct belfry_bytes bytes, void *user)
 {
     struct seen *seen = user;
     assert_ptr_equal(call, seen->call);
@@ -74,14 +74,14 @@ static void saw_body(struct belfry_http_call *call, struct belfry_bytes bytes, v
         seen->on_body(seen);
 }
 
-static void saw_last(struct belfry_http_call *call, struct seen *seen)
+static void saw_last(struct belfry_fetch *call, struct seen *seen)
 {
     assert_ptr_equal(call, seen->call);
     assert_false(is_over(seen));
     seen->call = NULL;
 }
 
-static void saw_end(struct belfry_http_call *call, void *user)
+static void saw_end(struct belfry_fetch *call, void *user)
 {
     struct seen *seen = user;
     saw_last(call, seen);
@@ -91,8 +91,7 @@ static void saw_end(struct belfry_http_call *call, void *user)
         seen->on_last(seen);
 }
 
-static void saw_failed(struct belfry_http_call *call, enum belfry_err err, const char *why, bool unprocessed,
-                       void *user)
+static void saw_failed(struct belfry_fetch *call, enum belfry_err err, const char *why, bool unprocessed, void *user)
 {
     struct seen *seen = user;
     saw_last(call, seen);
@@ -105,19 +104,20 @@ static void saw_failed(struct belfry_http_call *call, enum belfry_err err, const
         seen->on_last(seen);
 }
 
-static const struct belfry_http_events seen_events = {saw_head, saw_body, saw_end, saw_failed};
+static const struct belfry_fetch_events seen_events = {saw_head, saw_body, saw_end, saw_failed};
 
 static const struct belfry_http_opts seen_opts = {.scheme = "https",
                                                   .authority = "kube.test:6443",
                                                   .user_agent = "belfry-test/1",
+                                                  .window = BELFRY_FETCH_WINDOW,
                                                   .ping_ms = 30000,
                                                   .ping_timeout_ms = 15000};
 
 static enum belfry_err ask(struct belfry_http *http, const char *method, const char *target, struct seen *seen)
 {
     struct belfry_http_field accept = {belfry_bytes_str("Accept"), belfry_bytes_str("application/json")};
-    struct belfry_http_request request = {method, target, &accept, 1};
-    return belfry_http_call_open(http, &request, &seen_events, seen, &seen->call);
+    struct belfry_fetch_request request = {method, target, &accept, 1};
+    return belfry_fetch_open(http, &request, &seen_events, seen, &seen->call);
 }
 
 static void get(struct belfry_http *http, const char *target, struct seen *seen)

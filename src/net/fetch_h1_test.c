@@ -1,10 +1,10 @@
-/* src/net/http1_test.c: net/http.h over HTTP/1.1, against a server that is a string. */
+/* src/net/fetch_h1_test.c: net/fetch.h over HTTP/1.1, against a server that is a string. */
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/rng.h"
-#include "net/http_private.h"
-#include "net/http_seen_test.h"
+#include "net/fetch.h"
+#include "net/fetch_seen_test.h"
 #include "support/refuse.h"
 
 #define OK_HEAD "HTTP/1.1 200 OK\r\n"
@@ -185,9 +185,9 @@ static void fields_are_found_by_name(void **state)
     struct belfry_http_field fields[] = {{belfry_bytes_str("a"), belfry_bytes_str("1")},
                                          {belfry_bytes_str("b"), belfry_bytes_str("2")},
                                          {belfry_bytes_str("b"), belfry_bytes_str("3")}};
-    struct belfry_http_head head = {200, fields, 3};
-    assert_true(belfry_bytes_equal(belfry_http_find(&head, "b"), belfry_bytes_str("2")));
-    assert_null(belfry_http_find(&head, "c").data);
+    struct belfry_fetch_head head = {200, fields, 3};
+    assert_true(belfry_bytes_equal(belfry_fetch_find(&head, "b"), belfry_bytes_str("2")));
+    assert_null(belfry_fetch_find(&head, "c").data);
 }
 
 static void what_is_not_a_response_ends_the_connection(void **state)
@@ -313,7 +313,7 @@ static size_t flood(const char *begin, const char *unit, struct seen *seen, enum
     struct belfry_http *http = make_asked(seen);
     size_t n = 0;
     *out_err = give_text(http, begin);
-    while (*out_err == BELFRY_OK && n < 10 * BELFRY_HTTP_HEAD_BYTES) {
+    while (*out_err == BELFRY_OK && n < 10 * BELFRY_FETCH_HEAD_BYTES) {
         *out_err = give_text(http, unit);
         n += strlen(unit);
     }
@@ -346,7 +346,7 @@ static void whatever_is_not_body_is_bounded(void **state)
         size_t n = flood(rows[i].begin, rows[i].unit, &seen, &err);
         assert_int_equal(err, rows[i].err);
         assert_failed(&seen, rows[i].err, "");
-        assert_true(n <= BELFRY_HTTP_HEAD_BYTES + 16);
+        assert_true(n <= BELFRY_FETCH_HEAD_BYTES + 16);
     }
 }
 
@@ -356,11 +356,11 @@ static void a_head_within_its_bounds_is_told_whole(void **state)
     struct seen seen = {0};
     struct belfry_http *http = make_asked(&seen);
     assert_int_equal(give_text(http, OK_HEAD), BELFRY_OK);
-    for (size_t i = 0; i < BELFRY_HTTP_FIELDS - 1; i++)
+    for (size_t i = 0; i < BELFRY_FETCH_FIELDS - 1; i++)
         assert_int_equal(give_text(http, "some-name: some-value\r\n"), BELFRY_OK);
     assert_int_equal(give_text(http, "content-length: 0\r\n\r\n"), BELFRY_OK);
     assert_ended(&seen, 200, "");
-    assert_int_equal(seen.n_fields, BELFRY_HTTP_FIELDS);
+    assert_int_equal(seen.n_fields, BELFRY_FETCH_FIELDS);
     belfry_http_destroy(http);
 }
 
@@ -402,7 +402,7 @@ static void a_body_has_no_bound(void **state)
 
 static void hold_it(struct seen *seen)
 {
-    belfry_http_call_hold(seen->call, true);
+    belfry_fetch_hold(seen->call, true);
 }
 
 static void a_held_call_is_told_nothing_and_then_all_in_order(void **state)
@@ -418,7 +418,7 @@ static void a_held_call_is_told_nothing_and_then_all_in_order(void **state)
         assert_int_equal(seen.n_heads + seen.n_bodies + seen.n_ends, 0);
         assert_true(belfry_http_wants_read(http)); /* its response has ended: the next may come */
         assert_int_equal(belfry_http_due(http), BELFRY_NEVER);
-        belfry_http_call_hold(seen.call, false);
+        belfry_fetch_hold(seen.call, false);
         assert_ended(&seen, 200, "hello");
         belfry_http_destroy(http);
     }
@@ -432,18 +432,18 @@ static void a_callback_may_hold_again(void **state)
     assert_int_equal(give_text(http, PLAIN), BELFRY_OK);
     assert_int_equal(seen.n_heads, 1);
     assert_int_equal(seen.n_bodies, 0);
-    belfry_http_call_hold(seen.call, false);
+    belfry_fetch_hold(seen.call, false);
     assert_string_equal(seen.body, "hello");
     assert_false(is_over(&seen));
-    belfry_http_call_hold(seen.call, false);
+    belfry_fetch_hold(seen.call, false);
     assert_ended(&seen, 200, "hello");
     belfry_http_destroy(http);
 }
 
 static void hold_and_release(struct seen *seen)
 {
-    belfry_http_call_hold(seen->call, true);
-    belfry_http_call_hold(seen->call, false);
+    belfry_fetch_hold(seen->call, true);
+    belfry_fetch_hold(seen->call, false);
     assert_false(is_over(seen)); /* its end is not told from inside */
 }
 
@@ -452,9 +452,9 @@ static void holding_and_releasing_from_inside_changes_nothing(void **state)
     (void)state;
     struct seen seen = {.on_head = hold_and_release, .on_body = hold_and_release};
     struct belfry_http *http = make_asked(&seen);
-    belfry_http_call_hold(seen.call, true);
+    belfry_fetch_hold(seen.call, true);
     assert_int_equal(give_text(http, PLAIN), BELFRY_OK);
-    belfry_http_call_hold(seen.call, false);
+    belfry_fetch_hold(seen.call, false);
     assert_ended(&seen, 200, "hello");
     belfry_http_destroy(http);
 }
@@ -468,7 +468,7 @@ static void what_a_held_call_has_is_told_after_the_connection_is_lost(void **sta
     assert_int_equal(give_text(http, OK_HEAD "\r\nhello"), BELFRY_OK);
     belfry_http_lost(http, "gone");
     assert_false(is_over(&whole));
-    belfry_http_call_hold(whole.call, false);
+    belfry_fetch_hold(whole.call, false);
     assert_ended(&whole, 200, "hello");
     belfry_http_destroy(http);
 
@@ -477,7 +477,7 @@ static void what_a_held_call_has_is_told_after_the_connection_is_lost(void **sta
     assert_int_equal(give_text(http, OK_HEAD "Content-Length: 6\r\n\r\nhello"), BELFRY_OK);
     belfry_http_lost(http, "gone");
     assert_false(is_over(&cut));
-    belfry_http_call_hold(cut.call, false);
+    belfry_fetch_hold(cut.call, false);
     assert_string_equal(cut.body, "hello");
     assert_failed(&cut, BELFRY_ERR_UNAVAILABLE, "gone");
     belfry_http_destroy(http);
@@ -498,11 +498,11 @@ static void what_a_held_call_keeps_is_bounded(void **state)
     struct belfry_http *http = make_asked(&seen);
     assert_int_equal(give_text(http, OK_HEAD "\r\n"), BELFRY_OK);
     hold_it(&seen);
-    for (size_t i = 0; i < BELFRY_HTTP_WINDOW / sizeof(much); i++)
+    for (size_t i = 0; i < BELFRY_FETCH_WINDOW / sizeof(much); i++)
         assert_int_equal(give(http, much, sizeof(much)), BELFRY_OK);
     assert_int_equal(give(http, much, 1), BELFRY_ERR_LIMIT);
-    belfry_http_call_hold(seen.call, false);
-    assert_int_equal(seen.n_bytes, BELFRY_HTTP_WINDOW);
+    belfry_fetch_hold(seen.call, false);
+    assert_int_equal(seen.n_bytes, BELFRY_FETCH_WINDOW);
     assert_failed(&seen, BELFRY_ERR_LIMIT, "held");
     belfry_http_destroy(http);
 }
@@ -511,9 +511,9 @@ static void what_a_held_call_keeps_is_bounded(void **state)
 
 static void cancel_it(struct seen *seen)
 {
-    struct belfry_http_call *call = seen->call;
+    struct belfry_fetch *call = seen->call;
     seen->call = NULL;
-    belfry_http_call_cancel(call);
+    belfry_fetch_cancel(call);
 }
 
 static void a_call_that_was_not_sent_is_cancelled_without_harm(void **state)
@@ -632,11 +632,11 @@ static enum belfry_err scenario(void)
     if (err == BELFRY_OK)
         err = give_text(http, OK_HEAD "A: b\r\nContent-Length: 5\r\n\r\nhel");
     if (err == BELFRY_OK && first.call != NULL)
-        belfry_http_call_hold(first.call, true);
+        belfry_fetch_hold(first.call, true);
     if (err == BELFRY_OK)
         err = give_text(http, "lo");
     if (err == BELFRY_OK && first.call != NULL)
-        belfry_http_call_hold(first.call, false);
+        belfry_fetch_hold(first.call, false);
     if (err == BELFRY_OK)
         err = belfry_http_pull(http, now_ms, &out);
     belfry_http_destroy(http);

@@ -1,4 +1,4 @@
-/* src/net/http2_test.c: net/http.h over HTTP/2, against a server made of nghttp2 (net/grpc_peer_test.h has it). */
+/* src/net/fetch_h2_test.c: net/fetch.h over HTTP/2, against a server made of nghttp2 (net/grpc_peer_test.h has it). */
 #include <stdlib.h>
 
 /* The peer is shared with gRPC's suites; what it has for a gRPC client stays unused here. */
@@ -8,7 +8,7 @@
 #undef seen
 #undef seen_events
 
-#include "net/http_seen_test.h"
+#include "net/fetch_seen_test.h"
 #include "support/refuse.h"
 
 struct wire {
@@ -430,18 +430,18 @@ static void fields_are_bounded_in_number(void **state)
     (void)state;
     struct wire w;
     struct seen fits = {0}, over = {0}, other = {0};
-    nghttp2_nv nv[BELFRY_HTTP_FIELDS + 2] = {field(":status", "200")};
-    for (size_t i = 1; i < BELFRY_HTTP_FIELDS + 2; i++)
+    nghttp2_nv nv[BELFRY_FETCH_FIELDS + 2] = {field(":status", "200")};
+    for (size_t i = 1; i < BELFRY_FETCH_FIELDS + 2; i++)
         nv[i] = field("a", "b");
     wire_init(&w);
     start_get(&w, "/a", &fits);
     start_get(&w, "/b", &over);
     start_get(&w, "/c", &other);
-    peer_respond_only(&w.peer, 1, nv, BELFRY_HTTP_FIELDS + 1);
-    peer_respond_only(&w.peer, 3, nv, BELFRY_HTTP_FIELDS + 2);
+    peer_respond_only(&w.peer, 1, nv, BELFRY_FETCH_FIELDS + 1);
+    peer_respond_only(&w.peer, 3, nv, BELFRY_FETCH_FIELDS + 2);
     assert_carries(&w);
     assert_ended(&fits, 200, "");
-    assert_int_equal(fits.n_fields, BELFRY_HTTP_FIELDS);
+    assert_int_equal(fits.n_fields, BELFRY_FETCH_FIELDS);
     assert_failed(&over, BELFRY_ERR_TOO_LARGE, "128 fields");
     answer(&w, 5, "200", "c");
     assert_ended(&other, 200, "c");
@@ -485,13 +485,13 @@ static void heads_are_bounded_in_bytes(void **state)
 static void a_held_call_gives_no_window_and_holds_nobody_else(void **state)
 {
     (void)state;
-    static char much[3 * BELFRY_HTTP_WINDOW];
+    static char much[3 * BELFRY_FETCH_WINDOW];
     struct wire w;
     struct seen held = {0}, other = {0};
     wire_init(&w);
     start_get(&w, "/a", &held);
     start_get(&w, "/b", &other);
-    belfry_http_call_hold(held.call, true);
+    belfry_fetch_hold(held.call, true);
     respond(&w, 1, "200", "");
     peer_send(&w.peer, 1, much, sizeof(much));
     peer_end(&w.peer, 1, NULL, NULL);
@@ -500,12 +500,12 @@ static void a_held_call_gives_no_window_and_holds_nobody_else(void **state)
     peer_end(&w.peer, 3, NULL, NULL);
     assert_carries(&w);
     assert_true(belfry_http_wants_read(w.http));
-    assert_int_equal(peer_stream(&w.peer, 1)->reply_at, BELFRY_HTTP_WINDOW);
+    assert_int_equal(peer_stream(&w.peer, 1)->reply_at, BELFRY_FETCH_WINDOW);
     assert_int_equal(held.n_heads + held.n_bytes, 0);
     assert_int_equal(other.n_ends, 1);
     assert_int_equal(other.n_bytes, sizeof(much));
-    belfry_http_call_hold(held.call, false);
-    assert_int_equal(held.n_bytes, BELFRY_HTTP_WINDOW);
+    belfry_fetch_hold(held.call, false);
+    assert_int_equal(held.n_bytes, BELFRY_FETCH_WINDOW);
     assert_carries(&w);
     assert_int_equal(held.n_bytes, sizeof(much));
     assert_int_equal(held.n_ends, 1);
@@ -514,7 +514,7 @@ static void a_held_call_gives_no_window_and_holds_nobody_else(void **state)
 
 static void hold_it(struct seen *seen)
 {
-    belfry_http_call_hold(seen->call, true);
+    belfry_fetch_hold(seen->call, true);
 }
 
 static void a_held_call_is_told_in_order_and_may_be_held_again(void **state)
@@ -528,10 +528,10 @@ static void a_held_call_is_told_in_order_and_may_be_held_again(void **state)
     assert_int_equal(seen.n_heads, 1);
     assert_int_equal(seen.n_bodies, 0);
     assert_int_equal(belfry_http_n_calls(w.http), 1);
-    belfry_http_call_hold(seen.call, false);
+    belfry_fetch_hold(seen.call, false);
     assert_string_equal(seen.body, "hello");
     assert_false(is_over(&seen));
-    belfry_http_call_hold(seen.call, false);
+    belfry_fetch_hold(seen.call, false);
     assert_ended(&seen, 200, "hello");
     wire_fini(&w);
 }
@@ -550,10 +550,10 @@ static void a_failure_of_a_held_call_comes_after_what_it_had(void **state)
     answer(&w, 3, "200", "whole");
     belfry_http_lost(w.http, "gone");
     assert_false(is_over(&seen) || is_over(&over));
-    belfry_http_call_hold(seen.call, false);
+    belfry_fetch_hold(seen.call, false);
     assert_string_equal(seen.body, "hel");
     assert_failed(&seen, BELFRY_ERR_UNAVAILABLE, "gone");
-    belfry_http_call_hold(over.call, false);
+    belfry_fetch_hold(over.call, false);
     assert_ended(&over, 200, "whole");
     wire_fini(&w);
 }
@@ -565,9 +565,9 @@ static struct belfry_http *connection;
 
 static void cancel(struct seen *seen)
 {
-    struct belfry_http_call *call = seen->call;
+    struct belfry_fetch *call = seen->call;
     seen->call = NULL;
-    belfry_http_call_cancel(call);
+    belfry_fetch_cancel(call);
 }
 
 static void cancel_victim(struct seen *seen)
@@ -655,7 +655,7 @@ static void any_callback_may_open_another(void **state)
 static void release_victim(struct seen *seen)
 {
     (void)seen;
-    belfry_http_call_hold(victim->call, false);
+    belfry_fetch_hold(victim->call, false);
 }
 
 static void a_callback_may_release_another(void **state)
@@ -761,7 +761,7 @@ static enum belfry_err scenario(void)
     if (err == BELFRY_OK)
         err = carry(&w);
     if (err == BELFRY_OK) {
-        belfry_http_call_hold(second.call, true);
+        belfry_fetch_hold(second.call, true);
         respond(&w, 1, "200", "one");
         respond(&w, 3, "200", "two");
         peer_end(&w.peer, 1, NULL, NULL);
@@ -769,7 +769,7 @@ static enum belfry_err scenario(void)
         err = carry(&w);
     }
     if (err == BELFRY_OK && second.call != NULL)
-        belfry_http_call_hold(second.call, false);
+        belfry_fetch_hold(second.call, false);
     if (err == BELFRY_OK)
         err = carry(&w);
     if (err == BELFRY_OK) {
