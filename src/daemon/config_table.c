@@ -84,7 +84,7 @@ const struct belfry_opt_row config_rows[N_CONFIG_ROWS] = {
 
     [KEY_MEMORY_BYTES] = {KEY_MEMORY_BYTES, "memory-bytes", SIZE(memory_bytes), RANGE(0, 64 * TIB), .group = "Limits", .fallback = "0",
         .described = "0: 75 % of what there is", .help = "the bound for log, buffers and connections",
-        .more = "It must be more than --log-bytes. What there is: what the machine and the control group allow."},
+        .more = "It must be more than --log-bytes. What there is: the memory that machine and control group allow."},
     [KEY_MAX_STREAMS] = {KEY_MAX_STREAMS, "max-streams", COUNT(max_streams), RANGE(0, UINT32_MAX), .fallback = "10000",
         .help = "streams of one connection at once; more are refused; 0: no limit",
         .more = "A client that heeds the limit waits; the connection of one that does not is ended."},

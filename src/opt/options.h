@@ -1,8 +1,8 @@
 /* src/opt/options.h
  *
- * options: every option of a program, each in one row of a table. Flags (opt/command_line.h), names in the environment, keys of a file, --help
- * (opt/help.h), man pages (opt/man.h) and shell completion (opt/completion.h) all come from it; so does what a value may be,
- * and the sentence about one that it may not be.
+ * options: every option of a program, each in one row of a table. Flags (opt/command_line.h), names in the environment,
+ * keys of a file, --help (opt/help.h), man pages (opt/man.h) and shell completion (opt/completion.h) all come from it; so does
+ * what a value may be, and the sentence about one that it may not be.
  *
  * Thread: any. Pure; tables are constants.
  */

@@ -1,0 +1,28 @@
+# bash completion for belfryd, made from its table of options by tools/options-doc.
+# shellcheck shell=bash
+_belfryd()
+{
+    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} flags='' words='' what=''
+    if [[ $cur == = ]]; then # --name=value comes as three words
+        cur=''
+    elif [[ $prev == = ]]; then
+        prev=${COMP_WORDS[COMP_CWORD - 2]}
+    fi
+    case $prev in
+    --log-level) words='error warn info debug' ;;
+    --log-format) words='logfmt json' ;;
+    --upstream-cacert|--upstream-cert|--upstream-key|--upstream-password-file|--resources|--config) what=-f ;;
+    --cache-dir) what=-d ;;
+    --upstream|--upstream-server-name|--upstream-user|--listen|--admin|--advertise|--allowed-hosts|--name|--scope|--log-bytes|--history-bytes|--history-age|--memory-bytes|--max-streams|--workers|--ready-lag|--drain|--progress-interval) return ;;
+    *)
+        [[ $cur != -* ]] || words="$flags --upstream --upstream-cacert --upstream-cert --upstream-key --upstream-server-name --upstream-user --upstream-password-file --listen --insecure-listen --admin --advertise --allowed-hosts --name --resources --cache-dir --scope --log-bytes --history-bytes --history-age --memory-bytes --max-streams --workers --ready-lag --drain --progress-interval --log-level --log-format --config --check-config --print-config --version --help"
+        ;;
+    esac
+    if [[ -n $what ]]; then
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen "$what" -- "$cur")
+    else
+        mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")
+    fi
+}
+complete -F _belfryd belfryd
