@@ -1,4 +1,4 @@
-/* src/server/exchange.c: from the dialect's calls to whichever protocol presents the exchange. */
+/* src/server/exchange.c: passes a dialect's calls to the protocol of the exchange. */
 #include "server/exchange.h"
 
 #include <assert.h>
@@ -72,8 +72,8 @@ void exchange_write(struct exchange *x, const void *data, size_t len)
         x->ops->write(x, data, len);
 }
 
-/* The last words: the handler is let go first, so that whatever the protocol does on its way tells it nothing. A request
- * that is answered from inside begin() had none yet. */
+/* The last words remove the handler first, so that the protocol cannot send it events. A request that is answered from
+ * inside begin() has no handler yet. */
 
 void exchange_end(struct exchange *x, const struct exchange_field *trailers, size_t n)
 {

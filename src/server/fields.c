@@ -15,10 +15,12 @@ void fields_fini(struct fields *fields)
 void fields_clear(struct fields *fields)
 {
     belfry_buf_clear(&fields->text);
-    fields->n = 0;
+    fields->n = fields->ended = 0;
 }
 
-static enum belfry_err make_room(struct fields *fields)
+/* ---- adding ---- */
+
+static enum belfry_err fields_make_room(struct fields *fields)
 {
     if (fields->n < fields->cap)
         return BELFRY_OK;
@@ -34,7 +36,7 @@ static enum belfry_err make_room(struct fields *fields)
 enum belfry_err fields_add(struct fields *fields, struct belfry_bytes name, struct belfry_bytes value)
 {
     uint8_t *to;
-    enum belfry_err err = make_room(fields);
+    enum belfry_err err = fields_make_room(fields);
     if (err == BELFRY_OK)
         err = belfry_buf_reserve(&fields->text, name.len + value.len + 1, &to); /* never NULL, not even for nothing */
     if (err != BELFRY_OK)
@@ -44,10 +46,53 @@ enum belfry_err fields_add(struct fields *fields, struct belfry_bytes name, stru
     if (value.len > 0)
         memcpy(to + name.len, value.data, value.len);
     belfry_buf_grown(&fields->text, name.len + value.len);
+    fields->ended += name.len + value.len;
     fields->list[fields->n].name.len = name.len;
     fields->list[fields->n++].value.len = value.len;
     return BELFRY_OK;
 }
+
+enum belfry_err fields_text(struct fields *fields, struct belfry_bytes piece)
+{
+    return belfry_buf_append(&fields->text, piece.data, piece.len);
+}
+
+/* The text that is not part of a complete name or value. */
+static char *open_text(struct fields *fields, size_t *out_len)
+{
+    *out_len = belfry_buf_len(&fields->text) - fields->ended;
+    return *out_len == 0 ? NULL : (char *)fields->text.data + fields->text.start + fields->ended;
+}
+
+enum belfry_err fields_end_name(struct fields *fields)
+{
+    size_t len;
+    char *name = open_text(fields, &len);
+    enum belfry_err err = fields_make_room(fields);
+    if (err != BELFRY_OK)
+        return err;
+    for (size_t i = 0; i < len; i++) {
+        if (name[i] >= 'A' && name[i] <= 'Z')
+            name[i] = (char)(name[i] - 'A' + 'a');
+    }
+    fields->ended += len;
+    fields->list[fields->n++] = (struct exchange_field){.name.len = len};
+    return BELFRY_OK;
+}
+
+void fields_end_value(struct fields *fields)
+{
+    size_t len;
+    const char *value = open_text(fields, &len);
+    while (len > 0 && (value[len - 1] == ' ' || value[len - 1] == '\t')) {
+        len--;
+        fields->text.end--;
+    }
+    fields->ended += len;
+    fields->list[fields->n - 1].value.len = len;
+}
+
+/* ---- reading ---- */
 
 const struct exchange_field *fields_list(struct fields *fields)
 {
@@ -59,6 +104,32 @@ const struct exchange_field *fields_list(struct fields *fields)
         at += fields->list[i].value.len;
     }
     return fields->list;
+}
+
+struct exchange_head fields_head(struct fields *fields)
+{
+    struct exchange_head head = {.fields = fields_list(fields), .n_fields = fields->n};
+    const struct {
+        struct belfry_bytes name, *place;
+    } known[] = {{belfry_bytes_str(":method"), &head.method},
+                 {belfry_bytes_str(":scheme"), &head.scheme},
+                 {belfry_bytes_str(":path"), &head.path},
+                 {belfry_bytes_str(":authority"), &head.authority}};
+    for (; head.n_fields > 0 && belfry_bytes_begins(head.fields->name, belfry_bytes_str(":")); head.n_fields--) {
+        for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+            if (belfry_bytes_equal(head.fields->name, known[i].name))
+                *known[i].place = head.fields->value;
+        }
+        head.fields++;
+    }
+    if (head.authority.len == 0) /* RFC 9113, 8.3.1: one that was HTTP/1.1 before may name it there */
+        head.authority = exchange_field(&head, "host");
+    return head;
+}
+
+size_t fields_bytes(const struct fields *fields)
+{
+    return fields->text.cap + fields->cap * sizeof(fields->list[0]);
 }
 
 bool fields_is_hop(struct belfry_bytes name, struct belfry_bytes value)

@@ -1,10 +1,17 @@
 /* src/server/fields.h
  *
- * fields: header fields that are kept longer than they are lent: a request's until it can be sent, a block's until it
- * is whole. Order and repetition stay as they came.
+ * fields: a growing list of header fields: a head while it is received, a request's until it can be sent. Order and
+ * repetition stay as they came.
+ *
+ * A field is added whole (fields_add), or in pieces as a parser finds them:
+ *
+ *     fields_text()... fields_end_name() fields_text()... fields_end_value()
+ *
+ * A request's head is such a list: pseudo-headers first, as HTTP/2 sends them (RFC 9113, 8.3). HTTP/1.1 adds its target
+ * as ":path".
  *
  * Thread: owner. Pure.
- * Memory: names and values, and 32 bytes each; whoever adds has bounded them (a header block is at most 64 KiB).
+ * Memory: names and values, and 32 bytes per field. The caller bounds them: a header block is at most 64 KiB.
  */
 #ifndef BELFRY_SERVER_FIELDS_H
 #define BELFRY_SERVER_FIELDS_H
@@ -13,9 +20,10 @@
 #include "server/exchange.h"
 
 struct fields {
-    struct belfry_buf text;      /* names and values, one behind the other */
-    struct exchange_field *list; /* owned; the lengths hold, the pointers only after fields_list() */
+    struct belfry_buf text;      /* names and values, one after the other */
+    struct exchange_field *list; /* owned; its lengths are valid, its pointers only after fields_list() */
     size_t n, cap;
+    size_t ended; /* bytes of `text` that belong to names and values that are complete */
 };
 
 static inline void fields_init(struct fields *fields)
@@ -29,8 +37,19 @@ void fields_clear(struct fields *fields); /* keeps the storage */
 /* Adds a copy. Errors: BELFRY_ERR_NOMEM, unchanged. */
 BELFRY_NODISCARD enum belfry_err fields_add(struct fields *fields, struct belfry_bytes name, struct belfry_bytes value);
 
+/* A field in pieces. A name becomes lower case; a value loses the spaces and tabs at its end. Errors: BELFRY_ERR_NOMEM. */
+BELFRY_NODISCARD enum belfry_err fields_text(struct fields *fields, struct belfry_bytes piece);
+BELFRY_NODISCARD enum belfry_err fields_end_name(struct fields *fields);
+void fields_end_value(struct fields *fields);
+
 /* All of them, fields->n; lent until the next change. */
 const struct exchange_field *fields_list(struct fields *fields);
+
+/* The list as a request's head, lent until the next change: pseudo-headers, which are first, have their places there.
+ * Without ":authority" the host field names the authority. */
+struct exchange_head fields_head(struct fields *fields);
+
+size_t fields_bytes(const struct fields *fields); /* allocated */
 
 /* True for fields that speak of one connection and not of the request (RFC 9113, 8.2.2), for pseudo-headers, and for
  * host, which goes with them. */

@@ -6,7 +6,7 @@
 #include "net/grpc_frame.h"
 #include "net/percent.h"
 
-#define MESSAGE_MAX 1024 /* of a grpc-message, before it is encoded; what is longer is cut */
+#define MESSAGE_MAX 1024 /* of a grpc-message, before it is encoded; a longer one is cut */
 #define TYPE        "application/grpc"
 
 static struct exchange_field field(const char *name, struct belfry_bytes value)
@@ -16,7 +16,7 @@ static struct exchange_field field(const char *name, struct belfry_bytes value)
 
 /* ---- answers ---- */
 
-/* The status as fields; the text of both is in `room`, which outlives them. */
+/* Storage for the texts of the two status fields. */
 struct status_room {
     char code[12], message[3 * MESSAGE_MAX + 1];
 };
@@ -86,7 +86,7 @@ bool grpc_is(const struct exchange_head *head)
     return is_post(head) && is_grpc_type(exchange_field(head, "content-type"));
 }
 
-/* Nanoseconds in a unit of grpc-timeout; 0: it is none. */
+/* Nanoseconds in a unit of grpc-timeout; 0: no such unit. */
 static uint64_t unit_ns(char unit)
 {
     switch (unit) {
@@ -129,10 +129,10 @@ static bool parse_timeout(struct belfry_bytes text, uint64_t *out_ms)
     return true;
 }
 
-#define QUOTED_MAX 64 /* of what a peer sent, in what it is told about it */
+#define QUOTED_MAX 64 /* bytes of a peer's text that are quoted to it */
 
-static void refuse(struct exchange *x, int http_status, int code, const char *before, struct belfry_bytes quoted,
-                   const char *after)
+static void answer_refusal(struct exchange *x, int http_status, int code, const char *before,
+                           struct belfry_bytes quoted, const char *after)
 {
     char text[192];
     int len = (int)(quoted.len < QUOTED_MAX ? quoted.len : QUOTED_MAX);
@@ -140,17 +140,17 @@ static void refuse(struct exchange *x, int http_status, int code, const char *be
     answer_status(x, http_status, code, text);
 }
 
-/* In the order in which etcd looks. */
+/* Checks in etcd's order. */
 bool grpc_refuse_head(struct exchange *x, const struct exchange_head *head, uint64_t *timeout_ms)
 {
     struct belfry_bytes type = exchange_field(head, "content-type"), timeout = exchange_field(head, "grpc-timeout");
     *timeout_ms = UINT64_MAX;
     if (!is_grpc_type(type))
-        refuse(x, 415, 3, "invalid gRPC request content-type ", type, "");
+        answer_refusal(x, 415, 3, "invalid gRPC request content-type ", type, "");
     else if (timeout.data != NULL && !parse_timeout(timeout, timeout_ms))
-        refuse(x, 400, 13, "malformed grpc-timeout: ", timeout, "");
+        answer_refusal(x, 400, 13, "malformed grpc-timeout: ", timeout, "");
     else if (!is_post(head))
-        refuse(x, 405, 13, "Received a HEADERS frame with :method ", head->method, " which should be POST");
+        answer_refusal(x, 405, 13, "Received a HEADERS frame with :method ", head->method, " which should be POST");
     else
         return false;
     return true;

@@ -1,6 +1,6 @@
 /* src/server/grpc_answer.h
  *
- * grpc_answer: how a tier itself ends or answers a gRPC exchange.
+ * grpc_answer: gRPC responses that the tier makes itself.
  *
  * Thread: owner (the exchange's).
  */
@@ -20,12 +20,12 @@ void grpc_begin(struct exchange *x, struct belfry_bytes content_type);
 /* A whole unary answer with status 0: head, one message, trailers. */
 void grpc_reply(struct exchange *x, struct belfry_bytes content_type, struct belfry_bytes message);
 
-/* Is it a gRPC request? POST and application/grpc (with a subtype or not; not gRPC-Web's). */
+/* Is it a gRPC request? POST and application/grpc (with or without a subtype; not gRPC-Web). */
 bool grpc_is(const struct exchange_head *head);
 
-/* Refuses a head that is not quite gRPC, or whose grpc-timeout is malformed, as etcd does (docs/spec/etcd-watch.md
- * 1.1). True: it was refused, which was the exchange's last word. Otherwise *timeout_ms is what grpc-timeout says,
- * rounded up; UINT64_MAX: none. */
+/* Refuses a head that is not valid gRPC, or whose grpc-timeout is malformed, as etcd does (docs/spec/etcd-watch.md
+ * 1.1). True: it was refused, which was the exchange's last word. Otherwise *timeout_ms receives grpc-timeout, rounded
+ * up; UINT64_MAX: there is none. */
 bool grpc_refuse_head(struct exchange *x, const struct exchange_head *head, uint64_t *timeout_ms);
 
 #endif

@@ -1,16 +1,18 @@
 /* src/server/h1_server.h
  *
- * h1_server: the server side of one HTTP/1.1 connection, without the socket; llhttp does the parsing. One exchange at a
- * time: what is pipelined behind it waits unread.
+ * h1_server: the server side of one HTTP/1.1 connection, without the socket; llhttp does the parsing. One exchange is
+ * open at a time; pipelined requests wait unread.
  *
- * A response without content-length is chunked (HTTP/1.0: ended by closing). exchange_answer() sends content-length. HEAD
- * gets no body. "Expect: 100-continue" is answered when the handler first takes or when begin() returned with a handler
- * that did not end the exchange. A head over H1_SERVER_HEAD_BYTES is answered 431, one that cannot be parsed 400, and the
- * connection closes. Header fields: names to lower case; :authority is Host; obsolete folding, bare CR, both
- * content-length and transfer-encoding: 400 (llhttp strict).
+ * Responses: without content-length the body is chunked (HTTP/1.0: ended by closing). exchange_answer() sends
+ * content-length. HEAD has no body. "Expect: 100-continue" is answered when begin() has returned with the exchange open
+ * and no response begun.
+ *
+ * Requests: names of header fields become lower case; :authority is Host. A head over H1_SERVER_HEAD_BYTES is answered
+ * 431. Obsolete folding, a bare CR, content-length together with transfer-encoding, and anything else that llhttp (strict)
+ * cannot parse is answered 400. Both close the connection.
  *
  * Thread: owner. Pure: no socket.
- * Memory: a connection between two requests holds no buffer; goal: idle watch connection <= 4 KiB in all.
+ * Memory: between two requests a connection holds no buffer; goal: an idle watch connection takes at most 4 KiB in all.
  */
 #ifndef BELFRY_SERVER_H1_SERVER_H
 #define BELFRY_SERVER_H1_SERVER_H
@@ -31,24 +33,23 @@ struct h1_server_opts {
 };
 
 BELFRY_NODISCARD enum belfry_err h1_server_create(const struct h1_server_opts *opts, struct h1_server **out);
-void h1_server_destroy(struct h1_server *h1); /* the exchange is told `gone`; NULL is fine */
+void h1_server_destroy(struct h1_server *h1); /* the exchange receives `gone`; NULL is fine */
 
-/* Takes bytes, all of them: what belongs to a later request, or to a body that is not taken, is kept, and
- * h1_server_wants_read() says no until it was used. Errors: BELFRY_ERR_PROTOCOL (answered already: pull, then close),
- * BELFRY_ERR_NOMEM. */
+/* Takes all bytes. Those of a later request, or of a body that the handler does not take, are kept;
+ * h1_server_wants_read() is false until they are used. Errors: BELFRY_ERR_PROTOCOL (answered already: pull, then
+ * close), BELFRY_ERR_NOMEM. */
 BELFRY_NODISCARD enum belfry_err h1_server_receive(struct h1_server *h1, struct belfry_bytes bytes);
 bool h1_server_wants_read(const struct h1_server *h1);
 
-/* The peer sends no more (a half-closed socket): a response under way goes on. */
+/* The peer sends no more (a half-closed socket). A response that has begun goes on. */
 void h1_server_input_ended(struct h1_server *h1);
 
 /* Appends all that is to be sent. */
 BELFRY_NODISCARD enum belfry_err h1_server_pull(struct h1_server *h1, size_t enough, struct belfry_buf *out);
 bool h1_server_wants_write(const struct h1_server *h1);
-bool h1_server_over(const struct h1_server *h1); /* all was said: close the socket when it is written */
+bool h1_server_over(const struct h1_server *h1); /* everything was pulled: write it and close the socket */
 
-/* As in h2_server.h. shut: no further request after the one that runs, or the first if there was
- * none yet ("connection: close"). */
+/* As in h2_server.h. shut: "connection: close". No request follows the one that runs, or the first if there was none. */
 void h1_server_unhold(struct h1_server *h1);
 void h1_server_hold(struct h1_server *h1);
 void h1_server_shut(struct h1_server *h1);

@@ -1,51 +1,145 @@
-/* src/server/h2_server.c */
+/* src/server/h2_server.c
+ *
+ * Calls of a handler only queue: nghttp2 runs no callback from inside, so a handler may call anything from any event,
+ * for any exchange of the connection.
+ */
 #include "server/h2_server.h"
 
 #include <assert.h>
+#include <nghttp2/nghttp2.h>
+#include <stdio.h>
 #include <stdlib.h>
 
+#include "base/list.h"
 #include "net/h2_mem.h"
-#include "server/h2_server_private.h"
+#include "server/fields.h"
 
-#define DEFLATE_TABLE 256  /* bytes: what gRPC responses repeat fits; more would keep what they do not */
-#define CALM_STREAMS  1000 /* streams reset early that are forgiven at once, ... */
-#define CALM_RATE     200  /* ... and more of them a second */
-#define CALM_WINDOWS  100  /* streams whose window is changed that cost as much as one of them, ... */
-#define CALM_MOST     100  /* ... and the most that a change costs: some are forgiven with any number of streams */
-#define QUEUE_READ    500  /* frames other than DATA that wait unsent while more is read */
-#define QUEUE_FRAMES  1000 /* frames other than DATA that may wait unsent, ... */
-#define QUEUE_EACH    4    /* ... and more for each exchange: HEADERS, trailers, WINDOW_UPDATE, RST_STREAM */
-#define UNLIMITED     ((uint64_t)1 << 32)
+#define DEFLATE_TABLE  256  /* bytes: the fields that gRPC responses repeat fit */
+#define CALM_STREAMS   1000 /* streams reset early that a peer may have in a burst, ... */
+#define CALM_RATE      200  /* ... and more per second */
+#define CALM_WINDOWS   100  /* a change of this many streams' windows costs as much as one stream reset early, ... */
+#define CALM_MOST      100  /* ... and at most this many of them */
+#define QUEUE_READ     500  /* with more frames unsent, DATA apart, the connection is not read */
+#define QUEUE_FRAMES   1000 /* frames other than DATA that may wait unsent, ... */
+#define QUEUE_EACH     4    /* ... and more for each exchange: HEADERS, trailers, WINDOW_UPDATE, RST_STREAM */
+#define UNLIMITED      ((uint64_t)1 << 32)
+#define FRAME_HEAD     9
+#define KEEP_BYTES     1024         /* an empty buffer up to this is kept: most deliveries then allocate nothing */
+#define SHARED_MOST    (512 * 1024) /* of the connection's window: a peer may offer more and not read it */
+#define SHARE_LEAST    1024         /* of the connection's window: room that every exchange has */
+#define FEW_FIELDS     16           /* response fields that need no allocation */
+#define FIELD_OVERHEAD 32           /* RFC 9113, 6.5.2 */
 
 static const uint8_t probe[8] = {'s', 'h', 'u', 't', 'd', 'o', 'w', 'n'};
 
-/* ---- what becomes of it ---- */
+/* The life of the connection. DOWN is final: nghttp2's state may be inconsistent, so it is only freed.
+ *
+ *     UP --> NOTICED --> PROBED --> SHUT
+ *      \________\___________\________\___> ENDING --> DOWN   (and from any to DOWN)
+ */
+enum h2_server_state {
+    H2_SERVER_UP,
+    H2_SERVER_NOTICED, /* a GOAWAY that names no stream yet is queued */
+    H2_SERVER_PROBED,  /* it was pulled, and a PING after it, whose ACK shows that the peer has read it */
+    H2_SERVER_SHUT,    /* the GOAWAY that names the last stream is queued or sent */
+    H2_SERVER_ENDING,  /* a GOAWAY with an error is queued or sent; nghttp2 ignores what comes */
+    H2_SERVER_DOWN     /* out of memory, flooded, or nghttp2 has given up */
+};
 
-static void move_to(struct h2_server *h2, enum h2_server_state state)
+struct h2_server {
+    /* fixed at creation */
+    struct h2_server_opts opts;
+    nghttp2_session *session; /* owned */
+    /* owner only */
+    enum h2_server_state state;
+    enum h2_server_fault fault;   /* of ENDING */
+    enum belfry_err failed;       /* first failure that could not be returned where it happened */
+    bool reported;                /* `failed` was returned by pull */
+    bool starved;                 /* nghttp2 was refused memory */
+    bool told;                    /* wants_flush was called and nothing pulled since, or a pull is under way */
+    bool greeted;                 /* the peer's SETTINGS came */
+    bool held;                    /* the socket is full: no exchange has room */
+    uint64_t now_ms;              /* of the last receive */
+    struct fields head;           /* the one that is being received; header blocks do not interleave */
+    size_t head_list_bytes;       /* of it, as SETTINGS_MAX_HEADER_LIST_SIZE counts; over the limit nothing is kept */
+    uint64_t head_since_ms;       /* when it was begun; it is incomplete while head_list_bytes is not 0 */
+    struct belfry_list exchanges; /* of h2_exchange.of_all: every one whose stream is not closed */
+    size_t n_exchanges;
+    /* of h2_exchange.of_waiting: exchanges that found little room and wait for `writable`, ... */
+    struct belfry_list short_of_window; /* ... because the stream's own window is small, */
+    struct belfry_list short_of_share;  /* ... because the share of the connection's is, or the socket is full, */
+    struct belfry_list due;             /* ... and those whose room may have grown since */
+    size_t share;                       /* of the connection's window: the smallest since the last unhold */
+    size_t bytes;                       /* in the buffers of all exchanges */
+    struct exchange_memory *memory;     /* never NULL */
+    struct exchange_memory own_memory;  /* ... because of this */
+    size_t head_bytes;                  /* counted of `head` */
+    uint64_t calm_at_ms;                /* the bucket of streams reset early: when it was filled last, ... */
+    uint32_t calm;                      /* ... and how much is left, in thousandths of a stream */
+    /* while a pull runs */
+    struct belfry_buf *out;
+    size_t enough;
+};
+
+/* What the handler of an exchange has said:
+ *
+ *     NOTHING --> HEAD --> END       exchange_answer() goes there at once
+ *          \________\____\__> RESET
+ */
+enum h2_said {
+    H2_SAID_NOTHING,
+    H2_SAID_HEAD,
+    H2_SAID_END,  /* the body is complete; some of it may wait in `buf` */
+    H2_SAID_RESET /* RST_STREAM is queued */
+};
+
+struct h2_trailers {
+    size_t n;
+    nghttp2_nv fields[]; /* their bytes follow */
+};
+
+struct h2_exchange {
+    struct exchange base; /* first: a dialect's pointer is to this */
+    struct h2_server *h2;
+    int32_t id;
+    enum h2_said said;
+    bool is_head;   /* the method is HEAD: no body is sent */
+    bool head_sent; /* the response's HEADERS were pulled */
+    bool deferred;  /* nghttp2 found nothing to send and waits for nghttp2_session_resume_data() */
+    size_t untaken; /* body bytes received and not returned to the stream's window */
+    struct belfry_buf buf;
+    struct h2_trailers *trailers; /* owned; NULL: none */
+    struct belfry_list of_all, of_waiting;
+};
+
+/* ---- states and failures ---- */
+
+static void h2_move_to(struct h2_server *h2, enum h2_server_state state)
 {
     assert(state > h2->state);
     h2->state = state;
 }
 
 /* Running out of memory while packing headers makes nghttp2 end the connection as if the peer were to blame. */
-static enum belfry_err blame(const struct h2_server *h2)
+static enum belfry_err end_reason(const struct h2_server *h2)
 {
     return h2->starved ? BELFRY_ERR_NOMEM : BELFRY_ERR_PROTOCOL;
 }
 
-void h2_server_note(struct h2_server *h2, enum belfry_err err)
+/* For calls without a result: receive or pull reports it. */
+static void note_failure(struct h2_server *h2, enum belfry_err err)
 {
     if (h2->failed == BELFRY_OK)
         h2->failed = err;
 }
 
-void h2_server_note_rc(struct h2_server *h2, ssize_t rc)
+static void note_rc(struct h2_server *h2, ssize_t rc)
 {
     if (rc < 0)
-        h2_server_note(h2, rc == NGHTTP2_ERR_NOMEM ? BELFRY_ERR_NOMEM : blame(h2));
+        note_failure(h2, rc == NGHTTP2_ERR_NOMEM ? BELFRY_ERR_NOMEM : end_reason(h2));
 }
 
-void h2_server_tell(struct h2_server *h2)
+static void ask_for_flush(struct h2_server *h2)
 {
     if (h2->told || !h2_server_wants_write(h2))
         return;
@@ -54,26 +148,26 @@ void h2_server_tell(struct h2_server *h2)
 }
 
 /* What receive and pull return: a failure of nghttp2 (rc), one noted on the way, or the end of the connection. */
-static enum belfry_err outcome(struct h2_server *h2, ssize_t rc)
+static enum belfry_err h2_outcome(struct h2_server *h2, ssize_t rc)
 {
-    h2_server_note_rc(h2, rc);
+    note_rc(h2, rc);
     if (h2->failed != BELFRY_OK) {
         if (h2->state != H2_SERVER_DOWN)
-            move_to(h2, H2_SERVER_DOWN);
+            h2_move_to(h2, H2_SERVER_DOWN);
         return h2->failed;
     }
-    return h2->state == H2_SERVER_ENDING ? blame(h2) : BELFRY_OK;
+    return h2->state == H2_SERVER_ENDING ? end_reason(h2) : BELFRY_OK;
 }
 
-static void end_with(struct h2_server *h2, uint32_t code)
+static void terminate(struct h2_server *h2, uint32_t code)
 {
     if (h2->state >= H2_SERVER_ENDING)
         return;
-    move_to(h2, H2_SERVER_ENDING);
-    h2_server_note_rc(h2, nghttp2_session_terminate_session(h2->session, code));
+    h2_move_to(h2, H2_SERVER_ENDING);
+    note_rc(h2, nghttp2_session_terminate_session(h2->session, code));
 }
 
-/* Takes what `streams` of those that end unanswered cost from the bucket. */
+/* Takes from the bucket what `streams` cost that end unanswered; an empty bucket ends the connection. */
 static void spend_calm(struct h2_server *h2, size_t streams)
 {
     const uint32_t full = CALM_STREAMS * 1000;
@@ -83,22 +177,417 @@ static void spend_calm(struct h2_server *h2, size_t streams)
     h2->calm = gained < full - h2->calm ? h2->calm + (uint32_t)gained : full;
     h2->calm_at_ms = h2->now_ms;
     if (h2->calm < cost)
-        end_with(h2, NGHTTP2_ENHANCE_YOUR_CALM);
+        terminate(h2, NGHTTP2_ENHANCE_YOUR_CALM);
     else
         h2->calm -= cost;
 }
 
-/* nghttp2 bounds the PINGs and SETTINGS that it has to answer, but not the resets that malformed requests call for. */
+/* nghttp2 bounds the PINGs and SETTINGS that it has to answer, but not the resets that malformed requests cause. */
 static void bound_queue(struct h2_server *h2)
 {
     size_t most = QUEUE_FRAMES + QUEUE_EACH * h2->n_exchanges;
     if (nghttp2_session_get_outbound_queue_size(h2->session) > most)
-        end_with(h2, NGHTTP2_ENHANCE_YOUR_CALM);
+        terminate(h2, NGHTTP2_ENHANCE_YOUR_CALM);
 }
 
-/* ---- from nghttp2: what came ---- */
+/* ---- an exchange ---- */
 
-static struct h2_exchange *exchange_of(struct h2_server *h2, int32_t id)
+static struct h2_exchange *h2_exchange_of(struct exchange *x)
+{
+    return (struct h2_exchange *)(void *)x;
+}
+
+static bool is_down(const struct h2_exchange *x)
+{
+    return x->h2->state == H2_SERVER_DOWN;
+}
+
+static void free_buf(struct h2_exchange *x)
+{
+    exchange_memory_count(x->h2->memory, x->buf.cap, 0);
+    belfry_buf_fini(&x->buf);
+}
+
+static void drop_buf(struct h2_exchange *x)
+{
+    x->h2->bytes -= belfry_buf_len(&x->buf);
+    free_buf(x);
+}
+
+/* ---- room ---- */
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static size_t window_share(const struct h2_server *h2)
+{
+    if (!exchange_memory_has(h2->memory, 1))
+        return SHARE_LEAST;
+    int32_t window = nghttp2_session_get_remote_window_size(h2->session);
+    size_t shared = smaller(window > 0 ? (size_t)window : 0, SHARED_MOST), share = shared / h2->n_exchanges;
+    return share > SHARE_LEAST ? share : SHARE_LEAST;
+}
+
+/* Stores in *out_wait the list in which to wait for more: of the smaller of the two limits, the stream's own window or
+ * the share, because only that one can raise the room. */
+static size_t room_now(const struct h2_exchange *x, struct belfry_list **out_wait)
+{
+    struct h2_server *h2 = x->h2;
+    *out_wait = &h2->short_of_share;
+    if (h2->held || h2->state >= H2_SERVER_ENDING)
+        return 0;
+    int32_t own = nghttp2_session_get_stream_remote_window_size(h2->session, x->id);
+    size_t window = own > 0 ? (size_t)own : 0, share = window_share(h2), most = smaller(share, EXCHANGE_ROOM);
+    h2->share = smaller(h2->share, share); /* unhold offers room when the share exceeds this */
+    if (window <= most) {
+        *out_wait = &h2->short_of_window;
+        most = window;
+    }
+    size_t waits = belfry_buf_len(&x->buf);
+    return most > waits ? most - waits : 0;
+}
+
+static void wait_for_room_in(struct h2_exchange *x, struct belfry_list *list)
+{
+    belfry_list_remove(&x->of_waiting);
+    belfry_list_append(list, &x->of_waiting);
+}
+
+/* The room of this exchange may have grown, if it waits for any. */
+static void exchange_look_again(struct h2_exchange *x)
+{
+    if (!belfry_list_empty(&x->of_waiting))
+        wait_for_room_in(x, &x->h2->due);
+}
+
+/* ---- what is sent ---- */
+
+static nghttp2_nv nv_of(struct belfry_bytes name, struct belfry_bytes value)
+{
+    /* nghttp2 does not write there */
+    return (nghttp2_nv){.name = (uint8_t *)(uintptr_t)name.data,
+                        .value = (uint8_t *)(uintptr_t)value.data,
+                        .namelen = name.len,
+                        .valuelen = value.len};
+}
+
+static uint8_t *trailers_copy(uint8_t **at, const uint8_t *from, size_t len)
+{
+    uint8_t *to = *at;
+    if (len > 0)
+        memcpy(to, from, len);
+    *at = to + len;
+    return to;
+}
+
+/* NULL: no memory. */
+static struct h2_trailers *trailers_create(const struct exchange_field *fields, size_t n)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < n; i++)
+        bytes += fields[i].name.len + fields[i].value.len;
+    struct h2_trailers *trailers = malloc(sizeof(*trailers) + n * sizeof(trailers->fields[0]) + bytes);
+    if (trailers == NULL)
+        return NULL;
+    trailers->n = n;
+    uint8_t *at = (uint8_t *)(trailers->fields + n);
+    for (size_t i = 0; i < n; i++) {
+        nghttp2_nv *field = &trailers->fields[i];
+        *field = nv_of(fields[i].name, fields[i].value);
+        field->name = trailers_copy(&at, field->name, field->namelen);
+        field->value = trailers_copy(&at, field->value, field->valuelen);
+    }
+    return trailers;
+}
+
+/* The last of the body is about to be framed: the trailers follow it. */
+static int queue_trailers(struct h2_exchange *x, uint32_t *flags)
+{
+    if (x->trailers == NULL)
+        return 0;
+    *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
+    int rc = nghttp2_submit_trailer(x->h2->session, x->id, x->trailers->fields, x->trailers->n);
+    free(x->trailers);
+    x->trailers = NULL;
+    return rc;
+}
+
+/* Says how much of the buffer becomes the next DATA frame; nghttp2 then calls on_send_data() for the bytes. */
+static ssize_t on_data_read(nghttp2_session *session, int32_t id, uint8_t *buf, size_t cap, uint32_t *flags,
+                            nghttp2_data_source *source, void *user)
+{
+    (void)session, (void)id, (void)buf, (void)user;
+    struct h2_exchange *x = source->ptr;
+    size_t waits = belfry_buf_len(&x->buf);
+    x->deferred = waits == 0 && x->said != H2_SAID_END;
+    if (x->deferred)
+        return NGHTTP2_ERR_DEFERRED;
+    *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
+    if (waits > cap)
+        return (ssize_t)cap;
+    if (x->said == H2_SAID_END) {
+        *flags |= NGHTTP2_DATA_FLAG_EOF;
+        if (queue_trailers(x, flags) != 0) {
+            note_failure(x->h2, BELFRY_ERR_NOMEM);
+            return NGHTTP2_ERR_CALLBACK_FAILURE;
+        }
+    }
+    return (ssize_t)waits;
+}
+
+static int on_send_data(nghttp2_session *session, nghttp2_frame *frame, const uint8_t *head, size_t len,
+                        nghttp2_data_source *source, void *user)
+{
+    (void)session, (void)frame, (void)user;
+    struct h2_exchange *x = source->ptr;
+    struct h2_server *h2 = x->h2;
+    uint8_t *to;
+    enum belfry_err err = belfry_buf_reserve(h2->out, FRAME_HEAD + len, &to);
+    if (err != BELFRY_OK) {
+        note_failure(h2, err);
+        return NGHTTP2_ERR_CALLBACK_FAILURE;
+    }
+    memcpy(to, head, FRAME_HEAD);
+    if (len > 0)
+        memcpy(to + FRAME_HEAD, belfry_buf_bytes(&x->buf).data, len);
+    belfry_buf_grown(h2->out, FRAME_HEAD + len);
+    belfry_buf_take(&x->buf, len);
+    h2->bytes -= len;
+    if (belfry_buf_len(&x->buf) == 0 && x->buf.cap > KEEP_BYTES)
+        free_buf(x);
+    exchange_look_again(x);
+    /* Checked after the frame: one that was begun could not be taken back when its stream is reset meanwhile. */
+    return belfry_buf_len(h2->out) < h2->enough ? 0 : NGHTTP2_ERR_PAUSE;
+}
+
+static void submit_head(struct h2_exchange *x, int status, const struct exchange_field *fields, size_t n,
+                        const nghttp2_data_provider *body)
+{
+    nghttp2_nv few[FEW_FIELDS], *all = few;
+    if (n >= FEW_FIELDS) {
+        all = calloc(n + 1, sizeof(*all));
+        if (all == NULL) {
+            note_failure(x->h2, BELFRY_ERR_NOMEM);
+            return;
+        }
+    }
+    char text[16];
+    snprintf(text, sizeof(text), "%03d", status);
+    all[0] = nv_of(belfry_bytes_str(":status"), belfry_bytes_str(text));
+    for (size_t i = 0; i < n; i++)
+        all[i + 1] = nv_of(fields[i].name, fields[i].value);
+    note_rc(x->h2, nghttp2_submit_response(x->h2->session, x->id, all, n + 1, body));
+    if (all != few)
+        free(all);
+}
+
+static void submit_head_and_body(struct h2_exchange *x, int status, const struct exchange_field *fields, size_t n)
+{
+    nghttp2_data_provider body = {.source.ptr = x, .read_callback = on_data_read};
+    submit_head(x, status, fields, n, &body);
+}
+
+/* There is something to send again. */
+static void exchange_wake(struct h2_exchange *x)
+{
+    if (x->deferred) {
+        x->deferred = false;
+        /* a stream that is about to close is no error */
+        if (nghttp2_session_resume_data(x->h2->session, x->id) == NGHTTP2_ERR_NOMEM)
+            note_failure(x->h2, BELFRY_ERR_NOMEM);
+    }
+    ask_for_flush(x->h2);
+}
+
+static void exchange_append(struct h2_exchange *x, const void *data, size_t len)
+{
+    size_t before = x->buf.cap;
+    enum belfry_err err = belfry_buf_append(&x->buf, data, len);
+    exchange_memory_count(x->h2->memory, before, x->buf.cap);
+    if (err == BELFRY_OK)
+        x->h2->bytes += len;
+    else
+        note_failure(x->h2, err);
+}
+
+static void return_window(struct h2_exchange *x, size_t n)
+{
+    n = n < x->untaken ? n : x->untaken;
+    x->untaken -= n;
+    if (n > 0 && !is_down(x))
+        note_rc(x->h2, nghttp2_session_consume_stream(x->h2->session, x->id, n));
+}
+
+/* What all last words have in common. */
+static void exchange_last_word(struct h2_exchange *x, enum h2_said said)
+{
+    x->said = said;
+    belfry_list_remove(&x->of_waiting);
+    if (x->base.held > 0)
+        exchange_holds(&x->base, H2_SERVER_EXCHANGE); /* the handler keeps nothing, and the request is not whole */
+    return_window(x, x->untaken);
+}
+
+/* ---- the operations ---- */
+
+static void h2_exchange_taken(struct exchange *x, size_t n)
+{
+    return_window(h2_exchange_of(x), n);
+    ask_for_flush(h2_exchange_of(x)->h2);
+}
+
+static void h2_exchange_respond(struct exchange *base, int status, const struct exchange_field *fields, size_t n)
+{
+    struct h2_exchange *x = h2_exchange_of(base);
+    assert(x->said == H2_SAID_NOTHING);
+    x->said = H2_SAID_HEAD;
+    if (is_down(x))
+        return;
+    submit_head_and_body(x, status, fields, n);
+    ask_for_flush(x->h2);
+}
+
+static size_t h2_exchange_room(struct exchange *base)
+{
+    struct h2_exchange *x = h2_exchange_of(base);
+    struct belfry_list *list;
+    size_t room = room_now(x, &list);
+    if (room < EXCHANGE_ROOM_LOW)
+        wait_for_room_in(x, list);
+    return room;
+}
+
+static void h2_exchange_write(struct exchange *base, const void *data, size_t len)
+{
+    struct h2_exchange *x = h2_exchange_of(base);
+    assert(x->said == H2_SAID_HEAD);
+    if (is_down(x) || x->is_head)
+        return;
+    exchange_append(x, data, len);
+    exchange_wake(x);
+}
+
+static void h2_exchange_end(struct exchange *base, const struct exchange_field *trailers, size_t n)
+{
+    struct h2_exchange *x = h2_exchange_of(base);
+    assert(x->said == H2_SAID_HEAD);
+    exchange_last_word(x, H2_SAID_END);
+    if (is_down(x))
+        return;
+    if (n > 0) {
+        x->trailers = trailers_create(trailers, n);
+        if (x->trailers == NULL)
+            note_failure(x->h2, BELFRY_ERR_NOMEM);
+    }
+    exchange_wake(x);
+}
+
+static void h2_exchange_answer(struct exchange *base, int status, const struct exchange_field *fields, size_t n,
+                               struct belfry_bytes body)
+{
+    struct h2_exchange *x = h2_exchange_of(base);
+    assert(x->said == H2_SAID_NOTHING);
+    exchange_last_word(x, H2_SAID_END);
+    if (is_down(x))
+        return;
+    if (body.len == 0 || x->is_head) {
+        submit_head(x, status, fields, n, NULL);
+    } else {
+        submit_head_and_body(x, status, fields, n);
+        exchange_append(x, body.data, body.len);
+    }
+    ask_for_flush(x->h2);
+}
+
+static void h2_exchange_reset(struct exchange *base, uint32_t h2_code)
+{
+    struct h2_exchange *x = h2_exchange_of(base);
+    exchange_last_word(x, H2_SAID_RESET);
+    drop_buf(x);
+    if (is_down(x))
+        return;
+    note_rc(x->h2, nghttp2_submit_rst_stream(x->h2->session, NGHTTP2_FLAG_NONE, x->id, h2_code));
+    ask_for_flush(x->h2);
+}
+
+static const struct exchange_ops h2_exchange_ops = {.taken = h2_exchange_taken,
+                                                    .respond = h2_exchange_respond,
+                                                    .room = h2_exchange_room,
+                                                    .write = h2_exchange_write,
+                                                    .end = h2_exchange_end,
+                                                    .answer = h2_exchange_answer,
+                                                    .reset = h2_exchange_reset};
+
+static struct h2_exchange *h2_exchange_create(struct h2_server *h2, int32_t id)
+{
+    struct h2_exchange *x = calloc(1, sizeof(*x));
+    if (x == NULL)
+        return NULL;
+    x->base.ops = &h2_exchange_ops;
+    x->base.conn = h2->opts.conn;
+    x->h2 = h2;
+    x->id = id;
+    belfry_list_init(&x->of_all);
+    belfry_list_init(&x->of_waiting);
+    belfry_list_append(&h2->exchanges, &x->of_all);
+    h2->n_exchanges++;
+    exchange_memory_count(h2->memory, 0, H2_SERVER_EXCHANGE);
+    exchange_holds(&x->base, H2_SERVER_EXCHANGE);
+    return x;
+}
+
+static void h2_exchange_destroy(struct h2_exchange *x)
+{
+    belfry_list_remove(&x->of_all);
+    belfry_list_remove(&x->of_waiting);
+    x->h2->n_exchanges--;
+    exchange_memory_count(x->h2->memory, H2_SERVER_EXCHANGE, 0);
+    exchange_holds(&x->base, 0);
+    drop_buf(x);
+    free(x->trailers);
+    free(x);
+}
+
+static void h2_exchange_gone(struct h2_exchange *x)
+{
+    const struct exchange_events *events = x->base.events;
+    if (events == NULL)
+        return;
+    x->base.events = NULL;
+    belfry_list_remove(&x->of_waiting);
+    events->gone(&x->base, x->base.user);
+}
+
+static void h2_exchange_body(struct h2_exchange *x, struct belfry_bytes bytes)
+{
+    x->untaken += bytes.len;
+    if (x->base.events != NULL)
+        x->base.events->body(&x->base, bytes, x->base.user);
+    else
+        return_window(x, x->untaken);
+}
+
+static void h2_exchange_body_end(struct h2_exchange *x)
+{
+    exchange_holds(&x->base, 0);
+    if (x->base.events != NULL)
+        x->base.events->body_end(&x->base, x->base.user);
+}
+
+static void h2_exchange_offer_room(struct h2_exchange *x)
+{
+    struct belfry_list *list;
+    size_t room = room_now(x, &list);
+    if (room < EXCHANGE_ROOM_LOW && (room == 0 || belfry_buf_len(&x->buf) > 0))
+        wait_for_room_in(x, list);
+    else
+        x->base.events->writable(&x->base, x->base.user);
+}
+/* ---- from nghttp2: frames received ---- */
+
+static struct h2_exchange *exchange_by_id(struct h2_server *h2, int32_t id)
 {
     return nghttp2_session_get_stream_user_data(h2->session, id);
 }
@@ -108,7 +597,7 @@ static bool begins_request(const nghttp2_frame *frame)
     return frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST;
 }
 
-/* Room for one more exchange; another connection may have to end for it. */
+/* Is there memory for one more exchange? Another connection may be ended for it. */
 static bool has_memory(struct h2_server *h2)
 {
     struct intake_conn *own = &h2->opts.conn->intake;
@@ -116,17 +605,27 @@ static bool has_memory(struct h2_server *h2)
     return memory->max == 0 || intake_has_room(own->intake, own, memory->used + H2_SERVER_EXCHANGE, memory->max);
 }
 
+static void head_clear(struct h2_server *h2)
+{
+    fields_fini(&h2->head);
+    h2->head_list_bytes = 0;
+}
+
+static bool head_is_too_large(const struct h2_server *h2)
+{
+    return h2->head_list_bytes > H2_SERVER_HEADER_BYTES;
+}
+
 static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
     struct h2_server *h2 = user;
-    h2_head_clear(&h2->head);
+    head_clear(h2);
     h2->head_since_ms = h2->now_ms;
     if (!begins_request(frame) || has_memory(h2))
         return 0;
     h2->memory->refused++;
-    h2_server_note_rc(
-        h2, nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id, NGHTTP2_REFUSED_STREAM));
-    return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; /* its head is read, for the next ones build on it, and dropped */
+    note_rc(h2, nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id, NGHTTP2_REFUSED_STREAM));
+    return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; /* its head is still decoded: later ones depend on it */
 }
 
 static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name, size_t name_len,
@@ -134,54 +633,53 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 {
     (void)session, (void)flags;
     struct h2_server *h2 = user;
-    if (!begins_request(frame)) /* trailers of a request: nobody asks for them */
+    if (!begins_request(frame)) /* trailers of a request: no handler wants them */
         return 0;
-    enum belfry_err err = h2_head_add(&h2->head, belfry_bytes_of(name, name_len), belfry_bytes_of(value, value_len));
+    h2->head_list_bytes += name_len + value_len + FIELD_OVERHEAD;
+    if (head_is_too_large(h2)) {
+        fields_fini(&h2->head);
+        return 0;
+    }
+    enum belfry_err err = fields_add(&h2->head, belfry_bytes_of(name, name_len), belfry_bytes_of(value, value_len));
     if (err == BELFRY_OK)
         return 0;
-    h2_server_note(h2, err);
+    note_failure(h2, err);
     return NGHTTP2_ERR_CALLBACK_FAILURE;
 }
 
-static void present(struct h2_server *h2, struct h2_exchange *x, const struct exchange_head *head)
-{
-    h2->opts.begin(&x->base, head, h2->opts.user);
-    assert(x->base.events != NULL || x->said >= H2_SAID_END);
-}
-
-static enum belfry_err begin(struct h2_server *h2, int32_t id)
+static enum belfry_err begin_exchange(struct h2_server *h2, int32_t id)
 {
     struct h2_exchange *x = h2_exchange_create(h2, id);
     if (x == NULL)
         return BELFRY_ERR_NOMEM;
     nghttp2_session_set_stream_user_data(h2->session, id, x);
-    struct exchange_head head;
-    enum belfry_err err = BELFRY_OK;
-    if (h2_head_too_large(&h2->head)) {
+    if (head_is_too_large(h2)) {
         exchange_answer(&x->base, 431, NULL, 0, (struct belfry_bytes){0});
-    } else if ((err = h2_head_present(&h2->head, &head)) == BELFRY_OK) {
+    } else {
+        struct exchange_head head = fields_head(&h2->head);
         x->is_head = belfry_bytes_equal(head.method, belfry_bytes_str("HEAD"));
-        present(h2, x, &head);
+        h2->opts.begin(&x->base, &head, h2->opts.user);
+        assert(x->base.events != NULL || x->said >= H2_SAID_END);
     }
-    h2_head_clear(&h2->head);
-    return err;
+    head_clear(h2);
+    return BELFRY_OK;
 }
 
 static void probe_answered(struct h2_server *h2, const uint8_t opaque[8])
 {
     if (h2->state != H2_SERVER_PROBED || memcmp(opaque, probe, sizeof(probe)) != 0)
         return;
-    move_to(h2, H2_SERVER_SHUT);
+    h2_move_to(h2, H2_SERVER_SHUT);
     int32_t last = nghttp2_session_get_last_proc_stream_id(h2->session);
-    h2_server_note_rc(h2, nghttp2_submit_goaway(h2->session, NGHTTP2_FLAG_NONE, last, NGHTTP2_NO_ERROR, NULL, 0));
+    note_rc(h2, nghttp2_submit_goaway(h2->session, NGHTTP2_FLAG_NONE, last, NGHTTP2_NO_ERROR, NULL, 0));
 }
 
-/* The peer's windows: the connection's is looked at by unhold. */
+/* A window of the peer's grew; unhold looks at the connection's own. */
 static void window_changed(struct h2_server *h2, int32_t id)
 {
-    struct h2_exchange *x = id != 0 ? exchange_of(h2, id) : NULL;
+    struct h2_exchange *x = id != 0 ? exchange_by_id(h2, id) : NULL;
     if (x != NULL)
-        h2_exchange_look_again(x);
+        exchange_look_again(x);
 }
 
 static void settings_changed(struct h2_server *h2, const nghttp2_settings *settings)
@@ -207,28 +705,28 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
     else if (type == NGHTTP2_SETTINGS)
         settings_changed(h2, &frame->settings);
     if (begins_request(frame)) {
-        enum belfry_err err = begin(h2, frame->hd.stream_id);
+        enum belfry_err err = begin_exchange(h2, frame->hd.stream_id);
         if (err != BELFRY_OK) {
-            h2_server_note(h2, err);
+            note_failure(h2, err);
             return NGHTTP2_ERR_CALLBACK_FAILURE;
         }
     }
     if ((type == NGHTTP2_HEADERS || type == NGHTTP2_DATA) && (flags & NGHTTP2_FLAG_END_STREAM) != 0) {
-        struct h2_exchange *x = exchange_of(h2, frame->hd.stream_id);
+        struct h2_exchange *x = exchange_by_id(h2, frame->hd.stream_id);
         if (x != NULL)
             h2_exchange_body_end(x);
     }
     return 0;
 }
 
-/* A malformed request is reset by nghttp2: nothing more of its head is waited for. And the last stream that a GOAWAY names is
- * to be one of the receiver's, which is never more than 0 here; Go's clients name one of their own. */
+/* nghttp2 resets a malformed request: the rest of its head is not waited for. It also takes Go's goodbye for a breach:
+ * a GOAWAY must name a stream of the receiver's, here never more than 0, and Go's clients name one of their own. */
 static int on_invalid_frame(nghttp2_session *session, const nghttp2_frame *frame, int why, void *user)
 {
     (void)session, (void)why;
     struct h2_server *h2 = user;
     if (frame->hd.type == NGHTTP2_HEADERS)
-        h2_head_clear(&h2->head);
+        head_clear(h2);
     if (frame->hd.type == NGHTTP2_GOAWAY && frame->goaway.error_code == NGHTTP2_NO_ERROR)
         h2->fault = H2_SERVER_GOODBYE;
     return 0;
@@ -239,9 +737,9 @@ static int on_data_chunk(nghttp2_session *session, uint8_t flags, int32_t id, co
 {
     (void)flags;
     struct h2_server *h2 = user;
-    /* At once, whoever they are for, so that no exchange can stall another. */
-    h2_server_note_rc(h2, nghttp2_session_consume_connection(session, len));
-    struct h2_exchange *x = exchange_of(h2, id);
+    /* Returned immediately, so that no exchange can stall another. */
+    note_rc(h2, nghttp2_session_consume_connection(session, len));
+    struct h2_exchange *x = exchange_by_id(h2, id);
     if (x != NULL)
         h2_exchange_body(x, belfry_bytes_of(data, len));
     return 0;
@@ -251,7 +749,7 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, 
 {
     (void)session, (void)code;
     struct h2_server *h2 = user;
-    struct h2_exchange *x = exchange_of(h2, id);
+    struct h2_exchange *x = exchange_by_id(h2, id);
     if (x == NULL)
         return 0;
     if (!x->head_sent && x->said != H2_SAID_RESET)
@@ -261,7 +759,7 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, 
     return 0;
 }
 
-/* ---- from nghttp2: what is sent ---- */
+/* ---- from nghttp2: frames sent ---- */
 
 static ssize_t on_send(nghttp2_session *session, const uint8_t *data, size_t len, int flags, void *user)
 {
@@ -272,7 +770,7 @@ static ssize_t on_send(nghttp2_session *session, const uint8_t *data, size_t len
     enum belfry_err err = belfry_buf_append(h2->out, data, len);
     if (err == BELFRY_OK)
         return (ssize_t)len;
-    h2_server_note(h2, err);
+    note_failure(h2, err);
     return NGHTTP2_ERR_CALLBACK_FAILURE;
 }
 
@@ -280,19 +778,19 @@ static void goaway_sent(struct h2_server *h2, uint32_t code)
 {
     if (code != NGHTTP2_NO_ERROR) {
         if (h2->state < H2_SERVER_ENDING)
-            move_to(h2, H2_SERVER_ENDING); /* one that nghttp2 decided on */
+            h2_move_to(h2, H2_SERVER_ENDING); /* nghttp2 ends the connection */
     } else if (h2->state == H2_SERVER_NOTICED) {
-        /* not before: nghttp2 sends a PING ahead of everything that waits */
-        move_to(h2, H2_SERVER_PROBED);
-        h2_server_note_rc(h2, nghttp2_submit_ping(h2->session, NGHTTP2_FLAG_NONE, probe));
+        /* not earlier: nghttp2 sends a PING ahead of all other frames */
+        h2_move_to(h2, H2_SERVER_PROBED);
+        note_rc(h2, nghttp2_submit_ping(h2->session, NGHTTP2_FLAG_NONE, probe));
     }
 }
 
-/* The response is complete. A request that is not will not be read: RFC 9113, 8.1, and gRPC servers do the same. */
+/* The response is complete. The rest of an incomplete request is refused (RFC 9113, 8.1), as gRPC servers do. */
 static void stop_request(struct h2_server *h2, int32_t id)
 {
     if (nghttp2_session_get_stream_remote_close(h2->session, id) == 0)
-        h2_server_note_rc(h2, nghttp2_submit_rst_stream(h2->session, NGHTTP2_FLAG_NONE, id, NGHTTP2_NO_ERROR));
+        note_rc(h2, nghttp2_submit_rst_stream(h2->session, NGHTTP2_FLAG_NONE, id, NGHTTP2_NO_ERROR));
 }
 
 static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, void *user)
@@ -303,7 +801,7 @@ static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, v
     if (type == NGHTTP2_GOAWAY)
         goaway_sent(h2, frame->goaway.error_code);
     if (type == NGHTTP2_HEADERS) {
-        struct h2_exchange *x = exchange_of(h2, frame->hd.stream_id);
+        struct h2_exchange *x = exchange_by_id(h2, frame->hd.stream_id);
         if (x != NULL)
             x->head_sent = true;
     }
@@ -312,21 +810,21 @@ static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, v
     return 0;
 }
 
-/* HEADERS that cannot be packed, for nghttp2 sends blocks up to 64 KiB: without them the stream would never end. */
+/* nghttp2 packs header blocks of at most 64 KiB. A stream whose HEADERS are larger would never end: it is reset. */
 static int on_frame_not_send(nghttp2_session *session, const nghttp2_frame *frame, int why, void *user)
 {
     struct h2_server *h2 = user;
     int32_t id = frame->hd.stream_id;
     bool closing = why == NGHTTP2_ERR_STREAM_CLOSING || why == NGHTTP2_ERR_STREAM_CLOSED ||
                    why == NGHTTP2_ERR_STREAM_SHUT_WR || why == NGHTTP2_ERR_SESSION_CLOSING;
-    if (frame->hd.type == NGHTTP2_HEADERS && !closing && exchange_of(h2, id) != NULL)
-        h2_server_note_rc(h2, nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, id, NGHTTP2_INTERNAL_ERROR));
+    if (frame->hd.type == NGHTTP2_HEADERS && !closing && exchange_by_id(h2, id) != NULL)
+        note_rc(h2, nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, id, NGHTTP2_INTERNAL_ERROR));
     return 0;
 }
 
 /* ---- create and destroy ---- */
 
-static void set_callbacks(nghttp2_session_callbacks *callbacks)
+static void session_callbacks(nghttp2_session_callbacks *callbacks)
 {
     nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
     nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
@@ -335,17 +833,17 @@ static void set_callbacks(nghttp2_session_callbacks *callbacks)
     nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data_chunk);
     nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_stream_close);
     nghttp2_session_callbacks_set_send_callback(callbacks, on_send);
-    nghttp2_session_callbacks_set_send_data_callback(callbacks, h2_exchange_send_data);
+    nghttp2_session_callbacks_set_send_data_callback(callbacks, on_send_data);
     nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, on_frame_send);
     nghttp2_session_callbacks_set_on_frame_not_send_callback(callbacks, on_frame_not_send);
 }
 
-static void set_options(nghttp2_option *option)
+static void session_options(nghttp2_option *option)
 {
     nghttp2_option_set_no_auto_window_update(option, 1);
     nghttp2_option_set_no_closed_streams(option, 1);
     nghttp2_option_set_max_deflate_dynamic_table_size(option, DEFLATE_TABLE);
-    /* Its own bucket counts every reset, also of a watch that was served and is cancelled: 33 a second. */
+    /* nghttp2's own limit, 33 per second, would count every reset, also of watches that were served and then cancelled. */
     nghttp2_option_set_stream_reset_rate_limit(option, UNLIMITED, UNLIMITED);
 }
 
@@ -358,8 +856,8 @@ static enum belfry_err session_create(struct h2_server *h2)
     if (rc == 0)
         rc = nghttp2_option_new(&option);
     if (rc == 0) {
-        set_callbacks(callbacks);
-        set_options(option);
+        session_callbacks(callbacks);
+        session_options(option);
         rc = nghttp2_session_server_new3(&h2->session, callbacks, h2, option, &mem);
     }
     nghttp2_option_del(option);
@@ -367,8 +865,8 @@ static enum belfry_err session_create(struct h2_server *h2)
     return rc == 0 ? BELFRY_OK : BELFRY_ERR_NOMEM;
 }
 
-/* HEADER_TABLE_SIZE stays as it is: 0 would save 1.5 KiB a connection, and end those of clients that do not heed it. */
-static enum belfry_err greet(struct h2_server *h2)
+/* HEADER_TABLE_SIZE keeps its default: 0 would save 1.5 KiB per connection, but some clients ignore it and would fail. */
+static enum belfry_err submit_settings(struct h2_server *h2)
 {
     const nghttp2_settings_entry settings[] = {
         {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, H2_SERVER_HEADER_BYTES},
@@ -394,7 +892,7 @@ enum belfry_err h2_server_create(const struct h2_server_opts *opts, struct h2_se
     exchange_memory_count(h2->memory, 0, H2_SERVER_CONN);
     enum belfry_err err = session_create(h2);
     if (err == BELFRY_OK)
-        err = greet(h2);
+        err = submit_settings(h2);
     if (err != BELFRY_OK) {
         h2_server_destroy(h2);
         return err;
@@ -403,8 +901,8 @@ enum belfry_err h2_server_create(const struct h2_server_opts *opts, struct h2_se
     return BELFRY_OK;
 }
 
-/* Nothing of it is the owner's any more: not even the count. */
-static void let_go_memory(struct h2_server *h2)
+/* The owner's counters may be gone before this is destroyed. */
+static void stop_counting(struct h2_server *h2)
 {
     if (h2->memory != &h2->own_memory)
         exchange_memory_count(h2->memory, H2_SERVER_CONN + h2->head_bytes, 0);
@@ -413,10 +911,10 @@ static void let_go_memory(struct h2_server *h2)
 
 bool h2_server_let_go(struct h2_server *h2, size_t most)
 {
-    h2->told = true; /* nobody will pull */
+    h2->told = true; /* nothing is pulled any more */
     if (h2->state != H2_SERVER_DOWN)
-        move_to(h2, H2_SERVER_DOWN);
-    /* A handler that is told may have its last word on another, which stays in the list. */
+        h2_move_to(h2, H2_SERVER_DOWN);
+    /* A handler that hears `gone` may end another exchange, which stays in the list. */
     for (; most > 0 && !belfry_list_empty(&h2->exchanges); most--) {
         struct h2_exchange *x = belfry_container(h2->exchanges.next, struct h2_exchange, of_all);
         h2_exchange_gone(x);
@@ -424,7 +922,7 @@ bool h2_server_let_go(struct h2_server *h2, size_t most)
     }
     if (!belfry_list_empty(&h2->exchanges))
         return false;
-    let_go_memory(h2);
+    stop_counting(h2);
     return true;
 }
 
@@ -434,7 +932,7 @@ void h2_server_destroy(struct h2_server *h2)
         return;
     h2_server_let_go(h2, SIZE_MAX);
     nghttp2_session_del(h2->session);
-    h2_head_clear(&h2->head);
+    fields_fini(&h2->head);
     free(h2);
 }
 
@@ -448,10 +946,11 @@ enum belfry_err h2_server_receive(struct h2_server *h2, struct belfry_bytes byte
         rc = nghttp2_session_mem_recv(h2->session, (const uint8_t *)bytes.data, bytes.len);
         bound_queue(h2);
     }
-    exchange_memory_count(h2->memory, h2->head_bytes, h2->head.buf.cap);
-    h2->head_bytes = h2->head.buf.cap;
-    enum belfry_err err = outcome(h2, rc);
-    h2_server_tell(h2);
+    size_t head_bytes = fields_bytes(&h2->head);
+    exchange_memory_count(h2->memory, h2->head_bytes, head_bytes);
+    h2->head_bytes = head_bytes;
+    enum belfry_err err = h2_outcome(h2, rc);
+    ask_for_flush(h2);
     return err;
 }
 
@@ -466,7 +965,7 @@ enum belfry_err h2_server_pull(struct h2_server *h2, size_t enough, struct belfr
         h2->out = NULL;
     }
     h2->told = false;
-    enum belfry_err err = outcome(h2, rc);
+    enum belfry_err err = h2_outcome(h2, rc);
     h2->reported = err != BELFRY_OK;
     return err;
 }
@@ -490,20 +989,20 @@ bool h2_server_greeted(const struct h2_server *h2)
 
 uint64_t h2_server_head_since(const struct h2_server *h2)
 {
-    return h2->head.list_bytes > 0 ? h2->head_since_ms : 0;
+    return h2->head_list_bytes > 0 ? h2->head_since_ms : 0;
 }
 
-/* Two GOAWAYs: the first has the text, which that of nghttp2's end cannot have. */
+/* Two GOAWAYs: nghttp2_session_terminate_session() sends one without a text, so one with the text goes first. */
 void h2_server_expel(struct h2_server *h2, const char *why)
 {
     if (h2->state >= H2_SERVER_ENDING)
         return;
     int32_t last = nghttp2_session_get_last_proc_stream_id(h2->session);
-    h2_server_note_rc(h2, nghttp2_submit_goaway(h2->session, NGHTTP2_FLAG_NONE, last, NGHTTP2_ENHANCE_YOUR_CALM,
-                                                (const uint8_t *)why, strlen(why)));
-    end_with(h2, NGHTTP2_ENHANCE_YOUR_CALM);
+    note_rc(h2, nghttp2_submit_goaway(h2->session, NGHTTP2_FLAG_NONE, last, NGHTTP2_ENHANCE_YOUR_CALM,
+                                      (const uint8_t *)why, strlen(why)));
+    terminate(h2, NGHTTP2_ENHANCE_YOUR_CALM);
     h2->fault = H2_SERVER_EXPELLED;
-    h2_server_tell(h2);
+    ask_for_flush(h2);
 }
 
 enum h2_server_fault h2_server_fault(const struct h2_server *h2)
@@ -526,10 +1025,10 @@ void h2_server_hold(struct h2_server *h2)
     h2->held = true;
 }
 
-/* A share that only shrinks changes nothing for those who wait for a larger one. */
+/* Makes exchanges due that wait for a larger share, if it has grown. */
 static void look_at_share(struct h2_server *h2)
 {
-    size_t share = h2->n_exchanges > 0 ? h2_server_share(h2) : 0;
+    size_t share = h2->n_exchanges > 0 ? window_share(h2) : 0;
     if (h2->held || share > h2->share)
         belfry_list_move_all(&h2->due, &h2->short_of_share);
     h2->held = false;
@@ -539,7 +1038,7 @@ static void look_at_share(struct h2_server *h2)
 bool h2_server_unhold(struct h2_server *h2)
 {
     look_at_share(h2);
-    /* Whoever finds little room again from inside `writable` is not due before something changes. */
+    /* An exchange that finds little room again inside `writable` waits until something changes. */
     struct belfry_list *node;
     for (int n = 0; n < H2_SERVER_OFFERS && (node = belfry_list_pop(&h2->due)) != NULL; n++)
         h2_exchange_offer_room(belfry_container(node, struct h2_exchange, of_waiting));
@@ -550,7 +1049,7 @@ void h2_server_shut(struct h2_server *h2)
 {
     if (h2->state != H2_SERVER_UP)
         return;
-    move_to(h2, H2_SERVER_NOTICED);
-    h2_server_note_rc(h2, nghttp2_submit_shutdown_notice(h2->session));
-    h2_server_tell(h2);
+    h2_move_to(h2, H2_SERVER_NOTICED);
+    note_rc(h2, nghttp2_submit_shutdown_notice(h2->session));
+    ask_for_flush(h2);
 }

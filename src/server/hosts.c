@@ -13,7 +13,7 @@ static bool is_digits(const char *text)
     return text[strspn(text, "0123456789")] == '\0';
 }
 
-/* The host alone, without brackets, port and a dot at its end. False: it is none, or too long. */
+/* Copies the host alone, without brackets, port and trailing dot. False: there is no host, or it is too long. */
 static bool read_host(struct belfry_bytes authority, char out[NAME_BYTES])
 {
     if (authority.len == 0 || authority.len >= NAME_BYTES || memchr(authority.data, '\0', authority.len) != NULL)

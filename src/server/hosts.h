@@ -1,11 +1,11 @@
 /* src/server/hosts.h
  *
- * hosts: by which names this tier may be asked over plain HTTP that is not gRPC.
+ * hosts: the host names that plain HTTP requests other than gRPC may name.
  *
- * A web page can make its visitor's browser ask an address that only the visitor can reach, by giving its own name that
- * address (DNS rebinding). The browser then names the page's host, which is none of ours. Allowed are addresses, localhost,
- * the advertised name and those that were configured; a request that names no host (HTTP/1.0) does not come from a browser.
- * TLS has its own answer to this, and a unix socket is out of a browser's reach.
+ * A web page can make its visitor's browser send requests to an address that only the visitor can reach, by giving the
+ * page's own name that address (DNS rebinding). Such requests name the page's host. Allowed are addresses, localhost, the
+ * advertised name, configured names, and no name at all: a browser always names a host. TLS and unix sockets are not
+ * checked: a browser rejects a certificate for another name, and cannot reach a unix socket.
  *
  * Thread: any. Plain data, lent by the configuration.
  */
@@ -23,7 +23,7 @@ struct hosts {
 /* `authority` is a name or an address, with a port or without. */
 bool hosts_allow(const struct hosts *hosts, struct belfry_bytes authority);
 
-/* True: the request was refused with 421, which was the exchange's last word. `hosts` NULL: nothing is. */
+/* True: the request was refused with 421, which was the exchange's last word. `hosts` NULL: all are allowed. */
 bool hosts_refuse(const struct hosts *hosts, struct exchange *x, const struct exchange_head *head);
 
 #endif

@@ -2,23 +2,142 @@
 #include "server/inbound.h"
 
 #include <assert.h>
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/clock.h"
-#include "server/inbound_private.h"
+#include "base/list.h"
+#include "server/h1_server.h"
+#include "server/h2_server.h"
+#include "server/h2_teardown.h"
+#include "server/inbound_probe.h"
+#include "server/inbound_socket.h"
 
-#define INPUT_BYTES (64 * 1024)
-#define PLAIN_BYTES (16 * 1024)
-#define TICK_MS     500
-#define PER_TICK    1024 /* connections that a tick looks at, of each kind: about a millisecond */
-#define LINGER_MS   2000
-#define FLUSH_NS    1000000
-#define PROBE_MS    15000
+#define INPUT_BYTES    (64 * 1024)
+#define PLAIN_BYTES    (16 * 1024) /* of one TLS record */
+#define READ_LEAST     (2 * 1024)
+#define READS_PER_TURN 4
+#define READ_NS        500000 /* for one read with all that follows from it, and for the reads of one turn */
+#define ENOUGH         (64 * 1024)
+#define ENOUGH_TLS     (32 * 1024)  /* and a frame: tls_conn takes at most 64 KiB unsent */
+#define OUTPUT_KEPT    (256 * 1024) /* the group's buffer is not kept larger */
+#define TICK_MS        500
+#define PER_TICK       1024 /* connections that a tick visits, of each kind: about a millisecond */
+#define LINGER_MS      2000
+#define FLUSH_NS       1000000
+#define PROBE_MS       15000
 
-/* ---- whose time is limited ---- */
+#define HTTP2_PREFACE "PRI * HTTP/2.0" /* RFC 9113, 3.4; no method of HTTP/1.1 begins like that */
+#define HEAD_LATE     "belfry: a request's head was begun and not completed in time"
 
-void inbound_wait(struct inbound_conn *c, enum inbound_wait what, uint64_t now_ms)
+/* What a connection's time is limited for. Each has one span, so the first in its list is the next whose time is up. */
+enum inbound_wait {
+    INBOUND_WAIT_GREET,
+    INBOUND_WAIT_HEAD, /* of a later request: it is begun */
+    INBOUND_WAIT_IDLE,
+    INBOUND_WAIT_LINGER,
+    INBOUND_N_WAITS,
+    INBOUND_WAIT_NONE
+};
+
+struct inbound_group {
+    /* fixed at creation */
+    struct inbound_opts opts; /* with the defaults in it */
+    uint64_t span_ms[INBOUND_N_WAITS];
+
+    uv_timer_t timer;
+    uint64_t tick_at_ms; /* when the timer last fired */
+    size_t n_handles;    /* of connections and the timer, not closed yet; the last one frees the group */
+    bool shut, destroyed;
+    struct belfry_list conns;    /* in the order of their numbers */
+    struct belfry_list shutting; /* connections that were told to leave are here instead */
+    struct belfry_list prompt;   /* of in_dirty: connections that sent a request; written to first */
+    struct belfry_list dirty;    /* of in_dirty: other connections with something to write */
+    struct belfry_list expelled; /* of in_expelled: to be flushed once more, or closed */
+    struct belfry_list probed;   /* of in_probed: the next to be probed first */
+    struct belfry_list waits[INBOUND_N_WAITS];
+    struct h2_teardown teardown;
+    struct intake intake;
+    struct exchange_memory memory;
+    struct inbound_traffic traffic;
+    size_t n_http1, n_http2, n_tls;
+    struct inbound_stats stats; /* its counters */
+    struct belfry_buf output;   /* all output passes through it */
+    uint8_t *input, *plain;     /* bytes read, and decrypted; owned */
+};
+
+/*     SNIFFING  \                                 LINGERING: everything was sent. Input is dropped for a while:
+ *                 > HTTP1 | HTTP2 --> LINGERING              closing immediately could reset the connection before
+ *     HANDSHAKE /         |              |                   the peer has read the end
+ *         \_______________|______________|______> CLOSING: the handle's last callback frees
+ */
+enum inbound_state {
+    INBOUND_SNIFFING,
+    INBOUND_HANDSHAKE,
+    INBOUND_HTTP1,
+    INBOUND_HTTP2,
+    INBOUND_LINGERING,
+    INBOUND_CLOSING
+};
+
+struct inbound_conn {
+    struct inbound_group *group;
+    struct exchange_conn info;
+    struct inbound_socket socket;
+    uv_poll_t poll;
+    uint64_t number;          /* its group counts the connections that it accepted */
+    int read_bytes;           /* per read */
+    enum inbound_state state; /* moved by conn_move_to() alone */
+    enum inbound_wait wait;
+    int watched;      /* events that `poll` waits for */
+    bool input_ended; /* the peer sends no more */
+    bool last;        /* the protocol was broken: what is unsent is the last */
+    uint8_t n_sniffed;
+    char sniffed[sizeof(HTTP2_PREFACE) - 1];
+    struct h1_server *h1;             /* HTTP1 only */
+    struct h2_server *h2;             /* HTTP2 only */
+    struct h2_teardown_item teardown; /* of `h2`, when it has ended */
+    unsigned holds;                   /* of `poll`, and of `teardown`: the last one frees */
+    size_t counted;                   /* of the group's memory; HTTP/2 counts its own */
+    struct belfry_list in_group, in_dirty, in_wait, in_probed, in_expelled;
+    uint64_t head_since_ms; /* of the head that is waited for (INBOUND_WAIT_HEAD) */
+    uint64_t deadline_ms;   /* of `wait` */
+    uint64_t probe_at_ms;   /* while in the list of those probed */
+    struct inbound_probe probe;
+};
+
+static void on_poll(uv_poll_t *poll, int status, int events);
+
+/* ---- a connection's state, and what it waits for ---- */
+
+static void conn_move_to(struct inbound_conn *c, enum inbound_state next)
+{
+    struct inbound_group *group = c->group;
+    assert(next > c->state && !(c->state == INBOUND_HTTP1 && next == INBOUND_HTTP2));
+    assert(next != INBOUND_HANDSHAKE);
+    group->n_http1 += (next == INBOUND_HTTP1) - (c->state == INBOUND_HTTP1);
+    group->n_http2 += (next == INBOUND_HTTP2) - (c->state == INBOUND_HTTP2);
+    c->state = next;
+}
+
+static bool conn_speaks(const struct inbound_conn *c)
+{
+    return c->state == INBOUND_HTTP1 || c->state == INBOUND_HTTP2;
+}
+
+static void conn_make_dirty(struct inbound_conn *c)
+{
+    if (belfry_list_empty(&c->in_dirty))
+        belfry_list_append(&c->group->dirty, &c->in_dirty);
+}
+
+/* A connection waits for one thing at a time. */
+static void conn_wait_for(struct inbound_conn *c, enum inbound_wait what, uint64_t now_ms)
 {
     belfry_list_remove(&c->in_wait);
     c->wait = what;
@@ -28,7 +147,7 @@ void inbound_wait(struct inbound_conn *c, enum inbound_wait what, uint64_t now_m
     belfry_list_append(&c->group->waits[what], &c->in_wait);
 }
 
-void inbound_wait_probe(struct inbound_conn *c, uint64_t now_ms)
+static void conn_probe_later(struct inbound_conn *c, uint64_t now_ms)
 {
     if (!belfry_list_empty(&c->in_probed))
         return;
@@ -36,77 +155,94 @@ void inbound_wait_probe(struct inbound_conn *c, uint64_t now_ms)
     belfry_list_append(&c->group->probed, &c->in_probed);
 }
 
-static void end_late(struct inbound_group *group, struct belfry_list *list, uint64_t now_ms)
+static void conn_log(const struct inbound_conn *c, enum belfry_log_level level, const char *event, const char *why)
 {
-    for (int i = 0; i < PER_TICK && !belfry_list_empty(list); i++) {
-        struct inbound_conn *c = belfry_container(list->next, struct inbound_conn, in_wait);
-        if (c->deadline_ms > now_ms)
-            return;
-        belfry_logf(group->opts.log, BELFRY_LOG_DEBUG, "connection_late", "peer=%s id=%llu", c->info.peer,
-                    (unsigned long long)c->info.id);
-        group->stats.ended_late += c->wait == INBOUND_WAIT_GREET || c->wait == INBOUND_WAIT_HEAD;
-        inbound_conn_time_is_up(c, now_ms);
-    }
+    belfry_logf(c->group->opts.log, level, event, "peer=%s id=%llu why=\"%s\"", c->info.peer,
+                (unsigned long long)c->info.id, why);
 }
 
-static void probe(struct inbound_conn *c, uint64_t now_ms)
+/* ---- HTTP/1.1 or HTTP/2 ---- */
+
+static void on_wants_flush(void *user)
 {
-    struct inbound_group *group = c->group;
-    struct inbound_probe_info info;
-    belfry_list_remove(&c->in_probed);
-    if (!inbound_probe_ask(c->fd, &info))
-        return;
-    switch (inbound_probe_judge(&c->probe, &info, now_ms, group->opts.dead_ms)) {
-    case INBOUND_CLEAR:
-        if (c->blocked || c->watched == 0)
-            inbound_wait_probe(c, now_ms);
-        break;
-    case INBOUND_WAITING:
-        inbound_wait_probe(c, now_ms);
-        break;
-    case INBOUND_DEAD:
-        belfry_logf(group->opts.log, BELFRY_LOG_DEBUG, "connection_dead", "peer=%s id=%llu", c->info.peer,
-                    (unsigned long long)c->info.id);
-        group->stats.dead++;
-        inbound_conn_close(c);
-        break;
-    }
+    conn_make_dirty(user);
 }
 
-static void probe_some(struct inbound_group *group, uint64_t now_ms)
+/* A request's head is complete. */
+static void on_begin(struct exchange *x, const struct exchange_head *head, void *user)
 {
-    for (int i = 0; i < PER_TICK && !belfry_list_empty(&group->probed); i++) {
-        struct inbound_conn *c = belfry_container(group->probed.next, struct inbound_conn, in_probed);
-        if (c->probe_at_ms > now_ms)
-            return;
-        probe(c, now_ms);
-    }
+    struct inbound_conn *c = user;
+    conn_wait_for(c, INBOUND_WAIT_NONE, 0);
+    c->group->opts.begin(x, head, c->group->opts.user);
 }
 
-/* After a gap (the process was stopped, the machine asleep) timers come before sockets: nobody is judged before what
- * arrived meanwhile was read. */
-static void on_tick(uv_timer_t *timer)
+static enum belfry_err start_http1(struct inbound_conn *c)
 {
-    struct inbound_group *group = timer->data;
-    uint64_t now_ms = belfry_clock_ms(), last_ms = group->tick_at_ms;
-    group->tick_at_ms = now_ms;
-    if (now_ms - last_ms > 4 * TICK_MS)
-        return;
-    for (size_t i = 0; i < INBOUND_N_WAITS; i++)
-        end_late(group, &group->waits[i], now_ms);
-    probe_some(group, now_ms);
+    struct h1_server_opts opts = {
+        .conn = &c->info, .begin = on_begin, .user = c, .wants_flush = on_wants_flush, .flush_user = c};
+    enum belfry_err err = h1_server_create(&opts, &c->h1);
+    if (err != BELFRY_OK)
+        return err;
+    c->info.http1 = true;
+    conn_move_to(c, INBOUND_HTTP1);
+    if (c->info.leaving)
+        h1_server_shut(c->h1);
+    return BELFRY_OK;
 }
 
-/* ---- the group ---- */
-
-static void on_largest(struct intake_conn *share, void *user)
+static enum belfry_err start_http2(struct inbound_conn *c)
 {
-    (void)user;
-    struct exchange_conn *info = belfry_container(share, struct exchange_conn, intake);
-    inbound_conn_expel(belfry_container(info, struct inbound_conn, info));
+    struct h2_server_opts opts = {.conn = &c->info,
+                                  .begin = on_begin,
+                                  .user = c,
+                                  .max_streams = c->group->opts.max_streams,
+                                  .memory = &c->group->memory,
+                                  .wants_flush = on_wants_flush,
+                                  .flush_user = c};
+    enum belfry_err err = h2_server_create(&opts, &c->h2);
+    if (err != BELFRY_OK)
+        return err;
+    conn_move_to(c, INBOUND_HTTP2);
+    conn_make_dirty(c); /* our SETTINGS */
+    if (c->info.leaving)
+        h2_server_shut(c->h2);
+    return BELFRY_OK;
 }
 
-void inbound_release(struct inbound_group *group)
+static bool server_wants_write(const struct inbound_conn *c)
+{
+    return c->h1 != NULL ? h1_server_wants_write(c->h1) : h2_server_wants_write(c->h2);
+}
+
+static void server_hold(struct inbound_conn *c)
+{
+    if (c->h1 != NULL)
+        h1_server_hold(c->h1);
+    else if (c->h2 != NULL)
+        h2_server_hold(c->h2);
+}
+
+static void server_unhold(struct inbound_conn *c)
+{
+    if (c->h1 != NULL)
+        h1_server_unhold(c->h1);
+    else if (h2_server_unhold(c->h2))
+        conn_make_dirty(c); /* the next flush continues */
+}
+
+/* What the connection costs, but for what HTTP/2 counts itself. */
+static void conn_count(struct inbound_conn *c)
+{
+    size_t cost = 0;
+    if (c->state != INBOUND_CLOSING)
+        cost = sizeof(*c) + inbound_socket_bytes(&c->socket) + (c->h1 != NULL ? h1_server_bytes(c->h1) : 0);
+    exchange_memory_count(&c->group->memory, c->counted, cost);
+    c->counted = cost;
+}
+
+/* ---- the end of a connection ---- */
+
+static void group_release(struct inbound_group *group)
 {
     if (--group->n_handles > 0)
         return;
@@ -117,12 +253,580 @@ void inbound_release(struct inbound_group *group)
     free(group);
 }
 
-static void on_timer_closed(uv_handle_t *handle)
+static void conn_release(struct inbound_conn *c)
 {
-    inbound_release(handle->data);
+    if (--c->holds > 0)
+        return;
+    group_release(c->group);
+    free(c);
 }
 
-static void set_defaults(struct inbound_group *group)
+static void on_poll_closed(uv_handle_t *handle)
+{
+    conn_release(handle->data);
+}
+
+static void on_torn_down(struct h2_teardown_item *item)
+{
+    conn_release(belfry_container(item, struct inbound_conn, teardown));
+}
+
+static void server_destroy(struct inbound_conn *c)
+{
+    struct h1_server *h1 = c->h1;
+    struct h2_server *h2 = c->h2;
+    c->h1 = NULL;
+    c->h2 = NULL;
+    intake_leave(&c->info.intake);
+    h1_server_destroy(h1);
+    if (h2 != NULL && !h2_teardown_begin(&c->group->teardown, h2, &c->teardown, on_torn_down))
+        c->holds++;
+}
+
+/* Immediate; exchanges receive `gone`. Not from inside an event. */
+static void conn_close(struct inbound_conn *c)
+{
+    struct inbound_group *group = c->group;
+    if (c->state == INBOUND_CLOSING)
+        return;
+    inbound_socket_say_goodbye(&c->socket, conn_speaks(c) ? INBOUND_GOODBYE : INBOUND_ALERT_ONLY);
+    conn_move_to(c, INBOUND_CLOSING);
+    conn_count(c);
+    server_destroy(c);
+    conn_wait_for(c, INBOUND_WAIT_NONE, 0);
+    belfry_list_remove(&c->in_dirty);
+    belfry_list_remove(&c->in_probed);
+    belfry_list_remove(&c->in_group);
+    belfry_list_remove(&c->in_expelled);
+    group->n_tls -= c->info.tls;
+    group->stats.connections--;
+    group->stats.closed++;
+    uv_close((uv_handle_t *)&c->poll, on_poll_closed);
+    inbound_socket_close(&c->socket);
+}
+
+/* Everything was sent. */
+static void conn_linger(struct inbound_conn *c, uint64_t now_ms)
+{
+    if (c->input_ended) {
+        conn_close(c);
+        return;
+    }
+    inbound_socket_say_goodbye(&c->socket, INBOUND_GOODBYE);
+    shutdown(c->socket.fd, SHUT_WR);
+    conn_move_to(c, INBOUND_LINGERING);
+    server_destroy(c);
+    belfry_list_remove(&c->in_dirty);
+    conn_wait_for(c, INBOUND_WAIT_LINGER, now_ms);
+}
+
+/* ---- after every event ---- */
+
+static bool conn_wants_read(const struct inbound_conn *c)
+{
+    if (c->state == INBOUND_LINGERING)
+        return true;
+    if (c->input_ended || c->last)
+        return false;
+    if (c->state == INBOUND_HTTP2)
+        return h2_server_wants_read(c->h2);
+    return c->state != INBOUND_HTTP1 || h1_server_wants_read(c->h1);
+}
+
+/* uv_poll_start() costs two system calls, so it is called only when the events change. A socket that is not polled
+ * cannot report that its peer is gone: it is probed from time to time. */
+static void conn_poll(struct inbound_conn *c, uint64_t now_ms)
+{
+    int events = (conn_wants_read(c) ? UV_READABLE : 0) | (c->socket.full ? UV_WRITABLE : 0);
+    if (events == c->watched)
+        return;
+    c->watched = events;
+    if (events == 0) {
+        uv_poll_stop(&c->poll);
+        conn_probe_later(c, now_ms);
+        return;
+    }
+    int code = uv_poll_start(&c->poll, events, on_poll);
+    assert(code == 0); /* it only fails for a descriptor that is not open */
+    (void)code;
+}
+
+static bool conn_is_over(const struct inbound_conn *c)
+{
+    if (!conn_speaks(c) || c->socket.full)
+        return false;
+    return c->last ? !server_wants_write(c) : c->h1 != NULL && h1_server_over(c->h1);
+}
+
+static void conn_wait_for_request(struct inbound_conn *c, uint64_t now_ms)
+{
+    bool idle = c->wait == INBOUND_WAIT_IDLE;
+    if (c->state == INBOUND_HTTP1 && (idle || c->wait == INBOUND_WAIT_NONE) && h1_server_in_head(c->h1))
+        conn_wait_for(c, INBOUND_WAIT_HEAD, now_ms);
+    if (c->wait != INBOUND_WAIT_NONE || c->socket.full)
+        return;
+    if (c->state == INBOUND_HTTP1 && h1_server_open(c->h1) == 0)
+        conn_wait_for(c, INBOUND_WAIT_IDLE, now_ms);
+    else if (c->state == INBOUND_HTTP2 && c->info.leaving && h2_server_open(c->h2) == 0)
+        conn_wait_for(c, INBOUND_WAIT_LINGER, now_ms);
+}
+
+static void conn_settle(struct inbound_conn *c, uint64_t now_ms)
+{
+    if (conn_is_over(c))
+        conn_linger(c, now_ms);
+    if (c->state == INBOUND_CLOSING)
+        return;
+    conn_count(c);
+    conn_wait_for_request(c, now_ms);
+    conn_poll(c, now_ms);
+}
+
+/* ---- writing ---- */
+
+/* The protocol was broken: the server's last output is still sent, and nothing more is read. */
+static void conn_break_off(struct inbound_conn *c, enum belfry_err err)
+{
+    if (c->last)
+        return;
+    enum h2_server_fault fault = c->h2 != NULL ? h2_server_fault(c->h2) : H2_SERVER_BREACH;
+    if (fault == H2_SERVER_BREACH)
+        conn_log(c, BELFRY_LOG_DEBUG, "connection_refused", belfry_strerror((int)err));
+    c->group->stats.refused_floods += c->h2 != NULL && fault == H2_SERVER_BREACH;
+    c->last = true;
+    conn_make_dirty(c);
+}
+
+/* Pulls through the group's buffer and writes once. False: the connection is lost, or there is no memory. */
+static bool pull_and_write(struct inbound_conn *c)
+{
+    struct belfry_buf *out = &c->group->output;
+    size_t enough = c->socket.tls != NULL ? ENOUGH_TLS : ENOUGH;
+    enum belfry_err err = c->h1 != NULL ? h1_server_pull(c->h1, enough, out) : h2_server_pull(c->h2, enough, out);
+    if (err != BELFRY_OK && err != BELFRY_ERR_NOMEM)
+        conn_break_off(c, err); /* a GOAWAY may have been pulled */
+    bool fine = err != BELFRY_ERR_NOMEM;
+    if (fine && belfry_buf_len(out) > 0)
+        fine = inbound_socket_write(&c->socket, belfry_buf_bytes(out));
+    belfry_buf_clear(out);
+    if (out->cap > OUTPUT_KEPT)
+        belfry_buf_fini(out);
+    return fine;
+}
+
+static void flush_server(struct inbound_conn *c)
+{
+    if (!pull_and_write(c)) {
+        conn_close(c);
+        return;
+    }
+    if (c->socket.full) {
+        server_hold(c);
+        return;
+    }
+    if (!c->last)
+        server_unhold(c);
+    if (server_wants_write(c))
+        conn_make_dirty(c);
+}
+
+/* One pull and one write. */
+static void conn_flush(struct inbound_conn *c, uint64_t now_ms)
+{
+    if (c->socket.full) /* the poll reports when it is not */
+        return;
+    if (!inbound_socket_flush(&c->socket)) {
+        conn_close(c);
+        return;
+    }
+    if (c->socket.full)
+        server_hold(c);
+    else if (conn_speaks(c))
+        flush_server(c);
+    if (c->state == INBOUND_CLOSING)
+        return;
+    conn_probe_later(c, now_ms);
+    conn_settle(c, now_ms);
+}
+
+/* The owner flushes before its loop blocks, so the output of a turn goes out together. */
+static void conn_on_writable(struct inbound_conn *c)
+{
+    if (!inbound_socket_flush(&c->socket)) {
+        conn_close(c);
+        return;
+    }
+    if (c->socket.full || !conn_speaks(c))
+        return;
+    if (!c->last)
+        server_unhold(c);
+    conn_make_dirty(c);
+}
+
+/* ---- reading ---- */
+
+/* An answer does not wait behind ten thousand connections that receive an event. */
+static void answer_promptly(struct inbound_conn *c)
+{
+    if (belfry_list_empty(&c->in_dirty))
+        return;
+    belfry_list_remove(&c->in_dirty);
+    belfry_list_append(&c->group->prompt, &c->in_dirty);
+}
+
+/* The time of each head runs from its first byte: bytes that trickle in do not extend it. */
+static void wait_for_http2_head(struct inbound_conn *c, uint64_t now_ms)
+{
+    uint64_t since_ms = h2_server_head_since(c->h2);
+    if (since_ms == 0 && c->wait == INBOUND_WAIT_HEAD)
+        conn_wait_for(c, INBOUND_WAIT_NONE, 0);
+    bool is_new = c->wait == INBOUND_WAIT_NONE || (c->wait == INBOUND_WAIT_HEAD && c->head_since_ms != since_ms);
+    if (since_ms == 0 || !is_new)
+        return;
+    c->head_since_ms = since_ms;
+    conn_wait_for(c, INBOUND_WAIT_HEAD, now_ms);
+}
+
+static void server_receive(struct inbound_conn *c, struct belfry_bytes bytes, uint64_t now_ms)
+{
+    enum belfry_err err = c->h1 != NULL ? h1_server_receive(c->h1, bytes) : h2_server_receive(c->h2, bytes, now_ms);
+    answer_promptly(c);
+    if (err == BELFRY_ERR_NOMEM) {
+        conn_close(c);
+        return;
+    }
+    if (err != BELFRY_OK) {
+        conn_break_off(c, err);
+        return;
+    }
+    if (c->h2 != NULL) {
+        if (c->wait == INBOUND_WAIT_GREET && h2_server_greeted(c->h2)) /* from now on it may be idle */
+            conn_wait_for(c, INBOUND_WAIT_NONE, 0);
+        wait_for_http2_head(c, now_ms);
+    }
+    if (!c->socket.full)
+        server_unhold(c);
+    if (conn_is_over(c))
+        conn_make_dirty(c);
+}
+
+/* Decides as soon as a byte differs or the preface is complete, and passes on the bytes that were kept meanwhile. */
+static void sniff_protocol(struct inbound_conn *c, struct belfry_bytes bytes, uint64_t now_ms)
+{
+    static const char wanted[] = HTTP2_PREFACE;
+    bool same = true;
+    while (same && bytes.len > 0 && c->n_sniffed < sizeof(c->sniffed)) {
+        same = bytes.data[0] == wanted[c->n_sniffed];
+        c->sniffed[c->n_sniffed++] = bytes.data[0];
+        bytes = belfry_bytes_of(bytes.data + 1, bytes.len - 1);
+    }
+    if (same && c->n_sniffed < sizeof(c->sniffed))
+        return;
+    if ((same ? start_http2(c) : start_http1(c)) != BELFRY_OK) {
+        conn_close(c);
+        return;
+    }
+    server_receive(c, belfry_bytes_of(c->sniffed, c->n_sniffed), now_ms);
+    if (conn_speaks(c) && !c->last && bytes.len > 0)
+        server_receive(c, bytes, now_ms);
+}
+
+static void continue_handshake(struct inbound_conn *c)
+{
+    struct belfry_tls_conn *tls = c->socket.tls;
+    enum belfry_err err = belfry_tls_conn_handshake(tls);
+    if (inbound_socket_has_output(&c->socket))
+        conn_make_dirty(c);
+    if (err == BELFRY_ERR_AGAIN)
+        return;
+    if (err == BELFRY_OK) {
+        snprintf(c->info.user, sizeof(c->info.user), "%s", belfry_tls_conn_user(tls));
+        err = strcmp(belfry_tls_conn_alpn(tls), "h2") == 0 ? start_http2(c) : start_http1(c);
+    }
+    if (err == BELFRY_OK)
+        return;
+    conn_log(c, BELFRY_LOG_DEBUG, "handshake_failed",
+             err == BELFRY_ERR_TLS ? belfry_tls_conn_why(tls) : belfry_strerror((int)err));
+    conn_close(c);
+}
+
+static void conn_on_input_end(struct inbound_conn *c)
+{
+    c->input_ended = true;
+    if (c->state != INBOUND_HTTP1) {
+        conn_close(c);
+        return;
+    }
+    h1_server_input_ended(c->h1);
+    conn_make_dirty(c);
+}
+
+/* Uses all bytes, because they are lent. The peer's goodbye ends its input. */
+static void conn_decrypt(struct inbound_conn *c, struct belfry_bytes bytes, uint64_t now_ms)
+{
+    belfry_tls_conn_feed(c->socket.tls, bytes);
+    if (c->state == INBOUND_HANDSHAKE)
+        continue_handshake(c);
+    while (conn_speaks(c) && !c->last) {
+        size_t n;
+        enum belfry_err err = belfry_tls_conn_read(c->socket.tls, c->group->plain, PLAIN_BYTES, &n);
+        if (err == BELFRY_OK) {
+            server_receive(c, belfry_bytes_of(c->group->plain, n), now_ms);
+            continue;
+        }
+        if (err == BELFRY_ERR_UNAVAILABLE)
+            conn_on_input_end(c);
+        else if (err != BELFRY_ERR_AGAIN)
+            conn_close(c);
+        break;
+    }
+    if (conn_speaks(c) && inbound_socket_has_output(&c->socket))
+        conn_make_dirty(c);
+}
+
+static void conn_receive(struct inbound_conn *c, struct belfry_bytes bytes, uint64_t now_ms)
+{
+    if (c->state == INBOUND_LINGERING)
+        return;
+    if (c->socket.tls != NULL)
+        conn_decrypt(c, bytes, now_ms);
+    else if (c->state == INBOUND_SNIFFING)
+        sniff_protocol(c, bytes, now_ms);
+    else
+        server_receive(c, bytes, now_ms);
+}
+
+/* A few bytes may be a request, and sixty thousand a part of one: the size of a read follows how long the last took. */
+static void adapt_read_bytes(struct inbound_conn *c, uint64_t took_ns)
+{
+    if (took_ns > READ_NS)
+        c->read_bytes = c->read_bytes / 2 > READ_LEAST ? c->read_bytes / 2 : READ_LEAST;
+    else if (took_ns < READ_NS / 4 && c->read_bytes < INPUT_BYTES)
+        c->read_bytes *= 2;
+}
+
+static void conn_on_readable(struct inbound_conn *c, uint64_t now_ms)
+{
+    uint64_t began = uv_hrtime(), last = began;
+    for (int i = 0; i < READS_PER_TURN && c->state != INBOUND_CLOSING && conn_wants_read(c); i++) {
+        ssize_t most = c->read_bytes, n = recv(c->socket.fd, c->group->input, (size_t)most, MSG_DONTWAIT);
+        if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
+            return;
+        if (n < 0) {
+            conn_close(c);
+            return;
+        }
+        if (n == 0) {
+            conn_on_input_end(c);
+            return;
+        }
+        c->group->traffic.bytes_in += (uint64_t)n;
+        conn_receive(c, belfry_bytes_of(c->group->input, (size_t)n), now_ms);
+        uint64_t now = uv_hrtime();
+        adapt_read_bytes(c, now - last);
+        last = now;
+        if (n < most || now - began > READ_NS)
+            return; /* most likely there is no more; if there is, the poll reports it */
+    }
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events)
+{
+    struct inbound_conn *c = poll->data;
+    uint64_t now_ms = belfry_clock_ms();
+    if (status < 0) {
+        conn_close(c);
+        return;
+    }
+    if ((events & UV_WRITABLE) != 0 && c->socket.full)
+        conn_on_writable(c);
+    if ((events & UV_READABLE) != 0 && c->state != INBOUND_CLOSING)
+        conn_on_readable(c, now_ms);
+    if (c->state != INBOUND_CLOSING)
+        conn_settle(c, now_ms);
+}
+
+/* ---- accepting ---- */
+
+static struct inbound_conn *conn_create(struct inbound_group *group, const char *peer, const void *policy)
+{
+    static atomic_uint_fast64_t next_id = 1;
+    struct inbound_conn *c = calloc(1, sizeof(*c));
+    if (c == NULL)
+        return NULL;
+    c->group = group;
+    c->read_bytes = INPUT_BYTES / 4;
+    c->wait = INBOUND_WAIT_NONE;
+    c->info.id = atomic_fetch_add_explicit(&next_id, 1, memory_order_relaxed);
+    c->info.policy = policy;
+    snprintf(c->info.peer, sizeof(c->info.peer), "%s", peer);
+    belfry_list_init(&c->in_group);
+    belfry_list_init(&c->in_dirty);
+    belfry_list_init(&c->in_wait);
+    belfry_list_init(&c->in_probed);
+    belfry_list_init(&c->in_expelled);
+    intake_join(&group->intake, &c->info.intake);
+    c->holds = 1;
+    return c;
+}
+
+static void conn_join_group(struct inbound_conn *c, uint64_t now_ms)
+{
+    struct inbound_group *group = c->group;
+    group->n_handles++;
+    group->n_tls += c->info.tls;
+    group->stats.connections++;
+    c->number = ++group->stats.accepted;
+    c->info.leaving = group->shut;
+    belfry_list_append(group->shut ? &group->shutting : &group->conns, &c->in_group);
+    conn_wait_for(c, INBOUND_WAIT_GREET, now_ms);
+    conn_count(c);
+    conn_poll(c, now_ms);
+}
+
+enum belfry_err inbound_accept(struct inbound_group *group, int fd, const char *peer, struct belfry_tls *tls,
+                               const void *policy, uint64_t now_ms)
+{
+    const struct exchange_memory *memory = &group->memory;
+    size_t used = memory->used + sizeof(struct inbound_conn) + H2_SERVER_CONN;
+    if (memory->max != 0 && !intake_has_room(&group->intake, NULL, used, memory->max)) {
+        group->stats.refused_connections++;
+        close(fd);
+        return BELFRY_ERR_LIMIT;
+    }
+    struct inbound_conn *c = conn_create(group, peer, policy);
+    if (c == NULL) {
+        close(fd);
+        return BELFRY_ERR_NOMEM;
+    }
+    enum belfry_err err = inbound_socket_open(&c->socket, fd, tls, group->opts.sndbuf, &group->traffic);
+    if (err == BELFRY_OK && uv_poll_init(group->opts.loop, &c->poll, fd) != 0) { /* makes it non-blocking */
+        inbound_socket_close(&c->socket);
+        err = BELFRY_ERR_IO;
+    }
+    if (err != BELFRY_OK) {
+        free(c);
+        return err;
+    }
+    c->poll.data = c;
+    c->info.tls = tls != NULL;
+    c->state = tls != NULL ? INBOUND_HANDSHAKE : INBOUND_SNIFFING;
+    conn_join_group(c, now_ms);
+    return BELFRY_OK;
+}
+
+/* ---- ending the largest holder ---- */
+
+/* From inside anything: the connection holds most of requests that are not whole. */
+static void on_largest(struct intake_conn *share, void *user)
+{
+    (void)user;
+    struct exchange_conn *info = belfry_container(share, struct exchange_conn, intake);
+    struct inbound_conn *c = belfry_container(info, struct inbound_conn, info);
+    char why[160];
+    if (c->h2 == NULL) /* HTTP/1.1 has no share */
+        return;
+    snprintf(why, sizeof(why),
+             "belfry: a limit was reached, and no connection held more of unfinished requests: %zu bytes",
+             c->info.intake.bytes);
+    conn_log(c, BELFRY_LOG_WARN, "connection_expelled", why);
+    h2_server_expel(c->h2, why);
+    belfry_list_append(&c->group->expelled, &c->in_expelled);
+}
+
+/* One try to send the reason to the peer. */
+static void conn_finish_expelled(struct inbound_conn *c, uint64_t now_ms)
+{
+    belfry_list_remove(&c->in_dirty);
+    conn_flush(c, now_ms);
+    if (conn_speaks(c))
+        conn_close(c); /* its socket is full */
+}
+
+/* ---- time ---- */
+
+static void conn_time_is_up(struct inbound_conn *c, uint64_t now_ms)
+{
+    struct inbound_group *group = c->group;
+    belfry_logf(group->opts.log, BELFRY_LOG_DEBUG, "connection_late", "peer=%s id=%llu", c->info.peer,
+                (unsigned long long)c->info.id);
+    group->stats.ended_late += c->wait == INBOUND_WAIT_GREET || c->wait == INBOUND_WAIT_HEAD;
+    if (c->state == INBOUND_HTTP2 && c->wait == INBOUND_WAIT_HEAD) {
+        h2_server_expel(c->h2, HEAD_LATE);
+        conn_finish_expelled(c, now_ms);
+    } else if (c->state == INBOUND_HTTP2 && c->wait == INBOUND_WAIT_LINGER) { /* it was shut, and had time to answer */
+        conn_linger(c, now_ms);
+    } else {
+        conn_close(c);
+    }
+}
+
+static void end_late(struct belfry_list *list, uint64_t now_ms)
+{
+    for (int i = 0; i < PER_TICK && !belfry_list_empty(list); i++) {
+        struct inbound_conn *c = belfry_container(list->next, struct inbound_conn, in_wait);
+        if (c->deadline_ms > now_ms)
+            return;
+        conn_time_is_up(c, now_ms);
+    }
+}
+
+static void conn_probe(struct inbound_conn *c, uint64_t now_ms)
+{
+    struct inbound_group *group = c->group;
+    struct inbound_probe_info info;
+    belfry_list_remove(&c->in_probed);
+    if (!inbound_probe_ask(c->socket.fd, &info))
+        return;
+    switch (inbound_probe_judge(&c->probe, &info, now_ms, group->opts.dead_ms)) {
+    case INBOUND_CLEAR:
+        if (c->socket.full || c->watched == 0)
+            conn_probe_later(c, now_ms);
+        break;
+    case INBOUND_WAITING:
+        conn_probe_later(c, now_ms);
+        break;
+    case INBOUND_DEAD:
+        belfry_logf(group->opts.log, BELFRY_LOG_DEBUG, "connection_dead", "peer=%s id=%llu", c->info.peer,
+                    (unsigned long long)c->info.id);
+        group->stats.dead++;
+        conn_close(c);
+        break;
+    }
+}
+
+static void probe_some(struct inbound_group *group, uint64_t now_ms)
+{
+    for (int i = 0; i < PER_TICK && !belfry_list_empty(&group->probed); i++) {
+        struct inbound_conn *c = belfry_container(group->probed.next, struct inbound_conn, in_probed);
+        if (c->probe_at_ms > now_ms)
+            return;
+        conn_probe(c, now_ms);
+    }
+}
+
+/* After a gap (the process was stopped, the machine asleep) timers come before sockets: no connection is judged before
+ * its input has been read. */
+static void on_tick(uv_timer_t *timer)
+{
+    struct inbound_group *group = timer->data;
+    uint64_t now_ms = belfry_clock_ms(), last_ms = group->tick_at_ms;
+    group->tick_at_ms = now_ms;
+    if (now_ms - last_ms > 4 * TICK_MS)
+        return;
+    for (size_t i = 0; i < INBOUND_N_WAITS; i++)
+        end_late(&group->waits[i], now_ms);
+    probe_some(group, now_ms);
+}
+
+/* ---- the group ---- */
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    group_release(handle->data);
+}
+
+static void group_set_defaults(struct inbound_group *group)
 {
     struct inbound_opts *opts = &group->opts;
     opts->sndbuf = opts->sndbuf != 0 ? opts->sndbuf : INBOUND_SNDBUF;
@@ -134,8 +838,8 @@ static void set_defaults(struct inbound_group *group)
     group->span_ms[INBOUND_WAIT_LINGER] = opts->linger_ms != 0 ? opts->linger_ms : LINGER_MS;
 }
 
-/* The timer keeps no loop alive: without connections there is nothing to judge, and they do that themselves. */
-static void start_timer(struct inbound_group *group)
+/* The timer does not keep the loop alive: without connections there is nothing to judge. */
+static void group_start_timer(struct inbound_group *group)
 {
     uint64_t tick_ms = TICK_MS;
     for (size_t i = 0; i < INBOUND_N_WAITS; i++)
@@ -156,28 +860,28 @@ enum belfry_err inbound_create(const struct inbound_opts *opts, struct inbound_g
     if (group == NULL)
         return BELFRY_ERR_NOMEM;
     group->opts = *opts;
-    set_defaults(group);
+    group_set_defaults(group);
     belfry_list_init(&group->conns);
     belfry_list_init(&group->shutting);
-    belfry_list_init(&group->dirty);
     belfry_list_init(&group->prompt);
-    belfry_list_init(&group->probed);
-    belfry_list_init(&group->leaving);
+    belfry_list_init(&group->dirty);
     belfry_list_init(&group->expelled);
-    intake_init(&group->intake, on_largest, group);
-    group->memory.max = opts->memory_max;
+    belfry_list_init(&group->probed);
     for (size_t i = 0; i < INBOUND_N_WAITS; i++)
         belfry_list_init(&group->waits[i]);
+    h2_teardown_init(&group->teardown, opts->loop);
+    intake_init(&group->intake, on_largest, group);
+    group->memory.max = opts->memory_max;
     group->input = malloc(INPUT_BYTES);
     group->plain = malloc(PLAIN_BYTES);
     if (group->input == NULL || group->plain == NULL ||
         belfry_buf_reserve(&group->output, INPUT_BYTES, &ignored) != BELFRY_OK) {
         group->n_handles = 1;
         group->destroyed = true;
-        inbound_release(group);
+        group_release(group);
         return BELFRY_ERR_NOMEM;
     }
-    start_timer(group);
+    group_start_timer(group);
     *out = group;
     return BELFRY_OK;
 }
@@ -187,27 +891,14 @@ void inbound_destroy(struct inbound_group *group)
     if (group == NULL)
         return;
     group->destroyed = true;
+    h2_teardown_all(&group->teardown);
     belfry_list_move_all(&group->conns, &group->shutting);
     while (!belfry_list_empty(&group->conns))
-        inbound_conn_close(belfry_container(group->conns.next, struct inbound_conn, in_group));
-    inbound_leave_some(group); /* all of them now */
+        conn_close(belfry_container(group->conns.next, struct inbound_conn, in_group));
     uv_close((uv_handle_t *)&group->timer, on_timer_closed);
 }
 
-enum belfry_err inbound_accept(struct inbound_group *group, int fd, const char *peer, struct belfry_tls *tls,
-                               const void *policy, uint64_t now_ms)
-{
-    const struct exchange_memory *memory = &group->memory;
-    size_t used = memory->used + sizeof(struct inbound_conn) + H2_SERVER_CONN;
-    if (memory->max != 0 && !intake_has_room(&group->intake, NULL, used, memory->max)) {
-        group->stats.refused_connections++;
-        close(fd);
-        return BELFRY_ERR_LIMIT;
-    }
-    return inbound_conn_open(group, fd, peer, tls, policy, now_ms);
-}
-
-/* Each once: who has more, or is told `writable` and says more, is back in a list for the next time. */
+/* Each connection once: one that has more, or writes more after `writable`, is in the list again for the next call. */
 static void flush_list(struct belfry_list *list, uint64_t now_ms)
 {
     struct belfry_list turn, *node;
@@ -217,44 +908,43 @@ static void flush_list(struct belfry_list *list, uint64_t now_ms)
     for (int n = 0; n < INBOUND_FLUSH / 2 && (n % 8 != 7 || uv_hrtime() < until); n++) {
         if ((node = belfry_list_pop(&turn)) == NULL)
             break;
-        inbound_conn_flush(belfry_container(node, struct inbound_conn, in_dirty), now_ms);
+        conn_flush(belfry_container(node, struct inbound_conn, in_dirty), now_ms);
     }
-    belfry_list_move_all(&turn, list); /* who has more goes behind those who had no turn yet */
+    belfry_list_move_all(&turn, list); /* those without a turn yet come first */
     belfry_list_move_all(list, &turn);
-}
-
-/* Their memory is wanted by others: not in turn, but now. */
-static void finish_expelled(struct inbound_group *group, uint64_t now_ms)
-{
-    for (struct belfry_list *node; (node = belfry_list_pop(&group->expelled)) != NULL;)
-        inbound_conn_finish_expelled(belfry_container(node, struct inbound_conn, in_expelled), now_ms);
 }
 
 bool inbound_flush(struct inbound_group *group, uint64_t now_ms)
 {
-    finish_expelled(group, now_ms);
+    /* others need the memory of expelled connections: they do not wait for their turn */
+    for (struct belfry_list *node; (node = belfry_list_pop(&group->expelled)) != NULL;)
+        conn_finish_expelled(belfry_container(node, struct inbound_conn, in_expelled), now_ms);
     flush_list(&group->prompt, now_ms);
     flush_list(&group->dirty, now_ms);
-    bool leaving = inbound_leave_some(group);
-    return leaving || !belfry_list_empty(&group->prompt) || !belfry_list_empty(&group->dirty);
-}
-
-static struct inbound_conn *first_conn(const struct inbound_group *group)
-{
-    return belfry_list_empty(&group->conns) ? NULL : belfry_container(group->conns.next, struct inbound_conn, in_group);
+    bool more = h2_teardown_step(&group->teardown);
+    return more || !belfry_list_empty(&group->prompt) || !belfry_list_empty(&group->dirty);
 }
 
 bool inbound_shut(struct inbound_group *group, uint64_t newest, size_t most)
 {
-    struct inbound_conn *c;
     if (newest == INBOUND_ALL)
         group->shut = true;
-    for (; (c = first_conn(group)) != NULL && c->number <= newest && most > 0; most--) {
+    for (; !belfry_list_empty(&group->conns); most--) {
+        struct inbound_conn *c = belfry_container(group->conns.next, struct inbound_conn, in_group);
+        if (c->number > newest)
+            return false;
+        if (most == 0)
+            return true;
         belfry_list_remove(&c->in_group);
         belfry_list_append(&group->shutting, &c->in_group);
-        inbound_conn_shut(c);
+        c->info.leaving = true;
+        if (c->h1 != NULL)
+            h1_server_shut(c->h1);
+        if (c->h2 != NULL)
+            h2_server_shut(c->h2);
+        conn_make_dirty(c);
     }
-    return c != NULL && c->number <= newest;
+    return false;
 }
 
 uint64_t inbound_newest(const struct inbound_group *group)
@@ -273,8 +963,11 @@ void inbound_stats(const struct inbound_group *group, struct inbound_stats *out)
     out->http1 = group->n_http1;
     out->http2 = group->n_http2;
     out->tls = group->n_tls;
-    out->kernel_bytes = group->n_blocked * 2 * (size_t)group->opts.sndbuf;
+    out->kernel_bytes = group->traffic.n_full * 2 * (size_t)group->opts.sndbuf;
     out->bytes = group->memory.used;
+    out->bytes_in = group->traffic.bytes_in;
+    out->bytes_out = group->traffic.bytes_out;
+    out->writes = group->traffic.writes;
     out->refused_streams = group->memory.refused;
     out->ended_largest = group->intake.ended;
 }

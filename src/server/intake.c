@@ -36,8 +36,8 @@ void intake_count(struct intake_conn *conn, size_t before, size_t after)
         belfry_list_append(&intake->conns, &conn->node);
 }
 
-/* NULL: no share is worth it. */
-static struct intake_conn *largest(const struct intake *intake)
+/* NULL: no share reaches INTAKE_LEAST. */
+static struct intake_conn *intake_largest(const struct intake *intake)
 {
     struct intake_conn *best = NULL;
     size_t most = INTAKE_LEAST - 1;
@@ -51,22 +51,17 @@ static struct intake_conn *largest(const struct intake *intake)
     return best;
 }
 
-static void end(struct intake *intake, struct intake_conn *conn)
-{
-    intake_leave(conn);
-    intake->ended++;
-    intake->end(conn, intake->user);
-}
-
 bool intake_has_room(struct intake *intake, struct intake_conn *asker, size_t used, size_t max)
 {
     if (intake == NULL)
         return used <= max;
     while (used > max && used - max > intake->leaving) {
-        struct intake_conn *conn = largest(intake);
+        struct intake_conn *conn = intake_largest(intake);
         if (conn == NULL)
             return false;
-        end(intake, conn);
+        intake_leave(conn);
+        intake->ended++;
+        intake->end(conn, intake->user);
         if (conn == asker)
             return false;
     }

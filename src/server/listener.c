@@ -29,15 +29,15 @@ struct listener {
     void *user;
     int fd;
     uint16_t port;
-    char path[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* "": not ours to remove */
-    dev_t path_dev;                                         /* which file we made there */
+    char path[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* "": there is no file to remove */
+    dev_t path_dev;                                         /* identify the file that we made there */
     ino_t path_ino;
 
     uv_poll_t poll;
     uv_timer_t pause;
     int n_handles;   /* not closed yet; the last one frees */
     int reserve;     /* a descriptor to give up when there are no others; -1: none */
-    uint64_t log_at; /* not before this is the next line about descriptors written */
+    uint64_t log_at; /* the next line about descriptors is written at this time at the earliest */
     struct listener_stats stats;
 };
 
@@ -49,7 +49,7 @@ union address {
     struct sockaddr_storage storage;
 };
 
-static void on_readable(uv_poll_t *poll, int status, int events);
+static void on_acceptable(uv_poll_t *poll, int status, int events);
 
 static void on_handle_closed(uv_handle_t *handle)
 {
@@ -65,8 +65,8 @@ static int open_reserve(void)
 
 /* ---- accepting ---- */
 
-/* A v4 peer of a v6 socket is written as what it is. */
-static void name_peer(const union address *from, char *out, size_t out_len)
+/* An IPv4 peer of an IPv6 socket is written as IPv4. */
+static void format_peer(const union address *from, char *out, size_t out_len)
 {
     char host[INET6_ADDRSTRLEN] = "?";
     if (from->any.sa_family == AF_INET) {
@@ -87,12 +87,12 @@ static void name_peer(const union address *from, char *out, size_t out_len)
 static void on_pause_over(uv_timer_t *timer)
 {
     struct listener *l = timer->data;
-    uv_poll_start(&l->poll, UV_READABLE, on_readable);
+    uv_poll_start(&l->poll, UV_READABLE, on_acceptable);
 }
 
-/* No descriptor is left: the reserve makes place for one connection, which is closed, so that its peer knows; then a
- * pause, for the socket stays readable. */
-static void refuse(struct listener *l, int code)
+/* No descriptor is left. The reserve makes room to accept one connection and close it, so that its peer notices. Then
+ * accepting pauses, because the socket stays readable. */
+static void refuse_connection(struct listener *l, int code)
 {
     if (l->reserve >= 0) {
         close(l->reserve);
@@ -122,7 +122,7 @@ static bool accept_one(struct listener *l)
     char peer[PEER_TEXT];
     int fd = accept4(l->fd, &from.any, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd >= 0) {
-        name_peer(&from, peer, sizeof(peer));
+        format_peer(&from, peer, sizeof(peer));
         l->stats.accepted++;
         l->fn(fd, peer, l->user);
         return true;
@@ -134,14 +134,14 @@ static bool accept_one(struct listener *l)
     case ENFILE:
     case ENOBUFS:
     case ENOMEM:
-        refuse(l, errno);
+        refuse_connection(l, errno);
         return false;
-    default: /* of the one connection, which went away while it waited: accept(2), "Error handling" */
+    default: /* this connection is gone, others may be there: accept(2), "Error handling" */
         return true;
     }
 }
 
-static void on_readable(uv_poll_t *poll, int status, int events)
+static void on_acceptable(uv_poll_t *poll, int status, int events)
 {
     struct listener *l = poll->data;
     (void)events;
@@ -167,8 +167,8 @@ static enum belfry_err fail_errno(const char *what, const struct belfry_endpoint
     return code == ENOMEM ? BELFRY_ERR_NOMEM : BELFRY_ERR_IO;
 }
 
-static enum belfry_err resolve(const struct belfry_endpoint *endpoint, union address *out, socklen_t *out_len,
-                               char *why, size_t why_len)
+static enum belfry_err resolve_address(const struct belfry_endpoint *endpoint, union address *out, socklen_t *out_len,
+                                       char *why, size_t why_len)
 {
     struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE, .ai_socktype = SOCK_STREAM};
     const char *host = strcmp(endpoint->host, "localhost") == 0 ? "127.0.0.1" : endpoint->host;
@@ -204,7 +204,7 @@ static enum belfry_err unix_address(const struct belfry_endpoint *endpoint, unio
     return BELFRY_OK;
 }
 
-/* A socket that nobody listens on is left over from a process that was killed. */
+/* A socket without a listener is left over from a process that was killed. */
 static void remove_leftover(const union address *address)
 {
     struct stat st;
@@ -218,7 +218,7 @@ static void remove_leftover(const union address *address)
     close(fd);
 }
 
-/* The mode of the descriptor is what bind() makes the file with, so that nobody finds it open wider for a moment. */
+/* bind() makes the file with the descriptor's mode, so it is never more accessible, not even for a moment. */
 static int bind_unix(struct listener *l, const union address *address)
 {
     struct stat st;
@@ -226,7 +226,7 @@ static int bind_unix(struct listener *l, const union address *address)
     if (fchmod(l->fd, 0660) != 0 || bind(l->fd, &address->any, sizeof(address->un)) != 0)
         return -1;
     snprintf(l->path, sizeof(l->path), "%s", address->un.sun_path);
-    if (chmod(l->path, 0660) != 0 || lstat(l->path, &st) != 0) /* the umask had its say */
+    if (chmod(l->path, 0660) != 0 || lstat(l->path, &st) != 0) /* the umask may have removed bits */
         return -1;
     l->path_dev = st.st_dev;
     l->path_ino = st.st_ino;
@@ -239,7 +239,7 @@ static int bind_inet(int fd, const union address *address, socklen_t len)
     if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0)
         return -1;
     if (address->any.sa_family == AF_INET6)
-        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)); /* where it cannot be, v6 alone it is */
+        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)); /* without IPv4 mapping: IPv6 alone */
     return bind(fd, &address->any, len);
 }
 
@@ -249,7 +249,7 @@ static enum belfry_err open_socket(struct listener *l, const struct belfry_endpo
     union address address = {0};
     socklen_t len = 0;
     enum belfry_err err = endpoint->is_unix ? unix_address(endpoint, &address, &len, why, why_len)
-                                            : resolve(endpoint, &address, &len, why, why_len);
+                                            : resolve_address(endpoint, &address, &len, why, why_len);
     if (err != BELFRY_OK)
         return err;
     l->fd = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -262,12 +262,12 @@ static enum belfry_err open_socket(struct listener *l, const struct belfry_endpo
     return BELFRY_OK;
 }
 
-/* Bound for a moment and not listened on, so that neither a client nor a belfryd that starts now is disturbed. */
+/* Binds for a moment and does not listen, so no client and no belfryd that starts now is disturbed. */
 static enum belfry_err try_inet(const struct belfry_endpoint *endpoint, char *why, size_t why_len)
 {
     union address address = {0};
     socklen_t len = 0;
-    enum belfry_err err = resolve(endpoint, &address, &len, why, why_len);
+    enum belfry_err err = resolve_address(endpoint, &address, &len, why, why_len);
     if (err != BELFRY_OK)
         return err;
     int fd = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -282,7 +282,7 @@ static enum belfry_err try_inet(const struct belfry_endpoint *endpoint, char *wh
     return err;
 }
 
-/* A bind() would leave its file: the folder is looked at instead. */
+/* bind() would leave its file, so only the folder is checked. */
 static enum belfry_err try_unix(const struct belfry_endpoint *endpoint, char *why, size_t why_len)
 {
     union address address = {0};
@@ -326,8 +326,8 @@ static void remove_path(const struct listener *l)
         unlink(l->path);
 }
 
-/* Before there are handles. */
-static void drop(struct listener *l)
+/* Only while it has no handles. */
+static void listener_free(struct listener *l)
 {
     if (l == NULL)
         return;
@@ -339,7 +339,7 @@ static void drop(struct listener *l)
     free(l);
 }
 
-static struct listener *make(const struct belfry_log *log, listener_fn fn, void *user)
+static struct listener *listener_make(const struct belfry_log *log, listener_fn fn, void *user)
 {
     struct listener *l = calloc(1, sizeof(*l));
     if (l == NULL)
@@ -352,7 +352,7 @@ static struct listener *make(const struct belfry_log *log, listener_fn fn, void 
     return l;
 }
 
-static enum belfry_err start(struct listener *l, uv_loop_t *loop)
+static enum belfry_err listener_start(struct listener *l, uv_loop_t *loop)
 {
     l->port = bound_port(l->fd);
     if (uv_poll_init(loop, &l->poll, l->fd) != 0)
@@ -360,7 +360,7 @@ static enum belfry_err start(struct listener *l, uv_loop_t *loop)
     uv_timer_init(loop, &l->pause);
     l->poll.data = l->pause.data = l;
     l->n_handles = 2;
-    uv_poll_start(&l->poll, UV_READABLE, on_readable);
+    uv_poll_start(&l->poll, UV_READABLE, on_acceptable);
     return BELFRY_OK;
 }
 
@@ -370,12 +370,12 @@ enum belfry_err listener_open(uv_loop_t *loop, const struct belfry_endpoint *end
 {
     enum belfry_err err = BELFRY_ERR_NOMEM;
     snprintf(why, why_len, "%s", belfry_strerror(BELFRY_ERR_NOMEM));
-    struct listener *l = make(log, fn, user);
+    struct listener *l = listener_make(log, fn, user);
     if (l == NULL)
         goto fail;
     if ((err = open_socket(l, endpoint, backlog, why, why_len)) != BELFRY_OK)
         goto fail;
-    if ((err = start(l, loop)) != BELFRY_OK) {
+    if ((err = listener_start(l, loop)) != BELFRY_OK) {
         snprintf(why, why_len, "cannot listen on %s: the event loop refused its socket", endpoint->url);
         goto fail;
     }
@@ -383,24 +383,24 @@ enum belfry_err listener_open(uv_loop_t *loop, const struct belfry_endpoint *end
     return BELFRY_OK;
 
 fail:
-    drop(l);
+    listener_free(l);
     return err;
 }
 
 enum belfry_err listener_adopt(uv_loop_t *loop, int fd, const struct belfry_log *log, listener_fn fn, void *user,
                                struct listener **out)
 {
-    struct listener *l = make(log, fn, user);
+    struct listener *l = listener_make(log, fn, user);
     if (l == NULL)
         return BELFRY_ERR_NOMEM;
     l->fd = fd;
-    enum belfry_err err = fcntl(fd, F_SETFD, FD_CLOEXEC) == 0 ? start(l, loop) : BELFRY_ERR_IO;
+    enum belfry_err err = fcntl(fd, F_SETFD, FD_CLOEXEC) == 0 ? listener_start(l, loop) : BELFRY_ERR_IO;
     if (err == BELFRY_OK) {
         *out = l;
         return BELFRY_OK;
     }
-    l->fd = -1; /* still the caller's */
-    drop(l);
+    l->fd = -1; /* the caller keeps it */
+    listener_free(l);
     return err;
 }
 

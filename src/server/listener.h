@@ -1,10 +1,10 @@
 /* src/server/listener.h
  *
- * listener: a listening socket on a loop that hands out what it accepts.
+ * listener: a listening socket on a loop that hands out the connections it accepts.
  *
- * Out of descriptors (EMFILE, ENFILE): a descriptor kept in reserve is given up so that the oldest waiting connection can
- * be taken and closed, which tells its peer, then accepting pauses for 100 ms; one log line a minute. A full backlog is
- * the kernel's to handle: at most 64 are accepted a turn, so that the loop's other work goes on.
+ * Out of descriptors (EMFILE, ENFILE): a reserved descriptor is closed so that the oldest waiting connection can be
+ * accepted and closed, which its peer notices. Then accepting pauses for 100 ms. One log line per minute reports it. At
+ * most 64 connections are accepted per turn of the loop; the kernel handles a full backlog.
  *
  * Thread: owner.
  */
@@ -19,17 +19,18 @@
 
 struct listener;
 
-/* The descriptor is the callee's; non-blocking and close-on-exec. `peer` is lent. */
+/* The callee owns the descriptor, which is non-blocking and close-on-exec. `peer` is lent. */
 typedef void (*listener_fn)(int fd, const char *peer, void *user);
 
-/* Binds and listens: endpoint's host is an address, "localhost" or a unix path (removed first if nobody listens there;
- * mode 0660). Port 0: any. IPv6 "[::]" takes IPv4 too. On failure a sentence that says what to do is stored in why.
+/* Binds and listens: endpoint's host is an address, "localhost" or a unix path (mode 0660; a leftover socket without a
+ * listener is removed first). Port 0: any. IPv6 "[::]" takes IPv4 too. On failure `why` receives a sentence that says
+ * what to do.
  * Errors: BELFRY_ERR_IO (in use, not ours, no such address), BELFRY_ERR_INVALID, BELFRY_ERR_NOMEM. */
 BELFRY_NODISCARD enum belfry_err listener_open(uv_loop_t *loop, const struct belfry_endpoint *endpoint, int backlog,
                                                const struct belfry_log *log, listener_fn fn, void *user,
                                                struct listener **out, char *why, size_t why_len);
 
-/* Would listener_open() succeed? Nothing is listened on, made or removed.
+/* Would listener_open() succeed? It does not listen, and creates or removes nothing.
  * Errors: as above; BELFRY_ERR_LIMIT (a port that is taken now). */
 BELFRY_NODISCARD enum belfry_err listener_try(const struct belfry_endpoint *endpoint, char *why, size_t why_len);
 
@@ -37,7 +38,7 @@ BELFRY_NODISCARD enum belfry_err listener_try(const struct belfry_endpoint *endp
 BELFRY_NODISCARD enum belfry_err listener_adopt(uv_loop_t *loop, int fd, const struct belfry_log *log, listener_fn fn,
                                                 void *user, struct listener **out);
 
-/* Stops accepting; what waits in the backlog is refused by the kernel. Removes a unix path. NULL is fine. */
+/* Stops accepting; the kernel refuses connections that wait in the backlog. Removes a unix path. NULL is fine. */
 void listener_close(struct listener *listener);
 
 uint16_t listener_port(const struct listener *listener); /* bound; 0: unix */

@@ -19,7 +19,7 @@ void listener_taken(const struct belfry_endpoint *endpoint, char *out, size_t ou
 /* How sockets of this machine use a local TCP port; the highest counts. */
 enum port_use { PORT_UNUSED, PORT_HELD, PORT_CONNECTED, PORT_LISTENING };
 
-/* By a table in the form of /proc/net/tcp or tcp6; lines that make no sense are passed over. */
+/* Reads a table in the form of /proc/net/tcp or tcp6; lines that cannot be parsed are skipped. */
 enum port_use listener_port_use(FILE *table, uint16_t port);
 
 #endif

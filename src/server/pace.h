@@ -1,9 +1,9 @@
 /* src/server/pace.h
  *
- * pace: until when a peer must have sent the rest of a message that it has begun, or of a request.
+ * pace: the deadline for the rest of a message, or of a request, that a peer has begun to send.
  *
- * It has a span, PACE_MS but in tests, from the beginning, and as long again from each PACE_BYTES that have come: a large message on a slow line
- * gets through (6.4 KiB a second are enough), and whoever sends a byte now and then gains nothing.
+ * The deadline is one span (PACE_MS, less in tests) after the beginning, and one span after each further PACE_BYTES. So a
+ * large message on a slow line gets through (6.4 KiB per second are enough), and single bytes do not extend the deadline.
  *
  * Thread: owner. Pure.
  */
@@ -17,8 +17,8 @@
 #define PACE_BYTES EXCHANGE_WINDOW
 
 struct pace {
-    uint64_t due_ms; /* BELFRY_NEVER: nothing is waited for */
-    size_t came;     /* since due_ms was set */
+    uint64_t due_ms; /* BELFRY_NEVER: nothing is expected */
+    size_t came;     /* bytes received since due_ms was set */
 };
 
 static inline void pace_init(struct pace *pace)
@@ -26,7 +26,7 @@ static inline void pace_init(struct pace *pace)
     *pace = (struct pace){.due_ms = BELFRY_NEVER};
 }
 
-/* The rest is waited for. `n` bytes of it have just come. */
+/* The rest is expected. `n` bytes of it were just received. */
 static inline void pace_wait(struct pace *pace, size_t n, uint64_t now_ms, uint64_t span_ms)
 {
     pace->came += n;
@@ -35,7 +35,7 @@ static inline void pace_wait(struct pace *pace, size_t n, uint64_t now_ms, uint6
     *pace = (struct pace){.due_ms = now_ms + span_ms};
 }
 
-/* It has all the time again: it was not its turn to send. */
+/* Starts a full span: the peer was not able to send. */
 static inline void pace_excuse(struct pace *pace, uint64_t now_ms, uint64_t span_ms)
 {
     *pace = (struct pace){.due_ms = now_ms + span_ms};
