@@ -1,19 +1,15 @@
 /* src/serve/relay/grpc_walk.c */
 #include "serve/relay/grpc_walk.h"
 
-/* The prefix: a flag, then the length, its highest byte first. */
-static void take_prefix_byte(struct grpc_walk *walk, uint8_t byte)
-{
-    walk->left = walk->n_prefix == 0 ? 0 : walk->left << 8 | byte;
-    walk->n_prefix++;
-}
-
 void grpc_walk_pass(struct grpc_walk *walk, struct belfry_bytes bytes)
 {
     size_t at = 0;
     while (at < bytes.len) {
         if (walk->n_prefix < BELFRY_GRPC_PREFIX_BYTES) {
-            take_prefix_byte(walk, (uint8_t)bytes.data[at++]);
+            /* the prefix: a flag, then the length, its highest byte first */
+            walk->left = walk->n_prefix == 0 ? 0 : walk->left << 8 | (uint8_t)bytes.data[at];
+            walk->n_prefix++;
+            at++;
         } else {
             size_t n = bytes.len - at < walk->left ? bytes.len - at : walk->left;
             walk->left -= (uint32_t)n;

@@ -15,9 +15,9 @@
 #include "net/grpc_frame.h"
 
 struct grpc_walk {    /* all zero: at the beginning */
-    uint64_t whole;   /* messages that have come whole */
-    uint32_t left;    /* bytes of the message to come, once its prefix is there */
-    uint8_t n_prefix; /* bytes of its prefix that came */
+    uint64_t whole;   /* messages that are complete */
+    uint32_t left;    /* bytes of the message to come, once its prefix is complete */
+    uint8_t n_prefix; /* bytes of its prefix received */
 };
 
 void grpc_walk_pass(struct grpc_walk *walk, struct belfry_bytes bytes);

@@ -1,33 +1,34 @@
 /* src/serve/relay/relay.h
  *
- * relay: passes a request to upstream unread and its response back: fields, bytes and trailers as they came, deadline and
- * cancellation included, in both directions at the pace of the slower side. Unary and streaming, known or not.
+ * relay: passes a request to upstream unread, and its response back: fields, bytes and trailers as they came, with
+ * deadline and cancellation, in both directions at the pace of the slower side. Any method, unary or streaming.
  *
- * Left out of what goes upstream: pseudo-headers, connection-specific fields, host. Left out of what comes back: the same.
- * A call is never repeated once a byte of it was sent. When upstream cannot be reached: 14, with the reason.
+ * Pseudo-headers, connection-specific fields and host are not passed on, in either direction. A call is never repeated
+ * once a byte of it was sent. When upstream cannot be reached the call ends with 14 and the reason.
  *
- * The head of a call goes upstream with the first of its body (and is checked then), so that a call without one costs upstream nothing (methods
- * that are not etcd's: at once). A request of one message must be whole PACE_MS after its head, and a message of any other
- * as long after its first byte; large ones have more (pace.h): 14 "belfry: the request was not complete in time".
+ * The head of a call goes upstream (and is checked) with the first bytes of its body, so that a call without a body costs
+ * upstream nothing. Methods that are not etcd's go immediately. A request of one message must be whole PACE_MS after its
+ * head; in other requests each message must be whole PACE_MS after its first byte. Large messages have more time (pace.h).
+ * A late call ends with 14 "belfry: the request was not complete in time".
  *
  * Exceptions, all of them:
- * - Where the tier's certificate has a common name (uplink_may_have_name()), a call without a token waits until permit
+ * - When the tier's certificate has a common name (uplink_may_have_name()), a call without a token waits until permit
  *   knows whether auth is on. If it is, a method that needs a user is refused here, as etcd refuses it (3 "etcdserver: user
- *   name is empty"); any other goes up as nobody's (uplink.h), for etcd to answer. Auth/Authenticate needs no check.
- * - A call without a token that went up by such a certificate while auth was off, and that etcd may still carry out later
- *   (its request is not complete, or it is a Lock or an Election), is ended with the same words soon after auth is turned on
- *   (RELAY_RECHECK_MS and PERMIT_OFF_MS). A LeaseKeepAlive goes on: etcd asks for no right to it.
- * - On a listener that is read-only only methods known to read are relayed; others: 7 "belfry: this listener is
- *   read-only".
- * - Cluster/MemberList: when an address is advertised, every member's client URLs are replaced by it.
- * - Auth/AuthEnable and the like make the tier doubt what it knows of auth (permit_doubt()), before and after.
- * - An answer of 14 gives up the pin of its connection: the next call goes to another endpoint, if there is one.
+ *   name is empty"). Any other goes upstream without a user (uplink.h), for etcd to answer. Auth/Authenticate is not
+ *   checked.
+ * - Such a call that went upstream while auth was off, and that etcd may still carry out later (its request is not
+ *   complete, or it is a Lock or an Election), is ended with the same status soon after auth is turned on
+ *   (RELAY_RECHECK_MS and PERMIT_OFF_MS). A LeaseKeepAlive goes on: etcd requires no right for it.
+ * - On a read-only listener only methods known to read are relayed; others: 7 "belfry: this listener is read-only".
+ * - Cluster/MemberList: when an address is advertised, it replaces every member's client URLs.
+ * - Auth/AuthEnable and similar methods make the tier doubt what it knows of auth (permit_doubt()), before and after.
+ * - A response of 14 drops the pin of its connection: the next call goes to another endpoint, if there is one.
  *
  * Thread: owner. Destroyed before permit and uplink.
- * Memory: a call holds its head until that was sent, at most EXCHANGE_WINDOW of request and one stream window
- *         (UPLINK_CONN_WINDOW) of response, and all together held_max. Over that the connection that holds most of requests
- *         that are not whole is ended (intake.h); when none holds much, or more than half of it are responses, the call
- *         whose client has taken nothing for the longest time is ended with 14, or if no client is slow the one that grows.
+ * Memory: a call holds its head until it is sent, at most EXCHANGE_WINDOW of request and one stream window
+ *         (UPLINK_CONN_WINDOW) of response; all calls together at most held_max. Above it the connection that holds most
+ *         for requests that are not whole is ended (intake.h). When none holds much, or more than half are responses, the
+ *         call whose client has read nothing for longest is ended with 14; if no client is slow, the call that grows.
  */
 #ifndef BELFRY_SERVE_RELAY_RELAY_H
 #define BELFRY_SERVE_RELAY_RELAY_H
@@ -54,10 +55,10 @@ void relay_destroy(struct relay *relay); /* calls under way are reset; NULL is f
 
 enum relay_rights { RELAY_ALL, RELAY_READS };
 
-/* Takes over an exchange: sets its handler, or answers it. */
+/* Takes over an exchange: sets a handler, or answers it. */
 void relay_begin(struct relay *relay, struct exchange *x, const struct exchange_head *head, enum relay_rights rights);
 
-/* Ends calls that run (14), for the end of a drain. */
+/* Ends running calls with 14, at the end of a drain. */
 void relay_end_all(struct relay *relay, const char *why);
 
 struct relay_stats {
@@ -65,7 +66,7 @@ struct relay_stats {
     size_t held_peak;                  /* the most bytes held since creation */
     uint64_t relayed, refused, failed; /* failed: upstream lost or not reached */
     uint64_t over_memory;              /* ended because of held_max */
-    uint64_t late;                     /* ended because the request was not whole in time */
+    uint64_t late;                     /* ended because the request was not complete in time */
     uint64_t bytes_up, bytes_down;
 };
 void relay_stats(const struct relay *relay, struct relay_stats *out);

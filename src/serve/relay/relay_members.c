@@ -7,7 +7,7 @@
 #include "net/gzip.h"
 #include "wire/rpc.pb-c.h"
 
-/* protobuf-c's allocator, so that what it needs goes through ours. */
+/* So that protobuf-c allocates by malloc(), which tests refuse. */
 static void *message_alloc(void *user, size_t size)
 {
     (void)user;
@@ -20,29 +20,7 @@ static void message_free(void *user, void *ptr)
     free(ptr);
 }
 
-/* One member's URLs give way. The strings are protobuf-c's to free: what is put in their place is lent, and taken out
- * again by restore(). */
-struct urls {
-    size_t n;
-    char **list;
-};
-
-static void replace(Etcdserverpb__Member *member, char **ours, struct urls *kept)
-{
-    *kept = (struct urls){member->n_clienturls, member->clienturls};
-    if (member->n_clienturls == 0)
-        return; /* it has not started yet, and is known by that */
-    member->n_clienturls = 1;
-    member->clienturls = ours;
-}
-
-static void restore(Etcdserverpb__Member *member, const struct urls *kept)
-{
-    member->n_clienturls = kept->n;
-    member->clienturls = kept->list;
-}
-
-static enum belfry_err pack(const Etcdserverpb__MemberListResponse *response, struct belfry_buf *out)
+static enum belfry_err pack_response(const Etcdserverpb__MemberListResponse *response, struct belfry_buf *out)
 {
     size_t len = etcdserverpb__member_list_response__get_packed_size(response);
     uint8_t *to;
@@ -55,18 +33,30 @@ static enum belfry_err pack(const Etcdserverpb__MemberListResponse *response, st
     return BELFRY_OK;
 }
 
-static enum belfry_err rewrite(Etcdserverpb__MemberListResponse *response, const char *advertise,
-                               struct belfry_buf *out)
+/* Packs the response with other URLs. protobuf-c frees the strings that it made, so they are put back afterwards. */
+static enum belfry_err pack_with_urls(Etcdserverpb__MemberListResponse *response, const char *advertise,
+                                      struct belfry_buf *out)
 {
-    struct urls *kept = calloc(response->n_members + 1, sizeof(*kept));
+    struct urls {
+        size_t n;
+        char **list;
+    } *kept = calloc(response->n_members + 1, sizeof(*kept));
     if (kept == NULL)
         return BELFRY_ERR_NOMEM;
     char *ours = (char *)(uintptr_t)advertise; /* packing only reads it */
-    for (size_t i = 0; i < response->n_members; i++)
-        replace(response->members[i], &ours, &kept[i]);
-    enum belfry_err err = pack(response, out);
-    for (size_t i = 0; i < response->n_members; i++)
-        restore(response->members[i], &kept[i]);
+    for (size_t i = 0; i < response->n_members; i++) {
+        Etcdserverpb__Member *member = response->members[i];
+        kept[i] = (struct urls){member->n_clienturls, member->clienturls};
+        if (member->n_clienturls == 0)
+            continue; /* it has not started yet: clients recognize it by that */
+        member->n_clienturls = 1;
+        member->clienturls = &ours;
+    }
+    enum belfry_err err = pack_response(response, out);
+    for (size_t i = 0; i < response->n_members; i++) {
+        response->members[i]->n_clienturls = kept[i].n;
+        response->members[i]->clienturls = kept[i].list;
+    }
     free(kept);
     return err;
 }
@@ -78,7 +68,7 @@ static enum belfry_err rewrite_message(struct belfry_bytes message, const char *
         etcdserverpb__member_list_response__unpack(&allocator, message.len, (const uint8_t *)message.data);
     if (response == NULL)
         return BELFRY_ERR_PROTOCOL;
-    enum belfry_err err = rewrite(response, advertise, out);
+    enum belfry_err err = pack_with_urls(response, advertise, out);
     etcdserverpb__member_list_response__free_unpacked(response, &allocator);
     return err;
 }

@@ -11,10 +11,10 @@
 #include "base/buf.h"
 
 #define RELAY_MEMBERS_PATH  "/etcdserverpb.Cluster/MemberList"
-#define RELAY_MEMBERS_BYTES (128 * 1024) /* of an answer that can be rewritten: some hundred members */
+#define RELAY_MEMBERS_BYTES (128 * 1024) /* a longer answer is not rewritten: some hundred members */
 
-/* Appends to `out` the body of a response (gRPC's frame and all) in which every member that has client URLs has
- * `advertise` instead, packed or not as it came; it leaves unpacked. Errors: BELFRY_ERR_PROTOCOL (it is not one whole
+/* Appends to `out` the response's `body` (one gRPC frame, gzipped or not) with `advertise` in place of the client URLs of
+ * every member that has any. The result is not gzipped. Errors: BELFRY_ERR_PROTOCOL (it is not one whole
  * MemberListResponse: pass it on as it is), BELFRY_ERR_TOO_LARGE, BELFRY_ERR_NOMEM. */
 BELFRY_NODISCARD enum belfry_err relay_members_rewrite(struct belfry_bytes body, const char *advertise,
                                                        struct belfry_buf *out);

@@ -20,7 +20,7 @@ bool relay_rights_reads(struct belfry_bytes path)
         "/etcdserverpb.KV/Range",          "/etcdserverpb.KV/RangeStream",     "/etcdserverpb.Lease/LeaseTimeToLive",
         "/etcdserverpb.Lease/LeaseLeases", "/etcdserverpb.Cluster/MemberList", "/etcdserverpb.Maintenance/Status",
         "/etcdserverpb.Maintenance/Hash",  "/etcdserverpb.Maintenance/HashKV", "/etcdserverpb.Auth/AuthStatus",
-        "/etcdserverpb.Auth/Authenticate", /* makes a token, without which nothing could be read */
+        "/etcdserverpb.Auth/Authenticate", /* makes a token, which reads need */
         "/etcdserverpb.Auth/UserGet",      "/etcdserverpb.Auth/UserList",      "/etcdserverpb.Auth/RoleGet",
         "/etcdserverpb.Auth/RoleList",     "/v3electionpb.Election/Leader",    "/v3electionpb.Election/Observe",
     };
@@ -49,7 +49,7 @@ bool relay_rights_needs_user(struct belfry_bytes path)
     return (is_auth && !relay_rights_authenticates(path)) || IS_ONE_OF(path, needing);
 }
 
-/* The methods of etcd's own services answer and are done. */
+/* Methods of etcd's own services do nothing after their response. */
 bool relay_rights_acts_later(struct belfry_bytes path)
 {
     return !belfry_bytes_begins(path, belfry_bytes_str("/etcdserverpb."));

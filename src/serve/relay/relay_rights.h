@@ -1,6 +1,6 @@
 /* src/serve/relay/relay_rights.h
  *
- * relay_rights: what is known of etcd's methods without reading requests.
+ * relay_rights: what a tier knows about etcd's methods by their names.
  *
  * Thread: any. Pure.
  */
@@ -11,31 +11,31 @@
 
 #include "base/bytes.h"
 
-/* True for methods that only read, whatever is in the request. Not among them, although they may read: Txn and Alarm
- * (their requests decide), Snapshot (it holds the hashes of all passwords), and what this tier does not know. */
+/* True for methods that only read, whatever the request. False for Txn and Alarm (their requests decide), Snapshot (it
+ * holds the hashes of all passwords), and unknown methods. */
 bool relay_rights_reads(struct belfry_bytes path);
 
-/* True for Auth/Authenticate: whoever calls it says who he is in the request. */
+/* True for Auth/Authenticate, whose request names the user. */
 bool relay_rights_authenticates(struct belfry_bytes path);
 
-/* True for methods that with auth on every etcd refuses to a caller without a user, in the same words. Of the others some
- * are refused in other words, and some are answered; that differs between versions (decision 0035). */
+/* True for methods that with auth on every etcd refuses to a caller without a user, with the same status. Others are
+ * refused with another status or answered, depending on etcd's version (decision 0035). */
 bool relay_rights_needs_user(struct belfry_bytes path);
 
-/* True for methods that may still read or write for their caller long after their request is complete: Lock, Campaign,
- * Observe, and what this tier does not know. */
+/* True for methods that may still read or write long after their request is complete: Lock, Campaign, Observe, and
+ * unknown methods. */
 bool relay_rights_acts_later(struct belfry_bytes path);
 
-/* True for Lease/LeaseKeepAlive, whose request lasts as long as its client, and to which etcd asks for no right. */
+/* True for Lease/LeaseKeepAlive, whose request lasts as long as its client, and for which etcd requires no right. */
 bool relay_rights_keeps_alive(struct belfry_bytes path);
 
-/* True for methods after which auth may be on where it was off, or off where it was on. */
+/* True for methods that may turn auth on or off. */
 bool relay_rights_changes_auth(struct belfry_bytes path);
 
-/* How a method's request is made, as far as etcd's services are known. */
+/* The shape of a method's request. */
 enum relay_request {
     RELAY_ONE_MESSAGE, /* one message, and the request ends */
-    RELAY_MESSAGES,    /* any number, as the client likes */
+    RELAY_MESSAGES,    /* any number, at any time */
     RELAY_UNKNOWN      /* not a method of etcd's */
 };
 enum relay_request relay_rights_request(struct belfry_bytes path);
