@@ -2,20 +2,21 @@
  *
  * mux: many watches on one Watch stream, held through any fault. The watch machine of the client.
  *
- * Messages and `now` go in; requests to send and actions (give this batch, this watch has ended) come out. It opens no
- * stream itself: it says when it wants one (belfry_mux_wants_stream), is told when one is up or down, and creates every
- * watch again from its own place, pipelined. A watch is a revision: `next_rev`, the first it has not been given.
+ * Messages and `now` go in; requests to send and actions (give this batch, this watch has ended) come out. The mux opens
+ * no stream itself: it says when it wants one (belfry_mux_wants_stream), its owner reports when one is up or down, and the
+ * mux creates every watch again from its own place, pipelined. A watch is a revision: `next_rev`, the first not given yet.
  *
  *   NEED_REV --belfry_mux_revision--> WAITING --create sent--> CREATING --created--> OPEN
  *                                        ^  ^                     |                   |  paused, over its bound:
  *                                        |  `----- stream down ---+-------------------+  cancelled upstream
  *                                        |                                            v
  *                                        `------ resumed and inbox drained ------- PARKED
- *   any --> ENDING (what is in the inbox is still given, then the end) --> gone
+ *   any --> ENDING (what is in the inbox is still given, then the end) --> freed
+ *   any --> REMOVED (by its own action's callback; freed by belfry_mux_taken)
  *
- * What the server knows of a watch is a subscription (sub), which lives as long as the stream: its answers come in the
- * order of the creates, so a sub is matched to its created answer by order, and from then on by id. A watch that goes
- * away leaves its sub behind as an orphan, which swallows what still comes until the server has confirmed the cancel.
+ * What the server knows of a watch is a subscription (sub), which lives as long as the stream. Created answers come in the
+ * order of the creates, so a sub is matched to its created answer by order, and from then on by id. A removed watch
+ * leaves its sub behind as an orphan, which drops what still comes until the server has confirmed the cancel.
  *
  * The first create of a stream goes alone. A server that names its cluster in the answer is an etcd and answers in
  * order: the rest is pipelined. Others (kine answers in any order) get one create at a time.
@@ -73,9 +74,9 @@ enum belfry_mux_act {
     BELFRY_MUX_EVENTS,   /* .group */
     BELFRY_MUX_PROGRESS, /* everything up to .rev has been given */
     BELFRY_MUX_CREATED,  /* the server has it; it starts at .rev + 1. Before its first events */
-    BELFRY_MUX_LOST, /* the server has it no more: the stream is down, it was cancelled, or parked. At once, also for one
-                            that is paused, and before what is left in its inbox */
-    BELFRY_MUX_END   /* .err, .why, .rev = compact revision; the watch is gone after belfry_mux_taken() */
+    BELFRY_MUX_LOST,     /* the server no longer has it: the stream is down, or the watch was cancelled or parked. Given
+                        immediately, also to a paused watch, and before what is left in its inbox */
+    BELFRY_MUX_END       /* .err, .why, .rev = compact revision; belfry_mux_taken() frees the watch */
 };
 
 struct belfry_mux_action {
@@ -102,8 +103,8 @@ void belfry_mux_destroy(struct belfry_mux *mux);
 BELFRY_NODISCARD enum belfry_err belfry_mux_add(struct belfry_mux *mux, const struct belfry_mux_spec *spec, void *user,
                                                 struct belfry_mux_watch **out);
 
-/* Takes a watch away, at any time, also between belfry_mux_next() and belfry_mux_taken(); no action comes for it any
- * more. The server is told. */
+/* Removes a watch, at any time, also between belfry_mux_next() and belfry_mux_taken(). No further action comes for it.
+ * The server receives a cancel. */
 void belfry_mux_remove(struct belfry_mux *mux, struct belfry_mux_watch *watch);
 
 /* Nothing more for this watch until it is resumed. */
@@ -114,7 +115,7 @@ void *belfry_mux_user(const struct belfry_mux_watch *watch);
 int64_t belfry_mux_next_rev(const struct belfry_mux_watch *watch); /* 0: not known yet */
 bool belfry_mux_paused(const struct belfry_mux_watch *watch);
 
-/* A watch after another; `after` NULL gives the first. Watches that have been removed are left out. */
+/* The next watch; `after` NULL gives the first. Removed watches are left out. */
 struct belfry_mux_watch *belfry_mux_each(const struct belfry_mux *mux, const struct belfry_mux_watch *after);
 size_t belfry_mux_count(const struct belfry_mux *mux);
 
@@ -123,9 +124,9 @@ bool belfry_mux_any_key(const struct belfry_mux *mux, struct belfry_bytes *key);
 
 /* ---- the start of a watch from now on ---- */
 
-/* True while a watch needs to know the store's revision: read it linearizably, with the key that is handed out (one
- * that the watch itself may read), and tell. Reads begun before a watch was added do not count for it: `generation` of
- * the moment the read begins is handed back. */
+/* True while a watch needs the store's revision: read it linearizably, with the key in `out` (one that the watch itself
+ * may read), and call belfry_mux_revision(). A read that began before a watch was added does not count for it, so the
+ * caller passes back the `generation` of the moment the read began. */
 struct belfry_mux_read {
     struct belfry_bytes key; /* lent until the watch goes away */
     uint64_t generation;     /* good for every watch up to this one */
@@ -156,23 +157,24 @@ BELFRY_NODISCARD enum belfry_err belfry_mux_message(struct belfry_mux *mux, stru
  * created answers themselves, before they hand them in. */
 struct belfry_mux_watch *belfry_mux_creating(const struct belfry_mux *mux);
 
-/* Everything ends: `err` and `why` for every watch. */
+/* Ends every watch with `err` and `why`. */
 void belfry_mux_fail(struct belfry_mux *mux, enum belfry_err err, const char *why);
 
-/* Fresh credentials did not help: what a create was refused with ends its watch from now on, until the next success. */
+/* Fresh credentials did not help: from now on, until the next success, a refused create ends its watch. */
 void belfry_mux_auth_is_final(struct belfry_mux *mux, bool final);
 
-/* Asks for progress, at once or when it next may. Without trust the wish stands: it is asked on a stream that has it. */
+/* Asks for progress, immediately or as soon as BELFRY_MUX_PROGRESS_MS have passed since the last request. If progress is
+ * not trusted (below), the request waits for a stream on which it is. */
 void belfry_mux_request_progress(struct belfry_mux *mux, uint64_t now_ms);
 bool belfry_mux_wants_progress(const struct belfry_mux *mux);
 
-/* Does the server of the stream send the answers to progress requests behind the events they cover? True until said
- * otherwise: an owner that does not know its server says false before each stream, and true when it has found out.
- * Without it no progress is asked for, and answers that come anyway (id -1) move nothing and are given to nobody: from
- * an etcd before 3.4.25 or 3.5.8 they would skip events (etcd#15220). Progress with the id of a watch is not meant. */
+/* Does the server of the stream send answers to progress requests after the events they cover? True by default: an owner
+ * that does not know its server says false before each stream, and true once it knows. Without trust no progress is
+ * requested, and answers that come anyway (id -1) are dropped: from an etcd before 3.4.25 or 3.5.8 they would skip events
+ * (etcd#15220). Progress with the id of a watch is not affected. */
 void belfry_mux_trust_progress(struct belfry_mux *mux, bool trusted);
 
-/* Do the creates from now on ask for large responses in pieces, of watches that allow it? True until said otherwise. */
+/* Do creates from now on ask for large responses in pieces, for watches that allow it? True by default. */
 void belfry_mux_in_pieces(struct belfry_mux *mux, bool pieces);
 
 /* Errors: BELFRY_ERR_TIMEOUT (a create is not answered: end the stream). */
@@ -193,8 +195,8 @@ void belfry_mux_taken(struct belfry_mux *mux, enum belfry_mux_verdict verdict);
  * now, says less than that too. */
 bool belfry_mux_suspects(const struct belfry_mux *mux, int64_t *seen);
 
-/* The answer: below what was seen, the past was rewritten and every watch that had begun ends with BELFRY_ERR_REWOUND.
- */
+/* The answer. Below what was seen: the past was rewritten, and every watch that had begun ends with
+ * BELFRY_ERR_REWOUND. */
 void belfry_mux_judge(struct belfry_mux *mux, int64_t seen, int64_t linearizable);
 
 /* The past was rewritten, as other evidence shows; the cluster is at `revision`. Ends the same watches. */
