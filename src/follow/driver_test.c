@@ -1,4 +1,4 @@
-/* src/follow/driver_test.c: versions; and the driver on a loop, against members made by support/fakeetcd. */
+/* src/follow/driver_test.c: the driver on a loop, against members made by support/fakeetcd. */
 #include "follow/driver.h"
 
 #include <setjmp.h>
@@ -9,7 +9,6 @@
 
 #include <cmocka.h>
 
-#include "follow/driver_private.h"
 #include "support/driverbed.h"
 
 static void ask(uint64_t token, int64_t from, int64_t oldest)
@@ -20,46 +19,6 @@ static void ask(uint64_t token, int64_t from, int64_t oldest)
 }
 
 /* ---- versions ---- */
-
-static void versions_are_judged_by_what_is_known_against_them(void **state)
-{
-    static const struct {
-        const char *text;
-        enum driver_version whole, part;
-    } cases[] = {
-        {"3.3.27", DRIVER_VERSION_OLD, DRIVER_VERSION_REFUSED},
-        {"3.4.24", DRIVER_VERSION_OLD, DRIVER_VERSION_REFUSED},
-        {"3.4.30", DRIVER_VERSION_OLD, DRIVER_VERSION_REFUSED},
-        {"3.4.31", DRIVER_VERSION_OLD, DRIVER_VERSION_OLD},
-        {"3.4.37", DRIVER_VERSION_OLD, DRIVER_VERSION_OLD},
-        {"3.4.38", DRIVER_VERSION_GOOD, DRIVER_VERSION_GOOD},
-        {"3.5.7", DRIVER_VERSION_OLD, DRIVER_VERSION_REFUSED},
-        {"3.5.12", DRIVER_VERSION_OLD, DRIVER_VERSION_REFUSED},
-        {"3.5.13", DRIVER_VERSION_OLD, DRIVER_VERSION_OLD},
-        {"3.5.21", DRIVER_VERSION_OLD, DRIVER_VERSION_OLD},
-        {"3.5.22", DRIVER_VERSION_GOOD, DRIVER_VERSION_GOOD},
-        {"3.5.22+build", DRIVER_VERSION_GOOD, DRIVER_VERSION_GOOD},
-        {"3.5.13-rc.1", DRIVER_VERSION_OLD, DRIVER_VERSION_REFUSED},
-        {"3.6.0-alpha.0", DRIVER_VERSION_OLD, DRIVER_VERSION_REFUSED},
-        {"3.6.0", DRIVER_VERSION_OLD, DRIVER_VERSION_OLD},
-        {"3.6.2", DRIVER_VERSION_GOOD, DRIVER_VERSION_GOOD},
-        {"3.7.0-rc.0", DRIVER_VERSION_GOOD, DRIVER_VERSION_GOOD},
-        {"2.3.8", DRIVER_VERSION_OLD, DRIVER_VERSION_REFUSED},
-        {"4.0.0", DRIVER_VERSION_GOOD, DRIVER_VERSION_GOOD},
-        {"", DRIVER_VERSION_GOOD, DRIVER_VERSION_GOOD},
-        {"kine", DRIVER_VERSION_GOOD, DRIVER_VERSION_GOOD},
-        {"3.5", DRIVER_VERSION_GOOD, DRIVER_VERSION_GOOD},
-    };
-    (void)state;
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        const char *why = NULL;
-        if (driver_judge_version(cases[i].text, true, &why) != cases[i].whole)
-            fail_msg("%s, everything", cases[i].text);
-        assert_int_equal(why != NULL, cases[i].whole != DRIVER_VERSION_GOOD);
-        if (driver_judge_version(cases[i].text, false, &why) != cases[i].part)
-            fail_msg("%s, a part", cases[i].text);
-    }
-}
 
 static void an_old_version_is_warned_about_once(void **state)
 {
@@ -196,9 +155,8 @@ static void pages_of_one_connection_are_one_listing(void **state)
 {
     (void)state;
     make_members(1);
-    put_many(500);
+    put_many(1500); /* a page is UPSTREAM_PAGE keys */
     start_all();
-    bed.driver->page_limit = 300;
     drive_live();
     assert_int_equal(bed.status.stats.listings, 1);
     assert_int_equal(bed.status.stats.pages, 2);
@@ -208,10 +166,9 @@ static void a_connection_lost_between_pages_lists_anew(void **state)
 {
     (void)state;
     make_members(1);
-    put_many(500);
+    put_many(1500); /* a page is UPSTREAM_PAGE keys */
     bed.rule = (struct fake_rule){.path = "/Range", .skip = 2, .times = 1, .how = FAKE_CLOSE};
     start_all();
-    bed.driver->page_limit = 300;
     drive_live();
     assert_int_equal(bed.rule.times, 0);
     assert_int_equal(bed.status.stats.listings, 2);
@@ -430,7 +387,6 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(versions_are_judged_by_what_is_known_against_them),
         T(an_old_version_is_warned_about_once),
         T(a_server_that_must_not_be_asked_for_progress_is_not_stale_for_that),
         T(a_version_too_old_for_a_scope_gives_nothing_and_a_newer_one_does),

@@ -21,7 +21,7 @@
 #define PATHS     512
 #define PATH_MAX_ 64
 #define SCRATCH   (256 * 1024)
-#define ROWS_MAX  512
+#define ROWS_MAX  1024
 
 /* The C library's own, out of reach of the allocator that refuses. */
 void *__real_malloc(size_t size);

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "follow/driver.h"
+#include "follow/circle.h"
 
-static_assert(VIA_TIERS == DRIVER_TIERS, "one bound, however it is found out");
+static_assert(VIA_TIERS == CIRCLE_TIERS, "one bound, however it is found out");
 
 /* ---- words ---- */
 
@@ -142,8 +142,8 @@ enum via_verdict via_judge(const struct exchange_head *head, const char *own, st
         verdict = VIA_TOO_MANY;
     write_chain(out, own, chain, sizeof(chain));
     if (verdict == VIA_CIRCLE)
-        snprintf(why, VIA_WHY_BYTES, DRIVER_CIRCLE "%s; " DRIVER_CIRCLE_REMEDY, chain);
+        snprintf(why, VIA_WHY_BYTES, CIRCLE_REFUSAL "%s; " CIRCLE_REMEDY, chain);
     else if (verdict == VIA_TOO_MANY)
-        snprintf(why, VIA_WHY_BYTES, DRIVER_TOO_MANY "%s; " DRIVER_TOO_MANY_REMEDY, chain);
+        snprintf(why, VIA_WHY_BYTES, CIRCLE_TOO_MANY "%s; " CIRCLE_TOO_MANY_REMEDY, chain);
     return verdict;
 }

@@ -1,0 +1,22 @@
+/* src/follow/etcd_version.h
+ *
+ * etcd_version: what is known against the watch of a version of etcd (docs/spec/etcd-watch.md 3.8).
+ *
+ * Thread: any. Pure.
+ */
+#ifndef BELFRY_FOLLOW_ETCD_VERSION_H
+#define BELFRY_FOLLOW_ETCD_VERSION_H
+
+#include <stdbool.h>
+
+enum etcd_version {
+    ETCD_VERSION_GOOD,   /* nothing is known against it, or the text is no version */
+    ETCD_VERSION_OLD,    /* it has a known bug, which a tier survives */
+    ETCD_VERSION_REFUSED /* it has a bug that a tier with this scope could not notice */
+};
+
+/* Judges `version`. `whole_scope`: everything is watched, so missing revisions are noticed. *why receives the bug when the
+ * result is not GOOD. */
+enum etcd_version etcd_version_judge(const char *version, bool whole_scope, const char **why);
+
+#endif

@@ -1,0 +1,57 @@
+/* src/follow/etcd_version_test.c */
+#include "follow/etcd_version.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+static void versions_are_judged_by_what_is_known_against_them(void **state)
+{
+    static const struct {
+        const char *text;
+        enum etcd_version whole, part;
+    } cases[] = {
+        {"3.3.27", ETCD_VERSION_OLD, ETCD_VERSION_REFUSED},
+        {"3.4.24", ETCD_VERSION_OLD, ETCD_VERSION_REFUSED},
+        {"3.4.30", ETCD_VERSION_OLD, ETCD_VERSION_REFUSED},
+        {"3.4.31", ETCD_VERSION_OLD, ETCD_VERSION_OLD},
+        {"3.4.37", ETCD_VERSION_OLD, ETCD_VERSION_OLD},
+        {"3.4.38", ETCD_VERSION_GOOD, ETCD_VERSION_GOOD},
+        {"3.5.7", ETCD_VERSION_OLD, ETCD_VERSION_REFUSED},
+        {"3.5.12", ETCD_VERSION_OLD, ETCD_VERSION_REFUSED},
+        {"3.5.13", ETCD_VERSION_OLD, ETCD_VERSION_OLD},
+        {"3.5.21", ETCD_VERSION_OLD, ETCD_VERSION_OLD},
+        {"3.5.22", ETCD_VERSION_GOOD, ETCD_VERSION_GOOD},
+        {"3.5.22+build", ETCD_VERSION_GOOD, ETCD_VERSION_GOOD},
+        {"3.5.13-rc.1", ETCD_VERSION_OLD, ETCD_VERSION_REFUSED},
+        {"3.6.0-alpha.0", ETCD_VERSION_OLD, ETCD_VERSION_REFUSED},
+        {"3.6.0", ETCD_VERSION_OLD, ETCD_VERSION_OLD},
+        {"3.6.2", ETCD_VERSION_GOOD, ETCD_VERSION_GOOD},
+        {"3.7.0-rc.0", ETCD_VERSION_GOOD, ETCD_VERSION_GOOD},
+        {"2.3.8", ETCD_VERSION_OLD, ETCD_VERSION_REFUSED},
+        {"4.0.0", ETCD_VERSION_GOOD, ETCD_VERSION_GOOD},
+        {"", ETCD_VERSION_GOOD, ETCD_VERSION_GOOD},
+        {"kine", ETCD_VERSION_GOOD, ETCD_VERSION_GOOD},
+        {"3.5", ETCD_VERSION_GOOD, ETCD_VERSION_GOOD},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const char *why = NULL;
+        if (etcd_version_judge(cases[i].text, true, &why) != cases[i].whole)
+            fail_msg("%s, everything", cases[i].text);
+        assert_int_equal(why != NULL, cases[i].whole != ETCD_VERSION_GOOD);
+        if (etcd_version_judge(cases[i].text, false, &why) != cases[i].part)
+            fail_msg("%s, a part", cases[i].text);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(versions_are_judged_by_what_is_known_against_them),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
