@@ -26,6 +26,10 @@ struct rig {
     uint64_t now;
     struct watch watches[BACKFILLS];
     size_t n_opened, n_pauses, n_progress;
+    /* what we hold ourselves, once follow() was called */
+    struct store *store;
+    struct evlog *evlog;
+    struct ingest *ingest;
 };
 
 static void rig_init(struct rig *r)
@@ -38,7 +42,32 @@ static void rig_init(struct rig *r)
 static void rig_fini(struct rig *r)
 {
     backfill_destroy(r->backfill);
+    ingest_destroy(r->ingest);
+    evlog_destroy(r->evlog);
+    if (r->store != NULL)
+        modelstore_destroy(r->store);
     past_destroy(r->past);
+}
+
+static int rig_setup(void **state)
+{
+    static struct rig rig;
+    rig_init(&rig);
+    *state = &rig;
+    return 0;
+}
+
+static int rig_teardown(void **state)
+{
+    rig_fini(*state);
+    return 0;
+}
+
+/* A new start, for a test of several ways. */
+static void rig_renew(struct rig *r)
+{
+    rig_fini(r);
+    rig_init(r);
 }
 
 static void obey(struct rig *r)
@@ -93,6 +122,14 @@ static bool deliver(struct rig *r, unsigned i)
     watch->paused = !taken;
     obey(r);
     return taken;
+}
+
+/* The watch is created and gives all that is taken. */
+static void give_all(struct rig *r, unsigned i)
+{
+    created(r, i);
+    while (deliver(r, i))
+        ;
 }
 
 static void deliver_all(struct rig *r)
@@ -169,414 +206,345 @@ static void assert_no_answer(struct rig *r)
 
 static void history_comes_in_segments_up_to_the_window(void **state)
 {
-    (void)state;
-    struct rig r;
-    rig_init(&r);
+    struct rig *r = *state;
     int64_t next = 50;
     for (uint64_t token = 1; next < 200; token++) {
-        request(&r, next, 200, token);
-        deliver_all(&r);
-        struct backfill_answer a = answer(&r);
+        request(r, next, 200, token);
+        deliver_all(r);
+        struct backfill_answer a = answer(r);
         assert_int_equal(a.token, token);
         assert_int_equal(a.err, BELFRY_OK);
         assert_int_equal(a.segment->from, next);
         assert_true(a.segment->upto < 200);
         next = a.segment->upto + 1;
         segment_unref(a.segment);
-        assert_no_answer(&r);
+        assert_no_answer(r);
     }
     assert_int_equal(next, 200);
-    assert_int_equal(r.n_opened, 1); /* one watch for all of it */
-    assert_true(r.n_pauses > 0);     /* which never ran far ahead of who asks */
-    assert_false(r.watches[0].open);
-    rig_fini(&r);
+    assert_int_equal(r->n_opened, 1); /* one watch for all of it */
+    assert_true(r->n_pauses > 0);     /* which never ran far ahead of who asks */
+    assert_false(r->watches[0].open);
 }
 
 static void next_segments_are_there_before_they_are_asked_for(void **state)
 {
-    (void)state;
-    struct rig r;
-    rig_init(&r);
-    request(&r, 50, 300, 1);
-    deliver_all(&r);
+    struct rig *r = *state;
+    request(r, 50, 300, 1);
+    deliver_all(r);
     for (uint64_t token = 2; token <= 5; token++) { /* two that are finished, and one that is full */
-        struct backfill_answer a = answer(&r);
+        struct backfill_answer a = answer(r);
         if (token < 5)
-            request(&r, a.segment->upto + 1, 300, token);
+            request(r, a.segment->upto + 1, 300, token);
         segment_unref(a.segment);
     }
-    assert_false(r.watches[0].paused); /* and now there is room again */
-    rig_fini(&r);
+    assert_false(r->watches[0].paused); /* and now there is room again */
 }
 
 static void created_and_event_headers_do_not_complete(void **state)
 {
-    (void)state;
-    struct rig r;
-    rig_init(&r);
-    request(&r, 50, 55, 1);
-    created(&r, 0); /* says 400 */
-    assert_no_answer(&r);
+    struct rig *r = *state;
+    request(r, 50, 55, 1);
+    created(r, 0); /* says 400 */
+    assert_no_answer(r);
     for (int i = 0; i < 4; i++)
-        deliver(&r, 0); /* 50 .. 53, under headers of 400 */
-    assert_no_answer(&r);
-    deliver(&r, 0);
-    struct backfill_answer a = answer(&r);
+        deliver(r, 0); /* 50 .. 53, under headers of 400 */
+    assert_no_answer(r);
+    deliver(r, 0);
+    struct backfill_answer a = answer(r);
     assert_int_equal(a.segment->upto, 54);
     segment_unref(a.segment);
-    assert_false(r.watches[0].open);
-    rig_fini(&r);
+    assert_false(r->watches[0].open);
 }
 
 static void event_above_the_end_or_a_progress_at_it_completes(void **state)
 {
-    (void)state;
+    struct rig *r = *state;
     for (int by_progress = 0; by_progress < 2; by_progress++) {
-        struct rig r;
-        rig_init(&r);
-        request(&r, 50, 55, 1);
-        created(&r, 0);
-        deliver(&r, 0); /* 50; the scope has nothing in 51 .. 54 */
+        rig_renew(r);
+        request(r, 50, 55, 1);
+        created(r, 0);
+        deliver(r, 0); /* 50; the scope has nothing in 51 .. 54 */
         if (by_progress) {
-            progress(&r, 0, 53);
-            assert_no_answer(&r);
-            progress(&r, 0, 54);
+            progress(r, 0, 53);
+            assert_no_answer(r);
+            progress(r, 0, 54);
         } else {
-            r.watches[0].next = 55;
-            deliver(&r, 0);
+            r->watches[0].next = 55;
+            deliver(r, 0);
         }
         struct backfill_answer a;
-        assert_true(backfill_answer(r.backfill, &a));
+        assert_true(backfill_answer(r->backfill, &a));
         assert_int_equal(a.err, BELFRY_OK);
         assert_int_equal(a.segment->from, 50);
         assert_int_equal(a.segment->upto, 54);
         assert_int_equal(a.segment->n, 1);
         segment_unref(a.segment);
-        rig_fini(&r);
     }
 }
 
 static void silence_is_broken_by_asking_for_progress(void **state)
 {
-    (void)state;
-    struct rig r;
-    rig_init(&r);
-    request(&r, 50, 55, 1);
-    created(&r, 0);
-    assert_int_equal(backfill_due(r.backfill), r.now + UPSTREAM_PROGRESS_MS);
-    r.now += UPSTREAM_PROGRESS_MS;
-    obey(&r);
-    assert_int_equal(r.n_progress, 1);
-    rig_fini(&r);
+    struct rig *r = *state;
+    request(r, 50, 55, 1);
+    created(r, 0);
+    assert_int_equal(backfill_due(r->backfill), r->now + UPSTREAM_PROGRESS_MS);
+    r->now += UPSTREAM_PROGRESS_MS;
+    obey(r);
+    assert_int_equal(r->n_progress, 1);
 }
 
 static void equal_requests_share_one_watch_and_one_segment(void **state)
 {
-    (void)state;
-    struct rig r;
-    rig_init(&r);
-    request(&r, 50, 60, 1);
-    request(&r, 50, 60, 2);
-    deliver_all(&r);
-    struct backfill_answer a = answer(&r), b = answer(&r);
+    struct rig *r = *state;
+    request(r, 50, 60, 1);
+    request(r, 50, 60, 2);
+    deliver_all(r);
+    struct backfill_answer a = answer(r), b = answer(r);
     assert_ptr_equal(a.segment, b.segment);
-    assert_int_equal(r.n_opened, 1);
+    assert_int_equal(r->n_opened, 1);
     segment_unref(a.segment);
     segment_unref(b.segment);
-    rig_fini(&r);
 }
 
 static void three_at_a_time_and_the_next_waits(void **state)
 {
-    (void)state;
-    struct rig r;
-    rig_init(&r);
+    struct rig *r = *state;
     for (uint64_t i = 0; i < 6; i++)
-        request(&r, 20 + 50 * (int64_t)i, 25 + 50 * (int64_t)i, i);
-    assert_int_equal(r.n_opened, BACKFILLS - 1);
+        request(r, 20 + 50 * (int64_t)i, 25 + 50 * (int64_t)i, i);
+    assert_int_equal(r->n_opened, BACKFILLS - 1);
     for (int round = 0; round < 4; round++)
-        deliver_all(&r);
-    assert_int_equal(r.n_opened, 6);
+        deliver_all(r);
+    assert_int_equal(r->n_opened, 6);
     uint64_t seen = 0;
     for (int i = 0; i < 6; i++) {
-        struct backfill_answer a = answer(&r);
+        struct backfill_answer a = answer(r);
         seen |= 1u << a.token;
         segment_unref(a.segment);
     }
     assert_int_equal(seen, 63);
-    rig_fini(&r);
 }
 
 static void compacted_is_told_only_for_what_upstream_says_is_gone(void **state)
 {
-    (void)state;
-    struct rig r;
-    rig_init(&r);
-    request(&r, 50, 300, 1);
-    created(&r, 0);
-    end(&r, 0, BELFRY_ERR_COMPACTED, 120);
-    struct backfill_answer a = answer(&r);
+    struct rig *r = *state;
+    request(r, 50, 300, 1);
+    created(r, 0);
+    end(r, 0, BELFRY_ERR_COMPACTED, 120);
+    struct backfill_answer a = answer(r);
     assert_int_equal(a.err, BELFRY_ERR_COMPACTED);
     assert_int_equal(a.compact_rev, 120);
-    assert_no_answer(&r);
+    assert_no_answer(r);
 
-    request(&r, 150, 300, 2); /* three revisions, and then the compaction overtakes it */
-    created(&r, 0);
+    request(r, 150, 300, 2); /* three revisions, and then the compaction overtakes it */
+    created(r, 0);
     for (int i = 0; i < 3; i++)
-        deliver(&r, 0);
-    end(&r, 0, BELFRY_ERR_COMPACTED, 200);
-    a = answer(&r);
+        deliver(r, 0);
+    end(r, 0, BELFRY_ERR_COMPACTED, 200);
+    a = answer(r);
     assert_int_equal(a.err, BELFRY_OK);
     assert_int_equal(a.segment->upto, 152);
     segment_unref(a.segment);
-    rig_fini(&r);
 }
 
 static void watch_that_ends_otherwise_is_asked_for_again_after_a_while(void **state)
 {
-    (void)state;
-    struct rig r;
-    rig_init(&r);
+    struct rig *r = *state;
     for (int i = 0; i < 3; i++) {
-        request(&r, 50, 300, 1);
-        r.now += 1000;
-        obey(&r);
-        created(&r, 0);
-        end(&r, 0, BELFRY_ERR_UNAVAILABLE, 0);
-        assert_int_equal(answer(&r).err, BELFRY_ERR_CANCELED);
+        request(r, 50, 300, 1);
+        r->now += 1000;
+        obey(r);
+        created(r, 0);
+        end(r, 0, BELFRY_ERR_UNAVAILABLE, 0);
+        assert_int_equal(answer(r).err, BELFRY_ERR_CANCELED);
     }
-    request(&r, 50, 300, 2);
-    assert_false(r.watches[0].open); /* not at once */
-    assert_true(backfill_due(r.backfill) > r.now);
-    r.now = backfill_due(r.backfill);
-    obey(&r);
-    deliver_all(&r);
-    struct backfill_answer a = answer(&r);
+    request(r, 50, 300, 2);
+    assert_false(r->watches[0].open); /* not at once */
+    assert_true(backfill_due(r->backfill) > r->now);
+    r->now = backfill_due(r->backfill);
+    obey(r);
+    deliver_all(r);
+    struct backfill_answer a = answer(r);
     assert_int_equal(a.err, BELFRY_OK);
     segment_unref(a.segment);
-    rig_fini(&r);
 }
 
 static void cut_ends_everything_of_the_past(void **state)
 {
-    (void)state;
-    struct rig r;
-    rig_init(&r);
-    request(&r, 50, 300, 1);
-    created(&r, 0);
-    deliver(&r, 0);
-    backfill_cut(r.backfill, PAST + 1, r.now);
-    obey(&r);
-    assert_false(r.watches[0].open);
-    assert_int_equal(answer(&r).err, BELFRY_ERR_CANCELED);
-    request(&r, 50, 300, 2); /* who has not heard of it yet */
-    assert_int_equal(answer(&r).err, BELFRY_ERR_CANCELED);
-    rig_fini(&r);
+    struct rig *r = *state;
+    request(r, 50, 300, 1);
+    created(r, 0);
+    deliver(r, 0);
+    backfill_cut(r->backfill, PAST + 1, r->now);
+    obey(r);
+    assert_false(r->watches[0].open);
+    assert_int_equal(answer(r).err, BELFRY_ERR_CANCELED);
+    request(r, 50, 300, 2); /* who has not heard of it yet */
+    assert_int_equal(answer(r).err, BELFRY_ERR_CANCELED);
 }
 
 /* A worker hears of the new past from the log, and may ask before we have heard of it; everything is taken then. */
 static void request_of_the_next_past_is_served_after_the_cut(void **state)
 {
-    (void)state;
-    struct rig r;
-    rig_init(&r);
+    struct rig *r = *state;
     for (unsigned i = 0; i < BACKFILLS - 1; i++)
-        request(&r, 20 + 50 * (int64_t)i, 25 + 50 * (int64_t)i, i);
-    assert_int_equal(backfill_request(r.backfill, PAST + 1, 300, 310, 99, r.now), BELFRY_OK);
-    obey(&r);
-    backfill_cut(r.backfill, PAST + 1, r.now);
-    obey(&r);
+        request(r, 20 + 50 * (int64_t)i, 25 + 50 * (int64_t)i, i);
+    assert_int_equal(backfill_request(r->backfill, PAST + 1, 300, 310, 99, r->now), BELFRY_OK);
+    obey(r);
+    backfill_cut(r->backfill, PAST + 1, r->now);
+    obey(r);
     for (unsigned i = 0; i < BACKFILLS - 1; i++)
-        assert_int_equal(answer(&r).err, BELFRY_ERR_CANCELED);
-    assert_true(r.watches[0].open);
-    assert_int_equal(r.watches[0].next, 300);
-    rig_fini(&r);
+        assert_int_equal(answer(r).err, BELFRY_ERR_CANCELED);
+    assert_true(r->watches[0].open);
+    assert_int_equal(r->watches[0].next, 300);
 }
 
 static void backfill_that_nobody_asks_for_ends(void **state)
 {
-    (void)state;
-    struct rig r;
-    rig_init(&r);
-    request(&r, 50, 300, 1);
-    deliver_all(&r);
-    segment_unref(answer(&r).segment);
-    deliver_all(&r);
-    assert_true(r.watches[0].open);
-    r.now += BACKFILL_IDLE_MS;
-    assert_true(backfill_due(r.backfill) <= r.now);
-    backfill_tick(r.backfill, r.now);
-    obey(&r);
-    assert_false(r.watches[0].open);
-    rig_fini(&r);
+    struct rig *r = *state;
+    request(r, 50, 300, 1);
+    deliver_all(r);
+    segment_unref(answer(r).segment);
+    deliver_all(r);
+    assert_true(r->watches[0].open);
+    r->now += BACKFILL_IDLE_MS;
+    assert_true(backfill_due(r->backfill) <= r->now);
+    backfill_tick(r->backfill, r->now);
+    obey(r);
+    assert_false(r->watches[0].open);
 }
 
 static void requests_are_bounded(void **state)
 {
-    (void)state;
-    struct rig r;
-    rig_init(&r);
+    struct rig *r = *state;
     for (uint64_t i = 0; i < 1024; i++)
-        request(&r, 50, 300, i);
-    assert_int_equal(backfill_request(r.backfill, PAST, 50, 300, 9999, r.now), BELFRY_ERR_LIMIT);
-    deliver_all(&r);
-    segment_unref(answer(&r).segment);
-    request(&r, 50, 300, 9999);
-    rig_fini(&r);
+        request(r, 50, 300, i);
+    assert_int_equal(backfill_request(r->backfill, PAST, 50, 300, 9999, r->now), BELFRY_ERR_LIMIT);
+    deliver_all(r);
+    segment_unref(answer(r).segment);
+    request(r, 50, 300, 9999);
 }
 
 /* ---- the proof ---- */
 
 #define PROBE (BACKFILLS - 1)
 
-struct ours {
-    struct store *store;
-    struct evlog *evlog;
-    struct ingest *ingest;
-};
-
 /* We follow the rig's past, and hold its newest revision. */
-static void follow(struct ours *ours, struct rig *r)
+static void follow(struct rig *r)
 {
     static const struct modelstore_opts store_opts = {.history_rows = 10, .history_age_s = 1, .extent_bytes = 1 << 20};
     struct evlog_opts log_opts = {.capacity_log2 = 6, .max_bytes = 1 << 20, .n_workers = 1};
-    ours->store = modelstore_create(&store_opts);
-    assert_int_equal(evlog_create(&log_opts, &ours->evlog), BELFRY_OK);
-    struct ingest_opts opts = {.store = ours->store, .evlog = ours->evlog, .trim_rows = 16, .whole_scope = true};
-    assert_int_equal(ingest_create(&opts, &ours->ingest), BELFRY_OK);
+    r->store = modelstore_create(&store_opts);
+    assert_int_equal(evlog_create(&log_opts, &r->evlog), BELFRY_OK);
+    struct ingest_opts opts = {.store = r->store, .evlog = r->evlog, .trim_rows = 16, .whole_scope = true};
+    assert_int_equal(ingest_create(&opts, &r->ingest), BELFRY_OK);
     struct belfry_wire_header header = past_header(r->past, 1);
-    assert_int_equal(ours->store->api->fresh(ours->store), BELFRY_OK);
-    assert_int_equal(ingest_adopt(ours->ingest, 1, &header, EVLOG_CUT_START, 0), BELFRY_OK);
+    assert_int_equal(r->store->api->fresh(r->store), BELFRY_OK);
+    assert_int_equal(ingest_adopt(r->ingest, 1, &header, EVLOG_CUT_START, 0), BELFRY_OK);
     for (int64_t rev = 2; rev <= r->past->head; rev++) {
         struct ingest_revision revision = past_revision(r->past, rev, PAST_BARE);
-        assert_int_equal(ingest_revision(ours->ingest, &revision, r->now), BELFRY_OK);
+        assert_int_equal(ingest_revision(r->ingest, &revision, r->now), BELFRY_OK);
     }
-    backfill_prove_by(r->backfill, ours->ingest);
-}
-
-static void unfollow(struct ours *ours)
-{
-    ingest_destroy(ours->ingest);
-    evlog_destroy(ours->evlog);
-    modelstore_destroy(ours->store);
+    backfill_prove_by(r->backfill, r->ingest);
 }
 
 static void one_proof_is_good_for_everything_the_watch_gives(void **state)
 {
-    (void)state;
-    struct rig r;
-    struct ours ours;
-    rig_init(&r);
-    follow(&ours, &r);
-    request(&r, 50, 200, 1);
-    assert_false(r.watches[PROBE].open); /* it would prove nothing of a watch that is not there */
-    created(&r, 0);
-    assert_true(r.watches[PROBE].open);
-    assert_int_equal(r.watches[PROBE].next, 400);
-    while (deliver(&r, 0))
+    struct rig *r = *state;
+    follow(r);
+    request(r, 50, 200, 1);
+    assert_false(r->watches[PROBE].open); /* it would prove nothing of a watch that is not there */
+    created(r, 0);
+    assert_true(r->watches[PROBE].open);
+    assert_int_equal(r->watches[PROBE].next, 400);
+    while (deliver(r, 0))
         ;
-    assert_no_answer(&r);
-    created(&r, PROBE);
-    end(&r, PROBE, BELFRY_ERR_UNAVAILABLE, 0);
-    assert_no_answer(&r);
-    r.now += 1000;
-    obey(&r);
-    created(&r, PROBE);
-    assert_true(deliver(&r, PROBE));
-    assert_false(r.watches[PROBE].open);
+    assert_no_answer(r);
+    created(r, PROBE);
+    end(r, PROBE, BELFRY_ERR_UNAVAILABLE, 0);
+    assert_no_answer(r);
+    r->now += 1000;
+    obey(r);
+    created(r, PROBE);
+    assert_true(deliver(r, PROBE));
+    assert_false(r->watches[PROBE].open);
     int64_t next = 50;
     for (uint64_t token = 1; next < 200; token++) {
-        struct backfill_answer a = answer(&r);
+        struct backfill_answer a = answer(r);
         assert_int_equal(a.token, token);
         next = a.segment->upto + 1;
         segment_unref(a.segment);
-        while (deliver(&r, 0))
+        while (deliver(r, 0))
             ;
         if (next < 200)
-            request(&r, next, 200, token + 1);
+            request(r, next, 200, token + 1);
     }
-    assert_int_equal(r.n_opened, 3); /* the watch, and the probe twice */
-    unfollow(&ours);
-    rig_fini(&r);
+    assert_int_equal(r->n_opened, 3); /* the watch, and the probe twice */
 }
 
 static void watch_created_anew_is_proven_anew(void **state)
 {
-    (void)state;
-    struct rig r;
-    struct ours ours;
-    rig_init(&r);
-    follow(&ours, &r);
-    request(&r, 50, 200, 1);
-    created(&r, 0);
-    while (deliver(&r, 0))
-        ;
-    created(&r, 0); /* before it was proven: what it gave is of nobody knows which past */
-    assert_true(r.watches[0].open && !r.watches[0].created);
-    assert_int_equal(r.watches[0].next, 50);
-    created(&r, 0);
-    deliver_all(&r); /* the probe was opened before it: it takes another one */
-    assert_no_answer(&r);
-    deliver_all(&r);
-    struct backfill_answer a = answer(&r);
+    struct rig *r = *state;
+    follow(r);
+    request(r, 50, 200, 1);
+    give_all(r, 0);
+    created(r, 0); /* before it was proven: what it gave is of nobody knows which past */
+    assert_true(r->watches[0].open && !r->watches[0].created);
+    assert_int_equal(r->watches[0].next, 50);
+    created(r, 0);
+    deliver_all(r); /* the probe was opened before it: it takes another one */
+    assert_no_answer(r);
+    deliver_all(r);
+    struct backfill_answer a = answer(r);
     int64_t next = a.segment->upto + 1;
     segment_unref(a.segment);
-    created(&r, 0); /* after it: that is good, but nothing more is */
-    assert_true(r.watches[0].next > next);
+    created(r, 0); /* after it: that is good, but nothing more is */
+    assert_true(r->watches[0].next > next);
     for (uint64_t token = 2; token < 5; token++) { /* what is ready, and what is not */
-        request(&r, next, 200, token);
-        while (deliver(&r, 0))
+        request(r, next, 200, token);
+        while (deliver(r, 0))
             ;
-        if (!backfill_answer(r.backfill, &a))
+        if (!backfill_answer(r->backfill, &a))
             break;
         next = a.segment->upto + 1;
         segment_unref(a.segment);
         assert_true(token < 4);
     }
-    assert_true(r.watches[PROBE].open);
-    created(&r, PROBE);
-    created(&r, PROBE); /* on another stream: of that it says nothing */
-    assert_true(r.watches[PROBE].open && !r.watches[PROBE].created);
-    deliver_all(&r);
-    a = answer(&r);
+    assert_true(r->watches[PROBE].open);
+    created(r, PROBE);
+    created(r, PROBE); /* on another stream: of that it says nothing */
+    assert_true(r->watches[PROBE].open && !r->watches[PROBE].created);
+    deliver_all(r);
+    a = answer(r);
     assert_int_equal(a.segment->from, next);
     segment_unref(a.segment);
-    unfollow(&ours);
-    rig_fini(&r);
 }
 
 static void segment_of_a_rewritten_past_is_never_given(void **state)
 {
-    (void)state;
+    struct rig *r = *state;
     for (int how = 0; how < 4; how++) {
-        struct rig r;
-        struct ours ours;
-        rig_init(&r);
-        follow(&ours, &r);
-        struct past *past = past_fork(r.past, 40);
+        rig_renew(r);
+        follow(r);
+        struct past *past = past_fork(r->past, 40);
         past_fill(past, 420, "rewritten");
-        past_destroy(r.past);
-        r.past = past;
-        request(&r, 50, 55, 1);
-        created(&r, 0);
-        while (deliver(&r, 0))
-            ;
-        created(&r, PROBE);
-        r.watches[PROBE].next = how == 1 ? 401 : 400; /* it differs, or is not there */
+        past_destroy(r->past);
+        r->past = past;
+        request(r, 50, 55, 1);
+        give_all(r, 0);
+        created(r, PROBE);
+        r->watches[PROBE].next = how == 1 ? 401 : 400; /* it differs, or is not there */
         if (how < 2)
-            deliver(&r, PROBE);
+            deliver(r, PROBE);
         else if (how == 2)
-            progress(&r, PROBE, 420);
+            progress(r, PROBE, 420);
         else
-            end(&r, 0, BELFRY_ERR_COMPACTED, 50); /* a tier cuts: it says so of whatever was asked */
-        assert_no_answer(&r);
-        assert_false(r.watches[0].open && r.watches[0].created);
-        backfill_cut(r.backfill, PAST + 1, r.now);
-        obey(&r);
-        assert_int_equal(answer(&r).err, BELFRY_ERR_CANCELED);
-        assert_false(r.watches[PROBE].open);
-        unfollow(&ours);
-        rig_fini(&r);
+            end(r, 0, BELFRY_ERR_COMPACTED, 50); /* a tier cuts: it says so of whatever was asked */
+        assert_no_answer(r);
+        assert_false(r->watches[0].open && r->watches[0].created);
+        backfill_cut(r->backfill, PAST + 1, r->now);
+        obey(r);
+        assert_int_equal(answer(r).err, BELFRY_ERR_CANCELED);
+        assert_false(r->watches[PROBE].open);
     }
 }
 
@@ -604,160 +572,126 @@ static void go_on(struct rig *r)
 /* The tier above finds out about a restore and ends every watch; that one is paused, so its end is not heard. */
 static void proof_of_the_next_past_is_none_of_what_came_before(void **state)
 {
-    (void)state;
-    struct rig r;
-    struct ours ours;
-    rig_init(&r);
-    follow(&ours, &r);
-    struct past *ended = past_fork(r.past, 40), *ours_too = r.past;
+    struct rig *r = *state;
+    follow(r);
+    struct past *ended = past_fork(r->past, 40), *ours_too = r->past;
     past_fill(ended, 390, "of the past that ended"); /* the probe at 400 hears nothing of it */
-    r.past = ended;
-    request(&r, 50, 200, 1);
-    created(&r, 0);
-    while (deliver(&r, 0))
-        ;
-    assert_true(r.watches[0].paused);
-    created(&r, PROBE);
-    r.past = ours_too;
-    end(&r, PROBE, BELFRY_ERR_COMPACTED, 400);
-    go_on(&r);
-    struct backfill_answer a = answer(&r); /* compares every event */
+    r->past = ended;
+    request(r, 50, 200, 1);
+    give_all(r, 0);
+    assert_true(r->watches[0].paused);
+    created(r, PROBE);
+    r->past = ours_too;
+    end(r, PROBE, BELFRY_ERR_COMPACTED, 400);
+    go_on(r);
+    struct backfill_answer a = answer(r); /* compares every event */
     assert_int_equal(a.err, BELFRY_OK);
     segment_unref(a.segment);
     past_destroy(ended);
-    unfollow(&ours);
-    rig_fini(&r);
 }
 
 /* The stream breaks, because of a restore, while the watch is paused and before the proof: the watch that proves is created
  * on the next stream, or wanted there only. Or a tier above cancels both. */
 static void proof_on_the_next_stream_is_none_of_what_came_over_the_last(void **state)
 {
-    (void)state;
+    struct rig *r = *state;
     enum { ASKED, CREATED, CREATED_TOLD_LAST, WAITING, HOWS };
     for (int how = 0; how < HOWS; how++) {
-        struct rig r;
-        struct ours ours;
-        rig_init(&r);
-        follow(&ours, &r);
-        struct past *ended = past_fork(r.past, 40), *ours_too = r.past;
+        rig_renew(r);
+        follow(r);
+        struct past *ended = past_fork(r->past, 40), *ours_too = r->past;
         past_fill(ended, 390, "of the past that ended"); /* the probe at 400 hears nothing of it */
-        r.past = ended;
-        request(&r, 50, 200, 1);
-        created(&r, 0);
-        while (deliver(&r, 0))
-            ;
-        assert_true(r.watches[0].paused);
+        r->past = ended;
+        request(r, 50, 200, 1);
+        give_all(r, 0);
+        assert_true(r->watches[0].paused);
         if (how != ASKED)
-            created(&r, PROBE);
+            created(r, PROBE);
         if (how == WAITING)
-            end(&r, PROBE, BELFRY_ERR_UNAVAILABLE, 0); /* tried again, but not at once */
-        r.past = ours_too;
+            end(r, PROBE, BELFRY_ERR_UNAVAILABLE, 0); /* tried again, but not at once */
+        r->past = ours_too;
         if (how == CREATED)
-            lose(&r, PROBE);
-        lose(&r, 0);
+            lose(r, PROBE);
+        lose(r, 0);
         if (how == CREATED_TOLD_LAST)
-            lose(&r, PROBE);
-        go_on(&r);
-        struct backfill_answer a = answer(&r); /* compares every event */
+            lose(r, PROBE);
+        go_on(r);
+        struct backfill_answer a = answer(r); /* compares every event */
         assert_int_equal(a.err, BELFRY_OK);
         assert_int_equal(a.segment->from, 50);
         segment_unref(a.segment);
         past_destroy(ended);
-        unfollow(&ours);
-        rig_fini(&r);
     }
 }
 
 /* The cluster is restored while our live watch, which has not heard of it, still gets what was written before. */
 static void proof_says_nothing_of_what_we_got_since(void **state)
 {
-    (void)state;
-    struct rig r;
-    struct ours ours;
-    rig_init(&r);
-    follow(&ours, &r);
-    struct past *restored = past_fork(r.past, 400), *ended = r.past;
+    struct rig *r = *state;
+    follow(r);
+    struct past *restored = past_fork(r->past, 400), *ended = r->past;
     past_fill(ended, 440, "of the past that ended");
     past_fill(restored, 440, "of the past that followed");
-    request(&r, 370, 380, 1);
-    created(&r, 0);
-    assert_true(r.watches[PROBE].open && r.watches[PROBE].next == 400);
+    request(r, 370, 380, 1);
+    created(r, 0);
+    assert_true(r->watches[PROBE].open && r->watches[PROBE].next == 400);
     for (int64_t rev = 401; rev <= 440; rev++) {
         struct ingest_revision revision = past_revision(ended, rev, PAST_BARE);
-        assert_int_equal(ingest_revision(ours.ingest, &revision, r.now), BELFRY_OK);
+        assert_int_equal(ingest_revision(r->ingest, &revision, r->now), BELFRY_OK);
     }
-    r.past = restored;
-    request(&r, 370, 430, 2);
+    r->past = restored;
+    request(r, 370, 430, 2);
     int64_t next = 370;
     struct backfill_answer a;
     for (uint64_t token = 3; token < 40; token++) {
-        go_a_step(&r, 100);
-        while (backfill_answer(r.backfill, &a)) {
+        go_a_step(r, 100);
+        while (backfill_answer(r->backfill, &a)) {
             assert_int_equal(a.err, BELFRY_OK);
             assert_true(a.segment->upto <= 400);
             next = a.segment->upto + 1;
             segment_unref(a.segment);
         }
-        request(&r, next, 430, token);
+        request(r, next, 430, token);
     }
     assert_true(next > 380); /* what is of both was given */
     past_destroy(ended);
-    unfollow(&ours);
-    rig_fini(&r);
 }
 
 /* It holds more than a paused watch may, and lets go upstream; the watch that proves was there before, and still is. */
 static void watch_that_is_parked_is_proven_by_what_was_there_before(void **state)
 {
-    (void)state;
-    struct rig r;
-    struct ours ours;
-    rig_init(&r);
-    follow(&ours, &r);
-    request(&r, 50, 200, 1);
-    created(&r, 0);
-    while (deliver(&r, 0))
-        ;
-    created(&r, PROBE);
-    lose(&r, 0);
-    assert_no_answer(&r);
-    assert_true(deliver(&r, PROBE));
-    struct backfill_answer a = answer(&r);
+    struct rig *r = *state;
+    follow(r);
+    request(r, 50, 200, 1);
+    give_all(r, 0);
+    created(r, PROBE);
+    lose(r, 0);
+    assert_no_answer(r);
+    assert_true(deliver(r, PROBE));
+    struct backfill_answer a = answer(r);
     assert_int_equal(a.err, BELFRY_OK);
     segment_unref(a.segment);
-    assert_int_equal(r.n_opened, 2); /* nothing was read twice */
-    unfollow(&ours);
-    rig_fini(&r);
+    assert_int_equal(r->n_opened, 2); /* nothing was read twice */
 }
 
 /* However soon it is parked: the second time the proof comes first. */
 static void watch_that_is_always_parked_before_its_proof_goes_on(void **state)
 {
-    (void)state;
-    struct rig r;
-    struct ours ours;
-    rig_init(&r);
-    follow(&ours, &r);
-    request(&r, 50, 200, 1);
-    created(&r, 0);
-    while (deliver(&r, 0))
-        ;
-    lose(&r, 0);
-    assert_false(r.watches[0].open);
-    created(&r, PROBE);
-    assert_true(deliver(&r, PROBE));
-    assert_true(r.watches[PROBE].open); /* held */
-    assert_true(r.watches[0].open && r.watches[0].next == 50);
-    created(&r, 0);
-    while (deliver(&r, 0))
-        ;
-    lose(&r, 0);
-    struct backfill_answer a = answer(&r);
+    struct rig *r = *state;
+    follow(r);
+    request(r, 50, 200, 1);
+    give_all(r, 0);
+    lose(r, 0);
+    assert_false(r->watches[0].open);
+    created(r, PROBE);
+    assert_true(deliver(r, PROBE));
+    assert_true(r->watches[PROBE].open); /* held */
+    assert_true(r->watches[0].open && r->watches[0].next == 50);
+    give_all(r, 0);
+    lose(r, 0);
+    struct backfill_answer a = answer(r);
     assert_int_equal(a.err, BELFRY_OK);
     segment_unref(a.segment);
-    unfollow(&ours);
-    rig_fini(&r);
 }
 
 /* A watch is created, gives what it has, and is parked before anything is proven. */
@@ -776,297 +710,256 @@ static void park_unproven(struct rig *r, unsigned slot)
  * to read beyond what the proof can speak of. */
 static void held_proof_serves_backfills_that_grew_beyond_it(void **state)
 {
-    (void)state;
-    struct rig r;
-    struct ours ours;
-    rig_init(&r);
-    follow(&ours, &r);
-    request(&r, 300, 380, 1);
-    request(&r, 350, 380, 2);
-    park_unproven(&r, 0);
-    park_unproven(&r, 1);
-    assert_true(r.watches[PROBE].open && r.watches[PROBE].next == 400);
-    past_fill(r.past, 440, "written since");
+    struct rig *r = *state;
+    follow(r);
+    request(r, 300, 380, 1);
+    request(r, 350, 380, 2);
+    park_unproven(r, 0);
+    park_unproven(r, 1);
+    assert_true(r->watches[PROBE].open && r->watches[PROBE].next == 400);
+    past_fill(r->past, 440, "written since");
     for (int64_t rev = 401; rev <= 440; rev++) {
-        struct ingest_revision revision = past_revision(r.past, rev, PAST_BARE);
-        assert_int_equal(ingest_revision(ours.ingest, &revision, r.now), BELFRY_OK);
+        struct ingest_revision revision = past_revision(r->past, rev, PAST_BARE);
+        assert_int_equal(ingest_revision(r->ingest, &revision, r->now), BELFRY_OK);
     }
-    request(&r, 300, 430, 3);
-    request(&r, 350, 430, 4);
-    created(&r, PROBE);
-    assert_true(deliver(&r, PROBE));
-    assert_true(r.watches[PROBE].open && r.watches[0].open && r.watches[1].open); /* held, for both */
+    request(r, 300, 430, 3);
+    request(r, 350, 430, 4);
+    created(r, PROBE);
+    assert_true(deliver(r, PROBE));
+    assert_true(r->watches[PROBE].open && r->watches[0].open && r->watches[1].open); /* held, for both */
     for (int i = 0; i < 20; i++) {
-        park_unproven(&r, 0);
-        park_unproven(&r, 1);
+        park_unproven(r, 0);
+        park_unproven(r, 1);
     }
     struct backfill_answer a;
     int n = 0;
-    for (; backfill_answer(r.backfill, &a); n++) {
+    for (; backfill_answer(r->backfill, &a); n++) {
         assert_int_equal(a.err, BELFRY_OK);
         assert_true(a.segment->upto <= 400);
         segment_unref(a.segment);
     }
     assert_int_equal(n, 4);
-    unfollow(&ours);
-    rig_fini(&r);
 }
 
 /* A proof that is held is of its own stream. */
 static void held_proof_that_is_lost_proves_nothing(void **state)
 {
-    (void)state;
-    struct rig r;
-    struct ours ours;
-    rig_init(&r);
-    follow(&ours, &r);
-    request(&r, 50, 55, 1);
-    created(&r, 0);
-    end(&r, 0, BELFRY_ERR_COMPACTED, 300);
-    created(&r, PROBE);
-    assert_true(deliver(&r, PROBE));
-    assert_true(r.watches[0].open && r.watches[PROBE].open); /* the one held, the other asked for: the stream breaks */
-    lose(&r, PROBE);
-    created(&r, 0);
-    end(&r, 0, BELFRY_ERR_COMPACTED, 300);
-    assert_no_answer(&r);
-    unfollow(&ours);
-    rig_fini(&r);
+    struct rig *r = *state;
+    follow(r);
+    request(r, 50, 55, 1);
+    created(r, 0);
+    end(r, 0, BELFRY_ERR_COMPACTED, 300);
+    created(r, PROBE);
+    assert_true(deliver(r, PROBE));
+    assert_true(r->watches[0].open &&
+                r->watches[PROBE].open); /* the one held, the other asked for: the stream breaks */
+    lose(r, PROBE);
+    created(r, 0);
+    end(r, 0, BELFRY_ERR_COMPACTED, 300);
+    assert_no_answer(r);
 }
 
 /* A tier above that has not found out about a restore yet tells of a compaction that our past never had. */
 static void compaction_of_another_past_is_not_believed(void **state)
 {
-    (void)state;
-    struct rig r;
-    struct ours ours;
-    rig_init(&r);
-    follow(&ours, &r);
-    struct past *ended = past_fork(r.past, 40), *ours_too = r.past;
+    struct rig *r = *state;
+    follow(r);
+    struct past *ended = past_fork(r->past, 40), *ours_too = r->past;
     past_fill(ended, 420, "of the past that ended");
-    r.past = ended;
-    request(&r, 50, 55, 1);
+    r->past = ended;
+    request(r, 50, 55, 1);
     for (int i = 0; i < 20; i++) {
-        if (r.watches[0].open) {
-            created(&r, 0);
-            end(&r, 0, BELFRY_ERR_COMPACTED, 300);
+        if (r->watches[0].open) {
+            created(r, 0);
+            end(r, 0, BELFRY_ERR_COMPACTED, 300);
         }
-        if (r.watches[PROBE].open && !r.watches[PROBE].created)
-            created(&r, PROBE);
-        deliver(&r, PROBE);
-        assert_no_answer(&r);
-        r.now += 1000;
-        backfill_tick(r.backfill, r.now);
-        obey(&r);
+        if (r->watches[PROBE].open && !r->watches[PROBE].created)
+            created(r, PROBE);
+        deliver(r, PROBE);
+        assert_no_answer(r);
+        r->now += 1000;
+        backfill_tick(r->backfill, r->now);
+        obey(r);
     }
-    r.past = ours_too; /* it has found out */
+    r->past = ours_too; /* it has found out */
     for (int i = 0; i < 20; i++) {
-        deliver_all(&r);
-        r.now += 1000;
-        backfill_tick(r.backfill, r.now);
-        obey(&r);
+        deliver_all(r);
+        r->now += 1000;
+        backfill_tick(r->backfill, r->now);
+        obey(r);
     }
-    struct backfill_answer a = answer(&r);
+    struct backfill_answer a = answer(r);
     assert_int_equal(a.err, BELFRY_OK);
     segment_unref(a.segment);
-    assert_false(r.watches[PROBE].open);
+    assert_false(r->watches[PROBE].open);
     past_destroy(ended);
-    unfollow(&ours);
-    rig_fini(&r);
 }
 
 /* Said before it was proven, and said again under a proof that holds. */
 static void compaction_of_our_past_is_told_when_that_is_proven(void **state)
 {
-    (void)state;
+    struct rig *r = *state;
     for (int broken = 0; broken < 3; broken++) { /* 1, 2: the proof's watch ends before the other is there again */
-        struct rig r;
-        struct ours ours;
-        rig_init(&r);
-        follow(&ours, &r);
-        request(&r, 50, 55, 1);
-        created(&r, 0);
-        end(&r, 0, BELFRY_ERR_COMPACTED, 300);
-        assert_no_answer(&r);
-        assert_false(r.watches[0].open); /* it would prove nothing: it waits for the proof */
-        assert_true(backfill_due(r.backfill) > r.now);
-        created(&r, PROBE);
-        assert_true(deliver(&r, PROBE));
-        assert_true(r.watches[PROBE].open && r.watches[0].open);
-        assert_int_equal(r.watches[0].next, 50);
+        rig_renew(r);
+        follow(r);
+        request(r, 50, 55, 1);
+        created(r, 0);
+        end(r, 0, BELFRY_ERR_COMPACTED, 300);
+        assert_no_answer(r);
+        assert_false(r->watches[0].open); /* it would prove nothing: it waits for the proof */
+        assert_true(backfill_due(r->backfill) > r->now);
+        created(r, PROBE);
+        assert_true(deliver(r, PROBE));
+        assert_true(r->watches[PROBE].open && r->watches[0].open);
+        assert_int_equal(r->watches[0].next, 50);
         if (broken == 1)
-            end(&r, PROBE, BELFRY_ERR_COMPACTED, 400);
+            end(r, PROBE, BELFRY_ERR_COMPACTED, 400);
         if (broken == 2)
-            created(&r, PROBE);
-        created(&r, 0);
-        end(&r, 0, BELFRY_ERR_COMPACTED, 300);
+            created(r, PROBE);
+        created(r, 0);
+        end(r, 0, BELFRY_ERR_COMPACTED, 300);
         if (broken > 0) { /* once more from the beginning */
-            assert_no_answer(&r);
-            r.now += 1000;
-            obey(&r);
-            created(&r, PROBE);
-            assert_true(deliver(&r, PROBE));
-            created(&r, 0);
-            assert_false(r.watches[PROBE].open); /* nobody needs it any more */
-            end(&r, 0, BELFRY_ERR_COMPACTED, 300);
+            assert_no_answer(r);
+            r->now += 1000;
+            obey(r);
+            created(r, PROBE);
+            assert_true(deliver(r, PROBE));
+            created(r, 0);
+            assert_false(r->watches[PROBE].open); /* nobody needs it any more */
+            end(r, 0, BELFRY_ERR_COMPACTED, 300);
         }
-        struct backfill_answer a = answer(&r);
+        struct backfill_answer a = answer(r);
         assert_int_equal(a.err, BELFRY_ERR_COMPACTED);
         assert_int_equal(a.compact_rev, 300);
-        assert_false(r.watches[PROBE].open);
-        unfollow(&ours);
-        rig_fini(&r);
+        assert_false(r->watches[PROBE].open);
     }
 }
 
 /* Ours is a listing's state: there are no events to prove by, but what the last ones have left. */
 static void listing_proves_by_its_state(void **state)
 {
-    (void)state;
+    struct rig *r = *state;
     for (int rewritten = 0; rewritten < 2; rewritten++) {
-        struct rig r;
-        struct ours ours;
-        rig_init(&r);
-        follow(&ours, &r);
-        struct belfry_wire_header header = past_header(r.past, 400);
-        assert_int_equal(ours.store->api->fresh(ours.store), BELFRY_OK);
+        rig_renew(r);
+        follow(r);
+        struct belfry_wire_header header = past_header(r->past, 400);
+        assert_int_equal(r->store->api->fresh(r->store), BELFRY_OK);
         for (int key = 0; key < PAST_KEYS; key++) {
             uint8_t raw[128];
             struct belfry_wire_kv kv;
-            size_t len = past_encode_kv(key, &r.past->now[key], raw);
+            size_t len = past_encode_kv(key, &r->past->now[key], raw);
             assert_int_equal(belfry_scan_kv(belfry_bytes_of(raw, len), &kv), BELFRY_OK);
-            assert_int_equal(ours.store->api->put(ours.store, &kv), BELFRY_OK);
+            assert_int_equal(r->store->api->put(r->store, &kv), BELFRY_OK);
         }
-        assert_int_equal(ingest_adopt(ours.ingest, 400, &header, EVLOG_CUT_COMPACTED, 300), BELFRY_OK);
+        assert_int_equal(ingest_adopt(r->ingest, 400, &header, EVLOG_CUT_COMPACTED, 300), BELFRY_OK);
         if (rewritten) {
-            struct past *past = past_fork(r.past, 40);
+            struct past *past = past_fork(r->past, 40);
             past_fill(past, 420, "rewritten");
-            past_destroy(r.past);
-            r.past = past;
+            past_destroy(r->past);
+            r->past = past;
         }
-        request(&r, 50, 55, 1);
-        deliver_all(&r);
+        request(r, 50, 55, 1);
+        deliver_all(r);
         struct backfill_answer a;
-        assert_int_equal(backfill_answer(r.backfill, &a), !rewritten);
+        assert_int_equal(backfill_answer(r->backfill, &a), !rewritten);
         if (!rewritten)
             segment_unref(a.segment);
-        unfollow(&ours);
-        rig_fini(&r);
     }
 }
 
 /* Who asked already in the new past waits for a proof that is of it. */
 static void cut_proves_anew(void **state)
 {
-    (void)state;
-    struct rig r;
-    struct ours ours;
-    rig_init(&r);
-    follow(&ours, &r);
-    request(&r, 50, 55, 1);
-    created(&r, 0);
-    assert_true(r.watches[PROBE].open);
-    created(&r, PROBE);
-    backfill_cut(r.backfill, PAST, r.now);
-    obey(&r);
-    assert_true(r.watches[PROBE].open && !r.watches[PROBE].created);
-    deliver_all(&r);
-    segment_unref(answer(&r).segment);
-    unfollow(&ours);
-    rig_fini(&r);
+    struct rig *r = *state;
+    follow(r);
+    request(r, 50, 55, 1);
+    created(r, 0);
+    assert_true(r->watches[PROBE].open);
+    created(r, PROBE);
+    backfill_cut(r->backfill, PAST, r->now);
+    obey(r);
+    assert_true(r->watches[PROBE].open && !r->watches[PROBE].created);
+    deliver_all(r);
+    segment_unref(answer(r).segment);
 }
 
 /* Nothing is held at all: only revision 1. */
 static void nothing_to_prove_by_proves_nothing(void **state)
 {
-    (void)state;
-    struct rig r;
-    struct ours ours;
-    rig_init(&r);
-    struct past *past = r.past;
-    r.past = past_create(9);
-    follow(&ours, &r);
-    past_destroy(r.past);
-    r.past = past;
-    request(&r, 50, 55, 1);
+    struct rig *r = *state;
+    struct past *past = r->past;
+    r->past = past_create(9);
+    follow(r);
+    past_destroy(r->past);
+    r->past = past;
+    request(r, 50, 55, 1);
     for (int i = 0; i < 100; i++) {
-        deliver_all(&r);
-        r.now += 100;
-        backfill_tick(r.backfill, r.now);
-        obey(&r);
+        deliver_all(r);
+        r->now += 100;
+        backfill_tick(r->backfill, r->now);
+        obey(r);
     }
-    assert_no_answer(&r);
-    unfollow(&ours);
-    rig_fini(&r);
+    assert_no_answer(r);
 }
 
 /* A round trip is five steps, and in a step 50 revisions come. */
 static void ten_thousand_revisions_come_as_fast_as_upstream_gives_them(void **state)
 {
-    (void)state;
-    struct rig r;
-    struct ours ours;
-    rig_init(&r);
-    past_fill(r.past, 10100, "a");
-    backfill_destroy(r.backfill);
-    assert_int_equal(backfill_create(5 * SEGMENT, &r.backfill), BELFRY_OK);
-    follow(&ours, &r);
+    struct rig *r = *state;
+    past_fill(r->past, 10100, "a");
+    backfill_destroy(r->backfill);
+    assert_int_equal(backfill_create(5 * SEGMENT, &r->backfill), BELFRY_OK);
+    follow(r);
     int64_t next = 50;
     int steps = 0, since[BACKFILLS] = {0};
-    request(&r, next, 10050, 1);
+    request(r, next, 10050, 1);
     for (; next < 10050; steps++) {
         assert_true(steps < 10000 / 50 + 30);
         for (unsigned i = 0; i < BACKFILLS; i++) {
-            since[i] = r.watches[i].open ? since[i] + 1 : 0;
+            since[i] = r->watches[i].open ? since[i] + 1 : 0;
             if (since[i] == 5)
-                created(&r, i);
-            for (int n = 0; n < 50 && deliver(&r, i); n++)
+                created(r, i);
+            for (int n = 0; n < 50 && deliver(r, i); n++)
                 ;
         }
         struct backfill_answer a;
-        if (backfill_answer(r.backfill, &a)) {
+        if (backfill_answer(r->backfill, &a)) {
             next = a.segment->upto + 1;
             segment_unref(a.segment);
             if (next < 10050)
-                request(&r, next, 10050, (uint64_t)steps);
+                request(r, next, 10050, (uint64_t)steps);
         }
-        r.now += 10;
-        if (backfill_due(r.backfill) <= r.now)
-            backfill_tick(r.backfill, r.now);
-        obey(&r);
+        r->now += 10;
+        if (backfill_due(r->backfill) <= r->now)
+            backfill_tick(r->backfill, r->now);
+        obey(r);
     }
-    unfollow(&ours);
-    rig_fini(&r);
 }
 
 static void job_that_nobody_asks_yields_to_who_waits(void **state)
 {
-    (void)state;
-    struct rig r;
-    rig_init(&r);
+    struct rig *r = *state;
     for (uint64_t i = 0; i < 3; i++)
-        request(&r, 20 + 10 * (int64_t)i, 300, i);
-    deliver_all(&r);
+        request(r, 20 + 10 * (int64_t)i, 300, i);
+    deliver_all(r);
     for (int i = 0; i < 3; i++)
-        segment_unref(answer(&r).segment);
-    request(&r, 200, 300, 3);
-    assert_int_equal(r.n_opened, 3);
-    assert_int_equal(backfill_due(r.backfill), r.now + BACKFILL_YIELD_MS);
-    r.now += BACKFILL_YIELD_MS;
-    backfill_tick(r.backfill, r.now);
-    obey(&r);
-    assert_int_equal(r.n_opened, 4);
-    rig_fini(&r);
+        segment_unref(answer(r).segment);
+    request(r, 200, 300, 3);
+    assert_int_equal(r->n_opened, 3);
+    assert_int_equal(backfill_due(r->backfill), r->now + BACKFILL_YIELD_MS);
+    r->now += BACKFILL_YIELD_MS;
+    backfill_tick(r->backfill, r->now);
+    obey(r);
+    assert_int_equal(r->n_opened, 4);
 }
 
 /* Watchers at random places, each reading on to the window, through breaks and compactions. */
 static void random_readers_get_everything(void **state)
 {
-    (void)state;
+    struct rig *r = *state;
     for (uint64_t seed = 1; seed <= 50; seed++) {
         struct belfry_rng rng = {seed};
-        struct rig r;
-        rig_init(&r);
+        rig_renew(r);
         int64_t at[8];
         bool asked[8] = {false};
         for (int i = 0; i < 8; i++)
@@ -1075,35 +968,34 @@ static void random_readers_get_everything(void **state)
         for (int step = 0; step < 100000 && left > 0; step++) {
             unsigned i = (unsigned)belfry_rng_below(&rng, 8), slot = i % (BACKFILLS - 1);
             if (!asked[i] && at[i] < 395) {
-                request(&r, at[i], 395, i);
+                request(r, at[i], 395, i);
                 asked[i] = true;
             }
-            if (r.watches[slot].open && !r.watches[slot].created)
-                created(&r, slot);
-            else if (r.watches[slot].open && belfry_rng_below(&rng, 300) == 0)
-                end(&r, slot, BELFRY_ERR_UNAVAILABLE, 0);
+            if (r->watches[slot].open && !r->watches[slot].created)
+                created(r, slot);
+            else if (r->watches[slot].open && belfry_rng_below(&rng, 300) == 0)
+                end(r, slot, BELFRY_ERR_UNAVAILABLE, 0);
             else
-                deliver(&r, slot);
+                deliver(r, slot);
             struct backfill_answer a;
-            while (backfill_answer(r.backfill, &a)) {
+            while (backfill_answer(r->backfill, &a)) {
                 asked[a.token] = false;
                 if (a.err != BELFRY_OK)
                     continue;
-                assert_segment(&r, a.segment);
+                assert_segment(r, a.segment);
                 assert_true(a.segment->from <= at[a.token] && a.segment->upto >= at[a.token]);
                 at[a.token] = a.segment->upto + 1;
                 segment_unref(a.segment);
             }
-            r.now += belfry_rng_below(&rng, 20);
-            if (backfill_due(r.backfill) <= r.now)
-                backfill_tick(r.backfill, r.now);
-            obey(&r);
+            r->now += belfry_rng_below(&rng, 20);
+            if (backfill_due(r->backfill) <= r->now)
+                backfill_tick(r->backfill, r->now);
+            obey(r);
             left = 0;
             for (int k = 0; k < 8; k++)
                 left += at[k] < 395;
         }
         assert_int_equal(left, 0);
-        rig_fini(&r);
     }
 }
 
@@ -1170,39 +1062,40 @@ static void refused_allocation_is_made_good(void **state)
 
 int main(void)
 {
+#define T(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(history_comes_in_segments_up_to_the_window),
-        cmocka_unit_test(next_segments_are_there_before_they_are_asked_for),
-        cmocka_unit_test(created_and_event_headers_do_not_complete),
-        cmocka_unit_test(event_above_the_end_or_a_progress_at_it_completes),
-        cmocka_unit_test(silence_is_broken_by_asking_for_progress),
-        cmocka_unit_test(equal_requests_share_one_watch_and_one_segment),
-        cmocka_unit_test(three_at_a_time_and_the_next_waits),
-        cmocka_unit_test(compacted_is_told_only_for_what_upstream_says_is_gone),
-        cmocka_unit_test(watch_that_ends_otherwise_is_asked_for_again_after_a_while),
-        cmocka_unit_test(cut_ends_everything_of_the_past),
-        cmocka_unit_test(request_of_the_next_past_is_served_after_the_cut),
-        cmocka_unit_test(backfill_that_nobody_asks_for_ends),
-        cmocka_unit_test(requests_are_bounded),
+        T(history_comes_in_segments_up_to_the_window),
+        T(next_segments_are_there_before_they_are_asked_for),
+        T(created_and_event_headers_do_not_complete),
+        T(event_above_the_end_or_a_progress_at_it_completes),
+        T(silence_is_broken_by_asking_for_progress),
+        T(equal_requests_share_one_watch_and_one_segment),
+        T(three_at_a_time_and_the_next_waits),
+        T(compacted_is_told_only_for_what_upstream_says_is_gone),
+        T(watch_that_ends_otherwise_is_asked_for_again_after_a_while),
+        T(cut_ends_everything_of_the_past),
+        T(request_of_the_next_past_is_served_after_the_cut),
+        T(backfill_that_nobody_asks_for_ends),
+        T(requests_are_bounded),
         cmocka_unit_test(what_lies_before_the_first_write_is_known_to_be_empty),
-        cmocka_unit_test(one_proof_is_good_for_everything_the_watch_gives),
-        cmocka_unit_test(watch_created_anew_is_proven_anew),
-        cmocka_unit_test(proof_of_the_next_past_is_none_of_what_came_before),
-        cmocka_unit_test(proof_on_the_next_stream_is_none_of_what_came_over_the_last),
-        cmocka_unit_test(proof_says_nothing_of_what_we_got_since),
-        cmocka_unit_test(watch_that_is_parked_is_proven_by_what_was_there_before),
-        cmocka_unit_test(watch_that_is_always_parked_before_its_proof_goes_on),
-        cmocka_unit_test(held_proof_serves_backfills_that_grew_beyond_it),
-        cmocka_unit_test(held_proof_that_is_lost_proves_nothing),
-        cmocka_unit_test(compaction_of_another_past_is_not_believed),
-        cmocka_unit_test(compaction_of_our_past_is_told_when_that_is_proven),
-        cmocka_unit_test(listing_proves_by_its_state),
-        cmocka_unit_test(cut_proves_anew),
-        cmocka_unit_test(nothing_to_prove_by_proves_nothing),
-        cmocka_unit_test(ten_thousand_revisions_come_as_fast_as_upstream_gives_them),
-        cmocka_unit_test(job_that_nobody_asks_yields_to_who_waits),
-        cmocka_unit_test(segment_of_a_rewritten_past_is_never_given),
-        cmocka_unit_test(random_readers_get_everything),
+        T(one_proof_is_good_for_everything_the_watch_gives),
+        T(watch_created_anew_is_proven_anew),
+        T(proof_of_the_next_past_is_none_of_what_came_before),
+        T(proof_on_the_next_stream_is_none_of_what_came_over_the_last),
+        T(proof_says_nothing_of_what_we_got_since),
+        T(watch_that_is_parked_is_proven_by_what_was_there_before),
+        T(watch_that_is_always_parked_before_its_proof_goes_on),
+        T(held_proof_serves_backfills_that_grew_beyond_it),
+        T(held_proof_that_is_lost_proves_nothing),
+        T(compaction_of_another_past_is_not_believed),
+        T(compaction_of_our_past_is_told_when_that_is_proven),
+        T(listing_proves_by_its_state),
+        T(cut_proves_anew),
+        T(nothing_to_prove_by_proves_nothing),
+        T(ten_thousand_revisions_come_as_fast_as_upstream_gives_them),
+        T(job_that_nobody_asks_yields_to_who_waits),
+        T(segment_of_a_rewritten_past_is_never_given),
+        T(random_readers_get_everything),
         cmocka_unit_test(refused_allocation_is_made_good),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

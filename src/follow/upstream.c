@@ -1,16 +1,95 @@
-/* src/follow/upstream.c: what comes in, what is wanted, time. */
+/* src/follow/upstream.c */
 #include "follow/upstream.h"
 
 #include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "base/backoff.h"
 #include "base/clock.h"
 #include "base/sim.h"
-#include "follow/upstream_private.h"
+#include "follow/key_witness.h"
+#include "follow/listing.h"
+#include "follow/replay.h"
 
 #define BACKOFF_FIRST_MS 100
 #define BACKOFF_MAX_MS   5000
+#define NOT_OURS         "upstream's last revisions are not ours"
+#define RESUME_MS        10 /* after a revision was refused for want of memory or disk */
+
+/* A read of upstream, of which one at a time is under way. */
+struct question {
+    bool wanted;
+    uint64_t at;    /* not to be asked before */
+    uint64_t token; /* under way; 0: not */
+    bool again;     /* something was learned meanwhile that needs another one */
+};
+
+struct upstream {
+    /* fixed at creation */
+    struct ingest *ingest;
+    struct store *store;
+    struct belfry_bytes key; /* owned copy of the scope's beginning; the owner knows where the scope ends */
+    int64_t window, far, page;
+    const struct belfry_log *log;
+    /* moved by the owner */
+    enum upstream_state state;
+    uint64_t now;         /* of the call we are in */
+    uint64_t cluster_id;  /* of our past; 0: not known */
+    int64_t known;        /* the highest revision upstream has shown since the last join */
+    bool proven;          /* since the last join: what upstream has was found to follow ours */
+    struct question read; /* a linearizable revision: a judgement, or where a listing begins */
+    int64_t floor;        /* our head when it was asked */
+    int64_t shown;        /* what upstream had shown by then */
+    uint64_t last_token;
+    struct belfry_backoff backoff;
+    struct belfry_rng rng;
+    struct upstream_stats stats;
+    /* watches */
+    struct replay replay;
+    int64_t next_window; /* REPLAYING: first revision that no lane has */
+    uint64_t resume_at;  /* a refused revision is not tried again before */
+    /* JOINING after a compaction of the overlap */
+    struct key_witness witness;
+    struct question witness_read;
+    bool vouching; /* nothing of the live watch is taken before the witness is judged */
+    /* LISTING */
+    struct listing listing;
+    struct question pages;
+    bool begun;             /* the fresh copy is there */
+    uint64_t adopt_at;      /* not to be adopted before: it was refused */
+    enum evlog_cut_why why; /* what the cut will say */
+    int64_t compact_rev;    /* likewise */
+    int64_t compare_at;     /* after damage: the revision that shows whether the past is still ours; 0: it was shown, or
+                               nothing can show it */
+    /* time */
+    uint64_t progress_at; /* when progress is asked for */
+    uint64_t heard_at, ticked_at;
+    uint64_t gap_until; /* after a gap: nothing is judged before; 0: there was none */
+    bool stale;
+};
+
+static void question_ask(struct question *question, uint64_t at)
+{
+    if (!question->wanted || at < question->at)
+        question->at = at;
+    question->wanted = true;
+}
+
+static void question_forget(struct question *question)
+{
+    *question = (struct question){.at = question->at};
+}
+
+static bool question_is_due(const struct question *question, uint64_t now_ms)
+{
+    return question->wanted && question->token == 0 && now_ms >= question->at;
+}
+
+static uint64_t question_due(const struct question *question)
+{
+    return question->wanted && question->token == 0 ? question->at : BELFRY_NEVER;
+}
 
 /* ---- creating ---- */
 
@@ -47,8 +126,7 @@ void upstream_destroy(struct upstream *up)
         return;
     replay_fini(&up->replay);
     listing_fini(&up->listing);
-    belfry_buf_fini(&up->witness_key);
-    belfry_buf_fini(&up->witness_kv);
+    key_witness_fini(&up->witness);
     union {
         const char *in;
         char *out;
@@ -59,7 +137,7 @@ void upstream_destroy(struct upstream *up)
 
 /* ---- the state ---- */
 
-static bool is_legal(enum upstream_state from, enum upstream_state to)
+static bool upstream_is_legal(enum upstream_state from, enum upstream_state to)
 {
     switch (from) {
     case UPSTREAM_START:
@@ -76,10 +154,10 @@ static bool is_legal(enum upstream_state from, enum upstream_state to)
     return false;
 }
 
-void upstream_move(struct upstream *up, enum upstream_state to)
+static void upstream_move(struct upstream *up, enum upstream_state to)
 {
     static const char *const names[] = {"start", "joining", "replaying", "listing", "live"};
-    bool legal = is_legal(up->state, to);
+    bool legal = upstream_is_legal(up->state, to);
     assert(legal);
     (void)legal;
     if (up->state != to)
@@ -90,12 +168,12 @@ void upstream_move(struct upstream *up, enum upstream_state to)
     up->stats.listings += to == UPSTREAM_LISTING;
 }
 
-uint64_t upstream_retry_at(struct upstream *up)
+static uint64_t upstream_retry_at(struct upstream *up)
 {
     return up->now + belfry_backoff_next(&up->backoff, &up->rng);
 }
 
-void upstream_heard(struct upstream *up)
+static void upstream_heard(struct upstream *up)
 {
     up->heard_at = up->now;
     up->progress_at = up->now + UPSTREAM_PROGRESS_MS;
@@ -103,7 +181,82 @@ void upstream_heard(struct upstream *up)
     belfry_backoff_reset(&up->backoff);
 }
 
-static void start(struct upstream *up)
+/* ---- beginning again ---- */
+
+/* Lists, or lists again. `because` is for the log. */
+static void upstream_relist(struct upstream *up, enum evlog_cut_why why, int64_t compact_rev, const char *because)
+{
+    bool again = up->state == UPSTREAM_LISTING;
+    belfry_logf(up->log, BELFRY_LOG_WARN, again ? "list_again" : "list", "rev=%" PRId64 " why=\"%s\"",
+                ingest_head(up->ingest), because);
+    up->why = again && up->why > why ? up->why : why; /* a listing that cuts off everything stays one */
+    up->compact_rev = again && up->compact_rev > compact_rev ? up->compact_rev : compact_rev;
+    if (!again) {
+        up->stats.relists_compacted += why == EVLOG_CUT_COMPACTED;
+        up->stats.relists_rewritten += why == EVLOG_CUT_REWRITTEN;
+        up->stats.relists_damaged += why == EVLOG_CUT_DAMAGED;
+        ingest_drained(up->ingest, up->now);
+    }
+    upstream_move(up, UPSTREAM_LISTING);
+    replay_close_all(&up->replay);
+    question_forget(&up->read);
+    question_forget(&up->pages);
+    question_forget(&up->witness_read);
+    up->vouching = false;
+    up->begun = false;
+    question_ask(&up->read, again ? upstream_retry_at(up) : up->now);
+}
+
+static void upstream_list_again(struct upstream *up, const char *because)
+{
+    upstream_relist(up, up->why, up->compact_rev, because);
+}
+
+static void upstream_join_at(struct upstream *up, int64_t from, uint64_t at)
+{
+    upstream_move(up, UPSTREAM_JOINING);
+    up->proven = false;
+    replay_close_all(&up->replay);
+    question_forget(&up->pages);
+    question_forget(&up->witness_read);
+    up->vouching = false;
+    up->known = 0;
+    replay_open(&up->replay, 0, from, REPLAY_NO_END, at);
+    if (from != ingest_overlap(up->ingest) && up->read.token == 0)
+        question_ask(&up->read, at);
+}
+
+/* Watches, at the time `at`, from where an overlap can be compared. */
+static void upstream_join(struct upstream *up, uint64_t at)
+{
+    int64_t common = ingest_overlap(up->ingest);
+    upstream_join_at(up, common != 0 ? common : ingest_head(up->ingest),
+                     at); /* a head without events must agree with the state */
+}
+
+/* The same where the overlap is compacted: from the compaction, or from behind our head. */
+static void upstream_join_behind(struct upstream *up, int64_t compact_rev, uint64_t at)
+{
+    int64_t next = ingest_head(up->ingest) + 1;
+    upstream_join_at(up, compact_rev < next ? compact_rev : next, at);
+}
+
+/* Is the first revision of the lane the newest that we hold events of? */
+static bool upstream_expects_overlap(struct upstream *up, const struct lane *lane)
+{
+    return lane->start == ingest_overlap(up->ingest);
+}
+
+/* What the lane begins with follows ours. The live lane, in its turn: LIVE. */
+static void upstream_joined(struct upstream *up, struct lane *lane)
+{
+    lane->joined = up->proven = true;
+    if (lane == &up->replay.lanes[0] && lane == replay_front(&up->replay) && lane->created &&
+        (up->state == UPSTREAM_JOINING || up->state == UPSTREAM_REPLAYING))
+        upstream_move(up, UPSTREAM_LIVE);
+}
+
+static void upstream_start(struct upstream *up)
 {
     if (up->state != UPSTREAM_START)
         return;
@@ -117,10 +270,410 @@ static void start(struct upstream *up)
         upstream_relist(up, EVLOG_CUT_START, 0, "the replica is empty");
 }
 
+/* ---- a witness, where the overlap is compacted ---- */
+
+/* The witness proves nothing. Of the whole store we then list again, as if the past had been rewritten: that it was not
+ * cannot be shown. A part of the store that is seldom written to is compacted over all the time: there we go on. The watch
+ * begins at the compaction, so that whatever upstream has from there to our head and we have not is found, and every event
+ * that follows is still checked against our state. */
+static void upstream_join_unproven(struct upstream *up, int64_t compact_rev, uint64_t join_at)
+{
+    if (compact_rev <= ingest_head(up->ingest) || !ingest_is_whole(up->ingest)) {
+        upstream_join_behind(up, compact_rev, join_at);
+        return;
+    }
+    up->stats.relists_unproven++;
+    upstream_relist(up, EVLOG_CUT_REWRITTEN, 0, "nothing is left upstream to compare our last revision with");
+}
+
+/* The overlap is compacted away, and nothing that we lack. The watch is created before the key is asked for, and nothing of
+ * it is taken before the answer: no watch outlives a restore, so the answer is good for all that this watch gives. */
+static void upstream_call_witness(struct upstream *up, int64_t compact_rev)
+{
+    enum belfry_err err = key_witness_find(&up->witness, up->store, up->ingest, compact_rev, up->now);
+    if (err == BELFRY_ERR_NOT_FOUND) {
+        upstream_join_unproven(up, compact_rev, upstream_retry_at(up));
+        return;
+    }
+    if (err != BELFRY_OK) { /* no memory, or the disk: the same watch will end in the same way */
+        upstream_join(up, upstream_retry_at(up));
+        return;
+    }
+    upstream_join_behind(up, compact_rev, up->now);
+    up->vouching = true;
+}
+
+static void upstream_hear_witness(struct upstream *up, struct belfry_bytes response)
+{
+    question_forget(&up->witness_read);
+    if (up->state != UPSTREAM_JOINING)
+        return;
+    switch (key_witness_judge(&up->witness, response, ingest_head(up->ingest))) {
+    case KEY_SAME:
+        up->vouching = false;
+        upstream_joined(up, &up->replay.lanes[0]);
+        break;
+    case KEY_OTHER:
+        upstream_relist(up, EVLOG_CUT_REWRITTEN, 0, "a key of our last revision is another there");
+        break;
+    case KEY_UNKNOWN:
+        upstream_join_unproven(up, up->witness.at, up->now);
+        break;
+    }
+}
+
+static void upstream_witness_failed(struct upstream *up, enum belfry_err err)
+{
+    question_forget(&up->witness_read);
+    if (err == BELFRY_ERR_COMPACTED && up->witness.at > ingest_head(up->ingest))
+        upstream_join_unproven(up, up->witness.at, up->now); /* a read does not say where it is compacted now */
+    else if (err == BELFRY_ERR_COMPACTED) /* further than the watch said; a tier may repeat an old compaction */
+        upstream_join_behind(up, ingest_head(up->ingest) + 1, upstream_retry_at(up));
+    else if (err == BELFRY_ERR_FUTURE)
+        upstream_join(up, upstream_retry_at(up)); /* upstream was set back since the watch ended */
+    else
+        question_ask(&up->witness_read, upstream_retry_at(up));
+}
+
+/* ---- replaying ---- */
+
+/* Opens windows as far as upstream is known to go, and the live watch after the last of them. */
+static void upstream_open_windows(struct upstream *up)
+{
+    while (up->state == UPSTREAM_REPLAYING && up->replay.lanes[0].state == LANE_IDLE) {
+        unsigned slot = 0;
+        if (up->next_window + up->window <= up->known) {
+            slot = replay_free_slot(&up->replay);
+            if (slot == 0)
+                return;
+            up->stats.windows++;
+        }
+        int64_t end = slot == 0 ? REPLAY_NO_END : up->next_window + up->window;
+        replay_open(&up->replay, slot, up->next_window - 1, end, up->now);
+        up->next_window = end;
+    }
+}
+
+/* Far behind: windows instead of the live watch. */
+static void upstream_replay(struct upstream *up)
+{
+    struct lane *live = &up->replay.lanes[0];
+    int64_t from = ingest_head(up->ingest) + 1, first = live->start;
+    upstream_move(up, UPSTREAM_REPLAYING);
+    replay_close(&up->replay, live);
+    up->next_window = from + up->window;
+    replay_open(&up->replay, 1, first, up->next_window, up->now);
+    up->stats.windows++;
+    upstream_open_windows(up);
+}
+
+/* ---- what the lanes give to ingest ---- */
+
+/* What upstream gives cannot follow what we have. */
+static void upstream_relist_breached(struct upstream *up, const char *why)
+{
+    up->stats.breaches++;
+    upstream_relist(up, EVLOG_CUT_REWRITTEN, 0, why);
+}
+
+enum taken { TAKEN, REFUSED, OVER }; /* OVER: the lane is not what it was */
+
+static enum taken upstream_take_failed(struct upstream *up, enum belfry_err err)
+{
+    if (err == BELFRY_ERR_AGAIN || err == BELFRY_ERR_NOMEM) {
+        up->resume_at = up->now + RESUME_MS;
+        return REFUSED;
+    }
+    upstream_relist_breached(up, ingest_why(up->ingest));
+    return OVER;
+}
+
+/* The first revision of a lane on which nothing was compared yet. */
+static enum taken upstream_compare_overlap(struct upstream *up, struct lane *lane,
+                                           const struct ingest_revision *revision)
+{
+    if (!upstream_expects_overlap(up, lane) || revision->rev < lane->start)
+        return TAKEN;
+    if (revision->rev > lane->start && !BELFRY_MUTANT(no_overlap_check)) {
+        upstream_relist_breached(up, NOT_OURS);
+        return OVER;
+    }
+    enum belfry_err err = ingest_compare(up->ingest, revision, up->now);
+    if (err != BELFRY_OK && err != BELFRY_ERR_NOT_FOUND)
+        return upstream_take_failed(up, err);
+    up->stats.overlaps++;
+    upstream_joined(up, lane);
+    return TAKEN;
+}
+
+/* The lane has given everything up to `rev`, and nothing above is wanted of it. */
+static enum taken upstream_lane_passed(struct upstream *up, struct lane *lane, int64_t rev,
+                                       const struct belfry_wire_header *header)
+{
+    int64_t last = rev < lane->end ? rev : lane->end - 1;
+    enum belfry_err err = ingest_advance(up->ingest, last, header, up->now);
+    if (err != BELFRY_OK)
+        return upstream_take_failed(up, err);
+    upstream_heard(up);
+    if (last < lane->end - 1)
+        return TAKEN;
+    replay_close(&up->replay, lane);
+    upstream_open_windows(up);
+    return OVER;
+}
+
+/* A revision up to our head is ours, and was compared if it can be. */
+static enum taken upstream_give_known(struct upstream *up, const struct ingest_revision *revision)
+{
+    struct digest digest;
+    if (revision->rev == ingest_head(up->ingest) && !ingest_overlap_digest(up->ingest, &digest)) {
+        enum belfry_err err = ingest_compare(up->ingest, revision, up->now);
+        return err == BELFRY_OK ? TAKEN : upstream_take_failed(up, err);
+    }
+    if (revision->rev <= ingest_overlap(up->ingest))
+        return TAKEN;
+    upstream_relist_breached(up, NOT_OURS); /* where nothing had happened, something did */
+    return OVER;
+}
+
+/* A revision of the front lane, in its turn. */
+static enum taken upstream_give(struct upstream *up, struct lane *lane, const struct ingest_revision *revision)
+{
+    int64_t head = ingest_head(up->ingest);
+    enum taken taken = lane->joined ? TAKEN : upstream_compare_overlap(up, lane, revision);
+    if (taken == TAKEN && revision->rev <= head)
+        taken = upstream_give_known(up, revision);
+    if (taken != TAKEN)
+        return taken;
+    if (revision->rev > head && revision->rev < lane->end) {
+        enum belfry_err err = ingest_revision(up->ingest, revision, up->now);
+        if (err != BELFRY_OK)
+            return upstream_take_failed(up, err);
+        up->stats.revisions++;
+        up->stats.events += revision->n;
+        upstream_joined(up, lane);
+    }
+    upstream_heard(up);
+    if (up->state == UPSTREAM_LIVE && up->known - ingest_head(up->ingest) >= up->far) {
+        upstream_join(up, up->now); /* one watch is slower than upstream writes: windows are faster */
+        return OVER;
+    }
+    return revision->rev >= lane->end - 1 ? upstream_lane_passed(up, lane, revision->rev, &revision->header) : TAKEN;
+}
+
+/* The progress of the front lane, in its turn. */
+static enum taken upstream_give_progress(struct upstream *up, struct lane *lane)
+{
+    struct belfry_wire_header header = lane->progress;
+    if (!lane->joined && upstream_expects_overlap(up, lane) && header.revision >= lane->start &&
+        !BELFRY_MUTANT(no_overlap_check)) {
+        upstream_relist_breached(up, NOT_OURS);
+        return OVER;
+    }
+    enum taken taken = upstream_lane_passed(up, lane, header.revision, &header);
+    if (taken == TAKEN)
+        lane->progress.revision = 0;
+    return taken;
+}
+
+/* The front lane's watch was cancelled as compacted: over our head, or over the overlap alone. Two servers cancel a watch
+ * for revisions that it does not need any more: a tier whose own past was rewritten, and an etcd that received a snapshot,
+ * if the last event of the watch is older. A join finds out, as after any break. */
+static void upstream_settle_compacted(struct upstream *up, const struct lane *lane)
+{
+    int64_t next = ingest_head(up->ingest) + 1, needed = lane->joined ? next : lane->start;
+    if (lane->compact_rev <= needed)
+        upstream_join(up, upstream_retry_at(up));
+    else if (next < lane->compact_rev)
+        upstream_relist(up, EVLOG_CUT_COMPACTED, lane->compact_rev, "upstream is compacted over our head");
+    else
+        upstream_call_witness(up, lane->compact_rev);
+}
+
+/* The front lane's watch has ended, and ingest has everything that it gave. */
+static void upstream_settle_end(struct upstream *up, const struct lane *lane)
+{
+    if (lane->ended == BELFRY_ERR_COMPACTED)
+        upstream_settle_compacted(up, lane);
+    else
+        upstream_join(up, upstream_retry_at(up));
+}
+
+static bool upstream_merge_one(struct upstream *up, struct lane *lane)
+{
+    struct held *held = replay_held(lane);
+    enum taken taken;
+    if (up->vouching) { /* nothing that it gave counts yet, nor its progress */
+        if (lane->state == LANE_ENDED)
+            upstream_settle_end(up, lane);
+        return false;
+    }
+    if (held != NULL) {
+        taken = upstream_give(up, lane, &held->revision);
+        if (taken == TAKEN)
+            replay_drop(&up->replay, held);
+        return taken != REFUSED;
+    }
+    if (lane->progress.revision != 0)
+        return upstream_give_progress(up, lane) != REFUSED;
+    if (lane->state == LANE_ENDED)
+        upstream_settle_end(up, lane);
+    return false;
+}
+
+/* Gives ingest what the front holds, lane after lane. */
+static void upstream_merge(struct upstream *up)
+{
+    struct lane *lane = replay_front(&up->replay);
+    while (up->state != UPSTREAM_LISTING && lane != NULL && upstream_merge_one(up, lane))
+        lane = replay_front(&up->replay);
+}
+
+/* A window that has everything before its turn: its watch is closed. */
+static void lane_end_early(struct lane *lane)
+{
+    lane->state = LANE_ENDED;
+    lane->ended = BELFRY_OK;
+    lane->close_owed = true;
+}
+
+static bool upstream_hold(struct upstream *up, struct lane *lane, const struct ingest_revision *revision)
+{
+    enum belfry_err err = replay_hold(&up->replay, lane, revision);
+    if (err == BELFRY_ERR_NOMEM)
+        up->resume_at = up->now + RESUME_MS;
+    if (err != BELFRY_OK)
+        return false;
+    if (revision->rev >= lane->end - 1)
+        lane_end_early(lane);
+    return true;
+}
+
+/* Gives ingest a revision of an open lane, or holds it; false: not taken. */
+static bool upstream_take(struct upstream *up, struct lane *lane, const struct ingest_revision *revision)
+{
+    enum taken taken;
+    if (up->vouching)
+        taken = REFUSED;
+    else if (lane == replay_front(&up->replay) && replay_held(lane) == NULL)
+        taken = upstream_give(up, lane, revision);
+    else
+        taken = upstream_hold(up, lane, revision) ? TAKEN : REFUSED;
+    if (taken == REFUSED)
+        replay_refuse(lane);
+    if (taken == OVER)
+        upstream_merge(up);
+    return taken != REFUSED;
+}
+
+static void upstream_take_progress(struct upstream *up, struct lane *lane, const struct belfry_wire_header *header)
+{
+    lane->progress = *header;
+    if (lane != replay_front(&up->replay) && header->revision >= lane->end - 1)
+        lane_end_early(lane);
+    upstream_merge(up);
+}
+/* ---- listing ---- */
+
+/* Does it know where it began? Then a revision that was read is a judgement. */
+static bool upstream_is_listing(const struct upstream *up)
+{
+    return up->state == UPSTREAM_LISTING && up->begun && up->listing.first != 0;
+}
+
+/* The past is not ours, or (BELFRY_ERR_NOT_FOUND) cannot be shown to be ours: to be safe, all cursors are lost. */
+static void upstream_give_up_past(struct upstream *up, enum belfry_err err)
+{
+    up->compare_at = 0;
+    up->why = EVLOG_CUT_REWRITTEN;
+    up->stats.relists_rewritten++;
+    up->stats.relists_unproven += err != BELFRY_ERR_REWOUND;
+}
+
+/* Where the listing begins is known. The watch comes first. After damage of our own, cursors go on if upstream's past is
+ * still the one that they are in; the newest revision that we hold events of shows it, so the watch begins there. */
+static void upstream_list_from(struct upstream *up, const struct belfry_wire_header *header)
+{
+    if (header->revision < ingest_head(up->ingest))
+        up->why = EVLOG_CUT_REWRITTEN; /* whatever made us list, this is worse */
+    listing_first(&up->listing, header);
+    up->compare_at = up->why == EVLOG_CUT_DAMAGED ? ingest_overlap(up->ingest) : 0;
+    int64_t from = up->compare_at != 0 ? up->compare_at : header->revision;
+    replay_open(&up->replay, 0, from, REPLAY_NO_END, up->now);
+    question_ask(&up->pages, up->now);
+}
+
+static void upstream_list_ended(struct upstream *up, enum belfry_err err)
+{
+    /* Even if the past was shown to be ours: a watch that begins at our newest revision would end like this each time. */
+    if (err == BELFRY_ERR_COMPACTED && up->why == EVLOG_CUT_DAMAGED)
+        upstream_give_up_past(up, BELFRY_ERR_NOT_FOUND);
+    upstream_list_again(up, belfry_strerror((int)err));
+}
+
+static void upstream_adopt_if_whole(struct upstream *up)
+{
+    int64_t rev;
+    if (up->state != UPSTREAM_LISTING || !up->begun || !listing_whole(&up->listing, &rev) || up->now < up->adopt_at)
+        return;
+    if (!listing_agrees(&up->listing)) {
+        upstream_list_again(up, "the watch is of another past than the pages");
+        up->read.at = up->now + UPSTREAM_PROGRESS_MS; /* until a tier above has found out too */
+        return;
+    }
+    if (up->compare_at != 0)
+        upstream_give_up_past(up, BELFRY_ERR_REWOUND); /* the watch has passed it, and did not show it */
+    struct belfry_wire_header header = up->listing.header;
+    header.revision = rev;
+    int64_t compact_rev = up->why == EVLOG_CUT_REWRITTEN ? rev : up->compact_rev;
+    if (ingest_adopt(up->ingest, rev, &header, up->why, compact_rev) != BELFRY_OK) {
+        up->adopt_at = upstream_retry_at(up);
+        return;
+    }
+    if (up->listing.digest_rev != 0)
+        ingest_set_overlap(up->ingest, up->listing.digest_rev, up->listing.digest);
+    up->cluster_id = header.cluster_id;
+    up->compact_rev = 0;
+    question_forget(&up->pages);
+    question_forget(&up->read); /* if one is under way, it was asked of the past that is no more */
+    upstream_heard(up);
+    upstream_move(up, UPSTREAM_JOINING);
+    upstream_joined(up, &up->replay.lanes[0]);
+}
+
+static void upstream_list_revision(struct upstream *up, const struct ingest_revision *revision)
+{
+    if (up->compare_at != 0 && revision->rev >= up->compare_at) {
+        enum belfry_err err = ingest_compare(up->ingest, revision, up->now);
+        up->compare_at = 0;
+        if (err != BELFRY_OK)
+            upstream_give_up_past(up, err);
+    }
+    if (listing_revision(&up->listing, revision) != BELFRY_OK)
+        upstream_list_again(up, "the replica does not take it");
+    else
+        upstream_adopt_if_whole(up);
+    up->progress_at = up->now + UPSTREAM_PROGRESS_MS;
+}
+
+static void upstream_page_failed(struct upstream *up, enum belfry_err err)
+{
+    question_forget(&up->pages);
+    if (err == BELFRY_ERR_COMPACTED && listing_unpin(&up->listing)) {
+        up->stats.pages_repeated++;
+        question_ask(&up->pages, up->now);
+    } else if (err == BELFRY_ERR_UNAVAILABLE || err == BELFRY_ERR_FUTURE || err == BELFRY_ERR_REWOUND ||
+               err == BELFRY_ERR_CLUSTER) { /* earlier pages may be of another past: a restore breaks connections */
+        upstream_list_again(up, belfry_strerror((int)err));
+    } else {
+        question_ask(&up->pages, upstream_retry_at(up));
+    }
+}
+
 /* ---- lag and its judgement ---- */
 
-/* A judgement, not too soon after the last one. One that is under way was asked too early to count. */
-static void ask_later(struct upstream *up)
+/* Asks for a judgement, not too soon after the last one. One that is under way was asked too early to count. */
+static void upstream_ask_later(struct upstream *up)
 {
     if (up->read.token != 0)
         up->read.again = true;
@@ -129,7 +682,7 @@ static void ask_later(struct upstream *up)
 }
 
 /* A header that says less than we have: lag, as far as it alone can tell. */
-static void suspect(struct upstream *up, const struct belfry_wire_header *header)
+static void upstream_suspect(struct upstream *up, const struct belfry_wire_header *header)
 {
     if (header->revision >= ingest_head(up->ingest))
         return;
@@ -137,11 +690,11 @@ static void suspect(struct upstream *up, const struct belfry_wire_header *header
         upstream_relist(up, EVLOG_CUT_REWRITTEN, 0, "a member is behind us");
         return;
     }
-    ask_later(up);
+    upstream_ask_later(up);
 }
 
 /* True: it cannot be our past, and a listing has begun (anew). */
-static bool foreign(struct upstream *up, const struct belfry_wire_header *header)
+static bool upstream_is_foreign(struct upstream *up, const struct belfry_wire_header *header)
 {
     if (header->cluster_id == 0 || header->cluster_id == up->cluster_id)
         return false;
@@ -154,7 +707,7 @@ static bool foreign(struct upstream *up, const struct belfry_wire_header *header
     return true;
 }
 
-static void know(struct upstream *up, int64_t rev)
+static void upstream_note_known(struct upstream *up, int64_t rev)
 {
     if (rev > up->known)
         up->known = rev;
@@ -162,8 +715,8 @@ static void know(struct upstream *up, int64_t rev)
 
 /* ---- what comes ---- */
 
-/* The lane of a watch that the owner was told to open and has not been told to close; NULL: nothing of it counts. */
-static struct lane *open_lane(struct upstream *up, unsigned slot, uint64_t now_ms)
+/* The lane of a watch that the owner was asked to open, and not asked to close; NULL: nothing of it counts. */
+static struct lane *upstream_open_lane(struct upstream *up, unsigned slot, uint64_t now_ms)
 {
     up->now = now_ms;
     if (slot >= REPLAY_LANES || up->replay.lanes[slot].state != LANE_OPEN)
@@ -173,30 +726,30 @@ static struct lane *open_lane(struct upstream *up, unsigned slot, uint64_t now_m
 
 bool upstream_on_revision(struct upstream *up, unsigned slot, const struct ingest_revision *revision, uint64_t now_ms)
 {
-    struct lane *lane = open_lane(up, slot, now_ms);
-    if (lane == NULL || foreign(up, &revision->header))
+    struct lane *lane = upstream_open_lane(up, slot, now_ms);
+    if (lane == NULL || upstream_is_foreign(up, &revision->header))
         return true;
     if (up->state == UPSTREAM_LISTING) {
         upstream_list_revision(up, revision);
         return true;
     }
-    know(up, revision->header.revision); /* of a replayed event it is where upstream is now */
+    upstream_note_known(up, revision->header.revision); /* of a replayed event it is where upstream is now */
     return upstream_take(up, lane, revision);
 }
 
 void upstream_on_progress(struct upstream *up, unsigned slot, const struct belfry_wire_header *header, uint64_t now_ms)
 {
-    struct lane *lane = open_lane(up, slot, now_ms);
-    if (lane == NULL || !lane->created || foreign(up, header))
+    struct lane *lane = upstream_open_lane(up, slot, now_ms);
+    if (lane == NULL || !lane->created || upstream_is_foreign(up, header))
         return;
     if (up->state == UPSTREAM_LISTING) {
         listing_progress(&up->listing, header->revision);
         upstream_adopt_if_whole(up);
         return;
     }
-    know(up, header->revision);
+    upstream_note_known(up, header->revision);
     if (header->revision < ingest_head(up->ingest)) {
-        suspect(up, header);
+        upstream_suspect(up, header);
         return;
     }
     upstream_take_progress(up, lane, header);
@@ -204,8 +757,8 @@ void upstream_on_progress(struct upstream *up, unsigned slot, const struct belfr
 
 void upstream_on_created(struct upstream *up, unsigned slot, const struct belfry_wire_header *header, uint64_t now_ms)
 {
-    struct lane *lane = open_lane(up, slot, now_ms);
-    if (lane == NULL || foreign(up, header))
+    struct lane *lane = upstream_open_lane(up, slot, now_ms);
+    if (lane == NULL || upstream_is_foreign(up, header))
         return;
     if (lane->created) {
         if (up->state == UPSTREAM_LISTING)
@@ -218,10 +771,10 @@ void upstream_on_created(struct upstream *up, unsigned slot, const struct belfry
     up->progress_at = up->now + UPSTREAM_PROGRESS_MS;
     if (up->state == UPSTREAM_LISTING)
         return;
-    know(up, header->revision);
-    suspect(up, header);
+    upstream_note_known(up, header->revision);
+    upstream_suspect(up, header);
     if (up->vouching)
-        question_ask(&up->witness, up->now);
+        question_ask(&up->witness_read, up->now);
     else if (up->state == UPSTREAM_REPLAYING)
         upstream_open_windows(up);
     else if (up->state == UPSTREAM_JOINING && up->known - ingest_head(up->ingest) >= up->far)
@@ -232,7 +785,7 @@ void upstream_on_created(struct upstream *up, unsigned slot, const struct belfry
 
 void upstream_on_end(struct upstream *up, unsigned slot, enum belfry_err err, int64_t compact_rev, uint64_t now_ms)
 {
-    struct lane *lane = open_lane(up, slot, now_ms);
+    struct lane *lane = upstream_open_lane(up, slot, now_ms);
     if (lane == NULL)
         return;
     lane->state = LANE_ENDED;
@@ -248,7 +801,7 @@ void upstream_on_end(struct upstream *up, unsigned slot, enum belfry_err err, in
 
 /* ---- answers ---- */
 
-static void judge(struct upstream *up, int64_t linearizable)
+static void upstream_judge(struct upstream *up, int64_t linearizable)
 {
     struct lane *live = &up->replay.lanes[0];
     up->stats.judgements++;
@@ -256,15 +809,15 @@ static void judge(struct upstream *up, int64_t linearizable)
         upstream_relist(up, EVLOG_CUT_REWRITTEN, 0, "upstream is behind us");
         return;
     }
-    up->read.at = up->now + UPSTREAM_STALE_MS; /* lag goes on for a while: ask again, but not at every sign of it */
+    up->read.at = up->now + UPSTREAM_STALE_MS; /* lag may last: ask again, but not at every sign of it */
     if (up->state == UPSTREAM_REPLAYING && linearizable < up->shown)
-        upstream_join(up, up->now); /* set back, if not below us: windows wait for revisions that are no more */
+        upstream_join(up, up->now); /* set back, if not below us: windows wait for revisions that are gone */
     else if (up->state == UPSTREAM_JOINING && !upstream_expects_overlap(up, live) && !up->vouching)
         upstream_joined(up, live);
 }
 
 /* The listing is under way: it waits for revisions that a restore may have taken back. */
-static void judge_listing(struct upstream *up, const struct belfry_wire_header *header)
+static void upstream_judge_listing(struct upstream *up, const struct belfry_wire_header *header)
 {
     up->stats.judgements++;
     if (header->revision < up->shown || header->cluster_id != up->listing.header.cluster_id)
@@ -284,16 +837,38 @@ void upstream_on_read(struct upstream *up, uint64_t token, const struct belfry_w
         up->why = up->cluster_id != 0 ? EVLOG_CUT_REWRITTEN : up->why;
         up->cluster_id = header->cluster_id;
     }
-    if (foreign(up, header))
+    if (upstream_is_foreign(up, header))
         return;
     if (upstream_is_listing(up))
-        judge_listing(up, header);
+        upstream_judge_listing(up, header);
     else if (up->state == UPSTREAM_LISTING)
         upstream_list_from(up, header);
     else
-        judge(up, header->revision);
+        upstream_judge(up, header->revision);
     if (again && up->state != UPSTREAM_LISTING)
-        ask_later(up);
+        upstream_ask_later(up);
+}
+
+void upstream_on_page(struct upstream *up, uint64_t token, struct belfry_bytes response, uint64_t now_ms)
+{
+    up->now = now_ms;
+    if (token != 0 && token == up->witness_read.token)
+        upstream_hear_witness(up, response);
+    if (token == 0 || token != up->pages.token)
+        return;
+    question_forget(&up->pages);
+    enum belfry_err err = listing_page(&up->listing, response);
+    if (err != BELFRY_OK) {
+        upstream_list_again(up, belfry_strerror((int)err));
+        return;
+    }
+    up->stats.pages++;
+    belfry_backoff_reset(&up->backoff);
+    if (up->listing.all)
+        up->progress_at = up->now; /* all that is missing is the word of the watch, which may be idle */
+    else
+        question_ask(&up->pages, up->now);
+    upstream_adopt_if_whole(up);
 }
 
 void upstream_on_read_failed(struct upstream *up, uint64_t token, enum belfry_err err, uint64_t now_ms)
@@ -303,7 +878,7 @@ void upstream_on_read_failed(struct upstream *up, uint64_t token, enum belfry_er
         return;
     if (token == up->pages.token)
         upstream_page_failed(up, err);
-    if (token == up->witness.token)
+    if (token == up->witness_read.token)
         upstream_witness_failed(up, err);
     if (token == up->read.token) {
         question_forget(&up->read);
@@ -313,8 +888,8 @@ void upstream_on_read_failed(struct upstream *up, uint64_t token, enum belfry_er
 
 /* ---- what is wanted ---- */
 
-/* What was refused is tried again, once ingest works. */
-static void pump(struct upstream *up)
+/* Tries refused revisions again, once ingest works. */
+static void upstream_give_refused(struct upstream *up)
 {
     if (ingest_is_stuck(up->ingest) || up->now < up->resume_at || up->vouching)
         return;
@@ -322,7 +897,7 @@ static void pump(struct upstream *up)
     replay_resume(&up->replay);
 }
 
-static bool ask_revision(struct upstream *up, struct upstream_action *out)
+static bool upstream_ask_revision(struct upstream *up, struct upstream_action *out)
 {
     if (!question_is_due(&up->read, up->now))
         return false;
@@ -340,17 +915,37 @@ static bool ask_revision(struct upstream *up, struct upstream_action *out)
     return true;
 }
 
-/* The lane whose silence is to be broken; NULL: none. */
-static const struct lane *silent_lane(struct upstream *up)
+static bool upstream_ask_page(struct upstream *up, struct upstream_action *out)
 {
-    const struct lane *front = replay_front(&up->replay);
-    return front != NULL && front->state == LANE_OPEN && front->created && !front->paused ? front : NULL;
+    if (!question_is_due(&up->pages, up->now) || !up->replay.lanes[0].created)
+        return false;
+    up->pages.token = ++up->last_token;
+    *out = (struct upstream_action){.want = UPSTREAM_WANT_PAGE,
+                                    .rev = up->listing.pin,
+                                    .limit = up->page,
+                                    .token = up->pages.token,
+                                    .key = belfry_buf_bytes(&up->listing.cursor)};
+    return true;
 }
 
-static bool ask_progress(struct upstream *up, struct upstream_action *out)
+static bool upstream_ask_witness(struct upstream *up, struct upstream_action *out)
 {
-    const struct lane *lane = silent_lane(up);
-    if (lane == NULL || up->now < up->progress_at)
+    if (!question_is_due(&up->witness_read, up->now))
+        return false;
+    up->witness_read.token = ++up->last_token;
+    *out = (struct upstream_action){.want = UPSTREAM_WANT_PAGE,
+                                    .rev = up->witness.at,
+                                    .limit = 1,
+                                    .token = up->witness_read.token,
+                                    .key = belfry_buf_bytes(&up->witness.key)};
+    return true;
+}
+
+/* Breaks the silence of the front lane. */
+static bool upstream_ask_progress(struct upstream *up, struct upstream_action *out)
+{
+    const struct lane *lane = replay_front(&up->replay);
+    if (lane == NULL || lane->state != LANE_OPEN || !lane->created || lane->paused || up->now < up->progress_at)
         return false;
     up->progress_at = up->now + UPSTREAM_PROGRESS_MS;
     *out = (struct upstream_action){.want = UPSTREAM_WANT_PROGRESS, .slot = replay_slot(&up->replay, lane)};
@@ -360,10 +955,10 @@ static bool ask_progress(struct upstream *up, struct upstream_action *out)
 bool upstream_next(struct upstream *up, uint64_t now_ms, struct upstream_action *out)
 {
     up->now = now_ms;
-    start(up);
-    pump(up);
-    return replay_next(&up->replay, now_ms, out) || ask_revision(up, out) || upstream_ask_page(up, out) ||
-           upstream_ask_witness(up, out) || ask_progress(up, out);
+    upstream_start(up);
+    upstream_give_refused(up);
+    return replay_next(&up->replay, now_ms, out) || upstream_ask_revision(up, out) || upstream_ask_page(up, out) ||
+           upstream_ask_witness(up, out) || upstream_ask_progress(up, out);
 }
 
 /* ---- time ---- */
@@ -375,8 +970,8 @@ void upstream_drained(struct upstream *up, uint64_t now_ms)
     ingest_drained(up->ingest, now_ms);
 }
 
-/* The process was stopped: what the sockets hold is not late, we are. */
-static void note_gap(struct upstream *up)
+/* The process was stopped: what the sockets hold is not late, but we are. */
+static void upstream_note_gap(struct upstream *up)
 {
     if (up->ticked_at == 0 || up->now <= up->ticked_at + UPSTREAM_TICK_MS + UPSTREAM_GAP_MS ||
         BELFRY_MUTANT(timer_first))
@@ -385,7 +980,7 @@ static void note_gap(struct upstream *up)
     up->gap_until = up->now + UPSTREAM_TICK_MS;
 }
 
-static void become_stale(struct upstream *up)
+static void upstream_become_stale(struct upstream *up)
 {
     if (!up->stale) {
         up->stats.stale++;
@@ -397,36 +992,27 @@ static void become_stale(struct upstream *up)
 void upstream_cut_off(struct upstream *up, uint64_t now_ms)
 {
     up->now = now_ms;
-    become_stale(up);
-}
-
-/* What is not read yet may be damaged too: the store is filled anew. Until it is, what passes its checks is served. */
-static void mind_damage(struct upstream *up)
-{
-    if (up->state != UPSTREAM_LISTING && up->store->api->damaged(up->store))
-        upstream_relist(up, EVLOG_CUT_DAMAGED, 0, "the replica is damaged");
+    upstream_become_stale(up);
 }
 
 void upstream_tick(struct upstream *up, uint64_t now_ms)
 {
     up->now = now_ms;
-    start(up);
-    note_gap(up);
+    upstream_start(up);
+    upstream_note_gap(up);
     up->ticked_at = now_ms;
     ingest_tick(up->ingest, now_ms);
-    mind_damage(up);
-    pump(up);
+    /* Rows that are not read yet may be damaged, too: the store is filled again, and serves what passes its checks. */
+    if (up->state != UPSTREAM_LISTING && up->store->api->damaged(up->store))
+        upstream_relist(up, EVLOG_CUT_DAMAGED, 0, "the replica is damaged");
+    upstream_give_refused(up);
     upstream_adopt_if_whole(up);
     if (up->now < up->gap_until || up->now < up->heard_at + UPSTREAM_STALE_MS)
         return;
-    become_stale(up);
+    upstream_become_stale(up);
     if ((up->state != UPSTREAM_LISTING || upstream_is_listing(up)) && !up->read.wanted)
-        ask_later(up); /* a cluster that was set back says nothing to a watch from a revision it has not reached */
-}
-
-static uint64_t question_due(const struct question *question)
-{
-    return question->wanted && question->token == 0 ? question->at : BELFRY_NEVER;
+        upstream_ask_later(
+            up); /* a cluster that was set back is silent on a watch from a revision that it has not reached */
 }
 
 uint64_t upstream_due(const struct upstream *up)
@@ -435,8 +1021,9 @@ uint64_t upstream_due(const struct upstream *up)
     due = belfry_min_time(due, ingest_due(up->ingest));
     due = belfry_min_time(due, replay_due(&up->replay));
     due = belfry_min_time(due, question_due(&up->read));
-    due = belfry_min_time(due, question_due(&up->witness));
-    if (up->replay.lanes[0].refused && !up->vouching && !ingest_is_stuck(up->ingest)) /* then ingest says when */
+    due = belfry_min_time(due, question_due(&up->witness_read));
+    if (up->replay.lanes[0].refused && !up->vouching &&
+        !ingest_is_stuck(up->ingest)) /* otherwise ingest_due() says when */
         due = belfry_min_time(due, up->resume_at);
     if (up->replay.lanes[0].created)
         due = belfry_min_time(due, question_due(&up->pages));

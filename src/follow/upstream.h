@@ -1,7 +1,7 @@
 /* src/follow/upstream.h
  *
- * upstream: the machine that follows. What watches and reads of upstream give goes in; which watches and reads are
- * wanted comes out; revisions go to ingest in order, each once.
+ * upstream: the machine that follows. Answers of upstream's watches and reads go in; the watches and reads that it wants
+ * come out; revisions go to ingest in order, each once.
  *
  *              store empty                                    no watch, or it broke: the owner's link resumes it
  *     START ----------------> LISTING ----all pages, and the watch has passed the newest----> LIVE
@@ -12,34 +12,41 @@
  *                  |  `---------------------------------------------------------------------->|
  *                  `--far behind--> REPLAYING --- merged up to the live watch ---------------'
  *
- * JOINING: the watch starts at R, the last revision we hold events of; what arrives at R must equal ours and is dropped.
- * Different, or not there although upstream has passed R: the past was rewritten. Without events of ours (a replica that
- * was opened on a listing's state) R is the head, and what arrives must have left the state that we have. R compacted: it
- * starts behind our head, and nothing of it is taken before a key of R, read after the watch was created, is as we left it;
- * where there is no such key, a linearizable read is all that can be asked.
- * A resume is a join: when the owner's client has created the watch anew by itself, it goes on behind the last revision,
- * without an overlap. So a second created answer closes the watch and joins again at R: one round trip and one revision
- * more for each fault, and no special case in the client. (A client that always resumed a revision early would save the
- * round trip, and every other user of it would have to drop that revision.)
+ * JOINING: the watch starts at R, the last revision we hold events of. What arrives at R must equal ours and is dropped. If
+ * it differs, or is missing although upstream has passed R, the past was rewritten. Without events of ours (a replica
+ * opened on the state of a listing) R is the head, and what arrives must have left the state that we have. If R is
+ * compacted, the watch starts after our head, and nothing of it is taken before a key of R, read after the watch was
+ * created, is found as we left it (key_witness.h); without such a key, only a linearizable read can be asked.
+ *
+ * A resume is a join. The owner's client creates a broken watch again by itself, after the last revision and so without an
+ * overlap. So a second created answer closes the watch and joins again at R: one round trip and one revision more per
+ * fault, and no special case in the client. (If the client always resumed a revision early it would save the round trip,
+ * and every other user of the client would have to drop that revision.)
+ *
  * REPLAYING: up to UPSTREAM_WINDOWS watches of UPSTREAM_WINDOW revisions each, 64 MiB together, merged in order; the
  * live watch is the last of them, without an end. A window is complete only by its last event or one above it, or a
  * progress at or above its end. Each overlaps the one before by a revision (replay.h).
- * Behind is lag: a header below what we have asks for a linearizable read (a judgement), and only that one's revision
- * below ours, another cluster id, or a breach means that the past was rewritten.
- * LISTING: a linearizable revision; the watch from there; when that is created, pages, all at the revision of the first;
- * a compacted page is asked for again unpinned. Consistent when the watch has passed the newest page's revision. Built
- * in the store's fresh copy; the old content serves until ingest_adopt(). If the watch is created anew or ends, if pages
- * and watch are of two pasts, or upstream falls behind what it has shown, it starts over (listing.h).
- * Damage: a store with rows that are not what was written is filled by a listing, too, but nobody is cut off: cursors are
- * served by backfills from what upstream still has. That it is the past they are in must be shown as in JOINING, so the
- * listing's watch begins at R.
- * Stale: STALE_MS without an event that was taken or a progress at or above our head; or upstream, a tier, says that it
- * is stale itself (upstream_cut_off()), which it knows after such a silence of its own. After a gap of the clock, what the
- * sockets hold is read before anybody is judged: the first tick after a gap only notes it; who is judged is judged by
- * the first tick after upstream_drained(), or UPSTREAM_TICK_MS later.
  *
- * The owner calls ingest_open() first, and then leaves ingest to this machine: its tick and its drained are ingest's.
- * After every call that gives something in, upstream_next() is asked until it has nothing.
+ * Being behind is lag: a header below what we have asks for a linearizable read (a judgement). Only a judgement below ours,
+ * another cluster id, or a breach means that the past was rewritten.
+ *
+ * LISTING: a linearizable revision; the watch from there; when that is created, pages, all at the revision of the first;
+ * a compacted page is asked for again unpinned. The listing is consistent when the watch has passed the newest page's
+ * revision. It is built in the store's fresh copy; the old content serves until ingest_adopt(). If the watch ends or is
+ * created again, if pages and watch are of two pasts, or upstream falls behind what it has shown, it starts over
+ * (listing.h).
+ *
+ * Damage: a store with rows that are not what was written is filled by a listing, too, but no cursor is cut off: backfills
+ * serve cursors from what upstream still has. That it is the same past must be shown as in JOINING, so the listing's watch
+ * begins at R.
+ *
+ * Stale: UPSTREAM_STALE_MS without an event that was taken or a progress at or above our head; or upstream, a tier, says
+ * that it is stale itself (upstream_cut_off()), which it knows after such a silence of its own. After a gap of the clock,
+ * what the sockets hold is read before anything is judged: the first tick after a gap only notes it; the first tick after
+ * upstream_drained(), or UPSTREAM_TICK_MS later, judges.
+ *
+ * The owner calls ingest_open() first, and then leaves ingest to this machine, which calls its tick and drained. After
+ * every call that gives something in, the owner calls upstream_next() until it returns false.
  *
  * Thread: owner (ingest's). Pure: no socket, no clock; the store behind ingest is called.
  */
@@ -54,14 +61,14 @@
 #include "follow/ingest.h"
 
 #define UPSTREAM_STALE_MS     5000
-#define UPSTREAM_TICK_MS      500  /* a tick is due at least so often */
-#define UPSTREAM_GAP_MS       1000 /* a tick so much later than due: the process was stopped */
-#define UPSTREAM_PROGRESS_MS  1000 /* progress is asked for after so much silence */
+#define UPSTREAM_TICK_MS      500  /* a tick is due at least this often */
+#define UPSTREAM_GAP_MS       1000 /* a tick this much later than due: the process was stopped */
+#define UPSTREAM_PROGRESS_MS  1000 /* progress is asked for after this much silence */
 #define UPSTREAM_WINDOWS      32
 #define UPSTREAM_WINDOW       1000
 #define UPSTREAM_FAR          4000 /* revisions behind from which a replay is staggered */
 #define UPSTREAM_REPLAY_BYTES (64 * 1024 * 1024)
-#define UPSTREAM_PAGE         1000 /* keys a page of a listing */
+#define UPSTREAM_PAGE         1000 /* keys per page of a listing */
 
 struct upstream;
 
@@ -85,7 +92,7 @@ void upstream_destroy(struct upstream *upstream); /* NULL is fine */
 enum upstream_want {
     UPSTREAM_WANT_WATCH,    /* open a watch of the scope from .rev, as .slot, resumed by the owner through faults; no
                                prev_kv, fragments asked for, no progress_notify needed */
-    UPSTREAM_WANT_CLOSE,    /* close the watch .slot: nothing of it is heard any more */
+    UPSTREAM_WANT_CLOSE,    /* close the watch .slot: nothing of it comes in any more */
     UPSTREAM_WANT_REVISION, /* a linearizable read of upstream's revision; answer with .token */
     UPSTREAM_WANT_PAGE,     /* a page of state: from .key to the end of the scope, .limit keys, at .rev (0: now,
                                linearizable); answer with .token */
@@ -120,20 +127,20 @@ void upstream_on_progress(struct upstream *upstream, unsigned slot, const struct
 void upstream_on_created(struct upstream *upstream, unsigned slot, const struct belfry_wire_header *header,
                          uint64_t now_ms);
 
-/* The watch ended for good. BELFRY_ERR_COMPACTED: with compact_rev. BELFRY_ERR_REWOUND, BELFRY_ERR_CLUSTER: the owner's
- * client found it out. Anything else: it will be asked for again. */
+/* The watch ended for good. BELFRY_ERR_COMPACTED: with compact_rev. BELFRY_ERR_REWOUND, BELFRY_ERR_CLUSTER: found by the
+ * owner's client. After anything else the machine asks for it again. */
 void upstream_on_end(struct upstream *upstream, unsigned slot, enum belfry_err err, int64_t compact_rev,
                      uint64_t now_ms);
 
-/* Answers. A linearizable revision; a page (a RangeResponse); or that it failed: BELFRY_ERR_COMPACTED for a pinned page;
- * BELFRY_ERR_UNAVAILABLE when the connection that pages come by was lost since the last one, be it idle: the cluster may
- * have been restored meanwhile, so a listing begins anew; anything else is tried again with backoff. */
+/* Answers: a linearizable revision; a page (a RangeResponse); or a failure. BELFRY_ERR_COMPACTED: of a pinned page.
+ * BELFRY_ERR_UNAVAILABLE: the connection of the pages was lost since the last one, even while idle; the cluster may have
+ * been restored meanwhile, so a listing begins again. Anything else is retried with backoff. */
 void upstream_on_read(struct upstream *upstream, uint64_t token, const struct belfry_wire_header *header,
                       uint64_t now_ms);
 void upstream_on_page(struct upstream *upstream, uint64_t token, struct belfry_bytes response, uint64_t now_ms);
 void upstream_on_read_failed(struct upstream *upstream, uint64_t token, enum belfry_err err, uint64_t now_ms);
 
-/* All that the sockets held has been given in. */
+/* All that the sockets held has come in. */
 void upstream_drained(struct upstream *upstream, uint64_t now_ms);
 
 /* Upstream itself says that it is stale: so are we, without waiting for a silence of our own. */
@@ -148,11 +155,11 @@ enum upstream_state upstream_state(const struct upstream *upstream);
 bool upstream_stale(const struct upstream *upstream); /* as of the last tick or event */
 bool upstream_ready(const struct upstream *upstream); /* LIVE and not stale */
 
-/* Since it last joined, something of upstream's was found to follow what we have: ours is upstream's past. */
+/* Since the last join, something of upstream was found to follow what we have: ours is upstream's past. */
 bool upstream_proven(const struct upstream *upstream);
 
 struct upstream_stats {
-    uint64_t relists_unproven; /* that the past was not rewritten could not be shown */
+    uint64_t relists_unproven; /* nothing could show that the past was not rewritten */
     uint64_t relists_damaged;  /* because of the store */
     uint64_t revisions, events, overlaps, listings, relists_compacted, relists_rewritten, breaches, judgements, replays,
         windows, pages, pages_repeated, gaps, stale;

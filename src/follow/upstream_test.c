@@ -89,6 +89,27 @@ static void rig_fini(struct rig *r)
     past_destroy(r->past);
 }
 
+static int rig_setup(void **state)
+{
+    static struct rig rig;
+    rig_init(&rig);
+    *state = &rig;
+    return 0;
+}
+
+static int rig_teardown(void **state)
+{
+    rig_fini(*state);
+    return 0;
+}
+
+/* Another upstream and an empty replica, for a test of several ways. */
+static void rig_renew(struct rig *r)
+{
+    rig_fini(r);
+    rig_init(r);
+}
+
 /* SIGKILL and back. */
 static void restart(struct rig *r)
 {
@@ -262,6 +283,13 @@ static void go_live(struct rig *r, int64_t head)
     assert_int_equal(ingest_head(r->ingest), head);
 }
 
+/* Upstream is written on to `head`, and all that can follow follows. */
+static void go_on(struct rig *r, int64_t head)
+{
+    past_fill(r->past, head, "b");
+    settle(r);
+}
+
 static struct upstream_stats stats(const struct rig *r)
 {
     struct upstream_stats stats;
@@ -326,348 +354,297 @@ static void rewrite(struct rig *r, int64_t rev, int64_t head)
 
 static void empty_replica_lists_and_then_follows(void **state)
 {
-    (void)state;
-    struct rig r;
-    rig_init(&r);
-    past_fill(r.past, 30, "a");
-    obey(&r);
-    assert_int_equal(upstream_state(r.up), UPSTREAM_LISTING);
-    settle(&r);
-    assert_follows(&r);
-    assert_int_equal(cut_of(&r).why, EVLOG_CUT_START);
-    assert_int_equal(stats(&r).pages, 5);
-    past_delete(r.past, 3);
-    past_put(r.past, 3, "b");
-    settle(&r);
-    assert_follows(&r);
-    assert_int_equal(stats(&r).listings, 1);
-    rig_fini(&r);
+    struct rig *r = *state;
+    past_fill(r->past, 30, "a");
+    obey(r);
+    assert_int_equal(upstream_state(r->up), UPSTREAM_LISTING);
+    settle(r);
+    assert_follows(r);
+    assert_int_equal(cut_of(r).why, EVLOG_CUT_START);
+    assert_int_equal(stats(r).pages, 5);
+    past_delete(r->past, 3);
+    past_put(r->past, 3, "b");
+    settle(r);
+    assert_follows(r);
+    assert_int_equal(stats(r).listings, 1);
 }
 
 static void warm_replica_joins_at_its_last_revision(void **state)
 {
-    (void)state;
-    struct rig r;
-    rig_init(&r);
-    go_live(&r, 10);
-    past_fill(r.past, 14, "b");
-    settle(&r);
-    restart(&r);
-    past_fill(r.past, 20, "b");
-    settle(&r);
-    assert_int_equal(r.opened[0], 14);
-    assert_follows(&r);
-    assert_int_equal(stats(&r).overlaps, 1);
-    assert_int_equal(stats(&r).revisions, 6);
-    assert_int_equal(stats(&r).listings, 0);
-    rig_fini(&r);
+    struct rig *r = *state;
+    go_live(r, 10);
+    go_on(r, 14);
+    restart(r);
+    go_on(r, 20);
+    assert_int_equal(r->opened[0], 14);
+    assert_follows(r);
+    assert_int_equal(stats(r).overlaps, 1);
+    assert_int_equal(stats(r).revisions, 6);
+    assert_int_equal(stats(r).listings, 0);
 }
 
 static void overlap_that_differs_means_a_rewritten_past(void **state)
 {
-    (void)state;
-    struct rig r;
-    rig_init(&r);
-    go_live(&r, 10);
-    past_fill(r.past, 14, "b");
-    settle(&r);
-    restart(&r);
-    rewrite(&r, 12, 20);
-    settle(&r);
-    assert_follows(&r);
-    assert_int_equal(cut_of(&r).why, EVLOG_CUT_REWRITTEN);
-    assert_int_equal(cut_of(&r).compact_rev, cut_of(&r).rev);
-    assert_int_equal(stats(&r).breaches, 1);
-    rig_fini(&r);
+    struct rig *r = *state;
+    go_live(r, 10);
+    go_on(r, 14);
+    restart(r);
+    rewrite(r, 12, 20);
+    settle(r);
+    assert_follows(r);
+    assert_int_equal(cut_of(r).why, EVLOG_CUT_REWRITTEN);
+    assert_int_equal(cut_of(r).compact_rev, cut_of(r).rev);
+    assert_int_equal(stats(r).breaches, 1);
 }
 
 static void overlap_that_upstream_passes_over_means_a_rewritten_past(void **state)
 {
-    (void)state;
+    struct rig *r = *state;
     for (int by_progress = 0; by_progress < 2; by_progress++) {
-        struct rig r;
-        rig_init(&r);
-        go_live(&r, 10);
-        past_fill(r.past, 14, "b");
-        settle(&r);
-        restart(&r);
-        past_fill(r.past, 16, "c");
-        obey(&r);
-        created(&r, 0);
-        r.watches[0].next = by_progress ? 17 : 15;
+        rig_renew(r);
+        go_live(r, 10);
+        go_on(r, 14);
+        restart(r);
+        past_fill(r->past, 16, "c");
+        obey(r);
+        created(r, 0);
+        r->watches[0].next = by_progress ? 17 : 15;
         if (by_progress)
-            assert_true(progress(&r, 0));
+            assert_true(progress(r, 0));
         else
-            assert_true(deliver(&r, 0));
-        assert_int_equal(upstream_state(r.up), UPSTREAM_LISTING);
-        assert_int_equal(stats(&r).relists_rewritten, 1);
-        rig_fini(&r);
+            assert_true(deliver(r, 0));
+        assert_int_equal(upstream_state(r->up), UPSTREAM_LISTING);
+        assert_int_equal(stats(r).relists_rewritten, 1);
     }
 }
 
 static void resumed_watch_joins_again_with_an_overlap(void **state)
 {
-    (void)state;
-    struct rig r;
-    rig_init(&r);
-    go_live(&r, 10);
-    past_fill(r.past, 12, "b");
-    settle(&r);
-    uint64_t overlaps = stats(&r).overlaps;
-    created(&r, 0); /* the owner's client found another member and went on at 13 */
-    assert_int_equal(upstream_state(r.up), UPSTREAM_JOINING);
-    assert_int_equal(r.watches[0].from, 12);
-    settle(&r);
-    assert_follows(&r);
-    assert_int_equal(stats(&r).overlaps, overlaps + 1);
+    struct rig *r = *state;
+    go_live(r, 10);
+    go_on(r, 12);
+    uint64_t overlaps = stats(r).overlaps;
+    created(r, 0); /* the owner's client found another member and went on at 13 */
+    assert_int_equal(upstream_state(r->up), UPSTREAM_JOINING);
+    assert_int_equal(r->watches[0].from, 12);
+    settle(r);
+    assert_follows(r);
+    assert_int_equal(stats(r).overlaps, overlaps + 1);
 
-    rewrite(&r, 11, 30);
-    created(&r, 0);
-    settle(&r);
-    assert_follows(&r);
-    assert_int_equal(cut_of(&r).why, EVLOG_CUT_REWRITTEN);
-    rig_fini(&r);
+    rewrite(r, 11, 30);
+    created(r, 0);
+    settle(r);
+    assert_follows(r);
+    assert_int_equal(cut_of(r).why, EVLOG_CUT_REWRITTEN);
 }
 
 static void listing_is_overlapped_too(void **state)
 {
-    (void)state;
-    struct rig r;
-    rig_init(&r);
-    go_live(&r, 10); /* not an event since the listing */
-    assert_int_equal(stats(&r).revisions, 0);
-    rewrite(&r, 9, 12);
-    created(&r, 0);
-    assert_int_equal(r.watches[0].from, 10);
-    settle(&r);
-    assert_follows(&r);
-    assert_int_equal(cut_of(&r).why, EVLOG_CUT_REWRITTEN);
-    rig_fini(&r);
+    struct rig *r = *state;
+    go_live(r, 10); /* not an event since the listing */
+    assert_int_equal(stats(r).revisions, 0);
+    rewrite(r, 9, 12);
+    created(r, 0);
+    assert_int_equal(r->watches[0].from, 10);
+    settle(r);
+    assert_follows(r);
+    assert_int_equal(cut_of(r).why, EVLOG_CUT_REWRITTEN);
 }
 
 /* No history at all behind a listing: what its last revision left is compared. */
 static void listing_opened_anew_is_compared_by_its_state(void **state)
 {
-    (void)state;
+    struct rig *r = *state;
     for (int rewritten = 0; rewritten < 2; rewritten++) {
-        struct rig r;
-        rig_init(&r);
-        go_live(&r, 10);
-        restart(&r);
+        rig_renew(r);
+        go_live(r, 10);
+        restart(r);
         if (rewritten)
-            rewrite(&r, 9, 30);
+            rewrite(r, 9, 30);
         else
-            past_fill(r.past, 30, "b");
-        obey(&r);
-        assert_int_equal(r.watches[0].from, 10);
-        created(&r, 0);
-        assert_int_equal(upstream_state(r.up), UPSTREAM_JOINING);
-        deliver(&r, 0);
-        assert_int_equal(upstream_state(r.up), rewritten ? UPSTREAM_LISTING : UPSTREAM_LIVE);
-        settle(&r);
-        assert_follows(&r);
-        assert_int_equal(cut_of(&r).why, rewritten ? EVLOG_CUT_REWRITTEN : EVLOG_CUT_START);
-        rig_fini(&r);
+            past_fill(r->past, 30, "b");
+        obey(r);
+        assert_int_equal(r->watches[0].from, 10);
+        created(r, 0);
+        assert_int_equal(upstream_state(r->up), UPSTREAM_JOINING);
+        deliver(r, 0);
+        assert_int_equal(upstream_state(r->up), rewritten ? UPSTREAM_LISTING : UPSTREAM_LIVE);
+        settle(r);
+        assert_follows(r);
+        assert_int_equal(cut_of(r).why, rewritten ? EVLOG_CUT_REWRITTEN : EVLOG_CUT_START);
     }
 }
 
 static void listing_whose_head_upstream_passes_over_was_rewritten(void **state)
 {
-    (void)state;
-    struct rig r;
-    rig_init(&r);
-    go_live(&r, 10);
-    restart(&r);
-    past_fill(r.past, 12, "b");
-    obey(&r);
-    created(&r, 0);
-    r.watches[0].next = 11;
-    deliver(&r, 0);
-    assert_int_equal(upstream_state(r.up), UPSTREAM_LISTING);
-    rig_fini(&r);
+    struct rig *r = *state;
+    go_live(r, 10);
+    restart(r);
+    past_fill(r->past, 12, "b");
+    obey(r);
+    created(r, 0);
+    r->watches[0].next = 11;
+    deliver(r, 0);
+    assert_int_equal(upstream_state(r->up), UPSTREAM_LISTING);
 }
 
 static void compacted_overlap_is_joined_behind_the_head_and_judged(void **state)
 {
-    (void)state;
-    struct rig r;
-    rig_init(&r);
-    go_live(&r, 10);
-    past_fill(r.past, 12, "b");
-    settle(&r);
-    restart(&r);
-    r.compacted = 13;
-    past_fill(r.past, 13, "b");
-    r.visible = 12;
-    obey(&r);
-    created(&r, 0); /* at 12: compacted */
-    assert_int_equal(r.watches[0].from, 13);
-    assert_false(answer_page(&r)); /* not before the watch is there */
-    created(&r, 0);
-    assert_true(answer_read(&r));
-    assert_int_equal(upstream_state(r.up), UPSTREAM_JOINING);
-    r.visible = 13;
-    assert_false(deliver(&r, 0)); /* it waits for the witness */
-    assert_true(answer_page(&r)); /* a key of 12, as it was at 13 */
-    assert_int_equal(upstream_state(r.up), UPSTREAM_LIVE);
-    r.visible = 0;
-    settle(&r);
-    assert_follows(&r);
-    assert_int_equal(stats(&r).listings, 0);
-    rig_fini(&r);
+    struct rig *r = *state;
+    go_live(r, 10);
+    go_on(r, 12);
+    restart(r);
+    r->compacted = 13;
+    past_fill(r->past, 13, "b");
+    r->visible = 12;
+    obey(r);
+    created(r, 0); /* at 12: compacted */
+    assert_int_equal(r->watches[0].from, 13);
+    assert_false(answer_page(r)); /* not before the watch is there */
+    created(r, 0);
+    assert_true(answer_read(r));
+    assert_int_equal(upstream_state(r->up), UPSTREAM_JOINING);
+    r->visible = 13;
+    assert_false(deliver(r, 0)); /* it waits for the witness */
+    assert_true(answer_page(r)); /* a key of 12, as it was at 13 */
+    assert_int_equal(upstream_state(r->up), UPSTREAM_LIVE);
+    r->visible = 0;
+    settle(r);
+    assert_follows(r);
+    assert_int_equal(stats(r).listings, 0);
 }
 
 static void compacted_overlap_of_a_rewritten_past_is_found_by_one_key(void **state)
 {
-    (void)state;
-    struct rig r;
-    rig_init(&r);
-    go_live(&r, 10);
-    past_fill(r.past, 12, "b");
-    settle(&r);
-    restart(&r);
-    rewrite(&r, 10, 14);
-    r.compacted = 13;
-    obey(&r);
-    created(&r, 0); /* at 12: compacted */
-    created(&r, 0);
-    assert_true(answer_page(&r));
-    assert_int_equal(upstream_state(r.up), UPSTREAM_LISTING);
-    settle(&r);
-    assert_follows(&r);
-    assert_int_equal(cut_of(&r).why, EVLOG_CUT_REWRITTEN);
-    rig_fini(&r);
+    struct rig *r = *state;
+    go_live(r, 10);
+    go_on(r, 12);
+    restart(r);
+    rewrite(r, 10, 14);
+    r->compacted = 13;
+    obey(r);
+    created(r, 0); /* at 12: compacted */
+    created(r, 0);
+    assert_true(answer_page(r));
+    assert_int_equal(upstream_state(r->up), UPSTREAM_LISTING);
+    settle(r);
+    assert_follows(r);
+    assert_int_equal(cut_of(r).why, EVLOG_CUT_REWRITTEN);
 }
 
 /* Restored from a backup after the compaction was told: the watch that goes on behind our head is of the new past, and
  * whatever was found out before it was created says nothing of it. */
 static void restore_before_the_watch_behind_the_compaction_is_found_out(void **state)
 {
-    (void)state;
+    struct rig *r = *state;
     for (int how = 0; how < 2; how++) {
-        struct rig r;
-        rig_init(&r);
-        go_live(&r, 10);
-        past_fill(r.past, 12, "b");
-        settle(&r);
-        restart(&r);
-        past_fill(r.past, 20, "b");
-        r.compacted = 13;
-        obey(&r);
-        created(&r, 0); /* at 12: compacted */
-        answer_page(&r);
+        rig_renew(r);
+        go_live(r, 10);
+        go_on(r, 12);
+        restart(r);
+        past_fill(r->past, 20, "b");
+        r->compacted = 13;
+        obey(r);
+        created(r, 0); /* at 12: compacted */
+        answer_page(r);
         if (how == 1)
-            answer_read(&r);
-        rewrite(&r, 11, 60); /* far ahead of us, too */
-        for (int i = 0; i < 1000 && upstream_state(r.up) != UPSTREAM_LISTING; i++) {
+            answer_read(r);
+        rewrite(r, 11, 60); /* far ahead of us, too */
+        for (int i = 0; i < 1000 && upstream_state(r->up) != UPSTREAM_LISTING; i++) {
             for (unsigned slot = 0; slot < SLOTS; slot++)
-                if (r.watches[slot].open && !r.watches[slot].created)
-                    created(&r, slot);
+                if (r->watches[slot].open && !r->watches[slot].created)
+                    created(r, slot);
             for (unsigned slot = 0; slot < SLOTS; slot++)
-                deliver(&r, slot);
-            assert_int_equal(ingest_head(r.ingest), 12); /* nothing of the new past follows the old one */
-            answer_page(&r);
-            answer_read(&r);
-            pass(&r, 50);
+                deliver(r, slot);
+            assert_int_equal(ingest_head(r->ingest), 12); /* nothing of the new past follows the old one */
+            answer_page(r);
+            answer_read(r);
+            pass(r, 50);
         }
-        settle(&r);
-        assert_follows(&r);
-        assert_int_equal(cut_of(&r).why, EVLOG_CUT_REWRITTEN);
-        rig_fini(&r);
+        settle(r);
+        assert_follows(r);
+        assert_int_equal(cut_of(r).why, EVLOG_CUT_REWRITTEN);
     }
 }
 
 /* The overlap is gone, and the compaction is just behind our head: what was written there may be all that is left. */
 static void where_nothing_is_left_to_compare_it_lists_anew(void **state)
 {
-    (void)state;
+    struct rig *r = *state;
     enum { CHANGED_JUST_THERE, LAST_WAS_A_DELETE, LISTED_ONLY, WAYS };
     for (int way = 0; way < WAYS; way++) {
-        struct rig r;
-        rig_init(&r);
-        go_live(&r, 10);
+        rig_renew(r);
+        go_live(r, 10);
         if (way == CHANGED_JUST_THERE)
-            past_put(r.past, 3, "b");
+            past_put(r->past, 3, "b");
         else if (way == LAST_WAS_A_DELETE)
-            past_delete(r.past, 3);
-        settle(&r);
-        restart(&r);
-        int64_t head = ingest_head(r.ingest);
-        rewrite(&r, head - 1, head - 1);
-        past_put(r.past, 3, "of another past");
-        past_put(r.past, 3, "what can be read");
-        r.compacted = head + 1;
-        settle(&r);
-        assert_follows(&r);
-        assert_int_equal(cut_of(&r).why, EVLOG_CUT_REWRITTEN);
-        assert_int_equal(stats(&r).relists_unproven, 1);
-        rig_fini(&r);
+            past_delete(r->past, 3);
+        settle(r);
+        restart(r);
+        int64_t head = ingest_head(r->ingest);
+        rewrite(r, head - 1, head - 1);
+        past_put(r->past, 3, "of another past");
+        past_put(r->past, 3, "what can be read");
+        r->compacted = head + 1;
+        settle(r);
+        assert_follows(r);
+        assert_int_equal(cut_of(r).why, EVLOG_CUT_REWRITTEN);
+        assert_int_equal(stats(r).relists_unproven, 1);
     }
 }
 
 /* Compacted just behind our head; and again, while we ask for a key as it was there. That answer does not say where. */
 static void compaction_that_nobody_named_is_not_told(void **state)
 {
-    (void)state;
-    struct rig r;
-    rig_init(&r);
-    go_live(&r, 10);
-    past_fill(r.past, 12, "b");
-    settle(&r);
-    restart(&r);
-    past_fill(r.past, 40, "b");
-    r.compacted = 13;
-    obey(&r);
-    created(&r, 0); /* at 12: compacted */
-    created(&r, 0);
-    assert_int_equal(r.page.rev, 13);
-    r.compacted = 30;
-    assert_true(answer_page(&r));
-    r.compacted = 0; /* and restored to before it: nobody will ever tell of 30 */
-    settle(&r);
-    assert_follows(&r);
-    assert_int_equal(cut_of(&r).why, EVLOG_CUT_REWRITTEN);
-    assert_int_equal(cut_of(&r).compact_rev, cut_of(&r).rev);
-    assert_int_equal(stats(&r).relists_unproven, 1);
-    rig_fini(&r);
+    struct rig *r = *state;
+    go_live(r, 10);
+    go_on(r, 12);
+    restart(r);
+    past_fill(r->past, 40, "b");
+    r->compacted = 13;
+    obey(r);
+    created(r, 0); /* at 12: compacted */
+    created(r, 0);
+    assert_int_equal(r->page.rev, 13);
+    r->compacted = 30;
+    assert_true(answer_page(r));
+    r->compacted = 0; /* and restored to before it: nobody will ever tell of 30 */
+    settle(r);
+    assert_follows(r);
+    assert_int_equal(cut_of(r).why, EVLOG_CUT_REWRITTEN);
+    assert_int_equal(cut_of(r).compact_rev, cut_of(r).rev);
+    assert_int_equal(stats(r).relists_unproven, 1);
 }
 
 static void compaction_over_our_head_lists_anew_and_says_where(void **state)
 {
-    (void)state;
-    struct rig r;
-    rig_init(&r);
-    go_live(&r, 10);
-    restart(&r);
-    past_fill(r.past, 20, "b");
-    r.compacted = 15;
-    settle(&r);
-    assert_follows(&r);
-    assert_int_equal(cut_of(&r).why, EVLOG_CUT_COMPACTED);
-    assert_int_equal(cut_of(&r).compact_rev, 15);
-    assert_int_equal(stats(&r).relists_compacted, 1);
-    rig_fini(&r);
+    struct rig *r = *state;
+    go_live(r, 10);
+    restart(r);
+    past_fill(r->past, 20, "b");
+    r->compacted = 15;
+    settle(r);
+    assert_follows(r);
+    assert_int_equal(cut_of(r).why, EVLOG_CUT_COMPACTED);
+    assert_int_equal(cut_of(r).compact_rev, 15);
+    assert_int_equal(stats(r).relists_compacted, 1);
 }
 
 static void tier_that_says_compacted_of_what_is_above_it_was_rewritten(void **state)
 {
-    (void)state;
-    struct rig r;
-    rig_init(&r);
-    go_live(&r, 10);
-    rewrite(&r, 8, 11);
-    upstream_on_end(r.up, 0, BELFRY_ERR_COMPACTED, 11, r.now); /* we need 11: etcd would not */
-    r.watches[0].open = false;
-    settle(&r);
-    assert_follows(&r);
-    assert_int_equal(cut_of(&r).why, EVLOG_CUT_REWRITTEN);
-    rig_fini(&r);
+    struct rig *r = *state;
+    go_live(r, 10);
+    rewrite(r, 8, 11);
+    upstream_on_end(r->up, 0, BELFRY_ERR_COMPACTED, 11, r->now); /* we need 11: etcd would not */
+    r->watches[0].open = false;
+    settle(r);
+    assert_follows(r);
+    assert_int_equal(cut_of(r).why, EVLOG_CUT_REWRITTEN);
 }
 
 /* A scoped tier that is LIVE: last event at 10, head at 100 by progress. */
 static void scoped_live(struct rig *r)
 {
-    rig_init(r);
     rig_close(r);
     r->scoped = true;
     rig_open(r);
@@ -703,328 +680,288 @@ static void be_told_compacted(struct rig *r, int64_t compact_rev)
  * which progress does not move: a watch whose scope is quiet is cancelled as compacted though it needs nothing below. */
 static void watch_of_a_quiet_scope_that_a_snapshot_ended_joins_again(void **state)
 {
-    (void)state;
-    struct rig r;
-    scoped_live(&r);
-    r.watches[0].open = false;
-    upstream_on_end(r.up, 0, BELFRY_ERR_COMPACTED, 50, r.now);
-    obey(&r);
-    assert_int_equal(stats(&r).relists_rewritten, 0);
-    assert_int_equal(upstream_state(r.up), UPSTREAM_JOINING);
-    rig_fini(&r);
+    struct rig *r = *state;
+    scoped_live(r);
+    r->watches[0].open = false;
+    upstream_on_end(r->up, 0, BELFRY_ERR_COMPACTED, 50, r->now);
+    obey(r);
+    assert_int_equal(stats(r).relists_rewritten, 0);
+    assert_int_equal(upstream_state(r->up), UPSTREAM_JOINING);
 }
 
 /* A tier upstream says the compaction that it learned of long ago; its relay of reads is etcd's today. */
 static void compaction_that_a_tier_tells_of_long_ago_holds_nobody_up(void **state)
 {
-    (void)state;
-    struct rig r;
-    scoped_live(&r);
-    restart(&r);
-    obey(&r);
-    struct belfry_wire_header header = past_header(r.past, 100);
+    struct rig *r = *state;
+    scoped_live(r);
+    restart(r);
+    obey(r);
+    struct belfry_wire_header header = past_header(r->past, 100);
     int rounds;
-    for (rounds = 0; rounds < 1000 && upstream_state(r.up) == UPSTREAM_JOINING; rounds++) {
-        if (r.watches[0].open && r.watches[0].from < 50) {
-            be_told_compacted(&r, 50); /* etcd is at 80 by now */
-            obey(&r);
-        } else if (r.watches[0].open) {
-            upstream_on_created(r.up, 0, &header, r.now);
-            obey(&r);
+    for (rounds = 0; rounds < 1000 && upstream_state(r->up) == UPSTREAM_JOINING; rounds++) {
+        if (r->watches[0].open && r->watches[0].from < 50) {
+            be_told_compacted(r, 50); /* etcd is at 80 by now */
+            obey(r);
+        } else if (r->watches[0].open) {
+            upstream_on_created(r->up, 0, &header, r->now);
+            obey(r);
         }
-        if (r.read_token != 0) {
-            uint64_t token = r.read_token;
-            r.read_token = 0;
-            upstream_on_read(r.up, token, &header, r.now);
-            obey(&r);
+        if (r->read_token != 0) {
+            uint64_t token = r->read_token;
+            r->read_token = 0;
+            upstream_on_read(r->up, token, &header, r->now);
+            obey(r);
         }
-        if (r.page_token != 0) {
-            uint64_t token = r.page_token;
-            assert_int_equal(r.page.rev, 50);
-            r.page_token = 0;
-            upstream_on_read_failed(r.up, token, BELFRY_ERR_COMPACTED, r.now);
-            obey(&r);
+        if (r->page_token != 0) {
+            uint64_t token = r->page_token;
+            assert_int_equal(r->page.rev, 50);
+            r->page_token = 0;
+            upstream_on_read_failed(r->up, token, BELFRY_ERR_COMPACTED, r->now);
+            obey(r);
         }
-        pass(&r, 500);
+        pass(r, 500);
     }
     assert_true(rounds < 1000);
-    rig_fini(&r);
 }
 
 /* Restored to just below the compaction, and quiet. */
 static void restore_to_below_the_compaction_is_found_out_by_a_watch(void **state)
 {
-    (void)state;
-    struct rig r;
-    rig_init(&r);
-    go_live(&r, 10);
-    past_fill(r.past, 12, "b");
-    settle(&r);
-    restart(&r);
-    past_fill(r.past, 20, "b");
-    r.compacted = 13;
-    obey(&r);
-    created(&r, 0); /* at 12: compacted at 13 */
-    created(&r, 0);
-    assert_true(r.page_token != 0);
-    rewrite(&r, 11, 12); /* back from a backup, before the answer */
-    r.compacted = 0;
-    for (int i = 0; i < 1000 && upstream_state(r.up) == UPSTREAM_JOINING; i++) {
-        answer_page(&r);
-        answer_read(&r);
+    struct rig *r = *state;
+    go_live(r, 10);
+    go_on(r, 12);
+    restart(r);
+    past_fill(r->past, 20, "b");
+    r->compacted = 13;
+    obey(r);
+    created(r, 0); /* at 12: compacted at 13 */
+    created(r, 0);
+    assert_true(r->page_token != 0);
+    rewrite(r, 11, 12); /* back from a backup, before the answer */
+    r->compacted = 0;
+    for (int i = 0; i < 1000 && upstream_state(r->up) == UPSTREAM_JOINING; i++) {
+        answer_page(r);
+        answer_read(r);
         for (unsigned slot = 0; slot < SLOTS; slot++)
-            if (r.watches[slot].open && !r.watches[slot].created)
-                created(&r, slot);
-        while (deliver(&r, 0))
+            if (r->watches[slot].open && !r->watches[slot].created)
+                created(r, slot);
+        while (deliver(r, 0))
             ;
-        pass(&r, 500);
+        pass(r, 500);
     }
-    assert_int_not_equal(upstream_state(r.up), UPSTREAM_JOINING);
-    rig_fini(&r);
+    assert_int_not_equal(upstream_state(r->up), UPSTREAM_JOINING);
 }
 
 /* Where the scope was thought to be quiet, between the compaction and our head, there is something. */
 static void what_is_between_the_compaction_and_our_head_is_compared(void **state)
 {
-    (void)state;
-    struct rig r;
-    scoped_live(&r);
-    restart(&r);
-    obey(&r);
-    be_told_compacted(&r, 11);
-    pass(&r, 500);
-    r.compacted = 11;
-    rewrite(&r, 10, 12); /* of another past */
-    assert_int_equal(r.watches[0].from, 11);
-    created(&r, 0);
-    assert_true(answer_page(&r));
-    while (deliver(&r, 0))
+    struct rig *r = *state;
+    scoped_live(r);
+    restart(r);
+    obey(r);
+    be_told_compacted(r, 11);
+    pass(r, 500);
+    r->compacted = 11;
+    rewrite(r, 10, 12); /* of another past */
+    assert_int_equal(r->watches[0].from, 11);
+    created(r, 0);
+    assert_true(answer_page(r));
+    while (deliver(r, 0))
         ;
-    assert_int_equal(upstream_state(r.up), UPSTREAM_LISTING);
-    assert_int_equal(stats(&r).relists_rewritten, 1);
-    rig_fini(&r);
+    assert_int_equal(upstream_state(r->up), UPSTREAM_LISTING);
+    assert_int_equal(stats(r).relists_rewritten, 1);
 }
 
 /* The watch behind a compaction says that nothing has happened, and ends, before the witness was heard. */
 static void progress_that_no_witness_vouched_for_is_not_taken(void **state)
 {
-    (void)state;
-    struct rig r;
-    scoped_live(&r);
-    restart(&r);
-    obey(&r);
-    be_told_compacted(&r, 11);
-    pass(&r, 500);
-    assert_int_equal(r.watches[0].from, 11);
-    struct belfry_wire_header header = past_header(r.past, 120); /* of which past, is not known */
-    upstream_on_created(r.up, 0, &header, r.now);
-    obey(&r);
-    assert_true(r.page_token != 0);
-    upstream_on_progress(r.up, 0, &header, r.now);
-    assert_int_equal(ingest_head(r.ingest), 100);
-    r.watches[0] = (struct watch){0};
-    upstream_on_end(r.up, 0, BELFRY_ERR_UNAVAILABLE, 0, r.now);
-    assert_int_equal(ingest_head(r.ingest), 100);
-    obey(&r);
-    pass(&r, 5000);
-    assert_int_equal(upstream_state(r.up), UPSTREAM_JOINING);
-    assert_int_equal(r.watches[0].from, 10); /* as after any break */
-    rig_fini(&r);
+    struct rig *r = *state;
+    scoped_live(r);
+    restart(r);
+    obey(r);
+    be_told_compacted(r, 11);
+    pass(r, 500);
+    assert_int_equal(r->watches[0].from, 11);
+    struct belfry_wire_header header = past_header(r->past, 120); /* of which past, is not known */
+    upstream_on_created(r->up, 0, &header, r->now);
+    obey(r);
+    assert_true(r->page_token != 0);
+    upstream_on_progress(r->up, 0, &header, r->now);
+    assert_int_equal(ingest_head(r->ingest), 100);
+    r->watches[0] = (struct watch){0};
+    upstream_on_end(r->up, 0, BELFRY_ERR_UNAVAILABLE, 0, r->now);
+    assert_int_equal(ingest_head(r->ingest), 100);
+    obey(r);
+    pass(r, 5000);
+    assert_int_equal(upstream_state(r->up), UPSTREAM_JOINING);
+    assert_int_equal(r->watches[0].from, 10); /* as after any break */
 }
 
 /* ---- lag ---- */
 
 static void member_behind_us_is_lag_if_a_linearizable_read_says_more(void **state)
 {
-    (void)state;
-    struct rig r;
-    rig_init(&r);
-    go_live(&r, 10);
-    past_fill(r.past, 14, "b");
-    settle(&r);
-    r.visible = 11;
-    created(&r, 0);
-    assert_int_equal(upstream_state(r.up), UPSTREAM_JOINING);
-    created(&r, 0);
-    assert_true(answer_read(&r));
-    assert_int_equal(stats(&r).judgements, 1);
-    assert_int_equal(upstream_state(r.up), UPSTREAM_JOINING);
-    r.visible = 0;
-    settle(&r);
-    assert_follows(&r);
-    assert_int_equal(stats(&r).listings, 1);
-    rig_fini(&r);
+    struct rig *r = *state;
+    go_live(r, 10);
+    go_on(r, 14);
+    r->visible = 11;
+    created(r, 0);
+    assert_int_equal(upstream_state(r->up), UPSTREAM_JOINING);
+    created(r, 0);
+    assert_true(answer_read(r));
+    assert_int_equal(stats(r).judgements, 1);
+    assert_int_equal(upstream_state(r->up), UPSTREAM_JOINING);
+    r->visible = 0;
+    settle(r);
+    assert_follows(r);
+    assert_int_equal(stats(r).listings, 1);
 }
 
 static void linearizable_revision_below_ours_means_a_rewritten_past(void **state)
 {
-    (void)state;
-    struct rig r;
-    rig_init(&r);
-    go_live(&r, 10);
-    past_fill(r.past, 14, "b");
-    settle(&r);
-    rewrite(&r, 11, 12);
-    created(&r, 0);
-    created(&r, 0);
-    assert_int_equal(upstream_state(r.up), UPSTREAM_JOINING);
-    assert_true(answer_read(&r));
-    assert_int_equal(upstream_state(r.up), UPSTREAM_LISTING);
-    settle(&r);
-    assert_follows(&r);
-    assert_int_equal(cut_of(&r).why, EVLOG_CUT_REWRITTEN);
-    assert_int_equal(ingest_head(r.ingest), 12);
-    rig_fini(&r);
+    struct rig *r = *state;
+    go_live(r, 10);
+    go_on(r, 14);
+    rewrite(r, 11, 12);
+    created(r, 0);
+    created(r, 0);
+    assert_int_equal(upstream_state(r->up), UPSTREAM_JOINING);
+    assert_true(answer_read(r));
+    assert_int_equal(upstream_state(r->up), UPSTREAM_LISTING);
+    settle(r);
+    assert_follows(r);
+    assert_int_equal(cut_of(r).why, EVLOG_CUT_REWRITTEN);
+    assert_int_equal(ingest_head(r->ingest), 12);
 }
 
 static void judgement_is_about_what_we_had_when_it_was_asked(void **state)
 {
-    (void)state;
-    struct rig r;
-    rig_init(&r);
-    go_live(&r, 10);
-    past_fill(r.past, 12, "b");
-    settle(&r);
-    struct belfry_wire_header behind = past_header(r.past, 5), asked = past_header(r.past, 12);
-    upstream_on_progress(r.up, 0, &behind, r.now);
-    obey(&r);
-    past_fill(r.past, 15, "b"); /* comes while the read is on its way */
-    while (deliver(&r, 0))
+    struct rig *r = *state;
+    go_live(r, 10);
+    go_on(r, 12);
+    struct belfry_wire_header behind = past_header(r->past, 5), asked = past_header(r->past, 12);
+    upstream_on_progress(r->up, 0, &behind, r->now);
+    obey(r);
+    past_fill(r->past, 15, "b"); /* comes while the read is on its way */
+    while (deliver(r, 0))
         ;
-    assert_int_equal(ingest_head(r.ingest), 15);
-    upstream_on_read(r.up, r.read_token, &asked, r.now);
-    r.read_token = 0;
-    assert_int_equal(upstream_state(r.up), UPSTREAM_LIVE);
-    rig_fini(&r);
+    assert_int_equal(ingest_head(r->ingest), 15);
+    upstream_on_read(r->up, r->read_token, &asked, r->now);
+    r->read_token = 0;
+    assert_int_equal(upstream_state(r->up), UPSTREAM_LIVE);
 }
 
 /* A listing takes long, so it is looked whether upstream was set back meanwhile; that comes when it is done. What we had
  * when it was asked is the past that the listing has replaced. */
 static void judgement_of_a_listing_does_not_outlive_it(void **state)
 {
-    (void)state;
-    struct rig r;
-    rig_init(&r);
-    go_live(&r, 20);
-    rewrite(&r, 11, 12);
-    created(&r, 0);
-    created(&r, 0);
-    assert_true(answer_read(&r));
-    assert_int_equal(upstream_state(r.up), UPSTREAM_LISTING);
-    assert_true(answer_read(&r)); /* where it begins */
-    created(&r, 0);
-    pass(&r, UPSTREAM_STALE_MS + 1000);
-    uint64_t token = r.read_token;
+    struct rig *r = *state;
+    go_live(r, 20);
+    rewrite(r, 11, 12);
+    created(r, 0);
+    created(r, 0);
+    assert_true(answer_read(r));
+    assert_int_equal(upstream_state(r->up), UPSTREAM_LISTING);
+    assert_true(answer_read(r)); /* where it begins */
+    created(r, 0);
+    pass(r, UPSTREAM_STALE_MS + 1000);
+    uint64_t token = r->read_token;
     assert_true(token != 0);
-    while (answer_page(&r))
+    while (answer_page(r))
         ;
-    while (deliver(&r, 0))
+    while (deliver(r, 0))
         ;
-    progress(&r, 0);
-    assert_follows(&r);
-    struct belfry_wire_header header = past_header(r.past, 12);
-    upstream_on_read(r.up, token, &header, r.now);
-    obey(&r);
-    assert_follows(&r);
-    assert_int_equal(stats(&r).relists_rewritten, 1);
-    rig_fini(&r);
+    progress(r, 0);
+    assert_follows(r);
+    struct belfry_wire_header header = past_header(r->past, 12);
+    upstream_on_read(r->up, token, &header, r->now);
+    obey(r);
+    assert_follows(r);
+    assert_int_equal(stats(r).relists_rewritten, 1);
 }
 
 static void silent_cluster_that_was_set_back_is_found_by_asking(void **state)
 {
-    (void)state;
-    struct rig r;
-    rig_init(&r);
-    go_live(&r, 10);
-    rewrite(&r, 5, 7);
-    pass(&r, 6000); /* the watch waits for revision 11: nothing comes */
-    assert_true(upstream_stale(r.up));
-    settle(&r);
-    assert_follows(&r);
-    assert_int_equal(cut_of(&r).why, EVLOG_CUT_REWRITTEN);
-    rig_fini(&r);
+    struct rig *r = *state;
+    go_live(r, 10);
+    rewrite(r, 5, 7);
+    pass(r, 6000); /* the watch waits for revision 11: nothing comes */
+    assert_true(upstream_stale(r->up));
+    settle(r);
+    assert_follows(r);
+    assert_int_equal(cut_of(r).why, EVLOG_CUT_REWRITTEN);
 }
 
 static void another_cluster_means_a_rewritten_past(void **state)
 {
-    (void)state;
-    struct rig r;
-    rig_init(&r);
-    go_live(&r, 10);
-    r.past->cluster = 77;
-    past_fill(r.past, 12, "b");
-    settle(&r);
-    pass(&r, 200);
-    settle(&r);
-    assert_follows(&r);
-    assert_int_equal(cut_of(&r).why, EVLOG_CUT_REWRITTEN);
+    struct rig *r = *state;
+    go_live(r, 10);
+    r->past->cluster = 77;
+    go_on(r, 12);
+    pass(r, 200);
+    settle(r);
+    assert_follows(r);
+    assert_int_equal(cut_of(r).why, EVLOG_CUT_REWRITTEN);
     struct store_meta meta;
-    r.store->api->snapshot(r.store, &meta);
+    r->store->api->snapshot(r->store, &meta);
     assert_int_equal(meta.cluster_id, 77);
-    rig_fini(&r);
 }
 
 static void breach_lists_anew(void **state)
 {
-    (void)state;
-    struct rig r;
-    rig_init(&r);
-    go_live(&r, 10);
-    struct past *other = past_fork(r.past, 9);
+    struct rig *r = *state;
+    go_live(r, 10);
+    struct past *other = past_fork(r->past, 9);
     past_put(other, 20, "x");
     past_put(other, 20, "y");
     struct ingest_revision revision = past_revision(other, 11, PAST_BARE);
-    assert_true(upstream_on_revision(r.up, 0, &revision, r.now));
-    assert_int_equal(upstream_state(r.up), UPSTREAM_LISTING);
-    assert_int_equal(stats(&r).breaches, 1);
-    settle(&r);
-    assert_follows(&r);
+    assert_true(upstream_on_revision(r->up, 0, &revision, r->now));
+    assert_int_equal(upstream_state(r->up), UPSTREAM_LISTING);
+    assert_int_equal(stats(r).breaches, 1);
+    settle(r);
+    assert_follows(r);
     past_destroy(other);
-    rig_fini(&r);
 }
 
 /* ---- replaying ---- */
 
 static void far_behind_goes_by_windows_merged_in_order(void **state)
 {
-    (void)state;
+    struct rig *r = *state;
     for (uint64_t seed = 1; seed <= 20; seed++) {
         struct belfry_rng rng = {seed};
-        struct rig r;
-        rig_init(&r);
-        go_live(&r, 10);
-        r.replay_bytes = seed % 2 == 0 ? 4000 : 0;
-        restart(&r);
-        while (r.past->head < 500)
-            past_random(r.past, &rng);
-        obey(&r);
-        created(&r, 0);
-        assert_int_equal(upstream_state(r.up), UPSTREAM_REPLAYING);
-        for (int i = 0; i < 200000 && upstream_state(r.up) != UPSTREAM_LIVE; i++) {
+        rig_renew(r);
+        go_live(r, 10);
+        r->replay_bytes = seed % 2 == 0 ? 4000 : 0;
+        restart(r);
+        while (r->past->head < 500)
+            past_random(r->past, &rng);
+        obey(r);
+        created(r, 0);
+        assert_int_equal(upstream_state(r->up), UPSTREAM_REPLAYING);
+        for (int i = 0; i < 200000 && upstream_state(r->up) != UPSTREAM_LIVE; i++) {
             unsigned slot = (unsigned)belfry_rng_below(&rng, SLOTS);
-            if (r.watches[slot].open && !r.watches[slot].created)
-                created(&r, slot);
+            if (r->watches[slot].open && !r->watches[slot].created)
+                created(r, slot);
             else
-                deliver(&r, slot);
+                deliver(r, slot);
         }
-        settle(&r);
-        assert_follows(&r);
-        assert_int_equal(stats(&r).replays, 1);
-        assert_int_equal(stats(&r).listings, 0);
-        assert_true(stats(&r).windows >= 45);
-        assert_true(stats(&r).overlaps >= 45); /* every window begins with the revision before it */
+        settle(r);
+        assert_follows(r);
+        assert_int_equal(stats(r).replays, 1);
+        assert_int_equal(stats(r).listings, 0);
+        assert_true(stats(r).windows >= 45);
+        assert_true(stats(r).overlaps >= 45); /* every window begins with the revision before it */
         if (seed % 2 == 0)
-            assert_true(r.pauses > 0);
+            assert_true(r->pauses > 0);
         for (unsigned slot = 1; slot < SLOTS; slot++)
-            assert_false(r.watches[slot].open);
-        rig_fini(&r);
+            assert_false(r->watches[slot].open);
     }
 }
 
 /* Live at 10, 100 revisions behind, windows of 10 wanted. */
 static void begin_replay(struct rig *r)
 {
-    rig_init(r);
     go_live(r, 10);
     past_fill(r->past, 11, "a");
     settle(r);
@@ -1037,125 +974,113 @@ static void begin_replay(struct rig *r)
 
 static void past_is_proven_by_what_follows_it_not_by_being_told(void **state)
 {
-    (void)state;
-    struct rig r;
-    begin_replay(&r);
-    assert_false(upstream_proven(r.up));
-    created(&r, 2);
-    while (deliver(&r, 2)) /* a window that is not at the front proves nothing of ours */
+    struct rig *r = *state;
+    begin_replay(r);
+    assert_false(upstream_proven(r->up));
+    created(r, 2);
+    while (deliver(r, 2)) /* a window that is not at the front proves nothing of ours */
         ;
-    created(&r, 1);
-    assert_false(upstream_proven(r.up));
-    assert_true(deliver(&r, 1));
-    assert_true(upstream_proven(r.up));
-    assert_int_equal(upstream_state(r.up), UPSTREAM_REPLAYING);
-    created(&r, 1); /* it broke: who knows whose past comes now */
-    assert_int_equal(upstream_state(r.up), UPSTREAM_JOINING);
-    assert_false(upstream_proven(r.up));
-    settle(&r);
-    assert_true(upstream_proven(r.up));
-    assert_follows(&r);
-    rig_fini(&r);
+    created(r, 1);
+    assert_false(upstream_proven(r->up));
+    assert_true(deliver(r, 1));
+    assert_true(upstream_proven(r->up));
+    assert_int_equal(upstream_state(r->up), UPSTREAM_REPLAYING);
+    created(r, 1); /* it broke: who knows whose past comes now */
+    assert_int_equal(upstream_state(r->up), UPSTREAM_JOINING);
+    assert_false(upstream_proven(r->up));
+    settle(r);
+    assert_true(upstream_proven(r->up));
+    assert_follows(r);
 }
 
 static void window_is_not_complete_by_a_header_alone(void **state)
 {
-    (void)state;
-    struct rig r;
-    begin_replay(&r);
+    struct rig *r = *state;
+    begin_replay(r);
     for (unsigned slot = 1; slot < SLOTS; slot++)
-        if (r.watches[slot].open)
-            created(&r, slot); /* their headers say 111 */
+        if (r->watches[slot].open)
+            created(r, slot); /* their headers say 111 */
     for (int i = 0; i < 10; i++)
-        assert_true(deliver(&r, 1)); /* 11 .. 20, under headers of 111 */
-    assert_true(r.watches[1].open);
-    assert_int_equal(ingest_head(r.ingest), 20);
-    assert_true(deliver(&r, 1)); /* 21, its last */
-    assert_false(r.watches[1].open && r.watches[1].from == 11);
-    rig_fini(&r);
+        assert_true(deliver(r, 1)); /* 11 .. 20, under headers of 111 */
+    assert_true(r->watches[1].open);
+    assert_int_equal(ingest_head(r->ingest), 20);
+    assert_true(deliver(r, 1)); /* 21, its last */
+    assert_false(r->watches[1].open && r->watches[1].from == 11);
 }
 
 static void window_of_another_past_is_found_out_where_it_begins(void **state)
 {
-    (void)state;
-    struct rig r;
-    begin_replay(&r);
-    created(&r, 1);
-    while (deliver(&r, 1) && ingest_head(r.ingest) < 20)
+    struct rig *r = *state;
+    begin_replay(r);
+    created(r, 1);
+    while (deliver(r, 1) && ingest_head(r->ingest) < 20)
         ;
-    rewrite(&r, 15, 111); /* restored and written on, before the second window was created */
-    created(&r, 2);
-    while (deliver(&r, 2))
+    rewrite(r, 15, 111); /* restored and written on, before the second window was created */
+    created(r, 2);
+    while (deliver(r, 2))
         ;
-    struct past *old = past_fork(r.past, 11);
+    struct past *old = past_fork(r->past, 11);
     past_fill(old, 21, "b");
     struct ingest_revision last = past_revision(old, 21, PAST_BARE);
-    assert_true(upstream_on_revision(r.up, 1, &last, r.now)); /* what was still on its way of the old past */
-    assert_int_equal(upstream_state(r.up), UPSTREAM_LISTING);
-    assert_int_equal(stats(&r).relists_rewritten, 1);
+    assert_true(upstream_on_revision(r->up, 1, &last, r->now)); /* what was still on its way of the old past */
+    assert_int_equal(upstream_state(r->up), UPSTREAM_LISTING);
+    assert_int_equal(stats(r).relists_rewritten, 1);
     past_destroy(old);
-    rig_fini(&r);
 }
 
 /* Windows were opened for revisions that a restore has taken back, if none of ours. */
 static void replay_of_what_was_set_back_joins_again(void **state)
 {
-    (void)state;
-    struct rig r;
-    begin_replay(&r);
+    struct rig *r = *state;
+    begin_replay(r);
     for (unsigned slot = 1; slot < SLOTS; slot++)
-        if (r.watches[slot].open)
-            created(&r, slot);
-    rewrite(&r, 60, 60);
-    settle(&r);
-    assert_int_equal(ingest_head(r.ingest), 60);
-    assert_int_equal(upstream_state(r.up), UPSTREAM_REPLAYING);
-    pass(&r, UPSTREAM_STALE_MS + 1000);
-    assert_true(answer_read(&r));
-    assert_int_equal(upstream_state(r.up), UPSTREAM_JOINING);
-    settle(&r);
-    assert_follows(&r);
-    assert_int_equal(stats(&r).listings, 0);
-    rig_fini(&r);
+        if (r->watches[slot].open)
+            created(r, slot);
+    rewrite(r, 60, 60);
+    settle(r);
+    assert_int_equal(ingest_head(r->ingest), 60);
+    assert_int_equal(upstream_state(r->up), UPSTREAM_REPLAYING);
+    pass(r, UPSTREAM_STALE_MS + 1000);
+    assert_true(answer_read(r));
+    assert_int_equal(upstream_state(r->up), UPSTREAM_JOINING);
+    settle(r);
+    assert_follows(r);
+    assert_int_equal(stats(r).listings, 0);
 }
 
 static void window_compacted_away_lists_anew_only_after_what_came_before_it(void **state)
 {
-    (void)state;
-    struct rig r;
-    begin_replay(&r);
-    created(&r, 1);
-    created(&r, 2);
-    upstream_on_end(r.up, 2, BELFRY_ERR_COMPACTED, 40, r.now);
-    r.watches[2].open = false;
-    obey(&r);
-    assert_int_equal(upstream_state(r.up), UPSTREAM_REPLAYING);
-    while (r.watches[1].open && deliver(&r, 1))
+    struct rig *r = *state;
+    begin_replay(r);
+    created(r, 1);
+    created(r, 2);
+    upstream_on_end(r->up, 2, BELFRY_ERR_COMPACTED, 40, r->now);
+    r->watches[2].open = false;
+    obey(r);
+    assert_int_equal(upstream_state(r->up), UPSTREAM_REPLAYING);
+    while (r->watches[1].open && deliver(r, 1))
         ;
-    assert_int_equal(ingest_head(r.ingest), 21);
-    assert_int_equal(upstream_state(r.up), UPSTREAM_LISTING);
-    r.compacted = 40;
-    settle(&r);
-    assert_follows(&r);
-    assert_int_equal(cut_of(&r).compact_rev, 40);
-    rig_fini(&r);
+    assert_int_equal(ingest_head(r->ingest), 21);
+    assert_int_equal(upstream_state(r->up), UPSTREAM_LISTING);
+    r->compacted = 40;
+    settle(r);
+    assert_follows(r);
+    assert_int_equal(cut_of(r).compact_rev, 40);
 }
 
 static void resumed_window_joins_again(void **state)
 {
-    (void)state;
-    struct rig r;
-    begin_replay(&r);
-    created(&r, 1);
-    created(&r, 2);
-    deliver(&r, 1);
-    deliver(&r, 1);
-    created(&r, 2);
-    assert_int_equal(upstream_state(r.up), UPSTREAM_JOINING);
-    assert_int_equal(r.watches[0].from, 12);
-    settle(&r);
-    assert_follows(&r);
-    rig_fini(&r);
+    struct rig *r = *state;
+    begin_replay(r);
+    created(r, 1);
+    created(r, 2);
+    deliver(r, 1);
+    deliver(r, 1);
+    created(r, 2);
+    assert_int_equal(upstream_state(r->up), UPSTREAM_JOINING);
+    assert_int_equal(r->watches[0].from, 12);
+    settle(r);
+    assert_follows(r);
 }
 
 /* ---- listing ---- */
@@ -1163,7 +1088,6 @@ static void resumed_window_joins_again(void **state)
 /* Cold, 30 revisions, the watch is there, two pages of five keys have come. */
 static void begin_listing(struct rig *r)
 {
-    rig_init(r);
     past_fill(r->past, 30, "a");
     obey(r);
     answer_read(r);
@@ -1177,177 +1101,160 @@ static void begin_listing(struct rig *r)
 
 static void delete_during_a_listing_is_not_undone_by_an_older_page(void **state)
 {
-    (void)state;
-    struct rig r;
-    begin_listing(&r);
-    past_delete(r.past, 1);
-    past_delete(r.past, 20);
-    past_put(r.past, 21, "new");
-    while (deliver(&r, 0))
+    struct rig *r = *state;
+    begin_listing(r);
+    past_delete(r->past, 1);
+    past_delete(r->past, 20);
+    past_put(r->past, 21, "new");
+    while (deliver(r, 0))
         ;
-    while (answer_page(&r))
+    while (answer_page(r))
         ;
-    assert_follows(&r);
-    assert_int_equal(ingest_head(r.ingest), 33);
-    rig_fini(&r);
+    assert_follows(r);
+    assert_int_equal(ingest_head(r->ingest), 33);
 }
 
 /* The watch is of a tier that has not found out yet, the pages are of the cluster. */
 static void pages_of_another_past_than_the_watch_are_listed_again(void **state)
 {
-    (void)state;
+    struct rig *r = *state;
     for (int pages_first = 0; pages_first < 2; pages_first++) {
-        struct rig r;
-        rig_init(&r);
-        past_fill(r.past, 30, "a");
-        struct past *ours = r.past, *old = past_fork(ours, 25);
+        rig_renew(r);
+        past_fill(r->past, 30, "a");
+        struct past *ours = r->past, *old = past_fork(ours, 25);
         past_fill(old, 40, "rewritten");
-        obey(&r);
-        answer_read(&r);
-        created(&r, 0);
-        while (pages_first && answer_page(&r))
+        obey(r);
+        answer_read(r);
+        created(r, 0);
+        while (pages_first && answer_page(r))
             ;
-        assert_int_equal(upstream_state(r.up), UPSTREAM_LISTING); /* not a word of the watch yet */
-        r.past = old;
+        assert_int_equal(upstream_state(r->up), UPSTREAM_LISTING); /* not a word of the watch yet */
+        r->past = old;
         for (int i = 0; i < 3; i++)
-            deliver(&r, 0); /* 30 .. 32 */
-        r.past = ours;
-        while (answer_page(&r))
+            deliver(r, 0); /* 30 .. 32 */
+        r->past = ours;
+        while (answer_page(r))
             ;
-        assert_int_equal(upstream_state(r.up), UPSTREAM_LISTING);
-        assert_int_equal(ingest_head(r.ingest), 0);
-        assert_false(r.watches[0].open);
-        pass(&r, 1500);
-        settle(&r);
-        assert_follows(&r);
+        assert_int_equal(upstream_state(r->up), UPSTREAM_LISTING);
+        assert_int_equal(ingest_head(r->ingest), 0);
+        assert_false(r->watches[0].open);
+        pass(r, 1500);
+        settle(r);
+        assert_follows(r);
         past_destroy(old);
-        rig_fini(&r);
     }
 }
 
 static void compacted_page_is_read_anew_and_the_watch_must_pass_it(void **state)
 {
-    (void)state;
-    struct rig r;
-    begin_listing(&r);
-    past_delete(r.past, 12);
-    past_put(r.past, 2, "new");
-    r.compacted = 31;
-    while (answer_page(&r))
+    struct rig *r = *state;
+    begin_listing(r);
+    past_delete(r->past, 12);
+    past_put(r->past, 2, "new");
+    r->compacted = 31;
+    while (answer_page(r))
         ;
-    assert_int_equal(stats(&r).pages_repeated, 1);
-    assert_int_equal(upstream_state(r.up), UPSTREAM_LISTING);
-    deliver(&r, 0); /* 30 */
-    deliver(&r, 0); /* 31 */
-    assert_int_equal(upstream_state(r.up), UPSTREAM_LISTING);
-    deliver(&r, 0);
-    assert_follows(&r);
-    rig_fini(&r);
+    assert_int_equal(stats(r).pages_repeated, 1);
+    assert_int_equal(upstream_state(r->up), UPSTREAM_LISTING);
+    deliver(r, 0); /* 30 */
+    deliver(r, 0); /* 31 */
+    assert_int_equal(upstream_state(r->up), UPSTREAM_LISTING);
+    deliver(r, 0);
+    assert_follows(r);
 }
 
 static void listing_of_what_was_set_back_starts_over(void **state)
 {
-    (void)state;
-    struct rig r;
-    begin_listing(&r);
-    while (answer_page(&r))
+    struct rig *r = *state;
+    begin_listing(r);
+    while (answer_page(r))
         ;
-    rewrite(&r, 20, 25); /* the watch waits for 30 */
-    pass(&r, UPSTREAM_STALE_MS + 1000);
-    assert_int_equal(upstream_state(r.up), UPSTREAM_LISTING);
-    assert_true(answer_read(&r));
-    assert_false(r.watches[0].open);
-    pass(&r, 1000);
-    settle(&r);
-    assert_follows(&r);
-    rig_fini(&r);
+    rewrite(r, 20, 25); /* the watch waits for 30 */
+    pass(r, UPSTREAM_STALE_MS + 1000);
+    assert_int_equal(upstream_state(r->up), UPSTREAM_LISTING);
+    assert_true(answer_read(r));
+    assert_false(r->watches[0].open);
+    pass(r, 1000);
+    settle(r);
+    assert_follows(r);
 }
 
 static void progress_passes_the_newest_page_too(void **state)
 {
-    (void)state;
-    struct rig r;
-    begin_listing(&r);
-    past_put(r.past, 12, "new");
-    r.compacted = 31;
-    while (answer_page(&r))
+    struct rig *r = *state;
+    begin_listing(r);
+    past_put(r->past, 12, "new");
+    r->compacted = 31;
+    while (answer_page(r))
         ;
-    assert_int_equal(upstream_state(r.up), UPSTREAM_LISTING);
-    assert_int_equal(r.progress_asked, 1); /* with the last page, at once */
-    pass(&r, 1500);
-    assert_true(r.progress_asked > 1);
-    while (deliver(&r, 0))
+    assert_int_equal(upstream_state(r->up), UPSTREAM_LISTING);
+    assert_int_equal(r->progress_asked, 1); /* with the last page, at once */
+    pass(r, 1500);
+    assert_true(r->progress_asked > 1);
+    while (deliver(r, 0))
         ;
-    progress(&r, 0);
-    assert_follows(&r);
-    rig_fini(&r);
+    progress(r, 0);
+    assert_follows(r);
 }
 
 static void listing_starts_over_when_its_watch_breaks(void **state)
 {
-    (void)state;
-    struct rig r;
-    begin_listing(&r);
-    rewrite(&r, 10, 40);
-    created(&r, 0);
-    assert_int_equal(stats(&r).listings, 2);
-    pass(&r, 200);
-    settle(&r);
-    assert_follows(&r);
+    struct rig *r = *state;
+    begin_listing(r);
+    rewrite(r, 10, 40);
+    created(r, 0);
+    assert_int_equal(stats(r).listings, 2);
+    pass(r, 200);
+    settle(r);
+    assert_follows(r);
 
-    past_delete(r.past, 3);
-    upstream_on_end(r.up, 0, BELFRY_ERR_REWOUND, 0, r.now);
-    r.watches[0].open = false;
-    obey(&r);
-    answer_read(&r);
-    created(&r, 0);
-    upstream_on_end(r.up, 0, BELFRY_ERR_UNAVAILABLE, 0, r.now);
-    r.watches[0].open = false;
-    obey(&r);
-    r.page_token = 0;
-    pass(&r, 500);
-    settle(&r);
-    assert_follows(&r);
-    rig_fini(&r);
+    past_delete(r->past, 3);
+    upstream_on_end(r->up, 0, BELFRY_ERR_REWOUND, 0, r->now);
+    r->watches[0].open = false;
+    obey(r);
+    answer_read(r);
+    created(r, 0);
+    upstream_on_end(r->up, 0, BELFRY_ERR_UNAVAILABLE, 0, r->now);
+    r->watches[0].open = false;
+    obey(r);
+    r->page_token = 0;
+    pass(r, 500);
+    settle(r);
+    assert_follows(r);
 }
 
 static void reads_that_fail_are_tried_again_while_the_old_state_serves(void **state)
 {
-    (void)state;
-    struct rig r;
-    rig_init(&r);
-    go_live(&r, 30);
-    upstream_on_end(r.up, 0, BELFRY_ERR_REWOUND, 0, r.now);
-    r.watches[0].open = false;
-    obey(&r);
+    struct rig *r = *state;
+    go_live(r, 30);
+    upstream_on_end(r->up, 0, BELFRY_ERR_REWOUND, 0, r->now);
+    r->watches[0].open = false;
+    obey(r);
     for (int i = 0; i < 5; i++) {
-        uint64_t token = r.read_token;
+        uint64_t token = r->read_token;
         assert_int_not_equal(token, 0);
-        r.read_token = 0;
-        upstream_on_read_failed(r.up, token, BELFRY_ERR_UNAVAILABLE, r.now);
-        pass(&r, 10000);
+        r->read_token = 0;
+        upstream_on_read_failed(r->up, token, BELFRY_ERR_UNAVAILABLE, r->now);
+        pass(r, 10000);
     }
-    assert_int_equal(cut_of(&r).past, 1);
-    assert_int_equal(evlog_head(r.evlog), 30);
-    settle(&r);
-    assert_follows(&r);
-    assert_int_equal(cut_of(&r).past, 2);
-    rig_fini(&r);
+    assert_int_equal(cut_of(r).past, 1);
+    assert_int_equal(evlog_head(r->evlog), 30);
+    settle(r);
+    assert_follows(r);
+    assert_int_equal(cut_of(r).past, 2);
 }
 
 static void full_disk_while_listing_starts_over(void **state)
 {
-    (void)state;
-    struct rig r;
-    begin_listing(&r);
-    modelstore_fail(r.store, 1);
-    while (answer_page(&r))
+    struct rig *r = *state;
+    begin_listing(r);
+    modelstore_fail(r->store, 1);
+    while (answer_page(r))
         ;
-    assert_int_equal(stats(&r).listings, 2);
-    pass(&r, 1000);
-    settle(&r);
-    assert_follows(&r);
-    rig_fini(&r);
+    assert_int_equal(stats(r).listings, 2);
+    pass(r, 1000);
+    settle(r);
+    assert_follows(r);
 }
 
 /* ---- damage ---- */
@@ -1355,283 +1262,249 @@ static void full_disk_while_listing_starts_over(void **state)
 /* Live at 20, and the store has found a row of its history damaged. */
 static void live_and_damaged(struct rig *r)
 {
-    rig_init(r);
     go_live(r, 10);
-    past_fill(r->past, 20, "b");
-    settle(r);
+    go_on(r, 20);
     modelstore_damage(r->store);
 }
 
 static void damaged_store_is_listed_and_nobody_is_cut_off(void **state)
 {
-    (void)state;
-    struct rig r;
-    live_and_damaged(&r);
-    past_fill(r.past, 24, "b");
-    pass(&r, 1000);
-    settle(&r);
-    assert_follows(&r);
-    assert_int_equal(cut_of(&r).why, EVLOG_CUT_DAMAGED);
-    assert_int_equal(cut_of(&r).compact_rev, 0);
-    assert_int_equal(stats(&r).relists_damaged, 1);
-    assert_int_equal(stats(&r).listings, 2);
-    assert_false(r.store->api->damaged(r.store));
-    past_fill(r.past, 30, "b");
-    settle(&r);
-    assert_follows(&r);
-    assert_int_equal(stats(&r).listings, 2);
-    rig_fini(&r);
+    struct rig *r = *state;
+    live_and_damaged(r);
+    past_fill(r->past, 24, "b");
+    pass(r, 1000);
+    settle(r);
+    assert_follows(r);
+    assert_int_equal(cut_of(r).why, EVLOG_CUT_DAMAGED);
+    assert_int_equal(cut_of(r).compact_rev, 0);
+    assert_int_equal(stats(r).relists_damaged, 1);
+    assert_int_equal(stats(r).listings, 2);
+    assert_false(r->store->api->damaged(r->store));
+    go_on(r, 30);
+    assert_follows(r);
+    assert_int_equal(stats(r).listings, 2);
 }
 
 static void damage_and_a_rewritten_past_cut_everybody_off(void **state)
 {
-    (void)state;
-    struct rig r;
-    live_and_damaged(&r);
-    rewrite(&r, 15, 40); /* beyond our head: nothing but the content tells */
-    pass(&r, 1000);
-    settle(&r);
-    assert_follows(&r);
-    assert_int_equal(cut_of(&r).why, EVLOG_CUT_REWRITTEN);
-    rig_fini(&r);
+    struct rig *r = *state;
+    live_and_damaged(r);
+    rewrite(r, 15, 40); /* beyond our head: nothing but the content tells */
+    pass(r, 1000);
+    settle(r);
+    assert_follows(r);
+    assert_int_equal(cut_of(r).why, EVLOG_CUT_REWRITTEN);
 }
 
 static void damage_with_nothing_left_to_compare_cuts_off_to_be_safe(void **state)
 {
-    (void)state;
-    struct rig r;
-    live_and_damaged(&r);
-    past_fill(r.past, 40, "b");
-    r.compacted = 30;
-    pass(&r, 1000);
-    settle(&r);
-    pass(&r, 3000);
-    settle(&r);
-    assert_follows(&r);
-    assert_int_equal(cut_of(&r).why, EVLOG_CUT_REWRITTEN);
-    assert_int_equal(stats(&r).relists_unproven, 1);
-    rig_fini(&r);
+    struct rig *r = *state;
+    live_and_damaged(r);
+    past_fill(r->past, 40, "b");
+    r->compacted = 30;
+    pass(r, 1000);
+    settle(r);
+    pass(r, 3000);
+    settle(r);
+    assert_follows(r);
+    assert_int_equal(cut_of(r).why, EVLOG_CUT_REWRITTEN);
+    assert_int_equal(stats(r).relists_unproven, 1);
 }
 
 /* A tier above shows the revision that we compare, and then lacks what follows: from there it would end each time. */
 static void damage_whose_watch_ends_compacted_lists_from_elsewhere(void **state)
 {
-    (void)state;
-    struct rig r;
-    live_and_damaged(&r);
-    past_fill(r.past, 40, "b");
-    pass(&r, 1000);
-    assert_true(answer_read(&r));
-    created(&r, 0);
-    assert_true(deliver(&r, 0)); /* 20, which is as we have it */
-    r.watches[0] = (struct watch){0};
-    upstream_on_end(r.up, 0, BELFRY_ERR_COMPACTED, 30, r.now);
-    pass(&r, 3000);
-    settle(&r);
-    assert_int_equal(r.opened[r.n_opened - 1], 40);
-    assert_follows(&r);
-    assert_int_equal(cut_of(&r).why, EVLOG_CUT_REWRITTEN);
-    assert_int_equal(stats(&r).relists_unproven, 1);
-    rig_fini(&r);
+    struct rig *r = *state;
+    live_and_damaged(r);
+    past_fill(r->past, 40, "b");
+    pass(r, 1000);
+    assert_true(answer_read(r));
+    created(r, 0);
+    assert_true(deliver(r, 0)); /* 20, which is as we have it */
+    r->watches[0] = (struct watch){0};
+    upstream_on_end(r->up, 0, BELFRY_ERR_COMPACTED, 30, r->now);
+    pass(r, 3000);
+    settle(r);
+    assert_int_equal(r->opened[r->n_opened - 1], 40);
+    assert_follows(r);
+    assert_int_equal(cut_of(r).why, EVLOG_CUT_REWRITTEN);
+    assert_int_equal(stats(r).relists_unproven, 1);
 }
 
 /* Of a part of the store, whose last event was long before the listing: it was compared, and proves backfills as before. */
 static void damage_in_a_quiet_scope_leaves_an_overlap(void **state)
 {
-    (void)state;
-    struct rig r;
-    scoped_live(&r);
-    modelstore_damage(r.store);
-    pass(&r, 1000);
-    assert_int_equal(upstream_state(r.up), UPSTREAM_LISTING);
-    struct belfry_wire_header header = past_header(r.past, 100);
-    upstream_on_read(r.up, r.read_token, &header, r.now);
-    obey(&r);
-    assert_int_equal(r.watches[0].from, 10);
-    r.watches[0].created = true;
-    upstream_on_created(r.up, 0, &header, r.now);
-    obey(&r);
-    assert_true(deliver(&r, 0));
-    while (r.page_token != 0) {
-        uint64_t token = r.page_token;
+    struct rig *r = *state;
+    scoped_live(r);
+    modelstore_damage(r->store);
+    pass(r, 1000);
+    assert_int_equal(upstream_state(r->up), UPSTREAM_LISTING);
+    struct belfry_wire_header header = past_header(r->past, 100);
+    upstream_on_read(r->up, r->read_token, &header, r->now);
+    obey(r);
+    assert_int_equal(r->watches[0].from, 10);
+    r->watches[0].created = true;
+    upstream_on_created(r->up, 0, &header, r->now);
+    obey(r);
+    assert_true(deliver(r, 0));
+    while (r->page_token != 0) {
+        uint64_t token = r->page_token;
         struct belfry_buf buf;
         belfry_buf_init(&buf);
-        r.page_token = 0;
-        r.past->head = 100; /* of which nothing above 10 is in the scope */
-        upstream_on_page(r.up, token, past_page(r.past, 10, r.page.key, r.page.limit, &buf), r.now);
-        r.past->head = 10;
+        r->page_token = 0;
+        r->past->head = 100; /* of which nothing above 10 is in the scope */
+        upstream_on_page(r->up, token, past_page(r->past, 10, r->page.key, r->page.limit, &buf), r->now);
+        r->past->head = 10;
         belfry_buf_fini(&buf);
-        obey(&r);
+        obey(r);
     }
-    upstream_on_progress(r.up, 0, &header, r.now);
-    assert_int_equal(upstream_state(r.up), UPSTREAM_LIVE);
-    assert_int_equal(cut_of(&r).why, EVLOG_CUT_DAMAGED);
-    assert_int_equal(ingest_head(r.ingest), 100);
-    assert_int_equal(ingest_overlap(r.ingest), 10);
-    rig_fini(&r);
+    upstream_on_progress(r->up, 0, &header, r->now);
+    assert_int_equal(upstream_state(r->up), UPSTREAM_LIVE);
+    assert_int_equal(cut_of(r).why, EVLOG_CUT_DAMAGED);
+    assert_int_equal(ingest_head(r->ingest), 100);
+    assert_int_equal(ingest_overlap(r->ingest), 10);
 }
 
 /* ---- time and trouble ---- */
 
 static void upstream_that_is_stale_itself_makes_stale_at_once(void **state)
 {
-    (void)state;
-    struct rig r;
-    rig_init(&r);
-    go_live(&r, 10);
-    assert_true(upstream_ready(r.up));
-    upstream_cut_off(r.up, r.now);
-    upstream_cut_off(r.up, r.now);
-    assert_true(upstream_stale(r.up));
-    assert_false(upstream_ready(r.up));
+    struct rig *r = *state;
+    go_live(r, 10);
+    assert_true(upstream_ready(r->up));
+    upstream_cut_off(r->up, r->now);
+    upstream_cut_off(r->up, r->now);
+    assert_true(upstream_stale(r->up));
+    assert_false(upstream_ready(r->up));
     struct upstream_stats stats;
-    upstream_stats(r.up, &stats);
+    upstream_stats(r->up, &stats);
     assert_int_equal(stats.stale, 1);
-    assert_true(progress(&r, 0));
-    assert_true(upstream_ready(r.up));
-    rig_fini(&r);
+    assert_true(progress(r, 0));
+    assert_true(upstream_ready(r->up));
 }
 
 static void silence_makes_stale_and_the_next_progress_ends_it(void **state)
 {
-    (void)state;
-    struct rig r;
-    rig_init(&r);
-    go_live(&r, 10);
-    pass(&r, 4900);
-    assert_true(upstream_ready(r.up));
-    assert_true(r.progress_asked >= 4);
-    pass(&r, 700);
-    assert_true(upstream_stale(r.up));
-    assert_false(upstream_ready(r.up));
-    assert_true(progress(&r, 0));
-    assert_false(upstream_stale(r.up));
-    assert_true(upstream_ready(r.up));
-    rig_fini(&r);
+    struct rig *r = *state;
+    go_live(r, 10);
+    pass(r, 4900);
+    assert_true(upstream_ready(r->up));
+    assert_true(r->progress_asked >= 4);
+    pass(r, 700);
+    assert_true(upstream_stale(r->up));
+    assert_false(upstream_ready(r->up));
+    assert_true(progress(r, 0));
+    assert_false(upstream_stale(r->up));
+    assert_true(upstream_ready(r->up));
 }
 
 static void after_a_gap_sockets_are_read_before_anybody_is_judged(void **state)
 {
-    (void)state;
-    struct rig r;
-    rig_init(&r);
-    go_live(&r, 10);
-    pass(&r, 1000);
-    r.now += 20000; /* stopped */
-    upstream_tick(r.up, r.now);
-    upstream_tick(r.up, r.now);
-    assert_false(upstream_stale(r.up));
-    assert_true(progress(&r, 0)); /* had been in the socket */
-    upstream_drained(r.up, r.now);
-    upstream_tick(r.up, r.now);
-    assert_false(upstream_stale(r.up));
-    assert_int_equal(stats(&r).gaps, 1);
+    struct rig *r = *state;
+    go_live(r, 10);
+    pass(r, 1000);
+    r->now += 20000; /* stopped */
+    upstream_tick(r->up, r->now);
+    upstream_tick(r->up, r->now);
+    assert_false(upstream_stale(r->up));
+    assert_true(progress(r, 0)); /* had been in the socket */
+    upstream_drained(r->up, r->now);
+    upstream_tick(r->up, r->now);
+    assert_false(upstream_stale(r->up));
+    assert_int_equal(stats(r).gaps, 1);
 
-    r.now += 20000;
-    upstream_tick(r.up, r.now);
-    upstream_drained(r.up, r.now); /* nothing was in it */
-    upstream_tick(r.up, r.now);
-    assert_true(upstream_stale(r.up));
-    rig_fini(&r);
+    r->now += 20000;
+    upstream_tick(r->up, r->now);
+    upstream_drained(r->up, r->now); /* nothing was in it */
+    upstream_tick(r->up, r->now);
+    assert_true(upstream_stale(r->up));
 }
 
 static void disk_trouble_does_not_stop_the_watch(void **state)
 {
-    (void)state;
-    struct rig r;
-    rig_init(&r);
-    go_live(&r, 10);
-    past_fill(r.past, 20, "b");
-    modelstore_fail(r.store, UINT_MAX);
-    while (r.watches[0].next <= 20)
-        assert_true(deliver(&r, 0));
-    assert_true(ingest_in_trouble(r.ingest));
-    assert_int_equal(ingest_head(r.ingest), 20);
+    struct rig *r = *state;
+    go_live(r, 10);
+    past_fill(r->past, 20, "b");
+    modelstore_fail(r->store, UINT_MAX);
+    while (r->watches[0].next <= 20)
+        assert_true(deliver(r, 0));
+    assert_true(ingest_in_trouble(r->ingest));
+    assert_int_equal(ingest_head(r->ingest), 20);
     for (int i = 0; i < 20; i++) {
-        assert_true(progress(&r, 0));
-        pass(&r, 500);
+        assert_true(progress(r, 0));
+        pass(r, 500);
     }
-    assert_true(upstream_ready(r.up));
-    modelstore_fail(r.store, 0);
-    pass(&r, 3000);
-    settle(&r);
-    assert_follows(&r);
-    assert_int_equal(stats(&r).listings, 1);
-    rig_fini(&r);
+    assert_true(upstream_ready(r->up));
+    modelstore_fail(r->store, 0);
+    pass(r, 3000);
+    settle(r);
+    assert_follows(r);
+    assert_int_equal(stats(r).listings, 1);
 }
 
 static void full_disk_and_full_memory_pause_the_watch_and_nothing_is_lost(void **state)
 {
-    (void)state;
-    struct rig r;
-    rig_init(&r);
-    go_live(&r, 10);
-    modelstore_fail(r.store, UINT_MAX);
+    struct rig *r = *state;
+    go_live(r, 10);
+    modelstore_fail(r->store, UINT_MAX);
     do
-        past_fill(r.past, r.past->head + 1, "b");
-    while (deliver(&r, 0));
-    assert_true(r.watches[0].paused);
-    assert_true(ingest_is_stuck(r.ingest));
-    assert_in_range(ingest_head(r.ingest), 70, 80); /* what the log takes */
-    pass(&r, 3000);
-    assert_true(r.watches[0].paused);
-    modelstore_fail(r.store, 0);
-    pass(&r, 3000);
-    assert_false(r.watches[0].paused);
-    settle(&r);
-    assert_follows(&r);
-    assert_int_equal(stats(&r).listings, 1);
-    rig_fini(&r);
+        past_fill(r->past, r->past->head + 1, "b");
+    while (deliver(r, 0));
+    assert_true(r->watches[0].paused);
+    assert_true(ingest_is_stuck(r->ingest));
+    assert_in_range(ingest_head(r->ingest), 70, 80); /* what the log takes */
+    pass(r, 3000);
+    assert_true(r->watches[0].paused);
+    modelstore_fail(r->store, 0);
+    pass(r, 3000);
+    assert_false(r->watches[0].paused);
+    settle(r);
+    assert_follows(r);
+    assert_int_equal(stats(r).listings, 1);
 }
 
 /* One watch gives what etcd's replay loop gives, which may be less than is written. */
 static void far_behind_while_live_is_replayed_in_windows(void **state)
 {
-    (void)state;
-    struct rig r;
-    rig_init(&r);
-    go_live(&r, 10);
-    past_fill(r.past, 200, "b");
-    struct ingest_revision revision = past_revision(r.past, 11, PAST_BARE);
+    struct rig *r = *state;
+    go_live(r, 10);
+    past_fill(r->past, 200, "b");
+    struct ingest_revision revision = past_revision(r->past, 11, PAST_BARE);
     revision.header.revision = 200; /* a response of the replay loop says where the store is */
-    assert_true(upstream_on_revision(r.up, 0, &revision, r.now));
-    r.watches[0].next++;
-    obey(&r);
-    assert_int_not_equal(upstream_state(r.up), UPSTREAM_LIVE);
-    settle(&r);
-    assert_int_equal(upstream_state(r.up), UPSTREAM_LIVE);
-    assert_follows(&r);
-    assert_int_equal(stats(&r).replays, 1);
-    assert_int_equal(stats(&r).listings, 1);
-    rig_fini(&r);
+    assert_true(upstream_on_revision(r->up, 0, &revision, r->now));
+    r->watches[0].next++;
+    obey(r);
+    assert_int_not_equal(upstream_state(r->up), UPSTREAM_LIVE);
+    settle(r);
+    assert_int_equal(upstream_state(r->up), UPSTREAM_LIVE);
+    assert_follows(r);
+    assert_int_equal(stats(r).replays, 1);
+    assert_int_equal(stats(r).listings, 1);
 }
 
 /* A disk that stays full must not keep a core busy. */
 static void disk_trouble_that_lasts_is_looked_at_now_and_then(void **state)
 {
-    (void)state;
-    struct rig r;
-    rig_init(&r);
-    go_live(&r, 10);
-    past_fill(r.past, 20, "b");
-    modelstore_fail(r.store, 1000000);
-    assert_true(deliver(&r, 0));
-    assert_true(ingest_in_trouble(r.ingest));
+    struct rig *r = *state;
+    go_live(r, 10);
+    past_fill(r->past, 20, "b");
+    modelstore_fail(r->store, 1000000);
+    assert_true(deliver(r, 0));
+    assert_true(ingest_in_trouble(r->ingest));
     unsigned ticks = 0;
-    uint64_t end = r.now + 10000;
-    while (r.now < end) {
-        uint64_t due = upstream_due(r.up);
-        r.now = due > r.now ? due : r.now + 1;
-        upstream_tick(r.up, r.now);
-        obey(&r);
+    uint64_t end = r->now + 10000;
+    while (r->now < end) {
+        uint64_t due = upstream_due(r->up);
+        r->now = due > r->now ? due : r->now + 1;
+        upstream_tick(r->up, r->now);
+        obey(r);
         ticks++;
     }
     assert_in_range(ticks, 10, 1000);
-    modelstore_fail(r.store, 0);
-    pass(&r, 3000);
-    settle(&r);
-    assert_follows(&r);
-    rig_fini(&r);
+    modelstore_fail(r->store, 0);
+    pass(r, 3000);
+    settle(r);
+    assert_follows(r);
 }
 
 /* Everything at once, by chance; when faults stop we follow. */
@@ -1797,61 +1670,62 @@ static void refused_creation_leaves_nothing(void **state)
 
 int main(void)
 {
+#define T(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(empty_replica_lists_and_then_follows),
-        cmocka_unit_test(warm_replica_joins_at_its_last_revision),
-        cmocka_unit_test(overlap_that_differs_means_a_rewritten_past),
-        cmocka_unit_test(overlap_that_upstream_passes_over_means_a_rewritten_past),
-        cmocka_unit_test(resumed_watch_joins_again_with_an_overlap),
-        cmocka_unit_test(listing_is_overlapped_too),
-        cmocka_unit_test(listing_opened_anew_is_compared_by_its_state),
-        cmocka_unit_test(listing_whose_head_upstream_passes_over_was_rewritten),
-        cmocka_unit_test(compacted_overlap_is_joined_behind_the_head_and_judged),
-        cmocka_unit_test(compacted_overlap_of_a_rewritten_past_is_found_by_one_key),
-        cmocka_unit_test(where_nothing_is_left_to_compare_it_lists_anew),
-        cmocka_unit_test(restore_before_the_watch_behind_the_compaction_is_found_out),
-        cmocka_unit_test(compaction_that_nobody_named_is_not_told),
-        cmocka_unit_test(compaction_over_our_head_lists_anew_and_says_where),
-        cmocka_unit_test(watch_of_a_quiet_scope_that_a_snapshot_ended_joins_again),
-        cmocka_unit_test(compaction_that_a_tier_tells_of_long_ago_holds_nobody_up),
-        cmocka_unit_test(restore_to_below_the_compaction_is_found_out_by_a_watch),
-        cmocka_unit_test(what_is_between_the_compaction_and_our_head_is_compared),
-        cmocka_unit_test(progress_that_no_witness_vouched_for_is_not_taken),
-        cmocka_unit_test(tier_that_says_compacted_of_what_is_above_it_was_rewritten),
-        cmocka_unit_test(member_behind_us_is_lag_if_a_linearizable_read_says_more),
-        cmocka_unit_test(linearizable_revision_below_ours_means_a_rewritten_past),
-        cmocka_unit_test(judgement_is_about_what_we_had_when_it_was_asked),
-        cmocka_unit_test(judgement_of_a_listing_does_not_outlive_it),
-        cmocka_unit_test(silent_cluster_that_was_set_back_is_found_by_asking),
-        cmocka_unit_test(another_cluster_means_a_rewritten_past),
-        cmocka_unit_test(breach_lists_anew),
-        cmocka_unit_test(far_behind_goes_by_windows_merged_in_order),
-        cmocka_unit_test(past_is_proven_by_what_follows_it_not_by_being_told),
-        cmocka_unit_test(window_is_not_complete_by_a_header_alone),
-        cmocka_unit_test(window_of_another_past_is_found_out_where_it_begins),
-        cmocka_unit_test(replay_of_what_was_set_back_joins_again),
-        cmocka_unit_test(window_compacted_away_lists_anew_only_after_what_came_before_it),
-        cmocka_unit_test(resumed_window_joins_again),
-        cmocka_unit_test(delete_during_a_listing_is_not_undone_by_an_older_page),
-        cmocka_unit_test(pages_of_another_past_than_the_watch_are_listed_again),
-        cmocka_unit_test(compacted_page_is_read_anew_and_the_watch_must_pass_it),
-        cmocka_unit_test(listing_of_what_was_set_back_starts_over),
-        cmocka_unit_test(progress_passes_the_newest_page_too),
-        cmocka_unit_test(listing_starts_over_when_its_watch_breaks),
-        cmocka_unit_test(reads_that_fail_are_tried_again_while_the_old_state_serves),
-        cmocka_unit_test(full_disk_while_listing_starts_over),
-        cmocka_unit_test(damaged_store_is_listed_and_nobody_is_cut_off),
-        cmocka_unit_test(damage_and_a_rewritten_past_cut_everybody_off),
-        cmocka_unit_test(damage_with_nothing_left_to_compare_cuts_off_to_be_safe),
-        cmocka_unit_test(damage_whose_watch_ends_compacted_lists_from_elsewhere),
-        cmocka_unit_test(damage_in_a_quiet_scope_leaves_an_overlap),
-        cmocka_unit_test(upstream_that_is_stale_itself_makes_stale_at_once),
-        cmocka_unit_test(silence_makes_stale_and_the_next_progress_ends_it),
-        cmocka_unit_test(after_a_gap_sockets_are_read_before_anybody_is_judged),
-        cmocka_unit_test(disk_trouble_does_not_stop_the_watch),
-        cmocka_unit_test(full_disk_and_full_memory_pause_the_watch_and_nothing_is_lost),
-        cmocka_unit_test(disk_trouble_that_lasts_is_looked_at_now_and_then),
-        cmocka_unit_test(far_behind_while_live_is_replayed_in_windows),
+        T(empty_replica_lists_and_then_follows),
+        T(warm_replica_joins_at_its_last_revision),
+        T(overlap_that_differs_means_a_rewritten_past),
+        T(overlap_that_upstream_passes_over_means_a_rewritten_past),
+        T(resumed_watch_joins_again_with_an_overlap),
+        T(listing_is_overlapped_too),
+        T(listing_opened_anew_is_compared_by_its_state),
+        T(listing_whose_head_upstream_passes_over_was_rewritten),
+        T(compacted_overlap_is_joined_behind_the_head_and_judged),
+        T(compacted_overlap_of_a_rewritten_past_is_found_by_one_key),
+        T(where_nothing_is_left_to_compare_it_lists_anew),
+        T(restore_before_the_watch_behind_the_compaction_is_found_out),
+        T(compaction_that_nobody_named_is_not_told),
+        T(compaction_over_our_head_lists_anew_and_says_where),
+        T(watch_of_a_quiet_scope_that_a_snapshot_ended_joins_again),
+        T(compaction_that_a_tier_tells_of_long_ago_holds_nobody_up),
+        T(restore_to_below_the_compaction_is_found_out_by_a_watch),
+        T(what_is_between_the_compaction_and_our_head_is_compared),
+        T(progress_that_no_witness_vouched_for_is_not_taken),
+        T(tier_that_says_compacted_of_what_is_above_it_was_rewritten),
+        T(member_behind_us_is_lag_if_a_linearizable_read_says_more),
+        T(linearizable_revision_below_ours_means_a_rewritten_past),
+        T(judgement_is_about_what_we_had_when_it_was_asked),
+        T(judgement_of_a_listing_does_not_outlive_it),
+        T(silent_cluster_that_was_set_back_is_found_by_asking),
+        T(another_cluster_means_a_rewritten_past),
+        T(breach_lists_anew),
+        T(far_behind_goes_by_windows_merged_in_order),
+        T(past_is_proven_by_what_follows_it_not_by_being_told),
+        T(window_is_not_complete_by_a_header_alone),
+        T(window_of_another_past_is_found_out_where_it_begins),
+        T(replay_of_what_was_set_back_joins_again),
+        T(window_compacted_away_lists_anew_only_after_what_came_before_it),
+        T(resumed_window_joins_again),
+        T(delete_during_a_listing_is_not_undone_by_an_older_page),
+        T(pages_of_another_past_than_the_watch_are_listed_again),
+        T(compacted_page_is_read_anew_and_the_watch_must_pass_it),
+        T(listing_of_what_was_set_back_starts_over),
+        T(progress_passes_the_newest_page_too),
+        T(listing_starts_over_when_its_watch_breaks),
+        T(reads_that_fail_are_tried_again_while_the_old_state_serves),
+        T(full_disk_while_listing_starts_over),
+        T(damaged_store_is_listed_and_nobody_is_cut_off),
+        T(damage_and_a_rewritten_past_cut_everybody_off),
+        T(damage_with_nothing_left_to_compare_cuts_off_to_be_safe),
+        T(damage_whose_watch_ends_compacted_lists_from_elsewhere),
+        T(damage_in_a_quiet_scope_leaves_an_overlap),
+        T(upstream_that_is_stale_itself_makes_stale_at_once),
+        T(silence_makes_stale_and_the_next_progress_ends_it),
+        T(after_a_gap_sockets_are_read_before_anybody_is_judged),
+        T(disk_trouble_does_not_stop_the_watch),
+        T(full_disk_and_full_memory_pause_the_watch_and_nothing_is_lost),
+        T(disk_trouble_that_lasts_is_looked_at_now_and_then),
+        T(far_behind_while_live_is_replayed_in_windows),
         cmocka_unit_test(random_faults_end_in_following),
         cmocka_unit_test(refused_allocation_delays_and_loses_nothing),
         cmocka_unit_test(refused_creation_leaves_nothing),

@@ -1,0 +1,72 @@
+/* src/follow/key_witness.c */
+#include "follow/key_witness.h"
+
+#include "core/segment.h"
+
+void key_witness_fini(struct key_witness *witness)
+{
+    belfry_buf_fini(&witness->key);
+    belfry_buf_fini(&witness->kv);
+}
+
+/* The events of `rev`, as the store has them; of very many the first. */
+static enum belfry_err read_revision(struct store *store, uint64_t past, int64_t rev, struct segment **out)
+{
+    int64_t oldest;
+    enum belfry_err err = store->api->history(store, past, rev, 1, out, &oldest);
+    if (err == BELFRY_OK && (*out)->n > 0 && (*out)->batches[0]->kind == BATCH_EXTENT) {
+        segment_unref(*out);
+        err = store->api->slice(store, past, rev, 0, 1, out, &oldest);
+    }
+    return err;
+}
+
+/* Takes a put if there is one: it can prove more than a delete. */
+static enum belfry_err key_witness_take(struct key_witness *witness, const struct batch *batch)
+{
+    struct belfry_wire_event event;
+    size_t at = 0;
+    while (at + 1 < batch->n_events && batch->events[at].is_delete)
+        at++;
+    enum belfry_err err = belfry_scan_event(batch_bytes(batch, &batch->events[at], false), &event);
+    belfry_buf_clear(&witness->key);
+    belfry_buf_clear(&witness->kv);
+    if (err == BELFRY_OK)
+        err = belfry_buf_append(&witness->key, event.kv.key.data, event.kv.key.len);
+    if (err == BELFRY_OK)
+        err = belfry_buf_append(&witness->kv, event.kv.raw.data, event.kv.raw.len);
+    witness->deleted = batch->events[at].is_delete;
+    return err;
+}
+
+enum belfry_err key_witness_find(struct key_witness *witness, struct store *store, struct ingest *ingest, int64_t at,
+                                 uint64_t now_ms)
+{
+    int64_t rev = ingest_overlap(ingest);
+    struct segment *segment;
+    if (rev == 0)
+        return BELFRY_ERR_NOT_FOUND;
+    ingest_drained(ingest, now_ms);
+    enum belfry_err err = read_revision(store, ingest_past(ingest), rev, &segment);
+    if (err != BELFRY_OK)
+        return err;
+    bool known = segment->n > 0 && segment->batches[0]->rev == rev && segment->batches[0]->n_events > 0;
+    err = known ? key_witness_take(witness, segment->batches[0]) : BELFRY_ERR_NOT_FOUND;
+    segment_unref(segment);
+    witness->at = at;
+    return err;
+}
+
+enum key_verdict key_witness_judge(const struct key_witness *witness, struct belfry_bytes response, int64_t head)
+{
+    struct belfry_wire_kv kv = {0};
+    struct belfry_bytes row;
+    size_t at = 0;
+    bool there = belfry_scan_field(response, BELFRY_RANGE_KVS, &at, &row) == BELFRY_OK &&
+                 belfry_scan_kv(row, &kv) == BELFRY_OK && belfry_bytes_equal(kv.key, belfry_buf_bytes(&witness->key));
+    if (witness->at > head && (!there || kv.mod_rev == witness->at))
+        return KEY_UNKNOWN;
+    if (witness->deleted)
+        return there ? KEY_OTHER : KEY_UNKNOWN;
+    return there && belfry_bytes_equal(row, belfry_buf_bytes(&witness->kv)) ? KEY_SAME : KEY_OTHER;
+}
