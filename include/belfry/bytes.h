@@ -1,4 +1,4 @@
-/* belfry/bytes.h: a run of bytes that somebody else owns. Keys and values are bytes, not strings: they may hold
+/* belfry/bytes.h: a run of bytes that the struct does not own. Keys and values are bytes, not strings: they may contain
  * zeroes and need no terminator. data may be NULL only when len is 0. */
 #ifndef BELFRY_BYTES_H
 #define BELFRY_BYTES_H
@@ -11,7 +11,7 @@ struct belfry_bytes {
     size_t len;
 };
 
-/* The bytes of a text, without the zero at its end. They are the text's own: it must outlive them. */
+/* The bytes of a C string, without the zero at its end. They point into `text`, which must outlive them. */
 static inline struct belfry_bytes belfry_text(const char *text)
 {
     struct belfry_bytes bytes = {text, strlen(text)};

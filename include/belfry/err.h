@@ -1,8 +1,8 @@
 /* belfry/err.h: one enum of errors for the whole project.
  *
- * The code is for the program; the sentence that belfry_strerror() gives, and the `why` beside most results, are for a
- * person. Functions of the library return these as int; 0 is BELFRY_OK. Values are ABI: the table only grows at its
- * end.
+ * Programs use the code. People read the sentence of belfry_strerror(), and the `why` that comes with most results.
+ * Functions of the library return the code as int; 0 is BELFRY_OK. Values are ABI: new rows go only at the end of the
+ * table.
  */
 #ifndef BELFRY_ERR_H
 #define BELFRY_ERR_H
@@ -22,17 +22,17 @@ extern "C" {
 /* clang-format off */
 #define BELFRY_ERR_TABLE(X) \
     X(BELFRY_OK,               0, "success") \
-    X(BELFRY_ERR_INVALID,      1, "an argument or an option makes no sense") \
+    X(BELFRY_ERR_INVALID,      1, "an argument or an option is invalid") \
     X(BELFRY_ERR_NOMEM,        2, "out of memory") \
-    X(BELFRY_ERR_COMPACTED,    3, "the revision has been compacted away: read the state anew") \
-    X(BELFRY_ERR_AGAIN,        4, "nothing there yet") \
+    X(BELFRY_ERR_COMPACTED,    3, "the revision has been compacted away: read the state again") \
+    X(BELFRY_ERR_AGAIN,        4, "nothing available yet") \
     X(BELFRY_ERR_UNAVAILABLE,  5, "no endpoint could answer") \
     X(BELFRY_ERR_TIMEOUT,      6, "the deadline passed before an answer came") \
     X(BELFRY_ERR_DENIED,       7, "permission denied for this user") \
     X(BELFRY_ERR_AUTH,         8, "the credentials were not accepted") \
     X(BELFRY_ERR_CLUSTER,      9, "the endpoint belongs to another cluster") \
-    X(BELFRY_ERR_REWOUND,     10, "the cluster's past was rewritten (restored from a backup): read the state anew") \
-    X(BELFRY_ERR_PROTOCOL,    11, "the peer sent something that is not the protocol") \
+    X(BELFRY_ERR_REWOUND,     10, "the cluster was restored from a backup: read the state again") \
+    X(BELFRY_ERR_PROTOCOL,    11, "the peer violated the protocol") \
     X(BELFRY_ERR_TOO_LARGE,   12, "a message is larger than the limit") \
     X(BELFRY_ERR_CANCELED,    13, "canceled") \
     X(BELFRY_ERR_REFUSED,     14, "the server refused the request") \
@@ -48,7 +48,7 @@ extern "C" {
 #define BELFRY_ERR_ENUM(name, value, sentence) name = value,
 enum belfry_err { BELFRY_ERR_TABLE(BELFRY_ERR_ENUM) BELFRY_ERR_END_ };
 
-/* The sentence for `err`; never NULL, never to be freed. Thread: any. */
+/* The sentence for `err`; never NULL; not to be freed. Thread: any. */
 BELFRY_API const char *belfry_strerror(int err);
 
 /* The name of `err` as written in this header, such as "BELFRY_ERR_COMPACTED". Thread: any. */

@@ -8,11 +8,11 @@
  *     if (!err) err = belfry_kube_list(k, belfry_resource("v1", "pods", "default"), NULL, on_event, NULL, NULL);
  *     if (!err) err = belfry_run(b, -1);
  *
- * To keep a local copy that is always right, use an informer (belfry/informer.h); this is what it stands on: one
- * request, tried again while opening, whose stream ends when the server ends it.
+ * To keep a consistent local copy, use an informer (belfry/informer.h). This header is the layer below it: one request,
+ * which is retried until its answer begins, and whose stream ends when the server ends it.
  *
- * Thread, callbacks, memory and errors: as belfry/belfry.h says. HTTP/2 where TLS offers it, else HTTP/1.1. Certificate
- * and token files are read again when they change.
+ * Thread, callbacks, memory and errors: as belfry/belfry.h says. The client uses HTTP/2 if TLS offers it, otherwise
+ * HTTP/1.1. It reads certificate and token files again when they change.
  */
 #ifndef BELFRY_KUBE_H
 #define BELFRY_KUBE_H
@@ -24,71 +24,71 @@
 extern "C" {
 #endif
 
-struct belfry_kube;         /* one API server, and who we are to it */
-struct belfry_kube_request; /* a get, list or watch under way */
+struct belfry_kube;         /* one API server, and our credentials there */
+struct belfry_kube_request; /* a get, list or watch in progress */
 
-/* Opens a client on the session. Where the server is and who we are comes from, in this order:
- *     the options server, cacert, cert, key, server-name, insecure-skip-tls-verify, token, token-file, which replace
- *     what the following say; a server given by option takes nothing else from a file;
- *     the option kubeconfig, a file; else the files in $KUBECONFIG; else ~/.kube/config, if it is there;
+/* Opens a client on the session. Server and credentials come from:
+ *     the option kubeconfig (a file), if set; else the files in $KUBECONFIG, if set; else ~/.kube/config, if it exists;
  *     else, inside a pod, its service account.
+ * The options server, cacert, cert, key, server-name, insecure-skip-tls-verify, token and token-file replace single
+ * values of that. With the option server, nothing else is taken from a file.
  * Further options:
  *
- *   context                   default: the file's current one
- *   namespace                 what belfry_kube_namespace() shall say, for you to use; default: the context's
- *   dial-timeout       2s     from resolving the server's name to being connected
- *   command-timeout    30s    for a get; for each page of a list, and for a watch, until its answer begins. All tries and
- *                             the waits between them are inside it: a try that would come later is not made. Once the
- *                             answer of a list has begun: the longest time without a byte of it. An informer tries again
- *                             by itself, and without end: there it is for each try. 0 is refused
- *   max-message        16MiB  one object; at least 64KiB
+ *   context                   default: the file's current context
+ *   namespace                 the result of belfry_kube_namespace(), for the caller's use; default: the context's
+ *   dial-timeout       2s     to resolve the server's name and connect
+ *   command-timeout    30s    for a get; for each page of a list, and for a watch, until the answer begins. It includes
+ *                             all retries and the waits between them: a retry that would come later is not made. After
+ *                             a list's answer has begun, it is the longest time without a byte. An informer retries
+ *                             by itself, without limit; there it applies to each try. 0 is rejected
+ *   max-message        16MiB  limit for one object; at least 64KiB
  *
- * Reads files, resolves and connects nothing: it never blocks. Logging in by a plug-in (exec, auth-provider) is refused.
- * A token is not sent over plain http but to loopback.
- * Errors: BELFRY_ERR_INVALID (what was wrong is in why[0, len), which may be NULL), BELFRY_ERR_TLS (a certificate cannot
- *         be used; likewise), BELFRY_ERR_NOT_FOUND (no server is named anywhere), BELFRY_ERR_NOMEM,
+ * It reads files, but resolves and connects nothing, so it never blocks. It rejects log-in plug-ins (exec,
+ * auth-provider). It sends a token over plain http only to loopback.
+ * Errors: BELFRY_ERR_INVALID (why[0, len) holds the cause; `why` may be NULL), BELFRY_ERR_TLS (a certificate cannot be
+ *         used; likewise), BELFRY_ERR_NOT_FOUND (no server is configured), BELFRY_ERR_NOMEM,
  *         BELFRY_ERR_CANCELED (the session is being closed). */
 BELFRY_API int belfry_kube_open(struct belfry *b, const struct belfry_opts *opts, struct belfry_kube **out, char *why,
                                 size_t len);
 
-/* Ends every request and informer on it (BELFRY_KUBE_END, BELFRY_NEWS_END, with BELFRY_ERR_CANCELED) and frees it. NULL
- * is fine. Not from inside one of its own callbacks. belfry_close() does it too. */
+/* Ends every request and informer on the client (BELFRY_KUBE_END, BELFRY_NEWS_END, with BELFRY_ERR_CANCELED) and frees
+ * it. `k` may be NULL. Do not call it from a callback of this client. belfry_close() also does this. */
 BELFRY_API void belfry_kube_close(struct belfry_kube *k);
 
-/* Its URL. Lent until the client is closed, as the next one. */
+/* The server's URL. This string, and the one below, are lent until the client is closed. */
 BELFRY_API const char *belfry_kube_server(const struct belfry_kube *k);
 
-/* Of the context; "default" if it has none. Nothing uses it by itself: a resource names its own. */
+/* The context's namespace; "default" if it has none. Only for the caller's use: each resource names its own. */
 BELFRY_API const char *belfry_kube_namespace(const struct belfry_kube *k);
 
-/* Numbers since it was opened. */
+/* Counters since the client was opened. */
 struct belfry_kube_stats {
-    uint64_t requests;      /* sent, tries included */
-    uint64_t retries;       /* sent again: the server said when, or the connection broke before an answer */
+    uint64_t requests;      /* sent, retries included */
+    uint64_t retries;       /* sent again: the server said when, or the connection broke before the answer */
     uint64_t connects;      /* connections made */
-    uint64_t losses;        /* connections lost while something was under way */
+    uint64_t losses;        /* connections lost during a request */
     uint64_t events;        /* objects, bookmarks and errors given to callbacks */
-    uint64_t decode_errors; /* streams that were no JSON or no events, and objects without a name, which are left out */
-    uint64_t token_reads;   /* of the token file */
+    uint64_t decode_errors; /* streams that are not JSON or not events; objects without a name, which are skipped */
+    uint64_t token_reads;   /* reads of the token file */
     uint64_t connections;   /* open now */
-    uint64_t http2;         /* of them over HTTP/2 */
-    uint64_t warnings;      /* the server sent, repeated ones included */
+    uint64_t http2;         /* connections open now that use HTTP/2 */
+    uint64_t warnings;      /* warnings from the server, repeated ones included */
 };                          /* may grow at its end */
 BELFRY_API const struct belfry_kube_stats *belfry_kube_get_stats(struct belfry_kube *k); /* lent until the next call */
 
-/* What the server warns of, in Warning fields of its answers: a deprecated API, for example. */
+/* A warning in a Warning field of the server's answer, for example about a deprecated API. */
 struct belfry_kube_warning {
-    int code;           /* 299, as a rule */
+    int code;           /* usually 299 */
     const char *text;   /* printable, UTF-8; cut after 511 bytes */
-    const char *target; /* path and query of the request whose answer has it */
+    const char *target; /* path and query of the request */
 };                      /* may grow at its end */
 typedef void (*belfry_kube_warning_fn)(struct belfry_kube *k, const struct belfry_kube_warning *warning, void *user);
 
-/* From now on `fn` receives every text that this client has not seen before, once; `fn` NULL: none, which is the default.
- * The log (belfry_set_log(), event kube_warning) has the same lines. After 256 different texts the rest is dropped. */
+/* From now on `fn` receives each warning text once per client; `fn` NULL, the default: none. The log has the same lines
+ * (belfry_set_log(), event kube_warning). After 256 different texts, further ones are dropped. */
 BELFRY_API void belfry_kube_set_warning(struct belfry_kube *k, belfry_kube_warning_fn fn, void *user);
 
-/* A kind of objects. Texts are copied by whatever takes it. */
+/* A kind of objects. Functions that take it copy its strings. */
 struct belfry_resource {
     const char *group_version; /* "v1", "apps/v1" */
     const char *plural;        /* "pods" */
@@ -98,58 +98,59 @@ BELFRY_API struct belfry_resource belfry_resource(const char *group_version, con
 
 enum belfry_kube_kind {
     BELFRY_KUBE_ITEM = 1, /* get: the object. list: one of them */
-    BELFRY_KUBE_RESTART, /* list: it became too old between two pages and begins anew, whole: forget the items so far */
-    BELFRY_KUBE_ADDED,   /* watch */
+    BELFRY_KUBE_RESTART,  /* list: expired between two pages and starts again: discard all items so far */
+    BELFRY_KUBE_ADDED,    /* watch */
     BELFRY_KUBE_MODIFIED,
     BELFRY_KUBE_DELETED,  /* .object is its last state, with the resourceVersion of the deletion */
-    BELFRY_KUBE_BOOKMARK, /* everything up to .version was given */
-    BELFRY_KUBE_ERROR,    /* said in the stream, or the stream could not be read; END follows */
-    BELFRY_KUBE_END       /* the last call: the request is gone when the callback returns */
+    BELFRY_KUBE_BOOKMARK, /* you have received everything up to .version */
+    BELFRY_KUBE_ERROR,    /* sent in the stream, or the stream is malformed; END follows */
+    BELFRY_KUBE_END       /* the last callback: the request is freed when it returns */
 };
 
 struct belfry_kube_event {
     enum belfry_kube_kind kind;
     const struct belfry_object *object; /* ITEM, ADDED, MODIFIED, DELETED; else NULL */
-    struct belfry_bytes version;        /* of the object; BOOKMARK: what it says; END of a list: the list's */
-    int initial_end;    /* BOOKMARK: with it the state that was asked for ("send-initial") is complete */
-    int err;            /* ERROR, END; see below */
-    const char *why;    /* ERROR, END: a sentence; never NULL there. After several tries: of the last, and the first */
-    int code;           /* ERROR, END: the HTTP status or the Status object's code; 0: none came */
-    const char *reason; /* ERROR, END: of the Status object: "Expired"; "" when there was none */
-    int64_t retry_after_ms; /* ERROR, END: what the server asked for; -1: nothing */
+    struct belfry_bytes version;        /* of the object; BOOKMARK: its own; END of a list: the list's */
+    int initial_end;                    /* BOOKMARK: the initial state ("send-initial") is now complete */
+    int err;                            /* ERROR, END; see below */
+    const char *why;        /* ERROR, END: a sentence, never NULL there. After retries: of the last and the first try */
+    int code;               /* ERROR, END: the HTTP status or the Status object's code; 0: none */
+    const char *reason;     /* ERROR, END: the Status object's, such as "Expired"; "" if none */
+    int64_t retry_after_ms; /* ERROR, END: the server's Retry-After; -1: none */
 };                          /* may grow at its end */
 
-/* END says with .err how it ended:
- *     BELFRY_OK              a get or list is complete; a watch was ended by the server in good order
- *     BELFRY_ERR_UNAVAILABLE the connection could not be made, or broke; or the server said 429 or 5xx to the last try
- *     BELFRY_ERR_RESOLVE, _TLS, _LIMIT   no connection: the name, a certificate, no descriptors are left
- *     BELFRY_ERR_COMPACTED   410: the resourceVersion is too old: list anew
+/* .err of END says how the request ended:
+ *     BELFRY_OK              a get or list is complete; the server ended a watch normally
+ *     BELFRY_ERR_UNAVAILABLE connecting failed, the connection broke, or the last try was answered with 429 or 5xx
+ *     BELFRY_ERR_RESOLVE, _TLS, _LIMIT   no connection because of the name, a certificate, or a lack of descriptors
+ *     BELFRY_ERR_COMPACTED   410: the resourceVersion is too old: list again
  *     BELFRY_ERR_FUTURE      504: the resourceVersion is too new for this server
  *     BELFRY_ERR_AUTH, _DENIED, _NOT_FOUND, _REFUSED   401, 403, 404, any other 4xx
- *     BELFRY_ERR_TIMEOUT     nothing came in time
- *     BELFRY_ERR_PROTOCOL    what came is not what this is about (an ERROR told why)
+ *     BELFRY_ERR_TIMEOUT     no answer in time
+ *     BELFRY_ERR_PROTOCOL    the answer is malformed (an ERROR before END has the details)
  *     BELFRY_ERR_TOO_LARGE   an object is over "max-message"
- *     BELFRY_ERR_INVALID     selectors and token together are too long to be sent
+ *     BELFRY_ERR_INVALID     selectors and token together are too long to send
  *     BELFRY_ERR_CANCELED, BELFRY_ERR_NOMEM
- * BELFRY_STOP ends the request without an END; BELFRY_PAUSE holds it until belfry_kube_resume(): the server waits. */
+ * BELFRY_STOP ends the request without an END. BELFRY_PAUSE pauses it until belfry_kube_resume(); the server waits. */
 typedef enum belfry_next (*belfry_kube_fn)(struct belfry_kube_request *request, const struct belfry_kube_event *event,
                                            void *user);
 
-/* Each starts one request and returns; events come to `fn`, the last is BELFRY_KUBE_END. `opts` and `out` may be NULL.
+/* Each function starts one request and returns. `fn` receives events; the last is BELFRY_KUBE_END. `opts` and `out` may
+ * be NULL.
  *
- *   for all                command-timeout, metadata-only (flag: no spec and no status)
- *   for a list or a watch  selector, field-selector   as kubectl's
- *                          resource-version           "", "0" or one that was seen
+ *   for all                command-timeout, metadata-only (flag: without spec and status)
+ *   for a list or a watch  selector, field-selector   as for kubectl
+ *                          resource-version           "", "0" or one received before
  *                          resource-version-match     Exact or NotOlderThan
- *   for a list             chunk-size      500        objects a page; 0: all at once
+ *   for a list             chunk-size      500        objects per page; 0: all in one page
  *   for a watch            bookmarks       true
- *                          send-initial    false      the state first, as ADDED, and a bookmark with .initial_end
- *                          watch-timeout   0s         that the server shall end it after; 0: as the server likes
+ *                          send-initial    false      first the state, as ADDED, then a bookmark with .initial_end
+ *                          watch-timeout   0s         the server ends the watch after this time; 0: when it likes
  *
- * A request that the server answers with 429 or 5xx and a Retry-After, and one whose connection breaks before an
- * answer, is tried again, at most ten times and within command-timeout, the waits jittered. Nothing else is.
- * Errors: BELFRY_ERR_INVALID (no such option here; a name that cannot be one), BELFRY_ERR_LIMIT (10,000 requests under
- *         way), BELFRY_ERR_NOMEM, BELFRY_ERR_CANCELED (being closed). */
+ * A request is retried if the server answers with 429 or 5xx and a Retry-After, or if the connection breaks before the
+ * answer: at most ten times and within command-timeout, with jittered waits. No other failure is retried.
+ * Errors: BELFRY_ERR_INVALID (no such option here; an invalid name), BELFRY_ERR_LIMIT (10,000 requests in progress),
+ *         BELFRY_ERR_NOMEM, BELFRY_ERR_CANCELED (being closed). */
 BELFRY_API int belfry_kube_get(struct belfry_kube *k, struct belfry_resource resource, const char *name,
                                const struct belfry_opts *opts, belfry_kube_fn fn, void *user,
                                struct belfry_kube_request **out);
@@ -158,10 +159,11 @@ BELFRY_API int belfry_kube_list(struct belfry_kube *k, struct belfry_resource re
 BELFRY_API int belfry_kube_watch(struct belfry_kube *k, struct belfry_resource resource, const struct belfry_opts *opts,
                                  belfry_kube_fn fn, void *user, struct belfry_kube_request **out);
 
-/* After BELFRY_PAUSE: go on. Without a pause it does nothing. */
+/* Continues after BELFRY_PAUSE; otherwise it does nothing. */
 BELFRY_API void belfry_kube_resume(struct belfry_kube_request *request);
 
-/* Any time, also inside its own callback: no callback comes after it, and the request is gone. NULL is fine. */
+/* Ends the request and frees it; no callback comes after it. May be called any time, also in its own callback. NULL is
+ * fine. */
 BELFRY_API void belfry_kube_cancel(struct belfry_kube_request *request);
 
 #ifdef __cplusplus

@@ -5,13 +5,15 @@
  *     g_main_loop_run(loop);
  *     belfry_glib_detach(&on_loop); // before belfry_close(b)
  *
- * Whenever the session has work, the loop dispatches it; idle, it does not wake the loop. When belfry_dispatch() fails,
- * the descriptor is watched no longer, since it would stay readable for ever, and `failed` is called, once; it may
+ * The loop dispatches the session whenever it has work; an idle session does not wake the loop. If belfry_dispatch()
+ * fails, the adapter stops watching the descriptor, which would stay readable, and calls `failed` once. `failed` may
  * detach and close the session.
  *
- * Detach before the session is closed: closing it closes the descriptor, and the loop would go on with whatever gets
- * its number next. Inside a callback of the session detaching is fine; the storage must stay until the loop's own event
- * is over. Thread: the one that runs the context.
+ * Detach before closing the session: closing it closes the descriptor, and the loop would watch whatever file gets that
+ * number next. Detaching is allowed inside a callback of the session, but the storage must stay valid until the
+ * loop's own event is over.
+ *
+ * Thread: the one that runs the context.
  */
 #ifndef BELFRY_ADAPTERS_GLIB_H
 #define BELFRY_ADAPTERS_GLIB_H
@@ -26,7 +28,7 @@ extern "C" {
 
 typedef void (*belfry_glib_failed_fn)(struct belfry *b, int err, void *user);
 
-struct belfry_glib { /* the caller's storage; the fields are the adapter's */
+struct belfry_glib { /* allocated by the caller; only the adapter uses the fields */
     struct belfry *session;
     GSource *source; /* NULL: detached */
     belfry_glib_failed_fn failed;
@@ -39,13 +41,13 @@ static inline gboolean belfry_glib_ready_(gint fd, GIOCondition what, gpointer u
     (void)fd, (void)what;
     int err = belfry_dispatch(a->session);
     if (err == BELFRY_OK || a->source == NULL)
-        return G_SOURCE_CONTINUE; /* of a source that was destroyed meanwhile GLib does not look at it */
+        return G_SOURCE_CONTINUE; /* GLib ignores this if the source was destroyed meanwhile */
     if (a->failed != NULL)
         a->failed(a->session, err, a->user);
     return G_SOURCE_REMOVE;
 }
 
-/* `context` NULL is the default one; `failed` may be NULL. It never fails: GLib ends the program when memory does. */
+/* `context` NULL is the default context; `failed` may be NULL. Never fails: GLib aborts when memory runs out. */
 static inline int belfry_glib_attach(struct belfry_glib *a, GMainContext *context, struct belfry *b,
                                      belfry_glib_failed_fn failed, void *user)
 {
@@ -58,7 +60,7 @@ static inline int belfry_glib_attach(struct belfry_glib *a, GMainContext *contex
     return BELFRY_OK;
 }
 
-/* Again is fine. */
+/* A second call does nothing. */
 static inline void belfry_glib_detach(struct belfry_glib *a)
 {
     if (a->source == NULL)

@@ -5,13 +5,15 @@
  *     event_base_dispatch(base);
  *     belfry_libevent_detach(&on_loop); // before belfry_close(b)
  *
- * Whenever the session has work, the loop dispatches it; idle, it does not wake the loop. When belfry_dispatch() fails,
- * the descriptor is watched no longer, since it would stay readable for ever, and `failed` is called, once; it may
+ * The loop dispatches the session whenever it has work; an idle session does not wake the loop. If belfry_dispatch()
+ * fails, the adapter stops watching the descriptor, which would stay readable, and calls `failed` once. `failed` may
  * detach and close the session.
  *
- * Detach before the session is closed: closing it closes the descriptor, and the loop would go on with whatever gets
- * its number next. Inside a callback of the session detaching is fine; the storage must stay until the loop's own event
- * is over. Thread: the one that runs the loop.
+ * Detach before closing the session: closing it closes the descriptor, and the loop would watch whatever file gets that
+ * number next. Detaching is allowed inside a callback of the session, but the storage must stay valid until the
+ * loop's own event is over.
+ *
+ * Thread: the one that runs the loop.
  */
 #ifndef BELFRY_ADAPTERS_LIBEVENT_H
 #define BELFRY_ADAPTERS_LIBEVENT_H
@@ -25,7 +27,7 @@ extern "C" {
 
 typedef void (*belfry_libevent_failed_fn)(struct belfry *b, int err, void *user);
 
-struct belfry_libevent { /* the caller's storage; the fields are the adapter's */
+struct belfry_libevent { /* allocated by the caller; only the adapter uses the fields */
     struct belfry *session;
     struct event *event; /* NULL: detached */
     belfry_libevent_failed_fn failed;
@@ -44,7 +46,7 @@ static inline void belfry_libevent_ready_(evutil_socket_t fd, short what, void *
         a->failed(a->session, err, a->user);
 }
 
-/* `failed` may be NULL. Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_IO (the loop does not take the descriptor). */
+/* `failed` may be NULL. Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_IO (the loop does not accept the descriptor). */
 static inline int belfry_libevent_attach(struct belfry_libevent *a, struct event_base *base, struct belfry *b,
                                          belfry_libevent_failed_fn failed, void *user)
 {
@@ -61,7 +63,7 @@ static inline int belfry_libevent_attach(struct belfry_libevent *a, struct event
     return BELFRY_ERR_IO;
 }
 
-/* Again is fine. */
+/* A second call does nothing. */
 static inline void belfry_libevent_detach(struct belfry_libevent *a)
 {
     if (a->event != NULL)

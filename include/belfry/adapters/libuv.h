@@ -1,19 +1,21 @@
-/* belfry/adapters/libuv.h: a session on a libuv loop of yours. Header only: link libuv yourself.
+/* belfry/adapters/libuv.h: a session on your libuv loop. Header only: link libuv yourself.
  *
  *     struct belfry_libuv on_loop;
  *     err = belfry_libuv_attach(&on_loop, uv_default_loop(), b, on_failed, NULL);
  *     uv_run(uv_default_loop(), UV_RUN_DEFAULT);
  *
- *     belfry_libuv_detach(&on_loop, NULL); // then belfry_close(b), and a turn of the loop for the handle to close in
+ *     belfry_libuv_detach(&on_loop, NULL); // then belfry_close(b), then one turn of the loop to close the handle
  *
- * Whenever the session has work, the loop dispatches it; idle, it does not wake the loop. When belfry_dispatch() fails,
- * the descriptor is watched no longer, since it would stay readable for ever, and `failed` is called, once; it may
+ * The loop dispatches the session whenever it has work; an idle session does not wake the loop. If belfry_dispatch()
+ * fails, the adapter stops watching the descriptor, which would stay readable, and calls `failed` once. `failed` may
  * detach and close the session.
  *
- * Detach before the session is closed: closing it closes the descriptor, and the loop would go on with whatever gets
- * its number next. Inside a callback of the session detaching is fine. The storage must stay until `closed` was called,
- * in the loop's next turn. Attached, it keeps uv_run() from returning: uv_unref((uv_handle_t *)&on_loop.poll) if it
- * shall not. Thread: the one that runs the loop.
+ * Detach before closing the session: closing it closes the descriptor, and the loop would watch whatever file gets that
+ * number next. Detaching is allowed inside a callback of the session. The storage must stay valid until `closed` was
+ * called, in the loop's next turn. While attached, the adapter keeps uv_run() from returning; to prevent that, call
+ * uv_unref((uv_handle_t *)&on_loop.poll).
+ *
+ * Thread: the one that runs the loop.
  */
 #ifndef BELFRY_ADAPTERS_LIBUV_H
 #define BELFRY_ADAPTERS_LIBUV_H
@@ -29,7 +31,7 @@ struct belfry_libuv;
 typedef void (*belfry_libuv_failed_fn)(struct belfry *b, int err, void *user);
 typedef void (*belfry_libuv_closed_fn)(struct belfry_libuv *a);
 
-struct belfry_libuv { /* the caller's storage; the fields are the adapter's */
+struct belfry_libuv { /* allocated by the caller; only the adapter uses the fields */
     uv_poll_t poll;
     struct belfry *session; /* NULL: detached */
     belfry_libuv_failed_fn failed;
@@ -56,7 +58,7 @@ static inline void belfry_libuv_closed_(uv_handle_t *handle)
         a->closed(a);
 }
 
-/* `failed` may be NULL. Errors: BELFRY_ERR_IO (the loop does not take the descriptor). */
+/* `failed` may be NULL. Errors: BELFRY_ERR_IO (the loop does not accept the descriptor). */
 static inline int belfry_libuv_attach(struct belfry_libuv *a, uv_loop_t *loop, struct belfry *b,
                                       belfry_libuv_failed_fn failed, void *user)
 {
@@ -68,11 +70,11 @@ static inline int belfry_libuv_attach(struct belfry_libuv *a, uv_loop_t *loop, s
         return BELFRY_ERR_IO;
     a->poll.data = a;
     a->session = b;
-    uv_poll_start(&a->poll, UV_READABLE, belfry_libuv_ready_); /* refuses only a handle that is being closed */
+    uv_poll_start(&a->poll, UV_READABLE, belfry_libuv_ready_); /* fails only for a handle that is being closed */
     return BELFRY_OK;
 }
 
-/* `closed` may be NULL: then the storage must outlive the loop's next turn. Again is fine, and does nothing. */
+/* `closed` may be NULL: then the storage must outlive the loop's next turn. A second call does nothing. */
 static inline void belfry_libuv_detach(struct belfry_libuv *a, belfry_libuv_closed_fn closed)
 {
     if (a->session == NULL)

@@ -5,13 +5,15 @@
  *     sd_event_loop(event);
  *     belfry_sd_event_detach(&on_loop); // before belfry_close(b)
  *
- * Whenever the session has work, the loop dispatches it; idle, it does not wake the loop. When belfry_dispatch() fails,
- * the descriptor is watched no longer, since it would stay readable for ever, and `failed` is called, once; it may
+ * The loop dispatches the session whenever it has work; an idle session does not wake the loop. If belfry_dispatch()
+ * fails, the adapter stops watching the descriptor, which would stay readable, and calls `failed` once. `failed` may
  * detach and close the session.
  *
- * Detach before the session is closed: closing it closes the descriptor, and the loop would go on with whatever gets
- * its number next. Inside a callback of the session detaching is fine; the storage must stay until the loop's own event
- * is over. Thread: the one that runs the loop.
+ * Detach before closing the session: closing it closes the descriptor, and the loop would watch whatever file gets that
+ * number next. Detaching is allowed inside a callback of the session, but the storage must stay valid until the
+ * loop's own event is over.
+ *
+ * Thread: the one that runs the loop.
  */
 #ifndef BELFRY_ADAPTERS_SD_EVENT_H
 #define BELFRY_ADAPTERS_SD_EVENT_H
@@ -27,7 +29,7 @@ extern "C" {
 
 typedef void (*belfry_sd_event_failed_fn)(struct belfry *b, int err, void *user);
 
-struct belfry_sd_event { /* the caller's storage; the fields are the adapter's */
+struct belfry_sd_event { /* allocated by the caller; only the adapter uses the fields */
     struct belfry *session;
     sd_event_source *source; /* NULL: detached */
     belfry_sd_event_failed_fn failed;
@@ -47,7 +49,7 @@ static inline int belfry_sd_event_ready_(sd_event_source *source, int fd, uint32
     return 0;
 }
 
-/* `failed` may be NULL. Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_IO (the loop does not take the descriptor). */
+/* `failed` may be NULL. Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_IO (the loop does not accept the descriptor). */
 static inline int belfry_sd_event_attach(struct belfry_sd_event *a, sd_event *event, struct belfry *b,
                                          belfry_sd_event_failed_fn failed, void *user)
 {
@@ -59,7 +61,7 @@ static inline int belfry_sd_event_attach(struct belfry_sd_event *a, sd_event *ev
     return r >= 0 ? BELFRY_OK : r == -ENOMEM ? BELFRY_ERR_NOMEM : BELFRY_ERR_IO;
 }
 
-/* Again is fine. */
+/* A second call does nothing. */
 static inline void belfry_sd_event_detach(struct belfry_sd_event *a)
 {
     if (a->source == NULL)
