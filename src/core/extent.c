@@ -1,57 +1,49 @@
-/* src/core/extent.c: a revision too large for memory. Its rows are read in slices, first to find out whose they are, then,
- * for one watcher at a time (solo), to measure his response and to write it. */
-#include "base/clock.h"
+/* src/core/extent.c: slices are looked through twice, to find the watchers and to serve them. */
+#include "core/extent.h"
+
 #include "base/sim.h"
-#include "core/worker_private.h"
 
-static void make_solo(struct worker *worker, struct watcher *watcher, int64_t rev)
-{
-    watcher_detach(worker, watcher);
-    watcher->next = rev;
-    belfry_list_append(&watcher->stream->solo, &watcher->link);
-    watcher_move(watcher, worker, WATCHER_SOLO);
-    stream_ready(worker, watcher->stream);
-}
+/* ---- finding the watchers ---- */
 
-/* Of riding streams only, when all of live is scanned: one that walks comes to the extent itself. */
-static bool concerns(const struct worker *worker, const struct watcher *watcher, int64_t rev, unsigned population,
-                     const struct stream *stream)
+/* When all of live is scanned, only watchers of riding streams count: a walking stream reaches the extent itself. */
+static bool scan_concerns(const struct registry *registry, const struct extent_scan *scan,
+                          const struct watcher *watcher)
 {
-    if (watcher->next > rev)
+    const struct stream *stream = watcher->stream;
+    if (watcher->next > scan->rev)
         return false;
-    if (stream != NULL)
-        return watcher->stream == stream && !(stream->mid_any && watcher->id <= stream->mid_id);
-    if (population != POPULATION_LIVE)
+    if (scan->stream != NULL)
+        return !(stream->walk.mid_any && watcher->id <= stream->walk.mid_id);
+    if (scan->population != POPULATION_LIVE)
         return true;
-    return watcher->stream->state == STREAM_RIDING && watcher->stream->serial > worker->tell_serial;
+    return stream->state == STREAM_RIDING && stream->serial > registry->p.tell_serial;
 }
 
-static void scan_node(struct worker *worker, struct interest_node *node, int64_t rev, unsigned population,
-                      const struct stream *stream)
+static void scan_node(struct registry *registry, const struct extent_scan *scan, struct interest_node *node)
 {
-    struct watcher_place_key from = {.serial = stream == NULL ? 0 : stream->serial, .id = INT64_MIN};
+    struct interest_place from = {.serial = scan->stream == NULL ? 0 : scan->stream->serial, .id = INT64_MIN};
     struct belfry_treap_walk walk;
     struct watcher *watcher;
-    belfry_treap_walk(&walk, interest_population(node, population), &from, watcher_seek_place);
+    interest_walk(node, scan->population, &from, &walk);
     while ((watcher = watcher_at_place(belfry_treap_next(&walk))) != NULL) {
         BELFRY_POINT("extent.watcher");
-        if (stream != NULL && watcher->stream != stream)
+        if (scan->stream != NULL && watcher->stream != scan->stream)
             return;
-        if (!concerns(worker, watcher, rev, population, stream))
+        if (!scan_concerns(registry, scan, watcher))
             continue;
-        from = (struct watcher_place_key){.serial = watcher->stream->serial, .id = watcher->id};
-        make_solo(worker, watcher, rev);
-        worker->work -= worker->work > 0;
-        belfry_treap_walk(&walk, interest_population(node, population), &from, watcher_seek_place);
+        from = (struct interest_place){.serial = watcher->stream->serial, .id = watcher->id};
+        watcher_solo(registry, watcher, scan->rev);
+        turn_spend(registry->turn, 1);
+        interest_walk(node, scan->population, &from, &walk);
     }
 }
 
-enum extent_result extent_scan(struct worker *worker, int64_t rev, uint32_t *sub, unsigned population,
-                               struct stream *stream)
+enum extent_result extent_scan(struct delivery *delivery, struct gather *gather, const struct extent_scan *scan)
 {
+    struct turn *turn = delivery->turn;
     for (;;) {
         const struct batch *slice;
-        switch (source_slice(worker, rev, *sub, SOURCE_PREFER_SLICES, &slice)) {
+        switch (source_slice(delivery->source, scan->rev, *scan->sub, SOURCE_PREFER_SLICES, &slice)) {
         case SOURCE_WAIT:
             return EXTENT_WAIT;
         case SOURCE_GONE:
@@ -60,164 +52,108 @@ enum extent_result extent_scan(struct worker *worker, int64_t rev, uint32_t *sub
         case SOURCE_BATCH:
             break;
         }
-        for (uint32_t i = *sub - slice->first_sub; i < slice->n_events; i++) {
+        for (uint32_t i = *scan->sub - slice->first_sub; i < slice->n_events; i++) {
             struct interest_node **nodes;
             size_t n;
-            if (worker->work == 0)
+            if (turn->work == 0)
                 return EXTENT_MORE;
-            worker->work--;
-            if (gather_event(worker, slice, i, population, &nodes, &n) != BELFRY_OK) {
-                worker_retry_later(worker);
+            turn->work--;
+            if (gather_event(gather, slice, i, scan->population, &nodes, &n) != BELFRY_OK) {
+                turn_retry_later(turn);
                 return EXTENT_WAIT;
             }
             for (size_t j = 0; j < n; j++)
-                scan_node(worker, nodes[j], rev, population, stream);
-            *sub = slice->first_sub + i + 1;
+                scan_node(delivery->registry, scan, nodes[j]);
+            *scan->sub = slice->first_sub + i + 1;
         }
         if (!slice->more)
             return EXTENT_DONE;
     }
 }
 
-static bool begin(struct worker *worker, struct stream *stream, struct watcher *watcher)
-{
-    struct response_opts opts = {
-        .watch_id = watcher->id,
-        .header_rev = watcher->next,
-        .flags = watcher->flags,
-        .fragment_bytes = worker->opts.fragment_bytes,
-    };
-    struct range range;
-    interest_range(watcher->node, &range);
-    if (rest_of_extent(&worker->opts.identity, &opts, &range, watcher->next, &stream->rest) != BELFRY_OK)
-        return false;
-    stream->rest_since = worker->now;
-    output_account_rest(worker, stream);
-    stream->solo_now = watcher;
-    stream->solo_rest = true;
-    if ((watcher->flags & WATCHER_PROGRESS) != 0)
-        watcher->flags |= WATCHER_ACTIVE;
-    worker->stats.deliveries++;
-    return true;
-}
+/* ---- serving them ---- */
 
-/* A slice's events from the stream's place on. False: the budget, the room or the memory ended, or the watcher is lost. */
-static bool solo_slice(struct worker *worker, struct watcher *watcher, const struct batch *slice)
+/* A slice's events from the stream's place on. False: no budget, no room or no memory is left, or the watcher is lost. */
+static bool solo_slice(struct delivery *delivery, struct watcher *watcher, const struct batch *slice)
 {
     struct stream *stream = watcher->stream;
     struct range range;
     interest_range(watcher->node, &range);
-    for (uint32_t i = lines_place(stream, slice->rev) - slice->first_sub; i < slice->n_events; i++) {
-        if (worker->work == 0)
+    for (uint32_t i = delivery_line_place(stream, slice->rev) - slice->first_sub; i < slice->n_events; i++) {
+        if (delivery->turn->work == 0)
             return false;
-        worker->work--;
+        delivery->turn->work--;
         if (!range_has(&range, batch_key(slice, &slice->events[i]))) {
-            lines_pass(stream, slice, i);
+            delivery_line_pass(stream, slice, i);
             continue;
         }
-        switch (lines_event(worker, watcher, slice, i)) {
-        case LINES_NO_ROOM:
-            if (stream->room > 0 && stream->rest == NULL)
-                worker_retry_later(worker);
+        switch (delivery_line(delivery, watcher, slice, i)) {
+        case LINE_NO_ROOM:
+            if (stream->outlet.room > 0 && stream->outlet.rest == NULL)
+                turn_retry_later(delivery->turn);
             return false;
-        case LINES_LOST:
-            watcher_lose(worker, watcher, slice->rev + 1);
+        case LINE_LOST:
+            watcher_lose(delivery->registry, watcher, slice->rev + 1);
             return false;
-        case LINES_GIVEN:
+        case LINE_GIVEN:
             break;
         }
     }
     return true;
 }
 
-/* How many events the slice's revision has, as far as it can be known from it. */
+/* How many events the slice's revision has, as far as one slice tells. */
 static size_t events_at_least(const struct batch *slice)
 {
     bool parts = (slice->first_sub > 0 || slice->more) && !BELFRY_MUTANT(resumed_by_slice);
     return parts ? (size_t)slice->n_events + 1 : slice->n_events;
 }
 
-/* Lines need no measuring: each goes out when it is come to. */
-static bool solo_lines(struct worker *worker, struct stream *stream, struct watcher *watcher)
+static bool solo_lines(struct delivery *delivery, struct stream *stream, struct watcher *watcher)
 {
     int64_t rev = watcher->next;
     const struct batch *slice;
     do {
-        switch (source_slice(worker, rev, lines_place(stream, rev), SOURCE_PREFER_SLICES, &slice)) {
+        uint32_t sub = delivery_line_place(stream, rev);
+        switch (source_slice(delivery->source, rev, sub, SOURCE_PREFER_SLICES, &slice)) {
         case SOURCE_WAIT:
             return false;
         case SOURCE_GONE:
-            watcher_lose(worker, watcher, worker->gone_told);
+            watcher_lose(delivery->registry, watcher, delivery->source->gone_told);
             return false;
         case SOURCE_NONE:
         case SOURCE_BATCH:
             break;
         }
-        if (lines_has_it(stream, rev, events_at_least(slice)))
+        if (delivery_line_is_known(stream, rev, events_at_least(slice)))
             break;
-        if (!solo_slice(worker, watcher, slice))
+        if (!solo_slice(delivery, watcher, slice))
             return false;
     } while (slice->more);
-    watcher_detach(worker, watcher);
-    watcher_place(worker, watcher, rev + 1);
+    watcher_detach(delivery->registry, watcher);
+    watcher_place(delivery->registry, watcher, rev + 1);
     return true;
 }
 
-static bool solo_response(struct worker *worker, struct stream *stream, struct watcher *watcher)
+static bool solo_response(struct delivery *delivery, struct stream *stream, struct watcher *watcher)
 {
-    if (stream->rest == NULL && !begin(worker, stream, watcher)) {
-        worker_retry_later(worker);
+    if (stream->outlet.rest == NULL && !delivery_begin_extent(delivery, watcher)) {
+        turn_retry_later(delivery->turn);
         return false;
     }
-    return output_pending(worker, stream);
+    return delivery_pending(delivery, stream);
 }
 
-bool extent_solo(struct worker *worker, struct stream *stream)
+bool extent_solo(struct delivery *delivery, struct stream *stream)
 {
     while (!belfry_list_empty(&stream->solo)) {
         struct watcher *watcher = belfry_container(stream->solo.next, struct watcher, link);
-        if (worker->work == 0)
+        if (delivery->turn->work == 0)
             return false;
-        if (stream->lines != NULL ? !solo_lines(worker, stream, watcher) : !solo_response(worker, stream, watcher))
+        bool served = stream->outlet.lines != NULL ? solo_lines(delivery, stream, watcher)
+                                                   : solo_response(delivery, stream, watcher);
+        if (!served)
             return belfry_list_empty(&stream->solo); /* it may have been lost meanwhile */
-    }
-    return true;
-}
-
-/* The rows are gone. Nothing sent: the watcher is told; otherwise only the end of the stream is honest. */
-static void give_up(struct worker *worker, struct stream *stream)
-{
-    struct watcher *watcher = stream->solo_now;
-    if (rest_begun(stream->rest))
-        stream->broken = true;
-    else if (watcher != NULL)
-        watcher_lose(worker, watcher, worker->gone_told); /* ends the rest */
-    else
-        output_rest_end(worker, stream);
-}
-
-bool extent_feed(struct worker *worker, struct stream *stream)
-{
-    int64_t rev;
-    uint32_t sub;
-    while (stream->rest != NULL && rest_wants_slice(stream->rest, &rev, &sub)) {
-        const struct batch *slice;
-        if (worker->work == 0)
-            return false;
-        worker->work--;
-        enum source_prefer prefer = rest_in_slices(stream->rest) ? SOURCE_PREFER_SLICES : SOURCE_PREFER_WHOLE;
-        switch (source_slice(worker, rev, sub, prefer, &slice)) {
-        case SOURCE_WAIT:
-            return false;
-        case SOURCE_GONE:
-            give_up(worker, stream);
-            return false;
-        case SOURCE_NONE:
-        case SOURCE_BATCH:
-            break;
-        }
-        rest_slice(stream->rest, slice);
-        output_account_rest(worker, stream);
     }
     return true;
 }

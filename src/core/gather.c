@@ -1,14 +1,32 @@
-/* src/core/gather.c: who wants a batch, as groups of (node, its events). Kept until the index or the question changes,
- * so that a thousand streams that are given the same batch look it up once. */
-#include <stdlib.h>
+/* src/core/gather.c: pairs of (node, event), sorted by node, become the groups. */
+#include "core/gather.h"
 
-#include "core/worker_private.h"
+#include <stdlib.h>
 
 struct gather_pair {
     struct interest_node *node;
     uint32_t event;
     uint32_t order; /* of appearance: keeps the result independent of addresses */
 };
+
+void gather_init(struct gather *gather, struct turn *turn, struct interest *interest, lines_attribute_fn attribute,
+                 void *attribute_user)
+{
+    *gather =
+        (struct gather){.turn = turn, .interest = interest, .attribute = attribute, .attribute_user = attribute_user};
+}
+
+void gather_fini(struct gather *gather)
+{
+    free(gather->groups);
+    free(gather->picks);
+    free(gather->pairs);
+}
+
+void gather_forget(struct gather *gather)
+{
+    gather->rev = 0;
+}
 
 /* Room for `need` elements; NULL: out of memory, `array` is as it was. */
 static void *roomy(void *array, size_t *cap, size_t need, size_t size)
@@ -44,21 +62,20 @@ static enum belfry_err reserve_groups(struct gather *gather, size_t n)
     return BELFRY_OK;
 }
 
-enum belfry_err gather_event(struct worker *worker, const struct batch *batch, uint32_t event, unsigned population,
+enum belfry_err gather_event(struct gather *gather, const struct batch *batch, uint32_t event, unsigned population,
                              struct interest_node ***nodes, size_t *n)
 {
-    struct interest_asker asker = {worker->opts.attribute, worker->opts.attribute_user, batch, event};
+    struct interest_asker asker = {gather->attribute, gather->attribute_user, batch, event};
     struct belfry_bytes key = batch_key(batch, &batch->events[event]);
-    return interest_find(worker->interest, key, population, &asker, nodes, n);
+    return interest_find(gather->interest, key, population, &asker, nodes, n);
 }
 
-/* The one event of most batches: each node is a group. */
-static enum belfry_err of_one(struct worker *worker, const struct batch *batch, unsigned population)
+/* Most batches have one event: each node is a group. */
+static enum belfry_err gather_one(struct gather *gather, const struct batch *batch, unsigned population)
 {
-    struct gather *gather = &worker->gather;
     struct interest_node **nodes;
     size_t n;
-    enum belfry_err err = gather_event(worker, batch, 0, population, &nodes, &n);
+    enum belfry_err err = gather_event(gather, batch, 0, population, &nodes, &n);
     if (err == BELFRY_OK)
         err = reserve_groups(gather, n + 1);
     if (err != BELFRY_OK)
@@ -70,14 +87,13 @@ static enum belfry_err of_one(struct worker *worker, const struct batch *batch, 
     return BELFRY_OK;
 }
 
-static enum belfry_err collect(struct worker *worker, const struct batch *batch, unsigned population)
+static enum belfry_err collect_pairs(struct gather *gather, const struct batch *batch, unsigned population)
 {
-    struct gather *gather = &worker->gather;
     gather->n_pairs = 0;
     for (uint32_t event = 0; event < batch->n_events; event++) {
         struct interest_node **nodes;
         size_t n;
-        enum belfry_err err = gather_event(worker, batch, event, population, &nodes, &n);
+        enum belfry_err err = gather_event(gather, batch, event, population, &nodes, &n);
         if (err == BELFRY_OK && gather->n_pairs + n > GATHER_PAIRS_MAX)
             err = BELFRY_ERR_TOO_LARGE;
         if (err == BELFRY_OK)
@@ -91,7 +107,7 @@ static enum belfry_err collect(struct worker *worker, const struct batch *batch,
     return BELFRY_OK;
 }
 
-static int by_node(const void *a, const void *b)
+static int pairs_by_node(const void *a, const void *b)
 {
     const struct gather_pair *x = a, *y = b;
     if (x->node != y->node)
@@ -99,16 +115,15 @@ static int by_node(const void *a, const void *b)
     return (x->order > y->order) - (x->order < y->order);
 }
 
-static int by_order(const void *a, const void *b)
+static int groups_by_order(const void *a, const void *b)
 {
     const struct gather_group *x = a, *y = b;
     return (x->order > y->order) - (x->order < y->order);
 }
 
-static enum belfry_err of_many(struct worker *worker, const struct batch *batch, unsigned population)
+static enum belfry_err gather_many(struct gather *gather, const struct batch *batch, unsigned population)
 {
-    struct gather *gather = &worker->gather;
-    enum belfry_err err = collect(worker, batch, population);
+    enum belfry_err err = collect_pairs(gather, batch, population);
     if (err == BELFRY_OK)
         err = reserve_groups(gather, gather->n_pairs + 1);
     if (err != BELFRY_OK)
@@ -116,7 +131,7 @@ static enum belfry_err of_many(struct worker *worker, const struct batch *batch,
     const struct gather_pair *pairs = gather->pairs;
     size_t g = 0;
     if (gather->n_pairs > 1)
-        qsort(gather->pairs, gather->n_pairs, sizeof(*gather->pairs), by_node);
+        qsort(gather->pairs, gather->n_pairs, sizeof(*gather->pairs), pairs_by_node);
     for (uint32_t i = 0; i < gather->n_pairs; i++) {
         gather->picks[i] = pairs[i].event;
         if (i > 0 && pairs[i].node == pairs[i - 1].node)
@@ -126,39 +141,31 @@ static enum belfry_err of_many(struct worker *worker, const struct batch *batch,
                 (struct gather_group){.node = pairs[i].node, .first = i, .n = 1, .order = pairs[i].order};
     }
     if (g > 1)
-        qsort(gather->groups, g, sizeof(*gather->groups), by_order);
+        qsort(gather->groups, g, sizeof(*gather->groups), groups_by_order);
     gather->n_groups = g;
     return BELFRY_OK;
 }
 
-static size_t gather_bytes(const struct gather *gather)
+enum belfry_err gather_batch(struct gather *gather, const struct batch *batch, unsigned population)
 {
-    return gather->cap_groups * sizeof(*gather->groups) + gather->cap_picks * sizeof(*gather->picks) +
-           gather->cap_pairs * sizeof(*gather->pairs);
-}
-
-enum belfry_err gather_batch(struct worker *worker, const struct batch *batch, unsigned population)
-{
-    struct gather *gather = &worker->gather;
-    if (gather->rev == batch->rev && gather->population == population && gather->generation == worker->generation)
+    uint64_t generation = interest_generation(gather->interest);
+    if (gather->rev == batch->rev && gather->population == population && gather->generation == generation)
         return gather->too_large ? BELFRY_ERR_TOO_LARGE : BELFRY_OK;
     gather->rev = 0;
-    size_t before = gather_bytes(gather);
-    enum belfry_err err = batch->n_events == 1 ? of_one(worker, batch, population) : of_many(worker, batch, population);
-    worker->bytes += gather_bytes(gather) - before;
+    enum belfry_err err =
+        batch->n_events == 1 ? gather_one(gather, batch, population) : gather_many(gather, batch, population);
     if (err != BELFRY_OK && err != BELFRY_ERR_TOO_LARGE)
         return err;
-    worker_spend(worker, gather->n_groups / 8);
+    turn_spend(gather->turn, gather->n_groups / 8);
     gather->too_large = err == BELFRY_ERR_TOO_LARGE;
     gather->rev = batch->rev;
     gather->population = population;
-    gather->generation = worker->generation;
+    gather->generation = generation;
     return err;
 }
 
-void gather_fini(struct gather *gather)
+size_t gather_bytes(const struct gather *gather)
 {
-    free(gather->groups);
-    free(gather->picks);
-    free(gather->pairs);
+    return gather->cap_groups * sizeof(*gather->groups) + gather->cap_picks * sizeof(*gather->picks) +
+           gather->cap_pairs * sizeof(*gather->pairs);
 }

@@ -1,4 +1,5 @@
-/* src/core/interest.c: nodes in one hash table (keys and prefixes) or in the interval tree (spans). */
+/* src/core/interest.c: nodes in one hash table (keys and prefixes) or in the interval tree (spans); nodes with a pin in
+ * a second hash table. */
 #include "core/interest.h"
 
 #include <assert.h>
@@ -6,14 +7,32 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "core/interest_private.h"
+#include "base/list.h"
+#include "base/sim.h"
+#include "core/keyhash.h"
 #include "core/spans.h"
-#include "core/stream_private.h"
+#include "core/stream.h"
+#include "core/table.h"
 #include "core/watcher.h"
 
-#define FOUND_FIRST 16
+#define FOUND_FIRST  16
+#define NODE_PINNED  3                       /* a kind of node, beside those of enum range_kind */
+#define NODE_KEY_MAX (((size_t)1 << 29) - 1) /* the largest key_len of a node; no request comes near it */
 
-/* Who rides one bus from one node; it lives while somebody does. */
+/* The bytes of the key follow in the same block, then those of a span's end; for a pinned node those of the value. A
+ * million nodes with keys of 32 bytes are the aim: 40 + 32 bytes, 80 as malloc cuts them, and 8 for a bucket of the
+ * table. */
+struct interest_node {
+    struct table_link link;         /* of a key, a prefix or a pinned node; a span has its hash there */
+    struct belfry_treap_node *live; /* root of POPULATION_LIVE */
+    struct riders *riders;          /* owned; one for each bus that has riders from here */
+    uint32_t n_watchers;            /* and pinned nodes below it */
+    uint32_t kind : 2;              /* enum range_kind, or NODE_PINNED */
+    uint32_t has_pins : 1;          /* there are pinned nodes below it */
+    uint32_t key_len : 29;
+};
+
+/* The riders of one bus at one node; freed with the last rider. */
 struct riders {
     struct riders *next; /* those of the same node on another bus */
     struct interest_node *node;
@@ -33,12 +52,61 @@ struct prefix_length {
     size_t n; /* nodes */
 };
 
+/* The values that are pinned for one attribute below one range:
+ *
+ *     range ---> family "spec.nodeName" ---> n1, n2, n3, ...   (one hash table for all families and values)
+ *            `-> family "app"           ---> web, db
+ *
+ * An event asks each family of a matching range for its values before and after, and looks these two up. A family
+ * without watchers in the population is not asked: the answer costs the dialect a parse. */
+struct pin_family {
+    struct pin_family *next; /* of the same range, oldest first */
+    struct pin_range *range;
+    uint64_t serial;          /* makes different hashes of equal values */
+    struct belfry_list nodes; /* oldest first */
+    size_t n_in[POPULATIONS]; /* watchers */
+    size_t name_len;
+    char name[];
+};
+
+/* A range's families. */
+struct pin_range {
+    struct table_link link;
+    struct interest_node *base;
+    struct pin_family *first;
+};
+
+struct pin_node {
+    struct pin_family *family;
+    struct belfry_list sibling;
+    struct interest_node node; /* last: the value's bytes follow */
+};
+
+struct interest {
+    struct keyhash_secret secret;
+    struct table table;
+    struct span *spans;
+    struct belfry_list ridden[POPULATIONS]; /* riders, by bus; nodes in the order of their first rider */
+    struct prefix_length *lengths;          /* owned; ascending */
+    size_t n_lengths, cap_lengths;
+    struct interest_node **found; /* owned; of the last find */
+    size_t n_found, cap_found;
+    size_t n_nodes;
+    size_t node_bytes;   /* nodes, their riders, families */
+    uint64_t generation; /* moves with every change of a node or a population */
+
+    struct table pinned;     /* nodes with a pin, by family and value */
+    struct table pin_ranges; /* ranges that have pinned nodes below them */
+    uint64_t families;       /* made so far */
+};
+
 enum belfry_err interest_create(uint64_t seed, struct interest **out)
 {
     struct interest *interest = calloc(1, sizeof(*interest));
     if (interest == NULL)
         return BELFRY_ERR_NOMEM;
     interest->secret = keyhash_secret(seed);
+    interest->generation = 1;
     table_init(&interest->table);
     table_init(&interest->pinned);
     table_init(&interest->pin_ranges);
@@ -63,6 +131,12 @@ void interest_destroy(struct interest *interest)
 
 /* ---- nodes ---- */
 
+/* As the allocator of most systems rounds it, so that our accounts agree with what the process uses. */
+static size_t block_bytes(size_t bytes)
+{
+    return bytes + 8 <= 32 ? 32 : (bytes + 8 + 15) / 16 * 16;
+}
+
 static struct interest_node *node_of(struct table_link *link)
 {
     return belfry_container(link, struct interest_node, link);
@@ -85,15 +159,10 @@ static struct belfry_bytes node_end(const struct interest_node *node)
     return belfry_container_const(node, struct span_node, node)->span.end;
 }
 
-static bool fits(const struct range *range)
-{
-    return range->key.len <= NODE_KEY_MAX && range->end.len <= NODE_KEY_MAX;
-}
-
 static size_t node_bytes(const struct interest_node *node)
 {
     size_t head = node->kind == RANGE_SPAN ? sizeof(struct span_node) : sizeof(struct interest_node);
-    return interest_block_bytes(head + node->key_len + node_end(node).len);
+    return block_bytes(head + node->key_len + node_end(node).len);
 }
 
 static void copy_bytes(char *to, struct belfry_bytes from)
@@ -102,7 +171,7 @@ static void copy_bytes(char *to, struct belfry_bytes from)
         memcpy(to, from.data, from.len);
 }
 
-/* A node that is in nothing yet. */
+/* A node that is not registered yet. */
 static struct interest_node *node_create(const struct range *range)
 {
     bool is_span = range->kind == RANGE_SPAN;
@@ -187,24 +256,25 @@ static void length_unuse(struct interest *interest, size_t len)
     memmove(place, place + 1, (interest->n_lengths - at) * sizeof(*place));
 }
 
-/* ---- adding and dropping ---- */
+/* ---- hashes ---- */
 
-uint64_t interest_hash(const struct interest *interest, unsigned kind, struct belfry_bytes key)
+/* The hash of `key`; `kind`, below 8, makes different ones of the same bytes. */
+static uint64_t key_hash(const struct interest *interest, unsigned kind, struct belfry_bytes key)
 {
     struct keyhash hash;
     keyhash_begin(&hash, &interest->secret, key);
     return keyhash_at(&hash, key.len, kind);
 }
 
-static uint64_t hash_of(const struct interest *interest, const struct range *range)
+static uint64_t range_hash(const struct interest *interest, const struct range *range)
 {
-    uint64_t hash = interest_hash(interest, range->kind, range->key);
-    return range->kind == RANGE_SPAN ? belfry_hash_int(hash + interest_hash(interest, RANGE_KEY, range->end)) : hash;
+    uint64_t hash = key_hash(interest, range->kind, range->key);
+    return range->kind == RANGE_SPAN ? belfry_hash_int(hash + key_hash(interest, RANGE_KEY, range->end)) : hash;
 }
 
-/* A key's or a prefix's node. `key` may be longer than the node's: `len` bytes of it count. */
-static struct interest_node *look_up(const struct interest *interest, uint64_t hash, enum range_kind kind,
-                                     struct belfry_bytes key, size_t len)
+/* A key's or a prefix's node. `key` may be longer than the node's: its first `len` bytes count. */
+static struct interest_node *node_look_up(const struct interest *interest, uint64_t hash, enum range_kind kind,
+                                          struct belfry_bytes key, size_t len)
 {
     struct table_link *link = table_first(&interest->table, hash);
     for (; link != NULL; link = table_next(link)) {
@@ -218,10 +288,261 @@ static struct interest_node *look_up(const struct interest *interest, uint64_t h
 static struct interest_node *find_equal(const struct interest *interest, const struct range *range, uint64_t hash)
 {
     if (range->kind != RANGE_SPAN)
-        return look_up(interest, hash, range->kind, range->key, range->key.len);
+        return node_look_up(interest, hash, range->kind, range->key, range->key.len);
     struct span *span = spans_find(interest->spans, range->key, range->end);
     return span == NULL ? NULL : &belfry_container(span, struct span_node, span)->node;
 }
+
+/* ---- the nodes of the last find ---- */
+
+struct belfry_treap_node *interest_population(const struct interest_node *node, unsigned population)
+{
+    if (population == POPULATION_LIVE)
+        return node->live;
+    const struct riders *riders = node->riders;
+    while (riders != NULL && riders->population != population)
+        riders = riders->next;
+    return riders == NULL ? NULL : riders->root;
+}
+
+static enum belfry_err found_grow(struct interest *interest)
+{
+    size_t cap = interest->cap_found == 0 ? FOUND_FIRST : interest->cap_found * 2;
+    struct interest_node **found = realloc(interest->found, cap * sizeof(*found));
+    if (found == NULL)
+        return BELFRY_ERR_NOMEM;
+    interest->found = found;
+    interest->cap_found = cap;
+    return BELFRY_OK;
+}
+
+/* Adds a node to the found, unless nothing of the population is at it. */
+static enum belfry_err found_add(struct interest *interest, struct interest_node *node, unsigned population)
+{
+    if (interest_population(node, population) == NULL)
+        return BELFRY_OK;
+    if (interest->n_found == interest->cap_found) {
+        enum belfry_err err = found_grow(interest);
+        if (err != BELFRY_OK)
+            return err;
+    }
+    interest->found[interest->n_found++] = node;
+    return BELFRY_OK;
+}
+
+/* ---- pins ---- */
+
+static struct pin_node *pin_of(const struct interest_node *node)
+{
+    assert(node->kind == NODE_PINNED);
+    return (struct pin_node *)(uintptr_t)belfry_container_const(node, struct pin_node, node);
+}
+
+static struct interest_node *pins_base(const struct interest_node *node)
+{
+    return pin_of(node)->family->range->base;
+}
+
+/* `more` watchers of the node joined the population, or left it. */
+static void pins_count(struct interest_node *node, unsigned population, int more)
+{
+    pin_of(node)->family->n_in[population] += (size_t)more;
+}
+
+static struct pin_range *pin_range_find(const struct interest *interest, const struct interest_node *base)
+{
+    struct table_link *link = table_first(&interest->pin_ranges, base->link.hash);
+    while (link != NULL && belfry_container(link, struct pin_range, link)->base != base)
+        link = table_next(link);
+    return link == NULL ? NULL : belfry_container(link, struct pin_range, link);
+}
+
+static struct pin_range *pin_range_get(struct interest *interest, struct interest_node *base)
+{
+    if (base->has_pins)
+        return pin_range_find(interest, base);
+    struct pin_range *range = calloc(1, sizeof(*range));
+    if (range == NULL)
+        return NULL;
+    range->base = base;
+    base->has_pins = 1;
+    table_add(&interest->pin_ranges, base->link.hash, &range->link);
+    interest->node_bytes += block_bytes(sizeof(*range));
+    return range;
+}
+
+static void pin_range_end_if_empty(struct interest *interest, struct pin_range *range)
+{
+    if (range->first != NULL)
+        return;
+    range->base->has_pins = 0;
+    table_remove(&interest->pin_ranges, &range->link);
+    interest->node_bytes -= block_bytes(sizeof(*range));
+    free(range);
+}
+
+static struct belfry_bytes pin_family_name(const struct pin_family *family)
+{
+    return belfry_bytes_of(family->name, family->name_len);
+}
+
+static struct pin_family *pin_family_get(struct interest *interest, struct pin_range *range, struct belfry_bytes name)
+{
+    struct pin_family **at = &range->first;
+    while (*at != NULL && !belfry_bytes_equal(pin_family_name(*at), name))
+        at = &(*at)->next;
+    if (*at != NULL)
+        return *at;
+    struct pin_family *family = calloc(1, sizeof(*family) + name.len);
+    if (family == NULL)
+        return NULL;
+    family->range = range;
+    family->serial = ++interest->families;
+    belfry_list_init(&family->nodes);
+    family->name_len = name.len;
+    memcpy(family->name, name.data, name.len);
+    interest->node_bytes += block_bytes(sizeof(*family) + name.len);
+    *at = family;
+    return family;
+}
+
+static void pin_family_end_if_empty(struct interest *interest, struct pin_family *family)
+{
+    struct pin_family **at = &family->range->first;
+    if (!belfry_list_empty(&family->nodes))
+        return;
+    while (*at != family)
+        at = &(*at)->next;
+    *at = family->next;
+    interest->node_bytes -= block_bytes(sizeof(*family) + family->name_len);
+    free(family);
+}
+
+static uint64_t pin_hash(const struct interest *interest, const struct pin_family *family, struct belfry_bytes value)
+{
+    return belfry_hash_int(key_hash(interest, NODE_PINNED, value) + family->serial);
+}
+
+static struct interest_node *pin_look_up(const struct interest *interest, const struct pin_family *family,
+                                         struct belfry_bytes value, uint64_t hash)
+{
+    struct table_link *link = table_first(&interest->pinned, hash);
+    for (; link != NULL; link = table_next(link)) {
+        struct interest_node *node = belfry_container(link, struct interest_node, link);
+        if (pin_of(node)->family == family && belfry_bytes_equal(node_key(node), value))
+            return node;
+    }
+    return NULL;
+}
+
+static struct interest_node *pin_node_create(struct interest *interest, struct pin_family *family,
+                                             struct belfry_bytes value, uint64_t hash)
+{
+    struct pin_node *pin = calloc(1, sizeof(*pin) + value.len);
+    if (pin == NULL)
+        return NULL;
+    pin->family = family;
+    pin->node.kind = NODE_PINNED;
+    pin->node.key_len = (uint32_t)value.len & NODE_KEY_MAX;
+    if (value.len > 0)
+        memcpy(&pin->node + 1, value.data, value.len);
+    belfry_list_append(&family->nodes, &pin->sibling);
+    table_add(&interest->pinned, hash, &pin->node.link);
+    interest->n_nodes++;
+    interest->node_bytes += block_bytes(sizeof(*pin) + value.len);
+    return &pin->node;
+}
+
+/* The node of (base, pin) with one more watcher. *made: it is new, and counts among the watchers of `base`. */
+static enum belfry_err pins_add(struct interest *interest, struct interest_node *base, const struct interest_pin *pin,
+                                struct interest_node **out, bool *made)
+{
+    if (pin->name.len > NODE_KEY_MAX || pin->value.len > NODE_KEY_MAX)
+        return BELFRY_ERR_NOMEM;
+    struct pin_range *range = pin_range_get(interest, base);
+    if (range == NULL)
+        return BELFRY_ERR_NOMEM;
+    struct pin_family *family = pin_family_get(interest, range, pin->name);
+    if (family == NULL) {
+        pin_range_end_if_empty(interest, range);
+        return BELFRY_ERR_NOMEM;
+    }
+    uint64_t hash = pin_hash(interest, family, pin->value);
+    struct interest_node *node = pin_look_up(interest, family, pin->value, hash);
+    *made = node == NULL;
+    if (node == NULL)
+        node = pin_node_create(interest, family, pin->value, hash);
+    if (node == NULL) {
+        pin_family_end_if_empty(interest, family);
+        pin_range_end_if_empty(interest, range);
+        return BELFRY_ERR_NOMEM;
+    }
+    node->n_watchers++;
+    *out = node;
+    return BELFRY_OK;
+}
+
+/* Its last watcher is gone; the base stays. */
+static void pins_remove(struct interest *interest, struct interest_node *node)
+{
+    struct pin_node *pin = pin_of(node);
+    struct pin_range *range = pin->family->range;
+    belfry_list_remove(&pin->sibling);
+    table_remove(&interest->pinned, &node->link);
+    interest->n_nodes--;
+    interest->node_bytes -= block_bytes(sizeof(*pin) + node->key_len);
+    pin_family_end_if_empty(interest, pin->family);
+    pin_range_end_if_empty(interest, range);
+    free(pin);
+}
+
+static enum belfry_err pins_found_value(struct interest *interest, const struct pin_family *family,
+                                        struct belfry_bytes value, unsigned population)
+{
+    struct interest_node *node = pin_look_up(interest, family, value, pin_hash(interest, family, value));
+    return node == NULL ? BELFRY_OK : found_add(interest, node, population);
+}
+
+static enum belfry_err pins_found_all(struct interest *interest, const struct pin_family *family, unsigned population)
+{
+    belfry_list_each (node, &family->nodes) {
+        enum belfry_err err = found_add(interest, &belfry_container(node, struct pin_node, sibling)->node, population);
+        if (err != BELFRY_OK)
+            return err;
+    }
+    return BELFRY_OK;
+}
+
+static enum belfry_err pins_find_in(struct interest *interest, const struct pin_family *family, unsigned population,
+                                    const struct interest_asker *asker)
+{
+    struct belfry_bytes before, after;
+    enum belfry_err err = BELFRY_OK;
+    if (batch_prev_lost(asker->batch, &asker->batch->events[asker->event]))
+        return pins_found_all(interest, family, population);
+    if (!asker->attribute(asker->user, asker->batch, asker->event, pin_family_name(family), &before, &after))
+        return BELFRY_ERR_NOMEM;
+    if (after.data != NULL)
+        err = pins_found_value(interest, family, after, population);
+    bool same = after.data != NULL && before.data != NULL && belfry_bytes_equal(before, after);
+    if (before.data != NULL && !same && err == BELFRY_OK && !BELFRY_MUTANT(pin_by_new_value))
+        err = pins_found_value(interest, family, before, population);
+    return err;
+}
+
+/* Adds the nodes below `base` that want the event to the found. */
+static enum belfry_err pins_find(struct interest *interest, const struct interest_node *base, unsigned population,
+                                 const struct interest_asker *asker)
+{
+    const struct pin_family *family = pin_range_find(interest, base)->first;
+    enum belfry_err err = BELFRY_OK;
+    for (; family != NULL && err == BELFRY_OK; family = family->next) {
+        if (family->n_in[population] > 0)
+            err = pins_find_in(interest, family, population, asker);
+    }
+    return err;
+}
+/* ---- adding and dropping ---- */
 
 static enum belfry_err node_register(struct interest *interest, struct interest_node *node, uint64_t hash)
 {
@@ -242,10 +563,11 @@ static enum belfry_err node_register(struct interest *interest, struct interest_
 
 static enum belfry_err add_range(struct interest *interest, const struct range *range, struct interest_node **out)
 {
-    uint64_t hash = hash_of(interest, range);
+    uint64_t hash = range_hash(interest, range);
     struct interest_node *node = find_equal(interest, range, hash);
     if (node == NULL) {
-        node = fits(range) ? node_create(range) : NULL;
+        bool fits = range->key.len <= NODE_KEY_MAX && range->end.len <= NODE_KEY_MAX;
+        node = fits ? node_create(range) : NULL;
         if (node == NULL)
             return BELFRY_ERR_NOMEM;
         enum belfry_err err = node_register(interest, node, hash);
@@ -255,6 +577,7 @@ static enum belfry_err add_range(struct interest *interest, const struct range *
         }
     }
     node->n_watchers++;
+    interest->generation++;
     *out = node;
     return BELFRY_OK;
 }
@@ -291,6 +614,7 @@ static void node_unregister(struct interest *interest, struct interest_node *nod
 
 void interest_drop(struct interest *interest, struct interest_node *node)
 {
+    interest->generation++;
     if (--node->n_watchers > 0)
         return;
     assert(node->live == NULL && node->riders == NULL);
@@ -332,7 +656,7 @@ static struct riders *riders_create(struct interest *interest, struct interest_n
     riders->node = node;
     riders->population = population;
     belfry_list_append(&interest->ridden[population], &riders->link);
-    interest->node_bytes += interest_block_bytes(sizeof(*riders));
+    interest->node_bytes += block_bytes(sizeof(*riders));
     return riders;
 }
 
@@ -341,7 +665,7 @@ static void riders_destroy(struct interest *interest, struct riders **at)
     struct riders *riders = *at;
     *at = riders->next;
     belfry_list_remove(&riders->link);
-    interest->node_bytes -= interest_block_bytes(sizeof(*riders));
+    interest->node_bytes -= block_bytes(sizeof(*riders));
     free(riders);
 }
 
@@ -358,6 +682,7 @@ enum belfry_err interest_join(struct interest *interest, struct watcher *watcher
             return BELFRY_ERR_NOMEM;
         root = &(*riders)->root;
     }
+    interest->generation++;
     belfry_treap_insert(root, &watcher->place, by_stream_and_id);
     if (node->kind == NODE_PINNED)
         pins_count(node, population, 1);
@@ -367,6 +692,7 @@ enum belfry_err interest_join(struct interest *interest, struct watcher *watcher
 void interest_leave(struct interest *interest, struct watcher *watcher, unsigned population)
 {
     assert(population < POPULATIONS);
+    interest->generation++;
     if (watcher->node->kind == NODE_PINNED)
         pins_count(watcher->node, population, -1);
     if (population == POPULATION_LIVE) {
@@ -386,14 +712,20 @@ struct interest_node *interest_any(const struct interest *interest, unsigned pop
     return belfry_list_empty(ridden) ? NULL : belfry_container(ridden->next, struct riders, link)->node;
 }
 
-struct belfry_treap_node *interest_population(const struct interest_node *node, unsigned population)
+static int seek_place(const void *key, const struct belfry_treap_node *node)
 {
-    if (population == POPULATION_LIVE)
-        return node->live;
-    const struct riders *riders = node->riders;
-    while (riders != NULL && riders->population != population)
-        riders = riders->next;
-    return riders == NULL ? NULL : riders->root;
+    const struct interest_place *want = key;
+    const struct watcher *watcher = belfry_container_const(node, struct watcher, place);
+    uint64_t serial = watcher->stream->serial;
+    if (want->serial != serial)
+        return want->serial < serial ? -1 : 1;
+    return (want->id > watcher->id) - (want->id < watcher->id);
+}
+
+void interest_walk(const struct interest_node *node, unsigned population, const struct interest_place *from,
+                   struct belfry_treap_walk *walk)
+{
+    belfry_treap_walk(walk, interest_population(node, population), from, seek_place);
 }
 
 void interest_range(const struct interest_node *node, struct range *out)
@@ -403,31 +735,7 @@ void interest_range(const struct interest_node *node, struct range *out)
     *out = (struct range){(enum range_kind)node->kind, node_key(node), node_end(node)};
 }
 
-/* ---- finding ---- */
-
-static enum belfry_err found_grow(struct interest *interest)
-{
-    size_t cap = interest->cap_found == 0 ? FOUND_FIRST : interest->cap_found * 2;
-    struct interest_node **found = realloc(interest->found, cap * sizeof(*found));
-    if (found == NULL)
-        return BELFRY_ERR_NOMEM;
-    interest->found = found;
-    interest->cap_found = cap;
-    return BELFRY_OK;
-}
-
-enum belfry_err interest_found(struct interest *interest, struct interest_node *node, unsigned population)
-{
-    if (interest_population(node, population) == NULL)
-        return BELFRY_OK;
-    if (interest->n_found == interest->cap_found) {
-        enum belfry_err err = found_grow(interest);
-        if (err != BELFRY_OK)
-            return err;
-    }
-    interest->found[interest->n_found++] = node;
-    return BELFRY_OK;
-}
+/* ---- looking up ---- */
 
 /* A range's node (NULL: there is none), and what is pinned below it. */
 static enum belfry_err found_range(struct interest *interest, struct interest_node *node, unsigned population,
@@ -435,7 +743,7 @@ static enum belfry_err found_range(struct interest *interest, struct interest_no
 {
     if (node == NULL)
         return BELFRY_OK;
-    enum belfry_err err = interest_found(interest, node, population);
+    enum belfry_err err = found_add(interest, node, population);
     if (node->has_pins && asker != NULL && err == BELFRY_OK)
         err = pins_find(interest, node, population, asker);
     return err;
@@ -449,13 +757,13 @@ static enum belfry_err find_hashed(struct interest *interest, struct belfry_byte
     for (size_t i = 0; i < interest->n_lengths && interest->lengths[i].len <= key.len; i++) {
         size_t len = interest->lengths[i].len;
         uint64_t prefix = keyhash_at(&hash, len, RANGE_PREFIX);
-        struct interest_node *node = look_up(interest, prefix, RANGE_PREFIX, key, len);
+        struct interest_node *node = node_look_up(interest, prefix, RANGE_PREFIX, key, len);
         enum belfry_err err = found_range(interest, node, population, asker);
         if (err != BELFRY_OK)
             return err;
     }
     uint64_t whole = keyhash_at(&hash, key.len, RANGE_KEY);
-    return found_range(interest, look_up(interest, whole, RANGE_KEY, key, key.len), population, asker);
+    return found_range(interest, node_look_up(interest, whole, RANGE_KEY, key, key.len), population, asker);
 }
 
 enum belfry_err interest_find(struct interest *interest, struct belfry_bytes key, unsigned population,
@@ -471,6 +779,11 @@ enum belfry_err interest_find(struct interest *interest, struct belfry_bytes key
     *nodes = interest->found;
     *n = interest->n_found;
     return BELFRY_OK;
+}
+
+uint64_t interest_generation(const struct interest *interest)
+{
+    return interest->generation;
 }
 
 size_t interest_n_nodes(const struct interest *interest)

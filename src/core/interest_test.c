@@ -13,7 +13,7 @@
 
 #include "base/list.h"
 #include "base/rng.h"
-#include "core/stream_private.h"
+#include "core/stream.h"
 #include "core/watcher.h"
 #include "support/refuse.h"
 

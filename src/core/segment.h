@@ -9,6 +9,7 @@
 #ifndef BELFRY_CORE_SEGMENT_H
 #define BELFRY_CORE_SEGMENT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,6 +24,15 @@ struct segment {
     size_t n;
     size_t bytes;
     struct batch *const *batches; /* ascending revisions */
+};
+
+/* History that a worker wants: of `past` from revision `from` on; with `slice`, a slice of that revision from event `sub`
+ * on. */
+struct worker_fetch {
+    uint64_t past;
+    int64_t from;
+    bool slice;
+    uint32_t sub;
 };
 
 /* Builds a segment. add() consumes the reference; on failure it is gone too. finish() hands the segment over with one

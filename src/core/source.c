@@ -1,124 +1,193 @@
-/* src/core/source.c: where a batch comes from: the log, a segment that is kept, or history, which is asked for. */
+/* src/core/source.c: a few slots for segments and for fetches, searched one by one. */
+#include "core/source.h"
+
 #include <assert.h>
 
-#include "base/clock.h"
-#include "core/worker_private.h"
-
-/* The segment that says what there is at `rev` and behind; NULL: none is kept. */
-static const struct segment *find_segment(struct worker *worker, int64_t rev)
+void source_init(struct source *source, struct turn *turn, size_t keep_bytes)
 {
-    for (size_t i = 0; i < WORKER_SEGMENTS; i++) {
-        struct kept_segment *kept = &worker->segments[i];
+    *source = (struct source){.turn = turn, .keep_bytes = keep_bytes};
+}
+
+void source_fini(struct source *source)
+{
+    source_begin_past(source, 0);
+}
+
+/* ---- segments that are kept ---- */
+
+static bool segment_has(const struct segment *segment, int64_t rev)
+{
+    return segment != NULL && segment->from <= rev && rev <= segment->upto;
+}
+
+/* The segment that knows what comes at `rev` and after it; NULL: none is kept. */
+static const struct segment *find_segment(struct source *source, int64_t rev)
+{
+    for (size_t i = 0; i < SOURCE_SEGMENTS; i++) {
+        struct source_segment *kept = &source->segments[i];
         const struct segment *segment = kept->segment;
-        if (segment == NULL || rev < segment->from || rev > segment->upto)
+        if (!segment_has(segment, rev))
             continue;
         size_t at = segment_find(segment, rev);
         if (at < segment->n && segment->batches[at]->kind == BATCH_SLICE)
             continue;
-        kept->used = worker->turn;
+        kept->used = source->turn->number;
         return segment;
     }
     return NULL;
 }
 
 /* The batch of this kind that has event `sub` of `rev`; NULL: none is kept. */
-static const struct batch *find_events(struct worker *worker, enum batch_kind kind, int64_t rev, uint32_t sub)
+static const struct batch *find_events(struct source *source, enum batch_kind kind, int64_t rev, uint32_t sub)
 {
-    for (size_t i = 0; i < WORKER_SEGMENTS; i++) {
-        struct kept_segment *kept = &worker->segments[i];
+    for (size_t i = 0; i < SOURCE_SEGMENTS; i++) {
+        struct source_segment *kept = &source->segments[i];
         const struct segment *segment = kept->segment;
-        if (segment == NULL || rev < segment->from || rev > segment->upto)
+        if (!segment_has(segment, rev))
             continue;
         size_t at = segment_find(segment, rev);
         const struct batch *batch = at < segment->n ? segment->batches[at] : NULL;
         if (batch == NULL || batch->rev != rev || batch->kind != kind || sub < batch->first_sub ||
             sub - batch->first_sub >= batch->n_events)
             continue;
-        kept->used = worker->turn;
+        kept->used = source->turn->number;
         return batch;
     }
     return NULL;
 }
 
-static void drop(struct worker *worker, struct kept_segment *kept)
+static void drop_segment(struct source *source, struct source_segment *kept)
 {
-    worker->segment_bytes -= kept->segment->bytes;
-    worker->bytes -= kept->segment->bytes;
+    source->bytes -= kept->segment->bytes;
     segment_unref(kept->segment);
     kept->segment = NULL;
 }
 
-/* The one that was not looked at for longest; what came or was used since the last turn's start stays. */
-static struct kept_segment *least_used(struct worker *worker)
+/* Segments that came or were used in this turn stay. */
+static struct source_segment *least_used(struct source *source)
 {
-    struct kept_segment *least = NULL;
-    for (size_t i = 0; i < WORKER_SEGMENTS; i++) {
-        struct kept_segment *kept = &worker->segments[i];
-        if (kept->segment != NULL && kept->used < worker->turn && (least == NULL || kept->used < least->used))
+    struct source_segment *least = NULL;
+    for (size_t i = 0; i < SOURCE_SEGMENTS; i++) {
+        struct source_segment *kept = &source->segments[i];
+        if (kept->segment != NULL && kept->used < source->turn->number && (least == NULL || kept->used < least->used))
             least = kept;
     }
     return least;
 }
 
-static struct kept_segment *free_segment(struct worker *worker)
+static void keep_segment(struct source *source, struct segment *segment)
 {
-    for (size_t i = 0; i < WORKER_SEGMENTS; i++) {
-        if (worker->segments[i].segment == NULL)
-            return &worker->segments[i];
+    struct source_segment *slot = NULL, *least;
+    while (source->bytes + segment->bytes > source->keep_bytes && (least = least_used(source)) != NULL)
+        drop_segment(source, least);
+    for (size_t i = 0; i < SOURCE_SEGMENTS && slot == NULL; i++) {
+        if (source->segments[i].segment == NULL)
+            slot = &source->segments[i];
     }
-    return NULL;
-}
-
-static void keep(struct worker *worker, struct segment *segment)
-{
-    struct kept_segment *free_slot, *least;
-    while (worker->segment_bytes + segment->bytes > worker->opts.segment_bytes && (least = least_used(worker)) != NULL)
-        drop(worker, least);
-    if ((free_slot = free_segment(worker)) == NULL && (least = least_used(worker)) != NULL) {
-        drop(worker, least);
-        free_slot = least;
-    }
-    if (free_slot == NULL) { /* all are new: who needs this one asks again */
+    if (slot == NULL && (slot = least_used(source)) != NULL)
+        drop_segment(source, slot);
+    if (slot == NULL) { /* all are new: a stream that needs this one asks again */
         segment_unref(segment);
         return;
     }
-    *free_slot = (struct kept_segment){.segment = segment, .used = worker->turn};
-    worker->segment_bytes += segment->bytes;
-    worker->bytes += segment->bytes;
+    *slot = (struct source_segment){.segment = segment, .used = source->turn->number};
+    source->bytes += segment->bytes;
 }
+
+void source_begin_past(struct source *source, uint64_t past)
+{
+    for (size_t i = 0; i < SOURCE_SEGMENTS; i++) {
+        if (source->segments[i].segment != NULL)
+            drop_segment(source, &source->segments[i]);
+    }
+    for (size_t i = 0; i < SOURCE_FETCHES; i++)
+        source->fetches[i].state = FETCH_FREE;
+    source->gone_below = source->gone_told = 0;
+    source->past = past;
+}
+
+/* ---- fetches ---- */
 
 static bool same_fetch(const struct worker_fetch *a, const struct worker_fetch *b)
 {
     return a->past == b->past && a->from == b->from && a->slice == b->slice && a->sub == b->sub;
 }
 
-/* Asks for history, unless that has been done, or too much is under way: then later. */
-static void want(struct worker *worker, int64_t from, bool slice, uint32_t sub)
+/* Asks for history, unless that is done already, or too much is under way: then later. */
+static void want(struct source *source, int64_t from, bool slice, uint32_t sub)
 {
-    struct worker_fetch fetch = {.past = worker->past, .from = from, .slice = slice, .sub = sub};
-    size_t most = worker->opts.segment_bytes / SEGMENT_BYTES; /* no more than can be kept until they are used */
-    struct fetch_slot *free_slot = NULL;
-    for (size_t i = 0; i < WORKER_FETCHES; i++) {
-        struct fetch_slot *slot = &worker->fetches[i];
+    struct worker_fetch fetch = {.past = source->past, .from = from, .slice = slice, .sub = sub};
+    size_t most = source->keep_bytes / SEGMENT_BYTES; /* no more than can be kept until they are used */
+    struct source_fetch *free_slot = NULL;
+    for (size_t i = 0; i < SOURCE_FETCHES; i++) {
+        struct source_fetch *slot = &source->fetches[i];
         if (slot->state == FETCH_FREE)
             free_slot = free_slot == NULL && (i == 0 || i < most) ? slot : free_slot;
         else if (same_fetch(&slot->fetch, &fetch))
             return;
     }
     if (free_slot == NULL) {
-        worker_retry_later(worker);
+        turn_retry_later(source->turn);
         return;
     }
-    *free_slot = (struct fetch_slot){.fetch = fetch, .state = FETCH_WANTED};
+    *free_slot = (struct source_fetch){.fetch = fetch, .state = FETCH_WANTED};
 }
 
-static enum source_result in_log(struct worker *worker, int64_t from, int64_t limit, const struct batch **out,
+bool source_wants_fetch(struct source *source, struct worker_fetch *out)
+{
+    for (size_t i = 0; i < SOURCE_FETCHES; i++) {
+        struct source_fetch *slot = &source->fetches[i];
+        if (slot->state != FETCH_WANTED)
+            continue;
+        slot->state = FETCH_SENT;
+        *out = slot->fetch;
+        source->n_fetches++;
+        return true;
+    }
+    return false;
+}
+
+bool source_fetched(struct source *source, const struct worker_fetch *fetch, enum belfry_err err,
+                    struct segment *segment, int64_t compact_rev, int64_t oldest)
+{
+    bool known = false;
+    for (size_t i = 0; i < SOURCE_FETCHES && !known; i++) {
+        struct source_fetch *slot = &source->fetches[i];
+        known = slot->state == FETCH_SENT && same_fetch(&slot->fetch, fetch);
+        if (known)
+            slot->state = FETCH_FREE;
+    }
+    if (!known || fetch->past != source->past || (segment != NULL && segment->past != source->past)) {
+        segment_unref(segment); /* another past's */
+        return false;
+    }
+    if (err == BELFRY_OK) {
+        for (size_t i = 0; i < segment->n; i++)
+            source->n_rows += segment->batches[i]->n_events;
+        keep_segment(source, segment);
+        return true;
+    }
+    if (err == BELFRY_ERR_COMPACTED) {
+        int64_t below = compact_rev < oldest ? compact_rev : oldest;
+        if (below > source->gone_below)
+            source->gone_below = below;
+        if (compact_rev > source->gone_told)
+            source->gone_told = compact_rev;
+        return true;
+    }
+    turn_retry_later(source->turn);
+    return false;
+}
+
+/* ---- batches ---- */
+
+static enum source_result in_log(const struct evlog_view *view, int64_t from, int64_t limit, const struct batch **out,
                                  int64_t *upto)
 {
-    uint64_t seq = evlog_find(&worker->view, from);
-    const struct batch *batch = seq < worker->view.next ? evlog_at(&worker->view, seq) : NULL;
+    uint64_t seq = evlog_find(view, from);
+    const struct batch *batch = seq < view->next ? evlog_at(view, seq) : NULL;
     if (batch == NULL || batch->rev > limit) {
-        *upto = batch == NULL && worker->view.head < limit ? worker->view.head : limit;
+        *upto = batch == NULL && view->head < limit ? view->head : limit;
         return SOURCE_NONE;
     }
     *out = batch;
@@ -137,113 +206,45 @@ static enum source_result in_segment(const struct segment *segment, int64_t from
     return SOURCE_BATCH;
 }
 
-enum source_result source_next(struct worker *worker, int64_t from, int64_t limit, const struct batch **out,
+enum source_result source_next(struct source *source, int64_t from, int64_t limit, const struct batch **out,
                                int64_t *upto)
 {
-    assert(from <= limit && limit <= worker->view.head);
-    if (evlog_covers(&worker->view, from))
-        return in_log(worker, from, limit, out, upto);
-    const struct segment *segment = find_segment(worker, from);
+    const struct evlog_view *view = &source->turn->view;
+    assert(from <= limit && limit <= view->head);
+    if (evlog_covers(view, from))
+        return in_log(view, from, limit, out, upto);
+    const struct segment *segment = find_segment(source, from);
     if (segment != NULL)
         return in_segment(segment, from, limit, out, upto);
-    if (from < worker->gone_below)
+    if (from < source->gone_below)
         return SOURCE_GONE;
-    want(worker, from, false, 0);
+    want(source, from, false, 0);
     return SOURCE_WAIT;
 }
 
-enum source_result source_slice(struct worker *worker, int64_t rev, uint32_t sub, enum source_prefer prefer,
+enum source_result source_slice(struct source *source, int64_t rev, uint32_t sub, enum source_prefer prefer,
                                 const struct batch **out)
 {
     static const enum batch_kind kinds[][2] = {
         [SOURCE_PREFER_SLICES] = {BATCH_SLICE, BATCH_EVENTS}, [SOURCE_PREFER_WHOLE] = {BATCH_EVENTS, BATCH_SLICE}};
-    if (evlog_covers(&worker->view, rev)) { /* a batch that too many want is gone through in slices: it is one */
-        uint64_t seq = evlog_find(&worker->view, rev);
-        const struct batch *batch = seq < worker->view.next ? evlog_at(&worker->view, seq) : NULL;
+    const struct evlog_view *view = &source->turn->view;
+    if (evlog_covers(view, rev)) { /* a batch that too many nodes want counts as one slice */
+        uint64_t seq = evlog_find(view, rev);
+        const struct batch *batch = seq < view->next ? evlog_at(view, seq) : NULL;
         if (batch != NULL && batch->rev == rev && batch->kind == BATCH_EVENTS) {
             *out = batch;
             return SOURCE_BATCH;
         }
     }
-    const struct batch *batch = find_events(worker, kinds[prefer][0], rev, sub);
+    const struct batch *batch = find_events(source, kinds[prefer][0], rev, sub);
     if (batch == NULL)
-        batch = find_events(worker, kinds[prefer][1], rev, sub);
+        batch = find_events(source, kinds[prefer][1], rev, sub);
     if (batch != NULL) {
         *out = batch;
         return SOURCE_BATCH;
     }
-    if (rev < worker->gone_below)
+    if (rev < source->gone_below)
         return SOURCE_GONE;
-    want(worker, rev, true, sub);
+    want(source, rev, true, sub);
     return SOURCE_WAIT;
-}
-
-bool worker_wants_fetch(struct worker *worker, struct worker_fetch *out)
-{
-    for (size_t i = 0; i < WORKER_FETCHES; i++) {
-        struct fetch_slot *slot = &worker->fetches[i];
-        if (slot->state != FETCH_WANTED)
-            continue;
-        slot->state = FETCH_SENT;
-        *out = slot->fetch;
-        worker->stats.fetches++;
-        return true;
-    }
-    return false;
-}
-
-/* Those who await history look again. */
-static void wake(struct worker *worker)
-{
-    belfry_list_move_all(&worker->ready, &worker->awaiting);
-    sweep_woken(worker);
-}
-
-void worker_fetched(struct worker *worker, const struct worker_fetch *fetch, enum belfry_err err,
-                    struct segment *segment, int64_t compact_rev, int64_t oldest)
-{
-    bool known = false;
-    assert(!worker->in_turn);
-    for (size_t i = 0; i < WORKER_FETCHES && !known; i++) {
-        struct fetch_slot *slot = &worker->fetches[i];
-        known = slot->state == FETCH_SENT && same_fetch(&slot->fetch, fetch);
-        if (known)
-            slot->state = FETCH_FREE;
-    }
-    if (!known || fetch->past != worker->past || (segment != NULL && segment->past != worker->past)) {
-        segment_unref(segment); /* another past's */
-    } else if (err == BELFRY_OK) {
-        for (size_t i = 0; i < segment->n; i++)
-            worker->stats.rows_swept += segment->batches[i]->n_events;
-        keep(worker, segment);
-        wake(worker);
-    } else if (err == BELFRY_ERR_COMPACTED) {
-        int64_t below = compact_rev < oldest ? compact_rev : oldest;
-        if (below > worker->gone_below)
-            worker->gone_below = below;
-        if (compact_rev > worker->gone_told)
-            worker->gone_told = compact_rev;
-        wake(worker);
-    } else {
-        worker_retry_later(worker);
-    }
-}
-
-void source_forget(struct worker *worker)
-{
-    for (size_t i = 0; i < WORKER_SEGMENTS; i++) {
-        if (worker->segments[i].segment != NULL)
-            drop(worker, &worker->segments[i]);
-    }
-    for (size_t i = 0; i < WORKER_FETCHES; i++)
-        worker->fetches[i].state = FETCH_FREE;
-    worker->gone_below = worker->gone_told = 0;
-}
-
-void source_retry(struct worker *worker)
-{
-    if (worker->now < worker->retry_at)
-        return;
-    worker->retry_at = BELFRY_NEVER;
-    wake(worker);
 }

@@ -1,460 +1,380 @@
-/* src/core/sweep.c: buses through history and the log for those who are behind. The idea is in sweep.h. */
+/* src/core/sweep.c: buses through history and the log. The idea is in sweep.h. */
 #include "core/sweep.h"
-
-#include <assert.h>
 
 #include "base/clock.h"
 #include "base/sim.h"
-#include "core/worker_private.h"
+#include "core/extent.h"
 
-#define PATIENCE_MS 50 /* a bus that awaits history for longer serves nobody else meanwhile: another may start */
+#define PATIENCE_MS 50 /* a bus that awaits history for longer serves no watcher meanwhile: another may start */
 
 enum drive { DRIVE_MORE, DRIVE_WAIT, DRIVE_ENDED };
 
-int sweep_order(const struct belfry_treap_node *a, const struct belfry_treap_node *b)
+void sweep_init(struct sweep *sweep, struct delivery *delivery, struct gather *gather)
 {
-    const struct watcher *x = belfry_container_const(a, struct watcher, place);
-    const struct watcher *y = belfry_container_const(b, struct watcher, place);
-    if (x->next != y->next)
-        return x->next < y->next ? -1 : 1;
-    if (x->stream->serial != y->stream->serial)
-        return x->stream->serial < y->stream->serial ? -1 : 1;
-    return (x->id > y->id) - (x->id < y->id);
+    *sweep = (struct sweep){.turn = delivery->turn,
+                            .source = delivery->source,
+                            .registry = delivery->registry,
+                            .p = &delivery->registry->p,
+                            .gather = gather,
+                            .delivery = delivery};
+    sweep_begin_past(sweep);
 }
 
-static int seek_cursor(const void *key, const struct belfry_treap_node *node)
+/* Places the bus at `at`, or (0) stops it; it has no riders. */
+static void bus_reset(struct sweep *sweep, unsigned number, int64_t at)
 {
-    int64_t want = *(const int64_t *)key;
-    return want <= belfry_container_const(node, struct watcher, place)->next ? -1 : 1;
+    struct registry_bus *place = &sweep->registry->buses[number];
+    *place = (struct registry_bus){.at = at};
+    sweep->buses[number] = (struct sweep_bus){.number = number, .place = place};
 }
 
-static int seek_covered(const void *key, const struct belfry_treap_node *node)
+void sweep_begin_past(struct sweep *sweep)
 {
-    return evlog_covers(key, belfry_container_const(node, struct watcher, place)->next) ? -1 : 1;
+    for (unsigned i = 1; i <= SWEEP_BUSES; i++)
+        bus_reset(sweep, i, 0);
 }
 
-/* The waiting watcher with the smallest cursor of at least `cursor`; NULL: none. */
-static struct watcher *waiting_from(const struct worker *worker, int64_t cursor)
+static uint64_t index_generation(const struct sweep *sweep)
 {
-    struct belfry_treap_walk walk;
-    belfry_treap_walk(&walk, worker->sweep.waiting, &cursor, seek_cursor);
-    return watcher_at_place(belfry_treap_next(&walk));
-}
-
-void sweep_future(struct worker *worker, int64_t upto)
-{
-    struct watcher *watcher;
-    while ((watcher = waiting_from(worker, worker->at + 1)) != NULL && watcher->next <= upto) {
-        watcher_detach(worker, watcher);
-        watcher_ride(worker, watcher, watcher->next);
-    }
+    return interest_generation(sweep->gather->interest);
 }
 
 /* ---- riders ---- */
 
-static struct watcher *any_rider(const struct worker *worker, unsigned bus)
+static struct watcher *any_rider(const struct sweep *sweep, const struct sweep_bus *bus)
 {
-    struct interest_node *node = interest_any(worker->interest, bus);
-    return node == NULL ? NULL : watcher_at_place(belfry_treap_first(interest_population(node, bus)));
+    struct interest_node *node = interest_any(sweep->gather->interest, bus->number);
+    return node == NULL ? NULL : watcher_at_place(belfry_treap_first(interest_population(node, bus->number)));
 }
 
-static enum belfry_err board(struct worker *worker, unsigned number, struct watcher *watcher)
+/* All watchers that wait for a revision in [the bus's place, upto] board. */
+static enum belfry_err board_all(struct sweep *sweep, const struct sweep_bus *bus, int64_t upto)
 {
-    enum belfry_err err;
-    watcher_detach(worker, watcher);
-    err = interest_join(worker->interest, watcher, number);
-    if (err != BELFRY_OK) {
-        watcher_wait(worker, watcher, watcher->next);
-        return err;
-    }
-    worker->generation++;
-    watcher->bus = (uint8_t)number;
-    worker->sweep.buses[number].riders++;
-    watcher_move(watcher, worker, WATCHER_BOARDED);
-    return BELFRY_OK;
-}
-
-/* All who wait for a revision in [the bus's place, upto] board. */
-static enum belfry_err board_all(struct worker *worker, unsigned number, int64_t upto)
-{
-    struct sweep_bus *bus = &worker->sweep.buses[number];
     struct watcher *watcher;
     if (bus->scanning)
         return BELFRY_OK;
-    while ((watcher = waiting_from(worker, bus->at)) != NULL && watcher->next <= upto) {
-        enum belfry_err err = board(worker, number, watcher);
-        worker->work -= worker->work > 0;
+    while ((watcher = registry_waiting_from(sweep->registry, bus->place->at)) != NULL && watcher->next <= upto) {
+        enum belfry_err err = watcher_board(sweep->registry, watcher, bus->number);
+        turn_spend(sweep->turn, 1);
         if (err != BELFRY_OK)
             return err;
     }
     return BELFRY_OK;
 }
 
-/* Gets off at `rev` because its stream takes no more. */
-static void stall(struct worker *worker, struct watcher *watcher, int64_t rev)
-{
-    struct stream *stream = watcher->stream;
-    watcher_detach(worker, watcher);
-    watcher->next = BELFRY_MUTANT(stalled_moves_on) ? rev + 1 : rev;
-    belfry_list_append(&stream->stalled, &watcher->link);
-    watcher_move(watcher, worker, WATCHER_STALLED);
-    if (stream->room == 0 || stream_pending(stream)) { /* parked, or it has something of its own to say first */
-        stream_ready(worker, stream);
-    } else { /* out of memory */
-        belfry_list_remove(&stream->ready);
-        belfry_list_append(&worker->awaiting, &stream->ready);
-        worker_retry_later(worker);
-    }
-}
-
 /* ---- starting and ending ---- */
 
-static void bus_start(struct worker *worker, unsigned number, int64_t at)
+static int seek_covered(const void *key, const struct belfry_treap_node *node)
 {
-    worker->sweep.buses[number] = (struct sweep_bus){.at = at};
+    return evlog_covers(key, belfry_container_const(node, struct watcher, place)->next) ? -1 : 1;
 }
 
-/* Somebody waits in the log's part, and no bus drives there. */
-static bool start_in_log(struct worker *worker)
+/* A watcher waits in the log's part, and no bus drives there. */
+static bool start_in_log(struct sweep *sweep)
 {
     struct belfry_treap_walk walk;
-    if (worker->sweep.buses[SWEEP_LOG_BUS].at != 0)
+    if (sweep->buses[SWEEP_LOG_BUS].place->at != 0)
         return false;
-    belfry_treap_walk(&walk, worker->sweep.waiting, &worker->view, seek_covered);
+    belfry_treap_walk(&walk, sweep->registry->waiting, &sweep->turn->view, seek_covered);
     struct watcher *watcher = watcher_at_place(belfry_treap_next(&walk));
-    if (watcher == NULL || watcher->next > worker->at)
+    if (watcher == NULL || watcher->next > sweep->p->at)
         return false;
-    bus_start(worker, SWEEP_LOG_BUS, watcher->next);
+    bus_reset(sweep, SWEEP_LOG_BUS, watcher->next);
     return true;
 }
 
-static bool is_patient(const struct worker *worker, const struct sweep_bus *bus)
-{
-    return bus->awaiting_since == 0 || worker->now - bus->awaiting_since < PATIENCE_MS;
-}
-
-/* Will a bus that drives come to this cursor, and so to all behind it? */
-static bool is_served(const struct worker *worker, int64_t cursor)
+/* Will a bus that drives reach this cursor, and so all after it? */
+static bool is_served(const struct sweep *sweep, int64_t cursor)
 {
     for (unsigned i = SWEEP_LOG_BUS + 1; i <= SWEEP_BUSES; i++) {
-        const struct sweep_bus *bus = &worker->sweep.buses[i];
-        if (bus->at != 0 && bus->at <= cursor && is_patient(worker, bus))
+        const struct sweep_bus *bus = &sweep->buses[i];
+        bool drives = bus->awaiting_since == 0 || sweep->turn->now - bus->awaiting_since < PATIENCE_MS;
+        if (bus->place->at != 0 && bus->place->at <= cursor && drives)
             return true;
     }
     return false;
 }
 
 /* Does a bus stand there and wait for history itself? */
-static bool is_awaited(const struct worker *worker, int64_t cursor)
+static bool is_awaited(const struct sweep *sweep, int64_t cursor)
 {
     for (unsigned i = SWEEP_LOG_BUS + 1; i <= SWEEP_BUSES; i++) {
-        if (worker->sweep.buses[i].at == cursor)
+        if (sweep->buses[i].place->at == cursor)
             return true;
     }
     return false;
 }
 
-/* At most one step a bus: what is behind a cursor that is served is served too, however many wait there. */
-static bool start_in_history(struct worker *worker)
+/* At most one step per bus: everything after a cursor that is served is served too, however many watchers wait there. */
+static bool start_in_history(struct sweep *sweep)
 {
     unsigned number = SWEEP_LOG_BUS + 1;
-    while (number <= SWEEP_BUSES && worker->sweep.buses[number].at != 0)
+    while (number <= SWEEP_BUSES && sweep->buses[number].place->at != 0)
         number++;
     if (number > SWEEP_BUSES)
         return false;
-    struct watcher *watcher = watcher_at_place(belfry_treap_first(worker->sweep.waiting));
-    while (watcher != NULL && is_awaited(worker, watcher->next))
-        watcher = waiting_from(worker, watcher->next + 1);
-    if (watcher == NULL || watcher->next > worker->at || evlog_covers(&worker->view, watcher->next) ||
-        is_served(worker, watcher->next))
+    struct watcher *watcher = watcher_at_place(belfry_treap_first(sweep->registry->waiting));
+    while (watcher != NULL && is_awaited(sweep, watcher->next))
+        watcher = registry_waiting_from(sweep->registry, watcher->next + 1);
+    if (watcher == NULL || watcher->next > sweep->p->at || evlog_covers(&sweep->turn->view, watcher->next) ||
+        is_served(sweep, watcher->next))
         return false;
-    bus_start(worker, number, watcher->next);
+    bus_reset(sweep, number, watcher->next);
     return true;
 }
 
-/* Everybody gets off where the bus is and waits there. */
-static bool end_here(struct worker *worker, unsigned number)
+/* All riders get off where the bus is and wait there. False: the budget ended. */
+static bool end_here(struct sweep *sweep, struct sweep_bus *bus)
 {
-    struct sweep_bus *bus = &worker->sweep.buses[number];
     struct watcher *watcher;
-    while ((watcher = any_rider(worker, number)) != NULL) {
-        if (worker->work == 0)
+    while ((watcher = any_rider(sweep, bus)) != NULL) {
+        if (sweep->turn->work == 0)
             return false;
-        worker->work--;
-        int64_t next = watcher->next > bus->at ? watcher->next : bus->at;
-        watcher_detach(worker, watcher);
-        watcher_wait(worker, watcher, next);
+        sweep->turn->work--;
+        int64_t next = watcher->next > bus->place->at ? watcher->next : bus->place->at;
+        watcher_detach(sweep->registry, watcher);
+        watcher_wait(sweep->registry, watcher, next);
     }
-    bus->at = 0;
+    bus->place->at = 0;
     return true;
 }
 
-/* The bus has passed P: its riders ride live from here on. */
-static bool hand_over(struct worker *worker, unsigned number)
+/* The bus has passed P: its riders ride live from here on. False: the budget ended. */
+static bool hand_over(struct sweep *sweep, struct sweep_bus *bus)
 {
-    struct sweep_bus *bus = &worker->sweep.buses[number];
     struct watcher *watcher;
-    while ((watcher = any_rider(worker, number)) != NULL) {
+    while ((watcher = any_rider(sweep, bus)) != NULL) {
         BELFRY_POINT("sweep.handover");
-        if (worker->work == 0)
+        if (sweep->turn->work == 0)
             return false;
-        worker->work--;
-        watcher_detach(worker, watcher);
-        watcher_ride(worker, watcher, BELFRY_MUTANT(handover_by_head) ? worker->view.head + 1 : bus->at);
-        worker->stats.handovers++;
+        sweep->turn->work--;
+        watcher_detach(sweep->registry, watcher);
+        int64_t next = BELFRY_MUTANT(handover_by_head) ? sweep->turn->view.head + 1 : bus->place->at;
+        watcher_ride(sweep->registry, watcher, next);
+        sweep->n_handovers++;
     }
-    bus->at = 0;
+    bus->place->at = 0;
     return true;
 }
 
 /* ---- driving ---- */
 
-static enum output_result give(struct worker *worker, const struct batch *batch, const struct gather_group *group,
-                               struct watcher *watcher)
+/* The riders of one node, from bus->mid on. False: the budget ended; the bus remembers where. */
+static bool give_node(struct sweep *sweep, struct sweep_bus *bus, const struct batch *batch,
+                      const struct gather_group *group)
 {
-    struct response_pick pick = {.batch = batch, .events = worker->gather.picks + group->first, .n = group->n};
-    return output_events(worker, watcher, &pick, true);
-}
-
-/* The budget ended: where to go on. */
-static void remember(const struct worker *worker, struct sweep_bus *bus, const struct watcher_place_key *place)
-{
-    bus->mid_serial = place->serial;
-    bus->mid_id = place->id;
-    bus->mid_generation = worker->gather.generation; /* good only if nobody got off since */
-}
-
-/* The riders of one node, from (serial, id) on. False: the budget ended; the bus remembers where. */
-static bool give_node(struct worker *worker, unsigned number, const struct batch *batch,
-                      const struct gather_group *group, struct watcher_place_key *from)
-{
-    struct sweep_bus *bus = &worker->sweep.buses[number];
     struct belfry_treap_walk walk;
     struct watcher *watcher;
-    belfry_treap_walk(&walk, interest_population(group->node, number), from, watcher_seek_place);
+    interest_walk(group->node, bus->number, &bus->mid, &walk);
     while ((watcher = watcher_at_place(belfry_treap_next(&walk))) != NULL) {
         BELFRY_POINT("sweep.watcher");
-        *from = (struct watcher_place_key){.serial = watcher->stream->serial, .id = watcher->id};
+        bus->mid = (struct interest_place){.serial = watcher->stream->serial, .id = watcher->id};
         if (watcher->next > batch->rev)
             continue;
-        if (worker->work == 0) {
-            remember(worker, bus, from);
-            return false;
+        enum output_result result = OUTPUT_MORE;
+        if (sweep->turn->work > 0) {
+            struct response_pick pick = gather_pick(sweep->gather, batch, group);
+            sweep->turn->work--;
+            result = delivery_events(sweep->delivery, watcher, &pick, DELIVERY_REPLAY);
         }
-        worker->work--;
-        enum output_result result = give(worker, batch, group, watcher);
         if (result == OUTPUT_MORE) {
-            remember(worker, bus, from);
+            bus->mid_generation = sweep->gather->generation; /* the place is good only if no rider got off since */
             return false;
         }
         if (result != OUTPUT_NO_ROOM) {
             watcher->next = batch->rev + 1;
             continue;
         }
-        stall(worker, watcher, batch->rev); /* the population has changed: begin anew behind it */
-        belfry_treap_walk(&walk, interest_population(group->node, number), from, watcher_seek_place);
+        watcher_stall(sweep->registry, watcher, BELFRY_MUTANT(stalled_moves_on) ? batch->rev + 1 : batch->rev);
+        interest_walk(group->node, bus->number, &bus->mid, &walk); /* the population has changed */
     }
     return true;
 }
 
-/* What the bus is to drive through does not exist any more. */
-static enum drive drive_gone(struct worker *worker, unsigned number)
+/* The revisions that the bus comes to exist nowhere: its riders, and the watchers that wait there, are lost. */
+static enum drive drive_gone(struct sweep *sweep, struct sweep_bus *bus)
 {
-    struct sweep_bus *bus = &worker->sweep.buses[number];
+    int64_t below = sweep->source->gone_below;
     struct watcher *watcher;
-    while ((watcher = any_rider(worker, number)) != NULL ||
-           ((watcher = waiting_from(worker, bus->at)) != NULL && watcher->next < worker->gone_below)) {
-        if (worker->work == 0)
+    while ((watcher = any_rider(sweep, bus)) != NULL ||
+           ((watcher = registry_waiting_from(sweep->registry, bus->place->at)) != NULL && watcher->next < below)) {
+        if (sweep->turn->work == 0)
             return DRIVE_MORE;
-        worker->work--;
-        if (watcher_need(worker, watcher) < worker->gone_below) {
-            watcher_lose(worker, watcher, worker->gone_told);
+        sweep->turn->work--;
+        if (watcher_need(sweep->registry, watcher) < below) {
+            watcher_lose(sweep->registry, watcher, sweep->source->gone_told);
         } else {
-            int64_t next = watcher->next;
-            watcher_detach(worker, watcher);
-            watcher_wait(worker, watcher, next);
+            watcher_detach(sweep->registry, watcher);
+            watcher_wait(sweep->registry, watcher, watcher->next);
         }
     }
-    bus->at = 0;
+    bus->place->at = 0;
     return DRIVE_ENDED;
 }
 
-static void wait_for_history(const struct worker *worker, struct sweep_bus *bus)
+static enum drive await_history(const struct sweep *sweep, struct sweep_bus *bus)
 {
     if (bus->awaiting_since == 0)
-        bus->awaiting_since = worker->now == 0 ? 1 : worker->now;
+        bus->awaiting_since = sweep->turn->now == 0 ? 1 : sweep->turn->now;
     bus->woken = false;
+    return DRIVE_WAIT;
 }
 
-static enum drive drive_extent(struct worker *worker, unsigned number, const struct batch *batch)
+static enum drive drive_extent(struct sweep *sweep, struct sweep_bus *bus, const struct batch *batch)
 {
-    struct sweep_bus *bus = &worker->sweep.buses[number];
+    struct extent_scan scan = {.rev = batch->rev, .population = bus->number, .sub = &bus->scan_sub};
     bus->mid_generation = 0;
     if (!bus->scanning) {
         bus->scanning = true;
         bus->scan_sub = 0;
     }
-    switch (extent_scan(worker, batch->rev, &bus->scan_sub, number, NULL)) {
+    switch (extent_scan(sweep->delivery, sweep->gather, &scan)) {
     case EXTENT_WAIT:
-        wait_for_history(worker, bus);
-        return DRIVE_WAIT;
+        return await_history(sweep, bus);
     case EXTENT_MORE:
         return DRIVE_MORE;
     case EXTENT_GONE:
-        return drive_gone(worker, number);
+        return drive_gone(sweep, bus);
     case EXTENT_DONE:
         break;
     }
     bus->awaiting_since = 0;
     bus->scanning = false;
-    bus->at = batch->rev + 1;
+    bus->place->at = batch->rev + 1;
     return DRIVE_ENDED;
 }
 
 /* The groups point into the index; a stall may take a node's last rider, but nodes live as long as their watchers. */
-static enum drive drive_events(struct worker *worker, unsigned number, const struct batch *batch)
+static enum drive drive_events(struct sweep *sweep, struct sweep_bus *bus, const struct batch *batch)
 {
-    struct sweep_bus *bus = &worker->sweep.buses[number];
-    bool resumed = bus->mid_generation == worker->generation;
-    enum belfry_err err = gather_batch(worker, batch, number);
+    bool resumed = bus->mid_generation == index_generation(sweep);
+    enum belfry_err err = gather_batch(sweep->gather, batch, bus->number);
     if (err == BELFRY_ERR_TOO_LARGE)
-        return drive_extent(worker, number, batch);
+        return drive_extent(sweep, bus, batch);
     if (err != BELFRY_OK)
         return DRIVE_WAIT;
     bus->scanning = false;
-    for (size_t i = resumed ? bus->mid_group : 0; i < worker->gather.n_groups; i++) {
-        struct watcher_place_key from = {.serial = 0, .id = INT64_MIN};
-        if (resumed && i == bus->mid_group)
-            from = (struct watcher_place_key){.serial = bus->mid_serial, .id = bus->mid_id};
+    for (size_t i = resumed ? bus->mid_group : 0; i < sweep->gather->n_groups; i++) {
+        if (!resumed || i != bus->mid_group)
+            bus->mid = (struct interest_place){.serial = 0, .id = INT64_MIN};
         bus->mid_group = i;
-        if (!give_node(worker, number, batch, &worker->gather.groups[i], &from))
+        if (!give_node(sweep, bus, batch, &sweep->gather->groups[i]))
             return DRIVE_MORE;
     }
     bus->mid_generation = 0;
-    bus->at = batch->rev + 1;
+    bus->place->at = batch->rev + 1;
     return DRIVE_ENDED; /* with this batch */
 }
 
-static enum drive drive_batch(struct worker *worker, unsigned number)
+static enum drive drive_batch(struct sweep *sweep, struct sweep_bus *bus)
 {
-    struct sweep_bus *bus = &worker->sweep.buses[number];
     const struct batch *batch;
     int64_t upto;
-    switch (source_next(worker, bus->at, worker->at, &batch, &upto)) {
+    switch (source_next(sweep->source, bus->place->at, sweep->p->at, &batch, &upto)) {
     case SOURCE_WAIT:
-        wait_for_history(worker, bus);
-        return DRIVE_WAIT;
+        return await_history(sweep, bus);
     case SOURCE_GONE:
         bus->awaiting_since = 0;
-        return drive_gone(worker, number);
+        return drive_gone(sweep, bus);
     case SOURCE_NONE:
         bus->awaiting_since = 0;
-        if (board_all(worker, number, upto) != BELFRY_OK)
+        if (board_all(sweep, bus, upto) != BELFRY_OK)
             return DRIVE_WAIT;
-        bus->at = upto + 1;
+        bus->place->at = upto + 1;
         return DRIVE_ENDED;
     case SOURCE_BATCH:
         if (batch->kind == BATCH_EVENTS)
             bus->awaiting_since = 0;
         break;
     }
-    if (bus->mid_generation != worker->generation && board_all(worker, number, batch->rev) != BELFRY_OK)
+    if (bus->mid_generation != index_generation(sweep) && board_all(sweep, bus, batch->rev) != BELFRY_OK)
         return DRIVE_WAIT;
-    worker->work -= worker->work > 0;
+    turn_spend(sweep->turn, 1);
     if (batch->kind == BATCH_EXTENT)
-        return drive_extent(worker, number, batch);
+        return drive_extent(sweep, bus, batch);
     if (batch->kind == BATCH_EVENTS)
-        return drive_events(worker, number, batch);
+        return drive_events(sweep, bus, batch);
     bus->scanning = false;
-    bus->at = batch->rev + 1;
+    bus->place->at = batch->rev + 1;
     return DRIVE_ENDED;
 }
 
-/* Nobody rides: on to the next who waits in this bus's part, or the end. */
-static void skip_ahead(struct worker *worker, unsigned number)
+/* No watcher rides: on to the next that waits in this bus's part, or the end. */
+static void skip_ahead(struct sweep *sweep, struct sweep_bus *bus)
 {
-    struct sweep_bus *bus = &worker->sweep.buses[number];
-    struct watcher *watcher = waiting_from(worker, bus->at);
-    bus->at = watcher != NULL && watcher->next <= worker->at ? watcher->next : 0;
+    struct watcher *watcher = registry_waiting_from(sweep->registry, bus->place->at);
+    bus->place->at = watcher != NULL && watcher->next <= sweep->p->at ? watcher->next : 0;
     bus->mid_generation = 0;
     bus->scanning = false;
 }
 
-static bool past_the_end(const struct worker *worker, const struct sweep_bus *bus)
+/* True: it could continue now. */
+static bool drive_bus(struct sweep *sweep, struct sweep_bus *bus)
 {
-    return bus->at > worker->at;
-}
-
-/* True: it could go on at once. */
-static bool drive(struct worker *worker, unsigned number)
-{
-    struct sweep_bus *bus = &worker->sweep.buses[number];
-    while (bus->at != 0 && (bus->awaiting_since == 0 || bus->woken)) {
-        if (worker->work == 0)
+    while (bus->place->at != 0 && (bus->awaiting_since == 0 || bus->woken)) {
+        if (sweep->turn->work == 0)
             return true;
-        worker->work--;
-        if (bus->riders == 0)
-            skip_ahead(worker, number);
-        if (bus->at == 0)
+        sweep->turn->work--;
+        if (bus->place->riders == 0)
+            skip_ahead(sweep, bus);
+        if (bus->place->at == 0)
             break;
-        if (past_the_end(worker, bus)) {
-            if (worker->hand_out != 0)
+        if (bus->place->at > sweep->p->at) {
+            if (sweep->p->hand_out != 0)
                 return false;
-            if (!hand_over(worker, number))
+            if (!hand_over(sweep, bus))
                 return true;
             break;
         }
-        if (evlog_covers(&worker->view, bus->at) != (number == SWEEP_LOG_BUS)) {
+        if (evlog_covers(&sweep->turn->view, bus->place->at) != (bus->number == SWEEP_LOG_BUS)) {
             bus->scanning = false;
             bus->mid_generation = 0;
-            if (!end_here(worker, number))
+            if (!end_here(sweep, bus))
                 return true;
             break;
         }
-        enum drive result = drive_batch(worker, number);
+        enum drive result = drive_batch(sweep, bus);
         if (result == DRIVE_MORE)
             return true;
         if (result == DRIVE_WAIT) {
             if (bus->awaiting_since == 0) /* memory, not history */
-                worker_retry_later(worker);
+                turn_retry_later(sweep->turn);
             return false;
         }
     }
     return false;
 }
 
-/* When a bus has waited for so long that another may start ahead of it. */
-uint64_t sweep_due(const struct worker *worker)
+bool sweep_drive(struct sweep *sweep)
+{
+    bool more = false;
+    sweep_start(sweep);
+    for (unsigned i = 1; i <= SWEEP_BUSES; i++)
+        more = drive_bus(sweep, &sweep->buses[i]) || more;
+    return more;
+}
+
+bool sweep_start(struct sweep *sweep)
+{
+    if (sweep->registry->waiting == NULL)
+        return false;
+    bool in_log = start_in_log(sweep);
+    return start_in_history(sweep) || in_log;
+}
+
+void sweep_wake(struct sweep *sweep)
+{
+    for (unsigned i = 1; i <= SWEEP_BUSES; i++)
+        sweep->buses[i].woken = true; /* awaiting_since is kept until the bus moves */
+}
+
+uint64_t sweep_due(const struct sweep *sweep)
 {
     uint64_t due = BELFRY_NEVER;
-    for (unsigned i = SWEEP_LOG_BUS + 1; i <= SWEEP_BUSES && worker->sweep.waiting != NULL; i++) {
-        uint64_t since = worker->sweep.buses[i].awaiting_since;
-        if (since != 0 && since + PATIENCE_MS > worker->now)
+    for (unsigned i = SWEEP_LOG_BUS + 1; i <= SWEEP_BUSES && sweep->registry->waiting != NULL; i++) {
+        uint64_t since = sweep->buses[i].awaiting_since;
+        if (since != 0 && since + PATIENCE_MS > sweep->turn->now)
             due = belfry_min_time(due, since + PATIENCE_MS);
     }
     return due;
-}
-
-void sweep_woken(struct worker *worker)
-{
-    for (unsigned i = 1; i <= SWEEP_BUSES; i++)
-        worker->sweep.buses[i].woken = true; /* since when it waits is forgotten only when it moves */
-}
-
-/* Buses for those who wait where none drives. True: one has started. */
-bool sweep_start(struct worker *worker)
-{
-    if (worker->sweep.waiting == NULL)
-        return false;
-    bool in_log = start_in_log(worker);
-    return start_in_history(worker) || in_log;
-}
-
-bool sweep_drive(struct worker *worker)
-{
-    bool more = false;
-    sweep_start(worker);
-    for (unsigned i = 1; i <= SWEEP_BUSES; i++)
-        more = drive(worker, i) || more;
-    return more;
 }

@@ -11,19 +11,20 @@
  *                  its stream takes no more bytes v    `----------> SOLO <----------'
  *                                                STALLED              |
  *                                                 `--- writable ----> WAITING <-- its revision is out
- *     any --> LOST: to be told canceled with a compact revision --told--> ENDED: the id stays taken until the client
- *                                                                         cancels it
+ *     any --> LOST: canceled with a compact revision, not sent yet --sent--> ENDED: the id stays taken until the
+ *                                                                            client cancels it
  *
- * A start in the future waits too: it rides when P comes up to it. `next` is the one number a watcher holds: RIDING,
- * nothing below it is given (the point of hand-over); BOARDED, where it boarded; LOST, the compact revision; otherwise
- * its cursor.
+ * A watcher that starts in the future waits, too: it rides when P reaches its start. `next` is the one number a watcher
+ * holds: RIDING, it receives nothing below (the point of hand-over); BOARDED, where it boarded; LOST, the compact
+ * revision; otherwise its cursor.
  *
  * Thread: its worker's.
- * Memory: one allocation of sizeof(struct watcher): a million of them are held in one process, so weigh each field.
+ * Memory: one allocation of sizeof(struct watcher): one process holds a million of them, so weigh each field.
  */
 #ifndef BELFRY_CORE_WATCHER_H
 #define BELFRY_CORE_WATCHER_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/list.h"
@@ -49,7 +50,7 @@ enum watcher_flags {
     WATCHER_NO_DELETE = 4,
     WATCHER_PROGRESS = 8,
     WATCHER_FRAGMENT = 16,
-    WATCHER_ACTIVE = 32 /* was given events since the last tick of its stream's progress timer */
+    WATCHER_ACTIVE = 32 /* received events since the last tick of its stream's progress timer */
 };
 
 struct watcher {
@@ -62,9 +63,14 @@ struct watcher {
     struct stream *stream;
     int64_t id;
     int64_t next;
-    uint8_t state; /* enum watcher_state; moved by watcher_move() alone */
+    uint8_t state; /* enum watcher_state; moved by the registry alone */
     uint8_t flags;
     uint8_t bus; /* BOARDED: its population */
 };
+
+static inline struct watcher *watcher_at_place(struct belfry_treap_node *node)
+{
+    return node == NULL ? NULL : belfry_container(node, struct watcher, place);
+}
 
 #endif

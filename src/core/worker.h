@@ -72,14 +72,6 @@ void worker_set_identity(struct worker *worker, const struct response_identity *
 
 /* ---- history ---- */
 
-/* Wanted: history of `past` from revision `from`; with `slice`, a slice of that revision from `sub`. */
-struct worker_fetch {
-    uint64_t past;
-    int64_t from;
-    bool slice;
-    uint32_t sub;
-};
-
 /* Hands out each wanted fetch once; false: none. */
 bool worker_wants_fetch(struct worker *worker, struct worker_fetch *out);
 

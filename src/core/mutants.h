@@ -1,0 +1,26 @@
+/* src/core/mutants.h
+ *
+ * mutants: bugs of the core that take more than a condition (base/sim.h). Their bodies are in tests/sim/core_mutants.c: only
+ * the simulator is built with them, and everywhere else the calls are never reached and compiled away.
+ *
+ * Thread: the worker's.
+ */
+#ifndef BELFRY_CORE_MUTANTS_H
+#define BELFRY_CORE_MUTANTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/output.h"
+
+struct delivery;
+struct stream;
+
+void mutant_progress_in_fragment(struct delivery *delivery, struct stream *stream);
+
+/* The events of a revision in two responses. */
+bool mutant_can_split(const struct response_pick *pick);
+enum output_result mutant_revision_split(struct delivery *delivery, struct watcher *watcher,
+                                         const struct response_pick *pick);
+
+#endif

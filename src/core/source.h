@@ -1,0 +1,79 @@
+/* src/core/source.h
+ *
+ * source: where a worker's batches come from: the log, or a segment of history that is kept, or history that is asked
+ * for. Whoever asks is told to wait, and asks again when the segment has come.
+ *
+ * Thread: the worker's.
+ * Memory: segments of about keep_bytes in all, at most SOURCE_SEGMENTS; the least used leave first, and none that came or
+ *         was used in this turn. At most SOURCE_FETCHES are wanted or under way.
+ */
+#ifndef BELFRY_CORE_SOURCE_H
+#define BELFRY_CORE_SOURCE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "core/segment.h"
+#include "core/turn.h"
+
+#define SOURCE_FETCHES  16
+#define SOURCE_SEGMENTS 16
+
+struct source_fetch {
+    struct worker_fetch fetch;
+    enum { FETCH_FREE, FETCH_WANTED, FETCH_SENT } state;
+};
+
+struct source_segment {
+    struct segment *segment; /* one reference; NULL: free */
+    uint64_t used;           /* number of the turn */
+};
+
+struct source {
+    /* fixed at creation */
+    struct turn *turn; /* lent */
+    size_t keep_bytes;
+    /* read by others */
+    int64_t gone_below; /* neither upstream nor our window has anything below this, in this past */
+    int64_t gone_told;  /* the compact revision that watchers receive that need what is gone */
+    size_t bytes;       /* of segments, for accounts */
+    uint64_t n_fetches, n_rows;
+    /* its own */
+    uint64_t past;
+    struct source_fetch fetches[SOURCE_FETCHES];
+    struct source_segment segments[SOURCE_SEGMENTS];
+};
+
+void source_init(struct source *source, struct turn *turn, size_t keep_bytes);
+void source_fini(struct source *source);
+
+/* Another past: segments and fetches of the old one are dropped. */
+void source_begin_past(struct source *source, uint64_t past);
+
+enum source_result {
+    SOURCE_BATCH,
+    SOURCE_NONE, /* no batch in [from, *upto] */
+    SOURCE_WAIT, /* history is asked for */
+    SOURCE_GONE  /* it exists nowhere: it is below gone_below */
+};
+
+/* The first batch in [from, limit]; lent until the turn ends or another segment comes. */
+enum source_result source_next(struct source *source, int64_t from, int64_t limit, const struct batch **out,
+                               int64_t *upto);
+
+/* Event `sub` of `rev`, and some that follow. The rows of one revision may be at hand twice, and differ: slices are our
+ * replica's; whole comes from a backfill, which lacks the previous values that upstream has compacted. A response that is
+ * measured and then written must read the same rows both times. So it begins with whole, which rest.h then holds to the
+ * end; a response that began with slices continues with slices. */
+enum source_prefer { SOURCE_PREFER_SLICES, SOURCE_PREFER_WHOLE };
+enum source_result source_slice(struct source *source, int64_t rev, uint32_t sub, enum source_prefer prefer,
+                                const struct batch **out);
+
+/* worker_wants_fetch() and worker_fetched() (worker.h). source_fetched() is true when waiting streams should try again. */
+bool source_wants_fetch(struct source *source, struct worker_fetch *out);
+bool source_fetched(struct source *source, const struct worker_fetch *fetch, enum belfry_err err,
+                    struct segment *segment, int64_t compact_rev, int64_t oldest);
+
+#endif
