@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "base/utf8.h"
 #include "kapi/failure.h"
-#include "json/json.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -22,7 +22,8 @@ static void check_printable(const char *text, size_t cap)
     check(memchr(text, '\0', cap) != NULL);
     struct belfry_bytes rest = belfry_bytes_str(text);
     for (size_t n; rest.len > 0; rest = belfry_bytes_of(rest.data + n, rest.len - n)) {
-        n = belfry_json_utf8(rest);
+        uint32_t ignored;
+        n = belfry_utf8_next(rest.data, rest.len, &ignored);
         check(n > 0 && (unsigned char)rest.data[0] >= ' ' && rest.data[0] != 0x7f);
         check(n != 2 || (unsigned char)rest.data[0] != 0xC2 || (unsigned char)rest.data[1] >= 0xA0);
     }

@@ -5,27 +5,31 @@
 
 static const char *const digits_of[] = {[BELFRY_BASE64_STANDARD] = COMMON "+/", [BELFRY_BASE64_URL] = COMMON "-_"};
 
-enum belfry_err belfry_base64_encode(enum belfry_base64 form, struct belfry_bytes bytes, struct belfry_buf *out)
+size_t belfry_base64_write(enum belfry_base64 form, struct belfry_bytes bytes, char *to)
 {
     const char *digits = digits_of[form];
-    uint8_t *begin;
-    enum belfry_err err = belfry_buf_reserve(out, (bytes.len / 3 + 1) * 4, &begin);
-    if (err != BELFRY_OK)
-        return err;
-    uint8_t *to = begin;
+    size_t len = 0;
     uint32_t bits = 0;
     unsigned n_bits = 0;
     for (size_t i = 0; i < bytes.len; i++) {
         bits = bits << 8 | (uint8_t)bytes.data[i];
         for (n_bits += 8; n_bits >= 6; n_bits -= 6)
-            *to++ = (uint8_t)digits[bits >> (n_bits - 6) & 63];
+            to[len++] = digits[bits >> (n_bits - 6) & 63];
     }
     if (n_bits > 0)
-        *to++ = (uint8_t)digits[bits << (6 - n_bits) & 63];
-    while (form == BELFRY_BASE64_STANDARD && (to - begin) % 4 != 0)
-        *to++ = '=';
-    belfry_buf_grown(out, (size_t)(to - begin));
-    return BELFRY_OK;
+        to[len++] = digits[bits << (6 - n_bits) & 63];
+    while (form == BELFRY_BASE64_STANDARD && len % 4 != 0)
+        to[len++] = '=';
+    return len;
+}
+
+enum belfry_err belfry_base64_encode(enum belfry_base64 form, struct belfry_bytes bytes, struct belfry_buf *out)
+{
+    uint8_t *begin;
+    enum belfry_err err = belfry_buf_reserve(out, BELFRY_BASE64_LEN(bytes.len), &begin);
+    if (err == BELFRY_OK)
+        belfry_buf_grown(out, belfry_base64_write(form, bytes, (char *)begin));
+    return err;
 }
 
 static bool is_space(char c)

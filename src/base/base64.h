@@ -14,6 +14,12 @@ enum belfry_base64 {
     BELFRY_BASE64_URL       /* section 5, not padded, nothing else in it */
 };
 
+/* The bytes of the longest text of `len` bytes. */
+#define BELFRY_BASE64_LEN(len) (((len) + 2) / 3 * 4)
+
+/* Writes the text to to[0, BELFRY_BASE64_LEN(bytes.len)) and returns its bytes. */
+size_t belfry_base64_write(enum belfry_base64 form, struct belfry_bytes bytes, char *to);
+
 /* Each appends to `out`, which is unchanged on failure. Errors: BELFRY_ERR_NOMEM; decode: BELFRY_ERR_INVALID. */
 BELFRY_NODISCARD enum belfry_err belfry_base64_encode(enum belfry_base64 form, struct belfry_bytes bytes,
                                                       struct belfry_buf *out);

@@ -1,4 +1,4 @@
-/* src/base/utf8.h: text that may hold anything, one character at a time. Thread: any. */
+/* src/base/utf8.h: text that may hold anything, one character at a time (RFC 3629). Thread: any. Pure. */
 #ifndef BELFRY_BASE_UTF8_H
 #define BELFRY_BASE_UTF8_H
 
@@ -36,6 +36,28 @@ static inline bool belfry_utf8_valid(const char *text, size_t len)
         if ((n = belfry_utf8_next(text, len, &code)) == 0)
             return false;
     return true;
+}
+
+/* Of C0, DEL or C1: what a terminal may take for a command. */
+static inline bool belfry_utf8_is_control(uint32_t code)
+{
+    return code < 0x20 || (code >= 0x7f && code < 0xa0);
+}
+
+#define BELFRY_UTF8_MAX 4
+
+/* Writes the character, which must be one, and returns its bytes. */
+static inline size_t belfry_utf8_write(uint32_t code, char out[BELFRY_UTF8_MAX])
+{
+    static const uint8_t heads[] = {0, 0xc0, 0xe0, 0xf0};
+    unsigned more = code < 0x80      ? 0
+                    : code < 0x800   ? 1
+                    : code < 0x10000 ? 2
+                                     : 3; /* bytes behind the first, six bits each */
+    out[0] = (char)(heads[more] | code >> 6 * more);
+    for (unsigned i = 1; i <= more; i++)
+        out[i] = (char)(0x80 | (code >> 6 * (more - i) & 0x3f));
+    return more + 1;
 }
 
 #endif

@@ -27,6 +27,9 @@ static void characters_of_every_length_are_read(void **state)
         size_t len = strlen(cases[i].text);
         assert_int_equal(belfry_utf8_next(cases[i].text, len, &code), len);
         assert_int_equal(code, cases[i].code);
+        char again[BELFRY_UTF8_MAX];
+        assert_int_equal(belfry_utf8_write(code, again), len);
+        assert_memory_equal(again, cases[i].text, len);
         for (size_t cut = 0; cut < len; cut++)
             assert_int_equal(belfry_utf8_next(cases[i].text, cut, &code), 0);
     }
@@ -52,9 +55,22 @@ static void what_is_no_character_is_refused(void **state)
         assert_int_equal(belfry_utf8_next(wrong[i], strlen(wrong[i]), &code), 0);
         assert_false(belfry_utf8_valid(wrong[i], strlen(wrong[i])));
     }
+    static const char *const parts[] = {"\xc3",   "\xe2\x82",     "\xf0\x90\x80",
+                                        "a\xc3(", "\xed\xbf\xbf", "\xf5\x80\x80\x80"};
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+        assert_false(belfry_utf8_valid(parts[i], strlen(parts[i])));
+    assert_true(belfry_utf8_valid("\xef\xbf\xbf plain", 9));
     assert_true(belfry_utf8_valid("", 0));
     assert_true(belfry_utf8_valid("a\0\xc3\xa9", 4));
     assert_false(belfry_utf8_valid("a\xc3", 2));
+}
+
+static void controls_are_those_of_c0_and_c1(void **state)
+{
+    (void)state;
+    assert_true(belfry_utf8_is_control(0) && belfry_utf8_is_control(0x1f) && belfry_utf8_is_control(0x7f));
+    assert_true(belfry_utf8_is_control(0x80) && belfry_utf8_is_control(0x9f));
+    assert_false(belfry_utf8_is_control(' ') || belfry_utf8_is_control('~') || belfry_utf8_is_control(0xa0));
 }
 
 int main(void)
@@ -62,6 +78,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(characters_of_every_length_are_read),
         cmocka_unit_test(what_is_no_character_is_refused),
+        cmocka_unit_test(controls_are_those_of_c0_and_c1),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,7 +24,7 @@ static const struct config_listen *only_one(const struct config *config, bool lo
     for (size_t i = 0; i < config->n_listen; i++) {
         const struct config_listen *listen = &config->listen[i];
         if ((listen->policy.dialects & DIALECT_GRPC) == 0 || listen->endpoint.is_unix ||
-            config_is_loopback(&listen->endpoint) != loopback)
+            belfry_endpoint_is_loopback(&listen->endpoint) != loopback)
             continue;
         found = listen;
         ++*n;

@@ -70,8 +70,6 @@ BELFRY_NODISCARD enum belfry_err config_load(int argc, char **argv, FILE *out, F
                                              enum config_do *what);
 void config_fini(struct config *config);
 
-bool config_is_loopback(const struct belfry_endpoint *endpoint); /* unix too */
-
 /* The names by which the tier may be asked over plain HTTP; lent. */
 static inline void config_hosts(const struct config *config, struct hosts *out)
 {

@@ -50,7 +50,7 @@ static enum belfry_err check_tls(const struct config_draft *draft, const struct 
 static enum belfry_err check_open(const struct config_draft *draft, enum config_key key,
                                   const struct belfry_endpoint *endpoint)
 {
-    if (draft->config->insecure_listen || endpoint->tls || config_is_loopback(endpoint))
+    if (draft->config->insecure_listen || endpoint->tls || belfry_endpoint_is_loopback(endpoint))
         return BELFRY_OK;
     return WRONG(draft, key, "%s would show everything to whoever can reach it: %s, or give --insecure-listen",
                  endpoint->url, key == KEY_ADMIN ? "listen on loopback" : "use https");
@@ -162,7 +162,7 @@ enum belfry_err config_check(const struct config_draft *draft)
 
 static void warn_open(const struct belfry_endpoint *endpoint, FILE *out)
 {
-    if (endpoint->tls || config_is_loopback(endpoint))
+    if (endpoint->tls || belfry_endpoint_is_loopback(endpoint))
         return;
     fprintf(out, "warning: %s is plain HTTP for whoever can reach it (insecure-listen)\n", endpoint->url);
 }

@@ -90,19 +90,6 @@ static bool is_address(const struct belfry_endpoint *endpoint)
            inet_pton(AF_INET6, host, &ignored) == 1;
 }
 
-bool config_is_loopback(const struct belfry_endpoint *endpoint)
-{
-    struct in_addr v4;
-    struct in6_addr v6;
-    if (endpoint->is_unix || strcmp(endpoint->host, "localhost") == 0)
-        return true;
-    if (inet_pton(AF_INET, endpoint->host, &v4) == 1)
-        return ntohl(v4.s_addr) >> 24 == 127;
-    if (inet_pton(AF_INET6, endpoint->host, &v6) != 1)
-        return false;
-    return IN6_IS_ADDR_LOOPBACK(&v6) || (IN6_IS_ADDR_V4MAPPED(&v6) && v6.s6_addr[12] == 127);
-}
-
 static enum belfry_err set_url(const char *text, struct belfry_endpoint *out, char why[CONFIG_WHY])
 {
     enum belfry_err err = belfry_endpoint_parse(text, strlen(text), out, why, CONFIG_WHY);

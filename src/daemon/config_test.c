@@ -512,7 +512,7 @@ static void loopback_is_known_in_all_its_forms(void **state)
             expect_mistake("--insecure-listen");
         load("--listen", cases[i].url, "--insecure-listen", NULL);
         load_ok();
-        assert_int_equal(config_is_loopback(&config.listen[0].endpoint), cases[i].loopback);
+        assert_int_equal(belfry_endpoint_is_loopback(&config.listen[0].endpoint), cases[i].loopback);
     }
 }
 

@@ -2,14 +2,13 @@
 #include "json/escape.h"
 
 #include "base/hex.h"
-
-#define UTF8_MAX 4
+#include "base/utf8.h"
 
 /* One character, or one byte of it, of a string: `len` bytes of the string that mean text[0, n). */
 struct piece {
     size_t len; /* 0: no valid escape */
     size_t n;
-    char text[UTF8_MAX];
+    char text[BELFRY_UTF8_MAX];
 };
 
 /* The four digits behind \u; -1: they are none. */
@@ -30,15 +29,7 @@ static int32_t unit(struct belfry_bytes raw)
 static struct piece utf8(size_t len, int32_t code)
 {
     struct piece piece = {.len = len};
-    if (code < 0x80) {
-        piece.text[piece.n++] = (char)code;
-        return piece;
-    }
-    int follow = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3; /* bytes behind the first, six bits each */
-    static const int lead[] = {0, 0xC0, 0xE0, 0xF0};
-    piece.text[piece.n++] = (char)(lead[follow] | code >> 6 * follow);
-    while (follow-- > 0)
-        piece.text[piece.n++] = (char)(0x80 | (code >> 6 * follow & 0x3F));
+    piece.n = belfry_utf8_write((uint32_t)code, piece.text);
     return piece;
 }
 
@@ -86,6 +77,21 @@ bool belfry_escape_is(struct belfry_bytes raw, const char *text)
 {
     struct belfry_bytes wanted = belfry_bytes_str(text);
     return belfry_escape_in(raw) ? is_by_pieces(raw, wanted) : belfry_bytes_equal(raw, wanted);
+}
+
+size_t belfry_escape_write(char c, char out[BELFRY_ESCAPE_MAX])
+{
+    static const char hex[] = "0123456789abcdef";
+    static const char short_forms[0x80] = {
+        ['\b'] = 'b', ['\f'] = 'f', ['\n'] = 'n', ['\r'] = 'r', ['\t'] = 't', ['"'] = '"', ['\\'] = '\\'};
+    out[0] = '\\';
+    out[1] = short_forms[(unsigned char)c & 0x7f];
+    if (out[1] != '\0')
+        return 2;
+    memcpy(out + 1, "u00", 3);
+    out[4] = hex[(unsigned char)c >> 4];
+    out[5] = hex[(unsigned char)c & 15];
+    return 6;
 }
 
 enum belfry_err belfry_escape_undo(struct belfry_bytes raw, struct belfry_buf *out)

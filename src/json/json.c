@@ -5,6 +5,8 @@
 #include <stdio.h>
 
 #include "base/base64.h"
+#include "base/utf8.h"
+#include "json/escape.h"
 
 #define PIECE 64 /* holds any number */
 
@@ -46,77 +48,19 @@ void belfry_json_close(struct belfry_json *json, char bracket)
     json->more = true;
 }
 
-static bool continues(uint8_t byte)
-{
-    return (byte & 0xC0) == 0x80;
-}
-
-size_t belfry_json_utf8(struct belfry_bytes bytes)
-{
-    const uint8_t *s = (const uint8_t *)bytes.data;
-    if (bytes.len == 0)
-        return 0;
-    if (s[0] < 0x80)
-        return 1;
-    if (s[0] < 0xC2 || s[0] > 0xF4) /* a stray continuation, overlong, or past U+10FFFF */
-        return 0;
-    size_t n = s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : 4;
-    if (bytes.len < n)
-        return 0;
-    for (size_t i = 1; i < n; i++) {
-        if (!continues(s[i]))
-            return 0;
-    }
-    bool overlong = (s[0] == 0xE0 && s[1] < 0xA0) || (s[0] == 0xF0 && s[1] < 0x90);
-    bool surrogate = s[0] == 0xED && s[1] >= 0xA0;
-    bool beyond = s[0] == 0xF4 && s[1] >= 0x90;
-    return overlong || surrogate || beyond ? 0 : n;
-}
-
-static struct belfry_bytes rest(struct belfry_bytes bytes, size_t from)
-{
-    return from == bytes.len ? (struct belfry_bytes){0} : belfry_bytes_of(bytes.data + from, bytes.len - from);
-}
-
-static bool is_utf8(struct belfry_bytes bytes)
-{
-    for (size_t n; bytes.len > 0; bytes = rest(bytes, n)) {
-        n = belfry_json_utf8(bytes);
-        if (n == 0)
-            return false;
-    }
-    return true;
-}
-
-static void put_escape(struct belfry_json *json, uint8_t byte)
-{
-    static const char short_forms[] = "\bb\ff\nn\rr\tt\"\"\\\\";
-    char text[PIECE];
-    for (const char *at = short_forms; *at != '\0'; at += 2) {
-        if ((uint8_t)at[0] == byte) {
-            put(json, "\\", 1);
-            put(json, at + 1, 1);
-            return;
-        }
-    }
-    snprintf(text, sizeof(text), "\\u%04x", byte);
-    put_str(json, text);
-}
-
 static void put_string(struct belfry_json *json, struct belfry_bytes text)
 {
+    char escape[BELFRY_ESCAPE_MAX];
+    uint32_t code;
     put(json, "\"", 1);
-    for (size_t n; text.len > 0; text = rest(text, n)) {
-        uint8_t byte = (uint8_t)text.data[0];
-        n = belfry_json_utf8(text);
-        if (n == 0) {
+    for (size_t at = 0, n; at < text.len; at += n == 0 ? 1 : n) {
+        n = belfry_utf8_next(text.data + at, text.len - at, &code);
+        if (n == 0)
             put(json, "\xEF\xBF\xBD", 3);
-            n = 1;
-        } else if (byte < 0x20 || byte == 0x7F || byte == '"' || byte == '\\') {
-            put_escape(json, byte);
-        } else {
-            put(json, text.data, n);
-        }
+        else if (belfry_escape_needed(text.data[at]) || code == 0x7f)
+            put(json, escape, belfry_escape_write(text.data[at], escape));
+        else
+            put(json, text.data + at, n);
     }
     put(json, "\"", 1);
 }
@@ -131,7 +75,7 @@ static void put_base64(struct belfry_json *json, struct belfry_bytes bytes)
 
 void belfry_json_text(struct belfry_json *json, const char *name, struct belfry_bytes text)
 {
-    bool plain = name == NULL || is_utf8(text);
+    bool plain = name == NULL || belfry_utf8_valid(text.data, text.len);
     lead(json, name, plain ? "" : "_b64");
     if (plain)
         put_string(json, text);

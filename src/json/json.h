@@ -40,7 +40,4 @@ void belfry_json_bool(struct belfry_json *json, const char *name, bool value);
 /* Errors: BELFRY_ERR_NOMEM. */
 BELFRY_NODISCARD enum belfry_err belfry_json_finish(const struct belfry_json *json);
 
-/* How many bytes at the front are one UTF-8 character (RFC 3629: nothing overlong, no surrogates); 0: none. */
-size_t belfry_json_utf8(struct belfry_bytes bytes);
-
 #endif

@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
+#include "base/utf8.h"
 #include "support/refuse.h"
-#include "json/json.h"
 
 static struct belfry_failure answer(int status, const char *retry_after, const char *body)
 {
@@ -186,17 +186,6 @@ static void of_a_page_of_html_the_title_or_the_text_is_said(void **state)
         assert_string_equal(answer(502, "", cases[i].body).why, cases[i].why);
 }
 
-static bool is_utf8(const char *text)
-{
-    struct belfry_bytes rest = belfry_bytes_str(text);
-    for (size_t n; rest.len > 0; rest = belfry_bytes_of(rest.data + n, rest.len - n)) {
-        n = belfry_json_utf8(rest);
-        if (n == 0)
-            return false;
-    }
-    return true;
-}
-
 static void long_words_are_cut_between_characters(void **state)
 {
     (void)state;
@@ -208,7 +197,7 @@ static void long_words_are_cut_between_characters(void **state)
         struct belfry_failure failure = answer(500, "", body);
         size_t len = strlen(failure.why);
         assert_true(len < BELFRY_FAILURE_WHY && len > BELFRY_FAILURE_WHY - 10);
-        assert_true(is_utf8(failure.why) && strcmp(failure.why + len - 3, "...") == 0);
+        assert_true(belfry_utf8_valid(failure.why, strlen(failure.why)) && strcmp(failure.why + len - 3, "...") == 0);
     }
     char json[512];
     snprintf(json, sizeof(json), STATUS("\"reason\":\"%0200d\",\"code\":500"), 1);

@@ -1,7 +1,7 @@
 /* src/kapi/sentence.c */
 #include "kapi/sentence.h"
 
-#include "json/json.h"
+#include "base/utf8.h"
 
 static const char cut[] = "...";
 
@@ -28,16 +28,12 @@ static bool ends_blank(const struct belfry_sentence *sentence)
     return sentence->len == 0 || sentence->text[sentence->len - 1] == ' ';
 }
 
-/* What a character of n bytes becomes: itself, a blank, or '?' for what is no UTF-8 (n is 0) or a control character:
- * ESC and what ISO 6429 has beyond ASCII, U+0080 to U+009F, change how a terminal shows the rest. */
-static struct belfry_bytes shown(const char *at, size_t n)
+/* What a character of n bytes becomes: itself, a blank, or '?' for what is no UTF-8 (n is 0) or a control character. */
+static struct belfry_bytes shown(const char *at, size_t n, uint32_t code)
 {
-    unsigned char c = (unsigned char)at[0];
-    if (n == 1 && (c == ' ' || (c >= '\t' && c <= '\r')))
+    if (n == 1 && (code == ' ' || (code >= '\t' && code <= '\r')))
         return belfry_bytes_of(" ", 1);
-    if (n == 0 || c < ' ' || c == 0x7f || (n == 2 && c == 0xC2 && (unsigned char)at[1] < 0xA0))
-        return belfry_bytes_of("?", 1);
-    return belfry_bytes_of(at, n);
+    return n == 0 || belfry_utf8_is_control(code) ? belfry_bytes_of("?", 1) : belfry_bytes_of(at, n);
 }
 
 /* Room for the mark of a cut is always kept. */
@@ -56,8 +52,9 @@ static void put_or_cut(struct belfry_sentence *sentence, struct belfry_bytes pie
 void belfry_sentence_quote(struct belfry_sentence *sentence, struct belfry_bytes foreign)
 {
     for (size_t at = 0, n; at < foreign.len && !sentence->is_cut; at += n == 0 ? 1 : n) {
-        n = belfry_json_utf8(belfry_bytes_of(foreign.data + at, foreign.len - at));
-        struct belfry_bytes piece = shown(foreign.data + at, n);
+        uint32_t code = 0;
+        n = belfry_utf8_next(foreign.data + at, foreign.len - at, &code);
+        struct belfry_bytes piece = shown(foreign.data + at, n, code);
         if (piece.data[0] != ' ' || !ends_blank(sentence))
             put_or_cut(sentence, piece);
     }

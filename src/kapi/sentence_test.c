@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
+#include "base/utf8.h"
 #include "support/refuse.h"
-#include "json/json.h"
 
 static void assert_quoted(struct belfry_bytes foreign, const char *expected)
 {
@@ -32,17 +32,6 @@ static void foreign_text_is_made_fit_for_a_terminal(void **state)
     assert_quoted(belfry_bytes_str("\xff\xC3 \xE2\x82"), "?? ??");
 }
 
-static bool is_utf8(const char *text)
-{
-    struct belfry_bytes rest = belfry_bytes_str(text);
-    for (size_t n; rest.len > 0; rest = belfry_bytes_of(rest.data + n, rest.len - n)) {
-        n = belfry_json_utf8(rest);
-        if (n == 0)
-            return false;
-    }
-    return true;
-}
-
 static void what_does_not_fit_is_cut_between_characters(void **state)
 {
     (void)state;
@@ -52,7 +41,7 @@ static void what_does_not_fit_is_cut_between_characters(void **state)
         struct belfry_sentence sentence = belfry_sentence_begin(text, cap);
         for (size_t i = 0; i < 20; i++)
             belfry_sentence_quote(&sentence, belfry_bytes_str("\xF0\x9F\x98\x80\xC3\xA9"));
-        assert_true(strlen(text) < cap && is_utf8(text) && sentence.is_cut);
+        assert_true(strlen(text) < cap && belfry_utf8_valid(text, strlen(text)) && sentence.is_cut);
         assert_true(cap < 4 || strcmp(text + strlen(text) - 3, "...") == 0);
         assert_true(cap < 8 || text[strlen(text) - 4] != '.'); /* marked once */
     }

@@ -1,7 +1,6 @@
 /* src/kapi/server_url.c */
 #include "kapi/server_url.h"
 
-#include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -90,15 +89,4 @@ enum belfry_err belfry_server_url_parse(const char *text, struct belfry_endpoint
         len--;
     *out_base = strndup(path, len);
     return *out_base == NULL ? BELFRY_ERR_NOMEM : BELFRY_OK;
-}
-
-bool belfry_server_is_loopback(const struct belfry_endpoint *endpoint)
-{
-    struct in_addr v4;
-    struct in6_addr v6;
-    if (inet_pton(AF_INET, endpoint->host, &v4) == 1)
-        return ntohl(v4.s_addr) >> 24 == 127;
-    if (inet_pton(AF_INET6, endpoint->host, &v6) == 1)
-        return IN6_IS_ADDR_LOOPBACK(&v6);
-    return strcasecmp(endpoint->host, "localhost") == 0;
 }

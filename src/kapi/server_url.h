@@ -19,7 +19,4 @@
 BELFRY_NODISCARD enum belfry_err belfry_server_url_parse(const char *text, struct belfry_endpoint *out, char **out_base,
                                                          char *why, size_t why_len);
 
-/* 127.0.0.0/8, ::1 and "localhost": what is said to it stays on this machine. */
-bool belfry_server_is_loopback(const struct belfry_endpoint *endpoint);
-
 #endif

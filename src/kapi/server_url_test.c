@@ -112,7 +112,7 @@ static void loopback_is_told_from_the_rest(void **state)
         char *base, why[256];
         const char *text = i < 5 ? near[i] : far[i - 5];
         assert_int_equal(belfry_server_url_parse(text, &endpoint, &base, why, sizeof(why)), BELFRY_OK);
-        if (belfry_server_is_loopback(&endpoint) != (i < 5))
+        if (belfry_endpoint_is_loopback(&endpoint) != (i < 5))
             fail_msg("%s", text);
         free(base);
     }

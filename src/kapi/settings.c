@@ -173,7 +173,7 @@ static enum belfry_err check_token(const struct belfry_kube_settings *settings, 
 {
     const struct belfry_kubeconfig *config = &settings->config;
     bool token = config->token != NULL || config->token_file != NULL;
-    if (token && !settings->endpoint.tls && !belfry_server_is_loopback(&settings->endpoint))
+    if (token && !settings->endpoint.tls && !belfry_endpoint_is_loopback(&settings->endpoint))
         return say(why, BELFRY_ERR_INVALID,
                    "a token is not sent over plain http: write https://, or take the token out (server %.80s)",
                    settings->endpoint.url);

@@ -9,6 +9,7 @@
 
 #include "base/hash.h"
 #include "json/document.h"
+#include "json/escape.h"
 #include "json/path.h"
 
 #define ESCAPE_MAX 6   /* bytes that one byte of a string can become */
@@ -55,37 +56,15 @@ static void put_str(struct pen *pen, const char *text)
     put(pen, belfry_bytes_str(text));
 }
 
-static bool needs_escape(char c)
-{
-    return (unsigned char)c < 0x20 || c == '"' || c == '\\';
-}
-
-/* The shortest form there is, so that no string is longer than it was in the value. */
-static void put_escape(struct pen *pen, char c)
-{
-    static const char hex[] = "0123456789abcdef";
-    static const char short_forms[0x20] = {['\b'] = 'b', ['\f'] = 'f', ['\n'] = 'n', ['\r'] = 'r', ['\t'] = 't'};
-    *pen->at++ = '\\';
-    if (c == '"' || c == '\\') {
-        *pen->at++ = c;
-    } else if (short_forms[(unsigned char)c] != '\0') {
-        *pen->at++ = short_forms[(unsigned char)c];
-    } else {
-        put_str(pen, "u00");
-        *pen->at++ = hex[(unsigned char)c >> 4];
-        *pen->at++ = hex[(unsigned char)c & 15];
-    }
-}
-
 static void put_string(struct pen *pen, struct belfry_bytes text)
 {
     size_t from = 0;
     *pen->at++ = '"';
     for (size_t i = 0; i < text.len; i++) {
-        if (!needs_escape(text.data[i]))
+        if (!belfry_escape_needed(text.data[i]))
             continue;
         put(pen, belfry_bytes_of(text.data + from, i - from));
-        put_escape(pen, text.data[i]);
+        pen->at += belfry_escape_write(text.data[i], pen->at);
         from = i + 1;
     }
     if (from < text.len)

@@ -1,7 +1,7 @@
 /* src/kube/quote.c */
 #include "kube/quote.h"
 
-#include "json/json.h"
+#include "base/utf8.h"
 
 static const char cut[] = "...";
 
@@ -15,7 +15,8 @@ struct kube_quote kube_quote(struct belfry_bytes bytes)
     struct kube_quote quote;
     size_t len = 0;
     for (size_t at = 0, n; at < bytes.len; at += n) {
-        size_t known = belfry_json_utf8(belfry_bytes_of(bytes.data + at, bytes.len - at));
+        uint32_t ignored;
+        size_t known = belfry_utf8_next(bytes.data + at, bytes.len - at, &ignored);
         n = known == 0 ? 1 : known;
         if (len + n > sizeof(quote.text) - sizeof(cut)) {
             memcpy(quote.text + len, cut, sizeof(cut));

@@ -2,20 +2,11 @@
 #include "kube/token.h"
 
 #include "base/base64.h"
+#include "base/utf8.h"
 #include "json/json.h"
 #include "json/json_alc.h"
 
 #define VERSION "meta.k8s.io/v1"
-
-static bool is_utf8(struct belfry_bytes text)
-{
-    for (size_t at = 0, n; at < text.len; at += n) {
-        n = belfry_json_utf8(belfry_bytes_of(text.data + at, text.len - at));
-        if (n == 0)
-            return false;
-    }
-    return true;
-}
 
 static bool is_dots(const char *part, size_t len)
 {
@@ -25,7 +16,7 @@ static bool is_dots(const char *part, size_t len)
 /* Keys are no paths, so that dots lead nowhere; but no object's key has such a part: it was not we who wrote it. */
 static bool is_start(struct belfry_bytes start)
 {
-    if (start.len == 0 || start.len > KUBE_START_MAX || !is_utf8(start))
+    if (start.len == 0 || start.len > KUBE_START_MAX || !belfry_utf8_valid(start.data, start.len))
         return false;
     for (size_t from = 0, i = 0; i <= start.len; i++) {
         if (i < start.len && start.data[i] != '/')

@@ -230,3 +230,16 @@ enum belfry_err belfry_endpoint_parse_list(const char *text, struct belfry_endpo
     *out_n = n;
     return BELFRY_OK;
 }
+
+bool belfry_endpoint_is_loopback(const struct belfry_endpoint *endpoint)
+{
+    struct in_addr v4;
+    struct in6_addr v6;
+    if (endpoint->is_unix || strcasecmp(endpoint->host, "localhost") == 0)
+        return true;
+    if (inet_pton(AF_INET, endpoint->host, &v4) == 1)
+        return ntohl(v4.s_addr) >> 24 == 127;
+    if (inet_pton(AF_INET6, endpoint->host, &v6) != 1)
+        return false;
+    return IN6_IS_ADDR_LOOPBACK(&v6) || (IN6_IS_ADDR_V4MAPPED(&v6) && v6.s6_addr[12] == 127);
+}

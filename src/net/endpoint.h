@@ -35,4 +35,7 @@ BELFRY_NODISCARD enum belfry_err belfry_endpoint_parse(const char *text, size_t 
 BELFRY_NODISCARD enum belfry_err belfry_endpoint_parse_list(const char *text, struct belfry_endpoint **out,
                                                             size_t *out_n, char *why, size_t why_len);
 
+/* Does what is sent there stay on this machine? Unix sockets, 127.0.0.0/8, ::1 and "localhost". */
+bool belfry_endpoint_is_loopback(const struct belfry_endpoint *endpoint);
+
 #endif

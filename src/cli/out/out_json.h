@@ -14,10 +14,6 @@
 
 #include <belfry/belfry.h>
 
-/* How many bytes at data[0, len) are one UTF-8 character (RFC 3629: nothing overlong, no surrogates); 0: none. */
-size_t json_utf8_char(const char *data, size_t len);
-bool json_is_utf8(struct belfry_bytes bytes);
-
 /* In quotes. `text` must be UTF-8. */
 void json_string(FILE *out, struct belfry_bytes text);
 /* In quotes: RFC 4648 section 4, padded. */

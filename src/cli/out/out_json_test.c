@@ -57,29 +57,6 @@ static void strings_escape_what_json_must(void **state)
     assert_string_equal(written(), "\"a\\\"\\\\\\b\\f\\n\\r\\t\\u0001\\u0000z/\x7f\xc3\xa9\"");
 }
 
-static void utf8_is_taken_strictly(void **state)
-{
-    (void)state;
-    const char *good[] = {"",
-                          "plain",
-                          "\xc2\x80",
-                          "\xdf\xbf",
-                          "\xe0\xa0\x80",
-                          "\xed\x9f\xbf",
-                          "\xee\x80\x80",
-                          "\xef\xbf\xbf",
-                          "\xf0\x90\x80\x80",
-                          "\xf4\x8f\xbf\xbf"};
-    const char *bad[] = {"\x80",         "\xc0\x80",         "\xc1\xbf",         "\xc3",
-                         "\xe0\x9f\xbf", "\xed\xa0\x80",     "\xed\xbf\xbf",     "\xe2\x82",
-                         "\xe2\x28\xa1", "\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80",
-                         "\xff",         "a\xc3(",           "\xf0\x90\x80"};
-    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
-        assert_true(json_is_utf8(bytes(good[i])));
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-        assert_false(json_is_utf8(bytes(bad[i])));
-}
-
 static void an_event_is_one_line_with_base64_where_it_is_not_text(void **state)
 {
     (void)state;
@@ -181,7 +158,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(base64_is_that_of_rfc_4648, begin, end),
         cmocka_unit_test_setup_teardown(strings_escape_what_json_must, begin, end),
-        cmocka_unit_test_setup_teardown(utf8_is_taken_strictly, begin, end),
         cmocka_unit_test_setup_teardown(an_event_is_one_line_with_base64_where_it_is_not_text, begin, end),
         cmocka_unit_test_setup_teardown(a_watch_response_has_etcdctls_bytes, begin, end),
         cmocka_unit_test_setup_teardown(simple_has_etcdctls_bytes, begin, end),

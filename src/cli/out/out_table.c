@@ -4,25 +4,20 @@
 #include <inttypes.h>
 #include <time.h>
 
-#include "cli/out/out_json.h"
+#include "base/utf8.h"
 
 #define KEY_WIDTH_MIN 22
 #define KEY_WIDTH_MAX 56 /* a longer key pushes its own line only */
 #define VALUE_WIDTH   42 /* where the time stands when the value is shorter */
-
-/* C0, DEL, and C1 as UTF-8 spells it. */
-static bool is_control(const unsigned char *s, size_t n)
-{
-    return n == 1 ? s[0] < 0x20 || s[0] == 0x7F : n == 2 && s[0] == 0xC2 && s[1] < 0xA0;
-}
 
 size_t table_bytes(FILE *out, struct belfry_bytes bytes, bool hex)
 {
     size_t columns = 0;
     for (size_t at = 0; at < bytes.len;) {
         const char *s = bytes.data + at;
-        size_t n = json_utf8_char(s, bytes.len - at);
-        if (!hex && n > 0 && !is_control((const unsigned char *)s, n)) {
+        uint32_t code;
+        size_t n = belfry_utf8_next(s, bytes.len - at, &code);
+        if (!hex && n > 0 && !belfry_utf8_is_control(code)) {
             fwrite(s, 1, n, out);
             columns++;
             at += n;

@@ -5,40 +5,22 @@
 #include <stdint.h>
 #include <string.h>
 
-static int digit_of(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return 16;
-}
+#include "base/hex.h"
+#include "base/utf8.h"
 
 /* `n` digits of `base` at *at. */
 static bool number(char **at, int n, int base, uint32_t *out)
 {
     uint32_t value = 0;
     for (; n > 0; n--) {
-        int digit = digit_of(**at);
-        if (digit >= base)
+        int digit = belfry_hex_digit(**at);
+        if (digit < 0 || digit >= base)
             return false;
         value = value * (uint32_t)base + (uint32_t)digit;
         (*at)++;
     }
     *out = value;
     return true;
-}
-
-static char *write_utf8(char *to, uint32_t c)
-{
-    static const unsigned char heads[] = {0x00, 0xC0, 0xE0, 0xF0};
-    int more = c < 0x80 ? 0 : c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
-    *to++ = (char)(heads[more] | c >> (6 * more));
-    while (more-- > 0)
-        *to++ = (char)(0x80 | (c >> (6 * more) & 0x3F));
-    return to;
 }
 
 static bool is_character(uint32_t c)
@@ -71,7 +53,7 @@ static bool unescape(char **from, char **to)
     if (kind == 'x' && value != 0)
         *(*to)++ = (char)value;
     else if (kind != 'x' && is_character(value))
-        *to = write_utf8(*to, value);
+        *to += belfry_utf8_write(value, *to);
     else
         return false;
     return true;

@@ -5,8 +5,8 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "cli/out/human_size.h"
-#include "cli/out/out_json.h"
 
 #define LINE     1024
 #define SELECTOR 256 /* shown of one */
@@ -50,11 +50,9 @@ static void add_bytes(struct line *line, const char *text)
 {
     size_t left = strlen(text);
     while (left > 0 && line->columns < line->max && line->len + 4 < sizeof(line->text)) {
-        size_t n = json_utf8_char(text, left);
-        bool shown = n > 1 || (n == 1 && text[0] >= ' ' && text[0] != 0x7F);
-        bool control = n == 2 && (unsigned char)text[0] == 0xC2 && (unsigned char)text[1] < 0xA0; /* C1 */
-        size_t step = n == 0 ? 1 : n;
-        if (shown && !control) {
+        uint32_t code;
+        size_t n = belfry_utf8_next(text, left, &code), step = n == 0 ? 1 : n;
+        if (n > 0 && !belfry_utf8_is_control(code)) {
             memcpy(line->text + line->len, text, step);
             line->len += step;
         } else {
