@@ -226,7 +226,7 @@ void env_close(struct env *env)
         mdb_txn_abort(env->reader);
     if (env->mdb != NULL)
         mdb_env_close(env->mdb);
-    older_fini(&env->older);
+    older_index_fini(&env->older.index);
     pthread_mutex_destroy(&env->read_mu);
     free(env);
 }

@@ -2,21 +2,21 @@
  *
  * older: what the keys of a range were at an earlier revision S of the window, as far as they have changed since.
  *
- * The first history row of a key above S tells what it was at S: its previous value, or that it was not there. The rest
+ * The first history row of a key above S says what the key was at S: its previous value, or that it did not exist. The rest
  * of the range is as the snapshot has it. So no old snapshot is kept open, however long a listing takes.
  *
- * History is in the order of revisions, and a page wants that of keys. To go through all that came since S for each
- * page would cost a list of 100,000 objects, of which it has hundreds, more than the list itself; so an environment keeps
- * an index from keys to rows, of the newest rows: made when the first list at an older revision comes, and extended at
- * both ends by what is missing, up to what was committed and down to the S that is asked for. So each row is looked at
- * once, for all pages of all lists, and in steps of so many rows as the caller has time for.
+ * History is in the order of revisions, but a page needs the order of keys. To read all history since S for each page
+ * would cost a list of 100,000 objects, which has hundreds of pages, more than the list itself. So an environment keeps an
+ * index from keys to the newest rows (older_index.h). The first list at an older revision makes it; each list extends it
+ * at both ends: up to what was committed, and down to its S. So each row is read once for all pages of all lists, in steps
+ * of as many rows as the caller has time for.
  *
- * It is bounded: at most OLDER_BYTES, about half a million rows. A state with more than that behind it counts as
- * compacted. When what comes on top does not fit, it is made anew from the newest row down: once in half a million rows, and only
- * if somebody asks.
+ * The index is bounded: at most OLDER_BYTES, about half a million rows. A revision with more rows above it counts as
+ * compacted. When newer rows do not fit, the index is built again from the newest row down: once in half a million rows,
+ * and only if a list needs it.
  *
- * Thread: any, inside of env_read_begin() and _end(), which also is how long what is handed out lasts.
- * Memory: OLDER_BYTES an environment, until nobody has asked for OLDER_IDLE_MS.
+ * Thread: any, inside of env_read_begin() and _end(), which is also how long the results are valid.
+ * Memory: OLDER_BYTES per environment, until no list has used it for OLDER_IDLE_MS.
  */
 #ifndef BELFRY_REPLICA_OLDER_H
 #define BELFRY_REPLICA_OLDER_H
@@ -27,21 +27,16 @@
 
 #include "base/bytes.h"
 #include "base/err.h"
-#include "base/treap.h"
-#include "replica/rowform.h"
+#include "replica/older_index.h"
 
-#define OLDER_BYTES   ((size_t)64 << 20)
 #define OLDER_IDLE_MS 60000
 
 struct env;
 struct env_now;
-struct older_chunk;
 
-/* Everything is in it that is at `low` or above, and below `next`: positions as history's keys are. */
+/* The index has every row from `low` on and below `next`: positions as history's keys are. */
 struct older {
-    struct belfry_treap_node *root; /* of rows, by key and position */
-    struct older_chunk *chunks;     /* owned; they hold the rows */
-    size_t bytes;
+    struct older_index index;
     bool begun;
     uint8_t low[ROWFORM_AT], next[ROWFORM_AT];
     uint64_t used_ms;
@@ -53,9 +48,8 @@ struct older {
 BELFRY_NODISCARD enum belfry_err older_reach(struct older *older, const struct env *env, MDB_txn *txn,
                                              const struct env_now *now, int64_t rev, size_t max_rows, uint64_t now_ms);
 
-/* Gives its memory back if it was not used for a while. */
+/* Frees the index if it was not used for OLDER_IDLE_MS. */
 void older_rest(struct older *older, uint64_t now_ms);
-void older_fini(struct older *older);
 
 /* Keys in order. */
 struct older_walk {
