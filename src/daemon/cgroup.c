@@ -9,14 +9,14 @@
 
 #define UNBOUNDED (UINT64_C(1) << 60) /* version 1 says "no bound" by a number near 2^63 */
 
-static void lower(uint64_t *bound, uint64_t value)
+static void cgroup_lower(uint64_t *bound, uint64_t value)
 {
     if (value > 0 && value < UNBOUNDED && (*bound == 0 || value < *bound))
         *bound = value;
 }
 
 /* The first line of mount/controller/group/name; false when there is none. */
-static bool read_line(const char *folder, const char *name, char *out, int size)
+static bool cgroup_read_line(const char *folder, const char *name, char *out, int size)
 {
     char path[PATH_MAX];
     if ((size_t)snprintf(path, sizeof(path), "%s/%s", folder, name) >= sizeof(path))
@@ -33,18 +33,18 @@ static void lower_by_folder(const char *folder, struct cgroup_limits *out)
 {
     char text[128];
     uint64_t quota, period, bytes;
-    if (read_line(folder, "cpu.max", text, sizeof(text)) &&
+    if (cgroup_read_line(folder, "cpu.max", text, sizeof(text)) &&
         sscanf(text, "%" SCNu64 " %" SCNu64, &quota, &period) == 2 && period > 0)
-        lower(&out->cpu_milli, quota * 1000 / period);
-    if (read_line(folder, "memory.max", text, sizeof(text)) && sscanf(text, "%" SCNu64, &bytes) == 1)
-        lower(&out->memory_bytes, bytes);
+        cgroup_lower(&out->cpu_milli, quota * 1000 / period);
+    if (cgroup_read_line(folder, "memory.max", text, sizeof(text)) && sscanf(text, "%" SCNu64, &bytes) == 1)
+        cgroup_lower(&out->memory_bytes, bytes);
     /* version 1; a quota of -1 is none */
-    if (read_line(folder, "cpu.cfs_quota_us", text, sizeof(text)) && text[0] != '-' &&
-        sscanf(text, "%" SCNu64, &quota) == 1 && read_line(folder, "cpu.cfs_period_us", text, sizeof(text)) &&
+    if (cgroup_read_line(folder, "cpu.cfs_quota_us", text, sizeof(text)) && text[0] != '-' &&
+        sscanf(text, "%" SCNu64, &quota) == 1 && cgroup_read_line(folder, "cpu.cfs_period_us", text, sizeof(text)) &&
         sscanf(text, "%" SCNu64, &period) == 1 && period > 0)
-        lower(&out->cpu_milli, quota * 1000 / period);
-    if (read_line(folder, "memory.limit_in_bytes", text, sizeof(text)) && sscanf(text, "%" SCNu64, &bytes) == 1)
-        lower(&out->memory_bytes, bytes);
+        cgroup_lower(&out->cpu_milli, quota * 1000 / period);
+    if (cgroup_read_line(folder, "memory.limit_in_bytes", text, sizeof(text)) && sscanf(text, "%" SCNu64, &bytes) == 1)
+        cgroup_lower(&out->memory_bytes, bytes);
 }
 
 /* From the group up to the mount itself. In a container the group may be hidden and only the mount is there. */
@@ -61,7 +61,7 @@ static void lower_by_path(const char *mount, const char *group, struct cgroup_li
     lower_by_folder(mount, out);
 }
 
-static bool names(const char *controllers, const char *name)
+static bool cgroup_names(const char *controllers, const char *name)
 {
     size_t len = strlen(name);
     for (const char *at = controllers; at != NULL; at = strchr(at, ',')) {
@@ -85,7 +85,7 @@ static void lower_by_line(char *line, const char *mount, struct cgroup_limits *o
         lower_by_path(mount, group, out);
     for (size_t i = 0; *list != '\0' && i < sizeof(controllers) / sizeof(controllers[0]); i++) {
         char folder[PATH_MAX];
-        if (names(list, controllers[i]) &&
+        if (cgroup_names(list, controllers[i]) &&
             (size_t)snprintf(folder, sizeof(folder), "%s/%s", mount, controllers[i]) < sizeof(folder))
             lower_by_path(folder, group, out);
     }

@@ -141,9 +141,9 @@ static enum belfry_err open_admin(struct front *front, char *why, size_t why_len
 
 /* ---- states ---- */
 
-static void on_timer(uv_timer_t *timer);
+static void front_on_timer(uv_timer_t *timer);
 
-static void move(struct front *front, enum front_state state)
+static void front_move_to(struct front *front, enum front_state state)
 {
     static const char *const names[] = {"serving", "draining", "closing", "stopped"};
     if (state == FRONT_DRAINING)
@@ -154,9 +154,9 @@ static void move(struct front *front, enum front_state state)
     front->state = state;
 }
 
-static void drain(struct front *front)
+static void front_drain(struct front *front)
 {
-    move(front, FRONT_DRAINING);
+    front_move_to(front, FRONT_DRAINING);
     service_notify("STOPPING=1");
     uint64_t drain_ms = front->config->drain_ms;
     front->until_ms = belfry_clock_ms() + drain_ms;
@@ -167,15 +167,15 @@ static void drain(struct front *front)
 /* The listeners first: a client that is told to leave must not come back to this process. */
 static void say_farewell(struct front *front)
 {
-    move(front, FRONT_CLOSING);
+    front_move_to(front, FRONT_CLOSING);
     close_gates(front);
     tier_farewell(front->tier);
-    uv_timer_start(&front->timer, on_timer, FAREWELL_LOOK_MS, FAREWELL_LOOK_MS);
+    uv_timer_start(&front->timer, front_on_timer, FAREWELL_LOOK_MS, FAREWELL_LOOK_MS);
 }
 
-static void stop(struct front *front)
+static void front_stop(struct front *front)
 {
-    move(front, FRONT_STOPPED);
+    front_move_to(front, FRONT_STOPPED);
     uv_stop(&front->loop);
 }
 
@@ -189,9 +189,9 @@ static void on_signal(uv_signal_t *signal, int number)
     }
     belfry_logf(front->log, BELFRY_LOG_INFO, "signal", "name=%s", number == SIGTERM ? "SIGTERM" : "SIGINT");
     if (front->state == FRONT_SERVING)
-        drain(front);
+        front_drain(front);
     else if (front->state != FRONT_STOPPED)
-        stop(front); /* asked twice */
+        front_stop(front); /* asked twice */
 }
 
 /* The service manager hears of the first readiness, and of why it is not there. */
@@ -206,7 +206,7 @@ static void look_at_readiness(struct front *front)
     memcpy(front->told, text, sizeof(text));
     if (state == TIER_HOPELESS && front->state != FRONT_STOPPED) {
         front->hopeless = true;
-        stop(front); /* who is here was never served, or resumes elsewhere */
+        front_stop(front); /* who is here was never served, or resumes elsewhere */
     }
 }
 
@@ -228,12 +228,12 @@ static void look_at_drain(struct front *front, uint64_t now)
 {
     bool drains = front->state == FRONT_DRAINING || front->state == FRONT_CLOSING;
     if (drains && (now >= front->until_ms || tier_busy(front->tier) == 0))
-        stop(front);
+        front_stop(front);
     else if (front->state == FRONT_DRAINING && now >= front->closing_ms)
         say_farewell(front);
 }
 
-static void on_timer(uv_timer_t *timer)
+static void front_on_timer(uv_timer_t *timer)
 {
     struct front *front = timer->data;
     uint64_t now = belfry_clock_ms();
@@ -248,7 +248,7 @@ static void on_timer(uv_timer_t *timer)
     look_at_drain(front, now);
 }
 
-static void on_prepare(uv_prepare_t *prepare)
+static void front_on_prepare(uv_prepare_t *prepare)
 {
     struct front *front = prepare->data;
     while (inbound_flush(front->admin_inbound, belfry_clock_ms()))
@@ -268,8 +268,8 @@ static void start_handles(struct front *front)
     uv_timer_init(&front->loop, &front->timer);
     uv_prepare_init(&front->loop, &front->prepare);
     front->timer.data = front->prepare.data = front;
-    uv_timer_start(&front->timer, on_timer, 0, LOOK_MS);
-    uv_prepare_start(&front->prepare, on_prepare);
+    uv_timer_start(&front->timer, front_on_timer, 0, LOOK_MS);
+    uv_prepare_start(&front->prepare, front_on_prepare);
     front->handles = true;
 }
 
@@ -289,7 +289,7 @@ static void close_handles(struct front *front)
     uv_close((uv_handle_t *)&front->prepare, NULL);
 }
 
-static enum belfry_err start(struct front *front, char *why, size_t why_len)
+static enum belfry_err front_start(struct front *front, char *why, size_t why_len)
 {
     enum belfry_err err = mailbox_create(&front->loop, front, &front->box);
     struct tier_opts opts = {.config = front->config, .loop = &front->loop, .front = front->box, .log = front->log};
@@ -304,7 +304,7 @@ static enum belfry_err start(struct front *front, char *why, size_t why_len)
 
 /* Whatever is there, in an order in which nobody misses anybody: answers of threads that ended go through the mailbox
  * to the admin, which drops them. */
-static void end(struct front *front)
+static void front_end(struct front *front)
 {
     close_gates(front);
     listener_close(front->admin_listener);
@@ -328,12 +328,12 @@ enum belfry_err front_run(const struct config *config, struct logger *logger, ch
         .config = config, .logger = logger, .log = logger_log(logger), .watchdog_ms = service_watchdog_ms()};
     if (uv_loop_init(&front.loop) != 0)
         return BELFRY_ERR_LIMIT;
-    enum belfry_err err = start(&front, why, why_len);
+    enum belfry_err err = front_start(&front, why, why_len);
     if (err == BELFRY_OK) {
         start_handles(&front);
         uv_run(&front.loop, UV_RUN_DEFAULT);
     }
-    end(&front);
+    front_end(&front);
     if (front.hopeless) {
         why[0] = '\0';
         return BELFRY_ERR_REFUSED;

@@ -39,7 +39,7 @@ static void free_if_done(struct gatherer *gatherer)
         free(gatherer);
 }
 
-static void end(struct gathering *gathering)
+static void gathering_end(struct gathering *gathering)
 {
     struct gatherer *gatherer = gathering->gatherer;
     for (size_t i = 0; i < gathering->n_parts; i++) {
@@ -91,7 +91,7 @@ static void tell_scans(struct gathering *gathering)
     gathering->scans_fn(scans, n, gathering->fn_user);
 }
 
-static void tell(struct gathering *gathering)
+static void gathering_tell(struct gathering *gathering)
 {
     gathering->told = true;
     if (gathering->numbers_fn != NULL)
@@ -109,24 +109,24 @@ static void on_back(struct mail *mail, void *owner)
     if (--gathering->n_out > 0)
         return;
     if (!gathering->told)
-        tell(gathering);
-    end(gathering);
+        gathering_tell(gathering);
+    gathering_end(gathering);
 }
 
-static void on_timer(uv_timer_t *timer)
+static void gathering_on_timer(uv_timer_t *timer)
 {
     struct gatherer *gatherer = timer->data;
     uint64_t now = belfry_clock_ms();
     belfry_list_each (node, &gatherer->under_way) {
         struct gathering *gathering = belfry_container(node, struct gathering, node);
         if (!gathering->told && gathering->until_ms <= now)
-            tell(gathering);
+            gathering_tell(gathering);
     }
 }
 
 /* ---- asking ---- */
 
-static enum belfry_err begin(struct gatherer *gatherer, size_t n_parts, struct gathering **out)
+static enum belfry_err gathering_begin(struct gatherer *gatherer, size_t n_parts, struct gathering **out)
 {
     if (gatherer->n >= GATHERINGS_MAX || gatherer->closing)
         return BELFRY_ERR_LIMIT;
@@ -162,7 +162,7 @@ enum belfry_err gatherer_numbers(struct gatherer *gatherer, admin_numbers_fn fn,
 {
     size_t n_workers = gatherer->opts.n_workers;
     struct gathering *gathering;
-    enum belfry_err err = begin(gatherer, n_workers + 1, &gathering);
+    enum belfry_err err = gathering_begin(gatherer, n_workers + 1, &gathering);
     if (err != BELFRY_OK)
         return err;
     gathering->numbers_fn = fn;
@@ -178,7 +178,7 @@ enum belfry_err gatherer_scan(struct gatherer *gatherer, const struct watchers_q
                               void *fn_user)
 {
     struct gathering *gathering;
-    enum belfry_err err = begin(gatherer, gatherer->opts.n_workers, &gathering);
+    enum belfry_err err = gathering_begin(gatherer, gatherer->opts.n_workers, &gathering);
     if (err != BELFRY_OK)
         return err;
     gathering->scans_fn = fn;
@@ -205,7 +205,7 @@ enum belfry_err gatherer_create(const struct gatherer_opts *opts, struct gathere
     belfry_list_init(&gatherer->under_way);
     uv_timer_init(opts->loop, timer);
     timer->data = gatherer;
-    uv_timer_start(timer, on_timer, GATHERING_MS / 8, GATHERING_MS / 8);
+    uv_timer_start(timer, gathering_on_timer, GATHERING_MS / 8, GATHERING_MS / 8);
     uv_unref((uv_handle_t *)timer);
     *out = gatherer;
     return BELFRY_OK;
@@ -224,7 +224,7 @@ void gatherer_destroy(struct gatherer *gatherer)
     belfry_list_each (node, &gatherer->under_way) {
         struct gathering *gathering = belfry_container(node, struct gathering, node);
         if (!gathering->told)
-            tell(gathering);
+            gathering_tell(gathering);
     }
     gatherer->closing = true;
     free_if_done(gatherer);

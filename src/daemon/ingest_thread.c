@@ -11,7 +11,7 @@ struct ingest_thread {
     struct thread *thread;
     /* the thread's */
     struct driver *driver;
-    struct belfry_list backfilling; /* of history_job.node */
+    struct belfry_list backfilling; /* of history_reader_job.node */
     uint64_t tokens;
 };
 
@@ -25,7 +25,7 @@ static void on_changed(void *user)
     ingest->opts.wake(ingest->opts.user);
 }
 
-static void on_about(void *user)
+static void ingest_thread_on_about(void *user)
 {
     struct ingest_thread *ingest = user;
     struct about about;
@@ -33,10 +33,10 @@ static void on_about(void *user)
     standing_set_about(ingest->opts.standing, &about);
 }
 
-static struct history_job *job_with(struct ingest_thread *ingest, uint64_t token)
+static struct history_reader_job *job_with(struct ingest_thread *ingest, uint64_t token)
 {
     belfry_list_each (node, &ingest->backfilling) {
-        struct history_job *job = belfry_container(node, struct history_job, node);
+        struct history_reader_job *job = belfry_container(node, struct history_reader_job, node);
         if (job->token == token)
             return job;
     }
@@ -45,37 +45,37 @@ static struct history_job *job_with(struct ingest_thread *ingest, uint64_t token
 
 static void on_backfilled(uint64_t token, enum belfry_err err, struct segment *segment, int64_t compact_rev, void *user)
 {
-    struct history_job *job = job_with(user, token);
+    struct history_reader_job *job = job_with(user, token);
     if (job == NULL) { /* answered when the thread ended */
         segment_unref(segment);
         return;
     }
     belfry_list_remove(&job->node);
-    history_answer(job, err, segment, compact_rev);
+    history_reader_answer(job, err, segment, compact_rev);
 }
 
-static enum belfry_err begin(struct thread *thread, void *user)
+static enum belfry_err ingest_thread_begin(struct thread *thread, void *user)
 {
-    static const struct driver_events events = {on_changed, on_backfilled, on_about};
+    static const struct driver_events events = {on_changed, on_backfilled, ingest_thread_on_about};
     struct ingest_thread *ingest = user;
     struct driver_opts opts = ingest->opts.driver;
     opts.loop = thread_loop(thread);
     return driver_create(&opts, &events, ingest, &ingest->driver);
 }
 
-static void end(struct thread *thread, void *user)
+static void ingest_thread_end(struct thread *thread, void *user)
 {
     (void)thread;
     struct ingest_thread *ingest = user;
     driver_destroy(ingest->driver);
     ingest->driver = NULL;
     for (struct belfry_list *node; (node = belfry_list_pop(&ingest->backfilling)) != NULL;)
-        history_answer(belfry_container(node, struct history_job, node), BELFRY_ERR_CANCELED, NULL, 0);
+        history_reader_answer(belfry_container(node, struct history_reader_job, node), BELFRY_ERR_CANCELED, NULL, 0);
 }
 
 enum belfry_err ingest_thread_start(const struct ingest_thread_opts *opts, struct ingest_thread **out)
 {
-    static const struct thread_part part = {"belfry-ingest", begin, end};
+    static const struct thread_part part = {"belfry-ingest", ingest_thread_begin, ingest_thread_end};
     struct ingest_thread *ingest = calloc(1, sizeof(*ingest));
     if (ingest == NULL)
         return BELFRY_ERR_NOMEM;
@@ -106,10 +106,10 @@ void ingest_thread_destroy(struct ingest_thread *ingest)
 
 static void open_backfill(struct mail *mail, void *owner)
 {
-    struct history_job *job = belfry_container(mail, struct history_job, mail);
+    struct history_reader_job *job = belfry_container(mail, struct history_reader_job, mail);
     struct ingest_thread *ingest = owner;
     if (ingest == NULL) {
-        history_answer(job, BELFRY_ERR_CANCELED, NULL, 0);
+        history_reader_answer(job, BELFRY_ERR_CANCELED, NULL, 0);
         return;
     }
     job->token = ++ingest->tokens;
@@ -117,7 +117,7 @@ static void open_backfill(struct mail *mail, void *owner)
     driver_backfill(ingest->driver, job->fetch.past, job->fetch.from, job->oldest, job->token);
 }
 
-void ingest_thread_backfill(struct ingest_thread *ingest, struct history_job *job)
+void ingest_thread_backfill(struct ingest_thread *ingest, struct history_reader_job *job)
 {
     job->mail.open = open_backfill;
     thread_post(ingest->thread, &job->mail);

@@ -73,7 +73,7 @@ static struct tally *find_tally(struct logger *logger, const char *event)
 }
 
 /* Whether this line goes out. A clock that was set back begins a new second too. */
-static bool admit(struct logger *logger, uint64_t second, enum belfry_log_level level, const char *event)
+static bool logger_admit(struct logger *logger, uint64_t second, enum belfry_log_level level, const char *event)
 {
     struct tally *tally = find_tally(logger, event);
     if (tally == NULL)
@@ -128,7 +128,7 @@ static void take_line(enum belfry_log_level level, const char *event, const char
     uint64_t now_ms = logger->clock(logger->clock_user);
     tell_held(logger, now_ms, now_ms / 1000);
     pthread_mutex_lock(&logger->mu);
-    bool admitted = admit(logger, now_ms / 1000, level, event);
+    bool admitted = logger_admit(logger, now_ms / 1000, level, event);
     pthread_mutex_unlock(&logger->mu);
     if (admitted)
         write_line(logger, now_ms, level, event, text);

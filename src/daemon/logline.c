@@ -19,7 +19,7 @@ struct line {
     size_t len;
 };
 
-static void put(struct line *line, const char *data, size_t len)
+static void logline_put(struct line *line, const char *data, size_t len)
 {
     if (len > LOGLINE_MAX - END_ROOM - line->len)
         return;
@@ -34,7 +34,7 @@ __attribute__((format(printf, 2, 3))) static void putf(struct line *line, const 
     va_start(args, format);
     int len = vsnprintf(piece, sizeof(piece), format, args);
     va_end(args);
-    put(line, piece, (size_t)len < sizeof(piece) ? (size_t)len : sizeof(piece) - 1);
+    logline_put(line, piece, (size_t)len < sizeof(piece) ? (size_t)len : sizeof(piece) - 1);
 }
 
 static void write_ts(uint64_t now_ms, char out[TS_LEN])
@@ -51,7 +51,7 @@ static void write_ts(uint64_t now_ms, char out[TS_LEN])
 static void put_clean(struct line *line, const char *text)
 {
     for (; *text != '\0'; text++)
-        put(line, (unsigned char)*text < 0x20 || *text == 0x7f ? "?" : text, 1);
+        logline_put(line, (unsigned char)*text < 0x20 || *text == 0x7f ? "?" : text, 1);
 }
 
 static void format_logfmt(struct line *line, const char *ts, const char *level, const char *event, const char *text)
@@ -60,7 +60,7 @@ static void format_logfmt(struct line *line, const char *ts, const char *level, 
         putf(line, "ts=%s ", ts);
     putf(line, "level=%s event=%.*s", level, LOGLINE_EVENT - 1, event);
     if (*text != '\0')
-        put(line, " ", 1);
+        logline_put(line, " ", 1);
     put_clean(line, text);
 }
 
@@ -69,19 +69,19 @@ static void format_logfmt(struct line *line, const char *ts, const char *level, 
 static void put_char(struct line *line, const char *at, size_t n, uint32_t code)
 {
     if (n == 0)
-        put(line, "\\ufffd", 6);
+        logline_put(line, "\\ufffd", 6);
     else if (code == '"' || code == '\\') {
         char pair[2] = {'\\', (char)code};
-        put(line, pair, 2);
+        logline_put(line, pair, 2);
     } else if (code < 0x20 || code == 0x7f)
         putf(line, "\\u%04x", (unsigned)code);
     else
-        put(line, at, n);
+        logline_put(line, at, n);
 }
 
 static void put_string(struct line *line, const char *text, size_t len)
 {
-    put(line, "\"", 1);
+    logline_put(line, "\"", 1);
     while (len > 0) {
         uint32_t code = 0;
         size_t n = belfry_utf8_next(text, len, &code), used = n == 0 ? 1 : n;
@@ -89,7 +89,7 @@ static void put_string(struct line *line, const char *text, size_t len)
         text += used;
         len -= used;
     }
-    put(line, "\"", 1);
+    logline_put(line, "\"", 1);
 }
 
 /* A whole number as JSON writes it, and as every reader of JSON keeps it: up to 15 digits. */
@@ -115,7 +115,7 @@ static size_t put_value(struct line *line, const char *text)
     if (*text != '"') {
         size_t len = strcspn(text, " ");
         if (is_number(text, len))
-            put(line, text, len);
+            logline_put(line, text, len);
         else
             put_string(line, text, len);
         return len;
@@ -128,9 +128,9 @@ static size_t put_value(struct line *line, const char *text)
 
 static void put_name(struct line *line, const char *text, size_t len)
 {
-    put(line, ",", 1);
+    logline_put(line, ",", 1);
     put_string(line, text, len);
-    put(line, ":", 1);
+    logline_put(line, ":", 1);
 }
 
 static void put_pairs(struct line *line, const char *text)
@@ -150,7 +150,7 @@ static void put_pairs(struct line *line, const char *text)
 
 static void format_json(struct line *line, const char *ts, const char *level, const char *event, const char *text)
 {
-    put(line, "{", 1);
+    logline_put(line, "{", 1);
     if (ts != NULL)
         putf(line, "\"ts\":\"%s\",", ts);
     putf(line, "\"level\":\"%s\",\"event\":", level);

@@ -23,7 +23,7 @@
 #define SOMAXCONN_FILE "/proc/sys/net/core/somaxconn"
 
 /* A number that is the whole text. */
-static bool read_number(const char *text, uint64_t *out)
+static bool service_read_number(const char *text, uint64_t *out)
 {
     if (text == NULL || *text < '0' || *text > '9')
         return false;
@@ -59,13 +59,13 @@ static bool is_ours(const char *variable, bool if_unset)
     uint64_t pid;
     if (text == NULL)
         return if_unset;
-    return read_number(text, &pid) && pid == (uint64_t)getpid();
+    return service_read_number(text, &pid) && pid == (uint64_t)getpid();
 }
 
 uint64_t service_watchdog_ms(void)
 {
     uint64_t usec;
-    if (!is_ours("WATCHDOG_PID", true) || !read_number(getenv("WATCHDOG_USEC"), &usec) || usec == 0)
+    if (!is_ours("WATCHDOG_PID", true) || !service_read_number(getenv("WATCHDOG_USEC"), &usec) || usec == 0)
         return 0;
     return usec / 2000 > 0 ? usec / 2000 : 1;
 }
@@ -85,7 +85,7 @@ unsigned service_listen_fds(void)
 {
     uint64_t n = 0;
     unsigned usable = 0;
-    if (is_ours("LISTEN_PID", false) && read_number(getenv("LISTEN_FDS"), &n))
+    if (is_ours("LISTEN_PID", false) && service_read_number(getenv("LISTEN_FDS"), &n))
         while (usable < n && usable < LISTEN_FDS_MAX && keep_from_children(FIRST_FD + (int)usable))
             usable++;
     unsetenv("LISTEN_PID");
@@ -130,7 +130,7 @@ static uint64_t read_somaxconn(void)
         return 0;
     if (fgets(text, sizeof(text), file) != NULL) {
         text[strcspn(text, "\n")] = '\0';
-        if (!read_number(text, &value))
+        if (!service_read_number(text, &value))
             value = 0;
     }
     fclose(file);

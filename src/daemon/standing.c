@@ -20,7 +20,7 @@ void standing_fini(struct standing *standing)
     pthread_mutex_destroy(&standing->mu);
 }
 
-static bool same(const struct standing_view *a, const struct standing_view *b)
+static bool standing_same(const struct standing_view *a, const struct standing_view *b)
 {
     return a->how == b->how && a->barred == b->barred && a->given_up == b->given_up && a->past == b->past &&
            a->identity.cluster_id == b->identity.cluster_id && a->identity.member_id == b->identity.member_id &&
@@ -39,7 +39,7 @@ bool standing_set(struct standing *standing, const struct driver_status *status)
     memcpy(view.reason, status->reason, sizeof(view.reason));
     memcpy(view.version, status->version, sizeof(view.version));
     pthread_mutex_lock(&standing->mu); /* nobody else writes, so what is compared is what others see */
-    bool moved = !same(&standing->view, &view);
+    bool moved = !standing_same(&standing->view, &view);
     standing->view = view;
     pthread_mutex_unlock(&standing->mu);
     if (moved)

@@ -40,7 +40,7 @@ struct tier {
     struct store *store;
     struct evlog *log;
     struct standing standing;
-    struct history *history;
+    struct history_reader *history;
     /* the front's */
     struct ingest_thread *ingest;
     struct worker_thread **workers;
@@ -61,19 +61,19 @@ static void on_wake(void *user)
         worker_thread_wake(tier->workers[i]);
 }
 
-static void on_done(struct history_job *job, void *user)
+static void on_done(struct history_reader_job *job, void *user)
 {
     struct tier *tier = user;
     worker_thread_fetched(tier->workers[job->worker], job);
 }
 
-static void on_lost(struct history_job *job, void *user)
+static void on_lost(struct history_reader_job *job, void *user)
 {
     struct tier *tier = user;
     ingest_thread_backfill(tier->ingest, job);
 }
 
-static enum belfry_err spread(struct tier *tier, struct kube_catalog *catalog, enum kube_catalog_extent extent)
+static enum belfry_err tier_spread(struct tier *tier, struct kube_catalog *catalog, enum kube_catalog_extent extent)
 {
     enum belfry_err err = BELFRY_OK;
     for (size_t i = 0; i < tier->n_workers && err == BELFRY_OK; i++)
@@ -85,7 +85,7 @@ static enum belfry_err spread(struct tier *tier, struct kube_catalog *catalog, e
 /* On the reader's thread. */
 static enum belfry_err on_catalog(struct kube_catalog *catalog, void *user)
 {
-    return spread(user, catalog, KUBE_CATALOG_WHOLE);
+    return tier_spread(user, catalog, KUBE_CATALOG_WHOLE);
 }
 
 /* ---- starting ---- */
@@ -139,13 +139,13 @@ static enum belfry_err open_replica(struct tier *tier, char *why, size_t why_len
 
 static enum belfry_err start_reader(struct tier *tier)
 {
-    struct history_opts opts = {.store = tier->store,
-                                .segment_bytes = SEGMENT_BYTES,
-                                .shelf_bytes = SHELF_BYTES,
-                                .done = on_done,
-                                .lost = on_lost,
-                                .user = tier};
-    return history_start(&opts, &tier->history);
+    struct history_reader_opts opts = {.store = tier->store,
+                                       .segment_bytes = SEGMENT_BYTES,
+                                       .shelf_bytes = SHELF_BYTES,
+                                       .done = on_done,
+                                       .lost = on_lost,
+                                       .user = tier};
+    return history_reader_start(&opts, &tier->history);
 }
 
 /* The scope as on the wire: everything, or a prefix. */
@@ -201,7 +201,7 @@ static enum belfry_err publish_first(struct tier *tier)
     enum belfry_err err = definitions_catalog(tier->opts.config->definitions, tier->opts.log, &catalog);
     if (err != BELFRY_OK)
         return err;
-    return spread(tier, catalog, follows_definitions(tier->opts.config) ? KUBE_CATALOG_PART : KUBE_CATALOG_WHOLE);
+    return tier_spread(tier, catalog, follows_definitions(tier->opts.config) ? KUBE_CATALOG_PART : KUBE_CATALOG_WHOLE);
 }
 
 static enum belfry_err start_workers(struct tier *tier)
@@ -263,8 +263,8 @@ static void finish_numbers(struct tier_numbers *numbers, void *user)
     tier->store->api->snapshot(tier->store, &meta);
     numbers->history_oldest = meta.oldest <= meta.revision ? meta.oldest : 0;
     numbers->history_newest = meta.oldest <= meta.revision ? meta.revision : 0;
-    struct history_stats reads;
-    history_stats(tier->history, &reads);
+    struct history_reader_stats reads;
+    history_reader_stats(tier->history, &reads);
     numbers->reads = reads.reads;
     numbers->reads_shared = reads.shared;
     numbers->reads_shelved = reads.shelved;
@@ -367,7 +367,7 @@ void tier_stop(struct tier *tier)
     tier->stopped = true;
     for (size_t i = 0; i < tier->n_workers; i++)
         worker_thread_stop(tier->workers[i]);
-    history_stop(tier->history);
+    history_reader_stop(tier->history);
     ingest_thread_stop(tier->ingest);
     gatherer_destroy(tier->gatherer);
 }
@@ -379,7 +379,7 @@ void tier_destroy(struct tier *tier)
     for (size_t i = 0; i < tier->n_workers; i++)
         worker_thread_destroy(tier->workers[i]);
     ingest_thread_destroy(tier->ingest);
-    history_destroy(tier->history);
+    history_reader_destroy(tier->history);
     free(tier->workers);
     free(tier->hands);
     evlog_destroy(tier->log);

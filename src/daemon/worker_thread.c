@@ -98,7 +98,7 @@ static void ask_for_history(struct worker_thread *t)
 {
     struct worker_fetch fetch;
     while (worker_wants_fetch(t->worker, &fetch)) {
-        enum belfry_err err = history_ask(*t->opts.history, t->opts.number, &fetch);
+        enum belfry_err err = history_reader_ask(*t->opts.history, t->opts.number, &fetch);
         if (err != BELFRY_OK)
             worker_fetched(t->worker, &fetch, err, NULL, 0, 0);
     }
@@ -215,7 +215,7 @@ static void on_idle(uv_idle_t *idle)
     (void)idle; /* its being there is all */
 }
 
-static void on_prepare(uv_prepare_t *prepare)
+static void worker_thread_on_prepare(uv_prepare_t *prepare)
 {
     struct worker_thread *t = prepare->data;
     uint64_t began = belfry_clock_ns(), now = began / 1000000;
@@ -244,7 +244,7 @@ static void on_prepare(uv_prepare_t *prepare)
     t->longest_us = took_us > t->longest_us ? took_us : t->longest_us;
 }
 
-static void on_timer(uv_timer_t *timer)
+static void worker_thread_on_timer(uv_timer_t *timer)
 {
     struct worker_thread *t = timer->data;
     t->timer_due = BELFRY_NEVER; /* the turn it caused does the rest */
@@ -258,7 +258,7 @@ static void set_timer(struct worker_thread *t, uint64_t due, uint64_t now)
     if (due == BELFRY_NEVER)
         uv_timer_stop(&t->timer);
     else
-        uv_timer_start(&t->timer, on_timer, due > now ? due - now : 0, 0);
+        uv_timer_start(&t->timer, worker_thread_on_timer, due > now ? due - now : 0, 0);
 }
 
 static void on_work(void *user)
@@ -349,7 +349,7 @@ static enum belfry_err create_feed(struct worker_thread *t)
     return catalog_feed_create(&feed, &t->feed);
 }
 
-static void on_about(struct about *out, void *user)
+static void worker_thread_on_about(struct about *out, void *user)
 {
     struct worker_thread *t = user;
     standing_about(t->opts.standing, out);
@@ -379,7 +379,7 @@ static enum belfry_err create_client_side(struct worker_thread *t, uv_loop_t *lo
                                .name = t->opts.name,
                                .hosts = t->opts.hosts,
                                .now = on_now,
-                               .about = on_about,
+                               .about = worker_thread_on_about,
                                .user = t};
     err = route_create(&route, &t->route);
     struct inbound_opts inbound = {.loop = loop,
@@ -414,7 +414,7 @@ static void destroy_parts(struct worker_thread *t)
     belfry_dns_destroy(t->dns);
 }
 
-static enum belfry_err begin(struct thread *thread, void *user)
+static enum belfry_err worker_thread_begin(struct thread *thread, void *user)
 {
     struct worker_thread *t = user;
     uv_loop_t *loop = thread_loop(thread);
@@ -438,7 +438,7 @@ static enum belfry_err begin(struct thread *thread, void *user)
     uv_idle_init(loop, &t->idle);
     uv_timer_init(loop, &t->timer);
     t->prepare.data = t->idle.data = t->timer.data = t;
-    uv_prepare_start(&t->prepare, on_prepare);
+    uv_prepare_start(&t->prepare, worker_thread_on_prepare);
     return BELFRY_OK;
 }
 
@@ -452,7 +452,7 @@ static void drop_scans(struct worker_thread *t)
     }
 }
 
-static void end(struct thread *thread, void *user)
+static void worker_thread_end(struct thread *thread, void *user)
 {
     (void)thread;
     struct worker_thread *t = user;
@@ -465,7 +465,7 @@ static void end(struct thread *thread, void *user)
 
 enum belfry_err worker_thread_start(const struct worker_thread_opts *opts, struct worker_thread **out)
 {
-    static const struct thread_part part = {"belfry-worker", begin, end};
+    static const struct thread_part part = {"belfry-worker", worker_thread_begin, worker_thread_end};
     struct worker_thread *t = calloc(1, sizeof(*t));
     if (t == NULL)
         return BELFRY_ERR_NOMEM;
@@ -549,16 +549,16 @@ size_t worker_thread_load(const struct worker_thread *thread)
 
 static void open_fetched(struct mail *mail, void *owner)
 {
-    struct history_job *job = belfry_container(mail, struct history_job, mail);
+    struct history_reader_job *job = belfry_container(mail, struct history_reader_job, mail);
     struct worker_thread *t = owner;
     if (t != NULL) {
         worker_fetched(t->worker, &job->fetch, job->err, job->segment, job->compact_rev, job->oldest);
         job->segment = NULL;
     }
-    history_job_free(job);
+    history_reader_job_free(job);
 }
 
-void worker_thread_fetched(struct worker_thread *thread, struct history_job *job)
+void worker_thread_fetched(struct worker_thread *thread, struct history_reader_job *job)
 {
     job->mail.open = open_fetched;
     thread_post(thread->thread, &job->mail);

@@ -24,7 +24,7 @@ struct worker_thread;
 struct worker_thread_opts {
     unsigned number;
     struct evlog *log;
-    struct history *const *history; /* filled in before the first stream comes */
+    struct history_reader *const *history; /* filled in before the first stream comes */
     struct standing *standing;
     struct belfry_bytes scope;              /* a prefix; empty: everything. Lent */
     const struct belfry_endpoint *upstream; /* lent */
@@ -64,7 +64,7 @@ size_t worker_thread_load(const struct worker_thread *thread);
 size_t worker_thread_connections(const struct worker_thread *thread); /* of these */
 
 /* The answer to one of its fetches. */
-void worker_thread_fetched(struct worker_thread *thread, struct history_job *job);
+void worker_thread_fetched(struct worker_thread *thread, struct history_reader_job *job);
 
 /* Tells the connections that are there now to leave, over the first half of drain_ms, and ends their streams over the
  * second. Later connections are served as before. */

@@ -1,9 +1,11 @@
-/* src/follow/backfill.c: requests wait in one list; a job is one watch upstream, and serves every request that falls
- * into the stretch it is building.
+/* src/follow/backfill.c
  *
- *     IDLE -> WANTED -> OPEN -> DONE (it has all it is to have, and that is proven) -> IDLE
+ * Requests wait in one list. A job is one watch upstream, and serves every request that falls into the stretch that it
+ * builds.
+ *
+ *     IDLE -> WANTED -> OPEN -> DONE (it has everything up to its end, and that is proven) -> IDLE
  *               ^         |
- *               `---------'  lost, created anew, or called compacted, before what it had given was proven
+ *               `---------'  lost, created again, or called compacted, before what it gave was proven
  *
  *     ready                             building            to come
  *     | finished segment | another one | next ..... last   | ........ end |
@@ -26,7 +28,7 @@
 #define BACKOFF_FIRST_MS 100
 #define BACKOFF_MAX_MS   5000
 #define RESUME_MS        10   /* after a revision was refused for want of memory */
-#define NOTHING_MS       1000 /* there is nothing to prove by: looked for again after so long */
+#define NOTHING_MS       1000 /* there is nothing to prove by: looked for again after this time */
 #define READY_MAX        2
 #define FIRST_REV        1 /* where every store begins, with nothing in it: nothing happens at it or below */
 
@@ -42,7 +44,7 @@ enum job_state { JOB_IDLE, JOB_WANTED, JOB_OPEN, JOB_DONE };
 /* A finished segment. */
 struct ready {
     struct segment *segment; /* one reference */
-    bool taken;              /* it was given to somebody, or they are past it: its place may be used */
+    bool taken;              /* a request received it, or a later one: its place may be used */
     bool proven;
 };
 
@@ -56,16 +58,16 @@ struct job {
     struct ready ready[READY_MAX];  /* those before, in order */
     unsigned n_ready;
     bool created;
-    bool proven;     /* what is being built, and whatever comes up to `end` until it is created anew */
+    bool proven;     /* what is being built, and what comes up to `end` until it is created again */
     bool probing;    /* the probe was opened after it was created */
-    bool lost;       /* upstream has its watch no more: a probe that is created now proves nothing of it */
+    bool lost;       /* upstream no longer has its watch: a probe that is created now proves nothing of it */
     bool doubted;    /* lost or called compacted, unproven: opened again once the probe is held, and proven if it still
                              is when the watch is created */
     bool close_owed; /* the owner still has a watch in this slot that is over */
-    bool paused, told;    /* wanted, and what the owner was told */
+    bool paused, told;    /* wanted, and what the owner knows */
     bool refused;         /* the owner keeps a revision that was not taken */
-    uint64_t asked_at;    /* when somebody last wanted something of it */
-    uint64_t progress_at; /* when its silence is broken */
+    uint64_t asked_at;    /* the last request that it served */
+    uint64_t progress_at; /* when progress is asked for */
 };
 
 struct backfill {
@@ -134,7 +136,8 @@ void backfill_destroy(struct backfill *backfill)
 
 /* ---- answering ---- */
 
-static void answer(struct backfill *backfill, struct request *request, enum belfry_err err, int64_t compact_rev)
+static void backfill_give_answer(struct backfill *backfill, struct request *request, enum belfry_err err,
+                                 int64_t compact_rev)
 {
     belfry_list_remove(&request->node);
     segment_unref(request->answer.segment);
@@ -172,19 +175,19 @@ static bool is_building(const struct job *job, const struct request *request)
            request->from <= job->last + 1 && request->from <= job->end;
 }
 
-/* Will it be given what the job has or is building? */
+/* Will the request receive what the job has or is building? */
 static bool is_served(const struct job *job, const struct request *request)
 {
     return is_building(job, request) || find_ready(job, request) != READY_MAX;
 }
 
-/* The same for everybody who waits for this job. */
+/* Answers every request that waits for this job. */
 static void answer_all(struct backfill *backfill, const struct job *job, enum belfry_err err, int64_t compact_rev)
 {
     belfry_list_each_safe (node, &backfill->waiting) {
         struct request *request = belfry_container(node, struct request, node);
         if (is_served(job, request))
-            answer(backfill, request, err, compact_rev);
+            backfill_give_answer(backfill, request, err, compact_rev);
     }
 }
 
@@ -209,8 +212,8 @@ static bool is_complete(const struct job *job)
     return job->last == job->end;
 }
 
-/* Is there a place for one more finished segment? That of the oldest, when it was given or nobody wants it and somebody
- * waits for the next. */
+/* Is there a place for one more finished segment? The oldest gives up its place if a request received it, or if no request
+ * wants it and one waits for the next. */
 static bool has_place(const struct backfill *backfill, const struct job *job)
 {
     if (job->n_ready < READY_MAX || job->ready[0].taken)
@@ -225,7 +228,7 @@ static bool has_place(const struct backfill *backfill, const struct job *job)
     return next_is_wanted;
 }
 
-/* Nobody is helped by a part that cannot be told from a whole: who waits asks again. */
+/* A partial segment looks complete, so discard it; waiters retry. */
 static void give_up(struct backfill *backfill, struct job *job, uint64_t now_ms)
 {
     answer_all(backfill, job, BELFRY_ERR_CANCELED, 0);
@@ -233,9 +236,9 @@ static void give_up(struct backfill *backfill, struct job *job, uint64_t now_ms)
     backfill->open_at = now_ms + belfry_backoff_next(&backfill->backoff, &backfill->rng);
 }
 
-/* A proof is of what we had when it was begun. What we have got since may be of another past than what it is compared with, if
- * upstream was restored: a job that is proven, or about to be, ends where it was to end then. */
-static void extend(struct job *job, const struct request *request, uint64_t now_ms)
+/* A proof speaks of what we had when it began. What we received since may be of another past, if upstream was restored: a
+ * job that is proven, or about to be, keeps the end that it had then. */
+static void job_extend(struct job *job, const struct request *request, uint64_t now_ms)
 {
     bool settled = job->proven || job->probing;
     bool follows = (job->state == JOB_WANTED || job->state == JOB_OPEN) && !is_complete(job) && !settled;
@@ -254,12 +257,12 @@ static void give_ready(struct backfill *backfill, struct job *job, uint64_t now_
         answer_with(backfill, request, job->ready[at].segment);
         for (unsigned i = 0; i <= at; i++)
             job->ready[i].taken = true;
-        extend(job, request, now_ms);
+        job_extend(job, request, now_ms);
     }
 }
 
 /* Finishes the segment that is being built. */
-static enum belfry_err finish(struct job *job)
+static enum belfry_err job_finish(struct job *job)
 {
     struct segment *segment;
     enum belfry_err err = segment_finish(&job->builder, job->past, job->next, job->last, &segment);
@@ -281,13 +284,13 @@ static bool is_all_taken(const struct job *job)
 }
 
 /* Finishes what is full or the last, while there is a place for it. Ends a job that has given everything. */
-static void settle(struct backfill *backfill, struct job *job, uint64_t now_ms)
+static void job_settle(struct backfill *backfill, struct job *job, uint64_t now_ms)
 {
     while (job->state == JOB_OPEN || job->state == JOB_DONE) {
         bool due = is_complete(job) ? job->next <= job->end : is_full(backfill, job);
         if (!due || !has_place(backfill, job))
             break;
-        if (finish(job) != BELFRY_OK) {
+        if (job_finish(job) != BELFRY_OK) {
             give_up(backfill, job, now_ms);
             return;
         }
@@ -302,21 +305,13 @@ static void settle(struct backfill *backfill, struct job *job, uint64_t now_ms)
 }
 
 /* Everything up to its end has come. */
-static void reached(struct backfill *backfill, struct job *job, uint64_t now_ms)
+static void job_reached(struct backfill *backfill, struct job *job, uint64_t now_ms)
 {
     job->last = job->end;
-    settle(backfill, job, now_ms);
+    job_settle(backfill, job, now_ms);
 }
 
-/* ---- who serves whom ---- */
-
-static struct job *free_job(struct backfill *backfill)
-{
-    for (unsigned i = 0; i < JOBS; i++)
-        if (backfill->jobs[i].state == JOB_IDLE)
-            return &backfill->jobs[i];
-    return NULL;
-}
+/* ---- jobs for requests ---- */
 
 static void open_job(struct job *job, const struct request *request, uint64_t now_ms)
 {
@@ -335,13 +330,13 @@ static bool find_job(struct backfill *backfill, const struct request *request, u
     for (unsigned i = 0; i < JOBS; i++) {
         if (!is_served(&backfill->jobs[i], request))
             continue;
-        extend(&backfill->jobs[i], request, now_ms);
+        job_extend(&backfill->jobs[i], request, now_ms);
         return true;
     }
     return false;
 }
 
-/* The job that nobody has asked anything of for longest; NULL: somebody waits for each of them. */
+/* The job that served no request for longest; NULL: a request waits for each of them. */
 static struct job *idlest_job(struct backfill *backfill)
 {
     struct job *idlest = NULL;
@@ -357,22 +352,22 @@ static struct job *idlest_job(struct backfill *backfill)
 /* A job for a request that none serves; NULL: not now. */
 static struct job *make_room(struct backfill *backfill, uint64_t now_ms)
 {
-    struct job *job = free_job(backfill);
-    if (job != NULL)
-        return job;
-    job = idlest_job(backfill);
+    for (unsigned i = 0; i < JOBS; i++)
+        if (backfill->jobs[i].state == JOB_IDLE)
+            return &backfill->jobs[i];
+    struct job *job = idlest_job(backfill);
     if (job == NULL || now_ms < job->asked_at + BACKFILL_YIELD_MS)
         return NULL;
     close_job(job);
     return job;
 }
 
-/* Gives every request that waits what is there, or a job. */
-static void dispatch(struct backfill *backfill, uint64_t now_ms)
+/* Gives every waiting request what is there, or a job. */
+static void backfill_dispatch(struct backfill *backfill, uint64_t now_ms)
 {
     for (unsigned i = 0; i < JOBS; i++) {
         give_ready(backfill, &backfill->jobs[i], now_ms);
-        settle(backfill, &backfill->jobs[i], now_ms);
+        job_settle(backfill, &backfill->jobs[i], now_ms);
     }
     belfry_list_each (node, &backfill->waiting) {
         const struct request *request = belfry_container(node, struct request, node);
@@ -381,11 +376,11 @@ static void dispatch(struct backfill *backfill, uint64_t now_ms)
             open_job(job, request, now_ms);
     }
     for (unsigned i = 0; i < JOBS; i++)
-        settle(backfill, &backfill->jobs[i], now_ms);
+        job_settle(backfill, &backfill->jobs[i], now_ms);
 }
 
 /* How far into the window a backfill reads. */
-static int64_t beyond(const struct backfill *backfill, int64_t oldest)
+static int64_t backfill_beyond(const struct backfill *backfill, int64_t oldest)
 {
     if (backfill->ingest == NULL)
         return 0;
@@ -393,8 +388,8 @@ static int64_t beyond(const struct backfill *backfill, int64_t oldest)
     return half <= 0 ? 0 : half < BACKFILL_BEYOND ? half : BACKFILL_BEYOND;
 }
 
-/* All that is asked for is from before the first write: known to be empty, whoever upstream is, and there may be nothing
- * yet to prove anybody's past by. False: no memory, and a watch finds it out too. */
+/* The request is for history before the first write. That is empty in any past, and there may be nothing yet to prove a past
+ * by. False: it is not, or there is no memory, and a watch will find it empty. */
 static bool answer_empty(struct backfill *backfill, struct request *request, int64_t oldest)
 {
     struct segment_builder nothing;
@@ -422,16 +417,16 @@ enum belfry_err backfill_request(struct backfill *backfill, uint64_t past, int64
         return BELFRY_ERR_NOMEM;
     request->past = past;
     request->from = from;
-    request->oldest = oldest + beyond(backfill, oldest);
+    request->oldest = oldest + backfill_beyond(backfill, oldest);
     request->answer.token = token;
     belfry_list_append(&backfill->waiting, &request->node);
     backfill->n_requests++;
     if (over)
-        answer(backfill, request, BELFRY_ERR_COMPACTED, oldest);
+        backfill_give_answer(backfill, request, BELFRY_ERR_COMPACTED, oldest);
     else if (past < backfill->past)
-        answer(backfill, request, BELFRY_ERR_CANCELED, 0);
+        backfill_give_answer(backfill, request, BELFRY_ERR_CANCELED, 0);
     else if (!answer_empty(backfill, request, oldest))
-        dispatch(backfill, now_ms);
+        backfill_dispatch(backfill, now_ms);
     return BELFRY_OK;
 }
 
@@ -490,7 +485,7 @@ static bool is_hold_useful(const struct backfill *backfill)
 
 /* The watch of a doubted job was created while the proof was held: it is of our past, up to what we had when the proof
  * was opened. The job ends there, however far it was to read. */
-static void vouch(const struct backfill *backfill, struct job *job)
+static void job_vouch(const struct backfill *backfill, struct job *job)
 {
     job->doubted = false;
     job->proven = is_vouched_for(backfill, job);
@@ -524,7 +519,7 @@ static void drop_unproven(struct backfill *backfill, struct job *job)
 }
 
 /* Back to what is proven, and from there once more. */
-static void reopen(struct backfill *backfill, struct job *job)
+static void job_reopen(struct backfill *backfill, struct job *job)
 {
     drop_unproven(backfill, job);
     job->close_owed = job->close_owed || job->state == JOB_OPEN;
@@ -533,24 +528,24 @@ static void reopen(struct backfill *backfill, struct job *job)
 }
 
 /* Back to what is proven; the rest once more, after a proof. */
-static void doubt(struct backfill *backfill, struct job *job)
+static void job_doubt(struct backfill *backfill, struct job *job)
 {
-    reopen(backfill, job);
+    job_reopen(backfill, job);
     job->probing = false;
     job->doubted = true;
 }
 
-/* What cannot be proven any more. */
+/* Doubts jobs that cannot be proven any more. */
 static void doubt_lost(struct backfill *backfill)
 {
     for (unsigned i = 0; i < JOBS; i++) {
         struct job *job = &backfill->jobs[i];
         if (job->state == JOB_OPEN && job->lost && !job->probing && !is_trusted(backfill, job->proven))
-            doubt(backfill, job);
+            job_doubt(backfill, job);
     }
 }
 
-/* It proves nothing any more. */
+/* The probe proves nothing any more. */
 static void end_probe(struct backfill *backfill, uint64_t again_ms)
 {
     for (unsigned i = 0; i < JOBS; i++)
@@ -569,10 +564,10 @@ void backfill_cut(struct backfill *backfill, uint64_t past, uint64_t now_ms)
     belfry_list_each_safe (node, &backfill->waiting) {
         struct request *request = belfry_container(node, struct request, node);
         if (request->past != past)
-            answer(backfill, request, BELFRY_ERR_CANCELED, 0);
+            backfill_give_answer(backfill, request, BELFRY_ERR_CANCELED, 0);
     }
     end_probe(backfill, 0); /* what it looks at is of the past before */
-    dispatch(backfill, now_ms);
+    backfill_dispatch(backfill, now_ms);
 }
 
 /* Upstream has our past, and had it when these were created. */
@@ -588,9 +583,9 @@ static void prove_jobs(struct backfill *backfill)
     }
 }
 
-/* Upstream has another past, and what it gave is of that, or may be. Who waits goes on waiting: when it is found out
- * elsewhere too, there will be a cut. */
-static void distrust(struct backfill *backfill, uint64_t now_ms)
+/* Upstream has another past, and what it gave is of that, or may be. Requests go on waiting: when the live watch finds out,
+ * too, there will be a cut. */
+static void backfill_distrust(struct backfill *backfill, uint64_t now_ms)
 {
     for (unsigned i = 0; i < JOBS; i++)
         close_job(&backfill->jobs[i]);
@@ -598,7 +593,8 @@ static void distrust(struct backfill *backfill, uint64_t now_ms)
 }
 
 /* The watch of the probe gave a revision, or a progress when that is NULL. */
-static void prove(struct backfill *backfill, int64_t rev, const struct ingest_revision *revision, uint64_t now_ms)
+static void backfill_prove(struct backfill *backfill, int64_t rev, const struct ingest_revision *revision,
+                           uint64_t now_ms)
 {
     switch (probe_judge(&backfill->probe, backfill->ingest, rev, revision, now_ms)) {
     case PROBE_NOTHING:
@@ -607,7 +603,7 @@ static void prove(struct backfill *backfill, int64_t rev, const struct ingest_re
         end_probe(backfill, now_ms + BACKOFF_FIRST_MS);
         return;
     case PROBE_REWRITTEN:
-        distrust(backfill, now_ms);
+        backfill_distrust(backfill, now_ms);
         break;
     case PROBE_OURS:
         belfry_backoff_reset(&backfill->backoff);
@@ -618,7 +614,7 @@ static void prove(struct backfill *backfill, int64_t rev, const struct ingest_re
     }
     if (backfill->probe.state != PROBE_HELD)
         end_probe(backfill, now_ms);
-    dispatch(backfill, now_ms);
+    backfill_dispatch(backfill, now_ms);
 }
 
 static bool probe_wants(struct backfill *backfill, uint64_t now_ms, struct upstream_action *out)
@@ -647,7 +643,7 @@ static bool probe_wants(struct backfill *backfill, uint64_t now_ms, struct upstr
     if (useful)
         out->rev = probe_open(probe, backfill->ingest);
     else
-        probe->state = PROBE_IDLE; /* those that it was wanted for have ended */
+        probe->state = PROBE_IDLE; /* the jobs that it was wanted for have ended */
     return useful;
 }
 
@@ -666,7 +662,7 @@ static struct belfry_bytes prev_of(const struct belfry_wire_event *event)
     return event->has_prev ? event->prev.raw : (struct belfry_bytes){0};
 }
 
-static enum belfry_err add(struct job *job, const struct ingest_revision *revision)
+static enum belfry_err job_add_revision(struct job *job, const struct ingest_revision *revision)
 {
     size_t bytes = 0;
     for (size_t i = 0; i < revision->n; i++)
@@ -683,7 +679,7 @@ static enum belfry_err add(struct job *job, const struct ingest_revision *revisi
     return err;
 }
 
-static bool refuse(struct job *job)
+static bool job_refuse(struct job *job)
 {
     job->paused = job->refused = true;
     return false;
@@ -694,7 +690,7 @@ bool backfill_on_revision(struct backfill *backfill, unsigned slot, const struct
 {
     struct job *job = open_job_of(backfill, slot);
     if (slot == PROBE_SLOT)
-        prove(backfill, revision->rev, revision, now_ms);
+        backfill_prove(backfill, revision->rev, revision, now_ms);
     if (job == NULL || revision->rev <= job->last)
         return true;
     job->progress_at = now_ms + UPSTREAM_PROGRESS_MS;
@@ -703,22 +699,22 @@ bool backfill_on_revision(struct backfill *backfill, unsigned slot, const struct
     if (backfill->ingest == NULL)
         belfry_backoff_reset(&backfill->backoff);
     if (revision->rev > job->end) {
-        reached(backfill, job, now_ms);
-        dispatch(backfill, now_ms);
+        job_reached(backfill, job, now_ms);
+        backfill_dispatch(backfill, now_ms);
         return true;
     }
     if (is_full(backfill, job))
-        return refuse(job); /* the one before was not asked for yet */
-    if (add(job, revision) != BELFRY_OK) {
+        return job_refuse(job); /* no request has taken the one before */
+    if (job_add_revision(job, revision) != BELFRY_OK) {
         backfill->resume_at = now_ms + RESUME_MS;
-        return refuse(job);
+        return job_refuse(job);
     }
     bool all =
         revision->rev == job->end || (BELFRY_MUTANT(backfill_by_header) && revision->header.revision >= job->end);
     if (all)
-        reached(backfill, job, now_ms);
+        job_reached(backfill, job, now_ms);
     if (all || is_full(backfill, job))
-        dispatch(backfill, now_ms);
+        backfill_dispatch(backfill, now_ms);
     return true;
 }
 
@@ -727,33 +723,33 @@ void backfill_on_progress(struct backfill *backfill, unsigned slot, const struct
 {
     struct job *job = open_job_of(backfill, slot);
     if (slot == PROBE_SLOT)
-        prove(backfill, header->revision, NULL, now_ms);
+        backfill_prove(backfill, header->revision, NULL, now_ms);
     if (job == NULL || !job->created || header->revision <= job->last)
         return;
     job->progress_at = now_ms + UPSTREAM_PROGRESS_MS;
     if (header->revision >= job->end)
-        reached(backfill, job, now_ms);
+        job_reached(backfill, job, now_ms);
     else
         job->last = header->revision;
-    dispatch(backfill, now_ms);
+    backfill_dispatch(backfill, now_ms);
 }
 
-/* A tier that has another past from now on ends every watch of a stream so. What it said to one that is paused has not
- * been heard yet, and a proof that is made now would be of the new past. */
+/* A tier whose past was rewritten ends every watch of a stream like this. A paused watch has not received its end yet, and a
+ * proof that is made now would be of the new past. */
 static void reopen_unproven(struct backfill *backfill)
 {
     for (unsigned i = 0; i < JOBS; i++)
         if (is_provable(&backfill->jobs[i]))
-            reopen(backfill, &backfill->jobs[i]);
+            job_reopen(backfill, &backfill->jobs[i]);
 }
 
-/* What it gave before is proven or not, and now never will be; what it gives from now on is to be proven anew. */
+/* What the watch gave before can no longer be proven; what it gives from now on needs a proof of its own. */
 static void created_anew(struct backfill *backfill, struct job *job)
 {
     bool kept = is_trusted(backfill, job->proven);
     job->proven = job->probing = job->lost = false;
     if (!kept)
-        reopen(backfill, job);
+        job_reopen(backfill, job);
 }
 
 void backfill_on_created(struct backfill *backfill, unsigned slot, const struct belfry_wire_header *header,
@@ -762,7 +758,7 @@ void backfill_on_created(struct backfill *backfill, unsigned slot, const struct 
     struct job *job = open_job_of(backfill, slot);
     if (slot == PROBE_SLOT && probe_watches(&backfill->probe)) {
         if (backfill->probe.created)
-            end_probe(backfill, now_ms); /* of another stream than those it was to prove */
+            end_probe(backfill, now_ms); /* it is on another stream than the watches that it was to prove */
         backfill->probe.created = true;
     }
     if (job == NULL)
@@ -772,14 +768,14 @@ void backfill_on_created(struct backfill *backfill, unsigned slot, const struct 
     else
         job->created = true;
     if (job->doubted)
-        vouch(backfill, job);
+        job_vouch(backfill, job);
     want_proof(backfill, now_ms);
     job->progress_at = now_ms + UPSTREAM_PROGRESS_MS;
     if (BELFRY_MUTANT(backfill_by_created) && job->state == JOB_OPEN && header->revision >= job->end)
-        reached(backfill, job, now_ms);
+        job_reached(backfill, job, now_ms);
 }
 
-/* What its watch gave can still be proven by a probe that upstream had when it lost the watch, if it has that still. */
+/* What the watch gave can still be proven by a probe that upstream had when it lost the watch, if it still has it. */
 void backfill_on_lost(struct backfill *backfill, unsigned slot, uint64_t now_ms)
 {
     struct job *job = open_job_of(backfill, slot);
@@ -793,21 +789,21 @@ void backfill_on_lost(struct backfill *backfill, unsigned slot, uint64_t now_ms)
     want_proof(backfill, now_ms);
 }
 
-/* Upstream has nothing below compact_rev any more, if it is proven. What had come before is still good. */
-static void compacted(struct backfill *backfill, struct job *job, int64_t compact_rev, uint64_t now_ms)
+/* Upstream no longer has anything below compact_rev, if the job is proven. What came before is still good. */
+static void job_compacted(struct backfill *backfill, struct job *job, int64_t compact_rev, uint64_t now_ms)
 {
     if (!is_trusted(backfill, job->proven)) {
-        doubt(backfill, job);
+        job_doubt(backfill, job);
         want_proof(backfill, now_ms);
         return;
     }
     belfry_list_each_safe (node, &backfill->waiting) {
         struct request *request = belfry_container(node, struct request, node);
         if (request->past == job->past && request->from > job->last && request->from < compact_rev)
-            answer(backfill, request, BELFRY_ERR_COMPACTED, compact_rev);
+            backfill_give_answer(backfill, request, BELFRY_ERR_COMPACTED, compact_rev);
     }
     job->end = job->last;
-    settle(backfill, job, now_ms);
+    job_settle(backfill, job, now_ms);
 }
 
 void backfill_on_end(struct backfill *backfill, unsigned slot, enum belfry_err err, int64_t compact_rev,
@@ -827,16 +823,16 @@ void backfill_on_end(struct backfill *backfill, unsigned slot, enum belfry_err e
         answer_all(backfill, job, BELFRY_ERR_COMPACTED, job->end + 1);
         close_job(job);
     } else if (err == BELFRY_ERR_COMPACTED) {
-        compacted(backfill, job, compact_rev, now_ms);
+        job_compacted(backfill, job, compact_rev, now_ms);
     } else {
         give_up(backfill, job, now_ms);
     }
-    dispatch(backfill, now_ms);
+    backfill_dispatch(backfill, now_ms);
 }
 
 /* ---- what is wanted ---- */
 
-static bool wants(const struct backfill *backfill, struct job *job, uint64_t now_ms, struct upstream_action *out)
+static bool job_wants(const struct backfill *backfill, struct job *job, uint64_t now_ms, struct upstream_action *out)
 {
     if (job->close_owed) {
         job->close_owed = false;
@@ -874,7 +870,7 @@ bool backfill_next(struct backfill *backfill, uint64_t now_ms, struct upstream_a
 {
     for (unsigned i = 0; i < JOBS; i++) {
         *out = (struct upstream_action){.slot = BACKFILL_SLOT + i};
-        if (wants(backfill, &backfill->jobs[i], now_ms, out))
+        if (job_wants(backfill, &backfill->jobs[i], now_ms, out))
             return true;
     }
     return probe_wants(backfill, now_ms, out);
@@ -889,7 +885,7 @@ void backfill_tick(struct backfill *backfill, uint64_t now_ms)
         if (job->state != JOB_IDLE && now_ms >= job->asked_at + BACKFILL_IDLE_MS && !has_waiter(backfill, job))
             close_job(job);
     }
-    dispatch(backfill, now_ms);
+    backfill_dispatch(backfill, now_ms);
 }
 
 static uint64_t job_due(const struct backfill *backfill, const struct job *job, bool others_wait)
@@ -907,7 +903,7 @@ static uint64_t job_due(const struct backfill *backfill, const struct job *job, 
 }
 
 /* Is there a request that no job serves? */
-static bool is_anybody_left(const struct backfill *backfill)
+static bool has_unserved(const struct backfill *backfill)
 {
     belfry_list_each (node, &backfill->waiting) {
         const struct request *request = belfry_container(node, struct request, node);
@@ -922,7 +918,7 @@ static bool is_anybody_left(const struct backfill *backfill)
 
 uint64_t backfill_due(const struct backfill *backfill)
 {
-    bool others_wait = is_anybody_left(backfill);
+    bool others_wait = has_unserved(backfill);
     uint64_t due = backfill->probe.state == PROBE_WANTED ? backfill->probe.at : BELFRY_NEVER;
     for (unsigned i = 0; i < JOBS; i++)
         if (backfill->jobs[i].state != JOB_IDLE)

@@ -7,9 +7,9 @@
 #include "follow/shelf.h"
 #include "thread/thread.h"
 
-struct history {
+struct history_reader {
     /* fixed at creation */
-    struct history_opts opts;
+    struct history_reader_opts opts;
     pthread_t reader;
     struct shelf *shelf;
     /* under mu */
@@ -18,44 +18,44 @@ struct history {
     struct belfry_list jobs, tasks;
     bool task_next; /* whose turn it is, when there is both */
     bool stopping;
-    struct history_stats stats;
+    struct history_reader_stats stats;
 };
 
-static struct history_job *job_of(struct belfry_list *node)
+static struct history_reader_job *job_of(struct belfry_list *node)
 {
-    return belfry_container(node, struct history_job, node);
+    return belfry_container(node, struct history_reader_job, node);
 }
 
-void history_job_free(struct history_job *job)
+void history_reader_job_free(struct history_reader_job *job)
 {
     segment_unref(job->segment);
     free(job);
 }
 
-static bool equal(const struct worker_fetch *a, const struct worker_fetch *b)
+static bool fetch_equal(const struct worker_fetch *a, const struct worker_fetch *b)
 {
     return a->past == b->past && a->from == b->from && a->slice == b->slice && a->sub == b->sub;
 }
 
-static struct history_task *task_of(struct belfry_list *node)
+static struct history_reader_task *task_of(struct belfry_list *node)
 {
-    return belfry_container(node, struct history_task, node);
+    return belfry_container(node, struct history_reader_task, node);
 }
 
 /* What the reader does next: a read, for all jobs that are equal, or a task. */
 struct turn {
     struct belfry_list jobs;
-    struct history_task *task; /* NULL: jobs */
+    struct history_reader_task *task; /* NULL: jobs */
 };
 
 /* Under mu. */
-static void take_jobs(struct history *history, struct belfry_list *out)
+static void reader_take_jobs(struct history_reader *history, struct belfry_list *out)
 {
-    struct history_job *first = job_of(belfry_list_pop(&history->jobs));
+    struct history_reader_job *first = job_of(belfry_list_pop(&history->jobs));
     belfry_list_append(out, &first->node);
     history->stats.reads++;
     belfry_list_each_safe (node, &history->jobs) {
-        if (!equal(&job_of(node)->fetch, &first->fetch))
+        if (!fetch_equal(&job_of(node)->fetch, &first->fetch))
             continue;
         belfry_list_remove(node);
         belfry_list_append(out, node);
@@ -64,12 +64,12 @@ static void take_jobs(struct history *history, struct belfry_list *out)
 }
 
 /* Under mu; there is something. */
-static void choose(struct history *history, struct turn *out)
+static void reader_choose(struct history_reader *history, struct turn *out)
 {
     bool is_task = belfry_list_empty(&history->jobs) || (history->task_next && !belfry_list_empty(&history->tasks));
     history->task_next = !is_task;
     if (!is_task) {
-        take_jobs(history, &out->jobs);
+        reader_take_jobs(history, &out->jobs);
         return;
     }
     out->task = task_of(belfry_list_pop(&history->tasks));
@@ -77,7 +77,7 @@ static void choose(struct history *history, struct turn *out)
 }
 
 /* Waits for something to do. False: it is time to stop. */
-static bool take(struct history *history, struct turn *out)
+static bool reader_take(struct history_reader *history, struct turn *out)
 {
     out->task = NULL;
     belfry_list_init(&out->jobs);
@@ -86,68 +86,63 @@ static bool take(struct history *history, struct turn *out)
         pthread_cond_wait(&history->more, &history->mu);
     bool going = !history->stopping;
     if (going)
-        choose(history, out);
+        reader_choose(history, out);
     pthread_mutex_unlock(&history->mu);
     return going;
 }
 
-static enum belfry_err read_store(struct history *history, const struct worker_fetch *fetch, struct segment **segment,
-                                  int64_t *oldest)
-{
-    struct store *store = history->opts.store;
-    size_t bytes = history->opts.segment_bytes;
-    return fetch->slice ? store->api->slice(store, fetch->past, fetch->from, fetch->sub, bytes, segment, oldest)
-                        : store->api->history(store, fetch->past, fetch->from, bytes, segment, oldest);
-}
-
-static void count(struct history *history, uint64_t *counter)
+static void reader_count(struct history_reader *history, uint64_t *counter)
 {
     pthread_mutex_lock(&history->mu);
     ++*counter;
     pthread_mutex_unlock(&history->mu);
 }
 
-static void serve(struct history *history, struct belfry_list *jobs)
+static void reader_serve(struct history_reader *history, struct belfry_list *jobs)
 {
     struct segment *segment = NULL;
     int64_t oldest = 0;
     const struct worker_fetch *fetch = &job_of(jobs->next)->fetch;
-    enum belfry_err err = read_store(history, fetch, &segment, &oldest);
+    struct store *store = history->opts.store;
+    size_t bytes = history->opts.segment_bytes;
+    enum belfry_err err = fetch->slice
+                              ? store->api->slice(store, fetch->past, fetch->from, fetch->sub, bytes, &segment, &oldest)
+                              : store->api->history(store, fetch->past, fetch->from, bytes, &segment, &oldest);
     if (err == BELFRY_ERR_NOT_FOUND && (segment = shelf_find(history->shelf, fetch->past, fetch->from)) != NULL) {
         err = BELFRY_OK;
-        count(history, &history->stats.shelved);
+        reader_count(history, &history->stats.shelved);
     }
     for (struct belfry_list *node; (node = belfry_list_pop(jobs)) != NULL;) {
-        struct history_job *job = job_of(node);
+        struct history_reader_job *job = job_of(node);
         job->oldest = oldest;
         if (err == BELFRY_ERR_NOT_FOUND) {
-            count(history, &history->stats.lost);
+            reader_count(history, &history->stats.lost);
             job->lost = true;
             history->opts.lost(job, history->opts.user);
         } else {
-            history_answer(job, err, segment == NULL ? NULL : segment_ref(segment), 0);
+            history_reader_answer(job, err, segment == NULL ? NULL : segment_ref(segment), 0);
         }
     }
     segment_unref(segment);
 }
 
-static void *run(void *arg)
+static void *reader_main(void *arg)
 {
-    struct history *history = arg;
+    struct history_reader *history = arg;
     struct turn turn;
     pthread_setname_np(pthread_self(), "belfry-reader");
-    while (take(history, &turn)) {
+    while (reader_take(history, &turn)) {
         if (turn.task != NULL)
             turn.task->run(turn.task, history->opts.store);
         else
-            serve(history, &turn.jobs);
+            reader_serve(history, &turn.jobs);
     }
     return NULL;
 }
 
-enum belfry_err history_start(const struct history_opts *opts, struct history **out)
+enum belfry_err history_reader_start(const struct history_reader_opts *opts, struct history_reader **out)
 {
-    struct history *history = calloc(1, sizeof(*history));
+    struct history_reader *history = calloc(1, sizeof(*history));
     if (history == NULL)
         return BELFRY_ERR_NOMEM;
     history->opts = *opts;
@@ -156,17 +151,17 @@ enum belfry_err history_start(const struct history_opts *opts, struct history **
     pthread_mutex_init(&history->mu, NULL);
     pthread_cond_init(&history->more, NULL);
     enum belfry_err err = shelf_create(opts->shelf_bytes, &history->shelf);
-    if (err == BELFRY_OK && thread_spawn(&history->reader, run, history) != 0)
+    if (err == BELFRY_OK && thread_spawn(&history->reader, reader_main, history) != 0)
         err = BELFRY_ERR_LIMIT;
     if (err != BELFRY_OK) {
-        history_destroy(history);
+        history_reader_destroy(history);
         return err;
     }
     *out = history;
     return BELFRY_OK;
 }
 
-void history_stop(struct history *history)
+void history_reader_stop(struct history_reader *history)
 {
     if (history == NULL)
         return;
@@ -176,12 +171,12 @@ void history_stop(struct history *history)
     pthread_mutex_unlock(&history->mu);
     pthread_join(history->reader, NULL);
     for (struct belfry_list *node; (node = belfry_list_pop(&history->jobs)) != NULL;)
-        history_job_free(job_of(node));
+        history_reader_job_free(job_of(node));
     for (struct belfry_list *node; (node = belfry_list_pop(&history->tasks)) != NULL;)
         task_of(node)->run(task_of(node), NULL);
 }
 
-void history_destroy(struct history *history)
+void history_reader_destroy(struct history_reader *history)
 {
     if (history == NULL)
         return;
@@ -191,9 +186,9 @@ void history_destroy(struct history *history)
     free(history);
 }
 
-enum belfry_err history_ask(struct history *history, unsigned worker, const struct worker_fetch *fetch)
+enum belfry_err history_reader_ask(struct history_reader *history, unsigned worker, const struct worker_fetch *fetch)
 {
-    struct history_job *job = calloc(1, sizeof(*job));
+    struct history_reader_job *job = calloc(1, sizeof(*job));
     if (job == NULL)
         return BELFRY_ERR_NOMEM;
     job->history = history;
@@ -206,7 +201,7 @@ enum belfry_err history_ask(struct history *history, unsigned worker, const stru
     return BELFRY_OK;
 }
 
-void history_run(struct history *history, struct history_task *task)
+void history_reader_run(struct history_reader *history, struct history_reader_task *task)
 {
     pthread_mutex_lock(&history->mu);
     bool going = !history->stopping;
@@ -219,7 +214,8 @@ void history_run(struct history *history, struct history_task *task)
         task->run(task, NULL);
 }
 
-void history_answer(struct history_job *job, enum belfry_err err, struct segment *segment, int64_t compact_rev)
+void history_reader_answer(struct history_reader_job *job, enum belfry_err err, struct segment *segment,
+                           int64_t compact_rev)
 {
     job->err = err;
     job->segment = segment;
@@ -229,7 +225,7 @@ void history_answer(struct history_job *job, enum belfry_err err, struct segment
     job->history->opts.done(job, job->history->opts.user);
 }
 
-void history_stats(struct history *history, struct history_stats *out)
+void history_reader_stats(struct history_reader *history, struct history_reader_stats *out)
 {
     pthread_mutex_lock(&history->mu);
     *out = history->stats;

@@ -50,10 +50,10 @@ struct seen {
     size_t n_done, n_lost;
     int64_t upto[8];
     enum belfry_err errs[8];
-    struct history_job *lost[8];
+    struct history_reader_job *lost[8];
 };
 
-static void on_done(struct history_job *job, void *user)
+static void on_done(struct history_reader_job *job, void *user)
 {
     struct seen *seen = user;
     pthread_mutex_lock(&seen->mu);
@@ -61,10 +61,10 @@ static void on_done(struct history_job *job, void *user)
     seen->errs[seen->n_done++] = job->err;
     pthread_cond_broadcast(&seen->moved);
     pthread_mutex_unlock(&seen->mu);
-    history_job_free(job);
+    history_reader_job_free(job);
 }
 
-static void on_lost(struct history_job *job, void *user)
+static void on_lost(struct history_reader_job *job, void *user)
 {
     struct seen *seen = user;
     pthread_mutex_lock(&seen->mu);
@@ -106,23 +106,23 @@ static void wait_inside(struct slow_store *slow)
         .mu = PTHREAD_MUTEX_INITIALIZER, .moved = PTHREAD_COND_INITIALIZER                                             \
     }
 
-static struct history *start(struct slow_store *slow, struct seen *seen)
+static struct history_reader *start(struct slow_store *slow, struct seen *seen)
 {
-    struct history_opts opts = {.store = &slow->store,
-                                .segment_bytes = 1000,
-                                .shelf_bytes = 1 << 20,
-                                .done = on_done,
-                                .lost = on_lost,
-                                .user = seen};
-    struct history *history;
-    assert_int_equal(history_start(&opts, &history), BELFRY_OK);
+    struct history_reader_opts opts = {.store = &slow->store,
+                                       .segment_bytes = 1000,
+                                       .shelf_bytes = 1 << 20,
+                                       .done = on_done,
+                                       .lost = on_lost,
+                                       .user = seen};
+    struct history_reader *history;
+    assert_int_equal(history_reader_start(&opts, &history), BELFRY_OK);
     return history;
 }
 
-static void ask(struct history *history, unsigned worker, int64_t from)
+static void ask(struct history_reader *history, unsigned worker, int64_t from)
 {
     struct worker_fetch fetch = {.past = 1, .from = from};
-    assert_int_equal(history_ask(history, worker, &fetch), BELFRY_OK);
+    assert_int_equal(history_reader_ask(history, worker, &fetch), BELFRY_OK);
 }
 
 static void equal_wishes_that_wait_share_one_read(void **state)
@@ -130,7 +130,7 @@ static void equal_wishes_that_wait_share_one_read(void **state)
     (void)state;
     struct slow_store slow = SLOW_STORE;
     struct seen seen = SEEN;
-    struct history *history = start(&slow, &seen);
+    struct history_reader *history = start(&slow, &seen);
     ask(history, 0, 200);
     wait_inside(&slow); /* what follows waits behind it */
     ask(history, 0, 300);
@@ -139,8 +139,8 @@ static void equal_wishes_that_wait_share_one_read(void **state)
     ask(history, 2, 300);
     let_go(&slow);
     wait_for(&seen, 5, 0);
-    struct history_stats stats;
-    history_stats(history, &stats);
+    struct history_reader_stats stats;
+    history_reader_stats(history, &stats);
     assert_int_equal(stats.reads, 3);
     assert_int_equal(stats.shared, 2);
     assert_int_equal(slow.reads, 3);
@@ -148,8 +148,8 @@ static void equal_wishes_that_wait_share_one_read(void **state)
     assert_int_equal(seen.upto[1], 309);
     assert_int_equal(seen.upto[3], 309);
     assert_int_equal(seen.upto[4], 409);
-    history_stop(history);
-    history_destroy(history);
+    history_reader_stop(history);
+    history_reader_destroy(history);
 }
 
 static void what_the_window_has_lost_goes_to_who_can_get_it(void **state)
@@ -157,16 +157,16 @@ static void what_the_window_has_lost_goes_to_who_can_get_it(void **state)
     (void)state;
     struct slow_store slow = SLOW_STORE;
     struct seen seen = SEEN;
-    struct history *history = start(&slow, &seen);
+    struct history_reader *history = start(&slow, &seen);
     let_go(&slow);
     ask(history, 0, 50);
     wait_for(&seen, 0, 1);
     assert_int_equal(seen.lost[0]->oldest, 100);
-    history_stop(history); /* who has a job may still answer it */
-    history_answer(seen.lost[0], BELFRY_ERR_COMPACTED, NULL, 70);
+    history_reader_stop(history); /* who has a job may still answer it */
+    history_reader_answer(seen.lost[0], BELFRY_ERR_COMPACTED, NULL, 70);
     assert_int_equal(seen.n_done, 1);
     assert_int_equal(seen.errs[0], BELFRY_ERR_COMPACTED);
-    history_destroy(history);
+    history_reader_destroy(history);
 }
 
 static void what_was_fetched_for_one_is_there_for_the_next(void **state)
@@ -174,7 +174,7 @@ static void what_was_fetched_for_one_is_there_for_the_next(void **state)
     (void)state;
     struct slow_store slow = SLOW_STORE;
     struct seen seen = SEEN;
-    struct history *history = start(&slow, &seen);
+    struct history_reader *history = start(&slow, &seen);
     let_go(&slow);
     ask(history, 0, 50);
     wait_for(&seen, 0, 1);
@@ -182,19 +182,19 @@ static void what_was_fetched_for_one_is_there_for_the_next(void **state)
     struct segment *segment;
     segment_begin(&builder);
     assert_int_equal(segment_finish(&builder, 1, 50, 69, &segment), BELFRY_OK);
-    history_answer(seen.lost[0], BELFRY_OK, segment, 0);
+    history_reader_answer(seen.lost[0], BELFRY_OK, segment, 0);
     ask(history, 1, 60);
     wait_for(&seen, 2, 1);
     assert_int_equal(seen.upto[1], 69);
     ask(history, 1, 70);
     wait_for(&seen, 2, 2);
-    struct history_stats stats;
-    history_stats(history, &stats);
+    struct history_reader_stats stats;
+    history_reader_stats(history, &stats);
     assert_int_equal(stats.shelved, 1);
     assert_int_equal(stats.lost, 2);
-    history_stop(history);
-    history_answer(seen.lost[1], BELFRY_ERR_CANCELED, NULL, 0);
-    history_destroy(history);
+    history_reader_stop(history);
+    history_reader_answer(seen.lost[1], BELFRY_ERR_CANCELED, NULL, 0);
+    history_reader_destroy(history);
 }
 
 static void jobs_that_wait_at_the_end_are_dropped(void **state)
@@ -202,27 +202,27 @@ static void jobs_that_wait_at_the_end_are_dropped(void **state)
     (void)state;
     struct slow_store slow = SLOW_STORE;
     struct seen seen = SEEN;
-    struct history *history = start(&slow, &seen);
+    struct history_reader *history = start(&slow, &seen);
     ask(history, 0, 200);
     wait_inside(&slow);
     ask(history, 0, 300);
     let_go(&slow);
-    history_stop(history);
+    history_reader_stop(history);
     assert_in_range(seen.n_done, 1, 2);
-    history_destroy(history);
+    history_reader_destroy(history);
 }
 
 /* ---- other work ---- */
 
 struct chore {
-    struct history_task task;
+    struct history_reader_task task;
     struct seen *seen;
     struct store *store; /* as it was given */
     bool done;
     size_t reads_before; /* that the store had seen when it ran */
 };
 
-static void do_chore(struct history_task *task, struct store *store)
+static void do_chore(struct history_reader_task *task, struct store *store)
 {
     struct chore *chore = belfry_container(task, struct chore, task);
     chore->store = store;
@@ -247,13 +247,13 @@ static void tasks_and_reads_take_turns(void **state)
     (void)state;
     struct slow_store slow = SLOW_STORE;
     struct seen seen = SEEN;
-    struct history *history = start(&slow, &seen);
+    struct history_reader *history = start(&slow, &seen);
     struct chore chores[4];
     ask(history, 0, 200);
     wait_inside(&slow); /* what follows waits behind it */
     for (int i = 0; i < 4; i++) {
         chores[i] = (struct chore){.task.run = do_chore, .seen = &seen};
-        history_run(history, &chores[i].task);
+        history_reader_run(history, &chores[i].task);
     }
     ask(history, 0, 300);
     ask(history, 0, 400);
@@ -265,12 +265,12 @@ static void tasks_and_reads_take_turns(void **state)
     assert_int_equal(chores[2].reads_before, 3);
     assert_int_equal(chores[3].reads_before, 3);
     assert_ptr_equal(chores[3].store, &slow.store);
-    struct history_stats stats;
-    history_stats(history, &stats);
+    struct history_reader_stats stats;
+    history_reader_stats(history, &stats);
     assert_int_equal(stats.tasks, 4);
     assert_int_equal(stats.reads, 3);
-    history_stop(history);
-    history_destroy(history);
+    history_reader_stop(history);
+    history_reader_destroy(history);
 }
 
 static void tasks_that_wait_at_the_end_are_handed_back(void **state)
@@ -278,19 +278,19 @@ static void tasks_that_wait_at_the_end_are_handed_back(void **state)
     (void)state;
     struct slow_store slow = SLOW_STORE;
     struct seen seen = SEEN;
-    struct history *history = start(&slow, &seen);
+    struct history_reader *history = start(&slow, &seen);
     struct chore first = {.task.run = do_chore, .seen = &seen}, second = first, late = first;
     ask(history, 0, 200);
     wait_inside(&slow);
-    history_run(history, &first.task);
-    history_run(history, &second.task);
+    history_reader_run(history, &first.task);
+    history_reader_run(history, &second.task);
     let_go(&slow);
-    history_stop(history);
+    history_reader_stop(history);
     assert_true(first.done && second.done); /* read or not: they are back */
-    history_run(history, &late.task);
+    history_reader_run(history, &late.task);
     assert_true(late.done);
     assert_null(late.store);
-    history_destroy(history);
+    history_reader_destroy(history);
 }
 
 int main(void)

@@ -10,19 +10,19 @@ void hop_begin(struct hop *hop, int64_t upto)
     hop->since_ns = 0;
 }
 
-static size_t kept(uint64_t n, size_t max)
+static size_t hop_kept(uint64_t n, size_t max)
 {
     return n < max ? (size_t)n : max;
 }
 
-static uint64_t between(uint64_t a, uint64_t b)
+static uint64_t hop_apart(uint64_t a, uint64_t b)
 {
     return a > b ? a - b : b - a;
 }
 
 static uint64_t error_at(const struct hop_exchange *exchange, uint64_t ns)
 {
-    return exchange->trip_ns / 2 + between(exchange->at_ns, ns) / 1000000 * HOP_DRIFT_PPM;
+    return exchange->trip_ns / 2 + hop_apart(exchange->at_ns, ns) / 1000000 * HOP_DRIFT_PPM;
 }
 
 /* Two offsets of clocks that only run are no farther apart than the bounds of both. What is farther has stepped: that
@@ -50,9 +50,9 @@ void hop_exchange(struct hop *hop, uint64_t sent_ns, uint64_t came_ns, uint64_t 
 static const struct hop_exchange *best_for(const struct hop *hop, uint64_t ns)
 {
     const struct hop_exchange *best = NULL;
-    for (size_t i = 0; i < kept(hop->n_exchanges, HOP_EXCHANGES); i++) {
+    for (size_t i = 0; i < hop_kept(hop->n_exchanges, HOP_EXCHANGES); i++) {
         const struct hop_exchange *exchange = &hop->exchanges[i];
-        if (between(exchange->at_ns, ns) > HOP_MEMORY_NS)
+        if (hop_apart(exchange->at_ns, ns) > HOP_MEMORY_NS)
             continue;
         if (best == NULL || error_at(exchange, ns) < error_at(best, ns))
             best = exchange;
@@ -61,7 +61,7 @@ static const struct hop_exchange *best_for(const struct hop *hop, uint64_t ns)
 }
 
 /* By the best exchange there is now: one that came later may be better. */
-static void refine(const struct hop *hop, struct hop_sample *sample)
+static void hop_sample_refine(const struct hop *hop, struct hop_sample *sample)
 {
     const struct hop_exchange *exchange = best_for(hop, sample->received_ns);
     if (exchange == NULL || error_at(exchange, sample->received_ns) >= sample->error_ns)
@@ -81,8 +81,8 @@ void hop_measure(struct hop *hop, const struct stamp *theirs, size_t n, const st
             hop->samples[hop->n_samples++ % HOP_SAMPLES] =
                 (struct hop_sample){.received_ns = received, .published_ns = theirs[i].ns, .error_ns = UINT64_MAX};
     }
-    for (size_t i = 0; i < kept(hop->n_samples, HOP_SAMPLES); i++)
-        refine(hop, &hop->samples[i]);
+    for (size_t i = 0; i < hop_kept(hop->n_samples, HOP_SAMPLES); i++)
+        hop_sample_refine(hop, &hop->samples[i]);
 }
 
 static int by_length(const void *a, const void *b)
@@ -94,7 +94,7 @@ static int by_length(const void *a, const void *b)
 bool hop_read(const struct hop *hop, uint64_t *hop_ns, uint64_t *error_ns)
 {
     struct hop_sample sorted[HOP_SAMPLES];
-    size_t n = kept(hop->n_samples, HOP_SAMPLES);
+    size_t n = hop_kept(hop->n_samples, HOP_SAMPLES);
     if (n == 0)
         return false;
     *error_ns = 0;
@@ -111,9 +111,9 @@ bool hop_read(const struct hop *hop, uint64_t *hop_ns, uint64_t *error_ns)
 uint64_t hop_trip(const struct hop *hop, uint64_t now_ns)
 {
     uint64_t least = 0;
-    for (size_t i = 0; i < kept(hop->n_exchanges, HOP_EXCHANGES); i++) {
+    for (size_t i = 0; i < hop_kept(hop->n_exchanges, HOP_EXCHANGES); i++) {
         const struct hop_exchange *exchange = &hop->exchanges[i];
-        if (between(exchange->at_ns, now_ns) <= HOP_MEMORY_NS && (least == 0 || exchange->trip_ns < least))
+        if (hop_apart(exchange->at_ns, now_ns) <= HOP_MEMORY_NS && (least == 0 || exchange->trip_ns < least))
             least = exchange->trip_ns;
     }
     return least;

@@ -170,7 +170,7 @@ static enum belfry_err open_transaction(struct ingest *ingest, uint64_t now_ms)
 }
 
 /* Trims a little and commits the transaction. */
-static enum belfry_err seal(struct ingest *ingest, uint64_t now_ms)
+static enum belfry_err ingest_seal(struct ingest *ingest, uint64_t now_ms)
 {
     size_t trimmed = 0;
     enum belfry_err err = ingest->api->trim(ingest->opts.store, now_ms / 1000, ingest->opts.trim_rows, &trimmed);
@@ -188,7 +188,7 @@ static enum belfry_err seal(struct ingest *ingest, uint64_t now_ms)
 /* Commits what was applied: up to `rev`, which is the first n of pending. */
 static enum belfry_err commit_some(struct ingest *ingest, int64_t rev, size_t n, uint64_t now_ms)
 {
-    enum belfry_err err = seal(ingest, now_ms);
+    enum belfry_err err = ingest_seal(ingest, now_ms);
     if (err != BELFRY_OK)
         return err;
     ingest->committed = rev;
@@ -198,7 +198,7 @@ static enum belfry_err commit_some(struct ingest *ingest, int64_t rev, size_t n,
 }
 
 /* Commits everything up to `rev`, which is all that was applied. */
-static enum belfry_err commit(struct ingest *ingest, int64_t rev, uint64_t now_ms)
+static enum belfry_err ingest_commit(struct ingest *ingest, int64_t rev, uint64_t now_ms)
 {
     return commit_some(ingest, rev, ingest->n_pending, now_ms);
 }
@@ -206,7 +206,7 @@ static enum belfry_err commit(struct ingest *ingest, int64_t rev, uint64_t now_m
 static enum belfry_err trim_alone(struct ingest *ingest, uint64_t now_ms)
 {
     enum belfry_err err = open_transaction(ingest, now_ms);
-    return err != BELFRY_OK ? err : seal(ingest, now_ms);
+    return err != BELFRY_OK ? err : ingest_seal(ingest, now_ms);
 }
 
 /* ---- after a lost transaction ---- */
@@ -242,7 +242,7 @@ static enum belfry_err recover_some(struct ingest *ingest, uint64_t now_ms)
 
 /* Trims in a transaction of its own, so that the space is there for the next one; then applies again what the log has
  * and the store lost. */
-static void recover(struct ingest *ingest, uint64_t now_ms)
+static void ingest_recover(struct ingest *ingest, uint64_t now_ms)
 {
     retry_later(ingest, now_ms);
     enum belfry_err err = trim_alone(ingest, now_ms);
@@ -385,7 +385,7 @@ static enum belfry_err check_event(struct ingest *ingest, int64_t rev, const str
 }
 
 /* The KeyValue of `key` as of the head, lent until the next write. Errors: BELFRY_ERR_NOT_FOUND, and the store's. */
-static enum belfry_err look_up(struct ingest *ingest, struct belfry_bytes key, struct belfry_bytes *kv)
+static enum belfry_err ingest_look_up(struct ingest *ingest, struct belfry_bytes key, struct belfry_bytes *kv)
 {
     if (ingest->lost && overlay_find(&ingest->overlay, key, kv))
         return kv->len > 0 ? BELFRY_OK : BELFRY_ERR_NOT_FOUND;
@@ -401,7 +401,7 @@ static enum belfry_err check_events(struct ingest *ingest, const struct ingest_r
         const struct belfry_wire_event *event = &revision->events[i];
         struct belfry_bytes before = {0};
         struct belfry_wire_kv kv;
-        enum belfry_err err = look_up(ingest, event->kv.key, &before);
+        enum belfry_err err = ingest_look_up(ingest, event->kv.key, &before);
         bool found = err == BELFRY_OK;
         if (found)
             err = belfry_scan_kv(before, &kv);
@@ -438,7 +438,7 @@ static bool is_able(struct ingest *ingest)
 }
 
 /* Keeps a published batch until it is committed, consuming the reference. There is a place: reserve_pending(). */
-static void keep(struct ingest *ingest, struct batch *batch, const struct belfry_wire_header *header)
+static void ingest_keep(struct ingest *ingest, struct batch *batch, const struct belfry_wire_header *header)
 {
     ingest->pending[ingest->n_pending++] = (struct pending){.batch = batch, .header = *header};
     ingest->pending_bytes += batch->bytes;
@@ -446,14 +446,14 @@ static void keep(struct ingest *ingest, struct batch *batch, const struct belfry
 
 /* Appends a batch whose revision is applied to the open transaction, consuming it. A log that is full of uncommitted
  * batches takes it once it is committed. */
-static enum belfry_err publish(struct ingest *ingest, struct batch *batch, const struct belfry_wire_header *header,
-                               uint64_t now_ms)
+static enum belfry_err ingest_publish(struct ingest *ingest, struct batch *batch,
+                                      const struct belfry_wire_header *header, uint64_t now_ms)
 {
     int64_t rev = batch->rev;
     struct batch *kept = batch_ref(batch);
     enum belfry_err err = evlog_append(ingest->opts.evlog, batch);
     if (err == BELFRY_ERR_AGAIN) {
-        err = commit(ingest, rev, now_ms);
+        err = ingest_commit(ingest, rev, now_ms);
         if (err == BELFRY_OK)
             err = evlog_append(ingest->opts.evlog, batch);
         if (err != BELFRY_OK)
@@ -466,15 +466,15 @@ static enum belfry_err publish(struct ingest *ingest, struct batch *batch, const
     }
     ingest->head = rev;
     if (ingest->open)
-        keep(ingest, kept, header);
+        ingest_keep(ingest, kept, header);
     else
         batch_unref(kept);
     return BELFRY_OK;
 }
 
 /* Applies all events; `batch`, if it is not NULL, is filled with them and what was there before. */
-static enum belfry_err apply(struct ingest *ingest, const struct ingest_revision *revision, struct batch *batch,
-                             uint64_t now_ms)
+static enum belfry_err ingest_apply(struct ingest *ingest, const struct ingest_revision *revision, struct batch *batch,
+                                    uint64_t now_ms)
 {
     for (size_t i = 0; i < revision->n; i++) {
         const struct belfry_wire_event *event = &revision->events[i];
@@ -497,11 +497,11 @@ static enum belfry_err take_extent(struct ingest *ingest, const struct ingest_re
     if (err != BELFRY_OK)
         return err;
     batch_set_extent(extent, revision->n, bytes);
-    err = apply(ingest, revision, NULL, now_ms);
+    err = ingest_apply(ingest, revision, NULL, now_ms);
     if (err == BELFRY_OK)
-        err = commit(ingest, revision->rev, now_ms);
+        err = ingest_commit(ingest, revision->rev, now_ms);
     if (err == BELFRY_OK)
-        return publish(ingest, extent, &revision->header, now_ms);
+        return ingest_publish(ingest, extent, &revision->header, now_ms);
     batch_unref(extent);
     return err;
 }
@@ -513,9 +513,9 @@ static enum belfry_err take_batch(struct ingest *ingest, const struct ingest_rev
     enum belfry_err err = batch_create(revision->rev, BATCH_EVENTS, (uint32_t)revision->n, bytes, &batch);
     if (err != BELFRY_OK)
         return err;
-    err = apply(ingest, revision, batch, now_ms);
+    err = ingest_apply(ingest, revision, batch, now_ms);
     if (err == BELFRY_OK)
-        return publish(ingest, batch, &revision->header, now_ms);
+        return ingest_publish(ingest, batch, &revision->header, now_ms);
     batch_unref(batch);
     return err;
 }
@@ -524,7 +524,8 @@ static void commit_if_large(struct ingest *ingest, size_t bytes, uint64_t now_ms
 {
     ingest->open_bytes += bytes;
     if (ingest->open && (ingest->open_bytes >= INGEST_COMMIT_BYTES || now_ms >= ingest->commit_at))
-        belfry_ignore(commit(ingest, ingest->head, now_ms)); /* published all the same; recover() has it */
+        belfry_ignore(
+            ingest_commit(ingest, ingest->head, now_ms)); /* published all the same; ingest_recover() has it */
 }
 
 /* Applies to the store, and publishes. */
@@ -558,7 +559,7 @@ static enum belfry_err publish_held(struct ingest *ingest, struct batch *batch, 
         return err;
     }
     ingest->head = rev;
-    keep(ingest, kept, header);
+    ingest_keep(ingest, kept, header);
     return BELFRY_OK;
 }
 
@@ -570,7 +571,7 @@ static enum belfry_err hold_batch(struct ingest *ingest, const struct ingest_rev
         return err;
     for (size_t i = 0; i < revision->n; i++) {
         struct belfry_bytes prev = {0};
-        err = look_up(ingest, revision->events[i].kv.key, &prev);
+        err = ingest_look_up(ingest, revision->events[i].kv.key, &prev);
         if (err != BELFRY_OK && err != BELFRY_ERR_NOT_FOUND) {
             batch_unref(batch);
             return err;
@@ -652,7 +653,7 @@ static enum belfry_err take_advance(struct ingest *ingest, int64_t rev, const st
         batch_unref(batch);
         return store_failed(ingest, "write", err, now_ms);
     }
-    err = publish(ingest, batch, header, now_ms);
+    err = ingest_publish(ingest, batch, header, now_ms);
     if (err == BELFRY_OK)
         commit_if_large(ingest, 0, now_ms);
     return err;
@@ -680,7 +681,7 @@ enum belfry_err ingest_advance(struct ingest *ingest, int64_t rev, const struct 
 void ingest_drained(struct ingest *ingest, uint64_t now_ms)
 {
     if (ingest->open)
-        belfry_ignore(commit(ingest, ingest->head, now_ms)); /* recover() has it */
+        belfry_ignore(ingest_commit(ingest, ingest->head, now_ms)); /* ingest_recover() has it */
 }
 
 /* Cuts the log for what the store has adopted. */
@@ -700,9 +701,9 @@ void ingest_tick(struct ingest *ingest, uint64_t now_ms)
         pay_cut(ingest);
     }
     if (ingest->lost && now_ms >= ingest->retry_at)
-        recover(ingest, now_ms);
+        ingest_recover(ingest, now_ms);
     else if (ingest->open && now_ms >= ingest->commit_at)
-        belfry_ignore(commit(ingest, ingest->head, now_ms)); /* recover() has it */
+        belfry_ignore(ingest_commit(ingest, ingest->head, now_ms)); /* ingest_recover() has it */
     else if (!ingest->lost && !ingest->open && ingest->head > 0 && now_ms >= ingest->trim_at)
         belfry_ignore(trim_alone(ingest, now_ms)); /* likewise */
     if (ingest->disk == DISK_FAILING && !ingest->lost)
@@ -785,7 +786,7 @@ void ingest_set_overlap(struct ingest *ingest, int64_t rev, struct digest digest
     ingest->overlap = digest;
 }
 
-static enum belfry_err differs(struct ingest *ingest, int64_t rev)
+static enum belfry_err ingest_differs(struct ingest *ingest, int64_t rev)
 {
     return breach(ingest, "revision %" PRId64 " is not what it was", rev);
 }
@@ -797,14 +798,14 @@ static enum belfry_err compare_event(struct ingest *ingest, const struct belfry_
     struct belfry_wire_kv kv;
     enum belfry_err err = ingest->api->get(ingest->opts.store, event->kv.key, &raw);
     if (err == BELFRY_ERR_NOT_FOUND)
-        return event->is_delete ? BELFRY_OK : differs(ingest, event->kv.mod_rev);
+        return event->is_delete ? BELFRY_OK : ingest_differs(ingest, event->kv.mod_rev);
     if (err == BELFRY_OK)
         err = belfry_scan_kv(raw, &kv);
     if (err != BELFRY_OK)
         return store_failed(ingest, "read", err, now_ms);
     struct belfry_wire_event ours = {.kv = kv};
     bool equal = !event->is_delete && digest_equal(digest_of(event, 1), digest_of(&ours, 1));
-    return equal ? BELFRY_OK : differs(ingest, event->kv.mod_rev);
+    return equal ? BELFRY_OK : ingest_differs(ingest, event->kv.mod_rev);
 }
 
 /* The head is a listing's: its events are not known, but what they left is. */
@@ -827,7 +828,7 @@ enum belfry_err ingest_compare(struct ingest *ingest, const struct ingest_revisi
     if (!known)
         err = compare_state(ingest, revision, now_ms);
     else if (!digest_equal(digest, ingest->overlap))
-        err = differs(ingest, revision->rev);
+        err = ingest_differs(ingest, revision->rev);
     if (err == BELFRY_ERR_REWOUND && BELFRY_MUTANT(no_overlap_check))
         err = BELFRY_OK;
     if (err == BELFRY_OK)

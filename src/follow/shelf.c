@@ -30,18 +30,18 @@ enum belfry_err shelf_create(size_t bytes_max, struct shelf **out)
     return BELFRY_OK;
 }
 
-static void clear(struct shelf *shelf, struct place *place)
+static void shelf_clear(struct shelf *shelf, struct place *place)
 {
     shelf->bytes -= place->segment->bytes;
     segment_unref(place->segment);
     place->segment = NULL;
 }
 
-static void clear_all(struct shelf *shelf)
+static void shelf_clear_all(struct shelf *shelf)
 {
     for (size_t i = 0; i < SHELF_SEGMENTS; i++) {
         if (shelf->places[i].segment != NULL)
-            clear(shelf, &shelf->places[i]);
+            shelf_clear(shelf, &shelf->places[i]);
     }
 }
 
@@ -49,12 +49,12 @@ void shelf_destroy(struct shelf *shelf)
 {
     if (shelf == NULL)
         return;
-    clear_all(shelf);
+    shelf_clear_all(shelf);
     pthread_mutex_destroy(&shelf->mu);
     free(shelf);
 }
 
-static struct place *free_place(struct shelf *shelf)
+static struct place *shelf_free_place(struct shelf *shelf)
 {
     for (size_t i = 0; i < SHELF_SEGMENTS; i++) {
         if (shelf->places[i].segment == NULL)
@@ -63,7 +63,7 @@ static struct place *free_place(struct shelf *shelf)
     return NULL;
 }
 
-static struct place *least_used(struct shelf *shelf)
+static struct place *shelf_least_used(struct shelf *shelf)
 {
     struct place *least = NULL;
     for (size_t i = 0; i < SHELF_SEGMENTS; i++) {
@@ -74,7 +74,7 @@ static struct place *least_used(struct shelf *shelf)
     return least;
 }
 
-static bool has(const struct shelf *shelf, const struct segment *segment)
+static bool shelf_has(const struct shelf *shelf, const struct segment *segment)
 {
     for (size_t i = 0; i < SHELF_SEGMENTS; i++) {
         const struct segment *there = shelf->places[i].segment;
@@ -84,15 +84,15 @@ static bool has(const struct shelf *shelf, const struct segment *segment)
     return false;
 }
 
-static void put(struct shelf *shelf, const struct segment *segment)
+static void shelf_place(struct shelf *shelf, const struct segment *segment)
 {
     struct place *place;
-    while (shelf->bytes + segment->bytes > shelf->bytes_max && (place = least_used(shelf)) != NULL)
-        clear(shelf, place);
-    place = free_place(shelf);
+    while (shelf->bytes + segment->bytes > shelf->bytes_max && (place = shelf_least_used(shelf)) != NULL)
+        shelf_clear(shelf, place);
+    place = shelf_free_place(shelf);
     if (place == NULL) {
-        place = least_used(shelf);
-        clear(shelf, place);
+        place = shelf_least_used(shelf);
+        shelf_clear(shelf, place);
     }
     *place = (struct place){.segment = segment_ref(segment), .used = ++shelf->looks};
     shelf->bytes += segment->bytes;
@@ -104,11 +104,11 @@ void shelf_put(struct shelf *shelf, const struct segment *segment)
         return;
     pthread_mutex_lock(&shelf->mu);
     if (segment->past > shelf->past) {
-        clear_all(shelf);
+        shelf_clear_all(shelf);
         shelf->past = segment->past;
     }
-    if (segment->past == shelf->past && !has(shelf, segment))
-        put(shelf, segment);
+    if (segment->past == shelf->past && !shelf_has(shelf, segment))
+        shelf_place(shelf, segment);
     pthread_mutex_unlock(&shelf->mu);
 }
 

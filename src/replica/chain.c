@@ -7,7 +7,7 @@ void chain_init(struct chain *chain, const struct env *env, const struct env_now
 }
 
 /* Moves the cursor and reads the row that it is on then. */
-static void step(struct chain *chain, MDB_cursor_op op)
+static void chain_step(struct chain *chain, MDB_cursor_op op)
 {
     MDB_val val;
     chain->rc = mdb_cursor_get(chain->cursor, &chain->at, &val, op);
@@ -18,7 +18,7 @@ static void step(struct chain *chain, MDB_cursor_op op)
 }
 
 /* What is here must be what is said elsewhere. */
-static void require(struct chain *chain, uint64_t here, uint64_t there)
+static void chain_require(struct chain *chain, uint64_t here, uint64_t there)
 {
     if (here != there)
         chain->rc = MDB_CORRUPTED;
@@ -26,40 +26,40 @@ static void require(struct chain *chain, uint64_t here, uint64_t there)
 
 void chain_first(struct chain *chain)
 {
-    step(chain, MDB_FIRST);
+    chain_step(chain, MDB_FIRST);
     if (chain->rc == MDB_SUCCESS)
-        require(chain, chain->row.before, chain->now->trimmed);
+        chain_require(chain, chain->row.before, chain->now->trimmed);
     else if (chain->rc == MDB_NOTFOUND)
-        require(chain, chain->now->newest, chain->now->trimmed);
+        chain_require(chain, chain->now->newest, chain->now->trimmed);
 }
 
 void chain_last(struct chain *chain)
 {
-    step(chain, MDB_LAST);
+    chain_step(chain, MDB_LAST);
     if (chain->rc == MDB_SUCCESS)
-        require(chain, chain->check, chain->now->newest);
+        chain_require(chain, chain->check, chain->now->newest);
     else if (chain->rc == MDB_NOTFOUND)
-        require(chain, chain->now->newest, chain->now->trimmed);
+        chain_require(chain, chain->now->newest, chain->now->trimmed);
 }
 
 void chain_next(struct chain *chain)
 {
     uint64_t check = chain->check;
-    step(chain, MDB_NEXT);
+    chain_step(chain, MDB_NEXT);
     if (chain->rc == MDB_SUCCESS)
-        require(chain, chain->row.before, check);
+        chain_require(chain, chain->row.before, check);
     else if (chain->rc == MDB_NOTFOUND)
-        require(chain, check, chain->now->newest);
+        chain_require(chain, check, chain->now->newest);
 }
 
 void chain_prev(struct chain *chain)
 {
     uint64_t before = chain->row.before;
-    step(chain, MDB_PREV);
+    chain_step(chain, MDB_PREV);
     if (chain->rc == MDB_SUCCESS)
-        require(chain, chain->check, before);
+        chain_require(chain, chain->check, before);
     else if (chain->rc == MDB_NOTFOUND)
-        require(chain, before, chain->now->trimmed);
+        chain_require(chain, before, chain->now->trimmed);
 }
 
 /* Behind the last row: is it the last? */
@@ -74,21 +74,21 @@ static void seek_end(struct chain *chain)
 void chain_seek(struct chain *chain, const uint8_t at[ROWFORM_AT])
 {
     chain->at = rowform_val(belfry_bytes_of(at, ROWFORM_AT));
-    step(chain, MDB_SET_RANGE);
+    chain_step(chain, MDB_SET_RANGE);
     if (chain->rc == MDB_NOTFOUND)
         seek_end(chain);
     else if (chain->rc == MDB_SUCCESS) {
         MDB_val before, val;
         int rc = mdb_cursor_get(chain->cursor, &before, &val, MDB_PREV);
         if (rc == MDB_NOTFOUND) { /* the cursor has not moved */
-            require(chain, chain->row.before, chain->now->trimmed);
+            chain_require(chain, chain->row.before, chain->now->trimmed);
             return;
         }
         if (rc != MDB_SUCCESS) {
             chain->rc = rc;
             return;
         }
-        require(chain, chain->row.before, rowform_check_of(val));
+        chain_require(chain, chain->row.before, rowform_check_of(val));
         rc = mdb_cursor_get(chain->cursor, &before, &val, MDB_NEXT);
         if (rc != MDB_SUCCESS && chain->rc == MDB_SUCCESS)
             chain->rc = rc == MDB_NOTFOUND ? MDB_CORRUPTED : rc;

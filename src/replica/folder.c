@@ -29,7 +29,7 @@ struct marker {
     uint64_t number;
 };
 
-static enum belfry_err explain(char **why, const char *path, const char *what)
+static enum belfry_err folder_explain(char **why, const char *path, const char *what)
 {
     char text[512];
     snprintf(text, sizeof(text), "%s: %s%s%s", path, what, errno == 0 ? "" : ": ", errno == 0 ? "" : strerror(errno));
@@ -38,7 +38,7 @@ static enum belfry_err explain(char **why, const char *path, const char *what)
 }
 
 /* Reads up to size - 1 bytes and cuts at the end of the line. False: it cannot be read. */
-static bool read_line(int dir_fd, const char *name, char *line, size_t size)
+static bool folder_read_line(int dir_fd, const char *name, char *line, size_t size)
 {
     int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
@@ -61,23 +61,23 @@ static bool is_boot_id(const char *boot)
 static void learn_boot(struct folder *folder, const char *boot_id)
 {
     char line[FOLDER_BOOT_MAX];
-    if (boot_id == NULL && read_line(AT_FDCWD, BOOT_ID_FILE, line, sizeof(line)))
+    if (boot_id == NULL && folder_read_line(AT_FDCWD, BOOT_ID_FILE, line, sizeof(line)))
         boot_id = line;
     if (boot_id != NULL && is_boot_id(boot_id))
         memcpy(folder->boot, boot_id, strlen(boot_id) + 1);
 }
 
-static enum belfry_err lock(struct folder *folder, char **why)
+static enum belfry_err folder_lock(struct folder *folder, char **why)
 {
     folder->lock_fd = openat(folder->dir_fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (folder->lock_fd < 0)
-        return explain(why, folder->path, "cannot make the file `lock` in it");
+        return folder_explain(why, folder->path, "cannot make the file `lock` in it");
     if (flock(folder->lock_fd, LOCK_EX | LOCK_NB) == 0)
         return BELFRY_OK;
     if (errno != EWOULDBLOCK)
-        return explain(why, folder->path, "cannot be locked");
+        return folder_explain(why, folder->path, "cannot be locked");
     errno = 0;
-    belfry_ignore(explain(why, folder->path, "in use by another process: give each a folder of its own"));
+    belfry_ignore(folder_explain(why, folder->path, "in use by another process: give each a folder of its own"));
     return BELFRY_ERR_LIMIT;
 }
 
@@ -109,15 +109,15 @@ enum belfry_err folder_open(struct folder *folder, const char *path, const char 
     if (folder->path == NULL)
         goto fail;
     if (path[0] != '\0' && !make_folders(folder->path)) {
-        err = explain(why, folder->path, "cannot make the folder");
+        err = folder_explain(why, folder->path, "cannot make the folder");
         goto fail;
     }
     folder->dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder->dir_fd < 0) {
-        err = explain(why, path, "cannot open the folder");
+        err = folder_explain(why, path, "cannot open the folder");
         goto fail;
     }
-    err = lock(folder, why);
+    err = folder_lock(folder, why);
     if (err != BELFRY_OK)
         goto fail;
     learn_boot(folder, boot_id);
@@ -143,7 +143,7 @@ static void cut_to_parent(char *path)
 }
 
 /* 0 when it is a folder that can be written to, else an errno. */
-static int unusable(const char *path)
+static int folder_unusable(const char *path)
 {
     struct stat st;
     if (stat(path, &st) != 0)
@@ -159,7 +159,7 @@ enum belfry_err folder_try(const char *path, char *why, size_t why_len)
     char *at = strdup(path);
     if (at == NULL)
         return BELFRY_ERR_NOMEM;
-    while ((code = unusable(at)) == ENOENT && strcmp(at, ".") != 0)
+    while ((code = folder_unusable(at)) == ENOENT && strcmp(at, ".") != 0)
         cut_to_parent(at); /* folder_open() would make this one */
     if (code != 0)
         snprintf(why, why_len, "%s: %s: %s", at,
@@ -187,7 +187,7 @@ static struct marker read_marker(const struct folder *folder)
 {
     struct marker marker = {.mark = FOLDER_NONE};
     char line[LINE_BYTES];
-    if (!read_line(folder->dir_fd, MARKER, line, sizeof(line)))
+    if (!folder_read_line(folder->dir_fd, MARKER, line, sizeof(line)))
         return marker;
     if (sscanf(line, "clean data-%" SCNu64, &marker.number) == 1)
         marker.mark = FOLDER_CLEAN;
@@ -256,7 +256,7 @@ enum belfry_err folder_mark(struct folder *folder, enum folder_mark mark, uint64
     const char *boot = folder->boot[0] != '\0' ? folder->boot : UNKNOWN;
     int len = mark == FOLDER_CLEAN ? snprintf(line, sizeof(line), "clean data-%" PRIu64 "\n", number)
                                    : snprintf(line, sizeof(line), "dirty %s data-%" PRIu64 "\n", boot, number);
-    if (read_line(folder->dir_fd, MARKER, now, sizeof(now)) && strlen(now) + 1 == (size_t)len &&
+    if (folder_read_line(folder->dir_fd, MARKER, now, sizeof(now)) && strlen(now) + 1 == (size_t)len &&
         memcmp(now, line, strlen(now)) == 0)
         return BELFRY_OK; /* as whoever wrote it synced it: a full disk need not take it again */
     int fd = openat(folder->dir_fd, MARKER_NEW, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -272,7 +272,7 @@ static void data_name(char *name, uint64_t number)
     snprintf(name, NAME_BYTES, "data-%" PRIu64, number);
 }
 
-static void empty(int dir_fd, const char *name)
+static void folder_empty(int dir_fd, const char *name)
 {
     char path[NAME_BYTES + 16];
     snprintf(path, sizeof(path), "%s/data.mdb", name);
@@ -307,7 +307,7 @@ enum belfry_err folder_make(struct folder *folder, uint64_t number)
 {
     char name[NAME_BYTES];
     data_name(name, number);
-    empty(folder->dir_fd, name);
+    folder_empty(folder->dir_fd, name);
     return mkdirat(folder->dir_fd, name, 0700) == 0 || errno == EEXIST ? BELFRY_OK : BELFRY_ERR_IO;
 }
 
@@ -315,7 +315,7 @@ void folder_remove(const struct folder *folder, uint64_t number)
 {
     char name[NAME_BYTES];
     data_name(name, number);
-    empty(folder->dir_fd, name);
+    folder_empty(folder->dir_fd, name);
     unlinkat(folder->dir_fd, name, AT_REMOVEDIR);
 }
 

@@ -38,7 +38,7 @@ struct known {
     uint64_t check; /* of its row, when it is there */
 };
 
-static int look_up(const struct env *env, MDB_txn *txn, MDB_val stored, struct known *out)
+static int fresh_look_up(const struct env *env, MDB_txn *txn, MDB_val stored, struct known *out)
 {
     MDB_val val;
     struct belfry_wire_kv kv;
@@ -88,7 +88,7 @@ static int write_record(struct fresh *fresh, MDB_txn *txn, const struct record *
     struct belfry_bytes key = belfry_bytes_of(bytes + record->key_at, record->key_len);
     MDB_val stored = rowform_state_key(fresh->env->hash, key, room);
     struct known known;
-    int rc = look_up(fresh->env, txn, stored, &known);
+    int rc = fresh_look_up(fresh->env, txn, stored, &known);
     if (rc != MDB_SUCCESS || known.rev > record->rev)
         return rc;
     if (known.there)
@@ -124,7 +124,7 @@ static int write_all(struct fresh *fresh, MDB_txn *txn, const struct store_meta 
     return rc == MDB_SUCCESS ? env_now_store(fresh->env, txn, &fresh->now) : rc;
 }
 
-static enum belfry_err flush(struct fresh *fresh, const struct store_meta *meta)
+static enum belfry_err fresh_flush(struct fresh *fresh, const struct store_meta *meta)
 {
     MDB_txn *txn;
     struct env_now before = fresh->now;
@@ -143,14 +143,14 @@ static enum belfry_err flush(struct fresh *fresh, const struct store_meta *meta)
     return rc == MDB_NOTFOUND ? BELFRY_ERR_IO : env_err(rc);
 }
 
-static enum belfry_err add(struct fresh *fresh, const struct record *record, struct belfry_bytes bytes)
+static enum belfry_err fresh_add(struct fresh *fresh, const struct record *record, struct belfry_bytes bytes)
 {
     size_t len = sizeof(*record) + bytes.len;
     if (fresh->env == NULL || record->key_len == 0)
         return BELFRY_ERR_INVALID;
     enum belfry_err err = BELFRY_OK;
     if (belfry_buf_len(&fresh->waiting) >= FRESH_BYTES)
-        err = flush(fresh, NULL);
+        err = fresh_flush(fresh, NULL);
     uint8_t *to;
     if (err == BELFRY_OK)
         err = belfry_buf_reserve(&fresh->waiting, len, &to);
@@ -166,17 +166,17 @@ enum belfry_err fresh_put(struct fresh *fresh, const struct belfry_wire_kv *kv)
 {
     struct record record = {.rev = kv->mod_rev, .len = kv->raw.len, .key_len = kv->key.len};
     record.key_at = kv->key.len > 0 ? (size_t)(kv->key.data - kv->raw.data) : 0;
-    return add(fresh, &record, kv->raw);
+    return fresh_add(fresh, &record, kv->raw);
 }
 
 enum belfry_err fresh_remove(struct fresh *fresh, struct belfry_bytes key, int64_t rev)
 {
-    return add(fresh, &(struct record){.rev = rev, .len = key.len, .key_len = key.len, .removed = true}, key);
+    return fresh_add(fresh, &(struct record){.rev = rev, .len = key.len, .key_len = key.len, .removed = true}, key);
 }
 
 enum belfry_err fresh_finish(struct fresh *fresh, const struct store_meta *meta, struct env_now *now)
 {
-    enum belfry_err err = fresh->env == NULL ? BELFRY_ERR_INVALID : flush(fresh, meta);
+    enum belfry_err err = fresh->env == NULL ? BELFRY_ERR_INVALID : fresh_flush(fresh, meta);
     if (err == BELFRY_OK)
         *now = fresh->now;
     return err;

@@ -22,14 +22,14 @@ struct walk {
     struct chain chain; /* on the next row; its `rc` says whether there is one */
 };
 
-static void seek(struct walk *walk, int64_t rev, uint32_t sub)
+static void history_seek(struct walk *walk, int64_t rev, uint32_t sub)
 {
     uint8_t at[ROWFORM_AT];
     rowform_at(rev, sub, at);
     chain_seek(&walk->chain, at);
 }
 
-static void next(struct walk *walk)
+static void history_next_row(struct walk *walk)
 {
     chain_next(&walk->chain);
 }
@@ -63,12 +63,12 @@ static struct rowform_event row_at(const struct walk *walk)
 
 /* Counts rows from the cursor on, of one revision, until they are over max_bytes (the first is counted in any case).
  * The cursor then stands on the first row that was not counted. */
-static void count(struct walk *walk, size_t max_bytes, struct revision *revision)
+static void history_count(struct walk *walk, size_t max_bytes, struct revision *revision)
 {
     revision->rev = rowform_rev(walk->chain.at);
     revision->first_sub = rowform_sub(walk->chain.at);
     revision->n = revision->bytes = 0;
-    for (; at_row_of(walk, revision->rev); next(walk)) {
+    for (; at_row_of(walk, revision->rev); history_next_row(walk)) {
         struct rowform_event row = row_at(walk);
         size_t bytes = batch_stored_bytes(row.event.len, row.prev.len);
         if (revision->n > 0 && revision->bytes + bytes > max_bytes)
@@ -80,24 +80,24 @@ static void count(struct walk *walk, size_t max_bytes, struct revision *revision
     }
 }
 
-static void add_row(struct batch *batch, const struct rowform_event *row)
+static void history_add_row(struct batch *batch, const struct rowform_event *row)
 {
     batch_add_stored(batch, row->event, row->prev, row->key, row->is_delete);
 }
 
 /* Fills in what was counted; the cursor ends where it was. */
-static void fill(struct walk *walk, const struct revision *revision, struct batch *batch)
+static void history_fill(struct walk *walk, const struct revision *revision, struct batch *batch)
 {
     if (revision->n <= HELD) {
         for (size_t i = 0; i < revision->n; i++)
-            add_row(batch, &revision->rows[i]);
+            history_add_row(batch, &revision->rows[i]);
         return;
     }
-    seek(walk, revision->rev, revision->first_sub);
+    history_seek(walk, revision->rev, revision->first_sub);
     for (size_t i = 0; i < revision->n && at_row_of(walk, revision->rev); i++) {
         struct rowform_event row = row_at(walk);
-        add_row(batch, &row);
-        next(walk);
+        history_add_row(batch, &row);
+        history_next_row(walk);
     }
 }
 
@@ -108,7 +108,7 @@ static enum belfry_err make_events(struct walk *walk, const struct revision *rev
     enum belfry_err err = batch_create(revision->rev, kind, (uint32_t)revision->n, revision->bytes, &batch);
     if (err != BELFRY_OK)
         return err;
-    fill(walk, revision, batch);
+    history_fill(walk, revision, batch);
     if (batch->n_events != revision->n) {
         batch_unref(batch);
         return BELFRY_ERR_IO;
@@ -133,7 +133,7 @@ static int extent_size(struct walk *walk, int64_t rev, uint64_t *events, uint64_
     if (rc != MDB_NOTFOUND)
         return rc == MDB_SUCCESS ? MDB_CORRUPTED : rc;
     *events = *bytes = 0;
-    for (seek(walk, rev, 0); at_row_of(walk, rev); next(walk)) {
+    for (history_seek(walk, rev, 0); at_row_of(walk, rev); history_next_row(walk)) {
         struct rowform_event row = row_at(walk);
         (*events)++;
         *bytes += batch_stored_bytes(row.event.len, row.prev.len);
@@ -152,7 +152,7 @@ static enum belfry_err make_extent(struct walk *walk, int64_t rev, struct batch 
     if (err != BELFRY_OK)
         return err;
     batch_set_extent(batch, events, bytes);
-    seek(walk, rev + 1, 0);
+    history_seek(walk, rev + 1, 0);
     *out = batch;
     return BELFRY_OK;
 }
@@ -160,14 +160,15 @@ static enum belfry_err make_extent(struct walk *walk, int64_t rev, struct batch 
 static enum belfry_err make_batch(struct walk *walk, struct revision *revision, struct batch **out)
 {
     size_t most = walk->read->extent_bytes;
-    count(walk, most, revision);
+    history_count(walk, most, revision);
     if (chain_is_damaged(&walk->chain))
         return BELFRY_ERR_IO;
     bool extent = revision->bytes > most || at_row_of(walk, revision->rev);
     return extent ? make_extent(walk, revision->rev, out) : make_events(walk, revision, BATCH_EVENTS, out);
 }
 
-static enum belfry_err collect(struct walk *walk, struct segment_builder *builder, size_t max_bytes, int64_t *upto)
+static enum belfry_err history_collect(struct walk *walk, struct segment_builder *builder, size_t max_bytes,
+                                       int64_t *upto)
 {
     struct revision revision;
     *upto = walk->read->now->meta.revision;
@@ -195,9 +196,9 @@ enum belfry_err history_segment(const struct history_read *read, int64_t from, s
     chain_init(&walk.chain, read->env, read->now, walk.cursor);
     struct segment_builder builder;
     segment_begin(&builder);
-    seek(&walk, from, 0);
+    history_seek(&walk, from, 0);
     int64_t upto;
-    enum belfry_err err = collect(&walk, &builder, max_bytes, &upto);
+    enum belfry_err err = history_collect(&walk, &builder, max_bytes, &upto);
     mdb_cursor_close(walk.cursor);
     if (err != BELFRY_OK) {
         segment_abort(&builder);
@@ -208,11 +209,11 @@ enum belfry_err history_segment(const struct history_read *read, int64_t from, s
 
 static enum belfry_err make_slice(struct walk *walk, int64_t rev, uint32_t sub, size_t max_bytes, struct batch **out)
 {
-    seek(walk, rev, sub);
+    history_seek(walk, rev, sub);
     if (!at_row_of(walk, rev))
         return chain_is_damaged(&walk->chain) ? BELFRY_ERR_IO : BELFRY_ERR_INVALID;
     struct revision revision;
-    count(walk, max_bytes, &revision);
+    history_count(walk, max_bytes, &revision);
     if (chain_is_damaged(&walk->chain))
         return BELFRY_ERR_IO;
     bool more = at_row_of(walk, rev);

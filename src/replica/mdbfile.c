@@ -107,7 +107,7 @@ enum belfry_err mdbfile_measure(const char *path, enum mdbfile_length *out, stru
 
 /* ---- pages ---- */
 
-static enum belfry_err wrong(struct mdbfile *file, const char *why)
+static enum belfry_err mdbfile_wrong(struct mdbfile *file, const char *why)
 {
     if (file->why == NULL)
         file->why = why;
@@ -125,18 +125,18 @@ static void set_bit(uint8_t *bits, size_t page)
 }
 
 /* Takes `n` pages from `first` on into use: they exist, and nothing else has them. */
-static enum belfry_err claim(struct mdbfile *file, size_t first, size_t n)
+static enum belfry_err mdbfile_claim(struct mdbfile *file, size_t first, size_t n)
 {
     size_t last = file->meta.last_page;
     if (first < METAS || first > last || n > last - first + 1)
-        return wrong(file, "a page number beyond the last page");
+        return mdbfile_wrong(file, "a page number beyond the last page");
     if (n > file->bytes / file->meta.page_bytes || first > file->bytes / file->meta.page_bytes - n)
-        return wrong(file, "a page beyond the end of the file");
+        return mdbfile_wrong(file, "a page beyond the end of the file");
     for (size_t page = first; page < first + n; page++) {
         if (has_bit(file->used, page))
-            return wrong(file, "a page that is in two places");
+            return mdbfile_wrong(file, "a page that is in two places");
         if (has_bit(file->free, page))
-            return wrong(file, "a page in use that is also listed as free");
+            return mdbfile_wrong(file, "a page in use that is also listed as free");
         set_bit(file->used, page);
     }
     return BELFRY_OK;
@@ -215,7 +215,7 @@ struct bounds {
     bool has_low, has_high;
 };
 
-static int compare(const struct walk *walk, struct belfry_bytes a, struct belfry_bytes b)
+static int mdbfile_compare(const struct walk *walk, struct belfry_bytes a, struct belfry_bytes b)
 {
     if ((walk->tree->flags & TREE_NUMBERS) == 0)
         return belfry_bytes_cmp(a, b);
@@ -228,10 +228,10 @@ static int compare(const struct walk *walk, struct belfry_bytes a, struct belfry
 static enum belfry_err check_key(const struct walk *walk, struct belfry_bytes key, const struct bounds *bounds)
 {
     if ((walk->tree->flags & TREE_NUMBERS) != 0 && key.len != sizeof(size_t))
-        return wrong(walk->file, "a key of the wrong length");
-    if ((bounds->has_low && compare(walk, key, bounds->low) < 0) ||
-        (bounds->has_high && compare(walk, key, bounds->high) >= 0))
-        return wrong(walk->file, "a key out of order");
+        return mdbfile_wrong(walk->file, "a key of the wrong length");
+    if ((bounds->has_low && mdbfile_compare(walk, key, bounds->low) < 0) ||
+        (bounds->has_high && mdbfile_compare(walk, key, bounds->high) >= 0))
+        return mdbfile_wrong(walk->file, "a key out of order");
     return BELFRY_OK;
 }
 
@@ -240,17 +240,17 @@ static enum belfry_err open_big(struct walk *walk, const struct node *node, cons
 {
     size_t first, page_bytes = walk->file->meta.page_bytes;
     memcpy(&first, node->data, sizeof(first));
-    enum belfry_err err = claim(walk->file, first, 1);
+    enum belfry_err err = mdbfile_claim(walk->file, first, 1);
     if (err != BELFRY_OK)
         return err;
     struct page_head head = head_at(walk->file, first);
     uint32_t n;
     memcpy(&n, &head.lower, sizeof(n));
     if (head.number != first || head.flags != PAGE_OVERFLOW || n == 0 || node->len > n * page_bytes - sizeof(head))
-        return wrong(walk->file, "pages of a large value that are not");
+        return mdbfile_wrong(walk->file, "pages of a large value that are not");
     walk->overflows += n;
     *data = page_at(walk->file, first) + sizeof(head);
-    return n > 1 ? claim(walk->file, first + 1, n - 1) : BELFRY_OK;
+    return n > 1 ? mdbfile_claim(walk->file, first + 1, n - 1) : BELFRY_OK;
 }
 
 static enum belfry_err walk_row(struct walk *walk, const struct node *node)
@@ -258,14 +258,14 @@ static enum belfry_err walk_row(struct walk *walk, const struct node *node)
     const uint8_t *data = node->data;
     bool is_tree = (node->flags & NODE_TREE) != 0;
     if ((node->flags & ~(NODE_BIG | NODE_TREE)) != 0 || is_tree != (walk->tree == &walk->file->meta.main))
-        return wrong(walk->file, "a row of an unknown kind");
+        return mdbfile_wrong(walk->file, "a row of an unknown kind");
     enum belfry_err err = (node->flags & NODE_BIG) != 0 ? open_big(walk, node, &data) : BELFRY_OK;
     if (err != BELFRY_OK)
         return err;
     walk->rows++;
     return walk->row(node->key, belfry_bytes_of(data, node->len), walk->user)
                ? BELFRY_OK
-               : wrong(walk->file, "a row that is wrong");
+               : mdbfile_wrong(walk->file, "a row that is wrong");
 }
 
 static enum belfry_err walk_leaf(struct walk *walk, const uint8_t *page, const struct page_head *head, size_t n,
@@ -275,10 +275,10 @@ static enum belfry_err walk_leaf(struct walk *walk, const uint8_t *page, const s
     for (size_t i = 0; i < n; i++) {
         struct node node;
         if (!node_at(walk->file, page, head, i, &node))
-            return wrong(walk->file, "a row outside of its page");
+            return mdbfile_wrong(walk->file, "a row outside of its page");
         enum belfry_err err = check_key(walk, node.key, &bounds);
-        if (err == BELFRY_OK && i > 0 && compare(walk, node.key, bounds.low) == 0)
-            err = wrong(walk->file, "a key that is there twice");
+        if (err == BELFRY_OK && i > 0 && mdbfile_compare(walk, node.key, bounds.low) == 0)
+            err = mdbfile_wrong(walk->file, "a key that is there twice");
         if (err == BELFRY_OK)
             err = walk_row(walk, &node);
         if (err != BELFRY_OK)
@@ -288,8 +288,9 @@ static enum belfry_err walk_leaf(struct walk *walk, const uint8_t *page, const s
         bounds.has_low = true;
     }
     walk->leaves++;
-    return bytes == walk->file->meta.page_bytes - head->upper ? BELFRY_OK
-                                                              : wrong(walk->file, "rows that overlap in their page");
+    return bytes == walk->file->meta.page_bytes - head->upper
+               ? BELFRY_OK
+               : mdbfile_wrong(walk->file, "rows that overlap in their page");
 }
 
 static enum belfry_err walk_page(struct walk *walk, size_t number, unsigned level, struct bounds bounds);
@@ -301,7 +302,7 @@ static enum belfry_err walk_branch(struct walk *walk, const uint8_t *page, const
     size_t bytes = 0;
     struct node node, after;
     if (!node_at(walk->file, page, head, 0, &node))
-        return wrong(walk->file, "a branch outside of its page");
+        return mdbfile_wrong(walk->file, "a branch outside of its page");
     walk->branches++;
     struct bounds child = *bounds;
     for (size_t i = 0; i < n; i++, node = after) {
@@ -309,7 +310,7 @@ static enum belfry_err walk_branch(struct walk *walk, const uint8_t *page, const
         child.has_high = bounds->has_high;
         if (i + 1 < n) {
             if (!node_at(walk->file, page, head, i + 1, &after))
-                return wrong(walk->file, "a branch outside of its page");
+                return mdbfile_wrong(walk->file, "a branch outside of its page");
             enum belfry_err err = check_key(walk, after.key, &child);
             if (err != BELFRY_OK)
                 return err;
@@ -325,13 +326,13 @@ static enum belfry_err walk_branch(struct walk *walk, const uint8_t *page, const
     }
     return bytes == walk->file->meta.page_bytes - head->upper
                ? BELFRY_OK
-               : wrong(walk->file, "branches that overlap in their page");
+               : mdbfile_wrong(walk->file, "branches that overlap in their page");
 }
 
 static enum belfry_err walk_page(struct walk *walk, size_t number, unsigned level, struct bounds bounds)
 {
     bool is_leaf = level == walk->tree->depth;
-    enum belfry_err err = claim(walk->file, number, 1);
+    enum belfry_err err = mdbfile_claim(walk->file, number, 1);
     if (err != BELFRY_OK)
         return err;
     if (is_leaf && walk->row == NULL) {
@@ -342,7 +343,7 @@ static enum belfry_err walk_page(struct walk *walk, size_t number, unsigned leve
     size_t from = sizeof(head), end = walk->file->meta.page_bytes;
     if (head.number != number || head.flags != (is_leaf ? PAGE_LEAF : PAGE_BRANCH) || head.lower <= from ||
         head.lower > head.upper || head.upper > end || (head.lower - from) % sizeof(uint16_t) != 0)
-        return wrong(walk->file, "a page that is not what its place says");
+        return mdbfile_wrong(walk->file, "a page that is not what its place says");
     size_t n = (head.lower - from) / sizeof(uint16_t);
     const uint8_t *page = page_at(walk->file, number);
     return is_leaf ? walk_leaf(walk, page, &head, n, bounds) : walk_branch(walk, page, &head, n, level, &bounds);
@@ -352,15 +353,15 @@ enum belfry_err mdbfile_walk(struct mdbfile *file, const struct mdbfile_tree *tr
 {
     struct walk walk = {.file = file, .tree = tree, .row = row, .user = user};
     if (tree->root == NO_PAGE)
-        return tree->rows == 0 && tree->depth == 0 ? BELFRY_OK : wrong(file, "a tree without a root");
+        return tree->rows == 0 && tree->depth == 0 ? BELFRY_OK : mdbfile_wrong(file, "a tree without a root");
     if (tree->depth == 0 || tree->depth > DEPTH_MAX || (tree->flags & ~TREE_NUMBERS) != 0)
-        return wrong(file, "a tree of an unknown kind");
+        return mdbfile_wrong(file, "a tree of an unknown kind");
     enum belfry_err err = walk_page(&walk, tree->root, 1, (struct bounds){0});
     if (err != BELFRY_OK)
         return err;
     bool counted = walk.branches == tree->branches && walk.leaves == tree->leaves &&
                    (row == NULL || (walk.overflows == tree->overflows && walk.rows == tree->rows));
-    return counted ? BELFRY_OK : wrong(file, "a tree with more or fewer pages than it should have");
+    return counted ? BELFRY_OK : mdbfile_wrong(file, "a tree with more or fewer pages than it should have");
 }
 
 const struct mdbfile_tree *mdbfile_table(const struct mdbfile *file, const char *name)
@@ -418,11 +419,11 @@ static enum belfry_err map_file(struct mdbfile *file, int fd)
         break;
     case MDBFILE_NONE:
     case MDBFILE_FOREIGN:
-        return wrong(file, "no meta page");
+        return mdbfile_wrong(file, "no meta page");
     }
     file->bits_bytes = file->meta.last_page / 8 + 1;
     if (file->bits_bytes > file->bytes) /* a last page that no file of this length can have */
-        return wrong(file, "a last page far beyond the end of the file");
+        return mdbfile_wrong(file, "a last page far beyond the end of the file");
     void *map = mmap(NULL, file->bytes, PROT_READ, MAP_SHARED, fd, 0);
     if (map == MAP_FAILED)
         return BELFRY_ERR_NOMEM;

@@ -13,13 +13,13 @@ struct page {
     bool full, more;
 };
 
-static bool behind(const struct page *page, struct belfry_bytes key)
+static bool page_behind(const struct page *page, struct belfry_bytes key)
 {
     return page->read->end.len > 0 && belfry_bytes_cmp(key, page->read->end) >= 0;
 }
 
 /* Gives the row, or finds that the page has no room for it. False: the page is done. */
-static bool give(struct page *page, struct belfry_bytes key, struct belfry_bytes kv)
+static bool page_give(struct page *page, struct belfry_bytes key, struct belfry_bytes kv)
 {
     bool over = page->rows >= page->read->max_rows || page->bytes + kv.len > page->read->max_bytes;
     if (page->full || (page->rows > 0 && over)) {
@@ -43,7 +43,7 @@ enum belfry_err page_now(struct env *env, MDB_txn *txn, const struct store_read 
         return err;
     struct state_row now;
     while ((err = state_walk_next(&walk, &now)) == BELFRY_OK) {
-        if (behind(&page, now.key) || !give(&page, now.key, now.kv))
+        if (page_behind(&page, now.key) || !page_give(&page, now.key, now.kv))
             break;
     }
     state_walk_fini(&walk);
@@ -92,7 +92,7 @@ static enum belfry_err give_merged(struct page *page, struct merge *merge)
     if (err == BELFRY_OK)
         err = step_older(merge);
     while (err == BELFRY_OK && (err = merge_next(merge, &row)) == BELFRY_OK) {
-        if (behind(page, row.key) || (row.kv.len > 0 && !give(page, row.key, row.kv)))
+        if (page_behind(page, row.key) || (row.kv.len > 0 && !page_give(page, row.key, row.kv)))
             break;
     }
     return err == BELFRY_ERR_NOT_FOUND ? BELFRY_OK : err;

@@ -69,7 +69,7 @@ static struct replica *replica_of(struct store *store)
 
 /* ---- which environment ---- */
 
-static struct env *hold(struct replica *replica, uint64_t *past)
+static struct env *replica_hold(struct replica *replica, uint64_t *past)
 {
     pthread_mutex_lock(&replica->mu);
     struct env *env = replica->env;
@@ -79,7 +79,7 @@ static struct env *hold(struct replica *replica, uint64_t *past)
     return env;
 }
 
-static void release(struct replica *replica, struct env *env)
+static void replica_release(struct replica *replica, struct env *env)
 {
     pthread_mutex_lock(&replica->mu);
     bool last = --env->refs == 0;
@@ -121,7 +121,7 @@ static void drop_fresh(struct replica *replica)
     if (env == NULL)
         return;
     env->left = true;
-    release(replica, env);
+    replica_release(replica, env);
 }
 
 /* ---- the writer ---- */
@@ -133,7 +133,7 @@ static bool disk_is_full(const struct replica *replica)
     return statvfs(replica->folder.path, &disk) == 0 && (uint64_t)disk.f_bavail * disk.f_frsize < DISK_FULL_BYTES;
 }
 
-static void explain(struct replica *replica, int rc)
+static void replica_explain(struct replica *replica, int rc)
 {
     const char *path = replica->folder.path;
     if (rc == MDB_MAP_FULL)
@@ -147,14 +147,14 @@ static void explain(struct replica *replica, int rc)
 }
 
 /* Counts disk trouble and remembers what it was; LMDB's `rc` is 0 when it is not known. */
-static enum belfry_err noted(struct replica *replica, enum belfry_err err, int rc)
+static enum belfry_err replica_noted(struct replica *replica, enum belfry_err err, int rc)
 {
     if (err != BELFRY_ERR_IO)
         return err;
     pthread_mutex_lock(&replica->mu);
     replica->io_errors++;
     pthread_mutex_unlock(&replica->mu);
-    explain(replica, rc);
+    replica_explain(replica, rc);
     replica->in_trouble = true;
     return err;
 }
@@ -168,7 +168,7 @@ static bool is_damaged(const struct replica *replica)
 static enum belfry_err noted_write(struct replica *replica, enum belfry_err err)
 {
     if (err != BELFRY_ERR_IO || !is_damaged(replica))
-        return noted(replica, err, replica->writer.failed);
+        return replica_noted(replica, err, replica->writer.failed);
     snprintf(replica->why, sizeof(replica->why), "damaged: %s", replica->folder.path);
     return err;
 }
@@ -177,7 +177,7 @@ static enum belfry_err noted_write(struct replica *replica, enum belfry_err err)
 static enum belfry_err noted_fresh(struct replica *replica, enum belfry_err err)
 {
     uint64_t now_ms = belfry_clock_ms();
-    if (noted(replica, err, 0) != BELFRY_ERR_IO)
+    if (replica_noted(replica, err, 0) != BELFRY_ERR_IO)
         return err;
     if (replica->said_ms == 0 || now_ms >= replica->said_ms + SAY_MS) {
         belfry_logf(replica->log, BELFRY_LOG_ERROR, "listing_refused", "why=\"%s\"", replica->why);
@@ -278,7 +278,7 @@ static enum belfry_err replica_remove(struct store *store, struct belfry_bytes k
     return noted_fresh(replica, fresh_remove(&replica->fresh, key, rev));
 }
 
-static void replace(struct replica *replica, struct env *env, uint64_t past)
+static void replica_replace(struct replica *replica, struct env *env, uint64_t past)
 {
     pthread_mutex_lock(&replica->mu);
     struct env *old = replica->env;
@@ -287,7 +287,7 @@ static void replace(struct replica *replica, struct env *env, uint64_t past)
     replica->damages += atomic_load_explicit(&old->damages, memory_order_relaxed);
     replica->env = env;
     pthread_mutex_unlock(&replica->mu);
-    release(replica, old);
+    replica_release(replica, old);
 }
 
 static enum belfry_err replica_adopt(struct store *store, int64_t rev, const struct belfry_wire_header *header,
@@ -308,7 +308,7 @@ static enum belfry_err replica_adopt(struct store *store, int64_t rev, const str
     struct env *env = fresh_end(&replica->fresh);
     writer_attach(&replica->writer, env, &now);
     replica->told_damage = false;
-    replace(replica, env, past);
+    replica_replace(replica, env, past);
     replica->in_trouble = false;
     return BELFRY_OK;
 }
@@ -326,15 +326,15 @@ static void replica_set_past(struct store *store, uint64_t past)
 static void end_reading(struct replica *replica, struct reading *reading)
 {
     env_read_end(reading->env);
-    release(replica, reading->env);
+    replica_release(replica, reading->env);
 }
 
 static enum belfry_err begin_reading(struct replica *replica, struct reading *reading)
 {
-    reading->env = hold(replica, &reading->past);
+    reading->env = replica_hold(replica, &reading->past);
     enum belfry_err err = env_read_begin(reading->env, &reading->txn);
     if (err != BELFRY_OK) {
-        release(replica, reading->env);
+        replica_release(replica, reading->env);
         return err;
     }
     int rc = env_now_load(reading->env, reading->txn, &reading->now);
@@ -513,7 +513,7 @@ static bool is_sound(struct replica *replica, uint64_t number, enum audit_depth 
     return audit_passes(&opts, why);
 }
 
-static void discard(struct replica *replica, uint64_t number, const char *why)
+static void replica_discard(struct replica *replica, uint64_t number, const char *why)
 {
     belfry_logf(replica->log, BELFRY_LOG_WARN, "replica_discarded", "folder=%s why=\"%s\"", replica->folder.path, why);
     folder_remove(&replica->folder, number);
@@ -533,11 +533,11 @@ static uint64_t find_sound(struct replica *replica)
     if (number == 0)
         return 0;
     if (deaths >= DEATHS)
-        discard(replica, number, "the last starts have died with it");
+        replica_discard(replica, number, "the last starts have died with it");
     else if (is_sound(replica, number, mark == FOLDER_CLEAN && deaths == 0 ? AUDIT_STATE : AUDIT_ALL, why))
         return number;
     else
-        discard(replica, number, why);
+        replica_discard(replica, number, why);
     return 0;
 }
 
@@ -653,7 +653,7 @@ void replica_close(struct store *store, enum replica_close how)
     if (replica->env != NULL) {
         if (how == REPLICA_CLOSE_CLEAN && !replica_damaged(store)) /* else the next open looks at all of it */
             sync_and_mark(replica);
-        release(replica, replica->env);
+        replica_release(replica, replica->env);
     }
     folder_close(&replica->folder);
     pthread_mutex_destroy(&replica->mu);

@@ -15,7 +15,7 @@ static void read_row(struct state_walk *walk, MDB_cursor_op op)
         walk->rc = MDB_CORRUPTED;
 }
 
-static void seek(struct state_walk *walk, struct belfry_bytes key)
+static void state_seek(struct state_walk *walk, struct belfry_bytes key)
 {
     if (key.len > ROWFORM_KEY_MAX)
         key.len = ROWFORM_KEY_MAX; /* the long ones behind it are sorted before they are judged */
@@ -23,7 +23,7 @@ static void seek(struct state_walk *walk, struct belfry_bytes key)
     read_row(walk, key.len == 0 ? MDB_FIRST : MDB_SET_RANGE);
 }
 
-static void step(struct state_walk *walk)
+static void state_step(struct state_walk *walk)
 {
     read_row(walk, MDB_NEXT);
 }
@@ -34,7 +34,7 @@ enum belfry_err state_walk_init(struct state_walk *walk, const struct env *env, 
     int rc = mdb_cursor_open(txn, env->state, &walk->cursor);
     if (rc != MDB_SUCCESS)
         return env_err(rc);
-    seek(walk, from);
+    state_seek(walk, from);
     return BELFRY_OK;
 }
 
@@ -66,7 +66,7 @@ static bool same_group(const struct state_walk *walk)
 }
 
 /* Gathers the group that the cursor is in: its rows that are not below `from`. The cursor ends behind it. */
-static enum belfry_err gather(struct state_walk *walk)
+static enum belfry_err state_gather(struct state_walk *walk)
 {
     if (walk->group == NULL)
         walk->group = malloc(GROUP_ROOM * sizeof(*walk->group));
@@ -75,7 +75,7 @@ static enum belfry_err gather(struct state_walk *walk)
     walk->n = walk->given = 0;
     walk->cut = false;
     walk->shared = belfry_bytes_of(walk->stored.mv_data, ROWFORM_KEY_MAX);
-    for (; same_group(walk); step(walk)) {
+    for (; same_group(walk); state_step(walk)) {
         struct state_row row = {.kv = rowform_bytes(walk->val)};
         if (!rowform_key_of(walk->stored, walk->val, &row.key))
             return BELFRY_ERR_IO;
@@ -94,10 +94,10 @@ static enum belfry_err gather_again(struct state_walk *walk)
 {
     struct belfry_bytes last = walk->group[walk->n - 1].key;
     walk->from = last;
-    seek(walk, walk->shared);
+    state_seek(walk, walk->shared);
     if (walk->rc == MDB_SUCCESS && !rowform_is_long(walk->stored)) /* the key of just these bytes, given long ago */
-        step(walk);
-    enum belfry_err err = gather(walk);
+        state_step(walk);
+    enum belfry_err err = state_gather(walk);
     walk->given = 1; /* the last one itself */
     return err;
 }
@@ -115,10 +115,10 @@ enum belfry_err state_walk_next(struct state_walk *walk, struct state_row *out)
         } else if (walk->rc != MDB_SUCCESS) {
             return env_err(walk->rc);
         } else if (rowform_is_long(walk->stored)) {
-            err = gather(walk);
+            err = state_gather(walk);
         } else {
             *out = (struct state_row){rowform_bytes(walk->stored), rowform_bytes(walk->val)};
-            step(walk);
+            state_step(walk);
             if (belfry_bytes_cmp(out->key, walk->from) >= 0)
                 return BELFRY_OK;
         }

@@ -91,7 +91,7 @@ static int judge_age(struct trim *trim, uint64_t now_s)
     return rc;
 }
 
-static bool over(const struct trim *trim, int64_t rev)
+static bool trim_is_over(const struct trim *trim, int64_t rev)
 {
     const struct env *env = trim->writer->env;
     MDB_txn *txn = trim->writer->txn;
@@ -137,7 +137,7 @@ static int remove_rows(struct trim *trim, struct chain *chain)
     for (; rc == MDB_SUCCESS && trim->removed < trim->max_rows; trim->removed++) {
         int64_t rev = rowform_rev(chain->at);
         if (rev >= trim->oldest) {
-            if (rev == trim->newest || !over(trim, rev))
+            if (rev == trim->newest || !trim_is_over(trim, rev))
                 return MDB_SUCCESS;
             trim->oldest = rev + 1;
             rc = drop_extent(trim->writer, rev);

@@ -116,7 +116,7 @@ static int take_prev(struct writer *writer, MDB_val stored, bool *found)
     return belfry_buf_append(&writer->prev, val.mv_data, val.mv_size) == BELFRY_OK ? MDB_SUCCESS : ENOMEM;
 }
 
-static int add_row(struct writer *writer, int64_t rev, uint32_t sub, const struct rowform_event *row)
+static int writer_add_row(struct writer *writer, int64_t rev, uint32_t sub, const struct rowform_event *row)
 {
     uint8_t at[ROWFORM_AT];
     rowform_at(rev, sub, at);
@@ -162,7 +162,7 @@ static int write_event(struct writer *writer, int64_t rev, uint32_t sub, const s
         return rc;
     row->prev = belfry_buf_bytes(&writer->prev);
     row->before = writer->now.newest;
-    rc = add_row(writer, rev, sub, row);
+    rc = writer_add_row(writer, rev, sub, row);
     return rc == MDB_SUCCESS ? move_state(writer, stored, found, event) : rc;
 }
 
@@ -202,7 +202,7 @@ static bool in_order(const struct writer *writer, int64_t rev, uint32_t sub)
     return false;
 }
 
-static void enter(struct writer *writer, int64_t rev)
+static void writer_enter(struct writer *writer, int64_t rev)
 {
     if (writer->state == WRITER_INSIDE)
         return;
@@ -222,7 +222,7 @@ enum belfry_err writer_apply(struct writer *writer, int64_t rev, uint32_t sub, c
     int rc = event->has_prev ? write_bare(writer, rev, sub, event, &row) : write_event(writer, rev, sub, event, &row);
     if (rc != MDB_SUCCESS)
         return writer_failed(writer, rc);
-    enter(writer, rev);
+    writer_enter(writer, rev);
     writer->sub = sub;
     writer->rev_events++;
     writer->rev_bytes += batch_stored_bytes(row.event.len, row.prev.len);

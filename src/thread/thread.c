@@ -26,17 +26,17 @@ static void run_down(uv_loop_t *loop)
     uv_loop_close(loop);
 }
 
-static enum belfry_err begin(struct thread *thread)
+static enum belfry_err thread_on_begin(struct thread *thread)
 {
     enum belfry_err err = mailbox_create(&thread->loop, thread->user, &thread->box);
     return err != BELFRY_OK ? err : thread->part.begin(thread, thread->user);
 }
 
-static void *run(void *arg)
+static void *thread_main(void *arg)
 {
     struct thread *thread = arg;
     pthread_setname_np(pthread_self(), thread->part.name);
-    thread->err = begin(thread);
+    thread->err = thread_on_begin(thread);
     enum belfry_err err = thread->err;
     uv_sem_post(&thread->begun);
     if (err == BELFRY_OK) {
@@ -70,8 +70,8 @@ enum belfry_err thread_start(const struct thread_part *part, void *user, struct 
         return BELFRY_ERR_LIMIT;
     }
     uv_sem_init(&thread->begun, 0);
-    *out = thread; /* begin() may already hand it out */
-    if (thread_spawn(&thread->id, run, thread) != 0) {
+    *out = thread; /* thread_on_begin() may already hand it out */
+    if (thread_spawn(&thread->id, thread_main, thread) != 0) {
         *out = NULL;
         uv_loop_close(&thread->loop);
         uv_sem_destroy(&thread->begun);

@@ -36,7 +36,7 @@ static void drop_first(struct belfry_inbox *inbox)
     free(item);
 }
 
-static void restart(struct belfry_inbox *inbox)
+static void inbox_restart(struct belfry_inbox *inbox)
 {
     inbox->item = NULL;
     inbox->from = inbox->at = 0;
@@ -47,7 +47,7 @@ static void drop_all(struct belfry_inbox *inbox)
 {
     while (!belfry_list_empty(&inbox->items))
         drop_first(inbox);
-    restart(inbox);
+    inbox_restart(inbox);
     inbox->cut = false;
     inbox->skip = inbox->given; /* parts handed out come again with the revision's first events */
 }
@@ -105,7 +105,8 @@ static bool is_stale(struct belfry_inbox *inbox, int64_t rev, int64_t next_rev)
     return false;
 }
 
-static enum belfry_err complete(const struct belfry_inbox *inbox, bool part, bool last, struct belfry_inbox_group *out)
+static enum belfry_err inbox_complete(const struct belfry_inbox *inbox, bool part, bool last,
+                                      struct belfry_inbox_group *out)
 {
     *out = (struct belfry_inbox_group){.rev = inbox->rev,
                                        .n_events = inbox->n_events,
@@ -137,16 +138,16 @@ static enum belfry_err at_item_end(struct belfry_inbox *inbox, bool unmerged, st
     if (inbox->n_events == 0) {
         bool cut = inbox->cut && next == NULL;
         drop_first(inbox);
-        restart(inbox);
+        inbox_restart(inbox);
         if (cut)
             drop_all(inbox);
         return BELFRY_ERR_AGAIN;
     }
     if (!item->fragment)
-        return complete(inbox, false, true, out);
+        return inbox_complete(inbox, false, true, out);
     if (next == NULL) {
         if (inbox->cut && BELFRY_MUTANT(fragments_kept))
-            return complete(inbox, false, true, out);
+            return inbox_complete(inbox, false, true, out);
         if (inbox->cut)
             drop_all(inbox);
         *out_wait = true;
@@ -155,7 +156,7 @@ static enum belfry_err at_item_end(struct belfry_inbox *inbox, bool unmerged, st
     if (unmerged) {
         int64_t rev;
         enum belfry_err err = first_rev(next, &rev);
-        return err != BELFRY_OK ? err : complete(inbox, rev == inbox->rev, false, out);
+        return err != BELFRY_OK ? err : inbox_complete(inbox, rev == inbox->rev, false, out);
     }
     inbox->item = next;
     inbox->at = 0;
@@ -183,7 +184,7 @@ enum belfry_err belfry_inbox_next(struct belfry_inbox *inbox, int64_t next_rev, 
         if (err != BELFRY_OK || (err = belfry_scan_event_rev(event, &rev)) != BELFRY_OK)
             return err;
         if (inbox->n_events > 0 && rev != inbox->rev)
-            return rev < inbox->rev ? BELFRY_ERR_PROTOCOL : complete(inbox, false, false, out);
+            return rev < inbox->rev ? BELFRY_ERR_PROTOCOL : inbox_complete(inbox, false, false, out);
         if (inbox->n_events == 0) {
             if (is_stale(inbox, rev, next_rev)) {
                 inbox->at = at;
@@ -208,7 +209,7 @@ void belfry_inbox_take(struct belfry_inbox *inbox, const struct belfry_inbox_gro
     if (group->last || group->part) {
         /* nothing is left in the item: let its message go now, not when the next one comes */
         drop_first(inbox);
-        restart(inbox);
+        inbox_restart(inbox);
         if (inbox->cut && belfry_inbox_empty(inbox))
             drop_all(inbox);
     }

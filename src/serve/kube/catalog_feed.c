@@ -21,7 +21,7 @@ struct ear {
 
 /* Goes to the reader and back. It outlives the feed when that ends meanwhile. */
 struct reading {
-    struct history_task task;
+    struct history_reader_task task;
     struct mail mail;
     struct catalog_feed_opts opts;
     struct catalog_feed *feed; /* NULL: it has ended. Touched on the worker's thread alone */
@@ -156,7 +156,7 @@ static enum belfry_err publish(const struct reading *reading)
 }
 
 /* On the reader's thread: a piece, and back into its queue for the next. */
-static void run_reading(struct history_task *task, struct store *store)
+static void run_reading(struct history_reader_task *task, struct store *store)
 {
     struct reading *reading = belfry_container(task, struct reading, task);
     const struct catalog_feed_opts *opts = &reading->opts;
@@ -164,7 +164,7 @@ static void run_reading(struct history_task *task, struct store *store)
     reading->err = store == NULL ? BELFRY_ERR_CANCELED
                                  : definitions_read(opts->definitions, store, reading->floor, opts->log, &done);
     if (reading->err == BELFRY_OK && !done) {
-        history_run(*opts->history, task);
+        history_reader_run(*opts->history, task);
         return;
     }
     if (reading->err == BELFRY_OK)
@@ -179,7 +179,7 @@ static void read_anew(struct catalog_feed *feed, uint64_t now_ms)
     feed->due = false;
     feed->began_ms = now_ms;
     feed->reading->floor = worker_position(feed->opts.worker);
-    history_run(*feed->opts.history, &feed->reading->task);
+    history_reader_run(*feed->opts.history, &feed->reading->task);
 }
 
 static void look_at_reading(struct catalog_feed *feed, uint64_t now_ms)

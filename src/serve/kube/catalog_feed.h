@@ -31,7 +31,7 @@ struct catalog_feed;
 struct catalog_feed_opts {
     struct definitions *definitions;          /* lent */
     const struct definition_sources *sources; /* its prefixes */
-    struct history *const *history;
+    struct history_reader *const *history;
     struct thread *thread; /* the worker's: for the way back */
     struct worker *worker;
     /* On the reader's thread: one reference is handed over in any case. Errors: BELFRY_ERR_NOMEM: again later. */

@@ -55,7 +55,7 @@ static const struct store_api shared_api = {.snapshot = read_snapshot, .range = 
 
 static struct bed {
     struct evlog *log;
-    struct history *history;
+    struct history_reader *history;
     struct definitions *definitions;
     struct definition_sources sources;
     struct definition_source resources[1];
@@ -167,8 +167,8 @@ static void start(void)
     assert_int_equal(definitions_load(&bed.sources, &bed.definitions, why, sizeof(why)), BELFRY_OK);
     struct evlog_opts log = {.capacity_log2 = 12, .max_bytes = 1 << 26, .n_workers = 1};
     assert_int_equal(evlog_create(&log, &bed.log), BELFRY_OK);
-    struct history_opts reader = {.store = &shared.store, .segment_bytes = 1000, .shelf_bytes = 1000};
-    assert_int_equal(history_start(&reader, &bed.history), BELFRY_OK);
+    struct history_reader_opts reader = {.store = &shared.store, .segment_bytes = 1000, .shelf_bytes = 1000};
+    assert_int_equal(history_reader_start(&reader, &bed.history), BELFRY_OK);
     bed.feed_opts = (struct catalog_feed_opts){
         .definitions = bed.definitions, .sources = &bed.sources, .history = &bed.history, .publish = on_catalog};
     assert_int_equal(thread_start(&part, &bed, &bed.thread), BELFRY_OK);
@@ -177,9 +177,9 @@ static void start(void)
 static void stop(void)
 {
     thread_stop(bed.thread);
-    history_stop(bed.history);
+    history_reader_stop(bed.history);
     thread_destroy(bed.thread);
-    history_destroy(bed.history);
+    history_reader_destroy(bed.history);
     kube_catalog_unref(bed.catalog);
     definitions_destroy(bed.definitions);
     evlog_destroy(bed.log);

@@ -7,9 +7,9 @@
 
 /* A page on its way. */
 struct envelope {
-    struct history_task task; /* on the way there */
-    struct mail mail;         /* on the way back */
-    struct belfry_list node;  /* in `free` */
+    struct history_reader_task task; /* on the way there */
+    struct mail mail;                /* on the way back */
+    struct belfry_list node;         /* in `free` */
     struct pages *pages;
     struct kube_page *page;
     void (*back)(struct kube_page *page, void *user);
@@ -19,7 +19,7 @@ struct envelope {
 struct pages {
     struct kube_reader reader;
     /* fixed at creation */
-    struct history *const *history;
+    struct history_reader *const *history;
     struct thread *thread;
     /* the worker's */
     struct belfry_list free;
@@ -50,7 +50,7 @@ static void open_page(struct mail *mail, void *owner)
     unref(pages);
 }
 
-static void read_page(struct history_task *task, struct store *store)
+static void read_page(struct history_reader_task *task, struct store *store)
 {
     struct envelope *envelope = belfry_container(task, struct envelope, task);
     if (store == NULL)
@@ -70,10 +70,11 @@ static void begin_read(struct kube_reader *reader, struct kube_page *page,
     envelope->back = back;
     envelope->user = user;
     atomic_fetch_add_explicit(&pages->refs, 1, memory_order_relaxed);
-    history_run(*pages->history, &envelope->task);
+    history_reader_run(*pages->history, &envelope->task);
 }
 
-enum belfry_err kube_reader_create(struct history *const *history, struct thread *thread, struct kube_reader **out)
+enum belfry_err kube_reader_create(struct history_reader *const *history, struct thread *thread,
+                                   struct kube_reader **out)
 {
     struct pages *pages = calloc(1, sizeof(*pages));
     if (pages == NULL)

@@ -2,7 +2,7 @@
  *
  * kube_reader: pages of lists read on the reader thread, and their way back to the worker that asked.
  *
- *     worker: read() --history_run--> reader: kube_page_read() --mail--> worker: back()
+ *     worker: read() --history_reader_run--> reader: kube_page_read() --mail--> worker: back()
  *
  * When the worker has ended meanwhile (its mailbox is closed), back() is called by whoever finds that out: by then its
  * lists are gone, and all that back() does is to free the page.
@@ -19,7 +19,7 @@
 
 /* For the lists of the worker that lives on `thread`. *history is there before the first read(); it and the thread
  * outlive the last page. Errors: BELFRY_ERR_NOMEM. */
-BELFRY_NODISCARD enum belfry_err kube_reader_create(struct history *const *history, struct thread *thread,
+BELFRY_NODISCARD enum belfry_err kube_reader_create(struct history_reader *const *history, struct thread *thread,
                                                     struct kube_reader **out);
 
 /* After its lists were destroyed; pages that are away come back all the same. NULL is fine. */

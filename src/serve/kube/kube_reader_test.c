@@ -69,7 +69,7 @@ struct house {
     size_t again; /* so many are sent once more as they come back */
 };
 
-static struct history *history;
+static struct history_reader *history;
 
 static enum belfry_err begin(struct thread *thread, void *user)
 {
@@ -123,15 +123,15 @@ static void start(struct house *house)
     gate.store.api = &api;
     gate.open = false;
     gate.inside = gate.reads = 0;
-    struct history_opts opts = {.store = &gate.store, .segment_bytes = 1000, .shelf_bytes = 1000};
-    assert_int_equal(history_start(&opts, &history), BELFRY_OK);
+    struct history_reader_opts opts = {.store = &gate.store, .segment_bytes = 1000, .shelf_bytes = 1000};
+    assert_int_equal(history_reader_start(&opts, &history), BELFRY_OK);
     assert_int_equal(thread_start(&part, house, &house->thread), BELFRY_OK);
 }
 
 static void stop_history(void)
 {
-    history_stop(history);
-    history_destroy(history);
+    history_reader_stop(history);
+    history_reader_destroy(history);
 }
 
 static void wait_back(struct house *house, size_t n)
