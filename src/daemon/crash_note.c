@@ -14,8 +14,9 @@ static const int numbers[] = {SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE};
 static _Atomic(const struct store *) watched; /* read by the handler, on whichever thread faults */
 static struct sigaction before[N_NUMBERS];    /* what was to be done with each; written before the handler can run */
 
-/* Returning from it makes the same fault again, and then nothing stands in its way. A signal that was sent does not come
- * again by itself: it is raised, and waits until this returns. One of another process, a watchdog's say, is no fault. */
+/* Returning from it makes the same fault again, and then nothing stands in its way. A signal that was sent does not
+ * come again by itself: it is raised, and waits until this returns. One of another process, a watchdog's say, is no
+ * fault. */
 static void on_fault(int number, siginfo_t *info, void *context)
 {
     (void)context;
@@ -31,7 +32,7 @@ static void on_fault(int number, siginfo_t *info, void *context)
         raise(number);
 }
 
-void fault_watch(const struct store *store)
+void crash_note_watch(const struct store *store)
 {
     static bool installed;
     struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO};

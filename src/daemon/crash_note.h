@@ -1,9 +1,9 @@
 /* src/daemon/crash_note.h
  *
- * fault: a process that ends with SIGSEGV, SIGBUS or the like says so to its replica first: LMDB believes what is in its
- * file, so the fault may be the file's, and a start that meets the same file again would meet the same fault. After the
- * note the signal takes its usual way (a core dump, a sanitizer's report). So does one that another process sent, without
- * the note.
+ * crash_note: a process that ends with SIGSEGV, SIGBUS or the like notes it in its replica first. LMDB trusts what is
+ * in its file, so the file may be the cause, and the next start with the same file would crash again. After the note
+ * the signal takes its usual course (a core dump, a sanitizer's report). A signal that another process sent leaves no
+ * note.
  *
  * Thread: the front's; one store at a time.
  */
@@ -12,6 +12,6 @@
 
 struct store;
 
-void fault_watch(const struct store *store); /* NULL: no more */
+void crash_note_watch(const struct store *store); /* NULL: stop */
 
 #endif

@@ -44,7 +44,7 @@ static pid_t live(void (*last)(void), int ready)
     char *why;
     enum belfry_err err = replica_open(&opts, &store, &why);
     free(why);
-    fault_watch(store);
+    crash_note_watch(store);
     if (err == BELFRY_OK)
         replica_serves(store);
     if (err != BELFRY_OK || write(ready, "r", 1) != 1)

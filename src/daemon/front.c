@@ -49,7 +49,7 @@ struct front {
     bool handles; /* the four above are there */
     enum front_state state;
     bool hopeless;        /* why it stopped */
-    char told[320];       /* what the service manager heard last */
+    char told[320];       /* the last status for the service manager */
     uint64_t closing_ms;  /* DRAINING: when CLOSING begins */
     uint64_t until_ms;    /* DRAINING, CLOSING: when the drain ends */
     uint64_t watchdog_ms; /* interval; 0: not wanted */
@@ -164,15 +164,6 @@ static void front_drain(struct front *front)
     tier_drain(front->tier, drain_ms);
 }
 
-/* The listeners first: a client that is told to leave must not come back to this process. */
-static void say_farewell(struct front *front)
-{
-    front_move_to(front, FRONT_CLOSING);
-    close_gates(front);
-    tier_farewell(front->tier);
-    uv_timer_start(&front->timer, front_on_timer, FAREWELL_LOOK_MS, FAREWELL_LOOK_MS);
-}
-
 static void front_stop(struct front *front)
 {
     front_move_to(front, FRONT_STOPPED);
@@ -206,7 +197,7 @@ static void look_at_readiness(struct front *front)
     memcpy(front->told, text, sizeof(text));
     if (state == TIER_HOPELESS && front->state != FRONT_STOPPED) {
         front->hopeless = true;
-        front_stop(front); /* who is here was never served, or resumes elsewhere */
+        front_stop(front); /* its clients were never served, or resume elsewhere */
     }
 }
 
@@ -227,10 +218,14 @@ static void note_listeners(struct front *front)
 static void look_at_drain(struct front *front, uint64_t now)
 {
     bool drains = front->state == FRONT_DRAINING || front->state == FRONT_CLOSING;
-    if (drains && (now >= front->until_ms || tier_busy(front->tier) == 0))
+    if (drains && (now >= front->until_ms || tier_busy(front->tier) == 0)) {
         front_stop(front);
-    else if (front->state == FRONT_DRAINING && now >= front->closing_ms)
-        say_farewell(front);
+    } else if (front->state == FRONT_DRAINING && now >= front->closing_ms) {
+        front_move_to(front, FRONT_CLOSING);
+        close_gates(front); /* before GOAWAY: a client that is sent away must not come back to this process */
+        tier_farewell(front->tier);
+        uv_timer_start(&front->timer, front_on_timer, FAREWELL_LOOK_MS, FAREWELL_LOOK_MS);
+    }
 }
 
 static void front_on_timer(uv_timer_t *timer)
@@ -273,8 +268,8 @@ static void start_handles(struct front *front)
     front->handles = true;
 }
 
-/* libuv gives signals their default action back; a SIGHUP that comes now waits, and is forgotten with the process. This is
- * the one thread that takes signals (thread/thread). */
+/* libuv gives signals their default action back; a SIGHUP that comes now waits, and is forgotten with the process.
+ * This is the one thread that takes signals (thread/thread). */
 static void close_handles(struct front *front)
 {
     sigset_t hangup;
@@ -302,8 +297,8 @@ static enum belfry_err front_start(struct front *front, char *why, size_t why_le
     return err;
 }
 
-/* Whatever is there, in an order in which nobody misses anybody: answers of threads that ended go through the mailbox
- * to the admin, which drops them. */
+/* Takes down what exists, users before what they use. Answers of threads that ended go through the mailbox to the
+ * admin, which drops them. */
 static void front_end(struct front *front)
 {
     close_gates(front);

@@ -6,12 +6,13 @@
  *                                      `--- no connection left -------------'---------------------------------^
  *                                      `--- a second signal ----------------'
  *
- * DRAINING: not ready; GOAWAY on one connection after another over the first half of the period, their streams ended with
- * jitter over the second. The listeners stay open and newcomers are served: a client without another tier is refused only
- * while this one restarts.
- * CLOSING: listeners closed, GOAWAY on all connections, all streams ended, calls that run may finish.
+ * DRAINING: not ready; GOAWAY on one connection after another over the first half of the period, their streams ended
+ * with jitter over the second. The listeners stay open and new connections are served: a client without another tier is
+ * refused only while this one restarts.
  *
- * A tier whose every endpoint leads back to itself stops at once, from any state.
+ * CLOSING: listeners closed, GOAWAY on all connections, all streams ended; running calls may finish.
+ *
+ * A tier whose every endpoint leads back to itself stops immediately, from any state.
  *
  * Thread: owner (main).
  */
@@ -21,7 +22,7 @@
 #include "daemon/config.h"
 #include "daemon/logger.h"
 
-/* Runs until the tier has stopped. On failure a sentence is stored in why; "" when a log line has said it already.
+/* Runs until the tier has stopped. On failure a sentence is stored in why; "" when a log line says it already.
  * Errors: BELFRY_ERR_IO (an address is taken), BELFRY_ERR_TLS, BELFRY_ERR_LIMIT, BELFRY_ERR_NOMEM,
  * BELFRY_ERR_REFUSED (tiers in a circle, or too many in a row). */
 BELFRY_NODISCARD enum belfry_err front_run(const struct config *config, struct logger *logger, char *why,

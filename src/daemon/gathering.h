@@ -1,7 +1,7 @@
 /* src/daemon/gathering.h
  *
  * gathering: a question to every worker (and ingest), whose answers come one by one, until all are there or
- * GATHERING_MS have passed. Who answers too late is left out, and its part is freed when it comes.
+ * GATHERING_MS have passed. A late answer is left out, and freed when it comes.
  *
  * Thread: owner (the front's); see worker_thread.h for what happens elsewhere.
  */
@@ -13,9 +13,9 @@
 #include "serve/admin/admin.h"
 
 #define GATHERING_MS   2000
-#define GATHERINGS_MAX 64 /* at once */
+#define GATHERINGS_MAX 64 /* at a time */
 
-struct gatherer; /* those under way */
+struct gatherer; /* the gatherings under way */
 
 struct gatherer_opts {
     uv_loop_t *loop;
@@ -30,8 +30,8 @@ struct gatherer_opts {
 
 BELFRY_NODISCARD enum belfry_err gatherer_create(const struct gatherer_opts *opts, struct gatherer **out);
 
-/* Who waits is answered with what is there. Parts that are still out are freed when the front's mailbox is closed. The
- * memory goes with the last. NULL is fine. */
+/* Answers gatherings under way with what is there. Late answers are freed when the front's mailbox is closed; the
+ * gatherer's memory goes with the last of them. NULL is fine. */
 void gatherer_destroy(struct gatherer *gatherer);
 
 BELFRY_NODISCARD enum belfry_err gatherer_numbers(struct gatherer *gatherer, admin_numbers_fn fn, void *fn_user);

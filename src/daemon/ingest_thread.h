@@ -26,10 +26,10 @@ BELFRY_NODISCARD enum belfry_err ingest_thread_start(const struct ingest_thread_
 void ingest_thread_stop(struct ingest_thread *ingest);
 void ingest_thread_destroy(struct ingest_thread *ingest);
 
-/* Has a lost job backfilled; history_reader_answer() follows. */
+/* Backfills a lost job; history_reader_answer() follows. */
 void ingest_thread_backfill(struct ingest_thread *ingest, struct history_reader_job *job);
 
-/* Has `mail` opened on the thread, with the ingest_thread as owner. */
+/* Opens `mail` on the thread, with the ingest_thread as owner. */
 void ingest_thread_post(struct ingest_thread *ingest, struct mail *mail);
 
 /* On the thread only. */

@@ -48,7 +48,7 @@ static uint64_t real_ms(void *user)
     return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-/* One write, so that a line is whole. What cannot be written (a full pipe, nobody there) is lost: whom to tell? */
+/* One write, so that a line is whole. What cannot be written (a full or closed pipe) is lost. */
 static void write_line(const struct logger *logger, uint64_t now_ms, enum belfry_log_level level, const char *event,
                        const char *text)
 {

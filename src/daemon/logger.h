@@ -1,10 +1,11 @@
 /* src/daemon/logger.h
  *
  * logger: log lines of all threads to stderr, one write(2) each: ts= level= event= and then what the line says. Under
- * journald (JOURNAL_STREAM) ts is left out and the level goes before the line as <N>. logfmt or JSON. A line that comes
- * more than 10 times in a second for one event is held back; a line "held_back=N" tells how many when the second is
- * over and any line, logger_tick() or the end comes. At most 64 events are counted at once; what is beyond is let
- * through.
+ * journald (JOURNAL_STREAM) ts is left out and the level goes before the line as <N>. logfmt or JSON.
+ *
+ * At most 10 lines per second of one event are written; the rest is held back. When the second is over, the next line,
+ * logger_tick() or the end writes a line "held_back=N". At most 64 events are counted at a time; others are not
+ * limited.
  *
  * `text` of a line is key=value pairs already (belfry_logf); the JSON form splits them: values in double quotes may
  * hold spaces, and whole numbers that are not in quotes become numbers. Bytes that could forge a line or a terminal's
@@ -28,7 +29,7 @@ BELFRY_NODISCARD enum belfry_err logger_create(enum belfry_log_level level, enum
 void logger_destroy(struct logger *logger);
 const struct belfry_log *logger_log(const struct logger *logger);
 
-/* Tells what was held back in seconds that are over; due once a second. */
+/* Logs what was held back in seconds that are over; due once per second. */
 void logger_tick(struct logger *logger);
 
 /* For tests: ms since 1970 from elsewhere. Before the first line. */

@@ -48,12 +48,6 @@ static void write_ts(uint64_t now_ms, char out[TS_LEN])
 
 /* ---- logfmt ---- */
 
-static void put_clean(struct line *line, const char *text)
-{
-    for (; *text != '\0'; text++)
-        logline_put(line, (unsigned char)*text < 0x20 || *text == 0x7f ? "?" : text, 1);
-}
-
 static void format_logfmt(struct line *line, const char *ts, const char *level, const char *event, const char *text)
 {
     if (ts != NULL)
@@ -61,7 +55,8 @@ static void format_logfmt(struct line *line, const char *ts, const char *level, 
     putf(line, "level=%s event=%.*s", level, LOGLINE_EVENT - 1, event);
     if (*text != '\0')
         logline_put(line, " ", 1);
-    put_clean(line, text);
+    for (; *text != '\0'; text++)
+        logline_put(line, (unsigned char)*text < 0x20 || *text == 0x7f ? "?" : text, 1);
 }
 
 /* ---- JSON ---- */

@@ -47,12 +47,12 @@ void service_notify(const char *state)
     if (fd < 0)
         return;
     socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len);
-    /* A manager that does not listen cannot be told; its own timeout will say so. */
+    /* A manager that does not listen finds out by its own timeout. */
     (void)!sendto(fd, state, strlen(state), MSG_NOSIGNAL | MSG_DONTWAIT, (const struct sockaddr *)&address, size);
     close(fd);
 }
 
-/* Variables of another process, inherited, are not ours; without a number they are meant for everybody. */
+/* Variables of another process, inherited, are not ours; without a number they are for any process. */
 static bool is_ours(const char *variable, bool if_unset)
 {
     const char *text = getenv(variable);

@@ -1,6 +1,6 @@
 /* src/daemon/service.h
  *
- * service: what a service manager and a machine say and want to hear: sd_notify datagrams (READY=1, STATUS=...,
+ * service: what a service manager and a machine provide and expect: sd_notify datagrams (READY=1, STATUS=...,
  * STOPPING=1, WATCHDOG=1), sockets handed over (LISTEN_FDS), and the limits that follow from rlimits and cgroup.
  *
  * Thread: owner (the front's).

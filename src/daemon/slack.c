@@ -27,17 +27,13 @@ void slack_give_back(void)
 }
 #endif
 
-static size_t step_of(size_t most)
-{
-    size_t eighth = most / 8;
-    return eighth < SLACK_LEAST ? SLACK_LEAST : eighth > SLACK_MOST ? SLACK_MOST : eighth;
-}
-
 bool slack_seen(struct slack *slack, size_t bytes, uint64_t now_ms)
 {
     if (bytes > slack->most)
         slack->most = bytes;
-    slack->fallen = slack->most - bytes >= step_of(slack->most);
+    size_t eighth = slack->most / 8;
+    size_t step = eighth < SLACK_LEAST ? SLACK_LEAST : eighth > SLACK_MOST ? SLACK_MOST : eighth;
+    slack->fallen = slack->most - bytes >= step;
     if (!slack->fallen || now_ms < slack->not_before)
         return false;
     slack->most = bytes;

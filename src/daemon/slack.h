@@ -2,12 +2,12 @@
  *
  * slack: memory that was freed and that the allocator has not given back.
  *
- * glibc gives back only what lies at the very end of a thread's heap, and keeps small blocks by their size without joining
- * them: when millions of watchers have gone, all of their memory is still the process's, and whoever asks for the next
- * large block joins what they left, which takes a second for ten million. So small blocks are joined as they are freed
- * (slack_begin), and when the accounts have fallen far enough the pages that are free are given back: some milliseconds,
- * tens of them after millions were freed, so not more often than once a second. With another allocator nothing is done: it
- * has its own ways.
+ * glibc gives back only what lies at the very end of a thread's heap, and keeps small blocks by their size without
+ * joining them. So when millions of watchers have gone, the process still has all of their memory, and the next large
+ * allocation joins the blocks, which takes a second for ten million. Therefore small blocks are joined as they are
+ * freed (slack_begin), and when the accounts have fallen far enough the free pages are given back. That takes some
+ * milliseconds, tens of them after millions were freed, so it is done at most once per second. With another allocator
+ * nothing is done.
  *
  * Thread: owner.
  */
@@ -23,7 +23,7 @@
 #define SLACK_MOST     ((size_t)32 << 20)
 #define SLACK_EVERY_MS 1000
 
-/* One for each account; zeroed at first. */
+/* One per account; zeroed at first. */
 struct slack {
     size_t most;         /* bytes that were in use, at most, since the last time that true was returned */
     uint64_t not_before; /* that time, and SLACK_EVERY_MS */
@@ -33,13 +33,13 @@ struct slack {
 /* Once, before there are threads. */
 void slack_begin(void);
 
-/* So much is in use now. True: that much less than it was, so slack_give_back() is worth its time. */
+/* `bytes` are in use now. True: so much less than before that slack_give_back() is worth its time. */
 bool slack_seen(struct slack *slack, size_t bytes, uint64_t now_ms);
 
-/* When it should be told again even if nothing changes; BELFRY_NEVER: it need not. */
+/* When to call slack_seen() again even if nothing changes; BELFRY_NEVER: not. */
 uint64_t slack_due(const struct slack *slack);
 
-/* Thread: any. Others who allocate may wait for it. */
+/* Thread: any. Allocations of other threads may wait for it. */
 void slack_give_back(void);
 
 #endif

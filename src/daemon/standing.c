@@ -38,7 +38,7 @@ bool standing_set(struct standing *standing, const struct driver_status *status)
         .identity = {status->identity.cluster_id, status->identity.member_id, status->identity.raft_term}};
     memcpy(view.reason, status->reason, sizeof(view.reason));
     memcpy(view.version, status->version, sizeof(view.version));
-    pthread_mutex_lock(&standing->mu); /* nobody else writes, so what is compared is what others see */
+    pthread_mutex_lock(&standing->mu); /* only ingest writes, so what is compared is what others see */
     bool moved = !standing_same(&standing->view, &view);
     standing->view = view;
     pthread_mutex_unlock(&standing->mu);

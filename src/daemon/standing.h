@@ -1,9 +1,9 @@
 /* src/daemon/standing.h
  *
- * standing: how the tier stands with its upstream, as ingest tells it to everybody else.
+ * standing: how the tier stands with its upstream, from ingest to the other threads.
  *
- * Ingest writes; others look whether `turn` moved since they last looked, and copy. The newest revision and when it was
- * published are apart, because they move with every revision; so is what is said to those who ask about the tier.
+ * Ingest writes; other threads copy it when `turn` has moved since they last looked. The newest revision and when it
+ * was published are separate, because they move with every revision; so is what the tier reports about itself.
  *
  * Thread: standing_set, standing_publish and standing_set_about: ingest's; the rest any.
  */
@@ -34,9 +34,9 @@ struct standing {
     struct about about;        /* as of about_ms */
     uint64_t about_ms;
     struct stamps stamps;
-    _Atomic uint64_t turn; /* moved after view was: who sees it move finds what is new under mu */
-    /* A revision and when it was published; read together by who tolerates that one is newer than the other: the time
-     * is stored first, so a latency is never told too long. */
+    _Atomic uint64_t turn; /* moved after view was: a thread that sees it move finds the news under mu */
+    /* A revision and when it was published. A reader may see one newer than the other: the time is stored first, so no
+     * latency comes out too long. */
     _Atomic uint64_t published_ns;
     _Atomic int64_t published_rev;
 };
@@ -51,7 +51,7 @@ void standing_publish(struct standing *standing, int64_t rev, uint64_t now_ns);
 /* Copies when it moved since *turn; false: nothing new. *turn begins at 0. */
 bool standing_look(struct standing *standing, uint64_t *turn, struct standing_view *out);
 
-/* What the tier says of itself: noted by ingest, and given out with clock, stamps and ages as of now. */
+/* What the tier reports about itself: set by ingest, and read with clock, stamps and ages as of now. */
 void standing_set_about(struct standing *standing, const struct about *about);
 void standing_about(struct standing *standing, struct about *out);
 

@@ -30,7 +30,7 @@ struct tier {
     /* fixed */
     struct tier_opts opts;
     struct belfry_tls *upstream_tls; /* NULL: no endpoint wants it */
-    char word[VIA_WORD_BYTES + 1];   /* our name, as other tiers are told it */
+    char word[VIA_WORD_BYTES + 1];   /* our name, as other tiers see it */
     struct belfry_buf scope_end;     /* of a prefix */
     const char *advertise;           /* what MemberList shows; NULL: what upstream says */
     struct hosts hosts;
@@ -132,7 +132,7 @@ static enum belfry_err open_replica(struct tier *tier, char *why, size_t why_len
     if (err != BELFRY_OK)
         snprintf(why, why_len, "%s", reason != NULL ? reason : "out of memory");
     else
-        fault_watch(tier->store);
+        crash_note_watch(tier->store);
     free(reason);
     return err;
 }
@@ -283,8 +283,8 @@ static enum belfry_err start_gatherer(struct tier *tier)
     return gatherer_create(&opts, &tier->gatherer);
 }
 
-/* Workers and the reader are there before ingest can wake them: a replica that is warm has a position at once, and a
- * worker that follows definitions then asks the reader by itself, without a client. */
+/* Workers and the reader start before ingest can wake them: a warm replica has a position immediately, and a worker
+ * that follows definitions then asks the reader by itself, without a client. */
 static enum belfry_err start_threads(struct tier *tier)
 {
     struct evlog_opts log = {.capacity_log2 = LOG_CAPACITY_LOG2,
@@ -359,7 +359,7 @@ enum belfry_err tier_start(const struct tier_opts *opts, struct tier **out, char
 
 /* ---- ending ---- */
 
-/* Workers ask the reader, the reader asks ingest, ingest asks nobody; answers to who has ended find a closed mailbox. */
+/* Workers ask the reader, and the reader asks ingest; answers to a thread that has ended find a closed mailbox. */
 void tier_stop(struct tier *tier)
 {
     if (tier == NULL || tier->stopped)
@@ -383,7 +383,7 @@ void tier_destroy(struct tier *tier)
     free(tier->workers);
     free(tier->hands);
     evlog_destroy(tier->log);
-    fault_watch(NULL);
+    crash_note_watch(NULL);
     replica_close(tier->store, REPLICA_CLOSE_CLEAN);
     belfry_tls_destroy(tier->upstream_tls);
     standing_fini(&tier->standing);
@@ -393,8 +393,9 @@ void tier_destroy(struct tier *tier)
 
 /* ---- for the front ---- */
 
-/* The one with the least to do. Connections that come all at once, after a fault say, bring their watchers only later, and
- * those they had before still count: so each of the last moments is taken to bring what connections have on average. */
+/* The worker with the least to do. Connections that come together, after a fault for example, bring their watchers only
+ * later, and the watchers they had before still count. So each connection of the last moments counts as if it had the
+ * average number of watchers. */
 static size_t choose_worker(struct tier *tier, uint64_t now)
 {
     size_t best = 0, least = SIZE_MAX, all = 0;

@@ -15,7 +15,7 @@
 #define TURN_WORK      1024 /* units of the core's work a turn: a millisecond when each is another connection */
 #define SCAN_VISITS    256  /* watchers between two looks at the clock */
 #define SCAN_NS        500000
-#define SEGMENTS_BYTES (8 * 1024 * 1024) /* kept for those who are behind */
+#define SEGMENTS_BYTES (8 * 1024 * 1024) /* kept for watchers that are behind */
 #define DIAL_MS        2000
 #define FRAGMENT_BYTES (2 * 1024 * 1024)
 #define RESPONSE_BYTES (1024 * 1024)
@@ -43,7 +43,7 @@ struct worker_thread {
     struct worker *worker;
     uv_prepare_t prepare; /* the end of a turn */
     uv_idle_t idle;       /* runs while there is more to do, so that the loop does not block */
-    bool stale;           /* as the core was told */
+    bool stale;           /* as the core knows it */
     bool due;             /* the core was given something to do since its last turn began */
     uv_timer_t timer;     /* until the next thing is due */
     uint64_t timer_due;
@@ -104,7 +104,7 @@ static void ask_for_history(struct worker_thread *t)
     }
 }
 
-/* Notes how long the newest revision took, once all who ride have it. */
+/* Notes how long the newest revision took, once all riding streams have it. */
 static void note_latency(struct worker_thread *t, int64_t rev, uint64_t published_ns)
 {
     if (rev == t->measured || worker_position(t->worker) < rev)
@@ -145,8 +145,8 @@ static bool scan_some(struct worker_thread *t)
 
 static void set_timer(struct worker_thread *t, uint64_t due, uint64_t now);
 
-/* The load is for the front to see; watchers and connections that have gone leave memory that the kernel can have. What is
- * half sent to many is counted for each and is there once: it tells nothing of that. */
+/* The load is for the front to see; watchers and connections that have gone leave memory that the kernel can have.
+ * What is half sent to many is counted for each and is there once: it tells nothing of that. */
 static void take_stock(struct worker_thread *t, uint64_t now)
 {
     struct worker_stats core;
@@ -170,7 +170,7 @@ static void look_after_kube(struct worker_thread *t, uint64_t now)
         catalog_feed_after_turn(t->feed, now);
 }
 
-/* Of connections that were told to leave. */
+/* Of connections that were sent away. */
 static void end_streams(struct worker_thread *t, uint64_t now, uint64_t end_ms)
 {
     uint64_t left = end_ms > now ? end_ms - now : 0;
@@ -179,10 +179,10 @@ static void end_streams(struct worker_thread *t, uint64_t now, uint64_t end_ms)
         kube_drain(t->kube, now, left);
 }
 
-/* Clients connect elsewhere as soon as their connection is shut: not all at once, but over the first half of the drain.
- * Their streams end over the second, and find the new connection there. A connection that has not been told to leave is
- * served as before; so is one that came after the drain had begun, or a client without another tier would be sent away
- * again and again. */
+/* Clients connect elsewhere as soon as their connection is shut: one after another, over the first half of the drain.
+ * Their streams end over the second half, and find the new connection there. A connection that was not sent away yet is
+ * served as before. So is one that came after the drain began: otherwise a client without another tier would be sent
+ * away again and again. */
 static void send_away(struct worker_thread *t, uint64_t now)
 {
     uint64_t passed = now - t->leaving_from_ms;
@@ -222,7 +222,7 @@ static void worker_thread_on_prepare(uv_prepare_t *prepare)
     int64_t published = atomic_load_explicit(&t->opts.standing->published_rev, memory_order_acquire);
     uint64_t published_ns = atomic_load_explicit(&t->opts.standing->published_ns, memory_order_relaxed);
     look_at_standing(t);
-    t->due = false; /* from here on: what follows may find room for who waits */
+    t->due = false; /* from here on: what follows may find room for waiting streams */
     bool more = worker_turn(t->worker, now, TURN_WORK);
     ask_for_history(t);
     watch_after_turn(t->watch, now);
@@ -265,7 +265,7 @@ static void on_work(void *user)
 {
     struct worker_thread *t = user;
     t->due = true;
-    uv_idle_start(&t->idle, on_idle); /* the next prepare comes at once */
+    uv_idle_start(&t->idle, on_idle); /* the next prepare comes without blocking */
 }
 
 static uint64_t on_now(void *user)
@@ -391,8 +391,8 @@ static enum belfry_err create_client_side(struct worker_thread *t, uv_loop_t *lo
     return err != BELFRY_OK ? err : inbound_create(&inbound, &t->inbound);
 }
 
-/* Whatever is there: first who has a last word, so that clients hear how it ended and resume; then what carries it; then in
- * the order in which they lean on each other. */
+/* Takes down what exists: first the parts that send clients a last message, so that they know how it ended and resume;
+ * then what carries those messages; then users before what they use. */
 static void destroy_parts(struct worker_thread *t)
 {
     if (t->relay != NULL)

@@ -3,8 +3,7 @@
  * worker_thread: a thread with its own connections, streams and watchers, and its own way upstream.
  *
  * Each turn of its loop ends, before it blocks, with: what the standing says, a turn of the core, history asked for,
- * streams looked after, sockets written, a slice of somebody's question about watchers. What is left for want of time
- * keeps the loop from blocking.
+ * streams looked after, sockets written, a slice of a scan of watchers. While work is left, the loop does not block.
  *
  * Thread: start, stop, destroy: the front's; the rest any.
  */
@@ -54,12 +53,11 @@ void worker_thread_wake(struct worker_thread *thread);
 void worker_thread_accept(struct worker_thread *thread, int fd, const char *peer, struct belfry_tls *tls,
                           const struct listen_policy *policy);
 
-/* What Kubernetes' API serves from now on; one reference is handed over in any case. Errors: BELFRY_ERR_NOMEM: it serves
- * what it did. */
+/* What Kubernetes' API serves from now on, consuming one reference. Errors: BELFRY_ERR_NOMEM (nothing changed). */
 BELFRY_NODISCARD enum belfry_err worker_thread_set_catalog(struct worker_thread *thread, struct kube_catalog *catalog,
                                                            enum kube_catalog_extent extent);
 
-/* Watchers and connections, those under way included: who has least gets the next one. */
+/* Watchers and connections, those under way included: the worker with the least gets the next one. */
 size_t worker_thread_load(const struct worker_thread *thread);
 size_t worker_thread_connections(const struct worker_thread *thread); /* of these */
 
@@ -73,7 +71,7 @@ void worker_thread_drain(struct worker_thread *thread, uint64_t drain_ms);
 /* Tells all connections to leave and ends all streams, immediately; calls that run may finish. */
 void worker_thread_farewell(struct worker_thread *thread);
 
-/* Fills in `out` on the thread and posts `back` to `to`; when nobody is there any more, only the latter. */
+/* Fills in the answer on the thread and posts `back` to `to`; if the thread has ended, only the latter. */
 struct worker_thread_ask {
     struct mail mail; /* the thread's; then its open is set to `back` */
     void (*back)(struct mail *mail, void *owner);

@@ -30,7 +30,7 @@ enum { S_REV = 1, S_NS };
 
 /* ---- writing ---- */
 
-static uint8_t *put_varint(uint8_t *to, uint64_t value)
+static uint8_t *about_put_varint(uint8_t *to, uint64_t value)
 {
     for (; value >= 128; value >>= 7)
         *to++ = (uint8_t)(value | 128);
@@ -38,59 +38,55 @@ static uint8_t *put_varint(uint8_t *to, uint64_t value)
     return to;
 }
 
-static uint8_t *put_number(uint8_t *to, unsigned field, uint64_t value)
+static uint8_t *about_put_number(uint8_t *to, unsigned field, uint64_t value)
 {
-    return value == 0 ? to : put_varint(put_varint(to, field << 3), value);
+    return value == 0 ? to : about_put_varint(about_put_varint(to, field << 3), value);
 }
 
-static uint8_t *put_bytes(uint8_t *to, unsigned field, const void *data, size_t len)
+static uint8_t *about_put_bytes(uint8_t *to, unsigned field, const void *data, size_t len)
 {
-    to = put_varint(put_varint(to, field << 3 | 2), len);
+    to = about_put_varint(about_put_varint(to, field << 3 | 2), len);
     if (len > 0)
         memcpy(to, data, len);
     return to + len;
 }
 
-static uint8_t *put_text(uint8_t *to, unsigned field, const char *text)
+static uint8_t *about_put_text(uint8_t *to, unsigned field, const char *text)
 {
-    return text[0] == '\0' ? to : put_bytes(to, field, text, strlen(text));
+    return text[0] == '\0' ? to : about_put_bytes(to, field, text, strlen(text));
 }
 
-static uint8_t *put_level(uint8_t *to, unsigned field, const struct about_level *level)
+static uint8_t *about_put_level(uint8_t *to, unsigned field, const struct about_level *level)
 {
     uint8_t room[LEVEL_BYTES], *end = room;
-    end = put_text(end, L_NAME, level->name);
-    end = put_text(end, L_VERSION, level->version);
-    end = put_number(end, L_REVISION, (uint64_t)level->revision);
-    end = put_number(end, L_LAG, level->lag);
-    end = put_number(end, L_SILENT, level->silent_ms + 1); /* BELFRY_NEVER: 0, which is not written */
-    end = put_number(end, L_HOP, level->hop);
-    end = put_number(end, L_HOP_US, level->hop_us);
-    end = put_number(end, L_HOP_ERROR_US, level->hop_error_us);
-    end = put_number(end, L_AGE, level->age_ms);
-    end = put_number(end, L_STANDING, level->standing);
-    return put_bytes(to, field, room, (size_t)(end - room));
-}
-
-static uint8_t *put_stamp(uint8_t *to, const struct stamp *stamp)
-{
-    uint8_t room[STAMP_BYTES], *end = put_number(room, S_REV, (uint64_t)stamp->rev);
-    end = put_number(end, S_NS, stamp->ns);
-    return put_bytes(to, STAMPS_FIELD, room, (size_t)(end - room));
+    end = about_put_text(end, L_NAME, level->name);
+    end = about_put_text(end, L_VERSION, level->version);
+    end = about_put_number(end, L_REVISION, (uint64_t)level->revision);
+    end = about_put_number(end, L_LAG, level->lag);
+    end = about_put_number(end, L_SILENT, level->silent_ms + 1); /* BELFRY_NEVER: 0, which is not written */
+    end = about_put_number(end, L_HOP, level->hop);
+    end = about_put_number(end, L_HOP_US, level->hop_us);
+    end = about_put_number(end, L_HOP_ERROR_US, level->hop_error_us);
+    end = about_put_number(end, L_AGE, level->age_ms);
+    end = about_put_number(end, L_STANDING, level->standing);
+    return about_put_bytes(to, field, room, (size_t)(end - room));
 }
 
 size_t about_write(const struct about *about, uint8_t out[ABOUT_BYTES])
 {
     struct about_level self = about->self;
     self.name[0] = self.version[0] = '\0';
-    uint8_t *end = put_text(out, NAME, about->self.name);
-    end = put_text(end, VERSION, about->self.version);
+    uint8_t *end = about_put_text(out, NAME, about->self.name);
+    end = about_put_text(end, VERSION, about->self.version);
     for (size_t i = 0; i < about->n_above; i++)
-        end = put_level(end, ABOVE, &about->above[i]);
-    end = put_level(end, SELF, &self);
-    end = put_number(end, CLOCK, about->clock_ns);
-    for (size_t i = 0; i < about->n_stamps; i++)
-        end = put_stamp(end, &about->stamps[i]);
+        end = about_put_level(end, ABOVE, &about->above[i]);
+    end = about_put_level(end, SELF, &self);
+    end = about_put_number(end, CLOCK, about->clock_ns);
+    for (size_t i = 0; i < about->n_stamps; i++) {
+        uint8_t room[STAMP_BYTES], *stamp = about_put_number(room, S_REV, (uint64_t)about->stamps[i].rev);
+        stamp = about_put_number(stamp, S_NS, about->stamps[i].ns);
+        end = about_put_bytes(end, STAMPS_FIELD, room, (size_t)(stamp - room));
+    }
     return (size_t)(end - out);
 }
 
@@ -109,7 +105,7 @@ void about_copy(char *to, size_t len, struct belfry_bytes text)
     to[n] = '\0';
 }
 
-static enum belfry_err read_text(struct belfry_bytes message, unsigned field, char *to, size_t len)
+static enum belfry_err about_read_text(struct belfry_bytes message, unsigned field, char *to, size_t len)
 {
     struct belfry_bytes text = {0};
     size_t at = 0;
@@ -118,8 +114,8 @@ static enum belfry_err read_text(struct belfry_bytes message, unsigned field, ch
     return err == BELFRY_ERR_AGAIN ? BELFRY_OK : err;
 }
 
-/* Numbers are no larger than what an int64_t holds, so that nobody's sum overflows. */
-static enum belfry_err read_number(struct belfry_bytes message, unsigned field, uint64_t *out)
+/* Numbers are at most INT64_MAX, so that sums do not overflow. */
+static enum belfry_err about_read_number(struct belfry_bytes message, unsigned field, uint64_t *out)
 {
     enum belfry_err err = belfry_scan_number(message, field, out);
     if (err == BELFRY_OK && *out > INT64_MAX)
@@ -127,7 +123,7 @@ static enum belfry_err read_number(struct belfry_bytes message, unsigned field, 
     return err;
 }
 
-static enum belfry_err read_level(struct belfry_bytes message, struct about_level *level)
+static enum belfry_err about_read_level(struct belfry_bytes message, struct about_level *level)
 {
     uint64_t revision = 0, silent = 0, hop = 0, standing = 0;
     const struct {
@@ -136,11 +132,11 @@ static enum belfry_err read_level(struct belfry_bytes message, struct about_leve
     } numbers[] = {{L_REVISION, &revision}, {L_LAG, &level->lag},       {L_SILENT, &silent},
                    {L_HOP, &hop},           {L_HOP_US, &level->hop_us}, {L_HOP_ERROR_US, &level->hop_error_us},
                    {L_AGE, &level->age_ms}, {L_STANDING, &standing}};
-    enum belfry_err err = read_text(message, L_NAME, level->name, sizeof(level->name));
+    enum belfry_err err = about_read_text(message, L_NAME, level->name, sizeof(level->name));
     if (err == BELFRY_OK)
-        err = read_text(message, L_VERSION, level->version, sizeof(level->version));
+        err = about_read_text(message, L_VERSION, level->version, sizeof(level->version));
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]) && err == BELFRY_OK; i++)
-        err = read_number(message, numbers[i].field, numbers[i].to);
+        err = about_read_number(message, numbers[i].field, numbers[i].to);
     level->revision = (int64_t)revision;
     level->silent_ms = silent == 0 ? BELFRY_NEVER : silent - 1;
     level->hop = hop <= ABOUT_HOP_HALF_TRIP ? (enum about_hop)hop : ABOUT_HOP_UNKNOWN;
@@ -148,19 +144,19 @@ static enum belfry_err read_level(struct belfry_bytes message, struct about_leve
     return err;
 }
 
-static enum belfry_err read_above(struct belfry_bytes message, struct about *out)
+static enum belfry_err about_read_above(struct belfry_bytes message, struct about *out)
 {
     struct belfry_bytes level;
     enum belfry_err err = BELFRY_OK;
     for (size_t at = 0; err == BELFRY_OK && out->n_above < ABOUT_LEVELS;) {
         err = belfry_scan_field(message, ABOVE, &at, &level);
         if (err == BELFRY_OK)
-            err = read_level(level, &out->above[out->n_above++]);
+            err = about_read_level(level, &out->above[out->n_above++]);
     }
     return err == BELFRY_ERR_AGAIN ? BELFRY_OK : err;
 }
 
-static enum belfry_err read_stamps(struct belfry_bytes message, struct about *out)
+static enum belfry_err about_read_stamps(struct belfry_bytes message, struct about *out)
 {
     struct belfry_bytes stamp;
     enum belfry_err err = BELFRY_OK;
@@ -168,9 +164,9 @@ static enum belfry_err read_stamps(struct belfry_bytes message, struct about *ou
         uint64_t rev = 0, ns = 0;
         err = belfry_scan_field(message, STAMPS_FIELD, &at, &stamp);
         if (err == BELFRY_OK)
-            err = read_number(stamp, S_REV, &rev);
+            err = about_read_number(stamp, S_REV, &rev);
         if (err == BELFRY_OK)
-            err = read_number(stamp, S_NS, &ns);
+            err = about_read_number(stamp, S_NS, &ns);
         if (err == BELFRY_OK)
             out->stamps[out->n_stamps++] = (struct stamp){(int64_t)rev, ns};
     }
@@ -186,14 +182,14 @@ enum belfry_err about_read(struct belfry_bytes message, struct about *out)
         return BELFRY_ERR_PROTOCOL;
     enum belfry_err err = belfry_scan_field(message, SELF, &at, &self);
     if (err == BELFRY_OK || err == BELFRY_ERR_AGAIN)
-        err = read_level(self, &out->self);
+        err = about_read_level(self, &out->self);
     if (err == BELFRY_OK)
-        err = read_text(message, NAME, out->self.name, sizeof(out->self.name));
+        err = about_read_text(message, NAME, out->self.name, sizeof(out->self.name));
     if (err == BELFRY_OK)
-        err = read_text(message, VERSION, out->self.version, sizeof(out->self.version));
+        err = about_read_text(message, VERSION, out->self.version, sizeof(out->self.version));
     if (err == BELFRY_OK)
-        err = read_number(message, CLOCK, &out->clock_ns);
+        err = about_read_number(message, CLOCK, &out->clock_ns);
     if (err == BELFRY_OK)
-        err = read_above(message, out);
-    return err == BELFRY_OK ? read_stamps(message, out) : err;
+        err = about_read_above(message, out);
+    return err == BELFRY_OK ? about_read_stamps(message, out) : err;
 }

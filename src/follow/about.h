@@ -1,6 +1,6 @@
 /* src/follow/about.h
  *
- * about: what a tier says of itself and of those above it: the answer of belfry.Tier/About.
+ * about: what a tier reports of itself and of the tiers above it: the answer of belfry.Tier/About.
  *
  *     name=1 string  version=2 string                       all that the first tiers said
  *     above=3 Level, repeated                               nearest first, etcd last if it is known
@@ -10,9 +10,9 @@
  *
  *     Level {name=1 version=2 revision=4 lag=5 silent=6 hop_kind=7 hop_us=8 hop_error_us=9 age_ms=10 standing=11}
  *
- * `silent` is a millisecond more than it has been, and 0 when it is not known; the same with `standing`. Who knows only
- * some fields reads those. Anybody who can connect may ask, so no address is told: each tier knows only the one by which
- * it reaches the level above it.
+ * `silent` is one millisecond more than the silence, and 0 when that is not known; the same with `standing`. A reader
+ * skips fields that it does not know. Every client that can connect may ask, so no address is in it: each tier knows
+ * only the address by which it reaches the level above it.
  *
  * Thread: any. Pure.
  * Memory: a struct about is some 6 KB, without pointers; a message at most ABOUT_BYTES.
@@ -28,7 +28,7 @@
 
 #define ABOUT_PATH     "/belfry.Tier/About"
 #define ABOUT_LEVELS   9  /* above a tier: eight tiers at most are in a row, and etcd; more are not kept */
-#define ABOUT_STAMPS   64 /* that are told */
+#define ABOUT_STAMPS   64 /* in a message */
 #define ABOUT_NAME     65 /* with the NUL, as the next two; what is longer is cut */
 #define ABOUT_VERSION  48
 #define ABOUT_ENDPOINT 160
@@ -47,7 +47,7 @@ enum about_hop {
 
 struct about_level {
     char name[ABOUT_NAME], version[ABOUT_VERSION]; /* "": not known */
-    char endpoint[ABOUT_ENDPOINT]; /* by which it is reached from here; not told to others; "": not known */
+    char endpoint[ABOUT_ENDPOINT];                 /* by which it is reached from here; never sent; "": not known */
     enum about_standing standing;
     int64_t revision;   /* 0: not known */
     uint64_t lag;       /* revisions behind what the level above it has shown */

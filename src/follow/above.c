@@ -82,8 +82,8 @@ static struct belfry_conn *above_conn(struct above *above)
     return endpoint != NULL && conn != NULL && strcmp(belfry_conn_endpoint(conn)->url, endpoint) == 0 ? conn : NULL;
 }
 
-/* Measurements are of one server, and of revisions that came live from it. Revisions up to place->shown existed upstream
- * when this connection, or following live, began: they come late and are no measure. */
+/* Measurements are of one server, and of revisions that came live from it. Revisions up to place->shown existed
+ * upstream when this connection, or following live, began: they come late and are no measure. */
 static void above_note_place(struct above *above, const struct above_place *place, uint64_t now_ms)
 {
     uint64_t connects = belfry_link_connects(belfry_stream_link(above->stream));

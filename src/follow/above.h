@@ -2,9 +2,9 @@
  *
  * above: the server of the live stream: is it a tier or an etcd, who is above it, and how far away is it?
  *
- * It is asked once per second, on the connection of the live stream. A tier answers About (about.h); an etcd does not know
- * that call and is from then on asked for its Status, for the round trip alone. Another connection is another server: its
- * measurements are discarded, its last answer is kept, with its age, until the new server has answered.
+ * It is asked once per second, on the connection of the live stream. A tier answers About (about.h); an etcd does not
+ * know that call and is from then on asked for its Status, for the round trip alone. Another connection is another
+ * server: its measurements are discarded, its last answer is kept, with its age, until the new server has answered.
  *
  * Thread: owner (the stream's). No callback comes from inside a call.
  */

@@ -212,8 +212,8 @@ static bool is_complete(const struct job *job)
     return job->last == job->end;
 }
 
-/* Is there a place for one more finished segment? The oldest gives up its place if a request received it, or if no request
- * wants it and one waits for the next. */
+/* Is there a place for one more finished segment? The oldest gives up its place if a request received it, or if no
+ * request wants it and one waits for the next. */
 static bool has_place(const struct backfill *backfill, const struct job *job)
 {
     if (job->n_ready < READY_MAX || job->ready[0].taken)
@@ -236,8 +236,8 @@ static void give_up(struct backfill *backfill, struct job *job, uint64_t now_ms)
     backfill->open_at = now_ms + belfry_backoff_next(&backfill->backoff, &backfill->rng);
 }
 
-/* A proof speaks of what we had when it began. What we received since may be of another past, if upstream was restored: a
- * job that is proven, or about to be, keeps the end that it had then. */
+/* A proof speaks of what we had when it began. What we received since may be of another past, if upstream was
+ * restored: a job that is proven, or about to be, keeps the end that it had then. */
 static void job_extend(struct job *job, const struct request *request, uint64_t now_ms)
 {
     bool settled = job->proven || job->probing;
@@ -388,8 +388,8 @@ static int64_t backfill_beyond(const struct backfill *backfill, int64_t oldest)
     return half <= 0 ? 0 : half < BACKFILL_BEYOND ? half : BACKFILL_BEYOND;
 }
 
-/* The request is for history before the first write. That is empty in any past, and there may be nothing yet to prove a past
- * by. False: it is not, or there is no memory, and a watch will find it empty. */
+/* The request is for history before the first write. That is empty in any past, and there may be nothing yet to prove
+ * a past by. False: it is not, or there is no memory, and a watch will find it empty. */
 static bool answer_empty(struct backfill *backfill, struct request *request, int64_t oldest)
 {
     struct segment_builder nothing;
@@ -583,8 +583,8 @@ static void prove_jobs(struct backfill *backfill)
     }
 }
 
-/* Upstream has another past, and what it gave is of that, or may be. Requests go on waiting: when the live watch finds out,
- * too, there will be a cut. */
+/* Upstream has another past, and what it gave is of that, or may be. Requests go on waiting: when the live watch finds
+ * out, too, there will be a cut. */
 static void backfill_distrust(struct backfill *backfill, uint64_t now_ms)
 {
     for (unsigned i = 0; i < JOBS; i++)
@@ -734,8 +734,8 @@ void backfill_on_progress(struct backfill *backfill, unsigned slot, const struct
     backfill_dispatch(backfill, now_ms);
 }
 
-/* A tier whose past was rewritten ends every watch of a stream like this. A paused watch has not received its end yet, and a
- * proof that is made now would be of the new past. */
+/* A tier whose past was rewritten ends every watch of a stream like this. A paused watch has not received its end yet,
+ * and a proof that is made now would be of the new past. */
 static void reopen_unproven(struct backfill *backfill)
 {
     for (unsigned i = 0; i < JOBS; i++)

@@ -1,27 +1,31 @@
 /* src/follow/backfill.h
  *
- * backfill: history that our window has lost, read from upstream for those who are behind, in segments.
+ * backfill: history that our window has lost, read from upstream in segments, for watchers that are behind.
  *
- * A request names a revision; a backfill is one watch upstream from there, with prev_kv, that yields a segment whenever
- * SEGMENT_BYTES have come or it has reached its end: half the window behind the window's oldest, as the last request knew
- * it, at most BACKFILL_BEYOND revisions: the window moves on while it reads, and who is let off at its very edge would be
- * behind it again at once, for as long as somebody writes. It has reached X only by an event above X or a progress at or above X; header.revision of an event response runs
- * ahead and created's says nothing. At most BACKFILLS at a time; equal requests share one; it reads ahead of who asks;
- * a backfill whose next segment nobody asks for within BACKFILL_IDLE_MS ends, or BACKFILL_YIELD_MS when others wait.
+ * A request names a revision; a backfill is one watch upstream from there, with prev_kv, that yields a segment
+ * whenever SEGMENT_BYTES have come or it has reached its end. The end is in the middle of the window, as the last
+ * request knew it, but at most BACKFILL_BEYOND revisions into it: the window moves on meanwhile, so a watcher released
+ * at the window's edge would fall out of it again. A backfill has reached X only by an event above X or a progress at
+ * or above X: the header.revision of an event response runs ahead, and that of a created answer says nothing. There
+ * are at most BACKFILLS at a time; equal requests share one; a backfill reads ahead of its requests. It ends if its
+ * next segment is not requested within BACKFILL_IDLE_MS, or BACKFILL_YIELD_MS while other requests wait.
  *
- * Whose past is it? Upstream may have been restored from a backup since the window was filled, and what a backfill then
- * reads never was. So a segment is handed out only when it is proven: by a watch opened at the newest revision that we
- * hold events of, created after the backfill's own was and before upstream lost that, that gave just these events. A watch
- * outlives no restore (etcd's streams break, a tier cancels), so one proof is good for everything that this one has given
- * and will give up to the head that we had then. What we got since may be of another past, so the backfill ends there, and
- * the next one is proven anew. A proof costs a round trip at the beginning, while the first segment comes. What is not
- * proven is kept back. If upstream loses the watch first, it is read again, after a proof that is then held open; this
- * watch, too, ends at the head of its proof. Without anything to compare with (ingest_overlap() is 0) nothing is proven,
- * and everything is kept back until there is. When the proof fails, requests wait for the cut that must follow; if none
- * does, they are tried again.
- * That upstream is compacted is believed on the same terms: a tier that has not found out about a restore yet tells of
- * compactions of the past that ended. A watch that was ended so before it was proven is opened once more, while the watch
- * that proves, having given our events, is held open; then its word counts.
+ * The proof. Upstream may have been restored from a backup since the window was filled, and a backfill would then read
+ * events that never were in our past. So a segment is handed out only when it is proven: by a second watch, opened at
+ * the newest revision that we hold events of, that gives exactly these events. It must be created after the backfill's
+ * own watch, and before upstream loses that. No watch outlives a restore (etcd's streams break, a tier cancels), so
+ * one proof is good for everything that the backfill has given and will give, up to the head that we had then. What we
+ * received since may be of another past, so the backfill ends there, and the next one needs its own proof. A proof
+ * costs a round trip at the beginning, while the first segment comes.
+ *
+ * What is not proven is kept back. If upstream loses the watch first, the stretch is read again, after a proof that is
+ * then held open; this watch, too, ends at the head of its proof. While there is nothing to compare with
+ * (ingest_overlap() is 0), everything is kept back. When the proof fails, requests wait for the cut that must follow;
+ * if none does, they are tried again.
+ *
+ * A compaction is believed on the same terms, because a tier that has not noticed a restore yet reports compactions of
+ * the past that ended. If a watch ends as compacted before it is proven, it is opened once more while a successful
+ * proof is held open; then its answer counts.
  *
  * All watches of a backfill are to be on one stream: the proof is of the server that the stream leads to.
  *
@@ -49,16 +53,16 @@ struct backfill;
 BELFRY_NODISCARD enum belfry_err backfill_create(size_t segment_bytes, struct backfill **out);
 void backfill_destroy(struct backfill *backfill); /* NULL is fine */
 
-/* What a past is proven by. Without it (tests) whatever comes is believed. */
+/* Proves pasts by what `ingest` holds. Without it (tests) everything that comes is believed. */
 void backfill_prove_by(struct backfill *backfill, struct ingest *ingest);
 
-/* Wanted: history of `past` from `from`; the window begins at `oldest` (above from). `token` comes back with the answer.
+/* Requests the history of `past` from `from`; the window begins at `oldest` (above from). The answer has the `token`.
  * Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_LIMIT (1,024 requests wait). */
 BELFRY_NODISCARD enum belfry_err backfill_request(struct backfill *backfill, uint64_t past, int64_t from,
                                                   int64_t oldest, uint64_t token, uint64_t now_ms);
 
-/* A new past: everything under way of another is dropped and answered with BELFRY_ERR_CANCELED. Requests of the new one, which
- * may have come before this, are served now. */
+/* A new past begins: drops what is under way of another and answers it with BELFRY_ERR_CANCELED. Requests of the new
+ * past, which may have come before this, are served now. */
 void backfill_cut(struct backfill *backfill, uint64_t past, uint64_t now_ms);
 
 /* Watches wanted, as upstream_next() does: WATCH (with prev_kv), CLOSE, PAUSE, RESUME, PROGRESS. */
@@ -75,12 +79,12 @@ void backfill_on_created(struct backfill *backfill, unsigned slot, const struct 
 void backfill_on_end(struct backfill *backfill, unsigned slot, enum belfry_err err, int64_t compact_rev,
                      uint64_t now_ms);
 
-/* Upstream has the watch no more (BELFRY_MUX_LOST); at once, be it paused. */
+/* Upstream no longer has the watch (BELFRY_MUX_LOST). Call it immediately, also for a paused watch. */
 void backfill_on_lost(struct backfill *backfill, unsigned slot, uint64_t now_ms);
 void backfill_tick(struct backfill *backfill, uint64_t now_ms);
 uint64_t backfill_due(const struct backfill *backfill);
 
-/* Answers, one for each request. BELFRY_OK: a segment of [from, ...], one reference handed over. BELFRY_ERR_COMPACTED:
+/* Answers, one per request. BELFRY_OK: a segment of [from, ...], one reference handed over. BELFRY_ERR_COMPACTED:
  * with compact_rev. BELFRY_ERR_CANCELED: ask again if it is still needed. False: none. */
 struct backfill_answer {
     uint64_t token;

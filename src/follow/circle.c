@@ -95,7 +95,8 @@ static void chain_judge(struct chain *chain, const char *name, const struct abou
     }
 }
 
-/* A request that is relayed all the way would show the circle, too, but warm tiers may keep each other alive without one. */
+/* A request that is relayed all the way would show the circle, too, but warm tiers may keep each other alive without
+ * one. */
 bool circle_reported(struct circle *circle, const char *endpoint, const struct about *them, uint64_t since_ms)
 {
     char why[CIRCLE_WHY];

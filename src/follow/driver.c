@@ -180,7 +180,7 @@ static uint64_t driver_barred(const struct driver *driver)
     return mask;
 }
 
-/* ---- who is above ---- */
+/* ---- the server above ---- */
 
 static void driver_on_tier(void *user)
 {
@@ -207,8 +207,9 @@ static void driver_on_above_changed(void *user)
 static const struct above_events above_events = {
     .tier = driver_on_tier, .refused = driver_on_above_refused, .changed = driver_on_above_changed};
 
-/* The live stream was lost, or cannot be opened. A tier that has been cut off for as long as makes it stale says so: to
- * wait for as long again would add that time with every tier. An etcd that says the same may just be electing a leader. */
+/* The live stream was lost, or cannot be opened. A tier that has been cut off for as long as makes it stale says so:
+ * to wait for as long again would add that time with every tier. An etcd that says the same may just be electing a
+ * leader. */
 static void driver_mind_silence(struct driver *driver, const char *why)
 {
     if (driver->above.kind == ABOVE_TIER && belfry_link_exhausted(belfry_stream_link(driver->live)) &&
@@ -453,9 +454,10 @@ static void driver_note_past(struct driver *driver)
 
 /* ---- standing ---- */
 
-/* After a fault the machine joins again, mostly within a round trip: a tier that was ready stays ready unless upstream is
- * silent for too long, and one that was stale stays stale until it goes on. A tier that comes back far behind serves what
- * it has as soon as that is known to be upstream's past: it lags, as a member of etcd may, and catches up meanwhile. */
+/* After a fault the machine joins again, mostly within a round trip: a tier that was ready stays ready unless upstream
+ * is silent for too long, and one that was stale stays stale until it goes on. A tier that comes back far behind
+ * serves what it has as soon as that is known to be upstream's past: it lags, as a member of etcd may, and catches up
+ * meanwhile. */
 static enum driver_standing driver_judge_standing(const struct driver *driver)
 {
     bool stale = upstream_stale(driver->upstream);
@@ -482,8 +484,8 @@ static enum driver_standing driver_judge_standing(const struct driver *driver)
 static void driver_note_standing(struct driver *driver)
 {
     uint64_t now = belfry_clock_ms();
-    /* A tier whose disk and memory are full does not read from upstream. Upstream's silence then says nothing, so clients
-     * must not learn that it has no leader; nor before upstream had its time to be heard again. */
+    /* A tier whose disk and memory are full does not read from upstream. Upstream's silence then says nothing, so
+     * clients must not learn that it has no leader; nor before upstream had its time to be heard again. */
     if (ingest_is_stuck(driver->ingest))
         driver->hear_until_ms = now + UPSTREAM_STALE_MS;
     driver->deaf = now < driver->hear_until_ms;
@@ -687,8 +689,8 @@ static void driver_tell_workers(struct driver *driver)
     driver->events.changed(driver->user);
 }
 
-/* Every endpoint belongs to another cluster: the one that we followed is gone. The watches end, so that the machine lists
- * again, and the next answer decides which cluster we follow from now on. */
+/* Every endpoint belongs to another cluster: the one that we followed is gone. The watches end, so that the machine
+ * lists again, and the next answer decides which cluster we follow from now on. */
 static void driver_mind_cluster(struct driver *driver)
 {
     static const char why[] = "every endpoint belongs to another cluster than before";
@@ -915,6 +917,31 @@ static enum belfry_err driver_create_stream(struct driver *driver, const struct 
     return belfry_stream_create(&stream, out);
 }
 
+/* Also after a failure: driver_destroy() takes them down. */
+static void driver_init_parts(struct driver *driver)
+{
+    struct watches_opts watches = {.live = driver->live,
+                                   .back = driver->back,
+                                   .upstream = driver->upstream,
+                                   .backfill = driver->backfill,
+                                   .key = driver->key,
+                                   .range_end = driver->range_end,
+                                   .events = &watches_events,
+                                   .user = driver,
+                                   .log = driver->log};
+    watches_init(&driver->watches, &watches, driver->whole_scope);
+    struct reads_opts reads = {.calls = driver->calls,
+                               .upstream = driver->upstream,
+                               .key = driver->key,
+                               .range_end = driver->range_end,
+                               .timeout_ms = driver->command_timeout_ms,
+                               .events = &reads_events,
+                               .user = driver,
+                               .log = driver->log};
+    reads_init(&driver->reads, &reads);
+    above_init(&driver->above, driver->live, &above_events, driver);
+}
+
 static enum belfry_err driver_create_parts(struct driver *driver, const struct driver_opts *opts)
 {
     struct store_meta meta;
@@ -940,26 +967,6 @@ static enum belfry_err driver_create_parts(struct driver *driver, const struct d
         err = driver_create_stream(driver, opts, true, &driver->live);
     if (err == BELFRY_OK)
         err = driver_create_stream(driver, opts, false, &driver->back);
-    struct watches_opts watches = {.live = driver->live,
-                                   .back = driver->back,
-                                   .upstream = driver->upstream,
-                                   .backfill = driver->backfill,
-                                   .key = driver->key,
-                                   .range_end = driver->range_end,
-                                   .events = &watches_events,
-                                   .user = driver,
-                                   .log = driver->log};
-    watches_init(&driver->watches, &watches, driver->whole_scope);
-    struct reads_opts reads = {.calls = driver->calls,
-                               .upstream = driver->upstream,
-                               .key = driver->key,
-                               .range_end = driver->range_end,
-                               .timeout_ms = driver->command_timeout_ms,
-                               .events = &reads_events,
-                               .user = driver,
-                               .log = driver->log};
-    reads_init(&driver->reads, &reads);
-    above_init(&driver->above, driver->live, &above_events, driver);
     return err;
 }
 
@@ -1013,6 +1020,7 @@ enum belfry_err driver_create(const struct driver_opts *opts, const struct drive
         err = driver_create_machines(driver, opts);
     if (err == BELFRY_OK)
         err = driver_create_parts(driver, opts);
+    driver_init_parts(driver);
     driver_start_handles(driver); /* also after a failure: parts that exist need the loop to close */
     if (err != BELFRY_OK) {
         driver_destroy(driver);

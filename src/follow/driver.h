@@ -1,22 +1,23 @@
 /* src/follow/driver.h
  *
- * driver: the machines of this folder (upstream, backfill, ingest) on a loop and on libbelfry's parts. What the machines
- * want becomes watches (watches.h) and reads (reads.h) of a real upstream; what upstream answers goes back into them.
+ * driver: the machines of this folder (upstream, backfill, ingest) on a loop and on libbelfry's parts. What the
+ * machines want becomes watches (watches.h) and reads (reads.h) of a real upstream; what upstream answers goes back
+ * into them.
  *
  * Two Watch streams, each on a connection of its own: the live watch and its replay windows on one, backfills on the
  * other (their proof needs one server); reads on a third. TLS, mTLS, user and password as libbelfry does them.
  *
- * Order within one turn of the loop, as the machines need it (upstream.h): timers, then what the sockets hold, then what
- * follows from both; before the loop blocks, upstream_drained() and ingest_drained(). After a gap of the clock nothing is
- * judged before the sockets were read.
+ * Order within one turn of the loop, as the machines need it (upstream.h): timers, then what the sockets hold, then
+ * what follows from both; before the loop blocks, upstream_drained() and ingest_drained(). After a gap of the clock
+ * nothing is judged before the sockets were read.
  *
- * Upstream's version is learned from the server of the live stream. A version with known bugs of its watch is logged once
- * as a warning. With a scope that is not everything, a version older than 3.4.31 or 3.5.13 is refused (etcd_version.h): the
- * tier is not ready, and the reason says what to do.
+ * Upstream's version is learned from the server of the live stream. A version with known bugs of its watch is logged
+ * once as a warning. With a scope that is not everything, a version older than 3.4.31 or 3.5.13 is refused
+ * (etcd_version.h): the tier is not ready, and the reason says what to do.
  *
- * The live stream's server is asked once per second what it is, and how far away it is is measured (above.h). An endpoint
- * by which a tier is above itself, or below too many, is barred (circle.h). When no endpoint is left, the driver gives up,
- * says so in its status, and follows no upstream until the next start.
+ * The live stream's server is asked once per second what it is, and how far away it is is measured (above.h). An
+ * endpoint by which a tier is above itself, or below too many, is barred (circle.h). When no endpoint is left, the
+ * driver gives up, says so in its status, and follows no upstream until the next start.
  *
  * Each change of state is one log line (follow_log.h).
  *
@@ -75,8 +76,8 @@ BELFRY_NODISCARD enum belfry_err driver_create(const struct driver_opts *opts, c
  * loop. NULL is fine. */
 void driver_destroy(struct driver *driver);
 
-/* Asks for the history of `past` from `from`, which the window (from `oldest`) has lost. Answered exactly once; from inside
- * only if there is no memory to answer later. */
+/* Asks for the history of `past` from `from`, which the window (from `oldest`) has lost. Answered exactly once; from
+ * inside only if there is no memory to answer later. */
 void driver_backfill(struct driver *driver, uint64_t past, int64_t from, int64_t oldest, uint64_t token);
 
 enum driver_standing {

@@ -15,8 +15,8 @@ enum etcd_version {
     ETCD_VERSION_REFUSED /* it has a bug that a tier with this scope could not notice */
 };
 
-/* Judges `version`. `whole_scope`: everything is watched, so missing revisions are noticed. *why receives the bug when the
- * result is not GOOD. */
+/* Judges `version`. `whole_scope`: everything is watched, so missing revisions are noticed. *why receives the bug when
+ * the result is not GOOD. */
 enum etcd_version etcd_version_judge(const char *version, bool whole_scope, const char **why);
 
 #endif

@@ -7,13 +7,14 @@
  *                                      +--on the shelf---> done()
  *                                      `--too old--------> lost() --> ingest --_answer--> done()
  *
- * Equal requests that wait at the same time share one read. What was backfilled stays on a shelf (shelf.h) for requests of
- * the same stretch a little later.
+ * Equal requests that wait at the same time share one read. What was backfilled stays on a shelf (shelf.h) for
+ * requests of the same stretch a little later.
  *
- * The reader does other work, too (lists: kube_reader.h), in turn with the requests: a flood of either delays the other by
- * at most one piece of work.
+ * The reader does other work, too (lists: kube_reader.h), in turn with the requests: a flood of either delays the
+ * other by at most one piece of work.
  *
- * Thread: history_reader_ask() and _run() any. done() and lost() are called on the reader thread, done() also on the thread
+ * Thread: history_reader_ask() and _run() any. done() and lost() are called on the reader thread, done() also on the
+ * thread
  *         that answers; they post.
  */
 #ifndef BELFRY_FOLLOW_HISTORY_READER_H
@@ -52,8 +53,8 @@ struct history_reader_opts {
 BELFRY_NODISCARD enum belfry_err history_reader_start(const struct history_reader_opts *opts,
                                                       struct history_reader **out);
 
-/* Waits for the read under way; drops jobs that wait, and hands tasks that wait back. After it there are no requests, but
- * jobs that ingest has are still answered until history_reader_destroy(). NULL is fine for both. */
+/* Waits for the read under way; drops jobs that wait, and hands tasks that wait back. After it there are no requests,
+ * but jobs that ingest has are still answered until history_reader_destroy(). NULL is fine for both. */
 void history_reader_stop(struct history_reader *history);
 void history_reader_destroy(struct history_reader *history);
 
@@ -61,9 +62,9 @@ void history_reader_destroy(struct history_reader *history);
 BELFRY_NODISCARD enum belfry_err history_reader_ask(struct history_reader *history, unsigned worker,
                                                     const struct worker_fetch *fetch);
 
-/* Work for the reader, embedded in what it carries, and owned by run() from history_reader_run() on. A piece of work is
- * short: tens of milliseconds. `store` NULL: the reader has stopped and nothing can be read; run() is still called, by the
- * thread that stops or that came too late, to hand the work back. */
+/* Work for the reader, embedded in what it carries, and owned by run() from history_reader_run() on. A piece of work
+ * is short: tens of milliseconds. `store` NULL: the reader has stopped and nothing can be read; run() is still called,
+ * by the thread that stops or that came too late, to hand the work back. */
 struct history_reader_task {
     struct belfry_list node;
     void (*run)(struct history_reader_task *task, struct store *store);

@@ -3,16 +3,17 @@
  * hop: how long a revision takes from being published by the tier above to being published here, measured.
  *
  * Both tiers note when they published a revision, each by its own clock. The clocks are compared by the exchange that
- * brings the other's notes: it read its clock between our sending and our receiving, so its offset is what it read minus
- * the middle of the two, and is wrong by at most half the round trip. With time the clocks drift apart, by HOP_DRIFT_PPM
- * at most; so each revision is measured with the exchange, up to a minute before or after it, whose bound is the smallest.
+ * brings the other's notes: it read its clock between our sending and our receiving, so its offset is what it read
+ * minus the middle of the two, and is wrong by at most half the round trip. With time the clocks drift apart, by
+ * HOP_DRIFT_PPM at most; so each revision is measured with the exchange, up to a minute before or after it, whose
+ * bound is the smallest.
  *
  *     hop = received here - published there + offset        wrong by at most trip / 2 + drift
  *
- * An exchange that contradicts the one before it by more than both can be wrong shows that a clock has stepped (a machine
- * slept, or was moved): what was measured is forgotten.
+ * An exchange that contradicts the one before it by more than both can be wrong shows that a clock has stepped (a
+ * machine slept, or was moved): the measurements are discarded.
  *
- * What is told is the median of the newest HOP_SAMPLES, and the largest bound among them (docs/decisions/0026).
+ * The result is the median of the newest HOP_SAMPLES, and the largest bound among them (docs/decisions/0026).
  *
  * Thread: owner. Pure: all times in nanoseconds, handed in.
  */
@@ -46,10 +47,10 @@ struct hop {
     uint64_t since_ns; /* what came before is not measured either: a clock has stepped since; 0: none has */
 };
 
-/* Another server, or what comes is not live: what was measured is forgotten, and revisions up to `upto` do not count. */
+/* Another server, or what comes is not live: discards the measurements; revisions up to `upto` do not count. */
 void hop_begin(struct hop *hop, int64_t upto);
 
-/* An exchange: sent and received by our clock, answered by theirs (0: they do not tell), each after the one before. */
+/* An exchange: sent and received by our clock, answered by theirs (0: unknown), each after the one before. */
 void hop_exchange(struct hop *hop, uint64_t sent_ns, uint64_t came_ns, uint64_t their_ns);
 
 /* Measures the revisions that they stamped (ascending), that are new here and that we have stamped too. */

@@ -17,7 +17,7 @@
 
 #define RETRY_MS     100 /* before the first try when the disk is in trouble; it doubles */
 #define RETRY_MAX_MS 2000
-#define RELAPSE      10   /* trouble that comes back within so many times the calm before was not over */
+#define RELAPSE      10   /* trouble that comes back within this many times the calm was not over */
 #define TRIM_MS      1000 /* between trims while nothing is written: history grows old too */
 #define WHY_MAX      256
 
@@ -430,8 +430,8 @@ static enum belfry_err reserve_pending(struct ingest *ingest)
     return BELFRY_OK;
 }
 
-/* Can a revision be taken at all now? What is applied cannot be taken back alone, so there must be a place for it in the
- * log before: a worker that sleeps inside a turn keeps the places of a whole ring, committed or not. */
+/* Can a revision be taken at all now? What is applied cannot be taken back alone, so there must be a place for it in
+ * the log before: a worker that sleeps inside a turn keeps the places of a whole ring, committed or not. */
 static bool is_able(struct ingest *ingest)
 {
     return ingest->owed.past == 0 && evlog_has_place(ingest->opts.evlog);
@@ -612,15 +612,6 @@ static enum belfry_err hold_revision(struct ingest *ingest, const struct ingest_
     return err;
 }
 
-static enum belfry_err hold_advance(struct ingest *ingest, int64_t rev, const struct belfry_wire_header *header)
-{
-    struct batch *batch;
-    enum belfry_err err = batch_create(rev, BATCH_ADVANCE, 0, 0, &batch);
-    if (err == BELFRY_OK)
-        err = publish_held(ingest, batch, header);
-    return err;
-}
-
 /* ---- what comes ---- */
 
 enum belfry_err ingest_revision(struct ingest *ingest, const struct ingest_revision *revision, uint64_t now_ms)
@@ -671,8 +662,12 @@ enum belfry_err ingest_advance(struct ingest *ingest, int64_t rev, const struct 
         return err;
     if (!ingest->lost)
         err = take_advance(ingest, rev, header, now_ms);
-    if (ingest->lost && (err == BELFRY_OK || err == BELFRY_ERR_AGAIN) && ingest->head < rev)
-        err = hold_advance(ingest, rev, header);
+    if (ingest->lost && (err == BELFRY_OK || err == BELFRY_ERR_AGAIN) && ingest->head < rev) {
+        struct batch *batch;
+        err = batch_create(rev, BATCH_ADVANCE, 0, 0, &batch);
+        if (err == BELFRY_OK)
+            err = publish_held(ingest, batch, header);
+    }
     return err;
 }
 
@@ -842,7 +837,7 @@ enum belfry_err ingest_adopt(struct ingest *ingest, int64_t rev, const struct be
     drop_transaction(ingest);
     if (ingest->n_pending > 0)
         ingest->lost = true;            /* unless the adoption makes them worthless */
-    bool owed = ingest->owed.past != 0; /* nobody knows that past yet: it is replaced, not followed */
+    bool owed = ingest->owed.past != 0; /* the log does not know that past: replace it */
     uint64_t past = owed ? ingest->past : ingest->past + 1;
     if (ingest->api->adopt(ingest->opts.store, rev, header, past) != BELFRY_OK)
         return BELFRY_ERR_AGAIN;
@@ -852,7 +847,7 @@ enum belfry_err ingest_adopt(struct ingest *ingest, int64_t rev, const struct be
     ingest->head = ingest->committed = rev;
     ingest->overlap_rev = 0;
     if (owed && ingest->owed.why > why)
-        why = ingest->owed.why; /* who was cut off from everything stays so */
+        why = ingest->owed.why; /* a cut that loses all cursors stays one */
     ingest->owed = (struct evlog_cut){.past = past, .rev = rev, .why = why, .compact_rev = compact_rev};
     pay_cut(ingest);
     return BELFRY_OK;

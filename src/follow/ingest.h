@@ -13,9 +13,9 @@
  * Disk trouble: a failed write aborts the open transaction, and with it revisions that are already published. Ingest
  * holds a reference to each batch since the last commit, and applies them again from there, after trimming, until the
  * disk takes them; it tries with a backoff. Meanwhile new revisions are checked against those batches (overlay.h) and
- * what is committed, published, and held too: delivery goes on from memory. It ends when what is held would be more than
- * the log may have (evlog_opts.max_bytes), or at an extent: then ingest_is_stuck(), and revisions are refused.
- * A disk that is nearly full takes some commits and not others. So trouble is over only after no write has failed for
+ * what is committed, published, and held too: delivery goes on from memory. It ends when what is held would be more
+ * than the log may have (evlog_opts.max_bytes), or at an extent: then ingest_is_stuck(), and revisions are refused. A
+ * disk that is nearly full takes some commits and not others. So trouble is over only after no write has failed for
  * INGEST_CALM_MS, and for longer if it comes back soon:
  *
  *     WELL --a write fails--> FAILING --all is committed--> CALMING --no failure for a while--> WELL
@@ -51,7 +51,7 @@ struct ingest_opts {
     struct store *store;
     struct evlog *evlog;
     size_t extent_bytes; /* a revision over this is an extent in the log; INGEST_EXTENT_BYTES */
-    size_t trim_rows;    /* at most so many rows trimmed with a commit */
+    size_t trim_rows;    /* rows to trim per commit, at most */
     bool whole_scope;
     const struct belfry_log *log;
 };
@@ -70,7 +70,7 @@ void ingest_destroy(struct ingest *ingest); /* what is not committed is lost; NU
 /* Starts the log's first past from what the store has (a warm open); false: the store is empty, list first. */
 BELFRY_NODISCARD enum belfry_err ingest_open(struct ingest *ingest, bool *warm);
 
-/* Applies and publishes. Errors: BELFRY_ERR_REWOUND (a breach: nothing changed; ingest_why() tells it),
+/* Applies and publishes. Errors: BELFRY_ERR_REWOUND (a breach: nothing changed; ingest_why() says what),
  * BELFRY_ERR_AGAIN (stuck, a log full of uncommitted batches, or one whose places a sleeping worker keeps: nothing
  * changed, offer it again after ingest_tick()), BELFRY_ERR_NOMEM (likewise). */
 BELFRY_NODISCARD enum belfry_err ingest_revision(struct ingest *ingest, const struct ingest_revision *revision,
@@ -87,26 +87,27 @@ void ingest_drained(struct ingest *ingest, uint64_t now_ms);
 void ingest_tick(struct ingest *ingest, uint64_t now_ms);
 uint64_t ingest_due(const struct ingest *ingest);
 
-int64_t ingest_head(const struct ingest *ingest);      /* published */
-int64_t ingest_committed(const struct ingest *ingest); /* committed */
-bool ingest_in_trouble(const struct ingest *ingest);   /* the disk does not take it, or did not a moment ago */
-bool ingest_is_stuck(const struct ingest *ingest);   /* and no more can be held: revisions are refused until it does */
-const char *ingest_why(const struct ingest *ingest); /* of the last breach; never NULL */
+int64_t ingest_head(const struct ingest *ingest);         /* published */
+int64_t ingest_committed(const struct ingest *ingest);    /* committed */
+bool ingest_in_trouble(const struct ingest *ingest);      /* a write failed, and it is not over (above) */
+bool ingest_is_stuck(const struct ingest *ingest);        /* and nothing more can be held: revisions are refused */
+const char *ingest_why(const struct ingest *ingest);      /* of the last breach; never NULL */
 const char *ingest_disk_why(const struct ingest *ingest); /* of the last trouble; never NULL */
 
 bool ingest_is_whole(const struct ingest *ingest); /* of the whole store, in which every revision has events */
 
-/* Counts the pasts: another number, another history. */
+/* The number of the past: another number, another history. */
 uint64_t ingest_past(const struct ingest *ingest);
 
-/* Where a watch that overlaps begins: the newest revision that we hold events of; a listing's state has none, and there
- * it is the head, which the state can be compared with. 0: none (that of a part of the scope need not have events). */
+/* Where an overlapping watch begins: the newest revision that we hold events of. The state of a listing has none: then
+ * it is the head, which can be compared with the state. 0: none (the head of a part of the store need not have
+ * events). */
 int64_t ingest_overlap(const struct ingest *ingest);
 bool ingest_overlap_digest(const struct ingest *ingest, struct digest *out); /* false: only the state knows */
 
-/* Compares an overlap with ours: same types, keys, KeyValues; with the state: every PUT is in it, no DELETE is.
- * BELFRY_OK: equal; and its events are known from now on. BELFRY_ERR_REWOUND: they differ. BELFRY_ERR_NOT_FOUND: it is
- * not the revision to compare: nothing can be said. BELFRY_ERR_AGAIN, BELFRY_ERR_NOMEM: the state cannot be read now. */
+/* Compares an overlap with ours: same types, keys, KeyValues; or with the state: every PUT is in it, no DELETE is.
+ * BELFRY_OK: equal; its events are known from now on. BELFRY_ERR_REWOUND: they differ. BELFRY_ERR_NOT_FOUND: it is not
+ * the revision to compare, so nothing is known. BELFRY_ERR_AGAIN, BELFRY_ERR_NOMEM: the state cannot be read now. */
 BELFRY_NODISCARD enum belfry_err ingest_compare(struct ingest *ingest, const struct ingest_revision *revision,
                                                 uint64_t now_ms);
 

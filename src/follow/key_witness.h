@@ -1,11 +1,11 @@
 /* src/follow/key_witness.h
  *
- * key_witness: is upstream's past still ours, when upstream has compacted the overlap away? What can still be compared is
- * one key of our newest revision with events, read as it was at the compaction: it must be as we left it.
+ * key_witness: is upstream's past still ours, when upstream has compacted the overlap away? What can still be compared
+ * is one key of our newest revision with events, read as it was at the compaction: it must be as we left it.
  *
- * If the compaction is at our head or before it, nothing can have changed that key since. If it is at the revision after
- * our head, the key may have been changed just there, and then it proves nothing. A replica without events, and one whose
- * last event was a delete, prove nothing, either.
+ * If the compaction is at our head or before it, nothing can have changed that key since. If it is at the revision
+ * after our head, the key may have been changed just there, and then it proves nothing. A replica without events, and
+ * one whose last event was a delete, prove nothing, either.
  *
  * Thread: owner (ingest's). Pure, given a store.
  */
@@ -33,9 +33,9 @@ enum key_verdict {
 
 void key_witness_fini(struct key_witness *witness);
 
-/* Takes a key of the newest revision that ingest holds events of, to be read at `at`. Commits what ingest has, because a
- * store reads only that.
- * Errors: BELFRY_ERR_NOT_FOUND (there is nothing to compare with); others (memory, the disk) pass: try again. */
+/* Takes a key of the newest revision that ingest holds events of, to be read at `at`. Commits what ingest has, because
+ * a store reads only that. Errors: BELFRY_ERR_NOT_FOUND (there is nothing to compare with); others (memory, the disk)
+ * pass: try again. */
 BELFRY_NODISCARD enum belfry_err key_witness_find(struct key_witness *witness, struct store *store,
                                                   struct ingest *ingest, int64_t at, uint64_t now_ms);
 

@@ -107,14 +107,6 @@ enum belfry_err listing_page(struct listing *listing, struct belfry_bytes respon
     return set_cursor(listing, last, (struct belfry_bytes){"", 1});
 }
 
-static enum belfry_err put_event(struct listing *listing, const struct belfry_wire_event *event)
-{
-    const struct store_api *api = listing->store->api;
-    if (event->is_delete)
-        return api->remove(listing->store, event->kv.key, event->kv.mod_rev);
-    return api->put(listing->store, &event->kv);
-}
-
 static void remember_puts(struct listing *listing, const struct ingest_revision *revision)
 {
     struct listing_puts *puts = &listing->told[revision->rev % LISTING_TOLD];
@@ -126,12 +118,15 @@ static void remember_puts(struct listing *listing, const struct ingest_revision 
 
 enum belfry_err listing_revision(struct listing *listing, const struct ingest_revision *revision)
 {
+    const struct store_api *api = listing->store->api;
     listing->digest_rev = revision->rev;
     listing->digest = digest_of(revision->events, revision->n);
     if (revision->rev < listing->first) /* all that it left is in the pages */
         return BELFRY_OK;
     for (size_t i = 0; i < revision->n && revision->rev > listing->first; i++) {
-        enum belfry_err err = put_event(listing, &revision->events[i]);
+        const struct belfry_wire_event *event = &revision->events[i];
+        enum belfry_err err = event->is_delete ? api->remove(listing->store, event->kv.key, event->kv.mod_rev)
+                                               : api->put(listing->store, &event->kv);
         if (err != BELFRY_OK)
             return err;
     }

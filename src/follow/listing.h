@@ -1,22 +1,24 @@
 /* src/follow/listing.h
  *
- * listing: the state of upstream, read page by page into the store's fresh copy, while a watch tells what changes.
+ * listing: the state of upstream, read page by page into the store's fresh copy, while a watch delivers what changes.
  *
  *     first          reached      newest
  *     | page  page  page  | page    page     pages: at one revision; once that is compacted, at what is newest then
- *     |--- watch -------->|                  events go into the copy at once: the newer of the two wins
+ *     |--- watch -------->|                  events go into the copy immediately: the newer wins
  *
  * The watch comes first, and the first page is asked for when the watch is there: a past that is rewritten breaks the
  * watch, so pages and watch are of one past as long as the watch holds. It starts at `first`, a revision that was read
- * linearizably, or before it; what came up to `first` is in the pages already, but the digest of the newest revision makes
- * the first overlap comparable.
- * That holds when both are of one cluster. A watch of another tier may still be in a past that the cluster has left: so
- * the rows of the revision that the pages were read at must be the PUTs that the watch tells of it. (Not compared: what
- * it deletes; and pages of two revisions, of which neither shows all rows.)
- * The copy is the state of no revision at all until every page is read and the watch has given everything up to the
- * newest page's revision; then it is the state at `reached`.
+ * linearizably, or before it; what came up to `first` is in the pages already, but the digest of the newest revision
+ * makes the first overlap comparable.
  *
- * A page may be older than what the watch has told of its keys. So the store's remove() must hold against a put of an
+ * That holds when both are of one cluster. A watch through another tier may still be in a past that the cluster has
+ * left. So the rows of the revision that the pages were read at must be the PUTs that the watch gives for it. (Not
+ * compared: what the revision deletes; and pages of two revisions, of which neither shows all rows.)
+ *
+ * The copy is the state of no revision until every page is read and the watch has given everything up to the newest
+ * page's revision; then it is the state at `reached`.
+ *
+ * A page may be older than what the watch has given for its keys. So the store's remove() must hold against a put of an
  * older mod_revision that comes after it.
  *
  * Thread: owner. Pure, given a store.
@@ -49,7 +51,7 @@ struct listing {
     bool all;                               /* the last page has come */
     bool mixed;                             /* pages are of more than one revision */
     struct listing_puts rows;               /* of the revision the pages were read at, as they show it */
-    struct listing_puts told[LISTING_TOLD]; /* as the watch tells it: by revision modulo LISTING_TOLD */
+    struct listing_puts told[LISTING_TOLD]; /* as the watch gives it: by revision modulo LISTING_TOLD */
     int64_t digest_rev;                     /* newest revision the watch gave events of; 0: none */
     struct digest digest;
     struct belfry_wire_header header; /* of the newest page: the ids */

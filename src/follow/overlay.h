@@ -19,10 +19,12 @@ struct overlay {
     size_t bytes;                   /* of the nodes */
 };
 
-/* Adds a batch that is newer than all that were added. On BELFRY_ERR_NOMEM some of its events may be there: add it again. */
+/* Adds a batch that is newer than all that were added. On BELFRY_ERR_NOMEM some of its events may be there: add it
+ * again. */
 BELFRY_NODISCARD enum belfry_err overlay_add(struct overlay *overlay, const struct batch *batch);
 
-/* True: some batch touched the key; *kv is the KeyValue it left, empty if it deleted the key. Lent until overlay_clear(). */
+/* True: some batch touched the key; *kv is the KeyValue it left, empty if it deleted the key. Lent until
+ * overlay_clear(). */
 bool overlay_find(const struct overlay *overlay, struct belfry_bytes key, struct belfry_bytes *kv);
 
 void overlay_clear(struct overlay *overlay);

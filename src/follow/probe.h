@@ -1,8 +1,8 @@
 /* src/follow/probe.h
  *
- * probe: is upstream's past still ours? A watch at the newest revision that we hold events of (or at a listing's, whose
- * state we hold), closed as soon as it has given that revision, equal or not; or, equal, held open: as long as it is, the
- * server that the stream leads to has our past.
+ * probe: is upstream's past still ours? A watch at the newest revision that we hold events of (or at that of a
+ * listing, whose state we hold). It is closed as soon as it has given that revision. If the revision is equal, the
+ * watch may be held open: as long as it is, the server that the stream leads to has our past.
  *
  *     IDLE -> WANTED -> OPEN ---> IDLE
  *                         `-> HELD -^
@@ -80,8 +80,8 @@ static inline enum probe_verdict probe_compare_state(const struct probe *probe, 
     }
 }
 
-/* What came on the watch: a revision, or (NULL) a progress at `rev`. Whatever the verdict, but PROBE_NOTHING, it is to be
- * closed or held. */
+/* What came on the watch: a revision, or (NULL) a progress at `rev`. Whatever the verdict, but PROBE_NOTHING, it is to
+ * be closed or held. */
 static inline enum probe_verdict probe_judge(struct probe *probe, struct ingest *ingest, int64_t rev,
                                              const struct ingest_revision *revision, uint64_t now_ms)
 {

@@ -2,9 +2,9 @@
  *
  * reads: the linearizable revisions and the pages that the upstream machine wants, as calls.
  *
- * All pages of a listing must be of one past. A cluster that is restored from a backup breaks its connections, so a page
- * counts only if it came by the same connection as the revision that the listing began with. If that connection was lost
- * meanwhile, even while idle, the listing begins again.
+ * All pages of a listing must be of one past. A cluster that is restored from a backup breaks its connections, so a
+ * page counts only if it came by the same connection as the revision that the listing began with. If that connection
+ * was lost meanwhile, even while idle, the listing begins again.
  *
  * Thread: owner (the calls' loop). No callback comes from inside a call.
  */

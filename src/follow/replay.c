@@ -131,7 +131,7 @@ void replay_resume(struct replay *replay)
     }
 }
 
-/* ---- what the owner is told ---- */
+/* ---- what the owner is to do ---- */
 
 static bool tell_watch(struct replay *replay, struct lane *lane, uint64_t now_ms, struct upstream_action *out)
 {

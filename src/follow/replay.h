@@ -6,8 +6,8 @@
  *     | 101 .. 1100 |  1100 .. 2100  |  2100 .. 3100  | ... | 7100 ..
  *       given on      held              held                  held
  *
- * What comes on the front lane goes on at once; what comes on a lane behind it is held, copied, until its turn. Every
- * lane starts one revision early, at the last one of the lane before it: so each join is an overlap that can be
+ * What comes on the front lane goes on immediately; what comes on a lane behind it is held, copied, until its turn.
+ * Every lane starts one revision early, at the last one of the lane before it: so each join is an overlap that can be
  * compared, and windows served by members of different pasts are found out. Near the head there is one lane: slot 0.
  *
  * Thread: owner. Pure.
@@ -38,7 +38,7 @@ struct lane {
     bool created;          /* its first created answer has come: another one is a resume */
     bool joined;           /* what it begins with was found to follow ours */
     bool close_owed;       /* the owner still has a watch in this slot, which is not this one any more */
-    bool paused, told;     /* wanted, and what the owner was told */
+    bool paused, told;     /* wanted, and what the owner knows */
     bool refused;          /* the owner keeps a revision that was not taken */
     size_t needs;          /* bytes of it, if that is why */
     enum belfry_err ended; /* ENDED: why */
@@ -81,13 +81,13 @@ BELFRY_NODISCARD enum belfry_err replay_hold(struct replay *replay, struct lane 
 struct held *replay_held(const struct lane *lane); /* the first; NULL: none */
 void replay_drop(struct replay *replay, struct held *held);
 
-/* The owner was told that a revision is not taken. */
+/* A revision was not taken: the owner keeps it. */
 void replay_refuse(struct lane *lane);
 
-/* Lets those lanes go on for which there is room. */
+/* Resumes the lanes for which there is room. */
 void replay_resume(struct replay *replay);
 
-/* The next thing to tell the owner: CLOSE, WATCH, PAUSE, RESUME; false: nothing. */
+/* What the owner is to do next: CLOSE, WATCH, PAUSE, RESUME; false: nothing. */
 bool replay_next(struct replay *replay, uint64_t now_ms, struct upstream_action *out);
 uint64_t replay_due(const struct replay *replay);
 

@@ -54,15 +54,6 @@ void shelf_destroy(struct shelf *shelf)
     free(shelf);
 }
 
-static struct place *shelf_free_place(struct shelf *shelf)
-{
-    for (size_t i = 0; i < SHELF_SEGMENTS; i++) {
-        if (shelf->places[i].segment == NULL)
-            return &shelf->places[i];
-    }
-    return NULL;
-}
-
 static struct place *shelf_least_used(struct shelf *shelf)
 {
     struct place *least = NULL;
@@ -86,11 +77,12 @@ static bool shelf_has(const struct shelf *shelf, const struct segment *segment)
 
 static void shelf_place(struct shelf *shelf, const struct segment *segment)
 {
-    struct place *place;
+    struct place *place, *end = shelf->places + SHELF_SEGMENTS;
     while (shelf->bytes + segment->bytes > shelf->bytes_max && (place = shelf_least_used(shelf)) != NULL)
         shelf_clear(shelf, place);
-    place = shelf_free_place(shelf);
-    if (place == NULL) {
+    for (place = shelf->places; place < end && place->segment != NULL; place++)
+        ;
+    if (place == end) {
         place = shelf_least_used(shelf);
         shelf_clear(shelf, place);
     }

@@ -1,10 +1,10 @@
 /* src/follow/shelf.h
  *
- * shelf: segments that were read from upstream, kept a while for others who come by. Watchers that are behind the window
- * get off and on again where their own sockets let them, so that the same stretch is wanted a hundred times at slightly
- * different places; upstream should be asked for it once.
+ * shelf: segments that were read from upstream, kept for a while. Many watchers behind the window need the same
+ * stretch, each from a slightly different revision, as fast as its own socket allows; upstream should be asked for the
+ * stretch once.
  *
- * Only history of one past is on it: a segment of a newer one throws the rest out.
+ * The shelf has history of one past: a segment of a newer past discards the rest.
  *
  * Thread: any.
  * Memory: segments of at most `bytes_max` together, the longest unused going first; SHELF_SEGMENTS of them.

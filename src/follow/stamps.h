@@ -1,6 +1,6 @@
 /* src/follow/stamps.h
  *
- * stamps: when the newest revisions were published here: a ring of (revision, time), one for each turn in which the head
+ * stamps: when the newest revisions were published here: a ring of (revision, time), one per turn in which the head
  * moved. A revision between two of them came with the later one.
  *
  * Thread: owner. Pure.
@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define STAMPS 1024 /* kept: at 20 us a turn the last 20 ms, mostly the last minutes */
+#define STAMPS 1024 /* kept: at 20 us per turn the last 20 ms, mostly the last minutes */
 
 struct stamp {
     int64_t rev;
@@ -29,13 +29,13 @@ static inline void stamps_clear(struct stamps *stamps)
     stamps->n = 0;
 }
 
-/* The head is at `rev` now. One that is not above the last is of another past: what was there is forgotten. */
+/* The head is at `rev` now. A revision that is not above the last is of another past: older stamps are discarded. */
 void stamps_add(struct stamps *stamps, int64_t rev, uint64_t ns);
 
 /* The newest `max`, oldest first; returns how many. */
 size_t stamps_newest(const struct stamps *stamps, struct stamp *out, size_t max);
 
-/* When `rev` came. False: not yet, or too long ago to tell. */
+/* When `rev` came. False: it did not, or too long ago. */
 bool stamps_when(const struct stamps *stamps, int64_t rev, uint64_t *ns);
 
 #endif

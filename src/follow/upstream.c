@@ -272,10 +272,10 @@ static void upstream_start(struct upstream *up)
 
 /* ---- a witness, where the overlap is compacted ---- */
 
-/* The witness proves nothing. Of the whole store we then list again, as if the past had been rewritten: that it was not
- * cannot be shown. A part of the store that is seldom written to is compacted over all the time: there we go on. The watch
- * begins at the compaction, so that whatever upstream has from there to our head and we have not is found, and every event
- * that follows is still checked against our state. */
+/* The witness proves nothing. Of the whole store we then list again, as if the past had been rewritten: that it was
+ * not cannot be shown. A part of the store that is seldom written to is compacted over all the time: there we go on.
+ * The watch begins at the compaction, so that whatever upstream has from there to our head and we have not is found,
+ * and every event that follows is still checked against our state. */
 static void upstream_join_unproven(struct upstream *up, int64_t compact_rev, uint64_t join_at)
 {
     if (compact_rev <= ingest_head(up->ingest) || !ingest_is_whole(up->ingest)) {
@@ -286,8 +286,9 @@ static void upstream_join_unproven(struct upstream *up, int64_t compact_rev, uin
     upstream_relist(up, EVLOG_CUT_REWRITTEN, 0, "nothing is left upstream to compare our last revision with");
 }
 
-/* The overlap is compacted away, and nothing that we lack. The watch is created before the key is asked for, and nothing of
- * it is taken before the answer: no watch outlives a restore, so the answer is good for all that this watch gives. */
+/* The overlap is compacted away, and nothing that we lack. The watch is created before the key is asked for, and
+ * nothing of it is taken before the answer: no watch outlives a restore, so the answer is good for all that this watch
+ * gives. */
 static void upstream_call_witness(struct upstream *up, int64_t compact_rev)
 {
     enum belfry_err err = key_witness_find(&up->witness, up->store, up->ingest, compact_rev, up->now);
@@ -476,9 +477,9 @@ static enum taken upstream_give_progress(struct upstream *up, struct lane *lane)
     return taken;
 }
 
-/* The front lane's watch was cancelled as compacted: over our head, or over the overlap alone. Two servers cancel a watch
- * for revisions that it does not need any more: a tier whose own past was rewritten, and an etcd that received a snapshot,
- * if the last event of the watch is older. A join finds out, as after any break. */
+/* The front lane's watch was cancelled as compacted: over our head, or over the overlap alone. Two servers cancel a
+ * watch for revisions that it does not need any more: a tier whose own past was rewritten, and an etcd that received a
+ * snapshot, if the last event of the watch is older. A join finds out, as after any break. */
 static void upstream_settle_compacted(struct upstream *up, const struct lane *lane)
 {
     int64_t next = ingest_head(up->ingest) + 1, needed = lane->joined ? next : lane->start;
@@ -590,8 +591,8 @@ static void upstream_give_up_past(struct upstream *up, enum belfry_err err)
     up->stats.relists_unproven += err != BELFRY_ERR_REWOUND;
 }
 
-/* Where the listing begins is known. The watch comes first. After damage of our own, cursors go on if upstream's past is
- * still the one that they are in; the newest revision that we hold events of shows it, so the watch begins there. */
+/* Where the listing begins is known. The watch comes first. After damage of our own, cursors go on if upstream's past
+ * is still the one that they are in; the newest revision that we hold events of shows it, so the watch begins there. */
 static void upstream_list_from(struct upstream *up, const struct belfry_wire_header *header)
 {
     if (header->revision < ingest_head(up->ingest))
@@ -605,7 +606,8 @@ static void upstream_list_from(struct upstream *up, const struct belfry_wire_hea
 
 static void upstream_list_ended(struct upstream *up, enum belfry_err err)
 {
-    /* Even if the past was shown to be ours: a watch that begins at our newest revision would end like this each time. */
+    /* Even if the past was shown to be ours: a watch that begins at our newest revision would end like this each time.
+     * */
     if (err == BELFRY_ERR_COMPACTED && up->why == EVLOG_CUT_DAMAGED)
         upstream_give_up_past(up, BELFRY_ERR_NOT_FOUND);
     upstream_list_again(up, belfry_strerror((int)err));
@@ -635,7 +637,7 @@ static void upstream_adopt_if_whole(struct upstream *up)
     up->cluster_id = header.cluster_id;
     up->compact_rev = 0;
     question_forget(&up->pages);
-    question_forget(&up->read); /* if one is under way, it was asked of the past that is no more */
+    question_forget(&up->read); /* one under way was asked of the past that ended */
     upstream_heard(up);
     upstream_move(up, UPSTREAM_JOINING);
     upstream_joined(up, &up->replay.lanes[0]);
@@ -693,7 +695,7 @@ static void upstream_suspect(struct upstream *up, const struct belfry_wire_heade
     upstream_ask_later(up);
 }
 
-/* True: it cannot be our past, and a listing has begun (anew). */
+/* True: it cannot be our past, and a listing has begun. */
 static bool upstream_is_foreign(struct upstream *up, const struct belfry_wire_header *header)
 {
     if (header->cluster_id == 0 || header->cluster_id == up->cluster_id)

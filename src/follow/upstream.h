@@ -1,7 +1,7 @@
 /* src/follow/upstream.h
  *
- * upstream: the machine that follows. Answers of upstream's watches and reads go in; the watches and reads that it wants
- * come out; revisions go to ingest in order, each once.
+ * upstream: the machine that follows. Answers of upstream's watches and reads go in; the watches and reads that it
+ * wants come out; revisions go to ingest in order, each once.
  *
  *              store empty                                    no watch, or it broke: the owner's link resumes it
  *     START ----------------> LISTING ----all pages, and the watch has passed the newest----> LIVE
@@ -12,38 +12,39 @@
  *                  |  `---------------------------------------------------------------------->|
  *                  `--far behind--> REPLAYING --- merged up to the live watch ---------------'
  *
- * JOINING: the watch starts at R, the last revision we hold events of. What arrives at R must equal ours and is dropped. If
- * it differs, or is missing although upstream has passed R, the past was rewritten. Without events of ours (a replica
- * opened on the state of a listing) R is the head, and what arrives must have left the state that we have. If R is
- * compacted, the watch starts after our head, and nothing of it is taken before a key of R, read after the watch was
- * created, is found as we left it (key_witness.h); without such a key, only a linearizable read can be asked.
+ * JOINING: the watch starts at R, the last revision we hold events of. What arrives at R must equal ours and is
+ * dropped. If it differs, or is missing although upstream has passed R, the past was rewritten. Without events of ours
+ * (a replica opened on the state of a listing) R is the head, and what arrives must have left the state that we have.
+ * If R is compacted, the watch starts after our head, and nothing of it is taken before a key of R, read after the
+ * watch was created, is found as we left it (key_witness.h); without such a key, only a linearizable read can be
+ * asked.
  *
- * A resume is a join. The owner's client creates a broken watch again by itself, after the last revision and so without an
- * overlap. So a second created answer closes the watch and joins again at R: one round trip and one revision more per
- * fault, and no special case in the client. (If the client always resumed a revision early it would save the round trip,
- * and every other user of the client would have to drop that revision.)
+ * A resume is a join. The owner's client creates a broken watch again by itself, after the last revision and so
+ * without an overlap. So a second created answer closes the watch and joins again at R: one round trip and one
+ * revision more per fault, and no special case in the client. (If the client always resumed a revision early it would
+ * save the round trip, and every other user of the client would have to drop that revision.)
  *
  * REPLAYING: up to UPSTREAM_WINDOWS watches of UPSTREAM_WINDOW revisions each, 64 MiB together, merged in order; the
  * live watch is the last of them, without an end. A window is complete only by its last event or one above it, or a
  * progress at or above its end. Each overlaps the one before by a revision (replay.h).
  *
- * Being behind is lag: a header below what we have asks for a linearizable read (a judgement). Only a judgement below ours,
- * another cluster id, or a breach means that the past was rewritten.
+ * Being behind is lag: a header below what we have asks for a linearizable read (a judgement). Only a judgement below
+ * ours, another cluster id, or a breach means that the past was rewritten.
  *
- * LISTING: a linearizable revision; the watch from there; when that is created, pages, all at the revision of the first;
- * a compacted page is asked for again unpinned. The listing is consistent when the watch has passed the newest page's
- * revision. It is built in the store's fresh copy; the old content serves until ingest_adopt(). If the watch ends or is
- * created again, if pages and watch are of two pasts, or upstream falls behind what it has shown, it starts over
- * (listing.h).
+ * LISTING: a linearizable revision; the watch from there; when that is created, pages, all at the revision of the
+ * first; a compacted page is asked for again unpinned. The listing is consistent when the watch has passed the newest
+ * page's revision. It is built in the store's fresh copy; the old content serves until ingest_adopt(). If the watch
+ * ends or is created again, if pages and watch are of two pasts, or upstream falls behind what it has shown, it starts
+ * over (listing.h).
  *
- * Damage: a store with rows that are not what was written is filled by a listing, too, but no cursor is cut off: backfills
- * serve cursors from what upstream still has. That it is the same past must be shown as in JOINING, so the listing's watch
- * begins at R.
+ * Damage: a store with rows that are not what was written is filled by a listing, too, but no cursor is cut off:
+ * backfills serve cursors from what upstream still has. That it is the same past must be shown as in JOINING, so the
+ * listing's watch begins at R.
  *
- * Stale: UPSTREAM_STALE_MS without an event that was taken or a progress at or above our head; or upstream, a tier, says
- * that it is stale itself (upstream_cut_off()), which it knows after such a silence of its own. After a gap of the clock,
- * what the sockets hold is read before anything is judged: the first tick after a gap only notes it; the first tick after
- * upstream_drained(), or UPSTREAM_TICK_MS later, judges.
+ * Stale: UPSTREAM_STALE_MS without an event that was taken or a progress at or above our head; or upstream, a tier,
+ * says that it is stale itself (upstream_cut_off()), which it knows after such a silence of its own. After a gap of
+ * the clock, what the sockets hold is read before anything is judged: the first tick after a gap only notes it; the
+ * first tick after upstream_drained(), or UPSTREAM_TICK_MS later, judges.
  *
  * The owner calls ingest_open() first, and then leaves ingest to this machine, which calls its tick and drained. After
  * every call that gives something in, the owner calls upstream_next() until it returns false.
@@ -127,14 +128,14 @@ void upstream_on_progress(struct upstream *upstream, unsigned slot, const struct
 void upstream_on_created(struct upstream *upstream, unsigned slot, const struct belfry_wire_header *header,
                          uint64_t now_ms);
 
-/* The watch ended for good. BELFRY_ERR_COMPACTED: with compact_rev. BELFRY_ERR_REWOUND, BELFRY_ERR_CLUSTER: found by the
- * owner's client. After anything else the machine asks for it again. */
+/* The watch ended for good. BELFRY_ERR_COMPACTED: with compact_rev. BELFRY_ERR_REWOUND, BELFRY_ERR_CLUSTER: found by
+ * the owner's client. After anything else the machine asks for it again. */
 void upstream_on_end(struct upstream *upstream, unsigned slot, enum belfry_err err, int64_t compact_rev,
                      uint64_t now_ms);
 
 /* Answers: a linearizable revision; a page (a RangeResponse); or a failure. BELFRY_ERR_COMPACTED: of a pinned page.
- * BELFRY_ERR_UNAVAILABLE: the connection of the pages was lost since the last one, even while idle; the cluster may have
- * been restored meanwhile, so a listing begins again. Anything else is retried with backoff. */
+ * BELFRY_ERR_UNAVAILABLE: the connection of the pages was lost since the last one, even while idle; the cluster may
+ * have been restored meanwhile, so a listing begins again. Anything else is retried with backoff. */
 void upstream_on_read(struct upstream *upstream, uint64_t token, const struct belfry_wire_header *header,
                       uint64_t now_ms);
 void upstream_on_page(struct upstream *upstream, uint64_t token, struct belfry_bytes response, uint64_t now_ms);

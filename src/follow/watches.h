@@ -3,9 +3,9 @@
  * watches: the watches that upstream.h and backfill.h want, on two Watch streams: those of backfills on one, the live
  * watch and its replay windows on the other.
  *
- * What comes on a watch goes to the machine that wants it. A watch that its machine paused, or that is held, keeps what it
- * receives in the stream's mux. Live watches are held until the owner has judged the server (`judged`), and every watch for
- * a moment when memory is short.
+ * What comes on a watch goes to the machine that wants it. A watch that its machine paused, or that is held, keeps
+ * what it receives in the stream's mux. Live watches are held until the owner has judged the server (`judged`), and
+ * every watch for a moment when memory is short.
  *
  * Thread: owner (the streams').
  */

@@ -1,9 +1,9 @@
 /* src/replica/audit.h
  *
- * audit: is a replica's file what its last commit left? Asked before LMDB opens it.
+ * audit: is a replica's file what its last commit left? To be called before LMDB opens the file.
  *
- * A child process reads the file with mdbfile.h: should a disk fail under its map, the child dies and not the tier, and
- * a disk that hangs ends with the child's alarm. The process that asks must not have other threads yet.
+ * A child process reads the file with mdbfile.h: if the disk fails under its map, the child dies and not the tier; if
+ * the disk hangs, the child's alarm ends it. The calling process must not have other threads yet.
  *
  * Thread: owner, before there are others.
  */

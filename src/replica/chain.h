@@ -2,9 +2,10 @@
  *
  * chain: a cursor on the rows of history that hands out no row it has not checked.
  *
- * A row's own check says that it is what was written under its key. That no row is missing between two says the chain:
- * each row holds the check of the one before, and meta those of both ends, the last row that was trimmed and the newest.
- * So a gap, a page of another tree or one that was current a while ago is noticed at the first row that does not follow.
+ * A row's own check shows that it is what was written under its key. The chain shows that no row is missing between
+ * two: each row holds the check of the row before it, and meta holds those of both ends (the last row that was trimmed,
+ * and the newest). So a gap, a page of another tree, and an outdated page are noticed at the first row that does not
+ * follow.
  *
  * Thread: as its transaction.
  */

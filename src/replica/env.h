@@ -2,10 +2,9 @@
  *
  * env: one LMDB environment: a folder data-N, its tables, and the snapshot that readers take in turn.
  *
- * Flags: NOSYNC, because this is a cache; the order of pages inside the page cache survives SIGKILL, and against more
- * there is the marker. No WRITEMAP: a full disk would be SIGBUS. NOTLS, so that one reader's slot serves whichever
- * thread reads. Read-ahead stays on: what is read cold is history, and that in sequence (300,000 revisions, 221 MB, cold:
- * 0.2 s; without read-ahead 3.3 s).
+ * Flags. NOSYNC, because this is a cache: what is in the page cache survives SIGKILL, and the marker covers the rest.
+ * No WRITEMAP: a full disk would be SIGBUS. NOTLS, so that one reader's slot serves any thread. Read-ahead stays on:
+ * cold reads are of history, in sequence (300,000 revisions, 221 MB, cold: 0.2 s; without read-ahead 3.3 s).
  *
  * Thread: counted by the replica under its mutex; env_read_begin() and _end() from any thread, one at a time (others
  *         wait); write transactions are the writer's.
@@ -110,7 +109,7 @@ int env_row_get(const struct env *env, MDB_txn *txn, enum rowform_table table, M
 int env_row_put(const struct env *env, MDB_txn *txn, struct env_now *now, enum rowform_table table, MDB_val key,
                 struct belfry_bytes value);
 
-/* The reading of meta's rows by whoever has them without LMDB (audit.h). False: not one of ours. */
+/* Reads rows of meta that were found without LMDB (audit.h). False: not one of ours. */
 bool env_salt_read(MDB_val key, MDB_val form, uint64_t *salt);
 bool env_now_read(uint64_t salt, MDB_val key, MDB_val now, struct env_now *out);
 

@@ -15,7 +15,7 @@
 #include "base/sim.h"
 
 #define BOOT_ID_FILE "/proc/sys/kernel/random/boot_id"
-#define UNKNOWN      "-" /* in the marker: nobody's boot id */
+#define UNKNOWN      "-" /* in the marker: the boot id is not known */
 #define MARKER       "marker"
 #define MARKER_NEW   "marker.new"
 #define DEATHS       "deaths"
@@ -86,8 +86,8 @@ static bool make_folder(const char *path)
     return mkdir(path, 0700) == 0 || errno == EEXIST;
 }
 
-/* Makes the folder at `path`, and those above it if they are missing. Without success `path` may be cut after the one that
- * could not be made. */
+/* Makes the folder at `path`, and those above it if they are missing. Without success `path` may be cut after the one
+ * that could not be made. */
 static bool make_folders(char *path)
 {
     if (make_folder(path))
@@ -174,7 +174,7 @@ void folder_close(struct folder *folder)
         return;
     if (folder->lock_fd >= 0)
         close(folder->lock_fd);
-    folder_life_serves(folder); /* whoever comes as far as this has not died */
+    folder_life_serves(folder); /* a process that gets here did not crash */
     if (folder->deaths_fd >= 0)
         close(folder->deaths_fd);
     if (folder->dir_fd >= 0)
@@ -258,7 +258,7 @@ enum belfry_err folder_mark(struct folder *folder, enum folder_mark mark, uint64
                                    : snprintf(line, sizeof(line), "dirty %s data-%" PRIu64 "\n", boot, number);
     if (folder_read_line(folder->dir_fd, MARKER, now, sizeof(now)) && strlen(now) + 1 == (size_t)len &&
         memcmp(now, line, strlen(now)) == 0)
-        return BELFRY_OK; /* as whoever wrote it synced it: a full disk need not take it again */
+        return BELFRY_OK; /* it was synced when it was written: a full disk need not take it again */
     int fd = openat(folder->dir_fd, MARKER_NEW, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd < 0 || !write_synced(fd, line, (size_t)len))
         return BELFRY_ERR_IO;

@@ -7,11 +7,11 @@
  *     dirty BOOT-ID data-N      writes that are not synced may be under way, since this boot
  *     clean data-N              everything was synced
  *
- * What is dirty and of another boot, or of an unknown one, went through a loss of the page cache: an LMDB file of which
- * some pages are newer than others. It must not be opened.
+ * A dirty marker of another boot, or of an unknown one, means that the page cache was lost: some pages of the LMDB file
+ * are newer than others. It must not be opened.
  *
- * Beside it is `deaths`, one digit: how many lives in a row died with this replica. A life is counted as dead when it
- * begins, and no more once it serves; a life that faults after that counts itself again, from its signal handler.
+ * Beside it is `deaths`, one digit: how many processes in a row died with this replica. A process is counted when it
+ * begins, and taken off when it serves; if it crashes after that, its signal handler counts it again.
  *
  * Thread: owner (the writer); folder_remove() from any.
  */
@@ -51,7 +51,8 @@ unsigned folder_life_begin(struct folder *folder);
 void folder_life_serves(struct folder *folder);
 void folder_life_faulted(const struct folder *folder); /* safe in a signal handler */
 
-/* Replaces the marker, synced. Errors: BELFRY_ERR_IO, the old one is still there (or, when only syncing failed, either). */
+/* Replaces the marker, synced. Errors: BELFRY_ERR_IO, the old one is still there (or, when only syncing failed,
+ * either). */
 BELFRY_NODISCARD enum belfry_err folder_mark(struct folder *folder, enum folder_mark mark, uint64_t number);
 
 /* Removes every data folder but `keep` and returns the highest number seen. */

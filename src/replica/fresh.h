@@ -2,8 +2,9 @@
  *
  * fresh: a new environment that a listing fills, in whatever order its pages and the events beside them come.
  *
- * What is put and removed waits in memory and goes to disk FRESH_BYTES at a time, in transactions of its own. So when
- * the disk is full a put says so, nothing was changed, and the same put can be tried again.
+ * Puts and removes wait in memory and go to disk FRESH_BYTES at a time, in transactions of their own. So when the disk
+ * is full a put fails, nothing was changed, and the same put can be tried again.
+ *
  * Each key is as its highest revision left it: a removed key is remembered until the copy is adopted, so that an older
  * page does not bring it back.
  *

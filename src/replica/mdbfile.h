@@ -2,13 +2,13 @@
  *
  * mdbfile: LMDB's data file, read without LMDB and without trust.
  *
- * LMDB maps its file and believes every byte of it: a file that was cut short is SIGBUS, a flipped bit in a page number
- * is SIGSEGV, or rows of somewhere else. This reads the same file and believes nothing: every page number, length and
- * order is checked before it is used, and every page may be used once.
+ * LMDB maps its file and trusts every byte of it: a truncated file is SIGBUS, a flipped bit in a page number is SIGSEGV
+ * or rows of another place. This module reads the same file and trusts nothing: it checks every page number, length and
+ * order before using it, and lets every page be used once.
  *
  *     page 0, 1   | page head | meta: magic, version, page size, free tree, main tree, last page, transaction |
  *     free tree   transaction -> | n | page numbers |     pages that LMDB may write to
- *     main tree   name -> tree, one for each table
+ *     main tree   name -> tree, one per table
  *     branch      | page head | offsets | nodes: key, page number |
  *     leaf        | page head | offsets | nodes: key, value or the page number of a value that has its own pages |
  *
@@ -73,9 +73,10 @@ struct mdbfile {
     size_t bits_bytes;    /* of each of the two */
 };
 
-/* Maps the file and reads its free pages and its tables. A file that is not MDBFILE_WHOLE or _SHORT is BELFRY_ERR_INVALID.
- * Errors: BELFRY_ERR_IO, BELFRY_ERR_NOMEM, BELFRY_ERR_INVALID (damaged: `why` says where). On an error there is nothing
- * to close but `why` can be read. */
+/* Maps the file and reads its free pages and its tables. A file that is not MDBFILE_WHOLE or _SHORT is
+ * BELFRY_ERR_INVALID.
+ * Errors: BELFRY_ERR_IO, BELFRY_ERR_NOMEM, BELFRY_ERR_INVALID (damaged: `why` says where). After an error there is
+ * nothing to close, but `why` can be read. */
 BELFRY_NODISCARD enum belfry_err mdbfile_open(struct mdbfile *file, const char *path);
 void mdbfile_close(struct mdbfile *file);
 

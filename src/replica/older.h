@@ -2,18 +2,18 @@
  *
  * older: what the keys of a range were at an earlier revision S of the window, as far as they have changed since.
  *
- * The first history row of a key above S says what the key was at S: its previous value, or that it did not exist. The rest
- * of the range is as the snapshot has it. So no old snapshot is kept open, however long a listing takes.
+ * The first history row of a key above S says what the key was at S: its previous value, or that it did not exist. The
+ * rest of the range is as the snapshot has it. So no old snapshot is kept open, however long a listing takes.
  *
  * History is in the order of revisions, but a page needs the order of keys. To read all history since S for each page
- * would cost a list of 100,000 objects, which has hundreds of pages, more than the list itself. So an environment keeps an
- * index from keys to the newest rows (older_index.h). The first list at an older revision makes it; each list extends it
- * at both ends: up to what was committed, and down to its S. So each row is read once for all pages of all lists, in steps
- * of as many rows as the caller has time for.
+ * would cost a list of 100,000 objects, which has hundreds of pages, more than the list itself. So an environment
+ * keeps an index from keys to the newest rows (older_index.h). The first list at an older revision makes it; each list
+ * extends it at both ends: up to what was committed, and down to its S. So each row is read once for all pages of all
+ * lists, in steps of as many rows as the caller has time for.
  *
  * The index is bounded: at most OLDER_BYTES, about half a million rows. A revision with more rows above it counts as
- * compacted. When newer rows do not fit, the index is built again from the newest row down: once in half a million rows,
- * and only if a list needs it.
+ * compacted. When newer rows do not fit, the index is built again from the newest row down: once in half a million
+ * rows, and only if a list needs it.
  *
  * Thread: any, inside of env_read_begin() and _end(), which is also how long the results are valid.
  * Memory: OLDER_BYTES per environment, until no list has used it for OLDER_IDLE_MS.

@@ -2,7 +2,7 @@
  *
  * older_index: from keys to the positions of their rows in history, for older.h.
  *
- * Thread: owner (whoever holds the environment's reader).
+ * Thread: any, inside of env_read_begin() and _end().
  * Memory: at most OLDER_BYTES, in chunks that are freed together.
  */
 #ifndef BELFRY_REPLICA_OLDER_INDEX_H

@@ -1,4 +1,5 @@
-/* src/replica/replica.c: the parts put together: which environment is the current one, and who may still be in it.
+/* src/replica/replica.c: the parts put together: which environment is current, and which readers still use an older
+ * one.
  *
  * Readers take a reference to the current environment for the time of a call; adopt() puts another in its place, and
  * the old one is closed and removed with its last reference, on whichever thread that is.
@@ -25,9 +26,9 @@
 #include "replica/trim.h"
 #include "replica/writer.h"
 
-#define STATE_BYTES     ((size_t)8 << 30) /* room for state in a map that was not sized: as much as etcd's largest quota */
+#define STATE_BYTES     ((size_t)8 << 30) /* room for state in a map without a size: etcd's largest quota */
 #define MAP_UNIT        ((size_t)1 << 16) /* a multiple of any page size */
-#define DISK_FULL_BYTES (64 * 1024)       /* so little left is none */
+#define DISK_FULL_BYTES (64 * 1024)       /* less than this is none */
 #define SAY_MS          60000
 #define DEATHS          2 /* in a row: then the replica is discarded */
 
@@ -50,7 +51,7 @@ struct replica {
     bool told_damage;        /* of the current environment */
     /* under mu */
     pthread_mutex_t mu;
-    struct env *env; /* one reference; replaced by the writer alone, who may look at it without mu */
+    struct env *env; /* one reference; only the writer replaces it, and may look at it without mu */
     uint64_t commits, trimmed, io_errors, damages;
 };
 
@@ -87,7 +88,7 @@ static void replica_release(struct replica *replica, struct env *env)
     if (!last)
         return;
     uint64_t number = env->number;
-    bool left = env->left; /* nobody else has it any more */
+    bool left = env->left; /* this was the last reference */
     env_close(env);
     if (left)
         folder_remove(&replica->folder, number);
@@ -564,17 +565,14 @@ static enum belfry_err open_warm(struct replica *replica, struct env **out)
     return BELFRY_ERR_IO;
 }
 
-static enum belfry_err open_cold(struct replica *replica, struct env **out)
-{
-    enum belfry_err err = folder_mark(&replica->folder, FOLDER_DIRTY, replica->last_number + 1);
-    return err == BELFRY_OK ? make_env(replica, out) : err;
-}
-
 static enum belfry_err open_content(struct replica *replica)
 {
     enum belfry_err err = open_warm(replica, &replica->env);
-    if (err == BELFRY_OK && replica->env == NULL)
-        err = open_cold(replica, &replica->env);
+    if (err == BELFRY_OK && replica->env == NULL) {
+        err = folder_mark(&replica->folder, FOLDER_DIRTY, replica->last_number + 1);
+        if (err == BELFRY_OK)
+            err = make_env(replica, &replica->env);
+    }
     struct reading reading;
     if (err == BELFRY_OK)
         err = begin_reading(replica, &reading);
@@ -595,14 +593,6 @@ static size_t map_bytes(const struct replica_opts *opts)
     return (bytes + MAP_UNIT - 1) / MAP_UNIT * MAP_UNIT;
 }
 
-static char *cannot_open(const struct replica *replica)
-{
-    char text[512];
-    snprintf(text, sizeof(text), "%s: cannot be written to: free some space, or choose another folder",
-             replica->folder.path);
-    return strdup(text);
-}
-
 enum belfry_err replica_open(const struct replica_opts *opts, struct store **out, char **why)
 {
     *why = NULL;
@@ -621,8 +611,12 @@ enum belfry_err replica_open(const struct replica_opts *opts, struct store **out
         goto fail;
     replica->scope = strdup(opts->scope == NULL ? "" : opts->scope);
     err = replica->scope == NULL ? BELFRY_ERR_NOMEM : open_content(replica);
-    if (err == BELFRY_ERR_IO)
-        *why = cannot_open(replica);
+    if (err == BELFRY_ERR_IO) {
+        char text[512];
+        snprintf(text, sizeof(text), "%s: cannot be written to: free some space, or choose another folder",
+                 replica->folder.path);
+        *why = strdup(text);
+    }
     if (err != BELFRY_OK)
         goto fail;
     *out = &replica->store;

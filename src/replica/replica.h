@@ -15,20 +15,20 @@
  *     meta      cluster id, member id, term, revision, oldest, scope, format version; how many rows each table has, and
  *               the sum of their checks
  *
- * It is a cache: nothing is synced but the marker. A marker that says dirty under another boot (or an unknown one) means
- * that the page cache was lost with writes in it: the content is discarded. After SIGKILL the boot is the same and what
- * was committed is there: a warm open.
+ * It is a cache: nothing is synced but the marker. A marker that says dirty under another boot (or an unknown one)
+ * means that the page cache was lost with writes in it: the content is discarded. After SIGKILL the boot is the same
+ * and what was committed is there: a warm open.
  *
- * It is not believed: before LMDB opens a file, audit.h reads it. After a clean close that is everything but the rows of
- * history; after any other end, everything. A file that does not pass is discarded, and so is one with which two lives in
- * a row died: then the store is empty, and follow lists.
+ * A file is not trusted: before LMDB opens it, audit.h reads it, after a clean close without the rows of history, after
+ * any other end everything. A file that does not pass is discarded, and so is one with which two processes in a row
+ * died: then the store is empty, and follow lists.
  *
  * Every row has a check, verified whenever it is read, and rows of history are chained (chain.h). A row that does not
  * pass is not handed out: the call fails, damaged() is true from then on, and follow lists.
  *
- * Transactions: every error of a write ends the one that is open, with nothing changed since its begin. apply, advance,
- * trim and get need one; put, remove and adopt do not: a fresh copy has its own. A disk or map that is full makes the
- * next trim give history up even under its budget, so that writing can go on.
+ * Transactions: every error of a write ends the open transaction, with nothing changed since its begin. apply, advance,
+ * trim and get need one; put, remove and adopt do not: a fresh copy has its own. When the disk or the map is full, the
+ * next trim discards history even under its budget, so that writing can go on.
  *
  * Thread: the writer's functions of the store on one thread, the reader's from any: one call at a time, others wait. A
  *         row function must not call the reader's functions.

@@ -6,8 +6,8 @@
  *
  *                   | first 480 bytes | 128-bit keyed hash of the whole key |
  *
- *               and the whole key is read from its KeyValue. Such rows stand behind the key of just these 480 bytes and
- *               before every other: only among themselves are they out of order, and state.h sorts them when read.
+ *               and the whole key is read from its KeyValue. Such rows come after the key of just these 480 bytes and
+ *               before every other: only among themselves they are out of order, and state.h sorts them when read.
  *
  *     history   | revision, 8 | sub, 4 |  big endian, so that LMDB's order is theirs
  *            -> | check of the row before, 8 | flags, 1 | event_len | key_at | key_len |  (varints)
@@ -17,10 +17,10 @@
  *     marks     | revision, 8 | -> | second of CLOCK_BOOTTIME, 8 |
  *     extents   | revision, 8 | -> | events, 8 | bytes, 8 |          revisions that were too large for memory
  *
- * Behind every value stand the 8 bytes of its check: XXH64 of the value, seeded with that of its key, its table and a salt
- * that the environment drew when it was made. So a row that was damaged, that is under another key, in another table, or
- * of an earlier replica does not pass. SipHash, which keys of maps use, would do as well at a third of the speed; CRC-32
- * is too short to be summed up over a million rows.
+ * After every value come the 8 bytes of its check: XXH64 of the value, seeded with that of its key, its table and a
+ * salt that the environment drew when it was made. So a row that was damaged, that is under another key, in another
+ * table, or of an earlier replica does not pass. SipHash, which maps use for keys, would do as well at a third of the
+ * speed; CRC-32 is too short to be summed over a million rows.
  *
  * Thread: any. Pure.
  */

@@ -2,11 +2,11 @@
  *
  * state: the rows of a snapshot in the order of their whole keys.
  *
- * LMDB's order is that of the keys, but for long ones with equal first bytes (rowform.h). Such a group is gathered and
- * sorted when it is reached, at most STATE_GROUP rows at a time: from a larger one the smallest are taken, and it is
- * gone through again for those behind.
+ * LMDB's order is that of the keys, except for long keys with equal first bytes (rowform.h). Such a group is gathered
+ * and sorted when it is reached, at most STATE_GROUP rows at a time: of a larger group the smallest rows are taken, and
+ * it is read again for the rest.
  *
- * Thread: any, inside of env_read_begin() and _end(), which also is how long what is handed out lasts.
+ * Thread: any, inside of env_read_begin() and _end(), which is also how long the results are valid.
  */
 #ifndef BELFRY_REPLICA_STATE_H
 #define BELFRY_REPLICA_STATE_H

@@ -1,14 +1,16 @@
 /* src/replica/trim.h
  *
- * trim: takes the oldest history away, in the writer's transaction, a bounded number of rows at a time.
+ * trim: removes the oldest history, in the writer's transaction, a bounded number of rows at a time.
  *
- * Over the budget is what makes history larger than its bytes, what is older than its age, and anything at all once the
- * map is 70 % full: deleting needs free pages too, and finds none in a full map. While the disk is full, everything is: the
-pages that history gives up are written again. A revision that is begun is gone for
- * readers at once and whole (`oldest` moves in the same transaction); the rest of a huge one goes with later calls. The
- * newest revision that has events always stays: after a restart it shows whether upstream's past is still ours.
+ * Over the budget is: what exceeds history's bytes; what is older than its age; and, once the map is 70 % full,
+ * anything, because deleting needs free pages, too, and finds none in a full map. While the disk is full, everything
+ * is over the budget: the pages that history gives up are written again.
  *
- * Age is told by marks: once a second, which revision was the newest.
+ * A revision that is begun is gone for readers immediately and whole (`oldest` moves in the same transaction); the
+ * rest of a huge one goes with later calls. The newest revision that has events always stays: after a restart it shows
+ * whether upstream's past is still ours.
+ *
+ * Marks give the age: once per second, which revision was the newest.
  *
  * Thread: owner (the writer).
  */

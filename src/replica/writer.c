@@ -41,8 +41,8 @@ void writer_abort(struct writer *writer)
     writer->state = WRITER_CLOSED;
 }
 
-/* All else that LMDB can say while it writes (a page or row that is not what it should be, or not there) is damage. So is
- * MDB_PANIC: after a meta page that the disk did not take, LMDB refuses all that comes, reads too, for good. */
+/* All else that LMDB can say while it writes (a page or row that is not what it should be, or not there) is damage. So
+ * is MDB_PANIC: after a meta page that the disk did not take, LMDB refuses all that comes, reads too, for good. */
 static bool is_of_the_disk(int rc)
 {
     return rc == MDB_MAP_FULL || rc == MDB_TXN_FULL || rc > 0; /* above 0: errno */
@@ -166,8 +166,8 @@ static int write_event(struct writer *writer, int64_t rev, uint32_t sub, const s
     return rc == MDB_SUCCESS ? move_state(writer, stored, found, event) : rc;
 }
 
-/* An event that came with a previous value is cut to what is stored as a batch does it. It is not asked for upstream, so
- * this is rare. */
+/* An event that came with a previous value is cut to what is stored as a batch does it. It is not asked for upstream,
+ * so this is rare. */
 static int write_bare(struct writer *writer, int64_t rev, uint32_t sub, const struct belfry_wire_event *event,
                       struct rowform_event *row)
 {

@@ -5,8 +5,8 @@
  *     CLOSED --begin--> OPEN --apply--> INSIDE (a revision) --advance--> OPEN --commit--> CLOSED
  *                         \---------------- abort, or any error of a write ----------------^
  *
- * An LMDB transaction that has met an error is good for nothing but aborting. So every error of a write ends it, with
- * nothing changed; what was applied since begin is the caller's to apply again.
+ * An LMDB transaction with an error can only be aborted. So every error of a write ends it, with nothing changed; the
+ * caller applies again what it had applied since begin.
  *
  * Thread: owner (the writer).
  */

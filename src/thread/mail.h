@@ -2,8 +2,8 @@
  *
  * mail: how threads meet: a message posted to another thread's loop, opened there in the order of posting.
  *
- * A mail is embedded in whatever it carries and knows what to do when it is opened. Opened with owner NULL, nobody lives
- * there any more: it frees what it carries, or goes back where that is possible.
+ * A mail is embedded in what it carries, and its open() does the work on the other thread. With owner NULL the receiver
+ * has ended: open() frees what the mail carries, or sends it back where that is possible.
  *
  * Thread: mailbox_post any; the rest owner (the loop's).
  */
@@ -17,7 +17,7 @@
 
 struct mail {
     struct belfry_list node;
-    void (*open)(struct mail *mail, void *owner); /* set by who posts; the mail is the callee's */
+    void (*open)(struct mail *mail, void *owner); /* set by the sender; it owns the mail */
 };
 
 struct mailbox;
@@ -25,8 +25,8 @@ struct mailbox;
 /* Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_LIMIT (no descriptors). */
 BELFRY_NODISCARD enum belfry_err mailbox_create(uv_loop_t *loop, void *owner, struct mailbox **out);
 
-/* From now on, and for what waits, mail is opened with owner NULL, by who posts it. The memory stays until
- * mailbox_destroy(), which comes when nobody can post any more. NULL is fine to both. */
+/* Opens mail that waits, and from now on each mail in mailbox_post(), with owner NULL. The memory stays until
+ * mailbox_destroy(), which is called when no thread can post any more. NULL is fine for both. */
 void mailbox_close(struct mailbox *box);
 void mailbox_destroy(struct mailbox *box);
 

@@ -19,13 +19,6 @@ struct thread {
     struct mail stop;
 };
 
-/* Whatever still has a handle closes it in a turn or two. */
-static void run_down(uv_loop_t *loop)
-{
-    uv_run(loop, UV_RUN_DEFAULT);
-    uv_loop_close(loop);
-}
-
 static enum belfry_err thread_on_begin(struct thread *thread)
 {
     enum belfry_err err = mailbox_create(&thread->loop, thread->user, &thread->box);
@@ -44,7 +37,8 @@ static void *thread_main(void *arg)
         thread->part.end(thread, thread->user);
     }
     mailbox_close(thread->box);
-    run_down(&thread->loop);
+    uv_run(&thread->loop, UV_RUN_DEFAULT); /* every open handle closes in a turn or two */
+    uv_loop_close(&thread->loop);
     return NULL;
 }
 

@@ -26,11 +26,11 @@ struct thread_part {
  * Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_LIMIT, what begin returned. */
 BELFRY_NODISCARD enum belfry_err thread_start(const struct thread_part *part, void *user, struct thread **out);
 
-/* Ends the loop and waits for the thread; mail that comes later finds nobody. NULL is fine. */
+/* Ends the loop and waits for the thread; later mail is opened with owner NULL. NULL is fine. */
 void thread_stop(struct thread *thread);
-void thread_destroy(struct thread *thread); /* stopped, and nobody can post any more. NULL is fine */
+void thread_destroy(struct thread *thread); /* stopped, and no thread can post any more. NULL is fine */
 
-/* pthread_create() of a thread that no signal comes to: signals are the front's. Not 0: it failed. */
+/* pthread_create() of a thread that receives no signals: those are the front's. Not 0: it failed. */
 int thread_spawn(pthread_t *id, void *(*start)(void *arg), void *arg);
 
 uv_loop_t *thread_loop(struct thread *thread);

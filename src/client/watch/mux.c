@@ -1,8 +1,8 @@
 /* src/client/watch/mux.c
  *
  * Two halves meet in a watch: responses of the stream fill its inbox, and belfry_mux_next() empties it. A watch with
- * something to say is in `ready`; one that waits for the store's revision is in `need_rev`; one that waits for its create
- * to be sent is in `waiting`.
+ * something to say is in `ready`; one that waits for the store's revision is in `need_rev`; one that waits for its
+ * create to be sent is in `waiting`.
  */
 #include "client/watch/mux.h"
 
@@ -579,8 +579,8 @@ static void mux_on_canceled(struct belfry_mux *mux, const struct belfry_wire_wat
     watch_make_ready(mux, watch);
 }
 
-/* May progress up to `rev` be reported? What the watch knows already may be repeated, as a sign of life, but not while a
- * revision has been given in part. */
+/* May progress up to `rev` be reported? What the watch knows already may be repeated, as a sign of life, but not while
+ * a revision has been given in part. */
 static bool watch_may_report(const struct belfry_mux_watch *watch, int64_t rev)
 {
     return rev > 0 && rev >= (watch->inbox.given == 0 ? watch->next_rev - 1 : watch->next_rev);
@@ -647,14 +647,6 @@ static void watch_park(struct belfry_mux *mux, struct belfry_mux_watch *watch)
     watch_create_again(mux, watch);
 }
 
-static enum belfry_err mux_on_unknown(struct belfry_mux *mux, int64_t id)
-{
-    if (mux->subs.n_unknown >= BELFRY_MUX_ORPHANS)
-        return BELFRY_ERR_PROTOCOL;
-    /* cancelled once: the orphan swallows the rest */
-    return belfry_subs_add_unknown(&mux->subs, id) != NULL ? BELFRY_OK : BELFRY_ERR_NOMEM;
-}
-
 /* Logs an event at or below a progress that came before it: the server was wrong. A progress that was not reported yet
  * does no harm, because events are given first. */
 static void mux_check_progress(struct belfry_mux *mux, const struct belfry_mux_watch *watch,
@@ -674,8 +666,10 @@ static enum belfry_err mux_on_events(struct belfry_mux *mux, struct belfry_blob 
                                      const struct belfry_wire_watch *response)
 {
     struct belfry_sub *sub = belfry_subs_find(&mux->subs, response->watch_id);
-    if (sub == NULL)
-        return mux_on_unknown(mux, response->watch_id);
+    if (sub == NULL && mux->subs.n_unknown >= BELFRY_MUX_ORPHANS)
+        return BELFRY_ERR_PROTOCOL;
+    if (sub == NULL) /* an id that we never asked for: cancelled once, and the orphan drops the rest */
+        return belfry_subs_add_unknown(&mux->subs, response->watch_id) != NULL ? BELFRY_OK : BELFRY_ERR_NOMEM;
     struct belfry_mux_watch *watch = sub->watch;
     if (watch == NULL)
         return BELFRY_OK;

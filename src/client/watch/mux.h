@@ -2,9 +2,10 @@
  *
  * mux: many watches on one Watch stream, held through any fault. The watch machine of the client.
  *
- * Messages and `now` go in; requests to send and actions (give this batch, this watch has ended) come out. The mux opens
- * no stream itself: it says when it wants one (belfry_mux_wants_stream), its owner reports when one is up or down, and the
- * mux creates every watch again from its own place, pipelined. A watch is a revision: `next_rev`, the first not given yet.
+ * Messages and `now` go in; requests to send and actions (give this batch, this watch has ended) come out. The mux
+ * opens no stream itself: it says when it wants one (belfry_mux_wants_stream), its owner reports when one is up or
+ * down, and the mux creates every watch again from its own place, pipelined. A watch is a revision: `next_rev`, the
+ * first not given yet.
  *
  *   NEED_REV --belfry_mux_revision--> WAITING --create sent--> CREATING --created--> OPEN
  *                                        ^  ^                     |                   |  paused, over its bound:
@@ -14,9 +15,9 @@
  *   any --> ENDING (what is in the inbox is still given, then the end) --> freed
  *   any --> REMOVED (by its own action's callback; freed by belfry_mux_taken)
  *
- * What the server knows of a watch is a subscription (sub), which lives as long as the stream. Created answers come in the
- * order of the creates, so a sub is matched to its created answer by order, and from then on by id. A removed watch
- * leaves its sub behind as an orphan, which drops what still comes until the server has confirmed the cancel.
+ * What the server knows of a watch is a subscription (sub), which lives as long as the stream. Created answers come in
+ * the order of the creates, so a sub is matched to its created answer by order, and from then on by id. A removed
+ * watch leaves its sub behind as an orphan, which drops what still comes until the server has confirmed the cancel.
  *
  * The first create of a stream goes alone. A server that names its cluster in the answer is an etcd and answers in
  * order: the rest is pipelined. Others (kine answers in any order) get one create at a time.
@@ -37,8 +38,8 @@
 #include "base/log.h"
 #include "client/watch/inbox.h"
 
-#define BELFRY_MUX_CREATE_TIMEOUT_MS 20000 /* a create unanswered for so long: the stream is broken */
-#define BELFRY_MUX_PROGRESS_MS       1000  /* progress is asked for no more often, and again when it is not answered */
+#define BELFRY_MUX_CREATE_TIMEOUT_MS 20000 /* a create unanswered for this long: the stream is broken */
+#define BELFRY_MUX_PROGRESS_MS       1000  /* between requests for progress, and before one is repeated */
 #define BELFRY_MUX_ORPHANS           1024  /* ids we never asked for that a server may use before its stream is reset */
 #define BELFRY_MUX_RECREATES         3 /* times a watch cancelled without a reason is created again without any news */
 
@@ -149,7 +150,7 @@ BELFRY_NODISCARD enum belfry_err belfry_mux_pull(struct belfry_mux *mux, uint64_
 
 /* A WatchResponse came. Take all actions before the next one.
  * Errors: BELFRY_ERR_PROTOCOL, BELFRY_ERR_NOMEM (end the stream and say so with belfry_mux_stream_down()),
- *         BELFRY_ERR_AUTH (a create was refused for its token: likewise, and log in anew before the next stream). */
+ *         BELFRY_ERR_AUTH (a create was refused for its token: likewise, and log in again before the next stream). */
 BELFRY_NODISCARD enum belfry_err belfry_mux_message(struct belfry_mux *mux, struct belfry_blob *message,
                                                     uint64_t now_ms);
 
@@ -163,15 +164,15 @@ void belfry_mux_fail(struct belfry_mux *mux, enum belfry_err err, const char *wh
 /* Fresh credentials did not help: from now on, until the next success, a refused create ends its watch. */
 void belfry_mux_auth_is_final(struct belfry_mux *mux, bool final);
 
-/* Asks for progress, immediately or as soon as BELFRY_MUX_PROGRESS_MS have passed since the last request. If progress is
- * not trusted (below), the request waits for a stream on which it is. */
+/* Asks for progress, immediately or as soon as BELFRY_MUX_PROGRESS_MS have passed since the last request. If progress
+ * is not trusted (below), the request waits for a stream on which it is. */
 void belfry_mux_request_progress(struct belfry_mux *mux, uint64_t now_ms);
 bool belfry_mux_wants_progress(const struct belfry_mux *mux);
 
-/* Does the server of the stream send answers to progress requests after the events they cover? True by default: an owner
- * that does not know its server says false before each stream, and true once it knows. Without trust no progress is
- * requested, and answers that come anyway (id -1) are dropped: from an etcd before 3.4.25 or 3.5.8 they would skip events
- * (etcd#15220). Progress with the id of a watch is not affected. */
+/* Does the server of the stream send answers to progress requests after the events they cover? True by default: an
+ * owner that does not know its server says false before each stream, and true once it knows. Without trust no progress
+ * is requested, and answers that come anyway (id -1) are dropped: from an etcd before 3.4.25 or 3.5.8 they would skip
+ * events (etcd#15220). Progress with the id of a watch is not affected. */
 void belfry_mux_trust_progress(struct belfry_mux *mux, bool trusted);
 
 /* Do creates from now on ask for large responses in pieces, for watches that allow it? True by default. */

@@ -60,7 +60,7 @@ struct belfry_sub *belfry_subs_add(struct belfry_subs *subs, struct belfry_mux_w
 /* The first in line; NULL when none is. */
 struct belfry_sub *belfry_subs_first(const struct belfry_subs *subs);
 
-/* It was answered: from now on it has an id, which nobody else has. */
+/* It was answered: from now on it has an id, which no other sub has. */
 void belfry_subs_name(struct belfry_subs *subs, struct belfry_sub *sub, int64_t id);
 struct belfry_sub *belfry_subs_find(const struct belfry_subs *subs, int64_t id);
 
