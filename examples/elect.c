@@ -78,7 +78,7 @@ static void ask(struct election *e)
     e->again = e->asking;
     if (e->asking)
         return;
-    int err = belfry_opts_set(&opts, "limit", "1");
+    int err = belfry_opts_set_int(&opts, "limit", 1);
     if (err == BELFRY_OK)
         err = belfry_opts_set(&opts, "sort-by", "create");
     if (err == BELFRY_OK)
@@ -87,8 +87,10 @@ static void ask(struct election *e)
         err = belfry_get(e->b, belfry_prefix(e->prefix), opts, on_leader, e, NULL);
     belfry_opts_free(opts);
     e->asking = err == BELFRY_OK;
-    if (err != BELFRY_OK)
+    if (err != BELFRY_OK) {
+        fprintf(stderr, "elect: %s\n", belfry_why(e->b));
         end(e, 1);
+    }
 }
 
 /* A follow, not a watch: it also tells when history was lost. */
@@ -169,9 +171,9 @@ int main(int argc, char **argv)
     place_close(place);
     if (err == BELFRY_OK && !listening)
         err = belfry_run(e.b, 5000); /* until the place is given up */
+    if (err != BELFRY_OK)
+        fprintf(stderr, "elect: %s\n", belfry_why(e.b));
     belfry_close(e.b);
     free(e.prefix);
-    if (err != BELFRY_OK)
-        fprintf(stderr, "elect: %s\n", belfry_strerror(err));
     return e.code;
 }

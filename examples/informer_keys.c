@@ -19,14 +19,13 @@ static enum belfry_next on_news(struct belfry_informer *informer, const struct b
 int main(int argc, char **argv) /* informer_keys [ENDPOINTS] */
 {
     struct belfry *b = NULL;
-    char why[256] = "";
-    int err = belfry_open_why(argc > 1 ? argv[1] : "http://127.0.0.1:2379", NULL, &b, why, sizeof(why));
+    int err = belfry_open(argc > 1 ? argv[1] : "http://127.0.0.1:2379", NULL, &b);
     if (!err)
         err = belfry_informer_keys(b, belfry_prefix("/services/"), NULL, on_news, NULL, NULL);
     if (!err)
         err = belfry_run(b, -1);
     if (err)
-        fprintf(stderr, "informer_keys: %s: %s\n", belfry_strerror(err), why);
+        fprintf(stderr, "informer_keys: %s\n", belfry_why(b));
     belfry_close(b);
     return err != 0;
 }

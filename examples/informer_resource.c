@@ -22,19 +22,18 @@ int main(int argc, char **argv) /* informer_resource [GROUP_VERSION PLURAL [NAME
 {
     struct belfry *b = NULL;
     struct belfry_kube *k = NULL;
-    char why[256] = "";
+    struct belfry_resource resource = belfry_resource("v1", "pods", NULL);
+    if (argc > 2)
+        resource = belfry_resource(argv[1], argv[2], argv[3]);
     int err = belfry_open(NULL, NULL, &b); /* a session without etcd */
     if (!err)
-        err = belfry_kube_open(b, NULL, &k, why, sizeof(why)); /* the server and user that kubectl would take */
-    struct belfry_resource pods = belfry_resource("v1", "pods", NULL);
-    if (argc > 2)
-        pods = belfry_resource(argv[1], argv[2], argv[3]);
+        err = belfry_kube_open(b, NULL, &k, NULL, 0); /* the server and user that kubectl would take */
     if (!err)
-        err = belfry_informer_resource(k, pods, NULL, on_news, NULL, NULL);
+        err = belfry_informer_resource(k, resource, NULL, on_news, NULL, NULL);
     if (!err)
         err = belfry_run(b, -1);
     if (err)
-        fprintf(stderr, "informer_resource: %s: %s\n", belfry_strerror(err), why);
+        fprintf(stderr, "informer_resource: %s\n", belfry_why(b));
     belfry_close(b);
     return err != 0;
 }

@@ -156,8 +156,8 @@ int main(int argc, char **argv)
     place_close(place);
     if (err == BELFRY_OK)
         err = belfry_run(b, 5000); /* until it is given back */
-    belfry_close(b);
     if (err != BELFRY_OK)
-        fprintf(stderr, "lock: %s\n", belfry_strerror(err));
+        fprintf(stderr, "lock: %s\n", belfry_why(b));
+    belfry_close(b);
     return lock.over ? lock.code : 1;
 }

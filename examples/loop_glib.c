@@ -52,7 +52,7 @@ int main(int argc, char **argv)
     if (!err)
         g_main_loop_run(loop);
     else
-        fprintf(stderr, "loop_glib: %s\n", belfry_strerror(err));
+        fprintf(stderr, "loop_glib: %s\n", belfry_why(b));
 
     belfry_glib_detach(&on_loop);
     belfry_close(b);

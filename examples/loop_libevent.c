@@ -54,7 +54,7 @@ int main(int argc, char **argv)
     if (!err)
         event_base_dispatch(base);
     else
-        fprintf(stderr, "loop_libevent: %s\n", belfry_strerror(err));
+        fprintf(stderr, "loop_libevent: %s\n", belfry_why(b));
 
     belfry_libevent_detach(&on_loop);
     belfry_close(b);

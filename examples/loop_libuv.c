@@ -54,7 +54,7 @@ int main(int argc, char **argv)
     if (!err)
         uv_run(&loop, UV_RUN_DEFAULT);
     else
-        fprintf(stderr, "loop_libuv: %s\n", belfry_strerror(err));
+        fprintf(stderr, "loop_libuv: %s\n", belfry_why(b));
 
     belfry_libuv_detach(&on_loop, NULL);
     belfry_close(b);

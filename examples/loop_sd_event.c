@@ -54,7 +54,7 @@ int main(int argc, char **argv)
     if (!err)
         status = sd_event_loop(event);
     else
-        fprintf(stderr, "loop_sd_event: %s\n", belfry_strerror(err));
+        fprintf(stderr, "loop_sd_event: %s\n", belfry_why(b));
 
     belfry_sd_event_detach(&on_loop);
     belfry_close(b);

@@ -51,8 +51,8 @@ int main(int argc, char **argv)
         if (fds[1].revents != 0 && said_quit())
             break;
     }
-    belfry_close(b);
     if (err != BELFRY_OK)
-        fprintf(stderr, "poll_watch: %s\n", belfry_strerror(err));
+        fprintf(stderr, "poll_watch: %s\n", belfry_why(b));
+    belfry_close(b);
     return err != BELFRY_OK;
 }

@@ -1,4 +1,5 @@
-/* belfry/belfry.h: follow keys in etcd, or a belfryd, from C. No threads, no globals, no printing.
+/* belfry/belfry.h: follow keys in etcd, or a belfryd, from C. No threads, no printing; no state outside of sessions
+ * except one sentence per thread (belfry_why()).
  *
  * A session (struct belfry) holds endpoints and credentials. It connects, fails over and reconnects by itself. Watches
  * (changes from a revision), follows (state first, then changes) and calls (get, put, txn, ...) run on a session. The
@@ -16,7 +17,7 @@
  * Memory:   arguments of a callback are lent until it returns. Arguments of a function are copied. Structs that the
  *           library fills may grow at their end in later versions; never allocate or copy them by their size.
  * Errors:   functions returning int return 0 (BELFRY_OK) or a value of enum belfry_err. They write out parameters only
- *           on success.
+ *           on success. belfry_why() has a sentence about the failure.
  */
 #ifndef BELFRY_BELFRY_H
 #define BELFRY_BELFRY_H
@@ -66,7 +67,8 @@ struct belfry_txn;   /* a transaction under construction */
  *   for a follow        prev-kv, pause-bytes, page-bytes (1MiB), once (flag: end with BELFRY_OK when synced)
  *   for a get           rev, limit, keys-only, count-only, serializable, sort-by (key, version, create, mod, value),
  *                       order (ascend, descend), min-mod-rev, max-mod-rev, min-create-rev, max-create-rev
- *   for a put           lease (its id, in decimal digits), prev-kv, ignore-value, ignore-lease
+ *   for a put           lease (its id, in decimal digits, or by belfry_opts_set_int()), prev-kv, ignore-value,
+ *                       ignore-lease
  *   for a del           prev-kv
  *   for a compact       physical
  *   for a lease_ttl     keys
@@ -88,8 +90,15 @@ struct belfry_txn;   /* a transaction under construction */
  *         BELFRY_ERR_NOMEM. */
 BELFRY_API int belfry_opts_set(struct belfry_opts **opts, const char *name, const char *value);
 
+/* Sets an option to a number: a count or an id ("limit", "rev", "lease"), a duration in milliseconds, a size in bytes,
+ * or a flag (0 or 1). Errors as for belfry_opts_set().
+ *
+ *     err = belfry_opts_set_int(&opts, "lease", belfry_lease_id(lease));
+ */
+BELFRY_API int belfry_opts_set_int(struct belfry_opts **opts, const char *name, int64_t number);
+
 /* A sentence about the last failure of belfry_opts_set(), or about the option for which a call with these options
- * returned BELFRY_ERR_INVALID. "" when there was none. `opts` may be NULL. */
+ * returned BELFRY_ERR_INVALID. "" when there was none. `opts` may be NULL. belfry_why() has the same sentence. */
 BELFRY_API const char *belfry_opts_why(const struct belfry_opts *opts);
 
 /* `opts` may be NULL, as for free(). Free options any time after the call that took them has returned. */
@@ -105,7 +114,17 @@ BELFRY_API void belfry_opts_free(struct belfry_opts *opts);
  *         BELFRY_ERR_LIMIT (no descriptors left), BELFRY_ERR_NOMEM. */
 BELFRY_API int belfry_open(const char *endpoints, const struct belfry_opts *opts, struct belfry **out);
 
-/* The same. On failure it stores in why[0, len) a sentence that names the cause (a file, an endpoint). */
+/* A sentence about the last call on `b` that returned an error: which option, which file, which range. With `b` NULL it
+ * is about this thread's last failed belfry_open(), belfry_opts_set() or belfry_opts_set_int(), which have no session.
+ * "" before the first failure. Lent until the next call.
+ *
+ *     if (belfry_open(endpoints, opts, &b) != BELFRY_OK)
+ *         fprintf(stderr, "%s\n", belfry_why(NULL));
+ *
+ * Failures that come later arrive in a callback, with a sentence in .why. */
+BELFRY_API const char *belfry_why(const struct belfry *b);
+
+/* belfry_open(). On failure it also stores the sentence of belfry_why(NULL) in why[0, len). */
 BELFRY_API int belfry_open_why(const char *endpoints, const struct belfry_opts *opts, struct belfry **out, char *why,
                                size_t len);
 
@@ -124,7 +143,9 @@ BELFRY_API int belfry_dispatch(struct belfry *b);
  * the session. Errors: BELFRY_ERR_TIMEOUT (the time passed), BELFRY_ERR_IO. */
 BELFRY_API int belfry_run(struct belfry *b, int timeout_ms);
 
-/* Called from a callback: belfry_run() returns BELFRY_OK after that callback. */
+/* Makes belfry_run() return BELFRY_OK. If none is running, the next one returns immediately. Callable from a callback,
+ * from any thread and from a signal handler: it is async-signal-safe and preserves errno. The session must not be
+ * closed at the same time: restore the old signal handler before belfry_close(). */
 BELFRY_API void belfry_stop(struct belfry *b);
 
 enum belfry_level { BELFRY_ERROR, BELFRY_WARN, BELFRY_INFO, BELFRY_DEBUG };
@@ -160,11 +181,14 @@ struct belfry_range {
     struct belfry_bytes key, end;
     enum belfry_range_kind kind;
 };
-/* For keys that are C strings; for other keys fill the struct. The strings must live until a call takes the range. */
+/* For keys that are C strings. The strings must live until a call takes the range. */
 BELFRY_API struct belfry_range belfry_key(const char *key);
 BELFRY_API struct belfry_range belfry_prefix(const char *prefix);
 BELFRY_API struct belfry_range belfry_from(const char *key);
 BELFRY_API struct belfry_range belfry_interval(const char *key, const char *end);
+/* For keys of any bytes, zero bytes included. For other ranges of such keys fill the struct. */
+BELFRY_API struct belfry_range belfry_key_bytes(const void *key, size_t len);
+BELFRY_API struct belfry_range belfry_prefix_bytes(const void *prefix, size_t len);
 
 /* ---- watch and follow ---- */
 

@@ -70,35 +70,35 @@ struct caller {
     struct belfry_call **out;
 };
 
-static int start(const struct caller *c, const struct method *method, struct belfry_bytes request)
+static enum belfry_err start(const struct caller *c, const struct method *method, struct belfry_bytes request)
 {
     BELFRY_OWNER_ENTER(c->b);
     int64_t timeout = belfry_opts_is_set(c->opts, BELFRY_OPT_COMMAND_TIMEOUT)
                           ? belfry_opts_number(c->opts, BELFRY_OPT_COMMAND_TIMEOUT)
                           : (int64_t)c->b->command_timeout_ms;
-    if (c->fn == NULL || !belfry_session_has_etcd(c->b) || !belfry_opts_fit(c->opts, method->opts | BELFRY_FOR_CALL))
-        return BELFRY_ERR_INVALID;
-    if (c->b->closing)
-        return BELFRY_ERR_CANCELED;
+    enum belfry_err refused = belfry_session_refuses(c->b, c->fn != NULL, c->opts, method->opts | BELFRY_FOR_CALL);
+    if (refused != BELFRY_OK)
+        return refused;
     struct pending *p = malloc(sizeof(*p));
     if (p == NULL)
-        return BELFRY_ERR_NOMEM;
+        return belfry_why_note(c->b, BELFRY_ERR_NOMEM, NULL);
     *p = (struct pending){.b = c->b, .kind = method->reply, .fn = c->fn, .user = c->user};
     enum belfry_err err = belfry_calls_start(c->b->calls, method->call, method->path, request,
                                              belfry_clock_ms() + (uint64_t)timeout, on_answer, p, c->out);
     if (err != BELFRY_OK) {
         free(p);
-        return err;
+        return belfry_why_note(c->b, err, err == BELFRY_ERR_LIMIT ? "too many calls are under way: 10,000" : NULL);
     }
     belfry_session_poke(c->b);
     return BELFRY_OK;
 }
 
 /* Sends what has been written to `request` (if that went well) and frees it. */
-static int send_buf(const struct caller *c, const struct method *method, enum belfry_err err,
-                    struct belfry_buf *request)
+static enum belfry_err send_buf(const struct caller *c, const struct method *method, enum belfry_err err,
+                                struct belfry_buf *request)
 {
-    int result = err == BELFRY_OK ? start(c, method, belfry_buf_bytes(request)) : (int)err;
+    enum belfry_err result =
+        err == BELFRY_OK ? start(c, method, belfry_buf_bytes(request)) : belfry_why_note(c->b, err, NULL);
     belfry_buf_fini(request);
     return result;
 }
@@ -112,7 +112,7 @@ int belfry_get(struct belfry *b, struct belfry_range range, const struct belfry_
     struct belfry_buf request = {0};
     enum belfry_err err = belfry_range_wire(range, &wire);
     if (err != BELFRY_OK)
-        return err;
+        return belfry_why_note(b, err, belfry_range_why(err));
     if (belfry_opts_number(opts, BELFRY_OPT_SERIALIZABLE) != 0)
         method.call = BELFRY_CALL_LOCAL;
     err = belfry_request_range(&request, wire, opts);
@@ -127,7 +127,7 @@ int belfry_put(struct belfry *b, struct belfry_bytes key, struct belfry_bytes va
     struct caller c = {b, opts, fn, user, out};
     struct belfry_buf request = {0};
     if (key.len == 0)
-        return BELFRY_ERR_INVALID;
+        return belfry_why_note(b, BELFRY_ERR_INVALID, "the key of a put is empty");
     return send_buf(&c, &method, belfry_request_put(&request, key, value, opts), &request);
 }
 
@@ -141,7 +141,7 @@ int belfry_del(struct belfry *b, struct belfry_range range, const struct belfry_
     struct belfry_buf request = {0};
     enum belfry_err err = belfry_range_wire(range, &wire);
     if (err != BELFRY_OK)
-        return err;
+        return belfry_why_note(b, err, belfry_range_why(err));
     err = belfry_request_delete(&request, wire, opts);
     free(wire);
     return send_buf(&c, &method, err, &request);
@@ -154,7 +154,7 @@ int belfry_txn_commit(struct belfry *b, const struct belfry_txn *txn, const stru
     struct caller c = {b, opts, fn, user, out};
     struct belfry_bytes request;
     enum belfry_err err = belfry_txn_request(txn, &request);
-    return err == BELFRY_OK ? start(&c, &method, request) : (int)err;
+    return err == BELFRY_OK ? start(&c, &method, request) : belfry_why_note(b, err, belfry_txn_why(txn));
 }
 
 int belfry_compact(struct belfry *b, int64_t rev, const struct belfry_opts *opts, belfry_reply_fn fn, void *user,

@@ -163,16 +163,15 @@ int belfry_lease_open(struct belfry *b, int64_t ttl_s, belfry_lease_fn fn, void 
 {
     BELFRY_OWNER_ENTER(b);
     int64_t id;
-    if (ttl_s < 1 || fn == NULL || !belfry_session_has_etcd(b))
-        return BELFRY_ERR_INVALID;
-    if (b->closing)
-        return BELFRY_ERR_CANCELED;
-    enum belfry_err err = choose_id(&id);
+    enum belfry_err err = belfry_session_refuses(b, fn != NULL, NULL, 0);
     if (err != BELFRY_OK)
         return err;
-    struct belfry_lease *lease = calloc(1, sizeof(*lease));
+    if (ttl_s < 1)
+        return belfry_why_note(b, BELFRY_ERR_INVALID, "the time of a lease is at least 1 s");
+    err = choose_id(&id);
+    struct belfry_lease *lease = err == BELFRY_OK ? calloc(1, sizeof(*lease)) : NULL;
     if (lease == NULL)
-        return BELFRY_ERR_NOMEM;
+        return belfry_why_note(b, err == BELFRY_OK ? BELFRY_ERR_NOMEM : err, NULL);
     *lease = (struct belfry_lease){.guest.close = on_close, .b = b, .fn = fn, .user = user};
     belfry_timer_init(&lease->timer, on_timer);
     belfry_keeper_init(&lease->keeper, id, ttl_s, b->command_timeout_ms, belfry_rng_next(&b->rng));
@@ -182,7 +181,7 @@ int belfry_lease_open(struct belfry *b, int64_t ttl_s, belfry_lease_fn fn, void 
     err = begin(lease);
     if (err != BELFRY_OK) {
         free_lease(lease);
-        return err;
+        return belfry_why_note(b, err, NULL);
     }
     if (out != NULL)
         *out = lease;

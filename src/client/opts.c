@@ -1,11 +1,13 @@
 /* src/client/opts.c */
 #include "client/opts.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/secret.h"
+#include "client/why.h"
 
 static const struct belfry_opt_row rows[] = {
 #define ROW(id_, name_, kind_, where, value, choices_)                                                                 \
@@ -65,7 +67,7 @@ static const struct belfry_opt_row *read_value(struct belfry_opts *o, const char
     return NULL;
 }
 
-int belfry_opts_set(struct belfry_opts **opts, const char *name, const char *value)
+static enum belfry_err set(struct belfry_opts **opts, const char *name, const char *value)
 {
     if (*opts == NULL && (*opts = create()) == NULL)
         return BELFRY_ERR_NOMEM;
@@ -83,6 +85,21 @@ int belfry_opts_set(struct belfry_opts **opts, const char *name, const char *val
     o->values[row->id].number = (int64_t)number;
     o->values[row->id].set = true;
     return BELFRY_OK;
+}
+
+int belfry_opts_set(struct belfry_opts **opts, const char *name, const char *value)
+{
+    enum belfry_err err = set(opts, name, value);
+    return belfry_why_unless_ok(NULL, err, belfry_opts_why(*opts));
+}
+
+int belfry_opts_set_int(struct belfry_opts **opts, const char *name, int64_t number)
+{
+    char text[32];
+    const char *nearest;
+    const struct belfry_opt_row *row = belfry_opt_find(rows, BELFRY_OPT_END_, name, strlen(name), &nearest);
+    snprintf(text, sizeof(text), "%" PRId64 "%s", number, row != NULL && row->kind == BELFRY_KIND_MS ? "ms" : "");
+    return belfry_opts_set(opts, name, text);
 }
 
 const char *belfry_opts_why(const struct belfry_opts *opts)

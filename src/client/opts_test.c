@@ -95,6 +95,46 @@ static void values_are_taken_or_refused_with_a_reason(void **state)
     }
 }
 
+static void numbers_are_taken_or_refused_with_a_reason(void **state)
+{
+    static const struct {
+        const char *name, *text; /* NULL: refused */
+        enum belfry_opt opt;
+        int64_t number;
+    } numbers[] = {
+        {"lease", "31", BELFRY_OPT_LEASE, 0x1f},
+        {"lease", "9223372036854775807", BELFRY_OPT_LEASE, INT64_MAX},
+        {"lease", NULL, BELFRY_OPT_LEASE, -1},
+        {"limit", "0", BELFRY_OPT_LIMIT, 0},
+        {"dial-timeout", "2500ms", BELFRY_OPT_DIAL_TIMEOUT, 2500},
+        {"dial-timeout", NULL, BELFRY_OPT_DIAL_TIMEOUT, (int64_t)INT32_MAX + 1},
+        {"max-message", "8388608", BELFRY_OPT_MAX_MESSAGE, 8 << 20},
+        {"prev-kv", "1", BELFRY_OPT_PREV_KV, 1},
+        {"prev-kv", NULL, BELFRY_OPT_PREV_KV, 2},
+        {"order", NULL, BELFRY_OPT_ORDER, 1},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        struct belfry_opts *opts = NULL;
+        int err = belfry_opts_set_int(&opts, numbers[i].name, numbers[i].number);
+        if (numbers[i].text == NULL) {
+            assert_int_equal(err, BELFRY_ERR_INVALID);
+            assert_non_null(strstr(belfry_opts_why(opts), numbers[i].name));
+            assert_string_equal(belfry_why(NULL), belfry_opts_why(opts));
+            assert_false(belfry_opts_is_set(opts, numbers[i].opt));
+        } else {
+            assert_int_equal(err, BELFRY_OK);
+            assert_int_equal(belfry_opts_number(opts, numbers[i].opt), numbers[i].number);
+            assert_string_equal(belfry_opts_text(opts, numbers[i].opt), numbers[i].text);
+        }
+        belfry_opts_free(opts);
+    }
+    struct belfry_opts *opts = NULL;
+    assert_int_equal(belfry_opts_set_int(&opts, "least", 1), BELFRY_ERR_INVALID);
+    assert_non_null(strstr(belfry_why(NULL), "least"));
+    belfry_opts_free(opts);
+}
+
 static void unknown_names_are_refused(void **state)
 {
     struct belfry_opts *opts = NULL;
@@ -190,6 +230,8 @@ static enum belfry_err scenario(void)
         err = belfry_opts_set(&opts, "user", "b");
     if (err == BELFRY_OK)
         err = belfry_opts_set(&opts, "rev", "7");
+    if (err == BELFRY_OK)
+        err = belfry_opts_set_int(&opts, "lease", 7);
     belfry_opts_free(opts);
     return err;
 }
@@ -197,13 +239,14 @@ static enum belfry_err scenario(void)
 static void refused_memory_leaks_nothing(void **state)
 {
     (void)state;
-    assert_int_equal(refuse_sweep(scenario), 4);
+    assert_int_equal(refuse_sweep(scenario), 5);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_are_taken_or_refused_with_a_reason),
+        cmocka_unit_test(numbers_are_taken_or_refused_with_a_reason),
         cmocka_unit_test(unknown_names_are_refused),
         cmocka_unit_test(every_option_fits_where_the_table_says),
         cmocka_unit_test(the_last_value_counts_and_a_refused_one_changes_nothing),

@@ -28,6 +28,21 @@ struct belfry_range belfry_interval(const char *key, const char *end)
     return (struct belfry_range){.key = belfry_bytes_str(key), .end = belfry_bytes_str(end), .kind = BELFRY_INTERVAL};
 }
 
+struct belfry_range belfry_key_bytes(const void *key, size_t len)
+{
+    return (struct belfry_range){.key = belfry_bytes_of(key, len), .kind = BELFRY_KEY};
+}
+
+struct belfry_range belfry_prefix_bytes(const void *prefix, size_t len)
+{
+    return (struct belfry_range){.key = belfry_bytes_of(prefix, len), .kind = BELFRY_PREFIX};
+}
+
+const char *belfry_range_why(enum belfry_err err)
+{
+    return err == BELFRY_ERR_INVALID ? "the range is empty, or is of no known kind" : NULL;
+}
+
 /* The end of a prefix is the prefix with its last byte below 0xff raised by one and the rest cut. */
 static size_t prefix_end(struct belfry_bytes prefix)
 {

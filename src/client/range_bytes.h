@@ -15,4 +15,7 @@ struct belfry_wire_range {
 /* Errors: BELFRY_ERR_INVALID (an interval that is empty, or no such kind), BELFRY_ERR_NOMEM. */
 BELFRY_NODISCARD enum belfry_err belfry_range_wire(struct belfry_range range, struct belfry_wire_range **out);
 
+/* A sentence about such an error; NULL: belfry_strerror() says it all. */
+const char *belfry_range_why(enum belfry_err err);
+
 #endif

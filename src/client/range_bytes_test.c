@@ -73,6 +73,27 @@ static void makers_fill_the_kind(void **state)
     assert_int_equal(belfry_interval("a", "bc").end.len, 2);
 }
 
+static void keys_of_bytes_may_hold_zeroes(void **state)
+{
+    static const unsigned char id[] = {0, 1, 0xff, 0};
+    struct belfry_range key = belfry_key_bytes(id, sizeof(id)), prefix = belfry_prefix_bytes(id, 3);
+    struct belfry_wire_range *wire;
+    (void)state;
+    assert_int_equal(key.kind, BELFRY_KEY);
+    assert_int_equal(belfry_range_wire(key, &wire), BELFRY_OK);
+    assert_int_equal(wire->key.len, sizeof(id));
+    assert_memory_equal(wire->key.data, id, sizeof(id));
+    assert_int_equal(wire->end.len, 0);
+    free(wire);
+    assert_int_equal(prefix.kind, BELFRY_PREFIX);
+    assert_int_equal(belfry_range_wire(prefix, &wire), BELFRY_OK);
+    assert_int_equal(wire->key.len, 3);
+    assert_int_equal(wire->end.len, 2);
+    assert_memory_equal(wire->end.data, "\0\2", 2);
+    free(wire);
+    assert_int_equal(belfry_range_wire(belfry_key_bytes("", 0), &wire), BELFRY_ERR_INVALID);
+}
+
 static enum belfry_err scenario(void)
 {
     struct belfry_wire_range *wire;
@@ -94,6 +115,7 @@ int main(void)
         cmocka_unit_test(ranges_are_written_as_etcd_reads_them),
         cmocka_unit_test(what_is_no_range_is_refused),
         cmocka_unit_test(makers_fill_the_kind),
+        cmocka_unit_test(keys_of_bytes_may_hold_zeroes),
         cmocka_unit_test(refused_memory_leaks_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

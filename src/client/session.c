@@ -237,19 +237,26 @@ static bool sane(const struct belfry_opts *opts, char *why, size_t len)
     return true;
 }
 
+/* The caller's sentence, and this thread's for belfry_why(). */
+static enum belfry_err failed_to_open(enum belfry_err err, char *why, size_t len)
+{
+    if (why[0] == '\0')
+        snprintf(why, len, "%s", belfry_strerror(err));
+    return why == belfry_why_here() ? err : belfry_why_note(NULL, err, why);
+}
+
 int belfry_open_why(const char *endpoints, const struct belfry_opts *opts, struct belfry **out, char *why, size_t len)
 {
-    char ignored[256];
     if (why == NULL || len == 0) {
-        why = ignored;
-        len = sizeof(ignored);
+        why = belfry_why_here();
+        len = BELFRY_WHY_BYTES;
     }
     why[0] = '\0';
     if (!sane(opts, why, len))
-        return BELFRY_ERR_INVALID;
+        return failed_to_open(BELFRY_ERR_INVALID, why, len);
     struct belfry *b = calloc(1, sizeof(*b));
     if (b == NULL)
-        return BELFRY_ERR_NOMEM;
+        return failed_to_open(BELFRY_ERR_NOMEM, why, len);
     belfry_list_init(&b->watches);
     belfry_list_init(&b->follows);
     belfry_list_init(&b->guests);
@@ -260,9 +267,7 @@ int belfry_open_why(const char *endpoints, const struct belfry_opts *opts, struc
     enum belfry_err err = open_all(b, endpoints, opts, why, len);
     if (err != BELFRY_OK) {
         belfry_close(b);
-        if (why[0] == '\0')
-            snprintf(why, len, "%s", belfry_strerror(err));
-        return err;
+        return failed_to_open(err, why, len);
     }
     *out = b;
     return BELFRY_OK;
@@ -308,6 +313,22 @@ void belfry_close(struct belfry *b)
     free(b);
 }
 
+/* ---- calls ---- */
+
+enum belfry_err belfry_session_refuses(struct belfry *b, bool has_callback, const struct belfry_opts *opts,
+                                       unsigned where)
+{
+    if (!has_callback)
+        return belfry_why_note(b, BELFRY_ERR_INVALID, "a callback is missing");
+    if (!belfry_session_has_etcd(b))
+        return belfry_why_note(b, BELFRY_ERR_INVALID, "the session has no etcd: it was opened without endpoints");
+    if (!belfry_opts_fit(opts, where))
+        return belfry_why_note(b, BELFRY_ERR_INVALID, belfry_opts_why(opts));
+    if (b->closing)
+        return belfry_why_note(b, BELFRY_ERR_CANCELED, "the session is being closed");
+    return BELFRY_OK;
+}
+
 /* ---- driving ---- */
 
 int belfry_fd(const struct belfry *b)
@@ -318,7 +339,7 @@ int belfry_fd(const struct belfry *b)
 int belfry_dispatch(struct belfry *b)
 {
     BELFRY_OWNER_ENTER(b);
-    return belfry_loop_dispatch(b->loop);
+    return belfry_why_unless_ok(b, belfry_loop_dispatch(b->loop), NULL);
 }
 
 static bool anything_left(const struct belfry *b)
@@ -331,24 +352,25 @@ int belfry_run(struct belfry *b, int timeout_ms)
 {
     BELFRY_OWNER_ENTER(b);
     uint64_t end = timeout_ms < 0 ? BELFRY_NEVER : belfry_clock_ms() + (uint64_t)timeout_ms;
-    b->stopped = false;
-    while (!b->stopped && anything_left(b)) {
+    while (!atomic_exchange(&b->stop, false) && anything_left(b)) {
         uint64_t now = belfry_clock_ms();
         int left = end == BELFRY_NEVER ? -1 : now >= end ? 0 : (int)(end - now);
         enum belfry_err err = belfry_loop_wait(b->loop, left);
         if (err == BELFRY_OK)
             err = belfry_loop_dispatch(b->loop);
+        if (err == BELFRY_OK && belfry_clock_ms() >= end && !atomic_load(&b->stop))
+            err = BELFRY_ERR_TIMEOUT;
         if (err != BELFRY_OK)
-            return err;
-        if (belfry_clock_ms() >= end && !b->stopped)
-            return BELFRY_ERR_TIMEOUT;
+            return belfry_why_note(b, err, NULL);
     }
     return BELFRY_OK;
 }
 
+/* The flag first: who is woken by the descriptor finds it. */
 void belfry_stop(struct belfry *b)
 {
-    b->stopped = true;
+    atomic_store(&b->stop, true);
+    belfry_loop_wake(b->loop);
 }
 
 static void forward_line(enum belfry_log_level level, const char *event, const char *text, void *user)

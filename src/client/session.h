@@ -10,6 +10,8 @@
 #ifndef BELFRY_CLIENT_SESSION_H
 #define BELFRY_CLIENT_SESSION_H
 
+#include <stdatomic.h>
+
 #include <belfry/belfry.h>
 
 #include "base/list.h"
@@ -17,6 +19,7 @@
 #include "client/calls.h"
 #include "client/stream.h"
 #include "client/timers.h"
+#include "client/why.h"
 
 /* Who lives on a session besides its own watches and calls: a Kubernetes client, an informer, a kept lease. */
 struct belfry_guest {
@@ -46,12 +49,15 @@ struct belfry {
     struct belfry_rng rng;
     struct belfry_list watches; /* all, by belfry_watch.node */
     struct belfry_list follows; /* those that are not live, by belfry_watch.busy */
-    bool stopped, closing;
+    bool closing;
     bool poked; /* the timer is set to now, and the descriptor knows */
     struct belfry_log log;
     belfry_log_fn log_fn;
     void *log_user;
     struct belfry_stats stats;
+    char why[BELFRY_WHY_BYTES]; /* the last call that failed */
+    /* any thread, and signal handlers */
+    atomic_bool stop; /* belfry_stop() was called, and no belfry_run() has returned for it yet */
     BELFRY_OWNER_SESSION;
 };
 
@@ -60,6 +66,11 @@ void belfry_session_poke(struct belfry *b);
 
 /* Sets a timer of a guest's; it fires from the loop. Safe from anywhere on the thread. */
 void belfry_session_set_timer(struct belfry *b, struct belfry_timer *timer, uint64_t due_ms);
+
+/* Why a call on etcd cannot begin, if it cannot: no callback, a session without etcd, an option that is not for it (`where`
+ * as in opts.h), a session that is being closed. The error, noted for belfry_why(). */
+BELFRY_NODISCARD enum belfry_err belfry_session_refuses(struct belfry *b, bool has_callback,
+                                                        const struct belfry_opts *opts, unsigned where);
 
 /* False: the session was opened without endpoints. */
 static inline bool belfry_session_has_etcd(const struct belfry *b)

@@ -3,12 +3,16 @@
 
 #include <poll.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 
 #include <cmocka.h>
+
+#include <belfry/lease.h>
 
 #include "base/clock.h"
 #include "support/fakeetcd.h"
@@ -368,6 +372,48 @@ static void arguments_that_make_no_sense_are_refused(void **state)
     belfry_opts_free(never);
 }
 
+static void on_lease_never(struct belfry_lease *lease, const struct belfry_lease_event *event, void *user)
+{
+    (void)lease, (void)event, (void)user;
+    fail();
+}
+
+static void why_says_what_was_wrong_with_the_last_call_that_failed(void **state)
+{
+    struct belfry *b;
+    char why[300];
+    struct belfry_opts *watch_opts = OPTS("no-put", "true");
+    struct belfry_txn *txn = belfry_txn_create();
+    (void)state;
+    assert_int_equal(belfry_open("http://127.0.0.1:1", watch_opts, &b), BELFRY_ERR_INVALID);
+    assert_string_equal(belfry_why(NULL), "option no-put is not for this call");
+    assert_int_equal(belfry_open_why("ftp://x", NULL, &b, why, sizeof(why)), BELFRY_ERR_INVALID);
+    assert_string_equal(belfry_why(NULL), why);
+    make_members(1);
+    open_session(NULL);
+    assert_string_equal(belfry_why(bed.b), "");
+    assert_int_not_equal(belfry_watch_open(bed.b, belfry_interval("b", "a"), NULL, on_nothing, NULL, NULL), BELFRY_OK);
+    assert_non_null(strstr(belfry_why(bed.b), "range is empty"));
+    assert_int_not_equal(belfry_get(bed.b, belfry_key("a"), watch_opts, on_reply, NULL, NULL), BELFRY_OK);
+    assert_non_null(strstr(belfry_why(bed.b), "no-put"));
+    assert_int_not_equal(belfry_follow_open(bed.b, belfry_key("a"), NULL, NULL, NULL, NULL), BELFRY_OK);
+    assert_non_null(strstr(belfry_why(bed.b), "callback"));
+    assert_int_not_equal(belfry_put(bed.b, str(""), str("v"), NULL, on_reply, NULL, NULL), BELFRY_OK);
+    assert_non_null(strstr(belfry_why(bed.b), "key"));
+    belfry_txn_if_mod_rev(txn, str("a"), '~', 0);
+    assert_int_not_equal(belfry_txn_commit(bed.b, txn, NULL, on_reply, NULL, NULL), BELFRY_OK);
+    assert_non_null(strstr(belfry_why(bed.b), "comparison"));
+    assert_int_not_equal(belfry_lease_open(bed.b, 0, on_lease_never, NULL, NULL), BELFRY_OK);
+    assert_non_null(strstr(belfry_why(bed.b), "lease"));
+    assert_string_equal(belfry_why(NULL), why); /* of this thread, still */
+    assert_int_equal(belfry_open(NULL, NULL, &b), BELFRY_OK);
+    assert_int_not_equal(belfry_request_progress(b), BELFRY_OK);
+    assert_non_null(strstr(belfry_why(b), "no etcd"));
+    belfry_close(b);
+    belfry_txn_free(txn);
+    belfry_opts_free(watch_opts);
+}
+
 static void a_call_may_be_cancelled_at_any_time(void **state)
 {
     struct got got[5] = {0};
@@ -589,6 +635,46 @@ static void run_returns_when_it_should(void **state)
     get("a/", NULL, &got);
     assert_int_equal(belfry_run(bed.b, 5000), BELFRY_OK); /* nothing left */
     assert_int_equal(got.err, BELFRY_ERR_UNAVAILABLE);
+}
+
+static void on_alarm(int signo)
+{
+    (void)signo;
+    belfry_stop(bed.b);
+}
+
+static void a_signal_stops_run(void **state)
+{
+    struct sigaction stop = {.sa_handler = on_alarm}, before;
+    (void)state;
+    make_members(1);
+    open_session(NULL);
+    struct seen seen = {.kind = BELFRY_LINK};
+    watch("a/", "3", &seen);
+    assert_int_equal(sigaction(SIGALRM, &stop, &before), 0);
+    /* From before the first look at the flag to far inside the wait. */
+    for (int i = 0; i < 300; i++) {
+        struct itimerval soon = {.it_value.tv_usec = 1 + i % 60 * 20};
+        assert_int_equal(setitimer(ITIMER_REAL, &soon, NULL), 0);
+        assert_int_equal(belfry_run(bed.b, -1), BELFRY_OK);
+        assert_true(seen.n[BELFRY_END] == 0);
+    }
+    sigaction(SIGALRM, &before, NULL);
+    assert_int_equal(belfry_run(bed.b, 1), BELFRY_ERR_TIMEOUT);
+}
+
+static void a_stop_that_comes_early_stops_the_next_run_and_no_other(void **state)
+{
+    (void)state;
+    make_members(1);
+    open_session(NULL);
+    struct seen seen = {.kind = BELFRY_LINK};
+    watch("a/", "3", &seen);
+    belfry_stop(bed.b);
+    belfry_stop(bed.b);
+    assert_int_equal(belfry_run(bed.b, -1), BELFRY_OK);
+    assert_int_equal(belfry_run(bed.b, 20), BELFRY_ERR_TIMEOUT);
+    assert_string_equal(belfry_why(bed.b), belfry_strerror(BELFRY_ERR_TIMEOUT));
 }
 
 /* ---- watches and follows ---- */
@@ -1740,6 +1826,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(calls_are_answered),
         TEST(arguments_that_make_no_sense_are_refused),
+        TEST(why_says_what_was_wrong_with_the_last_call_that_failed),
         TEST(a_call_may_be_cancelled_at_any_time),
         TEST(a_write_that_was_sent_is_not_repeated),
         TEST(a_write_that_nobody_saw_is_tried_again),
@@ -1750,6 +1837,8 @@ int main(void)
         TEST(idle_sessions_do_not_spin),
         TEST(an_idle_session_lets_a_lost_connection_rest),
         TEST(run_returns_when_it_should),
+        TEST(a_signal_stops_run),
+        TEST(a_stop_that_comes_early_stops_the_next_run_and_no_other),
         TEST(a_watch_from_now_on_reads_the_revision_first),
         TEST(a_watch_gives_each_revision_once_through_breaks),
         TEST(a_follow_gives_state_then_changes),

@@ -20,6 +20,7 @@ enum op { OP_RANGE = 1, OP_PUT = 2, OP_DELETE_RANGE = 3 }; /* of a RequestOp */
 struct belfry_txn {
     struct belfry_buf bytes;
     enum belfry_err err; /* the first thing that went wrong */
+    const char *why;     /* about it; NULL: nothing more to say */
 };
 
 struct belfry_txn *belfry_txn_create(void)
@@ -45,6 +46,11 @@ enum belfry_err belfry_txn_request(const struct belfry_txn *txn, struct belfry_b
     if (txn->err == BELFRY_OK)
         *out = belfry_buf_bytes(&txn->bytes);
     return txn->err;
+}
+
+const char *belfry_txn_why(const struct belfry_txn *txn)
+{
+    return txn != NULL ? txn->why : NULL;
 }
 
 /* Writes the tag and the length that stand before `len` bytes of a field. */
@@ -90,6 +96,7 @@ static bool compare_init(struct belfry_txn *txn, Etcdserverpb__Compare *compare,
         return true;
     default:
         txn->err = BELFRY_ERR_INVALID;
+        txn->why = "a comparison of the transaction is none of = ! < >";
         return false;
     }
 }
@@ -157,8 +164,10 @@ static void append_step(struct belfry_txn *txn, enum belfry_branch branch, enum 
 {
     uint8_t *to, inner[HEAD_MAX];
     size_t len = belfry_buf_len(request), inner_len = (size_t)(write_head(inner, op, len) - inner);
-    if (err == BELFRY_OK && branch != BELFRY_THEN && branch != BELFRY_ELSE)
+    if (err == BELFRY_OK && branch != BELFRY_THEN && branch != BELFRY_ELSE) {
         err = BELFRY_ERR_INVALID;
+        txn->why = "a step of the transaction is in no branch";
+    }
     if (err == BELFRY_OK)
         err = belfry_buf_reserve(&txn->bytes, HEAD_MAX + inner_len + len, &to);
     if (err == BELFRY_OK) {
@@ -177,8 +186,10 @@ static bool may_append(struct belfry_txn *txn, const struct belfry_opts *opts, u
 {
     if (txn == NULL || txn->err != BELFRY_OK)
         return false;
-    if (!belfry_opts_fit(opts, where))
+    if (!belfry_opts_fit(opts, where)) {
         txn->err = BELFRY_ERR_INVALID;
+        txn->why = "an option of a step of the transaction is not for that step";
+    }
     return txn->err == BELFRY_OK;
 }
 
@@ -206,6 +217,7 @@ void belfry_txn_del_with(struct belfry_txn *txn, enum belfry_branch branch, stru
     if (!may_append(txn, opts, BELFRY_FOR_DEL))
         return;
     enum belfry_err err = belfry_range_wire(range, &wire);
+    txn->why = belfry_range_why(err);
     if (err == BELFRY_OK)
         err = belfry_request_delete(&request, wire, opts);
     append_step(txn, branch, OP_DELETE_RANGE, err, &request);
@@ -220,6 +232,7 @@ void belfry_txn_get_with(struct belfry_txn *txn, enum belfry_branch branch, stru
     if (!may_append(txn, opts, BELFRY_FOR_GET))
         return;
     enum belfry_err err = belfry_range_wire(range, &wire);
+    txn->why = belfry_range_why(err);
     if (err == BELFRY_OK)
         err = belfry_request_range(&request, wire, opts);
     append_step(txn, branch, OP_RANGE, err, &request);

@@ -9,4 +9,7 @@
 /* The TxnRequest put together so far, lent. Errors: what went wrong while putting it together. */
 BELFRY_NODISCARD enum belfry_err belfry_txn_request(const struct belfry_txn *txn, struct belfry_bytes *out);
 
+/* What it was, in a sentence; NULL: belfry_strerror() says it all. */
+const char *belfry_txn_why(const struct belfry_txn *txn);
+
 #endif

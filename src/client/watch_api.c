@@ -450,12 +450,12 @@ void belfry_watch_end_all(struct belfry *b, enum belfry_err err, const char *why
 
 /* ---- the public side ---- */
 
-static int create(struct belfry *b, struct belfry_range range, belfry_batch_fn fn, void *user,
-                  struct belfry_watch **out)
+static enum belfry_err create(struct belfry *b, struct belfry_range range, belfry_batch_fn fn, void *user,
+                              struct belfry_watch **out)
 {
     struct belfry_watch *w = calloc(1, sizeof(*w));
     if (w == NULL)
-        return BELFRY_ERR_NOMEM;
+        return belfry_why_note(b, BELFRY_ERR_NOMEM, NULL);
     w->b = b;
     w->fn = fn;
     w->user = user;
@@ -464,7 +464,7 @@ static int create(struct belfry *b, struct belfry_range range, belfry_batch_fn f
     enum belfry_err err = belfry_range_wire(range, &w->range);
     if (err != BELFRY_OK) {
         free(w);
-        return err;
+        return belfry_why_note(b, err, belfry_range_why(err));
     }
     *out = w;
     return BELFRY_OK;
@@ -484,11 +484,9 @@ int belfry_watch_open(struct belfry *b, struct belfry_range range, const struct 
 {
     BELFRY_OWNER_ENTER(b);
     struct belfry_watch *w;
-    if (fn == NULL || !belfry_session_has_etcd(b) || !belfry_opts_fit(opts, BELFRY_FOR_WATCH))
-        return BELFRY_ERR_INVALID;
-    if (b->closing)
-        return BELFRY_ERR_CANCELED;
-    int err = create(b, range, fn, user, &w);
+    enum belfry_err err = belfry_session_refuses(b, fn != NULL, opts, BELFRY_FOR_WATCH);
+    if (err == BELFRY_OK)
+        err = create(b, range, fn, user, &w);
     if (err != BELFRY_OK)
         return err;
     struct belfry_mux_spec spec = {.key = w->range->key,
@@ -505,7 +503,7 @@ int belfry_watch_open(struct belfry *b, struct belfry_range range, const struct 
     err = belfry_mux_add(belfry_stream_mux(b->stream), &spec, w, &w->mux);
     if (err != BELFRY_OK) {
         free_watch(w);
-        return err;
+        return belfry_why_note(b, err, NULL);
     }
     return opened(w, out);
 }
@@ -515,11 +513,9 @@ int belfry_follow_open(struct belfry *b, struct belfry_range range, const struct
 {
     BELFRY_OWNER_ENTER(b);
     struct belfry_watch *w;
-    if (fn == NULL || !belfry_session_has_etcd(b) || !belfry_opts_fit(opts, BELFRY_FOR_FOLLOW))
-        return BELFRY_ERR_INVALID;
-    if (b->closing)
-        return BELFRY_ERR_CANCELED;
-    int err = create(b, range, fn, user, &w);
+    enum belfry_err err = belfry_session_refuses(b, fn != NULL, opts, BELFRY_FOR_FOLLOW);
+    if (err == BELFRY_OK)
+        err = create(b, range, fn, user, &w);
     if (err != BELFRY_OK)
         return err;
     w->once = belfry_opts_number(opts, BELFRY_OPT_ONCE) != 0;
@@ -532,7 +528,7 @@ int belfry_follow_open(struct belfry *b, struct belfry_range range, const struct
     err = belfry_follow_create(&follow, &w->follow);
     if (err != BELFRY_OK) {
         free_watch(w);
-        return err;
+        return belfry_why_note(b, err, NULL);
     }
     b->stats.lists++;
     belfry_list_append(&b->follows, &w->busy);
@@ -574,7 +570,7 @@ int belfry_request_progress(struct belfry *b)
 {
     BELFRY_OWNER_ENTER(b);
     if (!belfry_session_has_etcd(b))
-        return BELFRY_ERR_INVALID;
+        return belfry_why_note(b, BELFRY_ERR_INVALID, "the session has no etcd: it was opened without endpoints");
     belfry_mux_request_progress(belfry_stream_mux(b->stream), belfry_clock_ms());
     belfry_session_poke(b);
     return BELFRY_OK;

@@ -325,12 +325,12 @@ enum belfry_err belfry_informer_create(struct belfry *b, const struct belfry_opt
                                        belfry_news_fn fn, void *user, struct belfry_informer **out)
 {
     if (!belfry_opts_fit(opts, where))
-        return BELFRY_ERR_INVALID;
+        return belfry_why_note(b, BELFRY_ERR_INVALID, belfry_opts_why(opts));
     if (b->closing)
-        return BELFRY_ERR_CANCELED;
+        return belfry_why_note(b, BELFRY_ERR_CANCELED, "the session is being closed");
     struct belfry_informer *informer = calloc(1, sizeof(*informer));
     if (informer == NULL)
-        return BELFRY_ERR_NOMEM;
+        return belfry_why_note(b, BELFRY_ERR_NOMEM, NULL);
     informer->b = b;
     informer->max_bytes = (size_t)belfry_opts_number(opts, BELFRY_OPT_MAX_BYTES);
     informer->guest.close = on_session_closed;
@@ -339,7 +339,7 @@ enum belfry_err belfry_informer_create(struct belfry *b, const struct belfry_opt
     enum belfry_err err = make_parts(informer, opts, fn, user);
     if (err != BELFRY_OK) {
         free_informer(informer);
-        return err;
+        return belfry_why_note(b, err, NULL);
     }
     belfry_list_init(&informer->guest.node);
     belfry_list_prepend(&b->guests, &informer->guest.node);

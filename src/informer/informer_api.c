@@ -10,15 +10,17 @@ int belfry_informer_add(struct belfry_informer *informer, const struct belfry_op
                         struct belfry_handler **out)
 {
     BELFRY_OWNER_ENTER(informer->b);
-    if (fn == NULL || !belfry_opts_fit(opts, BELFRY_FOR_HANDLER))
-        return BELFRY_ERR_INVALID;
+    if (fn == NULL)
+        return belfry_why_note(informer->b, BELFRY_ERR_INVALID, "a callback is missing");
+    if (!belfry_opts_fit(opts, BELFRY_FOR_HANDLER))
+        return belfry_why_note(informer->b, BELFRY_ERR_INVALID, belfry_opts_why(opts));
     if (!belfry_informer_is_open(informer))
-        return BELFRY_ERR_CANCELED;
+        return belfry_why_note(informer->b, BELFRY_ERR_CANCELED, "the informer has ended");
     struct belfry_handler *handler;
     uint32_t resync_ms = (uint32_t)belfry_opts_number(opts, BELFRY_OPT_RESYNC);
     enum belfry_err err = belfry_audience_add(informer->audience, fn, user, resync_ms, belfry_clock_ms(), &handler);
     if (err != BELFRY_OK)
-        return err;
+        return belfry_why_note(informer->b, err, NULL);
     belfry_informer_arm(informer);
     if (out != NULL)
         *out = handler;
@@ -73,16 +75,24 @@ const struct belfry_informer_stats *belfry_informer_get_stats(struct belfry_info
 
 /* ---- indexes ---- */
 
+static int index_added(struct belfry_informer *informer, enum belfry_err err)
+{
+    const char *why = err == BELFRY_ERR_INVALID ? "the index has a name that is taken, or a malformed path"
+                      : err == BELFRY_ERR_LIMIT ? "the informer has as many indexes as it can"
+                                                : NULL;
+    return belfry_why_unless_ok(informer->b, err, why);
+}
+
 int belfry_informer_index(struct belfry_informer *informer, const char *name, belfry_index_fn fn, void *user)
 {
     BELFRY_OWNER_ENTER(informer->b);
-    return belfry_store_index(informer->store, name, fn, user, NULL);
+    return index_added(informer, belfry_store_index(informer->store, name, fn, user, NULL));
 }
 
 int belfry_informer_index_path(struct belfry_informer *informer, const char *name, const char *path)
 {
     BELFRY_OWNER_ENTER(informer->b);
-    return belfry_index_path_add(informer->store, name, path);
+    return index_added(informer, belfry_index_path_add(informer->store, name, path));
 }
 
 const struct belfry_object *belfry_informer_by(const struct belfry_informer *informer, const char *name,

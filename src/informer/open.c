@@ -6,13 +6,13 @@
 #include "informer/source_resource.h"
 #include "kapi/kube_client.h"
 
-/* Hands the source over, or closes the informer that got none. */
-static int opened(struct belfry_informer *informer, enum belfry_err err, struct belfry_source source,
+/* Hands the source over, or closes the informer that got none. The source may have said why: a follow does. */
+static int opened(struct belfry *b, struct belfry_informer *informer, enum belfry_err err, struct belfry_source source,
                   struct belfry_informer **out)
 {
     if (err != BELFRY_OK) {
         belfry_informer_close(informer);
-        return err;
+        return b->why[0] != '\0' ? err : belfry_why_note(b, err, NULL);
     }
     belfry_informer_attach(informer, source);
     if (out != NULL)
@@ -26,11 +26,12 @@ int belfry_informer_keys(struct belfry *b, struct belfry_range range, const stru
     BELFRY_OWNER_ENTER(b);
     struct belfry_informer *informer;
     struct belfry_source source = {0};
+    b->why[0] = '\0';
     enum belfry_err err = belfry_informer_create(b, opts, BELFRY_FOR_INFORMER_KEYS, fn, user, &informer);
     if (err != BELFRY_OK)
         return err;
     err = belfry_source_keys_open(b, range, opts, &belfry_informer_events, informer, &source);
-    return opened(informer, err, source, out);
+    return opened(b, informer, err, source, out);
 }
 
 int belfry_informer_resource(struct belfry_kube *k, struct belfry_resource resource, const struct belfry_opts *opts,
@@ -39,9 +40,10 @@ int belfry_informer_resource(struct belfry_kube *k, struct belfry_resource resou
     BELFRY_OWNER_ENTER(k->b);
     struct belfry_informer *informer;
     struct belfry_source source = {0};
+    k->b->why[0] = '\0';
     enum belfry_err err = belfry_informer_create(k->b, opts, BELFRY_FOR_INFORMER_RESOURCE, fn, user, &informer);
     if (err != BELFRY_OK)
         return err;
     err = belfry_source_resource_open(k, resource, opts, &belfry_informer_events, informer, &source);
-    return opened(informer, err, source, out);
+    return opened(k->b, informer, err, source, out);
 }

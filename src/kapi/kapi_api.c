@@ -104,8 +104,12 @@ static int start(const struct caller *c, enum belfry_decoder_mode mode, unsigned
     const struct belfry_opts *opts = c->opts;
     bool has_timeout = belfry_opts_is_set(opts, BELFRY_OPT_COMMAND_TIMEOUT);
     int64_t timeout = has_timeout ? belfry_opts_number(opts, BELFRY_OPT_COMMAND_TIMEOUT) : (int64_t)c->k->timeout_ms;
-    if (c->fn == NULL || !belfry_opts_fit(opts, where) || timeout == 0)
-        return BELFRY_ERR_INVALID;
+    if (c->fn == NULL)
+        return belfry_why_note(c->k->b, BELFRY_ERR_INVALID, "a callback is missing");
+    if (!belfry_opts_fit(opts, where))
+        return belfry_why_note(c->k->b, BELFRY_ERR_INVALID, belfry_opts_why(opts));
+    if (timeout == 0)
+        return belfry_why_note(c->k->b, BELFRY_ERR_INVALID, "command-timeout must be above 0");
     struct belfry_request_ask ask = {.mode = mode,
                                      .target = {.base = c->k->settings.base,
                                                 .group_version = c->resource.group_version,
@@ -132,7 +136,7 @@ static int start(const struct caller *c, enum belfry_decoder_mode mode, unsigned
     }
     struct asker *asker = malloc(sizeof(*asker));
     if (asker == NULL)
-        return BELFRY_ERR_NOMEM;
+        return belfry_why_note(c->k->b, BELFRY_ERR_NOMEM, NULL);
     *asker = (struct asker){c->fn, c->user};
     struct belfry_kube_request *request;
     enum belfry_err err = belfry_request_open(c->k, &ask, &hooks, asker, &request);
@@ -140,14 +144,17 @@ static int start(const struct caller *c, enum belfry_decoder_mode mode, unsigned
         free(asker);
     else if (c->out != NULL)
         *c->out = request;
-    return err;
+    bool bad_name = err == BELFRY_ERR_INVALID;
+    return belfry_why_unless_ok(c->k->b, err, bad_name ? "the resource, its namespace or the name is malformed" : NULL);
 }
 
 int belfry_kube_get(struct belfry_kube *k, struct belfry_resource resource, const char *name,
                     const struct belfry_opts *opts, belfry_kube_fn fn, void *user, struct belfry_kube_request **out)
 {
     struct caller c = {k, resource, name, opts, fn, user, out};
-    return name == NULL ? (int)BELFRY_ERR_INVALID : start(&c, BELFRY_DECODE_OBJECT, BELFRY_FOR_KUBE_GET);
+    if (name == NULL)
+        return belfry_why_note(k->b, BELFRY_ERR_INVALID, "the name of the object is missing");
+    return start(&c, BELFRY_DECODE_OBJECT, BELFRY_FOR_KUBE_GET);
 }
 
 int belfry_kube_list(struct belfry_kube *k, struct belfry_resource resource, const struct belfry_opts *opts,

@@ -109,12 +109,12 @@ int belfry_kube_open(struct belfry *b, const struct belfry_opts *opts, struct be
     }
     why[0] = '\0';
     if (b->closing)
-        return BELFRY_ERR_CANCELED;
+        return belfry_why_note(b, BELFRY_ERR_CANCELED, "the session is being closed");
     if (!sane(opts, why, len))
-        return BELFRY_ERR_INVALID;
+        return belfry_why_note(b, BELFRY_ERR_INVALID, why);
     struct belfry_kube *k = calloc(1, sizeof(*k));
     if (k == NULL)
-        return BELFRY_ERR_NOMEM;
+        return belfry_why_note(b, BELFRY_ERR_NOMEM, NULL);
     k->b = b;
     k->guest.close = on_session_close;
     belfry_list_init(&k->requests);
@@ -134,7 +134,7 @@ int belfry_kube_open(struct belfry *b, const struct belfry_opts *opts, struct be
         free_kube(k);
         if (why[0] == '\0')
             snprintf(why, len, "%s", belfry_strerror(err));
-        return err;
+        return belfry_why_note(b, err, why);
     }
     belfry_list_prepend(&b->guests, &k->guest.node);
     *out = k;

@@ -4,6 +4,7 @@
  *
  *     our epoll --+-- uv_backend_fd()   a socket that libuv has registered is ready
  *                 +-- timerfd           libuv's next timer is due, or a turn has something to do at once
+ *                 +-- eventfd           belfry_loop_wake()
  *
  * "At once" is how uv_backend_timeout() speaks of idle handles, of handles that close, and of watchers that were
  * started but are not in libuv's epoll yet (libuv registers them at the start of its next poll). One turn settles each
@@ -14,10 +15,12 @@
 #include <assert.h>
 #include <errno.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -28,7 +31,8 @@
 
 struct belfry_loop {
     uv_loop_t uv;
-    int epoll_fd, timer_fd; /* -1: not there */
+    int epoll_fd, timer_fd, wake_fd; /* -1: not there */
+    atomic_bool woken;               /* wake_fd is readable: set behind the write, so that whoever reads finds it */
     bool uv_ready;
     uint64_t due_ms; /* what the timerfd is set to; BELFRY_NEVER: disarmed */
     BELFRY_OWNER;
@@ -103,7 +107,7 @@ enum belfry_err belfry_loop_create(struct belfry_loop **out)
     struct belfry_loop *loop = calloc(1, sizeof(*loop));
     if (loop == NULL)
         return BELFRY_ERR_NOMEM;
-    loop->epoll_fd = loop->timer_fd = -1;
+    loop->epoll_fd = loop->timer_fd = loop->wake_fd = -1;
     loop->due_ms = BELFRY_NEVER;
 
     int code = uv_loop_init(&loop->uv);
@@ -115,11 +119,14 @@ enum belfry_err belfry_loop_create(struct belfry_loop **out)
     loop->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (loop->epoll_fd >= 0)
         loop->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-    if (loop->timer_fd < 0) {
+    if (loop->timer_fd >= 0)
+        loop->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (loop->wake_fd < 0) {
         err = from_errno(errno);
         goto fail;
     }
-    if ((err = watch(loop, uv_backend_fd(&loop->uv))) != BELFRY_OK || (err = watch(loop, loop->timer_fd)) != BELFRY_OK)
+    if ((err = watch(loop, uv_backend_fd(&loop->uv))) != BELFRY_OK ||
+        (err = watch(loop, loop->timer_fd)) != BELFRY_OK || (err = watch(loop, loop->wake_fd)) != BELFRY_OK)
         goto fail;
     settle(loop);
 
@@ -145,6 +152,8 @@ void belfry_loop_destroy(struct belfry_loop *loop)
         }
         assert(busy == 0); /* a handle was never asked to close */
     }
+    if (loop->wake_fd >= 0)
+        close(loop->wake_fd);
     if (loop->timer_fd >= 0)
         close(loop->timer_fd);
     if (loop->epoll_fd >= 0)
@@ -163,9 +172,27 @@ int belfry_loop_fd(const struct belfry_loop *loop)
     return loop->epoll_fd;
 }
 
+/* A signal handler may interrupt anything, also this: what it leaves unread is found in the next turn. */
+void belfry_loop_wake(struct belfry_loop *loop)
+{
+    int saved = errno;
+    ssize_t written = write(loop->wake_fd, &(uint64_t){1}, sizeof(uint64_t));
+    (void)written; /* it fails only if it is readable already */
+    atomic_store(&loop->woken, true);
+    errno = saved;
+}
+
+static void take_wake(struct belfry_loop *loop)
+{
+    uint64_t count;
+    ssize_t taken = atomic_exchange(&loop->woken, false) ? read(loop->wake_fd, &count, sizeof(count)) : 0;
+    (void)taken;
+}
+
 enum belfry_err belfry_loop_dispatch(struct belfry_loop *loop)
 {
     BELFRY_OWNER_CHECK(loop);
+    take_wake(loop);
     uv_run(&loop->uv, UV_RUN_NOWAIT);
     /* What the callbacks started is registered by a second turn, which is cheaper than coming back for it. */
     if (uv_loop_alive(&loop->uv) && uv_backend_timeout(&loop->uv) == 0)

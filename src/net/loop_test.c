@@ -350,6 +350,25 @@ static void too_few_descriptors_are_reported_and_none_leaks(void **state)
     assert_int_equal(lowest_free_descriptor(), first);
 }
 
+static void a_wake_makes_the_descriptor_readable_until_a_dispatch(void **state)
+{
+    (void)state;
+    struct belfry_loop *loop = make();
+    errno = EDOM;
+    belfry_loop_wake(loop);
+    belfry_loop_wake(loop);
+    assert_int_equal(errno, EDOM);
+    assert_true(readable(loop, 0));
+    assert_true(readable(loop, 0));
+    dispatch(loop);
+    assert_false(readable(loop, 0));
+    belfry_loop_wake(loop);
+    assert_true(readable(loop, 0));
+    dispatch(loop);
+    assert_false(readable(loop, 0));
+    belfry_loop_destroy(loop);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -363,6 +382,7 @@ int main(void)
         cmocka_unit_test(closing_a_handle_completes_through_the_descriptor),
         cmocka_unit_test(destroy_finishes_what_is_closing),
         cmocka_unit_test(wait_tells_readable_timeout_and_signal_apart),
+        cmocka_unit_test(a_wake_makes_the_descriptor_readable_until_a_dispatch),
         cmocka_unit_test(refused_memory_is_reported),
         cmocka_unit_test(too_few_descriptors_are_reported_and_none_leaks),
     };

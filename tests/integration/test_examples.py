@@ -76,6 +76,13 @@ def test_follow_says_that_nobody_answers(tmp_path):
     procs.end(proc)
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_example_says_why_it_cannot_begin(tmp_path, name):
+    proc = run(name, ["ftp://nowhere"], tmp_path)
+    assert proc.wait(10) == 1
+    assert f"{name}: " in output(name, tmp_path) and "ftp" in output(name, tmp_path)
+
+
 def test_informer_keys_tells_what_changed(cluster, tmp_path):
     cluster.put("/services/before", "1")
     proc = start("informer_keys", cluster, tmp_path)
