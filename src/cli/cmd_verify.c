@@ -81,7 +81,7 @@ static struct verify_line *line_of(struct run *run, size_t watcher)
 
 /* ---- violations, numbers ---- */
 
-static void on_blame(const struct verify_violation *violation, void *user)
+static void on_blame(const struct judge_violation *violation, void *user)
 {
     struct run *run = user;
     char asked[VERIFY_SPEC_TEXT];
@@ -487,7 +487,7 @@ enum exit_code cmd_verify(const struct flags *flags)
         return report_usage(wrong);
     run.env.history = flags_number(flags, FLAG_HISTORY);
     run.env.max_lag_us = flags_ms(flags, FLAG_MAX_LAG) * 1000;
-    run.env.random = (uint64_t)verify_now_us() ^ (uint64_t)getpid() << 32;
+    run.env.rng.state = (uint64_t)verify_now_us() ^ (uint64_t)getpid() << 32;
     verify_range_text(&run.env.range, run.range);
     return verify(&run);
 }

@@ -5,12 +5,12 @@
 
 #include "base/buf.h"
 #include "base/list.h"
+#include "judge/judge.h"
 #include "sim/checker.h"
-#include "sim/judge.h"
 #include "wire/scan.h"
 
 #define CHECKER_KEPT_MAX 16
-#define CHECKER_TEXT_MAX 512
+#define CHECKER_TEXT_MAX 1024
 
 /*  ASKED --created--> CREATED --canceled, compacted--> COMPACTED --cancel acknowledged--> GONE
  *    `--refused--> GONE  `--cancel acknowledged--> GONE */
@@ -25,9 +25,9 @@ struct watch {
     unsigned cancels_sent;
     bool wronged;
     struct judge_watch facts;
-    bool soft;             /* direct, from 0, nothing given yet: the start may be below what created showed */
-    int64_t last_progress; /* 0: none */
-    int64_t last_event;
+    uint64_t puts, deletes; /* keys whose events it wants */
+    bool soft;              /* direct, from 0, nothing sent yet: the start may be below what created showed */
+    bool resumed;           /* of lines: it began by resuming from its start, and nothing has come since */
     int64_t heard;          /* the highest revision that it has been told of, in any way */
     uint32_t pasts;         /* those it may belong to */
     unsigned born;          /* how many there were when it was asked for */
@@ -84,6 +84,9 @@ bool checker_watch_wrong(struct watch *watch, const char *format, ...) __attribu
 
 /* "tier1.c2 watch 3 [a/, a0) from 12 prev_kv". Returns `text`. */
 const char *checker_watch_text(const struct watch *watch, char *text, size_t size);
+
+/* Of lines: has an event the value that is pinned, before or after? */
+bool checker_watch_picks(const struct judge_event *event, unsigned pin);
 
 /* What came, in turn. False: a violation, reported. */
 bool checker_watch_created(struct watch *watch, int64_t header_rev);

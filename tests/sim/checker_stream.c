@@ -61,13 +61,23 @@ static void read_create(struct watch *watch, const Etcdserverpb__WatchCreateRequ
     watch->explicit_id = request->watch_id;
 }
 
+static struct belfry_range range_of(struct belfry_bytes key, struct belfry_bytes range_end)
+{
+    bool from = range_end.len == 1 && range_end.data[0] == '\0';
+    return (struct belfry_range){key, range_end,
+                                 range_end.len == 0 ? BELFRY_KEY
+                                 : from             ? BELFRY_FROM
+                                                    : BELFRY_INTERVAL};
+}
+
 /* Nothing will be said about it: it is there. */
 static void begin_lines(struct watch *watch)
 {
     watch->asked.pin = watch->facts.pin = (unsigned)watch->explicit_id;
-    watch->facts.lines = true;
-    watch->asked.resumed = watch->facts.resumed = watch->asked.fragment;
-    watch->asked.has_all = watch->facts.has_all = watch->stream->has_all;
+    watch->facts.picks = watch->asked.pin != 0 ? checker_watch_picks : NULL;
+    watch->facts.piecewise = true;
+    watch->asked.resumed = watch->resumed = watch->asked.fragment;
+    watch->asked.has_all = watch->stream->has_all;
     watch->asked.fragment = false;
     watch->explicit_id = 0;
     watch->state = CREATED;
@@ -82,8 +92,11 @@ static void on_create_sent(struct checker_stream *stream, const Etcdserverpb__Wa
     watch->stream = stream;
     read_create(watch, request);
     uint64_t keys = history_range_keys(history, watch->asked.key, watch->asked.range_end);
-    watch->facts = (struct judge_watch){.puts = watch->asked.no_put ? 0 : keys,
-                                        .deletes = watch->asked.no_delete ? 0 : keys,
+    watch->puts = watch->asked.no_put ? 0 : keys;
+    watch->deletes = watch->asked.no_delete ? 0 : keys;
+    watch->facts = (struct judge_watch){.range = range_of(watch->asked.key, watch->asked.range_end),
+                                        .no_put = watch->asked.no_put,
+                                        .no_delete = watch->asked.no_delete,
                                         .prev_kv = watch->asked.prev_kv,
                                         .start = watch->asked.start,
                                         .next = watch->asked.start};
@@ -265,9 +278,9 @@ static bool on_progress_all(struct checker_stream *stream, const struct belfry_w
 
 static bool on_progress_one(struct watch *watch, const struct belfry_wire_watch *head)
 {
-    bool asked = watch->facts.lines && watch->stream->progress_sent > 0;
+    bool asked = watch->facts.piecewise && watch->stream->progress_sent > 0;
     watch->stream->checker->counts.progress_one++;
-    if (watch->facts.lines)
+    if (watch->facts.piecewise)
         watch->progress_owed = false;
     if (!watch->asked.progress_notify && !asked)
         return checker_watch_wrong(watch, "progress at %lld was not asked for", (long long)head->header.revision);

@@ -1,9 +1,28 @@
 /* tests/sim/checker_watch.c: one watch: which pasts agree with what it has been given. */
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "sim/checker_private.h"
+#include "sim/dialect.h"
+
+/* A key for people: printable, and short. Returns `text`. */
+static const char *key_text(struct belfry_bytes key, char *text, size_t size)
+{
+    size_t at = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < key.len && at + 12 < size; i++) {
+        unsigned char c = (unsigned char)key.data[i];
+        if (i == 16 && key.len > 24) { /* the middle of a long key says little */
+            at += (size_t)snprintf(text + at, size - at, "..%zu..", key.len);
+            i = key.len - 4;
+            c = (unsigned char)key.data[i];
+        }
+        at += (size_t)snprintf(text + at, size - at, c > 0x20 && c < 0x7f ? "%c" : "\\x%02x", c);
+    }
+    return text;
+}
 
 const char *checker_watch_text(const struct watch *watch, char *text, size_t size)
 {
@@ -12,10 +31,10 @@ const char *checker_watch_text(const struct watch *watch, char *text, size_t siz
     if (watch->asked.pin != 0)
         snprintf(pin, sizeof(pin), " pin %u", watch->asked.pin);
     snprintf(text, size, "%s watch %lld [%s, %s) from %lld%s%s%s%s%s", watch->stream->name, (long long)watch->asked.id,
-             judge_key_text(watch->asked.key, key, sizeof(key)),
-             judge_key_text(watch->asked.range_end, end, sizeof(end)), (long long)watch->asked.start,
-             watch->asked.resumed ? " resumed" : "", watch->asked.prev_kv ? " prev_kv" : "",
-             watch->asked.no_put ? " no_put" : "", watch->asked.no_delete ? " no_delete" : "", pin);
+             key_text(watch->asked.key, key, sizeof(key)), key_text(watch->asked.range_end, end, sizeof(end)),
+             (long long)watch->asked.start, watch->asked.resumed ? " resumed" : "",
+             watch->asked.prev_kv ? " prev_kv" : "", watch->asked.no_put ? " no_put" : "",
+             watch->asked.no_delete ? " no_delete" : "", pin);
     return text;
 }
 
@@ -58,17 +77,96 @@ static void settle(struct watch *watch, uint32_t pasts, int64_t heard)
         watch->heard = heard;
 }
 
-static bool no_past_agrees(struct watch *watch, unsigned past, const struct verdict *verdict)
+/* ---- one past ---- */
+
+/* What the judge says of a delivery, if the watch belongs to this past. */
+struct opinion {
+    struct judge_watch facts; /* of the watch, after the delivery */
+    struct judge_found found;
+    bool wrong;
+    char text[CHECKER_TEXT_MAX]; /* wrong: the first violation */
+};
+
+__attribute__((format(printf, 2, 3))) static void opinion_wrong(struct opinion *opinion, const char *format, ...)
 {
-    const struct checker *checker = watch->stream->checker;
-    char text[CHECKER_TEXT_MAX];
-    judge_sentence(checker->history, verdict, text, sizeof(text));
-    if (watch->pasts >> history_now(checker->history) & 1)
-        return checker_watch_wrong(watch, "%s", text);
-    return checker_watch_wrong(
-        watch, "%s; it belongs to past %u, which ended, and only canceled with a compact_revision may follow", text,
-        past);
+    va_list args;
+    if (opinion->wrong)
+        return;
+    opinion->wrong = true;
+    va_start(args, format);
+    vsnprintf(opinion->text, sizeof(opinion->text), format, args);
+    va_end(args);
 }
+
+static void on_blame(const struct judge_violation *violation, void *user)
+{
+    opinion_wrong(user, "%s: revision %lld; expected: %s; came: %s", judge_property_word(violation->property),
+                  (long long)violation->rev, violation->expected, violation->came);
+}
+
+/* The text is left as it is: it is large, and one is begun for each delivery and past. */
+static void opinion_begin(struct opinion *opinion, struct judge_watch facts)
+{
+    opinion->facts = facts;
+    opinion->facts.blame = on_blame;
+    opinion->facts.user = opinion;
+    opinion->found = (struct judge_found){0};
+    opinion->wrong = false;
+}
+
+/* A past as the judge reads it, without revisions that are not the watch's. */
+struct past_view {
+    const struct watch *watch;
+    unsigned past;
+};
+
+static const struct judge_rev *next_of_past(const void *user, int64_t from, int64_t to)
+{
+    const struct past_view *view = user;
+    const struct watch *watch = view->watch;
+    const struct history_revision *revision =
+        history_next(watch->stream->checker->history, view->past, from, to, watch->puts, watch->deletes);
+    return revision != NULL ? revision->digest : NULL;
+}
+
+bool checker_watch_picks(const struct judge_event *event, unsigned pin)
+{
+    const struct judge_value *value = &event->kv.value, *prev = &event->prev.value;
+    return (event->op == BELFRY_PUT && dialect_value_pinned(pin, belfry_bytes_of(value->head, value->len))) ||
+           (event->has_prev && dialect_value_pinned(pin, belfry_bytes_of(prev->head, prev->len)));
+}
+static_assert(DIALECT_MARK <= JUDGE_HEAD, "a digest must show what is pinned");
+
+/* What to expect of a watch that has resumed, given that what comes next is of revision `rev` or later: all of its start
+ * again, or nothing of it. Nothing is right if its client can have missed none; all of it, if the revision has several
+ * events, so that a server cannot know. */
+static struct judge_watch facts_in(const struct watch *watch, unsigned past, int64_t rev)
+{
+    const struct history *history = watch->stream->checker->history;
+    const struct history_revision *start = watch->resumed ? history_at(history, past, watch->facts.start) : NULL;
+    struct judge_watch facts = watch->facts;
+    if (start == NULL)
+        return facts;
+    bool may_skip = watch->asked.has_all || judge_count(&facts, start->digest) < 2;
+    bool may_repeat = start->n > 1;
+    if (may_skip && (rev > start->rev || !may_repeat)) {
+        facts.next = start->rev + 1;
+        facts.whole = true;
+    }
+    return facts;
+}
+
+static bool no_past_agrees(struct watch *watch, unsigned past, const struct opinion *opinion)
+{
+    const struct history *history = watch->stream->checker->history;
+    if (watch->pasts >> history_now(history) & 1)
+        return checker_watch_wrong(watch, "%s (head %lld)", opinion->text, (long long)history_head(history, past));
+    return checker_watch_wrong(
+        watch, "%s; it belongs to past %u, which ended, and only canceled with a compact_revision may follow",
+        opinion->text, past);
+}
+
+/* ---- created ---- */
 
 /* created shows `rev`: for a watch from 0 those pasts that have not come so far are not its own. One that named its start
  * has been told nothing yet. */
@@ -118,10 +216,10 @@ static size_t collect_events(struct checker *checker, struct belfry_bytes messag
     return n;
 }
 
-static int64_t first_rev(const struct checker *checker)
+static int64_t rev_of(struct belfry_bytes event)
 {
     int64_t rev = 0;
-    return belfry_scan_event_rev(checker->events[0], &rev) == BELFRY_OK ? rev : 0;
+    return belfry_scan_event_rev(event, &rev) == BELFRY_OK ? rev : 0;
 }
 
 static int64_t max(int64_t a, int64_t b)
@@ -129,118 +227,180 @@ static int64_t max(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* `rev`: what comes next is of this revision or a later one. */
-static struct judge_watch facts_in(const struct watch *watch, unsigned past, int64_t rev)
+/* At or below this revision a previous value may be missing. A stream of lines ends instead. */
+static int64_t prev_floor(const struct watch *watch, unsigned past)
 {
     const struct checker *checker = watch->stream->checker;
-    struct judge_watch facts = judge_resumed(checker->history, past, &watch->facts, rev);
-    facts.prev_floor = max(history_compacted(checker->history, past), checker->highest_listing);
-    if (facts.lines)
-        facts.prev_floor = 0; /* one that lacks it is not told at all */
-    return facts;
+    return watch->facts.piecewise ? 0 : max(history_compacted(checker->history, past), checker->highest_listing);
 }
 
 int64_t checker_watch_next(const struct watch *watch)
 {
     const struct judge_watch *facts = &watch->facts;
     for (unsigned past = 0; past < watch->seen; past++) {
+        struct past_view view = {watch, past};
         bool may_be = watch->pasts >> past & 1;
-        if (may_be && judge_first(watch->stream->checker->history, past, facts, facts->next) != NULL)
+        if (may_be && judge_first(facts, &(struct judge_reference){next_of_past, &view}, facts->next) != NULL)
             return facts->next;
     }
-    return facts->given == 0 ? facts->next : facts->next + 1;
+    return facts->sent == 0 ? facts->next : facts->next + 1;
 }
 
-static void note_events(struct watch *watch, size_t n, const struct verdict *verdict)
+/* Are these, byte for byte, events of the past in their order? The judge has compared what they say. */
+static bool bytes_agree(const struct history *history, unsigned past, const struct belfry_bytes *events, size_t n)
+{
+    const struct history_revision *revision = NULL;
+    size_t at = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (revision == NULL || revision->rev != rev_of(events[i])) {
+            revision = history_at(history, past, rev_of(events[i]));
+            at = 0;
+        }
+        while (at < revision->n && !belfry_bytes_equal(events[i], revision->events[at].raw) &&
+               !belfry_bytes_equal(events[i], revision->events[at].raw_prev))
+            at++;
+        if (at++ == revision->n)
+            return false;
+    }
+    return true;
+}
+
+/* A response: its events, and their digests by revision. */
+struct delivery {
+    const struct belfry_bytes *events;
+    size_t n;
+    int64_t header_rev;
+    struct judge_rev **revs; /* owned */
+    size_t n_revs;
+};
+
+/* Judges a delivery as if the watch belonged to this past. */
+static void judge_in(const struct watch *watch, unsigned past, const struct delivery *delivery, struct opinion *out)
+{
+    const struct history *history = watch->stream->checker->history;
+    struct past_view view = {watch, past};
+    struct judge_reference reference = {next_of_past, &view};
+    opinion_begin(out, facts_in(watch, past, delivery->revs[0]->rev));
+    for (size_t i = 0; i < delivery->n_revs && !out->wrong; i++) {
+        if (judge_arrival(&out->facts, delivery->revs[i], delivery->header_rev))
+            judge_revision(&out->facts, &reference, delivery->revs[i], &out->found);
+    }
+    if (out->wrong)
+        return;
+    const struct judge_event *absent = out->found.prev_absent;
+    int64_t last = out->facts.last_rev, highest = watch->facts.piecewise ? last : history_head(history, past);
+    if (absent != NULL && absent->kv.mod_rev > prev_floor(watch, past))
+        opinion_wrong(out, "revision %lld lacks its prev_kv, which nothing has compacted",
+                      (long long)absent->kv.mod_rev);
+    if (!bytes_agree(history, past, delivery->events, delivery->n))
+        opinion_wrong(out, "revisions up to %lld: the bytes differ", (long long)last);
+    if (delivery->header_rev > highest)
+        opinion_wrong(
+            out, "revision %lld came under header.revision %lld: above the head, or of a line another than its own",
+            (long long)last, (long long)delivery->header_rev);
+}
+
+static void note_events(struct watch *watch, size_t n, const struct judge_watch *facts, const struct judge_found *found)
 {
     struct checker_counts *counts = &watch->stream->checker->counts;
     watch->soft = false;
-    watch->facts.resumed = false;
-    watch->last_event = verdict->rev;
-    watch->facts.given = watch->facts.next == verdict->rev ? watch->facts.given + n : n;
-    watch->facts.next = verdict->rev;
-    if (!watch->facts.lines) {
-        watch->facts.given = 0;
-        watch->facts.next = verdict->rev + 1;
-    }
+    watch->resumed = false;
+    watch->facts = *facts;
     watch->asked.events += (int64_t)n;
     counts->responses++;
     counts->events += n;
-    counts->prev_missing += verdict->prev_missing;
-    counts->with_prev += watch->asked.prev_kv ? n - verdict->prev_missing : 0;
+    counts->prev_missing += found->n_prev_absent;
+    counts->with_prev += watch->asked.prev_kv ? n - found->n_prev_absent : 0;
 }
 
-bool checker_watch_events(struct watch *watch, const struct belfry_wire_watch *head, struct belfry_bytes message)
+/* Whether a past agrees. */
+static bool judge_delivery(struct watch *watch, const struct delivery *delivery)
 {
-    struct checker *checker = watch->stream->checker;
-    size_t n = collect_events(checker, message);
-    struct verdict agreed = {0}, nearest = {0};
+    static struct opinion opinion, nearest; /* large; one delivery at a time */
+    struct judge_watch agreed = {0};
+    struct judge_found found = {0};
     unsigned nearest_past = 0;
     uint32_t pasts = 0;
+    nearest.wrong = false;
     consider_forks(watch);
-    if (watch->soft && first_rev(checker) < watch->facts.next)
-        watch->facts.next = first_rev(checker);
+    if (watch->soft && delivery->revs[0]->rev < watch->facts.next)
+        watch->facts.next = delivery->revs[0]->rev;
     for (unsigned past = 0; past < watch->seen; past++) {
         if (!(watch->pasts >> past & 1))
             continue;
-        struct judge_watch facts = facts_in(watch, past, first_rev(checker));
-        struct verdict verdict;
-        if (judge_events(checker->history, past, &facts, checker->events, n, head->header.revision, &verdict)) {
+        judge_in(watch, past, delivery, &opinion);
+        if (!opinion.wrong) {
             pasts |= (uint32_t)1 << past;
-            agreed = verdict;
-        } else if (nearest.fault == FAULT_NONE || verdict.agreed >= nearest.agreed) {
-            nearest = verdict;
+            agreed = opinion.facts;
+            found = opinion.found;
+        } else if (!nearest.wrong || opinion.found.n_events >= nearest.found.n_events) {
+            nearest = opinion;
             nearest_past = past;
         }
     }
     if (pasts == 0)
         return no_past_agrees(watch, nearest_past, &nearest);
-    settle(watch, pasts, max(agreed.rev, head->header.revision));
-    note_events(watch, n, &agreed);
+    settle(watch, pasts, max(agreed.last_rev, delivery->header_rev));
+    note_events(watch, delivery->n, &agreed, &found);
     return true;
+}
+
+bool checker_watch_events(struct watch *watch, const struct belfry_wire_watch *head, struct belfry_bytes message)
+{
+    struct checker *checker = watch->stream->checker;
+    struct delivery delivery = {.n = collect_events(checker, message), .header_rev = head->header.revision};
+    bool ok = true;
+    delivery.events = checker->events;
+    delivery.revs = checker_alloc(delivery.n * sizeof(struct judge_rev *));
+    for (size_t i = 0, n; i < delivery.n && ok; i += n) {
+        int64_t rev = rev_of(delivery.events[i]);
+        for (n = 1; i + n < delivery.n && rev_of(delivery.events[i + n]) == rev;)
+            n++;
+        delivery.revs[delivery.n_revs] = history_digest(rev, &delivery.events[i], n);
+        ok = delivery.revs[delivery.n_revs++] != NULL || checker_watch_wrong(watch, "was sent what is not an event");
+    }
+    ok = ok && judge_delivery(watch, &delivery);
+    for (size_t i = 0; i < delivery.n_revs; i++)
+        free(delivery.revs[i]);
+    free(delivery.revs);
+    return ok;
 }
 
 /* ---- progress ---- */
 
-static bool progress_goes_back(struct watch *watch, int64_t rev)
-{
-    if (rev < watch->last_progress || rev < watch->last_event)
-        return true;
-    return watch->asked.start > 0 && rev < watch->asked.start - !watch->asked.resumed;
-}
-
 bool checker_watch_progress(struct watch *watch, int64_t rev)
 {
-    struct checker *checker = watch->stream->checker;
-    struct verdict verdict = {0}, worst = {0};
+    const struct history *history = watch->stream->checker->history;
+    static struct opinion opinion, worst;
+    struct judge_watch agreed = {0};
     unsigned worst_past = 0;
     uint32_t pasts = 0;
     consider_forks(watch);
-    bool back = progress_goes_back(watch, rev);
-    for (unsigned past = 0; past < watch->seen && !back; past++) {
+    if (watch->asked.start > 0 && rev < watch->asked.start - !watch->asked.resumed)
+        return checker_watch_wrong(watch, "progress at %lld is below the start", (long long)rev);
+    for (unsigned past = 0; past < watch->seen; past++) {
+        struct past_view view = {watch, past};
         if (!(watch->pasts >> past & 1))
             continue;
-        struct judge_watch facts = facts_in(watch, past, rev + 1);
-        if (judge_progress(checker->history, past, &facts, rev, &verdict)) {
+        opinion_begin(&opinion, facts_in(watch, past, rev + 1));
+        if (rev > history_head(history, past))
+            opinion_wrong(&opinion, "progress at %lld, which has not been written", (long long)rev);
+        else if (judge_progress_arrival(&opinion.facts, rev, rev))
+            judge_progress(&opinion.facts, &(struct judge_reference){next_of_past, &view}, rev);
+        if (!opinion.wrong) {
             pasts |= (uint32_t)1 << past;
+            agreed = opinion.facts;
         } else {
-            worst = verdict;
+            worst = opinion;
             worst_past = past;
         }
     }
-    if (back)
-        return checker_watch_wrong(watch, "progress at %lld is below an earlier progress, an event or the start",
-                                   (long long)rev);
     if (pasts == 0)
         return no_past_agrees(watch, worst_past, &worst);
     settle(watch, pasts, rev);
-    watch->last_progress = rev;
+    watch->facts = agreed;
     watch->soft = false;
-    watch->facts.resumed = false;
-    if (rev + 1 > watch->facts.next) {
-        watch->facts.next = rev + 1;
-        watch->facts.given = 0;
-    }
+    watch->resumed = false;
     return true;
 }
 
@@ -273,7 +433,7 @@ static bool may_lack_prev(const struct watch *watch, unsigned past, int64_t rev)
         return false;
     for (size_t i = 0; i < revision->n; i++) {
         const struct history_event *event = &revision->events[i];
-        if (event->prev != NULL && ((event->is_delete ? watch->facts.deletes : watch->facts.puts) >> event->key & 1))
+        if (event->prev != NULL && ((event->is_delete ? watch->deletes : watch->puts) >> event->key & 1))
             return true;
     }
     return false;
@@ -281,7 +441,7 @@ static bool may_lack_prev(const struct watch *watch, unsigned past, int64_t rev)
 
 static bool lacks_prev(const struct watch *watch, int64_t rev)
 {
-    if (!watch->facts.lines || (!watch->asked.prev_kv && watch->asked.pin == 0) || rev < watch->facts.next)
+    if (!watch->facts.piecewise || (!watch->asked.prev_kv && watch->asked.pin == 0) || rev < watch->facts.next)
         return false; /* of the revision being given, too: whether what is left of it is wanted, nobody knows either */
     for (unsigned past = 0; past < watch->seen; past++) {
         if ((watch->pasts >> past & 1) && may_lack_prev(watch, past, rev))
@@ -295,7 +455,9 @@ static bool lacks_prev(const struct watch *watch, int64_t rev)
 static bool is_inside(const struct watch *watch)
 {
     for (unsigned past = 0; past < watch->seen; past++) {
-        if ((watch->pasts >> past & 1) && judge_is_inside(watch->stream->checker->history, past, &watch->facts))
+        const struct history_revision *revision =
+            watch->pasts >> past & 1 ? history_at(watch->stream->checker->history, past, watch->facts.next) : NULL;
+        if (revision != NULL && watch->facts.sent > 0 && judge_place(&watch->facts, revision->digest) < revision->n)
             return true;
     }
     return false;
@@ -331,17 +493,19 @@ static void finish_created(struct watch *watch)
     struct checker *checker = watch->stream->checker;
     const struct history *history = checker->history;
     unsigned now = history_now(history);
-    char text[CHECKER_TEXT_MAX];
+    int64_t head = history_head(history, now);
+    struct past_view view = {watch, now};
+    char text[JUDGE_TEXT];
     consider_forks(watch);
-    struct verdict verdict = {.fault = FAULT_MISSING, .key = -1, .head = history_head(history, now)};
-    watch->facts = facts_in(watch, now, verdict.head + 1);
+    watch->facts = facts_in(watch, now, head + 1);
+    const struct judge_event *due = judge_first(&watch->facts, &(struct judge_reference){next_of_past, &view}, head);
     if (!(watch->pasts >> now & 1)) {
         checker_watch_wrong(watch, "was left in a past that ended (revision %lld of it was told), and never canceled",
                             (long long)watch->heard);
-    } else if ((verdict.want = judge_first(history, now, &watch->facts, verdict.head)) != NULL) {
-        verdict.rev = watch->facts.next - 1;
-        checker_watch_wrong(watch, "ended behind: the last was %s",
-                            judge_sentence(history, &verdict, text, sizeof(text)));
+    } else if (due != NULL) {
+        judge_event_text(due, text);
+        checker_watch_wrong(watch, "ended behind: the last was revision %lld (head %lld); expected: %s",
+                            (long long)watch->facts.last_rev, (long long)head, text);
     } else {
         checker->counts.finished++;
     }

@@ -9,8 +9,6 @@
 #include "core/watcher.h"
 #include "sim/history.h"
 
-#define MARK_BYTES 12 /* of a value: its past, its revision and its place */
-
 static const struct response_identity identity = {.cluster_id = HISTORY_CLUSTER_ID, .member_id = 1, .raft_term = 1};
 
 /* ---- attributes ---- */
@@ -32,26 +30,40 @@ struct belfry_bytes dialect_pin_value(unsigned pin)
 }
 
 /* What the value has of an attribute; data NULL: nothing. */
-static struct belfry_bytes attribute_of(struct belfry_bytes kv, struct belfry_bytes name)
+static struct belfry_bytes attribute_of_value(struct belfry_bytes value, struct belfry_bytes name)
 {
-    struct belfry_wire_kv fields;
     uint32_t sum = 2166136261u;
-    if (kv.len == 0)
-        return (struct belfry_bytes){0};
-    if (belfry_scan_kv(kv, &fields) != BELFRY_OK)
-        abort();
-    for (size_t i = 0; i < fields.value.len && i < MARK_BYTES; i++)
-        sum = (sum ^ (unsigned char)fields.value.data[i]) * 16777619u;
+    for (size_t i = 0; i < value.len && i < DIALECT_MARK; i++)
+        sum = (sum ^ (unsigned char)value.data[i]) * 16777619u;
     sum ^= sum >> 15;
     if (belfry_bytes_equal(name, dialect_pin_name(1)))
         return sum % 4 == 3 ? (struct belfry_bytes){0} : dialect_pin_value(1 + sum % 4);
     return dialect_pin_value(4 + sum / 4 % 2);
 }
 
+static struct belfry_bytes attribute_of(struct belfry_bytes kv, struct belfry_bytes name)
+{
+    struct belfry_wire_kv fields;
+    if (kv.len == 0)
+        return (struct belfry_bytes){0};
+    if (belfry_scan_kv(kv, &fields) != BELFRY_OK)
+        abort();
+    return attribute_of_value(fields.value, name);
+}
+
+static bool is_pinned(unsigned pin, struct belfry_bytes attribute)
+{
+    return attribute.data != NULL && belfry_bytes_equal(attribute, dialect_pin_value(pin));
+}
+
 bool dialect_pinned(unsigned pin, struct belfry_bytes kv)
 {
-    struct belfry_bytes value = attribute_of(kv, dialect_pin_name(pin));
-    return value.data != NULL && belfry_bytes_equal(value, dialect_pin_value(pin));
+    return is_pinned(pin, attribute_of(kv, dialect_pin_name(pin)));
+}
+
+bool dialect_value_pinned(unsigned pin, struct belfry_bytes value)
+{
+    return is_pinned(pin, attribute_of_value(value, dialect_pin_name(pin)));
 }
 
 /* The KeyValue that the event leaves behind; empty: none. */

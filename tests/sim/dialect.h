@@ -43,5 +43,8 @@ struct belfry_bytes dialect_pin_value(unsigned pin);
 
 /* Has a KeyValue (empty: there is none) what was pinned? */
 bool dialect_pinned(unsigned pin, struct belfry_bytes kv);
+/* Has a value? Its first DIALECT_MARK bytes decide: its past, its revision and its place. */
+#define DIALECT_MARK 12
+bool dialect_value_pinned(unsigned pin, struct belfry_bytes value);
 
 #endif

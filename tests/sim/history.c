@@ -313,6 +313,69 @@ static void publish_event(struct past *past, struct history_revision *revision, 
         revision->put_keys |= (uint64_t)1 << event->key;
 }
 
+/* ---- digests ---- */
+
+static bool read_event(struct belfry_bytes raw, struct belfry_event *to)
+{
+    struct belfry_wire_event from;
+    if (belfry_scan_event(raw, &from) != BELFRY_OK)
+        return false;
+    *to = (struct belfry_event){.op = from.is_delete ? BELFRY_DELETE : BELFRY_PUT,
+                                .key = from.kv.key,
+                                .value = from.kv.value,
+                                .create_rev = from.kv.create_rev,
+                                .mod_rev = from.kv.mod_rev,
+                                .version = from.kv.version,
+                                .lease = from.kv.lease};
+    if (!from.has_prev)
+        return true;
+    to->prev = from.prev.value.data != NULL ? from.prev.value : belfry_bytes_of("", 0);
+    to->prev_create_rev = from.prev.create_rev;
+    to->prev_mod_rev = from.prev.mod_rev;
+    to->prev_version = from.prev.version;
+    to->prev_lease = from.prev.lease;
+    return true;
+}
+
+struct events {
+    const struct belfry_event *at;
+    size_t n;
+};
+
+static const struct belfry_event *next_event(const void *source, const struct belfry_event *after)
+{
+    const struct events *events = source;
+    const struct belfry_event *next = after == NULL ? events->at : after + 1;
+    return next < events->at + events->n ? next : NULL;
+}
+
+struct judge_rev *history_digest(int64_t rev, const struct belfry_bytes *raw, size_t n)
+{
+    struct belfry_event *events = calloc(n, sizeof(*events));
+    struct judge_rev *digest = NULL;
+    bool readable = true;
+    if (events == NULL)
+        abort();
+    for (size_t i = 0; i < n; i++)
+        readable = readable && read_event(raw[i], &events[i]);
+    if (readable && judge_rev_create(rev, 0, next_event, &(struct events){events, n}, &digest) != BELFRY_OK)
+        abort();
+    free(events);
+    return digest;
+}
+
+static struct judge_rev *digest_of(const struct history_revision *revision)
+{
+    struct belfry_bytes *raw = calloc(revision->n, sizeof(*raw));
+    if (raw == NULL)
+        abort();
+    for (size_t i = 0; i < revision->n; i++)
+        raw[i] = revision->events[i].raw_prev;
+    struct judge_rev *digest = history_digest(revision->rev, raw, revision->n);
+    free(raw);
+    return digest;
+}
+
 static const struct history_revision *commit(struct history *history, const struct ops *ops)
 {
     struct past *past = newest(history);
@@ -332,6 +395,7 @@ static const struct history_revision *commit(struct history *history, const stru
         history->counts.deletes += event->is_delete;
         history->counts.long_keys += history->keys[event->key].len > 480;
     }
+    revision->digest = digest_of(revision);
     size_t at = (size_t)(revision->rev - HISTORY_EMPTY_REV - 1);
     past->revs = grow(past->revs, at, &past->cap, sizeof(past->revs[0]));
     past->revs[at] = revision;
@@ -537,6 +601,7 @@ static void free_revision(struct history_revision *revision)
     for (size_t i = 0; i < revision->n; i++)
         free((void *)(uintptr_t)revision->events[i].raw_prev.data);
     free(revision->events);
+    free(revision->digest);
     free(revision);
 }
 

@@ -28,6 +28,7 @@
 
 #include "base/bytes.h"
 #include "base/rng.h"
+#include "judge/judge_rev.h"
 #include "wire/scan.h"
 
 #define HISTORY_KEYS_MAX   64
@@ -56,6 +57,7 @@ struct history_revision {
     uint64_t put_keys, deleted_keys; /* sets of key indexes */
     size_t bytes;                    /* of all raw events */
     struct history_event *events;    /* in operation order */
+    struct judge_rev *digest;        /* the same, with previous values, as the judge compares them */
 };
 
 struct history;
@@ -123,6 +125,9 @@ const struct history_event *history_state(const struct history *history, unsigne
 
 /* The event of `key` in that revision; NULL: none. */
 const struct history_event *history_find(const struct history *history, unsigned past, int64_t rev, unsigned key);
+
+/* The digest of raw Events, all of revision `rev`; the caller frees it. NULL: one of them cannot be read. */
+struct judge_rev *history_digest(int64_t rev, const struct belfry_bytes *raw, size_t n);
 
 /* Compactions in the order of the cluster's log: each was proposed when `after` was the head. */
 struct history_compaction {

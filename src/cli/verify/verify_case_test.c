@@ -57,9 +57,9 @@ static void who_is_live_must_keep_up_event_by_event(void **state)
     assert_false(verify_case_complete(c, feed[1].rev));
     assert_false(verify_case_overdue(c, 2 * MAX_LAG_US));
     assert_true(verify_case_overdue(c, 2 * MAX_LAG_US + 1));
-    assert_only(VERIFY_ALIVE, 1);
+    assert_only(JUDGE_ALIVE, 1);
     assert_true(verify_case_overdue(c, 3 * MAX_LAG_US)); /* and is told once */
-    assert_only(VERIFY_ALIVE, 1);
+    assert_only(JUDGE_ALIVE, 1);
 }
 
 static void nobody_is_overdue_because_this_process_slept(void **state)
@@ -103,7 +103,7 @@ static void what_has_not_happened_in_the_cluster_is_found(void **state)
     verify_judge_cluster_at(judge, feed[20].rev, 2000);
     assert_int_equal(n_blamed, 0);
     verify_judge_cluster_at(judge, 5, 2000);
-    assert_only(VERIFY_RELIABLE, 1);
+    assert_only(JUDGE_RELIABLE, 1);
     assert_false(verify_case_ahead(c));
     assert_true(verify_case_overdue(c, 2000));
 }
@@ -114,9 +114,9 @@ static void progress_beyond_the_cluster_is_found(void **state)
     struct verify_case *c = open_case(belfry_prefix(""), 1, true);
     verify_case_progress(c, 100, 100, 1000);
     verify_judge_cluster_at(judge, 99, 1001);
-    assert_only(VERIFY_PROGRESS, 1);
+    assert_only(JUDGE_PROGRESS, 1);
     verify_judge_cluster_at(judge, 99, 1002);
-    assert_only(VERIFY_PROGRESS, 1);
+    assert_only(JUDGE_PROGRESS, 1);
 }
 
 static void a_gap_of_the_reference_is_counted_and_excuses(void **state)
@@ -164,7 +164,7 @@ static void a_replay_that_tells_the_same_progress_again_and_again_is_overdue(voi
         verify_case_progress(c, feed[0].rev, 99, now);
     }
     assert_true(verify_case_overdue(c, MAX_LAG_US + 1));
-    assert_only(VERIFY_ALIVE, 1);
+    assert_only(JUDGE_ALIVE, 1);
 }
 
 /* A live case that has been given the first revision, loses its connection, and sees the others told at time 0. */
@@ -215,7 +215,7 @@ static void without_a_connection_nothing_is_overdue_and_how_long_is_counted(void
     assert_int_equal(verify_judge_numbers(judge)->cut_us, 100 * MAX_LAG_US - 1);
     assert_false(verify_case_overdue(c, 101 * MAX_LAG_US));
     assert_true(verify_case_overdue(c, 101 * MAX_LAG_US + 1));
-    assert_only(VERIFY_ALIVE, 1);
+    assert_only(JUDGE_ALIVE, 1);
     assert_true(verify_case_given_up(c));
 }
 
@@ -229,7 +229,7 @@ static void a_server_that_only_accepts_connections_is_overdue(void **state)
         assert_false(verify_case_overdue(c, now));
     }
     assert_true(verify_case_overdue(c, MAX_LAG_US + 1));
-    assert_only(VERIFY_ALIVE, 1);
+    assert_only(JUDGE_ALIVE, 1);
 }
 
 /* ---- the end ---- */
@@ -247,7 +247,7 @@ static void what_was_skipped_before_what_is_held_is_found_at_the_end(void **stat
     assert_false(verify_case_complete(c, feed[5].rev));
     assert_true(verify_case_complete(c, feed[1].rev));
     verify_judge_end(judge, feed[1].rev, 0);
-    assert_only(VERIFY_RELIABLE, 1);
+    assert_only(JUDGE_RELIABLE, 1);
     assert_int_equal(verify_judge_numbers(judge)->n_not_judged, 0); /* it is of a time that is not judged */
 }
 
@@ -270,7 +270,7 @@ static void progress_over_what_was_not_given_is_found_at_the_end(void **state)
     verify_case_progress(c, 50, 50, 0);
     assert_int_equal(n_blamed, 0);
     verify_judge_end(judge, 50, 0);
-    assert_only(VERIFY_PROGRESS, 1);
+    assert_only(JUDGE_PROGRESS, 1);
 }
 
 /* ---- memory ---- */
@@ -343,7 +343,7 @@ static void a_missing_previous_value_that_can_be_read_is_a_violation(void **stat
     int64_t newest = judge_without_prev(true);
     assert_int_equal(verify_judge_ask_prev(judge), newest);
     verify_judge_answer_prev(judge, VERIFY_READABLE);
-    assert_only(VERIFY_PREV_KV, 1);
+    assert_only(JUDGE_PREV_KV, 1);
     assert_non_null(strstr(last_words, "came none, and no compaction explains it"));
     assert_non_null(strstr(last_asked, "all keys from revision 1, prev-kv"));
     assert_int_equal(verify_judge_ask_prev(judge), 0);

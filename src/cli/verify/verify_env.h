@@ -1,6 +1,6 @@
 /* src/cli/verify/verify_env.h
  *
- * verify_env: what the parts of one run of verify share: what is verified, the judge, chance, and why it has to end.
+ * verify_env: what the parts of one run of verify share: the range, the judge, the dice, and why the run must end.
  *
  * Thread: owner. Memory: none of its own.
  */
@@ -12,6 +12,7 @@
 
 #include <belfry/belfry.h>
 
+#include "base/rng.h"
 #include "cli/verify/verify_judge.h"
 
 #define VERIFY_WHY 1024
@@ -24,24 +25,24 @@ struct verify_env {
     int64_t history; /* how many revisions back a watcher may start */
     int64_t max_lag_us;
     /* moved by the parts */
-    uint64_t random;
+    struct belfry_rng rng;
     uint64_t cluster_id; /* of the reference; 0: not known yet */
-    int64_t compacted;   /* history before this revision is gone, as far as was told */
+    int64_t compacted;   /* history before this revision is gone, as far as is known */
     uint64_t n_starts, n_old_starts, n_compacted, n_unclear;
     int err;              /* why the run must end; BELFRY_OK: it need not */
     const char *side;     /* err set: whose fault it is */
     char why[VERIFY_WHY]; /* err set: a sentence */
 };
 
-/* The first failure is kept. `side` is "reference" or "tier", or whatever else; a literal. */
+/* Keeps the first failure. `side` is a literal: "reference", "tier" or another cause. */
 void verify_env_fail(struct verify_env *env, const char *side, int err, const char *why);
 
-/* 0 to n - 1; n at least 1. */
-uint64_t verify_env_dice(struct verify_env *env, uint64_t n);
-
-/* A key that whoever may watch the range may read: reads of it tell revisions and compactions. */
+/* A key of the range: a client that may watch the range may read it. Reads of it show revisions and compactions. */
 struct belfry_range verify_env_key(const struct verify_env *env);
 
 int64_t verify_now_us(void); /* of a clock that only goes forward */
+
+/* A batch of changes, as the judge compares it. The caller frees *out. Errors: BELFRY_ERR_NOMEM. */
+BELFRY_NODISCARD enum belfry_err verify_rev_of_batch(const struct belfry_batch *batch, struct judge_rev **out);
 
 #endif

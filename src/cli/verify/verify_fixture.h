@@ -99,7 +99,7 @@ static inline size_t feed_of(struct belfry_range range, int64_t start, bool prev
     for (size_t i = 0; i < REVS; i++) {
         struct told told = {.rev = history[i].rev, .header = history[i].header};
         for (size_t k = 0; k < history[i].n; k++)
-            if (verify_range_has(&range, history[i].events[k].key)) {
+            if (judge_range_has(&range, history[i].events[k].key)) {
                 told.events[told.n] = history[i].events[k];
                 if (!prev_kv)
                     told.events[told.n].prev = (struct belfry_bytes){NULL, 0};
@@ -114,18 +114,17 @@ static inline size_t feed_of(struct belfry_range range, int64_t start, bool prev
 /* ---- a judge, and what it said ---- */
 
 static struct verify_judge *judge;
-static unsigned blamed[VERIFY_N_PROPERTIES], n_blamed;
+static unsigned blamed[JUDGE_N_PROPERTIES], n_blamed;
 static char last_words[1200], last_asked[300];
 
-static inline void on_blame(const struct verify_violation *violation, void *user)
+static inline void on_blame(const struct judge_violation *violation, void *user)
 {
     assert_null(user);
     assert_int_equal(violation->watcher, 3);
     blamed[violation->property]++;
     n_blamed++;
     snprintf(last_words, sizeof(last_words), "%s at %lld: expected %s; came %s",
-             verify_property_word(violation->property), (long long)violation->rev, violation->expected,
-             violation->came);
+             judge_property_word(violation->property), (long long)violation->rev, violation->expected, violation->came);
     snprintf(last_asked, sizeof(last_asked), "%s", violation->asked != NULL ? violation->asked : "");
 }
 
@@ -154,19 +153,19 @@ static inline int end(void **state)
 
 static inline enum belfry_err refer(const struct told *told, int64_t at_us)
 {
-    struct verify_rev *rev;
-    enum belfry_err err = verify_rev_create(told->rev, at_us, next_told, told, &rev);
+    struct judge_rev *rev;
+    enum belfry_err err = judge_rev_create(told->rev, at_us, next_told, told, &rev);
     return err != BELFRY_OK ? err : verify_judge_reference(judge, rev);
 }
 
 static inline enum belfry_err give(struct verify_case *c, const struct told *told, int64_t at_us)
 {
-    struct verify_rev *rev;
+    struct judge_rev *rev;
     if (told->progress) {
         verify_case_progress(c, told->rev, told->header, at_us);
         return BELFRY_OK;
     }
-    enum belfry_err err = verify_rev_create(told->rev, at_us, next_told, told, &rev);
+    enum belfry_err err = judge_rev_create(told->rev, at_us, next_told, told, &rev);
     if (err == BELFRY_OK)
         verify_case_take(c, rev, told->header);
     return err;
@@ -196,10 +195,10 @@ static inline void judge_feed(const struct told *feed, size_t n, int64_t start, 
     (void)verify_case_overdue(c, 10 * MAX_LAG_US);
 }
 
-static inline void assert_only(enum verify_property property, unsigned n)
+static inline void assert_only(enum judge_property property, unsigned n)
 {
     if (blamed[property] != n || n_blamed != n)
-        fail_msg("%u of %u violations are %s; the last: %s", blamed[property], n_blamed, verify_property_word(property),
+        fail_msg("%u of %u violations are %s; the last: %s", blamed[property], n_blamed, judge_property_word(property),
                  last_words);
 }
 

@@ -1,20 +1,21 @@
 /* src/cli/verify/verify_judge.h
  *
- * verify_judge: whether watchers were given what the reference was given.
+ * verify_judge: whether watchers of the tier are sent what the reference is sent, and in time.
  *
- * The reference's revisions go in, in order; what each watcher was given goes in, a case for each watch; out come
- * violations. Neither side need be ahead: what a watcher was given before the reference has told of it is held, one
- * revision a case, and judged when the reference has come that far. The reference's newest revisions are kept, up to a
- * number of bytes; what a watcher had not been given when it fell out is counted and not judged.
+ * The reference's revisions go in, in order, and so does what each watcher is sent: one case per watch. Violations come
+ * out; judge/ finds them. Either side may be ahead. What a watcher is sent before the reference is held, one revision per
+ * case, until the reference has come that far. The newest revisions of the reference are kept, up to a number of bytes;
+ * what a watcher had not been sent when they left is counted, and not judged.
  *
- * A case is catching up until it has once been given all that the reference has told; from then on it is live, and
- * only then are its events a measure of lag. An event is overdue when a live case has not been given it max_lag after the
- * reference; a case that is catching up, or resumes after it has lost its connection, when it has been given nothing new
- * for so long. Without a connection nothing is overdue: that nobody answers is no secret, and is told as what it is. Who
- * asks sees to it that the event is not waiting in a socket of this process.
+ * A case catches up until it has been sent all that the reference has told. From then on it is live, and only then do its
+ * events measure lag. An event is overdue when:
+ * - a live case has not been sent it max_lag after the reference;
+ * - a case that catches up, or resumes after it lost its connection, has been sent nothing new for max_lag.
+ * Without a connection nothing is overdue: a lost connection is reported as what it is. The caller makes sure that the
+ * event does not wait in a socket of this process.
  *
  * Thread: owner. Pure: no clock, no I/O.
- * Memory: the window and one revision a case.
+ * Memory: the window and one revision per case.
  */
 #ifndef BELFRY_CLI_VERIFY_VERIFY_JUDGE_H
 #define BELFRY_CLI_VERIFY_VERIFY_JUDGE_H
@@ -26,8 +27,7 @@
 
 #include "cli/verify/verify_lag.h"
 #include "cli/verify/verify_range.h"
-#include "cli/verify/verify_rev.h"
-#include "cli/verify/verify_violation.h"
+#include "judge/judge.h"
 
 struct verify_judge;
 struct verify_case;
@@ -35,19 +35,19 @@ struct verify_case;
 struct verify_judge_opts {
     size_t window_bytes; /* the newest revision is kept whatever its size */
     int64_t max_lag_us;
-    verify_blame_fn blame;
+    judge_blame_fn blame;
     void *user;
 };
 
 struct verify_numbers {
     uint64_t n_revisions;                /* told by the reference */
-    uint64_t n_events;                   /* given to watchers and found at the reference */
+    uint64_t n_events;                   /* sent to watchers and found at the reference */
     uint64_t n_prev_same, n_prev_absent; /* prev_kv: compared; missing where the reference has it */
     uint64_t n_progress;
     uint64_t n_not_judged; /* events: they had left the window, or were older than it */
     uint64_t n_gaps;       /* times the reference itself lost history */
     int64_t cut_us;        /* the longest that a case was without a connection */
-    struct verify_lag lag; /* of live cases, an event a sample */
+    struct verify_lag lag; /* of live cases, one sample per event */
 };
 
 BELFRY_NODISCARD enum belfry_err verify_judge_create(const struct verify_judge_opts *opts, struct verify_judge **out);
@@ -57,37 +57,37 @@ const struct verify_numbers *verify_judge_numbers(const struct verify_judge *jud
 
 /* ---- the reference ---- */
 
-/* It tells everything from revision `first` on. Again: what was told before is forgotten, and cases are judged from
- * there on; that is a gap, when anything had been told. */
+/* It tells everything from revision `first` on. Called again, it forgets what was told before, and cases are judged from
+ * there on; this counts as a gap if anything had been told. */
 void verify_judge_begin(struct verify_judge *judge, int64_t first);
 /* One revision, newer than any before; consumed, on failure too. Errors: BELFRY_ERR_NOMEM. */
-BELFRY_NODISCARD enum belfry_err verify_judge_reference(struct verify_judge *judge, struct verify_rev *rev);
+BELFRY_NODISCARD enum belfry_err verify_judge_reference(struct verify_judge *judge, struct judge_rev *rev);
 /* It has told everything up to `rev`. */
 void verify_judge_reference_at(struct verify_judge *judge, int64_t rev);
-/* A linearizable read of the cluster, begun at asked_us, found revision `rev`: who was given something newer before that
- * was given what has not happened. */
+/* A linearizable read of the cluster, begun at asked_us, found revision `rev`: newer revisions that came before asked_us
+ * have not happened. */
 void verify_judge_cluster_at(struct verify_judge *judge, int64_t rev, int64_t asked_us);
-/* Whatever is due is due from now on: this process itself was held up. */
+/* This process itself was held up: the time for whatever is due begins now. */
 void verify_judge_excuse(struct verify_judge *judge, int64_t now_us);
-/* Nothing more will come. What a watcher was given before the reference shows what it was not given before that; itself
- * it is counted as not judged, up to revision `rev`. */
+/* Nothing more will come. A revision that is held shows what was left out before it; itself it counts as not judged, if
+ * it is at most `rev`. */
 void verify_judge_end(struct verify_judge *judge, int64_t rev, int64_t now_us);
 
 int64_t verify_judge_first(const struct verify_judge *judge); /* the oldest revision that can be judged */
 int64_t verify_judge_head(const struct verify_judge *judge);  /* everything up to here has been told */
 /* An event in the window, the same for the same number; NULL: there is none. */
-const struct verify_event *verify_judge_pick(const struct verify_judge *judge, uint64_t number);
+const struct judge_event *verify_judge_pick(const struct verify_judge *judge, uint64_t number);
 
 /* ---- previous values that are missing ---- */
 
-/* etcd, and who stands before it, leaves a previous value out when the revision before the event has been compacted by the
- * time it is sent. So a watcher may lack what the reference was given in time. The newest such event decides: when the
- * cluster has compacted the revision before it, that explains it and all before it. */
+/* etcd, and a tier before it, leaves a previous value out when the revision before the event has been compacted by the time
+ * it is sent. So a watcher may lack what the reference was sent in time. The newest such event decides: if the cluster
+ * has compacted the revision before it, that explains it and all older ones. */
 enum verify_compacted { VERIFY_COMPACTED, VERIFY_READABLE, VERIFY_NOBODY_KNOWS };
 
 /* The event's revision, to be answered once; 0: there is nothing to ask, or the last answer has not come. */
 int64_t verify_judge_ask_prev(struct verify_judge *judge);
-/* How it is with the revision before. READABLE: blamed. NOBODY_KNOWS: to be asked again. */
+/* Whether the revision before it is compacted. READABLE: a violation. NOBODY_KNOWS: ask again. */
 void verify_judge_answer_prev(struct verify_judge *judge, enum verify_compacted answer);
 bool verify_judge_doubts_prev(const struct verify_judge *judge); /* something is to be asked, or has been */
 
@@ -97,7 +97,7 @@ struct verify_spec {
     unsigned watcher;
     struct belfry_range range; /* lent while the case lives */
     int64_t start;             /* the revision it was asked from; at least 1 */
-    int64_t newest;            /* where the cluster was: what is not newer is a replay, and no measure of lag */
+    int64_t newest; /* where the cluster was: an event that is not newer is a replay, and does not measure lag */
     bool prev_kv;
 };
 
@@ -113,24 +113,24 @@ BELFRY_NODISCARD enum belfry_err verify_case_open(struct verify_judge *judge, co
 void verify_case_close(struct verify_case *c); /* NULL is fine */
 
 /* A batch of changes; consumed. Not while verify_case_ahead(). */
-void verify_case_take(struct verify_case *c, struct verify_rev *given, int64_t header_rev);
+void verify_case_take(struct verify_case *c, struct judge_rev *given, int64_t header_rev);
 void verify_case_progress(struct verify_case *c, int64_t rev, int64_t header_rev, int64_t now_us);
-/* For what is known outside: .watcher is filled in. */
-void verify_case_blame(const struct verify_case *c, enum verify_property property, int64_t rev, const char *expected,
+/* Reports what the caller has found. */
+void verify_case_blame(const struct verify_case *c, enum judge_property property, int64_t rev, const char *expected,
                        const char *came);
 
-/* It was told whether there is a connection to its server. */
+/* Whether there is a connection to its server has changed. */
 void verify_case_link(struct verify_case *c, enum verify_link link, int64_t now_us);
 
-/* Blames what is overdue. True: it is given up. */
+/* Reports what is overdue. True: the case is given up. */
 bool verify_case_overdue(struct verify_case *c, int64_t now_us);
-bool verify_case_cut(const struct verify_case *c); /* it has no connection */
-bool verify_case_given_up(
-    const struct verify_case *c);                    /* it was blamed for what it cannot recover from: to be closed */
-bool verify_case_ahead(const struct verify_case *c); /* holds what the reference has not told yet: let it wait */
-/* Has been given all up to `rev` that the reference has told, and nothing that it has not. */
+bool verify_case_cut(const struct verify_case *c);      /* it has no connection */
+bool verify_case_given_up(const struct verify_case *c); /* it cannot recover from a violation: close it */
+bool verify_case_ahead(
+    const struct verify_case *c); /* holds a revision that the reference has not told yet: pause it */
+/* Has been sent all up to `rev` that the reference has told, and nothing that the reference has not. */
 bool verify_case_complete(struct verify_case *c, int64_t rev);
 bool verify_case_live(const struct verify_case *c);
-int64_t verify_case_next(const struct verify_case *c); /* the first revision it has not been given, as it was told */
+int64_t verify_case_next(const struct verify_case *c); /* the first revision it has not been sent */
 
 #endif

@@ -1,14 +1,25 @@
-/* src/cli/verify/verify_judge_private.h: what verify_judge.c and verify_case.c share. Thread: owner. */
+/* src/cli/verify/verify_judge_private.h: the structs of verify_judge.c, for it and its suites. Thread: owner. */
 #ifndef BELFRY_CLI_VERIFY_VERIFY_JUDGE_PRIVATE_H
 #define BELFRY_CLI_VERIFY_VERIFY_JUDGE_PRIVATE_H
 
 #include "cli/verify/verify_judge.h"
-#include "cli/verify/verify_prev.h"
 #include "cli/verify/verify_window.h"
+
+#define PREV_KEY 256 /* a longer key is cut */
+
+/* A previous value that a watcher was not sent although the reference was, kept until it is known whether a compaction
+ * explains that. A copy: by then the event may have left the window. */
+struct verify_prev {
+    int64_t rev; /* of the event; 0: there is none */
+    unsigned watcher;
+    size_t key_len;
+    char key[PREV_KEY], expected[JUDGE_TEXT], asked[VERIFY_SPEC_TEXT];
+};
 
 struct verify_judge {
     struct verify_judge_opts opts;
     struct verify_window window;
+    struct judge_reference reference;  /* the window */
     int64_t first, head;               /* [first, head] is what can be judged */
     bool told;                         /* something since verify_judge_begin() */
     int64_t excused_us;                /* nothing is due before this and max_lag */
@@ -21,32 +32,19 @@ struct verify_case {
     struct verify_judge *judge;
     struct verify_case *next, **link; /* link: what points at this one */
     struct verify_spec spec;
-    int64_t judged_from; /* the window began here when it was opened */
-    uint64_t at;         /* the place in the window of the first revision that was not looked at for this case */
-    /* what it was given */
-    bool given;       /* anything */
-    bool whole;       /* the newest revision was complete */
-    int64_t last_rev; /* the newest */
-    int64_t progress;
-    int64_t active_us; /* when something new came last */
-    int64_t cut_us;    /* since then there is no connection; 0: there is one, as far as it was told */
-    bool resuming;     /* since it was connected it has not been given all there is */
-    /* what it was given before the reference: first the progress, then the revision */
+    struct judge_watch watch;
+    int64_t judged_from; /* the window began here when the case was opened */
+    int64_t active_us;   /* when something new came last */
+    int64_t cut_us;      /* since then there is no connection; 0: there is one, as far as is known */
+    bool resuming;       /* since it was connected it has not been sent all there is */
+    /* what came before the reference: first the progress, then the revision */
     int64_t held_progress; /* 0: none */
     int64_t held_us;       /* when the progress came */
-    struct verify_rev *held;
+    struct judge_rev *held;
     /* how far behind */
     bool live;
     bool given_up;
-    int64_t open_rev; /* what there was when it was opened */
+    int64_t open_rev; /* where the cluster was when the case was opened */
 };
-
-/* The reference has told more: judges what was held for that. */
-void verify_case_settle(struct verify_case *c);
-/* The revision at `place` is about to leave the window. */
-void verify_case_pass(struct verify_case *c, uint64_t place);
-/* The reference will tell no more. */
-void verify_case_end(struct verify_case *c, int64_t rev, int64_t now_us);
-void verify_case_cluster_at(struct verify_case *c, int64_t rev, int64_t asked_us);
 
 #endif

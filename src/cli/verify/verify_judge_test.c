@@ -113,7 +113,7 @@ static void a_lost_revision_is_unreliable(void **state)
     (void)state;
     cut_out(10, 1);
     judge_feed(feed, n_feed, 1, true);
-    assert_only(VERIFY_RELIABLE, 1);
+    assert_only(JUDGE_RELIABLE, 1);
     assert_non_null(strstr(last_words, "at 12: expected "));
 }
 
@@ -122,7 +122,7 @@ static void a_thousand_lost_events_are_one_violation(void **state)
     (void)state;
     cut_out(10, 20);
     judge_feed(feed, n_feed, 1, true);
-    assert_only(VERIFY_RELIABLE, 1);
+    assert_only(JUDGE_RELIABLE, 1);
     assert_non_null(strstr(last_words, "of revisions 12 to 31"));
 }
 
@@ -131,14 +131,14 @@ static void a_lost_first_revision_is_not_resumable(void **state)
     (void)state;
     cut_out(0, 1);
     judge_feed(feed, n_feed, 1, true);
-    assert_only(VERIFY_RESUMABLE, 1);
+    assert_only(JUDGE_RESUMABLE, 1);
 }
 
 static void a_lost_end_is_overdue(void **state)
 {
     (void)state;
     judge_feed(feed, n_feed - 3, 1, true);
-    assert_only(VERIFY_ALIVE, 1);
+    assert_only(JUDGE_ALIVE, 1);
     assert_non_null(strstr(last_words, "of revisions 39 to 41"));
 }
 
@@ -146,7 +146,7 @@ static void a_watcher_that_is_given_nothing_is_overdue(void **state)
 {
     (void)state;
     judge_feed(feed, 0, 5, true);
-    assert_only(VERIFY_ALIVE, 1);
+    assert_only(JUDGE_ALIVE, 1);
     assert_non_null(strstr(last_words, "asked from 5"));
 }
 
@@ -155,7 +155,7 @@ static void an_event_lost_from_its_revision_is_not_atomic(void **state)
     (void)state;
     feed[large(5)].n--;
     judge_feed(feed, n_feed, 1, true);
-    assert_only(VERIFY_ATOMIC, 1);
+    assert_only(JUDGE_ATOMIC, 1);
 }
 
 static void a_split_revision_is_not_atomic(void **state)
@@ -167,7 +167,7 @@ static void a_split_revision_is_not_atomic(void **state)
     memmove(&feed[at].events[0], &feed[at].events[1], --feed[at].n * sizeof(feed[at].events[0]));
     insert(at, rest);
     judge_feed(feed, n_feed, 1, true);
-    assert_only(VERIFY_ATOMIC, 2); /* it is not whole, and its rest comes as another */
+    assert_only(JUDGE_ATOMIC, 2); /* it is not whole, and its rest comes as another */
 }
 
 static void two_revisions_in_one_are_not_atomic(void **state)
@@ -180,15 +180,15 @@ static void two_revisions_in_one_are_not_atomic(void **state)
     if (empty)
         cut_out(6, 1);
     judge_feed(feed, n_feed, 1, true);
-    assert_true(blamed[VERIFY_ATOMIC] >= 1);
-    assert_int_equal(blamed[VERIFY_ATOMIC] + blamed[VERIFY_RELIABLE], n_blamed);
+    assert_true(blamed[JUDGE_ATOMIC] >= 1);
+    assert_int_equal(blamed[JUDGE_ATOMIC] + blamed[JUDGE_RELIABLE], n_blamed);
 }
 
 static void a_revision_without_events_is_not_atomic(void **state)
 {
     (void)state;
     judge_feed(&(struct told){.rev = 50, .header = 50}, 1, 50, true);
-    assert_only(VERIFY_ATOMIC, 1);
+    assert_only(JUDGE_ATOMIC, 1);
 }
 
 static void a_doubled_revision_is_not_unique(void **state)
@@ -196,7 +196,7 @@ static void a_doubled_revision_is_not_unique(void **state)
     (void)state;
     insert(10, feed[9]);
     judge_feed(feed, n_feed, 1, true);
-    assert_only(VERIFY_UNIQUE, 1);
+    assert_only(JUDGE_UNIQUE, 1);
 }
 
 static void a_doubled_event_in_its_revision_is_not_unique(void **state)
@@ -205,7 +205,7 @@ static void a_doubled_event_in_its_revision_is_not_unique(void **state)
     feed[7].events[feed[7].n] = feed[7].events[0];
     feed[7].n++;
     judge_feed(feed, n_feed, 1, true);
-    assert_only(VERIFY_UNIQUE, 1);
+    assert_only(JUDGE_UNIQUE, 1);
 }
 
 static void older_after_newer_is_not_ordered(void **state)
@@ -215,8 +215,8 @@ static void older_after_newer_is_not_ordered(void **state)
     feed[10] = feed[11];
     feed[11] = moved;
     judge_feed(feed, n_feed, 1, true);
-    assert_int_equal(blamed[VERIFY_ORDERED], 1);
-    assert_int_equal(blamed[VERIFY_RELIABLE], 1); /* and was missing when the newer came */
+    assert_int_equal(blamed[JUDGE_ORDERED], 1);
+    assert_int_equal(blamed[JUDGE_RELIABLE], 1); /* and was missing when the newer came */
     assert_int_equal(n_blamed, 2);
 }
 
@@ -228,7 +228,7 @@ static void a_transaction_in_another_order_is_not_ordered(void **state)
     feed[at].events[0] = feed[at].events[1];
     feed[at].events[1] = moved;
     judge_feed(feed, n_feed, 1, true);
-    assert_only(VERIFY_ORDERED, 1);
+    assert_only(JUDGE_ORDERED, 1);
 }
 
 static void an_event_outside_the_range_is_not_filtered(void **state)
@@ -242,14 +242,14 @@ static void an_event_outside_the_range_is_not_filtered(void **state)
     struct verify_case *c = open_case(belfry_prefix("/a"), 1, true);
     for (size_t i = 0; i < n_feed; i++)
         assert_int_equal(give(c, &feed[i], 1), BELFRY_OK);
-    assert_only(VERIFY_FILTER, 1);
+    assert_only(JUDGE_FILTER, 1);
 }
 
 static void an_event_below_the_start_is_not_resumable(void **state)
 {
     (void)state;
     judge_feed(feed + 4, n_feed - 4, feed[5].rev, true);
-    assert_only(VERIFY_RESUMABLE, 1);
+    assert_only(JUDGE_RESUMABLE, 1);
 }
 
 static void an_event_that_never_happened_is_unreliable(void **state)
@@ -258,7 +258,7 @@ static void an_event_that_never_happened_is_unreliable(void **state)
     feed[8].events[feed[8].n] = feed[8].events[0];
     feed[8].events[feed[8].n++].key = text("/z");
     judge_feed(feed, n_feed, 1, true);
-    assert_only(VERIFY_RELIABLE, 1);
+    assert_only(JUDGE_RELIABLE, 1);
 }
 
 static void a_revision_that_never_happened_is_unreliable(void **state)
@@ -274,7 +274,7 @@ static void a_revision_that_never_happened_is_unreliable(void **state)
     struct verify_case *c = open_case(belfry_key("/b/3"), 1, true);
     for (size_t i = 0; i < n_feed; i++)
         assert_int_equal(give(c, &feed[i], 1), BELFRY_OK);
-    assert_only(VERIFY_RELIABLE, 1);
+    assert_only(JUDGE_RELIABLE, 1);
 }
 
 static void another_value_version_lease_or_kind_is_found(void **state)
@@ -300,7 +300,7 @@ static void another_value_version_lease_or_kind_is_found(void **state)
         else
             event->value = text(long_value);
         judge_feed(feed, n_feed, 1, true);
-        assert_only(VERIFY_CONTENT, 1);
+        assert_only(JUDGE_CONTENT, 1);
     }
 }
 
@@ -322,7 +322,7 @@ static void the_last_byte_of_a_large_value_counts(void **state)
         verify_case_close(c);
         other[i] = 'x';
     }
-    assert_int_equal(blamed[VERIFY_CONTENT], n_blamed);
+    assert_int_equal(blamed[JUDGE_CONTENT], n_blamed);
     assert_int_equal(n_blamed, 60 + 20);
     struct verify_case *c = open_case(belfry_prefix(""), 1, true);
     assert_int_equal(give(c, &told, 1), BELFRY_OK);
@@ -337,7 +337,7 @@ static void a_create_that_was_none_is_found(void **state)
         ;
     feed[at].events[k].create_rev = feed[at].rev;
     judge_feed(feed, n_feed, 1, true);
-    assert_only(VERIFY_IS_CREATE, 1);
+    assert_only(JUDGE_IS_CREATE, 1);
 }
 
 static struct belfry_event *with_prev(void)
@@ -361,7 +361,7 @@ static void another_previous_value_is_found(void **state)
         else
             with_prev()->prev_version++;
         judge_feed(feed, n_feed, 1, true);
-        assert_only(VERIFY_PREV_KV, 1);
+        assert_only(JUDGE_PREV_KV, 1);
     }
 }
 
@@ -371,7 +371,7 @@ static void a_previous_value_of_what_was_created_is_found(void **state)
     assert_null(feed[0].events[0].prev.data);
     feed[0].events[0].prev = text("ghost");
     judge_feed(feed, n_feed, 1, true);
-    assert_only(VERIFY_PREV_KV, 1);
+    assert_only(JUDGE_PREV_KV, 1);
 }
 
 static void a_previous_value_nobody_asked_for_is_found(void **state)
@@ -383,7 +383,7 @@ static void a_previous_value_nobody_asked_for_is_found(void **state)
         if (feed[i].rev == event.mod_rev)
             feed[i].events[0] = event;
     judge_feed(feed, n_feed, 1, false);
-    assert_only(VERIFY_PREV_KV, 1);
+    assert_only(JUDGE_PREV_KV, 1);
 }
 
 static void progress_before_an_event_below_it_is_found(void **state)
@@ -391,8 +391,8 @@ static void progress_before_an_event_below_it_is_found(void **state)
     (void)state;
     insert(10, (struct told){.progress = true, .rev = feed[10].rev, .header = feed[10].rev});
     judge_feed(feed, n_feed, 1, true);
-    assert_int_equal(blamed[VERIFY_PROGRESS], 1);
-    assert_int_equal(blamed[VERIFY_BOOKMARKABLE], 1); /* when the event comes after all */
+    assert_int_equal(blamed[JUDGE_PROGRESS], 1);
+    assert_int_equal(blamed[JUDGE_BOOKMARKABLE], 1); /* when the event comes after all */
     assert_int_equal(n_blamed, 2);
 }
 
@@ -401,7 +401,7 @@ static void progress_that_goes_back_is_found(void **state)
     (void)state;
     insert(10, (struct told){.progress = true, .rev = feed[9].rev - 1, .header = 99});
     judge_feed(feed, n_feed, 1, true);
-    assert_only(VERIFY_BOOKMARKABLE, 1);
+    assert_only(JUDGE_BOOKMARKABLE, 1);
 }
 
 static void an_old_header_is_found(void **state)
@@ -410,7 +410,7 @@ static void an_old_header_is_found(void **state)
     feed[4].header--;
     insert(10, (struct told){.progress = true, .rev = feed[9].rev, .header = 1});
     judge_feed(feed, n_feed, 1, true);
-    assert_only(VERIFY_HEADER, 2);
+    assert_only(JUDGE_HEADER, 2);
 }
 
 /* Random faults in random histories: whatever is spoilt, something is said. */
@@ -466,20 +466,20 @@ static void texts_are_cut_and_escaped(void **state)
 {
     (void)state;
     char out[32];
-    verify_bytes_text((struct belfry_bytes){"a\"\\\x01\xff", 5}, out, sizeof(out));
+    judge_bytes_text((struct belfry_bytes){"a\"\\\x01\xff", 5}, out, sizeof(out));
     assert_string_equal(out, "\"a\\x22\\x5c\\x01\\xff\"");
-    verify_bytes_text(text("0123456789012345678901234567890123456789"), out, 16);
+    judge_bytes_text(text("0123456789012345678901234567890123456789"), out, 16);
     assert_string_equal(out, "\"0123456789...\"");
     static char key[3000];
     memset(key, 1, sizeof(key));
     struct told told = {.rev = 2, .header = 2, .n = 1};
     told.events[0] = (struct belfry_event){.op = BELFRY_PUT, .mod_rev = 2, .key = {key, sizeof(key)}};
     told.events[0].value = (struct belfry_bytes){key, sizeof(key)};
-    struct verify_rev *rev;
-    char words[VERIFY_TEXT];
-    assert_int_equal(verify_rev_create(2, 0, next_told, &told, &rev), BELFRY_OK);
-    verify_event_text(&rev->events[0], words);
-    assert_true(strlen(words) < VERIFY_TEXT);
+    struct judge_rev *rev;
+    char words[JUDGE_TEXT];
+    assert_int_equal(judge_rev_create(2, 0, next_told, &told, &rev), BELFRY_OK);
+    judge_event_text(&rev->events[0], words);
+    assert_true(strlen(words) < JUDGE_TEXT);
     assert_non_null(strstr(words, "3000 bytes"));
     free(rev);
 }
@@ -490,7 +490,7 @@ static void ranges_are_cut_out_of_a_range(void **state)
     struct belfry_range whole = belfry_prefix("/a/"), part;
     struct belfry_bytes a = text("/a/b/c"), b = text("/a/b/d");
     part = verify_range_within(&whole, b, a, 0);
-    assert_true(verify_range_has(&part, a) && !verify_range_has(&part, b) && part.kind == BELFRY_INTERVAL);
+    assert_true(judge_range_has(&part, a) && !judge_range_has(&part, b) && part.kind == BELFRY_INTERVAL);
     part = verify_range_within(&whole, a, a, 0);
     assert_int_equal(part.kind, BELFRY_KEY);
     part = verify_range_within(&whole, a, b, 1);

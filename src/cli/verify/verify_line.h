@@ -14,7 +14,7 @@
 
 #include <belfry/belfry.h>
 
-#include "cli/verify/verify_violation.h"
+#include "judge/judge.h"
 
 /* Zeroed to begin with. */
 struct verify_line {
@@ -31,6 +31,6 @@ struct verify_line {
 void verify_line_listen(struct verify_line *line);
 
 /* Blames what has been counted since the last look; `rev` is where the cluster is. */
-void verify_line_look(struct verify_line *line, int64_t rev, verify_blame_fn blame, void *user);
+void verify_line_look(struct verify_line *line, int64_t rev, judge_blame_fn blame, void *user);
 
 #endif

@@ -5,34 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/verify/verify_rev.h"
-
-static int compare(struct belfry_bytes a, struct belfry_bytes b)
-{
-    size_t n = a.len < b.len ? a.len : b.len;
-    int order = n > 0 ? memcmp(a.data, b.data, n) : 0;
-    return order != 0 ? order : (a.len > b.len) - (a.len < b.len);
-}
-
-static bool begins_with(struct belfry_bytes key, struct belfry_bytes prefix)
-{
-    return key.len >= prefix.len && (prefix.len == 0 || memcmp(key.data, prefix.data, prefix.len) == 0);
-}
-
-bool verify_range_has(const struct belfry_range *range, struct belfry_bytes key)
-{
-    switch (range->kind) {
-    case BELFRY_KEY:
-        return compare(key, range->key) == 0;
-    case BELFRY_PREFIX:
-        return begins_with(key, range->key);
-    case BELFRY_FROM:
-        return compare(key, range->key) >= 0;
-    case BELFRY_INTERVAL:
-        return compare(key, range->key) >= 0 && compare(key, range->end) < 0;
-    }
-    return false;
-}
+#include "base/bytes.h"
+#include "judge/judge_rev.h"
 
 enum belfry_err verify_range_copy(struct verify_range *out, struct belfry_range from)
 {
@@ -67,7 +41,7 @@ static struct belfry_bytes folder_of(struct belfry_bytes key, struct belfry_byte
 struct belfry_range verify_range_within(const struct belfry_range *whole, struct belfry_bytes a, struct belfry_bytes b,
                                         unsigned dice)
 {
-    int order = compare(a, b);
+    int order = belfry_bytes_cmp(a, b);
     if (dice % 3 == 0 && order != 0)
         return (struct belfry_range){order < 0 ? a : b, order < 0 ? b : a, BELFRY_INTERVAL};
     if (dice % 3 == 1 && whole->kind == BELFRY_PREFIX) /* of other ranges a prefix might stick out */
@@ -78,8 +52,8 @@ struct belfry_range verify_range_within(const struct belfry_range *whole, struct
 void verify_range_text(const struct belfry_range *range, char out[VERIFY_RANGE_TEXT])
 {
     char key[VERIFY_RANGE_TEXT / 2 - 8], end[VERIFY_RANGE_TEXT / 2 - 8];
-    verify_bytes_text(range->key, key, sizeof(key));
-    verify_bytes_text(range->end, end, sizeof(end));
+    judge_bytes_text(range->key, key, sizeof(key));
+    judge_bytes_text(range->end, end, sizeof(end));
     switch (range->kind) {
     case BELFRY_KEY:
         snprintf(out, VERIFY_RANGE_TEXT, "key %s", key);

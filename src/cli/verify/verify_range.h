@@ -1,7 +1,7 @@
 /* src/cli/verify/verify_range.h
  *
- * verify_range: which keys a watcher asks for. A range of the library with bytes of its own, a test for keys, and ways
- * to cut a smaller range out of a larger one.
+ * verify_range: the keys that a watcher asks for: a range of the library that owns its bytes, and ways to cut a smaller
+ * range out of a larger one.
  *
  * Thread: owner. Memory: the bytes of the keys; verify_range_fini() frees them.
  */
@@ -19,8 +19,6 @@ struct verify_range {
 };
 
 #define VERIFY_RANGE_TEXT 160
-
-bool verify_range_has(const struct belfry_range *range, struct belfry_bytes key);
 
 /* Makes *out a copy, in place of what it was. Errors: BELFRY_ERR_NOMEM, *out unchanged. */
 BELFRY_NODISCARD enum belfry_err verify_range_copy(struct verify_range *out, struct belfry_range from);

@@ -34,8 +34,8 @@ static void on_end(struct verify_reference *reference, const struct belfry_batch
 
 static void on_changes(struct verify_reference *reference, const struct belfry_batch *batch)
 {
-    struct verify_rev *rev;
-    enum belfry_err err = verify_rev_of_batch(batch, verify_now_us(), &rev);
+    struct judge_rev *rev;
+    enum belfry_err err = verify_rev_of_batch(batch, &rev);
     if (err == BELFRY_OK)
         err = verify_judge_reference(reference->env->judge, rev);
     if (err != BELFRY_OK)

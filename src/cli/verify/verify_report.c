@@ -15,7 +15,7 @@ static double ms(int64_t us)
 
 /* ---- violations ---- */
 
-static void keep(struct verify_kept *kept, const struct verify_violation *violation, const char *range)
+static void keep(struct verify_kept *kept, const struct judge_violation *violation, const char *range)
 {
     kept->property = violation->property;
     kept->watcher = violation->watcher;
@@ -39,9 +39,9 @@ static void write_violation(struct verify_report *report, const struct verify_ke
 {
     char key[4 * VERIFY_KEY_KEPT + 16];
     clear_line(report);
-    verify_bytes_text((struct belfry_bytes){kept->key, kept->key_len}, key, sizeof(key));
-    fprintf(report->out, "VIOLATION %s: %s\n", verify_property_word(kept->property),
-            verify_property_sentence(kept->property));
+    judge_bytes_text((struct belfry_bytes){kept->key, kept->key_len}, key, sizeof(key));
+    fprintf(report->out, "VIOLATION %s: %s\n", judge_property_word(kept->property),
+            judge_property_sentence(kept->property));
     fprintf(report->out, "  watcher   %u: %s\n", kept->watcher, kept->range);
     fprintf(report->out, "  revision  %" PRId64 "\n", kept->rev);
     if (kept->key_len > 0)
@@ -49,7 +49,7 @@ static void write_violation(struct verify_report *report, const struct verify_ke
     fprintf(report->out, "  expected  %s\n  came      %s\n", kept->expected, kept->came);
 }
 
-void verify_report_violation(struct verify_report *report, const struct verify_violation *violation, const char *range)
+void verify_report_violation(struct verify_report *report, const struct judge_violation *violation, const char *range)
 {
     report->counts[violation->property]++;
     report->n_violations++;
@@ -154,10 +154,10 @@ static void write_verdict(const struct verify_report *report, const struct verif
     else
         fprintf(out, "  violations        %" PRIu64 "%s\n", report->n_violations,
                 report->n_violations > report->n_kept ? ", of which the first are above" : "");
-    for (enum verify_property p = 0; p < VERIFY_N_PROPERTIES; p++)
+    for (enum judge_property p = 0; p < JUDGE_N_PROPERTIES; p++)
         if (report->counts[p] > 0)
-            fprintf(out, "    %-15s %" PRIu64 ": %s\n", verify_property_word(p), report->counts[p],
-                    verify_property_sentence(p));
+            fprintf(out, "    %-15s %" PRIu64 ": %s\n", judge_property_word(p), report->counts[p],
+                    judge_property_sentence(p));
 }
 
 static void write_table(struct verify_report *report, const struct verify_standing *standing)
@@ -190,13 +190,13 @@ static void write_text(FILE *out, const char *name, const char *text)
 static void write_counts(FILE *out, const struct verify_report *report)
 {
     fprintf(out, "{\"violations\":%" PRIu64 ",\"by_property\":{", report->n_violations);
-    for (enum verify_property p = 0; p < VERIFY_N_PROPERTIES; p++)
-        fprintf(out, "%s\"%s\":%" PRIu64, p > 0 ? "," : "", verify_property_word(p), report->counts[p]);
+    for (enum judge_property p = 0; p < JUDGE_N_PROPERTIES; p++)
+        fprintf(out, "%s\"%s\":%" PRIu64, p > 0 ? "," : "", judge_property_word(p), report->counts[p]);
     fputs("},\"first\":[", out);
     for (size_t i = 0; i < report->n_kept; i++) {
         const struct verify_kept *kept = &report->kept[i];
         fprintf(out, "%s{\"property\":\"%s\",\"watcher\":%u,\"rev\":%" PRId64, i > 0 ? "," : "",
-                verify_property_word(kept->property), kept->watcher, kept->rev);
+                judge_property_word(kept->property), kept->watcher, kept->rev);
         write_text(out, "range", kept->range);
         json_member(out, "key", (struct belfry_bytes){kept->key, kept->key_len});
         write_text(out, "expected", kept->expected);

@@ -19,11 +19,11 @@
 #define VERIFY_KEY_KEPT 256 /* bytes of a key; a longer one is cut */
 
 struct verify_kept {
-    enum verify_property property;
+    enum judge_property property;
     unsigned watcher;
     int64_t rev;
     size_t key_len; /* 0: no key in particular */
-    char range[VERIFY_SPEC_TEXT], key[VERIFY_KEY_KEPT], expected[VERIFY_TEXT], came[VERIFY_TEXT];
+    char range[VERIFY_SPEC_TEXT], key[VERIFY_KEY_KEPT], expected[JUDGE_TEXT], came[JUDGE_TEXT];
 };
 
 /* Zeroed to begin with, but for the first three. */
@@ -32,7 +32,7 @@ struct verify_report {
     enum form form; /* FORM_TABLE or FORM_LINES */
     bool terminal;
     bool line_open; /* a line that the next one replaces is on the terminal */
-    uint64_t counts[VERIFY_N_PROPERTIES], n_violations;
+    uint64_t counts[JUDGE_N_PROPERTIES], n_violations;
     size_t n_kept;
     struct verify_kept kept[VERIFY_KEPT];
 };
@@ -55,7 +55,7 @@ struct verify_standing {
 };
 
 /* `range` says what the watcher had asked for. */
-void verify_report_violation(struct verify_report *report, const struct verify_violation *violation, const char *range);
+void verify_report_violation(struct verify_report *report, const struct judge_violation *violation, const char *range);
 void verify_report_line(struct verify_report *report, const struct verify_standing *standing);
 void verify_report_sum(struct verify_report *report, const struct verify_standing *standing);
 

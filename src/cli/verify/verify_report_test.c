@@ -41,12 +41,12 @@ static const char *written(void)
 
 static void blame(unsigned n)
 {
-    struct verify_violation violation = {.property = VERIFY_RELIABLE,
-                                         .watcher = 2,
-                                         .rev = 17,
-                                         .key = {"/a\n\"", 4},
-                                         .expected = "put \"/a\"",
-                                         .came = "nothing"};
+    struct judge_violation violation = {.property = JUDGE_RELIABLE,
+                                        .watcher = 2,
+                                        .rev = 17,
+                                        .key = {"/a\n\"", 4},
+                                        .expected = "put \"/a\"",
+                                        .came = "nothing"};
     for (unsigned i = 0; i < n; i++)
         verify_report_violation(&report, &violation, "prefix \"/a\" from revision 3");
 }
@@ -136,7 +136,7 @@ static void json_is_one_object_and_nothing_else(void **state)
     assert_non_null(doc);
     yyjson_val *root = yyjson_doc_get_root(doc);
     assert_int_equal(yyjson_get_uint(yyjson_obj_get(root, "violations")), VERIFY_KEPT + 1);
-    assert_int_equal(yyjson_obj_size(yyjson_obj_get(root, "by_property")), VERIFY_N_PROPERTIES);
+    assert_int_equal(yyjson_obj_size(yyjson_obj_get(root, "by_property")), JUDGE_N_PROPERTIES);
     yyjson_val *first = yyjson_arr_get_first(yyjson_obj_get(root, "first"));
     assert_int_equal(yyjson_arr_size(yyjson_obj_get(root, "first")), VERIFY_KEPT);
     assert_string_equal(yyjson_get_str(yyjson_obj_get(first, "key")), "/a\n\"");

@@ -11,7 +11,7 @@
 
 static uint64_t dice(struct verify_watcher *watcher, uint64_t n)
 {
-    return verify_env_dice(watcher->env, n);
+    return belfry_rng_below(&watcher->env->rng, n);
 }
 
 static void fail(struct verify_watcher *watcher, int err, const char *why)
@@ -100,13 +100,13 @@ static void check_cluster(struct verify_watcher *watcher, const struct belfry_ba
     watcher->told_cluster = true; /* once is enough */
     snprintf(expected, sizeof(expected), "a header of cluster %" PRIx64, ours);
     snprintf(came, sizeof(came), "one of cluster %" PRIx64, theirs);
-    verify_case_blame(watcher->judged, VERIFY_HEADER, batch->rev, expected, came);
+    verify_case_blame(watcher->judged, JUDGE_HEADER, batch->rev, expected, came);
 }
 
 static void on_changes(struct verify_watcher *watcher, const struct belfry_batch *batch)
 {
-    struct verify_rev *rev;
-    enum belfry_err err = verify_rev_of_batch(batch, verify_now_us(), &rev);
+    struct judge_rev *rev;
+    enum belfry_err err = verify_rev_of_batch(batch, &rev);
     if (err != BELFRY_OK) {
         fail(watcher, err, NULL);
         return;
@@ -173,8 +173,8 @@ static enum belfry_err choose_range(struct verify_watcher *watcher)
     struct verify_env *env = watcher->env;
     struct belfry_range range = env->range;
     if (watcher->role == VERIFY_PART) {
-        const struct verify_event *a = verify_judge_pick(env->judge, dice(watcher, UINT64_MAX));
-        const struct verify_event *b = verify_judge_pick(env->judge, dice(watcher, UINT64_MAX));
+        const struct judge_event *a = verify_judge_pick(env->judge, dice(watcher, UINT64_MAX));
+        const struct judge_event *b = verify_judge_pick(env->judge, dice(watcher, UINT64_MAX));
         if (a != NULL && b != NULL)
             range = verify_range_within(&env->range, a->key, b->key, (unsigned)dice(watcher, 3));
     }
@@ -273,13 +273,13 @@ static void doubt_rewind(struct verify_watcher *watcher, int64_t now_us)
 {
     uint64_t *n_told = &watcher->n_told[watcher->compact_rev > 0];
     bool agreed = *n_told < watcher->reference->n_rewinds;
-    char came[VERIFY_TEXT] = "rewound: what is told contradicts what was told before, as after a restored backup";
+    char came[JUDGE_TEXT] = "rewound: what is told contradicts what was told before, as after a restored backup";
     if (!agreed && now_us < watcher->due_us)
         return;
     if (watcher->compact_rev > 0)
         snprintf(came, sizeof(came), "compacted: nothing before revision %" PRId64, watcher->compact_rev);
     if (!agreed)
-        verify_case_blame(watcher->judged, VERIFY_END, verify_case_next(watcher->judged),
+        verify_case_blame(watcher->judged, JUDGE_END, verify_case_next(watcher->judged),
                           "history that the reference still has", came);
     *n_told += agreed;
     if (agreed)

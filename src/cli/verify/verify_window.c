@@ -9,7 +9,7 @@
 static bool grow(struct verify_window *window)
 {
     size_t n_slots = window->n_slots == 0 ? SLOTS_MIN : window->n_slots * 2;
-    struct verify_rev **slots = calloc(n_slots, sizeof(struct verify_rev *));
+    struct judge_rev **slots = calloc(n_slots, sizeof(struct judge_rev *));
     if (slots == NULL)
         return false;
     for (uint64_t p = window->first; p != window->next; p++)
@@ -20,7 +20,7 @@ static bool grow(struct verify_window *window)
     return true;
 }
 
-enum belfry_err verify_window_add(struct verify_window *window, struct verify_rev *rev)
+enum belfry_err verify_window_add(struct verify_window *window, struct judge_rev *rev)
 {
     if (window->next - window->first == window->n_slots && !grow(window)) {
         free(rev);
@@ -32,7 +32,7 @@ enum belfry_err verify_window_add(struct verify_window *window, struct verify_re
     return BELFRY_OK;
 }
 
-const struct verify_rev *verify_window_at(const struct verify_window *window, uint64_t place)
+const struct judge_rev *verify_window_at(const struct verify_window *window, uint64_t place)
 {
     bool held = place >= window->first && place < window->next;
     return held ? window->slots[place & (window->n_slots - 1)] : NULL;
@@ -55,7 +55,7 @@ void verify_window_drop(struct verify_window *window)
 {
     if (window->first == window->next)
         return;
-    struct verify_rev *oldest = window->slots[window->first++ & (window->n_slots - 1)];
+    struct judge_rev *oldest = window->slots[window->first++ & (window->n_slots - 1)];
     window->bytes -= oldest->bytes;
     free(oldest);
 }

@@ -12,21 +12,21 @@
 
 #include <stdint.h>
 
-#include "cli/verify/verify_rev.h"
+#include "judge/judge_rev.h"
 
 /* Zeroed to begin with. */
 struct verify_window {
-    struct verify_rev **slots; /* owned, and what they point at; a place p is at p & (n_slots - 1) */
-    size_t n_slots;            /* a power of two, or 0 */
-    uint64_t first, next;      /* places */
-    size_t bytes;              /* of all revisions held */
+    struct judge_rev **slots; /* owned, and what they point at; a place p is at p & (n_slots - 1) */
+    size_t n_slots;           /* a power of two, or 0 */
+    uint64_t first, next;     /* places */
+    size_t bytes;             /* of all revisions held */
 };
 
 /* Consumes `rev`, on failure too. It must be newer than all that are held. Errors: BELFRY_ERR_NOMEM. */
-BELFRY_NODISCARD enum belfry_err verify_window_add(struct verify_window *window, struct verify_rev *rev);
+BELFRY_NODISCARD enum belfry_err verify_window_add(struct verify_window *window, struct judge_rev *rev);
 
 /* NULL: not held. */
-const struct verify_rev *verify_window_at(const struct verify_window *window, uint64_t place);
+const struct judge_rev *verify_window_at(const struct verify_window *window, uint64_t place);
 
 /* The place of the first that is of revision `rev` or newer; next when there is none. */
 uint64_t verify_window_find(const struct verify_window *window, int64_t rev);

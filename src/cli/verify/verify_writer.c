@@ -51,15 +51,16 @@ static struct belfry_bytes key_of(const struct verify_writer *writer, unsigned n
 bool verify_writer_fits(const char *prefix, const struct belfry_range *range)
 {
     char first[KEY_BYTES], last[KEY_BYTES];
-    return verify_range_has(range, key_below(prefix, 0, first)) &&
-           verify_range_has(range, key_below(prefix, KEYS - 1, last));
+    return judge_range_has(range, key_below(prefix, 0, first)) &&
+           judge_range_has(range, key_below(prefix, KEYS - 1, last));
 }
 
 static int write_some(struct verify_writer *writer)
 {
     char key[KEY_BYTES], value[VALUE_MAX];
-    unsigned first = (unsigned)verify_env_dice(writer->env, KEYS), n = (unsigned)verify_env_dice(writer->env, 8);
-    struct belfry_bytes bytes = {value, (size_t)verify_env_dice(writer->env, VALUE_MAX)};
+    unsigned first = (unsigned)belfry_rng_below(&writer->env->rng, KEYS),
+             n = (unsigned)belfry_rng_below(&writer->env->rng, 8);
+    struct belfry_bytes bytes = {value, (size_t)belfry_rng_below(&writer->env->rng, VALUE_MAX)};
     memset(value, 'a' + (int)(writer->n_begun % 26), sizeof(value));
     memcpy(value, &writer->n_begun, sizeof(writer->n_begun)); /* no two values are the same, but for the shortest */
     if (n == 0)
