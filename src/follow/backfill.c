@@ -789,6 +789,14 @@ void backfill_on_lost(struct backfill *backfill, unsigned slot, uint64_t now_ms)
     want_proof(backfill, now_ms);
 }
 
+/* The compaction that our watchers receive. We may be behind upstream's: a restore can take back what lies above our head
+ * without being another past for us, so beyond the head we claim nothing. */
+static int64_t compaction_told(const struct backfill *backfill, int64_t compact_rev)
+{
+    int64_t next = backfill->ingest == NULL ? INT64_MAX : ingest_head(backfill->ingest) + 1;
+    return compact_rev < next ? compact_rev : next;
+}
+
 /* Upstream no longer has anything below compact_rev, if the job is proven. What came before is still good. */
 static void job_compacted(struct backfill *backfill, struct job *job, int64_t compact_rev, uint64_t now_ms)
 {
@@ -800,7 +808,7 @@ static void job_compacted(struct backfill *backfill, struct job *job, int64_t co
     belfry_list_each_safe (node, &backfill->waiting) {
         struct request *request = belfry_container(node, struct request, node);
         if (request->past == job->past && request->from > job->last && request->from < compact_rev)
-            backfill_give_answer(backfill, request, BELFRY_ERR_COMPACTED, compact_rev);
+            backfill_give_answer(backfill, request, BELFRY_ERR_COMPACTED, compaction_told(backfill, compact_rev));
     }
     job->end = job->last;
     job_settle(backfill, job, now_ms);

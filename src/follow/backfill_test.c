@@ -835,6 +835,23 @@ static void compaction_of_our_past_is_told_when_that_is_proven(void **state)
     }
 }
 
+/* We are behind: upstream is compacted above our head. If it is restored to a revision in between, our past goes on. */
+static void compaction_beyond_our_head_is_told_up_to_the_head(void **state)
+{
+    struct rig *r = *state;
+    follow(r);
+    request(r, 50, 55, 1);
+    created(r, 0);
+    end(r, 0, BELFRY_ERR_COMPACTED, 500);
+    created(r, PROBE);
+    assert_true(deliver(r, PROBE));
+    created(r, 0);
+    end(r, 0, BELFRY_ERR_COMPACTED, 500);
+    struct backfill_answer a = answer(r);
+    assert_int_equal(a.err, BELFRY_ERR_COMPACTED);
+    assert_int_equal(a.compact_rev, 401); /* the head is 400 */
+}
+
 /* Ours is a listing's state: there are no events to prove by, but what the last ones have left. */
 static void listing_proves_by_its_state(void **state)
 {
@@ -1089,6 +1106,7 @@ int main(void)
         T(held_proof_that_is_lost_proves_nothing),
         T(compaction_of_another_past_is_not_believed),
         T(compaction_of_our_past_is_told_when_that_is_proven),
+        T(compaction_beyond_our_head_is_told_up_to_the_head),
         T(listing_proves_by_its_state),
         T(cut_proves_anew),
         T(nothing_to_prove_by_proves_nothing),

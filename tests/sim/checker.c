@@ -56,28 +56,44 @@ void checker_destroy(struct checker *checker)
         checker_stream_close(belfry_container(checker->streams.next, struct checker_stream, node));
     for (size_t i = 0; i < CHECKER_KEPT_MAX; i++)
         free(checker->kept[i]);
-    free(checker->rewrites);
+    free(checker->rewrites.all);
+    free(checker->capped.all);
     free(checker->events);
     free(checker);
 }
 
-static void keep_rewrite(struct checker *checker, int64_t rev)
+bool checker_revs_have(const struct checker_revs *revs, int64_t rev)
 {
-    if (checker->n_rewrites == checker->cap_rewrites) {
-        checker->cap_rewrites = checker->cap_rewrites == 0 ? 16 : checker->cap_rewrites * 2;
-        checker->rewrites = realloc(checker->rewrites, checker->cap_rewrites * sizeof(checker->rewrites[0]));
-        if (checker->rewrites == NULL)
+    for (size_t i = 0; i < revs->n; i++) {
+        if (revs->all[i] == rev)
+            return true;
+    }
+    return false;
+}
+
+static void checker_revs_add(struct checker_revs *revs, int64_t rev)
+{
+    if (revs->n == revs->room) {
+        revs->room = revs->room == 0 ? 16 : revs->room * 2;
+        revs->all = realloc(revs->all, revs->room * sizeof(revs->all[0]));
+        if (revs->all == NULL)
             abort();
     }
-    checker->rewrites[checker->n_rewrites++] = rev;
+    revs->all[revs->n++] = rev;
 }
 
 void checker_listed(struct checker *checker, const struct evlog_cut *cut, uint64_t oldest_past)
 {
     if (cut->why == EVLOG_CUT_REWRITTEN || oldest_past < cut->rewritten)
-        keep_rewrite(checker, cut->rev);
+        checker_revs_add(&checker->rewrites, cut->rev);
     if (cut->rev > checker->highest_listing)
         checker->highest_listing = cut->rev;
+}
+
+void checker_capped(struct checker *checker, int64_t rev)
+{
+    if (!checker_revs_have(&checker->capped, rev))
+        checker_revs_add(&checker->capped, rev);
 }
 
 bool checker_finish(struct checker *checker)

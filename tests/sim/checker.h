@@ -67,6 +67,10 @@ void checker_destroy(struct checker *checker); /* streams too; NULL is fine */
  * one, the worker has slept through the rewrite and finds out by this cut, whatever this one is for. */
 void checker_listed(struct checker *checker, const struct evlog_cut *cut, uint64_t oldest_past);
 
+/* A tier is behind upstream's compaction, and tells `rev`, the revision after its own head, instead. That
+ * excuses nothing if no past was compacted, and no listing told of a rewrite, at `rev` or above. */
+void checker_capped(struct checker *checker, int64_t rev);
+
 /* ---- streams ---- */
 
 /* `name` is copied (up to 31 characters) and appears in sentences. Streams with negative explicit watch ids cannot be

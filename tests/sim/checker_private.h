@@ -52,12 +52,19 @@ struct checker_stream {
     struct belfry_wire_watch piece;
 };
 
+/* Revisions that `compacted` may name. */
+struct checker_revs {
+    int64_t *all; /* owned */
+    size_t n, room;
+};
+bool checker_revs_have(const struct checker_revs *revs, int64_t rev);
+
 struct checker {
     const struct history *history;
     struct checker_opts opts;
     struct belfry_list streams;
-    int64_t *rewrites; /* owned: revisions of listings that tell of a rewritten past */
-    size_t n_rewrites, cap_rewrites;
+    struct checker_revs rewrites; /* of listings that tell of a rewritten past */
+    struct checker_revs capped;   /* told by tiers that are behind a compaction */
     int64_t highest_listing;
     struct belfry_bytes *events; /* owned; of the response at hand */
     size_t cap_events;

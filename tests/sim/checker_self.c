@@ -504,6 +504,25 @@ static void wrong_worker_was_awake_at_the_rewrite(struct bench *bench)
     listed_twice(bench, 2);
 }
 
+/* The tier's head is 30, and it tells no more. */
+static void capped_by_a_compaction_at(struct bench *bench, int64_t rev)
+{
+    watch_until(bench, 20);
+    history_compact(bench->history, rev);
+    checker_capped(bench->checker, 31);
+    say_canceled(bench, 0, 31);
+}
+
+static void right_compaction_capped(struct bench *bench)
+{
+    capped_by_a_compaction_at(bench, 40);
+}
+
+static void wrong_compaction_capped_from_below(struct bench *bench)
+{
+    capped_by_a_compaction_at(bench, 25);
+}
+
 static void right_compacted(struct bench *bench)
 {
     watch_until(bench, 20);
@@ -972,6 +991,7 @@ static const struct plant plants[] = {
     PLANT(right_old_past_then_canceled, NULL),
     PLANT(right_worker_slept_through_a_rewrite, NULL),
     PLANT(right_compacted, NULL),
+    PLANT(right_compaction_capped, NULL),
     PLANT(right_prev_compacted, NULL),
     PLANT(right_refusals, NULL),
     PLANT(right_line_by_line, NULL),
@@ -1031,6 +1051,7 @@ static const struct plant plants[] = {
     PLANT(wrong_created_empty_range, "watcher range is empty"),
     PLANT(wrong_refused, "was refused"),
     PLANT(wrong_compacted_invented, "never compacted"),
+    PLANT(wrong_compaction_capped_from_below, "never compacted"),
     PLANT(wrong_compacted_not_needed, "needs only"),
     PLANT(wrong_worker_was_awake_at_the_rewrite, "never compacted"),
     PLANT(wrong_canceled_by_nobody, "by nobody"),

@@ -406,22 +406,24 @@ bool checker_watch_progress(struct watch *watch, int64_t rev)
 
 /* ---- compacted ---- */
 
-static bool was_compacted(const struct history *history, int64_t rev)
+/* A tier that is behind tells the revision after its head instead of the compaction, or of the listing after a rewrite. */
+static bool was_capped(const struct checker *checker, int64_t rev)
 {
-    for (unsigned past = 0; past < history_pasts(history); past++) {
-        if (history_was_compacted(history, past, rev))
-            return true;
-    }
-    return false;
+    bool above = false;
+    for (unsigned past = 0; past < history_pasts(checker->history); past++)
+        above = above || history_compacted(checker->history, past) >= rev;
+    for (size_t i = 0; i < checker->rewrites.n; i++)
+        above = above || checker->rewrites.all[i] >= rev;
+    return above && checker_revs_have(&checker->capped, rev);
 }
 
-static bool was_rewritten(const struct checker *checker, int64_t rev)
+static bool was_compacted(const struct checker *checker, int64_t rev)
 {
-    for (size_t i = 0; i < checker->n_rewrites; i++) {
-        if (checker->rewrites[i] == rev)
+    for (unsigned past = 0; past < history_pasts(checker->history); past++) {
+        if (history_was_compacted(checker->history, past, rev))
             return true;
     }
-    return false;
+    return was_capped(checker, rev);
 }
 
 /* Has the revision an event in the watch's range that nobody may know any more what it replaced? */
@@ -466,7 +468,7 @@ static bool is_inside(const struct watch *watch)
 bool checker_watch_compacted(struct watch *watch, int64_t rev)
 {
     struct checker *checker = watch->stream->checker;
-    bool compacted = was_compacted(checker->history, rev), rewritten = was_rewritten(checker, rev);
+    bool compacted = was_compacted(checker, rev), rewritten = checker_revs_have(&checker->rewrites, rev);
     bool needs_it = checker_watch_next(watch) < rev || watch->soft || /* soft: it may need less than created showed */
                     (watch->facts.next < rev && is_inside(watch));
     watch->state = COMPACTED;

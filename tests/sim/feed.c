@@ -419,6 +419,8 @@ static void end_backfills(struct tier *tier)
             segment_unref(answer.segment);
             return;
         }
+        if (answer.err == BELFRY_ERR_COMPACTED && answer.compact_rev == ingest_head(tier->ingest) + 1)
+            tier->feed.capped = answer.compact_rev;
         COVER_BY(resume_backfill, answer.err == BELFRY_OK);
         COVER_BY(backfill_canceled, answer.err == BELFRY_ERR_CANCELED);
         COVER_BY(backfill_compacted, answer.err == BELFRY_ERR_COMPACTED);

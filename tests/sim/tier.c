@@ -223,6 +223,11 @@ int64_t tier_head(const struct tier *tier)
     return tier->up ? ingest_head(tier->ingest) : 0;
 }
 
+int64_t tier_capped(const struct tier *tier)
+{
+    return tier->feed.capped;
+}
+
 int64_t tier_position(const struct tier *tier)
 {
     int64_t least = INT64_MAX;

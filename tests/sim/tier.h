@@ -82,6 +82,7 @@ void tier_damage_replica(struct tier *tier); /* its history can no longer be rea
 
 int64_t tier_head(const struct tier *tier);     /* published; 0: nothing */
 int64_t tier_position(const struct tier *tier); /* of its slowest worker */
+int64_t tier_capped(const struct tier *tier);   /* the last compaction told that is cut to its own head; 0: none */
 const char *tier_name(const struct tier *tier);
 
 /* History is on its way to a watcher, or the tier is joining or listing. A tier whose old past ended at the very revision

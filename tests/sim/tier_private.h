@@ -53,6 +53,7 @@ struct feed_mux {
 };
 
 struct feed {
+    int64_t capped; /* see tier_capped() */
     struct feed_mux live, back;
     struct belfry_mux_watch *slots[FEED_SLOTS];
     struct belfry_list reads;

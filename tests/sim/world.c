@@ -25,6 +25,7 @@
 
 /* Of one tier: what its scheduler-side callbacks need. */
 struct place {
+    int64_t capped; /* tier_capped(), as last seen */
     struct world *world;
     struct tier *tier;
     unsigned level; /* 0: follows etcd */
@@ -104,6 +105,10 @@ static void observe(void *arg)
         struct evlog_cut cut;
         struct upstream_stats stats;
         tier_followed(place->tier, &stats);
+        int64_t capped = tier_capped(place->tier);
+        if (capped != place->capped && capped != 0)
+            checker_capped(world->checker, capped);
+        place->capped = capped;
         if (place->listings != stats.listings) {
             place->listings = stats.listings;
             place->pasts_asked = pasts_above(world, place->level);
