@@ -3,7 +3,7 @@
 
 #include "server/grpc_answer.h"
 
-/* The request is answered before it has come; whatever of it still does is nobody's. */
+/* The request is answered before it was received: its body is ignored. */
 static void drop_body(struct exchange *x, struct belfry_bytes bytes, void *user)
 {
     (void)x, (void)bytes, (void)user;

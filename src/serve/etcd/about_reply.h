@@ -1,8 +1,8 @@
 /* src/serve/etcd/about_reply.h
  *
- * about_reply: belfry.Tier/About: a tier says that it is one, and what it knows of itself and of those above it
- * (follow/about.h). etcd does not know the method, so who asks finds out whom the watch comes from (client/trust.h). The
- * request is not looked at.
+ * about_reply: belfry.Tier/About: what a tier knows about itself and the tiers above it (follow/about.h). etcd does not
+ * have the method, so the answer also tells a client that its upstream is a tier (client/trust.h). The request is not
+ * read.
  *
  * Thread: owner (the worker's).
  */
@@ -12,7 +12,7 @@
 #include "follow/about.h"
 #include "server/exchange.h"
 
-/* Answers at once. */
+/* Answers immediately. */
 void about_reply(struct exchange *x, const struct exchange_head *head, const struct about *about);
 
 #endif

@@ -18,7 +18,7 @@
 enum serving { SERVING = 1, NOT_SERVING = 2, SERVICE_UNKNOWN = 3 }; /* on the wire */
 
 struct health {
-    struct belfry_list calls; /* all that are not answered */
+    struct belfry_list calls; /* calls that are not answered */
     bool ready;
     char reason[160];
     char server[32], cluster[32];
@@ -26,30 +26,30 @@ struct health {
 
 enum call_state { READING, WATCHING };
 
-struct call {
+struct health_call {
     struct belfry_list link;
     struct health *health;
     struct exchange *x;
-    enum call_state state; /* moved by watch() alone */
+    enum call_state state; /* moved by health_call_watch() alone */
     bool is_watch;
-    bool known;        /* WATCHING: the service that was asked for */
-    enum serving told; /* WATCHING: what was said last */
+    bool known;        /* WATCHING: the service is known */
+    enum serving told; /* WATCHING: the state that was sent last */
     struct belfry_grpc_frame frame;
 };
 
 /* ---- calls ---- */
 
-static void drop(struct call *call)
+static void health_call_free(struct health_call *call)
 {
     belfry_list_remove(&call->link);
     belfry_grpc_frame_fini(&call->frame);
     free(call);
 }
 
-static void fail(struct call *call, int code, const char *text)
+static void health_call_fail(struct health_call *call, int code, const char *text)
 {
     grpc_fail(call->x, call->state == WATCHING ? GRPC_HEADERS_SENT : GRPC_HEADERS_NOT_SENT, code, text);
-    drop(call);
+    health_call_free(call);
 }
 
 static enum serving serving(const struct health *health)
@@ -65,8 +65,8 @@ static void write_response(uint8_t to[RESPONSE_BYTES], enum serving status)
     to[1] = (uint8_t)status;
 }
 
-/* Says how things stand, if it is news and there is room. */
-static void tell(struct call *call)
+/* Sends the state, if it has changed and there is room. */
+static void health_call_tell(struct health_call *call)
 {
     uint8_t message[BELFRY_GRPC_PREFIX_BYTES + RESPONSE_BYTES];
     enum serving status = call->known ? serving(call->health) : SERVICE_UNKNOWN;
@@ -78,24 +78,24 @@ static void tell(struct call *call)
     exchange_write(call->x, message, sizeof(message));
 }
 
-static void watch(struct call *call, bool known)
+static void health_call_watch(struct health_call *call, bool known)
 {
     call->state = WATCHING;
     call->known = known;
     grpc_begin(call->x, belfry_bytes_str("application/grpc"));
-    tell(call);
+    health_call_tell(call);
 }
 
-static void check(struct call *call, bool known)
+static void health_call_check(struct health_call *call, bool known)
 {
     uint8_t message[RESPONSE_BYTES];
     if (!known) {
-        fail(call, 5, "unknown service");
+        health_call_fail(call, 5, "unknown service");
         return;
     }
     write_response(message, serving(call->health));
     grpc_reply(call->x, belfry_bytes_str("application/grpc"), belfry_bytes_of(message, sizeof(message)));
-    drop(call);
+    health_call_free(call);
 }
 
 /* The last appearance of the service's name counts. False: malformed. */
@@ -110,69 +110,69 @@ static bool read_service(struct belfry_bytes message, struct belfry_bytes *out)
     return err == BELFRY_ERR_AGAIN;
 }
 
-static void on_message(struct call *call, struct belfry_bytes message)
+static void health_call_take_message(struct health_call *call, struct belfry_bytes message)
 {
     struct belfry_bytes service;
     if (!read_service(message, &service))
-        fail(call, 13, "grpc: error unmarshalling request: proto: malformed HealthCheckRequest");
+        health_call_fail(call, 13, "grpc: error unmarshalling request: proto: malformed HealthCheckRequest");
     else if (call->is_watch)
-        watch(call, service.len == 0);
+        health_call_watch(call, service.len == 0);
     else
-        check(call, service.len == 0);
+        health_call_check(call, service.len == 0);
 }
 
-static void fail_frame(struct call *call, enum belfry_err err)
+static void fail_frame(struct health_call *call, enum belfry_err err)
 {
     if (err == BELFRY_ERR_TOO_LARGE)
-        fail(call, 8, "grpc: received message larger than max");
+        health_call_fail(call, 8, "grpc: received message larger than max");
     else if (err == BELFRY_ERR_PROTOCOL)
-        fail(call, 13, "grpc: received unexpected payload format");
+        health_call_fail(call, 13, "grpc: received unexpected payload format");
     else
-        fail(call, 14, "belfry: memory limit reached; try again");
+        health_call_fail(call, 14, "belfry: memory limit reached; try again");
 }
 
-static void on_body(struct exchange *x, struct belfry_bytes bytes, void *user)
+static void on_health_body(struct exchange *x, struct belfry_bytes bytes, void *user)
 {
-    struct call *call = user;
+    struct health_call *call = user;
     struct belfry_blob *message = NULL;
     bool compressed = false;
     exchange_taken(x, bytes.len);
-    if (call->state == WATCHING) /* one request is all there is */
+    if (call->state == WATCHING) /* there is only one request */
         return;
     enum belfry_err err = belfry_grpc_frame_feed(&call->frame, &bytes, HEALTH_REQUEST_BYTES, &message, &compressed);
     if (err != BELFRY_OK)
         fail_frame(call, err);
     else if (message != NULL && compressed)
-        fail(call, 12, "belfry: health requests are not read compressed");
+        health_call_fail(call, 12, "belfry: health requests are not read compressed");
     else if (message != NULL)
-        on_message(call, belfry_blob_bytes(message));
+        health_call_take_message(call, belfry_blob_bytes(message));
     belfry_blob_unref(message);
 }
 
-static void on_body_end(struct exchange *x, void *user)
+static void on_health_body_end(struct exchange *x, void *user)
 {
-    struct call *call = user;
+    struct health_call *call = user;
     (void)x;
     if (call->state == READING)
-        fail(call, 13, "unexpected EOF");
+        health_call_fail(call, 13, "unexpected EOF");
 }
 
-static void on_writable(struct exchange *x, void *user)
+static void on_health_writable(struct exchange *x, void *user)
 {
-    struct call *call = user;
+    struct health_call *call = user;
     (void)x;
     if (call->state == WATCHING)
-        tell(call);
+        health_call_tell(call);
 }
 
-static void on_gone(struct exchange *x, void *user)
+static void on_health_gone(struct exchange *x, void *user)
 {
     (void)x;
-    drop(user);
+    health_call_free(user);
 }
 
 static const struct exchange_events call_events = {
-    .body = on_body, .body_end = on_body_end, .writable = on_writable, .gone = on_gone};
+    .body = on_health_body, .body_end = on_health_body_end, .writable = on_health_writable, .gone = on_health_gone};
 
 /* ---- beginning ---- */
 
@@ -184,19 +184,19 @@ bool health_is(struct belfry_bytes path)
 void health_begin(struct health *health, struct exchange *x, const struct exchange_head *head)
 {
     bool is_watch = belfry_bytes_equal(head->path, belfry_bytes_str(PATH "Watch"));
-    uint64_t timeout_ms; /* Check is answered at once, and who gives up a Watch resets it */
+    uint64_t timeout_ms; /* unused: Check is answered immediately, and a client ends a Watch by a reset */
     if (grpc_refuse_head(x, head, &timeout_ms))
         return;
     if (!is_watch && !belfry_bytes_equal(head->path, belfry_bytes_str(PATH "Check"))) {
         grpc_fail(x, GRPC_HEADERS_NOT_SENT, 12, "unknown method for service grpc.health.v1.Health");
         return;
     }
-    struct call *call = calloc(1, sizeof(*call));
+    struct health_call *call = calloc(1, sizeof(*call));
     if (call == NULL) {
         grpc_fail(x, GRPC_HEADERS_NOT_SENT, 14, "belfry: memory limit reached; try again");
         return;
     }
-    *call = (struct call){.health = health, .x = x, .is_watch = is_watch};
+    *call = (struct health_call){.health = health, .x = x, .is_watch = is_watch};
     belfry_grpc_frame_init(&call->frame);
     belfry_list_append(&health->calls, &call->link);
     exchange_handle(x, &call_events, call);
@@ -204,7 +204,7 @@ void health_begin(struct health *health, struct exchange *x, const struct exchan
 
 /* ---- HTTP ---- */
 
-static void answer(struct exchange *x, int status, const char *type, const char *body)
+static void answer_http(struct exchange *x, int status, const char *type, const char *body)
 {
     struct exchange_field fields[] = {{belfry_bytes_str("content-type"), belfry_bytes_str(type)},
                                       {belfry_bytes_str("allow"), belfry_bytes_str("GET")}};
@@ -215,12 +215,12 @@ static bool refuse_method(struct exchange *x, const struct exchange_head *head)
 {
     if (belfry_bytes_equal(head->method, belfry_bytes_str("GET")))
         return false;
-    answer(x, 405, "text/plain; charset=utf-8", "Method Not Allowed\n");
+    answer_http(x, 405, "text/plain; charset=utf-8", "Method Not Allowed\n");
     return true;
 }
 
 /* `text` inside the quotes of JSON; `to` has room for six times its length and a zero byte. */
-static void escape(const char *text, char *to)
+static void escape_json(const char *text, char *to)
 {
     for (; *text != '\0'; text++) {
         if (*text == '"' || *text == '\\')
@@ -238,9 +238,9 @@ void health_http(struct health *health, struct exchange *x, const struct exchang
     char reason[6 * sizeof(health->reason) + 1], body[sizeof(reason) + 64];
     if (refuse_method(x, head))
         return;
-    escape(health->ready ? "" : health->reason, reason);
+    escape_json(health->ready ? "" : health->reason, reason);
     snprintf(body, sizeof(body), "{\"health\":\"%s\",\"reason\":\"%s\"}", health->ready ? "true" : "false", reason);
-    answer(x, health->ready ? 200 : 503, "application/json", body);
+    answer_http(x, health->ready ? 200 : 503, "application/json", body);
 }
 
 /* Kubernetes 1.33's API is what is served. */
@@ -255,23 +255,23 @@ void health_version(struct health *health, struct exchange *x, const struct exch
     char server[6 * sizeof(health->server) + 1], cluster[6 * sizeof(health->cluster) + 1], body[1024];
     if (refuse_method(x, head))
         return;
-    escape(health->server, server);
-    escape(health->cluster[0] == '\0' ? "not_decided" : health->cluster, cluster); /* etcd's word for unknown */
+    escape_json(health->server, server);
+    escape_json(health->cluster[0] == '\0' ? "not_decided" : health->cluster, cluster); /* etcd's word for unknown */
     snprintf(body, sizeof(body), "{\"etcdserver\":\"%s\",\"etcdcluster\":\"%s\"%s}", server, cluster,
              which == HEALTH_VERSION_KUBE ? kube_version : "");
-    answer(x, 200, "application/json", body);
+    answer_http(x, 200, "application/json", body);
 }
 
-/* ---- how the tier stands ---- */
+/* ---- standing ---- */
 
 void health_stand(struct health *health, bool ready, const char *reason)
 {
     health->ready = ready;
     snprintf(health->reason, sizeof(health->reason), "%s", reason);
     belfry_list_each (node, &health->calls) {
-        struct call *call = belfry_container(node, struct call, link);
+        struct health_call *call = belfry_container(node, struct health_call, link);
         if (call->state == WATCHING)
-            tell(call);
+            health_call_tell(call);
     }
 }
 
@@ -297,6 +297,6 @@ void health_destroy(struct health *health)
     if (health == NULL)
         return;
     while (!belfry_list_empty(&health->calls))
-        fail(belfry_container(health->calls.next, struct call, link), 14, "belfry: shutting down");
+        health_call_fail(belfry_container(health->calls.next, struct health_call, link), 14, "belfry: shutting down");
     free(health);
 }

@@ -1,17 +1,17 @@
 /* src/serve/etcd/health.h
  *
- * health: how the tier says that it can serve, in two languages: grpc.health.v1.Health (Check and Watch) and etcd's
- * GET /health. GET /version is here as well: what a prober asks for next.
+ * health: whether the tier can serve, in two protocols: grpc.health.v1.Health (Check and Watch) and etcd's GET /health.
+ * GET /version is here as well, because probers ask for it next.
  *
  *     Check     READING --the message--> answered
- *     Watch     READING --the message--> WATCHING: told at once and at every change; ended only by its peer or the end
+ *     Watch     READING --the message--> WATCHING: receives the state and every change, until its peer or the tier ends
  *
- * The only service known is "" (the whole server), as in etcd. For another one the health protocol has 5 "unknown
- * service" as the answer of Check and SERVICE_UNKNOWN as that of Watch, which then stays.
+ * The only known service is "" (the whole server), as in etcd. For another service Check is answered 5 "unknown service"
+ * and Watch SERVICE_UNKNOWN, as the health protocol requires; the Watch stays open.
  *
  * Thread: owner (the worker's).
- * Memory: a call is one small allocation and at most HEALTH_REQUEST_BYTES. A watch that does not read is told only how
- * things stand when it reads again.
+ * Memory: a call is one small allocation and at most HEALTH_REQUEST_BYTES. A watch that does not read receives only the
+ * latest state when it reads again.
  */
 #ifndef BELFRY_SERVE_ETCD_HEALTH_H
 #define BELFRY_SERVE_ETCD_HEALTH_H

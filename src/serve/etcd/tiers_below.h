@@ -3,7 +3,7 @@
  * tiers_below: the tiers that have a Watch stream open here, as one worker lists them.
  *
  * Thread: plain data.
- * Memory: the room it was created with; a worker lists at most TREE_STREAMS streams. The others are only counted.
+ * Memory: the room that it was created with; a worker lists at most TREE_STREAMS streams and counts the others.
  */
 #ifndef BELFRY_SERVE_ETCD_TIERS_BELOW_H
 #define BELFRY_SERVE_ETCD_TIERS_BELOW_H
@@ -21,16 +21,16 @@ struct tree_tier {
     char peer[64];
     uint64_t since_ms; /* when the oldest of its streams was opened */
     size_t streams;
-    int64_t position; /* of the foremost: the last revision that its watch was given; 0: it has none */
+    int64_t position; /* the last revision that its foremost watch received; 0: it has none */
 };
 
 struct tree_below {
     size_t n, room; /* of tiers */
-    size_t more;    /* streams of those who found no room */
+    size_t more;    /* streams of tiers that are not listed */
     struct tree_tier tiers[];
 };
 
-/* Room for so many, for the caller to free(); NULL: no memory. */
+/* With room for `room` tiers, for the caller to free(); NULL: no memory. */
 struct tree_below *tree_below_create(size_t room);
 void tree_below_add(struct tree_below *below, const struct tree_tier *tier);
 

@@ -1,7 +1,9 @@
-/* src/serve/etcd/watch.c: the streams of a worker together: who may begin, whose turn it is, and whose time has come.
+/* src/serve/etcd/watch.c
  *
- * Nothing here goes over all streams at once. Those to look at are in lists (they wrote, they have requests, they are
- * inside a message) or in order of their time; only a change of standing, or a drain, goes round everybody, in steps.
+ * A stream handles its requests strictly one after another. Bytes that cannot be handled yet stay in `held`, and the
+ * stream continues when its obstacle is gone: the answer about rights, the core's answers, or its turn.
+ *
+ * No turn visits all streams (roster.h): a change of standing, or a drain, goes round in steps.
  */
 #include "serve/etcd/watch.h"
 
@@ -9,54 +11,723 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/buf.h"
 #include "base/clock.h"
-#include "serve/etcd/watch_private.h"
+#include "base/list.h"
+#include "base/pack.h"
+#include "base/rng.h"
+#include "core/watcher.h"
+#include "serve/etcd/watch_input.h"
 #include "server/grpc_answer.h"
+#include "server/pace.h"
+#include "server/roster.h"
 
-#define LOOK_MS       1000 /* between two looks at those inside a message */
-#define LOOK_MAX      1024 /* of them at one look */
-#define WATCHERS_LOOK 40   /* watchers of a tier's stream that are looked at for its position: a tier has up to 33 */
-#define TIERS_LOOK    8192 /* watchers that are looked at for all of them: a turn must not grow with what peers open */
-#define ROUND_STEP    512  /* streams that are told of a change in one turn */
+#define LOOK_MS       1000 /* between two visits of streams inside a message */
+#define LOOK_MAX      1024 /* of them per visit */
+#define WATCHERS_LOOK 40   /* watchers of a tier's stream that are read for its position: a tier has up to 33 */
+#define TIERS_LOOK    8192 /* watchers that are read for all tiers: a turn must not grow with what peers open */
+#define ROUND_STEP    512  /* streams that a round visits per turn */
+#define REASON_MAX    160
+#define CLIENT_MAX    63 /* bytes of a user-agent */
 
-#define TEXT_DRAIN "belfry: draining; connect anew"
-#define TEXT_LATE  "belfry: the request was not complete in time"
+#define TEXT_DRAIN     "belfry: draining; connect anew"
+#define TEXT_LATE      "belfry: the request was not complete in time"
+#define TEXT_NO_LEADER "etcdserver: no leader"
+#define TEXT_MEMORY    "belfry: memory limit reached; try again"
+#define TEXT_BROKEN    "belfry: the rest of a message is gone; resume"
+#define TEXT_OUTSIDE   "belfry: the range is outside of what this tier follows (its scope)"
 
-/* ---- orders ---- */
+static const char plain_type[] = "application/grpc";
 
-static int compare(uint64_t a, uint64_t b)
+struct watch_service {
+    struct watch_service_opts opts;
+    struct worker *worker;
+    struct belfry_rng rng;
+
+    struct roster roster;      /* every stream; due: the time at which it ends */
+    struct belfry_list hungry; /* streams with requests to handle, in turn */
+    struct belfry_list inside; /* streams in the middle of a message, the next to be visited first */
+    struct belfry_list tiers;  /* streams of tiers below, n_tiers */
+    size_t n_tiers;
+    uint64_t look_ms;     /* when `inside` is visited next */
+    size_t requests_left; /* until the next watch_after_turn() */
+
+    enum watch_standing standing;
+    char reason[REASON_MAX];
+    bool draining;
+    uint64_t drain_end_ms;
+
+    struct watch_stats stats;
+};
+
+/* The states are drawn in watch.h. */
+enum watch_state { WATCH_OPEN, WATCH_ASKING };
+
+struct watch_stream {
+    struct watch_service *service;
+    struct exchange *x;
+    struct stream *stream; /* the core's */
+    uint64_t opened_ms, sent_bytes;
+    enum watch_state state; /* moved by watch_stream_move_to() alone */
+    bool hasleader;
+    bool responded; /* the head of the response was sent */
+    bool half_closed;
+    bool asked_once; /* a whole request was received */
+
+    struct roster_entry roster;
+    struct belfry_list hungry, inside, tiers; /* each in the service's list of that name, or in none */
+    struct pace pace;                         /* of the request that is being received */
+    uint64_t deadline_ms, drain_ms;
+
+    size_t told; /* bytes that the core may still write */
+    struct watch_input input;
+    struct belfry_buf held;           /* received and not handled */
+    size_t held_bytes;                /* as counted in the service's */
+    struct permit_question *question; /* ASKING */
+    struct belfry_blob *asked;        /* ASKING: the request */
+
+    struct belfry_bytes content_type; /* this and the fields below: in `text`, or constant */
+    struct permit_who who;
+    const char *client;
+    const char *tier; /* the name of the tier that opened it; "": a client did */
+    char text[];
+};
+
+static struct watch_stream *stream_of(struct roster_entry *entry)
 {
-    return (a > b) - (a < b);
+    return entry == NULL ? NULL : belfry_container(entry, struct watch_stream, roster);
 }
 
-int watch_order_number(const struct belfry_treap_node *a, const struct belfry_treap_node *b)
+static void watch_ask_for_turn(const struct watch_service *service)
 {
-    return compare(belfry_container_const(a, struct watch_stream, by_number)->number,
-                   belfry_container_const(b, struct watch_stream, by_number)->number);
+    service->opts.work(service->opts.user);
 }
 
-int watch_order_due(const struct belfry_treap_node *a, const struct belfry_treap_node *b)
+static void watch_stream_move_to(struct watch_stream *ws, enum watch_state to)
 {
-    const struct watch_stream *x = belfry_container_const(a, struct watch_stream, by_due);
-    const struct watch_stream *y = belfry_container_const(b, struct watch_stream, by_due);
-    int order = compare(x->due_ms, y->due_ms);
-    return order != 0 ? order : compare(x->number, y->number);
+    assert(ws->state != to);
+    ws->state = to;
+    if (to == WATCH_ASKING)
+        ws->service->stats.asking++;
+    else
+        ws->service->stats.asking--;
 }
 
-static int seek_number(const void *key, const struct belfry_treap_node *node)
+/* ---- ending ---- */
+
+static void watch_stream_leave_inside(struct watch_stream *ws)
 {
-    return compare(*(const uint64_t *)key, belfry_container_const(node, struct watch_stream, by_number)->number);
+    if (belfry_list_empty(&ws->inside))
+        return;
+    belfry_list_remove(&ws->inside);
+    ws->service->stats.inside--;
 }
 
-struct watch_stream *watch_stream_after(const struct watch_service *service, uint64_t after)
+static void watch_stream_set_due(struct watch_stream *ws)
 {
-    struct belfry_treap_walk walk;
-    uint64_t from = after + 1;
-    belfry_treap_walk(&walk, service->by_number, &from, seek_number);
-    return watch_stream_by_number(belfry_treap_next(&walk));
+    uint64_t due_ms = belfry_min_time(ws->pace.due_ms, belfry_min_time(ws->deadline_ms, ws->drain_ms));
+    roster_set_due(&ws->service->roster, &ws->roster, due_ms);
 }
 
-/* ---- life ---- */
+/* The exchange has ended already. */
+static void watch_stream_free(struct watch_stream *ws, enum watch_close why)
+{
+    struct watch_service *service = ws->service;
+    if (ws->question != NULL)
+        permit_cancel(ws->question);
+    if (ws->state == WATCH_ASKING)
+        watch_stream_move_to(ws, WATCH_OPEN);
+    stream_close(service->worker, ws->stream);
+    roster_leave(&service->roster, &ws->roster);
+    belfry_list_remove(&ws->hungry);
+    belfry_list_remove(&ws->tiers);
+    service->n_tiers -= ws->tier[0] != '\0';
+    watch_stream_leave_inside(ws);
+    service->stats.streams--;
+    service->stats.held_bytes -= ws->held_bytes;
+    service->stats.closed[why]++;
+    watch_ask_for_turn(service); /* the core has to remove its watchers */
+    belfry_blob_unref(ws->asked);
+    watch_input_fini(&ws->input);
+    belfry_buf_fini(&ws->held);
+    free(ws);
+}
+
+/* Sends the status and frees the stream. */
+static void watch_stream_end(struct watch_stream *ws, enum watch_close why, int code, const char *text)
+{
+    bool of_note = why == WATCH_CLOSE_SLOW || why == WATCH_CLOSE_BROKEN;
+    belfry_logf(ws->service->opts.log, of_note ? BELFRY_LOG_INFO : BELFRY_LOG_DEBUG, "watch_end",
+                "peer=%s reason=%s code=%d sent=%llu", exchange_conn(ws->x)->peer, watch_close_name(why), code,
+                (unsigned long long)ws->sent_bytes);
+    grpc_fail(ws->x, ws->responded ? GRPC_HEADERS_SENT : GRPC_HEADERS_NOT_SENT, code, text);
+    watch_stream_free(ws, why);
+}
+
+/* ---- writing ---- */
+
+void watch_write(void *stream_user, const uint8_t *data, size_t len)
+{
+    struct watch_stream *ws = stream_user;
+    assert(len <= ws->told);
+    ws->told -= len;
+    ws->sent_bytes += len;
+    if (!ws->responded)
+        grpc_begin(ws->x, ws->content_type);
+    ws->responded = true;
+    exchange_write(ws->x, data, len);
+    roster_note_write(&ws->service->roster, &ws->roster);
+}
+
+static void watch_stream_tell_room(struct watch_stream *ws)
+{
+    size_t room = exchange_room(ws->x);
+    if (room == ws->told)
+        return;
+    ws->told = room;
+    stream_writable(ws->service->worker, ws->stream, room);
+    watch_ask_for_turn(ws->service);
+}
+
+/* ---- requests ---- */
+
+/* Counts the bytes kept for requests against the bound for all streams. False: it was exceeded; the stream has ended. */
+static bool watch_stream_count_held(struct watch_stream *ws)
+{
+    struct watch_stats *stats = &ws->service->stats;
+    size_t bytes = ws->held.cap + watch_input_bytes(&ws->input);
+    bytes += ws->asked == NULL ? 0 : belfry_blob_len(ws->asked);
+    bool grew = bytes > ws->held_bytes;
+    stats->held_bytes = stats->held_bytes - ws->held_bytes + bytes;
+    ws->held_bytes = bytes;
+    if (stats->held_bytes > stats->held_peak)
+        stats->held_peak = stats->held_bytes;
+    exchange_holds(ws->x, bytes + (ws->asked_once ? 0 : EXCHANGE_COST));
+    if (!grew || exchange_has_room(ws->x, stats->held_bytes, ws->service->opts.held_max))
+        return true;
+    watch_stream_end(ws, WATCH_CLOSE_MEMORY, 14, TEXT_MEMORY);
+    return false;
+}
+
+/* Takes the core's result for a request. False: the stream has ended. */
+static bool watch_stream_check(struct watch_stream *ws, enum belfry_err err)
+{
+    if (err == BELFRY_OK)
+        return true;
+    if (err == BELFRY_ERR_AGAIN)
+        watch_stream_end(ws, WATCH_CLOSE_NOT_READY, 14, "belfry: not ready: nothing is known of upstream yet");
+    else
+        watch_stream_end(ws, WATCH_CLOSE_MEMORY, 14, TEXT_MEMORY);
+    return false;
+}
+
+static uint8_t flags_of(const struct belfry_wire_watch_request *request)
+{
+    unsigned flags = 0;
+    flags |= request->prev_kv ? WATCHER_PREV_KV : 0u;
+    flags |= request->no_put ? WATCHER_NO_PUT : 0u;
+    flags |= request->no_delete ? WATCHER_NO_DELETE : 0u;
+    flags |= request->progress_notify ? WATCHER_PROGRESS : 0u;
+    flags |= request->fragment ? WATCHER_FRAGMENT : 0u;
+    return (uint8_t)flags;
+}
+
+/* A range that is not within the scope would silently lack events. The core refuses an empty one. */
+static bool watch_is_followed(const struct watch_service *service, const struct belfry_wire_watch_request *request)
+{
+    struct range range;
+    return !range_read(request->key, request->range_end, &range) || range_within(&range, service->opts.scope);
+}
+
+static void watch_stream_serve(struct watch_stream *ws);
+
+static bool watch_stream_create_watcher(struct watch_stream *ws, const struct belfry_wire_watch_request *request)
+{
+    if (!watch_is_followed(ws->service, request)) {
+        ws->service->stats.refused++;
+        return watch_stream_check(ws, stream_refuse(ws->service->worker, ws->stream, TEXT_OUTSIDE));
+    }
+    struct stream_create create = {.key = request->key,
+                                   .range_end = request->range_end,
+                                   .start_rev = request->start_revision,
+                                   .watch_id = request->watch_id,
+                                   .flags = flags_of(request)};
+    return watch_stream_check(ws, stream_create(ws->service->worker, ws->stream, &create));
+}
+
+/* Clients retry when upstream has no leader. But with etcd's own text a Go client would end its watches for good: it
+ * takes that for the answer to hasleader. */
+static void watch_stream_end_unavailable(struct watch_stream *ws, const char *reason)
+{
+    bool fatal = !ws->hasleader && strcmp(reason, TEXT_NO_LEADER) == 0;
+    watch_stream_end(ws, WATCH_CLOSE_UPSTREAM, 14, fatal ? "belfry: upstream has no leader" : reason);
+}
+
+static void on_watch_verdict(enum permit_verdict verdict, const char *reason, void *user)
+{
+    struct watch_stream *ws = user;
+    struct belfry_blob *asked = ws->asked;
+    struct belfry_wire_watch_request request;
+    enum belfry_err err;
+    bool on = false;
+    ws->question = NULL;
+    ws->asked = NULL;
+    watch_stream_move_to(ws, WATCH_OPEN);
+    switch (verdict) {
+    case PERMIT_GRANTED:
+        err = belfry_scan_watch_request(belfry_blob_bytes(asked), &request);
+        assert(err == BELFRY_OK); /* it was scanned before rights were asked for */
+        belfry_ignore(err);
+        on = watch_stream_create_watcher(ws, &request);
+        break;
+    case PERMIT_REFUSED:
+        ws->service->stats.refused++;
+        on = watch_stream_check(ws, stream_refuse(ws->service->worker, ws->stream, reason));
+        break;
+    case PERMIT_UNAVAILABLE:
+        watch_stream_end_unavailable(ws, reason);
+        break;
+    }
+    belfry_blob_unref(asked);
+    if (!on)
+        return;
+    watch_ask_for_turn(ws->service);
+    watch_stream_serve(ws);
+}
+
+static bool watch_stream_ask_rights(struct watch_stream *ws, const struct belfry_wire_watch_request *request,
+                                    struct belfry_bytes raw, uint64_t now_ms)
+{
+    enum belfry_err err = belfry_blob_copy(raw, &ws->asked);
+    if (err == BELFRY_OK)
+        err = permit_ask(ws->service->opts.permit, &ws->who, exchange_pin(ws->x), request->key, request->range_end,
+                         now_ms, on_watch_verdict, ws, &ws->question);
+    if (err != BELFRY_OK)
+        return watch_stream_check(ws, BELFRY_ERR_LIMIT);
+    watch_stream_move_to(ws, WATCH_ASKING);
+    return true;
+}
+
+/* A negative start is refused before rights are checked; the core's other checks come after them, as in etcd. */
+static bool watch_stream_on_create(struct watch_stream *ws, const struct belfry_wire_watch_request *request,
+                                   struct belfry_bytes raw)
+{
+    struct watch_service *service = ws->service;
+    uint64_t now_ms = service->opts.now(service->opts.user);
+    service->stats.creates++;
+    if (request->start_revision < 0 || permit_is_open(service->opts.permit, now_ms))
+        return watch_stream_create_watcher(ws, request);
+    return watch_stream_ask_rights(ws, request, raw, now_ms);
+}
+
+static bool watch_stream_on_request(struct watch_stream *ws, const struct belfry_wire_watch_request *request,
+                                    struct belfry_bytes raw)
+{
+    struct watch_service *service = ws->service;
+    service->stats.requests++;
+    switch (request->kind) {
+    case BELFRY_WATCH_NOTHING:
+        break;
+    case BELFRY_WATCH_CREATE:
+        return watch_stream_on_create(ws, request, raw);
+    case BELFRY_WATCH_CANCEL:
+        service->stats.cancels++;
+        return watch_stream_check(ws, stream_cancel(service->worker, ws->stream, request->watch_id));
+    case BELFRY_WATCH_PROGRESS:
+        service->stats.progress++;
+        stream_progress(service->worker, ws->stream);
+        break;
+    }
+    return true;
+}
+
+static bool watch_stream_may_handle(const struct watch_stream *ws)
+{
+    return ws->state == WATCH_OPEN && stream_wants_requests(ws->stream);
+}
+
+static void watch_stream_wait_for_turn(struct watch_stream *ws)
+{
+    if (belfry_list_empty(&ws->hungry))
+        belfry_list_append(&ws->service->hungry, &ws->hungry);
+    watch_ask_for_turn(ws->service);
+}
+
+/* Handles requests at the front of *in, as far as it may. False: the stream has ended. */
+static bool watch_stream_handle(struct watch_stream *ws, struct belfry_bytes *in)
+{
+    struct watch_service *service = ws->service;
+    struct belfry_wire_watch_request request;
+    struct belfry_bytes raw;
+    struct watch_fault fault;
+    size_t came = in->len, n = 0;
+    for (; in->len > 0 && watch_stream_may_handle(ws); n++) {
+        if (n == WATCH_QUANTUM || service->requests_left == 0) {
+            watch_stream_wait_for_turn(ws);
+            break;
+        }
+        enum belfry_err err = watch_input_next(&ws->input, in, &request, &raw, &fault);
+        if (err == BELFRY_ERR_AGAIN)
+            break;
+        if (err != BELFRY_OK) {
+            bool memory = err == BELFRY_ERR_NOMEM;
+            watch_stream_end(ws, memory ? WATCH_CLOSE_MEMORY : WATCH_CLOSE_BAD_REQUEST, fault.code, fault.text);
+            return false;
+        }
+        service->requests_left--;
+        ws->asked_once = true;
+        if (!watch_stream_on_request(ws, &request, raw))
+            return false;
+    }
+    exchange_taken(ws->x, came - in->len);
+    if (n > 0)
+        watch_ask_for_turn(ws->service);
+    return true;
+}
+
+/* `n` more bytes were received. The rest of a request is expected in time, unless its bytes wait for their turn here. */
+static void watch_stream_set_pace(struct watch_stream *ws, size_t n)
+{
+    const struct watch_service_opts *opts = &ws->service->opts;
+    uint64_t was_due_ms = ws->pace.due_ms;
+    if (belfry_buf_len(&ws->held) == 0 && watch_input_inside(&ws->input))
+        pace_wait(&ws->pace, n, opts->now(opts->user), PACE_MS);
+    else
+        pace_init(&ws->pace);
+    if (ws->pace.due_ms != was_due_ms)
+        watch_stream_set_due(ws);
+}
+
+/* After requests were handled and `n` more bytes received. The stream may have ended when this returns. */
+static void watch_stream_after_requests(struct watch_stream *ws, size_t n)
+{
+    watch_stream_set_pace(ws, n);
+    if (belfry_buf_len(&ws->held) == 0) {
+        belfry_buf_fini(&ws->held);
+        if (ws->half_closed && watch_input_inside(&ws->input)) {
+            watch_stream_end(ws, WATCH_CLOSE_BAD_REQUEST, 13, "unexpected EOF");
+            return;
+        }
+    }
+    (void)watch_stream_count_held(ws);
+}
+
+/* Handles more of the requests in `held`, up to a quantum. */
+static void watch_stream_serve(struct watch_stream *ws)
+{
+    struct belfry_bytes in = belfry_buf_bytes(&ws->held);
+    size_t came = in.len;
+    if (!watch_stream_handle(ws, &in))
+        return;
+    belfry_buf_take(&ws->held, came - in.len);
+    watch_stream_after_requests(ws, 0);
+}
+
+/* ---- events ---- */
+
+/* The core wrote to it in this turn. */
+static void watch_stream_written(struct watch_stream *ws)
+{
+    size_t bytes;
+    if (stream_broken(ws->stream)) {
+        watch_stream_end(ws, WATCH_CLOSE_BROKEN, 14, TEXT_BROKEN);
+        return;
+    }
+    if (stream_inside_since(ws->stream, &bytes) == 0) {
+        watch_stream_leave_inside(ws);
+    } else if (belfry_list_empty(&ws->inside)) {
+        belfry_list_append(&ws->service->inside, &ws->inside);
+        ws->service->stats.inside++;
+    }
+    if (ws->told < EXCHANGE_ROOM_LOW)
+        watch_stream_tell_room(ws);
+    if (belfry_buf_len(&ws->held) > 0 && watch_stream_may_handle(ws))
+        watch_stream_wait_for_turn(ws);
+}
+
+static void on_watch_body(struct exchange *x, struct belfry_bytes bytes, void *user)
+{
+    struct watch_stream *ws = user;
+    size_t came = bytes.len;
+    (void)x;
+    if (belfry_buf_len(&ws->held) == 0 && !watch_stream_handle(ws, &bytes))
+        return;
+    if (bytes.len > 0 && belfry_buf_append(&ws->held, bytes.data, bytes.len) != BELFRY_OK)
+        watch_stream_end(ws, WATCH_CLOSE_MEMORY, 14, TEXT_MEMORY);
+    else
+        watch_stream_after_requests(ws, came);
+}
+
+/* Half-closing does not end the stream: events go on. */
+static void on_watch_body_end(struct exchange *x, void *user)
+{
+    struct watch_stream *ws = user;
+    (void)x;
+    ws->half_closed = true;
+    watch_stream_after_requests(ws, 0);
+}
+
+static void on_watch_writable(struct exchange *x, void *user)
+{
+    (void)x;
+    watch_stream_tell_room(user);
+}
+
+static void on_watch_gone(struct exchange *x, void *user)
+{
+    (void)x;
+    watch_stream_free(user, WATCH_CLOSE_PEER);
+}
+
+static const struct exchange_events watch_stream_events = {
+    .body = on_watch_body, .body_end = on_watch_body_end, .writable = on_watch_writable, .gone = on_watch_gone};
+
+/* ---- opening a stream ---- */
+
+/* Allocates a stream with the fields of the head that it keeps. */
+static struct watch_stream *watch_stream_make(const struct exchange_head *head)
+{
+    struct permit_who who = {exchange_field(head, "token"), exchange_field(head, "authorization")};
+    struct belfry_bytes type = exchange_field(head, "content-type"), agent = exchange_field(head, "user-agent");
+    struct belfry_bytes tier = exchange_field(head, VIA_FIELD); /* one name, because a Watch is never relayed */
+    bool plain = belfry_bytes_equal(type, belfry_bytes_str(plain_type));
+    tier.len = tier.len < VIA_WORD_BYTES ? tier.len : VIA_WORD_BYTES;
+    agent.len = agent.len < CLIENT_MAX ? agent.len : CLIENT_MAX;
+    struct watch_stream *ws = calloc(1, sizeof(*ws) + who.token.len + who.authorization.len + agent.len + tier.len +
+                                            (plain ? 0 : type.len) + 2);
+    if (ws == NULL)
+        return NULL;
+    char *to = ws->text;
+    ws->who = (struct permit_who){belfry_pack(&to, who.token), belfry_pack(&to, who.authorization)};
+    ws->content_type = plain ? belfry_bytes_str(plain_type) : belfry_pack(&to, type);
+    ws->client = agent.data == NULL ? "" : belfry_pack(&to, agent).data;
+    to++; /* a zero, as calloc() left it */
+    ws->tier = tier.data == NULL ? "" : belfry_pack(&to, tier).data;
+    ws->hasleader = belfry_bytes_equal(exchange_field(head, "hasleader"), belfry_bytes_str("true"));
+    return ws;
+}
+
+/* Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_LIMIT: the exchange has no handler. */
+static enum belfry_err watch_stream_open(struct watch_service *service, struct exchange *x,
+                                         const struct exchange_head *head, enum watch_coding coding, uint64_t now_ms,
+                                         uint64_t deadline_ms)
+{
+    struct watch_stream *ws = watch_stream_make(head);
+    if (ws == NULL)
+        return BELFRY_ERR_NOMEM;
+    enum belfry_err err = stream_open(service->worker, ws, now_ms, &ws->stream);
+    if (err != BELFRY_OK) {
+        free(ws);
+        return err;
+    }
+    ws->service = service;
+    ws->x = x;
+    ws->opened_ms = now_ms;
+    ws->drain_ms = BELFRY_NEVER;
+    pace_init(&ws->pace);
+    ws->deadline_ms = deadline_ms;
+    watch_input_init(&ws->input, coding);
+    belfry_buf_init(&ws->held);
+    belfry_list_init(&ws->hungry);
+    belfry_list_init(&ws->inside);
+    belfry_list_init(&ws->tiers);
+    if (ws->tier[0] != '\0') {
+        belfry_list_append(&service->tiers, &ws->tiers);
+        service->n_tiers++;
+    }
+    roster_join(&service->roster, &ws->roster);
+    watch_stream_set_due(ws);
+    service->stats.streams++;
+    exchange_handle(x, &watch_stream_events, ws);
+    watch_stream_tell_room(ws);
+    return BELFRY_OK;
+}
+/* ---- a request for a stream ---- */
+
+static void watch_refuse(struct watch_service *service, struct exchange *x, enum watch_close why, int code,
+                         const char *text)
+{
+    service->stats.closed[why]++;
+    grpc_fail(x, GRPC_HEADERS_NOT_SENT, code, text);
+}
+
+static void watch_refuse_not_ready(struct watch_service *service, struct exchange *x, const char *reason)
+{
+    char text[REASON_MAX + 32];
+    snprintf(text, sizeof(text), "belfry: not ready: %s", reason);
+    watch_refuse(service, x, WATCH_CLOSE_NOT_READY, 14, text);
+}
+
+/* True: the tier cannot serve it now. */
+static bool watch_refuse_by_standing(struct watch_service *service, struct exchange *x,
+                                     const struct exchange_head *head)
+{
+    bool hasleader = belfry_bytes_equal(exchange_field(head, "hasleader"), belfry_bytes_str("true"));
+    if (service->draining && exchange_conn(x)->leaving)
+        watch_refuse(service, x, WATCH_CLOSE_DRAIN, 14, TEXT_DRAIN);
+    else if (service->standing == WATCH_STALE && hasleader)
+        watch_refuse(service, x, WATCH_CLOSE_NO_LEADER, 14, TEXT_NO_LEADER);
+    else if (service->standing != WATCH_READY)
+        watch_refuse_not_ready(service, x, service->reason);
+    else if (worker_position(service->worker) == 0)
+        watch_refuse_not_ready(service, x, "nothing is known of upstream yet");
+    else
+        return false;
+    return true;
+}
+
+/* True: the encoding of its messages is unknown. */
+static bool watch_refuse_by_coding(struct watch_service *service, struct exchange *x, const struct exchange_head *head,
+                                   enum watch_coding *out)
+{
+    struct belfry_bytes name = exchange_field(head, "grpc-encoding");
+    char text[128];
+    *out = belfry_bytes_equal(name, belfry_bytes_str("gzip")) ? WATCH_CODING_GZIP : WATCH_CODING_NONE;
+    if (*out == WATCH_CODING_GZIP || name.len == 0 || belfry_bytes_equal(name, belfry_bytes_str("identity")))
+        return false;
+    snprintf(text, sizeof(text), "grpc: Decompressor is not installed for grpc-encoding \"%.*s\"",
+             (int)(name.len < 32 ? name.len : 32), name.data);
+    watch_refuse(service, x, WATCH_CLOSE_BAD_REQUEST, 12, text);
+    return true;
+}
+
+void watch_begin(struct watch_service *service, struct exchange *x, const struct exchange_head *head, uint64_t now_ms)
+{
+    uint64_t timeout_ms;
+    enum watch_coding coding;
+    if (grpc_refuse_head(x, head, &timeout_ms))
+        return;
+    service->stats.opened++;
+    if (watch_refuse_by_coding(service, x, head, &coding) || watch_refuse_by_standing(service, x, head))
+        return;
+    uint64_t deadline_ms = timeout_ms < BELFRY_NEVER - now_ms ? now_ms + timeout_ms : BELFRY_NEVER;
+    if (watch_stream_open(service, x, head, coding, now_ms, deadline_ms) != BELFRY_OK)
+        watch_refuse(service, x, WATCH_CLOSE_MEMORY, 14, TEXT_MEMORY);
+}
+
+/* ---- turns ---- */
+
+/* A stream with more than a quantum goes to the end of the list. */
+static void watch_serve_hungry(struct watch_service *service)
+{
+    struct belfry_list *node;
+    while (service->requests_left > 0 && (node = belfry_list_pop(&service->hungry)) != NULL)
+        watch_stream_serve(belfry_container(node, struct watch_stream, hungry));
+}
+
+static void watch_end_due(struct watch_service *service, uint64_t now_ms)
+{
+    struct watch_stream *ws;
+    for (size_t n = 0; n < WATCH_TURN_ENDS && (ws = stream_of(roster_first_due(&service->roster))) != NULL; n++) {
+        if (ws->roster.due_ms > now_ms)
+            return;
+        if (ws->deadline_ms <= now_ms)
+            watch_stream_end(ws, WATCH_CLOSE_DEADLINE, 4, "context deadline exceeded");
+        else if (ws->drain_ms <= now_ms)
+            watch_stream_end(ws, WATCH_CLOSE_DRAIN, 14, TEXT_DRAIN);
+        else
+            watch_stream_end(ws, WATCH_CLOSE_LATE, 14, TEXT_LATE);
+    }
+}
+
+static bool watch_is_over_memory(const struct watch_service *service)
+{
+    struct worker_stats stats;
+    if (service->opts.memory_max == 0)
+        return false;
+    worker_stats(service->worker, &stats);
+    return stats.bytes > service->opts.memory_max;
+}
+
+/* Only a stream inside a message can be broken, or hold memory that no other stream can use. True: it was ended. */
+static bool watch_stream_end_if_stuck(struct watch_stream *ws, uint64_t now_ms, bool over)
+{
+    size_t bytes;
+    uint64_t since_ms = stream_inside_since(ws->stream, &bytes);
+    if (stream_broken(ws->stream))
+        watch_stream_end(ws, WATCH_CLOSE_BROKEN, 14, TEXT_BROKEN);
+    else if (over && since_ms != 0 && now_ms >= since_ms + WATCH_INSIDE_MS)
+        watch_stream_end(ws, WATCH_CLOSE_SLOW, 14, "belfry: too slow while memory is over the limit; resume");
+    else
+        return false;
+    return true;
+}
+
+static void watch_look_inside(struct watch_service *service, uint64_t now_ms)
+{
+    if (belfry_list_empty(&service->inside) || now_ms < service->look_ms)
+        return;
+    service->look_ms = now_ms + LOOK_MS;
+    bool over = watch_is_over_memory(service);
+    size_t n = service->stats.inside < LOOK_MAX ? service->stats.inside : LOOK_MAX;
+    for (; n > 0; n--) {
+        struct belfry_list *node = belfry_list_pop(&service->inside);
+        belfry_list_append(&service->inside, node);
+        if (watch_stream_end_if_stuck(belfry_container(node, struct watch_stream, inside), now_ms, over))
+            over = watch_is_over_memory(service);
+    }
+}
+
+static void watch_stream_apply_change(struct watch_service *service, struct watch_stream *ws, uint64_t now_ms)
+{
+    if (service->standing == WATCH_STALE && ws->hasleader) {
+        watch_stream_end(ws, WATCH_CLOSE_NO_LEADER, 14, TEXT_NO_LEADER);
+    } else if (service->draining && exchange_conn(ws->x)->leaving && ws->drain_ms > service->drain_end_ms) {
+        uint64_t left = service->drain_end_ms > now_ms ? service->drain_end_ms - now_ms : 0;
+        ws->drain_ms = now_ms + belfry_rng_below(&service->rng, left + 1);
+        watch_stream_set_due(ws);
+    }
+}
+
+static void watch_go_round(struct watch_service *service, uint64_t now_ms)
+{
+    struct watch_stream *ws;
+    for (size_t n = 0; n < ROUND_STEP && (ws = stream_of(roster_next_in_round(&service->roster))) != NULL; n++)
+        watch_stream_apply_change(service, ws, now_ms);
+}
+
+void watch_after_turn(struct watch_service *service, uint64_t now_ms)
+{
+    service->requests_left = WATCH_TURN_REQUESTS;
+    for (struct watch_stream *ws; (ws = stream_of(roster_pop_written(&service->roster))) != NULL;)
+        watch_stream_written(ws);
+    watch_serve_hungry(service);
+    watch_go_round(service, now_ms);
+    watch_end_due(service, now_ms);
+    watch_look_inside(service, now_ms);
+}
+
+uint64_t watch_due(const struct watch_service *service)
+{
+    uint64_t due_ms = belfry_list_empty(&service->hungry) ? roster_due(&service->roster) : 0;
+    return belfry_list_empty(&service->inside) ? due_ms : belfry_min_time(due_ms, service->look_ms);
+}
+
+/* ---- standing and drain ---- */
+
+static void watch_begin_round(struct watch_service *service)
+{
+    roster_begin_round(&service->roster);
+    watch_ask_for_turn(service);
+}
+
+void watch_stand(struct watch_service *service, enum watch_standing standing, const char *reason)
+{
+    bool became_stale = standing == WATCH_STALE && service->standing != WATCH_STALE;
+    service->standing = standing;
+    snprintf(service->reason, sizeof(service->reason), "%s", reason);
+    if (became_stale)
+        watch_begin_round(service);
+}
+
+void watch_drain(struct watch_service *service, uint64_t now_ms, uint64_t drain_ms)
+{
+    service->draining = true;
+    service->drain_end_ms = now_ms + drain_ms;
+    watch_begin_round(service);
+}
+
+/* ---- create and destroy ---- */
 
 enum belfry_err watch_create(const struct watch_service_opts *opts, struct watch_service **out)
 {
@@ -68,7 +739,7 @@ enum belfry_err watch_create(const struct watch_service_opts *opts, struct watch
         service->opts.held_max = WATCH_HELD_BYTES;
     service->rng.state = opts->seed;
     service->requests_left = WATCH_TURN_REQUESTS;
-    belfry_list_init(&service->wrote);
+    roster_init(&service->roster);
     belfry_list_init(&service->hungry);
     belfry_list_init(&service->inside);
     belfry_list_init(&service->tiers);
@@ -81,8 +752,8 @@ void watch_destroy(struct watch_service *service)
 {
     if (service == NULL)
         return;
-    for (struct belfry_treap_node *node; (node = belfry_treap_first(service->by_number)) != NULL;)
-        watch_stream_end(watch_stream_by_number(node), WATCH_CLOSE_DRAIN, 14, TEXT_DRAIN);
+    for (struct watch_stream *ws; (ws = stream_of(roster_after(&service->roster, 0))) != NULL;)
+        watch_stream_end(ws, WATCH_CLOSE_DRAIN, 14, TEXT_DRAIN);
     free(service);
 }
 
@@ -92,212 +763,7 @@ void watch_set_worker(struct watch_service *service, struct worker *worker)
     service->worker = worker;
 }
 
-/* ---- beginning ---- */
-
-static void refuse(struct watch_service *service, struct exchange *x, enum watch_close why, int code, const char *text)
-{
-    watch_count_close(service, why);
-    grpc_fail(x, GRPC_HEADERS_NOT_SENT, code, text);
-}
-
-static void refuse_not_ready(struct watch_service *service, struct exchange *x, const char *reason)
-{
-    char text[WATCH_REASON_MAX + 32];
-    snprintf(text, sizeof(text), "belfry: not ready: %s", reason);
-    refuse(service, x, WATCH_CLOSE_NOT_READY, 14, text);
-}
-
-/* True: the tier cannot serve it now. */
-static bool refuse_by_standing(struct watch_service *service, struct exchange *x, const struct exchange_head *head)
-{
-    bool hasleader = belfry_bytes_equal(exchange_field(head, "hasleader"), belfry_bytes_str("true"));
-    if (service->draining && exchange_conn(x)->leaving)
-        refuse(service, x, WATCH_CLOSE_DRAIN, 14, TEXT_DRAIN);
-    else if (service->standing == WATCH_STALE && hasleader)
-        refuse(service, x, WATCH_CLOSE_NO_LEADER, 14, WATCH_TEXT_NO_LEADER);
-    else if (service->standing != WATCH_READY)
-        refuse_not_ready(service, x, service->reason);
-    else if (worker_position(service->worker) == 0)
-        refuse_not_ready(service, x, "nothing is known of upstream yet");
-    else
-        return false;
-    return true;
-}
-
-/* True: messages come in an encoding that is not known. */
-static bool refuse_by_coding(struct watch_service *service, struct exchange *x, const struct exchange_head *head,
-                             enum watch_coding *out)
-{
-    struct belfry_bytes name = exchange_field(head, "grpc-encoding");
-    char text[128];
-    *out = belfry_bytes_equal(name, belfry_bytes_str("gzip")) ? WATCH_CODING_GZIP : WATCH_CODING_NONE;
-    if (*out == WATCH_CODING_GZIP || name.len == 0 || belfry_bytes_equal(name, belfry_bytes_str("identity")))
-        return false;
-    snprintf(text, sizeof(text), "grpc: Decompressor is not installed for grpc-encoding \"%.*s\"",
-             (int)(name.len < 32 ? name.len : 32), name.data);
-    refuse(service, x, WATCH_CLOSE_BAD_REQUEST, 12, text);
-    return true;
-}
-
-void watch_begin(struct watch_service *service, struct exchange *x, const struct exchange_head *head, uint64_t now_ms)
-{
-    uint64_t timeout_ms;
-    enum watch_coding coding;
-    if (grpc_refuse_head(x, head, &timeout_ms))
-        return;
-    service->stats.opened++;
-    if (refuse_by_coding(service, x, head, &coding) || refuse_by_standing(service, x, head))
-        return;
-    uint64_t deadline_ms = timeout_ms < BELFRY_NEVER - now_ms ? now_ms + timeout_ms : BELFRY_NEVER;
-    if (watch_stream_open(service, x, head, coding, now_ms, deadline_ms) != BELFRY_OK)
-        refuse(service, x, WATCH_CLOSE_MEMORY, 14, WATCH_TEXT_MEMORY);
-}
-
-/* ---- turns ---- */
-
-static void see_who_wrote(struct watch_service *service)
-{
-    for (struct belfry_list *node; (node = belfry_list_pop(&service->wrote)) != NULL;)
-        watch_stream_wrote(belfry_container(node, struct watch_stream, wrote));
-}
-
-/* Who is not done with its quantum comes again at the end of the list. */
-static void serve_hungry(struct watch_service *service)
-{
-    struct belfry_list *node;
-    while (service->requests_left > 0 && (node = belfry_list_pop(&service->hungry)) != NULL)
-        watch_stream_serve(belfry_container(node, struct watch_stream, hungry));
-}
-
-static struct watch_stream *first_due(const struct watch_service *service)
-{
-    struct belfry_treap_node *node = belfry_treap_first(service->by_due);
-    return node == NULL ? NULL : belfry_container(node, struct watch_stream, by_due);
-}
-
-static void end_due(struct watch_service *service, uint64_t now_ms)
-{
-    struct watch_stream *ws;
-    for (size_t n = 0; n < WATCH_TURN_ENDS && (ws = first_due(service)) != NULL && ws->due_ms <= now_ms; n++) {
-        if (ws->deadline_ms <= now_ms)
-            watch_stream_end(ws, WATCH_CLOSE_DEADLINE, 4, "context deadline exceeded");
-        else if (ws->drain_ms <= now_ms)
-            watch_stream_end(ws, WATCH_CLOSE_DRAIN, 14, TEXT_DRAIN);
-        else
-            watch_stream_end(ws, WATCH_CLOSE_LATE, 14, TEXT_LATE);
-    }
-}
-
-static bool over_memory(const struct watch_service *service)
-{
-    struct worker_stats stats;
-    if (service->opts.memory_max == 0)
-        return false;
-    worker_stats(service->worker, &stats);
-    return stats.bytes > service->opts.memory_max;
-}
-
-/* Only who is inside a message can be broken, or hold memory that nobody else can have. True: it has been ended. */
-static bool end_if_stuck(struct watch_stream *ws, uint64_t now_ms, bool over)
-{
-    size_t bytes;
-    uint64_t since_ms = stream_inside_since(ws->stream, &bytes);
-    if (stream_broken(ws->stream))
-        watch_stream_end(ws, WATCH_CLOSE_BROKEN, 14, WATCH_TEXT_BROKEN);
-    else if (over && since_ms != 0 && now_ms >= since_ms + WATCH_INSIDE_MS)
-        watch_stream_end(ws, WATCH_CLOSE_SLOW, 14, "belfry: too slow while memory is over the limit; resume");
-    else
-        return false;
-    return true;
-}
-
-static void look_inside(struct watch_service *service, uint64_t now_ms)
-{
-    if (belfry_list_empty(&service->inside) || now_ms < service->look_ms)
-        return;
-    service->look_ms = now_ms + LOOK_MS;
-    bool over = over_memory(service);
-    size_t n = service->stats.inside < LOOK_MAX ? service->stats.inside : LOOK_MAX;
-    for (; n > 0; n--) {
-        struct belfry_list *node = belfry_list_pop(&service->inside);
-        belfry_list_append(&service->inside, node);
-        if (end_if_stuck(belfry_container(node, struct watch_stream, inside), now_ms, over))
-            over = over_memory(service);
-    }
-}
-
-static void tell_change(struct watch_service *service, struct watch_stream *ws, uint64_t now_ms)
-{
-    if (service->standing == WATCH_STALE && ws->hasleader) {
-        watch_stream_end(ws, WATCH_CLOSE_NO_LEADER, 14, WATCH_TEXT_NO_LEADER);
-    } else if (service->draining && exchange_conn(ws->x)->leaving && ws->drain_ms > service->drain_end_ms) {
-        uint64_t left = service->drain_end_ms > now_ms ? service->drain_end_ms - now_ms : 0;
-        watch_stream_set_drain(ws, now_ms + belfry_rng_below(&service->rng, left + 1));
-    }
-}
-
-static void go_round(struct watch_service *service, uint64_t now_ms)
-{
-    for (size_t n = 0; service->rounding && n < ROUND_STEP; n++) {
-        struct watch_stream *ws = watch_stream_after(service, service->round_at);
-        service->rounding = ws != NULL;
-        if (ws == NULL)
-            return;
-        service->round_at = ws->number;
-        tell_change(service, ws, now_ms);
-    }
-}
-
-void watch_after_turn(struct watch_service *service, uint64_t now_ms)
-{
-    service->requests_left = WATCH_TURN_REQUESTS;
-    see_who_wrote(service);
-    serve_hungry(service);
-    go_round(service, now_ms);
-    end_due(service, now_ms);
-    look_inside(service, now_ms);
-}
-
-uint64_t watch_due(const struct watch_service *service)
-{
-    if (service->rounding || !belfry_list_empty(&service->hungry) || !belfry_list_empty(&service->wrote))
-        return 0;
-    const struct watch_stream *first = first_due(service);
-    uint64_t due_ms = first == NULL ? BELFRY_NEVER : first->due_ms;
-    return belfry_list_empty(&service->inside) ? due_ms : belfry_min_time(due_ms, service->look_ms);
-}
-
-/* ---- how the tier stands ---- */
-
-static void begin_round(struct watch_service *service)
-{
-    service->rounding = true;
-    service->round_at = 0;
-    service->opts.work(service->opts.user);
-}
-
-void watch_stand(struct watch_service *service, enum watch_standing standing, const char *reason)
-{
-    bool became_stale = standing == WATCH_STALE && service->standing != WATCH_STALE;
-    service->standing = standing;
-    snprintf(service->reason, sizeof(service->reason), "%s", reason);
-    if (became_stale)
-        begin_round(service);
-}
-
-void watch_drain(struct watch_service *service, uint64_t now_ms, uint64_t drain_ms)
-{
-    service->draining = true;
-    service->drain_end_ms = now_ms + drain_ms;
-    begin_round(service);
-}
-
 /* ---- numbers ---- */
-
-void watch_count_close(struct watch_service *service, enum watch_close why)
-{
-    service->stats.closed[why]++;
-}
 
 const char *watch_close_name(enum watch_close why)
 {
@@ -317,9 +783,9 @@ void watch_stats(const struct watch_service *service, struct watch_stats *out)
     *out = service->stats;
 }
 
-/* What the foremost watch of a stream was given: a tier's live one. Those of a replay or a backfill are behind it. It
- * looks at no more than *left watchers; 0: it has none, or nothing was left. */
-static int64_t position_of(const struct watch_service *service, const struct watch_stream *ws, size_t *left)
+/* The position of the foremost watcher of a tier's stream: its live one, because those of a replay or a backfill are
+ * behind it. Reads at most *left watchers. 0: there are none, or *left is 0. */
+static int64_t watch_stream_position(const struct watch_service *service, const struct watch_stream *ws, size_t *left)
 {
     struct watcher_view watcher;
     int64_t id = -1, position = 0;
@@ -346,21 +812,21 @@ struct tree_below *watch_tiers(const struct watch_service *service)
         struct tree_tier tier = {.since_ms = ws->opened_ms, .streams = 1};
         if (below->n == below->room)
             break;
-        tier.position = position_of(service, ws, &left);
+        tier.position = watch_stream_position(service, ws, &left);
         snprintf(tier.name, sizeof(tier.name), "%s", ws->tier);
         snprintf(tier.peer, sizeof(tier.peer), "%s", exchange_conn(ws->x)->peer);
         tree_below_add(below, &tier);
     }
-    below->more = service->n_tiers - below->n; /* the rest is counted only */
+    below->more = service->n_tiers - below->n; /* these are only counted */
     return below;
 }
 
 bool watch_next(struct watch_service *service, uint64_t after, uint64_t *number, struct watch_view *out)
 {
-    const struct watch_stream *ws = watch_stream_after(service, after);
+    const struct watch_stream *ws = stream_of(roster_after(&service->roster, after));
     if (ws == NULL)
         return false;
-    *number = ws->number;
+    *number = ws->roster.number;
     *out = (struct watch_view){.stream = ws->stream,
                                .conn = exchange_conn(ws->x),
                                .client = ws->client,

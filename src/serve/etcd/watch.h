@@ -1,8 +1,8 @@
 /* src/serve/etcd/watch.h
  *
- * watch: etcd's Watch over gRPC: the requests of a stream, one after another, into the core; what the core fills, out.
+ * watch: etcd's Watch over gRPC: passes the requests of a stream to the core, one after another, and its output back.
  *
- *     OPEN --create, auth on--> ASKING --answer--> OPEN        requests behind it wait unread
+ *     OPEN --create, auth on--> ASKING --answer--> OPEN        later requests wait unread
  *       |                          |
  *       `--------- deadline, drain, stale, broken, bad request, peer gone -----------> gone
  *
@@ -18,16 +18,15 @@
  *     half a request for PACE_MS      14 "belfry: the request was not complete in time" (pace.h)
  *     a message over 2 MiB            8  "grpc: received message larger than max (N vs. 2097152)"
  *     an encoding that is not gzip    12 "grpc: Decompressor is not installed for grpc-encoding ..."
- *     rights cannot be asked for      14 and the reason
+ *     upstream cannot be asked        14 and the reason
  *
  * Half-closing the request side does not end the stream.
  *
  * Thread: owner (the worker's).
- * Memory: a stream is one small allocation and has no buffer while it is idle. Requests that came and cannot be handled
- * yet are kept: at most EXCHANGE_WINDOW and one message under construction (2 MiB) a stream, and held_max together. Over
- * that the connection that holds most of requests that are not whole is ended (intake.h); when none holds much, the stream
- * that takes them over it. A stream may wait for its first request as long as it likes: how many do is bounded by the
- * connection's streams.
+ * Memory: a stream is one small allocation and has no buffer while it is idle. Requests that cannot be handled yet are
+ * kept: at most EXCHANGE_WINDOW and one incomplete message (2 MiB) per stream, and held_max together. Above that the
+ * connection that holds most for requests that are not whole is ended (intake.h); when none holds much, the stream that
+ * exceeds the bound. A stream may wait for its first request forever: the connection's streams bound how many do.
  */
 #ifndef BELFRY_SERVE_ETCD_WATCH_H
 #define BELFRY_SERVE_ETCD_WATCH_H
@@ -38,10 +37,10 @@
 #include "server/exchange.h"
 
 #define WATCH_INSIDE_MS     60000 /* inside one message for so long while memory is over the limit: ended */
-#define WATCH_HELD_BYTES    (64 * 1024 * 1024) /* of requests that came and are not handled, all streams together */
+#define WATCH_HELD_BYTES    (64 * 1024 * 1024) /* of requests received and not handled, all streams together */
 #define WATCH_QUANTUM       256                /* requests of one stream at a time */
 #define WATCH_TURN_REQUESTS 512                /* requests of all between two calls of watch_after_turn(): about 2 ms */
-#define WATCH_TURN_ENDS     256                /* streams that are ended in one because their time has come */
+#define WATCH_TURN_ENDS     256                /* streams that one call ends because their time has come */
 
 struct watch_service; /* the watch streams of one worker */
 
@@ -49,10 +48,10 @@ struct watch_service_opts {
     struct permit *permit;
     uint64_t (*now)(void *user); /* ms, the clock of every now_ms here */
     uint64_t seed;
-    struct belfry_bytes scope; /* a prefix that is followed; a range that is not within is refused. Empty: everything */
-    size_t memory_max;         /* of worker_stats.bytes; over it who is slow is ended; 0: no bound */
+    struct belfry_bytes scope; /* a prefix that is followed; a range outside of it is refused. Empty: everything */
+    size_t memory_max;         /* of worker_stats.bytes; above it slow streams are ended; 0: no bound */
     size_t held_max;           /* 0: WATCH_HELD_BYTES */
-    void (*work)(void *user);  /* the core has something to do: a turn is due soon. From inside any call */
+    void (*work)(void *user);  /* the core has work: a turn is due soon. Called from inside any call */
     void *user;
     const struct belfry_log *log;
 };
@@ -67,18 +66,18 @@ void watch_write(void *stream_user, const uint8_t *data, size_t len);
 /* Takes over an exchange whose path is Watch/Watch. */
 void watch_begin(struct watch_service *service, struct exchange *x, const struct exchange_head *head, uint64_t now_ms);
 
-/* After each worker_turn(): tells the core of room, goes on with requests, ends streams that are broken or too long
- * inside one message, and those whose time has come. Bounded: what is left is due at once. */
+/* After each worker_turn(): tells the core about room, handles requests, and ends streams that are broken, too long
+ * inside one message, or whose time has come. Bounded: the rest is due immediately. */
 void watch_after_turn(struct watch_service *service, uint64_t now_ms);
-uint64_t watch_due(const struct watch_service *service); /* when it is to be called even if nothing happens */
+uint64_t watch_due(const struct watch_service *service); /* when to call it even if nothing happens */
 
-/* How the tier stands; WATCH_NOT_READY at first. `reason` (copied) is told to those who are refused. Who must end ends
- * in the next calls of watch_after_turn(), which are due at once; so with watch_drain(). */
+/* How the tier stands with upstream; WATCH_NOT_READY at first. Clients that are refused receive `reason` (copied).
+ * Streams that must end do so in the next calls of watch_after_turn(), which are due immediately; so with watch_drain(). */
 enum watch_standing { WATCH_NOT_READY, WATCH_READY, WATCH_STALE };
 void watch_stand(struct watch_service *service, enum watch_standing standing, const char *reason);
 
-/* Ends every stream whose connection was told to leave at a random time within drain_ms from now, 14, and refuses new
- * ones there. Streams of other connections are served as before. A later call may be for more, and sooner. */
+/* Ends every stream whose connection was told to leave, with 14, at a random time within drain_ms, and refuses new ones
+ * there. Streams of other connections are served as before. A later call may shorten the time. */
 void watch_drain(struct watch_service *service, uint64_t now_ms, uint64_t drain_ms);
 
 /* ---- numbers ---- */
@@ -102,19 +101,19 @@ const char *watch_close_name(enum watch_close why); /* "peer", "deadline", ...: 
 struct watch_stats {
     size_t streams, asking;
     size_t inside;     /* in the middle of a message */
-    size_t held_bytes; /* of requests that came and are not handled */
+    size_t held_bytes; /* of requests received and not handled */
     size_t held_peak;  /* the most of them since creation */
-    uint64_t opened;   /* those refused at their beginning too; streams = opened - all that closed */
+    uint64_t opened;   /* including those refused immediately; streams = opened - all that closed */
     uint64_t closed[WATCH_CLOSES];
     uint64_t requests, creates, cancels, progress;
-    uint64_t refused; /* creates, for want of rights */
+    uint64_t refused; /* creates, for lack of rights */
 };
 void watch_stats(const struct watch_service *service, struct watch_stats *out);
 
 /* The tiers below that have a stream here, for the caller to free(); NULL: none, or no memory. */
 struct tree_below *watch_tiers(const struct watch_service *service);
 
-/* One stream, for /debug/watchers. Lent until the service is next called or told of an event. */
+/* One stream, for /debug/watchers. Lent until the service is next called or receives an event. */
 struct watch_view {
     const struct stream *stream;
     const struct exchange_conn *conn;
@@ -122,8 +121,8 @@ struct watch_view {
     uint64_t opened_ms, sent_bytes;
 };
 
-/* The stream after `after` in the order of opening (0: the first), by number; false: no more. Numbers never come again,
- * so a walk may pause between two calls. */
+/* The stream after number `after`, in the order of opening (0: the first); false: no more. Numbers are never reused, so a
+ * walk may pause between two calls. */
 bool watch_next(struct watch_service *service, uint64_t after, uint64_t *number, struct watch_view *out);
 
 #endif

@@ -6,7 +6,7 @@
 
 #include "net/gzip.h"
 
-static void forget(struct watch_input *input)
+static void watch_input_forget(struct watch_input *input)
 {
     belfry_blob_unref(input->message);
     input->message = NULL;
@@ -14,14 +14,15 @@ static void forget(struct watch_input *input)
 
 void watch_input_fini(struct watch_input *input)
 {
-    forget(input);
+    watch_input_forget(input);
     belfry_grpc_frame_fini(&input->frame);
 }
 
 /* ---- what goes wrong; the texts are those of etcd's gRPC ---- */
 
-__attribute__((format(printf, 4, 5))) static enum belfry_err fail(struct watch_fault *fault, enum belfry_err err,
-                                                                  int code, const char *format, ...)
+__attribute__((format(printf, 4, 5))) static enum belfry_err watch_input_fail(struct watch_fault *fault,
+                                                                              enum belfry_err err, int code,
+                                                                              const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -31,29 +32,31 @@ __attribute__((format(printf, 4, 5))) static enum belfry_err fail(struct watch_f
     return err;
 }
 
-static enum belfry_err fail_memory(struct watch_fault *fault)
+static enum belfry_err watch_input_fail_memory(struct watch_fault *fault)
 {
-    return fail(fault, BELFRY_ERR_NOMEM, 14, "belfry: memory limit reached; try again");
+    return watch_input_fail(fault, BELFRY_ERR_NOMEM, 14, "belfry: memory limit reached; try again");
 }
 
-static enum belfry_err fail_frame(const struct watch_input *input, enum belfry_err err, struct watch_fault *fault)
+static enum belfry_err watch_input_fail_frame(const struct watch_input *input, enum belfry_err err,
+                                              struct watch_fault *fault)
 {
     if (err == BELFRY_ERR_TOO_LARGE)
-        return fail(fault, err, 8, "grpc: received message larger than max (%zu vs. %d)",
-                    belfry_grpc_frame_need(&input->frame), WATCH_REQUEST_BYTES);
+        return watch_input_fail(fault, err, 8, "grpc: received message larger than max (%zu vs. %d)",
+                                belfry_grpc_frame_need(&input->frame), WATCH_REQUEST_BYTES);
     if (err == BELFRY_ERR_PROTOCOL)
-        return fail(fault, err, 13, "grpc: received unexpected payload format %u", input->frame.prefix[0]);
-    return fail_memory(fault);
+        return watch_input_fail(fault, err, 13, "grpc: received unexpected payload format %u", input->frame.prefix[0]);
+    return watch_input_fail_memory(fault);
 }
 
-static enum belfry_err fail_gzip(enum belfry_err err, struct watch_fault *fault)
+static enum belfry_err watch_input_fail_gzip(enum belfry_err err, struct watch_fault *fault)
 {
     if (err == BELFRY_ERR_TOO_LARGE) /* it is not unpacked further to learn how large */
-        return fail(fault, err, 8, "grpc: received message after decompression larger than max (%d vs. %d)",
-                    WATCH_REQUEST_BYTES + 1, WATCH_REQUEST_BYTES);
+        return watch_input_fail(fault, err, 8, "grpc: received message after decompression larger than max (%d vs. %d)",
+                                WATCH_REQUEST_BYTES + 1, WATCH_REQUEST_BYTES);
     if (err == BELFRY_ERR_PROTOCOL)
-        return fail(fault, err, 13, "grpc: failed to decompress the received message: it is not whole gzip");
-    return fail_memory(fault);
+        return watch_input_fail(fault, err, 13,
+                                "grpc: failed to decompress the received message: it is not whole gzip");
+    return watch_input_fail_memory(fault);
 }
 
 /* ---- a message ---- */
@@ -77,27 +80,29 @@ static bool take_in_place(const struct watch_input *input, struct belfry_bytes *
 static enum belfry_err take_message(struct watch_input *input, struct belfry_bytes *in, struct belfry_bytes *raw,
                                     bool *compressed, struct watch_fault *fault)
 {
-    forget(input);
+    watch_input_forget(input);
     if (take_in_place(input, in, raw, compressed))
         return BELFRY_OK;
     enum belfry_err err = belfry_grpc_frame_feed(&input->frame, in, WATCH_REQUEST_BYTES, &input->message, compressed);
     if (err != BELFRY_OK)
-        return fail_frame(input, err, fault);
+        return watch_input_fail_frame(input, err, fault);
     if (input->message == NULL)
         return BELFRY_ERR_AGAIN;
     *raw = belfry_blob_bytes(input->message);
     return BELFRY_OK;
 }
 
-static enum belfry_err unpack(struct watch_input *input, struct belfry_bytes *raw, struct watch_fault *fault)
+static enum belfry_err watch_input_unpack(struct watch_input *input, struct belfry_bytes *raw,
+                                          struct watch_fault *fault)
 {
     if (input->coding == WATCH_CODING_NONE)
-        return fail(fault, BELFRY_ERR_PROTOCOL, 13, "grpc: compressed flag set with identity or empty encoding");
+        return watch_input_fail(fault, BELFRY_ERR_PROTOCOL, 13,
+                                "grpc: compressed flag set with identity or empty encoding");
     struct belfry_blob *plain;
     enum belfry_err err = belfry_gzip_unpack(*raw, WATCH_REQUEST_BYTES, &plain);
     if (err != BELFRY_OK)
-        return fail_gzip(err, fault);
-    forget(input);
+        return watch_input_fail_gzip(err, fault);
+    watch_input_forget(input);
     input->message = plain;
     *raw = belfry_blob_bytes(plain);
     return BELFRY_OK;
@@ -110,11 +115,11 @@ enum belfry_err watch_input_next(struct watch_input *input, struct belfry_bytes 
     bool compressed = false;
     enum belfry_err err = take_message(input, in, raw, &compressed, fault);
     if (err == BELFRY_OK && compressed)
-        err = unpack(input, raw, fault);
+        err = watch_input_unpack(input, raw, fault);
     if (err != BELFRY_OK)
         return err;
     if (belfry_scan_watch_request(*raw, request) != BELFRY_OK)
-        return fail(fault, BELFRY_ERR_PROTOCOL, 13,
-                    "grpc: failed to unmarshal the received message: proto: malformed WatchRequest");
+        return watch_input_fail(fault, BELFRY_ERR_PROTOCOL, 13,
+                                "grpc: failed to unmarshal the received message: proto: malformed WatchRequest");
     return BELFRY_OK;
 }

@@ -2,10 +2,10 @@
  *
  * watch_input: WatchRequests out of the bytes of a stream's body, however they are cut, compressed or not.
  *
- * A message that lies whole in the bytes at hand is read where it lies: nothing is copied or allocated for it.
+ * A message that is complete in the given bytes is read in place: nothing is copied or allocated for it.
  *
  * Thread: owner. Pure.
- * Memory: one message that came in parts, at most WATCH_REQUEST_BYTES; nothing between messages.
+ * Memory: one message that was received in parts, at most WATCH_REQUEST_BYTES; nothing between messages.
  */
 #ifndef BELFRY_SERVE_ETCD_WATCH_INPUT_H
 #define BELFRY_SERVE_ETCD_WATCH_INPUT_H
@@ -15,7 +15,7 @@
 
 #define WATCH_REQUEST_BYTES (2 * 1024 * 1024) /* etcd's limit */
 
-/* What grpc-encoding says of messages whose flag is set. */
+/* The encoding (grpc-encoding) of messages whose compressed flag is set. */
 enum watch_coding { WATCH_CODING_NONE, WATCH_CODING_GZIP };
 
 struct watch_input {
@@ -45,7 +45,7 @@ BELFRY_NODISCARD enum belfry_err watch_input_next(struct watch_input *input, str
                                                   struct belfry_wire_watch_request *request, struct belfry_bytes *raw,
                                                   struct watch_fault *fault);
 
-/* Bytes reserved for what is not whole yet. */
+/* Bytes reserved for an incomplete message. */
 static inline size_t watch_input_bytes(const struct watch_input *input)
 {
     return input->frame.blob == NULL ? 0 : belfry_blob_len(input->frame.blob);

@@ -33,7 +33,7 @@ enum feed_state { FEED_IDLE, FEED_READING };
 
 struct catalog_feed {
     struct catalog_feed_opts opts;
-    enum feed_state state; /* moved by move() alone */
+    enum feed_state state; /* moved by catalog_feed_move_to() alone */
     bool due;              /* something was given since the last reading began */
     bool back;             /* a reading has come back, and was not looked at */
     uint64_t began_ms;     /* the last one */
@@ -43,7 +43,7 @@ struct catalog_feed {
     struct ear ears[];
 };
 
-static void move(struct catalog_feed *feed, enum feed_state to)
+static void catalog_feed_move_to(struct catalog_feed *feed, enum feed_state to)
 {
     assert(feed->state != to);
     feed->state = to;
@@ -51,7 +51,8 @@ static void move(struct catalog_feed *feed, enum feed_state to)
 
 /* ---- what the watchers are given ---- */
 
-static enum belfry_err on_event(void *stream_user, const struct batch *batch, uint32_t event, struct belfry_blob **out)
+static enum belfry_err on_ear_event(void *stream_user, const struct batch *batch, uint32_t event,
+                                    struct belfry_blob **out)
 {
     (void)batch, (void)event;
     struct ear *ear = stream_user;
@@ -60,14 +61,14 @@ static enum belfry_err on_event(void *stream_user, const struct batch *batch, ui
     return BELFRY_OK;
 }
 
-static enum belfry_err on_progress(void *stream_user, int64_t rev, struct belfry_blob **out)
+static enum belfry_err on_ear_progress(void *stream_user, int64_t rev, struct belfry_blob **out)
 {
     (void)stream_user, (void)rev;
     *out = NULL;
     return BELFRY_OK;
 }
 
-static enum belfry_err on_lost(void *stream_user, int64_t compact_rev, struct belfry_blob **out)
+static enum belfry_err on_ear_lost(void *stream_user, int64_t compact_rev, struct belfry_blob **out)
 {
     (void)compact_rev;
     struct ear *ear = stream_user;
@@ -76,7 +77,7 @@ static enum belfry_err on_lost(void *stream_user, int64_t compact_rev, struct be
     return BELFRY_OK;
 }
 
-static void on_write(void *stream_user, const uint8_t *data, size_t len)
+static void on_ear_write(void *stream_user, const uint8_t *data, size_t len)
 {
     (void)stream_user, (void)data, (void)len;
     assert(false); /* nothing is ever given */
@@ -96,7 +97,7 @@ static void close_ear(struct ear *ear)
 static enum belfry_err open_ear(struct ear *ear, uint64_t now_ms)
 {
     static const struct lines lines = {
-        .event = on_event, .progress = on_progress, .lost = on_lost, .write = on_write, .inward = true};
+        .event = on_ear_event, .progress = on_ear_progress, .lost = on_ear_lost, .write = on_ear_write, .inward = true};
     struct worker *worker = ear->feed->opts.worker;
     struct belfry_buf end;
     belfry_buf_init(&end);
@@ -143,11 +144,11 @@ static void open_reading(struct mail *mail, void *owner)
         free(reading);
         return;
     }
-    move(feed, FEED_IDLE);
+    catalog_feed_move_to(feed, FEED_IDLE);
     feed->back = true;
 }
 
-static enum belfry_err publish(const struct reading *reading)
+static enum belfry_err publish_reading(const struct reading *reading)
 {
     const struct catalog_feed_opts *opts = &reading->opts;
     struct kube_catalog *catalog;
@@ -168,14 +169,14 @@ static void run_reading(struct history_reader_task *task, struct store *store)
         return;
     }
     if (reading->err == BELFRY_OK)
-        reading->err = publish(reading);
+        reading->err = publish_reading(reading);
     thread_post(opts->thread, &reading->mail);
 }
 
 /* Whatever the watchers were given is at or below the worker's position, in the past that it is in now. */
 static void read_anew(struct catalog_feed *feed, uint64_t now_ms)
 {
-    move(feed, FEED_READING);
+    catalog_feed_move_to(feed, FEED_READING);
     feed->due = false;
     feed->began_ms = now_ms;
     feed->reading->floor = worker_position(feed->opts.worker);

@@ -1,17 +1,16 @@
 /* src/serve/kube/catalog_feed.h
  *
- * catalog_feed: keeps the catalog true while definitions change in etcd (resources with crds-under).
+ * catalog_feed: updates the catalog while definitions change in etcd (resources with crds-under).
  *
- * It has a watcher of its own on each of these prefixes, in the core like every other. What they are given is not
- * looked at: it says that the prefixes are to be read anew, which the reader does, not older than what was given.
+ * It has a watcher of its own on each of these prefixes, in the core like every other. The events are not read: each
+ * means that the reader must read the prefixes again, at a revision not older than the event.
  *
- *     IDLE --something was given, or a watcher was lost--> READING --the catalog--> IDLE
- *                                                            | not there yet, or the disk failed: again after a while
+ *     IDLE --an event, or a watcher was lost--> READING --the catalog--> IDLE
+ *                                                 | not that far yet, or the disk failed: again after a while
  *
- * A reading is as many tasks of the reader as it takes (definitions.h), so that others have their turn between them.
- * The first one begins at once; what comes then waits CATALOG_FEED_SETTLE_MS, and CATALOG_FEED_SHARE times as long as
- * the last reading took, so that a thousand definitions that are written one by one are read a few times and not a
- * thousand.
+ * A reading is as many tasks of the reader as needed (definitions.h), so that other tasks run between them. The first
+ * reading begins immediately. The next waits CATALOG_FEED_SETTLE_MS, and CATALOG_FEED_SHARE times as long as the last
+ * reading took, so that a thousand definitions written one by one are read a few times and not a thousand.
  *
  * Thread: owner (its worker's); the catalog is made on the reader's and published from there.
  */
@@ -43,7 +42,7 @@ struct catalog_feed_opts {
 /* Errors: BELFRY_ERR_NOMEM. */
 BELFRY_NODISCARD enum belfry_err catalog_feed_create(const struct catalog_feed_opts *opts, struct catalog_feed **out);
 
-/* Before its worker. What the reader has of it ends by itself. NULL is fine. */
+/* Before its worker. A reading that is under way ends by itself. NULL is fine. */
 void catalog_feed_destroy(struct catalog_feed *feed);
 
 /* After each worker_turn(): opens watchers that are not open, has the prefixes read if that is due. */

@@ -55,7 +55,7 @@ struct definitions {
     uint64_t told_why; /* a hash of what was said about names that are there twice */
 };
 
-static enum belfry_err grow(struct gathering *all)
+static enum belfry_err gathering_grow(struct gathering *all)
 {
     size_t cap = all->cap == 0 ? 16 : 2 * all->cap;
     struct kube_resource **resources = realloc(all->resources, cap * sizeof(*resources));
@@ -71,9 +71,9 @@ static enum belfry_err grow(struct gathering *all)
 }
 
 /* Consumes the reference and the origin's key in any case. */
-static enum belfry_err add(struct gathering *all, struct kube_resource *resource, struct origin origin)
+static enum belfry_err gathering_add(struct gathering *all, struct kube_resource *resource, struct origin origin)
 {
-    if (all->n == all->cap && grow(all) != BELFRY_OK) {
+    if (all->n == all->cap && gathering_grow(all) != BELFRY_OK) {
         kube_resource_unref(resource);
         free(origin.key);
         return BELFRY_ERR_NOMEM;
@@ -83,7 +83,7 @@ static enum belfry_err add(struct gathering *all, struct kube_resource *resource
     return BELFRY_OK;
 }
 
-static void drop(struct gathering *all)
+static void gathering_drop(struct gathering *all)
 {
     for (size_t i = 0; i < all->n; i++) {
         kube_resource_unref(all->resources[i]);
@@ -122,7 +122,7 @@ static enum belfry_err read_manifest(struct definitions *definitions, const stru
     if (err == BELFRY_ERR_INVALID)
         snprintf(why, why_len, "%s: %s", path, reason == NULL ? "it makes no sense" : reason);
     free(reason);
-    return err == BELFRY_OK ? add(&definitions->files, resource, (struct origin){.from = from}) : err;
+    return err == BELFRY_OK ? gathering_add(&definitions->files, resource, (struct origin){.from = from}) : err;
 }
 
 static enum belfry_err load_file(struct definitions *definitions, const struct definition_source *from,
@@ -222,7 +222,7 @@ static void end_pass(struct definitions *definitions)
     struct pass *pass = &definitions->pass;
     if (!definitions->reading)
         return;
-    drop(&pass->all);
+    gathering_drop(&pass->all);
     belfry_buf_fini(&pass->key);
     belfry_buf_fini(&pass->end);
     belfry_buf_fini(&pass->last);
@@ -234,15 +234,15 @@ void definitions_destroy(struct definitions *definitions)
     if (definitions == NULL)
         return;
     end_pass(definitions);
-    drop(&definitions->files);
-    drop(&definitions->etcd);
+    gathering_drop(&definitions->files);
+    gathering_drop(&definitions->etcd);
     free(definitions);
 }
 
 /* ---- etcd: a row ---- */
 
 /* Keys are foreign bytes, and a line of the log has quotes around this one. */
-static void leave_out(const struct pass *pass, struct belfry_bytes key, const char *why)
+static void log_left_out(const struct pass *pass, struct belfry_bytes key, const char *why)
 {
     char shown[KEY_SHOWN + 1];
     size_t n = key.len < KEY_SHOWN ? key.len : KEY_SHOWN;
@@ -284,7 +284,7 @@ static enum belfry_err read_value(const struct pass *pass, const struct definiti
     char *reason = NULL;
     enum belfry_err err = kube_resource_read(kv->value, &opts, &resource, &reason);
     if (err == BELFRY_ERR_INVALID)
-        leave_out(pass, kv->key, reason == NULL ? "it makes no sense" : reason);
+        log_left_out(pass, kv->key, reason == NULL ? "it makes no sense" : reason);
     free(reason);
     if (err != BELFRY_OK && err != BELFRY_ERR_INVALID)
         return err;
@@ -296,7 +296,7 @@ static enum belfry_err read_value(const struct pass *pass, const struct definiti
     return BELFRY_OK;
 }
 
-static enum belfry_err take(struct definitions *definitions, const struct belfry_wire_kv *kv)
+static enum belfry_err definitions_take(struct definitions *definitions, const struct belfry_wire_kv *kv)
 {
     struct pass *pass = &definitions->pass;
     const struct definition_source *from = &definitions->sources->all[pass->at];
@@ -317,23 +317,23 @@ static enum belfry_err take(struct definitions *definitions, const struct belfry
         return err;
     }
     memcpy(origin.key, kv->key.data, kv->key.len);
-    return add(&pass->all, resource, origin);
+    return gathering_add(&pass->all, resource, origin);
 }
 
 /* BELFRY_ERR_LIMIT: this row and what is behind it has no room. */
-static enum belfry_err count(struct definitions *definitions, const struct belfry_wire_kv *kv)
+static enum belfry_err definitions_count(struct definitions *definitions, const struct belfry_wire_kv *kv)
 {
     struct pass *pass = &definitions->pass;
     pass->bytes += kv->value.len;
     if (pass->bytes <= DEFINITIONS_BYTES && definitions->files.n + pass->all.n < KUBE_RESOURCES_MAX)
         return BELFRY_OK;
     if (!definitions->told_bounds)
-        leave_out(pass, kv->key, "there are too many definitions; those behind it are left out, too");
+        log_left_out(pass, kv->key, "there are too many definitions; those behind it are left out, too");
     definitions->told_bounds = true;
     return BELFRY_ERR_LIMIT;
 }
 
-static bool on_row(struct belfry_bytes key, struct belfry_bytes kv, void *user)
+static bool on_definition_row(struct belfry_bytes key, struct belfry_bytes kv, void *user)
 {
     struct definitions *definitions = user;
     struct pass *pass = &definitions->pass;
@@ -343,9 +343,9 @@ static bool on_row(struct belfry_bytes key, struct belfry_bytes kv, void *user)
     if (pass->err == BELFRY_OK)
         pass->err = belfry_scan_kv(kv, &scanned);
     if (pass->err == BELFRY_OK)
-        pass->err = count(definitions, &scanned);
+        pass->err = definitions_count(definitions, &scanned);
     if (pass->err == BELFRY_OK)
-        pass->err = take(definitions, &scanned);
+        pass->err = definitions_take(definitions, &scanned);
     return pass->err == BELFRY_OK;
 }
 
@@ -361,7 +361,7 @@ static bool next_prefix(struct definitions *definitions)
     return pass->at < sources->n;
 }
 
-static enum belfry_err aim(struct definitions *definitions)
+static enum belfry_err definitions_aim(struct definitions *definitions)
 {
     struct pass *pass = &definitions->pass;
     if (belfry_buf_len(&pass->key) > 0)
@@ -372,7 +372,7 @@ static enum belfry_err aim(struct definitions *definitions)
 }
 
 /* The next piece begins at the last key's successor; or in the next prefix. */
-static enum belfry_err step(struct pass *pass, bool more)
+static enum belfry_err pass_step(struct pass *pass, bool more)
 {
     belfry_buf_clear(&pass->key);
     if (more) {
@@ -389,7 +389,7 @@ static enum belfry_err read_piece(struct definitions *definitions, struct store 
 {
     struct pass *pass = &definitions->pass;
     bool more = false;
-    enum belfry_err err = aim(definitions);
+    enum belfry_err err = definitions_aim(definitions);
     if (err != BELFRY_OK)
         return err;
     struct store_read read = {.key = belfry_buf_bytes(&pass->key),
@@ -398,14 +398,14 @@ static enum belfry_err read_piece(struct definitions *definitions, struct store 
                               .max_rows = PIECE_ROWS,
                               .max_bytes = PIECE_BYTES};
     pass->err = BELFRY_OK;
-    err = store->api->range(store, &read, on_row, definitions, &pass->rev, &more);
+    err = store->api->range(store, &read, on_definition_row, definitions, &pass->rev, &more);
     if (err == BELFRY_OK)
         err = pass->err;
     if (err == BELFRY_ERR_LIMIT) { /* the rest has no room: that was all */
         pass->at = definitions->sources->n;
         return BELFRY_OK;
     }
-    return err == BELFRY_OK ? step(pass, more) : err;
+    return err == BELFRY_OK ? pass_step(pass, more) : err;
 }
 
 static enum belfry_err begin_pass(struct definitions *definitions, const struct store_meta *meta, int64_t floor)
@@ -425,7 +425,7 @@ static enum belfry_err end_reading(struct definitions *definitions, struct store
     store->api->snapshot(store, &meta);
     if (meta.past != pass->all.past)
         return BELFRY_ERR_COMPACTED;
-    drop(&definitions->etcd);
+    gathering_drop(&definitions->etcd);
     definitions->etcd = pass->all;
     pass->all = (struct gathering){0};
     if (pass->bytes <= DEFINITIONS_BYTES && definitions->files.n + definitions->etcd.n < KUBE_RESOURCES_MAX)
@@ -458,7 +458,8 @@ enum belfry_err definitions_read(struct definitions *definitions, struct store *
 /* ---- the catalog ---- */
 
 /* The same words are said once. */
-static void tell(struct definitions *definitions, const struct belfry_log *log, const char *left_out)
+static void definitions_log_left_out(struct definitions *definitions, const struct belfry_log *log,
+                                     const char *left_out)
 {
     static const struct belfry_hash_key key = {0, 0};
     uint64_t hash = left_out == NULL ? 0 : belfry_hash(key, belfry_bytes_str(left_out));
@@ -485,7 +486,7 @@ enum belfry_err definitions_catalog(struct definitions *definitions, const struc
     }
     enum belfry_err err = kube_catalog_make(all, n, out, &left_out);
     if (err == BELFRY_OK)
-        tell(definitions, log, left_out);
+        definitions_log_left_out(definitions, log, left_out);
     free(left_out);
     free(all);
     return err;

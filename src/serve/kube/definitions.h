@@ -3,19 +3,18 @@
  * definitions: CustomResourceDefinitions, from files that are read once and from prefixes of etcd that are followed,
  * and the catalog that they make together.
  *
- * Files are configuration: one that cannot be read or makes no sense is a mistake that stops the start. What lies in
- * etcd is data: a definition that makes no sense is logged, once for what was written, and left out, and a file's wins over
- * one of the same name.
+ * Files are configuration: an invalid one prevents the start. Definitions in etcd are data: an invalid one is logged, once
+ * per write, and left out. A file's definition takes precedence over one of the same name in etcd.
  *
- * What did not change stays the same resource from one catalog to the next, so that its watches go on: a key that was
- * not written since, or one that says the same as before (kube_resource.hash) with another status or other annotations.
+ * A definition that did not change stays the same resource from one catalog to the next, so that its watches go on: its
+ * key was not written, or was written with the same content (kube_resource.hash) and only another status or annotations.
  *
- * The prefixes are read piece by piece, because a thousand definitions are half a second of work; all pieces are of one
- * revision, so that what is found is what was there at one time.
+ * The prefixes are read in pieces, because a thousand definitions are half a second of work. All pieces are of one
+ * revision, so the result is a consistent state.
  *
  * Thread: definitions_load() any; the rest the reader's, one call at a time.
  * Memory: at most KUBE_RESOURCES_MAX definitions, those of files included, and DEFINITIONS_BYTES of manifests under all
- * prefixes together; twice that while they are read anew.
+ * prefixes together; twice that while they are read again.
  */
 #ifndef BELFRY_SERVE_KUBE_DEFINITIONS_H
 #define BELFRY_SERVE_KUBE_DEFINITIONS_H
@@ -43,16 +42,16 @@ struct definition_sources {
     const char *scope; /* the prefix that the tier follows; NULL: everything */
 };
 
-/* Reads the files. `sources` is lent until definitions_destroy(). On failure `why` has a sentence with the file's name. Errors: BELFRY_ERR_INVALID (a file, or a
- * prefix outside of what is followed), NOMEM. */
+/* Reads the files. `sources` is lent until definitions_destroy(). On failure `why` has a sentence with the file's name.
+ * Errors: BELFRY_ERR_INVALID (a file, or a prefix outside of the scope), NOMEM. */
 BELFRY_NODISCARD enum belfry_err definitions_load(const struct definition_sources *sources, struct definitions **out,
                                                   char *why, size_t why_len);
 void definitions_destroy(struct definitions *definitions); /* NULL is fine */
 
-/* Reads the next piece of what the prefixes have, at a revision that is not below `floor`: the first piece says which.
- * *done: that was all, and definitions_catalog() tells of it. What is left out is logged.
- * Errors: BELFRY_ERR_AGAIN (the store is not there yet), BELFRY_ERR_COMPACTED (its past was cut meanwhile),
- * BELFRY_ERR_IO, BELFRY_ERR_NOMEM: the next call begins anew. */
+/* Reads the next piece of the prefixes, at a revision not below `floor`, which the first piece determines. *done: that
+ * was the last one, and definitions_catalog() has the result. Definitions that are left out are logged.
+ * Errors: BELFRY_ERR_AGAIN (the store is not that far yet), BELFRY_ERR_COMPACTED (its past was cut meanwhile),
+ * BELFRY_ERR_IO, BELFRY_ERR_NOMEM: the next call starts over. */
 BELFRY_NODISCARD enum belfry_err definitions_read(struct definitions *definitions, struct store *store, int64_t floor,
                                                   const struct belfry_log *log, bool *done);
 

@@ -43,6 +43,14 @@ void kube_answer_begin(struct exchange *x)
     exchange_respond(x, 200, fields, 2);
 }
 
+void kube_status_no_resource(struct kube_status *status, enum kube_catalog_extent extent)
+{
+    if (extent == KUBE_CATALOG_PART)
+        kube_status_busy(status, "belfry: not all definitions have been read");
+    else
+        kube_status_set(status, KUBE_NOT_FOUND, "the server could not find the requested resource");
+}
+
 void kube_status_drain(struct kube_status *status)
 {
     kube_status_set(status, KUBE_SERVICE_UNAVAILABLE, "belfry: draining; connect anew");

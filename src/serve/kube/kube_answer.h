@@ -8,7 +8,7 @@
 #define BELFRY_SERVE_KUBE_KUBE_ANSWER_H
 
 #include "kube/status.h"
-#include "server/exchange.h"
+#include "serve/kube/kube_state.h"
 
 /* The last word: the Status with its code, and Retry-After when it has one. Without memory for its text: the code. */
 void kube_answer_status(struct exchange *x, const struct kube_status *status);
@@ -19,10 +19,13 @@ void kube_answer_json(struct exchange *x, struct belfry_bytes type, struct belfr
 /* The head of a response that goes on: 200, application/json. */
 void kube_answer_begin(struct exchange *x);
 
-/* 503: there are others, connect anew. */
+/* 404; or 429 while the catalog is only a part of what is to come. */
+void kube_status_no_resource(struct kube_status *status, enum kube_catalog_extent extent);
+
+/* 503: the tier drains. */
 void kube_status_drain(struct kube_status *status);
 
-/* 429: come again in a second. `why` is for people. */
+/* 429: retry after a second. `why` is for people. */
 void kube_status_busy(struct kube_status *status, const char *why);
 
 #endif

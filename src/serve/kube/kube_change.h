@@ -1,20 +1,20 @@
 /* src/serve/kube/kube_change.h
  *
- * kube_change: one change of one object, and what a watcher is told of it (docs/spec/kubernetes-watch.md 3.4):
+ * kube_change: one change of one object, and the event that a watcher receives (docs/spec/kubernetes-watch.md 3.4):
  *
- *     passes the selector   after   before    told
+ *     passes the selector   after   before    event
  *                             1       0       ADDED, the object after
  *                             1       1       MODIFIED, the object after
  *                             0       1       DELETED, the object before, at the revision of the change
  *                             0       0       nothing
  *
- * An object that cannot be decoded is absent, on both sides. What was there before may be unknown (`blind`): the store
- * and upstream have forgotten it. Then a watcher of everything can still be told MODIFIED; whoever selects, or would be
- * told DELETED, cannot be told the truth and is lost: its client lists, at a later revision.
+ * An object that cannot be decoded is absent, on both sides. The object before may be unknown (`blind`): the store and
+ * upstream have forgotten it. Then a watcher of everything can still receive MODIFIED. A watcher with a selector, or one
+ * that would receive DELETED, is lost: its client lists again, at a later revision.
  *
  * A client that resumes from this very revision (core/lines.h) would list at it and come back, again and again, until
- * something is written. It is told MODIFIED of what passes, and of all else DELETED, with an object that has a name and
- * nothing else: whoever does not have it loses nothing.
+ * something is written. It receives MODIFIED for an object that passes, and otherwise DELETED, with an object that has
+ * only a name: a client without that object loses nothing.
  *
  * Thread: any. Pure.
  */
@@ -31,13 +31,12 @@
 struct kube_change {
     const struct kube_object *before, *after; /* NULL: there is none, or it cannot be decoded */
     int64_t rev; /* of the change: the resourceVersion that every line of it carries, and that lists show */
-    bool blind;  /* there was something before, and nobody knows what; before is NULL */
+    bool blind;  /* there was an object before, and it is unknown; before is NULL */
     const struct kube_object *named; /* blind: an object that has its name alone; NULL: there is none */
 };
 
-/* What a watcher with this selector (NULL: everything) is told, if it `resumes` from the revision of the change or not.
- * *told false: nothing.
- * Errors: BELFRY_ERR_COMPACTED: it cannot be said without what was there before. */
+/* The event for a watcher with this selector (NULL: everything); `resumes`: from the revision of the change. *told
+ * false: it receives none. Errors: BELFRY_ERR_COMPACTED: that depends on the object before, which is unknown. */
 BELFRY_NODISCARD enum belfry_err kube_change_told(const struct kube_change *change,
                                                   const struct kube_selector *selector, bool resumes, bool *told,
                                                   enum kube_event *event);

@@ -1,14 +1,14 @@
-/* src/serve/kube/kube_discovery.c: what is served, and whether: the documents that clients read first, and the probes.
- *
- * A document shows a client the definitions that it may see (kube_sight.h). With auth off these are all of them; otherwise
- * the request is a visit while upstream is asked. */
+/* src/serve/kube/kube_discovery.c */
+#include "serve/kube/kube_discovery.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/pack.h"
 #include "kube/accept.h"
 #include "serve/kube/kube_answer.h"
-#include "serve/kube/kube_private.h"
+#include "serve/kube/kube_ask.h"
 
 #define TYPE_AGGREGATED "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
@@ -29,30 +29,25 @@ static bool is_probe(struct belfry_bytes path)
     return is_path(path, "/healthz") || is_path(path, "/livez") || is_path(path, "/readyz");
 }
 
-bool kube_is(struct belfry_bytes path)
+bool kube_discovery_is_api(struct belfry_bytes path)
 {
     return is_under(path, "/api") || is_under(path, "/apis") || is_under(path, "/openapi") || is_probe(path);
 }
 
 /* ---- probes ---- */
 
-static bool wants_more(struct belfry_bytes query)
-{
-    return belfry_bytes_begins(query, belfry_bytes_str("verbose"));
-}
-
-/* A tier that only waits for upstream is alive: to start it again would help nobody. */
-static void answer_probe(const struct kube_service *service, struct exchange *x, struct belfry_bytes path,
+/* A tier that only waits for upstream is alive: restarting it would not help. */
+static void answer_probe(const struct kube_state *state, struct exchange *x, struct belfry_bytes path,
                          struct belfry_bytes query)
 {
     const struct exchange_field type = {belfry_bytes_str("content-type"),
                                         belfry_bytes_str("text/plain; charset=utf-8")};
-    bool well = is_path(path, "/livez") || (service->ready && !service->announced);
+    bool well = is_path(path, "/livez") || (state->ready && !state->announced);
     char text[KUBE_REASON_MAX + 64];
     if (!well)
         snprintf(text, sizeof(text), "[-]upstream failed: %s\n%.*s check failed\n",
-                 service->announced ? "draining" : service->reason, (int)path.len - 1, path.data + 1);
-    else if (wants_more(query))
+                 state->announced ? "draining" : state->reason, (int)path.len - 1, path.data + 1);
+    else if (belfry_bytes_begins(query, belfry_bytes_str("verbose")))
         snprintf(text, sizeof(text), "[+]upstream ok\n%.*s check passed\n", (int)path.len - 1, path.data + 1);
     else
         snprintf(text, sizeof(text), "ok");
@@ -61,18 +56,10 @@ static void answer_probe(const struct kube_service *service, struct exchange *x,
 
 /* ---- documents ---- */
 
-void kube_status_no_resource(const struct kube_service *service, struct kube_status *status)
-{
-    if (service->extent == KUBE_CATALOG_PART)
-        kube_status_busy(status, "belfry: not all definitions have been read");
-    else
-        kube_status_set(status, KUBE_NOT_FOUND, "the server could not find the requested resource");
-}
-
-static void answer_no_resource(const struct kube_service *service, struct exchange *x)
+static void answer_no_resource(const struct kube_state *state, struct exchange *x)
 {
     struct kube_status status;
-    kube_status_no_resource(service, &status);
+    kube_status_no_resource(&status, state->extent);
     kube_answer_status(x, &status);
 }
 
@@ -90,7 +77,7 @@ static void answer_not_acceptable(struct exchange *x)
     kube_answer_status(x, &status);
 }
 
-/* True: the client has it already, and was told so. */
+/* True: the client has it already, and 304 was sent. */
 static bool answer_unchanged(struct exchange *x, struct belfry_bytes known, struct belfry_bytes etag)
 {
     const struct exchange_field field = {belfry_bytes_str("etag"), etag};
@@ -136,33 +123,28 @@ static enum belfry_err answer_document(const struct kube_catalog *catalog, struc
 /* ---- visits: while upstream is asked what the client may see ---- */
 
 struct kube_visit {
-    struct belfry_list link; /* of the service's visits */
-    struct kube_service *service;
+    struct belfry_list link; /* of kube_discovery.visits */
+    struct kube_discovery *discovery;
     struct exchange *x;
     struct kube_sight_asker *asker;
     struct wanted wanted; /* in text */
-    size_t bytes;         /* as counted in the service's calls_bytes */
+    size_t bytes;         /* as counted in waiting_bytes */
     char text[];
 };
 
-static void let_go(struct kube_visit *visit)
+static void kube_visit_free(struct kube_visit *visit)
 {
     if (visit->asker != NULL)
         kube_sight_cancel(visit->asker);
     belfry_list_remove(&visit->link);
-    visit->service->calls_bytes -= visit->bytes;
+    visit->discovery->state->waiting_bytes -= visit->bytes;
     free(visit);
 }
 
-void kube_visit_fail(struct kube_visit *visit, const struct kube_status *status)
+static void kube_visit_fail(struct kube_visit *visit, const struct kube_status *status)
 {
     kube_answer_status(visit->x, status);
-    let_go(visit);
-}
-
-struct kube_visit *kube_visit_of(struct belfry_list *link)
-{
-    return belfry_container(link, struct kube_visit, link);
+    kube_visit_free(visit);
 }
 
 static bool has_document(const struct kube_catalog *catalog, const struct wanted *wanted)
@@ -174,14 +156,14 @@ static bool has_document(const struct kube_catalog *catalog, const struct wanted
     return found;
 }
 
-/* Of a document that is there, but not for this client. */
-static void forbid(struct kube_visit *visit)
+/* The document is not there, or this client may not see it. */
+static void kube_visit_forbid(struct kube_visit *visit)
 {
     struct kube_status status;
-    const struct kube_service *service = visit->service;
-    visit->service->stats.refused++;
-    if (service->catalog == NULL || !has_document(service->catalog, &visit->wanted))
-        kube_status_no_resource(service, &status);
+    const struct kube_state *state = visit->discovery->state;
+    visit->discovery->refused++;
+    if (state->catalog == NULL || !has_document(state->catalog, &visit->wanted))
+        kube_status_no_resource(&status, state->extent);
     else
         kube_status_set(&status, KUBE_FORBIDDEN,
                         "forbidden: upstream does not allow the keys of these definitions to this user");
@@ -196,15 +178,15 @@ static void on_sight(enum kube_sight_verdict verdict, const struct kube_catalog 
     switch (verdict) {
     case KUBE_SIGHT_SEES:
         if (answer_document(seen, visit->x, &visit->wanted) == BELFRY_OK)
-            let_go(visit);
+            kube_visit_free(visit);
         else
-            forbid(visit);
+            kube_visit_forbid(visit);
         return;
     case KUBE_SIGHT_NOTHING:
-        forbid(visit);
+        kube_visit_forbid(visit);
         return;
     case KUBE_SIGHT_NO_TOKEN:
-        visit->service->stats.refused++;
+        visit->discovery->refused++;
         kube_status_set(&status, KUBE_UNAUTHORIZED, "Unauthorized");
         break;
     case KUBE_SIGHT_UNAVAILABLE:
@@ -218,75 +200,54 @@ static void on_sight(enum kube_sight_verdict verdict, const struct kube_catalog 
     kube_visit_fail(visit, &status);
 }
 
-static void on_gone(struct exchange *x, void *user)
+static void on_visit_gone(struct exchange *x, void *user)
 {
     (void)x;
-    let_go(user);
+    kube_visit_free(user);
 }
 
 static const struct exchange_events visit_events = {
-    .body = exchange_drop_body, .body_end = exchange_ignore, .writable = exchange_ignore, .gone = on_gone};
+    .body = exchange_drop_body, .body_end = exchange_ignore, .writable = exchange_ignore, .gone = on_visit_gone};
 
-static struct belfry_bytes copy_text(char **to, struct belfry_bytes text)
-{
-    struct belfry_bytes copy = {*to, text.len};
-    if (text.len > 0)
-        memcpy(*to, text.data, text.len);
-    *to += text.len;
-    return copy;
-}
-
-static void begin_visit(struct kube_service *service, struct exchange *x, const struct exchange_head *head,
+static void begin_visit(struct kube_discovery *discovery, struct exchange *x, const struct exchange_head *head,
                         const struct wanted *wanted, uint64_t now_ms)
 {
     struct permit_who who = {.authorization = kube_bearer(head)};
     size_t own = sizeof(struct kube_visit) + wanted->path.len + wanted->known.len;
-    size_t bytes = own + kube_sight_bytes(service->catalog, &who);
-    struct kube_visit *visit = service->calls_bytes + bytes > KUBE_CALLS_BYTES ? NULL : calloc(1, own);
+    struct kube_state *state = discovery->state;
+    size_t bytes = own + kube_sight_bytes(state->catalog, &who);
+    struct kube_visit *visit = state->waiting_bytes + bytes > KUBE_CALLS_BYTES ? NULL : calloc(1, own);
     if (visit == NULL) {
         answer_busy(x, "belfry: too many requests wait");
         return;
     }
     char *to = visit->text;
-    visit->service = service;
+    visit->discovery = discovery;
     visit->x = x;
     visit->wanted = *wanted;
-    visit->wanted.path = copy_text(&to, wanted->path);
-    visit->wanted.known = copy_text(&to, wanted->known);
+    visit->wanted.path = belfry_pack(&to, wanted->path);
+    visit->wanted.known = belfry_pack(&to, wanted->known);
     visit->bytes = bytes;
-    service->calls_bytes += bytes;
-    belfry_list_append(&service->visits, &visit->link);
-    if (kube_sight_ask(service->sight, service->catalog, &who, exchange_pin(x), now_ms, on_sight, visit,
+    state->waiting_bytes += bytes;
+    belfry_list_append(&discovery->visits, &visit->link);
+    if (kube_sight_ask(discovery->sight, state->catalog, &who, exchange_pin(x), now_ms, on_sight, visit,
                        &visit->asker) != BELFRY_OK) {
         answer_busy(x, "belfry: too many requests wait for their rights");
-        let_go(visit);
+        kube_visit_free(visit);
         return;
     }
     exchange_handle(x, &visit_events, visit);
 }
 
-static bool may_read(const struct exchange_head *head)
+void kube_discover(struct kube_discovery *discovery, struct exchange *x, const struct exchange_head *head,
+                   uint64_t now_ms)
 {
-    return belfry_bytes_equal(head->method, belfry_bytes_str("GET")) ||
-           belfry_bytes_equal(head->method, belfry_bytes_str("HEAD"));
-}
-
-static void show_document(struct kube_service *service, struct exchange *x, const struct exchange_head *head,
-                          const struct wanted *wanted, uint64_t now_ms)
-{
-    if (!permit_is_open(service->opts.permit, now_ms))
-        begin_visit(service, x, head, wanted, now_ms);
-    else if (answer_document(service->catalog, x, wanted) != BELFRY_OK)
-        answer_no_resource(service, x);
-}
-
-void kube_discover(struct kube_service *service, struct exchange *x, const struct exchange_head *head,
-                   struct belfry_bytes path, struct belfry_bytes query, uint64_t now_ms)
-{
+    const struct kube_state *state = discovery->state;
+    struct belfry_bytes query, path = exchange_path(head, &query);
+    bool is_head = belfry_bytes_equal(head->method, belfry_bytes_str("HEAD"));
     while (path.len > 1 && path.data[path.len - 1] == '/')
         path.len--;
-    bool has_two = is_path(path, "/api") || is_path(path, "/apis");
-    if (!may_read(head)) {
+    if (!is_head && !belfry_bytes_equal(head->method, belfry_bytes_str("GET"))) {
         struct kube_status status;
         kube_status_set(&status, KUBE_METHOD_NOT_ALLOWED,
                         "the server does not allow this method on the requested resource");
@@ -294,22 +255,45 @@ void kube_discover(struct kube_service *service, struct exchange *x, const struc
         return;
     }
     if (is_probe(path)) {
-        answer_probe(service, x, path, query);
+        answer_probe(state, x, path, query);
         return;
     }
+    bool has_two = is_path(path, "/api") || is_path(path, "/apis");
     unsigned forms = 1u << KUBE_FORM_JSON | (has_two ? 1u << KUBE_FORM_DISCOVERY : 0);
     enum kube_form form = kube_accept(exchange_field(head, "accept"), forms);
+    struct wanted wanted = {.path = path,
+                            .known = exchange_field(head, "if-none-match"),
+                            .aggregated = form == KUBE_FORM_DISCOVERY,
+                            .head_only = is_head};
     if (is_under(path, "/openapi/v2"))
         answer_not_found(x);
-    else if (service->catalog == NULL)
-        answer_no_resource(service, x);
+    else if (state->catalog == NULL)
+        answer_no_resource(state, x);
     else if (form == KUBE_FORM_NONE)
         answer_not_acceptable(x);
-    else
-        show_document(service, x, head,
-                      &(struct wanted){.path = path,
-                                       .known = exchange_field(head, "if-none-match"),
-                                       .aggregated = form == KUBE_FORM_DISCOVERY,
-                                       .head_only = belfry_bytes_equal(head->method, belfry_bytes_str("HEAD"))},
-                      now_ms);
+    else if (!permit_is_open(discovery->permit, now_ms))
+        begin_visit(discovery, x, head, &wanted, now_ms);
+    else if (answer_document(state->catalog, x, &wanted) != BELFRY_OK)
+        answer_no_resource(state, x);
+}
+
+/* ---- create and destroy ---- */
+
+enum belfry_err kube_discovery_init(struct kube_discovery *discovery, struct kube_state *state, struct permit *permit)
+{
+    *discovery = (struct kube_discovery){.state = state, .permit = permit};
+    belfry_list_init(&discovery->visits);
+    return kube_sight_create(permit, &discovery->sight);
+}
+
+void kube_discovery_fini(struct kube_discovery *discovery, const struct kube_status *status)
+{
+    while (!belfry_list_empty(&discovery->visits))
+        kube_visit_fail(belfry_container(discovery->visits.next, struct kube_visit, link), status);
+    kube_sight_destroy(discovery->sight);
+}
+
+void kube_discovery_forget(struct kube_discovery *discovery)
+{
+    kube_sight_forget(discovery->sight);
 }

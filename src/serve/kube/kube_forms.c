@@ -80,7 +80,7 @@ enum belfry_err kube_forms_create(size_t max_bytes, uint64_t seed, struct kube_f
 }
 
 /* Of a form that is in no map and no list. */
-static void free_form(struct form *form)
+static void kube_form_free(struct form *form)
 {
     for (struct line *line; (line = form->lines) != NULL;) {
         form->lines = line->next;
@@ -93,13 +93,13 @@ static void free_form(struct form *form)
     free(form);
 }
 
-static void drop(struct kube_forms *forms, struct form *form)
+static void kube_forms_drop(struct kube_forms *forms, struct form *form)
 {
     belfry_map_remove(&forms->by_event, &form->node);
     belfry_list_remove(&form->used);
     forms->stats.bytes -= form->bytes;
     forms->stats.changes--;
-    free_form(form);
+    kube_form_free(form);
 }
 
 void kube_forms_destroy(struct kube_forms *forms)
@@ -108,7 +108,7 @@ void kube_forms_destroy(struct kube_forms *forms)
         return;
     assert(forms->by_version.count == 0);
     while (!belfry_list_empty(&forms->used))
-        drop(forms, belfry_container(forms->used.next, struct form, used));
+        kube_forms_drop(forms, belfry_container(forms->used.next, struct form, used));
     belfry_map_fini(&forms->by_event);
     belfry_map_fini(&forms->by_version);
     belfry_buf_fini(&forms->scratch);
@@ -281,7 +281,7 @@ static uint64_t hash_of(const struct kube_forms *forms, const struct form_key *k
     return belfry_hash(forms->hash_key, belfry_bytes_of(key, sizeof(*key)));
 }
 
-static struct form *find(const struct kube_forms *forms, const struct form_key *key)
+static struct form *kube_forms_find(const struct kube_forms *forms, const struct form_key *key)
 {
     struct belfry_map_node *node = belfry_map_first(&forms->by_event, hash_of(forms, key));
     for (; node != NULL; node = belfry_map_next(node)) {
@@ -298,7 +298,8 @@ static uint64_t print_of(const struct kube_forms *forms, const struct batch *bat
 }
 
 /* Is it the same event? Within a turn a batch stays where it is. */
-static bool is_same(const struct kube_forms *forms, struct form *form, const struct batch *batch, uint32_t event)
+static bool kube_form_is_of(const struct kube_forms *forms, struct form *form, const struct batch *batch,
+                            uint32_t event)
 {
     if (form->batch == batch && form->turn == forms->turn)
         return true;
@@ -310,13 +311,13 @@ static bool is_same(const struct kube_forms *forms, struct form *form, const str
 }
 
 /* What was used longest ago goes first; the one in hand stays, whatever its size. */
-static void shrink(struct kube_forms *forms, const struct form *in_hand)
+static void kube_forms_shrink(struct kube_forms *forms, const struct form *in_hand)
 {
     while (forms->stats.bytes > forms->max_bytes) {
         struct form *oldest = belfry_container(forms->used.prev, struct form, used);
         if (oldest == in_hand)
             return;
-        drop(forms, oldest);
+        kube_forms_drop(forms, oldest);
     }
 }
 
@@ -333,8 +334,8 @@ static void note_undecodable(struct kube_forms *forms, struct belfry_bytes key)
 }
 
 /* One side of a change; *out stays NULL when it is not there, or cannot be decoded. */
-static enum belfry_err decode(struct kube_forms *forms, const struct kube_lens *lens, const struct belfry_wire_kv *kv,
-                              const struct kube_object **out)
+static enum belfry_err decode_side(struct kube_forms *forms, const struct kube_lens *lens,
+                                   const struct belfry_wire_kv *kv, const struct kube_object **out)
 {
     struct kube_stored stored = {kv->key, kv->value, kv->create_rev, kv->mod_rev, kv->version};
     struct kube_object *object;
@@ -347,7 +348,8 @@ static enum belfry_err decode(struct kube_forms *forms, const struct kube_lens *
 }
 
 /* A batch holds what was scanned when it came. */
-static void scan(const struct batch *batch, uint32_t event, struct belfry_wire_event *out, struct belfry_wire_kv *prev)
+static void scan_event(const struct batch *batch, uint32_t event, struct belfry_wire_event *out,
+                       struct belfry_wire_kv *prev)
 {
     const struct batch_event *at = &batch->events[event];
     enum belfry_err err = belfry_scan_event(batch_bytes(batch, at, false), out);
@@ -358,8 +360,8 @@ static void scan(const struct batch *batch, uint32_t event, struct belfry_wire_e
 }
 
 /* What a change of which nobody knows what was before can still show. */
-static enum belfry_err name_it(const struct kube_lens *lens, const struct belfry_wire_kv *kv,
-                               const struct kube_object **out)
+static enum belfry_err make_named(const struct kube_lens *lens, const struct belfry_wire_kv *kv,
+                                  const struct kube_object **out)
 {
     const char *nothing = lens->resource->wrap_key != NULL ? "{}" : "{\"metadata\":{}}";
     struct kube_stored stored = {kv->key, belfry_bytes_str(nothing), kv->create_rev, kv->mod_rev, 1};
@@ -370,8 +372,8 @@ static enum belfry_err name_it(const struct kube_lens *lens, const struct belfry
     return err == BELFRY_ERR_NOMEM ? err : BELFRY_OK;
 }
 
-static enum belfry_err fill(struct kube_forms *forms, struct form *form, const struct kube_lens *lens,
-                            const struct batch *batch, uint32_t event)
+static enum belfry_err kube_form_fill(struct kube_forms *forms, struct form *form, const struct kube_lens *lens,
+                                      const struct batch *batch, uint32_t event)
 {
     const struct batch_event *at = &batch->events[event];
     struct belfry_bytes namespace, name;
@@ -382,14 +384,14 @@ static enum belfry_err fill(struct kube_forms *forms, struct form *form, const s
         forms->stats.skipped++;
         return BELFRY_OK;
     }
-    scan(batch, event, &scanned, &prev);
+    scan_event(batch, event, &scanned, &prev);
     form->change.blind = batch_prev_lost(batch, at);
     if (!at->is_delete)
-        err = decode(forms, lens, &scanned.kv, &form->change.after);
+        err = decode_side(forms, lens, &scanned.kv, &form->change.after);
     if (err == BELFRY_OK && at->prev_len > 0)
-        err = decode(forms, lens, &prev, &form->change.before);
+        err = decode_side(forms, lens, &prev, &form->change.before);
     if (err == BELFRY_OK && form->change.blind)
-        err = name_it(lens, &scanned.kv, &form->change.named);
+        err = make_named(lens, &scanned.kv, &form->change.named);
     return err;
 }
 
@@ -398,15 +400,16 @@ static size_t object_bytes(const struct kube_object *object)
     return object == NULL ? 0 : kube_object_bytes(object);
 }
 
-static enum belfry_err make(struct kube_forms *forms, const struct kube_lens *lens, const struct form_key *key,
-                            const struct batch *batch, uint32_t event, struct form **out)
+static enum belfry_err kube_form_make(struct kube_forms *forms, const struct kube_lens *lens,
+                                      const struct form_key *key, const struct batch *batch, uint32_t event,
+                                      struct form **out)
 {
     struct form *form = calloc(1, sizeof(*form));
     if (form == NULL)
         return BELFRY_ERR_NOMEM;
-    enum belfry_err err = fill(forms, form, lens, batch, event);
+    enum belfry_err err = kube_form_fill(forms, form, lens, batch, event);
     if (err != BELFRY_OK) {
-        free_form(form);
+        kube_form_free(form);
         return err;
     }
     form->change.rev = batch->rev;
@@ -421,7 +424,7 @@ static enum belfry_err make(struct kube_forms *forms, const struct kube_lens *le
     forms->stats.bytes += form->bytes;
     forms->stats.changes++;
     forms->stats.made++;
-    shrink(forms, form);
+    kube_forms_shrink(forms, form);
     *out = form;
     return BELFRY_OK;
 }
@@ -430,13 +433,13 @@ enum belfry_err kube_forms_change(struct kube_forms *forms, const struct kube_le
                                   uint32_t event, const struct kube_change **out)
 {
     struct form_key key = {lens_of(lens)->serial, batch->rev, (uint64_t)batch->first_sub + event};
-    struct form *form = find(forms, &key);
-    if (form != NULL && !is_same(forms, form, batch, event)) {
-        drop(forms, form);
+    struct form *form = kube_forms_find(forms, &key);
+    if (form != NULL && !kube_form_is_of(forms, form, batch, event)) {
+        kube_forms_drop(forms, form);
         form = NULL;
     }
     if (form == NULL) {
-        enum belfry_err err = make(forms, lens, &key, batch, event, &form);
+        enum belfry_err err = kube_form_make(forms, lens, &key, batch, event, &form);
         if (err != BELFRY_OK)
             return err;
     } else {
@@ -467,9 +470,9 @@ static struct kube_line plainly(const struct kube_line *how)
     return plain;
 }
 
-static enum belfry_err write_line(struct kube_forms *forms, const struct kube_lens *lens,
-                                  const struct kube_change *change, const struct kube_line *how,
-                                  struct belfry_blob **out)
+static enum belfry_err kube_form_write_line(struct kube_forms *forms, const struct kube_lens *lens,
+                                            const struct kube_change *change, const struct kube_line *how,
+                                            struct belfry_blob **out)
 {
     struct kube_render render = {
         .resource = lens->resource, .version = lens->version, .view = how->view, .include = how->include};
@@ -483,13 +486,13 @@ static enum belfry_err write_line(struct kube_forms *forms, const struct kube_le
     return err;
 }
 
-static enum belfry_err add_line(struct kube_forms *forms, const struct kube_lens *lens, struct form *form,
-                                const struct kube_line *how, struct line **out)
+static enum belfry_err kube_form_add_line(struct kube_forms *forms, const struct kube_lens *lens, struct form *form,
+                                          const struct kube_line *how, struct line **out)
 {
     struct line *line = calloc(1, sizeof(*line));
     if (line == NULL)
         return BELFRY_ERR_NOMEM;
-    enum belfry_err err = write_line(forms, lens, &form->change, how, &line->text);
+    enum belfry_err err = kube_form_write_line(forms, lens, &form->change, how, &line->text);
     if (err != BELFRY_OK) {
         free(line);
         return err;
@@ -501,7 +504,7 @@ static enum belfry_err add_line(struct kube_forms *forms, const struct kube_lens
     form->bytes += bytes;
     forms->stats.bytes += bytes;
     forms->stats.lines++;
-    shrink(forms, form);
+    kube_forms_shrink(forms, form);
     *out = line;
     return BELFRY_OK;
 }
@@ -518,7 +521,7 @@ enum belfry_err kube_forms_line(struct kube_forms *forms, const struct kube_lens
     while (line != NULL && !is_line(line, &plain))
         line = line->next;
     if (line == NULL) {
-        enum belfry_err err = add_line(forms, lens, form, &plain, &line);
+        enum belfry_err err = kube_form_add_line(forms, lens, form, &plain, &line);
         if (err != BELFRY_OK)
             return err;
     }

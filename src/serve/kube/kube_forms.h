@@ -1,14 +1,14 @@
 /* src/serve/kube/kube_forms.h
  *
  * kube_forms: the events of batches as a resource version shows them: the object before and after, and the lines that
- * watchers are given, each made when it is first asked for and shared by all who follow.
+ * watchers receive. Each is made on first use and shared by all watchers.
  *
- * An event is known by its revision, its number in it and the lens it is seen through; so the same change is found
- * again whether it comes from the log, from history or from upstream. A past that was rewritten gives the same numbers
- * to other events: what is found is compared with the event's bytes once in a turn, by their hash.
+ * An event is identified by its revision, its number in it and its lens, so the same change is found again whether it
+ * comes from the log, from history or from upstream. A rewritten past uses the same numbers for other events: a form that
+ * is found is compared with the event's bytes once per turn, by their hash.
  *
  * Thread: owner (the worker's).
- * Memory: max_bytes; what was used last stays, and the newest whatever its size. A line that somebody holds lives on.
+ * Memory: max_bytes; the forms used last stay, and the newest whatever its size. A line lives until its last reference.
  */
 #ifndef BELFRY_SERVE_KUBE_KUBE_FORMS_H
 #define BELFRY_SERVE_KUBE_KUBE_FORMS_H
@@ -25,12 +25,12 @@ struct kube_forms;
 BELFRY_NODISCARD enum belfry_err kube_forms_create(size_t max_bytes, uint64_t seed, struct kube_forms **out);
 void kube_forms_destroy(struct kube_forms *forms); /* every lens has been closed; NULL is fine */
 
-/* Batches that were seen may be gone, and others be where they were. */
+/* Batches may have been freed, and others be at their addresses. */
 void kube_forms_next_turn(struct kube_forms *forms);
 
 /* ---- lenses ---- */
 
-/* A resource version through which somebody looks at events; one for all who do. */
+/* A resource version by which events are shown; shared by all its watchers. */
 struct kube_lens {
     const struct kube_resource *resource; /* a reference is held */
     const struct kube_version *version;   /* of it */
@@ -41,27 +41,27 @@ BELFRY_NODISCARD enum belfry_err kube_lens_open(struct kube_forms *forms, const 
                                                 const struct kube_version *version, const struct kube_lens **out);
 void kube_lens_close(struct kube_forms *forms, const struct kube_lens *lens); /* NULL is fine */
 
-/* Each label that somebody is found by costs every event a question: only so many are used at once. */
+/* Every event is compared with each pinned label, so only this many are used at once. */
 #define KUBE_LENS_LABELS 16
 
-/* One more who is found by this pin; fields are few, so that theirs always can be. False: he is to be without one: there
- * are KUBE_LENS_LABELS others already, or no memory. */
+/* One more watcher is found by this pin. Fields can always be pinned, because they are few. False: there are
+ * KUBE_LENS_LABELS other labels already, or no memory; the watcher goes without a pin. */
 BELFRY_NODISCARD bool kube_lens_pin(struct kube_forms *forms, const struct kube_lens *lens, const struct kube_pin *pin);
 void kube_lens_unpin(struct kube_forms *forms, const struct kube_lens *lens, const struct kube_pin *pin); /* one less */
 
-/* The name of a pin for the core: of this lens, and of no other that ever was. Appended. Errors: BELFRY_ERR_NOMEM. */
+/* Appends the name of a pin for the core, which no other lens ever has. Errors: BELFRY_ERR_NOMEM. */
 BELFRY_NODISCARD enum belfry_err kube_lens_pin_name(const struct kube_lens *lens, const struct kube_pin *pin,
                                                     struct belfry_buf *out);
 
-/* ---- what is seen ---- */
+/* ---- changes and lines ---- */
 
-/* The change that event number `event` of the batch is, lent until the next call. A key that is no object's has neither
- * before nor after. Errors: BELFRY_ERR_NOMEM. */
+/* Event number `event` of the batch as a change, lent until the next call. A key that is no object's has neither before
+ * nor after. Errors: BELFRY_ERR_NOMEM. */
 BELFRY_NODISCARD enum belfry_err kube_forms_change(struct kube_forms *forms, const struct kube_lens *lens,
                                                    const struct batch *batch, uint32_t event,
                                                    const struct kube_change **out);
 
-/* How a line is to be: in which view (of a table: with what in its rows, and with its columns), about what. */
+/* The form of a line. A table's rows have `include`, and its first line the columns. */
 struct kube_line {
     enum kube_view view;
     enum kube_include include;
@@ -69,13 +69,13 @@ struct kube_line {
     bool first;
 };
 
-/* The line that tells of the change that was found last, through this lens; one reference is handed over.
- * Errors: BELFRY_ERR_NOMEM. */
+/* The line for the change that kube_forms_change() returned last; one reference is handed over. Errors:
+ * BELFRY_ERR_NOMEM. */
 BELFRY_NODISCARD enum belfry_err kube_forms_line(struct kube_forms *forms, const struct kube_lens *lens,
                                                  const struct kube_change *change, const struct kube_line *line,
                                                  struct belfry_blob **out);
 
-/* lines_attribute_fn: `name` is kube_lens_pin_name()'s; of a lens that was closed there are no values. */
+/* lines_attribute_fn: `name` is kube_lens_pin_name()'s. A lens that was closed has no values. */
 bool kube_forms_attribute(struct kube_forms *forms, const struct batch *batch, uint32_t event, struct belfry_bytes name,
                           struct belfry_bytes *before, struct belfry_bytes *after);
 

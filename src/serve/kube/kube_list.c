@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/list.h"
+#include "base/pack.h"
 #include "kube/token.h"
 #include "serve/kube/kube_answer.h"
 
@@ -37,7 +38,7 @@ struct kube_list {
     struct belfry_bytes name;
     size_t bytes; /* as counted in lists->bytes */
     /* moves */
-    enum list_state state;   /* by move() alone */
+    enum list_state state;   /* by kube_list_move_to() alone */
     struct belfry_list node; /* in the list of its state */
     struct trip *trip;       /* owned, unless READING */
     struct fence_wait *wait; /* FENCING */
@@ -71,7 +72,7 @@ static uint64_t now_of(const struct kube_lists *lists)
 
 /* ---- states ---- */
 
-static void move(struct kube_list *list, enum list_state to)
+static void kube_list_move_to(struct kube_list *list, enum list_state to)
 {
     static const unsigned legal[N_STATES] = {
         [LIST_NEW] = 1 << LIST_FENCING | 1 << LIST_QUEUED,
@@ -108,7 +109,7 @@ static bool has_place(const struct kube_lists *lists)
 }
 
 /* Is there somebody to make room for? Then it matters who is late. */
-static void mind_stalled(struct kube_lists *lists)
+static void kube_lists_note_stalled(struct kube_lists *lists)
 {
     if (lists->n_in[LIST_QUEUED] == 0 || has_place(lists))
         return;
@@ -121,7 +122,7 @@ static size_t n_waiting(const struct kube_lists *lists)
     return lists->n_in[LIST_NEW] + lists->n_in[LIST_FENCING] + lists->n_in[LIST_QUEUED] + lists->n_in[LIST_PAUSED];
 }
 
-static void free_trip(struct trip *trip)
+static void trip_free(struct trip *trip)
 {
     if (trip == NULL)
         return;
@@ -129,11 +130,11 @@ static void free_trip(struct trip *trip)
     free(trip);
 }
 
-static void leave_trip(struct kube_list *list)
+static void trip_leave(struct kube_list *list)
 {
     struct trip *trip = list->trip;
     if (list->state != LIST_READING) {
-        free_trip(trip);
+        trip_free(trip);
         return;
     }
     trip->list = NULL;
@@ -141,12 +142,12 @@ static void leave_trip(struct kube_list *list)
     list->lists->n_orphans++;
 }
 
-static void free_list(struct kube_list *list)
+static void kube_list_free(struct kube_list *list)
 {
     struct kube_lists *lists = list->lists;
     if (list->wait != NULL)
         fence_cancel(list->wait);
-    leave_trip(list);
+    trip_leave(list);
     belfry_list_remove(&list->node);
     lists->n_in[list->state]--;
     lists->bytes -= list->bytes;
@@ -167,7 +168,7 @@ static const struct exchange_field packed_head[] = {
     {{"vary", 4}, {"Accept-Encoding", 15}},
 };
 
-static void fail(struct kube_list *list, enum belfry_err err, const struct kube_status *status)
+static void kube_list_fail(struct kube_list *list, enum belfry_err err, const struct kube_status *status)
 {
     if (list->is_watch)
         list->done(list->user, err, status, list->rev);
@@ -177,16 +178,16 @@ static void fail(struct kube_list *list, enum belfry_err err, const struct kube_
         exchange_answer(list->x, kube_reason_code(status->reason), plain_head, 2, (struct belfry_bytes){0});
     else
         kube_answer_status(list->x, status);
-    free_list(list);
+    kube_list_free(list);
 }
 
-static void finish(struct kube_list *list)
+static void kube_list_finish(struct kube_list *list)
 {
     if (list->is_watch)
         list->done(list->user, BELFRY_OK, NULL, list->rev);
     else
         exchange_end(list->x, NULL, 0);
-    free_list(list);
+    kube_list_free(list);
 }
 
 static void fail_deadline(struct kube_list *list)
@@ -195,7 +196,7 @@ static void fail_deadline(struct kube_list *list)
     list->lists->stats.timeouts++;
     kube_status_set(&status, KUBE_TIMEOUT, "Timeout: request did not complete within the allotted timeout");
     status.retry_after_s = 1;
-    fail(list, BELFRY_ERR_TIMEOUT, &status);
+    kube_list_fail(list, BELFRY_ERR_TIMEOUT, &status);
 }
 
 static void fail_stalled(struct kube_list *list)
@@ -204,7 +205,7 @@ static void fail_stalled(struct kube_list *list)
     list->lists->stats.timeouts++;
     kube_status_set(&status, KUBE_TIMEOUT, "Timeout: the response is not being read, and others wait");
     status.retry_after_s = 1;
-    fail(list, BELFRY_ERR_TIMEOUT, &status);
+    kube_list_fail(list, BELFRY_ERR_TIMEOUT, &status);
 }
 
 static void fail_unavailable(struct kube_list *list, const char *why)
@@ -212,7 +213,7 @@ static void fail_unavailable(struct kube_list *list, const char *why)
     struct kube_status status;
     kube_status_set(&status, KUBE_SERVICE_UNAVAILABLE, "%s", why);
     status.retry_after_s = 1;
-    fail(list, BELFRY_ERR_UNAVAILABLE, &status);
+    kube_list_fail(list, BELFRY_ERR_UNAVAILABLE, &status);
 }
 
 static void fail_not_found(struct kube_list *list)
@@ -224,7 +225,7 @@ static void fail_not_found(struct kube_list *list)
     status.name = list->name;
     status.group = belfry_bytes_str(resource->group);
     status.kind = belfry_bytes_str(resource->plural);
-    fail(list, BELFRY_ERR_NOT_FOUND, &status);
+    kube_list_fail(list, BELFRY_ERR_NOT_FOUND, &status);
 }
 
 /* A list that was continued may go on where it was, if not as of when it was: it is told how. */
@@ -243,7 +244,7 @@ static void fail_compacted(struct kube_list *list)
         if (kube_token_write(-1, (struct kube_token_origin){0}, kube_page_start(page), &token) == BELFRY_OK)
             status.continue_with = belfry_buf_bytes(&token);
     }
-    fail(list, BELFRY_ERR_COMPACTED, &status);
+    kube_list_fail(list, BELFRY_ERR_COMPACTED, &status);
     belfry_buf_fini(&token);
 }
 
@@ -253,7 +254,7 @@ static void fail_too_large(struct kube_list *list)
     struct kube_status status;
     list->lists->stats.timeouts++;
     kube_status_too_large(&status, page->rev > 0 ? page->rev : page->floor, page->at);
-    fail(list, BELFRY_ERR_TIMEOUT, &status);
+    kube_list_fail(list, BELFRY_ERR_TIMEOUT, &status);
 }
 
 static void fail_reading(struct kube_list *list, enum belfry_err err)
@@ -264,21 +265,21 @@ static void fail_reading(struct kube_list *list, enum belfry_err err)
     else
         kube_status_set(&status, KUBE_INTERNAL_ERROR, "belfry: the replica cannot be read: %s",
                         belfry_strerror((int)err));
-    fail(list, err, &status);
+    kube_list_fail(list, err, &status);
 }
 
 /* ---- pages ---- */
 
-static void on_back(struct kube_page *page, void *user);
+static void on_page_back(struct kube_page *page, void *user);
 
-static void read_next(struct kube_list *list)
+static void kube_list_read_next(struct kube_list *list)
 {
     struct kube_reader *reader = list->lists->opts.reader;
-    move(list, LIST_READING);
-    reader->read(reader, &list->trip->page, on_back, list->trip);
+    kube_list_move_to(list, LIST_READING);
+    reader->read(reader, &list->trip->page, on_page_back, list->trip);
 }
 
-static void write_part(struct kube_list *list, size_t n)
+static void kube_list_write_part(struct kube_list *list, size_t n)
 {
     struct belfry_buf *text = &list->trip->page.text;
     struct belfry_bytes bytes = belfry_buf_bytes(text);
@@ -290,30 +291,30 @@ static void write_part(struct kube_list *list, size_t n)
 
 /* It is QUEUED: whoever waits longer goes first. The others are let in by a tick, never from inside of whatever made
  * room. */
-static void go_on(struct kube_list *list)
+static void kube_list_go_on(struct kube_list *list)
 {
     struct kube_lists *lists = list->lists;
     if (lists->n_in[LIST_QUEUED] > 1)
         return;
     if (has_place(lists))
-        read_next(list);
+        kube_list_read_next(list);
     else
-        mind_stalled(lists);
+        kube_lists_note_stalled(lists);
 }
 
-static void write_some(struct kube_list *list)
+static void kube_list_write_some(struct kube_list *list)
 {
     struct belfry_buf *text = &list->trip->page.text;
     while (belfry_buf_len(text) > 0) {
         size_t room = exchange_room(list->x), left = belfry_buf_len(text);
         if (room == 0)
             return; /* found wanting: `writable` will come */
-        write_part(list, left < room ? left : room);
+        kube_list_write_part(list, left < room ? left : room);
     }
     if (list->trip->page.more)
-        read_next(list);
+        kube_list_read_next(list);
     else
-        finish(list);
+        kube_list_finish(list);
 }
 
 static void send_head(struct kube_list *list)
@@ -323,7 +324,7 @@ static void send_head(struct kube_list *list)
     list->head_sent = true;
 }
 
-static void take_page(struct kube_list *list)
+static void kube_list_take_page(struct kube_list *list)
 {
     struct kube_page *page = &list->trip->page;
     struct kube_lists_stats *stats = &list->lists->stats;
@@ -342,10 +343,10 @@ static void take_page(struct kube_list *list)
         send_head(list);
     if (list->head_only && !is_empty) {
         belfry_buf_clear(&page->text);
-        finish(list);
+        kube_list_finish(list);
         return;
     }
-    write_some(list);
+    kube_list_write_some(list);
 }
 
 static void wait_for_revision(struct kube_list *list)
@@ -362,35 +363,35 @@ static void wait_for_revision(struct kube_list *list)
     list->again_ms = belfry_min_time(now + list->pause_ms, list->until_ms);
     list->pause_ms = list->pause_ms * 2 < PAUSE_MAX_MS ? list->pause_ms * 2 : PAUSE_MAX_MS;
     list->lists->due = belfry_min_time(list->lists->due, list->again_ms);
-    move(list, LIST_PAUSED);
+    kube_list_move_to(list, LIST_PAUSED);
 }
 
 /* The page of a list that is gone. Without lists it may be any thread's: nothing else is touched. */
-static void bury(struct trip *trip)
+static void trip_bury(struct trip *trip)
 {
     struct kube_lists *lists = trip->lists;
     if (lists != NULL) {
         belfry_list_remove(&trip->node);
         lists->n_orphans--;
     }
-    free_trip(trip);
+    trip_free(trip);
 }
 
-static void on_back(struct kube_page *page, void *user)
+static void on_page_back(struct kube_page *page, void *user)
 {
     struct trip *trip = user;
     struct kube_list *list = trip->list;
     if (list == NULL) {
-        bury(trip);
+        trip_bury(trip);
         return;
     }
     enum belfry_err err = page->err;
-    move(list, LIST_WRITING);
+    kube_list_move_to(list, LIST_WRITING);
     list->page_ms = now_of(list->lists);
     if (list->lists->n_in[LIST_QUEUED] > 0)
         list->lists->due = belfry_min_time(list->lists->due, stalled_at(list));
     if (err == BELFRY_OK)
-        take_page(list);
+        kube_list_take_page(list);
     else if (err == BELFRY_ERR_AGAIN)
         wait_for_revision(list);
     else if (err == BELFRY_ERR_COMPACTED)
@@ -419,58 +420,58 @@ static void set_fence_status(struct kube_status *status, enum belfry_err err)
         status->retry_after_s = 1;
 }
 
-static void on_fence(enum belfry_err err, int64_t rev, void *user)
+static void on_list_fence(enum belfry_err err, int64_t rev, void *user)
 {
     struct kube_list *list = user;
     list->wait = NULL;
     if (err == BELFRY_OK) {
         list->trip->page.floor = rev;
-        move(list, LIST_QUEUED);
-        go_on(list);
+        kube_list_move_to(list, LIST_QUEUED);
+        kube_list_go_on(list);
         return;
     }
     struct kube_status status;
     set_fence_status(&status, err);
     list->lists->stats.timeouts += err == BELFRY_ERR_TIMEOUT;
-    fail(list, err, &status);
+    kube_list_fail(list, err, &status);
 }
 
 /* Errors: those of fence_ask(). */
-static enum belfry_err start(struct kube_list *list)
+static enum belfry_err kube_list_start(struct kube_list *list)
 {
     if (!list->is_fenced) {
-        move(list, LIST_QUEUED);
-        go_on(list);
+        kube_list_move_to(list, LIST_QUEUED);
+        kube_list_go_on(list);
         return BELFRY_OK;
     }
     struct belfry_bytes key = belfry_buf_bytes(&list->trip->page.key);
-    enum belfry_err err = fence_ask(list->lists->opts.fence, &list->who, key, on_fence, list, &list->wait);
+    enum belfry_err err = fence_ask(list->lists->opts.fence, &list->who, key, on_list_fence, list, &list->wait);
     if (err == BELFRY_OK)
-        move(list, LIST_FENCING);
+        kube_list_move_to(list, LIST_FENCING);
     return err;
 }
 
 /* ---- the exchange ---- */
 
-static void on_writable(struct exchange *x, void *user)
+static void on_list_writable(struct exchange *x, void *user)
 {
     struct kube_list *list = user;
     (void)x;
     if (list->state == LIST_WRITING)
-        write_some(list);
+        kube_list_write_some(list);
 }
 
-static void on_gone(struct exchange *x, void *user)
+static void on_list_gone(struct exchange *x, void *user)
 {
     struct kube_list *list = user;
     (void)x;
     if (list->is_watch)
         list->done(list->user, BELFRY_ERR_CANCELED, NULL, 0);
-    free_list(list);
+    kube_list_free(list);
 }
 
-static const struct exchange_events events = {
-    .body = exchange_drop_body, .body_end = exchange_ignore, .writable = on_writable, .gone = on_gone};
+static const struct exchange_events list_events = {
+    .body = exchange_drop_body, .body_end = exchange_ignore, .writable = on_list_writable, .gone = on_list_gone};
 
 /* ---- what is asked ---- */
 
@@ -524,7 +525,7 @@ static enum belfry_err take_plan(struct kube_list *list, const struct kube_list_
     return BELFRY_OK;
 }
 
-static struct trip *make_trip(struct kube_lists *lists, struct kube_list *list, const struct kube_list_ask *ask)
+static struct trip *trip_make(struct kube_lists *lists, struct kube_list *list, const struct kube_list_ask *ask)
 {
     struct trip *trip = calloc(1, sizeof(*trip));
     if (trip == NULL)
@@ -543,19 +544,8 @@ static struct trip *make_trip(struct kube_lists *lists, struct kube_list *list, 
     return trip;
 }
 
-static struct belfry_bytes copy_text(char **to, struct belfry_bytes text)
-{
-    if (text.data == NULL) /* an empty token and none at all are not the same */
-        return text;
-    struct belfry_bytes copy = {*to, text.len};
-    if (text.len > 0)
-        memcpy(*to, text.data, text.len);
-    *to += text.len;
-    return copy;
-}
-
 /* It is in no list and counted nowhere yet. */
-static struct kube_list *make_list(struct kube_lists *lists, const struct kube_list_ask *ask)
+static struct kube_list *kube_list_make(struct kube_lists *lists, const struct kube_list_ask *ask)
 {
     size_t text = ask->who.token.len + ask->who.authorization.len + ask->name.len;
     struct kube_list *list = calloc(1, sizeof(*list) + text);
@@ -570,11 +560,11 @@ static struct kube_list *make_list(struct kube_lists *lists, const struct kube_l
     list->head_sent = list->is_watch;
     list->head_only = ask->head_only;
     list->deadline_ms = ask->deadline_ms > 0 ? ask->deadline_ms : now_of(lists) + KUBE_LIST_MS;
-    list->who.token = copy_text(&to, ask->who.token);
-    list->who.authorization = copy_text(&to, ask->who.authorization);
-    list->name = copy_text(&to, ask->name);
+    list->who.token = belfry_pack(&to, ask->who.token);
+    list->who.authorization = belfry_pack(&to, ask->who.authorization);
+    list->name = belfry_pack(&to, ask->name);
     list->bytes = sizeof(*list) + sizeof(struct trip) + text;
-    list->trip = make_trip(lists, list, ask);
+    list->trip = trip_make(lists, list, ask);
     belfry_list_init(&list->node);
     if (list->trip != NULL)
         return list;
@@ -582,7 +572,7 @@ static struct kube_list *make_list(struct kube_lists *lists, const struct kube_l
     return NULL;
 }
 
-static void enter(struct kube_list *list)
+static void kube_list_enter(struct kube_list *list)
 {
     struct kube_lists *lists = list->lists;
     const struct kube_page *page = &list->trip->page;
@@ -601,12 +591,12 @@ static enum belfry_err prepare(struct kube_list *list, const struct kube_list_as
     return err != BELFRY_OK ? err : take_plan(list, ask, status);
 }
 
-static enum belfry_err begin(struct kube_list *list, struct kube_status *status)
+static enum belfry_err kube_list_admit(struct kube_list *list, struct kube_status *status)
 {
     struct kube_lists *lists = list->lists;
     if (n_waiting(lists) > KUBE_LISTS_WAITING || lists->bytes > KUBE_LISTS_BYTES)
         return BELFRY_ERR_LIMIT;
-    enum belfry_err err = start(list);
+    enum belfry_err err = kube_list_start(list);
     if (err != BELFRY_ERR_AUTH)
         return err;
     set_fence_status(status, err);
@@ -616,20 +606,20 @@ static enum belfry_err begin(struct kube_list *list, struct kube_status *status)
 enum belfry_err kube_list_begin(struct kube_lists *lists, const struct kube_list_ask *ask, struct kube_list **out,
                                 struct kube_status *status)
 {
-    struct kube_list *list = make_list(lists, ask);
+    struct kube_list *list = kube_list_make(lists, ask);
     if (list == NULL)
         return BELFRY_ERR_NOMEM;
     enum belfry_err err = prepare(list, ask, status);
-    enter(list);
+    kube_list_enter(list);
     if (err == BELFRY_OK)
-        err = begin(list, status);
+        err = kube_list_admit(list, status);
     if (err != BELFRY_OK) {
-        free_list(list);
+        kube_list_free(list);
         return err;
     }
     lists->stats.lists += ask->as != KUBE_PAGE_OBJECT;
     lists->stats.gets += ask->as == KUBE_PAGE_OBJECT;
-    exchange_handle(ask->x, &events, list);
+    exchange_handle(ask->x, &list_events, list);
     *out = list;
     return BELFRY_OK;
 }
@@ -645,19 +635,19 @@ bool kube_list_end_line(struct kube_list *list)
     size_t n = (size_t)(end - text.data) + 1;
     if (n > EXCHANGE_ROOM)
         return false;
-    write_part(list, n);
+    kube_list_write_part(list, n);
     return true;
 }
 
 void kube_list_cancel(struct kube_list *list)
 {
     assert(list->is_watch);
-    free_list(list);
+    kube_list_free(list);
 }
 
 /* ---- all of them ---- */
 
-static uint64_t due_of(const struct kube_list *list)
+static uint64_t kube_list_due(const struct kube_list *list)
 {
     const struct kube_lists *lists = list->lists;
     if (list->state == LIST_PAUSED)
@@ -669,7 +659,7 @@ static uint64_t due_of(const struct kube_list *list)
 }
 
 /* Its time has come. */
-static void see_to(struct kube_list *list, uint64_t now)
+static void kube_list_time_has_come(struct kube_list *list, uint64_t now)
 {
     if (now >= list->deadline_ms) {
         fail_deadline(list);
@@ -677,21 +667,21 @@ static void see_to(struct kube_list *list, uint64_t now)
         fail_stalled(list);
     } else {
         list->lists->due = belfry_min_time(list->lists->due, list->deadline_ms);
-        move(list, LIST_QUEUED);
-        go_on(list);
+        kube_list_move_to(list, LIST_QUEUED);
+        kube_list_go_on(list);
     }
 }
 
 /* What one of them causes may end others, and makes new ones due: so each is looked for anew. */
-static void see_to_all(struct kube_lists *lists, enum list_state state, uint64_t now)
+static void kube_lists_visit_due(struct kube_lists *lists, enum list_state state, uint64_t now)
 {
     struct belfry_list later;
     belfry_list_init(&later);
     while (!belfry_list_empty(&lists->in[state])) {
         struct kube_list *list = list_of(lists->in[state].next);
-        uint64_t due = due_of(list);
+        uint64_t due = kube_list_due(list);
         if (due <= now) {
-            see_to(list, now);
+            kube_list_time_has_come(list, now);
             continue;
         }
         lists->due = belfry_min_time(lists->due, due);
@@ -701,11 +691,11 @@ static void see_to_all(struct kube_lists *lists, enum list_state state, uint64_t
     belfry_list_move_all(&lists->in[state], &later);
 }
 
-static void admit(struct kube_lists *lists)
+static void kube_lists_admit(struct kube_lists *lists)
 {
     while (lists->n_in[LIST_QUEUED] > 0 && has_place(lists))
-        read_next(list_of(lists->in[LIST_QUEUED].next));
-    mind_stalled(lists);
+        kube_list_read_next(list_of(lists->in[LIST_QUEUED].next));
+    kube_lists_note_stalled(lists);
 }
 
 void kube_lists_tick(struct kube_lists *lists, uint64_t now_ms)
@@ -713,9 +703,9 @@ void kube_lists_tick(struct kube_lists *lists, uint64_t now_ms)
     if (now_ms >= lists->due) {
         lists->due = BELFRY_NEVER;
         for (enum list_state state = LIST_FENCING; state < N_STATES; state++)
-            see_to_all(lists, state, now_ms);
+            kube_lists_visit_due(lists, state, now_ms);
     }
-    admit(lists);
+    kube_lists_admit(lists);
 }
 
 uint64_t kube_lists_due(const struct kube_lists *lists)

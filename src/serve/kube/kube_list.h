@@ -1,6 +1,6 @@
 /* src/serve/kube/kube_list.h
  *
- * kube_list: a state on its way to a client: a LIST, a GET of one object, or what a watch begins with.
+ * kube_list: a state that is sent to a client: a LIST, a GET of one object, or the state that a watch begins with.
  *
  *      .-- it need not be the latest --.
  *     NEW                               QUEUED --a place is free--> READING --a page--> WRITING --the last one--> ended
@@ -8,21 +8,20 @@
  *                                          | a few ms                 `-------------------|-'
  *                                          `--- PAUSED <-- not there yet (KUBE_WAIT_MS long, then 504)
  *
- * A place is for a page, of which there are KUBE_LISTS: who waits for upstream, or for a revision, has none.
+ * A place is for one page; there are KUBE_LISTS. A list that waits for upstream, or for a revision, has no place.
  *
- * Deadline, peer gone, compacted, no memory: before the first byte a Status; behind it the body is cut off, so that
- * nobody takes a part for the whole.
+ * A failure (deadline, compacted, no memory) is answered with a Status before the first byte. After it the body is cut
+ * off, so that no client takes a part for the whole.
  *
- * It holds no snapshot and one page. A client that reads slowly costs that page until the list's deadline
- * (KUBE_LIST_MS); when all places are taken and others wait for one, a page that is not out after KUBE_STALL_MS is the
- * end of its list: 50 KB/s are enough.
+ * A list holds one page and no snapshot. A client that reads slowly costs that page until the list's deadline
+ * (KUBE_LIST_MS). When all places are taken and lists wait for one, a page that is not written after KUBE_STALL_MS ends
+ * its list: 50 KB/s are enough.
  *
  * A list is packed with gzip on the reader's thread if the client accepts it and the first page is over 128 KiB
  * (docs/spec/kubernetes-watch.md 2.6). `pretty` is ignored: clients format compact JSON for people themselves.
  *
  * Thread: owner (the worker's).
- * Memory: KUBE_LISTS pages at once in a worker; others wait in order, with their deadline, KUBE_LISTS_WAITING of them
- * and KUBE_LISTS_BYTES of what they asked.
+ * Memory: KUBE_LISTS pages per worker. At most KUBE_LISTS_WAITING lists, and KUBE_LISTS_BYTES of their requests, wait.
  */
 #ifndef BELFRY_SERVE_KUBE_KUBE_LIST_H
 #define BELFRY_SERVE_KUBE_KUBE_LIST_H
@@ -32,17 +31,16 @@
 #include "serve/rights/fence.h"
 #include "server/exchange.h"
 
-#define KUBE_LISTS         64 /* at once, pages that are still away for a list that is gone included */
+#define KUBE_LISTS         64 /* at once, including pages that the reader still has for a list that is gone */
 #define KUBE_LISTS_WAITING 10000
 #define KUBE_LISTS_BYTES   (32 * 1024 * 1024)
 #define KUBE_LIST_MS       60000
 #define KUBE_WAIT_MS       3000 /* for a revision that we do not have yet */
 #define KUBE_STALL_MS      5000 /* for a page, when others wait */
 
-/* Has a page read on the reader thread; `back` comes on this thread, never from inside read(). Wired by the daemon. A
- * page that is away when its list is gone is still the owner's: back() comes all the same, once; when kube_lists is
- * gone, too, on any thread. page->err BELFRY_ERR_CANCELED: there is no reader any more. At most KUBE_LISTS are away
- * at once. */
+/* Reads a page on the reader thread; `back` comes once, on this thread, never from inside read(). It comes also when the
+ * list is gone, and when kube_lists is gone, on any thread. page->err BELFRY_ERR_CANCELED: there is no reader any more.
+ * At most KUBE_LISTS pages are away at once. Wired by the daemon. */
 struct kube_reader {
     void (*read)(struct kube_reader *reader, struct kube_page *page, void (*back)(struct kube_page *page, void *user),
                  void *user);
@@ -58,7 +56,7 @@ struct kube_lists_opts {
     uint64_t process; /* for tokens (token.h): the same in all workers, another in another process; not 0 */
 };
 BELFRY_NODISCARD enum belfry_err kube_lists_create(const struct kube_lists_opts *opts, struct kube_lists **out);
-void kube_lists_destroy(struct kube_lists *lists); /* each is ended, with 503 where that can be said; NULL is fine */
+void kube_lists_destroy(struct kube_lists *lists); /* each list ends, with 503 if nothing was sent; NULL is fine */
 
 struct kube_list;
 struct kube_list_ask {
@@ -74,33 +72,34 @@ struct kube_list_ask {
     struct belfry_bytes continue_token;
     struct permit_who who;
     bool gzip;
-    bool head_only;       /* HEAD: what a GET would say before its body */
+    bool head_only;       /* HEAD: a GET's response without its body */
     uint64_t deadline_ms; /* absolute; 0: KUBE_LIST_MS from now */
-    /* A watch's state (KUBE_PAGE_EVENTS), whose caller has sent the head of the response: called once when all of it
-     * has been written, or it failed (status filled: to be told in the stream; lent), or the exchange is gone: err
-     * BELFRY_ERR_CANCELED. rev: the state's; 0: none was read. From then on the exchange is the caller's, who sets
-     * another handler before he returns, or ends it. Not for lists, which end by themselves. */
+    /* For a watch's state (KUBE_PAGE_EVENTS), whose caller has sent the head of the response. Called once: when all of it
+     * was written, when it failed (with a lent *status for the stream), or when the exchange is gone
+     * (BELFRY_ERR_CANCELED). rev: the state's; 0: none was read. The caller then owns the exchange again, and sets
+     * another handler or ends it before it returns. Lists end by themselves. */
     void (*done)(void *user, enum belfry_err err, const struct kube_status *status, int64_t rev);
     void *user;
 };
 /* Everything is copied or referenced. Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_LIMIT (too many wait), BELFRY_ERR_INVALID
  * with *status (a continue token that cannot be read, or of another range): nothing was answered, and the handler is
- * as it was. *out is for kube_list_cancel(): a list's may end at any time. */
+ * unchanged. *out is for a watch's kube_list_cancel(); a list may end at any time. */
 BELFRY_NODISCARD enum belfry_err kube_list_begin(struct kube_lists *lists, const struct kube_list_ask *ask,
                                                  struct kube_list **out, struct kube_status *status);
 
-/* A watch's: `done` does not come; the exchange is the caller's again, who sets another handler or ends it at once. */
+/* A watch's: `done` does not come. The caller owns the exchange again, and sets another handler or ends it. */
 void kube_list_cancel(struct kube_list *list);
 
-/* A watch's, before it is cancelled or from inside `done`: what is missing of a line that has been begun is written,
- * whatever the room is. False: that would be more than EXCHANGE_ROOM, so that half a line is all there will be. */
+/* A watch's, before it is cancelled or from inside `done`: writes the rest of a line that was begun, whatever the room.
+ * False: that would be more than EXCHANGE_ROOM, so the line stays incomplete. */
 BELFRY_NODISCARD bool kube_list_end_line(struct kube_list *list);
 
-void kube_lists_tick(struct kube_lists *lists, uint64_t now_ms); /* deadlines, and who waits */
-uint64_t kube_lists_due(const struct kube_lists *lists);         /* when to tick; BELFRY_NEVER: nothing waits */
+void kube_lists_tick(struct kube_lists *lists,
+                     uint64_t now_ms);                   /* ends late lists, and gives places to those that wait */
+uint64_t kube_lists_due(const struct kube_lists *lists); /* when to tick; BELFRY_NEVER: nothing waits */
 
 struct kube_lists_stats {
-    size_t active, waiting;                                                        /* with a place, and without */
+    size_t active, waiting;                                                        /* with a place, and without one */
     uint64_t lists, gets, objects, bytes, expired, timeouts, undecodable, skipped; /* a watch's state is a list */
 };
 void kube_lists_stats(const struct kube_lists *lists, struct kube_lists_stats *out);

@@ -116,7 +116,7 @@ static enum belfry_err read_row(struct reading *reading, struct belfry_bytes key
     return err;
 }
 
-static bool on_row(struct belfry_bytes key, struct belfry_bytes kv, void *user)
+static bool on_page_row(struct belfry_bytes key, struct belfry_bytes kv, void *user)
 {
     struct reading *reading = user;
     belfry_buf_clear(&reading->last);
@@ -138,7 +138,7 @@ static enum belfry_err read_rows(struct reading *reading, struct store *store)
                               .max_rows = KUBE_PAGE_ROWS,
                               .max_bytes = KUBE_PAGE_BYTES,
                               .max_walk = KUBE_PAGE_WALK};
-    enum belfry_err err = store->api->range(store, &read, on_row, reading, &reading->at, &reading->more);
+    enum belfry_err err = store->api->range(store, &read, on_page_row, reading, &reading->at, &reading->more);
     return err != BELFRY_OK ? err : reading->err;
 }
 
@@ -179,7 +179,7 @@ static enum belfry_err write_begin(struct reading *reading)
 }
 
 /* Where the range goes on: behind the last key. */
-static enum belfry_err move_on(struct kube_page *page, struct belfry_buf *last)
+static enum belfry_err kube_page_move_on(struct kube_page *page, struct belfry_buf *last)
 {
     enum belfry_err err = belfry_buf_append(last, "", 1);
     if (err != BELFRY_OK)
@@ -206,7 +206,7 @@ static enum belfry_err write_end(struct reading *reading, struct store *store, b
     return err;
 }
 
-static enum belfry_err pack(struct kube_page *page)
+static enum belfry_err kube_page_pack(struct kube_page *page)
 {
     if (!page->begun && page->gzip && belfry_buf_len(&page->text) > KUBE_PACK_BYTES) {
         enum belfry_err err = packer_create(&page->packer);
@@ -231,7 +231,7 @@ static void wait_for_rows(struct reading *reading)
     reading->page->more = true;
 }
 
-static enum belfry_err read_page(struct reading *reading, struct store *store)
+static enum belfry_err kube_page_read_once(struct reading *reading, struct store *store)
 {
     struct kube_page *page = reading->page;
     enum belfry_err err = write_begin(reading);
@@ -242,7 +242,7 @@ static enum belfry_err read_page(struct reading *reading, struct store *store)
         return BELFRY_OK;
     }
     if (err == BELFRY_OK && belfry_buf_len(&reading->last) > 0)
-        err = move_on(page, &reading->last);
+        err = kube_page_move_on(page, &reading->last);
     if (err != BELFRY_OK)
         return err;
     bool cut = reading->more && reading->n >= page->limit;
@@ -254,7 +254,7 @@ static enum belfry_err read_page(struct reading *reading, struct store *store)
     if (page->as == KUBE_PAGE_ITEMS && !page->more)
         err = write_end(reading, store, cut);
     if (err == BELFRY_OK)
-        err = pack(page);
+        err = kube_page_pack(page);
     page->begun = true;
     return err;
 }
@@ -266,7 +266,7 @@ void kube_page_read(struct kube_page *page, struct store *store)
     reading.render = (struct kube_render){
         .resource = page->resource, .version = page->version, .view = page->view, .include = page->include};
     page->skipped = page->undecodable = 0;
-    page->err = read_page(&reading, store);
+    page->err = kube_page_read_once(&reading, store);
     if (page->err != BELFRY_OK)
         belfry_buf_clear(&page->text);
     belfry_buf_fini(&reading.last);

@@ -1,20 +1,19 @@
 /* src/serve/kube/kube_page.h
  *
- * kube_page: a stretch of a list, read from the store and rendered. It travels to the reader thread, where pages of
- * the replica may be cold, and comes back as bytes; a list is as many of them as it takes, each a short snapshot of
- * its own: the first says at which revision it is, the others read the state as it was then (decision 0017).
+ * kube_page: a part of a list, read from the store and rendered. It is read on the reader thread, because pages of the
+ * replica may be cold, and comes back as bytes. A list is as many pages as needed, each a short snapshot of its own: the
+ * first determines the revision, the others read the state as it was then (decision 0017).
  *
- * The texts of all pages one behind the other are the body of the response: the first holds the beginning of a list,
- * the last its end with what was found out on the way (continue, remainingItemCount). With gzip, what comes back is
- * packed when the first page came to more than KUBE_PACK_BYTES.
+ * The texts of all pages, one after the other, are the body of the response. The first holds the beginning of a list, the
+ * last its end with continue and remainingItemCount. With gzip the texts are packed when the first page is larger than
+ * KUBE_PACK_BYTES.
  *
- * To read one takes some KUBE_PAGE_MS of the reader at most, after which it ends where it is. At an older revision, what
- * has come since must be looked at first (replica/older.h), KUBE_PAGE_WALK rows of it in one go: until that is done
- * there are pages of nothing.
+ * Reading a page takes at most about KUBE_PAGE_MS of the reader; then the page ends. At an older revision the later rows
+ * must be walked first (replica/older.h), KUBE_PAGE_WALK rows at a time: until that is done pages are empty.
  *
- * Thread: owned by whoever has it: the worker's before it is handed over and after it came back.
- * Memory: at most KUBE_PAGE_BYTES of rows and one object, or KUBE_PAGE_ROWS, and what they come to as text: about as much,
- * and for small values a few hundred bytes each; packed, a packer (packer.h).
+ * Thread: the worker's before it is handed over and after it came back; the reader's in between.
+ * Memory: at most KUBE_PAGE_BYTES of rows and one object, or KUBE_PAGE_ROWS, and their text, which is about as large, and
+ * for small values a few hundred bytes each; with gzip also a packer (packer.h).
  */
 #ifndef BELFRY_SERVE_KUBE_KUBE_PAGE_H
 #define BELFRY_SERVE_KUBE_KUBE_PAGE_H

@@ -34,7 +34,7 @@ static struct pages *pages_of(struct kube_reader *reader)
     return belfry_container(reader, struct pages, reader);
 }
 
-static void unref(struct pages *pages)
+static void pages_unref(struct pages *pages)
 {
     if (atomic_fetch_sub_explicit(&pages->refs, 1, memory_order_acq_rel) == 1)
         free(pages);
@@ -47,10 +47,10 @@ static void open_page(struct mail *mail, void *owner)
     if (owner != NULL) /* before back(), which may send the next one */
         belfry_list_append(&pages->free, &envelope->node);
     envelope->back(envelope->page, envelope->user);
-    unref(pages);
+    pages_unref(pages);
 }
 
-static void read_page(struct history_reader_task *task, struct store *store)
+static void run_page_read(struct history_reader_task *task, struct store *store)
 {
     struct envelope *envelope = belfry_container(task, struct envelope, task);
     if (store == NULL)
@@ -85,7 +85,7 @@ enum belfry_err kube_reader_create(struct history_reader *const *history, struct
     atomic_init(&pages->refs, 1);
     belfry_list_init(&pages->free);
     for (size_t i = 0; i < KUBE_LISTS; i++) {
-        pages->envelopes[i] = (struct envelope){.task.run = read_page, .mail.open = open_page, .pages = pages};
+        pages->envelopes[i] = (struct envelope){.task.run = run_page_read, .mail.open = open_page, .pages = pages};
         belfry_list_append(&pages->free, &pages->envelopes[i].node);
     }
     *out = &pages->reader;
@@ -95,5 +95,5 @@ enum belfry_err kube_reader_create(struct history_reader *const *history, struct
 void kube_reader_destroy(struct kube_reader *reader)
 {
     if (reader != NULL)
-        unref(pages_of(reader));
+        pages_unref(pages_of(reader));
 }

@@ -4,11 +4,11 @@
  *
  *     worker: read() --history_reader_run--> reader: kube_page_read() --mail--> worker: back()
  *
- * When the worker has ended meanwhile (its mailbox is closed), back() is called by whoever finds that out: by then its
- * lists are gone, and all that back() does is to free the page.
+ * When the worker has ended meanwhile (its mailbox is closed), the thread that notices it calls back(). By then the lists
+ * are gone, and back() only frees the page.
  *
  * Thread: owner (the worker's).
- * Memory: all of it at creation: KUBE_LISTS pages may be away at once, so that none fails for want of an envelope.
+ * Memory: all of it at creation: KUBE_LISTS pages may be away at once, so none fails for lack of memory.
  */
 #ifndef BELFRY_SERVE_KUBE_KUBE_READER_H
 #define BELFRY_SERVE_KUBE_KUBE_READER_H
@@ -22,7 +22,7 @@
 BELFRY_NODISCARD enum belfry_err kube_reader_create(struct history_reader *const *history, struct thread *thread,
                                                     struct kube_reader **out);
 
-/* After its lists were destroyed; pages that are away come back all the same. NULL is fine. */
+/* After its lists were destroyed; pages that are away still come back. NULL is fine. */
 void kube_reader_destroy(struct kube_reader *reader);
 
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/pack.h"
 #include "core/key_range.h"
 
 /* What those see who may read these guards. */
@@ -70,7 +71,8 @@ static const struct kept *find_kept(const struct kube_sight *sight, const struct
     return NULL;
 }
 
-static enum belfry_err keep(struct kube_sight *sight, const struct kube_sight_asker *asker, const struct kept **out)
+static enum belfry_err kube_sight_keep(struct kube_sight *sight, const struct kube_sight_asker *asker,
+                                       const struct kept **out)
 {
     struct kept made = {.guards = calloc(asker->n, sizeof(bool))};
     if (made.guards == NULL)
@@ -104,8 +106,8 @@ static void free_asker(struct kube_sight_asker *asker)
 }
 
 /* The catalog is held while the owner looks at it: what is kept may go meanwhile. */
-static void answer(struct kube_sight_asker *asker, enum kube_sight_verdict verdict, const struct kube_catalog *seen,
-                   const char *why)
+static void kube_sight_answer(struct kube_sight_asker *asker, enum kube_sight_verdict verdict,
+                              const struct kube_catalog *seen, const char *why)
 {
     kube_sight_fn fn = asker->fn;
     void *user = asker->user;
@@ -116,46 +118,46 @@ static void answer(struct kube_sight_asker *asker, enum kube_sight_verdict verdi
 }
 
 /* Every guard has its answer. */
-static void conclude(struct kube_sight_asker *asker)
+static void kube_sight_conclude(struct kube_sight_asker *asker)
 {
     size_t n_guards = kube_catalog_guards(asker->catalog), n_seen = 0;
     for (size_t i = 0; i < n_guards; i++)
         n_seen += asker->seen[i];
     if (n_seen == n_guards) {
-        answer(asker, KUBE_SIGHT_SEES, asker->catalog, "");
+        kube_sight_answer(asker, KUBE_SIGHT_SEES, asker->catalog, "");
         return;
     }
     if (n_seen == 0) {
-        answer(asker, KUBE_SIGHT_NOTHING, NULL, "");
+        kube_sight_answer(asker, KUBE_SIGHT_NOTHING, NULL, "");
         return;
     }
     const struct kept *kept = find_kept(asker->sight, asker);
-    if (kept == NULL && keep(asker->sight, asker, &kept) != BELFRY_OK)
-        answer(asker, KUBE_SIGHT_BUSY, NULL, "");
+    if (kept == NULL && kube_sight_keep(asker->sight, asker, &kept) != BELFRY_OK)
+        kube_sight_answer(asker, KUBE_SIGHT_BUSY, NULL, "");
     else
-        answer(asker, KUBE_SIGHT_SEES, kept->part, "");
+        kube_sight_answer(asker, KUBE_SIGHT_SEES, kept->part, "");
 }
 
 static enum belfry_err ask_more(struct kube_sight_asker *asker, uint64_t now_ms);
 
-static void on_verdict(enum permit_verdict verdict, const char *reason, void *user)
+static void on_sight_verdict(enum permit_verdict verdict, const char *reason, void *user)
 {
     struct question *question = user;
     struct kube_sight_asker *asker = question->asker;
     question->asked = NULL;
     if (verdict == PERMIT_UNAVAILABLE) {
-        answer(asker, KUBE_SIGHT_UNAVAILABLE, NULL, reason);
+        kube_sight_answer(asker, KUBE_SIGHT_UNAVAILABLE, NULL, reason);
         return;
     }
     if (verdict == PERMIT_REFUSED && permit_is_about_token(reason)) {
-        answer(asker, KUBE_SIGHT_NO_TOKEN, NULL, reason);
+        kube_sight_answer(asker, KUBE_SIGHT_NO_TOKEN, NULL, reason);
         return;
     }
     asker->seen[question->guard] = verdict == PERMIT_GRANTED;
     if (++asker->n_answered == asker->n)
-        conclude(asker);
+        kube_sight_conclude(asker);
     else if (ask_more(asker, belfry_clock_ms()) != BELFRY_OK)
-        answer(asker, KUBE_SIGHT_BUSY, NULL, "");
+        kube_sight_answer(asker, KUBE_SIGHT_BUSY, NULL, "");
 }
 
 /* ---- questions ---- */
@@ -170,7 +172,7 @@ static enum belfry_err ask_one(struct question *question, uint64_t now_ms)
     enum belfry_err err = has_guard ? range_prefix_end(guard, &end) : BELFRY_OK;
     if (err == BELFRY_OK)
         err = permit_ask(asker->sight->permit, &asker->who, asker->pin, guard, belfry_buf_bytes(&end), now_ms,
-                         on_verdict, question, &question->asked);
+                         on_sight_verdict, question, &question->asked);
     belfry_buf_fini(&end);
     return err;
 }
@@ -220,16 +222,6 @@ size_t kube_sight_bytes(const struct kube_catalog *catalog, const struct permit_
            who->authorization.len;
 }
 
-static struct belfry_bytes copy_text(char **to, struct belfry_bytes text)
-{
-    if (text.data == NULL)
-        return text;
-    struct belfry_bytes copy = {*to, text.len};
-    memcpy(*to, text.data, text.len);
-    *to += text.len;
-    return copy;
-}
-
 enum belfry_err kube_sight_ask(struct kube_sight *sight, const struct kube_catalog *catalog,
                                const struct permit_who *who, unsigned *pin, uint64_t now_ms, kube_sight_fn fn,
                                void *user, struct kube_sight_asker **out)
@@ -242,8 +234,8 @@ enum belfry_err kube_sight_ask(struct kube_sight *sight, const struct kube_catal
         .sight = sight, .pin = pin, .fn = fn, .user = user, .n = n_questions(catalog), .bytes = bytes};
     asker->catalog = kube_catalog_ref(catalog);
     char *to = (char *)&asker->seen[asker->n];
-    asker->who.token = copy_text(&to, who->token);
-    asker->who.authorization = copy_text(&to, who->authorization);
+    asker->who.token = belfry_pack(&to, who->token);
+    asker->who.authorization = belfry_pack(&to, who->authorization);
     for (size_t i = 0; i < KUBE_SIGHT_ASKS; i++)
         asker->questions[i].asker = asker;
     enum belfry_err err = ask_more(asker, now_ms);

@@ -1,10 +1,11 @@
 /* src/serve/kube/kube_sight.h
  *
- * kube_sight: which definitions of a catalog may a client see? Those whose guard (kube/resource.h) upstream lets it read with
- * its own token: the prefix in etcd under which a definition lies, or, for a definition of a file, the prefix of its objects.
+ * kube_sight: which definitions of a catalog may a client see? Those whose guard (kube/resource.h) upstream lets it read
+ * with its own token. The guard is the prefix in etcd under which a definition lies, or, for a definition from a file, the
+ * prefix of its objects.
  *
- * Each guard is one question of permit.h, KUBE_SIGHT_ASKS of them under way at a time. No answer is kept, but the catalog
- * that a set of guards makes is: up to KUBE_SIGHT_KEPT of them, the oldest goes.
+ * Each guard is one question of permit.h; at most KUBE_SIGHT_ASKS are under way. Answers are not kept. The catalogs that
+ * sets of guards result in are: the KUBE_SIGHT_KEPT newest.
  *
  * Thread: owner (the loop's). The answer comes from the loop, never from inside kube_sight_ask().
  * Memory: an asker's is kube_sight_bytes(); a kept catalog's is at most that of the whole one.
@@ -22,8 +23,8 @@ struct kube_sight;
 struct kube_sight_asker;
 
 enum kube_sight_verdict {
-    KUBE_SIGHT_SEES,        /* what is in the catalog given, which may be the whole one */
-    KUBE_SIGHT_NO_TOKEN,    /* it brings none, or one that upstream does not know */
+    KUBE_SIGHT_SEES,        /* the catalog `seen`, which may be the whole one */
+    KUBE_SIGHT_NO_TOKEN,    /* it has no token, or one that upstream does not know */
     KUBE_SIGHT_NOTHING,     /* it may see none of the definitions */
     KUBE_SIGHT_UNAVAILABLE, /* upstream cannot be asked; `why` says more */
     KUBE_SIGHT_BUSY         /* too many questions, or no memory */
@@ -37,11 +38,11 @@ typedef void (*kube_sight_fn)(enum kube_sight_verdict verdict, const struct kube
 BELFRY_NODISCARD enum belfry_err kube_sight_create(struct permit *permit, struct kube_sight **out);
 void kube_sight_destroy(struct kube_sight *sight); /* after its askers; NULL is fine */
 
-/* Drops what is kept: another catalog is served. */
+/* Drops the kept catalogs: another one is served. */
 void kube_sight_forget(struct kube_sight *sight);
 
-/* Asks, for a client to whom permit_is_open() does not apply. `who` is copied, `pin` lent until the answer, of the catalog a
- * reference is taken. Without any definition in it, one question is asked all the same: whether there is a token. Errors:
+/* Asks, when permit_is_open() is false. `who` is copied, `pin` lent until the answer, and a reference to the catalog is
+ * taken. For a catalog without definitions one question is still asked: whether the token is valid. Errors:
  * BELFRY_ERR_NOMEM, BELFRY_ERR_LIMIT. */
 BELFRY_NODISCARD enum belfry_err kube_sight_ask(struct kube_sight *sight, const struct kube_catalog *catalog,
                                                 const struct permit_who *who, unsigned *pin, uint64_t now_ms,

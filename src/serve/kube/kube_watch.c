@@ -1,112 +1,152 @@
-/* src/serve/kube/kube_watch.c: a watch, from the head of its response to the clean end of its body.
- *
- *     NEW --state first--> STATE --all written--.
- *      |  `--from where upstream is--> FENCING --+--> LIVE --lost, deadline, drain, another catalog--> ended
- *      `---------- from a revision -------------´
- *
- * The head is sent before anything is waited for: clients give up on one that does not come. So whatever fails behind
- * it is told as an ERROR line. A body ends cleanly, because informers take a connection that breaks for an error; and
- * behind the last line of a revision, because a client that goes on from inside of one is given all of it again. Only
- * half a line that nobody takes is cut off.
- */
+/* src/serve/kube/kube_watch.c */
+#include "serve/kube/kube_watch.h"
+
 #include <assert.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/list.h"
+#include "base/pack.h"
+#include "base/rng.h"
 #include "core/watcher.h"
 #include "serve/kube/kube_answer.h"
-#include "serve/kube/kube_private.h"
+#include "serve/kube/kube_forms.h"
+#include "server/roster.h"
 
-#define FAREWELL_MS       2000 /* before the deadline: the last bookmark */
-#define GRACE_MS          5000 /* for what has been begun when the time to end has come */
-#define ENDING_LOOK_MS    100  /* between two looks whether it is out: its last event may be nothing for this watch */
+#define FAREWELL_MS       2000  /* before the deadline: the last bookmark */
+#define GRACE_MS          5000  /* for a revision that was begun when the time to end comes */
+#define ENDING_LOOK_MS    100   /* between two looks whether it is out: its last event may not concern this watch */
+#define ROUND_STEP        512   /* watches that a round visits per turn */
+#define TURN_DUE          256   /* watches whose time has come, per turn */
+#define CATALOG_MS        10000 /* in which watches end whose resource is not served any more */
+#define TELL_MS           60000 /* between two lines about objects that cannot be decoded */
+#define LOOK_MS           1000  /* between two visits of watches inside a line */
+#define LOOK_MAX          1024  /* of them per visit */
 #define H2_INTERNAL_ERROR 2
 
-static void move(struct kube_watch *watch, enum kube_watch_state to)
+struct kube_watches {
+    struct kube_watches_opts opts;
+    struct worker *worker;
+    const struct kube_catalog *catalog; /* lent; NULL: none */
+    struct kube_forms *forms;
+    struct belfry_rng rng;
+
+    struct roster roster;      /* every watch */
+    struct belfry_list inside; /* watches that were sent a part of a line */
+    uint64_t look_ms;          /* when `inside` is visited next */
+
+    bool draining;                         /* watches of connections that were told to leave end */
+    uint64_t drain_end_ms, catalog_end_ms; /* by then those that must end have ended */
+
+    uint64_t undecodable_told, undecodable_told_ms; /* as logged, and when */
+    struct kube_watches_stats stats;
+};
+
+/* Drawn in kube_watch.h. FENCING and STATE: where it begins is being found; the head of the response was sent. */
+enum kube_watch_state { KUBE_WATCH_NEW, KUBE_WATCH_FENCING, KUBE_WATCH_STATE, KUBE_WATCH_LIVE };
+
+struct kube_watch {
+    struct kube_watches *watches;
+    struct exchange *x;
+    enum kube_watch_state state; /* moved by kube_watch_move_to() alone */
+    struct fence_wait *wait;     /* FENCING */
+    struct kube_list *list;      /* STATE */
+    struct stream *stream;       /* LIVE: the core's */
+    const struct kube_lens *lens;
+    struct kube_selector *selector; /* a reference; NULL: everything */
+    enum kube_view view;
+    enum kube_include include;
+    bool bookmarks, mark_end;
+    bool headed;         /* the head of the response was sent */
+    bool pinned;         /* the core finds it by an attribute of its selector */
+    bool filter;         /* the range has objects of other namespaces */
+    bool resumed;        /* the client named `from`, and may have seen a part of it (core/lines.h) */
+    bool ending;         /* its time has come; it ends after the revision that it is inside of */
+    int64_t from;        /* changes above this revision: as asked for, or the state's */
+    int64_t told_rev;    /* of the last line that was made for the core; 0: none */
+    int64_t columns_rev; /* of a table: the event that defines its columns; 0: none has yet */
+    uint64_t columns_sub;
+    uint64_t cuts; /* STATE: as the core had counted when it began */
+
+    struct roster_entry roster; /* due: the smallest of the times below */
+    struct belfry_list inside;
+    uint64_t deadline_ms, farewell_ms, end_ms; /* end_ms: drain, another catalog */
+    uint64_t opened_ms, sent_bytes;
+    size_t told;  /* bytes that the core may still write */
+    size_t bytes; /* as counted in the stats */
+
+    struct belfry_bytes key, end, namespace; /* this and client: in text */
+    const char *client;
+    char text[];
+};
+
+static struct kube_watch *watch_of(struct roster_entry *entry)
+{
+    return entry == NULL ? NULL : belfry_container(entry, struct kube_watch, roster);
+}
+
+static void ask_for_turn(const struct kube_watches *watches)
+{
+    watches->opts.work(watches->opts.user);
+}
+
+static void kube_watch_move_to(struct kube_watch *watch, enum kube_watch_state to)
 {
     assert(to > watch->state);
     watch->state = to;
 }
 
-/* ---- orders, and times ---- */
-
-static int compare(uint64_t a, uint64_t b)
+static void kube_watch_set_due(struct kube_watch *watch)
 {
-    return (a > b) - (a < b);
+    uint64_t due_ms = belfry_min_time(belfry_min_time(watch->deadline_ms, watch->end_ms), watch->farewell_ms);
+    roster_set_due(&watch->watches->roster, &watch->roster, due_ms);
 }
 
-int kube_order_number(const struct belfry_treap_node *a, const struct belfry_treap_node *b)
+static bool is_over_memory(const struct kube_watches *watches)
 {
-    return compare(belfry_container_const(a, struct kube_watch, by_number)->number,
-                   belfry_container_const(b, struct kube_watch, by_number)->number);
-}
-
-int kube_order_due(const struct belfry_treap_node *a, const struct belfry_treap_node *b)
-{
-    const struct kube_watch *x = belfry_container_const(a, struct kube_watch, by_due);
-    const struct kube_watch *y = belfry_container_const(b, struct kube_watch, by_due);
-    int order = compare(x->due_ms, y->due_ms);
-    return order != 0 ? order : compare(x->number, y->number);
-}
-
-static void leave_due(struct kube_watch *watch)
-{
-    if (watch->due_ms != BELFRY_NEVER)
-        belfry_treap_remove(&watch->service->by_due, &watch->by_due, kube_order_due);
-    watch->due_ms = BELFRY_NEVER;
-}
-
-static void set_due(struct kube_watch *watch)
-{
-    leave_due(watch);
-    watch->due_ms = belfry_min_time(belfry_min_time(watch->deadline_ms, watch->end_ms), watch->farewell_ms);
-    belfry_treap_insert(&watch->service->by_due, &watch->by_due, kube_order_due);
+    struct worker_stats core;
+    if (watches->opts.memory_max == 0)
+        return false;
+    worker_stats(watches->worker, &core);
+    return core.bytes + watches->stats.bytes > watches->opts.memory_max;
 }
 
 /* ---- ending ---- */
 
-static void unpin(struct kube_watch *watch)
+/* The exchange has ended already. */
+static void kube_watch_free(struct kube_watch *watch)
 {
+    struct kube_watches *watches = watch->watches;
     struct kube_pin pin;
-    if (watch->pinned && kube_selector_pin(watch->selector, &pin))
-        kube_lens_unpin(watch->service->forms, watch->lens, &pin);
-    watch->pinned = false;
-}
-
-/* Everything but the exchange, which has had its last word, or its loss. */
-static void let_go(struct kube_watch *watch)
-{
-    struct kube_service *service = watch->service;
     if (watch->wait != NULL)
         fence_cancel(watch->wait);
     if (watch->list != NULL)
         kube_list_cancel(watch->list);
     if (watch->stream != NULL)
-        stream_close(service->worker, watch->stream);
-    leave_due(watch);
-    belfry_treap_remove(&service->by_number, &watch->by_number, kube_order_number);
-    belfry_list_remove(&watch->wrote);
+        stream_close(watches->worker, watch->stream);
+    roster_leave(&watches->roster, &watch->roster);
     belfry_list_remove(&watch->inside);
-    unpin(watch);
-    kube_lens_close(service->forms, watch->lens);
+    if (watch->pinned && kube_selector_pin(watch->selector, &pin))
+        kube_lens_unpin(watches->forms, watch->lens, &pin);
+    kube_lens_close(watches->forms, watch->lens);
     kube_selector_unref(watch->selector);
-    service->stats.watches--;
-    service->stats.bytes -= watch->bytes;
-    kube_work(service); /* the core has its watcher to take down */
+    watches->stats.watches--;
+    watches->stats.bytes -= watch->bytes;
+    ask_for_turn(watches); /* the core has to remove its watcher */
     free(watch);
 }
 
-uint64_t kube_watch_inside_since(const struct kube_watch *watch)
+static uint64_t kube_watch_inside_since(const struct kube_watch *watch)
 {
     size_t bytes;
     return watch->stream == NULL ? 0 : stream_inside_since(watch->stream, &bytes);
 }
 
-/* Has the revision that was told last more for this watch, or may it have? */
+/* May the revision of the last line have more for this watch? */
 static bool is_inside_revision(const struct kube_watch *watch)
 {
     struct watcher_view view;
-    return watch->stream != NULL && stream_watcher(watch->service->worker, watch->stream, INT64_MIN, &view) &&
+    return watch->stream != NULL && stream_watcher(watch->watches->worker, watch->stream, INT64_MIN, &view) &&
            !view.ended && view.next <= watch->told_rev;
 }
 
@@ -129,20 +169,20 @@ static void write_line(struct kube_watch *watch, const struct belfry_buf *line)
     exchange_write(watch->x, bytes.data, bytes.len);
 }
 
-/* It goes straight out: nothing of the core's is begun. */
+/* Written directly: the core has begun nothing. */
 static void write_error(struct kube_watch *watch, const struct kube_status *status)
 {
     struct belfry_buf line;
     belfry_buf_init(&line);
     say_head(watch);
     if (status->reason == KUBE_EXPIRED)
-        watch->service->stats.expired++;
+        watch->watches->stats.expired++;
     if (kube_render_error(status, &line) == BELFRY_OK)
         write_line(watch, &line);
     belfry_buf_fini(&line);
 }
 
-/* Does the body end in a whole line, or can it be made to? */
+/* Ends the line that was begun, if there is one. False: it cannot be ended. */
 static bool end_line(struct kube_watch *watch)
 {
     return watch->list != NULL ? kube_list_end_line(watch->list) : kube_watch_inside_since(watch) == 0;
@@ -164,15 +204,15 @@ static void say_last(struct kube_watch *watch)
     exchange_end(watch->x, NULL, 0);
 }
 
-void kube_watch_end(struct kube_watch *watch)
+static void kube_watch_end(struct kube_watch *watch)
 {
-    belfry_logf(watch->service->opts.log, BELFRY_LOG_DEBUG, "kube_watch_end", "peer=%s sent=%llu",
+    belfry_logf(watch->watches->opts.log, BELFRY_LOG_DEBUG, "kube_watch_end", "peer=%s sent=%llu",
                 exchange_conn(watch->x)->peer, (unsigned long long)watch->sent_bytes);
     say_last(watch);
-    let_go(watch);
+    kube_watch_free(watch);
 }
 
-/* Where nothing comes from the core yet. */
+/* Only while the core sends nothing yet. */
 static void end_with_error(struct kube_watch *watch, const struct kube_status *status)
 {
     if (end_line(watch))
@@ -180,8 +220,8 @@ static void end_with_error(struct kube_watch *watch, const struct kube_status *s
     kube_watch_end(watch);
 }
 
-/* What has been begun is finished first, if it can be soon. From now on the core is given nothing else. */
-static void end_soon(struct kube_watch *watch, uint64_t now_ms)
+/* Finishes the revision that was begun first, if that is soon. From now on the core receives no other line. */
+static void kube_watch_end_soon(struct kube_watch *watch, uint64_t now_ms)
 {
     if (!is_inside(watch) || (watch->ending && watch->deadline_ms <= now_ms)) {
         kube_watch_end(watch);
@@ -192,37 +232,37 @@ static void end_soon(struct kube_watch *watch, uint64_t now_ms)
     watch->ending = true;
     watch->end_ms = BELFRY_NEVER;
     watch->farewell_ms = now_ms + ENDING_LOOK_MS;
-    set_due(watch);
+    kube_watch_set_due(watch);
 }
 
-void kube_watch_due(struct kube_watch *watch, uint64_t now_ms)
+static void kube_watch_time_has_come(struct kube_watch *watch, uint64_t now_ms)
 {
     if (watch->ending || watch->deadline_ms <= now_ms || watch->end_ms <= now_ms) {
-        end_soon(watch, now_ms);
+        kube_watch_end_soon(watch, now_ms);
         return;
     }
     watch->farewell_ms = BELFRY_NEVER;
-    set_due(watch);
+    kube_watch_set_due(watch);
     if (watch->state != KUBE_WATCH_LIVE)
         return;
-    stream_progress(watch->service->worker, watch->stream);
-    kube_work(watch->service);
+    stream_progress(watch->watches->worker, watch->stream);
+    ask_for_turn(watch->watches);
 }
 
-void kube_watch_end_within(struct kube_watch *watch, uint64_t now_ms, uint64_t end_ms)
+static void kube_watch_end_within(struct kube_watch *watch, uint64_t now_ms, uint64_t end_ms)
 {
     if (watch->end_ms <= end_ms || watch->ending)
         return;
     uint64_t left = end_ms > now_ms ? end_ms - now_ms : 0;
-    watch->end_ms = now_ms + belfry_rng_below(&watch->service->rng, left + 1);
-    set_due(watch);
+    watch->end_ms = now_ms + belfry_rng_below(&watch->watches->rng, left + 1);
+    kube_watch_set_due(watch);
 }
 
-bool kube_watch_is_current(const struct kube_watch *watch)
+static bool kube_watch_is_current(const struct kube_watch *watch)
 {
     const struct kube_resource *resource = watch->lens->resource, *served;
     const struct kube_version *version;
-    const struct kube_catalog *catalog = watch->service->catalog;
+    const struct kube_catalog *catalog = watch->watches->catalog;
     return catalog != NULL &&
            kube_catalog_find(catalog, belfry_bytes_str(resource->group), belfry_bytes_str(watch->lens->version->name),
                              belfry_bytes_str(resource->plural), &served, &version) &&
@@ -231,47 +271,46 @@ bool kube_watch_is_current(const struct kube_watch *watch)
 
 /* ---- writing ---- */
 
-static void on_write(void *stream_user, const uint8_t *data, size_t len)
+static void on_core_write(void *stream_user, const uint8_t *data, size_t len)
 {
     struct kube_watch *watch = stream_user;
     assert(len <= watch->told);
     watch->told -= len;
     watch->sent_bytes += len;
     exchange_write(watch->x, data, len);
-    if (belfry_list_empty(&watch->wrote))
-        belfry_list_append(&watch->service->wrote, &watch->wrote);
+    roster_note_write(&watch->watches->roster, &watch->roster);
 }
 
-static void tell_room(struct kube_watch *watch)
+static void kube_watch_tell_room(struct kube_watch *watch)
 {
     size_t room = exchange_room(watch->x);
     if (room == watch->told)
         return;
     watch->told = room;
-    stream_writable(watch->service->worker, watch->stream, room);
-    kube_work(watch->service);
+    stream_writable(watch->watches->worker, watch->stream, room);
+    ask_for_turn(watch->watches);
 }
 
-/* Who is inside a line is looked after. */
+/* Watches inside a line are visited (look_inside). */
 static void note_inside(struct kube_watch *watch)
 {
     bool inside = kube_watch_inside_since(watch) != 0;
     if (!inside)
         belfry_list_remove(&watch->inside);
     else if (belfry_list_empty(&watch->inside))
-        belfry_list_append(&watch->service->inside, &watch->inside);
+        belfry_list_append(&watch->watches->inside, &watch->inside);
 }
 
-void kube_watch_wrote(struct kube_watch *watch)
+static void kube_watch_written(struct kube_watch *watch)
 {
     note_inside(watch);
     bool is_out = stream_ended(watch->stream) && !stream_pending(watch->stream);
     if (is_out)
-        watch->service->stats.expired++;
+        watch->watches->stats.expired++;
     if (is_out || (watch->ending && !is_inside(watch)))
         kube_watch_end(watch);
     else if (watch->told < EXCHANGE_ROOM_LOW)
-        tell_room(watch);
+        kube_watch_tell_room(watch);
 }
 
 /* ---- lines, for the core ---- */
@@ -284,7 +323,7 @@ static bool is_elsewhere(const struct kube_watch *watch, struct belfry_bytes key
                              !belfry_bytes_equal(namespace, watch->namespace));
 }
 
-/* The first event that is told; it may be asked for again, when there was no room. */
+/* True for the first event that is sent; the core asks for it again when there was no room. */
 static bool defines_columns(const struct kube_watch *watch, const struct batch *batch, uint32_t event)
 {
     return watch->columns_rev == 0 ||
@@ -300,34 +339,35 @@ static void note_told(struct kube_watch *watch, const struct batch *batch, uint3
     }
 }
 
-static enum belfry_err on_event(void *stream_user, const struct batch *batch, uint32_t event, struct belfry_blob **out)
+static enum belfry_err on_core_event(void *stream_user, const struct batch *batch, uint32_t event,
+                                     struct belfry_blob **out)
 {
     struct kube_watch *watch = stream_user;
-    struct kube_service *service = watch->service;
+    struct kube_watches *watches = watch->watches;
     const struct kube_change *change;
     bool told = false;
     *out = NULL;
-    if (watch->ending && batch->rev > watch->told_rev) /* it is for who comes back */
+    if (watch->ending && batch->rev > watch->told_rev) /* the client receives it when it resumes */
         return BELFRY_OK;
     if (is_elsewhere(watch, batch_key(batch, &batch->events[event])))
         return BELFRY_OK;
     struct kube_line line = {
         .view = watch->view, .include = watch->include, .first = defines_columns(watch, batch, event)};
-    enum belfry_err err = kube_forms_change(service->forms, watch->lens, batch, event, &change);
+    enum belfry_err err = kube_forms_change(watches->forms, watch->lens, batch, event, &change);
     if (err == BELFRY_OK)
         err =
             kube_change_told(change, watch->selector, watch->resumed && batch->rev == watch->from, &told, &line.event);
     if (err != BELFRY_OK || !told)
         return err;
-    err = kube_forms_line(service->forms, watch->lens, change, &line, out);
+    err = kube_forms_line(watches->forms, watch->lens, change, &line, out);
     if (err != BELFRY_OK)
         return err;
     note_told(watch, batch, event);
-    service->stats.lines++;
+    watches->stats.lines++;
     return BELFRY_OK;
 }
 
-/* What was written to `line` becomes what is handed over. */
+/* Hands over the text of `line` as a blob, and frees the buffer. */
 static enum belfry_err hand_over(struct belfry_buf *line, enum belfry_err err, struct belfry_blob **out)
 {
     if (err == BELFRY_OK)
@@ -346,7 +386,7 @@ static enum belfry_err write_bookmark(const struct kube_watch *watch, int64_t re
     return kube_render_bookmark(&render, rev, initial_end, line);
 }
 
-static enum belfry_err on_progress(void *stream_user, int64_t rev, struct belfry_blob **out)
+static enum belfry_err on_core_progress(void *stream_user, int64_t rev, struct belfry_blob **out)
 {
     struct kube_watch *watch = stream_user;
     struct belfry_buf line;
@@ -356,11 +396,11 @@ static enum belfry_err on_progress(void *stream_user, int64_t rev, struct belfry
     belfry_buf_init(&line);
     enum belfry_err err = hand_over(&line, write_bookmark(watch, rev, false, &line), out);
     if (err == BELFRY_OK)
-        watch->service->stats.bookmarks++;
+        watch->watches->stats.bookmarks++;
     return err;
 }
 
-static enum belfry_err on_lost(void *stream_user, int64_t compact_rev, struct belfry_blob **out)
+static enum belfry_err on_core_lost(void *stream_user, int64_t compact_rev, struct belfry_blob **out)
 {
     struct kube_watch *watch = stream_user;
     struct kube_status status;
@@ -371,30 +411,30 @@ static enum belfry_err on_lost(void *stream_user, int64_t compact_rev, struct be
 }
 
 static const struct lines watch_lines = {
-    .event = on_event, .progress = on_progress, .lost = on_lost, .write = on_write};
+    .event = on_core_event, .progress = on_core_progress, .lost = on_core_lost, .write = on_core_write};
 
 /* ---- going live ---- */
 
-static void on_writable(struct exchange *x, void *user)
+static void on_watch_writable(struct exchange *x, void *user)
 {
     struct kube_watch *watch = user;
     (void)x;
     if (watch->state == KUBE_WATCH_LIVE)
-        tell_room(watch);
+        kube_watch_tell_room(watch);
 }
 
-static void on_gone(struct exchange *x, void *user)
+static void on_watch_gone(struct exchange *x, void *user)
 {
     (void)x;
-    let_go(user);
+    kube_watch_free(user);
 }
 
 static const struct exchange_events watch_events = {
-    .body = exchange_drop_body, .body_end = exchange_ignore, .writable = on_writable, .gone = on_gone};
+    .body = exchange_drop_body, .body_end = exchange_ignore, .writable = on_watch_writable, .gone = on_watch_gone};
 
-static enum belfry_err create(struct kube_watch *watch, const struct kube_pin *pin)
+static enum belfry_err kube_watch_create_watcher(struct kube_watch *watch, const struct kube_pin *pin)
 {
-    struct kube_service *service = watch->service;
+    struct kube_watches *watches = watch->watches;
     int64_t next = watch->from < INT64_MAX ? watch->from + 1 : INT64_MAX;
     struct stream_create create = {.key = watch->key,
                                    .range_end = watch->end,
@@ -410,49 +450,49 @@ static enum belfry_err create(struct kube_watch *watch, const struct kube_pin *p
         create.pin_value = pin->value;
     }
     if (err == BELFRY_OK)
-        err = stream_create(service->worker, watch->stream, &create);
+        err = stream_create(watches->worker, watch->stream, &create);
     belfry_buf_fini(&name);
     return err;
 }
 
-/* Into the core: from `from` on it is given everything. */
-static enum belfry_err open_stream(struct kube_watch *watch, uint64_t now_ms)
+/* Opens the core's stream: the watch receives every change after `from`. */
+static enum belfry_err kube_watch_open_stream(struct kube_watch *watch, uint64_t now_ms)
 {
-    struct kube_service *service = watch->service;
+    struct kube_watches *watches = watch->watches;
     struct kube_pin pin;
     watch->pinned = watch->selector != NULL && kube_selector_pin(watch->selector, &pin) &&
-                    kube_lens_pin(service->forms, watch->lens, &pin);
-    enum belfry_err err = stream_open_lines(service->worker, watch, &watch_lines, now_ms, &watch->stream);
+                    kube_lens_pin(watches->forms, watch->lens, &pin);
+    enum belfry_err err = stream_open_lines(watches->worker, watch, &watch_lines, now_ms, &watch->stream);
     if (err != BELFRY_OK)
         return err;
-    stream_set_progress(service->worker, watch->stream, KUBE_BOOKMARK_MS);
-    return create(watch, watch->pinned ? &pin : NULL);
+    stream_set_progress(watches->worker, watch->stream, KUBE_BOOKMARK_MS);
+    return kube_watch_create_watcher(watch, watch->pinned ? &pin : NULL);
 }
 
-static void go_live(struct kube_watch *watch, int64_t from)
+static void kube_watch_go_live(struct kube_watch *watch, int64_t from)
 {
     watch->from = from;
     say_head(watch);
-    if (open_stream(watch, kube_now(watch->service)) != BELFRY_OK) {
+    if (kube_watch_open_stream(watch, watch->watches->opts.now(watch->watches->opts.user)) != BELFRY_OK) {
         struct kube_status status;
-        watch->service->stats.too_many++;
+        watch->watches->stats.too_many++;
         kube_status_busy(&status, "belfry: memory limit reached");
         end_with_error(watch, &status);
         return;
     }
-    move(watch, KUBE_WATCH_LIVE);
-    tell_room(watch);
+    kube_watch_move_to(watch, KUBE_WATCH_LIVE);
+    kube_watch_tell_room(watch);
 }
 
 /* ---- where it begins ---- */
 
-static void on_fence(enum belfry_err err, int64_t rev, void *user)
+static void on_watch_fence(enum belfry_err err, int64_t rev, void *user)
 {
     struct kube_watch *watch = user;
     struct kube_status status;
     watch->wait = NULL;
     if (err == BELFRY_OK) {
-        go_live(watch, rev);
+        kube_watch_go_live(watch, rev);
         return;
     }
     if (err == BELFRY_ERR_AUTH)
@@ -469,19 +509,19 @@ static void on_fence(enum belfry_err err, int64_t rev, void *user)
 static uint64_t count_cuts(const struct kube_watch *watch)
 {
     struct worker_stats core;
-    worker_stats(watch->service->worker, &core);
+    worker_stats(watch->watches->worker, &core);
     return core.cuts;
 }
 
-/* The core knows nothing of a state that was read in a past that has ended meanwhile: revisions of the new one may be
+/* A state that was read in a past that has ended does not fit the core's new past: revisions of the new one may be
  * lower, and would be waited for in silence. */
 static bool is_of_another_past(const struct kube_watch *watch)
 {
     return watch->cuts != count_cuts(watch);
 }
 
-/* Everything of the state is out: the bookmark that says so, and on from there. */
-static void on_state(void *user, enum belfry_err err, const struct kube_status *status, int64_t rev)
+/* The whole state was written: sends the bookmark that says so, and goes live from there. */
+static void on_state_written(void *user, enum belfry_err err, const struct kube_status *status, int64_t rev)
 {
     struct kube_watch *watch = user;
     struct belfry_buf line;
@@ -489,17 +529,17 @@ static void on_state(void *user, enum belfry_err err, const struct kube_status *
     bool whole = err == BELFRY_ERR_CANCELED || kube_list_end_line(watch->list);
     watch->list = NULL;
     if (err == BELFRY_ERR_CANCELED) {
-        let_go(watch);
+        kube_watch_free(watch);
         return;
     }
     if (!whole) {
         exchange_reset(watch->x, H2_INTERNAL_ERROR);
-        let_go(watch);
+        kube_watch_free(watch);
         return;
     }
     exchange_handle(watch->x, &watch_events, watch);
     if (err == BELFRY_OK && is_of_another_past(watch)) {
-        kube_status_expired(&expired, rev, worker_position(watch->service->worker));
+        kube_status_expired(&expired, rev, worker_position(watch->watches->worker));
         err = BELFRY_ERR_COMPACTED;
         status = &expired;
     }
@@ -510,153 +550,297 @@ static void on_state(void *user, enum belfry_err err, const struct kube_status *
     belfry_buf_init(&line);
     if (watch->mark_end && watch->bookmarks && write_bookmark(watch, rev, true, &line) != BELFRY_OK) {
         belfry_buf_fini(&line);
-        kube_watch_end(watch); /* no memory: without the mark the client would wait for it */
+        kube_watch_end(watch); /* no memory: a client would wait for the bookmark forever */
         return;
     }
     write_line(watch, &line);
     belfry_buf_fini(&line);
-    go_live(watch, rev);
+    kube_watch_go_live(watch, rev);
 }
 
-/* The end of the watch is no fault of its state's, and is not told as one: it comes first. */
+/* After the watch's own deadline, if that comes first: then the watch ends cleanly, not with its state's error. */
 static uint64_t state_deadline(const struct kube_watch *watch)
 {
     uint64_t own_ms = watch->opened_ms + KUBE_LIST_MS;
     return watch->deadline_ms <= own_ms ? watch->deadline_ms + GRACE_MS : own_ms;
 }
 
-/* The state is rows of this range, in events. */
-static enum belfry_err begin_state(struct kube_watch *watch, const struct kube_call *call, struct kube_status *status)
+/* The state is a list of this range, as ADDED events. */
+static enum belfry_err kube_watch_begin_state(struct kube_watch *watch, const struct kube_ask *ask,
+                                              struct kube_status *status)
 {
-    struct kube_list_ask ask = {.x = watch->x,
-                                .resource = call->resource,
-                                .version = call->version,
-                                .selector = call->selector,
-                                .namespace = call->namespace,
-                                .name = call->name,
-                                .view = call->view,
-                                .include = call->options.include,
-                                .as = KUBE_PAGE_EVENTS,
-                                .plan = {.read = call->watch.read, .rev = call->watch.rev},
-                                .who = call->who,
-                                .deadline_ms = state_deadline(watch),
-                                .done = on_state,
-                                .user = watch};
+    struct kube_list_ask state_ask = {.x = watch->x,
+                                      .resource = ask->resource,
+                                      .version = ask->version,
+                                      .selector = ask->selector,
+                                      .namespace = ask->namespace,
+                                      .name = ask->name,
+                                      .view = ask->view,
+                                      .include = ask->options.include,
+                                      .as = KUBE_PAGE_EVENTS,
+                                      .plan = {.read = ask->watch.read, .rev = ask->watch.rev},
+                                      .who = ask->who,
+                                      .deadline_ms = state_deadline(watch),
+                                      .done = on_state_written,
+                                      .user = watch};
     watch->cuts = count_cuts(watch);
-    move(watch, KUBE_WATCH_STATE);
-    return kube_list_begin(watch->service->opts.lists, &ask, &watch->list, status);
+    kube_watch_move_to(watch, KUBE_WATCH_STATE);
+    return kube_list_begin(watch->watches->opts.lists, &state_ask, &watch->list, status);
 }
 
-/* Finds out where it begins. Errors: there is no room for one more; *status says so. */
-static enum belfry_err begin(struct kube_watch *watch, const struct kube_call *call, struct kube_status *status)
+/* Finds the revision at which the watch begins. Errors: too many watches begin now; the answer is in *status. */
+static enum belfry_err kube_watch_find_start(struct kube_watch *watch, const struct kube_ask *ask,
+                                             struct kube_status *status)
 {
-    struct kube_service *service = watch->service;
+    struct kube_watches *watches = watch->watches;
     enum belfry_err err = BELFRY_OK;
     kube_status_busy(status, "belfry: too many watches begin at once");
-    if (call->watch.state_first) {
-        err = begin_state(watch, call, status);
-    } else if (call->watch.read == KUBE_READ_LATEST) {
-        move(watch, KUBE_WATCH_FENCING);
-        err = fence_ask(service->opts.fence, &call->who, watch->key, on_fence, watch, &watch->wait);
-    } else if (call->watch.read == KUBE_READ_ANY) {
-        go_live(watch, worker_position(service->worker));
-    } else { /* a list had this version, or an event: of a revision that the client may have a part of */
+    if (ask->watch.state_first) {
+        err = kube_watch_begin_state(watch, ask, status);
+    } else if (ask->watch.read == KUBE_READ_LATEST) {
+        kube_watch_move_to(watch, KUBE_WATCH_FENCING);
+        err = fence_ask(watches->opts.fence, &ask->who, watch->key, on_watch_fence, watch, &watch->wait);
+    } else if (ask->watch.read == KUBE_READ_ANY) {
+        kube_watch_go_live(watch, worker_position(watches->worker));
+    } else { /* the version of a list or an event: the client may have seen a part of that revision */
         watch->resumed = true;
-        go_live(watch, call->watch.rev);
+        kube_watch_go_live(watch, ask->watch.rev);
     }
     return err;
 }
 
 /* ---- opening ---- */
 
-static struct belfry_bytes keep(char **to, struct belfry_bytes bytes)
+static struct kube_watch *kube_watch_make(struct kube_watches *watches, struct exchange *x, const struct kube_ask *ask)
 {
-    struct belfry_bytes kept = {*to, bytes.len};
-    if (bytes.len > 0)
-        memcpy(*to, bytes.data, bytes.len);
-    *to += bytes.len + 1;
-    return kept;
-}
-
-static struct kube_watch *make(const struct kube_call *call)
-{
-    struct belfry_bytes key = belfry_buf_bytes(&call->key), end = belfry_buf_bytes(&call->end);
-    struct belfry_bytes client = belfry_bytes_str(call->client);
-    size_t bytes = sizeof(struct kube_watch) + key.len + end.len + call->namespace.len + client.len + 4;
-    struct kube_watch *watch = kube_is_over_memory(call->service) ? NULL : calloc(1, bytes);
+    struct belfry_bytes key = belfry_buf_bytes(&ask->key), end = belfry_buf_bytes(&ask->end);
+    struct belfry_bytes client = belfry_bytes_str(ask->client);
+    size_t bytes = sizeof(struct kube_watch) + key.len + end.len + ask->namespace.len + client.len + 1;
+    struct kube_watch *watch = is_over_memory(watches) ? NULL : calloc(1, bytes);
     if (watch == NULL)
         return NULL;
-    watch->bytes = bytes + (call->selector == NULL ? 0 : kube_selector_bytes(call->selector));
-    if (kube_lens_open(call->service->forms, call->resource, call->version, &watch->lens) != BELFRY_OK) {
+    if (kube_lens_open(watches->forms, ask->resource, ask->version, &watch->lens) != BELFRY_OK) {
         free(watch);
         return NULL;
     }
     char *to = watch->text;
-    watch->key = keep(&to, key);
-    watch->end = keep(&to, end);
-    watch->namespace = keep(&to, call->namespace);
-    watch->client = keep(&to, client).data;
-    watch->service = call->service;
-    watch->x = call->x;
-    watch->selector = call->selector == NULL ? NULL : kube_selector_ref(call->selector);
-    watch->view = call->view;
-    watch->include = call->options.include;
-    watch->filter = call->filter;
-    watch->bookmarks = call->watch.bookmarks;
-    watch->mark_end = call->watch.mark_end;
-    belfry_list_init(&watch->wrote);
+    watch->key = belfry_pack(&to, key);
+    watch->end = belfry_pack(&to, end);
+    watch->namespace = belfry_pack(&to, ask->namespace);
+    watch->client = belfry_pack(&to, client).data;
+    watch->watches = watches;
+    watch->x = x;
+    watch->selector = ask->selector == NULL ? NULL : kube_selector_ref(ask->selector);
+    watch->view = ask->view;
+    watch->include = ask->options.include;
+    watch->filter = ask->filter;
+    watch->bookmarks = ask->watch.bookmarks;
+    watch->mark_end = ask->watch.mark_end;
+    watch->bytes = bytes + (ask->selector == NULL ? 0 : kube_selector_bytes(ask->selector));
     belfry_list_init(&watch->inside);
     return watch;
 }
 
-/* A client without a wish of its own gets a time that others do not get, so that they do not all come back at once. */
-static void set_times(struct kube_watch *watch, const struct kube_watch_plan *plan, uint64_t now_ms)
+/* Without timeoutSeconds each watch lasts for a random time, so that clients do not reconnect all at once. */
+static void kube_watch_set_times(struct kube_watch *watch, uint64_t timeout_ms, uint64_t now_ms)
 {
-    struct kube_service *service = watch->service;
-    uint64_t lasts = plan->timeout_ms;
-    if (lasts == 0)
-        lasts = KUBE_WATCH_MS + belfry_rng_below(&service->rng, KUBE_WATCH_MS);
+    if (timeout_ms == 0)
+        timeout_ms = KUBE_WATCH_MS + belfry_rng_below(&watch->watches->rng, KUBE_WATCH_MS);
     watch->opened_ms = now_ms;
-    watch->end_ms = watch->due_ms = BELFRY_NEVER;
-    watch->deadline_ms = lasts < BELFRY_NEVER - now_ms ? now_ms + lasts : BELFRY_NEVER - 1;
-    watch->farewell_ms = watch->bookmarks && lasts > FAREWELL_MS ? watch->deadline_ms - FAREWELL_MS : BELFRY_NEVER;
-    set_due(watch);
+    watch->end_ms = BELFRY_NEVER;
+    watch->deadline_ms = timeout_ms < BELFRY_NEVER - now_ms ? now_ms + timeout_ms : BELFRY_NEVER - 1;
+    watch->farewell_ms = watch->bookmarks && timeout_ms > FAREWELL_MS ? watch->deadline_ms - FAREWELL_MS : BELFRY_NEVER;
+    kube_watch_set_due(watch);
 }
 
-static void enter(struct kube_watch *watch, const struct kube_watch_plan *plan, uint64_t now_ms)
+static void kube_watch_join(struct kube_watch *watch, uint64_t timeout_ms, uint64_t now_ms)
 {
-    struct kube_service *service = watch->service;
-    watch->number = ++service->numbers;
-    belfry_treap_insert(&service->by_number, &watch->by_number, kube_order_number);
-    service->stats.watches++;
-    service->stats.bytes += watch->bytes;
-    service->stats.opened++;
-    set_times(watch, plan, now_ms);
+    struct kube_watches *watches = watch->watches;
+    roster_join(&watches->roster, &watch->roster);
+    watches->stats.watches++;
+    watches->stats.bytes += watch->bytes;
+    watches->stats.opened++;
+    kube_watch_set_times(watch, timeout_ms, now_ms);
     if (!kube_watch_is_current(watch)) /* it was held while the catalog changed */
         kube_watch_end_within(watch, now_ms, now_ms);
 }
 
-void kube_watch_open(struct kube_call *call, uint64_t now_ms)
+void kube_watch_open(struct kube_watches *watches, struct exchange *x, const struct kube_ask *ask, uint64_t now_ms)
 {
     struct kube_status status;
-    if (call->head_only) {
-        kube_answer_json(call->x, belfry_bytes_str("application/json"), (struct belfry_bytes){0},
-                         (struct belfry_bytes){0});
+    if (ask->head_only) {
+        kube_answer_json(x, belfry_bytes_str("application/json"), (struct belfry_bytes){0}, (struct belfry_bytes){0});
         return;
     }
-    struct kube_watch *watch = make(call);
+    struct kube_watch *watch = kube_watch_make(watches, x, ask);
     if (watch == NULL) {
         kube_status_busy(&status, "belfry: memory limit reached");
-        call->service->stats.too_many++;
-        kube_answer_status(call->x, &status);
+        watches->stats.too_many++;
+        kube_answer_status(x, &status);
         return;
     }
-    enter(watch, &call->watch, now_ms);
-    exchange_handle(watch->x, &watch_events, watch);
-    if (call->watch.state_first || call->watch.read != KUBE_READ_LATEST)
-        say_head(watch); /* else when it is known where it begins */
-    if (begin(watch, call, &status) == BELFRY_OK)
+    kube_watch_join(watch, ask->watch.timeout_ms, now_ms);
+    exchange_handle(x, &watch_events, watch);
+    if (ask->watch.state_first || ask->watch.read != KUBE_READ_LATEST)
+        say_head(watch); /* otherwise when it is known where it begins */
+    if (kube_watch_find_start(watch, ask, &status) == BELFRY_OK)
         return;
-    call->service->stats.too_many++;
+    watches->stats.too_many++;
     end_with_error(watch, &status);
+}
+
+/* ---- turns ---- */
+
+/* A watch that stays inside a line holds memory that no other can use. Visits a few, the longest unseen first. */
+static void look_inside(struct kube_watches *watches, uint64_t now_ms)
+{
+    if (belfry_list_empty(&watches->inside) || now_ms < watches->look_ms)
+        return;
+    watches->look_ms = now_ms + LOOK_MS;
+    for (size_t n = 0; n < LOOK_MAX && !belfry_list_empty(&watches->inside) && is_over_memory(watches); n++) {
+        struct belfry_list *node = belfry_list_pop(&watches->inside);
+        struct kube_watch *watch = belfry_container(node, struct kube_watch, inside);
+        belfry_list_append(&watches->inside, node);
+        if (now_ms < kube_watch_inside_since(watch) + KUBE_INSIDE_MS)
+            continue;
+        watches->stats.slow++;
+        kube_watch_end(watch);
+    }
+}
+
+static void log_undecodable(struct kube_watches *watches, uint64_t now_ms)
+{
+    struct kube_forms_stats forms;
+    kube_forms_stats(watches->forms, &forms);
+    bool told_lately = watches->undecodable_told > 0 && now_ms < watches->undecodable_told_ms + TELL_MS;
+    if (forms.undecodable == watches->undecodable_told || told_lately)
+        return;
+    belfry_logf(watches->opts.log, BELFRY_LOG_WARN, "kube_undecodable", "n=%llu key=\"%s\"",
+                (unsigned long long)(forms.undecodable - watches->undecodable_told), forms.undecodable_key);
+    watches->undecodable_told = forms.undecodable;
+    watches->undecodable_told_ms = now_ms;
+}
+
+void kube_watches_after_turn(struct kube_watches *watches, uint64_t now_ms)
+{
+    struct kube_watch *watch;
+    kube_forms_next_turn(watches->forms);
+    while ((watch = watch_of(roster_pop_written(&watches->roster))) != NULL)
+        kube_watch_written(watch);
+    for (size_t n = 0; n < ROUND_STEP && (watch = watch_of(roster_next_in_round(&watches->roster))) != NULL; n++) {
+        if (watches->draining && exchange_conn(watch->x)->leaving)
+            kube_watch_end_within(watch, now_ms, watches->drain_end_ms);
+        else if (!kube_watch_is_current(watch))
+            kube_watch_end_within(watch, now_ms, watches->catalog_end_ms);
+    }
+    for (size_t n = 0; n < TURN_DUE && (watch = watch_of(roster_first_due(&watches->roster))) != NULL; n++) {
+        if (watch->roster.due_ms > now_ms)
+            break;
+        kube_watch_time_has_come(watch, now_ms);
+    }
+    look_inside(watches, now_ms);
+    log_undecodable(watches, now_ms);
+}
+
+uint64_t kube_watches_due(const struct kube_watches *watches)
+{
+    uint64_t due_ms = roster_due(&watches->roster);
+    return belfry_list_empty(&watches->inside) ? due_ms : belfry_min_time(due_ms, watches->look_ms);
+}
+
+static void begin_round(struct kube_watches *watches)
+{
+    if (watches->stats.watches == 0)
+        return;
+    roster_begin_round(&watches->roster);
+    ask_for_turn(watches);
+}
+
+void kube_watches_set_catalog(struct kube_watches *watches, const struct kube_catalog *catalog)
+{
+    watches->catalog = catalog;
+    watches->catalog_end_ms = watches->opts.now(watches->opts.user) + CATALOG_MS;
+    begin_round(watches);
+}
+
+void kube_watches_drain(struct kube_watches *watches, uint64_t now_ms, uint64_t drain_ms)
+{
+    watches->draining = true;
+    watches->drain_end_ms = now_ms + drain_ms;
+    begin_round(watches);
+}
+
+/* ---- create and destroy ---- */
+
+enum belfry_err kube_watches_create(const struct kube_watches_opts *opts, struct kube_watches **out)
+{
+    struct kube_watches *watches = calloc(1, sizeof(*watches));
+    if (watches == NULL)
+        return BELFRY_ERR_NOMEM;
+    watches->opts = *opts;
+    watches->rng.state = opts->seed;
+    roster_init(&watches->roster);
+    belfry_list_init(&watches->inside);
+    enum belfry_err err = kube_forms_create(KUBE_FORMS_BYTES, opts->seed, &watches->forms);
+    if (err != BELFRY_OK) {
+        free(watches);
+        return err;
+    }
+    *out = watches;
+    return BELFRY_OK;
+}
+
+void kube_watches_destroy(struct kube_watches *watches)
+{
+    if (watches == NULL)
+        return;
+    for (struct kube_watch *watch; (watch = watch_of(roster_after(&watches->roster, 0))) != NULL;)
+        kube_watch_end(watch);
+    kube_forms_destroy(watches->forms);
+    free(watches);
+}
+
+void kube_watches_set_worker(struct kube_watches *watches, struct worker *worker)
+{
+    assert(watches->worker == NULL);
+    watches->worker = worker;
+}
+
+bool kube_watches_attribute(struct kube_watches *watches, const struct batch *batch, uint32_t event,
+                            struct belfry_bytes name, struct belfry_bytes *before, struct belfry_bytes *after)
+{
+    return kube_forms_attribute(watches->forms, batch, event, name, before, after);
+}
+
+/* ---- numbers ---- */
+
+void kube_watches_stats(const struct kube_watches *watches, struct kube_watches_stats *out)
+{
+    struct kube_forms_stats forms;
+    kube_forms_stats(watches->forms, &forms);
+    *out = watches->stats;
+    out->undecodable = forms.undecodable;
+    out->skipped = forms.skipped;
+    out->forms_made = forms.made;
+    out->forms_shared = forms.shared;
+    out->forms_bytes = forms.bytes;
+}
+
+bool kube_watches_next(const struct kube_watches *watches, uint64_t after, uint64_t *number,
+                       struct kube_watch_view *out)
+{
+    const struct kube_watch *watch = watch_of(roster_after(&watches->roster, after));
+    if (watch == NULL)
+        return false;
+    *number = watch->roster.number;
+    *out = (struct kube_watch_view){.stream = watch->stream,
+                                    .conn = exchange_conn(watch->x),
+                                    .client = watch->client,
+                                    .resource = watch->lens->resource->plural,
+                                    .namespace = watch->namespace,
+                                    .selector = watch->selector != NULL ? kube_selector_text(watch->selector)
+                                                                        : (struct belfry_bytes){0},
+                                    .opened_ms = watch->opened_ms,
+                                    .sent_bytes = watch->sent_bytes};
+    return true;
 }

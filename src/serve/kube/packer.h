@@ -20,8 +20,8 @@ enum packer_piece { PACKER_MORE, PACKER_LAST };
 BELFRY_NODISCARD enum belfry_err packer_create(struct packer **out);
 void packer_destroy(struct packer *packer); /* NULL is fine */
 
-/* Appends what `in` comes to; some of it may be held back until the next piece, none of it behind the last.
- * Errors: BELFRY_ERR_NOMEM: what was begun cannot be gone on with. */
+/* Appends `in`, packed. Some of it may be held back until the next piece; the last piece flushes everything.
+ * Errors: BELFRY_ERR_NOMEM: the member cannot be continued. */
 BELFRY_NODISCARD enum belfry_err packer_add(struct packer *packer, struct belfry_bytes in, enum packer_piece piece,
                                             struct belfry_buf *out);
 

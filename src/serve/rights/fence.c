@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/map.h"
+#include "base/pack.h"
 #include "net/grpc.h"
 #include "serve/uplink/unary.h"
 #include "wire/binary.h"
@@ -16,27 +17,27 @@
 #define RANGE_PATH "/etcdserverpb.KV/Range"
 #define MESSAGE    32 /* of a RangeRequest, beside its key */
 
-/* With what upstream is asked. With auth off it is the same for all. */
-struct subject {
+/* What a question to upstream contains. With auth off it is the same for all. */
+struct fence_subject {
     const char *field; /* "token" or "authorization", static; NULL: none is sent */
     struct belfry_bytes secret, key;
 };
 
-/* All who wait with one subject: those that the Range under way is for, and those who came after it had been sent. */
-struct question {
+/* The waits with one subject: those that the Range under way answers, and those that came after it was sent. */
+struct fence_question {
     struct fence *fence;
     struct belfry_map_node map_node;
     struct belfry_list now, next; /* of fence_wait.node */
     struct unary *unary;          /* never NULL between two calls of ours */
-    struct subject subject;       /* points behind this */
+    struct fence_subject subject; /* points behind this */
     size_t bytes;                 /* of it */
     char text[];
 };
 
 struct fence_wait {
     struct fence *fence;
-    struct question *question; /* NULL: it is being answered */
-    struct belfry_list order;  /* of all, as they were asked */
+    struct fence_question *question; /* NULL: it is being answered */
+    struct belfry_list order;        /* of all, as they were asked */
     struct belfry_list node;
     uint64_t due_ms;
     fence_fn fn;
@@ -57,16 +58,16 @@ struct fence {
     struct fence_stats stats;
 };
 
-static enum belfry_err open_range(struct question *question);
+static enum belfry_err fence_question_send(struct fence_question *question);
 
 /* ---- waits ---- */
 
-static struct fence_wait *wait_of(struct belfry_list *node)
+static struct fence_wait *fence_wait_of(struct belfry_list *node)
 {
     return belfry_container(node, struct fence_wait, node);
 }
 
-static void free_wait(struct fence_wait *wait)
+static void fence_wait_free(struct fence_wait *wait)
 {
     belfry_list_remove(&wait->order);
     belfry_list_remove(&wait->node);
@@ -74,87 +75,79 @@ static void free_wait(struct fence_wait *wait)
     free(wait);
 }
 
-static void answer(struct fence_wait *wait, enum belfry_err err, int64_t rev)
+static void fence_wait_answer(struct fence_wait *wait, enum belfry_err err, int64_t rev)
 {
     fence_fn fn = wait->fn;
     void *user = wait->user;
     wait->fence->stats.failed += err != BELFRY_OK;
-    free_wait(wait);
+    fence_wait_free(wait);
     fn(err, rev, user);
 }
 
-/* One answer may cancel the waits behind it, or destroy the fence and them: both take them out of the list. */
-static void answer_all(struct belfry_list *waits, enum belfry_err err, int64_t rev)
+/* An answer may cancel other waits, or destroy the fence: both remove them from the list. */
+static void fence_answer_all(struct belfry_list *waits, enum belfry_err err, int64_t rev)
 {
     while (!belfry_list_empty(waits))
-        answer(wait_of(waits->next), err, rev);
+        fence_wait_answer(fence_wait_of(waits->next), err, rev);
 }
 
 /* ---- questions ---- */
 
-static uint64_t hash_subject(const struct fence *fence, const struct subject *subject)
+static uint64_t fence_subject_hash(const struct fence *fence, const struct fence_subject *subject)
 {
     uint64_t hash = belfry_hash(fence->hash_key, subject->secret);
     return belfry_hash_int(hash + (subject->field != NULL)) ^ belfry_hash(fence->hash_key, subject->key);
 }
 
-static bool is_same(const struct subject *a, const struct subject *b)
+static bool fence_subject_equal(const struct fence_subject *a, const struct fence_subject *b)
 {
     return a->field == b->field && belfry_bytes_equal(a->secret, b->secret) && belfry_bytes_equal(a->key, b->key);
 }
 
-static struct question *find_question(const struct fence *fence, uint64_t hash, const struct subject *subject)
+static struct fence_question *fence_question_find(const struct fence *fence, uint64_t hash,
+                                                  const struct fence_subject *subject)
 {
     struct belfry_map_node *node = belfry_map_first(&fence->questions, hash);
     for (; node != NULL; node = belfry_map_next(node)) {
-        struct question *question = belfry_container(node, struct question, map_node);
-        if (is_same(&question->subject, subject))
+        struct fence_question *question = belfry_container(node, struct fence_question, map_node);
+        if (fence_subject_equal(&question->subject, subject))
             return question;
     }
     return NULL;
 }
 
-static struct belfry_bytes copy_text(char **to, struct belfry_bytes text)
-{
-    struct belfry_bytes copy = {*to, text.len};
-    if (text.len > 0)
-        memcpy(*to, text.data, text.len);
-    *to += text.len;
-    return copy;
-}
-
-static void free_question(struct question *question)
+static void fence_question_free(struct fence_question *question)
 {
     unary_cancel(question->unary);
     explicit_bzero(question->text, question->bytes - sizeof(*question));
     free(question);
 }
 
-static void drop_question(struct question *question)
+static void fence_question_drop(struct fence_question *question)
 {
     belfry_map_remove(&question->fence->questions, &question->map_node);
     question->fence->bytes -= question->bytes;
-    free_question(question);
+    fence_question_free(question);
 }
 
-static enum belfry_err make_question(struct fence *fence, uint64_t hash, const struct subject *subject,
-                                     struct question **out)
+static enum belfry_err fence_question_create(struct fence *fence, uint64_t hash, const struct fence_subject *subject,
+                                             struct fence_question **out)
 {
-    size_t bytes = sizeof(struct question) + subject->secret.len + subject->key.len;
+    size_t bytes = sizeof(struct fence_question) + subject->secret.len + subject->key.len;
     if (bytes > FENCE_BYTES - fence->bytes)
         return BELFRY_ERR_LIMIT;
-    struct question *question = malloc(bytes);
+    struct fence_question *question = malloc(bytes);
     if (question == NULL)
         return BELFRY_ERR_NOMEM;
     char *to = question->text;
-    *question = (struct question){.fence = fence, .subject.field = subject->field, .bytes = bytes};
-    question->subject.secret = copy_text(&to, subject->secret);
-    question->subject.key = copy_text(&to, subject->key);
+    *question = (struct fence_question){.fence = fence, .subject.field = subject->field, .bytes = bytes};
+    question->subject.secret = belfry_pack(&to, subject->secret);
+    question->subject.key = belfry_pack(&to, subject->key);
     belfry_list_init(&question->now);
     belfry_list_init(&question->next);
-    enum belfry_err err = open_range(question);
+    enum belfry_err err = fence_question_send(question);
     if (err != BELFRY_OK) {
-        free_question(question);
+        fence_question_free(question);
         return err;
     }
     belfry_map_add(&fence->questions, hash, &question->map_node);
@@ -163,24 +156,24 @@ static enum belfry_err make_question(struct fence *fence, uint64_t hash, const s
     return BELFRY_OK;
 }
 
-/* The Range under way is over: those who came behind it have theirs now. Nobody: the question is dropped. Who cannot
- * be helped for want of memory is put into `failed`. */
-static void go_on(struct question *question, struct belfry_list *failed)
+/* The Range under way is over: sends the next one for waits that came after it, or drops the question if there are none.
+ * Without memory the waits go into `failed`. */
+static void fence_question_next(struct fence_question *question, struct belfry_list *failed)
 {
     belfry_list_move_all(&question->now, &question->next);
     if (belfry_list_empty(&question->now)) {
-        drop_question(question);
-    } else if (open_range(question) != BELFRY_OK) {
+        fence_question_drop(question);
+    } else if (fence_question_send(question) != BELFRY_OK) {
         belfry_list_each (node, &question->now)
-            wait_of(node)->question = NULL;
+            fence_wait_of(node)->question = NULL;
         belfry_list_move_all(failed, &question->now);
-        drop_question(question);
+        fence_question_drop(question);
     }
 }
 
 /* ---- Range ---- */
 
-static enum belfry_err judge(const struct unary_answer *with, int64_t *rev)
+static enum belfry_err fence_judge(const struct unary_answer *with, int64_t *rev)
 {
     struct belfry_wire_header header;
     switch (with->code) {
@@ -201,32 +194,32 @@ static enum belfry_err judge(const struct unary_answer *with, int64_t *rev)
     }
 }
 
-static void on_range(const struct unary_answer *with, void *user)
+static void on_fence_range(const struct unary_answer *with, void *user)
 {
-    struct question *question = user;
+    struct fence_question *question = user;
     struct belfry_list answered, failed;
     int64_t rev = 0;
-    enum belfry_err err = judge(with, &rev);
+    enum belfry_err err = fence_judge(with, &rev);
     belfry_list_init(&answered);
     belfry_list_init(&failed);
     question->unary = NULL;
     belfry_list_each (node, &question->now)
-        wait_of(node)->question = NULL;
+        fence_wait_of(node)->question = NULL;
     belfry_list_move_all(&answered, &question->now);
-    go_on(question, &failed);
-    answer_all(&answered, err, rev);
-    answer_all(&failed, BELFRY_ERR_UNAVAILABLE, 0);
+    fence_question_next(question, &failed);
+    fence_answer_all(&answered, err, rev);
+    fence_answer_all(&failed, BELFRY_ERR_UNAVAILABLE, 0);
 }
 
-static enum belfry_err open_range(struct question *question)
+static enum belfry_err fence_question_send(struct fence_question *question)
 {
-    const struct subject *subject = &question->subject;
+    const struct fence_subject *subject = &question->subject;
     uint8_t *message = malloc(subject->key.len + MESSAGE);
     if (message == NULL)
         return BELFRY_ERR_NOMEM;
     Etcdserverpb__RangeRequest request = ETCDSERVERPB__RANGE_REQUEST__INIT;
     request.key = belfry_binary(subject->key.len > 0 ? subject->key : belfry_bytes_of("", 1));
-    request.count_only = true; /* not serializable: that is the point */
+    request.count_only = true; /* and linearizable */
     struct exchange_field field = {.value = subject->secret};
     if (subject->field != NULL)
         field.name = belfry_bytes_str(subject->field);
@@ -236,7 +229,7 @@ static enum belfry_err open_range(struct question *question)
                               .fields = &field,
                               .n_fields = subject->field != NULL,
                               .message = belfry_bytes_of(message, etcdserverpb__range_request__pack(&request, message)),
-                              .fn = on_range,
+                              .fn = on_fence_range,
                               .user = question};
     enum belfry_err err = unary_open(&opts, &question->unary);
     free(message);
@@ -246,13 +239,13 @@ static enum belfry_err open_range(struct question *question)
 
 /* ---- time ---- */
 
-static void arm(struct fence *fence);
+static void fence_arm_timer(struct fence *fence);
 
-/* Takes a wait out of its question. A Range that nobody waits for any more is given up; those behind it, if there are
- * any, have theirs sent at once. */
-static void leave(struct fence_wait *wait, struct belfry_list *failed)
+/* Removes a wait from its question. A Range without waits is cancelled, and the next one is sent immediately if waits
+ * came after it. */
+static void fence_wait_leave(struct fence_wait *wait, struct belfry_list *failed)
 {
-    struct question *question = wait->question;
+    struct fence_question *question = wait->question;
     if (question == NULL)
         return;
     wait->question = NULL;
@@ -261,10 +254,10 @@ static void leave(struct fence_wait *wait, struct belfry_list *failed)
         return;
     unary_cancel(question->unary);
     question->unary = NULL;
-    go_on(question, failed);
+    fence_question_next(question, failed);
 }
 
-static void on_timer(uv_timer_t *timer)
+static void on_fence_timer(uv_timer_t *timer)
 {
     struct fence *fence = timer->data;
     uint64_t now = belfry_clock_ms();
@@ -274,26 +267,25 @@ static void on_timer(uv_timer_t *timer)
         struct fence_wait *wait = belfry_container(fence->order.next, struct fence_wait, order);
         if (now < wait->due_ms)
             break;
-        leave(wait, &failed);
-        answer(wait, BELFRY_ERR_TIMEOUT, 0);
+        fence_wait_leave(wait, &failed);
+        fence_wait_answer(wait, BELFRY_ERR_TIMEOUT, 0);
     }
-    answer_all(&failed, BELFRY_ERR_UNAVAILABLE, 0);
-    arm(fence);
+    fence_answer_all(&failed, BELFRY_ERR_UNAVAILABLE, 0);
+    fence_arm_timer(fence);
 }
 
-/* All wait equally long, so the first in order is the first due; what was answered early leaves the timer to find
- * out. */
-static void arm(struct fence *fence)
+/* All wait equally long, so the first in order is the first due. The timer is not moved when a wait is answered early. */
+static void fence_arm_timer(struct fence *fence)
 {
     if (fence->destroyed || belfry_list_empty(&fence->order) || uv_is_active((uv_handle_t *)&fence->timer))
         return;
     uint64_t now = belfry_clock_ms();
     uint64_t due = belfry_container(fence->order.next, struct fence_wait, order)->due_ms;
     uv_update_time(fence->timer.loop);
-    uv_timer_start(&fence->timer, on_timer, due > now ? due - now : 0, 0);
+    uv_timer_start(&fence->timer, on_fence_timer, due > now ? due - now : 0, 0);
 }
 
-/* ---- the outside ---- */
+/* ---- interface ---- */
 
 enum belfry_err fence_create(struct uplink *uplink, struct permit *permit, uv_loop_t *loop, struct fence **out)
 {
@@ -312,7 +304,7 @@ enum belfry_err fence_create(struct uplink *uplink, struct permit *permit, uv_lo
     return BELFRY_OK;
 }
 
-static void free_fence(uv_handle_t *timer)
+static void on_fence_timer_closed(uv_handle_t *timer)
 {
     free(timer->data);
 }
@@ -323,19 +315,19 @@ void fence_destroy(struct fence *fence)
         return;
     fence->destroyed = true;
     while (!belfry_list_empty(&fence->order))
-        free_wait(belfry_container(fence->order.next, struct fence_wait, order));
+        fence_wait_free(belfry_container(fence->order.next, struct fence_wait, order));
     for (struct belfry_map_node *node; (node = belfry_map_drain(&fence->questions)) != NULL;)
-        free_question(belfry_container(node, struct question, map_node));
+        fence_question_free(belfry_container(node, struct fence_question, map_node));
     belfry_map_fini(&fence->questions);
-    uv_close((uv_handle_t *)&fence->timer, free_fence);
+    uv_close((uv_handle_t *)&fence->timer, on_fence_timer_closed);
 }
 
-static struct subject subject_of(const struct fence *fence, const struct permit_who *who, struct belfry_bytes key,
-                                 uint64_t now)
+static struct fence_subject fence_subject_of(const struct fence *fence, const struct permit_who *who,
+                                             struct belfry_bytes key, uint64_t now)
 {
     if (fence->permit != NULL && permit_is_open(fence->permit, now))
-        return (struct subject){0};
-    struct subject subject = {.key = key};
+        return (struct fence_subject){0};
+    struct fence_subject subject = {.key = key};
     if (who->token.data != NULL) {
         subject.field = "token";
         subject.secret = who->token;
@@ -346,17 +338,17 @@ static struct subject subject_of(const struct fence *fence, const struct permit_
     return subject;
 }
 
-/* Where a new wait belongs: in the question that is there, behind the Range under way, or in one of its own. */
-static enum belfry_err place(struct fence *fence, const struct subject *subject, struct question **question,
-                             struct belfry_list **list)
+/* Finds the list for a new wait: of an existing question, after its Range under way, or of a new question. */
+static enum belfry_err fence_place(struct fence *fence, const struct fence_subject *subject,
+                                   struct fence_question **question, struct belfry_list **list)
 {
-    uint64_t hash = hash_subject(fence, subject);
-    *question = find_question(fence, hash, subject);
+    uint64_t hash = fence_subject_hash(fence, subject);
+    *question = fence_question_find(fence, hash, subject);
     if (*question != NULL) {
         *list = &(*question)->next;
         return BELFRY_OK;
     }
-    enum belfry_err err = make_question(fence, hash, subject, question);
+    enum belfry_err err = fence_question_create(fence, hash, subject, question);
     if (err == BELFRY_OK)
         *list = &(*question)->now;
     return err;
@@ -371,9 +363,9 @@ enum belfry_err fence_ask(struct fence *fence, const struct permit_who *who, str
     if (wait == NULL)
         return BELFRY_ERR_NOMEM;
     uint64_t now = belfry_clock_ms();
-    struct subject subject = subject_of(fence, who, key, now);
+    struct fence_subject subject = fence_subject_of(fence, who, key, now);
     struct belfry_list *list = NULL;
-    enum belfry_err err = place(fence, &subject, &wait->question, &list);
+    enum belfry_err err = fence_place(fence, &subject, &wait->question, &list);
     if (err != BELFRY_OK) {
         free(wait);
         return err;
@@ -386,17 +378,17 @@ enum belfry_err fence_ask(struct fence *fence, const struct permit_who *who, str
     belfry_list_append(&fence->order, &wait->order);
     fence->n_waits++;
     fence->stats.asked++;
-    arm(fence);
+    fence_arm_timer(fence);
     *out = wait;
     return BELFRY_OK;
 }
 
 void fence_cancel(struct fence_wait *wait)
 {
-    struct question *question = wait->question;
-    free_wait(wait);
+    struct fence_question *question = wait->question;
+    fence_wait_free(wait);
     if (question != NULL && belfry_list_empty(&question->now) && belfry_list_empty(&question->next))
-        drop_question(question);
+        fence_question_drop(question);
 }
 
 void fence_stats(const struct fence *fence, struct fence_stats *out)

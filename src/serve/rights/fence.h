@@ -1,14 +1,13 @@
 /* src/serve/rights/fence.h
  *
- * fence: where is upstream now? A read that must not be older than its own beginning asks upstream for its revision (a
- * linearizable Range of one key, of which only the count is wanted) and waits until the tier has that much.
+ * fence: the revision at which upstream is now. A read that must not return data older than its own beginning asks
+ * upstream for its revision (a linearizable Range of one key, count only) and waits until the tier has that revision.
  *
- * Who asks while a question is under way waits for the next one: an answer that was already on its way may be older
- * than he is. So a thousand who ask at once cost two questions.
+ * A wait that comes while a question is under way is answered by the next question, because an answer that is already on
+ * its way may be older than the wait. So a thousand waits at once cost two questions.
  *
- * With auth on upstream (permit.h does not say that it is off) the question is asked with the client's own token and
- * about a key of the client's own range, since upstream refuses any other; then those share it who have both in
- * common.
+ * Unless auth is known to be off (permit.h), the question carries the client's own token and a key of the client's own
+ * range, because upstream refuses any other. Waits with the same token and key share it.
  *
  * Thread: owner (the loop's). The answer comes from the loop, never from inside fence_ask().
  */
@@ -19,7 +18,7 @@
 #include "serve/uplink/uplink.h"
 
 #define FENCE_TIMEOUT_MS 3000               /* as Kubernetes waits */
-#define FENCE_WAITING    10000              /* askers at once */
+#define FENCE_WAITING    10000              /* waits at once */
 #define FENCE_BYTES      (32 * 1024 * 1024) /* of keys and tokens in their questions */
 
 struct fence;
@@ -34,15 +33,15 @@ BELFRY_NODISCARD enum belfry_err fence_create(struct uplink *uplink, struct perm
                                               struct fence **out);
 void fence_destroy(struct fence *fence); /* waits are dropped without an answer; NULL is fine */
 
-/* `who` and `key` (one that he may read, such as the first of his range; not empty) are looked at only when auth is
- * on: pass what the request has; everything is copied. Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_LIMIT, BELFRY_ERR_AUTH (a
- * token that cannot even be sent). */
+/* `who` and `key` (one that the client may read, such as the first of its range; not empty) are used only when auth is
+ * on. Everything is copied. Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_LIMIT, BELFRY_ERR_AUTH (the token cannot be sent in a
+ * header). */
 BELFRY_NODISCARD enum belfry_err fence_ask(struct fence *fence, const struct permit_who *who, struct belfry_bytes key,
                                            fence_fn fn, void *user, struct fence_wait **out);
 void fence_cancel(struct fence_wait *wait); /* no answer will come */
 
 struct fence_stats {
-    uint64_t asked, questions, failed; /* askers, what it cost, askers that were not told */
+    uint64_t asked, questions, failed; /* waits, Ranges sent, waits without an answer */
 };
 void fence_stats(const struct fence *fence, struct fence_stats *out);
 

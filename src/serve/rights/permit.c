@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/map.h"
+#include "base/pack.h"
 #include "net/grpc.h"
 #include "serve/uplink/unary.h"
 #include "wire/binary.h"
@@ -21,14 +22,14 @@
 
 enum credential { CREDENTIAL_NONE, CREDENTIAL_TOKEN, CREDENTIAL_AUTHORIZATION };
 
-/* Who asks for what. */
-struct subject {
+/* A client and the range that it wants to read. */
+struct permit_subject {
     enum credential credential;
     struct belfry_bytes secret, key, range_end;
 };
 
 /* A Range that is under way, for one or more questions. */
-struct ask {
+struct permit_range {
     struct permit *permit;
     struct belfry_list node;
     struct belfry_map_node map_node;
@@ -49,13 +50,13 @@ struct permit_question {
     struct belfry_list order; /* of all questions, as they were asked */
     struct belfry_list node;  /* of those that are pending, of its ask's, or of those that are ready */
     enum question_state state;
-    bool saw_doubt;              /* PENDING: an answer was thrown away, so that the next was asked for after this */
-    struct ask *ask;             /* ASKED */
+    bool saw_doubt;           /* PENDING: an answer was discarded, so the next one was requested after this question */
+    struct permit_range *ask; /* ASKED */
     enum permit_verdict verdict; /* READY */
     const char *reason;          /* READY; static */
     unsigned pin;
-    struct subject subject; /* points behind this */
-    size_t bytes;           /* of it */
+    struct permit_subject subject; /* points behind this */
+    size_t bytes;                  /* of it */
     char text[];
 };
 
@@ -68,92 +69,84 @@ struct permit {
     uv_timer_t timer;
     bool destroyed;
     enum permit_auth auth;
-    uint64_t auth_ms; /* when the question was sent whose answer that is */
-    uint64_t doubts;  /* how often what was known was thrown away */
+    uint64_t auth_ms; /* when the AuthStatus was sent that said so */
+    uint64_t doubts;  /* calls of permit_doubt() */
     enum permit_auth logged;
     /* the AuthStatus under way */
     struct unary *status;
     uint64_t status_ms, status_doubts;
-    uint64_t retry_ms; /* not before */
+    uint64_t retry_ms; /* the next one is not sent before */
     bool is_old;       /* upstream has no AuthStatus */
     /* questions */
     struct belfry_list order, pending, ready;
     struct belfry_list asks;
-    struct belfry_map by_subject; /* the same */
+    struct belfry_map by_subject; /* the same, by hash */
     size_t n_questions, bytes;
     struct permit_stats stats;
 };
 
-static void arm(struct permit *permit, uint64_t now);
-static void ask_status(struct permit *permit, uint64_t now);
+static void permit_arm_timer(struct permit *permit, uint64_t now);
+static void permit_ask_status(struct permit *permit, uint64_t now);
 
 /* ---- subjects ---- */
 
-static uint64_t hash_subject(const struct permit *permit, const struct subject *subject)
+static uint64_t permit_subject_hash(const struct permit *permit, const struct permit_subject *subject)
 {
     uint64_t hash = belfry_hash(permit->hash_key, subject->secret);
     hash = belfry_hash_int(hash + (uint64_t)subject->credential) ^ belfry_hash(permit->hash_key, subject->key);
     return belfry_hash_int(hash) ^ belfry_hash(permit->hash_key, subject->range_end);
 }
 
-static bool is_same(const struct subject *a, const struct subject *b)
+static bool permit_subject_equal(const struct permit_subject *a, const struct permit_subject *b)
 {
     return a->credential == b->credential && belfry_bytes_equal(a->secret, b->secret) &&
            belfry_bytes_equal(a->key, b->key) && belfry_bytes_equal(a->range_end, b->range_end);
 }
 
-static struct belfry_bytes copy_text(char **to, struct belfry_bytes text)
-{
-    struct belfry_bytes copy = {*to, text.len};
-    if (text.len > 0)
-        memcpy(*to, text.data, text.len);
-    *to += text.len;
-    return copy;
-}
-
 /* ---- answers ---- */
 
-static void drop_ask(struct ask *ask)
+static void permit_ask_free(struct permit_range *ask)
 {
     belfry_list_remove(&ask->node);
     belfry_map_remove(&ask->permit->by_subject, &ask->map_node);
     free(ask);
 }
 
-/* Takes a question out; the Range that nobody waits for any more ends. */
-static void take_out(struct permit_question *question)
+/* Removes a question, and cancels its Range if no other question waits for it. */
+static void permit_question_remove(struct permit_question *question)
 {
     struct permit *permit = question->permit;
-    struct ask *ask = question->state == ASKED ? question->ask : NULL;
+    struct permit_range *ask = question->state == ASKED ? question->ask : NULL;
     belfry_list_remove(&question->order);
     belfry_list_remove(&question->node);
     permit->n_questions--;
     permit->bytes -= question->bytes;
     if (ask != NULL && belfry_list_empty(&ask->questions) && ask->unary != NULL) {
         unary_cancel(ask->unary);
-        drop_ask(ask);
+        permit_ask_free(ask);
     }
 }
 
-static void free_question(struct permit_question *question)
+static void permit_question_free(struct permit_question *question)
 {
     explicit_bzero(question->text, question->bytes - sizeof(*question));
     free(question);
 }
 
-static void answer(struct permit_question *question, enum permit_verdict verdict, const char *reason)
+static void permit_question_answer(struct permit_question *question, enum permit_verdict verdict, const char *reason)
 {
     struct permit_stats *stats = &question->permit->stats;
-    take_out(question);
+    permit_question_remove(question);
     stats->granted += verdict == PERMIT_GRANTED;
     stats->refused += verdict == PERMIT_REFUSED;
     stats->unavailable += verdict == PERMIT_UNAVAILABLE;
     question->fn(verdict, reason, question->user);
-    free_question(question);
+    permit_question_free(question);
 }
 
 /* Answers from the loop's next turn. */
-static void make_ready(struct permit_question *question, enum permit_verdict verdict, const char *reason)
+static void permit_question_make_ready(struct permit_question *question, enum permit_verdict verdict,
+                                       const char *reason)
 {
     belfry_list_remove(&question->node);
     belfry_list_append(&question->permit->ready, &question->node);
@@ -164,7 +157,7 @@ static void make_ready(struct permit_question *question, enum permit_verdict ver
 
 /* ---- Range ---- */
 
-/* As etcd formats what it refuses a watch for. Anything it would not call by its name is "permission denied". */
+/* The reason for which etcd would refuse the watch, in its words. Any other reason is "permission denied". */
 static const char *refusal_of(const struct unary_answer *with)
 {
     if (with->code == BELFRY_GRPC_INVALID_ARGUMENT && strcmp(with->message, "etcdserver: user name is empty") == 0)
@@ -177,27 +170,27 @@ static const char *refusal_of(const struct unary_answer *with)
     return PERMIT_DENIED;
 }
 
-/* Upstream did not look at the question: it is down, too slow or too busy. */
+/* Upstream did not decide: it is down, too slow or too busy. */
 static bool is_unjudged(const struct unary_answer *with)
 {
     return !with->judged || with->code == BELFRY_GRPC_UNAVAILABLE || with->code == BELFRY_GRPC_DEADLINE_EXCEEDED ||
            with->code == BELFRY_GRPC_RESOURCE_EXHAUSTED || with->code == BELFRY_GRPC_CANCELLED;
 }
 
-static void on_range(const struct unary_answer *with, void *user)
+static void on_permit_range(const struct unary_answer *with, void *user)
 {
-    struct ask *ask = user;
+    struct permit_range *ask = user;
     enum permit_verdict verdict = is_unjudged(with)              ? PERMIT_UNAVAILABLE
                                   : with->code == BELFRY_GRPC_OK ? PERMIT_GRANTED
                                                                  : PERMIT_REFUSED;
     const char *reason = verdict == PERMIT_REFUSED ? refusal_of(with) : with->message;
     ask->unary = NULL;
     while (!belfry_list_empty(&ask->questions))
-        answer(belfry_container(ask->questions.next, struct permit_question, node), verdict, reason);
-    drop_ask(ask);
+        permit_question_answer(belfry_container(ask->questions.next, struct permit_question, node), verdict, reason);
+    permit_ask_free(ask);
 }
 
-static struct belfry_bytes pack_range(const struct subject *subject, uint8_t *to)
+static struct belfry_bytes pack_range(const struct permit_subject *subject, uint8_t *to)
 {
     Etcdserverpb__RangeRequest request = ETCDSERVERPB__RANGE_REQUEST__INIT;
     request.key = belfry_binary(subject->key.len > 0 ? subject->key : belfry_bytes_of("", 1));
@@ -208,9 +201,9 @@ static struct belfry_bytes pack_range(const struct subject *subject, uint8_t *to
     return belfry_bytes_of(to, etcdserverpb__range_request__pack(&request, to));
 }
 
-static enum belfry_err open_range(struct ask *ask, const struct permit_question *question)
+static enum belfry_err permit_ask_send(struct permit_range *ask, const struct permit_question *question)
 {
-    const struct subject *subject = &question->subject;
+    const struct permit_subject *subject = &question->subject;
     uint8_t *message = malloc(subject->key.len + subject->range_end.len + 64); /* tags, lengths and the flags */
     if (message == NULL)
         return BELFRY_ERR_NOMEM;
@@ -223,35 +216,36 @@ static enum belfry_err open_range(struct ask *ask, const struct permit_question 
                               .fields = &field,
                               .n_fields = 1,
                               .message = pack_range(subject, message),
-                              .fn = on_range,
+                              .fn = on_permit_range,
                               .user = ask};
     enum belfry_err err = unary_open(&opts, &ask->unary);
     free(message);
     return err;
 }
 
-static struct ask *find_ask(struct permit *permit, uint64_t hash, const struct subject *subject)
+static struct permit_range *permit_ask_find(struct permit *permit, uint64_t hash, const struct permit_subject *subject)
 {
     struct belfry_map_node *node = belfry_map_first(&permit->by_subject, hash);
     for (; node != NULL; node = belfry_map_next(node)) {
-        struct ask *ask = belfry_container(node, struct ask, map_node);
+        struct permit_range *ask = belfry_container(node, struct permit_range, map_node);
         if (belfry_list_empty(&ask->questions) || ask->unary == NULL)
-            continue; /* it is being answered: what is asked now is asked anew */
-        if (is_same(&belfry_container(ask->questions.next, struct permit_question, node)->subject, subject))
+            continue; /* it is being answered: a new question needs a new Range */
+        if (permit_subject_equal(&belfry_container(ask->questions.next, struct permit_question, node)->subject,
+                                 subject))
             return ask;
     }
     return NULL;
 }
 
-static enum belfry_err make_ask(struct permit *permit, uint64_t hash, const struct permit_question *question,
-                                struct ask **out)
+static enum belfry_err permit_ask_create(struct permit *permit, uint64_t hash, const struct permit_question *question,
+                                         struct permit_range **out)
 {
-    struct ask *ask = calloc(1, sizeof(*ask));
+    struct permit_range *ask = calloc(1, sizeof(*ask));
     if (ask == NULL)
         return BELFRY_ERR_NOMEM;
     ask->permit = permit;
     belfry_list_init(&ask->questions);
-    enum belfry_err err = open_range(ask, question);
+    enum belfry_err err = permit_ask_send(ask, question);
     if (err != BELFRY_OK) {
         free(ask);
         return err;
@@ -263,20 +257,20 @@ static enum belfry_err make_ask(struct permit *permit, uint64_t hash, const stru
     return BELFRY_OK;
 }
 
-/* Auth is on: upstream is asked, unless the answer is plain. */
-static enum belfry_err ask_range(struct permit_question *question)
+/* Auth is on: asks upstream, unless the answer is known. */
+static enum belfry_err permit_question_ask_range(struct permit_question *question)
 {
     struct permit *permit = question->permit;
     if (question->subject.credential == CREDENTIAL_NONE) {
-        make_ready(question, PERMIT_REFUSED, PERMIT_NO_USER);
+        permit_question_make_ready(question, PERMIT_REFUSED, PERMIT_NO_USER);
         return BELFRY_OK;
     }
-    uint64_t hash = hash_subject(permit, &question->subject);
-    struct ask *ask = find_ask(permit, hash, &question->subject);
+    uint64_t hash = permit_subject_hash(permit, &question->subject);
+    struct permit_range *ask = permit_ask_find(permit, hash, &question->subject);
     if (ask == NULL) {
-        enum belfry_err err = make_ask(permit, hash, question, &ask);
-        if (err == BELFRY_ERR_INVALID) { /* a token that cannot even be sent */
-            make_ready(question, PERMIT_REFUSED, PERMIT_BAD_TOKEN);
+        enum belfry_err err = permit_ask_create(permit, hash, question, &ask);
+        if (err == BELFRY_ERR_INVALID) { /* the token cannot be sent in a header */
+            permit_question_make_ready(question, PERMIT_REFUSED, PERMIT_BAD_TOKEN);
             return BELFRY_OK;
         }
         if (err != BELFRY_OK)
@@ -292,7 +286,7 @@ static enum belfry_err ask_range(struct permit_question *question)
 
 /* ---- is auth on? ---- */
 
-static bool is_fresh(const struct permit *permit, uint64_t now)
+static bool permit_is_fresh(const struct permit *permit, uint64_t now)
 {
     uint64_t age = now - permit->auth_ms;
     return permit->auth == PERMIT_AUTH_OFF ? age < PERMIT_OFF_MS : permit->auth == PERMIT_AUTH_ON && age < PERMIT_ON_MS;
@@ -311,7 +305,7 @@ static enum permit_auth read_status(const struct unary_answer *with)
     return auth;
 }
 
-static enum permit_auth judge_status(struct permit *permit, const struct unary_answer *with)
+static enum permit_auth permit_judge_status(struct permit *permit, const struct unary_answer *with)
 {
     if (is_unjudged(with))
         return PERMIT_AUTH_UNKNOWN;
@@ -327,48 +321,49 @@ static enum permit_auth judge_status(struct permit *permit, const struct unary_a
     return read_status(with);
 }
 
-static void settle(struct permit_question *question, enum permit_auth auth)
+static void permit_question_settle(struct permit_question *question, enum permit_auth auth)
 {
     if (auth == PERMIT_AUTH_OFF) {
-        make_ready(question, PERMIT_GRANTED, "");
+        permit_question_make_ready(question, PERMIT_GRANTED, "");
     } else if (auth == PERMIT_AUTH_ON) {
-        enum belfry_err err = ask_range(question);
+        enum belfry_err err = permit_question_ask_range(question);
         if (err != BELFRY_OK)
-            make_ready(question, PERMIT_UNAVAILABLE, belfry_strerror((int)err));
+            permit_question_make_ready(question, PERMIT_UNAVAILABLE, belfry_strerror((int)err));
     }
 }
 
-/* What is known now goes for those who wait. "Off" goes only for who asked before it was asked, or within its time. */
-static void settle_pending(struct permit *permit, uint64_t now)
+/* Settles questions by what is known now. "Off" is valid for questions that came before the AuthStatus was sent, and for
+ * others while it is fresh. */
+static void permit_settle_pending(struct permit *permit, uint64_t now)
 {
     belfry_list_each_safe (node, &permit->pending) {
         struct permit_question *question = belfry_container(node, struct permit_question, node);
-        if (permit->auth == PERMIT_AUTH_ON || is_fresh(permit, now) || question->asked_ms <= permit->auth_ms)
-            settle(question, permit->auth);
+        if (permit->auth == PERMIT_AUTH_ON || permit_is_fresh(permit, now) || question->asked_ms <= permit->auth_ms)
+            permit_question_settle(question, permit->auth);
     }
 }
 
-/* An answer may be from before what made us doubt: it is not kept, and goes for nobody who has not seen another thrown away.
- * Any client can make us doubt again and again, and would otherwise hold up everybody. */
-static void settle_in_doubt(struct permit *permit, enum permit_auth auth)
+/* An answer may be older than the doubt: it is discarded, and settles only questions that have seen another answer
+ * discarded. Otherwise a client that causes doubts without end could delay every question. */
+static void permit_settle_in_doubt(struct permit *permit, enum permit_auth auth)
 {
     belfry_list_each_safe (node, &permit->pending) {
         struct permit_question *question = belfry_container(node, struct permit_question, node);
         if (question->saw_doubt)
-            settle(question, auth);
+            permit_question_settle(question, auth);
         question->saw_doubt = true;
     }
 }
 
-static void on_status(const struct unary_answer *with, void *user)
+static void on_permit_status(const struct unary_answer *with, void *user)
 {
     struct permit *permit = user;
     uint64_t now = belfry_clock_ms();
     permit->status = NULL;
     permit->retry_ms = now + RETRY_MS;
-    enum permit_auth auth = judge_status(permit, with);
+    enum permit_auth auth = permit_judge_status(permit, with);
     if (permit->status_doubts != permit->doubts) {
-        settle_in_doubt(permit, auth);
+        permit_settle_in_doubt(permit, auth);
         auth = PERMIT_AUTH_UNKNOWN;
         permit->retry_ms = 0;
     }
@@ -380,22 +375,22 @@ static void on_status(const struct unary_answer *with, void *user)
     permit->auth_ms = permit->status_ms;
     if (auth != PERMIT_AUTH_UNKNOWN) {
         permit->retry_ms = 0;
-        settle_pending(permit, now);
+        permit_settle_pending(permit, now);
     }
     if (!belfry_list_empty(&permit->pending))
-        ask_status(permit, now);
-    arm(permit, now);
+        permit_ask_status(permit, now);
+    permit_arm_timer(permit, now);
 }
 
-static void ask_status(struct permit *permit, uint64_t now)
+static void permit_ask_status(struct permit *permit, uint64_t now)
 {
     if (permit->status != NULL || now < permit->retry_ms)
         return;
     struct unary_opts opts = {.uplink = permit->uplink,
                               .path = permit->is_old ? AUTH_PATH : STATUS_PATH,
                               .timeout_ms = PERMIT_TIMEOUT_MS,
-                              .caller = UPLINK_CALLER_ANYONE, /* clients learn nothing but whether they need a token */
-                              .fn = on_status,
+                              .caller = UPLINK_CALLER_ANYONE, /* clients only learn whether they need a token */
+                              .fn = on_permit_status,
                               .user = permit};
     if (unary_open(&opts, &permit->status) != BELFRY_OK) {
         permit->retry_ms = now + RETRY_MS;
@@ -408,7 +403,7 @@ static void ask_status(struct permit *permit, uint64_t now)
 
 /* ---- time ---- */
 
-static uint64_t next_due(const struct permit *permit, uint64_t now)
+static uint64_t permit_next_due(const struct permit *permit, uint64_t now)
 {
     if (!belfry_list_empty(&permit->ready))
         return now;
@@ -422,7 +417,7 @@ static uint64_t next_due(const struct permit *permit, uint64_t now)
     return due;
 }
 
-static void expire(struct permit *permit, uint64_t now)
+static void permit_expire(struct permit *permit, uint64_t now)
 {
     char why[400];
     uplink_describe(permit->uplink, why, sizeof(why));
@@ -430,22 +425,23 @@ static void expire(struct permit *permit, uint64_t now)
         struct permit_question *question = belfry_container(permit->order.next, struct permit_question, order);
         if (now < question->asked_ms + PERMIT_TIMEOUT_MS)
             return;
-        answer(question, PERMIT_UNAVAILABLE, why[0] != '\0' ? why : "upstream does not answer whether this is allowed");
+        permit_question_answer(question, PERMIT_UNAVAILABLE,
+                               why[0] != '\0' ? why : "upstream does not answer whether this is allowed");
     }
 }
 
-static void on_timer(uv_timer_t *timer)
+static void on_permit_timer(uv_timer_t *timer)
 {
     struct permit *permit = timer->data;
     uint64_t now = belfry_clock_ms();
     struct belfry_list ready;
     belfry_list_init(&ready);
-    belfry_list_move_all(&ready, &permit->ready); /* what becomes ready meanwhile waits for the next turn */
+    belfry_list_move_all(&ready, &permit->ready); /* questions that become ready meanwhile wait for the next turn */
     while (!belfry_list_empty(&ready)) {
         struct permit_question *question = belfry_container(ready.next, struct permit_question, node);
-        answer(question, question->verdict, question->reason);
+        permit_question_answer(question, question->verdict, question->reason);
     }
-    expire(permit, now);
+    permit_expire(permit, now);
     if (permit->destroyed)
         return;
     if (permit->status != NULL && now >= permit->status_ms + PERMIT_TIMEOUT_MS) {
@@ -453,13 +449,13 @@ static void on_timer(uv_timer_t *timer)
         permit->status = NULL;
     }
     if (!belfry_list_empty(&permit->pending))
-        ask_status(permit, now);
-    arm(permit, now);
+        permit_ask_status(permit, now);
+    permit_arm_timer(permit, now);
 }
 
-static void arm(struct permit *permit, uint64_t now)
+static void permit_arm_timer(struct permit *permit, uint64_t now)
 {
-    uint64_t due = next_due(permit, now);
+    uint64_t due = permit_next_due(permit, now);
     if (permit->destroyed)
         return;
     if (due == BELFRY_NEVER) {
@@ -467,10 +463,10 @@ static void arm(struct permit *permit, uint64_t now)
         return;
     }
     uv_update_time(permit->timer.loop);
-    uv_timer_start(&permit->timer, on_timer, due > now ? due - now : 0, 0);
+    uv_timer_start(&permit->timer, on_permit_timer, due > now ? due - now : 0, 0);
 }
 
-/* ---- the outside ---- */
+/* ---- interface ---- */
 
 static bool is_off_now(void *user)
 {
@@ -498,7 +494,7 @@ enum belfry_err permit_create(struct uplink *uplink, uv_loop_t *loop, const stru
     return BELFRY_OK;
 }
 
-static void free_permit(uv_handle_t *timer)
+static void on_permit_timer_closed(uv_handle_t *timer)
 {
     struct permit *permit = timer->data;
     belfry_map_fini(&permit->by_subject);
@@ -515,17 +511,18 @@ void permit_destroy(struct permit *permit)
         permit_cancel(belfry_container(permit->order.next, struct permit_question, order));
     unary_cancel(permit->status);
     permit->status = NULL;
-    uv_close((uv_handle_t *)&permit->timer, free_permit);
+    uv_close((uv_handle_t *)&permit->timer, on_permit_timer_closed);
 }
 
 bool permit_is_open(struct permit *permit, uint64_t now_ms)
 {
-    return permit->auth == PERMIT_AUTH_OFF && is_fresh(permit, now_ms);
+    return permit->auth == PERMIT_AUTH_OFF && permit_is_fresh(permit, now_ms);
 }
 
-static struct subject subject_of(const struct permit_who *who, struct belfry_bytes key, struct belfry_bytes range_end)
+static struct permit_subject permit_subject_of(const struct permit_who *who, struct belfry_bytes key,
+                                               struct belfry_bytes range_end)
 {
-    struct subject subject = {.key = key, .range_end = range_end};
+    struct permit_subject subject = {.key = key, .range_end = range_end};
     if (who->token.data != NULL) {
         subject.credential = CREDENTIAL_TOKEN;
         subject.secret = who->token;
@@ -536,7 +533,7 @@ static struct subject subject_of(const struct permit_who *who, struct belfry_byt
     return subject;
 }
 
-static struct permit_question *make_question(const struct subject *subject)
+static struct permit_question *permit_question_make(const struct permit_subject *subject)
 {
     size_t text = subject->secret.len + subject->key.len + subject->range_end.len;
     struct permit_question *question = malloc(sizeof(*question) + text);
@@ -545,24 +542,24 @@ static struct permit_question *make_question(const struct subject *subject)
     char *to = question->text;
     *question = (struct permit_question){.state = PENDING, .bytes = sizeof(*question) + text};
     question->subject.credential = subject->credential;
-    question->subject.secret = copy_text(&to, subject->secret);
-    question->subject.key = copy_text(&to, subject->key);
-    question->subject.range_end = copy_text(&to, subject->range_end);
+    question->subject.secret = belfry_pack(&to, subject->secret);
+    question->subject.key = belfry_pack(&to, subject->key);
+    question->subject.range_end = belfry_pack(&to, subject->range_end);
     belfry_list_init(&question->order);
     belfry_list_init(&question->node);
     return question;
 }
 
-static enum belfry_err begin(struct permit *permit, struct permit_question *question, uint64_t now)
+static enum belfry_err permit_question_begin(struct permit *permit, struct permit_question *question, uint64_t now)
 {
-    if (is_fresh(permit, now) && permit->auth == PERMIT_AUTH_ON)
-        return ask_range(question);
-    if (is_fresh(permit, now)) {
-        make_ready(question, PERMIT_GRANTED, "");
+    if (permit_is_fresh(permit, now) && permit->auth == PERMIT_AUTH_ON)
+        return permit_question_ask_range(question);
+    if (permit_is_fresh(permit, now)) {
+        permit_question_make_ready(question, PERMIT_GRANTED, "");
         return BELFRY_OK;
     }
     belfry_list_append(&permit->pending, &question->node);
-    ask_status(permit, now);
+    permit_ask_status(permit, now);
     return BELFRY_OK;
 }
 
@@ -570,11 +567,11 @@ enum belfry_err permit_ask(struct permit *permit, const struct permit_who *who, 
                            struct belfry_bytes range_end, uint64_t now_ms, permit_fn fn, void *user,
                            struct permit_question **out)
 {
-    struct subject subject = subject_of(who, key, range_end);
+    struct permit_subject subject = permit_subject_of(who, key, range_end);
     size_t bytes = sizeof(struct permit_question) + subject.secret.len + key.len + range_end.len;
     if (permit->n_questions >= PERMIT_QUESTIONS || bytes > PERMIT_BYTES - permit->bytes)
         return BELFRY_ERR_LIMIT;
-    struct permit_question *question = make_question(&subject);
+    struct permit_question *question = permit_question_make(&subject);
     if (question == NULL)
         return BELFRY_ERR_NOMEM;
     question->permit = permit;
@@ -582,9 +579,9 @@ enum belfry_err permit_ask(struct permit *permit, const struct permit_who *who, 
     question->user = user;
     question->asked_ms = now_ms;
     question->pin = pin != NULL ? *pin : 0;
-    enum belfry_err err = begin(permit, question, now_ms);
+    enum belfry_err err = permit_question_begin(permit, question, now_ms);
     if (err != BELFRY_OK) {
-        free_question(question);
+        permit_question_free(question);
         return err;
     }
     permit->n_questions++;
@@ -592,15 +589,15 @@ enum belfry_err permit_ask(struct permit *permit, const struct permit_who *who, 
     belfry_list_append(&permit->order, &question->order);
     if (pin != NULL)
         *pin = question->pin;
-    arm(permit, now_ms);
+    permit_arm_timer(permit, now_ms);
     *out = question;
     return BELFRY_OK;
 }
 
 void permit_cancel(struct permit_question *question)
 {
-    take_out(question);
-    free_question(question);
+    permit_question_remove(question);
+    permit_question_free(question);
 }
 
 void permit_doubt(struct permit *permit)
@@ -611,10 +608,10 @@ void permit_doubt(struct permit *permit)
 
 enum permit_auth permit_auth(struct permit *permit, uint64_t now_ms)
 {
-    if (is_fresh(permit, now_ms))
+    if (permit_is_fresh(permit, now_ms))
         return permit->auth;
-    ask_status(permit, now_ms);
-    arm(permit, now_ms);
+    permit_ask_status(permit, now_ms);
+    permit_arm_timer(permit, now_ms);
     return PERMIT_AUTH_UNKNOWN;
 }
 

@@ -1,15 +1,17 @@
 /* src/serve/rights/permit.h
  *
- * permit: may this client watch this range? Upstream decides, asked with the client's own token.
+ * permit: may this client watch this range? Upstream decides, by the client's own token.
  *
- * Whether auth is on is asked with AuthStatus, and "off" is believed for PERMIT_OFF_MS from the time the question was
- * sent, and not beyond a relayed AuthEnable (permit_doubt()): etcd itself does not look again at watches that were there
- * when auth was turned on, so one created within that second is as one created just before. Anything but a clear "off" is
- * "on", and "on" is asked anew only after PERMIT_ON_MS. While it is on, each create is a Range: same key and range_end (an
- * empty key is "\0"), limit 1, keys only, serializable, with the client's `token` or `authorization` field, whichever etcd
- * would take. One without either is refused at once: the tier's own certificate must not speak for it. Equal questions
- * that are under way share one call; answers are never kept. An upstream without AuthStatus (before 3.5) is asked with an
- * Authenticate of nobody, which says so when auth is off.
+ * Is auth on? AuthStatus says so. "Off" is valid for PERMIT_OFF_MS from the time the AuthStatus was sent, but not beyond a
+ * relayed AuthEnable (permit_doubt()). etcd does not check existing watches again when auth is turned on, so a watch
+ * created within that second is like one created just before. Any answer but a clear "off" is "on", which is valid for
+ * PERMIT_ON_MS. An upstream without AuthStatus (before 3.5) receives an Authenticate without a name, whose error tells
+ * when auth is off.
+ *
+ * While auth is on, each question is a Range: same key and range_end (an empty key is "\0"), limit 1, keys only,
+ * serializable, with the client's `token` or `authorization` field, whichever etcd would use. A client without either is
+ * refused immediately: the tier's own certificate must not count for it. Equal questions that are under way share one
+ * call; answers are never kept.
  *
  * Thread: owner (the loop's). The answer comes from the loop, never from inside permit_ask().
  */
@@ -33,7 +35,7 @@ enum permit_auth { PERMIT_AUTH_UNKNOWN, PERMIT_AUTH_OFF, PERMIT_AUTH_ON };
 
 enum permit_verdict {
     PERMIT_GRANTED,
-    PERMIT_REFUSED, /* reason is what goes into cancel_reason, as etcd formats it: "rpc error: code = ... desc = ..." */
+    PERMIT_REFUSED,    /* reason is for cancel_reason, as etcd formats it: "rpc error: code = ... desc = ..." */
     PERMIT_UNAVAILABLE /* upstream cannot be asked: end the stream with 14 and this reason */
 };
 
@@ -43,7 +45,7 @@ enum permit_verdict {
 #define PERMIT_BAD_TOKEN    "rpc error: code = Unauthenticated desc = etcdserver: invalid auth token"
 #define PERMIT_DENIED       "rpc error: code = PermissionDenied desc = etcdserver: permission denied"
 
-/* True when a refusal is about who asks and not about what for: there was no token, or it is none. Another may do. */
+/* True when a refusal is about the token (missing or invalid) and not about the range. */
 static inline bool permit_is_about_token(const char *reason)
 {
     return strcmp(reason, PERMIT_DENIED) != 0;
@@ -70,11 +72,11 @@ BELFRY_NODISCARD enum belfry_err permit_ask(struct permit *permit, const struct 
                                             permit_fn fn, void *user, struct permit_question **out);
 void permit_cancel(struct permit_question *question); /* no answer will come */
 
-/* What is known of auth may not hold any more (an Auth call was relayed, a token was refused). Questions that wait take the
- * second answer that comes, even if there were doubts again: it was asked for after them. */
+/* Auth may have changed (an Auth call was relayed, a token was refused). Questions that wait take the second answer that
+ * comes, even after further doubts: it was requested after them. */
 void permit_doubt(struct permit *permit);
 
-/* As known now; asks in the background when it is not. */
+/* As known now; when it is not known, asks in the background. */
 enum permit_auth permit_auth(struct permit *permit, uint64_t now_ms);
 
 struct permit_stats {
