@@ -1,7 +1,7 @@
 /* src/base/backoff.h
  *
- * backoff: how long to wait before trying again: 0 at first, then growing by half from `first_ms` to `max_ms`, each
- * time jittered to between half and all of it, so that a fleet that lost one server does not come back in step.
+ * backoff: how long to wait before a retry. The first wait is 0; then waits grow by half from `first_ms` to `max_ms`.
+ * Each is jittered to between half and all of its length, so that many clients of a lost server do not return together.
  *
  * Thread: owner. Pure.
  */
@@ -22,7 +22,7 @@ static inline void belfry_backoff_init(struct belfry_backoff *backoff, uint32_t 
     *backoff = (struct belfry_backoff){.first_ms = first_ms, .max_ms = max_ms};
 }
 
-/* After a success: the next failure is retried at once again. */
+/* After a success: the next failure is retried immediately. */
 static inline void belfry_backoff_reset(struct belfry_backoff *backoff)
 {
     backoff->tries = 0;

@@ -43,7 +43,7 @@ static int digit_value(const char *digits, char c)
     return found == NULL ? -1 : (int)(found - digits);
 }
 
-/* What is behind the last of `n_digits` digits: nothing; but the standard form is filled up to a multiple of four. */
+/* Whether the text ends correctly after `n_digits` digits. The standard form is padded to a multiple of four. */
 static bool ends_well(enum belfry_base64 form, struct belfry_bytes text, size_t at, size_t n_digits)
 {
     size_t n_padding = 0;

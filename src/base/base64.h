@@ -1,6 +1,6 @@
 /* src/base/base64.h
  *
- * base64 (RFC 4648): bytes as text. There is one text for each run of bytes: bits that are left over are zero.
+ * base64 (RFC 4648): bytes as text. Every run of bytes has exactly one valid text: unused bits must be zero.
  *
  * Thread: any. Pure.
  */
@@ -10,14 +10,14 @@
 #include "base/buf.h"
 
 enum belfry_base64 {
-    BELFRY_BASE64_STANDARD, /* section 4, padded; white space anywhere in it is passed over */
-    BELFRY_BASE64_URL       /* section 5, not padded, nothing else in it */
+    BELFRY_BASE64_STANDARD, /* section 4, padded; white space is skipped */
+    BELFRY_BASE64_URL       /* section 5, not padded, no white space */
 };
 
-/* The bytes of the longest text of `len` bytes. */
+/* An upper bound for the text length of `len` bytes. */
 #define BELFRY_BASE64_LEN(len) (((len) + 2) / 3 * 4)
 
-/* Writes the text to to[0, BELFRY_BASE64_LEN(bytes.len)) and returns its bytes. */
+/* Writes the text to to[0, BELFRY_BASE64_LEN(bytes.len)) and returns its length. */
 size_t belfry_base64_write(enum belfry_base64 form, struct belfry_bytes bytes, char *to);
 
 /* Each appends to `out`, which is unchanged on failure. Errors: BELFRY_ERR_NOMEM; decode: BELFRY_ERR_INVALID. */

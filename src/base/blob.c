@@ -7,7 +7,7 @@
 #include <string.h>
 
 struct belfry_blob {
-    atomic_size_t refs; /* release on unref, acquire before free: the last holder sees every other's reads done */
+    atomic_size_t refs; /* release on unref, acquire before free: all other holders' reads end before the free */
     size_t len;
     uint8_t data[];
 };

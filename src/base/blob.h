@@ -2,8 +2,8 @@
  *
  * blob: immutable bytes, shared by reference count.
  *
- * A received message becomes one blob; whoever needs a part of it keeps a reference to the whole and a pointer inside.
- * Between belfry_blob_alloc() and the first time the blob is shared, its creator may write to it; never after.
+ * A received message becomes one blob. Code that needs a part of it keeps a reference to the whole blob and a pointer
+ * into it. The creator may write to the blob between belfry_blob_alloc() and the first time it shares it; never later.
  *
  * Thread: any. The last unref may happen on any thread.
  * Memory: one allocation, header and bytes together.
@@ -28,11 +28,11 @@ BELFRY_NODISCARD enum belfry_err belfry_blob_copy(struct belfry_bytes bytes, str
 /* The bytes for writing; legal only while the caller holds the only reference. */
 uint8_t *belfry_blob_edit(struct belfry_blob *blob);
 
-/* Changes the length of a blob that nobody else holds; the bytes kept are the first min(old, new). May move the blob.
+/* Changes the length of a blob that only the caller holds; keeps the first min(old, new) bytes. May move the blob.
  * On failure *blob is unchanged. Errors: BELFRY_ERR_NOMEM. */
 BELFRY_NODISCARD enum belfry_err belfry_blob_resize(struct belfry_blob **blob, size_t len);
 
-/* One more reference, returned for convenience. To take one you must hold one. */
+/* Adds a reference and returns the blob. The caller must already hold a reference. */
 struct belfry_blob *belfry_blob_ref(struct belfry_blob *blob);
 
 /* Ends one reference. NULL is fine, as for free(). */

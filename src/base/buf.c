@@ -19,12 +19,12 @@ enum belfry_err belfry_buf_reserve(struct belfry_buf *buf, size_t len, uint8_t *
     if (len > SIZE_MAX / 4 || live > SIZE_MAX / 4)
         return BELFRY_ERR_NOMEM;
     if (buf->cap - buf->end < len || buf->data == NULL) {
-        /* Moving down pays only if at least half is free: otherwise every append would move what waits. */
+        /* Move down only if at least half is free: otherwise every append would move the waiting bytes. */
         if (buf->data != NULL && buf->cap - live >= len && buf->start >= buf->cap / 2) {
             memmove(buf->data, buf->data + buf->start, live);
         } else {
             size_t cap = buf->cap == 0 ? FIRST_CAP : buf->cap;
-            /* Half of what waits as slack, or a buffer that stays nearly full would be copied for every append. */
+            /* Add half of the waiting bytes as slack: a nearly full buffer would otherwise be copied per append. */
             while (cap < live + live / 2 + len)
                 cap *= 2;
             uint8_t *data = malloc(cap);

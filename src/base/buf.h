@@ -1,10 +1,10 @@
 /* src/base/buf.h
  *
- * buf: bytes that grow at the end and are taken from the front: what waits to be written or to be complete.
+ * buf: bytes that are appended at the end and taken from the front, such as output that waits to be written.
  *
  * Thread: owner.
- * Memory: grows by doubling; taking everything keeps the storage, belfry_buf_fini() frees it. The owner of a buffer
- * that a peer can make grow checks its length against a bound of its own.
+ * Memory: grows by doubling. Taking everything keeps the storage; belfry_buf_fini() frees it. If a peer can make a
+ * buffer grow, its owner checks the length against its own bound.
  */
 #ifndef BELFRY_BASE_BUF_H
 #define BELFRY_BASE_BUF_H
@@ -33,12 +33,12 @@ static inline size_t belfry_buf_len(const struct belfry_buf *buf)
 
 static inline struct belfry_bytes belfry_buf_bytes(const struct belfry_buf *buf)
 {
-    if (buf->data == NULL) /* nothing may be added to NULL, not even 0 */
+    if (buf->data == NULL) /* in C, NULL + 0 is undefined */
         return (struct belfry_bytes){0};
     return belfry_bytes_of(buf->data + buf->start, belfry_buf_len(buf));
 }
 
-/* Makes room for `len` more bytes and stores where they go; belfry_buf_grown() then says how many were written.
+/* Makes room for `len` more bytes and stores their address; then call belfry_buf_grown() with the number written.
  * Errors: BELFRY_ERR_NOMEM, the buffer unchanged. */
 BELFRY_NODISCARD enum belfry_err belfry_buf_reserve(struct belfry_buf *buf, size_t len, uint8_t **out);
 void belfry_buf_grown(struct belfry_buf *buf, size_t len);
@@ -49,7 +49,7 @@ BELFRY_NODISCARD enum belfry_err belfry_buf_append(struct belfry_buf *buf, const
 /* Drops `len` bytes from the front; len is at most the length. */
 void belfry_buf_take(struct belfry_buf *buf, size_t len);
 
-/* Drops all of them; the memory stays for what comes next. */
+/* Drops all bytes; keeps the storage. */
 static inline void belfry_buf_clear(struct belfry_buf *buf)
 {
     belfry_buf_take(buf, belfry_buf_len(buf));

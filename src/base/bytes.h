@@ -22,7 +22,7 @@ static inline bool belfry_bytes_equal(struct belfry_bytes a, struct belfry_bytes
     return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
 }
 
-/* Orders as etcd orders keys: byte by byte, unsigned, a prefix before what it begins. */
+/* Orders as etcd orders keys: byte by byte, unsigned; a prefix comes before longer keys. */
 static inline int belfry_bytes_cmp(struct belfry_bytes a, struct belfry_bytes b)
 {
     size_t n = a.len < b.len ? a.len : b.len;

@@ -1,4 +1,4 @@
-/* src/base/clock.h: the clock that the drivers hand to the machines. Machines never read it themselves. Thread: any. */
+/* src/base/clock.h: the clock. Drivers read it and pass the time to the machines, which never read it. Thread: any. */
 #ifndef BELFRY_BASE_CLOCK_H
 #define BELFRY_BASE_CLOCK_H
 
@@ -15,7 +15,7 @@ static inline uint64_t belfry_clock_ms(void)
     return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-/* Milliseconds of CLOCK_BOOTTIME, which goes on while the machine sleeps: for what others let expire meanwhile. */
+/* Milliseconds of CLOCK_BOOTTIME, which also runs while the machine sleeps: for deadlines that a server keeps. */
 static inline uint64_t belfry_clock_boot_ms(void)
 {
     struct timespec t;
@@ -23,7 +23,7 @@ static inline uint64_t belfry_clock_boot_ms(void)
     return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-/* Nanoseconds of CLOCK_MONOTONIC, for what is measured. */
+/* Nanoseconds of CLOCK_MONOTONIC, for measurements. */
 static inline uint64_t belfry_clock_ns(void)
 {
     struct timespec t;

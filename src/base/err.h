@@ -1,4 +1,4 @@
-/* src/base/err.h: the project's errors (the table is public: belfry/err.h) and what only our own code needs of them. */
+/* src/base/err.h: the project's errors (the table is public: belfry/err.h), and helpers for our own code. */
 #ifndef BELFRY_BASE_ERR_H
 #define BELFRY_BASE_ERR_H
 

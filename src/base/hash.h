@@ -1,4 +1,4 @@
-/* src/base/hash.h: SipHash-1-3, a keyed hash: who does not know the key cannot choose bytes that collide.
+/* src/base/hash.h: SipHash-1-3, a keyed hash: without the key, a peer cannot choose bytes that collide.
  * Thread: any. */
 #ifndef BELFRY_BASE_HASH_H
 #define BELFRY_BASE_HASH_H

@@ -1,8 +1,8 @@
-/* src/base/hex.h: hexadecimal digits, as percent escapes have them. Thread: any. */
+/* src/base/hex.h: hexadecimal digits, as in percent escapes. Thread: any. */
 #ifndef BELFRY_BASE_HEX_H
 #define BELFRY_BASE_HEX_H
 
-/* -1 when `c` is no hexadecimal digit. */
+/* The value of a digit; -1 if `c` is not one. */
 static inline int belfry_hex_digit(char c)
 {
     if (c >= '0' && c <= '9')

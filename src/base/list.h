@@ -20,7 +20,7 @@ struct belfry_list {
 #define belfry_container(ptr, type, member)       ((type *)((char *)(ptr)-offsetof(type, member)))
 #define belfry_container_const(ptr, type, member) ((const type *)((const char *)(ptr)-offsetof(type, member)))
 
-/* Visits every element; in the safe form the body may remove the element it stands on (and no other). */
+/* Visits every element; in the safe form the body may remove the current element (and no other). */
 #define belfry_list_each(node, list) for (struct belfry_list *node = (list)->next; node != (list); node = node->next)
 #define belfry_list_each_safe(node, list)                                                                              \
     for (struct belfry_list *node = (list)->next, *node##_next = node->next; node != (list);                           \
@@ -62,7 +62,7 @@ static inline void belfry_list_prepend(struct belfry_list *list, struct belfry_l
     belfry_list_insert(list->next, node);
 }
 
-/* Takes the first element out; NULL when there is none. */
+/* Removes and returns the first element; NULL if the list is empty. */
 static inline struct belfry_list *belfry_list_pop(struct belfry_list *list)
 {
     struct belfry_list *first = list->next;

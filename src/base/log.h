@@ -1,6 +1,6 @@
 /* src/base/log.h
  *
- * log: where the library says what it is doing. It never prints: the owner gives a hook, or hears nothing.
+ * log: the library's log hook. The library never prints: it calls the hook that its owner set, if any.
  *
  * A line is an event name and key=value text: event "link_lost", text `endpoint=http://... why="connection refused"`.
  * error: someone must act. warn: degraded, going on. info: lifecycle. debug: the rest.
@@ -21,18 +21,18 @@ typedef void (*belfry_log_line_fn)(enum belfry_log_level level, const char *even
 struct belfry_log {
     belfry_log_line_fn line; /* NULL: silent */
     void *user;
-    enum belfry_log_level level; /* what is above is not formatted */
+    enum belfry_log_level level; /* lines above this level are not formatted */
 };
 
-/* Of what a peer may cause again and again: whether the n-th time, from 1 on, is worth a line: the 1st, 2nd, 4th, 8th is. */
+/* Thins out lines that a peer can cause repeatedly: true for the n-th time, from 1 on, if n is 1, 2, 4, 8, ... */
 static inline bool belfry_log_is_due(uint64_t n)
 {
     return (n & (n - 1)) == 0;
 }
 
-#define BELFRY_LOG_TEXT 640 /* bytes of a line, with its NUL: nine tiers in a row, each with the longest name, fit */
+#define BELFRY_LOG_TEXT 640 /* bytes per line, with NUL: room for nine tier names of the longest kind */
 
-/* Formats and hands over one line of less than BELFRY_LOG_TEXT bytes; the rest is cut. `log` may be NULL. */
+/* Formats one line of less than BELFRY_LOG_TEXT bytes, cutting the rest, and calls the hook. `log` may be NULL. */
 __attribute__((format(printf, 4, 5))) void belfry_logf(const struct belfry_log *log, enum belfry_log_level level,
                                                        const char *event, const char *format, ...);
 

@@ -1,4 +1,4 @@
-/* src/base/map.c: chains in a power-of-two table that doubles at one element a bucket. */
+/* src/base/map.c: chains in a power-of-two table that doubles at one element per bucket. */
 #include "base/map.h"
 
 #include <stdlib.h>
@@ -23,12 +23,12 @@ static struct belfry_map_node **bucket(struct belfry_map *map, uint64_t hash)
     return &map->buckets[hash & (map->n_buckets - 1)];
 }
 
-static void grow(struct belfry_map *map)
+static void map_grow(struct belfry_map *map)
 {
     size_t n = map->n_buckets == 0 ? FIRST_BUCKETS : map->n_buckets * 2;
     struct belfry_map_node **buckets = calloc(n, sizeof(*buckets));
     if (buckets == NULL)
-        return; /* longer chains until the next try */
+        return; /* chains get longer until growing succeeds */
     struct belfry_map old = *map;
     map->buckets = buckets;
     map->n_buckets = n;
@@ -46,7 +46,7 @@ static void grow(struct belfry_map *map)
 void belfry_map_add(struct belfry_map *map, uint64_t hash, struct belfry_map_node *node)
 {
     if (map->count >= map->n_buckets)
-        grow(map);
+        map_grow(map);
     struct belfry_map_node **to = bucket(map, hash);
     node->hash = hash;
     node->next = *to;
@@ -105,7 +105,7 @@ struct belfry_map_node *belfry_map_drain(struct belfry_map *map)
         map->count--;
         return node;
     }
-    while (map->buckets[map->drained] == NULL) /* remembered between calls, so that emptying is linear */
+    while (map->buckets[map->drained] == NULL) /* kept between calls, so that emptying takes linear time */
         map->drained++;
     struct belfry_map_node **at = &map->buckets[map->drained];
     struct belfry_map_node *node = *at;

@@ -2,8 +2,8 @@
  *
  * map: a hash map linked through the elements.
  *
- * The element embeds a node and the caller says what equality means, so that one map serves ids and byte keys alike.
- * Adding never fails: when the table cannot grow, chains get longer and the map goes on.
+ * The element embeds a node, and the caller compares elements, so that one map serves both ids and byte keys.
+ * Adding never fails: if the table cannot grow, its chains get longer.
  *
  *     node = belfry_map_first(&map, hash);
  *     while (node != NULL && !is_mine(node)) node = belfry_map_next(node);
@@ -24,7 +24,7 @@ struct belfry_map_node {
 };
 
 struct belfry_map {
-    struct belfry_map_node **buckets; /* owned; NULL until the first add, and then `one` serves if nothing can be had */
+    struct belfry_map_node **buckets; /* owned; NULL until the first add; `one` serves if allocation fails */
     struct belfry_map_node *one;
     size_t n_buckets; /* a power of two */
     size_t count;
@@ -33,24 +33,24 @@ struct belfry_map {
 
 void belfry_map_init(struct belfry_map *map);
 
-/* Frees the table; the elements are the caller's. */
+/* Frees the table; the elements belong to the caller. */
 void belfry_map_fini(struct belfry_map *map);
 
-/* Adds a node under `hash`. Equal elements are not looked for: find first. */
+/* Adds a node under `hash`. It does not look for an equal element: the caller does that first. */
 void belfry_map_add(struct belfry_map *map, uint64_t hash, struct belfry_map_node *node);
 
-/* Takes out a node that is in the map. */
+/* Removes a node that is in the map. */
 void belfry_map_remove(struct belfry_map *map, struct belfry_map_node *node);
 
-/* The first and following nodes with exactly this hash; NULL when there are no more. */
+/* The first and the following nodes with exactly this hash; NULL after the last. */
 struct belfry_map_node *belfry_map_first(const struct belfry_map *map, uint64_t hash);
 struct belfry_map_node *belfry_map_next(const struct belfry_map_node *node);
 
-/* Visits every node in no particular order; `after` is NULL at the start. The node returned may be removed before the
- * next call only if that call is made with the node fetched beforehand: use belfry_map_drain() to empty a map. */
+/* Visits every node, in no particular order; `after` is NULL at the start. Do not remove a node before fetching the one
+ * after it. To empty a map use belfry_map_drain(). */
 struct belfry_map_node *belfry_map_each(const struct belfry_map *map, const struct belfry_map_node *after);
 
-/* Takes out any node; NULL when the map is empty. */
+/* Removes and returns any node; NULL if the map is empty. */
 struct belfry_map_node *belfry_map_drain(struct belfry_map *map);
 
 #endif

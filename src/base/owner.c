@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-static _Thread_local char here;                           /* its address is the thread's name */
-static _Thread_local struct belfry_owner_session *inside; /* that this thread is in a call on; NULL: none */
+static _Thread_local char here;                           /* its address identifies the thread */
+static _Thread_local struct belfry_owner_session *inside; /* the session of this thread's current call; NULL: none */
 
 struct belfry_owner belfry_owner_self(void)
 {
@@ -20,7 +20,7 @@ bool belfry_owner_holds(const struct belfry_owner *owner)
         const void *in_call = atomic_load(&owner->session->thread);
         return in_call == NULL || in_call == &here;
     }
-    if (owner->thread == NULL) /* checked is also what is const */
+    if (owner->thread == NULL) /* const objects are checked, too */
         *(struct belfry_owner *)(uintptr_t)owner = belfry_owner_self();
     return owner->session != NULL || owner->thread == &here;
 }
@@ -46,6 +46,6 @@ void belfry_owner_leave(struct belfry_owner_entry *entry)
 
 #else
 
-typedef int belfry_owner_is_not_checked; /* a file of C must hold something */
+typedef int belfry_owner_is_not_checked; /* ISO C forbids an empty file */
 
 #endif

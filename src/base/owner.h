@@ -2,25 +2,25 @@
  *
  * owner: checks what `Thread: owner` promises in a header, in debug and sanitizer builds.
  *
- * An object belongs to the thread that made it. It notes its owner when it is made, and its entry points assert that
- * they run there:
+ * An object belongs to the thread that created it. It records its owner at creation, and its entry points assert that
+ * they run on that thread:
  *
  *     struct x { ...; BELFRY_OWNER; };
  *     x_create():   BELFRY_OWNER_INIT(x);
  *     x_append():   BELFRY_OWNER_CHECK(x);
- *     before x goes to another thread, which is the owner from its first call on:   BELFRY_OWNER_PASS(x);
+ *     before another thread takes x over (its first call makes it the owner):   BELFRY_OWNER_PASS(x);
  *
- * A session of libbelfry belongs to one thread at a time, and whatever is on it belongs to the session. So an owner is a
- * thread or a session. Public calls enter their session, for the length of a block:
+ * A session of libbelfry belongs to one thread at a time, and the objects on it belong to the session. So an owner is a
+ * thread or a session. Public calls enter their session for the length of a block:
  *
  *     struct belfry { ...; BELFRY_OWNER_SESSION; };
  *     belfry_dispatch():   BELFRY_OWNER_ENTER(b);
  *
- * That asserts that no other thread is in a call on the session. Objects that are made meanwhile are the session's: any
- * thread may use them while no other one is in a call.
+ * That asserts that no other thread is in a call on the session. Objects created inside such a call belong to the
+ * session: any thread may use them while no other thread is in a call on it.
  *
- * Other builds have none of this: no field, no code, and x is not evaluated. BELFRY_OWNER_CHECKS decides, not NDEBUG, because
- * all files of a build must agree about the size of a struct.
+ * In other builds the macros add no field and no code, and do not evaluate x. BELFRY_OWNER_CHECKS decides this, not
+ * NDEBUG, because all files of a build must agree on the size of a struct.
  *
  * Thread: any.
  */
@@ -35,23 +35,23 @@
 #include <stdatomic.h>
 
 struct belfry_owner_session {
-    _Atomic(const void *) thread; /* that is in a call on it; NULL: none is */
-    unsigned depth;               /* of calls from inside callbacks; that thread's */
+    _Atomic(const void *) thread; /* the thread in a call on the session; NULL: none */
+    unsigned depth;               /* nesting of calls from callbacks; only that thread uses it */
 };
 
 struct belfry_owner {
-    struct belfry_owner_session *session; /* NULL: a thread owns it */
-    const void *thread;                   /* NULL without a session: the next one that checks */
+    struct belfry_owner_session *session; /* NULL: owned by a thread */
+    const void *thread;                   /* NULL without a session: the next thread that checks becomes the owner */
 };
 
 struct belfry_owner_entry {
-    struct belfry_owner_session *session, *outer; /* outer: that the thread was in before; NULL: none */
+    struct belfry_owner_session *session, *outer; /* outer: the session the thread was in before; NULL: none */
 };
 
-/* The owner of what is made here and now: the session that this thread is in, or the thread. */
+/* The owner of objects created now: the session that this thread is in, or else the thread. */
 struct belfry_owner belfry_owner_self(void);
 
-/* May this thread use what `owner` owns? What has no owner gets this thread's. */
+/* Whether this thread may use objects of `owner`. An object without an owner gets this thread as its owner. */
 bool belfry_owner_holds(const struct belfry_owner *owner);
 
 struct belfry_owner_entry belfry_owner_enter(struct belfry_owner_session *session);

@@ -11,11 +11,11 @@
 
 #include "base/err.h"
 
-#define BELFRY_PASSWORD_MAX 1024 /* bytes, with the end of the line and the terminator */
+#define BELFRY_PASSWORD_MAX 1024 /* bytes, with newline and terminator */
 
-/* Stores the first line, without its end, in out; the caller wipes it after use. On failure a sentence that names the file
- * is stored in why (NULL: not wanted).
- * Errors: BELFRY_ERR_AUTH (it cannot be read, is empty, or its line is too long), BELFRY_ERR_LIMIT (no descriptor is left),
+/* Stores the first line, without its newline, in out; the caller wipes it after use. On failure it stores a sentence
+ * that names the file in why (NULL: not wanted).
+ * Errors: BELFRY_ERR_AUTH (unreadable, empty, or the line is too long), BELFRY_ERR_LIMIT (no descriptor is left),
  *         BELFRY_ERR_NOMEM. */
 BELFRY_NODISCARD enum belfry_err belfry_password_file_read(const char *path, char out[BELFRY_PASSWORD_MAX], char *why,
                                                            size_t why_len);

@@ -1,19 +1,18 @@
 /* src/base/sim.h
  *
- * sim: where the simulator reaches into the machines. Outside of it, both macros are nothing.
+ * sim: the simulator's hooks in the machines. In other builds both macros do nothing.
  *
  * BELFRY_POINT(name) marks a place where another thread of the real program could run: every atomic of the log, and
  * the loops of a fan-out. The simulator, which has one thread, switches to another actor there.
- * BELFRY_MUTANT(name) is false, but for the one seeded bug that a run of the simulator has switched on: a proof that
- * the simulator finds it. Objects with mutants in them are built for the simulator alone (BELFRY_SIM); nothing that is
- * installed has any.
+ * BELFRY_MUTANT(name) is false, except for the one seeded bug that a run of the simulator has enabled, to prove that
+ * the simulator finds it. Only objects built for the simulator (BELFRY_SIM) contain mutants; installed programs do not.
  *
  * Thread: any.
  */
 #ifndef BELFRY_BASE_SIM_H
 #define BELFRY_BASE_SIM_H
 
-/* name, what the bug is */
+/* name, description of the bug */
 #define BELFRY_MUTANT_TABLE(X)                                                                                         \
     X(handover_by_head, "hand-over compares with the shared head")                                                     \
     X(created_by_head, "created tells P, but a start of 0 means the shared head")                                      \
@@ -58,7 +57,7 @@
 #ifdef BELFRY_SIM
 #define BELFRY_MUTANT_ENUM(name, what) BELFRY_MUTANT_##name,
 enum belfry_mutant { BELFRY_MUTANT_none, BELFRY_MUTANT_TABLE(BELFRY_MUTANT_ENUM) BELFRY_MUTANT_END_ };
-extern enum belfry_mutant belfry_mutant; /* of this run */
+extern enum belfry_mutant belfry_mutant; /* enabled in this run */
 void belfry_sim_point(const char *name); /* may switch to another actor and come back */
 #define BELFRY_MUTANT(name) (belfry_mutant == BELFRY_MUTANT_##name)
 #define BELFRY_POINT(name)  belfry_sim_point(name)

@@ -1,14 +1,14 @@
-/* src/base/treap.c: split and merge along one path, so that nothing recurses however deep the tree is. */
+/* src/base/treap.c: split and merge follow one path in a loop, so a deep tree does not exhaust the stack. */
 #include "base/treap.h"
 
 #include <stdint.h>
 #include <stdlib.h>
 
-static const char salt; /* its address differs from process to process */
+static const char salt; /* its address differs between processes */
 
-/* One to one, so no two elements have the same priority. A plain multiplication would not do: elements allocated one
- * after another in key order are an arithmetic progression, and its multiples have long runs that only rise. */
-static uint64_t priority(const struct belfry_treap_node *node)
+/* The hash is one to one, so no two elements have the same priority. Multiplication alone is not enough: elements
+ * allocated in key order form an arithmetic progression, whose multiples have long rising runs. */
+static uint64_t treap_priority(const struct belfry_treap_node *node)
 {
     uint64_t z = (uint64_t)(uintptr_t)node ^ (uint64_t)(uintptr_t)&salt << 20;
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -16,8 +16,8 @@ static uint64_t priority(const struct belfry_treap_node *node)
     return z ^ (z >> 31);
 }
 
-/* Hangs what is before `node` to its left and what is behind it to its right. */
-static void split(struct belfry_treap_node *tree, struct belfry_treap_node *node, belfry_treap_order_fn order)
+/* Splits `tree`: elements before `node` become its left subtree, elements after it the right one. */
+static void treap_split(struct belfry_treap_node *tree, struct belfry_treap_node *node, belfry_treap_order_fn order)
 {
     struct belfry_treap_node **before = &node->left, **behind = &node->right;
     while (tree != NULL) {
@@ -36,11 +36,11 @@ static void split(struct belfry_treap_node *tree, struct belfry_treap_node *node
 
 void belfry_treap_insert(struct belfry_treap_node **root, struct belfry_treap_node *node, belfry_treap_order_fn order)
 {
-    uint64_t mine = priority(node);
+    uint64_t mine = treap_priority(node);
     struct belfry_treap_node **at = root;
-    while (*at != NULL && priority(*at) > mine)
+    while (*at != NULL && treap_priority(*at) > mine)
         at = order(node, *at) < 0 ? &(*at)->left : &(*at)->right;
-    split(*at, node, order);
+    treap_split(*at, node, order);
     *at = node;
 }
 
@@ -51,7 +51,7 @@ void belfry_treap_remove(struct belfry_treap_node **root, struct belfry_treap_no
         at = order(node, *at) < 0 ? &(*at)->left : &(*at)->right;
     struct belfry_treap_node *left = node->left, *right = node->right;
     while (left != NULL && right != NULL) {
-        if (priority(left) > priority(right)) {
+        if (treap_priority(left) > treap_priority(right)) {
             *at = left;
             at = &left->right;
             left = left->right;
@@ -76,11 +76,11 @@ struct belfry_treap_node *belfry_treap_find(struct belfry_treap_node *root, cons
     return NULL;
 }
 
-static void push(struct belfry_treap_walk *walk, struct belfry_treap_node *node)
+static void walk_push(struct belfry_treap_walk *walk, struct belfry_treap_node *node)
 {
     if (walk->depth == BELFRY_TREAP_DEPTH)
-        abort();                     /* see the header: leaving somebody out in silence would be worse */
-    __builtin_prefetch(node->right); /* where the walk goes when it comes back to this one */
+        abort();                     /* see the header: silently skipping an element would be worse */
+    __builtin_prefetch(node->right); /* visited after this node */
     walk->stack[walk->depth++] = node;
 }
 
@@ -90,7 +90,7 @@ void belfry_treap_walk(struct belfry_treap_walk *walk, struct belfry_treap_node 
     walk->depth = 0;
     while (root != NULL) {
         if (key == NULL || seek(key, root) <= 0) {
-            push(walk, root);
+            walk_push(walk, root);
             root = root->left;
         } else {
             root = root->right;
@@ -104,7 +104,7 @@ struct belfry_treap_node *belfry_treap_next(struct belfry_treap_walk *walk)
         return NULL;
     struct belfry_treap_node *node = walk->stack[--walk->depth];
     for (struct belfry_treap_node *at = node->right; at != NULL; at = at->left)
-        push(walk, at);
+        walk_push(walk, at);
     return node;
 }
 

@@ -1,4 +1,4 @@
-/* src/base/utf8.h: text that may hold anything, one character at a time (RFC 3629). Thread: any. Pure. */
+/* src/base/utf8.h: reads text that may contain invalid UTF-8, one character at a time (RFC 3629). Thread: any. Pure. */
 #ifndef BELFRY_BASE_UTF8_H
 #define BELFRY_BASE_UTF8_H
 
@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Stores the character at text[0, len) in *out and returns its bytes; 0 where there is none: an overlong form, half of
- * a pair, beyond U+10FFFF, cut, or len 0. */
+/* Stores the character at text[0, len) in *out and returns its length in bytes. Returns 0 if it is invalid: an overlong
+ * form, a surrogate, beyond U+10FFFF, truncated, or len 0. */
 static inline size_t belfry_utf8_next(const char *text, size_t len, uint32_t *out)
 {
     static const uint32_t smallest[5] = {0, 0, 0x80, 0x800, 0x10000};
@@ -38,7 +38,7 @@ static inline bool belfry_utf8_valid(const char *text, size_t len)
     return true;
 }
 
-/* Of C0, DEL or C1: what a terminal may take for a command. */
+/* C0, DEL or C1: a terminal may take it for a command. */
 static inline bool belfry_utf8_is_control(uint32_t code)
 {
     return code < 0x20 || (code >= 0x7f && code < 0xa0);
@@ -46,14 +46,14 @@ static inline bool belfry_utf8_is_control(uint32_t code)
 
 #define BELFRY_UTF8_MAX 4
 
-/* Writes the character, which must be one, and returns its bytes. */
+/* Writes a valid character and returns its length in bytes. */
 static inline size_t belfry_utf8_write(uint32_t code, char out[BELFRY_UTF8_MAX])
 {
     static const uint8_t heads[] = {0, 0xc0, 0xe0, 0xf0};
     unsigned more = code < 0x80      ? 0
                     : code < 0x800   ? 1
                     : code < 0x10000 ? 2
-                                     : 3; /* bytes behind the first, six bits each */
+                                     : 3; /* bytes after the first, six bits each */
     out[0] = (char)(heads[more] | code >> 6 * more);
     for (unsigned i = 1; i <= more; i++)
         out[i] = (char)(0x80 | (code >> 6 * (more - i) & 0x3f));

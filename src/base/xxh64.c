@@ -1,5 +1,5 @@
 /* src/base/xxh64.c: written from the specification of XXH64 (xxHash fast digest algorithm, Collet, version 0.1.1): four
- * lanes of eight bytes each, folded into one, then what is left, then an avalanche. */
+ * lanes of eight bytes each, folded into one, then the remaining bytes, then an avalanche. */
 #include "base/xxh64.h"
 
 #define PRIME_1 11400714785074694791u

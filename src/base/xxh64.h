@@ -1,5 +1,5 @@
-/* src/base/xxh64.h: XXH64, a fast hash against accidents: 64 bits, no key that could stay secret. Where a peer chooses
- * the bytes and must not find two that collide, use hash.h. Thread: any. */
+/* src/base/xxh64.h: XXH64, a fast 64-bit hash against accidental damage. It has no secret key: where a peer chooses the
+ * bytes and must not find collisions, use hash.h. Thread: any. */
 #ifndef BELFRY_BASE_XXH64_H
 #define BELFRY_BASE_XXH64_H
 
@@ -7,7 +7,7 @@
 
 #include "base/bytes.h"
 
-/* As the algorithm's specification has it, on machines of either byte order. */
+/* Follows the specification on machines of either byte order. */
 uint64_t belfry_xxh64(uint64_t seed, struct belfry_bytes bytes);
 
 #endif

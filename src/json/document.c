@@ -5,8 +5,8 @@
 
 #include "json/json_alc.h"
 
-/* yyjson decodes strings in place, and wants some bytes behind the text. */
-static enum belfry_err join(const struct belfry_bytes *parts, size_t n_parts, char **out, size_t *out_len)
+/* yyjson decodes strings in place and needs a few bytes of padding after the text. */
+static enum belfry_err join_parts(const struct belfry_bytes *parts, size_t n_parts, char **out, size_t *out_len)
 {
     size_t len = 0, at = 0;
     for (size_t i = 0; i < n_parts; i++)
@@ -31,7 +31,7 @@ enum belfry_err belfry_kube_document_read(const struct belfry_bytes *parts, size
     char *text;
     size_t len;
     yyjson_read_err why;
-    if (join(parts, n_parts, &text, &len) != BELFRY_OK)
+    if (join_parts(parts, n_parts, &text, &len) != BELFRY_OK)
         return BELFRY_ERR_NOMEM;
     yyjson_doc *doc =
         yyjson_read_opts(text, len, YYJSON_READ_INSITU | YYJSON_READ_NUMBER_AS_RAW, &belfry_json_alc, &why);

@@ -4,14 +4,14 @@
 #include "base/hex.h"
 #include "base/utf8.h"
 
-/* One character, or one byte of it, of a string: `len` bytes of the string that mean text[0, n). */
+/* One decoded step of a string: `len` raw bytes that stand for text[0, n). */
 struct piece {
-    size_t len; /* 0: no valid escape */
+    size_t len; /* 0: invalid escape */
     size_t n;
     char text[BELFRY_UTF8_MAX];
 };
 
-/* The four digits behind \u; -1: they are none. */
+/* The value of the four digits after \u; -1: they are invalid. */
 static int32_t unit(struct belfry_bytes raw)
 {
     int32_t value = 0;
@@ -33,7 +33,7 @@ static struct piece utf8(size_t len, int32_t code)
     return piece;
 }
 
-/* RFC 8259 section 7: what is not in the basic plane is a pair of surrogates. */
+/* RFC 8259 section 7: characters outside the basic plane are a pair of surrogates. */
 static struct piece unicode(struct belfry_bytes raw)
 {
     int32_t first = unit(raw);

@@ -1,5 +1,5 @@
-/* src/json/escape.h: a string of JSON, as it stands between its quotes, is another text as soon as there is a backslash
- * in it. Thread: any. Pure. */
+/* src/json/escape.h: the escapes of JSON strings, given as the raw bytes between their quotes.
+ * Thread: any. Pure. */
 #ifndef BELFRY_JSON_ESCAPE_H
 #define BELFRY_JSON_ESCAPE_H
 
@@ -7,20 +7,20 @@
 
 #include "base/buf.h"
 
-/* Whether `raw` means `text`. What is no valid string means nothing. */
+/* Whether `raw` decodes to `text`. False if `raw` is invalid. */
 bool belfry_escape_is(struct belfry_bytes raw, const char *text);
 
-/* Appends what `raw` means, in UTF-8. Errors: BELFRY_ERR_INVALID (an escape that JSON does not know, half a surrogate
- * pair), BELFRY_ERR_NOMEM; out may then have a part of it. */
+/* Decodes `raw` and appends it as UTF-8. Errors: BELFRY_ERR_INVALID (an unknown escape, half of a surrogate pair),
+ * BELFRY_ERR_NOMEM; `out` may then contain a part of it. */
 BELFRY_NODISCARD enum belfry_err belfry_escape_undo(struct belfry_bytes raw, struct belfry_buf *out);
 
-/* May `c` not stand in a string as it is? */
+/* Whether `c` must be escaped in a string. */
 static inline bool belfry_escape_needed(char c)
 {
     return (unsigned char)c < 0x20 || c == '"' || c == '\\';
 }
 
-/* Writes the shortest escape for `c`, which is ASCII, and returns its bytes. */
+/* Writes the shortest escape for `c`, which is ASCII, and returns its length. */
 #define BELFRY_ESCAPE_MAX 6
 size_t belfry_escape_write(char c, char out[BELFRY_ESCAPE_MAX]);
 

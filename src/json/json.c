@@ -8,79 +8,79 @@
 #include "base/utf8.h"
 #include "json/escape.h"
 
-#define PIECE 64 /* holds any number */
+#define PIECE 64 /* enough for any number */
 
-static void put(struct belfry_json *json, const void *data, size_t len)
+static void json_put(struct belfry_json *json, const void *data, size_t len)
 {
     if (json->err == BELFRY_OK && len > 0)
         json->err = belfry_buf_append(json->buf, data, len);
 }
 
-static void put_str(struct belfry_json *json, const char *text)
+static void json_put_str(struct belfry_json *json, const char *text)
 {
-    put(json, text, strlen(text));
+    json_put(json, text, strlen(text));
 }
 
-/* What stands before a value: a comma, and its name. */
-static void lead(struct belfry_json *json, const char *name, const char *name_end)
+/* Writes the comma and the name that precede a value. */
+static void json_put_name(struct belfry_json *json, const char *name, const char *name_end)
 {
     if (json->more)
-        put(json, ",", 1);
+        json_put(json, ",", 1);
     json->more = true;
     if (name == NULL)
         return;
-    put(json, "\"", 1);
-    put_str(json, name);
-    put_str(json, name_end);
-    put(json, "\":", 2);
+    json_put(json, "\"", 1);
+    json_put_str(json, name);
+    json_put_str(json, name_end);
+    json_put(json, "\":", 2);
 }
 
 void belfry_json_open(struct belfry_json *json, const char *name, char bracket)
 {
-    lead(json, name, "");
-    put(json, &bracket, 1);
+    json_put_name(json, name, "");
+    json_put(json, &bracket, 1);
     json->more = false;
 }
 
 void belfry_json_close(struct belfry_json *json, char bracket)
 {
-    put(json, &bracket, 1);
+    json_put(json, &bracket, 1);
     json->more = true;
 }
 
-static void put_string(struct belfry_json *json, struct belfry_bytes text)
+static void json_put_string(struct belfry_json *json, struct belfry_bytes text)
 {
     char escape[BELFRY_ESCAPE_MAX];
     uint32_t code;
-    put(json, "\"", 1);
+    json_put(json, "\"", 1);
     for (size_t at = 0, n; at < text.len; at += n == 0 ? 1 : n) {
         n = belfry_utf8_next(text.data + at, text.len - at, &code);
         if (n == 0)
-            put(json, "\xEF\xBF\xBD", 3);
+            json_put(json, "\xEF\xBF\xBD", 3);
         else if (belfry_escape_needed(text.data[at]) || code == 0x7f)
-            put(json, escape, belfry_escape_write(text.data[at], escape));
+            json_put(json, escape, belfry_escape_write(text.data[at], escape));
         else
-            put(json, text.data + at, n);
+            json_put(json, text.data + at, n);
     }
-    put(json, "\"", 1);
+    json_put(json, "\"", 1);
 }
 
-static void put_base64(struct belfry_json *json, struct belfry_bytes bytes)
+static void json_put_base64(struct belfry_json *json, struct belfry_bytes bytes)
 {
-    put(json, "\"", 1);
+    json_put(json, "\"", 1);
     if (json->err == BELFRY_OK)
         json->err = belfry_base64_encode(BELFRY_BASE64_STANDARD, bytes, json->buf);
-    put(json, "\"", 1);
+    json_put(json, "\"", 1);
 }
 
 void belfry_json_text(struct belfry_json *json, const char *name, struct belfry_bytes text)
 {
     bool plain = name == NULL || belfry_utf8_valid(text.data, text.len);
-    lead(json, name, plain ? "" : "_b64");
+    json_put_name(json, name, plain ? "" : "_b64");
     if (plain)
-        put_string(json, text);
+        json_put_string(json, text);
     else
-        put_base64(json, text);
+        json_put_base64(json, text);
 }
 
 void belfry_json_str(struct belfry_json *json, const char *name, const char *text)
@@ -92,30 +92,30 @@ void belfry_json_int(struct belfry_json *json, const char *name, int64_t number)
 {
     char text[PIECE];
     snprintf(text, sizeof(text), "%" PRId64, number);
-    lead(json, name, "");
-    put_str(json, text);
+    json_put_name(json, name, "");
+    json_put_str(json, text);
 }
 
 void belfry_json_uint(struct belfry_json *json, const char *name, uint64_t number)
 {
     char text[PIECE];
     snprintf(text, sizeof(text), "%" PRIu64, number);
-    lead(json, name, "");
-    put_str(json, text);
+    json_put_name(json, name, "");
+    json_put_str(json, text);
 }
 
 void belfry_json_real(struct belfry_json *json, const char *name, double number)
 {
     char text[PIECE];
     snprintf(text, sizeof(text), "%.9g", number);
-    lead(json, name, "");
-    put_str(json, text);
+    json_put_name(json, name, "");
+    json_put_str(json, text);
 }
 
 void belfry_json_bool(struct belfry_json *json, const char *name, bool value)
 {
-    lead(json, name, "");
-    put_str(json, value ? "true" : "false");
+    json_put_name(json, name, "");
+    json_put_str(json, value ? "true" : "false");
 }
 
 enum belfry_err belfry_json_finish(const struct belfry_json *json)

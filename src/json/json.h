@@ -1,8 +1,8 @@
 /* src/json/json.h
  *
- * json: writes JSON at the end of a buffer. Names are the caller's own and are not escaped; NULL inside an array.
+ * json: appends JSON to a buffer. The caller's names are not escaped; a name is NULL inside an array.
  *
- * Errors stick: after the first nothing more is written, and belfry_json_finish() tells it.
+ * The first error is kept: nothing is written after it, and belfry_json_finish() returns it.
  *
  * Thread: any. Memory: the buffer's.
  */
@@ -16,7 +16,7 @@
 
 struct belfry_json {
     struct belfry_buf *buf; /* lent */
-    bool more;              /* a comma goes before what comes next */
+    bool more;              /* the next value needs a comma */
     enum belfry_err err;
 };
 
@@ -28,8 +28,8 @@ static inline struct belfry_json belfry_json_begin(struct belfry_buf *buf)
 void belfry_json_open(struct belfry_json *json, const char *name, char bracket); /* '{' or '[' */
 void belfry_json_close(struct belfry_json *json, char bracket);                  /* '}' or ']' */
 
-/* A string. Bytes that are not UTF-8 go under name_b64, in base64 (RFC 4648 section 4); in an array each of them becomes
- * U+FFFD. */
+/* A string. If the bytes are not UTF-8, it is written as base64 (RFC 4648 section 4) under the name NAME_b64; in an
+ * array each invalid byte becomes U+FFFD. */
 void belfry_json_text(struct belfry_json *json, const char *name, struct belfry_bytes text);
 void belfry_json_str(struct belfry_json *json, const char *name, const char *text); /* the same, up to its zero byte */
 void belfry_json_int(struct belfry_json *json, const char *name, int64_t number);

@@ -1,4 +1,4 @@
-/* src/json/json_alc.h: yyjson's memory, by our own malloc, so that a test can refuse it. Thread: any. */
+/* src/json/json_alc.h: yyjson's allocator, using our own malloc so that tests can refuse it. Thread: any. */
 #ifndef BELFRY_JSON_JSON_ALC_H
 #define BELFRY_JSON_JSON_ALC_H
 

@@ -1,7 +1,7 @@
 /* src/json/manifest.c
  *
- * JSON, which is what begins with '{' and can be read as such, is yyjson's. Anything else is taken from libyaml
- * event by event, and never as its document: depth and aliases are judged before anything is built from them.
+ * A text that begins with '{' and parses as JSON is read by yyjson. Any other text is read from libyaml event by event,
+ * never as a libyaml document: depth and aliases are checked before anything is built.
  */
 #include "json/manifest.h"
 
@@ -12,7 +12,7 @@
 #include "json/json_alc.h"
 #include "json/scalar.h"
 
-#define DIRECTIVES_MAX 16 /* a manifest has none; YAML knows two */
+#define DIRECTIVES_MAX 16 /* manifests have none; YAML defines two */
 
 /* ---- JSON ---- */
 
@@ -24,7 +24,7 @@ static bool looks_like_json(struct belfry_bytes text)
     return i < text.len && text.data[i] == '{';
 }
 
-/* By its brackets alone, before anything is allocated; whether they match is yyjson's to see. */
+/* Counts brackets, before anything is allocated. yyjson checks whether they match. */
 static bool nests_too_deep(struct belfry_bytes text)
 {
     size_t depth = 0;
@@ -49,7 +49,7 @@ static enum belfry_err read_json(struct belfry_bytes text, yyjson_doc **out)
     if (nests_too_deep(text))
         return BELFRY_ERR_INVALID;
     yyjson_doc *doc = yyjson_read_opts((char *)(uintptr_t)text.data, text.len, YYJSON_READ_NUMBER_AS_RAW,
-                                       &belfry_json_alc, &why); /* reads only, without YYJSON_READ_INSITU */
+                                       &belfry_json_alc, &why); /* does not write without YYJSON_READ_INSITU */
     if (doc == NULL)
         return why.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION ? BELFRY_ERR_NOMEM : BELFRY_ERR_INVALID;
     *out = doc;
@@ -60,8 +60,8 @@ static enum belfry_err read_json(struct belfry_bytes text, yyjson_doc **out)
 
 struct level {
     yyjson_mut_val *container;
-    yyjson_mut_val *key; /* a map's, whose value comes next; NULL: a key comes next */
-    size_t line;         /* where it begins */
+    yyjson_mut_val *key; /* the map key whose value comes next; NULL: a key comes next */
+    size_t line;         /* where the map or list begins */
 };
 
 struct builder {
@@ -96,7 +96,7 @@ static int by_text(const void *a, const void *b)
                             belfry_bytes_of(yyjson_mut_get_str(*y), yyjson_mut_get_len(*y)));
 }
 
-/* By sorting: a map may have as many keys as the text has room for. */
+/* Finds duplicate keys by sorting, because a map may have as many keys as fit into the text. */
 static enum belfry_err check_keys(const struct builder *b, const struct level *level)
 {
     yyjson_mut_val *map = level->container;
@@ -121,8 +121,8 @@ static enum belfry_err check_keys(const struct builder *b, const struct level *l
     return err;
 }
 
-/* Puts a value where one is due: as the root, into a list, or as a map's key or value. */
-static enum belfry_err place(struct builder *b, yyjson_mut_val *value)
+/* Adds a value where the current level expects one: as root, list element, map key or map value. */
+static enum belfry_err place_value(struct builder *b, yyjson_mut_val *value)
 {
     if (value == NULL)
         return BELFRY_ERR_NOMEM;
@@ -159,7 +159,8 @@ static enum belfry_err check_tag(const struct builder *b, const yaml_event_t *ev
                                  (const char *)tag);
 }
 
-static yyjson_mut_val *number(yyjson_mut_doc *doc, struct belfry_bytes text, const struct belfry_kube_scalar *scalar)
+static yyjson_mut_val *number_value(yyjson_mut_doc *doc, struct belfry_bytes text,
+                                    const struct belfry_kube_scalar *scalar)
 {
     switch (scalar->form) {
     case KUBE_NUMBER_JSON:
@@ -185,7 +186,7 @@ static yyjson_mut_val *plain_value(yyjson_mut_doc *doc, struct belfry_bytes text
     case KUBE_SCALAR_FALSE:
         return yyjson_mut_false(doc);
     case KUBE_SCALAR_NUMBER:
-        return number(doc, text, &scalar);
+        return number_value(doc, text, &scalar);
     }
     return NULL;
 }
@@ -197,9 +198,9 @@ static enum belfry_err take_scalar(struct builder *b, const yaml_event_t *event)
     if (err != BELFRY_OK)
         return err;
     bool plain = event->data.scalar.plain_implicit != 0 && event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
-    if (!plain || key_is_due(b)) /* JSON's keys are strings, also 1, on and ~ */
-        return place(b, yyjson_mut_strncpy(b->doc, text.data, text.len));
-    return place(b, plain_value(b->doc, text));
+    if (!plain || key_is_due(b)) /* JSON keys are strings, even 1, on and ~ */
+        return place_value(b, yyjson_mut_strncpy(b->doc, text.data, text.len));
+    return place_value(b, plain_value(b->doc, text));
 }
 
 static enum belfry_err open_container(struct builder *b, const yaml_event_t *event, yyjson_mut_val *container)
@@ -208,7 +209,7 @@ static enum belfry_err open_container(struct builder *b, const yaml_event_t *eve
         return belfry_kube_fault_say(b->fault, "line %zu: the key of a map must be a text", line_of(event));
     if (b->depth == KUBE_NESTING_MAX)
         return belfry_kube_fault_say(b->fault, "line %zu: nested deeper than %d", line_of(event), KUBE_NESTING_MAX);
-    enum belfry_err err = place(b, container);
+    enum belfry_err err = place_value(b, container);
     if (err == BELFRY_OK)
         b->levels[b->depth++] = (struct level){.container = container, .line = line_of(event)};
     return err;
@@ -263,7 +264,7 @@ static enum belfry_err take_event(struct builder *b, const yaml_event_t *event)
     return BELFRY_OK;
 }
 
-static enum belfry_err build(struct builder *b)
+static enum belfry_err manifest_build(struct builder *b)
 {
     enum belfry_err err = BELFRY_OK;
     bool ended = false;
@@ -278,7 +279,7 @@ static enum belfry_err build(struct builder *b)
     return err;
 }
 
-static enum belfry_err finish(struct builder *b, yyjson_doc **out)
+static enum belfry_err manifest_finish(struct builder *b, yyjson_doc **out)
 {
     if (b->n_documents == 0 || yyjson_mut_is_null(yyjson_mut_doc_get_root(b->doc)))
         return belfry_kube_fault_say(b->fault, "the file is empty");
@@ -288,8 +289,8 @@ static enum belfry_err finish(struct builder *b, yyjson_doc **out)
     return *out == NULL ? BELFRY_ERR_NOMEM : BELFRY_OK;
 }
 
-/* libyaml compares each %TAG with all before it, so that a megabyte of them takes minutes. They are counted wherever they
- * stand: what libyaml takes as the end of a line is more than '\n'. */
+/* libyaml compares each %TAG with all earlier ones, so a megabyte of them takes minutes. Count them anywhere in the
+ * text: libyaml accepts more line ends than '\n'. */
 static bool has_many_directives(struct belfry_bytes text)
 {
     static const char tag[] = "%TAG";
@@ -312,9 +313,9 @@ static enum belfry_err read_yaml(struct belfry_bytes text, yyjson_doc **out, str
     enum belfry_err err = BELFRY_ERR_NOMEM;
     if (yaml_parser_initialize(&b.parser) != 0) {
         yaml_parser_set_input_string(&b.parser, (const unsigned char *)text.data, text.len);
-        err = build(&b);
+        err = manifest_build(&b);
         if (err == BELFRY_OK)
-            err = finish(&b, out);
+            err = manifest_finish(&b, out);
         yaml_parser_delete(&b.parser);
     }
     yyjson_mut_doc_free(b.doc);
@@ -330,7 +331,7 @@ enum belfry_err belfry_kube_manifest_read(struct belfry_bytes text, yyjson_doc *
     if (looks_like_json(text)) {
         enum belfry_err err = read_json(text, out);
         if (err != BELFRY_ERR_INVALID)
-            return err; /* otherwise YAML may begin with '{', too, and libyaml names the line that is wrong */
+            return err; /* otherwise try YAML, which may also begin with '{'; libyaml names the bad line */
     }
     return read_yaml(text, out, fault);
 }

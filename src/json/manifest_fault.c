@@ -10,7 +10,7 @@ enum belfry_err belfry_kube_fault_say(struct belfry_kube_fault *fault, const cha
     va_start(args, format);
     vsnprintf(fault->text, sizeof(fault->text), format, args);
     va_end(args);
-    for (char *at = fault->text; *at != '\0'; at++) { /* it quotes a file, and goes to terminals and logs */
+    for (char *at = fault->text; *at != '\0'; at++) { /* it quotes a file and is shown on terminals and in logs */
         if (*at < ' ' || *at > '~')
             *at = '?';
     }

@@ -1,4 +1,4 @@
-/* src/json/manifest_fault.h: what is wrong with a manifest, in one line for a person. Thread: any. Pure. */
+/* src/json/manifest_fault.h: a one-line description of an error in a manifest. Thread: any. Pure. */
 #ifndef BELFRY_JSON_MANIFEST_FAULT_H
 #define BELFRY_JSON_MANIFEST_FAULT_H
 
@@ -7,10 +7,10 @@
 #define KUBE_FAULT_MAX 512
 
 struct belfry_kube_fault {
-    char text[KUBE_FAULT_MAX]; /* cut where it ends; bytes that are no printable ASCII are '?' */
+    char text[KUBE_FAULT_MAX]; /* truncated if too long; bytes other than printable ASCII become '?' */
 };
 
-/* Says it, and returns BELFRY_ERR_INVALID for the caller to pass on. */
+/* Stores the description and returns BELFRY_ERR_INVALID, for the caller to pass on. */
 BELFRY_NODISCARD enum belfry_err belfry_kube_fault_say(struct belfry_kube_fault *fault, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

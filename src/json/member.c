@@ -69,7 +69,7 @@ enum belfry_err belfry_kube_member_bool(const struct belfry_kube_members *member
     return BELFRY_OK;
 }
 
-/* INT64_MAX: it is none, or too long to be one of 32 bits. */
+/* INT64_MAX: not an integer, or too long for 32 bits. */
 static int64_t raw_integer(struct belfry_bytes raw)
 {
     char digits[16], *end;
@@ -81,7 +81,7 @@ static int64_t raw_integer(struct belfry_bytes raw)
     return *end == '\0' ? value : INT64_MAX;
 }
 
-/* A number is raw, or a YAML form that JSON does not have. */
+/* A number is raw text, or a value converted from a YAML form that JSON lacks. */
 enum belfry_err belfry_kube_member_int32(const struct belfry_kube_members *members, const char *key, int64_t *out)
 {
     yyjson_val *value = get(members, key);
@@ -107,14 +107,14 @@ enum belfry_err belfry_kube_member_list(const struct belfry_kube_members *member
     return BELFRY_OK;
 }
 
-static enum belfry_err enter(const struct belfry_kube_members *from, const char *key, yyjson_val *value,
-                             struct belfry_kube_members *out)
+static enum belfry_err enter_member(const struct belfry_kube_members *from, const char *key, yyjson_val *value,
+                                    struct belfry_kube_members *out)
 {
     if (value != NULL && !yyjson_is_obj(value))
         return belfry_kube_member_wrong(from, key, "must be a map, not a value of type %s", type_of(value));
     *out = (struct belfry_kube_members){.object = value, .fault = from->fault};
     int n = snprintf(out->where, sizeof(out->where), "%s%s%s", from->where, from->where[0] == '\0' ? "" : ".", key);
-    if (n >= KUBE_WHERE_MAX) /* keys are our own, and the deepest is spec.versions[i].selectableFields[k] */
+    if (n >= KUBE_WHERE_MAX) /* cannot happen: our longest path is spec.versions[i].selectableFields[k] */
         memcpy(out->where, "...", sizeof("..."));
     return BELFRY_OK;
 }
@@ -122,7 +122,7 @@ static enum belfry_err enter(const struct belfry_kube_members *from, const char 
 enum belfry_err belfry_kube_member_object(const struct belfry_kube_members *members, const char *key,
                                           struct belfry_kube_members *out)
 {
-    return enter(members, key, get(members, key), out);
+    return enter_member(members, key, get(members, key), out);
 }
 
 enum belfry_err belfry_kube_member_element(const struct belfry_kube_members *members, const char *key, size_t i,
@@ -130,5 +130,5 @@ enum belfry_err belfry_kube_member_element(const struct belfry_kube_members *mem
 {
     char name[KUBE_WHERE_MAX];
     snprintf(name, sizeof(name), "%s[%zu]", key, i);
-    return enter(members, name, element, out);
+    return enter_member(members, name, element, out);
 }

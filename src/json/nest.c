@@ -1,5 +1,5 @@
-/* src/json/nest.c: every byte that a client receives passes here several times, so it is written for speed: where it is
- * stands in registers, and strings, which are most of a Kubernetes object, are looked at eight bytes at a time. */
+/* src/json/nest.c: every byte that a client receives passes here several times, so this file is written for speed: the
+ * state is kept in registers, and strings, the larger part of Kubernetes objects, are scanned eight bytes at a time. */
 #include "json/nest.h"
 
 #include <endian.h>
@@ -8,8 +8,8 @@
 #define ONES  0x0101010101010101u
 #define HIGHS 0x8080808080808080u
 
-/* The high bit of each of the eight bytes that is `c`, from the lowest up to the first; those above it may be wrong. */
-static inline uint64_t equal(uint64_t eight, char c)
+/* Sets the high bit of each byte that equals `c`. Correct from the lowest byte up to the first match; not above it. */
+static inline uint64_t bytes_equal_to(uint64_t eight, char c)
 {
     uint64_t zero_where_equal = eight ^ (ONES * (unsigned char)c);
     return (zero_where_equal - ONES) & ~zero_where_equal & HIGHS;
@@ -21,7 +21,7 @@ static inline const char *string_end(const char *at, const char *end)
     for (uint64_t eight; end - at >= (ptrdiff_t)sizeof(eight); at += sizeof(eight)) {
         memcpy(&eight, at, sizeof(eight));
         eight = le64toh(eight); /* the lowest byte is the first */
-        uint64_t found = equal(eight, '"') | equal(eight, '\\');
+        uint64_t found = bytes_equal_to(eight, '"') | bytes_equal_to(eight, '\\');
         if (found != 0)
             return at + __builtin_ctzll(found) / 8;
     }
@@ -30,7 +30,7 @@ static inline const char *string_end(const char *at, const char *end)
     return at;
 }
 
-/* The next quote or bracket. They are near outside of strings. */
+/* The next quote or bracket. Outside of strings it is near. */
 static inline const char *plain_end(const char *at, const char *end)
 {
     static const bool counts[256] = {['"'] = true, ['{'] = true, ['['] = true, ['}'] = true, [']'] = true};
@@ -40,7 +40,7 @@ static inline const char *plain_end(const char *at, const char *end)
 }
 
 /* A quote or a bracket outside of strings. */
-static inline void pass(struct belfry_nest *nest, char c)
+static inline void nest_pass(struct belfry_nest *nest, char c)
 {
     if (c == '"')
         nest->in = BELFRY_NEST_STRING;
@@ -59,7 +59,7 @@ size_t belfry_nest_skip(struct belfry_nest *nest, size_t floor, struct belfry_by
         case BELFRY_NEST_PLAIN:
             at = plain_end(at, end);
             if (at < end)
-                pass(&now, *at++);
+                nest_pass(&now, *at++);
             break;
         case BELFRY_NEST_STRING:
             at = string_end(at, end);

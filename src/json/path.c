@@ -1,14 +1,14 @@
 /* src/json/path.c
  *
- * A path is a row of steps. A filter is one step and, behind it, the `n_inner` fields that lead from an element to what
- * is compared. Names and literals lie in `words`, without their escapes.
+ * A path is an array of steps. A filter is one step, followed by the `n_inner` fields that lead from an element to the
+ * compared value. Names and literals are stored in `words`, without their escapes.
  */
 #include "json/path.h"
 
 #include <stdint.h>
 #include <stdlib.h>
 
-#define DIGITS_MAX 9 /* of an index: no array is longer, and nothing overflows */
+#define DIGITS_MAX 9 /* digits of an index: no array is longer, and no overflow is possible */
 #define NUMBER_MAX 32
 
 enum step_kind { STEP_FIELD, STEP_SLICE, STEP_ALL, STEP_FILTER };
@@ -30,13 +30,13 @@ struct step {
         enum filter_op op;
         enum literal_kind literal;
         double number;
-        size_t n_inner; /* steps that follow and belong to it */
+        size_t n_inner; /* following steps that belong to the filter */
     } filter;
 };
 
 struct belfry_kube_path {
     size_t n_steps;
-    char *words; /* behind the steps */
+    char *words; /* stored after the steps */
     struct step steps[];
 };
 
@@ -55,7 +55,7 @@ static bool is_next(const struct reader *r, char c)
     return r->at < r->text.len && r->text.data[r->at] == c;
 }
 
-static bool skip(struct reader *r, const char *what)
+static bool skip_literal(struct reader *r, const char *what)
 {
     size_t len = strlen(what);
     if (r->text.len - r->at < len || memcmp(r->text.data + r->at, what, len) != 0)
@@ -79,7 +79,7 @@ static struct step *add_step(struct reader *r, enum step_kind kind)
     return step;
 }
 
-/* Up to one of `stops` or the end; a zero byte is nobody's name. */
+/* Reads up to one of `stops` or the end. Names contain no zero byte. */
 static bool read_word(struct reader *r, const char *stops, struct word *out)
 {
     out->at = r->n_words;
@@ -95,7 +95,7 @@ static bool read_word(struct reader *r, const char *stops, struct word *out)
 static bool read_quoted(struct reader *r, struct word *out)
 {
     const char quote[] = {r->text.data[r->at++], '\0'};
-    return read_word(r, quote, out) && skip(r, quote);
+    return read_word(r, quote, out) && skip_literal(r, quote);
 }
 
 static bool is_quote(const struct reader *r)
@@ -112,12 +112,12 @@ static bool read_field(struct reader *r, const char *stops)
 static bool read_quoted_field(struct reader *r)
 {
     struct step *step = add_step(r, STEP_FIELD);
-    return step != NULL && is_quote(r) && read_quoted(r, &step->word) && skip(r, "]");
+    return step != NULL && is_quote(r) && read_quoted(r, &step->word) && skip_literal(r, "]");
 }
 
 static bool read_integer(struct reader *r, int64_t *out)
 {
-    bool negative = skip(r, "-");
+    bool negative = skip_literal(r, "-");
     size_t begin = r->at;
     int64_t value = 0;
     for (; r->at < r->text.len && r->text.data[r->at] >= '0' && r->text.data[r->at] <= '9'; r->at++) {
@@ -137,14 +137,14 @@ static bool read_slice(struct reader *r)
         return false;
     if (!is_next(r, ':') && !read_integer(r, &step->slice.from))
         return false;
-    if (!skip(r, ":")) {
+    if (!skip_literal(r, ":")) {
         step->slice.to = step->slice.from + 1;
         step->slice.to_end = step->slice.from == -1;
     } else if (is_next(r, ']'))
         step->slice.to_end = true;
     else if (!read_integer(r, &step->slice.to))
         return false;
-    return skip(r, "]");
+    return skip_literal(r, "]");
 }
 
 static bool read_number(struct belfry_bytes text, double *out)
@@ -179,16 +179,16 @@ static bool read_literal(struct reader *r, struct step *step)
 
 static bool read_inner(struct reader *r)
 {
-    if (!skip(r, "@"))
+    if (!skip_literal(r, "@"))
         return false;
     while (is_next(r, '.') || is_next(r, '[')) {
-        if (!(skip(r, ".") ? read_field(r, " .[]=!<>&|)@{}$,") : skip(r, "[") && read_quoted_field(r)))
+        if (!(skip_literal(r, ".") ? read_field(r, " .[]=!<>&|)@{}$,") : skip_literal(r, "[") && read_quoted_field(r)))
             return false;
     }
     return true;
 }
 
-/* Behind "[?(". */
+/* Reads a filter, after "[?(". */
 static bool read_filter(struct reader *r)
 {
     struct step *step = add_step(r, STEP_FILTER);
@@ -200,31 +200,31 @@ static bool read_filter(struct reader *r)
     step->filter.op = FILTER_EXISTS;
     if (!is_next(r, ')')) {
         step->filter.op = is_next(r, '=') ? FILTER_EQUAL : FILTER_UNEQUAL;
-        if (!skip(r, step->filter.op == FILTER_EQUAL ? "==" : "!="))
+        if (!skip_literal(r, step->filter.op == FILTER_EQUAL ? "==" : "!="))
             return false;
         skip_blanks(r);
         if (!read_literal(r, step))
             return false;
         skip_blanks(r);
     }
-    return skip(r, ")]");
+    return skip_literal(r, ")]");
 }
 
 static bool read_bracket(struct reader *r)
 {
-    if (skip(r, "*]"))
+    if (skip_literal(r, "*]"))
         return add_step(r, STEP_ALL) != NULL;
-    if (skip(r, "?("))
+    if (skip_literal(r, "?("))
         return read_filter(r);
     return is_quote(r) ? read_quoted_field(r) : read_slice(r);
 }
 
 static bool read_step(struct reader *r)
 {
-    bool dot = skip(r, ".");
-    if (skip(r, "["))
+    bool dot = skip_literal(r, ".");
+    if (skip_literal(r, "["))
         return read_bracket(r);
-    if (dot && skip(r, "*"))
+    if (dot && skip_literal(r, "*"))
         return add_step(r, STEP_ALL) != NULL;
     return dot && read_field(r, " .[],$@{}");
 }
@@ -298,8 +298,8 @@ static bool is_literal(const struct belfry_kube_path *path, const struct step *s
     return false;
 }
 
-/* What is not there is neither equal nor unequal, as in kubectl. */
-static bool passes(const struct belfry_kube_path *path, const struct step *step, yyjson_val *element)
+/* Compares an element with the literal. A missing value is neither equal nor unequal, as in kubectl. */
+static bool filter_passes(const struct belfry_kube_path *path, const struct step *step, yyjson_val *element)
 {
     for (size_t i = 1; i <= step->filter.n_inner; i++)
         element = get_field(path, step + i, element);
@@ -308,14 +308,14 @@ static bool passes(const struct belfry_kube_path *path, const struct step *step,
     return step->filter.op == FILTER_EXISTS || is_literal(path, step, element) == (step->filter.op == FILTER_EQUAL);
 }
 
-/* What a walk is for: one value, or a call for each. */
+/* The purpose of a walk: find one value, or call `fn` for each. */
 struct visit {
-    size_t left;                               /* values to pass by */
+    size_t left;                               /* values to skip */
     void (*fn)(yyjson_val *value, void *user); /* NULL: the walk ends with the value */
     void *user;
 };
 
-static yyjson_val *arrive(struct visit *visit, yyjson_val *value)
+static yyjson_val *visit_value(struct visit *visit, yyjson_val *value)
 {
     if (visit->fn == NULL)
         return visit->left-- == 0 ? value : NULL;
@@ -323,7 +323,7 @@ static yyjson_val *arrive(struct visit *visit, yyjson_val *value)
     return NULL;
 }
 
-static yyjson_val *walk(const struct belfry_kube_path *path, size_t at, yyjson_val *from, struct visit *visit);
+static yyjson_val *path_walk(const struct belfry_kube_path *path, size_t at, yyjson_val *from, struct visit *visit);
 
 static int64_t from_end(int64_t index, size_t len)
 {
@@ -331,70 +331,71 @@ static int64_t from_end(int64_t index, size_t len)
     return i < 0 ? 0 : i > n ? n : i;
 }
 
-static yyjson_val *walk_slice(const struct belfry_kube_path *path, size_t at, yyjson_val *from, struct visit *visit)
+static yyjson_val *path_walk_slice(const struct belfry_kube_path *path, size_t at, yyjson_val *from,
+                                   struct visit *visit)
 {
     const struct step *step = &path->steps[at];
     size_t len = yyjson_arr_size(from), i = 0;
     int64_t n = (int64_t)len;
-    bool missing = step->slice.to == step->slice.from + 1 && step->slice.from < -n; /* [-5] of three, not [0] */
+    bool missing = step->slice.to == step->slice.from + 1 && step->slice.from < -n; /* [-5] of three: not [0] */
     int64_t begin = missing ? n : from_end(step->slice.from, len);
     int64_t end = step->slice.to_end ? n : from_end(step->slice.to, len);
     yyjson_arr_iter iter = yyjson_arr_iter_with(from);
     for (yyjson_val *value; (value = yyjson_arr_iter_next(&iter)) != NULL; i++) {
-        yyjson_val *found = (int64_t)i >= begin && (int64_t)i < end ? walk(path, at + 1, value, visit) : NULL;
+        yyjson_val *found = (int64_t)i >= begin && (int64_t)i < end ? path_walk(path, at + 1, value, visit) : NULL;
         if (found != NULL)
             return found;
     }
     return NULL;
 }
 
-/* All elements, or those that pass the filter at `at`; `next` is the step that goes on from them. */
-static yyjson_val *walk_all(const struct belfry_kube_path *path, size_t at, size_t next, yyjson_val *from,
-                            struct visit *visit)
+/* Walks all elements, or those that pass the filter at `at`; `next` is the step after it. */
+static yyjson_val *path_walk_all(const struct belfry_kube_path *path, size_t at, size_t next, yyjson_val *from,
+                                 struct visit *visit)
 {
     const struct step *filter = path->steps[at].kind == STEP_FILTER ? &path->steps[at] : NULL;
     yyjson_val *value, *found = NULL;
     yyjson_arr_iter items = yyjson_arr_iter_with(from);
     while (found == NULL && (value = yyjson_arr_iter_next(&items)) != NULL) {
-        if (filter == NULL || passes(path, filter, value))
-            found = walk(path, next, value, visit);
+        if (filter == NULL || filter_passes(path, filter, value))
+            found = path_walk(path, next, value, visit);
     }
     yyjson_obj_iter members = yyjson_obj_iter_with(from);
     while (found == NULL && (value = yyjson_obj_iter_get_val(yyjson_obj_iter_next(&members))) != NULL) {
-        if (filter == NULL || passes(path, filter, value))
-            found = walk(path, next, value, visit);
+        if (filter == NULL || filter_passes(path, filter, value))
+            found = path_walk(path, next, value, visit);
     }
     return found;
 }
 
-/* Recursion ends with the steps: KUBE_STEPS_MAX deep. */
-static yyjson_val *walk(const struct belfry_kube_path *path, size_t at, yyjson_val *from, struct visit *visit)
+/* Recurses once per step, so at most KUBE_STEPS_MAX deep. */
+static yyjson_val *path_walk(const struct belfry_kube_path *path, size_t at, yyjson_val *from, struct visit *visit)
 {
     if (from == NULL)
         return NULL;
     if (at == path->n_steps)
-        return arrive(visit, from);
+        return visit_value(visit, from);
     const struct step *step = &path->steps[at];
     switch (step->kind) {
     case STEP_FIELD:
-        return walk(path, at + 1, get_field(path, step, from), visit);
+        return path_walk(path, at + 1, get_field(path, step, from), visit);
     case STEP_SLICE:
-        return walk_slice(path, at, from, visit);
+        return path_walk_slice(path, at, from, visit);
     case STEP_ALL:
-        return walk_all(path, at, at + 1, from, visit);
+        return path_walk_all(path, at, at + 1, from, visit);
     case STEP_FILTER:
-        return walk_all(path, at, at + 1 + step->filter.n_inner, from, visit);
+        return path_walk_all(path, at, at + 1 + step->filter.n_inner, from, visit);
     }
     return NULL;
 }
 
 yyjson_val *belfry_kube_path_get(const struct belfry_kube_path *path, yyjson_val *root, size_t index)
 {
-    return walk(path, 0, root, &(struct visit){.left = index});
+    return path_walk(path, 0, root, &(struct visit){.left = index});
 }
 
 void belfry_kube_path_each(const struct belfry_kube_path *path, yyjson_val *root,
                            void (*fn)(yyjson_val *value, void *user), void *user)
 {
-    walk(path, 0, root, &(struct visit){.fn = fn, .user = user});
+    path_walk(path, 0, root, &(struct visit){.fn = fn, .user = user});
 }

@@ -2,9 +2,9 @@
  *
  * path: the JSON paths of CustomResourceDefinitions: ".spec.nodeName", ".metadata.labels['a.b/c']", ".a[0].b", "['x']",
  * "." (all of it) and, for columns, "[*]", "[-1]", slices "[1:3]" and filters "[?(@.type=="Ready")]" with one equality,
- * one inequality ("!=") or a bare path, which asks whether it is there. A backslash takes the next byte as it is.
+ * one inequality ("!="), or a bare path, which tests existence. A backslash makes the next byte literal.
  *
- * Left out, and refused: "..", unions, steps of slices, "<" and ">", "&&" and "||".
+ * Not supported, and rejected: "..", unions, steps of slices, "<" and ">", "&&" and "||".
  *
  * Thread: any; immutable. Pure but for yyjson.
  * Memory: one allocation; a path has at most KUBE_PATH_MAX bytes and KUBE_STEPS_MAX steps.
@@ -29,12 +29,12 @@ struct belfry_kube_path;
 BELFRY_NODISCARD enum belfry_err belfry_kube_path_read(struct belfry_bytes text, struct belfry_kube_path **out);
 void belfry_kube_path_free(struct belfry_kube_path *path); /* NULL is fine */
 bool belfry_kube_path_is_simple(
-    const struct belfry_kube_path *path); /* fields alone, one at least: what selectableFields may be */
+    const struct belfry_kube_path *path); /* only fields, at least one: valid for selectableFields */
 
-/* The value that it leads to from `root`, when there are several that number `index`; NULL: no more. */
+/* The value at the path from `root`; if there are several, the one with number `index`; NULL after the last. */
 yyjson_val *belfry_kube_path_get(const struct belfry_kube_path *path, yyjson_val *root, size_t index);
 
-/* Calls `fn` for each of them, in one walk. */
+/* Calls `fn` for each value, in one walk. */
 void belfry_kube_path_each(const struct belfry_kube_path *path, yyjson_val *root,
                            void (*fn)(yyjson_val *value, void *user), void *user);
 

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define DIGITS_MAX 64 /* of a number that is converted */
+#define DIGITS_MAX 64 /* of a converted number */
 
 static bool is_one_of(struct belfry_bytes text, const char *const *words)
 {

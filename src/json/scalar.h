@@ -1,4 +1,4 @@
-/* src/json/scalar.h: what a plain scalar of YAML is by the core schema (YAML 1.2.2, section 10.3.2). Thread: any.
+/* src/json/scalar.h: the type of a plain YAML scalar by the core schema (YAML 1.2.2, section 10.3.2). Thread: any.
  * Pure. */
 #ifndef BELFRY_JSON_SCALAR_H
 #define BELFRY_JSON_SCALAR_H
@@ -15,8 +15,8 @@ enum belfry_kube_scalar_type {
     KUBE_SCALAR_NUMBER
 };
 
-/* How a number goes into JSON: as it is written, or, where JSON has no such form (0x1F, +1, 007, .5), by its value.
- * What has no value in JSON (.inf, .nan, an 0x of more than 63 bits) is a text. */
+/* How a number is written to JSON: with its spelling, or by its value if JSON has no such form (0x1F, +1, 007, .5).
+ * Numbers without a value in JSON (.inf, .nan, an 0x of more than 63 bits) are strings. */
 enum belfry_kube_number_form { KUBE_NUMBER_JSON, KUBE_NUMBER_INT, KUBE_NUMBER_REAL };
 
 struct belfry_kube_scalar {
@@ -25,7 +25,7 @@ struct belfry_kube_scalar {
     double real;
 };
 
-/* *out is set for KUBE_SCALAR_NUMBER alone. */
+/* *out is set only for KUBE_SCALAR_NUMBER. */
 enum belfry_kube_scalar_type belfry_kube_scalar_read(struct belfry_bytes text, struct belfry_kube_scalar *out);
 
 #endif

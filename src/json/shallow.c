@@ -3,21 +3,21 @@
 
 #include "json/nest.h"
 
-static struct belfry_bytes from(struct belfry_bytes text, size_t at)
+static struct belfry_bytes bytes_from(struct belfry_bytes text, size_t at)
 {
     return belfry_bytes_of(text.data + at, text.len - at);
 }
 
-/* What stands between tokens: white space, and the one comma or colon that validity puts there. */
+/* Skips white space and the comma or colon between tokens; valid JSON has no more than one there. */
 static struct belfry_bytes behind_marks(struct belfry_bytes text)
 {
     size_t at = 0;
     while (at < text.len && (belfry_nest_is_space(text.data[at]) || text.data[at] == ',' || text.data[at] == ':'))
         at++;
-    return at == 0 ? text : from(text, at);
+    return at == 0 ? text : bytes_from(text, at);
 }
 
-/* How long the value at the front is. */
+/* The length of the value at the front. */
 static size_t value_len(struct belfry_bytes text)
 {
     struct belfry_nest nest = {0};
@@ -35,7 +35,7 @@ static struct belfry_bytes take_value(struct belfry_shallow *walk)
     size_t len = value_len(walk->rest);
     struct belfry_bytes value = belfry_bytes_of(walk->rest.data, len);
     if (len > 0)
-        walk->rest = from(walk->rest, len);
+        walk->rest = bytes_from(walk->rest, len);
     return value;
 }
 
@@ -48,7 +48,7 @@ struct belfry_bytes belfry_shallow_value(struct belfry_bytes json)
 bool belfry_shallow_next(struct belfry_shallow *walk, struct belfry_shallow_member *out)
 {
     walk->rest = behind_marks(walk->rest);
-    if (!belfry_shallow_is_string(walk->rest)) /* the end, or its bracket */
+    if (!belfry_shallow_is_string(walk->rest)) /* the end of the text, or the closing bracket */
         return false;
     out->name = belfry_shallow_text(take_value(walk));
     out->value = take_value(walk);

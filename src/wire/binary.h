@@ -1,4 +1,4 @@
-/* src/wire/binary.h: our bytes as protobuf-c's, for packing. Its pointer is not const, but packing never writes to it.
+/* src/wire/binary.h: our bytes as protobuf-c's type, for packing. Its pointer is not const, but packing does not write.
  * Thread: any. */
 #ifndef BELFRY_WIRE_BINARY_H
 #define BELFRY_WIRE_BINARY_H

@@ -1,4 +1,4 @@
-/* src/wire/scan.c: one reader of fields does all the checking; every scanner is a loop over it with a switch.
+/* src/wire/scan.c: one field reader does all checks; every scanner is a loop over it with a switch.
  *
  * The switch is over tag values, number and wire type together: a known number with a foreign wire type falls through
  * to `default` and is skipped like an unknown field.
@@ -19,7 +19,7 @@ struct cursor {
     const uint8_t *at, *end;
 };
 
-/* One field as read; of value and bytes the one that the wire type calls for is set. */
+/* One field. The wire type decides whether `value` or `bytes` is set. */
 struct field {
     uint32_t tag;
     uint64_t value;
@@ -29,7 +29,7 @@ struct field {
 static struct cursor cursor_over(struct belfry_bytes message)
 {
     const uint8_t *data = (const uint8_t *)message.data;
-    /* Nothing may be added to NULL, not even 0. */
+    /* In C, NULL + 0 is undefined. */
     return (struct cursor){data, message.len > 0 ? data + message.len : data};
 }
 
@@ -38,7 +38,7 @@ static size_t left(const struct cursor *c)
     return (size_t)(c->end - c->at);
 }
 
-/* A value that does not fit 64 bits is malformed, as Go reads it; others would drop the upper bits. */
+/* A value over 64 bits is malformed, as in Go; other decoders drop the upper bits. */
 static bool read_long_varint(struct cursor *c, uint64_t *out)
 {
     size_t max = left(c) < VARINT_MAX_BYTES ? left(c) : VARINT_MAX_BYTES;
@@ -103,7 +103,7 @@ static inline bool read_field(struct cursor *c, struct field *out)
     }
 }
 
-/* The readers below fill what they are given as they go; the public functions hand out only what was read whole. */
+/* The readers below fill their result field by field; the public functions return only complete results. */
 
 static bool read_kv(struct belfry_bytes message, struct belfry_wire_kv *kv)
 {
@@ -139,8 +139,8 @@ static bool read_kv(struct belfry_bytes message, struct belfry_wire_kv *kv)
     return true;
 }
 
-/* Event.EventType. A change of a third kind is malformed: a reader that took it for a put would show a
- * value that the key does not hold. */
+/* Event.EventType. Any third value is malformed: if it were read as a put, a client would see a value that the key
+ * does not have. */
 enum event_type { EVENT_PUT = 0, EVENT_DELETE = 1 };
 
 static bool is_event_type(uint64_t value)
@@ -369,7 +369,7 @@ static bool read_watch_request(struct belfry_bytes message, struct belfry_wire_w
     return true;
 }
 
-/* ---- what others call ---- */
+/* ---- public functions ---- */
 
 enum belfry_err belfry_scan_watch_request(struct belfry_bytes message, struct belfry_wire_watch_request *out)
 {

@@ -1,11 +1,11 @@
 /* src/wire/scan.h
  *
- * scan: reading KeyValue, Event and WatchResponse without copying or decoding more than asked.
+ * scan: reads KeyValue, Event and WatchResponse without copying, and decodes only what is needed.
  *
- * Everything found points into the bytes scanned, which the caller keeps alive. The raw bytes of every event stay
- * reachable, because they are what goes on downstream. Unknown fields are skipped; a field that appears twice counts as
- * its last appearance, a header or kv too (protobuf would merge the two, but nobody sends two, and `raw` can name but
- * one); a truncated or malformed message is BELFRY_ERR_PROTOCOL.
+ * Results point into the scanned bytes, which the caller keeps alive. The raw bytes of every event stay available,
+ * because they are sent downstream unchanged. Unknown fields are skipped. If a field appears twice, the last one
+ * counts, also for a header or kv. (protobuf would merge the two, but no server sends two, and `raw` can point to only
+ * one.) A truncated or malformed message is BELFRY_ERR_PROTOCOL.
  *
  * Thread: any. Pure.
  */
@@ -41,7 +41,7 @@ struct belfry_wire_header {
     int64_t revision;
 };
 
-/* etcdserverpb.WatchResponse, all but its events */
+/* etcdserverpb.WatchResponse, without its events */
 struct belfry_wire_watch {
     struct belfry_wire_header header; /* zeroes if absent */
     int64_t watch_id;
@@ -56,8 +56,8 @@ enum belfry_wire_watch_kind { BELFRY_WATCH_NOTHING, BELFRY_WATCH_CREATE, BELFRY_
 
 struct belfry_wire_watch_request {
     enum belfry_wire_watch_kind kind;
-    int64_t watch_id;                   /* CREATE, CANCEL; all that follows: CREATE */
-    struct belfry_bytes key, range_end; /* as they came */
+    int64_t watch_id;                   /* CREATE, CANCEL; the fields below: only CREATE */
+    struct belfry_bytes key, range_end; /* as received */
     int64_t start_revision;
     bool progress_notify, prev_kv, fragment;
     bool no_put, no_delete; /* filters; unknown ones are ignored */
@@ -68,35 +68,33 @@ BELFRY_NODISCARD enum belfry_err belfry_scan_kv(struct belfry_bytes message, str
 BELFRY_NODISCARD enum belfry_err belfry_scan_event(struct belfry_bytes message, struct belfry_wire_event *out);
 BELFRY_NODISCARD enum belfry_err belfry_scan_header(struct belfry_bytes message, struct belfry_wire_header *out);
 
-/* Reads all of a WatchResponse but does not look into its events, beyond checking that their lengths fit and counting.
- */
+/* Reads a WatchResponse without its events: it counts them and checks only that their lengths fit. */
 BELFRY_NODISCARD enum belfry_err belfry_scan_watch(struct belfry_bytes message, struct belfry_wire_watch *out);
 
-/* Reads a WatchRequest, which comes from who knows whom: unlike the others it takes a known field of a foreign wire
- * type for malformed, as etcd does. Of several members of the union the last counts. */
+/* Reads a WatchRequest, which comes from an untrusted client: unlike the other functions, it rejects a known field with
+ * a wrong wire type, as etcd does. If several members of the union are set, the last counts. */
 BELFRY_NODISCARD enum belfry_err belfry_scan_watch_request(struct belfry_bytes message,
                                                            struct belfry_wire_watch_request *out);
 
-/* Finds the next appearance of the length-delimited field `number` at or after *at, an offset into `message` that
- * starts at 0 and is moved behind what was found. Stores the field's bytes in *out. Errors: BELFRY_ERR_AGAIN (no more
- * of them), BELFRY_ERR_PROTOCOL. With number 11 it walks the events of a WatchResponse, with 2 the kvs of a
- * RangeResponse. */
+/* Finds the next length-delimited field `number` at or after offset *at, which starts at 0, and moves *at past it.
+ * Stores the field's bytes in *out. Errors: BELFRY_ERR_AGAIN (no more such fields), BELFRY_ERR_PROTOCOL. Number 11
+ * walks the events of a WatchResponse, number 2 the kvs of a RangeResponse. */
 BELFRY_NODISCARD enum belfry_err belfry_scan_field(struct belfry_bytes message, uint32_t number, size_t *at,
                                                    struct belfry_bytes *out);
 
 #define BELFRY_WATCH_EVENTS 11 /* field of WatchResponse */
 #define BELFRY_RANGE_KVS    2  /* field of RangeResponse */
 
-/* The last appearance of the varint field `number`; 0 when there is none. Reads the whole message.
+/* The last value of the varint field `number`; 0 if absent. Reads the whole message.
  * Errors: BELFRY_ERR_PROTOCOL. */
 BELFRY_NODISCARD enum belfry_err belfry_scan_number(struct belfry_bytes message, uint32_t number, uint64_t *out);
 
-/* The header that every response of etcd carries as its field 1, by its first appearance; zeroes when it is absent.
+/* The header (field 1) of any etcd response, by its first appearance; zeroes if absent.
  * Errors: BELFRY_ERR_PROTOCOL. */
 BELFRY_NODISCARD enum belfry_err belfry_scan_response_header(struct belfry_bytes message,
                                                              struct belfry_wire_header *out);
 
-/* mod_revision of an Event's kv, without reading the rest of it but its type; 0 when absent.
+/* mod_revision of an Event's kv, reading only that and the type; 0 if absent.
  * Errors: BELFRY_ERR_PROTOCOL (malformed, or neither a put nor a delete). */
 BELFRY_NODISCARD enum belfry_err belfry_scan_event_rev(struct belfry_bytes event, int64_t *out);
 

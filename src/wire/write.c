@@ -1,4 +1,4 @@
-/* src/wire/write.c: every message has a pair of functions, size and write, that must name the same fields. */
+/* src/wire/write.c: every message has two functions, size and write, which must handle the same fields. */
 #include "wire/write.h"
 
 #include <assert.h>
@@ -27,7 +27,7 @@ static uint8_t *put_varint(uint8_t *to, uint64_t value)
     return to;
 }
 
-/* A scalar field; proto3 leaves out zeroes. Negative numbers are given sign-extended and take ten bytes. */
+/* A scalar field; proto3 omits zeroes. Pass negative numbers sign-extended; they take ten bytes. */
 static size_t number_size(uint64_t value)
 {
     return value == 0 ? 0 : TAG_BYTES + varint_size(value);
@@ -185,7 +185,7 @@ static uint8_t *put_create(uint8_t *to, const struct belfry_wire_create *create)
     return put_number(to, VARINT(8), create->fragment);
 }
 
-/* Makes room for a whole WatchRequest and begins it; what is inside, `len` bytes, goes to *out. */
+/* Makes room for a whole WatchRequest and writes its head; *out is where its content, `len` bytes, goes. */
 static enum belfry_err begin_request(struct belfry_buf *buf, enum request request, size_t len, uint8_t **out)
 {
     uint8_t *to;

@@ -1,19 +1,18 @@
 /* src/wire/write.h
  *
- * write: the bytes of the messages that are sent often: WatchResponse downstream, WatchRequest upstream.
+ * write: encodes the messages that are sent often: WatchResponse downstream, WatchRequest upstream.
  *
- * A WatchResponse is written in pieces, so that an event goes downstream as the bytes that came from upstream and is
- * never encoded again. For every event the caller writes a field head and then the raw event (or hands the two to a
- * gathering write):
+ * A WatchResponse is written in pieces, so that an event's bytes go downstream as received, never encoded again. For
+ * every event the caller writes a field head and then the raw event (or passes both to a gathering write):
  *
  *     size  = belfry_write_watch_head_size(&watch);
  *     size += belfry_write_event_field_size(raw.len) + raw.len;             for every event
  *     to    = belfry_write_watch_head(&watch, to);
  *     to    = belfry_write_event_field(raw.len, to); then raw itself        for every event
  *
- * Functions that write to `to` need exactly the room that the function of the same name with _size says and return the
- * byte behind the last one written. Fields go out in the order of their numbers and zeroes are left out, so what is
- * written is what etcd itself would write, byte for byte.
+ * Functions that write to `to` need exactly as many bytes as their _size function returns, and return the address after
+ * the last byte written. Fields are written in the order of their numbers, without zeroes: byte for byte what etcd
+ * would write.
  *
  * Thread: any. Pure.
  * Memory: only belfry_write_watch_create, _cancel and _progress allocate, through the buffer given.
@@ -30,18 +29,18 @@
 #include "base/err.h"
 #include "wire/scan.h"
 
-/* etcdserverpb.WatchResponse without its events (n_events is not looked at). The header is written even if it is all
+/* etcdserverpb.WatchResponse without its events (n_events is ignored). The header is written even if it is all
  * zeroes: old Go clients crash on a response without one. */
 size_t belfry_write_watch_head_size(const struct belfry_wire_watch *watch);
 uint8_t *belfry_write_watch_head(const struct belfry_wire_watch *watch, uint8_t *to);
 
-/* The tag and the length that stand before an event of `event_len` bytes in a WatchResponse. */
-#define BELFRY_WRITE_EVENT_FIELD_MAX 11 /* the most that belfry_write_event_field_size() says */
+/* The tag and the length that precede an event of `event_len` bytes in a WatchResponse. */
+#define BELFRY_WRITE_EVENT_FIELD_MAX 11 /* the largest result of belfry_write_event_field_size() */
 size_t belfry_write_event_field_size(size_t event_len);
 uint8_t *belfry_write_event_field(size_t event_len, uint8_t *to);
 
-/* mvccpb.KeyValue and mvccpb.Event from their fields (`raw` is not looked at). An event's kv is written even if it is
- * empty, its prev if has_prev. */
+/* mvccpb.KeyValue and mvccpb.Event from their fields (`raw` is ignored). An event's kv is written even if it is empty;
+ * its prev only if has_prev. */
 size_t belfry_write_kv_size(const struct belfry_wire_kv *kv);
 uint8_t *belfry_write_kv(const struct belfry_wire_kv *kv, uint8_t *to);
 size_t belfry_write_event_size(const struct belfry_wire_event *event);
