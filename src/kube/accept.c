@@ -3,7 +3,7 @@
 
 #include <strings.h>
 
-/* What a clause says: "application/json;as=Table;v=v1;g=meta.k8s.io;q=0.9". */
+/* One clause, such as "application/json;as=Table;v=v1;g=meta.k8s.io;q=0.9". */
 struct clause {
     struct belfry_bytes type; /* media type or coding */
     struct belfry_bytes as, group, version;
@@ -15,7 +15,7 @@ static bool is_space(char c)
     return c == ' ' || c == '\t';
 }
 
-static struct belfry_bytes trim(struct belfry_bytes text)
+static struct belfry_bytes trim_spaces(struct belfry_bytes text)
 {
     while (text.len > 0 && is_space(text.data[text.len - 1]))
         text.len--;
@@ -24,7 +24,7 @@ static struct belfry_bytes trim(struct belfry_bytes text)
     return text;
 }
 
-static bool is(struct belfry_bytes text, const char *other)
+static bool is_token(struct belfry_bytes text, const char *other)
 {
     return text.len == strlen(other) && (text.len == 0 || strncasecmp(text.data, other, text.len) == 0);
 }
@@ -34,8 +34,8 @@ static bool is_exactly(struct belfry_bytes text, const char *other)
     return belfry_bytes_equal(text, belfry_bytes_str(other));
 }
 
-/* Cuts *rest behind the first `end` that is not in a quoted string and returns what was before it, trimmed. */
-static struct belfry_bytes cut(struct belfry_bytes *rest, char end)
+/* Cuts *rest after the first `end` outside of a quoted string, and returns the part before it, trimmed. */
+static struct belfry_bytes cut_clause(struct belfry_bytes *rest, char end)
 {
     bool quoted = false;
     size_t n = 0;
@@ -47,7 +47,7 @@ static struct belfry_bytes cut(struct belfry_bytes *rest, char end)
     }
     struct belfry_bytes piece = belfry_bytes_of(rest->data, n);
     *rest = n == rest->len ? (struct belfry_bytes){0} : belfry_bytes_of(rest->data + n + 1, rest->len - n - 1);
-    return trim(piece);
+    return trim_spaces(piece);
 }
 
 static struct belfry_bytes unquote(struct belfry_bytes value)
@@ -56,7 +56,7 @@ static struct belfry_bytes unquote(struct belfry_bytes value)
     return quoted ? belfry_bytes_of(value.data + 1, value.len - 2) : value;
 }
 
-/* "0", "0.5", "1.000" in thousandths; what is none of these is 1. */
+/* "0", "0.5", "1.000" in thousandths; anything else counts as 1. */
 static unsigned read_q(struct belfry_bytes text)
 {
     unsigned q = 0, weight = 100;
@@ -72,20 +72,20 @@ static unsigned read_q(struct belfry_bytes text)
 
 static struct clause read_clause(struct belfry_bytes text)
 {
-    struct clause clause = {.type = cut(&text, ';'), .q = 1000};
+    struct clause clause = {.type = cut_clause(&text, ';'), .q = 1000};
     while (text.len > 0) {
-        struct belfry_bytes value = cut(&text, ';');
+        struct belfry_bytes value = cut_clause(&text, ';');
         if (value.len == 0)
             continue;
-        struct belfry_bytes name = cut(&value, '=');
-        value = unquote(trim(value));
-        if (is(name, "as"))
+        struct belfry_bytes name = cut_clause(&value, '=');
+        value = unquote(trim_spaces(value));
+        if (is_token(name, "as"))
             clause.as = value;
-        else if (is(name, "g"))
+        else if (is_token(name, "g"))
             clause.group = value;
-        else if (is(name, "v"))
+        else if (is_token(name, "v"))
             clause.version = value;
-        else if (is(name, "q"))
+        else if (is_token(name, "q"))
             clause.q = read_q(value);
     }
     return clause;
@@ -93,7 +93,8 @@ static struct clause read_clause(struct belfry_bytes text)
 
 static enum kube_form form_of(const struct clause *clause)
 {
-    if (!is(clause->type, "application/json") && !is(clause->type, "application/*") && !is(clause->type, "*/*"))
+    if (!is_token(clause->type, "application/json") && !is_token(clause->type, "application/*") &&
+        !is_token(clause->type, "*/*"))
         return KUBE_FORM_NONE;
     if (clause->as.len == 0 && clause->group.len == 0 && clause->version.len == 0)
         return KUBE_FORM_JSON;
@@ -113,10 +114,10 @@ enum kube_form kube_accept(struct belfry_bytes header, unsigned forms)
 {
     enum kube_form best = KUBE_FORM_NONE;
     unsigned best_q = 0;
-    if (trim(header).len == 0)
+    if (trim_spaces(header).len == 0)
         return (forms & 1u << KUBE_FORM_JSON) != 0 ? KUBE_FORM_JSON : KUBE_FORM_NONE;
     while (header.len > 0) {
-        struct clause clause = read_clause(cut(&header, ','));
+        struct clause clause = read_clause(cut_clause(&header, ','));
         enum kube_form form = form_of(&clause);
         if (form != KUBE_FORM_NONE && (forms & 1u << form) != 0 && clause.q > best_q) {
             best = form;
@@ -130,12 +131,12 @@ bool kube_accepts_gzip(struct belfry_bytes header)
 {
     bool named = false, any = false;
     while (header.len > 0) {
-        struct clause clause = read_clause(cut(&header, ','));
-        if (is(clause.type, "gzip") || is(clause.type, "x-gzip")) {
+        struct clause clause = read_clause(cut_clause(&header, ','));
+        if (is_token(clause.type, "gzip") || is_token(clause.type, "x-gzip")) {
             if (clause.q > 0)
                 return true;
-            named = true; /* refused, whatever "*" says */
-        } else if (is(clause.type, "*")) {
+            named = true; /* rejected, whatever "*" says */
+        } else if (is_token(clause.type, "*")) {
             any = clause.q > 0;
         }
     }

@@ -42,12 +42,12 @@ static bool is_leap(int64_t year)
     return (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
 }
 
-/* Days from 1970-01-01; years begin in March here, so that a leap day is the last of its year. */
+/* Days since 1970-01-01. Years begin in March here, so that a leap day is the last day of its year. */
 static int64_t days_of(int64_t year, int64_t month, int64_t day)
 {
     int64_t y = month > 2 ? year : year - 1;
     int64_t from_march = (month + 9) % 12;
-    int64_t leap_days = (y + 400) / 4 - (y + 400) / 100 + (y + 400) / 400; /* +400: never negative */
+    int64_t leap_days = (y + 400) / 4 - (y + 400) / 100 + (y + 400) / 400; /* + 400 keeps it positive */
     return (y + 400) * 365 + leap_days + (from_march * 153 + 2) / 5 + day - 1 - (719468 + 146097);
 }
 
@@ -106,7 +106,7 @@ static bool read_time(struct belfry_bytes text, int64_t *out)
 
 /* ---- writing ---- */
 
-/* "3d4h", or "3d" when nothing is left over. */
+/* "3d4h", or "3d" without remainder. */
 static void write_pair(int64_t s, int64_t unit, char unit_name, int64_t part, char part_name, char out[KUBE_AGE_MAX])
 {
     int64_t rest = s % unit / part;
@@ -116,7 +116,7 @@ static void write_pair(int64_t s, int64_t unit, char unit_name, int64_t part, ch
         snprintf(out, KUBE_AGE_MAX, "%" PRId64 "%c%" PRId64 "%c", s / unit, unit_name, rest, part_name);
 }
 
-/* The larger it is the fewer details it has; the borders are kubectl's. */
+/* The longer the time, the fewer details; the limits are kubectl's. */
 static void write_duration(int64_t s, char out[KUBE_AGE_MAX])
 {
     if (s < 2 * MINUTE)
@@ -146,7 +146,7 @@ void kube_age_write(struct belfry_bytes timestamp, int64_t now_s, char out[KUBE_
         snprintf(out, KUBE_AGE_MAX, "<invalid>");
     else if (then == ZERO_TIME)
         snprintf(out, KUBE_AGE_MAX, "<unknown>");
-    else if (now_s - then < -1) /* a second of two clocks that differ is forgiven */
+    else if (now_s - then < -1) /* tolerate clocks that differ by a second */
         snprintf(out, KUBE_AGE_MAX, "<invalid>");
     else
         write_duration(now_s > then ? now_s - then : 0, out);

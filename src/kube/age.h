@@ -1,6 +1,6 @@
 /* src/kube/age.h
  *
- * age: how long ago something was, as kubectl's tables say it: "45s", "5m30s", "3d4h", "2y".
+ * age: the time since a timestamp, as in kubectl's tables: "45s", "5m30s", "3d4h", "2y".
  *
  * Thread: any. Pure.
  */
@@ -13,8 +13,8 @@
 
 #define KUBE_AGE_MAX 64
 
-/* `timestamp` is RFC 3339. "<invalid>": it is not, or lies in the future; "<unknown>": the zero time of Go. now_s is in
- * seconds since 1970. */
+/* `timestamp` is RFC 3339. Writes "<invalid>" if it is malformed or in the future, "<unknown>" for Go's zero time.
+ * now_s is in seconds since 1970. */
 void kube_age_write(struct belfry_bytes timestamp, int64_t now_s, char out[KUBE_AGE_MAX]);
 
 #endif

@@ -17,7 +17,7 @@
 #include "kube/version.h"
 #include "json/json.h"
 
-#define TOLD_MAX        8 /* of the resources that were left out, by name */
+#define TOLD_MAX        8 /* rejected resources that *why names */
 #define DOCUMENT_PATH   (KUBE_SUBDOMAIN_MAX + KUBE_LABEL_MAX + 32)
 #define FIXED_DOCUMENTS 5 /* /api and /apis in two forms, /openapi/v3 */
 
@@ -31,9 +31,8 @@ struct document {
     char path[DOCUMENT_PATH];
     bool aggregated;
     struct belfry_buf body;
-    const struct kube_group
-        *group;          /* NULL: the body is there. Otherwise it is written when it is asked for: the schemas */
-    const char *version; /* of this version of the group */
+    const struct kube_group *group; /* NULL: the body is written. Otherwise write the schemas when requested, */
+    const char *version;            /* for this version of the group */
 };
 
 struct kube_catalog {
@@ -43,7 +42,7 @@ struct kube_catalog {
     size_t n_entries;
     struct belfry_map by_plural, by_kind; /* of entries */
     struct kube_resource **ordered;       /* the same resources, by group and plural; lent from entries */
-    const char **guards;                  /* each once, in order; lent from resources */
+    const char **guards;                  /* sorted, distinct; lent from resources */
     size_t n_guards;
     struct kube_group *groups; /* the core group first, even without resources */
     size_t n_groups;
@@ -55,14 +54,14 @@ struct kube_catalog {
 
 enum extent { WHOLE, PART };
 
-/* Nobody outside chooses what is in the maps. */
+/* A fixed key is safe: no peer chooses the content of these maps. */
 static const struct belfry_hash_key hash_key = {0, 0};
 
 /* ---- its life ---- */
 
 static struct kube_catalog *mutable(const struct kube_catalog *catalog)
 {
-    return (struct kube_catalog *)(uintptr_t)catalog; /* the count moves */
+    return (struct kube_catalog *)(uintptr_t)catalog; /* only the reference count changes */
 }
 
 struct kube_catalog *kube_catalog_ref(const struct kube_catalog *catalog)
@@ -71,7 +70,7 @@ struct kube_catalog *kube_catalog_ref(const struct kube_catalog *catalog)
     return mutable(catalog);
 }
 
-static void destroy(struct kube_catalog *catalog)
+static void catalog_destroy(struct kube_catalog *catalog)
 {
     for (size_t i = 0; i < catalog->n_documents; i++)
         belfry_buf_fini(&catalog->documents[i].body);
@@ -94,8 +93,8 @@ void kube_catalog_unref(const struct kube_catalog *catalog)
 {
     if (catalog == NULL)
         return;
-    if (atomic_fetch_sub_explicit(&mutable(catalog)->refs, 1, memory_order_acq_rel) == 1) /* uses before, frees after */
-        destroy(mutable(catalog));
+    if (atomic_fetch_sub_explicit(&mutable(catalog)->refs, 1, memory_order_acq_rel) == 1) /* uses end before the free */
+        catalog_destroy(mutable(catalog));
 }
 
 /* ---- resources ---- */
@@ -105,7 +104,7 @@ static uint64_t hash_pair(struct belfry_bytes group, struct belfry_bytes name)
     return belfry_hash_int(belfry_hash(hash_key, group)) ^ belfry_hash(hash_key, name);
 }
 
-static bool is(const char *text, struct belfry_bytes bytes)
+static bool text_is(const char *text, struct belfry_bytes bytes)
 {
     return belfry_bytes_equal(belfry_bytes_str(text), bytes);
 }
@@ -116,7 +115,7 @@ static const struct entry *find_plural(const struct kube_catalog *catalog, struc
     struct belfry_map_node *node = belfry_map_first(&catalog->by_plural, hash_pair(group, plural));
     for (; node != NULL; node = belfry_map_next(node)) {
         const struct entry *entry = belfry_container(node, struct entry, by_plural);
-        if (is(entry->resource->group, group) && is(entry->resource->plural, plural))
+        if (text_is(entry->resource->group, group) && text_is(entry->resource->plural, plural))
             return entry;
     }
     return NULL;
@@ -128,14 +127,14 @@ static const struct entry *find_kind(const struct kube_catalog *catalog, struct 
     struct belfry_map_node *node = belfry_map_first(&catalog->by_kind, hash_pair(group, kind));
     for (; node != NULL; node = belfry_map_next(node)) {
         const struct entry *entry = belfry_container(node, struct entry, by_kind);
-        if (is(entry->resource->group, group) && is(entry->resource->kind, kind))
+        if (text_is(entry->resource->group, group) && text_is(entry->resource->kind, kind))
             return entry;
     }
     return NULL;
 }
 
-static enum belfry_err tell(struct belfry_buf *said, size_t n, const struct kube_resource *left_out,
-                            const struct kube_resource *stays)
+static enum belfry_err tell_left_out(struct belfry_buf *said, size_t n, const struct kube_resource *left_out,
+                                     const struct kube_resource *stays)
 {
     char text[2 * KUBE_SUBDOMAIN_MAX];
     int len;
@@ -173,7 +172,7 @@ static enum belfry_err take_resources(struct kube_catalog *catalog, struct kube_
 {
     enum belfry_err err = BELFRY_OK;
     size_t n_left_out = 0;
-    catalog->entries = calloc(n + 1, sizeof(*catalog->entries)); /* one more: nothing is asked for in no bytes */
+    catalog->entries = calloc(n + 1, sizeof(*catalog->entries)); /* + 1: never allocate zero bytes */
     catalog->ordered = calloc(n + 1, sizeof(*catalog->ordered));
     if (catalog->entries == NULL || catalog->ordered == NULL)
         return BELFRY_ERR_NOMEM;
@@ -185,7 +184,7 @@ static enum belfry_err take_resources(struct kube_catalog *catalog, struct kube_
         if (same == NULL)
             add_entry(catalog, resources[i]);
         else
-            err = tell(said, n_left_out++, resources[i], same->resource);
+            err = tell_left_out(said, n_left_out++, resources[i], same->resource);
     }
     qsort(catalog->ordered, catalog->n_entries, sizeof(*catalog->ordered), by_group_and_plural);
     return err;
@@ -193,7 +192,7 @@ static enum belfry_err take_resources(struct kube_catalog *catalog, struct kube_
 
 /* ---- guards ---- */
 
-static int by_text(const void *a, const void *b)
+static int text_cmp(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
@@ -205,7 +204,7 @@ static enum belfry_err collect_guards(struct kube_catalog *catalog)
         return BELFRY_ERR_NOMEM;
     for (size_t i = 0; i < catalog->n_entries; i++)
         catalog->guards[i] = catalog->ordered[i]->guard;
-    qsort(catalog->guards, catalog->n_entries, sizeof(*catalog->guards), by_text);
+    qsort(catalog->guards, catalog->n_entries, sizeof(*catalog->guards), text_cmp);
     for (size_t i = 0; i < catalog->n_entries; i++) {
         if (catalog->n_guards == 0 || strcmp(catalog->guards[catalog->n_guards - 1], catalog->guards[i]) != 0)
             catalog->guards[catalog->n_guards++] = catalog->guards[i];
@@ -234,12 +233,12 @@ static bool has_version(const struct kube_group *group, const char *name)
     return false;
 }
 
-static int by_preference(const void *a, const void *b)
+static int version_preference_cmp(const void *a, const void *b)
 {
     return kube_version_order(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* A group has few versions, however many resources: the row grows by what is new. */
+/* A group has few versions however many resources it has, so the array grows by one per new version. */
 static enum belfry_err add_version(struct kube_group *group, const char *name)
 {
     if (has_version(group, name))
@@ -252,8 +251,8 @@ static enum belfry_err add_version(struct kube_group *group, const char *name)
     return BELFRY_OK;
 }
 
-/* A core group without resources has no version, not even v1: kubectl takes one that is empty as a failure of the
- * server, and caches nothing. */
+/* A core group without resources has no version, not even v1: kubectl takes an empty version for a failure of the
+ * server, and then caches nothing. */
 static enum belfry_err collect_versions(struct kube_group *group)
 {
     enum belfry_err err = BELFRY_OK;
@@ -262,11 +261,11 @@ static enum belfry_err collect_versions(struct kube_group *group)
             err = add_version(group, group->resources[i]->versions[k].name);
     }
     if (err == BELFRY_OK && group->n_versions > 0)
-        qsort(group->versions, group->n_versions, sizeof(*group->versions), by_preference);
+        qsort(group->versions, group->n_versions, sizeof(*group->versions), version_preference_cmp);
     return err;
 }
 
-/* Group number `n_groups` begins at resource number `from`. Returns where the next begins. */
+/* Adds group number `n_groups`, which begins at resource number `from`. Returns where the next group begins. */
 static size_t add_group(struct kube_catalog *catalog, const char *name, size_t from)
 {
     size_t to = from;
@@ -298,7 +297,7 @@ static uint64_t hash_path(struct belfry_bytes path, bool aggregated)
     return belfry_hash(hash_key, path) + aggregated;
 }
 
-/* Its path is printed into document->path; then document_added(). */
+/* The caller prints the path into document->path and then calls document_added(). */
 static struct document *next_document(struct kube_catalog *catalog)
 {
     struct document *document = &catalog->documents[catalog->n_documents++];
@@ -321,7 +320,7 @@ static struct belfry_buf *add_document(struct kube_catalog *catalog, const char 
     return &document->body;
 }
 
-/* "/apis/G/V" or "/api/V", behind `head`. */
+/* "/apis/G/V" or "/api/V", after `head`. */
 static struct document *add_version_document(struct kube_catalog *catalog, const char *head,
                                              const struct kube_group *group, const char *version)
 {
@@ -351,7 +350,7 @@ static void write_openapi_link(struct belfry_json *json, const struct document *
     belfry_json_close(json, '}');
 }
 
-/* Most of the work is here, so a part leaves the schemas until somebody wants them. */
+/* Most of the work is here, so a partial catalog leaves the schemas until they are requested. */
 static enum belfry_err make_openapi(struct kube_catalog *catalog, enum extent extent)
 {
     struct belfry_json json = belfry_json_begin(add_document(catalog, "/openapi/v3", false));
@@ -425,7 +424,7 @@ static const struct document *find_document(const struct kube_catalog *catalog, 
     struct belfry_map_node *node = belfry_map_first(&catalog->by_path, hash_path(path, aggregated));
     for (; node != NULL; node = belfry_map_next(node)) {
         const struct document *document = belfry_container(node, struct document, node);
-        if (document->aggregated == aggregated && is(document->path, path))
+        if (document->aggregated == aggregated && text_is(document->path, path))
             return document;
     }
     return NULL;
@@ -441,14 +440,8 @@ static uint64_t hash_resources(const struct kube_catalog *catalog)
     return hash;
 }
 
-static char *text_of(const struct belfry_buf *said)
-{
-    struct belfry_bytes bytes = belfry_buf_bytes(said);
-    return bytes.len == 0 ? NULL : strndup(bytes.data, bytes.len);
-}
-
-static enum belfry_err make(struct kube_resource *const *resources, size_t n, enum extent extent,
-                            struct kube_catalog **out, char **why)
+static enum belfry_err catalog_make(struct kube_resource *const *resources, size_t n, enum extent extent,
+                                    struct kube_catalog **out, char **why)
 {
     struct belfry_buf said;
     *why = NULL;
@@ -471,7 +464,8 @@ static enum belfry_err make(struct kube_resource *const *resources, size_t n, en
         err = make_documents(catalog, extent);
     if (err == BELFRY_OK) {
         catalog->hash = hash_resources(catalog);
-        *why = text_of(&said);
+        struct belfry_bytes left_out = belfry_buf_bytes(&said);
+        *why = left_out.len == 0 ? NULL : strndup(left_out.data, left_out.len);
         *out = catalog;
     } else
         kube_catalog_unref(catalog);
@@ -482,7 +476,7 @@ static enum belfry_err make(struct kube_resource *const *resources, size_t n, en
 enum belfry_err kube_catalog_make(struct kube_resource *const *resources, size_t n, struct kube_catalog **out,
                                   char **why)
 {
-    return make(resources, n, WHOLE, out, why);
+    return catalog_make(resources, n, WHOLE, out, why);
 }
 
 enum belfry_err kube_catalog_part(const struct kube_catalog *catalog, const bool *seen, struct kube_catalog **out)
@@ -494,11 +488,11 @@ enum belfry_err kube_catalog_part(const struct kube_catalog *catalog, const bool
         return BELFRY_ERR_NOMEM;
     for (size_t i = 0; i < catalog->n_entries; i++) {
         const char *guard = catalog->ordered[i]->guard;
-        const char **at = bsearch(&guard, catalog->guards, catalog->n_guards, sizeof(guard), by_text);
+        const char **at = bsearch(&guard, catalog->guards, catalog->n_guards, sizeof(guard), text_cmp);
         if (seen[at - catalog->guards])
             resources[n++] = catalog->ordered[i];
     }
-    enum belfry_err err = make(resources, n, PART, out, &nothing);
+    enum belfry_err err = catalog_make(resources, n, PART, out, &nothing);
     free(nothing);
     free(resources);
     return err;

@@ -14,7 +14,7 @@
 
 #define UNKNOWN "<unknown>"
 
-/* What the real server says of the two columns that are not the resource's own; clients show it as it is. */
+/* The real server's descriptions of the two built-in columns; clients show them unchanged. */
 #define NAME_DESCRIPTION                                                                                               \
     "Name must be unique within a namespace. Is required when creating resources, although some resources may allow "  \
     "a client to request the generation of an appropriate name automatically. Name is primarily intended for "         \
@@ -97,7 +97,7 @@ static enum belfry_err string_cell(struct belfry_buf *out, yyjson_val *val)
     return write_raw(out, "null");
 }
 
-/* A number with a fraction loses it, if what is left is an int64. */
+/* A number with a fraction is truncated, if the result is an int64. */
 static enum belfry_err integer_cell(struct belfry_buf *out, yyjson_val *val)
 {
     char text[32];
@@ -189,7 +189,7 @@ enum belfry_err kube_table_cells(const struct kube_version *version, const struc
     snprintf(digits, sizeof(digits), "%" PRId64, rev);
     struct belfry_bytes parts[] = {object->head, belfry_bytes_str(digits), object->tail};
     enum belfry_err err = belfry_kube_document_read(parts, 3, &document);
-    assert(err != BELFRY_ERR_INVALID); /* we wrote it */
+    assert(err != BELFRY_ERR_INVALID); /* we wrote this JSON */
     if (err != BELFRY_OK)
         return err;
     err = write_cells(version, object->attributes.name, document.root, now_s, out);

@@ -1,11 +1,12 @@
 /* src/kube/columns.h
  *
- * table: the columns of a resource and an object's cells in them, as kubectl prints them (docs/spec/kubernetes-watch.md
- * 1.5). The first column is the name; then come the version's, or, when it has none, the age.
+ * columns: the table columns of a resource and an object's cells in them, as kubectl prints them
+ * (docs/spec/kubernetes-watch.md 1.5). The first column is the name. Then come the version's columns or, if it has
+ * none, the age.
  *
- * What a column's path does not lead to, or leads to with another type, is null, which kubectl shows as nothing; a date
- * that is missing is "<unknown>". A column of type string shows anything: objects and arrays as JSON. Of several values
- * the first is shown.
+ * A cell is null, which kubectl shows as empty, if the path leads nowhere or to another type; a missing date is
+ * "<unknown>". A column of type string shows any value: objects and arrays as JSON. Of several values it shows the
+ * first.
  *
  * Thread: any. Pure but for yyjson.
  */
@@ -19,7 +20,7 @@
 #include "kube/object.h"
 #include "kube/resource.h"
 
-/* All append to `out` a JSON array. Errors: BELFRY_ERR_NOMEM; something may have been appended. */
+/* Each function appends a JSON array to `out`. Errors: BELFRY_ERR_NOMEM; a part may have been appended. */
 
 BELFRY_NODISCARD enum belfry_err kube_table_columns(const struct kube_version *version, struct belfry_buf *out);
 
@@ -27,7 +28,7 @@ BELFRY_NODISCARD enum belfry_err kube_table_columns(const struct kube_version *v
 BELFRY_NODISCARD enum belfry_err kube_table_cells(const struct kube_version *version, const struct kube_object *object,
                                                   int64_t rev, int64_t now_s, struct belfry_buf *out);
 
-/* Of no object: a bookmark has a row, too. */
+/* The cells of a row without an object: a bookmark's. */
 BELFRY_NODISCARD enum belfry_err kube_table_no_cells(const struct kube_version *version, struct belfry_buf *out);
 
 #endif

@@ -66,7 +66,7 @@ static enum belfry_err read_words(const struct belfry_kube_members *m, const cha
     return BELFRY_OK;
 }
 
-static char *lower(const char *text)
+static char *to_lower(const char *text)
 {
     char *copy = strdup(text);
     for (char *at = copy; at != NULL && *at != '\0'; at++) {
@@ -78,7 +78,7 @@ static char *lower(const char *text)
 
 static enum belfry_err check_kind(const struct belfry_kube_members *m, const char *key, const char *kind)
 {
-    char *low = lower(kind);
+    char *low = to_lower(kind);
     if (low == NULL)
         return BELFRY_ERR_NOMEM;
     bool ok = kube_name_is_word(belfry_bytes_str(low));
@@ -91,7 +91,7 @@ static enum belfry_err check_kind(const struct belfry_kube_members *m, const cha
 static enum belfry_err default_names(struct kube_resource *out)
 {
     if (out->singular == NULL)
-        out->singular = lower(out->kind);
+        out->singular = to_lower(out->kind);
     if (out->list_kind == NULL) {
         size_t room = strlen(out->kind) + sizeof("List");
         out->list_kind = malloc(room);
@@ -140,8 +140,8 @@ static enum belfry_err read_names(const struct belfry_kube_members *spec, struct
 
 /* ---- versions ---- */
 
-/* Served ones first, each part in the order of preference. */
-static int by_preference(const void *a, const void *b)
+/* Served versions first; within each group the preferred version first. */
+static int version_cmp(const void *a, const void *b)
 {
     const struct kube_version *x = a, *y = b;
     if (x->served != y->served)
@@ -233,7 +233,7 @@ static enum belfry_err read_scope(const struct belfry_kube_members *spec, struct
     return err;
 }
 
-/* Kubernetes' own rule; what breaks it is a manifest whose names were changed in one place only. */
+/* Kubernetes' own rule. It finds manifests whose names were changed in one place only. */
 static enum belfry_err check_own_name(const struct belfry_kube_members *root, const struct kube_resource *out)
 {
     struct belfry_kube_members metadata;
@@ -278,6 +278,6 @@ enum belfry_err kube_crd_read(yyjson_val *manifest, struct kube_resource *out, s
     if (err == BELFRY_OK)
         err = check_versions(&spec, out);
     if (err == BELFRY_OK)
-        qsort(out->versions, out->n_versions, sizeof(*out->versions), by_preference);
+        qsort(out->versions, out->n_versions, sizeof(*out->versions), version_cmp);
     return err;
 }

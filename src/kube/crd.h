@@ -1,14 +1,14 @@
 /* src/kube/crd.h
  *
- * crd: what a CustomResourceDefinition (apiextensions.k8s.io/v1) says, checked, in a resource.
+ * crd: reads and checks a CustomResourceDefinition (apiextensions.k8s.io/v1) into a resource.
  *
- * v1beta1 is read, too: nobody writes one by hand any more, but it is the form in which kube-apiserver keeps them in etcd,
- * because it is the shorter one: schema, subresources, columns and selectable fields that all versions have in common
- * stand once, beside the versions.
+ * It also reads v1beta1. People no longer write that form, but kube-apiserver stores definitions in etcd with it when
+ * it is shorter: schema, subresources, columns and selectable fields that all versions share are then stored once,
+ * beside the versions.
  *
- * Checked is what would make us serve something wrong: names, scope, versions, paths. Kubernetes' further rules for
- * schemas are not: the schema is kept as it is. Where conversion is a webhook's, only the storage version is served,
- * for nobody here can convert.
+ * It checks what would make us serve wrong answers: names, scope, versions, paths. It does not check Kubernetes'
+ * further rules for schemas: the schema is kept as it is. If conversion uses a webhook, only the storage version is
+ * served, because belfryd cannot convert.
  *
  * Thread: any. Pure but for yyjson.
  */
@@ -21,8 +21,8 @@
 #include "kube/resource.h"
 #include "json/manifest_fault.h"
 
-/* Fills what a manifest says of *out, which is zero; prefix and wrap stay as they are. On failure it is filled in part,
- * which kube_resource_unref() copes with. Errors: BELFRY_ERR_INVALID with *fault, BELFRY_ERR_NOMEM. */
+/* Fills the parts of *out that a manifest defines; *out must be zero, and prefix and wrap stay unchanged. On failure
+ * *out is partly filled; kube_resource_unref() accepts it. Errors: BELFRY_ERR_INVALID with *fault, BELFRY_ERR_NOMEM. */
 BELFRY_NODISCARD enum belfry_err kube_crd_read(yyjson_val *manifest, struct kube_resource *out,
                                                struct belfry_kube_fault *fault);
 

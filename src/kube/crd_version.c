@@ -10,7 +10,7 @@
 #include "json/json_alc.h"
 #include "json/path.h"
 
-/* Where `key` is looked for: in the version, or, of a v1beta1, in what is common to all. */
+/* The object that holds `key`: the version or, in a v1beta1, possibly the common part. */
 static const struct belfry_kube_members *where_is(const struct belfry_kube_members *m,
                                                   const struct belfry_kube_members *common, const char *key)
 {
@@ -29,7 +29,7 @@ static bool is_column_type(const char *type)
     return false;
 }
 
-/* *text is the path as it was written; the caller's to free. */
+/* *text is the path as written; the caller frees it. */
 static enum belfry_err read_path(const struct belfry_kube_members *m, const char *key, char **text,
                                  struct belfry_kube_path **out)
 {
@@ -68,7 +68,7 @@ static enum belfry_err read_columns(const struct belfry_kube_members *m, const s
                                     struct kube_version *version)
 {
     static const char key[] = "additionalPrinterColumns";
-    const char *path_key = common != NULL ? "JSONPath" : "jsonPath"; /* a v1beta1's has capitals, here alone */
+    const char *path_key = common != NULL ? "JSONPath" : "jsonPath"; /* v1beta1 spells only this key with capitals */
     yyjson_val *list;
     m = where_is(m, common, key);
     enum belfry_err err = belfry_kube_member_list(m, key, KUBE_COLUMNS_MAX, &list);
@@ -99,7 +99,7 @@ static enum belfry_err check_field(const struct belfry_kube_members *m, const st
                                         text);
     if (strncmp(text, ".metadata.", 10) == 0 || strcmp(text, ".metadata") == 0)
         return belfry_kube_member_wrong(m, "jsonPath", "'%.128s' is in metadata, which has its own selectors", text);
-    if (strpbrk(text, "=!,\\") != NULL) /* the bytes that a field selector is made of */
+    if (strpbrk(text, "=!,\\") != NULL) /* the operators of a field selector */
         return belfry_kube_member_wrong(m, "jsonPath", "'%.128s' cannot be written in a field selector", text);
     for (size_t i = 0; i + 1 < version->n_fields; i++) {
         if (strcmp(version->fields[i].name, text + 1) == 0)

@@ -7,8 +7,8 @@
 #include "kube/resource.h"
 #include "json/member.h"
 
-/* Fills *out, which is zero; on failure in part. `group` is for api_version. `common`: the spec of a v1beta1, where what
- * all versions have in common stands beside them; NULL: of a v1. kube_version_fini() in any case.
+/* Fills *out, which must be zero; on failure partly. Call kube_version_fini() in any case. `group` is for api_version.
+ * `common` is the spec of a v1beta1 definition, which holds what all versions share; NULL for v1.
  * Errors: BELFRY_ERR_INVALID with the members' fault, BELFRY_ERR_NOMEM. */
 BELFRY_NODISCARD enum belfry_err kube_crd_version_read(const struct belfry_kube_members *members,
                                                        const struct belfry_kube_members *common, const char *group,

@@ -1,6 +1,6 @@
 /* src/kube/discovery.h
  *
- * discovery: the documents by which clients find out what is served (docs/spec/kubernetes-watch.md 1.2).
+ * discovery: the documents that tell clients what is served (docs/spec/kubernetes-watch.md 1.2).
  *
  * Thread: any. Pure. All append to `out`. Errors everywhere: BELFRY_ERR_NOMEM.
  */
@@ -11,7 +11,7 @@
 #include "base/err.h"
 #include "kube/group.h"
 
-/* APIGroupDiscoveryList (apidiscovery.k8s.io/v2) of these groups. One without resources is left out. */
+/* APIGroupDiscoveryList (apidiscovery.k8s.io/v2) of these groups, without groups that have no resources. */
 BELFRY_NODISCARD enum belfry_err kube_discovery_aggregated(const struct kube_group *groups, size_t n,
                                                            struct belfry_buf *out);
 /* APIVersions of the core group, APIGroupList of others, one APIGroup. */

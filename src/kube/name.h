@@ -1,4 +1,4 @@
-/* src/kube/name.h: what Kubernetes allows as a name (RFC 1123, RFC 1035). Thread: any. Pure. */
+/* src/kube/name.h: names that Kubernetes allows (RFC 1123, RFC 1035). Thread: any. Pure. */
 #ifndef BELFRY_KUBE_NAME_H
 #define BELFRY_KUBE_NAME_H
 

@@ -12,18 +12,18 @@
 #include "json/escape.h"
 #include "json/path.h"
 
-#define ESCAPE_MAX 6   /* bytes that one byte of a string can become */
-#define FRAME_MAX  512 /* the names, quotes and numbers that are written around a value */
+#define ESCAPE_MAX 6   /* bytes for one escaped byte of a string */
+#define FRAME_MAX  512 /* room for the names, quotes and numbers around a value */
 
-/* One allocation: this, the labels, the strings of the attributes, the text. */
+/* One allocation: this struct, the labels, the strings of the attributes, the text. */
 struct shared {
     struct kube_object object;
-    atomic_size_t refs; /* release on unref, acquire before free: the last holder sees every other's reads done */
+    atomic_size_t refs; /* release on unref, acquire before free: all other holders' reads end before the free */
     size_t bytes;
     struct kube_label labels[];
 };
 
-/* A value that was read, before there is an object of it. Everything is lent but the document. */
+/* A parsed value, before its object exists. Everything but the document is lent. */
 struct source {
     const struct kube_resource *resource;
     const struct kube_version *version;
@@ -32,64 +32,64 @@ struct source {
     struct belfry_kube_document document; /* with a wrap: {"spec": the value} */
     yyjson_val *metadata;                 /* NULL with a wrap */
     yyjson_val *labels;                   /* NULL: none */
-    size_t n_labels;                      /* those that are strings */
+    size_t n_labels;                      /* only labels whose value is a string */
     struct belfry_bytes fields[KUBE_FIELDS_MAX];
     size_t string_bytes; /* of all attributes */
 };
 
 /* ---- text ---- */
 
-/* Writes where there is room: text_max() says how much is needed. */
+/* Writes without checks: text_max() computed the room. */
 struct pen {
     char *at;
 };
 
-static void put(struct pen *pen, struct belfry_bytes bytes)
+static void pen_put(struct pen *pen, struct belfry_bytes bytes)
 {
     if (bytes.len > 0)
         memcpy(pen->at, bytes.data, bytes.len);
     pen->at += bytes.len;
 }
 
-static void put_str(struct pen *pen, const char *text)
+static void pen_put_str(struct pen *pen, const char *text)
 {
-    put(pen, belfry_bytes_str(text));
+    pen_put(pen, belfry_bytes_str(text));
 }
 
-static void put_string(struct pen *pen, struct belfry_bytes text)
+static void pen_put_string(struct pen *pen, struct belfry_bytes text)
 {
     size_t from = 0;
     *pen->at++ = '"';
     for (size_t i = 0; i < text.len; i++) {
         if (!belfry_escape_needed(text.data[i]))
             continue;
-        put(pen, belfry_bytes_of(text.data + from, i - from));
+        pen_put(pen, belfry_bytes_of(text.data + from, i - from));
         pen->at += belfry_escape_write(text.data[i], pen->at);
         from = i + 1;
     }
     if (from < text.len)
-        put(pen, belfry_bytes_of(text.data + from, text.len - from));
+        pen_put(pen, belfry_bytes_of(text.data + from, text.len - from));
     *pen->at++ = '"';
 }
 
-/* A string of the value, or a name in it. yyjson has seen whether there is anything in it to escape: mostly not. */
+/* A string of the value, or a member's name. yyjson knows whether it contains anything to escape; usually not. */
 static void put_val_string(struct pen *pen, yyjson_val *val)
 {
     if (yyjson_get_subtype(val) != YYJSON_SUBTYPE_NOESC) {
-        put_string(pen, belfry_kube_document_bytes(val));
+        pen_put_string(pen, belfry_kube_document_bytes(val));
         return;
     }
     *pen->at++ = '"';
-    put(pen, belfry_kube_document_bytes(val));
+    pen_put(pen, belfry_kube_document_bytes(val));
     *pen->at++ = '"';
 }
 
 typedef bool (*skip_fn)(struct belfry_bytes name);
 
-static bool put_value(struct pen *pen, yyjson_val *val, unsigned depth);
+static bool object_put_value(struct pen *pen, yyjson_val *val, unsigned depth);
 
-/* The members of an object but those that `skip` (NULL: none) names, with a comma before each; first: before each but
- * the first. */
+/* The members of an object except those that `skip` (NULL: none) names, with a comma before each; if `first`, not
+ * before the first one. */
 static bool put_members(struct pen *pen, yyjson_val *object, unsigned depth, skip_fn skip, bool first)
 {
     yyjson_obj_iter members = yyjson_obj_iter_with(object);
@@ -101,7 +101,7 @@ static bool put_members(struct pen *pen, yyjson_val *object, unsigned depth, ski
         first = false;
         put_val_string(pen, name);
         *pen->at++ = ':';
-        if (!put_value(pen, yyjson_obj_iter_get_val(name), depth))
+        if (!object_put_value(pen, yyjson_obj_iter_get_val(name), depth))
             return false;
     }
     return true;
@@ -114,7 +114,7 @@ static bool put_array(struct pen *pen, yyjson_val *array, unsigned depth)
     for (yyjson_val *val; (val = yyjson_arr_iter_next(&values)) != NULL;) {
         if (values.idx > 1)
             *pen->at++ = ',';
-        if (!put_value(pen, val, depth))
+        if (!object_put_value(pen, val, depth))
             return false;
     }
     *pen->at++ = ']';
@@ -130,8 +130,8 @@ static bool put_object(struct pen *pen, yyjson_val *object, unsigned depth)
     return true;
 }
 
-/* `depth`: how many objects and arrays it is in. False: too deep. */
-static bool put_value(struct pen *pen, yyjson_val *val, unsigned depth)
+/* `depth`: the number of enclosing objects and arrays. False: too deep. */
+static bool object_put_value(struct pen *pen, yyjson_val *val, unsigned depth)
 {
     switch (yyjson_get_type(val)) {
     case YYJSON_TYPE_OBJ:
@@ -142,13 +142,13 @@ static bool put_value(struct pen *pen, yyjson_val *val, unsigned depth)
         put_val_string(pen, val);
         return true;
     case YYJSON_TYPE_BOOL:
-        put_str(pen, yyjson_get_bool(val) ? "true" : "false");
+        pen_put_str(pen, yyjson_get_bool(val) ? "true" : "false");
         return true;
     case YYJSON_TYPE_NULL:
-        put_str(pen, "null");
+        pen_put_str(pen, "null");
         return true;
     default: /* numbers are raw */
-        put(pen, belfry_kube_document_bytes(val));
+        pen_put(pen, belfry_kube_document_bytes(val));
         return true;
     }
 }
@@ -179,27 +179,27 @@ static size_t text_max(const struct source *source)
     return FRAME_MAX + ESCAPE_MAX * escaped + source->stored->value.len;
 }
 
-static void put_head(struct pen *pen, const struct source *source)
+static void object_put_head(struct pen *pen, const struct source *source)
 {
-    put_str(pen, "{\"apiVersion\":");
-    put_string(pen, belfry_bytes_str(source->version->api_version));
-    put_str(pen, ",\"kind\":");
-    put_string(pen, belfry_bytes_str(source->resource->kind));
-    put_str(pen, ",\"metadata\":{\"resourceVersion\":\"");
+    pen_put_str(pen, "{\"apiVersion\":");
+    pen_put_string(pen, belfry_bytes_str(source->version->api_version));
+    pen_put_str(pen, ",\"kind\":");
+    pen_put_string(pen, belfry_bytes_str(source->resource->kind));
+    pen_put_str(pen, ",\"metadata\":{\"resourceVersion\":\"");
 }
 
 static void put_names(struct pen *pen, const struct source *source)
 {
-    put_str(pen, "\",\"name\":");
-    put_string(pen, source->name);
+    pen_put_str(pen, "\",\"name\":");
+    pen_put_string(pen, source->name);
     if (source->namespace.len > 0) {
-        put_str(pen, ",\"namespace\":");
-        put_string(pen, source->namespace);
+        pen_put_str(pen, ",\"namespace\":");
+        pen_put_string(pen, source->namespace);
     }
 }
 
-/* A name-based UUID of our own kind (RFC 9562, version 8), so that whoever reads uids finds one. A key that is deleted
- * and put again is another object. */
+/* A name-based UUID of our own (RFC 9562, version 8), for clients that expect a uid. A key that is deleted and put
+ * again is another object, with another uid. */
 static void put_made_metadata(struct pen *pen, const struct kube_stored *stored)
 {
     struct belfry_hash_key high = {0x6b7562652d756964, (uint64_t)stored->create_rev};
@@ -212,14 +212,15 @@ static void put_made_metadata(struct pen *pen, const struct kube_stored *stored)
              ",\"uid\":\"%08" PRIx64 "-%04" PRIx64 "-%04" PRIx64 "-%04" PRIx64 "-%012" PRIx64
              "\",\"generation\":%" PRId64,
              a >> 32, a >> 16 & 0xFFFF, a & 0xFFFF, b >> 48, b & 0xFFFFFFFFFFFF, stored->version);
-    put_str(pen, text);
+    pen_put_str(pen, text);
 }
 
-/* Writes the whole text; `lens` are those of head, tail and what of tail is metadata. False: nested too deeply. */
-static bool put_text(struct pen *pen, const struct source *source, struct kube_object *lens)
+/* Writes the whole text and stores the lengths of head, tail and the metadata in tail in `lens`. False: nested too
+ * deep. */
+static bool object_put_text(struct pen *pen, const struct source *source, struct kube_object *lens)
 {
     char *start = pen->at;
-    put_head(pen, source);
+    object_put_head(pen, source);
     char *tail = pen->at;
     put_names(pen, source);
     if (source->metadata == NULL)
@@ -248,16 +249,16 @@ static enum belfry_err read_wrapped(struct source *source)
     if (lead == NULL)
         return BELFRY_ERR_NOMEM;
     struct pen pen = {.at = lead};
-    put_str(&pen, "{");
-    put_string(&pen, belfry_bytes_of(field, len));
-    put_str(&pen, ":");
+    pen_put_str(&pen, "{");
+    pen_put_string(&pen, belfry_bytes_of(field, len));
+    pen_put_str(&pen, ":");
     struct belfry_bytes parts[] = {belfry_bytes_of(lead, (size_t)(pen.at - lead)), source->stored->value,
                                    belfry_bytes_str("}")};
     enum belfry_err err = belfry_kube_document_read(parts, 3, &source->document);
     free(lead);
     if (err != BELFRY_OK)
         return err;
-    /* A value such as {},"more":{} has closed the field and gone on: alone it would be no JSON. */
+    /* A value such as {},"more":{} would close the field and add another: by itself it is not JSON. */
     yyjson_val *root = source->document.root;
     bool whole = yyjson_obj_size(root) == 1 && yyjson_is_obj(yyjson_obj_getn(root, field, len));
     return whole ? BELFRY_OK : BELFRY_ERR_INVALID;
@@ -322,7 +323,7 @@ static void find_attributes(struct source *source)
     }
 }
 
-/* By key; of equal ones, which lie in one text, in the order they came. */
+/* By key; equal keys, which lie in one text, in their original order. */
 static int label_cmp(const void *a, const void *b)
 {
     const struct kube_label *x = a, *y = b;
@@ -339,7 +340,7 @@ static bool labels_are_sorted(const struct kube_label *labels, size_t n)
     return true;
 }
 
-/* Sorts them, and keeps the last of each key. Returns how many are left. */
+/* Sorts labels and keeps the last one per key. Returns their new number. */
 static size_t sort_labels(struct kube_label *labels, size_t n)
 {
     size_t kept = 0;
@@ -365,11 +366,11 @@ static size_t list_labels(const struct source *source, struct kube_label *labels
     return sort_labels(labels, at);
 }
 
-/* Copies, never to NULL: an empty attribute is not an absent one. */
-static struct belfry_bytes keep(struct pen *pen, struct belfry_bytes bytes)
+/* Copies; the result is never NULL, because an empty attribute is not absent. */
+static struct belfry_bytes pen_keep(struct pen *pen, struct belfry_bytes bytes)
 {
     struct belfry_bytes copy = belfry_bytes_of(pen->at, bytes.len);
-    put(pen, bytes);
+    pen_put(pen, bytes);
     return copy;
 }
 
@@ -377,16 +378,16 @@ static void set_attributes(struct shared *shared, const struct source *source)
 {
     struct kube_attributes *attributes = &shared->object.attributes;
     struct pen pen = {.at = (char *)(shared->labels + source->n_labels)};
-    attributes->namespace = keep(&pen, source->namespace);
-    attributes->name = keep(&pen, source->name);
+    attributes->namespace = pen_keep(&pen, source->namespace);
+    attributes->name = pen_keep(&pen, source->name);
     attributes->n_labels = list_labels(source, shared->labels);
     attributes->labels = shared->labels;
     for (size_t i = 0; i < attributes->n_labels; i++) {
         struct kube_label *label = &shared->labels[i];
-        *label = (struct kube_label){keep(&pen, label->key), keep(&pen, label->value)};
+        *label = (struct kube_label){pen_keep(&pen, label->key), pen_keep(&pen, label->value)};
     }
     for (size_t i = 0; i < source->version->n_fields; i++)
-        attributes->fields[i] = keep(&pen, source->fields[i]);
+        attributes->fields[i] = pen_keep(&pen, source->fields[i]);
 }
 
 /* ---- the object ---- */
@@ -400,8 +401,8 @@ static struct shared *shared_of(const struct kube_object *object)
     return cast.out;
 }
 
-/* Gives back what a value with much white space did not need. It may move: nothing points into it yet. */
-static struct shared *trim(struct shared *shared, size_t bytes)
+/* Returns unused memory, if the value had much white space. The block may move: nothing points into it yet. */
+static struct shared *trim_shared(struct shared *shared, size_t bytes)
 {
     if (shared->bytes - bytes <= shared->bytes / 8 + FRAME_MAX)
         return shared;
@@ -424,13 +425,13 @@ static enum belfry_err build(const struct source *source, struct kube_object **o
     shared->bytes = bytes;
 
     struct pen pen = {.at = (char *)shared + before_text};
-    if (!put_text(&pen, source, &shared->object)) {
+    if (!object_put_text(&pen, source, &shared->object)) {
         free(shared);
         return BELFRY_ERR_INVALID;
     }
     size_t used = (size_t)(pen.at - (char *)shared);
     assert(used <= bytes);
-    shared = trim(shared, used);
+    shared = trim_shared(shared, used);
     shared->object.head.data = (char *)shared + before_text;
     shared->object.tail.data = shared->object.head.data + shared->object.head.len;
     set_attributes(shared, source);

@@ -1,22 +1,22 @@
 /* src/kube/object.h
  *
- * object: a value from etcd as one version of its resource shows it: compact JSON with a hole for the digits of
- * metadata.resourceVersion, and what selectors look at. Made once for all who are given it.
+ * object: a value from etcd as one version of its resource shows it: compact JSON with a gap for the digits of
+ * metadata.resourceVersion, and the attributes that selectors need. It is made once for all its receivers.
  *
  *     {"apiVersion":"G/V","kind":"K","metadata":{"resourceVersion":"  |  ","name":...},"spec":...}
  *     `------------------------- head -----------------------------´    `---------- tail --------´
  *
- * Whatever the value has of apiVersion, kind, metadata.name, metadata.namespace, metadata.resourceVersion and
- * metadata.selfLink is replaced by what its key and resource say (an object that calls itself otherwise than its key is
- * shown under the key's name); everything else stays as it is, in its order, numbers byte for byte. Strings lose the
- * escapes that they do not need. There is no newline in it. Where metadata or a label is given twice the last counts,
- * as for every reader of JSON.
+ * apiVersion, kind, metadata.name, metadata.namespace, metadata.resourceVersion and metadata.selfLink come from the key
+ * and the resource, never from the value: if the value has another name than its key, the key's name is shown.
+ * Everything else stays, in its order, numbers byte for byte. Strings lose unnecessary escapes. The text contains no
+ * newline. If metadata or a label appears twice, the last one counts, as usual for JSON.
  *
- * With a wrap the object is made around the value: metadata.uid from key and create revision (the same for ever), no
- * creationTimestamp, generation = version of the key. Only JSON is served: anything else is undecodable.
+ * With a wrap, the object is made around the value: metadata.uid comes from key and create revision, so it never
+ * changes; there is no creationTimestamp; generation is the key's version. Only JSON values are served; any other value
+ * is undecodable.
  *
  * Thread: any; immutable, counted.
- * Memory: one allocation, text and attributes with it: the value, its labels and fields once more, 32 bytes a label.
+ * Memory: one allocation for text and attributes: the value, its labels and fields once more, 32 bytes per label.
  */
 #ifndef BELFRY_KUBE_OBJECT_H
 #define BELFRY_KUBE_OBJECT_H
@@ -29,11 +29,11 @@
 #include "kube/resource.h"
 #include "kube/selector.h"
 
-#define KUBE_OBJECT_DEPTH_MAX 512 /* objects and arrays in each other, the object itself counted */
+#define KUBE_OBJECT_DEPTH_MAX 512 /* nested objects and arrays, including the object itself */
 
 struct kube_object {
-    struct belfry_bytes head, tail; /* of its own text */
-    size_t metadata_bytes;          /* so much of tail is still metadata, its closing brace included */
+    struct belfry_bytes head, tail; /* of the text */
+    size_t metadata_bytes;          /* length of the metadata in tail, with its closing brace */
     struct kube_attributes attributes;
 };
 
@@ -43,14 +43,14 @@ struct kube_stored {
     int64_t create_rev, mod_rev, version;
 };
 
-/* Errors: BELFRY_ERR_NOT_FOUND: the key is no object's of this resource. BELFRY_ERR_INVALID: the value is not JSON
- * (protobuf, encrypted), not an object, nested deeper than KUBE_OBJECT_DEPTH_MAX, or (no wrap) its metadata is not an
- * object: it counts as absent. BELFRY_ERR_NOMEM. */
+/* Errors: BELFRY_ERR_NOT_FOUND: the key is not one of this resource's objects. BELFRY_ERR_INVALID: the value is not
+ * JSON (protobuf, encrypted), not an object, nested deeper than KUBE_OBJECT_DEPTH_MAX, or (without wrap) its metadata
+ * is not an object; it counts as absent. BELFRY_ERR_NOMEM. */
 BELFRY_NODISCARD enum belfry_err kube_object_make(const struct kube_resource *resource,
                                                   const struct kube_version *version, const struct kube_stored *stored,
                                                   struct kube_object **out);
 struct kube_object *kube_object_ref(const struct kube_object *object);
 void kube_object_unref(const struct kube_object *object);   /* NULL is fine */
-size_t kube_object_bytes(const struct kube_object *object); /* memory, for accounts */
+size_t kube_object_bytes(const struct kube_object *object); /* memory used, for limits */
 
 #endif

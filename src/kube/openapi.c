@@ -11,7 +11,7 @@
 #define REF_MAX  (KUBE_SCHEMA_NAME_MAX + sizeof(KUBE_SCHEMA_REF))
 #define ID_MAX   128
 
-/* One resource in one version, and where it is written. */
+/* One version of one resource, and where to write it. */
 struct page {
     struct belfry_json *json;
     const struct kube_resource *resource;
@@ -42,8 +42,8 @@ static const struct parameter patch_parameters[] = {
 
 struct operation {
     const char *method, *action, *description;
-    const char *id_head, *id_tail; /* around the kind: "listNamespaced" Widget "" */
-    const char *kind;              /* of the answer; NULL: it is always refused */
+    const char *id_head, *id_tail; /* text before and after the kind: "listNamespaced" Widget "" */
+    const char *kind;              /* of the answer; NULL: always rejected */
     const struct parameter *parameters;
     size_t n_parameters;
 };
@@ -160,9 +160,9 @@ static void write_list_path(const struct page *page, unsigned parts)
     close_path(page, parts);
 }
 
-/* kubectl asks a PATCH operation whether the server checks fields, and gives up on create and apply where there is
- * none, with words about a schema that it could not download. With one it sends them, and shows what they are
- * refused with. */
+/* kubectl reads from the PATCH operation whether the server validates fields. Without one, create and apply stop with a
+ * misleading message about a schema that could not be downloaded. With one, kubectl sends the request and shows the
+ * server's rejection. */
 static void write_object_path(const struct page *page)
 {
     bool namespaced = page->resource->namespaced;
@@ -196,7 +196,7 @@ static void write_paths(const struct page *page)
 
 /* ---- schemas ---- */
 
-/* Opens a member whose value, an object, is appended to the buffer as it is. */
+/* Opens a member whose value, an object, is appended unchanged. */
 static void write_whole(struct belfry_json *json, const char *name, struct belfry_bytes object)
 {
     belfry_json_open(json, name, '{');

@@ -1,9 +1,9 @@
 /* src/kube/openapi.h
  *
- * openapi: OpenAPI 3.0 documents, one a group and version, for `kubectl explain` and for what else reads schemas.
+ * openapi: OpenAPI 3.0 documents, one per group and version, for `kubectl explain` and other readers of schemas.
  *
- * A resource's schema is its manifest's, with apiVersion and kind described where they were not, and metadata by a
- * schema of our own under Kubernetes' name for it.
+ * A resource's schema is the manifest's. Descriptions of apiVersion and kind are added if missing, and metadata refers
+ * to our own schema under the name that Kubernetes uses.
  *
  * Thread: any. Pure but for yyjson.
  */

@@ -16,14 +16,14 @@
 
 /* ---- text in parts ---- */
 
-/* What is written at once: the room for all of it is made before. */
+/* Parts that are written together: room for all of them is reserved first. */
 struct text {
     struct belfry_bytes parts[PARTS_MAX]; /* lent */
     size_t n;
     char digits[DIGITS_MAX];
 };
 
-static void add(struct text *text, struct belfry_bytes part)
+static void text_add(struct text *text, struct belfry_bytes part)
 {
     assert(text->n < PARTS_MAX);
     text->parts[text->n++] = part;
@@ -31,11 +31,11 @@ static void add(struct text *text, struct belfry_bytes part)
 
 static void add_str(struct text *text, const char *part)
 {
-    add(text, belfry_bytes_str(part));
+    text_add(text, belfry_bytes_str(part));
 }
 
-/* No printf here: every event has one. */
-static void add_rev(struct text *text, int64_t rev)
+/* No printf here: this runs once per event. */
+static void text_add_rev(struct text *text, int64_t rev)
 {
     char *end = text->digits + DIGITS_MAX, *at = end;
     uint64_t rest = (uint64_t)rev;
@@ -43,7 +43,7 @@ static void add_rev(struct text *text, int64_t rev)
         *--at = (char)('0' + rest % 10);
         rest /= 10;
     } while (rest > 0);
-    add(text, belfry_bytes_of(at, (size_t)(end - at)));
+    text_add(text, belfry_bytes_of(at, (size_t)(end - at)));
 }
 
 static enum belfry_err write_text(const struct text *text, struct belfry_buf *out)
@@ -68,8 +68,8 @@ static enum belfry_err write_str(struct belfry_buf *out, const char *text)
     return belfry_buf_append(out, text, strlen(text));
 }
 
-/* Takes back what was appended before something failed. */
-static enum belfry_err ended(struct belfry_buf *out, size_t len_before, enum belfry_err err)
+/* On error, removes everything that was appended. */
+static enum belfry_err undo_if_failed(struct belfry_buf *out, size_t len_before, enum belfry_err err)
 {
     if (err != BELFRY_OK)
         out->end = out->start + len_before;
@@ -78,26 +78,26 @@ static enum belfry_err ended(struct belfry_buf *out, size_t len_before, enum bel
 
 /* ---- one object ---- */
 
-static void add_metadata(struct text *text, const struct kube_object *object, int64_t rev)
+static void text_add_metadata(struct text *text, const struct kube_object *object, int64_t rev)
 {
     add_str(text, PARTIAL_HEAD);
-    add_rev(text, rev);
-    add(text, belfry_bytes_of(object->tail.data, object->metadata_bytes));
+    text_add_rev(text, rev);
+    text_add(text, belfry_bytes_of(object->tail.data, object->metadata_bytes));
     add_str(text, "}");
 }
 
 static void add_object(struct text *text, const struct kube_object *object, int64_t rev)
 {
-    add(text, object->head);
-    add_rev(text, rev);
-    add(text, object->tail);
+    text_add(text, object->head);
+    text_add_rev(text, rev);
+    text_add(text, object->tail);
 }
 
-/* Of a view that needs no second look at the object: not a table's. */
-static void add_view(struct text *text, enum kube_view view, const struct kube_object *object, int64_t rev)
+/* For the views that are copied, not for tables. */
+static void text_add_view(struct text *text, enum kube_view view, const struct kube_object *object, int64_t rev)
 {
     if (view == KUBE_VIEW_METADATA)
-        add_metadata(text, object, rev);
+        text_add_metadata(text, object, rev);
     else
         add_object(text, object, rev);
 }
@@ -106,7 +106,7 @@ static void add_in_row(struct text *text, enum kube_include include, const struc
 {
     switch (include) {
     case KUBE_INCLUDE_METADATA:
-        add_metadata(text, object, rev);
+        text_add_metadata(text, object, rev);
         break;
     case KUBE_INCLUDE_OBJECT:
         add_object(text, object, rev);
@@ -117,18 +117,14 @@ static void add_in_row(struct text *text, enum kube_include include, const struc
     }
 }
 
-static int64_t now_of(const struct kube_render *render)
-{
-    return render->now_s != 0 ? render->now_s : (int64_t)time(NULL);
-}
-
 static enum belfry_err write_row(const struct kube_render *render, const struct kube_object *object, int64_t rev,
                                  struct belfry_buf *out)
 {
     struct text text = {.n = 0};
+    int64_t now_s = render->now_s != 0 ? render->now_s : (int64_t)time(NULL);
     enum belfry_err err = write_str(out, "{\"cells\":");
     if (err == BELFRY_OK)
-        err = kube_table_cells(render->version, object, rev, now_of(render), out);
+        err = kube_table_cells(render->version, object, rev, now_s, out);
     if (err != BELFRY_OK)
         return err;
     add_str(&text, ",\"object\":");
@@ -139,13 +135,13 @@ static enum belfry_err write_row(const struct kube_render *render, const struct 
 
 enum columns { COLUMNS_NULL, COLUMNS_DEFINED };
 
-/* A table up to its first row. Only lists have their metadata at the end. */
+/* A table up to its first row. Lists have their metadata at the end instead. */
 static enum belfry_err write_table_head(const struct kube_render *render, int64_t rev, enum columns columns,
                                         struct belfry_buf *out)
 {
     struct text text = {.n = 0};
     add_str(&text, TABLE_HEAD ",\"metadata\":{\"resourceVersion\":\"");
-    add_rev(&text, rev);
+    text_add_rev(&text, rev);
     add_str(&text, "\"},\"columnDefinitions\":");
     enum belfry_err err = write_text(&text, out);
     if (err == BELFRY_OK)
@@ -169,7 +165,7 @@ enum belfry_err kube_render_object(const struct kube_render *render, const struc
 {
     size_t before = belfry_buf_len(out);
     if (render->view == KUBE_VIEW_TABLE)
-        return ended(out, before, write_table(render, object, rev, COLUMNS_DEFINED, out));
+        return undo_if_failed(out, before, write_table(render, object, rev, COLUMNS_DEFINED, out));
     return kube_render_item(render, object, rev, out);
 }
 
@@ -179,8 +175,8 @@ enum belfry_err kube_render_item(const struct kube_render *render, const struct 
     size_t before = belfry_buf_len(out);
     struct text text = {.n = 0};
     if (render->view == KUBE_VIEW_TABLE)
-        return ended(out, before, write_row(render, object, rev, out));
-    add_view(&text, render->view, object, rev);
+        return undo_if_failed(out, before, write_row(render, object, rev, out));
+    text_add_view(&text, render->view, object, rev);
     return write_text(&text, out);
 }
 
@@ -207,13 +203,13 @@ enum belfry_err kube_render_list_begin(const struct kube_render *render, struct 
     size_t before = belfry_buf_len(out);
     switch (render->view) {
     case KUBE_VIEW_OBJECT:
-        return ended(out, before, begin_objects(render, out));
+        return undo_if_failed(out, before, begin_objects(render, out));
     case KUBE_VIEW_METADATA:
         return write_str(out, "{\"kind\":\"PartialObjectMetadataList\"," META_API ",\"items\":[");
     case KUBE_VIEW_TABLE:
         break;
     }
-    return ended(out, before, begin_table(render, out));
+    return undo_if_failed(out, before, begin_table(render, out));
 }
 
 enum belfry_err kube_render_list_end(const struct kube_render *render, int64_t rev, struct belfry_bytes continue_with,
@@ -221,9 +217,9 @@ enum belfry_err kube_render_list_end(const struct kube_render *render, int64_t r
 {
     size_t before = belfry_buf_len(out);
     struct text text = {.n = 0};
-    (void)render; /* all views end alike */
+    (void)render; /* all views have the same end */
     add_str(&text, "],\"metadata\":{\"resourceVersion\":\"");
-    add_rev(&text, rev);
+    text_add_rev(&text, rev);
     add_str(&text, "\"");
     enum belfry_err err = write_text(&text, out);
     if (err != BELFRY_OK)
@@ -236,7 +232,7 @@ enum belfry_err kube_render_list_end(const struct kube_render *render, int64_t r
         belfry_json_int(&json, "remainingItemCount", remaining);
     belfry_json_close(&json, '}');
     belfry_json_close(&json, '}');
-    return ended(out, before, belfry_json_finish(&json));
+    return undo_if_failed(out, before, belfry_json_finish(&json));
 }
 
 /* ---- lines of a watch ---- */
@@ -263,10 +259,10 @@ enum belfry_err kube_render_event(const struct kube_render *render, enum kube_ev
     size_t before = belfry_buf_len(out);
     struct text text = {.n = 0};
     if (render->view == KUBE_VIEW_TABLE)
-        return ended(out, before,
-                     write_table_event(render, event, object, rev, first ? COLUMNS_DEFINED : COLUMNS_NULL, out));
+        return undo_if_failed(
+            out, before, write_table_event(render, event, object, rev, first ? COLUMNS_DEFINED : COLUMNS_NULL, out));
     add_str(&text, event_heads[event]);
-    add_view(&text, render->view, object, rev);
+    text_add_view(&text, render->view, object, rev);
     add_str(&text, "}\n");
     return write_text(&text, out);
 }
@@ -277,7 +273,7 @@ static enum belfry_err write_mark_metadata(int64_t rev, bool initial_end, struct
 {
     struct text text = {.n = 0};
     add_str(&text, ",\"metadata\":{\"resourceVersion\":\"");
-    add_rev(&text, rev);
+    text_add_rev(&text, rev);
     add_str(&text, initial_end ? "\",\"annotations\":{\"k8s.io/initial-events-end\":\"true\"}}}" : "\"}}");
     return write_text(&text, out);
 }
@@ -352,7 +348,7 @@ enum belfry_err kube_render_bookmark(const struct kube_render *render, int64_t r
         err = write_mark(render, rev, initial_end, out);
     if (err == BELFRY_OK)
         err = write_str(out, "}\n");
-    return ended(out, before, err);
+    return undo_if_failed(out, before, err);
 }
 
 enum belfry_err kube_render_error(const struct kube_status *status, struct belfry_buf *out)
@@ -363,5 +359,5 @@ enum belfry_err kube_render_error(const struct kube_status *status, struct belfr
         err = kube_status_write(status, out);
     if (err == BELFRY_OK)
         err = write_str(out, "}\n");
-    return ended(out, before, err);
+    return undo_if_failed(out, before, err);
 }

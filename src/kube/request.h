@@ -1,6 +1,6 @@
 /* src/kube/request.h
  *
- * request: what a path and a query of Kubernetes' API ask for (docs/spec/kubernetes-watch.md 1.1, 2.1, 2.2, 3.1).
+ * request: the meaning of a Kubernetes API path and query (docs/spec/kubernetes-watch.md 1.1, 2.1, 2.2, 3.1).
  *
  * Thread: any. Pure.
  */
@@ -25,15 +25,15 @@ enum kube_verb {
 };
 
 struct kube_target {
-    bool is_resource; /* false: discovery, or nothing that is known */
+    bool is_resource; /* false: discovery, or an unknown path */
     enum kube_verb verb;
-    struct belfry_bytes group, version, resource, namespace, name, subresource; /* lent from the path; "": none */
+    struct belfry_bytes group, version, resource, namespace, name, subresource; /* point into the path; "": none */
 };
 
-/* `path` without its query. `watch` is what the query says of watch; it counts only where there is no name. Percent
- * escapes in a part are not decoded: no valid name has any. The deprecated /watch/ prefix makes a watch of it (with a
- * name: of that one object). Slashes at both ends do not count; a path with an empty part, or with parts behind a
- * subresource, is no resource's. `/namespaces/NS` is the object of that name, which is in no namespace. */
+/* `path` is without its query. `watch` is the query's watch flag; it is ignored if the path has a name. Percent escapes
+ * are not decoded, because no valid name contains one. The deprecated /watch/ prefix makes the request a watch (with a
+ * name: of that one object). Slashes at both ends are ignored. A path with an empty part, or with parts after a
+ * subresource, is not a resource's. `/namespaces/NS` is the object of that name, which is in no namespace. */
 void kube_target_read(struct belfry_bytes method, struct belfry_bytes path, bool watch, struct kube_target *out);
 
 /* ---- the query ---- */
@@ -48,7 +48,7 @@ struct kube_options {
     enum kube_match match;
     enum kube_include include;
     struct belfry_bytes label_selector, field_selector, continue_token, resource_version; /* in `text` */
-    struct belfry_bytes match_text;                                                       /* as it was written */
+    struct belfry_bytes match_text;                                                       /* as written */
     int64_t limit;                                                                        /* 0: all */
     int64_t timeout_s;                                                                    /* 0: none */
     struct belfry_buf text;                                                               /* owns what is lent above */
@@ -56,51 +56,51 @@ struct kube_options {
 
 #define KUBE_QUERY_MAX (256 * 1024)
 
-/* Reads a query (without '?'): percent escapes and '+' decoded, the first of a name counts, unknown names are ignored,
- * booleans are as Kubernetes reads them. Only what cannot be read is refused here (400): limit=abc, a broken escape in a
- * value that counts, another includeObject, more than KUBE_QUERY_MAX bytes. A negative limit or timeout is as none.
- * Errors: BELFRY_ERR_INVALID with *status, BELFRY_ERR_NOMEM. kube_options_fini() in any case. */
+/* Reads a query (without '?'). Percent escapes and '+' are decoded; the first occurrence of a name counts; unknown
+ * names are ignored; booleans are read as in Kubernetes. Rejected with 400 are: limit=abc, a broken escape in a known
+ * value, an unknown includeObject, more than KUBE_QUERY_MAX bytes. A negative limit or timeout means none.
+ * Errors: BELFRY_ERR_INVALID with *status, BELFRY_ERR_NOMEM. Call kube_options_fini() in any case. */
 BELFRY_NODISCARD enum belfry_err kube_options_read(struct belfry_bytes query, struct kube_options *out,
                                                    struct kube_status *status);
 void kube_options_fini(struct kube_options *options);
 
-/* ---- what that means ---- */
+/* ---- plans ---- */
 
-/* Which state is read. */
+/* Which state to read. */
 enum kube_read {
-    KUBE_READ_ANY,       /* whatever we have */
-    KUBE_READ_NOT_OLDER, /* than rev: wait for it */
-    KUBE_READ_LATEST,    /* not older than upstream is now */
+    KUBE_READ_ANY,       /* any state we have */
+    KUBE_READ_NOT_OLDER, /* at least rev: wait for it */
+    KUBE_READ_LATEST,    /* at least upstream's current revision */
     KUBE_READ_EXACT,     /* the state at rev */
-    KUBE_READ_CONTINUE   /* what the token says */
+    KUBE_READ_CONTINUE   /* the state of the token */
 };
 
 struct kube_list_plan {
     enum kube_read read;
     int64_t rev;   /* NOT_OLDER, EXACT */
-    int64_t limit; /* 0: all; it does not count with ANY, as in Kubernetes' cache */
+    int64_t limit; /* 0: all; ignored with ANY, as in Kubernetes' cache */
 };
 
-/* By the table of 2.2. Errors: BELFRY_ERR_INVALID with *status (400, 422 with its causes). */
+/* Follows the table in section 2.2. Errors: BELFRY_ERR_INVALID with *status (400, or 422 with its causes). */
 BELFRY_NODISCARD enum belfry_err kube_plan_list(const struct kube_options *options, struct kube_list_plan *out,
                                                 struct kube_status *status);
-/* One object: unset, 0, N. */
+/* For one object: resourceVersion unset, 0 or N. */
 BELFRY_NODISCARD enum belfry_err kube_plan_get(const struct kube_options *options, struct kube_list_plan *out,
                                                struct kube_status *status);
 
 struct kube_watch_plan {
-    bool state_first;    /* the state as ADDED before anything else */
-    bool mark_end;       /* and the bookmark that says that it was all: wherever bookmarks are wanted */
-    enum kube_read read; /* state_first: which one. Otherwise KUBE_READ_EXACT: changes above rev; ANY: from now on;
-                               LATEST: from where upstream is now */
+    bool state_first;    /* send the state as ADDED first */
+    bool mark_end;       /* then a bookmark that marks its end, if bookmarks are requested */
+    enum kube_read read; /* state_first: which state. Otherwise KUBE_READ_EXACT: changes after rev; ANY: from now on;
+                               LATEST: after upstream's current revision */
     int64_t rev;
     bool bookmarks;
-    uint64_t timeout_ms; /* 0: ours; at most KUBE_TIMEOUT_MAX_S */
+    uint64_t timeout_ms; /* 0: our default; at most KUBE_TIMEOUT_MAX_S */
 };
 
 #define KUBE_TIMEOUT_MAX_S (365 * 24 * 3600)
 
-/* By the table of 3.1. Errors: BELFRY_ERR_INVALID with *status (422). */
+/* Follows the table in section 3.1. Errors: BELFRY_ERR_INVALID with *status (422). */
 BELFRY_NODISCARD enum belfry_err kube_plan_watch(const struct kube_options *options, struct kube_watch_plan *out,
                                                  struct kube_status *status);
 

@@ -45,7 +45,7 @@ struct reader {
     unsigned seen; /* 1u << param */
 };
 
-static enum belfry_err refuse(struct kube_status *status, const char *name, const char *why)
+static enum belfry_err refuse_query(struct kube_status *status, const char *name, const char *why)
 {
     kube_status_set(status, KUBE_BAD_REQUEST, "%s: %s", name, why);
     return BELFRY_ERR_INVALID;
@@ -53,8 +53,8 @@ static enum belfry_err refuse(struct kube_status *status, const char *name, cons
 
 /* ---- the encoding of a query ---- */
 
-/* Decodes into `out`, which has room for in.len bytes. False: an escape is broken. */
-static bool decode(struct belfry_bytes in, char *out, size_t *out_len)
+/* Decodes into `out`, which has room for in.len bytes. False: a broken escape. */
+static bool decode_escapes(struct belfry_bytes in, char *out, size_t *out_len)
 {
     size_t n = 0;
     for (size_t i = 0; i < in.len; i++) {
@@ -73,12 +73,12 @@ static bool decode(struct belfry_bytes in, char *out, size_t *out_len)
     return true;
 }
 
-/* N_PARAMS: none of ours. */
+/* N_PARAMS: unknown. */
 static enum param find_param(struct belfry_bytes raw)
 {
     char name[NAME_MAX_RAW];
     size_t len;
-    if (raw.len == 0 || raw.len > sizeof(name) || !decode(raw, name, &len))
+    if (raw.len == 0 || raw.len > sizeof(name) || !decode_escapes(raw, name, &len))
         return N_PARAMS;
     for (enum param param = 0; param < N_PARAMS; param++)
         if (belfry_bytes_equal(belfry_bytes_of(name, len), names[param]))
@@ -88,19 +88,19 @@ static enum param find_param(struct belfry_bytes raw)
 
 /* ---- values ---- */
 
-static bool is(struct belfry_bytes value, const char *word)
+static bool is_word(struct belfry_bytes value, const char *word)
 {
     return belfry_bytes_equal(value, belfry_bytes_str(word));
 }
 
-/* Kubernetes has two words for false; whatever else is there, nothing included, is true. */
+/* Kubernetes has two words for false; anything else, even an empty value, is true. */
 static bool is_true(struct belfry_bytes value)
 {
-    bool no = is(value, "0") || (value.len == 5 && strncasecmp(value.data, "false", 5) == 0);
+    bool no = is_word(value, "0") || (value.len == 5 && strncasecmp(value.data, "false", 5) == 0);
     return !no;
 }
 
-/* False: it is no decimal number of 64 bits. */
+/* False: not a decimal number of 64 bits. */
 static bool read_number(struct belfry_bytes value, int64_t *out)
 {
     int64_t number = 0;
@@ -118,25 +118,25 @@ static bool read_number(struct belfry_bytes value, int64_t *out)
     return true;
 }
 
-/* Kubernetes takes a negative limit as none, and ends a watch with a negative timeout at once, after which its client
- * comes back at once: here that is none as well. */
+/* In Kubernetes a negative limit means none, and a negative timeout ends the watch immediately, so that its client
+ * reconnects in a loop. Here a negative timeout means none, too. */
 static enum belfry_err set_number(struct reader *reader, enum param param, struct belfry_bytes value, int64_t *out)
 {
     int64_t number;
     if (!read_number(value, &number))
-        return refuse(reader->status, names[param].data, "must be a decimal number of 64 bits");
+        return refuse_query(reader->status, names[param].data, "must be a decimal number of 64 bits");
     *out = number > 0 ? number : 0;
     return BELFRY_OK;
 }
 
 static enum belfry_err set_include(struct reader *reader, struct belfry_bytes value)
 {
-    if (is(value, "None"))
+    if (is_word(value, "None"))
         reader->options->include = KUBE_INCLUDE_NONE;
-    else if (is(value, "Object"))
+    else if (is_word(value, "Object"))
         reader->options->include = KUBE_INCLUDE_OBJECT;
-    else if (value.len > 0 && !is(value, "Metadata"))
-        return refuse(reader->status, names[PARAM_INCLUDE].data, "must be None, Metadata or Object");
+    else if (value.len > 0 && !is_word(value, "Metadata"))
+        return refuse_query(reader->status, names[PARAM_INCLUDE].data, "must be None, Metadata or Object");
     return BELFRY_OK;
 }
 
@@ -144,12 +144,12 @@ static enum kube_match match_of(struct belfry_bytes value)
 {
     if (value.len == 0)
         return KUBE_MATCH_UNSET;
-    if (is(value, "Exact"))
+    if (is_word(value, "Exact"))
         return KUBE_MATCH_EXACT;
-    return is(value, "NotOlderThan") ? KUBE_MATCH_NOT_OLDER : KUBE_MATCH_UNKNOWN;
+    return is_word(value, "NotOlderThan") ? KUBE_MATCH_NOT_OLDER : KUBE_MATCH_UNKNOWN;
 }
 
-static enum belfry_err set(struct reader *reader, enum param param, struct belfry_bytes value)
+static enum belfry_err set_option(struct reader *reader, enum param param, struct belfry_bytes value)
 {
     struct kube_options *options = reader->options;
     switch (param) {
@@ -195,12 +195,12 @@ static enum belfry_err set(struct reader *reader, enum param param, struct belfr
 
 /* ---- the whole ---- */
 
-/* The value, decoded into the text. There is room: it was reserved for the whole query, and nothing grows by decoding. */
+/* Decodes the value into the text, which has room for the whole query; decoding never makes it longer. */
 static bool take_value(struct belfry_buf *text, struct belfry_bytes raw, struct belfry_bytes *out)
 {
     char *to = (char *)text->data + text->end;
     size_t len;
-    if (!decode(raw, to, &len))
+    if (!decode_escapes(raw, to, &len))
         return false;
     belfry_buf_grown(text, len);
     *out = belfry_bytes_of(to, len);
@@ -219,8 +219,8 @@ static enum belfry_err take_pair(struct reader *reader, struct belfry_bytes pair
 
     struct belfry_bytes value;
     if (!take_value(&reader->options->text, belfry_bytes_of(pair.data + value_at, pair.len - value_at), &value))
-        return refuse(reader->status, names[param].data, "a percent escape in its value is broken");
-    return set(reader, param, value);
+        return refuse_query(reader->status, names[param].data, "a percent escape in its value is broken");
+    return set_option(reader, param, value);
 }
 
 enum belfry_err kube_options_read(struct belfry_bytes query, struct kube_options *out, struct kube_status *status)
@@ -228,9 +228,9 @@ enum belfry_err kube_options_read(struct belfry_bytes query, struct kube_options
     *out = (struct kube_options){.send_initial = KUBE_FLAG_UNSET};
     belfry_buf_init(&out->text);
     if (query.len > KUBE_QUERY_MAX)
-        return refuse(status, "query", "is too long");
+        return refuse_query(status, "query", "is too long");
     uint8_t *room;
-    enum belfry_err err = belfry_buf_reserve(&out->text, query.len + 1, &room); /* an empty one has a text, too */
+    enum belfry_err err = belfry_buf_reserve(&out->text, query.len + 1, &room); /* + 1: also for an empty query */
 
     struct reader reader = {.options = out, .status = status};
     for (size_t from = 0; from < query.len && err == BELFRY_OK;) {

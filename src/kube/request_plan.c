@@ -3,7 +3,7 @@
 
 #include "kube/request.h"
 
-/* What Kubernetes refuses, in the order in which it says so. */
+/* Errors that Kubernetes reports, in its order. */
 enum fault {
     MATCH_NEEDS_VERSION,
     INITIAL_NEEDS_MATCH,
@@ -19,7 +19,7 @@ enum fault {
 
 static const struct fault_row {
     struct kube_cause cause;
-    const char *what, *why; /* its message, in two parts: the value goes between */
+    const char *what, *why; /* the message before and after the value */
 } fault_rows[N_FAULTS] = {
 #define FAULT(field, reason, what, why)                                                                                \
     {                                                                                                                  \
@@ -44,10 +44,10 @@ static const struct fault_row {
         FAULT("resourceVersion", "FieldValueInvalid", "Invalid value", "must be a decimal number of 64 bits"),
 };
 
-#define QUOTED 68 /* of a foreign value, what a message shows */
+#define QUOTED 68 /* bytes of a client's value that a message shows */
 
-/* In quotes, as a person can read it. */
-static void quote(struct belfry_bytes value, char out[QUOTED])
+/* In quotes, with unprintable bytes replaced. */
+static void quote_value(struct belfry_bytes value, char out[QUOTED])
 {
     size_t n = 0;
     out[n++] = '"';
@@ -68,7 +68,7 @@ struct version {
     int64_t rev; /* VERSION_NUMBER */
 };
 
-/* A number of Kubernetes has 64 bits without a sign, one of etcd 63: above these, all are as far in the future. */
+/* Kubernetes' versions are unsigned 64-bit numbers, etcd's have 63 bits: larger numbers are all equally far ahead. */
 static struct version version_of(struct belfry_bytes text)
 {
     uint64_t number = 0;
@@ -88,7 +88,7 @@ static enum belfry_err refuse_version(const struct kube_options *options, struct
 {
     const struct fault_row *row = &fault_rows[VERSION_UNREADABLE];
     char quoted[QUOTED];
-    quote(options->resource_version, quoted);
+    quote_value(options->resource_version, quoted);
     kube_status_set(status, KUBE_BAD_REQUEST, "invalid resource version: %s: %s: %s: %s", row->cause.field, row->what,
                     quoted, row->why);
     return BELFRY_ERR_INVALID;
@@ -118,25 +118,25 @@ static unsigned watch_faults(const struct kube_options *options, struct version 
     unsigned faults = if_so(initial && !not_older, INITIAL_NEEDS_MATCH) |
                       if_so(match && !initial, MATCH_NEEDS_INITIAL) | if_so(match && !not_older, MATCH_NOT_FOR_WATCH) |
                       if_so(match && options->continue_token.len > 0, MATCH_WITH_CONTINUE);
-    /* Kubernetes looks at the version only when the options fit together. */
+    /* Kubernetes checks the version only if the options fit together. */
     return faults != 0 ? faults : if_so(version.kind == VERSION_BAD, VERSION_UNREADABLE);
 }
 
-/* "field: what: "value": why", and the value only where there is one to show. */
+/* Prints "field: what: "value": why", without the value if there is none. */
 static size_t print_fault(enum fault fault, const struct kube_options *options, char *out, size_t room)
 {
     const struct fault_row *row = &fault_rows[fault];
     char quoted[QUOTED] = "";
     if (fault == MATCH_UNKNOWN || fault == MATCH_NOT_FOR_WATCH)
-        quote(options->match_text, quoted);
+        quote_value(options->match_text, quoted);
     else if (fault == VERSION_UNREADABLE)
-        quote(options->resource_version, quoted);
+        quote_value(options->resource_version, quoted);
     int n = snprintf(out, room, "%s: %s: %s%s%s", row->cause.field, row->what, quoted, quoted[0] != '\0' ? ": " : "",
                      row->why);
     return (size_t)n < room ? (size_t)n : room - 1;
 }
 
-static enum belfry_err refuse(unsigned faults, const struct kube_options *options, struct kube_status *status)
+static enum belfry_err refuse_plan(unsigned faults, const struct kube_options *options, struct kube_status *status)
 {
     char text[KUBE_MESSAGE_MAX];
     size_t used = 0;
@@ -187,7 +187,7 @@ enum belfry_err kube_plan_list(const struct kube_options *options, struct kube_l
     struct version version = version_of(options->resource_version);
     unsigned faults = list_faults(options, version);
     if (faults != 0)
-        return refuse(faults, options, status);
+        return refuse_plan(faults, options, status);
     if (version.kind == VERSION_BAD)
         return refuse_version(options, status);
     if (options->continue_token.len > 0) {
@@ -198,7 +198,7 @@ enum belfry_err kube_plan_list(const struct kube_options *options, struct kube_l
         *out = list_plan(KUBE_READ_CONTINUE, version, options->limit);
         return BELFRY_OK;
     }
-    /* A limit makes a number exact where nothing is said of it: from before there was a match to say it with. */
+    /* A limit makes an unqualified version exact: a rule from before resourceVersionMatch existed. */
     bool exact = options->match == KUBE_MATCH_EXACT || (options->match == KUBE_MATCH_UNSET && options->limit > 0);
     enum kube_read read = exact && version.kind == VERSION_NUMBER ? KUBE_READ_EXACT : not_older(version);
     *out = list_plan(read, version, options->limit);
@@ -221,8 +221,8 @@ enum belfry_err kube_plan_watch(const struct kube_options *options, struct kube_
     struct version version = version_of(options->resource_version);
     unsigned faults = watch_faults(options, version);
     if (faults != 0)
-        return refuse(faults, options, status);
-    /* Without a number a watch begins with the state, unless it says that it does not want it. */
+        return refuse_plan(faults, options, status);
+    /* Without a version, a watch begins with the state unless the client declines it. */
     bool state_first = options->send_initial == KUBE_FLAG_TRUE ||
                        (options->send_initial == KUBE_FLAG_UNSET && version.kind != VERSION_NUMBER);
     bool after = version.kind == VERSION_NUMBER && !state_first;

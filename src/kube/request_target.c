@@ -3,8 +3,8 @@
  *     api   VERSION           \
  *     apis  GROUP  VERSION     >  [watch]  [namespaces NS]  RESOURCE  [NAME  [SUBRESOURCE]]
  *
- * Which of two readings "namespaces/x/y" has is decided by y alone: "status" and "finalize" belong to the object x, any
- * other is a resource in it.
+ * "namespaces/x/y" has two readings, and y decides: "status" and "finalize" are subresources of the object x; any other
+ * y is a resource in the namespace x.
  */
 #include "kube/request.h"
 
@@ -12,7 +12,7 @@
 
 struct parts {
     struct belfry_bytes at[PARTS_MAX];
-    size_t n, next; /* `next` is the first that is not yet understood */
+    size_t n, next; /* `next` is the first part not yet read */
 };
 
 static struct belfry_bytes trim_slashes(struct belfry_bytes path)
@@ -24,8 +24,8 @@ static struct belfry_bytes trim_slashes(struct belfry_bytes path)
     return path;
 }
 
-/* False: there are more than any path of ours has, or one is empty. */
-static bool split(struct belfry_bytes path, struct parts *out)
+/* False: too many parts for any valid path, or an empty one. */
+static bool split_path(struct belfry_bytes path, struct parts *out)
 {
     *out = (struct parts){.n = 0};
     path = trim_slashes(path);
@@ -41,46 +41,46 @@ static bool split(struct belfry_bytes path, struct parts *out)
     return true;
 }
 
-static bool is(struct belfry_bytes part, const char *word)
+static bool is_part(struct belfry_bytes part, const char *word)
 {
     return belfry_bytes_equal(part, belfry_bytes_str(word));
 }
 
-static size_t left(const struct parts *parts)
+static size_t parts_left(const struct parts *parts)
 {
     return parts->n - parts->next;
 }
 
-/* The next part; empty when there is none. */
-static struct belfry_bytes take(struct parts *parts)
+/* The next part; empty after the last. */
+static struct belfry_bytes take_part(struct parts *parts)
 {
     return parts->next < parts->n ? parts->at[parts->next++] : (struct belfry_bytes){0};
 }
 
 static bool take_word(struct parts *parts, const char *word)
 {
-    bool there = left(parts) > 0 && is(parts->at[parts->next], word);
+    bool there = parts_left(parts) > 0 && is_part(parts->at[parts->next], word);
     parts->next += there;
     return there;
 }
 
-/* False: it ends before a resource (discovery), or is no path of the API. */
+/* False: the path ends before a resource (discovery), or is not an API path. */
 static bool take_group_version(struct parts *parts, struct kube_target *target)
 {
     if (take_word(parts, "apis"))
-        target->group = take(parts);
+        target->group = take_part(parts);
     else if (!take_word(parts, "api"))
         return false;
-    target->version = take(parts);
-    return left(parts) > 0;
+    target->version = take_part(parts);
+    return parts_left(parts) > 0;
 }
 
 static void take_namespace(struct parts *parts, struct kube_target *target)
 {
-    if (left(parts) < 3 || !is(parts->at[parts->next], "namespaces"))
+    if (parts_left(parts) < 3 || !is_part(parts->at[parts->next], "namespaces"))
         return;
     struct belfry_bytes third = parts->at[parts->next + 2];
-    if (is(third, "status") || is(third, "finalize"))
+    if (is_part(third, "status") || is_part(third, "finalize"))
         return;
     target->namespace = parts->at[parts->next + 1];
     parts->next += 2;
@@ -88,7 +88,7 @@ static void take_namespace(struct parts *parts, struct kube_target *target)
 
 static enum kube_verb verb_of(struct belfry_bytes method, bool has_name, bool watch)
 {
-    if (!is(method, "GET") && !is(method, "HEAD"))
+    if (!is_part(method, "GET") && !is_part(method, "HEAD"))
         return KUBE_VERB_WRITE;
     if (has_name)
         return KUBE_VERB_GET;
@@ -100,14 +100,14 @@ void kube_target_read(struct belfry_bytes method, struct belfry_bytes path, bool
     struct parts parts;
     struct kube_target target = {.is_resource = true};
     *out = (struct kube_target){.verb = verb_of(method, true, false)};
-    if (!split(path, &parts) || !take_group_version(&parts, &target))
+    if (!split_path(path, &parts) || !take_group_version(&parts, &target))
         return;
     bool by_prefix = take_word(&parts, "watch");
     take_namespace(&parts, &target);
-    target.resource = take(&parts);
-    target.name = take(&parts);
-    target.subresource = take(&parts);
-    if (target.resource.len == 0 || left(&parts) > 0)
+    target.resource = take_part(&parts);
+    target.name = take_part(&parts);
+    target.subresource = take_part(&parts);
+    if (target.resource.len == 0 || parts_left(&parts) > 0)
         return;
     target.verb = verb_of(method, target.name.len > 0 && !by_prefix, watch || by_prefix);
     *out = target;

@@ -23,7 +23,7 @@ struct kept {
 
 static struct kept *kept_of(const struct kube_resource *resource)
 {
-    return (struct kept *)(uintptr_t)belfry_container_const(resource, struct kept, resource); /* the count moves */
+    return (struct kept *)(uintptr_t)belfry_container_const(resource, struct kept, resource); /* for the count */
 }
 
 struct kube_resource *kube_resource_ref(const struct kube_resource *resource)
@@ -40,7 +40,7 @@ static void free_texts(char **texts, size_t n)
     free(texts);
 }
 
-static void destroy(struct kept *kept)
+static void resource_destroy(struct kept *kept)
 {
     struct kube_resource *resource = &kept->resource;
     for (size_t i = 0; i < resource->n_versions; i++)
@@ -65,8 +65,8 @@ void kube_resource_unref(const struct kube_resource *resource)
     if (resource == NULL)
         return;
     struct kept *kept = kept_of(resource);
-    if (atomic_fetch_sub_explicit(&kept->refs, 1, memory_order_acq_rel) == 1) /* all uses before, all frees after */
-        destroy(kept);
+    if (atomic_fetch_sub_explicit(&kept->refs, 1, memory_order_acq_rel) == 1) /* all uses happen before the free */
+        resource_destroy(kept);
 }
 
 const struct kube_version *kube_resource_served(const struct kube_resource *resource, struct belfry_bytes version)
@@ -96,8 +96,8 @@ static const char *template_of(const struct kube_resource *resource)
     return resource->namespaced ? NAMESPACE "/" NAME : NAME;
 }
 
-/* NULL: the template fits. Otherwise what is wrong with it. */
-static const char *split(const char *template, bool namespaced, struct layout *out)
+/* NULL: the template is valid. Otherwise its error. */
+static const char *split_template(const char *template, bool namespaced, struct layout *out)
 {
     const char *name = strstr(template, NAME), *space = strstr(template, NAMESPACE);
     const char *end = template + strlen(template);
@@ -122,7 +122,8 @@ static const char *split(const char *template, bool namespaced, struct layout *o
 static struct layout layout_of(const struct kube_resource *resource)
 {
     struct layout layout = {0};
-    const char *wrong = split(template_of(resource), resource->namespaced, &layout); /* was checked when it was read */
+    const char *wrong =
+        split_template(template_of(resource), resource->namespaced, &layout); /* checked when it was read */
     (void)wrong;
     return layout;
 }
@@ -137,9 +138,9 @@ static bool ends(struct belfry_bytes whole, struct belfry_bytes tail)
     return whole.len >= tail.len && belfry_bytes_equal(part(whole, whole.len - tail.len, whole.len), tail);
 }
 
-/* No name has a '/', so the first one in `text` is the first one of `between`. */
-static bool cut(struct belfry_bytes text, struct belfry_bytes between, struct belfry_bytes *first,
-                struct belfry_bytes *second)
+/* No name contains a '/', so the first '/' in `text` is the first '/' of `between`. */
+static bool cut_at(struct belfry_bytes text, struct belfry_bytes between, struct belfry_bytes *first,
+                   struct belfry_bytes *second)
 {
     const char *slash = memchr(text.data, '/', text.len);
     const char *own = memchr(between.data, '/', between.len);
@@ -167,14 +168,14 @@ bool kube_resource_parts(const struct kube_resource *resource, struct belfry_byt
     if (!ends(rest, layout.tail))
         return false;
     second = part(rest, 0, rest.len - layout.tail.len);
-    if (layout.two && !cut(second, layout.between, &first, &second))
+    if (layout.two && !cut_at(second, layout.between, &first, &second))
         return false;
     *namespace = !layout.two ? belfry_bytes_of("", 0) : layout.name_first ? second : first;
     *name = layout.name_first ? first : second;
     return kube_name_is_subdomain(*name) && (!layout.two || kube_name_is_label(*namespace));
 }
 
-static enum belfry_err append(struct belfry_buf *out, struct belfry_bytes bytes)
+static enum belfry_err append_text(struct belfry_buf *out, struct belfry_bytes bytes)
 {
     return bytes.len == 0 ? BELFRY_OK : belfry_buf_append(out, bytes.data, bytes.len);
 }
@@ -185,27 +186,27 @@ enum belfry_err kube_resource_key(const struct kube_resource *resource, struct b
     struct layout layout = layout_of(resource);
     struct belfry_bytes first = layout.two && !layout.name_first ? namespace : name;
     struct belfry_bytes second = layout.name_first ? namespace : name;
-    enum belfry_err err = append(out, belfry_bytes_str(resource->prefix));
+    enum belfry_err err = append_text(out, belfry_bytes_str(resource->prefix));
     if (err == BELFRY_OK)
-        err = append(out, layout.lead);
+        err = append_text(out, layout.lead);
     *filter = layout.two && first.len == 0 && second.len > 0;
     if (err != BELFRY_OK || first.len == 0)
         return err;
-    err = append(out, first);
+    err = append_text(out, first);
     if (err == BELFRY_OK && layout.two)
-        err = append(out, layout.between);
+        err = append_text(out, layout.between);
     if (err != BELFRY_OK || second.len == 0)
         return err;
     if (layout.two)
-        err = append(out, second);
-    return err == BELFRY_OK ? append(out, layout.tail) : err;
+        err = append_text(out, second);
+    return err == BELFRY_OK ? append_text(out, layout.tail) : err;
 }
 
 /* ---- reading ---- */
 
 #define DEFAULT_PREFIX "/registry/{group}/{plural}/"
 
-static size_t count(const char *text, const char *what)
+static size_t count_in(const char *text, const char *what)
 {
     size_t n = 0;
     for (const char *at = text; (at = strstr(at, what)) != NULL; at += strlen(what))
@@ -224,8 +225,8 @@ static enum belfry_err check_template(const struct kube_resource *resource, stru
     struct layout layout = {0};
     if (strlen(text) > KUBE_PREFIX_MAX)
         return belfry_kube_fault_say(fault, "wrap key: longer than %d bytes", KUBE_PREFIX_MAX);
-    const char *wrong = split(text, resource->namespaced, &layout);
-    if (wrong == NULL && (count(text, NAME) > 1 || count(text, NAMESPACE) > 1))
+    const char *wrong = split_template(text, resource->namespaced, &layout);
+    if (wrong == NULL && (count_in(text, NAME) > 1 || count_in(text, NAMESPACE) > 1))
         wrong = "has a part twice";
     else if (wrong == NULL && (has_brace(layout.lead) || has_brace(layout.between) || has_brace(layout.tail)))
         wrong = "has braces around something other than {namespace} and {name}";
@@ -267,7 +268,7 @@ static enum belfry_err set_wrap(struct kube_resource *resource, const struct kub
     return err == BELFRY_OK ? check_template(resource, fault) : err;
 }
 
-/* What "{group}" and "{plural}" at `at` stand for, and how many bytes of the text they are; NULL: it is a byte. */
+/* The replacement for "{group}" or "{plural}" at `at`, and the length of the placeholder; NULL: an ordinary byte. */
 static const char *placeholder(const struct kube_resource *resource, const char *at, size_t *len)
 {
     bool core = resource->group[0] == '\0';
@@ -285,7 +286,7 @@ static enum belfry_err expand(const struct kube_resource *resource, const char *
     while (*text != '\0' && err == BELFRY_OK) {
         size_t len;
         const char *value = placeholder(resource, text, &len);
-        err = value == NULL ? belfry_buf_append(out, text, 1) : append(out, belfry_bytes_str(value));
+        err = value == NULL ? belfry_buf_append(out, text, 1) : append_text(out, belfry_bytes_str(value));
         text += value == NULL ? 1 : len;
     }
     if (err == BELFRY_OK && !ends(belfry_buf_bytes(out), belfry_bytes_str("/")))
@@ -313,11 +314,12 @@ static enum belfry_err set_prefix(struct kube_resource *resource, const char *te
 
 static uint64_t hash_more(uint64_t hash, const char *text)
 {
-    static const struct belfry_hash_key key = {1, 0}; /* of a file of our own: nobody gains by a collision */
+    static const struct belfry_hash_key key = {1, 0}; /* fixed: nobody gains by a collision */
     return belfry_hash_int(hash ^ (text == NULL ? 0 : belfry_hash(key, belfry_bytes_str(text))));
 }
 
-/* Of what was read, as yyjson writes it. The form of the manifest counts: the same spec says something else in another. */
+/* Hashes the spec as yyjson writes it, and the manifest's apiVersion: the same spec can mean different things in v1 and
+ * v1beta1. */
 static enum belfry_err hash_all(yyjson_val *manifest, struct kube_resource *resource)
 {
     size_t len;
@@ -335,8 +337,8 @@ static enum belfry_err hash_all(yyjson_val *manifest, struct kube_resource *reso
     return BELFRY_OK;
 }
 
-static enum belfry_err read_all(struct belfry_bytes manifest, const struct kube_resource_opts *opts,
-                                struct kube_resource *resource, struct belfry_kube_fault *fault)
+static enum belfry_err resource_read(struct belfry_bytes manifest, const struct kube_resource_opts *opts,
+                                     struct kube_resource *resource, struct belfry_kube_fault *fault)
 {
     yyjson_doc *doc = NULL;
     enum belfry_err err = belfry_kube_manifest_read(manifest, &doc, fault);
@@ -363,7 +365,7 @@ enum belfry_err kube_resource_read(struct belfry_bytes manifest, const struct ku
     if (kept == NULL)
         return BELFRY_ERR_NOMEM;
     atomic_init(&kept->refs, 1);
-    enum belfry_err err = read_all(manifest, opts, &kept->resource, &fault);
+    enum belfry_err err = resource_read(manifest, opts, &kept->resource, &fault);
     if (err == BELFRY_OK) {
         *out = &kept->resource;
         return BELFRY_OK;

@@ -60,7 +60,7 @@ const char kube_schema_list_meta[] =
 /* clang-format on */
 
 /* "demo.example.com" -> "com.example.demo" */
-static void reverse(const char *group, char out[KUBE_SUBDOMAIN_MAX + 1])
+static void reverse_group(const char *group, char out[KUBE_SUBDOMAIN_MAX + 1])
 {
     size_t end = strlen(group), n = 0;
     while (end > 0) {
@@ -81,71 +81,73 @@ void kube_schema_name(const struct kube_resource *resource, const struct kube_ve
 {
     char group[KUBE_SUBDOMAIN_MAX + 1] = "core";
     if (resource->group[0] != '\0')
-        reverse(resource->group, group);
+        reverse_group(resource->group, group);
     snprintf(out, KUBE_SCHEMA_NAME_MAX, "%s.%s.%s", group, version->name, kind);
 }
 
-/* Puts `value` under `name` of `object`. Every NULL on the way, object and value too, is memory that was missing. */
-static bool put(yyjson_mut_doc *doc, yyjson_mut_val *object, const char *name, yyjson_mut_val *value)
+/* Sets `name` of `object` to `value`. NULL for `object` or `value` means that memory ran out earlier. */
+static bool schema_put(yyjson_mut_doc *doc, yyjson_mut_val *object, const char *name, yyjson_mut_val *value)
 {
     yyjson_mut_val *key = yyjson_mut_strcpy(doc, name);
     return object != NULL && key != NULL && value != NULL && yyjson_mut_obj_put(object, key, value);
 }
 
-static bool put_text(yyjson_mut_doc *doc, yyjson_mut_val *object, const char *name, const char *text)
+static bool schema_put_text(yyjson_mut_doc *doc, yyjson_mut_val *object, const char *name, const char *text)
 {
-    return put(doc, object, name, yyjson_mut_strcpy(doc, text));
+    return schema_put(doc, object, name, yyjson_mut_strcpy(doc, text));
 }
 
-static bool describe(yyjson_mut_doc *doc, yyjson_mut_val *properties, const char *name, const char *text)
+static bool schema_describe(yyjson_mut_doc *doc, yyjson_mut_val *properties, const char *name, const char *text)
 {
     yyjson_mut_val *property = yyjson_mut_obj(doc);
     if (yyjson_mut_obj_get(properties, name) != NULL)
         return true;
-    return put_text(doc, property, "type", "string") && put_text(doc, property, "description", text) &&
-           put(doc, properties, name, property);
+    return schema_put_text(doc, property, "type", "string") && schema_put_text(doc, property, "description", text) &&
+           schema_put(doc, properties, name, property);
 }
 
-/* A reference has no room for a description of its own: allOf gives it one. */
+/* A reference cannot have a description; allOf around it can. */
 static bool put_metadata(yyjson_mut_doc *doc, yyjson_mut_val *properties)
 {
     yyjson_mut_val *metadata = yyjson_mut_obj(doc), *all = yyjson_mut_arr(doc), *ref = yyjson_mut_obj(doc);
-    return put_text(doc, ref, "$ref", KUBE_SCHEMA_REF KUBE_SCHEMA_OBJECT_META) && all != NULL &&
+    return schema_put_text(doc, ref, "$ref", KUBE_SCHEMA_REF KUBE_SCHEMA_OBJECT_META) && all != NULL &&
            yyjson_mut_arr_append(all, ref) &&
-           put_text(doc, metadata, "description", "The object's name, and what was noted about it.") &&
-           put(doc, metadata, "allOf", all) && put(doc, properties, "metadata", metadata);
+           schema_put_text(doc, metadata, "description", "The object's name, and what was noted about it.") &&
+           schema_put(doc, metadata, "allOf", all) && schema_put(doc, properties, "metadata", metadata);
 }
 
 static bool put_kind(yyjson_mut_doc *doc, yyjson_mut_val *root, const struct kube_resource *resource,
                      const struct kube_version *version)
 {
     yyjson_mut_val *kind = yyjson_mut_obj(doc), *kinds = yyjson_mut_arr(doc);
-    return put_text(doc, kind, "group", resource->group) && put_text(doc, kind, "kind", resource->kind) &&
-           put_text(doc, kind, "version", version->name) && kinds != NULL && yyjson_mut_arr_append(kinds, kind) &&
-           put(doc, root, "x-kubernetes-group-version-kind", kinds);
+    return schema_put_text(doc, kind, "group", resource->group) && schema_put_text(doc, kind, "kind", resource->kind) &&
+           schema_put_text(doc, kind, "version", version->name) && kinds != NULL &&
+           yyjson_mut_arr_append(kinds, kind) && schema_put(doc, root, "x-kubernetes-group-version-kind", kinds);
 }
 
-static bool complete(yyjson_mut_doc *doc, const struct kube_resource *resource, const struct kube_version *version)
+static bool schema_complete(yyjson_mut_doc *doc, const struct kube_resource *resource,
+                            const struct kube_version *version)
 {
     yyjson_mut_val *root = yyjson_mut_doc_get_root(doc);
     yyjson_mut_val *properties = yyjson_mut_obj_get(root, "properties");
     if (!yyjson_mut_is_obj(properties)) {
         properties = yyjson_mut_obj(doc);
-        if (!put(doc, root, "properties", properties))
+        if (!schema_put(doc, root, "properties", properties))
             return false;
     }
-    return describe(doc, properties, "apiVersion", "The group and version of this form of the object.") &&
-           describe(doc, properties, "kind", "The kind of the object.") && put_metadata(doc, properties) &&
+    return schema_describe(doc, properties, "apiVersion", "The group and version of this form of the object.") &&
+           schema_describe(doc, properties, "kind", "The kind of the object.") && put_metadata(doc, properties) &&
            put_kind(doc, root, resource, version);
 }
 
-/* The schema, to be changed; without one anything goes. NULL: no memory, for it was read and written before. */
+/* A mutable copy of the schema; without a schema, one that allows anything. NULL: no memory (the text is known to be
+ * valid). */
 static yyjson_mut_doc *open_schema(const struct kube_version *version)
 {
     static const char anything[] = "{\"type\":\"object\",\"x-kubernetes-preserve-unknown-fields\":true}";
     const char *text = version->schema == NULL ? anything : version->schema;
     yyjson_doc *doc = yyjson_read_opts((char *)(uintptr_t)text, strlen(text), YYJSON_READ_NUMBER_AS_RAW,
-                                       &belfry_json_alc, NULL); /* reads only, without YYJSON_READ_INSITU */
+                                       &belfry_json_alc, NULL); /* does not write without YYJSON_READ_INSITU */
     yyjson_mut_doc *copy = doc == NULL ? NULL : yyjson_doc_mut_copy(doc, &belfry_json_alc);
     yyjson_doc_free(doc);
     return copy;
@@ -158,7 +160,7 @@ enum belfry_err kube_schema_write(const struct kube_resource *resource, const st
     size_t len;
     char *text = NULL;
     yyjson_mut_doc *doc = open_schema(version);
-    if (doc != NULL && complete(doc, resource, version))
+    if (doc != NULL && schema_complete(doc, resource, version))
         text = yyjson_mut_write_opts(doc, YYJSON_WRITE_NOFLAG, &belfry_json_alc, &len, NULL);
     if (text != NULL)
         err = belfry_buf_append(out, text, len);

@@ -8,7 +8,7 @@
 
 /* ---- made ---- */
 
-/* No more terms and no more values than pieces between commas. */
+/* An upper bound for terms and for values: the number of pieces between commas. */
 static size_t count_pieces(struct belfry_bytes text)
 {
     size_t n = text.len > 0 ? 1 : 0;
@@ -22,8 +22,8 @@ static size_t at_most(size_t n, size_t max)
     return n < max ? n : max;
 }
 
-/* *out_copy: where the labels and behind them the fields are. */
-static struct kube_selector *make(struct belfry_bytes labels, struct belfry_bytes fields, char **out_copy)
+/* *out_copy receives the address of the copied texts: labels first, then fields. */
+static struct kube_selector *selector_alloc(struct belfry_bytes labels, struct belfry_bytes fields, char **out_copy)
 {
     size_t n = count_pieces(labels) + count_pieces(fields);
     size_t n_terms = at_most(n, KUBE_TERMS_MAX), n_values = at_most(n, KUBE_VALUES_MAX);
@@ -74,7 +74,7 @@ bool kube_selector_number(struct belfry_bytes text, int64_t *out)
 {
     bool negative = text.len > 0 && text.data[0] == '-';
     size_t at = negative || (text.len > 0 && text.data[0] == '+') ? 1 : 0;
-    int64_t number = 0; /* built below zero, where there is one more */
+    int64_t number = 0; /* built as a negative number: INT64_MIN has no positive */
     if (at == text.len)
         return false;
     for (; at < text.len; at++) {
@@ -93,7 +93,7 @@ static int compare_values(const void *a, const void *b)
     return belfry_bytes_cmp(*(const struct belfry_bytes *)a, *(const struct belfry_bytes *)b);
 }
 
-/* Of two with the same key, the one that was asked first. */
+/* Orders terms with the same key by their position in the text. */
 static int compare_terms(const void *a, const void *b)
 {
     const struct selector_term *left = a, *right = b;
@@ -114,7 +114,7 @@ static void sort_values(struct selector_term *term)
     term->n_values = n;
 }
 
-static void sort(struct kube_selector *selector)
+static void sort_terms(struct kube_selector *selector)
 {
     for (size_t i = 0; i < selector->n_terms; i++)
         sort_values(&selector->terms[i]);
@@ -126,30 +126,30 @@ static void sort(struct kube_selector *selector)
 /* ---- its text ---- */
 
 struct pen {
-    char *to; /* NULL: only measured */
+    char *to; /* NULL: only measure */
     size_t len;
 };
 
-static void put(struct pen *pen, struct belfry_bytes bytes)
+static void pen_put(struct pen *pen, struct belfry_bytes bytes)
 {
     if (pen->to != NULL && bytes.len > 0)
         memcpy(pen->to + pen->len, bytes.data, bytes.len);
     pen->len += bytes.len;
 }
 
-static void put_str(struct pen *pen, const char *text)
+static void pen_put_str(struct pen *pen, const char *text)
 {
-    put(pen, belfry_bytes_str(text));
+    pen_put(pen, belfry_bytes_str(text));
 }
 
-static void put_set(struct pen *pen, const struct selector_term *term)
+static void pen_put_set(struct pen *pen, const struct selector_term *term)
 {
-    put_str(pen, term->op == SELECTOR_IN ? " in (" : " notin (");
+    pen_put_str(pen, term->op == SELECTOR_IN ? " in (" : " notin (");
     for (size_t i = 0; i < term->n_values; i++) {
-        put_str(pen, i == 0 ? "" : ",");
-        put(pen, term->values[i]);
+        pen_put_str(pen, i == 0 ? "" : ",");
+        pen_put(pen, term->values[i]);
     }
-    put_str(pen, ")");
+    pen_put_str(pen, ")");
 }
 
 static void put_label(struct pen *pen, const struct selector_term *term)
@@ -157,40 +157,40 @@ static void put_label(struct pen *pen, const struct selector_term *term)
     static const char *const operators[] = {
         [SELECTOR_IN] = "=", [SELECTOR_NOT_IN] = "!=", [SELECTOR_GREATER] = ">", [SELECTOR_LESS] = "<"};
     if (term->op == SELECTOR_ABSENT)
-        put_str(pen, "!");
-    put(pen, term->key);
+        pen_put_str(pen, "!");
+    pen_put(pen, term->key);
     if (term->n_values > 1) {
-        put_set(pen, term);
+        pen_put_set(pen, term);
     } else if (term->n_values == 1) {
-        put_str(pen, operators[term->op]);
-        put(pen, term->values[0]);
+        pen_put_str(pen, operators[term->op]);
+        pen_put(pen, term->values[0]);
     }
 }
 
-static void put_field(struct pen *pen, const struct selector_term *term)
+static void pen_put_field(struct pen *pen, const struct selector_term *term)
 {
     struct belfry_bytes value = term->values[0];
-    put(pen, term->key);
-    put_str(pen, term->op == SELECTOR_IN ? "=" : "!=");
+    pen_put(pen, term->key);
+    pen_put_str(pen, term->op == SELECTOR_IN ? "=" : "!=");
     for (size_t i = 0; i < value.len; i++) {
         if (memchr("\\,=", value.data[i], 3) != NULL)
-            put_str(pen, "\\");
-        put(pen, belfry_bytes_of(value.data + i, 1));
+            pen_put_str(pen, "\\");
+        pen_put(pen, belfry_bytes_of(value.data + i, 1));
     }
 }
 
 static void put_all(struct pen *pen, const struct kube_selector *selector)
 {
-    put_str(pen, selector->n_labels > 0 ? "labelSelector=" : "");
+    pen_put_str(pen, selector->n_labels > 0 ? "labelSelector=" : "");
     for (size_t i = 0; i < selector->n_labels; i++) {
-        put_str(pen, i == 0 ? "" : ",");
+        pen_put_str(pen, i == 0 ? "" : ",");
         put_label(pen, &selector->terms[i]);
     }
-    put_str(pen, selector->n_labels > 0 && selector->n_terms > selector->n_labels ? "&" : "");
-    put_str(pen, selector->n_terms > selector->n_labels ? "fieldSelector=" : "");
+    pen_put_str(pen, selector->n_labels > 0 && selector->n_terms > selector->n_labels ? "&" : "");
+    pen_put_str(pen, selector->n_terms > selector->n_labels ? "fieldSelector=" : "");
     for (size_t i = selector->n_labels; i < selector->n_terms; i++) {
-        put_str(pen, i == selector->n_labels ? "" : ",");
-        put_field(pen, &selector->terms[i]);
+        pen_put_str(pen, i == selector->n_labels ? "" : ",");
+        pen_put_field(pen, &selector->terms[i]);
     }
 }
 
@@ -230,7 +230,7 @@ enum belfry_err kube_selector_read(struct belfry_bytes labels, struct belfry_byt
         return BELFRY_ERR_INVALID;
     }
     char *copy;
-    struct kube_selector *selector = make(labels, fields, &copy);
+    struct kube_selector *selector = selector_alloc(labels, fields, &copy);
     if (selector == NULL)
         return BELFRY_ERR_NOMEM;
     selector->namespaced = resource->namespaced;
@@ -241,7 +241,7 @@ enum belfry_err kube_selector_read(struct belfry_bytes labels, struct belfry_byt
     if (err == BELFRY_OK)
         err = kube_selector_read_fields(&draft, copy + labels.len, fields.len, version);
     if (err == BELFRY_OK) {
-        sort(selector);
+        sort_terms(selector);
         err = write_text(selector);
     }
     if (err != BELFRY_OK) {
@@ -254,7 +254,7 @@ enum belfry_err kube_selector_read(struct belfry_bytes labels, struct belfry_byt
 
 static struct kube_selector *counted(const struct kube_selector *selector)
 {
-    return (struct kube_selector *)(uintptr_t)selector; /* constant but for its count */
+    return (struct kube_selector *)(uintptr_t)selector; /* only the reference count changes */
 }
 
 struct kube_selector *kube_selector_ref(const struct kube_selector *selector)
@@ -312,8 +312,8 @@ static bool label_matches(const struct selector_term *term, const struct kube_la
     return false;
 }
 
-/* The first of [*low, end) whose key is not below `key`; NULL when that is another key. The search for the next key goes
- * on from there: terms are sorted as labels are. */
+/* The first label in [*low, end) whose key is not below `key`; NULL if that is another key. *low moves there, because
+ * the next term's key is larger: terms and labels are sorted alike. */
 static const struct kube_label *find_label(const struct kube_label **low, const struct kube_label *end,
                                            struct belfry_bytes key)
 {
@@ -370,7 +370,7 @@ bool kube_selector_matches(const struct kube_selector *selector, const struct ku
 
 /* ---- what every match has ---- */
 
-static struct belfry_bytes pinned(const struct kube_selector *selector, unsigned place, bool *nothing)
+static struct belfry_bytes pinned_value(const struct kube_selector *selector, unsigned place, bool *nothing)
 {
     struct belfry_bytes value = {0};
     *nothing = false;
@@ -386,14 +386,14 @@ static struct belfry_bytes pinned(const struct kube_selector *selector, unsigned
 
 struct belfry_bytes kube_selector_name(const struct kube_selector *selector, bool *nothing)
 {
-    struct belfry_bytes name = pinned(selector, SELECTOR_NAME, nothing);
+    struct belfry_bytes name = pinned_value(selector, SELECTOR_NAME, nothing);
     *nothing = *nothing || (name.data != NULL && name.len == 0);
     return name;
 }
 
 struct belfry_bytes kube_selector_namespace(const struct kube_selector *selector, bool *nothing)
 {
-    struct belfry_bytes namespace = pinned(selector, SELECTOR_NAMESPACE, nothing);
+    struct belfry_bytes namespace = pinned_value(selector, SELECTOR_NAMESPACE, nothing);
     *nothing = *nothing || (namespace.data != NULL && (namespace.len > 0) != selector->namespaced);
     return namespace;
 }

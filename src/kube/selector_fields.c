@@ -5,7 +5,7 @@
 #include "kube/quote.h"
 #include "kube/selector_private.h"
 
-/* Up to the first comma that is not escaped. */
+/* The length up to the first comma that is not escaped. */
 static size_t term_len(const char *text, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
@@ -17,7 +17,7 @@ static size_t term_len(const char *text, size_t len)
     return len;
 }
 
-/* Where the first of "!=", "==" and "=" is, and how long. False: there is none. */
+/* Finds the first of "!=", "==" and "=", and its length. False: there is none. */
 static bool find_operator(const char *term, size_t len, size_t *at, size_t *op_len)
 {
     const char *equals = memchr(term, '=', len);
@@ -39,7 +39,7 @@ static enum belfry_err unescape(struct selector_draft *draft, char *value, size_
 {
     size_t n = 0;
     for (size_t i = 0; i < *len; i++) {
-        if (value[i] == '=') { /* a comma cannot be here */
+        if (value[i] == '=') { /* a comma cannot appear here */
             kube_status_set(draft->status, KUBE_BAD_REQUEST, "invalid field selector: unescaped character in value: %c",
                             value[i]);
             return BELFRY_ERR_INVALID;
@@ -56,7 +56,7 @@ static enum belfry_err unescape(struct selector_draft *draft, char *value, size_
     return BELFRY_OK;
 }
 
-/* Writes ", a, b" behind what is in list[0, size); what does not fit is left out whole. */
+/* Appends ", a, b" to list[0, size); a name that does not fit is omitted. */
 static void list_name(char *list, size_t size, const char *name)
 {
     size_t len = strlen(list);

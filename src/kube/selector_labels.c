@@ -4,13 +4,13 @@
  *     requirement = KEY / "!" KEY / KEY ("=" / "==" / "!=" / ">" / "<") [VALUE] / KEY ("in" / "notin") set
  *     set         = "(" [VALUE] *("," [VALUE]) ")"
  *
- * "in" and "notin" are words like any other but behind a key.
+ * "in" and "notin" are keywords only after a key.
  */
 #include "kube/name.h"
 #include "kube/quote.h"
 #include "kube/selector_private.h"
 
-#define NAME_MAX_LEN 63 /* of a key behind its prefix, and of a value */
+#define NAME_MAX_LEN 63 /* of a key after its prefix, and of a value */
 
 #define NAME_RULE                                                                                                      \
     "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character " \
@@ -29,7 +29,7 @@ enum token { END, WORD, COMMA, OPEN, CLOSE, NOT, EQUALS, NOT_EQUALS, GREATER, LE
 struct reader {
     struct selector_draft *draft;
     struct belfry_bytes rest;
-    enum token token;            /* the one that is looked at */
+    enum token token;            /* the current token */
     struct belfry_bytes literal; /* of the token; never NULL */
 };
 
@@ -45,7 +45,7 @@ static bool is_special(char c)
     return c == '=' || c == '!' || c == '(' || c == ')' || c == ',' || c == '>' || c == '<';
 }
 
-static void take(struct reader *reader, enum token token, size_t len)
+static void take_char(struct reader *reader, enum token token, size_t len)
 {
     reader->token = token;
     reader->literal = belfry_bytes_of(reader->rest.data, len);
@@ -60,39 +60,39 @@ static size_t word_len(struct belfry_bytes text)
     return n;
 }
 
-static void advance(struct reader *reader)
+static void next_token(struct reader *reader)
 {
     while (reader->rest.len > 0 && is_space(reader->rest.data[0]))
         reader->rest = belfry_bytes_of(reader->rest.data + 1, reader->rest.len - 1);
     if (reader->rest.len == 0) {
-        take(reader, END, 0);
+        take_char(reader, END, 0);
         return;
     }
     bool equals_next = reader->rest.len > 1 && reader->rest.data[1] == '=';
     switch (reader->rest.data[0]) {
     case '=':
-        take(reader, EQUALS, equals_next ? 2 : 1);
+        take_char(reader, EQUALS, equals_next ? 2 : 1);
         return;
     case '!':
-        take(reader, equals_next ? NOT_EQUALS : NOT, equals_next ? 2 : 1);
+        take_char(reader, equals_next ? NOT_EQUALS : NOT, equals_next ? 2 : 1);
         return;
     case '(':
-        take(reader, OPEN, 1);
+        take_char(reader, OPEN, 1);
         return;
     case ')':
-        take(reader, CLOSE, 1);
+        take_char(reader, CLOSE, 1);
         return;
     case ',':
-        take(reader, COMMA, 1);
+        take_char(reader, COMMA, 1);
         return;
     case '>':
-        take(reader, GREATER, 1);
+        take_char(reader, GREATER, 1);
         return;
     case '<':
-        take(reader, LESS, 1);
+        take_char(reader, LESS, 1);
         return;
     default:
-        take(reader, WORD, word_len(reader->rest));
+        take_char(reader, WORD, word_len(reader->rest));
     }
 }
 
@@ -103,7 +103,7 @@ static bool is_word(const struct reader *reader, const char *word)
 
 /* ---- faults ---- */
 
-static enum belfry_err expected(struct reader *reader, const char *what)
+static enum belfry_err refuse_expected(struct reader *reader, const char *what)
 {
     kube_status_set(reader->draft->status, KUBE_BAD_REQUEST, "found '%s', expected: %s",
                     kube_quote(reader->literal).text, what);
@@ -184,13 +184,13 @@ static enum belfry_err add_value(struct reader *reader, struct selector_term *te
 
 /* ---- requirements ---- */
 
-/* A word, or nothing where one may be left out. */
+/* A word, or nothing if the value is omitted. */
 static struct belfry_bytes take_value(struct reader *reader)
 {
     struct belfry_bytes value = belfry_bytes_of(reader->literal.data, 0);
     if (reader->token == WORD) {
         value = reader->literal;
-        advance(reader);
+        next_token(reader);
     }
     return value;
 }
@@ -200,14 +200,14 @@ static enum belfry_err read_set(struct reader *reader, struct selector_term *ter
     if (reader->token != OPEN)
         return expected_within(reader, "'('");
     do {
-        advance(reader);
+        next_token(reader);
         enum belfry_err err = add_value(reader, term, take_value(reader));
         if (err != BELFRY_OK)
             return err;
     } while (reader->token == COMMA);
     if (reader->token != CLOSE)
         return expected_within(reader, "',' or ')'");
-    advance(reader);
+    next_token(reader);
     return BELFRY_OK;
 }
 
@@ -226,7 +226,7 @@ static enum belfry_err read_comparison(struct reader *reader, struct selector_te
 {
     if (is_word(reader, "in") || is_word(reader, "notin")) {
         term->op = is_word(reader, "in") ? SELECTOR_IN : SELECTOR_NOT_IN;
-        advance(reader);
+        next_token(reader);
         return read_set(reader, term);
     }
     if (reader->token != EQUALS && reader->token != NOT_EQUALS && reader->token != GREATER && reader->token != LESS)
@@ -235,7 +235,7 @@ static enum belfry_err read_comparison(struct reader *reader, struct selector_te
                : reader->token == NOT_EQUALS ? SELECTOR_NOT_IN
                : reader->token == GREATER    ? SELECTOR_GREATER
                                              : SELECTOR_LESS;
-    advance(reader);
+    next_token(reader);
     return read_exact(reader, term);
 }
 
@@ -244,7 +244,7 @@ static enum belfry_err read_requirement(struct reader *reader)
     struct selector_term *term;
     bool negated = reader->token == NOT;
     if (negated)
-        advance(reader);
+        next_token(reader);
     if (reader->token != WORD)
         return expected_within(reader, "identifier");
     enum belfry_err err = check_key(reader, reader->literal);
@@ -252,7 +252,7 @@ static enum belfry_err read_requirement(struct reader *reader)
         err = kube_selector_add_term(reader->draft, reader->literal, &term);
     if (err != BELFRY_OK)
         return err;
-    advance(reader);
+    next_token(reader);
     if (!negated && reader->token != COMMA && reader->token != END)
         return read_comparison(reader, term);
     term->op = negated ? SELECTOR_ABSENT : SELECTOR_EXISTS;
@@ -263,17 +263,17 @@ enum belfry_err kube_selector_read_labels(struct selector_draft *draft, struct b
 {
     struct reader reader = {.draft = draft, .rest = text};
     const char *wanted = "!, identifier, or 'end of string'";
-    advance(&reader);
+    next_token(&reader);
     if (reader.token == END)
         return BELFRY_OK;
-    for (;; advance(&reader)) {
+    for (;; next_token(&reader)) {
         if (reader.token != WORD && reader.token != NOT)
-            return expected(&reader, wanted);
+            return refuse_expected(&reader, wanted);
         enum belfry_err err = read_requirement(&reader);
         if (err != BELFRY_OK || reader.token == END)
             return err;
         if (reader.token != COMMA)
-            return expected(&reader, "',' or 'end of string'");
+            return refuse_expected(&reader, "',' or 'end of string'");
         wanted = "identifier after ','";
     }
 }

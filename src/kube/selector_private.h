@@ -1,4 +1,4 @@
-/* src/kube/selector_private.h: a selector from within: what selector_labels.c and selector_fields.c read into it. */
+/* src/kube/selector_private.h: the fields of a selector, which selector_labels.c and selector_fields.c fill. */
 #ifndef BELFRY_KUBE_SELECTOR_PRIVATE_H
 #define BELFRY_KUBE_SELECTOR_PRIVATE_H
 
@@ -7,27 +7,27 @@
 
 #include "kube/selector.h"
 
-/* k=v and k==v are sets of one value, k!=v is its contrary: one way to match, one way to write. */
+/* k=v and k==v become sets of one value, and k!=v a negated set, so there is one way to match and to write them. */
 enum selector_op { SELECTOR_IN, SELECTOR_NOT_IN, SELECTOR_EXISTS, SELECTOR_ABSENT, SELECTOR_GREATER, SELECTOR_LESS };
 
-/* Places of fields that every version has. */
+/* Indexes of the fields that every version has. */
 #define SELECTOR_NAME      KUBE_FIELDS_MAX
 #define SELECTOR_NAMESPACE (KUBE_FIELDS_MAX + 1)
 
 struct selector_term {
     enum selector_op op;
-    unsigned place;              /* of a field; 0 for a label */
-    struct belfry_bytes key;     /* in the selector's copy of what was asked */
-    struct belfry_bytes *values; /* in the selector; sorted and distinct once read */
+    unsigned place;              /* index of a field; 0 for a label */
+    struct belfry_bytes key;     /* points into the selector's copy of the texts */
+    struct belfry_bytes *values; /* part of the selector; sorted and distinct after reading */
     size_t n_values;
     int64_t bound; /* GREATER, LESS: the one value as a number */
 };
 
-/*     selector | terms, those of labels first | values of all terms | the two texts as they were asked
+/*     selector | terms, labels first | values of all terms | copies of the two texts
  */
 struct kube_selector {
     atomic_size_t refs; /* release on unref, acquire before free */
-    bool namespaced;    /* its resource is */
+    bool namespaced;    /* whether its resource is */
     char *text;         /* owned, canonical, text_len bytes */
     size_t text_len;
     size_t bytes;                /* of the allocation, without text */
@@ -38,24 +38,23 @@ struct kube_selector {
 };
 
 struct selector_draft {
-    struct kube_selector
-        *selector; /* has room for a term and a value for each comma in what is read, up to the bounds */
+    struct kube_selector *selector; /* has room for one term and one value per comma in the texts, up to the bounds */
     struct kube_status *status;
 };
 
-/* One more term without values, or one more value of the newest term. Errors: BELFRY_ERR_INVALID: one too many. */
+/* Adds a term without values, or a value to the newest term. Errors: BELFRY_ERR_INVALID (too many). */
 BELFRY_NODISCARD enum belfry_err kube_selector_add_term(struct selector_draft *draft, struct belfry_bytes key,
                                                         struct selector_term **out);
 BELFRY_NODISCARD enum belfry_err kube_selector_add_value(struct selector_draft *draft, struct selector_term *term,
                                                          struct belfry_bytes value);
 
-/* `text` stays; terms point into it. Errors: BELFRY_ERR_INVALID with the draft's status. */
+/* Terms point into `text`, which must stay valid. Errors: BELFRY_ERR_INVALID with the draft's status. */
 BELFRY_NODISCARD enum belfry_err kube_selector_read_labels(struct selector_draft *draft, struct belfry_bytes text);
 /* The same; escapes are removed in place. */
 BELFRY_NODISCARD enum belfry_err kube_selector_read_fields(struct selector_draft *draft, char *text, size_t len,
                                                            const struct kube_version *version);
 
-/* A decimal int64 as Go's ParseInt reads it: a sign, digits, nothing else. False: it is none. */
+/* Reads a decimal int64 like Go's ParseInt: a sign, digits, nothing else. False: not a number. */
 bool kube_selector_number(struct belfry_bytes text, int64_t *out);
 
 #endif

@@ -1,7 +1,7 @@
 /* src/kube/status.h
  *
- * status: Kubernetes' Status object: how a request failed, for a client's program (code, reason, causes) and for a
- * person (message).
+ * status: Kubernetes' Status object: the reason of a failure, for programs (code, reason, causes) and for people
+ * (message).
  *
  * Thread: any. Pure.
  */
@@ -40,14 +40,14 @@ struct kube_cause {
 #define KUBE_MESSAGE_MAX 512
 #define KUBE_CAUSES_MAX  4
 
-/* What is said. Everything is lent but the message, so that whoever finds a fault can print it in place. */
+/* All pointers are lent. The message is stored inside, so that the code that finds an error can print it in place. */
 struct kube_status {
     enum kube_reason reason;
     char message[KUBE_MESSAGE_MAX];
     struct belfry_bytes name, group, kind; /* details; all empty: none */
     struct kube_cause causes[KUBE_CAUSES_MAX];
     size_t n_causes;
-    unsigned retry_after_s;            /* 0: none; also to be sent as a header */
+    unsigned retry_after_s;            /* 0: none; also sent as a header */
     struct belfry_bytes continue_with; /* metadata.continue; empty: none */
 };
 
@@ -59,7 +59,7 @@ void kube_status_cause(struct kube_status *status, const char *reason, const cha
 /* Appends it as compact JSON. Errors: BELFRY_ERR_NOMEM. */
 BELFRY_NODISCARD enum belfry_err kube_status_write(const struct kube_status *status, struct belfry_buf *out);
 
-/* The two that a watch or a list says in its stream. */
+/* The two that a list or a watch sends in its stream. */
 void kube_status_expired(struct kube_status *status, int64_t asked, int64_t oldest);    /* 410 */
 void kube_status_too_large(struct kube_status *status, int64_t asked, int64_t current); /* 504 */
 

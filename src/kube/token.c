@@ -13,7 +13,8 @@ static bool is_dots(const char *part, size_t len)
     return (len == 1 && part[0] == '.') || (len == 2 && part[0] == '.' && part[1] == '.');
 }
 
-/* Keys are no paths, so that dots lead nowhere; but no object's key has such a part: it was not we who wrote it. */
+/* A "." or ".." is harmless here, because keys are not paths; but no object's key has such a part, so we did not write
+ * this token. */
 static bool is_start(struct belfry_bytes start)
 {
     if (start.len == 0 || start.len > KUBE_START_MAX || !belfry_utf8_valid(start.data, start.len))
@@ -42,7 +43,7 @@ static enum belfry_err read_rev(yyjson_val *value, int64_t *out)
     return BELFRY_OK;
 }
 
-/* What is no number is as none: it was not we who wrote it. */
+/* Anything but a number counts as not recorded. */
 static struct kube_token_origin read_origin(yyjson_val *root)
 {
     return (struct kube_token_origin){yyjson_get_uint(yyjson_obj_get(root, "process")),
@@ -78,7 +79,7 @@ enum belfry_err kube_token_read(struct belfry_bytes text, struct kube_token *out
 {
     struct belfry_buf json;
     *out = (struct kube_token){0};
-    if (text.len < 2 || text.len > KUBE_TOKEN_MAX) /* one digit is no byte */
+    if (text.len < 2 || text.len > KUBE_TOKEN_MAX) /* one digit is less than a byte */
         return BELFRY_ERR_INVALID;
     belfry_buf_init(&json);
     enum belfry_err err = belfry_base64_decode(BELFRY_BASE64_URL, text, &json);

@@ -24,7 +24,7 @@ static const char *read_number(const char *at, long *out)
 }
 
 /* v1, v1beta2, v1alpha1 */
-static struct parsed parse(const char *name)
+static struct parsed version_parse(const char *name)
 {
     struct parsed it = {.stability = STABLE}, other = {.stability = OTHER};
     const char *at = name[0] == 'v' ? read_number(name + 1, &it.major) : NULL;
@@ -46,7 +46,7 @@ static int descending(long a, long b)
 
 int kube_version_order(const char *a, const char *b)
 {
-    struct parsed x = parse(a), y = parse(b);
+    struct parsed x = version_parse(a), y = version_parse(b);
     if (x.stability != y.stability)
         return descending(x.stability, y.stability);
     if (x.stability == OTHER)

@@ -2,7 +2,8 @@
 #ifndef BELFRY_KUBE_VERSION_H
 #define BELFRY_KUBE_VERSION_H
 
-/* As strcmp(), the preferred one first: v10, v2, v1, v1beta2, v1beta1, v1alpha1, then all others by their bytes. */
+/* Compares like strcmp(), the preferred version first: v10, v2, v1, v1beta2, v1beta1, v1alpha1, then all others by
+ * bytes. */
 int kube_version_order(const char *a, const char *b);
 
 #endif
