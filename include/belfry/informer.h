@@ -144,8 +144,7 @@ BELFRY_API int belfry_informer_index(struct belfry_informer *informer, const cha
  * have no value. */
 BELFRY_API int belfry_informer_index_path(struct belfry_informer *informer, const char *name, const char *path);
 
-/* Walks the objects with this value in an index, in key order; `after` as above. NULL also if there is no such index.
- * */
+/* Walks the objects with this value in an index, in key order; `after` as above. NULL also if the index is unknown. */
 BELFRY_API const struct belfry_object *belfry_informer_by(const struct belfry_informer *informer, const char *name,
                                                           struct belfry_bytes value, const struct belfry_object *after);
 

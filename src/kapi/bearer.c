@@ -1,7 +1,7 @@
 /* src/kapi/bearer.c
  *
- * The file is read, and not asked for its time: Kubernetes rotates tokens by exchanging a symbolic link, two tokens may
- * be written within one tick of a file system's clock, and to read a kilobyte costs no more than to ask.
+ * The file is read without looking at its timestamp first: Kubernetes rotates tokens by replacing a symbolic link, two
+ * tokens may be written within one tick of the file system's clock, and reading a kilobyte costs no more than stat.
  */
 #include "kapi/bearer.h"
 
@@ -15,7 +15,7 @@
 
 #define LOOK_MS   1000
 #define TOKEN_MAX (64 * 1024)
-#define FILE_MAX  (TOKEN_MAX + 256) /* with the blanks around it */
+#define FILE_MAX  (TOKEN_MAX + 256) /* with blanks around it */
 
 static const char no_token[] = "a token is one line of at most 64 KiB of printable ASCII, without blanks";
 static const char no_file[] = "the token file cannot be read";
@@ -27,7 +27,7 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
 
-static struct belfry_bytes trim(struct belfry_bytes text)
+static struct belfry_bytes trim_blanks(struct belfry_bytes text)
 {
     while (text.len > 0 && is_blank(text.data[text.len - 1]))
         text.len--;
@@ -38,7 +38,7 @@ static struct belfry_bytes trim(struct belfry_bytes text)
     return text;
 }
 
-/* It goes into a header field, where a blank or a line's end would say something else. */
+/* The token goes into a header field, where a blank or a newline would change its meaning. */
 static bool is_token(struct belfry_bytes text)
 {
     for (size_t i = 0; i < text.len; i++) {
@@ -48,11 +48,11 @@ static bool is_token(struct belfry_bytes text)
     return text.len > 0 && text.len <= TOKEN_MAX;
 }
 
-/* Makes `text` the token. */
-static enum belfry_err keep(struct belfry_bearer *bearer, struct belfry_bytes text)
+/* Stores `text` as the token. */
+static enum belfry_err store_token(struct belfry_bearer *bearer, struct belfry_bytes text)
 {
     static const char scheme[] = "Bearer ";
-    struct belfry_bytes token = trim(text);
+    struct belfry_bytes token = trim_blanks(text);
     if (!is_token(token))
         return BELFRY_ERR_INVALID;
     if (bearer->field != NULL && belfry_bytes_equal(token, belfry_bytes_str(bearer->field + sizeof(scheme) - 1)))
@@ -70,12 +70,12 @@ static enum belfry_err keep(struct belfry_bearer *bearer, struct belfry_bytes te
     return BELFRY_OK;
 }
 
-static enum belfry_err read_file(struct belfry_bearer *bearer, char *text)
+static enum belfry_err read_token_file(struct belfry_bearer *bearer, char *text)
 {
     size_t len;
     switch (belfry_file_read(bearer->file, text, FILE_MAX, &len)) {
     case 0:
-        return keep(bearer, belfry_bytes_of(text, len));
+        return store_token(bearer, belfry_bytes_of(text, len));
     case EFBIG:
         return BELFRY_ERR_INVALID;
     default:
@@ -89,7 +89,7 @@ static enum belfry_err look(struct belfry_bearer *bearer, uint64_t now_ms, const
     if (text == NULL)
         return BELFRY_ERR_NOMEM;
     bearer->read_ms = now_ms;
-    enum belfry_err err = read_file(bearer, text);
+    enum belfry_err err = read_token_file(bearer, text);
     explicit_bzero(text, FILE_MAX);
     free(text);
     if (err == BELFRY_OK || err == BELFRY_ERR_NOMEM)
@@ -108,7 +108,7 @@ enum belfry_err belfry_bearer_init(struct belfry_bearer *bearer, const char *tok
         err = bearer->file == NULL ? BELFRY_ERR_NOMEM : look(bearer, now_ms, out_why);
     } else if (token != NULL) {
         *out_why = no_token;
-        err = keep(bearer, belfry_bytes_str(token));
+        err = store_token(bearer, belfry_bytes_str(token));
     }
     if (err != BELFRY_OK)
         belfry_bearer_fini(bearer);
@@ -122,7 +122,7 @@ void belfry_bearer_fini(struct belfry_bearer *bearer)
     *bearer = (struct belfry_bearer){0};
 }
 
-/* A second is long ago, and so is a time that has not come. */
+/* After a second, and also if the clock went backwards. */
 static bool is_due(const struct belfry_bearer *bearer, uint64_t now_ms)
 {
     return bearer->file != NULL && (bearer->read_ms == 0 || now_ms - bearer->read_ms >= LOOK_MS);

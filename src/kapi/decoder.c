@@ -11,11 +11,11 @@
 #include "kapi/sentence.h"
 #include "json/escape.h"
 
-#define SHOWN_MAX 96 /* bytes, with the zero: enough to see what it is, too little for what is in a Secret */
+#define SHOWN_MAX 96 /* bytes, with the zero: enough to recognise the text, too few to leak a Secret */
 
 enum state {
     RUNNING,
-    REFUSED, /* of another type than ours: the ERROR that says so is to be given */
+    REFUSED, /* another content type: the ERROR is still to be returned */
     OVER
 };
 
@@ -25,16 +25,16 @@ struct belfry_decoder {
     size_t max_bytes;
     /* owner */
     enum state state;
-    struct belfry_frames *frames; /* owned; NULL when it is not RUNNING: nothing more is kept */
-    bool knows_kind;              /* of LIST: the next is what can be told of the items' kind */
-    struct belfry_buf kind;       /* `{"kind":"Pod","apiVersion":"v1",`; empty: nothing can be told */
+    struct belfry_frames *frames; /* owned; NULL unless RUNNING */
+    bool knows_kind;              /* of LIST: `kind` is final */
+    struct belfry_buf kind;       /* `{"kind":"Pod","apiVersion":"v1",`; empty: unknown */
     struct belfry_failure failure;
     BELFRY_OWNER;
 };
 
 /* ---- failing ---- */
 
-static void end(struct belfry_decoder *decoder)
+static void decoder_end(struct belfry_decoder *decoder)
 {
     belfry_frames_destroy(decoder->frames);
     decoder->frames = NULL;
@@ -54,8 +54,9 @@ static const char *subject(enum belfry_decoder_mode mode)
     return "the watch stream";
 }
 
-/* What client-go's StreamWatcher makes of a stream that cannot be decoded. The beginning of `shown` is shown. */
-static void describe(struct belfry_decoder *decoder, enum belfry_err err, const char *what, struct belfry_bytes shown)
+/* The error of client-go's StreamWatcher for a stream that cannot be decoded. It quotes the beginning of `shown`. */
+static void describe_failure(struct belfry_decoder *decoder, enum belfry_err err, const char *what,
+                             struct belfry_bytes shown)
 {
     struct belfry_failure *failure = &decoder->failure;
     belfry_failure_set(failure, err, "%s cannot be decoded: %s", subject(decoder->mode), what);
@@ -72,18 +73,18 @@ static void describe(struct belfry_decoder *decoder, enum belfry_err err, const 
     belfry_sentence_say(&why, quoted);
 }
 
-/* The ERROR that the failure is; nothing comes after it. */
+/* Returns the failure as an ERROR, the last result. */
 static enum belfry_err give_error(struct belfry_decoder *decoder, struct belfry_decoded *out)
 {
     *out = (struct belfry_decoded){.kind = BELFRY_DECODED_ERROR, .failure = &decoder->failure};
-    end(decoder);
+    decoder_end(decoder);
     return BELFRY_OK;
 }
 
 static enum belfry_err give_broken(struct belfry_decoder *decoder, struct belfry_decoded *out, const char *what,
                                    struct belfry_bytes shown)
 {
-    describe(decoder, BELFRY_ERR_PROTOCOL, what, shown);
+    describe_failure(decoder, BELFRY_ERR_PROTOCOL, what, shown);
     return give_error(decoder, out);
 }
 
@@ -92,7 +93,7 @@ static enum belfry_err give_too_large(struct belfry_decoder *decoder, struct bel
 {
     char what[64];
     snprintf(what, sizeof(what), "more than %zu bytes in one object", decoder->max_bytes);
-    describe(decoder, BELFRY_ERR_TOO_LARGE, what, shown);
+    describe_failure(decoder, BELFRY_ERR_TOO_LARGE, what, shown);
     return give_error(decoder, out);
 }
 
@@ -123,7 +124,7 @@ enum belfry_err belfry_decoder_create(enum belfry_decoder_mode mode, struct belf
                                    &decoder->frames);
     } else {
         decoder->state = REFUSED;
-        describe(decoder, BELFRY_ERR_PROTOCOL, "its type is not application/json", content_type);
+        describe_failure(decoder, BELFRY_ERR_PROTOCOL, "its type is not application/json", content_type);
     }
     BELFRY_OWNER_INIT(decoder);
     if (err == BELFRY_OK)
@@ -151,7 +152,7 @@ enum belfry_err belfry_decoder_feed(struct belfry_decoder *decoder, struct belfr
 
 /* ---- objects ---- */
 
-/* A name may have escapes: Go writes '&', '<' and '>' so. Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_TOO_LARGE. */
+/* A name may contain escapes: Go escapes '&', '<' and '>'. Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_TOO_LARGE. */
 static enum belfry_err make_object(struct belfry_object_parts *parts, struct belfry_object **out)
 {
     struct belfry_buf name;
@@ -167,11 +168,11 @@ static enum belfry_err make_object(struct belfry_object_parts *parts, struct bel
     return err;
 }
 
-/* One object that nobody can name is no reason to lose the others. */
+/* An object without a name is reported; the other objects are still decoded. */
 static enum belfry_err give_nameless(struct belfry_decoder *decoder, struct belfry_bytes json,
                                      struct belfry_decoded *out)
 {
-    describe(decoder, BELFRY_ERR_PROTOCOL, "an object without metadata.name", json);
+    describe_failure(decoder, BELFRY_ERR_PROTOCOL, "an object without metadata.name", json);
     if (decoder->mode == BELFRY_DECODE_OBJECT)
         return give_error(decoder, out);
     *out = (struct belfry_decoded){.kind = BELFRY_DECODED_UNREADABLE, .failure = &decoder->failure};
@@ -208,13 +209,13 @@ static enum belfry_err decode_object(struct belfry_decoder *decoder, struct belf
     if (err == BELFRY_OK)
         err = give_object(decoder, BELFRY_DECODED_ITEM, &facts, (struct belfry_bytes){0}, frame, out);
     if (err == BELFRY_OK && decoder->state == RUNNING)
-        end(decoder);
+        decoder_end(decoder);
     return err;
 }
 
 /* ---- lists ---- */
 
-/* What the items lack is told by what stands before them, once. */
+/* Finds, once, the kind that the items lack, from the members before them. */
 static enum belfry_err learn_kind(struct belfry_decoder *decoder)
 {
     if (decoder->knows_kind)
@@ -262,7 +263,7 @@ static enum belfry_err decode_envelope(struct belfry_decoder *decoder, struct be
     if (err != BELFRY_OK)
         return err;
     *out = (struct belfry_decoded){.kind = BELFRY_DECODED_PAGE, .page = page};
-    end(decoder);
+    decoder_end(decoder);
     return BELFRY_OK;
 }
 
@@ -275,7 +276,7 @@ static enum belfry_err give_bookmark(struct belfry_decoder *decoder, const struc
     if (version.len == 0)
         return give_broken(decoder, out, "a bookmark without metadata.resourceVersion", read->object);
     *out = (struct belfry_decoded){.kind = BELFRY_DECODED_BOOKMARK, .initial_end = read->facts.initial_end};
-    memcpy(out->version, version.data, version.len); /* facts refuses longer ones; the zero behind it is there */
+    memcpy(out->version, version.data, version.len); /* facts rejects longer ones; out->version is zeroed */
     return BELFRY_OK;
 }
 
@@ -316,8 +317,8 @@ static enum belfry_err decode_event(struct belfry_decoder *decoder, struct belfr
 
 /* ---- the loop ---- */
 
-static enum belfry_err decode(struct belfry_decoder *decoder, struct belfry_bytes frame, bool envelope,
-                              struct belfry_decoded *out)
+static enum belfry_err decode_frame(struct belfry_decoder *decoder, struct belfry_bytes frame, bool envelope,
+                                    struct belfry_decoded *out)
 {
     switch (decoder->mode) {
     case BELFRY_DECODE_OBJECT:
@@ -346,7 +347,7 @@ enum belfry_err belfry_decoder_next(struct belfry_decoder *decoder, struct belfr
         return give_broken(decoder, out, "not JSON", belfry_frames_rest(decoder->frames));
     if (err != BELFRY_OK)
         return err;
-    err = decode(decoder, frame, envelope, out);
+    err = decode_frame(decoder, frame, envelope, out);
     if (err == BELFRY_ERR_NOMEM)
         belfry_frames_again(decoder->frames);
     return err;

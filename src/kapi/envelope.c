@@ -8,8 +8,8 @@ static bool opens(char c)
     return c == '"' || c == '{' || c == '[';
 }
 
-/* A byte that stands in the object itself, not inside a member's name or value. */
-static void note(struct belfry_envelope_walk *walk, char c, size_t at)
+/* Handles a byte of the object itself, outside of its members' names and values. */
+static void walk_byte(struct belfry_envelope_walk *walk, char c, size_t at)
 {
     if (c == '"' && !walk->is_value) {
         walk->name = at + 1;
@@ -22,8 +22,8 @@ static void note(struct belfry_envelope_walk *walk, char c, size_t at)
     }
 }
 
-/* Walks until an array opens that is a member's value (ITEMS, perhaps), the object ends, or the piece does. `at` is
- * where the piece will stand in the text. */
+/* Walks until a member's value opens an array (possibly the items), or the object or the piece ends. `at` is the
+ * piece's offset in the text. */
 static size_t walk_on(struct belfry_envelope_walk *walk, struct belfry_bytes piece, size_t at,
                       enum belfry_envelope_at *out_at)
 {
@@ -36,7 +36,7 @@ static size_t walk_on(struct belfry_envelope_walk *walk, struct belfry_bytes pie
         char c = piece.data[n];
         if (belfry_nest_back(&walk->nest, 1)) {
             bool ends = c == '}' || c == ']', array = c == '[' && walk->is_value;
-            note(walk, c, at + n);
+            walk_byte(walk, c, at + n);
             if (ends || array) {
                 walk->nest.depth = ends ? 0 : 2;
                 *out_at = ends ? BELFRY_ENVELOPE_ENDED : BELFRY_ENVELOPE_ITEMS;

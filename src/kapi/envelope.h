@@ -1,7 +1,7 @@
 /* src/kapi/envelope.h
  *
- * envelope: the object that a list is, without its items, collected from pieces: it knows when it comes to the array of
- * "items" and when the object ends, and leaves the elements to somebody else.
+ * envelope: collects the list object without its items, from pieces. It reports when the array of "items" begins and
+ * when the object ends; the caller handles the elements.
  *
  *     {"kind":"PodList","metadata":{...},"items":[   |   ],"more":1}
  *                                                ITEMS             ENDED
@@ -16,18 +16,18 @@
 #include "json/nest.h"
 
 enum belfry_envelope_at {
-    BELFRY_ENVELOPE_MORE,  /* it goes on, with what is left of the piece first */
-    BELFRY_ENVELOPE_ITEMS, /* behind the bracket that opens the items; the one that closes them is to come next */
+    BELFRY_ENVELOPE_MORE,  /* needs more, beginning with the rest of this piece */
+    BELFRY_ENVELOPE_ITEMS, /* after the bracket that opens the items; continue with the closing one */
     BELFRY_ENVELOPE_ENDED
 };
 
-/* Where the walk is; small, to go back to when the text cannot be kept. Places are those of the text. */
+/* The position of the walk; small, so that it can be restored if the text cannot be stored. Offsets are in the text. */
 struct belfry_envelope_walk {
     struct belfry_nest nest;
-    size_t name;   /* behind the quote that opens the member's name; 0: none yet */
-    size_t behind; /* the string, object or array that was passed last */
-    size_t passed; /* so much are whole members */
-    bool is_value; /* a colon was passed: what comes is no name */
+    size_t name;   /* after the quote that opens the member's name; 0: none yet */
+    size_t behind; /* after the last string, object or array */
+    size_t passed; /* length of the complete members */
+    bool is_value; /* after a colon: a value comes next, not a name */
 };
 
 struct belfry_envelope {
@@ -46,13 +46,13 @@ static inline void belfry_envelope_fini(struct belfry_envelope *envelope)
     belfry_buf_fini(&envelope->text);
 }
 
-/* Takes from the front of `piece`, *out_len bytes of it; the first piece of all begins with '{'. Items that stand there
- * twice come twice: that there is only one is for the reader of the text to find out.
+/* Takes *out_len bytes from the front of `piece`; the very first piece begins with '{'. If "items" appears twice, both
+ * are reported; the parser of the text rejects that.
  * Errors: BELFRY_ERR_TOO_LARGE; BELFRY_ERR_NOMEM (nothing was taken). */
 BELFRY_NODISCARD enum belfry_err belfry_envelope_take(struct belfry_envelope *envelope, struct belfry_bytes piece,
                                                       size_t *out_len, enum belfry_envelope_at *out_at);
 
-/* The members that were passed, not closed. */
+/* The complete members so far, without a closing bracket. */
 static inline struct belfry_bytes belfry_envelope_passed(const struct belfry_envelope *envelope)
 {
     return belfry_bytes_of(belfry_buf_bytes(&envelope->text).data, envelope->walk.passed);

@@ -8,17 +8,17 @@
 #include "json/escape.h"
 #include "json/shallow.h"
 
-#define KIND_MAX 512  /* bytes of a kind or apiVersion that goes into every item of a list: Kubernetes allows 317 */
+#define KIND_MAX 512  /* bytes of a kind or apiVersion that is added to every item; Kubernetes allows 317 */
 #define UID_MAX  1024 /* bytes; a UUID has 36 */
 
-/* A member that is looked for. */
+/* A member to find. */
 struct wanted {
     const char *name;
-    struct belfry_bytes value; /* as it stands; empty: not there */
+    struct belfry_bytes value; /* raw text; empty: missing */
 };
 
-/* Stores what the members of that name are; of several the last. Whatever is null is not there. */
-static void find(struct belfry_bytes object, struct wanted *wanted, size_t n)
+/* Stores the members of these names; of duplicates the last. null counts as missing. */
+static void find_members(struct belfry_bytes object, struct wanted *wanted, size_t n)
 {
     struct belfry_shallow walk = belfry_shallow_walk(object);
     for (struct belfry_shallow_member member; belfry_shallow_next(&walk, &member);) {
@@ -29,19 +29,19 @@ static void find(struct belfry_bytes object, struct wanted *wanted, size_t n)
     }
 }
 
-static enum belfry_err wrong(const char **out_why, const char *why)
+static enum belfry_err facts_wrong(const char **out_why, const char *why)
 {
     *out_why = why;
     return BELFRY_ERR_PROTOCOL;
 }
 
-/* That it is JSON is for yyjson to say; *out is the value without white space around it. */
+/* yyjson checks that it is JSON; *out is the value without white space around it. */
 static enum belfry_err validate(struct belfry_bytes json, struct belfry_bytes *out, const char **out_why)
 {
     struct belfry_kube_document document;
     enum belfry_err err = belfry_kube_document_read(&json, 1, &document);
     if (err == BELFRY_ERR_INVALID)
-        return wrong(out_why, "not JSON");
+        return facts_wrong(out_why, "not JSON");
     if (err != BELFRY_OK)
         return err;
     belfry_kube_document_fini(&document);
@@ -54,13 +54,14 @@ static bool is_plain(struct belfry_bytes value)
     return belfry_shallow_is_string(value) && !belfry_escape_in(value);
 }
 
-/* The text of a member that is a plain string or not there. */
-static enum belfry_err plain(struct belfry_bytes value, struct belfry_bytes *out, const char **out_why, const char *why)
+/* The text of a member that is a plain string or missing. */
+static enum belfry_err plain_text(struct belfry_bytes value, struct belfry_bytes *out, const char **out_why,
+                                  const char *why)
 {
     if (value.len == 0)
         return BELFRY_OK;
     if (!is_plain(value))
-        return wrong(out_why, why);
+        return facts_wrong(out_why, why);
     *out = belfry_shallow_text(value);
     return BELFRY_OK;
 }
@@ -72,7 +73,7 @@ static bool says_initial_end(struct belfry_bytes annotations)
     struct wanted mark = {.name = "k8s.io/initial-events-end"};
     if (!belfry_shallow_is_object(annotations))
         return false;
-    find(annotations, &mark, 1);
+    find_members(annotations, &mark, 1);
     return belfry_shallow_is_string(mark.value) && belfry_escape_is(belfry_shallow_text(mark.value), "true");
 }
 
@@ -85,27 +86,28 @@ static enum belfry_err read_metadata(struct belfry_bytes metadata, struct belfry
                                [UID] = {.name = "uid"},
                                [VERSION] = {.name = "resourceVersion"},
                                [ANNOTATIONS] = {.name = "annotations"}};
-    find(metadata, wanted, N);
+    find_members(metadata, wanted, N);
     if (belfry_shallow_is_string(wanted[NAME].value))
         facts->name = belfry_shallow_text(wanted[NAME].value);
     else if (wanted[NAME].value.len > 0)
-        return wrong(out_why, "a metadata.name that is no text");
+        return facts_wrong(out_why, "a metadata.name that is no text");
     facts->initial_end = says_initial_end(wanted[ANNOTATIONS].value);
-    enum belfry_err err = plain(wanted[NS].value, &facts->ns, out_why, "a metadata.namespace that is no plain text");
+    enum belfry_err err =
+        plain_text(wanted[NS].value, &facts->ns, out_why, "a metadata.namespace that is no plain text");
     if (err == BELFRY_OK)
-        err = plain(wanted[UID].value, &facts->uid, out_why, "a metadata.uid that is no plain text");
+        err = plain_text(wanted[UID].value, &facts->uid, out_why, "a metadata.uid that is no plain text");
     if (err == BELFRY_OK)
-        err = plain(wanted[VERSION].value, &facts->version, out_why, "a resourceVersion that is no plain text");
+        err = plain_text(wanted[VERSION].value, &facts->version, out_why, "a resourceVersion that is no plain text");
     if (facts->uid.len > UID_MAX)
-        return wrong(out_why, "a metadata.uid that is too long");
+        return facts_wrong(out_why, "a metadata.uid that is too long");
     if (facts->version.len > BELFRY_KUBE_VERSION_MAX)
-        return wrong(out_why, "a resourceVersion that is too long");
+        return facts_wrong(out_why, "a resourceVersion that is too long");
     return err;
 }
 
 enum depth { KIND_ONLY, WITH_METADATA };
 
-/* Of JSON that was validated. */
+/* Reads validated JSON. */
 static enum belfry_err read_object(struct belfry_bytes object, enum depth depth, struct belfry_kube_facts *out,
                                    const char **out_why)
 {
@@ -114,14 +116,14 @@ static enum belfry_err read_object(struct belfry_bytes object, enum depth depth,
         [KIND] = {.name = "kind"}, [API_VERSION] = {.name = "apiVersion"}, [METADATA] = {.name = "metadata"}};
     struct belfry_kube_facts facts = {0};
     if (!belfry_shallow_is_object(object))
-        return wrong(out_why, "no object");
-    find(object, wanted, N);
-    enum belfry_err err = plain(wanted[KIND].value, &facts.kind, out_why, "a kind that is no plain text");
+        return facts_wrong(out_why, "no object");
+    find_members(object, wanted, N);
+    enum belfry_err err = plain_text(wanted[KIND].value, &facts.kind, out_why, "a kind that is no plain text");
     if (err == BELFRY_OK)
-        err = plain(wanted[API_VERSION].value, &facts.api_version, out_why, "an apiVersion that is no plain text");
+        err = plain_text(wanted[API_VERSION].value, &facts.api_version, out_why, "an apiVersion that is no plain text");
     if (err == BELFRY_OK && depth == WITH_METADATA) {
         if (!belfry_shallow_is_object(wanted[METADATA].value))
-            return wrong(out_why, "an object without metadata");
+            return facts_wrong(out_why, "an object without metadata");
         err = read_metadata(wanted[METADATA].value, &facts, out_why);
     }
     if (err == BELFRY_OK)
@@ -160,15 +162,15 @@ static enum belfry_err read_event(struct belfry_bytes event, struct belfry_kube_
     enum { TYPE, OBJECT, N };
     struct wanted wanted[N] = {[TYPE] = {.name = "type"}, [OBJECT] = {.name = "object"}};
     if (!belfry_shallow_is_object(event))
-        return wrong(out_why, "no event");
-    find(event, wanted, N);
+        return facts_wrong(out_why, "no event");
+    find_members(event, wanted, N);
     if (!belfry_shallow_is_string(wanted[TYPE].value))
-        return wrong(out_why, "an event without a type");
+        return facts_wrong(out_why, "an event without a type");
     read->type = type_of(belfry_shallow_text(wanted[TYPE].value));
     if (read->type == 0)
-        return wrong(out_why, "an event of an unknown type");
+        return facts_wrong(out_why, "an event of an unknown type");
     if (!belfry_shallow_is_object(wanted[OBJECT].value))
-        return wrong(out_why, "an event without an object");
+        return facts_wrong(out_why, "an event without an object");
     read->object = wanted[OBJECT].value;
     return BELFRY_OK;
 }
@@ -186,16 +188,16 @@ enum belfry_err belfry_kube_event_read(struct belfry_bytes json, struct belfry_k
     if (err != BELFRY_OK)
         return err;
     if (read.facts.kind.len == 0)
-        return wrong(out_why, "an object without a kind");
+        return facts_wrong(out_why, "an object without a kind");
     if (read.facts.api_version.len == 0)
-        return wrong(out_why, "an object without an apiVersion");
+        return facts_wrong(out_why, "an object without an apiVersion");
     *out = read;
     return BELFRY_OK;
 }
 
 /* ---- a list ---- */
 
-/* The items themselves went another way; that there was one array of them, or null, is what makes it a list. */
+/* The items were removed earlier. What makes this a list is exactly one "items", an array or null. */
 static enum belfry_err check_items(struct belfry_bytes list, const char **out_why)
 {
     struct belfry_shallow walk = belfry_shallow_walk(list);
@@ -204,15 +206,15 @@ static enum belfry_err check_items(struct belfry_bytes list, const char **out_wh
         if (!belfry_escape_is(member.name, "items"))
             continue;
         if (!belfry_shallow_is_array(member.value) && !belfry_shallow_is_nothing(member.value))
-            return wrong(out_why, "a list whose items are no array");
+            return facts_wrong(out_why, "a list whose items are no array");
         n++;
     }
     if (n != 1)
-        return wrong(out_why, n == 0 ? "an object without items, which is no list" : "a list with items twice");
+        return facts_wrong(out_why, n == 0 ? "an object without items, which is no list" : "a list with items twice");
     return BELFRY_OK;
 }
 
-/* *out NULL: there is none, or it is empty. It is not ours to understand, so it may be any text that C can hold. */
+/* *out NULL: missing or empty. The token is opaque, so it may be any text without a zero byte. */
 static enum belfry_err read_continue(struct belfry_bytes value, char **out, const char **out_why)
 {
     struct belfry_buf text;
@@ -220,14 +222,14 @@ static enum belfry_err read_continue(struct belfry_bytes value, char **out, cons
     if (value.len == 0)
         return BELFRY_OK;
     if (!belfry_shallow_is_string(value))
-        return wrong(out_why, "a continue that is no text");
+        return facts_wrong(out_why, "a continue that is no text");
     belfry_buf_init(&text);
     enum belfry_err err = belfry_escape_undo(belfry_shallow_text(value), &text);
     struct belfry_bytes token = belfry_buf_bytes(&text);
     if (err == BELFRY_OK && token.len > BELFRY_KUBE_CONTINUE_MAX)
-        err = wrong(out_why, "a continue that is too long");
+        err = facts_wrong(out_why, "a continue that is too long");
     else if (err == BELFRY_ERR_INVALID || (token.len > 0 && memchr(token.data, '\0', token.len) != NULL))
-        err = wrong(out_why, "a continue that cannot be sent back");
+        err = facts_wrong(out_why, "a continue that cannot be sent back");
     if (err == BELFRY_OK && token.len > 0) {
         *out = strndup(token.data, token.len);
         err = *out == NULL ? BELFRY_ERR_NOMEM : BELFRY_OK;
@@ -242,12 +244,13 @@ static enum belfry_err read_page(struct belfry_bytes metadata, struct belfry_kub
     struct wanted wanted[N] = {[VERSION] = {.name = "resourceVersion"}, [CONTINUE] = {.name = "continue"}};
     struct belfry_bytes version = {0};
     char *continue_with;
-    find(metadata, wanted, N);
-    enum belfry_err err = plain(wanted[VERSION].value, &version, out_why, "a resourceVersion that is no plain text");
+    find_members(metadata, wanted, N);
+    enum belfry_err err =
+        plain_text(wanted[VERSION].value, &version, out_why, "a resourceVersion that is no plain text");
     if (err != BELFRY_OK)
         return err;
     if (version.len > BELFRY_KUBE_VERSION_MAX)
-        return wrong(out_why, "a resourceVersion that is too long");
+        return facts_wrong(out_why, "a resourceVersion that is too long");
     err = read_continue(wanted[CONTINUE].value, &continue_with, out_why);
     if (err != BELFRY_OK)
         return err;
@@ -265,13 +268,13 @@ enum belfry_err belfry_kube_page_read(struct belfry_bytes json, struct belfry_ku
     if (err != BELFRY_OK)
         return err;
     if (!belfry_shallow_is_object(list))
-        return wrong(out_why, "no object, and no list");
+        return facts_wrong(out_why, "no object, and no list");
     err = check_items(list, out_why);
     if (err != BELFRY_OK)
         return err;
-    find(list, &metadata, 1);
+    find_members(list, &metadata, 1);
     if (!belfry_shallow_is_object(metadata.value))
-        return wrong(out_why, "a list without metadata");
+        return facts_wrong(out_why, "a list without metadata");
     return read_page(metadata.value, out, out_why);
 }
 
@@ -281,7 +284,7 @@ void belfry_kube_page_fini(struct belfry_kube_page *page)
     page->continue_with = NULL;
 }
 
-/* Of the plain strings `kind` and `api_version` of a list; false: they do not say it. */
+/* Derives the items' kind from the plain strings `kind` and `api_version` of a list; false: unknown. */
 static bool kind_of_items(struct belfry_bytes *kind, struct belfry_bytes *api_version)
 {
     static const char suffix[] = "List";
@@ -306,7 +309,7 @@ enum belfry_err belfry_kube_item_kind(struct belfry_bytes passed, struct belfry_
     if (err != BELFRY_OK)
         return err == BELFRY_ERR_NOMEM ? err : BELFRY_OK;
     belfry_kube_document_fini(&document);
-    find(passed, wanted, N);
+    find_members(passed, wanted, N);
     struct belfry_bytes kind = wanted[KIND].value, api_version = wanted[API_VERSION].value;
     if (!kind_of_items(&kind, &api_version))
         return BELFRY_OK;

@@ -14,12 +14,12 @@
 static const char too_large_cause[] = "ResourceVersionTooLarge";
 static const char too_large_text[] = "Too large resource version";
 
-static void clear(struct belfry_failure *failure)
+static void failure_clear(struct belfry_failure *failure)
 {
     *failure = (struct belfry_failure){.retry_after_ms = -1};
 }
 
-/* ---- what a code or a reason means ---- */
+/* ---- codes and reasons ---- */
 
 static const struct meaning {
     int code;
@@ -82,12 +82,12 @@ static enum belfry_err err_of(int code)
     }
     if (code >= 500)
         return BELFRY_ERR_UNAVAILABLE;
-    /* Below 400 it is none of Kubernetes' answers to a get; 0 is a Status that does not say. */
+    /* Below 400 is never Kubernetes' answer to a get; 0 means that the Status has no code. */
     return code >= 400 || code == 0 ? BELFRY_ERR_REFUSED : BELFRY_ERR_PROTOCOL;
 }
 
-/* From code, reason and too_large. */
-static void judge(struct belfry_failure *failure)
+/* Sets err from code, reason and too_large. */
+static void failure_judge(struct belfry_failure *failure)
 {
     int code = failure->code != 0 ? failure->code : code_of(failure->reason);
     failure->expired = code == 410 || code_of(failure->reason) == 410;
@@ -96,8 +96,8 @@ static void judge(struct belfry_failure *failure)
 
 /* ---- the sentence ---- */
 
-/* A server often says the code or the reason once more at the beginning: "Unauthorized", "Timeout: Too large ...". */
-static const char *behind(const char *text, const char *said)
+/* Skips the code or reason that a server often repeats at the beginning: "Unauthorized", "Timeout: Too large ...". */
+static const char *skip_repeated(const char *text, const char *said)
 {
     size_t n = strlen(said);
     if (n == 0 || strncmp(text, said, n) != 0 || (text[n] != '\0' && text[n] != ':'))
@@ -107,7 +107,7 @@ static const char *behind(const char *text, const char *said)
 }
 
 /* "403 Forbidden: pods is forbidden ..." */
-static void say(struct belfry_failure *failure, struct belfry_bytes words)
+static void failure_say(struct belfry_failure *failure, struct belfry_bytes words)
 {
     char head[64], text[TEXT_MAX];
     const char *name = failure->reason[0] != '\0' ? failure->reason : phrase_of(failure->code);
@@ -119,7 +119,7 @@ static void say(struct belfry_failure *failure, struct belfry_bytes words)
     struct belfry_sentence quote = belfry_sentence_begin(text, sizeof(text));
     belfry_html_quote(&quote, words);
     belfry_sentence_trim(&quote);
-    const char *rest = behind(behind(text, head), name);
+    const char *rest = skip_repeated(skip_repeated(text, head), name);
 
     struct belfry_sentence why = belfry_sentence_begin(failure->why, BELFRY_FAILURE_WHY);
     belfry_sentence_say(&why, head);
@@ -136,7 +136,7 @@ static struct belfry_bytes text_of(yyjson_val *value)
     return yyjson_is_str(value) ? belfry_kube_document_bytes(value) : (struct belfry_bytes){0};
 }
 
-/* Whole seconds in milliseconds, an hour at most; -1: it is no such number. */
+/* Whole seconds in milliseconds, at most an hour; -1: not such a number. */
 static int64_t milliseconds(struct belfry_bytes digits)
 {
     int64_t seconds = 0;
@@ -151,7 +151,7 @@ static int64_t milliseconds(struct belfry_bytes digits)
     return seconds * 1000;
 }
 
-/* Three digits; 0: it is none. */
+/* Three digits; 0: not a code. */
 static int code_in(yyjson_val *value)
 {
     struct belfry_bytes digits =
@@ -204,16 +204,16 @@ void belfry_failure_of_answer(struct belfry_failure *failure, int status, struct
     struct belfry_bytes words = body;
     if (body.len > BELFRY_FAILURE_BODY)
         words = body = belfry_bytes_of(body.data, BELFRY_FAILURE_BODY);
-    clear(failure);
+    failure_clear(failure);
     failure->code = status;
     if (belfry_kube_document_read(&body, 1, &document) == BELFRY_OK && is_status(document.root)) {
         read_status(failure, document.root);
         words = text_of(yyjson_obj_get(document.root, "message"));
     }
-    if (milliseconds(retry_after) >= 0) /* the header is what client-go goes by */
+    if (milliseconds(retry_after) >= 0) /* client-go uses the header */
         failure->retry_after_ms = milliseconds(retry_after);
-    judge(failure);
-    say(failure, words);
+    failure_judge(failure);
+    failure_say(failure, words);
     belfry_kube_document_fini(&document);
 }
 
@@ -221,7 +221,7 @@ void belfry_failure_of_status(struct belfry_failure *failure, struct belfry_byte
 {
     struct belfry_kube_document document = {0};
     enum belfry_err err = belfry_kube_document_read(&json, 1, &document);
-    clear(failure);
+    failure_clear(failure);
     if (err == BELFRY_ERR_NOMEM) {
         belfry_failure_set(failure, err, "%s", belfry_strerror(err));
     } else if (err != BELFRY_OK || !is_status(document.root)) {
@@ -231,8 +231,8 @@ void belfry_failure_of_status(struct belfry_failure *failure, struct belfry_byte
     } else {
         failure->code = code_in(yyjson_obj_get(document.root, "code"));
         read_status(failure, document.root);
-        judge(failure);
-        say(failure, text_of(yyjson_obj_get(document.root, "message")));
+        failure_judge(failure);
+        failure_say(failure, text_of(yyjson_obj_get(document.root, "message")));
     }
     belfry_kube_document_fini(&document);
 }
@@ -244,7 +244,7 @@ void belfry_failure_set(struct belfry_failure *failure, enum belfry_err err, con
     va_start(args, format);
     vsnprintf(words, sizeof(words), format, args);
     va_end(args);
-    clear(failure);
+    failure_clear(failure);
     failure->err = err;
     struct belfry_sentence why = belfry_sentence_begin(failure->why, BELFRY_FAILURE_WHY);
     belfry_sentence_say(&why, words);

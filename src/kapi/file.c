@@ -5,8 +5,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-/* Up to the end of the file or of the room, without being interrupted. */
-static ssize_t read_all(int fd, char *out, size_t cap)
+/* Reads to the end of the file or the buffer; retries after EINTR. */
+static ssize_t read_fully(int fd, char *out, size_t cap)
 {
     size_t len = 0;
     while (len < cap) {
@@ -23,7 +23,7 @@ static ssize_t read_all(int fd, char *out, size_t cap)
 static int read_fd(int fd, char *out, size_t cap, size_t *out_len)
 {
     char more;
-    ssize_t len = read_all(fd, out, cap), rest = len < 0 ? -1 : read_all(fd, &more, 1);
+    ssize_t len = read_fully(fd, out, cap), rest = len < 0 ? -1 : read_fully(fd, &more, 1);
     if (rest < 0)
         return errno;
     *out_len = (size_t)len;

@@ -1,11 +1,11 @@
-/* src/kapi/file.h: a small file, read whole. Thread: any. */
+/* src/kapi/file.h: reads a small file completely. Thread: any. */
 #ifndef BELFRY_KAPI_FILE_H
 #define BELFRY_KAPI_FILE_H
 
 #include <stddef.h>
 
-/* Reads the file into out[0, cap). It never waits: what would (a pipe that nobody has written to) cannot be read.
- * Returns 0, or an errno: EFBIG when there is more than that. */
+/* Reads the file into out[0, cap). It never blocks: a file that would block (a pipe without a writer) is an error.
+ * Returns 0 or an errno; EFBIG if the file is larger than cap. */
 int belfry_file_read(const char *path, char *out, size_t cap, size_t *out_len);
 
 #endif

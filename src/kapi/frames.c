@@ -8,7 +8,7 @@
 #include "kapi/envelope.h"
 #include "json/nest.h"
 
-#define KEPT_MAX 4096 /* bytes of storage that an empty buffer keeps: a thousand quiet watches shall cost little */
+#define KEPT_MAX 4096 /* bytes of storage that an empty buffer keeps: quiet watches should cost little */
 
 /*     VALUES   BETWEEN <--> VALUE
  *
@@ -20,15 +20,15 @@
 enum where {
     BETWEEN,  /* only white space until a value begins */
     VALUE,    /* in a frame; in[0, scanned) is of it */
-    WHOLE,    /* the same, of a top value that is no object: all of it is the envelope */
-    ENVELOPE, /* in the top object, but for its items */
-    FIRST,    /* behind the bracket that opens the items */
-    BEHIND,   /* behind an item */
-    ELEMENT,  /* behind a comma between items */
-    ENDED     /* behind the envelope */
+    WHOLE,    /* the same, of a top value that is not an object: all of it is the envelope */
+    ENVELOPE, /* in the top object, outside of its items */
+    FIRST,    /* after the bracket that opens the items */
+    BEHIND,   /* after an item */
+    ELEMENT,  /* after a comma between items */
+    ENDED     /* after the envelope */
 };
 
-/* What is complete: in[0, scanned), the same as the envelope, or the envelope's own text. */
+/* Which frame is complete: in[0, scanned), the same as an envelope, or the envelope's own text. */
 enum ready { READY_NOT, READY_FRAME, READY_WHOLE, READY_ENVELOPE };
 
 struct belfry_frames {
@@ -40,10 +40,10 @@ struct belfry_frames {
     struct belfry_envelope envelope;
     enum where where;
     struct belfry_nest nest; /* of VALUE and WHOLE */
-    size_t scanned;          /* of VALUE and WHOLE, or of what is ready; each byte is looked at once */
+    size_t scanned;          /* of VALUE and WHOLE, or of the ready frame; each byte is scanned once */
     enum ready ready;
-    bool lent;           /* what is ready was given, and goes with the next call */
-    enum belfry_err err; /* TOO_LARGE or PROTOCOL, for good */
+    bool lent;           /* the ready frame was returned; the next call drops it */
+    enum belfry_err err; /* TOO_LARGE or PROTOCOL, permanent */
     BELFRY_OWNER;
 };
 
@@ -79,7 +79,7 @@ enum belfry_err belfry_frames_feed(struct belfry_frames *frames, struct belfry_b
 
 /* ---- stepping ---- */
 
-static void move(struct belfry_frames *frames, enum where to)
+static void frames_move_to(struct belfry_frames *frames, enum where to)
 {
     static const unsigned may[] = {[BETWEEN] = 1u << VALUE | 1u << WHOLE | 1u << ENVELOPE,
                                    [VALUE] = 1u << BETWEEN | 1u << BEHIND,
@@ -90,18 +90,18 @@ static void move(struct belfry_frames *frames, enum where to)
                                    [ELEMENT] = 1u << VALUE,
                                    [ENDED] = 0};
     assert((may[frames->where] & 1u << to) != 0);
-    (void)may; /* without assertions nobody asks */
+    (void)may; /* unused without assertions */
     frames->where = to;
 }
 
-static void take(struct belfry_frames *frames, size_t len)
+static void frames_take(struct belfry_frames *frames, size_t len)
 {
     belfry_buf_take(&frames->in, len);
     if (belfry_buf_len(&frames->in) == 0 && frames->in.cap > KEPT_MAX)
         belfry_buf_fini(&frames->in);
 }
 
-/* Drops white space. Errors: BELFRY_ERR_AGAIN: there is nothing else. */
+/* Drops white space. Errors: BELFRY_ERR_AGAIN (no other byte). */
 static enum belfry_err next_byte(struct belfry_frames *frames, char *out)
 {
     struct belfry_bytes in = belfry_buf_bytes(&frames->in);
@@ -111,24 +111,24 @@ static enum belfry_err next_byte(struct belfry_frames *frames, char *out)
     if (n < in.len)
         *out = in.data[n];
     enum belfry_err err = n < in.len ? BELFRY_OK : BELFRY_ERR_AGAIN;
-    take(frames, n);
+    frames_take(frames, n);
     return err;
 }
 
 /* Errors: BELFRY_ERR_PROTOCOL: no value begins with `c`. */
-static enum belfry_err begin(struct belfry_frames *frames, char c)
+static enum belfry_err frames_begin_value(struct belfry_frames *frames, char c)
 {
     if (c == '\0' || strchr("{[\"-0123456789tfn", c) == NULL)
         return BELFRY_ERR_PROTOCOL;
     bool top = frames->mode == BELFRY_FRAMES_ITEMS && frames->where == BETWEEN;
-    move(frames, !top ? VALUE : c == '{' ? ENVELOPE : WHOLE);
+    frames_move_to(frames, !top ? VALUE : c == '{' ? ENVELOPE : WHOLE);
     frames->nest = (struct belfry_nest){0};
     frames->scanned = 0;
     return BELFRY_OK;
 }
 
-/* True: it is complete. Nothing behind the first byte over the limit is looked at. */
-static bool skip(struct belfry_frames *frames)
+/* True: the value is complete. Bytes after the first one over the limit are not scanned. */
+static bool frames_skip_value(struct belfry_frames *frames)
 {
     struct belfry_bytes in = belfry_buf_bytes(&frames->in);
     size_t end = in.len > frames->max_bytes ? frames->max_bytes + 1 : in.len;
@@ -144,14 +144,14 @@ static bool skip(struct belfry_frames *frames)
 
 static enum belfry_err step_value(struct belfry_frames *frames)
 {
-    bool complete = skip(frames);
+    bool complete = frames_skip_value(frames);
     if (frames->scanned > frames->max_bytes)
         return BELFRY_ERR_TOO_LARGE;
     if (!complete)
         return BELFRY_ERR_AGAIN;
     bool whole = frames->where == WHOLE;
     frames->ready = whole ? READY_WHOLE : READY_FRAME;
-    move(frames, whole ? ENDED : frames->mode == BELFRY_FRAMES_ITEMS ? BEHIND : BETWEEN);
+    frames_move_to(frames, whole ? ENDED : frames->mode == BELFRY_FRAMES_ITEMS ? BEHIND : BETWEEN);
     return BELFRY_OK;
 }
 
@@ -164,17 +164,17 @@ static enum belfry_err step_envelope(struct belfry_frames *frames)
     enum belfry_err err = belfry_envelope_take(&frames->envelope, belfry_buf_bytes(&frames->in), &len, &at);
     if (err != BELFRY_OK)
         return err;
-    take(frames, len);
+    frames_take(frames, len);
     if (at == BELFRY_ENVELOPE_ITEMS) {
-        move(frames, FIRST);
+        frames_move_to(frames, FIRST);
     } else if (at == BELFRY_ENVELOPE_ENDED) {
-        move(frames, ENDED);
+        frames_move_to(frames, ENDED);
         frames->ready = READY_ENVELOPE;
     }
     return BELFRY_OK;
 }
 
-/* Where only certain marks may stand. The bracket that closes the items is the envelope's. */
+/* Handles the places where only certain marks may appear. The bracket that closes the items belongs to the envelope. */
 static enum belfry_err step_mark(struct belfry_frames *frames)
 {
     char c;
@@ -182,18 +182,18 @@ static enum belfry_err step_mark(struct belfry_frames *frames)
     if (err != BELFRY_OK)
         return err;
     if ((frames->where == FIRST || frames->where == BEHIND) && c == ']') {
-        move(frames, ENVELOPE);
+        frames_move_to(frames, ENVELOPE);
         return BELFRY_OK;
     }
     if (frames->where == BEHIND && c == ',') {
-        move(frames, ELEMENT);
-        take(frames, 1);
+        frames_move_to(frames, ELEMENT);
+        frames_take(frames, 1);
         return BELFRY_OK;
     }
-    return frames->where == BEHIND || frames->where == ENDED ? BELFRY_ERR_PROTOCOL : begin(frames, c);
+    return frames->where == BEHIND || frames->where == ENDED ? BELFRY_ERR_PROTOCOL : frames_begin_value(frames, c);
 }
 
-static enum belfry_err step(struct belfry_frames *frames)
+static enum belfry_err frames_step(struct belfry_frames *frames)
 {
     switch (frames->where) {
     case VALUE:
@@ -211,14 +211,14 @@ static enum belfry_err step(struct belfry_frames *frames)
     return step_mark(frames);
 }
 
-/* ---- what comes of it ---- */
+/* ---- returning frames ---- */
 
 static void drop_lent(struct belfry_frames *frames)
 {
     if (!frames->lent)
         return;
     if (frames->ready != READY_ENVELOPE)
-        take(frames, frames->scanned);
+        frames_take(frames, frames->scanned);
     frames->ready = READY_NOT;
     frames->lent = false;
 }
@@ -228,7 +228,7 @@ enum belfry_err belfry_frames_next(struct belfry_frames *frames, struct belfry_b
     BELFRY_OWNER_CHECK(frames);
     drop_lent(frames);
     while (frames->ready == READY_NOT) {
-        enum belfry_err err = frames->err != BELFRY_OK ? frames->err : step(frames);
+        enum belfry_err err = frames->err != BELFRY_OK ? frames->err : frames_step(frames);
         if (err == BELFRY_ERR_TOO_LARGE || err == BELFRY_ERR_PROTOCOL)
             frames->err = err;
         if (err != BELFRY_OK)

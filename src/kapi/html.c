@@ -9,7 +9,7 @@ static struct belfry_bytes from(struct belfry_bytes text, size_t at)
     return belfry_bytes_of(text.data + at, text.len - at);
 }
 
-/* Where the next `c` is; the length when there is none. */
+/* The offset of the next `c`, or the length. */
 static size_t until(struct belfry_bytes text, char c)
 {
     const char *at = text.len == 0 ? NULL : memchr(text.data, c, text.len);
@@ -24,7 +24,7 @@ static bool is_html(struct belfry_bytes body)
     return at < body.len && body.data[at] == '<';
 }
 
-/* Empty: there is none. */
+/* The page's title; empty: none. */
 static struct belfry_bytes title_of(struct belfry_bytes body)
 {
     static const char tag[] = "<title>";

@@ -1,10 +1,10 @@
-/* src/kapi/html.h: what a person would read first of a page of HTML, as proxies answer. Thread: any. Pure. */
+/* src/kapi/html.h: the readable part of an HTML page, as proxies send for errors. Thread: any. Pure. */
 #ifndef BELFRY_KAPI_HTML_H
 #define BELFRY_KAPI_HTML_H
 
 #include "kapi/sentence.h"
 
-/* Appends the page's title, or, where it has none, its text without the tags; a body that is no HTML as it is. */
+/* Appends the page's title or, if it has none, its text without tags. A body that is not HTML is appended unchanged. */
 void belfry_html_quote(struct belfry_sentence *sentence, struct belfry_bytes body);
 
 #endif

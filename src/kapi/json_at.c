@@ -1,4 +1,4 @@
-/* src/kapi/json_at.c: one look into JSON, by a path (belfry/object.h). */
+/* src/kapi/json_at.c: reads one value from JSON by a path (belfry/object.h). */
 #include <stdlib.h>
 
 #include <belfry/object.h>
@@ -27,15 +27,15 @@ static enum belfry_err write_value(yyjson_val *value, char *out, size_t cap, siz
         return hand_over(belfry_kube_document_bytes(value), out, cap, out_len);
     size_t len;
     char *json = yyjson_val_write_opts(value, YYJSON_WRITE_NOFLAG, &belfry_json_alc, &len, NULL);
-    if (json == NULL) /* whatever was read can be written */
+    if (json == NULL) /* no memory: any parsed value can be written */
         return BELFRY_ERR_NOMEM;
     enum belfry_err err = hand_over(belfry_bytes_of(json, len), out, cap, out_len);
     free(json);
     return err;
 }
 
-static enum belfry_err follow(const struct belfry_kube_path *path, struct belfry_bytes json, char *out, size_t cap,
-                              size_t *out_len)
+static enum belfry_err follow_path(const struct belfry_kube_path *path, struct belfry_bytes json, char *out, size_t cap,
+                                   size_t *out_len)
 {
     struct belfry_kube_document document;
     enum belfry_err err = belfry_kube_document_read(&json, 1, &document);
@@ -53,7 +53,7 @@ int belfry_json_at(struct belfry_bytes json, const char *path, char *out, size_t
     enum belfry_err err = belfry_kube_path_read(belfry_bytes_str(path), &steps);
     if (err != BELFRY_OK)
         return err;
-    err = follow(steps, json, out, cap, out_len);
+    err = follow_path(steps, json, out, cap, out_len);
     belfry_kube_path_free(steps);
     return err;
 }

@@ -1,4 +1,4 @@
-/* src/kapi/kapi_api.c: the public get, list and watch: a request whose hooks call the user back. */
+/* src/kapi/kapi_api.c: the public get, list and watch: a request whose hooks call the user's callback. */
 #include <stdlib.h>
 
 #include "base/owner.h"
@@ -11,7 +11,8 @@ struct asker {
     void *user;
 };
 
-static enum belfry_next tell(struct belfry_kube_request *request, const struct belfry_kube_event *event, void *user)
+static enum belfry_next tell_user(struct belfry_kube_request *request, const struct belfry_kube_event *event,
+                                  void *user)
 {
     const struct asker *asker = user;
     return asker->fn(request, event, asker->user);
@@ -40,7 +41,7 @@ static enum belfry_kube_kind kind_of(enum belfry_decoded_kind kind)
     case BELFRY_DECODED_BOOKMARK:
         return BELFRY_KUBE_BOOKMARK;
     case BELFRY_DECODED_ERROR:
-    case BELFRY_DECODED_UNREADABLE: /* these are not told */
+    case BELFRY_DECODED_UNREADABLE: /* not passed on */
     case BELFRY_DECODED_PAGE:
         break;
     }
@@ -61,14 +62,14 @@ static enum belfry_next on_decoded(struct belfry_kube_request *request, const st
     }
     if (decoded->kind == BELFRY_DECODED_ERROR)
         fill_failure(&event, decoded->failure);
-    return tell(request, &event, user);
+    return tell_user(request, &event, user);
 }
 
 static enum belfry_next on_restart(struct belfry_kube_request *request, void *user)
 {
     struct belfry_kube_event event = {.kind = BELFRY_KUBE_RESTART, .reason = "", .retry_after_ms = -1};
     event.version = belfry_bytes_str("");
-    return tell(request, &event, user);
+    return tell_user(request, &event, user);
 }
 
 static void on_ended(struct belfry_kube_request *request, const struct belfry_ended *ended, void *user)
@@ -76,7 +77,7 @@ static void on_ended(struct belfry_kube_request *request, const struct belfry_en
     struct belfry_kube_event event = {.kind = BELFRY_KUBE_END};
     event.version = belfry_bytes_str(ended->version);
     fill_failure(&event, ended->failure);
-    tell(request, &event, user);
+    tell_user(request, &event, user);
 }
 
 static void on_gone(void *user)
@@ -97,7 +98,7 @@ struct caller {
     struct belfry_kube_request **out;
 };
 
-static int start(const struct caller *c, enum belfry_decoder_mode mode, unsigned where)
+static int start_request(const struct caller *c, enum belfry_decoder_mode mode, unsigned where)
 {
     BELFRY_OWNER_ENTER(c->k->b);
     static const char *const matches[] = {"Exact", "NotOlderThan"};
@@ -154,21 +155,21 @@ int belfry_kube_get(struct belfry_kube *k, struct belfry_resource resource, cons
     struct caller c = {k, resource, name, opts, fn, user, out};
     if (name == NULL)
         return belfry_why_note(k->b, BELFRY_ERR_INVALID, "the name of the object is missing");
-    return start(&c, BELFRY_DECODE_OBJECT, BELFRY_FOR_KUBE_GET);
+    return start_request(&c, BELFRY_DECODE_OBJECT, BELFRY_FOR_KUBE_GET);
 }
 
 int belfry_kube_list(struct belfry_kube *k, struct belfry_resource resource, const struct belfry_opts *opts,
                      belfry_kube_fn fn, void *user, struct belfry_kube_request **out)
 {
     struct caller c = {k, resource, NULL, opts, fn, user, out};
-    return start(&c, BELFRY_DECODE_LIST, BELFRY_FOR_KUBE_LIST);
+    return start_request(&c, BELFRY_DECODE_LIST, BELFRY_FOR_KUBE_LIST);
 }
 
 int belfry_kube_watch(struct belfry_kube *k, struct belfry_resource resource, const struct belfry_opts *opts,
                       belfry_kube_fn fn, void *user, struct belfry_kube_request **out)
 {
     struct caller c = {k, resource, NULL, opts, fn, user, out};
-    return start(&c, BELFRY_DECODE_WATCH, BELFRY_FOR_KUBE_WATCH);
+    return start_request(&c, BELFRY_DECODE_WATCH, BELFRY_FOR_KUBE_WATCH);
 }
 
 struct belfry_resource belfry_resource(const char *group_version, const char *plural, const char *ns)

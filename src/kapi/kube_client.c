@@ -11,7 +11,7 @@
 
 #define USER_AGENT      "libbelfry/" BELFRY_VERSION
 #define TIMEOUT_MS      30000
-#define MAX_BYTES       (16 * 1024 * 1024) /* as Go's decoder of frames */
+#define MAX_BYTES       (16 * 1024 * 1024) /* as in Go's frame decoder */
 #define MAX_BYTES_LEAST (64 * 1024)
 
 static enum belfry_err open_tls(struct belfry_kube *k, char *why, size_t len)
@@ -54,7 +54,7 @@ static enum belfry_err open_parts(struct belfry_kube *k, const struct belfry_opt
     return err == BELFRY_OK ? belfry_pool_create(&pool, &k->pool) : err;
 }
 
-static bool sane(const struct belfry_opts *opts, char *why, size_t len)
+static bool opts_are_sane(const struct belfry_opts *opts, char *why, size_t len)
 {
     const char *wrong = NULL;
     if (!belfry_opts_fit(opts, BELFRY_FOR_KUBE_OPEN))
@@ -78,10 +78,10 @@ static void free_kube(struct belfry_kube *k)
     free(k);
 }
 
-static void end_all(struct belfry_kube *k)
+static void client_end_all(struct belfry_kube *k)
 {
     struct belfry_list *node;
-    k->closing = true; /* first: a callback that asks for something anew is refused */
+    k->closing = true; /* first, so that callbacks cannot open new requests */
     while ((node = belfry_list_pop(&k->users)) != NULL) {
         struct belfry_kube_user *user = belfry_container(node, struct belfry_kube_user, node);
         user->closing(user);
@@ -95,7 +95,7 @@ static void end_all(struct belfry_kube *k)
 static void on_session_close(struct belfry_guest *guest)
 {
     struct belfry_kube *k = belfry_container(guest, struct belfry_kube, guest);
-    end_all(k);
+    client_end_all(k);
     free_kube(k);
 }
 
@@ -110,7 +110,7 @@ int belfry_kube_open(struct belfry *b, const struct belfry_opts *opts, struct be
     why[0] = '\0';
     if (b->closing)
         return belfry_why_note(b, BELFRY_ERR_CANCELED, "the session is being closed");
-    if (!sane(opts, why, len))
+    if (!opts_are_sane(opts, why, len))
         return belfry_why_note(b, BELFRY_ERR_INVALID, why);
     struct belfry_kube *k = calloc(1, sizeof(*k));
     if (k == NULL)
@@ -146,7 +146,7 @@ void belfry_kube_close(struct belfry_kube *k)
     if (k == NULL)
         return;
     BELFRY_OWNER_ENTER(k->b);
-    end_all(k);
+    client_end_all(k);
     belfry_list_remove(&k->guest.node);
     free_kube(k);
 }

@@ -1,4 +1,4 @@
-/* src/kapi/kube_client.h: what struct belfry_kube is to the other files of this folder. Thread: owner. */
+/* src/kapi/kube_client.h: struct belfry_kube for the other files of this folder. Thread: owner. */
 #ifndef BELFRY_KAPI_KUBE_CLIENT_H
 #define BELFRY_KAPI_KUBE_CLIENT_H
 
@@ -10,9 +10,9 @@
 #include "kapi/settings.h"
 #include "kapi/warning.h"
 
-#define BELFRY_KUBE_REQUESTS 10000 /* under way at once */
+#define BELFRY_KUBE_REQUESTS 10000 /* in progress at the same time */
 
-/* Who stands on a client besides its requests, and must go before it does. */
+/* An object on a client other than a request (an informer), which must end before the client. */
 struct belfry_kube_user {
     struct belfry_list node; /* in belfry_kube.users */
     void (*closing)(struct belfry_kube_user *user);

@@ -9,7 +9,7 @@
 #include "base/owner.h"
 #include "kapi/kube_client.h"
 
-#define GRACE_MS 30000 /* a watch that outlives the time it was to be ended after by this is ended by us */
+#define GRACE_MS 30000 /* end a watch that the server did not end this long after its timeout */
 
 enum request_state { REQUEST_RESTING, REQUEST_SENT, REQUEST_REFUSAL, REQUEST_BODY };
 
@@ -22,28 +22,28 @@ struct belfry_kube_request {
     enum belfry_decoder_mode mode;
     bool metadata_only;
     uint32_t timeout_ms;
-    bool bounded;                /* timeout_ms is for all tries together, not for each */
-    struct belfry_target target; /* its texts lie in `texts`, but for continue_with */
+    bool bounded;                /* timeout_ms is for all tries together, not per try */
+    struct belfry_target target; /* its texts are in `texts`, except continue_with */
     char *texts;                 /* owned */
     /* owner */
     enum request_state state;
-    struct belfry_pool_call *call;  /* NULL: none is open */
+    struct belfry_pool_call *call;  /* NULL: none */
     struct belfry_buf url;          /* of the call: path and query */
     struct belfry_decoder *decoder; /* BODY only */
     struct belfry_buf refusal;      /* REFUSAL only: the body so far */
     int status;
     char retry_after[24];
     struct belfry_retry retry;
-    struct belfry_timer timer;    /* RESTING: send_ms; otherwise: nothing came for too long; paused: to go on */
+    struct belfry_timer timer;    /* RESTING: send_ms; otherwise the idle timeout; paused: to resume */
     uint64_t send_ms;             /* RESTING: when to send */
-    uint64_t deadline_ms;         /* of what is asked for now, all tries together; BELFRY_NEVER: none */
-    uint64_t paused_ms;           /* since when it is paused */
-    uint64_t token_reads;         /* of the bearer, when it was sent */
-    struct belfry_kube_page page; /* of the list, when its envelope has come */
+    uint64_t deadline_ms;         /* of the current object, page or watch, including retries; BELFRY_NEVER: none */
+    uint64_t paused_ms;           /* when the pause began */
+    uint64_t token_reads;         /* the bearer's counter when it was sent */
+    struct belfry_kube_page page; /* of the list, after its envelope */
     bool paged;                   /* page is set */
-    bool whole;                   /* the list was asked for without pages after it expired between two */
-    bool retoken;                 /* it was sent again because a new token was there */
-    bool errored;                 /* an ERROR was told: the end is next */
+    bool whole;                   /* the list expired between two pages and was requested again in one page */
+    bool retoken;                 /* it was sent again with a new token */
+    bool errored;                 /* an ERROR was reported: the end is next */
     bool paused, resuming, gone;
     unsigned depth; /* hooks on the stack: freed when the last has returned */
     struct belfry_failure failure;
@@ -64,8 +64,8 @@ static void close_call(struct belfry_kube_request *r)
     belfry_buf_fini(&r->refusal);
 }
 
-/* Takes everything away that could still call back. */
-static void unhook(struct belfry_kube_request *r)
+/* Removes everything that could still call back. */
+static void request_unhook(struct belfry_kube_request *r)
 {
     if (r->gone)
         return;
@@ -77,7 +77,7 @@ static void unhook(struct belfry_kube_request *r)
     r->k->b->n_busy--;
 }
 
-static void settle(struct belfry_kube_request *r)
+static void free_if_gone(struct belfry_kube_request *r)
 {
     if (!r->gone || r->depth > 0)
         return;
@@ -90,7 +90,7 @@ static void settle(struct belfry_kube_request *r)
     free(r);
 }
 
-/* What is asked for next has had no try yet. */
+/* Before the next page or watch: it has had no try yet. */
 static void forget_tries(struct belfry_kube_request *r)
 {
     belfry_retry_init(&r->retry);
@@ -99,12 +99,12 @@ static void forget_tries(struct belfry_kube_request *r)
     r->n_again = 0;
 }
 
-static void end(struct belfry_kube_request *r, enum belfry_broke broke)
+static void request_end(struct belfry_kube_request *r, enum belfry_broke broke)
 {
     struct belfry_ended ended = {.failure = &r->failure, .broke = broke, .version = r->paged ? r->page.version : ""};
     if (r->failure.err != BELFRY_OK && r->first_why != NULL)
         belfry_failure_add_first(&r->failure, r->first_why, r->n_again + 1);
-    unhook(r);
+    request_unhook(r);
     r->depth++;
     r->hooks->ended(r, &ended, r->user);
     r->depth--;
@@ -119,23 +119,23 @@ void belfry_request_end(struct belfry_kube_request *r, enum belfry_err err, cons
 {
     belfry_failure_set(&r->failure, err, "%s", why);
     r->depth++;
-    end(r, BELFRY_BROKE_NOT);
+    request_end(r, BELFRY_BROKE_NOT);
     r->depth--;
-    settle(r);
+    free_if_gone(r);
 }
 
 static void end_nomem(struct belfry_kube_request *r)
 {
     belfry_failure_set(&r->failure, BELFRY_ERR_NOMEM, "%s", belfry_strerror(BELFRY_ERR_NOMEM));
-    end(r, BELFRY_BROKE_NOT);
+    request_end(r, BELFRY_BROKE_NOT);
 }
 
 /* ---- sending ---- */
 
 static const struct belfry_pool_events pool_events;
 
-/* How long nothing may come in this state; 0: for ever. */
-static uint64_t patience(const struct belfry_kube_request *r)
+/* The longest time without a byte in this state, in ms; 0: no limit. */
+static uint64_t idle_limit_ms(const struct belfry_kube_request *r)
 {
     if (r->mode != BELFRY_DECODE_WATCH || r->state != REQUEST_BODY)
         return r->timeout_ms;
@@ -148,22 +148,22 @@ static bool is_bounded_now(const struct belfry_kube_request *r)
     return r->state != REQUEST_BODY || r->mode == BELFRY_DECODE_OBJECT;
 }
 
-static void arm(struct belfry_kube_request *r)
+static void request_arm(struct belfry_kube_request *r)
 {
-    uint64_t ms = r->paused ? 0 : patience(r);
+    uint64_t ms = r->paused ? 0 : idle_limit_ms(r);
     uint64_t due = ms == 0 ? BELFRY_NEVER : belfry_clock_ms() + ms;
     if (!r->paused && is_bounded_now(r))
         due = belfry_min_time(due, r->deadline_ms);
     belfry_session_set_timer(r->k->b, &r->timer, due);
 }
 
-/* Something is asked for anew: the object, a page, a watch. What is tried again is not. */
+/* Sets the deadline for a new object, page or watch; a retry keeps the old one. */
 static void set_deadline(struct belfry_kube_request *r)
 {
     r->deadline_ms = r->bounded ? belfry_clock_ms() + r->timeout_ms : BELFRY_NEVER;
 }
 
-static void rest(struct belfry_kube_request *r, uint32_t wait_ms)
+static void request_rest(struct belfry_kube_request *r, uint32_t wait_ms)
 {
     close_call(r);
     r->state = REQUEST_RESTING;
@@ -176,17 +176,17 @@ static void send_it(struct belfry_kube_request *r)
     struct belfry_target target = r->target;
     target.continue_with = r->paged ? r->page.continue_with : NULL;
     if (target.continue_with != NULL)
-        target.version = target.version_match = NULL; /* the token says them */
+        target.version = target.version_match = NULL; /* the token contains them */
     belfry_buf_clear(&r->url);
     enum belfry_err err = belfry_target_write(&target, &r->url);
     if (err == BELFRY_OK)
         err = belfry_pool_call_open(r->k->pool, belfry_buf_bytes(&r->url).data, &pool_events, r, &r->call);
     if (err != BELFRY_OK) {
-        end_nomem(r); /* what was asked for has been written before */
+        end_nomem(r); /* only memory can fail: the target was written before */
         return;
     }
     r->state = REQUEST_SENT;
-    arm(r);
+    request_arm(r);
 }
 
 static void send_again(struct belfry_kube_request *r, uint32_t wait_ms)
@@ -194,33 +194,33 @@ static void send_again(struct belfry_kube_request *r, uint32_t wait_ms)
     r->k->stats.retries++;
     r->n_again++;
     if (r->first_why == NULL)
-        r->first_why = strdup(r->failure.why); /* without memory for it only the last is told */
+        r->first_why = strdup(r->failure.why); /* without memory, only the last failure is reported */
     belfry_logf(&r->k->b->log, BELFRY_LOG_INFO, "kube_retry", "target=%s wait_ms=%u why=\"%s\"",
                 belfry_buf_bytes(&r->url).data, (unsigned)wait_ms, r->failure.why);
-    rest(r, wait_ms);
+    request_rest(r, wait_ms);
     if (r->hooks->retrying != NULL)
         r->hooks->retrying(r, &r->failure, r->user);
 }
 
-/* The header alone counts; what a Status says of it is only told. */
+/* Only the header counts; a Status' value is only reported. */
 static bool was_told_when(const struct belfry_kube_request *r)
 {
     return r->retry_after[0] != '\0' && r->retry_after[strspn(r->retry_after, "0123456789")] == '\0';
 }
 
-/* It failed for now; whether for good is for the rules to say. */
-static void fail(struct belfry_kube_request *r, enum belfry_broke broke)
+/* Handles a failure: sends the request again if the rules allow it, else ends it. */
+static void request_fail(struct belfry_kube_request *r, enum belfry_broke broke)
 {
     uint32_t wait_ms;
     bool open = r->state != REQUEST_BODY && (broke != BELFRY_BROKE_NOT || was_told_when(r));
     if (open && belfry_retry_again(&r->retry, &r->failure, broke, &r->k->b->rng, &wait_ms) &&
-        belfry_clock_ms() + wait_ms < r->deadline_ms) /* else the next try would come too late */
+        belfry_clock_ms() + wait_ms < r->deadline_ms) /* otherwise the next try would be too late */
         send_again(r, wait_ms);
     else
-        end(r, broke);
+        request_end(r, broke);
 }
 
-/* A list expired between two pages: once more, whole, at the version that was asked for first. */
+/* A list expired between two pages: request it again, in one page, at the version that was first requested. */
 static bool begin_anew(struct belfry_kube_request *r)
 {
     if (r->mode != BELFRY_DECODE_LIST || !r->failure.expired || !r->paged || r->whole)
@@ -237,16 +237,16 @@ static bool begin_anew(struct belfry_kube_request *r)
     if (r->gone)
         return true;
     if (next == BELFRY_STOP) {
-        unhook(r);
+        request_unhook(r);
         return true;
     }
-    rest(r, 0);
+    request_rest(r, 0);
     if (next == BELFRY_PAUSE)
         belfry_request_pause(r);
     return true;
 }
 
-/* The server said 401: when the token file has another token by now than was sent, it is worth asking again at once. */
+/* The server answered 401: if the token file now has another token, send the request again immediately. */
 static bool try_new_token(struct belfry_kube_request *r)
 {
     if (r->status != 401 || r->retoken)
@@ -256,7 +256,7 @@ static bool try_new_token(struct belfry_kube_request *r)
     if (r->k->bearer.reads == r->token_reads)
         return false;
     r->retoken = true;
-    rest(r, 0);
+    request_rest(r, 0);
     return true;
 }
 
@@ -275,13 +275,13 @@ static void note_failure(struct belfry_kube_request *r, const struct belfry_deco
                     belfry_buf_bytes(&r->url).data, decoded->failure->why);
 }
 
-/* Tells what the decoder has until it needs more, or nobody wants it any more. */
-static void decode(struct belfry_kube_request *r)
+/* Reports decoded results until the decoder needs more, or the request pauses or ends. */
+static void request_decode(struct belfry_kube_request *r)
 {
     struct belfry_decoded decoded;
     while (!r->gone && !r->paused && r->decoder != NULL) {
         if (r->errored) {
-            end(r, BELFRY_BROKE_NOT);
+            request_end(r, BELFRY_BROKE_NOT);
             return;
         }
         enum belfry_err err = belfry_decoder_next(r->decoder, &decoded);
@@ -306,7 +306,7 @@ static void decode(struct belfry_kube_request *r)
         if (r->gone)
             return;
         if (next == BELFRY_STOP)
-            unhook(r);
+            request_unhook(r);
         else if (next == BELFRY_PAUSE)
             belfry_request_pause(r);
     }
@@ -343,7 +343,7 @@ static void tell_warning(struct belfry_kube_request *r, const struct belfry_warn
         k->warning_fn(k, &told, k->warning_user);
 }
 
-/* The hook may cancel the request: then the rest is not told. */
+/* The hook may cancel the request; the rest is then dropped. */
 static void tell_warnings(struct belfry_kube_request *r, const struct belfry_fetch_head *head)
 {
     struct belfry_warning warning;
@@ -361,14 +361,14 @@ static void begin_body(struct belfry_kube_request *r, const struct belfry_fetch_
     enum belfry_err err =
         belfry_decoder_create(r->mode, belfry_fetch_find(head, "content-type"), r->k->max_bytes, &r->decoder);
     r->state = REQUEST_BODY;
-    arm(r);
+    request_arm(r);
     if (r->mode == BELFRY_DECODE_WATCH)
         forget_tries(r); /* it may end much later, and for another reason */
     if (err != BELFRY_OK)
         end_nomem(r);
     else if (r->hooks->opened != NULL)
         r->hooks->opened(r, r->user);
-    decode(r); /* a content type that is not ours is an error at once */
+    request_decode(r); /* an unsupported content type is an error immediately */
 }
 
 static void begin_refusal(struct belfry_kube_request *r, const struct belfry_fetch_head *head)
@@ -378,10 +378,10 @@ static void begin_refusal(struct belfry_kube_request *r, const struct belfry_fet
     memcpy(r->retry_after, len > 0 ? after.data : "", len);
     r->retry_after[len] = '\0';
     r->state = REQUEST_REFUSAL;
-    arm(r);
+    request_arm(r);
 }
 
-static void on_head(const struct belfry_fetch_head *head, void *user)
+static void on_call_head(const struct belfry_fetch_head *head, void *user)
 {
     struct belfry_kube_request *r = user;
     r->depth++;
@@ -392,17 +392,17 @@ static void on_head(const struct belfry_fetch_head *head, void *user)
     else if (!r->gone)
         begin_refusal(r, head);
     r->depth--;
-    settle(r);
+    free_if_gone(r);
 }
 
 static void finish_refusal(struct belfry_kube_request *r)
 {
     belfry_failure_of_answer(&r->failure, r->status, belfry_bytes_str(r->retry_after), belfry_buf_bytes(&r->refusal));
     if (!try_new_token(r) && !begin_anew(r))
-        fail(r, BELFRY_BROKE_NOT);
+        request_fail(r, BELFRY_BROKE_NOT);
 }
 
-/* What says why is short: of a body that goes on and on nothing more is read. */
+/* The reason is at the beginning: stop reading a body that is too long. */
 static void take_refusal(struct belfry_kube_request *r, struct belfry_bytes bytes)
 {
     size_t room = BELFRY_FAILURE_BODY - belfry_buf_len(&r->refusal);
@@ -412,39 +412,39 @@ static void take_refusal(struct belfry_kube_request *r, struct belfry_bytes byte
         finish_refusal(r);
 }
 
-static void on_body(struct belfry_bytes bytes, void *user)
+static void on_call_body(struct belfry_bytes bytes, void *user)
 {
     struct belfry_kube_request *r = user;
     r->depth++;
     if (r->mode != BELFRY_DECODE_WATCH)
-        arm(r);
+        request_arm(r);
     if (r->state == REQUEST_REFUSAL)
         take_refusal(r, bytes);
     else if (belfry_decoder_feed(r->decoder, bytes) != BELFRY_OK)
         end_nomem(r);
     else
-        decode(r);
+        request_decode(r);
     r->depth--;
-    settle(r);
+    free_if_gone(r);
 }
 
 static void finish_body(struct belfry_kube_request *r)
 {
     if (!belfry_decoder_complete(r->decoder)) {
         belfry_failure_set(&r->failure, BELFRY_ERR_UNAVAILABLE, "%s", "the answer ended in the middle of an object");
-        end(r, BELFRY_BROKE_OFF);
+        request_end(r, BELFRY_BROKE_OFF);
     } else if (r->paged && r->page.continue_with != NULL) {
         forget_tries(r);
         set_deadline(r);
-        rest(r, 0);
+        request_rest(r, 0);
     } else {
         belfry_failure_set(&r->failure, BELFRY_OK, "%s",
                            r->mode == BELFRY_DECODE_WATCH ? "the server ended the watch" : "complete");
-        end(r, BELFRY_BROKE_NOT);
+        request_end(r, BELFRY_BROKE_NOT);
     }
 }
 
-static void on_end(void *user)
+static void on_call_end(void *user)
 {
     struct belfry_kube_request *r = user;
     r->depth++;
@@ -454,43 +454,43 @@ static void on_end(void *user)
     else
         finish_body(r);
     r->depth--;
-    settle(r);
+    free_if_gone(r);
 }
 
-static void on_failed(enum belfry_err err, const char *why, enum belfry_broke broke, void *user)
+static void on_call_failed(enum belfry_err err, const char *why, enum belfry_broke broke, void *user)
 {
     struct belfry_kube_request *r = user;
     r->depth++;
     r->call = NULL;
-    if (r->state == REQUEST_REFUSAL) { /* its head said enough */
+    if (r->state == REQUEST_REFUSAL) { /* the head is enough */
         finish_refusal(r);
     } else {
         belfry_failure_set(&r->failure, err, "%s: %s", belfry_kube_server(r->k), why);
-        fail(r, broke);
+        request_fail(r, broke);
     }
     r->depth--;
-    settle(r);
+    free_if_gone(r);
 }
 
 static const struct belfry_pool_events pool_events = {
-    .fields = on_fields, .head = on_head, .body = on_body, .end = on_end, .failed = on_failed};
+    .fields = on_fields, .head = on_call_head, .body = on_call_body, .end = on_call_end, .failed = on_call_failed};
 
 /* ---- time ---- */
 
-static void go_on(struct belfry_kube_request *r)
+static void request_go_on(struct belfry_kube_request *r)
 {
     r->resuming = false;
     r->paused = false;
     if (r->deadline_ms != BELFRY_NEVER)
-        r->deadline_ms += belfry_clock_ms() - r->paused_ms; /* a pause is not the server's */
-    decode(r);
+        r->deadline_ms += belfry_clock_ms() - r->paused_ms; /* a pause does not count */
+    request_decode(r);
     if (r->gone || r->paused)
         return;
-    if (r->state == REQUEST_RESTING) { /* a pause is no reason to come sooner than was said */
+    if (r->state == REQUEST_RESTING) { /* a pause must not make the retry earlier */
         belfry_session_set_timer(r->k->b, &r->timer, r->send_ms);
         return;
     }
-    arm(r);
+    request_arm(r);
     if (r->call != NULL)
         belfry_pool_call_hold(r->call, false);
 }
@@ -501,27 +501,27 @@ static void time_out(struct belfry_kube_request *r)
     r->call = NULL;
     if (call != NULL)
         belfry_pool_call_cancel(call);
-    if (r->state == REQUEST_REFUSAL) { /* its head said enough */
+    if (r->state == REQUEST_REFUSAL) { /* the head is enough */
         finish_refusal(r);
         return;
     }
     belfry_failure_set(&r->failure, BELFRY_ERR_TIMEOUT, "%s: %s", belfry_kube_server(r->k),
                        r->state == REQUEST_BODY ? "nothing more came in time" : "no answer came in time");
-    fail(r, BELFRY_BROKE_OFF);
+    request_fail(r, BELFRY_BROKE_OFF);
 }
 
-static void on_timer(struct belfry_timer *timer)
+static void on_request_timer(struct belfry_timer *timer)
 {
     struct belfry_kube_request *r = belfry_container(timer, struct belfry_kube_request, timer);
     r->depth++;
     if (r->resuming)
-        go_on(r);
+        request_go_on(r);
     else if (r->state == REQUEST_RESTING)
         send_it(r);
     else
         time_out(r);
     r->depth--;
-    settle(r);
+    free_if_gone(r);
 }
 
 /* ---- from outside ---- */
@@ -546,11 +546,11 @@ enum belfry_err belfry_request_open(struct belfry_kube *k, const struct belfry_r
     r->bounded = ask->bounded;
     set_deadline(r);
     belfry_list_init(&r->node);
-    belfry_timer_init(&r->timer, on_timer);
+    belfry_timer_init(&r->timer, on_request_timer);
     r->target = ask->target;
     enum belfry_err err = belfry_target_keep(&r->target, &r->texts);
     if (err == BELFRY_OK)
-        err = belfry_target_write(&r->target, &r->url); /* what cannot be asked for is known now */
+        err = belfry_target_write(&r->target, &r->url); /* reports an invalid target now */
     if (err != BELFRY_OK) {
         belfry_buf_fini(&r->url);
         free(r->texts);
@@ -575,7 +575,7 @@ void belfry_request_pause(struct belfry_kube_request *r)
     r->resuming = false;
     if (r->call != NULL)
         belfry_pool_call_hold(r->call, true);
-    arm(r);
+    request_arm(r);
 }
 
 void belfry_kube_resume(struct belfry_kube_request *r)
@@ -592,6 +592,6 @@ void belfry_kube_cancel(struct belfry_kube_request *r)
     if (r == NULL || r->gone)
         return;
     BELFRY_OWNER_ENTER(r->k->b);
-    unhook(r);
-    settle(r);
+    request_unhook(r);
+    free_if_gone(r);
 }

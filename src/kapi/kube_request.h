@@ -1,13 +1,13 @@
 /* src/kapi/kube_request.h
  *
- * request: one get, list or watch under way: sent, tried again where that is right, decoded, a list page by page.
+ * request: one get, list or watch in progress: sent, retried where the rules allow it, decoded, a list page by page.
  *
  *     RESTING --(retry, next page)--> SENT --200--> BODY --end--> RESTING, or over
  *                 ^                    |
  *                 |                    `--another status--> REFUSAL (its body is read) --> RESTING, or over
  *                 `--------------------------'
  *
- * Thread: owner (the loop's). Hooks are called from the loop alone.
+ * Thread: owner (the loop's). Hooks are called only from the loop.
  */
 #ifndef BELFRY_KAPI_KUBE_REQUEST_H
 #define BELFRY_KAPI_KUBE_REQUEST_H
@@ -19,22 +19,22 @@
 #include "kapi/target.h"
 
 struct belfry_ended {
-    const struct belfry_failure *failure; /* err BELFRY_OK: as it should */
+    const struct belfry_failure *failure; /* err BELFRY_OK: success */
     enum belfry_broke broke;
-    const char *version; /* of a list; "" otherwise */
+    const char *version; /* of a list; otherwise "" */
 };
 
 struct belfry_request_hooks {
-    /* ITEM to ERROR; PAGE is not told. The object is lent. */
+    /* ITEM to ERROR; PAGE is not passed on. The object is lent. */
     enum belfry_next (*decoded)(struct belfry_kube_request *request, const struct belfry_decoded *decoded, void *user);
-    /* A list begins anew: forget what it gave. */
+    /* A list starts again: discard its items so far. */
     enum belfry_next (*restart)(struct belfry_kube_request *request, void *user);
-    /* For a status line: the stream has begun (200); it failed, and will be sent again. NULL: nobody cares. */
+    /* For a status line: the stream has begun (200), or it failed and will be sent again. May be NULL. */
     void (*opened)(struct belfry_kube_request *request, void *user);
     void (*retrying)(struct belfry_kube_request *request, const struct belfry_failure *failure, void *user);
-    /* The last call, unless it was cancelled or stopped; the request is gone when it returns. */
+    /* The last call, unless the request was canceled or stopped; the request is freed when it returns. */
     void (*ended)(struct belfry_kube_request *request, const struct belfry_ended *ended, void *user);
-    /* Whichever way it went, the hooks are off the stack and `user` is not used any more. NULL: nobody cares. */
+    /* In every case: no hook is on the stack, and `user` is not used any more. May be NULL. */
     void (*gone)(void *user);
 };
 
@@ -43,8 +43,8 @@ struct belfry_request_ask {
     struct belfry_target target; /* its texts are copied */
     bool metadata_only;
     uint32_t timeout_ms;
-    /* timeout_ms bounds a get, or the time until a page or a watch begins, with all tries. Else it bounds each try: for
-     * those who try again themselves, and wait as long as the server says. */
+    /* True: timeout_ms bounds a get, or the time until a page or a watch begins, including all retries. False: it
+     * bounds each try, for callers that retry themselves and wait as long as the server says. */
     bool bounded;
 };
 
@@ -53,7 +53,7 @@ BELFRY_NODISCARD enum belfry_err belfry_request_open(struct belfry_kube *k, cons
                                                      const struct belfry_request_hooks *hooks, void *user,
                                                      struct belfry_kube_request **out);
 
-/* Nothing more is told until it is resumed (belfry_kube_resume()); also from outside a hook. */
+/* Pauses the hooks until belfry_kube_resume(). May also be called outside of a hook. */
 void belfry_request_pause(struct belfry_kube_request *request);
 
 /* belfry_kube_cancel() and belfry_kube_resume() are implemented here. */
@@ -62,7 +62,7 @@ void belfry_request_pause(struct belfry_kube_request *request);
 struct belfry_list;
 struct belfry_kube_request *belfry_request_of_node(struct belfry_list *node);
 
-/* For belfry_kube_close(): the last word with `err`. */
+/* For belfry_kube_close(): ends the request with `err`. */
 void belfry_request_end(struct belfry_kube_request *request, enum belfry_err err, const char *why);
 
 #endif

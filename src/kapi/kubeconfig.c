@@ -1,6 +1,6 @@
 /* src/kapi/kubeconfig.c
  *
- * All files are read, as kubectl reads them: one that is wrong is an error, also when nothing of it would be used.
+ * All files are read, as by kubectl: an invalid file is an error even if nothing in it is used.
  */
 #include "kapi/kubeconfig.h"
 
@@ -11,8 +11,8 @@
 #include "kapi/kubeconfig_entry.h"
 #include "json/manifest.h"
 
-#define NAMES_MAX 10 /* of the contexts in a sentence */
-#define PATH_SEEN 60 /* bytes of a path's end in a sentence */
+#define NAMES_MAX 10 /* contexts named in a sentence */
+#define PATH_SEEN 60 /* bytes of a path shown in a sentence, from its end */
 
 static const struct section {
     const char *list, *one;
@@ -21,19 +21,19 @@ static const struct section {
 struct reader {
     const struct belfry_kubeconfig_file *files;
     size_t n_files;
-    yyjson_doc **docs; /* owned; one for each file that was read so far, else NULL */
+    yyjson_doc **docs; /* owned; one per file read so far, else NULL */
     struct belfry_kube_fault fault;
     char *why; /* the caller's */
 };
 
 /* ---- sentences ---- */
 
-/* Says what the fault says, and where: of a long path its end. Hands the error on. */
-static enum belfry_err tell(struct reader *r, const char *path, enum belfry_err err)
+/* Writes the fault and its place, with the end of a long path, to `why`. Returns the error. */
+static enum belfry_err report_in_file(struct reader *r, const char *path, enum belfry_err err)
 {
     size_t len = strlen(path);
     const char *seen = len > PATH_SEEN ? path + len - PATH_SEEN : path;
-    while (seen > path && (*seen & 0xC0) == 0x80) /* begins with a whole character of UTF-8 */
+    while (seen > path && (*seen & 0xC0) == 0x80) /* start at a complete UTF-8 character */
         seen++;
     if (err == BELFRY_ERR_INVALID || err == BELFRY_ERR_NOT_FOUND)
         snprintf(r->why, BELFRY_KUBECONFIG_WHY, "%s%s: %.190s", seen > path ? "..." : "", seen, r->fault.text);
@@ -48,11 +48,11 @@ static struct belfry_kube_members root_of(struct reader *r, size_t file)
 struct names {
     const char *list[NAMES_MAX]; /* lent, each once */
     size_t n;
-    char text[112]; /* "a, b, c"; ends in "..." where there are more than fit */
+    char text[112]; /* "a, b, c"; ends in "..." if not all fit */
     size_t len;
 };
 
-/* False: that was the last. */
+/* False: no room for more. */
 static bool add_name(struct names *names, const char *name)
 {
     for (size_t i = 0; i < names->n; i++) {
@@ -67,7 +67,7 @@ static bool add_name(struct names *names, const char *name)
     return !full;
 }
 
-/* The contexts there are. */
+/* Lists the existing contexts. */
 static void list_names(struct reader *r, struct names *names)
 {
     *names = (struct names){.text = "none"};
@@ -93,7 +93,7 @@ static enum belfry_err no_context(struct reader *r, const char *name)
         belfry_ignore(
             belfry_kube_fault_say(&r->fault, "there is no context \"%.32s\"; there are: %s", name, names.text));
     snprintf(where, sizeof(where), "%zu files", r->n_files);
-    return tell(r, r->n_files == 1 ? r->files[0].path : where, BELFRY_ERR_NOT_FOUND);
+    return report_in_file(r, r->n_files == 1 ? r->files[0].path : where, BELFRY_ERR_NOT_FOUND);
 }
 
 /* ---- files ---- */
@@ -106,7 +106,7 @@ static enum belfry_err check_word(const struct belfry_kube_members *root, const 
     return belfry_kube_member_wrong(root, key, "this is no kubeconfig: it must be \"%s\"", word);
 }
 
-static enum belfry_err read_file(struct reader *r, size_t file)
+static enum belfry_err read_kubeconfig(struct reader *r, size_t file)
 {
     enum belfry_err err = belfry_kube_manifest_read(r->files[file].text, &r->docs[file], &r->fault);
     if (err != BELFRY_OK)
@@ -118,9 +118,9 @@ static enum belfry_err read_file(struct reader *r, size_t file)
 
 /* ---- entries ---- */
 
-/* *out_found: there is one of that name in the file. */
-static enum belfry_err find_in(struct reader *r, size_t file, const struct section *section, const char *name,
-                               struct belfry_kubeconfig_entry *out, bool *out_found)
+/* *out_found: the file has an entry of that name. */
+static enum belfry_err find_entry_in(struct reader *r, size_t file, const struct section *section, const char *name,
+                                     struct belfry_kubeconfig_entry *out, bool *out_found)
 {
     struct belfry_kube_members root = root_of(r, file), element;
     yyjson_val *list, *val;
@@ -142,15 +142,15 @@ static enum belfry_err find_in(struct reader *r, size_t file, const struct secti
     return err;
 }
 
-/* Errors: BELFRY_ERR_NOT_FOUND, which the caller tells; others are told. */
-static enum belfry_err find(struct reader *r, const struct section *section, const char *name,
-                            struct belfry_kubeconfig_entry *out)
+/* Errors: BELFRY_ERR_NOT_FOUND, which the caller reports; other errors are already reported. */
+static enum belfry_err find_entry(struct reader *r, const struct section *section, const char *name,
+                                  struct belfry_kubeconfig_entry *out)
 {
     for (size_t i = 0; i < r->n_files; i++) {
         bool found;
-        enum belfry_err err = find_in(r, i, section, name, out, &found);
+        enum belfry_err err = find_entry_in(r, i, section, name, out, &found);
         if (err != BELFRY_OK || found)
-            return tell(r, r->files[i].path, err);
+            return report_in_file(r, r->files[i].path, err);
     }
     return BELFRY_ERR_NOT_FOUND;
 }
@@ -165,21 +165,21 @@ static enum belfry_err no_entry(struct reader *r, const struct belfry_kubeconfig
     else
         belfry_ignore(belfry_kube_fault_say(&r->fault, "context \"%.32s\" names the %s \"%.32s\", which is nowhere",
                                             context->name, section->one, name));
-    return tell(r, context->path, BELFRY_ERR_NOT_FOUND);
+    return report_in_file(r, context->path, BELFRY_ERR_NOT_FOUND);
 }
 
-/* What the cluster or the user of the context says. It needs no user. */
-static enum belfry_err follow(struct reader *r, const struct belfry_kubeconfig_entry *context,
-                              const struct section *section, fill_fn fill, struct belfry_kubeconfig *out)
+/* Reads the context's cluster or user. A context needs no user. */
+static enum belfry_err read_entry_of(struct reader *r, const struct belfry_kubeconfig_entry *context,
+                                     const struct section *section, fill_fn fill, struct belfry_kubeconfig *out)
 {
     struct belfry_kubeconfig_entry entry;
     char *name;
     enum belfry_err err = belfry_kubeconfig_text(&context->members, section->one, &name);
     if (err != BELFRY_OK || (name == NULL && section == &users))
-        return tell(r, context->path, err);
-    err = name == NULL ? BELFRY_ERR_NOT_FOUND : find(r, section, name, &entry);
+        return report_in_file(r, context->path, err);
+    err = name == NULL ? BELFRY_ERR_NOT_FOUND : find_entry(r, section, name, &entry);
     if (err == BELFRY_OK)
-        err = tell(r, entry.path, fill(&entry, out));
+        err = report_in_file(r, entry.path, fill(&entry, out));
     else if (err == BELFRY_ERR_NOT_FOUND)
         err = no_entry(r, context, section, name);
     free(name);
@@ -188,7 +188,7 @@ static enum belfry_err follow(struct reader *r, const struct belfry_kubeconfig_e
 
 /* ---- the whole ---- */
 
-/* The first that a file sets; NULL: none does. The caller frees it. */
+/* The first current-context that a file sets; NULL: none. The caller frees it. */
 static enum belfry_err find_current(struct reader *r, char **out)
 {
     *out = NULL;
@@ -196,7 +196,7 @@ static enum belfry_err find_current(struct reader *r, char **out)
         struct belfry_kube_members root = root_of(r, i);
         enum belfry_err err = belfry_kubeconfig_text(&root, "current-context", out);
         if (err != BELFRY_OK)
-            return tell(r, r->files[i].path, err);
+            return report_in_file(r, r->files[i].path, err);
     }
     return BELFRY_OK;
 }
@@ -205,25 +205,25 @@ static enum belfry_err read_context(struct reader *r, const char *name, enum bel
                                     struct belfry_kubeconfig *out)
 {
     struct belfry_kubeconfig_entry entry;
-    enum belfry_err err = name == NULL ? BELFRY_ERR_NOT_FOUND : find(r, &contexts, name, &entry);
+    enum belfry_err err = name == NULL ? BELFRY_ERR_NOT_FOUND : find_entry(r, &contexts, name, &entry);
     if (err == BELFRY_ERR_NOT_FOUND)
         return no_context(r, name);
     if (err == BELFRY_OK)
-        err = tell(r, entry.path, belfry_kubeconfig_text(&entry.members, "namespace", &out->ns));
+        err = report_in_file(r, entry.path, belfry_kubeconfig_text(&entry.members, "namespace", &out->ns));
     if (err == BELFRY_OK)
-        err = follow(r, &entry, &clusters, belfry_kubeconfig_cluster, out);
+        err = read_entry_of(r, &entry, &clusters, belfry_kubeconfig_cluster, out);
     if (err == BELFRY_OK && parts == BELFRY_KUBECONFIG_WHOLE)
-        err = follow(r, &entry, &users, belfry_kubeconfig_user, out);
+        err = read_entry_of(r, &entry, &users, belfry_kubeconfig_user, out);
     return err;
 }
 
-static enum belfry_err read_all(struct reader *r, const char *context, enum belfry_kubeconfig_parts parts,
-                                struct belfry_kubeconfig *out)
+static enum belfry_err read_files(struct reader *r, const char *context, enum belfry_kubeconfig_parts parts,
+                                  struct belfry_kubeconfig *out)
 {
     char *current = NULL;
     enum belfry_err err = BELFRY_OK;
     for (size_t i = 0; i < r->n_files && err == BELFRY_OK; i++)
-        err = tell(r, r->files[i].path, read_file(r, i));
+        err = report_in_file(r, r->files[i].path, read_kubeconfig(r, i));
     if (err == BELFRY_OK)
         err = find_current(r, &current);
     if (err == BELFRY_OK)
@@ -237,8 +237,8 @@ enum belfry_err belfry_kubeconfig_read(const struct belfry_kubeconfig_file *file
 {
     struct reader r = {.files = files, .n_files = n_files, .why = why};
     struct belfry_kubeconfig config = {0};
-    r.docs = calloc(n_files + 1, sizeof(*r.docs)); /* of none, too */
-    enum belfry_err err = r.docs == NULL ? BELFRY_ERR_NOMEM : read_all(&r, context, parts, &config);
+    r.docs = calloc(n_files + 1, sizeof(*r.docs)); /* + 1: never zero */
+    enum belfry_err err = r.docs == NULL ? BELFRY_ERR_NOMEM : read_files(&r, context, parts, &config);
     for (size_t i = 0; r.docs != NULL && i < n_files; i++)
         yyjson_doc_free(r.docs[i]);
     free(r.docs);

@@ -26,7 +26,7 @@ enum belfry_err belfry_kubeconfig_text(const struct belfry_kube_members *members
     return err;
 }
 
-/* Puts the folder of `file` before a path that is relative; consumes it. */
+/* Prefixes a relative path with the folder of `file`; consumes *path. */
 static enum belfry_err put_folder(const char *file, char **path)
 {
     const char *slash = strrchr(file, '/');
@@ -48,8 +48,8 @@ static bool is_text(const struct belfry_buf *buf)
     return belfry_buf_len(buf) > 0 && memchr(buf->data, '\0', belfry_buf_len(buf)) == NULL;
 }
 
-/* Puts what is meant in the place of its base64. */
-static enum belfry_err decode(const struct belfry_kube_members *members, const char *key, char **text)
+/* Replaces base64 text by what it encodes. */
+static enum belfry_err decode_base64(const struct belfry_kube_members *members, const char *key, char **text)
 {
     struct belfry_buf buf;
     belfry_buf_init(&buf);
@@ -58,7 +58,7 @@ static enum belfry_err decode(const struct belfry_kube_members *members, const c
     *text = NULL;
     bool good = err == BELFRY_OK && is_text(&buf);
     if (good)
-        err = belfry_buf_append(&buf, "", 1); /* does not move it: base64 is longer than what it means */
+        err = belfry_buf_append(&buf, "", 1); /* never reallocates: base64 is longer than its content */
     if (good && err == BELFRY_OK) {
         *text = (char *)buf.data;
         return BELFRY_OK;
@@ -83,7 +83,7 @@ static enum belfry_err read_row(const struct belfry_kubeconfig_entry *entry, con
     case FORM_PATH:
         return put_folder(entry->path, row->out);
     case FORM_PEM:
-        return decode(&entry->members, row->key, row->out);
+        return decode_base64(&entry->members, row->key, row->out);
     }
     return BELFRY_OK;
 }
@@ -96,7 +96,7 @@ static enum belfry_err read_rows(const struct belfry_kubeconfig_entry *entry, co
     return err;
 }
 
-/* Is it there, and not empty? */
+/* Whether the member exists and is not empty. */
 static bool is_said(const struct belfry_kubeconfig_entry *entry, const char *key)
 {
     yyjson_val *value = yyjson_obj_get(entry->members.object, key);
@@ -152,7 +152,7 @@ static const char *shown(const struct belfry_kubeconfig_entry *entry, const char
     return text == NULL ? "?" : slash == NULL ? text : slash + 1;
 }
 
-/* Not even an empty one: kubectl would not take it for none. */
+/* Whether the member exists, even empty: kubectl does not treat that as missing. */
 static bool is_there(const struct belfry_kubeconfig_entry *entry, const char *key)
 {
     yyjson_val *value = yyjson_obj_get(entry->members.object, key);

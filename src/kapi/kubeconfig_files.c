@@ -24,11 +24,11 @@ static enum belfry_err cannot_read(const char *path, int problem, char *why)
     return problem == ENOENT || problem == ENOTDIR ? BELFRY_ERR_NOT_FOUND : BELFRY_ERR_INVALID;
 }
 
-/* Consumes `path`, which may be NULL: no memory. */
-static enum belfry_err add(struct belfry_kubeconfig_files *files, char *path, char *why)
+/* Consumes `path`; NULL means that there was no memory for it. */
+static enum belfry_err add_file(struct belfry_kubeconfig_files *files, char *path, char *why)
 {
     size_t len = 0;
-    char *text = malloc(KUBE_MANIFEST_MAX); /* of which only what is read becomes memory */
+    char *text = malloc(KUBE_MANIFEST_MAX); /* pages that are not written use no memory */
     int problem = path == NULL || text == NULL ? ENOMEM : belfry_file_read(path, text, KUBE_MANIFEST_MAX, &len);
     struct belfry_bytes bytes = belfry_bytes_of(text, len);
     if (problem == 0)
@@ -47,7 +47,7 @@ static enum belfry_err add(struct belfry_kubeconfig_files *files, char *path, ch
 
 static enum belfry_err add_option(struct belfry_kubeconfig_files *files, const char *path, char *why)
 {
-    enum belfry_err err = add(files, strdup(path), why);
+    enum belfry_err err = add_file(files, strdup(path), why);
     if (err != BELFRY_OK || files->n > 0)
         return err;
     snprintf(why, BELFRY_KUBECONFIG_WHY, "kubeconfig %.160s: the file is empty", path);
@@ -62,7 +62,7 @@ static enum belfry_err add_environment(struct belfry_kubeconfig_files *files, co
             snprintf(why, BELFRY_KUBECONFIG_WHY, "$KUBECONFIG names more than %d files", BELFRY_KUBECONFIG_FILES);
             return BELFRY_ERR_INVALID;
         }
-        enum belfry_err err = len == 0 ? BELFRY_OK : add(files, strndup(at, len), why);
+        enum belfry_err err = len == 0 ? BELFRY_OK : add_file(files, strndup(at, len), why);
         if (err != BELFRY_OK && err != BELFRY_ERR_NOT_FOUND)
             return err;
         at += len;
@@ -80,7 +80,7 @@ static enum belfry_err add_home(struct belfry_kubeconfig_files *files, const cha
     char *path = malloc(cap);
     if (path != NULL)
         snprintf(path, cap, "%s%s", home, name);
-    enum belfry_err err = add(files, path, why);
+    enum belfry_err err = add_file(files, path, why);
     return err == BELFRY_ERR_NOT_FOUND ? BELFRY_OK : err;
 }
 

@@ -7,7 +7,7 @@
 
 #include "kapi/file.h"
 
-#define NAMESPACE_FILE 256 /* bytes: a name and the blanks around it */
+#define NAMESPACE_FILE 256 /* bytes: a name with blanks around it */
 
 static const char *environment(const char *name)
 {
@@ -41,7 +41,7 @@ static enum belfry_err set_server(char **out)
     return BELFRY_OK;
 }
 
-static char *join(const char *dir, const char *name)
+static char *join_path(const char *dir, const char *name)
 {
     size_t cap = strlen(dir) + strlen(name) + 2;
     char *path = malloc(cap);
@@ -56,12 +56,12 @@ static enum belfry_err cannot_read(const char *path, int problem, char *why)
     return problem == ENOMEM ? BELFRY_ERR_NOMEM : BELFRY_ERR_INVALID;
 }
 
-/* The path of a file that can be read. */
+/* Sets *out to the path of a file, after checking that it can be read. */
 static enum belfry_err set_file(const char *dir, const char *name, char **out, char *why)
 {
     char byte;
     size_t len;
-    *out = join(dir, name);
+    *out = join_path(dir, name);
     if (*out == NULL)
         return BELFRY_ERR_NOMEM;
     int problem = belfry_file_read(*out, &byte, 1, &len);
@@ -72,7 +72,7 @@ static enum belfry_err set_namespace(const char *dir, char **out, char *why)
 {
     char text[NAMESPACE_FILE];
     size_t len = 0;
-    char *path = join(dir, "namespace");
+    char *path = join_path(dir, "namespace");
     if (path == NULL)
         return BELFRY_ERR_NOMEM;
     int problem = belfry_file_read(path, text, sizeof(text), &len);

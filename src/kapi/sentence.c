@@ -28,7 +28,8 @@ static bool ends_blank(const struct belfry_sentence *sentence)
     return sentence->len == 0 || sentence->text[sentence->len - 1] == ' ';
 }
 
-/* What a character of n bytes becomes: itself, a blank, or '?' for what is no UTF-8 (n is 0) or a control character. */
+/* The printable form of a character of n bytes: itself, a blank, or '?' for invalid UTF-8 (n is 0) and for control
+ * characters. */
 static struct belfry_bytes shown(const char *at, size_t n, uint32_t code)
 {
     if (n == 1 && (code == ' ' || (code >= '\t' && code <= '\r')))
@@ -36,7 +37,7 @@ static struct belfry_bytes shown(const char *at, size_t n, uint32_t code)
     return n == 0 || belfry_utf8_is_control(code) ? belfry_bytes_of("?", 1) : belfry_bytes_of(at, n);
 }
 
-/* Room for the mark of a cut is always kept. */
+/* Always keeps room for the "..." of a truncated sentence. */
 static void put_or_cut(struct belfry_sentence *sentence, struct belfry_bytes piece)
 {
     size_t room = sentence->cap - 1 - sentence->len;

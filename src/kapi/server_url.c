@@ -5,7 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
-#define URL_MAX 2048 /* its path goes with every request */
+#define URL_MAX 2048 /* every request contains its path */
 
 static const struct scheme {
     const char *prefix;
@@ -21,7 +21,7 @@ static const struct scheme *find_scheme(const char *text)
     return NULL;
 }
 
-/* Blanks, control bytes and what is no ASCII would not stay inside the first line of a request. */
+/* Blanks, control bytes and non-ASCII bytes are not allowed in the first line of a request. */
 static bool is_plain(const char *text)
 {
     for (; *text != '\0'; text++) {
@@ -31,7 +31,7 @@ static bool is_plain(const char *text)
     return true;
 }
 
-/* What is wrong with the URL as a whole; NULL: nothing. */
+/* The first problem of the URL; NULL: none. */
 static const char *find_problem(const char *text, const struct scheme *scheme)
 {
     if (scheme == NULL)
@@ -64,7 +64,7 @@ static enum belfry_err parse_host(const char *text, size_t len, const struct sch
     return belfry_endpoint_parse(whole, (size_t)n, out, why, why_len);
 }
 
-/* With an '@' in it, it may hold a password. */
+/* A URL with an '@' may contain a password, so do not show it. */
 static enum belfry_err reject(const char *text, const char *problem, char *why, size_t why_len)
 {
     bool shown = is_plain(text) && strchr(text, '@') == NULL;

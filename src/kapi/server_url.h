@@ -1,7 +1,7 @@
 /* src/kapi/server_url.h
  *
- * server_url: where an API server is, as users write it: https://HOST[:PORT][/PATH] or http://... The port is 443 or 80
- * when none is said. No user, query or fragment.
+ * server_url: parses the URL of an API server: https://HOST[:PORT][/PATH] or http://... The default port is 443 or 80.
+ * User, query and fragment are not allowed.
  *
  * Thread: any. Pure.
  */
@@ -13,8 +13,8 @@
 
 #include "net/endpoint.h"
 
-/* *out_base is the path, without slashes at its end; the caller frees it. On failure a sentence is in why[0, why_len); it
- * does not show a password.
+/* *out_base is the path, without slashes at its end; the caller frees it. On failure why[0, why_len) has a sentence,
+ * which does not show a password.
  * Errors: BELFRY_ERR_INVALID, BELFRY_ERR_NOMEM. */
 BELFRY_NODISCARD enum belfry_err belfry_server_url_parse(const char *text, struct belfry_endpoint *out, char **out_base,
                                                          char *why, size_t why_len);

@@ -32,7 +32,7 @@ static const char *option(const struct belfry_opts *opts, enum belfry_opt opt)
     return text == NULL || *text == '\0' ? NULL : text;
 }
 
-/* ---- where from ---- */
+/* ---- sources ---- */
 
 static enum belfry_kubeconfig_parts parts_of(const struct belfry_opts *opts)
 {
@@ -89,10 +89,10 @@ static enum belfry_err take_files(const struct belfry_opts *opts, const char *di
     return err;
 }
 
-/* ---- options replace ---- */
+/* ---- options replace values ---- */
 
-/* NULL: to nothing. */
-static enum belfry_err set(char **text, const char *to)
+/* Replaces *text by a copy of `to`, which may be NULL. */
+static enum belfry_err set_text(char **text, const char *to)
 {
     char *copy = to == NULL ? NULL : strdup(to);
     if (to != NULL && copy == NULL)
@@ -102,7 +102,7 @@ static enum belfry_err set(char **text, const char *to)
     return BELFRY_OK;
 }
 
-/* Whom to believe is one thing: an authority, or anybody. */
+/* An authority and insecure-skip-tls-verify exclude each other: the option replaces both. */
 static enum belfry_err replace_authority(const struct belfry_opts *opts, struct belfry_kubeconfig *config, char *why)
 {
     const char *cacert = option(opts, BELFRY_OPT_CACERT);
@@ -115,8 +115,8 @@ static enum belfry_err replace_authority(const struct belfry_opts *opts, struct 
         config->skip_verify = skip;
     if (!skip && cacert == NULL)
         return BELFRY_OK;
-    belfry_ignore(set(&config->cacert_pem, NULL)); /* to nothing needs no memory */
-    return set(&config->cacert_file, cacert);
+    belfry_ignore(set_text(&config->cacert_pem, NULL)); /* NULL needs no memory */
+    return set_text(&config->cacert_file, cacert);
 }
 
 static enum belfry_err replace_texts(const struct belfry_opts *opts, struct belfry_kubeconfig *config)
@@ -133,12 +133,12 @@ static enum belfry_err replace_texts(const struct belfry_opts *opts, struct belf
     enum belfry_err err = BELFRY_OK;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]) && err == BELFRY_OK; i++) {
         if (option(opts, rows[i].opt) != NULL)
-            err = set(rows[i].text, option(opts, rows[i].opt));
+            err = set_text(rows[i].text, option(opts, rows[i].opt));
     }
     return err;
 }
 
-static enum belfry_err replace(const struct belfry_opts *opts, struct belfry_kubeconfig *config, char *why)
+static enum belfry_err replace_by_options(const struct belfry_opts *opts, struct belfry_kubeconfig *config, char *why)
 {
     bool cert = option(opts, BELFRY_OPT_CERT) != NULL, key = option(opts, BELFRY_OPT_KEY) != NULL;
     if (cert != key)
@@ -148,7 +148,7 @@ static enum belfry_err replace(const struct belfry_opts *opts, struct belfry_kub
     return err == BELFRY_OK ? replace_texts(opts, config) : err;
 }
 
-/* ---- what is there must do ---- */
+/* ---- checks ---- */
 
 static bool is_namespace(const char *ns)
 {
@@ -160,7 +160,7 @@ static bool is_namespace(const char *ns)
 static enum belfry_err check_namespace(struct belfry_kubeconfig *config, char *why)
 {
     if (config->ns == NULL)
-        return set(&config->ns, "default");
+        return set_text(&config->ns, "default");
     if (!is_namespace(config->ns))
         return say(
             why, BELFRY_ERR_INVALID,
@@ -193,7 +193,7 @@ static enum belfry_err read_settings(const struct belfry_opts *opts, const char 
     enum belfry_err err =
         option(opts, BELFRY_OPT_SERVER) != NULL ? take_server(opts, config, why) : take_files(opts, dir, config, why);
     if (err == BELFRY_OK)
-        err = replace(opts, config, why);
+        err = replace_by_options(opts, config, why);
     if (err == BELFRY_OK)
         err = check_namespace(config, why);
     if (err == BELFRY_OK)

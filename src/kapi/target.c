@@ -6,19 +6,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OF_PATH ":"               /* may stand as it is in a segment; Kubernetes' names often have it */
-#define OF_BASE "/%:@!$&'()*+,;=" /* the base was part of a URL already: only what no URL has is encoded */
+#define OF_PATH ":"               /* not encoded in a segment; Kubernetes' names often have it */
+#define OF_BASE "/%:@!$&'()*+,;=" /* the base comes from a URL: encode only bytes that no URL contains */
 
 /* ---- writing ---- */
 
-/* Errors stick: what is written after the first is not. */
+/* The first error is kept; nothing is written after it. */
 struct writer {
     struct belfry_buf *buf; /* lent */
     char mark;              /* before the next parameter: '?', then '&' */
     enum belfry_err err;
 };
 
-static void put(struct writer *writer, const char *text, size_t len)
+static void writer_put(struct writer *writer, const char *text, size_t len)
 {
     if (writer->err == BELFRY_OK)
         writer->err = belfry_buf_append(writer->buf, text, len);
@@ -26,7 +26,7 @@ static void put(struct writer *writer, const char *text, size_t len)
 
 static void put_str(struct writer *writer, const char *text)
 {
-    put(writer, text, strlen(text));
+    writer_put(writer, text, strlen(text));
 }
 
 /* RFC 3986 section 2.3. */
@@ -36,7 +36,7 @@ static bool is_unreserved(char c)
            c == '_' || c == '~';
 }
 
-/* Whatever is neither unreserved nor in `keep` as %XX. */
+/* Writes bytes that are neither unreserved nor in `keep` as %XX. */
 static void put_encoded(struct writer *writer, const char *text, const char *keep)
 {
     static const char digits[] = "0123456789ABCDEF";
@@ -44,27 +44,27 @@ static void put_encoded(struct writer *writer, const char *text, const char *kee
         unsigned char byte = (unsigned char)*text;
         char escape[] = {'%', digits[byte >> 4], digits[byte & 15]};
         if (is_unreserved(*text) || strchr(keep, *text) != NULL)
-            put(writer, text, 1);
+            writer_put(writer, text, 1);
         else
-            put(writer, escape, sizeof(escape));
+            writer_put(writer, escape, sizeof(escape));
     }
 }
 
 static void put_segment(struct writer *writer, const char *segment)
 {
-    put(writer, "/", 1);
+    writer_put(writer, "/", 1);
     put_encoded(writer, segment, OF_PATH);
 }
 
-/* NULL and "" are left out. */
+/* Omits NULL and "". */
 static void put_text(struct writer *writer, const char *name, const char *value)
 {
     if (value == NULL || value[0] == '\0')
         return;
-    put(writer, &writer->mark, 1);
+    writer_put(writer, &writer->mark, 1);
     writer->mark = '&';
     put_str(writer, name);
-    put(writer, "=", 1);
+    writer_put(writer, "=", 1);
     put_encoded(writer, value, "");
 }
 
@@ -80,9 +80,9 @@ static void put_flag(struct writer *writer, const char *name, bool set)
     put_text(writer, name, set ? "true" : NULL);
 }
 
-/* ---- what may stand in a path ---- */
+/* ---- checks ---- */
 
-/* text[0, len) may be one segment. */
+/* Whether text[0, len) is a valid segment. */
 static bool is_segment(const char *text, size_t len)
 {
     if (len == 0 || (text[0] == '.' && (len == 1 || (len == 2 && text[1] == '.'))))
@@ -114,7 +114,7 @@ static bool is_valid(const struct belfry_target *target)
            (target->ns == NULL || is_name(target->ns)) && (target->name == NULL || is_name(target->name));
 }
 
-/* ---- the whole ---- */
+/* ---- path and query ---- */
 
 static void put_path(struct writer *writer, const struct belfry_target *target)
 {
@@ -130,7 +130,7 @@ static void put_path(struct writer *writer, const struct belfry_target *target)
         put_segment(writer, target->name);
 }
 
-/* In the order of the alphabet, as client-go has them. */
+/* In alphabetical order, as in client-go. */
 static void put_query(struct writer *writer, const struct belfry_target *target)
 {
     put_flag(writer, "allowWatchBookmarks", target->bookmarks);
@@ -156,7 +156,7 @@ enum belfry_err belfry_target_write(const struct belfry_target *target, struct b
     if (writer.err == BELFRY_OK)
         writer.err = belfry_buf_reserve(out, 1, &zero);
     if (writer.err == BELFRY_OK)
-        *zero = '\0'; /* stays there until something is appended */
+        *zero = '\0'; /* stays until something is appended */
     return writer.err;
 }
 

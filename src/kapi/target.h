@@ -18,23 +18,23 @@
 #include "base/err.h"
 
 struct belfry_target {
-    const char *base;                      /* of the server's URL, without a slash at its end; "" is usual */
+    const char *base;                      /* of the server's URL, without a slash at its end; usually "" */
     const char *group_version;             /* "v1": the core group; "apps/v1" */
-    const char *plural, *ns, *name;        /* ns, name: NULL: none */
-    const char *selector, *field_selector; /* these and the following: NULL or 0: left out */
-    const char *version;                   /* resourceVersion; "" is left out too */
+    const char *plural, *ns, *name;        /* ns and name may be NULL: none */
+    const char *selector, *field_selector; /* from here on: NULL or 0 is omitted */
+    const char *version;                   /* resourceVersion; "" is omitted, too */
     const char *version_match, *continue_with;
     int64_t limit, timeout_s;
     bool watch, bookmarks, send_initial; /* send_initial: sendInitialEvents=true */
 };
 
-/* Makes the texts copies, all in one block that the caller frees. Errors: BELFRY_ERR_NOMEM, `target` unchanged. */
+/* Replaces the texts by copies in one block that the caller frees. Errors: BELFRY_ERR_NOMEM, `target` unchanged. */
 BELFRY_NODISCARD enum belfry_err belfry_target_keep(struct belfry_target *target, char **out_texts);
 
-/* Appends it, zero-ended (the zero is not counted). Everything is percent-encoded as it needs.
+/* Appends the target, percent-encoded, with a zero at its end that is not counted.
  * Errors: BELFRY_ERR_INVALID: group_version or plural is NULL; one of them, ns or name is empty, "." or "..", or has a
- * slash, '%' or a control character in it (group_version: not of the form VERSION or GROUP/VERSION).
- * BELFRY_ERR_NOMEM: a part of it may have been appended. */
+ * slash, '%' or control character (group_version: is not of the form VERSION or GROUP/VERSION).
+ * BELFRY_ERR_NOMEM: a part may have been appended. */
 BELFRY_NODISCARD enum belfry_err belfry_target_write(const struct belfry_target *target, struct belfry_buf *out);
 
 #endif
