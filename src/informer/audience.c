@@ -18,32 +18,32 @@ struct belfry_handler {
     belfry_news_fn fn;
     void *user;
     uint32_t resync_ms; /* 0: never */
-    uint64_t number;    /* later ones have higher ones */
+    uint64_t number;    /* grows with each handler */
     /* owner */
     enum handler_state state;
-    struct belfry_object *place; /* one reference: where the walk stands; NULL: before everything, or no walk */
+    struct belfry_object *place; /* one reference: the last object walked; NULL: none yet, or no walk */
     uint64_t resync_at;          /* BELFRY_NEVER: never */
-    bool synced;                 /* was told so once */
-    bool removed;                /* freed when nothing of the audience is on the stack */
+    bool synced;                 /* has received SYNCED */
+    bool removed;                /* freed when no call of the audience is on the stack */
 };
 
 struct belfry_audience {
-    struct belfry_informer *informer; /* only handed on */
+    struct belfry_informer *informer; /* passed to callbacks */
     struct belfry_store *store;       /* lent until destroy */
-    struct belfry_list handlers;      /* in the order they came */
+    struct belfry_list handlers;      /* in the order they were added */
     uint64_t n_added;
-    bool complete;  /* the store was once */
-    bool destroyed; /* freed when nothing of it is on the stack */
-    unsigned depth; /* calls of ours on the stack */
+    bool complete;  /* the store has been complete */
+    bool destroyed; /* freed when no call of the audience is on the stack */
+    unsigned depth; /* calls of the audience on the stack */
     BELFRY_OWNER;
 };
 
-static struct belfry_handler *of(struct belfry_list *node)
+static struct belfry_handler *handler_of(struct belfry_list *node)
 {
     return belfry_container(node, struct belfry_handler, node);
 }
 
-/* ---- coming and going ---- */
+/* ---- create and destroy ---- */
 
 enum belfry_err belfry_audience_create(struct belfry_informer *informer, struct belfry_store *store,
                                        struct belfry_audience **out)
@@ -93,14 +93,14 @@ static void free_handler(struct belfry_handler *handler)
     free(handler);
 }
 
-/* Frees what has gone, when nobody up the stack stands on it. */
-static void settle(struct belfry_audience *audience)
+/* Frees removed handlers and a destroyed audience, unless a caller on the stack still uses them. */
+static void free_gone(struct belfry_audience *audience)
 {
     if (audience->depth > 0)
         return;
     belfry_list_each_safe (node, &audience->handlers) {
-        if (audience->destroyed || of(node)->removed)
-            free_handler(of(node));
+        if (audience->destroyed || handler_of(node)->removed)
+            free_handler(handler_of(node));
     }
     if (audience->destroyed)
         free(audience);
@@ -111,7 +111,7 @@ void belfry_handler_remove(struct belfry_handler *handler)
     if (handler == NULL)
         return;
     handler->removed = true;
-    settle(handler->audience);
+    free_gone(handler->audience);
 }
 
 void belfry_audience_destroy(struct belfry_audience *audience)
@@ -120,7 +120,7 @@ void belfry_audience_destroy(struct belfry_audience *audience)
         return;
     BELFRY_OWNER_CHECK(audience);
     audience->destroyed = true;
-    settle(audience);
+    free_gone(audience);
 }
 
 int belfry_handler_synced(const struct belfry_handler *handler)
@@ -128,18 +128,18 @@ int belfry_handler_synced(const struct belfry_handler *handler)
     return handler->synced;
 }
 
-/* ---- telling ---- */
+/* ---- reporting news ---- */
 
 static bool is_gone(const struct belfry_handler *handler)
 {
     return handler->removed || handler->audience->destroyed;
 }
 
-static void call(struct belfry_handler *handler, const struct belfry_news *news, bool *pause)
+static void call_handler(struct belfry_handler *handler, const struct belfry_news *news, bool *pause)
 {
     enum belfry_next next = handler->fn(handler->audience->informer, news, handler->user);
     if (is_gone(handler))
-        return; /* *pause may have gone with the audience */
+        return; /* the audience, and *pause with it, may be gone */
     if (next == BELFRY_PAUSE)
         *pause = true;
     else if (next == BELFRY_STOP)
@@ -149,7 +149,7 @@ static void call(struct belfry_handler *handler, const struct belfry_news *news,
 static void tell_synced(struct belfry_handler *handler, bool *pause)
 {
     handler->synced = true;
-    call(handler, &(struct belfry_news){.kind = BELFRY_NEWS_SYNCED}, pause);
+    call_handler(handler, &(struct belfry_news){.kind = BELFRY_NEWS_SYNCED}, pause);
 }
 
 static bool counts_for(const struct belfry_handler *handler, const struct belfry_news *news)
@@ -160,21 +160,21 @@ static bool counts_for(const struct belfry_handler *handler, const struct belfry
            belfry_bytes_cmp(belfry_object_key(news->object), belfry_object_key(handler->place)) <= 0;
 }
 
-/* Visits those who are there now; who comes meanwhile waits for the next time. */
-static bool each(struct belfry_audience *audience,
-                 void (*visit)(struct belfry_handler *handler, const void *with, bool *pause), const void *with,
-                 bool *pause)
+/* Visits the handlers that exist now; handlers added meanwhile wait for the next visit. */
+static bool visit_handlers(struct belfry_audience *audience,
+                           void (*visit)(struct belfry_handler *handler, const void *with, bool *pause),
+                           const void *with, bool *pause)
 {
     uint64_t n_added = audience->n_added;
     audience->depth++;
     for (struct belfry_list *node = audience->handlers.next; node != &audience->handlers && !audience->destroyed;
          node = node->next) {
-        if (!of(node)->removed && of(node)->number < n_added)
-            visit(of(node), with, pause);
+        if (!handler_of(node)->removed && handler_of(node)->number < n_added)
+            visit(handler_of(node), with, pause);
     }
     audience->depth--;
     bool remains = !audience->destroyed;
-    settle(audience);
+    free_gone(audience);
     return remains;
 }
 
@@ -182,13 +182,13 @@ static void visit_tell(struct belfry_handler *handler, const void *with, bool *p
 {
     const struct belfry_news *news = with;
     if (counts_for(handler, news))
-        call(handler, news, pause);
+        call_handler(handler, news, pause);
 }
 
 bool belfry_audience_tell(struct belfry_audience *audience, const struct belfry_news *news, bool *pause)
 {
     BELFRY_OWNER_CHECK(audience);
-    return each(audience, visit_tell, news, pause);
+    return visit_handlers(audience, visit_tell, news, pause);
 }
 
 static void visit_synced(struct belfry_handler *handler, const void *with, bool *pause)
@@ -202,12 +202,12 @@ bool belfry_audience_synced(struct belfry_audience *audience, bool *pause)
 {
     BELFRY_OWNER_CHECK(audience);
     audience->complete = true;
-    return each(audience, visit_synced, NULL, pause);
+    return visit_handlers(audience, visit_synced, NULL, pause);
 }
 
 /* ---- walks ---- */
 
-static struct belfry_object *next_of(const struct belfry_handler *handler)
+static struct belfry_object *next_object(const struct belfry_handler *handler)
 {
     struct belfry_bytes behind = {0};
     if (handler->place != NULL)
@@ -230,18 +230,18 @@ static void tell_place(struct belfry_handler *handler, bool *pause)
     if (handler->state == RESYNCING)
         news = (struct belfry_news){
             .kind = BELFRY_NEWS_UPDATED, .object = handler->place, .old = handler->place, .resync = 1};
-    call(handler, &news, pause);
+    call_handler(handler, &news, pause);
 }
 
 static void walk_slice(struct belfry_handler *handler, bool *pause)
 {
     for (int i = 0; i < BELFRY_AUDIENCE_SLICE && !is_gone(handler) && !*pause; i++) {
-        struct belfry_object *object = next_of(handler);
+        struct belfry_object *object = next_object(handler);
         if (object == NULL) {
             end_walk(handler, pause);
             return;
         }
-        stand_at(handler, object); /* first: what is told has been walked over, whatever the callback does */
+        stand_at(handler, object); /* first, so that the object counts as walked whatever the callback does */
         tell_place(handler, pause);
     }
 }
@@ -262,14 +262,14 @@ static void visit_turn(struct belfry_handler *handler, const void *with, bool *p
 bool belfry_audience_turn(struct belfry_audience *audience, uint64_t now_ms, bool *pause)
 {
     BELFRY_OWNER_CHECK(audience);
-    return each(audience, visit_turn, &now_ms, pause);
+    return visit_handlers(audience, visit_turn, &now_ms, pause);
 }
 
 uint64_t belfry_audience_due(const struct belfry_audience *audience)
 {
     uint64_t due = BELFRY_NEVER;
     belfry_list_each (node, &audience->handlers) {
-        const struct belfry_handler *handler = of(node);
+        const struct belfry_handler *handler = handler_of(node);
         if (!handler->removed)
             due = belfry_min_time(due, handler->state == LIVE ? handler->resync_at : 0);
     }

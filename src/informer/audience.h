@@ -1,19 +1,19 @@
 /* src/informer/audience.h
  *
- * audience: the handlers of an informer: who is told what, and how far each has been told what was there before it.
+ * audience: the handlers of an informer, and how much of the store each has received.
  *
- *     REPLAYING --the whole store told--> LIVE --resync due--> RESYNCING --the whole store told again--> LIVE
- *                 (told SYNCED when the store is complete)
+ *     REPLAYING --whole store reported--> LIVE --resync due--> RESYNCING --whole store reported again--> LIVE
+ *                 (SYNCED when the store is complete)
  *
- * There are no queues. A handler that came late walks the store by key, a slice a turn: a change at or before its place
- * is told to it, one behind its place is not, because it will walk over it. A resync is the same walk again, of a
- * handler that knows everything: it is told every change.
+ * There are no queues. A handler that was added late walks the store by key, one slice per turn. It receives a change
+ * of a key at or before its place; a later key's change is skipped, because the walk will reach it. A resync is the
+ * same walk by a handler that already knows everything, so it receives every change.
  *
- * Any callback may add handlers, remove any, itself included, and close the informer: after each call the audience
- * looks whether it still is one.
+ * Any callback may add handlers, remove any handler, itself included, and close the informer: after each callback the
+ * audience checks whether it still exists.
  *
- * Thread: owner. Pure: the clock is handed in.
- * Memory: a handler's 100 bytes or so; one that walks holds the object it stands at.
+ * Thread: owner. Pure: the caller passes the time.
+ * Memory: about 100 bytes per handler; a walking handler also holds the object at its place.
  */
 #ifndef BELFRY_INFORMER_AUDIENCE_H
 #define BELFRY_INFORMER_AUDIENCE_H
@@ -25,15 +25,15 @@
 
 #include "informer/object_store.h"
 
-#define BELFRY_AUDIENCE_SLICE 128 /* objects told to one handler in one turn of a walk */
+#define BELFRY_AUDIENCE_SLICE 128 /* objects reported to one handler in one turn of a walk */
 
 struct belfry_audience;
 
 BELFRY_NODISCARD enum belfry_err belfry_audience_create(struct belfry_informer *informer, struct belfry_store *store,
                                                         struct belfry_audience **out);
 
-/* Nobody is told anything any more, and the store is not looked at. Handlers are freed when they are not on the stack.
- * NULL is fine. */
+/* No handler is called any more, and the store is not used. Handlers are freed when they are not on the stack. NULL is
+ * fine. */
 void belfry_audience_destroy(struct belfry_audience *audience);
 
 /* `resync_ms` 0: never. Errors: BELFRY_ERR_NOMEM. */
@@ -41,19 +41,19 @@ BELFRY_NODISCARD enum belfry_err belfry_audience_add(struct belfry_audience *aud
                                                      uint32_t resync_ms, uint64_t now_ms, struct belfry_handler **out);
 /* belfry_handler_remove() and belfry_handler_synced() are implemented here. */
 
-/* Tells everybody who was there when it was called and stands where it counts. The store has been moved before. False:
- * the audience was destroyed by a callback. *pause is set when one asked for it (never cleared). */
+/* Calls every handler that existed at the call and whose place is at or after the key. The store was changed before.
+ * False: a callback destroyed the audience. *pause is set if a handler requested a pause (never cleared). */
 BELFRY_NODISCARD bool belfry_audience_tell(struct belfry_audience *audience, const struct belfry_news *news,
                                            bool *pause);
 
-/* The store is complete (again): those who have been told all of it are told SYNCED, the others when they have. Answers
- * as tell does. */
+/* The store is complete (again): handlers that have received all of it receive SYNCED; the others do when they have.
+ * Returns the same as tell. */
 BELFRY_NODISCARD bool belfry_audience_synced(struct belfry_audience *audience, bool *pause);
 
-/* Walks go on by a slice each, resyncs that are due begin. Until *pause. Answers as tell does. */
+/* Advances each walk by a slice and starts resyncs that are due, until *pause. Returns the same as tell. */
 BELFRY_NODISCARD bool belfry_audience_turn(struct belfry_audience *audience, uint64_t now_ms, bool *pause);
 
-/* When turn() has something to do; 0: at once; BELFRY_NEVER: nothing. */
+/* When turn() has work; 0: now; BELFRY_NEVER: none. */
 uint64_t belfry_audience_due(const struct belfry_audience *audience);
 
 #endif

@@ -19,9 +19,9 @@ struct belfry_index {
 
 struct belfry_index_entry {
     struct belfry_treap_node node;
-    struct belfry_index_entry *next; /* of the same object, those of newer indexes first */
+    struct belfry_index_entry *next; /* of the same object; entries of newer indexes first */
     struct belfry_index *index;
-    struct belfry_object *object; /* lent: the entry leaves before the object does */
+    struct belfry_object *object; /* lent: the entry is removed before the object */
     size_t len;
     char value[];
 };
@@ -38,21 +38,22 @@ static struct belfry_bytes value_of(const struct belfry_index_entry *entry)
     return belfry_bytes_of(entry->value, entry->len);
 }
 
-static const struct belfry_index_entry *of(const struct belfry_treap_node *node)
+static const struct belfry_index_entry *entry_of(const struct belfry_treap_node *node)
 {
     return belfry_container_const(node, struct belfry_index_entry, node);
 }
 
-static size_t bytes_of(const struct belfry_index_entry *entry)
+static size_t entry_bytes(const struct belfry_index_entry *entry)
 {
     return sizeof(*entry) + entry->len;
 }
 
-static int order(const struct belfry_treap_node *a, const struct belfry_treap_node *b)
+static int entry_order(const struct belfry_treap_node *a, const struct belfry_treap_node *b)
 {
-    int by_value = belfry_bytes_cmp(value_of(of(a)), value_of(of(b)));
-    return by_value != 0 ? by_value
-                         : belfry_bytes_cmp(belfry_object_key(of(a)->object), belfry_object_key(of(b)->object));
+    int by_value = belfry_bytes_cmp(value_of(entry_of(a)), value_of(entry_of(b)));
+    return by_value != 0
+               ? by_value
+               : belfry_bytes_cmp(belfry_object_key(entry_of(a)->object), belfry_object_key(entry_of(b)->object));
 }
 
 enum belfry_err belfry_index_create(const struct belfry_index_spec *spec, struct belfry_index **out)
@@ -134,10 +135,10 @@ void belfry_index_drop(struct belfry_index_entry *list)
     }
 }
 
-/* Two of one value and one key: the order takes them for the same. */
+/* Finds an entry with the same value and key: the order treats both as equal. */
 static int seek_twin(const void *entry, const struct belfry_treap_node *node)
 {
-    return order(&((const struct belfry_index_entry *)entry)->node, node);
+    return entry_order(&((const struct belfry_index_entry *)entry)->node, node);
 }
 
 size_t belfry_index_enter(struct belfry_index_entry *list)
@@ -151,11 +152,11 @@ size_t belfry_index_enter(struct belfry_index_entry *list)
             free(entry);
             continue;
         }
-        belfry_treap_insert(&entry->index->root, &entry->node, order);
-        entry->next = *at; /* behind those just entered, before the object's older ones: newer indexes come first */
+        belfry_treap_insert(&entry->index->root, &entry->node, entry_order);
+        entry->next = *at; /* after the new ones, before older ones: newer indexes come first */
         *at = entry;
         at = &entry->next;
-        bytes += bytes_of(entry);
+        bytes += entry_bytes(entry);
     }
     return bytes;
 }
@@ -166,8 +167,8 @@ size_t belfry_index_leave(struct belfry_object *object, const struct belfry_inde
     struct belfry_index_entry *entry;
     while ((entry = object->entries) != NULL && (only == NULL || entry->index == only)) {
         object->entries = entry->next;
-        belfry_treap_remove(&entry->index->root, &entry->node, order);
-        bytes += bytes_of(entry);
+        belfry_treap_remove(&entry->index->root, &entry->node, entry_order);
+        bytes += entry_bytes(entry);
         free(entry);
     }
     return bytes;
@@ -179,16 +180,16 @@ struct place {
     struct belfry_bytes value, after;
 };
 
-/* The place is behind every entry up to `after`, so that a walk from it begins with the next. */
-static int seek_behind(const void *key, const struct belfry_treap_node *node)
+/* The place is after every entry up to `after`, so that a walk begins with the next. */
+static int entry_seek_after(const void *key, const struct belfry_treap_node *node)
 {
     const struct place *place = key;
-    int by_value = belfry_bytes_cmp(place->value, value_of(of(node)));
+    int by_value = belfry_bytes_cmp(place->value, value_of(entry_of(node)));
     if (by_value != 0)
         return by_value;
     if (place->after.data == NULL)
         return -1;
-    return belfry_bytes_cmp(place->after, belfry_object_key(of(node)->object)) < 0 ? -1 : 1;
+    return belfry_bytes_cmp(place->after, belfry_object_key(entry_of(node)->object)) < 0 ? -1 : 1;
 }
 
 struct belfry_object *belfry_index_next(const struct belfry_index *index, struct belfry_bytes value,
@@ -196,7 +197,7 @@ struct belfry_object *belfry_index_next(const struct belfry_index *index, struct
 {
     struct place place = {value, after};
     struct belfry_treap_walk walk;
-    belfry_treap_walk(&walk, index->root, &place, seek_behind);
+    belfry_treap_walk(&walk, index->root, &place, entry_seek_after);
     const struct belfry_treap_node *node = belfry_treap_next(&walk);
-    return node != NULL && belfry_bytes_equal(value_of(of(node)), value) ? of(node)->object : NULL;
+    return node != NULL && belfry_bytes_equal(value_of(entry_of(node)), value) ? entry_of(node)->object : NULL;
 }

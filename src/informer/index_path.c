@@ -14,7 +14,7 @@ static void add_json(struct belfry_index_values *values, yyjson_val *value)
     size_t len;
     yyjson_write_err why;
     char *json = yyjson_val_write_opts(value, YYJSON_WRITE_NOFLAG, &belfry_json_alc, &len, &why);
-    if (json == NULL) { /* it was read, so it can be written: only memory can be wanting */
+    if (json == NULL) { /* no memory: any parsed value can be written */
         belfry_index_fail(values);
         return;
     }
@@ -22,7 +22,7 @@ static void add_json(struct belfry_index_values *values, yyjson_val *value)
     free(json);
 }
 
-/* As belfry_json_at() says it: a string is its text, null is not there. */
+/* As in belfry_json_at(): a string is its text, null counts as missing. */
 static void add_value(yyjson_val *value, void *user)
 {
     struct belfry_index_values *values = user;

@@ -1,4 +1,4 @@
-/* src/informer/index_path.h: an index over what a JSON path finds in the values of objects. Thread: owner. */
+/* src/informer/index_path.h: an index by the values at a JSON path of the objects. Thread: owner. */
 #ifndef BELFRY_INFORMER_INDEX_PATH_H
 #define BELFRY_INFORMER_INDEX_PATH_H
 

@@ -10,7 +10,7 @@
 #include "base/owner.h"
 #include "client/opts.h"
 
-/* ---- on the stack ---- */
+/* ---- entering and leaving ---- */
 
 static void free_informer(struct belfry_informer *informer)
 {
@@ -29,7 +29,7 @@ void belfry_informer_arm(struct belfry_informer *informer)
     belfry_session_set_timer(informer->b, &informer->timer, due);
 }
 
-/* Every way in is between these two: whatever callbacks do, the informer lasts until the outermost has left. */
+/* Every entry point runs between these two: whatever callbacks do, the informer exists until the outermost leaves. */
 static void enter(struct belfry_informer *informer)
 {
     informer->calling++;
@@ -50,7 +50,7 @@ static void leave(struct belfry_informer *informer)
 
 /* ---- ending ---- */
 
-/* Takes everything away that could still come in. */
+/* Removes everything that could still call the informer. */
 static void unhook(struct belfry_informer *informer)
 {
     belfry_list_remove(&informer->guest.node);
@@ -58,7 +58,7 @@ static void unhook(struct belfry_informer *informer)
     informer->b->n_busy--;
     if (informer->source.ops == NULL)
         return;
-    belfry_informer_get_stats(informer); /* what the source has counted */
+    belfry_informer_get_stats(informer); /* keep the source's counters */
     const struct belfry_source_ops *ops = informer->source.ops;
     informer->source.ops = NULL;
     ops->close(informer->source.impl);
@@ -72,7 +72,7 @@ static void go(struct belfry_informer *informer)
     belfry_audience_destroy(audience);
 }
 
-/* The last word, unless a handler closes the informer before it is told. */
+/* Reports END to the handlers, unless one of them closes the informer first. */
 static void end(struct belfry_informer *informer, enum belfry_err err, const char *why)
 {
     assert(belfry_informer_is_open(informer) && informer->calling > 0);
@@ -103,9 +103,9 @@ static void on_session_closed(struct belfry_guest *guest)
     leave(informer);
 }
 
-/* ---- what the source tells, one word at a time ---- */
+/* ---- events of the source ---- */
 
-/* Whatever comes of it: the informer may be ended or gone afterwards. */
+/* The informer may have ended, or be gone, afterwards. */
 static void tell(struct belfry_informer *informer, const struct belfry_news *news)
 {
     bool remains = belfry_audience_tell(informer->audience, news, &informer->paused);
@@ -182,7 +182,7 @@ static void apply(struct belfry_informer *informer, const struct belfry_told *to
 {
     switch (told->kind) {
     case BELFRY_TOLD_BEGIN:
-        informer->state = BELFRY_INFORMER_FOLLOWING; /* a sweep under way is part of the next */
+        informer->state = BELFRY_INFORMER_FOLLOWING; /* a sweep in progress becomes part of the next */
         belfry_store_begin(informer->store);
         return;
     case BELFRY_TOLD_PUT:
@@ -242,7 +242,7 @@ static void on_link(enum belfry_err err, const char *why, void *user)
 {
     struct belfry_informer *informer = user;
     if (informer->paused)
-        return; /* for a status line: what was is not worth telling later */
+        return; /* for a status line: not worth keeping during a pause */
     enter(informer);
     tell(informer, &(struct belfry_news){.kind = BELFRY_NEWS_LINK, .err = err, .why = why});
     leave(informer);
@@ -270,7 +270,7 @@ static bool may_go_on(const struct belfry_informer *informer)
     return belfry_informer_is_open(informer) && !informer->paused;
 }
 
-/* What was told during the pause comes before all else; then the source may go on. */
+/* Handles the backlog of the pause first; then the source may continue. */
 static void catch_up(struct belfry_informer *informer)
 {
     struct belfry_told told;

@@ -1,18 +1,18 @@
 /* src/informer/informer.h
  *
- * informer: struct belfry_informer from inside: a source moves the store, and the audience is told.
+ * informer: the inside of struct belfry_informer: a source changes the store, and the audience reports it.
  *
- *     FOLLOWING --the source has told the whole state--> SWEEPING --what has vanished is told: SYNCED--> FOLLOWING
- *     any --the source's last word, no memory, over max-bytes, the session closes--> ENDING --END is told--> GONE
- *     any --belfry_informer_close()--> GONE: freed when nothing of it is on the stack
+ *     FOLLOWING --source has reported the whole state--> SWEEPING --vanished objects reported, SYNCED--> FOLLOWING
+ *     any --source ends, no memory, over max-bytes, the session closes--> ENDING --END reported--> GONE
+ *     any --belfry_informer_close()--> GONE: freed when no call of it is on the stack
  *
- * While it is paused nothing moves: not the store, not a walk, not a sweep; what the source still tells is kept
- * (backlog).
+ * While it is paused, nothing changes: no store, no walk, no sweep. Events that the source still reports are kept in
+ * the backlog.
  *
- * Whoever opens an informer (source_keys, source_resource) does:
+ * The functions that open an informer (source_keys, source_resource) do:
  *
  *     err = belfry_informer_create(b, opts, BELFRY_FOR_INFORMER_KEYS, fn, user, &informer);
- *     ... open a source that tells belfry_informer_events, with the informer as their user ...
+ *     ... open a source with belfry_informer_events and the informer as their user ...
  *     if (it failed) belfry_informer_close(informer); else belfry_informer_attach(informer, source);
  *
  * Thread: owner.
@@ -29,7 +29,7 @@
 #include "informer/object_store.h"
 #include "informer/source.h"
 
-#define BELFRY_INFORMER_SWEEP 128 /* vanished objects told in one turn */
+#define BELFRY_INFORMER_SWEEP 128 /* vanished objects reported in one turn */
 
 enum belfry_informer_state {
     BELFRY_INFORMER_FOLLOWING,
@@ -47,37 +47,37 @@ struct belfry_informer {
     struct belfry_guest guest;
     struct belfry_timer timer;
     struct belfry_store *store;
-    struct belfry_audience *audience; /* NULL: gone */
+    struct belfry_audience *audience; /* NULL: the informer is gone */
     struct belfry_source source;      /* .ops NULL: not attached yet, or closed */
     struct belfry_backlog backlog;
     bool paused;        /* by a handler */
-    bool source_paused; /* and the source knows */
-    bool synced;        /* the state was complete once */
-    unsigned calling;   /* ways in that are on the stack */
+    bool source_paused; /* and the source was paused */
+    bool synced;        /* the state has been complete */
+    unsigned calling;   /* entry points on the stack */
     struct belfry_informer_stats stats;
     BELFRY_OWNER;
 };
 
 /* Creates an informer on the session, without a source, with its first handler unless `fn` is NULL. `opts` must be
- * options for `where`; of them resync and max-bytes are looked at here.
+ * options for `where`; this function uses resync and max-bytes.
  * Errors: BELFRY_ERR_INVALID, BELFRY_ERR_NOMEM, BELFRY_ERR_CANCELED: as belfry_informer_keys(). */
 BELFRY_NODISCARD enum belfry_err belfry_informer_create(struct belfry *b, const struct belfry_opts *opts,
                                                         unsigned where, belfry_news_fn fn, void *user,
                                                         struct belfry_informer **out);
 
-/* What its source tells it; `user` is the informer. */
+/* The callbacks for its source; `user` is the informer. */
 extern const struct belfry_source_events belfry_informer_events;
 
-/* The source is the informer's from here on: it closes it. */
+/* Gives the source to the informer, which closes it. */
 void belfry_informer_attach(struct belfry_informer *informer, struct belfry_source source);
 
-/* Not ended, not closed. */
+/* Neither ended nor closed. */
 static inline bool belfry_informer_is_open(const struct belfry_informer *informer)
 {
     return informer->state <= BELFRY_INFORMER_SWEEPING;
 }
 
-/* Sets the timer to when there is something to do. Safe from anywhere on the thread. */
+/* Sets the timer for the next work. May be called from anywhere on the thread. */
 void belfry_informer_arm(struct belfry_informer *informer);
 
 #endif

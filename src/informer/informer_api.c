@@ -1,4 +1,4 @@
-/* src/informer/informer_api.c: the public side of an informer: handlers, reading, indexes. */
+/* src/informer/informer_api.c: the public functions of an informer: handlers, reading, indexes. */
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/owner.h"

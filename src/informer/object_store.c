@@ -13,14 +13,14 @@ struct belfry_store {
     struct belfry_treap_node *root; /* belfry_object.node; one reference each */
     size_t n_objects, n_old;        /* n_old: not seen since the last begin */
     size_t bytes, object_bytes;
-    uint32_t epoch;              /* of the listing; objects of another are old */
-    struct belfry_object *swept; /* one reference: what the sweep took out last; nothing before it is old. NULL: none */
+    uint32_t epoch;              /* of the current listing; objects of another epoch are old */
+    struct belfry_object *swept; /* one reference: the last object swept; nothing before it is old. NULL: none */
     struct belfry_index *indexes[BELFRY_STORE_INDEXES]; /* owned */
     size_t n_indexes;
     BELFRY_OWNER;
 };
 
-static struct belfry_object *of(struct belfry_treap_node *node)
+static struct belfry_object *object_of(struct belfry_treap_node *node)
 {
     return node == NULL ? NULL : belfry_container(node, struct belfry_object, node);
 }
@@ -30,20 +30,20 @@ static struct belfry_bytes key_of(const struct belfry_treap_node *node)
     return belfry_object_key(belfry_container_const(node, struct belfry_object, node));
 }
 
-static int order(const struct belfry_treap_node *a, const struct belfry_treap_node *b)
+static int object_order(const struct belfry_treap_node *a, const struct belfry_treap_node *b)
 {
     return belfry_bytes_cmp(key_of(a), key_of(b));
 }
 
-static int seek(const void *key, const struct belfry_treap_node *node)
+static int object_seek(const void *key, const struct belfry_treap_node *node)
 {
     return belfry_bytes_cmp(*(const struct belfry_bytes *)key, key_of(node));
 }
 
-/* As seek, but a walk begins behind the key instead of at it. */
-static int seek_behind(const void *key, const struct belfry_treap_node *node)
+/* Like seek, but a walk begins after the key instead of at it. */
+static int object_seek_after(const void *key, const struct belfry_treap_node *node)
 {
-    return seek(key, node) < 0 ? -1 : 1;
+    return object_seek(key, node) < 0 ? -1 : 1;
 }
 
 enum belfry_err belfry_store_create(struct belfry_store **out)
@@ -57,26 +57,26 @@ enum belfry_err belfry_store_create(struct belfry_store **out)
     return BELFRY_OK;
 }
 
-/* ---- in and out ---- */
+/* ---- put and remove ---- */
 
 static bool is_old(const struct belfry_store *store, const struct belfry_object *object)
 {
     return object->epoch != store->epoch;
 }
 
-static void insert(struct belfry_store *store, struct belfry_object *object, struct belfry_index_entry *entries)
+static void store_insert(struct belfry_store *store, struct belfry_object *object, struct belfry_index_entry *entries)
 {
-    belfry_treap_insert(&store->root, &object->node, order);
+    belfry_treap_insert(&store->root, &object->node, object_order);
     object->epoch = store->epoch;
     store->n_objects++;
     store->bytes += belfry_object_bytes(object) + belfry_index_enter(entries);
     store->object_bytes += object->key_len + object->value_len;
 }
 
-/* The reference is the caller's from here on. */
-static struct belfry_object *take_out(struct belfry_store *store, struct belfry_object *object)
+/* Removes `object`; the caller owns the reference. */
+static struct belfry_object *store_remove(struct belfry_store *store, struct belfry_object *object)
 {
-    belfry_treap_remove(&store->root, &object->node, order);
+    belfry_treap_remove(&store->root, &object->node, object_order);
     store->n_objects--;
     store->n_old -= is_old(store, object);
     store->bytes -= belfry_object_bytes(object) + belfry_index_leave(object, NULL);
@@ -121,8 +121,8 @@ enum belfry_err belfry_store_put(struct belfry_store *store, struct belfry_objec
         return BELFRY_ERR_NOMEM;
     }
     if (old != NULL)
-        *out_old = take_out(store, old);
-    insert(store, object, entries);
+        *out_old = store_remove(store, old);
+    store_insert(store, object, entries);
     *out_change = old != NULL ? BELFRY_STORE_REPLACED : BELFRY_STORE_ADDED;
     return BELFRY_OK;
 }
@@ -131,7 +131,7 @@ struct belfry_object *belfry_store_take(struct belfry_store *store, struct belfr
 {
     BELFRY_OWNER_CHECK(store);
     struct belfry_object *object = belfry_store_get(store, key);
-    return object == NULL ? NULL : take_out(store, object);
+    return object == NULL ? NULL : store_remove(store, object);
 }
 
 static void end_sweep(struct belfry_store *store)
@@ -157,14 +157,14 @@ struct belfry_object *belfry_store_sweep(struct belfry_store *store)
         struct belfry_bytes behind = {0};
         if (store->swept != NULL)
             behind = belfry_object_key(store->swept);
-        belfry_treap_walk(&walk, store->root, store->swept == NULL ? NULL : &behind, seek_behind);
+        belfry_treap_walk(&walk, store->root, store->swept == NULL ? NULL : &behind, object_seek_after);
         do
-            object = of(belfry_treap_next(&walk));
-        while (!is_old(store, object)); /* one is there: n_old says so */
+            object = object_of(belfry_treap_next(&walk));
+        while (!is_old(store, object)); /* n_old > 0, so there is one */
     }
     end_sweep(store);
     if (object != NULL)
-        store->swept = belfry_object_ref(take_out(store, object));
+        store->swept = belfry_object_ref(store_remove(store, object));
     return object;
 }
 
@@ -174,19 +174,19 @@ void belfry_store_destroy(struct belfry_store *store)
         return;
     BELFRY_OWNER_CHECK(store);
     struct belfry_object *object;
-    while ((object = of(belfry_treap_first(store->root))) != NULL)
-        belfry_object_unref(take_out(store, object));
+    while ((object = object_of(belfry_treap_first(store->root))) != NULL)
+        belfry_object_unref(store_remove(store, object));
     end_sweep(store);
     for (size_t i = 0; i < store->n_indexes; i++)
         belfry_index_destroy(store->indexes[i]);
     free(store);
 }
 
-/* ---- looking ---- */
+/* ---- reading ---- */
 
 struct belfry_object *belfry_store_get(const struct belfry_store *store, struct belfry_bytes key)
 {
-    return of(belfry_treap_find(store->root, &key, seek));
+    return object_of(belfry_treap_find(store->root, &key, object_seek));
 }
 
 struct belfry_object *belfry_store_next(const struct belfry_store *store, struct belfry_bytes prefix,
@@ -194,10 +194,10 @@ struct belfry_object *belfry_store_next(const struct belfry_store *store, struct
 {
     struct belfry_treap_walk walk;
     if (after.data != NULL && belfry_bytes_cmp(after, prefix) >= 0)
-        belfry_treap_walk(&walk, store->root, &after, seek_behind);
+        belfry_treap_walk(&walk, store->root, &after, object_seek_after);
     else
-        belfry_treap_walk(&walk, store->root, &prefix, seek);
-    struct belfry_object *object = of(belfry_treap_next(&walk));
+        belfry_treap_walk(&walk, store->root, &prefix, object_seek);
+    struct belfry_object *object = object_of(belfry_treap_next(&walk));
     return object != NULL && belfry_bytes_begins(belfry_object_key(object), prefix) ? object : NULL;
 }
 
@@ -227,13 +227,13 @@ static struct belfry_index *find_index(const struct belfry_store *store, const c
     return NULL;
 }
 
-/* Takes everything out of the newest index again. */
+/* Removes everything from the newest index. */
 static void empty_index(struct belfry_store *store, const struct belfry_index *index)
 {
     struct belfry_treap_walk walk;
     struct belfry_object *object;
     belfry_treap_walk(&walk, store->root, NULL, NULL);
-    while ((object = of(belfry_treap_next(&walk))) != NULL)
+    while ((object = object_of(belfry_treap_next(&walk))) != NULL)
         store->bytes -= belfry_index_leave(object, index);
 }
 
@@ -242,7 +242,7 @@ static enum belfry_err fill_index(struct belfry_store *store, struct belfry_inde
     struct belfry_treap_walk walk;
     struct belfry_object *object;
     belfry_treap_walk(&walk, store->root, NULL, NULL);
-    while ((object = of(belfry_treap_next(&walk))) != NULL) {
+    while ((object = object_of(belfry_treap_next(&walk))) != NULL) {
         struct belfry_index_entry *list = NULL;
         if (belfry_index_read(index, object, &list) != BELFRY_OK) {
             belfry_index_drop(list);

@@ -6,9 +6,9 @@
 #include "informer/source_resource.h"
 #include "kapi/kube_client.h"
 
-/* Hands the source over, or closes the informer that got none. The source may have said why: a follow does. */
-static int opened(struct belfry *b, struct belfry_informer *informer, enum belfry_err err, struct belfry_source source,
-                  struct belfry_informer **out)
+/* Attaches the source, or closes the informer if there is none. The source may have noted why, as a follow does. */
+static int attach_source(struct belfry *b, struct belfry_informer *informer, enum belfry_err err,
+                         struct belfry_source source, struct belfry_informer **out)
 {
     if (err != BELFRY_OK) {
         belfry_informer_close(informer);
@@ -31,7 +31,7 @@ int belfry_informer_keys(struct belfry *b, struct belfry_range range, const stru
     if (err != BELFRY_OK)
         return err;
     err = belfry_source_keys_open(b, range, opts, &belfry_informer_events, informer, &source);
-    return opened(b, informer, err, source, out);
+    return attach_source(b, informer, err, source, out);
 }
 
 int belfry_informer_resource(struct belfry_kube *k, struct belfry_resource resource, const struct belfry_opts *opts,
@@ -45,5 +45,5 @@ int belfry_informer_resource(struct belfry_kube *k, struct belfry_resource resou
     if (err != BELFRY_OK)
         return err;
     err = belfry_source_resource_open(k, resource, opts, &belfry_informer_events, informer, &source);
-    return opened(k->b, informer, err, source, out);
+    return attach_source(k->b, informer, err, source, out);
 }

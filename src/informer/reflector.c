@@ -11,16 +11,16 @@
 #define BACKOFF_FIRST_MS   800
 #define BACKOFF_MAX_MS     30000
 #define BACKOFF_FORGET_MS  120000
-#define BACKOFF_FORGIVE_MS 10000 /* a watch with events that lasted so long */
-#define SHORT_WATCH_MS     1000  /* a watch that ends sooner, without events, is one that does not work */
-#define SILENCE_MS         10000 /* of a watch-list: the server does not know what is wanted of it */
-#define TIMEOUT_S          300   /* of a watch, when none is given */
-#define SHORT_MAX          3     /* watches with events in a row that may be as short */
-#define CUT_MAX            3     /* watch-lists that a server ends in a row before their initial_end */
+#define BACKOFF_FORGIVE_MS 10000 /* a watch with events that lasted this long resets the backoff */
+#define SHORT_WATCH_MS     1000  /* a watch that ends sooner without events does not work */
+#define SILENCE_MS         10000 /* without a byte: the server does not support watch-lists */
+#define TIMEOUT_S          300   /* default length of a watch */
+#define SHORT_MAX          3     /* short watches with events in a row before each waits */
+#define CUT_MAX            3     /* watch-lists in a row ended before initial_end: not supported */
 
 enum step {
-    STEP_STATE, /* a watch-list where it is offered, else a list */
-    STEP_LIST,  /* a list, this time */
+    STEP_STATE, /* a watch-list if supported, else a list */
+    STEP_LIST,  /* a list */
     STEP_WATCH
 };
 
@@ -33,18 +33,18 @@ struct belfry_reflector {
     enum step next;                             /* RESTING */
     uint64_t rest_ms;                           /* RESTING: until then */
     char version[BELFRY_REFLECTOR_VERSION + 1]; /* the last seen; "": none yet */
-    bool unavailable;                           /* the server cannot go on from it */
-    bool partial;                               /* objects of a state were told that never became complete */
-    bool offers;                                /* watch-lists are worth asking for */
+    bool unavailable;                           /* the server no longer has this version, or not yet */
+    bool partial;                               /* objects were reported from a state that never became complete */
+    bool offers;                                /* the server may support watch-lists */
     bool whole;                                 /* the next list is not paged: a page's token expired */
-    bool held;                                  /* a watch worked since the state was read */
+    bool held;                                  /* a watch has worked since the state was read */
     unsigned n_cut, n_short;                    /* in a row; see CUT_MAX, SHORT_MAX */
     struct belfry_reflector_counts counts;
-    /* the request under way */
-    bool newest, paged; /* it asked for "", in pages */
+    /* the current request */
+    bool newest, paged; /* it requested "", in pages */
     uint64_t began_ms, heard_ms, n_events;
     /* backoff */
-    uint32_t delay_ms;  /* the next one, before its jitter */
+    uint32_t delay_ms;  /* the next delay, before its jitter */
     uint64_t backed_ms; /* when it was last used */
     BELFRY_OWNER;
 };
@@ -61,7 +61,7 @@ enum belfry_err belfry_reflector_create(const struct belfry_reflector_opts *opts
                                    .offers = opts->watch_list,
                                    .delay_ms = BACKOFF_FIRST_MS};
     if (r->timeout_s == 0)
-        r->timeout_s = 1; /* asked for less than a second, which the API cannot say */
+        r->timeout_s = 1; /* less than a second, which the API cannot express */
     BELFRY_OWNER_INIT(r);
     *out = r;
     return BELFRY_OK;
@@ -72,16 +72,16 @@ void belfry_reflector_destroy(struct belfry_reflector *reflector)
     free(reflector);
 }
 
-/* ---- what comes next ---- */
+/* ---- the next request ---- */
 
-static void go_on(struct belfry_reflector *r, enum step next)
+static void continue_with(struct belfry_reflector *r, enum step next)
 {
     r->state = BELFRY_REFLECTOR_RESTING;
     r->next = next;
     r->rest_ms = 0;
 }
 
-static void back_off(struct belfry_reflector *r, enum step next, uint64_t now_ms)
+static void reflector_back_off(struct belfry_reflector *r, enum step next, uint64_t now_ms)
 {
     if (now_ms - r->backed_ms > BACKOFF_FORGET_MS)
         r->delay_ms = BACKOFF_FIRST_MS;
@@ -89,12 +89,12 @@ static void back_off(struct belfry_reflector *r, enum step next, uint64_t now_ms
     r->delay_ms = r->delay_ms < BACKOFF_MAX_MS / 2 ? r->delay_ms * 2 : BACKOFF_MAX_MS;
     r->backed_ms = now_ms;
     r->counts.retries++;
-    go_on(r, next);
+    continue_with(r, next);
     r->rest_ms = now_ms + wait;
 }
 
-/* A list may be answered from a cache of any age at first; a watch-list has no word for that. What was told of a state that
- * broke off may be newer than the last version: only the newest is certainly not older. */
+/* The first list may come from a cache of any age; a watch-list cannot ask for that. Objects of a state that broke off
+ * may be newer than the last version: only the newest state is certainly not older than they are. */
 static const char *version_for(const struct belfry_reflector *r, bool list)
 {
     if (r->unavailable || r->partial)
@@ -157,9 +157,9 @@ uint64_t belfry_reflector_due(const struct belfry_reflector *reflector)
     return BELFRY_NEVER;
 }
 
-/* ---- what comes in ---- */
+/* ---- results of requests ---- */
 
-/* False: it is none that a watch could go on from. */
+/* False: a watch cannot start from it. */
 static bool note_version(struct belfry_reflector *r, const char *version)
 {
     size_t len = strlen(version);
@@ -171,7 +171,7 @@ static bool note_version(struct belfry_reflector *r, const char *version)
 }
 
 /* The state has been read. */
-static void complete(struct belfry_reflector *r)
+static void state_complete(struct belfry_reflector *r)
 {
     r->counts.relists += r->counts.lists > 0;
     r->counts.lists++;
@@ -194,11 +194,11 @@ bool belfry_reflector_event(struct belfry_reflector *reflector, enum belfry_deco
     struct belfry_reflector *r = reflector;
     assert(r->state == BELFRY_REFLECTOR_INITIAL || r->state == BELFRY_REFLECTOR_WATCHING);
     if (kind == BELFRY_DECODED_ERROR)
-        return false; /* ended() will say it */
+        return false; /* ended() handles it */
     r->heard_ms = now_ms;
     r->n_events++;
     if (r->state == BELFRY_REFLECTOR_WATCHING) {
-        note_version(r, version); /* without one that can be used, the one before stays */
+        note_version(r, version); /* an unusable version leaves the old one */
         return false;
     }
     if (kind != BELFRY_DECODED_BOOKMARK || !initial_end) {
@@ -206,9 +206,9 @@ bool belfry_reflector_event(struct belfry_reflector *reflector, enum belfry_deco
         return false;
     }
     r->unavailable = !note_version(r, version);
-    complete(r);
+    state_complete(r);
     r->state = BELFRY_REFLECTOR_WATCHING;
-    r->began_ms = now_ms; /* from here on it is judged as any watch */
+    r->began_ms = now_ms; /* from now on it is a normal watch */
     r->n_events = 0;
     return true;
 }
@@ -218,11 +218,11 @@ bool belfry_reflector_listed(struct belfry_reflector *reflector, const char *ver
     BELFRY_OWNER_CHECK(reflector);
     assert(reflector->state == BELFRY_REFLECTOR_LISTING);
     if (!note_version(reflector, version)) {
-        back_off(reflector, STEP_STATE, now_ms);
+        reflector_back_off(reflector, STEP_STATE, now_ms);
         return false;
     }
-    complete(reflector);
-    go_on(reflector, STEP_WATCH);
+    state_complete(reflector);
+    continue_with(reflector, STEP_WATCH);
     return true;
 }
 
@@ -256,20 +256,20 @@ static bool is_over(const struct belfry_reflector_outcome *outcome)
 
 static void list_ended(struct belfry_reflector *r, const struct belfry_reflector_outcome *outcome, uint64_t now_ms)
 {
-    /* Asking for the newest in one piece is the last resort: if that is unavailable, too, time must help. */
+    /* The newest state in one page is the last resort. If that is unavailable, too, only waiting can help. */
     if (!is_unavailable(outcome) || (r->newest && !r->paged)) {
-        back_off(r, STEP_STATE, now_ms);
+        reflector_back_off(r, STEP_STATE, now_ms);
         return;
     }
     r->unavailable = true;
     r->whole = r->paged;
-    go_on(r, STEP_LIST);
+    continue_with(r, STEP_LIST);
 }
 
-/* At once, but a server that ends one watch after the other is not asked more than once a second. */
-static void go_on_in_peace(struct belfry_reflector *r, enum step next)
+/* Continues immediately, but asks a server that ends one watch after another at most once per second. */
+static void continue_paced(struct belfry_reflector *r, enum step next)
 {
-    go_on(r, next);
+    continue_with(r, next);
     if (r->n_short > SHORT_MAX)
         r->rest_ms = r->began_ms + SHORT_WATCH_MS;
 }
@@ -279,7 +279,7 @@ static void watch_ended(struct belfry_reflector *r, const struct belfry_reflecto
     bool lasted = now_ms - r->began_ms >= SHORT_WATCH_MS, worked = r->n_events > 0 || lasted;
     enum step again = r->unavailable ? STEP_STATE : STEP_WATCH;
     if (is_busy(outcome)) {
-        back_off(r, again, now_ms);
+        reflector_back_off(r, again, now_ms);
         return;
     }
     if (r->n_events > 0 && now_ms - r->began_ms >= BACKOFF_FORGIVE_MS)
@@ -287,15 +287,15 @@ static void watch_ended(struct belfry_reflector *r, const struct belfry_reflecto
     r->held = r->held || worked;
     r->n_short = lasted ? 0 : r->n_short + 1;
     if (outcome->failure->expired && r->held)
-        go_on_in_peace(r, STEP_STATE);
+        continue_paced(r, STEP_STATE);
     else if (!outcome->failure->expired && is_over(outcome) && worked)
-        go_on_in_peace(r, again);
+        continue_paced(r, again);
     else
-        back_off(r, STEP_STATE, now_ms);
+        reflector_back_off(r, STEP_STATE, now_ms);
 }
 
-/* What the server says for another reason than that it does not offer watch-lists. */
-static bool says_nothing_of_it(const struct belfry_failure *failure)
+/* Whether the failure says nothing about the support of watch-lists. */
+static bool is_unrelated(const struct belfry_failure *failure)
 {
     return failure->code >= 500 || failure->code == 401 || failure->code == 403;
 }
@@ -303,21 +303,21 @@ static bool says_nothing_of_it(const struct belfry_failure *failure)
 static void initial_ended(struct belfry_reflector *r, const struct belfry_reflector_outcome *outcome, uint64_t now_ms)
 {
     if (is_busy(outcome)) {
-        back_off(r, STEP_STATE, now_ms);
+        reflector_back_off(r, STEP_STATE, now_ms);
     } else if (is_unavailable(outcome) && !r->newest) {
         r->unavailable = true;
-        go_on(r, STEP_STATE);
+        continue_with(r, STEP_STATE);
     } else if (is_over(outcome)) {
         r->n_cut = outcome->broke_off ? 0 : r->n_cut + 1;
         if (r->n_cut == CUT_MAX)
             r->offers = false;
         if (now_ms - r->began_ms < SHORT_WATCH_MS)
-            back_off(r, STEP_STATE, now_ms);
+            reflector_back_off(r, STEP_STATE, now_ms);
         else
-            go_on(r, STEP_STATE);
+            continue_with(r, STEP_STATE);
     } else {
-        r->offers = r->offers && says_nothing_of_it(outcome->failure);
-        go_on(r, STEP_LIST);
+        r->offers = r->offers && is_unrelated(outcome->failure);
+        continue_with(r, STEP_LIST);
     }
 }
 

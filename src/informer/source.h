@@ -1,7 +1,7 @@
 /* src/informer/source.h
  *
- * source: where an informer's objects come from: keys of etcd (source_keys), a resource of Kubernetes (source_resource),
- * or a test.
+ * source: where an informer's objects come from: etcd keys (source_keys), a Kubernetes resource (source_resource), or a
+ * test.
  *
  * Thread: owner.
  */
@@ -13,22 +13,22 @@
 
 #include "client/stored_object.h"
 
-/* What a source tells. From the loop, never from inside open, pause, resume or close. Any of these may close the source;
- * none comes after that. */
+/* A source's callbacks. They come from the loop, never from inside open, pause, resume or close. Any of them may close
+ * the source; none comes after that. */
 struct belfry_source_events {
-    /* The whole state follows; what is not put before synced() has vanished. A source that tells vanished keys itself
-     * (with `missed`) does not say it. */
+    /* The whole state follows; objects that are not put before synced() have vanished. A source that reports vanished
+     * keys itself (with `missed`) does not call it. */
     void (*begin)(void *user);
     /* One reference, handed over. */
     void (*put)(struct belfry_object *object, void *user);
-    /* The object under `key` is gone; `last`, if not NULL, is its last state as the server tells it (one reference,
-     * handed over). */
+    /* The object under `key` was removed; `last`, if not NULL, is its last state from the server (one reference, handed
+     * over). */
     void (*removed)(struct belfry_bytes key, struct belfry_object *last, bool missed, void *user);
     void (*synced)(void *user);
-    /* An object came that cannot be read, and was left out. */
+    /* An object could not be decoded and was skipped. */
     void (*undecoded)(const char *why, void *user);
     void (*link)(enum belfry_err err, const char *why, void *user);
-    /* The last word; close it. */
+    /* The last callback; then close the source. */
     void (*end)(enum belfry_err err, const char *why, void *user);
 };
 
@@ -37,11 +37,11 @@ struct belfry_source_counts {
 };
 
 struct belfry_source_ops {
-    /* Nothing more is told until resume, but for what is on the stack already: at most the rest of one batch of events. */
+    /* No callbacks until resume, except those already on the stack: at most the rest of one batch of events. */
     void (*pause)(void *source);
     void (*resume)(void *source);
     void (*counts)(const void *source, struct belfry_source_counts *out);
-    /* Any time; frees it, when it is not on the stack any more. */
+    /* Any time; frees the source when it is no longer on the stack. */
     void (*close)(void *source);
 };
 

@@ -7,7 +7,7 @@
 #include "client/session.h"
 
 struct source_keys {
-    struct belfry_watch *watch; /* NULL: it has ended */
+    struct belfry_watch *watch; /* NULL: ended */
     const struct belfry_source_events *events;
     void *user;
     bool paused, closed;
@@ -15,7 +15,7 @@ struct source_keys {
     uint64_t lists;
 };
 
-static void settle(struct source_keys *s)
+static void free_keys_if_closed(struct source_keys *s)
 {
     if (s->closed && s->depth == 0)
         free(s);
@@ -45,7 +45,7 @@ static void tell_batch(struct source_keys *s, const struct belfry_batch *batch)
 {
     switch (batch->kind) {
     case BELFRY_STATE:
-    case BELFRY_CHANGES: /* the whole of it: a pause counts from the next batch on */
+    case BELFRY_CHANGES: /* all of it: a pause takes effect with the next batch */
         for (const struct belfry_event *e = NULL; !s->closed && (e = belfry_batch_next(batch, e)) != NULL;)
             tell_event(s, e, batch->kind == BELFRY_STATE);
         break;
@@ -61,12 +61,12 @@ static void tell_batch(struct source_keys *s, const struct belfry_batch *batch)
         s->events->end(batch->err, batch->why, s->user);
         break;
     case BELFRY_PROGRESS:
-    case BELFRY_CREATED: /* not asked for */
+    case BELFRY_CREATED: /* not requested */
         break;
     }
 }
 
-static enum belfry_next on_batch(struct belfry_watch *watch, const struct belfry_batch *batch, void *user)
+static enum belfry_next on_follow_batch(struct belfry_watch *watch, const struct belfry_batch *batch, void *user)
 {
     struct source_keys *s = user;
     (void)watch;
@@ -74,19 +74,19 @@ static enum belfry_next on_batch(struct belfry_watch *watch, const struct belfry
     tell_batch(s, batch);
     s->depth--;
     enum belfry_next next = s->closed ? BELFRY_STOP : s->paused ? BELFRY_PAUSE : BELFRY_MORE;
-    settle(s);
+    free_keys_if_closed(s);
     return next;
 }
 
-static void pause_source(void *source)
+static void pause_keys(void *source)
 {
     struct source_keys *s = source;
     s->paused = true;
     if (s->depth == 0 && s->watch != NULL)
-        belfry_watch_pause(s->watch); /* otherwise the batch's end says so */
+        belfry_watch_pause(s->watch); /* otherwise the end of the batch does it */
 }
 
-static void resume_source(void *source)
+static void resume_keys(void *source)
 {
     struct source_keys *s = source;
     s->paused = false;
@@ -94,23 +94,23 @@ static void resume_source(void *source)
         belfry_watch_resume(s->watch);
 }
 
-static void counts(const void *source, struct belfry_source_counts *out)
+static void count_keys(const void *source, struct belfry_source_counts *out)
 {
     const struct source_keys *s = source;
     *out = (struct belfry_source_counts){
         .lists = s->lists, .relists = s->lists > 0 ? s->lists - 1 : 0, .watches = s->lists};
 }
 
-static void close_source(void *source)
+static void close_keys(void *source)
 {
     struct source_keys *s = source;
     s->closed = true;
     if (s->depth == 0)
-        belfry_watch_close(s->watch); /* otherwise the batch's end does it */
-    settle(s);
+        belfry_watch_close(s->watch); /* otherwise the end of the batch does it */
+    free_keys_if_closed(s);
 }
 
-/* Of the informer's options the one that is also a follow's. */
+/* The only informer option that a follow also has. */
 static enum belfry_err follow_opts(const struct belfry_opts *opts, struct belfry_opts **out)
 {
     const char *page_bytes = belfry_opts_text(opts, BELFRY_OPT_PAGE_BYTES);
@@ -128,7 +128,7 @@ enum belfry_err belfry_source_keys_open(struct belfry *b, struct belfry_range ra
                                         struct belfry_source *out)
 {
     static const struct belfry_source_ops ops = {
-        .pause = pause_source, .resume = resume_source, .counts = counts, .close = close_source};
+        .pause = pause_keys, .resume = resume_keys, .counts = count_keys, .close = close_keys};
     struct source_keys *s = calloc(1, sizeof(*s));
     if (s == NULL)
         return BELFRY_ERR_NOMEM;
@@ -137,7 +137,7 @@ enum belfry_err belfry_source_keys_open(struct belfry *b, struct belfry_range ra
     struct belfry_opts *of_follow;
     int err = follow_opts(opts, &of_follow);
     if (err == BELFRY_OK) {
-        err = belfry_follow_open(b, range, of_follow, on_batch, s, &s->watch);
+        err = belfry_follow_open(b, range, of_follow, on_follow_batch, s, &s->watch);
         belfry_opts_free(of_follow);
     }
     if (err != BELFRY_OK) {

@@ -1,6 +1,6 @@
 /* src/informer/source_keys.h
  *
- * source_keys: a range of keys of etcd as the source of an informer: a follow, whose state and changes become objects.
+ * source_keys: an informer source on a range of etcd keys: a follow whose state and changes become objects.
  *
  * Thread: owner.
  */

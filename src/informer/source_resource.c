@@ -20,19 +20,19 @@ struct source_resource {
     struct belfry_kube_user of_kube;
     const struct belfry_source_events *events;
     void *user;
-    struct belfry_target target; /* its texts lie in `texts` */
+    struct belfry_target target; /* its texts are in `texts` */
     char *texts;                 /* owned */
     bool metadata_only;
     /* owner */
     struct belfry_reflector *reflector;
-    struct belfry_kube_request *request; /* under way; NULL: none */
-    struct belfry_timer timer;           /* when the reflector has something to say */
+    struct belfry_kube_request *request; /* in progress; NULL: none */
+    struct belfry_timer timer;           /* for belfry_reflector_due() */
     bool paused, closed;
     unsigned depth;      /* events on the stack */
-    char text[TEXT_MAX]; /* the last link text told */
+    char text[TEXT_MAX]; /* the last reported link text */
 };
 
-static void settle(struct source_resource *s)
+static void free_resource_if_closed(struct source_resource *s)
 {
     if (!s->closed || s->depth > 0)
         return;
@@ -41,7 +41,7 @@ static void settle(struct source_resource *s)
     free(s);
 }
 
-/* ---- telling ---- */
+/* ---- reporting ---- */
 
 static void tell_link(struct source_resource *s, enum belfry_err err, const char *text)
 {
@@ -62,22 +62,21 @@ static void tell_object(struct source_resource *s, const struct belfry_decoded *
 
 /* ---- requests ---- */
 
-static void step(struct source_resource *s);
+static void resource_step(struct source_resource *s);
 
-static void arm(struct source_resource *s)
+static void resource_arm(struct source_resource *s)
 {
     if (!s->closed)
         belfry_session_set_timer(s->k->b, &s->timer, s->paused ? BELFRY_NEVER : belfry_reflector_due(s->reflector));
 }
 
-/* The version of what came, for the reflector, which keeps it as a text. */
+/* The version of the decoded object, as the text that the reflector needs. */
 static void version_of(const struct belfry_decoded *decoded, char out[BELFRY_KUBE_VERSION_MAX + 1])
 {
     struct belfry_bytes version =
         decoded->object != NULL ? belfry_object_version(decoded->object) : belfry_bytes_str(decoded->version);
-    size_t len = version.len <= BELFRY_KUBE_VERSION_MAX
-                     ? version.len
-                     : 0; /* one that long is none: the reflector keeps what it has */
+    size_t len =
+        version.len <= BELFRY_KUBE_VERSION_MAX ? version.len : 0; /* too long: the reflector keeps its version */
     memcpy(out, len > 0 ? version.data : "", len);
     out[len] = '\0';
 }
@@ -90,7 +89,7 @@ static enum belfry_next on_decoded(struct belfry_kube_request *request, const st
     char version[BELFRY_KUBE_VERSION_MAX + 1];
     (void)request;
     if (decoded->kind == BELFRY_DECODED_ERROR)
-        return BELFRY_MORE; /* the end tells */
+        return BELFRY_MORE; /* the end reports it */
     s->depth++;
     version_of(decoded, version);
     if (decoded->object != NULL)
@@ -107,7 +106,7 @@ static enum belfry_next on_decoded(struct belfry_kube_request *request, const st
     s->depth--;
     enum belfry_next next = s->closed ? BELFRY_STOP : s->paused ? BELFRY_PAUSE : BELFRY_MORE;
     if (!s->closed && complete)
-        arm(s);
+        resource_arm(s);
     return next;
 }
 
@@ -169,12 +168,12 @@ static void on_ended(struct belfry_kube_request *request, const struct belfry_en
             tell_link(s, failure->err, failure->why);
     }
     s->depth--;
-    arm(s);
+    resource_arm(s);
 }
 
 static void on_gone(void *user)
 {
-    settle(user); /* a request that was stopped, or ended, on the stack of which the source was closed */
+    free_resource_if_closed(user); /* the source may have been closed from inside this request */
 }
 
 static const struct belfry_request_hooks hooks = {.decoded = on_decoded,
@@ -184,8 +183,8 @@ static const struct belfry_request_hooks hooks = {.decoded = on_decoded,
                                                   .ended = on_ended,
                                                   .gone = on_gone};
 
-/* Asks what the reflector wants asked. */
-static enum belfry_err ask(struct source_resource *s, const struct belfry_reflector_request *wanted)
+/* Sends the request that the reflector wants. */
+static enum belfry_err send_request(struct source_resource *s, const struct belfry_reflector_request *wanted)
 {
     struct belfry_request_ask ask = {.mode = wanted->watch ? BELFRY_DECODE_WATCH : BELFRY_DECODE_LIST,
                                      .target = s->target,
@@ -213,7 +212,7 @@ static void give_up_on_initial(struct source_resource *s)
     belfry_reflector_ended(s->reflector, &outcome, belfry_clock_ms());
 }
 
-static void step(struct source_resource *s)
+static void resource_step(struct source_resource *s)
 {
     struct belfry_reflector_request wanted;
     if (s->request != NULL && belfry_reflector_stalled(s->reflector, belfry_clock_ms()))
@@ -224,19 +223,19 @@ static void step(struct source_resource *s)
         s->events->begin(s->user);
     if (s->closed)
         return;
-    enum belfry_err err = ask(s, &wanted);
+    enum belfry_err err = send_request(s, &wanted);
     if (err != BELFRY_OK)
         s->events->end(err, belfry_strerror(err), s->user);
 }
 
-static void on_timer(struct belfry_timer *timer)
+static void on_resource_timer(struct belfry_timer *timer)
 {
     struct source_resource *s = belfry_container(timer, struct source_resource, timer);
     s->depth++;
-    step(s);
+    resource_step(s);
     s->depth--;
-    arm(s);
-    settle(s);
+    resource_arm(s);
+    free_resource_if_closed(s);
 }
 
 static void on_kube_closing(struct belfry_kube_user *user)
@@ -245,32 +244,32 @@ static void on_kube_closing(struct belfry_kube_user *user)
     s->depth++;
     s->events->end(BELFRY_ERR_CANCELED, "the client was closed", s->user);
     s->depth--;
-    settle(s);
+    free_resource_if_closed(s);
 }
 
-/* ---- what the informer does with it ---- */
+/* ---- operations of the source ---- */
 
-static void pause_source(void *source)
+static void pause_resource(void *source)
 {
     struct source_resource *s = source;
     s->paused = true;
     if (s->depth == 0 && s->request != NULL)
-        belfry_request_pause(s->request); /* otherwise the hook's end says so */
-    arm(s);
+        belfry_request_pause(s->request); /* otherwise the end of the hook does it */
+    resource_arm(s);
 }
 
-static void resume_source(void *source)
+static void resume_resource(void *source)
 {
     struct source_resource *s = source;
     s->paused = false;
-    s->text[0] = '\0'; /* what was said meanwhile was not heard */
+    s->text[0] = '\0'; /* report the next link text again */
     belfry_reflector_resumed(s->reflector, belfry_clock_ms());
     if (s->request != NULL)
         belfry_kube_resume(s->request);
-    arm(s);
+    resource_arm(s);
 }
 
-static void counts(const void *source, struct belfry_source_counts *out)
+static void count_resource(const void *source, struct belfry_source_counts *out)
 {
     const struct source_resource *s = source;
     struct belfry_reflector_counts counted = belfry_reflector_counts(s->reflector);
@@ -278,7 +277,7 @@ static void counts(const void *source, struct belfry_source_counts *out)
         .lists = counted.lists, .relists = counted.relists, .watches = counted.watches, .retries = counted.retries};
 }
 
-static void close_source(void *source)
+static void close_resource(void *source)
 {
     struct source_resource *s = source;
     struct belfry_kube_request *request = s->request;
@@ -287,9 +286,9 @@ static void close_source(void *source)
     belfry_list_remove(&s->of_kube.node);
     s->closed = true;
     if (request != NULL)
-        belfry_kube_cancel(request); /* whose going settles us */
+        belfry_kube_cancel(request); /* its `gone` hook frees the source */
     else
-        settle(s);
+        free_resource_if_closed(s);
 }
 
 static enum belfry_err copy_target(struct source_resource *s, struct belfry_resource resource,
@@ -304,7 +303,7 @@ static enum belfry_err copy_target(struct source_resource *s, struct belfry_reso
     enum belfry_err err = belfry_target_keep(&s->target, &s->texts);
     if (err != BELFRY_OK)
         return err;
-    struct belfry_buf written = {0}; /* a name that cannot be one is known now */
+    struct belfry_buf written = {0}; /* reports an invalid name now */
     err = belfry_target_write(&s->target, &written);
     belfry_buf_fini(&written);
     return err;
@@ -326,7 +325,7 @@ enum belfry_err belfry_source_resource_open(struct belfry_kube *k, struct belfry
                                             void *user, struct belfry_source *out)
 {
     static const struct belfry_source_ops ops = {
-        .pause = pause_source, .resume = resume_source, .counts = counts, .close = close_source};
+        .pause = pause_resource, .resume = resume_resource, .counts = count_resource, .close = close_resource};
     if (k->closing || k->b->closing)
         return BELFRY_ERR_CANCELED;
     struct source_resource *s = calloc(1, sizeof(*s));
@@ -336,19 +335,19 @@ enum belfry_err belfry_source_resource_open(struct belfry_kube *k, struct belfry
     s->events = events;
     s->user = user;
     s->metadata_only = belfry_opts_number(opts, BELFRY_OPT_METADATA_ONLY) != 0;
-    belfry_timer_init(&s->timer, on_timer);
+    belfry_timer_init(&s->timer, on_resource_timer);
     belfry_list_init(&s->of_kube.node);
     enum belfry_err err = copy_target(s, resource, opts);
     if (err == BELFRY_OK)
         err = create_reflector(s, opts);
     if (err != BELFRY_OK) {
         s->closed = true;
-        settle(s);
+        free_resource_if_closed(s);
         return err;
     }
     s->of_kube.closing = on_kube_closing;
     belfry_list_append(&k->users, &s->of_kube.node);
-    arm(s);
+    resource_arm(s);
     *out = (struct belfry_source){.ops = &ops, .impl = s};
     return BELFRY_OK;
 }

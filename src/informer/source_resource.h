@@ -1,7 +1,7 @@
 /* src/informer/source_resource.h
  *
- * source_resource: a resource of a Kubernetes API server as the source of an informer: the reflector says what to ask,
- * requests ask it, and what comes becomes the informer's.
+ * source_resource: an informer source on a resource of a Kubernetes API server: the reflector chooses requests, this
+ * module sends them and passes the results to the informer.
  *
  * Thread: owner.
  */
@@ -12,7 +12,7 @@
 
 #include "informer/source.h"
 
-/* `opts` are those of belfry_informer_resource(). Errors: BELFRY_ERR_INVALID (a name that cannot be one),
+/* `opts` are those of belfry_informer_resource(). Errors: BELFRY_ERR_INVALID (an invalid name),
  * BELFRY_ERR_NOMEM, BELFRY_ERR_CANCELED. */
 BELFRY_NODISCARD enum belfry_err belfry_source_resource_open(struct belfry_kube *k, struct belfry_resource resource,
                                                              const struct belfry_opts *opts,
