@@ -21,7 +21,7 @@ void belfry_batch_event(const struct belfry_wire_event *from, struct belfry_even
         to->op = BELFRY_DELETE;
     if (!from->has_prev)
         return;
-    to->prev = from->prev.value.data != NULL ? from->prev.value : belfry_bytes_of("", 0); /* empty is not unknown */
+    to->prev = from->prev.value.data != NULL ? from->prev.value : belfry_bytes_of("", 0); /* empty, not unknown */
     to->prev_create_rev = from->prev.create_rev;
     to->prev_mod_rev = from->prev.mod_rev;
     to->prev_version = from->prev.version;
@@ -36,7 +36,7 @@ void belfry_batch_header(const struct belfry_wire_header *from, struct belfry_he
     to->revision = from->revision;
 }
 
-/* Reads the next event of whatever source; what cannot be read ends the walk (it has been scanned before). */
+/* Reads the next event from any source. An unreadable one ends the walk (all were scanned before). */
 static bool read_next(struct belfry_batch_view *view)
 {
     struct belfry_wire_event event;
@@ -68,7 +68,7 @@ static bool read_next(struct belfry_batch_view *view)
 
 const struct belfry_event *belfry_batch_next(const struct belfry_batch *batch, const struct belfry_event *after)
 {
-    struct belfry_batch_view *view = (struct belfry_batch_view *)(uintptr_t)batch; /* we made it, and not const */
+    struct belfry_batch_view *view = (struct belfry_batch_view *)(uintptr_t)batch; /* ours, created non-const */
     if (after == NULL) {
         view->at = view->index = 0;
         if (view->source == BELFRY_FROM_GROUP)

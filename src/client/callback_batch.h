@@ -1,11 +1,11 @@
 /* src/client/callback_batch.h
  *
- * batch: what a callback is given, and the walk over its events behind the public type.
+ * batch: the argument of a callback, and the walk over its events behind the public type.
  *
- * Events come from one of three places: responses of a watch (a group), a page of a listing, or a list of keys that
- * have vanished. A mask, where there is one, says which of them are to be seen.
+ * Events come from one of three places: responses of a watch (a group), a page of a listing, or a list of vanished
+ * keys. A mask, if there is one, selects the visible events.
  *
- * Thread: owner. Lives on the stack of whoever calls back.
+ * Thread: owner. Lives on the stack of the function that calls back.
  */
 #ifndef BELFRY_CLIENT_CALLBACK_BATCH_H
 #define BELFRY_CLIENT_CALLBACK_BATCH_H
@@ -23,14 +23,14 @@ struct belfry_batch_view {
     struct belfry_bytes page;        /* PAGE: a RangeResponse */
     const struct belfry_bytes *keys; /* KEYS: n_keys of them */
     size_t n_keys;
-    const uint8_t *mask; /* one bit for each event; NULL: all */
+    const uint8_t *mask; /* one bit per event; NULL: all */
     /* the walk */
     struct belfry_inbox_walk walk;
     size_t at, index;
-    struct belfry_event event; /* the one that the caller looks at */
+    struct belfry_event event; /* the current one */
 };
 
-/* An event as the public type. */
+/* Converts an event to the public type. */
 void belfry_batch_event(const struct belfry_wire_event *from, struct belfry_event *to);
 void belfry_batch_kv(const struct belfry_wire_kv *from, struct belfry_event *to);
 void belfry_batch_header(const struct belfry_wire_header *from, struct belfry_header *to);

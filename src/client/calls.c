@@ -13,13 +13,13 @@
 #include "base/owner.h"
 #include "client/etcd_status.h"
 
-#define TRY_FIRST_MS 25 /* the wait before a read is tried again on a connection that works */
+#define TRY_FIRST_MS 25 /* the first wait before a read is retried on a working connection */
 #define TRY_MAX_MS   1000
-#define TRY_AGAIN_MS 100  /* after a connection would not take it, or for want of memory */
-#define TRY_MIN_MS   1000 /* no try of a read is given less than this, but for the deadline */
-#define AUTH_TRIES   3    /* tokens that may be refused in a row */
+#define TRY_AGAIN_MS 100  /* after a connection rejected it, or without memory */
+#define TRY_MIN_MS   1000 /* the least time for one try of a read, within its deadline */
+#define AUTH_TRIES   3    /* tokens that may be rejected in a row */
 #define LOGIN_MS     5000
-#define WHY_MAX      1152 /* a URL, and a chain of tiers */
+#define WHY_MAX      1152 /* room for a URL and a chain of tiers */
 #define AUTHENTICATE "/etcdserverpb.Auth/Authenticate"
 
 enum call_state { QUEUED, SENT, DONE };
@@ -34,11 +34,11 @@ struct belfry_call {
     uint64_t deadline_ms, retry_ms;
     struct belfry_backoff backoff;
     unsigned refused_tokens;
-    bool tried;          /* the next two are of the last try */
+    bool tried;          /* the next two describe the last try */
     size_t at;           /* index of the endpoint */
     uint64_t connection; /* its number: belfry_link_connects() */
     struct belfry_grpc_call *grpc;
-    char *first_why; /* owned: why the first try failed; NULL: none has, or no memory */
+    char *first_why; /* owned: why the first try failed; NULL: it did not, or no memory */
     belfry_answer_fn fn;
     void *user;
 };
@@ -49,10 +49,10 @@ struct belfry_calls {
     struct belfry_list queued, sent;
     size_t count;
     struct belfry_rng rng;
-    struct belfry_call *login; /* under way; in the lists like any other */
-    unsigned tokens_wanted;    /* by how many */
-    uint64_t login_ms;         /* not before: a log-in that failed for a passing reason waits */
-    uint64_t hold_ms;          /* not before: the connection would not take a call */
+    struct belfry_call *login; /* in progress; also in the lists */
+    unsigned tokens_wanted;    /* number of requesters */
+    uint64_t login_ms;         /* no log-in before: the last one failed temporarily */
+    uint64_t hold_ms;          /* no call before: the connection rejected one */
     BELFRY_OWNER;
 };
 
@@ -68,14 +68,14 @@ static void free_call(struct belfry_call *call)
     free(call);
 }
 
-/* Of the endpoint that the call was sent to last. */
+/* The URL of the endpoint of the last try. */
 static const char *url_of(const struct belfry_call *call)
 {
     const struct belfry_link *link = call->calls->link;
     return call->tried ? call->calls->opts.link.endpoints[call->at].url : belfry_link_endpoint(link)->url;
 }
 
-/* Is the link's connection still the one that the call was sent on? */
+/* Whether the link still has the connection on which the call was sent. */
 static bool is_current(const struct belfry_call *call)
 {
     return call->tried && call->connection == belfry_link_connects(call->calls->link);
@@ -112,7 +112,7 @@ static bool describe_link(const struct belfry_calls *calls, char why[WHY_MAX])
     return text[0] != '\0';
 }
 
-/* The time is over for a call that waits for a connection or a token: a write that waits was seen by nobody. */
+/* The deadline of a call that waits for a connection or a token: no server has seen it, so a write fails safely. */
 static void expire(struct belfry_call *call)
 {
     char why[WHY_MAX];
@@ -136,13 +136,13 @@ static void queue(struct belfry_call *call, uint64_t retry_ms)
     call->calls->opts.changed(call->calls->opts.user);
 }
 
-/* `text`: why this try failed. What fails later is often only the consequence: the first is kept. */
+/* `text`: why this try failed. The first reason is kept, because later ones are often only consequences. */
 static void try_again(struct belfry_call *call, const char *text)
 {
     char why[WHY_MAX];
     snprintf(why, sizeof(why), "%s: %s", url_of(call), text);
     if (call->first_why == NULL)
-        call->first_why = strdup(why); /* without memory for it only the last is told */
+        call->first_why = strdup(why); /* without memory, only the last reason is reported */
     queue(call, belfry_clock_ms() + belfry_backoff_next(&call->backoff, &call->calls->rng));
 }
 
@@ -157,7 +157,7 @@ static void refused_for_token(struct belfry_call *call, const struct belfry_grpc
     try_again(call, status->message);
 }
 
-/* What to do about a call that did not end well. */
+/* Handles a failed call. */
 static void on_failure(struct belfry_call *call, const struct belfry_grpc_status *status)
 {
     struct belfry_calls *calls = call->calls;
@@ -180,7 +180,7 @@ static void on_failure(struct belfry_call *call, const struct belfry_grpc_status
     } else {
         fail(call, err, status->message[0] != '\0' ? status->message : belfry_strerror(err));
     }
-    /* A member that hangs, or says that it cannot serve, is left for another. */
+    /* Leave a member that hangs or says that it cannot serve. */
     if (leave)
         belfry_link_leave(calls->link, err,
                           hung        ? "no answer in time"
@@ -188,8 +188,7 @@ static void on_failure(struct belfry_call *call, const struct belfry_grpc_status
                                       : "it cannot serve");
 }
 
-/* Every answer of etcd carries a header as its field 1. False: it is another cluster's, and the call has been dealt
- * with. */
+/* Every answer of etcd has a header as field 1. False: it is from another cluster, and the call has been handled. */
 static bool check_header(struct belfry_call *call)
 {
     struct belfry_calls *calls = call->calls;
@@ -243,7 +242,7 @@ static void on_closed(struct belfry_grpc_call *grpc, const struct belfry_grpc_st
         succeed(call);
     else
         on_failure(call, status->code == BELFRY_GRPC_OK ? &empty : status);
-    calls->opts.changed(calls->opts.user); /* the last call of a connection put aside may have been this one */
+    calls->opts.changed(calls->opts.user); /* this may have been the last call of a draining connection */
 }
 
 static const struct belfry_grpc_events grpc_events = {.message = on_message, .closed = on_closed};
@@ -256,8 +255,7 @@ static uint64_t try_until(const struct belfry_call *call, uint64_t now_ms)
     return belfry_min_time(call->deadline_ms, now_ms + (half > TRY_MIN_MS ? half : TRY_MIN_MS));
 }
 
-/* Errors: BELFRY_ERR_UNAVAILABLE (the connection takes no calls), BELFRY_ERR_NOMEM, BELFRY_ERR_LIMIT: it stays queued.
- */
+/* Errors: BELFRY_ERR_UNAVAILABLE (the connection takes no calls), BELFRY_ERR_NOMEM, BELFRY_ERR_LIMIT: stays queued. */
 static enum belfry_err submit(struct belfry_call *call, struct belfry_conn *conn, uint64_t now_ms)
 {
     struct belfry_calls *calls = call->calls;
@@ -292,7 +290,7 @@ static enum belfry_err submit(struct belfry_call *call, struct belfry_conn *conn
 
 /* ---- logging in ---- */
 
-/* What no later try of a log-in will mend; an etcd that is overloaded refuses for other reasons. */
+/* Whether later log-ins will fail, too. An overloaded etcd rejects for other reasons. */
 static bool is_final(enum belfry_err err)
 {
     return err == BELFRY_ERR_AUTH || err == BELFRY_ERR_DENIED || err == BELFRY_ERR_UNSUPPORTED ||
@@ -330,7 +328,7 @@ static void log_in(struct belfry_calls *calls, uint64_t now_ms)
     enum belfry_err err = belfry_auth_begin(calls->opts.auth, &request);
     if (err == BELFRY_OK)
         err = add(calls, BELFRY_CALL_READ, AUTHENTICATE, belfry_buf_bytes(&request), now_ms + LOGIN_MS, on_login, calls,
-                  &calls->login); /* however many calls wait for it */
+                  &calls->login); /* even if calls are at their limit */
     if (belfry_buf_len(&request) > 0)
         explicit_bzero(request.data, request.end);
     belfry_buf_fini(&request);
@@ -345,7 +343,7 @@ static void log_in(struct belfry_calls *calls, uint64_t now_ms)
         calls->opts.auth_failed(err, "the password file cannot be read", calls->opts.user);
 }
 
-/* ---- the outside ---- */
+/* ---- public functions ---- */
 
 static void on_link_up(struct belfry_link *link, void *user)
 {
@@ -387,7 +385,7 @@ enum belfry_err belfry_calls_create(const struct belfry_calls_opts *opts, struct
 
 static void abort_list(struct belfry_list *list, enum belfry_err err, const char *why)
 {
-    while (!belfry_list_empty(list)) { /* an answer may start new calls only on the other list, or after destroy none */
+    while (!belfry_list_empty(list)) { /* an answer may start calls only on the other list */
         struct belfry_call *call = belfry_container(list->next, struct belfry_call, node);
         if (call->grpc != NULL)
             belfry_grpc_call_cancel(call->grpc);
@@ -401,7 +399,7 @@ void belfry_calls_abort(struct belfry_calls *calls)
     if (calls == NULL)
         return;
     BELFRY_OWNER_CHECK(calls);
-    while (calls->count > 0) { /* nothing new is started while a session closes */
+    while (calls->count > 0) { /* no call starts while a session closes */
         abort_list(&calls->queued, BELFRY_ERR_CANCELED, belfry_strerror(BELFRY_ERR_CANCELED));
         abort_list(&calls->sent, BELFRY_ERR_CANCELED, belfry_strerror(BELFRY_ERR_CANCELED));
     }
@@ -420,7 +418,7 @@ void belfry_calls_destroy(struct belfry_calls *calls)
 void belfry_calls_fail_all(struct belfry_calls *calls, enum belfry_err err, const char *why)
 {
     BELFRY_OWNER_CHECK(calls);
-    /* only what waits for the token: what was sent with the old one may still be answered */
+    /* Only calls that wait for the token: a call sent with the old one may still be answered. */
     struct belfry_list waiting;
     belfry_list_init(&waiting);
     belfry_list_move_all(&waiting, &calls->queued);
@@ -491,7 +489,7 @@ void belfry_calls_want_token(struct belfry_calls *calls, bool wanted)
 static void expire_queued(struct belfry_calls *calls, uint64_t now_ms)
 {
     bool again = true;
-    while (again) { /* an answer may change the list in any way: look from the start after each */
+    while (again) { /* an answer may change the list: start again after each */
         again = false;
         belfry_list_each (node, &calls->queued) {
             struct belfry_call *call = belfry_container(node, struct belfry_call, node);
@@ -504,7 +502,7 @@ static void expire_queued(struct belfry_calls *calls, uint64_t now_ms)
     }
 }
 
-/* Does anybody wait for a connection? */
+/* Whether any call waits for a connection. */
 static bool is_wanted(const struct belfry_calls *calls)
 {
     return !belfry_list_empty(&calls->queued) || (!belfry_auth_ready(calls->opts.auth) && calls->tokens_wanted > 0);

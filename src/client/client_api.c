@@ -1,4 +1,4 @@
-/* src/client/client_api.c: the public calls: each is a request, a place to send it, and the kind of reply it has. */
+/* src/client/client_api.c: the public calls: each has a request, a path and a kind of reply. */
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -10,7 +10,7 @@
 #include "client/session.h"
 #include "client/txn.h"
 
-/* What is kept between a public call and its reply. */
+/* The state between a public call and its reply. */
 struct pending {
     struct belfry *b;
     enum belfry_reply_kind kind;
@@ -50,16 +50,16 @@ void belfry_call_cancel(struct belfry_call *call)
     BELFRY_OWNER_ENTER(p->b);
     if (!belfry_calls_cancel(call))
         return;
-    belfry_session_poke(p->b); /* the server is told */
+    belfry_session_poke(p->b); /* sends the cancellation */
     free(p);
 }
 
-/* Where a request goes and what comes back. */
+/* The path of a request and the kind of its reply. */
 struct method {
     const char *path;
     enum belfry_call_kind call;
     enum belfry_reply_kind reply;
-    unsigned opts; /* that it takes */
+    unsigned opts; /* that are valid for it */
 };
 
 struct caller {
@@ -93,7 +93,7 @@ static enum belfry_err start(const struct caller *c, const struct method *method
     return BELFRY_OK;
 }
 
-/* Sends what has been written to `request` (if that went well) and frees it. */
+/* Sends `request` (unless `err` is set) and frees it. */
 static enum belfry_err send_buf(const struct caller *c, const struct method *method, enum belfry_err err,
                                 struct belfry_buf *request)
 {

@@ -1,6 +1,6 @@
 /* src/client/etcd_request.h
  *
- * request: the requests of etcd's services as bytes, and where they go. Each function appends one message to a buffer.
+ * request: encodes the requests of etcd's services, and their paths. Each function appends one message to a buffer.
  *
  * Thread: any. Pure. Errors of all: BELFRY_ERR_NOMEM, the buffer unchanged.
  */
@@ -26,10 +26,10 @@
 #define BELFRY_PATH_MEMBER_LIST     "/etcdserverpb.Cluster/MemberList"
 #define BELFRY_PATH_ABOUT           "/belfry.Tier/About" /* a belfryd's own: name=1, version=2 */
 
-/* How many there are of one key, linearizably: only the header of the answer is of interest. */
+/* A linearizable count of one key: only the header of the answer is of interest. */
 BELFRY_NODISCARD enum belfry_err belfry_request_count(struct belfry_buf *out, struct belfry_bytes key);
 
-/* A page of a listing: from `key` on, at `rev` (0: now), at most `limit` keys. */
+/* A page of a listing: from `key` on, at `rev` (0: current), at most `limit` keys. */
 BELFRY_NODISCARD enum belfry_err belfry_request_page(struct belfry_buf *out, struct belfry_bytes key,
                                                      struct belfry_bytes end, int64_t rev, int64_t limit);
 

@@ -52,19 +52,19 @@ enum belfry_err belfry_status_err(const struct belfry_grpc_status *status)
     case BELFRY_GRPC_RESOURCE_EXHAUSTED:
         if (status->too_large || (status->from_server && says(status, "larger than max")))
             return BELFRY_ERR_TOO_LARGE;
-        return status->from_server ? BELFRY_ERR_REFUSED : BELFRY_ERR_UNAVAILABLE; /* a proxy that wants calm */
+        return status->from_server ? BELFRY_ERR_REFUSED : BELFRY_ERR_UNAVAILABLE; /* a proxy's rate limit */
     case BELFRY_GRPC_OUT_OF_RANGE:
         return out_of_range(status);
     case BELFRY_GRPC_UNIMPLEMENTED:
         return BELFRY_ERR_UNSUPPORTED;
     case BELFRY_GRPC_INTERNAL:
         return status->from_server ? BELFRY_ERR_REFUSED : BELFRY_ERR_PROTOCOL;
-    case BELFRY_GRPC_CANCELLED: /* not by us: a server or proxy that is going away */
+    case BELFRY_GRPC_CANCELLED: /* not by us: a server or proxy that shuts down */
     case BELFRY_GRPC_UNAVAILABLE:
         return BELFRY_ERR_UNAVAILABLE;
     case BELFRY_GRPC_UNAUTHENTICATED:
         return BELFRY_ERR_AUTH;
-    default: /* the server's number, not one of ours */
+    default: /* an unknown number from the server */
         return BELFRY_ERR_REFUSED;
     }
 }
@@ -72,14 +72,14 @@ enum belfry_err belfry_status_err(const struct belfry_grpc_status *status)
 enum belfry_status_fate belfry_status_fate(const struct belfry_grpc_status *status)
 {
     switch (status->code) {
-    case BELFRY_GRPC_OK:        /* a proxy that bounds the life of a stream */
-    case BELFRY_GRPC_CANCELLED: /* not by us: a server or proxy that is going away */
+    case BELFRY_GRPC_OK:        /* a proxy that limits the life of a stream */
+    case BELFRY_GRPC_CANCELLED: /* not by us: a server or proxy that shuts down */
     case BELFRY_GRPC_DEADLINE_EXCEEDED:
     case BELFRY_GRPC_ABORTED:
     case BELFRY_GRPC_INTERNAL:
     case BELFRY_GRPC_UNAVAILABLE:
         return BELFRY_FATE_RETRY;
-    case BELFRY_GRPC_RESOURCE_EXHAUSTED: /* over our own limit it would come again; a server's has room later */
+    case BELFRY_GRPC_RESOURCE_EXHAUSTED: /* our own limit: it would fail again; a server's limit may not */
         return status->too_large ? BELFRY_FATE_END : BELFRY_FATE_RETRY;
     case BELFRY_GRPC_INVALID_ARGUMENT:
     case BELFRY_GRPC_PERMISSION_DENIED:
@@ -88,7 +88,7 @@ enum belfry_status_fate belfry_status_fate(const struct belfry_grpc_status *stat
     case BELFRY_GRPC_NOT_FOUND:
     case BELFRY_GRPC_UNIMPLEMENTED:
         return BELFRY_FATE_FOREIGN;
-    default: /* UNKNOWN, ALREADY_EXISTS, FAILED_PRECONDITION, OUT_OF_RANGE, DATA_LOSS, and numbers that gRPC has not */
-        return status->from_server ? BELFRY_FATE_DOUBT : BELFRY_FATE_RETRY; /* HTTP 500 of a proxy is UNKNOWN, too */
+    default: /* UNKNOWN, ALREADY_EXISTS, FAILED_PRECONDITION, OUT_OF_RANGE, DATA_LOSS, and unknown numbers */
+        return status->from_server ? BELFRY_FATE_DOUBT : BELFRY_FATE_RETRY; /* a proxy's HTTP 500 is UNKNOWN, too */
     }
 }

@@ -10,7 +10,7 @@
 #include "base/map.h"
 #include "base/owner.h"
 
-#define FIRST_LIMIT 100   /* rows of the first page: nothing is known of their size yet */
+#define FIRST_LIMIT 100   /* rows of the first page: their size is not known yet */
 #define MAX_LIMIT   10000 /* rows of any page */
 #define RANGE_MORE  3     /* field of RangeResponse */
 
@@ -19,9 +19,9 @@ enum follow_state { LISTING, SYNCING, SWEEPING, LIVE };
 struct key {
     struct belfry_map_node node;
     struct key *next_swept;
-    int64_t rev;    /* the newest revision told, in `epoch` */
+    int64_t rev;    /* the newest revision reported, in `epoch` */
     uint64_t epoch; /* older than the follow's: not seen since the listing began */
-    bool dead;      /* deleted; kept until synced, so that an older row is known as such */
+    bool dead;      /* deleted; kept until synced, to recognise older rows */
     size_t len;
     char bytes[];
 };
@@ -37,14 +37,14 @@ struct belfry_follow {
     size_t n_dead;
     struct belfry_buf from; /* where the next page starts */
     int64_t pin;            /* the revision the pages are read at; 0: the next page decides */
-    int64_t newest;         /* the highest pin of this listing */
+    int64_t newest;         /* the highest pin in this listing */
     int64_t start;          /* where the watch must start; 0: not known */
     bool watching;
-    int64_t passed; /* the watch has given everything up to here */
+    int64_t passed; /* the watch has delivered everything up to here */
     int64_t limit;
     struct belfry_buf mask;
-    struct key *swept; /* vanished and not yet told */
-    struct key *told;  /* in the caller's hands */
+    struct key *swept; /* vanished, not yet reported */
+    struct key *told;  /* lent to the caller */
     struct belfry_bytes slice[BELFRY_FOLLOW_SLICE];
     BELFRY_OWNER;
 };
@@ -80,7 +80,7 @@ static struct key *add(struct belfry_follow *follow, struct belfry_bytes key, ui
     return k;
 }
 
-/* Notes that `key` is as of `rev`. *is_news false: something newer was told in this epoch already. */
+/* Records that `key` is as of `rev`. *is_news false: something newer was already reported in this epoch. */
 static enum belfry_err note(struct belfry_follow *follow, struct belfry_bytes key, int64_t rev, bool dead,
                             bool *is_news)
 {
@@ -89,7 +89,7 @@ static enum belfry_err note(struct belfry_follow *follow, struct belfry_bytes ke
     *is_news = k == NULL || k->epoch != follow->epoch || rev > k->rev;
     if (!*is_news)
         return BELFRY_OK;
-    if (follow->state == LIVE && dead) { /* nothing older can come any more: no need to remember */
+    if (follow->state == LIVE && dead) { /* nothing older can come: no need to remember */
         if (k != NULL) {
             belfry_map_remove(&follow->keys, &k->node);
             free(k);
@@ -210,7 +210,7 @@ bool belfry_follow_wants_page(const struct belfry_follow *follow, struct belfry_
     return true;
 }
 
-/* Notes every row; *last is the last key, n_rows their number. */
+/* Records every row; *last is the last key, n_rows their number. */
 static enum belfry_err note_rows(struct belfry_follow *follow, struct belfry_bytes response, size_t *n_kept,
                                  size_t *n_rows, struct belfry_bytes *last)
 {
@@ -352,7 +352,7 @@ void belfry_follow_on_progress(struct belfry_follow *follow, int64_t rev)
 void belfry_follow_restart(struct belfry_follow *follow)
 {
     BELFRY_OWNER_CHECK(follow);
-    /* what was taken out for telling and not told is still gone; keep it as unseen */
+    /* Keys taken out to report, but not reported, have still vanished: keep them as unseen */
     while (follow->swept != NULL) {
         struct key *k = follow->swept;
         follow->swept = k->next_swept;
@@ -367,13 +367,13 @@ bool belfry_follow_wants_progress(const struct belfry_follow *follow)
     return follow->state == SYNCING && follow->watching;
 }
 
-/* ---- what has vanished ---- */
+/* ---- vanished keys ---- */
 
-/* Takes out of the memory what is dead, and into `swept` what this epoch has not shown. */
+/* Removes dead keys from the memory, and moves keys that this epoch has not shown to `swept`. */
 static void split(struct belfry_follow *follow)
 {
     if (follow->n_dead == 0 && follow->epoch == 1)
-        return; /* nothing can have vanished from a first listing */
+        return; /* no key can vanish from a first listing */
     struct belfry_map kept;
     struct belfry_map_node *node;
     belfry_map_init(&kept);

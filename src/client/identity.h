@@ -1,7 +1,7 @@
 /* src/client/identity.h
  *
- * identity: which cluster the session talks to. The first response decides; an endpoint that answers for another
- * cluster is left, and when every endpoint in turn does, the cluster was replaced.
+ * identity: which cluster the session talks to. The first response decides. The session leaves an endpoint that answers
+ * for another cluster; if every endpoint does, the cluster was replaced.
  *
  * Thread: owner. Pure.
  */
@@ -16,8 +16,8 @@
 struct belfry_identity {
     uint64_t cluster_id; /* 0: not known yet */
     size_t n_endpoints;
-    uint64_t strangers; /* a bit for each endpoint that answered for another cluster since one did for ours */
-    uint64_t barred;    /* likewise; those that nobody asks any more, and that will not say anything */
+    uint64_t strangers; /* one bit per endpoint that answered for another cluster since one did for ours */
+    uint64_t barred;    /* one bit per endpoint that is no longer used, so will never answer */
 };
 
 /* Endpoints beyond the 64th share the last bit. */
@@ -26,8 +26,7 @@ static inline uint64_t belfry_identity_bit(size_t endpoint)
     return (uint64_t)1 << (endpoint < 63 ? endpoint : 63);
 }
 
-/* False when the response, from this endpoint, is of another cluster. Headers without an id (some proxies) say nothing.
- */
+/* False if the response of this endpoint is from another cluster. Headers without an id (some proxies) are ignored. */
 static inline bool belfry_identity_check(struct belfry_identity *identity, size_t endpoint,
                                          const struct belfry_wire_header *header)
 {
@@ -43,7 +42,7 @@ static inline bool belfry_identity_check(struct belfry_identity *identity, size_
     return true;
 }
 
-/* Every endpoint that is asked answers for another cluster. */
+/* Every endpoint in use answers for another cluster. */
 static inline bool belfry_identity_lost(const struct belfry_identity *identity)
 {
     for (size_t i = 0; i < identity->n_endpoints; i++) {

@@ -4,9 +4,9 @@
 #include <assert.h>
 #include <stdio.h>
 
-#define TTL_MAX_S    INT64_C(9000000000) /* etcd's own bound */
-#define DRIFT        1000                /* our clock and the server's may part by one in so many */
-#define TRY_MIN_MS   500                 /* for one renewal: members may be far apart */
+#define TTL_MAX_S    INT64_C(9000000000) /* etcd's limit */
+#define DRIFT        1000                /* our clock and the server's may differ by one part in this many */
+#define TRY_MIN_MS   500                 /* for one renewal: members may be far away */
 #define AGAIN_MS     100                 /* after a failed renewal ... */
 #define AGAIN_MAX_MS 1000                /* ... growing to this */
 
@@ -15,7 +15,7 @@ static uint64_t ttl_ms(const struct belfry_keeper *k)
     return (uint64_t)k->ttl_s * 1000;
 }
 
-/* The only place that moves the state. */
+/* The only place that changes the state. */
 static void move(struct belfry_keeper *k, enum belfry_keeper_state to)
 {
     assert(k->state != BELFRY_KEEPER_OVER);
@@ -80,7 +80,7 @@ static bool is_late(const struct belfry_keeper *k, uint64_t now_ms)
     return k->state == BELFRY_KEEPER_HELD && now_ms >= k->deadline_ms;
 }
 
-/* A sixth of the ttl leaves room for several tries between the first third and the end. */
+/* A sixth of the TTL leaves room for several tries between the first third and the end. */
 static uint64_t wait_of(const struct belfry_keeper *k, uint64_t now_ms)
 {
     if (k->state != BELFRY_KEEPER_HELD)
@@ -127,7 +127,7 @@ uint64_t belfry_keeper_left_ms(const struct belfry_keeper *k, uint64_t now_ms)
 
 /* ---- answers ---- */
 
-/* The server has it, and had it at some time after `sent_ms`. */
+/* The server has the lease, and had it at some time after `sent_ms`. */
 static struct belfry_keeper_step hold(struct belfry_keeper *k, int64_t ttl_s, uint64_t sent_ms, uint64_t now_ms)
 {
     bool first = k->state != BELFRY_KEEPER_HELD;
@@ -138,12 +138,12 @@ static struct belfry_keeper_step hold(struct belfry_keeper *k, int64_t ttl_s, ui
     belfry_backoff_reset(&k->backoff);
     k->why[0] = '\0';
     move(k, BELFRY_KEEPER_HELD);
-    if (is_late(k, now_ms)) /* the answer was on its way, or we were stopped, for longer than it lives */
+    if (is_late(k, now_ms)) /* the answer was delayed, or we were stopped, longer than the TTL */
         return end_in_time(k);
     return tell(k, first ? BELFRY_LEASE_HELD : BELFRY_LEASE_RENEWED, now_ms);
 }
 
-/* A renewal came to nothing; whether the lease is there is not known. */
+/* A renewal failed; whether the lease exists is not known. */
 static struct belfry_keeper_step try_again(struct belfry_keeper *k, const char *why, uint64_t now_ms)
 {
     note(k, why);

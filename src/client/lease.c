@@ -1,4 +1,4 @@
-/* src/client/lease.c: a kept lease on a session: what the keeper says is sent, and what it tells is told. */
+/* src/client/lease.c: a kept lease on a session: sends the keeper's requests and reports its events. */
 #include <belfry/lease.h>
 
 #include <stdlib.h>
@@ -11,15 +11,15 @@
 #include "client/reply.h"
 #include "client/session.h"
 
-/* Whether the caller is in its callback, and whether it closed the lease there. */
+/* Whether the user's callback is running, and whether it closed the lease. */
 enum callback { OUTSIDE, INSIDE, INSIDE_CLOSED };
 
 struct belfry_lease {
     struct belfry_guest guest;
-    struct belfry_timer timer; /* by belfry_clock_ms(), as all of the session's */
+    struct belfry_timer timer; /* by belfry_clock_ms(), like all timers of the session */
     struct belfry *b;
     struct belfry_keeper keeper; /* by belfry_clock_boot_ms() */
-    struct belfry_call *call;    /* the grant or renewal under way; NULL: none */
+    struct belfry_call *call;    /* the current grant or renewal; NULL: none */
     belfry_lease_fn fn;
     void *user;
     enum callback callback;
@@ -30,7 +30,7 @@ struct belfry_lease {
 static void free_lease(struct belfry_lease *lease)
 {
     if (lease->call != NULL && belfry_calls_cancel(lease->call))
-        belfry_session_poke(lease->b); /* the server is told */
+        belfry_session_poke(lease->b); /* sends the cancellation */
     belfry_session_set_timer(lease->b, &lease->timer, BELFRY_NEVER);
     belfry_list_remove(&lease->guest.node);
     lease->b->n_busy--;
@@ -63,7 +63,7 @@ static void on_close(struct belfry_guest *guest)
 
 static void turn(struct belfry_lease *lease);
 
-/* The keeper's time for the session's timer. */
+/* Converts the keeper's time for the session's timer. */
 static void arm(struct belfry_lease *lease)
 {
     uint64_t due = belfry_keeper_due(&lease->keeper), now = belfry_clock_boot_ms();
@@ -72,7 +72,7 @@ static void arm(struct belfry_lease *lease)
     belfry_session_set_timer(lease->b, &lease->timer, due);
 }
 
-/* What the keeper wants told, if anything; the lease may be gone afterwards. */
+/* Reports the keeper's event, if any; the lease may be gone afterwards. */
 static void finish(struct belfry_lease *lease, const struct belfry_keeper_step *step)
 {
     arm(lease);
@@ -89,7 +89,7 @@ static void on_answer(const struct belfry_answer *answer, void *user)
 {
     struct belfry_lease *lease = user;
     struct belfry_keeper_answer got = {.err = answer->err, .why = answer->why, .exists = says_exists(answer)};
-    struct belfry_reply_view view = {.kind = BELFRY_REPLY_GRANT}; /* a renewal's answer has the same fields */
+    struct belfry_reply_view view = {.kind = BELFRY_REPLY_GRANT}; /* the answer to a renewal has the same fields */
     lease->call = NULL;
     if (answer->err == BELFRY_OK) {
         got.err = belfry_reply_init(&view, BELFRY_REPLY_GRANT, answer->message);
@@ -106,7 +106,7 @@ static void on_timer(struct belfry_timer *timer)
     turn(belfry_container(timer, struct belfry_lease, timer));
 }
 
-/* A grant under an id that nobody else has may be repeated like a read: what comes of it is the same lease. */
+/* A grant with an id that only we have may be repeated like a read: the result is the same lease. */
 static enum belfry_err send_request(struct belfry_lease *lease, const struct belfry_keeper_step *step)
 {
     struct belfry_buf request = {0};
@@ -136,7 +136,7 @@ static void turn(struct belfry_lease *lease)
     finish(lease, &step);
 }
 
-/* ---- the public side ---- */
+/* ---- public functions ---- */
 
 static enum belfry_err choose_id(int64_t *out)
 {
@@ -144,12 +144,12 @@ static enum belfry_err choose_id(int64_t *out)
     if (getrandom(&random, sizeof(random), 0) != (ssize_t)sizeof(random))
         return BELFRY_ERR_IO;
     *out = (int64_t)(random & INT64_MAX);
-    if (*out == 0) /* which would mean that the server chooses */
+    if (*out == 0) /* 0 would let the server choose */
         *out = 1;
     return BELFRY_OK;
 }
 
-/* The grant is sent now, so that what goes wrong here is the caller's to know at once. */
+/* Sends the grant now, so that the caller learns of local errors immediately. */
 static enum belfry_err begin(struct belfry_lease *lease)
 {
     struct belfry_keeper_step step = belfry_keeper_turn(&lease->keeper, belfry_clock_boot_ms());
@@ -212,7 +212,7 @@ static void on_revoked(const struct belfry_answer *answer, void *user)
     (void)user;
 }
 
-/* Once: if it fails the lease ends by itself, which is all that can be promised. */
+/* Sent once: if it fails, the lease expires by itself. */
 static void send_revocation(struct belfry *b, int64_t id)
 {
     struct belfry_buf request = {0};

@@ -33,9 +33,9 @@ struct belfry_opts {
     struct {
         bool set;
         int64_t number;
-        char *text; /* owned; one of them is a password, so all are wiped */
+        char *text; /* owned; wiped when freed, because some are secrets */
     } values[BELFRY_OPT_END_];
-    /* Behind the options, not in them: a call that only reads them can still say which of them it refuses. */
+    /* Not part of the options: a call that only reads them can still record which one it rejects. */
     char *why;
 };
 
@@ -47,7 +47,7 @@ static struct belfry_opts *create(void)
     return opts;
 }
 
-/* The row that takes `value`, and the number it is; NULL: none does, and o->why says so. */
+/* The row that accepts `value`, and its number; NULL: none, and o->why has the reason. */
 static const struct belfry_opt_row *read_value(struct belfry_opts *o, const char *name, const char *value,
                                                uint64_t *number)
 {

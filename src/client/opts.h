@@ -1,7 +1,7 @@
 /* src/client/opts.h
  *
- * opts: the library's options by name. One table says for each what it is called, which values it takes (opt/options.h), where
- * it may be used and what its default is; belfry/belfry.h tells users the same.
+ * opts: the library's options by name. One table gives each option's name, kind of value (opt/options.h), uses and
+ * default; belfry/belfry.h explains them to users.
  *
  * Thread: owner.
  */
@@ -40,7 +40,7 @@ enum {
         BELFRY_FOR_GET | BELFRY_FOR_PUT | BELFRY_FOR_DEL | BELFRY_FOR_COMPACT | BELFRY_FOR_LEASE_TTL | BELFRY_FOR_CALL
 };
 
-/* X(id, name, BELFRY_KIND_..., where, default number; of a choice: what it may be, "a|b") */
+/* X(id, name, BELFRY_KIND_..., where, default number; of a choice: its words, "a|b") */
 /* clang-format off */
 #define BELFRY_OPT_TABLE(X) \
     X(CACERT,         "cacert",                   TEXT,   BELFRY_FOR_OPEN | BELFRY_FOR_KUBE_OPEN, 0, "") \
@@ -105,15 +105,15 @@ enum {
 #define BELFRY_OPT_ENUM(id, name, kind, where, value, choices) BELFRY_OPT_##id,
 enum belfry_opt { BELFRY_OPT_TABLE(BELFRY_OPT_ENUM) BELFRY_OPT_END_ };
 
-/* True when every option set may be used there; else belfry_opts_why() names one that may not. What fits
- * writes nothing: options may be shared by threads that only read them. */
+/* True if every option that is set may be used there; otherwise belfry_opts_why() names one that may not. If they fit,
+ * nothing is written: threads that only read may share options. */
 bool belfry_opts_fit(const struct belfry_opts *opts, unsigned where);
 
 /* The number (flag, milliseconds, bytes, index of the word), or the default; `opts` may be NULL. */
 int64_t belfry_opts_number(const struct belfry_opts *opts, enum belfry_opt opt);
 bool belfry_opts_is_set(const struct belfry_opts *opts, enum belfry_opt opt);
 
-/* The text, or NULL when it was not set; lent as long as `opts` lives. */
+/* The text, or NULL if not set; lent as long as `opts` lives. */
 const char *belfry_opts_text(const struct belfry_opts *opts, enum belfry_opt opt);
 
 #endif

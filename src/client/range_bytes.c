@@ -6,7 +6,7 @@
 
 #include "base/bytes.h"
 
-static const struct belfry_bytes zero = {"", 1}; /* one zero byte: as a key the first, as an end "to the last key" */
+static const struct belfry_bytes zero = {"", 1}; /* one zero byte: the first key; as an end, "to the last key" */
 
 struct belfry_range belfry_key(const char *key)
 {
@@ -43,7 +43,7 @@ const char *belfry_range_why(enum belfry_err err)
     return err == BELFRY_ERR_INVALID ? "the range is empty, or is of no known kind" : NULL;
 }
 
-/* The end of a prefix is the prefix with its last byte below 0xff raised by one and the rest cut. */
+/* The end of a prefix: cut it after its last byte below 0xff, and add one to that byte. */
 static size_t prefix_end(struct belfry_bytes prefix)
 {
     size_t len = prefix.len;
@@ -73,7 +73,7 @@ enum belfry_err belfry_range_wire(struct belfry_range range, struct belfry_wire_
             return BELFRY_ERR_INVALID;
         end = range.end;
         break;
-    default: /* a caller's number, not one of ours */
+    default: /* an invalid number from the caller */
         return BELFRY_ERR_INVALID;
     }
     struct belfry_wire_range *wire = malloc(sizeof(*wire) + key.len + end.len);

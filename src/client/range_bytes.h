@@ -7,12 +7,12 @@
 
 #include <belfry/belfry.h>
 
-/* A copy of its own, in one allocation; ended with free(). */
+/* A copy in one allocation; release it with free(). */
 struct belfry_wire_range {
     struct belfry_bytes key, end;
 };
 
-/* Errors: BELFRY_ERR_INVALID (an interval that is empty, or no such kind), BELFRY_ERR_NOMEM. */
+/* Errors: BELFRY_ERR_INVALID (an empty interval, or an unknown kind), BELFRY_ERR_NOMEM. */
 BELFRY_NODISCARD enum belfry_err belfry_range_wire(struct belfry_range range, struct belfry_wire_range **out);
 
 /* A sentence about such an error; NULL: belfry_strerror() says it all. */

@@ -6,8 +6,8 @@
 #include "client/callback_batch.h"
 #include "wire/rpc.pb-c.h"
 
-#define TXN_OPS_MAX   65536 /* answers in a transaction; etcd's own limit is 128 unless it is raised */
-#define TXN_DEPTH_MAX 8     /* transactions inside transactions; ours have none */
+#define TXN_OPS_MAX   65536 /* answers in a transaction; etcd's default limit is 128 */
+#define TXN_DEPTH_MAX 8     /* nested transactions; ours have none */
 
 static enum belfry_err init_at(struct belfry_reply_view *view, enum belfry_reply_kind kind, struct belfry_bytes message,
                                unsigned depth);
@@ -21,7 +21,7 @@ static enum belfry_err number(struct belfry_bytes message, uint32_t field, int64
     return err;
 }
 
-/* Key-values in field `field`: checked and counted, read when asked for. */
+/* Key-values in field `field`: checked and counted now, decoded during the walk. */
 static enum belfry_err kvs(struct belfry_reply_view *view, uint32_t field)
 {
     struct belfry_bytes bytes;
@@ -57,7 +57,7 @@ static enum belfry_err deleted(struct belfry_reply_view *view)
 
 /* ---- transactions ---- */
 
-/* One ResponseOp: the field number says what kind of answer it holds. */
+/* One ResponseOp: the field number is the kind of answer. */
 static enum belfry_err op(struct belfry_reply_view *view, struct belfry_bytes bytes, unsigned depth)
 {
     static const enum belfry_reply_kind kinds[] = {
@@ -152,7 +152,7 @@ static enum belfry_err leases(struct belfry_reply_view *view)
 
 /* ---- status and members ---- */
 
-/* Copies a list of texts to *to, ended by NULL, and moves *to behind it. */
+/* Copies a list of texts, with a NULL at its end, to *to, and moves *to past it. */
 static const char *const *list(const char ***to, char **from, size_t n)
 {
     const char **start = *to;
@@ -213,7 +213,7 @@ static enum belfry_err members(struct belfry_reply_view *view)
     return BELFRY_OK;
 }
 
-/* ---- all ---- */
+/* ---- decode ---- */
 
 static enum belfry_err decode(struct belfry_reply_view *view, unsigned depth)
 {
@@ -256,7 +256,7 @@ static enum belfry_err init_at(struct belfry_reply_view *view, enum belfry_reply
     }
     if (err != BELFRY_OK) {
         belfry_reply_fini(view);
-        *view = (struct belfry_reply_view){.kind = kind, .reply = {.why = "", .endpoint = ""}}; /* nothing to walk */
+        *view = (struct belfry_reply_view){.kind = kind, .reply = {.why = "", .endpoint = ""}}; /* an empty walk */
     }
     return err;
 }
@@ -291,7 +291,7 @@ void belfry_reply_fini(struct belfry_reply_view *view)
 
 static struct belfry_reply_view *view_of(const struct belfry_reply *reply)
 {
-    return (struct belfry_reply_view *)(uintptr_t)reply; /* we made it, and not const */
+    return (struct belfry_reply_view *)(uintptr_t)reply; /* ours, created non-const */
 }
 
 const struct belfry_event *belfry_reply_kv(const struct belfry_reply *reply, const struct belfry_event *after)

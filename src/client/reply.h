@@ -1,6 +1,6 @@
 /* src/client/reply.h
  *
- * reply: an answer's bytes as the public struct belfry_reply, and the walks over what it holds.
+ * reply: turns the bytes of an answer into the public struct belfry_reply, and walks its parts.
  *
  * Key-values are read in place. Members, status, leases and the answers inside a transaction are decoded once, into
  * memory that the reply owns until belfry_reply_fini().
@@ -20,7 +20,7 @@ enum belfry_reply_kind {
     BELFRY_REPLY_PUT,
     BELFRY_REPLY_DELETE,
     BELFRY_REPLY_TXN,
-    BELFRY_REPLY_HEADER, /* nothing but a header: compact, revoke */
+    BELFRY_REPLY_HEADER, /* only a header: compact, revoke */
     BELFRY_REPLY_GRANT,
     BELFRY_REPLY_KEEPALIVE,
     BELFRY_REPLY_TTL,
@@ -33,8 +33,8 @@ struct belfry_reply_view {
     struct belfry_reply reply; /* first: the public pointer is a pointer to this */
     enum belfry_reply_kind kind;
     struct belfry_bytes message;
-    uint32_t kv_field; /* where the key-values are; 0: nowhere */
-    size_t at;         /* the walk over them */
+    uint32_t kv_field; /* the field of the key-values; 0: none */
+    size_t at;         /* position of the walk over them */
     struct belfry_event event;
     /* decoded; owned */
     struct belfry_status status;
@@ -46,11 +46,11 @@ struct belfry_reply_view {
     size_t n_keys;
     struct belfry_reply_view *ops;
     size_t n_ops;
-    const char **texts; /* pointers into `unpacked`, in lists ended by NULL */
+    const char **texts; /* pointers into `unpacked`, in lists that end with NULL */
     void *unpacked;     /* a protobuf-c message that texts point into */
 };
 
-/* Reads `message`. On success ended with belfry_reply_fini(). Errors: BELFRY_ERR_PROTOCOL, BELFRY_ERR_NOMEM. */
+/* Reads `message`. On success call belfry_reply_fini() at the end. Errors: BELFRY_ERR_PROTOCOL, BELFRY_ERR_NOMEM. */
 BELFRY_NODISCARD enum belfry_err belfry_reply_init(struct belfry_reply_view *view, enum belfry_reply_kind kind,
                                                    struct belfry_bytes message);
 void belfry_reply_fini(struct belfry_reply_view *view);

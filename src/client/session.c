@@ -69,10 +69,10 @@ void belfry_session_set_timer(struct belfry *b, struct belfry_timer *timer, uint
     uint64_t first = belfry_timers_due(&b->timers);
     belfry_timers_set(&b->timers, timer, due_ms);
     if (due_ms < first)
-        belfry_session_poke(b); /* the pump finds out when it is due */
+        belfry_session_poke(b); /* the pump recalculates when it is due */
 }
 
-/* From inside a turn of the loop, where the descriptor is looked after anyway. */
+/* Called inside a turn of the loop, which updates the descriptor anyway. */
 static void on_changed(void *user)
 {
     struct belfry *b = user;
@@ -261,7 +261,7 @@ int belfry_open_why(const char *endpoints, const struct belfry_opts *opts, struc
     belfry_list_init(&b->follows);
     belfry_list_init(&b->guests);
     if (getrandom(&b->rng.state, sizeof(b->rng.state), GRND_NONBLOCK) != (ssize_t)sizeof(b->rng.state))
-        b->rng.state = belfry_clock_ms() ^ (uintptr_t)b; /* early at boot: jitter needs no better */
+        b->rng.state = belfry_clock_ms() ^ (uintptr_t)b; /* no randomness early at boot; enough for jitter */
     b->command_timeout_ms = (uint32_t)belfry_opts_number(opts, BELFRY_OPT_COMMAND_TIMEOUT);
 
     enum belfry_err err = open_all(b, endpoints, opts, why, len);
@@ -286,14 +286,14 @@ static void free_handle(uv_handle_t *handle)
 static void close_all(struct belfry *b)
 {
     BELFRY_OWNER_ENTER(b);
-    b->closing = true; /* first: a callback that opens something anew is refused */
+    b->closing = true; /* first, so that callbacks cannot open anything */
     struct belfry_list *guest;
     while ((guest = belfry_list_pop(&b->guests)) != NULL) {
         struct belfry_guest *leaving = belfry_container(guest, struct belfry_guest, node);
         leaving->close(leaving);
     }
     belfry_watch_end_all(b, BELFRY_ERR_CANCELED, "the session was closed");
-    belfry_calls_abort(b->calls); /* answers may still ask the session for anything */
+    belfry_calls_abort(b->calls); /* answers may still use the session */
     belfry_stream_destroy(b->stream);
     belfry_calls_destroy(b->calls);
     belfry_dns_destroy(b->dns);

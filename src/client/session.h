@@ -1,8 +1,8 @@
 /* src/client/session.h
  *
- * session: what struct belfry is to the other files of this folder: the loop, and the parts that live on it.
+ * session: struct belfry for the other files of this folder: the loop, and the parts on it.
  *
- * Everything that a public call starts is done from the loop: the call notes it and pokes; the session's timer then
+ * Public calls only record what to do and poke the session. The work is done from the loop: the session's timer then
  * pumps calls, stream and follows until nothing is due.
  *
  * Thread: owner: one thread at a time, checked when a public call enters (base/owner.h).
@@ -21,11 +21,11 @@
 #include "client/timers.h"
 #include "client/why.h"
 
-/* Who lives on a session besides its own watches and calls: a Kubernetes client, an informer, a kept lease. */
+/* An object on a session other than its watches and calls: a Kubernetes client, an informer, a kept lease. */
 struct belfry_guest {
     struct belfry_list node; /* in belfry.guests, the newest first */
-    /* The session is being closed: tell whoever must be told, and go. Every guest on top of another came later, so it
-     * goes first. */
+    /* The session is being closed: report that to callbacks, and end. A guest on top of another was added later, so it
+     * is closed first. */
     void (*close)(struct belfry_guest *guest);
 };
 
@@ -33,24 +33,24 @@ struct belfry {
     /* fixed */
     struct belfry_loop *loop;
     struct belfry_dns *dns;
-    struct belfry_tls *tls; /* NULL: no endpoint wants it */
+    struct belfry_tls *tls; /* NULL: no endpoint uses TLS */
     struct belfry_endpoint *endpoints;
     size_t n_endpoints;
     uint32_t command_timeout_ms;
     /* owner */
     struct belfry_auth auth;
     struct belfry_identity identity;
-    struct belfry_calls *calls; /* NULL, as stream: a session without etcd */
+    struct belfry_calls *calls; /* NULL, like stream, in a session without etcd */
     struct belfry_stream *stream;
-    uv_timer_t *timer; /* owned by the loop from its closing on */
+    uv_timer_t *timer; /* owned by the loop once it is closing */
     struct belfry_timers timers;
     struct belfry_list guests;
-    size_t n_busy; /* guests' business that belfry_run() waits for */
+    size_t n_busy; /* number of guests' activities that belfry_run() waits for */
     struct belfry_rng rng;
     struct belfry_list watches; /* all, by belfry_watch.node */
-    struct belfry_list follows; /* those that are not live, by belfry_watch.busy */
+    struct belfry_list follows; /* follows that are not live, by belfry_watch.busy */
     bool closing;
-    bool poked; /* the timer is set to now, and the descriptor knows */
+    bool poked; /* the timer is set to now, and the descriptor is readable */
     struct belfry_log log;
     belfry_log_fn log_fn;
     void *log_user;
@@ -61,14 +61,14 @@ struct belfry {
     BELFRY_OWNER_SESSION;
 };
 
-/* Something is due: the session pumps on the loop's next turn. Safe from anywhere on the thread. */
+/* Something is due: the session pumps in the loop's next turn. May be called from anywhere on the thread. */
 void belfry_session_poke(struct belfry *b);
 
-/* Sets a timer of a guest's; it fires from the loop. Safe from anywhere on the thread. */
+/* Sets a guest's timer; it fires from the loop. May be called from anywhere on the thread. */
 void belfry_session_set_timer(struct belfry *b, struct belfry_timer *timer, uint64_t due_ms);
 
-/* Why a call on etcd cannot begin, if it cannot: no callback, a session without etcd, an option that is not for it (`where`
- * as in opts.h), a session that is being closed. The error, noted for belfry_why(). */
+/* The error if a call on etcd cannot begin: no callback, a session without etcd, an option that is not for it (`where`
+ * as in opts.h), or a session that is being closed. Notes it for belfry_why(). */
 BELFRY_NODISCARD enum belfry_err belfry_session_refuses(struct belfry *b, bool has_callback,
                                                         const struct belfry_opts *opts, unsigned where);
 
@@ -78,16 +78,16 @@ static inline bool belfry_session_has_etcd(const struct belfry *b)
     return b->calls != NULL;
 }
 
-/* As BELFRY_PAUSE, from outside the watch's callback. */
+/* Like BELFRY_PAUSE, but from outside the watch's callback. */
 void belfry_watch_pause(struct belfry_watch *w);
 
-/* The parts in watch.c that the session drives. */
+/* The parts of watch_api.c that the session drives. */
 enum belfry_mux_verdict belfry_watch_deliver(const struct belfry_mux_action *action, void *user);
 void belfry_watch_pump_follows(struct belfry *b, uint64_t now_ms);
 uint64_t belfry_watch_due(const struct belfry *b);
 void belfry_watch_tell_link(struct belfry *b, const char *text);
 void belfry_watch_tell_listing(struct belfry *b,
-                               const char *why); /* follows that wait for a page, once until it comes */
+                               const char *why); /* report to follows that wait for a page, once per page */
 void belfry_watch_end_all(struct belfry *b, enum belfry_err err, const char *why);
 
 #endif

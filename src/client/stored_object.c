@@ -7,7 +7,7 @@
 
 #include "base/bytes.h"
 
-#define REV_DIGITS 18 /* of a decimal number that fits 63 bits for certain */
+#define REV_DIGITS 18 /* a decimal number of this length fits into 63 bits */
 
 static enum belfry_err alloc(size_t key_len, size_t value_len, struct belfry_object **out)
 {
@@ -113,7 +113,7 @@ void belfry_object_unref(struct belfry_object *object)
         free(object);
 }
 
-/* ---- the public side ---- */
+/* ---- public functions ---- */
 
 struct belfry_bytes belfry_object_key(const struct belfry_object *object)
 {
@@ -167,7 +167,7 @@ int64_t belfry_object_lease(const struct belfry_object *object)
     return object->lease;
 }
 
-/* Counting is no change that anybody sees. */
+/* The reference count is not visible to users, so it may change. */
 static struct belfry_object *countable(const struct belfry_object *object)
 {
     return (struct belfry_object *)(uintptr_t)object;

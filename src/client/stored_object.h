@@ -1,7 +1,7 @@
 /* src/client/stored_object.h
  *
- * object: struct belfry_object from inside: one allocation, counted, with room for the links of the one store it may be
- * in.
+ * object: the inside of struct belfry_object: one allocation, reference counted, with the links of the one store that
+ * may hold it.
  *
  *     [ header | key | value ]      ns and name are parts of the key, uid and version of the value
  *
@@ -20,11 +20,11 @@ struct belfry_index_entry;
 struct belfry_object {
     /* the store's */
     struct belfry_treap_node node;      /* in the store, by key */
-    struct belfry_index_entry *entries; /* where indexes have it */
-    uint32_t epoch;                     /* the listing it was last seen in */
+    struct belfry_index_entry *entries; /* its entries in indexes */
+    uint32_t epoch;                     /* of the last listing that contained it */
     /* fixed at creation */
     uint32_t key_len, ns_len, value_len; /* ns_len 0: no namespace; otherwise the key is ns, '/', name */
-    uint32_t uid_at, version_at;         /* in the value */
+    uint32_t uid_at, version_at;         /* offsets in the value */
     uint16_t uid_len, version_len;
     uint8_t of_kube;
     int64_t rev;
@@ -45,20 +45,21 @@ struct belfry_object_key_value {
 BELFRY_NODISCARD enum belfry_err belfry_object_of_key(const struct belfry_object_key_value *kv,
                                                       struct belfry_object **out);
 
-/* An object of Kubernetes whose JSON is `head` (usually empty) and `tail` joined; uid and version lie in tail.
+/* A Kubernetes object whose JSON is `head` (usually empty) and `tail` joined; uid and version are in tail.
  * Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_TOO_LARGE (also: a uid or version over 64 KiB). */
 struct belfry_object_parts {
     struct belfry_bytes ns, name, head, tail;
-    struct belfry_bytes uid, version; /* runs of tail, or empty */
+    struct belfry_bytes uid, version; /* parts of tail, or empty */
 };
 BELFRY_NODISCARD enum belfry_err belfry_object_of_kube(const struct belfry_object_parts *parts,
                                                        struct belfry_object **out);
 
-/* The same state of the same object: Kubernetes: uid and version; etcd: create_rev and rev; and in any case the value, byte
- * for byte. A version alone is a server's word: one that is shown for two states must not hide the second. */
+/* The same state of the same object: uid and version (Kubernetes) or create_rev and rev (etcd) are equal, and the
+ * values are equal byte for byte. A version alone is not enough: a server that shows one version for two states must
+ * not hide the second. */
 bool belfry_object_same(const struct belfry_object *a, const struct belfry_object *b);
 
-size_t belfry_object_bytes(const struct belfry_object *object); /* memory it takes */
+size_t belfry_object_bytes(const struct belfry_object *object); /* memory used */
 
 struct belfry_object *belfry_object_ref(struct belfry_object *object);
 void belfry_object_unref(struct belfry_object *object); /* NULL is fine */

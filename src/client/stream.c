@@ -14,17 +14,17 @@
 #include "client/witness.h"
 
 #define WATCH_PATH   "/etcdserverpb.Watch/Watch"
-#define RETRY_MS     25 /* the first wait before a stream that did not serve is opened again */
+#define RETRY_MS     25 /* the first wait before reopening a stream that did not serve */
 #define RETRY_MAX_MS 1000
-#define READ_MS      5000 /* for reading the store's revision, again and again */
-#define TOKENS_MAX   5  /* tokens refused in a row before we believe it: a member that lags does not know the newest */
-#define DOUBTS_MAX   10 /* streams in a row that ended with a doubtful status before their watches do, ... */
-#define DOUBTS_MS    60000 /* ... and for how long at least, once a server has served: a whole cluster may restart */
+#define READ_MS      5000  /* timeout of one read of the store's revision */
+#define TOKENS_MAX   5     /* rejected tokens in a row before giving up: a lagging member does not know the newest */
+#define DOUBTS_MAX   10    /* streams in a row with a doubtful status before the watches end, ... */
+#define DOUBTS_MS    60000 /* ... and the least time for that, once a server has served: a cluster may restart */
 #define FIRST_MAX    160
-#define TEXT_MAX     1152               /* a URL, and a chain of tiers */
-#define WHOLE_BYTES  ((size_t)32 << 20) /* a larger response is asked for again, in pieces */
-#define HELD_BYTES   ((size_t)64 << 20) /* held for paused watches: less is taken whole when it nears this */
-#define WHOLE_LEAST  ((size_t)2 << 20)  /* what etcd calls a piece, and more */
+#define TEXT_MAX     1152               /* room for a URL and a chain of tiers */
+#define WHOLE_BYTES  ((size_t)32 << 20) /* a larger response is requested again in pieces */
+#define HELD_BYTES   ((size_t)64 << 20) /* held for paused watches; near this, only smaller responses are taken whole */
+#define WHOLE_LEAST  ((size_t)2 << 20)  /* more than etcd's size of a piece */
 
 struct belfry_stream {
     /* fixed */
@@ -34,36 +34,36 @@ struct belfry_stream {
     struct belfry_rng rng;
     /* owner */
     struct belfry_grpc_call *call; /* NULL: down */
-    struct belfry_conn *conn;      /* that carries it */
+    struct belfry_conn *conn;      /* that carries the call */
     size_t at;                     /* index of its endpoint */
-    uint64_t member_id;            /* of its server, as the newest header has it */
-    struct belfry_trust trust;     /* in that server, as to progress */
+    uint64_t member_id;            /* of its server, from the newest header */
+    struct belfry_trust trust;     /* whether that server's progress can be believed */
     bool served;                   /* a message came on this stream */
     uint64_t served_ms;            /* when */
     bool ever_served;
-    bool pieces;   /* large responses are asked for in pieces: one was too large */
-    bool draining; /* actions are being handed out */
+    bool pieces;   /* request large responses in pieces, because one was too large */
+    bool draining; /* actions are being delivered */
     struct belfry_backoff backoff;
     uint64_t retry_ms;
     unsigned refused_tokens;
     unsigned doubts;             /* streams in a row that ended with a doubtful status */
     uint64_t doubts_since_ms;    /* when the first of them did */
-    char first_doubt[FIRST_MAX]; /* what the first of them said */
-    bool token_wanted;           /* as calls were told */
-    struct belfry_call *read;    /* of the store's revision, for watches from now on */
+    char first_doubt[FIRST_MAX]; /* the text of the first */
+    bool token_wanted;           /* as requested from calls */
+    struct belfry_call *read;    /* reads the store's revision, for watches from now on */
     struct belfry_mux_read reading;
-    struct belfry_call *check; /* of the store's revision, against what was seen */
+    struct belfry_call *check; /* reads the store's revision, to compare it with what was seen */
     int64_t check_seen;
     struct belfry_witness witness;
-    bool doubt;                 /* since a reconnect it is not known whether the past is still the one we saw */
-    struct belfry_call *recall; /* of the witness */
+    bool doubt;                 /* since a reconnect, the past has not been verified */
+    struct belfry_call *recall; /* reads the witness */
     uint64_t read_retry_ms;
     struct belfry_buf scratch; /* one request */
-    char text[TEXT_MAX];       /* the last link text told */
+    char text[TEXT_MAX];       /* the last reported link text */
     BELFRY_OWNER;
 };
 
-/* ---- telling ---- */
+/* ---- reporting ---- */
 
 static void tell(struct belfry_stream *stream, const char *text)
 {
@@ -82,19 +82,19 @@ static void tell_lost(struct belfry_stream *stream, const char *url, const char 
 
 /* ---- the stream ---- */
 
-/* Is the stream's connection the one that the link would use? Another one has been put aside already. */
+/* Whether the stream's connection is the link's current one. If not, the link has already put it aside. */
 static bool is_current(struct belfry_stream *stream)
 {
     return stream->conn != NULL && stream->conn == belfry_link_conn(stream->link);
 }
 
-/* Did the stream serve for a while? One that breaks as soon as it has begun, again and again, is no better than none. */
+/* Whether the stream served for a while. A stream that always breaks soon after it began is not success. */
 static bool has_lasted(const struct belfry_stream *stream)
 {
     return stream->served && belfry_clock_ms() > stream->served_ms + RETRY_MAX_MS;
 }
 
-/* The stream is over; watches wait for the next one. */
+/* The stream ended; watches wait for the next one. */
 static void down(struct belfry_stream *stream)
 {
     if (has_lasted(stream)) {
@@ -111,7 +111,7 @@ static void down(struct belfry_stream *stream)
     stream->opts.changed(stream->opts.user);
 }
 
-/* We end the stream because it is of no use, and leave the endpoint. */
+/* Ends a stream that is of no use, and leaves the endpoint. */
 static void give_up(struct belfry_stream *stream, enum belfry_err err, const char *why)
 {
     if (stream->call != NULL)
@@ -140,7 +140,7 @@ static void other_cluster(struct belfry_stream *stream)
     give_up(stream, BELFRY_ERR_CLUSTER, "it belongs to another cluster than before");
 }
 
-/* Keeps the first put of a revision as evidence of the past; not while the evidence kept is being looked into. */
+/* Keeps the first put of a revision as evidence of the past; not while the evidence is being checked. */
 static void remember(struct belfry_stream *stream, const struct belfry_mux_action *action)
 {
     struct belfry_inbox_walk walk;
@@ -204,7 +204,7 @@ static void first_message(struct belfry_stream *stream)
     tell(stream, text);
 }
 
-/* The watch whose create the message grants, for an owner who wants to know; NULL: none. */
+/* The watch whose create the message confirms, if the owner wants to know; otherwise NULL. */
 static struct belfry_mux_watch *created_by(const struct belfry_stream *stream, const struct belfry_blob *message,
                                            struct belfry_wire_header *header)
 {
@@ -217,7 +217,8 @@ static struct belfry_mux_watch *created_by(const struct belfry_stream *stream, c
     return watch;
 }
 
-/* A watch that is paused holds what comes before the server hears of it: whole responses for very many are too much. */
+/* Until the server learns of a pause, a paused watch holds what arrives: whole responses for very many watches would be
+ * too much. */
 static void limit_messages(struct belfry_stream *stream)
 {
     size_t held = belfry_mux_held_bytes(stream->mux), room = held < HELD_BYTES ? HELD_BYTES - held : 0;
@@ -256,7 +257,7 @@ static void on_message(struct belfry_grpc_call *call, struct belfry_blob *messag
     stream->opts.changed(stream->opts.user);
 }
 
-/* A doubtful status counts towards the end, unless the stream had served well before it. */
+/* Counts a doubtful status, unless the stream had served well before it. */
 static void count_doubt(struct belfry_stream *stream, const struct belfry_grpc_status *status, const char *why)
 {
     bool doubtful = belfry_status_fate(status) == BELFRY_FATE_DOUBT && !has_lasted(stream);
@@ -267,14 +268,14 @@ static void count_doubt(struct belfry_stream *stream, const struct belfry_grpc_s
     snprintf(stream->first_doubt, sizeof(stream->first_doubt), "%.*s", FIRST_MAX - 1, why);
 }
 
-/* Enough of them to end the watches? Whoever never served is not an etcd that has trouble, but a wrong address. */
+/* Whether they suffice to end the watches. A server that never served is a wrong address, not an etcd in trouble. */
 static bool doubts_are_enough(const struct belfry_stream *stream)
 {
     return stream->doubts > DOUBTS_MAX && !stream->opts.patient &&
            (!stream->ever_served || belfry_clock_ms() - stream->doubts_since_ms >= DOUBTS_MS);
 }
 
-/* Is this status the last word for the watches? */
+/* Whether this status ends the watches. */
 static bool is_final(const struct belfry_stream *stream, const struct belfry_grpc_status *status)
 {
     switch (belfry_status_fate(status)) {
@@ -282,7 +283,7 @@ static bool is_final(const struct belfry_stream *stream, const struct belfry_grp
         return false;
     case BELFRY_FATE_DOUBT:
         return doubts_are_enough(stream);
-    case BELFRY_FATE_FOREIGN: /* another endpoint may be an etcd; and if one ever was, this passes */
+    case BELFRY_FATE_FOREIGN: /* another endpoint may be etcd; if one ever was, this is temporary */
         return !stream->ever_served && belfry_link_exhausted(stream->link);
     case BELFRY_FATE_END:
         return true;
@@ -290,7 +291,7 @@ static bool is_final(const struct belfry_stream *stream, const struct belfry_grp
     return false;
 }
 
-/* The error of an end by a status. What would be about one range in a reply is about the whole stream here. */
+/* The error with which a status ends the watches. A status about one range in a reply concerns the stream here. */
 static enum belfry_err end_err(const struct belfry_grpc_status *status)
 {
     switch (belfry_status_fate(status)) {
@@ -309,7 +310,7 @@ static void fail_all(struct belfry_stream *stream, const struct belfry_grpc_stat
                      const char *why)
 {
     char full[TEXT_MAX * 2], times[FIRST_MAX + 64] = "";
-    if (stream->doubts > 0 && strncmp(stream->first_doubt, why, FIRST_MAX - 1) == 0) /* as much as was kept of it */
+    if (stream->doubts > 0 && strncmp(stream->first_doubt, why, FIRST_MAX - 1) == 0) /* compares the kept part */
         snprintf(times, sizeof(times), ", %u times in a row", stream->doubts);
     else if (stream->doubts > 0)
         snprintf(times, sizeof(times), ", the last of %u in a row; the first: %s", stream->doubts, stream->first_doubt);
@@ -318,9 +319,9 @@ static void fail_all(struct belfry_stream *stream, const struct belfry_grpc_stat
     belfry_mux_fail(stream->mux, end_err(status), full);
 }
 
-/* What has been written to very many keys at once is asked for whole, because etcd takes a time that grows with the square
- * of their number to cut it into pieces (docs/decisions/0029). What is too large for that is asked for in pieces, until the
- * stream is lost again. */
+/* Changes of very many keys in one revision are requested whole, because etcd's time to cut them into pieces grows with
+ * the square of their number (docs/decisions/0029). If they are too large for that, they are requested in pieces until
+ * the stream is lost again. */
 static void again_in_pieces(struct belfry_stream *stream)
 {
     down(stream);
@@ -381,7 +382,7 @@ static void open_stream(struct belfry_stream *stream, struct belfry_conn *conn, 
     belfry_mux_stream_up(stream->mux, now_ms);
 }
 
-/* Several streams may share the calls: each says it once. */
+/* Several streams may share the calls: each requests a token once. */
 static void want_token(struct belfry_stream *stream, bool wanted)
 {
     if (stream->token_wanted == wanted)
@@ -390,7 +391,7 @@ static void want_token(struct belfry_stream *stream, bool wanted)
     belfry_calls_want_token(stream->opts.calls, wanted);
 }
 
-/* Opens the stream when it is wanted, a connection is there and the token is new. */
+/* Opens the stream if it is wanted, the connection is up and the token is new. */
 static void pump_stream(struct belfry_stream *stream, uint64_t now_ms)
 {
     bool any = belfry_mux_count(stream->mux) > 0;
@@ -433,8 +434,8 @@ static void on_trust(void *user)
     stream->opts.changed(stream->opts.user);
 }
 
-/* When the server is to be asked for its version: not before somebody wants it, or progress, nor before it is known who
- * it is. */
+/* When to ask the server for its version: only if the version or progress is wanted, and only when the member is
+ * known. */
 static uint64_t trust_due(const struct belfry_stream *stream)
 {
     bool wanted = stream->opts.wants_version || belfry_mux_wants_progress(stream->mux);
@@ -477,7 +478,7 @@ static void on_read(const struct belfry_answer *answer, void *user)
     stream->opts.changed(stream->opts.user);
 }
 
-/* The past was rewritten, whoever found out: nothing of it is evidence any more. */
+/* The past was rewritten: drop all evidence of it. */
 static void forget_past(struct belfry_stream *stream)
 {
     belfry_witness_forget(&stream->witness);
@@ -523,11 +524,11 @@ static void on_recall(const struct belfry_answer *answer, void *user)
         answer->err != BELFRY_ERR_FUTURE)
         stream->read_retry_ms = belfry_clock_ms() + RETRY_MAX_MS;
     else
-        stream->doubt = false; /* settled, or there is no evidence to be had */
+        stream->doubt = false; /* decided, or no evidence is available */
     stream->opts.changed(stream->opts.user);
 }
 
-/* Sends what was written to `scratch` as a linearizable Range. */
+/* Sends `scratch` as a linearizable Range. */
 static void read_range(struct belfry_stream *stream, enum belfry_err err, uint64_t now_ms, belfry_answer_fn fn,
                        struct belfry_call **out)
 {
@@ -539,7 +540,7 @@ static void read_range(struct belfry_stream *stream, enum belfry_err err, uint64
         stream->read_retry_ms = now_ms + RETRY_MAX_MS;
 }
 
-/* A linearizable read of one key's count: the cheapest way to the store's revision. */
+/* A linearizable count of one key: the cheapest way to read the store's revision. */
 static void read_revision(struct belfry_stream *stream, struct belfry_bytes key, uint64_t now_ms, belfry_answer_fn fn,
                           struct belfry_call **out)
 {
@@ -558,7 +559,7 @@ static void recall(struct belfry_stream *stream, uint64_t now_ms)
                &stream->recall);
 }
 
-/* Did a server show less than was seen before, and is that not being looked into? */
+/* Whether a server showed a lower revision than was seen before, and no check of that is in progress. */
 static bool wants_check(const struct belfry_stream *stream, int64_t *seen, struct belfry_bytes *key)
 {
     return !stream->opts.owner_judges && stream->check == NULL && belfry_mux_suspects(stream->mux, seen) &&
@@ -581,7 +582,7 @@ static void pump_reads(struct belfry_stream *stream, uint64_t now_ms)
         recall(stream, now_ms);
 }
 
-/* ---- the outside ---- */
+/* ---- callbacks and public functions ---- */
 
 static void on_link_up(struct belfry_link *link, void *user)
 {

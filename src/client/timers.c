@@ -19,7 +19,7 @@ static int order(const struct belfry_treap_node *a, const struct belfry_treap_no
 void belfry_timers_set(struct belfry_timers *timers, struct belfry_timer *timer, uint64_t due_ms)
 {
     if (due_ms < timers->firing_ms)
-        due_ms = timers->firing_ms; /* behind all that are due now */
+        due_ms = timers->firing_ms; /* after all that are due now */
     if (timer->due_ms == due_ms)
         return;
     if (timer->due_ms != BELFRY_NEVER)
@@ -32,7 +32,7 @@ void belfry_timers_set(struct belfry_timers *timers, struct belfry_timer *timer,
 
 void belfry_timers_fire(struct belfry_timers *timers, uint64_t now_ms)
 {
-    uint64_t n_set = timers->n_set; /* what is set from here on waits */
+    uint64_t n_set = timers->n_set; /* timers set from now on wait */
     struct belfry_treap_node *node;
     timers->firing_ms = now_ms;
     while ((node = belfry_treap_first(timers->root)) != NULL && of(node)->due_ms <= now_ms &&

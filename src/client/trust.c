@@ -9,8 +9,8 @@
 #include "client/etcd_request.h"
 #include "wire/scan.h"
 
-#define ASK_MS         5000 /* for one try */
-#define RETRY_MS       500  /* the first wait but one */
+#define ASK_MS         5000 /* timeout of one try */
+#define RETRY_MS       500  /* the second wait */
 #define RETRY_MAX_MS   10000
 #define STATUS_VERSION 2 /* field of StatusResponse */
 
@@ -18,10 +18,10 @@
 
 struct version {
     unsigned major, minor, patch;
-    bool early; /* an alpha, a release candidate: before the release of that number */
+    bool early; /* an alpha or a release candidate of that number */
 };
 
-/* Reads digits at *at; false when there are none, or more than any version has. */
+/* Reads digits at *at; false if there are none or too many. */
 static bool read_number(struct belfry_bytes text, size_t *at, unsigned *out)
 {
     size_t start = *at;
@@ -52,7 +52,7 @@ bool belfry_trust_is_good(struct belfry_bytes version)
     struct version v;
     if (!read_version(version, &v))
         return false;
-    unsigned first; /* the first good patch of its minor version */
+    unsigned first; /* the first good patch of the minor version */
     if (v.major != 3)
         return v.major > 3;
     switch (v.minor) {
@@ -63,7 +63,7 @@ bool belfry_trust_is_good(struct belfry_bytes version)
         first = 8;
         break;
     case 6:
-        first = 0; /* but main called itself 3.6.0-alpha.0 for years, before the mend and after */
+        first = 0; /* but main was 3.6.0-alpha.0 for years, before and after the fix */
         break;
     default:
         return v.minor > 6;
@@ -134,8 +134,8 @@ static void on_message(struct belfry_grpc_call *call, struct belfry_blob *messag
              version.len > 0 ? version.data : "");
 }
 
-/* It has a version, but not for us. Of all etcds that know progress requests, only those from 3.5.28 and 3.6.0 on keep
- * Status from anybody; so no token is sent, which might have expired since the stream was opened. */
+/* The server has a version but does not tell us. Among etcds that know progress requests, only those from 3.5.28 and
+ * 3.6.0 on protect Status; so no token is sent, which might have expired since the stream was opened. */
 static bool is_guarded(const struct belfry_grpc_status *status)
 {
     return status->from_server && ((status->code == BELFRY_GRPC_PERMISSION_DENIED &&
@@ -144,7 +144,7 @@ static bool is_guarded(const struct belfry_grpc_status *status)
                                     strstr(status->message, "etcdserver: user name is empty") != NULL));
 }
 
-/* Asking again will not help: a server that speaks only a part of the protocol, or somebody in between. */
+/* Asking again will not help: the server, or a proxy, supports only a part of the protocol. */
 static bool is_final(const struct belfry_grpc_status *status)
 {
     return status->from_server &&

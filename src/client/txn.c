@@ -19,8 +19,8 @@ enum op { OP_RANGE = 1, OP_PUT = 2, OP_DELETE_RANGE = 3 }; /* of a RequestOp */
 
 struct belfry_txn {
     struct belfry_buf bytes;
-    enum belfry_err err; /* the first thing that went wrong */
-    const char *why;     /* about it; NULL: nothing more to say */
+    enum belfry_err err; /* the first error */
+    const char *why;     /* its details; NULL: none */
 };
 
 struct belfry_txn *belfry_txn_create(void)
@@ -53,7 +53,7 @@ const char *belfry_txn_why(const struct belfry_txn *txn)
     return txn != NULL ? txn->why : NULL;
 }
 
-/* Writes the tag and the length that stand before `len` bytes of a field. */
+/* Writes the tag and the length that precede `len` bytes of a field. */
 static uint8_t *write_head(uint8_t *to, unsigned field, size_t len)
 {
     *to++ = (uint8_t)(field << 3 | 2);
@@ -158,7 +158,7 @@ void belfry_txn_if_lease(struct belfry_txn *txn, struct belfry_bytes key, char i
 
 /* ---- steps ---- */
 
-/* Appends a RequestOp around `request` (written, if that went well) and frees it. */
+/* Appends a RequestOp around `request` (unless `err` is set) and frees it. */
 static void append_step(struct belfry_txn *txn, enum belfry_branch branch, enum op op, enum belfry_err err,
                         struct belfry_buf *request)
 {
@@ -181,7 +181,7 @@ static void append_step(struct belfry_txn *txn, enum belfry_branch branch, enum 
     belfry_buf_fini(request);
 }
 
-/* False: an earlier step went wrong, or the options are not for this one. */
+/* False: an earlier step failed, or the options are not for this one. */
 static bool may_append(struct belfry_txn *txn, const struct belfry_opts *opts, unsigned where)
 {
     if (txn == NULL || txn->err != BELFRY_OK)

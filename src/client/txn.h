@@ -6,7 +6,7 @@
 
 #include "base/bytes.h"
 
-/* The TxnRequest put together so far, lent. Errors: what went wrong while putting it together. */
+/* The TxnRequest built so far, lent. Errors: the first error of its steps. */
 BELFRY_NODISCARD enum belfry_err belfry_txn_request(const struct belfry_txn *txn, struct belfry_bytes *out);
 
 /* What it was, in a sentence; NULL: belfry_strerror() says it all. */

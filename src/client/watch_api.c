@@ -13,7 +13,7 @@
 #include "client/range_bytes.h"
 #include "client/session.h"
 
-#define PAGE_RETRY_MS 200 /* before a page that failed for a passing reason is asked for again */
+#define PAGE_RETRY_MS 200 /* before a page that failed temporarily is requested again */
 
 struct belfry_watch {
     struct belfry_list node; /* in belfry.watches */
@@ -24,12 +24,12 @@ struct belfry_watch {
     struct belfry_wire_range *range; /* owned */
     struct belfry_mux_watch *mux;    /* NULL: a follow before its first page, or ended */
     bool paused, closed;
-    unsigned calling; /* callbacks on the stack: freed when the last has returned */
+    unsigned calling; /* callbacks on the stack; freed when the last has returned */
     /* a follow */
     struct belfry_follow *follow; /* owned; NULL: a watch */
-    struct belfry_call *page;     /* under way */
-    uint64_t page_ms;             /* when to ask for the next one */
-    bool page_late;               /* and the caller was told why */
+    struct belfry_call *page;     /* in progress */
+    uint64_t page_ms;             /* when to request the next one */
+    bool page_late;               /* the delay was reported to the caller */
     bool once, prev_kv;
     size_t pause_bytes;
 };
@@ -41,7 +41,7 @@ static struct belfry_watch *of_busy(struct belfry_list *node)
 
 /* ---- ending ---- */
 
-/* Takes everything away that could still call back. */
+/* Removes everything that could still call back. */
 static void unhook(struct belfry_watch *w)
 {
     if (w->mux != NULL)
@@ -85,7 +85,7 @@ static enum belfry_next call_back(struct belfry_watch *w, struct belfry_batch_vi
     return next;
 }
 
-/* The last word; the watch is closed after it. */
+/* Reports END; the watch is closed after it. */
 static void end_with(struct belfry_watch *w, const struct belfry_mux_action *action)
 {
     struct belfry_batch_view view = {.batch = {.kind = BELFRY_END, .err = action->err, .why = action->why, .last = 1}};
@@ -143,15 +143,15 @@ static enum belfry_mux_verdict deliver_watch(struct belfry_watch *w, const struc
     return verdict_of(w);
 }
 
-/* ---- a follow ---- */
+/* ---- follow ---- */
 
-/* Tells what has vanished, then that the state is whole. */
+/* Reports vanished keys, then that the state is complete. */
 static void sweep(struct belfry_watch *w)
 {
     while (!w->closed && !w->paused && belfry_follow_sweeping(w->follow)) {
         struct belfry_batch_view view = {.batch = {.last = 1}, .source = BELFRY_FROM_KEYS};
         if (belfry_follow_sweep(w->follow, &view.keys, &view.n_keys) != BELFRY_OK)
-            return; /* for want of memory: the next pump goes on */
+            return; /* no memory: the next pump continues */
         view.batch.rev = view.batch.header.revision = belfry_follow_rev(w->follow);
         view.batch.header.cluster_id = w->b->identity.cluster_id;
         view.batch.n_events = view.n_keys;
@@ -165,11 +165,11 @@ static void sweep(struct belfry_watch *w)
     }
 }
 
-/* The listing starts anew; what was told stays in the machine's memory. */
+/* The listing starts again; the machine remembers what was reported. */
 static void relist(struct belfry_watch *w)
 {
     if (w->page != NULL)
-        belfry_calls_cancel(w->page); /* of the old listing: it would be taken for the first of the new one */
+        belfry_calls_cancel(w->page); /* a page of the old listing must not be taken for the first of the new one */
     w->page = NULL;
     belfry_follow_restart(w->follow);
     w->b->stats.lists++;
@@ -192,7 +192,7 @@ static void deliver_changes(struct belfry_watch *w, const struct belfry_mux_acti
 
 static enum belfry_mux_verdict deliver_follow(struct belfry_watch *w, const struct belfry_mux_action *action)
 {
-    sweep(w); /* nothing may overtake what has vanished */
+    sweep(w); /* vanished keys must be reported before anything else */
     if (w->closed)
         return BELFRY_MUX_MORE;
     if (w->paused)
@@ -224,14 +224,14 @@ enum belfry_mux_verdict belfry_watch_deliver(const struct belfry_mux_action *act
 {
     struct belfry_watch *w = belfry_mux_user(action->watch);
     (void)user;
-    w->calling++; /* until we are done with it here */
+    w->calling++; /* keep it until the end of this function */
     enum belfry_mux_verdict verdict = w->follow != NULL ? deliver_follow(w, action) : deliver_watch(w, action);
     w->calling--;
     settle(w);
     return verdict;
 }
 
-/* The first page has come: the watch starts behind it, before anything else can happen. */
+/* After the first page: starts the watch after its revision, before anything else can happen. */
 static enum belfry_err start_watch(struct belfry_watch *w)
 {
     int64_t rev = belfry_follow_wants_watch(w->follow);
@@ -261,7 +261,7 @@ static void call_back_link(struct belfry_watch *w, enum belfry_err err, const ch
         belfry_mux_pause(belfry_stream_mux(w->b->stream), w->mux);
 }
 
-/* The state cannot be read for now. The stream has its own words, but it may not be there yet, or be well. */
+/* Reports that the state cannot be read now. The stream reports its own problems, but may not exist yet, or be fine. */
 static void tell_page_late(struct belfry_watch *w, const char *why)
 {
     if (w->page_late || w->paused)
@@ -276,7 +276,7 @@ static void tell_page_came(struct belfry_watch *w)
     const char *endpoint = belfry_stream_endpoint(w->b->stream);
     bool late = w->page_late;
     w->page_late = false;
-    if (!late || endpoint == NULL) /* a stream that is not there yet tells when it is */
+    if (!late || endpoint == NULL) /* a stream that is still connecting reports itself */
         return;
     snprintf(text, sizeof(text), "connected to %s", endpoint);
     call_back_link(w, BELFRY_OK, text);
@@ -299,7 +299,7 @@ static void take_page(struct belfry_watch *w, struct belfry_bytes response)
         return;
     }
     belfry_batch_header(&header, &view.batch.header);
-    view.batch.rev = asked.rev > 0 ? asked.rev : header.revision; /* a pinned page is older than its header */
+    view.batch.rev = asked.rev > 0 ? asked.rev : header.revision; /* a page at an older revision than its header */
     if (view.batch.n_events > 0)
         call_back(w, &view);
     if (!w->closed && w->paused && w->mux != NULL)
@@ -320,7 +320,7 @@ static void on_page(const struct belfry_answer *answer, void *user)
     if (w->closed || w->b->closing)
         return;
     if (w->paused)
-        return; /* nothing was noted: it is asked for again when the follow is resumed */
+        return; /* nothing was recorded: it is requested again on resume */
     w->calling++;
     if (answer->err == BELFRY_OK) {
         tell_page_came(w);
@@ -388,9 +388,9 @@ uint64_t belfry_watch_due(const struct belfry *b)
     return due;
 }
 
-/* ---- all of them ---- */
+/* ---- all watches ---- */
 
-/* Visits every watch that is there now, whatever the visits open and close. */
+/* Visits every watch that exists now, whatever the visits open and close. */
 static void each(struct belfry *b, void (*visit)(struct belfry_watch *w, const void *with), const void *with)
 {
     struct belfry_list todo;
@@ -448,7 +448,7 @@ void belfry_watch_end_all(struct belfry *b, enum belfry_err err, const char *why
     each(b, end_one, &ending);
 }
 
-/* ---- the public side ---- */
+/* ---- public functions ---- */
 
 static enum belfry_err create(struct belfry *b, struct belfry_range range, belfry_batch_fn fn, void *user,
                               struct belfry_watch **out)

@@ -3,11 +3,11 @@
 
 #include "base/hash.h"
 
-#define HASHED_MAX 256 /* bytes of a value: more would cost a stream of large values more than it could tell */
+#define HASHED_MAX 256 /* bytes of a value: more would cost more than the evidence is worth */
 
 static uint64_t hash_of(struct belfry_bytes value)
 {
-    static const struct belfry_hash_key key = {0x62656c66, 0x7279}; /* both sides are ours: it need not be secret */
+    static const struct belfry_hash_key key = {0x62656c66, 0x7279}; /* both sides are ours: no secret needed */
     if (value.len > HASHED_MAX)
         value.len = HASHED_MAX;
     return belfry_hash(key, value);
@@ -54,9 +54,9 @@ bool belfry_witness_contradicts(const struct belfry_witness *witness, struct bel
     size_t at = 0;
     enum belfry_err err = belfry_scan_field(response, BELFRY_RANGE_KVS, &at, &row);
     if (err == BELFRY_ERR_AGAIN)
-        return true; /* the key was not there at that revision */
+        return true; /* the key did not exist at that revision */
     if (err != BELFRY_OK || belfry_scan_kv(row, &kv) != BELFRY_OK)
-        return false; /* unreadable is no evidence */
+        return false; /* an unreadable answer is no evidence */
     return kv.mod_rev != witness->rev || kv.create_rev != witness->create_rev || kv.version != witness->version ||
            kv.value.len != witness->value_len || hash_of(kv.value) != witness->value_hash;
 }

@@ -1,11 +1,11 @@
 /* src/client/witness.h
  *
- * witness: the newest put seen on a stream, kept as evidence of which past we have seen.
+ * witness: the newest put seen on a stream, kept as evidence of the past that we have seen.
  *
  * A cluster that was restored from a backup and then written past our place has the same cluster id, the same members
- * and a higher revision than we remember: nothing in a header tells. But the key that we saw written at revision R was
- * not written at R there, or not so. After every reconnect that key is read at R; what comes back is the same put,
- * another (the past was rewritten), or nothing that tells (R has been compacted).
+ * and a higher revision than we remember: no header shows the difference. But the key that we saw written at revision R
+ * was not written at R there, or not with the same value. After every reconnect that key is read at R. The answer is
+ * the same put, another one (the past was rewritten), or no evidence (R has been compacted).
  *
  * Thread: owner. Pure.
  * Memory: one key.
@@ -30,13 +30,13 @@ struct belfry_witness {
 void belfry_witness_init(struct belfry_witness *witness);
 void belfry_witness_fini(struct belfry_witness *witness);
 
-/* Something else is to be believed from now on: forget. */
+/* Forgets the evidence, when another past becomes valid. */
 void belfry_witness_forget(struct belfry_witness *witness);
 
-/* An event was seen; it is kept if it is a put and newer than what is kept. For want of memory nothing is kept. */
+/* Takes an event; keeps it if it is a put and newer than the one kept. Without memory nothing is kept. */
 void belfry_witness_note(struct belfry_witness *witness, const struct belfry_wire_event *event);
 
-/* Does the RangeResponse to a read of .key at .rev show another past? */
+/* Whether the RangeResponse to a read of .key at .rev shows another past. */
 bool belfry_witness_contradicts(const struct belfry_witness *witness, struct belfry_bytes response);
 
 #endif
