@@ -1,13 +1,33 @@
-/* tests/sim/serve.c: a worker thread of a tier, and the streams on it. */
+/* tests/sim/serve.c: requests in, bytes out, as the daemon does for one worker. */
+#include "sim/serve.h"
+
 #include <assert.h>
 #include <stdlib.h>
 
 #include "core/watcher.h"
 #include "sim/cover.h"
-#include "sim/tier_private.h"
+#include "sim/dialect.h"
 #include "sim/trace.h"
 #include "sim/verdict.h"
 #include "wire/rpc.pb-c.h"
+
+struct served {
+    struct belfry_list node;
+    struct server *server;
+    unsigned serial; /* for the trace */
+    struct link *link;
+    struct stream *stream;
+    enum tier_stream kind;
+    struct dialect_watch watch; /* of lines */
+    size_t told;                /* room */
+    /* the message being written */
+    size_t head_len, left; /* bytes of its prefix that came; bytes of it that are to come */
+    uint8_t head[5];
+    struct belfry_buf message; /* its bytes while it is small */
+    size_t message_len;
+    bool began_stale;
+    bool canceled_inside; /* a cancel came while it was being written */
+};
 
 #define SMALL 128 /* a message up to this size is looked into */
 
@@ -18,9 +38,9 @@ static void judge(struct served *served)
 {
     struct belfry_wire_watch watch;
     if (belfry_scan_watch(belfry_buf_bytes(&served->message), &watch) != BELFRY_OK)
-        verdict_fail("%s: a response cannot be read", served->server->tier->opts.name);
+        verdict_fail("%s: a response cannot be read", served->server->opts->name);
     else if (served->began_stale && watch.n_events == 0 && !watch.created && !watch.canceled)
-        verdict_fail("%s: progress %lld was told while stale", served->server->tier->opts.name,
+        verdict_fail("%s: progress %lld was told while stale", served->server->opts->name,
                      (long long)watch.header.revision);
 }
 
@@ -65,7 +85,7 @@ static void write_stream(void *user, const uint8_t *data, size_t len)
 {
     struct served *served = user;
     if (len > served->told)
-        verdict_fail("%s: %zu bytes were written to a stream that takes %zu", served->server->tier->opts.name, len,
+        verdict_fail("%s: %zu bytes were written to a stream that takes %zu", served->server->opts->name, len,
                      served->told);
     served->told -= len < served->told ? len : served->told;
     follow(served, data, len);
@@ -75,15 +95,15 @@ static void write_stream(void *user, const uint8_t *data, size_t len)
 /* ---- lines ---- */
 
 /* Now and then there is no memory. */
-static bool refused(const struct tier *tier)
+static bool refused(const struct server *server)
 {
-    return sched_one_in(tier->opts.sched, 40);
+    return sched_one_in(server->opts->sched, 40);
 }
 
 static enum belfry_err line_event(void *user, const struct batch *batch, uint32_t event, struct belfry_blob **out)
 {
     struct served *served = user;
-    if (refused(served->server->tier))
+    if (refused(served->server))
         return BELFRY_ERR_NOMEM;
     enum belfry_err err = dialect_event(&served->watch, batch, event, out);
     COVER_BY(lines, err == BELFRY_OK && *out != NULL);
@@ -96,13 +116,13 @@ static enum belfry_err line_event(void *user, const struct batch *batch, uint32_
 static enum belfry_err line_progress(void *user, int64_t rev, struct belfry_blob **out)
 {
     struct served *served = user;
-    return refused(served->server->tier) ? BELFRY_ERR_NOMEM : dialect_progress(rev, out);
+    return refused(served->server) ? BELFRY_ERR_NOMEM : dialect_progress(rev, out);
 }
 
 static enum belfry_err line_lost(void *user, int64_t compact_rev, struct belfry_blob **out)
 {
     struct served *served = user;
-    return refused(served->server->tier) ? BELFRY_ERR_NOMEM : dialect_lost(compact_rev, out);
+    return refused(served->server) ? BELFRY_ERR_NOMEM : dialect_lost(compact_rev, out);
 }
 
 static bool attribute(void *user, const struct batch *batch, uint32_t event, struct belfry_bytes name,
@@ -110,7 +130,7 @@ static bool attribute(void *user, const struct batch *batch, uint32_t event, str
 {
     const struct server *server = user;
     dialect_attribute(batch, event, name, before, after);
-    return !refused(server->tier);
+    return !refused(server);
 }
 
 static const struct lines lines = {
@@ -133,23 +153,23 @@ static void end_stream(struct served *served)
     free(served);
 }
 
-struct link *tier_dial(struct tier *tier, struct actor *client, size_t window, enum tier_stream kind)
+struct link *serve_dial(struct server *server, struct actor *client, size_t window, enum tier_stream kind,
+                        unsigned serial)
 {
-    struct sched *sched = tier->opts.sched;
-    if (!tier_ready(tier))
-        return NULL;
-    struct server *server = &tier->servers[sched_below(sched, tier->opts.n_workers)];
     struct served *served = calloc(1, sizeof(*served));
     if (served == NULL)
         abort();
-    struct link_opts opts = {
-        .sched = sched, .client = client, .server = server->actor, .delay_ms = tier->opts.delay_ms, .window = window};
+    struct link_opts opts = {.sched = server->opts->sched,
+                             .client = client,
+                             .server = server->jobs.actor,
+                             .delay_ms = server->opts->delay_ms,
+                             .window = window};
     served->server = server;
-    served->serial = ++tier->streams;
+    served->serial = serial;
     served->kind = kind;
     served->link = link_create(&opts);
     belfry_list_append(&server->dialled, &served->node);
-    sched_wake(sched, server->actor, sched_now(sched));
+    sched_wake(server->opts->sched, server->jobs.actor, sched_now(server->opts->sched));
     return served->link;
 }
 
@@ -165,10 +185,10 @@ static uint8_t flags_of(const Etcdserverpb__WatchCreateRequest *create)
     return flags;
 }
 
-static void cover_start(const struct tier *tier, int64_t start)
+static void cover_start(const struct server *server, int64_t start)
 {
     struct evlog_view view;
-    tier_look(tier, &view);
+    serve_look(server, &view);
     if (start > view.head + 1)
         COVER(future);
     else if (start > 0 && start <= view.head && evlog_covers(&view, start))
@@ -178,7 +198,7 @@ static void cover_start(const struct tier *tier, int64_t start)
 /* What others have as a watch id is its pin, and what others have as fragments says that it resumes. */
 static void suit_lines(struct served *served, struct stream_create *request)
 {
-    struct sched *sched = served->server->tier->opts.sched;
+    struct sched *sched = served->server->opts->sched;
     served->watch.prev_kv = (request->flags & WATCHER_PREV_KV) != 0;
     served->watch.pin = (unsigned)request->watch_id;
     request->watch_id = 0;
@@ -198,10 +218,10 @@ static enum belfry_err on_create(struct served *served, const Etcdserverpb__Watc
                                     .start_rev = create->start_revision,
                                     .watch_id = create->watch_id,
                                     .flags = flags_of(create)};
-    TRACE(served->server->tier->opts.name, "worker %u at %lld: create from %lld%s on stream %u", served->server->number,
+    TRACE(served->server->opts->name, "worker %u at %lld: create from %lld%s on stream %u", served->server->number,
           (long long)worker_position(served->server->worker), (long long)request.start_rev,
           (request.flags & WATCHER_FRAGMENT) != 0 ? " fragment" : "", served->serial);
-    cover_start(served->server->tier, request.start_rev);
+    cover_start(served->server, request.start_rev);
     if (served->kind == TIER_STREAM_LINES)
         suit_lines(served, &request);
     return stream_create(served->server->worker, served->stream, &request);
@@ -218,12 +238,12 @@ static enum belfry_err on_request(struct served *served, struct belfry_bytes byt
     if (request->request_union_case == ETCDSERVERPB__WATCH_REQUEST__REQUEST_UNION_CREATE_REQUEST) {
         err = on_create(served, request->create_request);
     } else if (request->request_union_case == ETCDSERVERPB__WATCH_REQUEST__REQUEST_UNION_CANCEL_REQUEST) {
-        TRACE(served->server->tier->opts.name, "worker %u: cancel %lld on stream %u", served->server->number,
+        TRACE(served->server->opts->name, "worker %u: cancel %lld on stream %u", served->server->number,
               (long long)request->cancel_request->watch_id, served->serial);
         served->canceled_inside = served->head_len > 0;
         err = stream_cancel(worker, served->stream, request->cancel_request->watch_id);
     } else {
-        TRACE(served->server->tier->opts.name, "worker %u at %lld: progress asked on stream %u", served->server->number,
+        TRACE(served->server->opts->name, "worker %u at %lld: progress asked on stream %u", served->server->number,
               (long long)worker_position(worker), served->serial);
         stream_progress(worker, served->stream);
     }
@@ -243,7 +263,7 @@ static bool serve_requests(struct served *served)
         enum belfry_err err = on_request(served, belfry_buf_bytes(&server->request));
         if (err == BELFRY_OK)
             continue;
-        TRACE(server->tier->opts.name, "worker %u ends a stream: %s", server->number, belfry_errname((int)err));
+        TRACE(server->opts->name, "worker %u ends a stream: %s", server->number, belfry_errname((int)err));
         end_stream(served);
         return false;
     }
@@ -282,20 +302,20 @@ static void accept_dialled(struct server *server, uint64_t now)
 
 static void set_identity(struct server *server)
 {
-    struct evlog_cut cut;
-    tier_cut(server->tier, &cut);
-    if (cut.past == server->past)
+    struct evlog_view view;
+    serve_look(server, &view);
+    if (view.cut.past == server->past)
         return;
     struct store_meta meta;
-    server->tier->store->api->snapshot(server->tier->store, &meta);
+    server->store->api->snapshot(server->store, &meta);
     struct response_identity identity = {meta.cluster_id, meta.member_id, meta.raft_term};
-    server->past = cut.past;
+    server->past = view.cut.past;
     worker_set_identity(server->worker, &identity);
 }
 
 static void take_answers(struct server *server)
 {
-    for (struct job *job; (job = tier_take(server->tier, &server->jobs)) != NULL; free(job))
+    for (struct job *job; (job = jobs_take(&server->jobs)) != NULL; free(job))
         worker_fetched(server->worker, &job->fetch, job->err, job->segment, job->compact_rev, job->oldest);
 }
 
@@ -308,7 +328,7 @@ static void ask_for_history(struct server *server)
             abort();
         job->worker = server->number;
         job->fetch = fetch;
-        tier_post(server->tier, &server->tier->reader_jobs, server->tier->reader_actor, job);
+        jobs_post(server->reader, job);
     }
 }
 
@@ -326,7 +346,7 @@ static void end_broken(struct server *server)
     belfry_list_each_safe (node, &server->streams) {
         if (!stream_broken(served_of(node)->stream))
             continue;
-        TRACE(server->tier->opts.name, "worker %u ends stream %u: its rest is gone", server->number,
+        TRACE(server->opts->name, "worker %u ends stream %u: its rest is gone", server->number,
               served_of(node)->serial);
         COVER(broken);
         end_stream(served_of(node));
@@ -344,10 +364,10 @@ static void end_ended(struct server *server)
     }
 }
 
-uint64_t serve_step(void *arg)
+static uint64_t serve_step(void *arg)
 {
     struct server *server = arg;
-    struct sched *sched = server->tier->opts.sched;
+    struct sched *sched = server->opts->sched;
     uint64_t now = sched_now(sched);
     set_identity(server);
     if (server->told_stale != server->stale) {
@@ -369,17 +389,17 @@ uint64_t serve_step(void *arg)
     belfry_list_each (node, &server->streams)
         if (stream_wants_requests(served_of(node)->stream))
             due = belfry_min_time(due, link_server_due(served_of(node)->link));
-    due = belfry_min_time(due, tier_jobs_due(&server->jobs));
+    due = belfry_min_time(due, jobs_due(&server->jobs));
     return more ? now : belfry_min_time(due, worker_due(server->worker));
 }
 
 void serve_start(struct server *server)
 {
-    const struct tier_opts *tier = &server->tier->opts;
+    const struct tier_opts *tier = server->opts;
     belfry_list_init(&server->streams);
     belfry_list_init(&server->dialled);
-    belfry_list_init(&server->jobs);
-    struct worker_opts opts = {.log = server->tier->log,
+    jobs_init(&server->jobs, tier->sched, tier->delay_ms);
+    struct worker_opts opts = {.log = server->log,
                                .number = server->number,
                                .seed = tier->seed + server->number,
                                .fragment_bytes = tier->fragment_bytes,
@@ -392,7 +412,7 @@ void serve_start(struct server *server)
                                .attribute_user = server};
     if (worker_create(&opts, &server->worker) != BELFRY_OK)
         abort();
-    server->actor = sched_add(tier->sched, ACTOR_THREAD, serve_step, server);
+    server->jobs.actor = sched_add(tier->sched, ACTOR_THREAD, serve_step, server);
 }
 
 void serve_stop(struct server *server)
@@ -403,4 +423,27 @@ void serve_stop(struct server *server)
         end_stream(served_of(server->streams.next));
     worker_destroy(server->worker);
     belfry_buf_fini(&server->request);
+    jobs_drop(&server->jobs.list);
+}
+
+bool serve_is_waiting(const struct server *server)
+{
+    return !belfry_list_empty(&server->jobs.list);
+}
+
+void serve_answer(struct server *server, struct job *job, enum belfry_err err, struct segment *segment,
+                  int64_t compact_rev)
+{
+    job->err = err;
+    job->segment = segment;
+    job->compact_rev = compact_rev;
+    jobs_post(&server->jobs, job);
+}
+
+void serve_look(const struct server *server, struct evlog_view *view)
+{
+    sched_hold();
+    evlog_enter(server->log, server->opts->n_workers, view);
+    evlog_leave(server->log, server->opts->n_workers);
+    sched_release();
 }

@@ -1,4 +1,6 @@
-/* tests/sim/tier.c: the life of a tier. */
+/* tests/sim/tier.c: the life of a tier, and the thread that reads its history. */
+#include "sim/tier.h"
+
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,10 +8,25 @@
 
 #include "replica/replica.h"
 #include "sim/cover.h"
-#include "sim/tier_private.h"
+#include "sim/feed.h"
+#include "sim/jobs.h"
+#include "sim/serve.h"
 #include "sim/trace.h"
 #include "sim/verdict.h"
 #include "support/modelstore.h"
+
+struct tier {
+    struct tier_opts opts;
+    struct store *store;
+    unsigned boot;    /* counts power losses */
+    unsigned streams; /* dialled so far */
+    bool up, warm;
+    struct evlog *log;
+    struct jobs reader; /* fetches; its actor reads history */
+    struct feed feed;
+    struct server servers[TIER_WORKERS_MAX];
+    uint64_t covered[COVER_END_]; /* what tier_cover() has added since the start */
+};
 
 struct tier *tier_create(const struct tier_opts *opts)
 {
@@ -89,6 +106,54 @@ static void close_store(struct tier *tier, enum tier_stop how)
         tier_remove_folder(tier);
 }
 
+/* ---- the thread that reads history for watchers that are behind ---- */
+
+/* A revision that is neither in the log nor committed cannot be served: an uncommitted batch must not leave the log. */
+static void check_reachable(struct tier *tier, const struct worker_fetch *fetch)
+{
+    struct evlog_view view;
+    serve_look(&tier->servers[0], &view);
+    if (view.cut.past == fetch->past && !evlog_covers(&view, fetch->from) && evlog_commit_rev(tier->log) < fetch->from)
+        verdict_fail("%s: revision %lld is neither in the log nor in history (committed up to %lld)", tier->opts.name,
+                     (long long)fetch->from, (long long)evlog_commit_rev(tier->log));
+}
+
+static void read_history(struct tier *tier, struct job *job)
+{
+    const struct worker_fetch *fetch = &job->fetch;
+    const struct store_api *api = tier->store->api;
+    struct segment *segment = NULL;
+    int64_t oldest = 0;
+    enum belfry_err err =
+        fetch->slice
+            ? api->slice(tier->store, fetch->past, fetch->from, fetch->sub, tier->opts.segment_bytes, &segment, &oldest)
+            : api->history(tier->store, fetch->past, fetch->from, tier->opts.segment_bytes, &segment, &oldest);
+    TRACE(tier->opts.name, "reader: past=%llu from=%lld%s sub=%u -> %s upto=%lld oldest=%lld",
+          (unsigned long long)fetch->past, (long long)fetch->from, fetch->slice ? " slice" : "", fetch->sub,
+          belfry_errname((int)err), segment != NULL ? (long long)segment->upto : 0, (long long)oldest);
+    if (err == BELFRY_ERR_NOT_FOUND) {
+        job->oldest = oldest;
+        jobs_post(&tier->feed.jobs, job);
+        return;
+    }
+    if (err == BELFRY_OK)
+        COVER(resume_history);
+    if (err == BELFRY_ERR_AGAIN)
+        check_reachable(tier, fetch);
+    serve_answer(&tier->servers[job->worker], job, err, segment, 0);
+}
+
+static uint64_t reader_step(void *arg)
+{
+    struct tier *tier = arg;
+    struct job *job = jobs_take(&tier->reader);
+    if (job != NULL)
+        read_history(tier, job);
+    return jobs_due(&tier->reader);
+}
+
+/* ---- its life ---- */
+
 void tier_start(struct tier *tier)
 {
     struct tier_opts *opts = &tier->opts;
@@ -97,85 +162,53 @@ void tier_start(struct tier *tier)
     struct evlog_opts log = {.capacity_log2 = opts->log_capacity_log2,
                              .max_bytes = opts->log_bytes,
                              .n_workers = opts->n_workers + 1}; /* one more for the simulator's own looks */
-    struct ingest_opts ingest = {
-        .store = tier->store, .extent_bytes = opts->extent_bytes, .trim_rows = 50, .whole_scope = true};
-    struct upstream_opts upstream = {.store = tier->store,
-                                     .key = {"", 1},
-                                     .range_end = {"", 1},
-                                     .window = opts->window,
-                                     .far = opts->far,
-                                     .page = opts->page};
     if (evlog_create(&log, &tier->log) != BELFRY_OK)
         abort();
-    ingest.evlog = tier->log;
-    if (ingest_create(&ingest, &tier->ingest) != BELFRY_OK)
-        abort();
-    upstream.ingest = tier->ingest;
-    if (ingest_open(tier->ingest, &tier->warm) != BELFRY_OK ||
-        upstream_create(&upstream, &tier->upstream) != BELFRY_OK ||
-        backfill_create(opts->backfill_bytes, &tier->backfill) != BELFRY_OK)
-        abort();
-    backfill_prove_by(tier->backfill, tier->ingest);
-    TRACE(opts->name, "starts %s at %lld", tier->warm ? "warm" : "cold", (long long)ingest_head(tier->ingest));
+    jobs_init(&tier->reader, opts->sched, opts->delay_ms);
+    feed_start(&tier->feed, opts, tier->servers, tier->store, tier->log, &tier->warm);
+    TRACE(opts->name, "starts %s at %lld", tier->warm ? "warm" : "cold", (long long)ingest_head(tier->feed.ingest));
     if (tier->warm)
         COVER(start_warm);
     else
         COVER(start_cold);
     memset(tier->covered, 0, sizeof(tier->covered));
-    belfry_list_init(&tier->reader_jobs);
-    feed_start(tier);
     tier->up = true;
     for (unsigned i = 0; i < opts->n_workers; i++) {
-        tier->servers[i] = (struct server){.tier = tier, .number = i};
+        tier->servers[i] =
+            (struct server){.opts = opts, .number = i, .log = tier->log, .store = tier->store, .reader = &tier->reader};
         serve_start(&tier->servers[i]);
     }
-    tier->ingest_actor = sched_add(opts->sched, ACTOR_THREAD, feed_step, tier);
-    tier->reader_actor = sched_add(opts->sched, ACTOR_THREAD, reader_step, tier);
-}
-
-static void drop_jobs(struct belfry_list *queue)
-{
-    while (!belfry_list_empty(queue)) {
-        struct job *job = job_of(belfry_list_pop(queue));
-        segment_unref(job->segment);
-        free(job);
-    }
+    feed_run(&tier->feed);
+    tier->reader.actor = sched_add(opts->sched, ACTOR_THREAD, reader_step, tier);
 }
 
 /* All have ended their steps before the first is gone: they wake each other. */
 static void stop_threads(struct tier *tier)
 {
     struct sched *sched = tier->opts.sched;
-    sched_finish(tier->ingest_actor);
-    sched_finish(tier->reader_actor);
+    sched_finish(tier->feed.jobs.actor);
+    sched_finish(tier->reader.actor);
     for (unsigned i = 0; i < tier->opts.n_workers; i++)
-        sched_finish(tier->servers[i].actor);
-    sched_remove(sched, tier->ingest_actor);
-    sched_remove(sched, tier->reader_actor);
+        sched_finish(tier->servers[i].jobs.actor);
+    sched_remove(sched, tier->feed.jobs.actor);
+    sched_remove(sched, tier->reader.actor);
     for (unsigned i = 0; i < tier->opts.n_workers; i++)
-        sched_remove(sched, tier->servers[i].actor);
+        sched_remove(sched, tier->servers[i].jobs.actor);
 }
 
 void tier_stop(struct tier *tier, enum tier_stop how)
 {
     assert(tier->up);
-    TRACE(tier->opts.name, "stops (%d) at %lld, committed %lld", (int)how, (long long)ingest_head(tier->ingest),
-          (long long)ingest_committed(tier->ingest));
+    TRACE(tier->opts.name, "stops (%d) at %lld, committed %lld", (int)how, (long long)ingest_head(tier->feed.ingest),
+          (long long)ingest_committed(tier->feed.ingest));
     stop_threads(tier);
     sched_hold();
     tier_cover(tier);
     tier->up = false;
-    for (unsigned i = 0; i < tier->opts.n_workers; i++) {
+    for (unsigned i = 0; i < tier->opts.n_workers; i++)
         serve_stop(&tier->servers[i]);
-        drop_jobs(&tier->servers[i].jobs);
-    }
-    feed_stop(tier);
-    drop_jobs(&tier->reader_jobs);
-    drop_jobs(&tier->feed.jobs);
-    drop_jobs(&tier->feed.backfilling);
-    backfill_destroy(tier->backfill);
-    upstream_destroy(tier->upstream);
-    ingest_destroy(tier->ingest);
+    feed_stop(&tier->feed);
+    jobs_drop(&tier->reader.list);
     evlog_destroy(tier->log);
     close_store(tier, how);
     sched_release();
@@ -205,12 +238,12 @@ void tier_followed(const struct tier *tier, struct upstream_stats *out)
 {
     *out = (struct upstream_stats){0};
     if (tier->up)
-        upstream_stats(tier->upstream, out);
+        upstream_stats(tier->feed.upstream, out);
 }
 
 bool tier_ready(const struct tier *tier)
 {
-    return tier->up && upstream_ready(tier->upstream);
+    return tier->up && upstream_ready(tier->feed.upstream);
 }
 
 const char *tier_name(const struct tier *tier)
@@ -220,7 +253,7 @@ const char *tier_name(const struct tier *tier)
 
 int64_t tier_head(const struct tier *tier)
 {
-    return tier->up ? ingest_head(tier->ingest) : 0;
+    return tier->up ? ingest_head(tier->feed.ingest) : 0;
 }
 
 int64_t tier_capped(const struct tier *tier)
@@ -242,64 +275,32 @@ bool tier_busy(const struct tier *tier)
 {
     if (!tier->up)
         return false;
-    bool busy = upstream_state(tier->upstream) != UPSTREAM_LIVE || !belfry_list_empty(&tier->reader_jobs) ||
-                !belfry_list_empty(&tier->feed.jobs) || !belfry_list_empty(&tier->feed.backfilling);
+    bool busy = upstream_state(tier->feed.upstream) != UPSTREAM_LIVE || !belfry_list_empty(&tier->reader.list) ||
+                !belfry_list_empty(&tier->feed.jobs.list) || !belfry_list_empty(&tier->feed.backfilling);
     for (unsigned i = 0; i < tier->opts.n_workers; i++)
-        busy = busy || !belfry_list_empty(&tier->servers[i].jobs);
+        busy = busy || serve_is_waiting(&tier->servers[i]);
     return busy;
-}
-
-void tier_look(const struct tier *tier, struct evlog_view *view)
-{
-    sched_hold();
-    evlog_enter(tier->log, tier->opts.n_workers, view);
-    evlog_leave(tier->log, tier->opts.n_workers);
-    sched_release();
 }
 
 void tier_cut(const struct tier *tier, struct evlog_cut *out)
 {
     struct evlog_view view = {0};
     if (tier->up)
-        tier_look(tier, &view);
+        serve_look(&tier->servers[0], &view);
     *out = view.cut;
 }
 
-/* ---- jobs ---- */
-
-void tier_post(struct tier *tier, struct belfry_list *queue, struct actor *reader, struct job *job)
+struct link *tier_dial(struct tier *tier, struct actor *client, size_t window, enum tier_stream kind)
 {
-    struct sched *sched = tier->opts.sched;
-    job->at_ms = sched_now(sched) + sched_below(sched, tier->opts.delay_ms + 1);
-    belfry_list_append(queue, &job->node);
-    sched_wake(sched, reader, job->at_ms);
+    if (!tier_ready(tier))
+        return NULL;
+    struct server *server = &tier->servers[sched_below(tier->opts.sched, tier->opts.n_workers)];
+    return serve_dial(server, client, window, kind, ++tier->streams);
 }
 
-struct job *tier_take(struct tier *tier, struct belfry_list *queue)
+uint64_t tier_run_reads(struct tier *tier)
 {
-    belfry_list_each (node, queue) {
-        if (job_of(node)->at_ms > sched_now(tier->opts.sched))
-            continue;
-        belfry_list_remove(node);
-        return job_of(node);
-    }
-    return NULL;
-}
-
-uint64_t tier_jobs_due(const struct belfry_list *queue)
-{
-    uint64_t due = BELFRY_NEVER;
-    belfry_list_each (node, queue)
-        due = belfry_min_time(due, job_of(node)->at_ms);
-    return due;
-}
-
-void tier_answer(struct tier *tier, struct job *job, enum belfry_err err, struct segment *segment, int64_t compact_rev)
-{
-    job->err = err;
-    job->segment = segment;
-    job->compact_rev = compact_rev;
-    tier_post(tier, &tier->servers[job->worker].jobs, tier->servers[job->worker].actor, job);
+    return tier->up ? feed_run_reads(&tier->feed) : BELFRY_NEVER;
 }
 
 /* ---- faults ---- */
@@ -323,7 +324,7 @@ void tier_silence_links(struct tier *tier, uint64_t until_ms)
 void tier_freeze_worker(struct tier *tier, uint64_t until_ms)
 {
     if (tier->up)
-        sched_freeze(tier->opts.sched, tier->servers[sched_below(tier->opts.sched, tier->opts.n_workers)].actor,
+        sched_freeze(tier->opts.sched, tier->servers[sched_below(tier->opts.sched, tier->opts.n_workers)].jobs.actor,
                      until_ms);
 }
 
@@ -331,10 +332,10 @@ void tier_freeze(struct tier *tier, uint64_t until_ms)
 {
     if (!tier->up)
         return;
-    sched_freeze(tier->opts.sched, tier->ingest_actor, until_ms);
-    sched_freeze(tier->opts.sched, tier->reader_actor, until_ms);
+    sched_freeze(tier->opts.sched, tier->feed.jobs.actor, until_ms);
+    sched_freeze(tier->opts.sched, tier->reader.actor, until_ms);
     for (unsigned i = 0; i < tier->opts.n_workers; i++)
-        sched_freeze(tier->opts.sched, tier->servers[i].actor, until_ms);
+        sched_freeze(tier->opts.sched, tier->servers[i].jobs.actor, until_ms);
 }
 
 void tier_fail_disk(struct tier *tier, unsigned n)
@@ -366,7 +367,7 @@ void tier_check(struct tier *tier)
 static void count_upstream(const struct tier *tier, uint64_t counts[COVER_END_])
 {
     struct upstream_stats up;
-    upstream_stats(tier->upstream, &up);
+    upstream_stats(tier->feed.upstream, &up);
     counts[COVER_overlap] = up.overlaps;
     counts[COVER_listing] = up.listings;
     counts[COVER_resync_compacted] = up.relists_compacted;
