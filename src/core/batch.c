@@ -34,7 +34,7 @@ struct bare {
     size_t len;
 };
 
-static struct shared *shared_of(const struct batch *batch)
+static struct shared *batch_shared(const struct batch *batch)
 {
     union {
         const struct batch *in;
@@ -87,7 +87,7 @@ static bool head_before_prev(const struct belfry_wire_event *event, struct belfr
     return true;
 }
 
-static struct bare bare_of(const struct belfry_wire_event *event)
+static struct bare bare_event(const struct belfry_wire_event *event)
 {
     struct bare bare = {.head = event->raw, .head_only = true};
     if (event->has_prev)
@@ -115,7 +115,7 @@ enum belfry_err batch_create(int64_t rev, enum batch_kind kind, uint32_t n_event
 
 size_t batch_event_bytes(const struct belfry_wire_event *event, struct belfry_bytes prev_kv)
 {
-    return batch_stored_bytes(bare_of(event).len, prev_kv.len);
+    return batch_stored_bytes(bare_event(event).len, prev_kv.len);
 }
 
 size_t batch_stored_bytes(size_t event_len, size_t prev_kv_len)
@@ -124,7 +124,7 @@ size_t batch_stored_bytes(size_t event_len, size_t prev_kv_len)
 }
 
 /* Takes the next place in the table and `bytes` bytes. */
-static struct batch_event *take(struct shared *shared, size_t bytes)
+static struct batch_event *take_event(struct shared *shared, size_t bytes)
 {
     assert(atomic_load_explicit(&shared->refs, memory_order_relaxed) == 1);
     assert(shared->batch.n_events < shared->room);
@@ -143,7 +143,7 @@ static void put_prev(struct batch_event *event, uint8_t *to, struct belfry_bytes
     put_field(to, TAG_PREV, prev_kv);
 }
 
-/* Where `key` is once `whole`, which has it inside, was copied to `at`. */
+/* Where `key` is after `whole`, which contains it, was copied to `at`. */
 static void place_key(struct batch_event *event, struct belfry_bytes key, struct belfry_bytes whole, size_t at)
 {
     event->key_len = (uint32_t)key.len;
@@ -152,9 +152,9 @@ static void place_key(struct batch_event *event, struct belfry_bytes key, struct
 
 void batch_add(struct batch *batch, const struct belfry_wire_event *event, struct belfry_bytes prev_kv)
 {
-    struct shared *shared = shared_of(batch);
-    struct bare bare = bare_of(event);
-    struct batch_event *place = take(shared, batch_stored_bytes(bare.len, prev_kv.len));
+    struct shared *shared = batch_shared(batch);
+    struct bare bare = bare_event(event);
+    struct batch_event *place = take_event(shared, batch_stored_bytes(bare.len, prev_kv.len));
     uint8_t *to = shared->data + place->at;
     place->len = (uint32_t)bare.len;
     place->is_delete = event->is_delete;
@@ -176,9 +176,9 @@ void batch_add(struct batch *batch, const struct belfry_wire_event *event, struc
 void batch_add_stored(struct batch *batch, struct belfry_bytes event, struct belfry_bytes prev_kv,
                       struct belfry_bytes key, bool is_delete)
 {
-    struct shared *shared = shared_of(batch);
+    struct shared *shared = batch_shared(batch);
     assert(key.len == 0 || (key.data >= event.data && key.data + key.len <= event.data + event.len));
-    struct batch_event *place = take(shared, batch_stored_bytes(event.len, prev_kv.len));
+    struct batch_event *place = take_event(shared, batch_stored_bytes(event.len, prev_kv.len));
     place->len = (uint32_t)event.len;
     place->is_delete = is_delete;
     place_key(place, key, event, place->at);
@@ -201,7 +201,7 @@ void batch_set_extent(struct batch *batch, uint64_t n_events, uint64_t bytes)
 
 struct batch *batch_ref(const struct batch *batch)
 {
-    struct shared *shared = shared_of(batch);
+    struct shared *shared = batch_shared(batch);
     size_t before = atomic_fetch_add_explicit(&shared->refs, 1, memory_order_relaxed);
     assert(before > 0);
     (void)before;
@@ -212,10 +212,10 @@ void batch_unref(const struct batch *batch)
 {
     if (batch == NULL)
         return;
-    struct shared *shared = shared_of(batch);
+    struct shared *shared = batch_shared(batch);
     if (atomic_fetch_sub_explicit(&shared->refs, 1, memory_order_acq_rel) != 1)
         return;
-    if (BELFRY_MUTANT(free_early)) { /* who still looks must find the same in every run, not what malloc makes of it */
+    if (BELFRY_MUTANT(free_early)) { /* a worker that still reads it must see the same bytes in every run */
         shared->batch.n_events = 0;
         return;
     }

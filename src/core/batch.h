@@ -9,8 +9,8 @@
  *     | Event: type, kv           | 1a len KeyValue (what was there before) |
  *     `-------- len -------------´ `---------------- prev_len -------------´
  *
- * An extent stands for a revision too large for memory: it has no events, and its rows are in the replica. A slice is
- * a part of such a revision as it was read back. An advance says that the scope saw nothing up to `rev`.
+ * An extent stands for a revision too large for memory: it has no events; its rows are in the replica. A slice is a part
+ * of such a revision as it was read back. An advance says that nothing happened in the scope up to `rev`.
  *
  * Thread: any, once shared. The last unref may happen on any thread.
  */
@@ -28,7 +28,7 @@ enum batch_kind { BATCH_EVENTS, BATCH_ADVANCE, BATCH_EXTENT, BATCH_SLICE };
 
 struct batch_event {
     uint32_t at;              /* offset of the event's bytes in the batch */
-    uint32_t len, prev_len;   /* prev_len 0: the key was not there before, or what it was is not known */
+    uint32_t len, prev_len;   /* prev_len 0: the key did not exist before, or its value is unknown */
     uint32_t key_at, key_len; /* key_at counts from the start of the batch's bytes too */
     bool is_delete;
 };
@@ -81,7 +81,7 @@ static inline struct belfry_bytes batch_bytes(const struct batch *batch, const s
 /* The KeyValue before, without its field head; empty: none. */
 struct belfry_bytes batch_prev_kv(const struct batch *batch, const struct batch_event *event);
 
-/* Was there something before that nobody knows any more? (Backfilled from an upstream that has compacted it.) */
+/* Was there a previous value that is unknown now? (Backfilled from an upstream that has compacted it.) */
 bool batch_prev_lost(const struct batch *batch, const struct batch_event *event);
 
 #endif

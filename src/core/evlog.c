@@ -1,4 +1,4 @@
-/* src/core/evlog.c: the ring, and why nobody reads what is freed or overwritten.
+/* src/core/evlog.c: the ring, and why no worker reads a batch that is freed or a slot that is overwritten.
  *
  * The ring has twice as many slots as batches may be held. Behind the batches that are held lie those that have left but
  * may still be looked at; a slot is written again only when its batch was freed.
@@ -46,7 +46,7 @@ struct past {
 };
 
 /* One worker's. Each on its own line: a worker writes it twice a turn and must not take another's away. */
-struct turn {
+struct worker_turn {
     _Alignas(CACHE_LINE) _Atomic uint64_t epoch; /* NO_TURN: outside */
 };
 
@@ -57,8 +57,8 @@ struct evlog {
     uint64_t capacity; /* batches held; half of the slots */
     size_t max_bytes;
     unsigned n_workers;
-    struct turn *turns;
-    void *turns_block; /* what was allocated for them */
+    struct worker_turn *turns;
+    void *turns_block; /* their allocation */
 
     /* Stored by the writer, loaded by workers; the padding keeps the fields around out of their cache lines. */
     char pad_before[CACHE_LINE];
@@ -74,16 +74,16 @@ struct evlog {
     int64_t head;
     size_t held;          /* bytes of [first, next) */
     size_t waiting;       /* bytes of [reclaimed, first) */
-    struct past *retired; /* the newest of those that wait to be freed */
+    struct past *retired; /* the newest past that waits to be freed */
 };
 
 /* What the writer itself has stored needs no order to be read back. */
-static uint64_t own(const _Atomic uint64_t *word)
+static uint64_t writer_load(const _Atomic uint64_t *word)
 {
     return atomic_load_explicit(word, memory_order_relaxed);
 }
 
-static struct past *own_past(const struct evlog *log)
+static struct past *writer_past(const struct evlog *log)
 {
     return atomic_load_explicit(&log->past, memory_order_relaxed);
 }
@@ -93,13 +93,14 @@ static struct slot *slot_of(const struct evlog *log, uint64_t seq)
     return &log->slots[seq & log->mask];
 }
 
-static bool make_turns(struct evlog *log)
+static bool create_turns(struct evlog *log)
 {
-    log->turns_block = calloc((size_t)log->n_workers + 1, sizeof(struct turn)); /* one more, to align the others in */
+    log->turns_block =
+        calloc((size_t)log->n_workers + 1, sizeof(struct worker_turn)); /* one more, to align the others in */
     if (log->turns_block == NULL)
         return false;
     uintptr_t at = ((uintptr_t)log->turns_block + CACHE_LINE - 1) & ~(uintptr_t)(CACHE_LINE - 1);
-    log->turns = (struct turn *)at;
+    log->turns = (struct worker_turn *)at;
     for (unsigned i = 0; i < log->n_workers; i++)
         atomic_init(&log->turns[i].epoch, NO_TURN);
     return true;
@@ -123,7 +124,7 @@ enum belfry_err evlog_create(const struct evlog_opts *opts, struct evlog **out)
     atomic_init(&log->past, NULL);
     atomic_init(&log->committed, 0);
     log->slots = calloc((size_t)(2 * log->capacity), sizeof(*log->slots));
-    if (log->slots == NULL || !make_turns(log)) {
+    if (log->slots == NULL || !create_turns(log)) {
         evlog_destroy(log);
         return BELFRY_ERR_NOMEM;
     }
@@ -147,10 +148,10 @@ void evlog_destroy(struct evlog *log)
         return;
     for (unsigned i = 0; log->turns != NULL && i < log->n_workers; i++)
         assert(atomic_load(&log->turns[i].epoch) == NO_TURN);
-    for (uint64_t seq = log->reclaimed; seq != own(&log->next); seq++)
+    for (uint64_t seq = log->reclaimed; seq != writer_load(&log->next); seq++)
         batch_unref(slot_of(log, seq)->batch);
     free_pasts(log->retired);
-    free(own_past(log));
+    free(writer_past(log));
     free(log->slots);
     free(log->turns_block);
     free(log);
@@ -161,7 +162,7 @@ void evlog_destroy(struct evlog *log)
 /* Moves `first` to `upto`; what lies below waits to be freed, stamped with the epoch that ends here. */
 static void unlink_below(struct evlog *log, uint64_t upto)
 {
-    uint64_t seq = own(&log->first), epoch = own(&log->epoch);
+    uint64_t seq = writer_load(&log->first), epoch = writer_load(&log->epoch);
     BELFRY_POINT("evlog.first.move");
     atomic_store(&log->first, upto);
     for (; seq != upto; seq++) {
@@ -181,17 +182,17 @@ static bool may_leave(const struct evlog *log, uint64_t seq)
     return slot_of(log, seq)->rev <= atomic_load_explicit(&log->committed, memory_order_relaxed);
 }
 
-static void evict(struct evlog *log)
+static void evict_batches(struct evlog *log)
 {
-    uint64_t first = own(&log->first), next = own(&log->next);
+    uint64_t first = writer_load(&log->first), next = writer_load(&log->next);
     size_t bytes = log->held;
     while (first + 1 < next && (next - first > log->capacity || bytes > log->max_bytes) && may_leave(log, first))
         bytes -= slot_of(log, first++)->batch->bytes;
-    if (first != own(&log->first))
+    if (first != writer_load(&log->first))
         unlink_below(log, first);
 }
 
-/* The epoch of the oldest turn that lasts; UINT64_MAX: none does. What was stamped below it can be freed. */
+/* The epoch of the oldest turn that lasts; UINT64_MAX: none does. Batches stamped below it can be freed. */
 static uint64_t oldest_turn(const struct evlog *log)
 {
     uint64_t oldest = UINT64_MAX;
@@ -206,7 +207,7 @@ static uint64_t oldest_turn(const struct evlog *log)
     return oldest;
 }
 
-/* Stamps grow towards the newest, so those that can go are the end of the list. */
+/* Stamps grow towards the newest, so the pasts that can be freed are at the end of the list. */
 static void reclaim_pasts(struct evlog *log, uint64_t oldest)
 {
     struct past **at = &log->retired;
@@ -218,7 +219,7 @@ static void reclaim_pasts(struct evlog *log, uint64_t oldest)
 
 size_t evlog_reclaim(struct evlog *log)
 {
-    uint64_t first = own(&log->first);
+    uint64_t first = writer_load(&log->first);
     if (log->reclaimed == first && log->retired == NULL)
         return 0;
     uint64_t oldest = oldest_turn(log);
@@ -233,7 +234,7 @@ size_t evlog_reclaim(struct evlog *log)
 
 bool evlog_has_place(struct evlog *log)
 {
-    uint64_t next = own(&log->next);
+    uint64_t next = writer_load(&log->next);
     if (next - log->reclaimed > log->mask)
         evlog_reclaim(log);
     return next - log->reclaimed <= log->mask;
@@ -241,22 +242,22 @@ bool evlog_has_place(struct evlog *log)
 
 static bool full_of_uncommitted(const struct evlog *log)
 {
-    uint64_t first = own(&log->first);
-    return own(&log->next) - first >= log->capacity && !may_leave(log, first);
+    uint64_t first = writer_load(&log->first);
+    return writer_load(&log->next) - first >= log->capacity && !may_leave(log, first);
 }
 
 enum belfry_err evlog_append(struct evlog *log, struct batch *batch)
 {
-    assert(own_past(log) != NULL && batch->rev > log->head);
+    assert(writer_past(log) != NULL && batch->rev > log->head);
     if (full_of_uncommitted(log) || !evlog_has_place(log))
         return BELFRY_ERR_AGAIN;
-    uint64_t next = own(&log->next);
+    uint64_t next = writer_load(&log->next);
     *slot_of(log, next) = (struct slot){.batch = batch, .rev = batch->rev, .base = log->head};
     log->held += batch->bytes;
     log->head = batch->rev;
     BELFRY_POINT("evlog.next.move");
     atomic_store_explicit(&log->next, next + 1, memory_order_release);
-    evict(log); /* only now: a view is never without the newest batch of its past */
+    evict_batches(log); /* only now: a view is never without the newest batch of its past */
     evlog_reclaim(log);
     return BELFRY_OK;
 }
@@ -267,26 +268,26 @@ void evlog_committed(struct evlog *log, int64_t rev)
         return;
     BELFRY_POINT("evlog.committed.move");
     atomic_store_explicit(&log->committed, rev, memory_order_release);
-    evict(log);
+    evict_batches(log);
     evlog_reclaim(log);
 }
 
 enum belfry_err evlog_cut(struct evlog *log, int64_t rev, enum evlog_cut_why why, int64_t compact_rev)
 {
-    struct past *old = own_past(log), *past = calloc(1, sizeof(*past));
+    struct past *old = writer_past(log), *past = calloc(1, sizeof(*past));
     if (past == NULL)
         return BELFRY_ERR_NOMEM;
     past->cut = (struct evlog_cut){
         .past = old == NULL ? 1 : old->cut.past + 1, .rev = rev, .why = why, .compact_rev = compact_rev};
     past->cut.rewritten = why == EVLOG_CUT_REWRITTEN ? past->cut.past : old == NULL ? 0 : old->cut.rewritten;
-    past->start = own(&log->next);
+    past->start = writer_load(&log->next);
     BELFRY_POINT("evlog.past.move");
     atomic_store_explicit(&log->past, past, memory_order_release);
     BELFRY_POINT("evlog.committed.cut");
     atomic_store_explicit(&log->committed, rev, memory_order_release);
     log->head = rev;
     if (old != NULL) {
-        old->stamp = own(&log->epoch);
+        old->stamp = writer_load(&log->epoch);
         old->older = log->retired;
         log->retired = old;
     }
@@ -302,8 +303,8 @@ int64_t evlog_head(const struct evlog *log)
 
 int64_t evlog_oldest(const struct evlog *log)
 {
-    uint64_t first = own(&log->first);
-    return (first < own(&log->next) ? slot_of(log, first)->base : log->head) + 1;
+    uint64_t first = writer_load(&log->first);
+    return (first < writer_load(&log->next) ? slot_of(log, first)->base : log->head) + 1;
 }
 
 size_t evlog_max_bytes(const struct evlog *log)

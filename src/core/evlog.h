@@ -3,10 +3,10 @@
  * evlog: the log. The newest batches in memory, one writer, any number of workers that follow at their own pace.
  *
  * A ring of batches in ascending revision, numbered by a sequence [first, next) that never goes back. It keeps no list
- * of cursors: a worker remembers revisions and finds them, or finds that the log has passed them by and asks history.
+ * of cursors: a worker remembers revisions and finds them here, or asks history when they have left the log.
  *
  * Publishing: the slot is written, then `next` is stored with release; a worker that loads `next` with acquire may read
- * every slot below. Eviction is by bytes and count alone, but a batch that is not committed to the replica yet never
+ * every slot below. Eviction is by bytes and count alone, but a batch that is not yet committed to the replica never
  * leaves. Freeing: inside a turn a worker may touch what the log held at its start. The writer unlinks a batch (moves
  * `first`), stamps it with the epoch, moves the epoch on, and frees it when every worker is either outside of a turn or
  * in one that began later.
@@ -19,8 +19,8 @@
  *     turn = 0          (release)
  *
  * A past is one continuous history. When upstream's past was rewritten, or compacted over our head, the writer cuts: the
- * ring empties, `past` counts up, and the cut says at which revision the new past begins and what those who were in the
- * old one are to be told. A worker compares its past at every turn, so it cannot miss a cut however long it slept.
+ * ring empties, `past` counts up, and the cut says at which revision the new past begins and which watchers of the
+ * old one are lost. A worker compares its past at every turn, so it cannot miss a cut however long it slept.
  *
  * Thread: functions say whose they are: the writer's (one thread), a worker's (each its own number), any.
  * Memory: the ring is reserved at creation; append never allocates.
@@ -46,10 +46,10 @@ struct evlog_opts {
 };
 
 enum evlog_cut_why {
-    EVLOG_CUT_START,     /* the process begins: nobody is in an older past */
+    EVLOG_CUT_START,     /* the process begins: there is no older past */
     EVLOG_CUT_DAMAGED,   /* the store lost its history: the past goes on upstream, no cursor is lost */
     EVLOG_CUT_COMPACTED, /* upstream compacted over our head at compact_rev: cursors below that are lost */
-    EVLOG_CUT_REWRITTEN  /* what was before may never have been: every cursor is lost, compact_rev is `rev` */
+    EVLOG_CUT_REWRITTEN  /* the old past is no longer true: every cursor is lost, compact_rev is `rev` */
 };
 
 struct evlog_cut {
@@ -57,14 +57,14 @@ struct evlog_cut {
     int64_t rev;   /* the state is whole at this revision; the next batch is above */
     enum evlog_cut_why why;
     int64_t compact_rev;
-    uint64_t rewritten; /* the latest past that began as a rewritten one: who is in an older one is lost, whatever this
-                           cut says of itself; given by evlog_cut() */
+    uint64_t rewritten; /* the latest past that began as a rewritten one: watchers of an older one are lost, whatever
+                           `why` says; given by evlog_cut() */
 };
 
 /* Errors: BELFRY_ERR_INVALID, BELFRY_ERR_NOMEM. */
 BELFRY_NODISCARD enum belfry_err evlog_create(const struct evlog_opts *opts, struct evlog **out);
 
-/* Nobody is in a turn any more. NULL is fine. */
+/* No worker is in a turn. NULL is fine. */
 void evlog_destroy(struct evlog *log);
 
 /* ---- the writer ---- */

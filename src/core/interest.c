@@ -137,11 +137,6 @@ static size_t block_bytes(size_t bytes)
     return bytes + 8 <= 32 ? 32 : (bytes + 8 + 15) / 16 * 16;
 }
 
-static struct interest_node *node_of(struct table_link *link)
-{
-    return belfry_container(link, struct interest_node, link);
-}
-
 static struct span_node *span_of(struct interest_node *node)
 {
     return belfry_container(node, struct span_node, node);
@@ -278,7 +273,7 @@ static struct interest_node *node_look_up(const struct interest *interest, uint6
 {
     struct table_link *link = table_first(&interest->table, hash);
     for (; link != NULL; link = table_next(link)) {
-        struct interest_node *node = node_of(link);
+        struct interest_node *node = belfry_container(link, struct interest_node, link);
         if (node->kind == kind && belfry_bytes_equal(node_key(node), belfry_bytes_of(key.data, len)))
             return node;
     }

@@ -2,13 +2,13 @@
 
 #include "base/buf.h"
 
-/* The first key behind all that begin with `key`: the last byte that is not 0xff, one higher, and the rest cut. */
+/* The first key after all that begin with `key`: the last byte that is not 0xff plus one, without the bytes after it. */
 static bool ends_prefix(struct belfry_bytes key, struct belfry_bytes end)
 {
     size_t n = key.len;
     while (n > 0 && (uint8_t)key.data[n - 1] == 0xff)
         n--;
-    if (n == 0) /* all 0xff: behind them is nothing, which is an open end */
+    if (n == 0) /* all 0xff: no key comes after them, so the end is open */
         return false;
     return end.len == n && memcmp(key.data, end.data, n - 1) == 0 &&
            (uint8_t)end.data[n - 1] == (uint8_t)key.data[n - 1] + 1;

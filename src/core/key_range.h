@@ -1,4 +1,4 @@
-/* src/core/key_range.h: what a watcher watches, as etcd reads it. Thread: any. Pure. */
+/* src/core/key_range.h: the keys that a watcher wants, as etcd reads a request. Thread: any. Pure. */
 #ifndef BELFRY_CORE_KEY_RANGE_H
 #define BELFRY_CORE_KEY_RANGE_H
 
@@ -10,8 +10,8 @@
 
 enum range_kind {
     RANGE_KEY,    /* one key: `key` */
-    RANGE_PREFIX, /* all that begin with `key`; an empty one: everything */
-    RANGE_SPAN    /* [key, end); an empty end: to the very end */
+    RANGE_PREFIX, /* all keys that begin with `key`; an empty one: all keys */
+    RANGE_SPAN    /* [key, end); an empty end: no upper bound */
 };
 
 struct range {

@@ -1,24 +1,23 @@
 /* src/core/lines.h
  *
- * lines: a dialect that gives each event as a text of its own, made once and shared by all who are given it (Kubernetes'
- * list/watch; Server-Sent Events). A stream of lines has one watcher. The core decides who is given what, and when; the
- * dialect says what that is in bytes.
+ * lines: a dialect in which each event is a text of its own, made once and shared by all streams that receive it
+ * (Kubernetes' list/watch; Server-Sent Events). A stream of lines has one watcher. The core decides which stream receives
+ * which event, and when; the dialect makes the bytes.
  *
- * Where gRPC has an answer with a number, a line has nothing or one more line: `created` is silent, progress is a
- * bookmark, a watcher that is lost (compacted, or a past that was rewritten) is told so in a last line, after which the
- * stream has nothing more to say and its owner ends it.
+ * `created` is silent, progress is a line (a bookmark), and a lost watcher (compacted, or a rewritten past) receives a
+ * last line, after which the owner ends the stream.
  *
  * Resuming: a revision of several events goes out line by line, and a connection may break between two of them. All of
- * them carry that revision, and a revision is all that a client has to resume from: so a client that resumes from R may
- * have only a part of R. A watcher that is created as `resumed` from R therefore receives R's lines again, from the first.
- * If R has at most one event for it, a client that has seen R has that event, and it is not sent again. "For it" is
- * decided by its range and its pin; of a revision that is gone through in slices, by the revision alone.
+ * them carry that revision, and a client has nothing but a revision to resume from: a client that resumes from R may have
+ * only a part of R. A watcher that is created as `resumed` from R therefore receives R's lines again, from the first.
+ * If R has at most one event for it, a client that has seen R has that event, and it is not sent again. Its range and its
+ * pin decide which events are for it; for a revision in slices, every event counts.
  *
  * Pins: a watcher may name an attribute and a value that every event it wants has, before or after (a field or label of
  * the object). Then it is looked up by that value, and not visited for events of other values: five thousand watchers of
- * one range, each with a value of its own, cost an event one look-up. What was before may not be known any more
- * (batch_prev_lost()): then all who have pinned that attribute are visited. So a pin only spares visits: event() itself
- * decides what is for whom.
+ * one range, each with a value of its own, cost an event one lookup. If the previous value is unknown
+ * (batch_prev_lost()), all watchers that pinned the attribute are visited. A pin only saves visits: event() decides
+ * whether a stream receives a line.
  *
  * Thread: the worker's. None of the functions may call back into the worker.
  */
@@ -35,14 +34,14 @@
 #include "core/batch.h"
 
 struct lines {
-    /* What the stream is given for event number `event` of the batch, one reference handed over; *out NULL: nothing, it
-     * is not for him. The batch may be a slice: its event is number batch->first_sub + event of the revision. Called
+    /* The line of event number `event` of the batch, one reference handed over; *out NULL: the stream receives nothing for
+     * it. The batch may be a slice: its event is number batch->first_sub + event of the revision. Called
      * again for the same event when there was no room.
-     * Errors: BELFRY_ERR_NOMEM: asked again later. BELFRY_ERR_COMPACTED: it cannot be told without a previous value that
-     * nobody has any more: the watcher is lost. */
+     * Errors: BELFRY_ERR_NOMEM: asked again later. BELFRY_ERR_COMPACTED: the line needs a previous value that exists
+     * nowhere any more: the watcher is lost. */
     enum belfry_err (*event)(void *stream_user, const struct batch *batch, uint32_t event, struct belfry_blob **out);
 
-    /* "You have everything up to `rev`". *out NULL: not now. Errors: BELFRY_ERR_NOMEM. */
+    /* "You have everything up to `rev`". *out NULL: no line. Errors: BELFRY_ERR_NOMEM. */
     enum belfry_err (*progress)(void *stream_user, int64_t rev, struct belfry_blob **out);
 
     /* The watcher is lost: what it needs next is below compact_rev. The last line of its stream; *out NULL: it ends
@@ -52,12 +51,12 @@ struct lines {
     /* As worker_opts.write, for streams of this dialect. */
     void (*write)(void *stream_user, const uint8_t *data, size_t len);
 
-    bool inward; /* whoever listens is the tier itself: counted apart (worker_stats) */
+    bool inward; /* the receiver is the tier itself: counted separately (worker_stats) */
 };
 
 /* The values of an attribute before and after an event, lent until the next call; data NULL: there is none. `name` is the
- * dialect's own, as given to stream_create(). Not asked when what was before is not known. False: no memory; the event
- * is looked at again later. */
+ * dialect's own, as given to stream_create(). Not asked when the previous value is unknown. False: no memory; the event
+ * is looked up again later. */
 typedef bool (*lines_attribute_fn)(void *user, const struct batch *batch, uint32_t event, struct belfry_bytes name,
                                    struct belfry_bytes *before, struct belfry_bytes *after);
 

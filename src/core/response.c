@@ -14,7 +14,7 @@ static inline uint32_t n_picked(const struct response_pick *pick)
     return pick->events != NULL ? pick->n : pick->batch->n_events;
 }
 
-static inline const struct batch_event *picked(const struct response_pick *pick, uint32_t i)
+static inline const struct batch_event *event_picked(const struct response_pick *pick, uint32_t i)
 {
     return &pick->batch->events[pick->events != NULL ? pick->events[i] : i];
 }
@@ -31,7 +31,7 @@ static inline size_t events_size(const struct response_opts *opts, const struct 
     size_t size = 0;
     uint32_t n = 0;
     for (uint32_t i = 0, end = n_picked(pick); i < end; i++) {
-        const struct batch_event *event = picked(pick, i);
+        const struct batch_event *event = event_picked(pick, i);
         if (!response_passes(opts->flags, event))
             continue;
         size_t len = run_len(opts->flags, event);
@@ -45,7 +45,7 @@ static inline size_t events_size(const struct response_opts *opts, const struct 
 static inline uint8_t *put_events(const struct response_opts *opts, const struct response_pick *pick, uint8_t *to)
 {
     for (uint32_t i = 0, end = n_picked(pick); i < end; i++) {
-        const struct batch_event *event = picked(pick, i);
+        const struct batch_event *event = event_picked(pick, i);
         if (!response_passes(opts->flags, event))
             continue;
         size_t len = run_len(opts->flags, event);

@@ -23,13 +23,13 @@
 
 #define RESPONSE_PREFIX 5 /* gRPC's */
 
-/* Who answers: what every header says besides the revision. */
+/* What every header says besides the revision. */
 struct response_identity {
     uint64_t cluster_id, member_id, raft_term;
 };
 
-/* A header as bytes, tag and length included. It is the same for all who are given one revision, and encoding it costs
- * as much as all the rest of a small response: who writes many makes it once and names it in their options. */
+/* A header as bytes, tag and length included. It is the same for all responses to one revision, and encoding it costs as
+ * much as the rest of a small response: make it once and name it in the options. */
 #define RESPONSE_HEADER_MAX (2 + 4 * 11)
 struct response_header {
     size_t len; /* not a byte: for a bounded copy gcc 12 emits `rep movs`, which takes longer than all the rest */
@@ -62,7 +62,7 @@ uint8_t *response_write(const struct response_identity *identity, const struct r
                         const struct response_pick *pick, size_t size, uint8_t *to);
 
 /* Adds the picked events that pass to the message that starts at `message` and ends at `end`, and mends its length:
- * a catch-up response grows by whole revisions while it is still in our hands. Returns the byte behind the last; the
+ * a catch-up response grows by whole revisions while it is still in the buffer. Returns the byte behind the last; the
  * caller has made room for response_more_size() bytes. */
 size_t response_more_size(const struct response_opts *opts, const struct response_pick *pick);
 uint8_t *response_more(const struct response_opts *opts, const struct response_pick *pick, uint8_t *message,
@@ -81,8 +81,8 @@ static inline bool response_passes(uint8_t flags, const struct batch_event *even
 }
 
 /* A response whose message has this many bytes or more (without prefix), and two or more events, is cut, and so is each
- * piece before it would reach them: fragment_bytes for those who asked for fragments. For all others it is the first
- * length that gRPC's prefix cannot tell: a message of 4 GiB cannot be sent at all, so it is cut, asked for or not. */
+ * piece before it would reach them: fragment_bytes for watchers that asked for fragments. For all others it is the first
+ * length that gRPC's prefix cannot hold: a message of 4 GiB cannot be sent at all, so it is cut in any case. */
 uint64_t response_cut_bytes(const struct response_opts *opts);
 
 /* Everything of a response but its events. */

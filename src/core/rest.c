@@ -1,5 +1,5 @@
-/* src/core/rest.c: one engine for all kinds. A batch is the only slice of its revision and is never let go before the
- * end; bytes, and a line, are a run with nothing behind it. */
+/* src/core/rest.c: one engine for all kinds. A batch is the only slice of its revision and is held until the end;
+ * bytes, and a line, are one run. */
 #include "core/rest.h"
 
 #include <assert.h>
@@ -36,7 +36,7 @@ struct rest {
     /* moved by fill and slice */
     enum rest_state state;
     bool begun;
-    bool in_slices;            /* a slice was given that is not the whole revision */
+    bool in_slices;            /* it received a slice that is not the whole revision */
     bool first;                /* no piece is written yet; of a line: a mutant's */
     struct piece piece;        /* WRITING: n and bytes count down */
     bool broken;               /* the rows are not those that were measured */
@@ -51,7 +51,7 @@ struct rest {
 };
 static_assert(HEAD_MAX >= BELFRY_WRITE_EVENT_FIELD_MAX, "an event's field head goes there too");
 
-static void move(struct rest *rest, enum rest_state to)
+static void rest_move_to(struct rest *rest, enum rest_state to)
 {
     assert(rest->state != ENDED && rest->state != to);
     rest->state = to;
@@ -63,20 +63,15 @@ static void drop_slice(struct rest *rest)
     rest->slice = NULL;
 }
 
-static bool pending(const struct rest *rest)
+static bool has_pending(const struct rest *rest)
 {
     return rest->head_at < rest->head_len || rest->run_len > 0;
 }
 
-static bool slice_used_up(const struct rest *rest)
-{
-    return rest->sub == rest->slice->first_sub + rest->slice->n_events;
-}
-
-/* The next event of the slice that is in the response, and `sub` behind it; NULL: the slice has no more. */
+/* The slice's next event that belongs to the response; `sub` moves past it. NULL: the slice has no more. */
 static const struct batch_event *next_event(struct rest *rest)
 {
-    while (!slice_used_up(rest)) {
+    while (rest->sub < rest->slice->first_sub + rest->slice->n_events) {
         const struct batch_event *event = &rest->slice->events[rest->sub++ - rest->slice->first_sub];
         if (response_passes(rest->opts.flags, event) && range_has(&rest->range, batch_key(rest->slice, event)))
             return event;
@@ -84,7 +79,7 @@ static const struct batch_event *next_event(struct rest *rest)
     return NULL;
 }
 
-static struct belfry_bytes run_of(const struct rest *rest, const struct batch_event *event)
+static struct belfry_bytes event_run(const struct rest *rest, const struct batch_event *event)
 {
     return batch_bytes(rest->slice, event, (rest->opts.flags & WATCHER_PREV_KV) != 0);
 }
@@ -121,21 +116,21 @@ static void begin_piece(struct rest *rest, bool further)
     rest->sub = rest->piece.from;
     if (rest->sub < rest->slice->first_sub)
         drop_slice(rest);
-    move(rest, WRITING);
+    rest_move_to(rest, WRITING);
 }
 
-static void end(struct rest *rest)
+static void end_response(struct rest *rest)
 {
     drop_slice(rest);
-    move(rest, ENDED);
+    rest_move_to(rest, ENDED);
 }
 
 /* False: a slice is wanted, or there is nothing to be sent. */
-static bool measure(struct rest *rest)
+static bool measure_piece(struct rest *rest)
 {
     const struct batch_event *event;
     while ((event = next_event(rest)) != NULL) {
-        size_t len = run_of(rest, event).len;
+        size_t len = event_run(rest, event).len;
         if (!measure_event(rest, belfry_write_event_field_size(len) + len)) {
             begin_piece(rest, true);
             return true;
@@ -146,7 +141,7 @@ static bool measure(struct rest *rest)
         return false;
     }
     if (rest->piece.n == 0) {
-        end(rest);
+        end_response(rest);
         return false;
     }
     rest->piece.n += rest->piece.spare_bytes > 0;
@@ -164,12 +159,12 @@ static void end_piece(struct rest *rest)
         return;
     }
     if (!rest->further) {
-        end(rest);
+        end_response(rest);
         return;
     }
     rest->first = false;
     rest->piece = (struct piece){.from = rest->sub};
-    move(rest, MEASURING);
+    rest_move_to(rest, MEASURING);
 }
 
 /* False: a slice is wanted. */
@@ -181,7 +176,7 @@ static bool write_event(struct rest *rest)
         drop_slice(rest);
         return false;
     }
-    struct belfry_bytes run = run_of(rest, event);
+    struct belfry_bytes run = event_run(rest, event);
     uint64_t bytes = belfry_write_event_field_size(run.len) + run.len;
     if (bytes > rest->piece.bytes) {
         rest->broken = true;
@@ -197,17 +192,17 @@ static bool write_event(struct rest *rest)
 }
 
 /* Finds what goes out next, when nothing is pending. False: it is done or wants a slice. */
-static bool advance(struct rest *rest)
+static bool advance_rest(struct rest *rest)
 {
     if (rest->state == WRITING && rest->piece.n == 0)
         end_piece(rest);
     if (rest->state == ENDED || rest->slice == NULL || rest->broken)
         return false;
-    return rest->state == MEASURING ? measure(rest) : write_event(rest);
+    return rest->state == MEASURING ? measure_piece(rest) : write_event(rest);
 }
 
-/* Copies of what is pending as much as there is room for. */
-static size_t flush(struct rest *rest, uint8_t *to, size_t room)
+/* Copies as much of the pending bytes as there is room for. */
+static size_t copy_pending(struct rest *rest, uint8_t *to, size_t room)
 {
     size_t head = (size_t)(rest->head_len - rest->head_at);
     if (head > room)
@@ -226,10 +221,10 @@ static size_t flush(struct rest *rest, uint8_t *to, size_t room)
 
 bool rest_between(const struct rest *rest)
 {
-    return rest->state == WRITING && rest->piece.n == 0 && rest->further && !pending(rest);
+    return rest->state == WRITING && rest->piece.n == 0 && rest->further && !has_pending(rest);
 }
 
-/* A mutant's: what comes behind the first part is the line once more. */
+/* A mutant's: after the first part the line is sent again from its start. */
 static void restart_line(struct rest *rest)
 {
     if (rest->line == NULL || !rest->begun || !rest->first)
@@ -245,17 +240,17 @@ size_t rest_fill(struct rest *rest, uint8_t *to, size_t room)
     if (BELFRY_MUTANT(line_restarts))
         restart_line(rest);
     do {
-        n += flush(rest, to + n, room - n);
+        n += copy_pending(rest, to + n, room - n);
         if (BELFRY_MUTANT(progress_in_fragment) && n > 0 && rest_between(rest))
             break;
-    } while (!pending(rest) && advance(rest));
+    } while (!has_pending(rest) && advance_rest(rest));
     rest->begun = rest->begun || n > 0;
     return n;
 }
 
 /* ---- creation, slices, questions ---- */
 
-static enum belfry_err create(size_t tail_len, struct rest **out)
+static enum belfry_err rest_create(size_t tail_len, struct rest **out)
 {
     struct rest *rest = calloc(1, sizeof(*rest) + tail_len);
     if (rest == NULL)
@@ -265,7 +260,7 @@ static enum belfry_err create(size_t tail_len, struct rest **out)
     return BELFRY_OK;
 }
 
-static struct belfry_bytes keep(uint8_t *to, struct belfry_bytes bytes)
+static struct belfry_bytes keep_bytes(uint8_t *to, struct belfry_bytes bytes)
 {
     if (bytes.len > 0)
         memcpy(to, bytes.data, bytes.len);
@@ -275,14 +270,14 @@ static struct belfry_bytes keep(uint8_t *to, struct belfry_bytes bytes)
 enum belfry_err rest_of_bytes(struct belfry_bytes bytes, struct rest **out)
 {
     struct rest *rest;
-    enum belfry_err err = create(bytes.len, &rest);
+    enum belfry_err err = rest_create(bytes.len, &rest);
     if (err != BELFRY_OK)
         return err;
-    keep(rest->tail, bytes);
+    keep_bytes(rest->tail, bytes);
     rest->run = rest->tail;
     rest->run_len = bytes.len;
     rest->begun = true;
-    move(rest, ENDED);
+    rest_move_to(rest, ENDED);
     *out = rest;
     return BELFRY_OK;
 }
@@ -290,7 +285,7 @@ enum belfry_err rest_of_bytes(struct belfry_bytes bytes, struct rest **out)
 enum belfry_err rest_of_line(struct belfry_blob *line, struct rest **out)
 {
     struct rest *rest;
-    enum belfry_err err = create(0, &rest);
+    enum belfry_err err = rest_create(0, &rest);
     if (err != BELFRY_OK) {
         belfry_blob_unref(line);
         return err;
@@ -299,7 +294,7 @@ enum belfry_err rest_of_line(struct belfry_blob *line, struct rest **out)
     rest->run = (const uint8_t *)belfry_blob_bytes(line).data;
     rest->run_len = belfry_blob_len(line);
     rest->first = true;
-    move(rest, ENDED);
+    rest_move_to(rest, ENDED);
     *out = rest;
     return BELFRY_OK;
 }
@@ -308,14 +303,15 @@ enum belfry_err rest_of_extent(const struct response_identity *identity, const s
                                const struct range *range, int64_t rev, struct rest **out)
 {
     struct rest *rest;
-    enum belfry_err err = create(range->key.len + range->end.len, &rest);
+    enum belfry_err err = rest_create(range->key.len + range->end.len, &rest);
     if (err != BELFRY_OK)
         return err;
     rest->identity = *identity;
     rest->opts = *opts;
     rest->opts.header = NULL;
-    rest->range = (struct range){
-        .kind = range->kind, .key = keep(rest->tail, range->key), .end = keep(rest->tail + range->key.len, range->end)};
+    rest->range = (struct range){.kind = range->kind,
+                                 .key = keep_bytes(rest->tail, range->key),
+                                 .end = keep_bytes(rest->tail + range->key.len, range->end)};
     rest->rev = rev;
     rest->cut_bytes = response_cut_bytes(opts);
     struct belfry_wire_watch head = response_head(identity, opts, false);
@@ -348,8 +344,8 @@ bool rest_wants_slice(const struct rest *rest, int64_t *rev, uint32_t *sub)
     return true;
 }
 
-/* Nothing was sent of what slices gave: the whole revision is measured instead. */
-static void restart(struct rest *rest)
+/* Nothing was sent yet: the whole revision is measured in place of the slices. */
+static void measure_again(struct rest *rest)
 {
     rest->state = MEASURING;
     rest->in_slices = rest->further = false;
@@ -364,11 +360,11 @@ void rest_slice(struct rest *rest, const struct batch *slice)
     assert(rest->state != ENDED && rest->slice == NULL && slice->rev == rest->rev);
     assert(slice->first_sub <= rest->sub && rest->sub <= slice->first_sub + slice->n_events);
     if (slice->kind == BATCH_EVENTS && rest->in_slices && !rest->begun)
-        restart(rest);
+        measure_again(rest);
     rest->slice = batch_ref(slice);
     rest->in_slices = rest->in_slices || slice->kind == BATCH_SLICE;
     if (rest->state == MEASURING)
-        advance(rest);
+        advance_rest(rest);
 }
 
 bool rest_in_slices(const struct rest *rest)
@@ -378,7 +374,7 @@ bool rest_in_slices(const struct rest *rest)
 
 bool rest_done(const struct rest *rest)
 {
-    return rest->state == ENDED && !pending(rest);
+    return rest->state == ENDED && !has_pending(rest);
 }
 
 bool rest_begun(const struct rest *rest)

@@ -2,9 +2,9 @@
  *
  * rest: what is still to be sent of a response that does not fit into the space at hand.
  *
- * The length of a message is known before its first byte, so it goes out in parts of any size and nothing of it is held
- * but a place: the batch (a counted reference), the range and the options (copied, because the watcher may be cancelled
- * meanwhile) and how far it is. With fragments the response is several messages, the pieces, and nothing may come
+ * The length of a message is known before its first byte, so it goes out in parts of any size. Only a place is held: the
+ * batch (a counted reference), the range and the options (copied, because the watcher may be canceled meanwhile) and how
+ * far it is. With fragments the response is several messages, the pieces, and nothing may come
  * between them: all of them are one rest. A line of another dialect (lines.h) is shared and never copied: its rest is a
  * reference to it.
  *
@@ -56,7 +56,7 @@ BELFRY_NODISCARD enum belfry_err rest_of_extent(const struct response_identity *
                                                 int64_t rev, struct rest **out);
 bool rest_wants_slice(const struct rest *rest, int64_t *rev, uint32_t *sub);
 void rest_slice(struct rest *rest, const struct batch *slice); /* takes its own reference while it needs one */
-bool rest_in_slices(const struct rest *rest);                  /* it was given a slice, not the whole revision */
+bool rest_in_slices(const struct rest *rest);                  /* it received a slice, not the whole revision */
 
 /* Writes up to `room` bytes and returns how many; less than `room` only when it is done or wants a slice. */
 size_t rest_fill(struct rest *rest, uint8_t *to, size_t room);
@@ -64,10 +64,10 @@ size_t rest_fill(struct rest *rest, uint8_t *to, size_t room);
 bool rest_done(const struct rest *rest);
 
 /* An extent's rows are read twice, and the second time they may come from elsewhere: a backfill lacks the previous values
- * that upstream has compacted, the replica has them. Given the whole revision in place of a slice it is measured anew, if
- * nothing was sent yet; but what was begun under a length that is no longer true cannot be finished. */
+ * that upstream has compacted, the replica has them. If the whole revision comes in place of a slice and nothing
+ * was sent yet, it is measured again; a response that was begun under another length cannot be finished. */
 bool rest_broken(const struct rest *rest);
-bool rest_between(const struct rest *rest); /* a piece is out, and another follows: only a mutant may want to know */
+bool rest_between(const struct rest *rest); /* a piece is out, and another follows: for a mutant */
 bool rest_begun(const struct rest *rest);   /* a byte of it has been sent; of bytes: always */
 size_t rest_bytes(const struct rest *rest); /* memory it holds or pins, for accounts */
 void rest_destroy(struct rest *rest);       /* NULL is fine */

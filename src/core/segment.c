@@ -13,7 +13,7 @@ struct shared {
     struct batch **batches; /* owned, one reference each; what segment.batches shows read-only */
 };
 
-static struct shared *shared_of(const struct segment *segment)
+static struct shared *segment_shared(const struct segment *segment)
 {
     union {
         const struct segment *in;
@@ -27,7 +27,7 @@ void segment_begin(struct segment_builder *builder)
     *builder = (struct segment_builder){0};
 }
 
-static bool make_room(struct segment_builder *builder)
+static bool builder_grow(struct segment_builder *builder)
 {
     if (builder->n < builder->cap)
         return true;
@@ -43,7 +43,7 @@ static bool make_room(struct segment_builder *builder)
 enum belfry_err segment_add(struct segment_builder *builder, struct batch *batch)
 {
     assert(builder->n == 0 || builder->batches[builder->n - 1]->rev < batch->rev);
-    if (!make_room(builder)) {
+    if (!builder_grow(builder)) {
         batch_unref(batch);
         return BELFRY_ERR_NOMEM;
     }
@@ -87,7 +87,7 @@ void segment_abort(struct segment_builder *builder)
 
 struct segment *segment_ref(const struct segment *segment)
 {
-    struct shared *shared = shared_of(segment);
+    struct shared *shared = segment_shared(segment);
     size_t before = atomic_fetch_add_explicit(&shared->refs, 1, memory_order_relaxed);
     assert(before > 0);
     (void)before;
@@ -98,7 +98,7 @@ void segment_unref(const struct segment *segment)
 {
     if (segment == NULL)
         return;
-    struct shared *shared = shared_of(segment);
+    struct shared *shared = segment_shared(segment);
     if (atomic_fetch_sub_explicit(&shared->refs, 1, memory_order_acq_rel) != 1)
         return;
     drop_batches(shared->batches, shared->segment.n);

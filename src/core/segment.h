@@ -1,7 +1,7 @@
 /* src/core/segment.h
  *
- * segment: a stretch of history as it was read, immutable and counted: every revision in [from, upto], those without
- * events left out; or a slice of one revision that is too large for memory (then from == upto, n == 1, and the batch is
+ * segment: a stretch of history as it was read, immutable and counted: every revision in [from, upto] that has
+ * events; or a slice of one revision that is too large for memory (then from == upto, n == 1, and the batch is
  * a BATCH_SLICE). An extent inside a stretch is a BATCH_EXTENT: its slices are read separately.
  *
  * Thread: any, once shared.
@@ -16,7 +16,7 @@
 #include "base/err.h"
 #include "core/batch.h"
 
-#define SEGMENT_BYTES (1024 * 1024) /* a reader stops at the first revision boundary behind this */
+#define SEGMENT_BYTES (1024 * 1024) /* a reader stops at the first revision boundary after this */
 
 struct segment {
     uint64_t past; /* which past it belongs to: see evlog.h */

@@ -6,7 +6,7 @@
 
 #include "base/rng.h"
 
-static uint64_t priority(const struct span *span)
+static uint64_t span_priority(const struct span *span)
 {
     struct belfry_rng rng = {(uint64_t)(uintptr_t)span};
     return belfry_rng_next(&rng); /* one to one */
@@ -19,7 +19,7 @@ static int end_cmp(struct belfry_bytes a, struct belfry_bytes b)
     return belfry_bytes_cmp(a, b);
 }
 
-static int order(const struct span *span, struct belfry_bytes key, struct belfry_bytes end)
+static int span_order(const struct span *span, struct belfry_bytes key, struct belfry_bytes end)
 {
     int by_key = belfry_bytes_cmp(span->key, key);
     return by_key != 0 ? by_key : end_cmp(span->end, end);
@@ -30,19 +30,19 @@ static bool ends_behind(const struct span *span, struct belfry_bytes key)
     return span->end.len == 0 || belfry_bytes_cmp(key, span->end) < 0;
 }
 
-static const struct span *later(const struct span *a, const struct span *b)
+static const struct span *span_later(const struct span *a, const struct span *b)
 {
     return b == NULL || end_cmp(a->end, b->end) >= 0 ? a : b;
 }
 
-static void update(struct span *span)
+static void span_update(struct span *span)
 {
-    span->last = later(span, span->left == NULL ? NULL : span->left->last);
-    span->last = later(span->last, span->right == NULL ? NULL : span->right->last);
+    span->last = span_later(span, span->left == NULL ? NULL : span->left->last);
+    span->last = span_later(span->last, span->right == NULL ? NULL : span->right->last);
 }
 
 /* The place that points at `span`. */
-static struct span **link_of(struct span **root, struct span *span)
+static struct span **span_link(struct span **root, struct span *span)
 {
     if (span->parent == NULL)
         return root;
@@ -50,10 +50,10 @@ static struct span **link_of(struct span **root, struct span *span)
 }
 
 /* Turns `child` and its parent, so that child is above; the order stays. */
-static void rotate(struct span **root, struct span *child)
+static void span_rotate(struct span **root, struct span *child)
 {
     struct span *parent = child->parent;
-    *link_of(root, parent) = child;
+    *span_link(root, parent) = child;
     child->parent = parent->parent;
     struct span **inner = child == parent->left ? &child->right : &child->left;
     struct span **hole = child == parent->left ? &parent->left : &parent->right;
@@ -62,8 +62,8 @@ static void rotate(struct span **root, struct span *child)
         (*hole)->parent = parent;
     *inner = parent;
     parent->parent = child;
-    update(parent);
-    update(child);
+    span_update(parent);
+    span_update(child);
 }
 
 void spans_insert(struct span **root, struct span *span)
@@ -71,34 +71,34 @@ void spans_insert(struct span **root, struct span *span)
     struct span **at = root, *parent = NULL;
     while (*at != NULL) {
         parent = *at;
-        at = order(parent, span->key, span->end) > 0 ? &parent->left : &parent->right;
+        at = span_order(parent, span->key, span->end) > 0 ? &parent->left : &parent->right;
     }
     span->parent = parent;
     span->left = span->right = NULL;
     span->last = span;
     *at = span;
     for (struct span *up = parent; up != NULL; up = up->parent)
-        update(up);
-    while (span->parent != NULL && priority(span->parent) < priority(span))
-        rotate(root, span);
+        span_update(up);
+    while (span->parent != NULL && span_priority(span->parent) < span_priority(span))
+        span_rotate(root, span);
 }
 
 void spans_remove(struct span **root, struct span *span)
 {
     while (span->left != NULL && span->right != NULL)
-        rotate(root, priority(span->left) > priority(span->right) ? span->left : span->right);
+        span_rotate(root, span_priority(span->left) > span_priority(span->right) ? span->left : span->right);
     struct span *child = span->left != NULL ? span->left : span->right;
-    *link_of(root, span) = child;
+    *span_link(root, span) = child;
     if (child != NULL)
         child->parent = span->parent;
     for (struct span *up = span->parent; up != NULL; up = up->parent)
-        update(up);
+        span_update(up);
 }
 
 struct span *spans_find(struct span *root, struct belfry_bytes key, struct belfry_bytes end)
 {
     while (root != NULL) {
-        int by = order(root, key, end);
+        int by = span_order(root, key, end);
         if (by == 0)
             return root;
         root = by > 0 ? root->left : root->right;
@@ -116,7 +116,7 @@ static struct span *first_reaching(struct span *span, struct belfry_bytes key)
     return span;
 }
 
-/* The next in order behind `span` that may have the key. */
+/* The next in order after `span` that may have the key. */
 static struct span *next_reaching(struct span *span, struct belfry_bytes key)
 {
     struct span *inside = first_reaching(span->right, key);
@@ -130,7 +130,7 @@ static struct span *next_reaching(struct span *span, struct belfry_bytes key)
 struct span *spans_next(struct span *root, struct span *after, struct belfry_bytes key)
 {
     struct span *at = after == NULL ? first_reaching(root, key) : next_reaching(after, key);
-    /* in order, so once one begins behind the key all do */
+    /* in order: once one begins after the key, all others do */
     while (at != NULL && belfry_bytes_cmp(at->key, key) <= 0) {
         if (ends_behind(at, key))
             return at;

@@ -1,13 +1,13 @@
 /* src/core/store.h
  *
- * store: what the core and follow need of the local copy: state, history and a few marks, at one revision. The replica
- * (LMDB) is one, the simulator's model another; both stand behind this table of functions.
+ * store: the local copy as the core and follow use it: state, history and a few marks, at one revision. The replica
+ * (LMDB) is one implementation of this table of functions, the simulator's model another.
  *
  * The writer's functions come from one thread and see their own uncommitted writes. The reader's come from another and
  * see whole commits only, each call one short snapshot; `oldest` and `past` are looked at in the snapshot that is read.
  *
- * State is key -> KeyValue. History is (revision, sub) -> Event, and the KeyValue that was there before. Everything that
- * belongs together moves in one transaction: rows, revision, oldest.
+ * State is key -> KeyValue. History is (revision, sub) -> Event, and the previous KeyValue. Rows, revision and oldest
+ * change in one transaction.
  *
  * Errors everywhere: BELFRY_ERR_IO (the disk is full or fails: the transaction is aborted, nothing was changed; trim
  * and try again), BELFRY_ERR_NOMEM.
@@ -69,7 +69,7 @@ struct store_api {
     enum belfry_err (*commit)(struct store *store);
     void (*abort)(struct store *store);
 
-    /* What the last BELFRY_ERR_IO was about, for people: "disk full: /var/cache/belfry". May be NULL. */
+    /* The reason of the last BELFRY_ERR_IO, for people: "disk full: /var/cache/belfry". May be NULL. */
     const char *(*why)(struct store *store);
 
     /* A new empty copy beside the current one, to be filled by put() and advance(); readers go on with the old one.
@@ -110,8 +110,8 @@ struct store_api {
 
     /* ---- the writer, again ---- */
 
-    /* Is something in the store not what was written? A read or write that found it out has failed with BELFRY_ERR_IO;
-     * what is not read yet may be wrong too, and only a fresh copy helps. */
+    /* Does the store hold something that was not written to it? The read or write that found it has failed with
+     * BELFRY_ERR_IO. Rows that were not read yet may be wrong too: only a fresh copy helps. */
     bool (*damaged)(struct store *store);
 };
 

@@ -58,13 +58,13 @@ static struct table_link **segment_for_next(struct table *table)
     return *segment;
 }
 
-static void push(struct table_link **bucket, struct table_link *link)
+static void bucket_push(struct table_link **bucket, struct table_link *link)
 {
     link->next = *bucket;
     *bucket = link;
 }
 
-static bool split(struct table *table)
+static bool split_bucket(struct table *table)
 {
     if (segment_for_next(table) == NULL)
         return false;
@@ -74,20 +74,20 @@ static bool split(struct table *table)
     *from = NULL;
     while (link != NULL) {
         struct table_link *next = link->next;
-        push(bucket_of(table, link->hash), link);
+        bucket_push(bucket_of(table, link->hash), link);
         link = next;
     }
     return true;
 }
 
-static void join(struct table *table)
+static void join_buckets(struct table *table)
 {
     size_t gone = --table->n_buckets;
     struct table_link *link = *bucket_at(table, gone);
     *bucket_at(table, gone) = NULL;
     while (link != NULL) {
         struct table_link *next = link->next;
-        push(bucket_of(table, link->hash), link);
+        bucket_push(bucket_of(table, link->hash), link);
         link = next;
     }
     if (gone == floor_power(gone) && gone >= FIRST) { /* the first of its segment */
@@ -99,11 +99,11 @@ static void join(struct table *table)
 void table_add(struct table *table, uint64_t hash, struct table_link *link)
 {
     link->hash = hash;
-    push(bucket_of(table, hash), link);
+    bucket_push(bucket_of(table, hash), link);
     table->count++;
     bool grown = true;
     for (int i = 0; grown && i < 2 && table->n_buckets < table->count; i++) /* two: to catch up when memory was short */
-        grown = split(table);
+        grown = split_bucket(table);
 }
 
 void table_remove(struct table *table, struct table_link *link)
@@ -115,7 +115,7 @@ void table_remove(struct table *table, struct table_link *link)
     link->next = NULL;
     table->count--;
     for (int i = 0; i < 2 && table->n_buckets > FIRST && table->n_buckets > 2 * table->count; i++)
-        join(table);
+        join_buckets(table);
 }
 
 static struct table_link *same_hash(struct table_link *link, uint64_t hash)

@@ -1,22 +1,21 @@
 /* src/core/worker.h
  *
- * worker: the streams and watchers of one thread, and how they are given the log. The heart of the tier.
+ * worker: the streams and watchers of one thread, and how they receive the log. The heart of the tier.
  *
  * A worker has one position P: the last revision handed to all its streams. In a turn it takes the next batches of the
- * log, finds the streams that have a watcher for them, and fills each with what it can take, from that stream's own
- * position on. A stream with nothing to be given is not touched: it rides, and its position is P. There is no queue a
- * watcher or stream: one that takes no bytes is parked at its position, a number, and is found there when it is
- * writable again; the batches in between are in the log, or in history.
+ * log, finds the streams that have a watcher for them, and gives each what it can take, from that stream's own position
+ * on. A stream without an event is not touched: it rides, and its position is P. Watchers and streams have no queues: a
+ * stream that takes no bytes is parked at its position, a number, and continues from there when it is writable again; the
+ * batches in between are in the log, or in history.
  *
- * Catching up is the sweep's (sweep.h). What is not in the log any more is asked for with worker_wants_fetch() and comes
+ * Catching up is the sweep's (sweep.h). Revisions that have left the log are requested with worker_wants_fetch() and come
  * back as segments; the owner reads them from the store, or has them backfilled from upstream.
  *
- * Everything that is written goes through opts.write (for streams of lines: through their dialect's), only from inside
- * worker_turn(), and never more for a stream than it was last said to take. The function must not call back into the
- * worker.
+ * All bytes are written by opts.write (for streams of lines: by their dialect's), only from inside worker_turn(), and
+ * never more for a stream than stream_writable() allowed. The function must not call back into the worker.
  *
  * Thread: owner.
- * Memory: everything is accounted (worker_stats.bytes); over opts.memory_max new streams and watchers are refused.
+ * Memory: everything is accounted (worker_stats.bytes); above opts.memory_max new streams and watchers are refused.
  */
 #ifndef BELFRY_CORE_WORKER_H
 #define BELFRY_CORE_WORKER_H
@@ -32,7 +31,7 @@
 #include "core/response.h"
 #include "core/segment.h"
 
-#define STREAM_ANSWERS_MAX 1024 /* created and cancel answers that wait; beyond, requests are not read */
+#define STREAM_ANSWERS_MAX 1024 /* created and cancel answers that wait; at this number, requests are not read */
 
 struct worker;
 struct stream;
@@ -42,14 +41,14 @@ struct worker_opts {
     unsigned number; /* in the log */
     struct response_identity identity;
     uint64_t seed;
-    size_t fragment_bytes;  /* a response of so much or more is cut, for those who asked; 2 MiB */
-    size_t response_bytes;  /* a catch-up response ends at the first revision boundary behind this; 1 MiB */
+    size_t fragment_bytes;  /* a response of this size or more is cut, for watchers that asked; 2 MiB */
+    size_t response_bytes;  /* a catch-up response ends at the first revision boundary after this; 1 MiB */
     uint32_t response_revs; /* or this; 1,000 */
     size_t segment_bytes;   /* of segments kept; 8 MiB */
     size_t memory_max;      /* 0: no bound */
     uint64_t progress_ms;   /* between periodic progress of a stream; up to a tenth is added; 0: ten minutes */
     void (*write)(void *stream_user, const uint8_t *data, size_t len);
-    lines_attribute_fn attribute; /* of events, for those who pin one; NULL: nobody does */
+    lines_attribute_fn attribute; /* of events, for watchers that pin one; NULL: none does */
     void *attribute_user;
 };
 
@@ -64,7 +63,7 @@ bool worker_turn(struct worker *worker, uint64_t now_ms, size_t max_work);
 uint64_t worker_due(const struct worker *worker);
 
 int64_t worker_position(const struct worker *worker); /* P; 0: the log has no past yet, nothing can be served */
-uint64_t worker_past(const struct worker *worker); /* that P is in: an older one than the log's, until its next turn */
+uint64_t worker_past(const struct worker *worker);    /* of P; older than the log's until the next turn */
 
 /* No progress of any kind while stale. */
 void worker_set_stale(struct worker *worker, bool stale);
@@ -76,10 +75,9 @@ void worker_set_identity(struct worker *worker, const struct response_identity *
 bool worker_wants_fetch(struct worker *worker, struct worker_fetch *out);
 
 /* The answer. BELFRY_OK: a segment, one reference of which is consumed; it begins at or before `from` and has it.
- * BELFRY_ERR_COMPACTED: upstream has nothing below compact_rev and our window nothing below `oldest`: who needs what is
- * below both is told compact_rev.
- * Anything else (a disk that fails, a past that ended): it will be asked for again at a later turn if it is still
- * needed. */
+ * BELFRY_ERR_COMPACTED: upstream has nothing below compact_rev and our window nothing below `oldest`: watchers that need
+ * a revision below both are canceled with compact_rev.
+ * Anything else (a disk that fails, a past that ended): a later turn asks again if it is still needed. */
 void worker_fetched(struct worker *worker, const struct worker_fetch *fetch, enum belfry_err err,
                     struct segment *segment, int64_t compact_rev, int64_t oldest);
 
@@ -88,19 +86,19 @@ void worker_fetched(struct worker *worker, const struct worker_fetch *fetch, enu
 /* Opens a stream. It can take nothing until stream_writable(). Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_LIMIT. */
 BELFRY_NODISCARD enum belfry_err stream_open(struct worker *worker, void *user, uint64_t now_ms, struct stream **out);
 
-/* A stream of lines (lines.h): one watcher, by one stream_create(), which is never answered: what etcd would refuse is
+/* A stream of lines (lines.h): one watcher, by one stream_create(), which is never answered: a request that etcd would refuse is
  * BELFRY_ERR_INVALID. `lines` is lent for the life of the stream. Errors: as above. */
 BELFRY_NODISCARD enum belfry_err stream_open_lines(struct worker *worker, void *user, const struct lines *lines,
                                                    uint64_t now_ms, struct stream **out);
 
-/* Its watcher is lost: it is told so, and when nothing is pending any more the owner ends the stream. Of lines only. */
+/* Its watcher is lost: once nothing is pending, its client knows, and the owner ends the stream. Of lines only. */
 bool stream_ended(const struct stream *stream);
 
-/* From now on a stream of lines is told progress every period_ms, up to a tenth more, if its watcher is created with
- * WATCHER_PROGRESS; whether it was given events meanwhile does not matter. 0: as all others. */
+/* From now on a stream of lines receives progress every period_ms, up to a tenth more, if its watcher is created with
+ * WATCHER_PROGRESS, whether or not it received events meanwhile. 0: the worker's period. */
 void stream_set_progress(struct worker *worker, struct stream *stream, uint64_t period_ms);
 
-/* The stream is gone for its owner at once; its watchers are taken down over the next turns. */
+/* The owner must not use the stream after this; its watchers are taken down over the next turns. */
 void stream_close(struct worker *worker, struct stream *stream);
 
 /* It can take `room` bytes now (in all, not in addition). */
@@ -109,10 +107,10 @@ void stream_writable(struct worker *worker, struct stream *stream, size_t room);
 /* False while STREAM_ANSWERS_MAX answers wait: leave its requests unread. */
 bool stream_wants_requests(const struct stream *stream);
 
-/* Has it anything to say that it could not yet? For those who close a stream when it has fallen silent. */
+/* Has it messages that are not sent yet? For owners that close a stream once it is silent. */
 bool stream_pending(const struct stream *stream);
 
-/* What was begun cannot be finished (its rows are gone): the owner ends the stream. */
+/* A begun message cannot be finished (its rows are gone): the owner ends the stream. */
 bool stream_broken(const struct stream *stream);
 
 /* A message has been begun and not ended since `since_ms`; 0: none. What it pins is in *bytes. */
@@ -124,17 +122,17 @@ struct stream_create {
     int64_t watch_id; /* 0: the smallest that was not used yet */
     uint8_t flags;    /* enum watcher_flags without ACTIVE; of lines: PROGRESS, NO_PUT and NO_DELETE count */
     struct belfry_bytes pin_name, pin_value; /* of lines: the attribute and value that it wants; an empty name: none */
-    bool resumed; /* of lines: the client has lines of start_rev, perhaps not all: it is given them again (lines.h) */
+    bool resumed; /* of lines: the client has lines of start_rev, perhaps not all: it receives them again (lines.h) */
 };
 
-/* A create request. Whatever becomes of it is answered on the stream, in the order of the requests: created, or
- * created and canceled with etcd's own text.
+/* A create request. The answer goes out on the stream, in the order of the requests: created, or created and canceled
+ * with etcd's own text.
  * Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_LIMIT (over memory_max, or too many answers wait): not answered, end the stream
  * or refuse it as the dialect does. BELFRY_ERR_AGAIN: no past yet (worker_position() is 0). */
 BELFRY_NODISCARD enum belfry_err stream_create(struct worker *worker, struct stream *stream,
                                                const struct stream_create *create);
 
-/* Refuses a create request before it is looked at (rights), in its place among the answers. `reason` is copied. */
+/* Refuses a create request (rights), in its place among the answers. `reason` is copied. */
 BELFRY_NODISCARD enum belfry_err stream_refuse(struct worker *worker, struct stream *stream, const char *reason);
 
 /* A cancel request: acknowledged; an unknown id gets no answer. Errors: as above. */
@@ -152,9 +150,9 @@ struct watcher_view {
     int64_t id;
     struct range range; /* lent until the next call on the worker */
     uint8_t flags;      /* enum watcher_flags */
-    bool ended;         /* it is told that it was canceled, or was: only its id is still taken */
+    bool ended;         /* it is canceled: only its id is still taken */
     enum watcher_standing standing;
-    int64_t next; /* the first revision that it has not been given */
+    int64_t next; /* the first revision that it has not received */
 };
 
 /* The watcher of the stream with the smallest id above `after_id`, in O(log watchers of the stream); false: no more. Not
@@ -173,8 +171,8 @@ struct worker_stats {
     size_t riding_parked;                           /* of riding: those on such streams */
     struct worker_standings lines, inward;          /* of all these: of streams of lines, and of the tier's own */
     size_t bytes;                                   /* accounted */
-    size_t rest_bytes;                              /* of those, for messages that are half sent */
-    size_t parked_peak, rest_bytes_peak;            /* the most there were since creation */
+    size_t rest_bytes;                              /* of those, for half-sent messages */
+    size_t parked_peak, rest_bytes_peak;            /* the largest since creation */
     uint64_t batches, deliveries, written;          /* since creation; written: bytes */
     uint64_t fetches, rows_swept;
     uint64_t handovers, parks, unparks, overslept, cuts, extents, fragments, packed, compacted, progress;

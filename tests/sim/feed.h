@@ -44,7 +44,7 @@ struct feed {
     struct belfry_mux_watch *slots[FEED_SLOTS];
     struct belfry_list reads;
     struct belfry_list backfilling; /* jobs that the backfill has */
-    int64_t capped; /* see tier_capped() */
+    int64_t capped;                 /* see tier_capped() */
     uint64_t tokens;
     uint64_t past;                    /* seen last */
     int64_t told;                     /* head the workers were woken for */

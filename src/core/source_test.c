@@ -1,0 +1,204 @@
+/* src/core/source_test.c */
+#include "core/source.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "support/refuse.h"
+
+#define PAST 3
+
+/* A log that has revisions 101 to 104; all below is history. */
+static struct evlog *evlog;
+static struct turn turn;
+static struct source source;
+
+static struct batch *batch_of(int64_t rev, enum batch_kind kind)
+{
+    struct batch *batch = NULL;
+    assert_int_equal(batch_create(rev, kind, 0, 0, &batch), BELFRY_OK);
+    return batch;
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    struct evlog_opts opts = {.capacity_log2 = 4, .max_bytes = 1 << 20, .n_workers = 1};
+    assert_int_equal(evlog_create(&opts, &evlog), BELFRY_OK);
+    assert_int_equal(evlog_cut(evlog, 100, EVLOG_CUT_START, 0), BELFRY_OK);
+    for (int64_t rev = 101; rev <= 104; rev++)
+        assert_int_equal(evlog_append(evlog, batch_of(rev, BATCH_ADVANCE)), BELFRY_OK);
+    turn = (struct turn){.number = 1, .retry_at = BELFRY_NEVER};
+    evlog_enter(evlog, 0, &turn.view);
+    source_init(&source, &turn, (size_t)4 * SEGMENT_BYTES);
+    source_begin_past(&source, PAST);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    source_fini(&source);
+    evlog_leave(evlog, 0);
+    evlog_destroy(evlog);
+    return 0;
+}
+
+/* History [from, upto] with a batch at each even revision. */
+static struct segment *history_of(uint64_t past, int64_t from, int64_t upto)
+{
+    struct segment_builder builder;
+    struct segment *segment = NULL;
+    segment_begin(&builder);
+    for (int64_t rev = from + from % 2; rev <= upto; rev += 2)
+        assert_int_equal(segment_add(&builder, batch_of(rev, BATCH_ADVANCE)), BELFRY_OK);
+    assert_int_equal(segment_finish(&builder, past, from, upto, &segment), BELFRY_OK);
+    return segment;
+}
+
+static enum source_result next(int64_t from, int64_t limit, int64_t *rev)
+{
+    const struct batch *batch = NULL;
+    int64_t upto = 0;
+    enum source_result result = source_next(&source, from, limit, &batch, &upto);
+    *rev = result == SOURCE_BATCH ? batch->rev : upto;
+    return result;
+}
+
+static void log_is_read_without_a_fetch(void **state)
+{
+    (void)state;
+    struct worker_fetch fetch;
+    int64_t rev;
+    assert_int_equal(next(101, 104, &rev), SOURCE_BATCH);
+    assert_int_equal(rev, 101);
+    assert_int_equal(next(104, 104, &rev), SOURCE_BATCH);
+    assert_int_equal(rev, 104);
+    assert_false(source_wants_fetch(&source, &fetch));
+}
+
+static void history_is_asked_for_once_and_kept(void **state)
+{
+    (void)state;
+    struct worker_fetch fetch, again;
+    int64_t rev;
+    assert_int_equal(next(51, 104, &rev), SOURCE_WAIT);
+    assert_int_equal(next(51, 104, &rev), SOURCE_WAIT);
+    assert_true(source_wants_fetch(&source, &fetch));
+    assert_int_equal(fetch.past, PAST);
+    assert_int_equal(fetch.from, 51);
+    assert_false(fetch.slice);
+    assert_false(source_wants_fetch(&source, &again));
+    assert_int_equal(next(51, 104, &rev), SOURCE_WAIT); /* under way: not asked for again */
+    assert_false(source_wants_fetch(&source, &again));
+    assert_true(source_fetched(&source, &fetch, BELFRY_OK, history_of(PAST, 51, 60), 0, 0));
+    assert_int_equal(next(51, 104, &rev), SOURCE_BATCH);
+    assert_int_equal(rev, 52);
+    assert_int_equal(next(59, 59, &rev), SOURCE_NONE);
+    assert_int_equal(rev, 59);
+    assert_int_equal(source.n_fetches, 1);
+    assert_true(source.bytes > 0);
+    source_begin_past(&source, PAST + 1);
+    assert_int_equal(source.bytes, 0);
+}
+
+static void answer_of_another_past_is_dropped(void **state)
+{
+    (void)state;
+    struct worker_fetch fetch;
+    int64_t rev;
+    size_t before = refuse_held();
+    assert_int_equal(next(51, 104, &rev), SOURCE_WAIT);
+    assert_true(source_wants_fetch(&source, &fetch));
+    source_begin_past(&source, PAST + 1);
+    assert_false(source_fetched(&source, &fetch, BELFRY_OK, history_of(PAST, 51, 60), 0, 0));
+    assert_int_equal(refuse_held(), before);
+    assert_int_equal(source.bytes, 0);
+}
+
+static void compaction_says_what_is_gone(void **state)
+{
+    (void)state;
+    struct worker_fetch fetch;
+    int64_t rev;
+    assert_int_equal(next(51, 104, &rev), SOURCE_WAIT);
+    assert_true(source_wants_fetch(&source, &fetch));
+    assert_true(source_fetched(&source, &fetch, BELFRY_ERR_COMPACTED, NULL, 80, 70)); /* our window begins at 70 */
+    assert_int_equal(source.gone_below, 70);
+    assert_int_equal(source.gone_told, 80);
+    assert_int_equal(next(69, 104, &rev), SOURCE_GONE);
+    assert_int_equal(next(70, 104, &rev), SOURCE_WAIT);
+}
+
+static void failed_fetch_is_retried_later(void **state)
+{
+    (void)state;
+    struct worker_fetch fetch;
+    int64_t rev;
+    turn.now = 500;
+    assert_int_equal(next(51, 104, &rev), SOURCE_WAIT);
+    assert_true(source_wants_fetch(&source, &fetch));
+    assert_false(source_fetched(&source, &fetch, BELFRY_ERR_IO, NULL, 0, 0));
+    assert_int_equal(turn.retry_at, 500 + TURN_RETRY_MS);
+    assert_int_equal(next(51, 104, &rev), SOURCE_WAIT);
+    assert_true(source_wants_fetch(&source, &fetch));
+}
+
+static void no_more_is_asked_for_than_can_be_kept(void **state)
+{
+    (void)state;
+    struct worker_fetch fetch;
+    int64_t rev;
+    size_t n = 0;
+    for (int64_t from = 10; from < 40; from++)
+        assert_int_equal(next(from, 104, &rev), SOURCE_WAIT);
+    while (source_wants_fetch(&source, &fetch))
+        n++;
+    assert_int_equal(n, 4); /* keep_bytes / SEGMENT_BYTES */
+    assert_int_not_equal(turn.retry_at, BELFRY_NEVER);
+}
+
+static void fetch_history(int64_t from)
+{
+    struct worker_fetch fetch;
+    int64_t rev;
+    assert_int_equal(next(from, 104, &rev), SOURCE_WAIT);
+    assert_true(source_wants_fetch(&source, &fetch));
+    assert_true(source_fetched(&source, &fetch, BELFRY_OK, history_of(PAST, from, from + 4), 0, 0));
+}
+
+static void segment_that_is_not_used_leaves_first(void **state)
+{
+    (void)state;
+    int64_t rev;
+    source.keep_bytes = 1; /* whatever was not used in this turn leaves when another comes */
+    fetch_history(10);
+    fetch_history(20);
+    assert_int_equal(next(10, 104, &rev), SOURCE_BATCH);
+    assert_int_equal(next(20, 104, &rev), SOURCE_BATCH);
+    turn.number++;
+    assert_int_equal(next(20, 104, &rev), SOURCE_BATCH);
+    fetch_history(30);
+    assert_int_equal(next(10, 104, &rev), SOURCE_WAIT);
+    assert_int_equal(next(20, 104, &rev), SOURCE_BATCH);
+    assert_int_equal(next(30, 104, &rev), SOURCE_BATCH);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(log_is_read_without_a_fetch, setup, teardown),
+        cmocka_unit_test_setup_teardown(history_is_asked_for_once_and_kept, setup, teardown),
+        cmocka_unit_test_setup_teardown(answer_of_another_past_is_dropped, setup, teardown),
+        cmocka_unit_test_setup_teardown(compaction_says_what_is_gone, setup, teardown),
+        cmocka_unit_test_setup_teardown(failed_fetch_is_retried_later, setup, teardown),
+        cmocka_unit_test_setup_teardown(no_more_is_asked_for_than_can_be_kept, setup, teardown),
+        cmocka_unit_test_setup_teardown(segment_that_is_not_used_leaves_first, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
