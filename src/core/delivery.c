@@ -134,7 +134,9 @@ static bool send_line(struct delivery *delivery, struct stream *stream, struct b
 {
     if (line == NULL)
         return true;
-    if (!output_line(delivery->output, &stream->outlet, line))
+    bool sent = BELFRY_MUTANT(line_restarts) ? mutant_line_restarts(delivery, stream, line)
+                                             : output_line(delivery->output, &stream->outlet, line);
+    if (!sent)
         return false;
     send_begun(delivery, stream);
     return true;

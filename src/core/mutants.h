@@ -11,10 +11,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/blob.h"
 #include "core/output.h"
 
 struct delivery;
 struct stream;
+
+/* As output_line(), but after its first part the line begins again. */
+bool mutant_line_restarts(struct delivery *delivery, struct stream *stream, struct belfry_blob *line);
 
 void mutant_progress_in_fragment(struct delivery *delivery, struct stream *stream);
 

@@ -37,7 +37,7 @@ struct rest {
     enum rest_state state;
     bool begun;
     bool in_slices;            /* it received a slice that is not the whole revision */
-    bool first;                /* no piece is written yet; of a line: a mutant's */
+    bool first;                /* no piece is written yet */
     struct piece piece;        /* WRITING: n and bytes count down */
     bool broken;               /* the rows are not those that were measured */
     bool further;              /* WRITING: a piece follows */
@@ -224,21 +224,9 @@ bool rest_between(const struct rest *rest)
     return rest->state == WRITING && rest->piece.n == 0 && rest->further && !has_pending(rest);
 }
 
-/* A mutant's: after the first part the line is sent again from its start. */
-static void restart_line(struct rest *rest)
-{
-    if (rest->line == NULL || !rest->begun || !rest->first)
-        return;
-    rest->first = false;
-    rest->run = (const uint8_t *)belfry_blob_bytes(rest->line).data;
-    rest->run_len = belfry_blob_len(rest->line);
-}
-
 size_t rest_fill(struct rest *rest, uint8_t *to, size_t room)
 {
     size_t n = 0;
-    if (BELFRY_MUTANT(line_restarts))
-        restart_line(rest);
     do {
         n += copy_pending(rest, to + n, room - n);
         if (BELFRY_MUTANT(progress_in_fragment) && n > 0 && rest_between(rest))
@@ -293,7 +281,6 @@ enum belfry_err rest_of_line(struct belfry_blob *line, struct rest **out)
     rest->line = line;
     rest->run = (const uint8_t *)belfry_blob_bytes(line).data;
     rest->run_len = belfry_blob_len(line);
-    rest->first = true;
     rest_move_to(rest, ENDED);
     *out = rest;
     return BELFRY_OK;

@@ -3,6 +3,20 @@
 
 #include "core/delivery.h"
 
+bool mutant_line_restarts(struct delivery *delivery, struct stream *stream, struct belfry_blob *line)
+{
+    struct outlet *outlet = &stream->outlet;
+    struct belfry_blob *again = belfry_blob_ref(line);
+    bool sent = output_line(delivery->output, outlet, line);
+    if (!sent || outlet->rest == NULL) {
+        belfry_blob_unref(again);
+        return sent;
+    }
+    output_fill(delivery->output, outlet);
+    output_end_rest(delivery->output, outlet);
+    return output_line(delivery->output, outlet, again);
+}
+
 void mutant_progress_in_fragment(struct delivery *delivery, struct stream *stream)
 {
     struct outlet *outlet = &stream->outlet;
