@@ -1,16 +1,16 @@
-/* tests/sim/checker_private.h: what the files of the checker share: the verdicts (checker.c), a stream and what its
- * messages are (checker_stream.c), a watch and what it is given (checker_watch.c). Thread: owner. */
+/* tests/sim/checker_private.h: what checker.c (streams and their messages) and checker_watch.c (one watch and what it
+ * received) share. Thread: owner. */
 #ifndef BELFRY_SIM_CHECKER_PRIVATE_H
 #define BELFRY_SIM_CHECKER_PRIVATE_H
+
+#include <stdlib.h>
 
 #include "base/buf.h"
 #include "base/list.h"
 #include "judge/judge.h"
 #include "sim/checker.h"
+#include "sim/violations.h"
 #include "wire/scan.h"
-
-#define CHECKER_KEPT_MAX 16
-#define CHECKER_TEXT_MAX 1024
 
 /*  ASKED --created--> CREATED --canceled, compacted--> COMPACTED --cancel acknowledged--> GONE
  *    `--refused--> GONE  `--cancel acknowledged--> GONE */
@@ -57,7 +57,6 @@ struct checker_revs {
     int64_t *all; /* owned */
     size_t n, room;
 };
-bool checker_revs_have(const struct checker_revs *revs, int64_t rev);
 
 struct checker {
     const struct history *history;
@@ -68,21 +67,32 @@ struct checker {
     int64_t highest_listing;
     struct belfry_bytes *events; /* owned; of the response at hand */
     size_t cap_events;
-    size_t n_violations;
-    char *kept[CHECKER_KEPT_MAX];
+    struct violations violations;
     struct checker_counts counts;
 };
 
-void *checker_alloc(size_t size); /* zeroed */
+static inline bool checker_revs_have(const struct checker_revs *revs, int64_t rev)
+{
+    for (size_t i = 0; i < revs->n; i++) {
+        if (revs->all[i] == rev)
+            return true;
+    }
+    return false;
+}
+
+/* Zeroed. */
+static inline void *checker_alloc(size_t size)
+{
+    void *p = calloc(1, size);
+    if (p == NULL)
+        abort();
+    return p;
+}
 
 static inline struct watch *checker_watch_of(struct belfry_list *node)
 {
     return belfry_container(node, struct watch, node);
 }
-
-/* ---- a stream ---- */
-
-void checker_stream_finish(struct checker_stream *stream);
 
 /* ---- a watch ---- */
 

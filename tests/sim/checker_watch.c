@@ -40,13 +40,13 @@ const char *checker_watch_text(const struct watch *watch, char *text, size_t siz
 
 bool checker_watch_wrong(struct watch *watch, const char *format, ...)
 {
-    char who[160], text[CHECKER_TEXT_MAX];
+    char who[160], text[VIOLATIONS_TEXT_MAX];
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
     watch->wronged = true;
-    checker_report(watch->stream->checker, "%s: %s", checker_watch_text(watch, who, sizeof(who)), text);
+    violations_add(&watch->stream->checker->violations, "%s: %s", checker_watch_text(watch, who, sizeof(who)), text);
     return false;
 }
 
@@ -84,7 +84,7 @@ struct opinion {
     struct judge_watch facts; /* of the watch, after the delivery */
     struct judge_found found;
     bool wrong;
-    char text[CHECKER_TEXT_MAX]; /* wrong: the first violation */
+    char text[VIOLATIONS_TEXT_MAX]; /* wrong: the first violation */
 };
 
 __attribute__((format(printf, 2, 3))) static void opinion_wrong(struct opinion *opinion, const char *format, ...)
