@@ -2,9 +2,9 @@
  *
  * judge_rev: one revision as one side has it: a digest of each of its events, in one block.
  *
- * A digest has the whole key. Of a value it has the length, a 64-bit hash and the first bytes, which are shown to people.
- * So a window of many revisions is small, however large the values are. Two different values of equal length are taken
- * for equal once in 2^64.
+ * A digest has the whole key. Of a value it has the length, a 64-bit hash and the first bytes, which are shown to
+ * people, so a window of many revisions is small, however large the values are. Two different values of equal length
+ * have the same digest once in 2^64, or less.
  *
  * Thread: owner. Memory: one block per revision; free() ends it.
  */
@@ -61,7 +61,7 @@ bool judge_event_creates(const struct judge_event *event);
 void judge_event_text(const struct judge_event *event, char out[JUDGE_TEXT]);
 /* The same of what was there before: "0" (1 byte), create 3, ...; "none" without. */
 void judge_prev_text(const struct judge_event *event, char out[JUDGE_TEXT]);
-/* The bytes in quotes; what is not printable ASCII as \xNN. Cut, with dots, to `len` with the terminator, at least 16. */
+/* The bytes in quotes; bytes that are not printable ASCII as \xNN. Cut to `len` (at least 16, with the terminator). */
 void judge_bytes_text(struct belfry_bytes bytes, char *out, size_t len);
 
 #endif

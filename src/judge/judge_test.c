@@ -1,5 +1,5 @@
-/* src/judge/judge_test.c: filters, pieces and losses, which the simulator relies on. What belfryctl verify relies on is in
- * cli/verify/verify_judge_test.c, with planted faults of every kind. */
+/* src/judge/judge_test.c: filters, pieces and losses, which the simulator relies on. What belfryctl verify relies on is
+ * in cli/verify/verify_judge_test.c, with planted faults of every kind. */
 #include "judge/judge.h"
 
 #include <setjmp.h>

@@ -73,7 +73,7 @@ static struct belfry_range range_of(struct belfry_bytes key, struct belfry_bytes
                                                     : BELFRY_INTERVAL};
 }
 
-/* Nothing will be said about it: it is there. */
+/* There is no created: the watch exists immediately. */
 static void begin_lines(struct watch *watch)
 {
     watch->asked.pin = watch->facts.pin = (unsigned)watch->explicit_id;
@@ -179,7 +179,7 @@ static void end_watch(struct watch *watch)
     belfry_list_append(&watch->stream->gone, &watch->node);
 }
 
-/* The text with which etcd refuses it; NULL: it does not, but perhaps for its id. */
+/* The text with which etcd refuses it; NULL: it does not, except perhaps for its id. */
 static const char *why_refused(const struct watch *watch)
 {
     if (watch->asked.start < 0)
@@ -217,7 +217,7 @@ static bool id_is_right(const struct watch *watch, int64_t id)
     return stream->any_explicit ? id > stream->last_auto : id == stream->last_auto + 1;
 }
 
-/* Its id may have been that of a watch which was told compacted: a tier does not remember those. */
+/* Its id may be that of a watch that was told compacted: a tier forgets those. */
 static void ids_retire(struct checker_stream *stream, int64_t id)
 {
     struct watch *other = find_in(&stream->watches, id);
@@ -316,7 +316,7 @@ static bool same_header(const struct belfry_wire_header *a, const struct belfry_
            a->raft_term == b->raft_term;
 }
 
-/* Of a watch whose id is known; the answer is about the whole response. */
+/* A response to a watch whose id is known. */
 static bool on_watch(struct watch *watch, const struct belfry_wire_watch *head, struct belfry_bytes message)
 {
     if (watch->wronged)
@@ -368,7 +368,7 @@ static bool piece_belongs(const struct checker_stream *stream, const struct belf
            !head->created && !head->canceled && head->n_events > 0;
 }
 
-/* Pieces behind one another are a message too: the events of all, in order. */
+/* Pieces joined are a message, too, with the events of all in order. */
 static bool on_last_piece(struct checker_stream *stream, struct belfry_wire_watch head, struct belfry_bytes message)
 {
     add_piece(stream, &head, message);
@@ -508,8 +508,8 @@ struct checker_watch checker_stream_watch(const struct checker_stream *stream, s
 
 /* ---- the end ---- */
 
-/* etcd forgets a request for progress that it cannot answer; a tier answers it as soon as it can. With a watch that
- * starts in the future, or one that was told compacted and is not confirmed, it cannot. */
+/* etcd forgets a request for progress that it cannot answer; a tier answers as soon as it can. It cannot while a watch
+ * starts in the future, or was told compacted and its cancel is not confirmed. */
 static void finish_progress(struct checker_stream *stream)
 {
     const struct history *history = stream->checker->history;

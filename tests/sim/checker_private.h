@@ -28,12 +28,12 @@ struct watch {
     uint64_t puts, deletes; /* keys whose events it wants */
     bool soft;              /* direct, from 0, nothing sent yet: the start may be below what created showed */
     bool resumed;           /* of lines: it began by resuming from its start, and nothing has come since */
-    int64_t heard;          /* the highest revision that it has been told of, in any way */
+    int64_t heard;          /* the highest revision that has been shown to it, in any way */
     uint32_t pasts;         /* those it may belong to */
     unsigned born;          /* how many there were when it was asked for */
     unsigned seen;          /* pasts below this number have been considered */
     size_t progress_before; /* requests for progress that were sent before it */
-    bool progress_owed;     /* one was sent since it was created, and none has been answered */
+    bool progress_owed;     /* a request was sent since it was created, and none has been answered */
 };
 
 struct checker_stream {
@@ -45,10 +45,10 @@ struct checker_stream {
     struct watch *first_asked;        /* the next to be answered; NULL: none */
     int64_t last_auto;                /* id; -1: none yet */
     bool any_explicit;
-    bool wronged; /* what comes cannot be told apart any more */
-    bool has_all; /* of lines: as said of the next create */
+    bool wronged; /* later messages cannot be assigned any more */
+    bool has_all; /* of lines: of the next create */
     size_t progress_sent, progress_answered;
-    struct belfry_buf pieces; /* of a response that is not whole yet, one behind the other */
+    struct belfry_buf pieces; /* of a response that is not complete, joined */
     struct belfry_wire_watch piece;
 };
 
@@ -62,8 +62,8 @@ struct checker {
     const struct history *history;
     struct checker_opts opts;
     struct belfry_list streams;
-    struct checker_revs rewrites; /* of listings that tell of a rewritten past */
-    struct checker_revs capped;   /* told by tiers that are behind a compaction */
+    struct checker_revs rewrites; /* of listings after a rewrite */
+    struct checker_revs capped;   /* sent by tiers that are behind a compaction */
     int64_t highest_listing;
     struct belfry_bytes *events; /* owned; of the response at hand */
     size_t cap_events;
@@ -96,7 +96,7 @@ static inline struct watch *checker_watch_of(struct belfry_list *node)
 
 /* ---- a watch ---- */
 
-/* Reports, and leaves the watch alone from now on. Returns false. */
+/* Reports a violation; the watch is ignored from now on. Returns false. */
 bool checker_watch_wrong(struct watch *watch, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* "tier1.c2 watch 3 [a/, a0) from 12 prev_kv". Returns `text`. */
@@ -105,14 +105,14 @@ const char *checker_watch_text(const struct watch *watch, char *text, size_t siz
 /* Of lines: has an event the value that is pinned, before or after? */
 bool checker_watch_picks(const struct judge_event *event, unsigned pin);
 
-/* What came, in turn. False: a violation, reported. */
+/* One function per kind of message. False: a violation, reported. */
 bool checker_watch_created(struct watch *watch, int64_t header_rev);
 bool checker_watch_events(struct watch *watch, const struct belfry_wire_watch *head, struct belfry_bytes message);
 bool checker_watch_progress(struct watch *watch, int64_t rev);
 bool checker_watch_compacted(struct watch *watch, int64_t rev);
 void checker_watch_finish(struct watch *watch);
 
-/* The first revision of which something may still be missing. */
+/* The first revision of which events may still be due. */
 int64_t checker_watch_next(const struct watch *watch);
 
 #endif

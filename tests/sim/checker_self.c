@@ -1,7 +1,8 @@
 /* tests/sim/checker_self.c: does the checker find what is wrong, and only that?
  *
- * Each case is a little run against a fixed history: deliveries by hand, right up to one. A wrong one must be found, and
- * found for the reason that the case names: a part of the sentence. A case without a reason must pass.
+ * Each case is a short run against a fixed history, with deliveries made by hand, of which the last may be wrong. A
+ * wrong one must be found for the reason that the case names, a part of the sentence. A case without a reason must
+ * pass.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -148,7 +149,7 @@ static int64_t find_txn(struct bench *bench, int64_t from, size_t n)
     for (int64_t rev = from;; rev++) {
         const struct history_revision *revision = history_at(bench->history, history_now(bench->history), rev);
         if (revision == NULL)
-            abort(); /* the seed gives such a one */
+            abort(); /* the seed has one */
         if (revision->n >= n)
             return rev;
     }
@@ -191,7 +192,7 @@ static struct belfry_wire_create everything(int64_t start)
                                        .fragment = true};
 }
 
-/* A watch of everything from 2, with id 0, that has been given [2, rev]. */
+/* A watch of everything from 2, with id 0, that has been sent [2, rev]. */
 static void watch_until(struct bench *bench, int64_t rev)
 {
     ask(bench, everything(2));
@@ -281,8 +282,8 @@ static void right_lines_lost_for_a_previous_value(struct bench *bench)
     bench->stream = NULL;
 }
 
-/* Lines of one key: of a transaction it is given what it wants, the first or the last event, and then told that the rest
- * is compacted away. */
+/* Lines of one key: of a transaction the watch is sent what it wants, the first or the last event, and then told that
+ * the rest is compacted. */
 static void lose_inside(struct bench *bench, bool last)
 {
     int64_t rev = find_txn(bench, 22, 3);

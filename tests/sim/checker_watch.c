@@ -1,4 +1,4 @@
-/* tests/sim/checker_watch.c: one watch: which pasts agree with what it has been given. */
+/* tests/sim/checker_watch.c: one watch: which pasts agree with what it has been sent. */
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -52,8 +52,8 @@ bool checker_watch_wrong(struct watch *watch, const char *format, ...)
 
 /* ---- pasts ---- */
 
-/* Forks since the watch was last looked at. It may go on in a new past only if nothing was told of the old one beyond
- * the point where they part. */
+/* Forks since the last message. The watch may continue in a new past only if it has seen nothing of the old one beyond
+ * the fork. */
 static void consider_forks(struct watch *watch)
 {
     struct checker *checker = watch->stream->checker;
@@ -67,7 +67,7 @@ static void consider_forks(struct watch *watch)
     }
 }
 
-/* What was given agrees with `pasts`, and with no other. */
+/* What was sent agrees with `pasts`, and with no other past. */
 static void settle(struct watch *watch, uint32_t pasts, int64_t heard)
 {
     bool left_old = (watch->pasts & ~pasts) >> (watch->born - 1) & 1;
@@ -79,7 +79,7 @@ static void settle(struct watch *watch, uint32_t pasts, int64_t heard)
 
 /* ---- one past ---- */
 
-/* What the judge says of a delivery, if the watch belongs to this past. */
+/* The judgement of a delivery, if the watch belongs to this past. */
 struct opinion {
     struct judge_watch facts; /* of the watch, after the delivery */
     struct judge_found found;
@@ -104,7 +104,7 @@ static void on_blame(const struct judge_violation *violation, void *user)
                   (long long)violation->rev, violation->expected, violation->came);
 }
 
-/* The text is left as it is: it is large, and one is begun for each delivery and past. */
+/* Leaves the text as it is: it is large, and this is called for each delivery and past. */
 static void opinion_begin(struct opinion *opinion, struct judge_watch facts)
 {
     opinion->facts = facts;
@@ -137,9 +137,9 @@ bool checker_watch_picks(const struct judge_event *event, unsigned pin)
 }
 static_assert(DIALECT_MARK <= JUDGE_HEAD, "a digest must show what is pinned");
 
-/* What to expect of a watch that has resumed, given that what comes next is of revision `rev` or later: all of its start
- * again, or nothing of it. Nothing is right if its client can have missed none; all of it, if the revision has several
- * events, so that a server cannot know. */
+/* The facts of a watch before a message of revision `rev`. A watch that has resumed is sent all of its start again, or
+ * nothing of it. Nothing is right if its client can have missed no event; all is right if the revision has several
+ * events, because then the server cannot know. */
 static struct judge_watch facts_in(const struct watch *watch, unsigned past, int64_t rev)
 {
     const struct history *history = watch->stream->checker->history;
@@ -168,8 +168,8 @@ static bool no_past_agrees(struct watch *watch, unsigned past, const struct opin
 
 /* ---- created ---- */
 
-/* created shows `rev`: for a watch from 0 those pasts that have not come so far are not its own. One that named its start
- * has been told nothing yet. */
+/* created shows `rev`. A watch from 0 is not of a past that is shorter. A watch that named its start has learned
+ * nothing yet. */
 static bool settle_created(struct watch *watch, int64_t rev)
 {
     const struct history *history = watch->stream->checker->history;
@@ -426,7 +426,7 @@ static bool was_compacted(const struct checker *checker, int64_t rev)
     return was_capped(checker, rev);
 }
 
-/* Has the revision an event in the watch's range that nobody may know any more what it replaced? */
+/* Has the revision an event in the watch's range whose previous value may be lost? */
 static bool may_lack_prev(const struct watch *watch, unsigned past, int64_t rev)
 {
     const struct checker *checker = watch->stream->checker;
@@ -444,7 +444,7 @@ static bool may_lack_prev(const struct watch *watch, unsigned past, int64_t rev)
 static bool lacks_prev(const struct watch *watch, int64_t rev)
 {
     if (!watch->facts.piecewise || (!watch->asked.prev_kv && watch->asked.pin == 0) || rev < watch->facts.next)
-        return false; /* of the revision being given, too: whether what is left of it is wanted, nobody knows either */
+        return false; /* the rest of revision `next` counts, too: whether it is wanted cannot be known either */
     for (unsigned past = 0; past < watch->seen; past++) {
         if ((watch->pasts >> past & 1) && may_lack_prev(watch, past, rev))
             return true;
@@ -452,8 +452,8 @@ static bool lacks_prev(const struct watch *watch, int64_t rev)
     return false;
 }
 
-/* Has it been given some of a revision? Then it may have all that it wants of it, but whoever serves it event by event,
- * and has lost the others, cannot know. */
+/* Has it been sent a part of a revision? It may have all that it wants of it, but a server that sends event by event
+ * and has lost the rest cannot know. */
 static bool is_inside(const struct watch *watch)
 {
     for (unsigned past = 0; past < watch->seen; past++) {

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <yyjson.h>
 
+#include "json/json_alc.h"
+
 static uint64_t uint_of(yyjson_val *object, const char *name)
 {
     return yyjson_get_uint(yyjson_obj_get(object, name));
@@ -142,32 +144,10 @@ static enum belfry_err read_groups(struct top_data *data, yyjson_val *groups, yy
 
 /* ---- both ---- */
 
-static void *calloc_json(void *ctx, size_t size)
-{
-    (void)ctx;
-    return malloc(size);
-}
-
-static void *realloc_json(void *ctx, void *old, size_t old_size, size_t size)
-{
-    (void)ctx;
-    (void)old_size;
-    return realloc(old, size);
-}
-
-static void free_json(void *ctx, void *old)
-{
-    (void)ctx;
-    free(old);
-}
-
-/* Ours, so that a test can refuse. */
-static const yyjson_alc allocator = {calloc_json, realloc_json, free_json, NULL};
-
 static enum belfry_err parse(const char *text, size_t len, yyjson_val **root, void **document)
 {
     yyjson_read_err why = {0};
-    yyjson_doc *doc = yyjson_read_opts((char *)(uintptr_t)text, len, YYJSON_READ_NOFLAG, &allocator, &why);
+    yyjson_doc *doc = yyjson_read_opts((char *)(uintptr_t)text, len, YYJSON_READ_NOFLAG, &belfry_json_alc, &why);
     if (doc == NULL)
         return why.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION ? BELFRY_ERR_NOMEM : BELFRY_ERR_PROTOCOL;
     *document = doc;

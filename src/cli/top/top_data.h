@@ -1,6 +1,7 @@
 /* src/cli/top/top_data.h
  *
- * top_data: what /debug/numbers and /debug/watchers of a belfryd say, read from their JSON. What is missing is 0 or "".
+ * top_data: /debug/numbers and /debug/watchers of a belfryd, read from their JSON. A missing number is 0, a missing
+ * text "".
  *
  * Thread: owner.
  * Memory: texts and rows are lent from the documents, until top_data_fini().

@@ -9,7 +9,7 @@
 #include "cli/out/human_size.h"
 
 #define LINE     1024
-#define SELECTOR 256 /* shown of one */
+#define SELECTOR 256 /* characters shown of a selector */
 
 void top_screen_number(uint64_t number, char out[TOP_TEXT])
 {
@@ -40,7 +40,7 @@ void top_screen_age(uint64_t ms, char out[TOP_TEXT])
 
 /* ---- lines ---- */
 
-/* A line being made: no wider than the terminal, a character being one column wide. */
+/* A line under construction, no wider than the terminal. A character counts as one column. */
 struct line {
     char text[LINE * 4];
     size_t len, columns, max;
@@ -74,7 +74,7 @@ __attribute__((format(printf, 2, 3))) static void add(struct line *line, const c
     add_bytes(line, text);
 }
 
-/* In exactly `width` columns and a blank more; what is longer is cut. */
+/* In exactly `width` columns, and two blanks; a longer text is cut. */
 static void add_cell(struct line *line, const char *text, size_t width)
 {
     size_t from = line->columns, max = line->max;
@@ -103,7 +103,7 @@ static void end(FILE *out, struct line *line, const struct top_view *view)
 
 /* ---- the five lines on top ---- */
 
-/* How much more it is than before, a second; without a before, what it is. */
+/* The increase per second since the frame before; without one, the total. */
 static void add_rate(struct line *line, const struct top_view *view, uint64_t now, uint64_t before, const char *unit)
 {
     char text[TOP_TEXT];
@@ -170,7 +170,7 @@ static void write_window(FILE *out, const struct top_numbers *n, const struct to
     end(out, &line, view);
 }
 
-/* The bound of the bucket in which `part` of all lie, in ms; -1: there are none; 0: above the last bound. */
+/* An upper bound in ms for `part` of all deliveries; -1: there were none; 0: above the last bound. */
 static double percentile(const struct top_numbers *n, const struct top_numbers *before, double part)
 {
     uint64_t all = 0, below = 0;
@@ -246,7 +246,7 @@ static void add_cells(struct line *line, const char *const *cells)
         add_cell(line, cells[i], widths[i]);
 }
 
-/* As kubectl would be asked for it: "widgets -n prod -l app=web --field-selector spec.nodeName=n1". */
+/* As an argument of kubectl: "widgets -n prod -l app=web --field-selector spec.nodeName=n1". */
 static void kube_range(const struct top_row *row, char *range, size_t len)
 {
     static const char labels[] = "labelSelector=", fields[] = "fieldSelector=";
@@ -306,7 +306,7 @@ static void write_table(FILE *out, const struct top_data *data, const struct top
         write_group(out, &data->groups[i], view);
 }
 
-#define LINES_ABOVE 7 /* of the table's rows */
+#define LINES_ABOVE 7 /* lines above the rows of the table */
 
 void top_screen_write(FILE *out, const struct top_data *data, const struct top_view *view)
 {

@@ -1,7 +1,7 @@
 /* src/cli/top/top_screen.h
  *
- * top_screen: top_data as lines for people. What could move a terminal's cursor (control characters, bytes that are not
- * UTF-8) is shown as a question mark.
+ * top_screen: top_data as lines for people. Characters that could move a terminal's cursor (control characters, bytes
+ * that are not UTF-8) become question marks.
  *
  * Thread: owner of the stream. Memory: none.
  */
@@ -13,10 +13,10 @@
 #include "cli/top/top_data.h"
 
 struct top_view {
-    const struct top_numbers *before; /* NULL: there is nothing to make rates of; totals are shown */
-    uint64_t elapsed_ms;              /* since then */
+    const struct top_numbers *before; /* the frame before; NULL: none, and totals are shown instead of rates */
+    uint64_t elapsed_ms;              /* since that frame */
     size_t columns, lines;            /* of the terminal; 0: no bound */
-    const char *right;                /* at the end of the first line: keys and the like; "" */
+    const char *right;                /* the end of the first line, e.g. keys to press; "": none */
     const char *line_end;             /* "\n", or what a terminal needs to clear the rest of the line */
 };
 

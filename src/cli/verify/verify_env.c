@@ -15,7 +15,7 @@ void verify_env_fail(struct verify_env *env, const char *side, int err, const ch
 
 struct belfry_range verify_env_key(const struct verify_env *env)
 {
-    if (env->range.key.len == 0) /* every key: any will do */
+    if (env->range.key.len == 0) /* the range is all keys */
         return belfry_key("belfry");
     return (struct belfry_range){.key = env->range.key, .kind = BELFRY_KEY};
 }

@@ -1,4 +1,4 @@
-/* src/cli/verify/verify_fixture.h: a random history, a judge of it and what it said, for suites of the judge. Thread: owner. */
+/* src/cli/verify/verify_fixture.h: a random history, a judge and its violations, for suites. Thread: owner. */
 #ifndef BELFRY_CLI_VERIFY_VERIFY_FIXTURE_H
 #define BELFRY_CLI_VERIFY_VERIFY_FIXTURE_H
 
@@ -19,7 +19,7 @@
 
 /* ---- a history, as a server tells it ---- */
 
-/* A revision, or a progress without events. */
+/* A revision, or a progress. */
 struct told {
     int64_t rev, header;
     bool progress;

@@ -3,12 +3,12 @@
  * verify_judge: whether watchers of the tier are sent what the reference is sent, and in time.
  *
  * The reference's revisions go in, in order, and so does what each watcher is sent: one case per watch. Violations come
- * out; judge/ finds them. Either side may be ahead. What a watcher is sent before the reference is held, one revision per
- * case, until the reference has come that far. The newest revisions of the reference are kept, up to a number of bytes;
- * what a watcher had not been sent when they left is counted, and not judged.
+ * out; judge/ finds them. Either side may be ahead. What a watcher is sent before the reference is held, one revision
+ * per case, until the reference has come that far. The newest revisions of the reference are kept, up to a number of
+ * bytes; what a watcher had not been sent when they left is counted, and not judged.
  *
- * A case catches up until it has been sent all that the reference has told. From then on it is live, and only then do its
- * events measure lag. An event is overdue when:
+ * A case catches up until it has been sent all that the reference has told. From then on it is live, and only then do
+ * its events measure lag. An event is overdue when:
  * - a live case has not been sent it max_lag after the reference;
  * - a case that catches up, or resumes after it lost its connection, has been sent nothing new for max_lag.
  * Without a connection nothing is overdue: a lost connection is reported as what it is. The caller makes sure that the
@@ -57,15 +57,15 @@ const struct verify_numbers *verify_judge_numbers(const struct verify_judge *jud
 
 /* ---- the reference ---- */
 
-/* It tells everything from revision `first` on. Called again, it forgets what was told before, and cases are judged from
- * there on; this counts as a gap if anything had been told. */
+/* It tells everything from revision `first` on. Called again, it forgets what was told before, and cases are judged
+ * from there on; this counts as a gap if anything had been told. */
 void verify_judge_begin(struct verify_judge *judge, int64_t first);
 /* One revision, newer than any before; consumed, on failure too. Errors: BELFRY_ERR_NOMEM. */
 BELFRY_NODISCARD enum belfry_err verify_judge_reference(struct verify_judge *judge, struct judge_rev *rev);
 /* It has told everything up to `rev`. */
 void verify_judge_reference_at(struct verify_judge *judge, int64_t rev);
-/* A linearizable read of the cluster, begun at asked_us, found revision `rev`: newer revisions that came before asked_us
- * have not happened. */
+/* A linearizable read of the cluster, begun at asked_us, found revision `rev`: newer revisions that came before
+ * asked_us have not happened. */
 void verify_judge_cluster_at(struct verify_judge *judge, int64_t rev, int64_t asked_us);
 /* This process itself was held up: the time for whatever is due begins now. */
 void verify_judge_excuse(struct verify_judge *judge, int64_t now_us);
@@ -80,9 +80,9 @@ const struct judge_event *verify_judge_pick(const struct verify_judge *judge, ui
 
 /* ---- previous values that are missing ---- */
 
-/* etcd, and a tier before it, leaves a previous value out when the revision before the event has been compacted by the time
- * it is sent. So a watcher may lack what the reference was sent in time. The newest such event decides: if the cluster
- * has compacted the revision before it, that explains it and all older ones. */
+/* etcd, and a tier before it, leaves a previous value out when the revision before the event has been compacted by the
+ * time it is sent. So a watcher may lack what the reference was sent in time. The newest such event decides: if the
+ * cluster has compacted the revision before it, that explains it and all older ones. */
 enum verify_compacted { VERIFY_COMPACTED, VERIFY_READABLE, VERIFY_NOBODY_KNOWS };
 
 /* The event's revision, to be answered once; 0: there is nothing to ask, or the last answer has not come. */

@@ -1,7 +1,7 @@
 /* src/cli/verify/verify_lag.c */
 #include "cli/verify/verify_lag.h"
 
-/* Below 16 a step is one; above, the four bits behind the highest choose among 16 steps of each power of two. */
+/* Below 16 a step is one. Above, the four bits after the highest choose one of 16 steps per power of two. */
 static unsigned step_of(uint64_t us)
 {
     if (us < 16)

@@ -1,7 +1,7 @@
 /* src/cli/verify/verify_lag.h
  *
- * verify_lag: how late things came, as percentiles: a histogram whose steps are a sixteenth of the value, so that any
- * number of samples takes 8 KiB and a percentile is off by 6 % at most.
+ * verify_lag: percentiles of lag, from a histogram whose steps are a sixteenth of the value. Any number of samples
+ * takes 8 KiB, and a percentile is off by 6 % at most.
  *
  * Thread: owner. Memory: fixed.
  */

@@ -10,7 +10,7 @@
 
 enum belfry_err verify_range_copy(struct verify_range *out, struct belfry_range from)
 {
-    char *bytes = malloc(from.key.len + from.end.len + 1); /* one more: none may be of no bytes */
+    char *bytes = malloc(from.key.len + from.end.len + 1); /* malloc(0) may return NULL */
     if (bytes == NULL)
         return BELFRY_ERR_NOMEM;
     if (from.key.len > 0)
@@ -29,7 +29,7 @@ void verify_range_fini(struct verify_range *range)
     *range = (struct verify_range){.bytes = NULL};
 }
 
-/* As far as the last slash that leaves it inside `whole`; the whole key when there is none. */
+/* The key up to the last slash that is still inside `whole`; without one, the whole key. */
 static struct belfry_bytes folder_of(struct belfry_bytes key, struct belfry_bytes whole)
 {
     for (size_t len = key.len; len > whole.len; len--)
@@ -44,7 +44,7 @@ struct belfry_range verify_range_within(const struct belfry_range *whole, struct
     int order = belfry_bytes_cmp(a, b);
     if (dice % 3 == 0 && order != 0)
         return (struct belfry_range){order < 0 ? a : b, order < 0 ? b : a, BELFRY_INTERVAL};
-    if (dice % 3 == 1 && whole->kind == BELFRY_PREFIX) /* of other ranges a prefix might stick out */
+    if (dice % 3 == 1 && whole->kind == BELFRY_PREFIX) /* a prefix may reach beyond other kinds of ranges */
         return (struct belfry_range){folder_of(a, whole->key), {NULL, 0}, BELFRY_PREFIX};
     return (struct belfry_range){a, {NULL, 0}, BELFRY_KEY};
 }

@@ -20,12 +20,12 @@ struct verify_range {
 
 #define VERIFY_RANGE_TEXT 160
 
-/* Makes *out a copy, in place of what it was. Errors: BELFRY_ERR_NOMEM, *out unchanged. */
+/* Replaces *out with a copy. Errors: BELFRY_ERR_NOMEM, *out unchanged. */
 BELFRY_NODISCARD enum belfry_err verify_range_copy(struct verify_range *out, struct belfry_range from);
 void verify_range_fini(struct verify_range *range);
 
-/* A range inside `whole`, made of two of its keys: the keys from the one up to the other, or what begins like one of
- * them as far as a slash, or a single key. `dice` decides which. The result lends the bytes of the keys. */
+/* A range inside `whole`, made of two of its keys. `dice` decides which: the keys between them, the keys that begin
+ * like one of them up to a slash, or a single key. The result borrows the bytes of the keys. */
 struct belfry_range verify_range_within(const struct belfry_range *whole, struct belfry_bytes a, struct belfry_bytes b,
                                         unsigned dice);
 

@@ -17,7 +17,7 @@ static void on_end(struct verify_reference *reference, const struct belfry_batch
     case BELFRY_ERR_COMPACTED:
         if (batch->compact_rev > reference->env->compacted)
             reference->env->compacted = batch->compact_rev;
-        /* of the compacted revision itself etcd before 3.5.18 may forget the deletes */
+        /* etcd before 3.5.18 may forget the deletes of the compacted revision itself */
         begin(reference, (batch->compact_rev > 0 ? batch->compact_rev : reference->revision) + 1);
         break;
     case BELFRY_ERR_REWOUND:
@@ -91,7 +91,7 @@ static void begin(struct verify_reference *reference, int64_t from)
 static void on_first(struct verify_reference *reference)
 {
     int64_t from = reference->revision - reference->env->history + 1;
-    bool rewound = reference->n_rewinds > 0; /* what was before is not known any more */
+    bool rewound = reference->n_rewinds > 0; /* what was there before is unknown now */
     if (reference->first_revision == 0)
         reference->first_revision = reference->revision;
     reference->state = VERIFY_FOLLOWING;
@@ -105,12 +105,12 @@ static void on_revision(const struct belfry_reply *reply, void *user)
     if (reply->err != BELFRY_OK) {
         if (reference->first_revision == 0)
             fail(reference, reply->err, reply->why);
-        return; /* later: asked again in a second */
+        return; /* the next turn asks again, in a second */
     }
     int64_t now_us = verify_now_us();
     reference->silent_us = verify_reference_silence(reference, now_us);
     reference->answered_us = now_us;
-    bool back = reply->header.revision < verify_reference_newest(reference); /* rewound: the watch will say so */
+    bool back = reply->header.revision < verify_reference_newest(reference); /* rewound: the watch will report it */
     reference->revision = reply->header.revision;
     reference->env->cluster_id = reply->header.cluster_id;
     if (reference->state == VERIFY_ASKING)

@@ -1,12 +1,12 @@
 /* src/cli/verify/verify_reference.h
  *
- * verify_reference: the side that is believed: one watch of the whole range, told to the judge, and reads that say where
- * the cluster is.
+ * verify_reference: the trusted side: one watch of the whole range, passed to the judge, and reads that show the
+ * revision of the cluster.
  *
  *   ASKING --revision--> FOLLOWING --rewound--> ASKING
- *                        FOLLOWING --compacted--> FOLLOWING, from there on: a gap, which the judge is told of
+ *                        FOLLOWING --compacted--> FOLLOWING, from there on: a gap, reported to the judge
  *
- * Thread: owner. Memory: none of its own; the session is lent, and is closed before this goes.
+ * Thread: owner. Memory: none of its own; the session is lent, and is closed first.
  */
 #ifndef BELFRY_CLI_VERIFY_VERIFY_REFERENCE_H
 #define BELFRY_CLI_VERIFY_VERIFY_REFERENCE_H
@@ -15,8 +15,8 @@
 
 #include "cli/verify/verify_env.h"
 
-#define VERIFY_SILENT_US                                                                                               \
-    (3 * SECOND_US) /* no answer for so long is worth a word, and an excuse; less where max_lag is short */
+/* The report mentions a silence longer than this, and lateness is excused; sooner when max_lag is short. */
+#define VERIFY_SILENT_US (3 * SECOND_US)
 
 enum verify_reference_state { VERIFY_ASKING, VERIFY_FOLLOWING };
 
@@ -25,26 +25,26 @@ struct verify_reference {
     struct verify_env *env;
     struct belfry *b;
     enum verify_reference_state state;
-    int64_t first_revision; /* where the cluster was when the run began */
-    int64_t revision;       /* where the cluster was when it was last asked */
-    bool under_way;         /* that question is */
+    int64_t first_revision; /* of the cluster when the run began */
+    int64_t revision;       /* of the cluster at the last answer */
+    bool under_way;         /* a request for it is */
     int64_t asked_us, answered_us;
-    int64_t silent_us; /* the longest that it did not answer, up to the last answer */
+    int64_t silent_us; /* the longest time without an answer, up to the last answer */
     uint64_t n_rewinds;
 };
 
-/* Does what is due: asks once a second where the cluster is, how far the watch is, and what the judge would know. */
+/* Once per second: asks for the cluster's revision, for progress of the watch, and for what the judge wants to know. */
 void verify_reference_turn(struct verify_reference *reference, int64_t now_us);
 
-/* Does the cluster answer? While it does not, nobody can be blamed for being late. */
+/* Does the cluster answer? While it does not, lateness is no violation. */
 bool verify_reference_answers(const struct verify_reference *reference, int64_t now_us);
-/* The longest that it did not answer, in microseconds. */
+/* The longest time without an answer, in microseconds. */
 int64_t verify_reference_silence(const struct verify_reference *reference, int64_t now_us);
 
-/* The newest revision that is known here. */
+/* The newest known revision. */
 int64_t verify_reference_newest(const struct verify_reference *reference);
 
-/* Can revision `rev` still be had? The reply's error is BELFRY_ERR_COMPACTED when not. Returns an error of the library. */
+/* Reads at revision `rev`; the reply's error is BELFRY_ERR_COMPACTED if it is gone. Returns an error of the library. */
 BELFRY_NODISCARD int verify_reference_probe(struct verify_reference *reference, int64_t rev, belfry_reply_fn fn,
                                             void *user);
 

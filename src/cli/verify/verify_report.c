@@ -6,7 +6,7 @@
 
 #include "cli/out/out_json.h"
 
-#define HELD_UP_US (SECOND_US / 2) /* shorter than that is not worth a line */
+#define HELD_UP_US (SECOND_US / 2) /* shorter ones are not reported */
 
 static double ms(int64_t us)
 {
@@ -108,17 +108,18 @@ static void write_oddities(FILE *out, const struct verify_standing *standing)
     if (numbers->n_prev_absent > 0)
         fprintf(out,
                 "  prev_kv missing   %" PRIu64
-                " times where the reference has it; what no compaction explains is a violation\n",
+                " times where the reference has it; it is a violation if no compaction explains it\n",
                 numbers->n_prev_absent);
     if (standing->n_compacted > 0)
-        fprintf(out, "  compacted         told %" PRIu64 " times, and so says the reference\n", standing->n_compacted);
+        fprintf(out, "  compacted         reported %" PRIu64 " times, and the reference agrees\n",
+                standing->n_compacted);
     if (standing->n_unclear > 0)
-        fprintf(out, "  compacted         told %" PRIu64 " times more, when the reference could not be asked\n",
+        fprintf(out, "  compacted         reported %" PRIu64 " times more, when the reference could not be asked\n",
                 standing->n_unclear);
     if (numbers->n_not_judged > 0)
         fprintf(out,
                 "  not judged        %" PRIu64
-                " events: they came when the reference's had left the window, or were older\n",
+                " events: they came after the reference's had left the window, or are older\n",
                 numbers->n_not_judged);
     if (numbers->n_gaps > 0)
         fprintf(out, "  gaps              %" PRIu64 " times the reference itself lost history; not judged there\n",
@@ -126,11 +127,11 @@ static void write_oddities(FILE *out, const struct verify_standing *standing)
     if (numbers->cut_us > 0)
         fprintf(out, "  unreachable       the tier, for up to %.1f s\n", (double)numbers->cut_us / SECOND_US);
     if (standing->silent_us > VERIFY_SILENT_US)
-        fprintf(out, "  no answer         from the reference, for up to %.1f s: who was late then is not blamed\n",
+        fprintf(out, "  no answer         from the reference, for up to %.1f s: lateness during that is not reported\n",
                 (double)standing->silent_us / SECOND_US);
     if (standing->late)
         fprintf(out,
-                "  reference late    its own watch has told no more than revision %" PRId64 "; not judged after it\n",
+                "  reference late    its own watch came no further than revision %" PRId64 "; not judged after it\n",
                 standing->told_rev);
     if (standing->held_up_us > HELD_UP_US)
         fprintf(out, "  held up           belfryctl itself, for up to %.1f s: the tier's lag may be less than shown\n",

@@ -1,7 +1,7 @@
 /* src/cli/verify/verify_report.h
  *
- * verify_report: what a run of verify says: violations as they are found, a line now and then, and the sum at its end;
- * for people, or as one object of JSON.
+ * verify_report: the output of a run of verify: violations as they are found, a status line now and then, and a summary
+ * at the end; for people, or as one JSON object.
  *
  * Thread: owner. Memory: the first VERIFY_KEPT violations, in place; the others are counted.
  */
@@ -37,16 +37,16 @@ struct verify_report {
     struct verify_kept kept[VERIFY_KEPT];
 };
 
-/* How a run stands. */
+/* The state of a run. */
 struct verify_standing {
     const struct verify_numbers *numbers;
     const char *range; /* for people */
     int64_t elapsed_us, first_rev, rev;
-    int64_t told_rev;   /* so far the reference's own watch has come ... */
-    bool late;          /* ... which was less than it should have */
+    int64_t told_rev;   /* the newest revision of the reference's own watch */
+    bool late;          /* that watch was behind the cluster at the end */
     bool cut;           /* a watcher has no connection to the tier now */
-    int64_t silent_us;  /* the longest that the reference did not answer */
-    int64_t held_up_us; /* the longest that this process was busy, or not run, between two looks */
+    int64_t silent_us;  /* the longest time without an answer from the reference */
+    int64_t held_up_us; /* the longest turn of this process: busy, or not scheduled */
     size_t n_watchers, n_caught_up;
     uint64_t n_starts, n_old_starts, n_compacted, n_unclear, n_rewinds;
     uint64_t n_reference_losses, n_tier_losses;

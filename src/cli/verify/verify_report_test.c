@@ -103,7 +103,7 @@ static void what_was_not_judged_and_why_is_said_only_where_it_was_so(void **stat
     (void)state;
     static const char *const words[] = {"prev_kv missing   7", "unreachable       the tier, for up to 2.5 s",
                                         "no answer         from the reference, for up to 4.0 s",
-                                        "reference late    its own watch has told no more than revision 18",
+                                        "reference late    its own watch came no further than revision 18",
                                         "held up           belfryctl itself, for up to 1.5 s"};
     verify_report_sum(&report, &standing);
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {

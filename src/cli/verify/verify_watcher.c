@@ -6,8 +6,8 @@
 
 #define REST_US   (SECOND_US / 10)
 #define NEVER     INT64_MAX
-#define EARLY_IN  5 /* one in so many leaves before it has caught up */
-#define OLDEST_IN 4 /* one in so many starts at the oldest revision there is */
+#define EARLY_IN  5 /* one in EARLY_IN leaves before it has caught up */
+#define OLDEST_IN 4 /* one in OLDEST_IN starts at the oldest revision */
 
 static uint64_t dice(struct verify_watcher *watcher, uint64_t n)
 {
@@ -36,7 +36,7 @@ static void rest(struct verify_watcher *watcher, int64_t now_us)
 
 /* ---- being told ---- */
 
-/* Whoever claims that the past is not what it was may be early: the reference has max_lag to agree. */
+/* A claim that the past was rewritten may be early: the reference has max_lag to agree. */
 static void await_rewind(struct verify_watcher *watcher, int64_t compact_rev)
 {
     watcher->state = VERIFY_REWINDING;
@@ -44,12 +44,12 @@ static void await_rewind(struct verify_watcher *watcher, int64_t compact_rev)
     watcher->due_us = verify_now_us() + watcher->env->max_lag_us;
 }
 
-/* What the reference says to a claim of compaction. */
+/* The reference's answer to a claim of compaction. */
 static void on_probed(const struct belfry_reply *reply, void *user)
 {
     struct verify_watcher *watcher = user;
     if (reply->err == BELFRY_OK || reply->err == BELFRY_ERR_FUTURE) {
-        await_rewind(watcher, watcher->compact_rev); /* a tier also says compacted of a past that is no more */
+        await_rewind(watcher, watcher->compact_rev); /* a tier also reports a rewritten past as compacted */
         return;
     }
     if (reply->err == BELFRY_ERR_COMPACTED) {
@@ -62,7 +62,7 @@ static void on_probed(const struct belfry_reply *reply, void *user)
     rest(watcher, verify_now_us());
 }
 
-/* Compacted may only be said of what the cluster has compacted: its place, and all below what it was told. */
+/* A claim of compaction is right only if the cluster has compacted the watcher's place and all below compact_rev. */
 static void doubt(struct verify_watcher *watcher, int64_t compact_rev)
 {
     int64_t place = verify_case_next(watcher->judged);
@@ -197,7 +197,7 @@ static int open_watch(struct verify_watcher *watcher)
     return err;
 }
 
-/* When it leaves again, unless it is to catch up first. */
+/* When it leaves again; NEVER: after it has caught up. */
 static int64_t choose_leave(struct verify_watcher *watcher, int64_t now_us)
 {
     if (watcher->role == VERIFY_NOW)
@@ -222,7 +222,7 @@ static void come(struct verify_watcher *watcher, int64_t now_us)
         fail(watcher, err, NULL);
         return;
     }
-    if (watcher->line->cut) /* the library tells each state of the link once, and has told this one */
+    if (watcher->line->cut) /* the library reports each state of the link once, and has reported this one */
         verify_case_link(watcher->judged, VERIFY_CUT, now_us);
     watcher->state = VERIFY_WATCHING;
     watcher->paused = watcher->caught_up = watcher->told_cluster = false;
@@ -232,7 +232,7 @@ static void come(struct verify_watcher *watcher, int64_t now_us)
     watcher->env->n_old_starts += start <= newest;
 }
 
-/* Has it nothing more to expect? An event that waits in a socket of this process is not late: only this process is. */
+/* Is its case given up? An event that waits in a socket of this process is not late; this process is. */
 static bool is_over(struct verify_watcher *watcher, int64_t now_us)
 {
     return verify_case_given_up(watcher->judged) ||
@@ -260,15 +260,15 @@ static void watch_on(struct verify_watcher *watcher, int64_t now_us, bool stays)
         rest(watcher, now_us);
 }
 
-/* What it watches is no more. The tier has max_lag to find out as well: what it tells before is of the old past. */
+/* The past that it watches is gone. The tier has max_lag to notice; until then it sends the old past. */
 static void forget_past(struct verify_watcher *watcher, int64_t now_us)
 {
     rest(watcher, now_us);
     watcher->due_us = now_us + watcher->env->max_lag_us;
 }
 
-/* Each rewind of the cluster may be told twice to each watcher: as a compaction by a tier that has begun anew, and by
- * the library, whose session remembers the old past until its next watch. */
+/* Each rewind of the cluster may reach a watcher twice: as a compaction, from a tier that has listed again, and as a
+ * rewind, from the library, whose session remembers the old past until its next watch. */
 static void doubt_rewind(struct verify_watcher *watcher, int64_t now_us)
 {
     uint64_t *n_told = &watcher->n_told[watcher->compact_rev > 0];
@@ -304,7 +304,7 @@ void verify_watcher_turn(struct verify_watcher *watcher, int64_t now_us, bool st
     case VERIFY_REWINDING:
         doubt_rewind(watcher, now_us);
         break;
-    case VERIFY_DOUBTING: /* the answer comes by itself, or a deadline does */
+    case VERIFY_DOUBTING: /* on_probed() moves it on; the request has a deadline */
         break;
     }
 }

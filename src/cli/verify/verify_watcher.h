@@ -1,14 +1,14 @@
 /* src/cli/verify/verify_watcher.h
  *
- * verify_watcher: one client of the tier, as clients are: it watches a range from a revision on, is judged, leaves, and
- * comes back for another range or from another revision. The first of a run stays from beginning to end.
+ * verify_watcher: one client of the tier. It watches a range from a revision on, is judged, leaves, and comes back with
+ * another range or from another revision. The first one of a run stays from beginning to end.
  *
  *   RESTING --due--> WATCHING --leaves, or is given up--> RESTING
- *                    WATCHING --told compacted--> DOUBTING --the reference says so, too--> RESTING
- *                                                 DOUBTING --it does not--> REWINDING
- *                    WATCHING --told rewound----> REWINDING --the reference, too, or blamed for it--> RESTING
+ *                    WATCHING --compacted--> DOUBTING --the reference agrees--> RESTING
+ *                                            DOUBTING --it does not--> REWINDING
+ *                    WATCHING --rewound----> REWINDING --the reference agrees, or a violation--> RESTING
  *
- * What it is told before the reference has told of it makes it wait (a paused watch), so that it holds one revision.
+ * A revision that comes before the reference has it pauses the watch, so a watcher holds one revision at most.
  *
  * Thread: owner. Memory: its range and its case; the line is lent; its session is closed before
  * verify_watcher_fini().
@@ -36,22 +36,22 @@ struct verify_watcher {
     unsigned number; /* from 1 */
     enum verify_role role;
     enum verify_watcher_state state;
-    int64_t due_us; /* RESTING: it opens; WATCHING: it leaves; REWINDING: nobody agrees. INT64_MAX: not yet known */
+    int64_t due_us; /* RESTING: opens; WATCHING: leaves; REWINDING: reports a violation. INT64_MAX: not known yet */
     struct verify_range range;
     struct verify_spec spec;
     struct verify_case *judged; /* but for RESTING */
     struct belfry_watch *watch; /* WATCHING */
     bool paused, caught_up, told_cluster;
-    int64_t compact_rev; /* DOUBTING, REWINDING: what it was told; 0: that it was rewound */
-    uint64_t n_rewinds;  /* of the reference when it opened */
-    uint64_t n_told[2];  /* rewinds it was told of and the reference agreed to: as rewinds, as compactions */
+    int64_t compact_rev; /* DOUBTING, REWINDING: as it came; 0: rewound */
+    uint64_t n_rewinds;  /* of the reference when the watch opened */
+    uint64_t n_told[2];  /* rewinds that came and the reference agreed to: [0] as rewinds, [1] as compactions */
 };
 
-/* Does what is due. `stays`: nobody leaves or comes any more. */
+/* Does what is due. `stays`: watchers neither leave nor come any more. */
 void verify_watcher_turn(struct verify_watcher *watcher, int64_t now_us, bool stays);
-/* Has been given all up to `rev` that the reference has told, or is not watching. */
+/* Has been sent all up to `rev` that the reference has told, or does not watch. */
 bool verify_watcher_done(struct verify_watcher *watcher, int64_t rev);
-bool verify_watcher_cut(const struct verify_watcher *watcher); /* it watches, and has no connection */
+bool verify_watcher_cut(const struct verify_watcher *watcher); /* it watches without a connection */
 void verify_watcher_fini(struct verify_watcher *watcher);
 
 #endif

@@ -1,9 +1,9 @@
 /* src/cli/verify/verify_window.h
  *
- * verify_window: the newest revisions that the reference has told, in order, for readers that each have their place.
+ * verify_window: the newest revisions of the reference, in order.
  *
- * A place is a number that counts revisions as they were added: [first, next) are held. The window does not bound
- * itself: who owns it drops the oldest, since readers may have to be told before.
+ * A place is the number of revisions that were added before: [first, next) are held. The window does not bound itself:
+ * its owner drops the oldest, after it has counted what that means for each case.
  *
  * Thread: owner. Memory: the revisions; verify_window_fini() frees them.
  */

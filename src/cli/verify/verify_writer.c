@@ -10,7 +10,7 @@
 #define KEYS      16
 #define KEY_BYTES (VERIFY_WRITER_PREFIX + 16)
 #define VALUE_MAX 300
-#define UNDER_WAY 100 /* a cluster that is slower than the rate is not pressed further */
+#define UNDER_WAY 100 /* a cluster that is slower than the rate receives no more */
 
 static uint64_t under_way(const struct verify_writer *writer)
 {
@@ -25,7 +25,7 @@ static void on_reply(const struct belfry_reply *reply, void *user)
     else
         writer->n_failed++;
     bool refused = reply->err == BELFRY_ERR_DENIED || reply->err == BELFRY_ERR_AUTH;
-    if (refused) /* the next will fare no better */
+    if (refused) /* the next would be rejected, too */
         verify_env_fail(writer->env, "writing to the reference", reply->err, reply->why);
     writer->wrote = writer->wrote || !refused;
 }
@@ -62,7 +62,7 @@ static int write_some(struct verify_writer *writer)
              n = (unsigned)belfry_rng_below(&writer->env->rng, 8);
     struct belfry_bytes bytes = {value, (size_t)belfry_rng_below(&writer->env->rng, VALUE_MAX)};
     memset(value, 'a' + (int)(writer->n_begun % 26), sizeof(value));
-    memcpy(value, &writer->n_begun, sizeof(writer->n_begun)); /* no two values are the same, but for the shortest */
+    memcpy(value, &writer->n_begun, sizeof(writer->n_begun)); /* values differ, except the shortest */
     if (n == 0)
         return belfry_del(writer->b, (struct belfry_range){.key = key_of(writer, first, key), .kind = BELFRY_KEY}, NULL,
                           on_reply, writer, NULL);
@@ -89,7 +89,7 @@ static void begin(struct verify_writer *writer, int err)
         verify_env_fail(writer->env, "writing to the reference", err, NULL);
 }
 
-/* When nothing else is under way: a write may be overtaken by one that was begun later. */
+/* Only when no write is under way: a write may be overtaken by a later one. */
 static void delete_keys(struct verify_writer *writer)
 {
     char key[KEY_BYTES];
@@ -103,7 +103,7 @@ static void delete_keys(struct verify_writer *writer)
 static void write_on(struct verify_writer *writer, int64_t now_us)
 {
     if (now_us - writer->next_us > SECOND_US)
-        writer->next_us = now_us; /* what an outage has prevented is not made up for */
+        writer->next_us = now_us; /* writes that an outage prevented are not made up for */
     while (writer->next_us <= now_us && under_way(writer) < UNDER_WAY && writer->env->err == BELFRY_OK) {
         begin(writer, write_some(writer));
         writer->next_us += SECOND_US / writer->rate;

@@ -1,9 +1,9 @@
 /* src/cli/verify/verify_writer.h
  *
- * verify_writer: writes of our own at a steady rate, so that a system at rest can be verified: puts, deletes and
- * transactions of a few keys below a prefix, deleted again at the end.
+ * verify_writer: own writes at a steady rate, so that an idle cluster can be verified: puts, deletes and transactions
+ * of a few keys below a prefix, which are deleted at the end.
  *
- * Thread: owner. Memory: none; the session is lent, and is closed before this goes.
+ * Thread: owner. Memory: none; the session is lent, and is closed first.
  */
 #ifndef BELFRY_CLI_VERIFY_VERIFY_WRITER_H
 #define BELFRY_CLI_VERIFY_VERIFY_WRITER_H
@@ -22,22 +22,22 @@ enum verify_writer_state { VERIFY_WRITING, VERIFY_ENDING, VERIFY_DELETING };
 struct verify_writer {
     struct verify_env *env;
     struct belfry *b;
-    int64_t rate;                       /* a second; 0: none */
+    int64_t rate;                       /* per second; 0: none */
     const char *prefix;                 /* shorter than VERIFY_WRITER_PREFIX */
     int64_t next_us;                    /* when the next is due */
-    uint64_t n_begun, n_done, n_failed; /* failed: refused, or nobody knows */
+    uint64_t n_begun, n_done, n_failed; /* failed: rejected, or of unknown outcome */
     enum verify_writer_state state;
-    bool wrote;   /* something, or nobody knows */
+    bool wrote;   /* something, or a write of unknown outcome */
     bool deleted; /* DELETING: its keys are gone */
 };
 
-/* Are the keys that it would write below `prefix` in the range? */
+/* Does the range have all keys that the writer uses below `prefix`? */
 bool verify_writer_fits(const char *prefix, const struct belfry_range *range);
 
 void verify_writer_turn(struct verify_writer *writer, int64_t now_us);
-/* No more of them, and the keys are deleted. */
+/* Stops writing, then deletes the keys. */
 void verify_writer_end(struct verify_writer *writer);
 bool verify_writer_idle(const struct verify_writer *writer); /* nothing is under way */
-bool verify_writer_left(const struct verify_writer *writer); /* there may be keys of its own */
+bool verify_writer_left(const struct verify_writer *writer); /* keys of its own may remain */
 
 #endif

@@ -32,14 +32,14 @@ struct page {
     const char *path, *what;
     void (*begin)(struct admin *admin, const struct page *page, struct exchange *x, struct belfry_bytes query,
                   bool head_only);
-    /* Of those made from numbers: writes the body and returns the status; 0: no memory. */
+    /* For pages made from numbers: writes the body and returns the status; 0: no memory. */
     int (*write)(const struct admin *admin, const struct tier_numbers *numbers, bool verbose, struct belfry_buf *out);
     const char *type, *verbose_type;
 };
 
 enum ask_state { ASK_WAITING, ASK_LEFT, ASK_SENDING };
 
-/* A request that is not answered yet, or not all of it. */
+/* A request that has not been answered, or only in part. */
 struct ask {
     struct belfry_list link;
     struct admin *admin; /* NULL: gone */
@@ -83,7 +83,7 @@ static void ask_move(struct ask *ask, enum ask_state to)
     struct admin *admin = ask->admin;
     assert(ask->state == ASK_WAITING);
     if (to == ASK_LEFT)
-        ask->x = NULL; /* it still counts as a collect: the workers are busy with it */
+        ask->x = NULL; /* it still counts as a collect: the workers are answering */
     if (to == ASK_SENDING && admin != NULL) {
         admin->n_waiting--;
         admin->n_sending++;
@@ -105,7 +105,7 @@ static void ask_free(struct ask *ask)
 static void on_body(struct exchange *x, struct belfry_bytes bytes, void *user)
 {
     (void)user;
-    exchange_taken(x, bytes.len); /* nobody reads it */
+    exchange_taken(x, bytes.len); /* the body of a request is ignored */
 }
 
 static void on_body_end(struct exchange *x, void *user)
@@ -114,13 +114,13 @@ static void on_body_end(struct exchange *x, void *user)
     (void)user;
 }
 
-/* Writes what there is room for; ends the exchange with the last of it. */
+/* Writes as much as there is room for; the last piece ends the exchange. */
 static void send_some(struct ask *ask)
 {
     size_t room;
     while (belfry_buf_len(&ask->body) > 0) {
         if ((room = exchange_room(ask->x)) == 0)
-            return; /* found wanting: `writable` will come */
+            return; /* no room: `writable` will come */
         struct belfry_bytes left = belfry_buf_bytes(&ask->body);
         size_t n = left.len < room ? left.len : room;
         exchange_write(ask->x, left.data, n);
@@ -151,7 +151,7 @@ static void on_gone(struct exchange *x, void *user)
 static const struct exchange_events ask_events = {
     .body = on_body, .body_end = on_body_end, .writable = on_writable, .gone = on_gone};
 
-/* The body is complete: out with it, at once if it fits. Consumes the ask. */
+/* The body is complete: sends it, immediately if it fits. Consumes the ask. */
 static void ask_answer(struct ask *ask, int status, const char *type)
 {
     struct exchange *x = ask->x;
@@ -502,7 +502,7 @@ void admin_destroy(struct admin *admin)
             ask_free(ask);
             continue;
         }
-        belfry_list_remove(&ask->link); /* its answer will come, and free it */
+        belfry_list_remove(&ask->link); /* its answer will come and free it */
         ask->admin = NULL;
     }
     free(admin);

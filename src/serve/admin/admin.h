@@ -2,8 +2,8 @@
  *
  * admin: the endpoints of the admin address.
  *
- *     /livez               200 "ok" while the front's loop turns
- *     /readyz[?verbose]    200 or 503; verbose: one line a check: [+]upstream ok, [-]lag: 12 s behind (limit 5 s) ...
+ *     /livez               200 "ok" while the front's loop runs
+ *     /readyz[?verbose]    200 or 503; verbose: one line per check: [+]upstream ok, [-]lag: 12 s behind (limit 5 s) ...
  *     /metrics             Prometheus text; names and help from one table, which docs/metrics.md is made from
  *     /debug/watchers      watchers.h
  *     /debug/upstream      the follower's status as JSON
@@ -13,10 +13,10 @@
  *
  * Ready: the tier follows upstream, is not stale, lags at most ready-lag, writes its replica, every worker answers, and
  * it does not drain.
- * GET and HEAD only. An answer larger than the room goes out as the peer takes it. At most ADMIN_COLLECTS questions to
- * the workers at once, and ADMIN_UNSENT answers that are not sent yet: 503 beyond.
+ * GET and HEAD only. A large answer is written as fast as the peer reads it. Beyond ADMIN_COLLECTS concurrent questions
+ * to the workers, or ADMIN_UNSENT unsent answers, the answer is 503.
  *
- * Thread: owner (the front's loop). What workers know is asked for with opts.collect and opts.scan, and comes later.
+ * Thread: owner (the front's loop). opts.collect and opts.scan ask the workers; they answer later.
  */
 #ifndef BELFRY_SERVE_ADMIN_ADMIN_H
 #define BELFRY_SERVE_ADMIN_ADMIN_H
@@ -32,12 +32,12 @@
 struct admin;
 
 typedef void (*admin_numbers_fn)(const struct tier_numbers *numbers, void *user); /* lent */
-/* Finished scans, the callee's to destroy; n may be less than the number of workers when one did not answer. */
+/* Finished scans, which the callee destroys; n is less than the number of workers if one did not answer. */
 typedef void (*admin_scans_fn)(struct watchers_scan **scans, size_t n, void *user);
 
 struct admin_opts {
-    /* Each answers exactly once, later, within about 2 s. Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_LIMIT (too many under way):
-     * no answer. */
+    /* Each answers exactly once, later, within about 2 s; after an error there is no answer. Errors: BELFRY_ERR_NOMEM,
+     * BELFRY_ERR_LIMIT (too many under way). */
     enum belfry_err (*collect)(admin_numbers_fn fn, void *fn_user, void *user);
     enum belfry_err (*scan)(const struct watchers_query *query, admin_scans_fn fn, void *fn_user, void *user);
     void *user;
@@ -47,7 +47,7 @@ struct admin_opts {
 };
 
 BELFRY_NODISCARD enum belfry_err admin_create(const struct admin_opts *opts, struct admin **out);
-void admin_destroy(struct admin *admin); /* answers that still come are taken and dropped; NULL is fine */
+void admin_destroy(struct admin *admin); /* drops answers that still come; NULL is fine */
 
 /* exchange_begin_fn; user is the admin. */
 void admin_begin(struct exchange *x, const struct exchange_head *head, void *user);

@@ -241,7 +241,7 @@ static void own_threads(struct text *text, const char *name, const struct tier_n
     sample_u64(text, name, NULL, proc_stat(20));
 }
 
-/* The size of the table, since counting a hundred thousand descriptors one by one would delay the answers to /livez. The
+/* The size of the table: counting a hundred thousand descriptors one by one would delay the answers to /livez. The
  * table doubles as it grows, and does not shrink. */
 static void own_fd_table(struct text *text, const char *name, const struct tier_numbers *numbers)
 {

@@ -1,6 +1,7 @@
 /* src/serve/admin/numbers.h
  *
- * numbers: everything a tier counts, gathered at one moment: what /metrics, /readyz, /debug and belfryctl top show.
+ * numbers: everything that a tier counts, gathered at one moment: the source of /metrics, /readyz, /debug and belfryctl
+ * top.
  *
  * Thread: plain data. Each thread fills in its own part; see admin.h.
  */
@@ -41,7 +42,7 @@ struct worker_numbers { /* of one worker thread */
     struct fence_stats fence;
     struct latency latency;
     int64_t position;
-    uint64_t turns, longest_turn_us; /* longest since the last time it was asked */
+    uint64_t turns, longest_turn_us; /* longest since the last gathering */
     struct tree_below *below;        /* tiers that watch here; NULL: none, or no memory. Owned by the gatherer */
     bool answered;                   /* false: the thread did not answer in time, and nothing here counts */
 };

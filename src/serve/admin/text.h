@@ -1,6 +1,6 @@
 /* src/serve/admin/text.h
  *
- * text: lines for people and for Prometheus, written into a buffer; the first failure is kept, and nothing follows it.
+ * text: lines for people and for Prometheus, written into a buffer. After the first failure nothing more is written.
  *
  * Thread: owner.
  */
@@ -9,7 +9,7 @@
 
 #include "base/buf.h"
 
-#define TEXT_LINE 2048 /* what is said at once; longer is cut */
+#define TEXT_LINE 2048 /* the most that one call writes; longer text is cut */
 
 /* err is BELFRY_OK to begin with. */
 struct text {

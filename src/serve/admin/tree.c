@@ -11,12 +11,12 @@
 #include "serve/admin/text.h"
 #include "json/json.h"
 
-#define FRESH_MS 2000 /* and HOP_MS for each level: what is older says nothing about now */
+#define FRESH_MS 2000 /* and HOP_MS per level: an older report says nothing about now */
 #define HOP_MS   1000 /* each tier asks the one above once a second */
 
 /* ---- below ---- */
 
-/* The address without its port: a tier's streams come from one host, each by a port of its own. */
+/* The address without its port: a tier's streams come from one host, each from its own port. */
 static size_t host_len(const char *peer)
 {
     const char *colon = strrchr(peer, ':');
@@ -81,8 +81,8 @@ static uint64_t lag_of(int64_t head, int64_t position)
     return position > 0 && head > position ? (uint64_t)(head - position) : 0;
 }
 
-/* How a level stands now. A level that is cut off answers nobody, and what it said before must not look like news.
- * "": an etcd, which does not tell. */
+/* The standing of a level now. A level that is cut off sends no reports, and its last one must not look current.
+ * "": etcd, which reports none. */
 static const char *standing_name(size_t level, const struct about_level *l)
 {
     static const char *const names[] = {

@@ -12,7 +12,7 @@
 
 #define RANGE_BYTES 160 /* "widgets -n prod" */
 
-/* Whose streams they are, in the order of the walk. */
+/* The service that a stream belongs to, in the order of the walk. */
 enum source { SOURCE_WATCH, SOURCE_KUBE };
 static const char *const dialects[] = {[SOURCE_WATCH] = "grpc", [SOURCE_KUBE] = "kube"};
 
@@ -27,7 +27,7 @@ struct seen {
 static const char *const standings[] = {
     [WATCHER_SYNCED] = "synced", [WATCHER_CATCHING_UP] = "catching up", [WATCHER_PARKED] = "parked"};
 
-/* What decides between two rows, the better first: the larger `first`, the worse standing, then the order of the walk. */
+/* The order of rows: the larger `first`, then the worse standing, then the order of the walk. */
 struct rank {
     uint64_t first; /* lag, bytes sent or age, as asked for */
     enum watcher_standing standing;
@@ -173,7 +173,7 @@ static void sift_down(struct watchers_scan *scan, size_t at)
     }
 }
 
-/* At most WATCHERS_KEY_BYTES of it, and no part of a character. */
+/* At most WATCHERS_KEY_BYTES of it, cut between characters. */
 static size_t kept_len(struct belfry_bytes bytes)
 {
     if (bytes.len <= WATCHERS_KEY_BYTES)
@@ -229,7 +229,7 @@ static uint64_t rank_first(const struct watchers_scan *scan, const struct watch_
     return 0;
 }
 
-/* Only a row that gets in is made. */
+/* Allocates a row only if it is kept. */
 static void offer_row(struct watchers_scan *scan, const struct seen *seen, const struct watcher_view *watcher,
                       int64_t lag)
 {
@@ -264,7 +264,7 @@ static void total_add(struct total *total, const struct total *more)
         total->max_lag = more->max_lag;
 }
 
-/* "/a", "/a*", "[/a, /b)": as people write ranges. What was cut ends in three dots. */
+/* "/a", "/a*", "[/a, /b)": as people write ranges. A text that was cut ends in three dots. */
 static size_t range_label(const struct range *range, char *label)
 {
     size_t key_len = kept_len(range->key), end_len = kept_len(range->end), at = 0;
@@ -378,7 +378,7 @@ static void visit(struct watchers_scan *scan, const struct seen *seen, bool matc
         add_to_group(scan, seen, watcher, lag);
 }
 
-/* As kubectl would be asked for it. */
+/* As arguments of kubectl. */
 static bool next_kube(struct watchers_scan *scan, uint64_t after, uint64_t *number, struct seen *out)
 {
     struct kube_watch_view view;
@@ -408,7 +408,7 @@ static bool next_stream(struct watchers_scan *scan, uint64_t after, uint64_t *nu
     return false;
 }
 
-/* The stream it is in, if that is still there, or the next. */
+/* The stream that the walk is in, if it still exists, or the next one. */
 static bool enter(struct watchers_scan *scan, struct seen *out)
 {
     uint64_t number;
@@ -426,7 +426,7 @@ static bool enter(struct watchers_scan *scan, struct seen *out)
     return true;
 }
 
-/* A watch of objects whose state is still being written has none yet. */
+/* A watch of objects has no watcher while its initial state is being written. */
 static bool next_watcher(const struct watchers_scan *scan, const struct seen *seen, struct watcher_view *out)
 {
     return seen->view.stream != NULL && stream_watcher(scan->worker, seen->view.stream, scan->after_id, out);
@@ -439,7 +439,8 @@ bool watchers_scan_step(struct watchers_scan *scan, size_t max_visits)
     bool here = false, matches = false;
     for (; !scan->done && max_visits > 0; max_visits--) {
         if (!here) {
-            max_visits += scan->inside; /* coming back is free: a step of one visit gets on, too */
+            max_visits +=
+                scan->inside; /* skipping visited watchers is free, so that a step of one visit makes progress */
             here = enter(scan, &seen);
             matches = here && stream_matches(scan, &seen);
             scan->done = !here;

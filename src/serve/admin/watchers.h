@@ -1,8 +1,8 @@
 /* src/serve/admin/watchers.h
  *
- * watchers: who watches what and how far behind: the source of /debug/watchers. Each worker walks its own watchers in
- * short steps, keeps the best `limit` rows (or up to WATCHERS_GROUPS groups; what does not fit is summed up as "other"),
- * and the front merges. Bounded, whatever the number of watchers.
+ * watchers: which clients watch which ranges, and how far behind: the source of /debug/watchers. Each worker walks its
+ * own watchers in short steps and keeps the first `limit` rows, or up to WATCHERS_GROUPS groups and a sum of the
+ * "other" ones; the front merges them. Memory is bounded, whatever the number of watchers.
  *
  * Thread: a scan belongs to its worker until it is done, then to the front. Pure but for the walk.
  */
@@ -17,8 +17,8 @@
 #define WATCHERS_LIMIT     100
 #define WATCHERS_LIMIT_MAX 10000
 #define WATCHERS_GROUPS    1000
-#define WATCHERS_KEY_BYTES                                                                                             \
-    256 /* of a key, a range_end and a selector that a row keeps; longer ones are cut, and it says so */
+/* A row keeps so much of a key, a range_end and a selector; longer ones are cut, and the row says so. */
+#define WATCHERS_KEY_BYTES 256
 
 enum watchers_sort { WATCHERS_BY_LAG, WATCHERS_BY_SENT, WATCHERS_BY_AGE };
 enum watchers_group { WATCHERS_UNGROUPED, WATCHERS_GROUP_RANGE, WATCHERS_GROUP_PEER, WATCHERS_GROUP_STATE };
@@ -43,22 +43,22 @@ BELFRY_NODISCARD enum belfry_err watchers_scan_create(const struct watchers_quer
                                                       struct watchers_scan **out);
 void watchers_scan_destroy(struct watchers_scan *scan); /* NULL is fine */
 
-/* Those of Kubernetes' dialect, too; before the first step. */
+/* Includes the watches of Kubernetes' dialect. Before the first step. */
 void watchers_scan_kube(struct watchers_scan *scan, struct kube_service *kube);
 
 /* Visits up to max_visits watchers and streams, about 100 to 200 ns each; not from inside a turn of the worker. True:
- * done, and the scan no longer needs its worker. What opens, closes or moves between two steps may be seen or not; nothing
- * is seen twice. When there is no memory for a row or a group it is left out, and watchers_write() says BELFRY_ERR_NOMEM. */
+ * done, and the scan no longer needs its worker. Watchers that open, close or move between two steps may be missed;
+ * none is seen twice. Without memory a row or a group is left out, and watchers_write() returns BELFRY_ERR_NOMEM. */
 bool watchers_scan_step(struct watchers_scan *scan, size_t max_visits);
 
 /* Writes the merged rows of n finished scans (of equal queries) as JSON, and a newline:
  * {"revision":N,"watchers":N,"matched":N,"rows":[{"lag":..,"state":"synced","dialect":"grpc","peer":"..","user":"..",
  *  "client":"..","key":"..","prefix":true,"watch_id":..,"sent_bytes":..,"age_ms":..},...]}
- * (of dialect "kube" there is also "range":"widgets -n prod" or "widgets -A", which is the name of its group, too, and,
- * if it has selectors, "selector":"labelSelector=app=web&fieldSelector=spec.nodeName=n1")
- * or, grouped, the largest first, "groups":[{"group":"..","watchers":N,"parked":N,"max_lag":N},...]; what is beyond the
- * limit is summed up in "other", of the same form without a name. A range that is neither a key nor a prefix has
- * range_end, which is "\u0000" for an open one. What is not UTF-8 comes as key_b64, range_end_b64, selector_b64;
+ * Rows of dialect "kube" also have "range":"widgets -n prod" or "widgets -A", which is the name of their group, too,
+ * and, with selectors, "selector":"labelSelector=app=web&fieldSelector=spec.nodeName=n1".
+ * Grouped, the largest first: "groups":[{"group":"..","watchers":N,"parked":N,"max_lag":N},...]; the groups beyond the
+ * limit are summed up in "other", of the same form without a name. A range that is neither a key nor a prefix has
+ * range_end, which is "\u0000" for an open one. Bytes that are not UTF-8 come as key_b64, range_end_b64, selector_b64;
  * "cut":true: one of them was too long. Errors: BELFRY_ERR_NOMEM. */
 BELFRY_NODISCARD enum belfry_err watchers_write(struct watchers_scan *const *scans, size_t n, struct belfry_buf *out);
 

@@ -1,5 +1,5 @@
-/* src/serve/admin/watchers_test.c: scans over a real core against a naive count. The streams of a watch_service are a plain
- * array here. */
+/* src/serve/admin/watchers_test.c: scans over a real core against a naive count. The streams of a watch_service are a
+ * plain array here. */
 #include "serve/admin/watchers.h"
 
 #include <setjmp.h>
