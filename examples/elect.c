@@ -1,8 +1,8 @@
-/* An election across machines, as `etcdctl elect` holds it, and with it: both elect one leader.
+/* An election across machines. It is compatible with `etcdctl elect`: both elect the same leader.
  *
- *     elect [-e ENDPOINTS] [-t TTL_S] NAME PROPOSAL      stands for NAME; when elected prints its key and PROPOSAL, and
- *                                                        leads until Ctrl-C, or until it cannot be sure any more
- *     elect [-e ENDPOINTS] -l NAME                       prints key and proposal of each leader, as they come
+ *     elect [-e ENDPOINTS] [-t TTL_S] NAME PROPOSAL      is a candidate for NAME; when elected, prints its key and
+ *                                                        PROPOSAL, and leads until Ctrl-C or until the lease is lost
+ *     elect [-e ENDPOINTS] -l NAME                       prints key and proposal of each new leader
  */
 #include <inttypes.h>
 #include <poll.h>
@@ -21,8 +21,8 @@ struct election {
     int over, code;
     /* listening */
     char *prefix;      /* NAME/ */
-    int64_t seen_rev;  /* the mod revision of what was printed last */
-    int asking, again; /* who leads is being asked; and has to be asked once more after that */
+    int64_t seen_rev;  /* the mod revision of the last leader printed */
+    int asking, again; /* a request for the leader is in progress; another must follow it */
 };
 
 static void end(struct election *e, int code)
@@ -31,7 +31,7 @@ static void end(struct election *e, int code)
     e->code = code;
 }
 
-/* ---- standing ---- */
+/* ---- candidate ---- */
 
 static void on_place(const struct place_event *event, void *user)
 {
@@ -45,7 +45,7 @@ static void on_place(const struct place_event *event, void *user)
     }
 }
 
-/* ---- listening ---- */
+/* ---- listener ---- */
 
 static void ask(struct election *e);
 
@@ -59,7 +59,7 @@ static void on_leader(const struct belfry_reply *reply, void *user)
     if (reply->err != BELFRY_OK)
         fprintf(stderr, "elect: %s\n", reply->why);
     if (reply->err != BELFRY_OK && reply->err != BELFRY_ERR_UNAVAILABLE && reply->err != BELFRY_ERR_TIMEOUT) {
-        end(e, 1); /* asking again would not help */
+        end(e, 1); /* a retry would not help */
         return;
     }
     if (kv != NULL && kv->mod_rev != e->seen_rev) {
@@ -71,7 +71,7 @@ static void on_leader(const struct belfry_reply *reply, void *user)
         ask(e);
 }
 
-/* The leader is who has the lowest create revision. */
+/* The leader has the lowest create revision. */
 static void ask(struct election *e)
 {
     struct belfry_opts *opts = NULL;
@@ -93,7 +93,7 @@ static void ask(struct election *e)
     }
 }
 
-/* A follow, not a watch: it also tells when history was lost. */
+/* Uses a follow, not a watch, because a follow also reports changes after lost history. */
 static enum belfry_next on_batch(struct belfry_watch *watch, const struct belfry_batch *batch, void *user)
 {
     struct election *e = user;
@@ -116,7 +116,7 @@ static int listen_to(struct election *e)
     return belfry_follow_open(e->b, belfry_prefix(e->prefix), NULL, on_batch, e, NULL);
 }
 
-/* ---- both ---- */
+/* ---- main ---- */
 
 static int run(struct election *e)
 {
@@ -170,7 +170,7 @@ int main(int argc, char **argv)
         err = run(&e);
     place_close(place);
     if (err == BELFRY_OK && !listening)
-        err = belfry_run(e.b, 5000); /* until the place is given up */
+        err = belfry_run(e.b, 5000); /* until the place is released */
     if (err != BELFRY_OK)
         fprintf(stderr, "elect: %s\n", belfry_why(e.b));
     belfry_close(e.b);

@@ -5,7 +5,7 @@ static enum belfry_next on_news(struct belfry_informer *informer, const struct b
 {
     static const char *const words[] = {"", "added", "updated", "removed"};
     (void)user;
-    if (news->object != NULL) { /* BELFRY_NEWS_ADDED, _UPDATED (news->old is what was there), _REMOVED */
+    if (news->object != NULL) { /* BELFRY_NEWS_ADDED, _UPDATED (news->old is the previous state), _REMOVED */
         struct belfry_bytes key = belfry_object_key(news->object), value = belfry_object_value(news->object);
         printf("%s %.*s=%.*s\n", words[news->kind], (int)key.len, key.data, (int)value.len, value.data);
     }

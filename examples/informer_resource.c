@@ -5,7 +5,7 @@ static enum belfry_next on_news(struct belfry_informer *informer, const struct b
 {
     static const char *const words[] = {"", "added", "updated", "removed"};
     (void)user;
-    if (news->object != NULL) { /* BELFRY_NEWS_ADDED, _UPDATED (news->old is what was there), _REMOVED */
+    if (news->object != NULL) { /* BELFRY_NEWS_ADDED, _UPDATED (news->old is the previous state), _REMOVED */
         struct belfry_bytes key = belfry_object_key(news->object);
         char kind[64] = "";
         belfry_json_at(belfry_object_value(news->object), ".kind", kind, sizeof(kind), NULL); /* or any other path */
@@ -27,7 +27,7 @@ int main(int argc, char **argv) /* informer_resource [GROUP_VERSION PLURAL [NAME
         resource = belfry_resource(argv[1], argv[2], argv[3]);
     int err = belfry_open(NULL, NULL, &b); /* a session without etcd */
     if (!err)
-        err = belfry_kube_open(b, NULL, &k, NULL, 0); /* the server and user that kubectl would take */
+        err = belfry_kube_open(b, NULL, &k, NULL, 0); /* the server and user that kubectl would use */
     if (!err)
         err = belfry_informer_resource(k, resource, NULL, on_news, NULL, NULL);
     if (!err)

@@ -1,12 +1,13 @@
-/* A lock that works across machines, as `etcdctl lock` does, and with it: who holds one keeps out the other.
+/* A lock that works across machines. It is compatible with `etcdctl lock`: each excludes the other.
  *
  *     lock [-e ENDPOINTS] [-t TTL_S] NAME [COMMAND [ARG ...]]
  *
- * Waits until nobody else holds NAME. With COMMAND: runs it, ETCD_LOCK_KEY and ETCD_LOCK_REV in its environment, gives the
- * lock back when it ends, and exits as it did. Without: prints the key that holds the lock, until Ctrl-C.
+ * Waits until no other process holds NAME. With COMMAND: runs it with ETCD_LOCK_KEY and ETCD_LOCK_REV in its
+ * environment, releases the lock when it ends, and exits with its exit code. Without: prints the key that holds the
+ * lock, until Ctrl-C.
  *
- * When the lock is lost (etcd cannot be reached for the TTL, or somebody took the key away) the command is killed before
- * another can hold the lock, and the exit code is 1.
+ * If the lock is lost (etcd cannot be reached for the TTL, or the key was deleted), the command is killed before
+ * another process can hold the lock, and the exit code is 1.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -24,10 +25,10 @@
 
 struct lock {
     const char *name;
-    char **command;  /* ended by NULL; [0] NULL: none */
+    char **command;  /* ends with NULL; [0] NULL: none */
     pid_t child;     /* the running command; 0: none */
     int over, code;  /* what to exit with */
-    sigset_t before; /* the signals that were blocked when we started */
+    sigset_t before; /* the signals that were blocked at the start */
 };
 
 static void end(struct lock *lock, int code)
@@ -37,7 +38,7 @@ static void end(struct lock *lock, int code)
     lock->over = 1;
 }
 
-/* In a process group of its own, so that all of it can be ended at once; and it does not outlive us. */
+/* The command gets its own process group, so that all of it can be killed together, and does not outlive us. */
 static void become_command(const struct lock *lock, const struct place_event *place)
 {
     char rev[24];
@@ -70,7 +71,7 @@ static void on_place(const struct place_event *event, void *user)
         perror("lock: fork");
         end(lock, 1);
     } else {
-        setpgid(lock->child, lock->child); /* whoever of us comes first */
+        setpgid(lock->child, lock->child); /* in parent and child: either may run first */
     }
 }
 
@@ -83,7 +84,7 @@ static void on_child(struct lock *lock)
     end(lock, WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
 }
 
-/* A command is told of Ctrl-C and keeps the lock until it has ended. */
+/* Ctrl-C goes to the command, which keeps the lock until it ends. */
 static void on_signal(struct lock *lock, int signals)
 {
     struct signalfd_siginfo got;
@@ -109,7 +110,7 @@ static int run(struct belfry *b, struct lock *lock, int signals)
         if (fds[1].revents != 0)
             on_signal(lock, signals);
     }
-    if (lock->child > 0) { /* lost: it was killed; the loop itself failed: nobody keeps the lease */
+    if (lock->child > 0) { /* the lock is lost, or the loop failed and the lease is not renewed */
         kill(-lock->child, SIGKILL);
         waitpid(lock->child, NULL, 0);
     }
@@ -155,7 +156,7 @@ int main(int argc, char **argv)
         err = run(b, &lock, signals);
     place_close(place);
     if (err == BELFRY_OK)
-        err = belfry_run(b, 5000); /* until it is given back */
+        err = belfry_run(b, 5000); /* until the lock is released */
     if (err != BELFRY_OK)
         fprintf(stderr, "lock: %s\n", belfry_why(b));
     belfry_close(b);

@@ -60,6 +60,6 @@ int main(int argc, char **argv)
     belfry_close(b);
     uv_close((uv_handle_t *)&interrupt, NULL);
     uv_close((uv_handle_t *)&terminate, NULL);
-    uv_run(&loop, UV_RUN_DEFAULT); /* the turn in which handles close */
+    uv_run(&loop, UV_RUN_DEFAULT); /* handles close in this turn */
     return uv_loop_close(&loop) != 0 || err != 0;
 }

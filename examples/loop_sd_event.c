@@ -32,7 +32,7 @@ static void on_failed(struct belfry *b, int err, void *user)
 
 int main(int argc, char **argv)
 {
-    sigset_t signals; /* blocked, so that the loop gets them; without a handler they end it */
+    sigset_t signals; /* blocked, so that the loop receives them; without a handler they end it */
     sigemptyset(&signals);
     sigaddset(&signals, SIGINT);
     sigaddset(&signals, SIGTERM);

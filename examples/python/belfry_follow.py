@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""libbelfry on asyncio's loop, through ctypes: a session is one descriptor, so add_reader() is all that a loop needs.
+"""libbelfry on asyncio's loop, through ctypes: a session has one descriptor, so the loop needs only add_reader().
 
     belfry_follow.py [ENDPOINTS [PREFIX]]     the state of a prefix, then every change to it, until Ctrl-C
 """
@@ -23,7 +23,7 @@ class Range(ctypes.Structure):
     _fields_ = [("key", Bytes), ("end", Bytes), ("kind", c_int)]
 
 
-class Event(ctypes.Structure):  # its beginning, as of Batch: they may grow at their end, and are never copied
+class Event(ctypes.Structure):  # only its first fields, like Batch: both may grow at their end, so never copy them
     _fields_ = [("op", c_int), ("key", Bytes), ("value", Bytes)]
 
 
@@ -52,7 +52,7 @@ def load(functions):
 
 
 class Session:
-    """A session on the running loop. `ended` becomes the sentence that it ended with; "" is a wish."""
+    """A session on the running loop. The result of `ended` is the reason of its end; "" after a signal."""
 
     def __init__(self, endpoints, lib):
         self.lib, self.handle, self.ended = lib, c_void_p(), asyncio.Future()
@@ -71,7 +71,7 @@ class Session:
     def dispatch(self):
         err = self.lib.belfry_dispatch(self.handle)
         if err:
-            self.loop.remove_reader(self.fd)  # it would stay readable for ever
+            self.loop.remove_reader(self.fd)  # it would stay readable
             self.end(self.lib.belfry_strerror(err).decode())
 
     def end(self, why):

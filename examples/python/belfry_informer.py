@@ -2,7 +2,7 @@
 """An informer on asyncio's loop: a local copy of keys in etcd, or of a Kubernetes resource, and what changes in it.
 
     belfry_informer.py keys [ENDPOINTS [PREFIX]]
-    belfry_informer.py resource GROUP_VERSION PLURAL [NAMESPACE]     of the server that kubectl would take
+    belfry_informer.py resource GROUP_VERSION PLURAL [NAMESPACE]     from the server that kubectl would use
 """
 import asyncio
 import ctypes
@@ -11,7 +11,7 @@ from ctypes import CFUNCTYPE, POINTER, byref, c_char_p, c_int, c_size_t, c_void_
 
 from belfry_follow import FUNCTIONS, MORE, Bytes, Range, Session, load
 
-NEWS = {1: "added", 2: "updated", 3: "removed"}  # of enum belfry_news_kind, as are these
+NEWS = {1: "added", 2: "updated", 3: "removed"}  # of enum belfry_news_kind, like the next line
 NEWS_SYNCED, NEWS_LINK, NEWS_END = 4, 5, 6
 
 

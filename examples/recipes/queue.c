@@ -5,14 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* asks for a lease -> ENTERING: writes its key -> WAITING <-> looks who is before -> FIRST; from each of them -> LOST */
+/* requests a lease -> ENTERING: writes its key -> WAITING <-> finds the key before -> FIRST; from any state -> LOST */
 enum state { ENTERING, WAITING, FIRST, LOST };
 
 struct place {
     struct belfry *b;
     struct belfry_lease *lease; /* NULL once it has ended */
-    struct belfry_watch *watch; /* the key before ours; when we are first our own. NULL: none */
-    struct belfry_call *call;   /* under way; NULL: none */
+    struct belfry_watch *watch; /* of the key before ours; if we are first, of our own. NULL: none */
+    struct belfry_call *call;   /* in progress; NULL: none */
     enum state state;
     int64_t rev;  /* the create revision of our key; from WAITING on */
     char *prefix; /* NAME/ */
@@ -34,18 +34,18 @@ static void lose(struct place *p, const char *why)
     p->fn(&event, p->user);
 }
 
-/* Errors after which it is worth asking again: for as long as the lease lives, which ends by itself. */
+/* Errors that are worth a retry, as long as the lease lives. */
 static int is_passing(int err)
 {
     return err == BELFRY_ERR_UNAVAILABLE || err == BELFRY_ERR_TIMEOUT || err == BELFRY_ERR_UNCERTAIN;
 }
 
-/* ---- who is before us? ---- */
+/* ---- the key before ours ---- */
 
 static enum belfry_next on_batch(struct belfry_watch *watch, const struct belfry_batch *batch, void *user)
 {
     struct place *p = user;
-    int gone = batch->kind == BELFRY_END; /* history was compacted, or rewritten: what is there now? */
+    int gone = batch->kind == BELFRY_END; /* history was compacted or rewritten: look again */
     (void)watch;
     for (const struct belfry_event *e = NULL; (e = belfry_batch_next(batch, e)) != NULL;)
         gone = gone || e->op == BELFRY_DELETE;
@@ -74,13 +74,13 @@ static void wait_for_end_of(struct place *p, struct belfry_bytes key, int64_t re
 static void be_first(struct place *p)
 {
     struct place_event event = {PLACE_FIRST, p->key, p->rev, ""};
-    if (p->state == FIRST || !place_is_held(p)) /* told before, or the end of the lease is about to be told */
+    if (p->state == FIRST || !place_is_held(p)) /* already reported, or the end of the lease is about to be */
         return;
     p->state = FIRST;
     p->fn(&event, p->user);
 }
 
-/* The two newest keys that are not newer than ours: ours, and the one before. */
+/* Reads the two newest keys that are not newer than ours: ours and the one before it. */
 static void on_look(const struct belfry_reply *reply, void *user)
 {
     struct place *p = user;
@@ -132,7 +132,7 @@ static void on_enter(const struct belfry_reply *reply, void *user)
     p->call = NULL;
     if (p->state == LOST || reply->err == BELFRY_ERR_CANCELED)
         return;
-    if (is_passing(reply->err)) { /* whether it was written or not: the transaction finds out */
+    if (is_passing(reply->err)) { /* it may have been written: the transaction finds out */
         enter(p);
         return;
     }
@@ -147,7 +147,7 @@ static void on_enter(const struct belfry_reply *reply, void *user)
     look(p);
 }
 
-/* If our key is not there, write it; else read it: it is safe to send this twice. */
+/* Writes our key if it does not exist, else reads it: safe to send twice. */
 static void enter(struct place *p)
 {
     struct belfry_txn *txn = belfry_txn_create();
@@ -173,7 +173,7 @@ static void on_lease(struct belfry_lease *lease, const struct belfry_lease_event
     }
 }
 
-/* ---- the outside ---- */
+/* ---- public functions ---- */
 
 int place_open(struct belfry *b, const char *name, const char *value, int64_t ttl_s, place_fn fn, void *user,
                struct place **out)
@@ -208,10 +208,10 @@ void place_close(struct place *p)
 {
     if (p == NULL)
         return;
-    p->state = LOST; /* nothing more is told */
+    p->state = LOST; /* no more callbacks */
     belfry_call_cancel(p->call);
     belfry_watch_close(p->watch);
-    belfry_lease_close(p->lease, BELFRY_LEASE_REVOKE); /* and with it the key goes */
+    belfry_lease_close(p->lease, BELFRY_LEASE_REVOKE); /* also deletes the key */
     free(p->prefix);
     free(p->key);
     free(p->value);
