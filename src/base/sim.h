@@ -15,19 +15,19 @@
 /* name, description of the bug */
 #define BELFRY_MUTANT_TABLE(X)                                                                                         \
     X(handover_by_head, "hand-over compares with the shared head")                                                     \
-    X(created_by_head, "created tells P, but a start of 0 means the shared head")                                      \
+    X(created_by_head, "created reports P, but a start of 0 means the shared head")                                    \
     X(oldest_from_earlier, "oldest is checked in an earlier snapshot than the rows")                                   \
     X(oldest_not_moved, "oldest is not moved in the transaction that trims")                                           \
     X(backfill_by_header, "backfill is done by header.revision of an event response")                                  \
     X(backfill_by_created, "backfill is done by the revision of created")                                              \
     X(behind_by_serializable, "behind is judged by a serializable header")                                             \
-    X(no_overlap_check, "what arrives at the resumed revision is not compared")                                        \
+    X(no_overlap_check, "events at the resumed revision are not compared")                                             \
     X(no_version_check, "events are not checked against the state they replace")                                       \
-    X(progress_from_p, "progress tells the worker's position instead of the stream's")                                 \
+    X(progress_from_p, "progress reports the worker's position instead of the stream's")                               \
     X(progress_in_fragment, "progress may come between the fragments of a response")                                   \
     X(stale_progress, "a stale tier answers progress")                                                                 \
     X(free_early, "batches are freed before every worker has ended its turn")                                          \
-    X(overslept_jumps, "a worker that fell out of the log goes on at its first batch")                                 \
+    X(overslept_jumps, "a worker that fell out of the log continues at its first batch")                               \
     X(uncommitted_evicted, "a batch leaves the log before it is committed")                                            \
     X(rest_dropped, "the rest of a half-sent response is dropped when its watcher is cancelled")                       \
     X(fragments_kept, "partial fragments are applied after a reconnect")                                               \
@@ -37,20 +37,20 @@
     X(event_after_cancel, "an event follows canceled")                                                                 \
     X(event_before_created, "an event precedes created")                                                               \
     X(revision_split, "a response ends inside a revision")                                                             \
-    X(stalled_moves_on, "a watcher that stalls goes on behind the revision it was not given")                          \
-    X(mid_revision_lost, "a stream that parks inside a revision goes on behind it")                                    \
-    X(future_ignored, "a watcher with a start in the future is given what comes before")                               \
-    X(cut_spares_riders, "a rewritten past cancels only those who are catching up")                                    \
-    X(snapshot_at_head, "a listing is taken to be at the newest page's revision before the watch has passed it")       \
+    X(stalled_moves_on, "a stalled watcher continues after the revision that it did not receive")                      \
+    X(mid_revision_lost, "a stream that parks inside a revision continues after it")                                   \
+    X(future_ignored, "a watcher with a start in the future receives earlier events")                                  \
+    X(cut_spares_riders, "a rewritten past cancels only watchers that are catching up")                                \
+    X(snapshot_at_head, "a listing counts as at the newest page's revision before the watch has passed it")            \
     X(marker_ignored, "a replica from before a power loss is opened warm")                                             \
-    X(compacted_guessed, "compacted is told for what only the window has lost")                                        \
-    X(pin_by_new_value, "who has pinned a value is not found by what was there before")                                \
+    X(compacted_guessed, "compacted is sent for revisions that only the window has lost")                              \
+    X(pin_by_new_value, "a watcher that pins a value is not found by the previous value")                              \
     X(line_restarts, "the rest of a line begins at its start")                                                         \
     X(line_again, "a stream of lines parked inside a revision begins it again")                                        \
-    X(line_without_prev, "a line that cannot be told is left out, and its watcher goes on")                            \
+    X(line_without_prev, "a line that cannot be written is omitted, and its watcher continues")                        \
     X(line_shown_before, "lines of a transaction, but for the last, carry the revision before")                        \
-    X(resumed_behind, "a stream of lines that resumes from a revision begins behind it")                               \
-    X(resumed_by_slice, "a client that resumes from a huge revision is thought to have it when a slice has one event") \
+    X(resumed_behind, "a stream of lines that resumes from a revision begins after it")                                \
+    X(resumed_by_slice, "a client that resumes from a huge revision counts as having it if a slice has one event")     \
     X(resumed_given_one, "a client that resumes from a revision of one event receives it again")                       \
     X(resumed_told_below, "a client that resumes from a revision above P receives progress below it")
 

@@ -366,7 +366,7 @@ int belfry_run(struct belfry *b, int timeout_ms)
     return BELFRY_OK;
 }
 
-/* The flag first: who is woken by the descriptor finds it. */
+/* Sets the flag first, so that the thread woken by the descriptor sees it. */
 void belfry_stop(struct belfry *b)
 {
     atomic_store(&b->stop, true);

@@ -30,12 +30,12 @@ void belfry_informer_arm(struct belfry_informer *informer)
 }
 
 /* Every entry point runs between these two: whatever callbacks do, the informer exists until the outermost leaves. */
-static void enter(struct belfry_informer *informer)
+static void informer_enter(struct belfry_informer *informer)
 {
     informer->calling++;
 }
 
-static void leave(struct belfry_informer *informer)
+static void informer_leave(struct belfry_informer *informer)
 {
     if (belfry_informer_is_open(informer)) {
         if (informer->paused && !informer->source_paused && informer->source.ops != NULL) {
@@ -51,7 +51,7 @@ static void leave(struct belfry_informer *informer)
 /* ---- ending ---- */
 
 /* Removes everything that could still call the informer. */
-static void unhook(struct belfry_informer *informer)
+static void informer_unhook(struct belfry_informer *informer)
 {
     belfry_list_remove(&informer->guest.node);
     belfry_session_set_timer(informer->b, &informer->timer, BELFRY_NEVER);
@@ -73,12 +73,12 @@ static void go(struct belfry_informer *informer)
 }
 
 /* Reports END to the handlers, unless one of them closes the informer first. */
-static void end(struct belfry_informer *informer, enum belfry_err err, const char *why)
+static void informer_end(struct belfry_informer *informer, enum belfry_err err, const char *why)
 {
     assert(belfry_informer_is_open(informer) && informer->calling > 0);
     struct belfry_news news = {.kind = BELFRY_NEWS_END, .err = err, .why = why};
     informer->state = BELFRY_INFORMER_ENDING;
-    unhook(informer);
+    informer_unhook(informer);
     if (belfry_audience_tell(informer->audience, &news, &informer->paused))
         go(informer);
 }
@@ -88,35 +88,35 @@ void belfry_informer_close(struct belfry_informer *informer)
     if (informer == NULL || informer->state == BELFRY_INFORMER_GONE)
         return;
     BELFRY_OWNER_ENTER(informer->b);
-    enter(informer);
+    informer_enter(informer);
     if (belfry_informer_is_open(informer))
-        unhook(informer);
+        informer_unhook(informer);
     go(informer);
-    leave(informer);
+    informer_leave(informer);
 }
 
 static void on_session_closed(struct belfry_guest *guest)
 {
     struct belfry_informer *informer = belfry_container(guest, struct belfry_informer, guest);
-    enter(informer);
-    end(informer, BELFRY_ERR_CANCELED, "the session was closed");
-    leave(informer);
+    informer_enter(informer);
+    informer_end(informer, BELFRY_ERR_CANCELED, "the session was closed");
+    informer_leave(informer);
 }
 
 /* ---- events of the source ---- */
 
 /* The informer may have ended, or be gone, afterwards. */
-static void tell(struct belfry_informer *informer, const struct belfry_news *news)
+static void informer_tell(struct belfry_informer *informer, const struct belfry_news *news)
 {
     bool remains = belfry_audience_tell(informer->audience, news, &informer->paused);
     assert(remains == (informer->state != BELFRY_INFORMER_GONE));
     (void)remains;
 }
 
-static void tell_change(struct belfry_informer *informer, const struct belfry_news *news)
+static void informer_tell_change(struct belfry_informer *informer, const struct belfry_news *news)
 {
     informer->stats.changes++;
-    tell(informer, news);
+    informer_tell(informer, news);
 }
 
 static void end_over_limit(struct belfry_informer *informer)
@@ -124,7 +124,7 @@ static void end_over_limit(struct belfry_informer *informer)
     char why[120];
     snprintf(why, sizeof(why), "the store takes %zu bytes, more than max-bytes, which is %zu",
              belfry_store_bytes(informer->store), informer->max_bytes);
-    end(informer, BELFRY_ERR_LIMIT, why);
+    informer_end(informer, BELFRY_ERR_LIMIT, why);
 }
 
 static void apply_put(struct belfry_informer *informer, struct belfry_object *object)
@@ -133,14 +133,15 @@ static void apply_put(struct belfry_informer *informer, struct belfry_object *ob
     struct belfry_object *old = NULL;
     enum belfry_err err = belfry_store_put(informer->store, object, &change, &old);
     if (err != BELFRY_OK)
-        end(informer, err, belfry_strerror(err));
+        informer_end(informer, err, belfry_strerror(err));
     else if (belfry_store_bytes(informer->store) > informer->max_bytes)
         end_over_limit(informer);
     else if (change == BELFRY_STORE_ADDED)
-        tell_change(informer,
-                    &(struct belfry_news){.kind = BELFRY_NEWS_ADDED, .object = object, .initial = !informer->synced});
+        informer_tell_change(
+            informer, &(struct belfry_news){.kind = BELFRY_NEWS_ADDED, .object = object, .initial = !informer->synced});
     else if (change == BELFRY_STORE_REPLACED)
-        tell_change(informer, &(struct belfry_news){.kind = BELFRY_NEWS_UPDATED, .object = object, .old = old});
+        informer_tell_change(informer,
+                             &(struct belfry_news){.kind = BELFRY_NEWS_UPDATED, .object = object, .old = old});
     belfry_object_unref(old);
 }
 
@@ -149,8 +150,8 @@ static void apply_removed(struct belfry_informer *informer, const struct belfry_
     struct belfry_object *had = belfry_store_take(informer->store, told->key);
     const struct belfry_object *object = told->object != NULL ? told->object : had;
     if (had != NULL)
-        tell_change(informer,
-                    &(struct belfry_news){.kind = BELFRY_NEWS_REMOVED, .object = object, .missed = told->missed});
+        informer_tell_change(
+            informer, &(struct belfry_news){.kind = BELFRY_NEWS_REMOVED, .object = object, .missed = told->missed});
     belfry_object_unref(had);
     belfry_object_unref(told->object);
 }
@@ -164,7 +165,7 @@ static void finish_sweep(struct belfry_informer *informer)
     (void)remains;
 }
 
-static void sweep(struct belfry_informer *informer)
+static void sweep_slice(struct belfry_informer *informer)
 {
     for (int n = 0; n < BELFRY_INFORMER_SWEEP && informer->state == BELFRY_INFORMER_SWEEPING && !informer->paused;
          n++) {
@@ -173,12 +174,13 @@ static void sweep(struct belfry_informer *informer)
             finish_sweep(informer);
             return;
         }
-        tell_change(informer, &(struct belfry_news){.kind = BELFRY_NEWS_REMOVED, .object = object, .missed = 1});
+        informer_tell_change(informer,
+                             &(struct belfry_news){.kind = BELFRY_NEWS_REMOVED, .object = object, .missed = 1});
         belfry_object_unref(object);
     }
 }
 
-static void apply(struct belfry_informer *informer, const struct belfry_told *told)
+static void apply_event(struct belfry_informer *informer, const struct belfry_told *told)
 {
     switch (told->kind) {
     case BELFRY_TOLD_BEGIN:
@@ -193,43 +195,43 @@ static void apply(struct belfry_informer *informer, const struct belfry_told *to
         return;
     case BELFRY_TOLD_SYNCED:
         informer->state = BELFRY_INFORMER_SWEEPING;
-        sweep(informer);
+        sweep_slice(informer);
         return;
     }
 }
 
-static void take(struct belfry_informer *informer, const struct belfry_told *told)
+static void take_event(struct belfry_informer *informer, const struct belfry_told *told)
 {
     assert(belfry_informer_is_open(informer));
-    enter(informer);
+    informer_enter(informer);
     if (!informer->paused && belfry_backlog_empty(&informer->backlog))
-        apply(informer, told);
+        apply_event(informer, told);
     else if (belfry_backlog_add(&informer->backlog, told) != BELFRY_OK)
-        end(informer, BELFRY_ERR_NOMEM, belfry_strerror(BELFRY_ERR_NOMEM));
-    leave(informer);
+        informer_end(informer, BELFRY_ERR_NOMEM, belfry_strerror(BELFRY_ERR_NOMEM));
+    informer_leave(informer);
 }
 
-static void on_begin(void *user)
+static void on_source_begin(void *user)
 {
-    take(user, &(struct belfry_told){.kind = BELFRY_TOLD_BEGIN});
+    take_event(user, &(struct belfry_told){.kind = BELFRY_TOLD_BEGIN});
 }
 
-static void on_put(struct belfry_object *object, void *user)
+static void on_source_put(struct belfry_object *object, void *user)
 {
-    take(user, &(struct belfry_told){.kind = BELFRY_TOLD_PUT, .object = object});
+    take_event(user, &(struct belfry_told){.kind = BELFRY_TOLD_PUT, .object = object});
 }
 
-static void on_removed(struct belfry_bytes key, struct belfry_object *last, bool missed, void *user)
+static void on_source_removed(struct belfry_bytes key, struct belfry_object *last, bool missed, void *user)
 {
-    take(user, &(struct belfry_told){.kind = BELFRY_TOLD_REMOVED, .object = last, .key = key, .missed = missed});
+    take_event(user, &(struct belfry_told){.kind = BELFRY_TOLD_REMOVED, .object = last, .key = key, .missed = missed});
 }
 
-static void on_synced(void *user)
+static void on_source_synced(void *user)
 {
-    take(user, &(struct belfry_told){.kind = BELFRY_TOLD_SYNCED});
+    take_event(user, &(struct belfry_told){.kind = BELFRY_TOLD_SYNCED});
 }
 
-static void on_undecoded(const char *why, void *user)
+static void on_source_undecoded(const char *why, void *user)
 {
     struct belfry_informer *informer = user;
     uint64_t n = ++informer->stats.undecoded;
@@ -238,30 +240,30 @@ static void on_undecoded(const char *why, void *user)
                     (unsigned long long)n, why);
 }
 
-static void on_link(enum belfry_err err, const char *why, void *user)
+static void on_source_link(enum belfry_err err, const char *why, void *user)
 {
     struct belfry_informer *informer = user;
     if (informer->paused)
         return; /* for a status line: not worth keeping during a pause */
-    enter(informer);
-    tell(informer, &(struct belfry_news){.kind = BELFRY_NEWS_LINK, .err = err, .why = why});
-    leave(informer);
+    informer_enter(informer);
+    informer_tell(informer, &(struct belfry_news){.kind = BELFRY_NEWS_LINK, .err = err, .why = why});
+    informer_leave(informer);
 }
 
-static void on_end(enum belfry_err err, const char *why, void *user)
+static void on_source_end(enum belfry_err err, const char *why, void *user)
 {
-    enter(user);
-    end(user, err, why);
-    leave(user);
+    informer_enter(user);
+    informer_end(user, err, why);
+    informer_leave(user);
 }
 
-const struct belfry_source_events belfry_informer_events = {.begin = on_begin,
-                                                            .put = on_put,
-                                                            .removed = on_removed,
-                                                            .synced = on_synced,
-                                                            .undecoded = on_undecoded,
-                                                            .link = on_link,
-                                                            .end = on_end};
+const struct belfry_source_events belfry_informer_events = {.begin = on_source_begin,
+                                                            .put = on_source_put,
+                                                            .removed = on_source_removed,
+                                                            .synced = on_source_synced,
+                                                            .undecoded = on_source_undecoded,
+                                                            .link = on_source_link,
+                                                            .end = on_source_end};
 
 /* ---- turns ---- */
 
@@ -276,7 +278,7 @@ static void catch_up(struct belfry_informer *informer)
     struct belfry_told told;
     struct belfry_kept *kept;
     while (may_go_on(informer) && (kept = belfry_backlog_take(&informer->backlog, &told)) != NULL) {
-        apply(informer, &told);
+        apply_event(informer, &told);
         belfry_backlog_free(kept);
     }
     if (may_go_on(informer) && informer->source_paused) {
@@ -285,16 +287,16 @@ static void catch_up(struct belfry_informer *informer)
     }
 }
 
-static void on_timer(struct belfry_timer *timer)
+static void on_informer_timer(struct belfry_timer *timer)
 {
     struct belfry_informer *informer = belfry_container(timer, struct belfry_informer, timer);
-    enter(informer);
+    informer_enter(informer);
     catch_up(informer);
     if (may_go_on(informer))
-        sweep(informer);
+        sweep_slice(informer);
     if (may_go_on(informer) && !belfry_audience_turn(informer->audience, belfry_clock_ms(), &informer->paused))
         assert(informer->state == BELFRY_INFORMER_GONE);
-    leave(informer);
+    informer_leave(informer);
 }
 
 void belfry_informer_resume(struct belfry_informer *informer)
@@ -334,7 +336,7 @@ enum belfry_err belfry_informer_create(struct belfry *b, const struct belfry_opt
     informer->b = b;
     informer->max_bytes = (size_t)belfry_opts_number(opts, BELFRY_OPT_MAX_BYTES);
     informer->guest.close = on_session_closed;
-    belfry_timer_init(&informer->timer, on_timer);
+    belfry_timer_init(&informer->timer, on_informer_timer);
     belfry_backlog_init(&informer->backlog);
     enum belfry_err err = make_parts(informer, opts, fn, user);
     if (err != BELFRY_OK) {
