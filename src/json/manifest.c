@@ -155,7 +155,7 @@ static enum belfry_err check_tag(const struct builder *b, const yaml_event_t *ev
 {
     if (tag == NULL || strcmp((const char *)tag, "!") == 0 || strcmp((const char *)tag, only) == 0)
         return BELFRY_OK;
-    return belfry_kube_fault_say(b->fault, "line %zu: the tag '%.64s' is not understood: take it out", line_of(event),
+    return belfry_kube_fault_say(b->fault, "line %zu: the tag '%.64s' is not supported: remove it", line_of(event),
                                  (const char *)tag);
 }
 

@@ -342,7 +342,7 @@ static void a_list_that_cannot_be_decoded_says_why(void **state)
         {"{\"items\":[7]}", "the list cannot be decoded: no object: 7"},
         {"{\"items\":[;]}", "the list cannot be decoded: not JSON: ;]}"},
         {"{\"kind\":\"Status\"}",
-         "the list cannot be decoded: an object without items, which is no list: {\"kind\":\"Status\"}"},
+         "the list cannot be decoded: an object without items, which is not a list: {\"kind\":\"Status\"}"},
         {"{\"items\":[],}", "the list cannot be decoded: not JSON: {\"items\":[],}"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)

@@ -90,14 +90,14 @@ static enum belfry_err read_metadata(struct belfry_bytes metadata, struct belfry
     if (belfry_shallow_is_string(wanted[NAME].value))
         facts->name = belfry_shallow_text(wanted[NAME].value);
     else if (wanted[NAME].value.len > 0)
-        return facts_wrong(out_why, "a metadata.name that is no text");
+        return facts_wrong(out_why, "a metadata.name that is not text");
     facts->initial_end = says_initial_end(wanted[ANNOTATIONS].value);
     enum belfry_err err =
-        plain_text(wanted[NS].value, &facts->ns, out_why, "a metadata.namespace that is no plain text");
+        plain_text(wanted[NS].value, &facts->ns, out_why, "a metadata.namespace that is not plain text");
     if (err == BELFRY_OK)
-        err = plain_text(wanted[UID].value, &facts->uid, out_why, "a metadata.uid that is no plain text");
+        err = plain_text(wanted[UID].value, &facts->uid, out_why, "a metadata.uid that is not plain text");
     if (err == BELFRY_OK)
-        err = plain_text(wanted[VERSION].value, &facts->version, out_why, "a resourceVersion that is no plain text");
+        err = plain_text(wanted[VERSION].value, &facts->version, out_why, "a resourceVersion that is not plain text");
     if (facts->uid.len > UID_MAX)
         return facts_wrong(out_why, "a metadata.uid that is too long");
     if (facts->version.len > BELFRY_KUBE_VERSION_MAX)
@@ -118,9 +118,10 @@ static enum belfry_err read_object(struct belfry_bytes object, enum depth depth,
     if (!belfry_shallow_is_object(object))
         return facts_wrong(out_why, "no object");
     find_members(object, wanted, N);
-    enum belfry_err err = plain_text(wanted[KIND].value, &facts.kind, out_why, "a kind that is no plain text");
+    enum belfry_err err = plain_text(wanted[KIND].value, &facts.kind, out_why, "a kind that is not plain text");
     if (err == BELFRY_OK)
-        err = plain_text(wanted[API_VERSION].value, &facts.api_version, out_why, "an apiVersion that is no plain text");
+        err =
+            plain_text(wanted[API_VERSION].value, &facts.api_version, out_why, "an apiVersion that is not plain text");
     if (err == BELFRY_OK && depth == WITH_METADATA) {
         if (!belfry_shallow_is_object(wanted[METADATA].value))
             return facts_wrong(out_why, "an object without metadata");
@@ -206,11 +207,12 @@ static enum belfry_err check_items(struct belfry_bytes list, const char **out_wh
         if (!belfry_escape_is(member.name, "items"))
             continue;
         if (!belfry_shallow_is_array(member.value) && !belfry_shallow_is_nothing(member.value))
-            return facts_wrong(out_why, "a list whose items are no array");
+            return facts_wrong(out_why, "a list whose items are not an array");
         n++;
     }
     if (n != 1)
-        return facts_wrong(out_why, n == 0 ? "an object without items, which is no list" : "a list with items twice");
+        return facts_wrong(out_why,
+                           n == 0 ? "an object without items, which is not a list" : "a list with items twice");
     return BELFRY_OK;
 }
 
@@ -222,7 +224,7 @@ static enum belfry_err read_continue(struct belfry_bytes value, char **out, cons
     if (value.len == 0)
         return BELFRY_OK;
     if (!belfry_shallow_is_string(value))
-        return facts_wrong(out_why, "a continue that is no text");
+        return facts_wrong(out_why, "a continue that is not text");
     belfry_buf_init(&text);
     enum belfry_err err = belfry_escape_undo(belfry_shallow_text(value), &text);
     struct belfry_bytes token = belfry_buf_bytes(&text);
@@ -246,7 +248,7 @@ static enum belfry_err read_page(struct belfry_bytes metadata, struct belfry_kub
     char *continue_with;
     find_members(metadata, wanted, N);
     enum belfry_err err =
-        plain_text(wanted[VERSION].value, &version, out_why, "a resourceVersion that is no plain text");
+        plain_text(wanted[VERSION].value, &version, out_why, "a resourceVersion that is not plain text");
     if (err != BELFRY_OK)
         return err;
     if (version.len > BELFRY_KUBE_VERSION_MAX)

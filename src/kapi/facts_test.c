@@ -102,12 +102,13 @@ static void a_name_may_have_escapes_and_nothing_else(void **state)
 {
     (void)state;
     assert_bytes(facts_of("{\"metadata\":{\"name\":\"a\\u0026b\"}}").name, "a\\u0026b");
-    assert_object_refused("{\"metadata\":{\"namespace\":\"a\\u0026b\"}}", "a metadata.namespace that is no plain text");
-    assert_object_refused("{\"metadata\":{\"uid\":\"\\n\"}}", "a metadata.uid that is no plain text");
+    assert_object_refused("{\"metadata\":{\"namespace\":\"a\\u0026b\"}}",
+                          "a metadata.namespace that is not plain text");
+    assert_object_refused("{\"metadata\":{\"uid\":\"\\n\"}}", "a metadata.uid that is not plain text");
     assert_object_refused("{\"metadata\":{\"resourceVersion\":\"\\u0031\"}}",
-                          "a resourceVersion that is no plain text");
-    assert_object_refused("{\"kind\":\"\\u0050od\",\"metadata\":{}}", "a kind that is no plain text");
-    assert_object_refused("{\"apiVersion\":\"apps\\/v1\",\"metadata\":{}}", "an apiVersion that is no plain text");
+                          "a resourceVersion that is not plain text");
+    assert_object_refused("{\"kind\":\"\\u0050od\",\"metadata\":{}}", "a kind that is not plain text");
+    assert_object_refused("{\"apiVersion\":\"apps\\/v1\",\"metadata\":{}}", "an apiVersion that is not plain text");
 }
 
 static void what_is_no_object_is_refused_with_a_reason(void **state)
@@ -122,9 +123,9 @@ static void what_is_no_object_is_refused_with_a_reason(void **state)
     assert_object_refused("null", "no object");
     assert_object_refused("{}", "an object without metadata");
     assert_object_refused("{\"metadata\":[]}", "an object without metadata");
-    assert_object_refused("{\"metadata\":{\"name\":7}}", "a metadata.name that is no text");
-    assert_object_refused("{\"metadata\":{\"resourceVersion\":7}}", "a resourceVersion that is no plain text");
-    assert_object_refused("{\"kind\":{},\"metadata\":{}}", "a kind that is no plain text");
+    assert_object_refused("{\"metadata\":{\"name\":7}}", "a metadata.name that is not text");
+    assert_object_refused("{\"metadata\":{\"resourceVersion\":7}}", "a resourceVersion that is not plain text");
+    assert_object_refused("{\"kind\":{},\"metadata\":{}}", "a kind that is not plain text");
 }
 
 static void a_version_has_a_longest(void **state)
@@ -279,15 +280,15 @@ static void what_is_no_list_is_refused_with_a_reason(void **state)
     (void)state;
     assert_page_refused("{\"items\":[]", "not JSON");
     assert_page_refused("[]", "no object, and no list");
-    assert_page_refused("{\"kind\":\"Status\",\"metadata\":{}}", "an object without items, which is no list");
-    assert_page_refused("{\"items\":{},\"metadata\":{}}", "a list whose items are no array");
+    assert_page_refused("{\"kind\":\"Status\",\"metadata\":{}}", "an object without items, which is not a list");
+    assert_page_refused("{\"items\":{},\"metadata\":{}}", "a list whose items are not an array");
     assert_page_refused("{\"items\":[],\"items\":null,\"metadata\":{}}", "a list with items twice");
     assert_page_refused("{\"items\":[],\"\\u0069tems\":[],\"metadata\":{}}", "a list with items twice");
     assert_page_refused("{\"items\":[]}", "a list without metadata");
     assert_page_refused("{\"items\":[],\"metadata\":[]}", "a list without metadata");
     assert_page_refused("{\"items\":[],\"metadata\":{\"resourceVersion\":12}}",
-                        "a resourceVersion that is no plain text");
-    assert_page_refused("{\"items\":[],\"metadata\":{\"continue\":12}}", "a continue that is no text");
+                        "a resourceVersion that is not plain text");
+    assert_page_refused("{\"items\":[],\"metadata\":{\"continue\":12}}", "a continue that is not text");
     assert_page_refused("{\"items\":[],\"metadata\":{\"continue\":\"a\\u0000b\"}}",
                         "a continue that cannot be sent back");
 }

@@ -225,7 +225,7 @@ void belfry_failure_of_status(struct belfry_failure *failure, struct belfry_byte
     if (err == BELFRY_ERR_NOMEM) {
         belfry_failure_set(failure, err, "%s", belfry_strerror(err));
     } else if (err != BELFRY_OK || !is_status(document.root)) {
-        belfry_failure_set(failure, BELFRY_ERR_PROTOCOL, "an ERROR that is no Status: ");
+        belfry_failure_set(failure, BELFRY_ERR_PROTOCOL, "an ERROR that is not a Status: ");
         struct belfry_sentence why = belfry_sentence_resume(failure->why, BELFRY_FAILURE_WHY);
         belfry_sentence_quote(&why, json);
     } else {

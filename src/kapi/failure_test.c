@@ -232,7 +232,7 @@ static void an_error_that_is_no_status_says_so(void **state)
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         char expected[128];
         struct belfry_failure failure = status(texts[i]);
-        snprintf(expected, sizeof(expected), "an ERROR that is no Status: %s", texts[i]);
+        snprintf(expected, sizeof(expected), "an ERROR that is not a Status: %s", texts[i]);
         assert_string_equal(failure.why, expected);
         assert_true(failure.err == BELFRY_ERR_PROTOCOL && failure.code == 0 && !failure.expired);
     }

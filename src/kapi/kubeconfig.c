@@ -103,7 +103,7 @@ static enum belfry_err check_word(const struct belfry_kube_members *root, const 
     yyjson_val *value = yyjson_obj_get(root->object, key);
     if (value == NULL || yyjson_is_null(value) || yyjson_equals_str(value, word) || yyjson_equals_str(value, ""))
         return BELFRY_OK;
-    return belfry_kube_member_wrong(root, key, "this is no kubeconfig: it must be \"%s\"", word);
+    return belfry_kube_member_wrong(root, key, "this is not a kubeconfig: it must be \"%s\"", word);
 }
 
 static enum belfry_err read_kubeconfig(struct reader *r, size_t file)

@@ -114,14 +114,14 @@ static enum belfry_err check_cluster(const struct belfry_kubeconfig_entry *entry
     if (is_said(entry, "proxy-url"))
         return belfry_kube_fault_say(fault,
                                      "cluster \"%.32s\" is reached through a proxy (proxy-url), which this library "
-                                     "cannot do: name a server that is reached directly",
+                                     "does not support: name a server that is reached directly",
                                      entry->name);
     if (config->server == NULL)
         return belfry_kube_fault_say(fault, "cluster \"%.32s\" has no server", entry->name);
     if (config->skip_verify && (config->cacert_file != NULL || config->cacert_pem != NULL))
         return belfry_kube_fault_say(fault,
                                      "cluster \"%.32s\" has both a certificate-authority and "
-                                     "insecure-skip-tls-verify: take one out",
+                                     "insecure-skip-tls-verify: remove one",
                                      entry->name);
     return BELFRY_OK;
 }
@@ -173,14 +173,15 @@ static enum belfry_err check_login(const struct belfry_kubeconfig_entry *entry)
             entry->name, shown(entry, "auth-provider", "name"));
     if (is_said(entry, "username") || is_said(entry, "password"))
         return belfry_kube_fault_say(
-            fault, "user \"%.32s\" logs in by name and password, which Kubernetes does not take any more: " INSTEAD,
+            fault, "user \"%.32s\" logs in by name and password, which Kubernetes no longer accepts: " INSTEAD,
             entry->name);
     for (size_t i = 0; i < sizeof(impersonation) / sizeof(impersonation[0]); i++) {
         if (is_said(entry, impersonation[i]))
-            return belfry_kube_fault_say(fault,
-                                         "user \"%.32s\" acts as somebody else (%s), which this library cannot do: "
-                                         "use the credentials of that user",
-                                         entry->name, impersonation[i]);
+            return belfry_kube_fault_say(
+                fault,
+                "user \"%.32s\" impersonates another user (%s), which this library does not support: "
+                "use the credentials of that user",
+                entry->name, impersonation[i]);
     }
     return BELFRY_OK;
 }

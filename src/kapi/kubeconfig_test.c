@@ -277,7 +277,7 @@ static void what_has_the_wrong_form_is_told_with_its_place(void **state)
     (void)state;
     ASSERT_ERROR("", NULL, BELFRY_ERR_INVALID, "empty");
     ASSERT_ERROR("[]", NULL, BELFRY_ERR_INVALID, "map");
-    ASSERT_ERROR("kind: Pod\napiVersion: v1\n", NULL, BELFRY_ERR_INVALID, "kind", "no kubeconfig", "Config");
+    ASSERT_ERROR("kind: Pod\napiVersion: v1\n", NULL, BELFRY_ERR_INVALID, "kind", "not a kubeconfig", "Config");
     ASSERT_ERROR("apiVersion: v2\n", NULL, BELFRY_ERR_INVALID, "apiVersion", "v1");
     ASSERT_ERROR("current-context: &a x\nkind: *a\n", NULL, BELFRY_ERR_INVALID, "line 2", "alias");
     ASSERT_ERROR("current-context: 7\n", NULL, BELFRY_ERR_INVALID, "current-context", "text");

@@ -142,7 +142,7 @@ static enum belfry_err replace_by_options(const struct belfry_opts *opts, struct
 {
     bool cert = option(opts, BELFRY_OPT_CERT) != NULL, key = option(opts, BELFRY_OPT_KEY) != NULL;
     if (cert != key)
-        return say(why, BELFRY_ERR_INVALID, "the option %s needs %s beside it", cert ? "cert" : "key",
+        return say(why, BELFRY_ERR_INVALID, "the option %s needs %s, too", cert ? "cert" : "key",
                    cert ? "key" : "cert");
     enum belfry_err err = replace_authority(opts, config, why);
     return err == BELFRY_OK ? replace_texts(opts, config) : err;
@@ -162,10 +162,10 @@ static enum belfry_err check_namespace(struct belfry_kubeconfig *config, char *w
     if (config->ns == NULL)
         return set_text(&config->ns, "default");
     if (!is_namespace(config->ns))
-        return say(
-            why, BELFRY_ERR_INVALID,
-            "the namespace is no name: it has 1 to 63 lower-case letters, digits and '-', which is neither first "
-            "nor last");
+        return say(why, BELFRY_ERR_INVALID,
+                   "the namespace is not valid: it must have 1 to 63 lower-case letters, digits and '-', which is "
+                   "neither first "
+                   "nor last");
     return BELFRY_OK;
 }
 
@@ -175,7 +175,7 @@ static enum belfry_err check_token(const struct belfry_kube_settings *settings, 
     bool token = config->token != NULL || config->token_file != NULL;
     if (token && !settings->endpoint.tls && !belfry_endpoint_is_loopback(&settings->endpoint))
         return say(why, BELFRY_ERR_INVALID,
-                   "a token is not sent over plain http: write https://, or take the token out (server %.80s)",
+                   "a token is not sent over plain http: write https://, or remove the token (server %.80s)",
                    settings->endpoint.url);
     char byte;
     size_t len;

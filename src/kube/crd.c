@@ -216,7 +216,7 @@ static enum belfry_err read_group(const struct belfry_kube_members *spec, struct
     if (out->group == NULL)
         return belfry_kube_member_wrong(spec, "group", "missing");
     if (out->group[0] != '\0' && !kube_name_is_subdomain(belfry_bytes_str(out->group)))
-        return belfry_kube_member_wrong(spec, "group", "'%.128s' is no domain name in lower case", out->group);
+        return belfry_kube_member_wrong(spec, "group", "'%.128s' is not a lower-case domain name", out->group);
     return BELFRY_OK;
 }
 

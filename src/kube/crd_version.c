@@ -155,7 +155,7 @@ static enum belfry_err read_name(const struct belfry_kube_members *m, const char
     if (err != BELFRY_OK)
         return err;
     if (!kube_name_is_word(belfry_bytes_str(version->name)))
-        return belfry_kube_member_wrong(m, "name", "'%.64s' is no name of a version, such as v1", version->name);
+        return belfry_kube_member_wrong(m, "name", "'%.64s' is not a version name, such as v1", version->name);
     size_t room = strlen(group) + strlen(version->name) + 2;
     version->api_version = malloc(room);
     if (version->api_version == NULL)

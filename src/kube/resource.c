@@ -261,7 +261,7 @@ static enum belfry_err set_wrap(struct kube_resource *resource, const struct kub
         return BELFRY_OK;
     enum belfry_err err = set_text(&resource->wrap_field, opts->wrap_field == NULL ? "spec" : opts->wrap_field);
     if (err == BELFRY_OK && !is_field_name(resource->wrap_field))
-        err = belfry_kube_fault_say(fault, "wrap field: '%.64s' is no name of a field that can be filled, such as spec",
+        err = belfry_kube_fault_say(fault, "wrap field: '%.64s' is not a field that can be filled, such as spec",
                                     resource->wrap_field);
     if (err == BELFRY_OK)
         err = set_text(&resource->wrap_key, opts->wrap_key == NULL ? template_of(resource) : opts->wrap_key);

@@ -276,7 +276,7 @@ static void faults_name_their_field(void **state)
         {HEAD "spec: []\n", "spec: must be a map, not a value of type array"},
         {HEAD "spec: {group: 3}\n", "spec.group: must be a text, not a value of type number"},
         {HEAD "spec: {group: \"a\\0b\"}\n", "spec.group: holds a zero byte"},
-        {HEAD "spec: {group: A.b}\n", "spec.group: 'A.b' is no domain name"},
+        {HEAD "spec: {group: A.b}\n", "spec.group: 'A.b' is not a lower-case domain name"},
         {HEAD "spec: {group: x.io}\n", "spec.scope: missing"},
         {HEAD "spec: {group: x.io, scope: namespaced}\n", "spec.scope: 'namespaced' is neither"},
         {HEAD "spec: {group: x.io, scope: Cluster}\n", "spec.names.plural: missing"},
@@ -314,7 +314,7 @@ static void faults_of_a_version_name_its_number(void **state)
         {"  versions: [{name: v1, storage: true}]\n", "spec.versions: none of them can be served"},
         {"  versions: [{name: v1, storage: true}, {name: v1}]\n", "spec.versions: v1 is there twice"},
         {"  versions: [{name: v1, storage: true}, {name: v2, storage: true}]\n", "spec.versions: 2 have storage"},
-        {"  versions: [{name: v1}, {name: V2}]\n", "spec.versions[1].name: 'V2' is no name of a version"},
+        {"  versions: [{name: v1}, {name: V2}]\n", "spec.versions[1].name: 'V2' is not a version name"},
         {"  versions: [x]\n", "spec.versions[0]: must be a map"},
         {"  versions: [{name: v1, served: 'yes'}]\n",
          "spec.versions[0].served: must be true or false, not a value of type string"},
@@ -566,9 +566,9 @@ static void what_cannot_be_a_place_is_refused(void **state)
         {"Namespaced", {.wrap_key = "{namespace}-{name}"}, "wrap key: '{namespace}-{name}' has no '/' between"},
         {"Cluster", {.wrap_key = "{name}/{name}"}, "wrap key: '{name}/{name}' has a part twice"},
         {"Cluster", {.wrap_key = "{x}/{name}"}, "wrap key: '{x}/{name}' has braces"},
-        {"Cluster", {.wrap_field = "metadata"}, "wrap field: 'metadata' is no name"},
-        {"Cluster", {.wrap_field = "a.b"}, "wrap field: 'a.b' is no name"},
-        {"Cluster", {.wrap_field = ""}, "wrap field: '' is no name"},
+        {"Cluster", {.wrap_field = "metadata"}, "wrap field: 'metadata' is not a field"},
+        {"Cluster", {.wrap_field = "a.b"}, "wrap field: 'a.b' is not a field"},
+        {"Cluster", {.wrap_field = ""}, "wrap field: '' is not a field"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         manifest_of(text, sizeof(text), cases[i].scope, "  versions: [{name: v1, served: true, storage: true}]\n");
