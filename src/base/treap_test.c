@@ -239,7 +239,7 @@ static void chain_of_any_depth_is_removed_and_inserted(void **state)
     free(many);
 }
 
-/* A chain to the left, all of which is on the stack at once. Returns how many the walk gave. */
+/* A chain to the left, all of which is on the stack together. Returns how many elements the walk visited. */
 static int walk_left_chain(int n)
 {
     make();

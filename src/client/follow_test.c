@@ -1,5 +1,5 @@
 /* src/client/follow_test.c: the follow machine against a small store, over random histories and interleavings. A
- * consumer that applies what it is told must hold the store's state at every "synced" and after every later change. */
+ * consumer that applies all reports must have the store's state at every "synced" and after every later change. */
 #include "client/follow.h"
 
 #include <setjmp.h>
@@ -119,7 +119,7 @@ static void write_one(void)
     }
 }
 
-/* Another store, or a past that was written anew: revisions may be lower than before. */
+/* Another store, or a rewritten past: revisions may be lower than before. */
 static void make_world(void)
 {
     world.n = 0;

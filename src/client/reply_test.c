@@ -378,7 +378,7 @@ static void an_empty_answer_holds_nothing(void **state)
     }
 }
 
-/* In a block of exactly its size, so that a read of one byte too many is seen. What is refused holds nothing. */
+/* Copies the message to a block of exactly its size, so that a read beyond it fails. A rejected reply owns nothing. */
 static void cut_answers_are_refused_or_hold_less(void **state)
 {
     (void)state;

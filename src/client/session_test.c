@@ -527,7 +527,7 @@ static void the_first_cause_is_told_beside_the_last(void **state)
         fail_msg("%s", got.why);
 }
 
-/* Calls that were left behind on a member that hangs say nothing about the member used now. */
+/* Calls that are still on a hanging member say nothing about the member in use. */
 static void stragglers_do_not_drive_the_session_from_a_good_member(void **state)
 {
     struct got slow[6] = {{0}}, quick = {0};
@@ -981,7 +981,7 @@ static void progress_that_overtakes_events_is_not_asked_for(void **state)
     drive_for(BELFRY_MUX_PROGRESS_MS + 200);
     assert_int_equal(seen.n[BELFRY_PROGRESS], 0);
     assert_int_equal(fake_count(bed.fakes[0], "/Status"), 1);
-    /* the next stream may be another server's: it is asked anew, and the wish still stands */
+    /* the next stream may be on another server: its version is requested again, and progress is still wanted */
     bed.store.version = "3.4.25";
     fake_drop(bed.fakes[0], false);
     drive_until(seen.n[BELFRY_PROGRESS] == 1, SOON_MS);
@@ -1284,7 +1284,7 @@ static void a_member_without_a_leader_is_left(void **state)
     assert_non_null(strstr(seen.link, "no leader"));
 }
 
-/* Opened, then written elsewhere: what is written after BELFRY_CREATED comes, whatever was written before it. */
+/* A watch is opened, then another client writes: every write after BELFRY_CREATED arrives. */
 static void a_watch_says_when_it_has_begun(void **state)
 {
     struct seen seen = {0};

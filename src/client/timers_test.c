@@ -16,7 +16,7 @@ static struct belfry_timers timers;
 static struct one {
     struct belfry_timer timer; /* first: a timer is its one */
     int n_fired;
-    /* whom it sets when it fires, and to when; NULL: nobody */
+    /* the timer that it sets when it fires, and its time; NULL: none */
     struct one *sets;
     uint64_t due_ms;
 } ones[TIMERS];

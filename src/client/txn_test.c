@@ -95,7 +95,7 @@ static void steps_take_the_options_of_the_calls(void **state)
     belfry_opts_free(get);
 }
 
-/* A comparison with zero must still say what is compared. */
+/* A comparison with zero must still name its target. */
 static void comparing_with_nothing_is_written(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* src/informer/audience_test.c: who is told what, over scripted and over random histories. Each handler keeps what it
- * was told; that must be the store. */
+/* src/informer/audience_test.c: which handler receives what, over scripted and random histories. Each handler keeps
+ * the objects it received; they must equal the store. */
 #include "informer/audience.h"
 
 #include <setjmp.h>
@@ -194,7 +194,7 @@ static void settle(void)
     assert_true(belfry_audience_due(bed.audience) > bed.now);
 }
 
-/* What a handler holds is the store; of what it has not been told yet nothing, and that lies behind its place. */
+/* A handler has the state of the store, except for objects after its place, which it has not received yet. */
 static void check_seat(const struct seat *seat, bool whole)
 {
     for (int key = 0; key < KEYS; key++) {
@@ -412,7 +412,7 @@ static bool chance(unsigned percent)
     return belfry_rng_below(&bed.rng, 100) < percent;
 }
 
-/* Sometimes the worst: the audience goes, and its store at once with it. */
+/* Sometimes the worst case: the audience is destroyed, and its store with it. */
 static void destroy_all(void)
 {
     for (int i = 0; i < bed.n_seats; i++)

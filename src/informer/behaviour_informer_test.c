@@ -38,7 +38,7 @@ static enum belfry_next on_told(struct belfry_informer *informer, const struct b
     return next;
 }
 
-/* Not on the stack of a test: a session that a failed test leaves behind still tells them its end. */
+/* Static, because a session that a failed test leaves open still reports its end to them. */
 static struct listener late, second, third;
 
 static void listen_too(struct listener *l)
@@ -302,7 +302,7 @@ static void a_store_over_its_bound_ends_the_informer(void **state)
 
 /* ---- stopped at any point ---- */
 
-/* Serves whoever asks: the state, an event, an end, now and then a failure. Versions only grow, as a server's do. */
+/* Answers every request: the state, an event, an end, sometimes a failure. Versions only grow, as on a server. */
 static void serve_some(struct belfry_rng *rng)
 {
     static uint64_t version = 100;
@@ -429,7 +429,7 @@ static bool over(void)
     return false;
 }
 
-/* Lists, watches, is told of a change and a removal, closes. What waits to be tried again is not waited for. */
+/* Lists, watches, receives a change and a removal, closes. Does not wait for retries. */
 static enum belfry_err life(void)
 {
     bed.n_notes = bed.n_taken = 0;

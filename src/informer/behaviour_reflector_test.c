@@ -1,5 +1,6 @@
-/* src/informer/behaviour_reflector_test.c: client-go's Reflector beside an informer on a resource: each test is a row of the
- * table in docs/client-go.md, the server a script. Waits are real, so rows that need more than one are in reflector_test. */
+/* src/informer/behaviour_reflector_test.c: an informer on a resource compared with client-go's Reflector: each test is
+ * a row of the table in docs/client-go.md, against a scripted server. Waits are real, so rows that need several are in
+ * reflector_test. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +20,7 @@ static void assert_watch(const struct scriptpeer_conn *conn, const char *version
     assert_query(conn, "resourceVersion", version);
 }
 
-/* `limit` NULL: all at once. */
+/* `limit` NULL: all in one page. */
 static void assert_list(const struct scriptpeer_conn *conn, const char *version, const char *limit)
 {
     if (is_watch(conn))

@@ -118,7 +118,7 @@ static void script_late(void)
         EVENTS->end(BELFRY_ERR_REFUSED, "the end", bed.informer);
 }
 
-/* Everything once: two handlers, a listing, changes, a pause, a late handler, a listing anew with a sweep, the end. */
+/* Everything once: two handlers, a listing, changes, a pause, a late handler, a second listing with sweep, the end. */
 static enum belfry_err script(void (*act)(struct listener *listener), int act_at)
 {
     memset(&bed, 0, sizeof(bed));
@@ -201,7 +201,7 @@ static void random_change(void)
         remove_key(key, chance(50), chance(20));
 }
 
-/* Pauses come in the middle of it: what follows is told all the same. */
+/* Pauses come in the middle; the following events are still delivered. */
 static void random_batch(void)
 {
     for (uint64_t n = 1 + belfry_rng_below(&rng, 6); n > 0; n--)

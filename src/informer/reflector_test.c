@@ -34,7 +34,7 @@ static int end(void **state)
     return refuse_held() == 0 ? 0 : -1;
 }
 
-/* ---- what is expected ---- */
+/* ---- expectations ---- */
 
 static void assert_list(const char *version, uint32_t chunk)
 {
@@ -251,7 +251,7 @@ static void any_other_failure_of_a_list_backs_off(void **state)
     assert_list("0", CHUNK);
 }
 
-/* What was told of it may be newer than what a server that lags behind has. */
+/* Objects reported before may be newer than the state of a lagging server. */
 static void after_a_part_of_the_state_only_the_newest_will_do(void **state)
 {
     (void)state;
@@ -363,7 +363,7 @@ static void a_stream_that_had_events_or_lasted_is_opened_again_at_once(void **st
     assert_watch("106");
 }
 
-/* Each sends an event and ends, or says that all is lost: whoever goes on at once goes on for ever. */
+/* Each watch sends an event and ends, or reports lost history: continuing immediately would loop. */
 static void a_server_that_ends_one_watch_after_the_other_is_asked_once_a_second(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-/* src/informer/source_resource_test.c: informers on a resource, several on one client, against a server that is a script:
- * what their callbacks may do, what a pause does to a wait, what is said of a server that does not answer. What they ask for
- * and when: behaviour_reflector_test.c. */
+/* src/informer/source_resource_test.c: informers on a resource, several on one client, against a scripted server:
+ * what callbacks may do, how a pause affects a wait, what is reported if the server does not answer. Which requests
+ * they send, and when, is in behaviour_reflector_test.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

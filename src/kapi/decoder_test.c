@@ -72,7 +72,7 @@ static void put_error(struct script *script, const struct belfry_failure *failur
     memcpy(script->why, failure->why, sizeof(failure->why));
 }
 
-/* Takes what is handed over. */
+/* Takes ownership of the result. */
 static void put_decoded(struct script *script, struct belfry_decoded *decoded)
 {
     put(script, belfry_bytes_str(kinds[decoded->kind]));

@@ -1,4 +1,4 @@
-/* src/kapi/frames_cut_test.c: what is found in pieces is what stands in the whole: random JSON, cut at random. */
+/* src/kapi/frames_cut_test.c: random JSON, cut at random places: the pieces give the same frames as the whole. */
 #include "kapi/frames.h"
 
 #include <setjmp.h>

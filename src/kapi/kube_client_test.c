@@ -1,6 +1,6 @@
-/* src/kapi/kube_client_test.c: a client and its requests through the public API, against a server that is a script: what callbacks
- * may do, what a pause holds, what one request may cost the others, and that it ends well from every state. What the rules
- * for trying again are is in informer/behaviour_request_test.c. */
+/* src/kapi/kube_client_test.c: a client and its requests through the public API, against a scripted server: what
+ * callbacks may do, what a pause holds, how one request affects others, and how requests end from every state. The
+ * rules for retries are tested in informer/behaviour_request_test.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -158,7 +158,7 @@ static bool all_over(void)
     return (callers[0].request == NULL || callers[0].over) && (callers[1].request == NULL || callers[1].over);
 }
 
-/* The first acts in its n-th callback; whatever it does, everybody comes to an end. */
+/* The first acts in its n-th callback; whatever it does, every request comes to an end. */
 static bool acted_in(act_fn act, int what, int nth)
 {
     memset(callers, 0, sizeof(callers));
@@ -419,7 +419,7 @@ static void a_connection_is_lost_once_however_it_is_noticed(void **state)
     }
 }
 
-/* ---- who one is ---- */
+/* ---- credentials ---- */
 
 static void write_token(const char *path, const char *token)
 {
@@ -642,7 +642,7 @@ static void every_call_from_outside_stirs_the_descriptor(void **state)
 
 /* ---- out of memory ---- */
 
-/* A list in pages that begins anew, a get that is tried again, a watch: each until its end. */
+/* A paged list that starts again, a get that is retried, a watch: each until its end. */
 static enum belfry_err life(void)
 {
     memset(callers, 0, sizeof(callers));

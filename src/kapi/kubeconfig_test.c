@@ -300,7 +300,7 @@ static void what_has_the_wrong_form_is_told_with_its_place(void **state)
                  BELFRY_ERR_INVALID, "contexts[1].name", "\"x\"", "twice");
 }
 
-/* ---- what is not there ---- */
+/* ---- missing entries ---- */
 
 static void without_a_context_the_sentence_names_those_there_are(void **state)
 {

@@ -82,7 +82,7 @@ static void assert_bytes(struct belfry_bytes bytes, const char *expected)
 
 #define HEAD "{\"apiVersion\":\"demo.example.com/v1\",\"kind\":\"Widget\",\"metadata\":{\"resourceVersion\":\""
 
-/* What the object shows behind the digits. */
+/* The object's text after the digits of its version. */
 static void assert_shown(const char *value, const char *tail)
 {
     struct kube_object *object = make(value);
@@ -167,7 +167,7 @@ static void the_end_of_metadata_is_known(void **state)
     kube_object_unref(object);
 }
 
-/* ---- what is no object ---- */
+/* ---- values that are not objects ---- */
 
 static void a_value_that_is_no_json_object_with_metadata_is_undecodable(void **state)
 {

@@ -70,7 +70,7 @@ static void a_list_reads_what_the_table_says(void **state)
         {"resourceVersionMatch=NotOlderThan&resourceVersion=7&limit=5", KUBE_READ_NOT_OLDER, 7, 5},
         /* a negative limit is none, so it makes nothing exact */
         {"limit=-5&resourceVersion=7", KUBE_READ_NOT_OLDER, 7, 0},
-        /* what is above the revisions of etcd is in the future */
+        /* numbers above etcd's revisions are in the future */
         {"resourceVersion=9223372036854775807", KUBE_READ_NOT_OLDER, INT64_MAX, 0},
         {"resourceVersion=18446744073709551615", KUBE_READ_NOT_OLDER, INT64_MAX, 0},
         {"resourceVersion=007", KUBE_READ_NOT_OLDER, 7, 0},
@@ -115,7 +115,7 @@ static void a_watch_begins_where_the_table_says(void **state)
         {"watch=1&sendInitialEvents=false" NOT_OLDER, false, false, KUBE_READ_LATEST, 0},
         {"watch=1&resourceVersion=0&sendInitialEvents=false" NOT_OLDER, false, false, KUBE_READ_ANY, 0},
         {"watch=1&resourceVersion=7&sendInitialEvents=false" NOT_OLDER, false, false, KUBE_READ_EXACT, 7},
-        /* the end of the state is marked for those who want bookmarks */
+        /* the end of the state is marked if bookmarks are requested */
         {"watch=1" BOOKMARKS, true, true, KUBE_READ_LATEST, 0},
         {"watch=1&resourceVersion=0" BOOKMARKS, true, true, KUBE_READ_ANY, 0},
         {"watch=1&resourceVersion=7" BOOKMARKS, false, false, KUBE_READ_EXACT, 7},
@@ -290,7 +290,7 @@ static void a_page_has_no_version_of_its_own(void **state)
     kube_options_fini(&options);
 }
 
-/* The most that can be wrong at once, with the longest value: every cause is there, and the message is whole. */
+/* The largest number of errors together, with the longest value: every cause is there, and the message is complete. */
 static void all_faults_together_have_room(void **state)
 {
     (void)state;
