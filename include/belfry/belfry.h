@@ -232,7 +232,7 @@ struct belfry_batch {
 
 enum belfry_next {
     BELFRY_MORE = 0, /* go on */
-    BELFRY_PAUSE,    /* no more callbacks until belfry_watch_resume(); this batch counts as delivered */
+    BELFRY_PAUSE,    /* no callback except END until belfry_watch_resume(); this batch counts as delivered */
     BELFRY_STOP      /* close the watch, like belfry_watch_close() */
 };
 
@@ -276,8 +276,9 @@ BELFRY_API int belfry_watch_open(struct belfry *b, struct belfry_range range, co
  * received (puts set, deletes remove), and your copy equals the server's state at BELFRY_SYNCED and each later batch.
  * During a long listing, changes may come between the slices. When history is lost (compaction while disconnected, a
  * restored backup), the follow lists the state again, with deletes for vanished keys, and then sends BELFRY_SYNCED
- * again; the caller needs no special code. A follow keeps the keys, not the values, in memory. Its errors are those
- * of a watch without COMPACTED and REWOUND, plus NOMEM (its keys do not fit) and PROTOCOL (a page cannot be read).
+ * again; the caller needs no special code. A follow keeps the keys, not the values, in memory. It ends with the same
+ * errors as a watch, except COMPACTED and REWOUND, and also with NOMEM (its keys do not fit) and PROTOCOL (a page
+ * cannot be read). The errors returned are those of belfry_watch_open().
  *
  * If a compaction overtakes the listing on a server that belfry_request_progress() does not ask, BELFRY_SYNCED waits
  * for the next change in the range or for the server's periodic progress (by default every 10 minutes). */
