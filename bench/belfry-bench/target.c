@@ -6,7 +6,6 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "die.h"
@@ -35,12 +34,9 @@ static bool set_v6(const char *host, uint16_t port, struct target *out)
 enum belfry_err target_parse(const char *text, struct target *out)
 {
     struct belfry_endpoint endpoint;
-    char why[256], port[8];
-    size_t len = strlen(text);
-    if (belfry_endpoint_parse(text, len, &endpoint, why, sizeof(why)) != BELFRY_OK || endpoint.tls || endpoint.is_unix)
-        return BELFRY_ERR_INVALID;
-    size_t port_len = (size_t)snprintf(port, sizeof(port), ":%u", endpoint.port);
-    if (len < port_len || strcmp(text + len - port_len, port) != 0) /* the default is not meant here */
+    char why[256];
+    enum belfry_err err = belfry_endpoint_parse(text, strlen(text), &endpoint, why, sizeof(why));
+    if (err != BELFRY_OK || endpoint.tls || endpoint.is_unix || endpoint.default_port)
         return BELFRY_ERR_INVALID;
     bool ok = set_v4(endpoint.host, endpoint.port, out) || set_v6(endpoint.host, endpoint.port, out);
     return ok ? BELFRY_OK : BELFRY_ERR_INVALID;

@@ -1,31 +1,29 @@
 /* src/cli/http_get.c */
 #include "cli/http_get.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <netdb.h>
-#include <poll.h>
 #include <stdarg.h>
-#include <stdint.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "cli/http_reply.h"
+#include "base/clock.h"
+#include "net/carrier.h"
+#include "net/fetch.h"
+#include "net/loop.h"
 
-#define READ_BYTES (64 * 1024)
+#define PATH_MAX_BYTES 2000
 
+/* One page that is being fetched. It is over with its end, with the end of the connection, or when the time is. */
 struct getting {
     const char *address;
-    int64_t deadline_ms;
     char *why;
-    int fd; /* -1: none */
-    char *data;
-    size_t len, cap;
+    struct belfry_loop *loop;
+    struct belfry_http *http;
+    struct belfry_buf body;
+    int status; /* 0: no head has come */
+    bool over;
+    enum belfry_err err; /* why there is no page */
 };
 
 __attribute__((format(printf, 3, 4))) static enum belfry_err wrong(const struct getting *g, enum belfry_err err,
@@ -39,201 +37,162 @@ __attribute__((format(printf, 3, 4))) static enum belfry_err wrong(const struct 
     return err;
 }
 
-static int64_t now_ms(void)
+/* ---- what comes ---- */
+
+static void getting_head(struct belfry_fetch *fetch, const struct belfry_fetch_head *head, void *user)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    struct getting *g = user;
+    (void)fetch;
+    g->status = head->status;
 }
 
-static enum belfry_err wait_for(const struct getting *g, short events)
+static void getting_body(struct belfry_fetch *fetch, struct belfry_bytes bytes, void *user)
 {
-    struct pollfd poll_fd = {.fd = g->fd, .events = events};
-    for (;;) {
-        int64_t left = g->deadline_ms - now_ms();
-        int n = left > 0 ? poll(&poll_fd, 1, (int)left) : 0;
-        if (n > 0)
-            return BELFRY_OK;
-        if (n == 0)
-            return wrong(g, BELFRY_ERR_TIMEOUT, "no answer in time");
-        if (errno != EINTR)
-            return wrong(g, BELFRY_ERR_UNAVAILABLE, "%s", strerror(errno));
-    }
+    struct getting *g = user;
+    if (bytes.len > HTTP_GET_MAX - belfry_buf_len(&g->body))
+        g->err = wrong(g, BELFRY_ERR_TOO_LARGE, "the answer is over %d MiB", HTTP_GET_MAX >> 20);
+    else
+        g->err = belfry_buf_append(&g->body, bytes.data, bytes.len);
+    if (g->err == BELFRY_OK)
+        return;
+    g->over = true;
+    belfry_fetch_cancel(fetch);
 }
 
-/* ---- connecting ---- */
-
-static enum belfry_err connect_to(struct getting *g, int family, const struct sockaddr *to, socklen_t len)
+static void getting_end(struct belfry_fetch *fetch, void *user)
 {
-    g->fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (g->fd < 0)
-        return wrong(g, BELFRY_ERR_UNAVAILABLE, "%s", strerror(errno));
-    int failed = connect(g->fd, to, len) == 0 ? 0 : errno;
-    if (failed == EINPROGRESS) {
-        enum belfry_err err = wait_for(g, POLLOUT);
-        if (err != BELFRY_OK)
-            return err;
-        socklen_t size = sizeof(failed);
-        if (getsockopt(g->fd, SOL_SOCKET, SO_ERROR, &failed, &size) != 0)
-            failed = errno;
-    }
-    return failed == 0 ? BELFRY_OK : wrong(g, BELFRY_ERR_UNAVAILABLE, "%s", strerror(failed));
+    struct getting *g = user;
+    (void)fetch;
+    g->err = belfry_buf_append(&g->body, "", 1);
+    g->over = true;
 }
 
-static enum belfry_err connect_unix(struct getting *g, const char *path)
+static void getting_failed(struct belfry_fetch *fetch, enum belfry_err err, const char *why, bool unprocessed,
+                           void *user)
 {
-    struct sockaddr_un to = {.sun_family = AF_UNIX};
-    if (path[0] != '/' || strlen(path) >= sizeof(to.sun_path))
-        return wrong(g, BELFRY_ERR_INVALID, "not a path of a unix socket: write unix:///run/belfry/admin");
-    memcpy(to.sun_path, path, strlen(path) + 1);
-    return connect_to(g, AF_UNIX, (const struct sockaddr *)&to, sizeof(to));
+    struct getting *g = user;
+    (void)fetch;
+    (void)unprocessed;
+    if (!g->over)
+        g->err = err == BELFRY_ERR_PROTOCOL ? wrong(g, err, "what answers there is no HTTP server")
+                                            : wrong(g, err, "%s", *why == '\0' ? belfry_strerror(err) : why);
+    g->over = true;
 }
 
-/* Cuts "host:port" or "[::1]:port". */
-static bool cut_host(const char *text, char host[256], char port[8])
+static void getting_up(struct belfry_carrier *carrier, const char *alpn, void *user)
 {
-    bool bracket = text[0] == '[';
-    const char *end = bracket ? strchr(text, ']') : strrchr(text, ':');
-    const char *from = bracket ? text + 1 : text;
-    if (end == NULL || (bracket && end[1] != ':') || (!bracket && strchr(text, ':') != end))
-        return false;
-    const char *digits = end + (bracket ? 2 : 1);
-    size_t n = strspn(digits, "0123456789"), len = (size_t)(end - from);
-    const char *rest = digits + n;
-    if (n == 0 || n > 5 || len == 0 || len > 255 || (strcmp(rest, "") != 0 && strcmp(rest, "/") != 0))
-        return false;
-    memcpy(host, from, len);
-    host[len] = '\0';
-    memcpy(port, digits, n);
-    port[n] = '\0';
-    return true;
+    struct getting *g = user;
+    (void)carrier;
+    (void)alpn;
+    g->err = belfry_http_start(g->http, BELFRY_HTTP_1, belfry_clock_ms());
+    g->over = g->err != BELFRY_OK;
 }
 
-static enum belfry_err connect_tcp(struct getting *g, const char *text)
+/* Its call was told before; but why there was no connection is known better here. */
+static void getting_lost(struct belfry_carrier *carrier, enum belfry_err err, const char *why, void *user)
 {
-    char host[256], port[8];
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV}, *all = NULL;
-    if (!cut_host(text, host, port))
+    struct getting *g = user;
+    (void)carrier;
+    if (g->status == 0 && g->err != BELFRY_ERR_PROTOCOL)
+        g->err = wrong(g, err, "%s", why);
+    g->over = true;
+}
+
+static void getting_draining(struct belfry_carrier *carrier, void *user)
+{
+    (void)carrier;
+    (void)user;
+}
+
+/* ---- asking ---- */
+
+static enum belfry_err read_address(const struct getting *g, struct belfry_endpoint *out)
+{
+    char ignored[HTTP_GET_WHY];
+    enum belfry_err err = belfry_endpoint_parse(g->address, strlen(g->address), out, ignored, sizeof(ignored));
+    bool relative = err == BELFRY_OK && out->is_unix && out->host[0] != '/'; /* "unix://host:1" is probably not meant */
+    if (err != BELFRY_OK || relative || out->default_port)
         return wrong(g, BELFRY_ERR_INVALID, "write http://HOST:PORT or unix:///PATH");
-    int status = getaddrinfo(host, port, &hints, &all);
-    if (status != 0)
-        return wrong(g, BELFRY_ERR_RESOLVE, "%s", gai_strerror(status));
-    enum belfry_err err = wrong(g, BELFRY_ERR_RESOLVE, "no address");
-    for (const struct addrinfo *one = all; one != NULL && err != BELFRY_OK; one = one->ai_next) {
-        if (g->fd >= 0)
-            close(g->fd);
-        err = connect_to(g, one->ai_family, one->ai_addr, one->ai_addrlen);
-    }
-    freeaddrinfo(all);
-    return err;
-}
-
-static enum belfry_err connect_any(struct getting *g)
-{
-    if (strncmp(g->address, "unix://", 7) == 0)
-        return connect_unix(g, g->address + 7);
-    if (strncmp(g->address, "https://", 8) == 0)
+    if (out->tls)
         return wrong(g, BELFRY_ERR_INVALID, "an admin address speaks plain HTTP: write http://HOST:PORT");
-    return connect_tcp(g, strncmp(g->address, "http://", 7) == 0 ? g->address + 7 : g->address);
-}
-
-/* ---- talking ---- */
-
-static enum belfry_err send_request(struct getting *g, const char *path)
-{
-    char request[2048];
-    const char *host = strstr(g->address, "://") != NULL ? strstr(g->address, "://") + 3 : g->address;
-    host = host[0] == '/' ? "localhost" : host; /* a unix socket */
-    int len = snprintf(request, sizeof(request),
-                       "GET %s HTTP/1.1\r\nHost: %.*s\r\nUser-Agent: belfryctl/" BELFRY_VERSION
-                       "\r\nAccept: application/json\r\nConnection: close\r\n\r\n",
-                       path, (int)strcspn(host, "/"), host);
-    if ((size_t)len >= sizeof(request))
-        return wrong(g, BELFRY_ERR_INVALID, "the request is too long");
-    for (size_t sent = 0; sent < (size_t)len;) {
-        enum belfry_err err = wait_for(g, POLLOUT);
-        if (err != BELFRY_OK)
-            return err;
-        ssize_t n = send(g->fd, request + sent, (size_t)len - sent, MSG_NOSIGNAL);
-        if (n < 0 && errno != EAGAIN && errno != EINTR)
-            return wrong(g, BELFRY_ERR_UNAVAILABLE, "%s", strerror(errno));
-        sent += n > 0 ? (size_t)n : 0;
-    }
     return BELFRY_OK;
 }
 
-static enum belfry_err make_room(struct getting *g)
+/* Sends the request and waits for the end. */
+static enum belfry_err fetch_page(struct getting *g, struct belfry_carrier *carrier, const char *path, int timeout_ms)
 {
-    if (g->cap - g->len > READ_BYTES)
-        return BELFRY_OK;
-    if (g->len > HTTP_GET_MAX)
-        return wrong(g, BELFRY_ERR_TOO_LARGE, "the answer is over %d MiB", HTTP_GET_MAX >> 20);
-    size_t cap = g->cap == 0 ? 4 * READ_BYTES : 2 * g->cap;
-    char *data = realloc(g->data, cap);
-    if (data == NULL)
-        return BELFRY_ERR_NOMEM;
-    g->data = data;
-    g->cap = cap;
-    return BELFRY_OK;
-}
-
-static enum belfry_err read_some(struct getting *g, bool *ended)
-{
-    enum belfry_err err = make_room(g);
-    if (err == BELFRY_OK)
-        err = wait_for(g, POLLIN);
+    static const struct belfry_http_field fields[] = {{{"accept", 6}, {"application/json", 16}}};
+    static const struct belfry_fetch_events events = {getting_head, getting_body, getting_end, getting_failed};
+    struct belfry_fetch *fetch;
+    struct belfry_fetch_request request = {"GET", path, fields, 1};
+    uint64_t deadline_ms = belfry_clock_ms() + (uint64_t)timeout_ms;
+    enum belfry_err err = belfry_fetch_open(g->http, &request, &events, g, &fetch);
+    if (err == BELFRY_ERR_INVALID)
+        return wrong(g, err, "no page is called so");
     if (err != BELFRY_OK)
         return err;
-    ssize_t n = recv(g->fd, g->data + g->len, READ_BYTES, 0);
-    if (n < 0 && errno != EAGAIN && errno != EINTR)
-        return wrong(g, BELFRY_ERR_UNAVAILABLE, "%s", strerror(errno));
-    *ended = n == 0;
-    g->len += n > 0 ? (size_t)n : 0;
-    return BELFRY_OK;
+    belfry_carrier_flush(carrier);
+    belfry_loop_rearm(g->loop);
+    while (!g->over) {
+        uint64_t now = belfry_clock_ms();
+        err = now < deadline_ms ? belfry_loop_wait(g->loop, (int)(deadline_ms - now)) : BELFRY_ERR_TIMEOUT;
+        if (err == BELFRY_OK)
+            err = belfry_loop_dispatch(g->loop);
+        if (err == BELFRY_OK)
+            continue;
+        g->over = true;
+        g->err = err == BELFRY_ERR_TIMEOUT ? wrong(g, err, "no answer in time") : err;
+    }
+    return g->err;
 }
 
-static enum belfry_err read_reply(struct getting *g, struct http_reply *reply)
+static enum belfry_err get_from(struct getting *g, struct belfry_dns *dns, const struct belfry_endpoint *endpoint,
+                                const char *path, int timeout_ms)
 {
-    enum http_reply_state state = HTTP_REPLY_MORE;
-    while (state == HTTP_REPLY_MORE) {
-        bool ended = false;
-        enum belfry_err err = read_some(g, &ended);
-        if (err != BELFRY_OK)
-            return err;
-        state = http_reply_read(g->data, g->len, ended, reply);
-    }
-    return state == HTTP_REPLY_DONE ? BELFRY_OK : wrong(g, BELFRY_ERR_PROTOCOL, "what answers there is no HTTP server");
-}
-
-static bool is_plain(const char *path)
-{
-    for (const char *at = path; *at != '\0'; at++) {
-        if (*at <= ' ' || *at == 0x7F)
-            return false;
-    }
-    return path[0] == '/';
+    static const struct belfry_carrier_events events = {
+        .up = getting_up, .lost = getting_lost, .draining = getting_draining};
+    struct belfry_carrier *carrier;
+    struct belfry_http_opts http = {.scheme = "http",
+                                    .authority = endpoint->authority,
+                                    .user_agent = "belfryctl/" BELFRY_VERSION,
+                                    .window = BELFRY_FETCH_WINDOW};
+    struct belfry_transport_opts transport = {
+        .loop = belfry_loop_uv(g->loop), .dns = dns, .endpoint = endpoint, .dial_timeout_ms = (uint32_t)timeout_ms};
+    enum belfry_err err = belfry_http_create(&http, belfry_clock_ms(), &g->http);
+    if (err == BELFRY_OK)
+        err = belfry_carrier_open(&transport, g->http, "what answers there is no HTTP server", &events, g, &carrier);
+    if (err != BELFRY_OK)
+        return err;
+    err = fetch_page(g, carrier, path, timeout_ms);
+    g->over = true; /* what the end of the connection tells is no news */
+    belfry_carrier_close(carrier);
+    return err;
 }
 
 enum belfry_err http_get(const char *address, const char *path, int timeout_ms, struct http_page *out,
                          char why[HTTP_GET_WHY])
 {
-    struct getting g = {.address = address, .deadline_ms = now_ms() + timeout_ms, .why = why, .fd = -1};
-    struct http_reply reply;
+    struct getting g = {.address = address, .why = why};
+    struct belfry_endpoint endpoint;
+    struct belfry_dns *dns = NULL;
     snprintf(why, HTTP_GET_WHY, "out of memory");
-    enum belfry_err err = is_plain(path) ? connect_any(&g) : wrong(&g, BELFRY_ERR_INVALID, "no page is called so");
+    enum belfry_err err = read_address(&g, &endpoint);
+    if (err == BELFRY_OK && strlen(path) > PATH_MAX_BYTES)
+        err = wrong(&g, BELFRY_ERR_INVALID, "no page is called so");
     if (err == BELFRY_OK)
-        err = send_request(&g, path);
+        err = belfry_loop_create(&g.loop);
     if (err == BELFRY_OK)
-        err = read_reply(&g, &reply);
-    if (g.fd >= 0)
-        close(g.fd);
+        err = belfry_dns_create(belfry_loop_uv(g.loop), &dns);
+    if (err == BELFRY_OK)
+        err = get_from(&g, dns, &endpoint, path, timeout_ms);
+    belfry_dns_destroy(dns);
+    belfry_loop_destroy(g.loop);
     if (err != BELFRY_OK) {
-        free(g.data);
+        belfry_buf_fini(&g.body);
         return err;
     }
-    memmove(g.data, g.data + reply.body, reply.len);
-    g.data[reply.len] = '\0'; /* there is room: the head was before it */
-    *out = (struct http_page){.status = reply.status, .body = g.data, .len = reply.len};
+    size_t len = belfry_buf_len(&g.body) - 1; /* without the zero byte */
+    *out = (struct http_page){.status = g.status, .body = (char *)g.body.data, .len = len};
     return BELFRY_OK;
 }
 

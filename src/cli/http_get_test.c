@@ -24,11 +24,45 @@ static char folder[] = "/tmp/belfry-http-get-XXXXXX";
 static char address[128], path[64];
 static pid_t server;
 
-/* Reads a request's head, answers, and waits for the other side to close. */
+/* What is answered to requests for other pages than the large one. */
+static const struct {
+    const char *path, *answer;
+} answers[] = {
+    {"/whole", "HTTP/1.1 503 Service Unavailable\r\nCONTENT-LENGTH:\t2 \r\n\r\nno"},
+    {"/empty", "HTTP/1.1 204\r\n\r\n"},
+    {"/closed", "HTTP/1.0 200 OK\r\nX: y\r\n\r\nall of it"},
+    {"/interim", "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\nx"},
+    {"/chunks", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+                "5\r\nhello\r\n1;ext=1\r\n \r\n00b\r\nto everyone\r\n0\r\nTrailer: x\r\n\r\n"},
+    {"/junk", "SSH-2.0-OpenSSH_9.2\r\n"},
+    {"/newer", "HTTP/2 200\r\n\r\n"},
+    {"/status", "HTTP/1.1 2x0 OK\r\n\r\n"},
+    {"/length", "HTTP/1.1 200 OK\r\ncontent-length: 5x\r\n\r\nhello"},
+    {"/lengths", "HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nab"},
+    {"/long", "HTTP/1.1 200 OK\r\ncontent-length: 99999999999999999999999\r\n\r\n"},
+    {"/chunk", "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n"},
+    {"/cut", "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhel"},
+    {"/cut-chunk", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhel"},
+    {"/cut-head", "HTTP/1.1 200 OK\r\nContent-"},
+    {"/nothing", ""},
+};
+
+/* The answer to "GET PATH "; NULL: the large one. */
+static const char *answer_to(const char *request)
+{
+    for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
+        size_t len = strlen(answers[i].path);
+        if (strncmp(request + 4, answers[i].path, len) == 0 && request[4 + len] == ' ')
+            return answers[i].answer;
+    }
+    return NULL;
+}
+
+/* Reads a request's head and answers. */
 static void serve_one(int fd)
 {
     static char body[BODY_BYTES];
-    char request[2048] = "", head[128];
+    char request[4096] = "", head[128];
     size_t len = 0;
     while (strstr(request, "\r\n\r\n") == NULL) {
         ssize_t n = read(fd, request + len, sizeof(request) - 1 - len);
@@ -37,6 +71,9 @@ static void serve_one(int fd)
         len += (size_t)n;
         request[len] = '\0';
     }
+    const char *answer = answer_to(request);
+    if (answer != NULL && send(fd, answer, strlen(answer), MSG_NOSIGNAL) >= 0)
+        return;
     memset(body, 'x', sizeof(body));
     size_t n = (size_t)snprintf(head, sizeof(head), "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n", BODY_BYTES);
     if (send(fd, head, n, MSG_NOSIGNAL) < 0)
@@ -102,6 +139,51 @@ static void page_is_fetched_whole(void **state)
     assert_null(page.body);
 }
 
+static void bodies_end_by_length_by_chunk_or_with_the_connection(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *path;
+        int status;
+        const char *body;
+    } cases[] = {{"/whole", 503, "no"},
+                 {"/empty", 204, ""},
+                 {"/closed", 200, "all of it"},
+                 {"/interim", 200, "x"},
+                 {"/chunks", 200, "hello to everyone"}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct http_page page = {0};
+        char why[HTTP_GET_WHY];
+        if (http_get(address, cases[i].path, 10000, &page, why) != BELFRY_OK)
+            fail_msg("%s: %s", cases[i].path, why);
+        assert_int_equal(page.status, cases[i].status);
+        assert_int_equal(page.len, strlen(cases[i].body));
+        assert_string_equal(page.body, cases[i].body);
+        http_page_fini(&page);
+    }
+}
+
+static void what_is_no_http_or_no_whole_answer_is_refused(void **state)
+{
+    (void)state;
+    static const char *const none[] = {"/junk", "/newer", "/status", "/length", "/lengths", "/long", "/chunk"};
+    static const char *const part[] = {"/cut", "/cut-chunk", "/cut-head", "/nothing"};
+    struct http_page page = {0};
+    char why[HTTP_GET_WHY];
+    for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++) {
+        assert_int_equal(http_get(address, none[i], 10000, &page, why), BELFRY_ERR_PROTOCOL);
+        assert_non_null(strstr(why, "no HTTP server"));
+    }
+    for (size_t i = 0; i < sizeof(part) / sizeof(part[0]); i++) {
+        enum belfry_err err = http_get(address, part[i], 10000, &page, why);
+        if (err != BELFRY_ERR_UNAVAILABLE && err != BELFRY_ERR_PROTOCOL)
+            fail_msg("%s: %s: %s", part[i], belfry_errname(err), why);
+        assert_int_equal(strncmp(why, address, strlen(address)), 0);
+    }
+    assert_int_equal(http_get("unix:///nowhere/socket", "/", 10000, &page, why), BELFRY_ERR_UNAVAILABLE);
+    assert_null(page.body);
+}
+
 static void wrong_addresses_and_paths_are_refused_before_anything_is_sent(void **state)
 {
     (void)state;
@@ -112,7 +194,8 @@ static void wrong_addresses_and_paths_are_refused_before_anything_is_sent(void *
     char why[HTTP_GET_WHY];
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         why[0] = '\0';
-        assert_int_equal(http_get(bad[i], "/", 1000, &page, why), BELFRY_ERR_INVALID);
+        if (http_get(bad[i], "/", 1000, &page, why) != BELFRY_ERR_INVALID)
+            fail_msg("%s: %s", bad[i], why);
         assert_true(strlen(why) > 10 && strncmp(why, bad[i], strlen(bad[i])) == 0);
     }
     static const char *const paths[] = {"x", "", "/a b", "/a\r\nX: y"};
@@ -145,6 +228,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(page_is_fetched_whole),
+        cmocka_unit_test(bodies_end_by_length_by_chunk_or_with_the_connection),
+        cmocka_unit_test(what_is_no_http_or_no_whole_answer_is_refused),
         cmocka_unit_test(wrong_addresses_and_paths_are_refused_before_anything_is_sent),
         cmocka_unit_test(every_refused_allocation_is_told),
     };

@@ -149,6 +149,7 @@ static const char *parse_tcp(struct text rest, struct belfry_endpoint *out)
     if (!bracketed && !is_name(host))
         return "the host may hold letters, digits, \"-\", \"_\" and \".\" only";
     out->port = DEFAULT_PORT;
+    out->default_port = port.at == NULL;
     if (port.at != NULL && !parse_port(port, &out->port))
         return "the port is not a number from 1 to 65535";
     memcpy(out->host, host.at, host.len);

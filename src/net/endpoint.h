@@ -19,6 +19,7 @@
 struct belfry_endpoint {
     bool tls;
     bool is_unix;
+    bool default_port;                    /* TCP: none was written */
     uint16_t port;                        /* TCP only */
     char host[256];                       /* name or address without brackets; unix: the path */
     char url[BELFRY_ENDPOINT_TEXT];       /* normal form, for people: "http://127.0.0.1:2379" */
