@@ -45,7 +45,7 @@ struct belfry_opt_row {
     const char *described;  /* the default in words; NULL: fallback says it */
     unsigned on;            /* bits 1u << command: the commands that have it; 0: all */
     unsigned taker;         /* the program's own: which part of it takes the value */
-    bool line_only;         /* neither in the environment nor in a file */
+    bool line_only;         /* of the command line alone: no key of a file */
     size_t offset, width;   /* where the program's struct has the number, and its bytes; width 0: nowhere */
     const char *group;      /* the heading that begins here; NULL: that of the row before */
     const char *help;       /* one line, which begins with a small letter and ends without a stop */
