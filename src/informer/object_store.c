@@ -84,12 +84,6 @@ static struct belfry_object *store_remove(struct belfry_store *store, struct bel
     return object;
 }
 
-static void refresh(struct belfry_store *store, struct belfry_object *object)
-{
-    store->n_old -= is_old(store, object);
-    object->epoch = store->epoch;
-}
-
 static enum belfry_err read_values(struct belfry_store *store, struct belfry_object *object,
                                    struct belfry_index_entry **out)
 {
@@ -110,7 +104,8 @@ enum belfry_err belfry_store_put(struct belfry_store *store, struct belfry_objec
     BELFRY_OWNER_CHECK(store);
     struct belfry_object *old = belfry_store_get(store, belfry_object_key(object));
     if (old != NULL && belfry_object_same(old, object)) {
-        refresh(store, old);
+        store->n_old -= is_old(store, old);
+        old->epoch = store->epoch;
         belfry_object_unref(object);
         *out_change = BELFRY_STORE_SAME;
         return BELFRY_OK;

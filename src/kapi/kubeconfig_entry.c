@@ -43,11 +43,6 @@ static enum belfry_err put_folder(const char *file, char **path)
     return joined == NULL ? BELFRY_ERR_NOMEM : BELFRY_OK;
 }
 
-static bool is_text(const struct belfry_buf *buf)
-{
-    return belfry_buf_len(buf) > 0 && memchr(buf->data, '\0', belfry_buf_len(buf)) == NULL;
-}
-
 /* Replaces base64 text by what it encodes. */
 static enum belfry_err decode_base64(const struct belfry_kube_members *members, const char *key, char **text)
 {
@@ -56,7 +51,8 @@ static enum belfry_err decode_base64(const struct belfry_kube_members *members, 
     enum belfry_err err = belfry_base64_decode(BELFRY_BASE64_STANDARD, belfry_bytes_str(*text), &buf);
     belfry_secret_free(*text);
     *text = NULL;
-    bool good = err == BELFRY_OK && is_text(&buf);
+    size_t len = belfry_buf_len(&buf);
+    bool good = err == BELFRY_OK && len > 0 && memchr(buf.data, '\0', len) == NULL;
     if (good)
         err = belfry_buf_append(&buf, "", 1); /* never reallocates: base64 is longer than its content */
     if (good && err == BELFRY_OK) {

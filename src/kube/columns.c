@@ -119,11 +119,6 @@ static enum belfry_err number_cell(struct belfry_buf *out, yyjson_val *val)
     return belfry_buf_append(out, belfry_kube_document_bytes(val).data, belfry_kube_document_bytes(val).len);
 }
 
-static enum belfry_err boolean_cell(struct belfry_buf *out, yyjson_val *val)
-{
-    return write_raw(out, !yyjson_is_bool(val) ? "null" : yyjson_get_bool(val) ? "true" : "false");
-}
-
 static enum belfry_err date_cell(struct belfry_buf *out, yyjson_val *val, int64_t now_s)
 {
     char age[KUBE_AGE_MAX];
@@ -144,7 +139,7 @@ static enum belfry_err write_cell(struct belfry_buf *out, const char *type, yyjs
     if (strcmp(type, "number") == 0)
         return number_cell(out, val);
     if (strcmp(type, "boolean") == 0)
-        return boolean_cell(out, val);
+        return write_raw(out, !yyjson_is_bool(val) ? "null" : yyjson_get_bool(val) ? "true" : "false");
     return string_cell(out, val);
 }
 
