@@ -1,7 +1,7 @@
 /* src/core/cut.h
  *
  * cut: a past that ended. Watchers of an older past are judged, stream by stream, over as many turns as it takes: after a
- * rewritten past all are lost; after a compaction those that need what is gone; after damage none. The others continue.
+ * rewritten past all are lost; after a compaction the watchers that need a revision that is gone; after damage none. The others continue.
  *
  * Thread: the worker's.
  */
@@ -18,7 +18,7 @@
 struct cut {
     struct registry *registry;  /* lent */
     struct evlog_cut cut;       /* the last one */
-    struct belfry_list streams; /* those whose watchers are still to be judged by it */
+    struct belfry_list streams; /* it has not judged all their watchers yet */
     uint64_t judged;            /* the past whose cut has judged every stream */
 };
 

@@ -1,7 +1,7 @@
 /* src/core/evlog.c: the ring, and why no worker reads a batch that is freed or a slot that is overwritten.
  *
- * The ring has twice as many slots as batches may be held. Behind the batches that are held lie those that have left but
- * may still be looked at; a slot is written again only when its batch was freed.
+ * The ring has twice as many slots as batches may be held. After the held batches come batches that have left but may still
+ * be read; a slot is written again only when its batch was freed.
  *
  *     reclaimed          first                    next               reclaimed + slots
  *     | waits to be freed | held, visible          | free             |

@@ -75,8 +75,8 @@ void evlog_destroy(struct evlog *log);
 BELFRY_NODISCARD enum belfry_err evlog_append(struct evlog *log, struct batch *batch);
 
 /* Is there a place for a next batch? False: a worker is inside a turn that began a whole ring ago. Once true it stays so
- * until the next append, so who must not begin what cannot be published asks first; then committing is all that append
- * can still ask for. */
+ * until the next append, so a writer that must not begin what cannot be published asks first; then append can still fail
+ * only for lack of a commit. */
 bool evlog_has_place(struct evlog *log);
 
 /* The replica has committed everything up to `rev`: what was kept above max_bytes for that alone leaves. */

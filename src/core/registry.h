@@ -82,8 +82,7 @@ void watcher_forget(struct registry *registry, struct watcher *watcher); /* deta
 /* All of these take a watcher that is detached. */
 void watcher_wait(struct registry *registry, struct watcher *watcher, int64_t cursor);
 void watcher_ride(struct registry *registry, struct watcher *watcher, int64_t next);
-void watcher_place(struct registry *registry, struct watcher *watcher,
-                   int64_t next); /* ride if it can, wait otherwise */
+void watcher_place(struct registry *registry, struct watcher *watcher, int64_t next); /* it rides if it can, or waits */
 
 /* All of these detach the watcher first. */
 BELFRY_NODISCARD enum belfry_err watcher_board(struct registry *registry, struct watcher *watcher,
@@ -134,8 +133,8 @@ void registry_await(struct registry *registry, struct stream *stream); /* a segm
 /* Some of the stalled watchers wait again: a little room serves only a few. */
 void registry_unstall(struct registry *registry, struct stream *stream);
 
-/* Answers are sent in the order in which they are added. A stream of lines is silent: nothing is
- * added. Errors: BELFRY_ERR_NOMEM. */
+/* Answers are sent in the order in which they are added. A stream of lines is silent: nothing is added. Errors:
+ * BELFRY_ERR_NOMEM. */
 BELFRY_NODISCARD enum belfry_err answer_add(struct registry *registry, struct stream *stream, const struct answer *like,
                                             const char *reason, size_t reason_len);
 void answer_remove(struct registry *registry, struct stream *stream, struct answer *answer);

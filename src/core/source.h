@@ -1,7 +1,7 @@
 /* src/core/source.h
  *
- * source: where a worker's batches come from: the log, or a segment of history that is kept, or history that is asked
- * for. Whoever asks is told to wait, and asks again when the segment has come.
+ * source: where a worker's batches come from: the log, or a segment of history that is kept. What neither has is fetched:
+ * the caller waits, and asks again when a segment has come.
  *
  * Thread: the worker's.
  * Memory: segments of about keep_bytes in all, at most SOURCE_SEGMENTS; the least used leave first, and none that came or

@@ -56,9 +56,9 @@ struct stream {
     bool broken;              /* a message was begun and cannot be finished */
 
     /* registry */
-    bool parked;                        /* it has something to send and no room */
-    struct belfry_list link;            /* of the worker's streams: open, being judged by a cut, or closing */
-    struct belfry_list ready;           /* of those that are ready, or await history, or ... (registry.h, fanout.h) */
+    bool parked;              /* it has something to send and no room */
+    struct belfry_list link;  /* of the worker's streams: open, being judged by a cut, or closing */
+    struct belfry_list ready; /* of a list of registry.h or fanout.h: ready, awaiting, fresh, held; or of none */
     struct belfry_treap_node *watchers; /* by id */
     size_t n_watchers, n_riding, n_behind, n_progress;
     int64_t next_id;            /* the smallest id that was not assigned yet */

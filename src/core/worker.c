@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/owner.h"
 #include "base/sim.h"
 #include "core/cut.h"
 #include "core/delivery.h"
@@ -25,8 +26,9 @@ static const char TEXT_COMPACTED[] = "etcdserver: mvcc: required revision has be
 static const char TEXT_EMPTY[] = "mvcc: watcher range is empty";
 static const char TEXT_DUPLICATE[] = "mvcc: duplicate watch ID provided on the WatchStream";
 
-/* Each object uses those above it. */
+/* Each object uses the objects above it. */
 struct worker {
+    BELFRY_OWNER;
     struct worker_opts opts; /* fixed at creation */
     bool in_turn;
     struct turn turn;
@@ -42,6 +44,14 @@ struct worker {
     uint64_t n_cuts;
 };
 
+/* On the owner's thread, and not from inside a turn. */
+static void worker_enter(const struct worker *worker)
+{
+    BELFRY_OWNER_CHECK(worker);
+    assert(!worker->in_turn);
+    (void)worker;
+}
+
 enum belfry_err worker_create(const struct worker_opts *opts, struct worker **out)
 {
     struct worker *worker = calloc(1, sizeof(*worker));
@@ -53,6 +63,7 @@ enum belfry_err worker_create(const struct worker_opts *opts, struct worker **ou
                                  .response_revs = opts->response_revs,
                                  .write = opts->write};
     worker->opts = *opts;
+    BELFRY_OWNER_PASS(worker); /* to the thread of its first call */
     worker->turn.retry_at = BELFRY_NEVER;
     enum belfry_err err = output_init(&worker->output, &output, &worker->turn);
     if (err == BELFRY_OK)
@@ -78,7 +89,7 @@ enum belfry_err worker_create(const struct worker_opts *opts, struct worker **ou
 static void close_all(struct worker *worker, struct belfry_list *streams)
 {
     while (!belfry_list_empty(streams))
-        stream_close(worker, belfry_container(streams->next, struct stream, link));
+        registry_close(&worker->registry, belfry_container(streams->next, struct stream, link));
 }
 
 /* All closing streams, whatever it costs. */
@@ -155,7 +166,7 @@ bool worker_turn(struct worker *worker, uint64_t now_ms, size_t max_work)
 {
     struct turn *turn = &worker->turn;
     bool more = false;
-    assert(!worker->in_turn);
+    worker_enter(worker);
     worker->in_turn = true;
     turn->now = now_ms;
     turn->number++;
@@ -198,7 +209,7 @@ uint64_t worker_past(const struct worker *worker)
 
 void worker_set_stale(struct worker *worker, bool stale)
 {
-    assert(!worker->in_turn);
+    worker_enter(worker);
     worker->registry.stale = stale;
     if (stale)
         return;
@@ -213,13 +224,14 @@ void worker_set_identity(struct worker *worker, const struct response_identity *
 
 bool worker_wants_fetch(struct worker *worker, struct worker_fetch *out)
 {
+    worker_enter(worker);
     return source_wants_fetch(&worker->source, out);
 }
 
 void worker_fetched(struct worker *worker, const struct worker_fetch *fetch, enum belfry_err err,
                     struct segment *segment, int64_t compact_rev, int64_t oldest)
 {
-    assert(!worker->in_turn);
+    worker_enter(worker);
     if (source_fetched(&worker->source, fetch, err, segment, compact_rev, oldest))
         wake_waiting(worker);
 }
@@ -291,7 +303,7 @@ static enum belfry_err create_watcher(struct worker *worker, struct stream *stre
 
 enum belfry_err stream_create(struct worker *worker, struct stream *stream, const struct stream_create *create)
 {
-    assert(!worker->in_turn);
+    worker_enter(worker);
     assert(stream->outlet.lines == NULL || stream->top_id == INT64_MIN); /* one watcher, ever */
     assert(create->pin_name.len == 0 || (stream->outlet.lines != NULL && worker->opts.attribute != NULL));
     assert(!create->resumed || stream->outlet.lines != NULL);
@@ -322,13 +334,13 @@ enum belfry_err stream_create(struct worker *worker, struct stream *stream, cons
 
 enum belfry_err stream_refuse(struct worker *worker, struct stream *stream, const char *reason)
 {
-    assert(!worker->in_turn);
+    worker_enter(worker);
     return refuse_create(worker, stream, reason);
 }
 
 enum belfry_err stream_cancel(struct worker *worker, struct stream *stream, int64_t watch_id)
 {
-    assert(!worker->in_turn);
+    worker_enter(worker);
     struct watcher *watcher = stream_find(stream, watch_id);
     if (watcher == NULL)
         return BELFRY_OK;
@@ -352,7 +364,7 @@ enum belfry_err stream_cancel(struct worker *worker, struct stream *stream, int6
 
 void stream_progress(struct worker *worker, struct stream *stream)
 {
-    assert(!worker->in_turn);
+    worker_enter(worker);
     if (stream->n_watchers == 0)
         return;
     stream->progress_asked = true;
@@ -364,7 +376,7 @@ void stream_progress(struct worker *worker, struct stream *stream)
 enum belfry_err stream_open_lines(struct worker *worker, void *user, const struct lines *lines, uint64_t now_ms,
                                   struct stream **out)
 {
-    assert(!worker->in_turn);
+    worker_enter(worker);
     return over_limit(worker) ? BELFRY_ERR_LIMIT : registry_open(&worker->registry, user, lines, now_ms, out);
 }
 
@@ -375,20 +387,21 @@ enum belfry_err stream_open(struct worker *worker, void *user, uint64_t now_ms, 
 
 void stream_set_progress(struct worker *worker, struct stream *stream, uint64_t period_ms)
 {
-    assert(!worker->in_turn && stream->outlet.lines != NULL);
+    worker_enter(worker);
+    assert(stream->outlet.lines != NULL);
     registry_set_period(&worker->registry, stream, period_ms);
 }
 
 void stream_close(struct worker *worker, struct stream *stream)
 {
-    assert(!worker->in_turn);
+    worker_enter(worker);
     registry_close(&worker->registry, stream);
 }
 
 void stream_writable(struct worker *worker, struct stream *stream, size_t room)
 {
     struct registry *registry = &worker->registry;
-    assert(!worker->in_turn);
+    worker_enter(worker);
     stream->outlet.room = room;
     if (room == 0)
         return;
@@ -440,7 +453,7 @@ static enum watcher_standing standing_of(const struct worker *worker, const stru
 bool stream_watcher(const struct worker *worker, const struct stream *stream, int64_t after_id,
                     struct watcher_view *out)
 {
-    assert(!worker->in_turn);
+    worker_enter(worker);
     const struct watcher *found = after_id == INT64_MAX ? NULL : stream_first_from(stream, after_id + 1);
     if (found == NULL)
         return false;

@@ -14,7 +14,7 @@
  * All bytes are written by opts.write (for streams of lines: by their dialect's), only from inside worker_turn(), and
  * never more for a stream than stream_writable() allowed. The function must not call back into the worker.
  *
- * Thread: owner.
+ * Thread: owner, which is the thread of the first call after worker_create().
  * Memory: everything is accounted (worker_stats.bytes); above opts.memory_max new streams and watchers are refused.
  */
 #ifndef BELFRY_CORE_WORKER_H
