@@ -64,7 +64,7 @@ void belfry_owner_leave(struct belfry_owner_entry *entry);
 
 #define BELFRY_OWNER_SESSION struct belfry_owner_session checked_session
 #define BELFRY_OWNER_ENTER(b)                                                                                          \
-    struct belfry_owner_entry checked_entry __attribute__((cleanup(belfry_owner_leave))) =                             \
+    struct belfry_owner_entry checked_entry __attribute__((unused, cleanup(belfry_owner_leave))) =                     \
         belfry_owner_enter(&(b)->checked_session)
 
 #else
