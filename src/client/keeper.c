@@ -156,7 +156,7 @@ static struct belfry_keeper_step try_again(struct belfry_keeper *k, const char *
 static struct belfry_keeper_step gone(struct belfry_keeper *k)
 {
     k->gone = true;
-    return end(k, BELFRY_ERR_NOT_FOUND, "the server does not have it any more: it expired or was revoked");
+    return end(k, BELFRY_ERR_NOT_FOUND, "the server no longer has the lease: it expired or was revoked");
 }
 
 static struct belfry_keeper_step on_grant(struct belfry_keeper *k, const struct belfry_keeper_answer *answer,
@@ -170,7 +170,7 @@ static struct belfry_keeper_step on_grant(struct belfry_keeper *k, const struct 
     if (answer->err != BELFRY_OK)
         return end(k, answer->err, answer->why);
     if (answer->ttl_s < 1)
-        return end(k, BELFRY_ERR_PROTOCOL, "the server granted a lease that lives for no time");
+        return end(k, BELFRY_ERR_PROTOCOL, "the server granted a lease with a TTL of 0 or less");
     return hold(k, answer->ttl_s, sent_ms, now_ms);
 }
 

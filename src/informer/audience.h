@@ -41,7 +41,8 @@ BELFRY_NODISCARD enum belfry_err belfry_audience_add(struct belfry_audience *aud
                                                      uint32_t resync_ms, uint64_t now_ms, struct belfry_handler **out);
 /* belfry_handler_remove() and belfry_handler_synced() are implemented here. */
 
-/* Calls every handler that existed at the call and whose place is at or after the key. The store was changed before.
+/* Calls every handler that existed at the call; a REPLAYING one only if it has passed the key. The store has
+ * been changed already.
  * False: a callback destroyed the audience. *pause is set if a handler requested a pause (never cleared). */
 BELFRY_NODISCARD bool belfry_audience_tell(struct belfry_audience *audience, const struct belfry_news *news,
                                            bool *pause);

@@ -27,8 +27,7 @@ struct belfry_failure {
     char why[2 * BELFRY_FAILURE_WHY + 64];
     int64_t retry_after_ms; /* -1: none; from details.retryAfterSeconds or the header; at most an hour */
     bool expired;           /* 410, or reason Expired or Gone: the version is too old */
-    bool too_large; /* cause ResourceVersionTooLarge, or a Timeout whose message begins "Too large resource version"
-                              * wherever that stands in it (old servers) */
+    bool too_large; /* cause ResourceVersionTooLarge, or (old servers) a Timeout whose message says "Too large ..." */
 };
 
 /* From an answer other than 200: its status, the value of Retry-After (empty: none; only whole seconds count), its
