@@ -102,7 +102,7 @@ size_t judge_place(const struct judge_watch *watch, const struct judge_rev *rev)
     size_t at = 0;
     for (size_t i = 0; rev->rev == watch->next && i < watch->sent && at < rev->n; i++)
         at = next_wanted(watch, rev, at) + 1;
-    return at;
+    return at < rev->n ? at : rev->n; /* after a violation, more may have come than the revision has */
 }
 
 const struct judge_event *judge_first(const struct judge_watch *watch, const struct judge_reference *reference,

@@ -182,6 +182,8 @@ static void a_piece_that_comes_again_is_not_unique(void **state)
     send(10, "a", false);
     send(10, "a", false);
     assert_only(JUDGE_UNIQUE);
+    send(10, "abc", false); /* more than there is */
+    assert_int_equal(judge_place(&watch, revs[0]), 3);
 }
 
 static void the_rest_of_a_revision_is_lost_when_the_next_one_comes(void **state)

@@ -737,6 +737,18 @@ static void wrong_bytes(struct bench *bench)
     say_all(bench, events);
 }
 
+/* The same event, but with its type written out, which etcd leaves out of a put. */
+static void wrong_encoding(struct bench *bench)
+{
+    static char bytes[64 * 1024] = {0x08, 0x00};
+    const struct history_event *put = find_replaced(bench, 22, false);
+    watch_until(bench, put->rev - 1);
+    struct events *events = take(bench, 0, put->rev, put->rev);
+    memcpy(bytes + 2, put->raw_prev.data, put->raw_prev.len);
+    events->at[put->sub] = belfry_bytes_of(bytes, put->raw_prev.len + 2);
+    say_all(bench, events);
+}
+
 static void wrong_long_key_cut(struct bench *bench)
 {
     static uint8_t bytes[64 * 1024];
@@ -1035,6 +1047,7 @@ static const struct plant plants[] = {
     PLANT(wrong_prev_missing, "lacks its prev_kv"),
     PLANT(wrong_prev_unasked, "none was asked for"),
     PLANT(wrong_bytes, "content: revision"),
+    PLANT(wrong_encoding, "the bytes differ"),
     PLANT(wrong_long_key_cut, "reliable: revision"),
     PLANT(wrong_out_of_range, "filter: revision"),
     PLANT(wrong_filtered, "filter: revision"),

@@ -125,11 +125,6 @@ static const struct judge_event *case_due(struct verify_case *c)
     return due;
 }
 
-static const struct judge_rev *case_rev(const struct verify_case *c, const struct judge_event *due)
-{
-    return next_in_window(&c->judge->window, due->kv.mod_rev, due->kv.mod_rev);
-}
-
 /* Compares the revision that is held. */
 static void case_compare(struct verify_case *c)
 {
@@ -390,7 +385,7 @@ void verify_case_link(struct verify_case *c, enum verify_link link, int64_t now_
 /* When the time for `due` began to run. */
 static int64_t due_since(const struct verify_case *c, const struct judge_event *due)
 {
-    int64_t told_us = case_rev(c, due)->at_us;
+    int64_t told_us = next_in_window(&c->judge->window, due->kv.mod_rev, due->kv.mod_rev)->at_us;
     int64_t since = told_us > c->judge->excused_us ? told_us : c->judge->excused_us;
     return (!c->live || c->resuming) && c->active_us > since ? c->active_us : since;
 }
