@@ -1,12 +1,62 @@
-/* src/kube/selector.c */
+/* src/kube/selector.c: label selectors, field selectors, their canonical text, and matching.
+ *
+ *     selector    = [requirement *("," requirement)]
+ *     requirement = KEY / "!" KEY / KEY ("=" / "==" / "!=" / ">" / "<") [VALUE] / KEY ("in" / "notin") set
+ *     set         = "(" [VALUE] *("," [VALUE]) ")"
+ *
+ * "in" and "notin" are keywords only after a key.
+ *
+ * "in" and "notin" are keywords only after a key. A field selector is terms between commas, one equality each; white space
+ * is not skipped.
+ */
 #include "kube/selector.h"
 
 #include <assert.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "kube/selector_private.h"
+#include "kube/name.h"
+#include "kube/quote.h"
 
-/* ---- made ---- */
+/* k=v and k==v become sets of one value, and k!=v a negated set, so there is one way to match and to write them. */
+enum selector_op { SELECTOR_IN, SELECTOR_NOT_IN, SELECTOR_EXISTS, SELECTOR_ABSENT, SELECTOR_GREATER, SELECTOR_LESS };
+
+/* Indexes of the fields that every version has. */
+#define SELECTOR_NAME      KUBE_FIELDS_MAX
+#define SELECTOR_NAMESPACE (KUBE_FIELDS_MAX + 1)
+
+struct selector_term {
+    enum selector_op op;
+    unsigned place;              /* index of a field; 0 for a label */
+    struct belfry_bytes key;     /* points into the selector's copy of the texts */
+    struct belfry_bytes *values; /* part of the selector; sorted and distinct after reading */
+    size_t n_values;
+    int64_t bound; /* GREATER, LESS: the one value as a number */
+};
+
+/*     selector | terms, labels first | values of all terms | copies of the two texts
+ */
+struct kube_selector {
+    atomic_size_t refs; /* release on unref, acquire before free */
+    bool namespaced;    /* whether its resource is */
+    char *text;         /* owned, canonical, text_len bytes */
+    size_t text_len;
+    size_t bytes;                /* of the allocation, without text */
+    struct belfry_bytes *values; /* n_values of them */
+    size_t n_values;
+    size_t n_labels, n_terms; /* label terms are [0, n_labels), field terms [n_labels, n_terms); each sorted by key */
+    struct selector_term terms[];
+};
+
+struct selector_draft {
+    struct kube_selector *selector; /* has room for one term and one value per comma in the texts, up to the bounds */
+    struct kube_status *status;
+};
+
+/* ---- drafts ---- */
 
 /* An upper bound for terms and for values: the number of pieces between commas. */
 static size_t count_pieces(struct belfry_bytes text)
@@ -42,8 +92,9 @@ static struct kube_selector *selector_alloc(struct belfry_bytes labels, struct b
     return selector;
 }
 
-enum belfry_err kube_selector_add_term(struct selector_draft *draft, struct belfry_bytes key,
-                                       struct selector_term **out)
+/* Adds a term without values. Errors: BELFRY_ERR_INVALID (too many). */
+static enum belfry_err selector_add_term(struct selector_draft *draft, struct belfry_bytes key,
+                                         struct selector_term **out)
 {
     struct kube_selector *selector = draft->selector;
     if (selector->n_terms == KUBE_TERMS_MAX) {
@@ -56,8 +107,9 @@ enum belfry_err kube_selector_add_term(struct selector_draft *draft, struct belf
     return BELFRY_OK;
 }
 
-enum belfry_err kube_selector_add_value(struct selector_draft *draft, struct selector_term *term,
-                                        struct belfry_bytes value)
+/* Adds a value to the newest term. Errors: BELFRY_ERR_INVALID (too many). */
+static enum belfry_err selector_add_value(struct selector_draft *draft, struct selector_term *term,
+                                          struct belfry_bytes value)
 {
     struct kube_selector *selector = draft->selector;
     assert(term == &selector->terms[selector->n_terms - 1]);
@@ -70,7 +122,8 @@ enum belfry_err kube_selector_add_value(struct selector_draft *draft, struct sel
     return BELFRY_OK;
 }
 
-bool kube_selector_number(struct belfry_bytes text, int64_t *out)
+/* Reads a decimal int64 like Go's ParseInt: a sign, digits, nothing else. False: not a number. */
+static bool read_number(struct belfry_bytes text, int64_t *out)
 {
     bool negative = text.len > 0 && text.data[0] == '-';
     size_t at = negative || (text.len > 0 && text.data[0] == '+') ? 1 : 0;
@@ -87,6 +140,403 @@ bool kube_selector_number(struct belfry_bytes text, int64_t *out)
     *out = negative ? number : -number;
     return true;
 }
+
+/* ---- labels ---- */
+
+#define NAME_MAX_LEN 63 /* of a key after its prefix, and of a value */
+
+#define NAME_RULE                                                                                                      \
+    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character " \
+    "(e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "                                      \
+    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+#define VALUE_RULE                                                                                                     \
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start "    \
+    "and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation "  \
+    "is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+#define PREFIX_RULE                                                                                                    \
+    "prefix part a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and "  \
+    "must start and end with an alphanumeric character (e.g. 'example.com') and be no more than 253 characters"
+
+enum token { END, WORD, COMMA, OPEN, CLOSE, NOT, EQUALS, NOT_EQUALS, GREATER, LESS };
+
+struct reader {
+    struct selector_draft *draft;
+    struct belfry_bytes rest;
+    enum token token;            /* the current token */
+    struct belfry_bytes literal; /* of the token; never NULL */
+};
+
+/* ---- tokens ---- */
+
+static bool is_space(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+static bool is_special(char c)
+{
+    return c == '=' || c == '!' || c == '(' || c == ')' || c == ',' || c == '>' || c == '<';
+}
+
+static void take_char(struct reader *reader, enum token token, size_t len)
+{
+    reader->token = token;
+    reader->literal = belfry_bytes_of(reader->rest.data, len);
+    reader->rest = belfry_bytes_of(reader->rest.data + len, reader->rest.len - len);
+}
+
+static size_t word_len(struct belfry_bytes text)
+{
+    size_t n = 0;
+    while (n < text.len && !is_special(text.data[n]) && !is_space(text.data[n]))
+        n++;
+    return n;
+}
+
+static void next_token(struct reader *reader)
+{
+    while (reader->rest.len > 0 && is_space(reader->rest.data[0]))
+        reader->rest = belfry_bytes_of(reader->rest.data + 1, reader->rest.len - 1);
+    if (reader->rest.len == 0) {
+        take_char(reader, END, 0);
+        return;
+    }
+    bool equals_next = reader->rest.len > 1 && reader->rest.data[1] == '=';
+    switch (reader->rest.data[0]) {
+    case '=':
+        take_char(reader, EQUALS, equals_next ? 2 : 1);
+        return;
+    case '!':
+        take_char(reader, equals_next ? NOT_EQUALS : NOT, equals_next ? 2 : 1);
+        return;
+    case '(':
+        take_char(reader, OPEN, 1);
+        return;
+    case ')':
+        take_char(reader, CLOSE, 1);
+        return;
+    case ',':
+        take_char(reader, COMMA, 1);
+        return;
+    case '>':
+        take_char(reader, GREATER, 1);
+        return;
+    case '<':
+        take_char(reader, LESS, 1);
+        return;
+    default:
+        take_char(reader, WORD, word_len(reader->rest));
+    }
+}
+
+static bool is_word(const struct reader *reader, const char *word)
+{
+    return reader->token == WORD && belfry_bytes_equal(reader->literal, belfry_bytes_str(word));
+}
+
+/* ---- faults ---- */
+
+static enum belfry_err refuse_expected(struct reader *reader, const char *what)
+{
+    kube_status_set(reader->draft->status, KUBE_BAD_REQUEST, "found '%s', expected: %s",
+                    kube_quote(reader->literal).text, what);
+    return BELFRY_ERR_INVALID;
+}
+
+static enum belfry_err expected_within(struct reader *reader, const char *what)
+{
+    kube_status_set(reader->draft->status, KUBE_BAD_REQUEST, "unable to parse requirement: found '%s', expected: %s",
+                    kube_quote(reader->literal).text, what);
+    return BELFRY_ERR_INVALID;
+}
+
+static enum belfry_err bad_key(struct reader *reader, struct belfry_bytes key, const char *why)
+{
+    kube_status_set(reader->draft->status, KUBE_BAD_REQUEST,
+                    "unable to parse requirement: <nil>: Invalid value: \"%s\": %s", kube_quote(key).text, why);
+    return BELFRY_ERR_INVALID;
+}
+
+static enum belfry_err bad_value(struct reader *reader, const struct selector_term *term, struct belfry_bytes value,
+                                 const char *why)
+{
+    kube_status_set(reader->draft->status, KUBE_BAD_REQUEST,
+                    "unable to parse requirement: values[%zu][%s]: Invalid value: \"%s\": %s", term->n_values,
+                    kube_quote(term->key).text, kube_quote(value).text, why);
+    return BELFRY_ERR_INVALID;
+}
+
+/* ---- keys and values ---- */
+
+static bool is_alphanumeric(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+static bool is_name(struct belfry_bytes name)
+{
+    if (name.len == 0 || !is_alphanumeric(name.data[0]) || !is_alphanumeric(name.data[name.len - 1]))
+        return false;
+    for (size_t i = 0; i < name.len; i++) {
+        char c = name.data[i];
+        if (!is_alphanumeric(c) && c != '-' && c != '_' && c != '.')
+            return false;
+    }
+    return true;
+}
+
+static enum belfry_err check_key(struct reader *reader, struct belfry_bytes key)
+{
+    const char *slash = memchr(key.data, '/', key.len);
+    struct belfry_bytes name = key;
+    if (slash != NULL) {
+        struct belfry_bytes prefix = belfry_bytes_of(key.data, (size_t)(slash - key.data));
+        name = belfry_bytes_of(slash + 1, key.len - prefix.len - 1);
+        if (name.len > 0 && memchr(name.data, '/', name.len) != NULL)
+            return bad_key(reader, key, "a qualified name " NAME_RULE " with an optional DNS subdomain prefix and '/'");
+        if (prefix.len == 0)
+            return bad_key(reader, key, "prefix part must be non-empty");
+        if (!kube_name_is_subdomain(prefix))
+            return bad_key(reader, key, PREFIX_RULE);
+    }
+    if (name.len == 0)
+        return bad_key(reader, key, "name part must be non-empty");
+    if (name.len > NAME_MAX_LEN)
+        return bad_key(reader, key, "name part must be no more than 63 characters");
+    return is_name(name) ? BELFRY_OK : bad_key(reader, key, "name part " NAME_RULE);
+}
+
+static enum belfry_err add_value(struct reader *reader, struct selector_term *term, struct belfry_bytes value)
+{
+    if (value.len > NAME_MAX_LEN)
+        return bad_value(reader, term, value, "must be no more than 63 characters");
+    if (value.len > 0 && !is_name(value))
+        return bad_value(reader, term, value, VALUE_RULE);
+    return selector_add_value(reader->draft, term, value);
+}
+
+/* ---- requirements ---- */
+
+/* A word, or nothing if the value is omitted. */
+static struct belfry_bytes take_value(struct reader *reader)
+{
+    struct belfry_bytes value = belfry_bytes_of(reader->literal.data, 0);
+    if (reader->token == WORD) {
+        value = reader->literal;
+        next_token(reader);
+    }
+    return value;
+}
+
+static enum belfry_err read_set(struct reader *reader, struct selector_term *term)
+{
+    if (reader->token != OPEN)
+        return expected_within(reader, "'('");
+    do {
+        next_token(reader);
+        enum belfry_err err = add_value(reader, term, take_value(reader));
+        if (err != BELFRY_OK)
+            return err;
+    } while (reader->token == COMMA);
+    if (reader->token != CLOSE)
+        return expected_within(reader, "',' or ')'");
+    next_token(reader);
+    return BELFRY_OK;
+}
+
+static enum belfry_err read_exact(struct reader *reader, struct selector_term *term)
+{
+    if (reader->token != WORD && reader->token != COMMA && reader->token != END)
+        return expected_within(reader, "identifier");
+    struct belfry_bytes value = take_value(reader);
+    bool is_number = term->op == SELECTOR_GREATER || term->op == SELECTOR_LESS;
+    if (is_number && !read_number(value, &term->bound))
+        return bad_value(reader, term, value, "for 'Gt', 'Lt' operators, the value must be an integer");
+    return add_value(reader, term, value);
+}
+
+static enum belfry_err read_comparison(struct reader *reader, struct selector_term *term)
+{
+    if (is_word(reader, "in") || is_word(reader, "notin")) {
+        term->op = is_word(reader, "in") ? SELECTOR_IN : SELECTOR_NOT_IN;
+        next_token(reader);
+        return read_set(reader, term);
+    }
+    if (reader->token != EQUALS && reader->token != NOT_EQUALS && reader->token != GREATER && reader->token != LESS)
+        return expected_within(reader, "in, notin, =, ==, !=, gt, lt");
+    term->op = reader->token == EQUALS       ? SELECTOR_IN
+               : reader->token == NOT_EQUALS ? SELECTOR_NOT_IN
+               : reader->token == GREATER    ? SELECTOR_GREATER
+                                             : SELECTOR_LESS;
+    next_token(reader);
+    return read_exact(reader, term);
+}
+
+static enum belfry_err read_requirement(struct reader *reader)
+{
+    struct selector_term *term;
+    bool negated = reader->token == NOT;
+    if (negated)
+        next_token(reader);
+    if (reader->token != WORD)
+        return expected_within(reader, "identifier");
+    enum belfry_err err = check_key(reader, reader->literal);
+    if (err == BELFRY_OK)
+        err = selector_add_term(reader->draft, reader->literal, &term);
+    if (err != BELFRY_OK)
+        return err;
+    next_token(reader);
+    if (!negated && reader->token != COMMA && reader->token != END)
+        return read_comparison(reader, term);
+    term->op = negated ? SELECTOR_ABSENT : SELECTOR_EXISTS;
+    return BELFRY_OK;
+}
+
+/* Terms point into `text`, which must stay valid. Errors: BELFRY_ERR_INVALID with the draft's status. */
+static enum belfry_err read_labels(struct selector_draft *draft, struct belfry_bytes text)
+{
+    struct reader reader = {.draft = draft, .rest = text};
+    const char *wanted = "!, identifier, or 'end of string'";
+    next_token(&reader);
+    if (reader.token == END)
+        return BELFRY_OK;
+    for (;; next_token(&reader)) {
+        if (reader.token != WORD && reader.token != NOT)
+            return refuse_expected(&reader, wanted);
+        enum belfry_err err = read_requirement(&reader);
+        if (err != BELFRY_OK || reader.token == END)
+            return err;
+        if (reader.token != COMMA)
+            return refuse_expected(&reader, "',' or 'end of string'");
+        wanted = "identifier after ','";
+    }
+}
+
+/* ---- fields ---- */
+
+/* The length up to the first comma that is not escaped. */
+static size_t term_len(const char *text, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        if (text[i] == ',')
+            return i;
+        if (text[i] == '\\')
+            i++;
+    }
+    return len;
+}
+
+/* Finds the first of "!=", "==" and "=", and its length. False: there is none. */
+static bool find_operator(const char *term, size_t len, size_t *at, size_t *op_len)
+{
+    const char *equals = memchr(term, '=', len);
+    if (equals == NULL)
+        return false;
+    *at = (size_t)(equals - term);
+    *op_len = 1;
+    if (*at > 0 && equals[-1] == '!') {
+        --*at;
+        *op_len = 2;
+    } else if (*at + 1 < len && equals[1] == '=') {
+        *op_len = 2;
+    }
+    return true;
+}
+
+/* Removes the escapes of value[0, *len) in place. */
+static enum belfry_err unescape(struct selector_draft *draft, char *value, size_t *len)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < *len; i++) {
+        if (value[i] == '=') { /* a comma cannot appear here */
+            kube_status_set(draft->status, KUBE_BAD_REQUEST, "invalid field selector: unescaped character in value: %c",
+                            value[i]);
+            return BELFRY_ERR_INVALID;
+        }
+        if (value[i] == '\\' && (++i == *len || memchr("\\,=", value[i], 3) == NULL)) {
+            size_t shown = i == *len ? 1 : 2;
+            kube_status_set(draft->status, KUBE_BAD_REQUEST, "invalid field selector: invalid escape sequence: %s",
+                            kube_quote(belfry_bytes_of(value + i - 1, shown)).text);
+            return BELFRY_ERR_INVALID;
+        }
+        value[n++] = value[i];
+    }
+    *len = n;
+    return BELFRY_OK;
+}
+
+/* Appends ", a, b" to list[0, size); a name that does not fit is omitted. */
+static void list_name(char *list, size_t size, const char *name)
+{
+    size_t len = strlen(list);
+    if (len + strlen(name) + sizeof(", ") <= size)
+        snprintf(list + len, size - len, ", %s", name);
+}
+
+static enum belfry_err refuse_field(struct selector_draft *draft, struct belfry_bytes name,
+                                    const struct kube_version *version)
+{
+    char list[320] = "metadata.name, metadata.namespace";
+    for (size_t i = 0; i < version->n_fields; i++)
+        list_name(list, sizeof(list), version->fields[i].name);
+    kube_status_set(draft->status, KUBE_BAD_REQUEST, "field label not supported: %s (supported: %s)",
+                    kube_quote(name).text, list);
+    return BELFRY_ERR_INVALID;
+}
+
+static bool find_field(const struct kube_version *version, struct belfry_bytes name, unsigned *place)
+{
+    for (size_t i = 0; i < version->n_fields; i++) {
+        if (belfry_bytes_equal(name, belfry_bytes_str(version->fields[i].name))) {
+            *place = (unsigned)i;
+            return true;
+        }
+    }
+    *place = belfry_bytes_equal(name, belfry_bytes_str("metadata.name")) ? SELECTOR_NAME : SELECTOR_NAMESPACE;
+    return *place == SELECTOR_NAME || belfry_bytes_equal(name, belfry_bytes_str("metadata.namespace"));
+}
+
+static enum belfry_err read_term(struct selector_draft *draft, char *text, size_t len,
+                                 const struct kube_version *version)
+{
+    size_t at, op_len;
+    unsigned place;
+    struct selector_term *term;
+    if (!find_operator(text, len, &at, &op_len)) {
+        kube_status_set(draft->status, KUBE_BAD_REQUEST, "invalid field selector: can't understand '%s'",
+                        kube_quote(belfry_bytes_of(text, len)).text);
+        return BELFRY_ERR_INVALID;
+    }
+    struct belfry_bytes key = belfry_bytes_of(text, at);
+    enum selector_op op = text[at] == '!' ? SELECTOR_NOT_IN : SELECTOR_IN;
+    char *value = text + at + op_len;
+    size_t value_len = len - at - op_len;
+    enum belfry_err err = unescape(draft, value, &value_len);
+    if (err == BELFRY_OK && !find_field(version, key, &place))
+        err = refuse_field(draft, key, version);
+    if (err == BELFRY_OK)
+        err = selector_add_term(draft, key, &term);
+    if (err != BELFRY_OK)
+        return err;
+    term->op = op;
+    term->place = place;
+    return selector_add_value(draft, term, belfry_bytes_of(value, value_len));
+}
+
+/* The same; escapes are removed in place. */
+static enum belfry_err read_fields(struct selector_draft *draft, char *text, size_t len,
+                                   const struct kube_version *version)
+{
+    for (size_t at = 0, n; at < len; at += n + 1) {
+        n = term_len(text + at, len - at);
+        enum belfry_err err = n == 0 ? BELFRY_OK : read_term(draft, text + at, n, version);
+        if (err != BELFRY_OK)
+            return err;
+    }
+    return BELFRY_OK;
+}
+
+/* ---- order ---- */
 
 static int compare_values(const void *a, const void *b)
 {
@@ -236,10 +686,10 @@ enum belfry_err kube_selector_read(struct belfry_bytes labels, struct belfry_byt
     selector->namespaced = resource->namespaced;
 
     struct selector_draft draft = {.selector = selector, .status = status};
-    enum belfry_err err = kube_selector_read_labels(&draft, belfry_bytes_of(copy, labels.len));
+    enum belfry_err err = read_labels(&draft, belfry_bytes_of(copy, labels.len));
     selector->n_labels = selector->n_terms;
     if (err == BELFRY_OK)
-        err = kube_selector_read_fields(&draft, copy + labels.len, fields.len, version);
+        err = read_fields(&draft, copy + labels.len, fields.len, version);
     if (err == BELFRY_OK) {
         sort_terms(selector);
         err = write_text(selector);
@@ -305,9 +755,9 @@ static bool label_matches(const struct selector_term *term, const struct kube_la
     case SELECTOR_ABSENT:
         return !present;
     case SELECTOR_GREATER:
-        return present && kube_selector_number(label->value, &number) && number > term->bound;
+        return present && read_number(label->value, &number) && number > term->bound;
     case SELECTOR_LESS:
-        return present && kube_selector_number(label->value, &number) && number < term->bound;
+        return present && read_number(label->value, &number) && number < term->bound;
     }
     return false;
 }
