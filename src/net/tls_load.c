@@ -1,12 +1,11 @@
 /* src/net/tls_load.c */
+#include "net/tls_load.h"
+
 #include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
-#include <openssl/ssl.h>
 #include <stdio.h>
 #include <string.h>
-
-#include "net/tls_private.h"
 
 void belfry_tls_reason(char *out, size_t out_len)
 {
