@@ -112,8 +112,8 @@ enum flag {
     N_FLAGS
 };
 
-/* Which part takes the value (belfry_opt_row.taker): belfryctl itself, belfry_open(), or the call of the command. The library
- * has an option of the flag's name for those that it takes. */
+/* Which part takes the value (belfry_opt_row.taker): belfryctl itself, belfry_open(), or the call of the command.
+ * The library has an option of the flag's name for those that it takes. */
 enum flag_taker { TAKER_HERE, TAKER_OPEN, TAKER_CALL };
 
 extern const struct belfry_opt_table flag_table;

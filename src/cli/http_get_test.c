@@ -1,5 +1,5 @@
-/* src/cli/http_get_test.c: against a process of our own that answers every connection with the same text. What servers do
- * otherwise is in tests/integration/test_top.py. */
+/* src/cli/http_get_test.c: against a process of our own that answers every connection with the same text. What
+ * servers do otherwise is in tests/integration/test_top.py. */
 #include "cli/http_get.h"
 
 #include <setjmp.h>

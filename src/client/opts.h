@@ -52,13 +52,16 @@ enum {
     X(PASSWORD,       "password",                 TEXT,   BELFRY_FOR_OPEN, 0, "") \
     X(PASSWORD_FILE,  "password-file",            TEXT,   BELFRY_FOR_OPEN, 0, "") \
     X(DIAL_TIMEOUT,   "dial-timeout",             MS,     BELFRY_FOR_OPEN | BELFRY_FOR_KUBE_OPEN, 2000, "") \
-    X(COMMAND_TIMEOUT, "command-timeout",         MS,     BELFRY_FOR_OPEN | BELFRY_FOR_CALLS | BELFRY_FOR_KUBE_OPEN | BELFRY_FOR_KUBE, 5000, "") \
+    X(COMMAND_TIMEOUT, "command-timeout",         MS, \
+      BELFRY_FOR_OPEN | BELFRY_FOR_CALLS | BELFRY_FOR_KUBE_OPEN | BELFRY_FOR_KUBE, 5000, "") \
     X(KEEPALIVE_TIME, "keepalive-time",           MS,     BELFRY_FOR_OPEN, 10000, "") \
     X(KEEPALIVE_TIMEOUT, "keepalive-timeout",     MS,     BELFRY_FOR_OPEN, 5000, "") \
     X(HASLEADER,      "hasleader",                BOOL,   BELFRY_FOR_OPEN, 1, "") \
-    X(MAX_MESSAGE,    "max-message",              SIZE_DECIMAL, BELFRY_FOR_OPEN | BELFRY_FOR_KUBE_OPEN, 512 * 1024 * 1024, "") \
+    X(MAX_MESSAGE,    "max-message",              SIZE_DECIMAL, \
+      BELFRY_FOR_OPEN | BELFRY_FOR_KUBE_OPEN, 512 * 1024 * 1024, "") \
     X(REV,            "rev",                      COUNT,  BELFRY_FOR_WATCH | BELFRY_FOR_GET, 0, "") \
-    X(PREV_KV,        "prev-kv",                  BOOL,   BELFRY_FOR_WATCH | BELFRY_FOR_FOLLOW | BELFRY_FOR_PUT | BELFRY_FOR_DEL, 0, "") \
+    X(PREV_KV,        "prev-kv",                  BOOL, \
+      BELFRY_FOR_WATCH | BELFRY_FOR_FOLLOW | BELFRY_FOR_PUT | BELFRY_FOR_DEL, 0, "") \
     X(PROGRESS_NOTIFY, "progress-notify",         BOOL,   BELFRY_FOR_WATCH, 0, "") \
     X(CREATED_NOTIFY, "created-notify",           BOOL,   BELFRY_FOR_WATCH, 0, "") \
     X(NO_PUT,         "no-put",                   BOOL,   BELFRY_FOR_WATCH, 0, "") \
@@ -66,7 +69,8 @@ enum {
     X(FRAGMENT,       "fragment",                 BOOL,   BELFRY_FOR_WATCH, 1, "") \
     X(UNMERGED,       "unmerged",                 BOOL,   BELFRY_FOR_WATCH, 0, "") \
     X(PAUSE_BYTES,    "pause-bytes",              SIZE_DECIMAL, BELFRY_FOR_WATCH | BELFRY_FOR_FOLLOW, 1024 * 1024, "") \
-    X(PAGE_BYTES,     "page-bytes",               SIZE_DECIMAL, BELFRY_FOR_FOLLOW | BELFRY_FOR_INFORMER_KEYS, 1024 * 1024, "") \
+    X(PAGE_BYTES,     "page-bytes",               SIZE_DECIMAL, \
+      BELFRY_FOR_FOLLOW | BELFRY_FOR_INFORMER_KEYS, 1024 * 1024, "") \
     X(ONCE,           "once",                     BOOL,   BELFRY_FOR_FOLLOW, 0, "") \
     X(LIMIT,          "limit",                    COUNT,  BELFRY_FOR_GET, 0, "") \
     X(KEYS_ONLY,      "keys-only",                BOOL,   BELFRY_FOR_GET, 0, "") \
@@ -94,13 +98,16 @@ enum {
     X(FIELD_SELECTOR, "field-selector",           TEXT,   BELFRY_FOR_MANY | BELFRY_FOR_INFORMER_RESOURCE, 0, "") \
     X(VERSION,        "resource-version",         TEXT,   BELFRY_FOR_MANY, 0, "") \
     X(VERSION_MATCH,  "resource-version-match",   CHOICE, BELFRY_FOR_MANY, 0, "Exact|NotOlderThan") \
-    X(CHUNK_SIZE,     "chunk-size",               COUNT,  BELFRY_FOR_KUBE_LIST | BELFRY_FOR_INFORMER_RESOURCE, 500, "") \
+    X(CHUNK_SIZE,     "chunk-size",               COUNT, \
+      BELFRY_FOR_KUBE_LIST | BELFRY_FOR_INFORMER_RESOURCE, 500, "") \
     X(BOOKMARKS,      "bookmarks",                BOOL,   BELFRY_FOR_KUBE_WATCH, 1, "") \
     X(SEND_INITIAL,   "send-initial",             BOOL,   BELFRY_FOR_KUBE_WATCH, 0, "") \
     X(WATCH_TIMEOUT,  "watch-timeout",            MS,     BELFRY_FOR_KUBE_WATCH | BELFRY_FOR_INFORMER_RESOURCE, 0, "") \
     X(WATCH_LIST,     "watch-list",               BOOL,   BELFRY_FOR_INFORMER_RESOURCE, 1, "") \
-    X(MAX_BYTES,      "max-bytes",                SIZE_DECIMAL, BELFRY_FOR_INFORMER_KEYS | BELFRY_FOR_INFORMER_RESOURCE, 1024 * 1024 * 1024, "") \
-    X(RESYNC,         "resync",                   MS,     BELFRY_FOR_INFORMER_KEYS | BELFRY_FOR_INFORMER_RESOURCE | BELFRY_FOR_HANDLER, 0, "")
+    X(MAX_BYTES,      "max-bytes",                SIZE_DECIMAL, \
+      BELFRY_FOR_INFORMER_KEYS | BELFRY_FOR_INFORMER_RESOURCE, 1024 * 1024 * 1024, "") \
+    X(RESYNC,         "resync",                   MS, \
+      BELFRY_FOR_INFORMER_KEYS | BELFRY_FOR_INFORMER_RESOURCE | BELFRY_FOR_HANDLER, 0, "")
 /* clang-format on */
 #define BELFRY_OPT_ENUM(id, name, kind, where, value, choices) BELFRY_OPT_##id,
 enum belfry_opt { BELFRY_OPT_TABLE(BELFRY_OPT_ENUM) BELFRY_OPT_END_ };

@@ -1,17 +1,18 @@
 /* src/daemon/config.h
  *
- * config: what belfryd was asked to do: flags, then environment (BELFRYD_...), then the file, then defaults. One table
- * has every key: its name, its kind, its default, its sentence for --help; flag, environment and file all read it.
+ * config: what belfryd was asked to do: flags, then environment (BELFRYD_...), then the file, then defaults. One
+ * table has every key: its name, its kind, its default, its sentence for --help; flag, environment and file all read
+ * it.
  *
- * An unknown flag or key is an error that names the nearest one; a value that makes no sense one that says what would.
- * Sizes take B, KiB, MiB, GiB (and K, M, G); durations ms, s, m, h.
+ * An unknown flag or key is an error that names the nearest one; a value that makes no sense one that says what
+ * would. Sizes take B, KiB, MiB, GiB (and K, M, G); durations ms, s, m, h.
  *
- * --listen URL[,serve=grpc+json+kube+sse][,read-only][,cert=FILE,key=FILE][,client-ca=FILE]; in the file a list of URLs
- * or of maps with url, serve, read-only, cert, key, client-ca. Plain HTTP on an address that is not loopback needs
- * --insecure-listen; the admin address likewise.
+ * --listen URL[,serve=grpc+json+kube+sse][,read-only][,cert=FILE,key=FILE][,client-ca=FILE]; in the file a list of
+ * URLs or of maps with url, serve, read-only, cert, key, client-ca. Plain HTTP on an address that is not loopback
+ * needs --insecure-listen; the admin address likewise.
  *
- * --resources FILE[,prefix=P][,wrap=FIELD][,key=TEMPLATE], or crds-under=PREFIX for FILE; in the file a list of FILEs or
- * of maps with crd or crds-under, prefix, and wrap: FIELD or {field: FIELD, key: TEMPLATE}.
+ * --resources FILE[,prefix=P][,wrap=FIELD][,key=TEMPLATE], or crds-under=PREFIX for FILE; in the file a list of
+ * FILEs or of maps with crd or crds-under, prefix, and wrap: FIELD or {field: FIELD, key: TEMPLATE}.
  *
  * The file holds at most 1 MiB, a list at most 64 items, a value at most 4095 bytes; all text is UTF-8.
  *

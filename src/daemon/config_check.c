@@ -52,7 +52,7 @@ static enum belfry_err check_open(const struct config_draft *draft, enum config_
 {
     if (draft->config->insecure_listen || endpoint->tls || belfry_endpoint_is_loopback(endpoint))
         return BELFRY_OK;
-    return WRONG(draft, key, "%s would show everything to whoever can reach it: %s, or give --insecure-listen",
+    return WRONG(draft, key, "%s exposes all data without encryption or authentication: %s, or give --insecure-listen",
                  endpoint->url, key == KEY_ADMIN ? "listen on loopback" : "use https");
 }
 

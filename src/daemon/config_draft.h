@@ -1,7 +1,8 @@
 /* src/daemon/config_draft.h
  *
- * config_draft: a configuration while its sources are laid over each other, each value with where it came from. A mistake in
- * a value is told in the words of the source: --log-bytes, BELFRYD_LOG_BYTES, or the file, its line and log-bytes.
+ * config_draft: a configuration while its sources are laid over each other, each value with where it came from. A
+ * mistake in a value is told in the words of the source: --log-bytes, BELFRYD_LOG_BYTES, or the file, its line and
+ * log-bytes.
  *
  * Thread: owner.
  */

@@ -1,7 +1,7 @@
 /* src/daemon/config_file.c
  *
- * libyaml reads the file into a document. Nothing in it is nested deeper than wrap, so nothing here recurses, and an alias
- * that refers to itself is a wrong type like any.
+ * libyaml reads the file into a document. Nothing in it is nested deeper than wrap, so nothing here recurses, and an
+ * alias that refers to itself is a wrong type like any.
  */
 #include "daemon/config_file.h"
 

@@ -1,7 +1,7 @@
 /* src/daemon/config_file.h
  *
- * config_file: a configuration file, in YAML: a map of keys, each a scalar or a list of scalars; items of listen and resources
- * may be maps. At most CONFIG_FILE_MAX bytes. A mistake is told with its line.
+ * config_file: a configuration file, in YAML: a map of keys, each a scalar or a list of scalars; items of listen and
+ * resources may be maps. At most CONFIG_FILE_MAX bytes. A mistake is told with its line.
  *
  * Thread: owner.
  */

@@ -1,4 +1,5 @@
-/* src/daemon/config_listen.h: one listener of the configuration, from URL,OPTION,... or setting by setting. Thread: any. */
+/* src/daemon/config_listen.h: one listener of the configuration, from URL,OPTION,... or setting by setting. Thread:
+ * any. */
 #ifndef BELFRY_DAEMON_CONFIG_LISTEN_H
 #define BELFRY_DAEMON_CONFIG_LISTEN_H
 

@@ -1,4 +1,5 @@
-/* src/daemon/config_resource.h: where resources are described, from FILE,OPTION,... or setting by setting. Thread: any. */
+/* src/daemon/config_resource.h: where resources are described, from FILE,OPTION,... or setting by setting. Thread:
+ * any. */
 #ifndef BELFRY_DAEMON_CONFIG_RESOURCE_H
 #define BELFRY_DAEMON_CONFIG_RESOURCE_H
 

@@ -20,7 +20,8 @@
 
 /* clang-format off */
 const struct belfry_opt_row config_rows[N_CONFIG_ROWS] = {
-    [KEY_UPSTREAM] = {KEY_UPSTREAM, "upstream", .kind = BELFRY_KIND_LIST, .value_name = "URL,...", .group = "Upstream",
+    [KEY_UPSTREAM] = {KEY_UPSTREAM, "upstream", .kind = BELFRY_KIND_LIST, .value_name = "URL,...",
+        .group = "Upstream",
         .fallback = "http://127.0.0.1:2379", .help = "etcd members, or belfryd above; may repeat",
         .more = "Each is http, https, unix or unixs; at most 64."},
     [KEY_UPSTREAM_CACERT] = {KEY_UPSTREAM_CACERT, "upstream-cacert", TEXT(upstream_cacert), .value_name = "FILE",
@@ -29,18 +30,22 @@ const struct belfry_opt_row config_rows[N_CONFIG_ROWS] = {
         .help = "show this certificate to upstream (PEM)"},
     [KEY_UPSTREAM_KEY] = {KEY_UPSTREAM_KEY, "upstream-key", TEXT(upstream_key), .value_name = "FILE",
         .help = "the private key of --upstream-cert (PEM)"},
-    [KEY_UPSTREAM_SERVER_NAME] = {KEY_UPSTREAM_SERVER_NAME, "upstream-server-name", TEXT(upstream_server_name), .value_name = "NAME",
+    [KEY_UPSTREAM_SERVER_NAME] = {KEY_UPSTREAM_SERVER_NAME, "upstream-server-name", TEXT(upstream_server_name),
+        .value_name = "NAME",
         .help = "the name upstream's certificate must carry, if not the host"},
     [KEY_UPSTREAM_USER] = {KEY_UPSTREAM_USER, "upstream-user", TEXT(upstream_user), .value_name = "NAME",
         .help = "log in to upstream; needs --upstream-password-file"},
-    [KEY_UPSTREAM_PASSWORD_FILE] = {KEY_UPSTREAM_PASSWORD_FILE, "upstream-password-file", TEXT(upstream_password_file), .value_name = "FILE",
+    [KEY_UPSTREAM_PASSWORD_FILE] = {KEY_UPSTREAM_PASSWORD_FILE, "upstream-password-file",
+        TEXT(upstream_password_file), .value_name = "FILE",
         .help = "the file whose first line is the password"},
 
-    [KEY_LISTEN] = {KEY_LISTEN, "listen", .kind = BELFRY_KIND_WORDS, .value_name = "URL[,OPTION...]", .group = "Clients",
+    [KEY_LISTEN] = {KEY_LISTEN, "listen", .kind = BELFRY_KIND_WORDS, .value_name = "URL[,OPTION...]",
+        .group = "Clients",
         .fallback = "http://127.0.0.1:23790", .help = "serve clients here; may repeat; options are below",
-        .more = "The host is an address or localhost; at most 64. In the file each item is a url, or a map. The options,\n"
-                "which are the keys of the map:"},
-    [KEY_INSECURE_LISTEN] = {KEY_INSECURE_LISTEN, "insecure-listen", .kind = BELFRY_KIND_BOOL, AT(insecure_listen), .fallback = "false",
+        .more = "The host is an address or localhost; at most 64. In the file each item is a url, or a\n"
+                "map. The options, which are the keys of the map:"},
+    [KEY_INSECURE_LISTEN] = {KEY_INSECURE_LISTEN, "insecure-listen",
+        .kind = BELFRY_KIND_BOOL, AT(insecure_listen), .fallback = "false",
         .help = "allow plain HTTP on addresses that are not loopback",
         .more = "It is for --listen and --admin."},
     [KEY_ADMIN] = {KEY_ADMIN, "admin", .kind = BELFRY_KIND_TEXT, .value_name = "URL",
@@ -48,61 +53,70 @@ const struct belfry_opt_row config_rows[N_CONFIG_ROWS] = {
         .more = "Plain HTTP or unix."},
     [KEY_ADVERTISE] = {KEY_ADVERTISE, "advertise", TEXT(advertise), .value_name = "URL",
         .described = "--listen, if one address", .help = "the address at which clients reach this tier",
-        .more = "MemberList shows it, so that clients that sync with it stay here. The address of --listen is the default\n"
-                "if one address can be reached by others, or if it is loopback only. For a listener on every address,\n"
-                "on several, or whose certificate is not for its address there is no default: a warning says so, and\n"
-                "MemberList shows the addresses of upstream."},
+        .more = "MemberList shows it, so that clients that sync with it stay here. The address of\n"
+                "--listen is the default if one address can be reached by others, or if it is loopback\n"
+                "only. For a listener on every address, on several, or whose certificate is not for its\n"
+                "address there is no default: a warning says so, and MemberList shows the addresses of\n"
+                "upstream."},
     [KEY_ALLOWED_HOSTS] = {KEY_ALLOWED_HOSTS, "allowed-hosts", .kind = BELFRY_KIND_LIST, .value_name = "NAME,...",
         .help = "other names by which plain HTTP may ask; * for all; may repeat",
-        .more = "Plain HTTP that is not gRPC, on client and admin addresses, may always ask by address, localhost and the\n"
-                "name in --advertise. A request by another name gets 421, so that no web page can ask through a\n"
-                "visitor's browser."},
+        .more = "Plain HTTP that is not gRPC, on client and admin addresses, may always ask by address,\n"
+                "localhost and the name in --advertise. A request by another name gets 421, so that no\n"
+                "web page can ask through a visitor's browser."},
     [KEY_NAME] = {KEY_NAME, "name", TEXT(name), .value_name = "NAME", .described = "the host name",
         .help = "what this tier is called in logs and by the tiers below",
-        .more = "Each tier of a row needs a name of its own. A tier that finds its own name above it, or that is the ninth\n"
-                "in a row, prints the chain, leaves that endpoint of --upstream alone, and ends with 1 when it has no\n"
-                "other. At most 64 bytes of the name are told to others."},
+        .more = "Each tier of a row needs a name of its own. A tier that finds its own name above it, or\n"
+                "that is the ninth in a row, prints the chain, leaves that endpoint of --upstream alone,\n"
+                "and ends with 1 when it has no other. At most 64 bytes of the name are told to others."},
     [KEY_RESOURCES] = {KEY_RESOURCES, "resources", .kind = BELFRY_KIND_WORDS, .value_name = "FILE[,OPTION...]",
         .help = "serve these CustomResourceDefinitions to kubectl and its like; may repeat",
-        .more = "FILE may be a pattern. In the file each item is a FILE, or a map, in which wrap may itself be a map with\n"
-                "field and key. The options, which are the keys of the map:"},
+        .more = "FILE may be a pattern. In the file each item is a FILE, or a map, in which wrap may\n"
+                "itself be a map with field and key. The options, which are the keys of the map:"},
 
     [KEY_CACHE_DIR] = {KEY_CACHE_DIR, "cache-dir", TEXT(cache_dir), .value_name = "DIR", .group = "Replica",
         .described = "$CACHE_DIRECTORY, else ~/.cache/belfry", .help = "where the replica is kept",
-        .more = "It is created if it is missing, with the folders above it. It is a cache: safe to delete while belfryd is\n"
-                "stopped."},
+        .more = "It is created if it is missing, with the folders above it. It is a cache: safe to delete\n"
+                "while belfryd is stopped."},
     [KEY_SCOPE] = {KEY_SCOPE, "scope", .kind = BELFRY_KIND_WORDS, .value_name = "PREFIX", .described = "everything",
         .help = "follow only keys that begin with this",
         .more = "Today one prefix can be followed, and upstream must then be etcd 3.4.31, 3.5.13 or newer."},
     [KEY_LOG_BYTES] = {KEY_LOG_BYTES, "log-bytes", SIZE(log_bytes), RANGE(MIB, TIB), .fallback = "256MiB",
         .help = "changes kept in memory, which watchers are served from", .more = "At least 1MiB."},
-    [KEY_HISTORY_BYTES] = {KEY_HISTORY_BYTES, "history-bytes", SIZE(history_bytes), RANGE(MIB, 64 * TIB), .fallback = "1GiB",
+    [KEY_HISTORY_BYTES] = {KEY_HISTORY_BYTES, "history-bytes", SIZE(history_bytes), RANGE(MIB, 64 * TIB),
+        .fallback = "1GiB",
         .help = "changes kept on disk, for watchers that start in the past", .more = "At least 1MiB."},
-    [KEY_HISTORY_AGE] = {KEY_HISTORY_AGE, "history-age", .kind = BELFRY_KIND_SECONDS, AT(history_age_s), .value_name = "TIME",
+    [KEY_HISTORY_AGE] = {KEY_HISTORY_AGE, "history-age", .kind = BELFRY_KIND_SECONDS, AT(history_age_s),
+        .value_name = "TIME",
         RANGE(1, 87600 * 3600ull), .fallback = "1h", .help = "changes older than this leave the disk",
         .more = "In whole seconds."},
 
-    [KEY_MEMORY_BYTES] = {KEY_MEMORY_BYTES, "memory-bytes", SIZE(memory_bytes), RANGE(0, 64 * TIB), .group = "Limits", .fallback = "0",
+    [KEY_MEMORY_BYTES] = {KEY_MEMORY_BYTES, "memory-bytes", SIZE(memory_bytes), RANGE(0, 64 * TIB),
+        .group = "Limits", .fallback = "0",
         .described = "0: 75 % of what there is", .help = "the bound for log, buffers and connections",
         .more = "It must be more than --log-bytes. What there is: the memory that machine and control group allow."},
-    [KEY_MAX_STREAMS] = {KEY_MAX_STREAMS, "max-streams", COUNT(max_streams), RANGE(0, UINT32_MAX), .fallback = "10000",
+    [KEY_MAX_STREAMS] = {KEY_MAX_STREAMS, "max-streams", COUNT(max_streams), RANGE(0, UINT32_MAX),
+        .fallback = "10000",
         .help = "streams of one connection at once; more are refused; 0: no limit",
         .more = "A client that heeds the limit waits; the connection of one that does not is ended."},
     [KEY_WORKERS] = {KEY_WORKERS, "workers", COUNT(workers), RANGE(0, 256), .fallback = "0",
-        .described = "0: CPUs that affinity and cgroup allow", .help = "threads that serve clients", .more = "At most 256."},
+        .described = "0: CPUs that affinity and cgroup allow", .help = "threads that serve clients",
+        .more = "At most 256."},
     [KEY_READY_LAG] = {KEY_READY_LAG, "ready-lag", MS(ready_lag_ms), RANGE(2000, 24 * HOUR), .fallback = "5s",
-        .help = "behind upstream by more than this is not ready",
+        .help = "report not ready when lagging upstream by more than this",
         .more = "From 2s to 24h: an idle upstream is asked once a second."},
     [KEY_DRAIN] = {KEY_DRAIN, "drain", MS(drain_ms), RANGE(0, HOUR), .fallback = "30s",
-        .help = "on SIGTERM clients are sent away over this time",
+        .help = "time in which clients are sent away after SIGTERM",
         .more = "New clients are served until it is over. At most 1h."},
-    [KEY_PROGRESS_INTERVAL] = {KEY_PROGRESS_INTERVAL, "progress-interval", MS(progress_ms), RANGE(100, 24 * HOUR), .fallback = "10m",
+    [KEY_PROGRESS_INTERVAL] = {KEY_PROGRESS_INTERVAL, "progress-interval", MS(progress_ms), RANGE(100, 24 * HOUR),
+        .fallback = "10m",
         .help = "how often idle watchers hear how far they are",
         .more = "It is for watchers that asked for progress_notify. From 100ms to 24h."},
 
-    [KEY_LOG_LEVEL] = {KEY_LOG_LEVEL, "log-level", .kind = BELFRY_KIND_CHOICE, AT(log_level), .group = "Log", .value_name = "LEVEL",
+    [KEY_LOG_LEVEL] = {KEY_LOG_LEVEL, "log-level", .kind = BELFRY_KIND_CHOICE, AT(log_level), .group = "Log",
+        .value_name = "LEVEL",
         .choices = "error|warn|info|debug", .fallback = "info", .help = "error, warn, info or debug"},
-    [KEY_LOG_FORMAT] = {KEY_LOG_FORMAT, "log-format", .kind = BELFRY_KIND_CHOICE, AT(log_format), .value_name = "FORM",
+    [KEY_LOG_FORMAT] = {KEY_LOG_FORMAT, "log-format", .kind = BELFRY_KIND_CHOICE, AT(log_format),
+        .value_name = "FORM",
         .choices = "logfmt|json", .fallback = "logfmt", .help = "logfmt or json, on standard error"},
 
     [KEY_CONFIG] = {KEY_CONFIG, "config", .kind = BELFRY_KIND_TEXT, .value_name = "FILE", .line_only = true,
@@ -110,20 +124,23 @@ const struct belfry_opt_row config_rows[N_CONFIG_ROWS] = {
         .more = "There is none by default; the service uses /etc/belfry/belfryd.yaml."},
     [KEY_CHECK_CONFIG] = {KEY_CHECK_CONFIG, "check-config", .kind = BELFRY_KIND_BARE, .line_only = true,
         .help = "validate all settings, and try the files and addresses they name; exit",
-        .more = "The status is 0 if a start would succeed, and 2 if not, with one line for each fault. Certificates, keys,\n"
-                "password and definitions are read; the cache folder and the addresses are tried. Nothing is created or\n"
-                "changed. An address that is taken is a warning only, and the lock of the cache folder is not tried,\n"
-                "because belfryd may be running while its next configuration is checked. Upstream is not contacted."},
+        .more = "The status is 0 if a start would succeed, and 2 if not, with one line for each fault.\n"
+                "Certificates, keys, password and definitions are read; the cache folder and the\n"
+                "addresses are tried. Nothing is created or changed. An address that is taken is a\n"
+                "warning only, and the lock of the cache folder is not tried, because belfryd may be\n"
+                "running while its next configuration is checked. Upstream is not contacted."},
     [KEY_PRINT_CONFIG] = {KEY_PRINT_CONFIG, "print-config", .kind = BELFRY_KIND_BARE, .line_only = true,
-        .help = "print every setting, and where it came from, as YAML, and end",
+        .help = "print every setting, and where it came from, as YAML; exit",
         .more = "The output is itself a configuration file."},
-    [KEY_VERSION] = {KEY_VERSION, "version", .kind = BELFRY_KIND_BARE, .line_only = true, .help = "print the version, and end"},
+    [KEY_VERSION] = {KEY_VERSION, "version", .kind = BELFRY_KIND_BARE, .line_only = true,
+        .help = "print the version; exit"},
     [KEY_HELP] = {KEY_HELP, "help", .letter = 'h', .kind = BELFRY_KIND_BARE, .line_only = true, .help = "this text"},
 };
 
 const struct belfry_opt_row config_listen_rows[N_LISTEN_PARTS] = {
     [LISTEN_URL] = {LISTEN_URL, "url", .kind = BELFRY_KIND_TEXT, .value_name = "URL", .help = "the address"},
-    [LISTEN_SERVE] = {LISTEN_SERVE, "serve", .kind = BELFRY_KIND_TEXT, .value_name = "DIALECT+...", .choices = "grpc|kube",
+    [LISTEN_SERVE] = {LISTEN_SERVE, "serve", .kind = BELFRY_KIND_TEXT, .value_name = "DIALECT+...",
+        .choices = "grpc|kube",
         .described = "all: grpc+kube", .help = "what is spoken there",
         .more = "grpc is etcd's own API, kube Kubernetes list/watch of --resources. In the file it may be a list."},
     [LISTEN_READ_ONLY] = {LISTEN_READ_ONLY, "read-only", .kind = BELFRY_KIND_BOOL,

@@ -563,7 +563,7 @@ static void every_mistake_on_the_command_line_has_a_sentence_and_a_remedy(void *
         {"--upstream", "http://127.0.0.1:23791", "is this belfryd's own address"},
         {"--listen", "http://example.org:1", "'example.org' is a name: write an address, such as 127.0.0.1"},
         {"--listen", "http://10.0.0.1:1",
-         "--listen: http://10.0.0.1:1 would show everything to whoever can reach it: "
+         "--listen: http://10.0.0.1:1 exposes all data without encryption or authentication: "
          "use https, or give --insecure-listen"},
         {"--listen", "https://127.0.0.1:1",
          "--listen: https://127.0.0.1:1 needs a certificate and its key: add ,cert=FILE,key=FILE"},
@@ -642,7 +642,7 @@ static void every_mistake_in_the_file_names_its_line(void **state)
         {"listen:\n  - url: http://127.0.0.1:1\n    cert: [a]\n", ":3: listen: this is a list: write one value"},
         {"listen:\n  - url: [a]\n", ":2: listen: this is a list"},
         {"listen: &x\n  - *x\n", "this is a list"},
-        {"listen: http://10.0.0.1:1\n", ":1: listen: http://10.0.0.1:1 would show everything"},
+        {"listen: http://10.0.0.1:1\n", ":1: listen: http://10.0.0.1:1 exposes all data"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         load_file(cases[i].text);

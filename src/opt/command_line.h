@@ -2,9 +2,10 @@
  *
  * words: the words of a command line, one flag or argument at a time, by a table.
  *
- * --name value, --name=value, -w value, -w=value and -wvalue are all taken, as etcdctl takes them; letters without values may
- * stand together. Flags and arguments may be mixed in any order; "--" ends the flags. A value that begins with two dashes must
- * be attached: --name=--value. Otherwise it is taken for a flag whose predecessor lacks its value.
+ * --name value, --name=value, -w value, -w=value and -wvalue are all taken, as etcdctl takes them; letters without
+ * values may stand together. Flags and arguments may be mixed in any order; "--" ends the flags. A value that begins
+ * with two dashes must be attached: --name=--value. Otherwise it is taken for a flag whose predecessor lacks its
+ * value.
  *
  * Values are not read here: a program may first have to know its command.
  *

@@ -37,7 +37,8 @@ static void write_choices(FILE *out, const char *choices)
 
 /* ---- bash ---- */
 
-/* The flags whose value is completed in one of these ways, as a pattern of bash: --write-out|-w|--output. Returns how many. */
+/* The flags whose value is completed in one of these ways, as a pattern of bash: --write-out|-w|--output. Returns
+ * how many. */
 static size_t write_pattern(FILE *out, const struct belfry_opt_table *table, enum offer first, enum offer last)
 {
     size_t n = 0;

@@ -1,7 +1,7 @@
 /* src/opt/completion.h
  *
- * completion: what a shell needs to complete the commands and flags of a table, and those of their values that are choices,
- * files or folders. tools/options-doc writes the result into packaging/completion.
+ * completion: what a shell needs to complete the commands and flags of a table, and those of their values that are
+ * choices, files or folders. tools/options-doc writes the result into packaging/completion.
  *
  * Thread: any. Failures are left in ferror(out).
  */

@@ -27,7 +27,8 @@ static void write_escaped(FILE *out, const char *text, size_t len)
     }
 }
 
-/* A flag in running text: --name, which is bold, and in the page of a file without its dashes. Returns its bytes; 0: none. */
+/* A flag in running text: --name, which is bold, and in the page of a file without its dashes. Returns its bytes; 0:
+ * none. */
 static size_t write_flag_in_text(const struct page *page, const char *text)
 {
     const char *ignored;

@@ -14,7 +14,8 @@
 /* Letters to add, drop, change or swap with their neighbour to make `b` of `a`. */
 size_t belfry_nearest_distance(const char *a, const char *b);
 
-/* Keeps in *best whichever of *best (may be NULL) and `candidate` is nearer to `word`, if it is near enough to suggest. */
+/* Keeps in *best whichever of *best (may be NULL) and `candidate` is nearer to `word`, if it is near enough to
+ * suggest. */
 void belfry_nearest_consider(const char *word, const char *candidate, const char **best);
 
 #endif

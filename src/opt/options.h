@@ -1,8 +1,8 @@
 /* src/opt/options.h
  *
- * options: every option of a program, each in one row of a table. Flags (opt/command_line.h), names in the environment,
- * keys of a file, --help (opt/help.h), man pages (opt/man.h) and shell completion (opt/completion.h) all come from it; so does
- * what a value may be, and the sentence about one that it may not be.
+ * options: every option of a program, each in one row of a table. Flags (opt/command_line.h), names in the
+ * environment, keys of a file, --help (opt/help.h), man pages (opt/man.h) and shell completion (opt/completion.h)
+ * all come from it; so does what a value may be, and the sentence about one that it may not be.
  *
  * Thread: any. Pure; tables are constants.
  */
@@ -71,7 +71,8 @@ struct belfry_opt_parts {
     size_t n_rows;
 };
 
-/* Several rows may have one name, for different commands: with the same id, letter and kind (but where it is refused). */
+/* Several rows may have one name, for different commands: with the same id, letter and kind (but where it is
+ * refused). */
 struct belfry_opt_table {
     const char *program;
     const char *ask;    /* what shows all flags: "belfryctl help" */
@@ -114,8 +115,8 @@ uint64_t belfry_opt_load(const struct belfry_opt_row *row, const void *from);
 #define BELFRY_OPT_ENV_NAME 64
 void belfry_opt_env_name(const char *begin, const char *name, char out[BELFRY_OPT_ENV_NAME]);
 
-/* The value that the environment has for the row; NULL: none. An empty variable counts as not set. `label` is then the name
- * that was found, else the last one looked for. */
+/* The value that the environment has for the row; NULL: none. An empty variable counts as not set. `label` is then
+ * the name that was found, else the last one looked for. */
 const char *belfry_opt_env(const struct belfry_opt_table *table, const struct belfry_opt_row *row,
                            char *(*env)(const char *name), char label[BELFRY_OPT_ENV_NAME]);
 

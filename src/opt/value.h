@@ -36,8 +36,8 @@ bool belfry_value_choice(const char *choices, const char *text, unsigned *out);
 /* The choice at `place`, lent from `choices`; "" and *len 0 when there are fewer. */
 const char *belfry_value_choice_at(const char *choices, unsigned place, size_t *len);
 
-/* The next item of a list: returns its start, stores its length and moves *list behind it and its separator, which is any
- * byte of `separators`. NULL: there are no more. An item may be empty, except behind the last separator. */
+/* The next item of a list: returns its start, stores its length and moves *list behind it and its separator, which
+ * is any byte of `separators`. NULL: there are no more. An item may be empty, except behind the last separator. */
 const char *belfry_value_item(const char **list, const char *separators, size_t *len);
 
 #define BELFRY_VALUE_MAX 32

@@ -1,4 +1,5 @@
-/* src/cli/out/quoted.c: what an escape stands for is never longer than the escape, so a string is decoded where it is. */
+/* src/cli/out/quoted.c: what an escape stands for is never longer than the escape, so a string is decoded where it
+ * is. */
 #include "cli/out/quoted.h"
 
 #include <stdbool.h>
