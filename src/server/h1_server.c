@@ -106,7 +106,7 @@ static void h1_move_to(struct h1_server *h1, enum h1_state next)
 }
 
 /* Something is there to be pulled. */
-static void ask_for_flush(struct h1_server *h1)
+static void h1_ask_for_flush(struct h1_server *h1)
 {
     if (h1->asked)
         return;
@@ -255,7 +255,7 @@ static void response_ended(struct h1_server *h1)
         after_response(h1);
     else
         h1->turn = H1_ENDED;
-    ask_for_flush(h1);
+    h1_ask_for_flush(h1);
 }
 
 /* ---- the operations of an exchange ---- */
@@ -313,7 +313,7 @@ static void h1_exchange_respond(struct exchange *x, int status, const struct exc
     if (has_no_body(h1, status))
         request->framing = H1_BODILESS;
     say_head(h1, status, fields, n, chunked ? "transfer-encoding: chunked\r\n" : "");
-    ask_for_flush(h1);
+    h1_ask_for_flush(h1);
 }
 
 static size_t h1_exchange_room(struct exchange *x)
@@ -348,7 +348,7 @@ static void h1_exchange_write(struct exchange *x, const void *data, size_t len)
         say(h1, data, len);
         break;
     }
-    ask_for_flush(h1);
+    h1_ask_for_flush(h1);
 }
 
 static void h1_exchange_end(struct exchange *x, const struct exchange_field *trailers, size_t n)
@@ -397,7 +397,7 @@ static void h1_exchange_taken(struct exchange *x, size_t n)
     bool stood = h1->request.untaken >= EXCHANGE_WINDOW || belfry_buf_len(&h1->in) > 0;
     h1->request.untaken -= n;
     if (stood)
-        ask_for_flush(h1); /* the owner's next flush reads on */
+        h1_ask_for_flush(h1); /* the owner's next flush reads on */
 }
 
 static const struct exchange_ops h1_exchange_ops = {
@@ -437,7 +437,7 @@ static bool has_valid_host(const struct exchange_head *head, bool is_http10)
     return n_hosts == 1 || (n_hosts == 0 && is_http10);
 }
 
-static void begin_exchange(struct h1_server *h1, const struct exchange_head *head, bool is_http10)
+static void h1_begin_exchange(struct h1_server *h1, const struct exchange_head *head, bool is_http10)
 {
     struct belfry_bytes expect = exchange_field(head, "expect");
     bool expects = expect.len == 12 && strncasecmp(expect.data, "100-continue", 12) == 0;
@@ -453,7 +453,7 @@ static void begin_exchange(struct h1_server *h1, const struct exchange_head *hea
     if (h1->request.expects && h1->x.events != NULL && h1->request.framing == H1_UNSAID) {
         h1->request.expects = false;
         say_text(h1, "HTTP/1.1 100 Continue\r\n\r\n");
-        ask_for_flush(h1);
+        h1_ask_for_flush(h1);
     }
     fields_fini(&h1->head);
 }
@@ -514,7 +514,7 @@ static int on_head_end(llhttp_t *parser)
     head.method = belfry_bytes_str(llhttp_method_name(llhttp_get_method(parser)));
     head.scheme = belfry_bytes_str(h1->opts.conn->tls ? "https" : "http");
     split_absolute_target(&head);
-    begin_exchange(h1, &head, is_http10);
+    h1_begin_exchange(h1, &head, is_http10);
     return 0;
 }
 
@@ -565,7 +565,7 @@ static enum belfry_err refuse_request(struct h1_server *h1, int status)
         say_status(h1, status);
         say_text(h1, "content-length: 0\r\nconnection: close\r\n\r\n");
     }
-    ask_for_flush(h1);
+    h1_ask_for_flush(h1);
     return BELFRY_ERR_PROTOCOL;
 }
 
@@ -573,7 +573,7 @@ static enum belfry_err parse_failed(struct h1_server *h1)
 {
     switch (h1->failed) {
     case BELFRY_ERR_NOMEM:
-        ask_for_flush(h1);
+        h1_ask_for_flush(h1);
         return BELFRY_ERR_NOMEM;
     case BELFRY_ERR_TOO_LARGE:
         return refuse_request(h1, 431);
@@ -668,7 +668,7 @@ static void end_if_done(struct h1_server *h1)
         return;
     tell_gone(h1);
     h1_move_to(h1, H1_OVER);
-    ask_for_flush(h1);
+    h1_ask_for_flush(h1);
 }
 
 enum belfry_err h1_server_receive(struct h1_server *h1, struct belfry_bytes bytes)

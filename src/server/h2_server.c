@@ -139,7 +139,7 @@ static void note_rc(struct h2_server *h2, ssize_t rc)
         note_failure(h2, rc == NGHTTP2_ERR_NOMEM ? BELFRY_ERR_NOMEM : end_reason(h2));
 }
 
-static void ask_for_flush(struct h2_server *h2)
+static void h2_ask_for_flush(struct h2_server *h2)
 {
     if (h2->told || !h2_server_wants_write(h2))
         return;
@@ -159,7 +159,7 @@ static enum belfry_err h2_outcome(struct h2_server *h2, ssize_t rc)
     return h2->state == H2_SERVER_ENDING ? end_reason(h2) : BELFRY_OK;
 }
 
-static void terminate(struct h2_server *h2, uint32_t code)
+static void h2_terminate(struct h2_server *h2, uint32_t code)
 {
     if (h2->state >= H2_SERVER_ENDING)
         return;
@@ -177,7 +177,7 @@ static void spend_calm(struct h2_server *h2, size_t streams)
     h2->calm = gained < full - h2->calm ? h2->calm + (uint32_t)gained : full;
     h2->calm_at_ms = h2->now_ms;
     if (h2->calm < cost)
-        terminate(h2, NGHTTP2_ENHANCE_YOUR_CALM);
+        h2_terminate(h2, NGHTTP2_ENHANCE_YOUR_CALM);
     else
         h2->calm -= cost;
 }
@@ -187,7 +187,7 @@ static void bound_queue(struct h2_server *h2)
 {
     size_t most = QUEUE_FRAMES + QUEUE_EACH * h2->n_exchanges;
     if (nghttp2_session_get_outbound_queue_size(h2->session) > most)
-        terminate(h2, NGHTTP2_ENHANCE_YOUR_CALM);
+        h2_terminate(h2, NGHTTP2_ENHANCE_YOUR_CALM);
 }
 
 /* ---- an exchange ---- */
@@ -398,7 +398,7 @@ static void exchange_wake(struct h2_exchange *x)
         if (nghttp2_session_resume_data(x->h2->session, x->id) == NGHTTP2_ERR_NOMEM)
             note_failure(x->h2, BELFRY_ERR_NOMEM);
     }
-    ask_for_flush(x->h2);
+    h2_ask_for_flush(x->h2);
 }
 
 static void exchange_append(struct h2_exchange *x, const void *data, size_t len)
@@ -435,7 +435,7 @@ static void exchange_last_word(struct h2_exchange *x, enum h2_said said)
 static void h2_exchange_taken(struct exchange *x, size_t n)
 {
     return_window(h2_exchange_of(x), n);
-    ask_for_flush(h2_exchange_of(x)->h2);
+    h2_ask_for_flush(h2_exchange_of(x)->h2);
 }
 
 static void h2_exchange_respond(struct exchange *base, int status, const struct exchange_field *fields, size_t n)
@@ -446,7 +446,7 @@ static void h2_exchange_respond(struct exchange *base, int status, const struct 
     if (is_down(x))
         return;
     submit_head_and_body(x, status, fields, n);
-    ask_for_flush(x->h2);
+    h2_ask_for_flush(x->h2);
 }
 
 static size_t h2_exchange_room(struct exchange *base)
@@ -498,7 +498,7 @@ static void h2_exchange_answer(struct exchange *base, int status, const struct e
         submit_head_and_body(x, status, fields, n);
         exchange_append(x, body.data, body.len);
     }
-    ask_for_flush(x->h2);
+    h2_ask_for_flush(x->h2);
 }
 
 static void h2_exchange_reset(struct exchange *base, uint32_t h2_code)
@@ -509,7 +509,7 @@ static void h2_exchange_reset(struct exchange *base, uint32_t h2_code)
     if (is_down(x))
         return;
     note_rc(x->h2, nghttp2_submit_rst_stream(x->h2->session, NGHTTP2_FLAG_NONE, x->id, h2_code));
-    ask_for_flush(x->h2);
+    h2_ask_for_flush(x->h2);
 }
 
 static const struct exchange_ops h2_exchange_ops = {.taken = h2_exchange_taken,
@@ -647,7 +647,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
     return NGHTTP2_ERR_CALLBACK_FAILURE;
 }
 
-static enum belfry_err begin_exchange(struct h2_server *h2, int32_t id)
+static enum belfry_err h2_begin_exchange(struct h2_server *h2, int32_t id)
 {
     struct h2_exchange *x = h2_exchange_create(h2, id);
     if (x == NULL)
@@ -705,7 +705,7 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
     else if (type == NGHTTP2_SETTINGS)
         settings_changed(h2, &frame->settings);
     if (begins_request(frame)) {
-        enum belfry_err err = begin_exchange(h2, frame->hd.stream_id);
+        enum belfry_err err = h2_begin_exchange(h2, frame->hd.stream_id);
         if (err != BELFRY_OK) {
             note_failure(h2, err);
             return NGHTTP2_ERR_CALLBACK_FAILURE;
@@ -950,7 +950,7 @@ enum belfry_err h2_server_receive(struct h2_server *h2, struct belfry_bytes byte
     exchange_memory_count(h2->memory, h2->head_bytes, head_bytes);
     h2->head_bytes = head_bytes;
     enum belfry_err err = h2_outcome(h2, rc);
-    ask_for_flush(h2);
+    h2_ask_for_flush(h2);
     return err;
 }
 
@@ -1000,9 +1000,9 @@ void h2_server_expel(struct h2_server *h2, const char *why)
     int32_t last = nghttp2_session_get_last_proc_stream_id(h2->session);
     note_rc(h2, nghttp2_submit_goaway(h2->session, NGHTTP2_FLAG_NONE, last, NGHTTP2_ENHANCE_YOUR_CALM,
                                       (const uint8_t *)why, strlen(why)));
-    terminate(h2, NGHTTP2_ENHANCE_YOUR_CALM);
+    h2_terminate(h2, NGHTTP2_ENHANCE_YOUR_CALM);
     h2->fault = H2_SERVER_EXPELLED;
-    ask_for_flush(h2);
+    h2_ask_for_flush(h2);
 }
 
 enum h2_server_fault h2_server_fault(const struct h2_server *h2)
@@ -1051,5 +1051,5 @@ void h2_server_shut(struct h2_server *h2)
         return;
     h2_move_to(h2, H2_SERVER_NOTICED);
     note_rc(h2, nghttp2_submit_shutdown_notice(h2->session));
-    ask_for_flush(h2);
+    h2_ask_for_flush(h2);
 }

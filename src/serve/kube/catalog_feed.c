@@ -19,7 +19,7 @@ struct ear {
     bool lost;
 };
 
-/* Goes to the reader and back. It outlives the feed when that ends meanwhile. */
+/* A task for the reader. It outlives the feed when that ends meanwhile. */
 struct reading {
     struct history_reader_task task;
     struct mail mail;
@@ -34,10 +34,10 @@ enum feed_state { FEED_IDLE, FEED_READING };
 struct catalog_feed {
     struct catalog_feed_opts opts;
     enum feed_state state; /* moved by catalog_feed_move_to() alone */
-    bool due;              /* something was given since the last reading began */
-    bool back;             /* a reading has come back, and was not looked at */
-    uint64_t began_ms;     /* the last one */
-    uint64_t at_ms;        /* nothing is done before */
+    bool due;              /* an event came since the last reading began */
+    bool back;             /* a reading has come back and was not handled yet */
+    uint64_t began_ms;     /* the last reading */
+    uint64_t at_ms;        /* the next reading begins then at the earliest */
     struct reading *reading;
     size_t n_ears;
     struct ear ears[];
@@ -80,7 +80,7 @@ static enum belfry_err on_ear_lost(void *stream_user, int64_t compact_rev, struc
 static void on_ear_write(void *stream_user, const uint8_t *data, size_t len)
 {
     (void)stream_user, (void)data, (void)len;
-    assert(false); /* nothing is ever given */
+    assert(false); /* its events produce no bytes */
 }
 
 /* ---- watchers ---- */
@@ -93,7 +93,7 @@ static void close_ear(struct ear *ear)
     ear->lost = false;
 }
 
-/* From now on; what was before is read. */
+/* Watches from now on; earlier definitions are read. */
 static enum belfry_err open_ear(struct ear *ear, uint64_t now_ms)
 {
     static const struct lines lines = {
@@ -135,7 +135,7 @@ static void open_ears(struct catalog_feed *feed, uint64_t now_ms)
 
 /* ---- reading ---- */
 
-/* On the worker's thread, or when there is none any more (owner NULL), on whose it is. */
+/* On the worker's thread; when that has ended (owner NULL), on any thread. */
 static void open_reading(struct mail *mail, void *owner)
 {
     struct reading *reading = belfry_container(mail, struct reading, mail);
@@ -156,7 +156,7 @@ static enum belfry_err publish_reading(const struct reading *reading)
     return err == BELFRY_OK ? opts->publish(catalog, opts->user) : err;
 }
 
-/* On the reader's thread: a piece, and back into its queue for the next. */
+/* On the reader's thread: reads a piece, and queues itself again for the next. */
 static void run_reading(struct history_reader_task *task, struct store *store)
 {
     struct reading *reading = belfry_container(task, struct reading, task);
@@ -173,7 +173,7 @@ static void run_reading(struct history_reader_task *task, struct store *store)
     thread_post(opts->thread, &reading->mail);
 }
 
-/* Whatever the watchers were given is at or below the worker's position, in the past that it is in now. */
+/* Every event that the watchers received is at or below the worker's position, in its current past. */
 static void read_anew(struct catalog_feed *feed, uint64_t now_ms)
 {
     catalog_feed_move_to(feed, FEED_READING);
@@ -247,7 +247,7 @@ void catalog_feed_after_turn(struct catalog_feed *feed, uint64_t now_ms)
         read_anew(feed, now_ms);
 }
 
-/* A pause after which there is nothing to do need not wake anybody. */
+/* A pause with nothing to do after it is not due. */
 uint64_t catalog_feed_due(const struct catalog_feed *feed)
 {
     bool lost = false;

@@ -12,7 +12,7 @@
 #include "core/key_range.h"
 
 #define MANIFEST_MAX (3 * 1024 * 1024)
-#define PIECE_ROWS   128 /* a piece is what is read in one turn of the reader: some ten milliseconds of YAML */
+#define PIECE_ROWS   128 /* read in one turn of the reader: some ten milliseconds of YAML */
 #define PIECE_BYTES  (256 * 1024)
 #define KEY_SHOWN    128
 
@@ -24,9 +24,9 @@ struct origin {
     size_t key_len;
 };
 
-/* What is collected, in the order in which it was read: by prefix, then by key. */
+/* Resources in the order in which they were read: by prefix, then by key. */
 struct gathering {
-    struct kube_resource **resources; /* references; NULL: it makes no sense, and that was said */
+    struct kube_resource **resources; /* references; NULL: the definition is invalid, and was logged */
     struct origin *origins;
     size_t n, cap;
     uint64_t past; /* that the revisions are of */
@@ -38,8 +38,8 @@ struct pass {
     size_t at;                    /* the number of the prefix, in the config */
     struct belfry_buf key, end;   /* what is left of it; empty: it was not begun */
     struct belfry_buf last;       /* the key of the last row */
-    size_t before_at;             /* of what was read the last time, everything before it was passed */
-    int64_t rev;                  /* 0: the first piece says it */
+    size_t before_at;             /* the place in the last reading that corresponds to `key` */
+    int64_t rev;                  /* 0: the first piece determines it */
     size_t bytes;                 /* of manifests so far */
     const struct belfry_log *log; /* lent for the call, as is err of a row */
     enum belfry_err err;
@@ -52,7 +52,7 @@ struct definitions {
     struct pass pass;
     bool reading;      /* there is a pass */
     bool told_bounds;  /* that there are too many */
-    uint64_t told_why; /* a hash of what was said about names that are there twice */
+    uint64_t told_why; /* hash of the last log line about duplicate names */
 };
 
 static enum belfry_err gathering_grow(struct gathering *all)
@@ -70,7 +70,7 @@ static enum belfry_err gathering_grow(struct gathering *all)
     return BELFRY_OK;
 }
 
-/* Consumes the reference and the origin's key in any case. */
+/* Consumes the reference and the origin's key, on failure too. */
 static enum belfry_err gathering_add(struct gathering *all, struct kube_resource *resource, struct origin origin)
 {
     if (all->n == all->cap && gathering_grow(all) != BELFRY_OK) {
@@ -166,7 +166,7 @@ static enum belfry_err load_pattern(struct definitions *definitions, const struc
     return err;
 }
 
-/* Two of one name in files are a mistake: which of them is meant? */
+/* Two definitions of one name in files are a mistake. */
 static enum belfry_err check_names(struct definitions *definitions, char *why, size_t why_len)
 {
     struct kube_catalog *catalog = NULL;
@@ -184,7 +184,7 @@ static enum belfry_err check_names(struct definitions *definitions, char *why, s
     return err;
 }
 
-/* What is not followed would never be found there. */
+/* Definitions outside the scope would never be found. */
 static enum belfry_err check_prefix(const struct definition_sources *sources, const struct definition_source *from,
                                     char *why, size_t why_len)
 {
@@ -241,7 +241,7 @@ void definitions_destroy(struct definitions *definitions)
 
 /* ---- etcd: a row ---- */
 
-/* Keys are foreign bytes, and a line of the log has quotes around this one. */
+/* The key may hold any bytes, so it is made printable for the log. */
 static void log_left_out(const struct pass *pass, struct belfry_bytes key, const char *why)
 {
     char shown[KEY_SHOWN + 1];
@@ -252,7 +252,7 @@ static void log_left_out(const struct pass *pass, struct belfry_bytes key, const
     belfry_logf(pass->log, BELFRY_LOG_WARN, "definition_left_out", "key=\"%s\" why=\"%s\"", shown, why);
 }
 
-/* What was read from this key the last time; both are in the same order. NULL: nothing was. */
+/* The origin of this key in the last reading, which is in the same order; NULL: it was not there. */
 static const struct origin *seek_before(struct definitions *definitions, const struct definition_source *from,
                                         struct belfry_bytes key)
 {
@@ -274,7 +274,7 @@ static struct kube_resource *ref_or_null(struct kube_resource *resource)
     return resource == NULL ? NULL : kube_resource_ref(resource);
 }
 
-/* *out NULL: it makes no sense. `before`: what the key said the last time, which stays if it says the same. */
+/* *out NULL: the value is invalid. `before`: the key's last resource, which stays if its content is the same. */
 static enum belfry_err read_value(const struct pass *pass, const struct definition_source *from,
                                   const struct belfry_wire_kv *kv, struct kube_resource *before,
                                   struct kube_resource **out)
@@ -303,7 +303,7 @@ static enum belfry_err definitions_take(struct definitions *definitions, const s
     const struct origin *before = seek_before(definitions, from, kv->key);
     struct kube_resource *was = before == NULL ? NULL : definitions->etcd.resources[pass->before_at], *resource = NULL;
     struct origin origin = {.from = from, .mod_rev = kv->mod_rev, .key_len = kv->key.len};
-    /* a revision has one meaning in one past only */
+    /* revisions compare only within one past */
     bool unwritten = before != NULL && before->mod_rev == kv->mod_rev && definitions->etcd.past == pass->all.past;
     enum belfry_err err = BELFRY_OK;
     if (unwritten)
@@ -320,7 +320,7 @@ static enum belfry_err definitions_take(struct definitions *definitions, const s
     return gathering_add(&pass->all, resource, origin);
 }
 
-/* BELFRY_ERR_LIMIT: this row and what is behind it has no room. */
+/* BELFRY_ERR_LIMIT: there is no room for this row and later ones. */
 static enum belfry_err definitions_count(struct definitions *definitions, const struct belfry_wire_kv *kv)
 {
     struct pass *pass = &definitions->pass;
@@ -401,7 +401,7 @@ static enum belfry_err read_piece(struct definitions *definitions, struct store 
     err = store->api->range(store, &read, on_definition_row, definitions, &pass->rev, &more);
     if (err == BELFRY_OK)
         err = pass->err;
-    if (err == BELFRY_ERR_LIMIT) { /* the rest has no room: that was all */
+    if (err == BELFRY_ERR_LIMIT) { /* there is no room for the rest: the reading ends here */
         pass->at = definitions->sources->n;
         return BELFRY_OK;
     }
@@ -417,7 +417,7 @@ static enum belfry_err begin_pass(struct definitions *definitions, const struct 
     return BELFRY_OK;
 }
 
-/* What was read becomes what there is, unless the past is another by now: the same revision may be two states then. */
+/* The reading becomes the current state, unless the past has changed: then its revision may name another state. */
 static enum belfry_err end_reading(struct definitions *definitions, struct store *store)
 {
     struct pass *pass = &definitions->pass;
@@ -457,7 +457,7 @@ enum belfry_err definitions_read(struct definitions *definitions, struct store *
 
 /* ---- the catalog ---- */
 
-/* The same words are said once. */
+/* Logs the same text only once. */
 static void definitions_log_left_out(struct definitions *definitions, const struct belfry_log *log,
                                      const char *left_out)
 {
@@ -468,7 +468,7 @@ static void definitions_log_left_out(struct definitions *definitions, const stru
     definitions->told_why = hash;
 }
 
-/* Files first: they win. */
+/* Files come first and take precedence. */
 enum belfry_err definitions_catalog(struct definitions *definitions, const struct belfry_log *log,
                                     struct kube_catalog **out)
 {

@@ -9,7 +9,7 @@
 #include "base/map.h"
 #include "wire/scan.h"
 
-#define SCRATCH_BYTES (1024 * 1024) /* of the buffer that lines are written in; a larger one is given back */
+#define SCRATCH_BYTES (1024 * 1024) /* of the buffer that lines are written in; a larger one is freed */
 
 struct kube_forms {
     struct belfry_map by_event;   /* struct form */
@@ -22,7 +22,7 @@ struct kube_forms {
     struct kube_forms_stats stats;
 };
 
-/* A label that some are found by. */
+/* A label by which the core finds some watchers. */
 struct pinned_label {
     struct pinned_label *next;
     size_t users, key_len;
@@ -32,7 +32,7 @@ struct pinned_label {
 struct lens {
     struct kube_lens lens;
     struct belfry_map_node node;
-    uint64_t serial; /* a version's address may come again, its lens does not */
+    uint64_t serial; /* never used again, unlike a version's address */
     size_t users;
     struct pinned_label *labels; /* owned, n_labels of them */
     size_t n_labels;
@@ -55,14 +55,14 @@ struct form {
     struct belfry_map_node node;
     struct belfry_list used;
     struct form_key key;
-    uint64_t print;            /* of the event's bytes and of what was before */
-    const struct batch *batch; /* where it was seen in `turn`: a number to compare */
+    uint64_t print;            /* hash of the event's bytes, previous value included */
+    const struct batch *batch; /* where it was found in `turn`; only compared */
     uint64_t turn;
     struct line *lines; /* owned */
     size_t bytes;       /* of all this */
 };
 
-/* ---- life ---- */
+/* ---- create and destroy ---- */
 
 enum belfry_err kube_forms_create(size_t max_bytes, uint64_t seed, struct kube_forms **out)
 {
@@ -160,7 +160,7 @@ void kube_lens_close(struct kube_forms *forms, const struct kube_lens *shown)
     struct lens *lens = shown == NULL ? NULL : find_lens(forms, shown->version);
     if (lens == NULL || --lens->users > 0)
         return;
-    assert(lens->labels == NULL); /* who pinned one has let go of it */
+    assert(lens->labels == NULL); /* every pin was removed */
     belfry_map_remove(&forms->by_version, &lens->node);
     kube_resource_unref(lens->lens.resource);
     free(lens);
@@ -168,7 +168,7 @@ void kube_lens_close(struct kube_forms *forms, const struct kube_lens *shown)
 
 /* ---- pins ---- */
 
-/* Where it hangs, or would. */
+/* The link to the label, or to its place. */
 static struct pinned_label **place_of(struct lens *lens, struct belfry_bytes key)
 {
     struct pinned_label **at = &lens->labels;
@@ -310,7 +310,7 @@ static bool kube_form_is_of(const struct kube_forms *forms, struct form *form, c
     return true;
 }
 
-/* What was used longest ago goes first; the one in hand stays, whatever its size. */
+/* Drops the forms used longest ago; `in_hand` stays, whatever its size. */
 static void kube_forms_shrink(struct kube_forms *forms, const struct form *in_hand)
 {
     while (forms->stats.bytes > forms->max_bytes) {
@@ -333,7 +333,7 @@ static void note_undecodable(struct kube_forms *forms, struct belfry_bytes key)
     to[n] = '\0';
 }
 
-/* One side of a change; *out stays NULL when it is not there, or cannot be decoded. */
+/* One side of a change; *out stays NULL when there is no object, or it cannot be decoded. */
 static enum belfry_err decode_side(struct kube_forms *forms, const struct kube_lens *lens,
                                    const struct belfry_wire_kv *kv, const struct kube_object **out)
 {
@@ -347,7 +347,7 @@ static enum belfry_err decode_side(struct kube_forms *forms, const struct kube_l
     return err == BELFRY_ERR_NOMEM ? err : BELFRY_OK;
 }
 
-/* A batch holds what was scanned when it came. */
+/* The events of a batch were scanned when it was received. */
 static void scan_event(const struct batch *batch, uint32_t event, struct belfry_wire_event *out,
                        struct belfry_wire_kv *prev)
 {
@@ -359,7 +359,7 @@ static void scan_event(const struct batch *batch, uint32_t event, struct belfry_
     belfry_ignore(err);
 }
 
-/* What a change of which nobody knows what was before can still show. */
+/* The object of a blind change: it has only a name. */
 static enum belfry_err make_named(const struct kube_lens *lens, const struct belfry_wire_kv *kv,
                                   const struct kube_object **out)
 {
@@ -459,7 +459,7 @@ static bool is_line(const struct line *line, const struct kube_line *how)
            line->how.first == how->first;
 }
 
-/* Only a table has columns, and rows with something in them. */
+/* `first` and `include` matter only for tables. */
 static struct kube_line plainly(const struct kube_line *how)
 {
     struct kube_line plain = *how;

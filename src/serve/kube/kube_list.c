@@ -11,15 +11,15 @@
 #include "serve/kube/kube_answer.h"
 
 #define H2_INTERNAL_ERROR 2
-#define PAUSE_MS          2  /* the store's commit is up to 5 ms behind the log */
-#define PAUSE_MAX_MS      50 /* a tier that lags is not asked more often */
+#define PAUSE_MS          2  /* the store's commit is up to 5 ms after the log */
+#define PAUSE_MAX_MS      50 /* for a tier that lags */
 
-/* A page and whose it is. It may be away longer than its list lives, or all lists. */
+/* A page that the reader has or had. It may outlive its list, and all lists. */
 struct trip {
     struct kube_page page;
     struct kube_list *list;   /* NULL: gone */
     struct kube_lists *lists; /* NULL: gone */
-    struct belfry_list node;  /* of those whose list is gone */
+    struct belfry_list node;  /* in `orphans`, when its list is gone */
 };
 
 enum list_state { LIST_NEW, LIST_FENCING, LIST_QUEUED, LIST_READING, LIST_WRITING, LIST_PAUSED, N_STATES };
@@ -32,7 +32,7 @@ struct kube_list {
     void *user;
     bool is_watch, head_only;
     bool is_continued; /* by a token, of a revision that may have left the window */
-    bool is_fenced;    /* the latest is asked for */
+    bool is_fenced;    /* it asks for the latest state */
     uint64_t deadline_ms;
     struct permit_who who; /* this and name: in text */
     struct belfry_bytes name;
@@ -44,11 +44,11 @@ struct kube_list {
     struct fence_wait *wait; /* FENCING */
     bool head_sent;
     uint64_t again_ms, pause_ms; /* PAUSED: until when; how long the next pause is */
-    uint64_t until_ms;           /* for a revision that is not there; 0: it has not been missed yet */
+    uint64_t until_ms;           /* to wait for a revision that the store does not have yet; 0: not missed yet */
     uint64_t page_ms;            /* WRITING: since when */
-    int64_t rev;                 /* of the pages that came; 0: none has */
+    int64_t rev;                 /* of the pages received; 0: none was */
     size_t n_counted;            /* of page.n */
-    bool in_line;                /* what was written does not end in a newline */
+    bool in_line;                /* the last byte written is not a newline */
     char text[];
 };
 
@@ -61,7 +61,7 @@ struct kube_lists {
     struct belfry_list orphans; /* trip.node */
     size_t n_orphans;
     size_t bytes;
-    uint64_t due; /* not later than the first that is due; that there is a place for who waits is not in it */
+    uint64_t due; /* not later than the first list that is due; places for lists that wait are not considered */
     struct kube_lists_stats stats;
 };
 
@@ -97,7 +97,7 @@ static struct kube_list *list_of(struct belfry_list *node)
     return belfry_container(node, struct kube_list, node);
 }
 
-/* When its page is late. */
+/* When its page is late, if other lists wait for a place. */
 static uint64_t stalled_at(const struct kube_list *list)
 {
     return list->page_ms + KUBE_STALL_MS;
@@ -108,7 +108,7 @@ static bool has_place(const struct kube_lists *lists)
     return lists->n_in[LIST_READING] + lists->n_in[LIST_WRITING] + lists->n_orphans < KUBE_LISTS;
 }
 
-/* Is there somebody to make room for? Then it matters who is late. */
+/* When lists wait for a place, pages that are late become due. */
 static void kube_lists_note_stalled(struct kube_lists *lists)
 {
     if (lists->n_in[LIST_QUEUED] == 0 || has_place(lists))
@@ -228,7 +228,7 @@ static void fail_not_found(struct kube_list *list)
     kube_list_fail(list, BELFRY_ERR_NOT_FOUND, &status);
 }
 
-/* A list that was continued may go on where it was, if not as of when it was: it is told how. */
+/* A list that was continued may continue at the same key and a newer revision: the Status has a token for that. */
 static void fail_compacted(struct kube_list *list)
 {
     const struct kube_page *page = &list->trip->page;
@@ -289,8 +289,7 @@ static void kube_list_write_part(struct kube_list *list, size_t n)
     list->lists->stats.bytes += n;
 }
 
-/* It is QUEUED: whoever waits longer goes first. The others are let in by a tick, never from inside of whatever made
- * room. */
+/* It is QUEUED: lists that wait longer go first. A tick gives them places, never the call that made room. */
 static void kube_list_go_on(struct kube_list *list)
 {
     struct kube_lists *lists = list->lists;
@@ -308,7 +307,7 @@ static void kube_list_write_some(struct kube_list *list)
     while (belfry_buf_len(text) > 0) {
         size_t room = exchange_room(list->x), left = belfry_buf_len(text);
         if (room == 0)
-            return; /* found wanting: `writable` will come */
+            return; /* there is too little room: `writable` will come */
         kube_list_write_part(list, left < room ? left : room);
     }
     if (list->trip->page.more)
@@ -334,7 +333,7 @@ static void kube_list_take_page(struct kube_list *list)
     list->n_counted = page->n;
     list->rev = page->rev;
     list->until_ms = 0;
-    bool is_empty = belfry_buf_len(&page->text) == 0 && page->more; /* nothing is known yet, or nothing matched */
+    bool is_empty = belfry_buf_len(&page->text) == 0 && page->more; /* no row was read yet, or none matched */
     if (page->as == KUBE_PAGE_OBJECT && page->n == 0 && !page->more) {
         fail_not_found(list);
         return;
@@ -366,7 +365,7 @@ static void wait_for_revision(struct kube_list *list)
     kube_list_move_to(list, LIST_PAUSED);
 }
 
-/* The page of a list that is gone. Without lists it may be any thread's: nothing else is touched. */
+/* Frees the page of a list that is gone. When `lists` is gone, too, this may be any thread, so nothing else is touched. */
 static void trip_bury(struct trip *trip)
 {
     struct kube_lists *lists = trip->lists;
@@ -544,7 +543,7 @@ static struct trip *trip_make(struct kube_lists *lists, struct kube_list *list, 
     return trip;
 }
 
-/* It is in no list and counted nowhere yet. */
+/* Not in any list and not counted yet. */
 static struct kube_list *kube_list_make(struct kube_lists *lists, const struct kube_list_ask *ask)
 {
     size_t text = ask->who.token.len + ask->who.authorization.len + ask->name.len;
@@ -672,7 +671,7 @@ static void kube_list_time_has_come(struct kube_list *list, uint64_t now)
     }
 }
 
-/* What one of them causes may end others, and makes new ones due: so each is looked for anew. */
+/* Handling one list may end others and make new ones due, so the loop starts at the head of the list each time. */
 static void kube_lists_visit_due(struct kube_lists *lists, enum list_state state, uint64_t now)
 {
     struct belfry_list later;

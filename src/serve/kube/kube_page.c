@@ -10,7 +10,7 @@
 #define COUNT_LOOKS 256 /* rows between two looks at the clock */
 #define ROW_LOOKS   32  /* and when they are rendered */
 
-/* What one read finds; the page takes it over when all of it went well. */
+/* The result of one read; the page takes it over when everything succeeded. */
 struct reading {
     struct kube_page *page;
     struct kube_render render;
@@ -92,7 +92,7 @@ static enum belfry_err write_object(struct reading *reading, const struct kube_o
     return err != BELFRY_OK ? err : kube_render_item(&reading->render, object, rev, text);
 }
 
-/* What is no object of the resource, or cannot be decoded, counts as absent. */
+/* A row that is not an object of the resource, or cannot be decoded, counts as absent. */
 static enum belfry_err read_row(struct reading *reading, struct belfry_bytes key, struct belfry_bytes raw)
 {
     const struct kube_page *page = reading->page;
@@ -142,8 +142,8 @@ static enum belfry_err read_rows(struct reading *reading, struct store *store)
     return err != BELFRY_OK ? err : reading->err;
 }
 
-/* The read is one snapshot, its bounds are others around it. They are the read's own as long as the past is the same
- * before and behind it: inside of one past, revisions only grow. */
+/* The rows are one snapshot; the bounds are read before and after it. They are valid for the rows if the past is the same
+ * before and after, because within one past revisions only grow. */
 static enum belfry_err read_snapshot(struct reading *reading, struct store *store)
 {
     struct kube_page *page = reading->page;
@@ -178,7 +178,7 @@ static enum belfry_err write_begin(struct reading *reading)
     return kube_render_list_begin(&reading->render, &page->text);
 }
 
-/* Where the range goes on: behind the last key. */
+/* The range continues after the last key. */
 static enum belfry_err kube_page_move_on(struct kube_page *page, struct belfry_buf *last)
 {
     enum belfry_err err = belfry_buf_append(last, "", 1);
@@ -190,8 +190,7 @@ static enum belfry_err kube_page_move_on(struct kube_page *page, struct belfry_b
     return BELFRY_OK;
 }
 
-/* `cut`: by its limit, with rows left. A selector, or a namespace to be looked for, makes rows something else than
- * items. */
+/* `cut`: the limit was reached, and rows are left. With a selector, or a namespace to compare, rows are not items. */
 static enum belfry_err write_end(struct reading *reading, struct store *store, bool cut)
 {
     struct kube_page *page = reading->page;
@@ -224,7 +223,7 @@ static enum belfry_err kube_page_pack(struct kube_page *page)
     return err;
 }
 
-/* The store needs more time to find the first row. What the list looks like is decided by a page that has some. */
+/* The store needs more time to find the first row. The first page with rows decides the form of the list. */
 static void wait_for_rows(struct reading *reading)
 {
     belfry_buf_clear(&reading->page->text);

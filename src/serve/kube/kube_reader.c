@@ -64,7 +64,7 @@ static void begin_read(struct kube_reader *reader, struct kube_page *page,
                        void (*back)(struct kube_page *page, void *user), void *user)
 {
     struct pages *pages = pages_of(reader);
-    assert(!belfry_list_empty(&pages->free)); /* who asks keeps to KUBE_LISTS */
+    assert(!belfry_list_empty(&pages->free)); /* the caller keeps to KUBE_LISTS */
     struct envelope *envelope = belfry_container(belfry_list_pop(&pages->free), struct envelope, node);
     envelope->page = page;
     envelope->back = back;

@@ -8,9 +8,9 @@
 #include "base/pack.h"
 #include "core/key_range.h"
 
-/* What those see who may read these guards. */
+/* The part of a catalog that a client sees which may read these guards. */
 struct kept {
-    const struct kube_catalog *of; /* a reference; NULL: nothing is kept here */
+    const struct kube_catalog *of; /* a reference to the whole one; NULL: the place is free */
     bool *guards;                  /* owned; kube_catalog_guards(of) of them */
     struct kube_catalog *part;     /* a reference */
 };
@@ -45,7 +45,7 @@ struct kube_sight_asker {
     bool seen[];  /* n of them; the text follows */
 };
 
-/* ---- what is kept ---- */
+/* ---- kept catalogs ---- */
 
 static void drop_kept(struct kept *kept)
 {
@@ -105,7 +105,7 @@ static void free_asker(struct kube_sight_asker *asker)
     free(asker);
 }
 
-/* The catalog is held while the owner looks at it: what is kept may go meanwhile. */
+/* The catalog is referenced during the call, because the kept one may be dropped meanwhile. */
 static void kube_sight_answer(struct kube_sight_asker *asker, enum kube_sight_verdict verdict,
                               const struct kube_catalog *seen, const char *why)
 {
@@ -190,7 +190,7 @@ static enum belfry_err ask_more(struct kube_sight_asker *asker, uint64_t now_ms)
     return err;
 }
 
-/* ---- the outside ---- */
+/* ---- interface ---- */
 
 enum belfry_err kube_sight_create(struct permit *permit, struct kube_sight **out)
 {

@@ -85,7 +85,7 @@ static struct kube_watch *watch_of(struct roster_entry *entry)
     return entry == NULL ? NULL : belfry_container(entry, struct kube_watch, roster);
 }
 
-static void ask_for_turn(const struct kube_watches *watches)
+static void kube_watches_ask_for_turn(const struct kube_watches *watches)
 {
     watches->opts.work(watches->opts.user);
 }
@@ -132,7 +132,7 @@ static void kube_watch_free(struct kube_watch *watch)
     kube_selector_unref(watch->selector);
     watches->stats.watches--;
     watches->stats.bytes -= watch->bytes;
-    ask_for_turn(watches); /* the core has to remove its watcher */
+    kube_watches_ask_for_turn(watches); /* the core has to remove its watcher */
     free(watch);
 }
 
@@ -156,29 +156,29 @@ static bool is_inside(const struct kube_watch *watch)
 }
 
 /* A client that has seen the head expects every change from then on. */
-static void say_head(struct kube_watch *watch)
+static void kube_watch_say_head(struct kube_watch *watch)
 {
     if (!watch->headed)
         kube_answer_begin(watch->x);
     watch->headed = true;
 }
 
-static void write_line(struct kube_watch *watch, const struct belfry_buf *line)
+static void kube_watch_write_line(struct kube_watch *watch, const struct belfry_buf *line)
 {
     struct belfry_bytes bytes = belfry_buf_bytes(line);
     exchange_write(watch->x, bytes.data, bytes.len);
 }
 
 /* Written directly: the core has begun nothing. */
-static void write_error(struct kube_watch *watch, const struct kube_status *status)
+static void kube_watch_write_error(struct kube_watch *watch, const struct kube_status *status)
 {
     struct belfry_buf line;
     belfry_buf_init(&line);
-    say_head(watch);
+    kube_watch_say_head(watch);
     if (status->reason == KUBE_EXPIRED)
         watch->watches->stats.expired++;
     if (kube_render_error(status, &line) == BELFRY_OK)
-        write_line(watch, &line);
+        kube_watch_write_line(watch, &line);
     belfry_buf_fini(&line);
 }
 
@@ -188,7 +188,7 @@ static bool end_line(struct kube_watch *watch)
     return watch->list != NULL ? kube_list_end_line(watch->list) : kube_watch_inside_since(watch) == 0;
 }
 
-static void say_last(struct kube_watch *watch)
+static void kube_watch_say_last(struct kube_watch *watch)
 {
     struct kube_status status;
     if (!end_line(watch)) {
@@ -198,9 +198,9 @@ static void say_last(struct kube_watch *watch)
     if (is_inside_revision(watch)) {
         kube_status_set(&status, KUBE_EXPIRED, "the watch ends inside of revision %lld: list anew",
                         (long long)watch->told_rev);
-        write_error(watch, &status);
+        kube_watch_write_error(watch, &status);
     }
-    say_head(watch);
+    kube_watch_say_head(watch);
     exchange_end(watch->x, NULL, 0);
 }
 
@@ -208,15 +208,15 @@ static void kube_watch_end(struct kube_watch *watch)
 {
     belfry_logf(watch->watches->opts.log, BELFRY_LOG_DEBUG, "kube_watch_end", "peer=%s sent=%llu",
                 exchange_conn(watch->x)->peer, (unsigned long long)watch->sent_bytes);
-    say_last(watch);
+    kube_watch_say_last(watch);
     kube_watch_free(watch);
 }
 
 /* Only while the core sends nothing yet. */
-static void end_with_error(struct kube_watch *watch, const struct kube_status *status)
+static void kube_watch_end_with_error(struct kube_watch *watch, const struct kube_status *status)
 {
     if (end_line(watch))
-        write_error(watch, status);
+        kube_watch_write_error(watch, status);
     kube_watch_end(watch);
 }
 
@@ -246,7 +246,7 @@ static void kube_watch_time_has_come(struct kube_watch *watch, uint64_t now_ms)
     if (watch->state != KUBE_WATCH_LIVE)
         return;
     stream_progress(watch->watches->worker, watch->stream);
-    ask_for_turn(watch->watches);
+    kube_watches_ask_for_turn(watch->watches);
 }
 
 static void kube_watch_end_within(struct kube_watch *watch, uint64_t now_ms, uint64_t end_ms)
@@ -288,7 +288,7 @@ static void kube_watch_tell_room(struct kube_watch *watch)
         return;
     watch->told = room;
     stream_writable(watch->watches->worker, watch->stream, room);
-    ask_for_turn(watch->watches);
+    kube_watches_ask_for_turn(watch->watches);
 }
 
 /* Watches inside a line are visited (look_inside). */
@@ -415,7 +415,7 @@ static const struct lines watch_lines = {
 
 /* ---- going live ---- */
 
-static void on_watch_writable(struct exchange *x, void *user)
+static void on_kube_watch_writable(struct exchange *x, void *user)
 {
     struct kube_watch *watch = user;
     (void)x;
@@ -423,14 +423,16 @@ static void on_watch_writable(struct exchange *x, void *user)
         kube_watch_tell_room(watch);
 }
 
-static void on_watch_gone(struct exchange *x, void *user)
+static void on_kube_watch_gone(struct exchange *x, void *user)
 {
     (void)x;
     kube_watch_free(user);
 }
 
-static const struct exchange_events watch_events = {
-    .body = exchange_drop_body, .body_end = exchange_ignore, .writable = on_watch_writable, .gone = on_watch_gone};
+static const struct exchange_events watch_events = {.body = exchange_drop_body,
+                                                    .body_end = exchange_ignore,
+                                                    .writable = on_kube_watch_writable,
+                                                    .gone = on_kube_watch_gone};
 
 static enum belfry_err kube_watch_create_watcher(struct kube_watch *watch, const struct kube_pin *pin)
 {
@@ -472,12 +474,12 @@ static enum belfry_err kube_watch_open_stream(struct kube_watch *watch, uint64_t
 static void kube_watch_go_live(struct kube_watch *watch, int64_t from)
 {
     watch->from = from;
-    say_head(watch);
+    kube_watch_say_head(watch);
     if (kube_watch_open_stream(watch, watch->watches->opts.now(watch->watches->opts.user)) != BELFRY_OK) {
         struct kube_status status;
         watch->watches->stats.too_many++;
         kube_status_busy(&status, "belfry: memory limit reached");
-        end_with_error(watch, &status);
+        kube_watch_end_with_error(watch, &status);
         return;
     }
     kube_watch_move_to(watch, KUBE_WATCH_LIVE);
@@ -503,7 +505,7 @@ static void on_watch_fence(enum belfry_err err, int64_t rev, void *user)
         kube_status_set(&status, KUBE_TIMEOUT, "upstream did not say where it is: %s", belfry_strerror(err));
     if (err != BELFRY_ERR_AUTH && err != BELFRY_ERR_DENIED)
         status.retry_after_s = 1;
-    end_with_error(watch, &status);
+    kube_watch_end_with_error(watch, &status);
 }
 
 static uint64_t count_cuts(const struct kube_watch *watch)
@@ -544,7 +546,7 @@ static void on_state_written(void *user, enum belfry_err err, const struct kube_
         status = &expired;
     }
     if (err != BELFRY_OK) {
-        end_with_error(watch, status);
+        kube_watch_end_with_error(watch, status);
         return;
     }
     belfry_buf_init(&line);
@@ -553,7 +555,7 @@ static void on_state_written(void *user, enum belfry_err err, const struct kube_
         kube_watch_end(watch); /* no memory: a client would wait for the bookmark forever */
         return;
     }
-    write_line(watch, &line);
+    kube_watch_write_line(watch, &line);
     belfry_buf_fini(&line);
     kube_watch_go_live(watch, rev);
 }
@@ -682,11 +684,11 @@ void kube_watch_open(struct kube_watches *watches, struct exchange *x, const str
     kube_watch_join(watch, ask->watch.timeout_ms, now_ms);
     exchange_handle(x, &watch_events, watch);
     if (ask->watch.state_first || ask->watch.read != KUBE_READ_LATEST)
-        say_head(watch); /* otherwise when it is known where it begins */
+        kube_watch_say_head(watch); /* otherwise when it is known where it begins */
     if (kube_watch_find_start(watch, ask, &status) == BELFRY_OK)
         return;
     watches->stats.too_many++;
-    end_with_error(watch, &status);
+    kube_watch_end_with_error(watch, &status);
 }
 
 /* ---- turns ---- */
@@ -753,7 +755,7 @@ static void begin_round(struct kube_watches *watches)
     if (watches->stats.watches == 0)
         return;
     roster_begin_round(&watches->roster);
-    ask_for_turn(watches);
+    kube_watches_ask_for_turn(watches);
 }
 
 void kube_watches_set_catalog(struct kube_watches *watches, const struct kube_catalog *catalog)

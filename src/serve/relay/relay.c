@@ -479,7 +479,7 @@ static void relay_call_refuse_user(struct relay_call *call)
     relay_call_fail(call, BELFRY_GRPC_INVALID_ARGUMENT, NO_USER);
 }
 
-static void on_call_verdict(enum permit_verdict verdict, const char *reason, void *user)
+static void on_relay_verdict(enum permit_verdict verdict, const char *reason, void *user)
 {
     struct relay_call *call = user;
     call->question = NULL;
@@ -517,7 +517,7 @@ static enum belfry_err relay_call_set_out(struct relay_call *call)
     if (!relay_call_must_check(call))
         return relay_call_send(call);
     relay_call_move_to(call, CHECKING);
-    return ask_without_token(call->relay, on_call_verdict, call, &call->question);
+    return ask_without_token(call->relay, on_relay_verdict, call, &call->question);
 }
 
 /* There is more to pass on. The call may have ended when this returns. */
