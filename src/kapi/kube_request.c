@@ -465,7 +465,7 @@ static void on_call_failed(enum belfry_err err, const char *why, enum belfry_bro
     if (r->state == REQUEST_REFUSAL) { /* the head is enough */
         finish_refusal(r);
     } else {
-        belfry_failure_set(&r->failure, err, "%s: %s", belfry_kube_server(r->k), why);
+        belfry_failure_set(&r->failure, err, "%s: %s", r->k->settings.config.server, why);
         request_fail(r, broke);
     }
     r->depth--;
@@ -505,7 +505,7 @@ static void time_out(struct belfry_kube_request *r)
         finish_refusal(r);
         return;
     }
-    belfry_failure_set(&r->failure, BELFRY_ERR_TIMEOUT, "%s: %s", belfry_kube_server(r->k),
+    belfry_failure_set(&r->failure, BELFRY_ERR_TIMEOUT, "%s: %s", r->k->settings.config.server,
                        r->state == REQUEST_BODY ? "nothing more came in time" : "no answer came in time");
     request_fail(r, BELFRY_BROKE_OFF);
 }
