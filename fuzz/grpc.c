@@ -34,7 +34,7 @@ enum kind {
 };
 
 struct fuzz {
-    struct belfry_grpc grpc[1];
+    struct belfry_http *grpc;
     struct belfry_grpc_call *call; /* NULL when it has ended */
     nghttp2_session *server;
     struct belfry_buf body; /* not sent yet */
@@ -89,13 +89,13 @@ static void pump(void)
 {
     for (ssize_t n = 1; n > 0;) {
         struct belfry_bytes out = {NULL, 1};
-        while (out.len > 0 && belfry_http_pull(fuzz.grpc->http, fuzz.now_ms, &out) == BELFRY_OK)
+        while (out.len > 0 && belfry_http_pull(fuzz.grpc, fuzz.now_ms, &out) == BELFRY_OK)
             expect(nghttp2_session_mem_recv(fuzz.server, (const uint8_t *)out.data, out.len) == (ssize_t)out.len);
         const uint8_t *data;
         n = nghttp2_session_mem_send(fuzz.server, &data);
         for (ssize_t at = 0, piece; at < n; at += piece) {
             piece = n - at < 1000 ? n - at : 1000;
-            belfry_ignore(belfry_http_receive(fuzz.grpc->http, belfry_bytes_of(data + at, (size_t)piece), fuzz.now_ms));
+            belfry_ignore(belfry_http_receive(fuzz.grpc, belfry_bytes_of(data + at, (size_t)piece), fuzz.now_ms));
         }
     }
 }
@@ -165,7 +165,7 @@ static void act_on_call(uint8_t what)
     else if (fuzz.call != NULL && what % 4 == 2)
         belfry_grpc_call_half_close(fuzz.call);
     fuzz.now_ms += what;
-    belfry_ignore(belfry_http_tick(fuzz.grpc->http, fuzz.now_ms));
+    belfry_ignore(belfry_http_tick(fuzz.grpc, fuzz.now_ms));
 }
 
 static void step(enum kind kind, struct belfry_bytes in)
@@ -218,7 +218,7 @@ static void begin(void)
     expect(nghttp2_session_server_new(&fuzz.server, callbacks, NULL) == 0);
     nghttp2_session_callbacks_del(callbacks);
     expect(nghttp2_submit_settings(fuzz.server, 0, NULL, 0) == 0);
-    expect(belfry_grpc_init(fuzz.grpc, &opts, fuzz.now_ms) == BELFRY_OK);
+    expect(belfry_grpc_connect(&opts, fuzz.now_ms, &fuzz.grpc) == BELFRY_OK);
     expect(belfry_grpc_call_open(fuzz.grpc, &call_opts, &events, NULL, &fuzz.call) == BELFRY_OK);
     expect(belfry_grpc_call_send(fuzz.call, belfry_bytes_str("ask")) == BELFRY_OK);
     pump();
@@ -234,7 +234,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         at += 2 + n;
     }
     pump();
-    belfry_http_destroy(fuzz.grpc->http);
+    belfry_http_destroy(fuzz.grpc);
     expect(fuzz.call == NULL && fuzz.n_closed == 1);
     nghttp2_session_del(fuzz.server);
     belfry_buf_fini(&fuzz.body);

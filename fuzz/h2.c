@@ -16,7 +16,7 @@
 #define N_CALLS 4
 
 struct fuzz {
-    struct belfry_grpc grpc[1];
+    struct belfry_http *grpc;
     struct belfry_grpc_call *calls[N_CALLS]; /* NULL: none */
     uint64_t now_ms;
     size_t n_messages;
@@ -67,7 +67,7 @@ static void open_at(struct belfry_grpc_call **place)
 static void pull_all(void)
 {
     struct belfry_bytes out = {NULL, 1};
-    while (out.len > 0 && belfry_http_pull(fuzz.grpc->http, fuzz.now_ms, &out) == BELFRY_OK)
+    while (out.len > 0 && belfry_http_pull(fuzz.grpc, fuzz.now_ms, &out) == BELFRY_OK)
         ;
 }
 
@@ -99,13 +99,13 @@ static void take(const struct step *step)
 {
     switch (step->kind) {
     case STEP_PIECE:
-        belfry_ignore(belfry_http_receive(fuzz.grpc->http, belfry_bytes_of(step->piece, step->n), fuzz.now_ms));
+        belfry_ignore(belfry_http_receive(fuzz.grpc, belfry_bytes_of(step->piece, step->n), fuzz.now_ms));
         break;
     case STEP_TIME:
         if ((step->n & 1) != 0)
             pull_all();
         fuzz.now_ms += step->n * 400;
-        belfry_ignore(belfry_http_tick(fuzz.grpc->http, fuzz.now_ms));
+        belfry_ignore(belfry_http_tick(fuzz.grpc, fuzz.now_ms));
         break;
     case STEP_ACT:
         act((unsigned)(step->n >> 2) & 3, &fuzz.calls[step->n & (N_CALLS - 1)]);
@@ -122,7 +122,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                                  .keepalive_timeout_ms = 5000,
                                                  .max_message_bytes = 1 << 20};
     fuzz = (struct fuzz){.now_ms = 1};
-    expect(belfry_grpc_init(fuzz.grpc, &opts, fuzz.now_ms) == BELFRY_OK);
+    expect(belfry_grpc_connect(&opts, fuzz.now_ms, &fuzz.grpc) == BELFRY_OK);
     open_at(&fuzz.calls[0]);
     open_at(&fuzz.calls[1]);
     pull_all();
@@ -130,7 +130,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (struct step step; step_next(&in, &step); free(step.piece))
         take(&step);
     pull_all();
-    belfry_http_destroy(fuzz.grpc->http);
+    belfry_http_destroy(fuzz.grpc);
     for (size_t i = 0; i < N_CALLS; i++)
         expect(fuzz.calls[i] == NULL);
     return 0;

@@ -88,7 +88,7 @@ static void on_failed(struct belfry_fetch *call, enum belfry_err err, const char
 static struct belfry_http *begin(unsigned what, struct told *told)
 {
     static const struct belfry_http_opts opts = {
-        "http", "127.0.0.1:8001", "fuzz", BELFRY_FETCH_WINDOW, 30000, 15000, false, NULL};
+        "http", "127.0.0.1:8001", {"fuzz", NULL, 0}, BELFRY_FETCH_WINDOW, 30000, 15000, false, false, NULL};
     static const struct belfry_fetch_events events = {on_head, on_body, on_end, on_failed};
     struct belfry_fetch_request request = {(what & HEAD_METHOD) != 0 ? "HEAD" : "GET", "/api", NULL, 0};
     struct belfry_http *http;

@@ -141,7 +141,7 @@ static void take(const struct step *step)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const struct belfry_http_opts opts = {
-        "https", "127.0.0.1:6443", "fuzz", BELFRY_FETCH_WINDOW, 30000, 15000, false, NULL};
+        "https", "127.0.0.1:6443", {"fuzz", NULL, 0}, BELFRY_FETCH_WINDOW, 30000, 15000, false, false, NULL};
     fuzz = (struct fuzz){.now_ms = 1};
     expect(belfry_http_create(&opts, fuzz.now_ms, &fuzz.http) == BELFRY_OK);
     open_at(&fuzz.places[0]);

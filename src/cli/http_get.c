@@ -154,13 +154,19 @@ static enum belfry_err get_from(struct getting *g, struct belfry_dns *dns, const
     struct belfry_carrier *carrier;
     struct belfry_http_opts http = {.scheme = "http",
                                     .authority = endpoint->authority,
-                                    .user_agent = "belfryctl/" BELFRY_VERSION,
+                                    .common = {.user_agent = "belfryctl/" BELFRY_VERSION},
                                     .window = BELFRY_FETCH_WINDOW};
-    struct belfry_transport_opts transport = {
-        .loop = belfry_loop_uv(g->loop), .dns = dns, .endpoint = endpoint, .dial_timeout_ms = (uint32_t)timeout_ms};
+    struct belfry_carrier_opts opts = {.transport = {.loop = belfry_loop_uv(g->loop),
+                                                     .dns = dns,
+                                                     .endpoint = endpoint,
+                                                     .dial_timeout_ms = (uint32_t)timeout_ms},
+                                       .nonsense = "what answers there is no HTTP server",
+                                       .events = &events,
+                                       .user = g};
     enum belfry_err err = belfry_http_create(&http, belfry_clock_ms(), &g->http);
+    opts.http = g->http;
     if (err == BELFRY_OK)
-        err = belfry_carrier_open(&transport, g->http, "what answers there is no HTTP server", &events, g, &carrier);
+        err = belfry_carrier_open(&opts, &carrier);
     if (err != BELFRY_OK)
         return err;
     err = fetch_page(g, carrier, path, timeout_ms);

@@ -256,7 +256,7 @@ static uint64_t try_until(const struct belfry_call *call, uint64_t now_ms)
 }
 
 /* Errors: BELFRY_ERR_UNAVAILABLE (the connection takes no calls), BELFRY_ERR_NOMEM, BELFRY_ERR_LIMIT: stays queued. */
-static enum belfry_err submit(struct belfry_call *call, struct belfry_conn *conn, uint64_t now_ms)
+static enum belfry_err submit(struct belfry_call *call, struct belfry_carrier *conn, uint64_t now_ms)
 {
     struct belfry_calls *calls = call->calls;
     struct belfry_http_field metadata[2];
@@ -268,7 +268,7 @@ static enum belfry_err submit(struct belfry_call *call, struct belfry_conn *conn
         metadata[n++] = (struct belfry_http_field){belfry_bytes_str("hasleader"), belfry_bytes_str("true")};
     struct belfry_grpc_call_opts opts = {
         .path = call->path, .metadata = metadata, .n_metadata = n, .deadline_ms = try_until(call, now_ms)};
-    enum belfry_err err = belfry_grpc_call_open(belfry_conn_grpc(conn), &opts, &grpc_events, call, &call->grpc);
+    enum belfry_err err = belfry_grpc_call_open(belfry_carrier_http(conn), &opts, &grpc_events, call, &call->grpc);
     if (err != BELFRY_OK)
         return err;
     err = belfry_grpc_call_send(call->grpc, belfry_blob_bytes(call->request));
@@ -508,7 +508,7 @@ static bool is_wanted(const struct belfry_calls *calls)
     return !belfry_list_empty(&calls->queued) || (!belfry_auth_ready(calls->opts.auth) && calls->tokens_wanted > 0);
 }
 
-static void submit_queued(struct belfry_calls *calls, struct belfry_conn *conn, uint64_t now_ms)
+static void submit_queued(struct belfry_calls *calls, struct belfry_carrier *conn, uint64_t now_ms)
 {
     bool ready = belfry_auth_ready(calls->opts.auth);
     belfry_list_each_safe (node, &calls->queued) {
@@ -530,12 +530,12 @@ void belfry_calls_pump(struct belfry_calls *calls, uint64_t now_ms)
     belfry_link_want(calls->link, wanted || !belfry_list_empty(&calls->sent));
     if (wanted && calls->opts.auth->state == BELFRY_AUTH_STALE && calls->login == NULL && now_ms >= calls->login_ms)
         log_in(calls, now_ms);
-    struct belfry_conn *conn = belfry_link_conn(calls->link);
+    struct belfry_carrier *conn = belfry_link_conn(calls->link);
     if (conn == NULL)
         return;
     if (now_ms >= calls->hold_ms)
         submit_queued(calls, conn, now_ms);
-    belfry_conn_flush(conn);
+    belfry_carrier_flush(conn);
 }
 
 uint64_t belfry_calls_due(const struct belfry_calls *calls)

@@ -7,15 +7,10 @@
 #include <string.h>
 
 #include "base/backoff.h"
+#include "base/clock.h"
 #include "base/list.h"
 
 enum link_state { IDLE, DIALING, UP, RESTING };
-
-/* A connection that is used no more: kept until its last call has ended. */
-struct aside {
-    struct belfry_list node;
-    struct belfry_conn *conn;
-};
 
 struct belfry_link {
     /* fixed */
@@ -25,10 +20,10 @@ struct belfry_link {
     /* owner */
     enum link_state state;
     bool wanted, destroyed;
-    size_t at;                /* index of the endpoint in use or tried last */
-    size_t failures;          /* endpoints that failed since one served */
-    struct belfry_conn *conn; /* DIALING and UP */
-    struct belfry_list asides;
+    size_t at;                   /* index of the endpoint in use or tried last */
+    size_t failures;             /* endpoints that failed since one served */
+    struct belfry_carrier *conn; /* DIALING and UP */
+    struct belfry_list conns;    /* all, also those that only end their calls */
     struct belfry_backoff backoff;
     struct belfry_rng rng;
     uv_timer_t timer;
@@ -37,7 +32,7 @@ struct belfry_link {
 };
 
 static void dial(struct belfry_link *link);
-static const struct belfry_conn_events conn_events;
+static const struct belfry_carrier_events conn_events;
 
 static void move(struct belfry_link *link, enum link_state to)
 {
@@ -76,6 +71,25 @@ static void go_on(struct belfry_link *link)
     rest(link, round_done ? belfry_backoff_next(&link->backoff, &link->rng) : 0);
 }
 
+static enum belfry_err open_conn(struct belfry_link *link)
+{
+    const struct belfry_endpoint *endpoint = &link->opts.endpoints[link->at];
+    struct belfry_grpc_opts grpc = link->opts.grpc;
+    grpc.scheme = endpoint->tls ? "https" : "http";
+    grpc.authority = endpoint->authority;
+    struct belfry_carrier_opts conn = {.transport = {.loop = link->opts.loop,
+                                                     .dns = link->opts.dns,
+                                                     .endpoint = endpoint,
+                                                     .tls = endpoint->tls ? link->opts.tls : NULL,
+                                                     .dial_timeout_ms = link->opts.dial_timeout_ms},
+                                       .nonsense = "it does not speak HTTP/2 as gRPC needs it",
+                                       .all = &link->conns,
+                                       .events = &conn_events,
+                                       .user = link};
+    enum belfry_err err = belfry_grpc_connect(&grpc, belfry_clock_ms(), &conn.http);
+    return err == BELFRY_OK ? belfry_carrier_open(&conn, &link->conn) : err;
+}
+
 static void dial(struct belfry_link *link)
 {
     move(link, DIALING);
@@ -85,17 +99,12 @@ static void dial(struct belfry_link *link)
         go_on(link);
         return;
     }
-    struct belfry_transport_opts transport = {.loop = link->opts.loop,
-                                              .dns = link->opts.dns,
-                                              .endpoint = &link->opts.endpoints[link->at],
-                                              .tls = link->opts.endpoints[link->at].tls ? link->opts.tls : NULL,
-                                              .dial_timeout_ms = link->opts.dial_timeout_ms};
-    if (belfry_conn_open(&transport, &link->opts.grpc, &conn_events, link, &link->conn) != BELFRY_OK) {
+    if (open_conn(link) != BELFRY_OK) {
         snprintf(link->why[link->at], BELFRY_LINK_WHY, "out of memory");
         rest(link, BELFRY_LINK_MAX_MS);
     }
-    if (transport.tls != NULL)
-        belfry_tls_log_refresh(transport.tls, link->opts.log);
+    if (link->opts.endpoints[link->at].tls && link->opts.tls != NULL)
+        belfry_tls_log_refresh(link->opts.tls, link->opts.log);
 }
 
 static void fail(struct belfry_link *link, enum belfry_err err, const char *why)
@@ -106,17 +115,17 @@ static void fail(struct belfry_link *link, enum belfry_err err, const char *why)
                 link->opts.name, link->opts.endpoints[link->at].url, why);
     link->losses += was_up;
     link->failures++;
-    struct belfry_conn *conn = link->conn;
+    struct belfry_carrier *conn = link->conn;
     link->conn = NULL;
     go_on(link);
-    belfry_conn_close(conn); /* its calls end here, and their owners may want the link again */
+    belfry_carrier_close(conn); /* its calls end here, and their owners may want the link again */
     link->events->down(link, err, link->user);
 }
 
-static void on_up(struct belfry_conn *conn, void *user)
+static void on_up(struct belfry_carrier *conn, const char *alpn, void *user)
 {
     struct belfry_link *link = user;
-    (void)conn;
+    (void)conn, (void)alpn;
     move(link, UP);
     link->connects++;
     belfry_logf(link->opts.log, BELFRY_LOG_INFO, "link_up", "link=%s endpoint=%s", link->opts.name,
@@ -124,52 +133,28 @@ static void on_up(struct belfry_conn *conn, void *user)
     link->events->up(link, link->user);
 }
 
-/* Connections put aside end when they are lost or have no call left. */
-static void sweep_asides(struct belfry_link *link)
-{
-    belfry_list_each_safe (node, &link->asides) {
-        struct aside *aside = belfry_container(node, struct aside, node);
-        struct belfry_http *http = belfry_conn_grpc(aside->conn)->http;
-        if (!link->destroyed && belfry_http_n_calls(http) > 0 && belfry_http_state(http) != BELFRY_HTTP_DEAD)
-            continue;
-        belfry_list_remove(&aside->node);
-        belfry_conn_close(aside->conn);
-        free(aside);
-    }
-}
-
 /* The connection takes no more calls, but those it has may go on. */
-static void put_aside(struct belfry_link *link, enum belfry_err err, const char *why)
+static void leave(struct belfry_link *link, enum belfry_err err, const char *why)
 {
-    struct aside *aside = malloc(sizeof(*aside));
-    if (aside == NULL || belfry_http_n_calls(belfry_conn_grpc(link->conn)->http) == 0) {
-        free(aside);
-        fail(link, err, why);
-        return;
-    }
-    aside->conn = link->conn;
-    belfry_list_append(&link->asides, &aside->node);
-    link->conn = NULL; /* so that fail() leaves it alone; its events find that it is not the current one */
+    struct belfry_carrier *conn = link->conn;
+    link->conn = NULL; /* so that fail() leaves it alone */
+    belfry_carrier_retire(conn);
     fail(link, err, why);
 }
 
-static void on_lost(struct belfry_conn *conn, enum belfry_err err, const char *why, void *user)
+static void on_lost(struct belfry_carrier *conn, enum belfry_err err, const char *why, void *user)
 {
-    struct belfry_link *link = user;
-    if (conn == link->conn)
-        fail(link, err, why);
-    else
-        sweep_asides(link);
+    (void)conn;
+    fail(user, err, why);
 }
 
-static void on_draining(struct belfry_conn *conn, void *user)
+static void on_draining(struct belfry_carrier *conn, void *user)
 {
-    struct belfry_link *link = user;
-    if (conn == link->conn)
-        put_aside(link, BELFRY_ERR_UNAVAILABLE, "the server is going away");
+    (void)conn;
+    leave(user, BELFRY_ERR_UNAVAILABLE, "the server is going away");
 }
 
-static const struct belfry_conn_events conn_events = {.up = on_up, .lost = on_lost, .draining = on_draining};
+static const struct belfry_carrier_events conn_events = {.up = on_up, .lost = on_lost, .draining = on_draining};
 
 enum belfry_err belfry_link_create(const struct belfry_link_opts *opts, const struct belfry_link_events *events,
                                    void *user, struct belfry_link **out)
@@ -188,7 +173,7 @@ enum belfry_err belfry_link_create(const struct belfry_link_opts *opts, const st
     link->user = user;
     link->rng.state = opts->seed;
     belfry_backoff_init(&link->backoff, BELFRY_LINK_FIRST_MS, BELFRY_LINK_MAX_MS);
-    belfry_list_init(&link->asides);
+    belfry_list_init(&link->conns);
     uv_timer_init(opts->loop, &link->timer);
     link->timer.data = link;
     *out = link;
@@ -208,22 +193,19 @@ void belfry_link_destroy(struct belfry_link *link)
         return;
     link->destroyed = true;
     link->wanted = false;
-    struct belfry_conn *conn = link->conn;
     link->conn = NULL;
-    belfry_conn_close(conn);
-    sweep_asides(link);
+    belfry_carrier_close_all(&link->conns, "the connection was closed");
     uv_close((uv_handle_t *)&link->timer, free_link);
 }
 
 void belfry_link_want(struct belfry_link *link, bool wanted)
 {
     link->wanted = wanted && !link->destroyed;
-    sweep_asides(link);
     if (link->wanted && link->state == IDLE)
         dial(link);
 }
 
-struct belfry_conn *belfry_link_conn(struct belfry_link *link)
+struct belfry_carrier *belfry_link_conn(struct belfry_link *link)
 {
     return link->state == UP ? link->conn : NULL;
 }
@@ -251,7 +233,7 @@ void belfry_link_good(struct belfry_link *link)
 void belfry_link_leave(struct belfry_link *link, enum belfry_err err, const char *why)
 {
     if (link->state == UP && !link->destroyed)
-        put_aside(link, err, why);
+        leave(link, err, why);
 }
 
 void belfry_link_describe(const struct belfry_link *link, char *text, size_t len)

@@ -19,7 +19,8 @@
 #include <stdbool.h>
 
 #include "base/rng.h"
-#include "client/conn.h"
+#include "net/carrier.h"
+#include "net/grpc.h"
 
 #define BELFRY_LINK_FIRST_MS 50   /* the first wait after a round in which no endpoint connected */
 #define BELFRY_LINK_MAX_MS   3000 /* and the longest */
@@ -57,8 +58,8 @@ void belfry_link_destroy(struct belfry_link *link);
 /* Whether somebody needs it; dials if so and not connected. */
 void belfry_link_want(struct belfry_link *link, bool wanted);
 
-/* The connection to open calls on; NULL unless UP. After using it, belfry_conn_flush(). */
-struct belfry_conn *belfry_link_conn(struct belfry_link *link);
+/* The connection to open calls on; NULL unless UP. After using it, belfry_carrier_flush(). */
+struct belfry_carrier *belfry_link_conn(struct belfry_link *link);
 
 /* The endpoint connected to, or tried last. */
 const struct belfry_endpoint *belfry_link_endpoint(const struct belfry_link *link);

@@ -34,7 +34,7 @@ struct belfry_stream {
     struct belfry_rng rng;
     /* owner */
     struct belfry_grpc_call *call; /* NULL: down */
-    struct belfry_conn *conn;      /* that carries the call */
+    struct belfry_carrier *conn;   /* that carries the call */
     size_t at;                     /* index of its endpoint */
     uint64_t member_id;            /* of its server, from the newest header */
     struct belfry_trust trust;     /* whether that server's progress can be believed */
@@ -200,7 +200,7 @@ static void first_message(struct belfry_stream *stream)
     stream->served = stream->ever_served = true;
     stream->served_ms = belfry_clock_ms();
     belfry_link_good(stream->link);
-    snprintf(text, sizeof(text), "connected to %s", belfry_conn_endpoint(stream->conn)->url);
+    snprintf(text, sizeof(text), "connected to %s", belfry_carrier_endpoint(stream->conn)->url);
     tell(stream, text);
 }
 
@@ -336,7 +336,7 @@ static void on_closed(struct belfry_grpc_call *call, const struct belfry_grpc_st
     bool leave = status->from_server && is_current(stream);
     (void)call;
     stream->call = NULL;
-    const char *url = belfry_conn_endpoint(stream->conn)->url;
+    const char *url = belfry_carrier_endpoint(stream->conn)->url;
     if (belfry_status_is_auth(status) && stream->opts.auth->state != BELFRY_AUTH_NONE &&
         stream->refused_tokens < TOKENS_MAX) {
         token_refused(stream);
@@ -359,7 +359,7 @@ static void on_closed(struct belfry_grpc_call *call, const struct belfry_grpc_st
 
 static const struct belfry_grpc_events grpc_events = {.message = on_message, .closed = on_closed};
 
-static void open_stream(struct belfry_stream *stream, struct belfry_conn *conn, uint64_t now_ms)
+static void open_stream(struct belfry_stream *stream, struct belfry_carrier *conn, uint64_t now_ms)
 {
     struct belfry_http_field metadata[2];
     size_t n = 0;
@@ -370,7 +370,7 @@ static void open_stream(struct belfry_stream *stream, struct belfry_conn *conn, 
         metadata[n++] = (struct belfry_http_field){belfry_bytes_str("hasleader"), belfry_bytes_str("true")};
     struct belfry_grpc_call_opts opts = {
         .path = WATCH_PATH, .metadata = metadata, .n_metadata = n, .deadline_ms = BELFRY_NEVER};
-    if (belfry_grpc_call_open(belfry_conn_grpc(conn), &opts, &grpc_events, stream, &stream->call) != BELFRY_OK) {
+    if (belfry_grpc_call_open(belfry_carrier_http(conn), &opts, &grpc_events, stream, &stream->call) != BELFRY_OK) {
         stream->retry_ms = now_ms + RETRY_MAX_MS;
         return;
     }
@@ -399,13 +399,13 @@ static void pump_stream(struct belfry_stream *stream, uint64_t now_ms)
     limit_messages(stream);
     if (stream->call != NULL && !any) {
         belfry_grpc_call_cancel(stream->call);
-        struct belfry_conn *conn = stream->conn;
+        struct belfry_carrier *conn = stream->conn;
         down(stream);
         stream->retry_ms = 0;
-        belfry_conn_flush(conn);
+        belfry_carrier_flush(conn);
         return;
     }
-    struct belfry_conn *conn = belfry_link_conn(stream->link);
+    struct belfry_carrier *conn = belfry_link_conn(stream->link);
     bool want =
         stream->call == NULL && belfry_mux_wants_stream(stream->mux) && conn != NULL && now_ms >= stream->retry_ms;
     if (want && !belfry_auth_is_new(stream->opts.auth, now_ms)) {
@@ -418,7 +418,7 @@ static void pump_stream(struct belfry_stream *stream, uint64_t now_ms)
         open_stream(stream, conn, now_ms);
     send_requests(stream, now_ms);
     if (stream->conn != NULL)
-        belfry_conn_flush(stream->conn);
+        belfry_carrier_flush(stream->conn);
 }
 
 /* ---- the server's version ---- */
@@ -430,7 +430,7 @@ static void on_trust(void *user)
     if (stream->trust.state == BELFRY_TRUST_BAD)
         belfry_logf(stream->opts.link.log, BELFRY_LOG_WARN, "progress_not_asked",
                     "endpoint=%s version=\"%s\" why=\"its progress may overtake events (etcd#15220)\"",
-                    belfry_conn_endpoint(stream->conn)->url, stream->trust.version);
+                    belfry_carrier_endpoint(stream->conn)->url, stream->trust.version);
     stream->opts.changed(stream->opts.user);
 }
 

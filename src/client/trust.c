@@ -159,7 +159,7 @@ static void submit(struct belfry_trust *trust, const char *path, uint64_t now_ms
     struct belfry_grpc_call_opts opts = {.path = path, .deadline_ms = now_ms + ASK_MS};
     trust->answered = trust->other_member = false;
     enum belfry_err err =
-        belfry_grpc_call_open(belfry_conn_grpc(trust->conn), &opts, &grpc_events, trust, &trust->call);
+        belfry_grpc_call_open(belfry_carrier_http(trust->conn), &opts, &grpc_events, trust, &trust->call);
     if (err == BELFRY_OK) {
         err = belfry_grpc_call_send(trust->call, (struct belfry_bytes){NULL, 0});
         if (err != BELFRY_OK)
@@ -183,7 +183,7 @@ static void on_status(struct belfry_trust *trust, const struct belfry_grpc_statu
     trust->hopeless = mine || is_final(status);
     move(trust, BELFRY_TRUST_ABOUT);
     submit(trust, BELFRY_PATH_ABOUT, belfry_clock_ms());
-    belfry_conn_flush(trust->conn);
+    belfry_carrier_flush(trust->conn);
 }
 
 static void on_about(struct belfry_trust *trust, const struct belfry_grpc_status *status)
@@ -208,7 +208,7 @@ static void on_closed(struct belfry_grpc_call *call, const struct belfry_grpc_st
     trust->changed(trust->user);
 }
 
-void belfry_trust_ask(struct belfry_trust *trust, struct belfry_conn *conn, uint64_t member_id, uint64_t now_ms)
+void belfry_trust_ask(struct belfry_trust *trust, struct belfry_carrier *conn, uint64_t member_id, uint64_t now_ms)
 {
     move(trust, BELFRY_TRUST_ASKING);
     trust->member_id = member_id;

@@ -26,7 +26,8 @@
 #include <stdint.h>
 
 #include "base/backoff.h"
-#include "client/conn.h"
+#include "net/carrier.h"
+#include "net/grpc.h"
 
 #define BELFRY_TRUST_VERSION 32 /* bytes kept of a version, with the NUL */
 
@@ -46,7 +47,7 @@ struct belfry_trust {
     /* owner */
     enum belfry_trust_state state;
     struct belfry_grpc_call *call; /* ASKING, ABOUT */
-    struct belfry_conn *conn;      /* ASKING, ABOUT: the stream's */
+    struct belfry_carrier *conn;   /* ASKING, ABOUT: the stream's */
     bool hopeless;                 /* ABOUT: Status failed permanently */
     uint64_t member_id;            /* of the stream's server; 0: unknown */
     bool answered, other_member;   /* ASKING: received so far */
@@ -65,7 +66,7 @@ uint64_t belfry_trust_due(const struct belfry_trust *trust);
 
 /* Asks on the stream's connection (flush it afterwards). `member_id` comes from the stream's headers, so that an answer
  * of another member behind a balancer is recognised. Only in UNKNOWN. */
-void belfry_trust_ask(struct belfry_trust *trust, struct belfry_conn *conn, uint64_t member_id, uint64_t now_ms);
+void belfry_trust_ask(struct belfry_trust *trust, struct belfry_carrier *conn, uint64_t member_id, uint64_t now_ms);
 
 /* Whether this version of etcd keeps progress behind events. False for a version that cannot be read. Pure. */
 bool belfry_trust_is_good(struct belfry_bytes version);

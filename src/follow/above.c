@@ -75,11 +75,11 @@ static void above_on_closed(struct belfry_grpc_call *call, const struct belfry_g
 static const struct belfry_grpc_events call_events = {.message = above_on_message, .closed = above_on_closed};
 
 /* The connection that carries the live stream; NULL: there is none, or it has been put aside. */
-static struct belfry_conn *above_conn(struct above *above)
+static struct belfry_carrier *above_conn(struct above *above)
 {
     const char *endpoint = belfry_stream_endpoint(above->stream);
-    struct belfry_conn *conn = belfry_link_conn(belfry_stream_link(above->stream));
-    return endpoint != NULL && conn != NULL && strcmp(belfry_conn_endpoint(conn)->url, endpoint) == 0 ? conn : NULL;
+    struct belfry_carrier *conn = belfry_link_conn(belfry_stream_link(above->stream));
+    return endpoint != NULL && conn != NULL && strcmp(belfry_carrier_endpoint(conn)->url, endpoint) == 0 ? conn : NULL;
 }
 
 /* Measurements are of one server, and of revisions that came live from it. Revisions up to place->shown existed
@@ -100,14 +100,14 @@ static void above_note_place(struct above *above, const struct above_place *plac
     above->place = *place;
 }
 
-static void above_ask(struct above *above, struct belfry_conn *conn, uint64_t now_ms)
+static void above_ask(struct above *above, struct belfry_carrier *conn, uint64_t now_ms)
 {
     struct belfry_grpc_call_opts opts = {.path = above->is_etcd ? BELFRY_PATH_STATUS : ABOUT_PATH,
                                          .deadline_ms = now_ms + ASK_MS};
     above->understood = false;
     above->asked = above->connects;
     above->asked_at = belfry_link_index(belfry_stream_link(above->stream));
-    if (belfry_grpc_call_open(belfry_conn_grpc(conn), &opts, &call_events, above, &above->call) != BELFRY_OK) {
+    if (belfry_grpc_call_open(belfry_carrier_http(conn), &opts, &call_events, above, &above->call) != BELFRY_OK) {
         above->call = NULL;
         return;
     }
@@ -118,7 +118,7 @@ static void above_ask(struct above *above, struct belfry_conn *conn, uint64_t no
     }
     belfry_grpc_call_half_close(above->call);
     above->sent_ns = belfry_clock_ns();
-    belfry_conn_flush(conn);
+    belfry_carrier_flush(conn);
 }
 
 void above_pump(struct above *above, const struct above_place *place, uint64_t now_ms)
@@ -127,7 +127,7 @@ void above_pump(struct above *above, const struct above_place *place, uint64_t n
     if (now_ms < above->due_ms)
         return;
     above->due_ms = now_ms + ASK_EVERY_MS;
-    struct belfry_conn *conn = above->call == NULL && place->live ? above_conn(above) : NULL;
+    struct belfry_carrier *conn = above->call == NULL && place->live ? above_conn(above) : NULL;
     if (conn != NULL)
         above_ask(above, conn, now_ms);
     above->events->changed(above->user);

@@ -303,15 +303,17 @@ static enum belfry_err dial(struct belfry_pool *pool)
 {
     struct belfry_http_opts http = {.scheme = pool->opts.endpoint->tls ? "https" : "http",
                                     .authority = pool->opts.endpoint->authority,
-                                    .user_agent = pool->opts.user_agent,
+                                    .common = {.user_agent = pool->opts.user_agent},
                                     .window = BELFRY_FETCH_WINDOW,
                                     .ping_ms = PING_MS,
                                     .ping_timeout_ms = PING_TIMEOUT_MS};
-    struct belfry_transport_opts transport = {.loop = belfry_loop_uv(pool->opts.b->loop),
-                                              .dns = pool->opts.b->dns,
-                                              .endpoint = pool->opts.endpoint,
-                                              .tls = pool->opts.tls,
-                                              .dial_timeout_ms = pool->opts.dial_timeout_ms};
+    struct belfry_carrier_opts carrier = {.transport = {.loop = belfry_loop_uv(pool->opts.b->loop),
+                                                        .dns = pool->opts.b->dns,
+                                                        .endpoint = pool->opts.endpoint,
+                                                        .tls = pool->opts.tls,
+                                                        .dial_timeout_ms = pool->opts.dial_timeout_ms},
+                                          .nonsense = "it does not speak HTTP as it should",
+                                          .events = &carrier_events};
     struct pool_conn *conn = calloc(1, sizeof(*conn));
     if (conn == NULL)
         return BELFRY_ERR_NOMEM;
@@ -319,9 +321,10 @@ static enum belfry_err dial(struct belfry_pool *pool)
     belfry_list_init(&conn->node);
     belfry_list_init(&conn->calls);
     enum belfry_err err = belfry_http_create(&http, belfry_clock_ms(), &conn->http);
+    carrier.http = conn->http;
+    carrier.user = conn;
     if (err == BELFRY_OK)
-        err = belfry_carrier_open(&transport, conn->http, "it does not speak HTTP as it should", &carrier_events, conn,
-                                  &conn->carrier);
+        err = belfry_carrier_open(&carrier, &conn->carrier);
     if (err != BELFRY_OK) {
         free(conn);
         return err;

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/owner.h"
 #include "net/h1.h"
 
 #define GATHER_BYTES (64 * 1024) /* given to the owner in one write */
@@ -19,10 +20,10 @@
 
 struct belfry_http {
     /* fixed at creation */
-    struct belfry_http_origin origin; /* its strings are owned, as is user_agent */
-    char *user_agent;
+    struct belfry_http_origin origin; /* its strings are owned */
+    struct belfry_http_common common; /* its strings are lent */
     uint32_t window, ping_ms, ping_timeout_ms;
-    bool ping_steadily;
+    bool ping_steadily, discreet;
     const struct belfry_log *log; /* may be NULL */
     /* fixed at start */
     enum belfry_http_version version;
@@ -35,14 +36,15 @@ struct belfry_http {
     struct belfry_list waiting, running, ended; /* of struct belfry_http_call, by node */
     struct belfry_list ready;                   /* likewise, by ready_node: read() has bytes again */
     size_t n_calls, n_waiting;
-    uint64_t next_deadline_ms;          /* no call's deadline is earlier; it may belong to one that has gone */
-    uint64_t ping_from_ms;              /* from when ping_ms counts: the last byte, or the last PING if steadily */
-    uint64_t pinged_ms;                 /* when the last PING was queued */
-    bool ping_unanswered;               /* and not a byte has come since */
-    struct belfry_buf out;              /* what pull lends */
-    size_t lent;                        /* bytes of it that the last pull gave away */
-    char leaving[64];                   /* why the peer takes no more calls, in our words; "" if it did not say */
-    char goaway[BELFRY_HTTP_WHY_BYTES]; /* the same with the peer's words */
+    uint64_t next_deadline_ms; /* no call's deadline is earlier; it may belong to one that has gone */
+    uint64_t ping_from_ms;     /* from when ping_ms counts: the last byte, or the last PING if steadily */
+    uint64_t pinged_ms;        /* when the last PING was queued */
+    bool ping_unanswered;      /* and not a byte has come since */
+    struct belfry_buf out;     /* what pull lends */
+    size_t lent;               /* bytes of it that the last pull gave away */
+    uint32_t goaway_code;
+    char leaving[BELFRY_HTTP_WHY_BYTES]; /* why the peer takes no more calls; "" while it does */
+    BELFRY_OWNER;
 };
 
 static const struct belfry_h2_events stream_events;
@@ -165,6 +167,7 @@ enum belfry_err belfry_http_call_open(struct belfry_http *http, struct belfry_ht
                                       struct belfry_http_ask *ask, uint64_t deadline_ms,
                                       const struct belfry_http_events *events)
 {
+    BELFRY_OWNER_CHECK(http);
     size_t room = http->state == BELFRY_HTTP_OPEN && http->h2 != NULL ? belfry_h2_room(http->h2) : 0;
     bool closed = http->state > BELFRY_HTTP_OPEN || http->failed != BELFRY_OK;
     if (closed || http->n_waiting >= BELFRY_HTTP_WAITING_MAX + room) {
@@ -268,7 +271,7 @@ static enum belfry_err write_over_h1(struct belfry_http_call *call, uint64_t now
 /* How many more calls may run now. */
 static size_t http_capacity(const struct belfry_http *http)
 {
-    if (http->state != BELFRY_HTTP_OPEN)
+    if (http->state != BELFRY_HTTP_OPEN || http->failed != BELFRY_OK)
         return 0;
     return http->h2 != NULL ? belfry_h2_room(http->h2) : belfry_h1_current(http->h1) == NULL;
 }
@@ -406,22 +409,16 @@ static void on_closed(struct belfry_h2_stream *stream, uint32_t code, const char
     call_settle(call);
 }
 
-/* Printable, so that it can be logged and shown. */
-static void describe_goaway(struct belfry_http *http, struct belfry_bytes debug)
-{
-    size_t cap = sizeof(http->goaway);
-    size_t at = (size_t)snprintf(http->goaway, cap, "%s%s", http->leaving, debug.len > 0 ? ": " : "");
-    for (size_t i = 0; i < debug.len && at < cap - 1; i++)
-        http->goaway[at++] = (char)(debug.data[i] >= ' ' && debug.data[i] <= '~' ? debug.data[i] : '?');
-    http->goaway[at] = '\0';
-}
-
 static void on_goaway(int32_t last_id, uint32_t code, struct belfry_bytes debug, void *user)
 {
     struct belfry_http *http = user;
-    snprintf(http->leaving, sizeof(http->leaving), "GOAWAY %s", nghttp2_http2_strerror(code));
-    describe_goaway(http, debug);
-    http_drain(http, http->leaving, last_id, code);
+    char why[BELFRY_HTTP_WHY_BYTES];
+    size_t len = http->discreet ? 0 : debug.len;
+    size_t at = (size_t)snprintf(why, sizeof(why), "GOAWAY %s%s", nghttp2_http2_strerror(code), len > 0 ? ": " : "");
+    for (size_t i = 0; i < len && at < sizeof(why) - 1; i++) /* printable, so that it can be logged and shown */
+        why[at++] = (char)(debug.data[i] >= ' ' && debug.data[i] <= '~' ? debug.data[i] : '?');
+    why[at] = '\0';
+    http_drain(http, why, last_id, code);
 }
 
 static const struct belfry_h2_events stream_events = {
@@ -497,7 +494,6 @@ static void http_free(struct belfry_http *http)
     belfry_h2_destroy(http->h2);
     free((char *)(uintptr_t)http->origin.scheme);
     free((char *)(uintptr_t)http->origin.authority);
-    free(http->user_agent);
     belfry_buf_fini(&http->out);
     free(http);
 }
@@ -509,10 +505,12 @@ enum belfry_err belfry_http_create(const struct belfry_http_opts *opts, uint64_t
     struct belfry_http *http = calloc(1, sizeof(*http));
     if (http == NULL)
         return BELFRY_ERR_NOMEM;
+    BELFRY_OWNER_INIT(http);
     http->window = opts->window;
     http->ping_ms = opts->ping_ms;
     http->ping_timeout_ms = opts->ping_timeout_ms;
     http->ping_steadily = opts->ping_steadily;
+    http->discreet = opts->discreet;
     http->log = opts->log;
     http->ping_from_ms = now_ms;
     http->next_deadline_ms = BELFRY_NEVER;
@@ -521,9 +519,8 @@ enum belfry_err belfry_http_create(const struct belfry_http_opts *opts, uint64_t
     belfry_list_init(&http->ended);
     belfry_list_init(&http->ready);
     http->origin = (struct belfry_http_origin){strdup(opts->scheme), strdup(opts->authority)};
-    http->user_agent = opts->user_agent != NULL ? strdup(opts->user_agent) : NULL;
-    if (http->origin.scheme == NULL || http->origin.authority == NULL ||
-        (http->user_agent == NULL) != (opts->user_agent == NULL)) {
+    http->common = opts->common;
+    if (http->origin.scheme == NULL || http->origin.authority == NULL) {
         http_free(http);
         return BELFRY_ERR_NOMEM;
     }
@@ -548,13 +545,11 @@ enum belfry_err belfry_http_start(struct belfry_http *http, enum belfry_http_ver
  * sent. A call that is over was pulled and has no stream any more (id 0): it stays. */
 static void http_drain(struct belfry_http *http, const char *leaving, int32_t last_id, uint32_t code)
 {
-    if (leaving != http->leaving) {
-        snprintf(http->leaving, sizeof(http->leaving), "%s", leaving);
-        snprintf(http->goaway, sizeof(http->goaway), "%s", leaving);
-    }
+    snprintf(http->leaving, sizeof(http->leaving), "%s", leaving);
+    http->goaway_code = code;
     belfry_logf(http->log, code == NGHTTP2_NO_ERROR ? BELFRY_LOG_INFO : BELFRY_LOG_WARN, "grpc_goaway",
                 "authority=%s calls=%zu last_id=%d why=\"%s\"", http->origin.authority, http->n_calls, (int)last_id,
-                http->goaway);
+                http->leaving);
     if (http->state == BELFRY_HTTP_OPEN)
         http_move(http, BELFRY_HTTP_DRAINING);
     struct belfry_list *const lists[] = {&http->waiting, &http->running};
@@ -566,7 +561,7 @@ static void http_drain(struct belfry_http *http, const char *leaving, int32_t la
                                                          .err = BELFRY_ERR_UNAVAILABLE,
                                                          .h2_code = code,
                                                          .unprocessed = true,
-                                                         .why = http->goaway});
+                                                         .why = http->leaving});
         }
     }
 }
@@ -590,7 +585,7 @@ static void http_die(struct belfry_http *http, enum belfry_err err, const char *
     if (http->state == BELFRY_HTTP_DEAD)
         return;
     char text[BELFRY_HTTP_WHY_BYTES * 2];
-    snprintf(text, sizeof(text), "%s%s%s", why, http->goaway[0] != '\0' ? ", after " : "", http->goaway);
+    snprintf(text, sizeof(text), "%s%s%s", why, http->leaving[0] != '\0' ? ", after " : "", http->leaving);
     belfry_logf(http->log, BELFRY_LOG_DEBUG, "grpc_dead", "authority=%s calls=%zu why=\"%s\"", http->origin.authority,
                 http->n_calls, text);
     http_move(http, BELFRY_HTTP_DEAD);
@@ -605,13 +600,15 @@ static enum belfry_err http_fail(struct belfry_http *http, enum belfry_err err, 
         belfry_h2_terminate(http->h2, err == BELFRY_ERR_PROTOCOL ? NGHTTP2_PROTOCOL_ERROR
                                       : err == BELFRY_ERR_NOMEM  ? NGHTTP2_INTERNAL_ERROR
                                                                  : NGHTTP2_NO_ERROR);
+    if (why != http->failed_why)
+        snprintf(http->failed_why, sizeof(http->failed_why), "%s", why);
     http_die(http, err, why);
     http_flush(http);
     return err;
 }
 
 /* The sentence for an error of the machine below, or of one that was noted. */
-static const char *http_why(const struct belfry_http *http, enum belfry_err err)
+static const char *failure_of(const struct belfry_http *http, enum belfry_err err)
 {
     if (http->failed_why[0] != '\0')
         return http->failed_why;
@@ -620,6 +617,7 @@ static const char *http_why(const struct belfry_http *http, enum belfry_err err)
 
 void belfry_http_lost(struct belfry_http *http, const char *why)
 {
+    BELFRY_OWNER_CHECK(http);
     belfry_buf_fini(&http->out);
     http->lent = 0;
     if (http->h2 != NULL)
@@ -635,6 +633,7 @@ void belfry_http_destroy(struct belfry_http *http)
     static const char why[] = "the connection was closed";
     if (http == NULL)
         return;
+    BELFRY_OWNER_CHECK(http);
     if (http->h2 != NULL)
         belfry_h2_abandon(http->h2);
     http_die(http, BELFRY_ERR_UNAVAILABLE, why);
@@ -647,6 +646,7 @@ void belfry_http_destroy(struct belfry_http *http)
 
 enum belfry_err belfry_http_receive(struct belfry_http *http, struct belfry_bytes bytes, uint64_t now_ms)
 {
+    BELFRY_OWNER_CHECK(http);
     assert(http->state != BELFRY_HTTP_NEW);
     if (http->state == BELFRY_HTTP_DEAD)
         return BELFRY_ERR_UNAVAILABLE;
@@ -664,7 +664,7 @@ enum belfry_err belfry_http_receive(struct belfry_http *http, struct belfry_byte
         why = NULL;
     }
     if (err != BELFRY_OK)
-        return http_fail(http, err, why != NULL ? why : http_why(http, err));
+        return http_fail(http, err, why != NULL ? why : failure_of(http, err));
     http_flush(http);
     return BELFRY_OK;
 }
@@ -683,12 +683,13 @@ static enum belfry_err gather(struct belfry_http *http, uint64_t now_ms)
 
 enum belfry_err belfry_http_pull(struct belfry_http *http, uint64_t now_ms, struct belfry_bytes *out)
 {
+    BELFRY_OWNER_CHECK(http);
     belfry_buf_take(&http->out, http->lent);
     http->lent = 0;
     if (http->state == BELFRY_HTTP_OPEN || http->state == BELFRY_HTTP_DRAINING) {
         enum belfry_err err = gather(http, now_ms);
         if (err != BELFRY_OK)
-            return http_fail(http, err, http_why(http, err)); /* what was gathered is given next time */
+            return http_fail(http, err, failure_of(http, err)); /* what was gathered is given next time */
     } else if (http->h2 != NULL) {
         belfry_ignore(belfry_h2_pull(http->h2, GATHER_BYTES, &http->out)); /* a last GOAWAY, if there is one */
     }
@@ -766,17 +767,18 @@ static enum belfry_err keep_alive(struct belfry_http *http, uint64_t now_ms)
 
 enum belfry_err belfry_http_tick(struct belfry_http *http, uint64_t now_ms)
 {
+    BELFRY_OWNER_CHECK(http);
     http_flush(http);
     if (http->state == BELFRY_HTTP_DEAD)
         return BELFRY_OK;
     if (http->failed != BELFRY_OK)
-        return http_fail(http, http->failed, http_why(http, http->failed));
+        return http_fail(http, http->failed, failure_of(http, http->failed));
     expire_all(http, now_ms);
     http_flush(http);
     enum belfry_err err = keep_alive(http, now_ms);
     if (err == BELFRY_ERR_TIMEOUT)
         return http_fail(http, err, "the peer did not answer a PING in time");
-    return err == BELFRY_OK ? BELFRY_OK : http_fail(http, err, http_why(http, err));
+    return err == BELFRY_OK ? BELFRY_OK : http_fail(http, err, failure_of(http, err));
 }
 
 uint64_t belfry_http_due(const struct belfry_http *http)
@@ -800,14 +802,19 @@ enum belfry_http_version belfry_http_version(const struct belfry_http *http)
     return http->version;
 }
 
-const char *belfry_http_user_agent(const struct belfry_http *http)
+const struct belfry_http_common *belfry_http_common(const struct belfry_http *http)
 {
-    return http->user_agent;
+    return &http->common;
 }
 
-const char *belfry_http_leaving(const struct belfry_http *http)
+uint32_t belfry_http_goaway_code(const struct belfry_http *http)
 {
-    return http->leaving;
+    return http->goaway_code;
+}
+
+const char *belfry_http_why(const struct belfry_http *http)
+{
+    return http->failed_why;
 }
 
 size_t belfry_http_n_calls(const struct belfry_http *http)

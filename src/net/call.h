@@ -126,14 +126,22 @@ struct belfry_http_call {
     char *why;                  /* owned; what end.why points at, or NULL */
 };
 
+/* What all calls of a connection have in common, for the layers that send or heed it. */
+struct belfry_http_common {
+    const char *user_agent;   /* NULL: none */
+    const char *via;          /* gRPC: the value of "belfry-via": which tier asks; NULL: none */
+    size_t max_message_bytes; /* gRPC: a larger message ends its call with RESOURCE_EXHAUSTED */
+};
+
 struct belfry_http_opts {
-    const char *scheme;     /* "http" or "https" */
-    const char *authority;  /* host:port, for Host or :authority */
-    const char *user_agent; /* for layers that send one (belfry_http_user_agent()); NULL: none */
-    uint32_t window;        /* bytes a peer may send of one response before they are taken */
+    const char *scheme;               /* "http" or "https" */
+    const char *authority;            /* host:port, for Host or :authority */
+    struct belfry_http_common common; /* its strings outlive the connection */
+    uint32_t window;                  /* bytes a peer may send of one response before they are taken */
     uint32_t ping_ms; /* HTTP/2: a PING after this long without a byte from the peer, while a call is open; 0: never */
     uint32_t ping_timeout_ms;     /* not a byte in this time after it: the connection is dead */
     bool ping_steadily;           /* ping_ms counts from the PING before, whatever else came */
+    bool discreet;                /* what the peer says in a GOAWAY is not repeated to the calls */
     const struct belfry_log *log; /* of GOAWAY and the end; NULL: not logged. Outlives the connection */
 };
 
@@ -168,15 +176,18 @@ uint64_t belfry_http_due(const struct belfry_http *http); /* of the next tick; B
 
 enum belfry_http_state belfry_http_state(const struct belfry_http *http);
 enum belfry_http_version belfry_http_version(const struct belfry_http *http); /* after start */
-const char *belfry_http_user_agent(const struct belfry_http *http);           /* NULL: none */
+const struct belfry_http_common *belfry_http_common(const struct belfry_http *http);
 size_t belfry_http_n_calls(const struct belfry_http *http);
 
 /* How many calls could be opened now and go out immediately: HTTP/1.1: 1 or 0; HTTP/2: what the peer allows; before
  * start 0. */
 size_t belfry_http_room(const struct belfry_http *http);
 
-/* From DRAINING on: why the peer takes no more calls, without the peer's own words; "" if it did not say. */
-const char *belfry_http_leaving(const struct belfry_http *http);
+/* From DRAINING on: the error code of the peer's GOAWAY; NGHTTP2_NO_ERROR if it left another way. */
+uint32_t belfry_http_goaway_code(const struct belfry_http *http);
+
+/* What made receive, pull or tick fail. Lent. */
+const char *belfry_http_why(const struct belfry_http *http);
 
 /* Opens a call in the caller's memory; `ask` is owned from here on, also on failure. `deadline_ms`: a point in time;
  * BELFRY_NEVER: none. Errors, after which the call is not open: BELFRY_ERR_UNAVAILABLE (draining or dead),

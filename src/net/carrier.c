@@ -18,8 +18,10 @@ struct belfry_carrier {
     struct belfry_transport *transport;
     uv_timer_t timer;
     /* owner */
-    unsigned depth; /* uses of it on the stack: closing waits until the outermost is left */
-    bool closing, lost, draining;
+    struct belfry_list node; /* of the owner's carriers, until it is closed */
+    unsigned depth;          /* uses of it on the stack: closing waits until the outermost is left */
+    bool closing, lost, draining, retired;
+    bool has_name;     /* once it is up */
     uint64_t armed_ms; /* what the timer is set to, while it is active */
     bool late;         /* the timer came much too late, and the socket is being read first */
 };
@@ -66,9 +68,27 @@ static void lose(struct belfry_carrier *carrier, enum belfry_err err, const char
     uv_timer_stop(&carrier->timer);
     belfry_carrier_enter(carrier);
     belfry_http_lost(carrier->http, why);
-    if (!carrier->closing)
+    if (carrier->retired)
+        belfry_carrier_close(carrier);
+    else if (!carrier->closing)
         carrier->events->lost(carrier, err, why, carrier->user);
     belfry_carrier_leave(carrier);
+}
+
+/* Why the connection could not go on, for its owner. */
+static const char *describe(const struct belfry_carrier *carrier, enum belfry_err err)
+{
+    if (err == BELFRY_ERR_TIMEOUT)
+        return "it does not answer pings";
+    if (carrier->nonsense == NULL)
+        return belfry_http_why(carrier->http);
+    return err == BELFRY_ERR_PROTOCOL ? carrier->nonsense : belfry_strerror((int)err);
+}
+
+static void feed(struct belfry_carrier *carrier)
+{
+    if (carrier->events->feed != NULL && !is_over(carrier) && !carrier->retired)
+        carrier->events->feed(carrier, carrier->user);
 }
 
 static void arm(struct belfry_carrier *carrier)
@@ -89,7 +109,11 @@ static void rearm(struct belfry_carrier *carrier)
 {
     if (is_over(carrier))
         return;
-    if (!carrier->draining && belfry_http_state(carrier->http) >= BELFRY_HTTP_DRAINING) {
+    if (carrier->retired && belfry_http_n_calls(carrier->http) == 0) {
+        belfry_carrier_close(carrier);
+        return;
+    }
+    if (!carrier->draining && !carrier->retired && belfry_http_state(carrier->http) >= BELFRY_HTTP_DRAINING) {
         carrier->draining = true;
         carrier->events->draining(carrier, carrier->user);
         if (is_over(carrier))
@@ -120,7 +144,7 @@ static void on_timer(uv_timer_t *timer)
     belfry_carrier_enter(carrier);
     enum belfry_err err = belfry_http_tick(carrier->http, now);
     if (err != BELFRY_OK)
-        lose(carrier, err, err == BELFRY_ERR_TIMEOUT ? "it does not answer pings" : belfry_strerror(err));
+        lose(carrier, err, describe(carrier, err));
     else
         belfry_carrier_flush(carrier);
     belfry_carrier_leave(carrier);
@@ -130,6 +154,7 @@ static void on_up(struct belfry_transport *transport, void *user)
 {
     struct belfry_carrier *carrier = user;
     belfry_carrier_enter(carrier);
+    carrier->has_name = belfry_transport_has_name(transport);
     carrier->events->up(carrier, belfry_transport_alpn(transport), carrier->user);
     belfry_carrier_flush(carrier);
     belfry_carrier_leave(carrier);
@@ -144,7 +169,7 @@ static void on_bytes(struct belfry_transport *transport, struct belfry_bytes byt
     belfry_carrier_enter(carrier);
     enum belfry_err err = belfry_http_receive(carrier->http, bytes, belfry_clock_ms());
     if (err != BELFRY_OK)
-        lose(carrier, err, err == BELFRY_ERR_PROTOCOL ? carrier->nonsense : belfry_strerror(err));
+        lose(carrier, err, describe(carrier, err));
     else
         belfry_carrier_flush(carrier);
     belfry_carrier_leave(carrier);
@@ -158,9 +183,10 @@ static struct belfry_bytes on_pull(struct belfry_transport *transport, void *use
     if (is_over(carrier))
         return bytes;
     belfry_carrier_enter(carrier);
+    feed(carrier);
     enum belfry_err err = belfry_http_pull(carrier->http, belfry_clock_ms(), &bytes);
     if (err != BELFRY_OK)
-        lose(carrier, err, belfry_strerror(err));
+        lose(carrier, err, describe(carrier, err));
     rearm(carrier);
     if (is_over(carrier))
         bytes = (struct belfry_bytes){NULL, 0};
@@ -177,31 +203,38 @@ static void on_lost(struct belfry_transport *transport, enum belfry_err err, con
 static const struct belfry_transport_events transport_events = {
     .up = on_up, .bytes = on_bytes, .pull = on_pull, .lost = on_lost};
 
-enum belfry_err belfry_carrier_open(const struct belfry_transport_opts *transport, struct belfry_http *http,
-                                    const char *nonsense, const struct belfry_carrier_events *events, void *user,
-                                    struct belfry_carrier **out)
+enum belfry_err belfry_carrier_open(const struct belfry_carrier_opts *opts, struct belfry_carrier **out)
 {
     enum belfry_err err = BELFRY_ERR_NOMEM;
     struct belfry_carrier *carrier = calloc(1, sizeof(*carrier));
     if (carrier == NULL)
         goto fail;
-    carrier->http = http;
-    carrier->nonsense = nonsense;
-    carrier->events = events;
-    carrier->user = user;
-    carrier->endpoint = *transport->endpoint;
-    err = belfry_transport_open(transport, &transport_events, carrier, &carrier->transport);
+    carrier->http = opts->http;
+    carrier->nonsense = opts->nonsense;
+    carrier->events = opts->events;
+    carrier->user = opts->user;
+    carrier->endpoint = *opts->transport.endpoint;
+    err = belfry_transport_open(&opts->transport, &transport_events, carrier, &carrier->transport);
     if (err != BELFRY_OK)
         goto fail;
-    uv_timer_init(transport->loop, &carrier->timer);
+    uv_timer_init(opts->transport.loop, &carrier->timer);
     carrier->timer.data = carrier;
+    belfry_list_init(&carrier->node);
+    if (opts->all != NULL)
+        belfry_list_append(opts->all, &carrier->node);
     *out = carrier;
     return BELFRY_OK;
 
 fail:
-    belfry_http_destroy(http);
+    belfry_http_destroy(opts->http);
     free(carrier);
     return err;
+}
+
+void belfry_carrier_retire(struct belfry_carrier *carrier)
+{
+    carrier->retired = true;
+    rearm(carrier);
 }
 
 void belfry_carrier_close(struct belfry_carrier *carrier)
@@ -209,17 +242,41 @@ void belfry_carrier_close(struct belfry_carrier *carrier)
     if (carrier == NULL || carrier->closing)
         return;
     carrier->closing = true;
+    belfry_list_remove(&carrier->node);
     if (carrier->depth == 0)
         really_close(carrier);
 }
 
+void belfry_carrier_close_all(struct belfry_list *all, const char *why)
+{
+    while (!belfry_list_empty(all)) {
+        struct belfry_carrier *carrier = belfry_container(all->next, struct belfry_carrier, node);
+        carrier->retired = true; /* the owner hears nothing of it */
+        belfry_carrier_enter(carrier);
+        lose(carrier, BELFRY_ERR_UNAVAILABLE, why);
+        belfry_carrier_close(carrier);
+        belfry_carrier_leave(carrier);
+    }
+}
+
 void belfry_carrier_flush(struct belfry_carrier *carrier)
 {
+    feed(carrier);
     if (is_over(carrier))
         return;
     if (belfry_http_wants_write(carrier->http))
         belfry_transport_kick(carrier->transport);
     rearm(carrier);
+}
+
+bool belfry_carrier_has_name(const struct belfry_carrier *carrier)
+{
+    return carrier->has_name;
+}
+
+struct belfry_http *belfry_carrier_http(const struct belfry_carrier *carrier)
+{
+    return carrier->http;
 }
 
 const struct belfry_endpoint *belfry_carrier_endpoint(const struct belfry_carrier *carrier)

@@ -16,6 +16,7 @@ static struct test_keys keys;
 struct client {
     struct dock dock;
     struct belfry_tls *tls;
+    struct belfry_list all;
     struct belfry_carrier *carrier;   /* NULL once it is closed */
     struct belfry_http *http;         /* its own */
     enum belfry_http_version version; /* 0: what TLS agreed on */
@@ -75,18 +76,25 @@ static void on_gone(void *user)
     ((struct client *)user)->gones++;
 }
 
-static const struct belfry_carrier_events events = {on_up, on_lost, on_draining, on_gone};
+static const struct belfry_carrier_events events = {
+    .up = on_up, .lost = on_lost, .draining = on_draining, .gone = on_gone};
 
 static enum belfry_err open_within(struct client *c, uint32_t dial_timeout_ms, struct seen *first)
 {
     struct belfry_endpoint endpoint = dock_endpoint(&c->dock);
-    struct belfry_transport_opts opts = {belfry_loop_uv(c->dock.loop), c->dock.dns, &endpoint, c->tls, dial_timeout_ms};
+    struct belfry_carrier_opts opts = {
+        .transport = {belfry_loop_uv(c->dock.loop), c->dock.dns, &endpoint, c->tls, dial_timeout_ms},
+        .nonsense = NONSENSE,
+        .all = &c->all,
+        .events = &events,
+        .user = c};
     enum belfry_err err = belfry_http_create(&seen_opts, belfry_clock_ms(), &c->http);
     if (err != BELFRY_OK)
         return err;
     if (first != NULL)
         get(c->http, "/first", first);
-    return belfry_carrier_open(&opts, c->http, NONSENSE, &events, c, &c->carrier);
+    opts.http = c->http;
+    return belfry_carrier_open(&opts, &c->carrier);
 }
 
 static enum belfry_err open_http(struct client *c)
@@ -98,6 +106,7 @@ static struct client *make_client(void)
 {
     static struct client client;
     memset(&client, 0, sizeof(client));
+    belfry_list_init(&client.all);
     assert_int_equal(dock_init(&client.dock), BELFRY_OK);
     return &client;
 }
@@ -362,6 +371,69 @@ static void it_may_be_closed_from_inside_its_own_callbacks(void **state)
     stop(c);
 }
 
+/* ---- retiring ---- */
+
+static void a_retired_one_ends_with_its_last_call_and_says_nothing_more(void **state)
+{
+    (void)state;
+    struct client *c = start_http();
+    struct seen seen = {0};
+    send_get(c, "/api", &seen);
+    dock_run(&c->dock, has_heard, c);
+    belfry_carrier_retire(c->carrier);
+    assert_false(belfry_list_empty(&c->all));
+    dock_say_text(&c->dock, OK_HEAD "Connection: close\r\nContent-Length: 5\r\n\r\nhe");
+    dock_rest(&c->dock);
+    dock_say_text(&c->dock, "llo");
+    dock_run(&c->dock, is_over_now, &seen);
+    assert_ended(&seen, 200, "hello");
+    assert_true(belfry_list_empty(&c->all));
+    assert_int_equal(c->losts + c->drainings, 0);
+    c->carrier = NULL;
+    dock_rest(&c->dock);
+    assert_int_equal(c->gones, 1);
+    stop(c);
+}
+
+static void a_retired_one_that_is_lost_or_has_no_call_is_closed(void **state)
+{
+    (void)state;
+    struct client *c = start_http();
+    struct seen seen = {0};
+    send_get(c, "/api", &seen);
+    dock_run(&c->dock, has_heard, c);
+    belfry_carrier_retire(c->carrier);
+    c->carrier = NULL;
+    dock_hang_up(&c->dock);
+    dock_run(&c->dock, is_over_now, &seen);
+    assert_failed(&seen, BELFRY_ERR_UNAVAILABLE, "the peer closed the connection");
+    assert_int_equal(c->losts, 0);
+    dock_rest(&c->dock);
+    stop(c);
+
+    c = start_http();
+    dock_run(&c->dock, is_up, c);
+    belfry_carrier_retire(c->carrier);
+    c->carrier = NULL;
+    assert_true(belfry_list_empty(&c->all));
+    dock_rest(&c->dock);
+    stop(c);
+}
+
+static void all_are_closed_and_their_calls_are_told_why(void **state)
+{
+    (void)state;
+    struct client *c = start_http();
+    struct seen seen = {0};
+    send_get(c, "/api", &seen);
+    dock_run(&c->dock, has_heard, c);
+    belfry_carrier_close_all(&c->all, "it is late");
+    c->carrier = NULL;
+    assert_failed(&seen, BELFRY_ERR_UNAVAILABLE, "it is late");
+    assert_int_equal(c->losts, 0);
+    stop(c);
+}
+
 /* ---- the clock ---- */
 
 #define PING_MS    30000 /* of seen_opts */
@@ -448,6 +520,7 @@ static enum belfry_err scenario(void)
     struct client *c = &client;
     struct seen seen = {0};
     memset(c, 0, sizeof(*c));
+    belfry_list_init(&c->all);
     enum belfry_err err = dock_init(&c->dock);
     if (err == BELFRY_OK)
         err = open_http(c);
@@ -504,6 +577,9 @@ int main(void)
         cmocka_unit_test(cancelling_over_http1_is_told_as_draining_and_those_that_wait_fail),
         cmocka_unit_test(it_may_be_closed_from_inside_any_callback_of_a_call),
         cmocka_unit_test(it_may_be_closed_from_inside_its_own_callbacks),
+        cmocka_unit_test(a_retired_one_ends_with_its_last_call_and_says_nothing_more),
+        cmocka_unit_test(a_retired_one_that_is_lost_or_has_no_call_is_closed),
+        cmocka_unit_test(all_are_closed_and_their_calls_are_told_why),
         cmocka_unit_test(after_a_gap_the_socket_is_read_before_the_clock_is_told),
         cmocka_unit_test(a_tick_that_fails_is_the_end),
         cmocka_unit_test(what_is_due_immediately_is_done_from_the_loop),

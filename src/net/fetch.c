@@ -245,13 +245,13 @@ static bool is_allowed(const struct belfry_fetch_request *request)
 static enum belfry_err make_ask(const struct belfry_http *http, const struct belfry_fetch_request *request,
                                 struct belfry_http_ask **out)
 {
-    struct belfry_http_field agent = {belfry_bytes_str("user-agent"), {0}};
-    if (belfry_http_user_agent(http) != NULL)
-        agent.value = belfry_bytes_str(belfry_http_user_agent(http));
+    const char *user_agent = belfry_http_common(http)->user_agent;
+    struct belfry_http_field agent = {belfry_bytes_str("user-agent"),
+                                      belfry_bytes_str(user_agent != NULL ? user_agent : "")};
     struct belfry_http_ask_opts opts = {.method = belfry_bytes_str(request->method),
                                         .target = belfry_bytes_str(request->target),
                                         .fields = &agent,
-                                        .n_fields = agent.value.data != NULL,
+                                        .n_fields = user_agent != NULL,
                                         .more = request->fields,
                                         .n_more = request->n_fields};
     return is_allowed(request) ? belfry_http_ask_create(&opts, out) : BELFRY_ERR_INVALID;

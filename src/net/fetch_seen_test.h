@@ -108,7 +108,7 @@ static const struct belfry_fetch_events seen_events = {saw_head, saw_body, saw_e
 
 static const struct belfry_http_opts seen_opts = {.scheme = "https",
                                                   .authority = "kube.test:6443",
-                                                  .user_agent = "belfry-test/1",
+                                                  .common = {.user_agent = "belfry-test/1"},
                                                   .window = BELFRY_FETCH_WINDOW,
                                                   .ping_ms = 30000,
                                                   .ping_timeout_ms = 15000};

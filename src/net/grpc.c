@@ -16,7 +16,6 @@
 struct belfry_grpc_call {
     struct belfry_http_call call;
     /* fixed at creation */
-    size_t most_message_bytes; /* of the connection */
     struct belfry_grpc_events events;
     void *user;
     /* to the peer */
@@ -38,13 +37,13 @@ static struct belfry_grpc_call *grpc_call_of(struct belfry_http_call *call)
 
 /* ---- the connection ---- */
 
-enum belfry_err belfry_grpc_init(struct belfry_grpc *grpc, const struct belfry_grpc_opts *opts, uint64_t now_ms)
+enum belfry_err belfry_grpc_connect(const struct belfry_grpc_opts *opts, uint64_t now_ms, struct belfry_http **out)
 {
     if (opts->keepalive_ms < KEEPALIVE_MIN_MS || opts->keepalive_timeout_ms == 0)
         return BELFRY_ERR_INVALID;
     struct belfry_http_opts http_opts = {.scheme = opts->scheme,
                                          .authority = opts->authority,
-                                         .user_agent = opts->user_agent,
+                                         .common = {opts->user_agent, opts->via, opts->max_message_bytes},
                                          .window = BELFRY_GRPC_WINDOW,
                                          .ping_ms = opts->keepalive_ms,
                                          .ping_timeout_ms = opts->keepalive_timeout_ms,
@@ -59,7 +58,7 @@ enum belfry_err belfry_grpc_init(struct belfry_grpc *grpc, const struct belfry_g
         belfry_http_destroy(http);
         return err;
     }
-    *grpc = (struct belfry_grpc){http, opts->via, opts->max_message_bytes};
+    *out = http;
     return BELFRY_OK;
 }
 
@@ -276,7 +275,7 @@ static const struct belfry_http_events call_events = {
 
 /* ---- the owner's side ---- */
 
-enum belfry_err belfry_grpc_call_open(const struct belfry_grpc *grpc, const struct belfry_grpc_call_opts *opts,
+enum belfry_err belfry_grpc_call_open(struct belfry_http *http, const struct belfry_grpc_call_opts *opts,
                                       const struct belfry_grpc_events *events, void *user,
                                       struct belfry_grpc_call **out)
 {
@@ -286,12 +285,12 @@ enum belfry_err belfry_grpc_call_open(const struct belfry_grpc *grpc, const stru
         return BELFRY_ERR_NOMEM;
     call->events = *events;
     call->user = user;
-    call->most_message_bytes = call->max_message_bytes = grpc->max_message_bytes;
+    call->max_message_bytes = belfry_http_common(http)->max_message_bytes;
     call->broken_code = BELFRY_GRPC_INTERNAL;
     belfry_grpc_reply_init(&call->reply);
-    enum belfry_err err = belfry_grpc_head_create(belfry_http_user_agent(grpc->http), grpc->via, opts, &ask);
+    enum belfry_err err = belfry_grpc_head_create(belfry_http_common(http), opts, &ask);
     if (err == BELFRY_OK)
-        err = belfry_http_call_open(grpc->http, &call->call, ask, opts->deadline_ms, &call_events);
+        err = belfry_http_call_open(http, &call->call, ask, opts->deadline_ms, &call_events);
     if (err != BELFRY_OK) {
         free(call);
         return err;
@@ -302,7 +301,7 @@ enum belfry_err belfry_grpc_call_open(const struct belfry_grpc *grpc, const stru
 
 void belfry_grpc_call_limit(struct belfry_grpc_call *call, size_t max_message_bytes)
 {
-    size_t most = call->most_message_bytes;
+    size_t most = belfry_http_common(call->call.http)->max_message_bytes;
     call->max_message_bytes = max_message_bytes != 0 && max_message_bytes < most ? max_message_bytes : most;
 }
 

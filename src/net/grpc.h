@@ -2,8 +2,7 @@
  *
  * grpc: calls of gRPC: messages framed over a call of net/call.h, which always speaks HTTP/2.
  *
- * The connection is a struct belfry_http, and beside it what all its gRPC calls have in common. It carries any number
- * of calls: unary, client-streaming and bidirectional are all "open, send, half-close, receive". A call's window is
+ * The connection is a struct belfry_http of belfry_grpc_connect(). It carries any number of calls: unary, client-streaming and bidirectional are all "open, send, half-close, receive". A call's window is
  * given back as its messages are put together; belfry_grpc_call_hold() stops that.
  *
  * Thread: owner. Pure: no clock, no socket.
@@ -77,17 +76,10 @@ struct belfry_grpc_events {
     void (*closed)(struct belfry_grpc_call *call, const struct belfry_grpc_status *status, void *user);
 };
 
-/* A connection, and what its calls have in common. */
-struct belfry_grpc {
-    struct belfry_http *http; /* started; the owner of the connection ends it with belfry_http_destroy() */
-    const char *via;          /* lent */
-    size_t max_message_bytes;
-};
-
-/* Makes a connection as gRPC needs it. Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_INVALID (keepalive under 10 s, or a timeout
- * of 0). */
-BELFRY_NODISCARD enum belfry_err belfry_grpc_init(struct belfry_grpc *grpc, const struct belfry_grpc_opts *opts,
-                                                  uint64_t now_ms);
+/* Makes a connection as gRPC needs it, started; the caller ends *out with belfry_http_destroy(). What it is given outlives
+ * it. Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_INVALID (keepalive under 10 s, or a timeout of 0). */
+BELFRY_NODISCARD enum belfry_err belfry_grpc_connect(const struct belfry_grpc_opts *opts, uint64_t now_ms,
+                                                     struct belfry_http **out);
 
 struct belfry_grpc_call_opts {
     const char *path;                         /* "/etcdserverpb.KV/Range" */
@@ -100,7 +92,7 @@ struct belfry_grpc_call_opts {
  * Errors: BELFRY_ERR_UNAVAILABLE (draining or dead), BELFRY_ERR_NOMEM, BELFRY_ERR_LIMIT (the peer's stream limit is
  * reached and 10,000 calls wait for it), BELFRY_ERR_INVALID (path or metadata that HTTP/2 does not allow, a grpc- name,
  * or more than 48 KiB of it). */
-BELFRY_NODISCARD enum belfry_err belfry_grpc_call_open(const struct belfry_grpc *grpc,
+BELFRY_NODISCARD enum belfry_err belfry_grpc_call_open(struct belfry_http *http,
                                                        const struct belfry_grpc_call_opts *opts,
                                                        const struct belfry_grpc_events *events, void *user,
                                                        struct belfry_grpc_call **out);

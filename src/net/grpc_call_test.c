@@ -187,7 +187,7 @@ static void a_large_request_leaves_in_several_pulls(void **state)
     static char big[300 * 1024];
     assert_int_equal(belfry_grpc_call_send(call, belfry_bytes_of(big, sizeof(big))), BELFRY_OK);
     size_t n = 0, n_pulls = 0;
-    while (belfry_http_wants_write(pair.grpc->http)) {
+    while (belfry_http_wants_write(pair.grpc)) {
         assert_int_equal(pull_once(&pair, &n), BELFRY_OK);
         assert_true(n > 0 && n <= 96 * 1024);
         n_pulls++;
@@ -219,7 +219,7 @@ static void a_call_held_in_its_callback_gets_one_message_per_release(void **stat
     peer_end(&pair.peer, 1, "5", "late");
     assert_pumps(&pair);
     assert_string_equal(seen.last, "one");
-    assert_int_equal(belfry_http_n_calls(pair.grpc->http), 1);
+    assert_int_equal(belfry_http_n_calls(pair.grpc), 1);
     belfry_grpc_call_release(call);
     assert_string_equal(seen.last, "two");
     assert_int_equal(seen.n_closed, 0); /* the status came long ago but waits for what was sent before it */
@@ -228,7 +228,7 @@ static void a_call_held_in_its_callback_gets_one_message_per_release(void **stat
     assert_int_equal(seen.n_closed, 1);
     assert_int_equal(seen.code, BELFRY_GRPC_NOT_FOUND);
     assert_string_equal(seen.message, "late");
-    assert_int_equal(belfry_http_n_calls(pair.grpc->http), 0);
+    assert_int_equal(belfry_http_n_calls(pair.grpc), 0);
     pair_fini(&pair);
 }
 
@@ -282,7 +282,7 @@ static void a_held_call_that_is_lost_drops_what_waits_and_says_so(void **state)
     peer_end(&pair.peer, 1, "0", NULL);
     assert_pumps(&pair);
     assert_int_equal(seen.n_closed, 0);
-    belfry_http_lost(pair.grpc->http, "reset");
+    belfry_http_lost(pair.grpc, "reset");
     assert_int_equal(seen.n_messages, 0);
     assert_int_equal(seen.code, BELFRY_GRPC_UNAVAILABLE); /* OK would hide that a message was dropped */
     pair_fini(&pair);
@@ -340,7 +340,7 @@ static void a_cancelled_call_is_reset_and_silent(void **state)
     peer_respond_grpc(&pair.peer, 1);
     peer_message(&pair.peer, 1, 0, "one", 3);
     belfry_grpc_call_cancel(call);
-    assert_int_equal(belfry_http_n_calls(pair.grpc->http), 0);
+    assert_int_equal(belfry_http_n_calls(pair.grpc), 0);
     assert_pumps(&pair);
     assert_int_equal(peer_stream(&pair.peer, 1)->reset, NGHTTP2_CANCEL);
     assert_int_equal(seen.n_messages + seen.n_closed, 0);
@@ -380,7 +380,7 @@ static void a_call_that_cancels_itself_gets_no_further_message(void **state)
     assert_pumps(&pair);
     assert_int_equal(seen.n_messages, 1);
     assert_int_equal(seen.n_closed, 0);
-    assert_int_equal(belfry_http_n_calls(pair.grpc->http), 0);
+    assert_int_equal(belfry_http_n_calls(pair.grpc), 0);
     pair_fini(&pair);
 }
 
@@ -400,7 +400,7 @@ static void a_call_that_cancels_itself_while_it_is_released_is_gone(void **state
     belfry_grpc_call_release(call);
     assert_int_equal(seen.n_messages, 1);
     assert_int_equal(seen.n_closed, 0);
-    assert_int_equal(belfry_http_n_calls(pair.grpc->http), 0);
+    assert_int_equal(belfry_http_n_calls(pair.grpc), 0);
     pair_fini(&pair);
 }
 
@@ -425,7 +425,7 @@ static void a_call_may_do_anything_in_its_last_callback(void **state)
     peer_end(&pair.peer, 1, "0", NULL);
     assert_pumps(&pair);
     start_unary(&pair, &seen[1]);
-    belfry_http_lost(pair.grpc->http, "reset");
+    belfry_http_lost(pair.grpc, "reset");
     assert_int_equal(seen[0].n_closed + seen[1].n_closed, 2);
     pair_fini(&pair);
 }
@@ -473,7 +473,7 @@ static void callbacks_may_open_calls_until_the_connection_is_dead(void **state)
     assert_memory_equal(peer_stream(&pair.peer, 3)->data, "\0\0\0\0\5again", 10);
     start_unary(&pair, &seen[1]);
     start_unary(&pair, &seen[2]);
-    belfry_http_lost(pair.grpc->http, "reset");
+    belfry_http_lost(pair.grpc, "reset");
     assert_int_equal(reach.n_refused, 1);
     assert_int_equal(again.n_closed + seen[1].n_closed + seen[2].n_closed, 3);
     pair_fini(&pair);
@@ -497,7 +497,7 @@ static void callbacks_may_cancel_calls_that_are_about_to_end_too(void **state)
     start_unary(&pair, &seen[0]);
     reach.other = start_unary(&pair, &seen[1]);
     start_unary(&pair, &seen[2]);
-    belfry_http_lost(pair.grpc->http, "reset"); /* all three end in one go, the first cancels the second */
+    belfry_http_lost(pair.grpc, "reset"); /* all three end in one go, the first cancels the second */
     assert_int_equal(seen[0].n_closed, 1);
     assert_int_equal(seen[1].n_closed, 0);
     assert_int_equal(seen[2].n_closed, 1);
@@ -549,7 +549,7 @@ static void the_stream_limit_of_the_peer_is_respected(void **state)
     for (size_t i = 0; i < 5; i++)
         calls[i] = start_unary(&pair, &seen[i]);
     assert_int_equal(pair.peer.n_requests, 2);
-    assert_false(belfry_http_wants_write(pair.grpc->http));
+    assert_false(belfry_http_wants_write(pair.grpc));
     belfry_grpc_call_cancel(calls[2]); /* while it waits */
     peer_respond_grpc(&pair.peer, 1);
     peer_end(&pair.peer, 1, "0", NULL);
@@ -558,7 +558,7 @@ static void the_stream_limit_of_the_peer_is_respected(void **state)
     belfry_grpc_call_cancel(calls[1]); /* while it runs */
     assert_pumps(&pair);
     assert_int_equal(pair.peer.n_requests, 4);
-    belfry_http_lost(pair.grpc->http, "reset");
+    belfry_http_lost(pair.grpc, "reset");
     assert_false(seen[3].unprocessed);
     assert_false(seen[4].unprocessed);
     assert_int_equal(seen[2].n_closed, 0);
@@ -656,7 +656,7 @@ static void chaos_run(uint64_t seed)
     }
     for (size_t i = 0; i < 8; i++)
         peer_end(&chaos.pair.peer, (int32_t)(4 * i + 3), "0", NULL);
-    for (size_t round = 0; belfry_http_n_calls(chaos.pair.grpc->http) > 0; round++) {
+    for (size_t round = 0; belfry_http_n_calls(chaos.pair.grpc) > 0; round++) {
         assert_true(round < 10000);
         assert_pumps(&chaos.pair);
         for (size_t i = 0; i < 8; i++)
@@ -705,7 +705,7 @@ static enum belfry_err rough_exchange(struct pair *pair, struct seen seen[4])
     if (err == BELFRY_OK)
         belfry_grpc_call_release(calls[0]);
     if (err == BELFRY_OK)
-        err = belfry_http_tick(pair->grpc->http, pair->now_ms + 100);
+        err = belfry_http_tick(pair->grpc, pair->now_ms + 100);
     return err == BELFRY_OK ? pump(pair) : err;
 }
 
@@ -715,10 +715,10 @@ static enum belfry_err rough_scenario(void)
     struct seen seen[4] = {{0}, {0}, {0}, {0}};
     nghttp2_settings_entry three = {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, 3};
     peer_init_with(&pair.peer, &three, 1);
-    enum belfry_err err = belfry_grpc_init(pair.grpc, &pair_opts, pair.now_ms);
+    enum belfry_err err = belfry_grpc_connect(&pair_opts, pair.now_ms, &pair.grpc);
     if (err == BELFRY_OK)
         err = rough_exchange(&pair, seen);
-    belfry_http_destroy(pair.grpc->http);
+    belfry_http_destroy(pair.grpc);
     peer_fini(&pair.peer);
     if (err == BELFRY_OK) {
         assert_int_equal(seen[0].n_messages, 20);

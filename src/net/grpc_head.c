@@ -15,7 +15,7 @@ static bool is_allowed(const struct belfry_http_field *field)
            !belfry_bytes_begins(field->name, belfry_bytes_str("grpc-")) && belfry_http_is_value(field->value);
 }
 
-enum belfry_err belfry_grpc_head_create(const char *user_agent, const char *via,
+enum belfry_err belfry_grpc_head_create(const struct belfry_http_common *common,
                                         const struct belfry_grpc_call_opts *opts, struct belfry_http_ask **out)
 {
     for (size_t i = 0; i < opts->n_metadata; i++) {
@@ -26,13 +26,13 @@ enum belfry_err belfry_grpc_head_create(const char *user_agent, const char *via,
         {belfry_bytes_str("content-type"), belfry_bytes_str("application/grpc")},
         {belfry_bytes_str("te"), belfry_bytes_str("trailers")},
         {belfry_bytes_str("grpc-accept-encoding"), belfry_bytes_str("gzip,identity")},
-        {belfry_bytes_str("user-agent"), belfry_bytes_str(user_agent)},
-        {belfry_bytes_str("belfry-via"), belfry_bytes_str(via != NULL ? via : "")},
+        {belfry_bytes_str("user-agent"), belfry_bytes_str(common->user_agent)},
+        {belfry_bytes_str("belfry-via"), belfry_bytes_str(common->via != NULL ? common->via : "")},
     };
     struct belfry_http_ask_opts ask = {.method = belfry_bytes_str("POST"),
                                        .target = belfry_bytes_str(opts->path),
                                        .fields = fields,
-                                       .n_fields = sizeof(fields) / sizeof(fields[0]) - (via == NULL),
+                                       .n_fields = sizeof(fields) / sizeof(fields[0]) - (common->via == NULL),
                                        .more = opts->metadata,
                                        .n_more = opts->n_metadata};
     return belfry_http_ask_create(&ask, out);

@@ -13,10 +13,10 @@
 
 #define BELFRY_GRPC_TIMEOUT_BYTES 10 /* eight digits, a unit, NUL */
 
-/* `via`: the value of "belfry-via"; NULL: none. The caller ends *out with belfry_http_ask_destroy().
+/* The caller ends *out with belfry_http_ask_destroy().
  * Errors: BELFRY_ERR_INVALID (a name or value that HTTP/2 or gRPC does not allow, or over BELFRY_HTTP_ASK_BYTES),
  * BELFRY_ERR_NOMEM. */
-BELFRY_NODISCARD enum belfry_err belfry_grpc_head_create(const char *user_agent, const char *via,
+BELFRY_NODISCARD enum belfry_err belfry_grpc_head_create(const struct belfry_http_common *common,
                                                          const struct belfry_grpc_call_opts *opts,
                                                          struct belfry_http_ask **out);
 

@@ -16,7 +16,7 @@ static const struct belfry_http_origin origin = {"http", "127.0.0.1:2379"};
 
 static enum belfry_err create(const char *via, const struct belfry_grpc_call_opts *opts, struct belfry_http_ask **out)
 {
-    return belfry_grpc_head_create("belfry-test/1", via, opts, out);
+    return belfry_grpc_head_create(&(struct belfry_http_common){.user_agent = "belfry-test/1", .via = via}, opts, out);
 }
 
 static void assert_timeout(uint64_t ms, const char *expected)
@@ -70,11 +70,12 @@ static void tier_says_its_name_on_every_call(void **state)
     struct belfry_http_ask *head;
     size_t n;
     assert_int_equal(create(NULL, &opts, &head), BELFRY_OK);
-    assert_null(find(belfry_http_ask_fields(head, &origin, NULL, &n), n, "belfry-via"));
+    const nghttp2_nv *fields = belfry_http_ask_fields(head, &origin, NULL, &n);
+    assert_null(find(fields, n, "belfry-via"));
     belfry_http_ask_destroy(head);
     assert_int_equal(create(via, &opts, &head), BELFRY_OK);
     struct belfry_http_field late = {belfry_bytes_str("grpc-timeout"), belfry_bytes_str("5000m")};
-    const nghttp2_nv *fields = belfry_http_ask_fields(head, &origin, &late, &n); /* all places are taken */
+    fields = belfry_http_ask_fields(head, &origin, &late, &n); /* all places are taken */
     assert_int_equal(n, 10);
     assert_memory_equal(find(fields, n, "belfry-via")->value, "edge-7", 6);
     belfry_http_ask_destroy(head);

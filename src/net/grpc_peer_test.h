@@ -289,7 +289,7 @@ enum cuts { WHOLE, SINGLE_BYTES, RANDOM_CUTS };
 
 struct pair {
     struct peer peer;
-    struct belfry_grpc grpc[1];
+    struct belfry_http *grpc;
     uint64_t now_ms;
     enum cuts cuts;
     struct belfry_rng rng;
@@ -298,15 +298,15 @@ struct pair {
 static const struct belfry_grpc_opts pair_opts = {.scheme = "http",
                                                   .authority = "127.0.0.1:2379",
                                                   .user_agent = "belfry-test/1",
+                                                  .max_message_bytes = MAX_MESSAGE,
                                                   .keepalive_ms = 10000,
-                                                  .keepalive_timeout_ms = 3000,
-                                                  .max_message_bytes = MAX_MESSAGE};
+                                                  .keepalive_timeout_ms = 3000};
 
 static void pair_init_with(struct pair *pair, const nghttp2_settings_entry *settings, size_t n_settings)
 {
     *pair = (struct pair){.now_ms = 1000};
     peer_init_with(&pair->peer, settings, n_settings);
-    assert_int_equal(belfry_grpc_init(pair->grpc, &pair_opts, pair->now_ms), BELFRY_OK);
+    assert_int_equal(belfry_grpc_connect(&pair_opts, pair->now_ms, &pair->grpc), BELFRY_OK);
 }
 
 static void pair_init(struct pair *pair)
@@ -316,7 +316,7 @@ static void pair_init(struct pair *pair)
 
 static void pair_fini(struct pair *pair)
 {
-    belfry_http_destroy(pair->grpc->http);
+    belfry_http_destroy(pair->grpc);
     peer_fini(&pair->peer);
 }
 
@@ -339,7 +339,7 @@ static enum belfry_err to_us(struct pair *pair, const void *data, size_t len)
         if (piece == NULL)
             return BELFRY_ERR_NOMEM;
         memcpy(piece, (const uint8_t *)data + at, n);
-        enum belfry_err err = belfry_http_receive(pair->grpc->http, belfry_bytes_of(piece, n), pair->now_ms);
+        enum belfry_err err = belfry_http_receive(pair->grpc, belfry_bytes_of(piece, n), pair->now_ms);
         free(piece);
         if (err != BELFRY_OK)
             return err;
@@ -350,7 +350,7 @@ static enum belfry_err to_us(struct pair *pair, const void *data, size_t len)
 static enum belfry_err pull_once(struct pair *pair, size_t *out_n)
 {
     struct belfry_bytes out;
-    enum belfry_err err = belfry_http_pull(pair->grpc->http, pair->now_ms, &out);
+    enum belfry_err err = belfry_http_pull(pair->grpc, pair->now_ms, &out);
     if (err != BELFRY_OK)
         return err;
     assert_true(nghttp2_session_mem_recv(pair->peer.session, (const uint8_t *)out.data, out.len) == (ssize_t)out.len);
@@ -362,7 +362,7 @@ static enum belfry_err pull_once(struct pair *pair, size_t *out_n)
 static enum belfry_err pump_out(struct pair *pair)
 {
     for (;;) {
-        bool wanted = belfry_http_wants_write(pair->grpc->http);
+        bool wanted = belfry_http_wants_write(pair->grpc);
         size_t n = 0;
         enum belfry_err err = pull_once(pair, &n);
         if (err != BELFRY_OK)

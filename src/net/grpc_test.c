@@ -30,7 +30,7 @@ static void unary_once(enum cuts cuts, uint64_t seed)
     assert_false(seen.unprocessed);
     assert_true(peer_stream(&pair.peer, 1)->closed);
     assert_int_equal(peer_stream(&pair.peer, 1)->reset, UINT32_MAX);
-    assert_int_equal(belfry_http_n_calls(pair.grpc->http), 0);
+    assert_int_equal(belfry_http_n_calls(pair.grpc), 0);
     pair_fini(&pair);
 }
 
@@ -108,7 +108,7 @@ static void the_first_pull_carries_headers_and_messages_without_waiting_for_the_
     assert_int_equal(belfry_grpc_call_queued(call), 0);
     assert_int_equal(peer_stream(&pair.peer, 1)->data_len, 11);
     assert_false(peer_stream(&pair.peer, 1)->ended);
-    assert_false(belfry_http_wants_write(pair.grpc->http));
+    assert_false(belfry_http_wants_write(pair.grpc));
     pair_fini(&pair);
 }
 
@@ -122,7 +122,7 @@ static void bidirectional_messages_flow_both_ways_even_after_half_close(void **s
     assert_pumps(&pair);
     for (size_t i = 1; i <= 5; i++) {
         assert_int_equal(belfry_grpc_call_send(call, belfry_bytes_str("more")), BELFRY_OK);
-        assert_true(belfry_http_wants_write(pair.grpc->http));
+        assert_true(belfry_http_wants_write(pair.grpc));
         assert_pumps(&pair);
         assert_int_equal(peer_stream(&pair.peer, 1)->data_len, i * 9);
         if (i == 1)
@@ -478,7 +478,7 @@ static void a_reset_after_the_trailers_changes_nothing(void **state)
     assert_int_equal(raw_frame(&pair, NGHTTP2_RST_STREAM, 0, 1, "\0\0\0\0", 4), BELFRY_OK); /* before ours is pulled */
     assert_int_equal(seen.n_closed, 1);
     assert_int_equal(seen.code, BELFRY_GRPC_RESOURCE_EXHAUSTED);
-    assert_int_equal(belfry_http_state(pair.grpc->http), BELFRY_HTTP_OPEN);
+    assert_int_equal(belfry_http_state(pair.grpc), BELFRY_HTTP_OPEN);
     pair_fini(&pair);
 }
 
@@ -501,7 +501,7 @@ static void a_malformed_response_ends_its_call_alone(void **state)
     assert_int_equal(seen[0].code, BELFRY_GRPC_INTERNAL);
     assert_non_null(strstr(seen[0].message, "header"));
     assert_int_equal(seen[1].n_closed, 0);
-    assert_int_equal(belfry_http_state(pair.grpc->http), BELFRY_HTTP_OPEN);
+    assert_int_equal(belfry_http_state(pair.grpc), BELFRY_HTTP_OPEN);
     assert_int_equal(pump_out(&pair), BELFRY_OK);
     assert_int_equal(peer_stream(&pair.peer, 1)->reset, NGHTTP2_PROTOCOL_ERROR);
     pair_fini(&pair);
@@ -524,8 +524,8 @@ static void a_stream_that_is_reset_on_our_side_is_ended_by_the_next_tick(void **
     assert_int_equal(pump_out(&pair), BELFRY_OK); /* nghttp2 notices, resets, and the stream closes in here */
     assert_int_equal(peer_stream(&pair.peer, 1)->reset, NGHTTP2_PROTOCOL_ERROR);
     assert_int_equal(seen.n_closed, 0); /* pull makes no callbacks */
-    assert_true(belfry_http_due(pair.grpc->http) <= pair.now_ms);
-    assert_int_equal(belfry_http_tick(pair.grpc->http, pair.now_ms), BELFRY_OK);
+    assert_true(belfry_http_due(pair.grpc) <= pair.now_ms);
+    assert_int_equal(belfry_http_tick(pair.grpc, pair.now_ms), BELFRY_OK);
     assert_int_equal(seen.n_closed, 1);
     assert_int_equal(seen.code, BELFRY_GRPC_INTERNAL);
     pair_fini(&pair);
@@ -620,7 +620,7 @@ static void goaway_lets_running_calls_finish_and_refuses_new_ones(void **state)
     const uint8_t *data;
     ssize_t n = nghttp2_session_mem_send(pair.peer.session, &data);
     assert_int_equal(to_us(&pair, data, (size_t)n), BELFRY_OK);
-    assert_int_equal(belfry_http_state(pair.grpc->http), BELFRY_HTTP_DRAINING);
+    assert_int_equal(belfry_http_state(pair.grpc), BELFRY_HTTP_DRAINING);
     assert_int_equal(seen[2].n_closed, 1);
     assert_int_equal(seen[2].code, BELFRY_GRPC_UNAVAILABLE);
     assert_true(seen[2].unprocessed);
@@ -641,7 +641,7 @@ static void goaway_lets_running_calls_finish_and_refuses_new_ones(void **state)
     assert_int_equal(seen[1].n_closed, 1);
     assert_int_equal(seen[1].code, BELFRY_GRPC_UNAVAILABLE);
     assert_true(seen[1].unprocessed);
-    assert_int_equal(belfry_http_n_calls(pair.grpc->http), 0);
+    assert_int_equal(belfry_http_n_calls(pair.grpc), 0);
     pair_fini(&pair);
 }
 
@@ -681,7 +681,7 @@ static void the_reason_of_a_goaway_reaches_the_calls(void **state)
     assert_int_equal(seen[0].n_closed, 0);
     assert_int_equal(seen[1].n_closed, 1);
     assert_string_equal(seen[1].message, "GOAWAY ENHANCE_YOUR_CALM: too_many_pings?");
-    belfry_http_lost(pair.grpc->http, "connection reset by peer");
+    belfry_http_lost(pair.grpc, "connection reset by peer");
     assert_string_equal(seen[0].message, "connection reset by peer, after GOAWAY ENHANCE_YOUR_CALM: too_many_pings?");
     assert_false(seen[0].unprocessed);
     pair_fini(&pair);
@@ -695,14 +695,14 @@ static void a_lost_connection_tells_what_was_never_sent(void **state)
     struct seen seen[2] = {{0}, {0}};
     start_unary(&pair, &seen[0]);
     open_call(&pair, &seen[1]);
-    belfry_http_lost(pair.grpc->http, "connection reset by peer");
+    belfry_http_lost(pair.grpc, "connection reset by peer");
     for (size_t i = 0; i < 2; i++) {
         assert_int_equal(seen[i].n_closed, 1);
         assert_int_equal(seen[i].code, BELFRY_GRPC_UNAVAILABLE);
         assert_string_equal(seen[i].message, "connection reset by peer");
         assert_int_equal(seen[i].unprocessed, i == 1);
     }
-    assert_int_equal(belfry_http_state(pair.grpc->http), BELFRY_HTTP_DEAD);
+    assert_int_equal(belfry_http_state(pair.grpc), BELFRY_HTTP_DEAD);
     pair_fini(&pair);
 }
 
@@ -713,17 +713,16 @@ static void everything_is_safe_on_a_dead_connection(void **state)
     pair_init(&pair);
     struct seen seen = {0};
     start_unary(&pair, &seen);
-    belfry_http_lost(pair.grpc->http, "gone");
-    belfry_http_lost(pair.grpc->http, "gone again");
-    assert_int_equal(belfry_http_receive(pair.grpc->http, belfry_bytes_str("bytes"), pair.now_ms),
-                     BELFRY_ERR_UNAVAILABLE);
-    assert_false(belfry_http_wants_write(pair.grpc->http));
+    belfry_http_lost(pair.grpc, "gone");
+    belfry_http_lost(pair.grpc, "gone again");
+    assert_int_equal(belfry_http_receive(pair.grpc, belfry_bytes_str("bytes"), pair.now_ms), BELFRY_ERR_UNAVAILABLE);
+    assert_false(belfry_http_wants_write(pair.grpc));
     struct belfry_bytes out;
-    assert_int_equal(belfry_http_pull(pair.grpc->http, pair.now_ms, &out), BELFRY_OK);
+    assert_int_equal(belfry_http_pull(pair.grpc, pair.now_ms, &out), BELFRY_OK);
     assert_int_equal(out.len, 0);
-    assert_int_equal(belfry_http_tick(pair.grpc->http, pair.now_ms + 1000000), BELFRY_OK);
-    assert_true(belfry_http_due(pair.grpc->http) == BELFRY_NEVER);
-    assert_int_equal(belfry_http_n_calls(pair.grpc->http), 0);
+    assert_int_equal(belfry_http_tick(pair.grpc, pair.now_ms + 1000000), BELFRY_OK);
+    assert_true(belfry_http_due(pair.grpc) == BELFRY_NEVER);
+    assert_int_equal(belfry_http_n_calls(pair.grpc), 0);
     struct belfry_grpc_call_opts opts = {.path = "/s/m", .deadline_ms = BELFRY_NEVER};
     struct belfry_grpc_call *call;
     assert_int_equal(belfry_grpc_call_open(pair.grpc, &opts, &seen_events, NULL, &call), BELFRY_ERR_UNAVAILABLE);
@@ -754,7 +753,7 @@ static void a_peer_that_speaks_http1_is_a_protocol_error(void **state)
     open_call(&pair, &seen);
     static const char answer[] = "HTTP/1.1 400 Bad Request\r\n\r\n";
     assert_int_equal(to_us(&pair, answer, sizeof(answer) - 1), BELFRY_ERR_PROTOCOL);
-    assert_int_equal(belfry_http_state(pair.grpc->http), BELFRY_HTTP_DEAD);
+    assert_int_equal(belfry_http_state(pair.grpc), BELFRY_HTTP_DEAD);
     assert_int_equal(seen.code, BELFRY_GRPC_UNAVAILABLE);
     assert_non_null(strstr(seen.message, "HTTP/2"));
     pair_fini(&pair);
@@ -770,14 +769,14 @@ static void breach_once(bool draining)
     if (draining) {
         assert_int_equal(nghttp2_submit_shutdown_notice(pair.peer.session), 0);
         assert_pumps(&pair);
-        assert_int_equal(belfry_http_state(pair.grpc->http), BELFRY_HTTP_DRAINING);
+        assert_int_equal(belfry_http_state(pair.grpc), BELFRY_HTTP_DRAINING);
     }
     enum belfry_err err = raw_frame(&pair, NGHTTP2_DATA, 0, 0, "x", 1); /* DATA on stream 0 */
     struct belfry_bytes out;
     if (err == BELFRY_OK)
-        err = belfry_http_pull(pair.grpc->http, pair.now_ms, &out);
+        err = belfry_http_pull(pair.grpc, pair.now_ms, &out);
     assert_int_equal(err, BELFRY_ERR_PROTOCOL);
-    assert_int_equal(belfry_http_state(pair.grpc->http), BELFRY_HTTP_DEAD);
+    assert_int_equal(belfry_http_state(pair.grpc), BELFRY_HTTP_DEAD);
     assert_int_equal(seen.n_closed, 1);
     assert_int_equal(seen.code, BELFRY_GRPC_UNAVAILABLE);
     assert_int_equal(pump_out(&pair), BELFRY_OK);
@@ -816,21 +815,21 @@ static void a_keepalive_under_ten_seconds_is_invalid(void **state)
 {
     (void)state;
     struct belfry_grpc_opts opts = pair_opts;
-    struct belfry_grpc grpc[1];
+    struct belfry_http *grpc;
     opts.keepalive_ms = 9999;
-    assert_int_equal(belfry_grpc_init(grpc, &opts, 0), BELFRY_ERR_INVALID);
+    assert_int_equal(belfry_grpc_connect(&opts, 0, &grpc), BELFRY_ERR_INVALID);
     opts.keepalive_ms = 10000;
     opts.keepalive_timeout_ms = 0;
-    assert_int_equal(belfry_grpc_init(grpc, &opts, 0), BELFRY_ERR_INVALID);
+    assert_int_equal(belfry_grpc_connect(&opts, 0, &grpc), BELFRY_ERR_INVALID);
 }
 
 /* Moves the clock to `now_ms` and ticks if that is due. */
 static enum belfry_err tick_at(struct pair *pair, uint64_t now_ms)
 {
     pair->now_ms = now_ms;
-    if (belfry_http_due(pair->grpc->http) > now_ms)
+    if (belfry_http_due(pair->grpc) > now_ms)
         return BELFRY_OK;
-    return belfry_http_tick(pair->grpc->http, now_ms);
+    return belfry_http_tick(pair->grpc, now_ms);
 }
 
 static void pings_are_sent_only_while_a_call_is_open_and_every_ten_seconds(void **state)
@@ -839,8 +838,8 @@ static void pings_are_sent_only_while_a_call_is_open_and_every_ten_seconds(void 
     struct pair pair;
     pair_init(&pair); /* at 1,000 */
     assert_pumps(&pair);
-    assert_true(belfry_http_due(pair.grpc->http) == BELFRY_NEVER);
-    assert_int_equal(belfry_http_tick(pair.grpc->http, 60000), BELFRY_OK);
+    assert_true(belfry_http_due(pair.grpc) == BELFRY_NEVER);
+    assert_int_equal(belfry_http_tick(pair.grpc, 60000), BELFRY_OK);
     pair.now_ms = 60000;
     assert_pumps(&pair);
     assert_int_equal(pair.peer.n_pings, 0);
@@ -866,18 +865,18 @@ static void a_peer_that_answers_no_ping_is_dead(void **state)
     pair_init(&pair);
     struct seen seen = {0};
     start_unary(&pair, &seen);
-    assert_true(belfry_http_due(pair.grpc->http) == 11000);
+    assert_true(belfry_http_due(pair.grpc) == 11000);
     assert_int_equal(tick_at(&pair, 11000), BELFRY_OK);
     assert_int_equal(pump_out(&pair), BELFRY_OK);
     assert_int_equal(pair.peer.n_pings, 1);
-    assert_true(belfry_http_due(pair.grpc->http) == 14000);
-    assert_int_equal(belfry_http_tick(pair.grpc->http, 13999), BELFRY_OK);
+    assert_true(belfry_http_due(pair.grpc) == 14000);
+    assert_int_equal(belfry_http_tick(pair.grpc, 13999), BELFRY_OK);
     assert_int_equal(seen.n_closed, 0);
     assert_int_equal(tick_at(&pair, 14000), BELFRY_ERR_TIMEOUT);
     assert_int_equal(seen.n_closed, 1);
     assert_int_equal(seen.code, BELFRY_GRPC_UNAVAILABLE);
     assert_non_null(strstr(seen.message, "PING"));
-    assert_int_equal(belfry_http_state(pair.grpc->http), BELFRY_HTTP_DEAD);
+    assert_int_equal(belfry_http_state(pair.grpc), BELFRY_HTTP_DEAD);
     pair_fini(&pair);
 }
 
@@ -891,13 +890,13 @@ static void a_byte_of_any_kind_counts_as_an_answer(void **state)
     assert_int_equal(tick_at(&pair, 11000), BELFRY_OK);
     assert_int_equal(pump_out(&pair), BELFRY_OK);
     assert_int_equal(to_us(&pair, "\0", 1), BELFRY_OK); /* the first byte of some frame */
-    assert_int_equal(belfry_http_tick(pair.grpc->http, 20999), BELFRY_OK);
+    assert_int_equal(belfry_http_tick(pair.grpc, 20999), BELFRY_OK);
     assert_int_equal(pump_out(&pair), BELFRY_OK);
     assert_int_equal(pair.peer.n_pings, 1);
-    assert_int_equal(belfry_http_tick(pair.grpc->http, 21000), BELFRY_OK);
+    assert_int_equal(belfry_http_tick(pair.grpc, 21000), BELFRY_OK);
     assert_int_equal(pump_out(&pair), BELFRY_OK);
     assert_int_equal(pair.peer.n_pings, 2);
-    assert_int_equal(belfry_http_tick(pair.grpc->http, 24000), BELFRY_ERR_TIMEOUT);
+    assert_int_equal(belfry_http_tick(pair.grpc, 24000), BELFRY_ERR_TIMEOUT);
     pair_fini(&pair);
 }
 
@@ -908,9 +907,9 @@ static void pings_of_the_peer_are_answered(void **state)
     pair_init(&pair);
     assert_pumps(&pair);
     assert_int_equal(raw_frame(&pair, NGHTTP2_PING, 0, 0, "\2\4\20\20\11\16\7\7", 8), BELFRY_OK);
-    assert_true(belfry_http_wants_write(pair.grpc->http));
+    assert_true(belfry_http_wants_write(pair.grpc));
     struct belfry_bytes out;
-    assert_int_equal(belfry_http_pull(pair.grpc->http, pair.now_ms, &out), BELFRY_OK);
+    assert_int_equal(belfry_http_pull(pair.grpc, pair.now_ms, &out), BELFRY_OK);
     assert_int_equal(out.len, 17);
     assert_memory_equal(out.data, "\0\0\10\6\1\0\0\0\0\2\4\20\20\11\16\7\7", 17);
     pair_fini(&pair);
@@ -930,8 +929,8 @@ static void a_deadline_ends_its_call_here_too(void **state)
     assert_int_equal(belfry_grpc_call_open(pair.grpc, &opts, &seen_events, &seen[1], &calls[1]),
                      BELFRY_OK); /* never pulled */
     open_call(&pair, &seen[2]);
-    assert_true(belfry_http_due(pair.grpc->http) == pair.now_ms + 500);
-    assert_int_equal(belfry_http_tick(pair.grpc->http, pair.now_ms + 499), BELFRY_OK);
+    assert_true(belfry_http_due(pair.grpc) == pair.now_ms + 500);
+    assert_int_equal(belfry_http_tick(pair.grpc, pair.now_ms + 499), BELFRY_OK);
     assert_int_equal(seen[0].n_closed, 0);
     assert_int_equal(tick_at(&pair, pair.now_ms + 500), BELFRY_OK);
     for (size_t i = 0; i < 2; i++) {
@@ -940,7 +939,7 @@ static void a_deadline_ends_its_call_here_too(void **state)
         assert_int_equal(seen[i].unprocessed, i == 1);
     }
     assert_int_equal(seen[2].n_closed, 0);
-    assert_true(belfry_http_due(pair.grpc->http) == 11000); /* the keepalive of the third */
+    assert_true(belfry_http_due(pair.grpc) == 11000); /* the keepalive of the third */
     assert_pumps(&pair);
     assert_int_equal(peer_stream(&pair.peer, 1)->reset, NGHTTP2_CANCEL);
     assert_int_equal(pair.peer.n_requests, 2);
@@ -976,7 +975,7 @@ static enum belfry_err exchange(struct pair *pair, struct seen *seen, bool unary
         if (err != BELFRY_OK)
             return err;
         belfry_grpc_call_release(call);
-        err = belfry_http_tick(pair->grpc->http, pair->now_ms);
+        err = belfry_http_tick(pair->grpc, pair->now_ms);
     }
     if (err == BELFRY_OK) {
         peer_end(&pair->peer, 1, "5", "it is gone");
@@ -990,11 +989,11 @@ static enum belfry_err scenario(bool unary)
     struct pair pair = {.now_ms = 1000};
     struct seen seen = {0};
     peer_init_with(&pair.peer, NULL, 0);
-    enum belfry_err err = belfry_grpc_init(pair.grpc, &pair_opts, pair.now_ms);
+    enum belfry_err err = belfry_grpc_connect(&pair_opts, pair.now_ms, &pair.grpc);
     if (err == BELFRY_OK)
         err = exchange(&pair, &seen, unary);
-    bool opened = pair.grpc->http != NULL && (belfry_http_n_calls(pair.grpc->http) > 0 || seen.n_closed > 0);
-    belfry_http_destroy(pair.grpc->http);
+    bool opened = pair.grpc != NULL && (belfry_http_n_calls(pair.grpc) > 0 || seen.n_closed > 0);
+    belfry_http_destroy(pair.grpc);
     peer_fini(&pair.peer);
     if (opened)
         assert_int_equal(seen.n_closed, 1);

@@ -26,7 +26,7 @@
  *
  * Thread: owner. Destroyed before permit and uplink.
  * Memory: a call holds its head until it is sent, at most EXCHANGE_WINDOW of request and one stream window
- *         (UPLINK_CONN_WINDOW) of response; all calls together at most held_max. Above it the connection that holds most
+ *         (UPLINK_WINDOW) of response; all calls together at most held_max. Above it the connection that holds most
  *         for requests that are not whole is ended (intake.h). When none holds much, or more than half are responses, the
  *         call whose client has read nothing for longest is ended with 14; if no client is slow, the call that grows.
  */

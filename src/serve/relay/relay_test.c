@@ -9,7 +9,6 @@
 #include <cmocka.h>
 
 #include "net/tls_test_keys.h"
-#include "serve/uplink/uplink_conn.h"
 #include "support/fakeexchange.h"
 #include "support/uplinkbed.h"
 #include "wire/rpc.pb-c.h"
@@ -269,10 +268,10 @@ static void a_reader_that_stands_still_holds_one_window_and_gets_every_byte_late
     upstream_head(bed.members[0], 0, plain_head, false);
     upstream_data(bed.members[0], 0, much, MUCH);
     upstream_trailers(bed.members[0], 0, ok_trailers);
-    drive_until(upstream_unsent(bed.members[0], 0) <= MUCH - UPLINK_CONN_WINDOW);
+    drive_until(upstream_unsent(bed.members[0], 0) <= MUCH - UPLINK_WINDOW);
     drive_for(100);
     assert_int_equal(belfry_buf_len(&fake.body), 1000);
-    assert_in_range(upstream_unsent(bed.members[0], 0), MUCH - UPLINK_CONN_WINDOW - 1000, MUCH - UPLINK_CONN_WINDOW);
+    assert_in_range(upstream_unsent(bed.members[0], 0), MUCH - UPLINK_WINDOW - 1000, MUCH - UPLINK_WINDOW);
     uint64_t end = belfry_clock_ms() + SOON_MS;
     while (fake.state == FAKEEXCHANGE_OPEN && belfry_clock_ms() < end) {
         fakeexchange_make_room(&fake, 50000);

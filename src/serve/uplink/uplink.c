@@ -7,7 +7,8 @@
 
 #include "base/backoff.h"
 #include "base/clock.h"
-#include "serve/uplink/uplink_call.h"
+#include "net/carrier.h"
+#include "serve/uplink/via.h"
 
 #define FIRST_MS    50   /* the first wait after an endpoint failed twice */
 #define MAX_MS      3000 /* and the longest */
@@ -31,7 +32,8 @@ struct way {
     enum way_state state;
     bool barred;                   /* gets no calls */
     bool full;                     /* UP: the peer takes no more streams on `conn`; the timer says when for too long */
-    struct uplink_conn *conn;      /* DIALING and UP */
+    struct belfry_carrier *conn;   /* DIALING and UP */
+    bool serves;                   /* UP: an answer came on `conn`: it not only connects */
     struct belfry_backoff backoff; /* tries: failures since it last served */
     uv_timer_t timer;
     struct belfry_list waiting; /* calls */
@@ -47,8 +49,8 @@ struct uplink {
     void *auth_user;
     bool newest_has_name; /* the connection that was made last; before there was one: with TLS it might */
     bool destroyed;
-    size_t turn;                 /* whose it is to get the next who has no pin */
-    struct belfry_list conns;    /* all, those that drain too */
+    size_t turn;                 /* whose it is to get the next call that has no pin */
+    struct belfry_list conns;    /* all, those that are retired too */
     struct belfry_list stranded; /* calls that wait while every endpoint rests */
     struct belfry_list over;     /* calls whose owners have not closed them yet */
     struct belfry_rng rng;
@@ -57,14 +59,49 @@ struct uplink {
     struct uplink_stats stats;
 };
 
-static const struct uplink_conn_events conn_events;
+/*     WAITING <--> RUNNING --> OVER --> CLOSED
+ *         \___________\___________________^
+ *
+ * Back to WAITING only if its HEADERS never left. */
+enum call_state {
+    CALL_WAITING,
+    CALL_RUNNING, /* on a connection; sent or not */
+    CALL_OVER,    /* the response is complete, the owner has not closed it yet */
+    CALL_CLOSED   /* by its owner, or by its last event: freed as soon as net/call lets go of it */
+};
+
+struct uplink_call {
+    struct belfry_http_call call; /* RUNNING */
+    /* fixed at creation */
+    struct uplink *uplink;
+    const struct uplink_events *events;
+    void *user;
+    unsigned *pin; /* lent; may be NULL */
+    enum uplink_caller caller;
+    bool has_user; /* its head brings one */
+    /* owner */
+    struct belfry_list node; /* of calls that wait for an endpoint, or are over */
+    enum call_state state;
+    struct belfry_http_ask *ask; /* owned; WAITING */
+    struct way *way;             /* RUNNING: to where */
+    struct belfry_carrier *conn; /* RUNNING */
+    bool lent;                   /* RUNNING: by a name that is not its caller's */
+    bool last;                   /* the end of the response was told with its last block */
+    uint64_t since_ms;           /* waiting for an endpoint to be reached */
+};
+
 static void place(struct uplink *uplink, struct uplink_call *call);
 static void arm_expiry(struct uplink *uplink, uint64_t ms);
 static void on_expiry(uv_timer_t *timer);
 
+static struct uplink_call *waiting_call(struct belfry_list *node)
+{
+    return belfry_container(node, struct uplink_call, node);
+}
+
 /* ---- endpoints ---- */
 
-static void move(struct way *way, enum way_state to)
+static void way_move(struct way *way, enum way_state to)
 {
     static const unsigned legal[] = {[IDLE] = 1u << DIALING,
                                      [DIALING] = 1u << UP | 1u << RESTING,
@@ -77,25 +114,25 @@ static void move(struct way *way, enum way_state to)
     way->state = to;
 }
 
-static void dial(struct way *way);
+static void way_dial(struct way *way);
 
 static void on_rested(uv_timer_t *timer)
 {
     struct way *way = timer->data;
-    move(way, IDLE);
+    way_move(way, IDLE);
     struct belfry_list *node;
     while (!way->barred && (node = belfry_list_pop(&way->uplink->stranded)) != NULL) {
-        struct uplink_call *call = belfry_container(node, struct uplink_call, node);
+        struct uplink_call *call = waiting_call(node);
         belfry_list_append(&way->waiting, node);
         if (call->pin != NULL)
             *call->pin = 1 + (unsigned)(way - way->uplink->ways);
     }
     if (!belfry_list_empty(&way->waiting))
-        dial(way);
+        way_dial(way);
 }
 
-/* DIALING or UP -> RESTING; who waited for it goes elsewhere. */
-static void fail(struct way *way, const char *why)
+/* DIALING or UP -> RESTING; calls that waited for it go elsewhere. */
+static void way_fail(struct way *way, const char *why)
 {
     struct uplink *uplink = way->uplink;
     bool was_up = way->state == UP;
@@ -104,9 +141,8 @@ static void fail(struct way *way, const char *why)
     belfry_logf(uplink->opts.log, news ? BELFRY_LOG_INFO : BELFRY_LOG_DEBUG, was_up ? "uplink_lost" : "uplink_failed",
                 "endpoint=%s why=\"%s\"", way->endpoint->url, why);
     uplink->stats.losses += was_up;
-    way->conn = NULL;
     way->full = false;
-    move(way, RESTING);
+    way_move(way, RESTING);
     uv_update_time(uplink->opts.loop);
     uv_timer_start(&way->timer, on_rested, belfry_backoff_next(&way->backoff, &uplink->rng), 0);
 
@@ -114,31 +150,17 @@ static void fail(struct way *way, const char *why)
     belfry_list_init(&calls);
     belfry_list_move_all(&calls, &way->waiting);
     while ((node = belfry_list_pop(&calls)) != NULL) {
-        struct uplink_call *call = belfry_container(node, struct uplink_call, node);
+        struct uplink_call *call = waiting_call(node);
         if (was_up) /* it did not wait for an endpoint so far, but for a stream */
             call->since_ms = belfry_clock_ms();
         place(uplink, call);
     }
 }
 
-static void dial(struct way *way)
-{
-    const struct uplink_opts *opts = &way->uplink->opts;
-    struct belfry_transport_opts transport = {.loop = opts->loop,
-                                              .dns = opts->dns,
-                                              .endpoint = way->endpoint,
-                                              .tls = way->endpoint->tls ? opts->tls : NULL,
-                                              .dial_timeout_ms = opts->dial_timeout_ms};
-    move(way, DIALING);
-    enum belfry_err err = uplink_conn_open(&transport, &way->uplink->conns, &conn_events, way, &way->conn);
-    if (err != BELFRY_OK)
-        fail(way, belfry_strerror((int)err));
-}
-
 /* How gladly a call is given to it: 0 is best; RANKS: not at all. One that failed since it last served gets calls only
  * when there is no other; whether it is back is found out without them. */
 #define RANKS 3
-static unsigned rank(const struct way *way)
+static unsigned way_rank(const struct way *way)
 {
     if (way->barred)
         return RANKS;
@@ -156,15 +178,15 @@ static unsigned rank(const struct way *way)
 }
 
 /* NULL: all of them rest. */
-static struct way *choose(struct uplink *uplink, unsigned pin)
+static struct way *choose_way(struct uplink *uplink, unsigned pin)
 {
     size_t n = uplink->opts.n_endpoints;
-    if (pin > 0 && pin <= n && rank(&uplink->ways[pin - 1]) == 0)
+    if (pin > 0 && pin <= n && way_rank(&uplink->ways[pin - 1]) == 0)
         return &uplink->ways[pin - 1];
     struct way *best = NULL;
     for (size_t i = 0; i < n; i++) {
         struct way *way = &uplink->ways[(uplink->turn + i) % n];
-        if (rank(way) < (best == NULL ? RANKS : rank(best)))
+        if (way_rank(way) < (best == NULL ? RANKS : way_rank(best)))
             best = way;
     }
     if (best != NULL)
@@ -177,23 +199,15 @@ static void try_again(struct uplink *uplink)
 {
     for (size_t i = 0; i < uplink->opts.n_endpoints; i++) {
         if (uplink->ways[i].state == IDLE && uplink->ways[i].backoff.tries > 0 && !uplink->ways[i].barred)
-            dial(&uplink->ways[i]);
+            way_dial(&uplink->ways[i]);
     }
 }
 
-static void on_up(struct uplink_conn *conn, void *user)
-{
-    struct way *way = user;
-    move(way, UP);
-    way->uplink->newest_has_name = uplink_conn_has_name(conn);
-    way->uplink->stats.connects++;
-    belfry_logf(way->uplink->opts.log, BELFRY_LOG_INFO, "uplink_up", "endpoint=%s", way->endpoint->url);
-}
+/* ---- a call on a connection ---- */
 
-/* Could etcd take this call for one of the certificate's user? */
-static bool is_mistakable(const struct uplink_conn *conn, const struct uplink_call *call)
+static struct uplink_call *uplink_call_of(struct belfry_http_call *call)
 {
-    return uplink_conn_has_name(conn) && call->caller == UPLINK_CALLER_CLIENT && !uplink_head_has_user(call->head);
+    return belfry_container(call, struct uplink_call, call);
 }
 
 static bool auth_is_off(const struct uplink *uplink)
@@ -201,11 +215,169 @@ static bool auth_is_off(const struct uplink *uplink)
     return uplink->auth_is_off != NULL && uplink->auth_is_off(uplink->auth_user);
 }
 
-static enum belfry_err start_call(struct uplink_conn *conn, struct uplink_call *call)
+/* Could etcd take this call for one of the certificate's user? Then it goes as nobody's, with a field for which etcd
+ * ignores the name and logs a warning, unless auth is off, where the name gives no rights. */
+static bool tap_late(struct belfry_http_call *http_call, uint64_t now_ms, struct belfry_http_field *out)
 {
-    bool mistakable = is_mistakable(conn, call);
+    struct uplink_call *call = uplink_call_of(http_call);
+    (void)now_ms;
+    bool mistakable = belfry_carrier_has_name(call->conn) && call->caller == UPLINK_CALLER_CLIENT && !call->has_user;
     call->lent = mistakable && auth_is_off(call->uplink);
-    return uplink_conn_start(conn, call, mistakable && !call->lent ? UPLINK_HEAD_AS_NOBODY : UPLINK_HEAD_AS_IT_IS);
+    *out = (struct belfry_http_field){belfry_bytes_str("grpcgateway-accept"), belfry_bytes_str("belfry")};
+    return mistakable && !call->lent;
+}
+
+static size_t tap_read(struct belfry_http_call *http_call, uint8_t *to, size_t cap, bool *out_end)
+{
+    struct uplink_call *call = uplink_call_of(http_call);
+    return call->events->read(call, to, cap, out_end, call->user);
+}
+
+static enum belfry_err tap_field(struct belfry_http_call *http_call, struct belfry_bytes name,
+                                 struct belfry_bytes value)
+{
+    struct uplink_call *call = uplink_call_of(http_call);
+    call->events->field(call, name, value, call->user);
+    return BELFRY_OK;
+}
+
+static enum belfry_err tap_block(struct belfry_http_call *http_call, bool last)
+{
+    struct uplink_call *call = uplink_call_of(http_call);
+    struct way *way = call->way;
+    if (call->conn == way->conn && !way->serves) {
+        way->serves = true;
+        belfry_backoff_reset(&way->backoff);
+        way->why[0] = '\0';
+    }
+    call->last = last;
+    call->events->block(call, last, call->user);
+    return BELFRY_OK;
+}
+
+static enum belfry_err tap_data(struct belfry_http_call *http_call, struct belfry_bytes *in)
+{
+    struct uplink_call *call = uplink_call_of(http_call);
+    struct belfry_bytes bytes = *in;
+    *in = (struct belfry_bytes){0};
+    call->events->data(call, bytes, call->user);
+    return BELFRY_OK;
+}
+
+/* Its last event. The peer's own words in a GOAWAY are not for other people's clients. */
+static void tell_end(struct uplink_call *call, const struct belfry_http_end *end)
+{
+    char why[WHY_ALL];
+    const char *url = call->way->endpoint->url;
+    struct uplink_end told = {.lost = true, .unprocessed = end->unprocessed, .why = why};
+    snprintf(why, sizeof(why), "%s: %s", url, end->err == BELFRY_ERR_TIMEOUT ? "it does not answer pings" : end->why);
+    if (end->how == BELFRY_HTTP_GOAWAY) {
+        snprintf(why, sizeof(why), "%s: the server is going away (%s)", url, nghttp2_http2_strerror(end->h2_code));
+    } else if (end->how == BELFRY_HTTP_RESET) {
+        told.lost = false;
+        told.h2_code = end->h2_code;
+        told.unprocessed = end->h2_code == NGHTTP2_REFUSED_STREAM;
+    }
+    call->state = CALL_CLOSED;
+    call->events->closed(call, &told, call->user);
+}
+
+static void tap_closed(struct belfry_http_call *http_call, const struct belfry_http_end *end)
+{
+    struct uplink_call *call = uplink_call_of(http_call);
+    bool gone = end->how == BELFRY_HTTP_GOAWAY || end->how == BELFRY_HTTP_LOST;
+    call->ask = gone ? belfry_http_call_take_ask(http_call) : NULL;
+    if (call->ask != NULL) { /* it never left: it may run elsewhere */
+        call->state = CALL_WAITING;
+    } else if (end->how != BELFRY_HTTP_ENDED) {
+        tell_end(call, end);
+    } else {
+        call->state = CALL_OVER;
+        if (!call->last)
+            call->events->end(call, call->user);
+    }
+}
+
+static void free_call(struct uplink_call *call)
+{
+    call->uplink->stats.calls--;
+    belfry_http_ask_destroy(call->ask);
+    free(call);
+}
+
+static void tap_gone(struct belfry_http_call *http_call)
+{
+    struct uplink_call *call = uplink_call_of(http_call);
+    call->conn = NULL;
+    switch (call->state) {
+    case CALL_WAITING:
+        call->since_ms = belfry_clock_ms();
+        place(call->uplink, call);
+        break;
+    case CALL_OVER:
+        belfry_list_append(&call->uplink->over, &call->node);
+        break;
+    case CALL_RUNNING:
+    case CALL_CLOSED:
+        free_call(call);
+        break;
+    }
+}
+
+static const struct belfry_http_events tap_events = {
+    .late = tap_late,
+    .read = tap_read,
+    .field = tap_field,
+    .block = tap_block,
+    .data = tap_data,
+    .closed = tap_closed,
+    .gone = tap_gone,
+    .owner_window = true,
+};
+
+/* Runs a call, which is in no list, if the peer allows one more. */
+static bool start_call(struct way *way, struct uplink_call *call)
+{
+    struct belfry_http *http = belfry_carrier_http(way->conn);
+    if (belfry_http_room(http) == 0)
+        return false;
+    struct belfry_http_ask *ask = call->ask;
+    call->ask = NULL;
+    call->way = way;
+    call->conn = way->conn;
+    call->state = CALL_RUNNING;
+    call->lent = false;
+    /* With room it can be refused by a connection alone that is on its way out. */
+    enum belfry_err err = belfry_http_call_open(http, &call->call, ask, BELFRY_NEVER, &tap_events);
+    assert(err == BELFRY_OK);
+    belfry_ignore(err);
+    return true;
+}
+
+/* ---- what connections say ---- */
+
+/* DIALING or UP: the connection is of no more use for new calls. */
+static void way_leave(struct way *way, const char *why)
+{
+    struct belfry_carrier *conn = way->conn;
+    way->conn = NULL;
+    belfry_carrier_retire(conn);
+    way_fail(way, why);
+}
+
+static void on_up(struct belfry_carrier *carrier, const char *alpn, void *user)
+{
+    struct way *way = user;
+    (void)alpn;
+    if (belfry_http_start(belfry_carrier_http(carrier), BELFRY_HTTP_2, belfry_clock_ms()) != BELFRY_OK) {
+        way_leave(way, belfry_strerror(BELFRY_ERR_NOMEM));
+        return;
+    }
+    way_move(way, UP);
+    way->serves = false;
+    way->uplink->newest_has_name = belfry_carrier_has_name(carrier);
+    way->uplink->stats.connects++;
+    belfry_logf(way->uplink->opts.log, BELFRY_LOG_INFO, "uplink_up", "endpoint=%s", way->endpoint->url);
 }
 
 static bool may_connect(const struct uplink *uplink)
@@ -225,13 +397,14 @@ static void on_full(uv_timer_t *timer)
     if (belfry_list_empty(&way->waiting) || !may_connect(way->uplink))
         return; /* the next call that finds it full asks again */
     belfry_logf(way->uplink->opts.log, BELFRY_LOG_INFO, "uplink_full", "endpoint=%s", way->endpoint->url);
-    uplink_conn_retire(way->conn);
+    struct belfry_carrier *full = way->conn;
     way->conn = NULL;
-    move(way, IDLE);
+    way_move(way, IDLE);
+    belfry_carrier_retire(full);
     belfry_list_each (node, &way->waiting) /* for an endpoint, from now on */
-        belfry_container(node, struct uplink_call, node)->since_ms = belfry_clock_ms();
+        waiting_call(node)->since_ms = belfry_clock_ms();
     arm_expiry(way->uplink, UPLINK_WAIT_MS);
-    dial(way);
+    way_dial(way);
 }
 
 static void set_full(struct way *way, bool full)
@@ -246,56 +419,74 @@ static void set_full(struct way *way, bool full)
         uv_timer_stop(&way->timer);
 }
 
-static void on_feed(struct uplink_conn *conn, void *user)
+/* Gives calls that wait to the connection, as far as the peer allows more. */
+static void on_feed(struct belfry_carrier *carrier, void *user)
 {
     struct way *way = user;
+    if (way->state != UP || belfry_http_state(belfry_carrier_http(carrier)) != BELFRY_HTTP_OPEN)
+        return;
     while (!belfry_list_empty(&way->waiting)) {
-        struct uplink_call *call = belfry_container(way->waiting.next, struct uplink_call, node);
+        struct uplink_call *call = waiting_call(way->waiting.next);
         belfry_list_remove(&call->node);
-        enum belfry_err err = start_call(conn, call);
-        if (err == BELFRY_OK) {
-            set_full(way, false);
-            continue;
-        }
-        if (way->conn != conn) { /* it drains from now on, and this one missed the move */
-            place(way->uplink, call);
+        if (!start_call(way, call)) {
+            belfry_list_prepend(&way->waiting, &call->node);
+            set_full(way, true);
             return;
         }
-        belfry_list_prepend(&way->waiting, &call->node);
-        set_full(way, true);
-        return;
+        set_full(way, false);
     }
     set_full(way, false);
 }
 
-static void on_serves(struct uplink_conn *conn, void *user)
+static void on_lost(struct belfry_carrier *carrier, enum belfry_err err, const char *why, void *user)
 {
     struct way *way = user;
-    (void)conn;
-    belfry_backoff_reset(&way->backoff);
-    way->why[0] = '\0';
+    (void)err;
+    way->conn = NULL;
+    way_fail(way, why);
+    belfry_carrier_close(carrier);
 }
 
-static void on_failed(struct uplink_conn *conn, const char *why, void *user)
+static void on_draining(struct belfry_carrier *carrier, void *user)
 {
-    (void)conn;
-    fail(user, why);
+    char why[WHY_BYTES];
+    snprintf(why, sizeof(why), "the server is going away (%s)",
+             nghttp2_http2_strerror(belfry_http_goaway_code(belfry_carrier_http(carrier))));
+    way_leave(user, why);
 }
 
-static void on_returned(struct uplink_call *call, void *user)
+static const struct belfry_carrier_events carrier_events = {
+    .up = on_up, .feed = on_feed, .lost = on_lost, .draining = on_draining};
+
+static enum belfry_err open_conn(struct way *way)
 {
-    struct way *way = user;
-    call->state = CALL_WAITING;
-    call->since_ms = belfry_clock_ms();
-    place(way->uplink, call);
+    const struct uplink_opts *opts = &way->uplink->opts;
+    struct belfry_http_opts http = {.scheme = way->endpoint->tls ? "https" : "http",
+                                    .authority = way->endpoint->authority,
+                                    .window = UPLINK_WINDOW,
+                                    .ping_ms = UPLINK_PING_MS,
+                                    .ping_timeout_ms = UPLINK_PING_MS,
+                                    .ping_steadily = true,
+                                    .discreet = true};
+    struct belfry_carrier_opts conn = {.transport = {.loop = opts->loop,
+                                                     .dns = opts->dns,
+                                                     .endpoint = way->endpoint,
+                                                     .tls = way->endpoint->tls ? opts->tls : NULL,
+                                                     .dial_timeout_ms = opts->dial_timeout_ms},
+                                       .all = &way->uplink->conns,
+                                       .events = &carrier_events,
+                                       .user = way};
+    enum belfry_err err = belfry_http_create(&http, belfry_clock_ms(), &conn.http);
+    return err == BELFRY_OK ? belfry_carrier_open(&conn, &way->conn) : err;
 }
 
-static const struct uplink_conn_events conn_events = {.up = on_up,
-                                                      .feed = on_feed,
-                                                      .serves = on_serves,
-                                                      .draining = on_failed,
-                                                      .lost = on_failed,
-                                                      .returned = on_returned};
+static void way_dial(struct way *way)
+{
+    way_move(way, DIALING);
+    enum belfry_err err = open_conn(way);
+    if (err != BELFRY_OK)
+        way_fail(way, belfry_strerror((int)err));
+}
 
 /* ---- calls ---- */
 
@@ -310,16 +501,16 @@ static void arm_expiry(struct uplink *uplink, uint64_t ms)
 /* Finds a call (in no list) an endpoint to wait for. No event comes from inside. */
 static void place(struct uplink *uplink, struct uplink_call *call)
 {
-    struct way *way = uplink->destroyed ? NULL : choose(uplink, call->pin != NULL ? *call->pin : 0);
+    struct way *way = uplink->destroyed ? NULL : choose_way(uplink, call->pin != NULL ? *call->pin : 0);
     belfry_list_append(way != NULL ? &way->waiting : &uplink->stranded, &call->node);
     if (way != NULL && call->pin != NULL)
         *call->pin = 1 + (unsigned)(way - uplink->ways);
     if (!uplink->destroyed && (way == NULL || way->state != UP))
         arm_expiry(uplink, UPLINK_WAIT_MS);
     if (way != NULL && way->state == IDLE)
-        dial(way);
+        way_dial(way);
     else if (way != NULL && way->state == UP)
-        uplink_conn_flush(way->conn);
+        belfry_carrier_flush(way->conn);
 }
 
 /* Moves those that have waited long enough; returns when the next one has. */
@@ -327,7 +518,7 @@ static uint64_t gather_expired(struct belfry_list *calls, uint64_t now, struct b
 {
     uint64_t next = BELFRY_NEVER;
     belfry_list_each_safe (node, calls) {
-        uint64_t due = belfry_container(node, struct uplink_call, node)->since_ms + UPLINK_WAIT_MS;
+        uint64_t due = waiting_call(node)->since_ms + UPLINK_WAIT_MS;
         if (due <= now) {
             belfry_list_remove(node);
             belfry_list_append(expired, node);
@@ -338,12 +529,15 @@ static uint64_t gather_expired(struct belfry_list *calls, uint64_t now, struct b
     return next;
 }
 
+/* Ends calls that wait, or are over. */
 static void end_all(struct belfry_list *calls, const char *why)
 {
     struct belfry_list *node;
-    while ((node = belfry_list_pop(calls)) != NULL)
-        uplink_call_end(belfry_container(node, struct uplink_call, node),
-                        &(struct uplink_end){.lost = true, .unprocessed = true, .why = why});
+    while ((node = belfry_list_pop(calls)) != NULL) {
+        struct uplink_call *call = waiting_call(node);
+        call->events->closed(call, &(struct uplink_end){.lost = true, .unprocessed = true, .why = why}, call->user);
+        free_call(call);
+    }
 }
 
 static void on_expiry(uv_timer_t *timer)
@@ -367,23 +561,32 @@ static void on_expiry(uv_timer_t *timer)
     end_all(&expired, why);
 }
 
-static void free_call(struct uplink_call *call)
+/* The server's fields have a type of their own. Names are sent as they came: in lower case, or not at all. */
+static enum belfry_err make_ask(const struct uplink *uplink, const struct uplink_request *request,
+                                struct belfry_http_ask **out)
 {
-    call->uplink->stats.calls--;
-    uplink_head_destroy(call->head);
-    free(call);
-}
-
-void uplink_call_over(struct uplink_call *call)
-{
-    call->state = CALL_OVER;
-    belfry_list_append(&call->uplink->over, &call->node);
-}
-
-void uplink_call_end(struct uplink_call *call, const struct uplink_end *end)
-{
-    call->events->closed(call, end, call->user);
-    free_call(call);
+    struct belfry_http_field via = {belfry_bytes_str(VIA_FIELD), {0}};
+    if (uplink->opts.via != NULL)
+        via.value = belfry_bytes_str(uplink->opts.via);
+    if (request->n_fields > BELFRY_HTTP_ASK_BYTES)
+        return BELFRY_ERR_INVALID;
+    struct belfry_http_field *fields = calloc(request->n_fields + 1, sizeof(*fields));
+    if (fields == NULL)
+        return BELFRY_ERR_NOMEM;
+    bool is_lower = true;
+    for (size_t i = 0; i < request->n_fields; i++) {
+        fields[i] = (struct belfry_http_field){request->fields[i].name, request->fields[i].value};
+        is_lower = is_lower && nghttp2_check_header_name((const uint8_t *)fields[i].name.data, fields[i].name.len) != 0;
+    }
+    struct belfry_http_ask_opts opts = {.method = belfry_bytes_str("POST"),
+                                        .target = request->path,
+                                        .fields = fields,
+                                        .n_fields = request->n_fields,
+                                        .more = &via,
+                                        .n_more = uplink->opts.via != NULL};
+    enum belfry_err err = is_lower ? belfry_http_ask_create(&opts, out) : BELFRY_ERR_INVALID;
+    free(fields);
+    return err;
 }
 
 enum belfry_err uplink_open(struct uplink *uplink, unsigned *pin, const struct uplink_request *request,
@@ -391,14 +594,13 @@ enum belfry_err uplink_open(struct uplink *uplink, unsigned *pin, const struct u
 {
     if (uplink->destroyed || uplink->stats.calls >= UPLINK_CALLS)
         return BELFRY_ERR_LIMIT;
-    struct uplink_head *head;
-    enum belfry_err err =
-        uplink_head_create(request->path, request->fields, request->n_fields, uplink->opts.via, &head);
+    struct belfry_http_ask *ask;
+    enum belfry_err err = make_ask(uplink, request, &ask);
     if (err != BELFRY_OK)
         return err;
     struct uplink_call *call = calloc(1, sizeof(*call));
     if (call == NULL) {
-        uplink_head_destroy(head);
+        belfry_http_ask_destroy(ask);
         return BELFRY_ERR_NOMEM;
     }
     *call = (struct uplink_call){.uplink = uplink,
@@ -406,7 +608,8 @@ enum belfry_err uplink_open(struct uplink *uplink, unsigned *pin, const struct u
                                  .user = user,
                                  .pin = pin,
                                  .caller = request->caller,
-                                 .head = head,
+                                 .has_user = belfry_http_ask_has_user(ask),
+                                 .ask = ask,
                                  .since_ms = belfry_clock_ms()};
     belfry_list_init(&call->node);
     uplink->stats.calls++;
@@ -427,7 +630,7 @@ bool uplink_may_have_name(const struct uplink *uplink)
 {
     bool found = uplink->newest_has_name;
     for (size_t i = 0; i < uplink->opts.n_endpoints; i++)
-        found = found || (uplink->ways[i].state == UP && uplink_conn_has_name(uplink->ways[i].conn));
+        found = found || (uplink->ways[i].state == UP && belfry_carrier_has_name(uplink->ways[i].conn));
     return found;
 }
 
@@ -439,11 +642,18 @@ void uplink_bar(struct uplink *uplink, uint64_t endpoints)
 
 void uplink_close(struct uplink_call *call)
 {
-    if (call->state == CALL_RUNNING)
-        uplink_conn_cancel(call->conn, call);
-    else
+    struct belfry_carrier *conn = call->conn;
+    bool is_running = call->state == CALL_RUNNING;
+    if (conn == NULL) { /* it waits, or is over */
         belfry_list_remove(&call->node);
-    free_call(call);
+        free_call(call);
+        return;
+    }
+    call->state = CALL_CLOSED;
+    if (!is_running)
+        return; /* from inside its last event, after which it is freed */
+    belfry_http_call_cancel(&call->call);
+    belfry_carrier_flush(conn);
 }
 
 bool uplink_is_lent(const struct uplink_call *call)
@@ -453,19 +663,24 @@ bool uplink_is_lent(const struct uplink_call *call)
 
 void uplink_resume(struct uplink_call *call)
 {
-    if (call->state == CALL_RUNNING)
-        uplink_conn_resume(call->conn, call);
+    if (call->state != CALL_RUNNING)
+        return;
+    belfry_http_call_resume(&call->call);
+    belfry_carrier_flush(call->conn);
 }
 
 void uplink_taken(struct uplink_call *call, size_t n)
 {
-    if (call->state == CALL_RUNNING)
-        uplink_conn_taken(call->conn, call, n);
+    if (call->state != CALL_RUNNING)
+        return;
+    belfry_http_call_taken(&call->call, n);
+    belfry_carrier_flush(call->conn);
 }
 
 size_t uplink_unsent(const struct uplink_call *call)
 {
-    return call->head == NULL ? 0 : uplink_head_bytes(call->head);
+    const struct belfry_http_ask *ask = call->state == CALL_RUNNING ? call->call.ask : call->ask;
+    return ask == NULL ? 0 : belfry_http_ask_bytes(ask);
 }
 
 /* ---- the whole ---- */
@@ -524,7 +739,7 @@ void uplink_destroy(struct uplink *uplink)
     if (uplink == NULL)
         return;
     uplink->destroyed = true;
-    uplink_conn_close_all(&uplink->conns, CLOSED_TEXT);
+    belfry_carrier_close_all(&uplink->conns, CLOSED_TEXT);
     end_all(&uplink->stranded, CLOSED_TEXT);
     end_all(&uplink->over, CLOSED_TEXT);
     for (size_t i = 0; i < uplink->opts.n_endpoints; i++) {

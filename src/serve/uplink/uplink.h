@@ -15,11 +15,11 @@
  * more calls. At most UPLINK_CONNS connections, and UPLINK_CALLS calls, at once.
  *
  * The tier's certificate speaks for the tier alone. Where a connection presented one with a common name, a client's call
- * that brings no user of its own is sent so that etcd ignores that name (uplink_head.h), unless auth is known to be off at
+ * that brings no user of its own is sent so that etcd ignores that name ("grpcgateway-accept"), unless auth is known to be off at
  * that moment: then the name gives no rights, and etcd would log a warning for each call. This is decided when a call's
  * HEADERS are made, by the connection that they are made for.
  *
- * PING keepalive as in client/conn.h (every 10 s at most while calls run, dead after 10 s without any byte).
+ * PING keepalive as in net/grpc.h (every 10 s at most while calls run, dead after 10 s without any byte).
  *
  * Thread: owner (the loop's). No event comes from inside uplink_open().
  */
@@ -40,6 +40,8 @@
 #define UPLINK_FULL_MS 1000
 #define UPLINK_CONNS   64
 #define UPLINK_CALLS   100000
+#define UPLINK_WINDOW  (256 * 1024) /* of each stream */
+#define UPLINK_PING_MS 10000        /* between PINGs while calls run, and until one counts as unanswered */
 
 struct uplink;
 struct uplink_call;

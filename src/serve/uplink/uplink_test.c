@@ -10,7 +10,6 @@
 #include <cmocka.h>
 
 #include "net/tls_test_keys.h"
-#include "serve/uplink/uplink_conn.h"
 #include "support/uplinkbed.h"
 
 #define PATH belfry_bytes_str("/etcdserverpb.KV/Range")
@@ -284,16 +283,16 @@ static void a_stalled_response_holds_one_window_and_nobody_else(void **state)
     drive_until(upstream_count(bed.members[0]) == 1);
     upstream_head(bed.members[0], 0, plain_head, false);
     upstream_data(bed.members[0], 0, much, sizeof(much));
-    drive_until(slow.untaken == UPLINK_CONN_WINDOW);
+    drive_until(slow.untaken == UPLINK_WINDOW);
     open_call(&quick);
     drive_until(upstream_count(bed.members[0]) == 2);
     upstream_head(bed.members[0], 1, plain_head, false);
     upstream_data(bed.members[0], 1, much, sizeof(much));
     upstream_trailers(bed.members[0], 1, ok_trailers);
     drive_until(quick.complete);
-    assert_int_equal(slow.untaken, UPLINK_CONN_WINDOW);
+    assert_int_equal(slow.untaken, UPLINK_WINDOW);
     uplink_taken(slow.call, slow.untaken);
-    drive_until(slow.untaken == 2 * UPLINK_CONN_WINDOW);
+    drive_until(slow.untaken == 2 * UPLINK_WINDOW);
 }
 
 static void a_request_goes_on_when_it_has_more_to_say(void **state)
