@@ -30,8 +30,8 @@
 
 enum dialect { DIALECT_GRPC = 1, DIALECT_JSON = 2, DIALECT_KUBE = 4, DIALECT_SSE = 8 };
 
-/* Refused here: gRPC over HTTP/1.1, which has no streams that go on (505, as gRPC's own servers); and over plain HTTP a name
- * that is none of ours (hosts.h). */
+/* Refused here: gRPC over HTTP/1.1, which has no streams that go on (505, as gRPC's own servers); and over plain HTTP
+ * a name that is none of ours (hosts.h). */
 
 /* What a listener allows: exchange_conn.policy points at one. */
 struct listen_policy {

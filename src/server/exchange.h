@@ -81,8 +81,8 @@ unsigned *exchange_pin(struct exchange *x); /* exchange_conn()->pin, to be set *
 /* `n` more bytes of the body were used: the peer may send as many. After the handler's last word all count as used. */
 void exchange_taken(struct exchange *x, size_t n);
 
-/* `bytes` are kept for this request, which is not whole (intake.h); 0: it is whole. An exchange begins with EXCHANGE_COST
- * and has 0 when the request's body has ended; between these the handler sets it. */
+/* `bytes` are kept for this request, which is not whole (intake.h); 0: it is whole. An exchange begins with
+ * EXCHANGE_COST and has 0 when the request's body has ended; between these the handler sets it. */
 void exchange_holds(struct exchange *x, size_t bytes);
 
 /* Are `used` bytes, this exchange's included, within the bound `max` of a pool? If not, the connection that holds most
@@ -104,7 +104,8 @@ void exchange_write(struct exchange *x, const void *data, size_t len);
 /* The last word: the body ends, with trailers if n > 0 (HTTP/1.1: as trailers of a chunked body). */
 void exchange_end(struct exchange *x, const struct exchange_field *trailers, size_t n);
 
-/* The last word: a whole response. With an empty body HTTP/2 ends the stream with its headers (gRPC's trailers-only). */
+/* The last word: a whole response. With an empty body HTTP/2 ends the stream with its headers (gRPC's
+ * trailers-only). */
 void exchange_answer(struct exchange *x, int status, const struct exchange_field *fields, size_t n,
                      struct belfry_bytes body);
 

@@ -37,7 +37,8 @@ void fields_clear(struct fields *fields); /* keeps the storage */
 /* Adds a copy. Errors: BELFRY_ERR_NOMEM, unchanged. */
 BELFRY_NODISCARD enum belfry_err fields_add(struct fields *fields, struct belfry_bytes name, struct belfry_bytes value);
 
-/* A field in pieces. A name becomes lower case; a value loses the spaces and tabs at its end. Errors: BELFRY_ERR_NOMEM. */
+/* A field in pieces. A name becomes lower case; a value loses the spaces and tabs at its end. Errors:
+ * BELFRY_ERR_NOMEM. */
 BELFRY_NODISCARD enum belfry_err fields_text(struct fields *fields, struct belfry_bytes piece);
 BELFRY_NODISCARD enum belfry_err fields_end_name(struct fields *fields);
 void fields_end_value(struct fields *fields);

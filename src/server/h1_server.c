@@ -287,7 +287,8 @@ static void say_head(struct h1_server *h1, int status, const struct exchange_fie
                      const char *framing_line)
 {
     struct h1_request *request = &h1->request;
-    /* A client that waits for "100 Continue" and receives an answer may still send its body: what follows is unknown. */
+    /* A client that waits for "100 Continue" and receives an answer may still send its body: what follows is
+     * unknown. */
     if (request->expects || h1->shut || request->framing == H1_TO_CLOSE)
         request->keep = false;
     say_status(h1, status);

@@ -8,8 +8,8 @@
  * and no response begun.
  *
  * Requests: names of header fields become lower case; :authority is Host. A head over H1_SERVER_HEAD_BYTES is answered
- * 431. Obsolete folding, a bare CR, content-length together with transfer-encoding, and anything else that llhttp (strict)
- * cannot parse is answered 400. Both close the connection.
+ * 431. Obsolete folding, a bare CR, content-length together with transfer-encoding, and anything else that llhttp
+ * (strict) cannot parse is answered 400. Both close the connection.
  *
  * Thread: owner. Pure: no socket.
  * Memory: between two requests a connection holds no buffer; goal: an idle watch connection takes at most 4 KiB in all.
@@ -49,7 +49,8 @@ BELFRY_NODISCARD enum belfry_err h1_server_pull(struct h1_server *h1, size_t eno
 bool h1_server_wants_write(const struct h1_server *h1);
 bool h1_server_over(const struct h1_server *h1); /* everything was pulled: write it and close the socket */
 
-/* As in h2_server.h. shut: "connection: close". No request follows the one that runs, or the first if there was none. */
+/* As in h2_server.h. shut: "connection: close". No request follows the one that runs, or the first if there was
+ * none. */
 void h1_server_unhold(struct h1_server *h1);
 void h1_server_hold(struct h1_server *h1);
 void h1_server_shut(struct h1_server *h1);

@@ -843,7 +843,8 @@ static void session_options(nghttp2_option *option)
     nghttp2_option_set_no_auto_window_update(option, 1);
     nghttp2_option_set_no_closed_streams(option, 1);
     nghttp2_option_set_max_deflate_dynamic_table_size(option, DEFLATE_TABLE);
-    /* nghttp2's own limit, 33 per second, would count every reset, also of watches that were served and then cancelled. */
+    /* nghttp2's own limit, 33 per second, would count every reset, also of watches that were served and then
+     * cancelled. */
     nghttp2_option_set_stream_reset_rate_limit(option, UNLIMITED, UNLIMITED);
 }
 
@@ -865,7 +866,8 @@ static enum belfry_err session_create(struct h2_server *h2)
     return rc == 0 ? BELFRY_OK : BELFRY_ERR_NOMEM;
 }
 
-/* HEADER_TABLE_SIZE keeps its default: 0 would save 1.5 KiB per connection, but some clients ignore it and would fail. */
+/* HEADER_TABLE_SIZE keeps its default: 0 would save 1.5 KiB per connection, but some clients ignore it and would
+ * fail. */
 static enum belfry_err submit_settings(struct h2_server *h2)
 {
     const nghttp2_settings_entry settings[] = {

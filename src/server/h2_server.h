@@ -5,27 +5,27 @@
  * leaves its 16 KiB frame buffer untouched: after megabytes of traffic an idle connection costs 24 KiB at most (16 KiB
  * resident, measured with one gRPC call open).
  *
- * Output: the bytes that an exchange has written wait in its buffer until they are pulled; an empty buffer over 1 KiB is
- * freed. exchange_room() is the smallest of EXCHANGE_ROOM, the stream's window and the exchange's share of the
- * connection's window, less the bytes that wait. With S exchanges open the share is the connection's window, or 512 KiB if
- * that is less, divided by S, but at least 1 KiB. While `memory` is used up the share is 1 KiB. So a peer that gives no
- * window, or does not read, can pile up at most 512 KiB or S KiB.
+ * Output: the bytes that an exchange has written wait in its buffer until they are pulled; an empty buffer over 1 KiB
+ * is freed. exchange_room() is the smallest of EXCHANGE_ROOM, the stream's window and the exchange's share of the
+ * connection's window, less the bytes that wait. With S exchanges open the share is the connection's window, or 512
+ * KiB if that is less, divided by S, but at least 1 KiB. While `memory` is used up the share is 1 KiB. So a peer that
+ * gives no window, or does not read, can pile up at most 512 KiB or S KiB.
  *
- * Memory: any number of streams may be open, and `memory` bounds their cost: H2_SERVER_EXCHANGE bytes and the buffer per
- * exchange, H2_SERVER_CONN per connection. A stream beyond the bound is refused with REFUSED_STREAM, after which a client
- * may try again, unless a connection can be ended that holds much of requests that are not whole (intake.h).
+ * Memory: any number of streams may be open, and `memory` bounds their cost: H2_SERVER_EXCHANGE bytes and the buffer
+ * per exchange, H2_SERVER_CONN per connection. A stream beyond the bound is refused with REFUSED_STREAM, after which a
+ * client may try again, unless a connection can be ended that holds much of requests that are not whole (intake.h).
  *
  * When a response ends before its request did, RST_STREAM(NO_ERROR) follows. Trailers of a request are ignored. A
- * GOAWAY of the peer changes nothing for the exchanges that are open. A GOAWAY that names a stream of the peer's own, as
- * Go's clients send it when they close, breaks the protocol and ends the connection, but counts as a goodbye.
+ * GOAWAY of the peer changes nothing for the exchanges that are open. A GOAWAY that names a stream of the peer's own,
+ * as Go's clients send it when they close, breaks the protocol and ends the connection, but counts as a goodbye.
  *
  * Floods:
  * - PINGs and SETTINGS are answered in the same pull. While more than 1,000 answers wait unsent nghttp2 ends the
  *   connection. PINGs have no other limit: Go's clients measure their bandwidth with them.
  * - A stream that ends before it was answered, because its peer reset it or made us reset it, counts against a bucket:
  *   over 200 per second for 5 s end the connection with ENHANCE_YOUR_CALM.
- * - SETTINGS that change the window of all streams count as one such stream for every 100 that are open, because nghttp2
- *   visits each of them.
+ * - SETTINGS that change the window of all streams count as one such stream for every 100 that are open, because
+ *   nghttp2 visits each of them.
  * - The connection is ended when after a receive over 1,000 other frames, and 4 more per exchange, wait unsent.
  * - A head over H2_SERVER_HEADER_BYTES, as SETTINGS counts them, is answered 431. nghttp2 ends the connection after 8
  *   CONTINUATIONs.
@@ -65,8 +65,8 @@ BELFRY_NODISCARD enum belfry_err h2_server_create(const struct h2_server_opts *o
 void h2_server_destroy(struct h2_server *h2);
 
 /* The same in steps, for a connection with many exchanges: at most `most` receive `gone`. From then on only this and
- * destroy may be called. True: no exchange is left, and destroy, which takes long after many exchanges, may be called by
- * any thread. */
+ * destroy may be called. True: no exchange is left, and destroy, which takes long after many exchanges, may be called
+ * by any thread. */
 bool h2_server_let_go(struct h2_server *h2, size_t most);
 
 /* Errors: BELFRY_ERR_PROTOCOL, BELFRY_ERR_NOMEM: the connection is over; pull once more for the GOAWAY, then destroy.

@@ -35,8 +35,8 @@ static inline void h2_teardown_init(struct h2_teardown *teardown, uv_loop_t *loo
     belfry_list_init(&teardown->items);
 }
 
-/* Ends `h2`, consuming it. False: some of its exchanges have not received `gone`; `item`, and the exchange_conn of `h2`,
- * must stay until done(), which comes from inside h2_teardown_step() or h2_teardown_all(). */
+/* Ends `h2`, consuming it. False: some of its exchanges have not received `gone`; `item`, and the exchange_conn of
+ * `h2`, must stay until done(), which comes from inside h2_teardown_step() or h2_teardown_all(). */
 BELFRY_NODISCARD bool h2_teardown_begin(struct h2_teardown *teardown, struct h2_server *h2,
                                         struct h2_teardown_item *item, void (*done)(struct h2_teardown_item *item));
 

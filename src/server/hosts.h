@@ -3,9 +3,9 @@
  * hosts: the host names that plain HTTP requests other than gRPC may name.
  *
  * A web page can make its visitor's browser send requests to an address that only the visitor can reach, by giving the
- * page's own name that address (DNS rebinding). Such requests name the page's host. Allowed are addresses, localhost, the
- * advertised name, configured names, and no name at all: a browser always names a host. TLS and unix sockets are not
- * checked: a browser rejects a certificate for another name, and cannot reach a unix socket.
+ * page's own name that address (DNS rebinding). Such requests name the page's host. Allowed are addresses, localhost,
+ * the advertised name, configured names, and no name at all: a browser always names a host. TLS and unix sockets are
+ * not checked: a browser rejects a certificate for another name, and cannot reach a unix socket.
  *
  * Thread: any. Plain data, lent by the configuration.
  */

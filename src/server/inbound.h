@@ -4,16 +4,16 @@
  *
  *     SNIFFING (plain: the first bytes) or HANDSHAKE (TLS: ALPN) --> HTTP1 | HTTP2 --> CLOSING --> gone
  *
- * Plain: a connection that begins like "PRI * HTTP/2.0" is HTTP/2 with prior knowledge, any other HTTP/1.1. TLS: ALPN h2
- * or http/1.1; none: HTTP/1.1.
+ * Plain: a connection that begins like "PRI * HTTP/2.0" is HTTP/2 with prior knowledge, any other HTTP/1.1. TLS: ALPN
+ * h2 or http/1.1; none: HTTP/1.1.
  *
  * Output: connections with output are in a list; inbound_flush() pulls from each and writes once. All output passes
  * through one buffer of the group, so an idle connection has none. While a socket is full its exchanges have no room.
  * SO_SNDBUF is set; the kernel doubles it, and the doubled value is accounted.
  *
- * Dead peers: SO_KEEPALIVE finds those that are idle. With data unacknowledged or a closed window, TCP_INFO is read every
- * 15 s, and a connection whose peer's kernel acknowledged nothing for INBOUND_DEAD_MS is ended. A peer that only does not
- * read is alive, and parked. (TCP_USER_TIMEOUT would end those too.)
+ * Dead peers: SO_KEEPALIVE finds those that are idle. With data unacknowledged or a closed window, TCP_INFO is read
+ * every 15 s, and a connection whose peer's kernel acknowledged nothing for INBOUND_DEAD_MS is ended. A peer that only
+ * does not read is alive, and parked. (TCP_USER_TIMEOUT would end those too.)
  *
  * Time limits:
  * - INBOUND_GREET_MS for the choice of protocol, the handshake and the head of the first request (HTTP/2: its preface,
@@ -28,10 +28,11 @@
  * connection that holds most for requests that are not whole is ended (intake.h). When none holds much, a new HTTP/2
  * stream is refused with REFUSED_STREAM and a new connection is closed.
  *
- * The socket of a connection that ends is closed immediately. Many exchanges receive `gone` in steps, as inbound_flush()
- * is called (h2_teardown.h).
+ * The socket of a connection that ends is closed immediately. Many exchanges receive `gone` in steps, as
+ * inbound_flush() is called (h2_teardown.h).
  *
- * Thread: owner (the loop's). No callback comes from inside inbound_accept(). inbound_destroy() not from inside an event.
+ * Thread: owner (the loop's). No callback comes from inside inbound_accept(). inbound_destroy() not from inside an
+ * event.
  * Memory: an idle connection has no buffer. Bytes that the socket does not take, at most 64 KiB and a frame, are copied
  *         into a buffer that lives until they are sent.
  */
@@ -79,9 +80,10 @@ BELFRY_NODISCARD enum belfry_err inbound_accept(struct inbound_group *group, int
 bool inbound_flush(struct inbound_group *group, uint64_t now_ms);
 
 /* Tells at most `most` more connections to leave, the oldest first, up to the one with the number `newest`: GOAWAY, or
- * for HTTP/1.1 a close after the request that runs. exchange_conn.leaving is set, and each closes when its last exchange
- * has ended. Later connections are served as before; after INBOUND_ALL they are told to leave when they are accepted.
- * True: there are more. Peers reconnect elsewhere immediately, so spread the calls over time to spare those servers. */
+ * for HTTP/1.1 a close after the request that runs. exchange_conn.leaving is set, and each closes when its last
+ * exchange has ended. Later connections are served as before; after INBOUND_ALL they are told to leave when they are
+ * accepted. True: there are more. Peers reconnect elsewhere immediately, so spread the calls over time to spare those
+ * servers. */
 #define INBOUND_ALL UINT64_MAX
 bool inbound_shut(struct inbound_group *group, uint64_t newest, size_t most);
 

@@ -2,8 +2,9 @@
  *
  * inbound_probe: whether the kernel at the other end of a TCP connection is still there, as our own kernel sees it.
  *
- * A peer that does not read still acknowledges probes of its closed window. But those probes are up to two minutes apart,
- * so silence alone proves nothing. The judge measures how long bytes have been underway without an acknowledgement.
+ * A peer that does not read still acknowledges probes of its closed window. But those probes are up to two minutes
+ * apart, so silence alone proves nothing. The judge measures how long bytes have been underway without an
+ * acknowledgement.
  *
  * Thread: owner. Pure but for inbound_probe_ask().
  */

@@ -8,8 +8,8 @@
  * tier below, a client with a thousand watches) therefore has a share near 0, however much it uses.
  *
  * When a pool has no room, the connection with the largest share is ended, never the request that needs room. If no
- * share reaches INTAKE_LEAST nothing is ended: the pool is full of legitimate use, and its owner refuses the request. The
- * share of a connection that is ending counts as free immediately; its memory is freed within a turn of the loop.
+ * share reaches INTAKE_LEAST nothing is ended: the pool is full of legitimate use, and its owner refuses the request.
+ * The share of a connection that is ending counts as free immediately; its memory is freed within a turn of the loop.
  *
  * Thread: owner (the loop's). Pure.
  * Memory: none of its own. The largest share is looked for only while a pool is full.

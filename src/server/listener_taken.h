@@ -1,7 +1,7 @@
 /* src/server/listener_taken.h
  *
- * listener_taken: why an address could not be bound (EADDRINUSE), as a remedy for people. A listening process is one cause;
- * others are an outgoing connection that the kernel gave this port, and a file where a unix socket should be.
+ * listener_taken: why an address could not be bound (EADDRINUSE), as a remedy for people. A listening process is one
+ * cause; others are an outgoing connection that the kernel gave this port, and a file where a unix socket should be.
  *
  * Thread: any.
  */

@@ -2,8 +2,9 @@
  *
  * pace: the deadline for the rest of a message, or of a request, that a peer has begun to send.
  *
- * The deadline is one span (PACE_MS, less in tests) after the beginning, and one span after each further PACE_BYTES. So a
- * large message on a slow line gets through (6.4 KiB per second are enough), and single bytes do not extend the deadline.
+ * The deadline is one span (PACE_MS, less in tests) after the beginning, and one span after each further PACE_BYTES.
+ * So a large message on a slow line gets through (6.4 KiB per second are enough), and single bytes do not extend the
+ * deadline.
  *
  * Thread: owner. Pure.
  */

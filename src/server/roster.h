@@ -65,7 +65,8 @@ static inline struct roster_entry *roster_pop_written(struct roster *roster)
 void roster_begin_round(struct roster *roster);
 struct roster_entry *roster_next_in_round(struct roster *roster);
 
-/* When the owner must run again: 0 while a round is under way or entries were written to, otherwise the first due time. */
+/* When the owner must run again: 0 while a round is under way or entries were written to, otherwise the first due
+ * time. */
 uint64_t roster_due(const struct roster *roster);
 
 #endif

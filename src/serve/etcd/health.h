@@ -6,8 +6,8 @@
  *     Check     READING --the message--> answered
  *     Watch     READING --the message--> WATCHING: receives the state and every change, until its peer or the tier ends
  *
- * The only known service is "" (the whole server), as in etcd. For another service Check is answered 5 "unknown service"
- * and Watch SERVICE_UNKNOWN, as the health protocol requires; the Watch stays open.
+ * The only known service is "" (the whole server), as in etcd. For another service Check is answered 5 "unknown
+ * service" and Watch SERVICE_UNKNOWN, as the health protocol requires; the Watch stays open.
  *
  * Thread: owner (the worker's).
  * Memory: a call is one small allocation and at most HEALTH_REQUEST_BYTES. A watch that does not read receives only the

@@ -191,7 +191,8 @@ static void watch_stream_tell_room(struct watch_stream *ws)
 
 /* ---- requests ---- */
 
-/* Counts the bytes kept for requests against the bound for all streams. False: it was exceeded; the stream has ended. */
+/* Counts the bytes kept for requests against the bound for all streams. False: it was exceeded; the stream has
+ * ended. */
 static bool watch_stream_count_held(struct watch_stream *ws)
 {
     struct watch_stats *stats = &ws->service->stats;
@@ -385,7 +386,8 @@ static bool watch_stream_handle(struct watch_stream *ws, struct belfry_bytes *in
     return true;
 }
 
-/* `n` more bytes were received. The rest of a request is expected in time, unless its bytes wait for their turn here. */
+/* `n` more bytes were received. The rest of a request is expected in time, unless its bytes wait for their turn
+ * here. */
 static void watch_stream_set_pace(struct watch_stream *ws, size_t n)
 {
     const struct watch_service_opts *opts = &ws->service->opts;

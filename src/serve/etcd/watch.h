@@ -72,7 +72,8 @@ void watch_after_turn(struct watch_service *service, uint64_t now_ms);
 uint64_t watch_due(const struct watch_service *service); /* when to call it even if nothing happens */
 
 /* How the tier stands with upstream; WATCH_NOT_READY at first. Clients that are refused receive `reason` (copied).
- * Streams that must end do so in the next calls of watch_after_turn(), which are due immediately; so with watch_drain(). */
+ * Streams that must end do so in the next calls of watch_after_turn(), which are due immediately; so with
+ * watch_drain(). */
 enum watch_standing { WATCH_NOT_READY, WATCH_READY, WATCH_STALE };
 void watch_stand(struct watch_service *service, enum watch_standing standing, const char *reason);
 
@@ -121,8 +122,8 @@ struct watch_view {
     uint64_t opened_ms, sent_bytes;
 };
 
-/* The stream after number `after`, in the order of opening (0: the first); false: no more. Numbers are never reused, so a
- * walk may pause between two calls. */
+/* The stream after number `after`, in the order of opening (0: the first); false: no more. Numbers are never reused,
+ * so a walk may pause between two calls. */
 bool watch_next(struct watch_service *service, uint64_t after, uint64_t *number, struct watch_view *out);
 
 #endif

@@ -3,11 +3,12 @@
  * definitions: CustomResourceDefinitions, from files that are read once and from prefixes of etcd that are followed,
  * and the catalog that they make together.
  *
- * Files are configuration: an invalid one prevents the start. Definitions in etcd are data: an invalid one is logged, once
- * per write, and left out. A file's definition takes precedence over one of the same name in etcd.
+ * Files are configuration: an invalid one prevents the start. Definitions in etcd are data: an invalid one is logged,
+ * once per write, and left out. A file's definition takes precedence over one of the same name in etcd.
  *
- * A definition that did not change stays the same resource from one catalog to the next, so that its watches go on: its
- * key was not written, or was written with the same content (kube_resource.hash) and only another status or annotations.
+ * A definition that did not change stays the same resource from one catalog to the next, so that its watches go on:
+ * its key was not written, or was written with the same content (kube_resource.hash) and only another status or
+ * annotations.
  *
  * The prefixes are read in pieces, because a thousand definitions are half a second of work. All pieces are of one
  * revision, so the result is a consistent state.

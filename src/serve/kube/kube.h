@@ -2,8 +2,8 @@
  *
  * kube: Kubernetes' list/watch over exchanges.
  *
- *     GET  .../{plural}[/{name}][?watch=1]                 a resource: kube_call.h until it is granted, then kube_list.h
- *                                                          (LIST, GET) or kube_watch.h (WATCH)
+ *     GET  .../{plural}[/{name}][?watch=1]                 a resource: kube_call.h until it is granted, then
+ *                                                          kube_list.h (LIST, GET) or kube_watch.h (WATCH)
  *     GET  /api /apis /apis/G /apis/G/V /openapi/v3...     discovery: kube_discovery.h
  *     GET  /version /healthz /livez /readyz                for programs that probe a Kubernetes server; the same
  *     anything that writes: 405, with the sentence that objects are written to etcd
@@ -11,9 +11,9 @@
  *     HELD --ready--> ASKING --granted--> STATE --all of it written--> LIVE --deadline, drain, lost--> ended, by a
  *      | 10 s: 429     (only with auth on)  (only with a state first)                       clean end of the body
  *
- * With auth on upstream a request is served only when upstream allows its range to the client's own token (`Authorization:
- * Bearer TOKEN`, TOKEN as etcd's Authenticate returns it): 401 without one, 403 when refused. Discovery shows the
- * definitions that the token may see (kube_sight.h).
+ * With auth on upstream a request is served only when upstream allows its range to the client's own token
+ * (`Authorization: Bearer TOKEN`, TOKEN as etcd's Authenticate returns it): 401 without one, 403 when refused.
+ * Discovery shows the definitions that the token may see (kube_sight.h).
  *
  * Thread: owner (the worker's).
  * Memory: bounded by opts.memory_max (watches), KUBE_CALLS_BYTES (requests that wait) and kube_list.h's limits.
@@ -57,7 +57,8 @@ bool kube_attribute(void *service, const struct batch *batch, uint32_t event, st
                     struct belfry_bytes *before, struct belfry_bytes *after);
 
 /* Another set of resources (a reference is taken). Watches of a resource that is gone or has changed end cleanly, and
- * their clients list again. A resource is unchanged when both catalogs have a reference to it. NULL: nothing is served. */
+ * their clients list again. A resource is unchanged when both catalogs have a reference to it. NULL: nothing is
+ * served. */
 void kube_set_catalog(struct kube_service *service, const struct kube_catalog *catalog,
                       enum kube_catalog_extent extent);
 

@@ -1,7 +1,7 @@
 /* src/serve/kube/kube_ask.h
  *
- * kube_ask: a request about a resource, read and checked: what it asks for, of which keys, in which form. Everything that
- * can be wrong with a request is found here, before it waits for anything.
+ * kube_ask: a request about a resource, read and checked: what it asks for, of which keys, in which form. Everything
+ * that can be wrong with a request is found here, before it waits for anything.
  *
  * Thread: owner. Pure.
  * Memory: one allocation, its options, its selector and its range; `bytes` is their sum.

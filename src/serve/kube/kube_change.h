@@ -9,8 +9,8 @@
  *                             0       0       nothing
  *
  * An object that cannot be decoded is absent, on both sides. The object before may be unknown (`blind`): the store and
- * upstream have forgotten it. Then a watcher of everything can still receive MODIFIED. A watcher with a selector, or one
- * that would receive DELETED, is lost: its client lists again, at a later revision.
+ * upstream have forgotten it. Then a watcher of everything can still receive MODIFIED. A watcher with a selector, or
+ * one that would receive DELETED, is lost: its client lists again, at a later revision.
  *
  * A client that resumes from this very revision (core/lines.h) would list at it and come back, again and again, until
  * something is written. It receives MODIFIED for an object that passes, and otherwise DELETED, with an object that has

@@ -4,8 +4,8 @@
  * watchers receive. Each is made on first use and shared by all watchers.
  *
  * An event is identified by its revision, its number in it and its lens, so the same change is found again whether it
- * comes from the log, from history or from upstream. A rewritten past uses the same numbers for other events: a form that
- * is found is compared with the event's bytes once per turn, by their hash.
+ * comes from the log, from history or from upstream. A rewritten past uses the same numbers for other events: a form
+ * that is found is compared with the event's bytes once per turn, by their hash.
  *
  * Thread: owner (the worker's).
  * Memory: max_bytes; the forms used last stay, and the newest whatever its size. A line lives until its last reference.

@@ -365,7 +365,8 @@ static void wait_for_revision(struct kube_list *list)
     kube_list_move_to(list, LIST_PAUSED);
 }
 
-/* Frees the page of a list that is gone. When `lists` is gone, too, this may be any thread, so nothing else is touched. */
+/* Frees the page of a list that is gone. When `lists` is gone, too, this may be any thread, so nothing else is
+ * touched. */
 static void trip_bury(struct trip *trip)
 {
     struct kube_lists *lists = trip->lists;

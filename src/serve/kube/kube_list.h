@@ -38,9 +38,9 @@
 #define KUBE_WAIT_MS       3000 /* for a revision that we do not have yet */
 #define KUBE_STALL_MS      5000 /* for a page, when others wait */
 
-/* Reads a page on the reader thread; `back` comes once, on this thread, never from inside read(). It comes also when the
- * list is gone, and when kube_lists is gone, on any thread. page->err BELFRY_ERR_CANCELED: there is no reader any more.
- * At most KUBE_LISTS pages are away at once. Wired by the daemon. */
+/* Reads a page on the reader thread; `back` comes once, on this thread, never from inside read(). It comes also when
+ * the list is gone, and when kube_lists is gone, on any thread. page->err BELFRY_ERR_CANCELED: there is no reader any
+ * more. At most KUBE_LISTS pages are away at once. Wired by the daemon. */
 struct kube_reader {
     void (*read)(struct kube_reader *reader, struct kube_page *page, void (*back)(struct kube_page *page, void *user),
                  void *user);
@@ -74,8 +74,8 @@ struct kube_list_ask {
     bool gzip;
     bool head_only;       /* HEAD: a GET's response without its body */
     uint64_t deadline_ms; /* absolute; 0: KUBE_LIST_MS from now */
-    /* For a watch's state (KUBE_PAGE_EVENTS), whose caller has sent the head of the response. Called once: when all of it
-     * was written, when it failed (with a lent *status for the stream), or when the exchange is gone
+    /* For a watch's state (KUBE_PAGE_EVENTS), whose caller has sent the head of the response. Called once: when all of
+     * it was written, when it failed (with a lent *status for the stream), or when the exchange is gone
      * (BELFRY_ERR_CANCELED). rev: the state's; 0: none was read. The caller then owns the exchange again, and sets
      * another handler or ends it before it returns. Lists end by themselves. */
     void (*done)(void *user, enum belfry_err err, const struct kube_status *status, int64_t rev);

@@ -142,8 +142,8 @@ static enum belfry_err read_rows(struct reading *reading, struct store *store)
     return err != BELFRY_OK ? err : reading->err;
 }
 
-/* The rows are one snapshot; the bounds are read before and after it. They are valid for the rows if the past is the same
- * before and after, because within one past revisions only grow. */
+/* The rows are one snapshot; the bounds are read before and after it. They are valid for the rows if the past is the
+ * same before and after, because within one past revisions only grow. */
 static enum belfry_err read_snapshot(struct reading *reading, struct store *store)
 {
     struct kube_page *page = reading->page;

@@ -1,19 +1,19 @@
 /* src/serve/kube/kube_page.h
  *
  * kube_page: a part of a list, read from the store and rendered. It is read on the reader thread, because pages of the
- * replica may be cold, and comes back as bytes. A list is as many pages as needed, each a short snapshot of its own: the
- * first determines the revision, the others read the state as it was then (decision 0017).
+ * replica may be cold, and comes back as bytes. A list is as many pages as needed, each a short snapshot of its own:
+ * the first determines the revision, the others read the state as it was then (decision 0017).
  *
- * The texts of all pages, one after the other, are the body of the response. The first holds the beginning of a list, the
- * last its end with continue and remainingItemCount. With gzip the texts are packed when the first page is larger than
- * KUBE_PACK_BYTES.
+ * The texts of all pages, one after the other, are the body of the response. The first holds the beginning of a list,
+ * the last its end with continue and remainingItemCount. With gzip the texts are packed when the first page is larger
+ * than KUBE_PACK_BYTES.
  *
- * Reading a page takes at most about KUBE_PAGE_MS of the reader; then the page ends. At an older revision the later rows
- * must be walked first (replica/older.h), KUBE_PAGE_WALK rows at a time: until that is done pages are empty.
+ * Reading a page takes at most about KUBE_PAGE_MS of the reader; then the page ends. At an older revision the later
+ * rows must be walked first (replica/older.h), KUBE_PAGE_WALK rows at a time: until that is done pages are empty.
  *
  * Thread: the worker's before it is handed over and after it came back; the reader's in between.
- * Memory: at most KUBE_PAGE_BYTES of rows and one object, or KUBE_PAGE_ROWS, and their text, which is about as large, and
- * for small values a few hundred bytes each; with gzip also a packer (packer.h).
+ * Memory: at most KUBE_PAGE_BYTES of rows and one object, or KUBE_PAGE_ROWS, and their text, which is about as large,
+ * and for small values a few hundred bytes each; with gzip also a packer (packer.h).
  */
 #ifndef BELFRY_SERVE_KUBE_KUBE_PAGE_H
 #define BELFRY_SERVE_KUBE_KUBE_PAGE_H

@@ -4,8 +4,8 @@
  *
  *     worker: read() --history_reader_run--> reader: kube_page_read() --mail--> worker: back()
  *
- * When the worker has ended meanwhile (its mailbox is closed), the thread that notices it calls back(). By then the lists
- * are gone, and back() only frees the page.
+ * When the worker has ended meanwhile (its mailbox is closed), the thread that notices it calls back(). By then the
+ * lists are gone, and back() only frees the page.
  *
  * Thread: owner (the worker's).
  * Memory: all of it at creation: KUBE_LISTS pages may be away at once, so none fails for lack of memory.

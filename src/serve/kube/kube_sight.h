@@ -1,11 +1,11 @@
 /* src/serve/kube/kube_sight.h
  *
- * kube_sight: which definitions of a catalog may a client see? Those whose guard (kube/resource.h) upstream lets it read
- * with its own token. The guard is the prefix in etcd under which a definition lies, or, for a definition from a file, the
- * prefix of its objects.
+ * kube_sight: which definitions of a catalog may a client see? Those whose guard (kube/resource.h) upstream lets it
+ * read with its own token. The guard is the prefix in etcd under which a definition lies, or, for a definition from a
+ * file, the prefix of its objects.
  *
- * Each guard is one question of permit.h; at most KUBE_SIGHT_ASKS are under way. Answers are not kept. The catalogs that
- * sets of guards result in are: the KUBE_SIGHT_KEPT newest.
+ * Each guard is one question of permit.h; at most KUBE_SIGHT_ASKS are under way. Answers are not kept. The catalogs
+ * that sets of guards result in are: the KUBE_SIGHT_KEPT newest.
  *
  * Thread: owner (the loop's). The answer comes from the loop, never from inside kube_sight_ask().
  * Memory: an asker's is kube_sight_bytes(); a kept catalog's is at most that of the whole one.

@@ -9,17 +9,18 @@
  *      `---------- from a revision -------------´
  *
  * The head is sent before anything is waited for, because clients give up on a head that does not come. Later failures
- * are sent as an ERROR line. A body ends cleanly, because informers take a broken connection for an error. It ends after
- * the last line of a revision, if the client takes that within a few seconds, because a client that resumes inside a
- * revision receives all of it again. If not, the client receives an ERROR and lists again. A watch inside a line is cut
- * off (RST_STREAM, or the connection), so that no client takes half a line for a whole one.
+ * are sent as an ERROR line. A body ends cleanly, because informers take a broken connection for an error. It ends
+ * after the last line of a revision, if the client takes that within a few seconds, because a client that resumes
+ * inside a revision receives all of it again. If not, the client receives an ERROR and lists again. A watch inside a
+ * line is cut off (RST_STREAM, or the connection), so that no client takes half a line for a whole one.
  *
- * An object that cannot be decoded counts as absent, on both sides of a change. It is counted, and logged once per minute.
+ * An object that cannot be decoded counts as absent, on both sides of a change. It is counted, and logged once per
+ * minute.
  *
  * Thread: owner (the worker's).
  * Memory: a watch is one small allocation, its selector, its exchange and the core's stream; idle it has no buffer.
- * Together with the core's they are bounded by memory_max: beyond, one more is answered 429, and one that stays inside a
- * line for KUBE_INSIDE_MS is cut off.
+ * Together with the core's they are bounded by memory_max: beyond, one more is answered 429, and one that stays inside
+ * a line for KUBE_INSIDE_MS is cut off.
  */
 #ifndef BELFRY_SERVE_KUBE_KUBE_WATCH_H
 #define BELFRY_SERVE_KUBE_KUBE_WATCH_H

@@ -195,7 +195,8 @@ static void relay_call_end_for_memory(struct relay_call *call)
     relay_call_fail(call, BELFRY_GRPC_UNAVAILABLE, NO_ROOM);
 }
 
-/* There is no room for `n` more bytes, and most held bytes wait for clients that do not read, so no sender is to blame. */
+/* There is no room for `n` more bytes, and most held bytes wait for clients that do not read, so no sender is to
+ * blame. */
 static bool is_full_of_responses(const struct relay *relay, size_t n)
 {
     size_t max = relay->opts.held_max;

@@ -6,16 +6,16 @@
  * Pseudo-headers, connection-specific fields and host are not passed on, in either direction. A call is never repeated
  * once a byte of it was sent. When upstream cannot be reached the call ends with 14 and the reason.
  *
- * The head of a call goes upstream (and is checked) with the first bytes of its body, so that a call without a body costs
- * upstream nothing. Methods that are not etcd's go immediately. A request of one message must be whole PACE_MS after its
- * head; in other requests each message must be whole PACE_MS after its first byte. Large messages have more time (pace.h).
- * A late call ends with 14 "belfry: the request was not complete in time".
+ * The head of a call goes upstream (and is checked) with the first bytes of its body, so that a call without a body
+ * costs upstream nothing. Methods that are not etcd's go immediately. A request of one message must be whole PACE_MS
+ * after its head; in other requests each message must be whole PACE_MS after its first byte. Large messages have more
+ * time (pace.h). A late call ends with 14 "belfry: the request was not complete in time".
  *
  * Exceptions, all of them:
  * - When the tier's certificate has a common name (uplink_may_have_name()), a call without a token waits until permit
- *   knows whether auth is on. If it is, a method that needs a user is refused here, as etcd refuses it (3 "etcdserver: user
- *   name is empty"). Any other goes upstream without a user (uplink.h), for etcd to answer. Auth/Authenticate is not
- *   checked.
+ *   knows whether auth is on. If it is, a method that needs a user is refused here, as etcd refuses it (3 "etcdserver:
+ *   user name is empty"). Any other goes upstream without a user (uplink.h), for etcd to answer. Auth/Authenticate is
+ *   not checked.
  * - Such a call that went upstream while auth was off, and that etcd may still carry out later (its request is not
  *   complete, or it is a Lock or an Election), is ended with the same status soon after auth is turned on
  *   (RELAY_RECHECK_MS and PERMIT_OFF_MS). A LeaseKeepAlive goes on: etcd requires no right for it.
@@ -27,8 +27,9 @@
  * Thread: owner. Destroyed before permit and uplink.
  * Memory: a call holds its head until it is sent, at most EXCHANGE_WINDOW of request and one stream window
  *         (UPLINK_WINDOW) of response; all calls together at most held_max. Above it the connection that holds most
- *         for requests that are not whole is ended (intake.h). When none holds much, or more than half are responses, the
- *         call whose client has read nothing for longest is ended with 14; if no client is slow, the call that grows.
+ *         for requests that are not whole is ended (intake.h). When none holds much, or more than half are responses,
+ *         the call whose client has read nothing for longest is ended with 14; if no client is slow, the call that
+ *         grows.
  */
 #ifndef BELFRY_SERVE_RELAY_RELAY_H
 #define BELFRY_SERVE_RELAY_RELAY_H

@@ -13,8 +13,8 @@
 #define RELAY_MEMBERS_PATH  "/etcdserverpb.Cluster/MemberList"
 #define RELAY_MEMBERS_BYTES (128 * 1024) /* a longer answer is not rewritten: some hundred members */
 
-/* Appends to `out` the response's `body` (one gRPC frame, gzipped or not) with `advertise` in place of the client URLs of
- * every member that has any. The result is not gzipped. Errors: BELFRY_ERR_PROTOCOL (it is not one whole
+/* Appends to `out` the response's `body` (one gRPC frame, gzipped or not) with `advertise` in place of the client URLs
+ * of every member that has any. The result is not gzipped. Errors: BELFRY_ERR_PROTOCOL (it is not one whole
  * MemberListResponse: pass it on as it is), BELFRY_ERR_TOO_LARGE, BELFRY_ERR_NOMEM. */
 BELFRY_NODISCARD enum belfry_err relay_members_rewrite(struct belfry_bytes body, const char *advertise,
                                                        struct belfry_buf *out);

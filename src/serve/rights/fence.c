@@ -156,8 +156,8 @@ static enum belfry_err fence_question_create(struct fence *fence, uint64_t hash,
     return BELFRY_OK;
 }
 
-/* The Range under way is over: sends the next one for waits that came after it, or drops the question if there are none.
- * Without memory the waits go into `failed`. */
+/* The Range under way is over: sends the next one for waits that came after it, or drops the question if there are
+ * none. Without memory the waits go into `failed`. */
 static void fence_question_next(struct fence_question *question, struct belfry_list *failed)
 {
     belfry_list_move_all(&question->now, &question->next);
@@ -274,7 +274,8 @@ static void on_fence_timer(uv_timer_t *timer)
     fence_arm_timer(fence);
 }
 
-/* All wait equally long, so the first in order is the first due. The timer is not moved when a wait is answered early. */
+/* All wait equally long, so the first in order is the first due. The timer is not moved when a wait is answered
+ * early. */
 static void fence_arm_timer(struct fence *fence)
 {
     if (fence->destroyed || belfry_list_empty(&fence->order) || uv_is_active((uv_handle_t *)&fence->timer))

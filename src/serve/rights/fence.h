@@ -3,8 +3,8 @@
  * fence: the revision at which upstream is now. A read that must not return data older than its own beginning asks
  * upstream for its revision (a linearizable Range of one key, count only) and waits until the tier has that revision.
  *
- * A wait that comes while a question is under way is answered by the next question, because an answer that is already on
- * its way may be older than the wait. So a thousand waits at once cost two questions.
+ * A wait that comes while a question is under way is answered by the next question, because an answer that is already
+ * on its way may be older than the wait. So a thousand waits at once cost two questions.
  *
  * Unless auth is known to be off (permit.h), the question carries the client's own token and a key of the client's own
  * range, because upstream refuses any other. Waits with the same token and key share it.

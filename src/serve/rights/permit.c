@@ -332,8 +332,8 @@ static void permit_question_settle(struct permit_question *question, enum permit
     }
 }
 
-/* Settles questions by what is known now. "Off" is valid for questions that came before the AuthStatus was sent, and for
- * others while it is fresh. */
+/* Settles questions by what is known now. "Off" is valid for questions that came before the AuthStatus was sent, and
+ * for others while it is fresh. */
 static void permit_settle_pending(struct permit *permit, uint64_t now)
 {
     belfry_list_each_safe (node, &permit->pending) {

@@ -2,16 +2,16 @@
  *
  * permit: may this client watch this range? Upstream decides, by the client's own token.
  *
- * Is auth on? AuthStatus says so. "Off" is valid for PERMIT_OFF_MS from the time the AuthStatus was sent, but not beyond a
- * relayed AuthEnable (permit_doubt()). etcd does not check existing watches again when auth is turned on, so a watch
- * created within that second is like one created just before. Any answer but a clear "off" is "on", which is valid for
- * PERMIT_ON_MS. An upstream without AuthStatus (before 3.5) receives an Authenticate without a name, whose error tells
- * when auth is off.
+ * Is auth on? AuthStatus says so. "Off" is valid for PERMIT_OFF_MS from the time the AuthStatus was sent, but not
+ * beyond a relayed AuthEnable (permit_doubt()). etcd does not check existing watches again when auth is turned on, so
+ * a watch created within that second is like one created just before. Any answer but a clear "off" is "on", which is
+ * valid for PERMIT_ON_MS. An upstream without AuthStatus (before 3.5) receives an Authenticate without a name, whose
+ * error tells when auth is off.
  *
  * While auth is on, each question is a Range: same key and range_end (an empty key is "\0"), limit 1, keys only,
- * serializable, with the client's `token` or `authorization` field, whichever etcd would use. A client without either is
- * refused immediately: the tier's own certificate must not count for it. Equal questions that are under way share one
- * call; answers are never kept.
+ * serializable, with the client's `token` or `authorization` field, whichever etcd would use. A client without either
+ * is refused immediately: the tier's own certificate must not count for it. Equal questions that are under way share
+ * one call; answers are never kept.
  *
  * Thread: owner (the loop's). The answer comes from the loop, never from inside permit_ask().
  */
@@ -72,8 +72,8 @@ BELFRY_NODISCARD enum belfry_err permit_ask(struct permit *permit, const struct 
                                             permit_fn fn, void *user, struct permit_question **out);
 void permit_cancel(struct permit_question *question); /* no answer will come */
 
-/* Auth may have changed (an Auth call was relayed, a token was refused). Questions that wait take the second answer that
- * comes, even after further doubts: it was requested after them. */
+/* Auth may have changed (an Auth call was relayed, a token was refused). Questions that wait take the second answer
+ * that comes, even after further doubts: it was requested after them. */
 void permit_doubt(struct permit *permit);
 
 /* As known now; when it is not known, asks in the background. */
