@@ -63,17 +63,10 @@ static void answer_no_resource(const struct kube_state *state, struct exchange *
     kube_answer_status(x, &status);
 }
 
-static void answer_not_found(struct exchange *x)
+static void answer_failure(struct exchange *x, enum kube_reason reason, const char *text)
 {
     struct kube_status status;
-    kube_status_set(&status, KUBE_NOT_FOUND, "the server could not find the requested resource");
-    kube_answer_status(x, &status);
-}
-
-static void answer_not_acceptable(struct exchange *x)
-{
-    struct kube_status status;
-    kube_status_set(&status, KUBE_NOT_ACCEPTABLE, "only the following media types are accepted: application/json");
+    kube_status_set(&status, reason, "%s", text);
     kube_answer_status(x, &status);
 }
 
@@ -248,10 +241,7 @@ void kube_discover(struct kube_discovery *discovery, struct exchange *x, const s
     while (path.len > 1 && path.data[path.len - 1] == '/')
         path.len--;
     if (!is_head && !belfry_bytes_equal(head->method, belfry_bytes_str("GET"))) {
-        struct kube_status status;
-        kube_status_set(&status, KUBE_METHOD_NOT_ALLOWED,
-                        "the server does not allow this method on the requested resource");
-        kube_answer_status(x, &status);
+        answer_failure(x, KUBE_METHOD_NOT_ALLOWED, "the server does not allow this method on the requested resource");
         return;
     }
     if (is_probe(path)) {
@@ -266,11 +256,11 @@ void kube_discover(struct kube_discovery *discovery, struct exchange *x, const s
                             .aggregated = form == KUBE_FORM_DISCOVERY,
                             .head_only = is_head};
     if (is_under(path, "/openapi/v2"))
-        answer_not_found(x);
+        answer_failure(x, KUBE_NOT_FOUND, "the server could not find the requested resource");
     else if (state->catalog == NULL)
         answer_no_resource(state, x);
     else if (form == KUBE_FORM_NONE)
-        answer_not_acceptable(x);
+        answer_failure(x, KUBE_NOT_ACCEPTABLE, "only the following media types are accepted: application/json");
     else if (!permit_is_open(discovery->permit, now_ms))
         begin_visit(discovery, x, head, &wanted, now_ms);
     else if (answer_document(state->catalog, x, &wanted) != BELFRY_OK)
