@@ -9,6 +9,7 @@
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/list.h"
+#include "base/owner.h"
 
 enum link_state { IDLE, DIALING, UP, RESTING };
 
@@ -29,6 +30,7 @@ struct belfry_link {
     uv_timer_t timer;
     uint64_t connects, losses;
     char (*why)[BELFRY_LINK_WHY]; /* owned; one for each endpoint, "" = nothing known against it */
+    BELFRY_OWNER;
 };
 
 static void dial(struct belfry_link *link);
@@ -176,6 +178,7 @@ enum belfry_err belfry_link_create(const struct belfry_link_opts *opts, const st
     belfry_list_init(&link->conns);
     uv_timer_init(opts->loop, &link->timer);
     link->timer.data = link;
+    BELFRY_OWNER_INIT(link);
     *out = link;
     return BELFRY_OK;
 }
@@ -191,6 +194,7 @@ void belfry_link_destroy(struct belfry_link *link)
 {
     if (link == NULL)
         return;
+    BELFRY_OWNER_CHECK(link);
     link->destroyed = true;
     link->wanted = false;
     link->conn = NULL;
@@ -200,6 +204,7 @@ void belfry_link_destroy(struct belfry_link *link)
 
 void belfry_link_want(struct belfry_link *link, bool wanted)
 {
+    BELFRY_OWNER_CHECK(link);
     link->wanted = wanted && !link->destroyed;
     if (link->wanted && link->state == IDLE)
         dial(link);
@@ -207,6 +212,7 @@ void belfry_link_want(struct belfry_link *link, bool wanted)
 
 struct belfry_carrier *belfry_link_conn(struct belfry_link *link)
 {
+    BELFRY_OWNER_CHECK(link);
     return link->state == UP ? link->conn : NULL;
 }
 
@@ -222,6 +228,7 @@ size_t belfry_link_index(const struct belfry_link *link)
 
 void belfry_link_good(struct belfry_link *link)
 {
+    BELFRY_OWNER_CHECK(link);
     if (link->failures == 0)
         return;
     link->failures = 0;
@@ -232,6 +239,7 @@ void belfry_link_good(struct belfry_link *link)
 
 void belfry_link_leave(struct belfry_link *link, enum belfry_err err, const char *why)
 {
+    BELFRY_OWNER_CHECK(link);
     if (link->state == UP && !link->destroyed)
         leave(link, err, why);
 }

@@ -8,6 +8,7 @@
 
 #include "base/hash.h"
 #include "base/list.h"
+#include "base/owner.h"
 #include "base/sim.h"
 #include "core/keyhash.h"
 #include "core/spans.h"
@@ -98,6 +99,7 @@ struct interest {
     struct table pinned;     /* nodes with a pin, by family and value */
     struct table pin_ranges; /* ranges that have pinned nodes below them */
     uint64_t families;       /* made so far */
+    BELFRY_OWNER;
 };
 
 enum belfry_err interest_create(uint64_t seed, struct interest **out)
@@ -112,6 +114,7 @@ enum belfry_err interest_create(uint64_t seed, struct interest **out)
     table_init(&interest->pin_ranges);
     for (size_t i = 0; i < POPULATIONS; i++)
         belfry_list_init(&interest->ridden[i]);
+    BELFRY_OWNER_INIT(interest);
     *out = interest;
     return BELFRY_OK;
 }
@@ -120,6 +123,7 @@ void interest_destroy(struct interest *interest)
 {
     if (interest == NULL)
         return;
+    BELFRY_OWNER_CHECK(interest);
     assert(interest->n_nodes == 0);
     table_fini(&interest->table);
     table_fini(&interest->pinned);
@@ -580,6 +584,7 @@ static enum belfry_err add_range(struct interest *interest, const struct range *
 enum belfry_err interest_add(struct interest *interest, const struct range *range, const struct interest_pin *pin,
                              struct interest_node **out)
 {
+    BELFRY_OWNER_CHECK(interest);
     struct interest_node *base;
     enum belfry_err err = add_range(interest, range, &base);
     if (err != BELFRY_OK)
@@ -609,6 +614,7 @@ static void node_unregister(struct interest *interest, struct interest_node *nod
 
 void interest_drop(struct interest *interest, struct interest_node *node)
 {
+    BELFRY_OWNER_CHECK(interest);
     interest->generation++;
     if (--node->n_watchers > 0)
         return;
@@ -666,6 +672,7 @@ static void riders_destroy(struct interest *interest, struct riders **at)
 
 enum belfry_err interest_join(struct interest *interest, struct watcher *watcher, unsigned population)
 {
+    BELFRY_OWNER_CHECK(interest);
     struct interest_node *node = watcher->node;
     struct belfry_treap_node **root = &node->live;
     assert(population < POPULATIONS);
@@ -686,6 +693,7 @@ enum belfry_err interest_join(struct interest *interest, struct watcher *watcher
 
 void interest_leave(struct interest *interest, struct watcher *watcher, unsigned population)
 {
+    BELFRY_OWNER_CHECK(interest);
     assert(population < POPULATIONS);
     interest->generation++;
     if (watcher->node->kind == NODE_PINNED)
@@ -764,6 +772,7 @@ static enum belfry_err find_hashed(struct interest *interest, struct belfry_byte
 enum belfry_err interest_find(struct interest *interest, struct belfry_bytes key, unsigned population,
                               const struct interest_asker *asker, struct interest_node ***nodes, size_t *n)
 {
+    BELFRY_OWNER_CHECK(interest);
     interest->n_found = 0;
     enum belfry_err err = find_hashed(interest, key, population, asker);
     struct span *span = spans_next(interest->spans, NULL, key);

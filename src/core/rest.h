@@ -16,7 +16,7 @@
  * Events are visited twice, a piece at a time: to measure, then to write. Of an extent that means that slices are wanted
  * again from where the piece begins; a piece that lies within one slice, and any batch, is visited where it is.
  *
- * Thread: owner. Pure.
+ * Thread: owner. Pure; unchecked: its worker is.
  * Memory: one allocation at creation, none later.
  */
 #ifndef BELFRY_CORE_REST_H

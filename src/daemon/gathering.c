@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/owner.h"
 
 struct gatherer {
     struct gatherer_opts opts;
@@ -11,6 +12,7 @@ struct gatherer {
     size_t n;
     uv_timer_t *timer; /* owned by the loop from its closing on */
     bool closing;
+    BELFRY_OWNER;
 };
 
 /* One part of the question, on its way to a thread and back. */
@@ -160,6 +162,7 @@ static void open_status(struct mail *mail, void *owner)
 
 enum belfry_err gatherer_numbers(struct gatherer *gatherer, admin_numbers_fn fn, void *fn_user)
 {
+    BELFRY_OWNER_CHECK(gatherer);
     size_t n_workers = gatherer->opts.n_workers;
     struct gathering *gathering;
     enum belfry_err err = gathering_begin(gatherer, n_workers + 1, &gathering);
@@ -177,6 +180,7 @@ enum belfry_err gatherer_numbers(struct gatherer *gatherer, admin_numbers_fn fn,
 enum belfry_err gatherer_scan(struct gatherer *gatherer, const struct watchers_query *query, admin_scans_fn fn,
                               void *fn_user)
 {
+    BELFRY_OWNER_CHECK(gatherer);
     struct gathering *gathering;
     enum belfry_err err = gathering_begin(gatherer, gatherer->opts.n_workers, &gathering);
     if (err != BELFRY_OK)
@@ -207,6 +211,7 @@ enum belfry_err gatherer_create(const struct gatherer_opts *opts, struct gathere
     timer->data = gatherer;
     uv_timer_start(timer, gathering_on_timer, GATHERING_MS / 8, GATHERING_MS / 8);
     uv_unref((uv_handle_t *)timer);
+    BELFRY_OWNER_INIT(gatherer);
     *out = gatherer;
     return BELFRY_OK;
 }
@@ -220,6 +225,7 @@ void gatherer_destroy(struct gatherer *gatherer)
 {
     if (gatherer == NULL)
         return;
+    BELFRY_OWNER_CHECK(gatherer);
     uv_close((uv_handle_t *)gatherer->timer, free_timer);
     belfry_list_each (node, &gatherer->under_way) {
         struct gathering *gathering = belfry_container(node, struct gathering, node);

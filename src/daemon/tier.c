@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/owner.h"
 #include "daemon/advertise.h"
 #include "daemon/crash_note.h"
 #include "daemon/gathering.h"
@@ -50,6 +51,7 @@ struct tier {
     struct listener_stats listeners;
     uint64_t refused; /* connections over connections_max */
     bool draining, stopped;
+    BELFRY_OWNER;
 };
 
 /* ---- from thread to thread ---- */
@@ -353,6 +355,7 @@ enum belfry_err tier_start(const struct tier_opts *opts, struct tier **out, char
         return err;
     }
     replica_serves(tier->store);
+    BELFRY_OWNER_INIT(tier);
     *out = tier;
     return BELFRY_OK;
 }
@@ -364,6 +367,7 @@ void tier_stop(struct tier *tier)
 {
     if (tier == NULL || tier->stopped)
         return;
+    BELFRY_OWNER_CHECK(tier);
     tier->stopped = true;
     for (size_t i = 0; i < tier->n_workers; i++)
         worker_thread_stop(tier->workers[i]);
@@ -376,6 +380,7 @@ void tier_destroy(struct tier *tier)
 {
     if (tier == NULL)
         return;
+    BELFRY_OWNER_CHECK(tier);
     for (size_t i = 0; i < tier->n_workers; i++)
         worker_thread_destroy(tier->workers[i]);
     ingest_thread_destroy(tier->ingest);
@@ -418,6 +423,7 @@ static size_t choose_worker(struct tier *tier, uint64_t now)
 void tier_accept(struct tier *tier, int fd, const char *peer, struct belfry_tls *tls,
                  const struct listen_policy *policy)
 {
+    BELFRY_OWNER_CHECK(tier);
     if (tier_busy(tier) >= tier->connections_max) { /* the rest of the descriptors is for upstream and the admin */
         tier->refused++;
         close(fd);
@@ -430,6 +436,7 @@ void tier_accept(struct tier *tier, int fd, const char *peer, struct belfry_tls 
 
 void tier_drain(struct tier *tier, uint64_t drain_ms)
 {
+    BELFRY_OWNER_CHECK(tier);
     tier->draining = true;
     for (size_t i = 0; i < tier->n_workers; i++)
         worker_thread_drain(tier->workers[i], drain_ms);
@@ -437,6 +444,7 @@ void tier_drain(struct tier *tier, uint64_t drain_ms)
 
 void tier_farewell(struct tier *tier)
 {
+    BELFRY_OWNER_CHECK(tier);
     for (size_t i = 0; i < tier->n_workers; i++)
         worker_thread_farewell(tier->workers[i]);
 }
@@ -463,11 +471,13 @@ enum belfry_err tier_scan(const struct watchers_query *query, admin_scans_fn fn,
 
 void tier_note_listeners(struct tier *tier, const struct listener_stats *stats)
 {
+    BELFRY_OWNER_CHECK(tier);
     tier->listeners = *stats;
 }
 
 enum tier_state tier_look(struct tier *tier, char *reason, size_t reason_len)
 {
+    BELFRY_OWNER_CHECK(tier);
     uint64_t turn = 0;
     struct standing_view view;
     standing_look(&tier->standing, &turn, &view);

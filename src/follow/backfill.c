@@ -18,6 +18,7 @@
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/list.h"
+#include "base/owner.h"
 #include "base/sim.h"
 #include "follow/probe.h"
 #include "follow/upstream.h"
@@ -82,6 +83,7 @@ struct backfill {
     struct belfry_rng rng;
     uint64_t open_at;   /* no watch is opened before: the last one failed */
     uint64_t resume_at; /* likewise for a refused revision */
+    BELFRY_OWNER;
 };
 
 enum belfry_err backfill_create(size_t segment_bytes, struct backfill **out)
@@ -93,6 +95,7 @@ enum belfry_err backfill_create(size_t segment_bytes, struct backfill **out)
     belfry_list_init(&backfill->waiting);
     belfry_list_init(&backfill->answers);
     belfry_backoff_init(&backfill->backoff, BACKOFF_FIRST_MS, BACKOFF_MAX_MS);
+    BELFRY_OWNER_INIT(backfill);
     *out = backfill;
     return BELFRY_OK;
 }
@@ -127,6 +130,7 @@ void backfill_destroy(struct backfill *backfill)
 {
     if (backfill == NULL)
         return;
+    BELFRY_OWNER_CHECK(backfill);
     for (unsigned i = 0; i < JOBS; i++)
         close_job(&backfill->jobs[i]);
     free_requests(&backfill->waiting);
@@ -408,6 +412,7 @@ static bool answer_empty(struct backfill *backfill, struct request *request, int
 enum belfry_err backfill_request(struct backfill *backfill, uint64_t past, int64_t from, int64_t oldest, uint64_t token,
                                  uint64_t now_ms)
 {
+    BELFRY_OWNER_CHECK(backfill);
     assert(from < oldest);
     bool over = backfill->n_requests >= REQUESTS_MAX;
     if (over && !BELFRY_MUTANT(compacted_guessed))
@@ -432,6 +437,7 @@ enum belfry_err backfill_request(struct backfill *backfill, uint64_t past, int64
 
 bool backfill_answer(struct backfill *backfill, struct backfill_answer *out)
 {
+    BELFRY_OWNER_CHECK(backfill);
     struct belfry_list *node = belfry_list_pop(&backfill->answers);
     if (node == NULL)
         return false;
@@ -446,6 +452,7 @@ bool backfill_answer(struct backfill *backfill, struct backfill_answer *out)
 
 void backfill_prove_by(struct backfill *backfill, struct ingest *ingest)
 {
+    BELFRY_OWNER_CHECK(backfill);
     backfill->ingest = ingest;
 }
 
@@ -557,6 +564,7 @@ static void end_probe(struct backfill *backfill, uint64_t again_ms)
 
 void backfill_cut(struct backfill *backfill, uint64_t past, uint64_t now_ms)
 {
+    BELFRY_OWNER_CHECK(backfill);
     backfill->past = past;
     for (unsigned i = 0; i < JOBS; i++)
         if (backfill->jobs[i].past != past)
@@ -688,6 +696,7 @@ static bool job_refuse(struct job *job)
 bool backfill_on_revision(struct backfill *backfill, unsigned slot, const struct ingest_revision *revision,
                           uint64_t now_ms)
 {
+    BELFRY_OWNER_CHECK(backfill);
     struct job *job = open_job_of(backfill, slot);
     if (slot == PROBE_SLOT)
         backfill_prove(backfill, revision->rev, revision, now_ms);
@@ -721,6 +730,7 @@ bool backfill_on_revision(struct backfill *backfill, unsigned slot, const struct
 void backfill_on_progress(struct backfill *backfill, unsigned slot, const struct belfry_wire_header *header,
                           uint64_t now_ms)
 {
+    BELFRY_OWNER_CHECK(backfill);
     struct job *job = open_job_of(backfill, slot);
     if (slot == PROBE_SLOT)
         backfill_prove(backfill, header->revision, NULL, now_ms);
@@ -755,6 +765,7 @@ static void created_anew(struct backfill *backfill, struct job *job)
 void backfill_on_created(struct backfill *backfill, unsigned slot, const struct belfry_wire_header *header,
                          uint64_t now_ms)
 {
+    BELFRY_OWNER_CHECK(backfill);
     struct job *job = open_job_of(backfill, slot);
     if (slot == PROBE_SLOT && probe_watches(&backfill->probe)) {
         if (backfill->probe.created)
@@ -778,6 +789,7 @@ void backfill_on_created(struct backfill *backfill, unsigned slot, const struct 
 /* What the watch gave can still be proven by a probe that upstream had when it lost the watch, if it still has it. */
 void backfill_on_lost(struct backfill *backfill, unsigned slot, uint64_t now_ms)
 {
+    BELFRY_OWNER_CHECK(backfill);
     struct job *job = open_job_of(backfill, slot);
     if (slot == PROBE_SLOT && probe_watches(&backfill->probe))
         end_probe(backfill, now_ms + BACKOFF_FIRST_MS);
@@ -817,6 +829,7 @@ static void job_compacted(struct backfill *backfill, struct job *job, int64_t co
 void backfill_on_end(struct backfill *backfill, unsigned slot, enum belfry_err err, int64_t compact_rev,
                      uint64_t now_ms)
 {
+    BELFRY_OWNER_CHECK(backfill);
     struct job *job = open_job_of(backfill, slot);
     if (slot == PROBE_SLOT && err == BELFRY_ERR_COMPACTED)
         reopen_unproven(backfill);
@@ -876,6 +889,7 @@ static bool job_wants(const struct backfill *backfill, struct job *job, uint64_t
 
 bool backfill_next(struct backfill *backfill, uint64_t now_ms, struct upstream_action *out)
 {
+    BELFRY_OWNER_CHECK(backfill);
     for (unsigned i = 0; i < JOBS; i++) {
         *out = (struct upstream_action){.slot = BACKFILL_SLOT + i};
         if (job_wants(backfill, &backfill->jobs[i], now_ms, out))
@@ -888,6 +902,7 @@ bool backfill_next(struct backfill *backfill, uint64_t now_ms, struct upstream_a
 
 void backfill_tick(struct backfill *backfill, uint64_t now_ms)
 {
+    BELFRY_OWNER_CHECK(backfill);
     for (unsigned i = 0; i < JOBS; i++) {
         struct job *job = &backfill->jobs[i];
         if (job->state != JOB_IDLE && now_ms >= job->asked_at + BACKFILL_IDLE_MS && !has_waiter(backfill, job))

@@ -12,6 +12,7 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/owner.h"
 #include "client/stream.h"
 #include "follow/above.h"
 #include "follow/backfill.h"
@@ -114,6 +115,7 @@ struct driver {
     uint64_t lag_peak;
     uint64_t heard_ms; /* the last sign that we are up to date; BELFRY_NEVER: none */
     struct reasons why;
+    BELFRY_OWNER;
 };
 
 /* A server has shown this revision. A replica that is empty serves no watcher, so it does not lag. */
@@ -219,6 +221,7 @@ static void driver_mind_silence(struct driver *driver, const char *why)
 
 void driver_about(struct driver *driver, struct about *out)
 {
+    BELFRY_OWNER_CHECK(driver);
     static const enum about_standing as[] = {
         [DRIVER_NOT_READY] = ABOUT_NOT_READY, [DRIVER_READY] = ABOUT_READY, [DRIVER_STALE] = ABOUT_STALE};
     int64_t head = ingest_head(driver->ingest);
@@ -405,6 +408,7 @@ static void driver_act(struct driver *driver, uint64_t now)
 
 void driver_backfill(struct driver *driver, uint64_t past, int64_t from, int64_t oldest, uint64_t token)
 {
+    BELFRY_OWNER_CHECK(driver);
     enum belfry_err err = backfill_request(driver->backfill, past, from, oldest, token, belfry_clock_ms());
     struct refusal refusal = {.token = token, .err = err};
     driver->backfills++;
@@ -1026,6 +1030,7 @@ enum belfry_err driver_create(const struct driver_opts *opts, const struct drive
         driver_destroy(driver);
         return err;
     }
+    BELFRY_OWNER_INIT(driver);
     *out = driver;
     return BELFRY_OK;
 }
@@ -1051,6 +1056,7 @@ void driver_destroy(struct driver *driver)
 {
     if (driver == NULL)
         return;
+    BELFRY_OWNER_CHECK(driver);
     if (driver->backfill != NULL)
         backfill_cut(driver->backfill, UINT64_MAX, belfry_clock_ms());
     while (driver->backfills > 0) /* a request from inside an answer is refused, too */

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/owner.h"
 #include "base/sim.h"
 #include "follow/overlay.h"
 
@@ -57,6 +58,7 @@ struct ingest {
     uint64_t disk_at;      /* when it is WELL again (CALMING), or has been since (WELL) */
     struct evlog_cut owed; /* past not 0: the store has adopted it, the log has not been cut yet */
     char why[WHY_MAX], disk_why[WHY_MAX];
+    BELFRY_OWNER;
 };
 
 enum belfry_err ingest_create(const struct ingest_opts *opts, struct ingest **out)
@@ -69,6 +71,7 @@ enum belfry_err ingest_create(const struct ingest_opts *opts, struct ingest **ou
         ingest->opts.extent_bytes = INGEST_EXTENT_BYTES;
     ingest->api = opts->store->api;
     ingest->retry_ms = RETRY_MS;
+    BELFRY_OWNER_INIT(ingest);
     *out = ingest;
     return BELFRY_OK;
 }
@@ -99,6 +102,7 @@ void ingest_destroy(struct ingest *ingest)
 {
     if (ingest == NULL)
         return;
+    BELFRY_OWNER_CHECK(ingest);
     drop_transaction(ingest);
     drop_pending(ingest, ingest->n_pending);
     free(ingest->pending);
@@ -325,6 +329,7 @@ static enum belfry_err find_overlap(struct ingest *ingest, int64_t oldest)
 
 enum belfry_err ingest_open(struct ingest *ingest, bool *warm)
 {
+    BELFRY_OWNER_CHECK(ingest);
     struct store_meta meta;
     ingest->api->meta(ingest->opts.store, &meta);
     if (meta.revision == 0) {
@@ -616,6 +621,7 @@ static enum belfry_err hold_revision(struct ingest *ingest, const struct ingest_
 
 enum belfry_err ingest_revision(struct ingest *ingest, const struct ingest_revision *revision, uint64_t now_ms)
 {
+    BELFRY_OWNER_CHECK(ingest);
     enum belfry_err err = is_able(ingest) ? check_order(ingest, revision) : BELFRY_ERR_AGAIN;
     if (err == BELFRY_OK)
         err = reserve_pending(ingest);
@@ -653,6 +659,7 @@ static enum belfry_err take_advance(struct ingest *ingest, int64_t rev, const st
 enum belfry_err ingest_advance(struct ingest *ingest, int64_t rev, const struct belfry_wire_header *header,
                                uint64_t now_ms)
 {
+    BELFRY_OWNER_CHECK(ingest);
     if (rev <= ingest->head)
         return BELFRY_OK;
     if (ingest->opts.whole_scope) /* every revision has events */
@@ -675,6 +682,7 @@ enum belfry_err ingest_advance(struct ingest *ingest, int64_t rev, const struct 
 
 void ingest_drained(struct ingest *ingest, uint64_t now_ms)
 {
+    BELFRY_OWNER_CHECK(ingest);
     if (ingest->open)
         belfry_ignore(ingest_commit(ingest, ingest->head, now_ms)); /* ingest_recover() has it */
 }
@@ -691,6 +699,7 @@ static void pay_cut(struct ingest *ingest)
 
 void ingest_tick(struct ingest *ingest, uint64_t now_ms)
 {
+    BELFRY_OWNER_CHECK(ingest);
     if (ingest->owed.past != 0 && now_ms >= ingest->retry_at) {
         ingest->retry_at = now_ms + RETRY_MS;
         pay_cut(ingest);
@@ -777,6 +786,7 @@ bool ingest_overlap_digest(const struct ingest *ingest, struct digest *out)
 
 void ingest_set_overlap(struct ingest *ingest, int64_t rev, struct digest digest)
 {
+    BELFRY_OWNER_CHECK(ingest);
     ingest->overlap_rev = rev;
     ingest->overlap = digest;
 }
@@ -815,6 +825,7 @@ static enum belfry_err compare_state(struct ingest *ingest, const struct ingest_
 
 enum belfry_err ingest_compare(struct ingest *ingest, const struct ingest_revision *revision, uint64_t now_ms)
 {
+    BELFRY_OWNER_CHECK(ingest);
     struct digest digest = digest_of(revision->events, revision->n);
     bool known = ingest->overlap_rev != 0;
     if (revision->rev != (known ? ingest->overlap_rev : ingest->head) || ingest->head == 0)
@@ -834,6 +845,7 @@ enum belfry_err ingest_compare(struct ingest *ingest, const struct ingest_revisi
 enum belfry_err ingest_adopt(struct ingest *ingest, int64_t rev, const struct belfry_wire_header *header,
                              enum evlog_cut_why why, int64_t compact_rev)
 {
+    BELFRY_OWNER_CHECK(ingest);
     drop_transaction(ingest);
     if (ingest->n_pending > 0)
         ingest->lost = true;            /* unless the adoption makes them worthless */

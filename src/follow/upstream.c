@@ -7,6 +7,7 @@
 
 #include "base/backoff.h"
 #include "base/clock.h"
+#include "base/owner.h"
 #include "base/sim.h"
 #include "follow/key_witness.h"
 #include "follow/listing.h"
@@ -67,6 +68,7 @@ struct upstream {
     uint64_t heard_at, ticked_at;
     uint64_t gap_until; /* after a gap: nothing is judged before; 0: there was none */
     bool stale;
+    BELFRY_OWNER;
 };
 
 static void question_ask(struct question *question, uint64_t at)
@@ -116,6 +118,7 @@ enum belfry_err upstream_create(const struct upstream_opts *opts, struct upstrea
     replay_init(&up->replay, opts->replay_bytes != 0 ? opts->replay_bytes : UPSTREAM_REPLAY_BYTES);
     listing_init(&up->listing, opts->store);
     belfry_backoff_init(&up->backoff, BACKOFF_FIRST_MS, BACKOFF_MAX_MS);
+    BELFRY_OWNER_INIT(up);
     *out = up;
     return BELFRY_OK;
 }
@@ -124,6 +127,7 @@ void upstream_destroy(struct upstream *up)
 {
     if (up == NULL)
         return;
+    BELFRY_OWNER_CHECK(up);
     replay_fini(&up->replay);
     listing_fini(&up->listing);
     key_witness_fini(&up->witness);
@@ -728,6 +732,7 @@ static struct lane *upstream_open_lane(struct upstream *up, unsigned slot, uint6
 
 bool upstream_on_revision(struct upstream *up, unsigned slot, const struct ingest_revision *revision, uint64_t now_ms)
 {
+    BELFRY_OWNER_CHECK(up);
     struct lane *lane = upstream_open_lane(up, slot, now_ms);
     if (lane == NULL || upstream_is_foreign(up, &revision->header))
         return true;
@@ -741,6 +746,7 @@ bool upstream_on_revision(struct upstream *up, unsigned slot, const struct inges
 
 void upstream_on_progress(struct upstream *up, unsigned slot, const struct belfry_wire_header *header, uint64_t now_ms)
 {
+    BELFRY_OWNER_CHECK(up);
     struct lane *lane = upstream_open_lane(up, slot, now_ms);
     if (lane == NULL || !lane->created || upstream_is_foreign(up, header))
         return;
@@ -759,6 +765,7 @@ void upstream_on_progress(struct upstream *up, unsigned slot, const struct belfr
 
 void upstream_on_created(struct upstream *up, unsigned slot, const struct belfry_wire_header *header, uint64_t now_ms)
 {
+    BELFRY_OWNER_CHECK(up);
     struct lane *lane = upstream_open_lane(up, slot, now_ms);
     if (lane == NULL || upstream_is_foreign(up, header))
         return;
@@ -787,6 +794,7 @@ void upstream_on_created(struct upstream *up, unsigned slot, const struct belfry
 
 void upstream_on_end(struct upstream *up, unsigned slot, enum belfry_err err, int64_t compact_rev, uint64_t now_ms)
 {
+    BELFRY_OWNER_CHECK(up);
     struct lane *lane = upstream_open_lane(up, slot, now_ms);
     if (lane == NULL)
         return;
@@ -830,6 +838,7 @@ static void upstream_judge_listing(struct upstream *up, const struct belfry_wire
 
 void upstream_on_read(struct upstream *up, uint64_t token, const struct belfry_wire_header *header, uint64_t now_ms)
 {
+    BELFRY_OWNER_CHECK(up);
     up->now = now_ms;
     if (token == 0 || token != up->read.token)
         return;
@@ -853,6 +862,7 @@ void upstream_on_read(struct upstream *up, uint64_t token, const struct belfry_w
 
 void upstream_on_page(struct upstream *up, uint64_t token, struct belfry_bytes response, uint64_t now_ms)
 {
+    BELFRY_OWNER_CHECK(up);
     up->now = now_ms;
     if (token != 0 && token == up->witness_read.token)
         upstream_hear_witness(up, response);
@@ -875,6 +885,7 @@ void upstream_on_page(struct upstream *up, uint64_t token, struct belfry_bytes r
 
 void upstream_on_read_failed(struct upstream *up, uint64_t token, enum belfry_err err, uint64_t now_ms)
 {
+    BELFRY_OWNER_CHECK(up);
     up->now = now_ms;
     if (token == 0)
         return;
@@ -956,6 +967,7 @@ static bool upstream_ask_progress(struct upstream *up, struct upstream_action *o
 
 bool upstream_next(struct upstream *up, uint64_t now_ms, struct upstream_action *out)
 {
+    BELFRY_OWNER_CHECK(up);
     up->now = now_ms;
     upstream_start(up);
     upstream_give_refused(up);
@@ -967,6 +979,7 @@ bool upstream_next(struct upstream *up, uint64_t now_ms, struct upstream_action 
 
 void upstream_drained(struct upstream *up, uint64_t now_ms)
 {
+    BELFRY_OWNER_CHECK(up);
     up->now = now_ms;
     up->gap_until = 0;
     ingest_drained(up->ingest, now_ms);
@@ -993,12 +1006,14 @@ static void upstream_become_stale(struct upstream *up)
 
 void upstream_cut_off(struct upstream *up, uint64_t now_ms)
 {
+    BELFRY_OWNER_CHECK(up);
     up->now = now_ms;
     upstream_become_stale(up);
 }
 
 void upstream_tick(struct upstream *up, uint64_t now_ms)
 {
+    BELFRY_OWNER_CHECK(up);
     up->now = now_ms;
     upstream_start(up);
     upstream_note_gap(up);

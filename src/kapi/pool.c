@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/list.h"
+#include "base/owner.h"
 #include "net/carrier.h"
 #include "net/loop.h"
 
@@ -35,6 +36,7 @@ struct belfry_pool {
     size_t n_conns, n_dialing, n_waiting;
     enum belfry_http_version version; /* of the last that came up; 0: not known */
     uint64_t requests, connects, losses;
+    BELFRY_OWNER;
 };
 
 struct belfry_pool_call {
@@ -391,6 +393,7 @@ enum belfry_err belfry_pool_create(const struct belfry_pool_opts *opts, struct b
     belfry_list_init(&pool->waiting);
     belfry_timer_init(&pool->idle_timer, on_idle_timer);
     belfry_timer_init(&pool->place_timer, on_place_timer);
+    BELFRY_OWNER_INIT(pool);
     *out = pool;
     return BELFRY_OK;
 }
@@ -399,6 +402,7 @@ void belfry_pool_destroy(struct belfry_pool *pool)
 {
     if (pool == NULL)
         return;
+    BELFRY_OWNER_CHECK(pool);
     assert(pool->n_waiting == 0);
     while (!belfry_list_empty(&pool->conns))
         drop(belfry_container(pool->conns.next, struct pool_conn, node));
@@ -412,6 +416,7 @@ enum belfry_err belfry_pool_call_open(struct belfry_pool *pool, const char *targ
                                       const struct belfry_pool_events *events, void *user,
                                       struct belfry_pool_call **out)
 {
+    BELFRY_OWNER_CHECK(pool);
     struct belfry_pool_call *call = calloc(1, sizeof(*call));
     if (call == NULL)
         return BELFRY_ERR_NOMEM;

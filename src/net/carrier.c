@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/owner.h"
 
 #define GAP_MS        1000 /* a timer that is later than this means that the process did not run */
 #define READ_FIRST_MS 20
@@ -24,6 +25,7 @@ struct belfry_carrier {
     bool has_name;     /* once it is up */
     uint64_t armed_ms; /* what the timer is set to, while it is active */
     bool late;         /* the timer came much too late, and the socket is being read first */
+    BELFRY_OWNER;
 };
 
 static void on_timer(uv_timer_t *timer);
@@ -46,11 +48,13 @@ static void really_close(struct belfry_carrier *carrier)
 
 void belfry_carrier_enter(struct belfry_carrier *carrier)
 {
+    BELFRY_OWNER_CHECK(carrier);
     carrier->depth++;
 }
 
 void belfry_carrier_leave(struct belfry_carrier *carrier)
 {
+    BELFRY_OWNER_CHECK(carrier);
     if (--carrier->depth == 0 && carrier->closing)
         really_close(carrier);
 }
@@ -222,6 +226,7 @@ enum belfry_err belfry_carrier_open(const struct belfry_carrier_opts *opts, stru
     belfry_list_init(&carrier->node);
     if (opts->all != NULL)
         belfry_list_append(opts->all, &carrier->node);
+    BELFRY_OWNER_INIT(carrier);
     *out = carrier;
     return BELFRY_OK;
 
@@ -233,6 +238,7 @@ fail:
 
 void belfry_carrier_retire(struct belfry_carrier *carrier)
 {
+    BELFRY_OWNER_CHECK(carrier);
     carrier->retired = true;
     rearm(carrier);
 }
@@ -241,6 +247,7 @@ void belfry_carrier_close(struct belfry_carrier *carrier)
 {
     if (carrier == NULL || carrier->closing)
         return;
+    BELFRY_OWNER_CHECK(carrier);
     carrier->closing = true;
     belfry_list_remove(&carrier->node);
     if (carrier->depth == 0)
@@ -261,6 +268,7 @@ void belfry_carrier_close_all(struct belfry_list *all, const char *why)
 
 void belfry_carrier_flush(struct belfry_carrier *carrier)
 {
+    BELFRY_OWNER_CHECK(carrier);
     feed(carrier);
     if (is_over(carrier))
         return;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/owner.h"
 
 #define FIELD_OVERHEAD 32 /* RFC 9113, 6.5.2 */
 #define INFORMATIONAL  16 /* 1xx before a response; one more, and the peer means no response at all */
@@ -30,6 +31,7 @@ struct belfry_fetch {
     unsigned n_informational;
     bool answered; /* the head is complete */
     bool head_due; /* and not told yet, because the call is held */
+    BELFRY_OWNER;
 };
 
 static struct belfry_fetch *fetch_of(struct belfry_http_call *call)
@@ -273,16 +275,19 @@ enum belfry_err belfry_fetch_open(struct belfry_http *http, const struct belfry_
         free(fetch);
         return err;
     }
+    BELFRY_OWNER_INIT(fetch);
     *out = fetch;
     return BELFRY_OK;
 }
 
 void belfry_fetch_cancel(struct belfry_fetch *fetch)
 {
+    BELFRY_OWNER_CHECK(fetch);
     belfry_http_call_cancel(&fetch->call);
 }
 
 void belfry_fetch_hold(struct belfry_fetch *fetch, bool hold)
 {
+    BELFRY_OWNER_CHECK(fetch);
     belfry_http_call_hold(&fetch->call, hold);
 }

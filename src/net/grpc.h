@@ -5,7 +5,7 @@
  * The connection is a struct belfry_http of belfry_grpc_connect(). It carries any number of calls: unary, client-streaming and bidirectional are all "open, send, half-close, receive". A call's window is
  * given back as its messages are put together; belfry_grpc_call_hold() stops that.
  *
- * Thread: owner. Pure: no clock, no socket.
+ * Thread: owner. Pure: no clock, no socket; unchecked: the connection of its calls is (call.h).
  * Memory: a call buffers at most one stream window (BELFRY_GRPC_WINDOW) of undelivered bytes plus one message of at
  * most max_message_bytes, grown only as its bytes really arrive.
  */

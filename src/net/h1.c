@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/owner.h"
+
 #define WHY_BYTES 256
 
 enum coding { CODING_NONE, CODING_CHUNKED, CODING_OTHER };
@@ -29,6 +31,7 @@ struct belfry_h1 {
     size_t overhead;      /* bytes since the one or the other */
     enum belfry_err err;  /* what a callback of ours found */
     char why[WHY_BYTES];
+    BELFRY_OWNER;
 };
 
 /* ---- llhttp: 0 goes on, -1 is an error that `err` and `why` tell ---- */
@@ -187,6 +190,7 @@ enum belfry_err belfry_h1_create(const struct belfry_h2_events *events, void (*l
     h1->events = events;
     h1->leaving = leaving;
     h1->user = user;
+    BELFRY_OWNER_INIT(h1);
     *out = h1;
     return BELFRY_OK;
 }
@@ -195,12 +199,14 @@ void belfry_h1_destroy(struct belfry_h1 *h1)
 {
     if (h1 == NULL)
         return;
+    BELFRY_OWNER_CHECK(h1);
     belfry_buf_fini(&h1->field);
     free(h1);
 }
 
 void belfry_h1_begin(struct belfry_h1 *h1, struct belfry_h2_stream *stream, bool is_head)
 {
+    BELFRY_OWNER_CHECK(h1);
     h1->current = stream;
     h1->is_head = is_head;
     h1->in_head = true;
@@ -252,6 +258,7 @@ static enum belfry_err judge(struct belfry_h1 *h1, llhttp_errno_t code, struct b
 
 enum belfry_err belfry_h1_receive(struct belfry_h1 *h1, struct belfry_bytes bytes, const char **why)
 {
+    BELFRY_OWNER_CHECK(h1);
     *why = h1->why;
     if (bytes.len == 0)
         return BELFRY_OK;
@@ -264,12 +271,14 @@ enum belfry_err belfry_h1_receive(struct belfry_h1 *h1, struct belfry_bytes byte
 
 void belfry_h1_finish(struct belfry_h1 *h1)
 {
+    BELFRY_OWNER_CHECK(h1);
     if (h1->current != NULL)
         (void)llhttp_finish(&h1->parser); /* a response that cannot end here is left as it is */
 }
 
 bool belfry_h1_forget(struct belfry_h1 *h1, const struct belfry_h2_stream *stream)
 {
+    BELFRY_OWNER_CHECK(h1);
     if (h1->current != stream)
         return false;
     h1->current = NULL;

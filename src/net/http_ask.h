@@ -6,7 +6,7 @@
  * that the caller repeats) can become a request of its own. The endpoint is not known until the request goes out:
  * scheme, authority and one late field are filled in then.
  *
- * Thread: owner. Pure.
+ * Thread: owner. Pure; unchecked: it is only read once it is built.
  * Memory: one allocation of about BELFRY_HTTP_ASK_BYTES at most, wiped at the end, since it may hold credentials.
  */
 #ifndef BELFRY_NET_HTTP_ASK_H

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/owner.h"
 #include "serve/etcd/about_reply.h"
 #include "serve/etcd/health.h"
 #include "serve/uplink/via.h"
@@ -15,6 +16,7 @@ struct route {
     struct health *health;
     bool draining;
     struct route_stats stats;
+    BELFRY_OWNER;
 };
 
 enum belfry_err route_create(const struct route_opts *opts, struct route **out)
@@ -28,6 +30,7 @@ enum belfry_err route_create(const struct route_opts *opts, struct route **out)
         route_destroy(route);
         return err;
     }
+    BELFRY_OWNER_INIT(route);
     *out = route;
     return BELFRY_OK;
 }
@@ -36,6 +39,7 @@ void route_destroy(struct route *route)
 {
     if (route == NULL)
         return;
+    BELFRY_OWNER_CHECK(route);
     health_destroy(route->health);
     free(route);
 }
@@ -153,6 +157,7 @@ void route_begin(struct exchange *x, const struct exchange_head *head, void *use
 void route_stand(struct route *route, bool ready, const char *reason, const char *server_version,
                  const char *cluster_version)
 {
+    BELFRY_OWNER_CHECK(route);
     health_set_versions(route->health, server_version, cluster_version);
     if (!route->draining)
         health_stand(route->health, ready, reason);
@@ -165,6 +170,7 @@ void route_stats(const struct route *route, struct route_stats *out)
 
 void route_drain(struct route *route)
 {
+    BELFRY_OWNER_CHECK(route);
     route->draining = true;
     health_stand(route->health, false, "draining");
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/owner.h"
 #include "server/fields.h"
 
 #define FIELDS_MAX  256          /* of a request: more than Apache and nginx allow */
@@ -73,6 +74,7 @@ struct h1_server {
     bool shut;              /* no further request */
     bool asked;             /* wants_flush was called and nothing pulled since */
     bool held;              /* the socket is full */
+    BELFRY_OWNER;
 };
 
 static struct h1_server *server_of(struct exchange *x)
@@ -674,6 +676,7 @@ static void end_if_done(struct h1_server *h1)
 
 enum belfry_err h1_server_receive(struct h1_server *h1, struct belfry_bytes bytes)
 {
+    BELFRY_OWNER_CHECK(h1);
     enum belfry_err err = is_starved(h1) ? BELFRY_ERR_NOMEM : consume_kept(h1);
     if (err == BELFRY_OK && belfry_buf_len(&h1->in) == 0)
         err = consume(h1, &bytes);
@@ -693,6 +696,7 @@ bool h1_server_wants_read(const struct h1_server *h1)
 
 void h1_server_input_ended(struct h1_server *h1)
 {
+    BELFRY_OWNER_CHECK(h1);
     h1->input_ended = true;
     end_if_done(h1);
 }
@@ -701,6 +705,7 @@ void h1_server_input_ended(struct h1_server *h1)
 
 enum belfry_err h1_server_pull(struct h1_server *h1, size_t enough, struct belfry_buf *out)
 {
+    BELFRY_OWNER_CHECK(h1);
     h1->asked = false;
     if (is_starved(h1))
         return BELFRY_ERR_NOMEM;
@@ -728,11 +733,13 @@ bool h1_server_over(const struct h1_server *h1)
 
 void h1_server_hold(struct h1_server *h1)
 {
+    BELFRY_OWNER_CHECK(h1);
     h1->held = true;
 }
 
 void h1_server_unhold(struct h1_server *h1)
 {
+    BELFRY_OWNER_CHECK(h1);
     h1->held = false;
     if (is_starved(h1))
         return;
@@ -747,6 +754,7 @@ void h1_server_unhold(struct h1_server *h1)
 
 void h1_server_shut(struct h1_server *h1)
 {
+    BELFRY_OWNER_CHECK(h1);
     h1->shut = true; /* a response without its head yet will say so */
     end_if_done(h1);
 }
@@ -776,6 +784,7 @@ enum belfry_err h1_server_create(const struct h1_server_opts *opts, struct h1_se
     h1->opts = *opts;
     llhttp_init(&h1->parser, HTTP_REQUEST, &parser_settings);
     h1->parser.data = h1;
+    BELFRY_OWNER_INIT(h1);
     *out = h1;
     return BELFRY_OK;
 }
@@ -784,6 +793,7 @@ void h1_server_destroy(struct h1_server *h1)
 {
     if (h1 == NULL)
         return;
+    BELFRY_OWNER_CHECK(h1);
     h1->asked = true; /* nothing is pulled any more */
     tell_gone(h1);
     fields_fini(&h1->head);

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "base/list.h"
+#include "base/owner.h"
 #include "net/h2_mem.h"
 #include "server/fields.h"
 
@@ -79,6 +80,7 @@ struct h2_server {
     /* while a pull runs */
     struct belfry_buf *out;
     size_t enough;
+    BELFRY_OWNER;
 };
 
 /* What the handler of an exchange has said:
@@ -899,6 +901,7 @@ enum belfry_err h2_server_create(const struct h2_server_opts *opts, struct h2_se
         h2_server_destroy(h2);
         return err;
     }
+    BELFRY_OWNER_INIT(h2);
     *out = h2;
     return BELFRY_OK;
 }
@@ -913,6 +916,7 @@ static void stop_counting(struct h2_server *h2)
 
 bool h2_server_let_go(struct h2_server *h2, size_t most)
 {
+    BELFRY_OWNER_CHECK(h2);
     h2->told = true; /* nothing is pulled any more */
     if (h2->state != H2_SERVER_DOWN)
         h2_move_to(h2, H2_SERVER_DOWN);
@@ -925,6 +929,7 @@ bool h2_server_let_go(struct h2_server *h2, size_t most)
     if (!belfry_list_empty(&h2->exchanges))
         return false;
     stop_counting(h2);
+    BELFRY_OWNER_PASS(h2); /* to whichever thread frees it */
     return true;
 }
 
@@ -932,6 +937,7 @@ void h2_server_destroy(struct h2_server *h2)
 {
     if (h2 == NULL)
         return;
+    BELFRY_OWNER_CHECK(h2);
     h2_server_let_go(h2, SIZE_MAX);
     nghttp2_session_del(h2->session);
     fields_fini(&h2->head);
@@ -942,6 +948,7 @@ void h2_server_destroy(struct h2_server *h2)
 
 enum belfry_err h2_server_receive(struct h2_server *h2, struct belfry_bytes bytes, uint64_t now_ms)
 {
+    BELFRY_OWNER_CHECK(h2);
     ssize_t rc = 0;
     h2->now_ms = now_ms;
     if (h2->state < H2_SERVER_ENDING) {
@@ -958,6 +965,7 @@ enum belfry_err h2_server_receive(struct h2_server *h2, struct belfry_bytes byte
 
 enum belfry_err h2_server_pull(struct h2_server *h2, size_t enough, struct belfry_buf *out)
 {
+    BELFRY_OWNER_CHECK(h2);
     int rc = 0;
     if (h2->failed == BELFRY_OK && belfry_buf_len(out) < enough) {
         h2->told = true; /* the caller asks h2_server_wants_write() afterwards */
@@ -997,6 +1005,7 @@ uint64_t h2_server_head_since(const struct h2_server *h2)
 /* Two GOAWAYs: nghttp2_session_terminate_session() sends one without a text, so one with the text goes first. */
 void h2_server_expel(struct h2_server *h2, const char *why)
 {
+    BELFRY_OWNER_CHECK(h2);
     if (h2->state >= H2_SERVER_ENDING)
         return;
     int32_t last = nghttp2_session_get_last_proc_stream_id(h2->session);
@@ -1024,6 +1033,7 @@ size_t h2_server_bytes(const struct h2_server *h2)
 
 void h2_server_hold(struct h2_server *h2)
 {
+    BELFRY_OWNER_CHECK(h2);
     h2->held = true;
 }
 
@@ -1039,6 +1049,7 @@ static void look_at_share(struct h2_server *h2)
 
 bool h2_server_unhold(struct h2_server *h2)
 {
+    BELFRY_OWNER_CHECK(h2);
     look_at_share(h2);
     /* An exchange that finds little room again inside `writable` waits until something changes. */
     struct belfry_list *node;
@@ -1049,6 +1060,7 @@ bool h2_server_unhold(struct h2_server *h2)
 
 void h2_server_shut(struct h2_server *h2)
 {
+    BELFRY_OWNER_CHECK(h2);
     if (h2->state != H2_SERVER_UP)
         return;
     h2_move_to(h2, H2_SERVER_NOTICED);

@@ -12,6 +12,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/list.h"
+#include "base/owner.h"
 #include "server/h1_server.h"
 #include "server/h2_server.h"
 #include "server/h2_teardown.h"
@@ -69,6 +70,7 @@ struct inbound_group {
     struct inbound_stats stats; /* its counters */
     struct belfry_buf output;   /* all output passes through it */
     uint8_t *input, *plain;     /* bytes read, and decrypted; owned */
+    BELFRY_OWNER;
 };
 
 /*     SNIFFING  \                                 LINGERING: everything was sent. Input is dropped for a while:
@@ -687,6 +689,7 @@ static void conn_join_group(struct inbound_conn *c, uint64_t now_ms)
 enum belfry_err inbound_accept(struct inbound_group *group, int fd, const char *peer, struct belfry_tls *tls,
                                const void *policy, uint64_t now_ms)
 {
+    BELFRY_OWNER_CHECK(group);
     const struct exchange_memory *memory = &group->memory;
     size_t used = memory->used + sizeof(struct inbound_conn) + H2_SERVER_CONN;
     if (memory->max != 0 && !intake_has_room(&group->intake, NULL, used, memory->max)) {
@@ -882,6 +885,7 @@ enum belfry_err inbound_create(const struct inbound_opts *opts, struct inbound_g
         return BELFRY_ERR_NOMEM;
     }
     group_start_timer(group);
+    BELFRY_OWNER_INIT(group);
     *out = group;
     return BELFRY_OK;
 }
@@ -890,6 +894,7 @@ void inbound_destroy(struct inbound_group *group)
 {
     if (group == NULL)
         return;
+    BELFRY_OWNER_CHECK(group);
     group->destroyed = true;
     h2_teardown_all(&group->teardown);
     belfry_list_move_all(&group->conns, &group->shutting);
@@ -916,6 +921,7 @@ static void flush_list(struct belfry_list *list, uint64_t now_ms)
 
 bool inbound_flush(struct inbound_group *group, uint64_t now_ms)
 {
+    BELFRY_OWNER_CHECK(group);
     /* others need the memory of expelled connections: they do not wait for their turn */
     for (struct belfry_list *node; (node = belfry_list_pop(&group->expelled)) != NULL;)
         conn_finish_expelled(belfry_container(node, struct inbound_conn, in_expelled), now_ms);
@@ -927,6 +933,7 @@ bool inbound_flush(struct inbound_group *group, uint64_t now_ms)
 
 bool inbound_shut(struct inbound_group *group, uint64_t newest, size_t most)
 {
+    BELFRY_OWNER_CHECK(group);
     if (newest == INBOUND_ALL)
         group->shut = true;
     for (; !belfry_list_empty(&group->conns); most--) {

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/owner.h"
 #include "server/listener_taken.h"
 
 #define ACCEPTS_PER_TURN 64
@@ -39,6 +40,7 @@ struct listener {
     int reserve;     /* a descriptor to give up when there are no others; -1: none */
     uint64_t log_at; /* the next line about descriptors is written at this time at the earliest */
     struct listener_stats stats;
+    BELFRY_OWNER;
 };
 
 union address {
@@ -396,6 +398,7 @@ enum belfry_err listener_adopt(uv_loop_t *loop, int fd, const struct belfry_log 
     l->fd = fd;
     enum belfry_err err = fcntl(fd, F_SETFD, FD_CLOEXEC) == 0 ? listener_start(l, loop) : BELFRY_ERR_IO;
     if (err == BELFRY_OK) {
+        BELFRY_OWNER_INIT(l);
         *out = l;
         return BELFRY_OK;
     }
@@ -408,6 +411,7 @@ void listener_close(struct listener *l)
 {
     if (l == NULL)
         return;
+    BELFRY_OWNER_CHECK(l);
     assert(l->fd >= 0);
     uv_close((uv_handle_t *)&l->poll, on_handle_closed);
     uv_close((uv_handle_t *)&l->pause, on_handle_closed);

@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/list.h"
+#include "base/owner.h"
 #include "serve/admin/metrics.h"
 
 #define H2_CANCEL  8
@@ -26,6 +27,7 @@ struct admin {
     struct admin_opts opts;
     struct belfry_list asks; /* WAITING, LEFT, SENDING */
     size_t n_waiting, n_sending;
+    BELFRY_OWNER;
 };
 
 struct page {
@@ -485,6 +487,7 @@ enum belfry_err admin_create(const struct admin_opts *opts, struct admin **out)
         return BELFRY_ERR_NOMEM;
     admin->opts = *opts;
     belfry_list_init(&admin->asks);
+    BELFRY_OWNER_INIT(admin);
     *out = admin;
     return BELFRY_OK;
 }
@@ -493,6 +496,7 @@ void admin_destroy(struct admin *admin)
 {
     if (admin == NULL)
         return;
+    BELFRY_OWNER_CHECK(admin);
     while (!belfry_list_empty(&admin->asks)) {
         struct ask *ask = belfry_container(admin->asks.next, struct ask, link);
         if (ask->x != NULL)

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "base/list.h"
+#include "base/owner.h"
 #include "net/grpc_frame.h"
 #include "server/grpc_answer.h"
 #include "wire/scan.h"
@@ -22,6 +23,7 @@ struct health {
     bool ready;
     char reason[160];
     char server[32], cluster[32];
+    BELFRY_OWNER;
 };
 
 enum call_state { READING, WATCHING };
@@ -183,6 +185,7 @@ bool health_is(struct belfry_bytes path)
 
 void health_begin(struct health *health, struct exchange *x, const struct exchange_head *head)
 {
+    BELFRY_OWNER_CHECK(health);
     bool is_watch = belfry_bytes_equal(head->path, belfry_bytes_str(PATH "Watch"));
     uint64_t timeout_ms; /* unused: Check is answered immediately, and a client ends a Watch by a reset */
     if (grpc_refuse_head(x, head, &timeout_ms))
@@ -235,6 +238,7 @@ static void escape_json(const char *text, char *to)
 
 void health_http(struct health *health, struct exchange *x, const struct exchange_head *head)
 {
+    BELFRY_OWNER_CHECK(health);
     char reason[6 * sizeof(health->reason) + 1], body[sizeof(reason) + 64];
     if (refuse_method(x, head))
         return;
@@ -252,6 +256,7 @@ static const char kube_version[] =
 void health_version(struct health *health, struct exchange *x, const struct exchange_head *head,
                     enum health_version which)
 {
+    BELFRY_OWNER_CHECK(health);
     char server[6 * sizeof(health->server) + 1], cluster[6 * sizeof(health->cluster) + 1], body[1024];
     if (refuse_method(x, head))
         return;
@@ -266,6 +271,7 @@ void health_version(struct health *health, struct exchange *x, const struct exch
 
 void health_stand(struct health *health, bool ready, const char *reason)
 {
+    BELFRY_OWNER_CHECK(health);
     health->ready = ready;
     snprintf(health->reason, sizeof(health->reason), "%s", reason);
     belfry_list_each (node, &health->calls) {
@@ -277,6 +283,7 @@ void health_stand(struct health *health, bool ready, const char *reason)
 
 void health_set_versions(struct health *health, const char *server, const char *cluster)
 {
+    BELFRY_OWNER_CHECK(health);
     snprintf(health->server, sizeof(health->server), "%s", server);
     snprintf(health->cluster, sizeof(health->cluster), "%s", cluster);
 }
@@ -288,6 +295,7 @@ enum belfry_err health_create(struct health **out)
         return BELFRY_ERR_NOMEM;
     belfry_list_init(&health->calls);
     health_stand(health, false, "starting");
+    BELFRY_OWNER_INIT(health);
     *out = health;
     return BELFRY_OK;
 }
@@ -296,6 +304,7 @@ void health_destroy(struct health *health)
 {
     if (health == NULL)
         return;
+    BELFRY_OWNER_CHECK(health);
     while (!belfry_list_empty(&health->calls))
         health_call_fail(belfry_container(health->calls.next, struct health_call, link), 14, "belfry: shutting down");
     free(health);

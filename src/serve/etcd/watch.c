@@ -14,6 +14,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/list.h"
+#include "base/owner.h"
 #include "base/pack.h"
 #include "base/rng.h"
 #include "core/watcher.h"
@@ -58,6 +59,7 @@ struct watch_service {
     uint64_t drain_end_ms;
 
     struct watch_stats stats;
+    BELFRY_OWNER;
 };
 
 /* The states are drawn in watch.h. */
@@ -595,6 +597,7 @@ static bool watch_refuse_by_coding(struct watch_service *service, struct exchang
 
 void watch_begin(struct watch_service *service, struct exchange *x, const struct exchange_head *head, uint64_t now_ms)
 {
+    BELFRY_OWNER_CHECK(service);
     uint64_t timeout_ms;
     enum watch_coding coding;
     if (grpc_refuse_head(x, head, &timeout_ms))
@@ -690,6 +693,7 @@ static void watch_go_round(struct watch_service *service, uint64_t now_ms)
 
 void watch_after_turn(struct watch_service *service, uint64_t now_ms)
 {
+    BELFRY_OWNER_CHECK(service);
     service->requests_left = WATCH_TURN_REQUESTS;
     for (struct watch_stream *ws; (ws = stream_of(roster_pop_written(&service->roster))) != NULL;)
         watch_stream_written(ws);
@@ -715,6 +719,7 @@ static void watch_begin_round(struct watch_service *service)
 
 void watch_stand(struct watch_service *service, enum watch_standing standing, const char *reason)
 {
+    BELFRY_OWNER_CHECK(service);
     bool became_stale = standing == WATCH_STALE && service->standing != WATCH_STALE;
     service->standing = standing;
     snprintf(service->reason, sizeof(service->reason), "%s", reason);
@@ -724,6 +729,7 @@ void watch_stand(struct watch_service *service, enum watch_standing standing, co
 
 void watch_drain(struct watch_service *service, uint64_t now_ms, uint64_t drain_ms)
 {
+    BELFRY_OWNER_CHECK(service);
     service->draining = true;
     service->drain_end_ms = now_ms + drain_ms;
     watch_begin_round(service);
@@ -746,6 +752,7 @@ enum belfry_err watch_create(const struct watch_service_opts *opts, struct watch
     belfry_list_init(&service->inside);
     belfry_list_init(&service->tiers);
     watch_stand(service, WATCH_NOT_READY, "starting");
+    BELFRY_OWNER_INIT(service);
     *out = service;
     return BELFRY_OK;
 }
@@ -754,6 +761,7 @@ void watch_destroy(struct watch_service *service)
 {
     if (service == NULL)
         return;
+    BELFRY_OWNER_CHECK(service);
     for (struct watch_stream *ws; (ws = stream_of(roster_after(&service->roster, 0))) != NULL;)
         watch_stream_end(ws, WATCH_CLOSE_DRAIN, 14, TEXT_DRAIN);
     free(service);
@@ -761,6 +769,7 @@ void watch_destroy(struct watch_service *service)
 
 void watch_set_worker(struct watch_service *service, struct worker *worker)
 {
+    BELFRY_OWNER_CHECK(service);
     assert(service->worker == NULL);
     service->worker = worker;
 }
@@ -825,6 +834,7 @@ struct tree_below *watch_tiers(const struct watch_service *service)
 
 bool watch_next(struct watch_service *service, uint64_t after, uint64_t *number, struct watch_view *out)
 {
+    BELFRY_OWNER_CHECK(service);
     const struct watch_stream *ws = stream_of(roster_after(&service->roster, after));
     if (ws == NULL)
         return false;

@@ -6,6 +6,7 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/owner.h"
 #include "core/lines.h"
 
 #define AGAIN_MS  20   /* the store is behind the log by a commit */
@@ -40,6 +41,7 @@ struct catalog_feed {
     uint64_t at_ms;        /* the next reading begins then at the earliest */
     struct reading *reading;
     size_t n_ears;
+    BELFRY_OWNER;
     struct ear ears[];
 };
 
@@ -219,6 +221,7 @@ enum belfry_err catalog_feed_create(const struct catalog_feed_opts *opts, struct
         if (sources->all[i].under != NULL)
             feed->ears[feed->n_ears++] = (struct ear){.feed = feed, .prefix = belfry_bytes_str(sources->all[i].under)};
     }
+    BELFRY_OWNER_INIT(feed);
     *out = feed;
     return BELFRY_OK;
 }
@@ -227,6 +230,7 @@ void catalog_feed_destroy(struct catalog_feed *feed)
 {
     if (feed == NULL)
         return;
+    BELFRY_OWNER_CHECK(feed);
     for (size_t i = 0; i < feed->n_ears; i++)
         close_ear(&feed->ears[i]);
     if (feed->state == FEED_READING)
@@ -238,6 +242,7 @@ void catalog_feed_destroy(struct catalog_feed *feed)
 
 void catalog_feed_after_turn(struct catalog_feed *feed, uint64_t now_ms)
 {
+    BELFRY_OWNER_CHECK(feed);
     look_at_reading(feed, now_ms);
     if (now_ms < feed->at_ms)
         return;

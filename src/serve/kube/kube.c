@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/owner.h"
 #include "kube/request.h"
 #include "serve/kube/kube_answer.h"
 #include "serve/kube/kube_call.h"
@@ -17,6 +18,7 @@ struct kube_service {
     struct kube_watches *watches; /* owned */
     void (*work)(void *user);
     void *user;
+    BELFRY_OWNER;
 };
 
 /* ---- create and destroy ---- */
@@ -52,6 +54,7 @@ enum belfry_err kube_create(const struct kube_service_opts *opts, struct kube_se
         kube_destroy(service);
         return err;
     }
+    BELFRY_OWNER_INIT(service);
     *out = service;
     return BELFRY_OK;
 }
@@ -72,6 +75,7 @@ void kube_destroy(struct kube_service *service)
 
 void kube_set_worker(struct kube_service *service, struct worker *worker)
 {
+    BELFRY_OWNER_CHECK(service);
     service->state.worker = worker;
     kube_watches_set_worker(service->watches, worker);
 }
@@ -92,6 +96,7 @@ bool kube_is(struct belfry_bytes path)
 
 void kube_begin(struct kube_service *service, struct exchange *x, const struct exchange_head *head, uint64_t now_ms)
 {
+    BELFRY_OWNER_CHECK(service);
     struct belfry_bytes query, path = exchange_path(head, &query);
     struct kube_target target;
     kube_target_read(head->method, path, false, &target);
@@ -103,6 +108,7 @@ void kube_begin(struct kube_service *service, struct exchange *x, const struct e
 
 void kube_after_turn(struct kube_service *service, uint64_t now_ms)
 {
+    BELFRY_OWNER_CHECK(service);
     kube_calls_after_turn(&service->calls, now_ms);
     kube_watches_after_turn(service->watches, now_ms);
 }
@@ -123,6 +129,7 @@ static void look_at_held(struct kube_service *service)
 
 void kube_set_catalog(struct kube_service *service, const struct kube_catalog *catalog, enum kube_catalog_extent extent)
 {
+    BELFRY_OWNER_CHECK(service);
     const struct kube_catalog *before = service->state.catalog;
     service->state.extent = extent;
     service->state.catalog = catalog == NULL ? NULL : kube_catalog_ref(catalog);
@@ -133,6 +140,7 @@ void kube_set_catalog(struct kube_service *service, const struct kube_catalog *c
 
 void kube_stand(struct kube_service *service, bool ready, const char *reason)
 {
+    BELFRY_OWNER_CHECK(service);
     service->state.ready = ready;
     snprintf(service->state.reason, sizeof(service->state.reason), "%s", reason);
     look_at_held(service);
@@ -140,6 +148,7 @@ void kube_stand(struct kube_service *service, bool ready, const char *reason)
 
 void kube_drain(struct kube_service *service, uint64_t now_ms, uint64_t drain_ms)
 {
+    BELFRY_OWNER_CHECK(service);
     service->state.draining = true;
     kube_watches_drain(service->watches, now_ms, drain_ms);
     look_at_held(service);
@@ -147,6 +156,7 @@ void kube_drain(struct kube_service *service, uint64_t now_ms, uint64_t drain_ms
 
 void kube_announce_drain(struct kube_service *service)
 {
+    BELFRY_OWNER_CHECK(service);
     service->state.announced = true;
 }
 
@@ -176,5 +186,6 @@ void kube_stats(const struct kube_service *service, struct kube_stats *out)
 
 bool kube_next(struct kube_service *service, uint64_t after, uint64_t *number, struct kube_watch_view *out)
 {
+    BELFRY_OWNER_CHECK(service);
     return kube_watches_next(service->watches, after, number, out);
 }

@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "base/list.h"
 #include "base/map.h"
+#include "base/owner.h"
 #include "wire/scan.h"
 
 #define SCRATCH_BYTES (1024 * 1024) /* of the buffer that lines are written in; a larger one is freed */
@@ -20,6 +21,7 @@ struct kube_forms {
     size_t max_bytes;
     uint64_t turn, lenses; /* lenses: given out, ever */
     struct kube_forms_stats stats;
+    BELFRY_OWNER;
 };
 
 /* A label by which the core finds some watchers. */
@@ -75,6 +77,7 @@ enum belfry_err kube_forms_create(size_t max_bytes, uint64_t seed, struct kube_f
     belfry_map_init(&forms->by_version);
     belfry_list_init(&forms->used);
     belfry_buf_init(&forms->scratch);
+    BELFRY_OWNER_INIT(forms);
     *out = forms;
     return BELFRY_OK;
 }
@@ -106,6 +109,7 @@ void kube_forms_destroy(struct kube_forms *forms)
 {
     if (forms == NULL)
         return;
+    BELFRY_OWNER_CHECK(forms);
     assert(forms->by_version.count == 0);
     while (!belfry_list_empty(&forms->used))
         kube_forms_drop(forms, belfry_container(forms->used.next, struct form, used));
@@ -117,6 +121,7 @@ void kube_forms_destroy(struct kube_forms *forms)
 
 void kube_forms_next_turn(struct kube_forms *forms)
 {
+    BELFRY_OWNER_CHECK(forms);
     forms->turn++;
 }
 
@@ -141,6 +146,7 @@ static const struct lens *lens_of(const struct kube_lens *lens)
 enum belfry_err kube_lens_open(struct kube_forms *forms, const struct kube_resource *resource,
                                const struct kube_version *version, const struct kube_lens **out)
 {
+    BELFRY_OWNER_CHECK(forms);
     struct lens *lens = find_lens(forms, version);
     if (lens == NULL) {
         lens = calloc(1, sizeof(*lens));
@@ -179,6 +185,7 @@ static struct pinned_label **place_of(struct lens *lens, struct belfry_bytes key
 
 bool kube_lens_pin(struct kube_forms *forms, const struct kube_lens *shown, const struct kube_pin *pin)
 {
+    BELFRY_OWNER_CHECK(forms);
     struct lens *lens = find_lens(forms, shown->version);
     if (pin->is_field)
         return true;
@@ -199,6 +206,7 @@ bool kube_lens_pin(struct kube_forms *forms, const struct kube_lens *shown, cons
 
 void kube_lens_unpin(struct kube_forms *forms, const struct kube_lens *shown, const struct kube_pin *pin)
 {
+    BELFRY_OWNER_CHECK(forms);
     struct lens *lens = find_lens(forms, shown->version);
     if (pin->is_field)
         return;
@@ -258,6 +266,7 @@ static struct belfry_bytes value_of(const struct kube_object *object, const stru
 bool kube_forms_attribute(struct kube_forms *forms, const struct batch *batch, uint32_t event, struct belfry_bytes name,
                           struct belfry_bytes *before, struct belfry_bytes *after)
 {
+    BELFRY_OWNER_CHECK(forms);
     struct pin_front front;
     const struct kube_change *change;
     assert(name.len >= sizeof(front));
@@ -432,6 +441,7 @@ static enum belfry_err kube_form_make(struct kube_forms *forms, const struct kub
 enum belfry_err kube_forms_change(struct kube_forms *forms, const struct kube_lens *lens, const struct batch *batch,
                                   uint32_t event, const struct kube_change **out)
 {
+    BELFRY_OWNER_CHECK(forms);
     struct form_key key = {lens_of(lens)->serial, batch->rev, (uint64_t)batch->first_sub + event};
     struct form *form = kube_forms_find(forms, &key);
     if (form != NULL && !kube_form_is_of(forms, form, batch, event)) {
@@ -512,6 +522,7 @@ static enum belfry_err kube_form_add_line(struct kube_forms *forms, const struct
 enum belfry_err kube_forms_line(struct kube_forms *forms, const struct kube_lens *lens,
                                 const struct kube_change *change, const struct kube_line *how, struct belfry_blob **out)
 {
+    BELFRY_OWNER_CHECK(forms);
     /* `change` was lent from here, and forms are not const */
     struct form *form = belfry_container(forms->used.next, struct form, used);
     assert(!belfry_list_empty(&forms->used) && &form->change == change);

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/list.h"
+#include "base/owner.h"
 #include "base/pack.h"
 #include "kube/token.h"
 #include "serve/kube/kube_answer.h"
@@ -63,6 +64,7 @@ struct kube_lists {
     size_t bytes;
     uint64_t due; /* not later than the first list that is due; places for lists that wait are not considered */
     struct kube_lists_stats stats;
+    BELFRY_OWNER;
 };
 
 static uint64_t now_of(const struct kube_lists *lists)
@@ -606,6 +608,7 @@ static enum belfry_err kube_list_admit(struct kube_list *list, struct kube_statu
 enum belfry_err kube_list_begin(struct kube_lists *lists, const struct kube_list_ask *ask, struct kube_list **out,
                                 struct kube_status *status)
 {
+    BELFRY_OWNER_CHECK(lists);
     struct kube_list *list = kube_list_make(lists, ask);
     if (list == NULL)
         return BELFRY_ERR_NOMEM;
@@ -700,6 +703,7 @@ static void kube_lists_admit(struct kube_lists *lists)
 
 void kube_lists_tick(struct kube_lists *lists, uint64_t now_ms)
 {
+    BELFRY_OWNER_CHECK(lists);
     if (now_ms >= lists->due) {
         lists->due = BELFRY_NEVER;
         for (enum list_state state = LIST_FENCING; state < N_STATES; state++)
@@ -723,6 +727,7 @@ enum belfry_err kube_lists_create(const struct kube_lists_opts *opts, struct kub
     for (enum list_state state = 0; state < N_STATES; state++)
         belfry_list_init(&lists->in[state]);
     belfry_list_init(&lists->orphans);
+    BELFRY_OWNER_INIT(lists);
     *out = lists;
     return BELFRY_OK;
 }
@@ -731,6 +736,7 @@ void kube_lists_destroy(struct kube_lists *lists)
 {
     if (lists == NULL)
         return;
+    BELFRY_OWNER_CHECK(lists);
     static const char why[] = "belfry: stopping; connect anew";
     for (enum list_state state = 0; state < N_STATES; state++) {
         while (!belfry_list_empty(&lists->in[state]))

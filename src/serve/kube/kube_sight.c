@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/owner.h"
 #include "base/pack.h"
 #include "core/key_range.h"
 
@@ -19,6 +20,7 @@ struct kube_sight {
     struct permit *permit;
     struct kept kept[KUBE_SIGHT_KEPT];
     size_t oldest;
+    BELFRY_OWNER;
 };
 
 /* One guard that is being asked about. */
@@ -57,6 +59,7 @@ static void drop_kept(struct kept *kept)
 
 void kube_sight_forget(struct kube_sight *sight)
 {
+    BELFRY_OWNER_CHECK(sight);
     for (size_t i = 0; i < KUBE_SIGHT_KEPT; i++)
         drop_kept(&sight->kept[i]);
 }
@@ -198,6 +201,7 @@ enum belfry_err kube_sight_create(struct permit *permit, struct kube_sight **out
     if (sight == NULL)
         return BELFRY_ERR_NOMEM;
     sight->permit = permit;
+    BELFRY_OWNER_INIT(sight);
     *out = sight;
     return BELFRY_OK;
 }
@@ -206,6 +210,7 @@ void kube_sight_destroy(struct kube_sight *sight)
 {
     if (sight == NULL)
         return;
+    BELFRY_OWNER_CHECK(sight);
     kube_sight_forget(sight);
     free(sight);
 }
@@ -226,6 +231,7 @@ enum belfry_err kube_sight_ask(struct kube_sight *sight, const struct kube_catal
                                const struct permit_who *who, unsigned *pin, uint64_t now_ms, kube_sight_fn fn,
                                void *user, struct kube_sight_asker **out)
 {
+    BELFRY_OWNER_CHECK(sight);
     size_t bytes = kube_sight_bytes(catalog, who);
     struct kube_sight_asker *asker = calloc(1, bytes);
     if (asker == NULL)

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/list.h"
+#include "base/owner.h"
 #include "base/pack.h"
 #include "base/rng.h"
 #include "core/watcher.h"
@@ -40,6 +41,7 @@ struct kube_watches {
 
     uint64_t undecodable_told, undecodable_told_ms; /* as logged, and when */
     struct kube_watches_stats stats;
+    BELFRY_OWNER;
 };
 
 /* Drawn in kube_watch.h. FENCING and STATE: where it begins is being found; the head of the response was sent. */
@@ -669,6 +671,7 @@ static void kube_watch_join(struct kube_watch *watch, uint64_t timeout_ms, uint6
 
 void kube_watch_open(struct kube_watches *watches, struct exchange *x, const struct kube_ask *ask, uint64_t now_ms)
 {
+    BELFRY_OWNER_CHECK(watches);
     struct kube_status status;
     if (ask->head_only) {
         kube_answer_json(x, belfry_bytes_str("application/json"), (struct belfry_bytes){0}, (struct belfry_bytes){0});
@@ -725,6 +728,7 @@ static void log_undecodable(struct kube_watches *watches, uint64_t now_ms)
 
 void kube_watches_after_turn(struct kube_watches *watches, uint64_t now_ms)
 {
+    BELFRY_OWNER_CHECK(watches);
     struct kube_watch *watch;
     kube_forms_next_turn(watches->forms);
     while ((watch = watch_of(roster_pop_written(&watches->roster))) != NULL)
@@ -760,6 +764,7 @@ static void begin_round(struct kube_watches *watches)
 
 void kube_watches_set_catalog(struct kube_watches *watches, const struct kube_catalog *catalog)
 {
+    BELFRY_OWNER_CHECK(watches);
     watches->catalog = catalog;
     watches->catalog_end_ms = watches->opts.now(watches->opts.user) + CATALOG_MS;
     begin_round(watches);
@@ -767,6 +772,7 @@ void kube_watches_set_catalog(struct kube_watches *watches, const struct kube_ca
 
 void kube_watches_drain(struct kube_watches *watches, uint64_t now_ms, uint64_t drain_ms)
 {
+    BELFRY_OWNER_CHECK(watches);
     watches->draining = true;
     watches->drain_end_ms = now_ms + drain_ms;
     begin_round(watches);
@@ -788,6 +794,7 @@ enum belfry_err kube_watches_create(const struct kube_watches_opts *opts, struct
         free(watches);
         return err;
     }
+    BELFRY_OWNER_INIT(watches);
     *out = watches;
     return BELFRY_OK;
 }
@@ -796,6 +803,7 @@ void kube_watches_destroy(struct kube_watches *watches)
 {
     if (watches == NULL)
         return;
+    BELFRY_OWNER_CHECK(watches);
     for (struct kube_watch *watch; (watch = watch_of(roster_after(&watches->roster, 0))) != NULL;)
         kube_watch_end(watch);
     kube_forms_destroy(watches->forms);
@@ -804,6 +812,7 @@ void kube_watches_destroy(struct kube_watches *watches)
 
 void kube_watches_set_worker(struct kube_watches *watches, struct worker *worker)
 {
+    BELFRY_OWNER_CHECK(watches);
     assert(watches->worker == NULL);
     watches->worker = worker;
 }
@@ -811,6 +820,7 @@ void kube_watches_set_worker(struct kube_watches *watches, struct worker *worker
 bool kube_watches_attribute(struct kube_watches *watches, const struct batch *batch, uint32_t event,
                             struct belfry_bytes name, struct belfry_bytes *before, struct belfry_bytes *after)
 {
+    BELFRY_OWNER_CHECK(watches);
     return kube_forms_attribute(watches->forms, batch, event, name, before, after);
 }
 

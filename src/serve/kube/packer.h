@@ -2,7 +2,7 @@
  *
  * packer: the body of a response as one gzip member, made piece by piece.
  *
- * Thread: owner; it may change hands between two calls.
+ * Thread: owner; it may change hands between two calls; unchecked: readers pass it on.
  * Memory: about 270 KiB from its first piece to its end (zlib's window and tables), and what it appends.
  */
 #ifndef BELFRY_SERVE_KUBE_PACKER_H

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/owner.h"
 #include "net/grpc.h"
 #include "net/grpc_reply.h"
 #include "serve/relay/grpc_walk.h"
@@ -87,6 +88,7 @@ struct relay {
     uint64_t due_ms; /* of the timer: the first deadline or recheck_ms, but not within LOOK_MS of looked_ms */
     uint64_t looked_ms;
     struct relay_stats stats;
+    BELFRY_OWNER;
 };
 
 static void on_relay_timer(uv_timer_t *timer);
@@ -655,6 +657,7 @@ static struct relay_call *relay_call_create(struct relay *relay, struct exchange
 
 void relay_begin(struct relay *relay, struct exchange *x, const struct exchange_head *head, enum relay_rights rights)
 {
+    BELFRY_OWNER_CHECK(relay);
     uint64_t timeout_ms, now = belfry_clock_ms();
     if (grpc_refuse_head(x, head, &timeout_ms))
         return;
@@ -742,6 +745,7 @@ enum belfry_err relay_create(const struct relay_opts *opts, struct relay **out)
     belfry_list_init(&relay->anonymous);
     uv_timer_init(uplink_loop(opts->uplink), &relay->timer);
     relay->timer.data = relay;
+    BELFRY_OWNER_INIT(relay);
     *out = relay;
     return BELFRY_OK;
 }
@@ -755,6 +759,7 @@ void relay_destroy(struct relay *relay)
 {
     if (relay == NULL)
         return;
+    BELFRY_OWNER_CHECK(relay);
     if (relay->recheck != NULL)
         permit_cancel(relay->recheck);
     belfry_list_each_safe (node, &relay->calls) {
@@ -767,6 +772,7 @@ void relay_destroy(struct relay *relay)
 
 void relay_end_all(struct relay *relay, const char *why)
 {
+    BELFRY_OWNER_CHECK(relay);
     belfry_list_each_safe (node, &relay->calls)
         relay_call_fail(belfry_container(node, struct relay_call, node), BELFRY_GRPC_UNAVAILABLE, why);
 }

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/map.h"
+#include "base/owner.h"
 #include "base/pack.h"
 #include "net/grpc.h"
 #include "serve/uplink/unary.h"
@@ -56,6 +57,7 @@ struct fence {
     struct belfry_map questions;
     size_t n_waits, bytes;
     struct fence_stats stats;
+    BELFRY_OWNER;
 };
 
 static enum belfry_err fence_question_send(struct fence_question *question);
@@ -301,6 +303,7 @@ enum belfry_err fence_create(struct uplink *uplink, struct permit *permit, uv_lo
     belfry_map_init(&fence->questions);
     uv_timer_init(loop, &fence->timer);
     fence->timer.data = fence;
+    BELFRY_OWNER_INIT(fence);
     *out = fence;
     return BELFRY_OK;
 }
@@ -314,6 +317,7 @@ void fence_destroy(struct fence *fence)
 {
     if (fence == NULL)
         return;
+    BELFRY_OWNER_CHECK(fence);
     fence->destroyed = true;
     while (!belfry_list_empty(&fence->order))
         fence_wait_free(belfry_container(fence->order.next, struct fence_wait, order));
@@ -358,6 +362,7 @@ static enum belfry_err fence_place(struct fence *fence, const struct fence_subje
 enum belfry_err fence_ask(struct fence *fence, const struct permit_who *who, struct belfry_bytes key, fence_fn fn,
                           void *user, struct fence_wait **out)
 {
+    BELFRY_OWNER_CHECK(fence);
     if (fence->n_waits >= FENCE_WAITING)
         return BELFRY_ERR_LIMIT;
     struct fence_wait *wait = calloc(1, sizeof(*wait));

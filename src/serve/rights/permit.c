@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/map.h"
+#include "base/owner.h"
 #include "base/pack.h"
 #include "net/grpc.h"
 #include "serve/uplink/unary.h"
@@ -83,6 +84,7 @@ struct permit {
     struct belfry_map by_subject; /* the same, by hash */
     size_t n_questions, bytes;
     struct permit_stats stats;
+    BELFRY_OWNER;
 };
 
 static void permit_arm_timer(struct permit *permit, uint64_t now);
@@ -490,6 +492,7 @@ enum belfry_err permit_create(struct uplink *uplink, uv_loop_t *loop, const stru
     uv_timer_init(loop, &permit->timer);
     permit->timer.data = permit;
     uplink_ask_auth(uplink, is_off_now, permit);
+    BELFRY_OWNER_INIT(permit);
     *out = permit;
     return BELFRY_OK;
 }
@@ -505,6 +508,7 @@ void permit_destroy(struct permit *permit)
 {
     if (permit == NULL)
         return;
+    BELFRY_OWNER_CHECK(permit);
     permit->destroyed = true;
     uplink_ask_auth(permit->uplink, NULL, NULL);
     while (!belfry_list_empty(&permit->order))
@@ -516,6 +520,7 @@ void permit_destroy(struct permit *permit)
 
 bool permit_is_open(struct permit *permit, uint64_t now_ms)
 {
+    BELFRY_OWNER_CHECK(permit);
     return permit->auth == PERMIT_AUTH_OFF && permit_is_fresh(permit, now_ms);
 }
 
@@ -567,6 +572,7 @@ enum belfry_err permit_ask(struct permit *permit, const struct permit_who *who, 
                            struct belfry_bytes range_end, uint64_t now_ms, permit_fn fn, void *user,
                            struct permit_question **out)
 {
+    BELFRY_OWNER_CHECK(permit);
     struct permit_subject subject = permit_subject_of(who, key, range_end);
     size_t bytes = sizeof(struct permit_question) + subject.secret.len + key.len + range_end.len;
     if (permit->n_questions >= PERMIT_QUESTIONS || bytes > PERMIT_BYTES - permit->bytes)
@@ -602,12 +608,14 @@ void permit_cancel(struct permit_question *question)
 
 void permit_doubt(struct permit *permit)
 {
+    BELFRY_OWNER_CHECK(permit);
     permit->doubts++;
     permit->auth = PERMIT_AUTH_UNKNOWN;
 }
 
 enum permit_auth permit_auth(struct permit *permit, uint64_t now_ms)
 {
+    BELFRY_OWNER_CHECK(permit);
     if (permit_is_fresh(permit, now_ms))
         return permit->auth;
     permit_ask_status(permit, now_ms);

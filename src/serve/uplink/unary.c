@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "base/owner.h"
 #include "net/grpc_frame.h"
 #include "net/grpc_head.h"
 #include "net/grpc_reply.h"
@@ -21,6 +22,7 @@ struct unary {
     struct belfry_grpc_reply reply;
     struct belfry_buf in; /* the answer so far, framed */
     bool too_long, starved;
+    BELFRY_OWNER;
 };
 
 static void free_unary(struct unary *unary)
@@ -162,6 +164,7 @@ enum belfry_err unary_open(const struct unary_opts *opts, struct unary **out)
         free_unary(unary);
         return err;
     }
+    BELFRY_OWNER_INIT(unary);
     *out = unary;
     return BELFRY_OK;
 }
@@ -170,6 +173,7 @@ void unary_cancel(struct unary *unary)
 {
     if (unary == NULL)
         return;
+    BELFRY_OWNER_CHECK(unary);
     uplink_close(unary->call);
     free_unary(unary);
 }

@@ -7,6 +7,7 @@
 
 #include "base/backoff.h"
 #include "base/clock.h"
+#include "base/owner.h"
 #include "net/carrier.h"
 #include "serve/uplink/via.h"
 
@@ -57,6 +58,7 @@ struct uplink {
     uv_timer_t timer; /* for calls that have waited too long */
     size_t n_handles;
     struct uplink_stats stats;
+    BELFRY_OWNER;
 };
 
 /*     WAITING <--> RUNNING --> OVER --> CLOSED
@@ -592,6 +594,7 @@ static enum belfry_err make_ask(const struct uplink *uplink, const struct uplink
 enum belfry_err uplink_open(struct uplink *uplink, unsigned *pin, const struct uplink_request *request,
                             const struct uplink_events *events, void *user, struct uplink_call **out)
 {
+    BELFRY_OWNER_CHECK(uplink);
     if (uplink->destroyed || uplink->stats.calls >= UPLINK_CALLS)
         return BELFRY_ERR_LIMIT;
     struct belfry_http_ask *ask;
@@ -622,6 +625,7 @@ enum belfry_err uplink_open(struct uplink *uplink, unsigned *pin, const struct u
 
 void uplink_ask_auth(struct uplink *uplink, bool (*is_off)(void *user), void *user)
 {
+    BELFRY_OWNER_CHECK(uplink);
     uplink->auth_is_off = is_off;
     uplink->auth_user = user;
 }
@@ -636,6 +640,7 @@ bool uplink_may_have_name(const struct uplink *uplink)
 
 void uplink_bar(struct uplink *uplink, uint64_t endpoints)
 {
+    BELFRY_OWNER_CHECK(uplink);
     for (size_t i = 0; i < uplink->opts.n_endpoints && i < 64; i++)
         uplink->ways[i].barred = (endpoints >> i & 1) != 0;
 }
@@ -730,6 +735,7 @@ enum belfry_err uplink_create(const struct uplink_opts *opts, struct uplink **ou
     uv_timer_init(opts->loop, &uplink->timer);
     uplink->timer.data = uplink;
     uplink->n_handles = opts->n_endpoints + 1;
+    BELFRY_OWNER_INIT(uplink);
     *out = uplink;
     return BELFRY_OK;
 }
@@ -738,6 +744,7 @@ void uplink_destroy(struct uplink *uplink)
 {
     if (uplink == NULL)
         return;
+    BELFRY_OWNER_CHECK(uplink);
     uplink->destroyed = true;
     belfry_carrier_close_all(&uplink->conns, CLOSED_TEXT);
     end_all(&uplink->stranded, CLOSED_TEXT);
