@@ -1,5 +1,6 @@
-/* bench/core.c: the figures of the core, on one core and without a socket: worker.h driven by a sink that copies what it
- * is given into memory. `core` measures all, `core NAME...` some; each line says what was aimed at. Exit 1: one missed.
+/* bench/core.c: the figures of the core, on one core and without a socket: worker.h driven by a sink that copies what
+ * it is given into memory. `core` measures all, `core NAME...` some; each line says what was aimed at. Exit 1: one
+ * missed.
  *
  * CPU is the thread's own, so neighbours on the machine do not count; wall time is said where it is meant. Each figure
  * runs in a process of its own, so that its memory is its own too. */

@@ -1,5 +1,5 @@
-/* fuzz/about.c: any bytes as what a tier says of itself. What is read is within its bounds, and written again and read it
- * is the same; whatever its clock and stamps say, a hop can be computed from them. */
+/* fuzz/about.c: any bytes as what a tier says of itself. What is read is within its bounds, and written again and read
+ * it is the same; whatever its clock and stamps say, a hop can be computed from them. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>

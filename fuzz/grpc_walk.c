@@ -1,5 +1,5 @@
-/* fuzz/grpc_walk.c: any bytes as the body of a gRPC request, cut anywhere: the first byte says how. However they are cut the
- * walk is at the same place, which is where one finds it who has all of them. */
+/* fuzz/grpc_walk.c: any bytes as the body of a gRPC request, cut anywhere: the first byte says how. However they are
+ * cut the walk is at the same place, which is where one finds it who has all of them. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* fuzz/h1server.c: raw bytes from a peer that may be anybody, fed to the server side of an HTTP/1.1 connection.
  *
- * The input is a list of steps. The first byte of a step says what happens: a piece of up to 63 or 16,128 bytes arrives,
- * bytes are pulled, the socket is full or not, the connection is shut or the peer sends no more, or the handler acts on
- * the exchange that is open. Whatever is written to the peer begins like a response, every exchange ends exactly once, and
- * what is kept is bounded by what one piece brings.
+ * The input is a list of steps. The first byte of a step says what happens: a piece of up to 63 or 16,128 bytes
+ * arrives, bytes are pulled, the socket is full or not, the connection is shut or the peer sends no more, or the
+ * handler acts on the exchange that is open. Whatever is written to the peer begins like a response, every exchange
+ * ends exactly once, and what is kept is bounded by what one piece brings.
  */
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
-/* fuzz/hosts.c: any bytes as the Host of a request. Without configured names only addresses and localhost are allowed, so
- * whatever has a letter beyond f in it is localhost or refused; more names never allow less. */
+/* fuzz/hosts.c: any bytes as the Host of a request. Without configured names only addresses and localhost are allowed,
+ * so whatever has a letter beyond f in it is localhost or refused; more names never allow less. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>

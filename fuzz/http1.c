@@ -2,9 +2,9 @@
  *
  *     input = what to do (1 byte), the response and whatever is behind it
  *
- * The same bytes are given whole, one by one and in pieces of a few, and must be told the same each time; then once more
- * to a call that is held, released and cancelled on the way. The call has its last callback exactly once unless it is
- * cancelled, and nothing may be left allocated.
+ * The same bytes are given whole, one by one and in pieces of a few, and must be told the same each time; then once
+ * more to a call that is held, released and cancelled on the way. The call has its last callback exactly once unless it
+ * is cancelled, and nothing may be left allocated.
  */
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* fuzz/kube_selector.c: any bytes as a label selector and, behind the first '&', a field selector.
  *
- * What is refused says why, in text. What is accepted has a text that is read again as a selector with the same text that
- * matches the same objects, and what it says that every match has, every match has.
+ * What is refused says why, in text. What is accepted has a text that is read again as a selector with the same text
+ * that matches the same objects, and what it says that every match has, every match has.
  */
 #include <stdbool.h>
 #include <stdint.h>

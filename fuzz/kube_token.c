@@ -1,5 +1,5 @@
-/* fuzz/kube_token.c: any bytes as a continue token, and any bytes as where to go on. What is read could have been written,
- * and what is written is read as it was given. */
+/* fuzz/kube_token.c: any bytes as a continue token, and any bytes as where to go on. What is read could have been
+ * written, and what is written is read as it was given. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,8 +1,10 @@
-/* fuzz/mdbfile.c: a replica's file with any of its bytes changed, read as a start reads it (replica/mdbfile, replica/audit).
+/* fuzz/mdbfile.c: a replica's file with any of its bytes changed, read as a start reads it (replica/mdbfile,
+ * replica/audit).
  *
  *     input   | pages kept, 2 | then any number of | place, 3 | byte, 1 |
  *
- * The file is made once, by LMDB: it has branches, large values and free pages. Nothing outside of the file may be read.
+ * The file is made once, by LMDB: it has branches, large values and free pages. Nothing outside of the file may be
+ * read.
  */
 #include <stdint.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* fuzz/via.c: any bytes as the value of belfry-via, and as a name. What is read is at most eight words, each of which could
- * have been written; what is written is read, and found in a circle with itself. */
+/* fuzz/via.c: any bytes as the value of belfry-via, and as a name. What is read is at most eight words, each of which
+ * could have been written; what is written is read, and found in a circle with itself. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* bench/belfry-bench/bare.c: the limit: the bytes of a delivery written to as many sockets with nothing in between.
  *
  * A child process connects and reads everything with epoll; this one writes and is what is measured. With one watcher a
- * connection each delivery is a send(), of an HTTP/2 frame as etcd would send it, or with --kube of a chunk of HTTP/1.1. With more, deliveries of one put
- * share a connection: they are copied into 64 KiB, each with its own watch, and written when that is full. Paced: the
- * child says when it has all of a put. */
+ * connection each delivery is a send(), of an HTTP/2 frame as etcd would send it, or with --kube of a chunk of
+ * HTTP/1.1. With more, deliveries of one put share a connection: they are copied into 64 KiB, each with its own watch,
+ * and written when that is full. Paced: the child says when it has all of a put. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>

@@ -1,7 +1,8 @@
 /* bench/belfry-bench/closing.h
  *
- * closing: what a server does when all its watchers leave at once: how long newcomers wait meanwhile, and when it has given
- * back the memory that those who left had cost. One newcomer after the other connects, creates a watch and leaves.
+ * closing: what a server does when all its watchers leave at once: how long newcomers wait meanwhile, and when it has
+ * given back the memory that those who left had cost. One newcomer after the other connects, creates a watch and
+ * leaves.
  *
  * Thread: owner, that of the swarm's poll.
  */

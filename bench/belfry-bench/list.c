@@ -1,6 +1,6 @@
-/* bench/belfry-bench/list.c: one list of all the objects that are there, and what it costs the server. Memory is sampled
- * while it lasts: RssAnon, because pages of a mapped file are the kernel's to take back, and beside it the peak of all
- * resident pages as the kernel has it. */
+/* bench/belfry-bench/list.c: one list of all the objects that are there, and what it costs the server. Memory is
+ * sampled while it lasts: RssAnon, because pages of a mapped file are the kernel's to take back, and beside it the peak
+ * of all resident pages as the kernel has it. */
 #include "h1get.h"
 #include "modes.h"
 #include "object.h"

@@ -1,5 +1,6 @@
-/* bench/belfry-bench/million.c: a great many watchers on few connections: how fast they are created, what each costs, that
- * puts find the ones they concern, as fast as it goes and one at a time; and, with --closing, that it ends well. */
+/* bench/belfry-bench/million.c: a great many watchers on few connections: how fast they are created, what each costs,
+ * that puts find the ones they concern, as fast as it goes and one at a time; and, with --closing, that it ends well.
+ */
 #include <unistd.h>
 
 #include "closing.h"

@@ -25,7 +25,8 @@ uint64_t proc_available_bytes(void);
 /* peak_bytes counts from here on. Nothing for pid 0; dies when it is not allowed. */
 void proc_restart_peak(pid_t pid);
 
-/* Bytes of the line NAME: in the text of /proc/PID/status, or of /proc/meminfo, which count in kB; 0 when it is not there. */
+/* Bytes of the line NAME: in the text of /proc/PID/status, or of /proc/meminfo, which count in kB; 0 when it is not
+ * there. */
 uint64_t proc_status_bytes(const char *text, const char *name);
 
 /* User and system time, in clock ticks, of the line in /proc/PID/stat; 0 when it is not one. The name in it may have

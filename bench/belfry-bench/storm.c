@@ -4,10 +4,10 @@
  *                  |          |                                                                put of that moment
  *                  | CPU of   | CPU of the process above, and the wall time
  *
- * Puts are steady all the time: some to what everybody watches, and --elsewhere some that only the servers see, as in an
- * etcd that others use as well. Whoever breaks the connections also starts the server again; a server that is drained is
- * taken away in the same sense, for everybody has to leave it once. At the end every watcher has to have every put, once
- * and in order. */
+ * Puts are steady all the time: some to what everybody watches, and --elsewhere some that only the servers see, as in
+ * an etcd that others use as well. Whoever breaks the connections also starts the server again; a server that is
+ * drained is taken away in the same sense, for everybody has to leave it once. At the end every watcher has to have
+ * every put, once and in order. */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -143,8 +143,8 @@ static void measure_before(struct storm *storm)
     normal.latency = swarm.latency;
 }
 
-/* On a machine that has other work the puts fall behind, and with them what upstream does: that is not what the storm is
- * to be compared with. */
+/* On a machine that has other work the puts fall behind, and with them what upstream does: that is not what the storm
+ * is to be compared with. */
 static void measure_normal(struct storm *storm)
 {
     double asked = (double)(storm->plan->rate + storm->plan->elsewhere_rate);

@@ -1,7 +1,7 @@
 /* bench/belfry-bench/swarm.h
  *
- * swarm: the watchers of a run: connections x streams x watches, and what they have received. Of objects, over HTTP/1.1,
- * a connection has one watch.
+ * swarm: the watchers of a run: connections x streams x watches, and what they have received. Of objects, over
+ * HTTP/1.1, a connection has one watch.
  *
  * A connection that is lost is a fault, unless swarm_reconnect() says that the server will be back.
  *

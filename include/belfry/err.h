@@ -40,7 +40,8 @@ extern "C" {
     X(BELFRY_ERR_IO,          16, "a system call failed") \
     X(BELFRY_ERR_TLS,         17, "TLS could not be set up") \
     X(BELFRY_ERR_RESOLVE,     18, "the host name could not be resolved") \
-    X(BELFRY_ERR_UNCERTAIN,   19, "the connection broke after the write was sent: it may or may not have been applied") \
+    X(BELFRY_ERR_UNCERTAIN,   19, \
+      "the connection broke after the write was sent: it may or may not have been applied") \
     X(BELFRY_ERR_NOT_FOUND,   20, "not found") \
     X(BELFRY_ERR_LIMIT,       21, "a limit of this process or session is reached") \
     X(BELFRY_ERR_FUTURE,      22, "the revision has not been written yet")

@@ -5,7 +5,8 @@
  * BELFRY_POINT(name) marks a place where another thread of the real program could run: every atomic of the log, and
  * the loops of a fan-out. The simulator, which has one thread, switches to another actor there.
  * BELFRY_MUTANT(name) is false, except for the one seeded bug that a run of the simulator has enabled, to prove that
- * the simulator finds it; the body of a larger one is in tests/sim. Only objects built for the simulator (BELFRY_SIM) contain mutants; installed programs do not.
+ * the simulator finds it; the body of a larger one is in tests/sim. Only objects built for the simulator (BELFRY_SIM)
+ * contain mutants; installed programs do not.
  *
  * Thread: any.
  */

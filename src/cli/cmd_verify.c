@@ -186,8 +186,8 @@ static bool watchers_are_done(struct run *run, int64_t now_us)
     return done;
 }
 
-/* Has the reference told what the cluster had? A watch that does not move any more is not waited for; a cluster that does
- * not answer, as long as an event may take. */
+/* Has the reference told what the cluster had? A watch that does not move any more is not waited for; a cluster that
+ * does not answer, as long as an event may take. */
 static bool reference_is_done(struct run *run, int64_t now_us)
 {
     int64_t head = verify_judge_head(run->env.judge);

@@ -9,8 +9,8 @@
  *     | Event: type, kv           | 1a len KeyValue (what was there before) |
  *     `-------- len -------------´ `---------------- prev_len -------------´
  *
- * An extent stands for a revision too large for memory: it has no events; its rows are in the replica. A slice is a part
- * of such a revision as it was read back. An advance says that nothing happened in the scope up to `rev`.
+ * An extent stands for a revision too large for memory: it has no events; its rows are in the replica. A slice is a
+ * part of such a revision as it was read back. An advance says that nothing happened in the scope up to `rev`.
  *
  * Thread: any, once shared. The last unref may happen on any thread.
  */
@@ -46,9 +46,9 @@ struct batch {
     const struct batch_event *events;
 };
 
-/* A batch with room for n_events events of data_bytes bytes in all, which batch_add() then fills while the creator holds
- * the only reference. data_bytes for an event: batch_event_bytes(). Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_TOO_LARGE
- * (4 GiB or more: make an extent). */
+/* A batch with room for n_events events of data_bytes bytes in all, which batch_add() then fills while the creator
+ * holds the only reference. data_bytes for an event: batch_event_bytes(). Errors: BELFRY_ERR_NOMEM,
+ * BELFRY_ERR_TOO_LARGE (4 GiB or more: make an extent). */
 BELFRY_NODISCARD enum belfry_err batch_create(int64_t rev, enum batch_kind kind, uint32_t n_events, size_t data_bytes,
                                               struct batch **out);
 size_t batch_event_bytes(const struct belfry_wire_event *event, struct belfry_bytes prev_kv);

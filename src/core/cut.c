@@ -45,7 +45,8 @@ static void judge_watcher(struct cut *cut, struct watcher *watcher)
         watcher_wait(registry, watcher, need);
 }
 
-/* All watchers of the stream are judged: it begins the new past at P. A begun response to an extent cannot be finished. */
+/* All watchers of the stream are judged: it begins the new past at P. A begun response to an extent cannot be finished.
+ */
 static void begin_stream(struct cut *cut, struct stream *stream)
 {
     struct registry *registry = cut->registry;

@@ -1,7 +1,8 @@
 /* src/core/cut.h
  *
- * cut: a past that ended. Watchers of an older past are judged, stream by stream, over as many turns as it takes: after a
- * rewritten past all are lost; after a compaction the watchers that need a revision that is gone; after damage none. The others continue.
+ * cut: a past that ended. Watchers of an older past are judged, stream by stream, over as many turns as it takes: after
+ * a rewritten past all are lost; after a compaction the watchers that need a revision that is gone; after damage none.
+ * The others continue.
  *
  * Thread: the worker's.
  */

@@ -85,8 +85,8 @@ static bool send_rest(struct delivery *delivery, struct stream *stream)
     return true;
 }
 
-/* A message is begun in the turn that decided on it, on credit if the budget has just ended: delayed progress could go out
- * when it may no longer be sent, because the tier has become stale since. */
+/* A message is begun in the turn that decided on it, on credit if the budget has just ended: delayed progress could go
+ * out when it may no longer be sent, because the tier has become stale since. */
 static void send_begun(struct delivery *delivery, struct stream *stream)
 {
     if (stream->outlet.rest == NULL || stream->outlet.room == 0)

@@ -3,9 +3,9 @@
  * delivery: what a stream is given: the rest of a begun message, answers, notices of loss, and events, either as etcd's
  * responses or as lines of another dialect (lines.h).
  *
- * The order is fixed: a begun message comes before everything, then answers, then losses, then events. A line is an atom,
- * so a stream of lines has a place inside a revision, the number of its next event: a revision with very many lines is
- * never held as a whole, however slow the stream is.
+ * The order is fixed: a begun message comes before everything, then answers, then losses, then events. A line is an
+ * atom, so a stream of lines has a place inside a revision, the number of its next event: a revision with very many
+ * lines is never held as a whole, however slow the stream is.
  *
  * Thread: the worker's.
  */

@@ -1,16 +1,16 @@
 /* src/core/evlog.c: the ring, and why no worker reads a batch that is freed or a slot that is overwritten.
  *
- * The ring has twice as many slots as batches may be held. After the held batches come batches that have left but may still
- * be read; a slot is written again only when its batch was freed.
+ * The ring has twice as many slots as batches may be held. After the held batches come batches that have left but may
+ * still be read; a slot is written again only when its batch was freed.
  *
  *     reclaimed          first                    next               reclaimed + slots
  *     | waits to be freed | held, visible          | free             |
  *
  * Freed means that no worker can still see it. A worker announces its turn, then loads `first`; the writer moves
- * `first`, then looks at the turns. All four are seq_cst, so either the writer sees the turn, or the worker sees the new
- * `first`. A turn seen by the writer keeps all that was unlinked at its epoch or later; what was unlinked before, the
- * worker cannot have seen, because it read the epoch that was stored after `first`. The turn's own reads of slots and
- * batches are over before the store that ends it (release), which the writer has loaded (acquire) when it frees.
+ * `first`, then looks at the turns. All four are seq_cst, so either the writer sees the turn, or the worker sees the
+ * new `first`. A turn seen by the writer keeps all that was unlinked at its epoch or later; what was unlinked before,
+ * the worker cannot have seen, because it read the epoch that was stored after `first`. The turn's own reads of slots
+ * and batches are over before the store that ends it (release), which the writer has loaded (acquire) when it frees.
  *
  * A past is an object that never changes, with the sequence it starts at. The writer stores it before it moves `first`
  * and before it appends to it; a worker loads first, next, past, in this order. So a past is never older than the slots

@@ -18,8 +18,8 @@
  *     ... slots[first, next) ...
  *     turn = 0          (release)
  *
- * A past is one continuous history. When upstream's past was rewritten, or compacted over our head, the writer cuts: the
- * ring empties, `past` counts up, and the cut says at which revision the new past begins and which watchers of the
+ * A past is one continuous history. When upstream's past was rewritten, or compacted over our head, the writer cuts:
+ * the ring empties, `past` counts up, and the cut says at which revision the new past begins and which watchers of the
  * old one are lost. A worker compares its past at every turn, so it cannot miss a cut however long it slept.
  *
  * Thread: functions say whose they are: the writer's (one thread), a worker's (each its own number), any.
@@ -74,9 +74,9 @@ void evlog_destroy(struct evlog *log);
  * inside a turn that began a whole ring ago and may still look at the place this one would take: try again later). */
 BELFRY_NODISCARD enum belfry_err evlog_append(struct evlog *log, struct batch *batch);
 
-/* Is there a place for a next batch? False: a worker is inside a turn that began a whole ring ago. Once true it stays so
- * until the next append, so a writer that must not begin what cannot be published asks first; then append can still fail
- * only for lack of a commit. */
+/* Is there a place for a next batch? False: a worker is inside a turn that began a whole ring ago. Once true it stays
+ * so until the next append, so a writer that must not begin what cannot be published asks first; then append can still
+ * fail only for lack of a commit. */
 bool evlog_has_place(struct evlog *log);
 
 /* The replica has committed everything up to `rev`: what was kept above max_bytes for that alone leaves. */

@@ -360,8 +360,8 @@ static void refused_allocations_leave_nothing(void **state)
 
 /* ---- threads: one writer, three workers ----
  *
- * The batch of revision r in past p has a payload that both can be read from. A writer appends, commits behind, cuts now
- * and then, to revisions above and below. Workers look at all they see, some of them slowly. */
+ * The batch of revision r in past p has a payload that both can be read from. A writer appends, commits behind, cuts
+ * now and then, to revisions above and below. Workers look at all they see, some of them slowly. */
 
 #define N_WORKERS 3
 #define RUN_MS    1000

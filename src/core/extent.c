@@ -73,7 +73,8 @@ enum extent_result extent_scan(struct delivery *delivery, struct gather *gather,
 
 /* ---- serving them ---- */
 
-/* A slice's events from the stream's place on. False: no budget, no room or no memory is left, or the watcher is lost. */
+/* A slice's events from the stream's place on. False: no budget, no room or no memory is left, or the watcher is lost.
+ */
 static bool solo_slice(struct delivery *delivery, struct watcher *watcher, const struct batch *slice)
 {
     struct stream *stream = watcher->stream;

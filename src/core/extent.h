@@ -1,8 +1,8 @@
 /* src/core/extent.h
  *
  * extent: a revision too large for memory, or wanted by too many nodes. Its rows are read in slices: first to find the
- * watchers that want one of them, which become SOLO; then, for one solo watcher at a time, to measure its response and to
- * write it. Lines need no measuring.
+ * watchers that want one of them, which become SOLO; then, for one solo watcher at a time, to measure its response and
+ * to write it. Lines need no measuring.
  *
  * Thread: the worker's.
  */
@@ -17,8 +17,8 @@
 
 enum extent_result { EXTENT_DONE, EXTENT_WAIT, EXTENT_MORE, EXTENT_GONE };
 
-/* Makes solo the watchers of `population` whose range has an event of `rev`: those of one stream, or (NULL) all on a bus,
- * or all of live whose stream rides. *sub is how far the scan is. */
+/* Makes solo the watchers of `population` whose range has an event of `rev`: those of one stream, or (NULL) all on a
+ * bus, or all of live whose stream rides. *sub is how far the scan is. */
 struct extent_scan {
     int64_t rev;
     unsigned population;

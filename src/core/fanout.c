@@ -440,7 +440,8 @@ static void mark_stream(struct fanout *fanout, struct stream *stream)
 }
 
 /* Streams are served batch by batch, while the gather still has the answer for this batch: later each stream would look
- * through the batches of all its neighbours. Streams that cannot be served now continue as any stream that is behind. */
+ * through the batches of all its neighbours. Streams that cannot be served now continue as any stream that is behind.
+ */
 static void serve_fresh(struct fanout *fanout)
 {
     while (fanout->turn->work > 0 && !belfry_list_empty(&fanout->fresh)) {
@@ -477,8 +478,8 @@ static struct watcher *give_riding(struct fanout *fanout, struct belfry_treap_wa
     return watcher;
 }
 
-/* The node's streams above tell_serial, in the order of their serials. A stream that rides and has room receives the batch
- * now, while the walk is among its watchers; the others are marked. */
+/* The node's streams above tell_serial, in the order of their serials. A stream that rides and has room receives the
+ * batch now, while the walk is among its watchers; the others are marked. */
 static enum step tell_node(struct fanout *fanout, const struct batch *batch, const struct gather_group *group)
 {
     struct interest_place key = {.serial = fanout->p->tell_serial + 1, .id = INT64_MIN};

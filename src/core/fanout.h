@@ -1,8 +1,8 @@
 /* src/core/fanout.h
  *
- * fanout: live delivery. A new batch finds the streams that want it; each of them then walks from its own position up to
- * P and gives every revision to its watchers in the order of their ids. A batch is handed out over as many turns as it
- * takes. Progress is here too, because it tells a stream's position.
+ * fanout: live delivery. A new batch finds the streams that want it; each of them then walks from its own position up
+ * to P and gives every revision to its watchers in the order of their ids. A batch is handed out over as many turns as
+ * it takes. Progress is here too, because it tells a stream's position.
  *
  * Thread: the worker's.
  * Memory: one entry for each node that wants a batch.

@@ -1,7 +1,7 @@
 /* src/core/gather.h
  *
- * gather: the nodes of the interest index that want a batch, each with its events. The answer is kept until the index or
- * the question changes, so a thousand streams that receive the same batch look it up once.
+ * gather: the nodes of the interest index that want a batch, each with its events. The answer is kept until the index
+ * or the question changes, so a thousand streams that receive the same batch look it up once.
  *
  * Thread: the worker's.
  * Memory: at most GATHER_PAIRS_MAX pairs of (event, node) per batch.
@@ -50,8 +50,8 @@ void gather_init(struct gather *gather, struct turn *turn, struct interest *inte
 void gather_fini(struct gather *gather);
 void gather_forget(struct gather *gather); /* another past: equal revisions are other batches */
 
-/* Finds the nodes with watchers in `population` that want the batch. Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_TOO_LARGE (more
- * than GATHER_PAIRS_MAX: process it as an extent). */
+/* Finds the nodes with watchers in `population` that want the batch. Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_TOO_LARGE
+ * (more than GATHER_PAIRS_MAX: process it as an extent). */
 BELFRY_NODISCARD enum belfry_err gather_batch(struct gather *gather, const struct batch *batch, unsigned population);
 
 /* The same for one event of a batch or slice; the array is the index's, good until the next call. Errors:

@@ -7,8 +7,8 @@
  * of each of its prefixes; only the lengths that some prefix has are probed. Spans that are no prefix (rare) are in an
  * interval tree.
  *
- * A node has its watchers by population: watchers that ride live, and watchers that ride a bus of the sweep (sweep.h). A
- * watcher is in at most one population; a waiting one is in none and is only counted. A population is ordered by
+ * A node has its watchers by population: watchers that ride live, and watchers that ride a bus of the sweep (sweep.h).
+ * A watcher is in at most one population; a waiting one is in none and is only counted. A population is ordered by
  * (stream, id): a stream's watchers lie together, in the order in which they receive a revision.
  *
  * A watcher may pin an attribute to a value (lines.h). Its node is then that of (range, attribute, value), and is found
@@ -77,8 +77,8 @@ struct interest_node *interest_any(const struct interest *interest, unsigned pop
 /* The root of a population, in (stream, id) order; NULL: it is empty. */
 struct belfry_treap_node *interest_population(const struct interest_node *node, unsigned population);
 
-/* A walk over the population from `from` on: its nodes are watchers' `place` (watcher_at_place()). A watcher that leaves
- * or joins ends the walk. */
+/* A walk over the population from `from` on: its nodes are watchers' `place` (watcher_at_place()). A watcher that
+ * leaves or joins ends the walk. */
 struct interest_place {
     uint64_t serial; /* the stream's */
     int64_t id;

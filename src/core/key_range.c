@@ -2,7 +2,8 @@
 
 #include "base/buf.h"
 
-/* The first key after all that begin with `key`: the last byte that is not 0xff plus one, without the bytes after it. */
+/* The first key after all that begin with `key`: the last byte that is not 0xff plus one, without the bytes after it.
+ */
 static bool ends_prefix(struct belfry_bytes key, struct belfry_bytes end)
 {
     size_t n = key.len;

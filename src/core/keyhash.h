@@ -2,9 +2,10 @@
  *
  * keyhash: the hash of a key and, in the same pass, of any of its prefixes.
  *
- * A polynomial over the field of 2^61 - 1 at a secret point, seven bytes per step; what is left over at the length asked for
- * goes in as one last step, with a bit above it, and does not disturb the pass. Two different runs of at most n bytes
- * collide with a probability of about n / 7 in 2^61, even if an attacker chose them, as long as the point is secret.
+ * A polynomial over the field of 2^61 - 1 at a secret point, seven bytes per step; what is left over at the length
+ * asked for goes in as one last step, with a bit above it, and does not disturb the pass. Two different runs of at most
+ * n bytes collide with a probability of about n / 7 in 2^61, even if an attacker chose them, as long as the point is
+ * secret.
  *
  * Thread: any. Pure.
  */

@@ -1,21 +1,21 @@
 /* src/core/lines.h
  *
  * lines: a dialect in which each event is a text of its own, made once and shared by all streams that receive it
- * (Kubernetes' list/watch; Server-Sent Events). A stream of lines has one watcher. The core decides which stream receives
- * which event, and when; the dialect makes the bytes.
+ * (Kubernetes' list/watch; Server-Sent Events). A stream of lines has one watcher. The core decides which stream
+ * receives which event, and when; the dialect makes the bytes.
  *
  * `created` is silent, progress is a line (a bookmark), and a lost watcher (compacted, or a rewritten past) receives a
  * last line, after which the owner ends the stream.
  *
  * Resuming: a revision of several events goes out line by line, and a connection may break between two of them. All of
- * them carry that revision, and a client has nothing but a revision to resume from: a client that resumes from R may have
- * only a part of R. A watcher that is created as `resumed` from R therefore receives R's lines again, from the first.
- * If R has at most one event for it, a client that has seen R has that event, and it is not sent again. Its range and its
- * pin decide which events are for it; for a revision in slices, every event counts.
+ * them carry that revision, and a client has nothing but a revision to resume from: a client that resumes from R may
+ * have only a part of R. A watcher that is created as `resumed` from R therefore receives R's lines again, from the
+ * first. If R has at most one event for it, a client that has seen R has that event, and it is not sent again. Its
+ * range and its pin decide which events are for it; for a revision in slices, every event counts.
  *
  * Pins: a watcher may name an attribute and a value that every event it wants has, before or after (a field or label of
- * the object). Then it is looked up by that value, and not visited for events of other values: five thousand watchers of
- * one range, each with a value of its own, cost an event one lookup. If the previous value is unknown
+ * the object). Then it is looked up by that value, and not visited for events of other values: five thousand watchers
+ * of one range, each with a value of its own, cost an event one lookup. If the previous value is unknown
  * (batch_prev_lost()), all watchers that pinned the attribute are visited. A pin only saves visits: event() decides
  * whether a stream receives a line.
  *
@@ -34,11 +34,10 @@
 #include "core/batch.h"
 
 struct lines {
-    /* The line of event number `event` of the batch, one reference handed over; *out NULL: the stream receives nothing for
-     * it. The batch may be a slice: its event is number batch->first_sub + event of the revision. Called
-     * again for the same event when there was no room.
-     * Errors: BELFRY_ERR_NOMEM: asked again later. BELFRY_ERR_COMPACTED: the line needs a previous value that exists
-     * nowhere any more: the watcher is lost. */
+    /* The line of event number `event` of the batch, one reference handed over; *out NULL: the stream receives nothing
+     * for it. The batch may be a slice: its event is number batch->first_sub + event of the revision. Called again for
+     * the same event when there was no room. Errors: BELFRY_ERR_NOMEM: asked again later. BELFRY_ERR_COMPACTED: the
+     * line needs a previous value that exists nowhere any more: the watcher is lost. */
     enum belfry_err (*event)(void *stream_user, const struct batch *batch, uint32_t event, struct belfry_blob **out);
 
     /* "You have everything up to `rev`". *out NULL: no line. Errors: BELFRY_ERR_NOMEM. */
@@ -54,9 +53,9 @@ struct lines {
     bool inward; /* the receiver is the tier itself: counted separately (worker_stats) */
 };
 
-/* The values of an attribute before and after an event, lent until the next call; data NULL: there is none. `name` is the
- * dialect's own, as given to stream_create(). Not asked when the previous value is unknown. False: no memory; the event
- * is looked up again later. */
+/* The values of an attribute before and after an event, lent until the next call; data NULL: there is none. `name` is
+ * the dialect's own, as given to stream_create(). Not asked when the previous value is unknown. False: no memory; the
+ * event is looked up again later. */
 typedef bool (*lines_attribute_fn)(void *user, const struct batch *batch, uint32_t event, struct belfry_bytes name,
                                    struct belfry_bytes *before, struct belfry_bytes *after);
 

@@ -1,4 +1,5 @@
-/* src/core/lines_test.c: streams of lines on a real log, with a dialect whose lines are "revision.sub TYPE key value". */
+/* src/core/lines_test.c: streams of lines on a real log, with a dialect whose lines are "revision.sub TYPE key value".
+ */
 #include "core/lines.h"
 
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* src/core/mutants.h
  *
- * mutants: bugs of the core that take more than a condition (base/sim.h). Their bodies are in tests/sim/core_mutants.c: only
- * the simulator is built with them, and everywhere else the calls are never reached and compiled away.
+ * mutants: bugs of the core that take more than a condition (base/sim.h). Their bodies are in tests/sim/core_mutants.c:
+ * only the simulator is built with them, and everywhere else the calls are never reached and compiled away.
  *
  * Thread: the worker's.
  */

@@ -2,9 +2,9 @@
  *
  * output: what streams receive, as bytes, and never more than they can take.
  *
- * Bytes for one outlet are gathered in one buffer and written when it is full, when another outlet comes, and at the end
- * of the turn. A message that does not fit into the outlet's room is begun anyway; the remainder is the outlet's rest
- * (rest.h) and goes out first when there is room again.
+ * Bytes for one outlet are gathered in one buffer and written when it is full, when another outlet comes, and at the
+ * end of the turn. A message that does not fit into the outlet's room is begun anyway; the remainder is the outlet's
+ * rest (rest.h) and goes out first when there is room again.
  *
  * Thread: the worker's.
  * Memory: one buffer of OUTPUT_BYTES, and the rests.
@@ -79,13 +79,13 @@ enum output_result {
     OUTPUT_NO_ROOM  /* or no memory */
 };
 
-/* A watcher's response to the picked events. replay_at is 0, or P when the watcher is catching up: then the header shows P
- * and the response may grow while it is the last in the buffer. The outlet may have a rest afterwards. */
+/* A watcher's response to the picked events. replay_at is 0, or P when the watcher is catching up: then the header
+ * shows P and the response may grow while it is the last in the buffer. The outlet may have a rest afterwards. */
 enum output_result output_response(struct output *output, struct outlet *outlet, const struct watcher *watcher,
                                    const struct response_pick *pick, int64_t replay_at);
 
-/* Adds to the response that output_response() left open for this watcher. False: there is none, or it is full. *more: the
- * bytes added; 0: no event passes. */
+/* Adds to the response that output_response() left open for this watcher. False: there is none, or it is full. *more:
+ * the bytes added; 0: no event passes. */
 bool output_grow(struct output *output, struct outlet *outlet, const struct watcher *watcher,
                  const struct response_pick *pick, size_t *more);
 
@@ -104,7 +104,8 @@ bool output_line(struct output *output, struct outlet *outlet, struct belfry_blo
 BELFRY_NODISCARD enum belfry_err output_begin_extent(struct output *output, struct outlet *outlet,
                                                      const struct watcher *watcher, int64_t rev);
 
-/* Sends a part of the rest: as much as there is room for in the outlet and in the buffer. There is some in the outlet. */
+/* Sends a part of the rest: as much as there is room for in the outlet and in the buffer. There is some in the outlet.
+ */
 void output_fill(struct output *output, struct outlet *outlet);
 
 /* To be called after the rest has changed what it holds. */

@@ -1,8 +1,8 @@
 /* src/core/registry.h
  *
- * registry: the streams and watchers of a worker, and where each of them is. A watcher is linked in exactly one place, which
- * its state names (watcher.h): every move from one to another is a function here. The worker's position P is here too,
- * because it decides where a watcher belongs.
+ * registry: the streams and watchers of a worker, and where each of them is. A watcher is linked in exactly one place,
+ * which its state names (watcher.h): every move from one to another is a function here. The worker's position P is here
+ * too, because it decides where a watcher belongs.
  *
  * Thread: the worker's.
  * Memory: streams, watchers and answers are accounted in `bytes`.
@@ -72,8 +72,8 @@ void registry_init(struct registry *registry, struct turn *turn, struct interest
 
 /* ---- watchers ---- */
 
-/* Adds a watcher to the stream, in no place yet: watcher_place() it. It takes over the caller's count of `node`, unless it
- * fails. Errors: BELFRY_ERR_NOMEM. */
+/* Adds a watcher to the stream, in no place yet: watcher_place() it. It takes over the caller's count of `node`, unless
+ * it fails. Errors: BELFRY_ERR_NOMEM. */
 BELFRY_NODISCARD enum belfry_err watcher_add(struct registry *registry, struct stream *stream, int64_t id,
                                              uint8_t flags, struct interest_node *node, struct watcher **out);
 void watcher_detach(struct registry *registry, struct watcher *watcher); /* from the place that its state names */

@@ -28,8 +28,8 @@ struct response_identity {
     uint64_t cluster_id, member_id, raft_term;
 };
 
-/* A header as bytes, tag and length included. It is the same for all responses to one revision, and encoding it costs as
- * much as the rest of a small response: make it once and name it in the options. */
+/* A header as bytes, tag and length included. It is the same for all responses to one revision, and encoding it costs
+ * as much as the rest of a small response: make it once and name it in the options. */
 #define RESPONSE_HEADER_MAX (2 + 4 * 11)
 struct response_header {
     size_t len; /* not a byte: for a bounded copy gcc 12 emits `rep movs`, which takes longer than all the rest */
@@ -81,8 +81,8 @@ static inline bool response_passes(uint8_t flags, const struct batch_event *even
 }
 
 /* A response whose message has this many bytes or more (without prefix), and two or more events, is cut, and so is each
- * piece before it would reach them: fragment_bytes for watchers that asked for fragments. For all others it is the first
- * length that gRPC's prefix cannot hold: a message of 4 GiB cannot be sent at all, so it is cut in any case. */
+ * piece before it would reach them: fragment_bytes for watchers that asked for fragments. For all others it is the
+ * first length that gRPC's prefix cannot hold: a message of 4 GiB cannot be sent at all, so it is cut in any case. */
 uint64_t response_cut_bytes(const struct response_opts *opts);
 
 /* Everything of a response but its events. */

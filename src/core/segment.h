@@ -26,8 +26,8 @@ struct segment {
     struct batch *const *batches; /* ascending revisions */
 };
 
-/* History that a worker wants: of `past` from revision `from` on; with `slice`, a slice of that revision from event `sub`
- * on. */
+/* History that a worker wants: of `past` from revision `from` on; with `slice`, a slice of that revision from event
+ * `sub` on. */
 struct worker_fetch {
     uint64_t past;
     int64_t from;

@@ -1,11 +1,11 @@
 /* src/core/source.h
  *
- * source: where a worker's batches come from: the log, or a segment of history that is kept. What neither has is fetched:
- * the caller waits, and asks again when a segment has come.
+ * source: where a worker's batches come from: the log, or a segment of history that is kept. What neither has is
+ * fetched: the caller waits, and asks again when a segment has come.
  *
  * Thread: the worker's.
- * Memory: segments of about keep_bytes in all, at most SOURCE_SEGMENTS; the least used leave first, and none that came or
- *         was used in this turn. At most SOURCE_FETCHES are wanted or under way.
+ * Memory: segments of about keep_bytes in all, at most SOURCE_SEGMENTS; the least used leave first, and none that came
+ * or was used in this turn. At most SOURCE_FETCHES are wanted or under way.
  */
 #ifndef BELFRY_CORE_SOURCE_H
 #define BELFRY_CORE_SOURCE_H
@@ -64,14 +64,15 @@ enum source_result source_next(struct source *source, int64_t from, int64_t limi
                                int64_t *upto);
 
 /* Event `sub` of `rev`, and some that follow. The rows of one revision may be at hand twice, and differ: slices are our
- * replica's; whole comes from a backfill, which lacks the previous values that upstream has compacted. A response that is
- * measured and then written must read the same rows both times. So it begins with whole, which rest.h then holds to the
- * end; a response that began with slices continues with slices. */
+ * replica's; whole comes from a backfill, which lacks the previous values that upstream has compacted. A response that
+ * is measured and then written must read the same rows both times. So it begins with whole, which rest.h then holds to
+ * the end; a response that began with slices continues with slices. */
 enum source_prefer { SOURCE_PREFER_SLICES, SOURCE_PREFER_WHOLE };
 enum source_result source_slice(struct source *source, int64_t rev, uint32_t sub, enum source_prefer prefer,
                                 const struct batch **out);
 
-/* worker_wants_fetch() and worker_fetched() (worker.h). source_fetched() is true when waiting streams should try again. */
+/* worker_wants_fetch() and worker_fetched() (worker.h). source_fetched() is true when waiting streams should try again.
+ */
 bool source_wants_fetch(struct source *source, struct worker_fetch *out);
 bool source_fetched(struct source *source, const struct worker_fetch *fetch, enum belfry_err err,
                     struct segment *segment, int64_t compact_rev, int64_t oldest);

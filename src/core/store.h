@@ -101,10 +101,9 @@ struct store_api {
     enum belfry_err (*slice)(struct store *store, uint64_t past, int64_t rev, uint32_t sub, size_t max_bytes,
                              struct segment **out, int64_t *oldest);
 
-    /* State in key order, also as of an older revision inside the window. *at is the snapshot's revision (or read->rev);
-     * *more says that rows were left. Errors: BELFRY_ERR_COMPACTED (read->rev is below the window, or too much
-     * has come since to find out what was there),
-     * BELFRY_ERR_AGAIN (above the last commit). */
+    /* State in key order, also as of an older revision inside the window. *at is the snapshot's revision (or
+     * read->rev); *more says that rows were left. Errors: BELFRY_ERR_COMPACTED (read->rev is below the window, or too
+     * much has come since to find out what was there), BELFRY_ERR_AGAIN (above the last commit). */
     enum belfry_err (*range)(struct store *store, const struct store_read *read, store_row_fn row, void *user,
                              int64_t *at, bool *more);
 

@@ -105,7 +105,8 @@ static bool is_awaited(const struct sweep *sweep, int64_t cursor)
     return false;
 }
 
-/* At most one step per bus: everything after a cursor that is served is served too, however many watchers wait there. */
+/* At most one step per bus: everything after a cursor that is served is served too, however many watchers wait there.
+ */
 static bool start_in_history(struct sweep *sweep)
 {
     unsigned number = SWEEP_LOG_BUS + 1;

@@ -4,18 +4,19 @@
  *
  * Watchers that are behind wait, ordered by cursor. A bus drives forward through history, batch by batch, from the
  * smallest cursor that no bus serves. When it reaches a waiting watcher's cursor, that watcher boards; from then on the
- * bus's place is its cursor, so no watcher is touched for a revision that it does not want. Each batch is looked up once
- * in the interest index, in the bus's own population. A watcher whose stream takes no more gets off at that revision
- * (STALLED) and waits again when the stream is writable. A bus in history ends where the log begins, and its riders wait
- * for the bus that drives there; that one ends at P, and its riders ride live. So a million watchers that resume at the
- * same time read history once, and a watcher that is a million revisions behind does not delay one that is ten behind.
+ * bus's place is its cursor, so no watcher is touched for a revision that it does not want. Each batch is looked up
+ * once in the interest index, in the bus's own population. A watcher whose stream takes no more gets off at that
+ * revision (STALLED) and waits again when the stream is writable. A bus in history ends where the log begins, and its
+ * riders wait for the bus that drives there; that one ends at P, and its riders ride live. So a million watchers that
+ * resume at the same time read history once, and a watcher that is a million revisions behind does not delay one that
+ * is ten behind.
  *
  *     history                                        | log                          P
  *     ------ bus 2 ---->        -------- bus 3 ----> |   ------- bus 1 -----------> | riding
  *        ^ waiting    ^ waiting    ^       ^         |     ^
  *
- * The catch-up response of a lone watcher grows by whole revisions while it is still in our buffer, up to response_bytes
- * and response_revs; its header shows P, ahead of its events, as etcd's replay does.
+ * The catch-up response of a lone watcher grows by whole revisions while it is still in our buffer, up to
+ * response_bytes and response_revs; its header shows P, ahead of its events, as etcd's replay does.
  *
  * Thread: the worker's.
  */

@@ -1,7 +1,7 @@
 /* src/core/turn.h
  *
- * turn: what a worker may do now: the part of the log that it sees, the time, and how much work is left. The objects of a
- * worker share one; worker.c begins it.
+ * turn: what a worker may do now: the part of the log that it sees, the time, and how much work is left. The objects of
+ * a worker share one; worker.c begins it.
  *
  * Thread: the worker's.
  */

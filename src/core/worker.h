@@ -5,11 +5,11 @@
  * A worker has one position P: the last revision handed to all its streams. In a turn it takes the next batches of the
  * log, finds the streams that have a watcher for them, and gives each what it can take, from that stream's own position
  * on. A stream without an event is not touched: it rides, and its position is P. Watchers and streams have no queues: a
- * stream that takes no bytes is parked at its position, a number, and continues from there when it is writable again; the
- * batches in between are in the log, or in history.
+ * stream that takes no bytes is parked at its position, a number, and continues from there when it is writable again;
+ * the batches in between are in the log, or in history.
  *
- * Catching up is the sweep's (sweep.h). Revisions that have left the log are requested with worker_wants_fetch() and come
- * back as segments; the owner reads them from the store, or has them backfilled from upstream.
+ * Catching up is the sweep's (sweep.h). Revisions that have left the log are requested with worker_wants_fetch() and
+ * come back as segments; the owner reads them from the store, or has them backfilled from upstream.
  *
  * All bytes are written by opts.write (for streams of lines: by their dialect's), only from inside worker_turn(), and
  * never more for a stream than stream_writable() allowed. The function must not call back into the worker.
@@ -75,9 +75,9 @@ void worker_set_identity(struct worker *worker, const struct response_identity *
 bool worker_wants_fetch(struct worker *worker, struct worker_fetch *out);
 
 /* The answer. BELFRY_OK: a segment, one reference of which is consumed; it begins at or before `from` and has it.
- * BELFRY_ERR_COMPACTED: upstream has nothing below compact_rev and our window nothing below `oldest`: watchers that need
- * a revision below both are canceled with compact_rev.
- * Anything else (a disk that fails, a past that ended): a later turn asks again if it is still needed. */
+ * BELFRY_ERR_COMPACTED: upstream has nothing below compact_rev and our window nothing below `oldest`: watchers that
+ * need a revision below both are canceled with compact_rev. Anything else (a disk that fails, a past that ended): a
+ * later turn asks again if it is still needed. */
 void worker_fetched(struct worker *worker, const struct worker_fetch *fetch, enum belfry_err err,
                     struct segment *segment, int64_t compact_rev, int64_t oldest);
 
@@ -86,8 +86,8 @@ void worker_fetched(struct worker *worker, const struct worker_fetch *fetch, enu
 /* Opens a stream. It can take nothing until stream_writable(). Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_LIMIT. */
 BELFRY_NODISCARD enum belfry_err stream_open(struct worker *worker, void *user, uint64_t now_ms, struct stream **out);
 
-/* A stream of lines (lines.h): one watcher, by one stream_create(), which is never answered: a request that etcd would refuse is
- * BELFRY_ERR_INVALID. `lines` is lent for the life of the stream. Errors: as above. */
+/* A stream of lines (lines.h): one watcher, by one stream_create(), which is never answered: a request that etcd would
+ * refuse is BELFRY_ERR_INVALID. `lines` is lent for the life of the stream. Errors: as above. */
 BELFRY_NODISCARD enum belfry_err stream_open_lines(struct worker *worker, void *user, const struct lines *lines,
                                                    uint64_t now_ms, struct stream **out);
 
@@ -155,8 +155,8 @@ struct watcher_view {
     int64_t next; /* the first revision that it has not received */
 };
 
-/* The watcher of the stream with the smallest id above `after_id`, in O(log watchers of the stream); false: no more. Not
- * from inside a turn. */
+/* The watcher of the stream with the smallest id above `after_id`, in O(log watchers of the stream); false: no more.
+ * Not from inside a turn. */
 bool stream_watcher(const struct worker *worker, const struct stream *stream, int64_t after_id,
                     struct watcher_view *out);
 

@@ -1,4 +1,5 @@
-/* src/core/worker_test.c: a worker on a real log, with streams that are byte buffers and history that the test serves. */
+/* src/core/worker_test.c: a worker on a real log, with streams that are byte buffers and history that the test serves.
+ */
 #include "core/worker.h"
 
 #include <setjmp.h>
@@ -1102,8 +1103,8 @@ static void revision_too_large_for_memory_reaches_all_who_want_it(void **state)
     bed_close(&bed);
 }
 
-/* A tier below reads a huge revision with previous values. Our replica's slices of it are at hand, and the whole of it from
- * a backfill for somebody further behind, whose rows are not the same. */
+/* A tier below reads a huge revision with previous values. Our replica's slices of it are at hand, and the whole of it
+ * from a backfill for somebody further behind, whose rows are not the same. */
 static void huge_revision_is_measured_and_written_from_the_same_rows(void **state)
 {
     (void)state;

@@ -801,8 +801,8 @@ void backfill_on_lost(struct backfill *backfill, unsigned slot, uint64_t now_ms)
     want_proof(backfill, now_ms);
 }
 
-/* The compaction that our watchers receive. We may be behind upstream's: a restore can take back what lies above our head
- * without being another past for us, so beyond the head we claim nothing. */
+/* The compaction that our watchers receive. We may be behind upstream's: a restore can take back what lies above our
+ * head without being another past for us, so beyond the head we claim nothing. */
 static int64_t compaction_told(const struct backfill *backfill, int64_t compact_rev)
 {
     int64_t next = backfill->ingest == NULL ? INT64_MAX : ingest_head(backfill->ingest) + 1;

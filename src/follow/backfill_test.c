@@ -590,8 +590,8 @@ static void proof_of_the_next_past_is_none_of_what_came_before(void **state)
     past_destroy(ended);
 }
 
-/* The stream breaks, because of a restore, while the watch is paused and before the proof: the watch that proves is created
- * on the next stream, or wanted there only. Or a tier above cancels both. */
+/* The stream breaks, because of a restore, while the watch is paused and before the proof: the watch that proves is
+ * created on the next stream, or wanted there only. Or a tier above cancels both. */
 static void proof_on_the_next_stream_is_none_of_what_came_over_the_last(void **state)
 {
     struct rig *r = *state;

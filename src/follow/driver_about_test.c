@@ -12,7 +12,8 @@
 
 static uint8_t messages[2][ABOUT_BYTES];
 
-/* A member becomes a tier of that name, below those of `above`, nearest first, each as old as `age_ms`; "etcd": an etcd. */
+/* A member becomes a tier of that name, below those of `above`, nearest first, each as old as `age_ms`; "etcd": an
+ * etcd. */
 static struct about tier_below(const char *name, const char *const *above, uint64_t age_ms)
 {
     struct about about = {.self = {.version = "belfryd/1", .standing = ABOUT_READY}};

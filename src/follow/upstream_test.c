@@ -1,5 +1,5 @@
-/* src/follow/upstream_test.c: the machine against a scripted upstream. The rig does what an owner does: it opens, closes,
- * pauses and resumes watches as it is told, and gives in what the test lets arrive. */
+/* src/follow/upstream_test.c: the machine against a scripted upstream. The rig does what an owner does: it opens,
+ * closes, pauses and resumes watches as it is told, and gives in what the test lets arrive. */
 #include "follow/upstream.h"
 
 #include <limits.h>
@@ -677,7 +677,8 @@ static void be_told_compacted(struct rig *r, int64_t compact_rev)
 }
 
 /* A member that installs a leader's snapshot moves synced watchers to unsynced with the minRev of their last event,
- * which progress does not move: a watch whose scope is quiet is cancelled as compacted though it needs nothing below. */
+ * which progress does not move: a watch whose scope is quiet is cancelled as compacted though it needs nothing below.
+ */
 static void watch_of_a_quiet_scope_that_a_snapshot_ended_joins_again(void **state)
 {
     struct rig *r = *state;
@@ -851,8 +852,8 @@ static void judgement_is_about_what_we_had_when_it_was_asked(void **state)
     assert_int_equal(upstream_state(r->up), UPSTREAM_LIVE);
 }
 
-/* A listing takes long, so it is looked whether upstream was set back meanwhile; that comes when it is done. What we had
- * when it was asked is the past that the listing has replaced. */
+/* A listing takes long, so it is looked whether upstream was set back meanwhile; that comes when it is done. What we
+ * had when it was asked is the past that the listing has replaced. */
 static void judgement_of_a_listing_does_not_outlive_it(void **state)
 {
     struct rig *r = *state;
@@ -1331,7 +1332,8 @@ static void damage_whose_watch_ends_compacted_lists_from_elsewhere(void **state)
     assert_int_equal(stats(r).relists_unproven, 1);
 }
 
-/* Of a part of the store, whose last event was long before the listing: it was compared, and proves backfills as before. */
+/* Of a part of the store, whose last event was long before the listing: it was compared, and proves backfills as
+ * before. */
 static void damage_in_a_quiet_scope_leaves_an_overlap(void **state)
 {
     struct rig *r = *state;

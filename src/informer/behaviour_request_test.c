@@ -1,5 +1,5 @@
-/* src/informer/behaviour_request_test.c: client-go's Request.Watch and Request.Do beside ours: each test is a row of the
- * table in docs/client-go.md, the server a script. */
+/* src/informer/behaviour_request_test.c: client-go's Request.Watch and Request.Do beside ours: each test is a row of
+ * the table in docs/client-go.md, the server a script. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

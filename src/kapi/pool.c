@@ -52,7 +52,8 @@ struct belfry_pool_call {
     bool moved; /* to another connection once, because the server had not looked at it */
 };
 
-/* Calls are given to connections from the loop alone, so that none fails inside the call that opened or cancelled one. */
+/* Calls are given to connections from the loop alone, so that none fails inside the call that opened or cancelled one.
+ */
 static void place_soon(struct belfry_pool *pool)
 {
     belfry_session_set_timer(pool->opts.b, &pool->place_timer, 0);
@@ -78,8 +79,8 @@ static bool is_dead(const struct pool_conn *conn)
     return belfry_http_state(conn->http) == BELFRY_HTTP_DEAD;
 }
 
-/* Lets go of a connection that is of no use any more. A dead one, too, stays until its last call has been told: one that is
- * held is when it goes on, and what came before the end is not lost. */
+/* Lets go of a connection that is of no use any more. A dead one, too, stays until its last call has been told: one
+ * that is held is when it goes on, and what came before the end is not lost. */
 static void review(struct pool_conn *conn)
 {
     if (conn->up && belfry_list_empty(&conn->calls) && belfry_http_state(conn->http) >= BELFRY_HTTP_DRAINING)
@@ -182,8 +183,8 @@ static void count_loss(struct pool_conn *conn)
     conn->pool->losses++;
 }
 
-/* Sends the call once more if the connection is to blame: one that was used before may be ended by the server whenever it
- * is, and as each of them does it once there is an end to that; a server that looks at no call has one more try. */
+/* Sends the call once more if the connection is to blame: one that was used before may be ended by the server whenever
+ * it is, and as each of them does it once there is an end to that; a server that looks at no call has one more try. */
 static bool send_elsewhere(struct belfry_pool_call *call, enum belfry_err err, bool unprocessed)
 {
     struct pool_conn *conn = call->conn;

@@ -5,9 +5,9 @@
  *     QUEUED --a connection has room--> ON --end, failed--> (gone)
  *        `--no connection can be made--> failed
  *
- * HTTP/2 is one connection until the peer's limit of streams is reached, HTTP/1.1 one for each call; which of the two is
- * known when the first is up, and until then only one is dialled. A connection is kept for the next call for a while; one
- * that the server ended just when it was used again is not the call's fault, which goes to another.
+ * HTTP/2 is one connection until the peer's limit of streams is reached, HTTP/1.1 one for each call; which of the two
+ * is known when the first is up, and until then only one is dialled. A connection is kept for the next call for a
+ * while; one that the server ended just when it was used again is not the call's fault, which goes to another.
  *
  * Thread: owner (the loop's). Callbacks come from the loop, and from belfry_pool_call_hold(call, false).
  * Memory: at most BELFRY_POOL_CONNECTIONS connections; calls beyond wait.
@@ -38,7 +38,8 @@ struct belfry_pool_opts {
 };
 
 struct belfry_pool_events {
-    /* The fields that go with the request, asked for when it goes out, so that a token is fresh. Lent until the next. */
+    /* The fields that go with the request, asked for when it goes out, so that a token is fresh. Lent until the next.
+     */
     size_t (*fields)(struct belfry_http_field out[BELFRY_POOL_FIELDS], void *user);
     void (*head)(const struct belfry_fetch_head *head, void *user);
     void (*body)(struct belfry_bytes bytes, void *user);

@@ -6,8 +6,8 @@
  *
  * "in" and "notin" are keywords only after a key.
  *
- * "in" and "notin" are keywords only after a key. A field selector is terms between commas, one equality each; white space
- * is not skipped.
+ * "in" and "notin" are keywords only after a key. A field selector is terms between commas, one equality each; white
+ * space is not skipped.
  */
 #include "kube/selector.h"
 

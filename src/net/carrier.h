@@ -46,8 +46,8 @@ struct belfry_carrier_opts {
 BELFRY_NODISCARD enum belfry_err belfry_carrier_open(const struct belfry_carrier_opts *opts,
                                                      struct belfry_carrier **out);
 
-/* The owner gives it no more calls and forgets it: no event follows but `gone`. Those that run go on, and it closes with
- * the last of them. */
+/* The owner gives it no more calls and forgets it: no event follows but `gone`. Those that run go on, and it closes
+ * with the last of them. */
 void belfry_carrier_retire(struct belfry_carrier *carrier);
 
 /* Ends every call (which is told), then the connection. From inside an event of a call it takes effect when that has

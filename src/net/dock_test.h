@@ -1,8 +1,8 @@
 /* src/net/dock_test.h
  *
- * A peer for suites with real sockets: it listens on a unix socket and is driven by the same thread as the loop, so that
- * a test says what comes after what. Plain, or TLS with our own server's side. Everything is static: each suite has its
- * own copy.
+ * A peer for suites with real sockets: it listens on a unix socket and is driven by the same thread as the loop, so
+ * that a test says what comes after what. Plain, or TLS with our own server's side. Everything is static: each suite
+ * has its own copy.
  */
 #ifndef BELFRY_NET_DOCK_TEST_H
 #define BELFRY_NET_DOCK_TEST_H

@@ -2,8 +2,9 @@
  *
  * grpc: calls of gRPC: messages framed over a call of net/call.h, which always speaks HTTP/2.
  *
- * The connection is a struct belfry_http of belfry_grpc_connect(). It carries any number of calls: unary, client-streaming and bidirectional are all "open, send, half-close, receive". A call's window is
- * given back as its messages are put together; belfry_grpc_call_hold() stops that.
+ * The connection is a struct belfry_http of belfry_grpc_connect(). It carries any number of calls: unary,
+ * client-streaming and bidirectional are all "open, send, half-close, receive". A call's window is given back as its
+ * messages are put together; belfry_grpc_call_hold() stops that.
  *
  * Thread: owner. Pure: no clock, no socket; unchecked: the connection of its calls is (call.h).
  * Memory: a call buffers at most one stream window (BELFRY_GRPC_WINDOW) of undelivered bytes plus one message of at
@@ -76,8 +77,8 @@ struct belfry_grpc_events {
     void (*closed)(struct belfry_grpc_call *call, const struct belfry_grpc_status *status, void *user);
 };
 
-/* Makes a connection as gRPC needs it, started; the caller ends *out with belfry_http_destroy(). What it is given outlives
- * it. Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_INVALID (keepalive under 10 s, or a timeout of 0). */
+/* Makes a connection as gRPC needs it, started; the caller ends *out with belfry_http_destroy(). What it is given
+ * outlives it. Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_INVALID (keepalive under 10 s, or a timeout of 0). */
 BELFRY_NODISCARD enum belfry_err belfry_grpc_connect(const struct belfry_grpc_opts *opts, uint64_t now_ms,
                                                      struct belfry_http **out);
 

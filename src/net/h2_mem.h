@@ -1,8 +1,8 @@
 /* src/net/h2_mem.h
  *
- * h2_mem: nghttp2 allocates through this process's malloc, so that tests can refuse; and a refusal is remembered, because
- * nghttp2 turns some into something else: out of memory while packing headers, it ends the connection as if the peer
- * were to blame.
+ * h2_mem: nghttp2 allocates through this process's malloc, so that tests can refuse; and a refusal is remembered,
+ * because nghttp2 turns some into something else: out of memory while packing headers, it ends the connection as if the
+ * peer were to blame.
  *
  * Thread: owner (the session's).
  */

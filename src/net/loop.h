@@ -33,8 +33,8 @@ BELFRY_NODISCARD enum belfry_err belfry_loop_dispatch(struct belfry_loop *loop);
 /* Whatever was armed outside a turn (a timer started by a public call, say) is made visible to the descriptor. */
 void belfry_loop_rearm(struct belfry_loop *loop);
 
-/* Makes the descriptor readable until the next dispatch. From any thread, and from a signal handler; the loop must not be
- * destroyed meanwhile. */
+/* Makes the descriptor readable until the next dispatch. From any thread, and from a signal handler; the loop must not
+ * be destroyed meanwhile. */
 void belfry_loop_wake(struct belfry_loop *loop);
 
 /* Waits until the descriptor is readable, at most timeout_ms (-1: for ever).

@@ -195,7 +195,8 @@ enum belfry_err belfry_tls_create(const struct belfry_tls_opts *opts, struct bel
 
 /* ---- a server's ---- */
 
-/* RFC 7301: a client that offers something, and nothing of ours, is refused; one that offers nothing never comes here. */
+/* RFC 7301: a client that offers something, and nothing of ours, is refused; one that offers nothing never comes here.
+ */
 static int choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *out_len, const unsigned char *in,
                            unsigned in_len, void *user)
 {

@@ -33,8 +33,8 @@ struct belfry_tls_opts {
 BELFRY_NODISCARD enum belfry_err belfry_tls_create(const struct belfry_tls_opts *opts, struct belfry_tls **out,
                                                    char *why, size_t why_len);
 
-/* Looks whether a file of a client's context is another than when it was read (links followed: Kubernetes swaps one), and
- * reads all anew if so, for the connections to come. When they cannot be used, as in the middle of a rotation, the
+/* Looks whether a file of a client's context is another than when it was read (links followed: Kubernetes swaps one),
+ * and reads all anew if so, for the connections to come. When they cannot be used, as in the middle of a rotation, the
  * context stays as it is, why has a sentence, and the next call tries again.
  * Errors: BELFRY_ERR_TLS, BELFRY_ERR_NOMEM. */
 BELFRY_NODISCARD enum belfry_err belfry_tls_refresh(struct belfry_tls *tls, char *why, size_t why_len);

@@ -1,4 +1,5 @@
-/* src/net/tls_private.h: the fields of a context (tls.c), for its connections (tls_conn.c). Thread: as net/tls.h says. */
+/* src/net/tls_private.h: the fields of a context (tls.c), for its connections (tls_conn.c). Thread: as net/tls.h says.
+ */
 #ifndef BELFRY_NET_TLS_PRIVATE_H
 #define BELFRY_NET_TLS_PRIVATE_H
 

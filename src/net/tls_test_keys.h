@@ -43,8 +43,8 @@ static inline void keys_extend(X509 *cert, X509 *ca, int nid, const char *value)
     X509_EXTENSION_free(extension);
 }
 
-/* A certificate for `names` ("DNS:a,IP:1.2.3.4"; NULL makes a CA), signed by `by` (NULL: by itself). common_name NULL: it
- * has an organization only. */
+/* A certificate for `names` ("DNS:a,IP:1.2.3.4"; NULL makes a CA), signed by `by` (NULL: by itself). common_name NULL:
+ * it has an organization only. */
 static inline struct issuer keys_issue(const char *common_name, const char *names, const struct issuer *by, long days)
 {
     static long serial = 1;

@@ -68,7 +68,8 @@ const char *belfry_transport_alpn(const struct belfry_transport *t);
 bool belfry_transport_has_name(const struct belfry_transport *t);
 
 /* true: the socket is not read until false is said. What was read from it before (64 KiB at most, TLS: 16 KiB more) is
- * still given. Nothing is lost meanwhile, but all of it waits, the end of the connection too, also if writing finds it. */
+ * still given. Nothing is lost meanwhile, but all of it waits, the end of the connection too, also if writing finds it.
+ */
 void belfry_transport_hold(struct belfry_transport *t, bool hold);
 
 /* No callback comes after it; the handles finish closing on the loop. May be called from inside a callback. NULL is

@@ -1,4 +1,5 @@
-/* src/net/transport_hold_test.c: a transport that is held, files that are rotated between two of them, and dead peers. */
+/* src/net/transport_hold_test.c: a transport that is held, files that are rotated between two of them, and dead peers.
+ */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 

@@ -937,7 +937,8 @@ static bool any_row(struct belfry_bytes key, struct belfry_bytes kv, void *user)
     return true;
 }
 
-/* Memory for what has changed is bounded: what has more behind it than that counts as compacted, what is newer does not. */
+/* Memory for what has changed is bounded: what has more behind it than that counts as compacted, what is newer does
+ * not. */
 static void a_state_with_too_much_behind_it_is_compacted(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* src/replica/replica_threads_test.c: one thread writes and lists anew, another reads. A suite of its own because it is what
- * ThreadSanitizer can judge of a replica. */
+/* src/replica/replica_threads_test.c: one thread writes and lists anew, another reads. A suite of its own because it is
+ * what ThreadSanitizer can judge of a replica. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>

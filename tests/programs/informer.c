@@ -19,14 +19,12 @@
  *
  * It obeys one command a line on stdin and answers each; about informer 0, if no number is given:
  *
- *     dump [N]                {"kind":"store",..}, then one {"kind":"object",..,"value":..} each, then {"kind":"stored"}
- *     stats [N]               the library's numbers
- *     usage                   the process: memory, CPU, threads, descriptors
- *     by INDEX VALUE | index NAME PATH | get KEY | under PREFIX
- *     add [NAME=VALUE ...]    one more handler; its number is in the answer
- *     remove H                that handler
- *     pause | resume          pause takes effect with the next news, and is told then
- *     close [N] | quit        quit ends everything; exit status 1 when there was a violation
+ *     dump [N]                {"kind":"store",..}, then one {"kind":"object",..,"value":..} each, then
+ * {"kind":"stored"} stats [N]               the library's numbers usage                   the process: memory, CPU,
+ * threads, descriptors by INDEX VALUE | index NAME PATH | get KEY | under PREFIX add [NAME=VALUE ...]    one more
+ * handler; its number is in the answer remove H                that handler pause | resume          pause takes effect
+ * with the next news, and is told then close [N] | quit        quit ends everything; exit status 1 when there was a
+ * violation
  */
 #include <errno.h>
 #include <inttypes.h>

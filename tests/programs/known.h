@@ -2,9 +2,9 @@
  *
  * known: what one handler of an informer has been told, and whether the next thing it is told can be true.
  *
- * The rules are those of belfry/informer.h, and nothing else of the library is known here: what is told leads from what was
- * known to the store as it is, change by change. Every object is held as long as it is known, so that a library that
- * changes or frees one that is held is found out as well.
+ * The rules are those of belfry/informer.h, and nothing else of the library is known here: what is told leads from what
+ * was known to the store as it is, change by change. Every object is held as long as it is known, so that a library
+ * that changes or frees one that is held is found out as well.
  *
  * On the public API alone; included by programs and suites that have handlers.
  */

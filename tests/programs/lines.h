@@ -1,5 +1,6 @@
-/* tests/programs/lines.h: JSON objects on stdout, one a line. Bytes that are not ASCII are written as \u0080 to \u00ff, so that
- * keys and values, which are bytes, can be read back whatever they hold. Included by the one program that needs it. */
+/* tests/programs/lines.h: JSON objects on stdout, one a line. Bytes that are not ASCII are written as \u0080 to \u00ff,
+ * so that keys and values, which are bytes, can be read back whatever they hold. Included by the one program that needs
+ * it. */
 #ifndef BELFRY_TESTS_LINES_H
 #define BELFRY_TESTS_LINES_H
 

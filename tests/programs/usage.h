@@ -1,5 +1,5 @@
-/* tests/programs/usage.h: what this process uses: memory, CPU, threads, descriptors, as one line of JSON. Included by the one
- * program that needs it. */
+/* tests/programs/usage.h: what this process uses: memory, CPU, threads, descriptors, as one line of JSON. Included by
+ * the one program that needs it. */
 #ifndef BELFRY_TESTS_USAGE_H
 #define BELFRY_TESTS_USAGE_H
 

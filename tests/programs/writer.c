@@ -2,9 +2,9 @@
  *
  *     writer ENDPOINTS [NAME=VALUE ...] [--OPTION=VALUE ...]
  *
- * Names: mode (mix, fill, put, one), seed, count (writes that must succeed; 0: until end of input), inflight, rate (writes
- * a second, 0: no limit), prefix, keys (in each of 8 groups), size (largest value), per (puts in a transaction of
- * fill). What begins with dashes is an option of the session.
+ * Names: mode (mix, fill, put, one), seed, count (writes that must succeed; 0: until end of input), inflight, rate
+ * (writes a second, 0: no limit), prefix, keys (in each of 8 groups), size (largest value), per (puts in a transaction
+ * of fill). What begins with dashes is an option of the session.
  *
  *     mix    puts, deletes, transactions of several keys, range deletes, leases revoked and left to expire; keys are
  *            PREFIXgG/kNNN

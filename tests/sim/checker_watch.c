@@ -406,7 +406,8 @@ bool checker_watch_progress(struct watch *watch, int64_t rev)
 
 /* ---- compacted ---- */
 
-/* A tier that is behind tells the revision after its head instead of the compaction, or of the listing after a rewrite. */
+/* A tier that is behind tells the revision after its head instead of the compaction, or of the listing after a rewrite.
+ */
 static bool was_capped(const struct checker *checker, int64_t rev)
 {
     bool above = false;

@@ -239,7 +239,8 @@ static void on_message(struct client *client, struct belfry_bytes message)
         else
             COVER(progress_periodic);
     }
-    /* As etcd's own client does; but who has cancelled it already must not do so twice: the id may be another's by then.
+    /* As etcd's own client does; but who has cancelled it already must not do so twice: the id may be another's by
+     * then.
      */
     bool again = watch.watch_id >= 0 && watch.watch_id < 64 && (client->canceled >> watch.watch_id & 1) != 0;
     if (watch.canceled && watch.compact_revision > 0 && !again && !client->opts.lines &&

@@ -1,13 +1,13 @@
 /* tests/sim/dialect.h
  *
  * dialect: what streams of lines say in the simulator. A line is a WatchResponse of its own, with gRPC's prefix: one
- * event, or none (a bookmark), or canceled with a compact revision (the last one). So the checker reads them as it reads
- * everything else, and judges their events byte for byte.
+ * event, or none (a bookmark), or canceled with a compact revision (the last one). So the checker reads them as it
+ * reads everything else, and judges their events byte for byte.
  *
  * A line carries its revision (header.revision), and that is all that a client resumes from.
  *
- * A value has attributes, made of its first bytes, so that each write may give a key others; a watch may have pinned one.
- * Pins are numbered from 1; a create request on a stream of lines has the number where others have a watch id, and
+ * A value has attributes, made of its first bytes, so that each write may give a key others; a watch may have pinned
+ * one. Pins are numbered from 1; a create request on a stream of lines has the number where others have a watch id, and
  * `fragment` where it resumes from its start revision.
  *
  * Thread: the one thread of the simulator. Pure.

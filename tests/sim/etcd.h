@@ -8,8 +8,8 @@
  * events of an id that was not announced are parked and flushed behind its created, never fragmented; a cancel drops
  * what is still queued of its id; replay takes a few revisions a response under a header that runs ahead; a response
  * that finds the queue full makes a victim of its watcher; manual progress is answered only if every watcher is synced
- * and none starts in the future, and is forgotten otherwise; a compaction cancel has header.revision 0, and blocks manual
- * progress until it is confirmed; prev_kv is missing when it was compacted.
+ * and none starts in the future, and is forgotten otherwise; a compaction cancel has header.revision 0, and blocks
+ * manual progress until it is confirmed; prev_kv is missing when it was compacted.
  *
  * Nothing happens by itself: etcd_step() lets one thing happen, and requests are taken as they come. Whoever holds a
  * stream or a read ends it; both outlive the member that served them, as broken ones.
@@ -82,8 +82,8 @@ int64_t etcd_member_revision(const struct etcd *etcd, unsigned member);
 int64_t etcd_member_compacted(const struct etcd *etcd, unsigned member);
 struct belfry_wire_header etcd_member_header(const struct etcd *etcd, unsigned member); /* as it answers now */
 
-/* Every member stops, and the whole cluster comes back from a snapshot at `rev`: same cluster id, same member ids, a new
- * past (history_fork()), every member up at `rev`. Streams break, reads under way fail. */
+/* Every member stops, and the whole cluster comes back from a snapshot at `rev`: same cluster id, same member ids, a
+ * new past (history_fork()), every member up at `rev`. Streams break, reads under way fail. */
 void etcd_restore(struct etcd *etcd, int64_t rev);
 
 /* ---- Watch streams ---- */
@@ -121,8 +121,8 @@ struct etcd_range {
 struct etcd_read *etcd_read_begin(struct etcd *etcd, unsigned member, const struct etcd_range *range);
 void etcd_read_end(struct etcd_read *read); /* NULL is fine */
 
-/* BELFRY_ERR_AGAIN: not answered yet. BELFRY_OK: *message is a RangeResponse, lent until the end of the read, *header is
- * its header. Otherwise COMPACTED, FUTURE or UNAVAILABLE. */
+/* BELFRY_ERR_AGAIN: not answered yet. BELFRY_OK: *message is a RangeResponse, lent until the end of the read, *header
+ * is its header. Otherwise COMPACTED, FUTURE or UNAVAILABLE. */
 BELFRY_NODISCARD enum belfry_err etcd_read_poll(const struct etcd_read *read, struct belfry_bytes *message,
                                                 struct belfry_wire_header *header);
 

@@ -1,8 +1,8 @@
 /* tests/sim/recipe.h
  *
- * recipe: what decides a run. A seed decides every choice from the first step on; a turn replaces the random stream at a
- * given step by that of another seed. Two recipes that agree up to a turn give the same run up to there, so a hunt can
- * try many endings of a run that reached a rare place.
+ * recipe: what decides a run. A seed decides every choice from the first step on; a turn replaces the random stream at
+ * a given step by that of another seed. Two recipes that agree up to a turn give the same run up to there, so a hunt
+ * can try many endings of a run that reached a rare place.
  *
  * As text: "SEED" or "SEED,STEP:SEED,STEP:SEED", steps ascending. That is what --seed takes and what a failure prints.
  *
@@ -32,8 +32,8 @@ bool recipe_read(const char *text, struct recipe *out);
 /* Writes the text form and returns `text`. */
 const char *recipe_write(const struct recipe *recipe, char text[RECIPE_TEXT_BYTES]);
 
-/* The same run up to `step`, another one from there on. Turns at or after `step` go. False: there is no room for one more
- * turn, and *out is untouched. */
+/* The same run up to `step`, another one from there on. Turns at or after `step` go. False: there is no room for one
+ * more turn, and *out is untouched. */
 bool recipe_turn_at(const struct recipe *recipe, uint64_t step, uint64_t seed, struct recipe *out);
 
 #endif

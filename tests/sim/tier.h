@@ -85,8 +85,9 @@ int64_t tier_position(const struct tier *tier); /* of its slowest worker */
 int64_t tier_capped(const struct tier *tier);   /* the last compaction told that is cut to its own head; 0: none */
 const char *tier_name(const struct tier *tier);
 
-/* History is on its way to a watcher, or the tier is joining or listing. A tier whose old past ended at the very revision
- * that the cluster has reached again looks as if it had everything, until it learns of the other past and lists. */
+/* History is on its way to a watcher, or the tier is joining or listing. A tier whose old past ended at the very
+ * revision that the cluster has reached again looks as if it had everything, until it learns of the other past and
+ * lists. */
 bool tier_busy(const struct tier *tier);
 
 /* Reads that are under way go on: for the actor that plays upstream. Returns when to look again. */

@@ -7,8 +7,8 @@
  *             [--user NAME:PASSWORD] [--password-file F] [--history BYTES] [--debug]
  *
  * On stdout, one a line: "status ..." at every change and every second, "cut ..." when a past begins, "backfilled ..."
- * for each answer. Log lines go to stderr. SIGUSR1, and the end: "kv KEY VERSION MOD" of the state, keys in hex, between
- * "dump REV" and "end". On stdin: "backfill FROM OLDEST". SIGTERM and the end of stdin end it.
+ * for each answer. Log lines go to stderr. SIGUSR1, and the end: "kv KEY VERSION MOD" of the state, keys in hex,
+ * between "dump REV" and "end". On stdin: "backfill FROM OLDEST". SIGTERM and the end of stdin end it.
  */
 #include <getopt.h>
 #include <inttypes.h>

@@ -12,9 +12,9 @@
  *     ingestkill --damage N [--seed S] DIR      a replica, closed clean or killed, is damaged in N ways, each time from
  *                                               the start: cut short, bits flipped anywhere or in the heads of pages,
  *                                               pages put in the place of others. A child opens it and reads and writes
- *                                               all of it: nothing that is handed out may be wrong, what is missing must
- *                                               be known to be damaged, and a listing must mend it. A child that dies is
- *                                               followed by another; the third must live
+ *                                               all of it: nothing that is handed out may be wrong, what is missing
+ * must be known to be damaged, and a listing must mend it. A child that dies is followed by another; the third must
+ * live
  *
  * Every revision follows from the seed and the state before it, so a model written in the same way says what state and
  * history at revision R must be. Exit 1: they differ.

@@ -1,8 +1,8 @@
-/* tests/support/kubebed.h: a session with a Kubernetes client, or an informer on it, whose server is support/scriptpeer, and
- * notes of everything it calls back with. Included by the suites that need it, after cmocka.
+/* tests/support/kubebed.h: a session with a Kubernetes client, or an informer on it, whose server is
+ * support/scriptpeer, and notes of everything it calls back with. Included by the suites that need it, after cmocka.
  *
- * Every news of an informer is judged on the way by programs/known.h. Notes are taken one by one, so that what a test does
- * not expect fails it; BELFRY_NEWS_LINK is kept apart. */
+ * Every news of an informer is judged on the way by programs/known.h. Notes are taken one by one, so that what a test
+ * does not expect fails it; BELFRY_NEWS_LINK is kept apart. */
 #ifndef BELFRY_TESTS_KUBEBED_H
 #define BELFRY_TESTS_KUBEBED_H
 

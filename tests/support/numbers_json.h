@@ -12,7 +12,8 @@
     "\"cluster_id\":18446744073709551615,\"member_id\":8,\"raft_term\":2,\"disk_trouble\":false," \
     "\"connects\":5,\"losses\":2,\"backfills\":1,\"backfills_done\":7,\"backfill_revisions\":0," \
     "\"keys_listed\":0,\"follower\":{\"revisions\":100,\"events\":101,\"overlaps\":102,\"listings\":103," \
-    "\"relists_compacted\":104,\"relists_rewritten\":105,\"relists_unproven\":115,\"relists_damaged\":116,\"breaches\":106,\"judgements\":107," \
+    "\"relists_compacted\":104,\"relists_rewritten\":105,\"relists_unproven\":115,\"relists_damaged\":116," \
+    "\"breaches\":106,\"judgements\":107," \
     "\"replays\":108,\"windows\":109,\"pages\":110,\"pages_repeated\":111,\"gaps\":112,\"stale\":113}}," \
     "\"replica\":{\"state_rows\":200,\"history_rows\":201,\"history_bytes\":202,\"used_bytes\":203," \
     "\"map_bytes\":204,\"commits\":205,\"trimmed\":206,\"io_errors\":207,\"damages\":208,\"history_oldest\":44000000," \
@@ -37,7 +38,8 @@
     "\"opened\":1502,\"connects\":1503,\"losses\":1504,\"unavailable\":1505},\"kube\":{\"watches\":1600," \
     "\"held\":1601,\"opened\":1602,\"lines\":1603,\"bookmarks\":1604,\"expired\":1605,\"refused\":1606," \
     "\"too_many\":1607,\"undecodable\":1608,\"skipped\":1609,\"forms_made\":1610,\"forms_shared\":1611," \
-    "\"forms_bytes\":1612,\"bytes\":1613,\"slow\":1614,\"lists\":{\"active\":1700,\"waiting\":1701,\"lists\":1702,\"gets\":1703," \
+    "\"forms_bytes\":1612,\"bytes\":1613,\"slow\":1614,\"lists\":{\"active\":1700,\"waiting\":1701," \
+    "\"lists\":1702,\"gets\":1703," \
     "\"objects\":1704,\"bytes\":1705,\"expired\":1706,\"timeouts\":1707,\"undecodable\":1708," \
     "\"skipped\":1709},\"fence\":{\"asked\":1800,\"questions\":1801,\"failed\":1802}}," \
     "\"latency\":{\"buckets\":[0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16],\"count\":136,\"sum_s\":0.75}}," \

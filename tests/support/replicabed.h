@@ -1,4 +1,5 @@
-/* tests/support/replicabed.h: a replica in a folder of the test's own. Included by the suites that need it, after cmocka. */
+/* tests/support/replicabed.h: a replica in a folder of the test's own. Included by the suites that need it, after
+ * cmocka. */
 #ifndef BELFRY_TESTS_REPLICABED_H
 #define BELFRY_TESTS_REPLICABED_H
 

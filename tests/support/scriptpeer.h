@@ -1,7 +1,7 @@
 /* tests/support/scriptpeer.h
  *
- * scriptpeer: an HTTP/1.1 server on loopback that does what a test tells it to, step by step: a test reads as the dialogue
- * it is. It knows nothing of Kubernetes and answers nothing of itself.
+ * scriptpeer: an HTTP/1.1 server on loopback that does what a test tells it to, step by step: a test reads as the
+ * dialogue it is. It knows nothing of Kubernetes and answers nothing of itself.
  *
  *     conn = scriptpeer_asked(peer)                a whole request has come; the test looks at it
  *     scriptpeer_answer(conn, ...)                 all at once, or
@@ -23,7 +23,8 @@
 #define SCRIPTPEER_CONNS 32   /* connections at once; more are left waiting */
 #define SCRIPTPEER_HEAD  8192 /* bytes of a request's head */
 
-/* IDLE --a whole head--> ASKED --scriptpeer_asked()--> TAKEN --answered--> IDLE; any of them --closed by either--> GONE */
+/* IDLE --a whole head--> ASKED --scriptpeer_asked()--> TAKEN --answered--> IDLE; any of them --closed by either--> GONE
+ */
 enum scriptpeer_state { SCRIPTPEER_GONE, SCRIPTPEER_IDLE, SCRIPTPEER_ASKED, SCRIPTPEER_TAKEN };
 
 struct scriptpeer_conn {
@@ -68,7 +69,8 @@ bool scriptpeer_field(const struct scriptpeer_conn *conn, const char *name, char
 /* As much of the bytes as the socket takes now; how many were taken. */
 size_t scriptpeer_send(struct scriptpeer_conn *conn, const char *bytes, size_t len);
 
-/* `status` is "200 OK", `fields` are whole lines each ended by \r\n, or "". What these send is small: a socket takes it. */
+/* `status` is "200 OK", `fields` are whole lines each ended by \r\n, or "". What these send is small: a socket takes
+ * it. */
 void scriptpeer_answer(struct scriptpeer_conn *conn, const char *status, const char *fields, const char *body);
 void scriptpeer_begin(struct scriptpeer_conn *conn, const char *status, const char *fields);
 void scriptpeer_chunk(struct scriptpeer_conn *conn, const char *text);

@@ -10,8 +10,8 @@
  *     otherwise                by STEP_NS at most from one look at the clock to the next
  *
  * and what truly passed beyond that is lag, for good. So a suite that only waits and looks sees true time, and one that
- * was stopped finds its timers due one after the other, as on a machine of its own. Timerfds are set anew when the clock
- * has fallen behind.
+ * was stopped finds its timers due one after the other, as on a machine of its own. Timerfds are set anew when the
+ * clock has fallen behind.
  *
  * The program's own symbols come before those of shared libraries: libuv and c-ares see this clock, too.
  */

@@ -431,8 +431,8 @@ static bool serve(struct sim *sim)
     return true;
 }
 
-/* As etcd before 3.4.25: the newest revision as progress, whatever is still on its way. Or the server is found out to be
- * a good one, and from now on it is. */
+/* As etcd before 3.4.25: the newest revision as progress, whatever is still on its way. Or the server is found out to
+ * be a good one, and from now on it is. */
 static void overtake(struct sim *sim)
 {
     struct belfry_wire_watch head = {.header = {.cluster_id = 1, .revision = model_head(sim->model)}, .watch_id = -1};

@@ -1,8 +1,8 @@
 /* src/client/watch/mux_test.c: each rule of the watch machine, with a scripted server. mux_sim_test.c mixes them all.
  *
  * Requests and actions are compared as text. Requests: "create a@5", "cancel 0", "progress". Actions: "a:5x2" is two
- * events of revision 5 for the watch on key a ("a:5x2*" a part), "a:P9" progress, "a:lost" that the server has it no more, "a:!COMPACTED@7"
- * the end.
+ * events of revision 5 for the watch on key a ("a:5x2*" a part), "a:P9" progress, "a:lost" that the server has it no
+ * more, "a:!COMPACTED@7" the end.
  */
 #include "client/watch/mux.h"
 

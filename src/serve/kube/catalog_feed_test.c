@@ -1,5 +1,5 @@
-/* src/serve/kube/catalog_feed_test.c: a worker of the core on a thread of its own with its feed, the reader's thread, and
- * the test as ingest: what it writes goes to a support/modelstore and to the log. */
+/* src/serve/kube/catalog_feed_test.c: a worker of the core on a thread of its own with its feed, the reader's thread,
+ * and the test as ingest: what it writes goes to a support/modelstore and to the log. */
 #include "serve/kube/catalog_feed.h"
 
 #include <setjmp.h>

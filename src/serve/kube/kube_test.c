@@ -1,5 +1,5 @@
-/* src/serve/kube/kube_test.c: requests and watches on a real core, with exchanges, rights, fence and lists that the test
- * plays. */
+/* src/serve/kube/kube_test.c: requests and watches on a real core, with exchanges, rights, fence and lists that the
+ * test plays. */
 #include "serve/kube/kube.h"
 
 #include "base/clock.h"

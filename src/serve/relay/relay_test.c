@@ -533,7 +533,8 @@ static void over_the_bound_the_connection_with_most_unfinished_requests_is_ended
     assert_int_equal(intake.ended, 1);
 }
 
-/* Clients that do not read fill what is held: a connection that sends much, as a tier below does, is not ended for them. */
+/* Clients that do not read fill what is held: a connection that sends much, as a tier below does, is not ended for
+ * them. */
 static void over_the_bound_by_responses_the_slowest_reader_is_ended(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /* src/serve/uplink/uplink.h
  *
- * uplink: a worker's connections to upstream for calls that are not the tier's own: relayed ones, and the questions that
- * are asked with a client's token (permit.h). HTTP/2 streams, unread: fields and bytes.
+ * uplink: a worker's connections to upstream for calls that are not the tier's own: relayed ones, and the questions
+ * that are asked with a client's token (permit.h). HTTP/2 streams, unread: fields and bytes.
  *
  * One connection an endpoint, made when it is first needed. Calls of one downstream connection go the same way: its pin
  * (exchange_conn.pin) is 1 + the endpoint's number; who has none yet gets the next endpoint in turn, and one whose
@@ -14,10 +14,10 @@
  * UPLINK_FULL_MS, because all of them are long, another connection is made to that endpoint, and the full one takes no
  * more calls. At most UPLINK_CONNS connections, and UPLINK_CALLS calls, at once.
  *
- * The tier's certificate speaks for the tier alone. Where a connection presented one with a common name, a client's call
- * that brings no user of its own is sent so that etcd ignores that name ("grpcgateway-accept"), unless auth is known to be off at
- * that moment: then the name gives no rights, and etcd would log a warning for each call. This is decided when a call's
- * HEADERS are made, by the connection that they are made for.
+ * The tier's certificate speaks for the tier alone. Where a connection presented one with a common name, a client's
+ * call that brings no user of its own is sent so that etcd ignores that name ("grpcgateway-accept"), unless auth is
+ * known to be off at that moment: then the name gives no rights, and etcd would log a warning for each call. This is
+ * decided when a call's HEADERS are made, by the connection that they are made for.
  *
  * PING keepalive as in net/grpc.h (every 10 s at most while calls run, dead after 10 s without any byte).
  *
@@ -66,9 +66,9 @@ void uplink_destroy(struct uplink *uplink); /* every call is told `closed`; NULL
 /* Sets how to find out that auth is known to be off (permit.h does). NULL: it is never known. */
 void uplink_ask_auth(struct uplink *uplink, bool (*is_off)(void *user), void *user);
 
-/* True when a call that is opened now may go by a certificate with a common name: a connection that is up presented one, or
- * the newest did, or there was none yet. A hint, so that auth is asked about first and not in vain: what is sent does not
- * depend on it. */
+/* True when a call that is opened now may go by a certificate with a common name: a connection that is up presented
+ * one, or the newest did, or there was none yet. A hint, so that auth is asked about first and not in vain: what is
+ * sent does not depend on it. */
 bool uplink_may_have_name(const struct uplink *uplink);
 
 /* Endpoints that get no more calls from now on: a bit for each, up to 64. What is under way there goes on. */
