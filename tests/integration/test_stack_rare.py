@@ -76,6 +76,7 @@ def test_watchers_behind_every_window_are_never_told_compacted(cluster, make_tie
     way = Proxy(stack.leaf.endpoint)
     leaf = make_tier(way.url, "--name", "t2", *SMALL)
     write(cluster.endpoints, "mode=put", "prefix=/h/", "keys=50", "count=2500", "size=1000")
+    procs.wait_until(lambda: leaf.numbers()["replica"]["history_oldest"] > 602, 60, 0.1, "half of it is out of the window")
     way.rate = 4_000_000
     recorders = []
     for i in range(4):
