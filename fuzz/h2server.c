@@ -35,7 +35,7 @@ static void expect(bool truth)
 
 static void respond(struct place *place)
 {
-    const struct exchange_field type = {belfry_bytes_str("content-type"), belfry_bytes_str("application/grpc")};
+    const struct belfry_http_field type = {belfry_bytes_str("content-type"), belfry_bytes_str("application/grpc")};
     if (!place->responded)
         exchange_respond(place->x, 200, &type, 1);
     place->responded = true;
@@ -43,7 +43,7 @@ static void respond(struct place *place)
 
 static void last_word(struct place *place, unsigned which)
 {
-    const struct exchange_field status = {belfry_bytes_str("grpc-status"), belfry_bytes_str("0")};
+    const struct belfry_http_field status = {belfry_bytes_str("grpc-status"), belfry_bytes_str("0")};
     struct exchange *x = place->x;
     bool responded = place->responded;
     *place = (struct place){0};

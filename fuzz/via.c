@@ -18,7 +18,7 @@ static void check(bool ok)
 static enum via_verdict judge(struct belfry_bytes value, const char *own, struct via *via)
 {
     char why[VIA_WHY_BYTES];
-    struct exchange_field field = {belfry_bytes_str(VIA_FIELD), value};
+    struct belfry_http_field field = {belfry_bytes_str(VIA_FIELD), value};
     struct exchange_head head = {.fields = &field, .n_fields = 1};
     enum via_verdict verdict = via_judge(&head, own, via, why);
     check(verdict == VIA_FINE || memchr(why, '\0', sizeof(why)) != NULL);

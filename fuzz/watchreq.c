@@ -140,7 +140,7 @@ static void on_taken(struct exchange *x, size_t n)
     check(peer_of(x)->taken <= peer_of(x)->came);
 }
 
-static void on_respond(struct exchange *x, int status, const struct exchange_field *fields, size_t n)
+static void on_respond(struct exchange *x, int status, const struct belfry_http_field *fields, size_t n)
 {
     (void)x, (void)fields, (void)n;
     check(status == 200);
@@ -157,7 +157,7 @@ static void on_write(struct exchange *x, const void *data, size_t len)
     check(belfry_buf_append(&peer_of(x)->body, data, len) == BELFRY_OK);
 }
 
-static void on_end(struct exchange *x, const struct exchange_field *fields, size_t n)
+static void on_end(struct exchange *x, const struct belfry_http_field *fields, size_t n)
 {
     struct peer *peer = peer_of(x);
     check(!peer->ended);
@@ -170,7 +170,7 @@ static void on_end(struct exchange *x, const struct exchange_field *fields, size
     }
 }
 
-static void on_answer(struct exchange *x, int status, const struct exchange_field *fields, size_t n,
+static void on_answer(struct exchange *x, int status, const struct belfry_http_field *fields, size_t n,
                       struct belfry_bytes body)
 {
     (void)status, (void)body;
@@ -199,9 +199,9 @@ static void work(void *user)
 static void begin(struct watch_service *service, struct peer *peer)
 {
     static const char *const text[] = {"content-type", "application/grpc", "grpc-encoding", "gzip"};
-    struct exchange_field fields[2];
+    struct belfry_http_field fields[2];
     for (size_t i = 0; i < 2; i++)
-        fields[i] = (struct exchange_field){belfry_bytes_str(text[2 * i]), belfry_bytes_str(text[2 * i + 1])};
+        fields[i] = (struct belfry_http_field){belfry_bytes_str(text[2 * i]), belfry_bytes_str(text[2 * i + 1])};
     struct exchange_head head = {.method = belfry_bytes_str("POST"), .fields = fields, .n_fields = 2};
     *peer = (struct peer){.x = {.ops = &ops, .conn = &peer->conn}};
     watch_begin(service, &peer->x, &head, 1000);

@@ -137,7 +137,7 @@ static struct served *next_served(void)
 
 static void begin(struct served *served)
 {
-    static const struct exchange_field json = {{"content-type", 12}, {"application/json", 16}};
+    static const struct belfry_http_field json = {{"content-type", 12}, {"application/json", 16}};
     served->begun = true;
     exchange_respond(served->x, 200, &json, 1);
 }

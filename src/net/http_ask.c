@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/pack.h"
+
 #define FIELD_OVERHEAD 32 /* RFC 9113, 6.5.2 */
 
 /* The fields that every request has, in this order; those of the caller follow. */
@@ -77,20 +79,11 @@ static enum belfry_err measure(const struct belfry_http_ask_opts *opts, size_t *
     return BELFRY_OK;
 }
 
-/* Written in one pass over a block that was measured before: `text` is where the next copy goes. */
-static struct belfry_bytes copy_text(char **text, struct belfry_bytes from)
-{
-    char *to = *text;
-    if (from.len > 0)
-        memcpy(to, from.data, from.len);
-    *text += from.len;
-    return belfry_bytes_of(to, from.len);
-}
-
+/* The block was measured before: `text` is where the next copy goes. */
 static struct belfry_bytes copy_name(char **text, struct belfry_bytes from)
 {
     char *to = *text;
-    struct belfry_bytes name = copy_text(text, from);
+    struct belfry_bytes name = belfry_pack(text, from);
     for (size_t i = 0; i < name.len; i++) {
         if (to[i] >= 'A' && to[i] <= 'Z')
             to[i] = (char)(to[i] - 'A' + 'a');
@@ -117,7 +110,7 @@ static void copy_list(struct belfry_http_ask *ask, char **text, const struct bel
 {
     for (size_t i = 0; i < n; i++) {
         struct belfry_bytes name = copy_name(text, fields[i].name);
-        ask->nv[ask->n++] = nv_of(name, copy_text(text, fields[i].value));
+        ask->nv[ask->n++] = nv_of(name, belfry_pack(text, fields[i].value));
         ask->has_user = ask->has_user || belfry_http_is_secret(name);
     }
 }
@@ -135,8 +128,8 @@ enum belfry_err belfry_http_ask_create(const struct belfry_http_ask_opts *opts, 
         return BELFRY_ERR_NOMEM;
     *ask = (struct belfry_http_ask){.bytes = bytes, .n = N_FIXED};
     char *text = (char *)&ask->nv[n_fields];
-    ask->nv[METHOD] = nv_of(belfry_bytes_str(":method"), copy_text(&text, opts->method));
-    ask->nv[PATH] = nv_of(belfry_bytes_str(":path"), copy_text(&text, opts->target));
+    ask->nv[METHOD] = nv_of(belfry_bytes_str(":method"), belfry_pack(&text, opts->method));
+    ask->nv[PATH] = nv_of(belfry_bytes_str(":path"), belfry_pack(&text, opts->target));
     copy_list(ask, &text, opts->fields, opts->n_fields);
     copy_list(ask, &text, opts->more, opts->n_more);
     *out = ask;

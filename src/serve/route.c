@@ -99,8 +99,8 @@ static void begin_grpc(struct route *route, struct exchange *x, const struct exc
 
 static void answer_text(struct exchange *x, int status, const char *text)
 {
-    const struct exchange_field type = {belfry_bytes_str("content-type"),
-                                        belfry_bytes_str("text/plain; charset=utf-8")};
+    const struct belfry_http_field type = {belfry_bytes_str("content-type"),
+                                           belfry_bytes_str("text/plain; charset=utf-8")};
     exchange_answer(x, status, &type, 1, belfry_bytes_str(text));
 }
 

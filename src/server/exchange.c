@@ -53,7 +53,7 @@ bool exchange_is_ending(const struct exchange *x)
     return x->conn->intake.ending;
 }
 
-void exchange_respond(struct exchange *x, int status, const struct exchange_field *fields, size_t n)
+void exchange_respond(struct exchange *x, int status, const struct belfry_http_field *fields, size_t n)
 {
     assert(x->events != NULL);
     x->ops->respond(x, status, fields, n);
@@ -75,13 +75,13 @@ void exchange_write(struct exchange *x, const void *data, size_t len)
 /* The last words remove the handler first, so that the protocol cannot send it events. A request that is answered from
  * inside begin() has no handler yet. */
 
-void exchange_end(struct exchange *x, const struct exchange_field *trailers, size_t n)
+void exchange_end(struct exchange *x, const struct belfry_http_field *trailers, size_t n)
 {
     x->events = NULL;
     x->ops->end(x, trailers, n);
 }
 
-void exchange_answer(struct exchange *x, int status, const struct exchange_field *fields, size_t n,
+void exchange_answer(struct exchange *x, int status, const struct belfry_http_field *fields, size_t n,
                      struct belfry_bytes body)
 {
     x->events = NULL;

@@ -25,6 +25,7 @@
 
 #include "base/bytes.h"
 #include "base/err.h"
+#include "net/http_field.h"
 #include "server/intake.h"
 
 #define EXCHANGE_COST     1024        /* about what an open exchange costs: nghttp2's stream, ours, the handler's */
@@ -34,14 +35,10 @@
 
 struct exchange;
 
-struct exchange_field {
-    struct belfry_bytes name, value; /* names are in lower case */
-};
-
 /* A request's head, lent until begin() returns. */
 struct exchange_head {
     struct belfry_bytes method, scheme, path, authority; /* path with its query */
-    const struct exchange_field *fields;                 /* without pseudo-headers */
+    const struct belfry_http_field *fields;              /* without pseudo-headers */
     size_t n_fields;
 };
 
@@ -92,7 +89,7 @@ bool exchange_has_room(struct exchange *x, size_t used, size_t max);
 bool exchange_is_ending(const struct exchange *x); /* its connection is ending: `gone` will come */
 
 /* Sends the head of the response, before anything else. */
-void exchange_respond(struct exchange *x, int status, const struct exchange_field *fields, size_t n);
+void exchange_respond(struct exchange *x, int status, const struct belfry_http_field *fields, size_t n);
 
 /* Bytes that can be written now, at most EXCHANGE_ROOM. */
 size_t exchange_room(struct exchange *x);
@@ -102,11 +99,11 @@ size_t exchange_room(struct exchange *x);
 void exchange_write(struct exchange *x, const void *data, size_t len);
 
 /* The last word: the body ends, with trailers if n > 0 (HTTP/1.1: as trailers of a chunked body). */
-void exchange_end(struct exchange *x, const struct exchange_field *trailers, size_t n);
+void exchange_end(struct exchange *x, const struct belfry_http_field *trailers, size_t n);
 
 /* The last word: a whole response. With an empty body HTTP/2 ends the stream with its headers (gRPC's
  * trailers-only). */
-void exchange_answer(struct exchange *x, int status, const struct exchange_field *fields, size_t n,
+void exchange_answer(struct exchange *x, int status, const struct belfry_http_field *fields, size_t n,
                      struct belfry_bytes body);
 
 /* The last word: RST_STREAM(code); unsent output is dropped. HTTP/1.1 closes the connection. */
@@ -116,11 +113,11 @@ void exchange_reset(struct exchange *x, uint32_t h2_code);
 
 struct exchange_ops {
     void (*taken)(struct exchange *x, size_t n);
-    void (*respond)(struct exchange *x, int status, const struct exchange_field *fields, size_t n);
+    void (*respond)(struct exchange *x, int status, const struct belfry_http_field *fields, size_t n);
     size_t (*room)(struct exchange *x);
     void (*write)(struct exchange *x, const void *data, size_t len);
-    void (*end)(struct exchange *x, const struct exchange_field *trailers, size_t n);
-    void (*answer)(struct exchange *x, int status, const struct exchange_field *fields, size_t n,
+    void (*end)(struct exchange *x, const struct belfry_http_field *trailers, size_t n);
+    void (*answer)(struct exchange *x, int status, const struct belfry_http_field *fields, size_t n,
                    struct belfry_bytes body);
     void (*reset)(struct exchange *x, uint32_t h2_code);
 };

@@ -25,7 +25,7 @@ static enum belfry_err fields_make_room(struct fields *fields)
     if (fields->n < fields->cap)
         return BELFRY_OK;
     size_t cap = fields->cap == 0 ? FIRST_CAP : fields->cap * 2;
-    struct exchange_field *list = realloc(fields->list, cap * sizeof(*list));
+    struct belfry_http_field *list = realloc(fields->list, cap * sizeof(*list));
     if (list == NULL)
         return BELFRY_ERR_NOMEM;
     fields->list = list;
@@ -76,7 +76,7 @@ enum belfry_err fields_end_name(struct fields *fields)
             name[i] = (char)(name[i] - 'A' + 'a');
     }
     fields->ended += len;
-    fields->list[fields->n++] = (struct exchange_field){.name.len = len};
+    fields->list[fields->n++] = (struct belfry_http_field){.name.len = len};
     return BELFRY_OK;
 }
 
@@ -94,7 +94,7 @@ void fields_end_value(struct fields *fields)
 
 /* ---- reading ---- */
 
-const struct exchange_field *fields_list(struct fields *fields)
+const struct belfry_http_field *fields_list(struct fields *fields)
 {
     const char *at = belfry_buf_bytes(&fields->text).data;
     for (size_t i = 0; i < fields->n; i++) {

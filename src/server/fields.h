@@ -20,8 +20,8 @@
 #include "server/exchange.h"
 
 struct fields {
-    struct belfry_buf text;      /* names and values, one after the other */
-    struct exchange_field *list; /* owned; its lengths are valid, its pointers only after fields_list() */
+    struct belfry_buf text;         /* names and values, one after the other */
+    struct belfry_http_field *list; /* owned; its lengths are valid, its pointers only after fields_list() */
     size_t n, cap;
     size_t ended; /* bytes of `text` that belong to names and values that are complete */
 };
@@ -44,7 +44,7 @@ BELFRY_NODISCARD enum belfry_err fields_end_name(struct fields *fields);
 void fields_end_value(struct fields *fields);
 
 /* All of them, fields->n; lent until the next change. */
-const struct exchange_field *fields_list(struct fields *fields);
+const struct belfry_http_field *fields_list(struct fields *fields);
 
 /* The list as a request's head, lent until the next change: pseudo-headers, which are first, have their places there.
  * Without ":authority" the host field names the authority. */

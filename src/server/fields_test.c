@@ -24,7 +24,7 @@ static void order_and_repetition_stay_while_it_grows(void **state)
         snprintf(value, sizeof(value), "%d", i);
         assert_int_equal(add(&fields, i % 2 == 0 ? "x" : "longer-name", i == 50 ? "" : value), BELFRY_OK);
     }
-    const struct exchange_field *list = fields_list(&fields);
+    const struct belfry_http_field *list = fields_list(&fields);
     assert_int_equal(fields.n, 100);
     for (int i = 0; i < 100; i++) {
         snprintf(value, sizeof(value), "%d", i);
@@ -65,7 +65,7 @@ static void pieces_become_fields_in_lower_case_without_spaces_behind(void **stat
     say(&fields, "  ");
     fields_end_value(&fields);
     assert_int_equal(add(&fields, "last", "l"), BELFRY_OK);
-    const struct exchange_field *list = fields_list(&fields);
+    const struct belfry_http_field *list = fields_list(&fields);
     assert_int_equal(fields.n, 4);
     assert_true(is(list[0].name, "x-long-name") && is(list[0].value, "Va lue"));
     assert_true(is(list[1].name, "whole") && is(list[1].value, "w"));

@@ -9,9 +9,9 @@
 #define MESSAGE_MAX 1024 /* of a grpc-message, before it is encoded; a longer one is cut */
 #define TYPE        "application/grpc"
 
-static struct exchange_field field(const char *name, struct belfry_bytes value)
+static struct belfry_http_field field(const char *name, struct belfry_bytes value)
 {
-    return (struct exchange_field){belfry_bytes_str(name), value};
+    return (struct belfry_http_field){belfry_bytes_str(name), value};
 }
 
 /* ---- answers ---- */
@@ -21,7 +21,7 @@ struct status_room {
     char code[12], message[3 * MESSAGE_MAX + 1];
 };
 
-static size_t status_fields(int code, const char *message, struct status_room *room, struct exchange_field *out)
+static size_t status_fields(int code, const char *message, struct status_room *room, struct belfry_http_field *out)
 {
     int code_len = snprintf(room->code, sizeof(room->code), "%d", code);
     size_t len = belfry_percent_encode(belfry_bytes_of(message, strnlen(message, MESSAGE_MAX)), room->message);
@@ -33,7 +33,7 @@ static size_t status_fields(int code, const char *message, struct status_room *r
 static void answer_status(struct exchange *x, int http_status, int code, const char *message)
 {
     struct status_room room;
-    struct exchange_field fields[3] = {field("content-type", belfry_bytes_str(TYPE))};
+    struct belfry_http_field fields[3] = {field("content-type", belfry_bytes_str(TYPE))};
     size_t n = 1 + status_fields(code, message, &room, fields + 1);
     exchange_answer(x, http_status, fields, n, (struct belfry_bytes){0});
 }
@@ -45,13 +45,13 @@ void grpc_fail(struct exchange *x, enum grpc_headers headers, int code, const ch
         return;
     }
     struct status_room room;
-    struct exchange_field trailers[2];
+    struct belfry_http_field trailers[2];
     exchange_end(x, trailers, status_fields(code, message, &room, trailers));
 }
 
 void grpc_begin(struct exchange *x, struct belfry_bytes content_type)
 {
-    struct exchange_field fields[1] = {field("content-type", content_type)};
+    struct belfry_http_field fields[1] = {field("content-type", content_type)};
     exchange_respond(x, 200, fields, 1);
 }
 

@@ -144,7 +144,7 @@ static void say_value(struct h1_server *h1, struct belfry_bytes value)
     belfry_buf_grown(&h1->out, value.len);
 }
 
-static void say_fields(struct h1_server *h1, const struct exchange_field *fields, size_t n)
+static void say_fields(struct h1_server *h1, const struct belfry_http_field *fields, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         say_value(h1, fields[i].name);
@@ -268,7 +268,7 @@ static bool has_no_body(const struct h1_server *h1, int status)
 }
 
 /* A length that cannot be read counts as none, and the field goes out as it is: a handler's mistake, not a peer's. */
-static bool given_length(const struct exchange_field *fields, size_t n, uint64_t *out)
+static bool given_length(const struct belfry_http_field *fields, size_t n, uint64_t *out)
 {
     struct exchange_head head = {.fields = fields, .n_fields = n};
     struct belfry_bytes text = exchange_field(&head, "content-length");
@@ -285,7 +285,7 @@ static bool given_length(const struct exchange_field *fields, size_t n, uint64_t
 }
 
 /* The head of a response, once its framing is known. `framing_line` may be "". */
-static void say_head(struct h1_server *h1, int status, const struct exchange_field *fields, size_t n,
+static void say_head(struct h1_server *h1, int status, const struct belfry_http_field *fields, size_t n,
                      const char *framing_line)
 {
     struct h1_request *request = &h1->request;
@@ -303,7 +303,7 @@ static void say_head(struct h1_server *h1, int status, const struct exchange_fie
     say_text(h1, "\r\n");
 }
 
-static void h1_exchange_respond(struct exchange *x, int status, const struct exchange_field *fields, size_t n)
+static void h1_exchange_respond(struct exchange *x, int status, const struct belfry_http_field *fields, size_t n)
 {
     struct h1_server *h1 = server_of(x);
     struct h1_request *request = &h1->request;
@@ -354,7 +354,7 @@ static void h1_exchange_write(struct exchange *x, const void *data, size_t len)
     h1_ask_for_flush(h1);
 }
 
-static void h1_exchange_end(struct exchange *x, const struct exchange_field *trailers, size_t n)
+static void h1_exchange_end(struct exchange *x, const struct belfry_http_field *trailers, size_t n)
 {
     struct h1_server *h1 = server_of(x);
     struct h1_request *request = &h1->request;
@@ -369,7 +369,7 @@ static void h1_exchange_end(struct exchange *x, const struct exchange_field *tra
     response_ended(h1);
 }
 
-static void h1_exchange_answer(struct exchange *x, int status, const struct exchange_field *fields, size_t n,
+static void h1_exchange_answer(struct exchange *x, int status, const struct belfry_http_field *fields, size_t n,
                                struct belfry_bytes body)
 {
     struct h1_server *h1 = server_of(x);

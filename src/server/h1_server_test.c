@@ -86,7 +86,7 @@ static void record(struct fixture *f, const struct exchange_head *head)
 static void begin(struct exchange *x, const struct exchange_head *head, void *user)
 {
     struct fixture *f = user;
-    const struct exchange_field length = {belfry_bytes_str("content-length"), belfry_bytes_str("5")};
+    const struct belfry_http_field length = {belfry_bytes_str("content-length"), belfry_bytes_str("5")};
     assert_null(f->x);
     f->n_begun++;
     f->body_len = 0;
@@ -342,7 +342,7 @@ static void chunks_and_trailers_are_written(void **state)
 {
     struct fixture *f = *state;
     static char big[70000];
-    const struct exchange_field trailer = {belfry_bytes_str("grpc-status"), belfry_bytes_str("0\r\nevil: 1")};
+    const struct belfry_http_field trailer = {belfry_bytes_str("grpc-status"), belfry_bytes_str("0\r\nevil: 1")};
     assert_int_equal(feed(f, "GET /open HTTP/1.1\r\nHost: a\r\n\r\n"), BELFRY_OK);
     assert_out(f, "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n");
     memset(big, 'b', sizeof(big));

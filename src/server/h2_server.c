@@ -285,7 +285,7 @@ static uint8_t *trailers_copy(uint8_t **at, const uint8_t *from, size_t len)
 }
 
 /* NULL: no memory. */
-static struct h2_trailers *trailers_create(const struct exchange_field *fields, size_t n)
+static struct h2_trailers *trailers_create(const struct belfry_http_field *fields, size_t n)
 {
     size_t bytes = 0;
     for (size_t i = 0; i < n; i++)
@@ -364,7 +364,7 @@ static int on_send_data(nghttp2_session *session, nghttp2_frame *frame, const ui
     return belfry_buf_len(h2->out) < h2->enough ? 0 : NGHTTP2_ERR_PAUSE;
 }
 
-static void submit_head(struct h2_exchange *x, int status, const struct exchange_field *fields, size_t n,
+static void submit_head(struct h2_exchange *x, int status, const struct belfry_http_field *fields, size_t n,
                         const nghttp2_data_provider *body)
 {
     nghttp2_nv few[FEW_FIELDS], *all = few;
@@ -385,7 +385,7 @@ static void submit_head(struct h2_exchange *x, int status, const struct exchange
         free(all);
 }
 
-static void submit_head_and_body(struct h2_exchange *x, int status, const struct exchange_field *fields, size_t n)
+static void submit_head_and_body(struct h2_exchange *x, int status, const struct belfry_http_field *fields, size_t n)
 {
     nghttp2_data_provider body = {.source.ptr = x, .read_callback = on_data_read};
     submit_head(x, status, fields, n, &body);
@@ -440,7 +440,7 @@ static void h2_exchange_taken(struct exchange *x, size_t n)
     h2_ask_for_flush(h2_exchange_of(x)->h2);
 }
 
-static void h2_exchange_respond(struct exchange *base, int status, const struct exchange_field *fields, size_t n)
+static void h2_exchange_respond(struct exchange *base, int status, const struct belfry_http_field *fields, size_t n)
 {
     struct h2_exchange *x = h2_exchange_of(base);
     assert(x->said == H2_SAID_NOTHING);
@@ -471,7 +471,7 @@ static void h2_exchange_write(struct exchange *base, const void *data, size_t le
     exchange_wake(x);
 }
 
-static void h2_exchange_end(struct exchange *base, const struct exchange_field *trailers, size_t n)
+static void h2_exchange_end(struct exchange *base, const struct belfry_http_field *trailers, size_t n)
 {
     struct h2_exchange *x = h2_exchange_of(base);
     assert(x->said == H2_SAID_HEAD);
@@ -486,7 +486,7 @@ static void h2_exchange_end(struct exchange *base, const struct exchange_field *
     exchange_wake(x);
 }
 
-static void h2_exchange_answer(struct exchange *base, int status, const struct exchange_field *fields, size_t n,
+static void h2_exchange_answer(struct exchange *base, int status, const struct belfry_http_field *fields, size_t n,
                                struct belfry_bytes body)
 {
     struct h2_exchange *x = h2_exchange_of(base);

@@ -481,14 +481,14 @@ static enum belfry_err raw_frame(uint8_t type, uint8_t flags, int32_t id, const 
 
 /* ---- what handlers say ---- */
 
-static struct exchange_field grpc_type(void)
+static struct belfry_http_field grpc_type(void)
 {
-    return (struct exchange_field){belfry_bytes_str("content-type"), belfry_bytes_str("application/grpc")};
+    return (struct belfry_http_field){belfry_bytes_str("content-type"), belfry_bytes_str("application/grpc")};
 }
 
 static void respond(struct served *s)
 {
-    struct exchange_field type = grpc_type();
+    struct belfry_http_field type = grpc_type();
     exchange_respond(s->x, 200, &type, 1);
 }
 
@@ -508,8 +508,8 @@ static void write_on(struct served *s, size_t n)
 
 static void end(struct served *s)
 {
-    const struct exchange_field trailers[] = {{belfry_bytes_str("grpc-status"), belfry_bytes_str("0")},
-                                              {belfry_bytes_str("grpc-message"), {NULL, 0}}};
+    const struct belfry_http_field trailers[] = {{belfry_bytes_str("grpc-status"), belfry_bytes_str("0")},
+                                                 {belfry_bytes_str("grpc-message"), {NULL, 0}}};
     struct exchange *x = s->x;
     s->x = NULL;
     exchange_end(x, trailers, 2);
@@ -525,7 +525,7 @@ static void reset(struct served *s)
 static void answer(struct served *s, const char *body)
 {
     struct exchange *x = s->x;
-    struct exchange_field type = grpc_type();
+    struct belfry_http_field type = grpc_type();
     s->x = NULL;
     exchange_answer(x, 200, &type, 1, belfry_bytes_str(body));
 }
@@ -705,9 +705,9 @@ static void an_answer_has_its_status_and_body(void **state)
 
 static void respond_with_many_fields(struct served *s)
 {
-    struct exchange_field fields[40];
+    struct belfry_http_field fields[40];
     for (size_t i = 0; i < 40; i++)
-        fields[i] = (struct exchange_field){belfry_bytes_str("f"), belfry_bytes_str("v")};
+        fields[i] = (struct belfry_http_field){belfry_bytes_str("f"), belfry_bytes_str("v")};
     struct exchange *x = s->x;
     s->x = NULL;
     exchange_answer(x, 200, fields, 40, (struct belfry_bytes){0});
@@ -749,7 +749,7 @@ static void trailers_too_large_to_send_reset_their_stream(void **state)
     char *value = malloc(100000);
     assert_non_null(value);
     memset(value, '~', 100000);
-    struct exchange_field trailer = {belfry_bytes_str("grpc-message"), belfry_bytes_of(value, 100000)};
+    struct belfry_http_field trailer = {belfry_bytes_str("grpc-message"), belfry_bytes_of(value, 100000)};
     struct exchange *x = s->x;
     s->x = NULL;
     exchange_end(x, &trailer, 1);

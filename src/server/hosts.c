@@ -75,7 +75,7 @@ bool hosts_allow(const struct hosts *hosts, struct belfry_bytes authority)
 
 bool hosts_refuse(const struct hosts *hosts, struct exchange *x, const struct exchange_head *head)
 {
-    static const struct exchange_field type = {{"content-type", 12}, {"text/plain; charset=utf-8", 25}};
+    static const struct belfry_http_field type = {{"content-type", 12}, {"text/plain; charset=utf-8", 25}};
     const struct exchange_conn *conn = exchange_conn(x);
     if (hosts == NULL || conn->tls || strcmp(conn->peer, "unix") == 0 || hosts_allow(hosts, head->authority))
         return false;

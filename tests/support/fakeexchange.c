@@ -26,7 +26,7 @@ static void on_taken(struct exchange *x, size_t n)
     assert_true(fake->taken <= fake->came);
 }
 
-static void keep_fields(struct fakeexchange *fake, const struct exchange_field *fields, size_t n)
+static void keep_fields(struct fakeexchange *fake, const struct belfry_http_field *fields, size_t n)
 {
     size_t len = strlen(fake->fields);
     for (size_t i = 0; i < n; i++) {
@@ -38,7 +38,7 @@ static void keep_fields(struct fakeexchange *fake, const struct exchange_field *
     }
 }
 
-static void on_respond(struct exchange *x, int status, const struct exchange_field *fields, size_t n)
+static void on_respond(struct exchange *x, int status, const struct belfry_http_field *fields, size_t n)
 {
     struct fakeexchange *fake = fake_of(x);
     assert_int_equal(fake->state, FAKEEXCHANGE_OPEN);
@@ -71,7 +71,7 @@ static void on_write(struct exchange *x, const void *data, size_t len)
     append(fake, data, len);
 }
 
-static void on_end(struct exchange *x, const struct exchange_field *trailers, size_t n)
+static void on_end(struct exchange *x, const struct belfry_http_field *trailers, size_t n)
 {
     struct fakeexchange *fake = fake_of(x);
     assert_int_equal(fake->state, FAKEEXCHANGE_OPEN);
@@ -81,7 +81,7 @@ static void on_end(struct exchange *x, const struct exchange_field *trailers, si
     keep_fields(fake, trailers, n);
 }
 
-static void on_answer(struct exchange *x, int status, const struct exchange_field *fields, size_t n,
+static void on_answer(struct exchange *x, int status, const struct belfry_http_field *fields, size_t n,
                       struct belfry_bytes body)
 {
     struct fakeexchange *fake = fake_of(x);

@@ -56,7 +56,7 @@ struct ask {
 
 static void answer(struct exchange *x, int status, const char *type, struct belfry_bytes body, bool head_only)
 {
-    struct exchange_field fields[] = {
+    struct belfry_http_field fields[] = {
         {belfry_bytes_str("content-type"), belfry_bytes_str(type)},
         {belfry_bytes_str("cache-control"), belfry_bytes_str("no-store")},
     };
@@ -70,7 +70,7 @@ static void answer_text(struct exchange *x, int status, const char *text, bool h
 
 static void answer_busy(struct exchange *x, const char *text, bool head_only)
 {
-    struct exchange_field fields[] = {
+    struct belfry_http_field fields[] = {
         {belfry_bytes_str("content-type"), belfry_bytes_str(TEXT)},
         {belfry_bytes_str("retry-after"), belfry_bytes_str("1")},
     };
@@ -170,7 +170,7 @@ static void ask_answer(struct ask *ask, int status, const char *type)
     }
     char length[24];
     snprintf(length, sizeof(length), "%zu", len);
-    struct exchange_field fields[] = {
+    struct belfry_http_field fields[] = {
         {belfry_bytes_str("content-type"), belfry_bytes_str(type)},
         {belfry_bytes_str("cache-control"), belfry_bytes_str("no-store")},
         {belfry_bytes_str("content-length"), belfry_bytes_str(length)},
@@ -441,7 +441,7 @@ static void begin_index(struct admin *admin, const struct page *page, struct exc
 
 static void refuse_method(struct exchange *x)
 {
-    struct exchange_field fields[] = {
+    struct belfry_http_field fields[] = {
         {belfry_bytes_str("content-type"), belfry_bytes_str(TEXT)},
         {belfry_bytes_str("allow"), belfry_bytes_str("GET, HEAD")},
     };

@@ -24,7 +24,7 @@ struct fake {
     bool no_memory; /* here, not in what is tested */
 };
 
-static void note_fields(struct fake *fake, const struct exchange_field *fields, size_t n)
+static void note_fields(struct fake *fake, const struct belfry_http_field *fields, size_t n)
 {
     const struct {
         const char *name;
@@ -47,7 +47,7 @@ static void fake_taken(struct exchange *x, size_t n)
     ((struct fake *)x)->taken += n;
 }
 
-static void fake_respond(struct exchange *x, int status, const struct exchange_field *fields, size_t n)
+static void fake_respond(struct exchange *x, int status, const struct belfry_http_field *fields, size_t n)
 {
     struct fake *fake = (struct fake *)x;
     assert_false(fake->responded);
@@ -81,14 +81,14 @@ static void fake_write(struct exchange *x, const void *data, size_t len)
     fake_append(fake, data, len);
 }
 
-static void fake_end(struct exchange *x, const struct exchange_field *trailers, size_t n)
+static void fake_end(struct exchange *x, const struct belfry_http_field *trailers, size_t n)
 {
     (void)trailers;
     assert_int_equal(n, 0);
     ((struct fake *)x)->ended = true;
 }
 
-static void fake_answer(struct exchange *x, int status, const struct exchange_field *fields, size_t n,
+static void fake_answer(struct exchange *x, int status, const struct belfry_http_field *fields, size_t n,
                         struct belfry_bytes body)
 {
     struct fake *fake = (struct fake *)x;

@@ -209,8 +209,8 @@ void health_begin(struct health *health, struct exchange *x, const struct exchan
 
 static void answer_http(struct exchange *x, int status, const char *type, const char *body)
 {
-    struct exchange_field fields[] = {{belfry_bytes_str("content-type"), belfry_bytes_str(type)},
-                                      {belfry_bytes_str("allow"), belfry_bytes_str("GET")}};
+    struct belfry_http_field fields[] = {{belfry_bytes_str("content-type"), belfry_bytes_str(type)},
+                                         {belfry_bytes_str("allow"), belfry_bytes_str("GET")}};
     exchange_answer(x, status, fields, status == 405 ? 2 : 1, belfry_bytes_str(body));
 }
 

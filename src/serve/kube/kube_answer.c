@@ -3,16 +3,16 @@
 
 #include <stdio.h>
 
-static struct exchange_field field(const char *name, struct belfry_bytes value)
+static struct belfry_http_field field(const char *name, struct belfry_bytes value)
 {
-    return (struct exchange_field){belfry_bytes_str(name), value};
+    return (struct belfry_http_field){belfry_bytes_str(name), value};
 }
 
 static const char json_type[] = "application/json";
 
 void kube_answer_status(struct exchange *x, const struct kube_status *status)
 {
-    struct exchange_field fields[3] = {field("content-type", belfry_bytes_str(json_type))};
+    struct belfry_http_field fields[3] = {field("content-type", belfry_bytes_str(json_type))};
     struct belfry_buf body;
     char seconds[16];
     size_t n = 1;
@@ -31,15 +31,15 @@ void kube_answer_status(struct exchange *x, const struct kube_status *status)
 
 void kube_answer_json(struct exchange *x, struct belfry_bytes type, struct belfry_bytes etag, struct belfry_bytes body)
 {
-    struct exchange_field fields[] = {field("content-type", type), field("vary", belfry_bytes_str("Accept")),
-                                      field("etag", etag)};
+    struct belfry_http_field fields[] = {field("content-type", type), field("vary", belfry_bytes_str("Accept")),
+                                         field("etag", etag)};
     exchange_answer(x, 200, fields, etag.len == 0 ? 2 : 3, body);
 }
 
 void kube_answer_begin(struct exchange *x)
 {
-    struct exchange_field fields[] = {field("content-type", belfry_bytes_str(json_type)),
-                                      field("cache-control", belfry_bytes_str("no-cache, private"))};
+    struct belfry_http_field fields[] = {field("content-type", belfry_bytes_str(json_type)),
+                                         field("cache-control", belfry_bytes_str("no-cache, private"))};
     exchange_respond(x, 200, fields, 2);
 }
 

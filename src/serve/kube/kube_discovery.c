@@ -40,8 +40,8 @@ bool kube_discovery_is_api(struct belfry_bytes path)
 static void answer_probe(const struct kube_state *state, struct exchange *x, struct belfry_bytes path,
                          struct belfry_bytes query)
 {
-    const struct exchange_field type = {belfry_bytes_str("content-type"),
-                                        belfry_bytes_str("text/plain; charset=utf-8")};
+    const struct belfry_http_field type = {belfry_bytes_str("content-type"),
+                                           belfry_bytes_str("text/plain; charset=utf-8")};
     bool well = is_path(path, "/livez") || (state->ready && !state->announced);
     char text[KUBE_REASON_MAX + 64];
     if (!well)
@@ -73,7 +73,7 @@ static void answer_failure(struct exchange *x, enum kube_reason reason, const ch
 /* True: the client has it already, and 304 was sent. */
 static bool answer_unchanged(struct exchange *x, struct belfry_bytes known, struct belfry_bytes etag)
 {
-    const struct exchange_field field = {belfry_bytes_str("etag"), etag};
+    const struct belfry_http_field field = {belfry_bytes_str("etag"), etag};
     if (!belfry_bytes_equal(known, etag))
         return false;
     exchange_answer(x, 304, &field, 1, (struct belfry_bytes){0});

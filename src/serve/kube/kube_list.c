@@ -159,11 +159,11 @@ static void kube_list_free(struct kube_list *list)
 
 /* ---- how it ends ---- */
 
-static const struct exchange_field plain_head[] = {
+static const struct belfry_http_field plain_head[] = {
     {{"content-type", 12}, {"application/json", 16}},
     {{"cache-control", 13}, {"no-cache, private", 17}},
 };
-static const struct exchange_field packed_head[] = {
+static const struct belfry_http_field packed_head[] = {
     {{"content-type", 12}, {"application/json", 16}},
     {{"cache-control", 13}, {"no-cache, private", 17}},
     {{"content-encoding", 16}, {"gzip", 4}},

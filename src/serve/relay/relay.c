@@ -241,7 +241,7 @@ static bool relay_call_keep(struct relay_call *call, struct belfry_buf *buf, str
 /* Of ":status", which is first; nghttp2 has checked that it is three digits. */
 static int status_of_block(struct fields *block)
 {
-    const struct exchange_field *list = fields_list(block);
+    const struct belfry_http_field *list = fields_list(block);
     int status = 0;
     if (block->n == 0 || !belfry_bytes_equal(list[0].name, belfry_bytes_str(":status")))
         return 0;
@@ -325,7 +325,7 @@ static void relay_call_upstream_ended(struct relay_call *call, enum call_end end
 static void relay_call_pass_head(struct relay_call *call, bool last)
 {
     int status = status_of_block(&call->block);
-    const struct exchange_field *list = fields_list(&call->block);
+    const struct belfry_http_field *list = fields_list(&call->block);
     struct exchange *x = call->x;
     if (last) {
         uplink_close(call->up);

@@ -222,7 +222,7 @@ static enum belfry_err fence_question_send(struct fence_question *question)
     Etcdserverpb__RangeRequest request = ETCDSERVERPB__RANGE_REQUEST__INIT;
     request.key = belfry_binary(subject->key.len > 0 ? subject->key : belfry_bytes_of("", 1));
     request.count_only = true; /* and linearizable */
-    struct exchange_field field = {.value = subject->secret};
+    struct belfry_http_field field = {.value = subject->secret};
     if (subject->field != NULL)
         field.name = belfry_bytes_str(subject->field);
     struct unary_opts opts = {.uplink = question->fence->uplink,

@@ -210,7 +210,7 @@ static enum belfry_err permit_ask_send(struct permit_range *ask, const struct pe
     if (message == NULL)
         return BELFRY_ERR_NOMEM;
     const char *name = subject->credential == CREDENTIAL_TOKEN ? "token" : "authorization";
-    struct exchange_field field = {belfry_bytes_str(name), subject->secret};
+    struct belfry_http_field field = {belfry_bytes_str(name), subject->secret};
     struct unary_opts opts = {.uplink = ask->permit->uplink,
                               .pin = question->pin,
                               .path = RANGE_PATH,

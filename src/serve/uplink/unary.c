@@ -129,7 +129,7 @@ static enum belfry_err open_call(struct unary *unary, const struct unary_opts *o
 {
     char timeout[BELFRY_GRPC_TIMEOUT_BYTES];
     belfry_grpc_timeout(opts->timeout_ms, timeout);
-    struct exchange_field fields[N_OWN + UNARY_FIELDS] = {
+    struct belfry_http_field fields[N_OWN + UNARY_FIELDS] = {
         {belfry_bytes_str("content-type"), belfry_bytes_str("application/grpc")},
         {belfry_bytes_str("te"), belfry_bytes_str("trailers")},
         {belfry_bytes_str("user-agent"), belfry_bytes_str("belfryd")},

@@ -30,7 +30,7 @@ struct unary_opts {
     unsigned pin;     /* 0: none */
     const char *path; /* static */
     uint32_t timeout_ms;
-    const struct exchange_field *fields; /* of the request, beside gRPC's own */
+    const struct belfry_http_field *fields; /* of the request, beside gRPC's own */
     size_t n_fields;
     struct belfry_bytes message;
     enum uplink_caller caller;

@@ -563,32 +563,25 @@ static void on_expiry(uv_timer_t *timer)
     end_all(&expired, why);
 }
 
-/* The server's fields have a type of their own. Names are sent as they came: in lower case, or not at all. */
+/* Names are sent as they came: in lower case, or not at all. */
 static enum belfry_err make_ask(const struct uplink *uplink, const struct uplink_request *request,
                                 struct belfry_http_ask **out)
 {
     struct belfry_http_field via = {belfry_bytes_str(VIA_FIELD), {0}};
     if (uplink->opts.via != NULL)
         via.value = belfry_bytes_str(uplink->opts.via);
-    if (request->n_fields > BELFRY_HTTP_ASK_BYTES)
-        return BELFRY_ERR_INVALID;
-    struct belfry_http_field *fields = calloc(request->n_fields + 1, sizeof(*fields));
-    if (fields == NULL)
-        return BELFRY_ERR_NOMEM;
-    bool is_lower = true;
     for (size_t i = 0; i < request->n_fields; i++) {
-        fields[i] = (struct belfry_http_field){request->fields[i].name, request->fields[i].value};
-        is_lower = is_lower && nghttp2_check_header_name((const uint8_t *)fields[i].name.data, fields[i].name.len) != 0;
+        struct belfry_bytes name = request->fields[i].name;
+        if (nghttp2_check_header_name((const uint8_t *)name.data, name.len) == 0)
+            return BELFRY_ERR_INVALID;
     }
     struct belfry_http_ask_opts opts = {.method = belfry_bytes_str("POST"),
                                         .target = request->path,
-                                        .fields = fields,
+                                        .fields = request->fields,
                                         .n_fields = request->n_fields,
                                         .more = &via,
                                         .n_more = uplink->opts.via != NULL};
-    enum belfry_err err = is_lower ? belfry_http_ask_create(&opts, out) : BELFRY_ERR_INVALID;
-    free(fields);
-    return err;
+    return belfry_http_ask_create(&opts, out);
 }
 
 enum belfry_err uplink_open(struct uplink *uplink, unsigned *pin, const struct uplink_request *request,

@@ -104,7 +104,7 @@ enum uplink_caller {
 /* Everything is copied. `fields` go behind :method POST, :scheme, :authority (of the endpoint), :path. */
 struct uplink_request {
     struct belfry_bytes path;
-    const struct exchange_field *fields;
+    const struct belfry_http_field *fields;
     size_t n_fields;
     enum uplink_caller caller;
 };

@@ -116,10 +116,10 @@ static const struct uplink_events events = {
 
 static enum belfry_err start(struct seen *seen, unsigned *pin)
 {
-    const struct exchange_field fields[] = {{belfry_bytes_str("content-type"), belfry_bytes_str("application/grpc")},
-                                            {belfry_bytes_str("token"), belfry_bytes_str("secret.1")},
-                                            {belfry_bytes_str("x"), belfry_bytes_str("1")},
-                                            {belfry_bytes_str("x"), belfry_bytes_str("")}};
+    const struct belfry_http_field fields[] = {{belfry_bytes_str("content-type"), belfry_bytes_str("application/grpc")},
+                                               {belfry_bytes_str("token"), belfry_bytes_str("secret.1")},
+                                               {belfry_bytes_str("x"), belfry_bytes_str("1")},
+                                               {belfry_bytes_str("x"), belfry_bytes_str("")}};
     const struct uplink_request request = {.path = PATH, .fields = fields, .n_fields = 4};
     return uplink_open(bed.uplink, pin, &request, &events, seen, &seen->call);
 }
@@ -517,11 +517,11 @@ static void fields_that_http2_does_not_allow_are_refused_and_so_is_too_much(void
     struct uplink_call *call;
     static char big[48 * 1024];
     memset(big, 'a', sizeof(big));
-    const struct exchange_field bad[] = {{belfry_bytes_str("Upper"), belfry_bytes_str("x")},
-                                         {belfry_bytes_str(":path"), belfry_bytes_str("/x")},
-                                         {belfry_bytes_str("x"), belfry_bytes_str("a\nb")},
-                                         {belfry_bytes_str(""), belfry_bytes_str("x")},
-                                         {belfry_bytes_str("x"), belfry_bytes_of(big, sizeof(big))}};
+    const struct belfry_http_field bad[] = {{belfry_bytes_str("Upper"), belfry_bytes_str("x")},
+                                            {belfry_bytes_str(":path"), belfry_bytes_str("/x")},
+                                            {belfry_bytes_str("x"), belfry_bytes_str("a\nb")},
+                                            {belfry_bytes_str(""), belfry_bytes_str("x")},
+                                            {belfry_bytes_str("x"), belfry_bytes_of(big, sizeof(big))}};
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         const struct uplink_request request = {.path = PATH, .fields = &bad[i], .n_fields = 1};
         assert_int_equal(uplink_open(bed.uplink, NULL, &request, &events, NULL, &call), BELFRY_ERR_INVALID);
@@ -604,8 +604,8 @@ static void make_with(const char *cert, const char *key)
 /* Sends a call with that field (NULL: none) and returns whether it went up as nobody's. */
 static bool goes_as_nobody(struct seen *seen, const char *field, enum uplink_caller caller)
 {
-    const struct exchange_field fields[] = {{belfry_bytes_str("content-type"), belfry_bytes_str("application/grpc")},
-                                            {belfry_bytes_str(field != NULL ? field : ""), belfry_bytes_str("t.1")}};
+    const struct belfry_http_field fields[] = {{belfry_bytes_str("content-type"), belfry_bytes_str("application/grpc")},
+                                               {belfry_bytes_str(field != NULL ? field : ""), belfry_bytes_str("t.1")}};
     const struct uplink_request request = {
         .path = PATH, .fields = fields, .n_fields = field != NULL ? 2 : 1, .caller = caller};
     size_t n = upstream_count(bed.members[0]);
