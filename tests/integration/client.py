@@ -115,7 +115,7 @@ class Recorder:
         return {k: int(v) for k, v in (word.split("=") for word in self.command("stats").split())}
 
     def wait_rev(self, wanted, timeout):
-        """wanted: watch number -> revision that its newest event must reach."""
+        """wanted: watch number -> revision that its newest event must reach, all of that revision included."""
         state = {}
 
         def reached():

@@ -54,7 +54,7 @@ static const char *const state_names[] = {"none", "open", "pausing", "paused", "
 struct watch {
     struct belfry_watch *handle; /* NULL once ended or closed */
     enum state state;
-    int64_t rev;   /* of the newest event */
+    int64_t rev;   /* of the newest event whose revision is here whole */
     int64_t place; /* of the newest batch */
     uint64_t n_events;
     uint64_t member_id; /* that the newest batch came from */
@@ -163,7 +163,7 @@ static void leave(struct watch *w, enum state state)
     n_live--;
 }
 
-static void note_event_rev(struct watch *w, int64_t rev)
+static void note_whole_rev(struct watch *w, int64_t rev)
 {
     if (until_rev > 0 && w->rev <= until_rev && rev > until_rev)
         n_until++;
@@ -183,7 +183,8 @@ static void take_events(struct watch *w, const struct belfry_batch *batch)
             now / 1000, batch->header.revision, batch->header.member_id, batch->header.cluster_id);
     for (const struct belfry_event *e = belfry_batch_next(batch, NULL); e != NULL; e = belfry_batch_next(batch, e)) {
         put_event(e, now);
-        note_event_rev(w, e->mod_rev);
+        if (!batch->part)
+            note_whole_rev(w, e->mod_rev);
         w->n_events++;
     }
     w->place = batch->rev;
