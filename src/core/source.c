@@ -94,6 +94,21 @@ static void keep_segment(struct source *source, struct segment *segment)
     source->bytes += segment->bytes;
 }
 
+/* Some slices of a revision that is gone are of no use without the others: what begins with them cannot end. */
+static bool is_gone_slice(const struct source *source, const struct segment *segment)
+{
+    return segment->n > 0 && segment->batches[0]->kind == BATCH_SLICE && segment->batches[0]->rev < source->gone_below;
+}
+
+static void drop_gone_slices(struct source *source)
+{
+    for (size_t i = 0; i < SOURCE_SEGMENTS; i++) {
+        struct source_segment *kept = &source->segments[i];
+        if (kept->segment != NULL && is_gone_slice(source, kept->segment))
+            drop_segment(source, kept);
+    }
+}
+
 void source_begin_past(struct source *source, uint64_t past)
 {
     for (size_t i = 0; i < SOURCE_SEGMENTS; i++) {
@@ -164,7 +179,10 @@ bool source_fetched(struct source *source, const struct worker_fetch *fetch, enu
     if (err == BELFRY_OK) {
         for (size_t i = 0; i < segment->n; i++)
             source->n_rows += segment->batches[i]->n_events;
-        keep_segment(source, segment);
+        if (is_gone_slice(source, segment))
+            segment_unref(segment);
+        else
+            keep_segment(source, segment);
         return true;
     }
     if (err == BELFRY_ERR_COMPACTED) {
@@ -173,6 +191,7 @@ bool source_fetched(struct source *source, const struct worker_fetch *fetch, enu
             source->gone_below = below;
         if (compact_rev > source->gone_told)
             source->gone_told = compact_rev;
+        drop_gone_slices(source);
         return true;
     }
     turn_retry_later(source->turn);

@@ -135,6 +135,49 @@ static void compaction_says_what_is_gone(void **state)
     assert_int_equal(next(70, 104, &rev), SOURCE_WAIT);
 }
 
+/* A slice of a revision, of which more follows. */
+static struct segment *slice_of(int64_t rev)
+{
+    struct segment_builder builder;
+    struct segment *segment = NULL;
+    struct batch *batch = NULL;
+    struct belfry_bytes event = belfry_bytes_str("k");
+    assert_int_equal(batch_create(rev, BATCH_SLICE, 1, batch_stored_bytes(event.len, 0), &batch), BELFRY_OK);
+    batch_add_stored(batch, event, belfry_bytes_of(NULL, 0), event, false);
+    batch_set_slice(batch, 0, true);
+    segment_begin(&builder);
+    assert_int_equal(segment_add(&builder, batch), BELFRY_OK);
+    assert_int_equal(segment_finish(&builder, PAST, rev, rev, &segment), BELFRY_OK);
+    return segment;
+}
+
+static enum source_result slice(int64_t rev, uint32_t sub, struct worker_fetch *fetch)
+{
+    const struct batch *batch;
+    enum source_result result = source_slice(&source, rev, sub, SOURCE_PREFER_SLICES, &batch);
+    assert_int_equal(source_wants_fetch(&source, fetch), result == SOURCE_WAIT);
+    return result;
+}
+
+/* The first slice was read, then the revision left our window and was compacted upstream. A response that begins with
+ * that slice could never end. */
+static void slices_of_a_revision_that_is_gone_are_dropped(void **state)
+{
+    (void)state;
+    struct worker_fetch first, early, rest;
+    assert_int_equal(slice(60, 0, &first), SOURCE_WAIT);
+    assert_int_equal(slice(59, 0, &early), SOURCE_WAIT);
+    assert_true(source_fetched(&source, &first, BELFRY_OK, slice_of(60), 0, 0));
+    assert_int_equal(slice(60, 0, &first), SOURCE_BATCH);
+    assert_int_equal(slice(60, 1, &rest), SOURCE_WAIT);
+    assert_true(source_fetched(&source, &rest, BELFRY_ERR_COMPACTED, NULL, 80, 61));
+    assert_int_equal(slice(60, 0, &first), SOURCE_GONE);
+    assert_int_equal(source.bytes, 0);
+    assert_true(source_fetched(&source, &early, BELFRY_OK, slice_of(59), 0, 0)); /* it was on its way */
+    assert_int_equal(slice(59, 0, &early), SOURCE_GONE);
+    assert_int_equal(source.bytes, 0);
+}
+
 static void failed_fetch_is_retried_later(void **state)
 {
     (void)state;
@@ -196,6 +239,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(history_is_asked_for_once_and_kept, setup, teardown),
         cmocka_unit_test_setup_teardown(answer_of_another_past_is_dropped, setup, teardown),
         cmocka_unit_test_setup_teardown(compaction_says_what_is_gone, setup, teardown),
+        cmocka_unit_test_setup_teardown(slices_of_a_revision_that_is_gone_are_dropped, setup, teardown),
         cmocka_unit_test_setup_teardown(failed_fetch_is_retried_later, setup, teardown),
         cmocka_unit_test_setup_teardown(no_more_is_asked_for_than_can_be_kept, setup, teardown),
         cmocka_unit_test_setup_teardown(segment_that_is_not_used_leaves_first, setup, teardown),

@@ -282,6 +282,18 @@ static void right_lines_lost_for_a_previous_value(struct bench *bench)
     bench->stream = NULL;
 }
 
+/* The value is of a past that began after the watch was asked for, and of which it was sent nothing. */
+static void right_lines_lost_for_a_previous_value_of_a_new_past(struct bench *bench)
+{
+    watch_lines(bench, 25, 1);
+    rewrite_at(bench, 22);
+    int64_t rev = find_replaced(bench, 26, false)->rev;
+    history_compact(bench->history, rev);
+    say_canceled(bench, 0, rev + 1);
+    checker_stream_close(bench->stream);
+    bench->stream = NULL;
+}
+
 /* Lines of one key: of a transaction the watch is sent what it wants, the first or the last event, and then told that
  * the rest is compacted. */
 static void lose_inside(struct bench *bench, bool last)
@@ -1010,6 +1022,7 @@ static const struct plant plants[] = {
     PLANT(right_line_by_line, NULL),
     PLANT(right_lines_of_a_pin, NULL),
     PLANT(right_lines_lost_for_a_previous_value, NULL),
+    PLANT(right_lines_lost_for_a_previous_value_of_a_new_past, NULL),
     PLANT(right_lines_lost_inside_a_revision, NULL),
     PLANT(wrong_line_dropped, "ordered: revision"),
     PLANT(wrong_line_again, "unique: revision"),

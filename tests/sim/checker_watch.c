@@ -469,6 +469,7 @@ static bool is_inside(const struct watch *watch)
 bool checker_watch_compacted(struct watch *watch, int64_t rev)
 {
     struct checker *checker = watch->stream->checker;
+    consider_forks(watch);
     bool compacted = was_compacted(checker, rev), rewritten = checker_revs_have(&checker->rewrites, rev);
     bool needs_it = checker_watch_next(watch) < rev || watch->soft || /* soft: it may need less than created showed */
                     (watch->facts.next < rev && is_inside(watch));

@@ -428,7 +428,8 @@ static void ask_backfill(struct feed *feed, struct job *job, uint64_t now)
         belfry_list_append(&feed->backfilling, &job->node);
 }
 
-static void end_backfills(struct feed *feed)
+/* `head`: what ingest had when the step began; the backfill may have answered at any time since. */
+static void end_backfills(struct feed *feed, int64_t head)
 {
     struct backfill_answer answer;
     while (backfill_answer(feed->backfill, &answer)) {
@@ -444,7 +445,8 @@ static void end_backfills(struct feed *feed)
             segment_unref(answer.segment);
             return;
         }
-        if (answer.err == BELFRY_ERR_COMPACTED && answer.compact_rev == ingest_head(feed->ingest) + 1)
+        if (answer.err == BELFRY_ERR_COMPACTED && answer.compact_rev > head &&
+            answer.compact_rev <= ingest_head(feed->ingest) + 1)
             feed->capped = answer.compact_rev;
         COVER_BY(resume_backfill, answer.err == BELFRY_OK);
         COVER_BY(backfill_canceled, answer.err == BELFRY_ERR_CANCELED);
@@ -513,6 +515,7 @@ static uint64_t feed_step(void *arg)
 {
     struct feed *feed = arg;
     uint64_t now = sched_now(feed->opts->sched);
+    int64_t head = ingest_head(feed->ingest);
     bool fresh = !upstream_stale(feed->upstream);
     bool late = upstream_due(feed->upstream) != BELFRY_NEVER && now >= upstream_due(feed->upstream) + UPSTREAM_GAP_MS;
     run_timers(feed, now);
@@ -532,7 +535,7 @@ static uint64_t feed_step(void *arg)
     act_all(feed, now);
     (void)take_actions(feed, &feed->live, now); /* of watches that were resumed */
     (void)take_actions(feed, &feed->back, now);
-    end_backfills(feed);
+    end_backfills(feed, head);
     tell_workers(feed, now);
     send_requests(feed, &feed->live, now);
     send_requests(feed, &feed->back, now);
