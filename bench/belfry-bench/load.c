@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "object.h"
+#include "put_time.h"
 
 /* The object that a put writes. */
 static size_t object_of(const struct load *load, size_t put)
@@ -54,24 +55,7 @@ size_t load_write_value(const struct load *load, size_t put, size_t value_bytes,
 {
     if (load->form == LOAD_OBJECTS)
         return object_write(to, object_of(load, put), value_bytes, now_ns);
-    load_stamp(to, now_ns);
-    memset(to + LOAD_TIME_BYTES, 'x', value_bytes - LOAD_TIME_BYTES);
+    put_time_write(to, now_ns);
+    memset(to + PUT_TIME_BYTES, 'x', value_bytes - PUT_TIME_BYTES);
     return value_bytes;
-}
-
-void load_stamp(char *value, uint64_t now_ns)
-{
-    char text[LOAD_TIME_BYTES + 1];
-    snprintf(text, sizeof(text), "%-*llu", LOAD_TIME_BYTES, (unsigned long long)now_ns);
-    memcpy(value, text, LOAD_TIME_BYTES);
-}
-
-uint64_t load_put_time(struct belfry_bytes value)
-{
-    uint64_t time = 0;
-    if (value.len < LOAD_TIME_BYTES)
-        return 0;
-    for (size_t i = 0; i < LOAD_TIME_BYTES && value.data[i] >= '0' && value.data[i] <= '9'; i++)
-        time = time * 10 + (uint64_t)(value.data[i] - '0');
-    return time;
 }

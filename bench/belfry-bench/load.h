@@ -3,9 +3,9 @@
  * load: keys and values of a run, which the watchers and the putter must agree on.
  *
  * A shared load is one prefix that every watcher watches; puts go to 1,000 keys under it in turn. A distinct load has a
- * key for every watcher. A value starts with the time of its put, 20 digits padded with blanks, so that each delivery
- * says how long it took; the rest is filling. A load of objects (object.h) is watched over Kubernetes' API, everybody
- * all of them (shared) or each the one that its selector names (distinct); the time of the put is in the object.
+ * key for every watcher. A value starts with the time of its put (put_time.h); the rest is filling. A load of objects
+ * (object.h) is watched over Kubernetes' API. Every watcher watches all objects (shared), or the one object that its
+ * selector names (distinct). The time of the put is in the object.
  *
  * Thread: any.
  */
@@ -20,7 +20,6 @@
 
 #define LOAD_KEY_MAX    96
 #define LOAD_PREFIX_MAX 64
-#define LOAD_TIME_BYTES 20
 #define LOAD_KEYS       1000 /* of a shared load */
 
 enum load_keys { LOAD_SHARED, LOAD_DISTINCT };
@@ -46,11 +45,5 @@ size_t load_value_max(const struct load *load, size_t value_bytes);
 
 /* The value of that put; returns its length. */
 size_t load_write_value(const struct load *load, size_t put, size_t value_bytes, uint64_t now_ns, char *to);
-
-/* Writes the value's first LOAD_TIME_BYTES. */
-void load_stamp(char *value, uint64_t now_ns);
-
-/* The time of the put; 0 when the value has none. */
-uint64_t load_put_time(struct belfry_bytes value);
 
 #endif

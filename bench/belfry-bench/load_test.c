@@ -67,18 +67,6 @@ static void an_object_lies_under_its_namespace_and_is_named_in_its_value(void **
     assert_non_null(strstr(value, "\"name\":\"node-17\""));
 }
 
-static void the_time_of_a_put_is_read_back_from_its_value(void **state)
-{
-    (void)state;
-    char value[LOAD_TIME_BYTES + 3] = "xxxxxxxxxxxxxxxxxxxxxx";
-    load_stamp(value, 1234567890123);
-    assert_int_equal(load_put_time(belfry_bytes_of(value, sizeof(value))), 1234567890123);
-    load_stamp(value, UINT64_MAX);
-    assert_true(load_put_time(belfry_bytes_of(value, sizeof(value))) == UINT64_MAX);
-    assert_int_equal(load_put_time(belfry_bytes_of(value, LOAD_TIME_BYTES - 1)), 0);
-    assert_int_equal(load_put_time(belfry_bytes_str("no time is in this value")), 0);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -86,7 +74,6 @@ int main(void)
         cmocka_unit_test(a_distinct_load_has_a_key_for_each),
         cmocka_unit_test(a_watcher_covers_what_its_range_has),
         cmocka_unit_test(an_object_lies_under_its_namespace_and_is_named_in_its_value),
-        cmocka_unit_test(the_time_of_a_put_is_read_back_from_its_value),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

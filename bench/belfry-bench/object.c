@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "load.h"
+#include "put_time.h"
 
 static const char event_head[] = "{\"type\":\"";
 static const char revision_field[] = "\"resourceVersion\":\"";
@@ -20,9 +20,9 @@ void object_name(size_t index, char *name)
 size_t object_write(char *to, size_t index, size_t spec_bytes, uint64_t now_ns)
 {
     static const char spec_end[] = "\"}";
-    char name[OBJECT_NAME_MAX], stamp[LOAD_TIME_BYTES + 1] = "";
+    char name[OBJECT_NAME_MAX], stamp[PUT_TIME_BYTES + 1] = "";
     object_name(index, name);
-    load_stamp(stamp, now_ns);
+    put_time_write(stamp, now_ns);
     int head =
         snprintf(to, OBJECT_EXTRA,
                  "{\"apiVersion\":\"example.apiserver.k8s.io/v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"%s\","
@@ -99,7 +99,7 @@ enum belfry_err object_read_event(struct belfry_bytes line, struct object_event 
     event.rev = number(behind(line, revision_field, sizeof(revision_field) - 1));
     if (event.rev == 0 && event.type != OBJECT_ERROR)
         return BELFRY_ERR_PROTOCOL;
-    event.put_at = load_put_time(behind(line, time_field, sizeof(time_field) - 1));
+    event.put_at = put_time_read(behind(line, time_field, sizeof(time_field) - 1));
     *out = event;
     return BELFRY_OK;
 }

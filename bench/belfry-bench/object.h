@@ -4,7 +4,7 @@
  *
  * Custom resources as they lie in etcd: JSON, of the one type that the kube-apiserver to compare with knows. Name and
  * spec.nodeName of an object are the same word, so that a selector of either picks it. Its spec holds the time of its
- * put (spec.subdomain, LOAD_TIME_BYTES) and filling (spec.hostname).
+ * put (spec.subdomain, PUT_TIME_BYTES) and filling (spec.hostname).
  *
  * Reading is for lines that a server of these objects wrote: fields are looked for, not parsed, because a client that
  * costs more than the server would measure itself.

@@ -7,6 +7,7 @@
 
 #include "object.h"
 #include "opt/command_line.h"
+#include "put_time.h"
 #include "stopwatch.h"
 
 #define MAX_WORDS 16 /* of a mode's defaults */
@@ -75,7 +76,7 @@ static const struct belfry_opt_row rows[N_NAMES] = {
     [WATCHES] = {WATCHES, "watches", COUNT(watches), RANGE(1, 10000000), .fallback = "1",
         .help = "watches of a stream"},
     [PUTS] = {PUTS, "puts", COUNT(puts), RANGE(0, 10000000), .fallback = "200", .help = "puts"},
-    [VALUE_BYTES] = {VALUE_BYTES, "value-size", SIZE(value_bytes), RANGE(LOAD_TIME_BYTES, 1 << 20), .fallback = "256",
+    [VALUE_BYTES] = {VALUE_BYTES, "value-size", SIZE(value_bytes), RANGE(PUT_TIME_BYTES, 1 << 20), .fallback = "256",
         .help = "bytes of a value, or of an object's spec"},
     [IN_FLIGHT] = {IN_FLIGHT, "in-flight", COUNT(in_flight), RANGE(1, PUTTER_CALLS / 2), .fallback = "16",
         .help = "puts under way at a time"},

@@ -8,6 +8,7 @@
 
 #include "die.h"
 #include "h2conn.h"
+#include "put_time.h"
 #include "stopwatch.h"
 #include "wire/scan.h"
 
@@ -52,7 +53,7 @@ static const struct h2conn_events events = {on_message, on_ended, on_failed};
 
 void putter_open(struct putter *putter, int poll, const struct putter_opts *opts)
 {
-    assert(opts->in_flight <= PUTTER_CALLS / 2 && opts->value_bytes >= LOAD_TIME_BYTES);
+    assert(opts->in_flight <= PUTTER_CALLS / 2 && opts->value_bytes >= PUT_TIME_BYTES);
     memset(putter, 0, sizeof(*putter));
     putter->opts = *opts;
     size_t value_max = load_value_max(&opts->load, opts->value_bytes);

@@ -21,7 +21,7 @@
 struct putter_opts {
     struct target target;
     struct load load;
-    size_t value_bytes; /* LOAD_TIME_BYTES and up; of an object: of its spec */
+    size_t value_bytes; /* PUT_TIME_BYTES and up; of an object: of its spec */
     size_t max_puts;
     size_t in_flight;  /* at most PUTTER_CALLS / 2 */
     size_t n_watchers; /* distinct load: the puts go round these, spread evenly */

@@ -1,12 +1,17 @@
 /* bench/belfry-bench/swarm.c */
-#include "swarm_private.h"
+#include "swarm.h"
 
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/backoff.h"
+#include "base/buf.h"
 #include "die.h"
+#include "h2conn.h"
+#include "kube_watch.h"
 #include "proc.h"
+#include "put_time.h"
 #include "stopwatch.h"
 #include "wire/scan.h"
 #include "wire/write.h"
@@ -15,24 +20,87 @@
 #define MAX_BOUNDED  16  /* the same when there is a bound: what they still create goes past it */
 #define MAX_CREATING 256 /* creates of a stream without an answer */
 
-void swarm_fault(struct seat *seat, const char *what, const char *text)
+#define BACK_FIRST_MS 50 /* libbelfry's waits, so that a storm of these watchers is what a server would meet */
+#define BACK_MAX_MS   3000
+
+struct lane {
+    size_t asked, created;
+    bool *answered; /* owned; by watch. grpc-proxy numbers watches in the order of the creates but answers in another */
+};
+
+/*
+ *                 opened            lost (swarm_reconnect())
+ *     SEAT_EMPTY ----> SEAT_TAKEN ----> SEAT_AWAY
+ *                          ^----------------'
+ *                               its wait is over
+ */
+enum seat_state { SEAT_EMPTY, SEAT_TAKEN, SEAT_AWAY };
+
+struct seat {
+    struct swarm *swarm;
+    size_t index;
+    size_t n_created;
+    enum seat_state state;
+    /* since swarm_reconnect() */
+    bool left; /* it had all its watches, and was lost */
+    struct belfry_backoff backoff;
+    struct belfry_list away; /* in swarm->away */
+    uint64_t due_ns;         /* while it is in there: when it connects again */
+    /* etcd's API */
+    struct h2conn *conn; /* owned; NULL: not opened yet */
+    struct lane *lanes;  /* owned; one a stream */
+    /* Kubernetes' */
+    struct kube_watch *watch; /* owned; NULL: not opened yet */
+};
+
+static void seat_fault(struct seat *seat, const char *what, const char *text)
 {
     struct swarm *swarm = seat->swarm;
     if (swarm->fault[0] == '\0')
         snprintf(swarm->fault, sizeof(swarm->fault), "connection %zu: %s%s", seat->index, what, text);
 }
 
-void swarm_delivery(struct seat *seat, size_t watcher, int64_t rev, uint64_t put_at, uint64_t now)
+static void seat_delivery(struct seat *seat, size_t watcher, int64_t rev, uint64_t put_at, uint64_t now)
 {
     struct swarm *swarm = seat->swarm;
     if (tally_event(&swarm->tally, watcher, rev) && put_at != 0 && put_at < now && seat->index != swarm->unmeasured)
         histogram_add(&swarm->latency, now - put_at);
 }
 
-size_t swarm_per_seat(const struct swarm *swarm)
+static size_t watches_per_seat(const struct swarm *swarm)
 {
     return swarm->opts.n_streams * swarm->opts.n_watches;
 }
+
+/* ---- a connection that is lost ---- */
+
+/* The connection is of no use any more: it will be made again. False unless swarm_reconnect() was called. Frees
+ * nothing: it is called from inside the connection. */
+static bool seat_lost(struct seat *seat, const char *why)
+{
+    struct swarm *swarm = seat->swarm;
+    if (!swarm->reconnects)
+        return false;
+    if (seat->state == SEAT_AWAY)
+        return true; /* its streams end one after the other */
+    if (seat->n_created == watches_per_seat(swarm)) {
+        swarm->n_left += !seat->left;
+        seat->left = true;
+    } else {
+        swarm->refusals++;
+        snprintf(swarm->refusal, sizeof(swarm->refusal), "%s", why);
+    }
+    swarm->n_created -= seat->n_created;
+    seat->n_created = 0;
+    seat->state = SEAT_AWAY;
+    seat->due_ns = stopwatch_ns() + (uint64_t)belfry_backoff_next(&seat->backoff, &swarm->rng) * NS_PER_MS;
+    belfry_list_append(&swarm->away, &seat->away);
+    if (seat->due_ns < swarm->due_ns)
+        swarm->due_ns = seat->due_ns;
+    return true;
+}
+
+/* ---- watchers of etcd's API ---- */
 
 static size_t first_watcher(const struct seat *seat, uint32_t call)
 {
@@ -69,7 +137,7 @@ static void on_created(struct seat *seat, uint32_t call, const struct belfry_wir
 {
     struct lane *lane = &seat->lanes[call];
     if (watch->watch_id < 0 || (uint64_t)watch->watch_id >= lane->asked || lane->answered[watch->watch_id]) {
-        swarm_fault(seat, "a watch was created that was not asked for", "");
+        seat_fault(seat, "a watch was created that was not asked for", "");
         return;
     }
     lane->answered[watch->watch_id] = true;
@@ -80,7 +148,7 @@ static void on_created(struct seat *seat, uint32_t call, const struct belfry_wir
         seat->swarm->resumed++;
     if (seat->swarm->opts.start_revision == 0)
         tally_begin(&seat->swarm->tally, first_watcher(seat, call) + (size_t)watch->watch_id, watch->header.revision);
-    if (seat->n_created == swarm_per_seat(seat->swarm))
+    if (seat->n_created == watches_per_seat(seat->swarm))
         belfry_backoff_reset(&seat->backoff);
     if (lane->asked - lane->created <= MAX_CREATING / 2)
         ask(seat, call);
@@ -90,14 +158,14 @@ static void on_event(struct seat *seat, size_t watcher, struct belfry_bytes raw,
 {
     struct belfry_wire_event event;
     if (belfry_scan_event(raw, &event) != BELFRY_OK) {
-        swarm_fault(seat, "an event cannot be read", "");
+        seat_fault(seat, "an event cannot be read", "");
         return;
     }
     if (!load_covers(&seat->swarm->opts.load, watcher, event.kv.key)) {
-        swarm_fault(seat, "an event came to a watch of another key", "");
+        seat_fault(seat, "an event came to a watch of another key", "");
         return;
     }
-    swarm_delivery(seat, watcher, event.kv.mod_rev, load_put_time(event.kv.value), now);
+    seat_delivery(seat, watcher, event.kv.mod_rev, put_time_read(event.kv.value), now);
 }
 
 static void on_message(void *user, uint32_t call, struct belfry_bytes message)
@@ -107,11 +175,11 @@ static void on_message(void *user, uint32_t call, struct belfry_bytes message)
     if (seat->state == SEAT_AWAY)
         return; /* it has given this connection up */
     if (belfry_scan_watch(message, &watch) != BELFRY_OK) {
-        swarm_fault(seat, "a WatchResponse cannot be read", "");
+        seat_fault(seat, "a WatchResponse cannot be read", "");
     } else if (watch.canceled) {
         char reason[128];
         snprintf(reason, sizeof(reason), "%.*s", (int)watch.cancel_reason.len, watch.cancel_reason.data);
-        swarm_fault(seat, "a watch was canceled: ", reason);
+        seat_fault(seat, "a watch was canceled: ", reason);
     } else if (watch.created) {
         on_created(seat, call, &watch);
     }
@@ -119,7 +187,7 @@ static void on_message(void *user, uint32_t call, struct belfry_bytes message)
         return;
     if (watch.watch_id < 0 || (uint64_t)watch.watch_id >= seat->lanes[call].asked ||
         !seat->lanes[call].answered[watch.watch_id]) {
-        swarm_fault(seat, "an event came for a watch that does not exist", "");
+        seat_fault(seat, "an event came for a watch that does not exist", "");
         return;
     }
     size_t watcher = first_watcher(seat, call) + (size_t)watch.watch_id;
@@ -132,28 +200,22 @@ static void on_message(void *user, uint32_t call, struct belfry_bytes message)
 static void on_ended(void *user, uint32_t call, int status, const char *text)
 {
     char what[64];
-    if (swarm_lost(user, text))
+    if (seat_lost(user, text))
         return;
     snprintf(what, sizeof(what), "stream %u ended with grpc-status %d: ", call, status);
-    swarm_fault(user, what, text);
+    seat_fault(user, what, text);
 }
 
 static void on_failed(void *user, const char *why)
 {
-    if (!swarm_lost(user, why))
-        swarm_fault(user, why, "");
+    if (!seat_lost(user, why))
+        seat_fault(user, why, "");
 }
 
-static const struct h2conn_events events = {on_message, on_ended, on_failed};
-
-void swarm_seat_open(struct seat *seat)
+static void open_etcd(struct seat *seat)
 {
+    static const struct h2conn_events events = {on_message, on_ended, on_failed};
     const struct swarm_opts *opts = &seat->swarm->opts;
-    seat->state = SEAT_TAKEN;
-    if (opts->load.form == LOAD_OBJECTS) {
-        swarm_kube_open(seat);
-        return;
-    }
     seat->lanes = must_have(calloc(opts->n_streams, sizeof(*seat->lanes)));
     seat->conn = h2conn_create(seat->swarm->poll, &opts->target, (uint32_t)opts->n_streams, &events, seat);
     for (size_t i = 0; i < opts->n_streams; i++) {
@@ -165,11 +227,65 @@ void swarm_seat_open(struct seat *seat)
     }
 }
 
-void swarm_seat_close(struct seat *seat)
+/* ---- watchers of Kubernetes' API ---- */
+
+static void on_kube_created(void *user)
+{
+    struct seat *seat = user;
+    if (seat->n_created == 1)
+        return; /* it is open again */
+    seat->n_created = 1;
+    seat->swarm->n_created++;
+}
+
+static void on_kube_put(void *user, int64_t rev, uint64_t put_at, uint64_t now_ns)
+{
+    struct seat *seat = user;
+    seat_delivery(seat, seat->index, rev, put_at, now_ns);
+}
+
+static void on_kube_resumed(void *user)
+{
+    struct seat *seat = user;
+    seat->swarm->resumed++;
+}
+
+static void on_kube_fault(void *user, const char *what, const char *text)
+{
+    seat_fault(user, what, text);
+}
+
+static void open_kube(struct seat *seat)
+{
+    static const struct kube_watch_events events = {on_kube_created, on_kube_put, on_kube_resumed, on_kube_fault};
+    const struct swarm_opts *opts = &seat->swarm->opts;
+    const struct kube_watch_opts watch = {
+        .poll = seat->swarm->poll,
+        .target = &opts->target,
+        .rev = opts->start_revision,
+        .selector_field = opts->load.keys == LOAD_DISTINCT ? opts->selector_field : NULL,
+        .object = seat->index,
+    };
+    seat->watch = kube_watch_create(&watch, &events, seat);
+}
+
+/* ---- seats ---- */
+
+static void seat_open(struct seat *seat)
+{
+    seat->state = SEAT_TAKEN;
+    if (seat->swarm->opts.load.form == LOAD_OBJECTS)
+        open_kube(seat);
+    else
+        open_etcd(seat);
+}
+
+static void seat_close(struct seat *seat)
 {
     h2conn_destroy(seat->conn);
     seat->conn = NULL;
-    swarm_kube_close(seat);
+    kube_watch_destroy(seat->watch);
+    seat->watch = NULL;
     for (size_t i = 0; seat->lanes != NULL && i < seat->swarm->opts.n_streams; i++)
         free(seat->lanes[i].answered);
     free(seat->lanes);
@@ -178,7 +294,7 @@ void swarm_seat_close(struct seat *seat)
 
 static size_t watchers_of(const struct swarm *swarm, size_t n_conns)
 {
-    return n_conns * swarm_per_seat(swarm);
+    return n_conns * watches_per_seat(swarm);
 }
 
 /* Whether one more may be opened; if not, those there are will do. */
@@ -206,7 +322,7 @@ static void await_created(struct swarm *swarm, uint64_t deadline_ns)
         while (complete < opened && swarm->seats[complete].n_created == each)
             complete++;
         while (opened - complete < most && may_open(swarm, opened))
-            swarm_seat_open(&swarm->seats[opened++]);
+            seat_open(&swarm->seats[opened++]);
         if (swarm->n_created == swarm->n_watchers)
             return;
         poller_turn(swarm->poll, stopwatch_ms_until(deadline_ns));
@@ -228,16 +344,48 @@ void swarm_open(struct swarm *swarm, int poll, const struct swarm_opts *opts, ui
     for (size_t i = 0; i < opts->n_conns; i++)
         swarm->seats[i] = (struct seat){.swarm = swarm, .index = i};
     if (opts->load.form == LOAD_OBJECTS && opts->start_revision == 0)
-        swarm->opts.start_revision = swarm_kube_revision(&opts->target, deadline_ns);
+        swarm->opts.start_revision = kube_watch_revision(&opts->target, deadline_ns);
     await_created(swarm, deadline_ns);
 }
 
 void swarm_close(struct swarm *swarm)
 {
     for (size_t i = 0; i < swarm->opts.n_conns; i++)
-        swarm_seat_close(&swarm->seats[i]);
+        seat_close(&swarm->seats[i]);
     free(swarm->seats);
     tally_fini(&swarm->tally);
+}
+
+void swarm_reconnect(struct swarm *swarm, uint64_t seed)
+{
+    swarm->reconnects = true;
+    swarm->rng = (struct belfry_rng){seed};
+    for (size_t i = 0; i < swarm->opts.n_conns; i++)
+        belfry_backoff_init(&swarm->seats[i].backoff, BACK_FIRST_MS, BACK_MAX_MS);
+}
+
+int swarm_tend(struct swarm *swarm)
+{
+    uint64_t now = stopwatch_ns();
+    if (now < swarm->due_ns)
+        return stopwatch_ms_until(swarm->due_ns);
+    swarm->due_ns = UINT64_MAX;
+    belfry_list_each_safe (node, &swarm->away) {
+        struct seat *seat = belfry_container(node, struct seat, away);
+        if (seat->due_ns <= now) {
+            belfry_list_remove(&seat->away);
+            seat_close(seat);
+            seat_open(seat);
+        } else if (seat->due_ns < swarm->due_ns) {
+            swarm->due_ns = seat->due_ns;
+        }
+    }
+    return stopwatch_ms_until(swarm->due_ns);
+}
+
+bool swarm_is_back(const struct swarm *swarm)
+{
+    return swarm->n_left == swarm->opts.n_conns && swarm->n_created == swarm->n_watchers;
 }
 
 uint64_t swarm_least_bytes(const struct swarm *swarm)
@@ -245,7 +393,7 @@ uint64_t swarm_least_bytes(const struct swarm *swarm)
     uint64_t least = UINT64_MAX;
     for (size_t i = 0; i < swarm->opts.n_conns; i++) {
         const struct seat *seat = &swarm->seats[i];
-        uint64_t bytes = seat->watch != NULL ? h1conn_bytes_read(seat->watch) : h2conn_bytes_read(seat->conn);
+        uint64_t bytes = seat->watch != NULL ? kube_watch_bytes_read(seat->watch) : h2conn_bytes_read(seat->conn);
         least = bytes < least ? bytes : least;
     }
     return least;
@@ -254,7 +402,7 @@ uint64_t swarm_least_bytes(const struct swarm *swarm)
 void swarm_pause(struct swarm *swarm, size_t conn)
 {
     if (swarm->seats[conn].watch != NULL)
-        h1conn_pause(swarm->seats[conn].watch);
+        kube_watch_pause(swarm->seats[conn].watch);
     else
         h2conn_pause(swarm->seats[conn].conn);
 }
@@ -262,7 +410,7 @@ void swarm_pause(struct swarm *swarm, size_t conn)
 void swarm_resume(struct swarm *swarm, size_t conn)
 {
     if (swarm->seats[conn].watch != NULL)
-        h1conn_resume(swarm->seats[conn].watch);
+        kube_watch_resume(swarm->seats[conn].watch);
     else
         h2conn_resume(swarm->seats[conn].conn);
 }

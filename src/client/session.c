@@ -23,7 +23,7 @@ static void arm(struct belfry *b)
     if (belfry_session_has_etcd(b)) {
         due = belfry_min_time(due, belfry_calls_due(b->calls));
         due = belfry_min_time(due, belfry_stream_due(b->stream));
-        due = belfry_min_time(due, belfry_watch_due(b));
+        due = belfry_min_time(due, belfry_watches_due(b->watches));
     }
     uint64_t now = belfry_clock_ms();
     if (due == BELFRY_NEVER) {
@@ -41,7 +41,7 @@ static void pump(struct belfry *b)
     b->poked = false;
     belfry_timers_fire(&b->timers, now);
     if (belfry_session_has_etcd(b)) {
-        belfry_watch_pump_follows(b, now);
+        belfry_watches_pump(b->watches, now);
         belfry_stream_pump(b->stream, now);
         belfry_calls_pump(b->calls, now);
     }
@@ -89,18 +89,20 @@ static void on_header(const struct belfry_wire_header *header, void *user)
 static void on_auth_failed(enum belfry_err err, const char *why, void *user)
 {
     struct belfry *b = user;
-    belfry_watch_end_all(b, err, why);
+    belfry_watches_end_all(b->watches, err, why);
     belfry_calls_fail_all(b->calls, err, why);
 }
 
 static void on_exhausted(const char *why, void *user)
 {
-    belfry_watch_tell_listing(user, why);
+    struct belfry *b = user;
+    belfry_watches_tell_listing(b->watches, why);
 }
 
 static void on_link_text(const char *text, void *user)
 {
-    belfry_watch_tell_link(user, text);
+    struct belfry *b = user;
+    belfry_watches_tell_link(b->watches, text);
 }
 
 /* ---- opening ---- */
@@ -168,11 +170,20 @@ static enum belfry_err open_parts(struct belfry *b, const struct belfry_opts *op
                                         .identity = &b->identity,
                                         .hasleader = hasleader,
                                         .max_message_bytes = (size_t)belfry_opts_number(opts, BELFRY_OPT_MAX_MESSAGE),
-                                        .deliver = belfry_watch_deliver,
+                                        .deliver = belfry_watches_deliver,
                                         .link_text = on_link_text,
                                         .changed = on_changed,
                                         .user = b};
-    return belfry_stream_create(&stream, &b->stream);
+    err = belfry_stream_create(&stream, &b->stream);
+    if (err != BELFRY_OK)
+        return err;
+    struct belfry_watches_opts watches = {.stream = b->stream,
+                                          .calls = b->calls,
+                                          .identity = &b->identity,
+                                          .page_timeout_ms = b->command_timeout_ms,
+                                          .poke = belfry_session_poke,
+                                          .session = b};
+    return belfry_watches_create(&watches, &b->watches);
 }
 
 static enum belfry_err open_etcd(struct belfry *b, const char *endpoints, const struct belfry_opts *opts, char *why,
@@ -257,8 +268,6 @@ int belfry_open_why(const char *endpoints, const struct belfry_opts *opts, struc
     struct belfry *b = calloc(1, sizeof(*b));
     if (b == NULL)
         return failed_to_open(BELFRY_ERR_NOMEM, why, len);
-    belfry_list_init(&b->watches);
-    belfry_list_init(&b->follows);
     belfry_list_init(&b->guests);
     if (getrandom(&b->rng.state, sizeof(b->rng.state), GRND_NONBLOCK) != (ssize_t)sizeof(b->rng.state))
         b->rng.state = belfry_clock_ms() ^ (uintptr_t)b; /* no randomness early at boot; enough for jitter */
@@ -292,10 +301,11 @@ static void close_all(struct belfry *b)
         struct belfry_guest *leaving = belfry_container(guest, struct belfry_guest, node);
         leaving->close(leaving);
     }
-    belfry_watch_end_all(b, BELFRY_ERR_CANCELED, "the session was closed");
+    belfry_watches_end_all(b->watches, BELFRY_ERR_CANCELED, "the session was closed");
     belfry_calls_abort(b->calls); /* answers may still use the session */
     belfry_stream_destroy(b->stream);
     belfry_calls_destroy(b->calls);
+    belfry_watches_destroy(b->watches); /* after both: a connection that ends may report to watches */
     belfry_dns_destroy(b->dns);
     if (b->timer != NULL)
         uv_close((uv_handle_t *)b->timer, free_handle);
@@ -344,8 +354,8 @@ int belfry_dispatch(struct belfry *b)
 
 static bool anything_left(const struct belfry *b)
 {
-    return !belfry_list_empty(&b->watches) || b->n_busy > 0 ||
-           (belfry_session_has_etcd(b) && belfry_calls_count(b->calls) > 0);
+    return b->n_busy > 0 ||
+           (belfry_session_has_etcd(b) && (!belfry_watches_empty(b->watches) || belfry_calls_count(b->calls) > 0));
 }
 
 int belfry_run(struct belfry *b, int timeout_ms)
@@ -394,9 +404,12 @@ const struct belfry_stats *belfry_get_stats(struct belfry *b)
     if (!belfry_session_has_etcd(b))
         return &b->stats;
     struct belfry_link *watch = belfry_stream_link(b->stream), *calls = belfry_calls_link(b->calls);
+    struct belfry_watches_stats watches = belfry_watches_stats(b->watches);
     struct belfry_mux_stats mux = belfry_mux_stats(belfry_stream_mux(b->stream));
     b->stats.connects = belfry_link_connects(watch) + belfry_link_connects(calls);
     b->stats.losses = belfry_link_losses(watch) + belfry_link_losses(calls);
+    b->stats.events = watches.events;
+    b->stats.lists = watches.lists;
     b->stats.resumes = mux.resumes;
     b->stats.creates = mux.creates;
     b->stats.parked = mux.parked;

@@ -3,7 +3,7 @@
  * session: struct belfry for the other files of this folder: the loop, and the parts on it.
  *
  * Public calls only record what to do and poke the session. The work is done from the loop: the session's timer then
- * pumps calls, stream and follows until nothing is due.
+ * pumps watches, stream and calls until nothing is due.
  *
  * Thread: owner: one thread at a time, checked when a public call enters (base/owner.h).
  */
@@ -19,6 +19,7 @@
 #include "client/calls.h"
 #include "client/stream.h"
 #include "client/timers.h"
+#include "client/watches.h"
 #include "client/why.h"
 
 /* An object on a session other than its watches and calls: a Kubernetes client, an informer, a kept lease. */
@@ -40,15 +41,14 @@ struct belfry {
     /* owner */
     struct belfry_auth auth;
     struct belfry_identity identity;
-    struct belfry_calls *calls; /* NULL, like stream, in a session without etcd */
+    struct belfry_calls *calls; /* NULL, like stream and watches, in a session without etcd */
     struct belfry_stream *stream;
+    struct belfry_watches *watches;
     uv_timer_t *timer; /* owned by the loop once it is closing */
     struct belfry_timers timers;
     struct belfry_list guests;
     size_t n_busy; /* number of guests' activities that belfry_run() waits for */
     struct belfry_rng rng;
-    struct belfry_list watches; /* all, by belfry_watch.node */
-    struct belfry_list follows; /* follows that are not live, by belfry_watch.busy */
     bool closing;
     bool poked; /* the timer is set to now, and the descriptor is readable */
     struct belfry_log log;
@@ -77,17 +77,5 @@ static inline bool belfry_session_has_etcd(const struct belfry *b)
 {
     return b->calls != NULL;
 }
-
-/* Like BELFRY_PAUSE, but from outside the watch's callback. */
-void belfry_watch_pause(struct belfry_watch *w);
-
-/* The parts of watch_api.c that the session drives. */
-enum belfry_mux_verdict belfry_watch_deliver(const struct belfry_mux_action *action, void *user);
-void belfry_watch_pump_follows(struct belfry *b, uint64_t now_ms);
-uint64_t belfry_watch_due(const struct belfry *b);
-void belfry_watch_tell_link(struct belfry *b, const char *text);
-void belfry_watch_tell_listing(struct belfry *b,
-                               const char *why); /* report to follows that wait for a page, once per page */
-void belfry_watch_end_all(struct belfry *b, enum belfry_err err, const char *why);
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "client/opts.h"
 #include "client/session.h"
+#include "client/watches.h"
 
 struct source_keys {
     struct belfry_watch *watch; /* NULL: ended */
@@ -83,7 +84,7 @@ static void pause_keys(void *source)
     struct source_keys *s = source;
     s->paused = true;
     if (s->depth == 0 && s->watch != NULL)
-        belfry_watch_pause(s->watch); /* otherwise the end of the batch does it */
+        belfry_watches_pause(s->watch); /* otherwise the end of the batch does it */
 }
 
 static void resume_keys(void *source)
