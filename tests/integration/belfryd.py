@@ -19,13 +19,14 @@ class Belfryd:
     """One belfryd process and the place it lives in; the process comes and goes, ports and cache folder stay."""
 
     def __init__(self, folder, upstream, flags=(), ns=None, listen=None, host="127.0.0.1", env=None,
-                 keep=False):
+                 keep=False, program=None):
         self.folder, self.upstream, self.flags, self.ns = str(folder), upstream, list(flags), ns
         self.host, self.port, self.admin_port = host, free_port(), free_port()
         self.listen = listen or [f"http://{host}:{self.port}"]
         self.log_path = os.path.join(self.folder, "belfryd.log")
         self.cache = os.path.join(self.folder, "cache")
         self.env = env
+        self.program = program or binary("belfryd")
         self.keep = keep  # outlives the test that started it, which then ends it
         self.proc = None
 
@@ -42,7 +43,7 @@ class Belfryd:
         return self.proc.pid
 
     def start(self, wait=True):
-        argv = [binary("belfryd"), "--upstream", self.upstream, "--admin", f"http://127.0.0.1:{self.admin_port}",
+        argv = [self.program, "--upstream", self.upstream, "--admin", f"http://127.0.0.1:{self.admin_port}",
                 "--cache-dir", self.cache]
         for listen in self.listen:
             argv += ["--listen", listen]
