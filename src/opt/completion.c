@@ -53,14 +53,20 @@ static size_t write_pattern(FILE *out, const struct belfry_opt_table *table, enu
     return n;
 }
 
-/* The flags of a command alone, or for 0 those of all. */
+/* Is it a flag of the command alone, or for 0 of all? */
+static bool is_offered(const struct belfry_opt_row *row, unsigned command)
+{
+    if (row->kind == BELFRY_KIND_REFUSED)
+        return false;
+    return command == 0 ? row->on == 0 : row->on != 0 && belfry_opt_is_on(row, command);
+}
+
 static void write_flags(FILE *out, const struct belfry_opt_table *table, unsigned command)
 {
     const char *separator = "";
     for (size_t i = 0; i < table->n_rows; i++) {
         const struct belfry_opt_row *row = &table->rows[i];
-        bool wanted = command == 0 ? row->on == 0 : row->on != 0 && belfry_opt_is_on(row, command);
-        if (!wanted || row->kind == BELFRY_KIND_REFUSED)
+        if (!is_offered(row, command))
             continue;
         fprintf(out, "%s--%s", separator, row->name);
         separator = " ";
@@ -215,4 +221,108 @@ void belfry_opt_complete_fish(FILE *out, const struct belfry_opt_table *table)
     for (size_t i = 0; i < table->n_rows; i++)
         if (table->rows[i].kind != BELFRY_KIND_REFUSED)
             write_fish_flag(out, table, &table->rows[i]);
+}
+
+/* ---- zsh ---- */
+
+/* For a word of zsh in single quotes. The characters of `special` get a backslash, which _arguments takes away. */
+static void write_zsh_text(FILE *out, const char *text, const char *special)
+{
+    for (; *text != '\0'; text++) {
+        if (*text == '\'')
+            fputs("'\\'", out);
+        else if (*text == '\\' || strchr(special, *text) != NULL)
+            fputc('\\', out);
+        fputc(*text, out);
+    }
+}
+
+static void write_zsh_value(FILE *out, const struct belfry_opt_row *row)
+{
+    enum offer offer = offer_of(row);
+    if (offer == OFFER_NO_VALUE)
+        return;
+    fputc(':', out);
+    write_zsh_text(out, row->value_name, ":");
+    if (offer == OFFER_CHOICES) {
+        fputs(":(", out);
+        write_choices(out, row->choices);
+        fputs(")", out);
+    } else {
+        fputs(offer == OFFER_FILES ? ":_files" : offer == OFFER_FOLDERS ? ":_path_files -/" : ": ", out);
+    }
+}
+
+/* As _arguments of zsh wants it: '(-w --write-out)'{-w+,--write-out=}'[help]:FORMAT:(simple json)' */
+static void write_zsh_flag(FILE *out, const struct belfry_opt_row *row)
+{
+    bool has_value = offer_of(row) != OFFER_NO_VALUE;
+    bool repeats = row->kind == BELFRY_KIND_LIST || row->kind == BELFRY_KIND_WORDS;
+    const char *equals = has_value ? "=" : "";
+    fputs("        '", out);
+    if (repeats)
+        fputc('*', out);
+    else if (row->letter != 0)
+        fprintf(out, "(-%c --%s)", row->letter, row->name);
+    if (row->letter != 0)
+        fprintf(out, "'{-%c%s,--%s%s}'[", row->letter, has_value ? "+" : "", row->name, equals);
+    else
+        fprintf(out, "--%s%s[", row->name, equals);
+    write_zsh_text(out, row->help, "]");
+    fputc(']', out);
+    write_zsh_value(out, row);
+    fputs("'\n", out);
+}
+
+static void write_zsh_flags(FILE *out, const struct belfry_opt_table *table, unsigned command)
+{
+    for (size_t i = 0; i < table->n_rows; i++)
+        if (is_offered(&table->rows[i], command))
+            write_zsh_flag(out, &table->rows[i]);
+}
+
+static void write_zsh_commands(FILE *out, const struct belfry_opt_table *table)
+{
+    fputs("    _arguments -C -A '-*' \"$flags[@]\" '1:command:->command' '*::argument:->argument' && return\n"
+          "    case $state in\n    command)\n        local -a commands=(\n",
+          out);
+    for (unsigned c = 1; c < table->n_commands; c++) {
+        fprintf(out, "        '%s:", table->commands[c].name);
+        write_zsh_text(out, table->commands[c].summary, "");
+        fputs("'\n", out);
+    }
+    fputs("        )\n        _describe command commands\n        ;;\n"
+          "    argument)\n        case $words[1] in\n",
+          out);
+    for (unsigned c = 1; c < table->n_commands; c++) {
+        const struct belfry_opt_command *command = &table->commands[c];
+        fprintf(out, "        %s) flags+=(\n", command->name);
+        write_zsh_flags(out, table, c);
+        if (command->words != NULL) {
+            fputs("        '1:argument:(", out);
+            write_choices(out, command->words);
+            fputs(")'\n", out);
+        }
+        fputs("        ) ;;\n", out);
+    }
+    fputs("        esac\n        _arguments \"$flags[@]\" '*:argument: '\n        ;;\n    esac\n", out);
+}
+
+void belfry_opt_complete_zsh(FILE *out, const struct belfry_opt_table *table)
+{
+    fprintf(out,
+            "#compdef %s\n"
+            "# zsh completion for %s, made from its table of options by tools/options-doc.\n"
+            "_%s()\n{\n"
+            "    local curcontext=$curcontext state line\n"
+            "    local -A opt_args\n"
+            "    local -a flags=(\n",
+            table->program, table->program, table->program);
+    write_zsh_flags(out, table, 0);
+    fputs("    )\n", out);
+    if (table->commands != NULL)
+        write_zsh_commands(out, table);
+    else
+        fputs("    _arguments \"$flags[@]\"\n", out);
+    fprintf(out, "}\n_%s \"$@\"\n", table->program);
 }

@@ -14,5 +14,6 @@
 
 void belfry_opt_complete_bash(FILE *out, const struct belfry_opt_table *table);
 void belfry_opt_complete_fish(FILE *out, const struct belfry_opt_table *table);
+void belfry_opt_complete_zsh(FILE *out, const struct belfry_opt_table *table);
 
 #endif

@@ -2,7 +2,7 @@
  *
  *     belfry-options PROGRAM FORM      PROGRAM is belfryd, belfryctl or belfry-bench
  *
- * FORM is flags (every flag, one per line), man-flags, man-commands, man-keys, bash or fish. */
+ * FORM is flags (every flag, one per line), man-flags, man-commands, man-keys, bash, fish or zsh. */
 #include <stdio.h>
 #include <string.h>
 
@@ -28,7 +28,8 @@ int main(int argc, char *argv[])
                  {"man-commands", belfry_opt_man_commands},
                  {"man-keys", belfry_opt_man_keys},
                  {"bash", belfry_opt_complete_bash},
-                 {"fish", belfry_opt_complete_fish}};
+                 {"fish", belfry_opt_complete_fish},
+                 {"zsh", belfry_opt_complete_zsh}};
     const struct belfry_opt_table *const tables[] = {&config_table, &flag_table, modes_table()};
     for (size_t i = 0; i < 3 && argc == 3; i++)
         for (size_t j = 0; j < sizeof(forms) / sizeof(forms[0]); j++)
@@ -36,6 +37,6 @@ int main(int argc, char *argv[])
                 forms[j].write(stdout, tables[i]);
                 return ferror(stdout) != 0;
             }
-    fputs("usage: belfry-options PROGRAM flags|man-flags|man-commands|man-keys|bash|fish\n", stderr);
+    fputs("usage: belfry-options PROGRAM flags|man-flags|man-commands|man-keys|bash|fish|zsh\n", stderr);
     return 2;
 }

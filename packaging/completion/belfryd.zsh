@@ -1,0 +1,43 @@
+#compdef belfryd
+# zsh completion for belfryd, made from its table of options by tools/options-doc.
+_belfryd()
+{
+    local curcontext=$curcontext state line
+    local -A opt_args
+    local -a flags=(
+        '*--upstream=[etcd members, or belfryd above; may repeat]:URL,...: '
+        '--upstream-cacert=[trust upstreams signed by these authorities (PEM)]:FILE:_files'
+        '--upstream-cert=[show this certificate to upstream (PEM)]:FILE:_files'
+        '--upstream-key=[the private key of --upstream-cert (PEM)]:FILE:_files'
+        '--upstream-server-name=[the name upstream'\''s certificate must carry, if not the host]:NAME: '
+        '--upstream-user=[log in to upstream; needs --upstream-password-file]:NAME: '
+        '--upstream-password-file=[the file whose first line is the password]:FILE:_files'
+        '*--listen=[serve clients here; may repeat; options are below]:URL[,OPTION...]: '
+        '--insecure-listen[allow plain HTTP on addresses that are not loopback]'
+        '--admin=[health, metrics and what operators look at]:URL: '
+        '--advertise=[the address at which clients reach this tier]:URL: '
+        '*--allowed-hosts=[other names by which plain HTTP may ask; * for all; may repeat]:NAME,...: '
+        '--name=[what this tier is called in logs and by the tiers below]:NAME: '
+        '*--resources=[serve these CustomResourceDefinitions to kubectl and its like; may repeat]:FILE[,OPTION...]:_files'
+        '--cache-dir=[where the replica is kept]:DIR:_path_files -/'
+        '*--scope=[follow only keys that begin with this]:PREFIX: '
+        '--log-bytes=[changes kept in memory, which watchers are served from]:SIZE: '
+        '--history-bytes=[changes kept on disk, for watchers that start in the past]:SIZE: '
+        '--history-age=[changes older than this leave the disk]:TIME: '
+        '--memory-bytes=[the bound for log, buffers and connections]:SIZE: '
+        '--max-streams=[streams of one connection at once; more are refused; 0: no limit]:N: '
+        '--workers=[threads that serve clients]:N: '
+        '--ready-lag=[report not ready when lagging upstream by more than this]:TIME: '
+        '--drain=[time in which clients are sent away after SIGTERM]:TIME: '
+        '--progress-interval=[how often idle watchers hear how far they are]:TIME: '
+        '--log-level=[error, warn, info or debug]:LEVEL:(error warn info debug)'
+        '--log-format=[logfmt or json, on standard error]:FORM:(logfmt json)'
+        '--config=[read settings from this file (YAML; its keys are the flags'\'' names)]:FILE:_files'
+        '--check-config[validate all settings, and try the files and addresses they name; exit]'
+        '--print-config[print every setting, and where it came from, as YAML; exit]'
+        '--version[print the version; exit]'
+        '(-h --help)'{-h,--help}'[this text]'
+    )
+    _arguments "$flags[@]"
+}
+_belfryd "$@"
