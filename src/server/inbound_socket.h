@@ -32,7 +32,8 @@ BELFRY_NODISCARD enum belfry_err inbound_socket_open(struct inbound_socket *sock
                                                      int sndbuf, struct inbound_traffic *traffic);
 void inbound_socket_close(struct inbound_socket *socket);
 
-/* Writes all bytes; only while the socket is not full. False: the connection is lost, or there is no memory. */
+/* Writes all bytes; only while the socket is not full, and with TLS at most 64 KiB (tls_conn.h: when more waits, the
+ * peer counts as one that does not read). False: the connection is lost, or there is no memory. */
 BELFRY_NODISCARD bool inbound_socket_write(struct inbound_socket *socket, struct belfry_bytes bytes);
 
 /* Sends what waits, TLS's own records included. False: the connection is lost. */
