@@ -17,7 +17,7 @@
 
 struct shared {
     struct batch batch; /* first: a pointer to it is a pointer to the allocation */
-    atomic_size_t refs; /* release on unref, acquire before free: the last holder sees every other's reads done */
+    atomic_size_t refs; /* release on unref, acquire before free: the last holder frees it after all other reads */
     uint32_t room;      /* events that fit */
     size_t data_bytes;
     size_t filled;
@@ -82,7 +82,7 @@ static bool head_before_prev(const struct belfry_wire_event *event, struct belfr
         return false;
     size_t field = field_size(prev.len);
     if (field > event->raw.len || (uint8_t)event->raw.data[event->raw.len - field] != TAG_PREV)
-        return false; /* tag or length are written longer than they need to be */
+        return false; /* the tag or the length is not in its shortest form */
     *head = belfry_bytes_of(event->raw.data, event->raw.len - field);
     return true;
 }
@@ -215,7 +215,7 @@ void batch_unref(const struct batch *batch)
     struct shared *shared = batch_shared(batch);
     if (atomic_fetch_sub_explicit(&shared->refs, 1, memory_order_acq_rel) != 1)
         return;
-    if (BELFRY_MUTANT(free_early)) { /* a worker that still reads it must see the same bytes in every run */
+    if (BELFRY_MUTANT(free_early)) { /* not freed, so that a worker that reads it does the same in every run */
         shared->batch.n_events = 0;
         return;
     }

@@ -45,8 +45,8 @@ static void judge_watcher(struct cut *cut, struct watcher *watcher)
         watcher_wait(registry, watcher, need);
 }
 
-/* All watchers of the stream are judged: it begins the new past at P. A begun response to an extent cannot be finished.
- */
+/* All watchers of the stream are judged, so the stream starts at P in the new past. A response to an extent that was
+ * begun cannot be finished. */
 static void begin_stream(struct cut *cut, struct stream *stream)
 {
     struct registry *registry = cut->registry;

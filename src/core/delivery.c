@@ -1,4 +1,4 @@
-/* src/core/delivery.c: one loop for the rest of a message, whatever it is the rest of. */
+/* src/core/delivery.c: one loop sends the rest of a message, for all kinds of rests. */
 #include "core/delivery.h"
 
 #include "base/sim.h"
@@ -18,7 +18,7 @@ static void give_up_rest(struct delivery *delivery, struct stream *stream)
         stream_drop_rest(delivery->registry, stream);
 }
 
-/* Gives the rest of an extent the slices it wants. False: one is awaited, or gone. */
+/* Passes slices to the rest of an extent as it needs them. False: a slice is being read, or is gone. */
 static bool feed_rest(struct delivery *delivery, struct stream *stream)
 {
     struct outlet *outlet = &stream->outlet;
@@ -50,7 +50,7 @@ static void end_rest(struct delivery *delivery, struct stream *stream)
 {
     struct watcher *solo = stream->solo_now;
     stream_drop_rest(delivery->registry, stream);
-    if (solo != NULL) { /* its huge revision is out */
+    if (solo != NULL) { /* the extent was sent completely */
         int64_t rev = solo->next;
         watcher_detach(delivery->registry, solo);
         watcher_place(delivery->registry, solo, rev + 1);
@@ -85,12 +85,12 @@ static bool send_rest(struct delivery *delivery, struct stream *stream)
     return true;
 }
 
-/* A message is begun in the turn that decided on it, on credit if the budget has just ended: delayed progress could go
- * out when it may no longer be sent, because the tier has become stale since. */
+/* Begins a message in the turn that decides on it, even if the budget has just ended. If a progress message were
+ * delayed, the tier could become stale before it is sent, and a stale tier must not send it. */
 static void send_begun(struct delivery *delivery, struct stream *stream)
 {
     if (stream->outlet.rest == NULL || stream->outlet.room == 0)
-        return; /* nothing was begun, or it took all the room */
+        return; /* nothing was begun, or the room is used up */
     delivery->turn->work += delivery->turn->work == 0;
     if (!send_rest(delivery, stream))
         registry_ready(delivery->registry, stream);
@@ -194,7 +194,7 @@ static enum output_result line_events(struct delivery *delivery, struct watcher 
         switch (delivery_line(delivery, watcher, pick->batch, pick->events[i])) {
         case LINE_NO_ROOM:
             return OUTPUT_NO_ROOM;
-        case LINE_LOST: /* later: our caller walks the population that the watcher is in */
+        case LINE_LOST: /* not now: the caller is walking the population that the watcher is in */
             stream->line.doomed = rev + 1;
             registry_ready(delivery->registry, stream);
             break;
@@ -293,7 +293,7 @@ bool delivery_pending(struct delivery *delivery, struct stream *stream)
 
 /* ---- events ---- */
 
-/* After what is pending; a response that is open for the watcher grows. */
+/* Pending messages go out first. A response that is still open for the watcher grows. */
 static enum output_result send_or_grow(struct delivery *delivery, struct watcher *watcher,
                                        const struct response_pick *pick, int64_t replay_at, bool waits)
 {

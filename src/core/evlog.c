@@ -45,7 +45,8 @@ struct past {
     struct past *older; /* writer only: the one that was retired before */
 };
 
-/* One worker's. Each on its own line: a worker writes it twice a turn and must not take another's away. */
+/* One per worker, each on its own cache line: a worker writes it twice per turn, which must not evict the line of
+ * another worker. */
 struct worker_turn {
     _Alignas(CACHE_LINE) _Atomic uint64_t epoch; /* NO_TURN: outside */
 };
@@ -77,7 +78,7 @@ struct evlog {
     struct past *retired; /* the newest past that waits to be freed */
 };
 
-/* What the writer itself has stored needs no order to be read back. */
+/* The writer reads back its own stores, so relaxed order is enough. */
 static uint64_t writer_load(const _Atomic uint64_t *word)
 {
     return atomic_load_explicit(word, memory_order_relaxed);
@@ -192,7 +193,8 @@ static void evict_batches(struct evlog *log)
         unlink_below(log, first);
 }
 
-/* The epoch of the oldest turn that lasts; UINT64_MAX: none does. Batches stamped below it can be freed. */
+/* The epoch of the oldest turn that has not ended; UINT64_MAX: no worker is in a turn. Batches stamped below it can be
+ * freed. */
 static uint64_t oldest_turn(const struct evlog *log)
 {
     uint64_t oldest = UINT64_MAX;
@@ -207,7 +209,7 @@ static uint64_t oldest_turn(const struct evlog *log)
     return oldest;
 }
 
-/* Stamps grow towards the newest, so the pasts that can be freed are at the end of the list. */
+/* The list begins with the newest past and stamps decrease along it, so the pasts that can be freed are at its end. */
 static void reclaim_pasts(struct evlog *log, uint64_t oldest)
 {
     struct past **at = &log->retired;
@@ -257,7 +259,7 @@ enum belfry_err evlog_append(struct evlog *log, struct batch *batch)
     log->head = batch->rev;
     BELFRY_POINT("evlog.next.move");
     atomic_store_explicit(&log->next, next + 1, memory_order_release);
-    evict_batches(log); /* only now: a view is never without the newest batch of its past */
+    evict_batches(log); /* only after the append, so that a view always has the newest batch of its past */
     evlog_reclaim(log);
     return BELFRY_OK;
 }
@@ -329,7 +331,7 @@ void evlog_enter(struct evlog *log, unsigned worker, struct evlog_view *view)
     BELFRY_POINT("evlog.turn.begin");
     atomic_store(turn, epoch);
 
-    /* This order: see above. */
+    /* The comment at the top of the file explains this order. */
     BELFRY_POINT("evlog.first.load");
     uint64_t first = atomic_load(&log->first);
     BELFRY_POINT("evlog.next.load");

@@ -1,4 +1,4 @@
-/* src/core/extent.c: slices are looked through twice, to find the watchers and to serve them. */
+/* src/core/extent.c: slices are read twice: once to find the watchers that want a row, once to serve them. */
 #include "core/extent.h"
 
 #include "base/sim.h"
@@ -103,7 +103,7 @@ static bool solo_slice(struct delivery *delivery, struct watcher *watcher, const
     return true;
 }
 
-/* How many events the slice's revision has, as far as one slice tells. */
+/* The number of events of the slice's revision, as far as this slice shows it. */
 static size_t events_at_least(const struct batch *slice)
 {
     bool parts = (slice->first_sub > 0 || slice->more) && !BELFRY_MUTANT(resumed_by_slice);

@@ -66,7 +66,7 @@ static void lose_gone(struct fanout *fanout, struct stream *stream)
     stream_lose_gone(fanout->registry, stream, fanout->source->gone_below, fanout->source->gone_told);
 }
 
-/* Nothing tells which streams wanted a revision that is gone: all that needed it are lost. */
+/* The revision is gone, so the streams that wanted it are unknown: every watcher that needed it is lost. */
 static void lose_riding(struct fanout *fanout)
 {
     belfry_list_each (node, &fanout->registry->streams) {
@@ -76,7 +76,7 @@ static void lose_riding(struct fanout *fanout)
     }
 }
 
-/* Scans an extent for the stream, or (NULL) for all that ride: watchers that want a row of it become solo. */
+/* Scans an extent for the stream, or (NULL) for all riding streams: watchers that want one of its rows become solo. */
 static enum step scan_extent(struct fanout *fanout, int64_t rev, struct stream *stream, uint32_t *sub)
 {
     struct extent_scan scan = {.rev = rev, .population = POPULATION_LIVE, .stream = stream, .sub = sub};
@@ -214,7 +214,7 @@ static void walk_passed(struct stream *stream, int64_t rev)
 {
     stream->walk.at = rev;
     if (rev < stream->walk.mid_rev)
-        return; /* it was only the gap before mid_rev */
+        return; /* only the gap before mid_rev was passed */
     stream->walk.mid_rev = 0;
     stream->walk.scanning = false;
 }
@@ -232,7 +232,7 @@ static enum step walk_batch(struct fanout *fanout, struct stream *stream, const 
         step = give_batch(fanout, stream, batch);
     if (batch->kind == BATCH_EXTENT)
         step = walk_extent(fanout, stream, batch);
-    if (step == STEP_WAIT && batch->kind == BATCH_EVENTS) /* memory, not history */
+    if (step == STEP_WAIT && batch->kind == BATCH_EVENTS) /* memory is short, no history is missing */
         turn_retry_later(fanout->turn);
     if (step == STEP_DONE || (BELFRY_MUTANT(mid_revision_lost) && step == STEP_NO_ROOM && stream->walk.mid_any))
         walk_passed(stream, batch->rev);
@@ -297,7 +297,7 @@ static enum step tick_stream(struct fanout *fanout, struct stream *stream)
     return STEP_DONE;
 }
 
-/* Its client has seen a revision that P has not reached yet: progress would lead it back. */
+/* The client has already seen a revision above P: progress at P would move it backwards. */
 static bool stream_is_ahead(const struct fanout *fanout, const struct stream *stream)
 {
     return fanout->p->at < stream->line.resumed_rev && !BELFRY_MUTANT(resumed_told_below);
@@ -371,7 +371,8 @@ static enum step stream_steps(struct fanout *fanout, struct stream *stream)
     return send_progress(fanout, stream);
 }
 
-/* It has done all it can. If it has more to do it is ready, or held if it can continue only when P moves. */
+/* Files the stream after its turn. A stream with more to do becomes ready, or held if it can continue only when P
+ * moves. */
 static void resume_later(struct fanout *fanout, struct stream *stream)
 {
     bool until_p_moves = fanout->p->hand_out != 0 || stream_is_ahead(fanout, stream);
@@ -386,7 +387,7 @@ static void resume_later(struct fanout *fanout, struct stream *stream)
     }
 }
 
-/* Lets the stream do what it can, within a quantum, and puts it where it then belongs. */
+/* Serves the stream up to a quantum of messages, then puts it into the list where it belongs. */
 static void serve_stream(struct fanout *fanout, struct stream *stream)
 {
     size_t before = fanout->turn->work, quantum = before < QUANTUM ? before : QUANTUM;
@@ -402,7 +403,7 @@ static void serve_stream(struct fanout *fanout, struct stream *stream)
         registry_ready(fanout->registry, stream);
         break;
     case STEP_NO_ROOM:
-        if (stream->outlet.room > 0) { /* out of memory, then: later */
+        if (stream->outlet.room > 0) { /* memory must be short: retry later */
             turn_retry_later(fanout->turn);
             registry_await(fanout->registry, stream);
         } else {
@@ -428,7 +429,7 @@ void fanout_serve(struct fanout *fanout)
 static void mark_stream(struct fanout *fanout, struct stream *stream)
 {
     if (stream->state != STREAM_RIDING)
-        return; /* it will find the batch on its way */
+        return; /* its walk will reach the batch */
     registry_move_stream(stream, STREAM_WALKING);
     stream->walk.at = fanout->p->at;
     stream->walk.mid_rev = 0;
@@ -439,9 +440,9 @@ static void mark_stream(struct fanout *fanout, struct stream *stream)
     }
 }
 
-/* Streams are served batch by batch, while the gather still has the answer for this batch: later each stream would look
- * through the batches of all its neighbours. Streams that cannot be served now continue as any stream that is behind.
- */
+/* Serves streams batch by batch, while the gather still has the groups of this batch. Served later, each stream would
+ * have to look through the batches of all others. Streams that cannot be served now continue like any stream that is
+ * behind. */
 static void serve_fresh(struct fanout *fanout)
 {
     while (fanout->turn->work > 0 && !belfry_list_empty(&fanout->fresh)) {
@@ -575,7 +576,7 @@ static enum step absorb_batch(struct fanout *fanout, const struct batch *batch)
     return step;
 }
 
-/* There is nothing up to `upto`. The batch being handed out may come after that. */
+/* No revision up to `upto` has events. The batch being handed out may be above it. */
 static void absorb_gap(struct fanout *fanout, int64_t upto)
 {
     if (fanout->p->hand_out > upto) {
@@ -592,7 +593,7 @@ static enum step absorb_one(struct fanout *fanout)
     switch (source_next(fanout->source, fanout->p->at + 1, fanout->turn->view.head, &batch, &upto)) {
     case SOURCE_WAIT:
         return STEP_WAIT;
-    case SOURCE_GONE: /* this worker slept longer than history is kept; watchers that start there learn it on a bus */
+    case SOURCE_GONE: /* this worker slept for longer than history is kept; the sweep tells watchers that start there */
         lose_riding(fanout);
         absorb_gap(fanout, fanout->source->gone_below - 1);
         return STEP_DONE;

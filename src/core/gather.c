@@ -6,7 +6,7 @@
 struct gather_pair {
     struct interest_node *node;
     uint32_t event;
-    uint32_t order; /* of appearance: keeps the result independent of addresses */
+    uint32_t order; /* order of appearance, so that the result does not depend on addresses */
 };
 
 void gather_init(struct gather *gather, struct turn *turn, struct interest *interest, lines_attribute_fn attribute,

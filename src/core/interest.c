@@ -63,7 +63,7 @@ struct prefix_length {
 struct pin_family {
     struct pin_family *next; /* of the same range, oldest first */
     struct pin_range *range;
-    uint64_t serial;          /* makes different hashes of equal values */
+    uint64_t serial;          /* so that equal values of different families have different hashes */
     struct belfry_list nodes; /* oldest first */
     size_t n_in[POPULATIONS]; /* watchers */
     size_t name_len;
@@ -135,7 +135,7 @@ void interest_destroy(struct interest *interest)
 
 /* ---- nodes ---- */
 
-/* As the allocator of most systems rounds it, so that our accounts agree with what the process uses. */
+/* Rounds as most allocators do, so that our accounts agree with the memory that the process uses. */
 static size_t block_bytes(size_t bytes)
 {
     return bytes + 8 <= 32 ? 32 : (bytes + 8 + 15) / 16 * 16;
@@ -257,7 +257,7 @@ static void length_unuse(struct interest *interest, size_t len)
 
 /* ---- hashes ---- */
 
-/* The hash of `key`; `kind`, below 8, makes different ones of the same bytes. */
+/* The hash of `key`. The same bytes have a different hash for each `kind` (below 8). */
 static uint64_t key_hash(const struct interest *interest, unsigned kind, struct belfry_bytes key)
 {
     struct keyhash hash;
@@ -315,7 +315,7 @@ static enum belfry_err found_grow(struct interest *interest)
     return BELFRY_OK;
 }
 
-/* Adds a node to the found, unless nothing of the population is at it. */
+/* Adds a node to the result if it has a watcher in the population. */
 static enum belfry_err found_add(struct interest *interest, struct interest_node *node, unsigned population)
 {
     if (interest_population(node, population) == NULL)
@@ -529,7 +529,7 @@ static enum belfry_err pins_find_in(struct interest *interest, const struct pin_
     return err;
 }
 
-/* Adds the nodes below `base` that want the event to the found. */
+/* Adds the pinned nodes below `base` that want the event to the result. */
 static enum belfry_err pins_find(struct interest *interest, const struct interest_node *base, unsigned population,
                                  const struct interest_asker *asker)
 {

@@ -1,4 +1,5 @@
-/* src/core/output.c: one buffer for one outlet at a time, and what remains of a message as its rest. */
+/* src/core/output.c: one buffer, used for one outlet at a time; the unsent end of a message becomes the outlet's
+ * rest. */
 #include "core/output.h"
 
 #include <assert.h>

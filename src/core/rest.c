@@ -1,5 +1,5 @@
-/* src/core/rest.c: one engine for all kinds. A batch is the only slice of its revision and is held until the end;
- * bytes, and a line, are one run. */
+/* src/core/rest.c: one engine for all kinds of rests. A batch counts as the only slice of its revision and is held
+ * until the end; bytes and a line are one run. */
 #include "core/rest.h"
 
 #include <assert.h>
@@ -15,8 +15,8 @@
 
 enum rest_state { MEASURING, WRITING, ENDED };
 
-/* Events that go out as one message. While it is measured, `spare` is one that fits only if it is the last of all: a
- * whole response does without the two bytes that say `fragment`. */
+/* Events that go out as one message. While it is measured, `spare` is an event that fits only if it is the last one: a
+ * response in one piece does not need the two bytes of the field `fragment`. */
 struct piece {
     uint32_t from; /* sub of the first event that may be in it */
     uint64_t n, bytes;
@@ -102,7 +102,7 @@ static bool measure_event(struct rest *rest, uint64_t bytes)
     return true;
 }
 
-/* The piece's length is known: its head is made and its first event looked for. */
+/* The length of the piece is known: makes its head and finds its first event. */
 static void begin_piece(struct rest *rest, bool further)
 {
     struct belfry_wire_watch head = response_head(&rest->identity, &rest->opts, further);
@@ -331,7 +331,7 @@ bool rest_wants_slice(const struct rest *rest, int64_t *rev, uint32_t *sub)
     return true;
 }
 
-/* Nothing was sent yet: the whole revision is measured in place of the slices. */
+/* No byte was sent yet: measures the whole revision instead of the slices. */
 static void measure_again(struct rest *rest)
 {
     rest->state = MEASURING;

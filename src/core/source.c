@@ -63,7 +63,7 @@ static void drop_segment(struct source *source, struct source_segment *kept)
     kept->segment = NULL;
 }
 
-/* Segments that came or were used in this turn stay. */
+/* Segments that arrived or were used in this turn are not evicted. */
 static struct source_segment *least_used(struct source *source)
 {
     struct source_segment *least = NULL;
@@ -86,7 +86,7 @@ static void keep_segment(struct source *source, struct segment *segment)
     }
     if (slot == NULL && (slot = least_used(source)) != NULL)
         drop_segment(source, slot);
-    if (slot == NULL) { /* all are new: a stream that needs this one asks again */
+    if (slot == NULL) { /* all kept segments are new: drop this one; a stream that needs it asks again */
         segment_unref(segment);
         return;
     }
@@ -128,11 +128,11 @@ static bool same_fetch(const struct worker_fetch *a, const struct worker_fetch *
     return a->past == b->past && a->from == b->from && a->slice == b->slice && a->sub == b->sub;
 }
 
-/* Asks for history, unless that is done already, or too much is under way: then later. */
+/* Requests history. Does nothing if it was requested already; retries later if too many requests are in progress. */
 static void want(struct source *source, int64_t from, bool slice, uint32_t sub)
 {
     struct worker_fetch fetch = {.past = source->past, .from = from, .slice = slice, .sub = sub};
-    size_t most = source->keep_bytes / SEGMENT_BYTES; /* no more than can be kept until they are used */
+    size_t most = source->keep_bytes / SEGMENT_BYTES; /* at most as many as can be kept until they are used */
     struct source_fetch *free_slot = NULL;
     for (size_t i = 0; i < SOURCE_FETCHES; i++) {
         struct source_fetch *slot = &source->fetches[i];

@@ -49,7 +49,7 @@ static struct span **span_link(struct span **root, struct span *span)
     return span->parent->left == span ? &span->parent->left : &span->parent->right;
 }
 
-/* Turns `child` and its parent, so that child is above; the order stays. */
+/* Rotates `child` above its parent; the order stays the same. */
 static void span_rotate(struct span **root, struct span *child)
 {
     struct span *parent = child->parent;
@@ -106,7 +106,7 @@ struct span *spans_find(struct span *root, struct belfry_bytes key, struct belfr
     return NULL;
 }
 
-/* The first in order, in the subtree, that may have the key: what ends before it is not entered. */
+/* The first span of the subtree, in order, that may contain the key. Skips subtrees that end before the key. */
 static struct span *first_reaching(struct span *span, struct belfry_bytes key)
 {
     if (span == NULL || !ends_behind(span->last, key))
@@ -130,7 +130,7 @@ static struct span *next_reaching(struct span *span, struct belfry_bytes key)
 struct span *spans_next(struct span *root, struct span *after, struct belfry_bytes key)
 {
     struct span *at = after == NULL ? first_reaching(root, key) : next_reaching(after, key);
-    /* in order: once one begins after the key, all others do */
+    /* they are ordered: if one begins after the key, all that follow do */
     while (at != NULL && belfry_bytes_cmp(at->key, key) <= 0) {
         if (ends_behind(at, key))
             return at;

@@ -5,7 +5,7 @@
 #include "base/sim.h"
 #include "core/extent.h"
 
-#define PATIENCE_MS 50 /* a bus that awaits history for longer serves no watcher meanwhile: another may start */
+#define PATIENCE_MS 50 /* a bus that has waited longer for history serves no watcher, so another bus may start */
 
 enum drive { DRIVE_MORE, DRIVE_WAIT, DRIVE_ENDED };
 
@@ -83,7 +83,7 @@ static bool start_in_log(struct sweep *sweep)
     return true;
 }
 
-/* Will a bus that drives reach this cursor, and so all after it? */
+/* Will a bus that is driving reach this cursor, and therefore all cursors after it? */
 static bool is_served(const struct sweep *sweep, int64_t cursor)
 {
     for (unsigned i = SWEEP_LOG_BUS + 1; i <= SWEEP_BUSES; i++) {
@@ -95,7 +95,7 @@ static bool is_served(const struct sweep *sweep, int64_t cursor)
     return false;
 }
 
-/* Does a bus stand there and wait for history itself? */
+/* Is a bus already waiting for history at this place? */
 static bool is_awaited(const struct sweep *sweep, int64_t cursor)
 {
     for (unsigned i = SWEEP_LOG_BUS + 1; i <= SWEEP_BUSES; i++) {
@@ -179,7 +179,7 @@ static bool give_node(struct sweep *sweep, struct sweep_bus *bus, const struct b
             result = delivery_events(sweep->delivery, watcher, &pick, DELIVERY_REPLAY);
         }
         if (result == OUTPUT_MORE) {
-            bus->mid_generation = sweep->gather->generation; /* the place is good only if no rider got off since */
+            bus->mid_generation = sweep->gather->generation; /* the place is valid only if no rider has got off since */
             return false;
         }
         if (result != OUTPUT_NO_ROOM) {
@@ -192,7 +192,7 @@ static bool give_node(struct sweep *sweep, struct sweep_bus *bus, const struct b
     return true;
 }
 
-/* The revisions that the bus comes to exist nowhere: its riders, and the watchers that wait there, are lost. */
+/* The next revisions of the bus exist nowhere any more: its riders, and the watchers that wait there, are lost. */
 static enum drive drive_gone(struct sweep *sweep, struct sweep_bus *bus)
 {
     int64_t below = sweep->source->gone_below;
@@ -338,7 +338,7 @@ static bool drive_bus(struct sweep *sweep, struct sweep_bus *bus)
         if (result == DRIVE_MORE)
             return true;
         if (result == DRIVE_WAIT) {
-            if (bus->awaiting_since == 0) /* memory, not history */
+            if (bus->awaiting_since == 0) /* memory is short, no history is missing */
                 turn_retry_later(sweep->turn);
             return false;
         }
@@ -366,7 +366,7 @@ bool sweep_start(struct sweep *sweep)
 void sweep_wake(struct sweep *sweep)
 {
     for (unsigned i = 1; i <= SWEEP_BUSES; i++)
-        sweep->buses[i].woken = true; /* awaiting_since is kept until the bus moves */
+        sweep->buses[i].woken = true; /* awaiting_since stays set until the bus moves */
 }
 
 uint64_t sweep_due(const struct sweep *sweep)

@@ -133,7 +133,7 @@ static void begin_past(struct worker *worker)
 {
     size_t left = worker->turn.work;
     worker->turn.work = SIZE_MAX;
-    judge_streams(worker); /* by the cut before: this one does not replace it */
+    judge_streams(worker); /* by the previous cut: the new one does not replace it */
     worker->turn.work = left;
     worker->n_cuts += worker->registry.p.past != 0;
     cut_begin(&worker->cut, &worker->turn.view.cut);
@@ -142,7 +142,8 @@ static void begin_past(struct worker *worker)
     fanout_begin_past(&worker->fanout);
 }
 
-/* Live first, then watchers that are behind, with half as much work again: neither may starve the other. */
+/* Serves live watchers first, then those that are behind. The second part has half of the budget in addition, so that
+ * neither starves the other. */
 static bool serve_past(struct worker *worker, size_t max_work)
 {
     if (worker->turn.view.cut.past != worker->registry.p.past)
@@ -180,9 +181,9 @@ bool worker_turn(struct worker *worker, uint64_t now_ms, size_t max_work)
         registry_tick(&worker->registry);
         more = serve_past(worker, max_work);
     }
-    if (cut_is_done(&worker->cut)) { /* positions in an older past lead nowhere */
+    if (cut_is_done(&worker->cut)) { /* positions in an older past are void */
         fanout_serve(&worker->fanout);
-        more = sweep_start(&worker->sweep) || more; /* a watcher may wait since the buses drove */
+        more = sweep_start(&worker->sweep) || more; /* a watcher may have begun to wait after the buses drove */
     }
     output_flush(&worker->output);
     evlog_leave(worker->opts.log, worker->opts.number);
@@ -350,7 +351,7 @@ enum belfry_err stream_cancel(struct worker *worker, struct stream *stream, int6
         return err;
     watcher_detach(&worker->registry, watcher);
     if (stream->solo_now == watcher) {
-        stream->solo_now = NULL; /* a begun response goes out whole; one that is not begun is dropped */
+        stream->solo_now = NULL; /* a response that was begun is sent completely; otherwise it is dropped */
         if (!rest_begun(stream->outlet.rest))
             stream_drop_rest(&worker->registry, stream);
     }

@@ -60,7 +60,7 @@ static void above_on_closed(struct belfry_grpc_call *call, const struct belfry_g
     (void)call;
     above->call = NULL;
     if (above->closing || above->asked != belfry_link_connects(belfry_stream_link(above->stream)))
-        return; /* the answer is of a server that we left */
+        return; /* the answer is from a server that we have left */
     if (above->understood && status->code == BELFRY_GRPC_OK)
         above_hear_tier(above);
     else if (status->from_server && (above->is_etcd || status->code == BELFRY_GRPC_UNIMPLEMENTED))
@@ -74,7 +74,7 @@ static void above_on_closed(struct belfry_grpc_call *call, const struct belfry_g
 
 static const struct belfry_grpc_events call_events = {.message = above_on_message, .closed = above_on_closed};
 
-/* The connection that carries the live stream; NULL: there is none, or it has been put aside. */
+/* The connection that carries the live stream; NULL: there is none, or the link has replaced it. */
 static struct belfry_carrier *above_conn(struct above *above)
 {
     const char *endpoint = belfry_stream_endpoint(above->stream);
@@ -82,8 +82,8 @@ static struct belfry_carrier *above_conn(struct above *above)
     return endpoint != NULL && conn != NULL && strcmp(belfry_carrier_endpoint(conn)->url, endpoint) == 0 ? conn : NULL;
 }
 
-/* Measurements are of one server, and of revisions that came live from it. Revisions up to place->shown existed
- * upstream when this connection, or following live, began: they come late and are no measure. */
+/* Measurements are valid for one server, and only for revisions that it sent live. Revisions up to place->shown existed
+ * upstream before this connection, or before we followed live: they arrive late, so they do not count. */
 static void above_note_place(struct above *above, const struct above_place *place, uint64_t now_ms)
 {
     uint64_t connects = belfry_link_connects(belfry_stream_link(above->stream));

@@ -29,9 +29,9 @@
 #define BACKOFF_FIRST_MS 100
 #define BACKOFF_MAX_MS   5000
 #define RESUME_MS        10   /* after a revision was refused for want of memory */
-#define NOTHING_MS       1000 /* there is nothing to prove by: looked for again after this time */
+#define NOTHING_MS       1000 /* no revision to compare with: look again after this time */
 #define READY_MAX        2
-#define FIRST_REV        1 /* where every store begins, with nothing in it: nothing happens at it or below */
+#define FIRST_REV        1 /* the revision of an empty store: no event is at it or below */
 
 struct request {
     struct belfry_list node; /* in waiting or answers */
@@ -45,35 +45,36 @@ enum job_state { JOB_IDLE, JOB_WANTED, JOB_OPEN, JOB_DONE };
 /* A finished segment. */
 struct ready {
     struct segment *segment; /* one reference */
-    bool taken;              /* a request received it, or a later one: its place may be used */
+    bool taken;              /* a request received it or a later segment: its place can be reused */
     bool proven;
 };
 
 struct job {
     enum job_state state;
     uint64_t past;
-    int64_t next;                   /* where the segment that is being built begins */
+    int64_t next;                   /* first revision of the segment that is being built */
     int64_t last;                   /* everything up to here has come */
     int64_t end;                    /* nothing above is wanted; last == end: it is complete */
     struct segment_builder builder; /* batches in [next, last] */
     struct ready ready[READY_MAX];  /* those before, in order */
     unsigned n_ready;
     bool created;
-    bool proven;     /* what is being built, and what comes up to `end` until it is created again */
-    bool probing;    /* the probe was opened after it was created */
-    bool lost;       /* upstream no longer has its watch: a probe that is created now proves nothing of it */
-    bool doubted;    /* lost or called compacted, unproven: opened again once the probe is held, and proven if it still
-                             is when the watch is created */
-    bool close_owed; /* the owner still has a watch in this slot that is over */
-    bool paused, told;    /* wanted, and what the owner knows */
-    bool refused;         /* the owner keeps a revision that was not taken */
+    bool proven;  /* holds for the segment being built, and for events up to `end` until the watch is created again */
+    bool probing; /* the probe was opened after this job's watch was created */
+    bool lost;    /* upstream no longer has its watch: a probe that is created from now on proves nothing for it */
+    /* Its watch was lost, or ended as compacted, before it was proven. It is opened again while a probe is held, and is
+     * proven if the probe is still held when the watch is created. */
+    bool doubted;
+    bool close_owed;      /* the owner must still close the old watch in this slot */
+    bool paused, told;    /* paused: wanted; told: what the owner was told last */
+    bool refused;         /* the owner holds a revision that was refused */
     uint64_t asked_at;    /* the last request that it served */
     uint64_t progress_at; /* when progress is asked for */
 };
 
 struct backfill {
     size_t segment_bytes;
-    uint64_t past;         /* of the last cut; older ones are over */
+    uint64_t past;         /* of the last cut; older pasts have ended */
     struct ingest *ingest; /* lent; NULL: everything is believed */
     struct belfry_list waiting, answers;
     size_t n_requests; /* of both */
@@ -162,7 +163,7 @@ static void answer_with(struct backfill *backfill, struct request *request, stru
     belfry_list_append(&backfill->answers, &request->node);
 }
 
-/* Which finished segment has it; READY_MAX: none. */
+/* Index of the finished segment that has the first revision requested; READY_MAX: none. */
 static unsigned find_ready(const struct job *job, const struct request *request)
 {
     for (unsigned i = 0; i < job->n_ready && job->past == request->past; i++) {
@@ -216,8 +217,8 @@ static bool is_complete(const struct job *job)
     return job->last == job->end;
 }
 
-/* Is there a place for one more finished segment? The oldest gives up its place if a request received it, or if no
- * request wants it and one waits for the next. */
+/* Is there a place for one more finished segment? The oldest is dropped if a request has received it, or if no request
+ * wants it and a request waits for the next one. */
 static bool has_place(const struct backfill *backfill, const struct job *job)
 {
     if (job->n_ready < READY_MAX || job->ready[0].taken)
@@ -240,8 +241,8 @@ static void give_up(struct backfill *backfill, struct job *job, uint64_t now_ms)
     backfill->open_at = now_ms + belfry_backoff_next(&backfill->backoff, &backfill->rng);
 }
 
-/* A proof speaks of what we had when it began. What we received since may be of another past, if upstream was
- * restored: a job that is proven, or about to be, keeps the end that it had then. */
+/* A proof is valid up to the head that we had when the probe was opened. If upstream was restored, what we received
+ * since may belong to another past. So a job that is proven, or is being proven, keeps the end that it had then. */
 static void job_extend(struct job *job, const struct request *request, uint64_t now_ms)
 {
     bool settled = job->proven || job->probing;
@@ -287,7 +288,8 @@ static bool is_all_taken(const struct job *job)
     return true;
 }
 
-/* Finishes what is full or the last, while there is a place for it. Ends a job that has given everything. */
+/* Finishes segments that are full, and the last one, while there is a place for them. Ends a job that has delivered
+ * everything. */
 static void job_settle(struct backfill *backfill, struct job *job, uint64_t now_ms)
 {
     while (job->state == JOB_OPEN || job->state == JOB_DONE) {
@@ -366,7 +368,7 @@ static struct job *make_room(struct backfill *backfill, uint64_t now_ms)
     return job;
 }
 
-/* Gives every waiting request what is there, or a job. */
+/* Answers every waiting request from finished segments, or assigns a job to it. */
 static void backfill_dispatch(struct backfill *backfill, uint64_t now_ms)
 {
     for (unsigned i = 0; i < JOBS; i++) {
@@ -392,8 +394,8 @@ static int64_t backfill_beyond(const struct backfill *backfill, int64_t oldest)
     return half <= 0 ? 0 : half < BACKFILL_BEYOND ? half : BACKFILL_BEYOND;
 }
 
-/* The request is for history before the first write. That is empty in any past, and there may be nothing yet to prove
- * a past by. False: it is not, or there is no memory, and a watch will find it empty. */
+/* Answers a request for history before the first write: it is empty in any past, and there may be nothing yet to prove
+ * a past by. False: the request is for more, or memory is short; then a watch finds that it is empty. */
 static bool answer_empty(struct backfill *backfill, struct request *request, int64_t oldest)
 {
     struct segment_builder nothing;
@@ -469,19 +471,19 @@ static bool is_any_doubted(const struct backfill *backfill)
     return false;
 }
 
-/* A held proof can vouch for what a job reads next. */
+/* Does the held proof cover what the job reads next? */
 static bool is_vouched_for(const struct backfill *backfill, const struct job *job)
 {
     return backfill->probe.state == PROBE_HELD && job->next <= backfill->probe.head;
 }
 
-/* A doubted job waits for a proof that speaks of what it reads. */
+/* May its watch be opened? A doubted job waits for a proof that covers what it reads. */
 static bool may_open(const struct backfill *backfill, const struct job *job)
 {
     return !job->doubted || is_vouched_for(backfill, job);
 }
 
-/* A proof is held open for doubted jobs that it can vouch for. For others, a newer proof is needed. */
+/* Keeps a proof open while it covers a doubted job. Other doubted jobs need a newer proof. */
 static bool is_hold_useful(const struct backfill *backfill)
 {
     for (unsigned i = 0; i < JOBS; i++)
@@ -490,8 +492,8 @@ static bool is_hold_useful(const struct backfill *backfill)
     return false;
 }
 
-/* The watch of a doubted job was created while the proof was held: it is of our past, up to what we had when the proof
- * was opened. The job ends there, however far it was to read. */
+/* The watch of a doubted job was created while the proof was held, so it reads our past, up to the head that we had
+ * when the proof was opened. The job ends there, even if more was requested. */
 static void job_vouch(const struct backfill *backfill, struct job *job)
 {
     job->doubted = false;
@@ -500,7 +502,7 @@ static void job_vouch(const struct backfill *backfill, struct job *job)
         job->end = backfill->probe.head;
 }
 
-/* Wants the probe, if there is something that it can prove. */
+/* Requests the probe if it can prove something. */
 static void want_proof(struct backfill *backfill, uint64_t at_ms)
 {
     for (unsigned i = 0; i < JOBS && backfill->ingest != NULL; i++)
@@ -508,7 +510,7 @@ static void want_proof(struct backfill *backfill, uint64_t at_ms)
             probe_want(&backfill->probe, at_ms);
 }
 
-/* Back to where everything is proven. */
+/* Drops everything that is not proven. */
 static void drop_unproven(struct backfill *backfill, struct job *job)
 {
     unsigned n = 0;
@@ -525,7 +527,7 @@ static void drop_unproven(struct backfill *backfill, struct job *job)
     job->last = job->next - 1;
 }
 
-/* Back to what is proven, and from there once more. */
+/* Drops what is not proven and reads it again. */
 static void job_reopen(struct backfill *backfill, struct job *job)
 {
     drop_unproven(backfill, job);
@@ -534,7 +536,7 @@ static void job_reopen(struct backfill *backfill, struct job *job)
     job->created = job->lost = job->paused = job->told = job->refused = false;
 }
 
-/* Back to what is proven; the rest once more, after a proof. */
+/* Drops what is not proven; reads it again after a proof. */
 static void job_doubt(struct backfill *backfill, struct job *job)
 {
     job_reopen(backfill, job);
@@ -542,7 +544,7 @@ static void job_doubt(struct backfill *backfill, struct job *job)
     job->doubted = true;
 }
 
-/* Doubts jobs that cannot be proven any more. */
+/* Marks jobs that can no longer be proven as doubted. */
 static void doubt_lost(struct backfill *backfill)
 {
     for (unsigned i = 0; i < JOBS; i++) {
@@ -574,11 +576,11 @@ void backfill_cut(struct backfill *backfill, uint64_t past, uint64_t now_ms)
         if (request->past != past)
             backfill_give_answer(backfill, request, BELFRY_ERR_CANCELED, 0);
     }
-    end_probe(backfill, 0); /* what it looks at is of the past before */
+    end_probe(backfill, 0); /* what it compares with belongs to the previous past */
     backfill_dispatch(backfill, now_ms);
 }
 
-/* Upstream has our past, and had it when these were created. */
+/* Upstream has our past, and had it when the watches of these jobs were created. */
 static void prove_jobs(struct backfill *backfill)
 {
     for (unsigned i = 0; i < JOBS; i++) {
@@ -591,8 +593,8 @@ static void prove_jobs(struct backfill *backfill)
     }
 }
 
-/* Upstream has another past, and what it gave is of that, or may be. Requests go on waiting: when the live watch finds
- * out, too, there will be a cut. */
+/* Upstream has another past, and what it gave may belong to that one. Requests keep waiting: a cut follows when the
+ * live watch notices it, too. */
 static void backfill_distrust(struct backfill *backfill, uint64_t now_ms)
 {
     for (unsigned i = 0; i < JOBS; i++)
@@ -704,7 +706,7 @@ bool backfill_on_revision(struct backfill *backfill, unsigned slot, const struct
         return true;
     job->progress_at = now_ms + UPSTREAM_PROGRESS_MS;
     if (is_complete(job))
-        return true; /* it waits for its proof alone */
+        return true; /* it only waits for its proof */
     if (backfill->ingest == NULL)
         belfry_backoff_reset(&backfill->backoff);
     if (revision->rev > job->end) {
@@ -753,8 +755,9 @@ static void reopen_unproven(struct backfill *backfill)
             job_reopen(backfill, &backfill->jobs[i]);
 }
 
-/* What the watch gave before can no longer be proven; what it gives from now on needs a proof of its own. */
-static void created_anew(struct backfill *backfill, struct job *job)
+/* The watch was created again: what it gave before can no longer be proven, and what it gives from now on needs a new
+ * proof. */
+static void job_created_again(struct backfill *backfill, struct job *job)
 {
     bool kept = is_trusted(backfill, job->proven);
     job->proven = job->probing = job->lost = false;
@@ -775,7 +778,7 @@ void backfill_on_created(struct backfill *backfill, unsigned slot, const struct 
     if (job == NULL)
         return;
     if (job->created)
-        created_anew(backfill, job);
+        job_created_again(backfill, job);
     else
         job->created = true;
     if (job->doubted)
@@ -801,8 +804,8 @@ void backfill_on_lost(struct backfill *backfill, unsigned slot, uint64_t now_ms)
     want_proof(backfill, now_ms);
 }
 
-/* The compaction that our watchers receive. We may be behind upstream's: a restore can take back what lies above our
- * head without being another past for us, so beyond the head we claim nothing. */
+/* The compact revision that our watchers receive, at most our head + 1. Upstream may have compacted beyond our head,
+ * but a restore can take back what is above our head without being another past for us. */
 static int64_t compaction_told(const struct backfill *backfill, int64_t compact_rev)
 {
     int64_t next = backfill->ingest == NULL ? INT64_MAX : ingest_head(backfill->ingest) + 1;

@@ -77,8 +77,8 @@ __attribute__((format(printf, 2, 3))) static void chain_add(struct chain *chain,
     chain->len += n > 0 ? (size_t)n : 0;
 }
 
-/* This tier and those above it. A report that is older than our connection was true of another time, when this tier may
- * have been elsewhere: a circle that exists now shows again within a second. */
+/* Judges the chain of this tier and the tiers above it. A report from before our connection is ignored: this tier may
+ * have been elsewhere then, and a circle that exists now is reported again within a second. */
 static void chain_judge(struct chain *chain, const char *name, const struct about *them, uint64_t since_ms)
 {
     *chain = (struct chain){.why = strcmp(them->self.name, name) == 0 ? CIRCLE_REFUSAL : NULL};
@@ -95,8 +95,7 @@ static void chain_judge(struct chain *chain, const char *name, const struct abou
     }
 }
 
-/* A request that is relayed all the way would show the circle, too, but warm tiers may keep each other alive without
- * one. */
+/* A relayed request would also show the circle, but warm tiers can keep each other alive without relaying any. */
 bool circle_reported(struct circle *circle, const char *endpoint, const struct about *them, uint64_t since_ms)
 {
     char why[CIRCLE_WHY];

@@ -30,7 +30,7 @@
 #define MAX_MESSAGE_BYTES  ((size_t)256 * 1024 * 1024)
 #define MAX_REVISION_BYTES ((size_t)1024 * 1024 * 1024)
 #define TRIM_ROWS          1000
-#define REFUSALS           1024    /* for which there is room when memory is short */
+#define REFUSALS           1024    /* answers that fit even when memory is short */
 #define ACTIONS_MAX        10000   /* in one turn: the rest waits for the next one */
 #define WHY_BYTES          240     /* of a reason, without what we put before it */
 #define WARNED             8       /* versions whose warning is remembered */
@@ -58,7 +58,7 @@ struct driver {
     struct driver_events events;
     void *user;
     const struct belfry_log *log;
-    struct belfry_log parts_log, machine_log; /* of our parts: their lines in our words, or as debug lines */
+    struct belfry_log parts_log, machine_log; /* for our parts: translates their lines, or logs them as debug */
     struct belfry_endpoint *endpoints;        /* owned; those given, beginning with number first_endpoint */
     size_t n_endpoints, first_endpoint;
     char *scope; /* owned; key and range_end lie in it */
@@ -90,7 +90,7 @@ struct driver {
     uv_check_t check;
     unsigned n_handles; /* that are not closed */
     bool polled;        /* the sockets were read since the last turn */
-    bool poked;         /* there is more to do than timers know of */
+    bool poked;         /* there is work that no timer announces */
     /* the server of the live stream */
     char warned[WARNED][32]; /* versions that were logged */
     unsigned n_warned;
@@ -113,7 +113,7 @@ struct driver {
     int64_t upstream_revision; /* the highest that upstream has shown, of shown_past */
     uint64_t shown_past;
     uint64_t lag_peak;
-    uint64_t heard_ms; /* the last sign that we are up to date; BELFRY_NEVER: none */
+    uint64_t heard_ms; /* when we last knew that we were up to date; BELFRY_NEVER: not yet */
     struct reasons why;
     BELFRY_OWNER;
 };
@@ -209,9 +209,9 @@ static void driver_on_above_changed(void *user)
 static const struct above_events above_events = {
     .tier = driver_on_tier, .refused = driver_on_above_refused, .changed = driver_on_above_changed};
 
-/* The live stream was lost, or cannot be opened. A tier that has been cut off for as long as makes it stale says so:
- * to wait for as long again would add that time with every tier. An etcd that says the same may just be electing a
- * leader. */
+/* The live stream was lost, or cannot be opened. If the tier above says that it is stale, this tier becomes stale too,
+ * without waiting: otherwise each level of tiers would add its own delay. An etcd that says the same may just be
+ * electing a leader. */
 static void driver_mind_silence(struct driver *driver, const char *why)
 {
     if (driver->above.kind == ABOVE_TIER && belfry_link_exhausted(belfry_stream_link(driver->live)) &&
@@ -241,7 +241,7 @@ static void driver_on_read(const struct belfry_wire_header *header, void *user)
 {
     struct driver *driver = user;
     driver->poked = true;
-    driver->why.watch[0] = '\0'; /* whatever it was, upstream answers */
+    driver->why.watch[0] = '\0'; /* upstream answers, so the old reason is void */
     driver_saw(driver, header);
 }
 
@@ -256,8 +256,8 @@ static void driver_on_read_failed(const struct belfry_answer *answer, void *user
     driver_mind_refusal(driver, answer->endpoint, answer->why);
 }
 
-/* Read in place of a progress that cannot be requested: upstream's revision is as good if it is our head. Only of the
- * whole scope, where a head says that nothing below it is missing. */
+/* Upstream's revision, read because progress cannot be requested from this server. If it equals our head, we are up to
+ * date. This holds only if the scope is everything: then the head shows that no revision below it is missing. */
 static void driver_on_head(const struct belfry_wire_header *header, void *user)
 {
     struct driver *driver = user;
@@ -286,7 +286,7 @@ static void driver_on_came(const struct belfry_wire_header *header, void *user)
     driver_saw(user, header);
 }
 
-/* Are we up to date now? An event below what upstream has shown says nothing of now. */
+/* Are we up to date now? An event below the highest revision that upstream has shown is no proof of it. */
 static void driver_on_taken(const struct belfry_mux_action *action, uint64_t now_ms, void *user)
 {
     struct driver *driver = user;
@@ -346,7 +346,7 @@ static void driver_refuse_version(struct driver *driver, const char *version, co
     watches_end_live(&driver->watches, BELFRY_ERR_UNSUPPORTED, false, now);
 }
 
-/* Judges the server of the live stream by its version: held watches go on, or end. */
+/* Judges the server of the live stream by its version: held watches continue, or end. */
 static void driver_mind_server(struct driver *driver, uint64_t now)
 {
     struct watches *watches = &driver->watches;
@@ -387,7 +387,7 @@ static void driver_act_on(struct driver *driver, const struct upstream_action *a
         reads_ask_head(&driver->reads, now);
 }
 
-/* Does what the machines want, until they want nothing. */
+/* Executes the actions of the machines until there are none left. */
 static void driver_act(struct driver *driver, uint64_t now)
 {
     struct upstream_action action;
@@ -417,7 +417,7 @@ void driver_backfill(struct driver *driver, uint64_t past, int64_t from, int64_t
         return;
     if (belfry_buf_append(&driver->refusals, &refusal, sizeof(refusal)) == BELFRY_OK)
         return;
-    driver->backfills--; /* over REFUSALS in one turn, and no memory: answered from inside */
+    driver->backfills--; /* more than REFUSALS in one turn, and no memory to queue it: answer now */
     driver->events.backfilled(token, err, NULL, 0, driver->user);
 }
 
@@ -458,10 +458,9 @@ static void driver_note_past(struct driver *driver)
 
 /* ---- standing ---- */
 
-/* After a fault the machine joins again, mostly within a round trip: a tier that was ready stays ready unless upstream
- * is silent for too long, and one that was stale stays stale until it goes on. A tier that comes back far behind
- * serves what it has as soon as that is known to be upstream's past: it lags, as a member of etcd may, and catches up
- * meanwhile. */
+/* After a fault the machine joins again, usually within one round trip. Until then a ready tier stays ready, unless
+ * upstream is silent for too long, and a stale tier stays stale. A tier that returns far behind serves what it has as
+ * soon as that is known to be upstream's past: it lags, as a member of etcd may, and catches up. */
 static enum driver_standing driver_judge_standing(const struct driver *driver)
 {
     bool stale = upstream_stale(driver->upstream);
@@ -471,7 +470,7 @@ static enum driver_standing driver_judge_standing(const struct driver *driver)
         return DRIVER_NOT_READY;
     switch (upstream_state(driver->upstream)) {
     case UPSTREAM_START:
-    case UPSTREAM_LISTING: /* clients that are served meanwhile must learn that nothing comes */
+    case UPSTREAM_LISTING: /* its clients must learn that no events are coming */
         return stale && driver->been_ready ? DRIVER_STALE : DRIVER_NOT_READY;
     case UPSTREAM_LIVE:
         return stale ? DRIVER_STALE : DRIVER_READY;
@@ -488,8 +487,8 @@ static enum driver_standing driver_judge_standing(const struct driver *driver)
 static void driver_note_standing(struct driver *driver)
 {
     uint64_t now = belfry_clock_ms();
-    /* A tier whose disk and memory are full does not read from upstream. Upstream's silence then says nothing, so
-     * clients must not learn that it has no leader; nor before upstream had its time to be heard again. */
+    /* A tier whose disk and memory are full does not read from upstream, so upstream's silence means nothing. Clients
+     * must not be told that there is no leader, until upstream had time to send something again. */
     if (ingest_is_stuck(driver->ingest))
         driver->hear_until_ms = now + UPSTREAM_STALE_MS;
     driver->deaf = now < driver->hear_until_ms;
@@ -554,8 +553,8 @@ static void driver_describe(const struct driver *driver, char *text, size_t len)
         driver_describe_work(driver, text, len);
 }
 
-/* The reason as one line: it goes into lines of others (the service manager's, too), and parts of it are upstream's
- * words. */
+/* Makes the reason one line: it becomes part of log lines and of the service manager's status, and upstream chose some
+ * of its words. */
 static void driver_describe_line(const struct driver *driver, char *text, size_t len)
 {
     driver_describe(driver, text, len);
@@ -749,7 +748,7 @@ static void driver_on_prepare(uv_prepare_t *prepare)
     uint64_t now = belfry_clock_ms();
     driver->poked = false;
     driver_note_past(driver);
-    driver_tell_workers(driver); /* before the commit: they need not wait for it */
+    driver_tell_workers(driver); /* before the commit: workers need not wait for it */
     if (driver->polled)
         upstream_drained(driver->upstream, now);
     driver->polled = false;
@@ -921,7 +920,7 @@ static enum belfry_err driver_create_stream(struct driver *driver, const struct 
     return belfry_stream_create(&stream, out);
 }
 
-/* Also after a failure: driver_destroy() takes them down. */
+/* Called after a failure, too: driver_destroy() frees the parts that exist. */
 static void driver_init_parts(struct driver *driver)
 {
     struct watches_opts watches = {.live = driver->live,

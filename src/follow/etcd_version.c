@@ -12,7 +12,7 @@ struct version {
 /* A bug of etcd's watch, and the first patch release of 3.4, 3.5 and 3.6 without it. */
 struct bug {
     unsigned fixed[3];
-    bool hidden; /* a watch of part of the keys cannot notice it: missing revisions say nothing there */
+    bool hidden; /* a watch of part of the keys cannot notice it: gaps between its revisions are normal */
     const char *what;
 };
 

@@ -25,8 +25,9 @@ static uint64_t error_at(const struct hop_exchange *exchange, uint64_t ns)
     return exchange->trip_ns / 2 + hop_apart(exchange->at_ns, ns) / 1000000 * HOP_DRIFT_PPM;
 }
 
-/* Two offsets of clocks that only run are no farther apart than the bounds of both. What is farther has stepped: that
- * machine, or ours, has slept or was moved. (The subtraction may wrap: their clock may say anything.) */
+/* Two measured offsets of steady clocks differ by no more than the sum of their bounds. If they differ by more, a clock
+ * has stepped: their machine or ours has slept or was migrated. (The subtraction may wrap, because their clock may say
+ * anything.) */
 static bool has_stepped(const struct hop_exchange *before, const struct hop_exchange *now)
 {
     uint64_t apart = now->offset_ns - before->offset_ns, bound = now->trip_ns / 2 + error_at(before, now->at_ns);
@@ -46,7 +47,7 @@ void hop_exchange(struct hop *hop, uint64_t sent_ns, uint64_t came_ns, uint64_t 
     hop->exchanges[hop->n_exchanges++ % HOP_EXCHANGES] = now;
 }
 
-/* The exchange by which something at `ns` is measured best; NULL: none. */
+/* The exchange with the smallest error for a measurement at `ns`; NULL: none. */
 static const struct hop_exchange *best_for(const struct hop *hop, uint64_t ns)
 {
     const struct hop_exchange *best = NULL;
@@ -60,7 +61,7 @@ static const struct hop_exchange *best_for(const struct hop *hop, uint64_t ns)
     return best;
 }
 
-/* By the best exchange there is now: one that came later may be better. */
+/* Measures the sample again by the best exchange known now, which may have come after it. */
 static void hop_sample_refine(const struct hop *hop, struct hop_sample *sample)
 {
     const struct hop_exchange *exchange = best_for(hop, sample->received_ns);
@@ -104,7 +105,7 @@ bool hop_read(const struct hop *hop, uint64_t *hop_ns, uint64_t *error_ns)
     }
     qsort(sorted, n, sizeof(sorted[0]), by_length);
     int64_t median = sorted[n / 2].ns;
-    *hop_ns = median > 0 ? (uint64_t)median : 0; /* below 0 it is less than the bound can tell */
+    *hop_ns = median > 0 ? (uint64_t)median : 0; /* below 0: smaller than the error of the measurement */
     return true;
 }
 

@@ -18,7 +18,7 @@
 
 #define RETRY_MS     100 /* before the first try when the disk is in trouble; it doubles */
 #define RETRY_MAX_MS 2000
-#define RELAPSE      10   /* trouble that comes back within this many times the calm was not over */
+#define RELAPSE      10   /* if the disk fails again within this many calm periods, the trouble was not over */
 #define TRIM_MS      1000 /* between trims while nothing is written: history grows old too */
 #define WHY_MAX      256
 
@@ -43,20 +43,20 @@ struct ingest {
     struct pending *pending; /* owned; since the last commit, in order */
     size_t n_pending, cap_pending;
     size_t pending_bytes;
-    struct overlay overlay; /* while lost: of the first n_overlaid of pending */
+    struct overlay overlay; /* while lost: the state after the first n_overlaid of pending */
     size_t n_overlaid;
     bool open;             /* a transaction of the store */
     size_t open_bytes;     /* applied in it */
     uint64_t commit_at;    /* while open */
     uint64_t trim_at;      /* while not open, and not lost */
-    bool lost;             /* the transaction was: pending must be applied again */
-    bool full;             /* while lost: a revision could not be held */
+    bool lost;             /* the transaction was lost: pending must be applied again */
+    bool full;             /* while lost: a revision did not fit into memory */
     uint64_t retry_at;     /* while lost, or a cut is owed */
     uint64_t retry_ms;     /* the wait after the next try */
     enum disk disk;        /* moved by disk_move() alone */
     uint64_t calm_ms;      /* how long CALMING takes */
     uint64_t disk_at;      /* when it is WELL again (CALMING), or has been since (WELL) */
-    struct evlog_cut owed; /* past not 0: the store has adopted it, the log has not been cut yet */
+    struct evlog_cut owed; /* past not 0: the store has adopted this past, but the log is not cut yet */
     char why[WHY_MAX], disk_why[WHY_MAX];
     BELFRY_OWNER;
 };
@@ -230,7 +230,7 @@ static enum belfry_err apply_again(struct ingest *ingest, const struct pending *
     return ingest->api->advance(ingest->opts.store, batch->rev, &pending->header);
 }
 
-/* The oldest that the store lost, in a transaction of the usual size. */
+/* Applies again the oldest revisions that the store lost, in one transaction of the usual size. */
 static enum belfry_err recover_some(struct ingest *ingest, uint64_t now_ms)
 {
     size_t n = 0, bytes = 0;
@@ -244,7 +244,7 @@ static enum belfry_err recover_some(struct ingest *ingest, uint64_t now_ms)
     return err != BELFRY_OK ? err : commit_some(ingest, ingest->pending[n - 1].batch->rev, n, now_ms);
 }
 
-/* Trims in a transaction of its own, so that the space is there for the next one; then applies again what the log has
+/* Trims in a separate transaction, so that the next one has space; then applies again the revisions that the log has
  * and the store lost. */
 static void ingest_recover(struct ingest *ingest, uint64_t now_ms)
 {
@@ -435,8 +435,8 @@ static enum belfry_err reserve_pending(struct ingest *ingest)
     return BELFRY_OK;
 }
 
-/* Can a revision be taken at all now? What is applied cannot be taken back alone, so there must be a place for it in
- * the log before: a worker that sleeps inside a turn keeps the places of a whole ring, committed or not. */
+/* Can a revision be taken now? A revision that was applied cannot be undone alone, so the log must have a place for it
+ * first. A worker that sleeps inside a turn can occupy all places of the ring, committed or not. */
 static bool is_able(struct ingest *ingest)
 {
     return ingest->owed.past == 0 && evlog_has_place(ingest->opts.evlog);
@@ -530,7 +530,7 @@ static void commit_if_large(struct ingest *ingest, size_t bytes, uint64_t now_ms
     ingest->open_bytes += bytes;
     if (ingest->open && (ingest->open_bytes >= INGEST_COMMIT_BYTES || now_ms >= ingest->commit_at))
         belfry_ignore(
-            ingest_commit(ingest, ingest->head, now_ms)); /* published all the same; ingest_recover() has it */
+            ingest_commit(ingest, ingest->head, now_ms)); /* it is published; ingest_recover() applies it again */
 }
 
 /* Applies to the store, and publishes. */
@@ -796,7 +796,7 @@ static enum belfry_err ingest_differs(struct ingest *ingest, int64_t rev)
     return breach(ingest, "revision %" PRId64 " is not what it was", rev);
 }
 
-/* An event of the head: is the state what it left? */
+/* An event of the head revision: does the state agree with it? */
 static enum belfry_err compare_event(struct ingest *ingest, const struct belfry_wire_event *event, uint64_t now_ms)
 {
     struct belfry_bytes raw = {0};
@@ -813,7 +813,7 @@ static enum belfry_err compare_event(struct ingest *ingest, const struct belfry_
     return equal ? BELFRY_OK : ingest_differs(ingest, event->kv.mod_rev);
 }
 
-/* The head is a listing's: its events are not known, but what they left is. */
+/* The head came from a listing: its events are unknown, but the state after them is known. */
 static enum belfry_err compare_state(struct ingest *ingest, const struct ingest_revision *revision, uint64_t now_ms)
 {
     bool readable = !ingest->lost && ingest->owed.past == 0;
@@ -848,7 +848,7 @@ enum belfry_err ingest_adopt(struct ingest *ingest, int64_t rev, const struct be
     BELFRY_OWNER_CHECK(ingest);
     drop_transaction(ingest);
     if (ingest->n_pending > 0)
-        ingest->lost = true;            /* unless the adoption makes them worthless */
+        ingest->lost = true;            /* unless the adoption makes them useless */
     bool owed = ingest->owed.past != 0; /* the log does not know that past: replace it */
     uint64_t past = owed ? ingest->past : ingest->past + 1;
     if (ingest->api->adopt(ingest->opts.store, rev, header, past) != BELFRY_OK)
@@ -859,7 +859,7 @@ enum belfry_err ingest_adopt(struct ingest *ingest, int64_t rev, const struct be
     ingest->head = ingest->committed = rev;
     ingest->overlap_rev = 0;
     if (owed && ingest->owed.why > why)
-        why = ingest->owed.why; /* a cut that loses all cursors stays one */
+        why = ingest->owed.why; /* a cut that loses all cursors must not become a weaker one */
     ingest->owed = (struct evlog_cut){.past = past, .rev = rev, .why = why, .compact_rev = compact_rev};
     pay_cut(ingest);
     return BELFRY_OK;

@@ -41,7 +41,7 @@ void listing_first(struct listing *listing, const struct belfry_wire_header *hea
 {
     listing->header = *header;
     listing->first = header->revision;
-    listing->reached = header->revision - 1; /* a watch that has said nothing yet may be of any past */
+    listing->reached = header->revision - 1; /* a watch that has sent nothing yet may belong to any past */
 }
 
 /* Which revision the page shows: the pinned one, or its header's. */
@@ -121,7 +121,7 @@ enum belfry_err listing_revision(struct listing *listing, const struct ingest_re
     const struct store_api *api = listing->store->api;
     listing->digest_rev = revision->rev;
     listing->digest = digest_of(revision->events, revision->n);
-    if (revision->rev < listing->first) /* all that it left is in the pages */
+    if (revision->rev < listing->first) /* the pages contain its result */
         return BELFRY_OK;
     for (size_t i = 0; i < revision->n && revision->rev > listing->first; i++) {
         const struct belfry_wire_event *event = &revision->events[i];
@@ -165,6 +165,6 @@ bool listing_agrees(const struct listing *listing)
     if (listing->mixed || listing->reached < rows->rev || told->rev > rows->rev)
         return true; /* nothing can be said */
     if (told->rev < rows->rev)
-        return rows->n == 0; /* the watch has passed it, and nothing was there */
+        return rows->n == 0; /* the watch has passed that revision, and it had no events */
     return told->n == rows->n && told->sum == rows->sum;
 }

@@ -7,7 +7,7 @@
 
 struct place {
     struct segment *segment; /* NULL: free */
-    uint64_t used;           /* by the shelf's count of looks */
+    uint64_t used;           /* the shelf's lookup counter at the last use */
 };
 
 struct shelf {

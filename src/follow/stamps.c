@@ -43,7 +43,7 @@ bool stamps_when(const struct stamps *stamps, int64_t rev, uint64_t *ns)
         return false;
     const struct stamp *found = stamps_at(stamps, low);
     if (low == stamps_oldest(stamps) && found->rev != rev)
-        return false; /* it may have come with one before, which is not here */
+        return false; /* it may have been published together with an earlier revision, which is no longer recorded */
     *ns = found->ns;
     return true;
 }

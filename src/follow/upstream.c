@@ -18,12 +18,12 @@
 #define NOT_OURS         "upstream's last revisions are not ours"
 #define RESUME_MS        10 /* after a revision was refused for want of memory or disk */
 
-/* A read of upstream, of which one at a time is under way. */
+/* A read of upstream; one at a time is in progress. */
 struct question {
     bool wanted;
     uint64_t at;    /* not to be asked before */
     uint64_t token; /* under way; 0: not */
-    bool again;     /* something was learned meanwhile that needs another one */
+    bool again;     /* another read is needed, because something changed while this one was in progress */
 };
 
 struct upstream {
@@ -38,22 +38,22 @@ struct upstream {
     uint64_t now;         /* of the call we are in */
     uint64_t cluster_id;  /* of our past; 0: not known */
     int64_t known;        /* the highest revision upstream has shown since the last join */
-    bool proven;          /* since the last join: what upstream has was found to follow ours */
-    struct question read; /* a linearizable revision: a judgement, or where a listing begins */
+    bool proven;          /* since the last join: upstream's history was found to continue ours */
+    struct question read; /* reads a linearizable revision: to judge lag, or to begin a listing */
     int64_t floor;        /* our head when it was asked */
-    int64_t shown;        /* what upstream had shown by then */
+    int64_t shown;        /* the highest revision that upstream had shown by then */
     uint64_t last_token;
     struct belfry_backoff backoff;
     struct belfry_rng rng;
     struct upstream_stats stats;
     /* watches */
     struct replay replay;
-    int64_t next_window; /* REPLAYING: first revision that no lane has */
+    int64_t next_window; /* REPLAYING: the first revision that is in no lane */
     uint64_t resume_at;  /* a refused revision is not tried again before */
     /* JOINING after a compaction of the overlap */
     struct key_witness witness;
     struct question witness_read;
-    bool vouching; /* nothing of the live watch is taken before the witness is judged */
+    bool vouching; /* while the witness is judged, nothing of the live watch is taken */
     /* LISTING */
     struct listing listing;
     struct question pages;
@@ -62,7 +62,7 @@ struct upstream {
     enum evlog_cut_why why; /* what the cut will say */
     int64_t compact_rev;    /* likewise */
     int64_t compare_at;     /* after damage: the revision that shows whether the past is still ours; 0: it was shown, or
-                               nothing can show it */
+                               no revision can show it */
     /* time */
     uint64_t progress_at; /* when progress is asked for */
     uint64_t heard_at, ticked_at;
@@ -112,7 +112,7 @@ enum belfry_err upstream_create(const struct upstream_opts *opts, struct upstrea
     up->window = opts->window != 0 ? opts->window : UPSTREAM_WINDOW;
     up->far = opts->far != 0 ? opts->far : UPSTREAM_FAR;
     if (up->far <= up->window)
-        up->far = up->window + 1; /* one window at least, whole: it could not be completed otherwise */
+        up->far = up->window + 1; /* at least one whole window: a part of one could not be completed */
     up->page = opts->page != 0 ? opts->page : UPSTREAM_PAGE;
     up->log = opts->log;
     replay_init(&up->replay, opts->replay_bytes != 0 ? opts->replay_bytes : UPSTREAM_REPLAY_BYTES);
@@ -193,7 +193,7 @@ static void upstream_relist(struct upstream *up, enum evlog_cut_why why, int64_t
     bool again = up->state == UPSTREAM_LISTING;
     belfry_logf(up->log, BELFRY_LOG_WARN, again ? "list_again" : "list", "rev=%" PRId64 " why=\"%s\"",
                 ingest_head(up->ingest), because);
-    up->why = again && up->why > why ? up->why : why; /* a listing that cuts off everything stays one */
+    up->why = again && up->why > why ? up->why : why; /* the strongest reason counts */
     up->compact_rev = again && up->compact_rev > compact_rev ? up->compact_rev : compact_rev;
     if (!again) {
         up->stats.relists_compacted += why == EVLOG_CUT_COMPACTED;
@@ -230,15 +230,15 @@ static void upstream_join_at(struct upstream *up, int64_t from, uint64_t at)
         question_ask(&up->read, at);
 }
 
-/* Watches, at the time `at`, from where an overlap can be compared. */
+/* Opens the live watch at time `at`, from a revision at which upstream can be compared with us. */
 static void upstream_join(struct upstream *up, uint64_t at)
 {
     int64_t common = ingest_overlap(up->ingest);
     upstream_join_at(up, common != 0 ? common : ingest_head(up->ingest),
-                     at); /* a head without events must agree with the state */
+                     at); /* if the head has no known events, the state is compared instead */
 }
 
-/* The same where the overlap is compacted: from the compaction, or from behind our head. */
+/* The same if the overlap is compacted away: from the compact revision, or from the revision after our head. */
 static void upstream_join_behind(struct upstream *up, int64_t compact_rev, uint64_t at)
 {
     int64_t next = ingest_head(up->ingest) + 1;
@@ -251,7 +251,7 @@ static bool upstream_expects_overlap(struct upstream *up, const struct lane *lan
     return lane->start == ingest_overlap(up->ingest);
 }
 
-/* What the lane begins with follows ours. The live lane, in its turn: LIVE. */
+/* The lane was found to continue our history. If it is the live lane and its turn has come, we are LIVE. */
 static void upstream_joined(struct upstream *up, struct lane *lane)
 {
     lane->joined = up->proven = true;
@@ -276,10 +276,10 @@ static void upstream_start(struct upstream *up)
 
 /* ---- a witness, where the overlap is compacted ---- */
 
-/* The witness proves nothing. Of the whole store we then list again, as if the past had been rewritten: that it was
- * not cannot be shown. A part of the store that is seldom written to is compacted over all the time: there we go on.
- * The watch begins at the compaction, so that whatever upstream has from there to our head and we have not is found,
- * and every event that follows is still checked against our state. */
+/* The witness proves nothing. If the scope is the whole store, we list again, as if the past had been rewritten,
+ * because we cannot show that it was not. A part of the store that is seldom written to is often compacted like this,
+ * so there we continue. The watch begins at the compact revision: it shows every event up to our head that upstream has
+ * and we do not, and every later event is still checked against our state. */
 static void upstream_join_unproven(struct upstream *up, int64_t compact_rev, uint64_t join_at)
 {
     if (compact_rev <= ingest_head(up->ingest) || !ingest_is_whole(up->ingest)) {
@@ -290,8 +290,8 @@ static void upstream_join_unproven(struct upstream *up, int64_t compact_rev, uin
     upstream_relist(up, EVLOG_CUT_REWRITTEN, 0, "nothing is left upstream to compare our last revision with");
 }
 
-/* The overlap is compacted away, and nothing that we lack. The watch is created before the key is asked for, and
- * nothing of it is taken before the answer: no watch outlives a restore, so the answer is good for all that this watch
+/* The overlap is compacted away, but no revision that we lack. The watch is created before the key is read, and nothing
+ * of it is taken before the answer. No watch outlives a restore, so the answer is valid for everything that this watch
  * gives. */
 static void upstream_call_witness(struct upstream *up, int64_t compact_rev)
 {
@@ -331,8 +331,8 @@ static void upstream_witness_failed(struct upstream *up, enum belfry_err err)
 {
     question_forget(&up->witness_read);
     if (err == BELFRY_ERR_COMPACTED && up->witness.at > ingest_head(up->ingest))
-        upstream_join_unproven(up, up->witness.at, up->now); /* a read does not say where it is compacted now */
-    else if (err == BELFRY_ERR_COMPACTED) /* further than the watch said; a tier may repeat an old compaction */
+        upstream_join_unproven(up, up->witness.at, up->now); /* a read does not return the compact revision */
+    else if (err == BELFRY_ERR_COMPACTED) /* above what the watch reported; a tier may repeat an old compaction */
         upstream_join_behind(up, ingest_head(up->ingest) + 1, upstream_retry_at(up));
     else if (err == BELFRY_ERR_FUTURE)
         upstream_join(up, upstream_retry_at(up)); /* upstream was set back since the watch ended */
@@ -342,7 +342,7 @@ static void upstream_witness_failed(struct upstream *up, enum belfry_err err)
 
 /* ---- replaying ---- */
 
-/* Opens windows as far as upstream is known to go, and the live watch after the last of them. */
+/* Opens windows up to the highest revision that upstream has shown, and the live watch after the last window. */
 static void upstream_open_windows(struct upstream *up)
 {
     while (up->state == UPSTREAM_REPLAYING && up->replay.lanes[0].state == LANE_IDLE) {
@@ -374,14 +374,14 @@ static void upstream_replay(struct upstream *up)
 
 /* ---- what the lanes give to ingest ---- */
 
-/* What upstream gives cannot follow what we have. */
+/* Upstream's history does not continue ours. */
 static void upstream_relist_breached(struct upstream *up, const char *why)
 {
     up->stats.breaches++;
     upstream_relist(up, EVLOG_CUT_REWRITTEN, 0, why);
 }
 
-enum taken { TAKEN, REFUSED, OVER }; /* OVER: the lane is not what it was */
+enum taken { TAKEN, REFUSED, OVER }; /* OVER: the lane was closed or replaced */
 
 static enum taken upstream_take_failed(struct upstream *up, enum belfry_err err)
 {
@@ -437,7 +437,7 @@ static enum taken upstream_give_known(struct upstream *up, const struct ingest_r
     }
     if (revision->rev <= ingest_overlap(up->ingest))
         return TAKEN;
-    upstream_relist_breached(up, NOT_OURS); /* where nothing had happened, something did */
+    upstream_relist_breached(up, NOT_OURS); /* upstream has an event where we have none */
     return OVER;
 }
 
@@ -481,9 +481,9 @@ static enum taken upstream_give_progress(struct upstream *up, struct lane *lane)
     return taken;
 }
 
-/* The front lane's watch was cancelled as compacted: over our head, or over the overlap alone. Two servers cancel a
- * watch for revisions that it does not need any more: a tier whose own past was rewritten, and an etcd that received a
- * snapshot, if the last event of the watch is older. A join finds out, as after any break. */
+/* The front lane's watch was cancelled as compacted: above our head, or only above the overlap. Two kinds of servers
+ * cancel a watch for revisions that it no longer needs: a tier whose own past was rewritten, and an etcd that received
+ * a snapshot newer than the last event of the watch. A join finds out, as after any lost connection. */
 static void upstream_settle_compacted(struct upstream *up, const struct lane *lane)
 {
     int64_t next = ingest_head(up->ingest) + 1, needed = lane->joined ? next : lane->start;
@@ -508,7 +508,7 @@ static bool upstream_merge_one(struct upstream *up, struct lane *lane)
 {
     struct held *held = replay_held(lane);
     enum taken taken;
-    if (up->vouching) { /* nothing that it gave counts yet, nor its progress */
+    if (up->vouching) { /* none of its events counts yet, nor its progress */
         if (lane->state == LANE_ENDED)
             upstream_settle_end(up, lane);
         return false;
@@ -534,7 +534,7 @@ static void upstream_merge(struct upstream *up)
         lane = replay_front(&up->replay);
 }
 
-/* A window that has everything before its turn: its watch is closed. */
+/* A window is complete before its turn: closes its watch. */
 static void lane_end_early(struct lane *lane)
 {
     lane->state = LANE_ENDED;
@@ -580,13 +580,14 @@ static void upstream_take_progress(struct upstream *up, struct lane *lane, const
 }
 /* ---- listing ---- */
 
-/* Does it know where it began? Then a revision that was read is a judgement. */
+/* Is the revision at which it began known? Then a revision that is read judges lag. */
 static bool upstream_is_listing(const struct upstream *up)
 {
     return up->state == UPSTREAM_LISTING && up->begun && up->listing.first != 0;
 }
 
-/* The past is not ours, or (BELFRY_ERR_NOT_FOUND) cannot be shown to be ours: to be safe, all cursors are lost. */
+/* Upstream's past is not ours, or (BELFRY_ERR_NOT_FOUND) it cannot be shown to be ours: all cursors are lost, to be
+ * safe. */
 static void upstream_give_up_past(struct upstream *up, enum belfry_err err)
 {
     up->compare_at = 0;
@@ -595,12 +596,13 @@ static void upstream_give_up_past(struct upstream *up, enum belfry_err err)
     up->stats.relists_unproven += err != BELFRY_ERR_REWOUND;
 }
 
-/* Where the listing begins is known. The watch comes first. After damage of our own, cursors go on if upstream's past
- * is still the one that they are in; the newest revision that we hold events of shows it, so the watch begins there. */
+/* The revision of the listing is known; the watch is opened first. After damage to our own store, cursors continue if
+ * upstream still has the past that they belong to. The newest revision that we hold events of shows this, so the watch
+ * begins there. */
 static void upstream_list_from(struct upstream *up, const struct belfry_wire_header *header)
 {
     if (header->revision < ingest_head(up->ingest))
-        up->why = EVLOG_CUT_REWRITTEN; /* whatever made us list, this is worse */
+        up->why = EVLOG_CUT_REWRITTEN; /* this is a stronger reason than the one that started the listing */
     listing_first(&up->listing, header);
     up->compare_at = up->why == EVLOG_CUT_DAMAGED ? ingest_overlap(up->ingest) : 0;
     int64_t from = up->compare_at != 0 ? up->compare_at : header->revision;
@@ -610,8 +612,8 @@ static void upstream_list_from(struct upstream *up, const struct belfry_wire_hea
 
 static void upstream_list_ended(struct upstream *up, enum belfry_err err)
 {
-    /* Even if the past was shown to be ours: a watch that begins at our newest revision would end like this each time.
-     * */
+    /* Gives up the past even if it was shown to be ours: a watch that begins at our newest revision would end the same
+     * way each time. */
     if (err == BELFRY_ERR_COMPACTED && up->why == EVLOG_CUT_DAMAGED)
         upstream_give_up_past(up, BELFRY_ERR_NOT_FOUND);
     upstream_list_again(up, belfry_strerror((int)err));
@@ -624,11 +626,11 @@ static void upstream_adopt_if_whole(struct upstream *up)
         return;
     if (!listing_agrees(&up->listing)) {
         upstream_list_again(up, "the watch is of another past than the pages");
-        up->read.at = up->now + UPSTREAM_PROGRESS_MS; /* until a tier above has found out too */
+        up->read.at = up->now + UPSTREAM_PROGRESS_MS; /* until a tier above has noticed it too */
         return;
     }
     if (up->compare_at != 0)
-        upstream_give_up_past(up, BELFRY_ERR_REWOUND); /* the watch has passed it, and did not show it */
+        upstream_give_up_past(up, BELFRY_ERR_REWOUND); /* the watch has passed it without showing its events */
     struct belfry_wire_header header = up->listing.header;
     header.revision = rev;
     int64_t compact_rev = up->why == EVLOG_CUT_REWRITTEN ? rev : up->compact_rev;
@@ -641,7 +643,7 @@ static void upstream_adopt_if_whole(struct upstream *up)
     up->cluster_id = header.cluster_id;
     up->compact_rev = 0;
     question_forget(&up->pages);
-    question_forget(&up->read); /* one under way was asked of the past that ended */
+    question_forget(&up->read); /* a read in progress was started in the past that ended */
     upstream_heard(up);
     upstream_move(up, UPSTREAM_JOINING);
     upstream_joined(up, &up->replay.lanes[0]);
@@ -678,7 +680,8 @@ static void upstream_page_failed(struct upstream *up, enum belfry_err err)
 
 /* ---- lag and its judgement ---- */
 
-/* Asks for a judgement, not too soon after the last one. One that is under way was asked too early to count. */
+/* Requests a judgement, not too soon after the last one. A read already in progress does not count: it began too
+ * early. */
 static void upstream_ask_later(struct upstream *up)
 {
     if (up->read.token != 0)
@@ -687,7 +690,7 @@ static void upstream_ask_later(struct upstream *up)
         question_ask(&up->read, up->read.at > up->now ? up->read.at : up->now);
 }
 
-/* A header that says less than we have: lag, as far as it alone can tell. */
+/* A header with a lower revision than ours. It looks like lag; only a linearizable read can tell. */
 static void upstream_suspect(struct upstream *up, const struct belfry_wire_header *header)
 {
     if (header->revision >= ingest_head(up->ingest))
@@ -708,7 +711,7 @@ static bool upstream_is_foreign(struct upstream *up, const struct belfry_wire_he
         up->cluster_id = header->cluster_id;
         return false;
     }
-    up->cluster_id = 0; /* of the past that the listing will find */
+    up->cluster_id = 0; /* not known until the listing shows it */
     upstream_relist(up, EVLOG_CUT_REWRITTEN, 0, "another cluster answers");
     return true;
 }
@@ -721,7 +724,7 @@ static void upstream_note_known(struct upstream *up, int64_t rev)
 
 /* ---- what comes ---- */
 
-/* The lane of a watch that the owner was asked to open, and not asked to close; NULL: nothing of it counts. */
+/* The lane of an open watch; NULL: we asked the owner to close it, so what it sends is ignored. */
 static struct lane *upstream_open_lane(struct upstream *up, unsigned slot, uint64_t now_ms)
 {
     up->now = now_ms;
@@ -740,7 +743,7 @@ bool upstream_on_revision(struct upstream *up, unsigned slot, const struct inges
         upstream_list_revision(up, revision);
         return true;
     }
-    upstream_note_known(up, revision->header.revision); /* of a replayed event it is where upstream is now */
+    upstream_note_known(up, revision->header.revision); /* of a replayed event: upstream's current revision */
     return upstream_take(up, lane, revision);
 }
 
@@ -819,9 +822,9 @@ static void upstream_judge(struct upstream *up, int64_t linearizable)
         upstream_relist(up, EVLOG_CUT_REWRITTEN, 0, "upstream is behind us");
         return;
     }
-    up->read.at = up->now + UPSTREAM_STALE_MS; /* lag may last: ask again, but not at every sign of it */
+    up->read.at = up->now + UPSTREAM_STALE_MS; /* lag may last: judge it again, but not at every sign of it */
     if (up->state == UPSTREAM_REPLAYING && linearizable < up->shown)
-        upstream_join(up, up->now); /* set back, if not below us: windows wait for revisions that are gone */
+        upstream_join(up, up->now); /* set back, though not below us: windows wait for revisions that are gone */
     else if (up->state == UPSTREAM_JOINING && !upstream_expects_overlap(up, live) && !up->vouching)
         upstream_joined(up, live);
 }
@@ -877,7 +880,7 @@ void upstream_on_page(struct upstream *up, uint64_t token, struct belfry_bytes r
     up->stats.pages++;
     belfry_backoff_reset(&up->backoff);
     if (up->listing.all)
-        up->progress_at = up->now; /* all that is missing is the word of the watch, which may be idle */
+        up->progress_at = up->now; /* only the watch's confirmation is missing, and the watch may be idle */
     else
         question_ask(&up->pages, up->now);
     upstream_adopt_if_whole(up);
@@ -954,7 +957,7 @@ static bool upstream_ask_witness(struct upstream *up, struct upstream_action *ou
     return true;
 }
 
-/* Breaks the silence of the front lane. */
+/* Requests progress if the front lane has been silent for long. */
 static bool upstream_ask_progress(struct upstream *up, struct upstream_action *out)
 {
     const struct lane *lane = replay_front(&up->replay);
@@ -985,7 +988,7 @@ void upstream_drained(struct upstream *up, uint64_t now_ms)
     ingest_drained(up->ingest, now_ms);
 }
 
-/* The process was stopped: what the sockets hold is not late, but we are. */
+/* The process was stopped for a while: bytes wait in the sockets, so upstream is not to blame for the silence. */
 static void upstream_note_gap(struct upstream *up)
 {
     if (up->ticked_at == 0 || up->now <= up->ticked_at + UPSTREAM_TICK_MS + UPSTREAM_GAP_MS ||
@@ -1019,7 +1022,8 @@ void upstream_tick(struct upstream *up, uint64_t now_ms)
     upstream_note_gap(up);
     up->ticked_at = now_ms;
     ingest_tick(up->ingest, now_ms);
-    /* Rows that are not read yet may be damaged, too: the store is filled again, and serves what passes its checks. */
+    /* Rows that were not read yet may be damaged, too: the store is filled again. Until then it serves rows that pass
+     * their checks. */
     if (up->state != UPSTREAM_LISTING && up->store->api->damaged(up->store))
         upstream_relist(up, EVLOG_CUT_DAMAGED, 0, "the replica is damaged");
     upstream_give_refused(up);

@@ -58,7 +58,7 @@ static bool watches_gather(struct watches *watches, const struct belfry_inbox_gr
     belfry_inbox_walk(group, &walk);
     for (size_t i = 0; i < group->n_events; i++) {
         if (belfry_inbox_walk_next(&walk, &watches->room[i]) != BELFRY_OK)
-            return false; /* the inbox has read them all before */
+            return false; /* the inbox has parsed them before, so this cannot fail */
     }
     return true;
 }
@@ -174,7 +174,7 @@ static void slot_open(struct watch_slot *slot, int64_t rev, uint64_t now_ms)
                                    .rev = rev,
                                    .prev_kv = !live,
                                    .lost_notify = !live,
-                                   /* all the progress that a server gives which must not be asked for it */
+                                   /* for servers that must not be asked for progress, this is the only progress */
                                    .progress_notify = slot_number(slot) == 0,
                                    .fragment = true,
                                    .pause_bytes = PAUSE_BYTES};

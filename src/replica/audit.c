@@ -13,7 +13,7 @@
 #include "replica/env.h"
 #include "replica/mdbfile.h"
 
-/* A disk that needs longer is slower than a listing: 60 s, and a second for each 16 MiB. */
+/* If the disk needs longer, a listing is faster: 60 s, and 1 s for each 16 MiB. */
 #define ALARM_S       60
 #define ALARM_S_SHIFT 24
 
@@ -25,7 +25,7 @@ struct verdict {
 
 /* ---- the audit ---- */
 
-/* What the rows of a table are compared with, and what they came to. */
+/* The expected sums of a table, and the sums of its rows. */
 struct ledger {
     enum rowform_table table;
     bool has_salt, has_now;
@@ -136,7 +136,7 @@ static void run_child(const struct audit_opts *opts, struct verdict *verdict)
     if (opts->lock_fd >= 0)
         close(opts->lock_fd);
     for (int number = 1; number < NSIG; number++)
-        signal(number, SIG_DFL); /* a handler of the parent would do its work twice */
+        signal(number, SIG_DFL); /* the child must not run the parent's handlers */
     set_alarm(opts->path);
     audit_file(opts, verdict);
     _exit(0);

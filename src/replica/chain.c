@@ -17,7 +17,7 @@ static void chain_step(struct chain *chain, MDB_cursor_op op)
         chain->rc = MDB_CORRUPTED;
 }
 
-/* What is here must be what is said elsewhere. */
+/* The value here must equal the copy stored elsewhere. */
 static void chain_require(struct chain *chain, uint64_t here, uint64_t there)
 {
     if (here != there)
@@ -62,7 +62,7 @@ void chain_prev(struct chain *chain)
         chain_require(chain, before, chain->now->trimmed);
 }
 
-/* Behind the last row: is it the last? */
+/* After the last row: is it really the last one? */
 static void seek_end(struct chain *chain)
 {
     chain_last(chain);
@@ -70,7 +70,7 @@ static void seek_end(struct chain *chain)
         chain->rc = MDB_NOTFOUND;
 }
 
-/* The row that is found must follow the one before it, which is looked at for its check alone. */
+/* The row must continue the chain, so the row before it is read for its check. */
 void chain_seek(struct chain *chain, const uint8_t at[ROWFORM_AT])
 {
     chain->at = rowform_val(belfry_bytes_of(at, ROWFORM_AT));

@@ -163,7 +163,8 @@ static int set_up(struct env *env, const char *scope)
     return rc;
 }
 
-/* LMDB writes to its lock file through a map, and on a full disk that would be SIGBUS: its page is taken before. */
+/* LMDB writes to its lock file through a memory map, which raises SIGBUS on a full disk. So the page is allocated
+ * first. */
 static int reserve_lock(const char *path)
 {
     char name[PATH_MAX];

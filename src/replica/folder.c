@@ -86,8 +86,8 @@ static bool make_folder(const char *path)
     return mkdir(path, 0700) == 0 || errno == EEXIST;
 }
 
-/* Makes the folder at `path`, and those above it if they are missing. Without success `path` may be cut after the one
- * that could not be made. */
+/* Creates the folder at `path`, and its missing parents. On failure `path` may end after the folder that could not be
+ * created. */
 static bool make_folders(char *path)
 {
     if (make_folder(path))
@@ -214,7 +214,7 @@ uint64_t folder_warm(const struct folder *folder, enum folder_mark *mark)
     return 0;
 }
 
-/* One byte in place, so that a full disk takes it. Without the file nothing is counted. */
+/* Overwrites one byte in place, which works on a full disk. Without the file there is no count. */
 static void write_deaths(const struct folder *folder, unsigned deaths)
 {
     char digit = (char)('0' + deaths);
@@ -258,7 +258,7 @@ enum belfry_err folder_mark(struct folder *folder, enum folder_mark mark, uint64
                                    : snprintf(line, sizeof(line), "dirty %s data-%" PRIu64 "\n", boot, number);
     if (folder_read_line(folder->dir_fd, MARKER, now, sizeof(now)) && strlen(now) + 1 == (size_t)len &&
         memcmp(now, line, strlen(now)) == 0)
-        return BELFRY_OK; /* it was synced when it was written: a full disk need not take it again */
+        return BELFRY_OK; /* it was synced when it was written, so it needs no new space on a full disk */
     int fd = openat(folder->dir_fd, MARKER_NEW, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd < 0 || !write_synced(fd, line, (size_t)len))
         return BELFRY_ERR_IO;

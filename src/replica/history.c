@@ -1,5 +1,5 @@
-/* src/replica/history.c: a revision's rows are counted, then copied. Most have one row, and few more than HELD: those
- * are looked at once; of a larger one the cursor goes back to the first. */
+/* src/replica/history.c: the rows of a revision are counted, then copied. Most revisions have one row, and few have
+ * more than HELD. Up to HELD rows are read once; for a larger revision the cursor returns to the first row. */
 #include "replica/history.h"
 
 #include "base/sim.h"
@@ -8,7 +8,7 @@
 
 #define HELD 64 /* rows remembered while a revision is counted */
 
-/* A revision, as far as it was counted. */
+/* The part of a revision that was counted. */
 struct revision {
     int64_t rev;
     uint32_t first_sub;
@@ -117,7 +117,8 @@ static enum belfry_err make_events(struct walk *walk, const struct revision *rev
     return BELFRY_OK;
 }
 
-/* What the writer noted; a revision from before the bound was lowered is counted. Errors: LMDB's. */
+/* The size that the writer noted. A revision written before the bound was lowered has none, so it is counted. Errors:
+ * LMDB's. */
 static int extent_size(struct walk *walk, int64_t rev, uint64_t *events, uint64_t *bytes)
 {
     uint8_t at[8];

@@ -124,7 +124,7 @@ static void set_bit(uint8_t *bits, size_t page)
     bits[page / 8] = (uint8_t)(bits[page / 8] | 1u << (page % 8));
 }
 
-/* Takes `n` pages from `first` on into use: they exist, and nothing else has them. */
+/* Marks `n` pages from `first` on as used. They must exist, and must not be in use already. */
 static enum belfry_err mdbfile_claim(struct mdbfile *file, size_t first, size_t n)
 {
     size_t last = file->meta.last_page;
@@ -295,7 +295,7 @@ static enum belfry_err walk_leaf(struct walk *walk, const uint8_t *page, const s
 
 static enum belfry_err walk_page(struct walk *walk, size_t number, unsigned level, struct bounds bounds);
 
-/* The first key of a branch is not used: what is there has no lower bound but the page's own. */
+/* The first key of a branch is not used: its child has the lower bound of the page. */
 static enum belfry_err walk_branch(struct walk *walk, const uint8_t *page, const struct page_head *head, size_t n,
                                    unsigned level, const struct bounds *bounds)
 {
@@ -422,7 +422,7 @@ static enum belfry_err map_file(struct mdbfile *file, int fd)
         return mdbfile_wrong(file, "no meta page");
     }
     file->bits_bytes = file->meta.last_page / 8 + 1;
-    if (file->bits_bytes > file->bytes) /* a last page that no file of this length can have */
+    if (file->bits_bytes > file->bytes) /* no file of this length can have that last page */
         return mdbfile_wrong(file, "a last page far beyond the end of the file");
     void *map = mmap(NULL, file->bytes, PROT_READ, MAP_SHARED, fd, 0);
     if (map == MAP_FAILED)

@@ -16,7 +16,7 @@ void older_rest(struct older *older, uint64_t now_ms)
 
 /* ---- reaching ---- */
 
-/* The position behind this one. */
+/* The position after this one. */
 static void step_behind(MDB_val at, uint8_t out[ROWFORM_AT])
 {
     rowform_at(rowform_rev(at), rowform_sub(at), out);
@@ -128,7 +128,7 @@ static const struct older_row *older_walk_row(const struct older_walk *walk)
             memcmp(row->at, goal, ROWFORM_AT) >= 0 ? row : older_index_first(index, older_row_key(row), goal);
         if (above == NULL || belfry_bytes_equal(older_row_key(above), older_row_key(row)))
             return above;
-        row = above; /* nothing has happened to that key since */
+        row = above; /* the key has not changed since */
     }
     return NULL;
 }

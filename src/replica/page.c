@@ -18,7 +18,7 @@ static bool page_behind(const struct page *page, struct belfry_bytes key)
     return page->read->end.len > 0 && belfry_bytes_cmp(key, page->read->end) >= 0;
 }
 
-/* Gives the row, or finds that the page has no room for it. False: the page is done. */
+/* Delivers the row if the page has room for it. False: the page is full. */
 static bool page_give(struct page *page, struct belfry_bytes key, struct belfry_bytes kv)
 {
     bool over = page->rows >= page->read->max_rows || page->bytes + kv.len > page->read->max_bytes;
@@ -51,7 +51,7 @@ enum belfry_err page_now(struct env *env, MDB_txn *txn, const struct store_read 
     return err == BELFRY_ERR_NOT_FOUND ? BELFRY_OK : err;
 }
 
-/* What the two sources say about the smallest key of both. */
+/* Merges the two sources at the smallest key of both. */
 struct merge {
     struct state_walk state;
     struct older_walk older;

@@ -30,7 +30,7 @@
 #define MAP_UNIT        ((size_t)1 << 16) /* a multiple of any page size */
 #define DISK_FULL_BYTES (64 * 1024)       /* less than this is none */
 #define SAY_MS          60000
-#define DEATHS          2 /* in a row: then the replica is discarded */
+#define DEATHS          2 /* deaths of the process in a row (folder.h) after which the replica is discarded */
 
 struct replica {
     struct store store;
@@ -44,7 +44,7 @@ struct replica {
     /* the writer's */
     struct writer writer;
     struct fresh fresh;
-    uint64_t last_number;    /* the highest N of a data folder so far */
+    uint64_t last_number;    /* the highest number of a data folder so far */
     bool in_trouble;         /* the last write failed */
     char why[PATH_MAX + 64]; /* what the last failure was about */
     uint64_t said_ms;        /* when the failure of a fresh copy was last logged; 0: never */
@@ -127,7 +127,7 @@ static void drop_fresh(struct replica *replica)
 
 /* ---- the writer ---- */
 
-/* LMDB takes a write that is cut short for EIO, so the disk is asked as well. */
+/* LMDB reports a short write as EIO, so check the free space of the disk, too. */
 static bool disk_is_full(const struct replica *replica)
 {
     struct statvfs disk;
@@ -165,7 +165,7 @@ static bool is_damaged(const struct replica *replica)
     return atomic_load_explicit(&replica->env->damages, memory_order_relaxed) > 0;
 }
 
-/* Of the writer: its caller logs it. Damage is not the disk's trouble: damaged() tells it. */
+/* For the writer, whose caller logs it. Damage is not a disk failure: damaged() reports it. */
 static enum belfry_err noted_write(struct replica *replica, enum belfry_err err)
 {
     if (err != BELFRY_ERR_IO || !is_damaged(replica))
@@ -174,7 +174,7 @@ static enum belfry_err noted_write(struct replica *replica, enum belfry_err err)
     return err;
 }
 
-/* Of a fresh copy, which is tried again and again. */
+/* For a fresh copy, which is retried until it succeeds. */
 static enum belfry_err noted_fresh(struct replica *replica, enum belfry_err err)
 {
     uint64_t now_ms = belfry_clock_ms();
@@ -346,7 +346,7 @@ static enum belfry_err begin_reading(struct replica *replica, struct reading *re
     return BELFRY_ERR_IO;
 }
 
-/* Reading does not wait for a disk's space: what fails inside of a snapshot is damage. */
+/* Reading needs no disk space, so a failure inside a snapshot is damage. */
 static enum belfry_err read_to(struct reading *reading, enum belfry_err err)
 {
     if (err == BELFRY_ERR_IO)
@@ -358,7 +358,7 @@ static void replica_snapshot(struct store *store, struct store_meta *out)
 {
     struct replica *replica = replica_of(store);
     struct reading reading;
-    *out = (struct store_meta){.oldest = 1}; /* what cannot be read is not there */
+    *out = (struct store_meta){.oldest = 1}; /* if it cannot be read, it counts as empty */
     if (begin_reading(replica, &reading) != BELFRY_OK)
         return;
     *out = reading.now.meta;
@@ -434,7 +434,7 @@ static enum belfry_err give_page(const struct reading *reading, const struct sto
     int64_t rev = read->rev == 0 ? meta->revision : read->rev;
     if (rev > meta->revision)
         return BELFRY_ERR_AGAIN;
-    if (rev < meta->oldest - 1) /* at oldest - 1, all that came since is still there */
+    if (rev < meta->oldest - 1) /* at oldest - 1 all later rows still exist */
         return BELFRY_ERR_COMPACTED;
     *at = rev;
     return rev == meta->revision ? page_now(reading->env, reading->txn, read, row, user, more)
@@ -456,7 +456,7 @@ static enum belfry_err replica_range(struct store *store, const struct store_rea
 
 /* ---- damage ---- */
 
-/* What was found in the current environment is logged once. */
+/* Damage found in the current environment is logged once. */
 static bool replica_damaged(struct store *store)
 {
     struct replica *replica = replica_of(store);
@@ -633,7 +633,7 @@ static void sync_and_mark(struct replica *replica)
     enum belfry_err err = rc == MDB_SUCCESS ? BELFRY_OK : BELFRY_ERR_IO;
     if (err == BELFRY_OK)
         err = folder_mark(&replica->folder, FOLDER_CLEAN, replica->env->number);
-    if (err != BELFRY_OK) /* it stays dirty: warm in this boot, discarded in the next */
+    if (err != BELFRY_OK) /* the marker stays dirty: good for this boot, discarded in the next */
         belfry_logf(replica->log, BELFRY_LOG_WARN, "replica_not_clean", "folder=%s", replica->folder.path);
 }
 
@@ -645,7 +645,7 @@ void replica_close(struct store *store, enum replica_close how)
     writer_fini(&replica->writer);
     drop_fresh(replica);
     if (replica->env != NULL) {
-        if (how == REPLICA_CLOSE_CLEAN && !replica_damaged(store)) /* else the next open looks at all of it */
+        if (how == REPLICA_CLOSE_CLEAN && !replica_damaged(store)) /* otherwise the next open audits the whole file */
             sync_and_mark(replica);
         replica_release(replica, replica->env);
     }

@@ -18,7 +18,7 @@ static void read_row(struct state_walk *walk, MDB_cursor_op op)
 static void state_seek(struct state_walk *walk, struct belfry_bytes key)
 {
     if (key.len > ROWFORM_KEY_MAX)
-        key.len = ROWFORM_KEY_MAX; /* the long ones behind it are sorted before they are judged */
+        key.len = ROWFORM_KEY_MAX; /* long keys with this beginning are sorted before they are compared */
     walk->stored = rowform_val(key);
     read_row(walk, key.len == 0 ? MDB_FIRST : MDB_SET_RANGE);
 }
@@ -49,7 +49,7 @@ static int by_key(const void *a, const void *b)
     return belfry_bytes_cmp(((const struct state_row *)a)->key, ((const struct state_row *)b)->key);
 }
 
-/* Leaves the smallest of those gathered. */
+/* Keeps the smallest of the gathered rows. */
 static void cut_group(struct state_walk *walk)
 {
     qsort(walk->group, walk->n, sizeof(*walk->group), by_key);
@@ -65,7 +65,7 @@ static bool same_group(const struct state_walk *walk)
            memcmp(walk->stored.mv_data, walk->shared.data, ROWFORM_KEY_MAX) == 0;
 }
 
-/* Gathers the group that the cursor is in: its rows that are not below `from`. The cursor ends behind it. */
+/* Gathers the rows of the cursor's group that are not below `from`. The cursor ends after the group. */
 static enum belfry_err state_gather(struct state_walk *walk)
 {
     if (walk->group == NULL)
@@ -89,13 +89,13 @@ static enum belfry_err state_gather(struct state_walk *walk)
     return BELFRY_OK;
 }
 
-/* The next of a group that was cut: it is gathered again, from behind the last that was given. */
+/* Continues a group that was cut: gathers it again, from the last row that was given. */
 static enum belfry_err gather_again(struct state_walk *walk)
 {
     struct belfry_bytes last = walk->group[walk->n - 1].key;
     walk->from = last;
     state_seek(walk, walk->shared);
-    if (walk->rc == MDB_SUCCESS && !rowform_is_long(walk->stored)) /* the key of just these bytes, given long ago */
+    if (walk->rc == MDB_SUCCESS && !rowform_is_long(walk->stored)) /* the shared bytes alone: given before the group */
         state_step(walk);
     enum belfry_err err = state_gather(walk);
     walk->given = 1; /* the last one itself */

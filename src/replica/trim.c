@@ -10,8 +10,8 @@
 struct trim {
     struct writer *writer;
     const struct trim_budget *budget;
-    int64_t aged;   /* revisions up to here are over age */
-    int64_t newest; /* revision of the last row: it stays */
+    int64_t aged;   /* revisions up to this one are too old */
+    int64_t newest; /* revision of the last row, which is never removed */
     int64_t oldest; /* moves */
     size_t max_rows, removed;
 };
@@ -38,7 +38,7 @@ static int add_mark(struct writer *writer, MDB_cursor *marks, uint64_t now_s)
 {
     struct mark last;
     int rc = read_mark(writer, marks, MDB_LAST, &last);
-    if (rc == MDB_SUCCESS && last.s > now_s) { /* the marks are of another boot's clock */
+    if (rc == MDB_SUCCESS && last.s > now_s) { /* the marks were made by the clock of another boot */
         rc = mdb_drop(writer->txn, writer->env->marks, 0);
         if (rc != MDB_SUCCESS)
             return rc;
@@ -57,7 +57,7 @@ static int add_mark(struct writer *writer, MDB_cursor *marks, uint64_t now_s)
                        belfry_bytes_of(second, sizeof(second)));
 }
 
-/* Finds what is over age, and drops the marks that only tell of what is gone. */
+/* Finds revisions that are too old, and drops marks of revisions that no longer exist. */
 static int read_marks(struct trim *trim, MDB_cursor *marks, uint64_t now_s)
 {
     struct writer *writer = trim->writer;
@@ -113,7 +113,7 @@ static int drop_extent(struct writer *writer, int64_t rev)
     return mdb_del(writer->txn, writer->env->extents, &key, NULL);
 }
 
-/* Removes the row that the chain is on, the first, and goes to the one behind it. */
+/* Removes the first row, which the chain is on, and moves to the next one. */
 static int remove_row(struct writer *writer, struct chain *chain)
 {
     int rc = mdb_cursor_del(chain->cursor, 0);
@@ -125,7 +125,7 @@ static int remove_row(struct writer *writer, struct chain *chain)
     return chain->rc;
 }
 
-/* Removes rows from the front until the budget is kept or max_rows are gone. */
+/* Removes the oldest rows until the rest fits the budget, or max_rows are removed. */
 static int remove_rows(struct trim *trim, struct chain *chain)
 {
     chain_last(chain);

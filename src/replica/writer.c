@@ -41,8 +41,8 @@ void writer_abort(struct writer *writer)
     writer->state = WRITER_CLOSED;
 }
 
-/* All else that LMDB can say while it writes (a page or row that is not what it should be, or not there) is damage. So
- * is MDB_PANIC: after a meta page that the disk did not take, LMDB refuses all that comes, reads too, for good. */
+/* Every other error of LMDB while it writes means damage: a page or row is missing or has wrong contents. So does
+ * MDB_PANIC: after a failed write of a meta page, LMDB refuses all further calls, reads included. */
 static bool is_of_the_disk(int rc)
 {
     return rc == MDB_MAP_FULL || rc == MDB_TXN_FULL || rc > 0; /* above 0: errno */
@@ -102,7 +102,7 @@ enum belfry_err writer_get(struct writer *writer, struct belfry_bytes key, struc
     return BELFRY_OK;
 }
 
-/* Keeps a copy of what the state has, because the next write may move the page that it is on. */
+/* Copies the value in the state, because the next write may move its page. */
 static int take_prev(struct writer *writer, MDB_val stored, bool *found)
 {
     MDB_val val;
@@ -166,8 +166,8 @@ static int write_event(struct writer *writer, int64_t rev, uint32_t sub, const s
     return rc == MDB_SUCCESS ? move_state(writer, stored, found, event) : rc;
 }
 
-/* An event that came with a previous value is cut to what is stored as a batch does it. It is not asked for upstream,
- * so this is rare. */
+/* Removes the previous value from an event, as a batch does. This is rare, because previous values are not requested
+ * from upstream. */
 static int write_bare(struct writer *writer, int64_t rev, uint32_t sub, const struct belfry_wire_event *event,
                       struct rowform_event *row)
 {
@@ -183,7 +183,7 @@ static int write_bare(struct writer *writer, int64_t rev, uint32_t sub, const st
     return rc;
 }
 
-/* Deleting copies pages too. A map that is truly full could never be trimmed again, so it is called full before. */
+/* Deleting copies pages, too. A map that is completely full could never be trimmed, so we report it as full earlier. */
 static bool map_is_full(const struct writer *writer)
 {
     return env_used_bytes(writer->env, writer->txn) > writer->env->map_bytes / 100 * MAP_FULL_PERCENT;
@@ -230,7 +230,7 @@ enum belfry_err writer_apply(struct writer *writer, int64_t rev, uint32_t sub, c
     return BELFRY_OK;
 }
 
-/* So that a reader need not count the rows of a revision that it only names. */
+/* Stored, so that a reader that only names a revision need not count its rows. */
 static int note_extent(struct writer *writer)
 {
     uint8_t rev[8], size[16];
