@@ -46,12 +46,12 @@ static enum belfry_err open_parts(struct belfry_kube *k, const struct belfry_opt
     enum belfry_err err = open_tls(k, why, len);
     if (err == BELFRY_OK)
         err = open_bearer(k, why, len);
-    struct belfry_pool_opts pool = {.b = k->b,
+    struct belfry_api_opts calls = {.b = k->b,
                                     .endpoint = &k->settings.endpoint,
                                     .tls = k->tls,
                                     .dial_timeout_ms = (uint32_t)belfry_opts_number(opts, BELFRY_OPT_DIAL_TIMEOUT),
                                     .user_agent = USER_AGENT};
-    return err == BELFRY_OK ? belfry_pool_create(&pool, &k->pool) : err;
+    return err == BELFRY_OK ? belfry_api_create(&calls, &k->calls) : err;
 }
 
 static bool opts_are_sane(const struct belfry_opts *opts, char *why, size_t len)
@@ -71,7 +71,7 @@ static bool opts_are_sane(const struct belfry_opts *opts, char *why, size_t len)
 
 static void free_kube(struct belfry_kube *k)
 {
-    belfry_pool_destroy(k->pool);
+    belfry_api_destroy(k->calls);
     belfry_tls_destroy(k->tls);
     belfry_bearer_fini(&k->bearer);
     belfry_kube_settings_fini(&k->settings);
@@ -170,8 +170,8 @@ void belfry_kube_set_warning(struct belfry_kube *k, belfry_kube_warning_fn fn, v
 const struct belfry_kube_stats *belfry_kube_get_stats(struct belfry_kube *k)
 {
     BELFRY_OWNER_ENTER(k->b);
-    struct belfry_pool_counts counts = belfry_pool_counts(k->pool);
-    k->stats.requests = counts.requests;
+    struct belfry_pool_counts counts = belfry_api_counts(k->calls);
+    k->stats.requests = belfry_api_requests(k->calls);
     k->stats.connects = counts.connects;
     k->stats.losses = counts.losses;
     k->stats.connections = counts.connections;

@@ -5,8 +5,8 @@
 #include <belfry/kube.h>
 
 #include "client/session.h"
+#include "kapi/api_calls.h"
 #include "kapi/bearer.h"
-#include "kapi/pool.h"
 #include "kapi/settings.h"
 #include "kapi/warning.h"
 
@@ -24,7 +24,7 @@ struct belfry_kube {
     struct belfry *b;
     struct belfry_kube_settings settings;
     struct belfry_tls *tls; /* NULL: plain http */
-    struct belfry_pool *pool;
+    struct belfry_api_calls *calls;
     uint32_t timeout_ms;
     size_t max_bytes; /* of one object */
     /* owner */

@@ -27,7 +27,7 @@ struct belfry_kube_request {
     char *texts;                 /* owned */
     /* owner */
     enum request_state state;
-    struct belfry_pool_call *call;  /* NULL: none */
+    struct belfry_api_call *call;   /* NULL: none */
     struct belfry_buf url;          /* of the call: path and query */
     struct belfry_decoder *decoder; /* BODY only */
     struct belfry_buf refusal;      /* REFUSAL only: the body so far */
@@ -55,10 +55,10 @@ struct belfry_kube_request {
 
 static void close_call(struct belfry_kube_request *r)
 {
-    struct belfry_pool_call *call = r->call;
+    struct belfry_api_call *call = r->call;
     r->call = NULL;
     if (call != NULL)
-        belfry_pool_call_cancel(call);
+        belfry_api_call_cancel(call);
     belfry_decoder_destroy(r->decoder);
     r->decoder = NULL;
     belfry_buf_fini(&r->refusal);
@@ -132,7 +132,7 @@ static void end_nomem(struct belfry_kube_request *r)
 
 /* ---- sending ---- */
 
-static const struct belfry_pool_events pool_events;
+static const struct belfry_api_events api_events;
 
 /* The longest time without a byte in this state, in ms; 0: no limit. */
 static uint64_t idle_limit_ms(const struct belfry_kube_request *r)
@@ -180,7 +180,7 @@ static void send_it(struct belfry_kube_request *r)
     belfry_buf_clear(&r->url);
     enum belfry_err err = belfry_target_write(&target, &r->url);
     if (err == BELFRY_OK)
-        err = belfry_pool_call_open(r->k->pool, belfry_buf_bytes(&r->url).data, &pool_events, r, &r->call);
+        err = belfry_api_call_open(r->k->calls, belfry_buf_bytes(&r->url).data, &api_events, r, &r->call);
     if (err != BELFRY_OK) {
         end_nomem(r); /* only memory can fail: the target was written before */
         return;
@@ -312,7 +312,7 @@ static void request_decode(struct belfry_kube_request *r)
     }
 }
 
-static size_t on_fields(struct belfry_http_field out[BELFRY_POOL_FIELDS], void *user)
+static size_t on_fields(struct belfry_http_field out[BELFRY_API_FIELDS], void *user)
 {
     struct belfry_kube_request *r = user;
     const char *accept = "application/json";
@@ -472,7 +472,7 @@ static void on_call_failed(enum belfry_err err, const char *why, enum belfry_bro
     free_if_gone(r);
 }
 
-static const struct belfry_pool_events pool_events = {
+static const struct belfry_api_events api_events = {
     .fields = on_fields, .head = on_call_head, .body = on_call_body, .end = on_call_end, .failed = on_call_failed};
 
 /* ---- time ---- */
@@ -492,15 +492,15 @@ static void request_go_on(struct belfry_kube_request *r)
     }
     request_arm(r);
     if (r->call != NULL)
-        belfry_pool_call_hold(r->call, false);
+        belfry_api_call_hold(r->call, false);
 }
 
 static void time_out(struct belfry_kube_request *r)
 {
-    struct belfry_pool_call *call = r->call;
+    struct belfry_api_call *call = r->call;
     r->call = NULL;
     if (call != NULL)
-        belfry_pool_call_cancel(call);
+        belfry_api_call_cancel(call);
     if (r->state == REQUEST_REFUSAL) { /* the head is enough */
         finish_refusal(r);
         return;
@@ -574,7 +574,7 @@ void belfry_request_pause(struct belfry_kube_request *r)
     r->paused = true;
     r->resuming = false;
     if (r->call != NULL)
-        belfry_pool_call_hold(r->call, true);
+        belfry_api_call_hold(r->call, true);
     request_arm(r);
 }
 

@@ -52,9 +52,17 @@ void belfry_carrier_enter(struct belfry_carrier *carrier)
     carrier->depth++;
 }
 
+/* Retired, and its last call has ended. */
+static bool is_done(const struct belfry_carrier *carrier)
+{
+    return carrier->retired && !carrier->closing && belfry_http_n_calls(carrier->http) == 0;
+}
+
 void belfry_carrier_leave(struct belfry_carrier *carrier)
 {
     BELFRY_OWNER_CHECK(carrier);
+    if (carrier->depth == 1 && is_done(carrier))
+        belfry_carrier_close(carrier);
     if (--carrier->depth == 0 && carrier->closing)
         really_close(carrier);
 }
@@ -111,12 +119,10 @@ static void arm(struct belfry_carrier *carrier)
 /* After anything that may have changed what the connection waits for. */
 static void rearm(struct belfry_carrier *carrier)
 {
+    if (is_done(carrier))
+        belfry_carrier_close(carrier);
     if (is_over(carrier))
         return;
-    if (carrier->retired && belfry_http_n_calls(carrier->http) == 0) {
-        belfry_carrier_close(carrier);
-        return;
-    }
     if (!carrier->draining && !carrier->retired && belfry_http_state(carrier->http) >= BELFRY_HTTP_DRAINING) {
         carrier->draining = true;
         carrier->events->draining(carrier, carrier->user);
@@ -270,9 +276,7 @@ void belfry_carrier_flush(struct belfry_carrier *carrier)
 {
     BELFRY_OWNER_CHECK(carrier);
     feed(carrier);
-    if (is_over(carrier))
-        return;
-    if (belfry_http_wants_write(carrier->http))
+    if (!is_over(carrier) && belfry_http_wants_write(carrier->http))
         belfry_transport_kick(carrier->transport);
     rearm(carrier);
 }
@@ -290,4 +294,9 @@ struct belfry_http *belfry_carrier_http(const struct belfry_carrier *carrier)
 const struct belfry_endpoint *belfry_carrier_endpoint(const struct belfry_carrier *carrier)
 {
     return &carrier->endpoint;
+}
+
+void *belfry_carrier_user(const struct belfry_carrier *carrier)
+{
+    return carrier->user;
 }

@@ -25,7 +25,8 @@ struct belfry_carrier_events {
     void (*up)(struct belfry_carrier *carrier, const char *alpn, void *user);
     /* Bytes are about to be pulled, or came: the moment to open calls that wait for room. May be NULL. */
     void (*feed)(struct belfry_carrier *carrier, void *user);
-    /* It failed or ended; the calls have been told. No further callback: close it. */
+    /* It failed or ended; the calls have been told, but for held ones that are `patient`. No further callback: close or
+     * retire it. */
     void (*lost)(struct belfry_carrier *carrier, enum belfry_err err, const char *why, void *user);
     /* The peer takes nothing new; what runs goes on. Once. Also after a call over HTTP/1.1 was cancelled. */
     void (*draining)(struct belfry_carrier *carrier, void *user);
@@ -47,7 +48,7 @@ BELFRY_NODISCARD enum belfry_err belfry_carrier_open(const struct belfry_carrier
                                                      struct belfry_carrier **out);
 
 /* The owner gives it no more calls and forgets it: no event follows but `gone`. Those that run go on, and it closes
- * with the last of them. */
+ * with the last of them. Also from `lost`: it closes when the held calls that are to be told later were told. */
 void belfry_carrier_retire(struct belfry_carrier *carrier);
 
 /* Ends every call (which is told), then the connection. From inside an event of a call it takes effect when that has
@@ -69,5 +70,6 @@ bool belfry_carrier_has_name(const struct belfry_carrier *carrier);
 
 struct belfry_http *belfry_carrier_http(const struct belfry_carrier *carrier);
 const struct belfry_endpoint *belfry_carrier_endpoint(const struct belfry_carrier *carrier);
+void *belfry_carrier_user(const struct belfry_carrier *carrier);
 
 #endif

@@ -1,5 +1,5 @@
-/* src/kapi/pool_test.c: the connections of a client over TLS and HTTP/2, against the server's half of net on a loop of
- * its own in the same thread. Over HTTP/1.1: kube_test.c. */
+/* src/kapi/api_calls_test.c: the connections of a client over TLS and HTTP/2, against the server's half of net on a
+ * loop of its own in the same thread. Over HTTP/1.1: kube_test.c. */
 #include <arpa/inet.h>
 #include <poll.h>
 #include <setjmp.h>
