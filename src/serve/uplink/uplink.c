@@ -1,62 +1,30 @@
-/* src/serve/uplink/uplink.c: which endpoint a call goes to, and what happens while that cannot be reached. */
+/* src/serve/uplink/uplink.c */
 #include "serve/uplink/uplink.h"
 
-#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/backoff.h"
 #include "base/clock.h"
 #include "base/owner.h"
-#include "net/carrier.h"
+#include "net/pool.h"
 #include "serve/uplink/via.h"
 
-#define FIRST_MS    50   /* the first wait after an endpoint failed twice */
-#define MAX_MS      3000 /* and the longest */
-#define EXPIRY_MS   100  /* at least, between two looks at all calls that wait */
-#define WHY_BYTES   160
-#define WHY_ALL     512
+#define WHY_BYTES   512
 #define CLOSED_TEXT "the tier is shutting down"
-
-/*     IDLE --needed--> DIALING --> UP --lost, draining--.
- *      ^  ^               ^ |      |                     |
- *      |  `---- full -----+-|------'                     |
- *      |                  | `-- failed --> RESTING <-----'
- *      `--- not needed ---+------------------'
- */
-enum way_state { IDLE, DIALING, UP, RESTING };
-
-/* One endpoint. */
-struct way {
-    struct uplink *uplink;
-    const struct belfry_endpoint *endpoint;
-    enum way_state state;
-    bool barred;                   /* gets no calls */
-    bool full;                     /* UP: the peer takes no more streams on `conn`; the timer says when for too long */
-    struct belfry_carrier *conn;   /* DIALING and UP */
-    bool serves;                   /* UP: an answer came on `conn`: it not only connects */
-    struct belfry_backoff backoff; /* tries: failures since it last served */
-    uv_timer_t timer;
-    struct belfry_list waiting; /* calls */
-    char why[WHY_BYTES];        /* "" = nothing known against it */
-};
 
 struct uplink {
     /* fixed */
-    struct uplink_opts opts;
-    struct way *ways; /* owned */
+    const char *via; /* lent; NULL: none */
+    uv_loop_t *loop;
+    struct belfry_pool *pool;
+    bool *barred; /* owned; one per endpoint. Owner only, like the rest */
+    size_t n_endpoints;
     /* owner */
     bool (*auth_is_off)(void *user); /* NULL: not known */
     void *auth_user;
     bool newest_has_name; /* the connection that was made last; before there was one: with TLS it might */
     bool destroyed;
-    size_t turn;                 /* whose it is to get the next call that has no pin */
-    struct belfry_list conns;    /* all, those that are retired too */
-    struct belfry_list stranded; /* calls that wait while every endpoint rests */
-    struct belfry_list over;     /* calls whose owners have not closed them yet */
-    struct belfry_rng rng;
-    uv_timer_t timer; /* for calls that have waited too long */
-    size_t n_handles;
+    struct belfry_list over; /* calls whose owners have not closed them yet */
     struct uplink_stats stats;
     BELFRY_OWNER;
 };
@@ -78,132 +46,16 @@ struct uplink_call {
     struct uplink *uplink;
     const struct uplink_events *events;
     void *user;
-    unsigned *pin; /* lent; may be NULL */
     enum uplink_caller caller;
     bool has_user; /* its head brings one */
     /* owner */
-    struct belfry_list node; /* of calls that wait for an endpoint, or are over */
+    struct belfry_waiter waiter; /* WAITING; OVER: in uplink.over */
     enum call_state state;
     struct belfry_http_ask *ask; /* owned; WAITING */
-    struct way *way;             /* RUNNING: to where */
     struct belfry_carrier *conn; /* RUNNING */
     bool lent;                   /* RUNNING: by a name that is not its caller's */
     bool last;                   /* the end of the response was told with its last block */
-    uint64_t since_ms;           /* waiting for an endpoint to be reached */
 };
-
-static void place(struct uplink *uplink, struct uplink_call *call);
-static void arm_expiry(struct uplink *uplink, uint64_t ms);
-static void on_expiry(uv_timer_t *timer);
-
-static struct uplink_call *waiting_call(struct belfry_list *node)
-{
-    return belfry_container(node, struct uplink_call, node);
-}
-
-/* ---- endpoints ---- */
-
-static void way_move(struct way *way, enum way_state to)
-{
-    static const unsigned legal[] = {[IDLE] = 1u << DIALING,
-                                     [DIALING] = 1u << UP | 1u << RESTING,
-                                     [UP] = 1u << RESTING | 1u << IDLE,
-                                     [RESTING] = 1u << IDLE};
-    assert(legal[way->state] & 1u << to);
-    (void)legal;
-    way->uplink->stats.connections += (size_t)(to == UP);
-    way->uplink->stats.connections -= (size_t)(way->state == UP);
-    way->state = to;
-}
-
-static void way_dial(struct way *way);
-
-static void on_rested(uv_timer_t *timer)
-{
-    struct way *way = timer->data;
-    way_move(way, IDLE);
-    struct belfry_list *node;
-    while (!way->barred && (node = belfry_list_pop(&way->uplink->stranded)) != NULL) {
-        struct uplink_call *call = waiting_call(node);
-        belfry_list_append(&way->waiting, node);
-        if (call->pin != NULL)
-            *call->pin = 1 + (unsigned)(way - way->uplink->ways);
-    }
-    if (!belfry_list_empty(&way->waiting))
-        way_dial(way);
-}
-
-/* DIALING or UP -> RESTING; calls that waited for it go elsewhere. */
-static void way_fail(struct way *way, const char *why)
-{
-    struct uplink *uplink = way->uplink;
-    bool was_up = way->state == UP;
-    bool news = was_up || strcmp(way->why, why) != 0;
-    snprintf(way->why, sizeof(way->why), "%s", why);
-    belfry_logf(uplink->opts.log, news ? BELFRY_LOG_INFO : BELFRY_LOG_DEBUG, was_up ? "uplink_lost" : "uplink_failed",
-                "endpoint=%s why=\"%s\"", way->endpoint->url, why);
-    uplink->stats.losses += was_up;
-    way->full = false;
-    way_move(way, RESTING);
-    uv_update_time(uplink->opts.loop);
-    uv_timer_start(&way->timer, on_rested, belfry_backoff_next(&way->backoff, &uplink->rng), 0);
-
-    struct belfry_list calls, *node;
-    belfry_list_init(&calls);
-    belfry_list_move_all(&calls, &way->waiting);
-    while ((node = belfry_list_pop(&calls)) != NULL) {
-        struct uplink_call *call = waiting_call(node);
-        if (was_up) /* it did not wait for an endpoint so far, but for a stream */
-            call->since_ms = belfry_clock_ms();
-        place(uplink, call);
-    }
-}
-
-/* How gladly a call is given to it: 0 is best; RANKS: not at all. One that failed since it last served gets calls only
- * when there is no other; whether it is back is found out without them. */
-#define RANKS 3
-static unsigned way_rank(const struct way *way)
-{
-    if (way->barred)
-        return RANKS;
-    switch (way->state) {
-    case UP:
-        return 0;
-    case IDLE:
-        return way->backoff.tries == 0 ? 0 : 1;
-    case DIALING:
-        return way->backoff.tries == 0 ? 0 : 2;
-    case RESTING:
-        break;
-    }
-    return RANKS;
-}
-
-/* NULL: all of them rest. */
-static struct way *choose_way(struct uplink *uplink, unsigned pin)
-{
-    size_t n = uplink->opts.n_endpoints;
-    if (pin > 0 && pin <= n && way_rank(&uplink->ways[pin - 1]) == 0)
-        return &uplink->ways[pin - 1];
-    struct way *best = NULL;
-    for (size_t i = 0; i < n; i++) {
-        struct way *way = &uplink->ways[(uplink->turn + i) % n];
-        if (way_rank(way) < (best == NULL ? RANKS : way_rank(best)))
-            best = way;
-    }
-    if (best != NULL)
-        uplink->turn = (size_t)(best - uplink->ways) + 1;
-    return best;
-}
-
-/* Endpoints that failed and have rested: are they back? */
-static void try_again(struct uplink *uplink)
-{
-    for (size_t i = 0; i < uplink->opts.n_endpoints; i++) {
-        if (uplink->ways[i].state == IDLE && uplink->ways[i].backoff.tries > 0 && !uplink->ways[i].barred)
-            way_dial(&uplink->ways[i]);
-    }
-}
 
 /* ---- a call on a connection ---- */
 
@@ -246,12 +98,7 @@ static enum belfry_err tap_field(struct belfry_http_call *http_call, struct belf
 static enum belfry_err tap_block(struct belfry_http_call *http_call, bool last)
 {
     struct uplink_call *call = uplink_call_of(http_call);
-    struct way *way = call->way;
-    if (call->conn == way->conn && !way->serves) {
-        way->serves = true;
-        belfry_backoff_reset(&way->backoff);
-        way->why[0] = '\0';
-    }
+    belfry_pool_good(call->uplink->pool, call->conn);
     call->last = last;
     call->events->block(call, last, call->user);
     return BELFRY_OK;
@@ -269,8 +116,8 @@ static enum belfry_err tap_data(struct belfry_http_call *http_call, struct belfr
 /* Its last event. The peer's own words in a GOAWAY are not for other people's clients. */
 static void tell_end(struct uplink_call *call, const struct belfry_http_end *end)
 {
-    char why[WHY_ALL];
-    const char *url = call->way->endpoint->url;
+    char why[WHY_BYTES];
+    const char *url = belfry_carrier_endpoint(call->conn)->url;
     struct uplink_end told = {.lost = true, .unprocessed = end->unprocessed, .why = why};
     snprintf(why, sizeof(why), "%s: %s", url, end->err == BELFRY_ERR_TIMEOUT ? "it does not answer pings" : end->why);
     if (end->how == BELFRY_HTTP_GOAWAY) {
@@ -313,11 +160,10 @@ static void tap_gone(struct belfry_http_call *http_call)
     call->conn = NULL;
     switch (call->state) {
     case CALL_WAITING:
-        call->since_ms = belfry_clock_ms();
-        place(call->uplink, call);
+        belfry_pool_enqueue(call->uplink->pool, &call->waiter);
         break;
     case CALL_OVER:
-        belfry_list_append(&call->uplink->over, &call->node);
+        belfry_list_append(&call->uplink->over, &call->waiter.node);
         break;
     case CALL_RUNNING:
     case CALL_CLOSED:
@@ -337,239 +183,68 @@ static const struct belfry_http_events tap_events = {
     .owner_window = true,
 };
 
-/* Runs a call, which is in no list, if the peer allows one more. */
-static bool start_call(struct way *way, struct uplink_call *call)
+/* ---- events of the pool ---- */
+
+static struct uplink_call *call_of_waiter(struct belfry_waiter *waiter)
 {
-    struct belfry_http *http = belfry_carrier_http(way->conn);
-    if (belfry_http_room(http) == 0)
-        return false;
+    return belfry_container(waiter, struct uplink_call, waiter);
+}
+
+static enum belfry_err on_place(struct belfry_waiter *waiter, struct belfry_carrier *conn, void *user)
+{
+    struct uplink_call *call = call_of_waiter(waiter);
     struct belfry_http_ask *ask = call->ask;
+    (void)user;
     call->ask = NULL;
-    call->way = way;
-    call->conn = way->conn;
+    enum belfry_err err = belfry_http_call_open(belfry_carrier_http(conn), &call->call, ask, BELFRY_NEVER, &tap_events);
+    if (err != BELFRY_OK)
+        return err;
+    call->conn = conn;
     call->state = CALL_RUNNING;
     call->lent = false;
-    /* With room it can be refused by a connection alone that is on its way out. */
-    enum belfry_err err = belfry_http_call_open(http, &call->call, ask, BELFRY_NEVER, &tap_events);
-    assert(err == BELFRY_OK);
-    belfry_ignore(err);
-    return true;
+    return BELFRY_OK;
 }
 
-/* ---- what connections say ---- */
-
-/* DIALING or UP: the connection is of no more use for new calls. */
-static void way_leave(struct way *way, const char *why)
+static void end_unsent(struct uplink_call *call, const char *why)
 {
-    struct belfry_carrier *conn = way->conn;
-    way->conn = NULL;
-    belfry_carrier_retire(conn);
-    way_fail(way, why);
+    call->events->closed(call, &(struct uplink_end){.lost = true, .unprocessed = true, .why = why}, call->user);
+    free_call(call);
 }
 
-static void on_up(struct belfry_carrier *carrier, const char *alpn, void *user)
+static void on_refuse(struct belfry_waiter *waiter, enum belfry_err err, const char *why, void *user)
 {
-    struct way *way = user;
-    (void)alpn;
-    if (belfry_http_start(belfry_carrier_http(carrier), BELFRY_HTTP_2, belfry_clock_ms()) != BELFRY_OK) {
-        way_leave(way, belfry_strerror(BELFRY_ERR_NOMEM));
-        return;
-    }
-    way_move(way, UP);
-    way->serves = false;
-    way->uplink->newest_has_name = belfry_carrier_has_name(carrier);
-    way->uplink->stats.connects++;
-    belfry_logf(way->uplink->opts.log, BELFRY_LOG_INFO, "uplink_up", "endpoint=%s", way->endpoint->url);
-}
-
-static bool may_connect(const struct uplink *uplink)
-{
-    size_t n = 0;
-    belfry_list_each (node, &uplink->conns)
-        n++;
-    return n < uplink->opts.max_conns;
-}
-
-/* No stream of its connection has become free for a while, so they are long ones: they keep it, and the calls that wait
- * get another. */
-static void on_full(uv_timer_t *timer)
-{
-    struct way *way = timer->data;
-    way->full = false;
-    if (belfry_list_empty(&way->waiting) || !may_connect(way->uplink))
-        return; /* the next call that finds it full asks again */
-    belfry_logf(way->uplink->opts.log, BELFRY_LOG_INFO, "uplink_full", "endpoint=%s", way->endpoint->url);
-    struct belfry_carrier *full = way->conn;
-    way->conn = NULL;
-    way_move(way, IDLE);
-    belfry_carrier_retire(full);
-    belfry_list_each (node, &way->waiting) /* for an endpoint, from now on */
-        waiting_call(node)->since_ms = belfry_clock_ms();
-    arm_expiry(way->uplink, UPLINK_WAIT_MS);
-    way_dial(way);
-}
-
-static void set_full(struct way *way, bool full)
-{
-    if (way->full == full)
-        return;
-    way->full = full;
-    uv_update_time(way->uplink->opts.loop);
-    if (full)
-        uv_timer_start(&way->timer, on_full, way->uplink->opts.full_ms, 0);
-    else
-        uv_timer_stop(&way->timer);
-}
-
-/* Gives calls that wait to the connection, as far as the peer allows more. */
-static void on_feed(struct belfry_carrier *carrier, void *user)
-{
-    struct way *way = user;
-    if (way->state != UP || belfry_http_state(belfry_carrier_http(carrier)) != BELFRY_HTTP_OPEN)
-        return;
-    while (!belfry_list_empty(&way->waiting)) {
-        struct uplink_call *call = waiting_call(way->waiting.next);
-        belfry_list_remove(&call->node);
-        if (!start_call(way, call)) {
-            belfry_list_prepend(&way->waiting, &call->node);
-            set_full(way, true);
-            return;
-        }
-        set_full(way, false);
-    }
-    set_full(way, false);
-}
-
-static void on_lost(struct belfry_carrier *carrier, enum belfry_err err, const char *why, void *user)
-{
-    struct way *way = user;
+    struct uplink *uplink = user;
     (void)err;
-    way->conn = NULL;
-    way_fail(way, why);
-    belfry_carrier_close(carrier);
+    uplink->stats.unavailable++;
+    end_unsent(call_of_waiter(waiter), why);
 }
 
-static void on_draining(struct belfry_carrier *carrier, void *user)
+static void on_up(struct belfry_pool *pool, struct belfry_carrier *conn, void *user)
 {
-    char why[WHY_BYTES];
-    snprintf(why, sizeof(why), "the server is going away (%s)",
-             nghttp2_http2_strerror(belfry_http_goaway_code(belfry_carrier_http(carrier))));
-    way_leave(user, why);
+    struct uplink *uplink = user;
+    (void)pool;
+    uplink->newest_has_name = belfry_carrier_has_name(conn);
 }
 
-static const struct belfry_carrier_events carrier_events = {
-    .up = on_up, .feed = on_feed, .lost = on_lost, .draining = on_draining};
-
-static enum belfry_err open_conn(struct way *way)
+static void on_gone(void *user)
 {
-    const struct uplink_opts *opts = &way->uplink->opts;
-    struct belfry_http_opts http = {.scheme = way->endpoint->tls ? "https" : "http",
-                                    .authority = way->endpoint->authority,
-                                    .window = UPLINK_WINDOW,
-                                    .ping_ms = UPLINK_PING_MS,
-                                    .ping_timeout_ms = UPLINK_PING_MS,
-                                    .ping_steadily = true,
-                                    .discreet = true};
-    struct belfry_carrier_opts conn = {.transport = {.loop = opts->loop,
-                                                     .dns = opts->dns,
-                                                     .endpoint = way->endpoint,
-                                                     .tls = way->endpoint->tls ? opts->tls : NULL,
-                                                     .dial_timeout_ms = opts->dial_timeout_ms},
-                                       .all = &way->uplink->conns,
-                                       .events = &carrier_events,
-                                       .user = way};
-    enum belfry_err err = belfry_http_create(&http, belfry_clock_ms(), &conn.http);
-    return err == BELFRY_OK ? belfry_carrier_open(&conn, &way->conn) : err;
+    struct uplink *uplink = user;
+    free(uplink->barred);
+    free(uplink);
 }
 
-static void way_dial(struct way *way)
-{
-    way_move(way, DIALING);
-    enum belfry_err err = open_conn(way);
-    if (err != BELFRY_OK)
-        way_fail(way, belfry_strerror((int)err));
-}
+static const struct belfry_pool_events pool_events = {
+    .up = on_up, .place = on_place, .refuse = on_refuse, .gone = on_gone};
 
 /* ---- calls ---- */
-
-static void arm_expiry(struct uplink *uplink, uint64_t ms)
-{
-    if (uv_is_active((uv_handle_t *)&uplink->timer))
-        return;
-    uv_update_time(uplink->opts.loop);
-    uv_timer_start(&uplink->timer, on_expiry, ms, 0);
-}
-
-/* Finds a call (in no list) an endpoint to wait for. No event comes from inside. */
-static void place(struct uplink *uplink, struct uplink_call *call)
-{
-    struct way *way = uplink->destroyed ? NULL : choose_way(uplink, call->pin != NULL ? *call->pin : 0);
-    belfry_list_append(way != NULL ? &way->waiting : &uplink->stranded, &call->node);
-    if (way != NULL && call->pin != NULL)
-        *call->pin = 1 + (unsigned)(way - uplink->ways);
-    if (!uplink->destroyed && (way == NULL || way->state != UP))
-        arm_expiry(uplink, UPLINK_WAIT_MS);
-    if (way != NULL && way->state == IDLE)
-        way_dial(way);
-    else if (way != NULL && way->state == UP)
-        belfry_carrier_flush(way->conn);
-}
-
-/* Moves those that have waited long enough; returns when the next one has. */
-static uint64_t gather_expired(struct belfry_list *calls, uint64_t now, struct belfry_list *expired)
-{
-    uint64_t next = BELFRY_NEVER;
-    belfry_list_each_safe (node, calls) {
-        uint64_t due = waiting_call(node)->since_ms + UPLINK_WAIT_MS;
-        if (due <= now) {
-            belfry_list_remove(node);
-            belfry_list_append(expired, node);
-        } else {
-            next = belfry_min_time(next, due);
-        }
-    }
-    return next;
-}
-
-/* Ends calls that wait, or are over. */
-static void end_all(struct belfry_list *calls, const char *why)
-{
-    struct belfry_list *node;
-    while ((node = belfry_list_pop(calls)) != NULL) {
-        struct uplink_call *call = waiting_call(node);
-        call->events->closed(call, &(struct uplink_end){.lost = true, .unprocessed = true, .why = why}, call->user);
-        free_call(call);
-    }
-}
-
-static void on_expiry(uv_timer_t *timer)
-{
-    struct uplink *uplink = timer->data;
-    struct belfry_list expired;
-    belfry_list_init(&expired);
-    uint64_t now = belfry_clock_ms(), next = gather_expired(&uplink->stranded, now, &expired);
-    for (size_t i = 0; i < uplink->opts.n_endpoints; i++) {
-        if (uplink->ways[i].state != UP)
-            next = belfry_min_time(next, gather_expired(&uplink->ways[i].waiting, now, &expired));
-    }
-    if (next != BELFRY_NEVER)
-        arm_expiry(uplink, next - now > EXPIRY_MS ? next - now : EXPIRY_MS);
-    char why[WHY_ALL];
-    uplink_describe(uplink, why, sizeof(why));
-    if (why[0] == '\0')
-        snprintf(why, sizeof(why), "no endpoint answered within %d ms", UPLINK_WAIT_MS);
-    belfry_list_each (node, &expired)
-        uplink->stats.unavailable++;
-    end_all(&expired, why);
-}
 
 /* Names are sent as they came: in lower case, or not at all. */
 static enum belfry_err make_ask(const struct uplink *uplink, const struct uplink_request *request,
                                 struct belfry_http_ask **out)
 {
     struct belfry_http_field via = {belfry_bytes_str(VIA_FIELD), {0}};
-    if (uplink->opts.via != NULL)
-        via.value = belfry_bytes_str(uplink->opts.via);
+    if (uplink->via != NULL)
+        via.value = belfry_bytes_str(uplink->via);
     for (size_t i = 0; i < request->n_fields; i++) {
         struct belfry_bytes name = request->fields[i].name;
         if (nghttp2_check_header_name((const uint8_t *)name.data, name.len) == 0)
@@ -580,7 +255,7 @@ static enum belfry_err make_ask(const struct uplink *uplink, const struct uplink
                                         .fields = request->fields,
                                         .n_fields = request->n_fields,
                                         .more = &via,
-                                        .n_more = uplink->opts.via != NULL};
+                                        .n_more = uplink->via != NULL};
     return belfry_http_ask_create(&opts, out);
 }
 
@@ -602,16 +277,13 @@ enum belfry_err uplink_open(struct uplink *uplink, unsigned *pin, const struct u
     *call = (struct uplink_call){.uplink = uplink,
                                  .events = events,
                                  .user = user,
-                                 .pin = pin,
                                  .caller = request->caller,
                                  .has_user = belfry_http_ask_has_user(ask),
-                                 .ask = ask,
-                                 .since_ms = belfry_clock_ms()};
-    belfry_list_init(&call->node);
+                                 .waiter = {.pin = pin},
+                                 .ask = ask};
     uplink->stats.calls++;
     uplink->stats.opened++;
-    place(uplink, call);
-    try_again(uplink);
+    belfry_pool_enqueue(uplink->pool, &call->waiter);
     *out = call;
     return BELFRY_OK;
 }
@@ -625,17 +297,14 @@ void uplink_ask_auth(struct uplink *uplink, bool (*is_off)(void *user), void *us
 
 bool uplink_may_have_name(const struct uplink *uplink)
 {
-    bool found = uplink->newest_has_name;
-    for (size_t i = 0; i < uplink->opts.n_endpoints; i++)
-        found = found || (uplink->ways[i].state == UP && belfry_carrier_has_name(uplink->ways[i].conn));
-    return found;
+    return uplink->newest_has_name || belfry_pool_counts(uplink->pool).named > 0;
 }
 
 void uplink_bar(struct uplink *uplink, uint64_t endpoints)
 {
     BELFRY_OWNER_CHECK(uplink);
-    for (size_t i = 0; i < uplink->opts.n_endpoints && i < 64; i++)
-        uplink->ways[i].barred = (endpoints >> i & 1) != 0;
+    for (size_t i = 0; i < uplink->n_endpoints && i < 64; i++)
+        uplink->barred[i] = (endpoints >> i & 1) != 0;
 }
 
 void uplink_close(struct uplink_call *call)
@@ -643,7 +312,7 @@ void uplink_close(struct uplink_call *call)
     struct belfry_carrier *conn = call->conn;
     bool is_running = call->state == CALL_RUNNING;
     if (conn == NULL) { /* it waits, or is over */
-        belfry_list_remove(&call->node);
+        belfry_pool_dequeue(&call->waiter);
         free_call(call);
         return;
     }
@@ -683,51 +352,48 @@ size_t uplink_unsent(const struct uplink_call *call)
 
 /* ---- the whole ---- */
 
-static void on_closed(uv_handle_t *handle)
-{
-    struct uplink *uplink = handle->data;
-    if (--uplink->n_handles > 0)
-        return;
-    free(uplink->ways);
-    free(uplink);
-}
-
-static void init_way(struct uplink *uplink, size_t i)
-{
-    struct way *way = &uplink->ways[i];
-    way->uplink = uplink;
-    way->endpoint = &uplink->opts.endpoints[i];
-    uplink->newest_has_name = uplink->newest_has_name || way->endpoint->tls;
-    belfry_backoff_init(&way->backoff, FIRST_MS, MAX_MS);
-    belfry_list_init(&way->waiting);
-    uv_timer_init(uplink->opts.loop, &way->timer);
-    way->timer.data = way;
-}
+static const struct belfry_pool_words words = {.up = "uplink_up",
+                                               .lost = "uplink_lost",
+                                               .failed = "uplink_failed",
+                                               .full = "uplink_full",
+                                               .again = BELFRY_LOG_DEBUG,
+                                               .goaway_code = true};
 
 enum belfry_err uplink_create(const struct uplink_opts *opts, struct uplink **out)
 {
-    assert(opts->n_endpoints > 0);
     struct uplink *uplink = calloc(1, sizeof(*uplink));
-    if (uplink == NULL)
-        return BELFRY_ERR_NOMEM;
-    uplink->ways = calloc(opts->n_endpoints, sizeof(*uplink->ways));
-    if (uplink->ways == NULL) {
+    bool *barred = calloc(opts->n_endpoints, sizeof(*barred));
+    struct belfry_pool_opts pool = {.loop = opts->loop,
+                                    .dns = opts->dns,
+                                    .tls = opts->tls,
+                                    .endpoints = opts->endpoints,
+                                    .n_endpoints = opts->n_endpoints,
+                                    .barred = barred,
+                                    .dial_timeout_ms = opts->dial_timeout_ms,
+                                    .http = {.window = UPLINK_WINDOW,
+                                             .ping_ms = UPLINK_PING_MS,
+                                             .ping_timeout_ms = UPLINK_PING_MS,
+                                             .ping_steadily = true,
+                                             .discreet = true},
+                                    .seed = opts->seed,
+                                    .log = opts->log,
+                                    .words = &words,
+                                    .wait_ms = UPLINK_WAIT_MS,
+                                    .full_ms = opts->full_ms != 0 ? opts->full_ms : UPLINK_FULL_MS,
+                                    .max_conns = opts->max_conns != 0 ? opts->max_conns : UPLINK_CONNS};
+    if (uplink == NULL || barred == NULL ||
+        belfry_pool_create(&pool, &pool_events, uplink, &uplink->pool) != BELFRY_OK) {
+        free(barred);
         free(uplink);
         return BELFRY_ERR_NOMEM;
     }
-    uplink->opts = *opts;
-    uplink->opts.full_ms = opts->full_ms != 0 ? opts->full_ms : UPLINK_FULL_MS;
-    uplink->opts.max_conns = opts->max_conns != 0 ? opts->max_conns : UPLINK_CONNS;
-    uplink->rng.state = opts->seed;
-    uplink->turn = belfry_rng_below(&uplink->rng, opts->n_endpoints); /* a fleet's first calls go everywhere */
-    belfry_list_init(&uplink->conns);
-    belfry_list_init(&uplink->stranded);
-    belfry_list_init(&uplink->over);
+    uplink->via = opts->via;
+    uplink->loop = opts->loop;
+    uplink->barred = barred;
+    uplink->n_endpoints = opts->n_endpoints;
     for (size_t i = 0; i < opts->n_endpoints; i++)
-        init_way(uplink, i);
-    uv_timer_init(opts->loop, &uplink->timer);
-    uplink->timer.data = uplink;
-    uplink->n_handles = opts->n_endpoints + 1;
+        uplink->newest_has_name = uplink->newest_has_name || opts->endpoints[i].tls;
+    belfry_list_init(&uplink->over);
     BELFRY_OWNER_INIT(uplink);
     *out = uplink;
     return BELFRY_OK;
@@ -735,41 +401,31 @@ enum belfry_err uplink_create(const struct uplink_opts *opts, struct uplink **ou
 
 void uplink_destroy(struct uplink *uplink)
 {
+    struct belfry_list *node;
     if (uplink == NULL)
         return;
     BELFRY_OWNER_CHECK(uplink);
     uplink->destroyed = true;
-    belfry_carrier_close_all(&uplink->conns, CLOSED_TEXT);
-    end_all(&uplink->stranded, CLOSED_TEXT);
-    end_all(&uplink->over, CLOSED_TEXT);
-    for (size_t i = 0; i < uplink->opts.n_endpoints; i++) {
-        struct way *way = &uplink->ways[i];
-        end_all(&way->waiting, CLOSED_TEXT);
-        way->timer.data = uplink;
-        uv_close((uv_handle_t *)&way->timer, on_closed);
-    }
-    uv_close((uv_handle_t *)&uplink->timer, on_closed);
+    belfry_pool_destroy(uplink->pool, CLOSED_TEXT);
+    while ((node = belfry_list_pop(&uplink->over)) != NULL)
+        end_unsent(call_of_waiter(belfry_container(node, struct belfry_waiter, node)), CLOSED_TEXT);
 }
 
 uv_loop_t *uplink_loop(const struct uplink *uplink)
 {
-    return uplink->opts.loop;
+    return uplink->loop;
 }
 
 void uplink_stats(const struct uplink *uplink, struct uplink_stats *out)
 {
+    struct belfry_pool_counts counts = belfry_pool_counts(uplink->pool);
     *out = uplink->stats;
+    out->connections = counts.connections;
+    out->connects = counts.connects;
+    out->losses = counts.losses;
 }
 
 void uplink_describe(const struct uplink *uplink, char *text, size_t len)
 {
-    size_t used = 0;
-    text[0] = '\0';
-    for (size_t i = 0; i < uplink->opts.n_endpoints && used < len; i++) {
-        const struct way *way = &uplink->ways[i];
-        if (way->why[0] == '\0')
-            continue;
-        int n = snprintf(text + used, len - used, "%s%s: %s", used > 0 ? "; " : "", way->endpoint->url, way->why);
-        used += n > 0 ? (size_t)n : 0;
-    }
+    belfry_pool_describe(uplink->pool, text, len);
 }

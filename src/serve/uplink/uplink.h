@@ -3,16 +3,15 @@
  * uplink: a worker's connections to upstream for calls that are not the tier's own: relayed ones, and the questions
  * that are asked with a client's token (permit.h). HTTP/2 streams, unread: fields and bytes.
  *
- * One connection an endpoint, made when it is first needed. Calls of one downstream connection go the same way: its pin
- * (exchange_conn.pin) is 1 + the endpoint's number; who has none yet gets the next endpoint in turn, and one whose
- * endpoint cannot be reached gets another. A call is never sent twice: it waits until a connection is up, and from the
- * time its HEADERS were pulled it stays or falls with that connection. A call for which no endpoint can be reached for
- * UPLINK_WAIT_MS ends with UNAVAILABLE.
+ * The connections are those of a pool (net/pool.h) with one route per endpoint. Calls of one downstream connection go
+ * to the same endpoint while it can be reached: its pin (exchange_conn.pin) is 1 + the endpoint's number; calls without
+ * a pin take turns. A call is never sent twice: it waits until a connection is up, and from the time its HEADERS were
+ * pulled it stays or falls with that connection. A call for which no endpoint can be reached for UPLINK_WAIT_MS ends
+ * with UNAVAILABLE. When no stream has become free for UPLINK_FULL_MS, because all of them are long, the calls that
+ * wait get another connection to that endpoint. At most UPLINK_CONNS connections, and UPLINK_CALLS calls.
  *
  * Flow control: the connection's window is given back as bytes arrive; a call's own with uplink_taken(): one stalled
- * response never holds others. A peer's limit on streams makes calls wait in order; when no stream has become free for
- * UPLINK_FULL_MS, because all of them are long, another connection is made to that endpoint, and the full one takes no
- * more calls. At most UPLINK_CONNS connections, and UPLINK_CALLS calls, at once.
+ * response never holds others.
  *
  * The tier's certificate speaks for the tier alone. Where a connection presented one with a common name, a client's
  * call that brings no user of its own is sent so that etcd ignores that name ("grpcgateway-accept"), unless auth is
