@@ -36,7 +36,7 @@ struct belfry_call {
     unsigned refused_tokens;
     bool tried;          /* the next two describe the last try */
     size_t at;           /* index of the endpoint */
-    uint64_t connection; /* its number: belfry_link_connects() */
+    uint64_t connection; /* its number: belfry_pool_counts().connects */
     struct belfry_grpc_call *grpc;
     char *first_why; /* owned: why the first try failed; NULL: it did not, or no memory */
     belfry_answer_fn fn;
@@ -45,7 +45,7 @@ struct belfry_call {
 
 struct belfry_calls {
     struct belfry_calls_opts opts;
-    struct belfry_link *link;
+    struct belfry_pool *link;
     struct belfry_list queued, sent;
     size_t count;
     struct belfry_rng rng;
@@ -71,14 +71,14 @@ static void free_call(struct belfry_call *call)
 /* The URL of the endpoint of the last try. */
 static const char *url_of(const struct belfry_call *call)
 {
-    const struct belfry_link *link = call->calls->link;
-    return call->tried ? call->calls->opts.link.endpoints[call->at].url : belfry_link_endpoint(link)->url;
+    size_t at = call->tried ? call->at : belfry_pool_at(call->calls->link);
+    return call->calls->opts.link.endpoints[at].url;
 }
 
 /* Whether the link still has the connection on which the call was sent. */
 static bool is_current(const struct belfry_call *call)
 {
-    return call->tried && call->connection == belfry_link_connects(call->calls->link);
+    return call->tried && call->connection == belfry_pool_counts(call->calls->link).connects;
 }
 
 static void finish(struct belfry_call *call, enum belfry_err err, const char *why)
@@ -107,7 +107,7 @@ static void fail(struct belfry_call *call, enum belfry_err err, const char *text
 static bool describe_link(const struct belfry_calls *calls, char why[WHY_MAX])
 {
     char text[WHY_MAX - 32];
-    belfry_link_describe(calls->link, text, sizeof(text));
+    belfry_pool_describe(calls->link, text, sizeof(text));
     snprintf(why, WHY_MAX, "no endpoint answers: %s", text);
     return text[0] != '\0';
 }
@@ -182,7 +182,7 @@ static void on_failure(struct belfry_call *call, const struct belfry_grpc_status
     }
     /* Leave a member that hangs or says that it cannot serve. */
     if (leave)
-        belfry_link_leave(calls->link, err,
+        belfry_pool_leave(calls->link, err,
                           hung        ? "no answer in time"
                           : no_leader ? "it has no leader"
                                       : "it cannot serve");
@@ -197,7 +197,7 @@ static bool check_header(struct belfry_call *call)
         return true;
     if (belfry_identity_check(calls->opts.identity, call->at, &header)) {
         if (is_current(call))
-            belfry_link_good(calls->link);
+            belfry_pool_good(calls->link, belfry_pool_conn(calls->link));
         calls->opts.header(&header, calls->opts.user);
         return true;
     }
@@ -207,7 +207,7 @@ static bool check_header(struct belfry_call *call)
     else
         try_again(call, "it belongs to another cluster than before");
     if (leave)
-        belfry_link_leave(calls->link, BELFRY_ERR_CLUSTER, "it belongs to another cluster than before");
+        belfry_pool_leave(calls->link, BELFRY_ERR_CLUSTER, "it belongs to another cluster than before");
     return false;
 }
 
@@ -283,8 +283,8 @@ static enum belfry_err submit(struct belfry_call *call, struct belfry_carrier *c
     call->state = SENT;
     belfry_list_append(&calls->sent, &call->node);
     call->tried = true;
-    call->at = belfry_link_index(calls->link);
-    call->connection = belfry_link_connects(calls->link);
+    call->at = belfry_pool_at(calls->link);
+    call->connection = belfry_pool_counts(calls->link).connects;
     return BELFRY_OK;
 }
 
@@ -345,24 +345,24 @@ static void log_in(struct belfry_calls *calls, uint64_t now_ms)
 
 /* ---- public functions ---- */
 
-static void on_link_up(struct belfry_link *link, void *user)
+static void on_link_up(struct belfry_pool *link, struct belfry_carrier *conn, void *user)
 {
     struct belfry_calls *calls = user;
-    (void)link;
+    (void)link, (void)conn;
     calls->opts.changed(calls->opts.user);
 }
 
-static void on_link_down(struct belfry_link *link, enum belfry_err err, void *user)
+static void on_link_down(struct belfry_pool *link, enum belfry_err err, void *user)
 {
     struct belfry_calls *calls = user;
     char why[WHY_MAX];
     (void)err;
-    if (calls->opts.exhausted != NULL && belfry_link_exhausted(link) && describe_link(calls, why))
+    if (calls->opts.exhausted != NULL && belfry_pool_exhausted(link) && describe_link(calls, why))
         calls->opts.exhausted(why, calls->opts.user);
     calls->opts.changed(calls->opts.user);
 }
 
-static const struct belfry_link_events link_events = {.up = on_link_up, .down = on_link_down};
+static const struct belfry_pool_events link_events = {.up = on_link_up, .down = on_link_down};
 
 enum belfry_err belfry_calls_create(const struct belfry_calls_opts *opts, struct belfry_calls **out)
 {
@@ -411,7 +411,7 @@ void belfry_calls_destroy(struct belfry_calls *calls)
         return;
     BELFRY_OWNER_CHECK(calls);
     belfry_calls_abort(calls);
-    belfry_link_destroy(calls->link);
+    belfry_pool_destroy(calls->link, "the connection was closed");
     free(calls);
 }
 
@@ -527,10 +527,10 @@ void belfry_calls_pump(struct belfry_calls *calls, uint64_t now_ms)
     BELFRY_OWNER_CHECK(calls);
     expire_queued(calls, now_ms);
     bool wanted = is_wanted(calls);
-    belfry_link_want(calls->link, wanted || !belfry_list_empty(&calls->sent));
+    belfry_pool_want(calls->link, wanted || !belfry_list_empty(&calls->sent));
     if (wanted && calls->opts.auth->state == BELFRY_AUTH_STALE && calls->login == NULL && now_ms >= calls->login_ms)
         log_in(calls, now_ms);
-    struct belfry_carrier *conn = belfry_link_conn(calls->link);
+    struct belfry_carrier *conn = belfry_pool_conn(calls->link);
     if (conn == NULL)
         return;
     if (now_ms >= calls->hold_ms)
@@ -541,7 +541,7 @@ void belfry_calls_pump(struct belfry_calls *calls, uint64_t now_ms)
 uint64_t belfry_calls_due(const struct belfry_calls *calls)
 {
     uint64_t due = BELFRY_NEVER;
-    bool up = belfry_link_conn(calls->link) != NULL, ready = belfry_auth_ready(calls->opts.auth);
+    bool up = belfry_pool_conn(calls->link) != NULL, ready = belfry_auth_ready(calls->opts.auth);
     if (calls->opts.auth->state == BELFRY_AUTH_STALE && calls->login == NULL && is_wanted(calls))
         due = calls->login_ms;
     belfry_list_each (node, &calls->queued) {
@@ -553,7 +553,7 @@ uint64_t belfry_calls_due(const struct belfry_calls *calls)
     return due;
 }
 
-struct belfry_link *belfry_calls_link(struct belfry_calls *calls)
+struct belfry_pool *belfry_calls_link(struct belfry_calls *calls)
 {
     BELFRY_OWNER_CHECK(calls);
     return calls->link;

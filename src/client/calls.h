@@ -43,7 +43,7 @@ struct belfry_answer {
 typedef void (*belfry_answer_fn)(const struct belfry_answer *answer, void *user);
 
 struct belfry_calls_opts {
-    struct belfry_link_opts link;
+    struct belfry_pool_opts link;
     struct belfry_auth *auth;         /* shared with the stream; outlives this */
     struct belfry_identity *identity; /* likewise */
     bool hasleader;
@@ -83,7 +83,7 @@ void belfry_calls_want_token(struct belfry_calls *calls, bool wanted);
 void belfry_calls_pump(struct belfry_calls *calls, uint64_t now_ms);
 uint64_t belfry_calls_due(const struct belfry_calls *calls); /* when to pump if nothing else happens */
 
-struct belfry_link *belfry_calls_link(struct belfry_calls *calls);
+struct belfry_pool *belfry_calls_link(struct belfry_calls *calls);
 size_t belfry_calls_count(const struct belfry_calls *calls);
 
 #endif

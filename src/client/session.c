@@ -130,23 +130,24 @@ static enum belfry_err open_tls(struct belfry *b, const struct belfry_opts *opts
     return wanted ? belfry_tls_create(&tls, &b->tls, why, len) : BELFRY_OK;
 }
 
-static struct belfry_link_opts link_opts(struct belfry *b, const struct belfry_opts *opts, const char *name)
+static struct belfry_pool_opts link_opts(struct belfry *b, const struct belfry_opts *opts, const char *name)
 {
-    return (struct belfry_link_opts){
-        .loop = belfry_loop_uv(b->loop),
-        .dns = b->dns,
-        .tls = b->tls,
-        .endpoints = b->endpoints,
-        .n_endpoints = b->n_endpoints,
-        .dial_timeout_ms = (uint32_t)belfry_opts_number(opts, BELFRY_OPT_DIAL_TIMEOUT),
-        .grpc = {.user_agent = USER_AGENT,
-                 .keepalive_ms = (uint32_t)belfry_opts_number(opts, BELFRY_OPT_KEEPALIVE_TIME),
-                 .keepalive_timeout_ms = (uint32_t)belfry_opts_number(opts, BELFRY_OPT_KEEPALIVE_TIMEOUT),
-                 .max_message_bytes = (size_t)belfry_opts_number(opts, BELFRY_OPT_MAX_MESSAGE),
-                 .log = &b->log},
-        .name = name,
-        .seed = belfry_rng_next(&b->rng),
-        .log = &b->log};
+    struct belfry_grpc_opts grpc = {.user_agent = USER_AGENT,
+                                    .keepalive_ms = (uint32_t)belfry_opts_number(opts, BELFRY_OPT_KEEPALIVE_TIME),
+                                    .keepalive_timeout_ms =
+                                        (uint32_t)belfry_opts_number(opts, BELFRY_OPT_KEEPALIVE_TIMEOUT),
+                                    .max_message_bytes = (size_t)belfry_opts_number(opts, BELFRY_OPT_MAX_MESSAGE),
+                                    .log = &b->log};
+    return (struct belfry_pool_opts){.loop = belfry_loop_uv(b->loop),
+                                     .dns = b->dns,
+                                     .tls = b->tls,
+                                     .endpoints = b->endpoints,
+                                     .n_endpoints = b->n_endpoints,
+                                     .dial_timeout_ms = (uint32_t)belfry_opts_number(opts, BELFRY_OPT_DIAL_TIMEOUT),
+                                     .http = belfry_grpc_http_opts(&grpc),
+                                     .name = name,
+                                     .seed = belfry_rng_next(&b->rng),
+                                     .log = &b->log};
 }
 
 static enum belfry_err open_parts(struct belfry *b, const struct belfry_opts *opts)
@@ -403,11 +404,12 @@ const struct belfry_stats *belfry_get_stats(struct belfry *b)
     BELFRY_OWNER_ENTER(b);
     if (!belfry_session_has_etcd(b))
         return &b->stats;
-    struct belfry_link *watch = belfry_stream_link(b->stream), *calls = belfry_calls_link(b->calls);
+    struct belfry_pool_counts watch = belfry_pool_counts(belfry_stream_link(b->stream));
+    struct belfry_pool_counts calls = belfry_pool_counts(belfry_calls_link(b->calls));
     struct belfry_watches_stats watches = belfry_watches_stats(b->watches);
     struct belfry_mux_stats mux = belfry_mux_stats(belfry_stream_mux(b->stream));
-    b->stats.connects = belfry_link_connects(watch) + belfry_link_connects(calls);
-    b->stats.losses = belfry_link_losses(watch) + belfry_link_losses(calls);
+    b->stats.connects = watch.connects + calls.connects;
+    b->stats.losses = watch.losses + calls.losses;
     b->stats.events = watches.events;
     b->stats.lists = watches.lists;
     b->stats.resumes = mux.resumes;

@@ -16,6 +16,7 @@
 
 #include "base/list.h"
 #include "base/owner.h"
+#include "base/rng.h"
 #include "client/calls.h"
 #include "client/stream.h"
 #include "client/timers.h"

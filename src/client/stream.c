@@ -29,7 +29,7 @@
 struct belfry_stream {
     /* fixed */
     struct belfry_stream_opts opts;
-    struct belfry_link *link;
+    struct belfry_pool *link;
     struct belfry_mux *mux;
     struct belfry_rng rng;
     /* owner */
@@ -85,7 +85,7 @@ static void tell_lost(struct belfry_stream *stream, const char *url, const char 
 /* Whether the stream's connection is the link's current one. If not, the link has already put it aside. */
 static bool is_current(struct belfry_stream *stream)
 {
-    return stream->conn != NULL && stream->conn == belfry_link_conn(stream->link);
+    return stream->conn != NULL && stream->conn == belfry_pool_conn(stream->link);
 }
 
 /* Whether the stream served for a while. A stream that always breaks soon after it began is not success. */
@@ -122,7 +122,7 @@ static void give_up(struct belfry_stream *stream, enum belfry_err err, const cha
     stream->pieces = false;
     down(stream);
     if (leave)
-        belfry_link_leave(stream->link, err, why);
+        belfry_pool_leave(stream->link, err, why);
 }
 
 static void token_refused(struct belfry_stream *stream)
@@ -199,7 +199,7 @@ static void first_message(struct belfry_stream *stream)
     stream->doubt = stream->ever_served && stream->witness.rev > 0;
     stream->served = stream->ever_served = true;
     stream->served_ms = belfry_clock_ms();
-    belfry_link_good(stream->link);
+    belfry_pool_good(stream->link, stream->conn);
     snprintf(text, sizeof(text), "connected to %s", belfry_carrier_endpoint(stream->conn)->url);
     tell(stream, text);
 }
@@ -284,7 +284,7 @@ static bool is_final(const struct belfry_stream *stream, const struct belfry_grp
     case BELFRY_FATE_DOUBT:
         return doubts_are_enough(stream);
     case BELFRY_FATE_FOREIGN: /* another endpoint may be etcd; if one ever was, this is temporary */
-        return !stream->ever_served && belfry_link_exhausted(stream->link);
+        return !stream->ever_served && belfry_pool_exhausted(stream->link);
     case BELFRY_FATE_END:
         return true;
     }
@@ -354,7 +354,7 @@ static void on_closed(struct belfry_grpc_call *call, const struct belfry_grpc_st
     stream->pieces = false;
     down(stream);
     if (leave)
-        belfry_link_leave(stream->link, BELFRY_ERR_UNAVAILABLE, why);
+        belfry_pool_leave(stream->link, BELFRY_ERR_UNAVAILABLE, why);
 }
 
 static const struct belfry_grpc_events grpc_events = {.message = on_message, .closed = on_closed};
@@ -375,7 +375,7 @@ static void open_stream(struct belfry_stream *stream, struct belfry_carrier *con
         return;
     }
     stream->conn = conn;
-    stream->at = belfry_link_index(stream->link);
+    stream->at = belfry_pool_at(stream->link);
     limit_messages(stream);
     belfry_mux_trust_progress(stream->mux, false);
     belfry_mux_in_pieces(stream->mux, stream->pieces);
@@ -395,7 +395,7 @@ static void want_token(struct belfry_stream *stream, bool wanted)
 static void pump_stream(struct belfry_stream *stream, uint64_t now_ms)
 {
     bool any = belfry_mux_count(stream->mux) > 0;
-    belfry_link_want(stream->link, any);
+    belfry_pool_want(stream->link, any);
     limit_messages(stream);
     if (stream->call != NULL && !any) {
         belfry_grpc_call_cancel(stream->call);
@@ -405,7 +405,7 @@ static void pump_stream(struct belfry_stream *stream, uint64_t now_ms)
         belfry_carrier_flush(conn);
         return;
     }
-    struct belfry_carrier *conn = belfry_link_conn(stream->link);
+    struct belfry_carrier *conn = belfry_pool_conn(stream->link);
     bool want =
         stream->call == NULL && belfry_mux_wants_stream(stream->mux) && conn != NULL && now_ms >= stream->retry_ms;
     if (want && !belfry_auth_is_new(stream->opts.auth, now_ms)) {
@@ -584,27 +584,27 @@ static void pump_reads(struct belfry_stream *stream, uint64_t now_ms)
 
 /* ---- callbacks and public functions ---- */
 
-static void on_link_up(struct belfry_link *link, void *user)
+static void on_link_up(struct belfry_pool *link, struct belfry_carrier *conn, void *user)
 {
     struct belfry_stream *stream = user;
-    (void)link;
+    (void)link, (void)conn;
     stream->opts.changed(stream->opts.user);
 }
 
-static void on_link_down(struct belfry_link *link, enum belfry_err err, void *user)
+static void on_link_down(struct belfry_pool *link, enum belfry_err err, void *user)
 {
     struct belfry_stream *stream = user;
     (void)err;
-    if (belfry_link_exhausted(link) && stream->call == NULL) {
+    if (belfry_pool_exhausted(link) && stream->call == NULL) {
         char text[TEXT_MAX], all[TEXT_MAX - 32];
-        belfry_link_describe(link, all, sizeof(all));
+        belfry_pool_describe(link, all, sizeof(all));
         snprintf(text, sizeof(text), "no endpoint answers: %s", all);
         tell(stream, text);
     }
     stream->opts.changed(stream->opts.user);
 }
 
-static const struct belfry_link_events link_events = {.up = on_link_up, .down = on_link_down};
+static const struct belfry_pool_events link_events = {.up = on_link_up, .down = on_link_down};
 
 enum belfry_err belfry_stream_create(const struct belfry_stream_opts *opts, struct belfry_stream **out)
 {
@@ -650,7 +650,7 @@ void belfry_stream_destroy(struct belfry_stream *stream)
         belfry_calls_cancel(stream->check);
     if (stream->recall != NULL)
         belfry_calls_cancel(stream->recall);
-    belfry_link_destroy(stream->link);
+    belfry_pool_destroy(stream->link, "the connection was closed");
     belfry_mux_destroy(stream->mux);
     belfry_buf_fini(&stream->scratch);
     belfry_witness_fini(&stream->witness);
@@ -663,7 +663,7 @@ struct belfry_mux *belfry_stream_mux(struct belfry_stream *stream)
     return stream->mux;
 }
 
-struct belfry_link *belfry_stream_link(struct belfry_stream *stream)
+struct belfry_pool *belfry_stream_link(struct belfry_stream *stream)
 {
     BELFRY_OWNER_CHECK(stream);
     return stream->link;
@@ -709,7 +709,7 @@ uint64_t belfry_stream_due(const struct belfry_stream *stream)
     struct belfry_mux_read read;
     struct belfry_bytes key;
     int64_t seen;
-    if (stream->call == NULL && belfry_mux_wants_stream(stream->mux) && belfry_link_conn(stream->link) != NULL &&
+    if (stream->call == NULL && belfry_mux_wants_stream(stream->mux) && belfry_pool_conn(stream->link) != NULL &&
         belfry_auth_ready(stream->opts.auth))
         due = belfry_min_time(due, stream->retry_ms);
     if (wants_recall(stream) || (stream->read == NULL && belfry_mux_wants_revision(stream->mux, &read)) ||

@@ -17,7 +17,7 @@
 struct belfry_stream;
 
 struct belfry_stream_opts {
-    struct belfry_link_opts link;
+    struct belfry_pool_opts link;
     struct belfry_calls *calls; /* outlives the stream, like the next two */
     struct belfry_auth *auth;
     struct belfry_identity *identity;
@@ -44,7 +44,7 @@ BELFRY_NODISCARD enum belfry_err belfry_stream_create(const struct belfry_stream
 void belfry_stream_destroy(struct belfry_stream *stream);
 
 struct belfry_mux *belfry_stream_mux(struct belfry_stream *stream);
-struct belfry_link *belfry_stream_link(struct belfry_stream *stream);
+struct belfry_pool *belfry_stream_link(struct belfry_stream *stream);
 
 /* The URL of the endpoint whose stream serves; NULL: none at the moment. */
 const char *belfry_stream_endpoint(const struct belfry_stream *stream);

@@ -59,7 +59,7 @@ static void above_on_closed(struct belfry_grpc_call *call, const struct belfry_g
     struct above *above = user;
     (void)call;
     above->call = NULL;
-    if (above->closing || above->asked != belfry_link_connects(belfry_stream_link(above->stream)))
+    if (above->closing || above->asked != belfry_pool_counts(belfry_stream_link(above->stream)).connects)
         return; /* the answer is from a server that we have left */
     if (above->understood && status->code == BELFRY_GRPC_OK)
         above_hear_tier(above);
@@ -78,7 +78,7 @@ static const struct belfry_grpc_events call_events = {.message = above_on_messag
 static struct belfry_carrier *above_conn(struct above *above)
 {
     const char *endpoint = belfry_stream_endpoint(above->stream);
-    struct belfry_carrier *conn = belfry_link_conn(belfry_stream_link(above->stream));
+    struct belfry_carrier *conn = belfry_pool_conn(belfry_stream_link(above->stream));
     return endpoint != NULL && conn != NULL && strcmp(belfry_carrier_endpoint(conn)->url, endpoint) == 0 ? conn : NULL;
 }
 
@@ -86,7 +86,7 @@ static struct belfry_carrier *above_conn(struct above *above)
  * upstream before this connection, or before we followed live: they arrive late, so they do not count. */
 static void above_note_place(struct above *above, const struct above_place *place, uint64_t now_ms)
 {
-    uint64_t connects = belfry_link_connects(belfry_stream_link(above->stream));
+    uint64_t connects = belfry_pool_counts(belfry_stream_link(above->stream)).connects;
     bool became_live = place->live && !above->place.live;
     if (connects != above->connects) {
         above->is_etcd = false;
@@ -106,7 +106,7 @@ static void above_ask(struct above *above, struct belfry_carrier *conn, uint64_t
                                          .deadline_ms = now_ms + ASK_MS};
     above->understood = false;
     above->asked = above->connects;
-    above->asked_at = belfry_link_index(belfry_stream_link(above->stream));
+    above->asked_at = belfry_pool_at(belfry_stream_link(above->stream));
     if (belfry_grpc_call_open(belfry_carrier_http(conn), &opts, &call_events, above, &above->call) != BELFRY_OK) {
         above->call = NULL;
         return;

@@ -13,6 +13,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/owner.h"
+#include "base/rng.h"
 #include "client/stream.h"
 #include "follow/above.h"
 #include "follow/backfill.h"
@@ -159,15 +160,15 @@ static void driver_leave_barred(struct driver *driver)
     const bool *barred = driver->circle.barred;
     struct belfry_stream *streams[] = {driver->live, driver->back};
     for (size_t i = 0; i < 2; i++) {
-        struct belfry_link *link = belfry_stream_link(streams[i]);
-        if (!barred[belfry_link_index(link)] || belfry_link_conn(link) == NULL)
+        struct belfry_pool *link = belfry_stream_link(streams[i]);
+        if (!barred[belfry_pool_at(link)] || belfry_pool_conn(link) == NULL)
             continue;
         belfry_stream_leave(streams[i], BELFRY_ERR_REFUSED, why);
-        belfry_link_leave(link, BELFRY_ERR_REFUSED, why); /* when no stream was open on it */
+        belfry_pool_leave(link, BELFRY_ERR_REFUSED, why); /* when no stream was open on it */
     }
-    struct belfry_link *calls = belfry_calls_link(driver->calls);
-    if (barred[belfry_link_index(calls)])
-        belfry_link_leave(calls, BELFRY_ERR_REFUSED, why);
+    struct belfry_pool *calls = belfry_calls_link(driver->calls);
+    if (barred[belfry_pool_at(calls)])
+        belfry_pool_leave(calls, BELFRY_ERR_REFUSED, why);
 }
 
 /* As in driver_status: a bit per endpoint, in the order in which they were given. */
@@ -214,7 +215,7 @@ static const struct above_events above_events = {
  * electing a leader. */
 static void driver_mind_silence(struct driver *driver, const char *why)
 {
-    if (driver->above.kind == ABOVE_TIER && belfry_link_exhausted(belfry_stream_link(driver->live)) &&
+    if (driver->above.kind == ABOVE_TIER && belfry_pool_exhausted(belfry_stream_link(driver->live)) &&
         strstr(why, NO_LEADER) != NULL)
         upstream_cut_off(driver->upstream, belfry_clock_ms());
 }
@@ -503,9 +504,9 @@ static void driver_note_standing(struct driver *driver)
 /* What is known against the endpoints; false: nothing. */
 static bool driver_describe_links(const struct driver *driver, char *text, size_t len)
 {
-    belfry_link_describe(belfry_stream_link(driver->live), text, len);
+    belfry_pool_describe(belfry_stream_link(driver->live), text, len);
     if (text[0] == '\0')
-        belfry_link_describe(belfry_calls_link(driver->calls), text, len);
+        belfry_pool_describe(belfry_calls_link(driver->calls), text, len);
     return text[0] != '\0';
 }
 
@@ -583,7 +584,7 @@ static bool driver_words_moved(struct driver *driver)
 
 void driver_status(const struct driver *driver, struct driver_status *out)
 {
-    const struct belfry_link *links[] = {belfry_calls_link(driver->calls), belfry_stream_link(driver->live),
+    const struct belfry_pool *links[] = {belfry_calls_link(driver->calls), belfry_stream_link(driver->live),
                                          belfry_stream_link(driver->back)};
     const char *endpoint = belfry_stream_endpoint(driver->live), *version;
     uint64_t now = belfry_clock_ms();
@@ -616,8 +617,9 @@ void driver_status(const struct driver *driver, struct driver_status *out)
     if (belfry_stream_version(driver->live, &version))
         snprintf(out->version, sizeof(out->version), "%s", version);
     for (size_t i = 0; i < sizeof(links) / sizeof(links[0]); i++) {
-        out->connects += belfry_link_connects(links[i]);
-        out->losses += belfry_link_losses(links[i]);
+        struct belfry_pool_counts counts = belfry_pool_counts(links[i]);
+        out->connects += counts.connects;
+        out->losses += counts.losses;
     }
     upstream_stats(driver->upstream, &out->stats);
 }
@@ -642,13 +644,13 @@ static void driver_log_machine(enum belfry_log_level level, const char *event, c
 
 static void driver_log_changes(struct driver *driver, uint64_t now)
 {
-    struct belfry_link *live = belfry_stream_link(driver->live), *calls = belfry_calls_link(driver->calls);
+    struct belfry_pool *live = belfry_stream_link(driver->live), *calls = belfry_calls_link(driver->calls);
     struct upstream_stats stats;
     char links[WHY_BYTES];
     links[0] = '\0';
     upstream_stats(driver->upstream, &stats);
     struct follow_facts facts = {.endpoint = belfry_stream_endpoint(driver->live),
-                                 .connected = belfry_link_conn(live) != NULL,
+                                 .connected = belfry_pool_conn(live) != NULL,
                                  .refused = driver->why.version[0] != '\0',
                                  .lost_why = driver->why.link,
                                  .unreachable = links,
@@ -667,7 +669,7 @@ static void driver_log_changes(struct driver *driver, uint64_t now)
                                  .disk_trouble = ingest_in_trouble(driver->ingest),
                                  .disk_stuck = ingest_is_stuck(driver->ingest),
                                  .disk_why = ingest_disk_why(driver->ingest)};
-    if (facts.endpoint == NULL && (belfry_link_exhausted(live) || belfry_link_exhausted(calls)))
+    if (facts.endpoint == NULL && (belfry_pool_exhausted(live) || belfry_pool_exhausted(calls)))
         driver_describe_links(driver, links, sizeof(links));
     follow_log_changes(&driver->said, &facts, now);
 }
@@ -879,21 +881,22 @@ static enum belfry_err driver_create_machines(struct driver *driver, const struc
     return err;
 }
 
-static struct belfry_link_opts driver_link_opts(struct driver *driver, const struct driver_opts *opts, const char *name)
+static struct belfry_pool_opts driver_link_opts(struct driver *driver, const struct driver_opts *opts, const char *name)
 {
-    return (struct belfry_link_opts){.loop = driver->loop,
+    struct belfry_grpc_opts grpc = {.user_agent = opts->user_agent,
+                                    .via = driver->name[0] != '\0' ? driver->name : NULL,
+                                    .keepalive_ms = KEEPALIVE_MS,
+                                    .keepalive_timeout_ms = KEEPALIVE_WAIT_MS,
+                                    .max_message_bytes = MAX_MESSAGE_BYTES,
+                                    .log = &driver->parts_log};
+    return (struct belfry_pool_opts){.loop = driver->loop,
                                      .dns = driver->dns,
                                      .tls = opts->tls,
                                      .endpoints = driver->endpoints,
                                      .n_endpoints = driver->n_endpoints,
                                      .barred = driver->circle.barred,
                                      .dial_timeout_ms = driver->dial_timeout_ms,
-                                     .grpc = {.user_agent = opts->user_agent,
-                                              .via = driver->name[0] != '\0' ? driver->name : NULL,
-                                              .keepalive_ms = KEEPALIVE_MS,
-                                              .keepalive_timeout_ms = KEEPALIVE_WAIT_MS,
-                                              .max_message_bytes = MAX_MESSAGE_BYTES,
-                                              .log = &driver->parts_log},
+                                     .http = belfry_grpc_http_opts(&grpc),
                                      .name = name,
                                      .seed = belfry_rng_next(&driver->rng),
                                      .log = &driver->parts_log};

@@ -40,11 +40,10 @@ void reads_new_past(struct reads *reads)
 
 static struct reads_source reads_source_now(struct reads *reads)
 {
-    struct belfry_link *link = belfry_calls_link(reads->opts.calls);
+    struct belfry_pool_counts counts = belfry_pool_counts(belfry_calls_link(reads->opts.calls));
     struct upstream_stats stats;
     upstream_stats(reads->opts.upstream, &stats);
-    return (struct reads_source){
-        .listing = stats.listings, .connects = belfry_link_connects(link), .losses = belfry_link_losses(link)};
+    return (struct reads_source){.listing = stats.listings, .connects = counts.connects, .losses = counts.losses};
 }
 
 static void reads_count_keys(struct reads *reads, struct belfry_bytes response)

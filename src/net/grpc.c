@@ -37,18 +37,23 @@ static struct belfry_grpc_call *grpc_call_of(struct belfry_http_call *call)
 
 /* ---- the connection ---- */
 
+struct belfry_http_opts belfry_grpc_http_opts(const struct belfry_grpc_opts *opts)
+{
+    return (struct belfry_http_opts){.scheme = opts->scheme,
+                                     .authority = opts->authority,
+                                     .common = {opts->user_agent, opts->via, opts->max_message_bytes},
+                                     .window = BELFRY_GRPC_WINDOW,
+                                     .ping_ms = opts->keepalive_ms,
+                                     .ping_timeout_ms = opts->keepalive_timeout_ms,
+                                     .ping_steadily = true,
+                                     .log = opts->log};
+}
+
 enum belfry_err belfry_grpc_connect(const struct belfry_grpc_opts *opts, uint64_t now_ms, struct belfry_http **out)
 {
     if (opts->keepalive_ms < KEEPALIVE_MIN_MS || opts->keepalive_timeout_ms == 0)
         return BELFRY_ERR_INVALID;
-    struct belfry_http_opts http_opts = {.scheme = opts->scheme,
-                                         .authority = opts->authority,
-                                         .common = {opts->user_agent, opts->via, opts->max_message_bytes},
-                                         .window = BELFRY_GRPC_WINDOW,
-                                         .ping_ms = opts->keepalive_ms,
-                                         .ping_timeout_ms = opts->keepalive_timeout_ms,
-                                         .ping_steadily = true,
-                                         .log = opts->log};
+    struct belfry_http_opts http_opts = belfry_grpc_http_opts(opts);
     struct belfry_http *http;
     enum belfry_err err = belfry_http_create(&http_opts, now_ms, &http);
     if (err != BELFRY_OK)

@@ -77,6 +77,9 @@ struct belfry_grpc_events {
     void (*closed)(struct belfry_grpc_call *call, const struct belfry_grpc_status *status, void *user);
 };
 
+/* How gRPC needs a connection, for belfry_http_create(); it is to be started with HTTP/2. */
+struct belfry_http_opts belfry_grpc_http_opts(const struct belfry_grpc_opts *opts);
+
 /* Makes a connection as gRPC needs it, started; the caller ends *out with belfry_http_destroy(). What it is given
  * outlives it. Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_INVALID (keepalive under 10 s, or a timeout of 0). */
 BELFRY_NODISCARD enum belfry_err belfry_grpc_connect(const struct belfry_grpc_opts *opts, uint64_t now_ms,
