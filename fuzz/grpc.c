@@ -158,11 +158,7 @@ static void repeat_body(void)
 
 static void act_on_call(uint8_t what)
 {
-    if (fuzz.call != NULL && what % 4 == 0)
-        belfry_grpc_call_hold(fuzz.call);
-    else if (fuzz.call != NULL && what % 4 == 1)
-        belfry_grpc_call_release(fuzz.call);
-    else if (fuzz.call != NULL && what % 4 == 2)
+    if (fuzz.call != NULL && what % 4 == 2)
         belfry_grpc_call_half_close(fuzz.call);
     fuzz.now_ms += what;
     belfry_ignore(belfry_http_tick(fuzz.grpc, fuzz.now_ms));

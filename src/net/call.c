@@ -108,7 +108,7 @@ static void call_settle(struct belfry_http_call *call)
 {
     if (call->state != BELFRY_HTTP_CALL_OVER)
         return;
-    bool waits = (call->held && call->events->patient) || call->telling || belfry_buf_len(&call->kept) > 0;
+    bool waits = call->held || call->telling || belfry_buf_len(&call->kept) > 0;
     call_move(call, BELFRY_HTTP_CALL_OVER, waits ? &call->http->running : &call->http->ended);
 }
 
@@ -457,6 +457,7 @@ static void tell_kept(struct belfry_http_call *call)
 void belfry_http_call_hold(struct belfry_http_call *call, bool hold)
 {
     struct belfry_http *http = call->http;
+    assert(call->events->patient);
     call->held = hold;
     if (hold || call->telling || call->state == BELFRY_HTTP_CALL_GONE) { /* the event we are in goes on by itself */
         call_settle(call);

@@ -94,7 +94,7 @@ struct belfry_http_events {
     void (*closed)(struct belfry_http_call *call, const struct belfry_http_end *end);
     /* After `closed` or cancel, when nothing here stands on the call any more: its memory is the owner's. */
     void (*gone)(struct belfry_http_call *call);
-    bool patient; /* a held call is told its end when it goes on, after what came before it; else: now, without that */
+    bool patient;      /* it may be held: then its end is told when it goes on, after what came before it */
     bool owner_window; /* the window is given back by belfry_http_call_taken(), not as data() takes bytes */
 };
 
@@ -204,8 +204,8 @@ void belfry_http_call_cancel(struct belfry_http_call *call);
 /* What came cannot be used: lets go of the peer's part as cancel does, and `closed` will say BROKEN. */
 void belfry_http_call_break(struct belfry_http_call *call, enum belfry_err err, const char *why);
 
-/* true: no data and no end is told. false: what was kept meanwhile is told from inside, in order; an event among it may
- * hold again. */
+/* Of a patient call. true: no data and no end is told. false: what was kept meanwhile is told from inside, in order; an
+ * event among it may hold again. */
 void belfry_http_call_hold(struct belfry_http_call *call, bool hold);
 
 void belfry_http_call_resume(struct belfry_http_call *call);          /* read() has something again */

@@ -676,6 +676,182 @@ static void a_callback_may_release_another(void **state)
     wire_fini(&w);
 }
 
+static void a_peer_that_overruns_the_window_of_a_held_call_is_stopped(void **state)
+{
+    (void)state;
+    static const uint8_t head[9] = {0, 0x40, 0, NGHTTP2_DATA, 0, 0, 0, 0, 1}; /* 16 KiB on stream 1 */
+    static uint8_t frame[sizeof(head) + 16384];
+    struct wire w;
+    struct seen seen = {0};
+    wire_init(&w);
+    start_get(&w, "/a", &seen);
+    respond(&w, 1, "200", "");
+    assert_carries(&w);
+    hold_it(&seen);
+    memcpy(frame, head, sizeof(head));
+    size_t sent = 0, before = refuse_held();
+    while (peer_stream(&w.peer, 1)->reset == UINT32_MAX && sent < 4 * BELFRY_FETCH_WINDOW) {
+        assert_int_equal(give(&w, frame, sizeof(frame)), BELFRY_OK);
+        assert_carries(&w);
+        sent += 16384;
+    }
+    assert_int_equal(sent, BELFRY_FETCH_WINDOW + 16384);
+    assert_int_equal(peer_stream(&w.peer, 1)->reset, NGHTTP2_FLOW_CONTROL_ERROR);
+    assert_true(refuse_held() <= before + 8);
+    assert_failed(&seen, BELFRY_ERR_PROTOCOL, "the peer sent more than its window"); /* held or not */
+    assert_int_equal(seen.n_bytes, 0);
+    assert_int_equal(belfry_http_state(w.http), BELFRY_HTTP_OPEN);
+    wire_fini(&w);
+}
+
+static void hold_and_release(struct seen *seen)
+{
+    size_t n = seen->n_bodies;
+    belfry_fetch_hold(seen->call, true);
+    belfry_fetch_hold(seen->call, false);
+    assert_int_equal(seen->n_bodies, n); /* no event inside an event of the same call */
+}
+
+static void hold_and_release_inside_a_callback_go_on_in_order(void **state)
+{
+    (void)state;
+    struct wire w;
+    struct seen seen = {.on_head = hold_and_release, .on_body = hold_and_release}, held = seen;
+    wire_init(&w);
+    start_get(&w, "/a", &seen);
+    answer(&w, 1, "200", "hello");
+    assert_ended(&seen, 200, "hello");
+    start_get(&w, "/b", &held);
+    hold_it(&held);
+    answer(&w, 3, "200", "hello");
+    belfry_fetch_hold(held.call, false);
+    assert_ended(&held, 200, "hello");
+    wire_fini(&w);
+}
+
+static void a_reset_behind_a_held_body_waits_for_it(void **state)
+{
+    (void)state;
+    struct wire w;
+    struct seen seen = {0};
+    wire_init(&w);
+    start_get(&w, "/a", &seen);
+    hold_it(&seen);
+    respond(&w, 1, "200", "hel");
+    assert_carries(&w);
+    assert_int_equal(nghttp2_submit_rst_stream(w.peer.session, 0, 1, NGHTTP2_CANCEL), 0);
+    assert_carries(&w);
+    assert_false(is_over(&seen));
+    belfry_fetch_hold(seen.call, false);
+    assert_string_equal(seen.body, "hel");
+    assert_int_equal(seen.n_failures, 1);
+    wire_fini(&w);
+}
+
+static void an_answer_that_waits_to_be_taken_outlives_a_goaway(void **state)
+{
+    (void)state;
+    struct wire w;
+    struct seen seen = {0};
+    wire_init(&w);
+    start_get(&w, "/a", &seen);
+    hold_it(&seen);
+    answer(&w, 1, "200", "hello");
+    assert_int_equal(nghttp2_submit_goaway(w.peer.session, 0, 0, NGHTTP2_NO_ERROR, NULL, 0), 0);
+    assert_carries(&w);
+    assert_false(is_over(&seen));
+    belfry_fetch_hold(seen.call, false);
+    assert_ended(&seen, 200, "hello");
+    wire_fini(&w);
+}
+
+static void a_call_that_cancels_itself_while_it_is_released_is_gone(void **state)
+{
+    (void)state;
+    struct wire w;
+    struct seen at_head = {.on_head = cancel}, at_body = {.on_body = cancel};
+    wire_init(&w);
+    start_get(&w, "/a", &at_head);
+    start_get(&w, "/b", &at_body);
+    hold_it(&at_head);
+    hold_it(&at_body);
+    answer(&w, 1, "200", "hello");
+    answer(&w, 3, "200", "hello");
+    belfry_fetch_hold(at_head.call, false);
+    belfry_fetch_hold(at_body.call, false);
+    assert_int_equal(at_head.n_bodies, 0);
+    assert_int_equal(at_body.n_bodies, 1);
+    assert_false(is_over(&at_head) || is_over(&at_body));
+    assert_int_equal(belfry_http_n_calls(w.http), 0);
+    wire_fini(&w);
+}
+
+/* ---- holding at random ---- */
+
+static struct belfry_rng rng;
+
+static void hold_at_times(struct seen *seen)
+{
+    if (belfry_rng_below(&rng, 4) == 0)
+        hold_it(seen);
+}
+
+/* Eight calls, pieces of all sizes, holds and releases: every byte arrives once. */
+static void hold_at_random(uint64_t seed)
+{
+    static char much[40000];
+    struct wire w;
+    struct seen seen[8];
+    size_t sent[8] = {0};
+    rng.state = seed;
+    wire_init(&w);
+    for (size_t i = 0; i < 8; i++) {
+        seen[i] = (struct seen){.on_head = hold_at_times, .on_body = hold_at_times};
+        start_get(&w, "/a", &seen[i]);
+        respond(&w, (int32_t)(2 * i + 1), "200", "");
+    }
+    for (size_t step = 0; step < 300; step++) {
+        size_t i = (size_t)belfry_rng_below(&rng, 8), len = (size_t)belfry_rng_below(&rng, sizeof(much));
+        switch (belfry_rng_below(&rng, 3)) {
+        case 0:
+            peer_send(&w.peer, (int32_t)(2 * i + 1), much, len);
+            sent[i] += len;
+            break;
+        case 1:
+            belfry_fetch_hold(seen[i].call, true);
+            break;
+        case 2:
+            belfry_fetch_hold(seen[i].call, false);
+            break;
+        }
+        if (step % 7 == 0)
+            assert_carries(&w);
+    }
+    for (size_t i = 0; i < 8; i++)
+        peer_end(&w.peer, (int32_t)(2 * i + 1), NULL, NULL);
+    for (size_t round = 0; belfry_http_n_calls(w.http) > 0; round++) {
+        assert_true(round < 10000);
+        assert_carries(&w);
+        for (size_t i = 0; i < 8; i++)
+            if (seen[i].call != NULL)
+                belfry_fetch_hold(seen[i].call, false);
+    }
+    for (size_t i = 0; i < 8; i++) {
+        assert_int_equal(seen[i].n_ends, 1);
+        assert_int_equal(seen[i].n_bytes, sent[i]);
+    }
+    wire_fini(&w);
+}
+
+static void calls_held_at_random_lose_nothing(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        print_message("seed %llu\n", (unsigned long long)seed);
+        hold_at_random(seed);
+    }
+}
+
 /* ---- PING ---- */
 
 static void a_silent_peer_is_pinged_while_a_call_is_open(void **state)
@@ -814,6 +990,12 @@ int main(void)
         cmocka_unit_test(any_callback_may_cancel_itself_and_others),
         cmocka_unit_test(any_callback_may_open_another),
         cmocka_unit_test(a_callback_may_release_another),
+        cmocka_unit_test(a_peer_that_overruns_the_window_of_a_held_call_is_stopped),
+        cmocka_unit_test(hold_and_release_inside_a_callback_go_on_in_order),
+        cmocka_unit_test(a_reset_behind_a_held_body_waits_for_it),
+        cmocka_unit_test(an_answer_that_waits_to_be_taken_outlives_a_goaway),
+        cmocka_unit_test(a_call_that_cancels_itself_while_it_is_released_is_gone),
+        cmocka_unit_test(calls_held_at_random_lose_nothing),
         cmocka_unit_test(a_silent_peer_is_pinged_while_a_call_is_open),
         cmocka_unit_test(a_peer_that_does_not_answer_a_ping_is_dead),
         cmocka_unit_test(without_an_interval_nobody_is_pinged),

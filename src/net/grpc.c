@@ -314,13 +314,3 @@ void belfry_grpc_call_cancel(struct belfry_grpc_call *call)
 {
     belfry_http_call_cancel(&call->call);
 }
-
-void belfry_grpc_call_hold(struct belfry_grpc_call *call)
-{
-    belfry_http_call_hold(&call->call, true);
-}
-
-void belfry_grpc_call_release(struct belfry_grpc_call *call)
-{
-    belfry_http_call_hold(&call->call, false);
-}

@@ -4,7 +4,7 @@
  *
  * The connection is a struct belfry_http of belfry_grpc_connect(). It carries any number of calls: unary,
  * client-streaming and bidirectional are all "open, send, half-close, receive". A call's window is given back as its
- * messages are put together; belfry_grpc_call_hold() stops that.
+ * messages are put together.
  *
  * Thread: owner. Pure: no clock, no socket; unchecked: the connection of its calls is (call.h).
  * Memory: a call buffers at most one stream window (BELFRY_GRPC_WINDOW) of undelivered bytes plus one message of at
@@ -116,9 +116,5 @@ void belfry_grpc_call_half_close(struct belfry_grpc_call *call);
 
 /* RST_STREAM(CANCEL) if the peer knows of the call; no further callback; the call is gone. */
 void belfry_grpc_call_cancel(struct belfry_grpc_call *call);
-
-/* While held, a call gets no message and its window is not given back. Release delivers what waits, from inside. */
-void belfry_grpc_call_hold(struct belfry_grpc_call *call);
-void belfry_grpc_call_release(struct belfry_grpc_call *call);
 
 #endif

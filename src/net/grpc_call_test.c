@@ -1,4 +1,4 @@
-/* src/net/grpc_call_test.c: calls while they run: flow control, holding, limits, and callbacks that do everything. */
+/* src/net/grpc_call_test.c: calls while they run: flow control, limits, and callbacks that do everything. */
 #include "net/grpc_peer_test.h"
 
 #include "support/refuse.h"
@@ -77,57 +77,6 @@ static void send_thousands(struct peer *peer, int32_t id, size_t n)
         peer_message(peer, id, 0, message, sizeof(message));
 }
 
-static void a_held_call_costs_one_window_and_stalls_nobody(void **state)
-{
-    (void)state;
-    struct pair pair;
-    pair_init(&pair);
-    struct seen seen[2] = {{0}, {0}};
-    struct belfry_grpc_call *held = start_unary(&pair, &seen[0]);
-    start_unary(&pair, &seen[1]);
-    belfry_grpc_call_hold(held);
-    peer_respond_grpc(&pair.peer, 1);
-    peer_respond_grpc(&pair.peer, 3);
-    send_thousands(&pair.peer, 1, 3000);  /* three windows */
-    send_thousands(&pair.peer, 3, 20000); /* more than the connection's window */
-    assert_pumps(&pair);
-    assert_int_equal(seen[0].n_messages, 0);
-    assert_int_equal(peer_stream(&pair.peer, 1)->reply_at, BELFRY_GRPC_WINDOW); /* the peer was stopped there */
-    assert_int_equal(seen[1].n_messages, 20000);
-
-    belfry_grpc_call_release(held);
-    assert_int_equal(seen[0].n_messages, BELFRY_GRPC_WINDOW / 1005);
-    peer_end(&pair.peer, 1, "0", NULL);
-    assert_pumps(&pair);
-    assert_int_equal(seen[0].n_messages, 3000);
-    assert_int_equal(seen[0].n_closed, 1);
-    assert_int_equal(seen[0].code, BELFRY_GRPC_OK);
-    pair_fini(&pair);
-}
-
-static void a_peer_that_overruns_the_window_of_a_held_call_is_stopped(void **state)
-{
-    (void)state;
-    struct pair pair;
-    pair_init(&pair);
-    struct seen seen = {0};
-    struct belfry_grpc_call *call = start_unary(&pair, &seen);
-    peer_respond_grpc(&pair.peer, 1);
-    assert_pumps(&pair);
-    belfry_grpc_call_hold(call);
-    static uint8_t zeroes[16384];
-    size_t sent = 0;
-    size_t before = refuse_held();
-    while (seen.n_closed == 0 && sent < 4 * BELFRY_GRPC_WINDOW) {
-        assert_int_equal(raw_frame(&pair, NGHTTP2_DATA, 0, 1, zeroes, sizeof(zeroes)), BELFRY_OK);
-        sent += sizeof(zeroes);
-    }
-    assert_int_equal(seen.code, BELFRY_GRPC_INTERNAL);
-    assert_int_equal(sent, BELFRY_GRPC_WINDOW + sizeof(zeroes));
-    assert_true(refuse_held() <= before + 8);
-    pair_fini(&pair);
-}
-
 static void data_of_cancelled_calls_gives_the_connection_window_back(void **state)
 {
     (void)state;
@@ -197,137 +146,6 @@ static void a_large_request_leaves_in_several_pulls(void **state)
     pair_fini(&pair);
 }
 
-/* ---- holding ---- */
-
-static void hold_in_callback(struct belfry_grpc_call *call, struct seen *seen)
-{
-    (void)seen;
-    belfry_grpc_call_hold(call);
-}
-
-static void a_call_held_in_its_callback_gets_one_message_per_release(void **state)
-{
-    (void)state;
-    struct pair pair;
-    pair_init(&pair);
-    struct seen seen = {.on_message = hold_in_callback};
-    struct belfry_grpc_call *call = start_unary(&pair, &seen);
-    peer_respond_grpc(&pair.peer, 1);
-    peer_message(&pair.peer, 1, 0, "one", 3);
-    peer_message(&pair.peer, 1, 0, "two", 3);
-    peer_message(&pair.peer, 1, 0, "three", 5);
-    peer_end(&pair.peer, 1, "5", "late");
-    assert_pumps(&pair);
-    assert_string_equal(seen.last, "one");
-    assert_int_equal(belfry_http_n_calls(pair.grpc), 1);
-    belfry_grpc_call_release(call);
-    assert_string_equal(seen.last, "two");
-    assert_int_equal(seen.n_closed, 0); /* the status came long ago but waits for what was sent before it */
-    belfry_grpc_call_release(call);
-    assert_string_equal(seen.last, "three");
-    assert_int_equal(seen.n_closed, 1);
-    assert_int_equal(seen.code, BELFRY_GRPC_NOT_FOUND);
-    assert_string_equal(seen.message, "late");
-    assert_int_equal(belfry_http_n_calls(pair.grpc), 0);
-    pair_fini(&pair);
-}
-
-static void hold_and_release_in_callback(struct belfry_grpc_call *call, struct seen *seen)
-{
-    size_t n = seen->n_messages;
-    belfry_grpc_call_hold(call);
-    belfry_grpc_call_release(call);
-    assert_int_equal(seen->n_messages, n); /* no callback inside a callback of the same call */
-}
-
-static void hold_and_release_inside_a_callback_go_on_in_order(void **state)
-{
-    (void)state;
-    struct pair pair;
-    pair_init(&pair);
-    struct seen seen = {.on_message = hold_and_release_in_callback};
-    start_unary(&pair, &seen);
-    peer_respond_grpc(&pair.peer, 1);
-    peer_message(&pair.peer, 1, 0, "one", 3);
-    peer_message(&pair.peer, 1, 0, "two", 3);
-    peer_end(&pair.peer, 1, "0", NULL);
-    assert_pumps(&pair);
-    assert_int_equal(seen.n_messages, 2);
-    assert_string_equal(seen.last, "two");
-    assert_int_equal(seen.n_closed, 1);
-
-    struct seen later = {.on_message = hold_and_release_in_callback}; /* the same from inside a release */
-    struct belfry_grpc_call *call = start_unary(&pair, &later);
-    belfry_grpc_call_hold(call);
-    peer_respond_grpc(&pair.peer, 3);
-    peer_message(&pair.peer, 3, 0, "one", 3);
-    peer_message(&pair.peer, 3, 0, "two", 3);
-    assert_pumps(&pair);
-    belfry_grpc_call_release(call);
-    assert_int_equal(later.n_messages, 2);
-    assert_string_equal(later.last, "two");
-    pair_fini(&pair);
-}
-
-static void a_held_call_that_is_lost_drops_what_waits_and_says_so(void **state)
-{
-    (void)state;
-    struct pair pair;
-    pair_init(&pair);
-    struct seen seen = {0};
-    struct belfry_grpc_call *call = start_unary(&pair, &seen);
-    belfry_grpc_call_hold(call);
-    peer_respond_grpc(&pair.peer, 1);
-    peer_message(&pair.peer, 1, 0, "one", 3);
-    peer_end(&pair.peer, 1, "0", NULL);
-    assert_pumps(&pair);
-    assert_int_equal(seen.n_closed, 0);
-    belfry_http_lost(pair.grpc, "reset");
-    assert_int_equal(seen.n_messages, 0);
-    assert_int_equal(seen.code, BELFRY_GRPC_UNAVAILABLE); /* OK would hide that a message was dropped */
-    pair_fini(&pair);
-}
-
-static void a_reset_behind_held_messages_waits_for_them(void **state)
-{
-    (void)state;
-    struct pair pair;
-    pair_init(&pair);
-    struct seen seen = {0};
-    struct belfry_grpc_call *call = start_unary(&pair, &seen);
-    belfry_grpc_call_hold(call);
-    peer_respond_grpc(&pair.peer, 1);
-    peer_message(&pair.peer, 1, 0, "one", 3);
-    assert_pumps(&pair);
-    assert_int_equal(nghttp2_submit_rst_stream(pair.peer.session, 0, 1, NGHTTP2_CANCEL), 0);
-    assert_pumps(&pair);
-    assert_int_equal(seen.n_closed, 0);
-    belfry_grpc_call_release(call);
-    assert_int_equal(seen.n_messages, 1);
-    assert_int_equal(seen.code, BELFRY_GRPC_CANCELLED);
-    pair_fini(&pair);
-}
-
-static void a_broken_message_is_found_when_its_call_is_released(void **state)
-{
-    (void)state;
-    struct pair pair;
-    pair_init(&pair);
-    struct seen seen = {0};
-    struct belfry_grpc_call *call = start_unary(&pair, &seen);
-    belfry_grpc_call_hold(call);
-    peer_respond_grpc(&pair.peer, 1);
-    peer_message(&pair.peer, 1, 0, "one", 3);
-    peer_message(&pair.peer, 1, 7, "two", 3);
-    peer_message(&pair.peer, 1, 0, "three", 5);
-    assert_pumps(&pair);
-    belfry_grpc_call_release(call);
-    assert_int_equal(seen.n_messages, 1);
-    assert_int_equal(seen.n_closed, 1);
-    assert_int_equal(seen.code, BELFRY_GRPC_INTERNAL);
-    pair_fini(&pair);
-}
-
 /* ---- cancelling, and callbacks that do everything ---- */
 
 static void a_cancelled_call_is_reset_and_silent(void **state)
@@ -384,33 +202,11 @@ static void a_call_that_cancels_itself_gets_no_further_message(void **state)
     pair_fini(&pair);
 }
 
-static void a_call_that_cancels_itself_while_it_is_released_is_gone(void **state)
-{
-    (void)state;
-    struct pair pair;
-    pair_init(&pair);
-    struct seen seen = {.on_message = cancel_in_callback};
-    struct belfry_grpc_call *call = start_unary(&pair, &seen);
-    belfry_grpc_call_hold(call);
-    peer_respond_grpc(&pair.peer, 1);
-    peer_message(&pair.peer, 1, 0, "one", 3);
-    peer_message(&pair.peer, 1, 0, "two", 3);
-    peer_end(&pair.peer, 1, "0", NULL);
-    assert_pumps(&pair);
-    belfry_grpc_call_release(call);
-    assert_int_equal(seen.n_messages, 1);
-    assert_int_equal(seen.n_closed, 0);
-    assert_int_equal(belfry_http_n_calls(pair.grpc), 0);
-    pair_fini(&pair);
-}
-
 static void everything_in_closed(struct belfry_grpc_call *call, struct seen *seen)
 {
     (void)seen;
     assert_int_equal(belfry_grpc_call_send(call, belfry_bytes_str("too late")), BELFRY_OK);
     belfry_grpc_call_half_close(call);
-    belfry_grpc_call_hold(call);
-    belfry_grpc_call_release(call);
     belfry_grpc_call_cancel(call);
 }
 
@@ -504,37 +300,6 @@ static void callbacks_may_cancel_calls_that_are_about_to_end_too(void **state)
     pair_fini(&pair);
 }
 
-static void release_other_in_callback(struct belfry_grpc_call *call, struct seen *seen)
-{
-    (void)seen;
-    belfry_grpc_call_hold(call);
-    belfry_grpc_call_release(reach.other);
-}
-
-static void callbacks_may_release_other_calls(void **state)
-{
-    (void)state;
-    struct pair pair;
-    pair_init(&pair);
-    struct seen seen[2] = {{.on_message = release_other_in_callback}, {0}};
-    struct belfry_grpc_call *first = start_unary(&pair, &seen[0]);
-    reach.other = start_unary(&pair, &seen[1]);
-    belfry_grpc_call_hold(reach.other);
-    peer_respond_grpc(&pair.peer, 3);
-    peer_message(&pair.peer, 3, 0, "held", 4);
-    peer_end(&pair.peer, 3, "0", NULL);
-    assert_pumps(&pair);
-    assert_int_equal(seen[1].n_messages, 0);
-    peer_respond_grpc(&pair.peer, 1);
-    peer_message(&pair.peer, 1, 0, "one", 3);
-    assert_pumps(&pair);
-    assert_int_equal(seen[0].n_messages, 1);
-    assert_int_equal(seen[1].n_messages, 1);
-    assert_int_equal(seen[1].n_closed, 1); /* gone: its release delivered everything */
-    belfry_grpc_call_cancel(first);
-    pair_fini(&pair);
-}
-
 /* ---- limits ---- */
 
 static void the_stream_limit_of_the_peer_is_respected(void **state)
@@ -605,35 +370,19 @@ static void chaos_closed(struct belfry_grpc_call *call, struct seen *seen)
     chaos.calls[seen - chaos.seen] = NULL;
 }
 
-static void chaos_message(struct belfry_grpc_call *call, struct seen *seen)
-{
-    (void)seen;
-    if (belfry_rng_below(&chaos.pair.rng, 4) == 0)
-        belfry_grpc_call_hold(call);
-}
-
 static void chaos_step(size_t i, int32_t id)
 {
     struct belfry_rng *rng = &chaos.pair.rng;
     static uint8_t bytes[40000];
-    switch (belfry_rng_below(rng, 4)) {
-    case 0:
+    if (belfry_rng_below(rng, 2) == 0) {
         peer_message(&chaos.pair.peer, id, 0, bytes, (size_t)belfry_rng_below(rng, sizeof(bytes)));
         chaos.sent[i]++;
-        break;
-    case 1:
-        belfry_grpc_call_hold(chaos.calls[i]);
-        break;
-    case 2:
-        belfry_grpc_call_release(chaos.calls[i]);
-        break;
-    case 3:
+    } else {
         assert_int_equal(belfry_grpc_call_send(chaos.calls[i], belfry_bytes_of(bytes, 100)), BELFRY_OK);
-        break;
     }
 }
 
-/* Eight calls, messages of all sizes, holds and releases, random cuts: every message arrives once. */
+/* Eight calls, messages of all sizes both ways, random cuts: every message arrives once. */
 static void chaos_run(uint64_t seed)
 {
     chaos = (struct chaos){0};
@@ -641,7 +390,7 @@ static void chaos_run(uint64_t seed)
     chaos.pair.cuts = RANDOM_CUTS;
     chaos.pair.rng.state = seed;
     for (size_t i = 0; i < 8; i++) {
-        chaos.seen[i] = (struct seen){.on_message = chaos_message, .on_closed = chaos_closed};
+        chaos.seen[i] = (struct seen){.on_closed = chaos_closed};
         chaos.calls[i] = start_unary(&chaos.pair, &chaos.seen[i]);
         belfry_grpc_call_cancel(chaos.calls[i]);
         chaos.calls[i] = open_call(&chaos.pair, &chaos.seen[i]);
@@ -656,13 +405,8 @@ static void chaos_run(uint64_t seed)
     }
     for (size_t i = 0; i < 8; i++)
         peer_end(&chaos.pair.peer, (int32_t)(4 * i + 3), "0", NULL);
-    for (size_t round = 0; belfry_http_n_calls(chaos.pair.grpc) > 0; round++) {
-        assert_true(round < 10000);
-        assert_pumps(&chaos.pair);
-        for (size_t i = 0; i < 8; i++)
-            if (chaos.calls[i] != NULL)
-                belfry_grpc_call_release(chaos.calls[i]);
-    }
+    assert_pumps(&chaos.pair);
+    assert_int_equal(belfry_http_n_calls(chaos.pair.grpc), 0);
     for (size_t i = 0; i < 8; i++) {
         assert_int_equal(chaos.seen[i].code, BELFRY_GRPC_OK);
         assert_int_equal(chaos.seen[i].n_messages, chaos.sent[i]);
@@ -696,14 +440,11 @@ static enum belfry_err rough_exchange(struct pair *pair, struct seen seen[4])
         err = pump(pair);
     if (err != BELFRY_OK)
         return err;
-    belfry_grpc_call_hold(calls[0]);
     peer_respond_grpc(&pair->peer, 1);
     send_thousands(&pair->peer, 1, 20);
     belfry_grpc_call_cancel(calls[1]);
     assert_int_equal(nghttp2_submit_goaway(pair->peer.session, 0, 3, NGHTTP2_NO_ERROR, NULL, 0), 0);
     err = pump(pair);
-    if (err == BELFRY_OK)
-        belfry_grpc_call_release(calls[0]);
     if (err == BELFRY_OK)
         err = belfry_http_tick(pair->grpc, pair->now_ms + 100);
     return err == BELFRY_OK ? pump(pair) : err;
@@ -741,24 +482,15 @@ int main(void)
         cmocka_unit_test(a_message_larger_than_the_window_flows),
         cmocka_unit_test(a_message_over_the_limit_ends_its_call_before_it_is_taken),
         cmocka_unit_test(a_limit_of_one_call_holds_for_what_begins_after_it),
-        cmocka_unit_test(a_held_call_costs_one_window_and_stalls_nobody),
-        cmocka_unit_test(a_peer_that_overruns_the_window_of_a_held_call_is_stopped),
         cmocka_unit_test(data_of_cancelled_calls_gives_the_connection_window_back),
         cmocka_unit_test(what_the_peer_has_no_window_for_stays_queued),
         cmocka_unit_test(a_large_request_leaves_in_several_pulls),
-        cmocka_unit_test(a_call_held_in_its_callback_gets_one_message_per_release),
-        cmocka_unit_test(hold_and_release_inside_a_callback_go_on_in_order),
-        cmocka_unit_test(a_held_call_that_is_lost_drops_what_waits_and_says_so),
-        cmocka_unit_test(a_reset_behind_held_messages_waits_for_them),
-        cmocka_unit_test(a_broken_message_is_found_when_its_call_is_released),
         cmocka_unit_test(a_cancelled_call_is_reset_and_silent),
         cmocka_unit_test(a_call_cancelled_before_it_was_pulled_is_never_heard_of),
         cmocka_unit_test(a_call_that_cancels_itself_gets_no_further_message),
-        cmocka_unit_test(a_call_that_cancels_itself_while_it_is_released_is_gone),
         cmocka_unit_test(a_call_may_do_anything_in_its_last_callback),
         cmocka_unit_test(callbacks_may_open_calls_until_the_connection_is_dead),
         cmocka_unit_test(callbacks_may_cancel_calls_that_are_about_to_end_too),
-        cmocka_unit_test(callbacks_may_release_other_calls),
         cmocka_unit_test(the_stream_limit_of_the_peer_is_respected),
         cmocka_unit_test(waiting_calls_are_bounded),
         cmocka_unit_test(random_traffic_loses_nothing),
