@@ -17,9 +17,9 @@ struct uplink {
     const char *via; /* lent; NULL: none */
     uv_loop_t *loop;
     struct belfry_pool *pool;
-    bool *barred; /* owned; one per endpoint. Owner only, like the rest */
     size_t n_endpoints;
     /* owner */
+    bool *barred;                    /* owned, read by the pool; one per endpoint */
     bool (*auth_is_off)(void *user); /* NULL: not known */
     void *auth_user;
     bool newest_has_name; /* the connection that was made last; before there was one: with TLS it might */
