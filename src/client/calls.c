@@ -195,13 +195,13 @@ static bool check_header(struct belfry_call *call)
     struct belfry_wire_header header;
     if (belfry_scan_response_header(belfry_blob_bytes(call->response), &header) != BELFRY_OK)
         return true;
-    if (belfry_identity_check(calls->opts.identity, call->at, &header)) {
+    if (belfry_cluster_identity_check(calls->opts.identity, call->at, &header)) {
         if (is_current(call))
             belfry_pool_good(calls->link, belfry_pool_conn(calls->link));
         calls->opts.header(&header, calls->opts.user);
         return true;
     }
-    bool lost = belfry_identity_lost(calls->opts.identity), leave = is_current(call);
+    bool lost = belfry_cluster_identity_lost(calls->opts.identity), leave = is_current(call);
     if (lost || call->kind == BELFRY_CALL_WRITE)
         fail(call, BELFRY_ERR_CLUSTER, "it belongs to another cluster than before");
     else

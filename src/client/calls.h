@@ -17,7 +17,7 @@
 
 #include "base/blob.h"
 #include "client/auth.h"
-#include "client/identity.h"
+#include "client/cluster_identity.h"
 #include "client/link.h"
 
 #define BELFRY_CALLS_MAX 10000 /* in progress at the same time */
@@ -45,7 +45,7 @@ typedef void (*belfry_answer_fn)(const struct belfry_answer *answer, void *user)
 struct belfry_calls_opts {
     struct belfry_pool_opts link;
     struct belfry_auth *auth;         /* shared with the stream; outlives this */
-    struct belfry_identity *identity; /* likewise */
+    struct belfry_cluster_identity *identity; /* likewise */
     bool hasleader;
     /* Something changed: call belfry_calls_pump() (and other users of link and token) from the loop soon. */
     void (*changed)(void *user);

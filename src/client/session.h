@@ -41,7 +41,7 @@ struct belfry {
     uint32_t command_timeout_ms;
     /* owner */
     struct belfry_auth auth;
-    struct belfry_identity identity;
+    struct belfry_cluster_identity identity;
     struct belfry_calls *calls; /* NULL, like stream and watches, in a session without etcd */
     struct belfry_stream *stream;
     struct belfry_watches *watches;

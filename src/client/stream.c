@@ -135,7 +135,7 @@ static void token_refused(struct belfry_stream *stream)
 
 static void other_cluster(struct belfry_stream *stream)
 {
-    if (belfry_identity_lost(stream->opts.identity))
+    if (belfry_cluster_identity_lost(stream->opts.identity))
         belfry_mux_fail(stream->mux, BELFRY_ERR_CLUSTER, "every endpoint belongs to another cluster than before");
     give_up(stream, BELFRY_ERR_CLUSTER, "it belongs to another cluster than before");
 }
@@ -190,7 +190,7 @@ static bool check_header(struct belfry_stream *stream, struct belfry_blob *messa
         return true;
     if (header.member_id != 0)
         stream->member_id = header.member_id;
-    return belfry_identity_check(stream->opts.identity, stream->at, &header);
+    return belfry_cluster_identity_check(stream->opts.identity, stream->at, &header);
 }
 
 static void first_message(struct belfry_stream *stream)

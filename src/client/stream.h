@@ -20,7 +20,7 @@ struct belfry_stream_opts {
     struct belfry_pool_opts link;
     struct belfry_calls *calls; /* outlives the stream, like the next two */
     struct belfry_auth *auth;
-    struct belfry_identity *identity;
+    struct belfry_cluster_identity *identity;
     bool hasleader;
     size_t max_message_bytes;
     size_t max_revision_bytes; /* of a fragmented revision; 0: max_message_bytes */

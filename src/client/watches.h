@@ -21,7 +21,7 @@ struct belfry_watches;
 struct belfry_watches_opts {
     struct belfry_stream *stream; /* outlives every watch, like the next two */
     struct belfry_calls *calls;
-    const struct belfry_identity *identity;
+    const struct belfry_cluster_identity *identity;
     uint32_t page_timeout_ms;
     /* Something is due: call belfry_watches_pump() from the loop soon. */
     void (*poke)(struct belfry *session);

@@ -76,7 +76,7 @@ struct driver {
     struct belfry_rng rng;
     struct belfry_dns *dns;
     struct belfry_auth auth;
-    struct belfry_identity identity;
+    struct belfry_cluster_identity identity;
     struct belfry_calls *calls;
     struct belfry_stream *live, *back;
     /* our parts */
@@ -143,7 +143,7 @@ static void driver_note_barred(struct driver *driver)
 {
     for (size_t i = 0; i < driver->n_endpoints; i++)
         if (driver->circle.barred[i])
-            driver->identity.barred |= belfry_identity_bit(i);
+            driver->identity.barred |= belfry_cluster_identity_bit(i);
     driver->poked = true;
 }
 
@@ -699,13 +699,14 @@ static void driver_tell_workers(struct driver *driver)
 static void driver_mind_cluster(struct driver *driver)
 {
     static const char why[] = "every endpoint belongs to another cluster than before";
-    if (!belfry_identity_lost(&driver->identity))
+    if (!belfry_cluster_identity_lost(&driver->identity))
         return;
     belfry_mux_fail(belfry_stream_mux(driver->live), BELFRY_ERR_CLUSTER, why);
     belfry_mux_fail(belfry_stream_mux(driver->back), BELFRY_ERR_CLUSTER, why);
     belfry_stream_drain(driver->live);
     belfry_stream_drain(driver->back);
-    driver->identity = (struct belfry_identity){.n_endpoints = driver->n_endpoints, .barred = driver->identity.barred};
+    driver->identity =
+        (struct belfry_cluster_identity){.n_endpoints = driver->n_endpoints, .barred = driver->identity.barred};
 }
 
 static void driver_on_timer(uv_timer_t *timer);
@@ -953,8 +954,8 @@ static enum belfry_err driver_create_parts(struct driver *driver, const struct d
     struct store_meta meta;
     driver->store->api->meta(driver->store, &meta);
     /* An endpoint of another cluster than a warm replica's is left, if there are more. */
-    driver->identity = (struct belfry_identity){.cluster_id = meta.revision != 0 ? meta.cluster_id : 0,
-                                                .n_endpoints = driver->n_endpoints};
+    driver->identity = (struct belfry_cluster_identity){.cluster_id = meta.revision != 0 ? meta.cluster_id : 0,
+                                                        .n_endpoints = driver->n_endpoints};
     enum belfry_err err = belfry_auth_init(&driver->auth, opts->user, opts->password, opts->password_file);
     if (err == BELFRY_OK)
         err = belfry_dns_create(driver->loop, &driver->dns);

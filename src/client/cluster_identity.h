@@ -1,19 +1,19 @@
-/* src/client/identity.h
+/* src/client/cluster_identity.h
  *
- * identity: which cluster the session talks to. The first response decides. The session leaves an endpoint that answers
- * for another cluster; if every endpoint does, the cluster was replaced.
+ * cluster_identity: which cluster the session talks to. The first response decides. The session leaves an endpoint that
+ * answers for another cluster; if every endpoint does, the cluster was replaced.
  *
  * Thread: owner. Pure.
  */
-#ifndef BELFRY_CLIENT_IDENTITY_H
-#define BELFRY_CLIENT_IDENTITY_H
+#ifndef BELFRY_CLIENT_CLUSTER_IDENTITY_H
+#define BELFRY_CLIENT_CLUSTER_IDENTITY_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "wire/scan.h"
 
-struct belfry_identity {
+struct belfry_cluster_identity {
     uint64_t cluster_id; /* 0: not known yet */
     size_t n_endpoints;
     uint64_t strangers; /* one bit per endpoint that answered for another cluster since one did for ours */
@@ -21,21 +21,21 @@ struct belfry_identity {
 };
 
 /* Endpoints beyond the 64th share the last bit. */
-static inline uint64_t belfry_identity_bit(size_t endpoint)
+static inline uint64_t belfry_cluster_identity_bit(size_t endpoint)
 {
     return (uint64_t)1 << (endpoint < 63 ? endpoint : 63);
 }
 
 /* False if the response of this endpoint is from another cluster. Headers without an id (some proxies) are ignored. */
-static inline bool belfry_identity_check(struct belfry_identity *identity, size_t endpoint,
-                                         const struct belfry_wire_header *header)
+static inline bool belfry_cluster_identity_check(struct belfry_cluster_identity *identity, size_t endpoint,
+                                                 const struct belfry_wire_header *header)
 {
     if (header->cluster_id == 0)
         return true;
     if (identity->cluster_id == 0)
         identity->cluster_id = header->cluster_id;
     if (identity->cluster_id != header->cluster_id) {
-        identity->strangers |= belfry_identity_bit(endpoint);
+        identity->strangers |= belfry_cluster_identity_bit(endpoint);
         return false;
     }
     identity->strangers = 0;
@@ -43,10 +43,10 @@ static inline bool belfry_identity_check(struct belfry_identity *identity, size_
 }
 
 /* Every endpoint in use answers for another cluster. */
-static inline bool belfry_identity_lost(const struct belfry_identity *identity)
+static inline bool belfry_cluster_identity_lost(const struct belfry_cluster_identity *identity)
 {
     for (size_t i = 0; i < identity->n_endpoints; i++) {
-        if (((identity->strangers | identity->barred) & belfry_identity_bit(i)) == 0)
+        if (((identity->strangers | identity->barred) & belfry_cluster_identity_bit(i)) == 0)
             return false;
     }
     return identity->strangers != 0;
