@@ -44,7 +44,7 @@ typedef void (*belfry_answer_fn)(const struct belfry_answer *answer, void *user)
 
 struct belfry_calls_opts {
     struct belfry_pool_opts link;
-    struct belfry_auth *auth;         /* shared with the stream; outlives this */
+    struct belfry_auth *auth;                 /* shared with the stream; outlives this */
     struct belfry_cluster_identity *identity; /* likewise */
     bool hasleader;
     /* Something changed: call belfry_calls_pump() (and other users of link and token) from the loop soon. */

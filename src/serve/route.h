@@ -26,18 +26,11 @@
 #include "serve/etcd/watch.h"
 #include "serve/kube/kube.h"
 #include "serve/relay/relay.h"
+#include "serve/rights/listen_policy.h"
 #include "server/hosts.h"
-
-enum dialect { DIALECT_GRPC = 1, DIALECT_JSON = 2, DIALECT_KUBE = 4, DIALECT_SSE = 8 };
 
 /* Refused here: gRPC over HTTP/1.1, which has no streams that go on (505, as gRPC's own servers); and over plain HTTP
  * a name that is none of ours (hosts.h). */
-
-/* What a listener allows: exchange_conn.policy points at one. */
-struct listen_policy {
-    unsigned dialects; /* enum dialect, ored */
-    bool read_only;
-};
 
 struct route;
 

@@ -44,9 +44,9 @@ struct exchange_head {
 
 /* The connection of an exchange, as far as dialects need it. */
 struct exchange_conn {
-    uint64_t id;   /* unique in the process */
-    char peer[64]; /* "10.3.8.17:51442", "unix" */
-    char user[64]; /* common name of the client's certificate; "" when there is none */
+    uint64_t id;      /* unique in the process */
+    char peer[64];    /* "10.3.8.17:51442", "unix" */
+    const char *user; /* the name in the client's certificate, for the life of the connection; NULL: there is none */
     bool tls;
     bool leaving;              /* the peer was told to connect elsewhere (inbound_shut) */
     bool http1;                /* HTTP/1.1 or 1.0 */

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -90,6 +91,7 @@ enum inbound_state {
 struct inbound_conn {
     struct inbound_group *group;
     struct exchange_conn info;
+    char *user; /* info's; owned */
     struct inbound_socket socket;
     uv_poll_t poll;
     uint64_t number;          /* its group counts the connections that it accepted */
@@ -260,6 +262,7 @@ static void conn_release(struct inbound_conn *c)
     if (--c->holds > 0)
         return;
     group_release(c->group);
+    free(c->user);
     free(c);
 }
 
@@ -533,6 +536,15 @@ static void sniff_protocol(struct inbound_conn *c, struct belfry_bytes bytes, ui
         server_receive(c, bytes, now_ms);
 }
 
+/* Exchanges outlive the TLS connection for a moment, so the name is copied. */
+static enum belfry_err conn_take_user(struct inbound_conn *c, const char *user)
+{
+    if (user[0] == '\0')
+        return BELFRY_OK;
+    c->info.user = c->user = strdup(user);
+    return c->user != NULL ? BELFRY_OK : BELFRY_ERR_NOMEM;
+}
+
 static void continue_handshake(struct inbound_conn *c)
 {
     struct belfry_tls_conn *tls = c->socket.tls;
@@ -542,8 +554,9 @@ static void continue_handshake(struct inbound_conn *c)
     if (err == BELFRY_ERR_AGAIN)
         return;
     if (err == BELFRY_OK) {
-        snprintf(c->info.user, sizeof(c->info.user), "%s", belfry_tls_conn_user(tls));
-        err = strcmp(belfry_tls_conn_alpn(tls), "h2") == 0 ? start_http2(c) : start_http1(c);
+        err = conn_take_user(c, belfry_tls_conn_user(tls));
+        if (err == BELFRY_OK)
+            err = strcmp(belfry_tls_conn_alpn(tls), "h2") == 0 ? start_http2(c) : start_http1(c);
     }
     if (err == BELFRY_OK)
         return;

@@ -104,7 +104,7 @@ static void begin(struct exchange *x, const struct exchange_head *head, void *us
     f.id = conn->id;
     f.policy = conn->policy;
     f.tls = conn->tls;
-    snprintf(f.user, sizeof(f.user), "%s", conn->user);
+    snprintf(f.user, sizeof(f.user), "%s", conn->user != NULL ? conn->user : "");
     snprintf(f.peer, sizeof(f.peer), "%s", conn->peer);
     if (belfry_bytes_equal(head->path, belfry_bytes_str("/hello"))) {
         exchange_answer(x, 200, NULL, 0, belfry_bytes_str("hello"));

@@ -91,7 +91,8 @@ static struct top_row read_row(yyjson_val *row)
     struct top_row made = {
         .lag = int_of(row, "lag"), .state = text_of(row, "state"), .dialect = text_of(row, "dialect")};
     made.peer = text_of(row, "peer");
-    made.user = text_of(row, "user");
+    made.identity =
+        text_of(row, yyjson_obj_get(row, "identity") != NULL ? "identity" : "user"); /* user: an older tier */
     made.client = text_of(row, "client");
     made.encoded = yyjson_obj_get(row, "key_b64") != NULL;
     made.key = text_of(row, made.encoded ? "key_b64" : "key");

@@ -58,7 +58,7 @@ struct top_numbers {
 
 struct top_row {
     int64_t lag;
-    const char *state, *dialect, *peer, *user, *client, *key, *range_end;
+    const char *state, *dialect, *peer, *identity, *client, *key, *range_end;
     const char *resource, *selector; /* of dialect kube: "widgets -n prod", "labelSelector=..."; else "" */
     bool prefix, is_span, encoded;   /* encoded: the key is base64 */
     uint64_t sent_bytes, age_ms;

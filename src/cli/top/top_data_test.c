@@ -16,12 +16,14 @@
 static const char rows_json[] =
     "{\"revision\":48120733,\"watchers\":212408,\"matched\":3,\"rows\":["
     "{\"lag\":1220118,\"state\":\"parked\",\"dialect\":\"grpc\",\"peer\":\"10.3.8.17:51442\",\"user\":\"gw-eu-17\","
-    "\"client\":\"grpc-go/1.81.1\",\"key\":\"/services/\",\"prefix\":true,\"watch_id\":0,\"sent_bytes\":1200000000,"
+    "\"identity\":\"token:3f9a1c\",\"client\":\"grpc-go/1.81.1\",\"key\":\"/services/"
+    "\",\"prefix\":true,\"watch_id\":0,\"sent_bytes\":1200000000,"
     "\"age_ms\":259200000},"
     "{\"lag\":0,\"state\":\"synced\",\"dialect\":\"grpc\",\"peer\":\"unix\",\"user\":\"\",\"client\":\"evil\\u001b["
     "2J\\u009b\","
     "\"key\":\"a\",\"range_end\":\"b1\",\"watch_id\":1,\"sent_bytes\":0,\"age_ms\":900},"
-    "{\"lag\":1,\"state\":\"catching up\",\"dialect\":\"grpc\",\"peer\":\"[::1]:9\",\"user\":\"\",\"client\":\"\","
+    "{\"lag\":1,\"state\":\"catching "
+    "up\",\"dialect\":\"grpc\",\"peer\":\"[::1]:9\",\"user\":\"of-old\",\"client\":\"\","
     "\"key_b64\":\"//4=\",\"watch_id\":2,\"sent_bytes\":5,\"age_ms\":61000}]}\n";
 static const char groups_json[] = "{\"revision\":5,\"watchers\":9,\"matched\":9,\"groups\":["
                                   "{\"group\":\"/flags/*\",\"watchers\":201204,\"parked\":1,\"max_lag\":77}],"
@@ -130,7 +132,8 @@ static void screen_shows_what_was_read(void **state)
     assert_non_null(strstr(text, "rev 48,120,733  lag 2 rev, 4ms   reconnects 2"));
     assert_non_null(strstr(text, "synced 1,000   catching up 3,016   parked 1,009"));
     assert_non_null(
-        strstr(text, "  1,220,118  parked       grpc     10.3.8.17:51442        gw-eu-17      grpc-go/1.81.1"));
+        strstr(text, "  1,220,118  parked       grpc     10.3.8.17:51442        token:3f9a1c  grpc-go/1.81.1"));
+    assert_non_null(strstr(text, "of-old"));
     assert_non_null(strstr(text, "/services/*"));
     assert_non_null(strstr(text, "1.2 GB    3d00h\n"));
     assert_non_null(strstr(text, "[a, b1)"));

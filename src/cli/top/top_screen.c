@@ -275,7 +275,7 @@ static void write_row(FILE *out, const struct top_row *row, const struct top_vie
         snprintf(range, sizeof(range), "[%.400s, %.400s)", row->key, row->range_end);
     else
         snprintf(range, sizeof(range), "%s%.800s%s", row->encoded ? "base64:" : "", row->key, row->prefix ? "*" : "");
-    const char *cells[] = {lag, row->state, row->dialect, row->peer, row->user, row->client, range, sent, age};
+    const char *cells[] = {lag, row->state, row->dialect, row->peer, row->identity, row->client, range, sent, age};
     add_cells(&line, cells);
     end(out, &line, view);
 }

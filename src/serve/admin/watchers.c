@@ -42,7 +42,7 @@ struct row {
     uint64_t sent_bytes, age_ms;
     enum range_kind kind;
     bool cut;
-    char peer[64], user[64], client[64];
+    char peer[64], user[64], identity[IDENTITY_SHOWN], client[64];
     char range[RANGE_BYTES]; /* "": as keys */
     size_t key_len, end_len, selector_len;
     char bytes[]; /* key, end, selector */
@@ -191,6 +191,11 @@ static size_t append(char *to, size_t at, struct belfry_bytes bytes, size_t len)
     return at + len;
 }
 
+static const char *user_of(const struct watch_view *stream)
+{
+    return stream->conn->user != NULL ? stream->conn->user : "";
+}
+
 static struct row *make_row(const struct watchers_scan *scan, const struct rank *rank, const struct seen *seen,
                             const struct watcher_view *watcher, int64_t lag)
 {
@@ -208,7 +213,8 @@ static struct row *make_row(const struct watchers_scan *scan, const struct rank 
     row->age_ms = scan->now_ms - stream->opened_ms;
     row->cut = key_len < range->key.len || end_len < range->end.len || selector_len < seen->selector.len;
     snprintf(row->peer, sizeof(row->peer), "%s", stream->conn->peer);
-    snprintf(row->user, sizeof(row->user), "%s", stream->conn->user);
+    snprintf(row->user, sizeof(row->user), "%s", user_of(stream));
+    identity_show(stream->who, row->identity);
     snprintf(row->client, sizeof(row->client), "%s", stream->client);
     memcpy(row->range, seen->range, sizeof(row->range));
     size_t at = append(row->bytes, append(row->bytes, 0, range->key, key_len), range->end, end_len);
@@ -350,8 +356,12 @@ static bool has(const struct watchers_scan *scan, struct belfry_bytes text)
 static bool stream_matches(const struct watchers_scan *scan, const struct seen *seen)
 {
     const struct watch_view *stream = &seen->view;
-    return scan->filter_len == 0 || has(scan, belfry_bytes_str(stream->conn->peer)) ||
-           has(scan, belfry_bytes_str(stream->conn->user)) || has(scan, belfry_bytes_str(stream->client)) ||
+    char identity[IDENTITY_SHOWN];
+    if (scan->filter_len == 0)
+        return true;
+    identity_show(stream->who, identity);
+    return has(scan, belfry_bytes_str(stream->conn->peer)) || has(scan, belfry_bytes_str(user_of(stream))) ||
+           has(scan, belfry_bytes_str(identity)) || has(scan, belfry_bytes_str(stream->client)) ||
            has(scan, belfry_bytes_str(dialects[seen->source])) || has(scan, belfry_bytes_str(seen->range)) ||
            has(scan, seen->selector);
 }
@@ -384,7 +394,7 @@ static bool next_kube(struct watchers_scan *scan, uint64_t after, uint64_t *numb
     struct kube_watch_view view;
     if (scan->kube == NULL || !kube_next(scan->kube, after, number, &view))
         return false;
-    out->view = (struct watch_view){view.stream, view.conn, view.client, view.opened_ms, view.sent_bytes};
+    out->view = (struct watch_view){view.stream, view.conn, view.who, view.client, view.opened_ms, view.sent_bytes};
     out->selector = view.selector;
     if (view.namespace.len == 0)
         snprintf(out->range, sizeof(out->range), "%s -A", view.resource);
@@ -466,6 +476,7 @@ static void write_row(struct belfry_json *json, const struct row *row)
     belfry_json_str(json, "dialect", dialects[row->rank.source]);
     belfry_json_str(json, "peer", row->peer);
     belfry_json_str(json, "user", row->user);
+    belfry_json_str(json, "identity", row->identity);
     belfry_json_str(json, "client", row->client);
     if (row->range[0] != '\0')
         belfry_json_str(json, "range", row->range);

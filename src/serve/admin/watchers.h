@@ -27,7 +27,7 @@ struct watchers_query {
     enum watchers_sort sort;
     enum watchers_group group;
     size_t limit;
-    char filter[256]; /* a part of peer, client, user, key, range_end, selector, state or dialect; "": all */
+    char filter[256]; /* a part of peer, client, user, identity, key, range_end, selector, state or dialect; "": all */
 };
 
 /* From the query part of a URL (without its question mark): sort=lag|sent|age, limit=N, group=range|peer|state,
@@ -53,7 +53,8 @@ bool watchers_scan_step(struct watchers_scan *scan, size_t max_visits);
 
 /* Writes the merged rows of n finished scans (of equal queries) as JSON, and a newline:
  * {"revision":N,"watchers":N,"matched":N,"rows":[{"lag":..,"state":"synced","dialect":"grpc","peer":"..","user":"..",
- *  "client":"..","key":"..","prefix":true,"watch_id":..,"sent_bytes":..,"age_ms":..},...]}
+ *  "identity":"cert:..","client":"..","key":"..","prefix":true,"watch_id":..,"sent_bytes":..,"age_ms":..},...]}
+ * user: the name in the client's certificate; identity: as identity_show() writes it.
  * Rows of dialect "kube" also have "range":"widgets -n prod" or "widgets -A", which is the name of their group, too,
  * and, with selectors, "selector":"labelSelector=app=web&fieldSelector=spec.nodeName=n1".
  * Grouped, the largest first: "groups":[{"group":"..","watchers":N,"parked":N,"max_lag":N},...]; the groups beyond the

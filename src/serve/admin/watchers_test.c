@@ -32,7 +32,8 @@ struct watch_service {
         uint64_t number; /* 0: closed */
         struct watch_view view;
         struct exchange_conn conn;
-        char client[64];
+        struct identity who;
+        char user[64], client[64];
         size_t room;
     } streams[STREAMS];
     int64_t head;
@@ -99,7 +100,10 @@ static enum belfry_err service_stream(struct watch_service *s, const char *peer,
 {
     size_t i = s->n;
     snprintf(s->streams[i].conn.peer, sizeof(s->streams[i].conn.peer), "%s", peer);
-    snprintf(s->streams[i].conn.user, sizeof(s->streams[i].conn.user), "%s", user);
+    snprintf(s->streams[i].user, sizeof(s->streams[i].user), "%s", user);
+    s->streams[i].conn.user = user[0] != '\0' ? s->streams[i].user : NULL;
+    s->streams[i].who = (struct identity){.kind = user[0] != '\0' ? IDENTITY_CERT : IDENTITY_NONE,
+                                          .text = belfry_bytes_str(s->streams[i].user)};
     snprintf(s->streams[i].client, sizeof(s->streams[i].client), "%s", client);
     struct stream *stream;
     enum belfry_err err = stream_open(s->worker, &s->streams[i].room, 1000, &stream);
@@ -107,7 +111,8 @@ static enum belfry_err service_stream(struct watch_service *s, const char *peer,
         return err;
     s->streams[i].number = 3 * i + 1; /* with holes, as after some have gone */
     s->streams[i].room = 1 << 24;
-    s->streams[i].view = (struct watch_view){stream, &s->streams[i].conn, s->streams[i].client, opened_ms, sent};
+    s->streams[i].view =
+        (struct watch_view){stream, &s->streams[i].conn, &s->streams[i].who, s->streams[i].client, opened_ms, sent};
     s->n++;
     return BELFRY_OK;
 }
@@ -195,7 +200,7 @@ struct plain {
     int64_t lag, id;
     uint64_t sent, age, number;
     enum watcher_standing standing;
-    char peer[64], client[64], user[64], key[64], end[64];
+    char peer[64], client[64], user[64], identity[IDENTITY_SHOWN], key[64], end[64];
     enum range_kind kind;
 };
 
@@ -207,7 +212,7 @@ static const char *const words[] = {"synced", "catching up", "parked"};
 static bool plain_matches(const struct plain *p, const char *filter)
 {
     return strstr(p->peer, filter) != NULL || strstr(p->client, filter) != NULL || strstr(p->user, filter) != NULL ||
-           strstr(p->key, filter) != NULL || strstr(p->end, filter) != NULL ||
+           strstr(p->identity, filter) != NULL || strstr(p->key, filter) != NULL || strstr(p->end, filter) != NULL ||
            strstr(words[p->standing], filter) != NULL || strstr("grpc", filter) != NULL;
 }
 
@@ -224,7 +229,8 @@ static void count_naively(struct watch_service *s, const char *filter)
             p->sent = s->streams[i].view.sent_bytes;
             p->age = NOW - s->streams[i].view.opened_ms;
             snprintf(p->peer, sizeof(p->peer), "%s", s->streams[i].conn.peer);
-            snprintf(p->user, sizeof(p->user), "%s", s->streams[i].conn.user);
+            snprintf(p->user, sizeof(p->user), "%s", s->streams[i].user);
+            identity_show(&s->streams[i].who, p->identity);
             snprintf(p->client, sizeof(p->client), "%s", s->streams[i].client);
             snprintf(p->key, sizeof(p->key), "%.*s", (int)view.range.key.len, view.range.key.data);
             snprintf(p->end, sizeof(p->end), "%.*s", (int)view.range.end.len, view.range.end.data);
@@ -295,6 +301,7 @@ static void assert_rows(const char *text, size_t limit)
         assert_word_after(&at, "state", words[all[i].standing]);
         assert_word_after(&at, "peer", all[i].peer);
         assert_word_after(&at, "user", all[i].user);
+        assert_word_after(&at, "identity", all[i].identity);
         assert_word_after(&at, "client", all[i].client);
         assert_word_after(&at, "key", all[i].key);
         if (all[i].kind == RANGE_SPAN)
@@ -465,7 +472,7 @@ static void keys_of_any_length_and_bytes_are_cut_and_encoded(void **state)
     assert_non_null(strstr(text, expected));
     assert_non_null(strstr(text, "\"key_b64\":\"//4=\""));
     assert_non_null(strstr(text, "\"key\":\"a\",\"range_end\":\"\\u0000\""));
-    assert_non_null(strstr(text, "\"user\":\"a\\\"b\",\"client\":\"x\\ny\""));
+    assert_non_null(strstr(text, "\"user\":\"a\\\"b\",\"identity\":\"cert:a%22b\",\"client\":\"x\\ny\""));
     assert_non_null(strstr(text, "\"peer\":\"[::1]:99\""));
     free(text);
     watchers_scan_destroy(scan);
@@ -633,6 +640,7 @@ static void fill_kube(struct watch_service *s, struct kube_service *kube)
         assert_int_equal(service_watch(s, i, "/registry/widgets/", "/registry/widgets0", 0), BELFRY_OK);
         kube->views[i] = (struct kube_watch_view){.stream = i < 2 ? s->streams[i].view.stream : NULL,
                                                   .conn = &s->streams[i].conn,
+                                                  .who = &s->streams[i].who,
                                                   .client = s->streams[i].client,
                                                   .resource = "widgets",
                                                   .namespace = belfry_bytes_str(namespaces[i]),

@@ -89,7 +89,7 @@ struct watch_stream {
     struct belfry_blob *asked;        /* ASKING: the request */
 
     struct belfry_bytes content_type; /* this and the fields below: in `text`, or constant */
-    struct permit_who who;
+    struct identity who;
     const char *client;
     const char *tier; /* the name of the tier that opened it; "": a client did */
     char text[];
@@ -159,9 +159,11 @@ static void watch_stream_free(struct watch_stream *ws, enum watch_close why)
 static void watch_stream_end(struct watch_stream *ws, enum watch_close why, int code, const char *text)
 {
     bool of_note = why == WATCH_CLOSE_SLOW || why == WATCH_CLOSE_BROKEN;
+    char identity[IDENTITY_SHOWN];
+    identity_show(&ws->who, identity);
     belfry_logf(ws->service->opts.log, of_note ? BELFRY_LOG_INFO : BELFRY_LOG_DEBUG, "watch_end",
-                "peer=%s reason=%s code=%d sent=%llu", exchange_conn(ws->x)->peer, watch_close_name(why), code,
-                (unsigned long long)ws->sent_bytes);
+                "peer=%s identity=%s reason=%s code=%d sent=%llu", exchange_conn(ws->x)->peer, identity,
+                watch_close_name(why), code, (unsigned long long)ws->sent_bytes);
     grpc_fail(ws->x, ws->responded ? GRPC_HEADERS_SENT : GRPC_HEADERS_NOT_SENT, code, text);
     watch_stream_free(ws, why);
 }
@@ -281,6 +283,7 @@ static void on_watch_verdict(enum permit_verdict verdict, const char *reason, vo
         err = belfry_scan_watch_request(belfry_blob_bytes(asked), &request);
         assert(err == BELFRY_OK); /* it was scanned before rights were asked for */
         belfry_ignore(err);
+        ws->who.accepted = !permit_is_open(ws->service->opts.permit, ws->service->opts.now(ws->service->opts.user));
         on = watch_stream_create_watcher(ws, &request);
         break;
     case PERMIT_REFUSED:
@@ -489,20 +492,19 @@ static const struct exchange_events watch_stream_events = {
 /* ---- opening a stream ---- */
 
 /* Allocates a stream with the fields of the head that it keeps. */
-static struct watch_stream *watch_stream_make(const struct exchange_head *head)
+static struct watch_stream *watch_stream_make(const struct exchange *x, const struct exchange_head *head)
 {
-    struct permit_who who = {exchange_field(head, "token"), exchange_field(head, "authorization")};
+    struct identity who = identity_read(x, head, IDENTITY_OF_GRPC);
     struct belfry_bytes type = exchange_field(head, "content-type"), agent = exchange_field(head, "user-agent");
     struct belfry_bytes tier = exchange_field(head, VIA_FIELD); /* one name, because a Watch is never relayed */
     bool plain = belfry_bytes_equal(type, belfry_bytes_str(plain_type));
     tier.len = tier.len < VIA_WORD_BYTES ? tier.len : VIA_WORD_BYTES;
     agent.len = agent.len < CLIENT_MAX ? agent.len : CLIENT_MAX;
-    struct watch_stream *ws = calloc(1, sizeof(*ws) + who.token.len + who.authorization.len + agent.len + tier.len +
-                                            (plain ? 0 : type.len) + 2);
+    struct watch_stream *ws = calloc(1, sizeof(*ws) + who.text.len + agent.len + tier.len + (plain ? 0 : type.len) + 2);
     if (ws == NULL)
         return NULL;
     char *to = ws->text;
-    ws->who = (struct permit_who){belfry_pack(&to, who.token), belfry_pack(&to, who.authorization)};
+    ws->who = identity_pack(&to, &who);
     ws->content_type = plain ? belfry_bytes_str(plain_type) : belfry_pack(&to, type);
     ws->client = agent.data == NULL ? "" : belfry_pack(&to, agent).data;
     to++; /* a zero, as calloc() left it */
@@ -516,7 +518,7 @@ static enum belfry_err watch_stream_open(struct watch_service *service, struct e
                                          const struct exchange_head *head, enum watch_coding coding, uint64_t now_ms,
                                          uint64_t deadline_ms)
 {
-    struct watch_stream *ws = watch_stream_make(head);
+    struct watch_stream *ws = watch_stream_make(x, head);
     if (ws == NULL)
         return BELFRY_ERR_NOMEM;
     enum belfry_err err = stream_open(service->worker, ws, now_ms, &ws->stream);
@@ -841,6 +843,7 @@ bool watch_next(struct watch_service *service, uint64_t after, uint64_t *number,
     *number = ws->roster.number;
     *out = (struct watch_view){.stream = ws->stream,
                                .conn = exchange_conn(ws->x),
+                               .who = &ws->who,
                                .client = ws->client,
                                .opened_ms = ws->opened_ms,
                                .sent_bytes = ws->sent_bytes};

@@ -118,6 +118,7 @@ struct tree_below *watch_tiers(const struct watch_service *service);
 struct watch_view {
     const struct stream *stream;
     const struct exchange_conn *conn;
+    const struct identity *who;
     const char *client; /* user-agent, cut to 63 bytes */
     uint64_t opened_ms, sent_bytes;
 };

@@ -47,7 +47,7 @@ bool permit_is_open(struct permit *permit, uint64_t now_ms)
     return !permit->closed;
 }
 
-enum belfry_err permit_ask(struct permit *permit, const struct permit_who *who, unsigned *pin, struct belfry_bytes key,
+enum belfry_err permit_ask(struct permit *permit, const struct identity *who, unsigned *pin, struct belfry_bytes key,
                            struct belfry_bytes range_end, uint64_t now_ms, permit_fn fn, void *user,
                            struct permit_question **out)
 {
@@ -58,8 +58,8 @@ enum belfry_err permit_ask(struct permit *permit, const struct permit_who *who, 
     struct permit_question *question = &permit->questions[permit->n++];
     *question = (struct permit_question){.fn = fn, .user = user};
     snprintf(question->key, sizeof(question->key), "%.*s", (int)key.len, key.len == 0 ? "" : key.data);
-    snprintf(question->token, sizeof(question->token), "%.*s", (int)who->token.len,
-             who->token.len == 0 ? "" : who->token.data);
+    snprintf(question->token, sizeof(question->token), "%.*s", (int)who->text.len,
+             who->kind != IDENTITY_TOKEN ? "" : who->text.data);
     *out = question;
     return BELFRY_OK;
 }
@@ -853,7 +853,11 @@ static void requests_wait_in_order_while_rights_are_asked_about(void **state)
     assert_int_equal(stats_of(&bed).asking, 1);
     assert_string_equal(bed.permit.questions[0].key, "first");
     assert_string_equal(bed.permit.questions[0].token, "abc.12");
+    struct watch_view view;
+    uint64_t number;
+    assert_true(watch_next(bed.service, 0, &number, &view) && !view.who->accepted);
     answer(&bed.permit.questions[0], PERMIT_GRANTED, "");
+    assert_true(watch_next(bed.service, 0, &number, &view) && view.who->accepted);
     assert_int_equal(bed.permit.n, 2);
     assert_string_equal(bed.permit.questions[1].key, "second");
     answer(&bed.permit.questions[1], PERMIT_REFUSED,
@@ -1248,6 +1252,7 @@ static void streams_are_walked_in_the_order_of_opening(void **state)
     run(&bed);
     assert_true(watch_next(bed.service, 0, &number, &view));
     assert_ptr_equal(view.conn, &a->conn);
+    assert_int_equal(view.who->kind, IDENTITY_NONE);
     assert_string_equal(view.client, "grpc-go/1.81.1");
     assert_int_equal(view.opened_ms, NOW);
     assert_int_equal(view.sent_bytes, belfry_buf_len(&a->body));

@@ -10,21 +10,14 @@
 
 #define CLIENT_MAX 63 /* bytes of a user-agent */
 
-struct belfry_bytes kube_bearer(const struct exchange_head *head)
-{
-    static const char bearer[] = "bearer ";
-    struct belfry_bytes token = exchange_field(head, "authorization");
-    size_t scheme = sizeof(bearer) - 1;
-    bool is_bearer = token.len > scheme && strncasecmp(token.data, bearer, scheme) == 0;
-    return is_bearer ? belfry_bytes_of(token.data + scheme, token.len - scheme) : (struct belfry_bytes){0};
-}
-
 /* Allocates it with the parts of the head that it keeps, each with a zero after it. *path becomes the copy. */
-static struct kube_ask *kube_ask_make(const struct exchange_head *head, struct belfry_bytes *path)
+static struct kube_ask *kube_ask_make(const struct exchange *x, const struct exchange_head *head,
+                                      struct belfry_bytes *path)
 {
-    struct belfry_bytes agent = exchange_field(head, "user-agent"), token = kube_bearer(head);
+    struct belfry_bytes agent = exchange_field(head, "user-agent");
+    struct identity who = identity_read(x, head, IDENTITY_OF_KUBE);
     agent.len = agent.len < CLIENT_MAX ? agent.len : CLIENT_MAX;
-    size_t bytes = sizeof(struct kube_ask) + path->len + token.len + agent.len + 3;
+    size_t bytes = sizeof(struct kube_ask) + path->len + who.text.len + agent.len + 3;
     struct kube_ask *ask = calloc(1, bytes);
     if (ask == NULL)
         return NULL;
@@ -32,9 +25,8 @@ static struct kube_ask *kube_ask_make(const struct exchange_head *head, struct b
     memcpy(to, path->data, path->len);
     *path = belfry_bytes_of(to, path->len);
     to += path->len + 1;
-    if (token.len > 0)
-        ask->who.authorization = belfry_bytes_of(memcpy(to, token.data, token.len), token.len);
-    to += token.len + 1;
+    ask->who = identity_pack(&to, &who);
+    to++;
     ask->client = agent.len == 0 ? "" : memcpy(to, agent.data, agent.len);
     ask->head_only = belfry_bytes_equal(head->method, belfry_bytes_str("HEAD"));
     ask->bytes = bytes;
@@ -173,12 +165,12 @@ static enum belfry_err read_ask(struct kube_ask *ask, const struct kube_state *s
     return err != BELFRY_OK ? err : negotiate(ask, head, status);
 }
 
-enum belfry_err kube_ask_read(const struct kube_state *state, struct belfry_bytes scope,
+enum belfry_err kube_ask_read(const struct kube_state *state, struct belfry_bytes scope, const struct exchange *x,
                               const struct exchange_head *head, struct kube_ask **out, struct kube_status *status)
 {
     struct belfry_bytes query, path = exchange_path(head, &query);
     enum belfry_err err = BELFRY_ERR_NOMEM;
-    struct kube_ask *ask = kube_ask_make(head, &path);
+    struct kube_ask *ask = kube_ask_make(x, head, &path);
     if (ask != NULL)
         err = kube_options_read(query, &ask->options, status);
     if (err == BELFRY_OK)

@@ -30,7 +30,7 @@ struct kube_ask {
     bool filter;                /* the range has objects of other namespaces */
     size_t bytes;
     struct belfry_bytes namespace, name; /* of the path, or pinned by the selector; this and the rest: in `text` */
-    struct permit_who who;
+    struct identity who;
     const char *client; /* user-agent, cut to 63 bytes */
     char text[];
 };
@@ -38,11 +38,8 @@ struct kube_ask {
 /* Reads a request for a resource within `scope`; its verb is never KUBE_VERB_WRITE. Errors: BELFRY_ERR_INVALID and
  * BELFRY_ERR_NOMEM, with the answer in *status. */
 BELFRY_NODISCARD enum belfry_err kube_ask_read(const struct kube_state *state, struct belfry_bytes scope,
-                                               const struct exchange_head *head, struct kube_ask **out,
-                                               struct kube_status *status);
+                                               const struct exchange *x, const struct exchange_head *head,
+                                               struct kube_ask **out, struct kube_status *status);
 void kube_ask_free(struct kube_ask *ask); /* NULL is fine */
-
-/* The token of "Authorization: Bearer TOKEN", lent from the head; {NULL, 0}: there is none. */
-struct belfry_bytes kube_bearer(const struct exchange_head *head);
 
 #endif

@@ -172,6 +172,7 @@ static void on_call_verdict(enum permit_verdict verdict, const char *reason, voi
     kube_call_move_to(call, KUBE_CALL_READ);
     switch (verdict) {
     case PERMIT_GRANTED:
+        call->ask->who.accepted = !permit_is_open(opts->permit, opts->now(opts->user));
         if (!kube_call_fail_if_leaving(call))
             kube_call_take_over(call, opts->now(opts->user));
         break;
@@ -215,7 +216,7 @@ static struct kube_call *kube_call_create(struct kube_calls *calls, struct excha
         kube_status_busy(status, "belfry: memory limit reached");
         return NULL;
     }
-    if (kube_ask_read(calls->opts.state, calls->opts.scope, head, &call->ask, status) != BELFRY_OK) {
+    if (kube_ask_read(calls->opts.state, calls->opts.scope, x, head, &call->ask, status) != BELFRY_OK) {
         free(call);
         return NULL;
     }

@@ -205,7 +205,7 @@ static const struct exchange_events visit_events = {
 static void begin_visit(struct kube_discovery *discovery, struct exchange *x, const struct exchange_head *head,
                         const struct wanted *wanted, uint64_t now_ms)
 {
-    struct permit_who who = {.authorization = kube_bearer(head)};
+    struct identity who = identity_read(x, head, IDENTITY_OF_KUBE);
     size_t own = sizeof(struct kube_visit) + wanted->path.len + wanted->known.len;
     struct kube_state *state = discovery->state;
     size_t bytes = own + kube_sight_bytes(state->catalog, &who);

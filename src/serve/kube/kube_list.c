@@ -35,7 +35,7 @@ struct kube_list {
     bool is_continued; /* by a token, of a revision that may have left the window */
     bool is_fenced;    /* it asks for the latest state */
     uint64_t deadline_ms;
-    struct permit_who who; /* this and name: in text */
+    struct identity who; /* this and name: in text */
     struct belfry_bytes name;
     size_t bytes; /* as counted in lists->bytes */
     /* moves */
@@ -153,7 +153,7 @@ static void kube_list_free(struct kube_list *list)
     belfry_list_remove(&list->node);
     lists->n_in[list->state]--;
     lists->bytes -= list->bytes;
-    explicit_bzero(list->text, list->who.token.len + list->who.authorization.len);
+    explicit_bzero(list->text, list->who.text.len);
     free(list);
 }
 
@@ -549,7 +549,7 @@ static struct trip *trip_make(struct kube_lists *lists, struct kube_list *list, 
 /* Not in any list and not counted yet. */
 static struct kube_list *kube_list_make(struct kube_lists *lists, const struct kube_list_ask *ask)
 {
-    size_t text = ask->who.token.len + ask->who.authorization.len + ask->name.len;
+    size_t text = ask->who.text.len + ask->name.len;
     struct kube_list *list = calloc(1, sizeof(*list) + text);
     if (list == NULL)
         return NULL;
@@ -562,8 +562,7 @@ static struct kube_list *kube_list_make(struct kube_lists *lists, const struct k
     list->head_sent = list->is_watch;
     list->head_only = ask->head_only;
     list->deadline_ms = ask->deadline_ms > 0 ? ask->deadline_ms : now_of(lists) + KUBE_LIST_MS;
-    list->who.token = belfry_pack(&to, ask->who.token);
-    list->who.authorization = belfry_pack(&to, ask->who.authorization);
+    list->who = identity_pack(&to, &ask->who);
     list->name = belfry_pack(&to, ask->name);
     list->bytes = sizeof(*list) + sizeof(struct trip) + text;
     list->trip = trip_make(lists, list, ask);

@@ -70,7 +70,7 @@ struct kube_list_ask {
     enum kube_page_as as;
     struct kube_list_plan plan;
     struct belfry_bytes continue_token;
-    struct permit_who who;
+    struct identity who;
     bool gzip;
     bool head_only;       /* HEAD: a GET's response without its body */
     uint64_t deadline_ms; /* absolute; 0: KUBE_LIST_MS from now */

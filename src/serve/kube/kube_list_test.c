@@ -706,7 +706,7 @@ static void who_is_gone_asks_no_more(void **state)
     fakeexchange_init(&fake, ROOM);
     ask = ask_for(&fake, "", "");
     ask.plan.read = KUBE_READ_LATEST;
-    ask.who.authorization = belfry_bytes_str("a\nb"); /* cannot even be sent */
+    ask.who = identity_of_token(IDENTITY_FIELD_AUTHORIZATION, belfry_bytes_str("a\nb")); /* cannot even be sent */
     assert_int_equal(kube_list_begin(lists, &ask, &list, &status), BELFRY_ERR_INVALID);
     assert_int_equal(kube_reason_code(status.reason), 401);
     fakeexchange_fini(&fake);
@@ -999,7 +999,7 @@ static void those_who_wait_are_bounded_in_number_and_bytes(void **state)
     fakeexchange_init(&fake, ROOM);
     ask = ask_for(&fake, "", "");
     char *token = test_calloc(1, KUBE_LISTS_BYTES);
-    ask.who.authorization = belfry_bytes_of(token, KUBE_LISTS_BYTES / 2);
+    ask.who = identity_of_token(IDENTITY_FIELD_AUTHORIZATION, belfry_bytes_of(token, KUBE_LISTS_BYTES / 2));
     static struct fakeexchange fakes[KUBE_LISTS];
     for (size_t i = 0; i < KUBE_LISTS; i++) {
         fakeexchange_init(&fakes[i], ROOM);

@@ -34,7 +34,7 @@ struct kube_sight_asker {
     /* fixed */
     struct kube_sight *sight;
     const struct kube_catalog *catalog; /* a reference */
-    struct permit_who who;              /* in text */
+    struct identity who;                /* in text */
     unsigned *pin;
     kube_sight_fn fn;
     void *user;
@@ -221,15 +221,14 @@ static size_t n_questions(const struct kube_catalog *catalog)
     return n > 0 ? n : 1;
 }
 
-size_t kube_sight_bytes(const struct kube_catalog *catalog, const struct permit_who *who)
+size_t kube_sight_bytes(const struct kube_catalog *catalog, const struct identity *who)
 {
-    return sizeof(struct kube_sight_asker) + n_questions(catalog) * sizeof(bool) + who->token.len +
-           who->authorization.len;
+    return sizeof(struct kube_sight_asker) + n_questions(catalog) * sizeof(bool) + who->text.len;
 }
 
-enum belfry_err kube_sight_ask(struct kube_sight *sight, const struct kube_catalog *catalog,
-                               const struct permit_who *who, unsigned *pin, uint64_t now_ms, kube_sight_fn fn,
-                               void *user, struct kube_sight_asker **out)
+enum belfry_err kube_sight_ask(struct kube_sight *sight, const struct kube_catalog *catalog, const struct identity *who,
+                               unsigned *pin, uint64_t now_ms, kube_sight_fn fn, void *user,
+                               struct kube_sight_asker **out)
 {
     BELFRY_OWNER_CHECK(sight);
     size_t bytes = kube_sight_bytes(catalog, who);
@@ -240,8 +239,7 @@ enum belfry_err kube_sight_ask(struct kube_sight *sight, const struct kube_catal
         .sight = sight, .pin = pin, .fn = fn, .user = user, .n = n_questions(catalog), .bytes = bytes};
     asker->catalog = kube_catalog_ref(catalog);
     char *to = (char *)&asker->seen[asker->n];
-    asker->who.token = belfry_pack(&to, who->token);
-    asker->who.authorization = belfry_pack(&to, who->authorization);
+    asker->who = identity_pack(&to, who);
     for (size_t i = 0; i < KUBE_SIGHT_ASKS; i++)
         asker->questions[i].asker = asker;
     enum belfry_err err = ask_more(asker, now_ms);

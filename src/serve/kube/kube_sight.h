@@ -45,10 +45,10 @@ void kube_sight_forget(struct kube_sight *sight);
  * taken. For a catalog without definitions one question is still asked: whether the token is valid. Errors:
  * BELFRY_ERR_NOMEM, BELFRY_ERR_LIMIT. */
 BELFRY_NODISCARD enum belfry_err kube_sight_ask(struct kube_sight *sight, const struct kube_catalog *catalog,
-                                                const struct permit_who *who, unsigned *pin, uint64_t now_ms,
+                                                const struct identity *who, unsigned *pin, uint64_t now_ms,
                                                 kube_sight_fn fn, void *user, struct kube_sight_asker **out);
 void kube_sight_cancel(struct kube_sight_asker *asker); /* no answer will come */
 
-size_t kube_sight_bytes(const struct kube_catalog *catalog, const struct permit_who *who);
+size_t kube_sight_bytes(const struct kube_catalog *catalog, const struct identity *who);
 
 #endif

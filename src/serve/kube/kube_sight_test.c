@@ -32,7 +32,7 @@ static void copy(char *to, size_t room, struct belfry_bytes bytes)
     snprintf(to, room, "%.*s", (int)bytes.len, bytes.len == 0 ? "" : bytes.data);
 }
 
-enum belfry_err permit_ask(struct permit *permit, const struct permit_who *who, unsigned *pin, struct belfry_bytes key,
+enum belfry_err permit_ask(struct permit *permit, const struct identity *who, unsigned *pin, struct belfry_bytes key,
                            struct belfry_bytes range_end, uint64_t now_ms, permit_fn fn, void *user,
                            struct permit_question **out)
 {
@@ -44,7 +44,7 @@ enum belfry_err permit_ask(struct permit *permit, const struct permit_who *who, 
     *question = (struct permit_question){.fn = fn, .user = user};
     copy(question->key, sizeof(question->key), key);
     copy(question->end, sizeof(question->end), range_end);
-    copy(question->token, sizeof(question->token), who->authorization);
+    copy(question->token, sizeof(question->token), who->text);
     permit->n_open++;
     permit->most_open = permit->n_open > permit->most_open ? permit->n_open : permit->most_open;
     *out = question;
@@ -148,7 +148,7 @@ static enum belfry_err ask(const char *token)
     char text[32];
     snprintf(text, sizeof(text), "%s", token);
     permit = (struct permit){.err = permit.err};
-    struct permit_who who = {.authorization = belfry_bytes_str(text)};
+    struct identity who = identity_of_token(IDENTITY_FIELD_AUTHORIZATION, belfry_bytes_str(text));
     enum belfry_err err = kube_sight_ask(bed.sight, bed.catalog, &who, &bed.pin, 1, on_sight, &bed, &bed.asker);
     memset(text, 'x', sizeof(text)); /* it was copied */
     return err;

@@ -39,7 +39,7 @@ static void copy(char *to, size_t room, struct belfry_bytes bytes)
     snprintf(to, room, "%.*s", (int)bytes.len, bytes.len == 0 ? "" : bytes.data);
 }
 
-enum belfry_err permit_ask(struct permit *permit, const struct permit_who *who, unsigned *pin, struct belfry_bytes key,
+enum belfry_err permit_ask(struct permit *permit, const struct identity *who, unsigned *pin, struct belfry_bytes key,
                            struct belfry_bytes range_end, uint64_t now_ms, permit_fn fn, void *user,
                            struct permit_question **out)
 {
@@ -51,7 +51,7 @@ enum belfry_err permit_ask(struct permit *permit, const struct permit_who *who, 
     *question = (struct permit_question){.fn = fn, .user = user};
     copy(question->key, sizeof(question->key), key);
     copy(question->end, sizeof(question->end), range_end);
-    copy(question->token, sizeof(question->token), who->authorization);
+    copy(question->token, sizeof(question->token), who->text);
     *out = question;
     return BELFRY_OK;
 }
@@ -73,7 +73,7 @@ struct fence {
     enum belfry_err err;
 };
 
-enum belfry_err fence_ask(struct fence *fence, const struct permit_who *who, struct belfry_bytes key, fence_fn fn,
+enum belfry_err fence_ask(struct fence *fence, const struct identity *who, struct belfry_bytes key, fence_fn fn,
                           void *user, struct fence_wait **out)
 {
     (void)who;

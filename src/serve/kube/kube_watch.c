@@ -77,7 +77,8 @@ struct kube_watch {
     size_t told;  /* bytes that the core may still write */
     size_t bytes; /* as counted in the stats */
 
-    struct belfry_bytes key, end, namespace; /* this and client: in text */
+    struct belfry_bytes key, end, namespace; /* this and the rest: in text */
+    struct identity who;
     const char *client;
     char text[];
 };
@@ -208,8 +209,10 @@ static void kube_watch_say_last(struct kube_watch *watch)
 
 static void kube_watch_end(struct kube_watch *watch)
 {
-    belfry_logf(watch->watches->opts.log, BELFRY_LOG_DEBUG, "kube_watch_end", "peer=%s sent=%llu",
-                exchange_conn(watch->x)->peer, (unsigned long long)watch->sent_bytes);
+    char identity[IDENTITY_SHOWN];
+    identity_show(&watch->who, identity);
+    belfry_logf(watch->watches->opts.log, BELFRY_LOG_DEBUG, "kube_watch_end", "peer=%s identity=%s sent=%llu",
+                exchange_conn(watch->x)->peer, identity, (unsigned long long)watch->sent_bytes);
     kube_watch_say_last(watch);
     kube_watch_free(watch);
 }
@@ -619,7 +622,8 @@ static struct kube_watch *kube_watch_make(struct kube_watches *watches, struct e
 {
     struct belfry_bytes key = belfry_buf_bytes(&ask->key), end = belfry_buf_bytes(&ask->end);
     struct belfry_bytes client = belfry_bytes_str(ask->client);
-    size_t bytes = sizeof(struct kube_watch) + key.len + end.len + ask->namespace.len + client.len + 1;
+    size_t bytes =
+        sizeof(struct kube_watch) + key.len + end.len + ask->namespace.len + ask->who.text.len + client.len + 1;
     struct kube_watch *watch = is_over_memory(watches) ? NULL : calloc(1, bytes);
     if (watch == NULL)
         return NULL;
@@ -631,6 +635,7 @@ static struct kube_watch *kube_watch_make(struct kube_watches *watches, struct e
     watch->key = belfry_pack(&to, key);
     watch->end = belfry_pack(&to, end);
     watch->namespace = belfry_pack(&to, ask->namespace);
+    watch->who = identity_pack(&to, &ask->who);
     watch->client = belfry_pack(&to, client).data;
     watch->watches = watches;
     watch->x = x;
@@ -847,6 +852,7 @@ bool kube_watches_next(const struct kube_watches *watches, uint64_t after, uint6
     *number = watch->roster.number;
     *out = (struct kube_watch_view){.stream = watch->stream,
                                     .conn = exchange_conn(watch->x),
+                                    .who = &watch->who,
                                     .client = watch->client,
                                     .resource = watch->lens->resource->plural,
                                     .namespace = watch->namespace,

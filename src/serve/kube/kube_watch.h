@@ -85,6 +85,7 @@ void kube_watches_stats(const struct kube_watches *watches, struct kube_watches_
 struct kube_watch_view {
     const struct stream *stream; /* NULL: its state is still being written */
     const struct exchange_conn *conn;
+    const struct identity *who;
     const char *client;            /* user-agent, cut to 63 bytes */
     const char *resource;          /* its plural name */
     struct belfry_bytes namespace; /* "": all */

@@ -509,7 +509,7 @@ static bool relay_call_must_check(const struct relay_call *call)
 /* Asks for a caller without a token. PERMIT_REFUSED: auth is on. */
 static enum belfry_err ask_without_token(struct relay *relay, permit_fn fn, void *user, struct permit_question **out)
 {
-    static const struct permit_who nobody;
+    static const struct identity nobody;
     struct belfry_bytes none = {0};
     return permit_ask(relay->opts.permit, &nobody, NULL, none, none, belfry_clock_ms(), fn, user, out);
 }
@@ -641,7 +641,7 @@ static struct relay_call *relay_call_create(struct relay *relay, struct exchange
     call->x = x;
     call->state = HEADED;
     call->due_ms = BELFRY_NEVER;
-    call->tokenless = exchange_field(head, "token").data == NULL && exchange_field(head, "authorization").data == NULL;
+    call->tokenless = identity_read(x, head, IDENTITY_OF_GRPC).kind != IDENTITY_TOKEN;
     call->rewrites =
         relay->opts.advertise != NULL && belfry_bytes_equal(head->path, belfry_bytes_str(RELAY_MEMBERS_PATH));
     call->changes_auth = relay_rights_changes_auth(head->path);

@@ -327,20 +327,14 @@ void fence_destroy(struct fence *fence)
     uv_close((uv_handle_t *)&fence->timer, on_fence_timer_closed);
 }
 
-static struct fence_subject fence_subject_of(const struct fence *fence, const struct permit_who *who,
+static struct fence_subject fence_subject_of(const struct fence *fence, const struct identity *who,
                                              struct belfry_bytes key, uint64_t now)
 {
     if (fence->permit != NULL && permit_is_open(fence->permit, now))
         return (struct fence_subject){0};
-    struct fence_subject subject = {.key = key};
-    if (who->token.data != NULL) {
-        subject.field = "token";
-        subject.secret = who->token;
-    } else if (who->authorization.data != NULL) {
-        subject.field = "authorization";
-        subject.secret = who->authorization;
-    }
-    return subject;
+    bool has_token = who->kind == IDENTITY_TOKEN;
+    return (struct fence_subject){
+        .key = key, .field = identity_field_name(who), .secret = has_token ? who->text : (struct belfry_bytes){0}};
 }
 
 /* Finds the list for a new wait: of an existing question, after its Range under way, or of a new question. */
@@ -359,7 +353,7 @@ static enum belfry_err fence_place(struct fence *fence, const struct fence_subje
     return err;
 }
 
-enum belfry_err fence_ask(struct fence *fence, const struct permit_who *who, struct belfry_bytes key, fence_fn fn,
+enum belfry_err fence_ask(struct fence *fence, const struct identity *who, struct belfry_bytes key, fence_fn fn,
                           void *user, struct fence_wait **out)
 {
     BELFRY_OWNER_CHECK(fence);

@@ -36,7 +36,7 @@ void fence_destroy(struct fence *fence); /* waits are dropped without an answer;
 /* `who` and `key` (one that the client may read, such as the first of its range; not empty) are used only when auth is
  * on. Everything is copied. Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_LIMIT, BELFRY_ERR_AUTH (the token cannot be sent in a
  * header). */
-BELFRY_NODISCARD enum belfry_err fence_ask(struct fence *fence, const struct permit_who *who, struct belfry_bytes key,
+BELFRY_NODISCARD enum belfry_err fence_ask(struct fence *fence, const struct identity *who, struct belfry_bytes key,
                                            fence_fn fn, void *user, struct fence_wait **out);
 void fence_cancel(struct fence_wait *wait); /* no answer will come */
 

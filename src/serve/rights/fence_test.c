@@ -102,9 +102,9 @@ static void on_answer(enum belfry_err err, int64_t rev, void *user)
 
 static enum belfry_err ask_with(struct seen *seen, const char *token, const char *key)
 {
-    struct permit_who who = {0};
+    struct identity who = {0};
     if (token != NULL)
-        who.authorization = belfry_bytes_str(token);
+        who = identity_of_token(IDENTITY_FIELD_AUTHORIZATION, belfry_bytes_str(token));
     return fence_ask(fence, &who, belfry_bytes_str(key), on_answer, seen, &seen->wait);
 }
 
@@ -206,7 +206,7 @@ static void with_auth_off_all_share_and_no_token_is_sent(void **state)
     assert_int_equal(fence_create(bed.uplink, permit, belfry_loop_uv(bed.loop), &fence), BELFRY_OK);
     int verdicts = 0;
     struct permit_question *question;
-    assert_int_equal(permit_ask(permit, &(struct permit_who){0}, NULL, belfry_bytes_str("k"), belfry_bytes_str(""),
+    assert_int_equal(permit_ask(permit, &(struct identity){0}, NULL, belfry_bytes_str("k"), belfry_bytes_str(""),
                                 belfry_clock_ms(), on_verdict, &verdicts, &question),
                      BELFRY_OK);
     drive_until(verdicts == 1);
@@ -339,7 +339,7 @@ static void those_who_wait_are_bounded_in_number_and_bytes(void **state)
     assert_int_equal(fence_create(bed.uplink, NULL, belfry_loop_uv(bed.loop), &fence), BELFRY_OK);
     char *big = test_calloc(1, FENCE_BYTES);
     struct belfry_bytes key = belfry_bytes_of(big, FENCE_BYTES);
-    assert_int_equal(fence_ask(fence, &(struct permit_who){0}, key, on_answer, &seen, &seen.wait), BELFRY_ERR_LIMIT);
+    assert_int_equal(fence_ask(fence, &(struct identity){0}, key, on_answer, &seen, &seen.wait), BELFRY_ERR_LIMIT);
     test_free(big);
 }
 

@@ -524,16 +524,13 @@ bool permit_is_open(struct permit *permit, uint64_t now_ms)
     return permit->auth == PERMIT_AUTH_OFF && permit_is_fresh(permit, now_ms);
 }
 
-static struct permit_subject permit_subject_of(const struct permit_who *who, struct belfry_bytes key,
+static struct permit_subject permit_subject_of(const struct identity *who, struct belfry_bytes key,
                                                struct belfry_bytes range_end)
 {
     struct permit_subject subject = {.key = key, .range_end = range_end};
-    if (who->token.data != NULL) {
-        subject.credential = CREDENTIAL_TOKEN;
-        subject.secret = who->token;
-    } else if (who->authorization.data != NULL) {
-        subject.credential = CREDENTIAL_AUTHORIZATION;
-        subject.secret = who->authorization;
+    if (who->kind == IDENTITY_TOKEN) {
+        subject.credential = who->field == IDENTITY_FIELD_TOKEN ? CREDENTIAL_TOKEN : CREDENTIAL_AUTHORIZATION;
+        subject.secret = who->text;
     }
     return subject;
 }
@@ -568,7 +565,7 @@ static enum belfry_err permit_question_begin(struct permit *permit, struct permi
     return BELFRY_OK;
 }
 
-enum belfry_err permit_ask(struct permit *permit, const struct permit_who *who, unsigned *pin, struct belfry_bytes key,
+enum belfry_err permit_ask(struct permit *permit, const struct identity *who, unsigned *pin, struct belfry_bytes key,
                            struct belfry_bytes range_end, uint64_t now_ms, permit_fn fn, void *user,
                            struct permit_question **out)
 {

@@ -9,8 +9,8 @@
  * error tells when auth is off.
  *
  * While auth is on, each question is a Range: same key and range_end (an empty key is "\0"), limit 1, keys only,
- * serializable, with the client's `token` or `authorization` field, whichever etcd would use. A client without either
- * is refused immediately: the tier's own certificate must not count for it. Equal questions that are under way share
+ * serializable, with the client's token (identity.h). A client without one is refused
+ * immediately: the tier's own certificate must not count for it. Equal questions that are under way share
  * one call; answers are never kept.
  *
  * Thread: owner (the loop's). The answer comes from the loop, never from inside permit_ask().
@@ -20,6 +20,7 @@
 
 #include <string.h>
 
+#include "serve/rights/identity.h"
 #include "serve/uplink/uplink.h"
 
 #define PERMIT_OFF_MS     1000
@@ -54,10 +55,6 @@ static inline bool permit_is_about_token(const char *reason)
 /* `reason` is lent. The question is gone when it returns. */
 typedef void (*permit_fn)(enum permit_verdict verdict, const char *reason, void *user);
 
-struct permit_who {
-    struct belfry_bytes token, authorization; /* the fields of the stream's head; {NULL, 0}: not there */
-};
-
 /* `uplink` outlives it, and learns from it whether auth is known to be off (uplink_ask_auth()). */
 BELFRY_NODISCARD enum belfry_err permit_create(struct uplink *uplink, uv_loop_t *loop, const struct belfry_log *log,
                                                struct permit **out);
@@ -67,7 +64,7 @@ void permit_destroy(struct permit *permit); /* questions are dropped without an 
 bool permit_is_open(struct permit *permit, uint64_t now_ms);
 
 /* Asks. Everything is copied. Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_LIMIT (too many questions wait). */
-BELFRY_NODISCARD enum belfry_err permit_ask(struct permit *permit, const struct permit_who *who, unsigned *pin,
+BELFRY_NODISCARD enum belfry_err permit_ask(struct permit *permit, const struct identity *who, unsigned *pin,
                                             struct belfry_bytes key, struct belfry_bytes range_end, uint64_t now_ms,
                                             permit_fn fn, void *user, struct permit_question **out);
 void permit_cancel(struct permit_question *question); /* no answer will come */

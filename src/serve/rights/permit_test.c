@@ -122,9 +122,9 @@ static void on_answer(enum permit_verdict verdict, const char *reason, void *use
 
 static enum belfry_err ask_range_of(struct seen *seen, const char *token, const char *key, const char *range_end)
 {
-    struct permit_who who = {0};
+    struct identity who = {0};
     if (token != NULL)
-        who.token = belfry_bytes_str(token);
+        who = identity_of_token(IDENTITY_FIELD_TOKEN, belfry_bytes_str(token));
     return permit_ask(permit, &who, NULL, belfry_bytes_str(key), belfry_bytes_str(range_end), belfry_clock_ms(),
                       on_answer, seen, &seen->question);
 }
@@ -208,7 +208,7 @@ static void the_field_that_etcd_would_take_is_sent(void **state)
     (void)state;
     make_permit((struct etcd){.auth_on = true});
     struct seen seen = {0};
-    struct permit_who who = {.authorization = belfry_bytes_str("gw.1")};
+    struct identity who = identity_of_token(IDENTITY_FIELD_AUTHORIZATION, belfry_bytes_str("gw.1"));
     assert_int_equal(permit_ask(permit, &who, NULL, belfry_bytes_str(""), belfry_bytes_of("", 1), belfry_clock_ms(),
                                 on_answer, &seen, &seen.question),
                      BELFRY_OK);
@@ -217,7 +217,7 @@ static void the_field_that_etcd_would_take_is_sent(void **state)
     const struct upstream_request *request = upstream_request(bed.members[0], etcd.last_range);
     assert_memory_equal(request->body + 5, "\x0a\x01\x00\x12\x01\x00", 6); /* an empty key is \0 */
     seen = (struct seen){0};
-    who.token = belfry_bytes_str("");
+    who = identity_of_token(IDENTITY_FIELD_TOKEN, belfry_bytes_str(""));
     assert_int_equal(permit_ask(permit, &who, NULL, belfry_bytes_str("k"), belfry_bytes_str(""), belfry_clock_ms(),
                                 on_answer, &seen, &seen.question),
                      BELFRY_OK);
@@ -455,7 +455,7 @@ static void questions_are_bounded_in_number_and_bytes(void **state)
     permit_destroy(permit);
     assert_int_equal(permit_create(bed.uplink, belfry_loop_uv(bed.loop), NULL, &permit), BELFRY_OK);
     char *big = test_calloc(1, PERMIT_BYTES / 2);
-    struct permit_who who = {.token = belfry_bytes_str("t.1")};
+    struct identity who = identity_of_token(IDENTITY_FIELD_TOKEN, belfry_bytes_str("t.1"));
     struct belfry_bytes key = belfry_bytes_of(big, PERMIT_BYTES / 2), none = {0};
     assert_int_equal(permit_ask(permit, &who, NULL, key, none, 0, on_answer, &seen, &seen.question), BELFRY_OK);
     assert_int_equal(permit_ask(permit, &who, NULL, key, none, 0, on_answer, &seen, &seen.question), BELFRY_ERR_LIMIT);

@@ -1,0 +1,143 @@
+/* src/serve/rights/identity.c */
+#include "serve/rights/identity.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <strings.h>
+#include <sys/random.h>
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/pack.h"
+
+/* ---- tags ---- */
+
+static pthread_once_t tag_key_once = PTHREAD_ONCE_INIT;
+static struct belfry_hash_key tag_key;
+
+static void make_tag_key(void)
+{
+    if (getrandom(&tag_key, sizeof(tag_key), 0) != sizeof(tag_key))
+        tag_key = (struct belfry_hash_key){belfry_clock_ns(), (uint64_t)(uintptr_t)&tag_key};
+}
+
+static uint32_t tag_of(struct belfry_bytes token)
+{
+    pthread_once(&tag_key_once, make_tag_key);
+    return (uint32_t)belfry_hash(tag_key, token) & 0xffffff;
+}
+
+/* ---- reading ---- */
+
+struct identity identity_of_token(enum identity_field field, struct belfry_bytes token)
+{
+    return (struct identity){.kind = IDENTITY_TOKEN, .field = field, .tag = tag_of(token), .text = token};
+}
+
+/* The token of "Authorization: Bearer TOKEN"; {NULL, 0}: there is none. */
+static struct belfry_bytes bearer_of(struct belfry_bytes authorization)
+{
+    static const char scheme[] = "bearer ";
+    size_t len = sizeof(scheme) - 1;
+    bool is_bearer = authorization.len > len && strncasecmp(authorization.data, scheme, len) == 0;
+    return is_bearer ? belfry_bytes_of(authorization.data + len, authorization.len - len) : (struct belfry_bytes){0};
+}
+
+static struct identity read_who(const struct exchange_conn *conn, const struct exchange_head *head,
+                                enum identity_dialect dialect)
+{
+    struct belfry_bytes token = {0}, authorization = exchange_field(head, "authorization");
+    switch (dialect) {
+    case IDENTITY_OF_GRPC:
+        token = exchange_field(head, "token");
+        break;
+    case IDENTITY_OF_KUBE:
+        authorization = bearer_of(authorization);
+        break;
+    }
+    if (token.data != NULL)
+        return identity_of_token(IDENTITY_FIELD_TOKEN, token);
+    if (authorization.data != NULL)
+        return identity_of_token(IDENTITY_FIELD_AUTHORIZATION, authorization);
+    if (conn->user != NULL && conn->user[0] != '\0')
+        return (struct identity){.kind = IDENTITY_CERT, .text = belfry_bytes_str(conn->user)};
+    return (struct identity){.kind = IDENTITY_NONE};
+}
+
+struct identity identity_read(const struct exchange *x, const struct exchange_head *head, enum identity_dialect dialect)
+{
+    const struct exchange_conn *conn = exchange_conn(x);
+    const struct listen_policy *policy = conn->policy;
+    struct identity identity = read_who(conn, head, dialect);
+    identity.rights = policy != NULL ? policy->rights : LISTEN_RIGHTS_ASKED;
+    return identity;
+}
+
+const char *identity_field_name(const struct identity *identity)
+{
+    if (identity->kind != IDENTITY_TOKEN)
+        return NULL;
+    return identity->field == IDENTITY_FIELD_TOKEN ? "token" : "authorization";
+}
+
+struct identity identity_pack(char **to, const struct identity *identity)
+{
+    struct identity copy = *identity;
+    copy.text = belfry_pack(to, identity->text);
+    return copy;
+}
+
+bool identity_same(const struct identity *a, const struct identity *b)
+{
+    return a->kind == b->kind && a->field == b->field && belfry_bytes_equal(a->text, b->text);
+}
+
+/* ---- showing ---- */
+
+static bool is_shown_as_it_is(unsigned char c)
+{
+    return c > 0x20 && c != 0x7f && c != '"' && c != '\\' && c != '%';
+}
+
+/* The name, cut between characters where it is too long for `room` bytes and its end. */
+static void show_name(struct belfry_bytes name, char *out, size_t room)
+{
+    static const char cut[] = "...";
+    size_t n = 0, fits = 0; /* fits: what can be kept if "..." has to follow */
+    for (size_t i = 0; i < name.len; i++) {
+        unsigned char c = (unsigned char)name.data[i];
+        size_t width = is_shown_as_it_is(c) ? 1 : 3;
+        bool begins_character = (c & 0xc0) != 0x80;
+        if (begins_character && n + sizeof(cut) <= room)
+            fits = n;
+        if (n + width + 1 > room) {
+            memcpy(out + fits, cut, sizeof(cut));
+            return;
+        }
+        if (width == 1)
+            out[n] = (char)c;
+        else
+            snprintf(out + n, room - n, "%%%02X", c);
+        n += width;
+    }
+    out[n] = '\0';
+}
+
+void identity_show(const struct identity *identity, char out[IDENTITY_SHOWN])
+{
+    static const char cert[] = "cert:";
+    size_t prefix = sizeof(cert) - 1;
+    switch (identity->kind) {
+    case IDENTITY_NONE:
+        snprintf(out, IDENTITY_SHOWN, "none");
+        return;
+    case IDENTITY_CERT:
+        memcpy(out, cert, prefix);
+        show_name(identity->text, out + prefix, IDENTITY_SHOWN - prefix);
+        return;
+    case IDENTITY_TOKEN:
+        snprintf(out, IDENTITY_SHOWN, "%s:%06x", identity->accepted ? "token" : "claim", (unsigned)identity->tag);
+        return;
+    }
+}

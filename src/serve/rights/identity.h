@@ -1,0 +1,59 @@
+/* src/serve/rights/identity.h
+ *
+ * identity: the user that an exchange acts for, as its head and its connection show it. Every dialect reads it here.
+ *
+ *     TOKEN   the request has a token. It is sent upstream in the field that it came in. Until upstream has accepted
+ *             it (`accepted`) it is a claim.
+ *     CERT    no token, and the client's certificate has a name (exchange_conn.user).
+ *     NONE    neither.
+ *
+ * A token wins over a certificate, as in etcd: for gRPC the field `token`, else `authorization`, whole, the first of
+ * several; for Kubernetes the bearer of `authorization`.
+ *
+ * Logs and people see identity_show(). It never shows a token: the tag is a keyed hash of it, and the key is random for
+ * each process.
+ *
+ * Thread: any. Plain data; `text` is lent, or packed into the owner's allocation.
+ */
+#ifndef BELFRY_SERVE_RIGHTS_IDENTITY_H
+#define BELFRY_SERVE_RIGHTS_IDENTITY_H
+
+#include "serve/rights/listen_policy.h"
+#include "server/exchange.h"
+
+enum identity_kind { IDENTITY_NONE, IDENTITY_CERT, IDENTITY_TOKEN };
+enum identity_field { IDENTITY_FIELD_TOKEN, IDENTITY_FIELD_AUTHORIZATION };
+
+struct identity {
+    enum identity_kind kind;
+    enum identity_field field; /* TOKEN: the field that it goes upstream in */
+    enum listen_rights rights; /* of the listener */
+    bool accepted;             /* TOKEN: upstream, with auth on, has accepted it */
+    uint32_t tag;              /* TOKEN */
+    struct belfry_bytes text;  /* TOKEN: the token, which may be empty; CERT: the name */
+};
+
+enum identity_dialect { IDENTITY_OF_GRPC, IDENTITY_OF_KUBE };
+
+/* `text` is lent by the head or the connection. */
+struct identity identity_read(const struct exchange *x, const struct exchange_head *head,
+                              enum identity_dialect dialect);
+
+/* An identity by its token alone. */
+struct identity identity_of_token(enum identity_field field, struct belfry_bytes token);
+
+/* The name of the field that carries the token; NULL: there is no token. */
+const char *identity_field_name(const struct identity *identity);
+
+/* Copies it, its text to *to, which advances by text.len. */
+struct identity identity_pack(char **to, const struct identity *identity);
+
+/* Would upstream give the same answers to both? */
+bool identity_same(const struct identity *a, const struct identity *b);
+
+/* "cert:NAME", "token:3f9a1c", "claim:3f9a1c" (a token that upstream has not accepted), "none". In a name, blanks,
+ * control characters, quotes, backslashes and % are written as %XX. A long name ends in "...". */
+#define IDENTITY_SHOWN 144
+void identity_show(const struct identity *identity, char out[IDENTITY_SHOWN]);
+
+#endif

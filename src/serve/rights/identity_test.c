@@ -1,0 +1,194 @@
+/* src/serve/rights/identity_test.c */
+#include "serve/rights/identity.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "support/fakeexchange.h"
+#include "support/refuse.h"
+
+static struct identity read_fields(enum identity_dialect dialect, const char *user, const char *const *fields)
+{
+    static struct fakeexchange_head head;
+    struct fakeexchange fake;
+    fakeexchange_init(&fake, 0);
+    fake.conn.user = user;
+    fakeexchange_head(&head, "POST", "/s/m", fields);
+    struct identity identity = identity_read(&fake.x, &head.head, dialect);
+    fakeexchange_fini(&fake);
+    return identity;
+}
+
+static void assert_token(const struct identity *identity, enum identity_field field, const char *token)
+{
+    assert_int_equal(identity->kind, IDENTITY_TOKEN);
+    assert_int_equal(identity->field, field);
+    assert_true(belfry_bytes_equal(identity->text, belfry_bytes_str(token)));
+    assert_false(identity->accepted);
+}
+
+static void assert_shown(const struct identity *identity, const char *expected)
+{
+    char shown[IDENTITY_SHOWN];
+    identity_show(identity, shown);
+    assert_string_equal(shown, expected);
+}
+
+static void grpc_takes_the_field_that_etcd_would(void **state)
+{
+    (void)state;
+    const char *const both[] = {"authorization: b", "token: a", "token: c", NULL};
+    struct identity identity = read_fields(IDENTITY_OF_GRPC, NULL, both);
+    assert_token(&identity, IDENTITY_FIELD_TOKEN, "a");
+    assert_string_equal(identity_field_name(&identity), "token");
+    const char *const one[] = {"authorization: Bearer b", NULL};
+    identity = read_fields(IDENTITY_OF_GRPC, NULL, one);
+    assert_token(&identity, IDENTITY_FIELD_AUTHORIZATION, "Bearer b"); /* etcd takes the whole field */
+    assert_string_equal(identity_field_name(&identity), "authorization");
+    const char *const empty[] = {"token: ", "authorization: b", NULL};
+    identity = read_fields(IDENTITY_OF_GRPC, NULL, empty);
+    assert_token(&identity, IDENTITY_FIELD_TOKEN, "");
+}
+
+static void kubernetes_takes_the_bearer(void **state)
+{
+    (void)state;
+    const char *const bearer[] = {"token: a", "authorization: bEARER t.1", NULL};
+    struct identity identity = read_fields(IDENTITY_OF_KUBE, "alice", bearer);
+    assert_token(&identity, IDENTITY_FIELD_AUTHORIZATION, "t.1");
+    static const char *const others[] = {"authorization: Basic eDp5", "authorization: Bearer", "authorization: Bearer ",
+                                         "token: a"};
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        const char *const fields[] = {others[i], NULL};
+        assert_int_equal(read_fields(IDENTITY_OF_KUBE, NULL, fields).kind, IDENTITY_NONE);
+    }
+}
+
+static void token_wins_over_certificate(void **state)
+{
+    (void)state;
+    const char *const none[] = {NULL}, *const token[] = {"token: a", NULL};
+    struct identity identity = read_fields(IDENTITY_OF_GRPC, "alice", none);
+    assert_int_equal(identity.kind, IDENTITY_CERT);
+    assert_true(belfry_bytes_equal(identity.text, belfry_bytes_str("alice")));
+    assert_null(identity_field_name(&identity));
+    assert_shown(&identity, "cert:alice");
+    identity = read_fields(IDENTITY_OF_GRPC, "alice", token);
+    assert_token(&identity, IDENTITY_FIELD_TOKEN, "a");
+    identity = read_fields(IDENTITY_OF_GRPC, "", none);
+    assert_int_equal(identity.kind, IDENTITY_NONE);
+    assert_null(identity_field_name(&identity));
+    assert_shown(&identity, "none");
+}
+
+static void listener_says_which_rights(void **state)
+{
+    (void)state;
+    const char *const fields[] = {NULL};
+    const struct listen_policy policy = {.rights = LISTEN_RIGHTS_OPEN};
+    struct fakeexchange_head head;
+    struct fakeexchange fake;
+    fakeexchange_init(&fake, 0);
+    fakeexchange_head(&head, "GET", "/", fields);
+    assert_int_equal(identity_read(&fake.x, &head.head, IDENTITY_OF_KUBE).rights, LISTEN_RIGHTS_ASKED);
+    fake.conn.policy = &policy;
+    assert_int_equal(identity_read(&fake.x, &head.head, IDENTITY_OF_KUBE).rights, LISTEN_RIGHTS_OPEN);
+    fakeexchange_fini(&fake);
+}
+
+static void token_is_shown_by_a_tag_and_as_a_claim_until_it_is_accepted(void **state)
+{
+    (void)state;
+    struct identity a = identity_of_token(IDENTITY_FIELD_TOKEN, belfry_bytes_str("secret.1"));
+    struct identity same = identity_of_token(IDENTITY_FIELD_AUTHORIZATION, belfry_bytes_str("secret.1"));
+    struct identity other = identity_of_token(IDENTITY_FIELD_TOKEN, belfry_bytes_str("secret.2"));
+    char shown[IDENTITY_SHOWN], expected[IDENTITY_SHOWN];
+    identity_show(&a, shown);
+    snprintf(expected, sizeof(expected), "claim:%06x", (unsigned)a.tag);
+    assert_string_equal(shown, expected);
+    assert_int_equal(strlen(shown), 12);
+    a.accepted = true;
+    snprintf(expected, sizeof(expected), "token:%06x", (unsigned)a.tag);
+    assert_shown(&a, expected);
+    assert_int_equal(a.tag, same.tag);
+    assert_int_not_equal(a.tag, other.tag); /* fails once in 16 million runs */
+}
+
+static void same_is_what_upstream_answers_alike(void **state)
+{
+    (void)state;
+    struct identity a = identity_of_token(IDENTITY_FIELD_TOKEN, belfry_bytes_str("x"));
+    struct identity field = identity_of_token(IDENTITY_FIELD_AUTHORIZATION, belfry_bytes_str("x"));
+    struct identity name = {.kind = IDENTITY_CERT, .text = belfry_bytes_str("x")};
+    struct identity longer = identity_of_token(IDENTITY_FIELD_TOKEN, belfry_bytes_str("xy"));
+    char text[8], *to = text;
+    struct identity copy = identity_pack(&to, &a);
+    assert_true(to == text + 1 && copy.text.data == text);
+    copy.accepted = true;
+    assert_true(identity_same(&a, &copy));
+    assert_false(identity_same(&a, &field));
+    assert_false(identity_same(&a, &name));
+    assert_false(identity_same(&a, &longer));
+}
+
+static void name_cannot_forge_a_line_of_the_log(void **state)
+{
+    (void)state;
+    struct identity name = {.kind = IDENTITY_CERT, .text = belfry_bytes_str("a b\"\n\\%\x7f=c:/\xc3\xa9")};
+    assert_shown(&name, "cert:a%20b%22%0A%5C%25%7F=c:/\xc3\xa9");
+}
+
+static void long_name_is_cut_between_its_characters(void **state)
+{
+    (void)state;
+    char text[256], shown[IDENTITY_SHOWN];
+    for (size_t len = 130; len < 150; len++) {
+        for (size_t i = 0; i < len; i++)
+            text[i] = "\xc3\xa9"[i % 2];
+        struct identity name = {.kind = IDENTITY_CERT, .text = belfry_bytes_of(text, len & ~(size_t)1)};
+        identity_show(&name, shown);
+        size_t n = strlen(shown);
+        bool is_cut = n >= 3 && strcmp(shown + n - 3, "...") == 0;
+        assert_true(n < IDENTITY_SHOWN);
+        assert_int_equal(is_cut, 5 + name.text.len >= IDENTITY_SHOWN);
+        assert_int_equal((n - 5 - (is_cut ? 3 : 0)) % 2, 0);
+    }
+    memset(text, '"', sizeof(text));
+    struct identity quotes = {.kind = IDENTITY_CERT, .text = belfry_bytes_of(text, sizeof(text))};
+    identity_show(&quotes, shown);
+    assert_non_null(strstr(shown, "%22..."));
+}
+
+static enum belfry_err nothing_is_allocated(void)
+{
+    const char *const fields[] = {"token: a", NULL};
+    return read_fields(IDENTITY_OF_GRPC, "alice", fields).kind == IDENTITY_TOKEN ? BELFRY_OK : BELFRY_ERR_PROTOCOL;
+}
+
+static void refused_allocation_changes_nothing(void **state)
+{
+    (void)state;
+    assert_int_equal(refuse_sweep(nothing_is_allocated), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(grpc_takes_the_field_that_etcd_would),
+        cmocka_unit_test(kubernetes_takes_the_bearer),
+        cmocka_unit_test(token_wins_over_certificate),
+        cmocka_unit_test(listener_says_which_rights),
+        cmocka_unit_test(token_is_shown_by_a_tag_and_as_a_claim_until_it_is_accepted),
+        cmocka_unit_test(same_is_what_upstream_answers_alike),
+        cmocka_unit_test(name_cannot_forge_a_line_of_the_log),
+        cmocka_unit_test(long_name_is_cut_between_its_characters),
+        cmocka_unit_test(refused_allocation_changes_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

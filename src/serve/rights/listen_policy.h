@@ -1,0 +1,23 @@
+/* src/serve/rights/listen_policy.h: what a listener allows. Thread: any; fixed once the listener is open. */
+#ifndef BELFRY_SERVE_RIGHTS_LISTEN_POLICY_H
+#define BELFRY_SERVE_RIGHTS_LISTEN_POLICY_H
+
+#include <stdbool.h>
+
+enum dialect { DIALECT_GRPC = 1, DIALECT_JSON = 2, DIALECT_KUBE = 4, DIALECT_SSE = 8 };
+
+/* Which rights the clients of a listener have. */
+enum listen_rights {
+    LISTEN_RIGHTS_ASKED,    /* their own, while upstream has auth on; all of the tier's while it is off */
+    LISTEN_RIGHTS_UPSTREAM, /* their own; while upstream has auth off, the listener serves nothing */
+    LISTEN_RIGHTS_OPEN      /* whatever the tier may read; a client that sends a token has the rights of its user */
+};
+
+/* exchange_conn.policy points at one. */
+struct listen_policy {
+    unsigned dialects; /* enum dialect, ored */
+    bool read_only;    /* only methods that read are relayed */
+    enum listen_rights rights;
+};
+
+#endif
