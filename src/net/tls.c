@@ -24,8 +24,10 @@ static enum belfry_err set_protocol(SSL_CTX *ctx)
 static struct belfry_tls *make(void)
 {
     struct belfry_tls *tls = calloc(1, sizeof(*tls));
-    if (tls != NULL)
+    if (tls != NULL) {
+        pthread_mutex_init(&tls->reading, NULL);
         pthread_mutex_init(&tls->mu, NULL);
+    }
     return tls;
 }
 
@@ -35,6 +37,7 @@ void belfry_tls_destroy(struct belfry_tls *tls)
         return;
     SSL_CTX_free(tls->ctx);
     pthread_mutex_destroy(&tls->mu);
+    pthread_mutex_destroy(&tls->reading);
     for (size_t i = 0; i < BELFRY_TLS_FILES; i++) {
         free(tls->sources[i].file);
         belfry_secret_free(tls->sources[i].pem);
@@ -43,10 +46,11 @@ void belfry_tls_destroy(struct belfry_tls *tls)
     free(tls);
 }
 
-SSL_CTX *belfry_tls_context(struct belfry_tls *tls)
+SSL_CTX *belfry_tls_context(struct belfry_tls *tls, uint64_t *version)
 {
     pthread_mutex_lock(&tls->mu);
     SSL_CTX *ctx = tls->ctx;
+    *version = tls->version;
     SSL_CTX_up_ref(ctx);
     pthread_mutex_unlock(&tls->mu);
     return ctx;
@@ -63,15 +67,9 @@ static enum belfry_err set_client_protocol(SSL_CTX *ctx, bool http1)
     return SSL_CTX_set_alpn_protos(ctx, alpn, http1 ? sizeof(alpn) - 1 : 3) == 0 ? BELFRY_OK : BELFRY_ERR_NOMEM;
 }
 
-/* A context of what the sources hold now. */
-static enum belfry_err load(const struct belfry_tls *tls, SSL_CTX **out, char *why, size_t why_len)
+static enum belfry_err load_client(const struct belfry_tls *tls, SSL_CTX *ctx, char *why, size_t why_len)
 {
     const struct belfry_tls_source *sources = tls->sources;
-    ERR_clear_error();
-    snprintf(why, why_len, "%s", belfry_strerror(BELFRY_ERR_NOMEM));
-    SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
-    if (ctx == NULL)
-        return BELFRY_ERR_NOMEM;
     enum belfry_err err = set_client_protocol(ctx, tls->http1);
     if (err != BELFRY_OK)
         snprintf(why, why_len, "TLS 1.2 or ALPN is not possible with this OpenSSL");
@@ -80,6 +78,63 @@ static enum belfry_err load(const struct belfry_tls *tls, SSL_CTX **out, char *w
         err = belfry_tls_load_trust(ctx, &sources[BELFRY_TLS_CACERT], why, why_len);
     if (err == BELFRY_OK)
         err = belfry_tls_load_identity(ctx, &sources[BELFRY_TLS_CERT], &sources[BELFRY_TLS_KEY], why, why_len);
+    return err;
+}
+
+/* ---- a server's ---- */
+
+/* RFC 7301: a client that offers something, and nothing of ours, is refused; one that offers nothing never comes here.
+ */
+static int choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *out_len, const unsigned char *in,
+                           unsigned in_len, void *user)
+{
+    static const unsigned char ours[] = "\x02h2\x08http/1.1";
+    unsigned char *chosen;
+    (void)ssl, (void)user;
+    if (SSL_select_next_proto(&chosen, out_len, ours, sizeof(ours) - 1, in, in_len) != OPENSSL_NPN_NEGOTIATED)
+        return SSL_TLSEXT_ERR_ALERT_FATAL;
+    *out = chosen;
+    return SSL_TLSEXT_ERR_OK;
+}
+
+/* Resumed sessions are worth little to connections that live for days, and their tickets are memory of each. */
+static enum belfry_err set_server_protocol(SSL_CTX *ctx)
+{
+    enum belfry_err err = set_protocol(ctx);
+    SSL_CTX_set_options(ctx, SSL_OP_NO_TICKET | SSL_OP_CIPHER_SERVER_PREFERENCE);
+    SSL_CTX_set_num_tickets(ctx, 0);
+    SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
+    SSL_CTX_set_alpn_select_cb(ctx, choose_protocol, NULL);
+    return err;
+}
+
+static enum belfry_err load_server(const struct belfry_tls *tls, SSL_CTX *ctx, int64_t *crl_due, char *why,
+                                   size_t why_len)
+{
+    const struct belfry_tls_source *sources = tls->sources;
+    enum belfry_err err = set_server_protocol(ctx);
+    if (err != BELFRY_OK)
+        snprintf(why, why_len, "TLS 1.2 is not possible with this OpenSSL");
+    if (err == BELFRY_OK)
+        err = belfry_tls_load_identity(ctx, &sources[BELFRY_TLS_CERT], &sources[BELFRY_TLS_KEY], why, why_len);
+    if (err == BELFRY_OK)
+        err = belfry_tls_load_client_ca(ctx, sources[BELFRY_TLS_CACERT].file, why, why_len);
+    return err == BELFRY_OK ? belfry_tls_load_crl(ctx, sources[BELFRY_TLS_CRL].file, crl_due, why, why_len) : err;
+}
+
+/* ---- files that change ---- */
+
+/* A context of what the sources hold now. */
+static enum belfry_err load(const struct belfry_tls *tls, SSL_CTX **out, int64_t *crl_due, char *why, size_t why_len)
+{
+    ERR_clear_error();
+    snprintf(why, why_len, "%s", belfry_strerror(BELFRY_ERR_NOMEM));
+    SSL_CTX *ctx = SSL_CTX_new(tls->is_server ? TLS_server_method() : TLS_client_method());
+    if (ctx == NULL)
+        return BELFRY_ERR_NOMEM;
+    *crl_due = INT64_MAX;
+    enum belfry_err err =
+        tls->is_server ? load_server(tls, ctx, crl_due, why, why_len) : load_client(tls, ctx, why, why_len);
     ERR_clear_error();
     if (err == BELFRY_OK)
         *out = ctx;
@@ -105,33 +160,42 @@ static void take_stamps(const struct belfry_tls *tls, struct belfry_tls_stamp st
     }
 }
 
-/* Reads what changed. The stamps are taken first: what changes while it is read is found changed again. Locked: mu. */
+/* Reads what changed. The stamps are taken first: what changes while it is read is found changed again. Locked:
+ * reading. */
 static enum belfry_err refresh(struct belfry_tls *tls, char *why, size_t why_len)
 {
     struct belfry_tls_stamp stamps[BELFRY_TLS_FILES];
     take_stamps(tls, stamps);
-    if (tls->ctx != NULL && memcmp(stamps, tls->stamps, sizeof(stamps)) == 0)
+    if (tls->version > 0 && memcmp(stamps, tls->stamps, sizeof(stamps)) == 0)
         return BELFRY_OK;
     SSL_CTX *ctx = NULL;
-    enum belfry_err err = load(tls, &ctx, why, why_len);
+    int64_t crl_due;
+    enum belfry_err err = load(tls, &ctx, &crl_due, why, why_len);
     if (err != BELFRY_OK)
         return err;
-    SSL_CTX_free(tls->ctx);
+    pthread_mutex_lock(&tls->mu);
+    SSL_CTX *before = tls->ctx;
     tls->ctx = ctx;
+    tls->crl_due = crl_due;
+    tls->version++;
+    pthread_mutex_unlock(&tls->mu);
+    SSL_CTX_free(before);
     memcpy(tls->stamps, stamps, sizeof(stamps));
     return BELFRY_OK;
 }
 
 enum belfry_err belfry_tls_refresh(struct belfry_tls *tls, char *why, size_t why_len)
 {
-    if (tls->is_server)
-        return BELFRY_OK;
-    pthread_mutex_lock(&tls->mu);
-    enum belfry_err err = refresh(tls, tls->refresh_why, sizeof(tls->refresh_why));
+    char reason[sizeof(tls->refresh_why)];
+    pthread_mutex_lock(&tls->reading);
+    enum belfry_err err = refresh(tls, reason, sizeof(reason));
     if (err == BELFRY_OK)
-        tls->refresh_why[0] = '\0';
-    snprintf(why, why_len, "%s", tls->refresh_why);
+        reason[0] = '\0';
+    pthread_mutex_lock(&tls->mu);
+    memcpy(tls->refresh_why, reason, sizeof(reason));
     pthread_mutex_unlock(&tls->mu);
+    pthread_mutex_unlock(&tls->reading);
+    snprintf(why, why_len, "%s", reason);
     return err;
 }
 
@@ -193,70 +257,48 @@ enum belfry_err belfry_tls_create(const struct belfry_tls_opts *opts, struct bel
     return BELFRY_OK;
 }
 
-/* ---- a server's ---- */
-
-/* RFC 7301: a client that offers something, and nothing of ours, is refused; one that offers nothing never comes here.
- */
-static int choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *out_len, const unsigned char *in,
-                           unsigned in_len, void *user)
-{
-    static const unsigned char ours[] = "\x02h2\x08http/1.1";
-    unsigned char *chosen;
-    (void)ssl, (void)user;
-    if (SSL_select_next_proto(&chosen, out_len, ours, sizeof(ours) - 1, in, in_len) != OPENSSL_NPN_NEGOTIATED)
-        return SSL_TLSEXT_ERR_ALERT_FATAL;
-    *out = chosen;
-    return SSL_TLSEXT_ERR_OK;
-}
-
-/* Resumed sessions are worth little to connections that live for days, and their tickets are memory of each. */
-static enum belfry_err set_server_protocol(SSL_CTX *ctx)
-{
-    enum belfry_err err = set_protocol(ctx);
-    SSL_CTX_set_options(ctx, SSL_OP_NO_TICKET | SSL_OP_CIPHER_SERVER_PREFERENCE);
-    SSL_CTX_set_num_tickets(ctx, 0);
-    SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
-    SSL_CTX_set_alpn_select_cb(ctx, choose_protocol, NULL);
-    return err;
-}
-
-static enum belfry_err load_server(SSL_CTX *ctx, const struct belfry_tls_server_opts *opts, char *why, size_t why_len)
-{
-    struct belfry_tls_source cert = {.file = (char *)(uintptr_t)opts->cert},
-                             key = {.file = (char *)(uintptr_t)opts->key};
-    enum belfry_err err = belfry_tls_load_identity(ctx, &cert, &key, why, why_len);
-    return err == BELFRY_OK ? belfry_tls_load_client_ca(ctx, opts->client_ca, why, why_len) : err;
-}
-
 enum belfry_err belfry_tls_create_server(const struct belfry_tls_server_opts *opts, struct belfry_tls **out, char *why,
                                          size_t why_len)
 {
-    enum belfry_err err = BELFRY_ERR_NOMEM;
     if (opts->cert == NULL || opts->key == NULL) {
         snprintf(why, why_len, "a TLS server needs both its cert file and its key file; the %s is missing",
                  opts->cert == NULL ? "cert file" : "key file");
         return BELFRY_ERR_INVALID;
     }
-    ERR_clear_error();
     snprintf(why, why_len, "%s", belfry_strerror(BELFRY_ERR_NOMEM));
     struct belfry_tls *tls = make();
-    if (tls == NULL || (tls->ctx = SSL_CTX_new(TLS_server_method())) == NULL)
-        goto fail;
-    tls->is_server = true;
-    if ((err = set_server_protocol(tls->ctx)) != BELFRY_OK) {
-        snprintf(why, why_len, "TLS 1.2 is not possible with this OpenSSL");
-        goto fail;
+    bool copied = tls != NULL && copy(opts->cert, &tls->sources[BELFRY_TLS_CERT].file) &&
+                  copy(opts->key, &tls->sources[BELFRY_TLS_KEY].file) &&
+                  copy(opts->client_ca, &tls->sources[BELFRY_TLS_CACERT].file) &&
+                  copy(opts->crl, &tls->sources[BELFRY_TLS_CRL].file);
+    enum belfry_err err = copied ? BELFRY_OK : BELFRY_ERR_NOMEM;
+    if (copied) {
+        tls->is_server = true;
+        tls->name = opts->name;
+        err = refresh(tls, why, why_len);
     }
-    if ((err = load_server(tls->ctx, opts, why, why_len)) != BELFRY_OK)
-        goto fail;
-    ERR_clear_error();
+    if (err != BELFRY_OK) {
+        belfry_tls_destroy(tls);
+        return err;
+    }
     *out = tls;
     return BELFRY_OK;
+}
 
-fail:
-    ERR_clear_error();
-    belfry_tls_destroy(tls);
-    return err;
+uint64_t belfry_tls_version(struct belfry_tls *tls)
+{
+    pthread_mutex_lock(&tls->mu);
+    uint64_t version = tls->version;
+    pthread_mutex_unlock(&tls->mu);
+    return version;
+}
+
+int64_t belfry_tls_crl_due(struct belfry_tls *tls)
+{
+    pthread_mutex_lock(&tls->mu);
+    int64_t due = tls->crl_due;
+    pthread_mutex_unlock(&tls->mu);
+    return due;
 }
 
 bool belfry_tls_cert_is_for(const char *cert, const char *host)

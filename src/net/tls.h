@@ -2,8 +2,8 @@
  *
  * tls: what a side needs to speak TLS: whom it trusts and who it is. One context serves many connections.
  *
- * A client's context looks at its files again before each connection (net/transport) and follows them when they change,
- * as they do when certificates are rotated; a server's is replaced by another.
+ * A context follows its files when they change, as they do when certificates are rotated. A client's looks at them
+ * before each connection (net/transport), a server's when its owner calls belfry_tls_refresh().
  *
  * Thread: any, once it is created: the connections of several threads may share one.
  */
@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/err.h"
 #include "base/log.h"
@@ -33,7 +34,7 @@ struct belfry_tls_opts {
 BELFRY_NODISCARD enum belfry_err belfry_tls_create(const struct belfry_tls_opts *opts, struct belfry_tls **out,
                                                    char *why, size_t why_len);
 
-/* Looks whether a file of a client's context is another than when it was read (links followed: Kubernetes swaps one),
+/* Looks whether a file of the context is another than when it was read (links followed: Kubernetes swaps one),
  * and reads all anew if so, for the connections to come. When they cannot be used, as in the middle of a rotation, the
  * context stays as it is, why has a sentence, and the next call tries again.
  * Errors: BELFRY_ERR_TLS, BELFRY_ERR_NOMEM. */
@@ -46,14 +47,29 @@ bool belfry_tls_refresh_why(struct belfry_tls *tls, char *out, size_t out_len);
 /* Logs it, once for each time that it is another ("tls_kept"). */
 void belfry_tls_log_refresh(struct belfry_tls *tls, const struct belfry_log *log);
 
+/* Which name in a client's certificate is the user's (tls_name.h). */
+enum belfry_tls_name { BELFRY_TLS_NAME_CN, BELFRY_TLS_NAME_URI, BELFRY_TLS_NAME_DNS };
+
 struct belfry_tls_server_opts {
     const char *cert, *key; /* PEM files; cert may hold a chain */
     const char *client_ca;  /* PEM file: clients must show a certificate signed by it; NULL: none is asked for */
+    const char *crl;        /* PEM file: certificates that its lists revoke are refused; NULL: none is revoked */
+    enum belfry_tls_name name;
 };
 
-/* The other side: ALPN h2 and http/1.1, in this order of preference, none is fine. Errors: as above. */
+/* The other side: ALPN h2 and http/1.1, in this order of preference, none is fine.
+ *
+ * With a crl, the authority that signed a client's certificate must have a list there; the authorities above it may. A
+ * list whose next update is overdue still counts, as in etcd: a list that was not renewed must not stop every client
+ * (belfry_tls_crl_due()). Errors: as above. */
 BELFRY_NODISCARD enum belfry_err belfry_tls_create_server(const struct belfry_tls_server_opts *opts,
                                                           struct belfry_tls **out, char *why, size_t why_len);
+
+/* Grows each time when refresh has read other files. */
+uint64_t belfry_tls_version(struct belfry_tls *tls);
+
+/* When the first list of the crl should be replaced by a newer one, in seconds of Unix time; INT64_MAX: never. */
+int64_t belfry_tls_crl_due(struct belfry_tls *tls);
 
 /* Is the first certificate of the PEM file for `host`, a name or an address? False also when it cannot be read. */
 bool belfry_tls_cert_is_for(const char *cert, const char *host);

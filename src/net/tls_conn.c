@@ -13,11 +13,11 @@
 
 #include "base/buf.h"
 #include "base/owner.h"
+#include "net/tls_name.h"
 #include "net/tls_private.h"
 
 #define OUTPUT_MAX (64 * 1024) /* unsent bytes at which the next of ours means that the peer does not read */
 #define RECORD_MAX 16384       /* plain bytes of one record, RFC 8446, section 5.1 */
-#define USER_MAX   64          /* with its end: that much of a common name, X.520, is allowed */
 
 struct belfry_tls_conn {
     SSL *ssl;
@@ -28,8 +28,12 @@ struct belfry_tls_conn {
     bool http1;   /* a client's: HTTP/1.1 will do as well */
     char why[320];
     /* after the handshake */
-    char alpn[16];       /* as much of it as fits, and what we know fits */
-    char user[USER_MAX]; /* a server's */
+    char alpn[16]; /* as much of it as fits, and what we know fits */
+    /* a server's */
+    enum belfry_tls_name name;
+    char user[BELFRY_TLS_NAME_BYTES];
+    uint64_t version;  /* of the files that the client's certificate was checked with */
+    int64_t expires_s; /* the first of its chain; Unix time */
     BELFRY_OWNER;
 };
 
@@ -134,7 +138,8 @@ static struct belfry_tls_conn *make_conn(SSL_CTX *ctx)
 enum belfry_err belfry_tls_conn_create(struct belfry_tls *tls, const char *host, struct belfry_tls_conn **out)
 {
     ERR_clear_error();
-    SSL_CTX *ctx = belfry_tls_context(tls);
+    uint64_t version;
+    SSL_CTX *ctx = belfry_tls_context(tls, &version);
     struct belfry_tls_conn *conn = make_conn(ctx);
     SSL_CTX_free(ctx); /* the connection has its own reference */
     if (conn == NULL)
@@ -151,12 +156,18 @@ enum belfry_err belfry_tls_conn_create(struct belfry_tls *tls, const char *host,
     return BELFRY_OK;
 }
 
-enum belfry_err belfry_tls_conn_accept(const struct belfry_tls *tls, struct belfry_tls_conn **out)
+enum belfry_err belfry_tls_conn_accept(struct belfry_tls *tls, struct belfry_tls_conn **out)
 {
     ERR_clear_error();
-    struct belfry_tls_conn *conn = make_conn(tls->ctx);
+    uint64_t version;
+    SSL_CTX *ctx = belfry_tls_context(tls, &version);
+    struct belfry_tls_conn *conn = make_conn(ctx);
+    SSL_CTX_free(ctx);
     if (conn == NULL)
         return BELFRY_ERR_NOMEM;
+    conn->version = version;
+    conn->name = tls->name;
+    conn->expires_s = INT64_MAX;
     SSL_set_accept_state(conn->ssl);
     *out = conn;
     return BELFRY_OK;
@@ -210,6 +221,10 @@ static enum belfry_err fail_verify(struct belfry_tls_conn *conn, long result)
         remedy = "connect by a name in the certificate, or set the server name";
     else if (result == X509_V_ERR_CERT_HAS_EXPIRED || result == X509_V_ERR_CERT_NOT_YET_VALID)
         remedy = "renew the certificate, or set the clock right";
+    else if (result == X509_V_ERR_CERT_REVOKED)
+        remedy = "the client needs a new certificate";
+    else if (result == X509_V_ERR_UNABLE_TO_GET_CRL)
+        remedy = "the crl file needs a list of the authority that signed it";
     snprintf(conn->why, sizeof(conn->why), "certificate verify failed: %s; %s", X509_verify_cert_error_string(result),
              remedy);
     ERR_clear_error();
@@ -286,14 +301,65 @@ static enum belfry_err know_server(struct belfry_tls_conn *conn)
     return strcmp(conn->alpn, "h2") == 0 || (conn->http1 && other) ? BELFRY_OK : fail_alpn(conn);
 }
 
-/* Who the client is, and what it wants to speak. */
+static int64_t first_expiry(STACK_OF(X509) * chain)
+{
+    int64_t first = INT64_MAX;
+    for (int i = 0; i < sk_X509_num(chain); i++) {
+        int64_t expires = belfry_tls_time(X509_get0_notAfter(sk_X509_value(chain, i)));
+        first = expires < first ? expires : first;
+    }
+    return first;
+}
+
+/* Which user the client is, and what it wants to speak. */
 static enum belfry_err know_client(struct belfry_tls_conn *conn)
 {
+    char why[BELFRY_TLS_NAME_WHY];
     know_alpn(conn);
     const X509 *cert = SSL_get0_peer_certificate(conn->ssl);
-    if (cert == NULL || belfry_tls_subject_name(cert, conn->user, sizeof(conn->user)))
+    if (cert == NULL)
         return BELFRY_OK;
-    return fail_tls(conn, "the common name of the client's certificate is over 63 bytes, or cannot be read");
+    conn->expires_s = first_expiry(SSL_get0_verified_chain(conn->ssl));
+    return belfry_tls_name_read(cert, conn->name, conn->user, why) ? BELFRY_OK : fail_tls(conn, why);
+}
+
+/* Checks the client's chain as a handshake would, with the files as they are now. */
+static enum belfry_err verify_again(struct belfry_tls_conn *conn, SSL_CTX *ctx, X509 *cert, int64_t now_s)
+{
+    X509_STORE_CTX *verify = X509_STORE_CTX_new();
+    enum belfry_err err = BELFRY_ERR_NOMEM;
+    if (verify == NULL ||
+        X509_STORE_CTX_init(verify, SSL_CTX_get_cert_store(ctx), cert, SSL_get_peer_cert_chain(conn->ssl)) != 1 ||
+        X509_STORE_CTX_set_default(verify, "ssl_client") != 1)
+        goto done;
+    X509_STORE_CTX_set_time(verify, 0, (time_t)now_s);
+    int result = X509_verify_cert(verify) == 1 ? X509_V_OK : X509_STORE_CTX_get_error(verify);
+    if (result == X509_V_ERR_OUT_OF_MEM)
+        goto done;
+    err = result == X509_V_OK ? BELFRY_OK : fail_verify(conn, result);
+    if (err == BELFRY_OK)
+        conn->expires_s = first_expiry(X509_STORE_CTX_get0_chain(verify));
+
+done:
+    X509_STORE_CTX_free(verify);
+    ERR_clear_error();
+    return err;
+}
+
+enum belfry_err belfry_tls_conn_recheck(struct belfry_tls_conn *conn, struct belfry_tls *tls, int64_t now_s)
+{
+    BELFRY_OWNER_CHECK(conn);
+    X509 *cert = SSL_get0_peer_certificate(conn->ssl);
+    uint64_t version;
+    if (cert == NULL || (now_s <= conn->expires_s && belfry_tls_version(tls) == conn->version))
+        return BELFRY_OK;
+    ERR_clear_error();
+    SSL_CTX *ctx = belfry_tls_context(tls, &version);
+    enum belfry_err err = verify_again(conn, ctx, cert, now_s);
+    SSL_CTX_free(ctx);
+    if (err == BELFRY_OK)
+        conn->version = version;
+    return err;
 }
 
 enum belfry_err belfry_tls_conn_handshake(struct belfry_tls_conn *conn)

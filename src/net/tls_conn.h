@@ -27,10 +27,10 @@ BELFRY_NODISCARD enum belfry_err belfry_tls_conn_create(struct belfry_tls *tls, 
                                                         struct belfry_tls_conn **out);
 
 /* The server's side of a connection: `tls` is of belfry_tls_create_server(). */
-BELFRY_NODISCARD enum belfry_err belfry_tls_conn_accept(const struct belfry_tls *tls, struct belfry_tls_conn **out);
+BELFRY_NODISCARD enum belfry_err belfry_tls_conn_accept(struct belfry_tls *tls, struct belfry_tls_conn **out);
 
-/* After the handshake: what was agreed on by ALPN ("h2", "http/1.1", "" for none), and the common name of the client's
- * certificate ("" without one). Lent for the life of the connection. */
+/* After the handshake: what was agreed on by ALPN ("h2", "http/1.1", "" for none), and the user's name in the client's
+ * certificate ("" without one; tls_name.h). Lent for the life of the connection. */
 const char *belfry_tls_conn_alpn(const struct belfry_tls_conn *conn);
 const char *belfry_tls_conn_user(const struct belfry_tls_conn *conn);
 
@@ -38,6 +38,14 @@ const char *belfry_tls_conn_user(const struct belfry_tls_conn *conn);
  * etcd may take every request on this connection for that user's. It stays true to the certificate that this connection
  * began with, also when the context has read another one since. */
 bool belfry_tls_conn_has_name(const struct belfry_tls_conn *conn);
+
+/* After the handshake: would the client's certificate still be accepted? `tls` is the one that the connection was
+ * accepted with, and now_s Unix time. As long as the files of `tls` are those that the connection began with, or was
+ * last checked with, this compares two numbers. Without a client certificate it always succeeds.
+ * Errors: BELFRY_ERR_TLS (it has expired, was revoked, or its authority is gone; belfry_tls_conn_why()),
+ *         BELFRY_ERR_NOMEM. */
+BELFRY_NODISCARD enum belfry_err belfry_tls_conn_recheck(struct belfry_tls_conn *conn, struct belfry_tls *tls,
+                                                         int64_t now_s);
 
 void belfry_tls_conn_destroy(struct belfry_tls_conn *conn);
 

@@ -11,6 +11,7 @@
 #include <openssl/ssl.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/err.h"
 
@@ -31,11 +32,15 @@ BELFRY_NODISCARD enum belfry_err belfry_tls_load_identity(SSL_CTX *ctx, const st
 /* Loads the authorities of `file`: a server accepts only clients with a certificate that one of them signed. */
 BELFRY_NODISCARD enum belfry_err belfry_tls_load_client_ca(SSL_CTX *ctx, const char *file, char *why, size_t why_len);
 
+/* Loads the lists of revoked certificates in `file`, for the authorities loaded before; NULL: none. *due becomes the
+ * first time at which one of them should be replaced, in seconds of Unix time. */
+BELFRY_NODISCARD enum belfry_err belfry_tls_load_crl(SSL_CTX *ctx, const char *file, int64_t *due, char *why,
+                                                     size_t why_len);
+
+/* A time in a certificate or a list, in seconds of Unix time; INT64_MIN when it cannot be read. */
+int64_t belfry_tls_time(const ASN1_TIME *time);
+
 /* OpenSSL's own words for the first error in its queue, which is emptied; "unknown reason" when there is none. */
 void belfry_tls_reason(char *out, size_t out_len);
-
-/* The common name in the subject of `cert`, "" when it has none. False: it does not fit, or holds a zero byte; if it
- * were cut, it could become the name of another user. */
-bool belfry_tls_subject_name(const X509 *cert, char *out, size_t out_len);
 
 #endif

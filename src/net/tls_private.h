@@ -20,22 +20,27 @@ struct belfry_tls_stamp {
     struct timespec mtime;
 };
 
-enum { BELFRY_TLS_CACERT, BELFRY_TLS_CERT, BELFRY_TLS_KEY, BELFRY_TLS_FILES };
+enum { BELFRY_TLS_CACERT, BELFRY_TLS_CERT, BELFRY_TLS_KEY, BELFRY_TLS_CRL, BELFRY_TLS_FILES };
 
 struct belfry_tls {
     /* fixed at creation */
-    struct belfry_tls_source sources[BELFRY_TLS_FILES]; /* a client's */
+    struct belfry_tls_source sources[BELFRY_TLS_FILES]; /* CACERT: a server's client_ca; CRL: a server's */
     char *server_name;                                  /* NULL: the host that is connected to */
     bool skip_verify, http1;
-    bool is_server; /* ctx is fixed, too */
-    /* under mu, which is held while files are read: a connection that is dialled meanwhile waits for them */
+    bool is_server;
+    enum belfry_tls_name name; /* a server's */
+    /* under reading, which is held while files are read; mu may be taken inside it */
+    pthread_mutex_t reading;
+    struct belfry_tls_stamp stamps[BELFRY_TLS_FILES]; /* of what is in ctx */
+    /* under mu, which is held for a copy */
     pthread_mutex_t mu;
     SSL_CTX *ctx;
-    struct belfry_tls_stamp stamps[BELFRY_TLS_FILES]; /* of what is in ctx */
+    uint64_t version; /* of ctx; written under reading, too */
+    int64_t crl_due;  /* of ctx */
     char refresh_why[400], logged_why[400];
 };
 
 /* A reference to the context that serves now; SSL_CTX_free() ends it. */
-SSL_CTX *belfry_tls_context(struct belfry_tls *tls);
+SSL_CTX *belfry_tls_context(struct belfry_tls *tls, uint64_t *version);
 
 #endif

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "net/tls_conn.h"
+#include "net/tls_both_test.h"
 #include "net/tls_private.h"
 #include "net/tls_test_keys.h"
 #include "support/refuse.h"
@@ -42,51 +42,6 @@ static int remove_keys(void **state)
 }
 
 /* ---- two ends ---- */
-
-struct both {
-    struct belfry_tls_conn *client, *server;
-};
-
-static void move_bytes(struct belfry_tls_conn *from, struct belfry_tls_conn *to, char *wire, size_t cap)
-{
-    struct belfry_bytes output = belfry_tls_conn_output(from);
-    assert_true(output.len <= cap);
-    if (output.len > 0)
-        memcpy(wire, output.data, output.len);
-    belfry_tls_conn_sent(from, output.len);
-    belfry_tls_conn_feed(to, belfry_bytes_of(wire, output.len));
-}
-
-/* Both ends in turn until both are done or one cannot go on. */
-static enum belfry_err shake_hands(struct both *both)
-{
-    static _Thread_local char to_server[65536], to_client[65536];
-    enum belfry_err client = BELFRY_ERR_AGAIN, peer = BELFRY_ERR_AGAIN;
-    for (int turns = 0; turns < 10 && (client == BELFRY_ERR_AGAIN || peer == BELFRY_ERR_AGAIN); turns++) {
-        if (client == BELFRY_ERR_AGAIN)
-            client = belfry_tls_conn_handshake(both->client);
-        move_bytes(both->client, both->server, to_server, sizeof(to_server));
-        if (peer == BELFRY_ERR_AGAIN)
-            peer = belfry_tls_conn_handshake(both->server);
-        move_bytes(both->server, both->client, to_client, sizeof(to_client));
-    }
-    return peer != BELFRY_OK && peer != BELFRY_ERR_AGAIN ? peer : client; /* a client waits for a server that failed */
-}
-
-static enum belfry_err connect_to(struct belfry_tls *to, struct belfry_tls *tls, struct both *both)
-{
-    *both = (struct both){NULL, NULL};
-    enum belfry_err err = belfry_tls_conn_create(tls, "etcd.test", &both->client);
-    if (err == BELFRY_OK)
-        err = belfry_tls_conn_accept(to, &both->server);
-    return err == BELFRY_OK ? shake_hands(both) : err;
-}
-
-static void both_end(struct both *both)
-{
-    belfry_tls_conn_destroy(both->client);
-    belfry_tls_conn_destroy(both->server);
-}
 
 /* Who the server sees when a connection is made with `tls`; lent until the next. */
 static const char *seen_user(struct belfry_tls *tls)
@@ -401,7 +356,7 @@ static void a_swapped_link_is_a_rotation(void **state)
     rotated_fini(&r);
 }
 
-static void servers_and_texts_have_nothing_to_refresh(void **state)
+static void texts_and_unchanged_servers_have_nothing_to_refresh(void **state)
 {
     (void)state;
     struct texts *texts = read_texts();
@@ -492,7 +447,7 @@ int main(void)
         cmocka_unit_test(half_a_rotation_leaves_the_old_one_until_it_is_whole),
         cmocka_unit_test(what_cannot_be_used_is_logged_once_until_it_is_another),
         cmocka_unit_test(a_swapped_link_is_a_rotation),
-        cmocka_unit_test(servers_and_texts_have_nothing_to_refresh),
+        cmocka_unit_test(texts_and_unchanged_servers_have_nothing_to_refresh),
         cmocka_unit_test(threads_dial_while_files_are_rotated),
         cmocka_unit_test(refused_memory_is_reported),
     };
