@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -33,6 +34,7 @@
 #define LINGER_MS      2000
 #define FLUSH_NS       1000000
 #define PROBE_MS       15000
+#define CHECK_NS       1000000 /* for the checks of one flush */
 
 #define HTTP2_PREFACE "PRI * HTTP/2.0" /* RFC 9113, 3.4; no method of HTTP/1.1 begins like that */
 #define HEAD_LATE     "belfry: a request's head was begun and not completed in time"
@@ -56,12 +58,14 @@ struct inbound_group {
     uint64_t tick_at_ms; /* when the timer last fired */
     size_t n_handles;    /* of connections and the timer, not closed yet; the last one frees the group */
     bool shut, destroyed;
-    struct belfry_list conns;    /* in the order of their numbers */
-    struct belfry_list shutting; /* connections that were told to leave are here instead */
-    struct belfry_list prompt;   /* of in_dirty: connections that sent a request; written to first */
-    struct belfry_list dirty;    /* of in_dirty: other connections with something to write */
-    struct belfry_list expelled; /* of in_expelled: to be flushed once more, or closed */
-    struct belfry_list probed;   /* of in_probed: the next to be probed first */
+    struct belfry_list conns;     /* in the order of their numbers */
+    struct belfry_list shutting;  /* connections that were told to leave are here instead */
+    struct belfry_list prompt;    /* of in_dirty: connections that sent a request; written to first */
+    struct belfry_list dirty;     /* of in_dirty: other connections with something to write */
+    struct belfry_list expelled;  /* of in_expelled: to be flushed once more, or closed */
+    struct belfry_list probed;    /* of in_probed: the next to be probed first */
+    struct belfry_list checked;   /* of in_checked: connections with TLS, the next to be checked first */
+    size_t n_checked, n_to_check; /* of these; how many of them are due now */
     struct belfry_list waits[INBOUND_N_WAITS];
     struct h2_teardown teardown;
     struct intake intake;
@@ -93,6 +97,7 @@ struct inbound_conn {
     struct exchange_conn info;
     char *user; /* info's; owned */
     struct inbound_socket socket;
+    struct belfry_tls *tls; /* lent; NULL: plain */
     uv_poll_t poll;
     uint64_t number;          /* its group counts the connections that it accepted */
     int read_bytes;           /* per read */
@@ -108,7 +113,7 @@ struct inbound_conn {
     struct h2_teardown_item teardown; /* of `h2`, when it has ended */
     unsigned holds;                   /* of `poll`, and of `teardown`: the last one frees */
     size_t counted;                   /* of the group's memory; HTTP/2 counts its own */
-    struct belfry_list in_group, in_dirty, in_wait, in_probed, in_expelled;
+    struct belfry_list in_group, in_dirty, in_wait, in_probed, in_checked, in_expelled;
     uint64_t head_since_ms; /* of the head that is waited for (INBOUND_WAIT_HEAD) */
     uint64_t deadline_ms;   /* of `wait` */
     uint64_t probe_at_ms;   /* while in the list of those probed */
@@ -157,6 +162,21 @@ static void conn_probe_later(struct inbound_conn *c, uint64_t now_ms)
         return;
     c->probe_at_ms = now_ms + c->group->opts.probe_ms;
     belfry_list_append(&c->group->probed, &c->in_probed);
+}
+
+/* Its certificate is checked again from now on. */
+static void conn_join_checked(struct inbound_conn *c)
+{
+    belfry_list_append(&c->group->checked, &c->in_checked);
+    c->group->n_checked++;
+}
+
+static void conn_leave_checked(struct inbound_conn *c)
+{
+    if (belfry_list_empty(&c->in_checked))
+        return;
+    belfry_list_remove(&c->in_checked);
+    c->group->n_checked--;
 }
 
 static void conn_log(const struct inbound_conn *c, enum belfry_log_level level, const char *event, const char *why)
@@ -301,6 +321,7 @@ static void conn_close(struct inbound_conn *c)
     conn_wait_for(c, INBOUND_WAIT_NONE, 0);
     belfry_list_remove(&c->in_dirty);
     belfry_list_remove(&c->in_probed);
+    conn_leave_checked(c);
     belfry_list_remove(&c->in_group);
     belfry_list_remove(&c->in_expelled);
     group->n_tls -= c->info.tls;
@@ -320,6 +341,7 @@ static void conn_linger(struct inbound_conn *c, uint64_t now_ms)
     inbound_socket_say_goodbye(&c->socket, INBOUND_GOODBYE);
     shutdown(c->socket.fd, SHUT_WR);
     conn_move_to(c, INBOUND_LINGERING);
+    conn_leave_checked(c);
     server_destroy(c);
     belfry_list_remove(&c->in_dirty);
     conn_wait_for(c, INBOUND_WAIT_LINGER, now_ms);
@@ -558,8 +580,10 @@ static void continue_handshake(struct inbound_conn *c)
         if (err == BELFRY_OK)
             err = strcmp(belfry_tls_conn_alpn(tls), "h2") == 0 ? start_http2(c) : start_http1(c);
     }
-    if (err == BELFRY_OK)
+    if (err == BELFRY_OK) {
+        conn_join_checked(c);
         return;
+    }
     conn_log(c, BELFRY_LOG_DEBUG, "handshake_failed",
              err == BELFRY_ERR_TLS ? belfry_tls_conn_why(tls) : belfry_strerror((int)err));
     conn_close(c);
@@ -679,6 +703,7 @@ static struct inbound_conn *conn_create(struct inbound_group *group, const char 
     belfry_list_init(&c->in_dirty);
     belfry_list_init(&c->in_wait);
     belfry_list_init(&c->in_probed);
+    belfry_list_init(&c->in_checked);
     belfry_list_init(&c->in_expelled);
     intake_join(&group->intake, &c->info.intake);
     c->holds = 1;
@@ -725,6 +750,7 @@ enum belfry_err inbound_accept(struct inbound_group *group, int fd, const char *
         return err;
     }
     c->poll.data = c;
+    c->tls = tls;
     c->info.tls = tls != NULL;
     c->state = tls != NULL ? INBOUND_HANDSHAKE : INBOUND_SNIFFING;
     conn_join_group(c, now_ms);
@@ -757,6 +783,62 @@ static void conn_finish_expelled(struct inbound_conn *c, uint64_t now_ms)
     conn_flush(c, now_ms);
     if (conn_speaks(c))
         conn_close(c); /* its socket is full */
+}
+
+/* ---- client certificates ---- */
+
+static void conn_end_uncertified(struct inbound_conn *c, const char *why, uint64_t now_ms)
+{
+    struct inbound_group *group = c->group;
+    char text[400];
+    snprintf(text, sizeof(text), "belfry: %s", why);
+    if (belfry_log_is_due(++group->stats.ended_certificates))
+        belfry_logf(group->opts.log, BELFRY_LOG_WARN, "certificate_ended",
+                    "peer=%s id=%llu user=\"%s\" n=%llu why=\"%s\"", c->info.peer, (unsigned long long)c->info.id,
+                    c->user != NULL ? c->user : "", (unsigned long long)group->stats.ended_certificates, why);
+    if (c->state != INBOUND_HTTP2) {
+        conn_close(c);
+        return;
+    }
+    h2_server_expel(c->h2, text);
+    conn_finish_expelled(c, now_ms);
+}
+
+/* Without memory a certificate cannot be checked, so its connection ends. */
+static void conn_check_certificate(struct inbound_conn *c, uint64_t now_ms)
+{
+    struct inbound_group *group = c->group;
+    belfry_list_remove(&c->in_checked);
+    belfry_list_append(&group->checked, &c->in_checked);
+    int64_t now_s = group->opts.unix_s != NULL ? group->opts.unix_s() : (int64_t)time(NULL);
+    enum belfry_err err = belfry_tls_conn_recheck(c->socket.tls, c->tls, now_s);
+    if (err != BELFRY_OK)
+        conn_end_uncertified(c, err == BELFRY_ERR_TLS ? belfry_tls_conn_why(c->socket.tls) : belfry_strerror((int)err),
+                             now_ms);
+}
+
+/* Each connection is due once in half of check_ms. A check that finds other files takes about 100 us, so the checks of
+ * a tick are spread over several flushes. True: there are more. */
+static bool check_some(struct inbound_group *group, uint64_t now_ms)
+{
+    uint64_t until = group->n_to_check > 0 ? uv_hrtime() + CHECK_NS : 0;
+    for (; group->n_to_check > 0 && !belfry_list_empty(&group->checked); group->n_to_check--) {
+        if (uv_hrtime() >= until)
+            return true;
+        conn_check_certificate(belfry_container(group->checked.next, struct inbound_conn, in_checked), now_ms);
+    }
+    group->n_to_check = 0;
+    return false;
+}
+
+/* Those that were due before and have had no turn are still first. */
+static void plan_checks(struct inbound_group *group, uint64_t passed_ms)
+{
+    uint64_t half_ms = group->opts.check_ms / 2;
+    size_t more = (group->n_checked * passed_ms + half_ms - 1) / half_ms;
+    group->n_to_check += more;
+    if (group->n_to_check > group->n_checked)
+        group->n_to_check = group->n_checked;
 }
 
 /* ---- time ---- */
@@ -828,6 +910,7 @@ static void on_tick(uv_timer_t *timer)
     struct inbound_group *group = timer->data;
     uint64_t now_ms = belfry_clock_ms(), last_ms = group->tick_at_ms;
     group->tick_at_ms = now_ms;
+    plan_checks(group, now_ms - last_ms);
     if (now_ms - last_ms > 4 * TICK_MS)
         return;
     for (size_t i = 0; i < INBOUND_N_WAITS; i++)
@@ -848,6 +931,7 @@ static void group_set_defaults(struct inbound_group *group)
     opts->sndbuf = opts->sndbuf != 0 ? opts->sndbuf : INBOUND_SNDBUF;
     opts->dead_ms = opts->dead_ms != 0 ? opts->dead_ms : INBOUND_DEAD_MS;
     opts->probe_ms = opts->probe_ms != 0 ? opts->probe_ms : PROBE_MS;
+    opts->check_ms = opts->check_ms != 0 ? opts->check_ms : INBOUND_CHECK_MS;
     group->span_ms[INBOUND_WAIT_GREET] = opts->greet_ms != 0 ? opts->greet_ms : INBOUND_GREET_MS;
     group->span_ms[INBOUND_WAIT_HEAD] = group->span_ms[INBOUND_WAIT_GREET];
     group->span_ms[INBOUND_WAIT_IDLE] = opts->idle_ms != 0 ? opts->idle_ms : INBOUND_IDLE_MS;
@@ -861,6 +945,7 @@ static void group_start_timer(struct inbound_group *group)
     for (size_t i = 0; i < INBOUND_N_WAITS; i++)
         tick_ms = belfry_min_time(tick_ms, group->span_ms[i] / 4 + 1);
     tick_ms = belfry_min_time(tick_ms, group->opts.probe_ms / 4 + 1);
+    tick_ms = belfry_min_time(tick_ms, group->opts.check_ms / 4 + 1);
     uv_timer_init(group->opts.loop, &group->timer);
     group->timer.data = group;
     group->n_handles = 1;
@@ -883,6 +968,7 @@ enum belfry_err inbound_create(const struct inbound_opts *opts, struct inbound_g
     belfry_list_init(&group->dirty);
     belfry_list_init(&group->expelled);
     belfry_list_init(&group->probed);
+    belfry_list_init(&group->checked);
     for (size_t i = 0; i < INBOUND_N_WAITS; i++)
         belfry_list_init(&group->waits[i]);
     h2_teardown_init(&group->teardown, opts->loop);
@@ -940,7 +1026,8 @@ bool inbound_flush(struct inbound_group *group, uint64_t now_ms)
         conn_finish_expelled(belfry_container(node, struct inbound_conn, in_expelled), now_ms);
     flush_list(&group->prompt, now_ms);
     flush_list(&group->dirty, now_ms);
-    bool more = h2_teardown_step(&group->teardown);
+    bool more = check_some(group, now_ms);
+    more = h2_teardown_step(&group->teardown) || more;
     return more || !belfry_list_empty(&group->prompt) || !belfry_list_empty(&group->dirty);
 }
 

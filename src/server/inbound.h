@@ -21,6 +21,10 @@
  * - the same for the head of each later request, from its first byte;
  * - INBOUND_IDLE_MS for an HTTP/1.1 connection without a request.
  *
+ * Client certificates: each connection with TLS is checked again every half of check_ms (belfry_tls_conn_recheck()), the
+ * connections one after another, so that the work and the ends are spread over that time. One whose certificate has
+ * expired, was revoked, or is of an authority that was removed is ended: HTTP/2 with a GOAWAY that says why.
+ *
  * Fairness: reads become smaller when handling them takes long, and a connection is not read while many frames wait to
  * be written to it.
  *
@@ -49,6 +53,7 @@
 #define INBOUND_DEAD_MS  60000
 #define INBOUND_GREET_MS 10000
 #define INBOUND_IDLE_MS  300000
+#define INBOUND_CHECK_MS 10000
 #define INBOUND_FLUSH    256 /* connections written to in one flush, which ends before that after a millisecond */
 
 struct inbound_group;
@@ -62,6 +67,8 @@ struct inbound_opts {
     int sndbuf;           /* 0: INBOUND_SNDBUF */
     /* Times, for tests; 0: those above, 2 s for linger_ms (after everything was sent) and 15 s for probe_ms */
     uint32_t greet_ms, idle_ms, dead_ms, linger_ms, probe_ms;
+    uint64_t check_ms; /* within which a certificate that is no longer good ends its connection; 0: INBOUND_CHECK_MS */
+    int64_t (*unix_s)(void); /* the time that certificates are judged by; NULL: time(2) */
     const struct belfry_log *log;
 };
 
@@ -70,7 +77,7 @@ BELFRY_NODISCARD enum belfry_err inbound_create(const struct inbound_opts *opts,
 /* Closes every connection (exchanges receive `gone`); handles finish closing on the loop. NULL is fine. */
 void inbound_destroy(struct inbound_group *group);
 
-/* Takes over a connected socket (closed on failure). `tls` NULL: plain. `peer` names it. `policy` becomes
+/* Takes over a connected socket (closed on failure). `tls` NULL: plain; it outlives the group. `peer` names it. `policy` becomes
  * exchange_conn.policy. Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_IO, BELFRY_ERR_TLS, BELFRY_ERR_LIMIT (memory_max). */
 BELFRY_NODISCARD enum belfry_err inbound_accept(struct inbound_group *group, int fd, const char *peer,
                                                 struct belfry_tls *tls, const void *policy, uint64_t now_ms);
@@ -96,6 +103,7 @@ struct inbound_stats {
     size_t kernel_bytes;                   /* send buffers as accounted: connections x (2 x sndbuf) when held, else 0 */
     uint64_t refused_streams, refused_connections; /* for lack of memory */
     uint64_t ended_largest;                        /* connections ended because they held most when a pool was full */
+    uint64_t ended_certificates;                   /* connections whose client certificate is no longer good */
     uint64_t ended_late; /* connections whose greeting, or a request's head, was not complete in time */
     /* refused_floods: HTTP/2 connections ended for breaking the protocol, floods included */
     uint64_t accepted, closed, dead, refused_floods, bytes_in, bytes_out, writes;

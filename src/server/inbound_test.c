@@ -13,6 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/time.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -40,6 +42,7 @@ struct fixture {
     const void *policy;
     uint64_t id;
     bool tls;
+    struct belfry_tls *server_tls; /* owned; NULL: none yet */
 };
 
 static struct fixture f;
@@ -134,6 +137,8 @@ static void close_group(void)
     f.group = NULL;
     uv_run(&f.loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&f.loop), 0);
+    belfry_tls_destroy(f.server_tls);
+    f.server_tls = NULL;
 }
 
 static int setup(void **state)
@@ -1015,13 +1020,12 @@ struct tls_peer {
 static struct tls_peer connect_tls(const char *alpn, bool with_cert)
 {
     struct tls_peer p = {.ctx = SSL_CTX_new(TLS_client_method())};
-    struct belfry_tls *tls;
     char why[256];
     struct belfry_tls_server_opts opts = {
         .cert = keys.server, .key = keys.server_key, .client_ca = with_cert ? keys.ca : NULL};
-    assert_int_equal(belfry_tls_create_server(&opts, &tls, why, sizeof(why)), BELFRY_OK);
-    p.fd = connect_peer(tls);
-    belfry_tls_destroy(tls);
+    if (f.server_tls == NULL) /* for the next connection, too; the group must not outlive it */
+        assert_int_equal(belfry_tls_create_server(&opts, &f.server_tls, why, sizeof(why)), BELFRY_OK);
+    p.fd = connect_peer(f.server_tls);
     if (with_cert) {
         SSL_CTX_use_certificate_chain_file(p.ctx, keys.client);
         SSL_CTX_use_PrivateKey_file(p.ctx, keys.client_key, SSL_FILETYPE_PEM);
@@ -1115,6 +1119,69 @@ static void who_does_not_speak_tls_is_closed(void **state)
     close(plain);
     close(mute);
     belfry_tls_destroy(tls);
+}
+
+static int64_t seconds_later;
+
+static int64_t on_unix_s(void)
+{
+    return (int64_t)time(NULL) + seconds_later;
+}
+
+/* Both protocols; with a certificate that is good for five days. */
+static void connection_ends_when_its_certificate_expires(void **state)
+{
+    (void)state;
+    static const char greeting[] = PREFACE "\0\0\0\4\0\0\0\0\0";
+    char buf[512] = "";
+    seconds_later = 0;
+    close_group();
+    assert_int_equal(open_group((struct inbound_opts){.check_ms = 200, .linger_ms = 50, .unix_s = on_unix_s}),
+                     BELFRY_OK);
+    struct tls_peer h1 = connect_tls(NULL, true), h2 = connect_tls("\x02h2", true);
+    assert_int_equal(SSL_write(h2.ssl, greeting, sizeof(greeting) - 1), sizeof(greeting) - 1);
+    turn_for(500);
+    assert_int_equal(stats().connections, 2);
+    seconds_later = 4 * 86400;
+    turn_for(500);
+    assert_int_equal(stats().connections, 2);
+    seconds_later = 6 * 86400;
+    uint64_t from = belfry_clock_ms();
+    size_t n = hear_tls(&h2, buf, sizeof(buf));
+    assert_true(belfry_clock_ms() - from < 5000);
+    assert_non_null(memmem(buf, n, "belfry: certificate verify failed: certificate has expired", 58));
+    assert_int_equal(hear_tls(&h1, buf, sizeof(buf)), 0);
+    turn_for(200);
+    assert_int_equal(stats().connections, 0);
+    assert_int_equal(stats().ended_certificates, 2);
+    close_tls(&h1);
+    close_tls(&h2);
+}
+
+static void connections_are_checked_one_after_another(void **state)
+{
+    (void)state;
+    struct tls_peer peers[8];
+    char why[256];
+    seconds_later = 0;
+    close_group();
+    assert_int_equal(open_group((struct inbound_opts){.check_ms = 4000, .unix_s = on_unix_s}), BELFRY_OK);
+    for (size_t i = 0; i < 8; i++)
+        peers[i] = connect_tls(NULL, true);
+    utimes(keys.ca, NULL); /* the same authority: each is verified again, and none ends */
+    assert_int_equal(belfry_tls_refresh(f.server_tls, why, sizeof(why)), BELFRY_OK);
+    seconds_later = 6 * 86400;
+    uint64_t from = belfry_clock_ms(), first = 0;
+    while (stats().connections > 0 && belfry_clock_ms() - from < 10000) {
+        turn();
+        if (first == 0 && stats().connections < 8)
+            first = belfry_clock_ms();
+    }
+    uint64_t last = belfry_clock_ms();
+    assert_true(last - from < 4000);  /* in time */
+    assert_true(last - first > 1000); /* and spread */
+    for (size_t i = 0; i < 8; i++)
+        close_tls(&peers[i]);
 }
 
 /* ---- dead peers ---- */
@@ -1313,6 +1380,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(tls_serves_http1_and_knows_the_user, setup, teardown),
         cmocka_unit_test_setup_teardown(tls_serves_http2_by_alpn_and_carries_megabytes, setup, teardown),
         cmocka_unit_test_setup_teardown(who_does_not_speak_tls_is_closed, setup, teardown),
+        cmocka_unit_test_setup_teardown(connection_ends_when_its_certificate_expires, setup, teardown),
+        cmocka_unit_test_setup_teardown(connections_are_checked_one_after_another, setup, teardown),
         cmocka_unit_test(peers_are_judged_by_what_they_acknowledge),
         cmocka_unit_test(the_kernel_tells_of_unread_bytes_and_of_resets),
         cmocka_unit_test_setup_teardown(a_peer_that_resets_unread_is_found_by_asking, setup, teardown),
