@@ -361,7 +361,7 @@ static const struct belfry_opt_row flag_rows[] = {
     {FLAG_GROUP, "group", CHOICE("WHAT", "range|peer|state"), .on = ON(CMD_TOP),
      .help = "count watchers by range, peer or state"},
     {FLAG_FILTER, "filter", TEXT("TEXT"), .on = ON(CMD_TOP),
-     .help = "only those with this in their peer, user, client, key, state or dialect"},
+     .help = "only those with this in their peer, identity, client, key, state or dialect"},
 
     {FLAG_SERVER, "server", TEXT("URL"), .fallback = "http://127.0.0.1:23790", .on = ON(CMD_KUBE),
      .help = "http://host:port or https://host:port of the belfryd"},

@@ -7,9 +7,10 @@
  * An unknown flag or key is an error that names the nearest one; a value that makes no sense one that says what
  * would. Sizes take B, KiB, MiB, GiB (and K, M, G); durations ms, s, m, h.
  *
- * --listen URL[,serve=grpc+json+kube+sse][,read-only][,cert=FILE,key=FILE][,client-ca=FILE]; in the file a list of
- * URLs or of maps with url, serve, read-only, cert, key, client-ca. Plain HTTP on an address that is not loopback
- * needs --insecure-listen; the admin address likewise.
+ * --listen URL[,serve=grpc+json+kube+sse][,read-only][,cert=FILE,key=FILE][,client-ca=FILE[,crl=FILE][,user=cn|uri|dns]]
+ * [,rights=upstream|open[+writes]]; in the file a list of URLs or of maps with these keys. Plain HTTP on an address that
+ * is not loopback needs --insecure-listen; the admin address likewise. A listener without client-ca needs rights if the
+ * tier has credentials for upstream (decision 0048).
  *
  * --resources FILE[,prefix=P][,wrap=FIELD][,key=TEMPLATE], or crds-under=PREFIX for FILE; in the file a list of
  * FILEs or of maps with crd or crds-under, prefix, and wrap: FIELD or {field: FIELD, key: TEMPLATE}.
@@ -25,12 +26,14 @@
 
 #include "base/log.h"
 #include "net/endpoint.h"
+#include "net/tls.h"
 #include "serve/kube/definitions.h"
 #include "serve/route.h"
 
 struct config_listen {
     struct belfry_endpoint endpoint;
-    char *cert, *key, *client_ca; /* NULL: none; https and unixs need cert and key */
+    char *cert, *key, *client_ca, *crl; /* NULL: none; https and unixs need cert and key */
+    enum belfry_tls_name user;          /* with client_ca */
     struct listen_policy policy;
 };
 
@@ -70,6 +73,25 @@ enum config_do { CONFIG_RUN, CONFIG_EXIT }; /* EXIT: --help, --version, --check-
 BELFRY_NODISCARD enum belfry_err config_load(int argc, char **argv, FILE *out, FILE *err, struct config *config,
                                              enum config_do *what);
 void config_fini(struct config *config);
+
+/* What a listener needs for TLS; lent. */
+static inline struct belfry_tls_server_opts config_listen_tls(const struct config_listen *listen)
+{
+    return (struct belfry_tls_server_opts){.cert = listen->cert,
+                                           .key = listen->key,
+                                           .client_ca = listen->client_ca,
+                                           .crl = listen->crl,
+                                           .name = listen->user};
+}
+
+/* Is there a listener that serves only while upstream has auth on? */
+static inline bool config_needs_auth(const struct config *config)
+{
+    for (size_t i = 0; i < config->n_listen; i++)
+        if (config->listen[i].policy.rights == LISTEN_RIGHTS_UPSTREAM)
+            return true;
+    return false;
+}
 
 /* The names by which the tier may be asked over plain HTTP; lent. */
 static inline void config_hosts(const struct config *config, struct hosts *out)

@@ -17,6 +17,14 @@ extern char **environ;
 /* Tells a mistake in the value of `key`, wherever that came from. */
 #define WRONG(draft, key, ...) config_draft_wrong(draft, &config_rows[key], (draft)->origin[key], __VA_ARGS__)
 
+static bool upstream_has_tls(const struct config *config)
+{
+    bool tls = false;
+    for (size_t i = 0; i < config->n_upstream; i++)
+        tls = tls || config->upstream[i].tls;
+    return tls;
+}
+
 static enum belfry_err check_upstream(const struct config_draft *draft)
 {
     const struct config *config = draft->config;
@@ -44,7 +52,35 @@ static enum belfry_err check_tls(const struct config_draft *draft, const struct 
     if (!listen->endpoint.tls && (listen->cert != NULL || listen->key != NULL || listen->client_ca != NULL))
         return WRONG(draft, KEY_LISTEN, "%s has no TLS, so cert, key and client-ca do nothing: write %s", url,
                      listen->endpoint.is_unix ? "unixs://" : "https://");
+    if (listen->client_ca == NULL && (listen->crl != NULL || listen->user != BELFRY_TLS_NAME_CN))
+        return WRONG(draft, KEY_LISTEN, "%s asks for no certificate, so %s does nothing: add client-ca=FILE", url,
+                     listen->crl != NULL ? "crl" : "user");
     return BELFRY_OK;
+}
+
+/* What the tier shows upstream to get access; NULL: nothing. A certificate without a common name opens a TLS port, too.
+ */
+static const char *credentials_of(const struct config *config)
+{
+    if (config->upstream_user != NULL)
+        return "upstream-user";
+    return config->upstream_cert != NULL && upstream_has_tls(config) ? "upstream-cert" : NULL;
+}
+
+/* Decision 0048: what upstream says at the moment does not count here, nor whether the address is loopback. */
+static enum belfry_err check_rights(const struct config_draft *draft, const struct config_listen *listen)
+{
+    const char *credentials = credentials_of(draft->config);
+    const struct listen_policy *policy = &listen->policy;
+    if (policy->read_only && policy->open_writes)
+        return WRONG(draft, KEY_LISTEN, "%s is read-only and has rights=open+writes: keep one", listen->endpoint.url);
+    if (credentials == NULL || listen->client_ca != NULL || policy->rights != LISTEN_RIGHTS_ASKED)
+        return BELFRY_OK;
+    return WRONG(draft, KEY_LISTEN,
+                 "%s asks clients for no certificate, and this tier has credentials for upstream (%s), which would "
+                 "count for everyone who can connect: add ,rights=upstream if auth is on there, or ,rights=open if "
+                 "everyone may read what the tier may (,rights=open+writes: and write), or ,client-ca=FILE to https",
+                 listen->endpoint.url, credentials);
 }
 
 static enum belfry_err check_open(const struct config_draft *draft, enum config_key key,
@@ -76,6 +112,8 @@ static enum belfry_err check_listen(const struct config_draft *draft)
         enum belfry_err err = check_tls(draft, listen);
         if (err == BELFRY_OK)
             err = check_open(draft, KEY_LISTEN, &listen->endpoint);
+        if (err == BELFRY_OK)
+            err = check_rights(draft, listen);
         if (err != BELFRY_OK)
             return err;
     }
@@ -169,10 +207,7 @@ static void warn_open(const struct belfry_endpoint *endpoint, FILE *out)
 
 static void warn_upstream(const struct config *config, FILE *out)
 {
-    bool tls = false;
-    for (size_t i = 0; i < config->n_upstream; i++)
-        tls = tls || config->upstream[i].tls;
-    if (tls ||
+    if (upstream_has_tls(config) ||
         (config->upstream_cacert == NULL && config->upstream_cert == NULL && config->upstream_server_name == NULL))
         return;
     fputs("warning: no upstream is https, so upstream-cacert, upstream-cert and upstream-server-name do nothing\n",
@@ -238,10 +273,7 @@ static enum belfry_err try_upstream_tls(const struct config_draft *draft)
     const struct config *config = draft->config;
     struct belfry_tls *tls = NULL;
     char why[CONFIG_WHY] = "";
-    bool wanted = false;
-    for (size_t i = 0; i < config->n_upstream; i++)
-        wanted = wanted || config->upstream[i].tls;
-    if (!wanted)
+    if (!upstream_has_tls(config))
         return BELFRY_OK;
     struct belfry_tls_opts opts = {.cacert = config->upstream_cacert,
                                    .cert = config->upstream_cert,
@@ -269,7 +301,7 @@ static enum belfry_err try_listener_tls(const struct config_draft *draft, const 
     char why[CONFIG_WHY] = "";
     if (!listen->endpoint.tls)
         return BELFRY_OK;
-    struct belfry_tls_server_opts opts = {.cert = listen->cert, .key = listen->key, .client_ca = listen->client_ca};
+    struct belfry_tls_server_opts opts = config_listen_tls(listen);
     enum belfry_err err = belfry_tls_create_server(&opts, &tls, why, sizeof(why));
     if (err == BELFRY_OK)
         belfry_tls_destroy(tls);

@@ -28,6 +28,7 @@ void config_listen_fini(struct config_listen *listen)
     free(listen->cert);
     free(listen->key);
     free(listen->client_ca);
+    free(listen->crl);
     *listen = (struct config_listen){0};
 }
 
@@ -79,6 +80,48 @@ static enum belfry_err set_file(const char *name, const char *text, char **out, 
     return *out == NULL ? BELFRY_ERR_NOMEM : BELFRY_OK;
 }
 
+static enum belfry_err set_user(const char *text, enum belfry_tls_name *out, char why[CONFIG_WHY])
+{
+    static const char *const names[] = {
+        [BELFRY_TLS_NAME_CN] = "cn", [BELFRY_TLS_NAME_URI] = "uri", [BELFRY_TLS_NAME_DNS] = "dns"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (strcmp(text, names[i]) == 0) {
+            *out = (enum belfry_tls_name)i;
+            return BELFRY_OK;
+        }
+    }
+    return config_why(why, "user: '%.64s' is no name of a certificate: use user=cn, user=uri or user=dns", text);
+}
+
+static const struct {
+    const char *name;
+    enum listen_rights rights;
+    bool writes;
+} rights_words[] = {{"upstream", LISTEN_RIGHTS_UPSTREAM, false},
+                    {"open", LISTEN_RIGHTS_OPEN, false},
+                    {"open+writes", LISTEN_RIGHTS_OPEN, true}};
+#define N_RIGHTS_WORDS (sizeof(rights_words) / sizeof(rights_words[0]))
+
+const char *config_listen_rights(const struct listen_policy *policy)
+{
+    for (size_t i = 0; i < N_RIGHTS_WORDS; i++)
+        if (rights_words[i].rights == policy->rights && rights_words[i].writes == policy->open_writes)
+            return rights_words[i].name;
+    return NULL;
+}
+
+static enum belfry_err set_rights(const char *text, struct listen_policy *out, char why[CONFIG_WHY])
+{
+    for (size_t i = 0; i < N_RIGHTS_WORDS; i++) {
+        if (strcmp(text, rights_words[i].name) == 0) {
+            out->rights = rights_words[i].rights;
+            out->open_writes = rights_words[i].writes;
+            return BELFRY_OK;
+        }
+    }
+    return config_why(why, "rights: '%.64s' is unknown: use rights=upstream, rights=open or rights=open+writes", text);
+}
+
 /* The sockets are bound by address: a name could mean several, or another one tomorrow. */
 static bool is_address(const struct belfry_endpoint *endpoint)
 {
@@ -108,8 +151,9 @@ enum belfry_err config_listen_set(struct config_listen *listen, unsigned *seen, 
     if (row == NULL && nearest != NULL)
         return config_why(why, "a listener has no '%.48s': did you mean %s?", name, nearest);
     if (row == NULL)
-        return config_why(why, "a listener has no '%.48s': it has url, serve, read-only, cert, key and client-ca",
-                          name);
+        return config_why(
+            why, "a listener has no '%.48s': it has url, serve, read-only, cert, key, client-ca, crl, user and rights",
+            name);
     if ((*seen & 1u << row->id) != 0)
         return config_why(why, "%s is there twice: keep one", name);
     *seen |= 1u << row->id;
@@ -128,6 +172,12 @@ enum belfry_err config_listen_set(struct config_listen *listen, unsigned *seen, 
         return set_file(name, text, &listen->key, why);
     case LISTEN_CLIENT_CA:
         return set_file(name, text, &listen->client_ca, why);
+    case LISTEN_CRL:
+        return set_file(name, text, &listen->crl, why);
+    case LISTEN_USER:
+        return set_user(text, &listen->user, why);
+    case LISTEN_RIGHTS:
+        return set_rights(text, &listen->policy, why);
     case N_LISTEN_PARTS:
         break;
     }

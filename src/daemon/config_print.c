@@ -87,6 +87,12 @@ static void write_listen(FILE *out, const struct config_listen *listen)
         write_item(out, "    key: ", listen->key);
     if (listen->client_ca != NULL)
         write_item(out, "    client-ca: ", listen->client_ca);
+    if (listen->crl != NULL)
+        write_item(out, "    crl: ", listen->crl);
+    if (listen->user != BELFRY_TLS_NAME_CN)
+        fprintf(out, "    user: %s\n", listen->user == BELFRY_TLS_NAME_URI ? "uri" : "dns");
+    if (config_listen_rights(&listen->policy) != NULL)
+        fprintf(out, "    rights: %s\n", config_listen_rights(&listen->policy));
 }
 
 static void write_resource(FILE *out, const struct definition_source *resource)

@@ -151,6 +151,24 @@ const struct belfry_opt_row config_listen_rows[N_LISTEN_PARTS] = {
         .help = "for https and unixs: its private key (PEM)"},
     [LISTEN_CLIENT_CA] = {LISTEN_CLIENT_CA, "client-ca", .kind = BELFRY_KIND_TEXT, .value_name = "FILE",
         .help = "clients must show a certificate of these authorities"},
+    [LISTEN_CRL] = {LISTEN_CRL, "crl", .kind = BELFRY_KIND_TEXT, .value_name = "FILE",
+        .help = "with client-ca: lists of revoked certificates (PEM)",
+        .more = "The authority that signed a client's certificate must have a list there. cert, key,\n"
+                "client-ca and crl are read again when they change. A connection whose certificate has\n"
+                "expired, was revoked, or is of an authority that was removed ends within ten seconds."},
+    [LISTEN_USER] = {LISTEN_USER, "user", .kind = BELFRY_KIND_CHOICE, .value_name = "NAME",
+        .choices = "cn|uri|dns", .described = "cn",
+        .help = "with client-ca: which name in a certificate is the user's",
+        .more = "cn is the common name, as etcd reads it; uri and dns the only alternative name of that type."},
+    [LISTEN_RIGHTS] = {LISTEN_RIGHTS, "rights", .kind = BELFRY_KIND_TEXT, .value_name = "RIGHTS",
+        .choices = "upstream|open|open+writes",
+        .help = "what clients may do: upstream, open or open+writes",
+        .more = "Needed without client-ca if the tier has credentials for upstream (upstream-user, or\n"
+                "upstream-cert): clients that show nothing would have access by them.\n"
+                "upstream: upstream has auth on, and each client its own rights there. While auth is\n"
+                "found off, the listener is not ready.\n"
+                "open: everyone who can connect may read what the tier may; a client with a token has\n"
+                "the rights of its user. open+writes: writes are relayed, too."},
 };
 
 const struct belfry_opt_row config_resource_rows[N_RESOURCE_PARTS] = {

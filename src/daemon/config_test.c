@@ -249,7 +249,7 @@ static void keys_that_need_each_other_come_from_any_source(void **state)
     (void)state;
     setenv("BELFRYD_UPSTREAM_CERT", "/crt", 1);
     setenv("BELFRYD_UPSTREAM_PASSWORD_FILE", "/password", 1);
-    write_file("upstream-user: root\n");
+    write_file("upstream-user: root\nlisten: {url: 'http://127.0.0.1:23790', rights: upstream}\n");
     load("--config", path, "--upstream-key", "/key", NULL);
     load_ok();
     assert_string_equal(config.upstream_cert, "/crt");
@@ -460,7 +460,7 @@ static void what_a_resource_lacks_is_told(void **state)
 static void a_listener_has_options_on_the_command_line(void **state)
 {
     (void)state;
-    load("--listen", "https://0.0.0.0:8443,serve=grpc,read-only,cert=/c,key=/k,client-ca=/ca", NULL);
+    load("--listen", "https://0.0.0.0:8443,serve=grpc,read-only,cert=/c,key=/k,client-ca=/ca,crl=/r,user=dns", NULL);
     load_ok();
     const struct config_listen *listen = &config.listen[0];
     assert_true(listen->endpoint.tls && listen->policy.read_only);
@@ -468,6 +468,8 @@ static void a_listener_has_options_on_the_command_line(void **state)
     assert_string_equal(listen->cert, "/c");
     assert_string_equal(listen->key, "/k");
     assert_string_equal(listen->client_ca, "/ca");
+    assert_string_equal(listen->crl, "/r");
+    assert_int_equal(listen->user, BELFRY_TLS_NAME_DNS);
     load("--listen", "http://127.0.0.1:1,read-only=false", NULL);
     load_ok();
     assert_false(config.listen[0].policy.read_only);
@@ -492,6 +494,49 @@ static void a_listener_is_a_map_in_the_file(void **state)
     load_file("listen: {url: 'http://127.0.0.1:5'}\n");
     load_ok();
     assert_int_equal(config.listen[0].endpoint.port, 5);
+}
+
+/* Every kind of listener before every kind of credential, and what each rights= makes of it. */
+static void listener_before_credentials_says_which_rights_its_clients_have(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *upstream, *flags[4];
+        const char *named; /* as the mistake names it; NULL: no credentials */
+    } tiers[] = {{"http://e:1", {NULL}, NULL},
+                 {"https://e:1", {"--upstream-cacert", "/ca", NULL}, NULL},
+                 {"https://e:1", {"--upstream-cert", "/c", "--upstream-key", "/k"}, "(upstream-cert)"},
+                 {"http://e:1,https://f:1", {"--upstream-cert", "/c", "--upstream-key", "/k"}, "(upstream-cert)"},
+                 {"http://e:1", {"--upstream-cert", "/c", "--upstream-key", "/k"}, NULL}, /* it is never shown */
+                 {"http://e:1", {"--upstream-user", "u", "--upstream-password-file", "/p"}, "(upstream-user)"}};
+    static const struct {
+        const char *text;
+        bool asks; /* clients for a certificate */
+    } listeners[] = {{"http://127.0.0.1:1", false},
+                     {"unix:///s", false},
+                     {"https://0.0.0.0:1,cert=/c,key=/k", false},
+                     {"https://0.0.0.0:1,cert=/c,key=/k,client-ca=/d", true}};
+    static const char *const rights[] = {"", ",rights=upstream", ",rights=open", ",rights=open+writes"};
+    for (size_t i = 0; i < 6 * 4 * 4; i++) {
+        size_t t = i / 16, l = i / 4 % 4, r = i % 4;
+        const char *const *flags = tiers[t].flags;
+        char listen[256];
+        snprintf(listen, sizeof(listen), "%s%s", listeners[l].text, rights[r]);
+        load("--listen", listen, "--upstream", tiers[t].upstream, flags[0], flags[0] == NULL ? NULL : flags[1],
+             flags[2], flags[2] == NULL ? NULL : flags[3], NULL);
+        if (r == 0 && tiers[t].named != NULL && !listeners[l].asks) {
+            expect_mistake(tiers[t].named);
+            expect_in(said, "add ,rights=upstream if auth is on there, or ,rights=open if everyone may read");
+            continue;
+        }
+        load_ok();
+        const struct listen_policy *policy = &config.listen[0].policy;
+        static const enum listen_rights made[] = {LISTEN_RIGHTS_ASKED, LISTEN_RIGHTS_UPSTREAM, LISTEN_RIGHTS_OPEN,
+                                                  LISTEN_RIGHTS_OPEN};
+        assert_int_equal(policy->rights, made[r]);
+        assert_int_equal(listen_policy_writes(policy), r != 2);
+        assert_int_equal(config_needs_auth(&config), r == 1);
+    }
 }
 
 static void loopback_is_known_in_all_its_forms(void **state)
@@ -583,6 +628,15 @@ static void every_mistake_on_the_command_line_has_a_sentence_and_a_remedy(void *
         {"--listen", "http://127.0.0.1:1,readonly", "'readonly' is no option: write NAME=VALUE, or read-only"},
         {"--listen", "http://127.0.0.1:1,read-only=perhaps", "read-only: 'perhaps' is neither true nor false"},
         {"--listen", "http://127.0.0.1:1,read-only,read-only", "read-only is there twice: keep one"},
+        {"--listen", "http://127.0.0.1:1,rights=all",
+         "rights: 'all' is unknown: use rights=upstream, rights=open or rights=open+writes"},
+        {"--listen", "http://127.0.0.1:1,rights=upstream+writes", "rights: 'upstream+writes' is unknown"},
+        {"--listen", "http://127.0.0.1:1,rights=open+writes,read-only", "is read-only and has rights=open+writes"},
+        {"--listen", "https://127.0.0.1:1,cert=/c,key=/k,client-ca=/d,user=email",
+         "user: 'email' is no name of a certificate: use user=cn, user=uri or user=dns"},
+        {"--listen", "https://127.0.0.1:1,cert=/c,key=/k,user=dns",
+         "asks for no certificate, so user does nothing: add client-ca=FILE"},
+        {"--listen", "https://127.0.0.1:1,cert=/c,key=/k,crl=/l", "so crl does nothing: add client-ca=FILE"},
         {"--listen", "http://127.0.0.1:23791", "--listen already: give it one of its own"},
         {"--admin", "http://0.0.0.0:1", "listen on loopback, or give --insecure-listen"},
         {"--admin", "https://127.0.0.1:1", "--admin: TLS is not served here: use http on loopback, or unix:///PATH"},
@@ -784,13 +838,14 @@ static void check_config_refuses_files_that_a_start_could_not_use(void **state)
     expect_in(said, "/nowhere/tls.crt");
     load(CHECKED, SOCKET, "--upstream", "https://127.0.0.1:1", "--upstream-cacert", path, NULL);
     expect_mistake("--upstream-cacert: ");
-    load(CHECKED, SOCKET, "--upstream", "https://127.0.0.1:1", "--upstream-cert", "/nowhere/c", "--upstream-key",
-         "/nowhere/k", NULL);
+    load(CHECKED, SOCKET ",rights=open", "--upstream", "https://127.0.0.1:1", "--upstream-cert", "/nowhere/c",
+         "--upstream-key", "/nowhere/k", NULL);
     expect_mistake("--upstream-cert: ");
-    load(CHECKED, SOCKET, "--upstream-user", "belfry", "--upstream-password-file", "/nowhere/password", NULL);
+    load(CHECKED, SOCKET ",rights=upstream", "--upstream-user", "belfry", "--upstream-password-file",
+         "/nowhere/password", NULL);
     expect_mistake("--upstream-password-file: /nowhere/password cannot be read: No such file or directory");
     write_file("");
-    load(CHECKED, SOCKET, "--upstream-user", "belfry", "--upstream-password-file", path, NULL);
+    load(CHECKED, SOCKET ",rights=upstream", "--upstream-user", "belfry", "--upstream-password-file", path, NULL);
     snprintf(wanted, sizeof(wanted), "--upstream-password-file: %s is empty", path);
     expect_mistake(wanted);
 }
@@ -813,7 +868,7 @@ static void check_config_tells_every_fault(void **state)
 {
     (void)state;
     load("--check-config", "--cache-dir", path, "--admin", "unix:///nowhere/admin.sock", "--listen",
-         "unixs:///nowhere/socket,cert=/nowhere/c,key=/nowhere/k", "--upstream-user", "belfry",
+         "unixs:///nowhere/socket,cert=/nowhere/c,key=/nowhere/k,rights=open", "--upstream-user", "belfry",
          "--upstream-password-file", "/nowhere/password", NULL);
     assert_int_equal(err, BELFRY_ERR_INVALID);
     assert_string_equal(printed, "");
@@ -839,7 +894,8 @@ static void value_that_looks_like_a_flag_is_taken_after_an_equals_sign(void **st
 static void start_itself_leaves_files_to_those_who_use_them(void **state)
 {
     (void)state;
-    load("--upstream-user", "belfry", "--upstream-password-file", "/nowhere/password", NULL);
+    load("--upstream-user", "belfry", "--upstream-password-file", "/nowhere/password", "--listen",
+         "http://127.0.0.1:1,rights=upstream", NULL);
     load_ok();
     assert_int_equal(what, CONFIG_RUN);
 }
@@ -909,8 +965,8 @@ static void any_config_prints_and_reads_back(void **state)
                                         "0x10",
                                         "yes"};
     static const char *const listens[] = {"http://127.0.0.1:1", "unix:///a b",
-                                          "https://0.0.0.0:4,cert=/c: d,key=#k,client-ca=~", "http://[::1]:5,read-only",
-                                          "unixs:///s,cert=\xc3\xa9,key=' '"};
+                                          "https://0.0.0.0:4,cert=/c: d,key=#k,client-ca=~,crl=:,user=uri",
+                                          "http://[::1]:5,read-only,rights=open", "unixs:///s,cert=\xc3\xa9,key=' '"};
     struct belfry_rng rng = {.state = 42};
     for (int i = 0; i < 200; i++) {
         char log[32], age[32], lag[32];
@@ -942,7 +998,7 @@ static enum belfry_err load_everything(void)
                     (char[]){"--upstream"},
                     (char[]){"a,b"},
                     (char[]){"--listen"},
-                    (char[]){"https://127.0.0.1:1,cert=/c,key=/k,client-ca=/d"},
+                    (char[]){"https://127.0.0.1:1,cert=/c,key=/k,client-ca=/d,crl=/e"},
                     (char[]){"--scope=/a/"},
                     (char[]){"--config"},
                     path,
@@ -988,6 +1044,7 @@ int main(void)
         TEST(what_a_resource_lacks_is_told),
         TEST(a_listener_has_options_on_the_command_line),
         TEST(a_listener_is_a_map_in_the_file),
+        TEST(listener_before_credentials_says_which_rights_its_clients_have),
         TEST(loopback_is_known_in_all_its_forms),
         TEST(every_mistake_on_the_command_line_has_a_sentence_and_a_remedy),
         TEST(every_mistake_in_the_file_names_its_line),

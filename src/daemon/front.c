@@ -5,9 +5,11 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "daemon/config_listen.h"
 #include "daemon/service.h"
 #include "daemon/tier.h"
 #include "server/inbound.h"
@@ -18,6 +20,8 @@
 #define FAREWELL_MS      500 /* CLOSING, at most; at most a quarter of the drain */
 #define FAREWELL_LOOK_MS 10
 #define N_SIGNALS        3
+#define FILES_MS         1000 /* how often files of listeners are looked at */
+#define CRL_LOG_S        86400
 #define FIRST_FD         3 /* of those that a service manager hands over */
 
 /* A listening socket and what it allows. */
@@ -26,6 +30,8 @@ struct gate {
     struct listener *listener;
     struct belfry_tls *tls; /* owned; NULL: plain */
     const struct config_listen *config;
+    uint64_t tls_version;
+    int64_t crl_log_s; /* a crl that is overdue is logged next at this time */
 };
 
 enum front_state { FRONT_SERVING, FRONT_DRAINING, FRONT_CLOSING, FRONT_STOPPED };
@@ -54,6 +60,8 @@ struct front {
     uint64_t until_ms;    /* DRAINING, CLOSING: when the drain ends */
     uint64_t watchdog_ms; /* interval; 0: not wanted */
     uint64_t watchdog_due;
+    enum permit_auth guard; /* as last logged; tier_guard() */
+    uint64_t files_due_ms;  /* when the files of listeners are looked at */
 };
 
 /* ---- connections ---- */
@@ -70,18 +78,36 @@ static void on_admin_accept(int fd, const char *peer, void *user)
     belfry_ignore(inbound_accept(front->admin_inbound, fd, peer, NULL, NULL, belfry_clock_ms())); /* it sees a close */
 }
 
+/* The service manager bound it, maybe to another address than the configuration has: that address decides. */
+static enum belfry_err adopt_socket(struct front *front, struct gate *gate, int fd, char *why, size_t why_len)
+{
+    char address[LISTENER_ADDRESS];
+    const char *url = gate->config->endpoint.url;
+    bool local = listener_fd_address(fd, address);
+    if (!local && gate->tls == NULL && !front->config->insecure_listen) {
+        snprintf(why, why_len,
+                 "the service manager handed over %s for --listen %s: it exposes all data without encryption or "
+                 "authentication: use https, or give --insecure-listen",
+                 address, url);
+        return BELFRY_ERR_INVALID;
+    }
+    belfry_logf(front->log, BELFRY_LOG_INFO, "handed_over", "address=%s listen=%s", address, url);
+    return listener_adopt(&front->loop, fd, front->log, on_accept, gate, &gate->listener);
+}
+
 static enum belfry_err open_gate(struct front *front, struct gate *gate, const struct config_listen *config,
                                  int handed_over, char *why, size_t why_len)
 {
     *gate = (struct gate){.front = front, .config = config};
     if (config->endpoint.tls) {
-        struct belfry_tls_server_opts tls = {.cert = config->cert, .key = config->key, .client_ca = config->client_ca};
+        struct belfry_tls_server_opts tls = config_listen_tls(config);
         enum belfry_err err = belfry_tls_create_server(&tls, &gate->tls, why, why_len);
         if (err != BELFRY_OK)
             return err;
+        gate->tls_version = belfry_tls_version(gate->tls);
     }
     if (handed_over >= 0)
-        return listener_adopt(&front->loop, handed_over, front->log, on_accept, gate, &gate->listener);
+        return adopt_socket(front, gate, handed_over, why, why_len);
     return listener_open(&front->loop, &config->endpoint, BACKLOG, front->log, on_accept, gate, &gate->listener, why,
                          why_len);
 }
@@ -101,9 +127,11 @@ static enum belfry_err open_gates(struct front *front, char *why, size_t why_len
         enum belfry_err err = open_gate(front, gate, &config->listen[i], fd, why, why_len);
         if (err != BELFRY_OK)
             return err;
-        belfry_logf(front->log, BELFRY_LOG_INFO, "listening", "address=%s port=%u read_only=%s",
+        const char *rights = config_listen_rights(&config->listen[i].policy);
+        belfry_logf(front->log, BELFRY_LOG_INFO, "listening", "address=%s port=%u read_only=%s rights=%s",
                     config->listen[i].endpoint.url, (unsigned)listener_port(gate->listener),
-                    config->listen[i].policy.read_only ? "true" : "false");
+                    listen_policy_writes(&config->listen[i].policy) ? "false" : "true",
+                    rights != NULL ? rights : "asked");
     }
     return BELFRY_OK;
 }
@@ -174,8 +202,10 @@ static void on_signal(uv_signal_t *signal, int number)
 {
     struct front *front = signal->data;
     if (number == SIGHUP) {
-        belfry_logf(front->log, BELFRY_LOG_WARN, "signal",
-                    "name=SIGHUP why=\"nothing is reloaded: restart to apply settings and certificates of listeners\"");
+        belfry_logf(
+            front->log, BELFRY_LOG_WARN, "signal",
+            "name=SIGHUP why=\"nothing is reloaded: restart to apply settings; certificates are read again when "
+            "their files change\"");
         return;
     }
     belfry_logf(front->log, BELFRY_LOG_INFO, "signal", "name=%s", number == SIGTERM ? "SIGTERM" : "SIGINT");
@@ -198,6 +228,59 @@ static void look_at_readiness(struct front *front)
     if (state == TIER_HOPELESS && front->state != FRONT_STOPPED) {
         front->hopeless = true;
         front_stop(front); /* its clients were never served, or resume elsewhere */
+    }
+}
+
+static void log_guard(struct front *front)
+{
+    enum permit_auth guard = tier_guard(front->tier);
+    if (guard == front->guard || guard == PERMIT_AUTH_UNKNOWN)
+        return;
+    front->guard = guard;
+    for (size_t i = 0; i < front->n_gates; i++) {
+        const struct config_listen *listen = front->gates[i].config;
+        if (listen->policy.rights != LISTEN_RIGHTS_UPSTREAM)
+            continue;
+        if (guard == PERMIT_AUTH_ON)
+            belfry_logf(front->log, BELFRY_LOG_INFO, "listener_ready", "address=%s", listen->endpoint.url);
+        else
+            belfry_logf(front->log, BELFRY_LOG_ERROR, "listener_not_ready",
+                        "address=%s why=\"it has rights=upstream, and auth is off upstream: turn auth on there, or "
+                        "restart with another rights=\"",
+                        listen->endpoint.url);
+    }
+}
+
+/* ---- files of listeners ---- */
+
+static void look_at_crl(struct front *front, struct gate *gate)
+{
+    int64_t now_s = (int64_t)time(NULL);
+    if (gate->config->crl == NULL || now_s <= belfry_tls_crl_due(gate->tls) || now_s < gate->crl_log_s)
+        return;
+    gate->crl_log_s = now_s + CRL_LOG_S;
+    belfry_logf(front->log, BELFRY_LOG_WARN, "crl_overdue",
+                "file=\"%s\" why=\"the next update of a list in it is overdue; it still counts\"", gate->config->crl);
+}
+
+/* Connections check their certificates again when they see another version (server/inbound.h). */
+static void look_at_files(struct front *front, uint64_t now)
+{
+    char why[400];
+    if (now < front->files_due_ms)
+        return;
+    front->files_due_ms = now + FILES_MS;
+    for (size_t i = 0; i < front->n_gates; i++) {
+        struct gate *gate = &front->gates[i];
+        if (gate->tls == NULL)
+            continue;
+        belfry_ignore(belfry_tls_refresh(gate->tls, why, sizeof(why))); /* logged below, and tried again */
+        belfry_tls_log_refresh(gate->tls, front->log);
+        uint64_t version = belfry_tls_version(gate->tls);
+        if (version != gate->tls_version)
+            belfry_logf(front->log, BELFRY_LOG_INFO, "tls_reloaded", "address=%s", gate->config->endpoint.url);
+        gate->tls_version = version;
+        look_at_crl(front, gate);
     }
 }
 
@@ -233,6 +316,8 @@ static void front_on_timer(uv_timer_t *timer)
     struct front *front = timer->data;
     uint64_t now = belfry_clock_ms();
     look_at_readiness(front);
+    log_guard(front);
+    look_at_files(front, now);
     logger_tick(front->logger);
     if (front->state == FRONT_SERVING || front->state == FRONT_DRAINING)
         note_listeners(front);

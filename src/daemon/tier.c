@@ -224,6 +224,7 @@ static enum belfry_err start_workers(struct tier *tier)
                                       .name = tier->word,
                                       .advertise = tier->advertise,
                                       .hosts = &tier->hosts,
+                                      .needs_auth = config_needs_auth(config),
                                       .memory_max = tier->memory_max / config->workers,
                                       .progress_ms = config->progress_ms,
                                       .max_streams = config->max_streams,
@@ -257,6 +258,9 @@ static void finish_numbers(struct tier_numbers *numbers, void *user)
     numbers->name = config->name;
     numbers->version = BELFRY_VERSION;
     numbers->draining = tier->draining;
+    for (size_t i = 0; i < config->n_listen && numbers->guarded == NULL; i++)
+        if (config->listen[i].policy.rights == LISTEN_RIGHTS_UPSTREAM)
+            numbers->guarded = config->listen[i].endpoint.url;
     numbers->listeners = tier->listeners;
     numbers->listeners.refused += tier->refused;
     numbers->memory_max = tier->memory_max;
@@ -475,6 +479,25 @@ void tier_note_listeners(struct tier *tier, const struct listener_stats *stats)
     tier->listeners = *stats;
 }
 
+/* OFF when a worker found it off, UNKNOWN when one does not know. */
+static enum permit_auth tier_auth(const struct tier *tier)
+{
+    enum permit_auth least = PERMIT_AUTH_ON;
+    for (size_t i = 0; i < tier->n_workers; i++) {
+        enum permit_auth auth = worker_thread_auth(tier->workers[i]);
+        if (auth == PERMIT_AUTH_OFF)
+            return PERMIT_AUTH_OFF;
+        least = auth == PERMIT_AUTH_UNKNOWN ? PERMIT_AUTH_UNKNOWN : least;
+    }
+    return least;
+}
+
+enum permit_auth tier_guard(const struct tier *tier)
+{
+    BELFRY_OWNER_CHECK(tier);
+    return config_needs_auth(tier->opts.config) ? tier_auth(tier) : PERMIT_AUTH_ON;
+}
+
 enum tier_state tier_look(struct tier *tier, char *reason, size_t reason_len)
 {
     BELFRY_OWNER_CHECK(tier);
@@ -484,5 +507,10 @@ enum tier_state tier_look(struct tier *tier, char *reason, size_t reason_len)
     snprintf(reason, reason_len, "%s", view.reason);
     if (view.given_up)
         return TIER_HOPELESS;
-    return view.how == DRIVER_READY && !tier->draining ? TIER_READY : TIER_NOT_READY;
+    if (view.how != DRIVER_READY || tier->draining)
+        return TIER_NOT_READY;
+    if (tier_guard(tier) == PERMIT_AUTH_ON)
+        return TIER_READY;
+    snprintf(reason, reason_len, "a listener has rights=upstream, and auth was not found on there");
+    return TIER_NOT_READY;
 }

@@ -20,8 +20,10 @@
 #define FRAGMENT_BYTES (2 * 1024 * 1024)
 #define RESPONSE_BYTES (1024 * 1024)
 #define RESPONSE_REVS  1000
-#define LEAVE_MS       20 /* between two steps of sending connections away */
-#define INBOUND_SHARE  2  /* connections and their streams may cost half of the worker's memory */
+#define LEAVE_MS       20   /* between two steps of sending connections away */
+#define AUTH_LOOK_MS   1000 /* between two looks whether auth is on upstream */
+#define AUTH_WAIT_MS   50   /* while that is being asked */
+#define INBOUND_SHARE  2    /* connections and their streams may cost half of the worker's memory */
 
 struct worker_thread {
     /* fixed at creation */
@@ -53,6 +55,7 @@ struct worker_thread {
     struct latency latency;
     uint64_t turns, longest_us;
     struct slack slack;                   /* of the core and of connections */
+    uint64_t auth_due_ms;                 /* when to look whether auth is on upstream; BELFRY_NEVER: no need */
     bool leaving;                         /* draining: connections are being shut, n_left of n_leaving so far */
     uint64_t leaving_from_ms, leaving_ms; /* when that began, and how long it takes */
     uint64_t drain_end_ms;                /* streams end between then and this */
@@ -60,6 +63,7 @@ struct worker_thread {
     size_t n_leaving, n_left;
     /* any */
     _Atomic size_t watchers, connections, coming; /* coming: handed over and not there yet */
+    _Atomic enum permit_auth auth;                /* written by the thread; nothing else depends on it */
 };
 
 /* ---- a turn ---- */
@@ -170,6 +174,19 @@ static void look_after_kube(struct worker_thread *t, uint64_t now)
         catalog_feed_after_turn(t->feed, now);
 }
 
+/* permit asks upstream when its last answer is too old, and knows it a moment later. */
+static void look_at_auth(struct worker_thread *t, uint64_t now)
+{
+    if (now < t->auth_due_ms)
+        return;
+    enum permit_auth auth = permit_auth(t->permit, now);
+    t->auth_due_ms = now + (auth == PERMIT_AUTH_UNKNOWN ? AUTH_WAIT_MS : AUTH_LOOK_MS);
+    if (auth == PERMIT_AUTH_UNKNOWN)
+        return;
+    atomic_store_explicit(&t->auth, auth, memory_order_relaxed);
+    route_set_auth(t->route, auth);
+}
+
 /* Of connections that were sent away. */
 static void end_streams(struct worker_thread *t, uint64_t now, uint64_t end_ms)
 {
@@ -202,7 +219,7 @@ static void send_away(struct worker_thread *t, uint64_t now)
 static uint64_t next_due(const struct worker_thread *t, uint64_t now)
 {
     uint64_t due = belfry_min_time(worker_due(t->worker), watch_due(t->watch));
-    due = belfry_min_time(due, slack_due(&t->slack));
+    due = belfry_min_time(due, belfry_min_time(slack_due(&t->slack), t->auth_due_ms));
     if (t->leaving)
         due = belfry_min_time(due, now + LEAVE_MS);
     if (t->kube != NULL)
@@ -222,6 +239,7 @@ static void worker_thread_on_prepare(uv_prepare_t *prepare)
     int64_t published = atomic_load_explicit(&t->opts.standing->published_rev, memory_order_acquire);
     uint64_t published_ns = atomic_load_explicit(&t->opts.standing->published_ns, memory_order_relaxed);
     look_at_standing(t);
+    look_at_auth(t, now);
     t->due = false; /* from here on: what follows may find room for waiting streams */
     bool more = worker_turn(t->worker, now, TURN_WORK);
     ask_for_history(t);
@@ -420,6 +438,7 @@ static enum belfry_err worker_thread_begin(struct thread *thread, void *user)
     uv_loop_t *loop = thread_loop(thread);
     belfry_list_init(&t->scans);
     t->timer_due = BELFRY_NEVER;
+    t->auth_due_ms = t->opts.needs_auth ? 0 : BELFRY_NEVER;
     t->thread = thread;
     enum belfry_err err = create_upstream_side(t, loop);
     if (err == BELFRY_OK)
@@ -547,6 +566,11 @@ size_t worker_thread_load(const struct worker_thread *thread)
     return atomic_load_explicit(&thread->watchers, memory_order_relaxed) + worker_thread_connections(thread);
 }
 
+enum permit_auth worker_thread_auth(const struct worker_thread *thread)
+{
+    return atomic_load_explicit(&thread->auth, memory_order_relaxed);
+}
+
 static void open_fetched(struct mail *mail, void *owner)
 {
     struct history_reader_job *job = belfry_container(mail, struct history_reader_job, mail);
@@ -661,6 +685,7 @@ static void open_count(struct mail *mail, void *owner)
         relay_stats(t->relay, &numbers->relay);
         route_stats(t->route, &numbers->route);
         permit_stats(t->permit, &numbers->permit);
+        numbers->auth = worker_thread_auth(t);
         uplink_stats(t->uplink, &numbers->uplink);
         if (t->kube != NULL) {
             kube_stats(t->kube, &numbers->kube);

@@ -32,6 +32,7 @@ struct worker_thread_opts {
     const char *name;                /* of the tier, as a word (serve/uplink/via.h) */
     const char *advertise;           /* NULL: none */
     const struct hosts *hosts;       /* by which it may be asked over plain HTTP; lent */
+    bool needs_auth;                 /* a listener has rights=upstream: look whether auth is on there */
     size_t memory_max;
     uint64_t progress_ms;
     uint32_t max_streams;
@@ -60,6 +61,9 @@ BELFRY_NODISCARD enum belfry_err worker_thread_set_catalog(struct worker_thread 
 /* Watchers and connections, those under way included: the worker with the least gets the next one. */
 size_t worker_thread_load(const struct worker_thread *thread);
 size_t worker_thread_connections(const struct worker_thread *thread); /* of these */
+
+/* Is auth on upstream, as last found? PERMIT_AUTH_UNKNOWN unless opts.needs_auth. */
+enum permit_auth worker_thread_auth(const struct worker_thread *thread);
 
 /* The answer to one of its fetches. */
 void worker_thread_fetched(struct worker_thread *thread, struct history_reader_job *job);

@@ -1,6 +1,7 @@
 /* src/serve/route.c */
 #include "serve/route.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/owner.h"
@@ -9,12 +10,19 @@
 #include "serve/uplink/via.h"
 #include "server/grpc_answer.h"
 
-#define PATH_WATCH "/etcdserverpb.Watch/Watch"
+#define PATH_WATCH   "/etcdserverpb.Watch/Watch"
+#define REASON_BYTES 256
+#define AUTH_UNKNOWN "it is not known yet whether auth is on upstream, and this listener has rights=upstream"
+#define AUTH_OFF     "auth is off upstream, and this listener has rights=upstream"
 
 struct route {
     struct route_opts opts;
     struct health *health;
+    struct health *guarded; /* the same for listeners with rights=upstream: not ready until auth is found on */
     bool draining;
+    bool ready; /* as the tier stands; `reason` says why not */
+    char reason[REASON_BYTES];
+    enum permit_auth auth;
     struct route_stats stats;
     BELFRY_OWNER;
 };
@@ -26,6 +34,8 @@ enum belfry_err route_create(const struct route_opts *opts, struct route **out)
         return BELFRY_ERR_NOMEM;
     route->opts = *opts;
     enum belfry_err err = health_create(&route->health);
+    if (err == BELFRY_OK)
+        err = health_create(&route->guarded);
     if (err != BELFRY_OK) {
         route_destroy(route);
         return err;
@@ -41,6 +51,7 @@ void route_destroy(struct route *route)
         return;
     BELFRY_OWNER_CHECK(route);
     health_destroy(route->health);
+    health_destroy(route->guarded);
     free(route);
 }
 
@@ -52,6 +63,11 @@ static const struct listen_policy *policy_of(struct exchange *x)
     static const struct listen_policy all = {.dialects = DIALECT_GRPC | DIALECT_JSON | DIALECT_KUBE | DIALECT_SSE};
     const struct listen_policy *policy = exchange_conn(x)->policy;
     return policy == NULL ? &all : policy;
+}
+
+static struct health *health_of(const struct route *route, struct exchange *x)
+{
+    return policy_of(x)->rights == LISTEN_RIGHTS_UPSTREAM ? route->guarded : route->health;
 }
 
 static void begin_about(struct route *route, struct exchange *x, const struct exchange_head *head)
@@ -90,11 +106,11 @@ static void begin_grpc(struct route *route, struct exchange *x, const struct exc
     else if (belfry_bytes_equal(head->path, belfry_bytes_str(PATH_WATCH)))
         watch_begin(route->opts.watch, x, head, route->opts.now(route->opts.user));
     else if (health_is(head->path))
-        health_begin(route->health, x, head);
+        health_begin(health_of(route, x), x, head);
     else if (belfry_bytes_equal(head->path, belfry_bytes_str(ABOUT_PATH)))
         begin_about(route, x, head);
     else
-        relay_begin(route->opts.relay, x, head, policy->read_only ? RELAY_READS : RELAY_ALL);
+        relay_begin(route->opts.relay, x, head, listen_policy_writes(policy) ? RELAY_ALL : RELAY_READS);
 }
 
 static void answer_text(struct exchange *x, int status, const char *text)
@@ -109,6 +125,12 @@ static bool serves_kube(const struct route *route, struct exchange *x)
     return route->opts.kube != NULL && (policy_of(x)->dialects & DIALECT_KUBE) != 0;
 }
 
+/* A listener with rights=upstream, and auth was not found on. */
+static bool is_unguarded(const struct route *route, struct exchange *x)
+{
+    return policy_of(x)->rights == LISTEN_RIGHTS_UPSTREAM && route->auth != PERMIT_AUTH_ON;
+}
+
 /* /health and /version are there whatever a listener serves: probes come to the port that clients use. */
 static void begin_http(struct route *route, struct exchange *x, const struct exchange_head *head)
 {
@@ -119,9 +141,11 @@ static void begin_http(struct route *route, struct exchange *x, const struct exc
     }
     bool kube = serves_kube(route, x);
     if (belfry_bytes_equal(path, belfry_bytes_str("/health")))
-        health_http(route->health, x, head);
+        health_http(health_of(route, x), x, head);
     else if (belfry_bytes_equal(path, belfry_bytes_str("/version")))
         health_version(route->health, x, head, kube ? HEALTH_VERSION_KUBE : HEALTH_VERSION_ETCD);
+    else if (kube && belfry_bytes_equal(path, belfry_bytes_str("/readyz")) && is_unguarded(route, x))
+        answer_text(x, 503, route->auth == PERMIT_AUTH_OFF ? AUTH_OFF "\n" : AUTH_UNKNOWN "\n");
     else if (kube && kube_is(path))
         kube_begin(route->opts.kube, x, head, route->opts.now(route->opts.user));
     else
@@ -154,13 +178,39 @@ void route_begin(struct exchange *x, const struct exchange_head *head, void *use
 
 /* ---- how the tier stands ---- */
 
+static void route_tell_health(struct route *route)
+{
+    static const char *const because[] = {
+        [PERMIT_AUTH_UNKNOWN] = AUTH_UNKNOWN, [PERMIT_AUTH_OFF] = AUTH_OFF, [PERMIT_AUTH_ON] = ""};
+    bool guarded = route->ready && route->auth == PERMIT_AUTH_ON;
+    health_stand(route->health, route->ready, route->reason);
+    health_stand(route->guarded, guarded, route->ready ? because[route->auth] : route->reason);
+}
+
+static void route_be(struct route *route, bool ready, const char *reason)
+{
+    route->ready = ready;
+    snprintf(route->reason, sizeof(route->reason), "%s", reason);
+    route_tell_health(route);
+}
+
 void route_stand(struct route *route, bool ready, const char *reason, const char *server_version,
                  const char *cluster_version)
 {
     BELFRY_OWNER_CHECK(route);
     health_set_versions(route->health, server_version, cluster_version);
+    health_set_versions(route->guarded, server_version, cluster_version);
     if (!route->draining)
-        health_stand(route->health, ready, reason);
+        route_be(route, ready, reason);
+}
+
+void route_set_auth(struct route *route, enum permit_auth auth)
+{
+    BELFRY_OWNER_CHECK(route);
+    if (auth == route->auth)
+        return;
+    route->auth = auth;
+    route_tell_health(route);
 }
 
 void route_stats(const struct route *route, struct route_stats *out)
@@ -172,5 +222,5 @@ void route_drain(struct route *route)
 {
     BELFRY_OWNER_CHECK(route);
     route->draining = true;
-    health_stand(route->health, false, "draining");
+    route_be(route, false, "draining");
 }

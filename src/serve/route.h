@@ -17,6 +17,8 @@
  * A listener that does not serve the dialect of a request answers 12 (gRPC) or 404. /health and /version are there
  * whatever it serves.
  *
+ * On a listener with rights=upstream, /health, /readyz and the health service say "not ready" until auth is found on.
+ *
  * Thread: owner (the worker's).
  */
 #ifndef BELFRY_SERVE_ROUTE_H
@@ -55,6 +57,10 @@ void route_begin(struct exchange *x, const struct exchange_head *head, void *use
  * cluster say; "" while unknown. */
 void route_stand(struct route *route, bool ready, const char *reason, const char *server_version,
                  const char *cluster_version);
+
+/* Is auth on upstream, as last found? PERMIT_AUTH_UNKNOWN at first; for listeners with rights=upstream. */
+void route_set_auth(struct route *route, enum permit_auth auth);
+
 struct route_stats {
     uint64_t refused_hosts, refused_http1;
 };

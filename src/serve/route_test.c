@@ -47,7 +47,8 @@ struct kube_service {
 bool kube_is(struct belfry_bytes path)
 {
     return belfry_bytes_begins(path, belfry_bytes_str("/apis")) ||
-           belfry_bytes_equal(path, belfry_bytes_str("/healthz"));
+           belfry_bytes_equal(path, belfry_bytes_str("/healthz")) ||
+           belfry_bytes_equal(path, belfry_bytes_str("/readyz"));
 }
 
 void kube_begin(struct kube_service *service, struct exchange *x, const struct exchange_head *head, uint64_t now_ms)
@@ -349,6 +350,54 @@ static void version_is_etcds_and_kubernetes_where_both_are_served(void **state)
     bed_close(&bed);
 }
 
+static void listener_that_needs_auth_is_healthy_only_while_it_is_on(void **state)
+{
+    (void)state;
+    struct bed bed;
+    const struct listen_policy guarded = {.dialects = DIALECT_GRPC | DIALECT_KUBE, .rights = LISTEN_RIGHTS_UPSTREAM};
+    const struct listen_policy open = {.dialects = DIALECT_GRPC | DIALECT_KUBE, .rights = LISTEN_RIGHTS_OPEN};
+    static const struct {
+        enum permit_auth auth;
+        int status;
+        const char *reason;
+    } rows[] = {{PERMIT_AUTH_UNKNOWN, 503, "not known yet"},
+                {PERMIT_AUTH_OFF, 503, "auth is off upstream"},
+                {PERMIT_AUTH_ON, 200, ""},
+                {PERMIT_AUTH_OFF, 503, "auth is off upstream"}};
+    assert_int_equal(open_with(&bed, true), BELFRY_OK);
+    route_stand(bed.route, true, "", "3.5.16", "3.5.0");
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        route_set_auth(bed.route, rows[i].auth);
+        ask(&bed, "GET", "/health", NULL, &guarded);
+        assert_int_equal(bed.fake.status, rows[i].status);
+        struct belfry_bytes text = belfry_buf_bytes(&bed.fake.body);
+        assert_non_null(memmem(text.data, text.len, rows[i].reason, strlen(rows[i].reason)));
+        ask(&bed, "GET", "/readyz", NULL, &guarded);
+        assert_int_equal(bed.fake.status, rows[i].status == 503 ? 503 : 0); /* otherwise it is kube's to answer */
+        ask(&bed, "GET", "/health", NULL, &open);
+        assert_int_equal(bed.fake.status, 200);
+    }
+    route_set_auth(bed.route, PERMIT_AUTH_ON);
+    route_stand(bed.route, false, "no leader", "3.5.16", "3.5.0");
+    ask(&bed, "GET", "/health", NULL, &guarded);
+    assert_body(&bed, 503, "{\"health\":\"false\",\"reason\":\"no leader\"}");
+    bed_close(&bed);
+}
+
+static void open_listener_passes_writes_on_only_if_it_says_so(void **state)
+{
+    (void)state;
+    struct bed bed;
+    struct listen_policy policy = {.dialects = DIALECT_GRPC, .rights = LISTEN_RIGHTS_OPEN};
+    assert_int_equal(bed_open(&bed), BELFRY_OK);
+    ask(&bed, "POST", "/etcdserverpb.KV/Put", GRPC, &policy);
+    assert_int_equal(bed.relay.rights, RELAY_READS);
+    policy.open_writes = true;
+    ask(&bed, "POST", "/etcdserverpb.KV/Put", GRPC, &policy);
+    assert_int_equal(bed.relay.rights, RELAY_ALL);
+    bed_close(&bed);
+}
+
 static enum belfry_err scenario(void)
 {
     struct bed bed;
@@ -360,7 +409,7 @@ static enum belfry_err scenario(void)
 static void every_refused_allocation_is_survived(void **state)
 {
     (void)state;
-    assert_int_equal(refuse_sweep(scenario), 2);
+    assert_int_equal(refuse_sweep(scenario), 3);
 }
 
 static void tier_says_that_it_is_one(void **state)
@@ -395,6 +444,8 @@ int main(void)
         cmocka_unit_test(anything_else_is_not_found),
         cmocka_unit_test(objects_are_kubes_where_it_is_served),
         cmocka_unit_test(version_is_etcds_and_kubernetes_where_both_are_served),
+        cmocka_unit_test(listener_that_needs_auth_is_healthy_only_while_it_is_on),
+        cmocka_unit_test(open_listener_passes_writes_on_only_if_it_says_so),
         cmocka_unit_test(every_refused_allocation_is_survived),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

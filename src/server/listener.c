@@ -310,6 +310,24 @@ enum belfry_err listener_try(const struct belfry_endpoint *endpoint, char *why, 
     return endpoint->is_unix ? try_unix(endpoint, why, why_len) : try_inet(endpoint, why, why_len);
 }
 
+bool listener_fd_address(int fd, char out[LISTENER_ADDRESS])
+{
+    union address address = {0};
+    socklen_t len = sizeof(address);
+    struct in6_addr v6 = IN6ADDR_ANY_INIT;
+    if (getsockname(fd, &address.any, &len) != 0) {
+        snprintf(out, LISTENER_ADDRESS, "an unknown address");
+        return false;
+    }
+    format_peer(&address, out, LISTENER_ADDRESS);
+    if (address.any.sa_family == AF_INET)
+        return ntohl(address.v4.sin_addr.s_addr) >> 24 == 127;
+    if (address.any.sa_family == AF_INET6)
+        v6 = address.v6.sin6_addr;
+    return address.any.sa_family == AF_UNIX || IN6_IS_ADDR_LOOPBACK(&v6) ||
+           (IN6_IS_ADDR_V4MAPPED(&v6) && v6.s6_addr[12] == 127);
+}
+
 static uint16_t bound_port(int fd)
 {
     union address address = {0};

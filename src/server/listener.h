@@ -38,6 +38,10 @@ BELFRY_NODISCARD enum belfry_err listener_try(const struct belfry_endpoint *endp
 BELFRY_NODISCARD enum belfry_err listener_adopt(uv_loop_t *loop, int fd, const struct belfry_log *log, listener_fn fn,
                                                 void *user, struct listener **out);
 
+/* The address that a socket is bound to: "0.0.0.0:23790", "unix". True: only this machine can reach it. */
+#define LISTENER_ADDRESS 64
+bool listener_fd_address(int fd, char out[LISTENER_ADDRESS]);
+
 /* Stops accepting; the kernel refuses connections that wait in the backlog. Removes a unix path. NULL is fine. */
 void listener_close(struct listener *listener);
 

@@ -382,6 +382,41 @@ static void without_descriptors_peers_are_told_and_accepting_goes_on(void **stat
     listener_close(l);
 }
 
+static void address_of_a_socket_says_whether_others_can_reach_it(void **state)
+{
+    (void)state;
+    static const struct {
+        int family;
+        const char *host, *shown;
+        bool local;
+    } rows[] = {{AF_INET, "0.0.0.0", "0.0.0.0:", false},
+                {AF_INET, "127.3.2.1", "127.3.2.1:", true},
+                {AF_INET6, "::", "[::]:", false},
+                {AF_INET6, "::1", "[::1]:", true}};
+    char address[LISTENER_ADDRESS];
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct sockaddr_in v4 = {.sin_family = AF_INET};
+        struct sockaddr_in6 v6 = {.sin6_family = AF_INET6};
+        bool is_v4 = rows[i].family == AF_INET;
+        inet_pton(rows[i].family, rows[i].host, is_v4 ? (void *)&v4.sin_addr : (void *)&v6.sin6_addr);
+        int fd = socket(rows[i].family, SOCK_STREAM, 0);
+        if (fd < 0)
+            continue; /* no IPv6 here */
+        int bound = is_v4 ? bind(fd, (struct sockaddr *)&v4, sizeof(v4)) : bind(fd, (struct sockaddr *)&v6, sizeof(v6));
+        if (bound == 0) {
+            assert_int_equal(listener_fd_address(fd, address), rows[i].local);
+            assert_int_equal(strncmp(address, rows[i].shown, strlen(rows[i].shown)), 0);
+        }
+        assert_true(bound == 0 || !is_v4);
+        close(fd);
+    }
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    assert_true(listener_fd_address(fd, address));
+    assert_string_equal(address, "unix");
+    close(fd);
+    assert_false(listener_fd_address(fd, address));
+}
+
 static void a_socket_that_listens_already_is_adopted(void **state)
 {
     (void)state;
@@ -391,7 +426,11 @@ static void a_socket_that_listens_already_is_adopted(void **state)
     int fd = socket(AF_INET, SOCK_STREAM, 0);
     assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
     assert_int_equal(listen(fd, 10), 0);
+    char address[LISTENER_ADDRESS], expected[LISTENER_ADDRESS];
     assert_int_equal(listener_adopt(&loop, fd, NULL, on_connection, &taken, &l), BELFRY_OK);
+    assert_true(listener_fd_address(fd, address));
+    snprintf(expected, sizeof(expected), "127.0.0.1:%u", (unsigned)listener_port(l));
+    assert_string_equal(address, expected);
     int client = dial(listener_port(l));
     run_until_taken(1);
     close(client);
@@ -435,6 +474,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_unix_path_is_taken_over_from_the_dead_only, setup, teardown),
         cmocka_unit_test_setup_teardown(a_file_at_the_path_is_left_alone, setup, teardown),
         cmocka_unit_test_setup_teardown(without_descriptors_peers_are_told_and_accepting_goes_on, setup, teardown),
+        cmocka_unit_test(address_of_a_socket_says_whether_others_can_reach_it),
         cmocka_unit_test_setup_teardown(a_socket_that_listens_already_is_adopted, setup, teardown),
         cmocka_unit_test_setup_teardown(refused_memory_is_reported, setup, teardown),
     };

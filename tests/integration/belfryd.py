@@ -19,10 +19,11 @@ class Belfryd:
     """One belfryd process and the place it lives in; the process comes and goes, ports and cache folder stay."""
 
     def __init__(self, folder, upstream, flags=(), ns=None, listen=None, host="127.0.0.1", env=None,
-                 keep=False, program=None):
+                 keep=False, program=None, rights=None):
+        """`rights`: of the listener, which needs it if the flags have credentials for upstream."""
         self.folder, self.upstream, self.flags, self.ns = str(folder), upstream, list(flags), ns
         self.host, self.port, self.admin_port = host, free_port(), free_port()
-        self.listen = listen or [f"http://{host}:{self.port}"]
+        self.listen = listen or [f"http://{host}:{self.port}" + (f",rights={rights}" if rights else "")]
         self.log_path = os.path.join(self.folder, "belfryd.log")
         self.cache = os.path.join(self.folder, "cache")
         self.env = env

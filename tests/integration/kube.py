@@ -339,7 +339,7 @@ class Server:
 
     def __init__(self, folder, resources=(PODS, WIDGETS, ZONES, CONFIGS), flags=(), etcd_flags=(), keep=False,
                  peer=BY_PEER,
-                 cluster=None, wait=True):
+                 cluster=None, wait=True, rights=None):
         self.folder = str(folder)
         if cluster is None:
             os.makedirs(os.path.join(self.folder, "etcd"))
@@ -350,16 +350,16 @@ class Server:
         if peer:
             self.peer = Peer(self.folder, self.cluster.members[0].endpoint, keep).start()
         else:
-            self.tier = self._belfryd(resources, flags, keep).start(wait)
+            self.tier = self._belfryd(resources, flags, keep, rights).start(wait)
 
-    def _belfryd(self, resources, flags, keep):
+    def _belfryd(self, resources, flags, keep, rights):
         place = os.path.join(self.folder, "tier")
         os.makedirs(place)
         config = os.path.join(place, "belfryd.yaml")
         with open(config, "w") as f:  # JSON is YAML
             json.dump({"resources": [r.in_config() if isinstance(r, Resource) else r for r in resources]}, f, indent=2)
         upstream = ",".join(m.url for m in self.cluster.members)
-        return Belfryd(place, upstream, ["--config", config, *flags], keep=keep, ns=self.cluster.ns)
+        return Belfryd(place, upstream, ["--config", config, *flags], keep=keep, ns=self.cluster.ns, rights=rights)
 
     @property
     def endpoint(self):

@@ -13,8 +13,9 @@ class Pair:
         self.cluster = Cluster(folder / "etcd", members, keep=True, flags=list(flags)).start()
         self.etcd = self.cluster.members[0].endpoint
 
-    def serve(self, *flags, metadata=()):
+    def serve(self, *flags, metadata=(), rights=None):
         self.flags = ["--progress-interval", "1s", "--advertise", self.cluster.members[0].url, *flags]  # `members` aside
+        self.rights = rights
         self.tier = self.new_tier(keep=True)
         self.store = Store(self.etcd, metadata)
         return self
@@ -22,7 +23,7 @@ class Pair:
     def new_tier(self, keep=False):
         folder = self.folder / f"tier{len(self.made)}"
         folder.mkdir()
-        self.made.append(Belfryd(folder, self.cluster.members[0].url, self.flags, keep=keep))
+        self.made.append(Belfryd(folder, self.cluster.members[0].url, self.flags, keep=keep, rights=self.rights))
         return self.made[-1].start()
 
     def close(self):

@@ -1,5 +1,5 @@
 """A way between a client and a server that can be held up, cut and closed, and can speak TLS to the client for a server that
-does not. Bytes are passed on unread."""
+does not, or to the server for a client that does not. Bytes are passed on unread."""
 import asyncio
 import ssl
 import threading
@@ -8,10 +8,12 @@ import threading
 class Proxy:
     """On a free port of 127.0.0.1, in a thread of its own, from creation to close()."""
 
-    def __init__(self, target, tls=None):
-        """`tls`: an ssl.SSLContext for the side of the client, or None."""
+    def __init__(self, target, tls=None, to_tls=None):
+        """`tls`: an ssl.SSLContext for the side of the client, or None; `to_tls`: likewise for the side of the server, to which
+        a connection then speaks the protocol that the client's first bytes show."""
         host, port = target.rsplit(":", 1)
         self._target, self._tls, self._server = (host, int(port)), tls, None
+        self._to_tls = to_tls
         self._writers, self._tasks = set(), set()
         self.port, self.n_accepted = 0, 0
         self._left = None  # bytes that may still come from the server before every connection ends; None: no bound
@@ -48,14 +50,22 @@ class Proxy:
         self._writers.add(writer)
         try:
             await self._open.wait()
-            up_reader, up_writer = await asyncio.open_connection(*self._target)
+            first = await self._choose_protocol(reader) if self._to_tls else b""
+            up_reader, up_writer = await asyncio.open_connection(*self._target, ssl=self._to_tls)
             self._writers.add(up_writer)
+            up_writer.write(first)
             await asyncio.gather(self._pass(reader, up_writer), self._pass(up_reader, writer, from_server=True))
-        except (OSError, ssl.SSLError, asyncio.CancelledError):
+        except (OSError, ssl.SSLError, asyncio.IncompleteReadError, asyncio.CancelledError):
             writer.transport.abort()
         finally:
             self._tasks.discard(asyncio.current_task())
             self._writers.discard(writer)
+
+    async def _choose_protocol(self, reader):
+        """The client's first bytes; the connection that is made next offers what they begin."""
+        first = await reader.readexactly(3)
+        self._to_tls.set_alpn_protocols(["h2" if first == b"PRI" else "http/1.1"])
+        return first
 
     async def _pass(self, reader, writer, from_server=False):
         try:
@@ -133,6 +143,13 @@ class Proxy:
         self._call(self._cut())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(5)
+
+
+def client_tls(certs, name="client"):
+    """A context with the certificate of that name, for the side of the server."""
+    context = ssl.create_default_context(cafile=certs.path("ca.pem"))
+    context.load_cert_chain(certs.path(f"{name}.pem"), certs.path(f"{name}.key"))
+    return context
 
 
 def server_tls(certs):

@@ -32,7 +32,7 @@ def guarded(make_cluster, make_tier, tmp_path):
     password.write_text(ROOT[1] + "\n")
     password.chmod(0o600)
     tier = make_tier(cluster, "--upstream-user", ROOT[0], "--upstream-password-file", str(password), "--workers",
-                     str(WORKERS), "--memory-bytes", "96MiB", "--log-bytes", "16MiB")
+                     str(WORKERS), "--memory-bytes", "96MiB", "--log-bytes", "16MiB", rights="upstream")
     return cluster, tier
 
 

@@ -223,7 +223,7 @@ class TierBed(ResourceBed):
             f"{name}={certs}" for name, certs in (("cert", self.certs.path("server.pem")),
                                                   ("key", self.certs.path("server.key")),
                                                   ("client-ca", self.certs.path("ca.pem")))])
-        self.server = make_kube(cluster=cluster, resources=(PODS,), flags=[
+        self.server = make_kube(cluster=cluster, resources=(PODS,), rights="upstream", flags=[
             "--upstream-user", ROOT[0], "--upstream-password-file", upstream, "--listen", listen])
         self.proxy = Proxy(f"127.0.0.1:{port}")
         self.start_informer()

@@ -40,9 +40,9 @@ def guarded(make_cluster, make_tier, tmp_path):
     certs = Certs(tmp_path / "certs")
     port = free_port()
     tier = make_tier(cluster, "--upstream-user", ROOT[0], "--upstream-password-file", str(password),
-                     "--listen", f"https://127.0.0.1:{port},cert={certs.path('server.pem')},key={certs.path('server.key')}",
-                     "--resources", f"{CRDS}/configs.yaml,prefix=/a/,wrap=spec",
-                     "--resources", f"{CRDS}/widgets.yaml,prefix=/b/,wrap=spec")
+                     "--listen", f"https://127.0.0.1:{port},cert={certs.path('server.pem')},key={certs.path('server.key')},"
+                     "rights=upstream", "--resources", f"{CRDS}/configs.yaml,prefix=/a/,wrap=spec",
+                     "--resources", f"{CRDS}/widgets.yaml,prefix=/b/,wrap=spec", rights="upstream")
     tier.https, tier.certs = f"https://127.0.0.1:{port}", certs
     return cluster, tier
 
@@ -139,7 +139,7 @@ def test_definitions_in_etcd_are_shown_to_who_may_read_them(make_cluster, make_t
     password.write_text(ROOT[1] + "\n")
     password.chmod(0o600)
     tier = make_tier(cluster, "--upstream-user", ROOT[0], "--upstream-password-file", str(password), "--resources",
-                     "crds-under=/definitions/,prefix=/a/{plural}/")
+                     "crds-under=/definitions/,prefix=/a/{plural}/", rights="upstream")
     reader = bearer(token(cluster, READER))
     assert request(tier.endpoint, "/apis/demo.example.com/v1/widgets", None, reader).code == 200, "its objects it may read"
     for path in DOCUMENTS:

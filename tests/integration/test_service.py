@@ -73,8 +73,8 @@ def test_unit_names_files_where_they_were_installed(tmp_path, prefix, folder):
 
 
 def check_config(folder, *flags):
-    """(status, what was printed), with addresses and a cache folder that a start could use."""
-    usable = ["--listen", f"http://127.0.0.1:{free_port()}", "--admin", f"http://127.0.0.1:{free_port()}",
+    """(status, what was printed), with addresses, rights and a cache folder that a start could use."""
+    usable = ["--listen", f"http://127.0.0.1:{free_port()},rights=open", "--admin", f"http://127.0.0.1:{free_port()}",
               "--cache-dir", str(folder / "not" / "there" / "yet")]
     done = procs.run([binary("belfryd"), *usable, "--check-config", *flags], check=False, timeout=30)
     return done.returncode, (done.stdout + done.stderr).decode()

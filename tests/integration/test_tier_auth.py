@@ -25,7 +25,7 @@ def guarded(make_cluster, make_tier, tmp_path):
     password.chmod(0o600)
     tier = make_tier(cluster, "--upstream-cacert", certs.path("ca.pem"), "--upstream-cert", certs.path("tier.pem"),
                      "--upstream-key", certs.path("tier.key"), "--upstream-user", ROOT[0], "--upstream-password-file",
-                     str(password))
+                     str(password), rights="upstream")
     return cluster, tier
 
 
@@ -38,7 +38,7 @@ def test_a_tier_without_rights_says_how_to_grant_them(make_cluster, make_tier, t
     password.write_text("secret\n")
     password.chmod(0o600)
     flags = ["--upstream-user", "tier", "--upstream-password-file", str(password)]
-    tier = make_tier(cluster, *flags, *(["--scope", scope] if scope else []), wait=False)
+    tier = make_tier(cluster, *flags, *(["--scope", scope] if scope else []), wait=False, rights="upstream")
 
     def denied():
         return [line for line in tier.log().splitlines() if "event=upstream_denied" in line]

@@ -53,7 +53,7 @@ def make_pair(make_cluster, make_tier, certs, tmp_path):
         user = ["--upstream-user", ROOT[0], "--upstream-password-file", str(password)] if auth else []
         tier = make_tier(f"https://{proxies[-1].endpoint}", "--upstream-cacert", certs.path("ca.pem"), "--upstream-cert",
                          certs.path("tier.pem"), "--upstream-key", certs.path("tier.key"), *user, "--resources",
-                         f"{CRDS}/widgets.yaml,prefix=/b/,wrap=spec")
+                         f"{CRDS}/widgets.yaml,prefix=/b/,wrap=spec", rights="upstream" if auth else "open+writes")
         return cluster, proxies[-1], tier
     yield make
     for proxy in proxies:

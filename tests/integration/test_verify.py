@@ -319,7 +319,7 @@ def test_rights_of_a_user_are_enough_for_what_he_may_read(make_cluster, make_tie
     password = tmp_path / "password"
     password.write_text(ROOT[1] + "\n")
     password.chmod(0o600)
-    tier = make_tier(cluster, "--upstream-user", ROOT[0], "--upstream-password-file", str(password))
+    tier = make_tier(cluster, "--upstream-user", ROOT[0], "--upstream-password-file", str(password), rights="upstream")
     write(cluster.endpoints, "mode=one", "count=20", "prefix=/a/1", "--user=" + ":".join(ROOT))
     user = ["--user", ":".join(READER), "--for", "1s", "--command-timeout", "30s"]
     runs = [Verify(cluster.endpoints, tier.url, "--prefix", "/a/", *user),

@@ -369,14 +369,27 @@ static bool check_drain(const struct admin *admin, const struct tier_numbers *nu
     return !numbers->draining;
 }
 
+/* A listener with rights=upstream serves only while upstream has auth on. */
+static bool check_rights(const struct admin *admin, const struct tier_numbers *numbers, char why[WHY])
+{
+    (void)admin;
+    for (size_t i = 0; i < numbers->n_workers && numbers->guarded != NULL; i++) {
+        const struct worker_numbers *worker = &numbers->workers[i];
+        if (!worker->answered || worker->auth == PERMIT_AUTH_ON)
+            continue;
+        snprintf(why, WHY, "%s upstream, and %.128s has rights=upstream",
+                 worker->auth == PERMIT_AUTH_OFF ? "auth is off" : "it is not known yet whether auth is on",
+                 numbers->guarded);
+        return false;
+    }
+    return true;
+}
+
 static const struct {
     const char *name;
     bool (*holds)(const struct admin *admin, const struct tier_numbers *numbers, char why[WHY]);
-} checks[] = {{"upstream", check_upstream},
-              {"lag", check_lag},
-              {"replica", check_replica},
-              {"workers", check_workers},
-              {"drain", check_drain}};
+} checks[] = {{"upstream", check_upstream}, {"lag", check_lag},       {"replica", check_replica},
+              {"workers", check_workers},   {"rights", check_rights}, {"drain", check_drain}};
 
 static int write_readyz(const struct admin *admin, const struct tier_numbers *numbers, bool verbose,
                         struct belfry_buf *out)

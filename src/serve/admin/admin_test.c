@@ -303,10 +303,10 @@ static void assert_ready(int status, const char *text)
 static void readiness_names_each_check(void **state)
 {
     (void)state;
-    assert_ready(200, "[+]upstream ok\n[+]lag ok\n[+]replica ok\n[+]workers ok\n[+]drain ok\nok\n");
+    assert_ready(200, "[+]upstream ok\n[+]lag ok\n[+]replica ok\n[+]workers ok\n[+]rights ok\n[+]drain ok\nok\n");
     numbers.upstream.silent_ms = 12000;
-    assert_ready(
-        503, "[+]upstream ok\n[-]lag: 12 s behind (limit 5 s)\n[+]replica ok\n[+]workers ok\n[+]drain ok\nnot ready\n");
+    assert_ready(503, "[+]upstream ok\n[-]lag: 12 s behind (limit 5 s)\n[+]replica ok\n[+]workers ok\n[+]rights "
+                      "ok\n[+]drain ok\nnot ready\n");
     struct fake fake = get("/readyz");
     assert_int_equal(fake.status, 503);
     assert_string_equal(body(&fake), "[-]lag: 12 s behind (limit 5 s)\nnot ready\n");
@@ -316,22 +316,34 @@ static void readiness_names_each_check(void **state)
     numbers.upstream.silent_ms = BELFRY_NEVER;
     snprintf(numbers.upstream.reason, sizeof(numbers.upstream.reason), "http://a:1: connection refused");
     assert_ready(503, "[-]upstream: not ready: http://a:1: connection refused\n[-]lag: not known yet (limit 5 s)\n"
-                      "[+]replica ok\n[+]workers ok\n[+]drain ok\nnot ready\n");
+                      "[+]replica ok\n[+]workers ok\n[+]rights ok\n[+]drain ok\nnot ready\n");
     reset_numbers();
     numbers.upstream.disk_trouble = true; /* it follows, from memory, and should get no more clients */
     snprintf(numbers.upstream.disk_why, sizeof(numbers.upstream.disk_why), "disk full: /var/cache/belfry");
-    assert_ready(503,
-                 "[+]upstream ok\n[+]lag ok\n[-]replica: disk full: /var/cache/belfry\n[+]workers ok\n[+]drain ok\n"
-                 "not ready\n");
+    assert_ready(503, "[+]upstream ok\n[+]lag ok\n[-]replica: disk full: /var/cache/belfry\n[+]workers ok\n[+]rights "
+                      "ok\n[+]drain ok\n"
+                      "not ready\n");
     reset_numbers();
     numbers.upstream_answered = false;
     numbers.draining = true;
     workers[1].answered = false;
-    assert_ready(503, "[-]upstream: the follower did not answer\n[-]lag: not known yet (limit 5 s)\n"
-                      "[+]replica ok\n[-]workers: 1 of 2 did not answer\n[-]drain: the tier drains\nnot ready\n");
+    assert_ready(
+        503, "[-]upstream: the follower did not answer\n[-]lag: not known yet (limit 5 s)\n"
+             "[+]replica ok\n[-]workers: 1 of 2 did not answer\n[+]rights ok\n[-]drain: the tier drains\nnot ready\n");
+    reset_numbers();
+    numbers.guarded = "http://127.0.0.1:1";
+    workers[0].auth = PERMIT_AUTH_ON;
+    assert_ready(503,
+                 "[+]upstream ok\n[+]lag ok\n[+]replica ok\n[+]workers ok\n[-]rights: it is not known yet whether auth "
+                 "is on upstream, and http://127.0.0.1:1 has rights=upstream\n[+]drain ok\nnot ready\n");
+    workers[1].auth = PERMIT_AUTH_OFF;
+    assert_ready(503, "[+]upstream ok\n[+]lag ok\n[+]replica ok\n[+]workers ok\n[-]rights: auth is off upstream, and "
+                      "http://127.0.0.1:1 has rights=upstream\n[+]drain ok\nnot ready\n");
+    workers[1].auth = PERMIT_AUTH_ON;
+    assert_ready(200, "[+]upstream ok\n[+]lag ok\n[+]replica ok\n[+]workers ok\n[+]rights ok\n[+]drain ok\nok\n");
     reset_numbers();
     numbers.upstream.silent_ms = 5000;
-    assert_ready(200, "[+]upstream ok\n[+]lag ok\n[+]replica ok\n[+]workers ok\n[+]drain ok\nok\n");
+    assert_ready(200, "[+]upstream ok\n[+]lag ok\n[+]replica ok\n[+]workers ok\n[+]rights ok\n[+]drain ok\nok\n");
 }
 
 static void large_answer_goes_out_within_the_room(void **state)

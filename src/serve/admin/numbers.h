@@ -36,6 +36,7 @@ struct worker_numbers { /* of one worker thread */
     struct relay_stats relay;
     struct route_stats route;
     struct permit_stats permit;
+    enum permit_auth auth; /* of upstream, as last found; only where a listener needs it */
     struct uplink_stats uplink;
     struct kube_stats kube; /* this and the next two: zeroes where no resource is served */
     struct kube_lists_stats kube_lists;
@@ -51,6 +52,7 @@ struct tier_numbers {
     uint64_t now_ms, started_ms;
     const char *name, *version;
     bool draining;
+    const char *guarded;           /* the address of a listener with rights=upstream; NULL: there is none */
     struct driver_status upstream; /* valid when upstream_answered */
     struct about about;            /* likewise */
     bool upstream_answered;

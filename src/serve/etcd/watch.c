@@ -321,7 +321,7 @@ static bool watch_stream_on_create(struct watch_stream *ws, const struct belfry_
     struct watch_service *service = ws->service;
     uint64_t now_ms = service->opts.now(service->opts.user);
     service->stats.creates++;
-    if (request->start_revision < 0 || permit_is_open(service->opts.permit, now_ms))
+    if (request->start_revision < 0 || permit_is_open_to(service->opts.permit, &ws->who, now_ms))
         return watch_stream_create_watcher(ws, request);
     return watch_stream_ask_rights(ws, request, raw, now_ms);
 }

@@ -192,7 +192,7 @@ static void kube_call_go_on(struct kube_call *call, uint64_t now_ms)
 {
     struct permit *permit = call->calls->opts.permit;
     const struct kube_ask *ask = call->ask;
-    if (permit_is_open(permit, now_ms)) {
+    if (permit_is_open_to(permit, &ask->who, now_ms)) {
         kube_call_take_over(call, now_ms);
         return;
     }

@@ -202,13 +202,12 @@ static void on_visit_gone(struct exchange *x, void *user)
 static const struct exchange_events visit_events = {
     .body = exchange_drop_body, .body_end = exchange_ignore, .writable = exchange_ignore, .gone = on_visit_gone};
 
-static void begin_visit(struct kube_discovery *discovery, struct exchange *x, const struct exchange_head *head,
+static void begin_visit(struct kube_discovery *discovery, struct exchange *x, const struct identity *who,
                         const struct wanted *wanted, uint64_t now_ms)
 {
-    struct identity who = identity_read(x, head, IDENTITY_OF_KUBE);
     size_t own = sizeof(struct kube_visit) + wanted->path.len + wanted->known.len;
     struct kube_state *state = discovery->state;
-    size_t bytes = own + kube_sight_bytes(state->catalog, &who);
+    size_t bytes = own + kube_sight_bytes(state->catalog, who);
     struct kube_visit *visit = state->waiting_bytes + bytes > KUBE_CALLS_BYTES ? NULL : calloc(1, own);
     if (visit == NULL) {
         answer_busy(x, "belfry: too many requests wait");
@@ -223,7 +222,7 @@ static void begin_visit(struct kube_discovery *discovery, struct exchange *x, co
     visit->bytes = bytes;
     state->waiting_bytes += bytes;
     belfry_list_append(&discovery->visits, &visit->link);
-    if (kube_sight_ask(discovery->sight, state->catalog, &who, exchange_pin(x), now_ms, on_sight, visit,
+    if (kube_sight_ask(discovery->sight, state->catalog, who, exchange_pin(x), now_ms, on_sight, visit,
                        &visit->asker) != BELFRY_OK) {
         answer_busy(x, "belfry: too many requests wait for their rights");
         kube_visit_free(visit);
@@ -248,6 +247,7 @@ void kube_discover(struct kube_discovery *discovery, struct exchange *x, const s
         answer_probe(state, x, path, query);
         return;
     }
+    struct identity who = identity_read(x, head, IDENTITY_OF_KUBE);
     bool has_two = is_path(path, "/api") || is_path(path, "/apis");
     unsigned forms = 1u << KUBE_FORM_JSON | (has_two ? 1u << KUBE_FORM_DISCOVERY : 0);
     enum kube_form form = kube_accept(exchange_field(head, "accept"), forms);
@@ -261,8 +261,8 @@ void kube_discover(struct kube_discovery *discovery, struct exchange *x, const s
         answer_no_resource(state, x);
     else if (form == KUBE_FORM_NONE)
         answer_failure(x, KUBE_NOT_ACCEPTABLE, "only the following media types are accepted: application/json");
-    else if (!permit_is_open(discovery->permit, now_ms))
-        begin_visit(discovery, x, head, &wanted, now_ms);
+    else if (!permit_is_open_to(discovery->permit, &who, now_ms))
+        begin_visit(discovery, x, &who, &wanted, now_ms);
     else if (answer_document(state->catalog, x, &wanted) != BELFRY_OK)
         answer_no_resource(state, x);
 }

@@ -48,6 +48,7 @@ struct relay_call {
     struct exchange *x;
     bool changes_auth, acts_later;
     bool tokenless;
+    bool needs_auth; /* of a listener that serves only while upstream has auth on */
     enum relay_request kind;
     uint64_t due_ms;
     /* owner */
@@ -489,7 +490,10 @@ static void on_relay_verdict(enum permit_verdict verdict, const char *reason, vo
     if (verdict == PERMIT_UNAVAILABLE) {
         call->relay->stats.failed++;
         relay_call_fail(call, BELFRY_GRPC_UNAVAILABLE, reason);
-    } else if (verdict == PERMIT_REFUSED && relay_rights_needs_user(belfry_buf_bytes(&call->path))) {
+    } else if (verdict == PERMIT_GRANTED && call->needs_auth) {
+        call->relay->stats.refused++;
+        relay_call_fail(call, BELFRY_GRPC_UNAVAILABLE, PERMIT_AUTH_IS_OFF);
+    } else if (verdict == PERMIT_REFUSED && call->tokenless && relay_rights_needs_user(belfry_buf_bytes(&call->path))) {
         relay_call_refuse_user(call);
     } else { /* auth is off; or it is on, and the call goes upstream without a user */
         enum belfry_err err = relay_call_send(call);
@@ -498,10 +502,13 @@ static void on_relay_verdict(enum permit_verdict verdict, const char *reason, vo
     }
 }
 
-/* With auth on, upstream could take the call for the tier's own. */
+/* With auth on, upstream could take the call for the tier's own. With auth off, it would carry out whatever a listener
+ * with rights=upstream passes on. */
 static bool relay_call_must_check(const struct relay_call *call)
 {
     const struct relay *relay = call->relay;
+    if (call->needs_auth && permit_auth(relay->opts.permit, belfry_clock_ms()) != PERMIT_AUTH_ON)
+        return true;
     return call->tokenless && !relay_rights_authenticates(belfry_buf_bytes(&call->path)) &&
            uplink_may_have_name(relay->opts.uplink) && !permit_is_open(relay->opts.permit, belfry_clock_ms());
 }
@@ -641,7 +648,9 @@ static struct relay_call *relay_call_create(struct relay *relay, struct exchange
     call->x = x;
     call->state = HEADED;
     call->due_ms = BELFRY_NEVER;
-    call->tokenless = identity_read(x, head, IDENTITY_OF_GRPC).kind != IDENTITY_TOKEN;
+    struct identity who = identity_read(x, head, IDENTITY_OF_GRPC);
+    call->tokenless = who.kind != IDENTITY_TOKEN;
+    call->needs_auth = who.rights == LISTEN_RIGHTS_UPSTREAM;
     call->rewrites =
         relay->opts.advertise != NULL && belfry_bytes_equal(head->path, belfry_bytes_str(RELAY_MEMBERS_PATH));
     call->changes_auth = relay_rights_changes_auth(head->path);

@@ -19,6 +19,8 @@
  * - Such a call that went upstream while auth was off, and that etcd may still carry out later (its request is not
  *   complete, or it is a Lock or an Election), is ended with the same status soon after auth is turned on
  *   (RELAY_RECHECK_MS and PERMIT_OFF_MS). A LeaseKeepAlive goes on: etcd requires no right for it.
+ * - On a listener with rights=upstream a call waits until permit knows that auth is on. While it is off the call ends
+ *   with 14 PERMIT_AUTH_IS_OFF.
  * - On a read-only listener only methods known to read are relayed; others: 7 "belfry: this listener is read-only".
  * - Cluster/MemberList: when an address is advertised, it replaces every member's client URLs.
  * - Auth/AuthEnable and similar methods make the tier doubt what it knows of auth (permit_doubt()), before and after.

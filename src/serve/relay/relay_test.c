@@ -774,6 +774,39 @@ static void with_auth_off_who_has_no_token_is_passed_on_whole(void **state)
         assert_null(upstream_field(bed.members[0], i, "grpcgateway-accept"));
 }
 
+static void listener_that_needs_auth_passes_nothing_on_while_it_is_off(void **state)
+{
+    (void)state;
+    static const struct listen_policy guarded = {.rights = LISTEN_RIGHTS_UPSTREAM};
+    static const char *const with_token[] = {"content-type: application/grpc", "token: t.1", NULL};
+    bool auth_on = false;
+    make_relay(NULL, &(struct upstream_opts){
+                         .serve = serve_auth,
+                         .user = &auth_on}); /* its certificate has no name: another listener would ask nothing */
+    fake.conn.policy = &guarded;
+    begin_with(PUT, with_token, RELAY_ALL);
+    fakeexchange_send(&fake, "abc", 3);
+    drive_until(fake.state == FAKEEXCHANGE_ENDED);
+    ended_with("14", PERMIT_AUTH_IS_OFF);
+    assert_int_equal(upstream_count(bed.members[0]), 1); /* the question */
+    fakeexchange_fini(&fake);
+    auth_on = true;
+    drive_for(PERMIT_OFF_MS + 100);
+    fakeexchange_init(&fake, EXCHANGE_ROOM);
+    fake.conn.policy = &guarded;
+    begin_with(PUT, with_token, RELAY_ALL);
+    fakeexchange_send(&fake, "abc", 3);
+    reach(3); /* another question, and the call */
+    assert_string_equal(upstream_field(bed.members[0], 2, ":path"), PUT);
+    fakeexchange_gone(&fake);
+    fakeexchange_fini(&fake);
+    fakeexchange_init(&fake, EXCHANGE_ROOM);
+    fake.conn.policy = &guarded;
+    ask(PUT); /* known to be on: no question; etcd answers whom it does not know */
+    reach(4);
+    assert_string_equal(upstream_field(bed.members[0], 3, ":path"), PUT);
+}
+
 static void what_etcd_may_answer_to_anyone_goes_up_as_nobodys(void **state)
 {
     (void)state;
@@ -1027,6 +1060,7 @@ int main(void)
         cmocka_unit_test_teardown(a_read_only_listener_passes_what_is_known_to_read, teardown),
         cmocka_unit_test_teardown(the_tiers_certificate_does_not_speak_for_who_has_no_token, teardown),
         cmocka_unit_test_teardown(with_auth_off_who_has_no_token_is_passed_on_whole, teardown),
+        cmocka_unit_test_teardown(listener_that_needs_auth_passes_nothing_on_while_it_is_off, teardown),
         cmocka_unit_test_teardown(what_etcd_may_answer_to_anyone_goes_up_as_nobodys, teardown),
         cmocka_unit_test_teardown(what_acts_later_ends_when_auth_is_turned_on, teardown),
         cmocka_unit_test_teardown(a_request_that_is_held_back_until_auth_is_on_is_refused, teardown),

@@ -21,6 +21,7 @@
 /* What a question to upstream contains. With auth off it is the same for all. */
 struct fence_subject {
     const char *field; /* "token" or "authorization", static; NULL: none is sent */
+    enum uplink_caller caller;
     struct belfry_bytes secret, key;
 };
 
@@ -98,12 +99,14 @@ static void fence_answer_all(struct belfry_list *waits, enum belfry_err err, int
 static uint64_t fence_subject_hash(const struct fence *fence, const struct fence_subject *subject)
 {
     uint64_t hash = belfry_hash(fence->hash_key, subject->secret);
-    return belfry_hash_int(hash + (subject->field != NULL)) ^ belfry_hash(fence->hash_key, subject->key);
+    return belfry_hash_int(hash + 2 * (uint64_t)subject->caller + (subject->field != NULL)) ^
+           belfry_hash(fence->hash_key, subject->key);
 }
 
 static bool fence_subject_equal(const struct fence_subject *a, const struct fence_subject *b)
 {
-    return a->field == b->field && belfry_bytes_equal(a->secret, b->secret) && belfry_bytes_equal(a->key, b->key);
+    return a->field == b->field && a->caller == b->caller && belfry_bytes_equal(a->secret, b->secret) &&
+           belfry_bytes_equal(a->key, b->key);
 }
 
 static struct fence_question *fence_question_find(const struct fence *fence, uint64_t hash,
@@ -142,7 +145,7 @@ static enum belfry_err fence_question_create(struct fence *fence, uint64_t hash,
     if (question == NULL)
         return BELFRY_ERR_NOMEM;
     char *to = question->text;
-    *question = (struct fence_question){.fence = fence, .subject.field = subject->field, .bytes = bytes};
+    *question = (struct fence_question){.fence = fence, .subject = *subject, .bytes = bytes};
     question->subject.secret = belfry_pack(&to, subject->secret);
     question->subject.key = belfry_pack(&to, subject->key);
     belfry_list_init(&question->now);
@@ -230,6 +233,7 @@ static enum belfry_err fence_question_send(struct fence_question *question)
                               .timeout_ms = FENCE_TIMEOUT_MS,
                               .fields = &field,
                               .n_fields = subject->field != NULL,
+                              .caller = subject->caller,
                               .message = belfry_bytes_of(message, etcdserverpb__range_request__pack(&request, message)),
                               .fn = on_fence_range,
                               .user = question};
@@ -332,9 +336,10 @@ static struct fence_subject fence_subject_of(const struct fence *fence, const st
 {
     if (fence->permit != NULL && permit_is_open(fence->permit, now))
         return (struct fence_subject){0};
-    bool has_token = who->kind == IDENTITY_TOKEN;
-    return (struct fence_subject){
-        .key = key, .field = identity_field_name(who), .secret = has_token ? who->text : (struct belfry_bytes){0}};
+    if (who->kind == IDENTITY_TOKEN)
+        return (struct fence_subject){.field = identity_field_name(who), .secret = who->text, .key = key};
+    bool is_open = who->rights == LISTEN_RIGHTS_OPEN;
+    return (struct fence_subject){.caller = is_open ? UPLINK_CALLER_ANYONE : UPLINK_CALLER_CLIENT, .key = key};
 }
 
 /* Finds the list for a new wait: of an existing question, after its Range under way, or of a new question. */

@@ -6,18 +6,25 @@
 
 enum dialect { DIALECT_GRPC = 1, DIALECT_JSON = 2, DIALECT_KUBE = 4, DIALECT_SSE = 8 };
 
-/* Which rights the clients of a listener have. */
+/* Which rights the clients of a listener have (docs/decisions/0048-the-deputy-rule.md). */
 enum listen_rights {
     LISTEN_RIGHTS_ASKED,    /* their own, while upstream has auth on; all of the tier's while it is off */
     LISTEN_RIGHTS_UPSTREAM, /* their own; while upstream has auth off, the listener serves nothing */
-    LISTEN_RIGHTS_OPEN      /* whatever the tier may read; a client that sends a token has the rights of its user */
+    LISTEN_RIGHTS_OPEN      /* whatever the tier may read; a client with a token has the rights of its user */
 };
 
 /* exchange_conn.policy points at one. */
 struct listen_policy {
     unsigned dialects; /* enum dialect, ored */
-    bool read_only;    /* only methods that read are relayed */
+    bool read_only;
     enum listen_rights rights;
+    bool open_writes; /* OPEN: writes, too */
 };
+
+/* May more than methods that read be relayed? */
+static inline bool listen_policy_writes(const struct listen_policy *policy)
+{
+    return !policy->read_only && (policy->rights != LISTEN_RIGHTS_OPEN || policy->open_writes);
+}
 
 #endif

@@ -25,6 +25,7 @@ enum credential { CREDENTIAL_NONE, CREDENTIAL_TOKEN, CREDENTIAL_AUTHORIZATION };
 
 /* A client and the range that it wants to read. */
 struct permit_subject {
+    enum listen_rights rights;
     enum credential credential;
     struct belfry_bytes secret, key, range_end;
 };
@@ -323,10 +324,18 @@ static enum permit_auth permit_judge_status(struct permit *permit, const struct 
     return read_status(with);
 }
 
+static void permit_question_settle_off(struct permit_question *question)
+{
+    if (question->subject.rights == LISTEN_RIGHTS_UPSTREAM)
+        permit_question_make_ready(question, PERMIT_UNAVAILABLE, PERMIT_AUTH_IS_OFF);
+    else
+        permit_question_make_ready(question, PERMIT_GRANTED, "");
+}
+
 static void permit_question_settle(struct permit_question *question, enum permit_auth auth)
 {
     if (auth == PERMIT_AUTH_OFF) {
-        permit_question_make_ready(question, PERMIT_GRANTED, "");
+        permit_question_settle_off(question);
     } else if (auth == PERMIT_AUTH_ON) {
         enum belfry_err err = permit_question_ask_range(question);
         if (err != BELFRY_OK)
@@ -524,10 +533,23 @@ bool permit_is_open(struct permit *permit, uint64_t now_ms)
     return permit->auth == PERMIT_AUTH_OFF && permit_is_fresh(permit, now_ms);
 }
 
+bool permit_is_open_to(struct permit *permit, const struct identity *who, uint64_t now_ms)
+{
+    switch (who->rights) {
+    case LISTEN_RIGHTS_OPEN:
+        return who->kind != IDENTITY_TOKEN || permit_is_open(permit, now_ms);
+    case LISTEN_RIGHTS_UPSTREAM:
+        return false;
+    case LISTEN_RIGHTS_ASKED:
+        break;
+    }
+    return permit_is_open(permit, now_ms);
+}
+
 static struct permit_subject permit_subject_of(const struct identity *who, struct belfry_bytes key,
                                                struct belfry_bytes range_end)
 {
-    struct permit_subject subject = {.key = key, .range_end = range_end};
+    struct permit_subject subject = {.rights = who->rights, .key = key, .range_end = range_end};
     if (who->kind == IDENTITY_TOKEN) {
         subject.credential = who->field == IDENTITY_FIELD_TOKEN ? CREDENTIAL_TOKEN : CREDENTIAL_AUTHORIZATION;
         subject.secret = who->text;
@@ -543,6 +565,7 @@ static struct permit_question *permit_question_make(const struct permit_subject 
         return NULL;
     char *to = question->text;
     *question = (struct permit_question){.state = PENDING, .bytes = sizeof(*question) + text};
+    question->subject.rights = subject->rights;
     question->subject.credential = subject->credential;
     question->subject.secret = belfry_pack(&to, subject->secret);
     question->subject.key = belfry_pack(&to, subject->key);
@@ -554,10 +577,15 @@ static struct permit_question *permit_question_make(const struct permit_subject 
 
 static enum belfry_err permit_question_begin(struct permit *permit, struct permit_question *question, uint64_t now)
 {
+    const struct permit_subject *subject = &question->subject;
+    if (subject->rights == LISTEN_RIGHTS_OPEN && subject->credential == CREDENTIAL_NONE) {
+        permit_question_make_ready(question, PERMIT_GRANTED, "");
+        return BELFRY_OK;
+    }
     if (permit_is_fresh(permit, now) && permit->auth == PERMIT_AUTH_ON)
         return permit_question_ask_range(question);
     if (permit_is_fresh(permit, now)) {
-        permit_question_make_ready(question, PERMIT_GRANTED, "");
+        permit_question_settle_off(question);
         return BELFRY_OK;
     }
     belfry_list_append(&permit->pending, &question->node);

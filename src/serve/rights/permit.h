@@ -13,6 +13,9 @@
  * immediately: the tier's own certificate must not count for it. Equal questions that are under way share
  * one call; answers are never kept.
  *
+ * A listener may say otherwise (listen_policy.h): on an open one a client without a token is granted everything; on one
+ * with rights=upstream nothing is granted while auth is off: PERMIT_UNAVAILABLE with PERMIT_AUTH_IS_OFF.
+ *
  * Thread: owner (the loop's). The answer comes from the loop, never from inside permit_ask().
  */
 #ifndef BELFRY_SERVE_RIGHTS_PERMIT_H
@@ -46,6 +49,9 @@ enum permit_verdict {
 #define PERMIT_BAD_TOKEN    "rpc error: code = Unauthenticated desc = etcdserver: invalid auth token"
 #define PERMIT_DENIED       "rpc error: code = PermissionDenied desc = etcdserver: permission denied"
 
+/* Why a listener with rights=upstream grants nothing. */
+#define PERMIT_AUTH_IS_OFF "belfry: not ready: auth is off upstream, and this listener has rights=upstream"
+
 /* True when a refusal is about the token (missing or invalid) and not about the range. */
 static inline bool permit_is_about_token(const char *reason)
 {
@@ -60,8 +66,12 @@ BELFRY_NODISCARD enum belfry_err permit_create(struct uplink *uplink, uv_loop_t 
                                                struct permit **out);
 void permit_destroy(struct permit *permit); /* questions are dropped without an answer; NULL is fine */
 
-/* True when auth is known to be off: no question is needed. */
+/* True when auth is known to be off. */
 bool permit_is_open(struct permit *permit, uint64_t now_ms);
+
+/* True when no question is needed: auth is known to be off and the listener serves then; or the listener is open, and
+ * the client has no token. */
+bool permit_is_open_to(struct permit *permit, const struct identity *who, uint64_t now_ms);
 
 /* Asks. Everything is copied. Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_LIMIT (too many questions wait). */
 BELFRY_NODISCARD enum belfry_err permit_ask(struct permit *permit, const struct identity *who, unsigned *pin,

@@ -203,6 +203,50 @@ static void with_auth_on_the_range_is_asked_with_the_clients_token(void **state)
     assert_int_equal(etcd.n_status, 1);
 }
 
+static void open_listener_grants_everything_to_clients_without_a_token(void **state)
+{
+    (void)state;
+    make_permit((struct etcd){.auth_on = true});
+    struct seen seen = {0};
+    struct identity nobody = {.rights = LISTEN_RIGHTS_OPEN};
+    struct identity cert = {.kind = IDENTITY_CERT, .rights = LISTEN_RIGHTS_OPEN, .text = belfry_bytes_str("alice")};
+    struct identity token = identity_of_token(IDENTITY_FIELD_TOKEN, belfry_bytes_str("t.1"));
+    token.rights = LISTEN_RIGHTS_OPEN;
+    assert_true(permit_is_open_to(permit, &nobody, 0) && permit_is_open_to(permit, &cert, 0));
+    assert_false(permit_is_open_to(permit, &token, 0));
+    assert_int_equal(permit_ask(permit, &nobody, NULL, belfry_bytes_str("k"), belfry_bytes_str(""), belfry_clock_ms(),
+                                on_answer, &seen, &seen.question),
+                     BELFRY_OK);
+    drive_until(seen.n == 1);
+    assert_int_equal(seen.verdict, PERMIT_GRANTED);
+    assert_true(etcd.n_status == 0 && etcd.n_range == 0);
+    seen = (struct seen){0};
+    assert_int_equal(permit_ask(permit, &token, NULL, belfry_bytes_str("k"), belfry_bytes_str(""), belfry_clock_ms(),
+                                on_answer, &seen, &seen.question),
+                     BELFRY_OK);
+    drive_until(seen.n == 1);
+    assert_int_equal(etcd.n_range, 1); /* a token has the rights of its user */
+}
+
+static void listener_that_needs_auth_grants_nothing_while_it_is_off(void **state)
+{
+    (void)state;
+    make_permit((struct etcd){0});
+    struct identity who = identity_of_token(IDENTITY_FIELD_TOKEN, belfry_bytes_str("t.1"));
+    who.rights = LISTEN_RIGHTS_UPSTREAM;
+    for (int i = 0; i < 2; i++) { /* when it is not known yet, and when it is */
+        struct seen seen = {0};
+        assert_int_equal(permit_ask(permit, &who, NULL, belfry_bytes_str("k"), belfry_bytes_str(""), belfry_clock_ms(),
+                                    on_answer, &seen, &seen.question),
+                         BELFRY_OK);
+        drive_until(seen.n == 1);
+        assert_int_equal(seen.verdict, PERMIT_UNAVAILABLE);
+        assert_string_equal(seen.reason, PERMIT_AUTH_IS_OFF);
+        assert_true(permit_is_open(permit, belfry_clock_ms()));
+        assert_false(permit_is_open_to(permit, &who, belfry_clock_ms()));
+    }
+}
+
 static void the_field_that_etcd_would_take_is_sent(void **state)
 {
     (void)state;
@@ -497,6 +541,8 @@ int main(void)
         cmocka_unit_test_teardown(with_auth_off_everybody_may_and_one_call_serves_for_a_second, teardown),
         cmocka_unit_test_teardown(what_is_stale_is_asked_again_in_the_background, teardown),
         cmocka_unit_test_teardown(with_auth_on_the_range_is_asked_with_the_clients_token, teardown),
+        cmocka_unit_test_teardown(open_listener_grants_everything_to_clients_without_a_token, teardown),
+        cmocka_unit_test_teardown(listener_that_needs_auth_grants_nothing_while_it_is_off, teardown),
         cmocka_unit_test_teardown(the_field_that_etcd_would_take_is_sent, teardown),
         cmocka_unit_test_teardown(refusals_read_as_etcds_own, teardown),
         cmocka_unit_test_teardown(what_upstream_did_not_judge_is_no_refusal, teardown),
