@@ -76,7 +76,7 @@ complete -c belfryctl -n '__fish_seen_subcommand_from top' -l interval -x -d 're
 complete -c belfryctl -n '__fish_seen_subcommand_from top' -l sort -x -a 'lag sent age' -d 'the largest first: lag, sent or age'
 complete -c belfryctl -n '__fish_seen_subcommand_from top' -l limit -x -d 'at most so many watchers or groups, up to 10000'
 complete -c belfryctl -n '__fish_seen_subcommand_from top' -l group -x -a 'range peer state' -d 'count watchers by range, peer or state'
-complete -c belfryctl -n '__fish_seen_subcommand_from top' -l filter -x -d 'only those with this in their peer, user, client, key, state or dialect'
+complete -c belfryctl -n '__fish_seen_subcommand_from top' -l filter -x -d 'only those with this in their peer, identity, client, key, state or dialect'
 complete -c belfryctl -n '__fish_seen_subcommand_from kube' -l server -x -d 'http://host:port or https://host:port of the belfryd'
 complete -c belfryctl -n '__fish_seen_subcommand_from kube' -l name -x -d 'what cluster, user and context are called'
 complete -c belfryctl -n '__fish_seen_subcommand_from kube' -l namespace -x -d 'the namespace that kubectl looks at when it is not told'

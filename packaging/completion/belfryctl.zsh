@@ -116,7 +116,7 @@ _belfryctl()
         '--sort=[the largest first: lag, sent or age]:WHAT:(lag sent age)'
         '--limit=[at most so many watchers or groups, up to 10000]:N: '
         '--group=[count watchers by range, peer or state]:WHAT:(range peer state)'
-        '--filter=[only those with this in their peer, user, client, key, state or dialect]:TEXT: '
+        '--filter=[only those with this in their peer, identity, client, key, state or dialect]:TEXT: '
         ) ;;
         tree) flags+=(
         '--admin=[http://host:port or unix:///path of the belfryd]:URL: '

@@ -7,10 +7,10 @@
  * An unknown flag or key is an error that names the nearest one; a value that makes no sense one that says what
  * would. Sizes take B, KiB, MiB, GiB (and K, M, G); durations ms, s, m, h.
  *
- * --listen URL[,serve=grpc+json+kube+sse][,read-only][,cert=FILE,key=FILE][,client-ca=FILE[,crl=FILE][,user=cn|uri|dns]]
- * [,rights=upstream|open[+writes]]; in the file a list of URLs or of maps with these keys. Plain HTTP on an address that
- * is not loopback needs --insecure-listen; the admin address likewise. A listener without client-ca needs rights if the
- * tier has credentials for upstream (decision 0048).
+ * --listen URL[,serve=grpc+json+kube+sse][,read-only][,cert=FILE,key=FILE][,client-ca=FILE][,crl=FILE]
+ * [,user=cn|uri|dns][,rights=upstream|open|open+writes]; in the file a list of URLs or of maps with url and these keys.
+ * Plain HTTP on an address that is not loopback needs --insecure-listen; the admin address likewise. A listener without
+ * client-ca needs rights if the tier has credentials for upstream (docs/decisions/0048-the-deputy-rule.md).
  *
  * --resources FILE[,prefix=P][,wrap=FIELD][,key=TEMPLATE], or crds-under=PREFIX for FILE; in the file a list of
  * FILEs or of maps with crd or crds-under, prefix, and wrap: FIELD or {field: FIELD, key: TEMPLATE}.

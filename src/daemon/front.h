@@ -25,8 +25,8 @@
 #include "daemon/logger.h"
 
 /* Runs until the tier has stopped. On failure a sentence is stored in why; "" when a log line says it already.
- * Errors: BELFRY_ERR_IO (an address is taken), BELFRY_ERR_INVALID (a socket handed over is exposed), BELFRY_ERR_TLS, BELFRY_ERR_LIMIT, BELFRY_ERR_NOMEM,
- * BELFRY_ERR_REFUSED (tiers in a circle, or too many in a row). */
+ * Errors: BELFRY_ERR_IO (an address is taken), BELFRY_ERR_INVALID (a socket that was handed over is exposed),
+ * BELFRY_ERR_TLS, BELFRY_ERR_LIMIT, BELFRY_ERR_NOMEM, BELFRY_ERR_REFUSED (tiers in a circle, or too many in a row). */
 BELFRY_NODISCARD enum belfry_err front_run(const struct config *config, struct logger *logger, char *why,
                                            size_t why_len);
 

@@ -52,8 +52,8 @@ void tier_note_listeners(struct tier *tier, const struct listener_stats *stats);
 /* May listeners with rights=upstream serve? PERMIT_AUTH_ON also when there is none. */
 enum permit_auth tier_guard(const struct tier *tier);
 
-/* Does it follow upstream now, and may every listener serve? `reason` says why not. HOPELESS: it never will with this configuration; a log line says
- * why. */
+/* Does it follow upstream now, and may every listener serve? `reason` says why not. HOPELESS: it never will follow with
+ * this configuration; a log line says why. */
 enum tier_state { TIER_NOT_READY, TIER_READY, TIER_HOPELESS };
 enum tier_state tier_look(struct tier *tier, char *reason, size_t reason_len);
 

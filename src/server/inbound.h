@@ -21,8 +21,8 @@
  * - the same for the head of each later request, from its first byte;
  * - INBOUND_IDLE_MS for an HTTP/1.1 connection without a request.
  *
- * Client certificates: each connection with TLS is checked again every half of check_ms (belfry_tls_conn_recheck()), the
- * connections one after another, so that the work and the ends are spread over that time. One whose certificate has
+ * Client certificates: each connection with TLS is checked again in every half of check_ms (belfry_tls_conn_recheck()),
+ * one after another, so that the work and the ends are spread over that time. A connection whose certificate has
  * expired, was revoked, or is of an authority that was removed is ended: HTTP/2 with a GOAWAY that says why.
  *
  * Fairness: reads become smaller when handling them takes long, and a connection is not read while many frames wait to
@@ -77,8 +77,9 @@ BELFRY_NODISCARD enum belfry_err inbound_create(const struct inbound_opts *opts,
 /* Closes every connection (exchanges receive `gone`); handles finish closing on the loop. NULL is fine. */
 void inbound_destroy(struct inbound_group *group);
 
-/* Takes over a connected socket (closed on failure). `tls` NULL: plain; it outlives the group. `peer` names it. `policy` becomes
- * exchange_conn.policy. Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_IO, BELFRY_ERR_TLS, BELFRY_ERR_LIMIT (memory_max). */
+/* Takes over a connected socket (closed on failure). `tls` NULL: plain; it outlives the group. `peer` names it.
+ * `policy` becomes exchange_conn.policy.
+ * Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_IO, BELFRY_ERR_TLS, BELFRY_ERR_LIMIT (memory_max). */
 BELFRY_NODISCARD enum belfry_err inbound_accept(struct inbound_group *group, int fd, const char *peer,
                                                 struct belfry_tls *tls, const void *policy, uint64_t now_ms);
 

@@ -207,8 +207,8 @@
     X(SUM, inbound.closed, closed, JSON, "belfry_connections_closed_total", COUNTER, "Connections closed.") \
     X(SUM, inbound.dead, dead, JSON, "belfry_connections_dead_total", COUNTER, \
       "Connections ended because the peer's machine stopped acknowledging.") \
-    X(SUM, inbound.ended_certificates, ended_certificates, JSON, "belfry_connections_certificate_ended_total", COUNTER, \
-      "Connections ended because their client certificate expired, was revoked, or lost its authority.") \
+    X(SUM, inbound.ended_certificates, ended_certificates, JSON, "belfry_connections_certificate_ended_total", \
+      COUNTER, "Connections ended because their client certificate expired, was revoked, or lost its authority.") \
     X(SUM, inbound.refused_floods, refused_floods, JSON, "belfry_rejected_total", COUNTER, NULL, "reason=\"flood\"") \
     X(SUM, inbound.bytes_in, bytes_in, JSON, "belfry_received_bytes_total", COUNTER, "Bytes read from clients.") \
     X(SUM, inbound.bytes_out, bytes_out, TOP, "belfry_sent_bytes_total", COUNTER, "Bytes written to clients.") \

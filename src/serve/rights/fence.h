@@ -7,8 +7,8 @@
  * on its way may be older than the wait. So a thousand waits at once cost two questions.
  *
  * Unless auth is known to be off (permit.h), the question carries the client's own token and a key of the client's own
- * range, because upstream refuses any other. Waits with the same token and key share it. For a client without a token on
- * an open listener (listen_policy.h) the tier asks for itself.
+ * range, because upstream refuses any other. Waits with the same token and key share it. For a client without a token
+ * on an open listener (listen_policy.h) the tier asks for itself.
  *
  * Thread: owner (the loop's). The answer comes from the loop, never from inside fence_ask().
  */
