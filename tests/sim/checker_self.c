@@ -556,6 +556,30 @@ static void right_prev_compacted(struct bench *bench)
     say_all(bench, take(bench, 0, 41, head(bench)));
 }
 
+/* A tier received a revision without its previous value, because of a compaction of the past that was then; and the
+ * past that follows has that revision, too, and no compaction. */
+static void right_prev_compacted_before_a_fork(struct bench *bench)
+{
+    watch_until(bench, 29);
+    history_compact(bench->history, 40);
+    rewrite_at(bench, 32);
+    struct events *events = take(bench, 1, 30, 32);
+    without_prev(events);
+    say_all(bench, events);
+    say_all(bench, take(bench, 1, 33, head(bench)));
+}
+
+/* The same, of a revision that only the new past has. */
+static void wrong_prev_missing_behind_a_fork(struct bench *bench)
+{
+    watch_until(bench, 32);
+    history_compact(bench->history, 60);
+    rewrite_at(bench, 32);
+    struct events *events = take(bench, 1, 33, head(bench));
+    without_prev(events);
+    say_all(bench, events);
+}
+
 static void right_refusals(struct bench *bench)
 {
     struct belfry_wire_create create = everything(0);
@@ -1018,6 +1042,7 @@ static const struct plant plants[] = {
     PLANT(right_compacted, NULL),
     PLANT(right_compaction_capped, NULL),
     PLANT(right_prev_compacted, NULL),
+    PLANT(right_prev_compacted_before_a_fork, NULL),
     PLANT(right_refusals, NULL),
     PLANT(right_line_by_line, NULL),
     PLANT(right_lines_of_a_pin, NULL),
@@ -1058,6 +1083,7 @@ static const struct plant plants[] = {
     PLANT(wrong_progress_before_start, "is below the start"),
     PLANT(wrong_prev, "prev_kv: revision"),
     PLANT(wrong_prev_missing, "lacks its prev_kv"),
+    PLANT(wrong_prev_missing_behind_a_fork, "lacks its prev_kv"),
     PLANT(wrong_prev_unasked, "none was asked for"),
     PLANT(wrong_bytes, "content: revision"),
     PLANT(wrong_encoding, "the bytes differ"),

@@ -228,10 +228,25 @@ static int64_t max(int64_t a, int64_t b)
 }
 
 /* At or below this revision a previous value may be missing. A stream of lines ends instead. */
+/* Up to where a tier may have lost previous values: by a compaction of this past, by one of an earlier past as far as
+ * they are the same, or by a listing. */
+static int64_t prev_lost_upto(const struct checker *checker, unsigned past)
+{
+    const struct history *history = checker->history;
+    int64_t rev = max(history_compacted(history, past), checker->highest_listing), shared = INT64_MAX;
+    while (past > 0) {
+        int64_t fork = history_fork_rev(history, past);
+        past = history_parent(history, past);
+        shared = fork < shared ? fork : shared;
+        int64_t compacted = history_compacted(history, past);
+        rev = max(rev, compacted < shared ? compacted : shared);
+    }
+    return rev;
+}
+
 static int64_t prev_floor(const struct watch *watch, unsigned past)
 {
-    const struct checker *checker = watch->stream->checker;
-    return watch->facts.piecewise ? 0 : max(history_compacted(checker->history, past), checker->highest_listing);
+    return watch->facts.piecewise ? 0 : prev_lost_upto(watch->stream->checker, past);
 }
 
 int64_t checker_watch_next(const struct watch *watch)
@@ -432,7 +447,7 @@ static bool may_lack_prev(const struct watch *watch, unsigned past, int64_t rev)
 {
     const struct checker *checker = watch->stream->checker;
     const struct history_revision *revision = history_at(checker->history, past, rev);
-    if (revision == NULL || rev > max(history_compacted(checker->history, past), checker->highest_listing))
+    if (revision == NULL || rev > prev_lost_upto(checker, past))
         return false;
     for (size_t i = 0; i < revision->n; i++) {
         const struct history_event *event = &revision->events[i];
