@@ -330,6 +330,8 @@ enum belfry_err stream_create(struct worker *worker, struct stream *stream, cons
     int64_t now =
         BELFRY_MUTANT(created_by_head) ? evlog_head(worker->opts.log) : worker->registry.p.at; /* P, not head */
     watcher_place(&worker->registry, watcher, create->start_rev == 0 ? now + 1 : create->start_rev);
+    if (create->out != NULL)
+        *create->out = (struct stream_created){.is_there = true, .id = id};
     return BELFRY_OK;
 }
 
@@ -339,14 +341,14 @@ enum belfry_err stream_refuse(struct worker *worker, struct stream *stream, cons
     return refuse_create(worker, stream, reason);
 }
 
-enum belfry_err stream_cancel(struct worker *worker, struct stream *stream, int64_t watch_id)
+static enum belfry_err cancel_watcher(struct worker *worker, struct stream *stream, int64_t watch_id,
+                                      const char *reason)
 {
-    worker_enter(worker);
     struct watcher *watcher = stream_find(stream, watch_id);
     if (watcher == NULL)
         return BELFRY_OK;
     struct answer canceled = {.id = watch_id, .rev = worker->registry.p.at, .kind = ANSWER_CANCELED};
-    enum belfry_err err = add_answer(worker, stream, &canceled, "");
+    enum belfry_err err = add_answer(worker, stream, &canceled, reason);
     if (err != BELFRY_OK || BELFRY_MUTANT(event_after_cancel))
         return err;
     watcher_detach(&worker->registry, watcher);
@@ -361,6 +363,19 @@ enum belfry_err stream_cancel(struct worker *worker, struct stream *stream, int6
     if (stream->progress_asked)
         registry_ready(&worker->registry, stream);
     return BELFRY_OK;
+}
+
+enum belfry_err stream_cancel(struct worker *worker, struct stream *stream, int64_t watch_id)
+{
+    worker_enter(worker);
+    return cancel_watcher(worker, stream, watch_id, "");
+}
+
+enum belfry_err stream_expel(struct worker *worker, struct stream *stream, int64_t watch_id, const char *reason)
+{
+    worker_enter(worker);
+    assert(stream->outlet.lines == NULL);
+    return cancel_watcher(worker, stream, watch_id, reason);
 }
 
 void stream_progress(struct worker *worker, struct stream *stream)

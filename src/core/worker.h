@@ -116,6 +116,12 @@ bool stream_broken(const struct stream *stream);
 /* A message has been begun and not ended since `since_ms`; 0: none. What it pins is in *bytes. */
 uint64_t stream_inside_since(const struct stream *stream, size_t *bytes);
 
+/* What became of a create request that was answered. */
+struct stream_created {
+    bool is_there; /* false: it was refused */
+    int64_t id;
+};
+
 struct stream_create {
     struct belfry_bytes key, range_end; /* as on the wire */
     int64_t start_rev;
@@ -123,6 +129,7 @@ struct stream_create {
     uint8_t flags;    /* enum watcher_flags without ACTIVE; of lines: PROGRESS, NO_PUT and NO_DELETE count */
     struct belfry_bytes pin_name, pin_value; /* of lines: the attribute and value that it wants; an empty name: none */
     bool resumed; /* of lines: the client has lines of start_rev, perhaps not all: it receives them again (lines.h) */
+    struct stream_created *out; /* NULL: not wanted */
 };
 
 /* A create request. The answer goes out on the stream, in the order of the requests: created, or created and canceled
@@ -137,6 +144,11 @@ BELFRY_NODISCARD enum belfry_err stream_refuse(struct worker *worker, struct str
 
 /* A cancel request: acknowledged; an unknown id gets no answer. Errors: as above. */
 BELFRY_NODISCARD enum belfry_err stream_cancel(struct worker *worker, struct stream *stream, int64_t watch_id);
+
+/* Cancels a watcher that has lost its right, with `reason` (copied). The rest of a message that was begun goes out: if
+ * stream_inside_since() says that there is one, end the stream instead. Errors: as above. */
+BELFRY_NODISCARD enum belfry_err stream_expel(struct worker *worker, struct stream *stream, int64_t watch_id,
+                                              const char *reason);
 
 /* A progress request: answered, once however often it was asked, as soon as every watcher of the stream has everything
  * up to the stream's position. Without watchers it is forgotten, as in etcd. */

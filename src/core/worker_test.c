@@ -29,6 +29,7 @@ struct got {
     size_t n;
     bool prev; /* some event has one */
     size_t bytes;
+    bool has_reason; /* of a cancel */
 };
 
 struct peer {
@@ -122,6 +123,7 @@ static void decode(struct peer *peer)
             got->n++;
             got->prev |= event.has_prev;
         }
+        got->has_reason = got->watch.cancel_reason.len > 0;
         got->watch.cancel_reason = (struct belfry_bytes){0};
         belfry_buf_take(&peer->in, 5 + len);
         in = belfry_buf_bytes(&peer->in);
@@ -919,6 +921,31 @@ static void answers_that_wait_are_bounded(void **state)
     bed_close(&bed);
 }
 
+static void an_expelled_watcher_is_told_why_and_receives_nothing_more(void **state)
+{
+    (void)state;
+    BED(bed, 8, .seed = 1);
+    struct peer *a = bed_peer(&bed);
+    struct stream_created created = {0};
+    struct stream_create request = {.key = BYTES("k"), .watch_id = 5, .out = &created};
+    assert_int_equal(stream_create(bed.worker, a->stream, &request), BELFRY_OK);
+    assert_true(created.is_there && created.id == 5);
+    created.is_there = false;
+    assert_int_equal(stream_create(bed.worker, a->stream, &request), BELFRY_OK); /* the id is taken */
+    assert_false(created.is_there);
+    create(&bed, a, "k", "", 0, 0);
+    bed_run(&bed);
+    bed_write(&bed, "k");
+    assert_int_equal(stream_expel(bed.worker, a->stream, 5, "no right"), BELFRY_OK);
+    assert_int_equal(stream_expel(bed.worker, a->stream, 5, "no right"), BELFRY_OK); /* unknown by now: no answer */
+    bed_run(&bed);
+    assert_int_equal(a->n, 5);
+    assert_true(a->got[3].watch.canceled && !a->got[3].watch.created && a->got[3].has_reason);
+    assert_int_equal(a->got[3].watch.watch_id, 5);
+    assert_event(&a->got[4], 0, 11);
+    bed_close(&bed);
+}
+
 static void memory_over_the_limit_refuses_new_watchers(void **state)
 {
     (void)state;
@@ -1558,6 +1585,7 @@ int main(void)
         cmocka_unit_test(empty_range_and_negative_start_are_refused),
         cmocka_unit_test(no_event_follows_a_cancel_but_what_was_begun_is_finished),
         cmocka_unit_test(answers_that_wait_are_bounded),
+        cmocka_unit_test(an_expelled_watcher_is_told_why_and_receives_nothing_more),
         cmocka_unit_test(memory_over_the_limit_refuses_new_watchers),
         cmocka_unit_test(manual_progress_waits_for_those_who_are_behind),
         cmocka_unit_test(stale_worker_tells_no_progress),

@@ -224,3 +224,21 @@ enum belfry_err belfry_write_watch_progress(struct belfry_buf *buf)
     uint8_t *to;
     return begin_request(buf, REQUEST_PROGRESS, 0, &to);
 }
+
+enum belfry_err belfry_write_txn_range(struct belfry_buf *buf, struct belfry_bytes key, struct belfry_bytes range_end,
+                                       int64_t revision)
+{
+    size_t range = bytes_size(key) + bytes_size(range_end) + number_size((uint64_t)revision);
+    size_t op = head_size(range) + range;
+    uint8_t *to;
+    enum belfry_err err = belfry_buf_reserve(buf, head_size(op) + op, &to);
+    if (err != BELFRY_OK)
+        return err;
+    belfry_buf_grown(buf, head_size(op) + op);
+    to = put_head(to, LEN(2), op);    /* TxnRequest.success */
+    to = put_head(to, LEN(1), range); /* RequestOp.request_range */
+    to = put_bytes(to, LEN(1), key);
+    to = put_bytes(to, LEN(2), range_end);
+    put_number(to, VARINT(4), (uint64_t)revision);
+    return BELFRY_OK;
+}

@@ -1,6 +1,6 @@
 /* src/wire/write.h
  *
- * write: encodes the messages that are sent often: WatchResponse downstream, WatchRequest upstream.
+ * write: encodes the messages that are sent often: WatchResponse downstream, WatchRequest and Txn upstream.
  *
  * A WatchResponse is written in pieces, so that an event's bytes go downstream as received, never encoded again. For
  * every event the caller writes a field head and then the raw event (or passes both to a gathering write):
@@ -15,7 +15,7 @@
  * would write.
  *
  * Thread: any. Pure.
- * Memory: only belfry_write_watch_create, _cancel and _progress allocate, through the buffer given.
+ * Memory: only belfry_write_watch_create, _cancel, _progress and _txn_range allocate, through the buffer given.
  */
 #ifndef BELFRY_WIRE_WRITE_H
 #define BELFRY_WIRE_WRITE_H
@@ -60,5 +60,9 @@ BELFRY_NODISCARD enum belfry_err belfry_write_watch_create(struct belfry_buf *bu
                                                            const struct belfry_wire_create *create);
 BELFRY_NODISCARD enum belfry_err belfry_write_watch_cancel(struct belfry_buf *buf, int64_t watch_id);
 BELFRY_NODISCARD enum belfry_err belfry_write_watch_progress(struct belfry_buf *buf);
+
+/* Appends a Range to the operations of an etcdserverpb.TxnRequest without comparisons. Errors: as above. */
+BELFRY_NODISCARD enum belfry_err belfry_write_txn_range(struct belfry_buf *buf, struct belfry_bytes key,
+                                                        struct belfry_bytes range_end, int64_t revision);
 
 #endif

@@ -380,6 +380,25 @@ static void cancel_of_any_id_is_read_by_protobuf_c(void **state)
     }
 }
 
+static void ranges_of_a_transaction_are_read_by_protobuf_c(void **state)
+{
+    (void)state;
+    struct belfry_buf buf;
+    belfry_buf_init(&buf);
+    assert_int_equal(belfry_write_txn_range(&buf, belfry_bytes_str("a"), belfry_bytes_of("", 1), INT64_MAX), BELFRY_OK);
+    assert_int_equal(belfry_write_txn_range(&buf, belfry_bytes_str("k"), (struct belfry_bytes){0}, 0), BELFRY_OK);
+    Etcdserverpb__TxnRequest *txn = etcdserverpb__txn_request__unpack(NULL, belfry_buf_len(&buf), buf.data);
+    assert_non_null(txn);
+    assert_true(txn->n_success == 2 && txn->n_compare == 0 && txn->n_failure == 0);
+    const Etcdserverpb__RangeRequest *range = txn->success[0]->request_range;
+    assert_true(range->key.len == 1 && range->key.data[0] == 'a' && range->range_end.len == 1);
+    assert_true(range->range_end.data[0] == '\0' && range->revision == INT64_MAX && !range->serializable);
+    range = txn->success[1]->request_range;
+    assert_true(range->key.len == 1 && range->key.data[0] == 'k' && range->range_end.len == 0 && range->revision == 0);
+    etcdserverpb__txn_request__free_unpacked(txn, NULL);
+    belfry_buf_fini(&buf);
+}
+
 static enum belfry_err write_requests(void)
 {
     struct belfry_buf buf;
@@ -397,6 +416,8 @@ static enum belfry_err write_requests(void)
     }
     if (err == BELFRY_OK)
         err = belfry_write_watch_progress(&buf);
+    if (err == BELFRY_OK)
+        err = belfry_write_txn_range(&buf, create.key, create.key, 1);
     belfry_buf_fini(&buf);
     return err;
 }
@@ -420,6 +441,7 @@ int main(void)
         cmocka_unit_test(random_responses_are_what_protobuf_c_writes),
         cmocka_unit_test(random_creates_are_read_by_protobuf_c),
         cmocka_unit_test(cancel_of_any_id_is_read_by_protobuf_c),
+        cmocka_unit_test(ranges_of_a_transaction_are_read_by_protobuf_c),
         cmocka_unit_test(refused_memory_leaves_the_buffer_as_it_was),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
