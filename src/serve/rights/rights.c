@@ -1,0 +1,875 @@
+/* src/serve/rights/rights.c
+ *
+ * A bearer has at most one question under way, so the question is a part of it, and so are the two lists that its
+ * warrants are in: `rest`, and `to_ask`, whose front is asked next. Halving a forbidden question needs no more than
+ * putting its warrants back to the front and asking for fewer (batch_max).
+ */
+#include "serve/rights/rights.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/map.h"
+#include "base/owner.h"
+#include "base/pack.h"
+#include "base/rng.h"
+#include "base/treap.h"
+
+#define RETRY_MS     100  /* after the first question without an answer; doubled up to */
+#define RETRY_MAX_MS 2000 /* this */
+
+enum warrant_state { WARRANT_NEW, WARRANT_GOOD, WARRANT_DOUBTFUL };
+
+struct warrant {
+    struct rights_range range; /* in text; the first member (rights_question_range()) */
+    struct bearer *bearer;
+    struct belfry_map_node by_range;  /* of rights.warrants */
+    struct belfry_list node;          /* of its bearer's rest or to_ask, or of the question's */
+    struct belfry_list waiting, kept; /* claims */
+    enum warrant_state state;         /* moved by warrant_move_to() alone */
+    bool asked;                       /* in the question under way */
+    uint64_t until_ms;                /* GOOD */
+    size_t bytes;
+    char text[];
+};
+
+struct bearer {
+    struct rights *rights;
+    struct belfry_map_node by_secret; /* of rights.bearers */
+    struct belfry_treap_node by_due;  /* of rights.by_due, while due_ms is not NEVER */
+    struct belfry_list ready;         /* of rights.first or rights.renewals: it has a question; or of none */
+    struct belfry_list parties;
+    struct belfry_list rest, to_ask; /* warrants */
+    struct rights_question question;
+    bool asking; /* the question is under way */
+    bool paused, is_old;
+    uint64_t number; /* order among equal times */
+    uint64_t due_ms;
+    uint64_t until_ms; /* the smallest of its kept warrants; NEVER: it has none */
+    uint64_t renew_ms, retry_ms, end_ms;
+    unsigned failures; /* questions without an answer, in a row */
+    size_t batch_max;
+    size_t n_warrants, n_kept; /* n_kept: claims */
+    size_t bytes;
+    char secret[];
+};
+
+struct rights {
+    struct rights_opts opts;
+    struct belfry_rng rng;
+    struct belfry_map bearers, warrants;
+    struct belfry_treap_node *by_due;
+    struct belfry_list first, renewals; /* bearers with a question that somebody waits for, and others */
+    struct belfry_list settled;         /* claims */
+    struct belfry_list news;            /* parties */
+    struct belfry_list abandoned;       /* bearers, by `ready` */
+    size_t batch_limit;                 /* RIGHTS_BATCH, or what upstream allows */
+    uint64_t numbers;
+    struct rights_stats stats;
+    BELFRY_OWNER;
+};
+
+/* ---- ranges ---- */
+
+struct rights_range rights_range_of(struct belfry_bytes key, struct belfry_bytes range_end)
+{
+    struct rights_range range = {key, range_end};
+    if (key.len == 0)
+        range.key = belfry_bytes_of("", 1); /* "\0", the smallest key */
+    bool is_one_key = range_end.len == range.key.len + 1 && range_end.data[range.key.len] == '\0' &&
+                      belfry_bytes_begins(range_end, range.key);
+    if (range_end.len == 0 || is_one_key)
+        range.end = (struct belfry_bytes){0};
+    return range;
+}
+
+/* ---- time of a bearer ---- */
+
+static int bearer_order(const struct belfry_treap_node *a, const struct belfry_treap_node *b)
+{
+    const struct bearer *x = belfry_container_const(a, struct bearer, by_due);
+    const struct bearer *y = belfry_container_const(b, struct bearer, by_due);
+    if (x->due_ms != y->due_ms)
+        return x->due_ms < y->due_ms ? -1 : 1;
+    return (x->number > y->number) - (x->number < y->number);
+}
+
+static void bearer_set_due_at(struct bearer *bearer, uint64_t due_ms)
+{
+    struct rights *rights = bearer->rights;
+    if (due_ms == bearer->due_ms)
+        return;
+    if (bearer->due_ms != BELFRY_NEVER)
+        belfry_treap_remove(&rights->by_due, &bearer->by_due, bearer_order);
+    bearer->due_ms = due_ms;
+    if (due_ms != BELFRY_NEVER)
+        belfry_treap_insert(&rights->by_due, &bearer->by_due, bearer_order);
+}
+
+static uint64_t rights_jittered(struct rights *rights, uint64_t from_ms, uint64_t low_percent, uint64_t high_percent)
+{
+    uint64_t low = rights->opts.period_ms * low_percent / 100, high = rights->opts.period_ms * high_percent / 100;
+    return from_ms + low + belfry_rng_below(&rights->rng, high - low + 1);
+}
+
+static struct warrant *first_warrant(const struct belfry_list *list)
+{
+    return belfry_list_empty(list) ? NULL : belfry_container(list->next, struct warrant, node);
+}
+
+/* Has it a question that may be sent at `now`? */
+static bool bearer_can_ask(const struct bearer *bearer, uint64_t now)
+{
+    return !bearer->asking && !belfry_list_empty(&bearer->to_ask) && bearer->retry_ms <= now;
+}
+
+/* Puts it into the queue that it belongs to now, and sets when it is due. */
+static void bearer_queue(struct bearer *bearer, uint64_t now)
+{
+    struct rights *rights = bearer->rights;
+    uint64_t due_ms = bearer->end_ms;
+    belfry_list_remove(&bearer->ready);
+    if (bearer_can_ask(bearer, now)) {
+        bool is_first = !belfry_list_empty(&first_warrant(&bearer->to_ask)->waiting);
+        belfry_list_append(is_first ? &rights->first : &rights->renewals, &bearer->ready);
+    } else if (!bearer->asking && !belfry_list_empty(&bearer->to_ask)) {
+        due_ms = belfry_min_time(due_ms, bearer->retry_ms);
+    }
+    if (!bearer->paused)
+        due_ms = belfry_min_time(due_ms, bearer->until_ms);
+    bearer_set_due_at(bearer, belfry_min_time(due_ms, bearer->renew_ms));
+}
+
+/* ---- parties ---- */
+
+static void party_tell(struct rights *rights, struct rights_party *party)
+{
+    if (belfry_list_empty(&party->news))
+        belfry_list_append(&rights->news, &party->news);
+}
+
+static void bearer_set_paused(struct bearer *bearer, bool paused)
+{
+    struct rights *rights = bearer->rights;
+    if (bearer->paused == paused)
+        return;
+    bearer->paused = paused;
+    rights->stats.pauses += paused;
+    if (paused)
+        rights->stats.paused++;
+    else
+        rights->stats.paused--;
+    belfry_list_each (node, &bearer->parties)
+        party_tell(rights, belfry_container(node, struct rights_party, node));
+}
+
+/* Every party ends. Others may join later with the same token, and ask about it anew. */
+static void bearer_end_parties(struct bearer *bearer, enum rights_verdict why)
+{
+    for (struct belfry_list *node; (node = belfry_list_pop(&bearer->parties)) != NULL;) {
+        struct rights_party *party = belfry_container(node, struct rights_party, node);
+        party->bearer = NULL;
+        party->why = (uint8_t)why;
+        party_tell(bearer->rights, party);
+    }
+    bearer->end_ms = BELFRY_NEVER;
+}
+
+/* ---- warrants ---- */
+
+static void warrant_move_to(struct warrant *warrant, enum warrant_state to)
+{
+    assert(to != WARRANT_NEW);
+    assert(to != WARRANT_DOUBTFUL || warrant->state == WARRANT_GOOD);
+    warrant->state = to;
+}
+
+static bool warrant_is_wanted(const struct warrant *warrant)
+{
+    return !belfry_list_empty(&warrant->waiting) || !belfry_list_empty(&warrant->kept);
+}
+
+static bool warrant_is_good(const struct warrant *warrant, uint64_t now)
+{
+    return warrant->state == WARRANT_GOOD && now < warrant->until_ms;
+}
+
+static void warrant_free(struct warrant *warrant)
+{
+    struct bearer *bearer = warrant->bearer;
+    struct rights *rights = bearer->rights;
+    assert(!warrant_is_wanted(warrant));
+    belfry_list_remove(&warrant->node);
+    belfry_map_remove(&rights->warrants, &warrant->by_range);
+    bearer->n_warrants--;
+    rights->stats.warrants--;
+    rights->stats.bytes -= warrant->bytes;
+    free(warrant);
+}
+
+static uint64_t warrant_hash(const struct rights *rights, const struct bearer *bearer, struct rights_range range)
+{
+    uint64_t hash = belfry_hash(rights->opts.hash_key, range.key);
+    hash = belfry_hash_int(hash + bearer->number) ^ belfry_hash(rights->opts.hash_key, range.end);
+    return belfry_hash_int(hash);
+}
+
+static struct warrant *warrant_find(const struct rights *rights, const struct bearer *bearer, struct rights_range range)
+{
+    struct belfry_map_node *node = belfry_map_first(&rights->warrants, warrant_hash(rights, bearer, range));
+    for (; node != NULL; node = belfry_map_next(node)) {
+        struct warrant *warrant = belfry_container(node, struct warrant, by_range);
+        if (warrant->bearer == bearer && belfry_bytes_equal(warrant->range.key, range.key) &&
+            belfry_bytes_equal(warrant->range.end, range.end))
+            return warrant;
+    }
+    return NULL;
+}
+
+static enum belfry_err warrant_create(struct rights *rights, struct bearer *bearer, struct rights_range range,
+                                      struct warrant **out)
+{
+    size_t bytes = sizeof(struct warrant) + range.key.len + range.end.len;
+    if (bytes > rights->opts.bytes_max - rights->stats.bytes || bearer->n_warrants >= RIGHTS_PER_BEARER)
+        return BELFRY_ERR_LIMIT;
+    struct warrant *warrant = malloc(bytes);
+    if (warrant == NULL)
+        return BELFRY_ERR_NOMEM;
+    char *to = warrant->text;
+    *warrant = (struct warrant){.bearer = bearer, .state = WARRANT_NEW, .bytes = bytes};
+    warrant->range.key = belfry_pack(&to, range.key);
+    warrant->range.end = belfry_pack(&to, range.end);
+    belfry_list_init(&warrant->waiting);
+    belfry_list_init(&warrant->kept);
+    belfry_list_init(&warrant->node);
+    belfry_list_append(&bearer->rest, &warrant->node);
+    belfry_map_add(&rights->warrants, warrant_hash(rights, bearer, range), &warrant->by_range);
+    bearer->n_warrants++;
+    rights->stats.warrants++;
+    rights->stats.bytes += bytes;
+    *out = warrant;
+    return BELFRY_OK;
+}
+
+/* ---- bearers ---- */
+
+static uint64_t bearer_hash(const struct rights *rights, struct rights_who who)
+{
+    return belfry_hash_int(belfry_hash(rights->opts.hash_key, who.secret) + who.kind);
+}
+
+static struct bearer *bearer_find(const struct rights *rights, struct rights_who who)
+{
+    struct belfry_map_node *node = belfry_map_first(&rights->bearers, bearer_hash(rights, who));
+    for (; node != NULL; node = belfry_map_next(node)) {
+        struct bearer *bearer = belfry_container(node, struct bearer, by_secret);
+        if (bearer->question.who.kind == who.kind && belfry_bytes_equal(bearer->question.who.secret, who.secret))
+            return bearer;
+    }
+    return NULL;
+}
+
+static enum belfry_err bearer_create(struct rights *rights, struct rights_who who, struct bearer **out)
+{
+    size_t bytes = sizeof(struct bearer) + who.secret.len;
+    if (bytes > rights->opts.bytes_max - rights->stats.bytes)
+        return BELFRY_ERR_LIMIT;
+    struct bearer *bearer = malloc(bytes);
+    if (bearer == NULL)
+        return BELFRY_ERR_NOMEM;
+    *bearer = (struct bearer){.rights = rights,
+                              .number = ++rights->numbers,
+                              .due_ms = BELFRY_NEVER,
+                              .until_ms = BELFRY_NEVER,
+                              .renew_ms = BELFRY_NEVER,
+                              .end_ms = BELFRY_NEVER,
+                              .batch_max = RIGHTS_BATCH,
+                              .bytes = bytes};
+    char *to = bearer->secret;
+    bearer->question.who = (struct rights_who){who.kind, belfry_pack(&to, who.secret)};
+    bearer->question.turn = bearer->number; /* first questions go to all members, too */
+    belfry_list_init(&bearer->question.warrants);
+    belfry_list_init(&bearer->ready);
+    belfry_list_init(&bearer->parties);
+    belfry_list_init(&bearer->rest);
+    belfry_list_init(&bearer->to_ask);
+    belfry_map_add(&rights->bearers, bearer_hash(rights, who), &bearer->by_secret);
+    rights->stats.bearers++;
+    rights->stats.bytes += bytes;
+    *out = bearer;
+    return BELFRY_OK;
+}
+
+static void bearer_free(struct bearer *bearer)
+{
+    struct rights *rights = bearer->rights;
+    assert(bearer->n_warrants == 0 && !bearer->asking && belfry_list_empty(&bearer->parties));
+    bearer_set_paused(bearer, false);
+    bearer_set_due_at(bearer, BELFRY_NEVER);
+    belfry_list_remove(&bearer->ready);
+    belfry_map_remove(&rights->bearers, &bearer->by_secret);
+    rights->stats.bearers--;
+    rights->stats.bytes -= bearer->bytes;
+    explicit_bzero(bearer->secret, bearer->question.who.secret.len);
+    free(bearer);
+}
+
+/* Frees it if nothing is left of it. True: it is gone. */
+static bool bearer_free_if_idle(struct bearer *bearer)
+{
+    if (bearer->n_warrants > 0 || bearer->asking || !belfry_list_empty(&bearer->parties))
+        return false;
+    bearer_free(bearer);
+    return true;
+}
+
+/* Finds the time until which all kept warrants are good. */
+static void bearer_count_until(struct bearer *bearer)
+{
+    bearer->until_ms = BELFRY_NEVER;
+    struct belfry_list *lists[] = {&bearer->rest, &bearer->to_ask, &bearer->question.warrants};
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        belfry_list_each (node, lists[i]) {
+            const struct warrant *warrant = belfry_container(node, struct warrant, node);
+            if (belfry_list_empty(&warrant->kept))
+                continue;
+            uint64_t until_ms = warrant->state == WARRANT_GOOD ? warrant->until_ms : 0;
+            bearer->until_ms = belfry_min_time(bearer->until_ms, until_ms);
+        }
+    }
+}
+
+/* Drops warrants that nobody wants and whose time is up, and marks those whose time is up as doubtful. */
+static void bearer_sweep(struct bearer *bearer, uint64_t now)
+{
+    belfry_list_each_safe (node, &bearer->rest) {
+        struct warrant *warrant = belfry_container(node, struct warrant, node);
+        if (warrant->state == WARRANT_GOOD && !warrant_is_good(warrant, now))
+            warrant_move_to(warrant, WARRANT_DOUBTFUL);
+        if (warrant->state != WARRANT_GOOD && !warrant_is_wanted(warrant))
+            warrant_free(warrant);
+    }
+}
+
+/* Every kept warrant is to be asked for again. The others are visited, too: they go when their time is up. */
+static void bearer_begin_round(struct bearer *bearer, uint64_t now)
+{
+    struct rights *rights = bearer->rights;
+    bearer->renew_ms = bearer->n_warrants > 0 ? rights_jittered(rights, now, 40, 70) : BELFRY_NEVER;
+    if (bearer->is_old)
+        return;
+    belfry_list_each_safe (node, &bearer->rest) {
+        struct warrant *warrant = belfry_container(node, struct warrant, node);
+        if (belfry_list_empty(&warrant->kept))
+            continue;
+        belfry_list_remove(&warrant->node);
+        belfry_list_append(&bearer->to_ask, &warrant->node);
+    }
+}
+
+static void bearer_turn(struct bearer *bearer, uint64_t now)
+{
+    if (bearer->end_ms <= now)
+        bearer_end_parties(bearer, RIGHTS_OLD_TOKEN);
+    if (bearer->until_ms <= now)
+        bearer_set_paused(bearer, true);
+    bearer_sweep(bearer, now);
+    if (bearer->renew_ms <= now)
+        bearer_begin_round(bearer, now);
+    if (!bearer_free_if_idle(bearer))
+        bearer_queue(bearer, now);
+}
+
+static struct bearer *rights_first_due(const struct rights *rights)
+{
+    struct belfry_treap_node *node = belfry_treap_first(rights->by_due);
+    return node == NULL ? NULL : belfry_container(node, struct bearer, by_due);
+}
+
+void rights_turn(struct rights *rights, uint64_t now_ms)
+{
+    BELFRY_OWNER_CHECK(rights);
+    struct bearer *bearer;
+    while ((bearer = rights_first_due(rights)) != NULL && bearer->due_ms <= now_ms) {
+        bearer_turn(bearer, now_ms);
+    }
+}
+
+uint64_t rights_due(const struct rights *rights)
+{
+    const struct bearer *bearer = rights_first_due(rights);
+    return bearer == NULL ? BELFRY_NEVER : bearer->due_ms;
+}
+
+bool rights_has_news(const struct rights *rights)
+{
+    return !belfry_list_empty(&rights->settled) || !belfry_list_empty(&rights->news) ||
+           !belfry_list_empty(&rights->abandoned);
+}
+
+void rights_doubt(struct rights *rights, uint64_t now_ms)
+{
+    BELFRY_OWNER_CHECK(rights);
+    for (struct belfry_map_node *node = NULL; (node = belfry_map_each(&rights->bearers, node)) != NULL;) {
+        struct bearer *bearer = belfry_container(node, struct bearer, by_secret);
+        if (bearer->n_kept > 0)
+            bearer_begin_round(bearer, now_ms);
+        bearer_queue(bearer, now_ms);
+    }
+}
+
+/* ---- claims ---- */
+
+static void claim_detach(struct rights_claim *claim)
+{
+    struct bearer *bearer = claim->warrant->bearer;
+    struct rights_stats *stats = &bearer->rights->stats;
+    if (claim->waits) {
+        stats->waiting--;
+    } else {
+        bearer->n_kept--;
+        stats->kept--;
+    }
+    belfry_list_remove(&claim->node);
+    claim->warrant = NULL;
+}
+
+static void claim_keep(struct rights_claim *claim)
+{
+    struct bearer *bearer = claim->warrant->bearer;
+    belfry_list_append(&claim->warrant->kept, &claim->node);
+    claim->waits = false;
+    bearer->n_kept++;
+    bearer->rights->stats.kept++;
+    bearer->until_ms = belfry_min_time(bearer->until_ms, claim->warrant->until_ms);
+}
+
+/* Its holder will receive the verdict. It stays with its warrant only if it was granted and is kept. */
+static void claim_settle(struct rights_claim *claim, enum rights_verdict verdict)
+{
+    struct warrant *warrant = claim->warrant;
+    struct rights *rights = warrant->bearer->rights;
+    rights->stats.denied += !claim->waits && verdict == RIGHTS_DENIED;
+    claim_detach(claim);
+    claim->verdict = (uint8_t)verdict;
+    if (belfry_list_empty(&claim->news))
+        belfry_list_append(&rights->settled, &claim->news);
+    if (verdict == RIGHTS_GRANTED && claim->use == RIGHTS_KEPT) {
+        claim->warrant = warrant;
+        claim_keep(claim);
+    }
+}
+
+static void warrant_settle_waiting(struct warrant *warrant, enum rights_verdict verdict)
+{
+    while (!belfry_list_empty(&warrant->waiting))
+        claim_settle(belfry_container(warrant->waiting.next, struct rights_claim, node), verdict);
+}
+
+static enum belfry_err rights_find(struct rights *rights, struct rights_who who, struct rights_range range,
+                                   struct warrant **out)
+{
+    struct bearer *bearer = bearer_find(rights, who);
+    enum belfry_err err = bearer != NULL ? BELFRY_OK : bearer_create(rights, who, &bearer);
+    if (err != BELFRY_OK)
+        return err;
+    *out = warrant_find(rights, bearer, range);
+    if (*out != NULL)
+        return BELFRY_OK;
+    err = warrant_create(rights, bearer, range, out);
+    if (err != BELFRY_OK)
+        (void)bearer_free_if_idle(bearer);
+    return err;
+}
+
+enum belfry_err rights_claim(struct rights *rights, struct rights_who who, struct rights_range range,
+                             enum rights_use use, uint64_t now_ms, struct rights_claim *claim, bool *out_granted)
+{
+    BELFRY_OWNER_CHECK(rights);
+    struct warrant *warrant;
+    enum belfry_err err = rights_find(rights, who, range, &warrant);
+    if (err != BELFRY_OK)
+        return err;
+    struct bearer *bearer = warrant->bearer;
+    *claim = (struct rights_claim){.warrant = warrant, .use = (uint8_t)use};
+    belfry_list_init(&claim->node);
+    belfry_list_init(&claim->news);
+    *out_granted = warrant_is_good(warrant, now_ms);
+    if (*out_granted && use == RIGHTS_ONCE) {
+        claim->warrant = NULL;
+    } else if (*out_granted) {
+        claim_keep(claim);
+    } else {
+        belfry_list_append(&warrant->waiting, &claim->node);
+        claim->waits = true;
+        rights->stats.waiting++;
+        if (!warrant->asked) {
+            belfry_list_remove(&warrant->node);
+            belfry_list_prepend(&bearer->to_ask, &warrant->node);
+            bearer->retry_ms = 0; /* a new claim does not wait for what failed before it */
+        }
+    }
+    if (bearer->renew_ms == BELFRY_NEVER)
+        bearer->renew_ms = rights_jittered(rights, now_ms, 40, 70);
+    bearer_queue(bearer, now_ms);
+    return BELFRY_OK;
+}
+
+/* Nobody waits for the answer under way, or keeps what it is about. */
+static bool bearer_is_abandoned(const struct bearer *bearer)
+{
+    belfry_list_each (node, &bearer->question.warrants) {
+        if (warrant_is_wanted(belfry_container(node, struct warrant, node)))
+            return false;
+    }
+    return bearer->asking;
+}
+
+void rights_release(struct rights *rights, struct rights_claim *claim)
+{
+    BELFRY_OWNER_CHECK(rights);
+    struct warrant *warrant = claim->warrant;
+    belfry_list_remove(&claim->news);
+    if (warrant == NULL)
+        return;
+    struct bearer *bearer = warrant->bearer;
+    claim_detach(claim);
+    if (warrant_is_wanted(warrant))
+        return;
+    if (warrant->asked && bearer_is_abandoned(bearer)) {
+        belfry_list_remove(&bearer->ready);
+        belfry_list_append(&rights->abandoned, &bearer->ready);
+    } else if (!warrant->asked && warrant->state != WARRANT_GOOD) {
+        warrant_free(warrant);
+        if (!bearer_free_if_idle(bearer) && belfry_list_empty(&bearer->to_ask))
+            belfry_list_remove(&bearer->ready);
+    }
+}
+
+struct rights_claim *rights_settled(struct rights *rights)
+{
+    BELFRY_OWNER_CHECK(rights);
+    struct belfry_list *node = belfry_list_pop(&rights->settled);
+    if (node == NULL)
+        return NULL;
+    return belfry_container(node, struct rights_claim, news);
+}
+
+/* ---- parties ---- */
+
+void rights_join(struct rights *rights, const struct rights_claim *claim, struct rights_party *party)
+{
+    BELFRY_OWNER_CHECK(rights);
+    struct bearer *bearer = claim->warrant->bearer;
+    if (party->bearer != NULL) {
+        assert(party->bearer == bearer);
+        return;
+    }
+    *party = (struct rights_party){.bearer = bearer};
+    belfry_list_init(&party->news);
+    belfry_list_init(&party->node);
+    belfry_list_append(&bearer->parties, &party->node);
+    if (bearer->paused)
+        party_tell(rights, party);
+}
+
+void rights_leave(struct rights *rights, struct rights_party *party)
+{
+    BELFRY_OWNER_CHECK(rights);
+    struct bearer *bearer = party->bearer;
+    if (party->node.next == NULL)
+        return; /* it never joined */
+    belfry_list_remove(&party->node);
+    belfry_list_remove(&party->news);
+    party->bearer = NULL;
+    if (bearer != NULL)
+        (void)bearer_free_if_idle(bearer);
+}
+
+bool rights_party_may(const struct rights_party *party, uint64_t now_ms)
+{
+    return party->bearer != NULL && now_ms < party->bearer->until_ms;
+}
+
+struct rights_party *rights_news(struct rights *rights, enum rights_event *event)
+{
+    BELFRY_OWNER_CHECK(rights);
+    for (struct belfry_list *node; (node = belfry_list_pop(&rights->news)) != NULL;) {
+        struct rights_party *party = belfry_container(node, struct rights_party, news);
+        if (party->bearer == NULL) {
+            *event = RIGHTS_ENDED;
+            return party;
+        }
+        if (party->paused == party->bearer->paused)
+            continue; /* it changed and changed back */
+        party->paused = party->bearer->paused;
+        *event = party->paused ? RIGHTS_PAUSED : RIGHTS_RESUMED;
+        return party;
+    }
+    return NULL;
+}
+
+/* ---- questions ---- */
+
+const struct rights_range *rights_question_range(const struct rights_question *question,
+                                                 const struct rights_range *after)
+{
+    const struct belfry_list *node = &question->warrants;
+    if (after != NULL)
+        node = &belfry_container_const(after, struct warrant, range)->node;
+    return node->next == &question->warrants ? NULL : &belfry_container(node->next, struct warrant, node)->range;
+}
+
+/* Takes warrants from the front, all of which somebody waits for, or none. */
+static void bearer_fill_question(struct bearer *bearer)
+{
+    struct rights_question *question = &bearer->question;
+    size_t bytes = 0,
+           max = bearer->batch_max < bearer->rights->batch_limit ? bearer->batch_max : bearer->rights->batch_limit;
+    struct warrant *warrant;
+    question->is_first = !belfry_list_empty(&first_warrant(&bearer->to_ask)->waiting);
+    for (question->n = 0; question->n < max && (warrant = first_warrant(&bearer->to_ask)) != NULL; question->n++) {
+        bytes += warrant->range.key.len + warrant->range.end.len;
+        if (question->n > 0 &&
+            (bytes > RIGHTS_BATCH_BYTES || question->is_first == belfry_list_empty(&warrant->waiting)))
+            break;
+        belfry_list_remove(&warrant->node);
+        belfry_list_append(&question->warrants, &warrant->node);
+        warrant->asked = true;
+    }
+}
+
+struct rights_question *rights_ask(struct rights *rights, uint64_t now_ms)
+{
+    BELFRY_OWNER_CHECK(rights);
+    struct belfry_list *from = &rights->first;
+    if (rights->stats.asking >= RIGHTS_QUESTIONS)
+        return NULL;
+    if (belfry_list_empty(from) || rights->stats.asking >= RIGHTS_QUESTIONS - RIGHTS_RENEWALS)
+        from = &rights->renewals;
+    struct belfry_list *node = belfry_list_pop(from);
+    if (node == NULL)
+        return NULL;
+    struct bearer *bearer = belfry_container(node, struct bearer, ready);
+    struct rights_question *question = &bearer->question;
+    bearer_fill_question(bearer);
+    bearer->asking = true;
+    question->turn++;
+    question->sent_ms = now_ms;
+    question->user = NULL;
+    rights->stats.asking++;
+    rights->stats.questions++;
+    rights->stats.ranges += question->n;
+    bearer_queue(bearer, now_ms);
+    return question;
+}
+
+struct rights_question *rights_abandoned(struct rights *rights)
+{
+    BELFRY_OWNER_CHECK(rights);
+    for (struct belfry_list *node; (node = belfry_list_pop(&rights->abandoned)) != NULL;) {
+        struct bearer *bearer = belfry_container(node, struct bearer, ready);
+        if (bearer_is_abandoned(bearer))
+            return &bearer->question;
+    }
+    return NULL;
+}
+
+/* Puts the warrants of the question back, in their order: to the front of those to ask, if somebody wants them. */
+static void bearer_put_back(struct bearer *bearer)
+{
+    struct belfry_list *asked = &bearer->question.warrants;
+    while (!belfry_list_empty(asked)) {
+        struct warrant *warrant = belfry_container(asked->prev, struct warrant, node);
+        warrant->asked = false;
+        belfry_list_remove(&warrant->node);
+        belfry_list_prepend(warrant_is_wanted(warrant) ? &bearer->to_ask : &bearer->rest, &warrant->node);
+    }
+}
+
+static void warrant_grant(struct warrant *warrant, uint64_t until_ms)
+{
+    if (warrant->state != WARRANT_GOOD || warrant->until_ms < until_ms) {
+        warrant_move_to(warrant, WARRANT_GOOD);
+        warrant->until_ms = until_ms;
+    }
+    warrant_settle_waiting(warrant, RIGHTS_GRANTED);
+}
+
+static void bearer_allow(struct bearer *bearer, uint64_t until_ms)
+{
+    for (struct warrant *warrant; (warrant = first_warrant(&bearer->question.warrants)) != NULL;) {
+        warrant->asked = false;
+        belfry_list_remove(&warrant->node);
+        belfry_list_append(&bearer->rest, &warrant->node);
+        warrant_grant(warrant, until_ms);
+    }
+    bearer->failures = 0;
+    bearer->is_old = false;
+    bearer->end_ms = BELFRY_NEVER;
+    bearer->batch_max = bearer->batch_max * 2 < RIGHTS_BATCH ? bearer->batch_max * 2 : RIGHTS_BATCH;
+}
+
+static void bearer_forbid(struct bearer *bearer)
+{
+    size_t n = bearer->question.n;
+    bearer->failures = 0;
+    if (n > 1) {
+        bearer_put_back(bearer);
+        bearer->batch_max = n / 2;
+        return;
+    }
+    struct warrant *warrant = first_warrant(&bearer->question.warrants);
+    warrant->asked = false;
+    warrant_settle_waiting(warrant, RIGHTS_DENIED);
+    while (!belfry_list_empty(&warrant->kept))
+        claim_settle(belfry_container(warrant->kept.next, struct rights_claim, node), RIGHTS_DENIED);
+    warrant_free(warrant);
+}
+
+/* Nobody has a right by this token at the moment. Warrants stay until their claims are released. */
+static void bearer_settle_all(struct bearer *bearer, enum rights_verdict verdict)
+{
+    bearer_put_back(bearer);
+    belfry_list_move_all(&bearer->rest, &bearer->to_ask);
+    belfry_list_each (node, &bearer->rest) {
+        struct warrant *warrant = belfry_container(node, struct warrant, node);
+        warrant_settle_waiting(warrant, verdict);
+    }
+}
+
+static void bearer_refuse_token(struct bearer *bearer)
+{
+    bearer_settle_all(bearer, RIGHTS_BAD_TOKEN);
+    belfry_list_each (node, &bearer->rest) {
+        struct warrant *warrant = belfry_container(node, struct warrant, node);
+        warrant->until_ms = 0;
+    }
+    bearer_end_parties(bearer, RIGHTS_BAD_TOKEN);
+    bearer->renew_ms = BELFRY_NEVER;
+}
+
+/* The last answers stay good until their time is up: this may be a revocation or not. */
+static void bearer_grow_old(struct bearer *bearer, uint64_t now)
+{
+    bearer_settle_all(bearer, RIGHTS_OLD_TOKEN);
+    bearer->is_old = true;
+    if (bearer->end_ms == BELFRY_NEVER && !belfry_list_empty(&bearer->parties))
+        bearer->end_ms = now + belfry_rng_below(&bearer->rights->rng, RIGHTS_OLD_MS);
+}
+
+static void bearer_fail(struct bearer *bearer, enum rights_verdict verdict, uint64_t now)
+{
+    struct rights *rights = bearer->rights;
+    belfry_list_each (node, &bearer->question.warrants)
+        warrant_settle_waiting(belfry_container(node, struct warrant, node), verdict);
+    bearer_put_back(bearer);
+    uint64_t wait = (uint64_t)RETRY_MS << (bearer->failures < 5 ? bearer->failures : 5);
+    wait = belfry_min_time(wait, RETRY_MAX_MS);
+    bearer->retry_ms = now + wait / 2 + belfry_rng_below(&rights->rng, wait / 2 + 1);
+    bearer->failures++;
+}
+
+static void bearer_take_answer(struct bearer *bearer, enum rights_answer answer, uint64_t until_ms, uint64_t now)
+{
+    struct rights_stats *stats = &bearer->rights->stats;
+    switch (answer) {
+    case RIGHTS_ALLOWED:
+        stats->allowed++;
+        bearer_allow(bearer, until_ms);
+        break;
+    case RIGHTS_FORBIDDEN:
+        stats->forbidden++;
+        bearer_forbid(bearer);
+        break;
+    case RIGHTS_NO_SUCH_TOKEN:
+        stats->bad_tokens++;
+        bearer_refuse_token(bearer);
+        break;
+    case RIGHTS_TOKEN_IS_OLD:
+        stats->old_tokens++;
+        bearer_grow_old(bearer, now);
+        break;
+    case RIGHTS_TOO_MANY:
+        bearer->rights->batch_limit = bearer->question.n / 2;
+        bearer_put_back(bearer);
+        break;
+    case RIGHTS_SILENCE:
+        stats->silent++;
+        bearer_fail(bearer, RIGHTS_BAD_TOKEN, now);
+        break;
+    case RIGHTS_UNREACHABLE:
+        stats->unreachable++;
+        bearer_fail(bearer, RIGHTS_UNAVAILABLE, now);
+        break;
+    }
+}
+
+void rights_answer(struct rights *rights, struct rights_question *question, enum rights_answer answer, uint64_t age_ms,
+                   uint64_t now_ms)
+{
+    BELFRY_OWNER_CHECK(rights);
+    struct bearer *bearer = belfry_container(question, struct bearer, question);
+    uint64_t period = rights->opts.period_ms;
+    uint64_t until_ms = question->sent_ms + (age_ms < period ? period - age_ms : 0);
+    assert(bearer->asking);
+    bool is_useless =
+        (answer == RIGHTS_ALLOWED && until_ms <= now_ms) || (answer == RIGHTS_TOO_MANY && question->n == 1);
+    if (is_useless)
+        answer = RIGHTS_UNREACHABLE;
+    bearer_take_answer(bearer, answer, until_ms, now_ms);
+    bearer->asking = false;
+    rights->stats.asking--;
+    bearer_sweep(bearer, now_ms);
+    bearer_count_until(bearer);
+    bearer_set_paused(bearer, bearer->until_ms <= now_ms);
+    if (bearer_free_if_idle(bearer))
+        return;
+    bearer_queue(bearer, now_ms);
+}
+
+/* ---- create and destroy ---- */
+
+enum belfry_err rights_create(const struct rights_opts *opts, struct rights **out)
+{
+    struct rights *rights = calloc(1, sizeof(*rights));
+    if (rights == NULL)
+        return BELFRY_ERR_NOMEM;
+    rights->opts = *opts;
+    rights->rng.state = opts->seed;
+    rights->batch_limit = RIGHTS_BATCH;
+    belfry_map_init(&rights->bearers);
+    belfry_map_init(&rights->warrants);
+    belfry_list_init(&rights->first);
+    belfry_list_init(&rights->renewals);
+    belfry_list_init(&rights->settled);
+    belfry_list_init(&rights->news);
+    belfry_list_init(&rights->abandoned);
+    BELFRY_OWNER_INIT(rights);
+    *out = rights;
+    return BELFRY_OK;
+}
+
+void rights_destroy(struct rights *rights)
+{
+    if (rights == NULL)
+        return;
+    BELFRY_OWNER_CHECK(rights);
+    assert(rights->stats.kept == 0 && rights->stats.waiting == 0);
+    for (struct belfry_map_node *node; (node = belfry_map_drain(&rights->warrants)) != NULL;)
+        free(belfry_container(node, struct warrant, by_range));
+    for (struct belfry_map_node *node; (node = belfry_map_drain(&rights->bearers)) != NULL;) {
+        struct bearer *bearer = belfry_container(node, struct bearer, by_secret);
+        explicit_bzero(bearer->secret, bearer->question.who.secret.len);
+        free(bearer);
+    }
+    belfry_map_fini(&rights->warrants);
+    belfry_map_fini(&rights->bearers);
+    free(rights);
+}
+
+void rights_stats(const struct rights *rights, struct rights_stats *out)
+{
+    *out = rights->stats;
+}
