@@ -7,6 +7,7 @@ complete -c belfryd -l upstream-key -r -F -d 'the private key of --upstream-cert
 complete -c belfryd -l upstream-server-name -x -d 'the name upstream\'s certificate must carry, if not the host'
 complete -c belfryd -l upstream-user -x -d 'log in to upstream; needs --upstream-password-file'
 complete -c belfryd -l upstream-password-file -r -F -d 'the file whose first line is the password'
+complete -c belfryd -l rights-period -x -d 'a right that upstream has revoked ends within this time'
 complete -c belfryd -l listen -x -d 'serve clients here; may repeat; options are below'
 complete -c belfryd -l insecure-listen -d 'allow plain HTTP on addresses that are not loopback'
 complete -c belfryd -l admin -x -d 'health, metrics and what operators look at'

@@ -12,6 +12,7 @@ _belfryd()
         '--upstream-server-name=[the name upstream'\''s certificate must carry, if not the host]:NAME: '
         '--upstream-user=[log in to upstream; needs --upstream-password-file]:NAME: '
         '--upstream-password-file=[the file whose first line is the password]:FILE:_files'
+        '--rights-period=[a right that upstream has revoked ends within this time]:TIME: '
         '*--listen=[serve clients here; may repeat; options are below]:URL[,OPTION...]: '
         '--insecure-listen[allow plain HTTP on addresses that are not loopback]'
         '--admin=[health, metrics and what operators look at]:URL: '

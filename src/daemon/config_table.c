@@ -38,6 +38,10 @@ const struct belfry_opt_row config_rows[N_CONFIG_ROWS] = {
     [KEY_UPSTREAM_PASSWORD_FILE] = {KEY_UPSTREAM_PASSWORD_FILE, "upstream-password-file",
         TEXT(upstream_password_file), .value_name = "FILE",
         .help = "the file whose first line is the password"},
+    [KEY_RIGHTS_PERIOD] = {KEY_RIGHTS_PERIOD, "rights-period", MS(rights_period_ms), RANGE(SECOND, HOUR),
+        .fallback = "10s", .help = "a right that upstream has revoked ends within this time",
+        .more = "With auth on, upstream is asked about each token so often; when it cannot be asked for\n"
+                "so long, watches pause until it can. Tiers below this one need the same or a longer time."},
 
     [KEY_LISTEN] = {KEY_LISTEN, "listen", .kind = BELFRY_KIND_WORDS, .value_name = "URL[,OPTION...]",
         .group = "Clients",

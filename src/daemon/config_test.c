@@ -148,6 +148,7 @@ static void without_any_flag_it_follows_this_machine_and_serves_on_loopback(void
     assert_int_equal(config.workers, service_cpus());
     assert_int_equal(config.ready_lag_ms, 5000);
     assert_int_equal(config.drain_ms, 30000);
+    assert_int_equal(config.rights_period_ms, 10000);
     assert_int_equal(config.progress_ms, 600000);
     assert_int_equal(config.log_level, BELFRY_LOG_INFO);
     assert_int_equal(config.log_format, CONFIG_LOGFMT);
@@ -202,6 +203,7 @@ static const struct {
     {"workers", "1", "2", "256"},
     {"ready-lag", "2500ms", "2s", "1h"},
     {"drain", "0s", "2s", "1h"},
+    {"rights-period", "1s", "30s", "1h"},
     {"progress-interval", "100ms", "2s", "1h"},
     {"log-level", "error", "warn", "debug"},
     {"log-format", "json", "logfmt", "json"},

@@ -227,6 +227,7 @@ static enum belfry_err start_workers(struct tier *tier)
                                       .needs_auth = config_needs_auth(config),
                                       .memory_max = tier->memory_max / config->workers,
                                       .progress_ms = config->progress_ms,
+                                      .rights_period_ms = config->rights_period_ms,
                                       .max_streams = config->max_streams,
                                       .log_lines = tier->opts.log,
                                       .kube = config->definitions != NULL,

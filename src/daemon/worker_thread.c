@@ -240,7 +240,8 @@ static void worker_thread_on_prepare(uv_prepare_t *prepare)
     uint64_t published_ns = atomic_load_explicit(&t->opts.standing->published_ns, memory_order_relaxed);
     look_at_standing(t);
     look_at_auth(t, now);
-    t->due = false; /* from here on: what follows may find room for waiting streams */
+    t->due = false;              /* from here on: what follows may find room for waiting streams */
+    permit_turn(t->permit, now); /* before anything is written: rights end by the clock */
     bool more = worker_turn(t->worker, now, TURN_WORK);
     ask_for_history(t);
     watch_after_turn(t->watch, now);
@@ -326,8 +327,14 @@ static enum belfry_err create_upstream_side(struct worker_thread *t, uv_loop_t *
     uplink.dns = t->dns;
     if (err == BELFRY_OK)
         err = uplink_create(&uplink, &t->uplink);
+    struct permit_opts permit = {.uplink = t->uplink,
+                                 .loop = loop,
+                                 .n_members = opts->n_upstream,
+                                 .period_ms = opts->rights_period_ms,
+                                 .seed = opts->seed,
+                                 .log = opts->log_lines};
     if (err == BELFRY_OK)
-        err = permit_create(t->uplink, loop, opts->log_lines, &t->permit);
+        err = permit_create(&permit, &t->permit);
     struct relay_opts relay = {
         .uplink = t->uplink, .permit = t->permit, .advertise = opts->advertise, .log = opts->log_lines};
     return err != BELFRY_OK ? err : relay_create(&relay, &t->relay);

@@ -37,6 +37,7 @@ struct worker_thread_opts {
     uint64_t progress_ms;
     uint32_t max_streams;
     uint64_t seed;
+    uint64_t rights_period_ms;
     uint64_t process; /* a number for this process, not 0: see kube_lists_opts */
     const struct belfry_log *log_lines;
     bool kube;                            /* Kubernetes' API is served */

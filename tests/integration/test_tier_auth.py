@@ -15,7 +15,8 @@ TTL = 3
 
 @pytest.fixture
 def guarded(make_cluster, make_tier, tmp_path):
-    """Three members with mTLS, auth and tokens that expire; a tier with a certificate and a user of its own."""
+    """Three members with mTLS, auth and tokens that expire; a tier with a certificate and a user of its own. Its questions
+    keep the tokens of running watches alive, as long as its period is shorter than they live."""
     certs = Certs(tmp_path / "certs", client_auth=True)
     certs._signed("tier", "/CN=belfryd", "extendedKeyUsage=clientAuth")
     cluster = make_cluster(3, tls=certs, flags=["--auth-token", "simple", "--auth-token-ttl", str(TTL)])
@@ -25,7 +26,7 @@ def guarded(make_cluster, make_tier, tmp_path):
     password.chmod(0o600)
     tier = make_tier(cluster, "--upstream-cacert", certs.path("ca.pem"), "--upstream-cert", certs.path("tier.pem"),
                      "--upstream-key", certs.path("tier.key"), "--upstream-user", ROOT[0], "--upstream-password-file",
-                     str(password), rights="upstream")
+                     str(password), "--rights-period", f"{TTL - 1}s", rights="upstream")
     return cluster, tier
 
 

@@ -16,7 +16,8 @@
     "\"breaches\":106,\"judgements\":107," \
     "\"replays\":108,\"windows\":109,\"pages\":110,\"pages_repeated\":111,\"gaps\":112,\"stale\":113}}," \
     "\"replica\":{\"state_rows\":200,\"history_rows\":201,\"history_bytes\":202,\"used_bytes\":203," \
-    "\"map_bytes\":204,\"commits\":205,\"trimmed\":206,\"io_errors\":207,\"damages\":208,\"history_oldest\":44000000," \
+    "\"map_bytes\":204,\"commits\":205,\"trimmed\":206,\"io_errors\":207,\"damages\":208," \
+    "\"history_oldest\":44000000," \
     "\"history_newest\":48120732,\"reads\":0,\"reads_shared\":0,\"reads_shelved\":0,\"shelf_bytes\":0}," \
     "\"log\":{\"oldest\":47900000,\"newest\":48120733,\"bytes\":268435456}," \
     "\"listeners\":{\"accepted\":300,\"refused\":301},\"memory_max\":1073741824," \
@@ -27,19 +28,23 @@
     "\"handovers\":1015,\"parks\":1016,\"unparks\":1017,\"overslept\":1018,\"cuts\":1019," \
     "\"extents\":1020,\"fragments\":1021,\"packed\":1022,\"compacted\":1023,\"progress\":1024}," \
     "\"watch\":{\"streams\":1100,\"asking\":1101,\"opened\":1102,\"requests\":1113,\"creates\":1114," \
-    "\"cancels\":1115,\"progress\":1116,\"refused\":1117,\"closed\":{\"peer\":1103,\"deadline\":1104," \
+    "\"cancels\":1115,\"progress\":1116,\"refused\":1117,\"expelled\":1118,\"closed\":{\"peer\":1103," \
+    "\"deadline\":1104," \
     "\"no_leader\":1105,\"not_ready\":1106,\"drain\":1107,\"broken\":1108,\"slow\":1109," \
-    "\"bad_request\":1110,\"memory\":1111,\"upstream\":1112,\"late\":1113}},\"inbound\":{\"connections\":1200," \
+    "\"bad_request\":1110,\"memory\":1111,\"upstream\":1112,\"late\":1113,\"rights\":1114}}," \
+    "\"inbound\":{\"connections\":1200," \
     "\"http1\":1201,\"http2\":1202,\"tls\":1203,\"bytes\":1204,\"kernel_bytes\":1205,\"accepted\":1206," \
     "\"closed\":1207,\"dead\":1208,\"ended_certificates\":1213,\"refused_floods\":1209," \
     "\"bytes_in\":1210,\"bytes_out\":1211," \
     "\"writes\":1212},\"relay\":{\"running\":1300,\"relayed\":1301,\"refused\":1302,\"failed\":1303," \
     "\"bytes_up\":1304,\"bytes_down\":1305},\"permit\":{\"asked\":1400,\"granted\":1401,\"refused\":1402," \
-    "\"unavailable\":1403,\"status_calls\":1404},\"uplink\":{\"calls\":1500,\"connections\":1501," \
+    "\"unavailable\":1403,\"status_calls\":1404,\"tokens\":1405,\"ranges\":1406,\"paused\":1407," \
+    "\"pauses\":1408},\"uplink\":{\"calls\":1500,\"connections\":1501," \
     "\"opened\":1502,\"connects\":1503,\"losses\":1504,\"unavailable\":1505},\"kube\":{\"watches\":1600," \
     "\"held\":1601,\"opened\":1602,\"lines\":1603,\"bookmarks\":1604,\"expired\":1605,\"refused\":1606," \
     "\"too_many\":1607,\"undecodable\":1608,\"skipped\":1609,\"forms_made\":1610,\"forms_shared\":1611," \
-    "\"forms_bytes\":1612,\"bytes\":1613,\"slow\":1614,\"lists\":{\"active\":1700,\"waiting\":1701," \
+    "\"forms_bytes\":1612,\"bytes\":1613,\"slow\":1614,\"expelled\":1615,\"lists\":{\"active\":1700," \
+    "\"waiting\":1701," \
     "\"lists\":1702,\"gets\":1703," \
     "\"objects\":1704,\"bytes\":1705,\"expired\":1706,\"timeouts\":1707,\"undecodable\":1708," \
     "\"skipped\":1709},\"fence\":{\"asked\":1800,\"questions\":1801,\"failed\":1802}}," \

@@ -191,6 +191,8 @@
     X(SUM, watch.progress, progress, JSON, "belfry_watch_progress_requests_total", COUNTER, \
       "Requests for progress.", "dialect=\"grpc\"") \
     X(SUM, watch.refused, refused, JSON, "belfry_rejected_total", COUNTER, NULL, "reason=\"permission\"") \
+    X(SUM, watch.expelled, expelled, JSON, "belfry_watches_expelled_total", COUNTER, \
+      "Running watches that ended because upstream revoked their right.", "dialect=\"grpc\"") \
     X(SUM, watch.closed[WATCH_CLOSE_LATE], -, HIDDEN, "belfry_rejected_total", COUNTER, \
       NULL, "reason=\"unfinished_watch\"") \
     X(SUM, watch.held_bytes, -, HIDDEN, "belfry_memory_bytes", GAUGE, NULL, "pool=\"requests\"") \
@@ -235,12 +237,28 @@
 
 #define NUMBERS_PERMIT(X) \
     X(SUM, permit.asked, asked, JSON, "belfry_permissions_asked_total", COUNTER, \
-      "Questions to upstream whether a client may watch a range.") \
+      "Questions to upstream what a client may read, each about many ranges.") \
     X(SUM, permit.granted, granted, JSON, NULL) \
     X(SUM, permit.refused, refused, JSON, NULL) \
     X(SUM, permit.unavailable, unavailable, JSON, "belfry_permissions_unavailable_total", COUNTER, \
       "Questions about permissions that upstream did not answer.") \
-    X(SUM, permit.status_calls, status_calls, JSON, NULL)
+    X(SUM, permit.status_calls, status_calls, JSON, "belfry_auth_asked_total", COUNTER, \
+      "Questions to upstream whether auth is on.") \
+    X(SUM, permit.rights.bearers, tokens, JSON, "belfry_rights_tokens", GAUGE, \
+      "Tokens for which answers of upstream are kept, added up over workers.") \
+    X(SUM, permit.rights.warrants, ranges, JSON, "belfry_rights_ranges", GAUGE, \
+      "Ranges of these tokens for which answers are kept.") \
+    X(SUM, permit.rights.paused, paused, JSON, "belfry_rights_paused", GAUGE, \
+      "Tokens whose streams are paused, because upstream has not confirmed their rights in time.") \
+    X(SUM, permit.rights.pauses, pauses, JSON, "belfry_rights_pauses_total", COUNTER, "How often that happened.") \
+    X(SUM, permit.rights.bytes, -, HIDDEN, "belfry_memory_bytes", GAUGE, NULL, "pool=\"rights\"") \
+    X(SUM, permit.rights.allowed, -, HIDDEN, "belfry_rights_answers_total", COUNTER, \
+      "Answers of upstream to questions what a client may read.", "answer=\"allowed\"") \
+    X(SUM, permit.rights.forbidden, -, HIDDEN, "belfry_rights_answers_total", COUNTER, NULL, "answer=\"forbidden\"") \
+    X(SUM, permit.rights.bad_tokens, -, HIDDEN, "belfry_rights_answers_total", COUNTER, NULL, "answer=\"bad_token\"") \
+    X(SUM, permit.rights.old_tokens, -, HIDDEN, "belfry_rights_answers_total", COUNTER, NULL, "answer=\"old_token\"") \
+    X(SUM, permit.rights.silent, -, HIDDEN, "belfry_rights_answers_total", COUNTER, NULL, "answer=\"silence\"") \
+    X(SUM, permit.rights.unreachable, -, HIDDEN, "belfry_rights_answers_total", COUNTER, NULL, "answer=\"none\"")
 
 #define NUMBERS_UPLINK(X) \
     X(SUM, uplink.calls, calls, JSON, NULL) \
@@ -278,7 +296,8 @@
     X(SUM, kube.forms_bytes, forms_bytes, JSON, "belfry_memory_bytes", GAUGE, NULL, "pool=\"kube_forms\"") \
     X(SUM, kube.bytes, bytes, JSON, "belfry_memory_bytes", GAUGE, NULL, "pool=\"kube_watches\"") \
     X(SUM, kube.slow, slow, JSON, "belfry_kube_slow_total", COUNTER, \
-      "Watches ended in the middle of a line that the client did not read, while memory was over the limit.")
+      "Watches ended in the middle of a line that the client did not read, while memory was over the limit.") \
+    X(SUM, kube.expelled, expelled, JSON, "belfry_watches_expelled_total", COUNTER, NULL, "dialect=\"kube\"")
 
 #define NUMBERS_LISTS(X) \
     X(SUM, kube_lists.active, active, JSON, "belfry_kube_lists", GAUGE, \

@@ -58,6 +58,7 @@ static void fill_worker(struct worker_numbers *w)
                                     .creates = 1114,
                                     .cancels = 1115,
                                     .progress = 1116,
+                                    .expelled = 1118,
                                     .refused = 1117};
     for (int why = 0; why < WATCH_CLOSES; why++)
         w->watch.closed[why] = 1103 + (uint64_t)why;
@@ -77,8 +78,12 @@ static void fill_worker(struct worker_numbers *w)
                                         .writes = 1212};
     w->relay = (struct relay_stats){
         .running = 1300, .relayed = 1301, .refused = 1302, .failed = 1303, .bytes_up = 1304, .bytes_down = 1305};
-    w->permit = (struct permit_stats){
-        .asked = 1400, .granted = 1401, .refused = 1402, .unavailable = 1403, .status_calls = 1404};
+    w->permit = (struct permit_stats){.asked = 1400,
+                                      .granted = 1401,
+                                      .refused = 1402,
+                                      .unavailable = 1403,
+                                      .status_calls = 1404,
+                                      .rights = {.bearers = 1405, .warrants = 1406, .paused = 1407, .pauses = 1408}};
     w->uplink = (struct uplink_stats){
         .calls = 1500, .connections = 1501, .opened = 1502, .connects = 1503, .losses = 1504, .unavailable = 1505};
     w->kube = (struct kube_stats){.watches = 1600,
@@ -95,7 +100,8 @@ static void fill_worker(struct worker_numbers *w)
                                   .forms_shared = 1611,
                                   .forms_bytes = 1612,
                                   .bytes = 1613,
-                                  .slow = 1614};
+                                  .slow = 1614,
+                                  .expelled = 1615};
     w->kube_lists = (struct kube_lists_stats){.active = 1700,
                                               .waiting = 1701,
                                               .lists = 1702,

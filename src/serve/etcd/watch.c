@@ -3,7 +3,11 @@
  * A stream handles its requests strictly one after another. Bytes that cannot be handled yet stay in `held`, and the
  * stream continues when its obstacle is gone: the answer about rights, the core's answers, or its turn.
  *
- * No turn visits all streams (roster.h): a change of standing, or a drain, goes round in steps.
+ * While auth is on, every watch has a claim (permit_hold()): made before the watch is, or, for watches that ran when
+ * auth was turned on, in the round that follows. Until all of those are granted the stream is told that it has no room,
+ * and so it is while its rights are in doubt: it is parked at its position.
+ *
+ * No turn visits all streams (roster.h): a change of standing or of auth, or a drain, goes round in steps.
  */
 #include "serve/etcd/watch.h"
 
@@ -17,6 +21,7 @@
 #include "base/owner.h"
 #include "base/pack.h"
 #include "base/rng.h"
+#include "base/treap.h"
 #include "core/watcher.h"
 #include "serve/etcd/watch_input.h"
 #include "server/grpc_answer.h"
@@ -29,13 +34,19 @@
 #define TIERS_LOOK    8192 /* watchers that are read for all tiers: a turn must not grow with what peers open */
 #define ROUND_STEP    512  /* streams that a round visits per turn */
 #define REASON_MAX    160
-#define CLIENT_MAX    63 /* bytes of a user-agent */
+#define CLIENT_MAX    63   /* bytes of a user-agent */
+#define CLAIM_STEP    512  /* watches that ran before auth was turned on, claimed per turn */
+#define CLAIM_WAIT_MS 20   /* until the next of them, while too many questions wait */
+#define ASK_AGAIN_MS  1000 /* after upstream could not be asked; up to as much is added */
 
 #define TEXT_DRAIN     "belfry: draining; connect anew"
 #define TEXT_LATE      "belfry: the request was not complete in time"
 #define TEXT_NO_LEADER "etcdserver: no leader"
 #define TEXT_MEMORY    "belfry: memory limit reached; try again"
 #define TEXT_BROKEN    "belfry: the rest of a message is gone; resume"
+#define TEXT_TOKEN     "belfry: the token is not valid any more; log in again"
+#define TEXT_REVOKED   "belfry: a right was revoked; resume"
+#define TEXT_BAD_ID    "belfry: this watch id cannot be used"
 #define TEXT_OUTSIDE   "belfry: the range is outside of what this tier follows (its scope)"
 
 static const char plain_type[] = "application/grpc";
@@ -50,8 +61,10 @@ struct watch_service {
     struct belfry_list inside; /* streams in the middle of a message, the next to be visited first */
     struct belfry_list tiers;  /* streams of tiers below, n_tiers */
     size_t n_tiers;
-    uint64_t look_ms;     /* when `inside` is visited next */
-    size_t requests_left; /* until the next watch_after_turn() */
+    struct belfry_list unclaimed; /* streams with watches that need a claim */
+    uint64_t claim_ms;            /* when they are visited next */
+    uint64_t look_ms;             /* when `inside` is visited next */
+    size_t requests_left;         /* until the next watch_after_turn() */
 
     enum watch_standing standing;
     char reason[REASON_MAX];
@@ -65,6 +78,15 @@ struct watch_service {
 /* The states are drawn in watch.h. */
 enum watch_state { WATCH_OPEN, WATCH_ASKING };
 
+/* The right of one watch. */
+struct watch_claim {
+    struct belfry_treap_node by_id; /* of its stream, once the watch runs */
+    struct watch_stream *ws;
+    struct permit_question *question;
+    int64_t id;
+    bool unproven; /* the watch ran before auth was turned on; no answer yet */
+};
+
 struct watch_stream {
     struct watch_service *service;
     struct exchange *x;
@@ -77,16 +99,23 @@ struct watch_stream {
     bool asked_once; /* a whole request was received */
 
     struct roster_entry roster;
-    struct belfry_list hungry, inside, tiers; /* each in the service's list of that name, or in none */
-    struct pace pace;                         /* of the request that is being received */
+    struct belfry_list hungry, inside, tiers, unclaimed; /* each in the service's list of that name, or in none */
+    struct pace pace;                                    /* of the request that is being received */
     uint64_t deadline_ms, drain_ms;
+    uint64_t ask_ms; /* when to ask about rights again; NEVER: no need */
+
+    struct permit_party party;
+    struct belfry_treap_node *claims; /* of watches that run, by id */
+    size_t n_unproven;                /* of these */
+    bool has_free;                    /* a watch was created with auth off: it may have no claim */
+    int64_t claim_id;                 /* watches up to this id have one */
 
     size_t told; /* bytes that the core may still write */
     struct watch_input input;
-    struct belfry_buf held;           /* received and not handled */
-    size_t held_bytes;                /* as counted in the service's */
-    struct permit_question *question; /* ASKING */
-    struct belfry_blob *asked;        /* ASKING: the request */
+    struct belfry_buf held;     /* received and not handled */
+    size_t held_bytes;          /* as counted in the service's */
+    struct watch_claim *asking; /* ASKING; NULL: upstream is asked again at ask_ms */
+    struct belfry_blob *asked;  /* ASKING: the request */
 
     struct belfry_bytes content_type; /* this and the fields below: in `text`, or constant */
     struct identity who;
@@ -128,21 +157,70 @@ static void watch_stream_leave_inside(struct watch_stream *ws)
 static void watch_stream_set_due(struct watch_stream *ws)
 {
     uint64_t due_ms = belfry_min_time(ws->pace.due_ms, belfry_min_time(ws->deadline_ms, ws->drain_ms));
-    roster_set_due(&ws->service->roster, &ws->roster, due_ms);
+    roster_set_due(&ws->service->roster, &ws->roster, belfry_min_time(due_ms, ws->ask_ms));
+}
+
+static int watch_claim_order(const struct belfry_treap_node *a, const struct belfry_treap_node *b)
+{
+    const struct watch_claim *x = belfry_container_const(a, struct watch_claim, by_id);
+    const struct watch_claim *y = belfry_container_const(b, struct watch_claim, by_id);
+    return (x->id > y->id) - (x->id < y->id);
+}
+
+static int watch_claim_seek(const void *key, const struct belfry_treap_node *node)
+{
+    int64_t id = *(const int64_t *)key, at = belfry_container_const(node, struct watch_claim, by_id)->id;
+    return (id > at) - (id < at);
+}
+
+static struct watch_claim *watch_claim_find(const struct watch_stream *ws, int64_t id)
+{
+    struct belfry_treap_node *node = belfry_treap_find(ws->claims, &id, watch_claim_seek);
+    return node == NULL ? NULL : belfry_container(node, struct watch_claim, by_id);
+}
+
+/* The watch runs. */
+static void watch_claim_join(struct watch_claim *claim, int64_t id)
+{
+    claim->id = id;
+    belfry_treap_insert(&claim->ws->claims, &claim->by_id, watch_claim_order);
+}
+
+/* The watch is gone, or has no right any more. */
+static void watch_claim_end(struct watch_claim *claim)
+{
+    struct watch_stream *ws = claim->ws;
+    if (claim != ws->asking)
+        belfry_treap_remove(&ws->claims, &claim->by_id, watch_claim_order);
+    else
+        ws->asking = NULL;
+    ws->n_unproven -= claim->unproven;
+    if (claim->question != NULL)
+        permit_cancel(claim->question);
+    free(claim);
+}
+
+static void watch_stream_end_claims(struct watch_stream *ws)
+{
+    if (ws->asking != NULL)
+        watch_claim_end(ws->asking);
+    for (struct belfry_treap_node *node; (node = belfry_treap_first(ws->claims)) != NULL;)
+        watch_claim_end(belfry_container(node, struct watch_claim, by_id));
+    permit_leave(ws->service->opts.permit, &ws->party);
 }
 
 /* The exchange has ended already. */
 static void watch_stream_free(struct watch_stream *ws, enum watch_close why)
 {
     struct watch_service *service = ws->service;
-    if (ws->question != NULL)
-        permit_cancel(ws->question);
+    watch_stream_end_claims(ws);
     if (ws->state == WATCH_ASKING)
         watch_stream_move_to(ws, WATCH_OPEN);
     stream_close(service->worker, ws->stream);
     roster_leave(&service->roster, &ws->roster);
     belfry_list_remove(&ws->hungry);
     belfry_list_remove(&ws->tiers);
+    belfry_list_remove(&ws->unclaimed);
     service->n_tiers -= ws->tier[0] != '\0';
     watch_stream_leave_inside(ws);
     service->stats.streams--;
@@ -183,9 +261,18 @@ void watch_write(void *stream_user, const uint8_t *data, size_t len)
     roster_note_write(&ws->service->roster, &ws->roster);
 }
 
+/* May its watches be sent anything? */
+static bool watch_stream_may_deliver(const struct watch_stream *ws)
+{
+    const struct watch_service_opts *opts = &ws->service->opts;
+    bool is_proven = !ws->has_free && ws->n_unproven == 0;
+    return (is_proven || permit_regime(opts->permit, &ws->party) == PERMIT_OPEN) &&
+           permit_may_deliver(opts->permit, &ws->party, opts->now(opts->user));
+}
+
 static void watch_stream_tell_room(struct watch_stream *ws)
 {
-    size_t room = exchange_room(ws->x);
+    size_t room = watch_stream_may_deliver(ws) ? exchange_room(ws->x) : 0;
     if (room == ws->told)
         return;
     ws->told = room;
@@ -246,7 +333,8 @@ static bool watch_is_followed(const struct watch_service *service, const struct 
 
 static void watch_stream_serve(struct watch_stream *ws);
 
-static bool watch_stream_create_watcher(struct watch_stream *ws, const struct belfry_wire_watch_request *request)
+static bool watch_stream_create_watcher(struct watch_stream *ws, const struct belfry_wire_watch_request *request,
+                                        struct stream_created *out)
 {
     if (!watch_is_followed(ws->service, request)) {
         ws->service->stats.refused++;
@@ -256,8 +344,16 @@ static bool watch_stream_create_watcher(struct watch_stream *ws, const struct be
                                    .range_end = request->range_end,
                                    .start_rev = request->start_revision,
                                    .watch_id = request->watch_id,
-                                   .flags = flags_of(request)};
+                                   .flags = flags_of(request),
+                                   .out = out};
     return watch_stream_check(ws, stream_create(ws->service->worker, ws->stream, &create));
+}
+
+/* Auth is off. */
+static bool watch_stream_create_free(struct watch_stream *ws, const struct belfry_wire_watch_request *request)
+{
+    ws->has_free = true;
+    return watch_stream_create_watcher(ws, request, NULL);
 }
 
 /* Clients retry when upstream has no leader. But with etcd's own text a Go client would end its watches for good: it
@@ -268,50 +364,255 @@ static void watch_stream_end_unavailable(struct watch_stream *ws, const char *re
     watch_stream_end(ws, WATCH_CLOSE_UPSTREAM, 14, fatal ? "belfry: upstream has no leader" : reason);
 }
 
-static void on_watch_verdict(enum permit_verdict verdict, const char *reason, void *user)
+/* ---- rights ---- */
+
+static void watch_stream_ask_later(struct watch_stream *ws)
 {
-    struct watch_stream *ws = user;
-    struct belfry_blob *asked = ws->asked;
+    struct watch_service *service = ws->service;
+    uint64_t now_ms = service->opts.now(service->opts.user);
+    ws->ask_ms = now_ms + ASK_AGAIN_MS + belfry_rng_below(&service->rng, ASK_AGAIN_MS);
+    watch_stream_set_due(ws);
+}
+
+/* Makes the watch that was asked for. False: the stream has ended. */
+static bool watch_stream_create_asked(struct watch_stream *ws, enum permit_verdict verdict)
+{
     struct belfry_wire_watch_request request;
-    enum belfry_err err;
+    struct stream_created created = {0};
+    enum belfry_err err = belfry_scan_watch_request(belfry_blob_bytes(ws->asked), &request);
+    assert(err == BELFRY_OK); /* it was scanned before rights were asked for */
+    belfry_ignore(err);
+    if (verdict == PERMIT_GRANTED) {
+        watch_claim_end(ws->asking);
+        return watch_stream_create_free(ws, &request);
+    }
+    ws->who.accepted = true;
+    if (!watch_stream_create_watcher(ws, &request, &created))
+        return false;
+    struct watch_claim *claim = ws->asking;
+    if (!created.is_there) {
+        watch_claim_end(claim);
+        return true;
+    }
+    ws->asking = NULL;
+    watch_claim_join(claim, created.id);
+    return true;
+}
+
+/* A stream with watches that run does not end because upstream cannot be asked about one more. */
+static bool watch_stream_wait_for_upstream(struct watch_stream *ws, const char *reason)
+{
+    struct watcher_view view;
+    if (stream_watcher(ws->service->worker, ws->stream, INT64_MIN, &view))
+        watch_stream_ask_later(ws);
+    else
+        watch_stream_end_unavailable(ws, reason);
+    return false;
+}
+
+/* The verdict on a watch that is asked for. */
+static void watch_stream_take_verdict(struct watch_stream *ws, enum permit_verdict verdict, const char *reason)
+{
     bool on = false;
-    ws->question = NULL;
-    ws->asked = NULL;
-    watch_stream_move_to(ws, WATCH_OPEN);
     switch (verdict) {
     case PERMIT_GRANTED:
-        err = belfry_scan_watch_request(belfry_blob_bytes(asked), &request);
-        assert(err == BELFRY_OK); /* it was scanned before rights were asked for */
-        belfry_ignore(err);
-        ws->who.accepted = !permit_is_open(ws->service->opts.permit, ws->service->opts.now(ws->service->opts.user));
-        on = watch_stream_create_watcher(ws, &request);
+    case PERMIT_HELD:
+        on = watch_stream_create_asked(ws, verdict);
         break;
     case PERMIT_REFUSED:
+        watch_claim_end(ws->asking);
         ws->service->stats.refused++;
         on = watch_stream_check(ws, stream_refuse(ws->service->worker, ws->stream, reason));
         break;
     case PERMIT_UNAVAILABLE:
-        watch_stream_end_unavailable(ws, reason);
+        watch_claim_end(ws->asking);
+        on = watch_stream_wait_for_upstream(ws, reason);
         break;
     }
-    belfry_blob_unref(asked);
     if (!on)
         return;
+    belfry_blob_unref(ws->asked);
+    ws->asked = NULL;
+    watch_stream_move_to(ws, WATCH_OPEN);
     watch_ask_for_turn(ws->service);
     watch_stream_serve(ws);
 }
 
+/* A watch that runs has lost its right. The rest of a message that was begun must not go out: then the stream ends, and
+ * its client, who resumes the others, learns it there. */
+static void watch_claim_expel(struct watch_claim *claim, const char *reason)
+{
+    struct watch_stream *ws = claim->ws;
+    size_t bytes;
+    ws->service->stats.expelled++;
+    if (stream_inside_since(ws->stream, &bytes) != 0) {
+        watch_stream_end(ws, WATCH_CLOSE_RIGHTS, 14, TEXT_REVOKED);
+        return;
+    }
+    int64_t id = claim->id;
+    watch_claim_end(claim);
+    if (!watch_stream_check(ws, stream_expel(ws->service->worker, ws->stream, id, reason)))
+        return;
+    watch_stream_tell_room(ws);
+    watch_ask_for_turn(ws->service);
+}
+
+/* The verdict on a watch that runs: the first, if it ran before auth was turned on, or a later one. */
+static void watch_claim_take_verdict(struct watch_claim *claim, enum permit_verdict verdict, const char *reason)
+{
+    struct watch_stream *ws = claim->ws;
+    switch (verdict) {
+    case PERMIT_HELD:
+        ws->n_unproven -= claim->unproven;
+        claim->unproven = false;
+        ws->who.accepted = true;
+        watch_stream_tell_room(ws);
+        break;
+    case PERMIT_REFUSED:
+        if (permit_is_about_token(reason))
+            watch_stream_end(ws, WATCH_CLOSE_RIGHTS, 14, TEXT_TOKEN);
+        else
+            watch_claim_expel(claim, reason);
+        break;
+    case PERMIT_GRANTED: /* auth is off again */
+    case PERMIT_UNAVAILABLE:
+        ws->has_free = true;
+        watch_claim_end(claim);
+        watch_stream_ask_later(ws);
+        watch_stream_tell_room(ws);
+        break;
+    }
+}
+
+static void on_watch_verdict(enum permit_verdict verdict, const char *reason, void *user)
+{
+    struct watch_claim *claim = user;
+    if (verdict != PERMIT_HELD)
+        claim->question = NULL;
+    if (claim == claim->ws->asking)
+        watch_stream_take_verdict(claim->ws, verdict, reason);
+    else
+        watch_claim_take_verdict(claim, verdict, reason);
+}
+
+static void on_watch_party(struct permit_party *party, enum permit_event event, const char *reason)
+{
+    struct watch_stream *ws = belfry_container(party, struct watch_stream, party);
+    (void)reason;
+    if (event == PERMIT_ENDED)
+        watch_stream_end(ws, WATCH_CLOSE_RIGHTS, 14, TEXT_TOKEN);
+    else
+        watch_stream_tell_room(ws);
+}
+
+/* Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_LIMIT. */
+static enum belfry_err watch_claim_create(struct watch_stream *ws, struct belfry_bytes key,
+                                          struct belfry_bytes range_end, struct watch_claim **out)
+{
+    const struct watch_service_opts *opts = &ws->service->opts;
+    struct watch_claim *claim = calloc(1, sizeof(*claim));
+    if (claim == NULL)
+        return BELFRY_ERR_NOMEM;
+    claim->ws = ws;
+    enum belfry_err err = permit_hold(opts->permit, &ws->party, key, range_end, opts->now(opts->user), on_watch_verdict,
+                                      claim, &claim->question);
+    if (err == BELFRY_OK)
+        *out = claim;
+    else
+        free(claim);
+    return err;
+}
+
 static bool watch_stream_ask_rights(struct watch_stream *ws, const struct belfry_wire_watch_request *request,
-                                    struct belfry_bytes raw, uint64_t now_ms)
+                                    struct belfry_bytes raw)
 {
     enum belfry_err err = belfry_blob_copy(raw, &ws->asked);
     if (err == BELFRY_OK)
-        err = permit_ask(ws->service->opts.permit, &ws->who, exchange_pin(ws->x), request->key, request->range_end,
-                         now_ms, on_watch_verdict, ws, &ws->question);
+        err = watch_claim_create(ws, request->key, request->range_end, &ws->asking);
     if (err != BELFRY_OK)
         return watch_stream_check(ws, BELFRY_ERR_LIMIT);
     watch_stream_move_to(ws, WATCH_ASKING);
     return true;
+}
+
+static enum belfry_err watch_stream_claim_view(struct watch_stream *ws, const struct watcher_view *view)
+{
+    struct belfry_bytes open = belfry_bytes_of("", 1); /* "\0": no upper bound */
+    struct belfry_bytes range_end = {0};
+    struct belfry_buf prefix_end;
+    struct watch_claim *claim;
+    enum belfry_err err = BELFRY_OK;
+    belfry_buf_init(&prefix_end);
+    if (view->range.kind == RANGE_PREFIX)
+        err = range_prefix_end(view->range.key, &prefix_end);
+    if (view->range.kind == RANGE_PREFIX)
+        range_end = belfry_buf_len(&prefix_end) > 0 ? belfry_buf_bytes(&prefix_end) : open;
+    if (view->range.kind == RANGE_SPAN)
+        range_end = view->range.end.len > 0 ? view->range.end : open;
+    if (err == BELFRY_OK)
+        err = watch_claim_create(ws, view->range.key, range_end, &claim);
+    belfry_buf_fini(&prefix_end);
+    if (err != BELFRY_OK)
+        return err;
+    claim->unproven = true;
+    ws->n_unproven++;
+    watch_claim_join(claim, view->id);
+    return BELFRY_OK;
+}
+
+/* Claims the watches that ran when auth was turned on, up to *left of them. */
+static void watch_stream_claim_free(struct watch_stream *ws, size_t *left)
+{
+    struct watch_service *service = ws->service;
+    struct watcher_view view;
+    for (; stream_watcher(service->worker, ws->stream, ws->claim_id, &view); ws->claim_id = view.id) {
+        if (*left == 0)
+            return;
+        --*left;
+        if (view.ended || watch_claim_find(ws, view.id) != NULL)
+            continue;
+        enum belfry_err err = watch_stream_claim_view(ws, &view);
+        if (err == BELFRY_ERR_LIMIT) { /* very many wait: when some are answered, these go on */
+            *left = 0;
+            service->claim_ms = service->opts.now(service->opts.user) + CLAIM_WAIT_MS;
+            return;
+        }
+        if (err != BELFRY_OK) {
+            watch_stream_end(ws, WATCH_CLOSE_MEMORY, 14, TEXT_MEMORY);
+            return;
+        }
+    }
+    belfry_list_remove(&ws->unclaimed);
+    ws->has_free = false;
+    watch_stream_tell_room(ws);
+}
+
+/* Does what the regime of upstream's auth asks for. */
+static void watch_stream_apply_regime(struct watch_stream *ws)
+{
+    if (permit_regime(ws->service->opts.permit, &ws->party) == PERMIT_ASKS && ws->has_free) {
+        ws->claim_id = INT64_MIN;
+        if (belfry_list_empty(&ws->unclaimed))
+            belfry_list_append(&ws->service->unclaimed, &ws->unclaimed);
+        watch_ask_for_turn(ws->service);
+    }
+    watch_stream_tell_room(ws);
+}
+
+/* Upstream could not be asked before. */
+static void watch_stream_ask_again(struct watch_stream *ws)
+{
+    struct belfry_wire_watch_request request;
+    ws->ask_ms = BELFRY_NEVER;
+    watch_stream_set_due(ws);
+    watch_stream_apply_regime(ws);
+    if (ws->state != WATCH_ASKING || ws->asking != NULL)
+        return;
+    enum belfry_err err = belfry_scan_watch_request(belfry_blob_bytes(ws->asked), &request);
+    assert(err == BELFRY_OK);
+    err = watch_claim_create(ws, request.key, request.range_end, &ws->asking);
+    if (err != BELFRY_OK)
+        watch_stream_ask_later(ws);
 }
 
 /* A negative start is refused before rights are checked; the core's other checks come after them, as in etcd. */
@@ -319,11 +620,23 @@ static bool watch_stream_on_create(struct watch_stream *ws, const struct belfry_
                                    struct belfry_bytes raw)
 {
     struct watch_service *service = ws->service;
-    uint64_t now_ms = service->opts.now(service->opts.user);
     service->stats.creates++;
-    if (request->start_revision < 0 || permit_is_open_to(service->opts.permit, &ws->who, now_ms))
-        return watch_stream_create_watcher(ws, request);
-    return watch_stream_ask_rights(ws, request, raw, now_ms);
+    if (request->watch_id == INT64_MIN) /* watch_stream_claim_free() begins above it */
+        return watch_stream_check(ws, stream_refuse(service->worker, ws->stream, TEXT_BAD_ID));
+    if (request->start_revision < 0)
+        return watch_stream_create_watcher(ws, request, NULL);
+    if (permit_is_open_to(service->opts.permit, &ws->who, service->opts.now(service->opts.user)))
+        return watch_stream_create_free(ws, request);
+    return watch_stream_ask_rights(ws, request, raw);
+}
+
+static bool watch_stream_on_cancel(struct watch_stream *ws, int64_t id)
+{
+    struct watch_claim *claim = watch_claim_find(ws, id);
+    ws->service->stats.cancels++;
+    if (claim != NULL)
+        watch_claim_end(claim);
+    return watch_stream_check(ws, stream_cancel(ws->service->worker, ws->stream, id));
 }
 
 static bool watch_stream_on_request(struct watch_stream *ws, const struct belfry_wire_watch_request *request,
@@ -337,8 +650,7 @@ static bool watch_stream_on_request(struct watch_stream *ws, const struct belfry
     case BELFRY_WATCH_CREATE:
         return watch_stream_on_create(ws, request, raw);
     case BELFRY_WATCH_CANCEL:
-        service->stats.cancels++;
-        return watch_stream_check(ws, stream_cancel(service->worker, ws->stream, request->watch_id));
+        return watch_stream_on_cancel(ws, request->watch_id);
     case BELFRY_WATCH_PROGRESS:
         service->stats.progress++;
         stream_progress(service->worker, ws->stream);
@@ -529,7 +841,7 @@ static enum belfry_err watch_stream_open(struct watch_service *service, struct e
     ws->service = service;
     ws->x = x;
     ws->opened_ms = now_ms;
-    ws->drain_ms = BELFRY_NEVER;
+    ws->drain_ms = ws->ask_ms = BELFRY_NEVER;
     pace_init(&ws->pace);
     ws->deadline_ms = deadline_ms;
     watch_input_init(&ws->input, coding);
@@ -537,6 +849,7 @@ static enum belfry_err watch_stream_open(struct watch_service *service, struct e
     belfry_list_init(&ws->hungry);
     belfry_list_init(&ws->inside);
     belfry_list_init(&ws->tiers);
+    belfry_list_init(&ws->unclaimed);
     if (ws->tier[0] != '\0') {
         belfry_list_append(&service->tiers, &ws->tiers);
         service->n_tiers++;
@@ -544,6 +857,7 @@ static enum belfry_err watch_stream_open(struct watch_service *service, struct e
     roster_join(&service->roster, &ws->roster);
     watch_stream_set_due(ws);
     service->stats.streams++;
+    permit_join(service->opts.permit, &ws->party, &ws->who, on_watch_party);
     exchange_handle(x, &watch_stream_events, ws);
     watch_stream_tell_room(ws);
     return BELFRY_OK;
@@ -632,8 +946,10 @@ static void watch_end_due(struct watch_service *service, uint64_t now_ms)
             watch_stream_end(ws, WATCH_CLOSE_DEADLINE, 4, "context deadline exceeded");
         else if (ws->drain_ms <= now_ms)
             watch_stream_end(ws, WATCH_CLOSE_DRAIN, 14, TEXT_DRAIN);
-        else
+        else if (ws->pace.due_ms <= now_ms)
             watch_stream_end(ws, WATCH_CLOSE_LATE, 14, TEXT_LATE);
+        else
+            watch_stream_ask_again(ws);
     }
 }
 
@@ -679,11 +995,14 @@ static void watch_stream_apply_change(struct watch_service *service, struct watc
 {
     if (service->standing == WATCH_STALE && ws->hasleader) {
         watch_stream_end(ws, WATCH_CLOSE_NO_LEADER, 14, TEXT_NO_LEADER);
-    } else if (service->draining && exchange_conn(ws->x)->leaving && ws->drain_ms > service->drain_end_ms) {
+        return;
+    }
+    if (service->draining && exchange_conn(ws->x)->leaving && ws->drain_ms > service->drain_end_ms) {
         uint64_t left = service->drain_end_ms > now_ms ? service->drain_end_ms - now_ms : 0;
         ws->drain_ms = now_ms + belfry_rng_below(&service->rng, left + 1);
         watch_stream_set_due(ws);
     }
+    watch_stream_apply_regime(ws);
 }
 
 static void watch_go_round(struct watch_service *service, uint64_t now_ms)
@@ -691,6 +1010,13 @@ static void watch_go_round(struct watch_service *service, uint64_t now_ms)
     struct watch_stream *ws;
     for (size_t n = 0; n < ROUND_STEP && (ws = stream_of(roster_next_in_round(&service->roster))) != NULL; n++)
         watch_stream_apply_change(service, ws, now_ms);
+}
+
+static void watch_claim_free(struct watch_service *service, uint64_t now_ms)
+{
+    size_t left = CLAIM_STEP;
+    while (left > 0 && now_ms >= service->claim_ms && !belfry_list_empty(&service->unclaimed))
+        watch_stream_claim_free(belfry_container(service->unclaimed.next, struct watch_stream, unclaimed), &left);
 }
 
 void watch_after_turn(struct watch_service *service, uint64_t now_ms)
@@ -701,6 +1027,7 @@ void watch_after_turn(struct watch_service *service, uint64_t now_ms)
         watch_stream_written(ws);
     watch_serve_hungry(service);
     watch_go_round(service, now_ms);
+    watch_claim_free(service, now_ms);
     watch_end_due(service, now_ms);
     watch_look_inside(service, now_ms);
 }
@@ -708,6 +1035,8 @@ void watch_after_turn(struct watch_service *service, uint64_t now_ms)
 uint64_t watch_due(const struct watch_service *service)
 {
     uint64_t due_ms = belfry_list_empty(&service->hungry) ? roster_due(&service->roster) : 0;
+    if (!belfry_list_empty(&service->unclaimed))
+        due_ms = belfry_min_time(due_ms, service->claim_ms);
     return belfry_list_empty(&service->inside) ? due_ms : belfry_min_time(due_ms, service->look_ms);
 }
 
@@ -737,6 +1066,11 @@ void watch_drain(struct watch_service *service, uint64_t now_ms, uint64_t drain_
     watch_begin_round(service);
 }
 
+static void on_watch_regime(void *user)
+{
+    watch_begin_round(user);
+}
+
 /* ---- create and destroy ---- */
 
 enum belfry_err watch_create(const struct watch_service_opts *opts, struct watch_service **out)
@@ -753,7 +1087,9 @@ enum belfry_err watch_create(const struct watch_service_opts *opts, struct watch
     belfry_list_init(&service->hungry);
     belfry_list_init(&service->inside);
     belfry_list_init(&service->tiers);
+    belfry_list_init(&service->unclaimed);
     watch_stand(service, WATCH_NOT_READY, "starting");
+    permit_listen(opts->permit, on_watch_regime, service);
     BELFRY_OWNER_INIT(service);
     *out = service;
     return BELFRY_OK;
@@ -766,6 +1102,7 @@ void watch_destroy(struct watch_service *service)
     BELFRY_OWNER_CHECK(service);
     for (struct watch_stream *ws; (ws = stream_of(roster_after(&service->roster, 0))) != NULL;)
         watch_stream_end(ws, WATCH_CLOSE_DRAIN, 14, TEXT_DRAIN);
+    permit_unlisten(service->opts.permit, service);
     free(service);
 }
 
@@ -786,7 +1123,7 @@ const char *watch_close_name(enum watch_close why)
         [WATCH_CLOSE_DRAIN] = "drain",         [WATCH_CLOSE_BROKEN] = "broken",
         [WATCH_CLOSE_SLOW] = "slow",           [WATCH_CLOSE_BAD_REQUEST] = "bad_request",
         [WATCH_CLOSE_MEMORY] = "memory",       [WATCH_CLOSE_UPSTREAM] = "upstream",
-        [WATCH_CLOSE_LATE] = "late",
+        [WATCH_CLOSE_LATE] = "late",           [WATCH_CLOSE_RIGHTS] = "rights",
     };
     return names[why];
 }

@@ -18,7 +18,10 @@
  *     half a request for PACE_MS      14 "belfry: the request was not complete in time" (pace.h)
  *     a message over 2 MiB            8  "grpc: received message larger than max (N vs. 2097152)"
  *     an encoding that is not gzip    12 "grpc: Decompressor is not installed for grpc-encoding ..."
- *     upstream cannot be asked        14 and the reason
+ *     upstream cannot be asked        14 and the reason, if no watch runs yet; otherwise the stream is parked
+ *     the token is not known any more 14 "belfry: the token is not valid any more; log in again"
+ *
+ * A watch that loses its right is cancelled with etcd's own reason.
  *
  * Half-closing the request side does not end the stream.
  *
@@ -95,6 +98,7 @@ enum watch_close {
     WATCH_CLOSE_MEMORY,
     WATCH_CLOSE_UPSTREAM,
     WATCH_CLOSE_LATE,
+    WATCH_CLOSE_RIGHTS,
     WATCH_CLOSES
 };
 const char *watch_close_name(enum watch_close why); /* "peer", "deadline", ...: metric labels */
@@ -107,7 +111,8 @@ struct watch_stats {
     uint64_t opened;   /* including those refused immediately; streams = opened - all that closed */
     uint64_t closed[WATCH_CLOSES];
     uint64_t requests, creates, cancels, progress;
-    uint64_t refused; /* creates, for lack of rights */
+    uint64_t refused;  /* creates, for lack of rights */
+    uint64_t expelled; /* watches that ran */
 };
 void watch_stats(const struct watch_service *service, struct watch_stats *out);
 

@@ -35,7 +35,13 @@ struct permit_question {
 };
 
 struct permit {
-    bool closed;                         /* creates are asked about */
+    bool closed;               /* creates are asked about */
+    enum permit_regime regime; /* UNSURE: as OPEN */
+    bool paused;
+    size_t n_parties;
+    struct permit_party *party; /* the newest */
+    void (*listener)(void *user);
+    void *listener_user;
     struct permit_question questions[8]; /* in the order of asking */
     size_t n;
     enum belfry_err err;
@@ -53,12 +59,52 @@ bool permit_is_open_to(struct permit *permit, const struct identity *who, uint64
     return permit_is_open(permit, now_ms);
 }
 
-enum belfry_err permit_ask(struct permit *permit, const struct identity *who, unsigned *pin, struct belfry_bytes key,
-                           struct belfry_bytes range_end, uint64_t now_ms, permit_fn fn, void *user,
-                           struct permit_question **out)
+void permit_join(struct permit *permit, struct permit_party *party, const struct identity *who, permit_party_fn fn)
 {
+    *party = (struct permit_party){.who = who, .fn = fn};
+    permit->party = party;
+    permit->n_parties++;
+}
+
+void permit_leave(struct permit *permit, struct permit_party *party)
+{
+    assert_non_null(party->fn);
+    party->fn = NULL;
+    permit->n_parties--;
+}
+
+bool permit_may_deliver(const struct permit *permit, const struct permit_party *party, uint64_t now_ms)
+{
+    assert_non_null(party->fn);
+    assert_true(now_ms >= NOW);
+    return !permit->paused;
+}
+
+enum permit_regime permit_regime(const struct permit *permit, const struct permit_party *party)
+{
+    (void)party;
+    return permit->regime == PERMIT_ASKS ? PERMIT_ASKS : PERMIT_OPEN;
+}
+
+void permit_listen(struct permit *permit, void (*fn)(void *user), void *user)
+{
+    permit->listener = fn;
+    permit->listener_user = user;
+}
+
+void permit_unlisten(struct permit *permit, const void *user)
+{
+    assert_ptr_equal(permit->listener_user, user);
+    permit->listener = NULL;
+}
+
+enum belfry_err permit_hold(struct permit *permit, struct permit_party *party, struct belfry_bytes key,
+                            struct belfry_bytes range_end, uint64_t now_ms, permit_fn fn, void *user,
+                            struct permit_question **out)
+{
+    const struct identity *who = party->who;
     (void)range_end;
-    assert_true(now_ms >= NOW && pin != NULL && permit->n < 8);
+    assert_true(now_ms >= NOW && permit->n < 8 && party->fn != NULL);
     if (permit->err != BELFRY_OK)
         return permit->err;
     struct permit_question *question = &permit->questions[permit->n++];
@@ -862,7 +908,7 @@ static void requests_wait_in_order_while_rights_are_asked_about(void **state)
     struct watch_view view;
     uint64_t number;
     assert_true(watch_next(bed.service, 0, &number, &view) && !view.who->accepted);
-    answer(&bed.permit.questions[0], PERMIT_GRANTED, "");
+    answer(&bed.permit.questions[0], PERMIT_HELD, "");
     assert_true(watch_next(bed.service, 0, &number, &view) && view.who->accepted);
     assert_int_equal(bed.permit.n, 2);
     assert_string_equal(bed.permit.questions[1].key, "second");
@@ -924,6 +970,222 @@ static void question_is_dropped_with_its_stream(void **state)
     peer = begin(&bed);
     send_create(peer, "a", "", 0, 0);
     assert_ended(peer, "14", "belfry: memory limit reached; try again");
+    bed_close(&bed);
+}
+
+/* ---- rights that end ---- */
+
+/* Auth is on, and the stream has a watch of `a` (id 0) and one of `b` (id 1). */
+static struct fakeexchange *begin_with_rights(struct bed *bed, size_t room)
+{
+    bed->permit.closed = true;
+    bed->permit.regime = PERMIT_ASKS;
+    struct fakeexchange *peer = begin_with(bed, room, NULL);
+    send_create(peer, "a", "", 0, 0);
+    send_create(peer, "b", "", 0, 0);
+    answer(&bed->permit.questions[0], PERMIT_HELD, "");
+    answer(&bed->permit.questions[1], PERMIT_HELD, "");
+    run(bed);
+    return peer;
+}
+
+static void say_to_party(struct bed *bed, enum permit_event event)
+{
+    bed->permit.party->fn(bed->permit.party, event, "");
+}
+
+static void a_watch_that_loses_its_right_is_cancelled_and_others_go_on(void **state)
+{
+    (void)state;
+    BED(bed);
+    char reason[128];
+    struct fakeexchange *peer = begin_with_rights(&bed, EXCHANGE_ROOM);
+    assert_created(peer, 0);
+    assert_created(peer, 1);
+    answer(&bed.permit.questions[0], PERMIT_REFUSED, PERMIT_DENIED);
+    put(&bed, "a", 10);
+    put(&bed, "b", 10);
+    run(&bed);
+    struct belfry_wire_watch watch = next(peer, reason);
+    assert_true(watch.canceled && !watch.created && watch.watch_id == 0);
+    assert_string_equal(reason, PERMIT_DENIED);
+    assert_events(peer, 1, 1);
+    send_cancel(peer, 0); /* known no more */
+    send_cancel(peer, 1);
+    run(&bed);
+    assert_true(next(peer, reason).watch_id == 1);
+    assert_silent(peer);
+    assert_true(bed.permit.questions[1].canceled);
+    assert_int_equal(stats_of(&bed).expelled, 1);
+    bed_close(&bed);
+    assert_int_equal(bed.permit.n_parties, 0);
+}
+
+static void a_right_that_is_lost_inside_a_message_ends_the_stream(void **state)
+{
+    (void)state;
+    BED(bed);
+    struct fakeexchange *peer = begin_with_rights(&bed, 300);
+    put(&bed, "a", 1000);
+    run(&bed);
+    assert_int_equal(stats_of(&bed).inside, 1);
+    answer(&bed.permit.questions[0], PERMIT_REFUSED, PERMIT_DENIED);
+    assert_ended(peer, "14", "belfry: a right was revoked; resume");
+    assert_int_equal(closed(&bed, WATCH_CLOSE_RIGHTS), 1);
+    bed_close(&bed);
+}
+
+static void rights_in_doubt_park_the_stream_at_its_position(void **state)
+{
+    (void)state;
+    BED(bed);
+    struct fakeexchange *peer = begin_with_rights(&bed, EXCHANGE_ROOM);
+    assert_created(peer, 0);
+    assert_created(peer, 1);
+    bed.permit.paused = true;
+    say_to_party(&bed, PERMIT_PAUSED);
+    put(&bed, "a", 10);
+    put(&bed, "b", 10);
+    fakeexchange_make_room(peer, EXCHANGE_ROOM); /* room alone does not help */
+    run(&bed);
+    assert_silent(peer);
+    bed.permit.paused = false;
+    say_to_party(&bed, PERMIT_RESUMED);
+    run(&bed);
+    assert_events(peer, 0, 1);
+    assert_events(peer, 1, 1);
+    assert_silent(peer);
+    bed_close(&bed);
+}
+
+static void a_token_that_is_known_no_more_ends_the_stream_so_that_its_client_logs_in(void **state)
+{
+    (void)state;
+    BED(bed);
+    struct fakeexchange *peer = begin_with_rights(&bed, EXCHANGE_ROOM);
+    say_to_party(&bed, PERMIT_ENDED);
+    assert_ended(peer, "14", "belfry: the token is not valid any more; log in again");
+    assert_true(bed.permit.questions[0].canceled && bed.permit.questions[1].canceled);
+    bed_close(&bed);
+}
+
+static void one_more_watch_waits_for_upstream_and_the_others_run_on(void **state)
+{
+    (void)state;
+    BED(bed);
+    struct fakeexchange *peer = begin_with_rights(&bed, EXCHANGE_ROOM);
+    assert_created(peer, 0);
+    assert_created(peer, 1);
+    send_create(peer, "c", "", 0, 0);
+    answer(&bed.permit.questions[2], PERMIT_UNAVAILABLE, "belfry: upstream cannot be reached");
+    put(&bed, "a", 10);
+    run(&bed);
+    assert_events(peer, 0, 1);
+    assert_silent(peer);
+    assert_int_equal(stats_of(&bed).asking, 1);
+    bed.now += 2000;
+    run(&bed);
+    assert_int_equal(bed.permit.n, 4);
+    assert_string_equal(bed.permit.questions[3].key, "c");
+    answer(&bed.permit.questions[3], PERMIT_HELD, "");
+    run(&bed);
+    assert_created(peer, 2);
+    assert_silent(peer);
+    bed_close(&bed);
+}
+
+static void watches_that_run_are_asked_about_when_auth_is_turned_on(void **state)
+{
+    (void)state;
+    BED(bed);
+    char reason[128];
+    struct fakeexchange *peer = begin(&bed);
+    send_create(peer, "a", "", 0, 0);
+    send_create(peer, "p", "q", 0, -7);
+    send_create(peer, "b", "", 0, 0);
+    run(&bed);
+    assert_created(peer, 0);
+    assert_created(peer, -7);
+    assert_created(peer, 1);
+    bed.permit.closed = true;
+    bed.permit.regime = PERMIT_ASKS;
+    bed.permit.listener(bed.permit.listener_user);
+    run(&bed);
+    put(&bed, "a", 10);
+    put(&bed, "b", 10);
+    run(&bed);
+    assert_int_equal(bed.permit.n, 3);
+    assert_string_equal(bed.permit.questions[0].key, "p"); /* in the order of their ids */
+    assert_string_equal(bed.permit.questions[1].key, "a");
+    assert_silent(peer); /* nothing before all are answered */
+    answer(&bed.permit.questions[0], PERMIT_HELD, "");
+    answer(&bed.permit.questions[1], PERMIT_REFUSED, PERMIT_DENIED);
+    run(&bed);
+    assert_silent(peer);
+    answer(&bed.permit.questions[2], PERMIT_HELD, "");
+    run(&bed);
+    assert_true(next(peer, reason).canceled);
+    assert_string_equal(reason, PERMIT_DENIED);
+    assert_events(peer, 1, 1);
+    assert_silent(peer);
+    bed_close(&bed);
+}
+
+static void a_stream_without_a_token_ends_when_auth_is_turned_on(void **state)
+{
+    (void)state;
+    BED(bed);
+    struct fakeexchange *peer = begin(&bed), *empty = begin(&bed);
+    send_create(peer, "a", "", 0, 0);
+    run(&bed);
+    bed.permit.closed = true;
+    bed.permit.regime = PERMIT_ASKS;
+    bed.permit.listener(bed.permit.listener_user);
+    run(&bed);
+    answer(&bed.permit.questions[0], PERMIT_REFUSED, PERMIT_NO_USER);
+    assert_ended(peer, "14", "belfry: the token is not valid any more; log in again");
+    assert_silent(empty); /* it has no watch to ask about */
+    bed_close(&bed);
+}
+
+static void auth_turned_on_and_off_again_leaves_every_watch_running(void **state)
+{
+    (void)state;
+    BED(bed);
+    struct fakeexchange *peer = begin(&bed);
+    send_create(peer, "a", "", 0, 0);
+    run(&bed);
+    assert_created(peer, 0);
+    bed.permit.regime = PERMIT_ASKS;
+    bed.permit.listener(bed.permit.listener_user);
+    run(&bed);
+    answer(&bed.permit.questions[0], PERMIT_UNAVAILABLE, "belfry: upstream cannot be reached");
+    put(&bed, "a", 10);
+    run(&bed);
+    assert_silent(peer);
+    bed.now += 2000;
+    run(&bed); /* asked again */
+    assert_int_equal(bed.permit.n, 2);
+    bed.permit.regime = PERMIT_OPEN;
+    bed.permit.listener(bed.permit.listener_user);
+    run(&bed);
+    assert_events(peer, 0, 1);
+    answer(&bed.permit.questions[1], PERMIT_GRANTED, "");
+    put(&bed, "a", 10);
+    run(&bed);
+    assert_events(peer, 0, 1);
+    assert_silent(peer);
+    bed_close(&bed);
+}
+
+static void an_id_that_cannot_be_claimed_is_refused(void **state)
+{
+    (void)state;
+    BED(bed);
+    struct fakeexchange *peer = begin(&bed);
+    send_create(peer, "a", "", 0, INT64_MIN);
+    run(&bed);
+    assert_refused(peer, "belfry: this watch id cannot be used");
     bed_close(&bed);
 }
 
@@ -1363,6 +1625,15 @@ int main(void)
         cmocka_unit_test(second_drain_can_be_shorter),
         cmocka_unit_test(nobody_ends_too_many_streams_in_one_turn),
         cmocka_unit_test(requests_wait_in_order_while_rights_are_asked_about),
+        cmocka_unit_test(a_watch_that_loses_its_right_is_cancelled_and_others_go_on),
+        cmocka_unit_test(a_right_that_is_lost_inside_a_message_ends_the_stream),
+        cmocka_unit_test(rights_in_doubt_park_the_stream_at_its_position),
+        cmocka_unit_test(a_token_that_is_known_no_more_ends_the_stream_so_that_its_client_logs_in),
+        cmocka_unit_test(one_more_watch_waits_for_upstream_and_the_others_run_on),
+        cmocka_unit_test(watches_that_run_are_asked_about_when_auth_is_turned_on),
+        cmocka_unit_test(a_stream_without_a_token_ends_when_auth_is_turned_on),
+        cmocka_unit_test(auth_turned_on_and_off_again_leaves_every_watch_running),
+        cmocka_unit_test(an_id_that_cannot_be_claimed_is_refused),
         cmocka_unit_test(negative_start_is_refused_without_asking),
         cmocka_unit_test(upstream_that_cannot_be_asked_ends_the_stream),
         cmocka_unit_test(question_is_dropped_with_its_stream),

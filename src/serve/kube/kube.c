@@ -32,7 +32,8 @@ enum belfry_err kube_create(const struct kube_service_opts *opts, struct kube_se
     service->user = opts->user;
     service->state.extent = KUBE_CATALOG_PART; /* until a catalog is set */
     snprintf(service->state.reason, sizeof(service->state.reason), "starting");
-    struct kube_watches_opts watches = {.lists = opts->lists,
+    struct kube_watches_opts watches = {.permit = opts->permit,
+                                        .lists = opts->lists,
                                         .fence = opts->fence,
                                         .now = opts->now,
                                         .work = opts->work,
@@ -179,6 +180,7 @@ void kube_stats(const struct kube_service *service, struct kube_stats *out)
                                .undecodable = watches.undecodable,
                                .skipped = watches.skipped,
                                .slow = watches.slow,
+                               .expelled = watches.expelled,
                                .forms_made = watches.forms_made,
                                .forms_shared = watches.forms_shared,
                                .forms_bytes = watches.forms_bytes};

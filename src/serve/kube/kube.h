@@ -80,6 +80,7 @@ struct kube_stats {
     size_t bytes; /* of watches and their selectors */
     uint64_t opened, lines, bookmarks, expired, refused, too_many, undecodable, skipped;
     uint64_t slow;                     /* cut off inside a line while memory was over the limit */
+    uint64_t expelled;                 /* for lack of rights */
     uint64_t forms_made, forms_shared; /* events parsed, and used again */
     size_t forms_bytes;
 };

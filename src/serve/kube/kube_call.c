@@ -172,6 +172,7 @@ static void on_call_verdict(enum permit_verdict verdict, const char *reason, voi
     kube_call_move_to(call, KUBE_CALL_READ);
     switch (verdict) {
     case PERMIT_GRANTED:
+    case PERMIT_HELD: /* never: it is asked once */
         call->ask->who.accepted = !permit_is_open(opts->permit, opts->now(opts->user));
         if (!kube_call_fail_if_leaving(call))
             kube_call_take_over(call, opts->now(opts->user));
@@ -196,8 +197,8 @@ static void kube_call_go_on(struct kube_call *call, uint64_t now_ms)
         kube_call_take_over(call, now_ms);
         return;
     }
-    enum belfry_err err = permit_ask(permit, &ask->who, exchange_pin(call->x), belfry_buf_bytes(&ask->key),
-                                     belfry_buf_bytes(&ask->end), now_ms, on_call_verdict, call, &call->question);
+    enum belfry_err err = permit_ask(permit, &ask->who, belfry_buf_bytes(&ask->key), belfry_buf_bytes(&ask->end),
+                                     now_ms, on_call_verdict, call, &call->question);
     if (err != BELFRY_OK) {
         kube_call_fail_busy(call, "belfry: too many requests wait for their rights");
         return;

@@ -222,8 +222,7 @@ static void begin_visit(struct kube_discovery *discovery, struct exchange *x, co
     visit->bytes = bytes;
     state->waiting_bytes += bytes;
     belfry_list_append(&discovery->visits, &visit->link);
-    if (kube_sight_ask(discovery->sight, state->catalog, who, exchange_pin(x), now_ms, on_sight, visit,
-                       &visit->asker) != BELFRY_OK) {
+    if (kube_sight_ask(discovery->sight, state->catalog, who, now_ms, on_sight, visit, &visit->asker) != BELFRY_OK) {
         answer_busy(x, "belfry: too many requests wait for their rights");
         kube_visit_free(visit);
         return;

@@ -35,7 +35,6 @@ struct kube_sight_asker {
     struct kube_sight *sight;
     const struct kube_catalog *catalog; /* a reference */
     struct identity who;                /* in text */
-    unsigned *pin;
     kube_sight_fn fn;
     void *user;
     size_t n; /* questions in all: one for each guard, one if there is none */
@@ -174,8 +173,8 @@ static enum belfry_err ask_one(struct question *question, uint64_t now_ms)
     belfry_buf_init(&end);
     enum belfry_err err = has_guard ? range_prefix_end(guard, &end) : BELFRY_OK;
     if (err == BELFRY_OK)
-        err = permit_ask(asker->sight->permit, &asker->who, asker->pin, guard, belfry_buf_bytes(&end), now_ms,
-                         on_sight_verdict, question, &question->asked);
+        err = permit_ask(asker->sight->permit, &asker->who, guard, belfry_buf_bytes(&end), now_ms, on_sight_verdict,
+                         question, &question->asked);
     belfry_buf_fini(&end);
     return err;
 }
@@ -227,16 +226,15 @@ size_t kube_sight_bytes(const struct kube_catalog *catalog, const struct identit
 }
 
 enum belfry_err kube_sight_ask(struct kube_sight *sight, const struct kube_catalog *catalog, const struct identity *who,
-                               unsigned *pin, uint64_t now_ms, kube_sight_fn fn, void *user,
-                               struct kube_sight_asker **out)
+                               uint64_t now_ms, kube_sight_fn fn, void *user, struct kube_sight_asker **out)
 {
     BELFRY_OWNER_CHECK(sight);
     size_t bytes = kube_sight_bytes(catalog, who);
     struct kube_sight_asker *asker = calloc(1, bytes);
     if (asker == NULL)
         return BELFRY_ERR_NOMEM;
-    *asker = (struct kube_sight_asker){
-        .sight = sight, .pin = pin, .fn = fn, .user = user, .n = n_questions(catalog), .bytes = bytes};
+    *asker =
+        (struct kube_sight_asker){.sight = sight, .fn = fn, .user = user, .n = n_questions(catalog), .bytes = bytes};
     asker->catalog = kube_catalog_ref(catalog);
     char *to = (char *)&asker->seen[asker->n];
     asker->who = identity_pack(&to, who);

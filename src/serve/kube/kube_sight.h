@@ -4,8 +4,8 @@
  * read with its own token. The guard is the prefix in etcd under which a definition lies, or, for a definition from a
  * file, the prefix of its objects.
  *
- * Each guard is one question of permit.h; at most KUBE_SIGHT_ASKS are under way. Answers are not kept. The catalogs
- * that sets of guards result in are: the KUBE_SIGHT_KEPT newest.
+ * Each guard is one question of permit.h, which keeps answers for a period; at most KUBE_SIGHT_ASKS are under way. The
+ * catalogs that sets of guards result in are kept: the KUBE_SIGHT_KEPT newest.
  *
  * Thread: owner (the loop's). The answer comes from the loop, never from inside kube_sight_ask().
  * Memory: an asker's is kube_sight_bytes(); a kept catalog's is at most that of the whole one.
@@ -41,12 +41,12 @@ void kube_sight_destroy(struct kube_sight *sight); /* after its askers; NULL is 
 /* Drops the kept catalogs: another one is served. */
 void kube_sight_forget(struct kube_sight *sight);
 
-/* Asks, when permit_is_open() is false. `who` is copied, `pin` lent until the answer, and a reference to the catalog is
+/* Asks, when permit_is_open() is false. `who` is copied, and a reference to the catalog is
  * taken. For a catalog without definitions one question is still asked: whether the token is valid. Errors:
  * BELFRY_ERR_NOMEM, BELFRY_ERR_LIMIT. */
 BELFRY_NODISCARD enum belfry_err kube_sight_ask(struct kube_sight *sight, const struct kube_catalog *catalog,
-                                                const struct identity *who, unsigned *pin, uint64_t now_ms,
-                                                kube_sight_fn fn, void *user, struct kube_sight_asker **out);
+                                                const struct identity *who, uint64_t now_ms, kube_sight_fn fn,
+                                                void *user, struct kube_sight_asker **out);
 void kube_sight_cancel(struct kube_sight_asker *asker); /* no answer will come */
 
 size_t kube_sight_bytes(const struct kube_catalog *catalog, const struct identity *who);

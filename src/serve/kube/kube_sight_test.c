@@ -32,12 +32,12 @@ static void copy(char *to, size_t room, struct belfry_bytes bytes)
     snprintf(to, room, "%.*s", (int)bytes.len, bytes.len == 0 ? "" : bytes.data);
 }
 
-enum belfry_err permit_ask(struct permit *permit, const struct identity *who, unsigned *pin, struct belfry_bytes key,
+enum belfry_err permit_ask(struct permit *permit, const struct identity *who, struct belfry_bytes key,
                            struct belfry_bytes range_end, uint64_t now_ms, permit_fn fn, void *user,
                            struct permit_question **out)
 {
     (void)now_ms;
-    assert_true(pin != NULL && permit->n < QUESTIONS);
+    assert_true(permit->n < QUESTIONS);
     if (permit->err != BELFRY_OK)
         return permit->err;
     struct permit_question *question = &permit->questions[permit->n++];
@@ -124,7 +124,6 @@ static enum belfry_err make_catalog(struct kube_catalog **out)
 static struct {
     struct kube_sight *sight;
     struct kube_catalog *catalog;
-    unsigned pin;
     struct kube_sight_asker *asker; /* NULL: answered */
     enum kube_sight_verdict verdict;
     const struct kube_catalog *seen; /* to be compared only */
@@ -149,7 +148,7 @@ static enum belfry_err ask(const char *token)
     snprintf(text, sizeof(text), "%s", token);
     permit = (struct permit){.err = permit.err};
     struct identity who = identity_of_token(IDENTITY_FIELD_AUTHORIZATION, belfry_bytes_str(text));
-    enum belfry_err err = kube_sight_ask(bed.sight, bed.catalog, &who, &bed.pin, 1, on_sight, &bed, &bed.asker);
+    enum belfry_err err = kube_sight_ask(bed.sight, bed.catalog, &who, 1, on_sight, &bed, &bed.asker);
     memset(text, 'x', sizeof(text)); /* it was copied */
     return err;
 }

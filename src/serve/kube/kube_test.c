@@ -23,6 +23,11 @@ struct permit_question {
 
 struct permit {
     bool closed;
+    enum permit_regime regime; /* UNSURE: as OPEN */
+    bool paused;
+    struct permit_party *party; /* the newest */
+    void (*listener)(void *user);
+    void *listener_user;
     struct permit_question questions[4];
     size_t n;
     enum belfry_err err;
@@ -45,12 +50,12 @@ bool permit_is_open_to(struct permit *permit, const struct identity *who, uint64
     return permit_is_open(permit, now_ms);
 }
 
-enum belfry_err permit_ask(struct permit *permit, const struct identity *who, unsigned *pin, struct belfry_bytes key,
+enum belfry_err permit_ask(struct permit *permit, const struct identity *who, struct belfry_bytes key,
                            struct belfry_bytes range_end, uint64_t now_ms, permit_fn fn, void *user,
                            struct permit_question **out)
 {
     (void)now_ms;
-    assert_true(pin != NULL && permit->n < 4);
+    assert_true(permit->n < 4);
     if (permit->err != BELFRY_OK)
         return permit->err;
     struct permit_question *question = &permit->questions[permit->n++];
@@ -65,6 +70,51 @@ enum belfry_err permit_ask(struct permit *permit, const struct identity *who, un
 void permit_cancel(struct permit_question *question)
 {
     question->canceled = true;
+}
+
+enum belfry_err permit_hold(struct permit *permit, struct permit_party *party, struct belfry_bytes key,
+                            struct belfry_bytes range_end, uint64_t now_ms, permit_fn fn, void *user,
+                            struct permit_question **out)
+{
+    assert_non_null(party->fn);
+    return permit_ask(permit, party->who, key, range_end, now_ms, fn, user, out);
+}
+
+void permit_join(struct permit *permit, struct permit_party *party, const struct identity *who, permit_party_fn fn)
+{
+    *party = (struct permit_party){.who = who, .fn = fn};
+    permit->party = party;
+}
+
+void permit_leave(struct permit *permit, struct permit_party *party)
+{
+    (void)permit;
+    assert_non_null(party->fn);
+    party->fn = NULL;
+}
+
+bool permit_may_deliver(const struct permit *permit, const struct permit_party *party, uint64_t now_ms)
+{
+    assert_true(now_ms >= NOW && party->fn != NULL);
+    return !permit->paused;
+}
+
+enum permit_regime permit_regime(const struct permit *permit, const struct permit_party *party)
+{
+    (void)party;
+    return permit->regime == PERMIT_ASKS ? PERMIT_ASKS : PERMIT_OPEN;
+}
+
+void permit_listen(struct permit *permit, void (*fn)(void *user), void *user)
+{
+    permit->listener = fn;
+    permit->listener_user = user;
+}
+
+void permit_unlisten(struct permit *permit, const void *user)
+{
+    assert_ptr_equal(permit->listener_user, user);
+    permit->listener = NULL;
 }
 
 /* ---- the fence ---- */

@@ -23,6 +23,7 @@
 #define TELL_MS           60000 /* between two lines about objects that cannot be decoded */
 #define LOOK_MS           1000  /* between two visits of watches inside a line */
 #define LOOK_MAX          1024  /* of them per visit */
+#define ASK_AGAIN_MS      1000  /* after upstream could not be asked about rights; up to as much is added */
 #define H2_INTERNAL_ERROR 2
 
 struct kube_watches {
@@ -70,9 +71,14 @@ struct kube_watch {
     uint64_t columns_sub;
     uint64_t cuts; /* STATE: as the core had counted when it began */
 
+    struct permit_party party;
+    struct permit_question *claim; /* auth is on: asked, or held; NULL: none */
+    bool held;
+
     struct roster_entry roster; /* due: the smallest of the times below */
     struct belfry_list inside;
     uint64_t deadline_ms, farewell_ms, end_ms; /* end_ms: drain, another catalog */
+    uint64_t ask_ms;                           /* when to ask about rights again */
     uint64_t opened_ms, sent_bytes;
     size_t told;  /* bytes that the core may still write */
     size_t bytes; /* as counted in the stats */
@@ -102,7 +108,7 @@ static void kube_watch_move_to(struct kube_watch *watch, enum kube_watch_state t
 static void kube_watch_set_due(struct kube_watch *watch)
 {
     uint64_t due_ms = belfry_min_time(belfry_min_time(watch->deadline_ms, watch->end_ms), watch->farewell_ms);
-    roster_set_due(&watch->watches->roster, &watch->roster, due_ms);
+    roster_set_due(&watch->watches->roster, &watch->roster, belfry_min_time(due_ms, watch->ask_ms));
 }
 
 static bool is_over_memory(const struct kube_watches *watches)
@@ -121,6 +127,9 @@ static void kube_watch_free(struct kube_watch *watch)
 {
     struct kube_watches *watches = watch->watches;
     struct kube_pin pin;
+    if (watch->claim != NULL)
+        permit_cancel(watch->claim);
+    permit_leave(watches->opts.permit, &watch->party);
     if (watch->wait != NULL)
         fence_cancel(watch->wait);
     if (watch->list != NULL)
@@ -240,8 +249,16 @@ static void kube_watch_end_soon(struct kube_watch *watch, uint64_t now_ms)
     kube_watch_set_due(watch);
 }
 
+static void kube_watch_apply_regime(struct kube_watch *watch);
+
 static void kube_watch_time_has_come(struct kube_watch *watch, uint64_t now_ms)
 {
+    if (watch->ask_ms <= now_ms) {
+        watch->ask_ms = BELFRY_NEVER;
+        kube_watch_set_due(watch);
+        kube_watch_apply_regime(watch);
+        return;
+    }
     if (watch->ending || watch->deadline_ms <= now_ms || watch->end_ms <= now_ms) {
         kube_watch_end_soon(watch, now_ms);
         return;
@@ -286,9 +303,17 @@ static void on_core_write(void *stream_user, const uint8_t *data, size_t len)
     roster_note_write(&watch->watches->roster, &watch->roster);
 }
 
+static bool kube_watch_may_deliver(const struct kube_watch *watch)
+{
+    const struct kube_watches_opts *opts = &watch->watches->opts;
+    return (watch->held || permit_regime(opts->permit, &watch->party) == PERMIT_OPEN) &&
+           permit_may_deliver(opts->permit, &watch->party, opts->now(opts->user));
+}
+
+/* LIVE only. */
 static void kube_watch_tell_room(struct kube_watch *watch)
 {
-    size_t room = exchange_room(watch->x);
+    size_t room = kube_watch_may_deliver(watch) ? exchange_room(watch->x) : 0;
     if (room == watch->told)
         return;
     watch->told = room;
@@ -315,6 +340,81 @@ static void kube_watch_written(struct kube_watch *watch)
     if (is_out || (watch->ending && !is_inside(watch)))
         kube_watch_end(watch);
     else if (watch->told < EXCHANGE_ROOM_LOW)
+        kube_watch_tell_room(watch);
+}
+
+/* ---- rights ---- */
+
+/* The core has begun no line, or the watch is cut off. */
+static void kube_watch_expel(struct kube_watch *watch, const char *reason)
+{
+    struct kube_status status;
+    if (permit_is_about_token(reason))
+        kube_status_set(&status, KUBE_UNAUTHORIZED, "Unauthorized");
+    else
+        kube_status_set(&status, KUBE_FORBIDDEN, "upstream does not allow these keys to this user any more");
+    watch->watches->stats.expelled++;
+    belfry_logf(watch->watches->opts.log, BELFRY_LOG_DEBUG, "kube_watch_expel", "peer=%s sent=%llu",
+                exchange_conn(watch->x)->peer, (unsigned long long)watch->sent_bytes);
+    if (end_line(watch)) {
+        kube_watch_write_error(watch, &status);
+        exchange_end(watch->x, NULL, 0);
+    } else {
+        exchange_reset(watch->x, H2_INTERNAL_ERROR);
+    }
+    kube_watch_free(watch);
+}
+
+static void kube_watch_ask_later(struct kube_watch *watch)
+{
+    struct kube_watches *watches = watch->watches;
+    watch->ask_ms =
+        watches->opts.now(watches->opts.user) + ASK_AGAIN_MS + belfry_rng_below(&watches->rng, ASK_AGAIN_MS);
+    kube_watch_set_due(watch);
+}
+
+static void on_kube_watch_verdict(enum permit_verdict verdict, const char *reason, void *user)
+{
+    struct kube_watch *watch = user;
+    watch->held = verdict == PERMIT_HELD;
+    watch->who.accepted = watch->who.accepted || verdict == PERMIT_HELD;
+    if (verdict != PERMIT_HELD)
+        watch->claim = NULL;
+    switch (verdict) {
+    case PERMIT_GRANTED: /* auth is off again */
+    case PERMIT_HELD:
+        if (watch->state == KUBE_WATCH_LIVE)
+            kube_watch_tell_room(watch);
+        break;
+    case PERMIT_REFUSED:
+        kube_watch_expel(watch, reason);
+        break;
+    case PERMIT_UNAVAILABLE:
+        kube_watch_ask_later(watch);
+        break;
+    }
+}
+
+static void on_kube_watch_party(struct permit_party *party, enum permit_event event, const char *reason)
+{
+    struct kube_watch *watch = belfry_container(party, struct kube_watch, party);
+    if (event == PERMIT_ENDED)
+        kube_watch_expel(watch, reason);
+    else if (watch->state == KUBE_WATCH_LIVE)
+        kube_watch_tell_room(watch);
+}
+
+/* Claims its range, if auth is on. */
+static void kube_watch_apply_regime(struct kube_watch *watch)
+{
+    const struct kube_watches_opts *opts = &watch->watches->opts;
+    if (watch->claim == NULL && permit_regime(opts->permit, &watch->party) == PERMIT_ASKS) {
+        enum belfry_err err = permit_hold(opts->permit, &watch->party, watch->key, watch->end, opts->now(opts->user),
+                                          on_kube_watch_verdict, watch, &watch->claim);
+        if (err != BELFRY_OK)
+            kube_watch_ask_later(watch); /* too many questions wait */
+    }
+    if (watch->state == KUBE_WATCH_LIVE)
         kube_watch_tell_room(watch);
 }
 
@@ -656,7 +756,7 @@ static void kube_watch_set_times(struct kube_watch *watch, uint64_t timeout_ms, 
     if (timeout_ms == 0)
         timeout_ms = KUBE_WATCH_MS + belfry_rng_below(&watch->watches->rng, KUBE_WATCH_MS);
     watch->opened_ms = now_ms;
-    watch->end_ms = BELFRY_NEVER;
+    watch->end_ms = watch->ask_ms = BELFRY_NEVER;
     watch->deadline_ms = timeout_ms < BELFRY_NEVER - now_ms ? now_ms + timeout_ms : BELFRY_NEVER - 1;
     watch->farewell_ms = watch->bookmarks && timeout_ms > FAREWELL_MS ? watch->deadline_ms - FAREWELL_MS : BELFRY_NEVER;
     kube_watch_set_due(watch);
@@ -666,6 +766,7 @@ static void kube_watch_join(struct kube_watch *watch, uint64_t timeout_ms, uint6
 {
     struct kube_watches *watches = watch->watches;
     roster_join(&watches->roster, &watch->roster);
+    permit_join(watches->opts.permit, &watch->party, &watch->who, on_kube_watch_party);
     watches->stats.watches++;
     watches->stats.bytes += watch->bytes;
     watches->stats.opened++;
@@ -691,6 +792,7 @@ void kube_watch_open(struct kube_watches *watches, struct exchange *x, const str
     }
     kube_watch_join(watch, ask->watch.timeout_ms, now_ms);
     exchange_handle(x, &watch_events, watch);
+    kube_watch_apply_regime(watch);
     if (ask->watch.state_first || ask->watch.read != KUBE_READ_LATEST)
         kube_watch_say_head(watch); /* otherwise when it is known where it begins */
     if (kube_watch_find_start(watch, ask, &status) == BELFRY_OK)
@@ -743,6 +845,7 @@ void kube_watches_after_turn(struct kube_watches *watches, uint64_t now_ms)
             kube_watch_end_within(watch, now_ms, watches->drain_end_ms);
         else if (!kube_watch_is_current(watch))
             kube_watch_end_within(watch, now_ms, watches->catalog_end_ms);
+        kube_watch_apply_regime(watch);
     }
     for (size_t n = 0; n < TURN_DUE && (watch = watch_of(roster_first_due(&watches->roster))) != NULL; n++) {
         if (watch->roster.due_ms > now_ms)
@@ -765,6 +868,11 @@ static void begin_round(struct kube_watches *watches)
         return;
     roster_begin_round(&watches->roster);
     kube_watches_ask_for_turn(watches);
+}
+
+static void on_kube_regime(void *user)
+{
+    begin_round(user);
 }
 
 void kube_watches_set_catalog(struct kube_watches *watches, const struct kube_catalog *catalog)
@@ -799,6 +907,7 @@ enum belfry_err kube_watches_create(const struct kube_watches_opts *opts, struct
         free(watches);
         return err;
     }
+    permit_listen(opts->permit, on_kube_regime, watches);
     BELFRY_OWNER_INIT(watches);
     *out = watches;
     return BELFRY_OK;
@@ -811,6 +920,7 @@ void kube_watches_destroy(struct kube_watches *watches)
     BELFRY_OWNER_CHECK(watches);
     for (struct kube_watch *watch; (watch = watch_of(roster_after(&watches->roster, 0))) != NULL;)
         kube_watch_end(watch);
+    permit_unlisten(watches->opts.permit, watches);
     kube_forms_destroy(watches->forms);
     free(watches);
 }

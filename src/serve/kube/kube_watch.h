@@ -14,6 +14,9 @@
  * inside a revision receives all of it again. If not, the client receives an ERROR and lists again. A watch inside a
  * line is cut off (RST_STREAM, or the connection), so that no client takes half a line for a whole one.
  *
+ * While auth is on upstream, a watch is live only as long as its right is (permit_hold()): in doubt it is parked, and
+ * when it is lost the watch ends with an ERROR, 403 for its range and 401 for its token.
+ *
  * An object that cannot be decoded counts as absent, on both sides of a change. It is counted, and logged once per
  * minute.
  *
@@ -39,6 +42,7 @@
 struct kube_watches; /* those of one worker */
 
 struct kube_watches_opts {
+    struct permit *permit;
     struct kube_lists *lists;
     struct fence *fence;
     uint64_t (*now)(void *user);
@@ -74,7 +78,8 @@ struct kube_watches_stats {
     size_t watches;
     size_t bytes; /* of watches and their selectors */
     uint64_t opened, lines, bookmarks, expired, too_many;
-    uint64_t slow; /* cut off inside a line while memory was over the limit */
+    uint64_t slow;     /* cut off inside a line while memory was over the limit */
+    uint64_t expelled; /* for lack of rights */
     uint64_t undecodable, skipped;
     uint64_t forms_made, forms_shared; /* events parsed, and used again */
     size_t forms_bytes;

@@ -518,7 +518,7 @@ static enum belfry_err ask_without_token(struct relay *relay, permit_fn fn, void
 {
     static const struct identity nobody;
     struct belfry_bytes none = {0};
-    return permit_ask(relay->opts.permit, &nobody, NULL, none, none, belfry_clock_ms(), fn, user, out);
+    return permit_ask(relay->opts.permit, &nobody, none, none, belfry_clock_ms(), fn, user, out);
 }
 
 /* Sends the call upstream, or checks it first. The check comes this late because its answer is valid for a second. */

@@ -41,7 +41,8 @@ static int remove_keys(void **state)
 
 static enum belfry_err open_relay(const struct relay_opts *opts)
 {
-    enum belfry_err err = permit_create(bed.uplink, belfry_loop_uv(bed.loop), NULL, &permit);
+    enum belfry_err err =
+        permit_create(&(struct permit_opts){.uplink = bed.uplink, .loop = belfry_loop_uv(bed.loop)}, &permit);
     struct relay_opts with = opts != NULL ? *opts : (struct relay_opts){0};
     with.uplink = bed.uplink;
     with.permit = permit;
@@ -722,12 +723,23 @@ static void a_read_only_listener_passes_what_is_known_to_read(void **state)
     assert_int_equal(counted().refused, sizeof(refused) / sizeof(refused[0]));
 }
 
-/* Answers AuthStatus: with auth as `user` says. */
+static void say_auth_is(struct upstream *upstream, size_t i, bool on)
+{
+    upstream_head(upstream, i,
+                  (const char *const[]){":status", "200", "content-type", "application/grpc", "grpc-status",
+                                        on ? "3" : "9", "grpc-message",
+                                        on ? "etcdserver: authentication failed, invalid user ID or password"
+                                           : "etcdserver: authentication is not enabled",
+                                        NULL},
+                  true);
+}
+
+/* Answers Authenticate: with auth as `user` says. */
 static void serve_auth(struct upstream *upstream, size_t i, void *user)
 {
     bool *auth_on = user;
-    if (strcmp(upstream_field(upstream, i, ":path"), "/etcdserverpb.Auth/AuthStatus") == 0)
-        upstream_grpc(upstream, i, "\x10\x01", *auth_on ? 2 : 0, "0");
+    if (strcmp(upstream_field(upstream, i, ":path"), "/etcdserverpb.Auth/Authenticate") == 0)
+        say_auth_is(upstream, i, *auth_on);
 }
 
 static void the_tiers_certificate_does_not_speak_for_who_has_no_token(void **state)
@@ -740,7 +752,7 @@ static void the_tiers_certificate_does_not_speak_for_who_has_no_token(void **sta
     assert_int_equal(fake.state, FAKEEXCHANGE_OPEN);
     drive_until(fake.state == FAKEEXCHANGE_ENDED);
     ended_with("3", "etcdserver: user name is empty");
-    assert_int_equal(upstream_count(bed.members[0]), 1); /* the AuthStatus */
+    assert_int_equal(upstream_count(bed.members[0]), 1); /* whether auth is on */
     assert_int_equal(counted().refused, 1);
     static const char *const with_token[] = {"content-type: application/grpc", "token: t.1", NULL};
     fakeexchange_init(&fake, EXCHANGE_ROOM);
@@ -821,7 +833,7 @@ static void what_etcd_may_answer_to_anyone_goes_up_as_nobodys(void **state)
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
         fakeexchange_init(&fake, EXCHANGE_ROOM);
         ask(paths[i]);
-        reach(i + 2); /* the first was the AuthStatus */
+        reach(i + 2); /* the first was whether auth is on */
         assert_string_equal(upstream_field(bed.members[0], i + 1, ":path"), paths[i]);
         assert_string_equal(upstream_field(bed.members[0], i + 1, "grpcgateway-accept"), "belfry");
         fakeexchange_gone(&fake);
@@ -996,8 +1008,10 @@ static void run_scenario(void)
             fakeexchange_gone(&fake);
         uint8_t message[400];
         for (; answered < upstream_count(bed.members[0]); answered++) {
-            bool status = strstr(upstream_field(bed.members[0], answered, ":path"), "AuthStatus") != NULL;
-            upstream_grpc(bed.members[0], answered, message, status ? 0 : pack_members(message), "0");
+            if (strstr(upstream_field(bed.members[0], answered, ":path"), "Authenticate") != NULL)
+                say_auth_is(bed.members[0], answered, false);
+            else
+                upstream_grpc(bed.members[0], answered, message, pack_members(message), "0");
         }
     }
 }

@@ -35,8 +35,11 @@ static void answer_range(struct upstream *upstream, size_t i)
 static void serve(struct upstream *upstream, size_t i, void *user)
 {
     (void)user;
-    if (strcmp(upstream_field(upstream, i, ":path"), "/etcdserverpb.Auth/AuthStatus") == 0) {
-        upstream_grpc(upstream, i, "\x0a\x02\x08\x01", 4, "0"); /* a header, and enabled is not there */
+    if (strcmp(upstream_field(upstream, i, ":path"), "/etcdserverpb.Auth/Authenticate") == 0) {
+        upstream_head(upstream, i,
+                      (const char *const[]){":status", "200", "content-type", "application/grpc", "grpc-status", "9",
+                                            "grpc-message", "etcdserver: authentication is not enabled", NULL},
+                      true);
         return;
     }
     assert_string_equal(upstream_field(upstream, i, ":path"), "/etcdserverpb.KV/Range");
@@ -202,11 +205,13 @@ static void with_auth_off_all_share_and_no_token_is_sent(void **state)
     (void)state;
     etcd = (struct etcd){.rev = 5};
     make(&(struct upstream_opts){.serve = serve}, 1);
-    assert_int_equal(permit_create(bed.uplink, belfry_loop_uv(bed.loop), NULL, &permit), BELFRY_OK);
+    assert_int_equal(
+        permit_create(&(struct permit_opts){.uplink = bed.uplink, .loop = belfry_loop_uv(bed.loop)}, &permit),
+        BELFRY_OK);
     assert_int_equal(fence_create(bed.uplink, permit, belfry_loop_uv(bed.loop), &fence), BELFRY_OK);
     int verdicts = 0;
     struct permit_question *question;
-    assert_int_equal(permit_ask(permit, &(struct identity){0}, NULL, belfry_bytes_str("k"), belfry_bytes_str(""),
+    assert_int_equal(permit_ask(permit, &(struct identity){0}, belfry_bytes_str("k"), belfry_bytes_str(""),
                                 belfry_clock_ms(), on_verdict, &verdicts, &question),
                      BELFRY_OK);
     drive_until(verdicts == 1);

@@ -5,146 +5,134 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/buf.h"
 #include "base/clock.h"
-#include "base/hash.h"
-#include "base/map.h"
 #include "base/owner.h"
 #include "base/pack.h"
+#include "base/rng.h"
 #include "net/grpc.h"
+#include "serve/rights/rights_call.h"
 #include "serve/uplink/unary.h"
-#include "wire/binary.h"
-#include "wire/rpc.pb-c.h"
 
-#define RETRY_MS    100 /* between AuthStatus calls that were not answered */
-#define RANGE_PATH  "/etcdserverpb.KV/Range"
-#define STATUS_PATH "/etcdserverpb.Auth/AuthStatus"
-#define AUTH_PATH   "/etcdserverpb.Auth/Authenticate"
-#define IS_OFF      "etcdserver: authentication is not enabled"
+#define RETRY_MS     100  /* between questions whether auth is on, while there is no answer */
+#define RETRY_MAX_MS 1000 /* the same, when no question waits for it */
+#define SUSPECT_MS   2500 /* without an answer for so long: is it the token, or upstream? */
+#define AUTH_PATH    "/etcdserverpb.Auth/Authenticate"
+#define IS_OFF       "etcdserver: authentication is not enabled"
+#define WHY_MAX      400
+#define MARGIN       50 /* of a period: answers end so much earlier, because a turn takes time to write */
 
 enum credential { CREDENTIAL_NONE, CREDENTIAL_TOKEN, CREDENTIAL_AUTHORIZATION };
 
-/* A client and the range that it wants to read. */
-struct permit_subject {
-    enum listen_rights rights;
-    enum credential credential;
-    struct belfry_bytes secret, key, range_end;
-};
-
-/* A Range that is under way, for one or more questions. */
-struct permit_range {
-    struct permit *permit;
-    struct belfry_list node;
-    struct belfry_map_node map_node;
-    struct belfry_list questions;
-    struct unary *unary;
-};
-
-/*     PENDING (auth is not known) --> ASKED --> READY --> answered
- *         `------------------------------------^  (refused or granted without a Range)
+/*     PENDING (auth is not known) --> CLAIMED --> answered, or HELD
+ *         `-----> READY --> answered  ^ (refused or granted without upstream)
  */
-enum question_state { PENDING, ASKED, READY };
+enum question_state { PENDING, CLAIMED, READY, HELD };
+
+/* What a pending question will claim. */
+struct permit_subject {
+    struct rights_who who;
+    enum listen_rights rights;
+    struct rights_range range;
+    size_t bytes; /* of it */
+    char text[];
+};
 
 struct permit_question {
     struct permit *permit;
     permit_fn fn;
     void *user;
+    struct permit_party *party; /* NULL: asked once */
     uint64_t asked_ms;
-    struct belfry_list order; /* of all questions, as they were asked */
-    struct belfry_list node;  /* of those that are pending, of its ask's, or of those that are ready */
+    struct belfry_list order; /* of all that wait, as they were asked */
+    struct belfry_list node;  /* of those that are pending, or ready */
     enum question_state state;
-    bool saw_doubt;           /* PENDING: an answer was discarded, so the next one was requested after this question */
-    struct permit_range *ask; /* ASKED */
-    enum permit_verdict verdict; /* READY */
-    const char *reason;          /* READY; static */
-    unsigned pin;
-    struct permit_subject subject; /* points behind this */
-    size_t bytes;                  /* of it */
-    char text[];
+    bool saw_doubt; /* PENDING: an answer was discarded, so the next one was requested after this question */
+    enum permit_verdict verdict;    /* READY */
+    const char *reason;             /* READY; static */
+    struct permit_subject *subject; /* PENDING; owned */
+    struct rights_claim claim;      /* CLAIMED, HELD */
 };
 
 struct permit {
     /* fixed at creation */
-    struct uplink *uplink;
-    const struct belfry_log *log;
-    struct belfry_hash_key hash_key;
+    struct permit_opts opts;
+    struct rights *rights;
+    struct {
+        void (*fn)(void *user);
+        void *user;
+    } listeners[PERMIT_LISTENERS];
+    size_t n_listeners;
     /* owner */
+    struct belfry_rng rng;
     uv_timer_t timer;
     bool destroyed;
     enum permit_auth auth;
-    uint64_t auth_ms; /* when the AuthStatus was sent that said so */
+    uint64_t auth_ms; /* when the question was sent whose answer said so */
     uint64_t doubts;  /* calls of permit_doubt() */
     enum permit_auth logged;
-    /* the AuthStatus under way */
+    enum permit_regime regime; /* moved by permit_move_to() alone */
+    uint64_t answered_ms;      /* when the newest question about auth was sent that was answered */
+    uint64_t look_ms;          /* OPEN: when to ask again, if streams run */
+    /* the question about auth under way */
     struct unary *status;
     uint64_t status_ms, status_doubts;
     uint64_t retry_ms; /* the next one is not sent before */
-    bool is_old;       /* upstream has no AuthStatus */
     /* questions */
     struct belfry_list order, pending, ready;
-    struct belfry_list asks;
-    struct belfry_map by_subject; /* the same, by hash */
-    size_t n_questions, bytes;
+    struct belfry_list calls;  /* struct rights_call, of renewals, as they were sent */
+    struct belfry_list firsts; /* the others */
+    size_t n_questions, bytes, n_parties;
+    char why[WHY_MAX]; /* why the last answer did not come */
     struct permit_stats stats;
     BELFRY_OWNER;
 };
 
 static void permit_arm_timer(struct permit *permit, uint64_t now);
 static void permit_ask_status(struct permit *permit, uint64_t now);
+static void permit_ask_rights(struct permit *permit, uint64_t now);
 
-/* ---- subjects ---- */
-
-static uint64_t permit_subject_hash(const struct permit *permit, const struct permit_subject *subject)
-{
-    uint64_t hash = belfry_hash(permit->hash_key, subject->secret);
-    hash = belfry_hash_int(hash + (uint64_t)subject->credential) ^ belfry_hash(permit->hash_key, subject->key);
-    return belfry_hash_int(hash) ^ belfry_hash(permit->hash_key, subject->range_end);
-}
-
-static bool permit_subject_equal(const struct permit_subject *a, const struct permit_subject *b)
-{
-    return a->credential == b->credential && belfry_bytes_equal(a->secret, b->secret) &&
-           belfry_bytes_equal(a->key, b->key) && belfry_bytes_equal(a->range_end, b->range_end);
-}
-
-/* ---- answers ---- */
-
-static void permit_ask_free(struct permit_range *ask)
-{
-    belfry_list_remove(&ask->node);
-    belfry_map_remove(&ask->permit->by_subject, &ask->map_node);
-    free(ask);
-}
-
-/* Removes a question, and cancels its Range if no other question waits for it. */
-static void permit_question_remove(struct permit_question *question)
-{
-    struct permit *permit = question->permit;
-    struct permit_range *ask = question->state == ASKED ? question->ask : NULL;
-    belfry_list_remove(&question->order);
-    belfry_list_remove(&question->node);
-    permit->n_questions--;
-    permit->bytes -= question->bytes;
-    if (ask != NULL && belfry_list_empty(&ask->questions) && ask->unary != NULL) {
-        unary_cancel(ask->unary);
-        permit_ask_free(ask);
-    }
-}
+/* ---- questions ---- */
 
 static void permit_question_free(struct permit_question *question)
 {
-    explicit_bzero(question->text, question->bytes - sizeof(*question));
+    struct permit_subject *subject = question->subject;
+    if (subject != NULL) {
+        question->permit->bytes -= subject->bytes;
+        explicit_bzero(subject->text, subject->bytes - sizeof(*subject));
+        free(subject);
+    }
     free(question);
+}
+
+/* It waits no more: it has an answer, or is dropped. */
+static void permit_question_leave(struct permit_question *question)
+{
+    if (question->state != HELD)
+        question->permit->n_questions--;
+    belfry_list_remove(&question->order);
+    belfry_list_remove(&question->node);
 }
 
 static void permit_question_answer(struct permit_question *question, enum permit_verdict verdict, const char *reason)
 {
     struct permit_stats *stats = &question->permit->stats;
-    permit_question_remove(question);
+    permit_question_leave(question);
+    rights_release(question->permit->rights, &question->claim);
     stats->granted += verdict == PERMIT_GRANTED;
     stats->refused += verdict == PERMIT_REFUSED;
     stats->unavailable += verdict == PERMIT_UNAVAILABLE;
     question->fn(verdict, reason, question->user);
     permit_question_free(question);
+}
+
+static void permit_question_hold(struct permit_question *question)
+{
+    permit_question_leave(question);
+    question->state = HELD;
+    rights_join(question->permit->rights, &question->claim, &question->party->rights);
+    question->permit->stats.granted++;
+    question->fn(PERMIT_HELD, "", question->user);
 }
 
 /* Answers from the loop's next turn. */
@@ -158,133 +146,147 @@ static void permit_question_make_ready(struct permit_question *question, enum pe
     question->reason = reason;
 }
 
-/* ---- Range ---- */
-
-/* The reason for which etcd would refuse the watch, in its words. Any other reason is "permission denied". */
-static const char *refusal_of(const struct unary_answer *with)
-{
-    if (with->code == BELFRY_GRPC_INVALID_ARGUMENT && strcmp(with->message, "etcdserver: user name is empty") == 0)
-        return PERMIT_NO_USER;
-    if (with->code == BELFRY_GRPC_INVALID_ARGUMENT &&
-        strcmp(with->message, "etcdserver: revision of auth store is old") == 0)
-        return PERMIT_OLD_REVISION;
-    if (with->code == BELFRY_GRPC_UNAUTHENTICATED && strcmp(with->message, "etcdserver: invalid auth token") == 0)
-        return PERMIT_BAD_TOKEN;
-    return PERMIT_DENIED;
-}
-
-/* Upstream did not decide: it is down, too slow or too busy. */
-static bool is_unjudged(const struct unary_answer *with)
-{
-    return !with->judged || with->code == BELFRY_GRPC_UNAVAILABLE || with->code == BELFRY_GRPC_DEADLINE_EXCEEDED ||
-           with->code == BELFRY_GRPC_RESOURCE_EXHAUSTED || with->code == BELFRY_GRPC_CANCELLED;
-}
-
-static void on_permit_range(const struct unary_answer *with, void *user)
-{
-    struct permit_range *ask = user;
-    enum permit_verdict verdict = is_unjudged(with)              ? PERMIT_UNAVAILABLE
-                                  : with->code == BELFRY_GRPC_OK ? PERMIT_GRANTED
-                                                                 : PERMIT_REFUSED;
-    const char *reason = verdict == PERMIT_REFUSED ? refusal_of(with) : with->message;
-    ask->unary = NULL;
-    while (!belfry_list_empty(&ask->questions))
-        permit_question_answer(belfry_container(ask->questions.next, struct permit_question, node), verdict, reason);
-    permit_ask_free(ask);
-}
-
-static struct belfry_bytes pack_range(const struct permit_subject *subject, uint8_t *to)
-{
-    Etcdserverpb__RangeRequest request = ETCDSERVERPB__RANGE_REQUEST__INIT;
-    request.key = belfry_binary(subject->key.len > 0 ? subject->key : belfry_bytes_of("", 1));
-    request.range_end = belfry_binary(subject->range_end);
-    request.limit = 1;
-    request.keys_only = true;
-    request.serializable = true;
-    return belfry_bytes_of(to, etcdserverpb__range_request__pack(&request, to));
-}
-
-static enum belfry_err permit_ask_send(struct permit_range *ask, const struct permit_question *question)
-{
-    const struct permit_subject *subject = &question->subject;
-    uint8_t *message = malloc(subject->key.len + subject->range_end.len + 64); /* tags, lengths and the flags */
-    if (message == NULL)
-        return BELFRY_ERR_NOMEM;
-    const char *name = subject->credential == CREDENTIAL_TOKEN ? "token" : "authorization";
-    struct belfry_http_field field = {belfry_bytes_str(name), subject->secret};
-    struct unary_opts opts = {.uplink = ask->permit->uplink,
-                              .pin = question->pin,
-                              .path = RANGE_PATH,
-                              .timeout_ms = PERMIT_TIMEOUT_MS,
-                              .fields = &field,
-                              .n_fields = 1,
-                              .message = pack_range(subject, message),
-                              .fn = on_permit_range,
-                              .user = ask};
-    enum belfry_err err = unary_open(&opts, &ask->unary);
-    free(message);
-    return err;
-}
-
-static struct permit_range *permit_ask_find(struct permit *permit, uint64_t hash, const struct permit_subject *subject)
-{
-    struct belfry_map_node *node = belfry_map_first(&permit->by_subject, hash);
-    for (; node != NULL; node = belfry_map_next(node)) {
-        struct permit_range *ask = belfry_container(node, struct permit_range, map_node);
-        if (belfry_list_empty(&ask->questions) || ask->unary == NULL)
-            continue; /* it is being answered: a new question needs a new Range */
-        if (permit_subject_equal(&belfry_container(ask->questions.next, struct permit_question, node)->subject,
-                                 subject))
-            return ask;
-    }
-    return NULL;
-}
-
-static enum belfry_err permit_ask_create(struct permit *permit, uint64_t hash, const struct permit_question *question,
-                                         struct permit_range **out)
-{
-    struct permit_range *ask = calloc(1, sizeof(*ask));
-    if (ask == NULL)
-        return BELFRY_ERR_NOMEM;
-    ask->permit = permit;
-    belfry_list_init(&ask->questions);
-    enum belfry_err err = permit_ask_send(ask, question);
-    if (err != BELFRY_OK) {
-        free(ask);
-        return err;
-    }
-    belfry_list_append(&permit->asks, &ask->node);
-    belfry_map_add(&permit->by_subject, hash, &ask->map_node);
-    permit->stats.asked++;
-    *out = ask;
-    return BELFRY_OK;
-}
-
-/* Auth is on: asks upstream, unless the answer is known. */
-static enum belfry_err permit_question_ask_range(struct permit_question *question)
+/* Auth is on: the range is claimed. */
+static enum belfry_err permit_question_claim(struct permit_question *question, struct rights_who who,
+                                             struct rights_range range, uint64_t now)
 {
     struct permit *permit = question->permit;
-    if (question->subject.credential == CREDENTIAL_NONE) {
+    bool granted;
+    if (who.kind == CREDENTIAL_NONE) {
         permit_question_make_ready(question, PERMIT_REFUSED, PERMIT_NO_USER);
         return BELFRY_OK;
     }
-    uint64_t hash = permit_subject_hash(permit, &question->subject);
-    struct permit_range *ask = permit_ask_find(permit, hash, &question->subject);
-    if (ask == NULL) {
-        enum belfry_err err = permit_ask_create(permit, hash, question, &ask);
-        if (err == BELFRY_ERR_INVALID) { /* the token cannot be sent in a header */
-            permit_question_make_ready(question, PERMIT_REFUSED, PERMIT_BAD_TOKEN);
-            return BELFRY_OK;
-        }
-        if (err != BELFRY_OK)
-            return err;
-    }
+    enum rights_use use = question->party != NULL ? RIGHTS_KEPT : RIGHTS_ONCE;
+    enum belfry_err err = rights_claim(permit->rights, who, range, use, now, &question->claim, &granted);
+    if (err != BELFRY_OK)
+        return err;
     belfry_list_remove(&question->node);
-    belfry_list_append(&ask->questions, &question->node);
-    question->state = ASKED;
-    question->ask = ask;
-    question->pin = unary_pin(ask->unary);
+    question->state = CLAIMED;
+    if (granted)
+        permit_question_make_ready(question, PERMIT_GRANTED, "");
     return BELFRY_OK;
+}
+
+/* ---- rights ---- */
+
+static const char *reason_of(const struct permit *permit, enum rights_verdict verdict)
+{
+    switch (verdict) {
+    case RIGHTS_GRANTED:
+        return "";
+    case RIGHTS_DENIED:
+        return PERMIT_DENIED;
+    case RIGHTS_BAD_TOKEN:
+        return strcmp(permit->why, RIGHTS_CALL_NO_USER) == 0 ? PERMIT_NO_USER : PERMIT_BAD_TOKEN;
+    case RIGHTS_OLD_TOKEN:
+        return PERMIT_OLD_REVISION;
+    case RIGHTS_UNAVAILABLE:
+        break;
+    }
+    return permit->why;
+}
+
+static void permit_tell_settled(struct permit *permit)
+{
+    for (struct rights_claim *claim; (claim = rights_settled(permit->rights)) != NULL;) {
+        struct permit_question *question = belfry_container(claim, struct permit_question, claim);
+        if (claim->verdict == RIGHTS_GRANTED && question->party != NULL)
+            permit_question_hold(question);
+        else if (claim->verdict == RIGHTS_GRANTED)
+            permit_question_answer(question, PERMIT_GRANTED, "");
+        else
+            permit_question_answer(question, claim->verdict == RIGHTS_UNAVAILABLE ? PERMIT_UNAVAILABLE : PERMIT_REFUSED,
+                                   reason_of(permit, claim->verdict));
+    }
+}
+
+static void permit_tell_parties(struct permit *permit)
+{
+    static const enum permit_event events[] = {
+        [RIGHTS_PAUSED] = PERMIT_PAUSED, [RIGHTS_RESUMED] = PERMIT_RESUMED, [RIGHTS_ENDED] = PERMIT_ENDED};
+    enum rights_event event;
+    for (struct rights_party *rights; (rights = rights_news(permit->rights, &event)) != NULL;) {
+        struct permit_party *party = belfry_container(rights, struct permit_party, rights);
+        party->fn(party, events[event], event == RIGHTS_ENDED ? reason_of(permit, rights->why) : "");
+    }
+}
+
+static void permit_drop_abandoned(struct permit *permit, uint64_t now)
+{
+    for (struct rights_question *question; (question = rights_abandoned(permit->rights)) != NULL;) {
+        if (question->user != NULL)
+            rights_call_cancel(question->user);
+        rights_answer(permit->rights, question, RIGHTS_UNREACHABLE, 0, now);
+    }
+}
+
+/* Tells what has changed, and asks what is to be asked. */
+static void permit_go_on(struct permit *permit, uint64_t now)
+{
+    permit_tell_parties(permit); /* a party that ends takes its questions with it */
+    permit_tell_settled(permit);
+    permit_drop_abandoned(permit, now);
+    permit_ask_rights(permit, now);
+}
+
+static void on_permit_call(struct rights_call *call, const struct rights_call_answer *with)
+{
+    struct permit *permit = call->user;
+    uint64_t now = belfry_clock_ms();
+    enum rights_answer answer = with->answer;
+    if (with->timed_out && permit->answered_ms > call->question->sent_ms)
+        answer = RIGHTS_SILENCE;
+    snprintf(permit->why, sizeof(permit->why), "%s", with->message);
+    rights_answer(permit->rights, call->question, answer, with->age_ms, now);
+    permit_go_on(permit, now);
+    permit_arm_timer(permit, now);
+}
+
+static uint32_t permit_renewal_ms(const struct permit *permit)
+{
+    uint64_t fifth = permit->opts.period_ms / 5; /* so that another member can be asked in time */
+    return (uint32_t)belfry_min_time(fifth, PERMIT_TIMEOUT_MS);
+}
+
+static void permit_send(struct permit *permit, struct rights_question *question, uint64_t now)
+{
+    struct rights_call *call;
+    struct rights_call_opts opts = {.uplink = permit->opts.uplink,
+                                    .n_members = permit->opts.n_members,
+                                    .field = question->who.kind == CREDENTIAL_TOKEN ? "token" : "authorization",
+                                    .timeout_ms = question->is_first ? PERMIT_TIMEOUT_MS : permit_renewal_ms(permit),
+                                    .fn = on_permit_call,
+                                    .user = permit};
+    enum belfry_err err = rights_call_open(&opts, question, &call);
+    if (err == BELFRY_OK) {
+        question->user = call;
+        belfry_list_append(question->is_first ? &permit->firsts : &permit->calls, &call->node);
+        permit->stats.asked++;
+        return;
+    }
+    snprintf(permit->why, sizeof(permit->why), "%s", belfry_strerror((int)err));
+    rights_answer(permit->rights, question, err == BELFRY_ERR_INVALID ? RIGHTS_NO_SUCH_TOKEN : RIGHTS_UNREACHABLE, 0,
+                  now);
+}
+
+/* What fails immediately is told from the timer: this may run inside permit_ask(). */
+static void permit_ask_rights(struct permit *permit, uint64_t now)
+{
+    for (struct rights_question *question; (question = rights_ask(permit->rights, now)) != NULL;)
+        permit_send(permit, question, now);
+}
+
+/* Renewals that are not answered in time are asked again, elsewhere. */
+static void permit_end_late_calls(struct permit *permit, uint64_t now)
+{
+    while (!belfry_list_empty(&permit->calls)) {
+        struct rights_call *call = belfry_container(permit->calls.next, struct rights_call, node);
+        struct rights_question *question = call->question;
+        if (now < question->sent_ms + permit_renewal_ms(permit))
+            return;
+        rights_call_cancel(call);
+        rights_answer(permit->rights, question, RIGHTS_UNREACHABLE, 0, now);
+    }
 }
 
 /* ---- is auth on? ---- */
@@ -295,101 +297,107 @@ static bool permit_is_fresh(const struct permit *permit, uint64_t now)
     return permit->auth == PERMIT_AUTH_OFF ? age < PERMIT_OFF_MS : permit->auth == PERMIT_AUTH_ON && age < PERMIT_ON_MS;
 }
 
-static enum permit_auth read_status(const struct unary_answer *with)
+static void permit_move_to(struct permit *permit, enum permit_regime to)
 {
-    if (with->code != BELFRY_GRPC_OK || with->body.data == NULL)
-        return PERMIT_AUTH_ON;
-    Etcdserverpb__AuthStatusResponse *response =
-        etcdserverpb__auth_status_response__unpack(NULL, with->body.len, (const uint8_t *)with->body.data);
-    if (response == NULL)
-        return PERMIT_AUTH_ON;
-    enum permit_auth auth = response->enabled ? PERMIT_AUTH_ON : PERMIT_AUTH_OFF;
-    etcdserverpb__auth_status_response__free_unpacked(response, NULL);
-    return auth;
+    if (permit->regime == to)
+        return;
+    permit->regime = to;
+    for (size_t i = 0; i < permit->n_listeners; i++)
+        permit->listeners[i].fn(permit->listeners[i].user);
 }
 
-static enum permit_auth permit_judge_status(struct permit *permit, const struct unary_answer *with)
+static enum permit_auth permit_judge_status(const struct unary_answer *with)
 {
-    if (is_unjudged(with))
+    bool unjudged = !with->judged || with->code == BELFRY_GRPC_UNAVAILABLE ||
+                    with->code == BELFRY_GRPC_DEADLINE_EXCEEDED || with->code == BELFRY_GRPC_RESOURCE_EXHAUSTED ||
+                    with->code == BELFRY_GRPC_CANCELLED;
+    if (unjudged)
         return PERMIT_AUTH_UNKNOWN;
-    if (permit->is_old) {
-        bool off = with->code == BELFRY_GRPC_FAILED_PRECONDITION && strcmp(with->message, IS_OFF) == 0;
-        return off ? PERMIT_AUTH_OFF : PERMIT_AUTH_ON;
-    }
-    if (with->code == BELFRY_GRPC_UNIMPLEMENTED) {
-        permit->is_old = true;
-        permit->retry_ms = 0;
-        return PERMIT_AUTH_UNKNOWN;
-    }
-    return read_status(with);
+    bool off = with->code == BELFRY_GRPC_FAILED_PRECONDITION && strcmp(with->message, IS_OFF) == 0;
+    return off ? PERMIT_AUTH_OFF : PERMIT_AUTH_ON;
 }
 
-static void permit_question_settle_off(struct permit_question *question)
+static void permit_question_settle_off(struct permit_question *question, enum listen_rights rights)
 {
-    if (question->subject.rights == LISTEN_RIGHTS_UPSTREAM)
+    if (rights == LISTEN_RIGHTS_UPSTREAM)
         permit_question_make_ready(question, PERMIT_UNAVAILABLE, PERMIT_AUTH_IS_OFF);
     else
         permit_question_make_ready(question, PERMIT_GRANTED, "");
 }
 
-static void permit_question_settle(struct permit_question *question, enum permit_auth auth)
+static void permit_question_settle(struct permit_question *question, enum permit_auth auth, uint64_t now)
 {
     if (auth == PERMIT_AUTH_OFF) {
-        permit_question_settle_off(question);
+        permit_question_settle_off(question, question->subject->rights);
     } else if (auth == PERMIT_AUTH_ON) {
-        enum belfry_err err = permit_question_ask_range(question);
+        const struct permit_subject *subject = question->subject;
+        enum belfry_err err = permit_question_claim(question, subject->who, subject->range, now);
         if (err != BELFRY_OK)
             permit_question_make_ready(question, PERMIT_UNAVAILABLE, belfry_strerror((int)err));
     }
 }
 
-/* Settles questions by what is known now. "Off" is valid for questions that came before the AuthStatus was sent, and
- * for others while it is fresh. */
+/* Settles questions by what is known now. "Off" is valid for questions that came before it was asked for, and for
+ * others while it is fresh. */
 static void permit_settle_pending(struct permit *permit, uint64_t now)
 {
     belfry_list_each_safe (node, &permit->pending) {
         struct permit_question *question = belfry_container(node, struct permit_question, node);
         if (permit->auth == PERMIT_AUTH_ON || permit_is_fresh(permit, now) || question->asked_ms <= permit->auth_ms)
-            permit_question_settle(question, permit->auth);
+            permit_question_settle(question, permit->auth, now);
     }
 }
 
 /* An answer may be older than the doubt: it is discarded, and settles only questions that have seen another answer
  * discarded. Otherwise a client that causes doubts without end could delay every question. */
-static void permit_settle_in_doubt(struct permit *permit, enum permit_auth auth)
+static void permit_settle_in_doubt(struct permit *permit, enum permit_auth auth, uint64_t now)
 {
     belfry_list_each_safe (node, &permit->pending) {
         struct permit_question *question = belfry_container(node, struct permit_question, node);
         if (question->saw_doubt)
-            permit_question_settle(question, auth);
+            permit_question_settle(question, auth, now);
         question->saw_doubt = true;
     }
+}
+
+/* For watches that run. An answer from before a doubt is not better than none. */
+static void permit_learn(struct permit *permit, enum permit_auth auth)
+{
+    uint64_t period = permit->opts.period_ms;
+    if (auth == PERMIT_AUTH_UNKNOWN)
+        return;
+    permit->look_ms = permit->status_ms + period * 4 / 10 + belfry_rng_below(&permit->rng, period * 3 / 10 + 1);
+    permit_move_to(permit, auth == PERMIT_AUTH_ON ? PERMIT_ASKS : PERMIT_OPEN);
+    if (auth == permit->logged)
+        return;
+    belfry_logf(permit->opts.log, BELFRY_LOG_INFO, "upstream_auth", "is=%s", auth == PERMIT_AUTH_ON ? "on" : "off");
+    permit->logged = auth;
 }
 
 static void on_permit_status(const struct unary_answer *with, void *user)
 {
     struct permit *permit = user;
     uint64_t now = belfry_clock_ms();
+    enum permit_auth auth = permit_judge_status(with);
     permit->status = NULL;
-    permit->retry_ms = now + RETRY_MS;
-    enum permit_auth auth = permit_judge_status(permit, with);
+    permit->retry_ms = now + (belfry_list_empty(&permit->pending) ? RETRY_MAX_MS : RETRY_MS);
+    if (auth != PERMIT_AUTH_UNKNOWN)
+        permit->answered_ms = permit->status_ms;
     if (permit->status_doubts != permit->doubts) {
-        permit_settle_in_doubt(permit, auth);
+        permit_settle_in_doubt(permit, auth, now);
         auth = PERMIT_AUTH_UNKNOWN;
         permit->retry_ms = 0;
     }
-    if (auth != permit->logged && auth != PERMIT_AUTH_UNKNOWN) {
-        belfry_logf(permit->log, BELFRY_LOG_INFO, "upstream_auth", "is=%s", auth == PERMIT_AUTH_ON ? "on" : "off");
-        permit->logged = auth;
-    }
     permit->auth = auth;
     permit->auth_ms = permit->status_ms;
+    permit_learn(permit, auth);
     if (auth != PERMIT_AUTH_UNKNOWN) {
         permit->retry_ms = 0;
         permit_settle_pending(permit, now);
     }
     if (!belfry_list_empty(&permit->pending))
         permit_ask_status(permit, now);
+    permit_go_on(permit, now);
     permit_arm_timer(permit, now);
 }
 
@@ -397,8 +405,8 @@ static void permit_ask_status(struct permit *permit, uint64_t now)
 {
     if (permit->status != NULL || now < permit->retry_ms)
         return;
-    struct unary_opts opts = {.uplink = permit->uplink,
-                              .path = permit->is_old ? AUTH_PATH : STATUS_PATH,
+    struct unary_opts opts = {.uplink = permit->opts.uplink,
+                              .path = AUTH_PATH,
                               .timeout_ms = PERMIT_TIMEOUT_MS,
                               .caller = UPLINK_CALLER_ANYONE, /* clients only learn whether they need a token */
                               .fn = on_permit_status,
@@ -412,56 +420,120 @@ static void permit_ask_status(struct permit *permit, uint64_t now)
     permit->stats.status_calls++;
 }
 
+/* Until when "off" is valid for watches that run. */
+static uint64_t permit_open_until(const struct permit *permit)
+{
+    return permit->answered_ms + permit->opts.period_ms * 8 / 10;
+}
+
+/* When auth is to be asked about, although no question waits for it. */
+static uint64_t permit_status_due(const struct permit *permit)
+{
+    if (permit->n_parties == 0 || permit->regime == PERMIT_ASKS)
+        return BELFRY_NEVER;
+    uint64_t due = permit->regime == PERMIT_OPEN ? permit->look_ms : 0;
+    return due > permit->retry_ms ? due : permit->retry_ms;
+}
+
+/* The first that waits for upstream, and when it is suspect. */
+static uint64_t permit_suspect_due(const struct permit *permit)
+{
+    if (belfry_list_empty(&permit->order))
+        return BELFRY_NEVER;
+    const struct permit_question *first = belfry_container(permit->order.next, struct permit_question, order);
+    uint64_t due = first->asked_ms + SUSPECT_MS;
+    if (first->state != CLAIMED || permit->answered_ms > first->asked_ms)
+        return BELFRY_NEVER;
+    return due > permit->retry_ms ? due : permit->retry_ms;
+}
+
 /* ---- time ---- */
 
 static uint64_t permit_next_due(const struct permit *permit, uint64_t now)
 {
-    if (!belfry_list_empty(&permit->ready))
+    if (!belfry_list_empty(&permit->ready) || rights_has_news(permit->rights))
         return now;
-    uint64_t due = BELFRY_NEVER;
+    uint64_t due = rights_due(permit->rights);
     if (!belfry_list_empty(&permit->order))
-        due = belfry_container(permit->order.next, struct permit_question, order)->asked_ms + PERMIT_TIMEOUT_MS;
+        due = belfry_min_time(due, belfry_container(permit->order.next, struct permit_question, order)->asked_ms +
+                                       PERMIT_TIMEOUT_MS);
+    if (!belfry_list_empty(&permit->calls)) {
+        const struct rights_call *call = belfry_container(permit->calls.next, struct rights_call, node);
+        due = belfry_min_time(due, call->question->sent_ms + permit_renewal_ms(permit));
+    }
+    if (permit->regime == PERMIT_OPEN && permit->n_parties > 0)
+        due = belfry_min_time(due, permit_open_until(permit));
     if (permit->status != NULL)
-        due = belfry_min_time(due, permit->status_ms + PERMIT_TIMEOUT_MS);
-    else if (!belfry_list_empty(&permit->pending))
+        return belfry_min_time(due, permit->status_ms + PERMIT_TIMEOUT_MS);
+    if (!belfry_list_empty(&permit->pending))
         due = belfry_min_time(due, permit->retry_ms);
-    return due;
+    return belfry_min_time(due, belfry_min_time(permit_status_due(permit), permit_suspect_due(permit)));
 }
 
 static void permit_expire(struct permit *permit, uint64_t now)
 {
-    char why[400];
-    uplink_describe(permit->uplink, why, sizeof(why));
+    char why[WHY_MAX];
+    uplink_describe(permit->opts.uplink, why, sizeof(why));
     while (!belfry_list_empty(&permit->order)) {
         struct permit_question *question = belfry_container(permit->order.next, struct permit_question, order);
         if (now < question->asked_ms + PERMIT_TIMEOUT_MS)
             return;
-        permit_question_answer(question, PERMIT_UNAVAILABLE,
-                               why[0] != '\0' ? why : "upstream does not answer whether this is allowed");
+        if (question->state == CLAIMED && permit->answered_ms > question->asked_ms)
+            permit_question_answer(question, PERMIT_REFUSED, PERMIT_BAD_TOKEN); /* it is the token */
+        else
+            permit_question_answer(question, PERMIT_UNAVAILABLE,
+                                   why[0] != '\0' ? why : "upstream does not answer whether this is allowed");
     }
 }
 
-static void on_permit_timer(uv_timer_t *timer)
+static void permit_tell_ready(struct permit *permit)
 {
-    struct permit *permit = timer->data;
-    uint64_t now = belfry_clock_ms();
     struct belfry_list ready;
     belfry_list_init(&ready);
     belfry_list_move_all(&ready, &permit->ready); /* questions that become ready meanwhile wait for the next turn */
     while (!belfry_list_empty(&ready)) {
         struct permit_question *question = belfry_container(ready.next, struct permit_question, node);
-        permit_question_answer(question, question->verdict, question->reason);
+        if (question->verdict == PERMIT_GRANTED && question->claim.warrant != NULL)
+            permit_question_hold(question);
+        else
+            permit_question_answer(question, question->verdict, question->reason);
     }
-    permit_expire(permit, now);
-    if (permit->destroyed)
-        return;
+}
+
+static void permit_look_at_auth(struct permit *permit, uint64_t now)
+{
     if (permit->status != NULL && now >= permit->status_ms + PERMIT_TIMEOUT_MS) {
         unary_cancel(permit->status);
         permit->status = NULL;
     }
-    if (!belfry_list_empty(&permit->pending))
+    if (permit->regime == PERMIT_OPEN && permit_open_until(permit) <= now)
+        permit_move_to(permit, PERMIT_UNSURE);
+    bool is_due =
+        !belfry_list_empty(&permit->pending) || permit_status_due(permit) <= now || permit_suspect_due(permit) <= now;
+    if (is_due)
         permit_ask_status(permit, now);
-    permit_arm_timer(permit, now);
+}
+
+static void on_permit_timer(uv_timer_t *timer)
+{
+    struct permit *permit = timer->data;
+    permit_turn(permit, belfry_clock_ms());
+}
+
+void permit_turn(struct permit *permit, uint64_t now_ms)
+{
+    BELFRY_OWNER_CHECK(permit);
+    if (permit_next_due(permit, now_ms) > now_ms)
+        return;
+    permit_tell_ready(permit);
+    permit_expire(permit, now_ms);
+    if (permit->destroyed)
+        return;
+    permit_end_late_calls(permit, now_ms);
+    rights_turn(permit->rights, now_ms);
+    permit_look_at_auth(permit, now_ms);
+    permit_go_on(permit, now_ms);
+    permit_arm_timer(permit, now_ms);
 }
 
 static void permit_arm_timer(struct permit *permit, uint64_t now)
@@ -477,30 +549,221 @@ static void permit_arm_timer(struct permit *permit, uint64_t now)
     uv_timer_start(&permit->timer, on_permit_timer, due > now ? due - now : 0, 0);
 }
 
-/* ---- interface ---- */
+/* ---- asking ---- */
+
+static struct rights_who who_of(const struct identity *who)
+{
+    if (who->kind != IDENTITY_TOKEN)
+        return (struct rights_who){CREDENTIAL_NONE, {0}};
+    bool is_token = who->field == IDENTITY_FIELD_TOKEN;
+    return (struct rights_who){is_token ? CREDENTIAL_TOKEN : CREDENTIAL_AUTHORIZATION, who->text};
+}
+
+static enum belfry_err permit_question_wait_for_auth(struct permit_question *question, struct rights_who who,
+                                                     enum listen_rights rights, struct rights_range range)
+{
+    struct permit *permit = question->permit;
+    size_t bytes = sizeof(struct permit_subject) + who.secret.len + range.key.len + range.end.len;
+    if (bytes > PERMIT_BYTES - permit->bytes)
+        return BELFRY_ERR_LIMIT;
+    struct permit_subject *subject = malloc(bytes);
+    if (subject == NULL)
+        return BELFRY_ERR_NOMEM;
+    char *to = subject->text;
+    *subject = (struct permit_subject){.rights = rights, .bytes = bytes};
+    subject->who = (struct rights_who){who.kind, belfry_pack(&to, who.secret)};
+    subject->range = (struct rights_range){belfry_pack(&to, range.key), belfry_pack(&to, range.end)};
+    question->subject = subject;
+    permit->bytes += bytes;
+    belfry_list_append(&permit->pending, &question->node);
+    return BELFRY_OK;
+}
+
+/* "On" need not be fresh for a client with a token: upstream answers it, whether auth is on or off. */
+static enum belfry_err permit_question_begin(struct permit_question *question, const struct identity *identity,
+                                             struct rights_range range, uint64_t now)
+{
+    struct permit *permit = question->permit;
+    struct rights_who who = who_of(identity);
+    bool is_fresh = permit_is_fresh(permit, now);
+    if (identity->rights == LISTEN_RIGHTS_OPEN && who.kind == CREDENTIAL_NONE) {
+        permit_question_make_ready(question, PERMIT_GRANTED, "");
+        return BELFRY_OK;
+    }
+    if (permit->auth == PERMIT_AUTH_ON && (is_fresh || who.kind != CREDENTIAL_NONE))
+        return permit_question_claim(question, who, range, now);
+    if (is_fresh) {
+        permit_question_settle_off(question, identity->rights);
+        return BELFRY_OK;
+    }
+    enum belfry_err err = permit_question_wait_for_auth(question, who, identity->rights, range);
+    if (err == BELFRY_OK)
+        permit_ask_status(permit, now);
+    return err;
+}
+
+static enum belfry_err permit_question_open(struct permit *permit, const struct permit_question *from,
+                                            const struct identity *who, struct rights_range range,
+                                            struct permit_question **out)
+{
+    if (permit->n_questions >= PERMIT_QUESTIONS)
+        return BELFRY_ERR_LIMIT;
+    struct permit_question *question = malloc(sizeof(*question));
+    if (question == NULL)
+        return BELFRY_ERR_NOMEM;
+    *question = *from;
+    question->permit = permit;
+    belfry_list_init(&question->order);
+    belfry_list_init(&question->node);
+    belfry_list_init(&question->claim.node);
+    belfry_list_init(&question->claim.news);
+    enum belfry_err err = permit_question_begin(question, who, range, question->asked_ms);
+    if (err != BELFRY_OK) {
+        permit_question_free(question);
+        return err;
+    }
+    permit->n_questions++;
+    belfry_list_append(&permit->order, &question->order);
+    permit_ask_rights(permit, question->asked_ms);
+    permit_arm_timer(permit, question->asked_ms);
+    *out = question;
+    return BELFRY_OK;
+}
+
+enum belfry_err permit_ask(struct permit *permit, const struct identity *who, struct belfry_bytes key,
+                           struct belfry_bytes range_end, uint64_t now_ms, permit_fn fn, void *user,
+                           struct permit_question **out)
+{
+    BELFRY_OWNER_CHECK(permit);
+    struct permit_question question = {.fn = fn, .user = user, .asked_ms = now_ms};
+    return permit_question_open(permit, &question, who, rights_range_of(key, range_end), out);
+}
+
+enum belfry_err permit_hold(struct permit *permit, struct permit_party *party, struct belfry_bytes key,
+                            struct belfry_bytes range_end, uint64_t now_ms, permit_fn fn, void *user,
+                            struct permit_question **out)
+{
+    BELFRY_OWNER_CHECK(permit);
+    struct permit_question question = {.fn = fn, .user = user, .party = party, .asked_ms = now_ms};
+    return permit_question_open(permit, &question, party->who, rights_range_of(key, range_end), out);
+}
+
+void permit_cancel(struct permit_question *question)
+{
+    struct permit *permit = question->permit;
+    permit_question_leave(question);
+    rights_release(permit->rights, &question->claim);
+    permit_question_free(question);
+    if (!permit->destroyed)
+        permit_drop_abandoned(permit, belfry_clock_ms());
+}
+
+/* ---- streams that run ---- */
+
+void permit_join(struct permit *permit, struct permit_party *party, const struct identity *who, permit_party_fn fn)
+{
+    BELFRY_OWNER_CHECK(permit);
+    *party = (struct permit_party){.who = who, .fn = fn};
+    permit->n_parties++;
+    permit_arm_timer(permit, belfry_clock_ms());
+}
+
+void permit_leave(struct permit *permit, struct permit_party *party)
+{
+    BELFRY_OWNER_CHECK(permit);
+    if (party->fn == NULL)
+        return;
+    rights_leave(permit->rights, &party->rights);
+    party->fn = NULL;
+    permit->n_parties--;
+}
+
+static bool is_free(const struct permit_party *party)
+{
+    return party->who->rights == LISTEN_RIGHTS_OPEN && party->who->kind != IDENTITY_TOKEN;
+}
+
+enum permit_regime permit_regime(const struct permit *permit, const struct permit_party *party)
+{
+    if (is_free(party))
+        return PERMIT_OPEN;
+    bool is_shut = permit->regime == PERMIT_OPEN && party->who->rights == LISTEN_RIGHTS_UPSTREAM;
+    return is_shut ? PERMIT_UNSURE : permit->regime;
+}
+
+bool permit_may_deliver(const struct permit *permit, const struct permit_party *party, uint64_t now_ms)
+{
+    switch (permit_regime(permit, party)) {
+    case PERMIT_UNSURE:
+        return false;
+    case PERMIT_OPEN:
+        return is_free(party) || now_ms < permit->answered_ms + permit->opts.period_ms;
+    case PERMIT_ASKS:
+        break;
+    }
+    return party->rights.bearer == NULL || rights_party_may(&party->rights, now_ms);
+}
+
+void permit_listen(struct permit *permit, void (*fn)(void *user), void *user)
+{
+    BELFRY_OWNER_CHECK(permit);
+    assert(permit->n_listeners < PERMIT_LISTENERS);
+    permit->listeners[permit->n_listeners].fn = fn;
+    permit->listeners[permit->n_listeners++].user = user;
+}
+
+void permit_unlisten(struct permit *permit, const void *user)
+{
+    BELFRY_OWNER_CHECK(permit);
+    size_t n = 0;
+    for (size_t i = 0; i < permit->n_listeners; i++) {
+        if (permit->listeners[i].user != user)
+            permit->listeners[n++] = permit->listeners[i];
+    }
+    permit->n_listeners = n;
+}
+
+/* ---- create and destroy ---- */
 
 static bool is_off_now(void *user)
 {
     return permit_is_open(user, belfry_clock_ms());
 }
 
-enum belfry_err permit_create(struct uplink *uplink, uv_loop_t *loop, const struct belfry_log *log, struct permit **out)
+static struct belfry_hash_key random_key(const void *otherwise)
+{
+    struct belfry_hash_key key;
+    if (uv_random(NULL, NULL, &key, sizeof(key), 0, NULL) != 0)
+        key = (struct belfry_hash_key){uv_hrtime(), (uint64_t)(uintptr_t)otherwise};
+    return key;
+}
+
+enum belfry_err permit_create(const struct permit_opts *opts, struct permit **out)
 {
     struct permit *permit = calloc(1, sizeof(*permit));
     if (permit == NULL)
         return BELFRY_ERR_NOMEM;
-    permit->uplink = uplink;
-    permit->log = log;
-    if (uv_random(NULL, NULL, &permit->hash_key, sizeof(permit->hash_key), 0, NULL) != 0)
-        permit->hash_key = (struct belfry_hash_key){uv_hrtime(), (uint64_t)(uintptr_t)permit};
+    permit->opts = *opts;
+    permit->opts.n_members = opts->n_members > 0 ? opts->n_members : 1;
+    permit->opts.period_ms = opts->period_ms > 0 ? opts->period_ms : PERMIT_PERIOD_MS;
+    permit->rng.state = opts->seed;
+    struct rights_opts rights = {.period_ms = permit->opts.period_ms - permit->opts.period_ms / MARGIN,
+                                 .seed = opts->seed,
+                                 .hash_key = random_key(permit),
+                                 .bytes_max = PERMIT_KEPT_BYTES};
+    enum belfry_err err = rights_create(&rights, &permit->rights);
+    if (err != BELFRY_OK) {
+        free(permit);
+        return err;
+    }
     belfry_list_init(&permit->order);
     belfry_list_init(&permit->pending);
     belfry_list_init(&permit->ready);
-    belfry_list_init(&permit->asks);
-    belfry_map_init(&permit->by_subject);
-    uv_timer_init(loop, &permit->timer);
+    belfry_list_init(&permit->calls);
+    belfry_list_init(&permit->firsts);
+    uv_timer_init(opts->loop, &permit->timer);
     permit->timer.data = permit;
-    uplink_ask_auth(uplink, is_off_now, permit);
+    uplink_ask_auth(opts->uplink, is_off_now, permit);
     BELFRY_OWNER_INIT(permit);
     *out = permit;
     return BELFRY_OK;
@@ -509,8 +772,14 @@ enum belfry_err permit_create(struct uplink *uplink, uv_loop_t *loop, const stru
 static void on_permit_timer_closed(uv_handle_t *timer)
 {
     struct permit *permit = timer->data;
-    belfry_map_fini(&permit->by_subject);
+    rights_destroy(permit->rights);
     free(permit);
+}
+
+static void permit_cancel_calls(struct belfry_list *calls)
+{
+    while (!belfry_list_empty(calls))
+        rights_call_cancel(belfry_container(calls->next, struct rights_call, node));
 }
 
 void permit_destroy(struct permit *permit)
@@ -519,13 +788,17 @@ void permit_destroy(struct permit *permit)
         return;
     BELFRY_OWNER_CHECK(permit);
     permit->destroyed = true;
-    uplink_ask_auth(permit->uplink, NULL, NULL);
+    uplink_ask_auth(permit->opts.uplink, NULL, NULL);
+    permit_cancel_calls(&permit->calls);
+    permit_cancel_calls(&permit->firsts);
     while (!belfry_list_empty(&permit->order))
         permit_cancel(belfry_container(permit->order.next, struct permit_question, order));
     unary_cancel(permit->status);
     permit->status = NULL;
     uv_close((uv_handle_t *)&permit->timer, on_permit_timer_closed);
 }
+
+/* ---- auth, numbers ---- */
 
 bool permit_is_open(struct permit *permit, uint64_t now_ms)
 {
@@ -546,96 +819,15 @@ bool permit_is_open_to(struct permit *permit, const struct identity *who, uint64
     return permit_is_open(permit, now_ms);
 }
 
-static struct permit_subject permit_subject_of(const struct identity *who, struct belfry_bytes key,
-                                               struct belfry_bytes range_end)
-{
-    struct permit_subject subject = {.rights = who->rights, .key = key, .range_end = range_end};
-    if (who->kind == IDENTITY_TOKEN) {
-        subject.credential = who->field == IDENTITY_FIELD_TOKEN ? CREDENTIAL_TOKEN : CREDENTIAL_AUTHORIZATION;
-        subject.secret = who->text;
-    }
-    return subject;
-}
-
-static struct permit_question *permit_question_make(const struct permit_subject *subject)
-{
-    size_t text = subject->secret.len + subject->key.len + subject->range_end.len;
-    struct permit_question *question = malloc(sizeof(*question) + text);
-    if (question == NULL)
-        return NULL;
-    char *to = question->text;
-    *question = (struct permit_question){.state = PENDING, .bytes = sizeof(*question) + text};
-    question->subject.rights = subject->rights;
-    question->subject.credential = subject->credential;
-    question->subject.secret = belfry_pack(&to, subject->secret);
-    question->subject.key = belfry_pack(&to, subject->key);
-    question->subject.range_end = belfry_pack(&to, subject->range_end);
-    belfry_list_init(&question->order);
-    belfry_list_init(&question->node);
-    return question;
-}
-
-static enum belfry_err permit_question_begin(struct permit *permit, struct permit_question *question, uint64_t now)
-{
-    const struct permit_subject *subject = &question->subject;
-    if (subject->rights == LISTEN_RIGHTS_OPEN && subject->credential == CREDENTIAL_NONE) {
-        permit_question_make_ready(question, PERMIT_GRANTED, "");
-        return BELFRY_OK;
-    }
-    if (permit_is_fresh(permit, now) && permit->auth == PERMIT_AUTH_ON)
-        return permit_question_ask_range(question);
-    if (permit_is_fresh(permit, now)) {
-        permit_question_settle_off(question);
-        return BELFRY_OK;
-    }
-    belfry_list_append(&permit->pending, &question->node);
-    permit_ask_status(permit, now);
-    return BELFRY_OK;
-}
-
-enum belfry_err permit_ask(struct permit *permit, const struct identity *who, unsigned *pin, struct belfry_bytes key,
-                           struct belfry_bytes range_end, uint64_t now_ms, permit_fn fn, void *user,
-                           struct permit_question **out)
-{
-    BELFRY_OWNER_CHECK(permit);
-    struct permit_subject subject = permit_subject_of(who, key, range_end);
-    size_t bytes = sizeof(struct permit_question) + subject.secret.len + key.len + range_end.len;
-    if (permit->n_questions >= PERMIT_QUESTIONS || bytes > PERMIT_BYTES - permit->bytes)
-        return BELFRY_ERR_LIMIT;
-    struct permit_question *question = permit_question_make(&subject);
-    if (question == NULL)
-        return BELFRY_ERR_NOMEM;
-    question->permit = permit;
-    question->fn = fn;
-    question->user = user;
-    question->asked_ms = now_ms;
-    question->pin = pin != NULL ? *pin : 0;
-    enum belfry_err err = permit_question_begin(permit, question, now_ms);
-    if (err != BELFRY_OK) {
-        permit_question_free(question);
-        return err;
-    }
-    permit->n_questions++;
-    permit->bytes += question->bytes;
-    belfry_list_append(&permit->order, &question->order);
-    if (pin != NULL)
-        *pin = question->pin;
-    permit_arm_timer(permit, now_ms);
-    *out = question;
-    return BELFRY_OK;
-}
-
-void permit_cancel(struct permit_question *question)
-{
-    permit_question_remove(question);
-    permit_question_free(question);
-}
-
 void permit_doubt(struct permit *permit)
 {
     BELFRY_OWNER_CHECK(permit);
     permit->doubts++;
     permit->auth = PERMIT_AUTH_UNKNOWN;
+    if (permit->n_parties == 0)
+        return;
+    permit->look_ms = 0;
+    permit_arm_timer(permit, belfry_clock_ms());
 }
 
 enum permit_auth permit_auth(struct permit *permit, uint64_t now_ms)
@@ -651,4 +843,5 @@ enum permit_auth permit_auth(struct permit *permit, uint64_t now_ms)
 void permit_stats(const struct permit *permit, struct permit_stats *out)
 {
     *out = permit->stats;
+    rights_stats(permit->rights, &out->rights);
 }

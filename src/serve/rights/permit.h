@@ -1,22 +1,29 @@
 /* src/serve/rights/permit.h
  *
- * permit: may this client watch this range? Upstream decides, by the client's own token.
+ * permit: may this client read this range? Upstream decides, by the client's own token. rights.h keeps its answers and
+ * says what to ask; here they are asked and told.
  *
- * Is auth on? AuthStatus says so. "Off" is valid for PERMIT_OFF_MS from the time the AuthStatus was sent, but not
- * beyond a relayed AuthEnable (permit_doubt()). etcd does not check existing watches again when auth is turned on, so
- * a watch created within that second is like one created just before. Any answer but a clear "off" is "on", which is
- * valid for PERMIT_ON_MS. An upstream without AuthStatus (before 3.5) receives an Authenticate without a name, whose
- * error tells when auth is off.
+ * A question is a Range, or a Txn of Ranges, with the client's token (identity.h): the keys and ends of up to
+ * RIGHTS_BATCH warrants, at a revision that never comes. etcd looks at no key: it answers 11 (future revision) to a
+ * token that may read all of them and 7 to any other, after it has caught up with the cluster, and proposes nothing to
+ * raft. Questions of one token go to one member after another, because each use keeps the token alive on that member
+ * alone. A token that one member does not know is asked about at the others. A client without a token is refused
+ * immediately: the tier's own certificate must not count for it.
  *
- * While auth is on, each question is a Range: same key and range_end (an empty key is "\0"), limit 1, keys only,
- * serializable, with the client's token (identity.h). A client without one is refused
- * immediately: the tier's own certificate must not count for it. Equal questions that are under way share
- * one call; answers are never kept.
+ * Is auth on? An Authenticate without a name says so: 9 when it is off, another error when it is on; this too is
+ * linearizable and no proposal. For a new question "off" is valid for PERMIT_OFF_MS from the time at which that was
+ * asked, but not beyond a relayed AuthEnable (permit_doubt()). For watches that run, the regime says what holds:
+ *
+ *     UNSURE --auth is off--> OPEN --it is on--> ASKS        OPEN: nothing is kept per watch
+ *       ^  ^---- 80 % of a period without an answer ---'     ASKS: each watch needs a granted claim
+ *       `--- nothing is known yet                            UNSURE: nothing is delivered
+ *
+ * ASKS becomes OPEN when a question of a client without a token finds auth off; clients with a token are not affected.
  *
  * A listener may say otherwise (listen_policy.h): on an open one a client without a token is granted everything; on one
- * with rights=upstream nothing is granted while auth is off: PERMIT_UNAVAILABLE with PERMIT_AUTH_IS_OFF.
+ * with rights=upstream nothing is granted or delivered while auth is off: PERMIT_UNAVAILABLE with PERMIT_AUTH_IS_OFF.
  *
- * Thread: owner (the loop's). The answer comes from the loop, never from inside permit_ask().
+ * Thread: owner (the loop's). Answers come from the loop or from permit_turn(), never from inside permit_ask().
  */
 #ifndef BELFRY_SERVE_RIGHTS_PERMIT_H
 #define BELFRY_SERVE_RIGHTS_PERMIT_H
@@ -24,13 +31,17 @@
 #include <string.h>
 
 #include "serve/rights/identity.h"
+#include "serve/rights/rights.h"
 #include "serve/uplink/uplink.h"
 
 #define PERMIT_OFF_MS     1000
 #define PERMIT_ON_MS      10000
 #define PERMIT_TIMEOUT_MS 5000
 #define PERMIT_QUESTIONS  10000              /* that wait for an answer at once */
-#define PERMIT_BYTES      (32 * 1024 * 1024) /* of keys and tokens in them */
+#define PERMIT_BYTES      (32 * 1024 * 1024) /* of keys and tokens of those that wait until it is known if auth is on */
+#define PERMIT_KEPT_BYTES (256 * 1024 * 1024) /* of rights_stats.bytes */
+#define PERMIT_PERIOD_MS  10000
+#define PERMIT_LISTENERS  4
 
 struct permit;
 struct permit_question;
@@ -39,8 +50,9 @@ enum permit_auth { PERMIT_AUTH_UNKNOWN, PERMIT_AUTH_OFF, PERMIT_AUTH_ON };
 
 enum permit_verdict {
     PERMIT_GRANTED,
+    PERMIT_HELD,       /* granted, and the question stays: it may be refused later. Ends with permit_cancel() */
     PERMIT_REFUSED,    /* reason is for cancel_reason, as etcd formats it: "rpc error: code = ... desc = ..." */
-    PERMIT_UNAVAILABLE /* upstream cannot be asked: end the stream with 14 and this reason */
+    PERMIT_UNAVAILABLE /* upstream cannot be asked; the reason says why */
 };
 
 /* The reasons of a refusal, all of them. */
@@ -58,12 +70,19 @@ static inline bool permit_is_about_token(const char *reason)
     return strcmp(reason, PERMIT_DENIED) != 0;
 }
 
-/* `reason` is lent. The question is gone when it returns. */
+/* `reason` is lent. Unless the verdict is HELD, the question is gone when it returns. */
 typedef void (*permit_fn)(enum permit_verdict verdict, const char *reason, void *user);
 
-/* `uplink` outlives it, and learns from it whether auth is known to be off (uplink_ask_auth()). */
-BELFRY_NODISCARD enum belfry_err permit_create(struct uplink *uplink, uv_loop_t *loop, const struct belfry_log *log,
-                                               struct permit **out);
+struct permit_opts {
+    struct uplink *uplink; /* outlives it, and learns from it whether auth is known to be off (uplink_ask_auth()) */
+    uv_loop_t *loop;
+    size_t n_members;   /* endpoints of the uplink; 0: one */
+    uint64_t period_ms; /* 0: PERMIT_PERIOD_MS */
+    uint64_t seed;
+    const struct belfry_log *log;
+};
+
+BELFRY_NODISCARD enum belfry_err permit_create(const struct permit_opts *opts, struct permit **out);
 void permit_destroy(struct permit *permit); /* questions are dropped without an answer; NULL is fine */
 
 /* True when auth is known to be off. */
@@ -73,21 +92,67 @@ bool permit_is_open(struct permit *permit, uint64_t now_ms);
  * the client has no token. */
 bool permit_is_open_to(struct permit *permit, const struct identity *who, uint64_t now_ms);
 
-/* Asks. Everything is copied. Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_LIMIT (too many questions wait). */
-BELFRY_NODISCARD enum belfry_err permit_ask(struct permit *permit, const struct identity *who, unsigned *pin,
-                                            struct belfry_bytes key, struct belfry_bytes range_end, uint64_t now_ms,
-                                            permit_fn fn, void *user, struct permit_question **out);
+/* Asks once. Everything is copied. An answer that is younger than a period is used again. Errors: BELFRY_ERR_NOMEM,
+ * BELFRY_ERR_LIMIT (too many questions wait). */
+BELFRY_NODISCARD enum belfry_err permit_ask(struct permit *permit, const struct identity *who, struct belfry_bytes key,
+                                            struct belfry_bytes range_end, uint64_t now_ms, permit_fn fn, void *user,
+                                            struct permit_question **out);
 void permit_cancel(struct permit_question *question); /* no answer will come */
 
-/* Auth may have changed (an Auth call was relayed, a token was refused). Questions that wait take the second answer
- * that comes, even after further doubts: it was requested after them. */
+/* ---- streams that run ---- */
+
+enum permit_event {
+    PERMIT_PAUSED,  /* the last answer has ended: nothing may be delivered */
+    PERMIT_RESUMED, /* it may again */
+    PERMIT_ENDED    /* upstream does not know its token any more: end it, so that the client logs in again */
+};
+
+struct permit_party;
+typedef void (*permit_party_fn)(struct permit_party *party, enum permit_event event, const char *reason);
+
+/* A stream, embedded in what it is; all its questions are of one client. */
+struct permit_party {
+    struct rights_party rights;
+    const struct identity *who;
+    permit_party_fn fn; /* NULL: it has not joined */
+};
+
+/* `who` is lent until it leaves. */
+void permit_join(struct permit *permit, struct permit_party *party, const struct identity *who, permit_party_fn fn);
+void permit_leave(struct permit *permit, struct permit_party *party); /* after its questions are cancelled */
+
+/* As permit_ask(), for a range that the party's client reads as long as it runs. With auth off the verdict is GRANTED,
+ * and the question gone; otherwise HELD. Then it may be REFUSED once more, at any time, with PERMIT_DENIED. */
+BELFRY_NODISCARD enum belfry_err permit_hold(struct permit *permit, struct permit_party *party, struct belfry_bytes key,
+                                             struct belfry_bytes range_end, uint64_t now_ms, permit_fn fn, void *user,
+                                             struct permit_question **out);
+
+/* May it be sent what its held questions are about? Compares times: true is valid at now_ms. */
+bool permit_may_deliver(const struct permit *permit, const struct permit_party *party, uint64_t now_ms);
+
+enum permit_regime { PERMIT_UNSURE, PERMIT_OPEN, PERMIT_ASKS };
+enum permit_regime permit_regime(const struct permit *permit, const struct permit_party *party); /* for this party */
+
+/* `fn` is called when the regime has changed. At most PERMIT_LISTENERS. */
+void permit_listen(struct permit *permit, void (*fn)(void *user), void *user);
+void permit_unlisten(struct permit *permit, const void *user);
+
+/* Before anything is written at now_ms: tells parties that are paused from now on. */
+void permit_turn(struct permit *permit, uint64_t now_ms);
+
+/* ---- auth ---- */
+
+/* Auth may have changed (an Auth call was relayed). Questions that wait take the second answer that comes, even after
+ * further doubts: it was requested after them. */
 void permit_doubt(struct permit *permit);
 
 /* As known now; when it is not known, asks in the background. */
 enum permit_auth permit_auth(struct permit *permit, uint64_t now_ms);
 
 struct permit_stats {
-    uint64_t asked, granted, refused, unavailable, status_calls;
+    uint64_t asked, granted, refused, unavailable; /* asked: calls upstream; the others: questions */
+    uint64_t status_calls;
+    struct rights_stats rights;
 };
 void permit_stats(const struct permit *permit, struct permit_stats *out);
 

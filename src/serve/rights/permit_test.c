@@ -13,13 +13,17 @@
 
 /* ---- upstream ---- */
 
+#define PERIOD 1000
+#define FUTURE "etcdserver: mvcc: required revision is a future revision"
+
 static struct etcd {
     bool auth_on;
-    bool old;        /* 12 for AuthStatus */
-    int status_code; /* of AuthStatus; 0: as auth_on says */
+    int status_code; /* of Authenticate; 0: as auth_on says */
     bool silent, silent_ranges;
     const char *range_code, *range_message; /* NULL: granted */
-    size_t n_status, n_authenticate, n_range;
+    const char *knowing;                    /* the one token that this member knows; NULL: all */
+    bool read_only;                         /* it is a tier that passes no Txn on */
+    size_t n_status, n_range;
     size_t last_range;
 } etcd;
 
@@ -31,46 +35,56 @@ static void refuse_with(struct upstream *upstream, size_t i, const char *code, c
                   true);
 }
 
-static void serve_status(struct upstream *upstream, size_t i)
+/* "Off", as Authenticate says it. */
+static void say_off(struct upstream *upstream, size_t i)
+{
+    refuse_with(upstream, i, "9", "etcdserver: authentication is not enabled");
+}
+
+static void serve_authenticate(struct upstream *upstream, size_t i)
 {
     etcd.n_status++;
-    if (etcd.old)
-        refuse_with(upstream, i, "12", "unknown method AuthStatus for service etcdserverpb.Auth");
-    else if (etcd.status_code == 14)
+    assert_null(upstream_field(upstream, i, "token"));
+    assert_null(upstream_field(upstream, i, "authorization"));
+    if (etcd.status_code == 14)
         refuse_with(upstream, i, "14", "etcdserver: no leader");
     else if (etcd.status_code == 7)
         refuse_with(upstream, i, "7", "etcdserver: permission denied");
+    else if (etcd.status_code == 12)
+        refuse_with(upstream, i, "12", "unknown method Authenticate for service etcdserverpb.Auth");
     else if (etcd.auth_on)
-        refuse_with(upstream, i, "3", "etcdserver: user name is empty");
+        refuse_with(upstream, i, "3", "etcdserver: authentication failed, invalid user ID or password");
     else
-        upstream_grpc(upstream, i, "\x0a\x02\x08\x01", 4, "0"); /* a header, and enabled is not there */
+        say_off(upstream, i);
+}
+
+static void serve_question(struct upstream *upstream, size_t i)
+{
+    const char *token = upstream_field(upstream, i, "token");
+    etcd.n_range++;
+    etcd.last_range = i;
+    if (etcd.silent_ranges)
+        return;
+    if (etcd.read_only && strstr(upstream_field(upstream, i, ":path"), "Txn") != NULL)
+        refuse_with(upstream, i, "7", "belfry: this listener is read-only");
+    else if (etcd.range_code != NULL)
+        refuse_with(upstream, i, etcd.range_code, etcd.range_message);
+    else if (etcd.knowing != NULL && (token == NULL || strcmp(token, etcd.knowing) != 0))
+        refuse_with(upstream, i, "16", "etcdserver: invalid auth token");
+    else
+        refuse_with(upstream, i, "11", FUTURE);
 }
 
 static void serve(struct upstream *upstream, size_t i, void *user)
 {
     (void)user;
     const char *path = upstream_field(upstream, i, ":path");
-    if (strcmp(path, "/etcdserverpb.KV/Range") == 0) {
-        etcd.n_range++;
-        etcd.last_range = i;
-        if (etcd.silent_ranges)
-            return;
-        if (etcd.range_code != NULL)
-            refuse_with(upstream, i, etcd.range_code, etcd.range_message);
-        else
-            upstream_grpc(upstream, i, "", 0, "0");
-    } else if (etcd.silent) {
-        return;
-    } else if (strcmp(path, "/etcdserverpb.Auth/Authenticate") == 0) {
-        etcd.n_authenticate++;
-        refuse_with(upstream, i, etcd.auth_on ? "3" : "9",
-                    etcd.auth_on ? "etcdserver: authentication failed, invalid user ID or password"
-                                 : "etcdserver: authentication is not enabled");
+    if (strcmp(path, "/etcdserverpb.KV/Range") == 0 || strcmp(path, "/etcdserverpb.KV/Txn") == 0) {
+        serve_question(upstream, i);
     } else {
-        assert_string_equal(path, "/etcdserverpb.Auth/AuthStatus");
-        assert_null(upstream_field(upstream, i, "token"));
-        assert_null(upstream_field(upstream, i, "authorization"));
-        serve_status(upstream, i);
+        assert_string_equal(path, "/etcdserverpb.Auth/Authenticate");
+        if (!etcd.silent)
+            serve_authenticate(upstream, i);
     }
 }
 
@@ -80,7 +94,11 @@ static void make_logging_permit(struct etcd as, const struct belfry_log *log)
 {
     etcd = as;
     make(&(struct upstream_opts){.serve = serve}, 1);
-    assert_int_equal(permit_create(bed.uplink, belfry_loop_uv(bed.loop), log, &permit), BELFRY_OK);
+    assert_int_equal(permit_create(
+                         &(struct permit_opts){
+                             .uplink = bed.uplink, .loop = belfry_loop_uv(bed.loop), .period_ms = PERIOD, .log = log},
+                         &permit),
+                     BELFRY_OK);
 }
 
 static void make_permit(struct etcd as)
@@ -125,8 +143,8 @@ static enum belfry_err ask_range_of(struct seen *seen, const char *token, const 
     struct identity who = {0};
     if (token != NULL)
         who = identity_of_token(IDENTITY_FIELD_TOKEN, belfry_bytes_str(token));
-    return permit_ask(permit, &who, NULL, belfry_bytes_str(key), belfry_bytes_str(range_end), belfry_clock_ms(),
-                      on_answer, seen, &seen->question);
+    return permit_ask(permit, &who, belfry_bytes_str(key), belfry_bytes_str(range_end), belfry_clock_ms(), on_answer,
+                      seen, &seen->question);
 }
 
 static void ask(struct seen *seen, const char *token)
@@ -195,10 +213,13 @@ static void with_auth_on_the_range_is_asked_with_the_clients_token(void **state)
         etcdserverpb__range_request__unpack(NULL, request->body_len - 5, request->body + 5);
     assert_non_null(range);
     assert_true(range->key.len == 1 && range->key.data[0] == 'k' && range->range_end.data[0] == 'l');
-    assert_true(range->limit == 1 && range->keys_only && range->serializable && range->revision == 0);
+    assert_true(range->revision == INT64_MAX && !range->serializable); /* linearizable, and no key is looked at */
     etcdserverpb__range_request__free_unpacked(range, NULL);
     assert_int_equal(permit_auth(permit, belfry_clock_ms()), PERMIT_AUTH_ON);
-    asked(&seen, "tok.7", PERMIT_GRANTED, ""); /* answers are not kept */
+    asked(&seen, "tok.7", PERMIT_GRANTED, ""); /* an answer is used again */
+    assert_int_equal(etcd.n_range, 1);
+    drive_for(PERIOD);
+    asked(&seen, "tok.7", PERMIT_GRANTED, ""); /* for a period */
     assert_int_equal(etcd.n_range, 2);
     assert_int_equal(etcd.n_status, 1);
 }
@@ -214,14 +235,14 @@ static void open_listener_grants_everything_to_clients_without_a_token(void **st
     token.rights = LISTEN_RIGHTS_OPEN;
     assert_true(permit_is_open_to(permit, &nobody, 0) && permit_is_open_to(permit, &cert, 0));
     assert_false(permit_is_open_to(permit, &token, 0));
-    assert_int_equal(permit_ask(permit, &nobody, NULL, belfry_bytes_str("k"), belfry_bytes_str(""), belfry_clock_ms(),
+    assert_int_equal(permit_ask(permit, &nobody, belfry_bytes_str("k"), belfry_bytes_str(""), belfry_clock_ms(),
                                 on_answer, &seen, &seen.question),
                      BELFRY_OK);
     drive_until(seen.n == 1);
     assert_int_equal(seen.verdict, PERMIT_GRANTED);
     assert_true(etcd.n_status == 0 && etcd.n_range == 0);
     seen = (struct seen){0};
-    assert_int_equal(permit_ask(permit, &token, NULL, belfry_bytes_str("k"), belfry_bytes_str(""), belfry_clock_ms(),
+    assert_int_equal(permit_ask(permit, &token, belfry_bytes_str("k"), belfry_bytes_str(""), belfry_clock_ms(),
                                 on_answer, &seen, &seen.question),
                      BELFRY_OK);
     drive_until(seen.n == 1);
@@ -236,7 +257,7 @@ static void listener_that_needs_auth_grants_nothing_while_it_is_off(void **state
     who.rights = LISTEN_RIGHTS_UPSTREAM;
     for (int i = 0; i < 2; i++) { /* when it is not known yet, and when it is */
         struct seen seen = {0};
-        assert_int_equal(permit_ask(permit, &who, NULL, belfry_bytes_str("k"), belfry_bytes_str(""), belfry_clock_ms(),
+        assert_int_equal(permit_ask(permit, &who, belfry_bytes_str("k"), belfry_bytes_str(""), belfry_clock_ms(),
                                     on_answer, &seen, &seen.question),
                          BELFRY_OK);
         drive_until(seen.n == 1);
@@ -253,7 +274,7 @@ static void the_field_that_etcd_would_take_is_sent(void **state)
     make_permit((struct etcd){.auth_on = true});
     struct seen seen = {0};
     struct identity who = identity_of_token(IDENTITY_FIELD_AUTHORIZATION, belfry_bytes_str("gw.1"));
-    assert_int_equal(permit_ask(permit, &who, NULL, belfry_bytes_str(""), belfry_bytes_of("", 1), belfry_clock_ms(),
+    assert_int_equal(permit_ask(permit, &who, belfry_bytes_str(""), belfry_bytes_of("", 1), belfry_clock_ms(),
                                 on_answer, &seen, &seen.question),
                      BELFRY_OK);
     drive_until(seen.n == 1);
@@ -262,8 +283,8 @@ static void the_field_that_etcd_would_take_is_sent(void **state)
     assert_memory_equal(request->body + 5, "\x0a\x01\x00\x12\x01\x00", 6); /* an empty key is \0 */
     seen = (struct seen){0};
     who = identity_of_token(IDENTITY_FIELD_TOKEN, belfry_bytes_str(""));
-    assert_int_equal(permit_ask(permit, &who, NULL, belfry_bytes_str("k"), belfry_bytes_str(""), belfry_clock_ms(),
-                                on_answer, &seen, &seen.question),
+    assert_int_equal(permit_ask(permit, &who, belfry_bytes_str("k"), belfry_bytes_str(""), belfry_clock_ms(), on_answer,
+                                &seen, &seen.question),
                      BELFRY_OK);
     drive_until(seen.n == 1);
     assert_string_equal(upstream_field(bed.members[0], etcd.last_range, "token"), ""); /* there, if empty */
@@ -336,36 +357,48 @@ static void anything_but_a_clear_off_is_on(void **state)
     make_permit((struct etcd){.status_code = 7});
     struct seen seen;
     asked(&seen, NULL, PERMIT_REFUSED, "rpc error: code = InvalidArgument desc = etcdserver: user name is empty");
-}
-
-static void an_upstream_without_auth_status_is_asked_with_authenticate(void **state)
-{
-    (void)state;
-    make_permit((struct etcd){.old = true});
-    struct seen seen;
-    asked(&seen, NULL, PERMIT_GRANTED, "");
-    assert_int_equal(etcd.n_authenticate, 1);
-    etcd.auth_on = true;
+    etcd.status_code = 12;
     permit_doubt(permit);
     asked(&seen, NULL, PERMIT_REFUSED, "rpc error: code = InvalidArgument desc = etcdserver: user name is empty");
-    assert_int_equal(etcd.n_status, 1);
+    assert_int_equal(etcd.n_status, 2);
 }
 
-static void equal_questions_under_way_share_a_call_and_others_do_not(void **state)
+static void equal_questions_share_an_answer_and_those_of_one_token_a_call(void **state)
 {
     (void)state;
-    make_permit((struct etcd){.auth_on = true});
-    struct seen first, same = {0}, other = {0}, third = {0};
-    asked(&first, "t.1", PERMIT_GRANTED, "");
-    first = (struct seen){0};
+    make_permit((struct etcd){.auth_on = true, .silent_ranges = true});
+    struct seen first = {0}, same = {0}, other = {0}, third = {0}, fourth = {0};
     ask(&first, "t.1");
+    drive_until(etcd.n_range == 1);
     ask(&same, "t.1");
     ask(&other, "t.2");
     assert_int_equal(ask_range_of(&third, "t.1", "k", "m"), BELFRY_OK);
-    drive_until(first.n + same.n + other.n + third.n == 4);
-    assert_int_equal(etcd.n_range, 1 + 3);
-    assert_int_equal(counted().asked, 4);
+    assert_int_equal(ask_range_of(&fourth, "t.1", "k", "n"), BELFRY_OK);
+    drive_until(etcd.n_range == 2);
+    etcd.silent_ranges = false;
+    refuse_with(bed.members[0], 1, "11", FUTURE);
+    refuse_with(bed.members[0], 2, "11", FUTURE);
+    drive_until(first.n + same.n + other.n + third.n + fourth.n == 5);
+    assert_int_equal(etcd.n_range, 3); /* the ranges that came while the first was under way are one question */
+    assert_string_equal(upstream_field(bed.members[0], etcd.last_range, ":path"), "/etcdserverpb.KV/Txn");
+    assert_int_equal(counted().asked, 3);
     assert_int_equal(counted().granted, 5);
+}
+
+static void a_tier_above_that_passes_no_txn_on_is_asked_with_single_ranges(void **state)
+{
+    (void)state;
+    make_permit((struct etcd){.auth_on = true, .silent_ranges = true, .read_only = true});
+    struct seen first = {0}, second = {0}, third = {0};
+    ask(&first, "t.1");
+    drive_until(etcd.n_range == 1);
+    assert_int_equal(ask_range_of(&second, "t.1", "k", "m"), BELFRY_OK);
+    assert_int_equal(ask_range_of(&third, "t.1", "k", "n"), BELFRY_OK);
+    etcd.silent_ranges = false;
+    refuse_with(bed.members[0], 1, "11", FUTURE);
+    drive_until(first.n + second.n + third.n == 3);
+    assert_int_equal(counted().granted, 3);
+    assert_int_equal(etcd.n_range, 4); /* a Txn in vain, and a Range for each */
 }
 
 static void an_answer_may_cancel_the_question_beside_it(void **state)
@@ -407,7 +440,7 @@ static void a_doubt_is_not_lifted_by_an_answer_from_before_it(void **state)
     permit_doubt(permit); /* AuthEnable went through meanwhile */
     etcd.silent = false;
     etcd.auth_on = true;
-    upstream_grpc(bed.members[0], 0, "", 0, "0"); /* "off", from before */
+    say_off(bed.members[0], 0); /* from before */
     drive_until(seen.n == 1);
     assert_int_equal(seen.verdict, PERMIT_REFUSED);
     assert_int_equal(counted().status_calls, 2);
@@ -424,7 +457,7 @@ static void doubts_without_end_do_not_hold_up_a_question(void **state)
     for (; n < 5 && seen.n == 0; n++) {
         drive_until(upstream_count(bed.members[0]) == n + 1 && upstream_request(bed.members[0], n)->ended);
         permit_doubt(permit);
-        upstream_grpc(bed.members[0], n, "", 0, "0"); /* "off", from before */
+        say_off(bed.members[0], n); /* from before */
         drive_until(seen.n == 1 || upstream_count(bed.members[0]) == n + 2);
     }
     assert_int_equal(seen.n, 1);
@@ -497,13 +530,206 @@ static void questions_are_bounded_in_number_and_bytes(void **state)
     permit_cancel(last);
     assert_int_equal(ask_range_of(&seen, "t.1", "k", ""), BELFRY_OK);
     permit_destroy(permit);
-    assert_int_equal(permit_create(bed.uplink, belfry_loop_uv(bed.loop), NULL, &permit), BELFRY_OK);
+    assert_int_equal(
+        permit_create(&(struct permit_opts){.uplink = bed.uplink, .loop = belfry_loop_uv(bed.loop)}, &permit),
+        BELFRY_OK);
     char *big = test_calloc(1, PERMIT_BYTES / 2);
     struct identity who = identity_of_token(IDENTITY_FIELD_TOKEN, belfry_bytes_str("t.1"));
     struct belfry_bytes key = belfry_bytes_of(big, PERMIT_BYTES / 2), none = {0};
-    assert_int_equal(permit_ask(permit, &who, NULL, key, none, 0, on_answer, &seen, &seen.question), BELFRY_OK);
-    assert_int_equal(permit_ask(permit, &who, NULL, key, none, 0, on_answer, &seen, &seen.question), BELFRY_ERR_LIMIT);
+    assert_int_equal(permit_ask(permit, &who, key, none, 0, on_answer, &seen, &seen.question), BELFRY_OK);
+    assert_int_equal(permit_ask(permit, &who, key, none, 0, on_answer, &seen, &seen.question), BELFRY_ERR_LIMIT);
     test_free(big);
+}
+
+/* ---- streams that run ---- */
+
+static struct stream {
+    struct permit_party party;
+    struct identity who;
+    struct permit_question *held;
+    int n_held, n_refused, n_paused, n_resumed, n_ended;
+    char reason[300];
+} stream;
+
+static void on_hold(enum permit_verdict verdict, const char *reason, void *user)
+{
+    struct stream *to = user;
+    snprintf(to->reason, sizeof(to->reason), "%s", reason);
+    to->n_held += verdict == PERMIT_HELD;
+    to->n_refused += verdict == PERMIT_REFUSED;
+    if (verdict != PERMIT_HELD)
+        to->held = NULL;
+}
+
+static void on_party(struct permit_party *party, enum permit_event event, const char *reason)
+{
+    struct stream *to = belfry_container(party, struct stream, party);
+    to->n_paused += event == PERMIT_PAUSED;
+    to->n_resumed += event == PERMIT_RESUMED;
+    to->n_ended += event == PERMIT_ENDED;
+    if (event == PERMIT_ENDED)
+        snprintf(to->reason, sizeof(to->reason), "%s", reason);
+}
+
+static void hold_as(const struct identity *who)
+{
+    stream = (struct stream){.who = *who};
+    permit_join(permit, &stream.party, &stream.who, on_party);
+    assert_int_equal(permit_hold(permit, &stream.party, belfry_bytes_str("k"), belfry_bytes_str("l"), belfry_clock_ms(),
+                                 on_hold, &stream, &stream.held),
+                     BELFRY_OK);
+}
+
+static void hold(const char *token)
+{
+    struct identity who = identity_of_token(IDENTITY_FIELD_TOKEN, belfry_bytes_str(token));
+    hold_as(&who);
+}
+
+static void let_go(void)
+{
+    if (stream.held != NULL)
+        permit_cancel(stream.held);
+    permit_leave(permit, &stream.party);
+}
+
+static bool delivers(void)
+{
+    return permit_may_deliver(permit, &stream.party, belfry_clock_ms());
+}
+
+static void a_range_that_is_held_is_asked_for_again_each_period_until_it_is_denied(void **state)
+{
+    (void)state;
+    make_permit((struct etcd){.auth_on = true});
+    hold("t.1");
+    drive_until(stream.n_held == 1);
+    assert_true(delivers());
+    drive_until(etcd.n_range >= 5);
+    assert_true(delivers() && stream.n_paused == 0);
+    etcd.range_code = "7";
+    etcd.range_message = "etcdserver: permission denied";
+    drive_until(stream.n_refused == 1);
+    assert_string_equal(stream.reason, PERMIT_DENIED);
+    assert_int_equal(stream.n_ended, 0);
+    let_go();
+}
+
+static void a_token_that_is_unknown_ends_the_stream(void **state)
+{
+    (void)state;
+    make_permit((struct etcd){.auth_on = true});
+    hold("t.1");
+    drive_until(stream.n_held == 1);
+    etcd.knowing = "t.2";
+    drive_until(stream.n_ended == 1);
+    assert_string_equal(stream.reason, PERMIT_BAD_TOKEN);
+    let_go();
+}
+
+static void an_upstream_that_does_not_answer_pauses_the_stream_and_ends_nothing(void **state)
+{
+    (void)state;
+    make_permit((struct etcd){.auth_on = true});
+    hold("t.1");
+    drive_until(stream.n_held == 1);
+    uint64_t began = belfry_clock_ms();
+    etcd.silent_ranges = true;
+    drive_until(stream.n_paused == 1);
+    assert_in_range(belfry_clock_ms() - began, PERIOD / 10, PERIOD + 500);
+    assert_false(delivers());
+    drive_for(2 * PERIOD);
+    etcd.silent_ranges = false;
+    drive_until(stream.n_resumed == 1);
+    assert_true(delivers());
+    assert_int_equal(stream.n_refused + stream.n_ended, 0);
+    let_go();
+}
+
+static int n_regimes;
+
+static void on_regime(void *user)
+{
+    (void)user;
+    n_regimes++;
+}
+
+static void with_auth_off_nothing_is_kept_and_auth_is_asked_about_while_streams_run(void **state)
+{
+    (void)state;
+    make_permit((struct etcd){0});
+    n_regimes = 0;
+    permit_listen(permit, on_regime, NULL);
+    assert_int_equal(permit_regime(permit, &stream.party), PERMIT_UNSURE);
+    hold("t.1");
+    drive_until(stream.held == NULL);
+    assert_int_equal(stream.n_held + stream.n_refused, 0); /* granted, and gone */
+    assert_int_equal(permit_regime(permit, &stream.party), PERMIT_OPEN);
+    drive_until(etcd.n_status >= 4);
+    assert_true(delivers());
+    assert_int_equal(n_regimes, 1);
+    etcd.silent = true; /* upstream is away */
+    drive_until(permit_regime(permit, &stream.party) == PERMIT_UNSURE);
+    assert_false(delivers());
+    drive_for(100);
+    etcd.silent = false;
+    drive_until(permit_regime(permit, &stream.party) == PERMIT_OPEN);
+    assert_true(delivers());
+    etcd.auth_on = true;
+    uint64_t began = belfry_clock_ms();
+    drive_until(permit_regime(permit, &stream.party) == PERMIT_ASKS);
+    assert_true(belfry_clock_ms() - began < PERIOD);
+    assert_int_equal(n_regimes, 4);
+    let_go();
+    size_t n = etcd.n_status;
+    drive_for(2 * PERIOD);
+    assert_int_equal(etcd.n_status, n);
+}
+
+static void a_listener_says_which_streams_run_without_a_question_and_which_need_auth(void **state)
+{
+    (void)state;
+    make_permit((struct etcd){.auth_on = true});
+    struct identity who = {.rights = LISTEN_RIGHTS_OPEN};
+    hold_as(&who);
+    drive_until(stream.held == NULL); /* granted, whatever upstream says */
+    assert_true(delivers() && permit_regime(permit, &stream.party) == PERMIT_OPEN);
+    let_go();
+    who = identity_of_token(IDENTITY_FIELD_TOKEN, belfry_bytes_str("t.1"));
+    who.rights = LISTEN_RIGHTS_UPSTREAM;
+    hold_as(&who);
+    drive_until(stream.n_held == 1);
+    assert_true(delivers());
+    etcd.auth_on = false;
+    permit_doubt(permit);
+    assert_int_equal(permit_auth(permit, belfry_clock_ms()), PERMIT_AUTH_UNKNOWN);
+    drive_until(permit_auth(permit, belfry_clock_ms()) == PERMIT_AUTH_OFF);
+    assert_false(delivers());
+    let_go();
+}
+
+static void a_doubt_while_streams_run_is_looked_into_immediately(void **state)
+{
+    (void)state;
+    make_permit((struct etcd){0});
+    hold("t.1");
+    drive_until(stream.held == NULL);
+    etcd.auth_on = true;
+    permit_doubt(permit);
+    drive_for(100);
+    assert_int_equal(permit_regime(permit, &stream.party), PERMIT_ASKS);
+    let_go();
+}
+
+static void a_token_that_hangs_is_a_bad_one_while_upstream_answers_others(void **state)
+{
+    (void)state;
+    make_permit((struct etcd){.auth_on = true, .silent_ranges = true});
+    struct seen seen = {0};
+    ask(&seen, "x.999999999");
+    drive_until(seen.n == 1);
+    assert_int_equal(seen.verdict, PERMIT_REFUSED);
+    assert_string_equal(seen.reason, PERMIT_BAD_TOKEN);
 }
 
 /* ---- memory ---- */
@@ -516,7 +742,7 @@ static enum belfry_err scenario(void)
     bed.members[0] = upstream_create(&(struct upstream_opts){.serve = serve});
     enum belfry_err err = open_bed();
     if (err == BELFRY_OK)
-        err = permit_create(bed.uplink, belfry_loop_uv(bed.loop), NULL, &permit);
+        err = permit_create(&(struct permit_opts){.uplink = bed.uplink, .loop = belfry_loop_uv(bed.loop)}, &permit);
     if (err == BELFRY_OK)
         err = ask_range_of(&seen, "t.1", "k", "l");
     if (err == BELFRY_OK) {
@@ -549,8 +775,8 @@ int main(void)
         cmocka_unit_test_teardown(without_any_token_the_answer_is_no_and_nobody_is_asked, teardown),
         cmocka_unit_test_teardown(a_token_that_cannot_be_sent_is_a_bad_one, teardown),
         cmocka_unit_test_teardown(anything_but_a_clear_off_is_on, teardown),
-        cmocka_unit_test_teardown(an_upstream_without_auth_status_is_asked_with_authenticate, teardown),
-        cmocka_unit_test_teardown(equal_questions_under_way_share_a_call_and_others_do_not, teardown),
+        cmocka_unit_test_teardown(equal_questions_share_an_answer_and_those_of_one_token_a_call, teardown),
+        cmocka_unit_test_teardown(a_tier_above_that_passes_no_txn_on_is_asked_with_single_ranges, teardown),
         cmocka_unit_test_teardown(an_answer_may_cancel_the_question_beside_it, teardown),
         cmocka_unit_test_teardown(a_range_that_nobody_waits_for_is_cancelled, teardown),
         cmocka_unit_test_teardown(a_doubt_is_not_lifted_by_an_answer_from_before_it, teardown),
@@ -559,6 +785,13 @@ int main(void)
         cmocka_unit_test_teardown(an_upstream_that_cannot_say_is_asked_until_it_can, teardown),
         cmocka_unit_test_teardown(without_an_answer_in_time_it_is_unavailable, teardown),
         cmocka_unit_test_teardown(questions_are_bounded_in_number_and_bytes, teardown),
+        cmocka_unit_test_teardown(a_range_that_is_held_is_asked_for_again_each_period_until_it_is_denied, teardown),
+        cmocka_unit_test_teardown(a_token_that_is_unknown_ends_the_stream, teardown),
+        cmocka_unit_test_teardown(an_upstream_that_does_not_answer_pauses_the_stream_and_ends_nothing, teardown),
+        cmocka_unit_test_teardown(with_auth_off_nothing_is_kept_and_auth_is_asked_about_while_streams_run, teardown),
+        cmocka_unit_test_teardown(a_listener_says_which_streams_run_without_a_question_and_which_need_auth, teardown),
+        cmocka_unit_test_teardown(a_doubt_while_streams_run_is_looked_into_immediately, teardown),
+        cmocka_unit_test_teardown(a_token_that_hangs_is_a_bad_one_while_upstream_answers_others, teardown),
         cmocka_unit_test_teardown(without_memory_a_question_fails_and_nothing_leaks, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,146 @@
+/* src/serve/rights/rights_call.c */
+#include "serve/rights/rights_call.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "net/grpc.h"
+#include "serve/uplink/unary.h"
+#include "wire/binary.h"
+#include "wire/rpc.pb-c.h"
+#include "wire/write.h"
+
+#define RANGE_PATH "/etcdserverpb.KV/Range"
+#define TXN_PATH   "/etcdserverpb.KV/Txn"
+#define FUTURE     "etcdserver: mvcc: required revision is a future revision"
+#define OLD        "etcdserver: revision of auth store is old"
+#define BAD_TOKEN  "etcdserver: invalid auth token"
+#define TOO_MANY   "etcdserver: too many operations in txn request"
+#define READ_ONLY  "belfry: this listener is read-only" /* relay.h */
+
+static enum belfry_err rights_call_send(struct rights_call *call);
+
+static bool is(const struct unary_answer *with, int code, const char *message)
+{
+    return with->code == code && strcmp(with->message, message) == 0;
+}
+
+/* Upstream did not decide: it is down, too slow or too busy. */
+static bool is_unjudged(const struct unary_answer *with)
+{
+    return !with->judged || with->code == BELFRY_GRPC_UNAVAILABLE || with->code == BELFRY_GRPC_DEADLINE_EXCEEDED ||
+           with->code == BELFRY_GRPC_RESOURCE_EXHAUSTED || with->code == BELFRY_GRPC_CANCELLED;
+}
+
+static enum rights_answer rights_call_judge(const struct rights_call *call, const struct unary_answer *with)
+{
+    if (is_unjudged(with))
+        return RIGHTS_UNREACHABLE;
+    if (with->code == BELFRY_GRPC_OK || is(with, BELFRY_GRPC_OUT_OF_RANGE, FUTURE))
+        return RIGHTS_ALLOWED;
+    if (is(with, BELFRY_GRPC_UNAUTHENTICATED, BAD_TOKEN) || is(with, BELFRY_GRPC_INVALID_ARGUMENT, RIGHTS_CALL_NO_USER))
+        return RIGHTS_NO_SUCH_TOKEN;
+    if (is(with, BELFRY_GRPC_INVALID_ARGUMENT, OLD))
+        return RIGHTS_TOKEN_IS_OLD;
+    if (is(with, BELFRY_GRPC_INVALID_ARGUMENT, TOO_MANY) || is(with, BELFRY_GRPC_PERMISSION_DENIED, READ_ONLY))
+        return RIGHTS_TOO_MANY;
+    return with->code == BELFRY_GRPC_PERMISSION_DENIED || call->question->is_first ? RIGHTS_FORBIDDEN
+                                                                                   : RIGHTS_UNREACHABLE;
+}
+
+static void on_rights_call(const struct unary_answer *with, void *user)
+{
+    struct rights_call *call = user;
+    struct rights_call_answer answer = {.answer = rights_call_judge(call, with), .message = with->message};
+    call->unary = NULL;
+    answer.timed_out = with->code == BELFRY_GRPC_DEADLINE_EXCEEDED;
+    call->n_tried++;
+    bool ask_another = answer.answer == RIGHTS_NO_SUCH_TOKEN && call->n_tried < call->n_members;
+    if (ask_another && rights_call_send(call) == BELFRY_OK)
+        return;
+    if (ask_another)
+        answer.answer = RIGHTS_UNREACHABLE;
+    belfry_list_remove(&call->node);
+    call->fn(call, &answer);
+    free(call);
+}
+
+static enum belfry_err write_range(struct belfry_buf *buf, const struct rights_range *range)
+{
+    Etcdserverpb__RangeRequest request = ETCDSERVERPB__RANGE_REQUEST__INIT;
+    uint8_t *to;
+    request.key = belfry_binary(range->key);
+    request.range_end = belfry_binary(range->end);
+    request.revision = INT64_MAX;
+    size_t len = etcdserverpb__range_request__get_packed_size(&request);
+    enum belfry_err err = belfry_buf_reserve(buf, len, &to);
+    if (err == BELFRY_OK)
+        belfry_buf_grown(buf, etcdserverpb__range_request__pack(&request, to));
+    return err;
+}
+
+static enum belfry_err write_txn(struct belfry_buf *buf, const struct rights_question *question)
+{
+    enum belfry_err err = BELFRY_OK;
+    for (const struct rights_range *range = NULL;
+         err == BELFRY_OK && (range = rights_question_range(question, range)) != NULL;)
+        err = belfry_write_txn_range(buf, range->key, range->end, INT64_MAX);
+    return err;
+}
+
+static enum belfry_err rights_call_send(struct rights_call *call)
+{
+    const struct rights_question *question = call->question;
+    bool is_one = question->n == 1;
+    struct belfry_http_field field = {belfry_bytes_str(call->field), question->who.secret};
+    struct belfry_buf message;
+    belfry_buf_init(&message);
+    enum belfry_err err =
+        is_one ? write_range(&message, rights_question_range(question, NULL)) : write_txn(&message, question);
+    struct unary_opts opts = {.uplink = call->uplink,
+                              .pin = 1 + (unsigned)((question->turn + call->n_tried) % call->n_members),
+                              .path = is_one ? RANGE_PATH : TXN_PATH,
+                              .timeout_ms = call->timeout_ms,
+                              .fields = &field,
+                              .n_fields = 1,
+                              .message = belfry_buf_bytes(&message),
+                              .fn = on_rights_call,
+                              .user = call};
+    if (err == BELFRY_OK)
+        err = unary_open(&opts, &call->unary);
+    belfry_buf_fini(&message);
+    return err;
+}
+
+enum belfry_err rights_call_open(const struct rights_call_opts *opts, struct rights_question *question,
+                                 struct rights_call **out)
+{
+    struct rights_call *call = calloc(1, sizeof(*call));
+    if (call == NULL)
+        return BELFRY_ERR_NOMEM;
+    *call = (struct rights_call){.question = question,
+                                 .user = opts->user,
+                                 .uplink = opts->uplink,
+                                 .n_members = opts->n_members,
+                                 .field = opts->field,
+                                 .timeout_ms = opts->timeout_ms,
+                                 .fn = opts->fn};
+    belfry_list_init(&call->node);
+    BELFRY_OWNER_INIT(call);
+    enum belfry_err err = rights_call_send(call);
+    if (err != BELFRY_OK) {
+        free(call);
+        return err;
+    }
+    *out = call;
+    return BELFRY_OK;
+}
+
+void rights_call_cancel(struct rights_call *call)
+{
+    BELFRY_OWNER_CHECK(call);
+    unary_cancel(call->unary);
+    belfry_list_remove(&call->node);
+    free(call);
+}

@@ -1,0 +1,66 @@
+/* src/serve/rights/rights_call.h
+ *
+ * rights_call: one question of rights.h on its way: a Range at a revision that never comes, or a Txn of several
+ * (permit.h says why), and what upstream's answer means.
+ *
+ *     11 future revision                     allowed
+ *     7                                      forbidden
+ *     16 "invalid auth token"                the next member is asked; from all of them: no such token
+ *     3 "revision of auth store is old"      the token is old
+ *     3 "too many operations"                fewer ranges are to be asked for; the same if a tier above has a read-only
+ *                                            listener, which passes no Txn on
+ *     4, 8, 14, 1, nothing                   upstream could not be asked
+ *     any other                              as if forbidden, if somebody waits for it; otherwise as if it did not come
+ *
+ * Thread: owner (the loop's). The answer comes from the loop, never from inside rights_call_open().
+ */
+#ifndef BELFRY_SERVE_RIGHTS_RIGHTS_CALL_H
+#define BELFRY_SERVE_RIGHTS_RIGHTS_CALL_H
+
+#include "base/owner.h"
+#include "serve/rights/rights.h"
+#include "serve/uplink/uplink.h"
+
+#define RIGHTS_CALL_NO_USER "etcdserver: user name is empty"
+
+struct rights_call;
+
+struct rights_call_answer {
+    enum rights_answer answer;
+    uint64_t age_ms;
+    bool timed_out;      /* UNREACHABLE: upstream let the deadline pass */
+    const char *message; /* upstream's, or why it could not be asked; lent */
+};
+
+/* The call is gone when it returns. */
+typedef void (*rights_call_fn)(struct rights_call *call, const struct rights_call_answer *answer);
+
+struct rights_call {
+    struct belfry_list node; /* the owner's */
+    struct rights_question *question;
+    void *user; /* the owner's */
+    /* private */
+    struct uplink *uplink;
+    size_t n_members, n_tried;
+    const char *field;
+    uint32_t timeout_ms;
+    rights_call_fn fn;
+    struct unary *unary;
+    BELFRY_OWNER;
+};
+
+struct rights_call_opts {
+    struct uplink *uplink;
+    size_t n_members;
+    const char *field; /* that carries the secret; static */
+    uint32_t timeout_ms;
+    rights_call_fn fn;
+    void *user;
+};
+
+/* Errors: as unary_open(); BELFRY_ERR_INVALID: the secret cannot be sent in a header. */
+BELFRY_NODISCARD enum belfry_err rights_call_open(const struct rights_call_opts *opts, struct rights_question *question,
+                                                  struct rights_call **out);
+void rights_call_cancel(struct rights_call *call); /* no answer will come */
+
+#endif
