@@ -53,38 +53,52 @@ static bool is_target(struct belfry_bytes target)
            memchr(target.data, '\t', target.len) == NULL;
 }
 
+/* What the text of a head is like. */
+struct measure {
+    size_t bytes; /* to copy */
+    bool upper;   /* a name has to be put into lower case */
+};
+
+/* nghttp2's check of names in lower case, which most are, is the faster one; it also allows those of pseudo-fields. */
+static bool measure_name(struct belfry_bytes name, struct measure *measure)
+{
+    if (name.len > 0 && name.data[0] != ':' && nghttp2_check_header_name((const uint8_t *)name.data, name.len) != 0)
+        return true;
+    measure->upper = true;
+    return belfry_http_is_token(name);
+}
+
 /* Adds up the text of a list; false: something in it is not allowed. */
-static bool measure_list(const struct belfry_http_field *fields, size_t n, size_t *text)
+static bool measure_list(const struct belfry_http_field *fields, size_t n, struct measure *measure)
 {
     if (n > BELFRY_HTTP_ASK_BYTES / FIELD_OVERHEAD)
         return false;
-    for (size_t i = 0; i < n && *text <= BELFRY_HTTP_ASK_BYTES; i++) {
-        if (!belfry_http_is_token(fields[i].name) || !is_text(fields[i].value))
+    for (size_t i = 0; i < n && measure->bytes <= BELFRY_HTTP_ASK_BYTES; i++) {
+        if (!measure_name(fields[i].name, measure) || !is_text(fields[i].value))
             return false;
-        *text += fields[i].name.len + fields[i].value.len;
+        measure->bytes += fields[i].name.len + fields[i].value.len;
     }
     return true;
 }
 
-/* Stores the bytes of text to copy. */
-static enum belfry_err measure(const struct belfry_http_ask_opts *opts, size_t *out_text)
+static enum belfry_err measure_head(const struct belfry_http_ask_opts *opts, struct measure *out)
 {
-    size_t text = opts->method.len + opts->target.len;
+    struct measure measure = {.bytes = opts->method.len + opts->target.len};
     if (!belfry_http_is_token(opts->method) || !is_target(opts->target) ||
-        !measure_list(opts->fields, opts->n_fields, &text) || !measure_list(opts->more, opts->n_more, &text))
+        !measure_list(opts->fields, opts->n_fields, &measure) || !measure_list(opts->more, opts->n_more, &measure))
         return BELFRY_ERR_INVALID;
-    if (text + (opts->n_fields + opts->n_more + N_FIXED + 1) * FIELD_OVERHEAD > BELFRY_HTTP_ASK_BYTES)
+    if (measure.bytes + (opts->n_fields + opts->n_more + N_FIXED + 1) * FIELD_OVERHEAD > BELFRY_HTTP_ASK_BYTES)
         return BELFRY_ERR_INVALID;
-    *out_text = text;
+    *out = measure;
     return BELFRY_OK;
 }
 
 /* The block was measured before: `text` is where the next copy goes. */
-static struct belfry_bytes copy_name(char **text, struct belfry_bytes from)
+static struct belfry_bytes copy_name(char **text, struct belfry_bytes from, bool upper)
 {
     char *to = *text;
     struct belfry_bytes name = belfry_pack(text, from);
-    for (size_t i = 0; i < name.len; i++) {
+    for (size_t i = 0; upper && i < name.len; i++) {
         if (to[i] >= 'A' && to[i] <= 'Z')
             to[i] = (char)(to[i] - 'A' + 'a');
     }
@@ -106,10 +120,11 @@ static nghttp2_nv nv_of(struct belfry_bytes name, struct belfry_bytes value)
                         flags_of(name)};
 }
 
-static void copy_list(struct belfry_http_ask *ask, char **text, const struct belfry_http_field *fields, size_t n)
+static void copy_list(struct belfry_http_ask *ask, char **text, const struct belfry_http_field *fields, size_t n,
+                      bool upper)
 {
     for (size_t i = 0; i < n; i++) {
-        struct belfry_bytes name = copy_name(text, fields[i].name);
+        struct belfry_bytes name = copy_name(text, fields[i].name, upper);
         ask->nv[ask->n++] = nv_of(name, belfry_pack(text, fields[i].value));
         ask->has_user = ask->has_user || belfry_http_is_secret(name);
     }
@@ -117,12 +132,12 @@ static void copy_list(struct belfry_http_ask *ask, char **text, const struct bel
 
 enum belfry_err belfry_http_ask_create(const struct belfry_http_ask_opts *opts, struct belfry_http_ask **out)
 {
-    size_t n_text;
-    enum belfry_err err = measure(opts, &n_text);
+    struct measure measure;
+    enum belfry_err err = measure_head(opts, &measure);
     if (err != BELFRY_OK)
         return err;
     size_t n_fields = N_FIXED + opts->n_fields + opts->n_more + 1;
-    size_t bytes = sizeof(struct belfry_http_ask) + n_fields * sizeof(nghttp2_nv) + n_text;
+    size_t bytes = sizeof(struct belfry_http_ask) + n_fields * sizeof(nghttp2_nv) + measure.bytes;
     struct belfry_http_ask *ask = malloc(bytes);
     if (ask == NULL)
         return BELFRY_ERR_NOMEM;
@@ -130,8 +145,8 @@ enum belfry_err belfry_http_ask_create(const struct belfry_http_ask_opts *opts, 
     char *text = (char *)&ask->nv[n_fields];
     ask->nv[METHOD] = nv_of(belfry_bytes_str(":method"), belfry_pack(&text, opts->method));
     ask->nv[PATH] = nv_of(belfry_bytes_str(":path"), belfry_pack(&text, opts->target));
-    copy_list(ask, &text, opts->fields, opts->n_fields);
-    copy_list(ask, &text, opts->more, opts->n_more);
+    copy_list(ask, &text, opts->fields, opts->n_fields, measure.upper);
+    copy_list(ask, &text, opts->more, opts->n_more, measure.upper);
     *out = ask;
     return BELFRY_OK;
 }
