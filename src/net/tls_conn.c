@@ -346,6 +346,51 @@ done:
     return err;
 }
 
+static bool store_has_cert(STACK_OF(X509_OBJECT) * objects, const X509 *cert)
+{
+    for (int i = 0; i < sk_X509_OBJECT_num(objects); i++) {
+        const X509 *trusted = X509_OBJECT_get0_X509(sk_X509_OBJECT_value(objects, i));
+        if (trusted != NULL && X509_cmp(trusted, cert) == 0)
+            return true;
+    }
+    return false;
+}
+
+enum listed { LISTED_NOWHERE, LISTED_GOOD, LISTED_REVOKED };
+
+/* What the lists of its authority say of a certificate; signatures are not checked here. */
+static enum listed look_up_lists(STACK_OF(X509_OBJECT) * objects, X509 *cert)
+{
+    enum listed found = LISTED_NOWHERE;
+    for (int i = 0; i < sk_X509_OBJECT_num(objects); i++) {
+        X509_CRL *list = X509_OBJECT_get0_X509_CRL(sk_X509_OBJECT_value(objects, i));
+        X509_REVOKED *ignored;
+        if (list == NULL || X509_NAME_cmp(X509_CRL_get_issuer(list), X509_get_issuer_name(cert)) != 0)
+            continue;
+        if (X509_CRL_get0_by_cert(list, &ignored, cert) != 0)
+            return LISTED_REVOKED;
+        found = LISTED_GOOD;
+    }
+    return found;
+}
+
+/* Could the files as they are now say something else of a chain that was verified before? About a microsecond, where a
+ * verification takes hundreds: after a new list only the few certificates in it are verified again. */
+static bool is_suspect(X509_STORE *store, STACK_OF(X509) * chain)
+{
+    bool wants_list = (X509_VERIFY_PARAM_get_flags(X509_STORE_get0_param(store)) & X509_V_FLAG_CRL_CHECK) != 0;
+    int n = sk_X509_num(chain);
+    X509_STORE_lock(store);
+    STACK_OF(X509_OBJECT) *objects = X509_STORE_get0_objects(store);
+    bool suspect = n <= 0 || !store_has_cert(objects, sk_X509_value(chain, n - 1));
+    for (int i = 0; i < n && wants_list && !suspect; i++) {
+        enum listed found = look_up_lists(objects, sk_X509_value(chain, i));
+        suspect = found == LISTED_REVOKED || (found == LISTED_NOWHERE && i == 0);
+    }
+    X509_STORE_unlock(store);
+    return suspect;
+}
+
 enum belfry_err belfry_tls_conn_recheck(struct belfry_tls_conn *conn, struct belfry_tls *tls, int64_t now_s)
 {
     BELFRY_OWNER_CHECK(conn);
@@ -355,8 +400,11 @@ enum belfry_err belfry_tls_conn_recheck(struct belfry_tls_conn *conn, struct bel
         return BELFRY_OK;
     ERR_clear_error();
     SSL_CTX *ctx = belfry_tls_context(tls, &version);
-    enum belfry_err err = verify_again(conn, ctx, cert, now_s);
+    enum belfry_err err = BELFRY_OK;
+    if (now_s > conn->expires_s || is_suspect(SSL_CTX_get_cert_store(ctx), SSL_get0_verified_chain(conn->ssl)))
+        err = verify_again(conn, ctx, cert, now_s);
     SSL_CTX_free(ctx);
+    ERR_clear_error();
     if (err == BELFRY_OK)
         conn->version = version;
     return err;

@@ -41,7 +41,8 @@ bool belfry_tls_conn_has_name(const struct belfry_tls_conn *conn);
 
 /* After the handshake: would the client's certificate still be accepted? `tls` is the one that the connection was
  * accepted with, and now_s Unix time. As long as the files of `tls` are those that the connection began with, or was
- * last checked with, this compares two numbers. Without a client certificate it always succeeds.
+ * last checked with, this compares two numbers. After a change, a certificate is verified again only if a list names it
+ * or its authority is not among the trusted ones as it was. Without a client certificate it always succeeds.
  * Errors: BELFRY_ERR_TLS (it has expired, was revoked, or its authority is gone; belfry_tls_conn_why()),
  *         BELFRY_ERR_NOMEM. */
 BELFRY_NODISCARD enum belfry_err belfry_tls_conn_recheck(struct belfry_tls_conn *conn, struct belfry_tls *tls,

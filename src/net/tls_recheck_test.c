@@ -237,7 +237,43 @@ static void authority_without_a_list_is_refused(void **state)
     assert_int_equal(connect_as(tls, bob_cert, bob_key, &his), BELFRY_ERR_TLS);
     assert_non_null(strstr(belfry_tls_conn_why(his.server), "the crl file needs a list of the authority"));
     both_end(&his);
+    /* nor does a connection outlive the list of its authority */
+    write_crl(&old_ca, NULL, DAY_S, &new_ca);
+    assert_refreshes(tls);
+    assert_int_equal(connect_as(tls, bob_cert, bob_key, &his), BELFRY_OK);
+    write_crl(&old_ca, NULL, DAY_S, NULL);
+    assert_refreshes(tls);
+    assert_ends(&his, tls, now_s, "the crl file needs a list of the authority");
+    both_end(&his);
     belfry_tls_destroy(tls);
+}
+
+static void certificate_ends_when_an_authority_above_its_own_is_revoked(void **state)
+{
+    (void)state;
+    struct both hers, late;
+    struct issuer middle = keys_issue("middle CA", NULL, &old_ca, 5);
+    struct issuer carol = keys_issue("carol", "DNS:carol.test", &middle, 5);
+    char cert[96], key[96];
+    keys_write_key(&folder, "carol.key", carol.key, key, NULL);
+    FILE *file = keys_file(&folder, "carol.pem", cert, sizeof(cert));
+    assert_int_equal(PEM_write_X509(file, carol.cert), 1);
+    assert_int_equal(PEM_write_X509(file, middle.cert), 1);
+    fclose(file);
+    write_crl(&middle, NULL, DAY_S, &old_ca);
+    struct belfry_tls *tls = make_server(crl, BELFRY_TLS_NAME_CN);
+    assert_int_equal(connect_as(tls, cert, key, &hers), BELFRY_OK);
+    write_crl(&old_ca, &middle, DAY_S, &middle);
+    assert_refreshes(tls);
+    assert_ends(&hers, tls, now_s, "certificate revoked");
+    assert_int_equal(connect_as(tls, cert, key, &late), BELFRY_ERR_TLS);
+    both_end(&late);
+    both_end(&hers);
+    belfry_tls_destroy(tls);
+    keys_end(&middle);
+    keys_end(&carol);
+    unlink(cert);
+    unlink(key);
 }
 
 static void list_of_a_stranger_revokes_nothing(void **state)
@@ -245,9 +281,12 @@ static void list_of_a_stranger_revokes_nothing(void **state)
     (void)state;
     struct both hers;
     struct issuer forger = keys_issue("old CA", NULL, NULL, 10); /* by name, not by key */
-    write_crl(&forger, &alice, DAY_S, &old_ca);
+    write_crl(&old_ca, NULL, DAY_S, &new_ca);
     struct belfry_tls *tls = make_server(crl, BELFRY_TLS_NAME_CN);
-    if (connect_as(tls, alice_cert, alice_key, &hers) != BELFRY_OK) /* it may be refused, but not as revoked */
+    assert_int_equal(connect_as(tls, alice_cert, alice_key, &hers), BELFRY_OK);
+    write_crl(&forger, &alice, DAY_S, &old_ca);
+    assert_refreshes(tls);
+    if (belfry_tls_conn_recheck(hers.server, tls, now_s) != BELFRY_OK) /* it may end, but not as revoked */
         assert_null(strstr(belfry_tls_conn_why(hers.server), "revoked"));
     both_end(&hers);
     belfry_tls_destroy(tls);
@@ -324,10 +363,15 @@ static void user_is_the_name_that_was_configured(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(certificate_ends_when_it_expires),     cmocka_unit_test(certificate_ends_with_its_authority),
-        cmocka_unit_test(certificate_ends_when_it_is_revoked),  cmocka_unit_test(list_that_is_overdue_still_counts),
-        cmocka_unit_test(authority_without_a_list_is_refused),  cmocka_unit_test(list_of_a_stranger_revokes_nothing),
-        cmocka_unit_test(crl_that_cannot_be_read_is_named),     cmocka_unit_test(server_presents_its_new_certificate),
+        cmocka_unit_test(certificate_ends_when_it_expires),
+        cmocka_unit_test(certificate_ends_with_its_authority),
+        cmocka_unit_test(certificate_ends_when_it_is_revoked),
+        cmocka_unit_test(list_that_is_overdue_still_counts),
+        cmocka_unit_test(authority_without_a_list_is_refused),
+        cmocka_unit_test(list_of_a_stranger_revokes_nothing),
+        cmocka_unit_test(certificate_ends_when_an_authority_above_its_own_is_revoked),
+        cmocka_unit_test(crl_that_cannot_be_read_is_named),
+        cmocka_unit_test(server_presents_its_new_certificate),
         cmocka_unit_test(user_is_the_name_that_was_configured),
     };
     return cmocka_run_group_tests(tests, make_files, remove_files);
