@@ -64,7 +64,8 @@ def guarded(request, tmp_path_factory):
             ("user", "grant-role", "reader", "reading"), ("user", "grant-role", "root", "root"), ("auth", "enable")]:
         pair.cluster.ctl(*args)
     pair.cluster.auth = ("root", PASSWORDS["root"])
-    pair.serve("--upstream-user", "root", "--upstream-password-file", str(folder / "password"), rights="upstream")
+    pair.serve("--upstream-user", "root", "--upstream-password-file", str(folder / "password"), "--rights-period", "1s",
+               rights="upstream")
     yield pair
     pair.close()
 

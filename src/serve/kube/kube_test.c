@@ -1620,6 +1620,88 @@ static void refused_rights_are_told_apart(void **state)
     bed_close(&bed);
 }
 
+/* Auth is on: a watch was granted, and its claim is the second question. */
+static struct fakeexchange *watch_with_rights(struct bed *bed)
+{
+    const char *const fields[] = {"authorization: Bearer simple.42", NULL};
+    bed->permit.closed = true;
+    bed->permit.regime = PERMIT_ASKS;
+    struct fakeexchange *peer = ask_with(bed, "GET", WIDGETS "?watch=1&resourceVersion=10", fields);
+    struct permit_question *questions = bed->permit.questions;
+    questions[0].fn(PERMIT_GRANTED, "", questions[0].user);
+    assert_string_equal(questions[1].key, WIDGETS_PREFIX);
+    assert_string_equal(questions[1].token, "simple.42");
+    return peer;
+}
+
+static void a_watch_is_live_while_its_right_is_confirmed(void **state)
+{
+    (void)state;
+    BED(bed);
+    struct fakeexchange *peer = watch_with_rights(&bed);
+    struct permit_question *claim = &bed.permit.questions[1];
+    put(&bed, "prod/a", RED, NULL);
+    run(&bed);
+    assert_silent(peer);
+    claim->fn(PERMIT_HELD, "", claim->user);
+    run(&bed);
+    assert_line(peer, "ADDED", "a", 11);
+    bed.permit.paused = true;
+    bed.permit.party->fn(bed.permit.party, PERMIT_PAUSED, "");
+    put(&bed, "prod/b", RED, NULL);
+    run(&bed);
+    assert_silent(peer);
+    bed.permit.paused = false;
+    bed.permit.party->fn(bed.permit.party, PERMIT_RESUMED, "");
+    run(&bed);
+    assert_line(peer, "ADDED", "b", 12);
+    claim->fn(PERMIT_REFUSED, PERMIT_DENIED, claim->user);
+    assert_says(peer, "\"code\":403");
+    assert_ended(peer);
+    assert_int_equal(stats_of(&bed).expelled, 1);
+    assert_int_equal(stats_of(&bed).watches, 0);
+    bed_close(&bed);
+}
+
+static void a_watch_whose_token_is_gone_ends_with_401(void **state)
+{
+    (void)state;
+    BED(bed);
+    struct fakeexchange *peer = watch_with_rights(&bed);
+    struct permit_question *claim = &bed.permit.questions[1];
+    claim->fn(PERMIT_HELD, "", claim->user);
+    bed.permit.party->fn(bed.permit.party, PERMIT_ENDED, PERMIT_BAD_TOKEN);
+    assert_says(peer, "\"code\":401");
+    assert_ended(peer);
+    assert_true(claim->canceled);
+    bed_close(&bed);
+}
+
+static void a_watch_that_runs_is_claimed_when_auth_is_turned_on(void **state)
+{
+    (void)state;
+    BED(bed);
+    struct fakeexchange *peer = get(&bed, WIDGETS "?watch=1&resourceVersion=10");
+    run(&bed);
+    assert_int_equal(bed.permit.n, 0);
+    bed.permit.regime = PERMIT_ASKS;
+    bed.permit.listener(bed.permit.listener_user);
+    run(&bed);
+    put(&bed, "prod/a", RED, NULL);
+    run(&bed);
+    assert_silent(peer);
+    struct permit_question *questions = bed.permit.questions;
+    questions[0].fn(PERMIT_UNAVAILABLE, "no leader", questions[0].user);
+    run(&bed);
+    assert_silent(peer);
+    pass(&bed, 2000); /* it is asked again */
+    assert_int_equal(bed.permit.n, 2);
+    questions[1].fn(PERMIT_REFUSED, PERMIT_NO_USER, questions[1].user);
+    assert_says(peer, "\"code\":401");
+    assert_ended(peer);
+    bed_close(&bed);
+}
+
 static void documents_are_shown_to_who_may_read_the_definitions(void **state)
 {
     (void)state;
@@ -1840,6 +1922,9 @@ int main(void)
         cmocka_unit_test(what_waits_is_bounded),
         cmocka_unit_test(rights_are_asked_for_with_the_clients_token),
         cmocka_unit_test(refused_rights_are_told_apart),
+        cmocka_unit_test(a_watch_is_live_while_its_right_is_confirmed),
+        cmocka_unit_test(a_watch_whose_token_is_gone_ends_with_401),
+        cmocka_unit_test(a_watch_that_runs_is_claimed_when_auth_is_turned_on),
         cmocka_unit_test(documents_are_shown_to_who_may_read_the_definitions),
         cmocka_unit_test(documents_wait_for_their_rights_within_bounds),
         cmocka_unit_test(peer_that_leaves_while_it_is_asked_about_is_forgotten),
