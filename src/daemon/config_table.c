@@ -159,7 +159,7 @@ const struct belfry_opt_row config_listen_rows[N_LISTEN_PARTS] = {
         .help = "with client-ca: lists of revoked certificates (PEM)",
         .more = "The authority that signed a client's certificate must have a list there. cert, key,\n"
                 "client-ca and crl are read again when they change. A connection whose certificate has\n"
-                "expired, was revoked, or is of an authority that was removed ends within ten seconds."},
+                "expired, was revoked, or is of an authority that was removed ends within --rights-period."},
     [LISTEN_USER] = {LISTEN_USER, "user", .kind = BELFRY_KIND_CHOICE, .value_name = "NAME",
         .choices = "cn|uri|dns", .described = "cn",
         .help = "with client-ca: which name in a certificate is the user's",

@@ -20,7 +20,7 @@
 #define FAREWELL_MS      500 /* CLOSING, at most; at most a quarter of the drain */
 #define FAREWELL_LOOK_MS 10
 #define N_SIGNALS        3
-#define FILES_MS         1000 /* how often files of listeners are looked at */
+#define FILES_MS         1000 /* how often files of listeners are looked at, or a quarter of the period of rights */
 #define CRL_LOG_S        86400
 #define FIRST_FD         3 /* of those that a service manager hands over */
 
@@ -269,7 +269,7 @@ static void look_at_files(struct front *front, uint64_t now)
     char why[400];
     if (now < front->files_due_ms)
         return;
-    front->files_due_ms = now + FILES_MS;
+    front->files_due_ms = now + belfry_min_time(FILES_MS, front->config->rights_period_ms / 4);
     for (size_t i = 0; i < front->n_gates; i++) {
         struct gate *gate = &front->gates[i];
         if (gate->tls == NULL)

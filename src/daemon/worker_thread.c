@@ -412,6 +412,7 @@ static enum belfry_err create_client_side(struct worker_thread *t, uv_loop_t *lo
                                    .user = t->route,
                                    .max_streams = t->opts.max_streams,
                                    .memory_max = t->opts.memory_max / INBOUND_SHARE,
+                                   .check_ms = t->opts.rights_period_ms,
                                    .log = t->opts.log_lines};
     return err != BELFRY_OK ? err : inbound_create(&inbound, &t->inbound);
 }

@@ -945,7 +945,7 @@ static void group_start_timer(struct inbound_group *group)
     for (size_t i = 0; i < INBOUND_N_WAITS; i++)
         tick_ms = belfry_min_time(tick_ms, group->span_ms[i] / 4 + 1);
     tick_ms = belfry_min_time(tick_ms, group->opts.probe_ms / 4 + 1);
-    tick_ms = belfry_min_time(tick_ms, group->opts.check_ms / 4 + 1);
+    tick_ms = belfry_min_time(tick_ms, group->opts.check_ms / 8 + 1);
     uv_timer_init(group->opts.loop, &group->timer);
     group->timer.data = group;
     group->n_handles = 1;

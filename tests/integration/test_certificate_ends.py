@@ -15,7 +15,7 @@ from client import Recorder
 from kube import CRDS
 from ports import free_port
 
-PERIOD = 10  # seconds
+PERIOD = 6  # seconds
 CA = """[ca]
 default_ca = ca
 [ca]
@@ -77,7 +77,7 @@ def make_listener(cluster, make_tier, authority):
         port = free_port()
         listen = ",".join([f"https://127.0.0.1:{port}", f"cert={authority.path('server.pem')}", f"key={authority.path('server.key')}",
                            f"client-ca={authority.path('clients.pem')}", *options])
-        tier = make_tier(cluster, "--listen", listen, "--resources", f"{CRDS}/widgets.yaml,prefix=/a/,wrap=spec")
+        tier = make_tier(cluster, "--rights-period", f"{PERIOD}s", "--listen", listen, "--resources", f"{CRDS}/widgets.yaml,prefix=/a/,wrap=spec")
         tier.https = f"https://127.0.0.1:{port}"
         return tier
     with open(authority.path("ca.pem")) as a, open(authority.path("other.pem")) as b, open(authority.path("clients.pem"), "w") as f:
