@@ -349,11 +349,17 @@ static bool watch_stream_create_watcher(struct watch_stream *ws, const struct be
     return watch_stream_check(ws, stream_create(ws->service->worker, ws->stream, &create));
 }
 
-/* Auth is off. */
+static void watch_stream_apply_regime(struct watch_stream *ws);
+
+/* Auth is off, or was when this was decided. */
 static bool watch_stream_create_free(struct watch_stream *ws, const struct belfry_wire_watch_request *request)
 {
     ws->has_free = true;
-    return watch_stream_create_watcher(ws, request, NULL);
+    if (!watch_stream_create_watcher(ws, request, NULL))
+        return false;
+    if (permit_regime(ws->service->opts.permit, &ws->party) == PERMIT_ASKS)
+        watch_stream_apply_regime(ws);
+    return true;
 }
 
 /* Clients retry when upstream has no leader. But with etcd's own text a Go client would end its watches for good: it

@@ -16,6 +16,7 @@
 
 #define RETRY_MS     100  /* between questions whether auth is on, while there is no answer */
 #define RETRY_MAX_MS 1000 /* the same, when no question waits for it */
+#define ELSEWHERE_MS 1500 /* without an answer for so long another member is asked */
 #define SUSPECT_MS   2500 /* without an answer for so long: is it the token, or upstream? */
 #define AUTH_PATH    "/etcdserverpb.Auth/Authenticate"
 #define IS_OFF       "etcdserver: authentication is not enabled"
@@ -81,7 +82,7 @@ struct permit {
     /* questions */
     struct belfry_list order, pending, ready;
     struct belfry_list calls;  /* struct rights_call, of renewals, as they were sent */
-    struct belfry_list firsts; /* the others */
+    struct belfry_list firsts; /* the others, by tried_ms */
     size_t n_questions, bytes, n_parties;
     char why[WHY_MAX]; /* why the last answer did not come */
     struct permit_stats stats;
@@ -260,6 +261,7 @@ static void permit_send(struct permit *permit, struct rights_question *question,
     enum belfry_err err = rights_call_open(&opts, question, &call);
     if (err == BELFRY_OK) {
         question->user = call;
+        call->tried_ms = now;
         belfry_list_append(question->is_first ? &permit->firsts : &permit->calls, &call->node);
         permit->stats.asked++;
         return;
@@ -286,6 +288,20 @@ static void permit_end_late_calls(struct permit *permit, uint64_t now)
             return;
         rights_call_cancel(call);
         rights_answer(permit->rights, question, RIGHTS_UNREACHABLE, 0, now);
+    }
+}
+
+/* A member that does not answer may be cut off from the others, which know the token. */
+static void permit_ask_elsewhere(struct permit *permit, uint64_t now)
+{
+    while (!belfry_list_empty(&permit->firsts)) {
+        struct rights_call *call = belfry_container(permit->firsts.next, struct rights_call, node);
+        if (now < call->tried_ms + ELSEWHERE_MS)
+            return;
+        belfry_list_remove(&call->node);
+        belfry_list_append(&permit->firsts, &call->node);
+        call->tried_ms = now;
+        rights_call_ask_elsewhere(call);
     }
 }
 
@@ -461,6 +477,10 @@ static uint64_t permit_next_due(const struct permit *permit, uint64_t now)
         const struct rights_call *call = belfry_container(permit->calls.next, struct rights_call, node);
         due = belfry_min_time(due, call->question->sent_ms + permit_renewal_ms(permit));
     }
+    if (!belfry_list_empty(&permit->firsts)) {
+        const struct rights_call *call = belfry_container(permit->firsts.next, struct rights_call, node);
+        due = belfry_min_time(due, call->tried_ms + ELSEWHERE_MS);
+    }
     if (permit->regime == PERMIT_OPEN && permit->n_parties > 0)
         due = belfry_min_time(due, permit_open_until(permit));
     if (permit->status != NULL)
@@ -530,6 +550,7 @@ void permit_turn(struct permit *permit, uint64_t now_ms)
     if (permit->destroyed)
         return;
     permit_end_late_calls(permit, now_ms);
+    permit_ask_elsewhere(permit, now_ms);
     rights_turn(permit->rights, now_ms);
     permit_look_at_auth(permit, now_ms);
     permit_go_on(permit, now_ms);

@@ -20,6 +20,7 @@ static struct etcd {
     bool auth_on;
     int status_code; /* of Authenticate; 0: as auth_on says */
     bool silent, silent_ranges;
+    bool first_is_silent;                   /* its member 0 answers no question about rights */
     const char *range_code, *range_message; /* NULL: granted */
     const char *knowing;                    /* the one token that this member knows; NULL: all */
     bool read_only;                         /* it is a tier that passes no Txn on */
@@ -63,7 +64,7 @@ static void serve_question(struct upstream *upstream, size_t i)
     const char *token = upstream_field(upstream, i, "token");
     etcd.n_range++;
     etcd.last_range = i;
-    if (etcd.silent_ranges)
+    if (etcd.silent_ranges || (etcd.first_is_silent && upstream == bed.members[0]))
         return;
     if (etcd.read_only && strstr(upstream_field(upstream, i, ":path"), "Txn") != NULL)
         refuse_with(upstream, i, "7", "belfry: this listener is read-only");
@@ -732,6 +733,21 @@ static void a_token_that_hangs_is_a_bad_one_while_upstream_answers_others(void *
     assert_string_equal(seen.reason, PERMIT_BAD_TOKEN);
 }
 
+static void a_member_that_does_not_answer_is_not_taken_for_a_bad_token(void **state)
+{
+    (void)state;
+    etcd = (struct etcd){.auth_on = true, .first_is_silent = true};
+    make(&(struct upstream_opts){.serve = serve}, 2);
+    struct permit_opts opts = {.uplink = bed.uplink, .loop = belfry_loop_uv(bed.loop), .n_members = 2};
+    assert_int_equal(permit_create(&opts, &permit), BELFRY_OK);
+    struct seen a = {0}, b = {0};
+    ask(&a, "t.1");
+    ask(&b, "t.2"); /* their first questions go to different members */
+    drive_until(a.n + b.n == 2);
+    assert_true(a.verdict == PERMIT_GRANTED && b.verdict == PERMIT_GRANTED);
+    assert_int_equal(etcd.n_range, 3);
+}
+
 /* ---- memory ---- */
 
 static enum belfry_err scenario(void)
@@ -792,6 +808,7 @@ int main(void)
         cmocka_unit_test_teardown(a_listener_says_which_streams_run_without_a_question_and_which_need_auth, teardown),
         cmocka_unit_test_teardown(a_doubt_while_streams_run_is_looked_into_immediately, teardown),
         cmocka_unit_test_teardown(a_token_that_hangs_is_a_bad_one_while_upstream_answers_others, teardown),
+        cmocka_unit_test_teardown(a_member_that_does_not_answer_is_not_taken_for_a_bad_token, teardown),
         cmocka_unit_test_teardown(without_memory_a_question_fails_and_nothing_leaks, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

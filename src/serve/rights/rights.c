@@ -535,6 +535,10 @@ void rights_release(struct rights *rights, struct rights_claim *claim)
         return;
     struct bearer *bearer = warrant->bearer;
     claim_detach(claim);
+    if (bearer->n_kept == 0) {
+        bearer->until_ms = BELFRY_NEVER;
+        bearer_set_paused(bearer, false); /* nothing is left to be paused for */
+    }
     if (warrant_is_wanted(warrant))
         return;
     if (warrant->asked && bearer_is_abandoned(bearer)) {

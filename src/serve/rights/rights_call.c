@@ -144,3 +144,16 @@ void rights_call_cancel(struct rights_call *call)
     belfry_list_remove(&call->node);
     free(call);
 }
+
+void rights_call_ask_elsewhere(struct rights_call *call)
+{
+    BELFRY_OWNER_CHECK(call);
+    struct unary *before = call->unary;
+    if (call->n_tried + 1 >= call->n_members)
+        return;
+    call->n_tried++;
+    if (rights_call_send(call) == BELFRY_OK)
+        unary_cancel(before);
+    else
+        call->n_tried--;
+}

@@ -38,7 +38,8 @@ typedef void (*rights_call_fn)(struct rights_call *call, const struct rights_cal
 struct rights_call {
     struct belfry_list node; /* the owner's */
     struct rights_question *question;
-    void *user; /* the owner's */
+    void *user;        /* the owner's, and so is this: */
+    uint64_t tried_ms; /* when a member was asked last */
     /* private */
     struct uplink *uplink;
     size_t n_members, n_tried;
@@ -62,5 +63,9 @@ struct rights_call_opts {
 BELFRY_NODISCARD enum belfry_err rights_call_open(const struct rights_call_opts *opts, struct rights_question *question,
                                                   struct rights_call **out);
 void rights_call_cancel(struct rights_call *call); /* no answer will come */
+
+/* Asks the next member, because the one that was asked does not answer. Without another, or without memory, the call
+ * stays as it is. */
+void rights_call_ask_elsewhere(struct rights_call *call);
 
 #endif

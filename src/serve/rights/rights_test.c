@@ -365,6 +365,30 @@ static void without_upstream_a_party_pauses_in_time_and_goes_on_when_it_answers(
     finish();
 }
 
+static void a_party_without_claims_is_not_paused(void **state)
+{
+    (void)state;
+    make();
+    struct client *a = come();
+    (void)claim(a, "t", "a1");
+    serve();
+    settled_is(&a->claims[0], RIGHTS_GRANTED);
+    join(a);
+    upstream.away = true;
+    pass(now + PERIOD);
+    news_is(a, RIGHTS_PAUSED);
+    rights_release(rights, &a->claims[0]);
+    news_is(a, RIGHTS_RESUMED);
+    assert_true(rights_party_may(&a->party, now));
+    upstream.away = false;
+    (void)claim(a, "t", "a2");
+    serve();
+    settled_is(&a->claims[1], RIGHTS_GRANTED);
+    assert_true(rights_party_may(&a->party, now + PERIOD - 1));
+    quit(a);
+    finish();
+}
+
 static void a_token_that_upstream_forgot_ends_its_parties_and_may_come_back(void **state)
 {
     (void)state;
@@ -803,6 +827,7 @@ int main(void)
         cmocka_unit_test(the_forbidden_ones_of_many_are_found_by_halving),
         cmocka_unit_test(a_right_that_is_revoked_ends_within_a_period_and_others_go_on),
         cmocka_unit_test(without_upstream_a_party_pauses_in_time_and_goes_on_when_it_answers),
+        cmocka_unit_test(a_party_without_claims_is_not_paused),
         cmocka_unit_test(a_token_that_upstream_forgot_ends_its_parties_and_may_come_back),
         cmocka_unit_test(parties_of_an_old_token_pause_when_the_answer_ends_and_end_within_a_minute),
         cmocka_unit_test(silence_counts_against_the_token_alone),
