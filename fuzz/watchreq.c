@@ -99,18 +99,52 @@ static void as_message(const uint8_t *data, size_t size)
 
 /* ---- as a stream ---- */
 
-bool permit_is_open(struct permit *permit, uint64_t now_ms)
+/* Auth is off. */
+bool permit_is_open_to(struct permit *permit, const struct identity *who, uint64_t now_ms)
 {
-    (void)permit;
-    (void)now_ms;
+    (void)permit, (void)who, (void)now_ms;
     return true;
 }
 
-enum belfry_err permit_ask(struct permit *permit, const struct permit_who *who, unsigned *pin, struct belfry_bytes key,
-                           struct belfry_bytes range_end, uint64_t now_ms, permit_fn fn, void *user,
-                           struct permit_question **out)
+enum permit_regime permit_regime(const struct permit *permit, const struct permit_party *party)
 {
-    (void)permit, (void)who, (void)pin, (void)key, (void)range_end, (void)now_ms, (void)fn, (void)user, (void)out;
+    (void)permit, (void)party;
+    return PERMIT_OPEN;
+}
+
+bool permit_may_deliver(const struct permit *permit, const struct permit_party *party, uint64_t now_ms)
+{
+    (void)permit, (void)party, (void)now_ms;
+    return true;
+}
+
+void permit_join(struct permit *permit, struct permit_party *party, const struct identity *who, permit_party_fn fn)
+{
+    (void)permit, (void)who;
+    party->fn = fn;
+}
+
+void permit_leave(struct permit *permit, struct permit_party *party)
+{
+    (void)permit;
+    party->fn = NULL;
+}
+
+void permit_listen(struct permit *permit, void (*fn)(void *user), void *user)
+{
+    (void)permit, (void)fn, (void)user;
+}
+
+void permit_unlisten(struct permit *permit, const void *user)
+{
+    (void)permit, (void)user;
+}
+
+enum belfry_err permit_hold(struct permit *permit, struct permit_party *party, struct belfry_bytes key,
+                            struct belfry_bytes range_end, uint64_t now_ms, permit_fn fn, void *user,
+                            struct permit_question **out)
+{
+    (void)permit, (void)party, (void)key, (void)range_end, (void)now_ms, (void)fn, (void)user, (void)out;
     abort();
 }
 
