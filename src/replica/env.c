@@ -341,6 +341,12 @@ size_t env_used_bytes(const struct env *env, MDB_txn *txn)
     return bytes;
 }
 
+size_t env_file_bytes(const struct env *env)
+{
+    MDB_envinfo info;
+    return mdb_env_info(env->mdb, &info) == MDB_SUCCESS ? (info.me_last_pgno + 1) * env->page_bytes : 0;
+}
+
 size_t env_rows(MDB_txn *txn, MDB_dbi table)
 {
     MDB_stat stat;

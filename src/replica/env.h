@@ -116,6 +116,7 @@ bool env_now_read(uint64_t salt, MDB_val key, MDB_val now, struct env_now *out);
 /* Bytes of pages that the table, or all of them, hold. */
 size_t env_table_bytes(const struct env *env, MDB_txn *txn, MDB_dbi table);
 size_t env_used_bytes(const struct env *env, MDB_txn *txn);
+size_t env_file_bytes(const struct env *env); /* up to the last page that a commit has used */
 size_t env_rows(MDB_txn *txn, MDB_dbi table);
 
 #endif

@@ -42,15 +42,19 @@ void writer_abort(struct writer *writer)
 }
 
 /* Every other error of LMDB while it writes means damage: a page or row is missing or has wrong contents. So does
- * MDB_PANIC: after a failed write of a meta page, LMDB refuses all further calls, reads included. */
-static bool is_of_the_disk(int rc)
+ * MDB_PANIC: after a failed write of a meta page, LMDB refuses all further calls, reads included. And so does a map
+ * that is full although the file fills less than half of it: no commit is that large, but a count of pages may be
+ * wrong. */
+static bool is_of_the_disk(const struct writer *writer, int rc)
 {
-    return rc == MDB_MAP_FULL || rc == MDB_TXN_FULL || rc > 0; /* above 0: errno */
+    if (rc == MDB_MAP_FULL)
+        return env_file_bytes(writer->env) > writer->env->map_bytes / 2;
+    return rc == MDB_TXN_FULL || rc > 0; /* above 0: errno */
 }
 
 enum belfry_err writer_failed(struct writer *writer, int rc)
 {
-    if (!is_of_the_disk(rc))
+    if (!is_of_the_disk(writer, rc))
         env_note_damage(writer->env);
     writer_abort(writer);
     writer->failed = rc;
@@ -63,7 +67,7 @@ enum belfry_err writer_begin(struct writer *writer)
         return BELFRY_ERR_INVALID;
     int rc = mdb_txn_begin(writer->env->mdb, NULL, 0, &writer->txn);
     if (rc != MDB_SUCCESS) {
-        if (!is_of_the_disk(rc))
+        if (!is_of_the_disk(writer, rc))
             env_note_damage(writer->env);
         writer->failed = rc;
         return env_err(rc);
@@ -276,7 +280,7 @@ enum belfry_err writer_commit(struct writer *writer)
     if (rc != MDB_SUCCESS) {
         writer->now = writer->committed;
         writer->failed = rc;
-        if (!is_of_the_disk(rc))
+        if (!is_of_the_disk(writer, rc))
             env_note_damage(writer->env);
         return rc == ENOMEM ? BELFRY_ERR_NOMEM : BELFRY_ERR_IO;
     }
