@@ -15,7 +15,7 @@ _belfryd()
     --cache-dir) what=-d ;;
     --upstream|--upstream-server-name|--upstream-user|--rights-period|--listen|--admin|--advertise|--allowed-hosts|--name|--scope|--log-bytes|--history-bytes|--history-age|--memory-bytes|--max-streams|--workers|--ready-lag|--drain|--progress-interval) return ;;
     *)
-        [[ $cur != -* ]] || words="$flags --upstream --upstream-cacert --upstream-cert --upstream-key --upstream-server-name --upstream-user --upstream-password-file --rights-period --listen --insecure-listen --admin --advertise --allowed-hosts --name --resources --cache-dir --scope --log-bytes --history-bytes --history-age --memory-bytes --max-streams --workers --ready-lag --drain --progress-interval --log-level --log-format --config --check-config --print-config --version --help"
+        [[ $cur != -* ]] || words="$flags --upstream --upstream-cacert --upstream-cert --upstream-key --upstream-server-name --upstream-user --upstream-password-file --rights-period --listen --insecure-listen --admin --advertise --allowed-hosts --name --resources --cache-dir --scope --log-bytes --history-bytes --history-age --memory-bytes --max-streams --workers --ready-lag --drain --progress-interval --harden --log-level --log-format --config --check-config --print-config --version --help"
         ;;
     esac
     if [[ -n $what ]]; then

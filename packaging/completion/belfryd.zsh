@@ -31,6 +31,7 @@ _belfryd()
         '--ready-lag=[report not ready when lagging upstream by more than this]:TIME: '
         '--drain=[time in which clients are sent away after SIGTERM]:TIME: '
         '--progress-interval=[how often idle watchers hear how far they are]:TIME: '
+        '--harden[give up what belfryd does not need of the kernel; --harden=false: not]'
         '--log-level=[error, warn, info or debug]:LEVEL:(error warn info debug)'
         '--log-format=[logfmt or json, on standard error]:FORM:(logfmt json)'
         '--config=[read settings from this file (YAML; its keys are the flags'\'' names)]:FILE:_files'

@@ -60,7 +60,7 @@ struct config {
     uint64_t history_age_s, ready_lag_ms, drain_ms, progress_ms, rights_period_ms;
     unsigned workers;     /* at least 1 */
     uint32_t max_streams; /* 0: no limit */
-    bool insecure_listen;
+    bool insecure_listen, harden;
     enum belfry_log_level log_level;
     enum config_format log_format;
 };

@@ -116,6 +116,12 @@ const struct belfry_opt_row config_rows[N_CONFIG_ROWS] = {
         .help = "how often idle watchers hear how far they are",
         .more = "It is for watchers that asked for progress_notify. From 100ms to 24h."},
 
+    [KEY_HARDEN] = {KEY_HARDEN, "harden", .kind = BELFRY_KIND_BOOL, AT(harden), .group = "Process",
+        .fallback = "true", .help = "give up what belfryd does not need of the kernel; --harden=false: not",
+        .more = "It can then execute no file, look into no other process, mount nothing and open no raw\n"
+                "socket; other processes of its user cannot read its memory, and it leaves no core file.\n"
+                "Debuggers and profilers of its user, and valgrind, need --harden=false."},
+
     [KEY_LOG_LEVEL] = {KEY_LOG_LEVEL, "log-level", .kind = BELFRY_KIND_CHOICE, AT(log_level), .group = "Log",
         .value_name = "LEVEL",
         .choices = "error|warn|info|debug", .fallback = "info", .help = "error, warn, info or debug"},

@@ -36,6 +36,7 @@ enum config_key {
     KEY_READY_LAG,
     KEY_DRAIN,
     KEY_PROGRESS_INTERVAL,
+    KEY_HARDEN,
     KEY_LOG_LEVEL,
     KEY_LOG_FORMAT,
     N_CONFIG_KEYS, /* the rest are of the command line alone, and not in struct config */

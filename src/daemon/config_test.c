@@ -803,7 +803,7 @@ static void check_config_says_ok(void **state)
 {
     (void)state;
     setenv("BELFRYD_SERVICE_HOST", "10.0.0.1", 1); /* Kubernetes' own, for a service of this name */
-    load("--check-config", "--cache-dir", "/tmp", "--listen", SOCKET, "--admin", ADMIN, NULL);
+    load("--check-config", "--cache-dir", "/tmp/belfry-none", "--listen", SOCKET, "--admin", ADMIN, NULL);
     load_ok();
     assert_int_equal(what, CONFIG_EXIT);
     assert_string_equal(printed, "configuration ok\n");
@@ -814,7 +814,7 @@ static void check_config_warns_of_what_is_probably_not_meant(void **state)
     (void)state;
     setenv("BELFRYD_LISTNE", "http://127.0.0.1:1", 1);
     load("--check-config", "--upstream-cacert", "/nonexistent/ca", "--listen", "http://0.0.0.0:23799",
-         "--insecure-listen", "--scope", "/a/", "--cache-dir", "/tmp", "--admin", ADMIN, NULL);
+         "--insecure-listen", "--scope", "/a/", "--cache-dir", "/tmp/belfry-none", "--admin", ADMIN, NULL);
     load_ok();
     expect_in(printed, "warning: no upstream is https");
     expect_in(printed, "warning: http://0.0.0.0:23799 is plain HTTP for whoever can reach it (insecure-listen)\n");
@@ -824,7 +824,7 @@ static void check_config_warns_of_what_is_probably_not_meant(void **state)
 }
 
 /* Flags of a --check-config that finds nothing wrong by itself. */
-#define CHECKED "--check-config", "--cache-dir", "/tmp", "--admin", ADMIN, "--listen"
+#define CHECKED "--check-config", "--cache-dir", "/tmp/belfry-none", "--admin", ADMIN, "--listen"
 
 static void check_config_refuses_files_that_a_start_could_not_use(void **state)
 {

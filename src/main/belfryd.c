@@ -2,9 +2,11 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "daemon/config.h"
 #include "daemon/front.h"
+#include "daemon/harden.h"
 #include "daemon/logger.h"
 #include "daemon/service.h"
 #include "daemon/slack.h"
@@ -25,8 +27,28 @@ static void announce(const struct config *config, const struct belfry_log *log)
                 limits.descriptors, limits.connections, limits.somaxconn, limits.memory_bytes);
 }
 
+static const char *yes_or_no(bool is)
+{
+    return is ? "yes" : "no";
+}
+
+static void announce_hardening(const struct harden_report *report, const struct belfry_log *log)
+{
+    enum belfry_log_level level = report->filter ? BELFRY_LOG_INFO : BELFRY_LOG_WARN;
+    belfry_logf(log, level, "hardened", "no_new_privs=%s not_dumpable=%s no_exec_gain=%s filter=%s",
+                yes_or_no(report->no_new_privs), yes_or_no(report->not_dumpable), yes_or_no(report->no_exec_gain),
+                yes_or_no(report->filter));
+    if (geteuid() == 0)
+        belfry_logf(log, BELFRY_LOG_WARN, "runs_as_root",
+                    "why=\"belfryd needs no rights of root: a fault in it would have them all\" "
+                    "remedy=\"start it as a user of its own\"");
+}
+
 static int run(const struct config *config)
 {
+    struct harden_report hardened = {0};
+    if (config->harden)
+        harden_self(&hardened); /* before the logger's thread and every other one */
     struct logger *logger;
     char why[512] = "out of memory";
     if (logger_create(config->log_level, config->log_format, 2, &logger) != BELFRY_OK) {
@@ -34,6 +56,7 @@ static int run(const struct config *config)
         return EXIT_FAILED;
     }
     announce(config, logger_log(logger));
+    announce_hardening(&hardened, logger_log(logger));
     enum belfry_err err = front_run(config, logger, why, sizeof(why));
     if (err != BELFRY_OK && why[0] != '\0')
         belfry_logf(logger_log(logger), BELFRY_LOG_ERROR, "failed", "why=\"%s\"", why);

@@ -81,6 +81,16 @@ static enum belfry_err folder_lock(struct folder *folder, char **why)
     return BELFRY_ERR_LIMIT;
 }
 
+/* Why nothing in such a folder can be trusted: LMDB takes what is in its file for its own. NULL: it can. */
+static const char *distrust_of(const struct stat *st)
+{
+    if (st->st_uid != geteuid())
+        return "belongs to another user: give a folder of this user's, or one that does not exist yet";
+    if ((st->st_mode & (S_IWGRP | S_IWOTH)) != 0)
+        return "others may write to it: chmod go-w it, or give a folder in it that does not exist yet";
+    return NULL;
+}
+
 static bool make_folder(const char *path)
 {
     return mkdir(path, 0700) == 0 || errno == EEXIST;
@@ -102,6 +112,18 @@ static bool make_folders(char *path)
     return make_folder(path);
 }
 
+static enum belfry_err folder_distrust(const struct folder *folder, char **why)
+{
+    struct stat st;
+    if (fstat(folder->dir_fd, &st) != 0)
+        return folder_explain(why, folder->path, "cannot look at the folder");
+    const char *distrust = distrust_of(&st);
+    if (distrust == NULL)
+        return BELFRY_OK;
+    errno = 0;
+    return folder_explain(why, folder->path, distrust);
+}
+
 enum belfry_err folder_open(struct folder *folder, const char *path, const char *boot_id, char **why)
 {
     enum belfry_err err = BELFRY_ERR_NOMEM;
@@ -117,7 +139,9 @@ enum belfry_err folder_open(struct folder *folder, const char *path, const char 
         err = folder_explain(why, path, "cannot open the folder");
         goto fail;
     }
-    err = folder_lock(folder, why);
+    err = folder_distrust(folder, why);
+    if (err == BELFRY_OK)
+        err = folder_lock(folder, why);
     if (err != BELFRY_OK)
         goto fail;
     learn_boot(folder, boot_id);
@@ -143,12 +167,11 @@ static void cut_to_parent(char *path)
 }
 
 /* 0 when it is a folder that can be written to, else an errno. */
-static int folder_unusable(const char *path)
+static int folder_unusable(const char *path, struct stat *st)
 {
-    struct stat st;
-    if (stat(path, &st) != 0)
+    if (stat(path, st) != 0)
         return errno;
-    if (!S_ISDIR(st.st_mode))
+    if (!S_ISDIR(st->st_mode))
         return ENOTDIR;
     return faccessat(AT_FDCWD, path, R_OK | W_OK | X_OK, AT_EACCESS) == 0 ? 0 : errno;
 }
@@ -156,16 +179,21 @@ static int folder_unusable(const char *path)
 enum belfry_err folder_try(const char *path, char *why, size_t why_len)
 {
     int code;
+    struct stat st;
     char *at = strdup(path);
     if (at == NULL)
         return BELFRY_ERR_NOMEM;
-    while ((code = folder_unusable(at)) == ENOENT && strcmp(at, ".") != 0)
+    while ((code = folder_unusable(at, &st)) == ENOENT && strcmp(at, ".") != 0)
         cut_to_parent(at); /* folder_open() would make this one */
+    bool is_there = strcmp(at, path) == 0;
+    const char *distrust = code == 0 && is_there ? distrust_of(&st) : NULL;
     if (code != 0)
-        snprintf(why, why_len, "%s: %s: %s", at,
-                 strcmp(at, path) == 0 ? "cannot use the folder" : "cannot make a folder in it", strerror(code));
+        snprintf(why, why_len, "%s: %s: %s", at, is_there ? "cannot use the folder" : "cannot make a folder in it",
+                 strerror(code));
+    else if (distrust != NULL)
+        snprintf(why, why_len, "%s: %s", at, distrust);
     free(at);
-    return code == 0 ? BELFRY_OK : BELFRY_ERR_IO;
+    return code == 0 && distrust == NULL ? BELFRY_OK : BELFRY_ERR_IO;
 }
 
 void folder_close(struct folder *folder)

@@ -35,7 +35,8 @@ struct folder {
     char boot[FOLDER_BOOT_MAX]; /* "": unknown */
 };
 
-/* Makes the folder, and those above it, if they are missing (0700 each), and locks it. `boot_id` NULL: the kernel's.
+/* Makes the folder, and those above it, if they are missing (0700 each), and locks it. A folder of another user's, or
+ * one that others may write to, is refused: its files could be anybody's. `boot_id` NULL: the kernel's.
  * Errors: BELFRY_ERR_IO (*why says what to do), BELFRY_ERR_LIMIT (another process has it), BELFRY_ERR_NOMEM. */
 BELFRY_NODISCARD enum belfry_err folder_open(struct folder *folder, const char *path, const char *boot_id, char **why);
 /* Would folder_open() get as far as the lock? Nothing is made or changed; a sentence for people is stored in why.

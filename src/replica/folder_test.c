@@ -156,6 +156,50 @@ static void trial_finds_a_folder_that_may_not_be_written_to(void **state)
     free(why);
 }
 
+/* Opens it and tells why that failed; the caller frees it. */
+static char *refusal(const char *name)
+{
+    struct folder folder;
+    char *why = NULL;
+    assert_int_equal(folder_open(&folder, in(name), BOOT, &why), BELFRY_ERR_IO);
+    assert_non_null(why);
+    return why;
+}
+
+static void folder_that_others_may_write_to_is_refused(void **state)
+{
+    static const mode_t modes[] = {0777, 01777, 0770, 0722};
+    struct stat st;
+    (void)state;
+    assert_int_equal(mkdir(in("cache"), 0700), 0);
+    for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+        assert_int_equal(chmod(in("cache"), modes[i]), 0);
+        char *why = refusal("cache");
+        assert_non_null(strstr(why, "/cache: others may write to it: chmod go-w it"));
+        assert_string_equal(fault("cache"), why);
+        free(why);
+        assert_int_equal(stat(in("cache/lock"), &st), -1);
+        assert_string_equal(fault("cache/own"), "");
+    }
+    assert_int_equal(chmod(in("cache"), 0755), 0);
+    assert_string_equal(fault("cache"), "");
+}
+
+static void folder_of_another_user_is_refused(void **state)
+{
+    (void)state;
+    if (geteuid() != 0) {
+        print_message("only root can give a folder away\n");
+        skip();
+    }
+    assert_int_equal(mkdir(in("cache"), 0700), 0);
+    assert_int_equal(chown(in("cache"), 65534, 65534), 0);
+    char *why = refusal("cache");
+    assert_non_null(strstr(why, "/cache: belongs to another user: give a folder of this user's"));
+    assert_string_equal(fault("cache"), why);
+    free(why);
+}
+
 static enum belfry_err open_and_close(void)
 {
     struct folder folder;
@@ -185,6 +229,8 @@ int main(void)
         TEST(folder_that_cannot_be_made_is_named),
         TEST(trial_says_what_opening_would_and_makes_nothing),
         TEST(trial_finds_a_folder_that_may_not_be_written_to),
+        TEST(folder_that_others_may_write_to_is_refused),
+        TEST(folder_of_another_user_is_refused),
         TEST(refused_memory_leaves_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

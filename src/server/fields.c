@@ -2,11 +2,14 @@
 #include "server/fields.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define FIRST_CAP 8
 
 void fields_fini(struct fields *fields)
 {
+    if (fields->text.data != NULL)
+        explicit_bzero(fields->text.data, fields->text.cap); /* tokens are among them */
     belfry_buf_fini(&fields->text);
     free(fields->list);
     fields_init(fields);
