@@ -24,6 +24,7 @@
 #define AUTH_LOOK_MS   1000 /* between two looks whether auth is on upstream */
 #define AUTH_WAIT_MS   50   /* while that is being asked */
 #define INBOUND_SHARE  2    /* connections and their streams may cost half of the worker's memory */
+#define RIGHTS_SHARE   4    /* rights a quarter */
 
 struct worker_thread {
     /* fixed at creation */
@@ -155,11 +156,13 @@ static void take_stock(struct worker_thread *t, uint64_t now)
 {
     struct worker_stats core;
     struct inbound_stats inbound;
+    struct permit_stats permit;
     worker_stats(t->worker, &core);
     inbound_stats(t->inbound, &inbound);
+    permit_stats(t->permit, &permit);
     atomic_store_explicit(&t->watchers, core.watchers, memory_order_relaxed);
     atomic_store_explicit(&t->connections, inbound.connections, memory_order_relaxed);
-    if (slack_seen(&t->slack, core.bytes - core.rest_bytes + inbound.bytes, now))
+    if (slack_seen(&t->slack, core.bytes - core.rest_bytes + inbound.bytes + permit.rights.bytes, now))
         slack_give_back();
 }
 
@@ -331,6 +334,7 @@ static enum belfry_err create_upstream_side(struct worker_thread *t, uv_loop_t *
                                  .loop = loop,
                                  .n_members = opts->n_upstream,
                                  .period_ms = opts->rights_period_ms,
+                                 .bytes_max = opts->memory_max / RIGHTS_SHARE,
                                  .seed = opts->seed,
                                  .log = opts->log_lines};
     if (err == BELFRY_OK)

@@ -1,7 +1,8 @@
 /* src/serve/etcd/watch.c
  *
- * A stream handles its requests strictly one after another. Bytes that cannot be handled yet stay in `held`, and the
- * stream continues when its obstacle is gone: the answer about rights, the core's answers, or its turn.
+ * A stream handles its requests strictly one after another. Requests that wait for an answer about rights, and those
+ * after them, are in `queue`; bytes that cannot be read yet stay in `held`. The stream continues when its obstacle is
+ * gone: the answer about rights, the core's answers, or its turn.
  *
  * While auth is on, every watch has a claim (permit_hold()): made before the watch is, or, for watches that ran when
  * auth was turned on, in the round that follows. Until all of those are granted the stream is told that it has no room,
@@ -21,9 +22,10 @@
 #include "base/owner.h"
 #include "base/pack.h"
 #include "base/rng.h"
-#include "base/treap.h"
 #include "core/watcher.h"
+#include "serve/etcd/watch_claims.h"
 #include "serve/etcd/watch_input.h"
+#include "serve/etcd/watch_queue.h"
 #include "server/grpc_answer.h"
 #include "server/pace.h"
 #include "server/roster.h"
@@ -78,15 +80,6 @@ struct watch_service {
 /* The states are drawn in watch.h. */
 enum watch_state { WATCH_OPEN, WATCH_ASKING };
 
-/* The right of one watch. */
-struct watch_claim {
-    struct belfry_treap_node by_id; /* of its stream, once the watch runs */
-    struct watch_stream *ws;
-    struct permit_question *question;
-    int64_t id;
-    bool unproven; /* the watch ran before auth was turned on; no answer yet */
-};
-
 struct watch_stream {
     struct watch_service *service;
     struct exchange *x;
@@ -105,17 +98,15 @@ struct watch_stream {
     uint64_t ask_ms; /* when to ask about rights again; NEVER: no need */
 
     struct permit_party party;
-    struct belfry_treap_node *claims; /* of watches that run, by id */
-    size_t n_unproven;                /* of these */
-    bool has_free;                    /* a watch was created with auth off: it may have no claim */
-    int64_t claim_id;                 /* watches up to this id have one */
+    struct watch_claims claims;
+    bool has_free;    /* a watch was created with auth off: it may have no claim */
+    int64_t claim_id; /* watches up to this id have one */
 
     size_t told; /* bytes that the core may still write */
     struct watch_input input;
-    struct belfry_buf held;     /* received and not handled */
-    size_t held_bytes;          /* as counted in the service's */
-    struct watch_claim *asking; /* ASKING; NULL: upstream is asked again at ask_ms */
-    struct belfry_blob *asked;  /* ASKING: the request */
+    struct watch_queue queue; /* ASKING: requests that wait */
+    struct belfry_buf held;   /* received and not read */
+    size_t held_bytes;        /* as counted in the service's */
 
     struct belfry_bytes content_type; /* this and the fields below: in `text`, or constant */
     struct identity who;
@@ -127,6 +118,11 @@ struct watch_stream {
 static struct watch_stream *stream_of(struct roster_entry *entry)
 {
     return entry == NULL ? NULL : belfry_container(entry, struct watch_stream, roster);
+}
+
+static struct watch_stream *stream_of_claim(const struct watch_claim *claim)
+{
+    return belfry_container(claim->claims, struct watch_stream, claims);
 }
 
 static void watch_ask_for_turn(const struct watch_service *service)
@@ -160,52 +156,14 @@ static void watch_stream_set_due(struct watch_stream *ws)
     roster_set_due(&ws->service->roster, &ws->roster, belfry_min_time(due_ms, ws->ask_ms));
 }
 
-static int watch_claim_order(const struct belfry_treap_node *a, const struct belfry_treap_node *b)
-{
-    const struct watch_claim *x = belfry_container_const(a, struct watch_claim, by_id);
-    const struct watch_claim *y = belfry_container_const(b, struct watch_claim, by_id);
-    return (x->id > y->id) - (x->id < y->id);
-}
-
-static int watch_claim_seek(const void *key, const struct belfry_treap_node *node)
-{
-    int64_t id = *(const int64_t *)key, at = belfry_container_const(node, struct watch_claim, by_id)->id;
-    return (id > at) - (id < at);
-}
-
-static struct watch_claim *watch_claim_find(const struct watch_stream *ws, int64_t id)
-{
-    struct belfry_treap_node *node = belfry_treap_find(ws->claims, &id, watch_claim_seek);
-    return node == NULL ? NULL : belfry_container(node, struct watch_claim, by_id);
-}
-
-/* The watch runs. */
-static void watch_claim_join(struct watch_claim *claim, int64_t id)
-{
-    claim->id = id;
-    belfry_treap_insert(&claim->ws->claims, &claim->by_id, watch_claim_order);
-}
-
-/* The watch is gone, or has no right any more. */
-static void watch_claim_end(struct watch_claim *claim)
-{
-    struct watch_stream *ws = claim->ws;
-    if (claim != ws->asking)
-        belfry_treap_remove(&ws->claims, &claim->by_id, watch_claim_order);
-    else
-        ws->asking = NULL;
-    ws->n_unproven -= claim->unproven;
-    if (claim->question != NULL)
-        permit_cancel(claim->question);
-    free(claim);
-}
-
 static void watch_stream_end_claims(struct watch_stream *ws)
 {
-    if (ws->asking != NULL)
-        watch_claim_end(ws->asking);
-    for (struct belfry_treap_node *node; (node = belfry_treap_first(ws->claims)) != NULL;)
-        watch_claim_end(belfry_container(node, struct watch_claim, by_id));
+    belfry_list_each (node, &ws->queue.requests) {
+        struct watch_claim *claim = belfry_container(node, struct watch_waiting, node)->claim;
+        if (claim != NULL)
+            watch_claim_end(claim);
+    }
+    watch_claims_fini(&ws->claims);
     permit_leave(ws->service->opts.permit, &ws->party);
 }
 
@@ -227,7 +185,7 @@ static void watch_stream_free(struct watch_stream *ws, enum watch_close why)
     service->stats.held_bytes -= ws->held_bytes;
     service->stats.closed[why]++;
     watch_ask_for_turn(service); /* the core has to remove its watchers */
-    belfry_blob_unref(ws->asked);
+    watch_queue_fini(&ws->queue);
     watch_input_fini(&ws->input);
     belfry_buf_fini(&ws->held);
     free(ws);
@@ -265,7 +223,7 @@ void watch_write(void *stream_user, const uint8_t *data, size_t len)
 static bool watch_stream_may_deliver(const struct watch_stream *ws)
 {
     const struct watch_service_opts *opts = &ws->service->opts;
-    bool is_proven = !ws->has_free && ws->n_unproven == 0;
+    bool is_proven = !ws->has_free && ws->claims.n_unproven == 0;
     return (is_proven || permit_regime(opts->permit, &ws->party) == PERMIT_OPEN) &&
            permit_may_deliver(opts->permit, &ws->party, opts->now(opts->user));
 }
@@ -287,8 +245,7 @@ static void watch_stream_tell_room(struct watch_stream *ws)
 static bool watch_stream_count_held(struct watch_stream *ws)
 {
     struct watch_stats *stats = &ws->service->stats;
-    size_t bytes = ws->held.cap + watch_input_bytes(&ws->input);
-    bytes += ws->asked == NULL ? 0 : belfry_blob_len(ws->asked);
+    size_t bytes = ws->held.cap + watch_input_bytes(&ws->input) + ws->queue.bytes;
     bool grew = bytes > ws->held_bytes;
     stats->held_bytes = stats->held_bytes - ws->held_bytes + bytes;
     ws->held_bytes = bytes;
@@ -330,8 +287,6 @@ static bool watch_is_followed(const struct watch_service *service, const struct 
     struct range range;
     return !range_read(request->key, request->range_end, &range) || range_within(&range, service->opts.scope);
 }
-
-static void watch_stream_serve(struct watch_stream *ws);
 
 static bool watch_stream_create_watcher(struct watch_stream *ws, const struct belfry_wire_watch_request *request,
                                         struct stream_created *out)
@@ -380,75 +335,59 @@ static void watch_stream_ask_later(struct watch_stream *ws)
     watch_stream_set_due(ws);
 }
 
-/* Makes the watch that was asked for. False: the stream has ended. */
-static bool watch_stream_create_asked(struct watch_stream *ws, enum permit_verdict verdict)
-{
-    struct belfry_wire_watch_request request;
-    struct stream_created created = {0};
-    enum belfry_err err = belfry_scan_watch_request(belfry_blob_bytes(ws->asked), &request);
-    assert(err == BELFRY_OK); /* it was scanned before rights were asked for */
-    belfry_ignore(err);
-    if (verdict == PERMIT_GRANTED) {
-        watch_claim_end(ws->asking);
-        return watch_stream_create_free(ws, &request);
-    }
-    ws->who.accepted = true;
-    if (!watch_stream_create_watcher(ws, &request, &created))
-        return false;
-    struct watch_claim *claim = ws->asking;
-    if (!created.is_there) {
-        watch_claim_end(claim);
-        return true;
-    }
-    ws->asking = NULL;
-    watch_claim_join(claim, created.id);
-    return true;
-}
-
 /* A stream with watches that run does not end because upstream cannot be asked about one more. */
-static bool watch_stream_wait_for_upstream(struct watch_stream *ws, const char *reason)
+static void watch_stream_wait_for_upstream(struct watch_stream *ws, const struct watch_waiting *waiting,
+                                           const char *reason)
 {
     struct watcher_view view;
-    if (stream_watcher(ws->service->worker, ws->stream, INT64_MIN, &view))
+    bool is_first = ws->queue.requests.next == &waiting->node;
+    if (!is_first || stream_watcher(ws->service->worker, ws->stream, INT64_MIN, &view))
         watch_stream_ask_later(ws);
     else
         watch_stream_end_unavailable(ws, reason);
-    return false;
 }
 
-/* The verdict on a watch that is asked for. */
-static void watch_stream_take_verdict(struct watch_stream *ws, enum permit_verdict verdict, const char *reason)
+static void watch_stream_wait_for_turn(struct watch_stream *ws)
 {
-    bool on = false;
+    if (belfry_list_empty(&ws->hungry))
+        belfry_list_append(&ws->service->hungry, &ws->hungry);
+    watch_ask_for_turn(ws->service);
+}
+
+/* The verdict on a watch that is asked for, or a later one before it was made. It is made in its turn, because one
+ * answer is for many. */
+static void watch_claim_take_first_verdict(struct watch_claim *claim, enum permit_verdict verdict, const char *reason)
+{
+    struct watch_stream *ws = stream_of_claim(claim);
+    struct watch_waiting *waiting = claim->waiting;
+    if (verdict != PERMIT_HELD)
+        watch_claim_end(claim);
     switch (verdict) {
-    case PERMIT_GRANTED:
     case PERMIT_HELD:
-        on = watch_stream_create_asked(ws, verdict);
+        ws->who.accepted = true;
+        watch_waiting_move_to(waiting, WATCH_WAIT_HELD);
+        break;
+    case PERMIT_GRANTED:
+        watch_waiting_move_to(waiting, WATCH_WAIT_FREE);
         break;
     case PERMIT_REFUSED:
-        watch_claim_end(ws->asking);
-        ws->service->stats.refused++;
-        on = watch_stream_check(ws, stream_refuse(ws->service->worker, ws->stream, reason));
+        waiting->reason = reason;
+        watch_waiting_move_to(waiting, WATCH_WAIT_REFUSED);
         break;
     case PERMIT_UNAVAILABLE:
-        watch_claim_end(ws->asking);
-        on = watch_stream_wait_for_upstream(ws, reason);
-        break;
-    }
-    if (!on)
+        watch_waiting_move_to(waiting, WATCH_WAIT_UNASKED);
+        watch_stream_wait_for_upstream(ws, waiting, reason);
         return;
-    belfry_blob_unref(ws->asked);
-    ws->asked = NULL;
-    watch_stream_move_to(ws, WATCH_OPEN);
-    watch_ask_for_turn(ws->service);
-    watch_stream_serve(ws);
+    }
+    if (watch_queue_settled(&ws->queue) == waiting)
+        watch_stream_wait_for_turn(ws);
 }
 
 /* A watch that runs has lost its right. The rest of a message that was begun must not go out: then the stream ends, and
  * its client, who resumes the others, learns it there. */
 static void watch_claim_expel(struct watch_claim *claim, const char *reason)
 {
-    struct watch_stream *ws = claim->ws;
+    struct watch_stream *ws = stream_of_claim(claim);
     size_t bytes;
     ws->service->stats.expelled++;
     if (stream_inside_since(ws->stream, &bytes) != 0) {
@@ -466,11 +405,10 @@ static void watch_claim_expel(struct watch_claim *claim, const char *reason)
 /* The verdict on a watch that runs: the first, if it ran before auth was turned on, or a later one. */
 static void watch_claim_take_verdict(struct watch_claim *claim, enum permit_verdict verdict, const char *reason)
 {
-    struct watch_stream *ws = claim->ws;
+    struct watch_stream *ws = stream_of_claim(claim);
     switch (verdict) {
     case PERMIT_HELD:
-        ws->n_unproven -= claim->unproven;
-        claim->unproven = false;
+        watch_claim_prove(claim);
         ws->who.accepted = true;
         watch_stream_tell_room(ws);
         break;
@@ -490,13 +428,10 @@ static void watch_claim_take_verdict(struct watch_claim *claim, enum permit_verd
     }
 }
 
-static void on_watch_verdict(enum permit_verdict verdict, const char *reason, void *user)
+static void on_watch_claim(struct watch_claim *claim, enum permit_verdict verdict, const char *reason)
 {
-    struct watch_claim *claim = user;
-    if (verdict != PERMIT_HELD)
-        claim->question = NULL;
-    if (claim == claim->ws->asking)
-        watch_stream_take_verdict(claim->ws, verdict, reason);
+    if (claim->waiting != NULL)
+        watch_claim_take_first_verdict(claim, verdict, reason);
     else
         watch_claim_take_verdict(claim, verdict, reason);
 }
@@ -512,33 +447,23 @@ static void on_watch_party(struct permit_party *party, enum permit_event event, 
 }
 
 /* Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_LIMIT. */
-static enum belfry_err watch_claim_create(struct watch_stream *ws, struct belfry_bytes key,
+static enum belfry_err watch_stream_claim(struct watch_stream *ws, struct belfry_bytes key,
                                           struct belfry_bytes range_end, struct watch_claim **out)
 {
     const struct watch_service_opts *opts = &ws->service->opts;
-    struct watch_claim *claim = calloc(1, sizeof(*claim));
-    if (claim == NULL)
-        return BELFRY_ERR_NOMEM;
-    claim->ws = ws;
-    enum belfry_err err = permit_hold(opts->permit, &ws->party, key, range_end, opts->now(opts->user), on_watch_verdict,
-                                      claim, &claim->question);
-    if (err == BELFRY_OK)
-        *out = claim;
-    else
-        free(claim);
-    return err;
+    return watch_claims_ask(&ws->claims, key, range_end, opts->now(opts->user), out);
 }
 
-static bool watch_stream_ask_rights(struct watch_stream *ws, const struct belfry_wire_watch_request *request,
-                                    struct belfry_bytes raw)
+/* Asks for the right of a create that waits. Errors: as above. */
+static enum belfry_err watch_stream_ask_right(struct watch_stream *ws, struct watch_waiting *waiting,
+                                              const struct belfry_wire_watch_request *request)
 {
-    enum belfry_err err = belfry_blob_copy(raw, &ws->asked);
-    if (err == BELFRY_OK)
-        err = watch_claim_create(ws, request->key, request->range_end, &ws->asking);
+    enum belfry_err err = watch_stream_claim(ws, request->key, request->range_end, &waiting->claim);
     if (err != BELFRY_OK)
-        return watch_stream_check(ws, BELFRY_ERR_LIMIT);
-    watch_stream_move_to(ws, WATCH_ASKING);
-    return true;
+        return err;
+    waiting->claim->waiting = waiting;
+    watch_waiting_move_to(waiting, WATCH_WAIT_ASKED);
+    return BELFRY_OK;
 }
 
 static enum belfry_err watch_stream_claim_view(struct watch_stream *ws, const struct watcher_view *view)
@@ -556,13 +481,11 @@ static enum belfry_err watch_stream_claim_view(struct watch_stream *ws, const st
     if (view->range.kind == RANGE_SPAN)
         range_end = view->range.end.len > 0 ? view->range.end : open;
     if (err == BELFRY_OK)
-        err = watch_claim_create(ws, view->range.key, range_end, &claim);
+        err = watch_stream_claim(ws, view->range.key, range_end, &claim);
     belfry_buf_fini(&prefix_end);
     if (err != BELFRY_OK)
         return err;
-    claim->unproven = true;
-    ws->n_unproven++;
-    watch_claim_join(claim, view->id);
+    watch_claim_join_unproven(claim, view->id);
     return BELFRY_OK;
 }
 
@@ -575,7 +498,7 @@ static void watch_stream_claim_free(struct watch_stream *ws, size_t *left)
         if (*left == 0)
             return;
         --*left;
-        if (view.ended || watch_claim_find(ws, view.id) != NULL)
+        if (view.ended || watch_claims_find(&ws->claims, view.id) != NULL)
             continue;
         enum belfry_err err = watch_stream_claim_view(ws, &view);
         if (err == BELFRY_ERR_LIMIT) { /* very many wait: when some are answered, these go on */
@@ -612,69 +535,161 @@ static void watch_stream_ask_again(struct watch_stream *ws)
     ws->ask_ms = BELFRY_NEVER;
     watch_stream_set_due(ws);
     watch_stream_apply_regime(ws);
-    if (ws->state != WATCH_ASKING || ws->asking != NULL)
-        return;
-    enum belfry_err err = belfry_scan_watch_request(belfry_blob_bytes(ws->asked), &request);
-    assert(err == BELFRY_OK);
-    err = watch_claim_create(ws, request.key, request.range_end, &ws->asking);
-    if (err != BELFRY_OK)
-        watch_stream_ask_later(ws);
+    for (struct watch_waiting *waiting; (waiting = watch_queue_unasked(&ws->queue)) != NULL;) {
+        watch_waiting_read(waiting, &request);
+        if (watch_stream_ask_right(ws, waiting, &request) != BELFRY_OK) {
+            watch_stream_ask_later(ws);
+            return;
+        }
+    }
 }
 
+/* ---- requests, in order ---- */
+
 /* A negative start is refused before rights are checked; the core's other checks come after them, as in etcd. */
-static bool watch_stream_on_create(struct watch_stream *ws, const struct belfry_wire_watch_request *request,
-                                   struct belfry_bytes raw)
+static bool watch_needs_right(const struct belfry_wire_watch_request *request)
 {
-    struct watch_service *service = ws->service;
-    service->stats.creates++;
+    return request->kind == BELFRY_WATCH_CREATE && request->watch_id != INT64_MIN && request->start_revision >= 0;
+}
+
+static bool watch_stream_on_create(struct watch_stream *ws, const struct belfry_wire_watch_request *request)
+{
     if (request->watch_id == INT64_MIN) /* watch_stream_claim_free() begins above it */
-        return watch_stream_check(ws, stream_refuse(service->worker, ws->stream, TEXT_BAD_ID));
-    if (request->start_revision < 0)
-        return watch_stream_create_watcher(ws, request, NULL);
-    if (permit_is_open_to(service->opts.permit, &ws->who, service->opts.now(service->opts.user)))
-        return watch_stream_create_free(ws, request);
-    return watch_stream_ask_rights(ws, request, raw);
+        return watch_stream_check(ws, stream_refuse(ws->service->worker, ws->stream, TEXT_BAD_ID));
+    return watch_needs_right(request) ? watch_stream_create_free(ws, request)
+                                      : watch_stream_create_watcher(ws, request, NULL);
 }
 
 static bool watch_stream_on_cancel(struct watch_stream *ws, int64_t id)
 {
-    struct watch_claim *claim = watch_claim_find(ws, id);
-    ws->service->stats.cancels++;
+    struct watch_claim *claim = watch_claims_find(&ws->claims, id);
     if (claim != NULL)
         watch_claim_end(claim);
     return watch_stream_check(ws, stream_cancel(ws->service->worker, ws->stream, id));
 }
 
-static bool watch_stream_on_request(struct watch_stream *ws, const struct belfry_wire_watch_request *request,
-                                    struct belfry_bytes raw)
+/* Handles a request whose right is not in question. False: the stream has ended. */
+static bool watch_stream_on_request(struct watch_stream *ws, const struct belfry_wire_watch_request *request)
 {
-    struct watch_service *service = ws->service;
-    service->stats.requests++;
     switch (request->kind) {
     case BELFRY_WATCH_NOTHING:
         break;
     case BELFRY_WATCH_CREATE:
-        return watch_stream_on_create(ws, request, raw);
+        return watch_stream_on_create(ws, request);
     case BELFRY_WATCH_CANCEL:
         return watch_stream_on_cancel(ws, request->watch_id);
     case BELFRY_WATCH_PROGRESS:
-        service->stats.progress++;
-        stream_progress(service->worker, ws->stream);
+        stream_progress(ws->service->worker, ws->stream);
         break;
     }
     return true;
 }
 
-static bool watch_stream_may_handle(const struct watch_stream *ws)
+/* The request waits, for its right or for those before it. False: the stream has ended. */
+static bool watch_stream_queue(struct watch_stream *ws, const struct belfry_wire_watch_request *request,
+                               struct belfry_bytes raw)
 {
-    return ws->state == WATCH_OPEN && stream_wants_requests(ws->stream);
+    struct watch_waiting *waiting;
+    bool is_first = watch_queue_is_empty(&ws->queue), asks = watch_needs_right(request);
+    if (watch_queue_add(&ws->queue, raw, asks ? WATCH_WAIT_UNASKED : WATCH_WAIT_PLAIN, &waiting) != BELFRY_OK)
+        return watch_stream_check(ws, BELFRY_ERR_LIMIT);
+    if (ws->state == WATCH_OPEN)
+        watch_stream_move_to(ws, WATCH_ASKING);
+    enum belfry_err err = asks ? watch_stream_ask_right(ws, waiting, request) : BELFRY_OK;
+    if (err == BELFRY_ERR_LIMIT && !is_first)
+        watch_stream_ask_later(ws); /* very many wait */
+    else if (err != BELFRY_OK)
+        return watch_stream_check(ws, BELFRY_ERR_LIMIT);
+    return true;
 }
 
-static void watch_stream_wait_for_turn(struct watch_stream *ws)
+static void watch_count_request(struct watch_stats *stats, enum belfry_wire_watch_kind kind)
 {
-    if (belfry_list_empty(&ws->hungry))
-        belfry_list_append(&ws->service->hungry, &ws->hungry);
-    watch_ask_for_turn(ws->service);
+    stats->requests++;
+    stats->creates += kind == BELFRY_WATCH_CREATE;
+    stats->cancels += kind == BELFRY_WATCH_CANCEL;
+    stats->progress += kind == BELFRY_WATCH_PROGRESS;
+}
+
+/* Takes a request that was received. False: the stream has ended. */
+static bool watch_stream_take_request(struct watch_stream *ws, const struct belfry_wire_watch_request *request,
+                                      struct belfry_bytes raw)
+{
+    const struct watch_service_opts *opts = &ws->service->opts;
+    watch_count_request(&ws->service->stats, request->kind);
+    bool waits = ws->state == WATCH_ASKING ||
+                 (watch_needs_right(request) && !permit_is_open_to(opts->permit, &ws->who, opts->now(opts->user)));
+    return waits ? watch_stream_queue(ws, request, raw) : watch_stream_on_request(ws, request);
+}
+
+/* Makes the watch that was asked for. False: the stream has ended. */
+static bool watch_stream_create_held(struct watch_stream *ws, const struct belfry_wire_watch_request *request,
+                                     struct watch_claim *claim)
+{
+    struct stream_created created = {0};
+    if (!watch_stream_create_watcher(ws, request, &created))
+        return false;
+    if (!created.is_there) {
+        watch_claim_end(claim);
+        return true;
+    }
+    watch_claim_join(claim, created.id);
+    return true;
+}
+
+/* Handles a request that has waited. False: the stream has ended. */
+static bool watch_stream_on_waiting(struct watch_stream *ws, const struct watch_waiting *waiting)
+{
+    struct belfry_wire_watch_request request;
+    watch_waiting_read(waiting, &request);
+    switch (waiting->state) {
+    case WATCH_WAIT_UNASKED:
+    case WATCH_WAIT_ASKED:
+        break; /* not settled */
+    case WATCH_WAIT_PLAIN:
+    case WATCH_WAIT_FREE:
+        return watch_stream_on_request(ws, &request);
+    case WATCH_WAIT_HELD:
+        return watch_stream_create_held(ws, &request, waiting->claim);
+    case WATCH_WAIT_REFUSED:
+        ws->service->stats.refused++;
+        return watch_stream_check(ws, stream_refuse(ws->service->worker, ws->stream, waiting->reason));
+    }
+    return true;
+}
+
+/* Handles requests that have waited, as far as it may. False: the stream has ended. */
+static bool watch_stream_catch_up(struct watch_stream *ws)
+{
+    struct watch_service *service = ws->service;
+    for (struct watch_waiting *first; (first = watch_queue_settled(&ws->queue)) != NULL;) {
+        if (!stream_wants_requests(ws->stream))
+            return true;
+        if (service->requests_left == 0) {
+            watch_stream_wait_for_turn(ws);
+            return true;
+        }
+        service->requests_left--;
+        watch_ask_for_turn(service);
+        if (!watch_stream_on_waiting(ws, first))
+            return false;
+        watch_queue_remove(&ws->queue, first);
+    }
+    if (ws->state == WATCH_ASKING && watch_queue_is_empty(&ws->queue))
+        watch_stream_move_to(ws, WATCH_OPEN);
+    return true;
+}
+
+static bool watch_stream_may_handle(const struct watch_stream *ws)
+{
+    return stream_wants_requests(ws->stream) && watch_queue_has_room(&ws->queue);
+}
+
+/* Has it requests that it may handle now? */
+static bool watch_stream_is_hungry(const struct watch_stream *ws)
+{
+    return (belfry_buf_len(&ws->held) > 0 && watch_stream_may_handle(ws)) ||
+           (watch_queue_settled(&ws->queue) != NULL && stream_wants_requests(ws->stream));
 }
 
 /* Handles requests at the front of *in, as far as it may. False: the stream has ended. */
@@ -700,7 +715,7 @@ static bool watch_stream_handle(struct watch_stream *ws, struct belfry_bytes *in
         }
         service->requests_left--;
         ws->asked_once = true;
-        if (!watch_stream_on_request(ws, &request, raw))
+        if (!watch_stream_take_request(ws, &request, raw))
             return false;
     }
     exchange_taken(ws->x, came - in->len);
@@ -737,9 +752,11 @@ static void watch_stream_after_requests(struct watch_stream *ws, size_t n)
     (void)watch_stream_count_held(ws);
 }
 
-/* Handles more of the requests in `held`, up to a quantum. */
+/* Handles requests that waited, and more of those in `held`, up to a quantum. */
 static void watch_stream_serve(struct watch_stream *ws)
 {
+    if (!watch_stream_catch_up(ws))
+        return;
     struct belfry_bytes in = belfry_buf_bytes(&ws->held);
     size_t came = in.len;
     if (!watch_stream_handle(ws, &in))
@@ -766,7 +783,7 @@ static void watch_stream_written(struct watch_stream *ws)
     }
     if (ws->told < EXCHANGE_ROOM_LOW)
         watch_stream_tell_room(ws);
-    if (belfry_buf_len(&ws->held) > 0 && watch_stream_may_handle(ws))
+    if (watch_stream_is_hungry(ws))
         watch_stream_wait_for_turn(ws);
 }
 
@@ -851,6 +868,7 @@ static enum belfry_err watch_stream_open(struct watch_service *service, struct e
     pace_init(&ws->pace);
     ws->deadline_ms = deadline_ms;
     watch_input_init(&ws->input, coding);
+    watch_queue_init(&ws->queue);
     belfry_buf_init(&ws->held);
     belfry_list_init(&ws->hungry);
     belfry_list_init(&ws->inside);
@@ -864,6 +882,7 @@ static enum belfry_err watch_stream_open(struct watch_service *service, struct e
     watch_stream_set_due(ws);
     service->stats.streams++;
     permit_join(service->opts.permit, &ws->party, &ws->who, on_watch_party);
+    watch_claims_init(&ws->claims, service->opts.permit, &ws->party, on_watch_claim);
     exchange_handle(x, &watch_stream_events, ws);
     watch_stream_tell_room(ws);
     return BELFRY_OK;

@@ -2,7 +2,7 @@
  *
  * watch: etcd's Watch over gRPC: passes the requests of a stream to the core, one after another, and its output back.
  *
- *     OPEN --create, auth on--> ASKING --answer--> OPEN        later requests wait unread
+ *     OPEN --create, auth on--> ASKING --answers--> OPEN       later requests wait in order (watch_queue.h)
  *       |                          |
  *       `--------- deadline, drain, stale, broken, bad request, peer gone -----------> gone
  *
@@ -27,9 +27,10 @@
  *
  * Thread: owner (the worker's).
  * Memory: a stream is one small allocation and has no buffer while it is idle. Requests that cannot be handled yet are
- * kept: at most EXCHANGE_WINDOW and one incomplete message (2 MiB) per stream, and held_max together. Above that the
- * connection that holds most for requests that are not whole is ended (intake.h); when none holds much, the stream that
- * exceeds the bound. A stream may wait for its first request forever: the connection's streams bound how many do.
+ * kept: at most EXCHANGE_WINDOW, one incomplete message (2 MiB) and a queue (watch_queue.h) per stream, and held_max
+ * together. Above that the connection that holds most for requests that are not whole is ended (intake.h); when none
+ * holds much, the stream that exceeds the bound. A stream may wait for its first request forever: the connection's
+ * streams bound how many do.
  */
 #ifndef BELFRY_SERVE_ETCD_WATCH_H
 #define BELFRY_SERVE_ETCD_WATCH_H

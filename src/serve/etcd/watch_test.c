@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "core/watcher.h"
 #include "serve/etcd/watch_input.h"
+#include "serve/etcd/watch_queue.h"
 #include "server/pace.h"
 #include "support/fakeexchange.h"
 #include "support/refuse.h"
@@ -24,6 +25,7 @@
 #define PATH           "/etcdserverpb.Watch/Watch"
 #define PEERS          8
 #define NOW            100000
+#define QUESTIONS      (2 * WATCH_QUEUE_MAX)
 
 /* ---- rights, as the test says ---- */
 
@@ -42,7 +44,7 @@ struct permit {
     struct permit_party *party; /* the newest */
     void (*listener)(void *user);
     void *listener_user;
-    struct permit_question questions[8]; /* in the order of asking */
+    struct permit_question questions[QUESTIONS]; /* in the order of asking */
     size_t n;
     enum belfry_err err;
 };
@@ -104,7 +106,7 @@ enum belfry_err permit_hold(struct permit *permit, struct permit_party *party, s
 {
     const struct identity *who = party->who;
     (void)range_end;
-    assert_true(now_ms >= NOW && permit->n < 8 && party->fn != NULL);
+    assert_true(now_ms >= NOW && permit->n < QUESTIONS && party->fn != NULL);
     if (permit->err != BELFRY_OK)
         return permit->err;
     struct permit_question *question = &permit->questions[permit->n++];
@@ -895,25 +897,25 @@ static void requests_wait_in_order_while_rights_are_asked_about(void **state)
     bed.permit.closed = true;
     struct fakeexchange *peer = begin_with(&bed, EXCHANGE_ROOM, token);
     send_create(peer, "first", "", 0, 0);
-    size_t taken = peer->taken;
     send_create(peer, "second", "", 0, 0);
     send_cancel(peer, 0);
     run(&bed);
     assert_silent(peer);
-    assert_int_equal(peer->taken, taken); /* what waits is not taken */
-    assert_int_equal(bed.permit.n, 1);
+    assert_int_equal(bed.permit.n, 2); /* together */
     assert_int_equal(stats_of(&bed).asking, 1);
+    assert_true(stats_of(&bed).held_bytes > 0);
     assert_string_equal(bed.permit.questions[0].key, "first");
     assert_string_equal(bed.permit.questions[0].token, "abc.12");
+    assert_string_equal(bed.permit.questions[1].key, "second");
     struct watch_view view;
     uint64_t number;
     assert_true(watch_next(bed.service, 0, &number, &view) && !view.who->accepted);
-    answer(&bed.permit.questions[0], PERMIT_HELD, "");
-    assert_true(watch_next(bed.service, 0, &number, &view) && view.who->accepted);
-    assert_int_equal(bed.permit.n, 2);
-    assert_string_equal(bed.permit.questions[1].key, "second");
     answer(&bed.permit.questions[1], PERMIT_REFUSED,
            "rpc error: code = PermissionDenied desc = etcdserver: permission denied");
+    run(&bed);
+    assert_silent(peer);
+    answer(&bed.permit.questions[0], PERMIT_HELD, "");
+    assert_true(watch_next(bed.service, 0, &number, &view) && view.who->accepted);
     run(&bed);
     assert_created(peer, 0);
     assert_refused(peer, "rpc error: code = PermissionDenied desc = etcdserver: permission denied");
@@ -923,6 +925,79 @@ static void requests_wait_in_order_while_rights_are_asked_about(void **state)
     assert_int_equal(stats_of(&bed).asking, 0);
     assert_int_equal(stats_of(&bed).refused, 1);
     assert_int_equal(stats_of(&bed).held_bytes, 0);
+    assert_true(bed.permit.questions[0].canceled); /* its watch was cancelled */
+    bed_close(&bed);
+}
+
+static void creates_that_are_asked_about_together_are_bounded(void **state)
+{
+    (void)state;
+    BED(bed);
+    bed.permit.closed = true;
+    struct fakeexchange *peer = begin(&bed);
+    for (int i = 0; i < WATCH_QUEUE_MAX + 10; i++)
+        send_create(peer, "a", "", 0, 0);
+    run(&bed);
+    assert_int_equal(bed.permit.n, WATCH_QUEUE_MAX);
+    assert_true(peer->taken < peer->came); /* the others are not read: the client's window closes */
+    for (int i = 0; i < WATCH_QUEUE_MAX; i++)
+        answer(&bed.permit.questions[i], PERMIT_HELD, "");
+    run(&bed);
+    assert_int_equal(bed.permit.n, WATCH_QUEUE_MAX + 10);
+    assert_int_equal(peer->taken, peer->came);
+    for (int i = 0; i < 10; i++)
+        answer(&bed.permit.questions[WATCH_QUEUE_MAX + i], PERMIT_HELD, "");
+    run(&bed);
+    for (int i = 0; i < WATCH_QUEUE_MAX + 10; i++)
+        assert_created(peer, i);
+    assert_int_equal(stats_of(&bed).held_bytes, 0);
+    bed_close(&bed);
+}
+
+static void a_right_that_is_lost_before_the_watch_is_made_refuses_it(void **state)
+{
+    (void)state;
+    BED(bed);
+    bed.permit.closed = true;
+    struct fakeexchange *peer = begin(&bed);
+    send_create(peer, "first", "", 0, 0);
+    send_create(peer, "second", "", 0, 0);
+    answer(&bed.permit.questions[1], PERMIT_HELD, "");
+    answer(&bed.permit.questions[1], PERMIT_REFUSED, PERMIT_DENIED);
+    answer(&bed.permit.questions[0], PERMIT_HELD, "");
+    run(&bed);
+    assert_created(peer, 0);
+    assert_refused(peer, PERMIT_DENIED);
+    put(&bed, "second", 10);
+    run(&bed);
+    assert_silent(peer);
+    bed_close(&bed);
+}
+
+static void creates_that_find_too_many_questions_are_asked_about_later(void **state)
+{
+    (void)state;
+    BED(bed);
+    bed.permit.closed = true;
+    struct fakeexchange *peer = begin(&bed);
+    send_create(peer, "first", "", 0, 0);
+    bed.permit.err = BELFRY_ERR_LIMIT;
+    send_create(peer, "second", "", 0, 0);
+    send_create(peer, "third", "", 0, 0);
+    answer(&bed.permit.questions[0], PERMIT_HELD, "");
+    run(&bed);
+    assert_created(peer, 0);
+    bed.now += 2000;
+    run(&bed); /* still too many */
+    assert_silent(peer);
+    bed.permit.err = BELFRY_OK;
+    bed.now += 2000;
+    run(&bed);
+    answer(&bed.permit.questions[1], PERMIT_HELD, "");
+    run(&bed);
+    assert_created(peer, 1);
+    assert_int_equal(bed.permit.n, 3);
+    assert_string_equal(bed.permit.questions[2].key, "third");
     bed_close(&bed);
 }
 
@@ -947,8 +1022,10 @@ static void upstream_that_cannot_be_asked_ends_the_stream(void **state)
     struct fakeexchange *peer = begin(&bed), *other = begin(&bed);
     send_create(peer, "a", "", 0, 0);
     send_create(other, "a", "", 0, 0);
+    send_create(other, "b", "", 0, 0);
     answer(&bed.permit.questions[0], PERMIT_UNAVAILABLE, "belfry: upstream cannot be reached");
     assert_ended(peer, "14", "belfry: upstream cannot be reached");
+    answer(&bed.permit.questions[2], PERMIT_UNAVAILABLE, "etcdserver: no leader"); /* not the first of its stream */
     answer(&bed.permit.questions[1], PERMIT_UNAVAILABLE, "etcdserver: no leader");
     assert_ended(other, "14", "belfry: upstream has no leader"); /* the other text would be final for a Go client */
     assert_int_equal(closed(&bed, WATCH_CLOSE_UPSTREAM), 2);
@@ -1406,13 +1483,21 @@ static void a_request_that_waits_for_rights_is_not_late(void **state)
     bed.permit.closed = true;
     struct fakeexchange *peer = begin(&bed);
     send_create(peer, "a", "", 0, 0);
-    fakeexchange_send(peer, "\0\0\0\0\x10", 5); /* it is behind the first, unread */
+    bed.permit.err = BELFRY_ERR_LIMIT;
+    send_create(peer, "b", "", 0, 0);
+    fakeexchange_send(peer, "\0\0\0\0\x10", 5); /* unread: the one before it could not be asked about */
     bed.now += 2 * PACE_MS;
     run(&bed);
     assert_silent(peer);
-    answer(&bed.permit.questions[0], PERMIT_GRANTED, "");
+    bed.permit.err = BELFRY_OK;
+    bed.now += 2000;
+    run(&bed);
+    answer(&bed.permit.questions[0], PERMIT_HELD, "");
+    answer(&bed.permit.questions[1], PERMIT_HELD, "");
     run(&bed);
     assert_created(peer, 0);
+    assert_created(peer, 1);
+    assert_int_equal(closed(&bed, WATCH_CLOSE_LATE), 0);
     bed.now += PACE_MS;
     run(&bed);
     assert_int_equal(closed(&bed, WATCH_CLOSE_LATE), 1);
@@ -1625,6 +1710,9 @@ int main(void)
         cmocka_unit_test(second_drain_can_be_shorter),
         cmocka_unit_test(nobody_ends_too_many_streams_in_one_turn),
         cmocka_unit_test(requests_wait_in_order_while_rights_are_asked_about),
+        cmocka_unit_test(creates_that_are_asked_about_together_are_bounded),
+        cmocka_unit_test(a_right_that_is_lost_before_the_watch_is_made_refuses_it),
+        cmocka_unit_test(creates_that_find_too_many_questions_are_asked_about_later),
         cmocka_unit_test(a_watch_that_loses_its_right_is_cancelled_and_others_go_on),
         cmocka_unit_test(a_right_that_is_lost_inside_a_message_ends_the_stream),
         cmocka_unit_test(rights_in_doubt_park_the_stream_at_its_position),

@@ -271,7 +271,6 @@ static void permit_send(struct permit *permit, struct rights_question *question,
                   now);
 }
 
-/* What fails immediately is told from the timer: this may run inside permit_ask(). */
 static void permit_ask_rights(struct permit *permit, uint64_t now)
 {
     for (struct rights_question *question; (question = rights_ask(permit->rights, now)) != NULL;)
@@ -467,7 +466,9 @@ static uint64_t permit_suspect_due(const struct permit *permit)
 
 static uint64_t permit_next_due(const struct permit *permit, uint64_t now)
 {
-    if (!belfry_list_empty(&permit->ready) || rights_has_news(permit->rights))
+    bool has_work =
+        !belfry_list_empty(&permit->ready) || rights_has_news(permit->rights) || rights_has_question(permit->rights);
+    if (has_work)
         return now;
     uint64_t due = rights_due(permit->rights);
     if (!belfry_list_empty(&permit->order))
@@ -645,7 +646,6 @@ static enum belfry_err permit_question_open(struct permit *permit, const struct 
     }
     permit->n_questions++;
     belfry_list_append(&permit->order, &question->order);
-    permit_ask_rights(permit, question->asked_ms);
     permit_arm_timer(permit, question->asked_ms);
     *out = question;
     return BELFRY_OK;
@@ -771,7 +771,8 @@ enum belfry_err permit_create(const struct permit_opts *opts, struct permit **ou
     struct rights_opts rights = {.period_ms = permit->opts.period_ms - permit->opts.period_ms / MARGIN,
                                  .seed = opts->seed,
                                  .hash_key = random_key(permit),
-                                 .bytes_max = PERMIT_KEPT_BYTES};
+                                 .bytes_max = opts->bytes_max > 0 ? opts->bytes_max : PERMIT_KEPT_BYTES,
+                                 .claim_bytes = sizeof(struct permit_question) + PERMIT_HOLDER};
     enum belfry_err err = rights_create(&rights, &permit->rights);
     if (err != BELFRY_OK) {
         free(permit);

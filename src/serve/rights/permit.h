@@ -7,8 +7,9 @@
  * RIGHTS_BATCH warrants, at a revision that never comes. etcd looks at no key: it answers 11 (future revision) to a
  * token that may read all of them and 7 to any other, after it has caught up with the cluster, and proposes nothing to
  * raft. Questions of one token go to one member after another, because each use keeps the token alive on that member
- * alone. A token that one member does not know is asked about at the others. A client without a token is refused
- * immediately: the tier's own certificate must not count for it.
+ * alone. Claims that are made while the loop reads are asked about together, when it is done. A token that one member
+ * does not know is asked about at the others. A client without a token is refused immediately: the tier's own
+ * certificate must not count for it.
  *
  * Is auth on? An Authenticate without a name says so: 9 when it is off, another error when it is on; this too is
  * linearizable and no proposal. For a new question "off" is valid for PERMIT_OFF_MS from the time at which that was
@@ -37,9 +38,10 @@
 #define PERMIT_OFF_MS     1000
 #define PERMIT_ON_MS      10000
 #define PERMIT_TIMEOUT_MS 5000
-#define PERMIT_QUESTIONS  10000              /* that wait for an answer at once */
+#define PERMIT_QUESTIONS  100000             /* that wait for an answer at once */
 #define PERMIT_BYTES      (32 * 1024 * 1024) /* of keys and tokens of those that wait until it is known if auth is on */
-#define PERMIT_KEPT_BYTES (256 * 1024 * 1024) /* of rights_stats.bytes */
+#define PERMIT_KEPT_BYTES (256 * 1024 * 1024) /* of rights_stats.bytes, unless bytes_max says otherwise */
+#define PERMIT_HOLDER     96                  /* bytes that a question counts for, besides its own: its asker's */
 #define PERMIT_PERIOD_MS  10000
 #define PERMIT_LISTENERS  4
 
@@ -78,6 +80,7 @@ struct permit_opts {
     uv_loop_t *loop;
     size_t n_members;   /* endpoints of the uplink; 0: one */
     uint64_t period_ms; /* 0: PERMIT_PERIOD_MS */
+    size_t bytes_max;   /* of rights_stats.bytes; 0: PERMIT_KEPT_BYTES */
     uint64_t seed;
     const struct belfry_log *log;
 };

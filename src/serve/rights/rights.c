@@ -227,11 +227,17 @@ static struct warrant *warrant_find(const struct rights *rights, const struct be
     return NULL;
 }
 
+static bool rights_has_room(const struct rights *rights, size_t bytes)
+{
+    size_t used = rights->stats.bytes, max = rights->opts.bytes_max;
+    return used <= max && bytes <= max - used;
+}
+
 static enum belfry_err warrant_create(struct rights *rights, struct bearer *bearer, struct rights_range range,
                                       struct warrant **out)
 {
     size_t bytes = sizeof(struct warrant) + range.key.len + range.end.len;
-    if (bytes > rights->opts.bytes_max - rights->stats.bytes || bearer->n_warrants >= RIGHTS_PER_BEARER)
+    if (!rights_has_room(rights, bytes) || bearer->n_warrants >= RIGHTS_PER_BEARER)
         return BELFRY_ERR_LIMIT;
     struct warrant *warrant = malloc(bytes);
     if (warrant == NULL)
@@ -273,7 +279,7 @@ static struct bearer *bearer_find(const struct rights *rights, struct rights_who
 static enum belfry_err bearer_create(struct rights *rights, struct rights_who who, struct bearer **out)
 {
     size_t bytes = sizeof(struct bearer) + who.secret.len;
-    if (bytes > rights->opts.bytes_max - rights->stats.bytes)
+    if (!rights_has_room(rights, bytes))
         return BELFRY_ERR_LIMIT;
     struct bearer *bearer = malloc(bytes);
     if (bearer == NULL)
@@ -421,6 +427,13 @@ void rights_doubt(struct rights *rights, uint64_t now_ms)
 
 /* ---- claims ---- */
 
+static void claim_attach(struct rights_claim *claim, struct warrant *warrant)
+{
+    struct rights *rights = warrant->bearer->rights;
+    claim->warrant = warrant;
+    rights->stats.bytes += rights->opts.claim_bytes;
+}
+
 static void claim_detach(struct rights_claim *claim)
 {
     struct bearer *bearer = claim->warrant->bearer;
@@ -431,6 +444,7 @@ static void claim_detach(struct rights_claim *claim)
         bearer->n_kept--;
         stats->kept--;
     }
+    stats->bytes -= bearer->rights->opts.claim_bytes;
     belfry_list_remove(&claim->node);
     claim->warrant = NULL;
 }
@@ -456,7 +470,7 @@ static void claim_settle(struct rights_claim *claim, enum rights_verdict verdict
     if (belfry_list_empty(&claim->news))
         belfry_list_append(&rights->settled, &claim->news);
     if (verdict == RIGHTS_GRANTED && claim->use == RIGHTS_KEPT) {
-        claim->warrant = warrant;
+        claim_attach(claim, warrant);
         claim_keep(claim);
     }
 }
@@ -488,19 +502,21 @@ enum belfry_err rights_claim(struct rights *rights, struct rights_who who, struc
 {
     BELFRY_OWNER_CHECK(rights);
     struct warrant *warrant;
+    if (!rights_has_room(rights, rights->opts.claim_bytes))
+        return BELFRY_ERR_LIMIT;
     enum belfry_err err = rights_find(rights, who, range, &warrant);
     if (err != BELFRY_OK)
         return err;
     struct bearer *bearer = warrant->bearer;
-    *claim = (struct rights_claim){.warrant = warrant, .use = (uint8_t)use};
+    *claim = (struct rights_claim){.use = (uint8_t)use};
     belfry_list_init(&claim->node);
     belfry_list_init(&claim->news);
     *out_granted = warrant_is_good(warrant, now_ms);
-    if (*out_granted && use == RIGHTS_ONCE) {
-        claim->warrant = NULL;
-    } else if (*out_granted) {
+    if (!*out_granted || use == RIGHTS_KEPT)
+        claim_attach(claim, warrant);
+    if (*out_granted && use == RIGHTS_KEPT) {
         claim_keep(claim);
-    } else {
+    } else if (!*out_granted) {
         belfry_list_append(&warrant->waiting, &claim->node);
         claim->waits = true;
         rights->stats.waiting++;
@@ -644,17 +660,27 @@ static void bearer_fill_question(struct bearer *bearer)
     }
 }
 
+static bool rights_may_ask_first(const struct rights *rights)
+{
+    return !belfry_list_empty(&rights->first) && rights->stats.asking < RIGHTS_QUESTIONS - RIGHTS_RENEWALS;
+}
+
+static bool rights_may_renew(const struct rights *rights)
+{
+    return !belfry_list_empty(&rights->renewals) && rights->stats.asking < RIGHTS_QUESTIONS;
+}
+
+bool rights_has_question(const struct rights *rights)
+{
+    return rights_may_ask_first(rights) || rights_may_renew(rights);
+}
+
 struct rights_question *rights_ask(struct rights *rights, uint64_t now_ms)
 {
     BELFRY_OWNER_CHECK(rights);
-    struct belfry_list *from = &rights->first;
-    if (rights->stats.asking >= RIGHTS_QUESTIONS)
+    if (!rights_has_question(rights))
         return NULL;
-    if (belfry_list_empty(from) || rights->stats.asking >= RIGHTS_QUESTIONS - RIGHTS_RENEWALS)
-        from = &rights->renewals;
-    struct belfry_list *node = belfry_list_pop(from);
-    if (node == NULL)
-        return NULL;
+    struct belfry_list *node = belfry_list_pop(rights_may_ask_first(rights) ? &rights->first : &rights->renewals);
     struct bearer *bearer = belfry_container(node, struct bearer, ready);
     struct rights_question *question = &bearer->question;
     bearer_fill_question(bearer);

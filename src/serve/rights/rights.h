@@ -18,8 +18,8 @@
  * Nothing here depends on a punctual timer: rights_party_may() compares times.
  *
  * Thread: owner. Pure: questions, verdicts and events are taken from it; answers and the time are put in.
- * Memory: one allocation per bearer and per warrant; claims and parties are their holders'. A warrant that nobody keeps
- * is dropped when its time is up. At the bounds a claim is refused.
+ * Memory: one allocation per bearer and per warrant; claims and parties are their holders', and claims are counted. A
+ * warrant that nobody keeps is dropped when its time is up. At the bounds a claim is refused.
  */
 #ifndef BELFRY_SERVE_RIGHTS_RIGHTS_H
 #define BELFRY_SERVE_RIGHTS_RIGHTS_H
@@ -62,7 +62,8 @@ struct rights_opts {
     uint64_t period_ms;
     uint64_t seed;
     struct belfry_hash_key hash_key;
-    size_t bytes_max; /* of bearers and warrants */
+    size_t bytes_max;   /* of bearers, warrants and claims */
+    size_t claim_bytes; /* what a claim counts for, while it has a warrant: it and its holder */
 };
 
 BELFRY_NODISCARD enum belfry_err rights_create(const struct rights_opts *opts, struct rights **out);
@@ -135,6 +136,9 @@ struct rights_question {
 
 /* The next question, which is taken to be sent at now_ms; NULL: none, or too many are under way. */
 struct rights_question *rights_ask(struct rights *rights, uint64_t now_ms);
+
+/* Would rights_ask() have one? */
+bool rights_has_question(const struct rights *rights);
 
 /* Its ranges; `after` is NULL at first, and NULL comes after the last. */
 const struct rights_range *rights_question_range(const struct rights_question *question,

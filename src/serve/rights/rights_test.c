@@ -17,8 +17,9 @@
 #include "core/key_range.h"
 #include "support/refuse.h"
 
-#define PERIOD 10000
-#define MANY   1000
+#define PERIOD      10000
+#define CLAIM_BYTES 400
+#define MANY        1000
 
 /* ---- upstream ---- */
 
@@ -103,7 +104,7 @@ static void make(void)
 {
     upstream = (struct upstream){.allowed = {"a"}};
     now = 1000000;
-    struct rights_opts opts = {.period_ms = PERIOD, .seed = 7, .bytes_max = 1 << 24};
+    struct rights_opts opts = {.period_ms = PERIOD, .seed = 7, .bytes_max = 1 << 26, .claim_bytes = CLAIM_BYTES};
     assert_int_equal(rights_create(&opts, &rights), BELFRY_OK);
 }
 
@@ -594,14 +595,46 @@ static void warrants_are_bounded_in_number_and_bytes(void **state)
     assert_int_equal(
         rights_claim(rights, who_is("t"), one_more, RIGHTS_KEPT, now, &claims[RIGHTS_PER_BEARER], &granted),
         BELFRY_ERR_LIMIT);
-    char *big = test_calloc(1, 1 << 23);
-    struct rights_who large = {.kind = 1, .secret = belfry_bytes_of(big, 1 << 23)};
+    char *big = test_calloc(1, 1 << 26);
+    struct rights_who large = {.kind = 1, .secret = belfry_bytes_of(big, 1 << 26)};
     assert_int_equal(rights_claim(rights, large, one_more, RIGHTS_KEPT, now, &claims[RIGHTS_PER_BEARER], &granted),
                      BELFRY_ERR_LIMIT);
     test_free(big);
     for (size_t i = 0; i < RIGHTS_PER_BEARER; i++)
         rights_release(rights, &claims[i]);
     quit(a);
+    finish();
+}
+
+static void claims_are_counted_and_bounded_while_they_have_a_warrant(void **state)
+{
+    (void)state;
+    make();
+    rights_destroy(rights);
+    struct rights_opts opts = {.period_ms = PERIOD, .bytes_max = 10 * CLAIM_BYTES, .claim_bytes = CLAIM_BYTES};
+    assert_int_equal(rights_create(&opts, &rights), BELFRY_OK);
+    struct rights_range range = rights_range_of(belfry_bytes_str("a"), (struct belfry_bytes){0});
+    struct rights_claim claims[20], once;
+    bool granted;
+    size_t n = 0;
+    enum belfry_err err = BELFRY_OK;
+    while (err == BELFRY_OK && n < 20)
+        err = rights_claim(rights, who_is("t"), range, RIGHTS_KEPT, now, &claims[n++], &granted);
+    assert_int_equal(err, BELFRY_ERR_LIMIT);
+    n--;
+    assert_in_range(n, 5, 9);
+    rights_release(rights, &claims[--n]);
+    size_t bytes = counted().bytes;
+    assert_int_equal(rights_claim(rights, who_is("t"), range, RIGHTS_KEPT, now, &claims[n++], &granted), BELFRY_OK);
+    assert_int_equal(counted().bytes, bytes + CLAIM_BYTES);
+    serve();
+    assert_int_equal(counted().bytes, bytes + CLAIM_BYTES); /* granted, and kept */
+    rights_release(rights, &claims[--n]);
+    assert_int_equal(rights_claim(rights, who_is("t"), range, RIGHTS_ONCE, now, &once, &granted), BELFRY_OK);
+    assert_true(granted);
+    assert_int_equal(counted().bytes, bytes); /* it was answered, and has no warrant */
+    while (n > 0)
+        rights_release(rights, &claims[--n]);
     finish();
 }
 
@@ -836,6 +869,7 @@ int main(void)
         cmocka_unit_test(an_upstream_with_a_lower_limit_is_asked_for_fewer_at_a_time),
         cmocka_unit_test(a_question_that_nobody_waits_for_is_abandoned),
         cmocka_unit_test(warrants_are_bounded_in_number_and_bytes),
+        cmocka_unit_test(claims_are_counted_and_bounded_while_they_have_a_warrant),
         cmocka_unit_test(a_doubt_asks_for_every_kept_warrant_again),
         cmocka_unit_test(verdicts_agree_with_a_model_that_looks_at_every_key),
         cmocka_unit_test(without_memory_a_claim_fails_and_nothing_leaks),
