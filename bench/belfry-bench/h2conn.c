@@ -59,6 +59,7 @@ struct h2conn {
     struct belfry_buf headers;     /* a header block in CONTINUATIONs */
     uint32_t headers_id;           /* whose it is; 0: none */
     bool headers_end_stream;
+    struct belfry_buf token; /* empty: none */
     struct belfry_buf out;
 };
 
@@ -196,6 +197,28 @@ static void put_text(struct belfry_buf *buf, uint8_t name, const char *value)
     h2conn_put(buf, value, len);
 }
 
+void h2conn_set_token(struct h2conn *conn, struct belfry_bytes token)
+{
+    belfry_buf_clear(&conn->token);
+    h2conn_put(&conn->token, token.data, token.len);
+}
+
+/* A literal without indexing, of a new name; RFC 7541, 5.1 says how a length is written. */
+static void put_token(struct belfry_buf *buf, struct belfry_bytes token)
+{
+    uint8_t head[4 + 8] = {0};
+    size_t n = 0, left = token.len;
+    h2conn_put(buf, "\x00\x05token", 7);
+    head[n++] = (uint8_t)(left < 127 ? left : 127);
+    if (left >= 127) {
+        for (left -= 127; left >= 128; left >>= 7)
+            head[n++] = (uint8_t)(left | 128);
+        head[n++] = (uint8_t)left;
+    }
+    h2conn_put(buf, head, n);
+    h2conn_put(buf, token.data, token.len);
+}
+
 uint32_t h2conn_call(struct h2conn *conn, const char *path)
 {
     struct call *call = &conn->calls[conn->next_number % conn->max_calls];
@@ -210,6 +233,8 @@ uint32_t h2conn_call(struct h2conn *conn, const char *path)
     put_text(&block, 31, "application/grpc");
     put_text(&block, 58, "belfry-bench/" BELFRY_VERSION);
     h2conn_put(&block, "\x00\x02te\x08trailers", 13);
+    if (belfry_buf_len(&conn->token) > 0)
+        put_token(&block, belfry_buf_bytes(&conn->token));
     h2frame_put_head(&conn->out, H2FRAME_HEADERS, H2FRAME_END_HEADERS, h2conn_id_of(call), belfry_buf_len(&block));
     h2conn_put(&conn->out, belfry_buf_bytes(&block).data, belfry_buf_len(&block));
     belfry_buf_fini(&block);
@@ -613,6 +638,7 @@ void h2conn_destroy(struct h2conn *conn)
         nghttp2_hd_inflate_del(conn->inflater);
     h2frame_cutter_fini(&conn->cutter);
     belfry_buf_fini(&conn->headers);
+    belfry_buf_fini(&conn->token);
     belfry_buf_fini(&conn->out);
     free(conn);
 }

@@ -49,6 +49,9 @@ void h2conn_destroy(struct h2conn *conn);
 enum h2conn_state h2conn_state(const struct h2conn *conn);
 uint64_t h2conn_bytes_read(const struct h2conn *conn);
 
+/* Every call from here on has `token` in its metadata, as etcd's clients send it. Copied; an empty one: none. */
+void h2conn_set_token(struct h2conn *conn, struct belfry_bytes token);
+
 /* Opens a call of `path` (a literal shorter than 127 bytes). Returns its number, counted from 0 in the order of
  * opening; UINT32_MAX when its place is still taken by an older one. */
 uint32_t h2conn_call(struct h2conn *conn, const char *path);

@@ -266,6 +266,36 @@ static void a_paused_connection_reads_nothing_until_it_goes_on(void **state)
     close_rig(&rig);
 }
 
+static void a_token_is_sent_with_every_call_however_long_it_is(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t len;
+        const char *head;
+        size_t head_len;
+    } cases[] = {{5, "\x05", 1}, {126, "\x7e", 1}, {127, "\x7f\x00", 2}, {600, "\x7f\xd9\x03", 3}};
+    char token[600];
+    uint8_t data[1024], wanted[32] = "\x00\x05token";
+    memset(token, 't', sizeof(token));
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct rig rig = {.poll = poller_create()};
+        int fds[2];
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+        rig.peer = fds[1];
+        rig.conn = h2conn_create_on(rig.poll, fds[0], 1, &events, &rig);
+        h2conn_set_token(rig.conn, belfry_bytes_of("another", 7));
+        h2conn_set_token(rig.conn, belfry_bytes_of(token, cases[i].len));
+        assert_int_equal(h2conn_call(rig.conn, "/a/b"), 0);
+        turn(&rig);
+        size_t n = heard(&rig, data, sizeof(data)), wanted_len = 7 + cases[i].head_len;
+        memcpy(wanted + 7, cases[i].head, cases[i].head_len);
+        assert_true(n > PREFACE_BYTES + 9 + wanted_len + cases[i].len);
+        assert_memory_equal(data + n - cases[i].len, token, cases[i].len);
+        assert_memory_equal(data + n - cases[i].len - wanted_len, wanted, wanted_len);
+        close_rig(&rig);
+    }
+}
+
 static void the_peers_end_is_a_failure(void **state)
 {
     (void)state;
@@ -288,6 +318,7 @@ int main(void)
         cmocka_unit_test(what_the_server_has_no_window_for_waits),
         cmocka_unit_test(what_no_server_may_say_fails_the_connection),
         cmocka_unit_test(a_paused_connection_reads_nothing_until_it_goes_on),
+        cmocka_unit_test(a_token_is_sent_with_every_call_however_long_it_is),
         cmocka_unit_test(the_peers_end_is_a_failure),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,7 +14,7 @@ static char key[LOAD_KEY_MAX], end[LOAD_KEY_MAX];
 static void everybody_watches_the_prefix_of_a_shared_load(void **state)
 {
     (void)state;
-    const struct load load = {LOAD_SHARED, LOAD_VALUES, "/bench/"};
+    const struct load load = {.keys = LOAD_SHARED, .form = LOAD_VALUES, .prefix = "/bench/"};
     load_range(&load, 17, key, end);
     assert_string_equal(key, "/bench/");
     assert_string_equal(end, "/bench0");
@@ -25,7 +25,7 @@ static void everybody_watches_the_prefix_of_a_shared_load(void **state)
 static void a_distinct_load_has_a_key_for_each(void **state)
 {
     (void)state;
-    const struct load load = {LOAD_DISTINCT, LOAD_VALUES, "/bench/"};
+    const struct load load = {.keys = LOAD_DISTINCT, .form = LOAD_VALUES, .prefix = "/bench/"};
     load_range(&load, 17, key, end);
     assert_string_equal(key, "/bench/00000017");
     assert_string_equal(end, "");
@@ -36,11 +36,11 @@ static void a_distinct_load_has_a_key_for_each(void **state)
 static void a_watcher_covers_what_its_range_has(void **state)
 {
     (void)state;
-    const struct load shared = {LOAD_SHARED, LOAD_VALUES, "/bench/"};
+    const struct load shared = {.keys = LOAD_SHARED, .form = LOAD_VALUES, .prefix = "/bench/"};
     assert_true(load_covers(&shared, 3, belfry_bytes_str("/bench/17")));
     assert_false(load_covers(&shared, 3, belfry_bytes_str("/bench")));
     assert_false(load_covers(&shared, 3, belfry_bytes_str("/other/17")));
-    const struct load distinct = {LOAD_DISTINCT, LOAD_VALUES, "/bench/"};
+    const struct load distinct = {.keys = LOAD_DISTINCT, .form = LOAD_VALUES, .prefix = "/bench/"};
     assert_true(load_covers(&distinct, 17, belfry_bytes_str("/bench/00000017")));
     assert_false(load_covers(&distinct, 17, belfry_bytes_str("/bench/00000018")));
     assert_false(load_covers(&distinct, 17, belfry_bytes_str("/bench/000000170")));
@@ -50,8 +50,8 @@ static void a_watcher_covers_what_its_range_has(void **state)
 static void an_object_lies_under_its_namespace_and_is_named_in_its_value(void **state)
 {
     (void)state;
-    const struct load shared = {LOAD_SHARED, LOAD_OBJECTS, "/registry/pods/"};
-    const struct load distinct = {LOAD_DISTINCT, LOAD_OBJECTS, "/registry/pods/"};
+    const struct load shared = {.keys = LOAD_SHARED, .form = LOAD_OBJECTS, .prefix = "/registry/pods/"};
+    const struct load distinct = {.keys = LOAD_DISTINCT, .form = LOAD_OBJECTS, .prefix = "/registry/pods/"};
     load_put_key(&shared, 1017, key);
     assert_string_equal(key, "/registry/pods/default/node-17");
     load_put_key(&distinct, 1017, key);

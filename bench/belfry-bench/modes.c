@@ -13,6 +13,8 @@ const struct mode modes[N_MODES] = {
      "--connections 100 --rate 500 --value-size 1KiB", false, stall_run},
     {"storm", "watchers whose server is killed and started again: how soon they have all, what it costs upstream",
      "--connections 2000 --watches 10 --rate 10", false, storm_run},
+    {"resume", "a fleet whose server is killed and started again: when every watch is there and has everything",
+     "--fleet --connections 1000 --watches 100 --in-flight 64 --settle 0s", false, resume_run},
     {"write-cost", "what watchers cost those who write", "--connections 1000 --puts 500 --rate 100 --in-flight 1",
      false, writecost_run},
     {"kube", "puts to many watchers of Kubernetes objects over HTTP/1.1: as fanout",

@@ -11,12 +11,13 @@ int million_run(const struct plan *plan);
 int replay_run(const struct plan *plan);
 int stall_run(const struct plan *plan);
 int storm_run(const struct plan *plan);
+int resume_run(const struct plan *plan);
 int put_run(const struct plan *plan);
 int list_run(const struct plan *plan);
 int writecost_run(const struct plan *plan);
 int bare_run(const struct plan *plan);
 
-#define N_MODES 11
+#define N_MODES 12
 extern const struct mode modes[N_MODES];
 
 /* The whole table, for --help and completion: options, and the modes as commands. */

@@ -21,6 +21,10 @@ enum name {
     CONNECTIONS,
     STREAMS,
     WATCHES,
+    CREATING,
+    TOKENS,
+    LOGINS,
+    WRITE_TOKEN,
     PUTS,
     VALUE_BYTES,
     IN_FLIGHT,
@@ -31,6 +35,7 @@ enum name {
     PREFIX,
     DISTINCT,
     SHARED,
+    FLEET,
     KUBE,
     SELECTOR_FIELD,
     WARM,
@@ -75,6 +80,12 @@ static const struct belfry_opt_row rows[N_NAMES] = {
         .help = "streams of a connection"},
     [WATCHES] = {WATCHES, "watches", COUNT(watches), RANGE(1, 10000000), .fallback = "1",
         .help = "watches of a stream"},
+    [CREATING] = {CREATING, "creating", COUNT(creating), RANGE(1, 10000), .fallback = "256",
+        .help = "creates of a stream under way at a time: 1 as of Go's client, many as of libbelfry"},
+    [TOKENS] = {TOKENS, "tokens", TEXT("FILE"), .help = "a token of etcd per line: connections have them in turn"},
+    [LOGINS] = {LOGINS, "logins", TEXT("FILE"),
+        .help = "NAME:PASSWORD per line: each connection logs in with one, every time that it connects"},
+    [WRITE_TOKEN] = {WRITE_TOKEN, "write-token", TEXT("TOKEN"), .help = "of whoever makes the puts"},
     [PUTS] = {PUTS, "puts", COUNT(puts), RANGE(0, 10000000), .fallback = "200", .help = "puts"},
     [VALUE_BYTES] = {VALUE_BYTES, "value-size", SIZE(value_bytes), RANGE(PUT_TIME_BYTES, 1 << 20), .fallback = "256",
         .help = "bytes of a value, or of an object's spec"},
@@ -89,6 +100,8 @@ static const struct belfry_opt_row rows[N_NAMES] = {
         .help = "where all keys lie"},
     [DISTINCT] = {DISTINCT, "distinct", SWITCH, .help = "each watcher watches a key of its own"},
     [SHARED] = {SHARED, "shared", SWITCH, .help = "every watcher watches the prefix"},
+    [FLEET] = {FLEET, "fleet", SWITCH,
+        .help = "of a connection's watches a half watch keys of its own, a tenth its prefixes, the others shared ones"},
     [KUBE] = {KUBE, "kube", SWITCH, .help = "values are Kubernetes objects, watched over HTTP/1.1"},
     [SELECTOR_FIELD] = {SELECTOR_FIELD, "selector-field", .kind = BELFRY_KIND_CHOICE, .value_name = "FIELD",
         .choices = "spec.nodeName|metadata.name", .help = "of objects: each watcher has a selector of its own on this"},
@@ -183,6 +196,17 @@ static bool set_other(struct reading *reading, enum name name, const char *text)
     case SHARED:
         plan->keys = LOAD_SHARED;
         break;
+    case FLEET:
+        plan->keys = LOAD_FLEET;
+        break;
+    case TOKENS:
+    case LOGINS:
+        credentials_read(&plan->credentials, text);
+        plan->logs_in = name == LOGINS;
+        break;
+    case WRITE_TOKEN:
+        plan->write_token = text;
+        break;
     case KUBE:
         plan->values = LOAD_OBJECTS;
         break;
@@ -268,6 +292,10 @@ static bool check(const struct reading *reading, const struct mode *mode)
         return refuse(reading, "--watches: a connection with HTTP/1.1 has one watch");
     if ((plan->selector_field != NULL) != (plan->values == LOAD_OBJECTS && plan->keys == LOAD_DISTINCT))
         return refuse(reading, "--selector-field: goes with --kube, and --distinct with it");
+    if (plan->keys == LOAD_FLEET && strcmp(mode->name, "resume") != 0 && strcmp(mode->name, "idle") != 0)
+        return refuse(reading, "--fleet: goes with the modes resume and idle");
+    if (plan->keys == LOAD_FLEET && plan->streams * plan->watches < FLEET_RANGE_MIN)
+        return refuse(reading, "--fleet: a connection needs at least %d watches", FLEET_RANGE_MIN);
     if (!reading->has_write_target)
         plan->write_target = plan->target;
     if (!mode->local && !reading->remote && !(plan->target.loopback && plan->write_target.loopback))
@@ -293,7 +321,10 @@ enum belfry_err plan_read(const struct mode *mode, int argc, char *argv[], FILE 
 
 struct load plan_load(const struct plan *plan)
 {
-    return (struct load){plan->keys, plan->values, plan->prefix};
+    return (struct load){.keys = plan->keys,
+                         .form = plan->values,
+                         .prefix = plan->prefix,
+                         .fleet = {.n_clients = plan->conns, .n_watches = plan->streams * plan->watches}};
 }
 
 struct swarm_opts plan_swarm(const struct plan *plan)
@@ -303,7 +334,10 @@ struct swarm_opts plan_swarm(const struct plan *plan)
                                .n_conns = plan->conns,
                                .n_streams = plan->streams,
                                .n_watches = plan->watches,
-                               .selector_field = plan->selector_field};
+                               .n_creating = plan->creating,
+                               .selector_field = plan->selector_field,
+                               .credentials = plan->credentials.n > 0 ? &plan->credentials : NULL,
+                               .logs_in = plan->logs_in};
 }
 
 struct putter_opts plan_putter(const struct plan *plan)
@@ -313,7 +347,8 @@ struct putter_opts plan_putter(const struct plan *plan)
                                 .value_bytes = plan->value_bytes,
                                 .max_puts = plan->puts,
                                 .in_flight = plan->in_flight,
-                                .n_watchers = plan->conns * plan->streams * plan->watches};
+                                .n_watchers = plan->conns * plan->streams * plan->watches,
+                                .token = belfry_bytes_str(plan->write_token != NULL ? plan->write_token : "")};
 }
 
 struct round_opts plan_round(const struct plan *plan)

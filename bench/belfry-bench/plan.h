@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <sys/types.h>
 
+#include "credentials.h"
 #include "load.h"
 #include "opt/options.h"
 #include "report.h"
@@ -22,7 +23,10 @@ struct plan {
     const char *mode;
     struct target target, write_target;
     pid_t pid, write_pid, upstream_pid;
-    size_t conns, streams, watches;
+    size_t conns, streams, watches, creating;
+    struct credentials credentials; /* owned until the program ends; none: connections show nothing */
+    bool logs_in;
+    const char *write_token; /* lent from argv; NULL: none */
     size_t puts, value_bytes, in_flight;
     enum pace pace;
     uint64_t rate, elsewhere_rate; /* puts per second */

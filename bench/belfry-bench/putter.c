@@ -60,10 +60,11 @@ void putter_open(struct putter *putter, int poll, const struct putter_opts *opts
     putter->message = must_have(malloc(MESSAGE_HEADS + LOAD_KEY_MAX + value_max));
     putter->value = must_have(malloc(value_max));
     putter->revs = must_have(calloc(opts->max_puts + 1, sizeof(*putter->revs)));
-    if (opts->load.keys == LOAD_DISTINCT)
+    if (opts->load.keys != LOAD_SHARED)
         putter->watchers = must_have(calloc(opts->max_puts + 1, sizeof(*putter->watchers)));
     histogram_clear(&putter->latency);
     putter->conn = h2conn_create(poll, &opts->target, PUTTER_CALLS, &events, putter);
+    h2conn_set_token(putter->conn, opts->token);
 }
 
 void putter_close(struct putter *putter)
@@ -111,6 +112,11 @@ static size_t key_of_put(struct putter *putter, size_t put)
 {
     if (putter->watchers == NULL)
         return put;
+    if (putter->opts.load.keys == LOAD_FLEET) {
+        size_t range = put % fleet_ranges(&putter->opts.load.fleet);
+        putter->watchers[put] = (uint32_t)range;
+        return range;
+    }
     size_t step = putter->opts.n_watchers / putter->opts.max_puts;
     size_t watcher = put * (step == 0 ? 1 : step) % putter->opts.n_watchers;
     putter->watchers[put] = (uint32_t)watcher;
@@ -151,5 +157,5 @@ struct tally_puts putter_puts(struct putter *putter)
         if (putter->watchers != NULL)
             putter->watchers[at] = watcher;
     }
-    return (struct tally_puts){putter->revs, putter->watchers, putter->sent};
+    return (struct tally_puts){.revs = putter->revs, .watchers = putter->watchers, .n_puts = putter->sent};
 }

@@ -23,8 +23,9 @@ struct putter_opts {
     struct load load;
     size_t value_bytes; /* PUT_TIME_BYTES and up; of an object: of its spec */
     size_t max_puts;
-    size_t in_flight;  /* at most PUTTER_CALLS / 2 */
-    size_t n_watchers; /* distinct load: the puts go round these, spread evenly */
+    size_t in_flight;          /* at most PUTTER_CALLS / 2 */
+    size_t n_watchers;         /* distinct load: the puts go round these, spread evenly */
+    struct belfry_bytes token; /* lent for the opening; empty: none */
 };
 
 struct putter {
@@ -34,7 +35,7 @@ struct putter {
     char *value;         /* owned; the value that goes into it */
     size_t sent, answered;
     int64_t *revs;      /* owned; of each put; 0: no answer yet */
-    uint32_t *watchers; /* owned; distinct load: whom each put concerns; else NULL */
+    uint32_t *watchers; /* owned; distinct load: whom each put concerns; of a fleet: which range; else NULL */
     struct histogram latency;
     char fault[256]; /* what broke it; "" if nothing has */
     uint64_t sent_at[PUTTER_CALLS];

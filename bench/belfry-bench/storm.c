@@ -218,7 +218,7 @@ static void open_putters(const struct storm *storm)
     struct putter_opts opts = plan_putter(plan);
     opts.max_puts = (size_t)(plan->rate * plan->timeout_ms / 1000) + 1;
     putter_open(&putter, storm->poll, &opts);
-    opts.load = (struct load){LOAD_SHARED, LOAD_VALUES, ELSEWHERE};
+    opts.load = (struct load){.keys = LOAD_SHARED, .form = LOAD_VALUES, .prefix = ELSEWHERE};
     opts.max_puts = (size_t)(plan->elsewhere_rate * plan->timeout_ms / 1000) + 1;
     putter_open(&elsewhere, storm->poll, &opts);
 }

@@ -16,9 +16,8 @@
 #include "wire/scan.h"
 #include "wire/write.h"
 
-#define MAX_OPENING  256 /* connections on their way at a time: fewer than a listener's backlog */
-#define MAX_BOUNDED  16  /* the same when there is a bound: what they still create goes past it */
-#define MAX_CREATING 256 /* creates of a stream without an answer */
+#define MAX_OPENING 256 /* connections on their way at a time: fewer than a listener's backlog */
+#define MAX_BOUNDED 16  /* the same when there is a bound: what they still create goes past it */
 
 #define BACK_FIRST_MS 50 /* libbelfry's waits, so that a storm of these watchers is what a server would meet */
 #define BACK_MAX_MS   3000
@@ -49,6 +48,7 @@ struct seat {
     /* etcd's API */
     struct h2conn *conn; /* owned; NULL: not opened yet */
     struct lane *lanes;  /* owned; one a stream */
+    bool logged_in;
     /* Kubernetes' */
     struct kube_watch *watch; /* owned; NULL: not opened yet */
 };
@@ -102,9 +102,21 @@ static bool seat_lost(struct seat *seat, const char *why)
 
 /* ---- watchers of etcd's API ---- */
 
+#define LOGIN 0 /* its call, on a connection that logs in; the streams are the calls after it */
+
+static uint32_t first_call(const struct seat *seat)
+{
+    return seat->swarm->opts.logs_in ? LOGIN + 1 : 0;
+}
+
+static struct lane *lane_of(const struct seat *seat, uint32_t call)
+{
+    return &seat->lanes[call - first_call(seat)];
+}
+
 static size_t first_watcher(const struct seat *seat, uint32_t call)
 {
-    return (seat->index * seat->swarm->opts.n_streams + call) * seat->swarm->opts.n_watches;
+    return (seat->index * seat->swarm->opts.n_streams + call - first_call(seat)) * seat->swarm->opts.n_watches;
 }
 
 /* Behind what it has seen, if it has been here before. */
@@ -117,10 +129,10 @@ static int64_t start_of(const struct swarm *swarm, size_t watcher)
 static void ask(struct seat *seat, uint32_t call)
 {
     struct swarm *swarm = seat->swarm;
-    struct lane *lane = &seat->lanes[call];
+    struct lane *lane = lane_of(seat, call);
     char key[LOAD_KEY_MAX], end[LOAD_KEY_MAX];
     struct belfry_buf message = {0};
-    while (lane->asked < swarm->opts.n_watches && lane->asked - lane->created < MAX_CREATING) {
+    while (lane->asked < swarm->opts.n_watches && lane->asked - lane->created < swarm->opts.n_creating) {
         size_t watcher = first_watcher(seat, call) + lane->asked++;
         load_range(&swarm->opts.load, watcher, key, end);
         struct belfry_wire_create create = {.key = belfry_bytes_str(key),
@@ -135,7 +147,7 @@ static void ask(struct seat *seat, uint32_t call)
 
 static void on_created(struct seat *seat, uint32_t call, const struct belfry_wire_watch *watch)
 {
-    struct lane *lane = &seat->lanes[call];
+    struct lane *lane = lane_of(seat, call);
     if (watch->watch_id < 0 || (uint64_t)watch->watch_id >= lane->asked || lane->answered[watch->watch_id]) {
         seat_fault(seat, "a watch was created that was not asked for", "");
         return;
@@ -150,7 +162,7 @@ static void on_created(struct seat *seat, uint32_t call, const struct belfry_wir
         tally_begin(&seat->swarm->tally, first_watcher(seat, call) + (size_t)watch->watch_id, watch->header.revision);
     if (seat->n_created == watches_per_seat(seat->swarm))
         belfry_backoff_reset(&seat->backoff);
-    if (lane->asked - lane->created <= MAX_CREATING / 2)
+    if (lane->asked - lane->created <= seat->swarm->opts.n_creating / 2)
         ask(seat, call);
 }
 
@@ -168,12 +180,48 @@ static void on_event(struct seat *seat, size_t watcher, struct belfry_bytes raw,
     seat_delivery(seat, watcher, event.kv.mod_rev, put_time_read(event.kv.value), now);
 }
 
+static void open_streams(struct seat *seat)
+{
+    for (uint32_t i = 0; i < seat->swarm->opts.n_streams; i++) {
+        uint32_t call = h2conn_call(seat->conn, "/etcdserverpb.Watch/Watch");
+        if (call != first_call(seat) + i)
+            die("a stream has no place");
+        ask(seat, call);
+    }
+}
+
+static void log_in(struct seat *seat)
+{
+    struct belfry_buf request = {0};
+    credentials_write_login(credentials_of(seat->swarm->opts.credentials, seat->index), &request);
+    uint32_t call = h2conn_call(seat->conn, "/etcdserverpb.Auth/Authenticate");
+    h2conn_send(seat->conn, call, belfry_buf_bytes(&request), H2CONN_LAST);
+    belfry_buf_fini(&request);
+}
+
+static void on_login(struct seat *seat, struct belfry_bytes response)
+{
+    struct belfry_bytes token = credentials_read_login(response);
+    if (token.len == 0) {
+        seat_fault(seat, "an AuthenticateResponse has no token", "");
+        return;
+    }
+    h2conn_set_token(seat->conn, token);
+    seat->logged_in = true;
+    seat->swarm->logins++;
+    open_streams(seat);
+}
+
 static void on_message(void *user, uint32_t call, struct belfry_bytes message)
 {
     struct seat *seat = user;
     struct belfry_wire_watch watch = {0};
     if (seat->state == SEAT_AWAY)
         return; /* it has given this connection up */
+    if (call < first_call(seat)) {
+        on_login(seat, message);
+        return;
+    }
     if (belfry_scan_watch(message, &watch) != BELFRY_OK) {
         seat_fault(seat, "a WatchResponse cannot be read", "");
     } else if (watch.canceled) {
@@ -185,8 +233,8 @@ static void on_message(void *user, uint32_t call, struct belfry_bytes message)
     }
     if (watch.n_events == 0 || seat->swarm->fault[0] != '\0')
         return;
-    if (watch.watch_id < 0 || (uint64_t)watch.watch_id >= seat->lanes[call].asked ||
-        !seat->lanes[call].answered[watch.watch_id]) {
+    const struct lane *lane = lane_of(seat, call);
+    if (watch.watch_id < 0 || (uint64_t)watch.watch_id >= lane->asked || !lane->answered[watch.watch_id]) {
         seat_fault(seat, "an event came for a watch that does not exist", "");
         return;
     }
@@ -199,7 +247,10 @@ static void on_message(void *user, uint32_t call, struct belfry_bytes message)
 
 static void on_ended(void *user, uint32_t call, int status, const char *text)
 {
+    const struct seat *seat = user;
     char what[64];
+    if (call < first_call(seat) && seat->logged_in)
+        return; /* that call has done its work */
     if (seat_lost(user, text))
         return;
     snprintf(what, sizeof(what), "stream %u ended with grpc-status %d: ", call, status);
@@ -216,15 +267,19 @@ static void open_etcd(struct seat *seat)
 {
     static const struct h2conn_events events = {on_message, on_ended, on_failed};
     const struct swarm_opts *opts = &seat->swarm->opts;
+    uint32_t n_calls = (uint32_t)opts->n_streams + first_call(seat);
     seat->lanes = must_have(calloc(opts->n_streams, sizeof(*seat->lanes)));
-    seat->conn = h2conn_create(seat->swarm->poll, &opts->target, (uint32_t)opts->n_streams, &events, seat);
-    for (size_t i = 0; i < opts->n_streams; i++) {
+    seat->conn = h2conn_create(seat->swarm->poll, &opts->target, n_calls, &events, seat);
+    seat->logged_in = false;
+    for (size_t i = 0; i < opts->n_streams; i++)
         seat->lanes[i].answered = must_have(calloc(opts->n_watches, sizeof(bool)));
-        uint32_t call = h2conn_call(seat->conn, "/etcdserverpb.Watch/Watch");
-        if (call != i)
-            die("a stream has no place");
-        ask(seat, call);
+    if (opts->logs_in) {
+        log_in(seat);
+        return;
     }
+    if (opts->credentials != NULL)
+        h2conn_set_token(seat->conn, credentials_of(opts->credentials, seat->index));
+    open_streams(seat);
 }
 
 /* ---- watchers of Kubernetes' API ---- */
@@ -336,6 +391,8 @@ static void await_created(struct swarm *swarm, uint64_t deadline_ns)
 void swarm_open(struct swarm *swarm, int poll, const struct swarm_opts *opts, uint64_t deadline_ns)
 {
     *swarm = (struct swarm){.opts = *opts, .poll = poll, .unmeasured = SWARM_NONE, .due_ns = UINT64_MAX};
+    if (swarm->opts.n_creating == 0)
+        swarm->opts.n_creating = SWARM_CREATING;
     belfry_list_init(&swarm->away);
     swarm->n_watchers = watchers_of(swarm, opts->n_conns);
     tally_init(&swarm->tally, swarm->n_watchers);

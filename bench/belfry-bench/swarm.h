@@ -17,20 +17,25 @@
 #include "base/list.h"
 #include "base/rng.h"
 #include "bound.h"
+#include "credentials.h"
 #include "histogram.h"
 #include "load.h"
 #include "tally.h"
 #include "target.h"
 
-#define SWARM_NONE SIZE_MAX /* no connection */
+#define SWARM_NONE     SIZE_MAX /* no connection */
+#define SWARM_CREATING 256
 
 struct swarm_opts {
     struct target target;
     struct load load;
-    size_t n_conns, n_streams, n_watches; /* streams of a connection, watches of a stream */
-    int64_t start_revision;               /* 0: from now on */
-    const char *selector_field;           /* of a distinct load of objects */
-    struct bound bound;                   /* of opening */
+    size_t n_conns, n_streams, n_watches;  /* streams of a connection, watches of a stream */
+    size_t n_creating;                     /* creates of a stream without an answer; 0: SWARM_CREATING */
+    int64_t start_revision;                /* 0: from now on */
+    const char *selector_field;            /* of a distinct load of objects */
+    struct bound bound;                    /* of opening */
+    const struct credentials *credentials; /* lent; NULL: connections show nothing. For watches of etcd's API */
+    bool logs_in;                          /* these are names and passwords: a connection logs in each time */
 };
 
 struct seat;
@@ -41,6 +46,7 @@ struct swarm {
     struct seat *seats; /* owned; one a connection */
     size_t n_watchers, n_created;
     enum bound_hit bound_hit; /* why there are fewer than were asked for */
+    uint64_t logins;          /* that were answered with a token */
     uint64_t resumed;         /* watches that the server ended, and that were opened again where they were */
     struct tally tally;
     struct histogram latency; /* ns from put to delivery */

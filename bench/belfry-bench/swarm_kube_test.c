@@ -102,12 +102,13 @@ static void open_rig(const struct turn *turns, size_t n, const char *selector_fi
         play(listener, turns, n);
     close(listener);
     rig.poll = poller_create();
-    struct swarm_opts opts = {
-        .load = {selector_field != NULL ? LOAD_DISTINCT : LOAD_SHARED, LOAD_OBJECTS, "/registry/pods/"},
-        .n_conns = 1,
-        .n_streams = 1,
-        .n_watches = 1,
-        .selector_field = selector_field};
+    struct swarm_opts opts = {.load = {.keys = selector_field != NULL ? LOAD_DISTINCT : LOAD_SHARED,
+                                       .form = LOAD_OBJECTS,
+                                       .prefix = "/registry/pods/"},
+                              .n_conns = 1,
+                              .n_streams = 1,
+                              .n_watches = 1,
+                              .selector_field = selector_field};
     memcpy(&opts.target.addr, &addr, sizeof(addr));
     opts.target.addr_len = sizeof(addr);
     swarm_open(&rig.swarm, rig.poll, &opts, stopwatch_ns() + (uint64_t)20 * NS_PER_S);

@@ -191,8 +191,10 @@ static void open_rig(const struct turn *turns, size_t n)
         play(listener, turns, n);
     close(listener);
     rig.poll = poller_create();
-    struct swarm_opts opts = {
-        .load = {LOAD_SHARED, LOAD_VALUES, "k"}, .n_conns = 1, .n_streams = 1, .n_watches = N_WATCHES};
+    struct swarm_opts opts = {.load = {.keys = LOAD_SHARED, .form = LOAD_VALUES, .prefix = "k"},
+                              .n_conns = 1,
+                              .n_streams = 1,
+                              .n_watches = N_WATCHES};
     memcpy(&opts.target.addr, &addr, sizeof(addr));
     opts.target.addr_len = sizeof(addr);
     swarm_open(&rig.swarm, rig.poll, &opts, stopwatch_ns() + (uint64_t)20 * NS_PER_S);

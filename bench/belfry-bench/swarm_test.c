@@ -30,6 +30,11 @@
 /* WatchResponse{watch_id 1, events {kv {key, mod_revision 7}}} */
 #define EVENT_OF(digit) DATA("\x1a", "\x15") "\x10\1\x5a\x11\x12\x0f\x0a\x0b/k/0000000" digit "\x18\7"
 
+/* AuthenticateResponse{token "tk.7"} on stream 1, which ends; and WatchResponses on stream 3. */
+#define LOGIN       "\0\0\x0b\0\1\0\0\0\1\0\0\0\0\x06\x12\4tk.7"
+#define CREATED_3_0 "\0\0\x07\0\0\0\0\0\3\0\0\0\0\x02\x18\1"
+#define CREATED_3_1 "\0\0\x09\0\0\0\0\0\3\0\0\0\0\x04\x10\1\x18\1"
+
 /* What the server says to its first peer; nobody else gets an answer. */
 struct script {
     struct belfry_bytes creates;
@@ -43,6 +48,7 @@ struct rig {
     pid_t child;
     int go[2]; /* a pipe */
     struct swarm swarm;
+    const struct credentials *logins; /* NULL: nobody logs in */
 };
 
 static struct rig rig;
@@ -82,11 +88,13 @@ static void open_rig(const struct script *script, size_t n_conns, struct bound b
     if (rig.child == 0)
         play(listener, script);
     rig.poll = poller_create();
-    struct swarm_opts opts = {.load = {LOAD_DISTINCT, LOAD_VALUES, "/k/"},
+    struct swarm_opts opts = {.load = {.keys = LOAD_DISTINCT, .form = LOAD_VALUES, .prefix = "/k/"},
                               .n_conns = n_conns,
                               .n_streams = 1,
                               .n_watches = 2,
-                              .bound = bound};
+                              .bound = bound,
+                              .credentials = rig.logins,
+                              .logs_in = rig.logins != NULL};
     memcpy(&opts.target.addr, &addr, sizeof(addr));
     opts.target.addr_len = sizeof(addr);
     swarm_open(&rig.swarm, rig.poll, &opts, stopwatch_ns() + TWENTY_S);
@@ -159,6 +167,21 @@ static void a_bound_that_is_not_hit_changes_nothing(void **state)
     close_rig();
 }
 
+static void a_connection_that_logs_in_creates_its_watches_after_it(void **state)
+{
+    (void)state;
+    struct belfry_bytes line = belfry_bytes_str("me:secret");
+    const struct credentials logins = {.lines = &line, .n = 1};
+    const struct script script = {.creates = TEXT(LOGIN CREATED_3_1 CREATED_3_0)};
+    rig.logins = &logins;
+    open_rig(&script, 1, no_bound);
+    assert_int_equal(rig.swarm.logins, 1);
+    assert_int_equal(rig.swarm.n_created, 2);
+    assert_string_equal(rig.swarm.fault, "");
+    close_rig();
+    rig.logins = NULL;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -166,6 +189,7 @@ int main(void)
         cmocka_unit_test(an_event_of_another_key_is_a_fault),
         cmocka_unit_test(a_bound_leaves_it_at_what_is_open_and_at_least_one),
         cmocka_unit_test(a_bound_that_is_not_hit_changes_nothing),
+        cmocka_unit_test(a_connection_that_logs_in_creates_its_watches_after_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,11 +43,17 @@ static void name(size_t watcher, size_t per_connection, size_t per_stream, FILE 
             watcher % per_stream);
 }
 
+/* What a put has to name to concern this watcher. */
+static uint32_t named_by(const struct tally_puts *puts, size_t watcher)
+{
+    return puts->range_of != NULL ? puts->range_of[watcher] : (uint32_t)watcher;
+}
+
 /* The first revision of `puts` above `rev`; 0 when there is none. */
 static int64_t first_above(const struct tally_puts *puts, size_t watcher, int64_t rev)
 {
     for (size_t i = 0; i < puts->n_puts; i++)
-        if (puts->revs[i] > rev && (puts->watchers == NULL || puts->watchers[i] == watcher))
+        if (puts->revs[i] > rev && (puts->watchers == NULL || puts->watchers[i] == named_by(puts, watcher)))
             return puts->revs[i];
     return 0;
 }
@@ -64,14 +70,28 @@ static int64_t first_lost(const struct tally_row *row, const struct tally_puts *
     return behind != 0 ? behind : first_above(puts, watcher, 0);
 }
 
+/* Puts that concern each watcher. */
 static uint32_t *expected(const struct tally *tally, const struct tally_puts *puts)
 {
+    size_t n_named = puts->range_of != NULL ? puts->n_ranges : tally->n_watchers;
+    uint32_t *named = must_have(calloc(n_named, sizeof(*named)));
     uint32_t *counts = must_have(calloc(tally->n_watchers, sizeof(*counts)));
     for (size_t i = 0; puts->watchers != NULL && i < puts->n_puts; i++)
-        counts[puts->watchers[i]]++;
-    for (size_t i = 0; puts->watchers == NULL && i < tally->n_watchers; i++)
-        counts[i] = (uint32_t)puts->n_puts;
+        named[puts->watchers[i]]++;
+    for (size_t i = 0; i < tally->n_watchers; i++)
+        counts[i] = puts->watchers == NULL ? (uint32_t)puts->n_puts : named[named_by(puts, i)];
+    free(named);
     return counts;
+}
+
+uint64_t tally_wanted(const struct tally *tally, const struct tally_puts *puts)
+{
+    uint64_t wanted = 0;
+    uint32_t *counts = expected(tally, puts);
+    for (size_t i = 0; i < tally->n_watchers; i++)
+        wanted += counts[i];
+    free(counts);
+    return wanted;
 }
 
 uint64_t tally_judge(const struct tally *tally, const struct tally_puts *puts, size_t per_connection, size_t per_stream,

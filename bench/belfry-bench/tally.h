@@ -46,12 +46,18 @@ static inline void tally_begin(struct tally *tally, size_t watcher, int64_t rev)
 /* Returns whether it was new. */
 static inline bool tally_event(struct tally *tally, size_t watcher, int64_t rev);
 
-/* Puts in ascending order of their revisions. `watchers` NULL: each concerned everyone; else the one it names. */
+/* Puts in ascending order of their revisions. `watchers` NULL: each concerned everyone; else the one it names, or, if
+ * there is `range_of`, all watchers of the range that it names. */
 struct tally_puts {
     const int64_t *revs;
     const uint32_t *watchers;
     size_t n_puts;
+    const uint32_t *range_of; /* by watcher */
+    size_t n_ranges;
 };
+
+/* Deliveries that all of them make. */
+uint64_t tally_wanted(const struct tally *tally, const struct tally_puts *puts);
 
 /* Deliveries that are missing. Prints the first few to `out`, and the first doubled one: which watcher, which
  * revision. `per_connection` and `per_stream` watchers say how a watcher is called. */

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 static const int64_t revs[] = {10, 11, 12, 13};
-static const struct tally_puts all = {revs, NULL, 4};
+static const struct tally_puts all = {.revs = revs, .n_puts = 4};
 
 static uint64_t judged(const struct tally *tally, const struct tally_puts *puts, const char *says)
 {
@@ -94,7 +94,7 @@ static void puts_for_one_watcher_are_expected_there_alone(void **state)
 {
     (void)state;
     const uint32_t watchers[] = {1, 0, 1, 1};
-    const struct tally_puts puts = {revs, watchers, 4};
+    const struct tally_puts puts = {.revs = revs, .watchers = watchers, .n_puts = 4};
     struct tally tally;
     tally_init(&tally, 3);
     tally_event(&tally, 1, 10);
@@ -104,6 +104,26 @@ static void puts_for_one_watcher_are_expected_there_alone(void **state)
         judged(&tally, &puts,
                "lost: connection 0 stream 1 watch 0 has 2 of 3 events; the first missing has revision 12\n"),
         1);
+    tally_fini(&tally);
+}
+
+static void puts_to_a_range_are_expected_by_all_that_watch_it(void **state)
+{
+    (void)state;
+    const uint32_t ranges[] = {1, 0, 1, 1}, range_of[] = {1, 1, 0};
+    const struct tally_puts puts = {.revs = revs, .watchers = ranges, .n_puts = 4, .range_of = range_of, .n_ranges = 2};
+    struct tally tally;
+    tally_init(&tally, 3);
+    assert_int_equal(tally_wanted(&tally, &puts), 7);
+    for (size_t i = 0; i < 4; i++)
+        if (ranges[i] == 1)
+            tally_event(&tally, 0, revs[i]);
+    tally_event(&tally, 1, 10);
+    tally_event(&tally, 2, 11);
+    assert_int_equal(
+        judged(&tally, &puts,
+               "lost: connection 0 stream 1 watch 0 has 1 of 3 events; the first missing has revision 12\n"),
+        2);
     tally_fini(&tally);
 }
 
@@ -129,6 +149,7 @@ int main(void)
         cmocka_unit_test(what_is_not_above_the_last_is_doubled),
         cmocka_unit_test(what_is_not_above_its_beginning_is_doubled),
         cmocka_unit_test(puts_for_one_watcher_are_expected_there_alone),
+        cmocka_unit_test(puts_to_a_range_are_expected_by_all_that_watch_it),
         cmocka_unit_test(a_new_round_keeps_the_order_of_the_last),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
