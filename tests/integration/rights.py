@@ -52,13 +52,13 @@ class Caller:
 class TokenWatch:
     """One stream with one or more watches; `events` are (when, watch id, key, value), `cancels` (when, watch id, reason)."""
 
-    def __init__(self, endpoint, token, *ranges):
+    def __init__(self, endpoint, token, *ranges, more=()):
         self.channel = grpc.insecure_channel(endpoint, options=(("grpc.use_local_subchannel_pool", 1),))
         self._requests = queue.Queue()
         self.events, self.created, self.cancels, self.end = [], [], [], None
         for key, range_end in ranges:
             self.create(key, range_end)
-        self._call = self.channel.stream_stream(WATCH)(iter(self._requests.get, None), metadata=metadata(token))
+        self._call = self.channel.stream_stream(WATCH)(iter(self._requests.get, None), metadata=metadata(token) + more)
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
 
