@@ -9,13 +9,10 @@
 #include "base/clock.h"
 #include "base/owner.h"
 #include "base/pack.h"
-#include "base/rng.h"
 #include "net/grpc.h"
 #include "serve/rights/rights_call.h"
 #include "serve/uplink/unary.h"
 
-#define RETRY_MS     100  /* between questions whether auth is on, while there is no answer */
-#define RETRY_MAX_MS 1000 /* the same, when no question waits for it */
 #define ELSEWHERE_MS 1500 /* without an answer for so long another member is asked */
 #define SUSPECT_MS   2500 /* without an answer for so long: is it the token, or upstream? */
 #define AUTH_PATH    "/etcdserverpb.Auth/Authenticate"
@@ -65,20 +62,11 @@ struct permit {
     } listeners[PERMIT_LISTENERS];
     size_t n_listeners;
     /* owner */
-    struct belfry_rng rng;
     uv_timer_t timer;
     bool destroyed;
-    enum permit_auth auth;
-    uint64_t auth_ms; /* when the question was sent whose answer said so */
-    uint64_t doubts;  /* calls of permit_doubt() */
+    struct regime regime;
     enum permit_auth logged;
-    enum permit_regime regime; /* moved by permit_move_to() alone */
-    uint64_t answered_ms;      /* when the newest question about auth was sent that was answered */
-    uint64_t look_ms;          /* OPEN: when to ask again, if streams run */
-    /* the question about auth under way */
-    struct unary *status;
-    uint64_t status_ms, status_doubts;
-    uint64_t retry_ms; /* the next one is not sent before */
+    struct unary *status; /* the question about auth under way; NULL: none */
     /* questions */
     struct belfry_list order, pending, ready;
     struct belfry_list calls;  /* struct rights_call, of renewals, as they were sent */
@@ -235,7 +223,7 @@ static void on_permit_call(struct rights_call *call, const struct rights_call_an
     struct permit *permit = call->user;
     uint64_t now = belfry_clock_ms();
     enum rights_answer answer = with->answer;
-    if (with->timed_out && permit->answered_ms > call->question->sent_ms)
+    if (with->timed_out && permit->regime.answered_ms > call->question->sent_ms)
         answer = RIGHTS_SILENCE;
     snprintf(permit->why, sizeof(permit->why), "%s", with->message);
     rights_answer(permit->rights, call->question, answer, with->age_ms, now);
@@ -306,17 +294,15 @@ static void permit_ask_elsewhere(struct permit *permit, uint64_t now)
 
 /* ---- is auth on? ---- */
 
-static bool permit_is_fresh(const struct permit *permit, uint64_t now)
+static struct regime_needs permit_needs(const struct permit *permit)
 {
-    uint64_t age = now - permit->auth_ms;
-    return permit->auth == PERMIT_AUTH_OFF ? age < PERMIT_OFF_MS : permit->auth == PERMIT_AUTH_ON && age < PERMIT_ON_MS;
+    return (struct regime_needs){.waiting = !belfry_list_empty(&permit->pending), .running = permit->n_parties > 0};
 }
 
-static void permit_move_to(struct permit *permit, enum permit_regime to)
+static void permit_tell_regime(struct permit *permit, enum permit_regime before)
 {
-    if (permit->regime == to)
+    if (permit->regime.state == before)
         return;
-    permit->regime = to;
     for (size_t i = 0; i < permit->n_listeners; i++)
         permit->listeners[i].fn(permit->listeners[i].user);
 }
@@ -352,14 +338,12 @@ static void permit_question_settle(struct permit_question *question, enum permit
     }
 }
 
-/* Settles questions by what is known now. "Off" is valid for questions that came before it was asked for, and for
- * others while it is fresh. */
 static void permit_settle_pending(struct permit *permit, uint64_t now)
 {
     belfry_list_each_safe (node, &permit->pending) {
         struct permit_question *question = belfry_container(node, struct permit_question, node);
-        if (permit->auth == PERMIT_AUTH_ON || permit_is_fresh(permit, now) || question->asked_ms <= permit->auth_ms)
-            permit_question_settle(question, permit->auth, now);
+        if (regime_settles(&permit->regime, question->asked_ms, now))
+            permit_question_settle(question, permit->regime.auth, now);
     }
 }
 
@@ -375,14 +359,9 @@ static void permit_settle_in_doubt(struct permit *permit, enum permit_auth auth,
     }
 }
 
-/* For watches that run. An answer from before a doubt is not better than none. */
-static void permit_learn(struct permit *permit, enum permit_auth auth)
+static void permit_log_auth(struct permit *permit)
 {
-    uint64_t period = permit->opts.period_ms;
-    if (auth == PERMIT_AUTH_UNKNOWN)
-        return;
-    permit->look_ms = permit->status_ms + period * 4 / 10 + belfry_rng_below(&permit->rng, period * 3 / 10 + 1);
-    permit_move_to(permit, auth == PERMIT_AUTH_ON ? PERMIT_ASKS : PERMIT_OPEN);
+    enum permit_auth auth = permit->regime.auth;
     if (auth == permit->logged)
         return;
     belfry_logf(permit->opts.log, BELFRY_LOG_INFO, "upstream_auth", "is=%s", auth == PERMIT_AUTH_ON ? "on" : "off");
@@ -393,23 +372,21 @@ static void on_permit_status(const struct unary_answer *with, void *user)
 {
     struct permit *permit = user;
     uint64_t now = belfry_clock_ms();
+    enum permit_regime before = permit->regime.state;
     enum permit_auth auth = permit_judge_status(with);
     permit->status = NULL;
-    permit->retry_ms = now + (belfry_list_empty(&permit->pending) ? RETRY_MAX_MS : RETRY_MS);
-    if (auth != PERMIT_AUTH_UNKNOWN)
-        permit->answered_ms = permit->status_ms;
-    if (permit->status_doubts != permit->doubts) {
+    switch (regime_answer(&permit->regime, auth, permit_needs(permit), now)) {
+    case REGIME_NOTHING:
+        break;
+    case REGIME_IN_DOUBT:
         permit_settle_in_doubt(permit, auth, now);
-        auth = PERMIT_AUTH_UNKNOWN;
-        permit->retry_ms = 0;
-    }
-    permit->auth = auth;
-    permit->auth_ms = permit->status_ms;
-    permit_learn(permit, auth);
-    if (auth != PERMIT_AUTH_UNKNOWN) {
-        permit->retry_ms = 0;
+        break;
+    case REGIME_KNOWN:
+        permit_log_auth(permit);
         permit_settle_pending(permit, now);
+        break;
     }
+    permit_tell_regime(permit, before);
     if (!belfry_list_empty(&permit->pending))
         permit_ask_status(permit, now);
     permit_go_on(permit, now);
@@ -418,36 +395,20 @@ static void on_permit_status(const struct unary_answer *with, void *user)
 
 static void permit_ask_status(struct permit *permit, uint64_t now)
 {
-    if (permit->status != NULL || now < permit->retry_ms)
+    if (!regime_may_ask(&permit->regime, now))
         return;
     struct unary_opts opts = {.uplink = permit->opts.uplink,
                               .path = AUTH_PATH,
-                              .timeout_ms = PERMIT_TIMEOUT_MS,
+                              .timeout_ms = REGIME_TIMEOUT_MS,
                               .caller = UPLINK_CALLER_ANYONE, /* clients only learn whether they need a token */
                               .fn = on_permit_status,
                               .user = permit};
     if (unary_open(&opts, &permit->status) != BELFRY_OK) {
-        permit->retry_ms = now + RETRY_MS;
+        regime_ask_failed(&permit->regime, now);
         return;
     }
-    permit->status_ms = now;
-    permit->status_doubts = permit->doubts;
+    regime_asked(&permit->regime, now);
     permit->stats.status_calls++;
-}
-
-/* Until when "off" is valid for watches that run. */
-static uint64_t permit_open_until(const struct permit *permit)
-{
-    return permit->answered_ms + permit->opts.period_ms * 8 / 10;
-}
-
-/* When auth is to be asked about, although no question waits for it. */
-static uint64_t permit_status_due(const struct permit *permit)
-{
-    if (permit->n_parties == 0 || permit->regime == PERMIT_ASKS)
-        return BELFRY_NEVER;
-    uint64_t due = permit->regime == PERMIT_OPEN ? permit->look_ms : 0;
-    return due > permit->retry_ms ? due : permit->retry_ms;
 }
 
 /* The first that waits for upstream, and when it is suspect. */
@@ -457,9 +418,9 @@ static uint64_t permit_suspect_due(const struct permit *permit)
         return BELFRY_NEVER;
     const struct permit_question *first = belfry_container(permit->order.next, struct permit_question, order);
     uint64_t due = first->asked_ms + SUSPECT_MS;
-    if (first->state != CLAIMED || permit->answered_ms > first->asked_ms)
+    if (permit->status != NULL || first->state != CLAIMED || permit->regime.answered_ms > first->asked_ms)
         return BELFRY_NEVER;
-    return due > permit->retry_ms ? due : permit->retry_ms;
+    return due > permit->regime.retry_ms ? due : permit->regime.retry_ms;
 }
 
 /* ---- time ---- */
@@ -482,13 +443,8 @@ static uint64_t permit_next_due(const struct permit *permit, uint64_t now)
         const struct rights_call *call = belfry_container(permit->firsts.next, struct rights_call, node);
         due = belfry_min_time(due, call->tried_ms + ELSEWHERE_MS);
     }
-    if (permit->regime == PERMIT_OPEN && permit->n_parties > 0)
-        due = belfry_min_time(due, permit_open_until(permit));
-    if (permit->status != NULL)
-        return belfry_min_time(due, permit->status_ms + PERMIT_TIMEOUT_MS);
-    if (!belfry_list_empty(&permit->pending))
-        due = belfry_min_time(due, permit->retry_ms);
-    return belfry_min_time(due, belfry_min_time(permit_status_due(permit), permit_suspect_due(permit)));
+    due = belfry_min_time(due, regime_due(&permit->regime, permit_needs(permit)));
+    return belfry_min_time(due, permit_suspect_due(permit));
 }
 
 static void permit_expire(struct permit *permit, uint64_t now)
@@ -499,7 +455,7 @@ static void permit_expire(struct permit *permit, uint64_t now)
         struct permit_question *question = belfry_container(permit->order.next, struct permit_question, order);
         if (now < question->asked_ms + PERMIT_TIMEOUT_MS)
             return;
-        if (question->state == CLAIMED && permit->answered_ms > question->asked_ms)
+        if (question->state == CLAIMED && permit->regime.answered_ms > question->asked_ms)
             permit_question_answer(question, PERMIT_REFUSED, PERMIT_BAD_TOKEN); /* it is the token */
         else
             permit_question_answer(question, PERMIT_UNAVAILABLE,
@@ -523,22 +479,21 @@ static void permit_tell_ready(struct permit *permit)
 
 static void permit_look_at_auth(struct permit *permit, uint64_t now)
 {
-    if (permit->status != NULL && now >= permit->status_ms + PERMIT_TIMEOUT_MS) {
+    enum permit_regime before = permit->regime.state;
+    if (regime_turn(&permit->regime, now)) {
         unary_cancel(permit->status);
         permit->status = NULL;
     }
-    if (permit->regime == PERMIT_OPEN && permit_open_until(permit) <= now)
-        permit_move_to(permit, PERMIT_UNSURE);
-    bool is_due =
-        !belfry_list_empty(&permit->pending) || permit_status_due(permit) <= now || permit_suspect_due(permit) <= now;
-    if (is_due)
+    permit_tell_regime(permit, before);
+    if (regime_ask_due(&permit->regime, permit_needs(permit)) <= now || permit_suspect_due(permit) <= now)
         permit_ask_status(permit, now);
 }
 
 static void on_permit_timer(uv_timer_t *timer)
 {
     struct permit *permit = timer->data;
-    permit_turn(permit, belfry_clock_ms());
+    uint64_t now = belfry_clock_ms();
+    permit_turn(permit, now);
 }
 
 void permit_turn(struct permit *permit, uint64_t now_ms)
@@ -607,12 +562,12 @@ static enum belfry_err permit_question_begin(struct permit_question *question, c
 {
     struct permit *permit = question->permit;
     struct rights_who who = who_of(identity);
-    bool is_fresh = permit_is_fresh(permit, now);
+    bool is_fresh = regime_is_fresh(&permit->regime, now);
     if (identity->rights == LISTEN_RIGHTS_OPEN && who.kind == CREDENTIAL_NONE) {
         permit_question_make_ready(question, PERMIT_GRANTED, "");
         return BELFRY_OK;
     }
-    if (permit->auth == PERMIT_AUTH_ON && (is_fresh || who.kind != CREDENTIAL_NONE))
+    if (permit->regime.auth == PERMIT_AUTH_ON && (is_fresh || who.kind != CREDENTIAL_NONE))
         return permit_question_claim(question, who, range, now);
     if (is_fresh) {
         permit_question_settle_off(question, identity->rights);
@@ -708,8 +663,8 @@ enum permit_regime permit_regime(const struct permit *permit, const struct permi
 {
     if (is_free(party))
         return PERMIT_OPEN;
-    bool is_shut = permit->regime == PERMIT_OPEN && party->who->rights == LISTEN_RIGHTS_UPSTREAM;
-    return is_shut ? PERMIT_UNSURE : permit->regime;
+    bool is_shut = permit->regime.state == PERMIT_OPEN && party->who->rights == LISTEN_RIGHTS_UPSTREAM;
+    return is_shut ? PERMIT_UNSURE : permit->regime.state;
 }
 
 bool permit_may_deliver(const struct permit *permit, const struct permit_party *party, uint64_t now_ms)
@@ -718,7 +673,7 @@ bool permit_may_deliver(const struct permit *permit, const struct permit_party *
     case PERMIT_UNSURE:
         return false;
     case PERMIT_OPEN:
-        return is_free(party) || now_ms < permit->answered_ms + permit->opts.period_ms;
+        return is_free(party) || regime_is_open(&permit->regime, now_ms);
     case PERMIT_ASKS:
         break;
     }
@@ -767,7 +722,7 @@ enum belfry_err permit_create(const struct permit_opts *opts, struct permit **ou
     permit->opts = *opts;
     permit->opts.n_members = opts->n_members > 0 ? opts->n_members : 1;
     permit->opts.period_ms = opts->period_ms > 0 ? opts->period_ms : PERMIT_PERIOD_MS;
-    permit->rng.state = opts->seed;
+    regime_init(&permit->regime, permit->opts.period_ms, opts->seed);
     struct rights_opts rights = {.period_ms = permit->opts.period_ms - permit->opts.period_ms / MARGIN,
                                  .seed = opts->seed,
                                  .hash_key = random_key(permit),
@@ -825,7 +780,7 @@ void permit_destroy(struct permit *permit)
 bool permit_is_open(struct permit *permit, uint64_t now_ms)
 {
     BELFRY_OWNER_CHECK(permit);
-    return permit->auth == PERMIT_AUTH_OFF && permit_is_fresh(permit, now_ms);
+    return permit->regime.auth == PERMIT_AUTH_OFF && regime_is_fresh(&permit->regime, now_ms);
 }
 
 bool permit_is_open_to(struct permit *permit, const struct identity *who, uint64_t now_ms)
@@ -844,19 +799,16 @@ bool permit_is_open_to(struct permit *permit, const struct identity *who, uint64
 void permit_doubt(struct permit *permit)
 {
     BELFRY_OWNER_CHECK(permit);
-    permit->doubts++;
-    permit->auth = PERMIT_AUTH_UNKNOWN;
-    if (permit->n_parties == 0)
-        return;
-    permit->look_ms = 0;
-    permit_arm_timer(permit, belfry_clock_ms());
+    regime_doubt(&permit->regime);
+    if (permit->n_parties > 0)
+        permit_arm_timer(permit, belfry_clock_ms());
 }
 
 enum permit_auth permit_auth(struct permit *permit, uint64_t now_ms)
 {
     BELFRY_OWNER_CHECK(permit);
-    if (permit_is_fresh(permit, now_ms))
-        return permit->auth;
+    if (regime_is_fresh(&permit->regime, now_ms))
+        return permit->regime.auth;
     permit_ask_status(permit, now_ms);
     permit_arm_timer(permit, now_ms);
     return PERMIT_AUTH_UNKNOWN;

@@ -12,14 +12,7 @@
  * certificate must not count for it.
  *
  * Is auth on? An Authenticate without a name says so: 9 when it is off, another error when it is on; this too is
- * linearizable and no proposal. For a new question "off" is valid for PERMIT_OFF_MS from the time at which that was
- * asked, but not beyond a relayed AuthEnable (permit_doubt()). For watches that run, the regime says what holds:
- *
- *     UNSURE --auth is off--> OPEN --it is on--> ASKS        OPEN: nothing is kept per watch
- *       ^  ^---- 80 % of a period without an answer ---'     ASKS: each watch needs a granted claim
- *       `--- nothing is known yet                            UNSURE: nothing is delivered
- *
- * ASKS becomes OPEN when a question of a client without a token finds auth off; clients with a token are not affected.
+ * linearizable and no proposal. regime.h says how long that is believed, and what holds for watches that run.
  *
  * A listener may say otherwise (listen_policy.h): on an open one a client without a token is granted everything; on one
  * with rights=upstream nothing is granted or delivered while auth is off: PERMIT_UNAVAILABLE with PERMIT_AUTH_IS_OFF.
@@ -32,11 +25,11 @@
 #include <string.h>
 
 #include "serve/rights/identity.h"
+#include "serve/rights/regime.h"
 #include "serve/rights/rights.h"
 #include "serve/uplink/uplink.h"
 
-#define PERMIT_OFF_MS     1000
-#define PERMIT_ON_MS      10000
+#define PERMIT_OFF_MS     REGIME_OFF_MS
 #define PERMIT_TIMEOUT_MS 5000
 #define PERMIT_QUESTIONS  100000             /* that wait for an answer at once */
 #define PERMIT_BYTES      (32 * 1024 * 1024) /* of keys and tokens of those that wait until it is known if auth is on */
@@ -47,8 +40,6 @@
 
 struct permit;
 struct permit_question;
-
-enum permit_auth { PERMIT_AUTH_UNKNOWN, PERMIT_AUTH_OFF, PERMIT_AUTH_ON };
 
 enum permit_verdict {
     PERMIT_GRANTED,
@@ -133,7 +124,6 @@ BELFRY_NODISCARD enum belfry_err permit_hold(struct permit *permit, struct permi
 /* May it be sent what its held questions are about? Compares times: true is valid at now_ms. */
 bool permit_may_deliver(const struct permit *permit, const struct permit_party *party, uint64_t now_ms);
 
-enum permit_regime { PERMIT_UNSURE, PERMIT_OPEN, PERMIT_ASKS };
 enum permit_regime permit_regime(const struct permit *permit, const struct permit_party *party); /* for this party */
 
 /* `fn` is called when the regime has changed. At most PERMIT_LISTENERS. */
