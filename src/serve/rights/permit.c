@@ -494,6 +494,7 @@ static void on_permit_timer(uv_timer_t *timer)
     struct permit *permit = timer->data;
     uint64_t now = belfry_clock_ms();
     permit_turn(permit, now);
+    permit_arm_timer(permit, now); /* what it was armed for may be gone, and there may have been no turn */
 }
 
 void permit_turn(struct permit *permit, uint64_t now_ms)

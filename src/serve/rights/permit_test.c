@@ -23,6 +23,8 @@ static struct etcd {
     bool first_is_silent;                   /* its member 0 answers no question about rights */
     const char *range_code, *range_message; /* NULL: granted */
     const char *knowing;                    /* the one token that this member knows; NULL: all */
+    const char *hanging;                    /* the token that is never answered; NULL: none */
+    size_t n_hanging;                       /* questions about it */
     bool read_only;                         /* it is a tier that passes no Txn on */
     size_t n_status, n_range;
     size_t last_range;
@@ -64,6 +66,10 @@ static void serve_question(struct upstream *upstream, size_t i)
     const char *token = upstream_field(upstream, i, "token");
     etcd.n_range++;
     etcd.last_range = i;
+    if (etcd.hanging != NULL && token != NULL && strcmp(token, etcd.hanging) == 0) {
+        etcd.n_hanging++;
+        return;
+    }
     if (etcd.silent_ranges || (etcd.first_is_silent && upstream == bed.members[0]))
         return;
     if (etcd.read_only && strstr(upstream_field(upstream, i, ":path"), "Txn") != NULL)
@@ -647,6 +653,33 @@ static void an_upstream_that_does_not_answer_pauses_the_stream_and_ends_nothing(
     let_go();
 }
 
+/* The timer is armed for the question that hangs. When that is dropped, the next renewal is due later. */
+static void a_question_that_is_dropped_does_not_take_the_timer_with_it(void **state)
+{
+    (void)state;
+    make_permit((struct etcd){.auth_on = true});
+    hold("t.1");
+    drive_until(stream.n_held == 1);
+    for (int i = 0; i < 4; i++) {
+        struct stream other = {.who = identity_of_token(IDENTITY_FIELD_TOKEN, belfry_bytes_str("t.2"))};
+        permit_join(permit, &other.party, &other.who, on_party);
+        assert_int_equal(permit_hold(permit, &other.party, belfry_bytes_str("k"), belfry_bytes_str("l"),
+                                     belfry_clock_ms(), on_hold, &other, &other.held),
+                         BELFRY_OK);
+        drive_until(other.n_held == 1);
+        etcd.hanging = "t.2";
+        etcd.n_hanging = 0;
+        drive_until(etcd.n_hanging == 1);
+        permit_cancel(other.held);
+        permit_leave(permit, &other.party);
+        etcd.hanging = NULL;
+        size_t n = etcd.n_range;
+        drive_until(etcd.n_range >= n + 2);
+    }
+    assert_int_equal(stream.n_refused + stream.n_ended, 0);
+    let_go();
+}
+
 static int n_regimes;
 
 static void on_regime(void *user)
@@ -804,6 +837,7 @@ int main(void)
         cmocka_unit_test_teardown(a_range_that_is_held_is_asked_for_again_each_period_until_it_is_denied, teardown),
         cmocka_unit_test_teardown(a_token_that_is_unknown_ends_the_stream, teardown),
         cmocka_unit_test_teardown(an_upstream_that_does_not_answer_pauses_the_stream_and_ends_nothing, teardown),
+        cmocka_unit_test_teardown(a_question_that_is_dropped_does_not_take_the_timer_with_it, teardown),
         cmocka_unit_test_teardown(with_auth_off_nothing_is_kept_and_auth_is_asked_about_while_streams_run, teardown),
         cmocka_unit_test_teardown(a_listener_says_which_streams_run_without_a_question_and_which_need_auth, teardown),
         cmocka_unit_test_teardown(a_doubt_while_streams_run_is_looked_into_immediately, teardown),
