@@ -447,6 +447,14 @@ static uint64_t permit_next_due(const struct permit *permit, uint64_t now)
     return belfry_min_time(due, permit_suspect_due(permit));
 }
 
+/* Is it the token? Its question was sent long ago, and upstream has answered one that was sent after it. While upstream
+ * could not be asked, or the question has just been sent again, it may be a good token. */
+static bool permit_question_is_hanging(const struct permit_question *question, uint64_t now)
+{
+    uint64_t sent_ms = question->state == CLAIMED ? rights_claim_sent(&question->claim) : BELFRY_NEVER;
+    return sent_ms != BELFRY_NEVER && now >= sent_ms + SUSPECT_MS && question->permit->regime.answered_ms > sent_ms;
+}
+
 static void permit_expire(struct permit *permit, uint64_t now)
 {
     char why[WHY_MAX];
@@ -455,8 +463,8 @@ static void permit_expire(struct permit *permit, uint64_t now)
         struct permit_question *question = belfry_container(permit->order.next, struct permit_question, order);
         if (now < question->asked_ms + PERMIT_TIMEOUT_MS)
             return;
-        if (question->state == CLAIMED && permit->regime.answered_ms > question->asked_ms)
-            permit_question_answer(question, PERMIT_REFUSED, PERMIT_BAD_TOKEN); /* it is the token */
+        if (permit_question_is_hanging(question, now))
+            permit_question_answer(question, PERMIT_REFUSED, PERMIT_BAD_TOKEN);
         else
             permit_question_answer(question, PERMIT_UNAVAILABLE,
                                    why[0] != '\0' ? why : "upstream does not answer whether this is allowed");

@@ -766,6 +766,21 @@ static void a_token_that_hangs_is_a_bad_one_while_upstream_answers_others(void *
     assert_string_equal(seen.reason, PERMIT_BAD_TOKEN);
 }
 
+/* Most of its time passed before the question could be asked. */
+static void a_question_that_was_sent_late_does_not_count_against_the_token(void **state)
+{
+    (void)state;
+    make_permit((struct etcd){.auth_on = true, .status_code = 14, .silent_ranges = true});
+    struct seen seen = {0};
+    ask(&seen, "t.1");
+    drive_for(PERMIT_TIMEOUT_MS - 1000);
+    assert_int_equal(etcd.n_range, 0);
+    etcd.status_code = 0;
+    drive_until(seen.n == 1);
+    assert_int_equal(etcd.n_range, 1);
+    assert_int_equal(seen.verdict, PERMIT_UNAVAILABLE);
+}
+
 static void a_member_that_does_not_answer_is_not_taken_for_a_bad_token(void **state)
 {
     (void)state;
@@ -842,6 +857,7 @@ int main(void)
         cmocka_unit_test_teardown(a_listener_says_which_streams_run_without_a_question_and_which_need_auth, teardown),
         cmocka_unit_test_teardown(a_doubt_while_streams_run_is_looked_into_immediately, teardown),
         cmocka_unit_test_teardown(a_token_that_hangs_is_a_bad_one_while_upstream_answers_others, teardown),
+        cmocka_unit_test_teardown(a_question_that_was_sent_late_does_not_count_against_the_token, teardown),
         cmocka_unit_test_teardown(a_member_that_does_not_answer_is_not_taken_for_a_bad_token, teardown),
         cmocka_unit_test_teardown(without_memory_a_question_fails_and_nothing_leaks, teardown),
     };

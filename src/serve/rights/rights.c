@@ -567,6 +567,12 @@ void rights_release(struct rights *rights, struct rights_claim *claim)
     }
 }
 
+uint64_t rights_claim_sent(const struct rights_claim *claim)
+{
+    const struct warrant *warrant = claim->warrant;
+    return warrant != NULL && warrant->asked ? warrant->bearer->question.sent_ms : BELFRY_NEVER;
+}
+
 struct rights_claim *rights_settled(struct rights *rights)
 {
     BELFRY_OWNER_CHECK(rights);

@@ -96,6 +96,9 @@ BELFRY_NODISCARD enum belfry_err rights_claim(struct rights *rights, struct righ
                                               bool *out_granted);
 void rights_release(struct rights *rights, struct rights_claim *claim); /* no verdict will come */
 
+/* When the question was sent that is under way for it; BELFRY_NEVER: there is none. */
+uint64_t rights_claim_sent(const struct rights_claim *claim);
+
 /* The next claim with a verdict; NULL: none. A kept claim that was granted stays: it may come again, with DENIED. Any
  * other is released. */
 struct rights_claim *rights_settled(struct rights *rights);
