@@ -511,7 +511,7 @@ enum belfry_err rights_claim(struct rights *rights, struct rights_who who, struc
     *claim = (struct rights_claim){.use = (uint8_t)use};
     belfry_list_init(&claim->node);
     belfry_list_init(&claim->news);
-    *out_granted = warrant_is_good(warrant, now_ms);
+    *out_granted = warrant_is_good(warrant, now_ms) && !bearer->is_old; /* its answers are not renewed */
     if (!*out_granted || use == RIGHTS_KEPT)
         claim_attach(claim, warrant);
     if (*out_granted && use == RIGHTS_KEPT) {

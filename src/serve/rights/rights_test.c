@@ -450,6 +450,31 @@ static void parties_of_an_old_token_pause_when_the_answer_ends_and_end_within_a_
     finish();
 }
 
+/* The warrant of an old token is not renewed, so a watch that began by it would pause for ever. */
+static void a_claim_by_an_old_token_is_asked_about_even_if_the_last_answer_is_good(void **state)
+{
+    (void)state;
+    make();
+    struct client *a = come();
+    assert_false(claim_use(a, "t", "a1", "", RIGHTS_ONCE));
+    serve();
+    settled_is(&a->claims[0], RIGHTS_GRANTED);
+    upstream.token_old = true;
+    assert_false(claim_use(a, "t", "a2", "", RIGHTS_ONCE));
+    serve();
+    settled_is(&a->claims[1], RIGHTS_OLD_TOKEN);
+    assert_false(claim(a, "t", "a1"));
+    serve();
+    settled_is(&a->claims[2], RIGHTS_OLD_TOKEN);
+    upstream.token_old = false; /* it was another tier's mistake, say */
+    assert_false(claim(a, "t", "a1"));
+    serve();
+    settled_is(&a->claims[3], RIGHTS_GRANTED);
+    assert_true(claim(a, "t", "a1"));
+    quit(a);
+    finish();
+}
+
 static void silence_counts_against_the_token_alone(void **state)
 {
     (void)state;
@@ -863,6 +888,7 @@ int main(void)
         cmocka_unit_test(a_party_without_claims_is_not_paused),
         cmocka_unit_test(a_token_that_upstream_forgot_ends_its_parties_and_may_come_back),
         cmocka_unit_test(parties_of_an_old_token_pause_when_the_answer_ends_and_end_within_a_minute),
+        cmocka_unit_test(a_claim_by_an_old_token_is_asked_about_even_if_the_last_answer_is_good),
         cmocka_unit_test(silence_counts_against_the_token_alone),
         cmocka_unit_test(renewals_of_many_bearers_spread_out),
         cmocka_unit_test(questions_that_somebody_waits_for_go_before_renewals_and_both_are_bounded),
