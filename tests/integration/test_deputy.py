@@ -203,3 +203,17 @@ def test_identity_is_shown_and_a_token_is_not(make_cluster, make_tier, certs, pa
     for recorder in (by_token, by_cert):
         recorder.quit()
     assert tier.stop() == 0
+
+
+def test_a_tier_with_a_password_alone_says_how_to_list_on_an_open_listener(make_cluster, make_tier, certs, password):
+    """Upstream does not tell it its newest revision: it has no certificate with the name of its user."""
+    cluster = make_cluster()
+    cluster.put("/b/prod/web", '{"replicas":1}')
+    enable_auth(cluster)
+    tier = make_tier(cluster, *credentials(USER, certs, password), "--resources", f"{CRDS}/widgets.yaml,prefix=/b/,wrap=spec",
+                     rights="open")
+    path = "/apis/demo.example.com/v1/widgets"
+    refused = request(tier.endpoint, path)
+    assert refused.code == 403 and "add resourceVersion=0" in refused.json["message"], refused.body
+    assert b"add resourceVersion=0" in request(tier.endpoint, path, "watch=1&timeoutSeconds=1").body
+    assert request(tier.endpoint, path, "resourceVersion=0").names == ["web"]

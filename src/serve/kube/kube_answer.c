@@ -51,6 +51,18 @@ void kube_status_no_resource(struct kube_status *status, enum kube_catalog_exten
         kube_status_set(status, KUBE_NOT_FOUND, "the server could not find the requested resource");
 }
 
+void kube_status_no_fence(struct kube_status *status, enum belfry_err err, const struct identity *who)
+{
+    if (who->rights == LISTEN_RIGHTS_OPEN && who->kind != IDENTITY_TOKEN)
+        kube_status_set(status, KUBE_FORBIDDEN,
+                        "belfry: upstream does not tell this tier its newest revision: add resourceVersion=0 to the "
+                        "request, or give the tier a certificate with the name of its user");
+    else if (err == BELFRY_ERR_AUTH)
+        kube_status_set(status, KUBE_UNAUTHORIZED, "Unauthorized");
+    else
+        kube_status_set(status, KUBE_FORBIDDEN, "upstream does not allow these keys to this user");
+}
+
 void kube_status_drain(struct kube_status *status)
 {
     kube_status_set(status, KUBE_SERVICE_UNAVAILABLE, "belfry: draining; connect anew");

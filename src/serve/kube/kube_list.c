@@ -406,12 +406,10 @@ static void on_page_back(struct kube_page *page, void *user)
 
 /* ---- where upstream is ---- */
 
-static void set_fence_status(struct kube_status *status, enum belfry_err err)
+static void set_fence_status(struct kube_status *status, enum belfry_err err, const struct identity *who)
 {
-    if (err == BELFRY_ERR_AUTH)
-        kube_status_set(status, KUBE_UNAUTHORIZED, "Unauthorized");
-    else if (err == BELFRY_ERR_DENIED)
-        kube_status_set(status, KUBE_FORBIDDEN, "upstream does not allow these keys to this user");
+    if (err == BELFRY_ERR_AUTH || err == BELFRY_ERR_DENIED)
+        kube_status_no_fence(status, err, who);
     else if (err == BELFRY_ERR_LIMIT || err == BELFRY_ERR_NOMEM)
         kube_status_busy(status, "belfry: too many lists at once");
     else if (err == BELFRY_ERR_TIMEOUT)
@@ -433,7 +431,7 @@ static void on_list_fence(enum belfry_err err, int64_t rev, void *user)
         return;
     }
     struct kube_status status;
-    set_fence_status(&status, err);
+    set_fence_status(&status, err, &list->who);
     list->lists->stats.timeouts += err == BELFRY_ERR_TIMEOUT;
     kube_list_fail(list, err, &status);
 }
@@ -600,7 +598,7 @@ static enum belfry_err kube_list_admit(struct kube_list *list, struct kube_statu
     enum belfry_err err = kube_list_start(list);
     if (err != BELFRY_ERR_AUTH)
         return err;
-    set_fence_status(status, err);
+    set_fence_status(status, err, &list->who);
     return BELFRY_ERR_INVALID;
 }
 

@@ -689,6 +689,25 @@ static void what_upstream_says_to_the_question_is_told(void **state)
     assert_int_equal(desk.reads, 0);
 }
 
+static void a_tier_that_upstream_refuses_says_how_to_list_on_an_open_listener(void **state)
+{
+    (void)state;
+    static const char *const refusals[] = {"16", "7"};
+    for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
+        struct fakeexchange fake;
+        fakeexchange_init(&fake, ROOM);
+        etcd.code = refusals[i];
+        struct kube_list_ask ask = ask_for(&fake, "", "");
+        ask.plan.read = KUBE_READ_LATEST;
+        ask.who = (struct identity){.kind = IDENTITY_NONE, .rights = LISTEN_RIGHTS_OPEN};
+        begin(&ask);
+        drive_until(fake.state == FAKEEXCHANGE_ENDED);
+        expect_code(&fake, 403, "Forbidden");
+        assert_non_null(strstr(body_of(&fake), "add resourceVersion=0"));
+        fakeexchange_fini(&fake);
+    }
+}
+
 static void who_is_gone_asks_no_more(void **state)
 {
     (void)state;
@@ -1109,6 +1128,7 @@ int main(void)
         LATEST(the_latest_is_not_older_than_upstream_was),
         LATEST(a_token_of_the_newest_goes_on_there),
         LATEST(what_upstream_says_to_the_question_is_told),
+        LATEST(a_tier_that_upstream_refuses_says_how_to_list_on_an_open_listener),
         LATEST(who_is_gone_asks_no_more),
         TEST(the_state_of_a_watch_is_written_and_handed_back),
         TEST(a_state_that_fails_is_told_to_the_watch_which_keeps_its_exchange),

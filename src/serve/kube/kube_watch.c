@@ -602,10 +602,8 @@ static void on_watch_fence(enum belfry_err err, int64_t rev, void *user)
         kube_watch_go_live(watch, rev);
         return;
     }
-    if (err == BELFRY_ERR_AUTH)
-        kube_status_set(&status, KUBE_UNAUTHORIZED, "Unauthorized");
-    else if (err == BELFRY_ERR_DENIED)
-        kube_status_set(&status, KUBE_FORBIDDEN, "upstream does not allow these keys to this user");
+    if (err == BELFRY_ERR_AUTH || err == BELFRY_ERR_DENIED)
+        kube_status_no_fence(&status, err, &watch->who);
     else
         kube_status_set(&status, KUBE_TIMEOUT, "upstream did not say where it is: %s", belfry_strerror(err));
     if (err != BELFRY_ERR_AUTH && err != BELFRY_ERR_DENIED)
