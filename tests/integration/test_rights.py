@@ -5,6 +5,8 @@ import time
 
 import procs
 import pytest
+from checker import Spec
+from client import Recorder
 from kube import CRDS, Watch, request
 from proxy import Proxy
 from rights import Caller, Ticker, TokenWatch
@@ -262,6 +264,53 @@ def test_upstream_away_ends_no_stream_and_leaks_nothing(stand, kind, figure):
         assert len(watch.events) == 1 and not watch.cancels
     for one in (watch, healthy, kube, caller, proxy):
         one.close()
+
+
+def test_an_idle_tree_does_not_move_rafts_index(stand, kind, make_tier, tmp_path):
+    """A root and a leaf, nothing is written, and 200 watches are held: rights are asked for without a proposal."""
+    cluster, root = stand()
+    leaf = make_tier(root.url, "--name", "leaf", "--upstream-user", ROOT[0], "--upstream-password-file", str(tmp_path / "password"),
+                     "--rights-period", f"{PERIOD}s", rights="upstream")
+    caller = Caller(cluster.members[0].endpoint)
+    tokens = [caller.login(READER), caller.login(OTHER)]
+    streams = [TokenWatch(tier.endpoint, token, *[(b"/a/%d" % i, b"") for i in range(50)])
+               for tier in (root, leaf) for token in tokens]
+    procs.wait_until(lambda: all(len(s.created) == 50 for s in streams), 20, 0.1, "created")
+    time.sleep(PERIOD)
+    before, asked = cluster.members[0].metric("etcd_server_proposals_committed_total"), n_asked(leaf)
+    time.sleep(3 * PERIOD)
+    assert n_asked(leaf) > asked, "the leaf asks"
+    assert cluster.members[0].metric("etcd_server_proposals_committed_total") == before
+    assert all(s.is_healthy() for s in streams)
+    for one in (*streams, caller):
+        one.close()
+
+
+def test_a_period_longer_than_tokens_live_loses_no_watch(make_cluster, make_tier, tmp_path):
+    """Then etcd has forgotten a simple token when the tier asks again. Clients are sent away to log in, and go on."""
+    ttl, period = 2, 8
+    cluster = make_cluster(flags=["--auth-token-ttl", str(ttl)])
+    enable_auth(cluster)
+    password = tmp_path / "password"
+    password.write_text(ROOT[1] + "\n")
+    password.chmod(0o600)
+    tier = make_tier(cluster, "--upstream-user", ROOT[0], "--upstream-password-file", str(password), "--rights-period",
+                     f"{period}s", rights="upstream")
+    go = ["user=" + READER[0], "password=" + READER[1]]
+    recorders = [Recorder(tier.endpoint, tmp_path / "go", go, go=True),
+                 Recorder(tier.url, tmp_path / "c", ["user=" + ":".join(READER)])]
+    for recorder in recorders:
+        for number in range(3):
+            recorder.open(Spec(number, "prefix", b"/a/%d/" % number, rev="1"))
+    for i in range(12):
+        time.sleep(2)
+        last = {number: cluster.put(f"/a/{number}/x", str(i)) for number in range(3)}
+    for recorder in recorders:
+        recorder.wait_rev(last, 30)
+        assert [recorder.status()[number]["n_events"] for number in range(3)] == [12] * 3
+        recorder.quit()
+    sent_away = [v for k, v in tier.metrics().items() if k.startswith("belfry_streams_closed_total") and 'reason="rights"' in k]
+    assert sum(sent_away) > 0, "etcd has forgotten tokens"
 
 
 def test_asking_proposes_nothing(stand, kind):
