@@ -23,8 +23,8 @@ void kube_answer_begin(struct exchange *x);
 /* 404; or 429 while the catalog is only a part of what is to come. */
 void kube_status_no_resource(struct kube_status *status, enum kube_catalog_extent extent);
 
-/* Upstream refused to say which revision is its newest: `err` is BELFRY_ERR_AUTH (401) or BELFRY_ERR_DENIED (403). For a
- * client without a token on an open listener the tier asks for itself; then it is 403, and says what to do. */
+/* Upstream refused to say which revision is its newest: `err` is BELFRY_ERR_AUTH (401) or BELFRY_ERR_DENIED (403). For
+ * a client without a token on an open listener the tier asks for itself; then it is 403, and says what to do. */
 void kube_status_no_fence(struct kube_status *status, enum belfry_err err, const struct identity *who);
 
 /* 503: the tier drains. */
