@@ -14,6 +14,7 @@
 struct unary {
     /* fixed at creation */
     struct uplink_call *call;
+    const char *keeps; /* NULL: none */
     unary_fn fn;
     void *user;
     /* owner */
@@ -21,6 +22,8 @@ struct unary {
     struct belfry_buf out; /* the question, framed; taken as it is sent */
     struct belfry_grpc_reply reply;
     struct belfry_buf in; /* the answer so far, framed */
+    struct belfry_bytes kept;
+    char kept_text[UNARY_KEPT];
     bool too_long, starved;
     BELFRY_OWNER;
 };
@@ -60,7 +63,8 @@ static void conclude(struct unary *unary)
 {
     const struct belfry_grpc_reply *reply = &unary->reply;
     uplink_close(unary->call);
-    struct unary_answer with = {.code = reply->code, .judged = true, .message = "", .body = body_of(unary)};
+    struct unary_answer with = {
+        .code = reply->code, .judged = true, .message = "", .body = body_of(unary), .kept = unary->kept};
     if (reply->message != NULL)
         with.message = reply->message;
     if (unary->starved) {
@@ -72,10 +76,19 @@ static void conclude(struct unary *unary)
     answer(unary, &with);
 }
 
+static void unary_keep(struct unary *unary, struct belfry_bytes value)
+{
+    bool fits = unary->kept.data == NULL && value.len <= UNARY_KEPT;
+    unary->kept = belfry_bytes_of(unary->kept_text, fits ? value.len : 0);
+    memcpy(unary->kept_text, value.data, unary->kept.len);
+}
+
 static void on_field(struct uplink_call *call, struct belfry_bytes name, struct belfry_bytes value, void *user)
 {
     struct unary *unary = user;
     (void)call;
+    if (unary->keeps != NULL && belfry_bytes_equal(name, belfry_bytes_str(unary->keeps)))
+        unary_keep(unary, value);
     if (belfry_grpc_reply_field(&unary->reply, name, value) != BELFRY_OK)
         unary->starved = true;
 }
@@ -149,6 +162,7 @@ enum belfry_err unary_open(const struct unary_opts *opts, struct unary **out)
     struct unary *unary = calloc(1, sizeof(*unary));
     if (unary == NULL)
         return BELFRY_ERR_NOMEM;
+    unary->keeps = opts->keeps;
     unary->fn = opts->fn;
     unary->user = opts->user;
     unary->pin = opts->pin;

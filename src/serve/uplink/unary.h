@@ -11,7 +11,8 @@
 #include "serve/uplink/uplink.h"
 
 #define UNARY_BYTES  4096
-#define UNARY_FIELDS 4 /* that may be added */
+#define UNARY_FIELDS 4  /* that may be added */
+#define UNARY_KEPT   32 /* bytes of a field of the answer */
 
 struct unary;
 
@@ -20,6 +21,7 @@ struct unary_answer {
     bool judged;              /* upstream itself said so */
     const char *message;      /* "" when there was none */
     struct belfry_bytes body; /* the message of the response; {NULL, 0}: none, too long, or not plain */
+    struct belfry_bytes kept; /* the value of opts.keeps; {NULL, 0}: none; empty: several, or over UNARY_KEPT bytes */
 };
 
 /* Everything is lent. The call is gone when it returns. */
@@ -34,6 +36,7 @@ struct unary_opts {
     size_t n_fields;
     struct belfry_bytes message;
     enum uplink_caller caller;
+    const char *keeps; /* a field of the answer; NULL: none. Static */
     unary_fn fn;
     void *user;
 };
