@@ -30,23 +30,32 @@ static size_t status_fields(int code, const char *message, struct status_room *r
     return 2;
 }
 
-static void answer_status(struct exchange *x, int http_status, int code, const char *message)
+/* more: NULL, or one more field. */
+static void answer_status(struct exchange *x, int http_status, int code, const char *message,
+                          const struct belfry_http_field *more)
 {
     struct status_room room;
-    struct belfry_http_field fields[3] = {field("content-type", belfry_bytes_str(TYPE))};
+    struct belfry_http_field fields[4] = {field("content-type", belfry_bytes_str(TYPE))};
     size_t n = 1 + status_fields(code, message, &room, fields + 1);
+    if (more != NULL)
+        fields[n++] = *more;
     exchange_answer(x, http_status, fields, n, (struct belfry_bytes){0});
 }
 
 void grpc_fail(struct exchange *x, enum grpc_headers headers, int code, const char *message)
 {
     if (headers == GRPC_HEADERS_NOT_SENT) {
-        answer_status(x, 200, code, message);
+        answer_status(x, 200, code, message, NULL);
         return;
     }
     struct status_room room;
     struct belfry_http_field trailers[2];
     exchange_end(x, trailers, status_fields(code, message, &room, trailers));
+}
+
+void grpc_fail_with(struct exchange *x, int code, const char *message, const struct belfry_http_field *more)
+{
+    answer_status(x, 200, code, message, more);
 }
 
 void grpc_begin(struct exchange *x, struct belfry_bytes content_type)
@@ -137,7 +146,7 @@ static void answer_refusal(struct exchange *x, int http_status, int code, const 
     char text[192];
     int len = (int)(quoted.len < QUOTED_MAX ? quoted.len : QUOTED_MAX);
     snprintf(text, sizeof(text), "%s\"%.*s\"%s", before, len, len == 0 ? "" : quoted.data, after);
-    answer_status(x, http_status, code, text);
+    answer_status(x, http_status, code, text, NULL);
 }
 
 /* Checks in etcd's order. */

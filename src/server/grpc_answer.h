@@ -14,6 +14,9 @@ enum grpc_headers { GRPC_HEADERS_NOT_SENT, GRPC_HEADERS_SENT };
 /* The exchange's last word: grpc-status and grpc-message (percent-encoded), trailers-only when no head was sent yet. */
 void grpc_fail(struct exchange *x, enum grpc_headers headers, int code, const char *message);
 
+/* The same, trailers-only, with one more field. */
+void grpc_fail_with(struct exchange *x, int code, const char *message, const struct belfry_http_field *more);
+
 /* Sends the head: 200, content-type as the request's (application/grpc with its subtype). */
 void grpc_begin(struct exchange *x, struct belfry_bytes content_type);
 

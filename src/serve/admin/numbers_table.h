@@ -230,6 +230,10 @@
     X(SUM, relay.bytes_up, bytes_up, JSON, "belfry_relayed_up_bytes_total", COUNTER, "Bytes relayed to upstream.") \
     X(SUM, relay.bytes_down, bytes_down, JSON, "belfry_relayed_down_bytes_total", COUNTER, \
       "Bytes relayed from upstream.") \
+    X(SUM, relay.inquiries, inquiries, JSON, "belfry_rights_inquiries_total", COUNTER, \
+      "Questions of tiers below what a client of theirs may read, by where they were answered.", "answered=\"here\"") \
+    X(SUM, relay.inquiries_relayed, inquiries_relayed, JSON, "belfry_rights_inquiries_total", COUNTER, NULL, \
+      "answered=\"upstream\"") \
     X(SUM, relay.over_memory, -, HIDDEN, "belfry_rejected_total", COUNTER, NULL, "reason=\"relay_memory\"") \
     X(SUM, relay.late, -, HIDDEN, "belfry_rejected_total", COUNTER, NULL, "reason=\"unfinished_call\"") \
     X(SUM, relay.held_bytes, -, HIDDEN, "belfry_memory_bytes", GAUGE, NULL, "pool=\"relay\"") \

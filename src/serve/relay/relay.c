@@ -11,6 +11,8 @@
 #include "serve/relay/grpc_walk.h"
 #include "serve/relay/relay_members.h"
 #include "serve/relay/relay_rights.h"
+#include "serve/rights/inquiry.h"
+#include "serve/rights/rights_request.h"
 #include "server/fields.h"
 #include "server/grpc_answer.h"
 #include "server/pace.h"
@@ -26,10 +28,12 @@
 #define BAD_HEAD  "belfry: these request headers cannot be passed on"
 
 /*     HEADED --> CHECKING --> WAITING --> PASSING --> EMPTYING --> gone        any state may go to gone
- *         (--> WAITING at once when there is nothing to check)
+ *      |  `---> WAITING at once when there is nothing to check
+ *      `---> ASKING --> gone
  */
 enum call_state {
-    HEADED,   /* no byte of the body was received: upstream does not know of the call */
+    HEADED,   /* upstream does not know of the call: no byte of the body was received, or it may be an inquiry */
+    ASKING,   /* it is the question of a tier below, and is answered here */
     CHECKING, /* may it be passed on without a token? */
     WAITING,  /* the response has not begun */
     PASSING,  /* its head has been passed on */
@@ -49,6 +53,7 @@ struct relay_call {
     bool changes_auth, acts_later;
     bool tokenless;
     bool needs_auth; /* of a listener that serves only while upstream has auth on */
+    bool may_pass;   /* its listener passes its method on */
     enum relay_request kind;
     uint64_t due_ms;
     /* owner */
@@ -57,6 +62,9 @@ struct relay_call {
     struct belfry_list slow;      /* while `response` is not empty */
     size_t held, held_down;       /* bytes that it holds, as counted, and of them the response's */
     enum call_state state;
+    bool may_ask;                     /* HEADED: it may be the question of a tier below */
+    uint64_t within_ms;               /* of such a question */
+    struct inquiry *inquiry;          /* ASKING */
     struct permit_question *question; /* CHECKING */
     struct uplink_call *up;           /* WAITING and PASSING */
     struct fields block;              /* until WAITING the request's; then the block that is being received */
@@ -79,6 +87,7 @@ struct relay {
     /* fixed at creation */
     struct relay_opts opts;
     /* owner */
+    struct inquiries inquiries;
     struct belfry_list calls;
     struct belfry_list slow;      /* calls whose client is behind; first the one that has taken nothing for longest */
     size_t held_down;             /* of stats.held_bytes: responses */
@@ -96,7 +105,8 @@ static void on_relay_timer(uv_timer_t *timer);
 
 static void relay_call_move_to(struct relay_call *call, enum call_state to)
 {
-    static const unsigned legal[] = {[HEADED] = 1u << CHECKING | 1u << WAITING,
+    static const unsigned legal[] = {[HEADED] = 1u << CHECKING | 1u << WAITING | 1u << ASKING,
+                                     [ASKING] = 0,
                                      [CHECKING] = 1u << WAITING,
                                      [WAITING] = 1u << PASSING | 1u << EMPTYING,
                                      [PASSING] = 1u << EMPTYING,
@@ -164,6 +174,7 @@ static void relay_call_free(struct relay_call *call)
     struct relay *relay = call->relay;
     if (call->question != NULL)
         permit_cancel(call->question);
+    inquiry_cancel(call->inquiry);
     if (call->up != NULL)
         uplink_close(call->up);
     if (call->changes_auth)
@@ -530,9 +541,64 @@ static enum belfry_err relay_call_set_out(struct relay_call *call)
     return ask_without_token(call->relay, on_relay_verdict, call, &call->question);
 }
 
+/* ---- questions of tiers below ---- */
+
+static void on_relay_inquiry(const struct inquiry_answer *with, void *user)
+{
+    struct relay_call *call = user;
+    char text[RIGHTS_REQUEST_MS];
+    struct belfry_http_field age = {belfry_bytes_str(RIGHTS_REQUEST_AGE), rights_request_write_ms(with->age_ms, text)};
+    call->inquiry = NULL;
+    call->relay->stats.inquiries++;
+    grpc_fail_with(call->x, with->code, with->message, with->code == BELFRY_GRPC_OUT_OF_RANGE ? &age : NULL);
+    relay_call_free(call);
+}
+
+static enum belfry_err relay_call_ask(struct relay_call *call)
+{
+    struct exchange_head head = {.fields = fields_list(&call->block), .n_fields = call->block.n};
+    struct identity who = identity_read(call->x, &head, IDENTITY_OF_GRPC);
+    struct inquiry_request request = {.who = &who,
+                                      .path = belfry_buf_bytes(&call->path),
+                                      .body = belfry_buf_bytes(&call->request),
+                                      .within_ms = call->within_ms};
+    enum belfry_err err =
+        inquiry_open(&call->relay->inquiries, &request, belfry_clock_ms(), on_relay_inquiry, call, &call->inquiry);
+    if (err != BELFRY_OK)
+        return err;
+    relay_call_move_to(call, ASKING);
+    fields_fini(&call->block);
+    belfry_buf_fini(&call->path);
+    belfry_buf_fini(&call->request);
+    relay_call_count(call);
+    return BELFRY_OK;
+}
+
+/* True: the call is answered here, or may be once its request is whole. */
+static bool relay_call_try_to_answer(struct relay_call *call)
+{
+    if (!call->may_ask || call->state != HEADED)
+        return false;
+    if (!call->request_ended && belfry_buf_len(&call->request) <= INQUIRY_BYTES)
+        return true;
+    call->may_ask = false;
+    if (call->request_ended && relay_call_ask(call) == BELFRY_OK)
+        return true;
+    call->relay->stats.inquiries_relayed++;
+    call->relay->stats.relayed += call->may_pass;
+    return false;
+}
+
 /* There is more to pass on. The call may have ended when this returns. */
 static void relay_call_pass_on(struct relay_call *call)
 {
+    if (relay_call_try_to_answer(call))
+        return;
+    if (call->state == HEADED && !call->may_pass) {
+        call->relay->stats.refused++;
+        relay_call_fail(call, BELFRY_GRPC_PERMISSION_DENIED, READ_ONLY);
+        return;
+    }
     enum belfry_err err = call->state == HEADED ? relay_call_set_out(call) : BELFRY_OK;
     if (err != BELFRY_OK)
         relay_call_fail_begin(call, err);
@@ -650,6 +716,7 @@ static struct relay_call *relay_call_create(struct relay *relay, struct exchange
     call->due_ms = BELFRY_NEVER;
     struct identity who = identity_read(x, head, IDENTITY_OF_GRPC);
     call->tokenless = who.kind != IDENTITY_TOKEN;
+    call->may_ask = inquiry_is(head, &who, &call->within_ms);
     call->needs_auth = who.rights == LISTEN_RIGHTS_UPSTREAM;
     call->rewrites =
         relay->opts.advertise != NULL && belfry_bytes_equal(head->path, belfry_bytes_str(RELAY_MEMBERS_PATH));
@@ -664,13 +731,21 @@ static struct relay_call *relay_call_create(struct relay *relay, struct exchange
     return call;
 }
 
+static bool may_be_inquiry(const struct exchange *x, const struct exchange_head *head)
+{
+    struct identity who = identity_read(x, head, IDENTITY_OF_GRPC);
+    uint64_t within_ms;
+    return inquiry_is(head, &who, &within_ms);
+}
+
 void relay_begin(struct relay *relay, struct exchange *x, const struct exchange_head *head, enum relay_rights rights)
 {
     BELFRY_OWNER_CHECK(relay);
     uint64_t timeout_ms, now = belfry_clock_ms();
     if (grpc_refuse_head(x, head, &timeout_ms))
         return;
-    if (rights == RELAY_READS && !relay_rights_reads(head->path)) {
+    bool may_pass = rights == RELAY_ALL || relay_rights_reads(head->path);
+    if (!may_pass && !may_be_inquiry(x, head)) {
         relay->stats.refused++;
         grpc_fail(x, GRPC_HEADERS_NOT_SENT, BELFRY_GRPC_PERMISSION_DENIED, READ_ONLY);
         return;
@@ -680,7 +755,8 @@ void relay_begin(struct relay *relay, struct exchange *x, const struct exchange_
         grpc_fail(x, GRPC_HEADERS_NOT_SENT, BELFRY_GRPC_RESOURCE_EXHAUSTED, NO_MEMORY);
         return;
     }
-    relay->stats.relayed++;
+    call->may_pass = may_pass;
+    relay->stats.relayed += !call->may_ask;
     if (call->changes_auth)
         permit_doubt(relay->opts.permit);
     exchange_handle(x, &down_events, call);
@@ -711,7 +787,7 @@ static bool relay_call_end_if_late(struct relay_call *call, uint64_t now)
     }
     if (call->pace.due_ms > now)
         return false;
-    if (belfry_buf_len(&call->request) > 0) {
+    if (call->state != HEADED && belfry_buf_len(&call->request) > 0) {
         pace_excuse(&call->pace, now, call->relay->opts.pace_ms);
         return false;
     }
@@ -746,6 +822,7 @@ enum belfry_err relay_create(const struct relay_opts *opts, struct relay **out)
     if (relay == NULL)
         return BELFRY_ERR_NOMEM;
     relay->opts = *opts;
+    relay->inquiries.permit = opts->permit;
     relay->due_ms = relay->recheck_ms = BELFRY_NEVER;
     relay->opts.held_max = opts->held_max != 0 ? opts->held_max : RELAY_HELD_BYTES;
     relay->opts.pace_ms = opts->pace_ms != 0 ? opts->pace_ms : PACE_MS;

@@ -22,6 +22,9 @@
  * - On a listener with rights=upstream a call waits until permit knows that auth is on. While it is off the call ends
  *   with 14 PERMIT_AUTH_IS_OFF.
  * - On a read-only listener only methods known to read are relayed; others: 7 "belfry: this listener is read-only".
+ * - The question of a tier below what a client of its own may read is answered here (inquiry.h), also on a read-only
+ *   listener. Its request is held until it is whole. If it turns out to ask for anything else, or too many such
+ *   questions wait, it is relayed like any other.
  * - Cluster/MemberList: when an address is advertised, it replaces every member's client URLs.
  * - Auth/AuthEnable and similar methods make the tier doubt what it knows of auth (permit_doubt()), before and after.
  * - A response of 14 drops the pin of its connection: the next call goes to another endpoint, if there is one.
@@ -71,6 +74,7 @@ struct relay_stats {
     uint64_t over_memory;              /* ended because of held_max */
     uint64_t late;                     /* ended because the request was not complete in time */
     uint64_t bytes_up, bytes_down;
+    uint64_t inquiries, inquiries_relayed; /* questions of tiers below that were answered here, and others */
 };
 void relay_stats(const struct relay *relay, struct relay_stats *out);
 

@@ -12,6 +12,7 @@
 #include "support/fakeexchange.h"
 #include "support/uplinkbed.h"
 #include "wire/rpc.pb-c.h"
+#include "wire/write.h"
 
 #define RANGE     "/etcdserverpb.KV/Range"
 #define PUT       "/etcdserverpb.KV/Put"
@@ -994,6 +995,119 @@ static void heads_that_cannot_be_passed_on_are_refused(void **state)
     assert_int_equal(counted().running, 0);
 }
 
+/* ---- questions of tiers below ---- */
+
+#define TXN    "/etcdserverpb.KV/Txn"
+#define FUTURE "etcdserver: mvcc: required revision is a future revision"
+
+static const char *const inquiry_head[] = {"content-type: application/grpc", "token: t.1", "belfry-rights: 4000", NULL};
+
+/* Auth is on, and every token may read everything. */
+static void serve_rights(struct upstream *upstream, size_t i, void *user)
+{
+    (void)user;
+    if (strstr(upstream_field(upstream, i, ":path"), "Authenticate") != NULL) {
+        say_auth_is(upstream, i, true);
+        return;
+    }
+    upstream_head(upstream, i,
+                  (const char *const[]){":status", "200", "content-type", "application/grpc", "grpc-status", "11",
+                                        "grpc-message", FUTURE, NULL},
+                  true);
+}
+
+/* Sends a Txn of two ranges, with `more` behind it. */
+static void send_inquiry(const char *more, size_t more_len)
+{
+    struct belfry_buf message;
+    belfry_buf_init(&message);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(
+            belfry_write_txn_range(&message, belfry_bytes_str(i == 0 ? "a" : "b"), belfry_bytes_str(""), INT64_MAX),
+            BELFRY_OK);
+    assert_int_equal(belfry_buf_append(&message, more, more_len), BELFRY_OK);
+    fakeexchange_send_message(&fake, belfry_buf_bytes(&message).data, belfry_buf_len(&message));
+    belfry_buf_fini(&message);
+}
+
+static void the_question_of_a_tier_below_is_answered_here(void **state)
+{
+    (void)state;
+    make_relay(NULL, &(struct upstream_opts){.serve = serve_rights});
+    for (int i = 0; i < 3; i++) {
+        fakeexchange_init(&fake, EXCHANGE_ROOM);
+        begin_with(TXN, inquiry_head, i == 0 ? RELAY_ALL : RELAY_READS);
+        send_inquiry("", 0);
+        fakeexchange_half_close(&fake);
+        drive_until(fake.state == FAKEEXCHANGE_ENDED);
+        assert_true(fake.whole);
+        ended_with("11", FUTURE);
+        assert_non_null(fakeexchange_field(&fake, "belfry-rights-age"));
+        assert_int_equal(counted().held_bytes, 0);
+    }
+    assert_int_equal(upstream_count(bed.members[0]), 2); /* whether auth is on, and one question */
+    assert_int_equal(counted().inquiries, 3);
+    assert_int_equal(counted().relayed + counted().refused, 0);
+}
+
+static void a_request_that_is_no_such_question_is_relayed_as_it_came(void **state)
+{
+    (void)state;
+    make_relay(NULL, NULL);
+    begin_with(TXN, inquiry_head, RELAY_ALL);
+    send_inquiry("\x0a\x00", 2); /* a comparison */
+    assert_int_equal(upstream_count(bed.members[0]), 0);
+    fakeexchange_half_close(&fake);
+    drive_until(upstream_count(bed.members[0]) == 1 && upstream_request(bed.members[0], 0)->ended);
+    assert_int_equal(upstream_request(bed.members[0], 0)->body_len, fake.came);
+    assert_string_equal(upstream_field(bed.members[0], 0, "belfry-rights"), "4000");
+    assert_int_equal(counted().inquiries_relayed, 1);
+    assert_int_equal(counted().relayed, 1);
+    fakeexchange_gone(&fake);
+    fakeexchange_init(&fake, EXCHANGE_ROOM);
+    begin_with(TXN, inquiry_head, RELAY_READS);
+    send_inquiry("\x0a\x00", 2);
+    fakeexchange_half_close(&fake);
+    ended_with("7", "belfry: this listener is read-only");
+}
+
+static void a_long_request_does_not_wait_for_its_end(void **state)
+{
+    (void)state;
+    static uint8_t part[EXCHANGE_WINDOW];
+    make_relay(NULL, NULL);
+    begin_with(TXN, inquiry_head, RELAY_ALL);
+    fakeexchange_send(&fake, part, sizeof(part));
+    reach(1);
+    fakeexchange_gone(&fake);
+}
+
+static void half_a_question_ends_in_time(void **state)
+{
+    (void)state;
+    make_relay(&(struct relay_opts){.pace_ms = SHORT_MS}, NULL);
+    begin_with(TXN, inquiry_head, RELAY_ALL);
+    fakeexchange_send(&fake, "\0\0\0\0\3a", 6);
+    drive_until(fake.state == FAKEEXCHANGE_ENDED);
+    ended_with("14", "belfry: the request was not complete in time");
+    assert_int_equal(upstream_count(bed.members[0]), 0);
+}
+
+static void a_question_whose_tier_has_gone_is_dropped(void **state)
+{
+    (void)state;
+    make_relay(NULL, NULL); /* upstream answers nothing */
+    begin_with(TXN, inquiry_head, RELAY_ALL);
+    send_inquiry("", 0);
+    fakeexchange_half_close(&fake);
+    reach(1);
+    fakeexchange_gone(&fake);
+    assert_int_equal(counted().running, 0);
+    struct permit_stats stats;
+    permit_stats(permit, &stats);
+    assert_int_equal(stats.rights.waiting, 0);
+}
+
 /* ---- memory ---- */
 
 static void run_scenario(void)
@@ -1083,6 +1197,11 @@ int main(void)
         cmocka_unit_test_teardown(member_lists_name_the_tier, teardown),
         cmocka_unit_test_teardown(a_member_list_that_cannot_be_rewritten_passes_as_it_is, teardown),
         cmocka_unit_test_teardown(heads_that_cannot_be_passed_on_are_refused, teardown),
+        cmocka_unit_test_teardown(the_question_of_a_tier_below_is_answered_here, teardown),
+        cmocka_unit_test_teardown(a_request_that_is_no_such_question_is_relayed_as_it_came, teardown),
+        cmocka_unit_test_teardown(a_long_request_does_not_wait_for_its_end, teardown),
+        cmocka_unit_test_teardown(half_a_question_ends_in_time, teardown),
+        cmocka_unit_test_teardown(a_question_whose_tier_has_gone_is_dropped, teardown),
         cmocka_unit_test_teardown(without_memory_a_call_ends_and_nothing_leaks, teardown),
     };
     return cmocka_run_group_tests(tests, make_keys, remove_keys);

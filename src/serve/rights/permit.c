@@ -41,7 +41,10 @@ struct permit_question {
     permit_fn fn;
     void *user;
     struct permit_party *party; /* NULL: asked once */
+    enum rights_use use;
+    uint64_t within_ms; /* of a tier below */
     uint64_t asked_ms;
+    uint64_t since_ms;        /* of a tier below, granted because auth is off: as claim.since_ms */
     struct belfry_list order; /* of all that wait, as they were asked */
     struct belfry_list node;  /* of those that are pending, or ready */
     enum question_state state;
@@ -135,6 +138,11 @@ static void permit_question_make_ready(struct permit_question *question, enum pe
     question->reason = reason;
 }
 
+static bool is_below(const struct permit_question *question)
+{
+    return question->use == RIGHTS_BELOW || question->use == RIGHTS_BELOW_PART;
+}
+
 /* Auth is on: the range is claimed. */
 static enum belfry_err permit_question_claim(struct permit_question *question, struct rights_who who,
                                              struct rights_range range, uint64_t now)
@@ -145,8 +153,10 @@ static enum belfry_err permit_question_claim(struct permit_question *question, s
         permit_question_make_ready(question, PERMIT_REFUSED, PERMIT_NO_USER);
         return BELFRY_OK;
     }
-    enum rights_use use = question->party != NULL ? RIGHTS_KEPT : RIGHTS_ONCE;
-    enum belfry_err err = rights_claim(permit->rights, who, range, use, now, &question->claim, &granted);
+    enum belfry_err err =
+        is_below(question) ? rights_claim_below(permit->rights, who, range, question->use, question->within_ms, now,
+                                                &question->claim, &granted)
+                           : rights_claim(permit->rights, who, range, question->use, now, &question->claim, &granted);
     if (err != BELFRY_OK)
         return err;
     belfry_list_remove(&question->node);
@@ -167,12 +177,23 @@ static const char *reason_of(const struct permit *permit, enum rights_verdict ve
         return PERMIT_DENIED;
     case RIGHTS_BAD_TOKEN:
         return strcmp(permit->why, RIGHTS_CALL_NO_USER) == 0 ? PERMIT_NO_USER : PERMIT_BAD_TOKEN;
+    case RIGHTS_SILENT:
+        return PERMIT_BAD_TOKEN;
     case RIGHTS_OLD_TOKEN:
         return PERMIT_OLD_REVISION;
     case RIGHTS_UNAVAILABLE:
         break;
     }
     return permit->why;
+}
+
+/* Upstream does not answer for its token. A tier below finds that out by its own time and its own probe. */
+static void permit_question_refuse_silent(struct permit_question *question)
+{
+    if (is_below(question))
+        permit_question_answer(question, PERMIT_UNAVAILABLE, PERMIT_SILENT);
+    else
+        permit_question_answer(question, PERMIT_REFUSED, PERMIT_BAD_TOKEN);
 }
 
 static void permit_tell_settled(struct permit *permit)
@@ -183,6 +204,8 @@ static void permit_tell_settled(struct permit *permit)
             permit_question_hold(question);
         else if (claim->verdict == RIGHTS_GRANTED)
             permit_question_answer(question, PERMIT_GRANTED, "");
+        else if (claim->verdict == RIGHTS_SILENT)
+            permit_question_refuse_silent(question);
         else
             permit_question_answer(question, claim->verdict == RIGHTS_UNAVAILABLE ? PERMIT_UNAVAILABLE : PERMIT_REFUSED,
                                    reason_of(permit, claim->verdict));
@@ -318,8 +341,9 @@ static enum permit_auth permit_judge_status(const struct unary_answer *with)
     return off ? PERMIT_AUTH_OFF : PERMIT_AUTH_ON;
 }
 
-static void permit_question_settle_off(struct permit_question *question, enum listen_rights rights)
+static void permit_question_settle_off(struct permit_question *question, enum listen_rights rights, uint64_t since_ms)
 {
+    question->since_ms = since_ms;
     if (rights == LISTEN_RIGHTS_UPSTREAM)
         permit_question_make_ready(question, PERMIT_UNAVAILABLE, PERMIT_AUTH_IS_OFF);
     else
@@ -329,7 +353,7 @@ static void permit_question_settle_off(struct permit_question *question, enum li
 static void permit_question_settle(struct permit_question *question, enum permit_auth auth, uint64_t now)
 {
     if (auth == PERMIT_AUTH_OFF) {
-        permit_question_settle_off(question, question->subject->rights);
+        permit_question_settle_off(question, question->subject->rights, question->asked_ms); /* it was asked later */
     } else if (auth == PERMIT_AUTH_ON) {
         const struct permit_subject *subject = question->subject;
         enum belfry_err err = permit_question_claim(question, subject->who, subject->range, now);
@@ -464,7 +488,7 @@ static void permit_expire(struct permit *permit, uint64_t now)
         if (now < question->asked_ms + PERMIT_TIMEOUT_MS)
             return;
         if (permit_question_is_hanging(question, now))
-            permit_question_answer(question, PERMIT_REFUSED, PERMIT_BAD_TOKEN);
+            permit_question_refuse_silent(question);
         else
             permit_question_answer(question, PERMIT_UNAVAILABLE,
                                    why[0] != '\0' ? why : "upstream does not answer whether this is allowed");
@@ -579,7 +603,7 @@ static enum belfry_err permit_question_begin(struct permit_question *question, c
     if (permit->regime.auth == PERMIT_AUTH_ON && (is_fresh || who.kind != CREDENTIAL_NONE))
         return permit_question_claim(question, who, range, now);
     if (is_fresh) {
-        permit_question_settle_off(question, identity->rights);
+        permit_question_settle_off(question, identity->rights, permit->regime.auth_ms);
         return BELFRY_OK;
     }
     enum belfry_err err = permit_question_wait_for_auth(question, who, identity->rights, range);
@@ -620,8 +644,26 @@ enum belfry_err permit_ask(struct permit *permit, const struct identity *who, st
                            struct permit_question **out)
 {
     BELFRY_OWNER_CHECK(permit);
-    struct permit_question question = {.fn = fn, .user = user, .asked_ms = now_ms};
+    struct permit_question question = {.fn = fn, .user = user, .use = RIGHTS_ONCE, .asked_ms = now_ms};
     return permit_question_open(permit, &question, who, rights_range_of(key, range_end), out);
+}
+
+enum belfry_err permit_ask_below(struct permit *permit, const struct identity *who, const struct permit_below *below,
+                                 permit_fn fn, void *user, struct permit_question **out)
+{
+    BELFRY_OWNER_CHECK(permit);
+    struct permit_question question = {.fn = fn,
+                                       .user = user,
+                                       .use = below->is_part ? RIGHTS_BELOW_PART : RIGHTS_BELOW,
+                                       .within_ms = below->within_ms,
+                                       .asked_ms = below->now_ms};
+    struct rights_range range = rights_range_of(below->range.key, below->range.end);
+    return permit_question_open(permit, &question, who, range, out);
+}
+
+uint64_t permit_since(const struct permit_question *question)
+{
+    return question->claim.since_ms != 0 ? question->claim.since_ms : question->since_ms;
 }
 
 enum belfry_err permit_hold(struct permit *permit, struct permit_party *party, struct belfry_bytes key,
@@ -629,7 +671,7 @@ enum belfry_err permit_hold(struct permit *permit, struct permit_party *party, s
                             struct permit_question **out)
 {
     BELFRY_OWNER_CHECK(permit);
-    struct permit_question question = {.fn = fn, .user = user, .party = party, .asked_ms = now_ms};
+    struct permit_question question = {.fn = fn, .user = user, .party = party, .use = RIGHTS_KEPT, .asked_ms = now_ms};
     return permit_question_open(permit, &question, party->who, rights_range_of(key, range_end), out);
 }
 

@@ -54,6 +54,10 @@ enum permit_verdict {
 #define PERMIT_BAD_TOKEN    "rpc error: code = Unauthenticated desc = etcdserver: invalid auth token"
 #define PERMIT_DENIED       "rpc error: code = PermissionDenied desc = etcdserver: permission denied"
 
+/* Why a tier below receives no answer (permit_ask_below()) about a token for which upstream does not answer, though it
+ * answers others. For clients here the reason is PERMIT_BAD_TOKEN. */
+#define PERMIT_SILENT "upstream does not answer for this token"
+
 /* Why a listener with rights=upstream grants nothing. */
 #define PERMIT_AUTH_IS_OFF "belfry: not ready: auth is off upstream, and this listener has rights=upstream"
 
@@ -92,6 +96,20 @@ BELFRY_NODISCARD enum belfry_err permit_ask(struct permit *permit, const struct 
                                             struct belfry_bytes range_end, uint64_t now_ms, permit_fn fn, void *user,
                                             struct permit_question **out);
 void permit_cancel(struct permit_question *question); /* no answer will come */
+
+/* Asks once for a tier below, which keeps the answer for clients of its own (inquiry.h, rights.h). */
+struct permit_below {
+    struct rights_range range;
+    bool is_part;       /* it asks about other ranges, too: DENIED may be about one of them */
+    uint64_t within_ms; /* how old the answer may be; over 40 percent of a period it is asked for again in any case */
+    uint64_t now_ms;
+};
+BELFRY_NODISCARD enum belfry_err permit_ask_below(struct permit *permit, const struct identity *who,
+                                                  const struct permit_below *below, permit_fn fn, void *user,
+                                                  struct permit_question **out);
+
+/* From inside the function of such a question, GRANTED: the time from which the answer is. */
+uint64_t permit_since(const struct permit_question *question);
 
 /* ---- streams that run ---- */
 

@@ -19,6 +19,14 @@
 #define RETRY_MS     100  /* after the first question without an answer; doubled up to */
 #define RETRY_MAX_MS 2000 /* this */
 
+/* Percent of a period. */
+#define RENEW_FROM 40 /* the age at which kept answers are renewed, at a random time from here */
+#define RENEW_TO   70 /* to here */
+#define BELOW_MAX  40 /* the age up to which an answer is given to a tier below */
+#define ROUND_MIN  20 /* younger answers are left out of a round */
+#define SOONEST    5  /* after an answer that was old when it came */
+static_assert(BELOW_MAX <= RENEW_FROM, "a tier below that renews must receive a new answer");
+
 enum warrant_state { WARRANT_NEW, WARRANT_GOOD, WARRANT_DOUBTFUL };
 
 struct warrant {
@@ -29,6 +37,7 @@ struct warrant {
     struct belfry_list waiting, kept; /* claims */
     enum warrant_state state;         /* moved by warrant_move_to() alone */
     bool asked;                       /* in the question under way */
+    bool below;                       /* a tier below has received the answer */
     uint64_t until_ms;                /* GOOD */
     size_t bytes;
     char text[];
@@ -48,7 +57,9 @@ struct bearer {
     uint64_t due_ms;
     uint64_t until_ms; /* the smallest of its kept warrants; NEVER: it has none */
     uint64_t renew_ms, retry_ms, end_ms;
-    unsigned failures; /* questions without an answer, in a row */
+    uint64_t renew_age_ms; /* drawn for each round: its kept answers are renewed at this age */
+    uint64_t round_ms;     /* when the last round began */
+    unsigned failures;     /* questions without an answer, in a row */
     size_t batch_max;
     size_t n_warrants, n_kept; /* n_kept: claims */
     size_t bytes;
@@ -107,15 +118,41 @@ static void bearer_set_due_at(struct bearer *bearer, uint64_t due_ms)
         belfry_treap_insert(&rights->by_due, &bearer->by_due, bearer_order);
 }
 
-static uint64_t rights_jittered(struct rights *rights, uint64_t from_ms, uint64_t low_percent, uint64_t high_percent)
+static uint64_t rights_percent(const struct rights *rights, unsigned percent)
 {
-    uint64_t low = rights->opts.period_ms * low_percent / 100, high = rights->opts.period_ms * high_percent / 100;
-    return from_ms + low + belfry_rng_below(&rights->rng, high - low + 1);
+    return rights->opts.period_ms * percent / 100;
+}
+
+/* The next round is at a random time. */
+static void bearer_plan_round(struct bearer *bearer, uint64_t now)
+{
+    struct rights *rights = bearer->rights;
+    uint64_t low = rights_percent(rights, RENEW_FROM), high = rights_percent(rights, RENEW_TO);
+    bearer->renew_age_ms = low + belfry_rng_below(&rights->rng, high - low + 1);
+    bearer->renew_ms = now + bearer->renew_age_ms;
+}
+
+/* An answer from that time is kept: it is renewed in time, but not before `soonest_ms`. */
+static void bearer_plan_for(struct bearer *bearer, uint64_t since_ms, uint64_t soonest_ms)
+{
+    uint64_t at = since_ms + bearer->renew_age_ms;
+    bearer->renew_ms = belfry_min_time(bearer->renew_ms, at > soonest_ms ? at : soonest_ms);
 }
 
 static struct warrant *first_warrant(const struct belfry_list *list)
 {
     return belfry_list_empty(list) ? NULL : belfry_container(list->next, struct warrant, node);
+}
+
+static bool warrant_is_good(const struct warrant *warrant, uint64_t now)
+{
+    return warrant->state == WARRANT_GOOD && now < warrant->until_ms;
+}
+
+/* Somebody waits for it and has no answer. A tier below that waits for a younger one has. */
+static bool warrant_is_urgent(const struct warrant *warrant, uint64_t now)
+{
+    return !belfry_list_empty(&warrant->waiting) && (!warrant_is_good(warrant, now) || warrant->bearer->is_old);
 }
 
 /* Has it a question that may be sent at `now`? */
@@ -131,7 +168,7 @@ static void bearer_queue(struct bearer *bearer, uint64_t now)
     uint64_t due_ms = bearer->end_ms;
     belfry_list_remove(&bearer->ready);
     if (bearer_can_ask(bearer, now)) {
-        bool is_first = !belfry_list_empty(&first_warrant(&bearer->to_ask)->waiting);
+        bool is_first = warrant_is_urgent(first_warrant(&bearer->to_ask), now);
         belfry_list_append(is_first ? &rights->first : &rights->renewals, &bearer->ready);
     } else if (!bearer->asking && !belfry_list_empty(&bearer->to_ask)) {
         due_ms = belfry_min_time(due_ms, bearer->retry_ms);
@@ -190,9 +227,15 @@ static bool warrant_is_wanted(const struct warrant *warrant)
     return !belfry_list_empty(&warrant->waiting) || !belfry_list_empty(&warrant->kept);
 }
 
-static bool warrant_is_good(const struct warrant *warrant, uint64_t now)
+/* GOOD: when etcd was asked. */
+static uint64_t warrant_since(const struct warrant *warrant)
 {
-    return warrant->state == WARRANT_GOOD && now < warrant->until_ms;
+    return warrant->until_ms - warrant->bearer->rights->opts.period_ms;
+}
+
+static bool warrant_is_older(const struct warrant *warrant, uint64_t age_ms, uint64_t now)
+{
+    return !warrant_is_good(warrant, now) || now - warrant_since(warrant) > age_ms;
 }
 
 static void warrant_free(struct warrant *warrant)
@@ -358,20 +401,37 @@ static void bearer_sweep(struct bearer *bearer, uint64_t now)
     }
 }
 
-/* Every kept warrant is to be asked for again. The others are visited, too: they go when their time is up. */
-static void bearer_begin_round(struct bearer *bearer, uint64_t now)
+/* Every warrant is to be asked for again that is kept or was given to a tier below, and whose answer has that age. */
+static void bearer_begin_round(struct bearer *bearer, uint64_t age_ms, uint64_t now)
 {
-    struct rights *rights = bearer->rights;
-    bearer->renew_ms = bearer->n_warrants > 0 ? rights_jittered(rights, now, 40, 70) : BELFRY_NEVER;
+    bearer_plan_round(bearer, now);
+    bearer->round_ms = now;
     if (bearer->is_old)
         return;
     belfry_list_each_safe (node, &bearer->rest) {
         struct warrant *warrant = belfry_container(node, struct warrant, node);
-        if (belfry_list_empty(&warrant->kept))
+        bool is_kept = !belfry_list_empty(&warrant->kept);
+        if (!is_kept && !warrant->below)
             continue;
-        belfry_list_remove(&warrant->node);
-        belfry_list_append(&bearer->to_ask, &warrant->node);
+        if (!warrant_is_good(warrant, now) || now - warrant_since(warrant) >= age_ms) {
+            belfry_list_remove(&warrant->node);
+            belfry_list_append(&bearer->to_ask, &warrant->node);
+        } else if (is_kept) {
+            bearer_plan_for(bearer, warrant_since(warrant), now);
+        }
     }
+}
+
+/* Without a kept warrant nothing is asked: tiers below ask when they need it. Warrants that nobody wants are visited,
+ * too: they go when their time is up. */
+static void bearer_renew(struct bearer *bearer, uint64_t now)
+{
+    if (bearer->n_kept > 0)
+        bearer_begin_round(bearer, rights_percent(bearer->rights, ROUND_MIN), now);
+    else if (bearer->n_warrants > 0)
+        bearer_plan_round(bearer, now);
+    else
+        bearer->renew_ms = BELFRY_NEVER;
 }
 
 static void bearer_turn(struct bearer *bearer, uint64_t now)
@@ -382,7 +442,7 @@ static void bearer_turn(struct bearer *bearer, uint64_t now)
         bearer_set_paused(bearer, true);
     bearer_sweep(bearer, now);
     if (bearer->renew_ms <= now)
-        bearer_begin_round(bearer, now);
+        bearer_renew(bearer, now);
     if (!bearer_free_if_idle(bearer))
         bearer_queue(bearer, now);
 }
@@ -420,7 +480,7 @@ void rights_doubt(struct rights *rights, uint64_t now_ms)
     for (struct belfry_map_node *node = NULL; (node = belfry_map_each(&rights->bearers, node)) != NULL;) {
         struct bearer *bearer = belfry_container(node, struct bearer, by_secret);
         if (bearer->n_kept > 0)
-            bearer_begin_round(bearer, now_ms);
+            bearer_begin_round(bearer, 0, now_ms);
         bearer_queue(bearer, now_ms);
     }
 }
@@ -459,6 +519,22 @@ static void claim_keep(struct rights_claim *claim)
     bearer->until_ms = belfry_min_time(bearer->until_ms, claim->warrant->until_ms);
 }
 
+static bool claim_is_below(const struct rights_claim *claim)
+{
+    return claim->use == RIGHTS_BELOW || claim->use == RIGHTS_BELOW_PART;
+}
+
+/* It is granted by the warrant, and stays with it if it is kept. */
+static void claim_take(struct rights_claim *claim, struct warrant *warrant)
+{
+    claim->since_ms = warrant_since(warrant);
+    warrant->below = warrant->below || claim_is_below(claim);
+    if (claim->use != RIGHTS_KEPT)
+        return;
+    claim_attach(claim, warrant);
+    claim_keep(claim);
+}
+
 /* Its holder will receive the verdict. It stays with its warrant only if it was granted and is kept. */
 static void claim_settle(struct rights_claim *claim, enum rights_verdict verdict)
 {
@@ -469,10 +545,8 @@ static void claim_settle(struct rights_claim *claim, enum rights_verdict verdict
     claim->verdict = (uint8_t)verdict;
     if (belfry_list_empty(&claim->news))
         belfry_list_append(&rights->settled, &claim->news);
-    if (verdict == RIGHTS_GRANTED && claim->use == RIGHTS_KEPT) {
-        claim_attach(claim, warrant);
-        claim_keep(claim);
-    }
+    if (verdict == RIGHTS_GRANTED)
+        claim_take(claim, warrant);
 }
 
 static void warrant_settle_waiting(struct warrant *warrant, enum rights_verdict verdict)
@@ -497,39 +571,66 @@ static enum belfry_err rights_find(struct rights *rights, struct rights_who who,
     return err;
 }
 
-enum belfry_err rights_claim(struct rights *rights, struct rights_who who, struct rights_range range,
-                             enum rights_use use, uint64_t now_ms, struct rights_claim *claim, bool *out_granted)
+/* It waits for an answer. */
+static void claim_wait(struct rights_claim *claim, struct warrant *warrant, uint64_t now)
 {
-    BELFRY_OWNER_CHECK(rights);
+    struct bearer *bearer = warrant->bearer;
+    struct rights *rights = bearer->rights;
+    belfry_list_append(&warrant->waiting, &claim->node);
+    claim_attach(claim, warrant);
+    claim->waits = true;
+    rights->stats.waiting++;
+    if (warrant->asked)
+        return;
+    belfry_list_remove(&warrant->node);
+    belfry_list_prepend(&bearer->to_ask, &warrant->node);
+    bearer->retry_ms = 0; /* a new claim does not wait for what failed before it */
+    uint64_t apart = rights_percent(rights, ROUND_MIN);
+    if (claim_is_below(claim) && warrant->state != WARRANT_NEW && now - bearer->round_ms > apart)
+        bearer_begin_round(bearer, apart, now); /* a tier below renews: all are asked for together */
+}
+
+static enum belfry_err claim_open(struct rights *rights, struct rights_who who, struct rights_range range,
+                                  struct rights_claim *claim, uint64_t now, bool *out_granted)
+{
     struct warrant *warrant;
+    belfry_list_init(&claim->node);
+    belfry_list_init(&claim->news);
     if (!rights_has_room(rights, rights->opts.claim_bytes))
         return BELFRY_ERR_LIMIT;
     enum belfry_err err = rights_find(rights, who, range, &warrant);
     if (err != BELFRY_OK)
         return err;
     struct bearer *bearer = warrant->bearer;
-    *claim = (struct rights_claim){.use = (uint8_t)use};
-    belfry_list_init(&claim->node);
-    belfry_list_init(&claim->news);
-    *out_granted = warrant_is_good(warrant, now_ms) && !bearer->is_old; /* its answers are not renewed */
-    if (!*out_granted || use == RIGHTS_KEPT)
-        claim_attach(claim, warrant);
-    if (*out_granted && use == RIGHTS_KEPT) {
-        claim_keep(claim);
-    } else if (!*out_granted) {
-        belfry_list_append(&warrant->waiting, &claim->node);
-        claim->waits = true;
-        rights->stats.waiting++;
-        if (!warrant->asked) {
-            belfry_list_remove(&warrant->node);
-            belfry_list_prepend(&bearer->to_ask, &warrant->node);
-            bearer->retry_ms = 0; /* a new claim does not wait for what failed before it */
-        }
-    }
     if (bearer->renew_ms == BELFRY_NEVER)
-        bearer->renew_ms = rights_jittered(rights, now_ms, 40, 70);
-    bearer_queue(bearer, now_ms);
+        bearer_plan_round(bearer, now);
+    *out_granted = !warrant_is_older(warrant, claim->within_ms, now) && !bearer->is_old; /* those are not renewed */
+    if (*out_granted)
+        claim_take(claim, warrant);
+    else
+        claim_wait(claim, warrant, now);
+    if (*out_granted && claim->use == RIGHTS_KEPT)
+        bearer_plan_for(bearer, claim->since_ms, now);
+    bearer_queue(bearer, now);
     return BELFRY_OK;
+}
+
+enum belfry_err rights_claim(struct rights *rights, struct rights_who who, struct rights_range range,
+                             enum rights_use use, uint64_t now_ms, struct rights_claim *claim, bool *out_granted)
+{
+    BELFRY_OWNER_CHECK(rights);
+    *claim = (struct rights_claim){.use = (uint8_t)use, .within_ms = rights->opts.period_ms};
+    return claim_open(rights, who, range, claim, now_ms, out_granted);
+}
+
+enum belfry_err rights_claim_below(struct rights *rights, struct rights_who who, struct rights_range range,
+                                   enum rights_use use, uint64_t within_ms, uint64_t now_ms, struct rights_claim *claim,
+                                   bool *out_granted)
+{
+    BELFRY_OWNER_CHECK(rights);
+    within_ms = belfry_min_time(within_ms, rights_percent(rights, BELOW_MAX));
+    *claim = (struct rights_claim){.use = (uint8_t)use, .within_ms = within_ms};
+    return claim_open(rights, who, range, claim, now_ms, out_granted);
 }
 
 /* Nobody waits for the answer under way, or keeps what it is about. */
@@ -647,22 +748,33 @@ const struct rights_range *rights_question_range(const struct rights_question *q
     return node->next == &question->warrants ? NULL : &belfry_container(node->next, struct warrant, node)->range;
 }
 
-/* Takes warrants from the front, all of which somebody waits for, or none. */
-static void bearer_fill_question(struct bearer *bearer)
+/* The smallest age that a claim which waits allows. */
+static uint64_t warrant_within(const struct warrant *warrant)
+{
+    uint64_t within = BELFRY_NEVER;
+    belfry_list_each (node, &warrant->waiting)
+        within = belfry_min_time(within, belfry_container(node, struct rights_claim, node)->within_ms);
+    return within;
+}
+
+/* Takes warrants from the front, all of which somebody waits for without an answer, or none. */
+static void bearer_fill_question(struct bearer *bearer, uint64_t now)
 {
     struct rights_question *question = &bearer->question;
     size_t bytes = 0,
            max = bearer->batch_max < bearer->rights->batch_limit ? bearer->batch_max : bearer->rights->batch_limit;
     struct warrant *warrant;
-    question->is_first = !belfry_list_empty(&first_warrant(&bearer->to_ask)->waiting);
+    question->is_first = warrant_is_urgent(first_warrant(&bearer->to_ask), now);
+    question->within_ms = rights_percent(bearer->rights, BELOW_MAX);
     for (question->n = 0; question->n < max && (warrant = first_warrant(&bearer->to_ask)) != NULL; question->n++) {
         bytes += warrant->range.key.len + warrant->range.end.len;
-        if (question->n > 0 &&
-            (bytes > RIGHTS_BATCH_BYTES || question->is_first == belfry_list_empty(&warrant->waiting)))
+        if (question->n > 0 && (bytes > RIGHTS_BATCH_BYTES || question->is_first != warrant_is_urgent(warrant, now)))
             break;
         belfry_list_remove(&warrant->node);
         belfry_list_append(&question->warrants, &warrant->node);
         warrant->asked = true;
+        warrant->below = false;
+        question->within_ms = belfry_min_time(question->within_ms, warrant_within(warrant));
     }
 }
 
@@ -689,7 +801,7 @@ struct rights_question *rights_ask(struct rights *rights, uint64_t now_ms)
     struct belfry_list *node = belfry_list_pop(rights_may_ask_first(rights) ? &rights->first : &rights->renewals);
     struct bearer *bearer = belfry_container(node, struct bearer, ready);
     struct rights_question *question = &bearer->question;
-    bearer_fill_question(bearer);
+    bearer_fill_question(bearer, now_ms);
     bearer->asking = true;
     question->turn++;
     question->sent_ms = now_ms;
@@ -733,18 +845,31 @@ static void warrant_grant(struct warrant *warrant, uint64_t until_ms)
     warrant_settle_waiting(warrant, RIGHTS_GRANTED);
 }
 
-static void bearer_allow(struct bearer *bearer, uint64_t until_ms)
+static void bearer_allow(struct bearer *bearer, uint64_t until_ms, uint64_t now)
 {
+    struct rights *rights = bearer->rights;
     for (struct warrant *warrant; (warrant = first_warrant(&bearer->question.warrants)) != NULL;) {
         warrant->asked = false;
         belfry_list_remove(&warrant->node);
         belfry_list_append(&bearer->rest, &warrant->node);
         warrant_grant(warrant, until_ms);
     }
+    if (bearer->n_kept > 0)
+        bearer_plan_for(bearer, until_ms - rights->opts.period_ms, now + rights_percent(rights, SOONEST));
     bearer->failures = 0;
     bearer->is_old = false;
     bearer->end_ms = BELFRY_NEVER;
     bearer->batch_max = bearer->batch_max * 2 < RIGHTS_BATCH ? bearer->batch_max * 2 : RIGHTS_BATCH;
+}
+
+/* A tier below that asked for several ranges asks for fewer itself: then a question costs upstream only one. */
+static void warrant_deny_parts(struct warrant *warrant)
+{
+    belfry_list_each_safe (node, &warrant->waiting) {
+        struct rights_claim *claim = belfry_container(node, struct rights_claim, node);
+        if (claim->use == RIGHTS_BELOW_PART)
+            claim_settle(claim, RIGHTS_DENIED);
+    }
 }
 
 static void bearer_forbid(struct bearer *bearer)
@@ -752,6 +877,8 @@ static void bearer_forbid(struct bearer *bearer)
     size_t n = bearer->question.n;
     bearer->failures = 0;
     if (n > 1) {
+        belfry_list_each (node, &bearer->question.warrants)
+            warrant_deny_parts(belfry_container(node, struct warrant, node));
         bearer_put_back(bearer);
         bearer->batch_max = n / 2;
         return;
@@ -798,8 +925,11 @@ static void bearer_grow_old(struct bearer *bearer, uint64_t now)
 static void bearer_fail(struct bearer *bearer, enum rights_verdict verdict, uint64_t now)
 {
     struct rights *rights = bearer->rights;
-    belfry_list_each (node, &bearer->question.warrants)
-        warrant_settle_waiting(belfry_container(node, struct warrant, node), verdict);
+    belfry_list_each (node, &bearer->question.warrants) {
+        struct warrant *warrant = belfry_container(node, struct warrant, node);
+        bool is_known = warrant_is_good(warrant, now) && !bearer->is_old; /* a tier below waits for a younger answer */
+        warrant_settle_waiting(warrant, is_known ? RIGHTS_GRANTED : verdict);
+    }
     bearer_put_back(bearer);
     uint64_t wait = (uint64_t)RETRY_MS << (bearer->failures < 5 ? bearer->failures : 5);
     wait = belfry_min_time(wait, RETRY_MAX_MS);
@@ -813,7 +943,7 @@ static void bearer_take_answer(struct bearer *bearer, enum rights_answer answer,
     switch (answer) {
     case RIGHTS_ALLOWED:
         stats->allowed++;
-        bearer_allow(bearer, until_ms);
+        bearer_allow(bearer, until_ms, now);
         break;
     case RIGHTS_FORBIDDEN:
         stats->forbidden++;
@@ -833,7 +963,7 @@ static void bearer_take_answer(struct bearer *bearer, enum rights_answer answer,
         break;
     case RIGHTS_SILENCE:
         stats->silent++;
-        bearer_fail(bearer, RIGHTS_BAD_TOKEN, now);
+        bearer_fail(bearer, RIGHTS_SILENT, now);
         break;
     case RIGHTS_UNREACHABLE:
         stats->unreachable++;

@@ -15,6 +15,12 @@
  * whose kept claims are all of one bearer. It is paused while any kept warrant of its bearer is DOUBTFUL, and ends when
  * upstream does not know the token any more.
  *
+ * A tier below claims for clients of its own. An answer is good enough for it while it is younger than 40 percent of a
+ * period, and than the tier below allows; the tier below learns its age. An older answer is asked for again, together
+ * with all others of that bearer that are kept here or were given to tiers below. So two rounds of questions are at
+ * least 40 percent of a period apart, however many tiers below ask, and an answer that a tier below receives when it
+ * renews (after 40 percent or more of the age of its own) is new, at each level.
+ *
  * Nothing here depends on a punctual timer: rights_party_may() compares times.
  *
  * Thread: owner. Pure: questions, verdicts and events are taken from it; answers and the time are put in.
@@ -33,12 +39,12 @@
 #include "base/hash.h"
 #include "base/list.h"
 
-#define RIGHTS_BATCH       128          /* ranges of one question: etcd's own limit for a Txn */
-#define RIGHTS_BATCH_BYTES (512 * 1024) /* of their keys: etcd refuses requests over 1.5 MiB */
-#define RIGHTS_QUESTIONS   1024         /* under way at once */
-#define RIGHTS_RENEWALS    256          /* of them kept free for running watches */
-#define RIGHTS_PER_BEARER  65536        /* warrants: what 512 questions ask for */
-#define RIGHTS_OLD_MS      60000        /* parties of an old token end within so long */
+#define RIGHTS_BATCH       128         /* ranges of one question: etcd's own limit for a Txn */
+#define RIGHTS_BATCH_BYTES (48 * 1024) /* of their keys: a tier above reads a question of 64 KiB (inquiry.h) */
+#define RIGHTS_QUESTIONS   1024        /* under way at once */
+#define RIGHTS_RENEWALS    256         /* of them kept free for running watches */
+#define RIGHTS_PER_BEARER  65536       /* warrants: what 512 questions ask for */
+#define RIGHTS_OLD_MS      60000       /* parties of an old token end within so long */
 
 struct rights;
 struct warrant;
@@ -74,19 +80,27 @@ void rights_destroy(struct rights *rights); /* after its claims and parties; NUL
 enum rights_verdict {
     RIGHTS_GRANTED,
     RIGHTS_DENIED,     /* this range */
-    RIGHTS_BAD_TOKEN,  /* upstream does not know the bearer, or does not answer for it */
+    RIGHTS_BAD_TOKEN,  /* upstream does not know the bearer */
+    RIGHTS_SILENT,     /* upstream does not answer for the bearer, though it answers others */
     RIGHTS_OLD_TOKEN,  /* the auth store has changed since the token was made: it may be good or not */
     RIGHTS_UNAVAILABLE /* upstream cannot be asked */
 };
 
-enum rights_use { RIGHTS_ONCE, RIGHTS_KEPT };
+enum rights_use {
+    RIGHTS_ONCE,
+    RIGHTS_KEPT,
+    RIGHTS_BELOW,     /* once, for a tier below */
+    RIGHTS_BELOW_PART /* the same, one range of several. DENIED: this range, or one that was asked for with it */
+};
 
 struct rights_claim {
     struct belfry_list node; /* of its warrant's */
     struct belfry_list news;
     struct warrant *warrant; /* NULL: none */
     uint8_t use, verdict;
-    bool waits; /* it is not granted yet */
+    bool waits;         /* it is not granted yet */
+    uint64_t within_ms; /* BELOW: how old an answer may be */
+    uint64_t since_ms;  /* granted: at this time etcd was asked, or later */
 };
 
 /* Claims a range. *out_granted: it is granted already, and stays so if it is kept. Otherwise a verdict will come from
@@ -94,6 +108,12 @@ struct rights_claim {
 BELFRY_NODISCARD enum belfry_err rights_claim(struct rights *rights, struct rights_who who, struct rights_range range,
                                               enum rights_use use, uint64_t now_ms, struct rights_claim *claim,
                                               bool *out_granted);
+
+/* The same for a tier below: `use` is RIGHTS_BELOW or RIGHTS_BELOW_PART. When upstream does not answer, an older answer
+ * that is still valid is given, too. */
+BELFRY_NODISCARD enum belfry_err rights_claim_below(struct rights *rights, struct rights_who who,
+                                                    struct rights_range range, enum rights_use use, uint64_t within_ms,
+                                                    uint64_t now_ms, struct rights_claim *claim, bool *out_granted);
 void rights_release(struct rights *rights, struct rights_claim *claim); /* no verdict will come */
 
 /* When the question was sent that is under way for it; BELFRY_NEVER: there is none. */
@@ -129,9 +149,10 @@ struct rights_party *rights_news(struct rights *rights, enum rights_event *event
 
 struct rights_question {
     struct rights_who who;
-    size_t n;      /* ranges */
-    uint64_t turn; /* one more with each question of this bearer: the next should go to another member */
-    bool is_first; /* somebody waits for the answer; otherwise it is a renewal */
+    size_t n;           /* ranges */
+    uint64_t turn;      /* one more with each question of this bearer: the next should go to another member */
+    bool is_first;      /* somebody waits for the answer and has none; otherwise it is a renewal */
+    uint64_t within_ms; /* an answer of a tier above should not be older */
     uint64_t sent_ms;
     void *user; /* the caller's */
     struct belfry_list warrants;

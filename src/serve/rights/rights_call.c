@@ -5,19 +5,15 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "net/grpc.h"
+#include "serve/rights/rights_request.h"
 #include "serve/uplink/unary.h"
-#include "wire/binary.h"
-#include "wire/rpc.pb-c.h"
-#include "wire/write.h"
 
-#define RANGE_PATH "/etcdserverpb.KV/Range"
-#define TXN_PATH   "/etcdserverpb.KV/Txn"
-#define FUTURE     "etcdserver: mvcc: required revision is a future revision"
-#define OLD        "etcdserver: revision of auth store is old"
-#define BAD_TOKEN  "etcdserver: invalid auth token"
-#define TOO_MANY   "etcdserver: too many operations in txn request"
-#define READ_ONLY  "belfry: this listener is read-only" /* relay.h */
+#define OLD       "etcdserver: revision of auth store is old"
+#define BAD_TOKEN "etcdserver: invalid auth token"
+#define TOO_MANY  "etcdserver: too many operations in txn request"
+#define READ_ONLY "belfry: this listener is read-only" /* relay.h */
 
 static enum belfry_err rights_call_send(struct rights_call *call);
 
@@ -37,7 +33,7 @@ static enum rights_answer rights_call_judge(const struct rights_call *call, cons
 {
     if (is_unjudged(with))
         return RIGHTS_UNREACHABLE;
-    if (with->code == BELFRY_GRPC_OK || is(with, BELFRY_GRPC_OUT_OF_RANGE, FUTURE))
+    if (with->code == BELFRY_GRPC_OK || is(with, BELFRY_GRPC_OUT_OF_RANGE, RIGHTS_REQUEST_ALLOWED))
         return RIGHTS_ALLOWED;
     if (is(with, BELFRY_GRPC_UNAUTHENTICATED, BAD_TOKEN) || is(with, BELFRY_GRPC_INVALID_ARGUMENT, RIGHTS_CALL_NO_USER))
         return RIGHTS_NO_SUCH_TOKEN;
@@ -49,10 +45,19 @@ static enum rights_answer rights_call_judge(const struct rights_call *call, cons
                                                                                    : RIGHTS_UNREACHABLE;
 }
 
+/* etcd's answers have no age. One that cannot be read counts as too old. */
+static uint64_t age_of(const struct unary_answer *with)
+{
+    uint64_t age_ms = 0;
+    bool is_read = with->kept.data == NULL || rights_request_read_ms(with->kept, &age_ms);
+    return is_read ? age_ms : BELFRY_NEVER;
+}
+
 static void on_rights_call(const struct unary_answer *with, void *user)
 {
     struct rights_call *call = user;
-    struct rights_call_answer answer = {.answer = rights_call_judge(call, with), .message = with->message};
+    struct rights_call_answer answer = {
+        .answer = rights_call_judge(call, with), .age_ms = age_of(with), .message = with->message};
     call->unary = NULL;
     answer.timed_out = with->code == BELFRY_GRPC_DEADLINE_EXCEEDED;
     call->n_tried++;
@@ -66,45 +71,24 @@ static void on_rights_call(const struct unary_answer *with, void *user)
     free(call);
 }
 
-static enum belfry_err write_range(struct belfry_buf *buf, const struct rights_range *range)
-{
-    Etcdserverpb__RangeRequest request = ETCDSERVERPB__RANGE_REQUEST__INIT;
-    uint8_t *to;
-    request.key = belfry_binary(range->key);
-    request.range_end = belfry_binary(range->end);
-    request.revision = INT64_MAX;
-    size_t len = etcdserverpb__range_request__get_packed_size(&request);
-    enum belfry_err err = belfry_buf_reserve(buf, len, &to);
-    if (err == BELFRY_OK)
-        belfry_buf_grown(buf, etcdserverpb__range_request__pack(&request, to));
-    return err;
-}
-
-static enum belfry_err write_txn(struct belfry_buf *buf, const struct rights_question *question)
-{
-    enum belfry_err err = BELFRY_OK;
-    for (const struct rights_range *range = NULL;
-         err == BELFRY_OK && (range = rights_question_range(question, range)) != NULL;)
-        err = belfry_write_txn_range(buf, range->key, range->end, INT64_MAX);
-    return err;
-}
-
 static enum belfry_err rights_call_send(struct rights_call *call)
 {
     const struct rights_question *question = call->question;
-    bool is_one = question->n == 1;
-    struct belfry_http_field field = {belfry_bytes_str(call->field), question->who.secret};
+    char within[RIGHTS_REQUEST_MS];
+    struct belfry_http_field fields[] = {
+        {belfry_bytes_str(call->field), question->who.secret},
+        {belfry_bytes_str(RIGHTS_REQUEST_FIELD), rights_request_write_ms(question->within_ms, within)}};
     struct belfry_buf message;
     belfry_buf_init(&message);
-    enum belfry_err err =
-        is_one ? write_range(&message, rights_question_range(question, NULL)) : write_txn(&message, question);
+    enum belfry_err err = rights_request_write(&message, question);
     struct unary_opts opts = {.uplink = call->uplink,
                               .pin = 1 + (unsigned)((question->turn + call->n_tried) % call->n_members),
-                              .path = is_one ? RANGE_PATH : TXN_PATH,
+                              .path = rights_request_path(question->n),
                               .timeout_ms = call->timeout_ms,
-                              .fields = &field,
-                              .n_fields = 1,
+                              .fields = fields,
+                              .n_fields = sizeof(fields) / sizeof(fields[0]),
                               .message = belfry_buf_bytes(&message),
+                              .keeps = RIGHTS_REQUEST_AGE,
                               .fn = on_rights_call,
                               .user = call};
     if (err == BELFRY_OK)

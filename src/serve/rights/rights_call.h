@@ -3,7 +3,7 @@
  * rights_call: one question of rights.h on its way: a Range at a revision that never comes, or a Txn of several
  * (permit.h says why), and what upstream's answer means.
  *
- *     11 future revision                     allowed
+ *     11 future revision                     allowed; from a tier above with the age of the answer (rights_request.h)
  *     7                                      forbidden
  *     16 "invalid auth token"                the next member is asked; from all of them: no such token
  *     3 "revision of auth store is old"      the token is old
