@@ -42,6 +42,7 @@ struct tier {
     struct evlog *log;
     struct standing standing;
     struct history_reader *history;
+    struct answers *answers;
     /* the front's */
     struct ingest_thread *ingest;
     struct worker_thread **workers;
@@ -213,6 +214,9 @@ static enum belfry_err start_workers(struct tier *tier)
     tier->hands = calloc(config->workers, sizeof(*tier->hands));
     if (tier->workers == NULL || tier->hands == NULL)
         return BELFRY_ERR_NOMEM;
+    enum belfry_err err = answers_create(config->rights_period_ms, &tier->answers);
+    if (err != BELFRY_OK)
+        return err;
     struct worker_thread_opts opts = {.log = tier->log,
                                       .history = &tier->history,
                                       .standing = &tier->standing,
@@ -228,6 +232,7 @@ static enum belfry_err start_workers(struct tier *tier)
                                       .memory_max = tier->memory_max / config->workers,
                                       .progress_ms = config->progress_ms,
                                       .rights_period_ms = config->rights_period_ms,
+                                      .answers = tier->answers,
                                       .max_streams = config->max_streams,
                                       .log_lines = tier->opts.log,
                                       .kube = config->definitions != NULL,
@@ -242,7 +247,7 @@ static enum belfry_err start_workers(struct tier *tier)
         opts.number = i;
         opts.seed = draw_seed();
         opts.feed = i == 0 && follows_definitions(config) ? &feed : NULL;
-        enum belfry_err err = worker_thread_start(&opts, &tier->workers[i]);
+        err = worker_thread_start(&opts, &tier->workers[i]);
         if (err != BELFRY_OK)
             return err;
         tier->n_workers++;
@@ -396,6 +401,7 @@ void tier_destroy(struct tier *tier)
     crash_note_watch(NULL);
     replica_close(tier->store, REPLICA_CLOSE_CLEAN);
     belfry_tls_destroy(tier->upstream_tls);
+    answers_destroy(tier->answers);
     standing_fini(&tier->standing);
     belfry_buf_fini(&tier->scope_end);
     free(tier);

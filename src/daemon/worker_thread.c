@@ -336,6 +336,7 @@ static enum belfry_err create_upstream_side(struct worker_thread *t, uv_loop_t *
                                  .period_ms = opts->rights_period_ms,
                                  .bytes_max = opts->memory_max / RIGHTS_SHARE,
                                  .seed = opts->seed,
+                                 .answers = opts->answers,
                                  .log = opts->log_lines};
     if (err == BELFRY_OK)
         err = permit_create(&permit, &t->permit);

@@ -38,7 +38,8 @@ struct worker_thread_opts {
     uint32_t max_streams;
     uint64_t seed;
     uint64_t rights_period_ms;
-    uint64_t process; /* a number for this process, not 0: see kube_lists_opts */
+    struct answers *answers; /* of all workers; outlives it */
+    uint64_t process;        /* a number for this process, not 0: see kube_lists_opts */
     const struct belfry_log *log_lines;
     bool kube;                            /* Kubernetes' API is served */
     const struct catalog_feed_opts *feed; /* NULL: another worker follows the definitions, or there are none to follow;

@@ -37,7 +37,8 @@
     "\"closed\":1207,\"dead\":1208,\"ended_certificates\":1213,\"refused_floods\":1209," \
     "\"bytes_in\":1210,\"bytes_out\":1211," \
     "\"writes\":1212},\"relay\":{\"running\":1300,\"relayed\":1301,\"refused\":1302,\"failed\":1303," \
-    "\"bytes_up\":1304,\"bytes_down\":1305},\"permit\":{\"asked\":1400,\"granted\":1401,\"refused\":1402," \
+    "\"bytes_up\":1304,\"bytes_down\":1305,\"inquiries\":1306,\"inquiries_relayed\":1307}," \
+    "\"permit\":{\"asked\":1400,\"shared\":1409,\"granted\":1401,\"refused\":1402," \
     "\"unavailable\":1403,\"status_calls\":1404,\"tokens\":1405,\"ranges\":1406,\"paused\":1407," \
     "\"pauses\":1408},\"uplink\":{\"calls\":1500,\"connections\":1501," \
     "\"opened\":1502,\"connects\":1503,\"losses\":1504,\"unavailable\":1505},\"kube\":{\"watches\":1600," \

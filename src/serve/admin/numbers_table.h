@@ -242,6 +242,8 @@
 #define NUMBERS_PERMIT(X) \
     X(SUM, permit.asked, asked, JSON, "belfry_permissions_asked_total", COUNTER, \
       "Questions to upstream what a client may read, each about many ranges.") \
+    X(SUM, permit.shared, shared, JSON, "belfry_permissions_shared_total", COUNTER, \
+      "Questions that were not sent to upstream, because another worker had the answer.") \
     X(SUM, permit.granted, granted, JSON, NULL) \
     X(SUM, permit.refused, refused, JSON, NULL) \
     X(SUM, permit.unavailable, unavailable, JSON, "belfry_permissions_unavailable_total", COUNTER, \

@@ -76,9 +76,16 @@ static void fill_worker(struct worker_numbers *w)
                                         .bytes_in = 1210,
                                         .bytes_out = 1211,
                                         .writes = 1212};
-    w->relay = (struct relay_stats){
-        .running = 1300, .relayed = 1301, .refused = 1302, .failed = 1303, .bytes_up = 1304, .bytes_down = 1305};
+    w->relay = (struct relay_stats){.running = 1300,
+                                    .relayed = 1301,
+                                    .refused = 1302,
+                                    .failed = 1303,
+                                    .bytes_up = 1304,
+                                    .bytes_down = 1305,
+                                    .inquiries = 1306,
+                                    .inquiries_relayed = 1307};
     w->permit = (struct permit_stats){.asked = 1400,
+                                      .shared = 1409,
                                       .granted = 1401,
                                       .refused = 1402,
                                       .unavailable = 1403,

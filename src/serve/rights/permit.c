@@ -241,6 +241,15 @@ static void permit_go_on(struct permit *permit, uint64_t now)
     permit_ask_rights(permit, now);
 }
 
+/* Other workers need not ask the same. */
+static void permit_share(struct permit *permit, const struct rights_question *question,
+                         const struct rights_call_answer *with, uint64_t now)
+{
+    bool is_worth_it = with->answer == RIGHTS_ALLOWED && with->age_ms < permit->opts.period_ms;
+    if (permit->opts.answers != NULL && is_worth_it)
+        answers_keep(permit->opts.answers, question, question->sent_ms - with->age_ms, now);
+}
+
 static void on_permit_call(struct rights_call *call, const struct rights_call_answer *with)
 {
     struct permit *permit = call->user;
@@ -249,6 +258,7 @@ static void on_permit_call(struct rights_call *call, const struct rights_call_an
     if (with->timed_out && permit->regime.answered_ms > call->question->sent_ms)
         answer = RIGHTS_SILENCE;
     snprintf(permit->why, sizeof(permit->why), "%s", with->message);
+    permit_share(permit, call->question, with, now);
     rights_answer(permit->rights, call->question, answer, with->age_ms, now);
     permit_go_on(permit, now);
     permit_arm_timer(permit, now);
@@ -263,6 +273,12 @@ static uint32_t permit_renewal_ms(const struct permit *permit)
 static void permit_send(struct permit *permit, struct rights_question *question, uint64_t now)
 {
     struct rights_call *call;
+    uint64_t since_ms;
+    if (permit->opts.answers != NULL && answers_find(permit->opts.answers, question, now, &since_ms)) {
+        permit->stats.shared++;
+        rights_answer(permit->rights, question, RIGHTS_ALLOWED, now - since_ms, now);
+        return;
+    }
     struct rights_call_opts opts = {.uplink = permit->opts.uplink,
                                     .n_members = permit->opts.n_members,
                                     .field = question->who.kind == CREDENTIAL_TOKEN ? "token" : "authorization",

@@ -24,6 +24,7 @@
 
 #include <string.h>
 
+#include "serve/rights/answers.h"
 #include "serve/rights/identity.h"
 #include "serve/rights/regime.h"
 #include "serve/rights/rights.h"
@@ -77,6 +78,7 @@ struct permit_opts {
     uint64_t period_ms; /* 0: PERMIT_PERIOD_MS */
     size_t bytes_max;   /* of rights_stats.bytes; 0: PERMIT_KEPT_BYTES */
     uint64_t seed;
+    struct answers *answers; /* of all workers (answers.h); outlives it. NULL: none */
     const struct belfry_log *log;
 };
 
@@ -162,6 +164,7 @@ enum permit_auth permit_auth(struct permit *permit, uint64_t now_ms);
 
 struct permit_stats {
     uint64_t asked, granted, refused, unavailable; /* asked: calls upstream; the others: questions */
+    uint64_t shared;                               /* calls upstream that another worker's answer made needless */
     uint64_t status_calls;
     struct rights_stats rights;
 };
