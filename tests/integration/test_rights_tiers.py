@@ -8,7 +8,7 @@ import procs
 import pytest
 from differential import encode
 from rights import NEVER, RANGE, TXN, Caller, Ticker, TokenWatch, grpc
-from test_rights_facts import BAD_TOKEN, FUTURE, READER, ROOT, enable_auth, jwt_flags
+from test_rights_facts import BAD_TOKEN, FUTURE, OTHER, READER, ROOT, enable_auth, jwt_flags
 
 PERIOD = 3
 DENIED = "rpc error: code = PermissionDenied desc = etcdserver: permission denied"
@@ -189,6 +189,37 @@ def test_a_cluster_that_stands_still_ends_no_stream(make_stack, kind, soak, figu
     figure(f"rights_tiers.{kind}.went_on_after_s", time.monotonic() - went_on)
     assert all(w.is_healthy() and w.events[-1][3] == b"after" for w in watches)
     for one in (*watches, caller):
+        one.close()
+
+
+def test_one_member_that_stands_still_disturbs_nobody(make_stack, kind, soak, figure):
+    """A member by which no tier follows: questions that go to it are asked elsewhere. (While the member stands still by which the
+    first tier follows, tiers are not ready until that is noticed, and refuse new watches with 14.)"""
+    cluster, tiers = make_stack(n=3)
+    followed = tiers[0].numbers()["upstream"]["endpoint"]
+    victim = next(m for m in cluster.members if m.url != followed)
+    other_members = [m for m in cluster.members if m is not victim]
+    caller = Caller(other_members[0].endpoint)
+    token, other, root = caller.login(READER), caller.login(OTHER), caller.login(ROOT)
+    running = [watching(tier, token) for tier in tiers]
+    victim.stop()
+    procs.wait_until(lambda: caller.call("/etcdserverpb.KV/Put", encode("PutRequest", {"key": b"/a/k", "value": b"x"}),
+                                         root, 5)[0] == 0, 30, 0.1, "the others have a leader")
+    longest = 0
+    for i in range(20 if soak else 5):
+        for tier in tiers:
+            began = time.monotonic()
+            created(TokenWatch(tier.endpoint, other, (b"/a/%d/%f" % (i, began), b"")), 10).close()
+            longest = max(longest, time.monotonic() - began)
+        time.sleep(PERIOD / 4)
+    ticker = Ticker(other_members[0].endpoint, lambda: root, b"/a/k")
+    procs.wait_until(lambda: all(len(w.events) > 20 for w in running), 30, 0.1,
+                     lambda: f"running watches go on: {[(len(w.events), w.end, w.cancels) for w in running]}")
+    ticker.stop()
+    figure(f"rights_tiers.{kind}.created_with_a_member_still_s", longest)
+    assert all(w.is_healthy() for w in running)
+    victim.cont()
+    for one in (*running, caller):
         one.close()
 
 
