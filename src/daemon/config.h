@@ -8,9 +8,10 @@
  * would. Sizes take B, KiB, MiB, GiB (and K, M, G); durations ms, s, m, h.
  *
  * --listen URL[,serve=grpc+json+kube+sse][,read-only][,cert=FILE,key=FILE][,client-ca=FILE][,crl=FILE]
- * [,user=cn|uri|dns][,rights=upstream|open|open+writes]; in the file a list of URLs or of maps with url and these keys.
- * Plain HTTP on an address that is not loopback needs --insecure-listen; the admin address likewise. A listener without
- * client-ca needs rights if the tier has credentials for upstream (docs/decisions/0048-the-deputy-rule.md).
+ * [,user=cn|uri|dns][,rights=upstream|open|open+writes][,users-from=NAME+...]; in the file a list of URLs or of maps
+ * with url and these keys. Plain HTTP on an address that is not loopback needs --insecure-listen; the admin address
+ * likewise. A listener without client-ca needs rights if the tier has credentials for upstream
+ * (docs/decisions/0048-the-deputy-rule.md).
  *
  * --resources FILE[,prefix=P][,wrap=FIELD][,key=TEMPLATE], or crds-under=PREFIX for FILE; in the file a list of
  * FILEs or of maps with crd or crds-under, prefix, and wrap: FIELD or {field: FIELD, key: TEMPLATE}.
@@ -34,6 +35,8 @@ struct config_listen {
     struct belfry_endpoint endpoint;
     char *cert, *key, *client_ca, *crl; /* NULL: none; https and unixs need cert and key */
     enum belfry_tls_name user;          /* with client_ca */
+    char *users_text;                   /* with client_ca: the names in policy.users_from, each with its end */
+    const char **users_from;            /* policy.users_from; n_users_from is the policy's, too */
     struct listen_policy policy;
 };
 
@@ -44,7 +47,8 @@ struct config {
     struct belfry_endpoint *upstream;
     size_t n_upstream;
     char *upstream_cacert, *upstream_cert, *upstream_key, *upstream_server_name, *upstream_user,
-        *upstream_password_file; /* NULL: none */
+        *upstream_password_file, *upstream_token_key, *upstream_token_method; /* NULL: none */
+    bool pass_users, allow_root;
     struct config_listen *listen;
     size_t n_listen;
     struct belfry_endpoint admin;

@@ -10,6 +10,7 @@
 #include "opt/nearest.h"
 #include "replica/folder.h"
 #include "serve/kube/definitions.h"
+#include "serve/rights/mint.h"
 #include "server/listener.h"
 
 extern char **environ;
@@ -43,6 +44,42 @@ static enum belfry_err check_upstream(const struct config_draft *draft)
     return BELFRY_OK;
 }
 
+static bool asks_for_certificates(const struct config *config)
+{
+    for (size_t i = 0; i < config->n_listen; i++)
+        if (config->listen[i].client_ca != NULL)
+            return true;
+    return false;
+}
+
+/* Decision 0050: the key next to etcd, and names from tier to tier below it. */
+static enum belfry_err check_users(const struct config_draft *draft)
+{
+    const struct config *config = draft->config;
+    bool has_key = config->upstream_token_key != NULL;
+    enum config_key key = has_key ? KEY_UPSTREAM_TOKEN_KEY : KEY_PASS_USERS;
+    if (has_key && config->pass_users)
+        return WRONG(draft, KEY_PASS_USERS,
+                     "this tier has --upstream-token-key: keep that next to etcd, and --pass-users on tiers below");
+    if (config->upstream_token_method != NULL && !has_key)
+        return WRONG(draft, KEY_UPSTREAM_TOKEN_METHOD, "the key is missing: give --upstream-token-key FILE too");
+    if (config->allow_root && !has_key)
+        return WRONG(draft, KEY_ALLOW_ROOT, "it is for a tier with --upstream-token-key: give that, or take this out");
+    if (has_key && config->upstream_user == NULL)
+        return WRONG(draft, key,
+                     "a token needs the revision of etcd's auth store, which the tier learns by logging in: give "
+                     "--upstream-user NAME and --upstream-password-file FILE too");
+    for (size_t i = 0; i < config->n_upstream && config->pass_users; i++)
+        if (!config->upstream[i].tls || config->upstream_cert == NULL)
+            return WRONG(draft, key,
+                         "the tier above believes a certificate only: use https for %s, and give "
+                         "--upstream-cert FILE",
+                         config->upstream[i].url);
+    if ((has_key || config->pass_users) && !asks_for_certificates(config))
+        return WRONG(draft, key, "no listener asks clients for certificates: add client-ca=FILE to one");
+    return BELFRY_OK;
+}
+
 static enum belfry_err check_tls(const struct config_draft *draft, const struct config_listen *listen)
 {
     const char *url = listen->endpoint.url;
@@ -55,6 +92,14 @@ static enum belfry_err check_tls(const struct config_draft *draft, const struct 
     if (listen->client_ca == NULL && (listen->crl != NULL || listen->user != BELFRY_TLS_NAME_CN))
         return WRONG(draft, KEY_LISTEN, "%s asks for no certificate, so %s does nothing: add client-ca=FILE", url,
                      listen->crl != NULL ? "crl" : "user");
+    if (listen->policy.n_users_from > 0 && listen->client_ca == NULL)
+        return WRONG(draft, KEY_LISTEN, "%s asks for no certificate, so users-from does nothing: add client-ca=FILE",
+                     url);
+    if (listen->policy.n_users_from > 0 && draft->config->upstream_token_key == NULL && !draft->config->pass_users)
+        return WRONG(draft, KEY_LISTEN,
+                     "%s has users-from, and this tier can tell upstream no user: give --upstream-token-key FILE if "
+                     "upstream is etcd, or --pass-users if it is belfryd",
+                     url);
     return BELFRY_OK;
 }
 
@@ -188,6 +233,8 @@ enum belfry_err config_check(const struct config_draft *draft)
     if (err == BELFRY_OK)
         err = check_listen(draft);
     if (err == BELFRY_OK)
+        err = check_users(draft);
+    if (err == BELFRY_OK)
         err = check_circle(draft);
     if (err == BELFRY_OK)
         err = check_identity(draft);
@@ -295,6 +342,19 @@ static enum belfry_err try_password(const struct config_draft *draft)
     return judge(draft, KEY_UPSTREAM_PASSWORD_FILE, err, why);
 }
 
+static enum belfry_err try_token_key(const struct config_draft *draft)
+{
+    const struct config *config = draft->config;
+    struct mint *mint = NULL;
+    char why[MINT_WHY];
+    if (config->upstream_token_key == NULL)
+        return BELFRY_OK;
+    enum belfry_err err = mint_create(config->upstream_token_key, config->upstream_token_method, &mint, why);
+    if (err == BELFRY_OK)
+        mint_destroy(mint);
+    return judge(draft, KEY_UPSTREAM_TOKEN_KEY, err, why);
+}
+
 static enum belfry_err try_listener_tls(const struct config_draft *draft, const struct config_listen *listen)
 {
     struct belfry_tls *tls = NULL;
@@ -339,6 +399,7 @@ enum belfry_err config_try(const struct config_draft *draft, FILE *out)
     const struct config *config = draft->config;
     enum belfry_err err = try_upstream_tls(draft);
     keep_first(&err, try_password(draft));
+    keep_first(&err, try_token_key(draft));
     for (size_t i = 0; i < config->n_listen; i++) {
         keep_first(&err, try_listener_tls(draft, &config->listen[i]));
         keep_first(&err, try_address(draft, KEY_LISTEN, &config->listen[i].endpoint, out));

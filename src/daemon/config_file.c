@@ -60,7 +60,7 @@ static enum belfry_err check_scalar(const struct reader *r, const struct belfry_
 
 /* ---- listeners ---- */
 
-/* serve: grpc, grpc+json or a list of names, as one text. */
+/* serve: grpc, grpc+json or a list of names, as one text; users-from likewise. */
 static enum belfry_err join_list(const struct reader *r, const yaml_node_t *list, char out[CONFIG_TEXT_MAX])
 {
     const struct belfry_opt_row *row = &config_rows[KEY_LISTEN];
@@ -88,7 +88,8 @@ static enum belfry_err read_setting(const struct reader *r, const yaml_node_pair
     enum belfry_err err = check_scalar(r, row, name);
     if (err != BELFRY_OK)
         return err;
-    bool is_list = value->type == YAML_SEQUENCE_NODE && strcmp(scalar_text(name), "serve") == 0;
+    bool may_be_list = strcmp(scalar_text(name), "serve") == 0 || strcmp(scalar_text(name), "users-from") == 0;
+    bool is_list = value->type == YAML_SEQUENCE_NODE && may_be_list;
     err = is_list ? join_list(r, value, joined) : check_scalar(r, row, value);
     if (err != BELFRY_OK)
         return err;

@@ -29,6 +29,8 @@ void config_listen_fini(struct config_listen *listen)
     free(listen->key);
     free(listen->client_ca);
     free(listen->crl);
+    free(listen->users_text);
+    free(listen->users_from);
     *listen = (struct config_listen){0};
 }
 
@@ -122,6 +124,26 @@ static enum belfry_err set_rights(const char *text, struct listen_policy *out, c
     return config_why(why, "rights: '%.64s' is unknown: use rights=upstream, rights=open or rights=open+writes", text);
 }
 
+/* NAME+NAME */
+static enum belfry_err set_users_from(struct config_listen *listen, const char *text, char why[CONFIG_WHY])
+{
+    size_t n = 0;
+    listen->users_text = strdup(text);
+    listen->users_from = calloc(CONFIG_USERS_FROM, sizeof(listen->users_from[0]));
+    if (listen->users_text == NULL || listen->users_from == NULL)
+        return BELFRY_ERR_NOMEM;
+    for (char *rest = listen->users_text; rest != NULL; n++) {
+        if (n == CONFIG_USERS_FROM)
+            return config_why(why, "users-from has more than %d names", CONFIG_USERS_FROM);
+        listen->users_from[n] = strsep(&rest, "+");
+        if (listen->users_from[n][0] == '\0')
+            return config_why(why, "users-from has an empty name: write users-from=NAME or users-from=NAME+NAME");
+    }
+    listen->policy.users_from = listen->users_from;
+    listen->policy.n_users_from = n;
+    return BELFRY_OK;
+}
+
 /* The sockets are bound by address: a name could mean several, or another one tomorrow. */
 static bool is_address(const struct belfry_endpoint *endpoint)
 {
@@ -152,7 +174,9 @@ enum belfry_err config_listen_set(struct config_listen *listen, unsigned *seen, 
         return config_why(why, "a listener has no '%.48s': did you mean %s?", name, nearest);
     if (row == NULL)
         return config_why(
-            why, "a listener has no '%.48s': it has url, serve, read-only, cert, key, client-ca, crl, user and rights",
+            why,
+            "a listener has no '%.48s': it has url, serve, read-only, cert, key, client-ca, crl, user, rights and "
+            "users-from",
             name);
     if ((*seen & 1u << row->id) != 0)
         return config_why(why, "%s is there twice: keep one", name);
@@ -178,6 +202,8 @@ enum belfry_err config_listen_set(struct config_listen *listen, unsigned *seen, 
         return set_user(text, &listen->user, why);
     case LISTEN_RIGHTS:
         return set_rights(text, &listen->policy, why);
+    case LISTEN_USERS_FROM:
+        return set_users_from(listen, text, why);
     case N_LISTEN_PARTS:
         break;
     }

@@ -93,6 +93,10 @@ static void write_listen(FILE *out, const struct config_listen *listen)
         fprintf(out, "    user: %s\n", listen->user == BELFRY_TLS_NAME_URI ? "uri" : "dns");
     if (config_listen_rights(&listen->policy) != NULL)
         fprintf(out, "    rights: %s\n", config_listen_rights(&listen->policy));
+    if (listen->policy.n_users_from > 0)
+        fputs("    users-from:\n", out);
+    for (size_t i = 0; i < listen->policy.n_users_from; i++)
+        write_item(out, "      - ", listen->policy.users_from[i]);
 }
 
 static void write_resource(FILE *out, const struct definition_source *resource)

@@ -2,6 +2,7 @@
 #include "daemon/config_table.h"
 
 #include "daemon/config.h"
+#include "serve/rights/mint.h"
 
 #define KIB 1024ull
 #define MIB (1024 * KIB)
@@ -38,6 +39,25 @@ const struct belfry_opt_row config_rows[N_CONFIG_ROWS] = {
     [KEY_UPSTREAM_PASSWORD_FILE] = {KEY_UPSTREAM_PASSWORD_FILE, "upstream-password-file",
         TEXT(upstream_password_file), .value_name = "FILE",
         .help = "the file whose first line is the password"},
+    [KEY_UPSTREAM_TOKEN_KEY] = {KEY_UPSTREAM_TOKEN_KEY, "upstream-token-key", TEXT(upstream_token_key),
+        .value_name = "FILE",
+        .help = "sign tokens for users of client certificates with this key of etcd's",
+        .more = "The private key (PEM) of etcd's --auth-token jwt. Clients with a certificate of client-ca\n"
+                "then need no password: the name in the certificate is their user. It needs\n"
+                "--upstream-user, and belongs on tiers next to etcd only: whoever has the key is every\n"
+                "user. The file must not be readable by other users of the machine."},
+    [KEY_UPSTREAM_TOKEN_METHOD] = {KEY_UPSTREAM_TOKEN_METHOD, "upstream-token-method", TEXT(upstream_token_method),
+        .value_name = "METHOD", .choices = MINT_METHODS, .described = "by the key",
+        .help = "the sign-method of etcd's --auth-token",
+        .more = "By default RS256 for an RSA key, EdDSA for an Ed25519 key, and for an EC key the one of\n"
+                "its curve. With HS256, HS384 or HS512 the key is the bytes of the file."},
+    [KEY_ALLOW_ROOT] = {KEY_ALLOW_ROOT, "allow-root", .kind = BELFRY_KIND_BOOL, AT(allow_root), .fallback = "false",
+        .help = "let a client certificate be for the user root",
+        .more = "Otherwise a certificate with that name is refused while auth is on."},
+    [KEY_PASS_USERS] = {KEY_PASS_USERS, "pass-users", .kind = BELFRY_KIND_BOOL, AT(pass_users), .fallback = "false",
+        .help = "pass users of client certificates on to the belfryd above",
+        .more = "For tiers that are not next to etcd. The listener above must name this tier's\n"
+                "--upstream-cert in users-from."},
     [KEY_RIGHTS_PERIOD] = {KEY_RIGHTS_PERIOD, "rights-period", MS(rights_period_ms), RANGE(SECOND, HOUR),
         .fallback = "10s", .help = "a right that upstream has revoked ends within this time",
         .more = "With auth on, upstream is asked about each token so often; when it cannot be asked for\n"
@@ -179,6 +199,10 @@ const struct belfry_opt_row config_listen_rows[N_LISTEN_PARTS] = {
                 "found off, the listener is not ready.\n"
                 "open: everyone who can connect may read what the tier may; a client with a token has\n"
                 "the rights of its user. open+writes: writes are relayed, too."},
+    [LISTEN_USERS_FROM] = {LISTEN_USERS_FROM, "users-from", .kind = BELFRY_KIND_TEXT, .value_name = "NAME+...",
+        .help = "with client-ca: tiers below that may name their clients' users",
+        .more = "The names in the certificates of belfryds with --pass-users. Such a certificate can act as\n"
+                "every user but root. In the file it may be a list."},
 };
 
 const struct belfry_opt_row config_resource_rows[N_RESOURCE_PARTS] = {

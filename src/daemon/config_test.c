@@ -992,6 +992,53 @@ static void any_config_prints_and_reads_back(void **state)
     }
 }
 
+#define ASKS "https://127.0.0.1:1,cert=/c,key=/k,client-ca=/d"
+
+static void users_of_certificates_need_a_key_or_a_tier_above(void **state)
+{
+    (void)state;
+    load("--listen", ASKS ",users-from=leaf-1+leaf 2", "--upstream-user", "u", "--upstream-password-file", "/p",
+         "--upstream-token-key", "/k", "--upstream-token-method", "ES256", "--allow-root", NULL);
+    load_ok();
+    assert_string_equal(config.upstream_token_key, "/k");
+    assert_string_equal(config.upstream_token_method, "ES256");
+    assert_true(config.allow_root && !config.pass_users);
+    assert_int_equal(config.listen[0].policy.n_users_from, 2);
+    assert_string_equal(config.listen[0].policy.users_from[0], "leaf-1");
+    assert_string_equal(config.listen[0].policy.users_from[1], "leaf 2");
+    expect_reads_back();
+    assert_string_equal(config.listen[0].policy.users_from[1], "leaf 2");
+    load("--listen", ASKS ",users-from=a", "--upstream", "https://e:1", "--upstream-cert", "/c", "--upstream-key", "/k",
+         "--pass-users", NULL);
+    load_ok();
+    assert_true(config.pass_users);
+    load("--listen", ASKS, "--upstream-token-key", "/k", NULL);
+    expect_mistake("give --upstream-user NAME and --upstream-password-file FILE too");
+    load("--listen", ASKS, "--upstream-token-method", "RS256", NULL);
+    expect_mistake("the key is missing: give --upstream-token-key FILE too");
+    load("--listen", ASKS, "--allow-root", NULL);
+    expect_mistake("it is for a tier with --upstream-token-key");
+    load("--listen", ASKS, "--upstream-user", "u", "--upstream-password-file", "/p", "--upstream-token-key", "/k",
+         "--pass-users", NULL);
+    expect_mistake("keep that next to etcd, and --pass-users on tiers below");
+    load("--listen", ASKS, "--pass-users", NULL);
+    expect_mistake("the tier above believes a certificate only: use https for http://127.0.0.1:2379");
+    load("--listen", ASKS, "--upstream", "https://e:1", "--pass-users", NULL);
+    expect_mistake("and give --upstream-cert FILE");
+    load("--listen", "http://127.0.0.1:1,rights=upstream", "--upstream-user", "u", "--upstream-password-file", "/p",
+         "--upstream-token-key", "/k", NULL);
+    expect_mistake("no listener asks clients for certificates: add client-ca=FILE to one");
+    load("--listen", "http://127.0.0.1:1,users-from=a", NULL);
+    expect_mistake("asks for no certificate, so users-from does nothing: add client-ca=FILE");
+    load("--listen", ASKS ",users-from=a", NULL);
+    expect_mistake("this tier can tell upstream no user: give --upstream-token-key FILE if upstream is etcd");
+    load("--check-config", "--cache-dir", "/tmp/belfry-none/a", "--admin", ADMIN, "--listen", ASKS, "--upstream-user",
+         "u", "--upstream-password-file", "/p", "--upstream-token-key", "/nowhere/key", NULL);
+    expect_in(said, "--upstream-token-key: /nowhere/key cannot be read: No such file or directory");
+    load("--listen", ASKS ",users-from=a++b", NULL);
+    expect_mistake("users-from has an empty name");
+}
+
 /* ---- no memory ---- */
 
 static enum belfry_err load_everything(void)
@@ -1000,7 +1047,7 @@ static enum belfry_err load_everything(void)
                     (char[]){"--upstream"},
                     (char[]){"a,b"},
                     (char[]){"--listen"},
-                    (char[]){"https://127.0.0.1:1,cert=/c,key=/k,client-ca=/d,crl=/e"},
+                    (char[]){"https://127.0.0.1:1,cert=/c,key=/k,client-ca=/d,crl=/e,users-from=x+y"},
                     (char[]){"--scope=/a/"},
                     (char[]){"--config"},
                     path,
@@ -1020,7 +1067,8 @@ static void a_refused_allocation_leaks_nothing(void **state)
 {
     (void)state;
     write_file("upstream: [a, b]\nscope: [/x]\nname: edge\nlisten:\n  - http://127.0.0.1:2\n"
-               "  - {url: 'https://127.0.0.1:3', cert: /c, key: /k, client-ca: /d}\n");
+               "  - {url: 'https://127.0.0.1:3', cert: /c, key: /k, client-ca: /d, users-from: [a, b]}\n"
+               "upstream-user: u\nupstream-password-file: /p\nupstream-token-key: /k\n");
     assert_true(refuse_sweep(load_everything) > 20);
 }
 
@@ -1047,6 +1095,7 @@ int main(void)
         TEST(a_listener_has_options_on_the_command_line),
         TEST(a_listener_is_a_map_in_the_file),
         TEST(listener_before_credentials_says_which_rights_its_clients_have),
+        TEST(users_of_certificates_need_a_key_or_a_tier_above),
         TEST(loopback_is_known_in_all_its_forms),
         TEST(every_mistake_on_the_command_line_has_a_sentence_and_a_remedy),
         TEST(every_mistake_in_the_file_names_its_line),

@@ -31,9 +31,11 @@ struct tier {
     /* fixed */
     struct tier_opts opts;
     struct belfry_tls *upstream_tls; /* NULL: no endpoint wants it */
-    char word[VIA_WORD_BYTES + 1];   /* our name, as other tiers see it */
-    struct belfry_buf scope_end;     /* of a prefix */
-    const char *advertise;           /* what MemberList shows; NULL: what upstream says */
+    struct mint *mint;               /* NULL: this tier signs no tokens */
+    struct vouch_opts vouch;
+    char word[VIA_WORD_BYTES + 1]; /* our name, as other tiers see it */
+    struct belfry_buf scope_end;   /* of a prefix */
+    const char *advertise;         /* what MemberList shows; NULL: what upstream says */
     struct hosts hosts;
     size_t memory_max, connections_max;
     uint64_t started_ms;
@@ -41,6 +43,7 @@ struct tier {
     struct store *store;
     struct evlog *log;
     struct standing standing;
+    struct auth_revision auth_revision;
     struct history_reader *history;
     struct answers *answers;
     /* the front's */
@@ -119,6 +122,28 @@ static enum belfry_err load_credentials(struct tier *tier, char *why, size_t why
                                    .key = config->upstream_key,
                                    .server_name = config->upstream_server_name};
     return belfry_tls_create(&opts, &tier->upstream_tls, why, why_len);
+}
+
+/* Whether and how this tier tells upstream the users of client certificates. */
+static enum belfry_err load_token_key(struct tier *tier, char *why, size_t why_len)
+{
+    const struct config *config = tier->opts.config;
+    char reason[MINT_WHY];
+    tier->vouch = (struct vouch_opts){.revision = &tier->auth_revision,
+                                      .user = config->upstream_user,
+                                      .password_file = config->upstream_password_file,
+                                      .pass_users = config->pass_users,
+                                      .allow_root = config->allow_root,
+                                      .log = tier->opts.log};
+    if (config->upstream_token_key == NULL)
+        return BELFRY_OK;
+    enum belfry_err err = mint_create(config->upstream_token_key, config->upstream_token_method, &tier->mint, reason);
+    if (err != BELFRY_OK)
+        snprintf(why, why_len, "%s", reason);
+    else
+        belfry_logf(tier->opts.log, BELFRY_LOG_INFO, "certificate_users", "method=%s", mint_method(tier->mint));
+    tier->vouch.mint = tier->mint;
+    return err;
 }
 
 static enum belfry_err open_replica(struct tier *tier, char *why, size_t why_len)
@@ -228,6 +253,7 @@ static enum belfry_err start_workers(struct tier *tier)
                                       .name = tier->word,
                                       .advertise = tier->advertise,
                                       .hosts = &tier->hosts,
+                                      .vouch = tier->mint != NULL || config->pass_users ? &tier->vouch : NULL,
                                       .needs_auth = config_needs_auth(config),
                                       .memory_max = tier->memory_max / config->workers,
                                       .progress_ms = config->progress_ms,
@@ -350,8 +376,11 @@ enum belfry_err tier_start(const struct tier_opts *opts, struct tier **out, char
     find_address(tier);
     config_hosts(opts->config, &tier->hosts);
     standing_init(&tier->standing);
+    auth_revision_init(&tier->auth_revision);
     via_word(opts->config->name, tier->word);
     enum belfry_err err = load_credentials(tier, why, why_len);
+    if (err == BELFRY_OK)
+        err = load_token_key(tier, why, why_len);
     if (err == BELFRY_OK)
         err = open_replica(tier, why, why_len);
     if (err == BELFRY_OK) {
@@ -402,7 +431,9 @@ void tier_destroy(struct tier *tier)
     replica_close(tier->store, REPLICA_CLOSE_CLEAN);
     belfry_tls_destroy(tier->upstream_tls);
     answers_destroy(tier->answers);
+    mint_destroy(tier->mint);
     standing_fini(&tier->standing);
+    auth_revision_fini(&tier->auth_revision);
     belfry_buf_fini(&tier->scope_end);
     free(tier);
 }

@@ -33,6 +33,7 @@ struct worker_thread {
     /* the thread's */
     struct belfry_dns *dns;
     struct uplink *uplink;
+    struct vouch *vouch; /* NULL: users of client certificates are refused */
     struct permit *permit;
     struct relay *relay;
     struct watch_service *watch;
@@ -315,6 +316,16 @@ static enum belfry_err create_core(struct worker_thread *t)
     return worker_create(&opts, &t->worker);
 }
 
+static enum belfry_err create_vouch(struct worker_thread *t, uv_loop_t *loop)
+{
+    if (t->opts.vouch == NULL)
+        return BELFRY_OK;
+    struct vouch_opts vouch = *t->opts.vouch;
+    vouch.uplink = t->uplink;
+    vouch.loop = loop;
+    return vouch_create(&vouch, &t->vouch);
+}
+
 static enum belfry_err create_upstream_side(struct worker_thread *t, uv_loop_t *loop)
 {
     const struct worker_thread_opts *opts = &t->opts;
@@ -330,7 +341,10 @@ static enum belfry_err create_upstream_side(struct worker_thread *t, uv_loop_t *
     uplink.dns = t->dns;
     if (err == BELFRY_OK)
         err = uplink_create(&uplink, &t->uplink);
+    if (err == BELFRY_OK)
+        err = create_vouch(t, loop);
     struct permit_opts permit = {.uplink = t->uplink,
+                                 .vouch = t->vouch,
                                  .loop = loop,
                                  .n_members = opts->n_upstream,
                                  .period_ms = opts->rights_period_ms,
@@ -340,8 +354,11 @@ static enum belfry_err create_upstream_side(struct worker_thread *t, uv_loop_t *
                                  .log = opts->log_lines};
     if (err == BELFRY_OK)
         err = permit_create(&permit, &t->permit);
-    struct relay_opts relay = {
-        .uplink = t->uplink, .permit = t->permit, .advertise = opts->advertise, .log = opts->log_lines};
+    struct relay_opts relay = {.uplink = t->uplink,
+                               .permit = t->permit,
+                               .vouch = t->vouch,
+                               .advertise = opts->advertise,
+                               .log = opts->log_lines};
     return err != BELFRY_OK ? err : relay_create(&relay, &t->relay);
 }
 
@@ -349,7 +366,8 @@ static enum belfry_err create_kube(struct worker_thread *t, uv_loop_t *loop)
 {
     if (!t->opts.kube)
         return BELFRY_OK;
-    enum belfry_err err = fence_create(t->uplink, t->permit, loop, &t->fence);
+    struct fence_opts fence = {.uplink = t->uplink, .permit = t->permit, .vouch = t->vouch, .loop = loop};
+    enum belfry_err err = fence_create(&fence, &t->fence);
     if (err == BELFRY_OK)
         err = kube_reader_create(t->opts.history, t->thread, &t->kube_reader);
     struct kube_lists_opts lists = {
@@ -441,6 +459,7 @@ static void destroy_parts(struct worker_thread *t)
     fence_destroy(t->fence);
     relay_destroy(t->relay);
     permit_destroy(t->permit);
+    vouch_destroy(t->vouch);
     uplink_destroy(t->uplink);
     belfry_dns_destroy(t->dns);
 }
@@ -698,6 +717,7 @@ static void open_count(struct mail *mail, void *owner)
         relay_stats(t->relay, &numbers->relay);
         route_stats(t->route, &numbers->route);
         permit_stats(t->permit, &numbers->permit);
+        vouch_stats(t->vouch, &numbers->vouch);
         numbers->auth = worker_thread_auth(t);
         uplink_stats(t->uplink, &numbers->uplink);
         if (t->kube != NULL) {

@@ -32,6 +32,8 @@ struct worker_thread_opts {
     const char *name;                /* of the tier, as a word (serve/uplink/via.h) */
     const char *advertise;           /* NULL: none */
     const struct hosts *hosts;       /* by which it may be asked over plain HTTP; lent */
+    const struct vouch_opts *vouch;  /* for users of client certificates; uplink and loop are filled in here. NULL: they
+                                        are refused. Lent */
     bool needs_auth;                 /* a listener has rights=upstream: look whether auth is on there */
     size_t memory_max;
     uint64_t progress_ms;

@@ -7,6 +7,7 @@
 #include "base/owner.h"
 #include "serve/etcd/about_reply.h"
 #include "serve/etcd/health.h"
+#include "serve/rights/identity.h"
 #include "serve/uplink/via.h"
 #include "server/grpc_answer.h"
 
@@ -96,10 +97,21 @@ static bool refuse_by_via(struct route *route, struct exchange *x, const struct 
     return true;
 }
 
+/* True: it says for which user it asks, and may not. */
+static bool refuse_user(struct route *route, struct exchange *x, const struct exchange_head *head)
+{
+    const char *why = identity_refuses(x, head);
+    if (why == NULL)
+        return false;
+    route->stats.refused_users++;
+    grpc_fail(x, GRPC_HEADERS_NOT_SENT, 16, why);
+    return true;
+}
+
 static void begin_grpc(struct route *route, struct exchange *x, const struct exchange_head *head)
 {
     const struct listen_policy *policy = policy_of(x);
-    if (refuse_by_via(route, x, head))
+    if (refuse_by_via(route, x, head) || refuse_user(route, x, head))
         return;
     if ((policy->dialects & DIALECT_GRPC) == 0)
         grpc_fail(x, GRPC_HEADERS_NOT_SENT, 12, "belfry: this listener does not serve gRPC");
@@ -137,6 +149,12 @@ static void begin_http(struct route *route, struct exchange *x, const struct exc
     struct belfry_bytes query, path = exchange_path(head, &query);
     if (hosts_refuse(route->opts.hosts, x, head)) {
         route->stats.refused_hosts++;
+        return;
+    }
+    const char *why = identity_refuses(x, head);
+    if (why != NULL) {
+        route->stats.refused_users++;
+        answer_text(x, 401, why);
         return;
     }
     bool kube = serves_kube(route, x);

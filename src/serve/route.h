@@ -14,6 +14,8 @@
  *
  * A gRPC request that has been here before, or has gone through too many tiers, is refused (via.h): 9, with the chain.
  *
+ * A request that says for which user it asks, and may not, is refused (identity.h): 16, or 401.
+ *
  * A listener that does not serve the dialect of a request answers 12 (gRPC) or 404. /health and /version are there
  * whatever it serves.
  *
@@ -63,6 +65,7 @@ void route_set_auth(struct route *route, enum permit_auth auth);
 
 struct route_stats {
     uint64_t refused_hosts, refused_http1;
+    uint64_t refused_users; /* requests that said for which user they ask, and may not (identity.h) */
 };
 void route_stats(const struct route *route, struct route_stats *out);
 

@@ -188,6 +188,38 @@ static void grpc_goes_by_its_path(void **state)
     bed_close(&bed);
 }
 
+static void user_that_a_connection_may_not_name_is_refused_by_every_part(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"leaf"};
+    static const struct listen_policy policy = {
+        .dialects = DIALECT_GRPC | DIALECT_KUBE, .users_from = names, .n_users_from = 1};
+    static const char *const paths[] = {"/etcdserverpb.Watch/Watch", "/etcdserverpb.KV/Range", "/belfry.Tier/About",
+                                        "/apis/demo/v1/things"};
+    struct bed bed;
+    assert_int_equal(open_with(&bed, true), BELFRY_OK);
+    for (size_t i = 0; i < 8; i++) {
+        bool is_http = i % 4 == 3, may = i >= 4;
+        const char *const fields[] = {"belfry-user: \"alice\"", is_http ? NULL : GRPC, NULL};
+        struct fakeexchange_head head;
+        fakeexchange_fini(&bed.fake);
+        fakeexchange_init(&bed.fake, EXCHANGE_ROOM);
+        bed.fake.conn.policy = &policy;
+        bed.fake.conn.user = may ? "leaf" : "alice";
+        fakeexchange_head(&head, is_http ? "GET" : "POST", paths[i % 4], fields);
+        route_begin(&bed.fake.x, &head.head, bed.route);
+        if (!may && is_http)
+            assert_int_equal(bed.fake.status, 401);
+        else if (!may)
+            assert_string_equal(fakeexchange_field(&bed.fake, "grpc-status"), "16");
+        assert_int_equal(bed.watch.begun + bed.relay.begun + bed.kube.begun, may ? i - 3 - (i > 5) : 0);
+    }
+    struct route_stats stats;
+    route_stats(bed.route, &stats);
+    assert_int_equal(stats.refused_users, 4);
+    bed_close(&bed);
+}
+
 static void ask_via(struct bed *bed, const char *path, const char *via)
 {
     const char *const fields[] = {GRPC, via, NULL};
@@ -435,6 +467,7 @@ int main(void)
         cmocka_unit_test(grpc_goes_by_its_path),
         cmocka_unit_test(grpc_over_http1_is_refused_as_grpcs_own_servers_do),
         cmocka_unit_test(plain_http_is_asked_by_our_own_names),
+        cmocka_unit_test(user_that_a_connection_may_not_name_is_refused_by_every_part),
         cmocka_unit_test(request_that_has_been_here_is_refused_with_the_chain),
         cmocka_unit_test(tier_says_that_it_is_one),
         cmocka_unit_test(known_method_that_is_not_quite_grpc_is_refused_as_grpc),

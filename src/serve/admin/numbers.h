@@ -36,7 +36,8 @@ struct worker_numbers { /* of one worker thread */
     struct relay_stats relay;
     struct route_stats route;
     struct permit_stats permit;
-    enum permit_auth auth; /* of upstream, as last found; only where a listener needs it */
+    struct vouch_stats vouch; /* zeroes where users of certificates are not vouched for */
+    enum permit_auth auth;    /* of upstream, as last found; only where a listener needs it */
     struct uplink_stats uplink;
     struct kube_stats kube; /* this and the next two: zeroes where no resource is served */
     struct kube_lists_stats kube_lists;

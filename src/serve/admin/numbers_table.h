@@ -266,6 +266,16 @@
     X(SUM, permit.rights.silent, -, HIDDEN, "belfry_rights_answers_total", COUNTER, NULL, "answer=\"silence\"") \
     X(SUM, permit.rights.unreachable, -, HIDDEN, "belfry_rights_answers_total", COUNTER, NULL, "answer=\"none\"")
 
+#define NUMBERS_VOUCH(X) \
+    X(SUM, vouch.users, users, JSON, "belfry_certificate_users", GAUGE, \
+      "Users of client certificates for whom a signed token is kept, added up over workers.") \
+    X(SUM, vouch.signed_tokens, signed_tokens, JSON, "belfry_tokens_signed_total", COUNTER, \
+      "Tokens signed for users of client certificates.") \
+    X(SUM, vouch.log_ins, log_ins, JSON, "belfry_tier_log_ins_total", COUNTER, \
+      "Log-ins of the tier that were to tell the revision of upstream's auth store.") \
+    X(SUM, vouch.failed_log_ins, failed_log_ins, JSON, "belfry_tier_log_ins_failed_total", COUNTER, \
+      "Log-ins of these that failed, or whose token was no JWT.")
+
 #define NUMBERS_UPLINK(X) \
     X(SUM, uplink.calls, calls, JSON, NULL) \
     X(SUM, uplink.connections, connections, JSON, "belfry_uplink_connections", GAUGE, \
@@ -332,11 +342,12 @@
 
 #define NUMBERS_ROUTE(X) \
     X(SUM, route.refused_hosts, -, HIDDEN, "belfry_rejected_total", COUNTER, NULL, "reason=\"host\"") \
-    X(SUM, route.refused_http1, -, HIDDEN, "belfry_rejected_total", COUNTER, NULL, "reason=\"grpc_over_http1\"")
+    X(SUM, route.refused_http1, -, HIDDEN, "belfry_rejected_total", COUNTER, NULL, "reason=\"grpc_over_http1\"") \
+    X(SUM, route.refused_users, -, HIDDEN, "belfry_rejected_total", COUNTER, NULL, "reason=\"belfry_user\"")
 
 #define NUMBERS_PARTS(P) \
     P(UPSTREAM) P(FOLLOWER) P(REPLICA) P(LOG) P(LISTENERS) P(TIER) P(WORKER) P(CORE) P(WATCH) \
-    P(INBOUND) P(RELAY) P(PERMIT) P(UPLINK) P(KUBE) P(LISTS) P(FENCE) P(ROUTE)
+    P(INBOUND) P(RELAY) P(PERMIT) P(VOUCH) P(UPLINK) P(KUBE) P(LISTS) P(FENCE) P(ROUTE)
 /* clang-format on */
 
 #endif

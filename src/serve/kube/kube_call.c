@@ -152,7 +152,7 @@ static void kube_call_refuse(struct kube_call *call, const char *reason)
     const struct kube_resource *resource = call->ask->resource;
     struct kube_status status;
     if (permit_is_about_token(reason))
-        kube_status_set(&status, KUBE_UNAUTHORIZED, "Unauthorized");
+        kube_status_set(&status, KUBE_UNAUTHORIZED, "%s", permit_unauthorized(reason));
     else
         kube_status_set(&status, KUBE_FORBIDDEN,
                         "%s is forbidden: upstream does not allow the keys of API group \"%s\" to this user",

@@ -180,7 +180,7 @@ static void on_sight(enum kube_sight_verdict verdict, const struct kube_catalog 
         return;
     case KUBE_SIGHT_NO_TOKEN:
         visit->discovery->refused++;
-        kube_status_set(&status, KUBE_UNAUTHORIZED, "Unauthorized");
+        kube_status_set(&status, KUBE_UNAUTHORIZED, "%s", permit_unauthorized(why));
         break;
     case KUBE_SIGHT_UNAVAILABLE:
         kube_status_set(&status, KUBE_SERVICE_UNAVAILABLE, "upstream cannot be asked about rights: %s", why);

@@ -613,7 +613,8 @@ static int setup_latest(void **state)
 {
     etcd = (struct etcd){.rev = 7};
     make(&(struct upstream_opts){.serve = serve}, 1);
-    assert_int_equal(fence_create(bed.uplink, NULL, belfry_loop_uv(bed.loop), &fence), BELFRY_OK);
+    assert_int_equal(fence_create(&(struct fence_opts){.uplink = bed.uplink, .loop = belfry_loop_uv(bed.loop)}, &fence),
+                     BELFRY_OK);
     return setup(state);
 }
 

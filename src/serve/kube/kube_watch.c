@@ -350,7 +350,7 @@ static void kube_watch_expel(struct kube_watch *watch, const char *reason)
 {
     struct kube_status status;
     if (permit_is_about_token(reason))
-        kube_status_set(&status, KUBE_UNAUTHORIZED, "Unauthorized");
+        kube_status_set(&status, KUBE_UNAUTHORIZED, "%s", permit_unauthorized(reason));
     else
         kube_status_set(&status, KUBE_FORBIDDEN, "upstream does not allow these keys to this user any more");
     watch->watches->stats.expelled++;

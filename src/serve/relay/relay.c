@@ -34,7 +34,7 @@
 enum call_state {
     HEADED,   /* upstream does not know of the call: no byte of the body was received, or it may be an inquiry */
     ASKING,   /* it is the question of a tier below, and is answered here */
-    CHECKING, /* may it be passed on without a token? */
+    CHECKING, /* may it be passed on without a token? Which field speaks for the user of its certificate? */
     WAITING,  /* the response has not begun */
     PASSING,  /* its head has been passed on */
     EMPTYING  /* upstream is done; the end of the response waits for room */
@@ -54,6 +54,7 @@ struct relay_call {
     bool tokenless;
     bool needs_auth; /* of a listener that serves only while upstream has auth on */
     bool may_pass;   /* its listener passes its method on */
+    bool has_user;   /* of a certificate's user, who is vouched for */
     enum relay_request kind;
     uint64_t due_ms;
     /* owner */
@@ -65,12 +66,14 @@ struct relay_call {
     bool may_ask;                     /* HEADED: it may be the question of a tier below */
     uint64_t within_ms;               /* of such a question */
     struct inquiry *inquiry;          /* ASKING */
-    struct permit_question *question; /* CHECKING */
-    struct uplink_call *up;           /* WAITING and PASSING */
-    struct fields block;              /* until WAITING the request's; then the block that is being received */
-    struct belfry_buf path;           /* until WAITING */
-    enum belfry_err failed;           /* a field could not be kept */
-    bool rewrites;                    /* the response is a member list, and is held until it is whole */
+    struct permit_question *question; /* CHECKING; this or the next: */
+    struct vouch_wait wait;
+    uint64_t revision;      /* of the token that was made for it; 0: none was */
+    struct uplink_call *up; /* WAITING and PASSING */
+    struct fields block;    /* until WAITING the request's; then the block that is being received */
+    struct belfry_buf path; /* until WAITING */
+    enum belfry_err failed; /* a field could not be kept */
+    bool rewrites;          /* the response is a member list, and is held until it is whole */
     /* up */
     struct belfry_buf request; /* received and not sent: at most EXCHANGE_WINDOW, because it is not taken */
     bool request_ended;
@@ -81,6 +84,8 @@ struct relay_call {
     enum call_end end;          /* EMPTYING */
     int code;                   /* END_STATUS, as `why` */
     char *why;                  /* owned; NULL: there was no memory for it */
+    size_t user_len;            /* fixed at creation, as: */
+    char user[];
 };
 
 struct relay {
@@ -175,6 +180,7 @@ static void relay_call_free(struct relay_call *call)
     if (call->question != NULL)
         permit_cancel(call->question);
     inquiry_cancel(call->inquiry);
+    vouch_wait_end(&call->wait);
     if (call->up != NULL)
         uplink_close(call->up);
     if (call->changes_auth)
@@ -268,6 +274,9 @@ static void on_up_field(struct uplink_call *up, struct belfry_bytes name, struct
     (void)up;
     if (belfry_bytes_equal(name, belfry_bytes_str("grpc-status")) && belfry_bytes_equal(value, belfry_bytes_str("14")))
         *exchange_pin(call->x) = 0; /* a member that cannot serve: this client's next call goes to another */
+    if (call->revision != 0 && belfry_bytes_equal(name, belfry_bytes_str("grpc-message")) &&
+        belfry_bytes_equal(value, belfry_bytes_str(VOUCH_OLD)))
+        vouch_outdate(call->relay->opts.vouch, call->revision);
     bool is_status = belfry_bytes_equal(name, belfry_bytes_str(":status"));
     if (call->failed != BELFRY_OK || (!is_status && fields_is_hop(name, value)))
         return;
@@ -494,6 +503,49 @@ static void relay_call_refuse_user(struct relay_call *call)
     relay_call_fail(call, BELFRY_GRPC_INVALID_ARGUMENT, NO_USER);
 }
 
+static void relay_call_send_or_fail(struct relay_call *call)
+{
+    enum belfry_err err = relay_call_send(call);
+    if (err != BELFRY_OK)
+        relay_call_fail_begin(call, err);
+}
+
+/* Passes the request on with the field that speaks for its user, when there is one. */
+static void relay_call_send_as_user(struct relay_call *call)
+{
+    struct voucher voucher;
+    enum belfry_err err;
+    switch (vouch_ask(call->relay->opts.vouch, belfry_bytes_of(call->user, call->user_len), &call->wait, &voucher)) {
+    case VOUCH_GIVEN:
+        call->revision = voucher.revision;
+        err = fields_add(&call->block, voucher.field.name, voucher.field.value);
+        if (err != BELFRY_OK)
+            relay_call_fail_begin(call, err);
+        else
+            relay_call_send_or_fail(call);
+        break;
+    case VOUCH_LATER:
+        break;
+    case VOUCH_REFUSED:
+        if (!relay_rights_needs_user(belfry_buf_bytes(&call->path))) {
+            relay_call_send_or_fail(call);
+            break;
+        }
+        call->relay->stats.refused++;
+        relay_call_fail(call, BELFRY_GRPC_UNAUTHENTICATED, vouch_message(voucher.reason));
+        break;
+    case VOUCH_UNAVAILABLE:
+        call->relay->stats.failed++;
+        relay_call_fail(call, BELFRY_GRPC_UNAVAILABLE, voucher.reason);
+        break;
+    }
+}
+
+static void on_relay_vouched(struct vouch_wait *wait)
+{
+    relay_call_send_as_user(belfry_container(wait, struct relay_call, wait));
+}
+
 static void on_relay_verdict(enum permit_verdict verdict, const char *reason, void *user)
 {
     struct relay_call *call = user;
@@ -504,24 +556,29 @@ static void on_relay_verdict(enum permit_verdict verdict, const char *reason, vo
     } else if (verdict == PERMIT_GRANTED && call->needs_auth) {
         call->relay->stats.refused++;
         relay_call_fail(call, BELFRY_GRPC_UNAVAILABLE, PERMIT_AUTH_IS_OFF);
+    } else if (call->has_user && (verdict == PERMIT_REFUSED || vouch_passes(call->relay->opts.vouch))) {
+        relay_call_send_as_user(call);
     } else if (verdict == PERMIT_REFUSED && call->tokenless && relay_rights_needs_user(belfry_buf_bytes(&call->path))) {
         relay_call_refuse_user(call);
     } else { /* auth is off; or it is on, and the call goes upstream without a user */
-        enum belfry_err err = relay_call_send(call);
-        if (err != BELFRY_OK)
-            relay_call_fail_begin(call, err);
+        relay_call_send_or_fail(call);
     }
 }
 
-/* With auth on, upstream could take the call for the tier's own. With auth off, it would carry out whatever a listener
- * with rights=upstream passes on. */
+/* With auth on, upstream could take the call for the tier's own, or has to know its user. With auth off, it would carry
+ * out whatever a listener with rights=upstream passes on. */
 static bool relay_call_must_check(const struct relay_call *call)
 {
     const struct relay *relay = call->relay;
+    struct belfry_bytes path = belfry_buf_bytes(&call->path);
     if (call->needs_auth && permit_auth(relay->opts.permit, belfry_clock_ms()) != PERMIT_AUTH_ON)
         return true;
-    return call->tokenless && !relay_rights_authenticates(belfry_buf_bytes(&call->path)) &&
-           uplink_may_have_name(relay->opts.uplink) && !permit_is_open(relay->opts.permit, belfry_clock_ms());
+    bool needs_voucher = call->has_user && (relay->opts.vouch != NULL || relay_rights_needs_user(path));
+    if (needs_voucher && vouch_passes(relay->opts.vouch))
+        return true; /* the tier above has to know the user whatever this one believes of auth */
+    return call->tokenless && !relay_rights_authenticates(path) &&
+           (needs_voucher || uplink_may_have_name(relay->opts.uplink)) &&
+           !permit_is_open(relay->opts.permit, belfry_clock_ms());
 }
 
 /* Asks for a caller without a token. PERMIT_REFUSED: auth is on. */
@@ -558,6 +615,10 @@ static enum belfry_err relay_call_ask(struct relay_call *call)
 {
     struct exchange_head head = {.fields = fields_list(&call->block), .n_fields = call->block.n};
     struct identity who = identity_read(call->x, &head, IDENTITY_OF_GRPC);
+    if (call->user_len > 0) { /* its name may have come in a field that is not passed on */
+        who.kind = IDENTITY_CERT;
+        who.text = belfry_bytes_of(call->user, call->user_len);
+    }
     struct inquiry_request request = {.who = &who,
                                       .path = belfry_buf_bytes(&call->path),
                                       .body = belfry_buf_bytes(&call->request),
@@ -694,7 +755,8 @@ static enum belfry_err relay_call_take_head(struct relay_call *call, const struc
 {
     enum belfry_err err = belfry_buf_append(&call->path, head->path.data, head->path.len);
     for (size_t i = 0; i < head->n_fields && err == BELFRY_OK; i++) {
-        if (!fields_is_hop(head->fields[i].name, head->fields[i].value))
+        if (!fields_is_hop(head->fields[i].name, head->fields[i].value) &&
+            !belfry_bytes_equal(head->fields[i].name, belfry_bytes_str(IDENTITY_USER_FIELD)))
             err = fields_add(&call->block, head->fields[i].name, head->fields[i].value);
     }
     if (err != BELFRY_OK)
@@ -707,16 +769,21 @@ static enum belfry_err relay_call_take_head(struct relay_call *call, const struc
 
 static struct relay_call *relay_call_create(struct relay *relay, struct exchange *x, const struct exchange_head *head)
 {
-    struct relay_call *call = calloc(1, sizeof(*call));
+    struct identity who = identity_read(x, head, IDENTITY_OF_GRPC);
+    bool is_cert = who.kind == IDENTITY_CERT;
+    struct relay_call *call = calloc(1, sizeof(*call) + (is_cert ? who.text.len : 0));
     if (call == NULL)
         return NULL;
     call->relay = relay;
     call->x = x;
     call->state = HEADED;
     call->due_ms = BELFRY_NEVER;
-    struct identity who = identity_read(x, head, IDENTITY_OF_GRPC);
     call->tokenless = who.kind != IDENTITY_TOKEN;
     call->may_ask = inquiry_is(head, &who, &call->within_ms);
+    call->has_user = is_cert && who.rights != LISTEN_RIGHTS_OPEN && !relay_rights_authenticates(head->path);
+    if (is_cert)
+        memcpy(call->user, who.text.data, call->user_len = who.text.len);
+    vouch_wait_init(&call->wait, on_relay_vouched);
     call->needs_auth = who.rights == LISTEN_RIGHTS_UPSTREAM;
     call->rewrites =
         relay->opts.advertise != NULL && belfry_bytes_equal(head->path, belfry_bytes_str(RELAY_MEMBERS_PATH));

@@ -16,9 +16,14 @@
  *   knows whether auth is on. If it is, a method that needs a user is refused here, as etcd refuses it (3 "etcdserver:
  *   user name is empty"). Any other goes upstream without a user (uplink.h), for etcd to answer. Auth/Authenticate is
  *   not checked.
- * - Such a call that went upstream while auth was off, and that etcd may still carry out later (its request is not
- *   complete, or it is a Lock or an Election), is ended with the same status soon after auth is turned on
- *   (RELAY_RECHECK_MS and PERMIT_OFF_MS). A LeaseKeepAlive goes on: etcd requires no right for it.
+ * - A call of the user of a client certificate (identity.h) without a token waits in the same way. If auth is on, it
+ *   goes upstream with the field that speaks for that user (vouch.h). If the user cannot be vouched for, a method that
+ *   needs a user ends with 16 and the reason, and any other goes upstream without a user. If the tier cannot log in to
+ *   make a token, the call ends with 14. With rights=open, and for Auth/Authenticate, the certificate does not count.
+ * - The field belfry-user of a request is not passed on.
+ * - A call without a token that went upstream while auth was off, and that etcd may still carry out later (its request
+ *   is not complete, or it is a Lock or an Election), ends with 3 soon after auth is turned on (RELAY_RECHECK_MS and
+ *   PERMIT_OFF_MS). A LeaseKeepAlive goes on: etcd requires no right for it.
  * - On a listener with rights=upstream a call waits until permit knows that auth is on. While it is off the call ends
  *   with 14 PERMIT_AUTH_IS_OFF.
  * - On a read-only listener only methods known to read are relayed; others: 7 "belfry: this listener is read-only".
@@ -27,6 +32,8 @@
  *   questions wait, it is relayed like any other.
  * - Cluster/MemberList: when an address is advertised, it replaces every member's client URLs.
  * - Auth/AuthEnable and similar methods make the tier doubt what it knows of auth (permit_doubt()), before and after.
+ * - "revision of auth store is old" in answer to a token that this tier has made is passed on, and the tier makes
+ *   newer tokens (vouch_outdate()).
  * - A response of 14 drops the pin of its connection: the next call goes to another endpoint, if there is one.
  *
  * Thread: owner. Destroyed before permit and uplink.
@@ -50,6 +57,7 @@ struct relay;
 struct relay_opts {
     struct uplink *uplink;
     struct permit *permit;
+    struct vouch *vouch;   /* NULL: users of client certificates are refused */
     const char *advertise; /* NULL: none. Lent */
     size_t held_max;       /* 0: RELAY_HELD_BYTES */
     uint64_t pace_ms;      /* 0: PACE_MS */

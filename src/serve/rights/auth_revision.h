@@ -7,8 +7,8 @@
  *     NONE --ask--> ASKING --learn--> KNOWN --outdate--> NONE
  *      ^              `-----fail----> FAILED --its time is up, ask--> ASKING
  *
- * At most one log-in runs at a time, and none begins within AUTH_REVISION_EVERY_MS of the one before, because a password
- * costs upstream some 80 ms of CPU. After failures the pause grows to AUTH_REVISION_PAUSE_MS.
+ * At most one log-in runs at a time, and none begins within AUTH_REVISION_EVERY_MS of the one before, because a
+ * password costs upstream some 80 ms of CPU. After failures the pause grows to AUTH_REVISION_PAUSE_MS.
  *
  * Thread: any (a mutex of its own, held for a copy). Pure but for that.
  */

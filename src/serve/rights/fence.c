@@ -21,6 +21,7 @@
 /* What a question to upstream contains. With auth off it is the same for all. */
 struct fence_subject {
     const char *field; /* "token" or "authorization", static; NULL: none is sent */
+    bool is_user;      /* the secret is the name of a certificate's user */
     enum uplink_caller caller;
     struct belfry_bytes secret, key;
 };
@@ -30,7 +31,9 @@ struct fence_question {
     struct fence *fence;
     struct belfry_map_node map_node;
     struct belfry_list now, next; /* of fence_wait.node */
-    struct unary *unary;          /* never NULL between two calls of ours */
+    struct unary *unary;          /* NULL: it waits to be vouched for */
+    struct vouch_wait wait;       /* this and the next: for a certificate's user */
+    uint64_t revision;
     struct fence_subject subject; /* points behind this */
     size_t bytes;                 /* of it */
     char text[];
@@ -48,8 +51,7 @@ struct fence_wait {
 
 struct fence {
     /* fixed at creation */
-    struct uplink *uplink;
-    struct permit *permit; /* may be NULL */
+    struct fence_opts opts;
     struct belfry_hash_key hash_key;
     /* owner */
     uv_timer_t timer; /* until the first of `order` is due */
@@ -62,6 +64,7 @@ struct fence {
 };
 
 static enum belfry_err fence_question_send(struct fence_question *question);
+static void on_fence_vouched(struct vouch_wait *wait);
 
 /* ---- waits ---- */
 
@@ -99,14 +102,14 @@ static void fence_answer_all(struct belfry_list *waits, enum belfry_err err, int
 static uint64_t fence_subject_hash(const struct fence *fence, const struct fence_subject *subject)
 {
     uint64_t hash = belfry_hash(fence->hash_key, subject->secret);
-    return belfry_hash_int(hash + 2 * (uint64_t)subject->caller + (subject->field != NULL)) ^
+    return belfry_hash_int(hash + 4 * (uint64_t)subject->caller + 2 * subject->is_user + (subject->field != NULL)) ^
            belfry_hash(fence->hash_key, subject->key);
 }
 
 static bool fence_subject_equal(const struct fence_subject *a, const struct fence_subject *b)
 {
-    return a->field == b->field && a->caller == b->caller && belfry_bytes_equal(a->secret, b->secret) &&
-           belfry_bytes_equal(a->key, b->key);
+    return a->field == b->field && a->is_user == b->is_user && a->caller == b->caller &&
+           belfry_bytes_equal(a->secret, b->secret) && belfry_bytes_equal(a->key, b->key);
 }
 
 static struct fence_question *fence_question_find(const struct fence *fence, uint64_t hash,
@@ -124,6 +127,7 @@ static struct fence_question *fence_question_find(const struct fence *fence, uin
 static void fence_question_free(struct fence_question *question)
 {
     unary_cancel(question->unary);
+    vouch_wait_end(&question->wait);
     explicit_bzero(question->text, question->bytes - sizeof(*question));
     free(question);
 }
@@ -150,6 +154,7 @@ static enum belfry_err fence_question_create(struct fence *fence, uint64_t hash,
     question->subject.key = belfry_pack(&to, subject->key);
     belfry_list_init(&question->now);
     belfry_list_init(&question->next);
+    vouch_wait_init(&question->wait, on_fence_vouched);
     enum belfry_err err = fence_question_send(question);
     if (err != BELFRY_OK) {
         fence_question_free(question);
@@ -199,15 +204,12 @@ static enum belfry_err fence_judge(const struct unary_answer *with, int64_t *rev
     }
 }
 
-static void on_fence_range(const struct unary_answer *with, void *user)
+/* Answers the waits of the Range that is over, and goes on with the next. */
+static void fence_question_answer(struct fence_question *question, enum belfry_err err, int64_t rev)
 {
-    struct fence_question *question = user;
     struct belfry_list answered, failed;
-    int64_t rev = 0;
-    enum belfry_err err = fence_judge(with, &rev);
     belfry_list_init(&answered);
     belfry_list_init(&failed);
-    question->unary = NULL;
     belfry_list_each (node, &question->now)
         fence_wait_of(node)->question = NULL;
     belfry_list_move_all(&answered, &question->now);
@@ -216,7 +218,30 @@ static void on_fence_range(const struct unary_answer *with, void *user)
     fence_answer_all(&failed, BELFRY_ERR_UNAVAILABLE, 0);
 }
 
-static enum belfry_err fence_question_send(struct fence_question *question)
+static void on_fence_range(const struct unary_answer *with, void *user)
+{
+    struct fence_question *question = user;
+    int64_t rev = 0;
+    enum belfry_err err = fence_judge(with, &rev);
+    question->unary = NULL;
+    if (question->subject.is_user && strcmp(with->message, VOUCH_OLD) == 0) {
+        vouch_outdate(question->fence->opts.vouch, question->revision);
+        err = fence_question_send(question);
+        if (err == BELFRY_OK)
+            return;
+    }
+    fence_question_answer(question, err, rev);
+}
+
+static void on_fence_vouched(struct vouch_wait *wait)
+{
+    struct fence_question *question = belfry_container(wait, struct fence_question, wait);
+    enum belfry_err err = fence_question_send(question);
+    if (err != BELFRY_OK)
+        fence_question_answer(question, err, 0);
+}
+
+static enum belfry_err fence_question_send_with(struct fence_question *question, const struct belfry_http_field *field)
 {
     const struct fence_subject *subject = &question->subject;
     uint8_t *message = malloc(subject->key.len + MESSAGE);
@@ -225,14 +250,11 @@ static enum belfry_err fence_question_send(struct fence_question *question)
     Etcdserverpb__RangeRequest request = ETCDSERVERPB__RANGE_REQUEST__INIT;
     request.key = belfry_binary(subject->key.len > 0 ? subject->key : belfry_bytes_of("", 1));
     request.count_only = true; /* and linearizable */
-    struct belfry_http_field field = {.value = subject->secret};
-    if (subject->field != NULL)
-        field.name = belfry_bytes_str(subject->field);
-    struct unary_opts opts = {.uplink = question->fence->uplink,
+    struct unary_opts opts = {.uplink = question->fence->opts.uplink,
                               .path = RANGE_PATH,
                               .timeout_ms = FENCE_TIMEOUT_MS,
-                              .fields = &field,
-                              .n_fields = subject->field != NULL,
+                              .fields = field,
+                              .n_fields = field != NULL,
                               .caller = subject->caller,
                               .message = belfry_bytes_of(message, etcdserverpb__range_request__pack(&request, message)),
                               .fn = on_fence_range,
@@ -241,6 +263,30 @@ static enum belfry_err fence_question_send(struct fence_question *question)
     free(message);
     question->fence->stats.questions += err == BELFRY_OK;
     return err == BELFRY_ERR_INVALID ? BELFRY_ERR_AUTH : err;
+}
+
+/* The question may wait after this. */
+static enum belfry_err fence_question_send(struct fence_question *question)
+{
+    const struct fence_subject *subject = &question->subject;
+    struct voucher voucher;
+    if (!subject->is_user) {
+        const char *name = subject->field != NULL ? subject->field : "";
+        struct belfry_http_field field = {belfry_bytes_str(name), subject->secret};
+        return fence_question_send_with(question, subject->field != NULL ? &field : NULL);
+    }
+    switch (vouch_ask(question->fence->opts.vouch, subject->secret, &question->wait, &voucher)) {
+    case VOUCH_GIVEN:
+        question->revision = voucher.revision;
+        return fence_question_send_with(question, &voucher.field);
+    case VOUCH_LATER:
+        return BELFRY_OK;
+    case VOUCH_REFUSED:
+        return BELFRY_ERR_AUTH;
+    case VOUCH_UNAVAILABLE:
+        break;
+    }
+    return BELFRY_ERR_UNAVAILABLE;
 }
 
 /* ---- time ---- */
@@ -260,6 +306,7 @@ static void fence_wait_leave(struct fence_wait *wait, struct belfry_list *failed
         return;
     unary_cancel(question->unary);
     question->unary = NULL;
+    vouch_wait_end(&question->wait);
     fence_question_next(question, failed);
 }
 
@@ -294,18 +341,17 @@ static void fence_arm_timer(struct fence *fence)
 
 /* ---- interface ---- */
 
-enum belfry_err fence_create(struct uplink *uplink, struct permit *permit, uv_loop_t *loop, struct fence **out)
+enum belfry_err fence_create(const struct fence_opts *opts, struct fence **out)
 {
     struct fence *fence = calloc(1, sizeof(*fence));
     if (fence == NULL)
         return BELFRY_ERR_NOMEM;
-    fence->uplink = uplink;
-    fence->permit = permit;
+    fence->opts = *opts;
     if (uv_random(NULL, NULL, &fence->hash_key, sizeof(fence->hash_key), 0, NULL) != 0)
         fence->hash_key = (struct belfry_hash_key){uv_hrtime(), (uint64_t)(uintptr_t)fence};
     belfry_list_init(&fence->order);
     belfry_map_init(&fence->questions);
-    uv_timer_init(loop, &fence->timer);
+    uv_timer_init(opts->loop, &fence->timer);
     fence->timer.data = fence;
     BELFRY_OWNER_INIT(fence);
     *out = fence;
@@ -334,11 +380,13 @@ void fence_destroy(struct fence *fence)
 static struct fence_subject fence_subject_of(const struct fence *fence, const struct identity *who,
                                              struct belfry_bytes key, uint64_t now)
 {
-    if (fence->permit != NULL && permit_is_open(fence->permit, now))
+    if (fence->opts.permit != NULL && permit_is_open(fence->opts.permit, now))
         return (struct fence_subject){0};
     if (who->kind == IDENTITY_TOKEN)
         return (struct fence_subject){.field = identity_field_name(who), .secret = who->text, .key = key};
     bool is_open = who->rights == LISTEN_RIGHTS_OPEN;
+    if (who->kind == IDENTITY_CERT && !is_open)
+        return (struct fence_subject){.is_user = true, .secret = who->text, .key = key};
     return (struct fence_subject){.caller = is_open ? UPLINK_CALLER_ANYONE : UPLINK_CALLER_CLIENT, .key = key};
 }
 

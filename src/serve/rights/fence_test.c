@@ -9,6 +9,8 @@
 #include <cmocka.h>
 
 #include "support/uplinkbed.h"
+
+#include "support/authbed.h"
 #include "wire/rpc.pb-c.h"
 
 /* ---- upstream ---- */
@@ -56,7 +58,8 @@ static void make_fence(struct etcd as)
 {
     etcd = as;
     make(&(struct upstream_opts){.serve = serve}, 1);
-    assert_int_equal(fence_create(bed.uplink, NULL, belfry_loop_uv(bed.loop), &fence), BELFRY_OK);
+    assert_int_equal(fence_create(&(struct fence_opts){.uplink = bed.uplink, .loop = belfry_loop_uv(bed.loop)}, &fence),
+                     BELFRY_OK);
 }
 
 static int teardown(void **state)
@@ -208,7 +211,10 @@ static void with_auth_off_all_share_and_no_token_is_sent(void **state)
     assert_int_equal(
         permit_create(&(struct permit_opts){.uplink = bed.uplink, .loop = belfry_loop_uv(bed.loop)}, &permit),
         BELFRY_OK);
-    assert_int_equal(fence_create(bed.uplink, permit, belfry_loop_uv(bed.loop), &fence), BELFRY_OK);
+    assert_int_equal(
+        fence_create(&(struct fence_opts){.uplink = bed.uplink, .permit = permit, .loop = belfry_loop_uv(bed.loop)},
+                     &fence),
+        BELFRY_OK);
     int verdicts = 0;
     struct permit_question *question;
     assert_int_equal(permit_ask(permit, &(struct identity){0}, belfry_bytes_str("k"), belfry_bytes_str(""),
@@ -242,6 +248,66 @@ static void refusals_are_told_apart(void **state)
         assert_int_equal(seen.err, cases[i].err);
     }
     assert_int_equal(counted().failed, sizeof(cases) / sizeof(cases[0]));
+}
+
+/* ---- users of certificates ---- */
+
+static struct vouch *vouch;
+
+static void serve_users(struct upstream *upstream, size_t i, void *user)
+{
+    (void)user;
+    char name[64];
+    if (strstr(upstream_field(upstream, i, ":path"), "Range") == NULL) {
+        auth_serve(upstream, i);
+        return;
+    }
+    uint64_t revision = auth_read(upstream_field(upstream, i, "token"), name, sizeof(name));
+    assert_string_equal(name, "alice");
+    if (revision < auth.store_revision)
+        auth_refuse(upstream, i, "3", VOUCH_OLD);
+    else
+        serve(upstream, i, NULL);
+}
+
+static void user_of_a_certificate_asks_with_a_token_that_is_new_enough(void **state)
+{
+    etcd = (struct etcd){.rev = 5};
+    auth_setup(state);
+    make(&(struct upstream_opts){.serve = serve_users}, 1);
+    struct vouch_opts opts = auth_vouch_opts();
+    assert_int_equal(vouch_create(&opts, &vouch), BELFRY_OK);
+    struct fence_opts with = {.uplink = bed.uplink, .vouch = vouch, .loop = belfry_loop_uv(bed.loop)};
+    assert_int_equal(fence_create(&with, &fence), BELFRY_OK);
+    struct identity alice = {.kind = IDENTITY_CERT, .text = belfry_bytes_str("alice")};
+    struct identity root = {.kind = IDENTITY_CERT, .text = belfry_bytes_str("root")};
+    struct fence_wait *wait;
+    for (int i = 0; i < 2; i++, auth.store_revision++) { /* the second time its token is old */
+        struct seen seen = {0};
+        assert_int_equal(fence_ask(fence, &alice, belfry_bytes_str("k"), on_answer, &seen, &wait), BELFRY_OK);
+        drive_until(seen.n == 1);
+        assert_int_equal(seen.err, BELFRY_OK);
+        assert_int_equal(seen.rev, 5);
+        assert_int_equal(auth.n_log_ins, i + 1);
+    }
+    struct seen gone = {0}, refused = {0};
+    assert_int_equal(fence_ask(fence, &root, belfry_bytes_str("k"), on_answer, &refused, &wait), BELFRY_ERR_AUTH);
+    auth.log_in_code = "3";
+    auth.log_in_message = "no";
+    assert_int_equal(fence_ask(fence, &alice, belfry_bytes_str("k"), on_answer, &refused, &wait), BELFRY_OK);
+    drive_until(refused.n == 1);
+    assert_int_equal(refused.err, BELFRY_ERR_UNAVAILABLE);
+    auth.log_in_code = NULL;
+    auth.is_silent = true;
+    drive_for(AUTH_REVISION_EVERY_MS);
+    assert_int_equal(fence_ask(fence, &alice, belfry_bytes_str("k"), on_answer, &gone, &wait), BELFRY_OK);
+    fence_cancel(wait); /* while it waits to be vouched for */
+    drive_for(50);
+    assert_int_equal(gone.n, 0);
+    fence_destroy(fence);
+    fence = NULL;
+    vouch_destroy(vouch);
+    auth_fini();
 }
 
 static void an_answer_without_a_revision_is_none(void **state)
@@ -341,7 +407,8 @@ static void those_who_wait_are_bounded_in_number_and_bytes(void **state)
     fence_cancel(seen.wait);
     assert_int_equal(ask_with(&seen, "t.1", "k"), BELFRY_OK);
     fence_destroy(fence);
-    assert_int_equal(fence_create(bed.uplink, NULL, belfry_loop_uv(bed.loop), &fence), BELFRY_OK);
+    assert_int_equal(fence_create(&(struct fence_opts){.uplink = bed.uplink, .loop = belfry_loop_uv(bed.loop)}, &fence),
+                     BELFRY_OK);
     char *big = test_calloc(1, FENCE_BYTES);
     struct belfry_bytes key = belfry_bytes_of(big, FENCE_BYTES);
     assert_int_equal(fence_ask(fence, &(struct identity){0}, key, on_answer, &seen, &seen.wait), BELFRY_ERR_LIMIT);
@@ -358,7 +425,7 @@ static enum belfry_err scenario(void)
     bed.members[0] = upstream_create(&(struct upstream_opts){.serve = serve});
     enum belfry_err err = open_bed();
     if (err == BELFRY_OK)
-        err = fence_create(bed.uplink, NULL, belfry_loop_uv(bed.loop), &fence);
+        err = fence_create(&(struct fence_opts){.uplink = bed.uplink, .loop = belfry_loop_uv(bed.loop)}, &fence);
     int asked = 0;
     for (; asked < 3 && err == BELFRY_OK; asked += err == BELFRY_OK)
         err = ask_with(&seen[asked], asked == 2 ? "t.1" : NULL, "k");
@@ -386,6 +453,7 @@ int main(void)
         cmocka_unit_test_teardown(another_token_or_key_is_another_question, teardown),
         cmocka_unit_test_teardown(with_auth_off_all_share_and_no_token_is_sent, teardown),
         cmocka_unit_test_teardown(refusals_are_told_apart, teardown),
+        cmocka_unit_test_teardown(user_of_a_certificate_asks_with_a_token_that_is_new_enough, teardown),
         cmocka_unit_test_teardown(an_answer_without_a_revision_is_none, teardown),
         cmocka_unit_test_teardown(a_token_that_cannot_be_sent_is_refused_at_once, teardown),
         cmocka_unit_test_teardown(an_answer_may_cancel_who_waits_for_the_same, teardown),

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/pack.h"
+#include "base/utf8.h"
 
 /* ---- tags ---- */
 
@@ -44,6 +45,87 @@ static struct belfry_bytes bearer_of(struct belfry_bytes authorization)
     return is_bearer ? belfry_bytes_of(authorization.data + len, authorization.len - len) : (struct belfry_bytes){0};
 }
 
+/* ---- users that tiers below pass on ---- */
+
+enum passing { PASSED_NONE, PASSED, PASSED_REFUSED };
+
+/* Of the only field; *out_why says why it is refused. */
+static enum passing passed_value(const struct exchange_head *head, struct belfry_bytes *out, const char **out_why)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < head->n_fields; i++) {
+        if (!belfry_bytes_equal(head->fields[i].name, belfry_bytes_str(IDENTITY_USER_FIELD)))
+            continue;
+        *out = head->fields[i].value;
+        n++;
+    }
+    if (n > 1)
+        *out_why = "belfry: a request has one " IDENTITY_USER_FIELD " at most";
+    return n == 0 ? PASSED_NONE : n == 1 ? PASSED : PASSED_REFUSED;
+}
+
+/* May this connection say for which user it asks? */
+static bool may_pass(const struct exchange_conn *conn)
+{
+    const struct listen_policy *policy = conn->policy;
+    if (policy == NULL || conn->user == NULL)
+        return false;
+    for (size_t i = 0; i < policy->n_users_from; i++)
+        if (strcmp(policy->users_from[i], conn->user) == 0)
+            return true;
+    return false;
+}
+
+/* "NAME", with the quotes. */
+static bool read_name(struct belfry_bytes value, struct belfry_bytes *out)
+{
+    if (value.len < 3 || value.len > IDENTITY_FIELD_BYTES || value.data[0] != '"' || value.data[value.len - 1] != '"')
+        return false;
+    *out = belfry_bytes_of(value.data + 1, value.len - 2);
+    for (size_t i = 0; i < out->len; i++) {
+        unsigned char c = (unsigned char)out->data[i];
+        if (c < 0x20 || c == 0x7f || c == '"')
+            return false;
+    }
+    return belfry_utf8_valid(out->data, out->len);
+}
+
+static enum passing read_passed(const struct exchange_conn *conn, const struct exchange_head *head,
+                                struct belfry_bytes *out, const char **out_why)
+{
+    struct belfry_bytes value = {0};
+    enum passing passing = passed_value(head, &value, out_why);
+    if (passing != PASSED)
+        return passing;
+    if (!may_pass(conn))
+        *out_why = "belfry: " IDENTITY_USER_FIELD " is taken only from tiers whose certificate the listener names "
+                   "(users-from)";
+    else if (exchange_field(head, "token").data != NULL || exchange_field(head, "authorization").data != NULL)
+        *out_why = "belfry: a request has a token or a " IDENTITY_USER_FIELD ", not both";
+    else if (!read_name(value, out))
+        *out_why = "belfry: " IDENTITY_USER_FIELD " has no name that a certificate may have";
+    else
+        return PASSED;
+    return PASSED_REFUSED;
+}
+
+const char *identity_refuses(const struct exchange *x, const struct exchange_head *head)
+{
+    struct belfry_bytes ignored;
+    const char *why = NULL;
+    return read_passed(exchange_conn(x), head, &ignored, &why) == PASSED_REFUSED ? why : NULL;
+}
+
+struct belfry_http_field identity_field_of_user(struct belfry_bytes user, char text[IDENTITY_FIELD_BYTES])
+{
+    assert(user.len > 0 && user.len <= IDENTITY_USER_BYTES);
+    text[0] = text[user.len + 1] = '"';
+    memcpy(text + 1, user.data, user.len);
+    return (struct belfry_http_field){belfry_bytes_str(IDENTITY_USER_FIELD), belfry_bytes_of(text, user.len + 2)};
+}
+
+/* ---- any user ---- */
+
 static struct identity read_who(const struct exchange_conn *conn, const struct exchange_head *head,
                                 enum identity_dialect dialect)
 {
@@ -60,7 +142,8 @@ static struct identity read_who(const struct exchange_conn *conn, const struct e
         return identity_of_token(IDENTITY_FIELD_TOKEN, token);
     if (authorization.data != NULL)
         return identity_of_token(IDENTITY_FIELD_AUTHORIZATION, authorization);
-    if (conn->user != NULL && conn->user[0] != '\0')
+    bool is_named = conn->user != NULL && conn->user[0] != '\0';
+    if (is_named && exchange_field(head, "grpcgateway-accept").data == NULL)
         return (struct identity){.kind = IDENTITY_CERT, .text = belfry_bytes_str(conn->user)};
     return (struct identity){.kind = IDENTITY_NONE};
 }
@@ -69,7 +152,13 @@ struct identity identity_read(const struct exchange *x, const struct exchange_he
 {
     const struct exchange_conn *conn = exchange_conn(x);
     const struct listen_policy *policy = conn->policy;
-    struct identity identity = read_who(conn, head, dialect);
+    struct identity identity = {.kind = IDENTITY_CERT};
+    const char *why;
+    enum passing passing = read_passed(conn, head, &identity.text, &why);
+    if (passing == PASSED_REFUSED)
+        return (struct identity){.kind = IDENTITY_NONE, .rights = LISTEN_RIGHTS_UPSTREAM};
+    if (passing == PASSED_NONE)
+        identity = read_who(conn, head, dialect);
     identity.rights = policy != NULL ? policy->rights : LISTEN_RIGHTS_ASKED;
     return identity;
 }

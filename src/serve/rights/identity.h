@@ -4,8 +4,20 @@
  *
  *     TOKEN   the request has a token. It is sent upstream in the field that it came in. Until upstream has accepted
  *             it (`accepted`) it is a claim.
- *     CERT    no token, and the client's certificate has a name (exchange_conn.user).
+ *     CERT    no token, and the client's certificate has a name (exchange_conn.user); or a tier below has passed on
+ *             the name in such a certificate.
  *     NONE    neither.
+ *
+ * A tier that may (listen_policy.users_from) passes on the name of its client in a field of its request:
+ *
+ *     belfry-user: "NAME"        1 to 255 bytes as tls_name.h allows them: no quote, so nothing is escaped
+ *
+ * Such a request without the field is of that tier itself. From any other connection the field is refused and not
+ * ignored: the request would have the rights of the connection's own user. A request with a token, too, is refused: no
+ * tier sends both, and one of them would be ignored.
+ *
+ * A request with the field grpcgateway-accept is of no certificate's user, as in etcd: a tier below sends it for a
+ * client that has none (serve/uplink/uplink.h).
  *
  * A token wins over a certificate, as in etcd: for gRPC the field `token`, else `authorization`, whole, the first of
  * several; for Kubernetes the bearer of `authorization`.
@@ -35,7 +47,14 @@ struct identity {
 
 enum identity_dialect { IDENTITY_OF_GRPC, IDENTITY_OF_KUBE };
 
-/* `text` is lent by the head or the connection. */
+#define IDENTITY_USER_FIELD  "belfry-user"
+#define IDENTITY_USER_BYTES  255
+#define IDENTITY_FIELD_BYTES (IDENTITY_USER_BYTES + 2)
+
+/* Why a request is refused for its belfry-user; NULL: it is not. A sentence, for a status of 16 or 401. */
+const char *identity_refuses(const struct exchange *x, const struct exchange_head *head);
+
+/* `text` is lent by the head or the connection. A request that identity_refuses() is of nobody, and has no right. */
 struct identity identity_read(const struct exchange *x, const struct exchange_head *head,
                               enum identity_dialect dialect);
 
@@ -44,6 +63,9 @@ struct identity identity_of_token(enum identity_field field, struct belfry_bytes
 
 /* The name of the field that carries the token; NULL: there is no token. */
 const char *identity_field_name(const struct identity *identity);
+
+/* The field that passes on a user, its value in `text`. */
+struct belfry_http_field identity_field_of_user(struct belfry_bytes user, char text[IDENTITY_FIELD_BYTES]);
 
 /* Copies it, its text to *to, which advances by text.len. */
 struct identity identity_pack(char **to, const struct identity *identity);

@@ -102,6 +102,113 @@ static void listener_says_which_rights(void **state)
     fakeexchange_fini(&fake);
 }
 
+/* ---- users that tiers below pass on ---- */
+
+static const char *const trusted[] = {"leaf-1", "leaf-2"};
+static const struct listen_policy below = {.users_from = trusted, .n_users_from = 2, .rights = LISTEN_RIGHTS_OPEN};
+
+/* The refusal of a request on a connection of `user`; its identity in *out. */
+static const char *refusal_of(const char *user, const struct listen_policy *policy, const char *const *fields,
+                              struct identity *out)
+{
+    static struct fakeexchange_head head;
+    struct fakeexchange fake;
+    fakeexchange_init(&fake, 0);
+    fake.conn.user = user;
+    fake.conn.policy = policy;
+    fakeexchange_head(&head, "POST", "/s/m", fields);
+    const char *why = identity_refuses(&fake.x, &head.head);
+    *out = identity_read(&fake.x, &head.head, IDENTITY_OF_GRPC);
+    fakeexchange_fini(&fake);
+    return why;
+}
+
+static void named_tier_passes_a_user_on(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"alice", " a  b ", "root", "%41", "a\\b", "\xc3\xa4", "leaf-2"};
+    struct identity who;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        char text[IDENTITY_FIELD_BYTES], line[300];
+        struct belfry_http_field field = identity_field_of_user(belfry_bytes_str(names[i]), text);
+        snprintf(line, sizeof(line), "belfry-user: %.*s", (int)field.value.len, field.value.data);
+        const char *const fields[] = {"grpcgateway-accept: belfry", line, NULL};
+        assert_null(refusal_of("leaf-2", &below, fields, &who));
+        assert_int_equal(who.kind, IDENTITY_CERT);
+        assert_int_equal(who.rights, LISTEN_RIGHTS_OPEN);
+        assert_true(belfry_bytes_equal(who.text, belfry_bytes_str(names[i])));
+    }
+    const char *const none[] = {NULL};
+    assert_null(refusal_of("leaf-1", &below, none, &who)); /* its own */
+    assert_true(who.kind == IDENTITY_CERT && belfry_bytes_equal(who.text, belfry_bytes_str("leaf-1")));
+}
+
+static void user_from_any_other_connection_is_refused_and_not_ignored(void **state)
+{
+    (void)state;
+    const char *const fields[] = {"belfry-user: \"alice\"", NULL};
+    static const struct listen_policy plain = {.rights = LISTEN_RIGHTS_OPEN};
+    static const char *const others[] = {NULL, "", "alice", "leaf-", "leaf-11", "LEAF-1"};
+    struct identity who;
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        assert_non_null(strstr(refusal_of(others[i], &below, fields, &who), "only from tiers"));
+        assert_true(who.kind == IDENTITY_NONE && who.rights == LISTEN_RIGHTS_UPSTREAM); /* nothing is granted to it */
+    }
+    assert_non_null(refusal_of("leaf-1", &plain, fields, &who));
+    assert_non_null(refusal_of("leaf-1", NULL, fields, &who));
+    assert_int_equal(who.kind, IDENTITY_NONE);
+}
+
+static void user_that_cannot_be_read_is_refused(void **state)
+{
+    (void)state;
+    char longest[300] = "belfry-user: \"", longer[300];
+    struct identity who;
+    memset(longest + strlen(longest), 'a', IDENTITY_USER_BYTES);
+    snprintf(longer, sizeof(longer), "%sa\"", longest);
+    strcat(longest, "\"");
+    const char *const most[] = {longest, NULL};
+    assert_null(refusal_of("leaf-1", &below, most, &who));
+    assert_int_equal(who.text.len, IDENTITY_USER_BYTES);
+    const char *const values[] = {"belfry-user: ",
+                                  "belfry-user: alice",
+                                  "belfry-user: \"",
+                                  "belfry-user: \"\"",
+                                  "belfry-user: \"alice",
+                                  "belfry-user: alice\"",
+                                  "belfry-user: \"a\"b\"",
+                                  "belfry-user: \"a\tb\"",
+                                  "belfry-user: \"\xff\"",
+                                  "belfry-user: \"\x7f\"",
+                                  longer};
+    for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+        const char *const fields[] = {values[i], NULL};
+        assert_non_null(strstr(refusal_of("leaf-1", &below, fields, &who), "no name"));
+        assert_int_equal(who.kind, IDENTITY_NONE);
+    }
+}
+
+static void user_beside_another_or_a_token_is_refused(void **state)
+{
+    (void)state;
+    const char *const two[] = {"belfry-user: \"a\"", "belfry-user: \"a\"", NULL};
+    const char *const token[] = {"belfry-user: \"a\"", "token: t", NULL};
+    const char *const bearer[] = {"authorization: b", "belfry-user: \"a\"", NULL};
+    struct identity who;
+    assert_non_null(strstr(refusal_of("leaf-1", &below, two, &who), "one belfry-user at most"));
+    assert_non_null(strstr(refusal_of("leaf-1", &below, token, &who), "not both"));
+    assert_non_null(strstr(refusal_of("leaf-1", &below, bearer, &who), "not both"));
+    assert_int_equal(who.kind, IDENTITY_NONE);
+}
+
+/* A tier below sends it for a client without a user, so that the tier's own certificate does not count. */
+static void certificate_does_not_count_beside_grpcgateway_accept(void **state)
+{
+    (void)state;
+    const char *const fields[] = {"grpcgateway-accept: belfry", NULL};
+    assert_int_equal(read_fields(IDENTITY_OF_GRPC, "alice", fields).kind, IDENTITY_NONE);
+}
+
 static void token_is_shown_by_a_tag_and_as_a_claim_until_it_is_accepted(void **state)
 {
     (void)state;
@@ -184,6 +291,11 @@ int main(void)
         cmocka_unit_test(kubernetes_takes_the_bearer),
         cmocka_unit_test(token_wins_over_certificate),
         cmocka_unit_test(listener_says_which_rights),
+        cmocka_unit_test(named_tier_passes_a_user_on),
+        cmocka_unit_test(user_from_any_other_connection_is_refused_and_not_ignored),
+        cmocka_unit_test(user_that_cannot_be_read_is_refused),
+        cmocka_unit_test(user_beside_another_or_a_token_is_refused),
+        cmocka_unit_test(certificate_does_not_count_beside_grpcgateway_accept),
         cmocka_unit_test(token_is_shown_by_a_tag_and_as_a_claim_until_it_is_accepted),
         cmocka_unit_test(same_is_what_upstream_answers_alike),
         cmocka_unit_test(name_cannot_forge_a_line_of_the_log),

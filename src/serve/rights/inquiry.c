@@ -33,7 +33,7 @@ bool inquiry_is(const struct exchange_head *head, const struct identity *who, ui
     struct belfry_bytes within = exchange_field(head, RIGHTS_REQUEST_FIELD);
     bool is_method = belfry_bytes_equal(head->path, belfry_bytes_str(rights_request_path(1))) ||
                      belfry_bytes_equal(head->path, belfry_bytes_str(rights_request_path(2)));
-    return is_method && who->kind == IDENTITY_TOKEN && rights_request_read_ms(within, out_within_ms);
+    return is_method && who->kind != IDENTITY_NONE && rights_request_read_ms(within, out_within_ms);
 }
 
 /* The one message of the body; {NULL, 0}: it is something else, or compressed. */
@@ -82,7 +82,10 @@ static void inquiry_refuse(struct inquiry *inquiry, const char *reason)
             return;
         }
     }
-    inquiry_tell(inquiry, BELFRY_GRPC_PERMISSION_DENIED, reason, 0);
+    if (permit_explains(reason))
+        inquiry_tell(inquiry, BELFRY_GRPC_UNAUTHENTICATED, vouch_message(reason), 0);
+    else
+        inquiry_tell(inquiry, BELFRY_GRPC_PERMISSION_DENIED, reason, 0);
 }
 
 static void inquiry_grant(struct inquiry *inquiry, uint64_t since_ms)

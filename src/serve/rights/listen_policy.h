@@ -3,6 +3,7 @@
 #define BELFRY_SERVE_RIGHTS_LISTEN_POLICY_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 enum dialect { DIALECT_GRPC = 1, DIALECT_JSON = 2, DIALECT_KUBE = 4, DIALECT_SSE = 8 };
 
@@ -19,6 +20,9 @@ struct listen_policy {
     bool read_only;
     enum listen_rights rights;
     bool open_writes; /* OPEN: writes, too */
+    /* Names in the certificates of tiers below that may say for which user they ask (identity.h). Lent. */
+    const char *const *users_from;
+    size_t n_users_from;
 };
 
 /* May more than methods that read be relayed? */

@@ -20,7 +20,8 @@
 #define WHY_MAX      400
 #define MARGIN       50 /* of a period: answers end so much earlier, because a turn takes time to write */
 
-enum credential { CREDENTIAL_NONE, CREDENTIAL_TOKEN, CREDENTIAL_AUTHORIZATION };
+/* What a bearer of rights.h is known by: its token, in the field that it came in; or a certificate's user, by name. */
+enum credential { CREDENTIAL_NONE, CREDENTIAL_TOKEN, CREDENTIAL_AUTHORIZATION, CREDENTIAL_USER };
 
 /*     PENDING (auth is not known) --> CLAIMED --> answered, or HELD
  *         `-----> READY --> answered  ^ (refused or granted without upstream)
@@ -48,7 +49,8 @@ struct permit_question {
     struct belfry_list order; /* of all that wait, as they were asked */
     struct belfry_list node;  /* of those that are pending, or ready */
     enum question_state state;
-    bool saw_doubt; /* PENDING: an answer was discarded, so the next one was requested after this question */
+    bool saw_doubt;  /* PENDING: an answer was discarded, so the next one was requested after this question */
+    bool is_vouched; /* CLAIMED: of a certificate's user */
     enum permit_verdict verdict;    /* READY */
     const char *reason;             /* READY; static */
     struct permit_subject *subject; /* PENDING; owned */
@@ -153,6 +155,12 @@ static enum belfry_err permit_question_claim(struct permit_question *question, s
         permit_question_make_ready(question, PERMIT_REFUSED, PERMIT_NO_USER);
         return BELFRY_OK;
     }
+    question->is_vouched = who.kind == CREDENTIAL_USER;
+    const char *refusal = question->is_vouched ? vouch_refuses(permit->opts.vouch, who.secret) : NULL;
+    if (refusal != NULL) {
+        permit_question_make_ready(question, PERMIT_REFUSED, refusal);
+        return BELFRY_OK;
+    }
     enum belfry_err err =
         is_below(question) ? rights_claim_below(permit->rights, who, range, question->use, question->within_ms, now,
                                                 &question->claim, &granted)
@@ -176,6 +184,8 @@ static const char *reason_of(const struct permit *permit, enum rights_verdict ve
     case RIGHTS_DENIED:
         return PERMIT_DENIED;
     case RIGHTS_BAD_TOKEN:
+        if (permit_explains(permit->why))
+            return permit->why;
         return strcmp(permit->why, RIGHTS_CALL_NO_USER) == 0 ? PERMIT_NO_USER : PERMIT_BAD_TOKEN;
     case RIGHTS_SILENT:
         return PERMIT_BAD_TOKEN;
@@ -255,9 +265,11 @@ static void on_permit_call(struct rights_call *call, const struct rights_call_an
     struct permit *permit = call->user;
     uint64_t now = belfry_clock_ms();
     enum rights_answer answer = with->answer;
-    if (with->timed_out && permit->regime.answered_ms > call->question->sent_ms)
+    bool is_vouched = call->question->who.kind == CREDENTIAL_USER;
+    if (with->timed_out && permit->regime.answered_ms > call->question->sent_ms && !is_vouched)
         answer = RIGHTS_SILENCE;
-    snprintf(permit->why, sizeof(permit->why), "%s", with->message);
+    if (with->message != permit->why)
+        snprintf(permit->why, sizeof(permit->why), "%s", with->message);
     permit_share(permit, call->question, with, now);
     rights_answer(permit->rights, call->question, answer, with->age_ms, now);
     permit_go_on(permit, now);
@@ -268,6 +280,12 @@ static uint32_t permit_renewal_ms(const struct permit *permit)
 {
     uint64_t fifth = permit->opts.period_ms / 5; /* so that another member can be asked in time */
     return (uint32_t)belfry_min_time(fifth, PERMIT_TIMEOUT_MS);
+}
+
+static const char *field_of(enum credential credential)
+{
+    static const char *const fields[] = {[CREDENTIAL_TOKEN] = "token", [CREDENTIAL_AUTHORIZATION] = "authorization"};
+    return credential == CREDENTIAL_USER ? NULL : fields[credential];
 }
 
 static void permit_send(struct permit *permit, struct rights_question *question, uint64_t now)
@@ -281,10 +299,13 @@ static void permit_send(struct permit *permit, struct rights_question *question,
     }
     struct rights_call_opts opts = {.uplink = permit->opts.uplink,
                                     .n_members = permit->opts.n_members,
-                                    .field = question->who.kind == CREDENTIAL_TOKEN ? "token" : "authorization",
+                                    .field = field_of(question->who.kind),
+                                    .vouch = permit->opts.vouch,
                                     .timeout_ms = question->is_first ? PERMIT_TIMEOUT_MS : permit_renewal_ms(permit),
                                     .fn = on_permit_call,
-                                    .user = permit};
+                                    .user = permit,
+                                    .why = permit->why,
+                                    .why_len = sizeof(permit->why)};
     enum belfry_err err = rights_call_open(&opts, question, &call);
     if (err == BELFRY_OK) {
         question->user = call;
@@ -293,9 +314,8 @@ static void permit_send(struct permit *permit, struct rights_question *question,
         permit->stats.asked++;
         return;
     }
-    snprintf(permit->why, sizeof(permit->why), "%s", belfry_strerror((int)err));
-    rights_answer(permit->rights, question, err == BELFRY_ERR_INVALID ? RIGHTS_NO_SUCH_TOKEN : RIGHTS_UNREACHABLE, 0,
-                  now);
+    bool is_refused = err == BELFRY_ERR_INVALID || err == BELFRY_ERR_AUTH;
+    rights_answer(permit->rights, question, is_refused ? RIGHTS_NO_SUCH_TOKEN : RIGHTS_UNREACHABLE, 0, now);
 }
 
 static void permit_ask_rights(struct permit *permit, uint64_t now)
@@ -503,7 +523,7 @@ static void permit_expire(struct permit *permit, uint64_t now)
         struct permit_question *question = belfry_container(permit->order.next, struct permit_question, order);
         if (now < question->asked_ms + PERMIT_TIMEOUT_MS)
             return;
-        if (permit_question_is_hanging(question, now))
+        if (permit_question_is_hanging(question, now) && !question->is_vouched)
             permit_question_refuse_silent(question);
         else
             permit_question_answer(question, PERMIT_UNAVAILABLE,
@@ -577,8 +597,11 @@ static void permit_arm_timer(struct permit *permit, uint64_t now)
 
 /* ---- asking ---- */
 
+/* On an open listener only a token counts. */
 static struct rights_who who_of(const struct identity *who)
 {
+    if (who->kind == IDENTITY_CERT && who->rights != LISTEN_RIGHTS_OPEN)
+        return (struct rights_who){CREDENTIAL_USER, who->text};
     if (who->kind != IDENTITY_TOKEN)
         return (struct rights_who){CREDENTIAL_NONE, {0}};
     bool is_token = who->field == IDENTITY_FIELD_TOKEN;
@@ -611,12 +634,12 @@ static enum belfry_err permit_question_begin(struct permit_question *question, c
 {
     struct permit *permit = question->permit;
     struct rights_who who = who_of(identity);
-    bool is_fresh = regime_is_fresh(&permit->regime, now);
+    bool is_fresh = regime_is_fresh(&permit->regime, now), has_token = identity->kind == IDENTITY_TOKEN;
     if (identity->rights == LISTEN_RIGHTS_OPEN && who.kind == CREDENTIAL_NONE) {
         permit_question_make_ready(question, PERMIT_GRANTED, "");
         return BELFRY_OK;
     }
-    if (permit->regime.auth == PERMIT_AUTH_ON && (is_fresh || who.kind != CREDENTIAL_NONE))
+    if (permit->regime.auth == PERMIT_AUTH_ON && (is_fresh || has_token))
         return permit_question_claim(question, who, range, now);
     if (is_fresh) {
         permit_question_settle_off(question, identity->rights, permit->regime.auth_ms);

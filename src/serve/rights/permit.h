@@ -8,8 +8,9 @@
  * token that may read all of them and 7 to any other, after it has caught up with the cluster, and proposes nothing to
  * raft. Questions of one token go to one member after another, because each use keeps the token alive on that member
  * alone. Claims that are made while the loop reads are asked about together, when it is done. A token that one member
- * does not know is asked about at the others. A client without a token is refused immediately: the tier's own
- * certificate must not count for it.
+ * does not know is asked about at the others. For the user of a client certificate the tier vouches (vouch.h): such a
+ * question waits for a token, and "too old" is never an answer to it. Any other client without a token is refused
+ * immediately: the tier's own certificate must not count for it.
  *
  * Is auth on? An Authenticate without a name says so: 9 when it is off, another error when it is on; this too is
  * linearizable and no proposal. regime.h says how long that is believed, and what holds for watches that run.
@@ -28,6 +29,7 @@
 #include "serve/rights/identity.h"
 #include "serve/rights/regime.h"
 #include "serve/rights/rights.h"
+#include "serve/rights/vouch.h"
 #include "serve/uplink/uplink.h"
 
 #define PERMIT_OFF_MS     REGIME_OFF_MS
@@ -49,7 +51,7 @@ enum permit_verdict {
     PERMIT_UNAVAILABLE /* upstream cannot be asked; the reason says why */
 };
 
-/* The reasons of a refusal, all of them. */
+/* The reasons of a refusal, all of them but those that begin with VOUCH_PREFIX "belfry: " (permit_explains()). */
 #define PERMIT_NO_USER      "rpc error: code = InvalidArgument desc = etcdserver: user name is empty"
 #define PERMIT_OLD_REVISION "rpc error: code = InvalidArgument desc = etcdserver: revision of auth store is old"
 #define PERMIT_BAD_TOKEN    "rpc error: code = Unauthenticated desc = etcdserver: invalid auth token"
@@ -61,6 +63,19 @@ enum permit_verdict {
 
 /* Why a listener with rights=upstream grants nothing. */
 #define PERMIT_AUTH_IS_OFF "belfry: not ready: auth is off upstream, and this listener has rights=upstream"
+
+/* True when the reason says in our own words why the user of a certificate is refused. */
+static inline bool permit_explains(const char *reason)
+{
+    static const char own[] = VOUCH_PREFIX "belfry: ";
+    return strncmp(reason, own, sizeof(own) - 1) == 0;
+}
+
+/* What a Kubernetes client reads with 401. */
+static inline const char *permit_unauthorized(const char *reason)
+{
+    return permit_explains(reason) ? vouch_message(reason) : "Unauthorized";
+}
 
 /* True when a refusal is about the token (missing or invalid) and not about the range. */
 static inline bool permit_is_about_token(const char *reason)
@@ -74,9 +89,10 @@ typedef void (*permit_fn)(enum permit_verdict verdict, const char *reason, void 
 struct permit_opts {
     struct uplink *uplink; /* outlives it, and learns from it whether auth is known to be off (uplink_ask_auth()) */
     uv_loop_t *loop;
-    size_t n_members;   /* endpoints of the uplink; 0: one */
-    uint64_t period_ms; /* 0: PERMIT_PERIOD_MS */
-    size_t bytes_max;   /* of rights_stats.bytes; 0: PERMIT_KEPT_BYTES */
+    struct vouch *vouch; /* for users of client certificates; outlives it; NULL: they are refused */
+    size_t n_members;    /* endpoints of the uplink; 0: one */
+    uint64_t period_ms;  /* 0: PERMIT_PERIOD_MS */
+    size_t bytes_max;    /* of rights_stats.bytes; 0: PERMIT_KEPT_BYTES */
     uint64_t seed;
     struct answers *answers; /* of all workers (answers.h); outlives it. NULL: none */
     const struct belfry_log *log;

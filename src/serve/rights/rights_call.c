@@ -1,6 +1,7 @@
 /* src/serve/rights/rights_call.c */
 #include "serve/rights/rights_call.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +11,6 @@
 #include "serve/rights/rights_request.h"
 #include "serve/uplink/unary.h"
 
-#define OLD       "etcdserver: revision of auth store is old"
 #define BAD_TOKEN "etcdserver: invalid auth token"
 #define TOO_MANY  "etcdserver: too many operations in txn request"
 #define READ_ONLY "belfry: this listener is read-only" /* relay.h */
@@ -29,15 +29,23 @@ static bool is_unjudged(const struct unary_answer *with)
            with->code == BELFRY_GRPC_RESOURCE_EXHAUSTED || with->code == BELFRY_GRPC_CANCELLED;
 }
 
+/* Is it about the user of a certificate? */
+static bool rights_call_is_vouched(const struct rights_call *call)
+{
+    return call->field == NULL;
+}
+
 static enum rights_answer rights_call_judge(const struct rights_call *call, const struct unary_answer *with)
 {
     if (is_unjudged(with))
         return RIGHTS_UNREACHABLE;
     if (with->code == BELFRY_GRPC_OK || is(with, BELFRY_GRPC_OUT_OF_RANGE, RIGHTS_REQUEST_ALLOWED))
         return RIGHTS_ALLOWED;
+    if (rights_call_is_vouched(call) && with->code == BELFRY_GRPC_UNAUTHENTICATED)
+        return RIGHTS_NO_SUCH_TOKEN;
     if (is(with, BELFRY_GRPC_UNAUTHENTICATED, BAD_TOKEN) || is(with, BELFRY_GRPC_INVALID_ARGUMENT, RIGHTS_CALL_NO_USER))
         return RIGHTS_NO_SUCH_TOKEN;
-    if (is(with, BELFRY_GRPC_INVALID_ARGUMENT, OLD))
+    if (is(with, BELFRY_GRPC_INVALID_ARGUMENT, VOUCH_OLD))
         return RIGHTS_TOKEN_IS_OLD;
     if (is(with, BELFRY_GRPC_INVALID_ARGUMENT, TOO_MANY) || is(with, BELFRY_GRPC_PERMISSION_DENIED, READ_ONLY))
         return RIGHTS_TOO_MANY;
@@ -53,6 +61,35 @@ static uint64_t age_of(const struct unary_answer *with)
     return is_read ? age_ms : BELFRY_NEVER;
 }
 
+static void rights_call_end(struct rights_call *call, const struct rights_call_answer *answer)
+{
+    vouch_wait_end(&call->wait);
+    belfry_list_remove(&call->node);
+    call->fn(call, answer);
+    free(call);
+}
+
+/* It cannot be sent; the reason is in `why`. */
+static void rights_call_fail(struct rights_call *call, enum belfry_err err)
+{
+    bool is_refused = err == BELFRY_ERR_AUTH || err == BELFRY_ERR_INVALID;
+    struct rights_call_answer answer = {.answer = is_refused ? RIGHTS_NO_SUCH_TOKEN : RIGHTS_UNREACHABLE,
+                                        .message = call->why};
+    rights_call_end(call, &answer);
+}
+
+/* Upstream does not take the tier's word for the user. */
+static void rights_call_explain(struct rights_call *call, struct rights_call_answer *answer)
+{
+    if (answer->answer != RIGHTS_NO_SUCH_TOKEN || strcmp(answer->message, RIGHTS_CALL_NO_USER) == 0)
+        return;
+    if (strcmp(answer->message, BAD_TOKEN) == 0)
+        snprintf(call->why, call->why_len, "%s", VOUCH_NOT_ACCEPTED);
+    else
+        snprintf(call->why, call->why_len, VOUCH_PREFIX "%s", answer->message);
+    answer->message = call->why;
+}
+
 static void on_rights_call(const struct unary_answer *with, void *user)
 {
     struct rights_call *call = user;
@@ -60,24 +97,37 @@ static void on_rights_call(const struct unary_answer *with, void *user)
         .answer = rights_call_judge(call, with), .age_ms = age_of(with), .message = with->message};
     call->unary = NULL;
     answer.timed_out = with->code == BELFRY_GRPC_DEADLINE_EXCEEDED;
-    call->n_tried++;
+    bool is_outdated = answer.answer == RIGHTS_TOKEN_IS_OLD && rights_call_is_vouched(call);
+    if (is_outdated)
+        vouch_outdate(call->vouch, call->revision);
+    else
+        call->n_tried++;
     bool ask_another = answer.answer == RIGHTS_NO_SUCH_TOKEN && call->n_tried < call->n_members;
-    if (ask_another && rights_call_send(call) == BELFRY_OK)
+    if (ask_another || is_outdated) {
+        enum belfry_err err = rights_call_send(call);
+        if (err != BELFRY_OK)
+            rights_call_fail(call, err == BELFRY_ERR_AUTH ? err : BELFRY_ERR_UNAVAILABLE);
         return;
-    if (ask_another)
-        answer.answer = RIGHTS_UNREACHABLE;
-    belfry_list_remove(&call->node);
-    call->fn(call, &answer);
-    free(call);
+    }
+    if (rights_call_is_vouched(call))
+        rights_call_explain(call, &answer);
+    rights_call_end(call, &answer);
 }
 
-static enum belfry_err rights_call_send(struct rights_call *call)
+static void on_rights_call_vouched(struct vouch_wait *wait)
+{
+    struct rights_call *call = belfry_container(wait, struct rights_call, wait);
+    enum belfry_err err = rights_call_send(call);
+    if (err != BELFRY_OK)
+        rights_call_fail(call, err);
+}
+
+static enum belfry_err rights_call_send_with(struct rights_call *call, struct belfry_http_field field)
 {
     const struct rights_question *question = call->question;
     char within[RIGHTS_REQUEST_MS];
     struct belfry_http_field fields[] = {
-        {belfry_bytes_str(call->field), question->who.secret},
-        {belfry_bytes_str(RIGHTS_REQUEST_FIELD), rights_request_write_ms(question->within_ms, within)}};
+        field, {belfry_bytes_str(RIGHTS_REQUEST_FIELD), rights_request_write_ms(question->within_ms, within)}};
     struct belfry_buf message;
     belfry_buf_init(&message);
     enum belfry_err err = rights_request_write(&message, question);
@@ -94,23 +144,53 @@ static enum belfry_err rights_call_send(struct rights_call *call)
     if (err == BELFRY_OK)
         err = unary_open(&opts, &call->unary);
     belfry_buf_fini(&message);
+    if (err != BELFRY_OK)
+        snprintf(call->why, call->why_len, "%s", belfry_strerror((int)err));
     return err;
+}
+
+/* The call may wait after this. */
+static enum belfry_err rights_call_send(struct rights_call *call)
+{
+    struct belfry_bytes secret = call->question->who.secret;
+    struct voucher voucher;
+    if (!rights_call_is_vouched(call))
+        return rights_call_send_with(call, (struct belfry_http_field){belfry_bytes_str(call->field), secret});
+    enum vouch_verdict verdict = vouch_ask(call->vouch, secret, &call->wait, &voucher);
+    switch (verdict) {
+    case VOUCH_GIVEN:
+        call->revision = voucher.revision;
+        return rights_call_send_with(call, voucher.field);
+    case VOUCH_LATER:
+        return BELFRY_OK;
+    case VOUCH_REFUSED:
+    case VOUCH_UNAVAILABLE:
+        break;
+    }
+    snprintf(call->why, call->why_len, "%s", voucher.reason);
+    return verdict == VOUCH_REFUSED ? BELFRY_ERR_AUTH : BELFRY_ERR_UNAVAILABLE;
 }
 
 enum belfry_err rights_call_open(const struct rights_call_opts *opts, struct rights_question *question,
                                  struct rights_call **out)
 {
     struct rights_call *call = calloc(1, sizeof(*call));
-    if (call == NULL)
+    if (call == NULL) {
+        snprintf(opts->why, opts->why_len, "%s", belfry_strerror(BELFRY_ERR_NOMEM));
         return BELFRY_ERR_NOMEM;
+    }
     *call = (struct rights_call){.question = question,
                                  .user = opts->user,
                                  .uplink = opts->uplink,
                                  .n_members = opts->n_members,
                                  .field = opts->field,
+                                 .vouch = opts->vouch,
                                  .timeout_ms = opts->timeout_ms,
-                                 .fn = opts->fn};
+                                 .fn = opts->fn,
+                                 .why = opts->why,
+                                 .why_len = opts->why_len};
     belfry_list_init(&call->node);
+    vouch_wait_init(&call->wait, on_rights_call_vouched);
     BELFRY_OWNER_INIT(call);
     enum belfry_err err = rights_call_send(call);
     if (err != BELFRY_OK) {
@@ -125,6 +205,7 @@ void rights_call_cancel(struct rights_call *call)
 {
     BELFRY_OWNER_CHECK(call);
     unary_cancel(call->unary);
+    vouch_wait_end(&call->wait);
     belfry_list_remove(&call->node);
     free(call);
 }
@@ -133,11 +214,14 @@ void rights_call_ask_elsewhere(struct rights_call *call)
 {
     BELFRY_OWNER_CHECK(call);
     struct unary *before = call->unary;
-    if (call->n_tried + 1 >= call->n_members)
+    if (before == NULL || call->n_tried + 1 >= call->n_members)
         return;
     call->n_tried++;
-    if (rights_call_send(call) == BELFRY_OK)
+    call->unary = NULL;
+    if (rights_call_send(call) == BELFRY_OK) {
         unary_cancel(before);
-    else
+    } else {
+        call->unary = before;
         call->n_tried--;
+    }
 }

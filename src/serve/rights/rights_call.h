@@ -12,6 +12,10 @@
  *     4, 8, 14, 1, nothing                   upstream could not be asked
  *     any other                              as if forbidden, if somebody waits for it; otherwise as if it did not come
  *
+ * The user of a client certificate has no token of its own: vouch.h says which field speaks for it. While there is none
+ * the call waits, and when upstream says that a token which this tier has made is old, it waits for a newer one and is
+ * sent again. Any 16 means that upstream does not take the tier's word for the user.
+ *
  * Thread: owner (the loop's). The answer comes from the loop, never from inside rights_call_open().
  */
 #ifndef BELFRY_SERVE_RIGHTS_RIGHTS_CALL_H
@@ -19,6 +23,7 @@
 
 #include "base/owner.h"
 #include "serve/rights/rights.h"
+#include "serve/rights/vouch.h"
 #include "serve/uplink/uplink.h"
 
 #define RIGHTS_CALL_NO_USER "etcdserver: user name is empty"
@@ -44,22 +49,31 @@ struct rights_call {
     struct uplink *uplink;
     size_t n_members, n_tried;
     const char *field;
+    struct vouch *vouch;
     uint32_t timeout_ms;
     rights_call_fn fn;
-    struct unary *unary;
+    struct unary *unary;    /* NULL: it waits to be vouched for */
+    struct vouch_wait wait; /* this and the next: for a certificate's user */
+    uint64_t revision;
+    char *why;
+    size_t why_len;
     BELFRY_OWNER;
 };
 
 struct rights_call_opts {
     struct uplink *uplink;
     size_t n_members;
-    const char *field; /* that carries the secret; static */
+    const char *field;   /* that carries the secret; static. NULL: the secret is the name of a certificate's user */
+    struct vouch *vouch; /* for such a user */
     uint32_t timeout_ms;
     rights_call_fn fn;
     void *user;
+    char *why; /* the owner's; holds the reason when the call cannot be opened */
+    size_t why_len;
 };
 
-/* Errors: as unary_open(); BELFRY_ERR_INVALID: the secret cannot be sent in a header. */
+/* Errors: as unary_open(); BELFRY_ERR_INVALID: the secret cannot be sent in a header; BELFRY_ERR_AUTH: the user is
+ * refused; BELFRY_ERR_UNAVAILABLE: it cannot be vouched for now. */
 BELFRY_NODISCARD enum belfry_err rights_call_open(const struct rights_call_opts *opts, struct rights_question *question,
                                                   struct rights_call **out);
 void rights_call_cancel(struct rights_call *call); /* no answer will come */
