@@ -18,9 +18,19 @@ def metadata(token):
     return (("token", token),) if token is not None else ()
 
 
+def channel_to(endpoint, credentials=None):
+    """A connection of its own; `credentials`: (authority, certificate, key), as files."""
+    options = (("grpc.use_local_subchannel_pool", 1),)
+    if credentials is None:
+        return grpc.insecure_channel(endpoint, options=options)
+    authority, certificate, key = (open(path, "rb").read() for path in credentials)
+    return grpc.secure_channel(endpoint, grpc.ssl_channel_credentials(authority, key, certificate), options=options)
+
+
 class Caller:
-    def __init__(self, endpoint):
-        self.channel = grpc.insecure_channel(endpoint)
+    def __init__(self, endpoint, credentials=None, metadata=()):
+        """`metadata`: what every call has."""
+        self.channel, self.metadata = channel_to(endpoint, credentials), metadata
 
     def close(self):
         self.channel.close()
@@ -29,7 +39,7 @@ class Caller:
         """(code, text) of the answer, whose body is in `body`."""
         self.body = b""
         try:
-            self.body = self.channel.unary_unary(path)(message, metadata=metadata(token), timeout=timeout)
+            self.body = self.channel.unary_unary(path)(message, metadata=metadata(token) + self.metadata, timeout=timeout)
             return 0, ""
         except grpc.RpcError as e:
             return e.code().value[0], e.details()
@@ -37,6 +47,9 @@ class Caller:
     def range(self, token=None, key=b"/a/", end=b"", **more):
         fields = {"key": key, **({"range_end": end} if end else {}), **{k: v for k, v in more.items() if k != "timeout"}}
         return self.call(RANGE, encode("RangeRequest", fields), token, more.get("timeout", 10))
+
+    def put(self, key, value, token=None, timeout=10):
+        return self.call("/etcdserverpb.KV/Put", encode("PutRequest", {"key": key, "value": value}), token, timeout)
 
     def ask(self, token, *ranges, timeout=10):
         """The question that a tier asks: may this token read all these ranges?"""
@@ -52,8 +65,9 @@ class Caller:
 class TokenWatch:
     """One stream with one or more watches; `events` are (when, watch id, key, value), `cancels` (when, watch id, reason)."""
 
-    def __init__(self, endpoint, token, *ranges, more=()):
-        self.channel = grpc.insecure_channel(endpoint, options=(("grpc.use_local_subchannel_pool", 1),))
+    def __init__(self, endpoint, token, *ranges, credentials=None, more=()):
+        """`more`: fields of the request."""
+        self.channel = channel_to(endpoint, credentials)
         self._requests = queue.Queue()
         self.events, self.created, self.cancels, self.end = [], [], [], None
         for key, range_end in ranges:

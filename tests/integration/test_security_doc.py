@@ -12,7 +12,8 @@ from ports import free_port
 
 ROOT = os.path.join(os.path.dirname(__file__), "..", "..")
 SETUPS = {"users": ["etcd with users"],
-          "certificates": ["etcd that trusts certificates, open to readers", "clients with certificates"]}
+          "certificates": ["etcd that trusts certificates, open to readers", "clients with certificates"],
+          "certificate users": ["users by certificate"]}
 PORTS = ("2379", "23790")
 
 
