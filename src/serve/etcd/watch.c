@@ -371,8 +371,7 @@ static void watch_claim_take_first_verdict(struct watch_claim *claim, enum permi
         watch_waiting_move_to(waiting, WATCH_WAIT_FREE);
         break;
     case PERMIT_REFUSED:
-        waiting->reason = reason;
-        watch_waiting_move_to(waiting, WATCH_WAIT_REFUSED);
+        watch_waiting_refuse(waiting, reason);
         break;
     case PERMIT_UNAVAILABLE:
         watch_waiting_move_to(waiting, WATCH_WAIT_UNASKED);
@@ -653,7 +652,8 @@ static bool watch_stream_on_waiting(struct watch_stream *ws, const struct watch_
         return watch_stream_create_held(ws, &request, waiting->claim);
     case WATCH_WAIT_REFUSED:
         ws->service->stats.refused++;
-        return watch_stream_check(ws, stream_refuse(ws->service->worker, ws->stream, waiting->reason));
+        return watch_stream_check(ws, stream_refuse(ws->service->worker, ws->stream,
+                                                    waiting->reason != NULL ? waiting->reason : PERMIT_DENIED));
     }
     return true;
 }

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/pack.h"
 
@@ -52,6 +53,7 @@ void watch_queue_remove(struct watch_queue *queue, struct watch_waiting *waiting
     belfry_list_remove(&waiting->node);
     queue->n--;
     queue->bytes -= waiting_bytes(waiting);
+    free(waiting->reason);
     free(waiting);
 }
 
@@ -60,6 +62,12 @@ void watch_waiting_move_to(struct watch_waiting *waiting, enum watch_wait to)
     assert(waiting->state == (to == WATCH_WAIT_ASKED ? WATCH_WAIT_UNASKED : WATCH_WAIT_ASKED) ||
            (waiting->state == WATCH_WAIT_HELD && to == WATCH_WAIT_REFUSED));
     waiting->state = to;
+}
+
+void watch_waiting_refuse(struct watch_waiting *waiting, const char *reason)
+{
+    waiting->reason = strdup(reason);
+    watch_waiting_move_to(waiting, WATCH_WAIT_REFUSED);
 }
 
 void watch_waiting_read(const struct watch_waiting *waiting, struct belfry_wire_watch_request *out)

@@ -11,7 +11,7 @@
  *
  * Thread: owner. Pure.
  * Memory: one allocation per request, with a copy of it; WATCH_QUEUE_MAX of them and WATCH_QUEUE_BYTES, or a single one
- * over that.
+ * over that. One more for the reason of a refusal.
  */
 #ifndef BELFRY_SERVE_ETCD_WATCH_QUEUE_H
 #define BELFRY_SERVE_ETCD_WATCH_QUEUE_H
@@ -43,7 +43,7 @@ struct watch_waiting {
     struct belfry_list node;
     enum watch_wait state;     /* moved by watch_waiting_move_to() alone */
     struct watch_claim *claim; /* ASKED, HELD: the stream's, which sets it; otherwise NULL */
-    const char *reason;        /* REFUSED: static */
+    char *reason;              /* REFUSED: owned; NULL: there was no memory for it */
     struct belfry_bytes message;
     char text[];
 };
@@ -63,6 +63,7 @@ BELFRY_NODISCARD enum belfry_err watch_queue_add(struct watch_queue *queue, stru
 void watch_queue_remove(struct watch_queue *queue, struct watch_waiting *waiting); /* frees it */
 
 void watch_waiting_move_to(struct watch_waiting *waiting, enum watch_wait to);
+void watch_waiting_refuse(struct watch_waiting *waiting, const char *reason); /* copies the reason; moves to REFUSED */
 void watch_waiting_read(const struct watch_waiting *waiting, struct belfry_wire_watch_request *out); /* lent bytes */
 
 static inline bool watch_queue_is_empty(const struct watch_queue *queue)

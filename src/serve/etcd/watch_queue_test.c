@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -38,10 +39,13 @@ static void only_the_first_is_handled_and_only_when_it_is_settled(void **state)
     struct watch_waiting *third = add(&queue, CANCEL, WATCH_WAIT_PLAIN);
     watch_waiting_move_to(second, WATCH_WAIT_HELD);
     assert_null(watch_queue_settled(&queue));
-    watch_waiting_move_to(first, WATCH_WAIT_REFUSED);
+    char lent[] = "because";
+    watch_waiting_refuse(first, lent);
+    memset(lent, 'x', sizeof(lent) - 1); /* whoever gave the reason uses its memory again */
     assert_ptr_equal(watch_queue_settled(&queue), first);
+    assert_string_equal(first->reason, "because");
     watch_queue_remove(&queue, first);
-    watch_waiting_move_to(second, WATCH_WAIT_REFUSED); /* it was held, and lost its right before it was made */
+    watch_waiting_refuse(second, "later"); /* it was held, and lost its right before it was made */
     assert_ptr_equal(watch_queue_settled(&queue), second);
     watch_waiting_read(second, &request);
     assert_int_equal(request.kind, BELFRY_WATCH_CREATE);
