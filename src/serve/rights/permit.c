@@ -266,7 +266,8 @@ static void on_permit_call(struct rights_call *call, const struct rights_call_an
     uint64_t now = belfry_clock_ms();
     enum rights_answer answer = with->answer;
     bool is_vouched = call->question->who.kind == CREDENTIAL_USER;
-    if (with->timed_out && permit->regime.answered_ms > call->question->sent_ms && !is_vouched)
+    bool is_hanging = with->timed_out && permit->regime.answered_ms > call->question->sent_ms;
+    if (is_hanging && call->question->is_first && !is_vouched) /* a renewal has too little time for that */
         answer = RIGHTS_SILENCE;
     if (with->message != permit->why)
         snprintf(permit->why, sizeof(permit->why), "%s", with->message);

@@ -766,6 +766,27 @@ static void a_token_that_hangs_is_a_bad_one_while_upstream_answers_others(void *
     assert_string_equal(seen.reason, PERMIT_BAD_TOKEN);
 }
 
+/* A renewal has a fifth of a period, and new questions about its range wait for it. */
+static void a_renewal_without_an_answer_does_not_count_against_the_token(void **state)
+{
+    (void)state;
+    make_permit((struct etcd){.auth_on = true});
+    hold("t.1");
+    drive_until(stream.n_held == 1);
+    etcd.hanging = "t.1";
+    drive_until(stream.n_paused == 1);
+    size_t n = etcd.n_hanging;
+    drive_until(etcd.n_hanging > n);
+    struct seen seen = {0};
+    assert_int_equal(ask_range_of(&seen, "t.1", "k", "l"), BELFRY_OK);
+    assert_int_equal(permit_auth(permit, belfry_clock_ms() + REGIME_ON_MS),
+                     PERMIT_AUTH_UNKNOWN); /* it is asked about */
+    drive_until(seen.n == 1);
+    assert_int_equal(seen.verdict, PERMIT_UNAVAILABLE);
+    assert_int_equal(stream.n_refused + stream.n_ended, 0);
+    let_go();
+}
+
 /* Most of its time passed before the question could be asked. */
 static void a_question_that_was_sent_late_does_not_count_against_the_token(void **state)
 {
@@ -858,6 +879,7 @@ int main(void)
         cmocka_unit_test_teardown(a_doubt_while_streams_run_is_looked_into_immediately, teardown),
         cmocka_unit_test_teardown(a_token_that_hangs_is_a_bad_one_while_upstream_answers_others, teardown),
         cmocka_unit_test_teardown(a_question_that_was_sent_late_does_not_count_against_the_token, teardown),
+        cmocka_unit_test_teardown(a_renewal_without_an_answer_does_not_count_against_the_token, teardown),
         cmocka_unit_test_teardown(a_member_that_does_not_answer_is_not_taken_for_a_bad_token, teardown),
         cmocka_unit_test_teardown(without_memory_a_question_fails_and_nothing_leaks, teardown),
     };
