@@ -53,7 +53,21 @@
     X(resumed_behind, "a stream of lines that resumes from a revision begins after it")                                \
     X(resumed_by_slice, "a client that resumes from a huge revision counts as having it if a slice has one event")     \
     X(resumed_given_one, "a client that resumes from a revision of one event receives it again")                       \
-    X(resumed_told_below, "a client that resumes from a revision above P receives progress below it")
+    X(resumed_told_below, "a client that resumes from a revision above P receives progress below it")                  \
+    X(rights_from_answer, "a right ends a period after its answer instead of its question")                            \
+    X(rights_age_ignored, "the age of an answer of a tier above is ignored")                                           \
+    X(rights_not_compared, "the end of a right is not compared with the time before a stream is written to")           \
+    X(rights_batch_denied, "a forbidden question denies all of its ranges")                                            \
+    X(rights_denied_untold, "watches of a range that is denied are not told")                                          \
+    X(rights_old_denies, "an old token counts as denied")                                                              \
+    X(rights_old_granted, "an old token counts as allowed")                                                            \
+    X(rights_silence_granted, "a question without an answer counts as allowed")                                        \
+    X(rights_unreachable_ends, "streams end when upstream cannot be asked")                                            \
+    X(rights_resumed_untold, "a stream is not told that its right is renewed")                                         \
+    X(rights_kind_ignored, "a token has the rights of a user whose name it spells")                                    \
+    X(rights_renewed_early, "rights are renewed after a fifth of a period, time and again")                            \
+    X(auth_on_for_new_alone, "auth that is found on does not pause watches that run")                                  \
+    X(auth_off_for_ever, "auth that was found off is believed to be off for ever")
 
 #ifdef BELFRY_SIM
 #define BELFRY_MUTANT_ENUM(name, what) BELFRY_MUTANT_##name,

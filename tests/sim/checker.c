@@ -118,6 +118,11 @@ static void on_create_sent(struct checker_stream *stream, const Etcdserverpb__Wa
     stream->checker->counts.from_zero += watch->asked.start == 0;
 }
 
+void checker_stream_is_guarded(struct checker_stream *stream)
+{
+    stream->guarded = true;
+}
+
 void checker_stream_resumes(struct checker_stream *stream, bool has_all)
 {
     stream->has_all = has_all;
@@ -189,6 +194,23 @@ static const char *why_refused(const struct watch *watch)
     return NULL;
 }
 
+/* As permit.h has them. */
+static bool is_about_rights(const struct checker_stream *stream, struct belfry_bytes reason, bool token_counts)
+{
+    static const char *const reasons[] = {
+        "rpc error: code = PermissionDenied desc = etcdserver: permission denied",
+        "rpc error: code = InvalidArgument desc = etcdserver: user name is empty",
+        "rpc error: code = InvalidArgument desc = etcdserver: revision of auth store is old",
+        "rpc error: code = Unauthenticated desc = etcdserver: invalid auth token",
+    };
+    size_t n = token_counts ? sizeof(reasons) / sizeof(reasons[0]) : 1;
+    for (size_t i = 0; stream->guarded && i < n; i++) {
+        if (belfry_bytes_equal(reason, belfry_bytes_str(reasons[i])))
+            return true;
+    }
+    return false;
+}
+
 static bool on_refused(struct watch *watch, const struct belfry_wire_watch *head)
 {
     struct checker_stream *stream = watch->stream;
@@ -198,6 +220,7 @@ static bool on_refused(struct watch *watch, const struct belfry_wire_watch *head
     if (why == NULL && id_was_taken)
         why = "mvcc: duplicate watch ID provided on the WatchStream";
     bool ok = why != NULL && head->watch_id == -1 && belfry_bytes_equal(head->cancel_reason, belfry_bytes_str(why));
+    ok = ok || (head->watch_id == -1 && is_about_rights(stream, head->cancel_reason, true));
     stream->checker->counts.refused++;
     if (!ok)
         checker_watch_wrong(watch, "was refused as id %lld with \"%.*s\"; expected: %s", (long long)head->watch_id,
@@ -301,7 +324,7 @@ static bool on_canceled(struct watch *watch, const struct belfry_wire_watch *hea
     if (head->compact_revision != 0)
         return watch->state == CREATED ? checker_watch_compacted(watch, head->compact_revision)
                                        : checker_watch_wrong(watch, "was told compacted twice");
-    bool asked = watch->cancels_sent > 0;
+    bool asked = watch->cancels_sent > 0 || is_about_rights(watch->stream, head->cancel_reason, false);
     checker->counts.canceled++;
     end_watch(watch);
     return asked || checker_watch_wrong(watch, "was canceled (\"%.*s\") by nobody", (int)head->cancel_reason.len,

@@ -81,6 +81,10 @@ void checker_capped(struct checker *checker, int64_t rev);
 enum checker_kind { CHECKER_TIER, CHECKER_DIRECT, CHECKER_LINES };
 struct checker_stream *checker_stream_open(struct checker *checker, const char *name, enum checker_kind kind);
 
+/* Rights are asked for on this stream: creates may be refused, and watches canceled, for want of a right. guard.h
+ * judges whether rightly. */
+void checker_stream_is_guarded(struct checker_stream *stream);
+
 /* A WatchRequest has been sent. */
 void checker_stream_sent(struct checker_stream *stream, struct belfry_bytes request);
 

@@ -45,6 +45,7 @@ struct checker_stream {
     struct watch *first_asked;        /* the next to be answered; NULL: none */
     int64_t last_auto;                /* id; -1: none yet */
     bool any_explicit;
+    bool guarded; /* rights are asked for */
     bool wronged; /* later messages cannot be assigned any more */
     bool has_all; /* of lines: of the next create */
     size_t progress_sent, progress_answered;

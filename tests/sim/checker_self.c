@@ -596,7 +596,53 @@ static void right_refusals(struct bench *bench)
     say_created(bench, 0, head(bench));
 }
 
+#define DENIED "rpc error: code = PermissionDenied desc = etcdserver: permission denied"
+
+static void refuse_for_rights(struct bench *bench)
+{
+    ask(bench, everything(0));
+    say(bench,
+        (struct belfry_wire_watch){
+            .watch_id = -1, .created = true, .canceled = true, .cancel_reason = belfry_bytes_str(DENIED)},
+        NULL, 0);
+}
+
+static void expel(struct bench *bench)
+{
+    watch_until(bench, 20);
+    say(bench, (struct belfry_wire_watch){.canceled = true, .cancel_reason = belfry_bytes_str(DENIED)}, NULL, 0);
+}
+
+static void right_refused_for_want_of_a_right(struct bench *bench)
+{
+    checker_stream_is_guarded(bench->stream);
+    refuse_for_rights(bench);
+}
+
+static void right_canceled_for_want_of_a_right(struct bench *bench)
+{
+    checker_stream_is_guarded(bench->stream);
+    expel(bench);
+}
+
 /* ---- wrong ---- */
+
+static void wrong_refused_where_no_right_is_needed(struct bench *bench)
+{
+    refuse_for_rights(bench);
+}
+
+static void wrong_canceled_where_no_right_is_needed(struct bench *bench)
+{
+    expel(bench);
+}
+
+static void wrong_event_after_a_right_was_lost(struct bench *bench)
+{
+    checker_stream_is_guarded(bench->stream);
+    expel(bench);
+    say_all(bench, take(bench, 0, 21, 22));
+}
 
 static void wrong_revision_dropped(struct bench *bench)
 {
@@ -1044,6 +1090,8 @@ static const struct plant plants[] = {
     PLANT(right_prev_compacted, NULL),
     PLANT(right_prev_compacted_before_a_fork, NULL),
     PLANT(right_refusals, NULL),
+    PLANT(right_refused_for_want_of_a_right, NULL),
+    PLANT(right_canceled_for_want_of_a_right, NULL),
     PLANT(right_line_by_line, NULL),
     PLANT(right_lines_of_a_pin, NULL),
     PLANT(right_lines_lost_for_a_previous_value, NULL),
@@ -1108,6 +1156,9 @@ static const struct plant plants[] = {
     PLANT(wrong_compacted_not_needed, "needs only"),
     PLANT(wrong_worker_was_awake_at_the_rewrite, "never compacted"),
     PLANT(wrong_canceled_by_nobody, "by nobody"),
+    PLANT(wrong_refused_where_no_right_is_needed, "was refused"),
+    PLANT(wrong_canceled_where_no_right_is_needed, "by nobody"),
+    PLANT(wrong_event_after_a_right_was_lost, "after canceled"),
     PLANT(wrong_pasts_mixed, "belongs to past 0, which ended"),
     PLANT(wrong_pasts_mixed_by_progress, "belongs to past 0, which ended"),
     PLANT(wrong_back_to_the_old_past, "reliable: revision 34"),

@@ -13,6 +13,7 @@
 #define WATCHES_MAX 8
 #define SAVED_MAX   16
 #define KEY_MAX     2048
+#define QUIT_MS     8000 /* well before the run ends */
 
 /* How it reads. */
 enum client_mode { CLIENT_READS, CLIENT_TRICKLES, CLIENT_STALLS };
@@ -40,6 +41,9 @@ struct client {
     uint64_t dial_ms, act_ms;
     struct saved saved[SAVED_MAX];
     size_t n_saved;
+    struct auth_who who; /* of this stream, or the last one */
+    bool logs_in;        /* its token was refused */
+    uint64_t quit_ms;    /* once settled, with auth: when it cancels all of its watches */
 };
 
 /* ---- requests ---- */
@@ -120,12 +124,24 @@ static bool may_create(const struct client *client)
     return client->opts.lines ? !client->asked : checker_stream_watches(client->stream) < WATCHES_MAX;
 }
 
+/* As things are now. */
+static bool may_read(const struct client *client, const struct belfry_wire_create *create)
+{
+    struct auth *auth = client->opts.auth;
+    struct rights_range range = rights_range_of(create->key, create->range_end);
+    return auth == NULL || auth_had_right(auth, &client->who, range, auth_now(auth), auth_now(auth));
+}
+
 static void create_watch(struct client *client)
 {
     struct sched *sched = client->opts.sched;
     struct belfry_wire_create create = {.start_revision = pick_start(client)};
     history_pick_range(client->opts.history, sched_rng(sched), &create.key, &create.range_end);
+    for (int n = 0; n < 4 && !may_read(client, &create); n++)
+        history_pick_range(client->opts.history, sched_rng(sched), &create.key, &create.range_end);
     create.watch_id = sched_one_in(sched, 6) ? 1 + (int64_t)sched_below(sched, 12) : 0;
+    if (client->opts.auth != NULL)
+        create.watch_id = 0; /* a watch that loses its right frees its id, and a cancel on its way would find another */
     create.prev_kv = sched_one_in(sched, 2);
     create.fragment = sched_one_in(sched, 2);
     create.progress_notify = sched_one_in(sched, 3);
@@ -198,22 +214,52 @@ static void hang_up(struct client *client)
     client->dial_ms = sched_now(sched) + sched_below(sched, 300);
 }
 
+/* Mostly itself. */
+static struct auth_who choose_who(struct client *client)
+{
+    struct sched *sched = client->opts.sched;
+    struct auth *auth = client->opts.auth;
+    bool is_itself = client->who.kind == AUTH_TOKEN && client->who.secret[0] == 't';
+    if (auth == NULL || (!client->settled && sched_one_in(sched, 16)))
+        return (struct auth_who){.kind = AUTH_NOBODY};
+    if (!client->settled && sched_one_in(sched, 8))
+        return auth_made_up(auth);
+    if (client->opts.by_name)
+        return auth_by_name(client->opts.auth_user);
+    if (is_itself && !client->logs_in && !client->settled && sched_one_in(sched, 2))
+        return client->who;
+    return auth_log_in(auth, client->opts.auth_user);
+}
+
+/* In the end a client asks for nothing that it may not have: it would be refused again and again. */
+static bool may_resume(const struct client *client, const struct saved *saved)
+{
+    return !client->settled || may_read(client, &saved->create);
+}
+
 static void dial(struct client *client)
 {
     struct sched *sched = client->opts.sched;
     static const size_t windows[] = {1, 7, 60, 1000, 64 * 1024, 64 * 1024};
     enum checker_kind kind = client->opts.lines ? CHECKER_LINES : CHECKER_TIER;
     size_t window = client->settled ? 64 * 1024 : windows[sched_below(sched, 6)];
-    client->link = client->opts.dial(client->opts.user, client->actor, window, &kind);
+    client->who = choose_who(client);
+    client->logs_in = false;
+    client->link = client->opts.dial(client->opts.user, client->actor, window, &client->who, &kind);
     client->dial_ms = sched_now(sched) + 50 + sched_below(sched, 300);
     if (client->link == NULL)
         return;
-    TRACE(client->name, "connects %s, window %zu", kind == CHECKER_DIRECT ? "to etcd" : "to a tier", window);
+    TRACE(client->name, "connects %s, window %zu, as %s", kind == CHECKER_DIRECT ? "to etcd" : "to a tier", window,
+          client->who.kind == AUTH_NOBODY ? "nobody" : client->who.secret);
     client->canceled = 0;
     client->asked = client->cut_off = false;
     client->stream = checker_stream_open(client->opts.checker, client->name, kind);
+    if (client->opts.auth != NULL && kind != CHECKER_DIRECT)
+        checker_stream_is_guarded(client->stream);
     client->mode = CLIENT_READS;
     for (size_t i = 0; client->resumes && i < client->n_saved; i++) {
+        if (!may_resume(client, &client->saved[i]))
+            continue;
         COVER(resume_elsewhere);
         checker_stream_resumes(client->stream, client->saved[i].has_all);
         send_create(client, &client->saved[i].create);
@@ -233,6 +279,8 @@ static void on_message(struct client *client, struct belfry_bytes message)
         return;
     if (watch.created && watch.canceled)
         COVER(refused);
+    if (watch.created && watch.canceled && client->opts.auth != NULL && sched_one_in(sched, 4))
+        client->cut_off = client->logs_in = true; /* as clients do whose token was refused */
     if (!watch.created && !watch.canceled && watch.n_events == 0) {
         if (watch.watch_id == -1)
             COVER(progress_manual);
@@ -265,15 +313,20 @@ static void read_some(struct client *client)
 
 /* ---- tricks ---- */
 
+static void cancel_watch(struct client *client, size_t i)
+{
+    struct checker_watch watch = checker_stream_watch(client->stream, i);
+    if (watch.created && !watch.cancel_sent)
+        send_cancel(client, watch.id);
+}
+
 static void cancel_one(struct client *client)
 {
     struct sched *sched = client->opts.sched;
     size_t n = checker_stream_watches(client->stream);
     if (n == 0 || client->opts.lines)
         return;
-    struct checker_watch watch = checker_stream_watch(client->stream, sched_below(sched, n));
-    if (watch.created && !watch.cancel_sent)
-        send_cancel(client, watch.id);
+    cancel_watch(client, sched_below(sched, n));
 }
 
 static void do_something(struct client *client)
@@ -312,11 +365,11 @@ static void do_something(struct client *client)
         link_set_window(client->link, 1 + sched_below(sched, sched_one_in(sched, 2) ? 20 : 20000));
         break;
     case 16:
-        if (sched_one_in(sched, 3))
+        if (sched_one_in(sched, 3) && !auth_hangs(&client->who)) /* such a token takes its time */
             hang_up(client);
         break;
     case 17:
-        if (sched_one_in(sched, 3))
+        if (sched_one_in(sched, 3) && !auth_hangs(&client->who))
             link_break(client->link);
         break;
     default:
@@ -347,10 +400,15 @@ static uint64_t client_step(void *arg)
         if (client->link == NULL)
             return client->dial_ms;
     }
+    if (now >= client->quit_ms) {
+        client->quit_ms = BELFRY_NEVER;
+        for (size_t i = checker_stream_watches(client->stream); i-- > 0 && !client->opts.lines;)
+            cancel_watch(client, i);
+    }
     uint64_t due = client->mode == CLIENT_STALLS ? BELFRY_NEVER : link_client_due(client->link);
     if (client->mode == CLIENT_TRICKLES && due != BELFRY_NEVER && due <= now)
         due = now + sched_below(sched, 5);
-    return client->settled ? due : belfry_min_time(due, client->act_ms);
+    return belfry_min_time(due, client->settled ? client->quit_ms : client->act_ms);
 }
 
 struct client *client_create(const struct client_opts *opts)
@@ -359,6 +417,7 @@ struct client *client_create(const struct client_opts *opts)
     if (client == NULL)
         abort();
     client->opts = *opts;
+    client->quit_ms = BELFRY_NEVER;
     snprintf(client->name, sizeof(client->name), "client%u", opts->number);
     client->actor = sched_add(opts->sched, ACTOR_PLAIN, client_step, client);
     return client;
@@ -380,8 +439,13 @@ void client_settle(struct client *client)
 {
     client->settled = true;
     client->mode = CLIENT_READS;
+    if (client->link != NULL && auth_hangs(&client->who))
+        hang_up(client); /* a token that is never answered keeps its stream paused for ever, if auth was off before */
     if (client->link != NULL)
         link_set_window(client->link, 64 * 1024);
+    if (client->opts.auth != NULL && sched_one_in(client->opts.sched, 4)) /* while its stream is paused, perhaps */
+        client->quit_ms = sched_now(client->opts.sched) +
+                          sched_below(client->opts.sched, belfry_min_time(2 * auth_period(client->opts.auth), QUIT_MS));
     sched_wake(client->opts.sched, client->actor, sched_now(client->opts.sched));
 }
 

@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 
+#include "sim/auth.h"
 #include "sim/checker.h"
 #include "sim/link.h"
 #include "sim/sched.h"
@@ -22,10 +23,14 @@ struct client_opts {
     struct history *history;
     unsigned number;
     void *user;
-    bool lines; /* of streams of lines: one watch each */
-    /* A stream somewhere: of lines, if *kind says so, otherwise it is told there whether it is etcd's own; NULL: nobody
-     * answers now. */
-    struct link *(*dial)(void *user, struct actor *client, size_t window, enum checker_kind *kind);
+    bool lines;        /* of streams of lines: one watch each */
+    struct auth *auth; /* NULL: the cluster has none */
+    unsigned auth_user;
+    bool by_name; /* it needs no token */
+    /* A stream somewhere, as `who`: of lines, if *kind says so, otherwise it is told there whether it is etcd's own;
+     * NULL: nobody answers now. */
+    struct link *(*dial)(void *user, struct actor *client, size_t window, const struct auth_who *who,
+                         enum checker_kind *kind);
 };
 
 struct client *client_create(const struct client_opts *opts);

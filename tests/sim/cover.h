@@ -55,6 +55,33 @@
     X(preempted, "thread preempted inside a turn")                                                                     \
     X(backfill_canceled, "backfill given up, to be asked for again")                                                   \
     X(backfill_compacted, "backfill that upstream has compacted")                                                      \
+    X(rights_granted, "right granted")                                                                                 \
+    X(rights_refused, "create refused for want of a right")                                                            \
+    X(rights_silent, "create refused: its token was not answered")                                                     \
+    X(rights_unknown, "create that upstream could not be asked about")                                                 \
+    X(rights_paused, "stream paused: its right is in doubt")                                                           \
+    X(rights_resumed, "stream resumed: its right is renewed")                                                          \
+    X(rights_expelled, "watch canceled: its right was revoked")                                                        \
+    X(rights_expelled_inside, "stream ended: a right was revoked inside a message, or of lines")                       \
+    X(rights_forgotten, "stream ended: its token is forgotten")                                                        \
+    X(rights_old, "stream ended: its token is old")                                                                    \
+    X(rights_claimed, "watch claimed that ran before auth was on")                                                     \
+    X(rights_halved, "forbidden question to be halved")                                                                \
+    X(rights_aged, "answer of a tier above, with its age")                                                             \
+    X(rights_elsewhere, "another member asked about rights")                                                           \
+    X(auth_grant, "auth: right granted")                                                                               \
+    X(auth_revoke, "auth: right revoked")                                                                              \
+    X(auth_change_another, "auth: somebody else's role changed")                                                       \
+    X(auth_delete_user, "auth: user deleted")                                                                          \
+    X(auth_forget_token, "auth: token forgotten")                                                                      \
+    X(auth_turn, "auth: turned on or off")                                                                             \
+    X(auth_on, "auth: turned on")                                                                                      \
+    X(auth_off, "auth: turned off")                                                                                    \
+    X(auth_go_away, "auth: upstream cannot be asked")                                                                  \
+    X(auth_slow_down, "auth: answers are late")                                                                        \
+    X(auth_revoke_and_go_away, "auth: right revoked, and upstream cannot be asked")                                    \
+    X(auth_revoke_behind_answer, "auth: right revoked behind a late answer")                                           \
+    X(auth_turn_and_go_away, "auth: turned, and upstream cannot be asked")                                             \
     X(fault_break_links, "fault: links break")                                                                         \
     X(fault_silence_links, "fault: links fall silent")                                                                 \
     X(fault_stop_member, "fault: member stops")                                                                        \

@@ -316,7 +316,7 @@ struct fault *fault_create(const struct fault_opts *opts)
     if (fault == NULL)
         abort();
     fault->opts = *opts;
-    fault->period_ms = periods[sched_below(opts->sched, 4)] * sched_tempo(opts->sched);
+    fault->period_ms = periods[sched_below(opts->sched, 4)] * sched_tempo(opts->sched) * opts->spacing;
     fault->next_ms = sched_now(opts->sched) + sched_below(opts->sched, fault->period_ms * 2);
     fault->switched_off = sched_below(opts->sched, 1 << 17) & sched_below(opts->sched, 1 << 17);
     fault->break_ms = BELFRY_NEVER;

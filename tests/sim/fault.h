@@ -22,6 +22,7 @@ struct fault_opts {
     struct gate *gate;
     struct tier **tiers;
     size_t n_tiers;
+    uint64_t spacing; /* times the usual time between two faults; 1: as usual */
 };
 
 struct fault *fault_create(const struct fault_opts *opts);

@@ -50,7 +50,7 @@ static unsigned draw_rare(struct hunt *hunt)
 void hunt_next(struct hunt *hunt, struct recipe *out)
 {
     uint64_t seed = belfry_rng_next(&hunt->rng) >> 1; /* a number that every shell can take */
-    *out = (struct recipe){.seed = seed};
+    *out = recipe_of_seed(seed);
     if (hunt->runs++ % 2 == 0 || hunt->n_known == 0)
         return;
     unsigned pair = draw_rare(hunt);

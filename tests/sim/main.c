@@ -32,7 +32,7 @@ struct args {
 };
 
 static const char usage[] =
-    "belfry-sim: the log, the workers, the follower and the client's watch machine under simulated faults.\n"
+    "belfry-sim: the log, the workers, the follower, the client's watch machine and rights under simulated faults.\n"
     "\n"
     "  belfry-sim --seed RECIPE [--trace]     one run, shown from its end if it fails, whole with --trace\n"
     "  belfry-sim --seeds N [--first S]       many runs; every path must have been taken in 5000 or more\n"
@@ -112,7 +112,7 @@ static struct args read_args(int argc, char **argv)
         case 's':
             args.command = RUN_ONE;
             if (!recipe_read(optarg, &args.recipe))
-                fail_usage("--seed takes SEED or SEED,STEP:SEED,...", optarg);
+                fail_usage("--seed takes SEED or SEED+auth, and ,STEP:SEED for each turn", optarg);
             break;
         case 'n':
             args.run.seeds = number("--seeds", optarg);

@@ -20,6 +20,11 @@ const char *mutant_what(enum belfry_mutant mutant)
     return whats[mutant];
 }
 
+bool mutant_is_of_rights(enum belfry_mutant mutant)
+{
+    return strncmp(names[mutant], "rights_", 7) == 0 || strncmp(names[mutant], "auth_", 5) == 0;
+}
+
 enum belfry_mutant mutant_find(const char *name)
 {
     unsigned mutant = 0;

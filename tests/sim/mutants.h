@@ -2,10 +2,13 @@
 #ifndef BELFRY_SIM_MUTANTS_H
 #define BELFRY_SIM_MUTANTS_H
 
+#include <stdbool.h>
+
 #include "base/sim.h"
 
 const char *mutant_name(enum belfry_mutant mutant);
 const char *mutant_what(enum belfry_mutant mutant);
-enum belfry_mutant mutant_find(const char *name); /* BELFRY_MUTANT_END_: there is none of that name */
+bool mutant_is_of_rights(enum belfry_mutant mutant); /* only runs with auth can find it, and no other needs them */
+enum belfry_mutant mutant_find(const char *name);    /* BELFRY_MUTANT_END_: there is none of that name */
 
 #endif

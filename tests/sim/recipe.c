@@ -5,6 +5,17 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+
+#define WITH_AUTH "+auth"
+
+struct recipe recipe_of_seed(uint64_t seed)
+{
+    struct belfry_rng rng = {.state = seed};
+    return (struct recipe){.seed = seed, .auth = belfry_rng_below(&rng, 5) < 2};
+}
 
 /* Reads a decimal number and moves *text behind it. */
 static bool read_number(const char **text, uint64_t *out)
@@ -23,6 +34,8 @@ bool recipe_read(const char *text, struct recipe *out)
     struct recipe recipe = {0};
     if (!read_number(&text, &recipe.seed))
         return false;
+    recipe.auth = strncmp(text, WITH_AUTH, strlen(WITH_AUTH)) == 0;
+    text += recipe.auth ? strlen(WITH_AUTH) : 0;
     while (*text == ',') {
         struct recipe_turn *turn = &recipe.turns[recipe.n_turns];
         if (recipe.n_turns == RECIPE_TURNS_MAX)
@@ -42,7 +55,7 @@ bool recipe_read(const char *text, struct recipe *out)
 
 const char *recipe_write(const struct recipe *recipe, char text[RECIPE_TEXT_BYTES])
 {
-    int at = snprintf(text, RECIPE_TEXT_BYTES, "%" PRIu64, recipe->seed);
+    int at = snprintf(text, RECIPE_TEXT_BYTES, "%" PRIu64 "%s", recipe->seed, recipe->auth ? WITH_AUTH : "");
     for (unsigned i = 0; i < recipe->n_turns; i++)
         at += snprintf(text + at, RECIPE_TEXT_BYTES - (size_t)at, ",%" PRIu64 ":%" PRIu64, recipe->turns[i].step,
                        recipe->turns[i].seed);

@@ -4,7 +4,11 @@
  * a given step by that of another seed. Two recipes that agree up to a turn give the same run up to there, so a hunt
  * can try many endings of a run that reached a rare place.
  *
- * As text: "SEED" or "SEED,STEP:SEED,STEP:SEED", steps ascending. That is what --seed takes and what a failure prints.
+ * A run has auth (auth.h) or not. That is a part of the recipe, beside the seed, so that a run without auth makes the
+ * same choices as before there was any.
+ *
+ * As text: "SEED" or "SEED+auth", then ",STEP:SEED" for each turn, steps ascending. That is what --seed takes and what
+ * a failure prints.
  *
  * Thread: any. Plain data.
  */
@@ -16,15 +20,19 @@
 #include <stdint.h>
 
 #define RECIPE_TURNS_MAX  6
-#define RECIPE_TEXT_BYTES 320 /* 21 + 6 * 42, and its end */
+#define RECIPE_TEXT_BYTES 320 /* 25 + 6 * 42, and its end */
 
 struct recipe {
     uint64_t seed;
+    bool auth;
     unsigned n_turns;
     struct recipe_turn {
         uint64_t step, seed;
     } turns[RECIPE_TURNS_MAX];
 };
+
+/* The run of a seed among many: two in five have auth. */
+struct recipe recipe_of_seed(uint64_t seed);
 
 /* False: `text` is no recipe; *out is untouched. */
 bool recipe_read(const char *text, struct recipe *out);

@@ -10,7 +10,8 @@
 static void recipe_is_read_as_it_was_written(void **state)
 {
     (void)state;
-    static const char *const texts[] = {"0", "18446744073709551615", "7,32:9", "7,32:9,64:9,96:1,128:2,160:3,192:4"};
+    static const char *const texts[] = {
+        "0", "18446744073709551615", "7,32:9", "7,32:9,64:9,96:1,128:2,160:3,192:4", "7+auth", "7+auth,32:9"};
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         struct recipe recipe;
         char text[RECIPE_TEXT_BYTES];
@@ -22,7 +23,7 @@ static void recipe_is_read_as_it_was_written(void **state)
 static void longest_recipe_fits_its_text(void **state)
 {
     (void)state;
-    struct recipe recipe = {.seed = UINT64_MAX, .n_turns = RECIPE_TURNS_MAX}, again;
+    struct recipe recipe = {.seed = UINT64_MAX, .auth = true, .n_turns = RECIPE_TURNS_MAX}, again;
     char text[RECIPE_TEXT_BYTES];
     for (unsigned i = 0; i < RECIPE_TURNS_MAX; i++)
         recipe.turns[i] = (struct recipe_turn){.step = UINT64_MAX - RECIPE_TURNS_MAX + i, .seed = UINT64_MAX};
@@ -39,7 +40,9 @@ static void what_is_no_recipe_is_refused(void **state)
                                         "1,2:",      "1,:2",
                                         "1,5:2,5",   "1,5:2,5:3",
                                         "1,6:2,5:3", "18446744073709551616",
-                                        "1 ",        "1,1:1,2:1,3:1,4:1,5:1,6:1,7:1"};
+                                        "1 ",        "1,1:1,2:1,3:1,4:1,5:1,6:1,7:1",
+                                        "1+",        "1+auth+auth",
+                                        "1+au",      "1,2:3+auth"};
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         struct recipe recipe = {.seed = 77};
         assert_false(recipe_read(texts[i], &recipe));

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "sim/hunt.h"
+#include "sim/mutants.h"
 #include "sim/world.h"
 
 #define SEED_SECONDS 30 /* a run that takes longer hangs */
@@ -53,8 +54,12 @@ static void run_recipe(const struct runner_opts *opts, const struct recipe *reci
 
 static void run_in_order(const struct runner_opts *opts, uint64_t stride, struct share *share)
 {
-    for (uint64_t seed = opts->first; seed < opts->first + opts->seeds; seed += stride)
-        run_recipe(opts, &(struct recipe){.seed = seed}, share);
+    for (uint64_t seed = opts->first; seed < opts->first + opts->seeds; seed += stride) {
+        struct recipe recipe = recipe_of_seed(seed);
+        if (opts->mutant != BELFRY_MUTANT_none)
+            recipe.auth = mutant_is_of_rights(opts->mutant);
+        run_recipe(opts, &recipe, share);
+    }
 }
 
 /* Each process hunts for itself: what one learns, the others meet soon enough. */

@@ -32,6 +32,7 @@ struct sched {
 
 static struct {
     struct belfry_rng *rng;
+    const uint64_t *now_ms;
     uint64_t grain; /* a point gives way once in so many; 0: never */
     unsigned held;
     bool inside; /* a thread is running */
@@ -58,6 +59,11 @@ void belfry_sim_point(const char *name)
     fiber_pause();
 }
 
+uint64_t belfry_clock_ms(void)
+{
+    return *points.now_ms;
+}
+
 void sched_hold(void)
 {
     points.held++;
@@ -79,6 +85,7 @@ struct sched *sched_create(uint64_t seed)
     sched->drift = 1 + belfry_rng_below(&sched->rng, 8);
     sched->tempo = tempos[belfry_rng_below(&sched->rng, sizeof(tempos) / sizeof(tempos[0]))];
     points.rng = &sched->rng;
+    points.now_ms = &sched->now_ms;
     points.held = 0;
     points.inside = false;
     points.observe = NULL;
@@ -97,6 +104,7 @@ void sched_destroy(struct sched *sched)
         return;
     assert(sched->n == 0);
     points.rng = NULL;
+    points.now_ms = NULL;
     points.grain = 0;
     free(sched);
 }

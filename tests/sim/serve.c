@@ -5,8 +5,10 @@
 #include <stdlib.h>
 
 #include "core/watcher.h"
+#include "sim/asking.h"
 #include "sim/cover.h"
 #include "sim/dialect.h"
+#include "sim/guard.h"
 #include "sim/trace.h"
 #include "sim/verdict.h"
 #include "wire/rpc.pb-c.h"
@@ -20,6 +22,10 @@ struct served {
     enum tier_stream kind;
     struct dialect_watch watch; /* of lines */
     size_t told;                /* room */
+    size_t seen;                /* the link's room, when `told` was last decided; with auth */
+    struct auth_who who;
+    struct guard guard; /* once there is a stream, with auth */
+    int64_t line_id;    /* of lines: its watch */
     /* the message being written */
     size_t head_len, left; /* bytes of its prefix that came; bytes of it that are to come */
     uint8_t head[5];
@@ -33,12 +39,21 @@ struct served {
 
 /* ---- what is written ---- */
 
-/* A whole small message has been written: a stale tier must not have said progress. */
+/* Is the message to be looked into? */
+static bool is_judged(const struct served *served)
+{
+    return served->message_len <= SMALL || served->guard.permit != NULL;
+}
+
+/* A whole message has been written: a stale tier must not have said progress; its client must have had the right. */
 static void judge(struct served *served)
 {
     struct belfry_wire_watch watch;
     if (belfry_scan_watch(belfry_buf_bytes(&served->message), &watch) != BELFRY_OK)
         verdict_fail("%s: a response cannot be read", served->server->opts->name);
+    else if (watch.n_events > 0 && served->guard.permit != NULL)
+        guard_wrote(&served->guard, served->kind == TIER_STREAM_LINES ? served->line_id : watch.watch_id,
+                    served->server->turn_ms);
     else if (served->began_stale && watch.n_events == 0 && !watch.created && !watch.canceled)
         verdict_fail("%s: progress %lld was told while stale", served->server->opts->name,
                      (long long)watch.header.revision);
@@ -46,7 +61,7 @@ static void judge(struct served *served)
 
 static void message_ends(struct served *served)
 {
-    if (served->message_len <= SMALL)
+    if (is_judged(served))
         judge(served);
     if (served->canceled_inside)
         COVER(rest_finished);
@@ -71,7 +86,7 @@ static void follow(struct served *served, const uint8_t *data, size_t len)
             served->message_len = served->left;
         }
         size_t part = len < served->left ? len : served->left;
-        if (served->message_len <= SMALL && belfry_buf_append(&served->message, data, part) != BELFRY_OK)
+        if (is_judged(served) && belfry_buf_append(&served->message, data, part) != BELFRY_OK)
             abort();
         data += part;
         len -= part;
@@ -88,6 +103,7 @@ static void write_stream(void *user, const uint8_t *data, size_t len)
         verdict_fail("%s: %zu bytes were written to a stream that takes %zu", served->server->opts->name, len,
                      served->told);
     served->told -= len < served->told ? len : served->told;
+    served->seen -= len < served->seen ? len : served->seen;
     follow(served, data, len);
     link_write(served->link, data, len);
 }
@@ -145,6 +161,7 @@ static struct served *served_of(struct belfry_list *node)
 
 static void end_stream(struct served *served)
 {
+    guard_fini(&served->guard);
     if (served->stream != NULL)
         stream_close(served->server->worker, served->stream);
     link_leave_server(served->link);
@@ -154,7 +171,7 @@ static void end_stream(struct served *served)
 }
 
 struct link *serve_dial(struct server *server, struct actor *client, size_t window, enum tier_stream kind,
-                        unsigned serial)
+                        const struct auth_who *who, unsigned serial)
 {
     struct served *served = calloc(1, sizeof(*served));
     if (served == NULL)
@@ -167,6 +184,7 @@ struct link *serve_dial(struct server *server, struct actor *client, size_t wind
     served->server = server;
     served->serial = serial;
     served->kind = kind;
+    served->who = *who;
     served->link = link_create(&opts);
     belfry_list_append(&server->dialled, &served->node);
     sched_wake(server->opts->sched, server->jobs.actor, sched_now(server->opts->sched));
@@ -211,20 +229,38 @@ static void suit_lines(struct served *served, struct stream_create *request)
     stream_set_progress(served->server->worker, served->stream, 200 + sched_below(sched, 2000));
 }
 
-static enum belfry_err on_create(struct served *served, const Etcdserverpb__WatchCreateRequest *create)
+static enum belfry_err create_watch(struct served *served, const Etcdserverpb__WatchCreateRequest *create)
 {
+    struct stream_created created = {.id = -1};
     struct stream_create request = {.key = belfry_bytes_of(create->key.data, create->key.len),
                                     .range_end = belfry_bytes_of(create->range_end.data, create->range_end.len),
                                     .start_rev = create->start_revision,
                                     .watch_id = create->watch_id,
-                                    .flags = flags_of(create)};
+                                    .flags = flags_of(create),
+                                    .out = &created};
     TRACE(served->server->opts->name, "worker %u at %lld: create from %lld%s on stream %u", served->server->number,
           (long long)worker_position(served->server->worker), (long long)request.start_rev,
           (request.flags & WATCHER_FRAGMENT) != 0 ? " fragment" : "", served->serial);
     cover_start(served->server, request.start_rev);
     if (served->kind == TIER_STREAM_LINES)
         suit_lines(served, &request);
-    return stream_create(served->server->worker, served->stream, &request);
+    enum belfry_err err = stream_create(served->server->worker, served->stream, &request);
+    if (err == BELFRY_OK && served->guard.permit != NULL)
+        guard_created(&served->guard, created.is_there ? created.id : -1, request.key, request.range_end);
+    served->line_id = created.id;
+    return err;
+}
+
+/* As serve/etcd/watch.c: rights are asked for first, but for a negative start. */
+static enum belfry_err on_create(struct served *served, struct belfry_bytes bytes,
+                                 const Etcdserverpb__WatchCreateRequest *create)
+{
+    if (served->guard.permit == NULL || create->start_revision < 0)
+        return create_watch(served, create);
+    enum guard_answer answer = guard_create(&served->guard, bytes, belfry_bytes_of(create->key.data, create->key.len),
+                                            belfry_bytes_of(create->range_end.data, create->range_end.len),
+                                            sched_now(served->server->opts->sched));
+    return answer == GUARD_FREE ? create_watch(served, create) : BELFRY_OK;
 }
 
 static enum belfry_err on_request(struct served *served, struct belfry_bytes bytes)
@@ -236,11 +272,13 @@ static enum belfry_err on_request(struct served *served, struct belfry_bytes byt
         abort();
     enum belfry_err err = BELFRY_OK;
     if (request->request_union_case == ETCDSERVERPB__WATCH_REQUEST__REQUEST_UNION_CREATE_REQUEST) {
-        err = on_create(served, request->create_request);
+        err = on_create(served, bytes, request->create_request);
     } else if (request->request_union_case == ETCDSERVERPB__WATCH_REQUEST__REQUEST_UNION_CANCEL_REQUEST) {
         TRACE(served->server->opts->name, "worker %u: cancel %lld on stream %u", served->server->number,
               (long long)request->cancel_request->watch_id, served->serial);
         served->canceled_inside = served->head_len > 0;
+        if (served->guard.permit != NULL)
+            guard_canceled(&served->guard, request->cancel_request->watch_id);
         err = stream_cancel(worker, served->stream, request->cancel_request->watch_id);
     } else {
         TRACE(served->server->opts->name, "worker %u at %lld: progress asked on stream %u", served->server->number,
@@ -251,6 +289,106 @@ static enum belfry_err on_request(struct served *served, struct belfry_bytes byt
     return err;
 }
 
+/* ---- rights ---- */
+
+static enum belfry_err create_asked(struct served *served, struct belfry_bytes bytes)
+{
+    Etcdserverpb__WatchRequest *request =
+        etcdserverpb__watch_request__unpack(NULL, bytes.len, (const uint8_t *)bytes.data);
+    if (request == NULL)
+        abort();
+    enum belfry_err err = create_watch(served, request->create_request);
+    etcdserverpb__watch_request__free_unpacked(request, NULL);
+    return err;
+}
+
+/* The rest of a message that was begun must not go out: then the stream ends. So does one of lines, whose dialect would
+ * say why. */
+static enum belfry_err expel(struct served *served, const struct guard_order *order)
+{
+    size_t bytes;
+    if (served->kind == TIER_STREAM_LINES || stream_inside_since(served->stream, &bytes) != 0) {
+        COVER(rights_expelled_inside);
+        return BELFRY_ERR_DENIED;
+    }
+    COVER(rights_expelled);
+    guard_canceled(&served->guard, order->id);
+    return stream_expel(served->server->worker, served->stream, order->id, order->reason);
+}
+
+static enum belfry_err obey(struct served *served, const struct guard_order *order)
+{
+    switch (order->act) {
+    case GUARD_NOTHING:
+        break;
+    case GUARD_CREATE:
+        return create_asked(served, order->request);
+    case GUARD_REFUSE:
+        return stream_refuse(served->server->worker, served->stream, order->reason);
+    case GUARD_EXPEL:
+        return expel(served, order);
+    case GUARD_END:
+        return BELFRY_ERR_DENIED;
+    }
+    return BELFRY_OK;
+}
+
+/* Does what answers about rights ask for. False: it has ended. */
+static bool serve_rights(struct served *served, uint64_t now)
+{
+    struct guard_order order;
+    do {
+        order = guard_next(&served->guard, now);
+        enum belfry_err err = obey(served, &order);
+        if (err == BELFRY_OK)
+            continue;
+        TRACE(served->server->opts->name, "worker %u ends stream %u of %s: %s", served->server->number, served->serial,
+              served->who.secret, belfry_errname((int)err));
+        end_stream(served);
+        return false;
+    } while (order.act != GUARD_NOTHING);
+    return true;
+}
+
+static bool wants_requests(const struct served *served)
+{
+    bool waits = served->guard.permit != NULL && guard_is_asking(&served->guard);
+    return !waits && stream_wants_requests(served->stream);
+}
+
+static void on_serve_regime(void *user)
+{
+    struct server *server = user;
+    server->regime_changed = true;
+}
+
+/* As watch_after_turn() does. */
+static void tell_regime(struct server *server, uint64_t now)
+{
+    belfry_list_each (node, &server->streams) {
+        struct guard *guard = &served_of(node)->guard;
+        if (guard->permit == NULL)
+            continue;
+        if (server->regime_changed)
+            guard_apply_regime(guard);
+        guard_claim_free(guard, now);
+    }
+    server->regime_changed = false;
+}
+
+bool serve_is_calm(const struct server *server)
+{
+    uint64_t now = sched_now(server->opts->sched);
+    belfry_list_each (node, &server->streams) {
+        const struct guard *guard = &served_of(node)->guard;
+        if (guard->permit != NULL && !guard_is_calm(guard, now))
+            return false;
+    }
+    return true;
+}
+
+/* ---- */
+
 /* False: it has ended. */
 static bool serve_requests(struct served *served)
 {
@@ -259,7 +397,9 @@ static bool serve_requests(struct served *served)
         end_stream(served);
         return false;
     }
-    while (stream_wants_requests(served->stream) && link_request(served->link, &server->request)) {
+    if (served->guard.permit != NULL && !serve_rights(served, sched_now(server->opts->sched)))
+        return false;
+    while (wants_requests(served) && link_request(served->link, &server->request)) {
         enum belfry_err err = on_request(served, belfry_buf_bytes(&server->request));
         if (err == BELFRY_OK)
             continue;
@@ -273,6 +413,14 @@ static bool serve_requests(struct served *served)
 static void serve_room(struct served *served)
 {
     size_t room = link_room(served->link);
+    if (served->guard.permit !=
+        NULL) { /* as watch.c: looked at when the client reads, and when permit says something */
+        if (room == served->seen && !served->guard.changed)
+            return;
+        served->seen = room;
+        served->guard.changed = false;
+        room = guard_may_deliver(&served->guard, sched_now(served->server->opts->sched)) ? room : 0;
+    }
     if (room == served->told)
         return;
     served->told = room;
@@ -295,6 +443,8 @@ static void accept_dialled(struct server *server, uint64_t now)
         belfry_list_append(&server->streams, &served->node);
         if (worker_position(server->worker) == 0 || !open_stream(served, now))
             end_stream(served); /* not ready: status 14 */
+        else if (server->permit != NULL)
+            guard_init(&served->guard, server->permit, server->opts->auth, &served->who, server->opts->name);
     }
 }
 
@@ -375,22 +525,49 @@ static uint64_t serve_step(void *arg)
         worker_set_stale(server->worker, server->stale);
     }
     accept_dialled(server, now);
+    server->turn_ms = now;
     uint64_t due = BELFRY_NEVER;
+    if (server->permit != NULL) {
+        asking_run(server->uplink, now);
+        permit_turn(server->permit, now);
+    }
     belfry_list_each_safe (node, &server->streams)
         if (serve_requests(served_of(node)))
             serve_room(served_of(node));
     take_answers(server);
     static const uint64_t budgets[] = {1, 4, 30, 400};
     bool more = worker_turn(server->worker, now, 1 + sched_below(sched, budgets[sched_below(sched, 4)]));
+    if (server->permit != NULL)
+        tell_regime(server, now);
     ask_for_history(server);
     count_states(server);
     end_broken(server);
     end_ended(server);
-    belfry_list_each (node, &server->streams)
-        if (stream_wants_requests(served_of(node)->stream))
+    belfry_list_each (node, &server->streams) {
+        if (wants_requests(served_of(node)))
             due = belfry_min_time(due, link_server_due(served_of(node)->link));
+        if (server->permit != NULL)
+            due = belfry_min_time(due, served_of(node)->guard.changed ? now : guard_due(&served_of(node)->guard));
+    }
+    if (server->permit != NULL)
+        due = belfry_min_time(due, asking_due(server->uplink));
     due = belfry_min_time(due, jobs_due(&server->jobs));
     return more ? now : belfry_min_time(due, worker_due(server->worker));
+}
+
+static void start_permit(struct server *server)
+{
+    const struct tier_opts *tier = server->opts;
+    server->uplink = asking_create(tier);
+    struct permit_opts opts = {.uplink = server->uplink,
+                               .loop = asking_loop(server->uplink),
+                               .n_members = etcd_members(tier->peer.etcd),
+                               .period_ms = tier->rights_period_ms,
+                               .answers = server->answers,
+                               .seed = tier->seed + 100 + server->number};
+    if (permit_create(&opts, &server->permit) != BELFRY_OK)
+        abort();
+    permit_listen(server->permit, on_serve_regime, server);
 }
 
 void serve_start(struct server *server)
@@ -412,6 +589,8 @@ void serve_start(struct server *server)
                                .attribute_user = server};
     if (worker_create(&opts, &server->worker) != BELFRY_OK)
         abort();
+    if (tier->auth != NULL)
+        start_permit(server);
     server->jobs.actor = sched_add(tier->sched, ACTOR_THREAD, serve_step, server);
 }
 
@@ -421,6 +600,8 @@ void serve_stop(struct server *server)
         end_stream(served_of(server->dialled.next));
     while (!belfry_list_empty(&server->streams))
         end_stream(served_of(server->streams.next));
+    permit_destroy(server->permit);
+    asking_destroy(server->uplink);
     worker_destroy(server->worker);
     belfry_buf_fini(&server->request);
     jobs_drop(&server->jobs.list);

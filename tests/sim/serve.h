@@ -15,6 +15,7 @@
 #include "core/evlog.h"
 #include "core/store.h"
 #include "core/worker.h"
+#include "serve/rights/permit.h"
 #include "sim/jobs.h"
 #include "sim/tier.h"
 
@@ -24,7 +25,8 @@ struct server {
     unsigned number;
     struct evlog *log;
     struct store *store;
-    struct jobs *reader; /* fetches go there */
+    struct jobs *reader;     /* fetches go there */
+    struct answers *answers; /* about rights, of all workers; NULL without auth */
 
     struct worker *worker;
     struct jobs jobs;           /* answers; its actor is the worker's */
@@ -33,16 +35,21 @@ struct server {
     bool stale, told_stale;     /* as ingest says; as the worker knows */
     uint64_t past;              /* of the identity it was given */
     struct belfry_buf request;
+    uint64_t turn_ms;      /* when the last turn began */
+    struct uplink *uplink; /* this and the next: NULL without auth */
+    struct permit *permit;
+    bool regime_changed; /* the streams have not been told yet */
 };
 
 /* The lent fields are set. */
 void serve_start(struct server *server);
 void serve_stop(struct server *server);
 bool serve_is_waiting(const struct server *server); /* for history */
+bool serve_is_calm(const struct server *server);    /* tier_is_calm() */
 
 /* A new stream, number `serial` for the trace. */
 struct link *serve_dial(struct server *server, struct actor *client, size_t window, enum tier_stream kind,
-                        unsigned serial);
+                        const struct auth_who *who, unsigned serial);
 
 /* A fetch is answered: the segment is consumed. */
 void serve_answer(struct server *server, struct job *job, enum belfry_err err, struct segment *segment,

@@ -25,6 +25,7 @@ struct tier {
     struct jobs reader; /* fetches; its actor reads history */
     struct feed feed;
     struct server servers[TIER_WORKERS_MAX];
+    struct answers *answers;      /* NULL without auth */
     uint64_t covered[COVER_END_]; /* what tier_cover() has added since the start */
 };
 
@@ -172,10 +173,16 @@ void tier_start(struct tier *tier)
     else
         COVER(start_cold);
     memset(tier->covered, 0, sizeof(tier->covered));
+    if (opts->auth != NULL && answers_create(opts->rights_period_ms, &tier->answers) != BELFRY_OK)
+        abort();
     tier->up = true;
     for (unsigned i = 0; i < opts->n_workers; i++) {
-        tier->servers[i] =
-            (struct server){.opts = opts, .number = i, .log = tier->log, .store = tier->store, .reader = &tier->reader};
+        tier->servers[i] = (struct server){.opts = opts,
+                                           .number = i,
+                                           .log = tier->log,
+                                           .store = tier->store,
+                                           .reader = &tier->reader,
+                                           .answers = tier->answers};
         serve_start(&tier->servers[i]);
     }
     feed_run(&tier->feed);
@@ -207,6 +214,8 @@ void tier_stop(struct tier *tier, enum tier_stop how)
     tier->up = false;
     for (unsigned i = 0; i < tier->opts.n_workers; i++)
         serve_stop(&tier->servers[i]);
+    answers_destroy(tier->answers);
+    tier->answers = NULL;
     feed_stop(&tier->feed);
     jobs_drop(&tier->reader.list);
     evlog_destroy(tier->log);
@@ -282,6 +291,15 @@ bool tier_busy(const struct tier *tier)
     return busy;
 }
 
+bool tier_is_calm(const struct tier *tier)
+{
+    for (unsigned i = 0; tier->up && i < tier->opts.n_workers; i++) {
+        if (!serve_is_calm(&tier->servers[i]))
+            return false;
+    }
+    return true;
+}
+
 void tier_cut(const struct tier *tier, struct evlog_cut *out)
 {
     struct evlog_view view = {0};
@@ -290,12 +308,13 @@ void tier_cut(const struct tier *tier, struct evlog_cut *out)
     *out = view.cut;
 }
 
-struct link *tier_dial(struct tier *tier, struct actor *client, size_t window, enum tier_stream kind)
+struct link *tier_dial(struct tier *tier, struct actor *client, size_t window, enum tier_stream kind,
+                       const struct auth_who *who)
 {
     if (!tier_ready(tier))
         return NULL;
     struct server *server = &tier->servers[sched_below(tier->opts.sched, tier->opts.n_workers)];
-    return serve_dial(server, client, window, kind, ++tier->streams);
+    return serve_dial(server, client, window, kind, who, ++tier->streams);
 }
 
 uint64_t tier_run_reads(struct tier *tier)

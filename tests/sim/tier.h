@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "sim/auth.h"
 #include "sim/etcd.h"
 #include "sim/link.h"
 #include "sim/sched.h"
@@ -44,6 +45,10 @@ struct tier_opts {
     uint64_t progress_ms;
     int64_t window, far, page;
     uint64_t delay_ms; /* of its network and between its threads */
+    /* rights; auth NULL: the cluster has none, and nobody is asked about */
+    struct auth *auth;
+    uint64_t rights_period_ms;
+    unsigned level; /* how many tiers are above it */
 };
 
 /* Not started yet. */
@@ -65,9 +70,10 @@ bool tier_up(const struct tier *tier);
 /* Could it be dialled now? */
 bool tier_ready(const struct tier *tier);
 
-/* A stream on one of its workers; NULL: it is not ready. */
+/* A stream on one of its workers, of the client `who`; NULL: it is not ready. */
 enum tier_stream { TIER_STREAM_GRPC, TIER_STREAM_LINES };
-struct link *tier_dial(struct tier *tier, struct actor *client, size_t window, enum tier_stream kind);
+struct link *tier_dial(struct tier *tier, struct actor *client, size_t window, enum tier_stream kind,
+                       const struct auth_who *who);
 
 /* ---- faults ---- */
 
@@ -89,6 +95,9 @@ const char *tier_name(const struct tier *tier);
  * revision that the cluster has reached again looks as if it had everything, until it learns of the other past and
  * lists. */
 bool tier_busy(const struct tier *tier);
+
+/* No stream waits for an answer about rights, or is paused for want of one. */
+bool tier_is_calm(const struct tier *tier);
 
 /* Reads that are under way go on: for the actor that plays upstream. Returns when to look again. */
 uint64_t tier_run_reads(struct tier *tier);

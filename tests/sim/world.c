@@ -20,8 +20,10 @@
 #define CLIENTS_MAX 8
 #define DRAIN_STEPS                                                                                                    \
     10000000 /* seed 1116155312476 takes 2,741,813: cursors below the window take turns at slow backfills */
-#define DRAIN_MS  3600000
-#define LINGER_MS 20000 /* longer than any timer of the machines */
+#define DRAIN_MS     3600000
+#define AUTH_SPACING 4      /* so that streams live long enough to lose a right */
+#define LINGER_MS    20000  /* longer than any timer of the machines */
+#define CALM_MS      180000 /* in which rights are known again, once upstream can be asked: an old token has a minute */
 
 /* Of one tier: what its scheduler-side callbacks need. */
 struct place {
@@ -42,6 +44,8 @@ struct world {
     struct sched *sched;
     struct history *history;
     struct etcd *etcd;
+    struct auth *auth; /* NULL: there is none */
+    uint64_t rights_period_ms;
     struct checker *checker;
     struct gate *gate;
     struct fault *fault;
@@ -50,7 +54,8 @@ struct world {
     size_t n_tiers;
     struct client *clients[CLIENTS_MAX];
     size_t n_clients;
-    uint64_t looked; /* the step of the last look at pairs */
+    uint64_t looked;  /* the step of the last look at pairs */
+    uint64_t calm_ms; /* by then rights must be known again */
 };
 
 /* ---- what the checker must hear ---- */
@@ -129,12 +134,13 @@ static void observe(void *arg)
 static struct link *dial_level(struct world *world, unsigned level, struct actor *client, size_t window)
 {
     size_t n = 0, ready[TIERS_MAX];
+    struct auth_who who = auth_by_name(AUTH_TIERS_USER);
     for (size_t i = 0; i < world->n_tiers; i++)
         if (world->places[i].level == level && tier_ready(world->places[i].tier))
             ready[n++] = i;
-    return n == 0
-               ? NULL
-               : tier_dial(world->places[ready[sched_below(world->sched, n)]].tier, client, window, TIER_STREAM_GRPC);
+    return n == 0 ? NULL
+                  : tier_dial(world->places[ready[sched_below(world->sched, n)]].tier, client, window, TIER_STREAM_GRPC,
+                              &who);
 }
 
 static struct link *dial_up(void *user, struct actor *client)
@@ -148,16 +154,17 @@ static struct link *dial_up(void *user, struct actor *client)
     return dial_level(world, place->level - 1, client, window);
 }
 
-static struct link *dial_any(void *user, struct actor *client, size_t window, enum checker_kind *kind)
+static struct link *dial_any(void *user, struct actor *client, size_t window, const struct auth_who *who,
+                             enum checker_kind *kind)
 {
     struct world *world = user;
     struct tier *tier = world->tiers[sched_below(world->sched, world->n_tiers)];
     if (*kind == CHECKER_LINES)
-        return tier_dial(tier, client, window, TIER_STREAM_LINES);
+        return tier_dial(tier, client, window, TIER_STREAM_LINES, who);
     *kind = sched_one_in(world->sched, 6) ? CHECKER_DIRECT : CHECKER_TIER;
     if (*kind == CHECKER_DIRECT)
         return gate_dial(world->gate, UINT32_MAX, client, window);
-    return tier_dial(tier, client, window, TIER_STREAM_GRPC);
+    return tier_dial(tier, client, window, TIER_STREAM_GRPC, who);
 }
 
 /* ---- building ---- */
@@ -199,7 +206,12 @@ static void add_tier(struct world *world, unsigned level)
         .far = (int64_t)PICK(world, 12, 30),
         .page = (int64_t)PICK(world, 2, 3, 10),
         .delay_ms = PICK(world, 0, 1, 5, 30),
+        .auth = world->auth,
+        .rights_period_ms = world->rights_period_ms,
+        .level = level,
     };
+    if (world->auth != NULL && !sched_one_in(sched, 4))
+        opts.n_workers = 1; /* so that clients of one user meet */
     place->tier = world->tiers[world->n_tiers] = tier_create(&opts);
     gate_add_tier(world->gate, place->tier);
     world->n_tiers++;
@@ -222,10 +234,24 @@ static void build_cluster(struct world *world)
         etcd_write(world->etcd);
 }
 
+static void build_auth(struct world *world)
+{
+    static const uint64_t least_ms = 400, most_ms = 8000;
+    uint64_t period_ms = sched_tempo(world->sched) * PICK(world, 200, 400); /* some ten of them in a run */
+    period_ms = period_ms < least_ms ? least_ms : period_ms > most_ms ? most_ms : period_ms;
+    world->rights_period_ms = period_ms;
+    struct auth_opts auth = {.sched = world->sched, .etcd = world->etcd, .period_ms = period_ms - period_ms / 50};
+    world->auth = auth_create(&auth); /* permit ends rights by 2 percent early, and is held to that */
+}
+
 static void build(struct world *world)
 {
     build_cluster(world);
+    if (world->opts.recipe.auth)
+        build_auth(world);
     unsigned levels = 1 + (unsigned)sched_below(world->sched, LEVELS_MAX);
+    if (world->auth != NULL && levels > 2)
+        levels = 2; /* so that clients meet; what comes through tiers has an age (asking.h) */
     for (unsigned level = 0; level < levels; level++) {
         add_tier(world, level);
         if (world->n_tiers + (levels - 1 - level) < TIERS_MAX && sched_one_in(world->sched, 4))
@@ -233,21 +259,29 @@ static void build(struct world *world)
     }
     for (size_t i = 0; i < world->n_tiers; i++)
         tier_start(world->tiers[i]);
-    for (size_t n = 1 + sched_below(world->sched, CLIENTS_MAX); world->n_clients < n; world->n_clients++) {
+    size_t least = world->auth == NULL ? 1 : CLIENTS_MAX / 2;
+    for (size_t n = least + sched_below(world->sched, CLIENTS_MAX + 1 - least); world->n_clients < n;
+         world->n_clients++) {
         struct client_opts opts = {.sched = world->sched,
                                    .checker = world->checker,
                                    .history = world->history,
                                    .number = (unsigned)world->n_clients,
                                    .lines = sched_one_in(world->sched, 3),
                                    .user = world,
+                                   .auth = world->auth,
                                    .dial = dial_any};
+        if (world->auth != NULL) {
+            opts.auth_user = 1 + (unsigned)sched_below(world->sched, AUTH_USERS - 1);
+            opts.by_name = sched_one_in(world->sched, 3);
+        }
         world->clients[world->n_clients] = client_create(&opts);
     }
     struct fault_opts fault = {.sched = world->sched,
                                .etcd = world->etcd,
                                .gate = world->gate,
                                .tiers = world->tiers,
-                               .n_tiers = world->n_tiers};
+                               .n_tiers = world->n_tiers,
+                               .spacing = world->auth == NULL ? 1 : AUTH_SPACING};
     world->fault = fault_create(&fault);
     gate_write(world->gate, true);
     sched_observe(world->sched, observe, world);
@@ -264,6 +298,7 @@ static void take_down(struct world *world)
     gate_destroy(world->gate);
     for (size_t i = 0; i < world->n_tiers; i++)
         tier_destroy(world->tiers[i]);
+    auth_destroy(world->auth);
     checker_destroy(world->checker);
     etcd_destroy(world->etcd);
     history_destroy(world->history);
@@ -282,6 +317,14 @@ static void check_all(struct world *world)
 {
     for (size_t i = 0; i < world->n_tiers; i++)
         tier_check(world->tiers[i]);
+}
+
+static bool is_calm(const struct world *world)
+{
+    for (size_t i = 0; i < world->n_tiers; i++)
+        if (!tier_is_calm(world->tiers[i]))
+            return false;
+    return true;
 }
 
 static bool settled(struct world *world)
@@ -329,7 +372,7 @@ static void linger(struct world *world)
     while (sched_now(world->sched) < until && !verdict_failed() && sched_steps(world->sched) < most) {
         if (!sched_step(world->sched))
             break;
-        if (busy(world))
+        if (busy(world) || (sched_now(world->sched) < world->calm_ms && !is_calm(world)))
             until = sched_now(world->sched) + LINGER_MS;
     }
     if (sched_steps(world->sched) >= most)
@@ -339,6 +382,8 @@ static void linger(struct world *world)
 static void drain(struct world *world)
 {
     TRACE("world", "faults stop");
+    if (world->auth != NULL)
+        auth_settle(world->auth);
     fault_stop(world->fault);
     gate_write(world->gate, false);
     for (size_t i = 0; i < world->n_clients; i++)
@@ -347,6 +392,7 @@ static void drain(struct world *world)
         etcd_write(world->etcd);
     gate_wake(world->gate);
     uint64_t most_ms = sched_now(world->sched) + DRAIN_MS, most = sched_steps(world->sched) + DRAIN_STEPS;
+    world->calm_ms = sched_now(world->sched) + CALM_MS;
     while (!verdict_failed() && !settled(world)) {
         if (sched_now(world->sched) > most_ms || sched_steps(world->sched) > most || !sched_step(world->sched)) {
             complain(world);

@@ -14,7 +14,9 @@
 #include "base/owner.h"
 #include "base/pack.h"
 #include "base/rng.h"
+#include "base/sim.h"
 #include "base/treap.h"
+#include "serve/rights/rights_mutants.h"
 
 #define RETRY_MS     100  /* after the first question without an answer; doubled up to */
 #define RETRY_MAX_MS 2000 /* this */
@@ -127,7 +129,8 @@ static uint64_t rights_percent(const struct rights *rights, unsigned percent)
 static void bearer_plan_round(struct bearer *bearer, uint64_t now)
 {
     struct rights *rights = bearer->rights;
-    uint64_t low = rights_percent(rights, RENEW_FROM), high = rights_percent(rights, RENEW_TO);
+    uint64_t low = rights_percent(rights, BELFRY_MUTANT(rights_renewed_early) ? ROUND_MIN + 1 : RENEW_FROM);
+    uint64_t high = rights_percent(rights, BELFRY_MUTANT(rights_renewed_early) ? ROUND_MIN + 1 : RENEW_TO);
     bearer->renew_age_ms = low + belfry_rng_below(&rights->rng, high - low + 1);
     bearer->renew_ms = now + bearer->renew_age_ms;
 }
@@ -197,6 +200,8 @@ static void bearer_set_paused(struct bearer *bearer, bool paused)
         rights->stats.paused++;
     else
         rights->stats.paused--;
+    if (!paused && BELFRY_MUTANT(rights_resumed_untold))
+        return;
     belfry_list_each (node, &bearer->parties)
         party_tell(rights, belfry_container(node, struct rights_party, node));
 }
@@ -305,7 +310,8 @@ static enum belfry_err warrant_create(struct rights *rights, struct bearer *bear
 
 static uint64_t bearer_hash(const struct rights *rights, struct rights_who who)
 {
-    return belfry_hash_int(belfry_hash(rights->opts.hash_key, who.secret) + who.kind);
+    unsigned kind = BELFRY_MUTANT(rights_kind_ignored) ? 0 : who.kind;
+    return belfry_hash_int(belfry_hash(rights->opts.hash_key, who.secret) + kind);
 }
 
 static struct bearer *bearer_find(const struct rights *rights, struct rights_who who)
@@ -313,7 +319,8 @@ static struct bearer *bearer_find(const struct rights *rights, struct rights_who
     struct belfry_map_node *node = belfry_map_first(&rights->bearers, bearer_hash(rights, who));
     for (; node != NULL; node = belfry_map_next(node)) {
         struct bearer *bearer = belfry_container(node, struct bearer, by_secret);
-        if (bearer->question.who.kind == who.kind && belfry_bytes_equal(bearer->question.who.secret, who.secret))
+        bool is_same_kind = bearer->question.who.kind == who.kind || BELFRY_MUTANT(rights_kind_ignored);
+        if (is_same_kind && belfry_bytes_equal(bearer->question.who.secret, who.secret))
             return bearer;
     }
     return NULL;
@@ -716,7 +723,7 @@ void rights_leave(struct rights *rights, struct rights_party *party)
 
 bool rights_party_may(const struct rights_party *party, uint64_t now_ms)
 {
-    return party->bearer != NULL && now_ms < party->bearer->until_ms;
+    return party->bearer != NULL && (now_ms < party->bearer->until_ms || BELFRY_MUTANT(rights_not_compared));
 }
 
 struct rights_party *rights_news(struct rights *rights, enum rights_event *event)
@@ -876,19 +883,20 @@ static void bearer_forbid(struct bearer *bearer)
 {
     size_t n = bearer->question.n;
     bearer->failures = 0;
-    if (n > 1) {
+    if ((n > 1 && !BELFRY_MUTANT(rights_batch_denied)) || BELFRY_MUTANT(rights_denied_untold)) {
         belfry_list_each (node, &bearer->question.warrants)
             warrant_deny_parts(belfry_container(node, struct warrant, node));
         bearer_put_back(bearer);
-        bearer->batch_max = n / 2;
+        bearer->batch_max = (n + 1) / 2;
         return;
     }
-    struct warrant *warrant = first_warrant(&bearer->question.warrants);
-    warrant->asked = false;
-    warrant_settle_waiting(warrant, RIGHTS_DENIED);
-    while (!belfry_list_empty(&warrant->kept))
-        claim_settle(belfry_container(warrant->kept.next, struct rights_claim, node), RIGHTS_DENIED);
-    warrant_free(warrant);
+    for (struct warrant *warrant; (warrant = first_warrant(&bearer->question.warrants)) != NULL;) {
+        warrant->asked = false;
+        warrant_settle_waiting(warrant, RIGHTS_DENIED);
+        while (!belfry_list_empty(&warrant->kept))
+            claim_settle(belfry_container(warrant->kept.next, struct rights_claim, node), RIGHTS_DENIED);
+        warrant_free(warrant);
+    }
 }
 
 /* Nobody has a right by this token at the moment. Warrants stay until their claims are released. */
@@ -940,6 +948,9 @@ static void bearer_fail(struct bearer *bearer, enum rights_verdict verdict, uint
 static void bearer_take_answer(struct bearer *bearer, enum rights_answer answer, uint64_t until_ms, uint64_t now)
 {
     struct rights_stats *stats = &bearer->rights->stats;
+    if (BELFRY_MUTANT(rights_old_denies) || BELFRY_MUTANT(rights_old_granted) ||
+        BELFRY_MUTANT(rights_silence_granted) || BELFRY_MUTANT(rights_unreachable_ends))
+        answer = mutant_rights_answer(answer);
     switch (answer) {
     case RIGHTS_ALLOWED:
         stats->allowed++;
@@ -978,7 +989,9 @@ void rights_answer(struct rights *rights, struct rights_question *question, enum
     BELFRY_OWNER_CHECK(rights);
     struct bearer *bearer = belfry_container(question, struct bearer, question);
     uint64_t period = rights->opts.period_ms;
-    uint64_t until_ms = question->sent_ms + (age_ms < period ? period - age_ms : 0);
+    uint64_t from_ms = BELFRY_MUTANT(rights_from_answer) ? now_ms : question->sent_ms;
+    uint64_t age = BELFRY_MUTANT(rights_age_ignored) ? 0 : age_ms;
+    uint64_t until_ms = from_ms + (age < period ? period - age : 0);
     assert(bearer->asking);
     bool is_useless =
         (answer == RIGHTS_ALLOWED && until_ms <= now_ms) || (answer == RIGHTS_TOO_MANY && question->n == 1);
