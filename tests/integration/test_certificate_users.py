@@ -11,6 +11,7 @@ import procs
 import pytest
 from certs import Certs
 from kube import CRDS
+from kube_clients import kubectl_path
 from ports import free_port
 from rights import Caller, Ticker, TokenWatch
 from test_rights_facts import ROOT, jwt_flags
@@ -438,3 +439,21 @@ def test_members_fail_over(stand):
     assert watch.is_healthy()
     watch.close()
 
+
+
+def test_kubectl_works_by_a_certificate_and_reads_why_it_may_not(stand, tmp_path):
+    stand.etcd()
+    authority, cert, key = stand.certs.of("alice")
+
+    def kubectl(tier, *args):
+        flags = ["--server", f"https://{tier.endpoint}", "--certificate-authority", authority, "--client-certificate", cert,
+                 "--client-key", key, "--kubeconfig", "/dev/null", "--cache-dir", str(tmp_path / f"cache{tier.port}")]
+        done = subprocess.run([kubectl_path(), *flags, *args], text=True, capture_output=True, timeout=60)
+        return done.returncode, done.stdout + done.stderr
+    code, text = kubectl(stand.keyed(), "get", "configs", "-A", "-o", "name")
+    assert (code, text) == (0, "config.demo.example.com/web\n")
+    tier = stand.tier(*stand.log_in())
+    began = time.monotonic()
+    code, text = kubectl(tier, "get", "--raw", LIST)
+    assert code != 0 and time.monotonic() - began < 30, text
+    assert "cannot tell etcd the user of a client certificate" in text or "provide credentials" in text, text
