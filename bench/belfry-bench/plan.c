@@ -84,7 +84,7 @@ static const struct belfry_opt_row rows[N_NAMES] = {
         .help = "creates of a stream under way at a time: 1 as of Go's client, many as of libbelfry"},
     [TOKENS] = {TOKENS, "tokens", TEXT("FILE"), .help = "a token of etcd per line: connections have them in turn"},
     [LOGINS] = {LOGINS, "logins", TEXT("FILE"),
-        .help = "NAME:PASSWORD per line: each connection logs in with one, every time that it connects"},
+        .help = "NAME:PASSWORD per line: each connection logs in, every time; with --tokens: when it comes back"},
     [WRITE_TOKEN] = {WRITE_TOKEN, "write-token", TEXT("TOKEN"), .help = "of whoever makes the puts"},
     [PUTS] = {PUTS, "puts", COUNT(puts), RANGE(0, 10000000), .fallback = "200", .help = "puts"},
     [VALUE_BYTES] = {VALUE_BYTES, "value-size", SIZE(value_bytes), RANGE(PUT_TIME_BYTES, 1 << 20), .fallback = "256",
@@ -200,9 +200,10 @@ static bool set_other(struct reading *reading, enum name name, const char *text)
         plan->keys = LOAD_FLEET;
         break;
     case TOKENS:
+        credentials_read(&plan->tokens, text);
+        break;
     case LOGINS:
-        credentials_read(&plan->credentials, text);
-        plan->logs_in = name == LOGINS;
+        credentials_read(&plan->logins, text);
         break;
     case WRITE_TOKEN:
         plan->write_token = text;
@@ -336,8 +337,8 @@ struct swarm_opts plan_swarm(const struct plan *plan)
                                .n_watches = plan->watches,
                                .n_creating = plan->creating,
                                .selector_field = plan->selector_field,
-                               .credentials = plan->credentials.n > 0 ? &plan->credentials : NULL,
-                               .logs_in = plan->logs_in};
+                               .tokens = plan->tokens.n > 0 ? &plan->tokens : NULL,
+                               .logins = plan->logins.n > 0 ? &plan->logins : NULL};
 }
 
 struct putter_opts plan_putter(const struct plan *plan)

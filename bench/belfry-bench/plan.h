@@ -24,9 +24,8 @@ struct plan {
     struct target target, write_target;
     pid_t pid, write_pid, upstream_pid;
     size_t conns, streams, watches, creating;
-    struct credentials credentials; /* owned until the program ends; none: connections show nothing */
-    bool logs_in;
-    const char *write_token; /* lent from argv; NULL: none */
+    struct credentials tokens, logins; /* owned until the program ends; without both, connections show nothing */
+    const char *write_token;           /* lent from argv; NULL: none */
     size_t puts, value_bytes, in_flight;
     enum pace pace;
     uint64_t rate, elsewhere_rate; /* puts per second */

@@ -48,7 +48,7 @@ struct seat {
     /* etcd's API */
     struct h2conn *conn; /* owned; NULL: not opened yet */
     struct lane *lanes;  /* owned; one a stream */
-    bool logged_in;
+    bool logs_in, logged_in;
     /* Kubernetes' */
     struct kube_watch *watch; /* owned; NULL: not opened yet */
 };
@@ -106,7 +106,7 @@ static bool seat_lost(struct seat *seat, const char *why)
 
 static uint32_t first_call(const struct seat *seat)
 {
-    return seat->swarm->opts.logs_in ? LOGIN + 1 : 0;
+    return seat->logs_in ? LOGIN + 1 : 0;
 }
 
 static struct lane *lane_of(const struct seat *seat, uint32_t call)
@@ -193,7 +193,7 @@ static void open_streams(struct seat *seat)
 static void log_in(struct seat *seat)
 {
     struct belfry_buf request = {0};
-    credentials_write_login(credentials_of(seat->swarm->opts.credentials, seat->index), &request);
+    credentials_write_login(credentials_of(seat->swarm->opts.logins, seat->index), &request);
     uint32_t call = h2conn_call(seat->conn, "/etcdserverpb.Auth/Authenticate");
     h2conn_send(seat->conn, call, belfry_buf_bytes(&request), H2CONN_LAST);
     belfry_buf_fini(&request);
@@ -267,18 +267,19 @@ static void open_etcd(struct seat *seat)
 {
     static const struct h2conn_events events = {on_message, on_ended, on_failed};
     const struct swarm_opts *opts = &seat->swarm->opts;
+    seat->logs_in = opts->logins != NULL && (opts->tokens == NULL || seat->swarm->reconnects);
     uint32_t n_calls = (uint32_t)opts->n_streams + first_call(seat);
     seat->lanes = must_have(calloc(opts->n_streams, sizeof(*seat->lanes)));
     seat->conn = h2conn_create(seat->swarm->poll, &opts->target, n_calls, &events, seat);
     seat->logged_in = false;
     for (size_t i = 0; i < opts->n_streams; i++)
         seat->lanes[i].answered = must_have(calloc(opts->n_watches, sizeof(bool)));
-    if (opts->logs_in) {
+    if (seat->logs_in) {
         log_in(seat);
         return;
     }
-    if (opts->credentials != NULL)
-        h2conn_set_token(seat->conn, credentials_of(opts->credentials, seat->index));
+    if (opts->tokens != NULL)
+        h2conn_set_token(seat->conn, credentials_of(opts->tokens, seat->index));
     open_streams(seat);
 }
 

@@ -29,13 +29,14 @@
 struct swarm_opts {
     struct target target;
     struct load load;
-    size_t n_conns, n_streams, n_watches;  /* streams of a connection, watches of a stream */
-    size_t n_creating;                     /* creates of a stream without an answer; 0: SWARM_CREATING */
-    int64_t start_revision;                /* 0: from now on */
-    const char *selector_field;            /* of a distinct load of objects */
-    struct bound bound;                    /* of opening */
-    const struct credentials *credentials; /* lent; NULL: connections show nothing. For watches of etcd's API */
-    bool logs_in;                          /* these are names and passwords: a connection logs in each time */
+    size_t n_conns, n_streams, n_watches; /* streams of a connection, watches of a stream */
+    size_t n_creating;                    /* creates of a stream without an answer; 0: SWARM_CREATING */
+    int64_t start_revision;               /* 0: from now on */
+    const char *selector_field;           /* of a distinct load of objects */
+    struct bound bound;                   /* of opening */
+    /* Lent; NULL: connections show nothing. For watches of etcd's API. With both, a connection has a token at first,
+     * and logs in when it comes back. */
+    const struct credentials *tokens, *logins;
 };
 
 struct seat;

@@ -93,8 +93,7 @@ static void open_rig(const struct script *script, size_t n_conns, struct bound b
                               .n_streams = 1,
                               .n_watches = 2,
                               .bound = bound,
-                              .credentials = rig.logins,
-                              .logs_in = rig.logins != NULL};
+                              .logins = rig.logins};
     memcpy(&opts.target.addr, &addr, sizeof(addr));
     opts.target.addr_len = sizeof(addr);
     swarm_open(&rig.swarm, rig.poll, &opts, stopwatch_ns() + TWENTY_S);
