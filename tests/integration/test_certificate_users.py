@@ -271,7 +271,7 @@ def test_changes_of_other_roles_lose_no_event_and_cancel_no_watch(stand, figure)
     log_ins = tier.metrics()["belfry_tier_log_ins_total"]
     figure("certificate_users_old", f"{old}/{n + old}", f"writes answered with 'old' after 6 changes of roles; {log_ins:.0f} log-ins")
     assert 2 <= log_ins <= 8  # not one per watch, client or worker
-    assert old < n / 4
+    assert old <= 12  # the calls come one after another: each change meets one of them, or two
     watch.close()
     kube.close()
     caller.close()
