@@ -236,6 +236,11 @@ static void on_idle(uv_idle_t *idle)
     (void)idle; /* its being there is all */
 }
 
+static bool streams_are_learning(const struct worker_thread *t)
+{
+    return watch_is_going_round(t->watch) || (t->kube != NULL && kube_is_going_round(t->kube));
+}
+
 static void worker_thread_on_prepare(uv_prepare_t *prepare)
 {
     struct worker_thread *t = prepare->data;
@@ -246,7 +251,7 @@ static void worker_thread_on_prepare(uv_prepare_t *prepare)
     look_at_auth(t, now);
     t->due = false;              /* from here on: what follows may find room for waiting streams */
     permit_turn(t->permit, now); /* before anything is written: rights end by the clock */
-    bool more = worker_turn(t->worker, now, TURN_WORK);
+    bool more = streams_are_learning(t) || worker_turn(t->worker, now, TURN_WORK);
     ask_for_history(t);
     watch_after_turn(t->watch, now);
     look_after_kube(t, now);

@@ -1065,6 +1065,11 @@ uint64_t watch_due(const struct watch_service *service)
     return belfry_list_empty(&service->inside) ? due_ms : belfry_min_time(due_ms, service->look_ms);
 }
 
+bool watch_is_going_round(const struct watch_service *service)
+{
+    return service->roster.rounding;
+}
+
 /* ---- standing and drain ---- */
 
 static void watch_begin_round(struct watch_service *service)

@@ -204,7 +204,8 @@ static void bed_close(struct bed *bed)
 
 static void turn(struct bed *bed)
 {
-    worker_turn(bed->worker, bed->now, 100000);
+    if (!watch_is_going_round(bed->service))
+        worker_turn(bed->worker, bed->now, 100000);
     watch_after_turn(bed->service, bed->now);
 }
 
@@ -1208,6 +1209,28 @@ static void watches_that_run_are_asked_about_when_auth_is_turned_on(void **state
     bed_close(&bed);
 }
 
+static void an_event_that_waits_when_auth_is_found_on_is_not_delivered(void **state)
+{
+    (void)state;
+    BED(bed);
+    struct fakeexchange *peer = begin(&bed);
+    send_create(peer, "a", "", 0, 0);
+    run(&bed);
+    assert_created(peer, 0);
+    put(&bed, "a", 10);
+    bed.permit.closed = true;
+    bed.permit.regime = PERMIT_ASKS;
+    bed.permit.listener(bed.permit.listener_user);
+    assert_true(watch_is_going_round(bed.service));
+    run(&bed);
+    assert_false(watch_is_going_round(bed.service));
+    assert_silent(peer);
+    answer(&bed.permit.questions[0], PERMIT_HELD, "");
+    run(&bed);
+    assert_events(peer, 0, 1);
+    bed_close(&bed);
+}
+
 static void a_stream_without_a_token_ends_when_auth_is_turned_on(void **state)
 {
     (void)state;
@@ -1719,6 +1742,7 @@ int main(void)
         cmocka_unit_test(a_token_that_is_known_no_more_ends_the_stream_so_that_its_client_logs_in),
         cmocka_unit_test(one_more_watch_waits_for_upstream_and_the_others_run_on),
         cmocka_unit_test(watches_that_run_are_asked_about_when_auth_is_turned_on),
+        cmocka_unit_test(an_event_that_waits_when_auth_is_found_on_is_not_delivered),
         cmocka_unit_test(a_stream_without_a_token_ends_when_auth_is_turned_on),
         cmocka_unit_test(auth_turned_on_and_off_again_leaves_every_watch_running),
         cmocka_unit_test(an_id_that_cannot_be_claimed_is_refused),

@@ -114,6 +114,11 @@ void kube_after_turn(struct kube_service *service, uint64_t now_ms)
     kube_watches_after_turn(service->watches, now_ms);
 }
 
+bool kube_is_going_round(const struct kube_service *service)
+{
+    return kube_watches_are_going_round(service->watches);
+}
+
 uint64_t kube_due(const struct kube_service *service)
 {
     return belfry_min_time(kube_calls_due(&service->calls), kube_watches_due(service->watches));

@@ -69,6 +69,7 @@ void kube_begin(struct kube_service *service, struct exchange *x, const struct e
 /* As in watch.h. */
 void kube_after_turn(struct kube_service *service, uint64_t now_ms);
 uint64_t kube_due(const struct kube_service *service);
+bool kube_is_going_round(const struct kube_service *service); /* as watch_is_going_round() */
 void kube_stand(struct kube_service *service, bool ready, const char *reason);
 void kube_drain(struct kube_service *service, uint64_t now_ms, uint64_t drain_ms);
 

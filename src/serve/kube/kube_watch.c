@@ -860,6 +860,11 @@ uint64_t kube_watches_due(const struct kube_watches *watches)
     return belfry_list_empty(&watches->inside) ? due_ms : belfry_min_time(due_ms, watches->look_ms);
 }
 
+bool kube_watches_are_going_round(const struct kube_watches *watches)
+{
+    return watches->roster.rounding;
+}
+
 static void begin_round(struct kube_watches *watches)
 {
     if (watches->stats.watches == 0)

@@ -73,6 +73,7 @@ void kube_watch_open(struct kube_watches *watches, struct exchange *x, const str
 /* After each worker_turn(). Bounded: the rest is due immediately. */
 void kube_watches_after_turn(struct kube_watches *watches, uint64_t now_ms);
 uint64_t kube_watches_due(const struct kube_watches *watches);
+bool kube_watches_are_going_round(const struct kube_watches *watches); /* as watch_is_going_round() */
 
 struct kube_watches_stats {
     size_t watches;
