@@ -198,14 +198,49 @@ static void front_stop(struct front *front)
     uv_stop(&front->loop);
 }
 
+/* ---- files of listeners ---- */
+
+static void look_at_crl(struct front *front, struct gate *gate)
+{
+    int64_t now_s = (int64_t)time(NULL);
+    if (gate->config->crl == NULL || now_s <= belfry_tls_crl_due(gate->tls) || now_s < gate->crl_log_s)
+        return;
+    gate->crl_log_s = now_s + CRL_LOG_S;
+    belfry_logf(front->log, BELFRY_LOG_WARN, "crl_overdue",
+                "file=\"%s\" why=\"the next update of a list in it is overdue; it still counts\"", gate->config->crl);
+}
+
+/* Connections check their certificates again when they see another version (server/inbound.h). */
+static void look_at_files(struct front *front, uint64_t now)
+{
+    char why[400];
+    if (now < front->files_due_ms)
+        return;
+    front->files_due_ms = now + belfry_min_time(FILES_MS, front->config->rights_period_ms / 4);
+    for (size_t i = 0; i < front->n_gates; i++) {
+        struct gate *gate = &front->gates[i];
+        if (gate->tls == NULL)
+            continue;
+        belfry_ignore(belfry_tls_refresh(gate->tls, why, sizeof(why))); /* logged below, and tried again */
+        belfry_tls_log_refresh(gate->tls, front->log);
+        uint64_t version = belfry_tls_version(gate->tls);
+        if (version != gate->tls_version)
+            belfry_logf(front->log, BELFRY_LOG_INFO, "tls_reloaded", "address=%s", gate->config->endpoint.url);
+        gate->tls_version = version;
+        look_at_crl(front, gate);
+    }
+}
+
 static void on_signal(uv_signal_t *signal, int number)
 {
     struct front *front = signal->data;
     if (number == SIGHUP) {
         belfry_logf(
-            front->log, BELFRY_LOG_WARN, "signal",
-            "name=SIGHUP why=\"nothing is reloaded: restart to apply settings; certificates are read again when "
-            "their files change\"");
+            front->log, BELFRY_LOG_INFO, "signal",
+            "name=SIGHUP why=\"certificates, keys and lists that have changed are read again now; other settings "
+            "need a restart\"");
+        front->files_due_ms = 0;
+        look_at_files(front, belfry_clock_ms());
         return;
     }
     belfry_logf(front->log, BELFRY_LOG_INFO, "signal", "name=%s", number == SIGTERM ? "SIGTERM" : "SIGINT");
@@ -251,50 +286,20 @@ static void log_guard(struct front *front)
     }
 }
 
-/* ---- files of listeners ---- */
-
-static void look_at_crl(struct front *front, struct gate *gate)
-{
-    int64_t now_s = (int64_t)time(NULL);
-    if (gate->config->crl == NULL || now_s <= belfry_tls_crl_due(gate->tls) || now_s < gate->crl_log_s)
-        return;
-    gate->crl_log_s = now_s + CRL_LOG_S;
-    belfry_logf(front->log, BELFRY_LOG_WARN, "crl_overdue",
-                "file=\"%s\" why=\"the next update of a list in it is overdue; it still counts\"", gate->config->crl);
-}
-
-/* Connections check their certificates again when they see another version (server/inbound.h). */
-static void look_at_files(struct front *front, uint64_t now)
-{
-    char why[400];
-    if (now < front->files_due_ms)
-        return;
-    front->files_due_ms = now + belfry_min_time(FILES_MS, front->config->rights_period_ms / 4);
-    for (size_t i = 0; i < front->n_gates; i++) {
-        struct gate *gate = &front->gates[i];
-        if (gate->tls == NULL)
-            continue;
-        belfry_ignore(belfry_tls_refresh(gate->tls, why, sizeof(why))); /* logged below, and tried again */
-        belfry_tls_log_refresh(gate->tls, front->log);
-        uint64_t version = belfry_tls_version(gate->tls);
-        if (version != gate->tls_version)
-            belfry_logf(front->log, BELFRY_LOG_INFO, "tls_reloaded", "address=%s", gate->config->endpoint.url);
-        gate->tls_version = version;
-        look_at_crl(front, gate);
-    }
-}
-
 static void note_listeners(struct front *front)
 {
     struct listener_stats sum = {0}, one;
+    int64_t expires_s = INT64_MAX;
     for (size_t i = 0; i < front->n_gates; i++) {
         if (front->gates[i].listener == NULL)
             continue;
+        int64_t own_s = front->gates[i].tls != NULL ? belfry_tls_expires(front->gates[i].tls) : INT64_MAX;
+        expires_s = own_s < expires_s ? own_s : expires_s;
         listener_stats(front->gates[i].listener, &one);
         sum.accepted += one.accepted;
         sum.refused += one.refused;
     }
-    tier_note_listeners(front->tier, &sum);
+    tier_note_listeners(front->tier, &sum, expires_s);
 }
 
 /* A client without another tier comes back after each GOAWAY, so connections may be there until the period is over. */

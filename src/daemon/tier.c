@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -53,6 +54,7 @@ struct tier {
     size_t n_workers;
     struct gatherer *gatherer;
     struct listener_stats listeners;
+    int64_t listeners_expire_s;
     uint64_t refused; /* connections over connections_max */
     bool draining, stopped;
     BELFRY_OWNER;
@@ -281,6 +283,15 @@ static enum belfry_err start_workers(struct tier *tier)
     return BELFRY_OK;
 }
 
+/* 0: it has expired. */
+static uint64_t seconds_until(int64_t expires_s)
+{
+    int64_t left_s = expires_s - (int64_t)time(NULL);
+    if (expires_s == INT64_MAX)
+        return BELFRY_NEVER;
+    return left_s > 0 ? (uint64_t)left_s : 0;
+}
+
 static void finish_numbers(struct tier_numbers *numbers, void *user)
 {
     struct tier *tier = user;
@@ -295,6 +306,9 @@ static void finish_numbers(struct tier_numbers *numbers, void *user)
             numbers->guarded = config->listen[i].endpoint.url;
     numbers->listeners = tier->listeners;
     numbers->listeners.refused += tier->refused;
+    numbers->listeners_left_s = seconds_until(tier->listeners_expire_s);
+    numbers->upstream_left_s =
+        tier->upstream_tls != NULL ? seconds_until(belfry_tls_expires(tier->upstream_tls)) : BELFRY_NEVER;
     numbers->memory_max = tier->memory_max;
     replica_stats(tier->store, &numbers->replica);
     struct store_meta meta;
@@ -511,10 +525,11 @@ enum belfry_err tier_scan(const struct watchers_query *query, admin_scans_fn fn,
     return gatherer_scan(tier->gatherer, query, fn, fn_user);
 }
 
-void tier_note_listeners(struct tier *tier, const struct listener_stats *stats)
+void tier_note_listeners(struct tier *tier, const struct listener_stats *stats, int64_t expires_s)
 {
     BELFRY_OWNER_CHECK(tier);
     tier->listeners = *stats;
+    tier->listeners_expire_s = expires_s;
 }
 
 /* OFF when a worker found it off, UNKNOWN when one does not know. */

@@ -13,12 +13,17 @@
 #include "base/secret.h"
 #include "net/tls_private.h"
 
+/* Of TLS 1.2: keys that are lost later open no old record, and records are authenticated as they are encrypted. TLS 1.3
+ * has no other suites. */
+#define SUITES "ECDHE+AESGCM:ECDHE+CHACHA20"
+
 static enum belfry_err set_protocol(SSL_CTX *ctx)
 {
     SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
     SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
                               SSL_MODE_RELEASE_BUFFERS | SSL_MODE_AUTO_RETRY);
-    return SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION) == 1 ? BELFRY_OK : BELFRY_ERR_TLS;
+    bool fine = SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION) == 1 && SSL_CTX_set_cipher_list(ctx, SUITES) == 1;
+    return fine ? BELFRY_OK : BELFRY_ERR_TLS;
 }
 
 static struct belfry_tls *make(void)
@@ -143,6 +148,12 @@ static enum belfry_err load(const struct belfry_tls *tls, SSL_CTX **out, int64_t
     return err;
 }
 
+static int64_t expiry_of(const SSL_CTX *ctx)
+{
+    X509 *own = SSL_CTX_get0_certificate(ctx);
+    return own != NULL ? belfry_tls_time(X509_get0_notAfter(own)) : INT64_MAX;
+}
+
 /* A file that is not there has a stamp of its own: all zero. */
 static void take_stamps(const struct belfry_tls *tls, struct belfry_tls_stamp stamps[BELFRY_TLS_FILES])
 {
@@ -173,10 +184,12 @@ static enum belfry_err refresh(struct belfry_tls *tls, char *why, size_t why_len
     enum belfry_err err = load(tls, &ctx, &crl_due, why, why_len);
     if (err != BELFRY_OK)
         return err;
+    int64_t expires_s = expiry_of(ctx);
     pthread_mutex_lock(&tls->mu);
     SSL_CTX *before = tls->ctx;
     tls->ctx = ctx;
     tls->crl_due = crl_due;
+    tls->expires_s = expires_s;
     tls->version++;
     pthread_mutex_unlock(&tls->mu);
     SSL_CTX_free(before);
@@ -291,6 +304,14 @@ uint64_t belfry_tls_version(struct belfry_tls *tls)
     uint64_t version = tls->version;
     pthread_mutex_unlock(&tls->mu);
     return version;
+}
+
+int64_t belfry_tls_expires(struct belfry_tls *tls)
+{
+    pthread_mutex_lock(&tls->mu);
+    int64_t expires_s = tls->expires_s;
+    pthread_mutex_unlock(&tls->mu);
+    return expires_s;
 }
 
 int64_t belfry_tls_crl_due(struct belfry_tls *tls)

@@ -68,6 +68,9 @@ BELFRY_NODISCARD enum belfry_err belfry_tls_create_server(const struct belfry_tl
 /* Grows each time when refresh has read other files. */
 uint64_t belfry_tls_version(struct belfry_tls *tls);
 
+/* The end of its own certificate, in seconds of Unix time; INT64_MAX: it has none. */
+int64_t belfry_tls_expires(struct belfry_tls *tls);
+
 /* When the first list of the crl should be replaced by a newer one, in seconds of Unix time; INT64_MAX: never. */
 int64_t belfry_tls_crl_due(struct belfry_tls *tls);
 

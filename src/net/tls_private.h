@@ -35,8 +35,8 @@ struct belfry_tls {
     /* under mu, which is held for a copy */
     pthread_mutex_t mu;
     SSL_CTX *ctx;
-    uint64_t version; /* of ctx; written under reading, too */
-    int64_t crl_due;  /* of ctx */
+    uint64_t version;           /* of ctx; written under reading, too */
+    int64_t crl_due, expires_s; /* of ctx */
     char refresh_why[400], logged_why[400];
 };
 

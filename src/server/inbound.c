@@ -584,7 +584,9 @@ static void continue_handshake(struct inbound_conn *c)
         conn_join_checked(c);
         return;
     }
-    conn_log(c, BELFRY_LOG_DEBUG, "handshake_failed",
+    enum belfry_log_level level =
+        belfry_log_is_due(++c->group->stats.refused_handshakes) ? BELFRY_LOG_WARN : BELFRY_LOG_DEBUG;
+    conn_log(c, level, "handshake_failed",
              err == BELFRY_ERR_TLS ? belfry_tls_conn_why(tls) : belfry_strerror((int)err));
     conn_close(c);
 }

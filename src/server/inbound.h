@@ -105,6 +105,7 @@ struct inbound_stats {
     uint64_t refused_streams, refused_connections; /* for lack of memory */
     uint64_t ended_largest;                        /* connections ended because they held most when a pool was full */
     uint64_t ended_certificates;                   /* connections whose client certificate is no longer good */
+    uint64_t refused_handshakes;                   /* TLS handshakes that failed, for whatever reason */
     uint64_t ended_late; /* connections whose greeting, or a request's head, was not complete in time */
     /* refused_floods: HTTP/2 connections ended for breaking the protocol, floods included */
     uint64_t accepted, closed, dead, refused_floods, bytes_in, bytes_out, writes;

@@ -20,7 +20,7 @@
     "\"history_oldest\":44000000," \
     "\"history_newest\":48120732,\"reads\":0,\"reads_shared\":0,\"reads_shelved\":0,\"shelf_bytes\":0}," \
     "\"log\":{\"oldest\":47900000,\"newest\":48120733,\"bytes\":268435456}," \
-    "\"listeners\":{\"accepted\":300,\"refused\":301},\"memory_max\":1073741824," \
+    "\"listeners\":{\"accepted\":300,\"refused\":301},\"listener_certificate_s\":7689600,\"memory_max\":1073741824," \
     "\"workers\":[{\"answered\":true,\"position\":48120730,\"turns\":99,\"longest_turn_us\":1800," \
     "\"core\":{\"streams\":1000,\"watchers\":1001,\"nodes\":1002,\"riding\":1003,\"waiting\":1004," \
     "\"boarded\":1005,\"stalled\":1006,\"solo\":1007,\"parked\":1008,\"riding_parked\":3,\"bytes\":1009," \
@@ -34,7 +34,7 @@
     "\"bad_request\":1110,\"memory\":1111,\"upstream\":1112,\"late\":1113,\"rights\":1114}}," \
     "\"inbound\":{\"connections\":1200," \
     "\"http1\":1201,\"http2\":1202,\"tls\":1203,\"bytes\":1204,\"kernel_bytes\":1205,\"accepted\":1206," \
-    "\"closed\":1207,\"dead\":1208,\"ended_certificates\":1213,\"refused_floods\":1209," \
+    "\"closed\":1207,\"dead\":1208,\"ended_certificates\":1213,\"refused_handshakes\":0,\"refused_floods\":1209," \
     "\"bytes_in\":1210,\"bytes_out\":1211," \
     "\"writes\":1212},\"relay\":{\"running\":1300,\"relayed\":1301,\"refused\":1302,\"failed\":1303," \
     "\"bytes_up\":1304,\"bytes_down\":1305,\"inquiries\":1306,\"inquiries_relayed\":1307}," \

@@ -322,6 +322,8 @@ static const struct number *next_series(const struct number *after, const struct
 static void write_series(struct text *text, const struct number *number, const struct tier_numbers *numbers)
 {
     uint64_t value = numbers_value(numbers, number);
+    if (number->over == NUMBER_KNOWN && value == BELFRY_NEVER)
+        return;
     if (number->kind == GAUGE_US)
         sample_real(text, number->metric, (double)value / 1e6);
     else

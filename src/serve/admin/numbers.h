@@ -65,6 +65,7 @@ struct tier_numbers {
     uint64_t reads_shelved;       /* answered from an earlier backfill */
     size_t shelf_bytes;           /* of backfilled history that is kept */
     struct listener_stats listeners;
+    uint64_t listeners_left_s, upstream_left_s; /* until a certificate expires; BELFRY_NEVER: there is none */
     size_t memory_max;
     size_t n_workers;
     const struct worker_numbers *workers;

@@ -7,7 +7,7 @@
  *
  * over    where the number is, and how the values of workers combine:
  *         TIER        a member of tier_numbers
- *         KNOWN       likewise; BELFRY_NEVER means that it is not known, and JSON leaves it out
+ *         KNOWN       likewise; BELFRY_NEVER means that it is not known, and it is left out
  *         SUM MAX MIN a member of worker_numbers, combined over the workers that answered
  * name    in JSON
  * show    JSON: in /debug/numbers; TOP: there, and belfryctl top reads it; HIDDEN: in /metrics only
@@ -120,6 +120,11 @@
       "Rejected connections, streams and calls, by cause.", "reason=\"descriptors\"")
 
 #define NUMBERS_TIER(X) \
+    X(KNOWN, listeners_left_s, listener_certificate_s, JSON, "belfry_certificate_left_seconds", GAUGE, \
+      "Seconds until the first certificate of a listener, or the one for upstream, expires; left out without one.", \
+      "of=\"listener\"") \
+    X(KNOWN, upstream_left_s, upstream_certificate_s, JSON, "belfry_certificate_left_seconds", GAUGE, NULL, \
+      "of=\"upstream\"") \
     X(TIER, memory_max, memory_max, JSON, "belfry_memory_limit_bytes", GAUGE, \
       "Above this, new streams and watchers are rejected; 0: no limit.") \
     X(TIER, n_workers, -, HIDDEN, "belfry_workers", GAUGE, "Worker threads.") \
@@ -211,6 +216,8 @@
       "Connections ended because the peer's machine stopped acknowledging.") \
     X(SUM, inbound.ended_certificates, ended_certificates, JSON, "belfry_connections_certificate_ended_total", \
       COUNTER, "Connections ended because their client certificate expired, was revoked, or lost its authority.") \
+    X(SUM, inbound.refused_handshakes, refused_handshakes, JSON, "belfry_rejected_total", COUNTER, \
+      NULL, "reason=\"handshake\"") \
     X(SUM, inbound.refused_floods, refused_floods, JSON, "belfry_rejected_total", COUNTER, NULL, "reason=\"flood\"") \
     X(SUM, inbound.bytes_in, bytes_in, JSON, "belfry_received_bytes_total", COUNTER, "Bytes read from clients.") \
     X(SUM, inbound.bytes_out, bytes_out, TOP, "belfry_sent_bytes_total", COUNTER, "Bytes written to clients.") \

@@ -173,6 +173,8 @@ static struct tier_numbers make_numbers(void)
     n.log_newest = 48120733;
     n.log_bytes = 268435456;
     n.listeners = (struct listener_stats){.accepted = 300, .refused = 301};
+    n.listeners_left_s = 7689600;
+    n.upstream_left_s = BELFRY_NEVER;
     n.memory_max = 1 << 30;
     n.n_workers = 2;
     n.workers = workers;

@@ -75,8 +75,8 @@ void watch_begin(struct watch_service *service, struct exchange *x, const struct
 void watch_after_turn(struct watch_service *service, uint64_t now_ms);
 uint64_t watch_due(const struct watch_service *service); /* when to call it even if nothing happens */
 
-/* True while streams learn, some in each call of watch_after_turn(), what has changed for all of them. The core takes no
- * turn then: it could deliver to a stream that has not learnt yet that auth is on. */
+/* True while streams learn, some in each call of watch_after_turn(), what has changed for all of them. The core takes
+ * no turn then: it could deliver to a stream that has not learnt yet that auth is on. */
 bool watch_is_going_round(const struct watch_service *service);
 
 /* How the tier stands with upstream; WATCH_NOT_READY at first. Clients that are refused receive `reason` (copied).
