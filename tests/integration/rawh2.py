@@ -17,10 +17,10 @@ def _field(name, value):
     return b"\x00" + bytes([len(name)]) + name + bytes([len(value)]) + value
 
 
-def grpc_head(path):
+def grpc_head(path, *more):
     return b"".join(_field(*pair) for pair in ((b":method", b"POST"), (b":scheme", b"http"), (b":path", path),
                                                (b":authority", b"test"), (b"content-type", b"application/grpc"),
-                                               (b"te", b"trailers")))
+                                               (b"te", b"trailers"), *more))
 
 
 def message(raw):
@@ -42,11 +42,11 @@ class Connection:
     def give(self, n, stream=0):
         self.send(frame(WINDOW_UPDATE, 0, stream, struct.pack(">I", n)))
 
-    def open(self, path, raw):
-        """A call with one message, not half-closed; its stream."""
+    def open(self, path, raw, *more):
+        """A call with one message, not half-closed; its stream. `more`: fields of its head."""
         stream = self.next_stream
         self.next_stream += 2
-        self.send(frame(HEADERS, END_HEADERS, stream, grpc_head(path)) + frame(DATA, 0, stream, message(raw)))
+        self.send(frame(HEADERS, END_HEADERS, stream, grpc_head(path, *more)) + frame(DATA, 0, stream, message(raw)))
         return stream
 
     def read(self, timeout):

@@ -160,6 +160,7 @@ struct identity identity_read(const struct exchange *x, const struct exchange_he
     if (passing == PASSED_NONE)
         identity = read_who(conn, head, dialect);
     identity.rights = policy != NULL ? policy->rights : LISTEN_RIGHTS_ASKED;
+    identity.source = conn->id;
     return identity;
 }
 

@@ -42,6 +42,7 @@ struct identity {
     enum listen_rights rights; /* of the listener */
     bool accepted;             /* TOKEN: upstream, with auth on, has accepted it */
     uint32_t tag;              /* TOKEN */
+    uint64_t source;           /* the connection (exchange_conn.id); 0: none */
     struct belfry_bytes text;  /* TOKEN: the token, which may be empty; CERT: the name */
 };
 

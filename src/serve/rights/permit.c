@@ -602,11 +602,11 @@ static void permit_arm_timer(struct permit *permit, uint64_t now)
 static struct rights_who who_of(const struct identity *who)
 {
     if (who->kind == IDENTITY_CERT && who->rights != LISTEN_RIGHTS_OPEN)
-        return (struct rights_who){CREDENTIAL_USER, who->text};
+        return (struct rights_who){CREDENTIAL_USER, who->text, who->source};
     if (who->kind != IDENTITY_TOKEN)
-        return (struct rights_who){CREDENTIAL_NONE, {0}};
+        return (struct rights_who){.kind = CREDENTIAL_NONE};
     bool is_token = who->field == IDENTITY_FIELD_TOKEN;
-    return (struct rights_who){is_token ? CREDENTIAL_TOKEN : CREDENTIAL_AUTHORIZATION, who->text};
+    return (struct rights_who){is_token ? CREDENTIAL_TOKEN : CREDENTIAL_AUTHORIZATION, who->text, who->source};
 }
 
 static enum belfry_err permit_question_wait_for_auth(struct permit_question *question, struct rights_who who,
@@ -621,7 +621,7 @@ static enum belfry_err permit_question_wait_for_auth(struct permit_question *que
         return BELFRY_ERR_NOMEM;
     char *to = subject->text;
     *subject = (struct permit_subject){.rights = rights, .bytes = bytes};
-    subject->who = (struct rights_who){who.kind, belfry_pack(&to, who.secret)};
+    subject->who = (struct rights_who){who.kind, belfry_pack(&to, who.secret), who.source};
     subject->range = (struct rights_range){belfry_pack(&to, range.key), belfry_pack(&to, range.end)};
     question->subject = subject;
     permit->bytes += bytes;

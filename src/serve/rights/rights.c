@@ -16,6 +16,7 @@
 #include "base/rng.h"
 #include "base/sim.h"
 #include "base/treap.h"
+#include "serve/rights/lanes.h"
 #include "serve/rights/rights_mutants.h"
 
 #define RETRY_MS     100  /* after the first question without an answer; doubled up to */
@@ -49,7 +50,8 @@ struct bearer {
     struct rights *rights;
     struct belfry_map_node by_secret; /* of rights.bearers */
     struct belfry_treap_node by_due;  /* of rights.by_due, while due_ms is not NEVER */
-    struct belfry_list ready;         /* of rights.first or rights.renewals: it has a question; or of none */
+    struct belfry_list ready;         /* of its lane or rights.renewals: it has a question; or of none */
+    struct lane *lane;                /* of rights.first */
     struct belfry_list parties;
     struct belfry_list rest, to_ask; /* warrants */
     struct rights_question question;
@@ -73,11 +75,12 @@ struct rights {
     struct belfry_rng rng;
     struct belfry_map bearers, warrants;
     struct belfry_treap_node *by_due;
-    struct belfry_list first, renewals; /* bearers with a question that somebody waits for, and others */
-    struct belfry_list settled;         /* claims */
-    struct belfry_list news;            /* parties */
-    struct belfry_list abandoned;       /* bearers, by `ready` */
-    size_t batch_limit;                 /* RIGHTS_BATCH, or what upstream allows */
+    struct lanes first;           /* bearers with a question that somebody waits for */
+    struct belfry_list renewals;  /* the others */
+    struct belfry_list settled;   /* claims */
+    struct belfry_list news;      /* parties */
+    struct belfry_list abandoned; /* bearers, by `ready` */
+    size_t batch_limit;           /* RIGHTS_BATCH, or what upstream allows */
     uint64_t numbers;
     struct rights_stats stats;
     BELFRY_OWNER;
@@ -171,8 +174,10 @@ static void bearer_queue(struct bearer *bearer, uint64_t now)
     uint64_t due_ms = bearer->end_ms;
     belfry_list_remove(&bearer->ready);
     if (bearer_can_ask(bearer, now)) {
-        bool is_first = warrant_is_urgent(first_warrant(&bearer->to_ask), now);
-        belfry_list_append(is_first ? &rights->first : &rights->renewals, &bearer->ready);
+        if (warrant_is_urgent(first_warrant(&bearer->to_ask), now))
+            lanes_wait(&rights->first, bearer->lane, &bearer->ready);
+        else
+            belfry_list_append(&rights->renewals, &bearer->ready);
     } else if (!bearer->asking && !belfry_list_empty(&bearer->to_ask)) {
         due_ms = belfry_min_time(due_ms, bearer->retry_ms);
     }
@@ -335,6 +340,7 @@ static enum belfry_err bearer_create(struct rights *rights, struct rights_who wh
     if (bearer == NULL)
         return BELFRY_ERR_NOMEM;
     *bearer = (struct bearer){.rights = rights,
+                              .lane = lanes_of(&rights->first, rights->opts.hash_key, who.source),
                               .number = ++rights->numbers,
                               .due_ms = BELFRY_NEVER,
                               .until_ms = BELFRY_NEVER,
@@ -343,7 +349,8 @@ static enum belfry_err bearer_create(struct rights *rights, struct rights_who wh
                               .batch_max = RIGHTS_BATCH,
                               .bytes = bytes};
     char *to = bearer->secret;
-    bearer->question.who = (struct rights_who){who.kind, belfry_pack(&to, who.secret)};
+    bearer->question.who = who;
+    bearer->question.who.secret = belfry_pack(&to, who.secret);
     bearer->question.turn = bearer->number; /* first questions go to all members, too */
     belfry_list_init(&bearer->question.warrants);
     belfry_list_init(&bearer->ready);
@@ -785,9 +792,11 @@ static void bearer_fill_question(struct bearer *bearer, uint64_t now)
     }
 }
 
-static bool rights_may_ask_first(const struct rights *rights)
+/* Whose turn it is to ask a first question; NULL: nobody's. */
+static struct lane *rights_first_lane(const struct rights *rights)
 {
-    return !belfry_list_empty(&rights->first) && rights->stats.asking < RIGHTS_QUESTIONS - RIGHTS_RENEWALS;
+    size_t max = RIGHTS_QUESTIONS - RIGHTS_RENEWALS, asking = rights->stats.asking;
+    return asking < max ? lanes_next(&rights->first, max - asking) : NULL;
 }
 
 static bool rights_may_renew(const struct rights *rights)
@@ -797,15 +806,16 @@ static bool rights_may_renew(const struct rights *rights)
 
 bool rights_has_question(const struct rights *rights)
 {
-    return rights_may_ask_first(rights) || rights_may_renew(rights);
+    return rights_first_lane(rights) != NULL || rights_may_renew(rights);
 }
 
 struct rights_question *rights_ask(struct rights *rights, uint64_t now_ms)
 {
     BELFRY_OWNER_CHECK(rights);
-    if (!rights_has_question(rights))
+    struct lane *lane = rights_first_lane(rights);
+    if (lane == NULL && !rights_may_renew(rights))
         return NULL;
-    struct belfry_list *node = belfry_list_pop(rights_may_ask_first(rights) ? &rights->first : &rights->renewals);
+    struct belfry_list *node = lane != NULL ? lanes_take(&rights->first, lane) : belfry_list_pop(&rights->renewals);
     struct bearer *bearer = belfry_container(node, struct bearer, ready);
     struct rights_question *question = &bearer->question;
     bearer_fill_question(bearer, now_ms);
@@ -814,6 +824,7 @@ struct rights_question *rights_ask(struct rights *rights, uint64_t now_ms)
     question->sent_ms = now_ms;
     question->user = NULL;
     rights->stats.asking++;
+    bearer->lane->held += question->is_first;
     rights->stats.questions++;
     rights->stats.ranges += question->n;
     bearer_queue(bearer, now_ms);
@@ -1000,6 +1011,7 @@ void rights_answer(struct rights *rights, struct rights_question *question, enum
     bearer_take_answer(bearer, answer, until_ms, now_ms);
     bearer->asking = false;
     rights->stats.asking--;
+    bearer->lane->held -= question->is_first;
     bearer_sweep(bearer, now_ms);
     bearer_count_until(bearer);
     bearer_set_paused(bearer, bearer->until_ms <= now_ms);
@@ -1020,7 +1032,7 @@ enum belfry_err rights_create(const struct rights_opts *opts, struct rights **ou
     rights->batch_limit = RIGHTS_BATCH;
     belfry_map_init(&rights->bearers);
     belfry_map_init(&rights->warrants);
-    belfry_list_init(&rights->first);
+    lanes_init(&rights->first);
     belfry_list_init(&rights->renewals);
     belfry_list_init(&rights->settled);
     belfry_list_init(&rights->news);

@@ -1,0 +1,44 @@
+/* src/serve/rights/lanes.h
+ *
+ * lanes: fair turns for those who wait for one of a bounded number of places. Whoever comes by one source (a
+ * connection) waits in one lane; lanes take turns. A lane gets a place while it has fewer than are free. So one lane
+ * has half of all places at most, and ten that take all they can leave an eleventh of them to others, however long
+ * each place is held.
+ *
+ * There are LANES of them. Sources that share one share its turns.
+ *
+ * Thread: owner. Memory: fixed.
+ */
+#ifndef BELFRY_SERVE_RIGHTS_LANES_H
+#define BELFRY_SERVE_RIGHTS_LANES_H
+
+#include "base/hash.h"
+#include "base/list.h"
+
+#define LANES 256
+
+struct lane {
+    struct belfry_list node;    /* of lanes.turns; it may have become empty there */
+    struct belfry_list waiting; /* the owner's nodes, which may be removed at any time */
+    size_t held;                /* places; the owner counts */
+};
+
+struct lanes {
+    struct belfry_list turns;
+    struct lane all[LANES];
+};
+
+void lanes_init(struct lanes *lanes);
+
+/* The key keeps peers from choosing whose lane they share. */
+struct lane *lanes_of(struct lanes *lanes, struct belfry_hash_key key, uint64_t source);
+
+void lanes_wait(struct lanes *lanes, struct lane *lane, struct belfry_list *node);
+
+/* The lane whose turn it is, when so many places are free; NULL: none waits that may have one. */
+struct lane *lanes_next(const struct lanes *lanes, size_t free);
+
+/* Takes the first that waits in the lane, which has its next turn after all others. */
+struct belfry_list *lanes_take(struct lanes *lanes, struct lane *lane);
+
+#endif

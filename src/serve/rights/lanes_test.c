@@ -1,0 +1,92 @@
+/* src/serve/rights/lanes_test.c */
+#include "serve/rights/lanes.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#define PLACES 100
+
+static struct lanes lanes;
+static struct belfry_list nodes[LANES * 2];
+
+static void make(void)
+{
+    lanes_init(&lanes);
+    for (size_t i = 0; i < sizeof(nodes) / sizeof(nodes[0]); i++)
+        belfry_list_init(&nodes[i]);
+}
+
+static void lanes_take_turns_and_each_is_in_order(void **state)
+{
+    (void)state;
+    make();
+    for (size_t i = 0; i < 3; i++)
+        lanes_wait(&lanes, &lanes.all[0], &nodes[i]);
+    lanes_wait(&lanes, &lanes.all[1], &nodes[3]);
+    static const size_t order[] = {0, 3, 1, 2};
+    for (size_t i = 0; i < 4; i++)
+        assert_ptr_equal(lanes_take(&lanes, lanes_next(&lanes, PLACES)), &nodes[order[i]]);
+    assert_null(lanes_next(&lanes, PLACES));
+}
+
+static void one_that_stops_waiting_has_no_turn(void **state)
+{
+    (void)state;
+    make();
+    lanes_wait(&lanes, &lanes.all[0], &nodes[0]);
+    belfry_list_remove(&nodes[0]);
+    assert_null(lanes_next(&lanes, PLACES));
+    lanes_wait(&lanes, &lanes.all[1], &nodes[1]);
+    lanes_wait(&lanes, &lanes.all[0], &nodes[0]);
+    assert_ptr_equal(lanes_take(&lanes, lanes_next(&lanes, PLACES)), &nodes[0]);
+    assert_ptr_equal(lanes_take(&lanes, lanes_next(&lanes, PLACES)), &nodes[1]);
+    assert_null(lanes_next(&lanes, PLACES));
+}
+
+/* Ten lanes take all they can; the eleventh has as many as each of them. */
+static void lanes_that_give_nothing_back_leave_places(void **state)
+{
+    (void)state;
+    make();
+    size_t free = PLACES, n = 0;
+    struct lane *lane;
+    for (size_t i = 0; i < 20 * 10; i++)
+        lanes_wait(&lanes, &lanes.all[i % 10], &nodes[i]);
+    for (; (lane = lanes_next(&lanes, free)) != NULL; free--, n++) {
+        (void)lanes_take(&lanes, lane);
+        lane->held++;
+    }
+    assert_in_range(free, PLACES / 11, PLACES / 11 + 1);
+    assert_int_equal(n + free, PLACES);
+    lanes_wait(&lanes, &lanes.all[10], &nodes[LANES]);
+    assert_ptr_equal(lanes_next(&lanes, free), &lanes.all[10]);
+    assert_null(lanes_next(&lanes, 0));
+}
+
+static void sources_are_spread_by_the_key(void **state)
+{
+    (void)state;
+    make();
+    struct belfry_hash_key one = {1, 2}, two = {3, 4};
+    bool used[LANES] = {0};
+    size_t n = 0, n_moved = 0;
+    for (uint64_t source = 0; source < LANES; source++) {
+        const struct lane *lane = lanes_of(&lanes, one, source);
+        n += !used[lane - lanes.all];
+        used[lane - lanes.all] = true;
+        assert_ptr_equal(lanes_of(&lanes, one, source), lane);
+        n_moved += lanes_of(&lanes, two, source) != lane;
+    }
+    assert_true(n > LANES / 2 && n_moved > LANES / 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lanes_take_turns_and_each_is_in_order), cmocka_unit_test(one_that_stops_waiting_has_no_turn),
+        cmocka_unit_test(lanes_that_give_nothing_back_leave_places), cmocka_unit_test(sources_are_spread_by_the_key)};
+    return cmocka_run_group_tests_name("lanes", tests, NULL, NULL);
+}
