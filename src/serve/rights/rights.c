@@ -223,6 +223,13 @@ static void bearer_end_parties(struct bearer *bearer, enum rights_verdict why)
     bearer->end_ms = BELFRY_NEVER;
 }
 
+/* The token is old: its parties end at a random time. */
+static void bearer_end_parties_later(struct bearer *bearer, uint64_t now)
+{
+    if (bearer->end_ms == BELFRY_NEVER && !belfry_list_empty(&bearer->parties))
+        bearer->end_ms = now + belfry_rng_below(&bearer->rights->rng, RIGHTS_OLD_MS);
+}
+
 /* ---- warrants ---- */
 
 static void warrant_move_to(struct warrant *warrant, enum warrant_state to)
@@ -420,8 +427,10 @@ static void bearer_begin_round(struct bearer *bearer, uint64_t age_ms, uint64_t 
 {
     bearer_plan_round(bearer, now);
     bearer->round_ms = now;
-    if (bearer->is_old)
+    if (bearer->is_old) {
+        bearer_end_parties_later(bearer, now); /* of a claim that was granted before, one may have joined since */
         return;
+    }
     belfry_list_each_safe (node, &bearer->rest) {
         struct warrant *warrant = belfry_container(node, struct warrant, node);
         bool is_kept = !belfry_list_empty(&warrant->kept);
@@ -921,7 +930,7 @@ static void bearer_settle_all(struct bearer *bearer, enum rights_verdict verdict
     }
 }
 
-static void bearer_refuse_token(struct bearer *bearer)
+static void bearer_refuse_token(struct bearer *bearer, uint64_t now)
 {
     bearer_settle_all(bearer, RIGHTS_BAD_TOKEN);
     belfry_list_each (node, &bearer->rest) {
@@ -929,7 +938,7 @@ static void bearer_refuse_token(struct bearer *bearer)
         warrant->until_ms = 0;
     }
     bearer_end_parties(bearer, RIGHTS_BAD_TOKEN);
-    bearer->renew_ms = BELFRY_NEVER;
+    bearer_plan_round(bearer, now); /* of a claim that was granted before, one may still join: it is to end, too */
 }
 
 /* The last answers stay good until their time is up: this may be a revocation or not. */
@@ -937,8 +946,7 @@ static void bearer_grow_old(struct bearer *bearer, uint64_t now)
 {
     bearer_settle_all(bearer, RIGHTS_OLD_TOKEN);
     bearer->is_old = true;
-    if (bearer->end_ms == BELFRY_NEVER && !belfry_list_empty(&bearer->parties))
-        bearer->end_ms = now + belfry_rng_below(&bearer->rights->rng, RIGHTS_OLD_MS);
+    bearer_end_parties_later(bearer, now);
 }
 
 static void bearer_fail(struct bearer *bearer, enum rights_verdict verdict, uint64_t now)
@@ -973,7 +981,7 @@ static void bearer_take_answer(struct bearer *bearer, enum rights_answer answer,
         break;
     case RIGHTS_NO_SUCH_TOKEN:
         stats->bad_tokens++;
-        bearer_refuse_token(bearer);
+        bearer_refuse_token(bearer, now);
         break;
     case RIGHTS_TOKEN_IS_OLD:
         stats->old_tokens++;

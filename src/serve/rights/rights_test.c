@@ -605,6 +605,38 @@ static void a_source_without_answers_leaves_places_to_others(void **state)
     finish();
 }
 
+/* Upstream's answer comes when the holder of a claim has not been told yet that it is granted: its party joins later. */
+static void join_after(enum rights_answer answer)
+{
+    make();
+    struct client *a = come(), *b = come();
+    (void)claim(a, "t", "a1");
+    serve();
+    settled_is(&a->claims[0], RIGHTS_GRANTED);
+    join(a);
+    rights_doubt(rights, now);
+    struct rights_question *renewal = rights_ask(rights, now);
+    assert_non_null(renewal);
+    assert_true(claim(b, "t", "a1"));
+    quit(a);
+    rights_answer(rights, renewal, answer, 0, now);
+    join(b);
+    upstream.token_unknown = answer == RIGHTS_NO_SUCH_TOKEN;
+    upstream.token_old = answer == RIGHTS_TOKEN_IS_OLD;
+    pass(now + PERIOD + RIGHTS_OLD_MS);
+    assert_false(rights_party_may(&b->party, now));
+    news_is(b, RIGHTS_ENDED);
+    quit(b);
+    finish();
+}
+
+static void a_party_that_joins_after_its_token_was_refused_ends_too(void **state)
+{
+    (void)state;
+    join_after(RIGHTS_NO_SUCH_TOKEN);
+    join_after(RIGHTS_TOKEN_IS_OLD);
+}
+
 static void an_upstream_with_a_lower_limit_is_asked_for_fewer_at_a_time(void **state)
 {
     (void)state;
@@ -938,6 +970,7 @@ int main(void)
         cmocka_unit_test(renewals_of_many_bearers_spread_out),
         cmocka_unit_test(questions_that_somebody_waits_for_go_before_renewals_and_both_are_bounded),
         cmocka_unit_test(a_source_without_answers_leaves_places_to_others),
+        cmocka_unit_test(a_party_that_joins_after_its_token_was_refused_ends_too),
         cmocka_unit_test(an_upstream_with_a_lower_limit_is_asked_for_fewer_at_a_time),
         cmocka_unit_test(a_question_that_nobody_waits_for_is_abandoned),
         cmocka_unit_test(warrants_are_bounded_in_number_and_bytes),
