@@ -1,14 +1,19 @@
 /* src/serve/rights/lanes.c */
 #include "serve/rights/lanes.h"
 
+static void lane_init(struct lane *lane)
+{
+    lane->held = 0;
+    belfry_list_init(&lane->node);
+    belfry_list_init(&lane->waiting);
+}
+
 void lanes_init(struct lanes *lanes)
 {
     belfry_list_init(&lanes->turns);
-    for (size_t i = 0; i < LANES; i++) {
-        lanes->all[i].held = 0;
-        belfry_list_init(&lanes->all[i].node);
-        belfry_list_init(&lanes->all[i].waiting);
-    }
+    lane_init(&lanes->known);
+    for (size_t i = 0; i < LANES; i++)
+        lane_init(&lanes->all[i]);
 }
 
 struct lane *lanes_of(struct lanes *lanes, struct belfry_hash_key key, uint64_t source)

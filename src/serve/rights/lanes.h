@@ -5,7 +5,8 @@
  * has half of all places at most, and ten that take all they can leave an eleventh of them to others, however long
  * each place is held.
  *
- * There are LANES of them. Sources that share one share its turns.
+ * There are LANES of them. Sources that share one share its turns. One more is for those who are known to be good,
+ * whatever source they come by.
  *
  * Thread: owner. Memory: fixed.
  */
@@ -15,7 +16,7 @@
 #include "base/hash.h"
 #include "base/list.h"
 
-#define LANES 256
+#define LANES 1024
 
 struct lane {
     struct belfry_list node;    /* of lanes.turns; it may have become empty there */
@@ -26,6 +27,7 @@ struct lane {
 struct lanes {
     struct belfry_list turns;
     struct lane all[LANES];
+    struct lane known;
 };
 
 void lanes_init(struct lanes *lanes);

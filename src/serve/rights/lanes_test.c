@@ -10,7 +10,7 @@
 #define PLACES 100
 
 static struct lanes lanes;
-static struct belfry_list nodes[LANES * 2];
+static struct belfry_list nodes[LANES + 1];
 
 static void make(void)
 {

@@ -1020,6 +1020,8 @@ void rights_answer(struct rights *rights, struct rights_question *question, enum
     bearer->asking = false;
     rights->stats.asking--;
     bearer->lane->held -= question->is_first;
+    if (answer == RIGHTS_ALLOWED) /* such a token makes nobody hang, and has one question under way at most */
+        bearer->lane = &rights->first.known;
     bearer_sweep(bearer, now_ms);
     bearer_count_until(bearer);
     bearer_set_paused(bearer, bearer->until_ms <= now_ms);

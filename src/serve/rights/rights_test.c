@@ -570,6 +570,10 @@ static void a_source_without_answers_leaves_places_to_others(void **state)
 {
     (void)state;
     make();
+    struct client *known = come(); /* by the same source, and upstream has accepted its token */
+    (void)claim(known, "k", "a1");
+    serve();
+    settled_is(&known->claims[0], RIGHTS_GRANTED);
     static struct client *hostile[RIGHTS_QUESTIONS];
     static struct rights_question *asked[RIGHTS_QUESTIONS];
     char token[16];
@@ -586,12 +590,18 @@ static void a_source_without_answers_leaves_places_to_others(void **state)
     source = 1;                                /* another lane: the key of these tests is fixed */
     struct client *good = come();
     (void)claim(good, "t", "a1");
-    source = 0;
     struct rights_question *question = rights_ask(rights, now);
     assert_non_null(question);
     assert_true(belfry_bytes_equal(question->who.secret, belfry_bytes_str("t")));
     rights_answer(rights, question, RIGHTS_ALLOWED, 0, now);
     settled_is(&good->claims[0], RIGHTS_GRANTED);
+    source = 0;
+    (void)claim(known, "k", "a2");
+    question = rights_ask(rights, now);
+    assert_non_null(question);
+    assert_true(belfry_bytes_equal(question->who.secret, belfry_bytes_str("k")));
+    rights_answer(rights, question, RIGHTS_ALLOWED, 0, now);
+    settled_is(&known->claims[1], RIGHTS_GRANTED);
     while (n > 0)
         rights_answer(rights, asked[--n], RIGHTS_SILENCE, 0, now);
     while ((asked[n] = rights_ask(rights, now)) != NULL) /* places were given back */
@@ -602,6 +612,7 @@ static void a_source_without_answers_leaves_places_to_others(void **state)
     for (size_t i = 0; i < RIGHTS_QUESTIONS; i++)
         quit(hostile[i]);
     quit(good);
+    quit(known);
     finish();
 }
 
