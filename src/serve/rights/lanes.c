@@ -32,7 +32,7 @@ struct lane *lanes_next(const struct lanes *lanes, size_t free)
 {
     belfry_list_each (node, &lanes->turns) {
         struct lane *lane = belfry_container(node, struct lane, node);
-        if (!belfry_list_empty(&lane->waiting) && lane->held < free)
+        if (!belfry_list_empty(&lane->waiting) && lane->held * LANES_SHARE < free)
             return lane;
     }
     return NULL;

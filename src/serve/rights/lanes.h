@@ -1,9 +1,9 @@
 /* src/serve/rights/lanes.h
  *
  * lanes: fair turns for those who wait for one of a bounded number of places. Whoever comes by one source (a
- * connection) waits in one lane; lanes take turns. A lane gets a place while it has fewer than are free. So one lane
- * has half of all places at most, and ten that take all they can leave an eleventh of them to others, however long
- * each place is held.
+ * connection) waits in one lane; lanes take turns. A lane gets a place while it has less than an eighth of those that
+ * are free. So one lane has a ninth of all places at most, and each that takes all it can leaves eight ninths of the
+ * rest to others, however long a place is held: of 768 places, ten such lanes leave 230.
  *
  * There are LANES of them. Sources that share one share its turns. One more is for those who are known to be good,
  * whatever source they come by.
@@ -16,7 +16,8 @@
 #include "base/hash.h"
 #include "base/list.h"
 
-#define LANES 1024
+#define LANES       1024
+#define LANES_SHARE 8 /* one of so many free places */
 
 struct lane {
     struct belfry_list node;    /* of lanes.turns; it may have become empty there */

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/rng.h"
 #include "core/key_range.h"
+#include "serve/rights/lanes.h"
 #include "support/refuse.h"
 
 #define PERIOD      10000
@@ -582,10 +583,10 @@ static void a_source_without_answers_leaves_places_to_others(void **state)
         hostile[i] = come();
         (void)claim(hostile[i], token, "a1");
     }
-    size_t n = 0, half = (RIGHTS_QUESTIONS - RIGHTS_RENEWALS) / 2;
+    size_t n = 0, share = (RIGHTS_QUESTIONS - RIGHTS_RENEWALS) / (LANES_SHARE + 1) + 1;
     while ((asked[n] = rights_ask(rights, now)) != NULL)
         n++;
-    assert_int_equal(n, half);
+    assert_int_equal(n, share);
     assert_false(rights_has_question(rights)); /* its owner would turn without end */
     source = 1;                                /* another lane: the key of these tests is fixed */
     struct client *good = come();
@@ -606,7 +607,7 @@ static void a_source_without_answers_leaves_places_to_others(void **state)
         rights_answer(rights, asked[--n], RIGHTS_SILENCE, 0, now);
     while ((asked[n] = rights_ask(rights, now)) != NULL) /* places were given back */
         n++;
-    assert_int_equal(n, half);
+    assert_int_equal(n, share);
     while (n > 0)
         rights_answer(rights, asked[--n], RIGHTS_SILENCE, 0, now);
     for (size_t i = 0; i < RIGHTS_QUESTIONS; i++)
