@@ -58,9 +58,9 @@ struct rights_range {
 /* Reads key and range_end of a request as etcd does; lent bytes, or constant ones. Equal ranges read the same. */
 struct rights_range rights_range_of(struct belfry_bytes key, struct belfry_bytes range_end);
 
-/* Whose right: bytes that upstream knows it by, and a kind of the caller's choice, which belongs to them. `source` is no
- * part of it: first questions of bearers that came by one source take turns with others (lanes.h), because a token can
- * make upstream hang until the deadline. */
+/* Whose right: bytes that upstream knows it by, and a kind of the caller's choice, which belongs to them. `source` is
+ * no part of it: first questions of bearers that came by one source take turns with others (lanes.h), because a token
+ * can make upstream hang until the deadline. */
 struct rights_who {
     unsigned kind;
     struct belfry_bytes secret;

@@ -617,7 +617,7 @@ static void a_source_without_answers_leaves_places_to_others(void **state)
     finish();
 }
 
-/* Upstream's answer comes when the holder of a claim has not been told yet that it is granted: its party joins later. */
+/* Upstream's answer comes before the holder of a claim was told that it is granted: its party joins later. */
 static void join_after(enum rights_answer answer)
 {
     make();
