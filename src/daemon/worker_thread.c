@@ -363,6 +363,7 @@ static enum belfry_err create_upstream_side(struct worker_thread *t, uv_loop_t *
                                .permit = t->permit,
                                .vouch = t->vouch,
                                .advertise = opts->advertise,
+                               .period_ms = opts->rights_period_ms,
                                .log = opts->log_lines};
     return err != BELFRY_OK ? err : relay_create(&relay, &t->relay);
 }

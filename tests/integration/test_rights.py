@@ -1,8 +1,10 @@
 """Rights end: with a real etcd and auth, no dialect is sent anything later than one period after a right was revoked, and
 no watch that has its right is disturbed."""
+import contextlib
 import re
 import time
 
+import grpc
 import procs
 import pytest
 import rawh2
@@ -11,7 +13,7 @@ from client import Recorder
 from differential import encode
 from kube import CRDS, Watch, request
 from proxy import Proxy
-from rights import WATCH, Caller, Ticker, TokenWatch
+from rights import WATCH, Caller, Ticker, TokenWatch, channel_to, metadata
 from test_kube_auth import SECRET, SEEN, bearer
 from test_rights_facts import OTHER, READER, ROOT, enable_auth, jwt_flags
 
@@ -354,3 +356,27 @@ def test_tokens_that_hang_do_not_delay_other_clients(stand, kind, figure):
     assert max(took) < 2, took
     hostile.close()
     caller.close()
+
+
+def test_an_election_that_is_observed_ends_with_its_right(stand):
+    cluster, tier = stand()
+    cluster.put("/a/el/1", "one")
+    token = Caller(cluster.members[0].endpoint).login(READER)
+    channel = channel_to(tier.endpoint)
+
+    def observe():
+        return channel.unary_stream("/v3electionpb.Election/Observe")(b"\x0a\x05/a/el", metadata=metadata(token), timeout=30)
+
+    began, values = time.monotonic(), []
+    with pytest.raises(grpc.RpcError) as ended:
+        for value in observe():
+            values.append(value)
+    assert len(values) == 1 and ended.value.code() == grpc.StatusCode.UNAVAILABLE, ended.value
+    assert time.monotonic() - began < PERIOD + 1
+    assert next(observe()), "the right is still there"
+    cluster.ctl("user", "revoke-role", READER[0], "reading")
+    values.clear()
+    with contextlib.suppress(grpc.RpcError):  # etcd ends such a call with or without an error
+        values.extend(iter(observe()))
+    assert values == []
+    channel.close()

@@ -27,6 +27,8 @@
 #define LATE      "belfry: the request was not complete in time"
 #define BAD_HEAD  "belfry: these request headers cannot be passed on"
 
+#define OBSERVE_AGAIN "belfry: the right to this call is judged once in a period: repeat the call"
+
 /*     HEADED --> CHECKING --> WAITING --> PASSING --> EMPTYING --> gone        any state may go to gone
  *      |  `---> WAITING at once when there is nothing to check
  *      `---> ASKING --> gone
@@ -58,6 +60,8 @@ struct relay_call {
     enum relay_request kind;
     uint64_t due_ms;
     /* owner */
+    uint64_t right_ms, look_ms; /* of one whose response may go on for ever: when upstream judged its right, or auth was
+                                   known to be off; when to look at that again (NEVER: it is no such call) */
     struct belfry_list node;
     struct belfry_list anonymous; /* without a token, unless it needs no right */
     struct belfry_list slow;      /* while `response` is not empty */
@@ -777,7 +781,7 @@ static struct relay_call *relay_call_create(struct relay *relay, struct exchange
     call->relay = relay;
     call->x = x;
     call->state = HEADED;
-    call->due_ms = BELFRY_NEVER;
+    call->due_ms = call->look_ms = BELFRY_NEVER;
     call->tokenless = who.kind != IDENTITY_TOKEN;
     call->may_ask = inquiry_is(head, &who, &call->within_ms);
     call->has_user = is_cert && who.rights != LISTEN_RIGHTS_OPEN && !relay_rights_authenticates(head->path);
@@ -833,6 +837,11 @@ void relay_begin(struct relay *relay, struct exchange *x, const struct exchange_
         return;
     }
     relay_call_set_pace(call, 0);
+    if (relay_rights_observes(head->path)) {
+        call->right_ms = now;
+        call->look_ms = now + relay->opts.period_ms / 2;
+        relay_arm_timer(relay, call->look_ms, now);
+    }
     if (timeout_ms < BELFRY_NEVER - GRACE_MS - now) {
         call->due_ms = now + timeout_ms + GRACE_MS;
         relay_arm_timer(relay, call->due_ms, now);
@@ -844,6 +853,33 @@ void relay_begin(struct relay *relay, struct exchange *x, const struct exchange_
 }
 
 /* ---- the whole ---- */
+
+/* etcd judges the right to observe an election when the call begins, and then no more. So such a call ends after a
+ * period, unless auth is off: whoever repeats it is judged again. True: it has ended. */
+static bool relay_call_end_if_unproven(struct relay_call *call, uint64_t now)
+{
+    uint64_t period = call->relay->opts.period_ms, end_ms = call->right_ms + period - period / 10;
+    if (call->look_ms > now)
+        return false;
+    enum permit_auth auth = permit_auth(call->relay->opts.permit, now);
+    if (auth != PERMIT_AUTH_OFF && end_ms <= now) {
+        relay_call_fail(call, BELFRY_GRPC_UNAVAILABLE, OBSERVE_AGAIN);
+        return true;
+    }
+    switch (auth) {
+    case PERMIT_AUTH_OFF:
+        call->right_ms = now;
+        call->look_ms = now + period / 2;
+        break;
+    case PERMIT_AUTH_ON:
+        call->look_ms = end_ms;
+        break;
+    case PERMIT_AUTH_UNKNOWN: /* it is being asked */
+        call->look_ms = belfry_min_time(now + LOOK_MS, end_ms);
+        break;
+    }
+    return false;
+}
 
 /* A client whose bytes wait for upstream is not late. True: the call has ended. */
 static bool relay_call_end_if_late(struct relay_call *call, uint64_t now)
@@ -871,6 +907,9 @@ static void on_relay_timer(uv_timer_t *timer)
     uint64_t now = belfry_clock_ms(), next = BELFRY_NEVER;
     belfry_list_each_safe (node, &relay->calls) {
         struct relay_call *call = belfry_container(node, struct relay_call, node);
+        if (relay_call_end_if_unproven(call, now))
+            continue;
+        next = belfry_min_time(next, call->look_ms);
         if (call->state != EMPTYING && !relay_call_end_if_late(call, now)) /* EMPTYING: upstream was in time */
             next = belfry_min_time(next, belfry_min_time(call->due_ms, call->pace.due_ms));
     }
@@ -893,6 +932,7 @@ enum belfry_err relay_create(const struct relay_opts *opts, struct relay **out)
     relay->due_ms = relay->recheck_ms = BELFRY_NEVER;
     relay->opts.held_max = opts->held_max != 0 ? opts->held_max : RELAY_HELD_BYTES;
     relay->opts.pace_ms = opts->pace_ms != 0 ? opts->pace_ms : PACE_MS;
+    relay->opts.period_ms = opts->period_ms != 0 ? opts->period_ms : PERMIT_PERIOD_MS;
     belfry_list_init(&relay->calls);
     belfry_list_init(&relay->slow);
     belfry_list_init(&relay->anonymous);

@@ -24,6 +24,8 @@
  * - A call without a token that went upstream while auth was off, and that etcd may still carry out later (its request
  *   is not complete, or it is a Lock or an Election), ends with 3 soon after auth is turned on (RELAY_RECHECK_MS and
  *   PERMIT_OFF_MS). A LeaseKeepAlive goes on: etcd requires no right for it.
+ * - Election/Observe, and methods that are not etcd's, end with 14 after a period of rights, unless auth is off: etcd
+ *   judges the right to them only when they begin.
  * - On a listener with rights=upstream a call waits until permit knows that auth is on. While it is off the call ends
  *   with 14 PERMIT_AUTH_IS_OFF.
  * - On a read-only listener only methods known to read are relayed; others: 7 "belfry: this listener is read-only".
@@ -61,6 +63,7 @@ struct relay_opts {
     const char *advertise; /* NULL: none. Lent */
     size_t held_max;       /* 0: RELAY_HELD_BYTES */
     uint64_t pace_ms;      /* 0: PACE_MS */
+    uint64_t period_ms;    /* of rights; 0: PERMIT_PERIOD_MS */
     const struct belfry_log *log;
 };
 

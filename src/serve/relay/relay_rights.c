@@ -55,6 +55,12 @@ bool relay_rights_acts_later(struct belfry_bytes path)
     return !belfry_bytes_begins(path, belfry_bytes_str("/etcdserverpb."));
 }
 
+bool relay_rights_observes(struct belfry_bytes path)
+{
+    return belfry_bytes_equal(path, belfry_bytes_str("/v3electionpb.Election/Observe")) ||
+           relay_rights_request(path) == RELAY_UNKNOWN;
+}
+
 bool relay_rights_keeps_alive(struct belfry_bytes path)
 {
     return belfry_bytes_equal(path, belfry_bytes_str("/etcdserverpb.Lease/LeaseKeepAlive"));

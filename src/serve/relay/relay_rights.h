@@ -26,6 +26,9 @@ bool relay_rights_needs_user(struct belfry_bytes path);
  * unknown methods. */
 bool relay_rights_acts_later(struct belfry_bytes path);
 
+/* True for methods whose response may tell of changes as long as the client stays: Observe, and unknown methods. */
+bool relay_rights_observes(struct belfry_bytes path);
+
 /* True for Lease/LeaseKeepAlive, whose request lasts as long as its client, and for which etcd requires no right. */
 bool relay_rights_keeps_alive(struct belfry_bytes path);
 

@@ -900,6 +900,51 @@ static void a_client_may_go_while_it_is_checked(void **state)
     assert_int_equal(counted().running, 0);
 }
 
+#define OBSERVE "/v3electionpb.Election/Observe"
+
+/* Two calls with a token, one of which may go on for ever. True: that one has ended after a period. */
+static bool observing_ends(bool with_auth, uint64_t periods)
+{
+    static bool auth_on; /* upstream lives longer than this call */
+    struct fakeexchange lock;
+    auth_on = with_auth;
+    make_relay(&(struct relay_opts){.period_ms = 1000}, &(struct upstream_opts){.serve = serve_auth, .user = &auth_on});
+    const char *const fields[] = {"content-type: application/grpc", "token: a.1", NULL};
+    struct fakeexchange_head head;
+    fakeexchange_init(&lock, EXCHANGE_ROOM);
+    fakeexchange_head(&head, "POST", "/v3lockpb.Lock/Lock", fields);
+    relay_begin(relay, &lock.x, &head.head, RELAY_ALL);
+    fakeexchange_send_message(&lock, "", 0);
+    begin_with(OBSERVE, fields, RELAY_ALL);
+    fakeexchange_send_message(&fake, "", 0);
+    uint64_t began = belfry_clock_ms();
+    while (fake.state != FAKEEXCHANGE_ENDED && belfry_clock_ms() < began + periods * 1000)
+        drive_for(20);
+    bool has_ended = fake.state == FAKEEXCHANGE_ENDED;
+    assert_int_equal(lock.state, FAKEEXCHANGE_OPEN);
+    fakeexchange_gone(&lock);
+    fakeexchange_fini(&lock);
+    if (has_ended) {
+        assert_in_range(belfry_clock_ms() - began, 800, 1000);
+        ended_with("14", "belfry: the right to this call is judged once in a period: repeat the call");
+    } else {
+        fakeexchange_gone(&fake);
+    }
+    return has_ended;
+}
+
+static void whoever_observes_is_judged_again_after_a_period(void **state)
+{
+    (void)state;
+    assert_true(observing_ends(true, 2));
+}
+
+static void with_auth_off_whoever_observes_goes_on(void **state)
+{
+    (void)state;
+    assert_false(observing_ends(false, 2));
+}
+
 static void a_change_of_auth_makes_doubt_before_and_after(void **state)
 {
     (void)state;
@@ -1174,6 +1219,8 @@ int main(void)
         cmocka_unit_test_teardown(upstream_hears_of_a_call_with_the_first_of_its_body, teardown),
         cmocka_unit_test_teardown(a_call_without_its_body_ends_and_upstream_never_hears_of_it, teardown),
         cmocka_unit_test_teardown(half_a_message_ends_and_a_stream_between_messages_waits, teardown),
+        cmocka_unit_test_teardown(whoever_observes_is_judged_again_after_a_period, teardown),
+        cmocka_unit_test_teardown(with_auth_off_whoever_observes_goes_on, teardown),
         cmocka_unit_test_teardown(a_request_that_upstream_does_not_take_is_not_late, teardown),
         cmocka_unit_test_teardown(deadlines_that_follow_each_other_closely_are_looked_at_together, teardown),
         cmocka_unit_test_teardown(over_the_bound_the_connection_with_most_unfinished_requests_is_ended, teardown),
