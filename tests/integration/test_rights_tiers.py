@@ -91,7 +91,7 @@ def test_a_right_ends_one_period_after_it_was_revoked_at_the_third_tier(make_sta
     caller = Caller(cluster.members[0].endpoint)
     root, last = [caller.login(ROOT)], []
     ticker = Ticker(cluster.members[0].endpoint, lambda: root[0], b"/a/k")
-    for _ in range((20 if soak else 5) if kind == "simple" else (5 if soak else 2)):
+    for _ in range((20 if soak else 2) if kind == "simple" else (5 if soak else 1)):
         token = caller.login(READER)
         watches = [watching(tier, token) for tier in tiers]
         # with JWTs the tiers' own tokens are old, too, and the streams by which they follow end within a minute
@@ -129,7 +129,7 @@ def test_leaves_with_one_token_cost_etcd_three_calls_per_period(make_stack, kind
     ticker = Ticker(cluster.members[0].endpoint, lambda: root, b"/a/k")
     watches = [watching(tier, token, OURS, (b"/a/own/%d" % i, b"")) for i in range(5) for tier in tiers]
     time.sleep(2 * PERIOD)
-    periods = 20 if soak else 6
+    periods, most = (20, 3) if soak else (4, 4)  # over few periods a question of the one before counts
     began = time.monotonic()
     etcd, leaves = rights_calls(cluster, "Txn"), rights_calls(cluster, "Range")
     above, below = total(tiers[0], "permit", "asked"), total(tiers[0], "relay", "inquiries")
@@ -142,8 +142,8 @@ def test_leaves_with_one_token_cost_etcd_three_calls_per_period(make_stack, kind
     figure(f"rights_tiers.{kind}.inquiries_per_period", below / periods)
     figure(f"rights_tiers.{kind}.calls_per_period_and_leafs_own_token", leaves / periods / 4)
     assert etcd + leaves <= above + 1, "etcd is asked by the upper tier alone"
-    assert 1 <= etcd / periods <= 3, (etcd, leaves, above, below, periods)
-    assert leaves / periods / 4 <= 3, (etcd, leaves, above, below, periods)
+    assert 1 <= etcd / periods <= most, (etcd, leaves, above, below, periods)
+    assert leaves / periods / 4 <= most, (etcd, leaves, above, below, periods)
     assert below / periods > 4, "the leaves ask, each for itself"
     assert total(tiers[0], "relay", "inquiries_relayed") == 0
     assert all(w.is_healthy() for w in watches) and n_pauses(tiers) == 0
@@ -159,7 +159,7 @@ def test_healthy_watches_at_the_third_tier_are_never_disturbed(make_stack, kind,
     token, root = caller.login(READER), caller.login(ROOT)
     watches = [watching(tier, token) for tier in (*tiers, tiers[-1])]
     ticker = Ticker(cluster.members[0].endpoint, lambda: root, b"/a/k")
-    time.sleep(60 if soak else 15)
+    time.sleep(60 if soak else 7)
     ticker.stop()
     procs.wait_until(lambda: all(len(w.events) == ticker.n for w in watches), 10, 0.05,
                      lambda: f"{ticker.n} events: {[len(w.events) for w in watches]}")
@@ -206,7 +206,7 @@ def test_one_member_that_stands_still_disturbs_nobody(make_stack, kind, soak, fi
     procs.wait_until(lambda: caller.call("/etcdserverpb.KV/Put", encode("PutRequest", {"key": b"/a/k", "value": b"x"}),
                                          root, 5)[0] == 0, 30, 0.1, "the others have a leader")
     longest = 0
-    for i in range(20 if soak else 5):
+    for i in range(20 if soak else 3):
         for tier in tiers:
             began = time.monotonic()
             created(TokenWatch(tier.endpoint, other, (b"/a/%d/%f" % (i, began), b"")), 10).close()

@@ -22,7 +22,7 @@ class Tier(Belfryd):
         self.listen = [f"http://{self.host}:{self.port}"]
         os.makedirs(self.cache)
         self.ballast = os.path.join(self.cache, "ballast")
-        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={CACHE_BYTES}", "tmpfs", self.cache], check=True)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={CACHE_BYTES},mode=0700", "tmpfs", self.cache], check=True)
 
     def numbers(self):
         """Of every thread: one that is kept from running does not answer in time, and is asked again."""
