@@ -43,7 +43,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static char one[] = "tier.example", star[] = "*";
     static char *const names[] = {one}, *const every[] = {star};
-    const struct hosts none = {0}, some = {"http://[fd00::1]:23790", names, 1}, all = {NULL, every, 1};
+    static struct hosts none = {.mu = PTHREAD_MUTEX_INITIALIZER},
+                        some = {"http://[fd00::1]:23790", PTHREAD_MUTEX_INITIALIZER, names, 1},
+                        all = {.mu = PTHREAD_MUTEX_INITIALIZER, .names = every, .n_names = 1};
     struct belfry_bytes host = belfry_bytes_of(data, size);
     check(hosts_allow(&all, host));
     if (!hosts_allow(&none, host))

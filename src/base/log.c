@@ -1,11 +1,12 @@
 /* src/base/log.c */
 #include "base/log.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 
 void belfry_logf(const struct belfry_log *log, enum belfry_log_level level, const char *event, const char *format, ...)
 {
-    if (log == NULL || log->line == NULL || level > log->level)
+    if (log == NULL || log->line == NULL || level > atomic_load_explicit(&log->level, memory_order_relaxed))
         return;
     char text[BELFRY_LOG_TEXT];
     va_list args;

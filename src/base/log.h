@@ -21,7 +21,8 @@ typedef void (*belfry_log_line_fn)(enum belfry_log_level level, const char *even
 struct belfry_log {
     belfry_log_line_fn line; /* NULL: silent */
     void *user;
-    enum belfry_log_level level; /* lines above this level are not formatted */
+    /* Lines above this level are not formatted. It may change at any time: relaxed, it publishes nothing. */
+    _Atomic enum belfry_log_level level;
 };
 
 /* Thins out lines that a peer can cause repeatedly: true for the n-th time, from 1 on, if n is 1, 2, 4, 8, ... */

@@ -1,6 +1,7 @@
 /* src/daemon/config.c: the command line, the environment, and the order of it all. */
 #include "daemon/config.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,6 +121,15 @@ static enum belfry_err read_file(struct config_draft *draft, const char *name)
     return err;
 }
 
+static uint64_t keys_of_file(const struct config_draft *draft)
+{
+    static_assert(N_CONFIG_KEYS <= 64, "each key has a bit");
+    uint64_t keys = 0;
+    for (enum config_key key = 0; key < N_CONFIG_KEYS; key++)
+        keys |= (uint64_t)(draft->origin[key].source == CONFIG_FROM_FILE) << key;
+    return keys;
+}
+
 static enum belfry_err read_all(struct config_draft *draft, const struct questions *questions,
                                 struct belfry_opt_words words)
 {
@@ -132,6 +142,7 @@ static enum belfry_err read_all(struct config_draft *draft, const struct questio
         err = read_flags(draft, words);
     if (err != BELFRY_OK)
         return err;
+    draft->config->in_file = keys_of_file(draft);
     if (draft->config->workers == 0)
         draft->config->workers = service_cpus();
     return config_check(draft);

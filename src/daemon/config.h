@@ -67,6 +67,7 @@ struct config {
     bool insecure_listen, harden;
     enum belfry_log_level log_level;
     enum config_format log_format;
+    uint64_t in_file; /* bits 1 << enum config_key: what the file says, and nothing above it overrides */
 };
 
 enum config_do { CONFIG_RUN, CONFIG_EXIT }; /* EXIT: --help, --version, --check-config or --print-config was done */
@@ -95,12 +96,6 @@ static inline bool config_needs_auth(const struct config *config)
         if (config->listen[i].policy.rights == LISTEN_RIGHTS_UPSTREAM)
             return true;
     return false;
-}
-
-/* The names by which the tier may be asked over plain HTTP; lent. */
-static inline void config_hosts(const struct config *config, struct hosts *out)
-{
-    *out = (struct hosts){config->advertise, config->allowed_hosts, config->n_allowed_hosts};
 }
 
 /* The effective values as YAML that config_load() reads back. */

@@ -156,6 +156,36 @@ void config_write(const struct config *config, const struct config_draft *draft,
     }
 }
 
+static ssize_t append_to_buf(void *buf, const char *bytes, size_t n)
+{
+    return belfry_buf_append(buf, bytes, n) == BELFRY_OK ? (ssize_t)n : 0;
+}
+
+enum belfry_err config_write_key(const struct config *config, enum config_key key, struct belfry_buf *out)
+{
+    FILE *lines = fopencookie(out, "w", (cookie_io_functions_t){.write = append_to_buf});
+    if (lines == NULL)
+        return BELFRY_ERR_NOMEM;
+    write_key(lines, config, NULL, key);
+    bool whole = ferror(lines) == 0;
+    return fclose(lines) == 0 && whole ? BELFRY_OK : BELFRY_ERR_NOMEM;
+}
+
+void config_show(const struct config *config, enum config_key key, char *out, size_t out_len)
+{
+    const struct belfry_opt_row *row = &config_rows[key];
+    char number[BELFRY_VALUE_MAX];
+    size_t len = 0;
+    if (key != KEY_ALLOWED_HOSTS) {
+        belfry_opt_write(row, belfry_opt_load(row, config), number);
+        snprintf(out, out_len, "%s", number);
+        return;
+    }
+    snprintf(out, out_len, "none");
+    for (size_t i = 0; i < config->n_allowed_hosts && len < out_len; i++)
+        len += (size_t)snprintf(out + len, out_len - len, "%s%s", i > 0 ? "," : "", config->allowed_hosts[i]);
+}
+
 void config_print(const struct config *config, FILE *out)
 {
     config_write(config, NULL, out);

@@ -86,7 +86,7 @@ const struct belfry_opt_row config_rows[N_CONFIG_ROWS] = {
         .help = "other names by which plain HTTP may ask; * for all; may repeat",
         .more = "Plain HTTP that is not gRPC, on client and admin addresses, may always ask by address,\n"
                 "localhost and the name in --advertise. A request by another name gets 421, so that no\n"
-                "web page can ask through a visitor's browser."},
+                "web page can ask through a visitor's browser. SIGHUP applies a change in the file."},
     [KEY_NAME] = {KEY_NAME, "name", TEXT(name), .value_name = "NAME", .described = "the host name",
         .help = "what this tier is called in logs and by the tiers below",
         .more = "Each tier of a row needs a name of its own. A tier that finds its own name above it, or\n"
@@ -144,7 +144,8 @@ const struct belfry_opt_row config_rows[N_CONFIG_ROWS] = {
 
     [KEY_LOG_LEVEL] = {KEY_LOG_LEVEL, "log-level", .kind = BELFRY_KIND_CHOICE, AT(log_level), .group = "Log",
         .value_name = "LEVEL",
-        .choices = "error|warn|info|debug", .fallback = "info", .help = "error, warn, info or debug"},
+        .choices = "error|warn|info|debug", .fallback = "info", .help = "error, warn, info or debug",
+        .more = "SIGHUP applies a change in the file."},
     [KEY_LOG_FORMAT] = {KEY_LOG_FORMAT, "log-format", .kind = BELFRY_KIND_CHOICE, AT(log_format),
         .value_name = "FORM",
         .choices = "logfmt|json", .fallback = "logfmt", .help = "logfmt or json, on standard error"},

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "daemon/config_listen.h"
+#include "daemon/reload.h"
 #include "daemon/service.h"
 #include "daemon/tier.h"
 #include "server/inbound.h"
@@ -49,6 +50,7 @@ struct front {
     struct inbound_group *admin_inbound;
     struct admin *admin;
     struct hosts hosts; /* by which it may be asked over plain HTTP */
+    struct reload reload;
     uv_signal_t signals[N_SIGNALS];
     uv_timer_t timer;
     uv_prepare_t prepare;
@@ -146,7 +148,6 @@ static void close_gates(struct front *front)
 
 static enum belfry_err open_admin(struct front *front, char *why, size_t why_len)
 {
-    config_hosts(front->config, &front->hosts);
     struct admin_opts admin = {.collect = tier_collect,
                                .scan = tier_scan,
                                .user = front->tier,
@@ -235,10 +236,8 @@ static void on_signal(uv_signal_t *signal, int number)
 {
     struct front *front = signal->data;
     if (number == SIGHUP) {
-        belfry_logf(
-            front->log, BELFRY_LOG_INFO, "signal",
-            "name=SIGHUP why=\"certificates, keys and lists that have changed are read again now; other settings "
-            "need a restart\"");
+        belfry_logf(front->log, BELFRY_LOG_INFO, "signal", "name=SIGHUP");
+        reload_run(&front->reload);
         front->files_due_ms = 0;
         look_at_files(front, belfry_clock_ms());
         return;
@@ -377,7 +376,8 @@ static void close_handles(struct front *front)
 static enum belfry_err front_start(struct front *front, char *why, size_t why_len)
 {
     enum belfry_err err = mailbox_create(&front->loop, front, &front->box);
-    struct tier_opts opts = {.config = front->config, .loop = &front->loop, .front = front->box, .log = front->log};
+    struct tier_opts opts = {
+        .config = front->config, .loop = &front->loop, .front = front->box, .hosts = &front->hosts, .log = front->log};
     if (err == BELFRY_OK)
         err = tier_start(&opts, &front->tier, why, why_len);
     if (err == BELFRY_OK)
@@ -405,14 +405,22 @@ static void front_end(struct front *front)
     for (size_t i = 0; i < front->n_gates; i++)
         belfry_tls_destroy(front->gates[i].tls);
     free(front->gates);
+    reload_fini(&front->reload);
+    hosts_fini(&front->hosts);
 }
 
-enum belfry_err front_run(const struct config *config, struct logger *logger, char *why, size_t why_len)
+enum belfry_err front_run(const struct front_opts *opts, char *why, size_t why_len)
 {
-    struct front front = {
-        .config = config, .logger = logger, .log = logger_log(logger), .watchdog_ms = service_watchdog_ms()};
+    struct front front = {.config = opts->config,
+                          .logger = opts->logger,
+                          .log = logger_log(opts->logger),
+                          .watchdog_ms = service_watchdog_ms()};
+    struct reload_opts reload = {
+        .argc = opts->argc, .argv = opts->argv, .config = opts->config, .logger = opts->logger, .hosts = &front.hosts};
     if (uv_loop_init(&front.loop) != 0)
         return BELFRY_ERR_LIMIT;
+    hosts_init(&front.hosts, opts->config->advertise);
+    reload_init(&front.reload, &reload);
     enum belfry_err err = front_start(&front, why, why_len);
     if (err == BELFRY_OK) {
         start_handles(&front);

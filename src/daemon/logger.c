@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -27,7 +28,7 @@ struct tally {
 };
 
 struct logger {
-    /* fixed at creation */
+    /* fixed at creation, but for log.level, which is atomic */
     struct belfry_log log;
     int fd;
     struct logline_form form;
@@ -162,7 +163,9 @@ enum belfry_err logger_create(enum belfry_log_level level, enum config_format fo
         free(logger);
         return BELFRY_ERR_NOMEM;
     }
-    logger->log = (struct belfry_log){.line = take_line, .user = logger, .level = level};
+    logger->log.line = take_line;
+    logger->log.user = logger;
+    logger_set_level(logger, level);
     logger->fd = fd;
     logger->form = (struct logline_form){.json = format == CONFIG_JSON, .journal = is_journal(fd)};
     logger->clock = real_ms;
@@ -182,6 +185,11 @@ void logger_destroy(struct logger *logger)
 const struct belfry_log *logger_log(const struct logger *logger)
 {
     return &logger->log;
+}
+
+void logger_set_level(struct logger *logger, enum belfry_log_level level)
+{
+    atomic_store_explicit(&logger->log.level, level, memory_order_relaxed);
 }
 
 void logger_set_clock(struct logger *logger, logger_clock_fn clock, void *user)

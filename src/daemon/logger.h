@@ -29,6 +29,9 @@ BELFRY_NODISCARD enum belfry_err logger_create(enum belfry_log_level level, enum
 void logger_destroy(struct logger *logger);
 const struct belfry_log *logger_log(const struct logger *logger);
 
+/* Which lines are logged from now on. */
+void logger_set_level(struct logger *logger, enum belfry_log_level level);
+
 /* Logs what was held back in seconds that are over; due once per second. */
 void logger_tick(struct logger *logger);
 

@@ -37,7 +37,6 @@ struct tier {
     char word[VIA_WORD_BYTES + 1]; /* our name, as other tiers see it */
     struct belfry_buf scope_end;   /* of a prefix */
     const char *advertise;         /* what MemberList shows; NULL: what upstream says */
-    struct hosts hosts;
     size_t memory_max, connections_max;
     uint64_t started_ms;
     /* shared between the threads, each by its own rules */
@@ -254,7 +253,7 @@ static enum belfry_err start_workers(struct tier *tier)
                                       .upstream_tls = tier->upstream_tls,
                                       .name = tier->word,
                                       .advertise = tier->advertise,
-                                      .hosts = &tier->hosts,
+                                      .hosts = tier->opts.hosts,
                                       .vouch = tier->mint != NULL || config->pass_users ? &tier->vouch : NULL,
                                       .needs_auth = config_needs_auth(config),
                                       .memory_max = tier->memory_max / config->workers,
@@ -388,7 +387,6 @@ enum belfry_err tier_start(const struct tier_opts *opts, struct tier **out, char
     tier->started_ms = belfry_clock_ms();
     set_bounds(tier);
     find_address(tier);
-    config_hosts(opts->config, &tier->hosts);
     standing_init(&tier->standing);
     auth_revision_init(&tier->auth_revision);
     via_word(opts->config->name, tier->word);

@@ -31,7 +31,7 @@ struct worker_thread_opts {
     struct belfry_tls *upstream_tls; /* may be NULL */
     const char *name;                /* of the tier, as a word (serve/uplink/via.h) */
     const char *advertise;           /* NULL: none */
-    const struct hosts *hosts;       /* by which it may be asked over plain HTTP; lent */
+    struct hosts *hosts;             /* by which it may be asked over plain HTTP; lent */
     const struct vouch_opts *vouch;  /* for users of client certificates; uplink and loop are filled in here. NULL: they
                                         are refused. Lent */
     bool needs_auth;                 /* a listener has rights=upstream: look whether auth is on there */

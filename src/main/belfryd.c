@@ -44,7 +44,7 @@ static void announce_hardening(const struct harden_report *report, const struct 
                     "remedy=\"start it as a user of its own\"");
 }
 
-static int run(const struct config *config)
+static int run(const struct config *config, int argc, char **argv)
 {
     struct harden_report hardened = {0};
     if (config->harden)
@@ -57,7 +57,8 @@ static int run(const struct config *config)
     }
     announce(config, logger_log(logger));
     announce_hardening(&hardened, logger_log(logger));
-    enum belfry_err err = front_run(config, logger, why, sizeof(why));
+    struct front_opts front = {.config = config, .logger = logger, .argc = argc, .argv = argv};
+    enum belfry_err err = front_run(&front, why, sizeof(why));
     if (err != BELFRY_OK && why[0] != '\0')
         belfry_logf(logger_log(logger), BELFRY_LOG_ERROR, "failed", "why=\"%s\"", why);
     logger_destroy(logger);
@@ -74,7 +75,7 @@ int main(int argc, char **argv)
     enum belfry_err err = config_load(argc, argv, stdout, stderr, &config, &what);
     if (err != BELFRY_OK)
         return err == BELFRY_ERR_INVALID ? EXIT_USAGE : EXIT_FAILED;
-    int status = what == CONFIG_EXIT ? EXIT_DONE : run(&config);
+    int status = what == CONFIG_EXIT ? EXIT_DONE : run(&config, argc, argv);
     config_fini(&config);
     return status;
 }

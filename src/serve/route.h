@@ -43,7 +43,7 @@ struct route_opts {
     struct relay *relay;
     struct kube_service *kube; /* NULL: its paths are not there */
     const char *name;          /* the tier's, as a word (via.h); lent */
-    const struct hosts *hosts; /* lent; NULL: every name is allowed */
+    struct hosts *hosts;       /* lent; NULL: every name is allowed */
     uint64_t (*now)(void *user);
     void (*about)(struct about *out, void *user); /* what the tier says of itself */
     void *user;

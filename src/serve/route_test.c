@@ -141,12 +141,13 @@ static void grpc_over_http1_is_refused_as_grpcs_own_servers_do(void **state)
 static void plain_http_is_asked_by_our_own_names(void **state)
 {
     (void)state;
-    static const struct hosts none = {0};
+    struct hosts none;
     struct bed bed;
     struct fakeexchange_head head;
     struct route_stats stats;
     assert_int_equal(bed_open(&bed), BELFRY_OK);
     route_destroy(bed.route);
+    hosts_init(&none, NULL);
     struct route_opts opts = {
         .watch = &bed.watch, .relay = &bed.relay, .name = "edge-7", .hosts = &none, .now = now, .about = about};
     assert_int_equal(route_create(&opts, &bed.route), BELFRY_OK);
@@ -165,6 +166,7 @@ static void plain_http_is_asked_by_our_own_names(void **state)
     route_stats(bed.route, &stats);
     assert_int_equal(stats.refused_hosts, 1);
     bed_close(&bed);
+    hosts_fini(&none);
 }
 
 static void grpc_goes_by_its_path(void **state)

@@ -8,6 +8,25 @@
 
 #define NAME_BYTES 256 /* names of hosts end at 253 bytes */
 
+void hosts_init(struct hosts *hosts, const char *advertise)
+{
+    *hosts = (struct hosts){.advertise = advertise};
+    pthread_mutex_init(&hosts->mu, NULL);
+}
+
+void hosts_fini(struct hosts *hosts)
+{
+    pthread_mutex_destroy(&hosts->mu);
+}
+
+void hosts_set(struct hosts *hosts, char *const *names, size_t n_names)
+{
+    pthread_mutex_lock(&hosts->mu);
+    hosts->names = names;
+    hosts->n_names = n_names;
+    pthread_mutex_unlock(&hosts->mu);
+}
+
 static bool is_digits(const char *text)
 {
     return text[strspn(text, "0123456789")] == '\0';
@@ -55,25 +74,30 @@ static bool is_advertised(const char *url, const char *host)
     return read_host(belfry_bytes_of(at, strcspn(at, "/")), advertised) && strcasecmp(advertised, host) == 0;
 }
 
-bool hosts_allow(const struct hosts *hosts, struct belfry_bytes authority)
+/* `host` is "*" for what is no host: only a star allows that. */
+static bool is_configured(struct hosts *hosts, const char *host)
 {
-    char host[NAME_BYTES];
-    for (size_t i = 0; i < hosts->n_names; i++) {
-        if (strcmp(hosts->names[i], "*") == 0)
-            return true;
-    }
-    if (!read_host(authority, host))
-        return authority.len == 0;
-    if (is_address(host) || strcasecmp(host, "localhost") == 0 || is_advertised(hosts->advertise, host))
-        return true;
-    for (size_t i = 0; i < hosts->n_names; i++) {
-        if (strcasecmp(hosts->names[i], host) == 0)
-            return true;
-    }
-    return false;
+    bool found = false;
+    pthread_mutex_lock(&hosts->mu);
+    for (size_t i = 0; i < hosts->n_names && !found; i++)
+        found = strcmp(hosts->names[i], "*") == 0 || strcasecmp(hosts->names[i], host) == 0;
+    pthread_mutex_unlock(&hosts->mu);
+    return found;
 }
 
-bool hosts_refuse(const struct hosts *hosts, struct exchange *x, const struct exchange_head *head)
+/* Most requests name an address or our own name, and need no lock. */
+bool hosts_allow(struct hosts *hosts, struct belfry_bytes authority)
+{
+    char host[NAME_BYTES];
+    if (authority.len == 0)
+        return true;
+    if (!read_host(authority, host))
+        return is_configured(hosts, "*");
+    return is_address(host) || strcasecmp(host, "localhost") == 0 || is_advertised(hosts->advertise, host) ||
+           is_configured(hosts, host);
+}
+
+bool hosts_refuse(struct hosts *hosts, struct exchange *x, const struct exchange_head *head)
 {
     static const struct belfry_http_field type = {{"content-type", 12}, {"text/plain; charset=utf-8", 25}};
     const struct exchange_conn *conn = exchange_conn(x);

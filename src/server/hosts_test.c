@@ -13,9 +13,26 @@
 
 static char first[] = "belfry.example", second[] = "edge-7", every[] = "*";
 static char *const names[] = {first, second};
-static const struct hosts two = {.advertise = "http://Tier.Example:23790", .names = names, .n_names = 2};
+static struct hosts two, none;
 
-static bool allows(const struct hosts *hosts, const char *authority)
+static int make_hosts(void **state)
+{
+    (void)state;
+    hosts_init(&none, NULL);
+    hosts_init(&two, "http://Tier.Example:23790");
+    hosts_set(&two, names, 2);
+    return 0;
+}
+
+static int drop_hosts(void **state)
+{
+    (void)state;
+    hosts_fini(&none);
+    hosts_fini(&two);
+    return 0;
+}
+
+static bool allows(struct hosts *hosts, const char *authority)
 {
     return hosts_allow(hosts, belfry_bytes_str(authority));
 }
@@ -67,13 +84,34 @@ static void a_star_allows_every_name(void **state)
 {
     (void)state;
     char *const star[] = {every};
-    const struct hosts any = {.names = star, .n_names = 1};
+    struct hosts any;
+    hosts_init(&any, NULL);
+    hosts_set(&any, star, 1);
     assert_true(allows(&any, "evil.example"));
-    assert_false(allows(&(struct hosts){0}, "evil.example"));
-    assert_true(allows(&(struct hosts){0}, "127.0.0.1:1"));
+    assert_true(allows(&any, "[::1")); /* what is no host, too */
+    hosts_fini(&any);
+    assert_false(allows(&none, "evil.example"));
+    assert_true(allows(&none, "127.0.0.1:1"));
 }
 
-static bool refused(struct fakeexchange *fake, const struct hosts *hosts, const char *authority)
+static void names_are_replaced_while_requests_come(void **state)
+{
+    (void)state;
+    char *const other[] = {every};
+    struct hosts changing;
+    hosts_init(&changing, NULL);
+    hosts_set(&changing, names, 2);
+    assert_true(allows(&changing, "edge-7"));
+    assert_false(allows(&changing, "evil.example"));
+    hosts_set(&changing, other, 1);
+    assert_true(allows(&changing, "evil.example"));
+    hosts_set(&changing, NULL, 0);
+    assert_false(allows(&changing, "edge-7"));
+    assert_true(allows(&changing, "localhost"));
+    hosts_fini(&changing);
+}
+
+static bool refused(struct fakeexchange *fake, struct hosts *hosts, const char *authority)
 {
     struct exchange_head head = {
         .method = belfry_bytes_str("GET"), .path = belfry_bytes_str("/"), .authority = belfry_bytes_str(authority)};
@@ -106,7 +144,8 @@ int main(void)
         cmocka_unit_test(addresses_and_names_that_are_ours_are_allowed),
         cmocka_unit_test(other_names_and_what_is_no_host_are_not),
         cmocka_unit_test(a_star_allows_every_name),
+        cmocka_unit_test(names_are_replaced_while_requests_come),
         cmocka_unit_test(what_is_refused_says_what_to_do),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, make_hosts, drop_hosts);
 }

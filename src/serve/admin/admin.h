@@ -42,7 +42,7 @@ struct admin_opts {
     enum belfry_err (*scan)(const struct watchers_query *query, admin_scans_fn fn, void *fn_user, void *user);
     void *user;
     uint64_t ready_lag_ms;
-    const struct hosts *hosts; /* lent; NULL: every name is allowed */
+    struct hosts *hosts; /* lent; NULL: every name is allowed */
     const struct belfry_log *log;
 };
 

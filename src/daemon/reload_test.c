@@ -1,0 +1,262 @@
+/* src/daemon/reload_test.c */
+#include "daemon/reload.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "support/refuse.h"
+
+#define MAX_ARGS 8
+
+/* A configuration file, what belfryd was started with, and what it logs. */
+struct bed {
+    char file[32];
+    FILE *lines;
+    char *argv[MAX_ARGS];
+    int argc;
+    struct config config;
+    struct logger *logger;
+    struct hosts hosts;
+    struct reload reload;
+};
+
+static void write_file(const struct bed *bed, const char *text)
+{
+    FILE *file = fopen(bed->file, "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* `flag` NULL: none. */
+static void bed_open(struct bed *bed, const char *text, char *flag)
+{
+    static char name[] = "belfryd", config[] = "--config";
+    enum config_do what;
+    *bed = (struct bed){.file = "/tmp/belfry-reload-XXXXXX", .argc = flag != NULL ? 4 : 3};
+    close(mkstemp(bed->file));
+    write_file(bed, text);
+    bed->argv[0] = name;
+    bed->argv[1] = config;
+    bed->argv[2] = bed->file;
+    bed->argv[3] = flag;
+    bed->lines = tmpfile();
+    assert_non_null(bed->lines);
+    assert_int_equal(config_load(bed->argc, bed->argv, stdout, stderr, &bed->config, &what), BELFRY_OK);
+    assert_int_equal(logger_create(bed->config.log_level, bed->config.log_format, fileno(bed->lines), &bed->logger),
+                     BELFRY_OK);
+    hosts_init(&bed->hosts, NULL);
+    struct reload_opts opts = {
+        .argc = bed->argc, .argv = bed->argv, .config = &bed->config, .logger = bed->logger, .hosts = &bed->hosts};
+    reload_init(&bed->reload, &opts);
+}
+
+static void bed_close(struct bed *bed)
+{
+    reload_fini(&bed->reload);
+    hosts_fini(&bed->hosts);
+    logger_destroy(bed->logger);
+    config_fini(&bed->config);
+    fclose(bed->lines);
+    unlink(bed->file);
+    assert_int_equal(refuse_held(), 0);
+}
+
+/* Writes the file, reads it, and returns the lines that were logged. */
+static const char *reload_with(struct bed *bed, const char *text)
+{
+    static char logged[8192];
+    write_file(bed, text);
+    reload_run(&bed->reload);
+    ssize_t n = pread(fileno(bed->lines), logged, sizeof(logged) - 1, 0);
+    assert_true(n >= 0);
+    logged[n] = '\0';
+    assert_int_equal(ftruncate(fileno(bed->lines), 0), 0);
+    assert_int_equal(lseek(fileno(bed->lines), 0, SEEK_SET), 0);
+    return logged;
+}
+
+static void expect_in(const char *text, const char *part)
+{
+    if (strstr(text, part) == NULL)
+        fail_msg("'%s' is not in: %s", part, text);
+}
+
+static void expect_not_in(const char *text, const char *part)
+{
+    if (strstr(text, part) != NULL)
+        fail_msg("'%s' is in: %s", part, text);
+}
+
+static bool allows(struct bed *bed, const char *name)
+{
+    return hosts_allow(&bed->hosts, belfry_bytes_str(name));
+}
+
+static bool logs_debug(struct bed *bed)
+{
+    off_t before = lseek(fileno(bed->lines), 0, SEEK_END);
+    belfry_logf(logger_log(bed->logger), BELFRY_LOG_DEBUG, "detail", "a=1");
+    return lseek(fileno(bed->lines), 0, SEEK_END) > before;
+}
+
+static void a_new_level_is_applied_and_said(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_open(&bed, "log-level: info\n", NULL);
+    assert_false(logs_debug(&bed));
+    const char *logged = reload_with(&bed, "log-level: debug\n");
+    expect_in(logged, "level=info event=reloaded changed=\"log-level: info -> debug\"\n");
+    expect_not_in(logged, "restart_needed");
+    assert_true(logs_debug(&bed));
+    expect_in(reload_with(&bed, "log-level: debug\n"), "event=reloaded changed=\"nothing\"");
+    bed_close(&bed);
+}
+
+static void a_change_to_fewer_lines_is_the_last_of_them(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_open(&bed, "log-level: info\n", NULL);
+    expect_in(reload_with(&bed, "log-level: error\n"), "changed=\"log-level: info -> error\"");
+    assert_string_equal(reload_with(&bed, "log-level: error\n"), "");
+    expect_in(reload_with(&bed, "log-level: info\n"), "changed=\"log-level: error -> info\"");
+    bed_close(&bed);
+}
+
+static void new_names_are_applied_and_old_ones_end(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_open(&bed, "allowed-hosts: [one.example]\n", NULL);
+    assert_true(allows(&bed, "one.example"));
+    expect_in(reload_with(&bed, "allowed-hosts: [two.example, three.example]\nlog-level: debug\n"),
+              "changed=\"allowed-hosts: one.example -> two.example,three.example; log-level: info -> debug\"");
+    assert_false(allows(&bed, "one.example"));
+    assert_true(allows(&bed, "two.example"));
+    assert_true(allows(&bed, "three.example"));
+    expect_in(reload_with(&bed, "log-level: debug\n"), "changed=\"allowed-hosts: two.example,three.example -> none\"");
+    assert_false(allows(&bed, "two.example"));
+    bed_close(&bed);
+}
+
+static void other_settings_of_the_file_are_named_until_a_restart(void **state)
+{
+    (void)state;
+    static const char changed[] = "workers: 3\nlisten:\n  - url: http://127.0.0.1:1\n    read-only: true\n";
+    struct bed bed;
+    bed_open(&bed, "drain: 20s\nlisten: [\"http://127.0.0.1:1\"]\n", NULL);
+    for (int i = 0; i < 2; i++) {
+        const char *logged = reload_with(&bed, changed);
+        expect_in(logged, "event=reloaded changed=\"nothing\"");
+        expect_in(logged, "level=warn event=restart_needed settings=\"listen, workers, drain\"");
+    }
+    expect_not_in(reload_with(&bed, "drain: 20s\nlisten: [\"http://127.0.0.1:1\"]\n"), "restart_needed");
+    bed_close(&bed);
+}
+
+static void flags_stay_above_the_file(void **state)
+{
+    (void)state;
+    char level[] = "--log-level=warn";
+    struct bed bed;
+    bed_open(&bed, "log-level: info\n", level);
+    assert_string_equal(reload_with(&bed, "log-level: debug\n"), "");
+    assert_false(logs_debug(&bed));
+    bed_close(&bed);
+}
+
+static void a_default_that_becomes_another_needs_no_restart(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_open(&bed, "", NULL);
+    bed.config.workers++; /* as if a CPU had been taken away since */
+    expect_not_in(reload_with(&bed, ""), "restart_needed");
+    bed_close(&bed);
+}
+
+static void a_file_that_is_wrong_changes_nothing(void **state)
+{
+    (void)state;
+    static const char *const wrong[] = {"log-level: loud\nallowed-hosts: [two.example]\n",
+                                        "allowed-hosts: [two.example]\nno-such-key: 1\n", "log-level: [", "\"a\"b\n"};
+    struct bed bed;
+    bed_open(&bed, "allowed-hosts: [one.example]\n", NULL);
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        const char *logged = reload_with(&bed, wrong[i]);
+        expect_in(logged, "level=error event=reload_failed why=\"/tmp/belfry-reload-");
+        expect_in(logged, "\" hint=\"all settings stay as they were\"\n");
+        expect_not_in(logged, "event=reloaded");
+        assert_true(allows(&bed, "one.example"));
+        assert_false(allows(&bed, "two.example"));
+        assert_false(logs_debug(&bed));
+    }
+    unlink(bed.file);
+    reload_run(&bed.reload);
+    assert_true(allows(&bed, "one.example"));
+    expect_in(reload_with(&bed, "allowed-hosts: [two.example]\n"), "cannot be opened");
+    assert_true(allows(&bed, "two.example"));
+    bed_close(&bed);
+}
+
+static void many_long_names_are_cut_in_the_line_only(void **state)
+{
+    (void)state;
+    char text[8192] = "allowed-hosts:\n", name[64];
+    size_t len = strlen(text);
+    struct bed bed;
+    for (int i = 0; i < 60; i++)
+        len += (size_t)snprintf(text + len, sizeof(text) - len, "  - a-long-name-of-a-host-%d.belfry.example\n", i);
+    bed_open(&bed, "", NULL);
+    expect_in(reload_with(&bed, text), "changed=\"allowed-hosts: none -> a-long-name-of-a-host-0.belfry.example,");
+    for (int i = 0; i < 60; i++) {
+        snprintf(name, sizeof(name), "a-long-name-of-a-host-%d.belfry.example", i);
+        assert_true(allows(&bed, name));
+    }
+    bed_close(&bed);
+}
+
+static void without_memory_nothing_changes(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_open(&bed, "allowed-hosts: [one.example]\n", NULL);
+    write_file(&bed, "allowed-hosts: [two.example]\nlog-level: debug\n");
+    size_t held = refuse_held(), n = 0;
+    for (;; n++) {
+        refuse_begin(n);
+        reload_run(&bed.reload);
+        if (!refuse_end())
+            break;
+        assert_int_equal(refuse_held(), held);
+        assert_true(allows(&bed, "one.example"));
+        assert_false(logs_debug(&bed));
+    }
+    assert_true(n > 10);
+    assert_true(allows(&bed, "two.example"));
+    assert_true(logs_debug(&bed));
+    bed_close(&bed);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_new_level_is_applied_and_said),
+        cmocka_unit_test(a_change_to_fewer_lines_is_the_last_of_them),
+        cmocka_unit_test(new_names_are_applied_and_old_ones_end),
+        cmocka_unit_test(other_settings_of_the_file_are_named_until_a_restart),
+        cmocka_unit_test(flags_stay_above_the_file),
+        cmocka_unit_test(a_default_that_becomes_another_needs_no_restart),
+        cmocka_unit_test(a_file_that_is_wrong_changes_nothing),
+        cmocka_unit_test(many_long_names_are_cut_in_the_line_only),
+        cmocka_unit_test(without_memory_nothing_changes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,89 @@
+"""systemctl reload: SIGHUP reads the configuration again; what can change without a restart changes, and the log says what."""
+import os
+import re
+import signal
+import urllib.error
+import urllib.request
+
+import procs
+import pytest
+
+NAME = "tier.example"
+
+
+class Reloaded:
+    """A tier with a configuration file, and what each reload logs."""
+
+    def __init__(self, cluster, make_tier, folder, text, *flags):
+        self.file = folder / "belfryd.yaml"
+        self.file.write_text(text)
+        self.tier = make_tier(cluster, "--config", str(self.file), *flags)
+
+    def reload(self, text):
+        """Replaces the file as an editor does; returns the lines from the signal on."""
+        before = len(self.tier.log())
+        new = self.file.with_suffix(".new")
+        new.write_text(text)
+        new.rename(self.file)
+        os.kill(self.tier.pid, signal.SIGHUP)
+        procs.wait_until(lambda: re.search(r"event=reload(ed|_failed) .*\n", self.tier.log()[before:]), 10)
+        return self.tier.log()[before:]
+
+    def ask(self, port, path):
+        """The status of a plain request that names the tier as a browser would."""
+        request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers={"Host": NAME})
+        try:
+            with urllib.request.urlopen(request, timeout=10) as answer:
+                return answer.status
+        except urllib.error.HTTPError as e:
+            return e.code
+
+
+@pytest.fixture
+def reloaded(cluster, make_tier, tmp_path):
+    return Reloaded(cluster, make_tier, tmp_path, "log-level: info\nworkers: 2\n")
+
+
+def test_names_change_for_clients_and_admin(reloaded):
+    tier = reloaded.tier
+    addresses = ((tier.port, "/health"), (tier.admin_port, "/livez"))
+    for text, status, said in (("allowed-hosts: [tier.example]\nworkers: 2\n", 200, "allowed-hosts: none -> tier.example"),
+                               ("workers: 2\n", 421, "allowed-hosts: tier.example -> none")):
+        assert f'event=reloaded changed="{said}"' in reloaded.reload(text)
+        for port, path in addresses * 4:  # connections of all workers
+            assert reloaded.ask(port, path) == status, (port, text)
+
+
+def test_log_level_changes_while_it_runs(reloaded):
+    assert 'level=info event=reloaded changed="log-level: info -> debug"' in reloaded.reload("log-level: debug\nworkers: 2\n")
+    assert 'event=reloaded changed="log-level: debug -> error"' in reloaded.reload("log-level: error\nworkers: 2\n")
+    before = len(reloaded.tier.log())
+    assert "level=error event=reload_failed" in reloaded.reload("log-level: loud\n")
+    assert "level=info" not in reloaded.tier.log()[before:]
+
+
+def test_other_settings_are_named_and_wait_for_a_restart(reloaded):
+    said = reloaded.reload("workers: 3\ndrain: 1s\n")
+    assert 'level=warn event=restart_needed settings="workers, drain"' in said
+    assert 'event=reloaded changed="nothing"' in said
+    assert reloaded.tier.get("/readyz")[0] == 200
+    assert "restart_needed" not in reloaded.reload("workers: 2\n")
+
+
+def test_a_wrong_file_keeps_everything(reloaded):
+    said = reloaded.reload("allowed-hosts: [tier.example]\nworkres: 2\n")
+    assert f'level=error event=reload_failed why="{reloaded.file}:2: ' in said and "workers" in said, said
+    assert "event=reloaded" not in said
+    assert reloaded.ask(reloaded.tier.port, "/health") == 421
+    reloaded.file.unlink()
+    before = len(reloaded.tier.log())
+    os.kill(reloaded.tier.pid, signal.SIGHUP)
+    procs.wait_until(lambda: "cannot be opened" in reloaded.tier.log()[before:], 10)
+    assert reloaded.tier.get("/readyz")[0] == 200
+    assert "allowed-hosts: none -> tier.example" in reloaded.reload("allowed-hosts: [tier.example]\nworkers: 2\n")
+
+
+def test_flags_and_environment_stay_above_the_file(cluster, make_tier, tmp_path):
+    reloaded = Reloaded(cluster, make_tier, tmp_path, "log-level: info\n", "--log-level", "info")
+    said = reloaded.reload("log-level: debug\nallowed-hosts: [tier.example]\n")
+    assert 'event=reloaded changed="allowed-hosts: none -> tier.example"' in said
