@@ -8,10 +8,10 @@
  * would. Sizes take B, KiB, MiB, GiB (and K, M, G); durations ms, s, m, h.
  *
  * --listen URL[,serve=grpc+json+kube+sse][,read-only][,cert=FILE,key=FILE][,client-ca=FILE][,crl=FILE]
- * [,user=cn|uri|dns][,rights=upstream|open|open+writes][,users-from=NAME+...]; in the file a list of URLs or of maps
- * with url and these keys. Plain HTTP on an address that is not loopback needs --insecure-listen; the admin address
- * likewise. A listener without client-ca needs rights if the tier has credentials for upstream
- * (docs/decisions/0048-the-deputy-rule.md).
+ * [,user=cn|uri|dns][,rights=upstream|open|open+writes][,users-from=NAME+...][,proxy-from=ADDRESS/BITS+...]; in the
+ * file a list of URLs or of maps with url and these keys. Plain HTTP on an address that is not loopback needs
+ * --insecure-listen; the admin address likewise. A listener without client-ca needs rights if the tier has credentials
+ * for upstream (docs/decisions/0048-the-deputy-rule.md).
  *
  * --resources FILE[,prefix=P][,wrap=FIELD][,key=TEMPLATE], or crds-under=PREFIX for FILE; in the file a list of
  * FILEs or of maps with crd or crds-under, prefix, and wrap: FIELD or {field: FIELD, key: TEMPLATE}.
@@ -30,6 +30,7 @@
 #include "net/tls.h"
 #include "serve/kube/definitions.h"
 #include "serve/route.h"
+#include "server/client_address.h"
 
 struct config_listen {
     struct belfry_endpoint endpoint;
@@ -37,6 +38,8 @@ struct config_listen {
     enum belfry_tls_name user;          /* with client_ca */
     char *users_text;                   /* with client_ca: the names in policy.users_from, each with its end */
     const char **users_from;            /* policy.users_from; n_users_from is the policy's, too */
+    struct client_network *proxies;     /* owned: proxy_from's */
+    struct client_networks proxy_from;  /* balancers whose connections begin with a head of the PROXY protocol */
     struct listen_policy policy;
 };
 

@@ -60,7 +60,7 @@ static enum belfry_err check_scalar(const struct reader *r, const struct belfry_
 
 /* ---- listeners ---- */
 
-/* serve: grpc, grpc+json or a list of names, as one text; users-from likewise. */
+/* serve: grpc, grpc+json or a list of names, as one text; users-from and proxy-from likewise. */
 static enum belfry_err join_list(const struct reader *r, const yaml_node_t *list, char out[CONFIG_TEXT_MAX])
 {
     const struct belfry_opt_row *row = &config_rows[KEY_LISTEN];
@@ -78,6 +78,11 @@ static enum belfry_err join_list(const struct reader *r, const yaml_node_t *list
     return BELFRY_OK;
 }
 
+static bool may_be_list(const char *name)
+{
+    return strcmp(name, "serve") == 0 || strcmp(name, "users-from") == 0 || strcmp(name, "proxy-from") == 0;
+}
+
 static enum belfry_err read_setting(const struct reader *r, const yaml_node_pair_t *pair, struct config_listen *listen,
                                     unsigned *seen)
 {
@@ -88,8 +93,7 @@ static enum belfry_err read_setting(const struct reader *r, const yaml_node_pair
     enum belfry_err err = check_scalar(r, row, name);
     if (err != BELFRY_OK)
         return err;
-    bool may_be_list = strcmp(scalar_text(name), "serve") == 0 || strcmp(scalar_text(name), "users-from") == 0;
-    bool is_list = value->type == YAML_SEQUENCE_NODE && may_be_list;
+    bool is_list = value->type == YAML_SEQUENCE_NODE && may_be_list(scalar_text(name));
     err = is_list ? join_list(r, value, joined) : check_scalar(r, row, value);
     if (err != BELFRY_OK)
         return err;

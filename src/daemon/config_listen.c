@@ -31,6 +31,7 @@ void config_listen_fini(struct config_listen *listen)
     free(listen->crl);
     free(listen->users_text);
     free(listen->users_from);
+    free(listen->proxies);
     *listen = (struct config_listen){0};
 }
 
@@ -144,6 +145,28 @@ static enum belfry_err set_users_from(struct config_listen *listen, const char *
     return BELFRY_OK;
 }
 
+/* ADDRESS/BITS+ADDRESS/BITS */
+static enum belfry_err set_proxy_from(struct config_listen *listen, const char *text, char why[CONFIG_WHY])
+{
+    char *words = strdup(text), *rest = words, reason[CONFIG_WHY - 16];
+    size_t n = 0;
+    enum belfry_err err = BELFRY_OK;
+    listen->proxies = calloc(CONFIG_PROXY_FROM, sizeof(listen->proxies[0]));
+    if (words == NULL || listen->proxies == NULL)
+        err = BELFRY_ERR_NOMEM;
+    for (; err == BELFRY_OK && rest != NULL; n++) {
+        const char *word = strsep(&rest, "+");
+        if (n == CONFIG_PROXY_FROM)
+            err = config_why(why, "proxy-from has more than %d networks", CONFIG_PROXY_FROM);
+        else if (client_network_parse(word, &listen->proxies[n], reason, sizeof(reason)) != BELFRY_OK)
+            err = config_why(why, "proxy-from: %s", reason);
+    }
+    free(words);
+    if (err == BELFRY_OK)
+        listen->proxy_from = (struct client_networks){listen->proxies, n};
+    return err;
+}
+
 /* The sockets are bound by address: a name could mean several, or another one tomorrow. */
 static bool is_address(const struct belfry_endpoint *endpoint)
 {
@@ -175,8 +198,8 @@ enum belfry_err config_listen_set(struct config_listen *listen, unsigned *seen, 
     if (row == NULL)
         return config_why(
             why,
-            "a listener has no '%.48s': it has url, serve, read-only, cert, key, client-ca, crl, user, rights and "
-            "users-from",
+            "a listener has no '%.48s': it has url, serve, read-only, cert, key, client-ca, crl, user, rights, "
+            "users-from and proxy-from",
             name);
     if ((*seen & 1u << row->id) != 0)
         return config_why(why, "%s is there twice: keep one", name);
@@ -204,6 +227,8 @@ enum belfry_err config_listen_set(struct config_listen *listen, unsigned *seen, 
         return set_rights(text, &listen->policy, why);
     case LISTEN_USERS_FROM:
         return set_users_from(listen, text, why);
+    case LISTEN_PROXY_FROM:
+        return set_proxy_from(listen, text, why);
     case N_LISTEN_PARTS:
         break;
     }

@@ -97,6 +97,13 @@ static void write_listen(FILE *out, const struct config_listen *listen)
         fputs("    users-from:\n", out);
     for (size_t i = 0; i < listen->policy.n_users_from; i++)
         write_item(out, "      - ", listen->policy.users_from[i]);
+    if (listen->proxy_from.n > 0)
+        fputs("    proxy-from:\n", out);
+    for (size_t i = 0; i < listen->proxy_from.n; i++) {
+        char network[CLIENT_ADDRESS_TEXT];
+        client_network_text(&listen->proxy_from.list[i], network);
+        write_item(out, "      - ", network);
+    }
 }
 
 static void write_resource(FILE *out, const struct definition_source *resource)

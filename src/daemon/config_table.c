@@ -204,6 +204,12 @@ const struct belfry_opt_row config_listen_rows[N_LISTEN_PARTS] = {
         .help = "with client-ca: tiers below that may name their clients' users",
         .more = "The names in the certificates of belfryds with --pass-users. Such a certificate can act as\n"
                 "every user but root. In the file it may be a list."},
+    [LISTEN_PROXY_FROM] = {LISTEN_PROXY_FROM, "proxy-from", .kind = BELFRY_KIND_TEXT,
+        .value_name = "ADDRESS/BITS+...",
+        .help = "balancers that name their clients by the PROXY protocol, version 2",
+        .more = "A connection from these addresses (unix: of a Unix socket) must begin with such a head,\n"
+                "before TLS too, or is closed. Whoever can connect from them can claim any address.\n"
+                "Connections from elsewhere have their own address. In the file it may be a list."},
 };
 
 const struct belfry_opt_row config_resource_rows[N_RESOURCE_PARTS] = {

@@ -1039,20 +1039,46 @@ static void users_of_certificates_need_a_key_or_a_tier_above(void **state)
     expect_mistake("users-from has an empty name");
 }
 
+static void balancers_are_networks(void **state)
+{
+    (void)state;
+    char text[CLIENT_ADDRESS_TEXT];
+    load("--listen", "http://127.0.0.1:1,proxy-from=10.0.7.0/24+fd00:7::/64+unix", NULL);
+    load_ok();
+    assert_int_equal(config.listen[0].proxy_from.n, 3);
+    expect_reads_back();
+    assert_int_equal(config.listen[0].proxy_from.n, 3);
+    client_network_text(&config.listen[0].proxy_from.list[1], text);
+    assert_string_equal(text, "fd00:7::/64");
+    load("--listen", "http://127.0.0.1:1", NULL);
+    load_ok();
+    assert_int_equal(config.listen[0].proxy_from.n, 0);
+    load("--listen", "http://127.0.0.1:1,proxy-from=10.0.7.1/24", NULL);
+    expect_mistake("proxy-from: '10.0.7.1/24' is no network: write 10.0.7.0/24");
+    load("--listen", "http://127.0.0.1:1,proxy-from=10.0.7.1++unix", NULL);
+    expect_mistake("proxy-from: '' is no address");
+    char many[1024] = "http://127.0.0.1:1,proxy-from=unix";
+    for (int i = 0; i < CONFIG_PROXY_FROM; i++)
+        strcat(many, "+unix");
+    load("--listen", many, NULL);
+    expect_mistake("proxy-from has more than 64 networks");
+}
+
 /* ---- no memory ---- */
 
 static enum belfry_err load_everything(void)
 {
-    char *argv[] = {(char[]){"belfryd"},
-                    (char[]){"--upstream"},
-                    (char[]){"a,b"},
-                    (char[]){"--listen"},
-                    (char[]){"https://127.0.0.1:1,cert=/c,key=/k,client-ca=/d,crl=/e,users-from=x+y"},
-                    (char[]){"--scope=/a/"},
-                    (char[]){"--config"},
-                    path,
-                    (char[]){"--admin=unix:///a"},
-                    NULL};
+    char *argv[] = {
+        (char[]){"belfryd"},
+        (char[]){"--upstream"},
+        (char[]){"a,b"},
+        (char[]){"--listen"},
+        (char[]){"https://127.0.0.1:1,cert=/c,key=/k,client-ca=/d,crl=/e,users-from=x+y,proxy-from=10.0.0.0/8+unix"},
+        (char[]){"--scope=/a/"},
+        (char[]){"--config"},
+        path,
+        (char[]){"--admin=unix:///a"},
+        NULL};
     struct config made;
     enum config_do ignored;
     FILE *null = fopen("/dev/null", "w");
@@ -1066,9 +1092,10 @@ static enum belfry_err load_everything(void)
 static void a_refused_allocation_leaks_nothing(void **state)
 {
     (void)state;
-    write_file("upstream: [a, b]\nscope: [/x]\nname: edge\nlisten:\n  - http://127.0.0.1:2\n"
-               "  - {url: 'https://127.0.0.1:3', cert: /c, key: /k, client-ca: /d, users-from: [a, b]}\n"
-               "upstream-user: u\nupstream-password-file: /p\nupstream-token-key: /k\n");
+    write_file(
+        "upstream: [a, b]\nscope: [/x]\nname: edge\nlisten:\n  - http://127.0.0.1:2\n"
+        "  - {url: 'https://127.0.0.1:3', cert: /c, key: /k, client-ca: /d, users-from: [a, b], proxy-from: [unix]}\n"
+        "upstream-user: u\nupstream-password-file: /p\nupstream-token-key: /k\n");
     assert_true(refuse_sweep(load_everything) > 20);
 }
 
@@ -1096,6 +1123,7 @@ int main(void)
         TEST(a_listener_is_a_map_in_the_file),
         TEST(listener_before_credentials_says_which_rights_its_clients_have),
         TEST(users_of_certificates_need_a_key_or_a_tier_above),
+        TEST(balancers_are_networks),
         TEST(loopback_is_known_in_all_its_forms),
         TEST(every_mistake_on_the_command_line_has_a_sentence_and_a_remedy),
         TEST(every_mistake_in_the_file_names_its_line),

@@ -68,16 +68,22 @@ struct front {
 
 /* ---- connections ---- */
 
-static void on_accept(int fd, const char *peer, void *user)
+static void on_accept(int fd, struct client_address peer, void *user)
 {
     struct gate *gate = user;
-    tier_accept(gate->front->tier, fd, peer, gate->tls, &gate->config->policy);
+    struct inbound_arrival arrival = {.fd = fd,
+                                      .peer = peer,
+                                      .tls = gate->tls,
+                                      .policy = &gate->config->policy,
+                                      .proxies = &gate->config->proxy_from};
+    tier_accept(gate->front->tier, &arrival);
 }
 
-static void on_admin_accept(int fd, const char *peer, void *user)
+static void on_admin_accept(int fd, struct client_address peer, void *user)
 {
     struct front *front = user;
-    belfry_ignore(inbound_accept(front->admin_inbound, fd, peer, NULL, NULL, belfry_clock_ms())); /* it sees a close */
+    struct inbound_arrival arrival = {.fd = fd, .peer = peer};
+    belfry_ignore(inbound_accept(front->admin_inbound, &arrival, belfry_clock_ms())); /* the peer sees a close */
 }
 
 /* The service manager bound it, maybe to another address than the configuration has: that address decides. */

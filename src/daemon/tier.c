@@ -474,18 +474,17 @@ static size_t choose_worker(struct tier *tier, uint64_t now)
     return best;
 }
 
-void tier_accept(struct tier *tier, int fd, const char *peer, struct belfry_tls *tls,
-                 const struct listen_policy *policy)
+void tier_accept(struct tier *tier, const struct inbound_arrival *arrival)
 {
     BELFRY_OWNER_CHECK(tier);
     if (tier_busy(tier) >= tier->connections_max) { /* the rest of the descriptors is for upstream and the admin */
         tier->refused++;
-        close(fd);
+        close(arrival->fd);
         return;
     }
     size_t best = choose_worker(tier, belfry_clock_ms());
     tier->hands[best].n++;
-    worker_thread_accept(tier->workers[best], fd, peer, tls, policy);
+    worker_thread_accept(tier->workers[best], arrival);
 }
 
 void tier_drain(struct tier *tier, uint64_t drain_ms)

@@ -12,6 +12,7 @@
 
 #include "daemon/config.h"
 #include "serve/admin/admin.h"
+#include "server/inbound.h"
 #include "thread/mail.h"
 
 struct tier;
@@ -34,8 +35,7 @@ void tier_destroy(struct tier *tier); /* stopped, and the front's mailbox is clo
 
 /* Gives an accepted connection to the worker with the least to do; closes it when there are as many as the limit on
  * descriptors allows. */
-void tier_accept(struct tier *tier, int fd, const char *peer, struct belfry_tls *tls,
-                 const struct listen_policy *policy);
+void tier_accept(struct tier *tier, const struct inbound_arrival *arrival);
 
 /* Sends the clients that are there now away over drain_ms; newcomers are served. tier_farewell(): sends all away
  * immediately. tier_busy(): connections that are still there. */

@@ -557,40 +557,34 @@ void worker_thread_wake(struct worker_thread *thread)
 
 /* ---- what comes by mail ---- */
 
-struct arrival {
+struct arrival_mail {
     struct mail mail;
     struct worker_thread *thread;
-    int fd;
-    char peer[64];
-    struct belfry_tls *tls;
-    const struct listen_policy *policy;
+    struct inbound_arrival arrival;
 };
 
 static void open_arrival(struct mail *mail, void *owner)
 {
-    struct arrival *arrival = belfry_container(mail, struct arrival, mail);
+    struct arrival_mail *coming = belfry_container(mail, struct arrival_mail, mail);
     struct worker_thread *t = owner;
-    atomic_fetch_sub_explicit(&arrival->thread->coming, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&coming->thread->coming, 1, memory_order_relaxed);
     if (t == NULL)
-        close(arrival->fd);
+        close(coming->arrival.fd);
     else
-        belfry_ignore(inbound_accept(t->inbound, arrival->fd, arrival->peer, arrival->tls, arrival->policy,
-                                     belfry_clock_ms())); /* the peer sees it closed */
-    free(arrival);
+        belfry_ignore(inbound_accept(t->inbound, &coming->arrival, belfry_clock_ms())); /* the peer sees it closed */
+    free(coming);
 }
 
-void worker_thread_accept(struct worker_thread *thread, int fd, const char *peer, struct belfry_tls *tls,
-                          const struct listen_policy *policy)
+void worker_thread_accept(struct worker_thread *thread, const struct inbound_arrival *arrival)
 {
-    struct arrival *arrival = calloc(1, sizeof(*arrival));
-    if (arrival == NULL) {
-        close(fd);
+    struct arrival_mail *coming = calloc(1, sizeof(*coming));
+    if (coming == NULL) {
+        close(arrival->fd);
         return;
     }
-    *arrival = (struct arrival){.mail.open = open_arrival, .thread = thread, .fd = fd, .tls = tls, .policy = policy};
-    strncpy(arrival->peer, peer, sizeof(arrival->peer) - 1);
+    *coming = (struct arrival_mail){.mail.open = open_arrival, .thread = thread, .arrival = *arrival};
     atomic_fetch_add_explicit(&thread->coming, 1, memory_order_relaxed);
-    thread_post(thread->thread, &arrival->mail);
+    thread_post(thread->thread, &coming->mail);
 }
 
 size_t worker_thread_connections(const struct worker_thread *thread)

@@ -17,6 +17,7 @@
 #include "serve/admin/watchers.h"
 #include "serve/kube/catalog_feed.h"
 #include "serve/route.h"
+#include "server/inbound.h"
 
 struct worker_thread;
 
@@ -55,8 +56,7 @@ void worker_thread_destroy(struct worker_thread *thread);
 void worker_thread_wake(struct worker_thread *thread);
 
 /* Hands over a connection. */
-void worker_thread_accept(struct worker_thread *thread, int fd, const char *peer, struct belfry_tls *tls,
-                          const struct listen_policy *policy);
+void worker_thread_accept(struct worker_thread *thread, const struct inbound_arrival *arrival);
 
 /* What Kubernetes' API serves from now on, consuming one reference. Errors: BELFRY_ERR_NOMEM (nothing changed). */
 BELFRY_NODISCARD enum belfry_err worker_thread_set_catalog(struct worker_thread *thread, struct kube_catalog *catalog,

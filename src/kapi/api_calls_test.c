@@ -104,7 +104,8 @@ static void serve_turn(void)
         return;
     while ((fd = accept4(server.listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
         server.n_accepted++;
-        enum belfry_err err = inbound_accept(server.group, fd, "peer", server.tls, NULL, belfry_clock_ms());
+        struct inbound_arrival arrival = {.fd = fd, .tls = server.tls};
+        enum belfry_err err = inbound_accept(server.group, &arrival, belfry_clock_ms());
         assert_true(err == BELFRY_OK || err == BELFRY_ERR_NOMEM);
     }
     uv_run(&server.loop, UV_RUN_NOWAIT);

@@ -26,6 +26,7 @@
 #include "base/bytes.h"
 #include "base/err.h"
 #include "net/http_field.h"
+#include "server/client_address.h"
 #include "server/intake.h"
 
 #define EXCHANGE_COST     1024        /* about what an open exchange costs: nghttp2's stream, ours, the handler's */
@@ -44,8 +45,9 @@ struct exchange_head {
 
 /* The connection of an exchange, as far as dialects need it. */
 struct exchange_conn {
-    uint64_t id;      /* unique in the process */
-    char peer[64];    /* "10.3.8.17:51442", "unix" */
+    uint64_t id;                    /* unique in the process */
+    char peer[CLIENT_ADDRESS_TEXT]; /* `address` as text: "10.3.8.17:51442", "unix" */
+    struct client_address address;  /* of the client; behind a balancer, as the balancer names it (proxy_head.h) */
     const char *user; /* the name in the client's certificate, for the life of the connection; NULL: there is none */
     bool tls;
     bool leaving;              /* the peer was told to connect elsewhere (inbound_shut) */

@@ -20,6 +20,7 @@
 #include "server/h2_teardown.h"
 #include "server/inbound_probe.h"
 #include "server/inbound_socket.h"
+#include "server/proxy_head.h"
 
 #define INPUT_BYTES    (64 * 1024)
 #define PLAIN_BYTES    (16 * 1024) /* of one TLS record */
@@ -78,12 +79,14 @@ struct inbound_group {
     BELFRY_OWNER;
 };
 
-/*     SNIFFING  \                                 LINGERING: everything was sent. Input is dropped for a while:
+/* PROXY_HEAD, from a balancer, comes before the first two:
+ *     SNIFFING  \                                 LINGERING: everything was sent. Input is dropped for a while:
  *                 > HTTP1 | HTTP2 --> LINGERING              closing immediately could reset the connection before
  *     HANDSHAKE /         |              |                   the peer has read the end
  *         \_______________|______________|______> CLOSING: the handle's last callback frees
  */
 enum inbound_state {
+    INBOUND_PROXY_HEAD,
     INBOUND_SNIFFING,
     INBOUND_HANDSHAKE,
     INBOUND_HTTP1,
@@ -103,9 +106,10 @@ struct inbound_conn {
     int read_bytes;           /* per read */
     enum inbound_state state; /* moved by conn_move_to() alone */
     enum inbound_wait wait;
-    int watched;      /* events that `poll` waits for */
-    bool input_ended; /* the peer sends no more */
-    bool last;        /* the protocol was broken: what is unsent is the last */
+    int watched;                   /* events that `poll` waits for */
+    bool input_ended;              /* the peer sends no more */
+    bool last;                     /* the protocol was broken: what is unsent is the last */
+    struct proxy_head *proxy_head; /* PROXY_HEAD only; owned */
     uint8_t n_sniffed;
     char sniffed[sizeof(HTTP2_PREFACE) - 1];
     struct h1_server *h1;             /* HTTP1 only */
@@ -128,7 +132,7 @@ static void conn_move_to(struct inbound_conn *c, enum inbound_state next)
 {
     struct inbound_group *group = c->group;
     assert(next > c->state && !(c->state == INBOUND_HTTP1 && next == INBOUND_HTTP2));
-    assert(next != INBOUND_HANDSHAKE);
+    assert(next != INBOUND_HANDSHAKE || c->state == INBOUND_PROXY_HEAD);
     group->n_http1 += (next == INBOUND_HTTP1) - (c->state == INBOUND_HTTP1);
     group->n_http2 += (next == INBOUND_HTTP2) - (c->state == INBOUND_HTTP2);
     c->state = next;
@@ -177,6 +181,12 @@ static void conn_leave_checked(struct inbound_conn *c)
         return;
     belfry_list_remove(&c->in_checked);
     c->group->n_checked--;
+}
+
+static void conn_set_address(struct inbound_conn *c, const struct client_address *address)
+{
+    c->info.address = *address;
+    client_address_text(address, c->info.peer);
 }
 
 static void conn_log(const struct inbound_conn *c, enum belfry_log_level level, const char *event, const char *why)
@@ -282,6 +292,7 @@ static void conn_release(struct inbound_conn *c)
     if (--c->holds > 0)
         return;
     group_release(c->group);
+    free(c->proxy_head);
     free(c->user);
     free(c);
 }
@@ -625,9 +636,29 @@ static void conn_decrypt(struct inbound_conn *c, struct belfry_bytes bytes, uint
         conn_make_dirty(c);
 }
 
+/* Passes over the head. False: it is not whole, or it was refused. */
+static bool pass_proxy_head(struct inbound_conn *c, struct belfry_bytes *bytes)
+{
+    enum belfry_err err = proxy_head_read(c->proxy_head, bytes);
+    if (err == BELFRY_ERR_AGAIN)
+        return false;
+    if (err != BELFRY_OK) {
+        bool due = belfry_log_is_due(++c->group->stats.refused_heads);
+        conn_log(c, due ? BELFRY_LOG_WARN : BELFRY_LOG_DEBUG, "proxy_head_refused", c->proxy_head->why);
+        conn_close(c);
+        return false;
+    }
+    if (c->proxy_head->client.family != CLIENT_UNKNOWN)
+        conn_set_address(c, &c->proxy_head->client);
+    free(c->proxy_head);
+    c->proxy_head = NULL;
+    conn_move_to(c, c->tls != NULL ? INBOUND_HANDSHAKE : INBOUND_SNIFFING);
+    return bytes->len > 0;
+}
+
 static void conn_receive(struct inbound_conn *c, struct belfry_bytes bytes, uint64_t now_ms)
 {
-    if (c->state == INBOUND_LINGERING)
+    if (c->state == INBOUND_LINGERING || (c->state == INBOUND_PROXY_HEAD && !pass_proxy_head(c, &bytes)))
         return;
     if (c->socket.tls != NULL)
         conn_decrypt(c, bytes, now_ms);
@@ -689,7 +720,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 
 /* ---- accepting ---- */
 
-static struct inbound_conn *conn_create(struct inbound_group *group, const char *peer, const void *policy)
+static struct inbound_conn *conn_create(struct inbound_group *group, const struct inbound_arrival *arrival)
 {
     static atomic_uint_fast64_t next_id = 1;
     struct inbound_conn *c = calloc(1, sizeof(*c));
@@ -699,8 +730,10 @@ static struct inbound_conn *conn_create(struct inbound_group *group, const char 
     c->read_bytes = INPUT_BYTES / 4;
     c->wait = INBOUND_WAIT_NONE;
     c->info.id = atomic_fetch_add_explicit(&next_id, 1, memory_order_relaxed);
-    c->info.policy = policy;
-    snprintf(c->info.peer, sizeof(c->info.peer), "%s", peer);
+    c->info.policy = arrival->policy;
+    c->tls = arrival->tls;
+    c->info.tls = arrival->tls != NULL;
+    conn_set_address(c, &arrival->peer);
     belfry_list_init(&c->in_group);
     belfry_list_init(&c->in_dirty);
     belfry_list_init(&c->in_wait);
@@ -710,6 +743,17 @@ static struct inbound_conn *conn_create(struct inbound_group *group, const char 
     intake_join(&group->intake, &c->info.intake);
     c->holds = 1;
     return c;
+}
+
+/* What is expected first. False: there is no memory. */
+static bool conn_begin(struct inbound_conn *c, const struct client_networks *proxies)
+{
+    c->state = c->tls != NULL ? INBOUND_HANDSHAKE : INBOUND_SNIFFING;
+    if (proxies == NULL || !client_address_in_any(&c->info.address, proxies))
+        return true;
+    c->state = INBOUND_PROXY_HEAD;
+    c->proxy_head = calloc(1, sizeof(*c->proxy_head));
+    return c->proxy_head != NULL;
 }
 
 static void conn_join_group(struct inbound_conn *c, uint64_t now_ms)
@@ -726,9 +770,9 @@ static void conn_join_group(struct inbound_conn *c, uint64_t now_ms)
     conn_poll(c, now_ms);
 }
 
-enum belfry_err inbound_accept(struct inbound_group *group, int fd, const char *peer, struct belfry_tls *tls,
-                               const void *policy, uint64_t now_ms)
+enum belfry_err inbound_accept(struct inbound_group *group, const struct inbound_arrival *arrival, uint64_t now_ms)
 {
+    int fd = arrival->fd;
     BELFRY_OWNER_CHECK(group);
     const struct exchange_memory *memory = &group->memory;
     size_t used = memory->used + sizeof(struct inbound_conn) + H2_SERVER_CONN;
@@ -737,24 +781,23 @@ enum belfry_err inbound_accept(struct inbound_group *group, int fd, const char *
         close(fd);
         return BELFRY_ERR_LIMIT;
     }
-    struct inbound_conn *c = conn_create(group, peer, policy);
-    if (c == NULL) {
+    struct inbound_conn *c = conn_create(group, arrival);
+    if (c == NULL || !conn_begin(c, arrival->proxies)) {
+        free(c);
         close(fd);
         return BELFRY_ERR_NOMEM;
     }
-    enum belfry_err err = inbound_socket_open(&c->socket, fd, tls, group->opts.sndbuf, &group->traffic);
+    enum belfry_err err = inbound_socket_open(&c->socket, fd, c->tls, group->opts.sndbuf, &group->traffic);
     if (err == BELFRY_OK && uv_poll_init(group->opts.loop, &c->poll, fd) != 0) { /* makes it non-blocking */
         inbound_socket_close(&c->socket);
         err = BELFRY_ERR_IO;
     }
     if (err != BELFRY_OK) {
+        free(c->proxy_head);
         free(c);
         return err;
     }
     c->poll.data = c;
-    c->tls = tls;
-    c->info.tls = tls != NULL;
-    c->state = tls != NULL ? INBOUND_HANDSHAKE : INBOUND_SNIFFING;
     conn_join_group(c, now_ms);
     return BELFRY_OK;
 }

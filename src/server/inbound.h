@@ -4,6 +4,10 @@
  *
  *     SNIFFING (plain: the first bytes) or HANDSHAKE (TLS: ALPN) --> HTTP1 | HTTP2 --> CLOSING --> gone
  *
+ * From a balancer that the listener trusts a head of the PROXY protocol comes first (PROXY_HEAD), before TLS too; from
+ * then on the connection has the address that the head names. A connection of a balancer that begins otherwise is
+ * closed. A head from any other source is not read as one: it is no HTTP.
+ *
  * Plain: a connection that begins like "PRI * HTTP/2.0" is HTTP/2 with prior knowledge, any other HTTP/1.1. TLS: ALPN
  * h2 or http/1.1; none: HTTP/1.1.
  *
@@ -77,11 +81,19 @@ BELFRY_NODISCARD enum belfry_err inbound_create(const struct inbound_opts *opts,
 /* Closes every connection (exchanges receive `gone`); handles finish closing on the loop. NULL is fine. */
 void inbound_destroy(struct inbound_group *group);
 
-/* Takes over a connected socket (closed on failure). `tls` NULL: plain; it outlives the group. `peer` names it.
- * `policy` becomes exchange_conn.policy.
+/* A connected socket, and what its listener says about it. What is lent outlives the group. */
+struct inbound_arrival {
+    int fd;
+    struct client_address peer;
+    struct belfry_tls *tls;                /* lent; NULL: plain */
+    const void *policy;                    /* becomes exchange_conn.policy */
+    const struct client_networks *proxies; /* lent: balancers that name their clients; NULL: none */
+};
+
+/* Takes over the socket (closed on failure).
  * Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_IO, BELFRY_ERR_TLS, BELFRY_ERR_LIMIT (memory_max). */
-BELFRY_NODISCARD enum belfry_err inbound_accept(struct inbound_group *group, int fd, const char *peer,
-                                                struct belfry_tls *tls, const void *policy, uint64_t now_ms);
+BELFRY_NODISCARD enum belfry_err inbound_accept(struct inbound_group *group, const struct inbound_arrival *arrival,
+                                                uint64_t now_ms);
 
 /* Writes pending output: once per connection, to at most INBOUND_FLUSH of them, for about a millisecond. To be called
  * before the loop blocks; true: there is more to write, so call it again before the loop blocks. */
@@ -106,6 +118,7 @@ struct inbound_stats {
     uint64_t ended_largest;                        /* connections ended because they held most when a pool was full */
     uint64_t ended_certificates;                   /* connections whose client certificate is no longer good */
     uint64_t refused_handshakes;                   /* TLS handshakes that failed, for whatever reason */
+    uint64_t refused_heads;                        /* connections of balancers without a head, or with a wrong one */
     uint64_t ended_late; /* connections whose greeting, or a request's head, was not complete in time */
     /* refused_floods: HTTP/2 connections ended for breaking the protocol, floods included */
     uint64_t accepted, closed, dead, refused_floods, bytes_in, bytes_out, writes;

@@ -27,6 +27,12 @@
 #define GET(path) "GET " path " HTTP/1.1\r\nHost: a\r\n\r\n"
 #define HELLO     "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello"
 
+/* Of the PROXY protocol: 203.0.113.9:4711 connects to 192.0.2.1:23790. */
+#define SIGNATURE "\r\n\r\n\0\r\nQUIT\n"
+#define HEAD_V4   SIGNATURE "\x21\x11\0\x0c\xcb\0\x71\x09\xc0\0\2\1\x12\x67\x5c\xee"
+static const struct client_network loopback_v4 = {{.family = CLIENT_IPV4, .bytes = {127}}, 8};
+static const struct client_networks loopback = {&loopback_v4, 1};
+
 #define N_OPEN 16
 
 /* The handler: /hello answers; /open responds and stays open; /pump responds and writes for ever, as there is room. */
@@ -39,10 +45,13 @@ struct fixture {
     size_t pumped[N_OPEN]; /* bytes written by each /pump */
     int n_gone, n_begun;
     char user[64], peer[64];
+    struct client_address address;
     const void *policy;
     uint64_t id;
     bool tls;
-    struct belfry_tls *server_tls; /* owned; NULL: none yet */
+    struct belfry_tls *server_tls;         /* owned; NULL: none yet */
+    const struct client_networks *proxies; /* of connections from now on */
+    const char *head;                      /* what a peer with TLS sends first: HEAD_V4, NULL: nothing */
 };
 
 static struct fixture f;
@@ -109,6 +118,7 @@ static void begin(struct exchange *x, const struct exchange_head *head, void *us
     f.tls = conn->tls;
     snprintf(f.user, sizeof(f.user), "%s", conn->user != NULL ? conn->user : "");
     snprintf(f.peer, sizeof(f.peer), "%s", conn->peer);
+    f.address = conn->address;
     if (belfry_bytes_equal(head->path, belfry_bytes_str("/hello"))) {
         exchange_answer(x, 200, NULL, 0, belfry_bytes_str("hello"));
         return;
@@ -207,12 +217,21 @@ static void make_pair(int *client, int *server, int client_rcvbuf)
     fcntl(*client, F_SETFL, O_NONBLOCK);
 }
 
-static int connect_peer(struct belfry_tls *tls)
+/* The peer is said to be 127.0.0.1:5. */
+static enum belfry_err accept_plain(int server, struct belfry_tls *tls)
 {
     static const int policy = 7;
+    static const uint8_t local[4] = {127, 0, 0, 1};
+    struct inbound_arrival arrival = {
+        .fd = server, .peer = client_address_ipv4(local, 5), .tls = tls, .policy = &policy, .proxies = f.proxies};
+    return inbound_accept(f.group, &arrival, belfry_clock_ms());
+}
+
+static int connect_peer(struct belfry_tls *tls)
+{
     int client, server;
     make_pair(&client, &server, 0);
-    assert_int_equal(inbound_accept(f.group, server, "127.0.0.1:5", tls, &policy, belfry_clock_ms()), BELFRY_OK);
+    assert_int_equal(accept_plain(server, tls), BELFRY_OK);
     return client;
 }
 
@@ -369,6 +388,87 @@ static void a_peer_that_resets_is_gone(void **state)
     turn_for(20);
     assert_int_equal(f.n_gone, 1);
     assert_int_equal(stats().connections, 0);
+}
+
+/* ---- behind a balancer ---- */
+
+static void a_balancer_names_its_client(void **state)
+{
+    (void)state;
+    static const char request[] = HEAD_V4 GET("/hello");
+    f.proxies = &loopback;
+    int whole = connect_peer(NULL), single = connect_peer(NULL);
+    say_bytes(whole, request, sizeof(request) - 1);
+    expect(whole, HELLO);
+    assert_string_equal(f.peer, "203.0.113.9:4711");
+    assert_int_equal(f.address.family, CLIENT_IPV4);
+    assert_memory_equal(f.address.bytes, "\xcb\0\x71\x09", 4);
+    f.peer[0] = '\0';
+    for (size_t i = 0; i < sizeof(request) - 1; i++) {
+        say_bytes(single, request + i, 1);
+        turn();
+    }
+    expect(single, HELLO);
+    assert_string_equal(f.peer, "203.0.113.9:4711");
+    assert_int_equal(stats().refused_heads, 0);
+    close(whole);
+    close(single);
+}
+
+static void a_health_check_of_a_balancer_has_its_own_address(void **state)
+{
+    (void)state;
+    f.proxies = &loopback;
+    int fd = connect_peer(NULL), mute = connect_peer(NULL);
+    say_bytes(fd, SIGNATURE "\x20\0\0\0", 16);
+    say(fd, GET("/hello"));
+    expect(fd, HELLO);
+    assert_string_equal(f.peer, "127.0.0.1:5");
+    close(mute); /* it only looked whether there is a port */
+    turn_for(20);
+    assert_int_equal(stats().refused_heads, 0);
+    assert_int_equal(stats().connections, 1);
+    close(fd);
+}
+
+static void a_balancer_without_a_head_is_closed(void **state)
+{
+    (void)state;
+    f.proxies = &loopback;
+    int plain = connect_peer(NULL), wrong = connect_peer(NULL), half = connect_peer(NULL);
+    say(plain, GET("/hello"));
+    assert_true(ends_within(plain, 500));
+    say_bytes(wrong, SIGNATURE "\x21\x12\0\0", 16);
+    assert_true(ends_within(wrong, 500));
+    assert_int_equal(stats().refused_heads, 2);
+    say_bytes(half, SIGNATURE, 12);
+    assert_true(ends_within(half, 2000)); /* its time is that of a greeting */
+    assert_int_equal(stats().ended_late, 1);
+    assert_int_equal(stats().refused_heads, 2);
+    assert_int_equal(f.n_begun, 0);
+    close(plain);
+    close(wrong);
+    close(half);
+}
+
+static void a_head_from_elsewhere_is_no_http(void **state)
+{
+    (void)state;
+    static const struct client_network other = {{.family = CLIENT_IPV4, .bytes = {10}}, 8};
+    static const struct client_networks others = {&other, 1};
+    f.proxies = &others;
+    char buf[256] = "";
+    int own = connect_peer(NULL), forged = connect_peer(NULL);
+    say(own, GET("/hello"));
+    expect(own, HELLO);
+    assert_string_equal(f.peer, "127.0.0.1:5");
+    say_bytes(forged, HEAD_V4 GET("/hello"), sizeof(HEAD_V4 GET("/hello")) - 1);
+    hear(forged, buf, sizeof(buf) - 1);
+    assert_memory_equal(buf, "HTTP/1.1 400 ", 13);
+    assert_int_equal(f.n_begun, 1);
+    assert_int_equal(stats().refused_heads, 0);
+    close(own);
+    close(forged);
 }
 
 /* ---- whose time is up ---- */
@@ -823,7 +923,7 @@ static void over_the_memory_there_are_no_new_streams_and_connections(void **stat
     assert_int_equal(stats().refused_streams, 200 - n_crowd);
     assert_in_range(stats().bytes, 99 * 1024, 101 * 1024);
     make_pair(&client, &server, 0);
-    assert_int_equal(inbound_accept(f.group, server, "b", NULL, NULL, belfry_clock_ms()), BELFRY_ERR_LIMIT);
+    assert_int_equal(accept_plain(server, NULL), BELFRY_ERR_LIMIT);
     assert_int_equal(stats().refused_connections, 1);
     assert_true(ends_within(client, 1000));
     close(client);
@@ -844,7 +944,7 @@ static void a_stalled_reader_holds_only_itself(void **state)
     static char sink[1 << 20], payload[65536];
     int slow, server, fast = connect_peer(NULL);
     make_pair(&slow, &server, 8192);
-    assert_int_equal(inbound_accept(f.group, server, "slow", NULL, NULL, belfry_clock_ms()), BELFRY_OK);
+    assert_int_equal(accept_plain(server, NULL), BELFRY_OK);
     say_h2_greeting(slow);
     say_h2_request(slow, 1, "/pump");
     say_h2_window(slow, 1);
@@ -881,7 +981,7 @@ static void all_bytes_arrive_in_order_through_a_small_window(void **state)
     char head[128];
     int fd, server;
     make_pair(&fd, &server, 4096);
-    assert_int_equal(inbound_accept(f.group, server, "slow", NULL, NULL, belfry_clock_ms()), BELFRY_OK);
+    assert_int_equal(accept_plain(server, NULL), BELFRY_OK);
     for (size_t i = 0; i < sizeof(pattern); i++)
         pattern[i] = (unsigned char)(i * 31 >> 5);
     say(fd, "GET /open HTTP/1.0\r\n\r\n"); /* raw until the end: no chunks in between */
@@ -1026,6 +1126,8 @@ static struct tls_peer connect_tls(const char *alpn, bool with_cert)
     if (f.server_tls == NULL) /* for the next connection, too; the group must not outlive it */
         assert_int_equal(belfry_tls_create_server(&opts, &f.server_tls, why, sizeof(why)), BELFRY_OK);
     p.fd = connect_peer(f.server_tls);
+    if (f.head != NULL)
+        say_bytes(p.fd, f.head, sizeof(HEAD_V4) - 1);
     if (with_cert) {
         SSL_CTX_use_certificate_chain_file(p.ctx, keys.client);
         SSL_CTX_use_PrivateKey_file(p.ctx, keys.client_key, SSL_FILETYPE_PEM);
@@ -1064,6 +1166,20 @@ static size_t hear_tls(struct tls_peer *p, char *buf, size_t len)
     }
     ERR_clear_error();
     return got;
+}
+
+static void a_balancers_head_comes_before_tls(void **state)
+{
+    (void)state;
+    char buf[sizeof(HELLO)] = "";
+    f.proxies = &loopback;
+    f.head = HEAD_V4;
+    struct tls_peer p = connect_tls(NULL, true);
+    assert_int_equal(SSL_write(p.ssl, GET("/hello"), sizeof(GET("/hello")) - 1), sizeof(GET("/hello")) - 1);
+    assert_int_equal(hear_tls(&p, buf, sizeof(HELLO) - 1), sizeof(HELLO) - 1);
+    assert_string_equal(f.peer, "203.0.113.9:4711");
+    assert_string_equal(f.user, "alice");
+    close_tls(&p);
 }
 
 static void tls_serves_http1_and_knows_the_user(void **state)
@@ -1286,7 +1402,7 @@ static enum belfry_err scenario(void)
     enum belfry_err err = open_group((struct inbound_opts){0});
     if (err == BELFRY_OK) {
         make_pair(&client, &server, 0);
-        err = inbound_accept(f.group, server, "x", NULL, NULL, belfry_clock_ms());
+        err = accept_plain(server, NULL);
         if (err == BELFRY_OK) {
             say(client, GET("/open"));
             if (hear(client, buf, 47) != 47)
@@ -1315,7 +1431,7 @@ static enum belfry_err h2_scenario(void)
     enum belfry_err err = open_group((struct inbound_opts){0});
     if (err == BELFRY_OK) {
         make_pair(&client, &server, 0);
-        err = inbound_accept(f.group, server, "x", NULL, NULL, belfry_clock_ms());
+        err = accept_plain(server, NULL);
         if (err == BELFRY_OK) {
             say_h2_greeting(client);
             say_h2_request(client, 1, "/hello");
@@ -1333,6 +1449,31 @@ static void refused_memory_costs_an_http2_connection_at_most(void **state)
 {
     (void)state;
     assert_true(refuse_sweep(h2_scenario) >= 8);
+}
+
+static enum belfry_err proxy_scenario(void)
+{
+    int client, server;
+    char buf[sizeof(HELLO)] = "";
+    enum belfry_err err = open_group((struct inbound_opts){0});
+    if (err == BELFRY_OK) {
+        f.proxies = &loopback;
+        make_pair(&client, &server, 0);
+        err = accept_plain(server, NULL);
+        if (err == BELFRY_OK) {
+            say_bytes(client, HEAD_V4 GET("/hello"), sizeof(HEAD_V4 GET("/hello")) - 1);
+            err = hear(client, buf, sizeof(HELLO) - 1) == sizeof(HELLO) - 1 ? BELFRY_OK : BELFRY_ERR_NOMEM;
+        }
+        close(client);
+    }
+    close_group();
+    return err;
+}
+
+static void refused_memory_costs_a_balancers_connection_at_most(void **state)
+{
+    (void)state;
+    assert_true(refuse_sweep(proxy_scenario) >= 8);
 }
 
 static int make_keys(void **state)
@@ -1377,6 +1518,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(shutting_goes_on_from_the_oldest, setup, teardown),
         cmocka_unit_test_setup_teardown(shutting_up_to_a_number_spares_newcomers, setup, teardown),
         cmocka_unit_test_setup_teardown(shutting_ends_the_idle_and_waits_for_the_rest, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_balancer_names_its_client, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_health_check_of_a_balancer_has_its_own_address, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_balancer_without_a_head_is_closed, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_head_from_elsewhere_is_no_http, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_balancers_head_comes_before_tls, setup, teardown),
         cmocka_unit_test_setup_teardown(tls_serves_http1_and_knows_the_user, setup, teardown),
         cmocka_unit_test_setup_teardown(tls_serves_http2_by_alpn_and_carries_megabytes, setup, teardown),
         cmocka_unit_test_setup_teardown(who_does_not_speak_tls_is_closed, setup, teardown),
@@ -1387,6 +1533,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_peer_that_resets_unread_is_found_by_asking, setup, teardown),
         cmocka_unit_test(refused_memory_costs_a_connection_at_most),
         cmocka_unit_test(refused_memory_costs_an_http2_connection_at_most),
+        cmocka_unit_test(refused_memory_costs_a_balancers_connection_at_most),
     };
     return cmocka_run_group_tests(tests, make_keys, remove_keys);
 }

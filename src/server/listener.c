@@ -21,7 +21,6 @@
 #define ACCEPTS_PER_TURN 64
 #define PAUSE_MS         100
 #define LOG_EVERY_MS     60000
-#define PEER_TEXT        64
 
 struct listener {
     /* fixed at creation */
@@ -67,25 +66,6 @@ static int open_reserve(void)
 
 /* ---- accepting ---- */
 
-/* An IPv4 peer of an IPv6 socket is written as IPv4. */
-static void format_peer(const union address *from, char *out, size_t out_len)
-{
-    char host[INET6_ADDRSTRLEN] = "?";
-    if (from->any.sa_family == AF_INET) {
-        uv_ip4_name(&from->v4, host, sizeof(host));
-        snprintf(out, out_len, "%s:%u", host, (unsigned)ntohs(from->v4.sin_port));
-    } else if (from->any.sa_family == AF_INET6) {
-        uv_ip6_name(&from->v6, host, sizeof(host));
-        const char *shown = IN6_IS_ADDR_V4MAPPED(&from->v6.sin6_addr) ? strrchr(host, ':') + 1 : NULL;
-        if (shown != NULL)
-            snprintf(out, out_len, "%s:%u", shown, (unsigned)ntohs(from->v6.sin6_port));
-        else
-            snprintf(out, out_len, "[%s]:%u", host, (unsigned)ntohs(from->v6.sin6_port));
-    } else {
-        snprintf(out, out_len, "unix");
-    }
-}
-
 static void on_pause_over(uv_timer_t *timer)
 {
     struct listener *l = timer->data;
@@ -121,12 +101,10 @@ static bool accept_one(struct listener *l)
 {
     union address from = {0};
     socklen_t len = sizeof(from);
-    char peer[PEER_TEXT];
     int fd = accept4(l->fd, &from.any, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd >= 0) {
-        format_peer(&from, peer, sizeof(peer));
         l->stats.accepted++;
-        l->fn(fd, peer, l->user);
+        l->fn(fd, client_address_accepted(fd, &from.any), l->user);
         return true;
     }
     switch (errno) {
@@ -319,7 +297,8 @@ bool listener_fd_address(int fd, char out[LISTENER_ADDRESS])
         snprintf(out, LISTENER_ADDRESS, "an unknown address");
         return false;
     }
-    format_peer(&address, out, LISTENER_ADDRESS);
+    struct client_address own = client_address_accepted(fd, &address.any);
+    client_address_text(&own, out);
     if (address.any.sa_family == AF_INET)
         return ntohl(address.v4.sin_addr.s_addr) >> 24 == 127;
     if (address.any.sa_family == AF_INET6)

@@ -16,11 +16,12 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "net/endpoint.h"
+#include "server/client_address.h"
 
 struct listener;
 
-/* The callee owns the descriptor, which is non-blocking and close-on-exec. `peer` is lent. */
-typedef void (*listener_fn)(int fd, const char *peer, void *user);
+/* The callee owns the descriptor, which is non-blocking and close-on-exec. */
+typedef void (*listener_fn)(int fd, struct client_address peer, void *user);
 
 /* Binds and listens: endpoint's host is an address, "localhost" or a unix path (mode 0660; a leftover socket without a
  * listener is removed first). Port 0: any. IPv6 "[::]" takes IPv4 too. On failure `why` receives a sentence that says
@@ -39,7 +40,7 @@ BELFRY_NODISCARD enum belfry_err listener_adopt(uv_loop_t *loop, int fd, const s
                                                 void *user, struct listener **out);
 
 /* The address that a socket is bound to: "0.0.0.0:23790", "unix". True: only this machine can reach it. */
-#define LISTENER_ADDRESS 64
+#define LISTENER_ADDRESS CLIENT_ADDRESS_TEXT
 bool listener_fd_address(int fd, char out[LISTENER_ADDRESS]);
 
 /* Stops accepting; the kernel refuses connections that wait in the backlog. Removes a unix path. NULL is fine. */

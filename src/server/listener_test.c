@@ -23,7 +23,7 @@
 
 struct taken {
     int n;
-    char peer[64];
+    char peer[CLIENT_ADDRESS_TEXT];
     int fds[256];
     struct listener *close_at_first;
 };
@@ -32,14 +32,14 @@ static uv_loop_t loop;
 static struct taken taken;
 static int n_lines;
 
-static void on_connection(int fd, const char *peer, void *user)
+static void on_connection(int fd, struct client_address peer, void *user)
 {
     struct taken *t = user;
     assert_true(t->n < 256);
     assert_true((fcntl(fd, F_GETFL) & O_NONBLOCK) != 0);
     assert_true((fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0);
     t->fds[t->n++] = fd;
-    snprintf(t->peer, sizeof(t->peer), "%s", peer);
+    client_address_text(&peer, t->peer);
     listener_close(t->close_at_first);
     t->close_at_first = NULL;
 }

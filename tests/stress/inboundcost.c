@@ -136,7 +136,8 @@ static double measure_inbound(int n, int rounds, size_t bytes, int http1, int ev
     must(inbound_create(&opts, &group) == BELFRY_OK, "inbound_create");
     for (int i = 0; i < n; i++) {
         make_pair(&peers[i], &servers[i]);
-        must(inbound_accept(group, servers[i], "peer", NULL, NULL, belfry_clock_ms()) == BELFRY_OK, "inbound_accept");
+        struct inbound_arrival arrival = {.fd = servers[i]};
+        must(inbound_accept(group, &arrival, belfry_clock_ms()) == BELFRY_OK, "inbound_accept");
         ask(peers[i], http1);
     }
     for (int i = 0; i < 1000 && n_open < (size_t)n; i++) {

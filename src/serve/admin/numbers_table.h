@@ -218,6 +218,8 @@
       COUNTER, "Connections ended because their client certificate expired, was revoked, or lost its authority.") \
     X(SUM, inbound.refused_handshakes, refused_handshakes, JSON, "belfry_rejected_total", COUNTER, \
       NULL, "reason=\"handshake\"") \
+    X(SUM, inbound.refused_heads, refused_heads, JSON, "belfry_rejected_total", COUNTER, \
+      NULL, "reason=\"proxy_head\"") \
     X(SUM, inbound.refused_floods, refused_floods, JSON, "belfry_rejected_total", COUNTER, NULL, "reason=\"flood\"") \
     X(SUM, inbound.bytes_in, bytes_in, JSON, "belfry_received_bytes_total", COUNTER, "Bytes read from clients.") \
     X(SUM, inbound.bytes_out, bytes_out, TOP, "belfry_sent_bytes_total", COUNTER, "Bytes written to clients.") \

@@ -72,6 +72,7 @@ static void fill_worker(struct worker_numbers *w)
                                         .closed = 1207,
                                         .dead = 1208,
                                         .ended_certificates = 1213,
+                                        .refused_heads = 1214,
                                         .refused_floods = 1209,
                                         .bytes_in = 1210,
                                         .bytes_out = 1211,
