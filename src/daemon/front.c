@@ -13,6 +13,7 @@
 #include "daemon/reload.h"
 #include "daemon/service.h"
 #include "daemon/tier.h"
+#include "net/tls_tickets.h"
 #include "server/inbound.h"
 #include "server/listener.h"
 
@@ -51,6 +52,7 @@ struct front {
     struct admin *admin;
     struct hosts hosts; /* by which it may be asked over plain HTTP */
     struct reload reload;
+    struct belfry_tls_tickets *tickets; /* of all listeners */
     uv_signal_t signals[N_SIGNALS];
     uv_timer_t timer;
     uv_prepare_t prepare;
@@ -109,6 +111,7 @@ static enum belfry_err open_gate(struct front *front, struct gate *gate, const s
     *gate = (struct gate){.front = front, .config = config};
     if (config->endpoint.tls) {
         struct belfry_tls_server_opts tls = config_listen_tls(config);
+        tls.tickets = front->tickets;
         enum belfry_err err = belfry_tls_create_server(&tls, &gate->tls, why, why_len);
         if (err != BELFRY_OK)
             return err;
@@ -328,6 +331,7 @@ static void front_on_timer(uv_timer_t *timer)
     look_at_readiness(front);
     log_guard(front);
     look_at_files(front, now);
+    belfry_tls_tickets_rotate(front->tickets, now);
     logger_tick(front->logger);
     if (front->state == FRONT_SERVING || front->state == FRONT_DRAINING)
         note_listeners(front);
@@ -389,6 +393,8 @@ static enum belfry_err front_start(struct front *front, char *why, size_t why_le
     if (err == BELFRY_OK)
         err = open_admin(front, why, why_len);
     if (err == BELFRY_OK)
+        err = belfry_tls_tickets_create(belfry_clock_ms(), &front->tickets);
+    if (err == BELFRY_OK)
         err = open_gates(front, why, why_len);
     return err;
 }
@@ -410,6 +416,7 @@ static void front_end(struct front *front)
     mailbox_destroy(front->box);
     for (size_t i = 0; i < front->n_gates; i++)
         belfry_tls_destroy(front->gates[i].tls);
+    belfry_tls_tickets_destroy(front->tickets);
     free(front->gates);
     reload_fini(&front->reload);
     hosts_fini(&front->hosts);

@@ -3,6 +3,7 @@
 
 #include <openssl/err.h>
 #include <openssl/pem.h>
+#include <openssl/rand.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 
 #include "base/secret.h"
 #include "net/tls_private.h"
+#include "net/tls_tickets.h"
 
 /* Of TLS 1.2: keys that are lost later open no old record, and records are authenticated as they are encrypted. TLS 1.3
  * has no other suites. */
@@ -102,14 +104,28 @@ static int choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *o
     return SSL_TLSEXT_ERR_OK;
 }
 
-/* Resumed sessions are worth little to connections that live for days, and their tickets are memory of each. */
-static enum belfry_err set_server_protocol(SSL_CTX *ctx)
+/* A ticket holds a client's certificate without the chain that was verified: a resumed session could outlive its
+ * authority, its list and its expiry. So a server that asks for certificates issues no tickets and takes none. */
+static void set_tickets(const struct belfry_tls *tls, SSL_CTX *ctx)
+{
+    if (tls->tickets != NULL && tls->sources[BELFRY_TLS_CACERT].file == NULL) {
+        belfry_tls_tickets_serve(tls->tickets, ctx);
+        return;
+    }
+    SSL_CTX_set_options(ctx, SSL_OP_NO_TICKET);
+    SSL_CTX_set_num_tickets(ctx, 0);
+}
+
+/* Sessions are kept by clients only, as tickets: a cache here would be memory that any client can fill. */
+static enum belfry_err set_server_protocol(const struct belfry_tls *tls, SSL_CTX *ctx)
 {
     enum belfry_err err = set_protocol(ctx);
-    SSL_CTX_set_options(ctx, SSL_OP_NO_TICKET | SSL_OP_CIPHER_SERVER_PREFERENCE);
-    SSL_CTX_set_num_tickets(ctx, 0);
+    SSL_CTX_set_options(ctx, SSL_OP_CIPHER_SERVER_PREFERENCE);
     SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_alpn_select_cb(ctx, choose_protocol, NULL);
+    set_tickets(tls, ctx);
+    if (err == BELFRY_OK && SSL_CTX_set_session_id_context(ctx, tls->sessions, sizeof(tls->sessions)) != 1)
+        err = BELFRY_ERR_TLS;
     return err;
 }
 
@@ -117,7 +133,7 @@ static enum belfry_err load_server(const struct belfry_tls *tls, SSL_CTX *ctx, i
                                    size_t why_len)
 {
     const struct belfry_tls_source *sources = tls->sources;
-    enum belfry_err err = set_server_protocol(ctx);
+    enum belfry_err err = set_server_protocol(tls, ctx);
     if (err != BELFRY_OK)
         snprintf(why, why_len, "TLS 1.2 is not possible with this OpenSSL");
     if (err == BELFRY_OK)
@@ -270,6 +286,14 @@ enum belfry_err belfry_tls_create(const struct belfry_tls_opts *opts, struct bel
     return BELFRY_OK;
 }
 
+static enum belfry_err name_sessions(struct belfry_tls *tls, char *why, size_t why_len)
+{
+    if (RAND_bytes(tls->sessions, sizeof(tls->sessions)) == 1)
+        return BELFRY_OK;
+    snprintf(why, why_len, "OpenSSL has no randomness");
+    return BELFRY_ERR_TLS;
+}
+
 enum belfry_err belfry_tls_create_server(const struct belfry_tls_server_opts *opts, struct belfry_tls **out, char *why,
                                          size_t why_len)
 {
@@ -288,8 +312,11 @@ enum belfry_err belfry_tls_create_server(const struct belfry_tls_server_opts *op
     if (copied) {
         tls->is_server = true;
         tls->name = opts->name;
-        err = refresh(tls, why, why_len);
+        tls->tickets = opts->tickets;
+        err = name_sessions(tls, why, why_len);
     }
+    if (err == BELFRY_OK)
+        err = refresh(tls, why, why_len);
     if (err != BELFRY_OK) {
         belfry_tls_destroy(tls);
         return err;

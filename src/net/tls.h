@@ -18,6 +18,7 @@
 #include "base/log.h"
 
 struct belfry_tls;
+struct belfry_tls_tickets;
 
 struct belfry_tls_opts {
     const char *cacert;     /* PEM file; NULL: the system's */
@@ -55,6 +56,9 @@ struct belfry_tls_server_opts {
     const char *client_ca;  /* PEM file: clients must show a certificate signed by it; NULL: none is asked for */
     const char *crl;        /* PEM file: certificates that its lists revoke are refused; NULL: none is revoked */
     enum belfry_tls_name name;
+    /* Seals session tickets (net/tls_tickets.h), and outlives all connections. NULL: no tickets. With client_ca there
+     * are none, either: each connection has to prove its certificate, with the files as they are then. */
+    struct belfry_tls_tickets *tickets;
 };
 
 /* The other side: ALPN h2 and http/1.1, in this order of preference, none is fine.

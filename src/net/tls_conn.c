@@ -183,6 +183,11 @@ const char *belfry_tls_conn_user(const struct belfry_tls_conn *conn)
     return conn->user;
 }
 
+bool belfry_tls_conn_is_resumed(const struct belfry_tls_conn *conn)
+{
+    return SSL_session_reused(conn->ssl) == 1;
+}
+
 /* An empty or unreadable name counts, and so does any of several: which of them a server reads is its own business. */
 bool belfry_tls_conn_has_name(const struct belfry_tls_conn *conn)
 {

@@ -34,6 +34,9 @@ BELFRY_NODISCARD enum belfry_err belfry_tls_conn_accept(struct belfry_tls *tls, 
 const char *belfry_tls_conn_alpn(const struct belfry_tls_conn *conn);
 const char *belfry_tls_conn_user(const struct belfry_tls_conn *conn);
 
+/* After the handshake: it went on with an earlier session, so no certificates were shown. */
+bool belfry_tls_conn_is_resumed(const struct belfry_tls_conn *conn);
+
 /* True when the certificate that this side presents has a common name in its subject, whatever it is: a server such as
  * etcd may take every request on this connection for that user's. It stays true to the certificate that this connection
  * began with, also when the context has read another one since. */

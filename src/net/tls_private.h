@@ -28,7 +28,10 @@ struct belfry_tls {
     char *server_name;                                  /* NULL: the host that is connected to */
     bool skip_verify, http1;
     bool is_server;
-    enum belfry_tls_name name; /* a server's */
+    /* a server's */
+    enum belfry_tls_name name;
+    struct belfry_tls_tickets *tickets; /* lent; NULL: none are issued */
+    unsigned char sessions[16];         /* by which its sessions are told from those of other servers */
     /* under reading, which is held while files are read; mu may be taken inside it */
     pthread_mutex_t reading;
     struct belfry_tls_stamp stamps[BELFRY_TLS_FILES]; /* of what is in ctx */

@@ -592,6 +592,8 @@ static void continue_handshake(struct inbound_conn *c)
             err = strcmp(belfry_tls_conn_alpn(tls), "h2") == 0 ? start_http2(c) : start_http1(c);
     }
     if (err == BELFRY_OK) {
+        c->group->stats.resumed_handshakes += belfry_tls_conn_is_resumed(tls);
+        c->group->stats.full_handshakes += !belfry_tls_conn_is_resumed(tls);
         conn_join_checked(c);
         return;
     }

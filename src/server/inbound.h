@@ -119,6 +119,7 @@ struct inbound_stats {
     uint64_t ended_certificates;                   /* connections whose client certificate is no longer good */
     uint64_t refused_handshakes;                   /* TLS handshakes that failed, for whatever reason */
     uint64_t refused_heads;                        /* connections of balancers without a head, or with a wrong one */
+    uint64_t full_handshakes, resumed_handshakes;  /* those that succeeded */
     uint64_t ended_late; /* connections whose greeting, or a request's head, was not complete in time */
     /* refused_floods: HTTP/2 connections ended for breaking the protocol, floods included */
     uint64_t accepted, closed, dead, refused_floods, bytes_in, bytes_out, writes;

@@ -1,6 +1,8 @@
 """What a TLS listener accepts, refuses and tells operators."""
 import os
 import signal
+import socket
+import ssl
 import subprocess
 
 import procs
@@ -70,3 +72,40 @@ def test_hangup_reads_a_new_certificate_now(listener, certs):
     procs.wait_until(lambda: tier.log().count("event=tls_reloaded") > before, 5)
     served, said = handshake(certs, port, "-tls1_3")
     assert served, said
+
+
+def client_context(certs, version, user=None):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(certs.path("ca.pem"))
+    context.maximum_version = version
+    if user:
+        context.load_cert_chain(certs.path(f"{user}.pem"), certs.path(f"{user}.key"))
+    return context
+
+
+def visit(context, port, session=None):
+    """Asks for /health: (was the session resumed?, the session to come back with)."""
+    with socket.create_connection(("127.0.0.1", port), 10) as plain:
+        wrapped = context.wrap_socket(plain, server_hostname="127.0.0.1", session=session)
+        wrapped.sendall(b"GET /health HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n")
+        assert wrapped.recv(4096).startswith(b"HTTP/1.1 200")
+        return wrapped.session_reused, wrapped.session
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_sessions_resume_at_their_listener_only(cluster, make_tier, certs, version):
+    files = f"cert={certs.path('server.pem')},key={certs.path('server.key')}"
+    here, there, closed = free_port(), free_port(), free_port()
+    tier = make_tier(cluster, "--workers", "2", "--listen", f"https://127.0.0.1:{here},{files}",
+                     "--listen", f"https://127.0.0.1:{there},{files}",
+                     "--listen", f"https://127.0.0.1:{closed},{files},client-ca={certs.path('ca.pem')}")
+    anyone, known = client_context(certs, version), client_context(certs, version, "client")
+    reused, session = visit(anyone, here)
+    assert not reused and session.has_ticket and session.ticket_lifetime_hint <= 3600
+    assert all(visit(anyone, here, session)[0] for _ in range(4))  # whichever worker it comes to
+    assert not visit(anyone, there, session)[0]
+    reused, session = visit(known, closed)
+    assert not reused and not session.has_ticket  # its certificate must be judged each time
+    metrics = tier.metrics()
+    assert metrics['belfry_tls_handshakes_total{kind="resumed"}'] == 4
+    assert metrics['belfry_tls_handshakes_total{kind="full"}'] == 3

@@ -35,6 +35,7 @@
     "\"inbound\":{\"connections\":1200," \
     "\"http1\":1201,\"http2\":1202,\"tls\":1203,\"bytes\":1204,\"kernel_bytes\":1205,\"accepted\":1206," \
     "\"closed\":1207,\"dead\":1208,\"ended_certificates\":1213,\"refused_handshakes\":0,\"refused_heads\":1214," \
+    "\"full_handshakes\":0,\"resumed_handshakes\":0," \
     "\"refused_floods\":1209,\"bytes_in\":1210,\"bytes_out\":1211," \
     "\"writes\":1212},\"relay\":{\"running\":1300,\"relayed\":1301,\"refused\":1302,\"failed\":1303," \
     "\"bytes_up\":1304,\"bytes_down\":1305,\"inquiries\":1306,\"inquiries_relayed\":1307}," \

@@ -220,6 +220,10 @@
       NULL, "reason=\"handshake\"") \
     X(SUM, inbound.refused_heads, refused_heads, JSON, "belfry_rejected_total", COUNTER, \
       NULL, "reason=\"proxy_head\"") \
+    X(SUM, inbound.full_handshakes, full_handshakes, JSON, "belfry_tls_handshakes_total", COUNTER, \
+      "TLS handshakes that succeeded: full ones, and those that went on with a session ticket.", "kind=\"full\"") \
+    X(SUM, inbound.resumed_handshakes, resumed_handshakes, JSON, "belfry_tls_handshakes_total", COUNTER, \
+      NULL, "kind=\"resumed\"") \
     X(SUM, inbound.refused_floods, refused_floods, JSON, "belfry_rejected_total", COUNTER, NULL, "reason=\"flood\"") \
     X(SUM, inbound.bytes_in, bytes_in, JSON, "belfry_received_bytes_total", COUNTER, "Bytes read from clients.") \
     X(SUM, inbound.bytes_out, bytes_out, TOP, "belfry_sent_bytes_total", COUNTER, "Bytes written to clients.") \
