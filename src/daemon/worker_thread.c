@@ -447,9 +447,12 @@ static enum belfry_err create_client_side(struct worker_thread *t, uv_loop_t *lo
 }
 
 /* Takes down what exists: first the parts that send clients a last message, so that they know how it ended and resume;
- * then what carries those messages; then users before what they use. */
+ * then what carries those messages; then users before what they use. No request begins meanwhile: a connection that
+ * was shut drops those that were pipelined. */
 static void destroy_parts(struct worker_thread *t)
 {
+    if (t->inbound != NULL)
+        (void)inbound_shut(t->inbound, INBOUND_ALL, SIZE_MAX);
     if (t->relay != NULL)
         relay_end_all(t->relay, "belfry: stopping");
     route_destroy(t->route);

@@ -587,12 +587,20 @@ static enum belfry_err parse_failed(struct h1_server *h1)
     }
 }
 
+/* It is shut, and between two requests: there is no next one. */
+static bool has_had_last(const struct h1_server *h1)
+{
+    return h1->shut && h1->state == H1_HEAD && h1->head_bytes == 0 && h1->served;
+}
+
 /* How many bytes may be parsed now; 0 while something else comes first. */
 static size_t parse_allowance(const struct h1_server *h1)
 {
     switch (h1->state) {
     case H1_HEAD: /* the last response goes out before the next request is parsed */
-        return belfry_buf_len(&h1->out) > 0 && h1->head_bytes == 0 ? 0 : H1_SERVER_HEAD_BYTES - h1->head_bytes;
+        if (h1->head_bytes == 0 && (belfry_buf_len(&h1->out) > 0 || has_had_last(h1)))
+            return 0;
+        return H1_SERVER_HEAD_BYTES - h1->head_bytes;
     case H1_BODY:
         return h1->request.untaken >= EXCHANGE_WINDOW ? 0 : EXCHANGE_WINDOW - h1->request.untaken;
     case H1_DRAINING:
@@ -662,12 +670,11 @@ static enum belfry_err consume_kept(struct h1_server *h1)
 }
 
 /* Ends a connection on which nothing can follow: it is shut and between two requests (a connection may still have its
- * first), or the peer sends no more and its request is incomplete. */
+ * first; requests that were pipelined are dropped), or the peer sends no more and its request is incomplete. */
 static void end_if_done(struct h1_server *h1)
 {
-    bool between = h1->state == H1_HEAD && h1->head_bytes == 0 && h1->served;
-    bool cut = h1->state != H1_ANSWERING && h1->input_ended;
-    if (belfry_buf_len(&h1->in) > 0 || h1->state == H1_OVER || !(cut || (between && h1->shut)))
+    bool cut = h1->state != H1_ANSWERING && h1->input_ended && belfry_buf_len(&h1->in) == 0;
+    if (h1->state == H1_OVER || !(cut || has_had_last(h1)))
         return;
     tell_gone(h1);
     h1_move_to(h1, H1_OVER);

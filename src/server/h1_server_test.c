@@ -541,6 +541,33 @@ static void shutting_lets_the_request_that_runs_end(void **state)
     assert_true(h1_server_over(f->h1));
 }
 
+/* The request that runs has ended, with its body or before it came: what follows is not begun. */
+static void shutting_drops_requests_that_were_pipelined(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const first[] = {GET("/open"), "POST /open HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n"};
+    static const char *const rest[] = {GET("/answer"), "hi" GET("/answer")};
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(feed(f, first[i]), BELFRY_OK);
+        struct exchange *x = f->x;
+        f->x = NULL;
+        if (i == 0)
+            assert_int_equal(feed(f, rest[i]), BELFRY_OK);
+        h1_server_shut(f->h1);
+        assert_int_equal(h1_server_open(f->h1), 1);
+        exchange_end(x, NULL, 0);
+        assert_int_equal(pull_all(f), BELFRY_OK);
+        if (i == 1)
+            assert_int_equal(feed(f, rest[i]), BELFRY_OK);
+        h1_server_unhold(f->h1);
+        assert_int_equal(h1_server_open(f->h1), 0);
+        assert_int_equal(f->n_begun, 1);
+        assert_true(h1_server_over(f->h1));
+        close_fixture(f);
+        assert_int_equal(open_fixture(f), BELFRY_OK);
+    }
+}
+
 static void idle_connections_hold_no_buffer(void **state)
 {
     struct fixture *f = *state;
@@ -600,6 +627,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_peer_that_sends_no_more_still_gets_its_answer, setup, teardown),
         cmocka_unit_test_setup_teardown(a_request_that_is_cut_short_is_gone, setup, teardown),
         cmocka_unit_test_setup_teardown(shutting_lets_the_request_that_runs_end, setup, teardown),
+        cmocka_unit_test_setup_teardown(shutting_drops_requests_that_were_pipelined, setup, teardown),
         cmocka_unit_test_setup_teardown(idle_connections_hold_no_buffer, setup, teardown),
         cmocka_unit_test(refused_memory_ends_the_connection),
     };
