@@ -75,6 +75,14 @@ static struct source_segment *least_used(struct source *source)
     return least;
 }
 
+void source_give_back(struct source *source, size_t bytes)
+{
+    size_t before = source->bytes;
+    struct source_segment *least;
+    while (before - source->bytes < bytes && (least = least_used(source)) != NULL)
+        drop_segment(source, least);
+}
+
 static void keep_segment(struct source *source, struct segment *segment)
 {
     struct source_segment *slot = NULL, *least;

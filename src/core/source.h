@@ -52,6 +52,9 @@ void source_fini(struct source *source);
 /* Another past: segments and fetches of the old one are dropped. */
 void source_begin_past(struct source *source, uint64_t past);
 
+/* Drops segments of about `bytes` in all, the least used first, and none that came or was used in this turn. */
+void source_give_back(struct source *source, size_t bytes);
+
 enum source_result {
     SOURCE_BATCH,
     SOURCE_NONE, /* no batch in [from, *upto] */

@@ -107,6 +107,34 @@ static void history_is_asked_for_once_and_kept(void **state)
     assert_int_equal(source.bytes, 0);
 }
 
+/* Two segments, the second used later than the first. */
+static void what_is_least_used_is_given_back_first(void **state)
+{
+    (void)state;
+    struct worker_fetch first, second;
+    int64_t rev;
+    assert_int_equal(next(51, 104, &rev), SOURCE_WAIT);
+    assert_true(source_wants_fetch(&source, &first));
+    assert_int_equal(next(71, 104, &rev), SOURCE_WAIT);
+    assert_true(source_wants_fetch(&source, &second));
+    assert_true(source_fetched(&source, &first, BELFRY_OK, history_of(PAST, 51, 60), 0, 0));
+    size_t one = source.bytes;
+    assert_true(source_fetched(&source, &second, BELFRY_OK, history_of(PAST, 71, 80), 0, 0));
+    source_give_back(&source, SIZE_MAX); /* both came in this turn */
+    assert_true(source.bytes > one);
+    turn.number++;
+    assert_int_equal(next(71, 104, &rev), SOURCE_BATCH);
+    turn.number++;
+    source_give_back(&source, 1);
+    assert_int_equal(source.bytes, one);
+    assert_int_equal(next(71, 104, &rev), SOURCE_BATCH);
+    source_give_back(&source, SIZE_MAX); /* it was used in this turn */
+    assert_int_equal(source.bytes, one);
+    turn.number++;
+    source_give_back(&source, SIZE_MAX);
+    assert_int_equal(source.bytes, 0);
+}
+
 static void answer_of_another_past_is_dropped(void **state)
 {
     (void)state;
@@ -237,6 +265,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(log_is_read_without_a_fetch, setup, teardown),
         cmocka_unit_test_setup_teardown(history_is_asked_for_once_and_kept, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_is_least_used_is_given_back_first, setup, teardown),
         cmocka_unit_test_setup_teardown(answer_of_another_past_is_dropped, setup, teardown),
         cmocka_unit_test_setup_teardown(compaction_says_what_is_gone, setup, teardown),
         cmocka_unit_test_setup_teardown(slices_of_a_revision_that_is_gone_are_dropped, setup, teardown),

@@ -163,6 +163,20 @@ static void wake_waiting(struct worker *worker)
     sweep_wake(&worker->sweep);
 }
 
+static size_t bytes_of(const struct worker *worker)
+{
+    return sizeof(*worker) + OUTPUT_BYTES + worker->registry.bytes + worker->source.bytes + worker->output.rest_bytes +
+           gather_bytes(&worker->gather) + interest_bytes(worker->interest);
+}
+
+/* History that is kept in case another watcher needs it is not worth a refusal. */
+static void give_back_history(struct worker *worker)
+{
+    size_t bytes = bytes_of(worker), max = worker->opts.memory_max;
+    if (max != 0 && bytes > max)
+        source_give_back(&worker->source, bytes - max);
+}
+
 bool worker_turn(struct worker *worker, uint64_t now_ms, size_t max_work)
 {
     struct turn *turn = &worker->turn;
@@ -188,6 +202,7 @@ bool worker_turn(struct worker *worker, uint64_t now_ms, size_t max_work)
     output_flush(&worker->output);
     evlog_leave(worker->opts.log, worker->opts.number);
     registry_take_down(&worker->registry);
+    give_back_history(worker);
     worker->in_turn = false;
     return more || !belfry_list_empty(&worker->registry.ready) || !belfry_list_empty(&worker->registry.closing);
 }
@@ -238,12 +253,6 @@ void worker_fetched(struct worker *worker, const struct worker_fetch *fetch, enu
 }
 
 /* ---- requests ---- */
-
-static size_t bytes_of(const struct worker *worker)
-{
-    return sizeof(*worker) + OUTPUT_BYTES + worker->registry.bytes + worker->source.bytes + worker->output.rest_bytes +
-           gather_bytes(&worker->gather) + interest_bytes(worker->interest);
-}
 
 static bool over_limit(const struct worker *worker)
 {

@@ -15,7 +15,8 @@
  * never more for a stream than stream_writable() allowed. The function must not call back into the worker.
  *
  * Thread: owner, which is the thread of the first call after worker_create().
- * Memory: everything is accounted (worker_stats.bytes); above opts.memory_max new streams and watchers are refused.
+ * Memory: everything is accounted (worker_stats.bytes); above opts.memory_max new streams and watchers are refused, and
+ * history that was read for watchers behind is no longer kept for the next of them.
  */
 #ifndef BELFRY_CORE_WORKER_H
 #define BELFRY_CORE_WORKER_H

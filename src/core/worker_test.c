@@ -966,6 +966,32 @@ static void memory_over_the_limit_refuses_new_watchers(void **state)
     bed_close(&bed);
 }
 
+/* What is accounted when a watcher has caught up from history, and another comes. */
+static size_t bytes_after_history(size_t memory_max)
+{
+    BED(bed, 4, .seed = 1, .memory_max = memory_max);
+    struct peer *a = bed_peer(&bed);
+    for (int i = 0; i < 100; i++) {
+        bed_write(&bed, "k");
+        bed_run(&bed);
+    }
+    create(&bed, a, "k", "", 15, 0);
+    bed_run(&bed);
+    assert_int_equal(count_events(a, 0), 96);
+    struct worker_stats stats;
+    worker_stats(bed.worker, &stats);
+    create(&bed, a, "k", "", 0, 0);
+    bed_close(&bed);
+    return stats.bytes;
+}
+
+static void history_that_is_kept_refuses_no_watcher(void **state)
+{
+    (void)state;
+    size_t with_history = bytes_after_history(0);
+    assert_true(bytes_after_history(with_history - 1) < with_history);
+}
+
 /* ---- progress ---- */
 
 static void manual_progress_waits_for_those_who_are_behind(void **state)
@@ -1587,6 +1613,7 @@ int main(void)
         cmocka_unit_test(answers_that_wait_are_bounded),
         cmocka_unit_test(an_expelled_watcher_is_told_why_and_receives_nothing_more),
         cmocka_unit_test(memory_over_the_limit_refuses_new_watchers),
+        cmocka_unit_test(history_that_is_kept_refuses_no_watcher),
         cmocka_unit_test(manual_progress_waits_for_those_who_are_behind),
         cmocka_unit_test(stale_worker_tells_no_progress),
         cmocka_unit_test(periodic_progress_skips_those_who_were_active),
