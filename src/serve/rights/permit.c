@@ -429,13 +429,27 @@ static void permit_log_auth(struct permit *permit)
     permit->logged = auth;
 }
 
+/* What was known may have ended by now. Listeners learn that, too. */
+static void permit_pass_time(struct permit *permit, uint64_t now)
+{
+    enum permit_regime before = permit->regime.state;
+    if (regime_turn(&permit->regime, now)) {
+        unary_cancel(permit->status);
+        permit->status = NULL;
+    }
+    permit_tell_regime(permit, before);
+}
+
+/* While no stream ran, nothing looked at the time. Without a look at it here, an answer that is the same as before
+ * would seem to change nothing, and a stream that found the old one too old would wait for ever. */
 static void on_permit_status(const struct unary_answer *with, void *user)
 {
     struct permit *permit = user;
     uint64_t now = belfry_clock_ms();
-    enum permit_regime before = permit->regime.state;
     enum permit_auth auth = permit_judge_status(with);
     permit->status = NULL;
+    permit_pass_time(permit, now);
+    enum permit_regime before = permit->regime.state;
     switch (regime_answer(&permit->regime, auth, permit_needs(permit), now)) {
     case REGIME_NOTHING:
         break;
@@ -548,12 +562,7 @@ static void permit_tell_ready(struct permit *permit)
 
 static void permit_look_at_auth(struct permit *permit, uint64_t now)
 {
-    enum permit_regime before = permit->regime.state;
-    if (regime_turn(&permit->regime, now)) {
-        unary_cancel(permit->status);
-        permit->status = NULL;
-    }
-    permit_tell_regime(permit, before);
+    permit_pass_time(permit, now);
     if (regime_ask_due(&permit->regime, permit_needs(permit)) <= now || permit_suspect_due(permit) <= now)
         permit_ask_status(permit, now);
 }

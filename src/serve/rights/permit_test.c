@@ -720,6 +720,37 @@ static void with_auth_off_nothing_is_kept_and_auth_is_asked_about_while_streams_
     assert_int_equal(etcd.n_status, n);
 }
 
+/* Between the timers of a turn and its sockets, as a request that comes by the sockets. */
+static void on_join_before_sockets(uv_prepare_t *prepare)
+{
+    if (etcd.n_status < 2)
+        return;
+    upstream_turn(bed.members[0]); /* its answer is there */
+    permit_join(permit, &stream.party, &stream.who, on_party);
+    assert_false(delivers());
+    uv_close((uv_handle_t *)prepare, NULL);
+}
+
+/* Nothing looks at the time while no stream runs. Then one begins, and in the same turn the same answer comes again. */
+static void a_stream_that_begins_when_an_answer_has_ended_learns_of_the_next(void **state)
+{
+    (void)state;
+    uv_prepare_t prepare;
+    make_permit((struct etcd){0});
+    n_regimes = 0;
+    permit_listen(permit, on_regime, NULL);
+    drive_until(permit_auth(permit, belfry_clock_ms()) == PERMIT_AUTH_OFF);
+    assert_int_equal(n_regimes, 1);
+    drive_for(PERIOD + 100);
+    stream = (struct stream){0};
+    uv_prepare_init(belfry_loop_uv(bed.loop), &prepare);
+    uv_prepare_start(&prepare, on_join_before_sockets);
+    assert_int_equal(permit_auth(permit, belfry_clock_ms()), PERMIT_AUTH_UNKNOWN); /* asked for again */
+    drive_until(stream.party.fn != NULL && delivers());
+    assert_int_equal(n_regimes, 3); /* it had ended, and holds again */
+    let_go();
+}
+
 static void a_listener_says_which_streams_run_without_a_question_and_which_need_auth(void **state)
 {
     (void)state;
@@ -875,6 +906,7 @@ int main(void)
         cmocka_unit_test_teardown(an_upstream_that_does_not_answer_pauses_the_stream_and_ends_nothing, teardown),
         cmocka_unit_test_teardown(a_question_that_is_dropped_does_not_take_the_timer_with_it, teardown),
         cmocka_unit_test_teardown(with_auth_off_nothing_is_kept_and_auth_is_asked_about_while_streams_run, teardown),
+        cmocka_unit_test_teardown(a_stream_that_begins_when_an_answer_has_ended_learns_of_the_next, teardown),
         cmocka_unit_test_teardown(a_listener_says_which_streams_run_without_a_question_and_which_need_auth, teardown),
         cmocka_unit_test_teardown(a_doubt_while_streams_run_is_looked_into_immediately, teardown),
         cmocka_unit_test_teardown(a_token_that_hangs_is_a_bad_one_while_upstream_answers_others, teardown),
