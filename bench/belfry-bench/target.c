@@ -7,6 +7,7 @@
 #include <netinet/tcp.h>
 #include <stdint.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "die.h"
 #include "net/endpoint.h"
@@ -42,15 +43,38 @@ enum belfry_err target_parse(const char *text, struct target *out)
     return ok ? BELFRY_OK : BELFRY_ERR_INVALID;
 }
 
-int target_connect(const struct target *target)
+enum belfry_err target_set_source(struct target *target, const char *address)
+{
+    struct sockaddr_in source = {.sin_family = AF_INET};
+    if (inet_pton(AF_INET, address, &source.sin_addr) != 1)
+        return BELFRY_ERR_INVALID;
+    memcpy(&target->source, &source, sizeof(source));
+    target->source_len = sizeof(source);
+    return BELFRY_OK;
+}
+
+int target_try(const struct target *target)
 {
     int fd = socket(target->addr.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
-        die("socket: %s", strerror(errno));
+        return -1;
     int on = 1;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    if (connect(fd, (const struct sockaddr *)&target->addr, target->addr_len) != 0 && errno != EINPROGRESS &&
-        errno != ECONNREFUSED) /* then its first use fails */
+    setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof(on));
+    bool bound = target->source_len == 0 || bind(fd, (const struct sockaddr *)&target->source, target->source_len) == 0;
+    if (bound && (connect(fd, (const struct sockaddr *)&target->addr, target->addr_len) == 0 || errno == EINPROGRESS ||
+                  errno == ECONNREFUSED)) /* then its first use fails */
+        return fd;
+    int err = errno;
+    close(fd);
+    errno = err;
+    return -1;
+}
+
+int target_connect(const struct target *target)
+{
+    int fd = target_try(target);
+    if (fd < 0)
         die("connect: %s", strerror(errno));
     return fd;
 }

@@ -17,12 +17,20 @@ struct target {
     struct sockaddr_storage addr;
     socklen_t addr_len;
     bool loopback;
+    struct sockaddr_storage source; /* connections come from this address, of a port that the kernel chooses */
+    socklen_t source_len;           /* 0: the kernel chooses the address too */
 };
 
 /* Errors: BELFRY_ERR_INVALID. */
 BELFRY_NODISCARD enum belfry_err target_parse(const char *text, struct target *out);
 
-/* A new socket, not blocking, that connects there; dies when none can be had. */
+/* Connections come from this IPv4 address from here on. Errors: BELFRY_ERR_INVALID. */
+BELFRY_NODISCARD enum belfry_err target_set_source(struct target *target, const char *address);
+
+/* A new socket, not blocking, that connects there. -1: none can be had, or it cannot connect; errno says why. */
+int target_try(const struct target *target);
+
+/* As target_try(), and dies when none can be had. */
 int target_connect(const struct target *target);
 
 #endif

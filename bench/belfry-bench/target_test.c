@@ -38,11 +38,25 @@ static void anything_else_is_refused(void **state)
     }
 }
 
+static void a_source_is_an_address_of_ipv4(void **state)
+{
+    (void)state;
+    struct target target;
+    assert_int_equal(target_parse("127.0.0.1:2379", &target), BELFRY_OK);
+    assert_int_equal(target.source_len, 0);
+    assert_int_equal(target_set_source(&target, "127.0.0.x"), BELFRY_ERR_INVALID);
+    assert_int_equal(target_set_source(&target, ""), BELFRY_ERR_INVALID);
+    assert_int_equal(target.source_len, 0);
+    assert_int_equal(target_set_source(&target, "127.0.0.99"), BELFRY_OK);
+    assert_true(target.source_len > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(addresses_with_ports_are_targets),
         cmocka_unit_test(anything_else_is_refused),
+        cmocka_unit_test(a_source_is_an_address_of_ipv4),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,27 @@
+/* bench/belfry-attack/script_parts.h
+ *
+ * script_parts: what scripts have in common: calls with small heads, and DATA within the windows.
+ *
+ * Thread: owner, that of the connection.
+ */
+#ifndef ATTACK_SCRIPT_PARTS_H
+#define ATTACK_SCRIPT_PARTS_H
+
+#include "hostile.h"
+
+#define SCRIPT_RANGE      "/etcdserverpb.KV/Range"
+#define SCRIPT_PUT        "/etcdserverpb.KV/Put"
+#define SCRIPT_WATCH      "/etcdserverpb.Watch/Watch"
+#define SCRIPT_KEEP_ALIVE "/etcdserverpb.Lease/LeaseKeepAlive"
+
+/* HEADERS of a call of `path`, which must be the same for all calls of a connection: 15 bytes from the second on. */
+uint32_t script_call(struct hostile *hostile, const char *path, uint8_t flags);
+
+/* One frame of DATA on the stream that was opened last, as large as the windows allow and `len` at most. Returns how
+ * many bytes went. */
+size_t script_data(struct hostile *hostile, const void *data, size_t len);
+
+/* Its next turn is not before `ms` have passed. */
+void script_pause(struct hostile *hostile, uint64_t ms);
+
+#endif
