@@ -16,8 +16,9 @@ int put_run(const struct plan *plan);
 int list_run(const struct plan *plan);
 int writecost_run(const struct plan *plan);
 int bare_run(const struct plan *plan);
+int healthy_run(const struct plan *plan);
 
-#define N_MODES 12
+#define N_MODES 13
 extern const struct mode modes[N_MODES];
 
 /* The whole table, for --help and completion: options, and the modes as commands. */
