@@ -92,7 +92,7 @@ def attack(tier, kind, seconds):
 def test_healthy_clients_do_not_notice(guarded, kind, soak, figure):
     cluster, tier = guarded
     healthy = Healthy(cluster, tier)
-    rounds, quiet_s, attack_s = (3, 10, 20) if soak else (1, 4, 8)
+    rounds, quiet_s, attack_s = (3, 10, 20) if soak else (1, 2, 4)  # bench/attacks is the longer of both in the gate
     quiet, attacked, failed = [], [], 0
     for _ in range(rounds):
         took, missed = healthy.phase(quiet_s)
@@ -121,7 +121,7 @@ def test_healthy_clients_do_not_notice(guarded, kind, soak, figure):
     assert healthy.watchers.cut == 0 and heard == N_WATCHERS
     assert healthy.watchers.made >= healthy.watchers.tried - 2, "new watches were refused"  # the newest may be on its way
     assert share >= 0.999, f"{failed} gets failed"
-    if soak:  # in the gate other tests run beside this one, and a p99 of 8 s is theirs: it is printed, not judged
+    if soak:  # in the gate other tests run beside this one, and a p99 of 4 s is theirs: it is printed, not judged
         assert p99(attacked) <= max(3 * p99(quiet), FLOOR_S), f"{p99(quiet)} s became {p99(attacked)} s"
     assert tier.get("/readyz")[0] == 200
 

@@ -1,0 +1,48 @@
+"""bench/attacks, 2 s of each attack: what healthy clients notice of it. With --soak the full length, and ratios."""
+import json
+import os
+import subprocess
+
+import pytest
+from client import BIN
+
+BENCH = os.path.join(os.path.dirname(__file__), "..", "..", "bench", "attacks")
+# What is known to be wrong; each entry goes with the change that mends it.
+KNOWN = {
+    "heads": "memory goes beyond --memory-bytes",
+    "ranges": "lists of others wait, and memory goes beyond --memory-bytes",
+    "zero-window": "lists of others wait, and memory goes beyond --memory-bytes",
+    "lists": "lists of others wait",
+}
+
+
+def attacks():
+    out = subprocess.run([os.path.join(BIN, "belfry-attack"), "--list"], capture_output=True, text=True)
+    return [line.split()[0] for line in out.stdout.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def table():
+    """Of all attacks, in one run: they share servers and clients."""
+    length = "--full" if os.environ.get("BELFRY_SOAK") == "1" else "--quick"
+    done = subprocess.run([BENCH, length, "--output", "json", "--build", os.path.dirname(os.path.abspath(BIN))],
+                          capture_output=True, text=True, timeout=6000)
+    assert done.stdout, done.stderr
+    return {row["attack"]: row for row in json.loads(done.stdout)}
+
+
+def test_there_are_attacks():
+    assert len(attacks()) > 20, "belfry-attack is not built"
+
+
+@pytest.mark.parametrize("name", attacks())
+def test_healthy_clients_do_not_notice(table, name, figure):
+    row = table[name]
+    figure(f"attacks.{name}.rss", row["rss"] / (1 << 20), "MiB")
+    for kind, (attacked, beside) in row["p99_ms"].items():
+        figure(f"attacks.{name}.p99_{kind}", f"{attacked:.2f}/{beside:.2f}", "ms")
+    assert row["told"]["bytes_out"] > 0 or name == "connections", "nothing was sent"
+    assert row["reads"] > 100 and row["lists"] + row["lists_failed"] > 10, "healthy clients did nothing"
+    if name in KNOWN and row["faults"]:
+        pytest.xfail(KNOWN[name])
+    assert not row["faults"], (row["faults"], row["told"], row["rejected"])
