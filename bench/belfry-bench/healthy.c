@@ -3,7 +3,7 @@
  *
  * Each line on standard input ends a phase: when everything that is under way is answered or has failed, what was
  * noticed since the last line is printed as one JSON object. The end of the input ends the run. Each kind of client
- * comes from an address of its own, 127.0.0.2 and up. */
+ * comes from an address of its own, 127.0.0.2 and up; with --sources all kinds share those from 127.0.1.1 on. */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -52,12 +52,16 @@ struct healthy {
 
 static struct healthy healthy; /* one of a process, and too large for a stack */
 
-/* From an address that is the `n`th of those of healthy clients. */
+/* From an address that is the `n`th of those of healthy clients, or from many. */
 static struct target target_of(const struct plan *plan, unsigned n)
 {
     struct target target = plan->target;
     char address[32];
-    snprintf(address, sizeof(address), "127.0.0.%u", FIRST_HOST + n);
+    if (plan->sources > 1)
+        snprintf(address, sizeof(address), "127.0.1.1");
+    else
+        snprintf(address, sizeof(address), "127.0.0.%u", FIRST_HOST + n);
+    target.n_sources = plan->sources;
     must(target_set_source(&target, address), "source");
     return target;
 }

@@ -36,6 +36,7 @@ struct plan {
     const char *before, *after; /* lent from argv; NULL: none */
     uint64_t warm_bytes;
     size_t revisions, pairs;
+    unsigned sources;
     uint64_t memory_floor, fill_ms, closing_ms;
     uint64_t stall_ms, normal_ms, settle_ms, timeout_ms;
     enum report_form form;

@@ -53,6 +53,19 @@ enum belfry_err target_set_source(struct target *target, const char *address)
     return BELFRY_OK;
 }
 
+/* Binds to the next of the addresses. */
+static bool bind_source(const struct target *target, int fd)
+{
+    static _Atomic unsigned turn;
+    struct sockaddr_in source;
+    if (target->source_len == 0)
+        return true;
+    memcpy(&source, &target->source, sizeof(source));
+    if (target->n_sources > 1)
+        source.sin_addr.s_addr = htonl(ntohl(source.sin_addr.s_addr) + turn++ % target->n_sources);
+    return bind(fd, (const struct sockaddr *)&source, sizeof(source)) == 0;
+}
+
 int target_try(const struct target *target)
 {
     int fd = socket(target->addr.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -61,9 +74,8 @@ int target_try(const struct target *target)
     int on = 1;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof(on));
-    bool bound = target->source_len == 0 || bind(fd, (const struct sockaddr *)&target->source, target->source_len) == 0;
-    if (bound && (connect(fd, (const struct sockaddr *)&target->addr, target->addr_len) == 0 || errno == EINPROGRESS ||
-                  errno == ECONNREFUSED)) /* then its first use fails */
+    if (bind_source(target, fd) && (connect(fd, (const struct sockaddr *)&target->addr, target->addr_len) == 0 ||
+                                    errno == EINPROGRESS || errno == ECONNREFUSED)) /* then its first use fails */
         return fd;
     int err = errno;
     close(fd);

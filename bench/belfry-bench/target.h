@@ -19,6 +19,7 @@ struct target {
     bool loopback;
     struct sockaddr_storage source; /* connections come from this address, of a port that the kernel chooses */
     socklen_t source_len;           /* 0: the kernel chooses the address too */
+    unsigned n_sources;             /* connections take so many addresses in turn, from `source` on; 0: that one */
 };
 
 /* Errors: BELFRY_ERR_INVALID. */
