@@ -187,6 +187,8 @@ static void step(uint8_t head, struct belfry_bytes *in)
         *in = belfry_bytes_of(in->data + n, in->len - n);
         break;
     case 2:
+        if (h2_server_is_behind(fuzz.h2))
+            receive((struct belfry_bytes){0});
         pull((n & 1) != 0 ? SIZE_MAX : 1);
         fuzz.now_ms += n;
         break;

@@ -55,6 +55,7 @@ struct worker_thread {
     struct belfry_list scans; /* of worker_thread_ask.mail.node */
     int64_t measured;         /* the revision whose latency was noted last */
     struct latency latency;
+    uint64_t turn_ended_ns, idle_ns; /* the end of the last turn; how long the loop had been blocked by then */
     uint64_t turns, longest_us;
     struct slack slack;                   /* of the core and of connections */
     uint64_t auth_due_ms;                 /* when to look whether auth is on upstream; BELFRY_NEVER: no need */
@@ -241,10 +242,23 @@ static bool streams_are_learning(const struct worker_thread *t)
     return watch_is_going_round(t->watch) || (t->kube != NULL && kube_is_going_round(t->kube));
 }
 
+/* A turn is all that happened since the last one ended, reads of sockets included, but for the time that the loop was
+ * blocked. */
+static void note_turn(struct worker_thread *t)
+{
+    uint64_t now_ns = belfry_clock_ns(), idle_ns = uv_metrics_idle_time(t->prepare.loop);
+    uint64_t all_ns = now_ns - t->turn_ended_ns, blocked_ns = idle_ns - t->idle_ns;
+    uint64_t busy_us = all_ns > blocked_ns ? (all_ns - blocked_ns) / 1000 : 0;
+    t->turn_ended_ns = now_ns;
+    t->idle_ns = idle_ns;
+    t->turns++;
+    t->longest_us = busy_us > t->longest_us ? busy_us : t->longest_us;
+}
+
 static void worker_thread_on_prepare(uv_prepare_t *prepare)
 {
     struct worker_thread *t = prepare->data;
-    uint64_t began = belfry_clock_ns(), now = began / 1000000;
+    uint64_t now = belfry_clock_ms();
     int64_t published = atomic_load_explicit(&t->opts.standing->published_rev, memory_order_acquire);
     uint64_t published_ns = atomic_load_explicit(&t->opts.standing->published_ns, memory_order_relaxed);
     look_at_standing(t);
@@ -267,9 +281,7 @@ static void worker_thread_on_prepare(uv_prepare_t *prepare)
         uv_idle_start(&t->idle, on_idle);
     else
         uv_idle_stop(&t->idle);
-    t->turns++;
-    uint64_t took_us = (belfry_clock_ns() - began) / 1000;
-    t->longest_us = took_us > t->longest_us ? took_us : t->longest_us;
+    note_turn(t);
 }
 
 static void worker_thread_on_timer(uv_timer_t *timer)
@@ -499,6 +511,8 @@ static enum belfry_err worker_thread_begin(struct thread *thread, void *user)
     uv_timer_init(loop, &t->timer);
     t->prepare.data = t->idle.data = t->timer.data = t;
     uv_prepare_start(&t->prepare, worker_thread_on_prepare);
+    uv_loop_configure(loop, UV_METRICS_IDLE_TIME); /* note_turn() */
+    t->turn_ended_ns = belfry_clock_ns();
     return BELFRY_OK;
 }
 

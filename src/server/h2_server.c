@@ -74,7 +74,10 @@ struct h2_server {
     size_t bytes;                       /* in the buffers of all exchanges */
     struct exchange_memory *memory;     /* never NULL */
     struct exchange_memory own_memory;  /* ... because of this */
-    size_t head_bytes;                  /* counted of `head` */
+    size_t head_bytes;                  /* counted of `head` and `rest` */
+    size_t unpacked;                    /* bytes of heads, of this receive */
+    bool behind;                        /* a receive unpacked enough; nghttp2 goes on with `rest`, or without bytes */
+    struct belfry_buf rest;             /* input that is kept */
     uint64_t calm_at_ms;                /* the bucket of streams reset early: when it was filled last, ... */
     uint32_t calm;                      /* ... and how much is left, in thousandths of a stream */
     /* while a pull runs */
@@ -630,23 +633,31 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
     return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; /* its head is still decoded: later ones depend on it */
 }
 
+/* False: no memory. */
+static bool head_add(struct h2_server *h2, struct belfry_bytes name, struct belfry_bytes value)
+{
+    h2->head_list_bytes += name.len + value.len + FIELD_OVERHEAD;
+    if (head_is_too_large(h2)) {
+        fields_fini(&h2->head);
+        return true;
+    }
+    enum belfry_err err = fields_add(&h2->head, name, value);
+    if (err != BELFRY_OK)
+        note_failure(h2, err);
+    return err == BELFRY_OK;
+}
+
 static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name, size_t name_len,
                      const uint8_t *value, size_t value_len, uint8_t flags, void *user)
 {
     (void)session, (void)flags;
     struct h2_server *h2 = user;
-    if (!begins_request(frame)) /* trailers of a request: no handler wants them */
-        return 0;
-    h2->head_list_bytes += name_len + value_len + FIELD_OVERHEAD;
-    if (head_is_too_large(h2)) {
-        fields_fini(&h2->head);
-        return 0;
-    }
-    enum belfry_err err = fields_add(&h2->head, belfry_bytes_of(name, name_len), belfry_bytes_of(value, value_len));
-    if (err == BELFRY_OK)
-        return 0;
-    note_failure(h2, err);
-    return NGHTTP2_ERR_CALLBACK_FAILURE;
+    size_t bytes = name_len + value_len + FIELD_OVERHEAD;
+    h2->unpacked += bytes;
+    if (begins_request(frame) && !head_add(h2, belfry_bytes_of(name, name_len), belfry_bytes_of(value, value_len)))
+        return NGHTTP2_ERR_CALLBACK_FAILURE; /* of trailers no handler wants the fields */
+    h2->behind = h2->unpacked >= H2_SERVER_TURN;
+    return h2->behind ? NGHTTP2_ERR_PAUSE : 0;
 }
 
 static enum belfry_err h2_begin_exchange(struct h2_server *h2, int32_t id)
@@ -940,11 +951,36 @@ void h2_server_destroy(struct h2_server *h2)
     BELFRY_OWNER_CHECK(h2);
     h2_server_let_go(h2, SIZE_MAX);
     nghttp2_session_del(h2->session);
+    belfry_buf_fini(&h2->rest);
     fields_fini(&h2->head);
     free(h2);
 }
 
 /* ---- bytes in, bytes out ---- */
+
+/* Passes bytes to nghttp2 until it has unpacked enough of heads; keeps the rest. */
+static ssize_t receive_some(struct h2_server *h2, struct belfry_bytes bytes)
+{
+    bool kept = belfry_buf_len(&h2->rest) > 0;
+    if (kept) {
+        if (belfry_buf_append(&h2->rest, bytes.data, bytes.len) != BELFRY_OK)
+            return NGHTTP2_ERR_NOMEM;
+        bytes = belfry_buf_bytes(&h2->rest);
+    }
+    h2->unpacked = 0;
+    h2->behind = false;
+    const char *data = bytes.len > 0 ? bytes.data : "";
+    ssize_t n = nghttp2_session_mem_recv(h2->session, (const uint8_t *)data, bytes.len);
+    if (n < 0 || !h2->behind) { /* without a pause it takes all, or ends the connection */
+        belfry_buf_fini(&h2->rest);
+        return n;
+    }
+    if (kept)
+        belfry_buf_take(&h2->rest, (size_t)n);
+    else if (belfry_buf_append(&h2->rest, bytes.data + n, bytes.len - (size_t)n) != BELFRY_OK)
+        return NGHTTP2_ERR_NOMEM;
+    return n;
+}
 
 enum belfry_err h2_server_receive(struct h2_server *h2, struct belfry_bytes bytes, uint64_t now_ms)
 {
@@ -952,10 +988,10 @@ enum belfry_err h2_server_receive(struct h2_server *h2, struct belfry_bytes byte
     ssize_t rc = 0;
     h2->now_ms = now_ms;
     if (h2->state < H2_SERVER_ENDING) {
-        rc = nghttp2_session_mem_recv(h2->session, (const uint8_t *)bytes.data, bytes.len);
+        rc = receive_some(h2, bytes);
         bound_queue(h2);
     }
-    size_t head_bytes = fields_bytes(&h2->head);
+    size_t head_bytes = fields_bytes(&h2->head) + h2->rest.cap;
     exchange_memory_count(h2->memory, h2->head_bytes, head_bytes);
     h2->head_bytes = head_bytes;
     enum belfry_err err = h2_outcome(h2, rc);
@@ -987,9 +1023,16 @@ bool h2_server_wants_write(const struct h2_server *h2)
     return nghttp2_session_want_write(h2->session) != 0;
 }
 
+bool h2_server_is_behind(const struct h2_server *h2)
+{
+    return h2->behind && h2->state < H2_SERVER_ENDING;
+}
+
 bool h2_server_wants_read(const struct h2_server *h2)
 {
-    return h2->state == H2_SERVER_DOWN || nghttp2_session_get_outbound_queue_size(h2->session) <= QUEUE_READ;
+    if (h2->state == H2_SERVER_DOWN)
+        return true;
+    return !h2_server_is_behind(h2) && nghttp2_session_get_outbound_queue_size(h2->session) <= QUEUE_READ;
 }
 
 bool h2_server_greeted(const struct h2_server *h2)

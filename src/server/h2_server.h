@@ -29,6 +29,9 @@
  * - The connection is ended when after a receive over 1,000 other frames, and 4 more per exchange, wait unsent.
  * - A head over H2_SERVER_HEADER_BYTES, as SETTINGS counts them, is answered 431. nghttp2 ends the connection after 8
  *   CONTINUATIONs.
+ * - A byte of a packed head can stand for a field of 4 KiB. One call of h2_server_receive() unpacks H2_SERVER_TURN
+ *   bytes of heads, as SETTINGS counts them, and keeps the rest of its input for the next call
+ *   (h2_server_is_behind()).
  *
  * Thread: owner. Pure: no socket; `now` is given.
  */
@@ -39,7 +42,8 @@
 #include "server/exchange.h"
 
 #define H2_SERVER_HEADER_BYTES (64 * 1024)
-#define H2_SERVER_CONN         (16 * 1024) /* resident, of an idle connection */
+#define H2_SERVER_TURN         (128 * 1024) /* of unpacked heads: about half a millisecond */
+#define H2_SERVER_CONN         (16 * 1024)  /* resident, of an idle connection */
 #define H2_SERVER_EXCHANGE     EXCHANGE_COST
 #define H2_SERVER_OFFERS       256 /* `writable` events in one call: well under a millisecond */
 
@@ -69,9 +73,14 @@ void h2_server_destroy(struct h2_server *h2);
  * by any thread. */
 bool h2_server_let_go(struct h2_server *h2, size_t most);
 
-/* Errors: BELFRY_ERR_PROTOCOL, BELFRY_ERR_NOMEM: the connection is over; pull once more for the GOAWAY, then destroy.
+/* Takes all bytes: they are used or kept. Errors: BELFRY_ERR_PROTOCOL, BELFRY_ERR_NOMEM: the connection is over; pull
+ * once more for the GOAWAY, then destroy.
  * The pull that yields the GOAWAY reports a breach that nghttp2 found. */
 BELFRY_NODISCARD enum belfry_err h2_server_receive(struct h2_server *h2, struct belfry_bytes bytes, uint64_t now_ms);
+
+/* Input is kept that took too long for one call: do not read more, and call h2_server_receive() without bytes after
+ * other connections had their turn. */
+bool h2_server_is_behind(const struct h2_server *h2);
 
 /* Appends frames to `out` until it holds at least `enough` bytes or there are no more. `gone` may come from inside.
  * Errors: as receive; the bytes that were appended are still to be written. */
@@ -79,7 +88,8 @@ BELFRY_NODISCARD enum belfry_err h2_server_pull(struct h2_server *h2, size_t eno
 
 bool h2_server_wants_write(const struct h2_server *h2);
 
-/* False: many frames wait to be pulled, so reading should pause. h2_server_receive() may still be called. */
+/* False: many frames wait to be pulled, or input is kept, so reading should pause. h2_server_receive() may still be
+ * called. */
 bool h2_server_wants_read(const struct h2_server *h2);
 
 bool h2_server_greeted(const struct h2_server *h2); /* the peer's preface is complete, its SETTINGS included */

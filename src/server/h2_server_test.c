@@ -1643,6 +1643,86 @@ static void a_head_that_never_ends_is_bounded(void **state)
     pair_fini();
 }
 
+#define PACKED_VALUE 3900
+
+/* A head without END_HEADERS that puts a long field into the table, so that from then on one byte stands for it. */
+static void begin_packed_head(void)
+{
+    static uint8_t block[16 + PACKED_VALUE] = {0x83, 0x86, 0x84, 0x01, 1, 'a', 0x40, 1, 'x', 0x7f, 0xbd, 0x1d};
+    assert_int_equal(0x1d << 7 | 0x3d, PACKED_VALUE - 127);
+    memset(block + 12, 'v', PACKED_VALUE);
+    assert_int_equal(raw_frame(NGHTTP2_HEADERS, 0, 1, block, 12 + PACKED_VALUE), BELFRY_OK);
+}
+
+static void packed_heads_are_unpacked_a_turn_at_a_time(void **state)
+{
+    (void)state;
+    static uint8_t frame[9 + 16000] = {
+        16000 >> 16, 16000 >> 8 & 0xff, 16000 & 0xff, NGHTTP2_CONTINUATION, 4, 0, 0, 0, 1};
+    memset(frame + 9, 0xbe, 16000);
+    pair_init();
+    assert_pumps();
+    begin_packed_head();
+    size_t turns = 1;
+    assert_int_equal(h2_server_receive(pair.h2, belfry_bytes_of(frame, sizeof(frame)), pair.now_ms), BELFRY_OK);
+    assert_true(h2_server_is_behind(pair.h2));
+    assert_false(h2_server_wants_read(pair.h2));
+    assert_in_range(pair.memory.used, H2_SERVER_CONN + 15000, H2_SERVER_CONN + 64 * 1024); /* what is kept counts */
+    for (; h2_server_is_behind(pair.h2); turns++) {
+        assert_int_equal(h2_server_open(pair.h2), 0);
+        assert_int_equal(h2_server_receive(pair.h2, (struct belfry_bytes){0}, pair.now_ms), BELFRY_OK);
+    }
+    assert_in_range(turns, 16000 / (H2_SERVER_TURN / PACKED_VALUE + 1),
+                    16000 / (H2_SERVER_TURN / (PACKED_VALUE + 40)) + 2);
+    assert_int_equal(h2_server_open(pair.h2), 1); /* it is answered 431 */
+    assert_true(h2_server_wants_read(pair.h2));
+    assert_true(pair.memory.used < H2_SERVER_CONN + 4096);
+    pair_fini();
+}
+
+/* The last field of a head may be the one that is too much for a turn: then no byte is left to go on with. */
+static void a_head_whose_last_field_ends_a_turn_is_completed(void **state)
+{
+    (void)state;
+    bool ended_a_turn = false;
+    for (unsigned n = 25; n < 40; n++) {
+        uint8_t frame[9 + 40] = {0, 0, (uint8_t)n, NGHTTP2_CONTINUATION, 4, 0, 0, 0, 1};
+        memset(frame + 9, 0xbe, n);
+        pair_init();
+        assert_pumps();
+        begin_packed_head();
+        assert_int_equal(h2_server_receive(pair.h2, belfry_bytes_of(frame, 9 + n), pair.now_ms), BELFRY_OK);
+        ended_a_turn = ended_a_turn || h2_server_is_behind(pair.h2);
+        for (int i = 0; i < 2 && h2_server_is_behind(pair.h2); i++)
+            assert_int_equal(h2_server_receive(pair.h2, (struct belfry_bytes){0}, pair.now_ms), BELFRY_OK);
+        assert_false(h2_server_is_behind(pair.h2));
+        assert_int_equal(h2_server_open(pair.h2), 1);
+        pair_fini();
+    }
+    assert_true(ended_a_turn);
+}
+
+/* Bytes that come while input is kept are used after it. */
+static void input_that_follows_kept_input_waits_for_it(void **state)
+{
+    (void)state;
+    static uint8_t frame[9 + 1000] = {0, 1000 >> 8, 1000 & 0xff, NGHTTP2_CONTINUATION, 4, 0, 0, 0, 1};
+    static const uint8_t next[] = {0, 0, 6, NGHTTP2_HEADERS, 5, 0, 0, 0, 3, 0x83, 0x86, 0x84, 0x01, 1, 'a'};
+    memset(frame + 9, 0xbe, 1000);
+    pair_init();
+    pair.on_begin = serve_hello;
+    assert_pumps();
+    begin_packed_head();
+    assert_int_equal(h2_server_receive(pair.h2, belfry_bytes_of(frame, sizeof(frame)), pair.now_ms), BELFRY_OK);
+    assert_int_equal(h2_server_receive(pair.h2, belfry_bytes_of(next, sizeof(next)), pair.now_ms), BELFRY_OK);
+    assert_true(h2_server_is_behind(pair.h2));
+    assert_int_equal(pair.n_served, 0);
+    while (h2_server_is_behind(pair.h2))
+        assert_int_equal(h2_server_receive(pair.h2, (struct belfry_bytes){0}, pair.now_ms), BELFRY_OK);
+    assert_int_equal(pair.n_served, 1);
+    pair_fini();
+}
+
 static void pings_that_are_not_fetched_end_the_connection(void **state)
 {
     (void)state;
@@ -1960,6 +2040,9 @@ int main(void)
         cmocka_unit_test(a_breach_of_the_protocol_ends_the_connection),
         cmocka_unit_test(what_is_not_http2_is_refused),
         cmocka_unit_test(a_head_that_is_too_large_is_answered_431),
+        cmocka_unit_test(packed_heads_are_unpacked_a_turn_at_a_time),
+        cmocka_unit_test(a_head_whose_last_field_ends_a_turn_is_completed),
+        cmocka_unit_test(input_that_follows_kept_input_waits_for_it),
         cmocka_unit_test(a_head_that_never_ends_is_bounded),
         cmocka_unit_test(pings_that_are_not_fetched_end_the_connection),
         cmocka_unit_test(pings_that_are_fetched_are_never_punished),

@@ -26,7 +26,9 @@
 #define PLAIN_BYTES    (16 * 1024) /* of one TLS record */
 #define READ_LEAST     (2 * 1024)
 #define READS_PER_TURN 4
-#define READ_NS        500000 /* for one read with all that follows from it, and for the reads of one turn */
+#define READ_NS        500000 /* for one read with all that follows from it, and for a connection's reads of one turn */
+#define TURN_NS        4000000 /* for the reads of one turn: of all connections, ... */
+#define QUEUE_NS       2000000 /* ... and then of those that were put off */
 #define ENOUGH         (64 * 1024)
 #define ENOUGH_TLS     (32 * 1024)  /* and a frame: tls_conn takes at most 64 KiB unsent */
 #define OUTPUT_KEPT    (256 * 1024) /* the group's buffer is not kept larger */
@@ -56,13 +58,17 @@ struct inbound_group {
     uint64_t span_ms[INBOUND_N_WAITS];
 
     uv_timer_t timer;
+    uv_check_t check;    /* after the loop has polled: reads from those put off */
+    uv_idle_t idle;      /* active while there are any, so that the loop does not block */
+    uint64_t reading_ns; /* spent on reads since the last flush */
     uint64_t tick_at_ms; /* when the timer last fired */
-    size_t n_handles;    /* of connections and the timer, not closed yet; the last one frees the group */
+    size_t n_handles;    /* of connections and the three, not closed yet; the last one frees the group */
     bool shut, destroyed;
     struct belfry_list conns;     /* in the order of their numbers */
     struct belfry_list shutting;  /* connections that were told to leave are here instead */
     struct belfry_list prompt;    /* of in_dirty: connections that sent a request; written to first */
     struct belfry_list dirty;     /* of in_dirty: other connections with something to write */
+    struct belfry_list put_off;   /* of in_put_off: connections with input, which are read after the others */
     struct belfry_list expelled;  /* of in_expelled: to be flushed once more, or closed */
     struct belfry_list probed;    /* of in_probed: the next to be probed first */
     struct belfry_list checked;   /* of in_checked: connections with TLS, the next to be checked first */
@@ -117,7 +123,7 @@ struct inbound_conn {
     struct h2_teardown_item teardown; /* of `h2`, when it has ended */
     unsigned holds;                   /* of `poll`, and of `teardown`: the last one frees */
     size_t counted;                   /* of the group's memory; HTTP/2 counts its own */
-    struct belfry_list in_group, in_dirty, in_wait, in_probed, in_checked, in_expelled;
+    struct belfry_list in_group, in_dirty, in_wait, in_probed, in_checked, in_expelled, in_put_off;
     uint64_t head_since_ms; /* of the head that is waited for (INBOUND_WAIT_HEAD) */
     uint64_t deadline_ms;   /* of `wait` */
     uint64_t probe_at_ms;   /* while in the list of those probed */
@@ -125,6 +131,8 @@ struct inbound_conn {
 };
 
 static void on_poll(uv_poll_t *poll, int status, int events);
+static void on_check(uv_check_t *check);
+static void on_idle(uv_idle_t *idle);
 
 /* ---- a connection's state, and what it waits for ---- */
 
@@ -335,6 +343,7 @@ static void conn_close(struct inbound_conn *c)
     conn_leave_checked(c);
     belfry_list_remove(&c->in_group);
     belfry_list_remove(&c->in_expelled);
+    belfry_list_remove(&c->in_put_off);
     group->n_tls -= c->info.tls;
     group->stats.connections--;
     group->stats.closed++;
@@ -375,7 +384,8 @@ static bool conn_wants_read(const struct inbound_conn *c)
  * cannot report that its peer is gone: it is probed from time to time. */
 static void conn_poll(struct inbound_conn *c, uint64_t now_ms)
 {
-    int events = (conn_wants_read(c) ? UV_READABLE : 0) | (c->socket.full ? UV_WRITABLE : 0);
+    bool reads = conn_wants_read(c) && belfry_list_empty(&c->in_put_off);
+    int events = (reads ? UV_READABLE : 0) | (c->socket.full ? UV_WRITABLE : 0);
     if (events == c->watched)
         return;
     c->watched = events;
@@ -679,9 +689,20 @@ static void adapt_read_bytes(struct inbound_conn *c, uint64_t took_ns)
         c->read_bytes *= 2;
 }
 
-static void conn_on_readable(struct inbound_conn *c, uint64_t now_ms)
+/* It is read again after others, and not polled before that. */
+static void conn_put_off(struct inbound_conn *c)
 {
-    uint64_t began = uv_hrtime(), last = began;
+    struct inbound_group *group = c->group;
+    if (!belfry_list_empty(&c->in_put_off))
+        return;
+    belfry_list_append(&group->put_off, &c->in_put_off);
+    uv_check_start(&group->check, on_check);
+    uv_idle_start(&group->idle, on_idle);
+}
+
+static void conn_read(struct inbound_conn *c, uint64_t began, uint64_t now_ms)
+{
+    uint64_t last = began;
     for (int i = 0; i < READS_PER_TURN && c->state != INBOUND_CLOSING && conn_wants_read(c); i++) {
         ssize_t most = c->read_bytes, n = recv(c->socket.fd, c->group->input, (size_t)most, MSG_DONTWAIT);
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
@@ -704,6 +725,46 @@ static void conn_on_readable(struct inbound_conn *c, uint64_t now_ms)
     }
 }
 
+/* A connection that has used its time, or keeps input that would take more, is put off. */
+static void conn_on_readable(struct inbound_conn *c, uint64_t now_ms)
+{
+    uint64_t began = uv_hrtime();
+    if (c->h2 != NULL && h2_server_is_behind(c->h2))
+        server_receive(c, (struct belfry_bytes){0}, now_ms);
+    else
+        conn_read(c, began, now_ms);
+    uint64_t took = uv_hrtime() - began;
+    c->group->reading_ns += took;
+    if (c->state != INBOUND_CLOSING && (took > READ_NS || (c->h2 != NULL && h2_server_is_behind(c->h2))))
+        conn_put_off(c);
+}
+
+static void on_check(uv_check_t *check)
+{
+    struct inbound_group *group = check->data;
+    struct belfry_list turn, *node;
+    uint64_t now_ms = belfry_clock_ms(), until = uv_hrtime() + QUEUE_NS;
+    belfry_list_init(&turn);
+    belfry_list_move_all(&turn, &group->put_off);
+    while (uv_hrtime() < until && (node = belfry_list_pop(&turn)) != NULL) {
+        struct inbound_conn *c = belfry_container(node, struct inbound_conn, in_put_off);
+        conn_on_readable(c, now_ms);
+        if (c->state != INBOUND_CLOSING)
+            conn_settle(c, now_ms);
+    }
+    belfry_list_move_all(&turn, &group->put_off); /* those without a turn yet come first */
+    belfry_list_move_all(&group->put_off, &turn);
+    if (!belfry_list_empty(&group->put_off))
+        return;
+    uv_check_stop(&group->check);
+    uv_idle_stop(&group->idle);
+}
+
+static void on_idle(uv_idle_t *idle)
+{
+    (void)idle; /* its being there is all */
+}
+
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
     struct inbound_conn *c = poll->data;
@@ -714,8 +775,12 @@ static void on_poll(uv_poll_t *poll, int status, int events)
     }
     if ((events & UV_WRITABLE) != 0 && c->socket.full)
         conn_on_writable(c);
-    if ((events & UV_READABLE) != 0 && c->state != INBOUND_CLOSING)
-        conn_on_readable(c, now_ms);
+    if ((events & UV_READABLE) != 0 && c->state != INBOUND_CLOSING) {
+        if (c->group->reading_ns < TURN_NS && belfry_list_empty(&c->in_put_off))
+            conn_on_readable(c, now_ms);
+        else
+            conn_put_off(c);
+    }
     if (c->state != INBOUND_CLOSING)
         conn_settle(c, now_ms);
 }
@@ -742,6 +807,7 @@ static struct inbound_conn *conn_create(struct inbound_group *group, const struc
     belfry_list_init(&c->in_probed);
     belfry_list_init(&c->in_checked);
     belfry_list_init(&c->in_expelled);
+    belfry_list_init(&c->in_put_off);
     intake_join(&group->intake, &c->info.intake);
     c->holds = 1;
     return c;
@@ -967,7 +1033,7 @@ static void on_tick(uv_timer_t *timer)
 
 /* ---- the group ---- */
 
-static void on_timer_closed(uv_handle_t *handle)
+static void on_group_handle_closed(uv_handle_t *handle)
 {
     group_release(handle->data);
 }
@@ -986,7 +1052,7 @@ static void group_set_defaults(struct inbound_group *group)
 }
 
 /* The timer does not keep the loop alive: without connections there is nothing to judge. */
-static void group_start_timer(struct inbound_group *group)
+static void group_start_handles(struct inbound_group *group)
 {
     uint64_t tick_ms = TICK_MS;
     for (size_t i = 0; i < INBOUND_N_WAITS; i++)
@@ -994,8 +1060,10 @@ static void group_start_timer(struct inbound_group *group)
     tick_ms = belfry_min_time(tick_ms, group->opts.probe_ms / 4 + 1);
     tick_ms = belfry_min_time(tick_ms, group->opts.check_ms / 8 + 1);
     uv_timer_init(group->opts.loop, &group->timer);
-    group->timer.data = group;
-    group->n_handles = 1;
+    uv_check_init(group->opts.loop, &group->check);
+    uv_idle_init(group->opts.loop, &group->idle);
+    group->timer.data = group->check.data = group->idle.data = group;
+    group->n_handles = 3;
     group->tick_at_ms = belfry_clock_ms();
     uv_timer_start(&group->timer, on_tick, tick_ms, tick_ms);
     uv_unref((uv_handle_t *)&group->timer);
@@ -1013,6 +1081,7 @@ enum belfry_err inbound_create(const struct inbound_opts *opts, struct inbound_g
     belfry_list_init(&group->shutting);
     belfry_list_init(&group->prompt);
     belfry_list_init(&group->dirty);
+    belfry_list_init(&group->put_off);
     belfry_list_init(&group->expelled);
     belfry_list_init(&group->probed);
     belfry_list_init(&group->checked);
@@ -1030,7 +1099,7 @@ enum belfry_err inbound_create(const struct inbound_opts *opts, struct inbound_g
         group_release(group);
         return BELFRY_ERR_NOMEM;
     }
-    group_start_timer(group);
+    group_start_handles(group);
     BELFRY_OWNER_INIT(group);
     *out = group;
     return BELFRY_OK;
@@ -1046,7 +1115,9 @@ void inbound_destroy(struct inbound_group *group)
     belfry_list_move_all(&group->conns, &group->shutting);
     while (!belfry_list_empty(&group->conns))
         conn_close(belfry_container(group->conns.next, struct inbound_conn, in_group));
-    uv_close((uv_handle_t *)&group->timer, on_timer_closed);
+    uv_close((uv_handle_t *)&group->timer, on_group_handle_closed);
+    uv_close((uv_handle_t *)&group->check, on_group_handle_closed);
+    uv_close((uv_handle_t *)&group->idle, on_group_handle_closed);
 }
 
 /* Each connection once: one that has more, or writes more after `writable`, is in the list again for the next call. */
@@ -1068,6 +1139,7 @@ static void flush_list(struct belfry_list *list, uint64_t now_ms)
 bool inbound_flush(struct inbound_group *group, uint64_t now_ms)
 {
     BELFRY_OWNER_CHECK(group);
+    group->reading_ns = 0;
     /* others need the memory of expelled connections: they do not wait for their turn */
     for (struct belfry_list *node; (node = belfry_list_pop(&group->expelled)) != NULL;)
         conn_finish_expelled(belfry_container(node, struct inbound_conn, in_expelled), now_ms);

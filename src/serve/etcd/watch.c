@@ -692,6 +692,13 @@ static bool watch_stream_is_hungry(const struct watch_stream *ws)
            (watch_queue_settled(&ws->queue) != NULL && stream_wants_requests(ws->stream));
 }
 
+/* Takes the cost of a request, counted in requests, from what this turn has left. Returns it. */
+static size_t watch_spend(struct watch_service *service, size_t cost)
+{
+    service->requests_left -= cost < service->requests_left ? cost : service->requests_left;
+    return cost;
+}
+
 /* Handles requests at the front of *in, as far as it may. False: the stream has ended. */
 static bool watch_stream_handle(struct watch_stream *ws, struct belfry_bytes *in)
 {
@@ -700,8 +707,8 @@ static bool watch_stream_handle(struct watch_stream *ws, struct belfry_bytes *in
     struct belfry_bytes raw;
     struct watch_fault fault;
     size_t came = in->len, n = 0;
-    for (; in->len > 0 && watch_stream_may_handle(ws); n++) {
-        if (n == WATCH_QUANTUM || service->requests_left == 0) {
+    while (in->len > 0 && watch_stream_may_handle(ws)) {
+        if (n >= WATCH_QUANTUM || service->requests_left == 0) {
             watch_stream_wait_for_turn(ws);
             break;
         }
@@ -713,7 +720,7 @@ static bool watch_stream_handle(struct watch_stream *ws, struct belfry_bytes *in
             watch_stream_end(ws, memory ? WATCH_CLOSE_MEMORY : WATCH_CLOSE_BAD_REQUEST, fault.code, fault.text);
             return false;
         }
-        service->requests_left--;
+        n += watch_spend(service, 1 + ws->input.unpacked / WATCH_UNPACK_BYTES);
         ws->asked_once = true;
         if (!watch_stream_take_request(ws, &request, raw))
             return false;

@@ -44,6 +44,7 @@
 #define WATCH_HELD_BYTES    (64 * 1024 * 1024) /* of requests received and not handled, all streams together */
 #define WATCH_QUANTUM       256                /* requests of one stream at a time */
 #define WATCH_TURN_REQUESTS 512                /* requests of all between two calls of watch_after_turn(): about 2 ms */
+#define WATCH_UNPACK_BYTES  2048               /* unpacking so many bytes costs as much as one request */
 #define WATCH_TURN_ENDS     256                /* streams that one call ends because their time has come */
 
 struct watch_service; /* the watch streams of one worker */

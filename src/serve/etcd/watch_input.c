@@ -105,6 +105,7 @@ static enum belfry_err watch_input_unpack(struct watch_input *input, struct belf
     watch_input_forget(input);
     input->message = plain;
     *raw = belfry_blob_bytes(plain);
+    input->unpacked = raw->len;
     return BELFRY_OK;
 }
 
@@ -113,6 +114,7 @@ enum belfry_err watch_input_next(struct watch_input *input, struct belfry_bytes 
                                  struct watch_fault *fault)
 {
     bool compressed = false;
+    input->unpacked = 0;
     enum belfry_err err = take_message(input, in, raw, &compressed, fault);
     if (err == BELFRY_OK && compressed)
         err = watch_input_unpack(input, raw, fault);

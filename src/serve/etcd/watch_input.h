@@ -22,6 +22,7 @@ struct watch_input {
     struct belfry_grpc_frame frame;
     struct belfry_blob *message; /* owned; what the last request points into, when it was not read in place */
     enum watch_coding coding;
+    size_t unpacked; /* bytes that the last message was unpacked to; 0: it was not compressed */
 };
 
 /* How the stream must end: a gRPC status. */

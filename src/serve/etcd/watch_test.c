@@ -649,6 +649,33 @@ static void gzipped_requests_are_read_up_to_the_limit(void **state)
     bed_close(&bed);
 }
 
+static void unpacking_counts_against_the_turn(void **state)
+{
+    (void)state;
+    BED(bed);
+    static const char *const gzip[] = {"grpc-encoding: gzip", NULL};
+    static const char request[] = "\x0a\x05\x0a\x03"
+                                  "foo\x7a\xf0\xff\x3f"; /* and a field that no one knows, of 1 MB */
+    static uint8_t plain[11 + 0xffff0], message[8192];
+    memcpy(plain, request, 11);
+    struct fakeexchange *peer = begin_with(&bed, EXCHANGE_ROOM, gzip), *other = begin(&bed);
+    size_t len = compress_gzip(plain, sizeof(plain), message + 5, sizeof(message) - 5);
+    memcpy(message, (uint8_t[]){1, 0, 0, (uint8_t)(len >> 8), (uint8_t)len}, 5);
+    for (int i = 0; i < 4; i++)
+        fakeexchange_send(peer, message, 5 + len);
+    assert_int_equal(stats_of(&bed).creates, 1); /* it was as much work as a turn may be */
+    send_create(other, "plain", "", 0, 0);
+    turn(&bed); /* the end of that turn, and what waits has the next one */
+    assert_int_equal(stats_of(&bed).creates, 2);
+    turn(&bed);
+    assert_int_equal(stats_of(&bed).creates, 4); /* the other stream had its turn in between */
+    run(&bed);
+    assert_int_equal(stats_of(&bed).creates, 5);
+    assert_created(other, 0);
+    assert_int_equal(peer->taken, peer->came);
+    bed_close(&bed);
+}
+
 /* ---- how it stands ---- */
 
 static void stream_is_refused_while_not_ready(void **state)
@@ -1722,6 +1749,7 @@ int main(void)
         cmocka_unit_test(message_of_two_mebibytes_is_put_together),
         cmocka_unit_test(flags_and_encodings_are_judged),
         cmocka_unit_test(gzipped_requests_are_read_up_to_the_limit),
+        cmocka_unit_test(unpacking_counts_against_the_turn),
         cmocka_unit_test(stream_is_refused_while_not_ready),
         cmocka_unit_test(stale_ends_those_who_asked_for_a_leader),
         cmocka_unit_test(deadline_ends_the_stream),
