@@ -248,6 +248,14 @@ static enum belfry_err fail_alpn(struct belfry_tls_conn *conn)
                                       : "the server did not offer HTTP/2 (ALPN h2)");
 }
 
+/* What others left in the queue, which is hardly ever something: to clear an empty one costs as much as a record's
+ * encryption. */
+static void clear_errors(void)
+{
+    if (ERR_peek_error() != 0)
+        ERR_clear_error();
+}
+
 /* Translates what OpenSSL says after a call that gave nothing. */
 static enum belfry_err outcome(struct belfry_tls_conn *conn, int returned)
 {
@@ -258,7 +266,7 @@ static enum belfry_err outcome(struct belfry_tls_conn *conn, int returned)
         return BELFRY_ERR_NOMEM;
     }
     if (error == SSL_ERROR_WANT_READ) {
-        ERR_clear_error();
+        clear_errors();
         return BELFRY_ERR_AGAIN;
     }
     if (error == SSL_ERROR_ZERO_RETURN)
@@ -430,10 +438,13 @@ enum belfry_err belfry_tls_conn_handshake(struct belfry_tls_conn *conn)
     return server ? know_client(conn) : know_server(conn);
 }
 
+/* Without bytes OpenSSL would say the same, after as much work as for a record. */
 enum belfry_err belfry_tls_conn_read(struct belfry_tls_conn *conn, void *buf, size_t cap, size_t *out_n)
 {
     BELFRY_OWNER_CHECK(conn);
-    ERR_clear_error();
+    if (conn->input.len == 0 && SSL_has_pending(conn->ssl) == 0)
+        return BELFRY_ERR_AGAIN;
+    clear_errors();
     int done = SSL_read_ex(conn->ssl, buf, cap, out_n);
     return done == 1 ? BELFRY_OK : outcome(conn, done);
 }
@@ -441,7 +452,7 @@ enum belfry_err belfry_tls_conn_read(struct belfry_tls_conn *conn, void *buf, si
 enum belfry_err belfry_tls_conn_write(struct belfry_tls_conn *conn, struct belfry_bytes bytes, size_t *out_n)
 {
     BELFRY_OWNER_CHECK(conn);
-    ERR_clear_error();
+    clear_errors();
     int done = SSL_write_ex(conn->ssl, bytes.data, bytes.len < RECORD_MAX ? bytes.len : RECORD_MAX, out_n);
     enum belfry_err err = done == 1 ? BELFRY_OK : outcome(conn, done);
     /* Only a handshake needs bytes of the peer to go on writing, and renegotiation is off. */
