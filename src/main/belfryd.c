@@ -10,6 +10,7 @@
 #include "daemon/logger.h"
 #include "daemon/service.h"
 #include "daemon/slack.h"
+#include "daemon/tls_memory.h"
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
@@ -72,6 +73,7 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN);
     signal(SIGHUP, SIG_IGN); /* until the front takes it: what reloads other servers must not end this one */
     slack_begin();
+    tls_memory_begin();
     enum belfry_err err = config_load(argc, argv, stdout, stderr, &config, &what);
     if (err != BELFRY_OK)
         return err == BELFRY_ERR_INVALID ? EXIT_USAGE : EXIT_FAILED;
