@@ -77,7 +77,7 @@ static bool set(struct plan *plan, const struct belfry_opt_row *row, const char 
     switch ((int)row->id) {
     case TARGET:
         plan->has_target = true;
-        return (target_parse(text, &plan->target) == BELFRY_OK && plan->target.loopback) ||
+        return (target_parse(text, &plan->target) == BELFRY_OK && plan->target.loopback && !plan->target.is_tls) ||
                wrong(row->name, "an address of loopback and a port are needed, such as 127.0.0.1:2379");
     case SOURCE:
         plan->source = text;

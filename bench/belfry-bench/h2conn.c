@@ -23,6 +23,7 @@
 #define MESSAGE_MAX  ((size_t)256 << 20)
 #define HEADERS_MAX  ((size_t)64 << 10)
 #define TEXT_MAX     160
+#define RECORD_MAX   16384 /* plain bytes of a record of TLS */
 
 static const uint8_t bdp_ping[8] = {2, 4, 16, 16, 9, 14, 7, 7}; /* what grpc-go sends */
 
@@ -45,7 +46,8 @@ struct h2conn {
     const struct h2conn_events *events;
     void *user;
     uint32_t max_calls;
-    struct call *calls; /* owned; a call is at its number % max_calls */
+    struct call *calls;          /* owned; a call is at its number % max_calls */
+    struct belfry_tls_conn *tls; /* owned; NULL: plain */
 
     enum h2conn_state state;
     bool paused, wants_write;
@@ -140,14 +142,38 @@ static void h2conn_frame_all(struct h2conn *conn)
             h2conn_frame_call(conn, &conn->calls[i]);
 }
 
+/* With TLS: encrypts what was queued, up to 64 KiB of it that wait for the socket. */
+static void h2conn_encrypt(struct h2conn *conn)
+{
+    size_t n;
+    while (conn->state == H2CONN_OPEN && belfry_buf_len(&conn->out) > 0 &&
+           belfry_tls_conn_output(conn->tls).len < 2 * RECORD_MAX) {
+        if (belfry_tls_conn_write(conn->tls, belfry_buf_bytes(&conn->out), &n) != BELFRY_OK) {
+            h2conn_fail(conn, belfry_tls_conn_why(conn->tls));
+            return;
+        }
+        belfry_buf_take(&conn->out, n);
+    }
+}
+
+static struct belfry_bytes h2conn_to_send(struct h2conn *conn)
+{
+    if (conn->tls == NULL)
+        return belfry_buf_bytes(&conn->out);
+    h2conn_encrypt(conn);
+    return belfry_tls_conn_output(conn->tls);
+}
+
 void h2conn_flush(struct h2conn *conn)
 {
-    if (conn->state != H2CONN_OPEN)
+    struct belfry_bytes bytes;
+    if (conn->state != H2CONN_OPEN && conn->state != H2CONN_SHAKING)
         return; /* it is written once connected */
-    while (belfry_buf_len(&conn->out) > 0) {
-        struct belfry_bytes bytes = belfry_buf_bytes(&conn->out);
+    while ((bytes = h2conn_to_send(conn)).len > 0) {
         ssize_t n = send(conn->fd, bytes.data, bytes.len, MSG_NOSIGNAL);
-        if (n > 0) {
+        if (n > 0 && conn->tls != NULL) {
+            belfry_tls_conn_sent(conn->tls, (size_t)n);
+        } else if (n > 0) {
             belfry_buf_take(&conn->out, (size_t)n);
         } else if (errno == EAGAIN) {
             h2conn_want_write(conn, true);
@@ -157,7 +183,8 @@ void h2conn_flush(struct h2conn *conn)
             return;
         }
     }
-    h2conn_want_write(conn, false);
+    if (conn->state != H2CONN_CLOSED)
+        h2conn_want_write(conn, false);
 }
 
 /* The open call on stream `id`, or NULL. */
@@ -227,7 +254,8 @@ uint32_t h2conn_call(struct h2conn *conn, const char *path)
     *call =
         (struct call){.open = true, .number = conn->next_number++, .send_window = conn->initial_window, .status = -1};
     struct belfry_buf block = {0};
-    h2conn_put(&block, "\x83\x86", 2); /* :method POST, :scheme http, by HPACK's static table; so are the names below */
+    /* :method POST, :scheme http or https, by HPACK's static table; so are the names below */
+    h2conn_put(&block, conn->tls == NULL ? "\x83\x86" : "\x83\x87", 2);
     put_text(&block, 4, path);
     put_text(&block, 1, "127.0.0.1");
     put_text(&block, 31, "application/grpc");
@@ -555,14 +583,51 @@ static void h2conn_read_bytes(struct h2conn *conn, struct belfry_bytes bytes)
 
 /* ---- the socket ---- */
 
+static bool h2conn_is_up(const struct h2conn *conn)
+{
+    return conn->state == H2CONN_OPEN || conn->state == H2CONN_SHAKING;
+}
+
+static void h2conn_shake(struct h2conn *conn)
+{
+    enum belfry_err err = belfry_tls_conn_handshake(conn->tls);
+    if (err == BELFRY_OK)
+        h2conn_move(conn, H2CONN_OPEN);
+    else if (err != BELFRY_ERR_AGAIN)
+        h2conn_fail(conn, belfry_tls_conn_why(conn->tls));
+}
+
+/* Uses all bytes, because they are lent. */
+static void h2conn_decrypt(struct h2conn *conn, struct belfry_bytes bytes)
+{
+    static _Thread_local uint8_t plain[RECORD_MAX];
+    size_t n;
+    enum belfry_err err = BELFRY_OK;
+    belfry_tls_conn_feed(conn->tls, bytes);
+    if (conn->state == H2CONN_SHAKING)
+        h2conn_shake(conn);
+    while (conn->state == H2CONN_OPEN && err == BELFRY_OK) {
+        err = belfry_tls_conn_read(conn->tls, plain, sizeof(plain), &n);
+        if (err == BELFRY_OK)
+            h2conn_read_bytes(conn, belfry_bytes_of(plain, n));
+        else if (err == BELFRY_ERR_UNAVAILABLE)
+            h2conn_fail(conn, "the server closed the connection");
+        else if (err != BELFRY_ERR_AGAIN)
+            h2conn_fail(conn, belfry_tls_conn_why(conn->tls));
+    }
+}
+
 static void on_readable(struct h2conn *conn)
 {
     static _Thread_local uint8_t data[READ_BYTES];
-    for (int i = 0; i < READS_A_TURN && conn->state == H2CONN_OPEN && !conn->paused; i++) {
+    for (int i = 0; i < READS_A_TURN && h2conn_is_up(conn) && !conn->paused; i++) {
         ssize_t n = recv(conn->fd, data, sizeof(data), 0);
         if (n > 0) {
             conn->bytes_read += (uint64_t)n;
-            h2conn_read_bytes(conn, belfry_bytes_of(data, (size_t)n));
+            if (conn->tls != NULL)
+                h2conn_decrypt(conn, belfry_bytes_of(data, (size_t)n));
+            else
+                h2conn_read_bytes(conn, belfry_bytes_of(data, (size_t)n));
         } else if (n == 0) {
             h2conn_fail(conn, "the server closed the connection");
         } else if (errno != EAGAIN && errno != EINTR) {
@@ -571,8 +636,7 @@ static void on_readable(struct h2conn *conn)
         if (n < (ssize_t)sizeof(data))
             break;
     }
-    if (conn->state == H2CONN_OPEN)
-        h2conn_flush(conn);
+    h2conn_flush(conn);
 }
 
 static void on_connected(struct h2conn *conn)
@@ -584,7 +648,9 @@ static void on_connected(struct h2conn *conn)
         h2conn_fail(conn, strerror(err));
         return;
     }
-    h2conn_move(conn, H2CONN_OPEN);
+    h2conn_move(conn, conn->tls == NULL ? H2CONN_OPEN : H2CONN_SHAKING);
+    if (conn->tls != NULL)
+        h2conn_shake(conn);
     h2conn_flush(conn);
 }
 
@@ -593,19 +659,21 @@ static void on_ready(struct poller_entry *entry, uint32_t events)
     struct h2conn *conn = (struct h2conn *)entry; /* its first member */
     if (conn->state == H2CONN_CONNECTING && events & (EPOLLOUT | EPOLLERR | EPOLLHUP))
         on_connected(conn);
-    else if (conn->state == H2CONN_OPEN && events & EPOLLOUT)
+    else if (events & EPOLLOUT)
         h2conn_flush(conn);
-    if (conn->state == H2CONN_OPEN && events & (EPOLLIN | EPOLLERR | EPOLLHUP))
+    if (h2conn_is_up(conn) && events & (EPOLLIN | EPOLLERR | EPOLLHUP))
         on_readable(conn);
 }
 
-struct h2conn *h2conn_create_on(int poll, int fd, uint32_t max_calls, const struct h2conn_events *events, void *user)
+struct h2conn *h2conn_create_on(int poll, int fd, struct belfry_tls_conn *tls, uint32_t max_calls,
+                                const struct h2conn_events *events, void *user)
 {
     static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     struct h2conn *conn = must_have(calloc(1, sizeof(*conn)));
     conn->entry.ready = on_ready;
     conn->poll = poll;
     conn->fd = fd;
+    conn->tls = tls;
     conn->events = events;
     conn->user = user;
     conn->max_calls = max_calls;
@@ -621,7 +689,10 @@ struct h2conn *h2conn_create_on(int poll, int fd, uint32_t max_calls, const stru
 struct h2conn *h2conn_create(int poll, const struct target *target, uint32_t max_calls,
                              const struct h2conn_events *events, void *user)
 {
-    return h2conn_create_on(poll, target_connect(target), max_calls, events, user);
+    struct belfry_tls_conn *tls = NULL;
+    if (target->tls != NULL)
+        must(belfry_tls_conn_create(target->tls, target->host, &tls), "TLS");
+    return h2conn_create_on(poll, target_connect(target), tls, max_calls, events, user);
 }
 
 void h2conn_destroy(struct h2conn *conn)
@@ -629,6 +700,7 @@ void h2conn_destroy(struct h2conn *conn)
     if (conn == NULL)
         return;
     close(conn->fd);
+    belfry_tls_conn_destroy(conn->tls);
     for (uint32_t i = 0; i < conn->max_calls; i++) {
         belfry_buf_fini(&conn->calls[i].out);
         belfry_buf_fini(&conn->calls[i].partial);

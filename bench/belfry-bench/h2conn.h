@@ -8,8 +8,9 @@
  * estimates the bandwidth, with the connection's window given back before it. Messages are handed on as they are
  * complete, from the read buffer if they lie in it whole.
  *
- *                    connected                 h2conn_close(), any fault
- *     H2CONN_CONNECTING ----> H2CONN_OPEN ----------------------> H2CONN_CLOSED
+ *                    connected                 any fault
+ *     H2CONN_CONNECTING ----> H2CONN_OPEN ----------------> H2CONN_CLOSED
+ *             `-> H2CONN_SHAKING --^  with TLS
  *
  * Thread: owner, that of its poller.
  * Memory: a few hundred bytes, a header table once the server has answered, and what is not complete yet.
@@ -21,12 +22,13 @@
 #include <stdint.h>
 
 #include "base/bytes.h"
+#include "net/tls_conn.h"
 #include "poller.h"
 #include "target.h"
 
 struct h2conn;
 
-enum h2conn_state { H2CONN_CONNECTING, H2CONN_OPEN, H2CONN_CLOSED };
+enum h2conn_state { H2CONN_CONNECTING, H2CONN_SHAKING, H2CONN_OPEN, H2CONN_CLOSED };
 
 struct h2conn_events {
     /* A gRPC message came on the call. Lent for the call. */
@@ -43,8 +45,10 @@ struct h2conn_events {
 struct h2conn *h2conn_create(int poll, const struct target *target, uint32_t max_calls,
                              const struct h2conn_events *events, void *user);
 
-/* For tests: as h2conn_create(), on a stream socket that is connected; consuming it. */
-struct h2conn *h2conn_create_on(int poll, int fd, uint32_t max_calls, const struct h2conn_events *events, void *user);
+/* For tests: as h2conn_create(), on a stream socket that is connected, and with `tls`, which may be NULL; consuming
+ * both. */
+struct h2conn *h2conn_create_on(int poll, int fd, struct belfry_tls_conn *tls, uint32_t max_calls,
+                                const struct h2conn_events *events, void *user);
 void h2conn_destroy(struct h2conn *conn);
 enum h2conn_state h2conn_state(const struct h2conn *conn);
 uint64_t h2conn_bytes_read(const struct h2conn *conn);

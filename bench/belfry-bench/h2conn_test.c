@@ -72,7 +72,7 @@ static void open_rig(struct rig *rig)
     *rig = (struct rig){.poll = poller_create()};
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
     rig->peer = fds[1];
-    rig->conn = h2conn_create_on(rig->poll, fds[0], 1, &events, rig);
+    rig->conn = h2conn_create_on(rig->poll, fds[0], NULL, 1, &events, rig);
     assert_int_equal(h2conn_call(rig->conn, "/a/b"), 0);
     assert_true(h2conn_call(rig->conn, "/a/b") == UINT32_MAX); /* there is room for one */
     turn(rig);
@@ -282,7 +282,7 @@ static void a_token_is_sent_with_every_call_however_long_it_is(void **state)
         int fds[2];
         assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
         rig.peer = fds[1];
-        rig.conn = h2conn_create_on(rig.poll, fds[0], 1, &events, &rig);
+        rig.conn = h2conn_create_on(rig.poll, fds[0], NULL, 1, &events, &rig);
         h2conn_set_token(rig.conn, belfry_bytes_of("another", 7));
         h2conn_set_token(rig.conn, belfry_bytes_of(token, cases[i].len));
         assert_int_equal(h2conn_call(rig.conn, "/a/b"), 0);

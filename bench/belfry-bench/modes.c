@@ -24,6 +24,8 @@ const struct mode modes[N_MODES] = {
     {"list", "one list of all Kubernetes objects: time, bytes, the server's memory", "--kube", false, list_run},
     {"healthy", "clients in good order of all kinds: what they notice until the next line of standard input",
      "--connections 100 --in-flight 64 --timeout 60s", false, healthy_run},
+    {"handshake", "connections that come and go, one after the other: CPU of each", "--connections 1000", false,
+     handshake_run},
     {"bare", "the limit: the same bytes to the same number of sockets with nothing in between",
      "--connections 1000 --puts 200", true, bare_run},
 };

@@ -15,10 +15,11 @@ int resume_run(const struct plan *plan);
 int put_run(const struct plan *plan);
 int list_run(const struct plan *plan);
 int writecost_run(const struct plan *plan);
+int handshake_run(const struct plan *plan);
 int bare_run(const struct plan *plan);
 int healthy_run(const struct plan *plan);
 
-#define N_MODES 13
+#define N_MODES 14
 extern const struct mode modes[N_MODES];
 
 /* The whole table, for --help and completion: options, and the modes as commands. */

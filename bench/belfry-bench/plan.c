@@ -18,6 +18,10 @@ enum name {
     PID,
     WRITE_PID,
     UPSTREAM_PID,
+    CACERT,
+    CERT,
+    KEY,
+    RESUME,
     CONNECTIONS,
     STREAMS,
     WATCHES,
@@ -75,6 +79,10 @@ static const struct belfry_opt_row rows[N_NAMES] = {
     [WRITE_PID] = {WRITE_PID, "write-pid", PROCESS(write_pid), .help = "the process of --write-target, for CPU"},
     [UPSTREAM_PID] = {UPSTREAM_PID, "upstream-pid", PROCESS(upstream_pid),
         .help = "storm: the process above --target, for CPU"},
+    [CACERT] = {CACERT, "cacert", TEXT("FILE"), .help = "who signed the certificates of https targets (PEM)"},
+    [CERT] = {CERT, "cert", TEXT("FILE"), .help = "show https targets this certificate (PEM)"},
+    [KEY] = {KEY, "key", TEXT("FILE"), .help = "the private key of --cert (PEM)"},
+    [RESUME] = {RESUME, "resume", SWITCH, .help = "handshake: each connection goes on with the session of the last"},
     [CONNECTIONS] = {CONNECTIONS, "connections", COUNT(conns), RANGE(1, 1000000), .fallback = "100",
         .help = "connections"},
     [STREAMS] = {STREAMS, "streams", COUNT(streams), RANGE(1, 100000), .fallback = "1",
@@ -179,6 +187,18 @@ static bool set_other(struct reading *reading, enum name name, const char *text)
     case WRITE_TARGET:
         reading->has_write_target = true;
         return set_target(reading, "write-target", text, &plan->write_target);
+    case CACERT:
+        plan->cacert = text;
+        break;
+    case CERT:
+        plan->cert = text;
+        break;
+    case KEY:
+        plan->key = text;
+        break;
+    case RESUME:
+        plan->resume = true;
+        break;
     case PACED:
         plan->pace = PACE_PACED;
         break;
@@ -285,6 +305,25 @@ static bool read_defaults(struct reading *reading, const char *defaults)
     return ok;
 }
 
+static bool check_tls(const struct reading *reading, const struct mode *mode)
+{
+    struct plan *plan = reading->plan;
+    struct belfry_tls_opts opts = {.cacert = plan->cacert, .cert = plan->cert, .key = plan->key};
+    char why[256];
+    bool has_files = plan->cacert != NULL || plan->cert != NULL || plan->key != NULL;
+    if (!plan->target.is_tls && !plan->write_target.is_tls)
+        return !has_files || refuse(reading, "--cacert, --cert and --key: no target is https");
+    if (plan->cacert == NULL)
+        return refuse(reading, "--cacert: is needed for an https target");
+    if (plan->values == LOAD_OBJECTS || strcmp(mode->name, "healthy") == 0)
+        return refuse(reading, "--target: HTTP/1.1 is spoken without TLS only: give an http target");
+    if (belfry_tls_create(&opts, &plan->tls, why, sizeof(why)) != BELFRY_OK)
+        return refuse(reading, "%s", why);
+    plan->target.tls = plan->target.is_tls ? plan->tls : NULL;
+    plan->write_target.tls = plan->write_target.is_tls ? plan->tls : NULL;
+    return true;
+}
+
 static bool check(const struct reading *reading, const struct mode *mode)
 {
     struct plan *plan = reading->plan;
@@ -306,7 +345,7 @@ static bool check(const struct reading *reading, const struct mode *mode)
         return refuse(reading, "--target: this is another machine; add --remote if a load on it is meant");
     if (plan->conns * plan->streams > 10000000 || plan->conns * plan->streams * plan->watches > 50000000)
         return refuse(reading, "--watches: that is more than 50 million watchers");
-    return true;
+    return check_tls(reading, mode);
 }
 
 enum belfry_err plan_read(const struct mode *mode, int argc, char *argv[], FILE *err, struct plan *plan,

@@ -23,6 +23,9 @@ struct plan {
     const char *mode;
     struct target target, write_target;
     pid_t pid, write_pid, upstream_pid;
+    const char *cacert, *cert, *key; /* lent from argv; NULL: none */
+    struct belfry_tls *tls;          /* owned until the program ends; NULL: no target is https */
+    bool resume;
     size_t conns, streams, watches, creating;
     struct credentials tokens, logins; /* owned until the program ends; without both, connections show nothing */
     const char *write_token;           /* lent from argv; NULL: none */

@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdint.h>
@@ -37,10 +38,12 @@ enum belfry_err target_parse(const char *text, struct target *out)
     struct belfry_endpoint endpoint;
     char why[256];
     enum belfry_err err = belfry_endpoint_parse(text, strlen(text), &endpoint, why, sizeof(why));
-    if (err != BELFRY_OK || endpoint.tls || endpoint.is_unix || endpoint.default_port)
+    if (err != BELFRY_OK || endpoint.is_unix || endpoint.default_port ||
+        (!set_v4(endpoint.host, endpoint.port, out) && !set_v6(endpoint.host, endpoint.port, out)))
         return BELFRY_ERR_INVALID;
-    bool ok = set_v4(endpoint.host, endpoint.port, out) || set_v6(endpoint.host, endpoint.port, out);
-    return ok ? BELFRY_OK : BELFRY_ERR_INVALID;
+    out->is_tls = endpoint.tls;
+    memcpy(out->host, endpoint.host, strlen(endpoint.host) + 1); /* an address, so it fits */
+    return BELFRY_OK;
 }
 
 enum belfry_err target_set_source(struct target *target, const char *address)
@@ -89,4 +92,11 @@ int target_connect(const struct target *target)
     if (fd < 0)
         die("connect: %s", strerror(errno));
     return fd;
+}
+
+void target_block(int fd)
+{
+    int flags = fcntl(fd, F_GETFL);
+    if (flags < 0 || fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) != 0)
+        die("fcntl: %s", strerror(errno));
 }

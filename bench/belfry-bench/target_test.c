@@ -13,16 +13,19 @@ static void addresses_with_ports_are_targets(void **state)
     (void)state;
     static const struct {
         const char *text;
-        bool loopback;
-    } rows[] = {{"127.0.0.1:2379", true},
-                {"http://127.8.9.10:1", true},
-                {"[::1]:65535", true},
-                {"http://10.0.0.1:2379", false},
-                {"[2001:db8::1]:2379", false}};
+        bool loopback, is_tls;
+        const char *host;
+    } rows[] = {
+        {"127.0.0.1:2379", true, false, "127.0.0.1"},       {"http://127.8.9.10:1", true, false, "127.8.9.10"},
+        {"https://127.0.0.1:1", true, true, "127.0.0.1"},   {"[::1]:65535", true, false, "::1"},
+        {"http://10.0.0.1:2379", false, false, "10.0.0.1"}, {"[2001:db8::1]:2379", false, false, "2001:db8::1"}};
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct target target;
         assert_int_equal(target_parse(rows[i].text, &target), BELFRY_OK);
         assert_int_equal(target.loopback, rows[i].loopback);
+        assert_int_equal(target.is_tls, rows[i].is_tls);
+        assert_string_equal(target.host, rows[i].host);
+        assert_null(target.tls);
     }
 }
 
@@ -30,8 +33,8 @@ static void anything_else_is_refused(void **state)
 {
     (void)state;
     static const char *const texts[] = {
-        "",       "127.0.0.1",   "127.0.0.1:", "127.0.0.1:0", "127.0.0.1:65536",  "127.0.0.1:1x",
-        "::1:80", "localhost:1", "[::1]",      "[::1:80",     "https://1.2.3.4:5"};
+        "",       "127.0.0.1",   "127.0.0.1:", "127.0.0.1:0", "127.0.0.1:65536", "127.0.0.1:1x",
+        "::1:80", "localhost:1", "[::1]",      "[::1:80",     "https://1.2.3.4"};
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         struct target target;
         assert_int_equal(target_parse(texts[i], &target), BELFRY_ERR_INVALID);
