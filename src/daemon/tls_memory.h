@@ -8,8 +8,8 @@
  * of their own: blocks of 24 KiB in one range of addresses. Each thread keeps a few free blocks, for the next record;
  * the pages of others are given back to the kernel. When the range is used up, and for other sizes, the heap serves.
  *
- * Thread: any. What one thread took another may free. A thread that ends loses the blocks it keeps, so it is for threads
- * that live as long as the process.
+ * Thread: any. What one thread took another may free. A thread that ends loses the blocks it keeps, so it is for
+ * threads that live as long as the process.
  */
 #ifndef BELFRY_DAEMON_TLS_MEMORY_H
 #define BELFRY_DAEMON_TLS_MEMORY_H
@@ -22,8 +22,8 @@
 #define TLS_MEMORY_BLOCKS 2048 /* 48 MiB: so many handshakes at a time */
 #define TLS_MEMORY_KEPT   8    /* free ones, per thread */
 
-/* Lets OpenSSL use it. Once, before anything uses OpenSSL and before there are threads; when it is too late, or the range
- * cannot be had, all stays with the heap. Builds with a sanitizer leave it out: its checks are worth more there. */
+/* Lets OpenSSL use it. Once, before anything uses OpenSSL and before there are threads; when it is too late, or the
+ * range cannot be had, all stays with the heap. Builds with a sanitizer leave it out: its checks are worth more. */
 void tls_memory_begin(void);
 
 /* Its parts, for OpenSSL and for tests. tls_memory_reserve(): takes the range, once. The others are as malloc() and its
