@@ -31,6 +31,9 @@
 #define FEW_FIELDS     16           /* response fields that need no allocation */
 #define FIELD_OVERHEAD 32           /* RFC 9113, 6.5.2 */
 
+/* NGHTTP2_ERR_TOO_MANY_CONTINUATIONS, which headers before 1.61 have only with a distribution's updates. */
+#define ERR_TOO_MANY_CONTINUATIONS (-905)
+
 static const uint8_t probe[8] = {'s', 'h', 'u', 't', 'd', 'o', 'w', 'n'};
 
 /* The life of the connection. DOWN is final: nghttp2's state may be inconsistent, so it is only freed.
@@ -57,6 +60,7 @@ struct h2_server {
     enum belfry_err failed;       /* first failure that could not be returned where it happened */
     bool reported;                /* `failed` was returned by pull */
     bool starved;                 /* nghttp2 was refused memory */
+    bool flooded;                 /* nghttp2 gave up because of a flood, and sends no GOAWAY itself */
     bool told;                    /* wants_flush was called and nothing pulled since, or a pull is under way */
     bool greeted;                 /* the peer's SETTINGS came */
     bool held;                    /* the socket is full: no exchange has room */
@@ -989,6 +993,7 @@ enum belfry_err h2_server_receive(struct h2_server *h2, struct belfry_bytes byte
     h2->now_ms = now_ms;
     if (h2->state < H2_SERVER_ENDING) {
         rc = receive_some(h2, bytes);
+        h2->flooded = rc == NGHTTP2_ERR_FLOODED || rc == ERR_TOO_MANY_CONTINUATIONS;
         bound_queue(h2);
     }
     size_t head_bytes = fields_bytes(&h2->head) + h2->rest.cap;
@@ -999,10 +1004,25 @@ enum belfry_err h2_server_receive(struct h2_server *h2, struct belfry_bytes byte
     return err;
 }
 
+/* By hand: nghttp2's state may be inconsistent. All that it has written are whole frames, so one can follow. */
+static void put_flood_goaway(const struct h2_server *h2, struct belfry_buf *out)
+{
+    static const char why[] = "belfry: a flood of frames";
+    uint32_t last = (uint32_t)nghttp2_session_get_last_proc_stream_id(h2->session);
+    uint8_t frame[FRAME_HEAD + 8] = {0, 0, 8 + sizeof(why) - 1, NGHTTP2_GOAWAY};
+    for (unsigned i = 0; i < 4; i++)
+        frame[FRAME_HEAD + i] = (uint8_t)(last >> (24 - 8 * i));
+    frame[FRAME_HEAD + 7] = NGHTTP2_ENHANCE_YOUR_CALM;
+    if (belfry_buf_append(out, frame, sizeof(frame)) == BELFRY_OK)
+        belfry_ignore(belfry_buf_append(out, why, sizeof(why) - 1)); /* the connection ends in any case */
+}
+
 enum belfry_err h2_server_pull(struct h2_server *h2, size_t enough, struct belfry_buf *out)
 {
     BELFRY_OWNER_CHECK(h2);
     int rc = 0;
+    if (h2->flooded && !h2->reported)
+        put_flood_goaway(h2, out);
     if (h2->failed == BELFRY_OK && belfry_buf_len(out) < enough) {
         h2->told = true; /* the caller asks h2_server_wants_write() afterwards */
         h2->out = out;

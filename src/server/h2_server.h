@@ -20,15 +20,15 @@
  * as Go's clients send it when they close, breaks the protocol and ends the connection, but counts as a goodbye.
  *
  * Floods:
- * - PINGs and SETTINGS are answered in the same pull. While more than 1,000 answers wait unsent nghttp2 ends the
- *   connection. PINGs have no other limit: Go's clients measure their bandwidth with them.
+ * - PINGs and SETTINGS are answered in the same pull. While more than 1,000 answers wait unsent the connection is ended
+ *   with ENHANCE_YOUR_CALM. PINGs have no other limit: Go's clients measure their bandwidth with them.
  * - A stream that ends before it was answered, because its peer reset it or made us reset it, counts against a bucket:
  *   over 200 per second for 5 s end the connection with ENHANCE_YOUR_CALM.
  * - SETTINGS that change the window of all streams count as one such stream for every 100 that are open, because
  *   nghttp2 visits each of them.
  * - The connection is ended when after a receive over 1,000 other frames, and 4 more per exchange, wait unsent.
- * - A head over H2_SERVER_HEADER_BYTES, as SETTINGS counts them, is answered 431. nghttp2 ends the connection after 8
- *   CONTINUATIONs.
+ * - A head over H2_SERVER_HEADER_BYTES, as SETTINGS counts them, is answered 431. After 8 CONTINUATIONs the
+ *   connection is ended with ENHANCE_YOUR_CALM.
  * - A byte of a packed head can stand for a field of 4 KiB. One call of h2_server_receive() unpacks H2_SERVER_TURN
  *   bytes of heads, as SETTINGS counts them, and keeps the rest of its input for the next call
  *   (h2_server_is_behind()).

@@ -1640,6 +1640,7 @@ static void a_head_that_never_ends_is_bounded(void **state)
     assert_int_equal(err, BELFRY_ERR_PROTOCOL);
     assert_true(n < 100);
     assert_true(refuse_held() <= held + 16);
+    breach(err, NGHTTP2_ENHANCE_YOUR_CALM);
     pair_fini();
 }
 
@@ -1734,6 +1735,7 @@ static void pings_that_are_not_fetched_end_the_connection(void **state)
         err = raw_frame(NGHTTP2_PING, 0, 0, "12345678", 8);
     assert_int_equal(err, BELFRY_ERR_PROTOCOL);
     assert_true(n >= 1000 && n < 1100);
+    breach(err, NGHTTP2_ENHANCE_YOUR_CALM);
     pair_fini();
 }
 
