@@ -987,8 +987,7 @@ static void conn_probe(struct inbound_conn *c, uint64_t now_ms)
     struct inbound_group *group = c->group;
     struct inbound_probe_info info;
     belfry_list_remove(&c->in_probed);
-    if (!inbound_probe_ask(c->socket.fd, &info))
-        return;
+    inbound_probe_ask(c->socket.fd, &info);
     switch (inbound_probe_judge(&c->probe, &info, now_ms, group->opts.dead_ms)) {
     case INBOUND_CLEAR:
         if (c->socket.full || c->watched == 0)

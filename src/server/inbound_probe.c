@@ -3,6 +3,7 @@
 
 #include <linux/tcp.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #define STATE_CLOSE 7 /* TCP_CLOSE of the kernel, which is in libc's header alone */
@@ -22,15 +23,24 @@ enum inbound_verdict inbound_probe_judge(struct inbound_probe *probe, const stru
     return now_ms - probe->since_ms >= dead_ms ? INBOUND_DEAD : INBOUND_WAITING;
 }
 
-bool inbound_probe_ask(int fd, struct inbound_probe_info *out)
+/* A unix socket: its peer is a process of this machine. */
+static struct inbound_probe_info ask_unix(int fd)
+{
+    struct pollfd peer = {.fd = fd};
+    bool hung_up = poll(&peer, 1, 0) > 0 && (peer.revents & (POLLHUP | POLLERR)) != 0;
+    return (struct inbound_probe_info){.closed = hung_up};
+}
+
+void inbound_probe_ask(int fd, struct inbound_probe_info *out)
 {
     struct tcp_info info = {0};
     socklen_t len = sizeof(info);
-    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) != 0)
-        return false;
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) != 0) {
+        *out = ask_unix(fd);
+        return;
+    }
     *out = (struct inbound_probe_info){.closed = info.tcpi_state == STATE_CLOSE,
                                        .underway = info.tcpi_unacked > 0 || info.tcpi_probes > 0,
                                        .unsent = info.tcpi_notsent_bytes > 0,
                                        .last_ack_ms = info.tcpi_last_ack_recv};
-    return true;
 }

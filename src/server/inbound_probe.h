@@ -1,6 +1,7 @@
 /* src/server/inbound_probe.h
  *
- * inbound_probe: whether the kernel at the other end of a TCP connection is still there, as our own kernel sees it.
+ * inbound_probe: whether the other end of a connection is still there, as our own kernel sees it: for TCP the kernel at
+ * the other end, for a unix socket its peer.
  *
  * A peer that does not read still acknowledges probes of its closed window. But those probes are up to two minutes
  * apart, so silence alone proves nothing. The judge measures how long bytes have been underway without an
@@ -14,7 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What TCP_INFO says. */
+/* What the kernel says. */
 struct inbound_probe_info {
     bool closed;          /* reset, or given up by the kernel */
     bool underway;        /* segments or window probes that are not acknowledged */
@@ -35,7 +36,8 @@ enum inbound_verdict {
 enum inbound_verdict inbound_probe_judge(struct inbound_probe *probe, const struct inbound_probe_info *info,
                                          uint64_t now_ms, uint64_t dead_ms);
 
-/* False: it is not TCP. */
-bool inbound_probe_ask(int fd, struct inbound_probe_info *out);
+/* A unix socket is closed when its peer has closed it, not when the peer has only ended its own output; nothing else is
+ * known of it. */
+void inbound_probe_ask(int fd, struct inbound_probe_info *out);
 
 #endif

@@ -1404,22 +1404,56 @@ static void the_kernel_tells_of_unread_bytes_and_of_resets(void **state)
     struct linger hard = {1, 0};
     int client, server;
     make_pair(&client, &server, 4096);
-    assert_true(inbound_probe_ask(server, &info));
+    inbound_probe_ask(server, &info);
     assert_false(info.closed || info.underway || info.unsent);
     while (send(server, bytes, sizeof(bytes), MSG_NOSIGNAL | MSG_DONTWAIT) > 0)
         ;
-    assert_true(inbound_probe_ask(server, &info));
+    inbound_probe_ask(server, &info);
     assert_true(info.unsent);
     setsockopt(client, SOL_SOCKET, SO_LINGER, &hard, sizeof(hard));
     close(client);
-    assert_true(inbound_probe_ask(server, &info));
+    inbound_probe_ask(server, &info);
     assert_true(info.closed);
     close(server);
+}
+
+static void the_kernel_tells_of_a_unix_socket_that_its_peer_has_closed(void **state)
+{
+    (void)state;
+    struct inbound_probe_info info;
     int pair[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-    assert_false(inbound_probe_ask(pair[0], &info));
-    close(pair[0]);
+    inbound_probe_ask(pair[0], &info);
+    assert_false(info.closed);
+    shutdown(pair[1], SHUT_WR); /* it still reads */
+    inbound_probe_ask(pair[0], &info);
+    assert_false(info.closed);
     close(pair[1]);
+    inbound_probe_ask(pair[0], &info);
+    assert_true(info.closed);
+    close(pair[0]);
+}
+
+/* HTTP/1.1: the end of a peer's output may be all that ends, so a response that runs goes on. */
+static void a_peer_that_closes_its_unix_socket_during_a_response_is_found(void **state)
+{
+    (void)state;
+    close_group();
+    assert_int_equal(open_group((struct inbound_opts){.probe_ms = 100}), BELFRY_OK);
+    int pairs[2][2];
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pairs[i]), 0);
+        struct inbound_arrival arrival = {.fd = pairs[i][1], .peer = {.family = CLIENT_UNIX}};
+        assert_int_equal(inbound_accept(f.group, &arrival, belfry_clock_ms()), BELFRY_OK);
+        say(pairs[i][0], GET("/open"));
+    }
+    turn_until_begun(2);
+    shutdown(pairs[0][0], SHUT_WR);
+    close(pairs[1][0]);
+    turn_for(400);
+    assert_int_equal(f.n_gone, 1);
+    assert_int_equal(stats().connections, 1);
+    close(pairs[0][0]);
 }
 
 /* A peer that pipelines is not read from while its first response runs, so that only asking the kernel tells. */
@@ -1580,7 +1614,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(connections_are_checked_one_after_another, setup, teardown),
         cmocka_unit_test(peers_are_judged_by_what_they_acknowledge),
         cmocka_unit_test(the_kernel_tells_of_unread_bytes_and_of_resets),
+        cmocka_unit_test(the_kernel_tells_of_a_unix_socket_that_its_peer_has_closed),
         cmocka_unit_test_setup_teardown(a_peer_that_resets_unread_is_found_by_asking, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_peer_that_closes_its_unix_socket_during_a_response_is_found, setup, teardown),
         cmocka_unit_test(refused_memory_costs_a_connection_at_most),
         cmocka_unit_test(refused_memory_costs_an_http2_connection_at_most),
         cmocka_unit_test(refused_memory_costs_a_balancers_connection_at_most),
