@@ -1,0 +1,315 @@
+/* tests/storm/client.c */
+#include "storm/client.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "storm/etcd.h"
+#include "storm/feed.h"
+#include "storm/verdict.h"
+#include "wire/rpc.pb-c.h"
+#include "wire/scan.h"
+#include "wire/write.h"
+
+#define AGAIN_MS 50
+#define GET_MS   100
+#define OUT_MAX  (64 * 1024)
+#define WATCH    "/etcdserverpb.Watch/Watch"
+#define RANGE    "/etcdserverpb.KV/Range"
+
+/* ---- what is received ---- */
+
+static void client_check_event(struct client *client, struct belfry_bytes raw)
+{
+    struct belfry_wire_event event;
+    char name[64];
+    if (belfry_scan_event(raw, &event) != BELFRY_OK)
+        verdict_fail("%s: an event that cannot be read", client->peer);
+    const struct feed_entry *entry = feed_next(&client->at, client->next_rev);
+    if (entry == NULL)
+        verdict_fail("%s: an event of revision %lld that is not due", client->peer, (long long)event.kv.mod_rev);
+    feed_key(entry->key, name, sizeof(name));
+    if (event.kv.mod_rev != entry->rev || event.is_delete != entry->is_delete ||
+        !belfry_bytes_equal(event.kv.key, belfry_bytes_str(name)))
+        verdict_fail("%s: received revision %lld of %.*s, and %lld of %s was due", client->peer,
+                     (long long)event.kv.mod_rev, (int)event.kv.key.len, event.kv.key.data, (long long)entry->rev,
+                     name);
+    client->at++;
+    client->events++;
+}
+
+/* Everything up to `rev` is said to have been received. */
+static void client_check_progress(struct client *client, int64_t rev, const char *what)
+{
+    const struct feed_entry *entry = feed_next(&client->at, client->next_rev);
+    if (entry != NULL && entry->rev <= rev)
+        verdict_fail("%s: %s %lld, but %lld was not received", client->peer, what, (long long)rev,
+                     (long long)entry->rev);
+}
+
+static void client_take_events(struct client *client, struct belfry_bytes message)
+{
+    struct belfry_bytes raw;
+    int64_t rev = 0;
+    for (size_t at = 0; belfry_scan_field(message, BELFRY_WATCH_EVENTS, &at, &raw) == BELFRY_OK;) {
+        client_check_event(client, raw);
+        verdict_must(belfry_scan_event_rev(raw, &rev) == BELFRY_OK, "an event");
+    }
+    client_check_progress(client, rev, "a response ends inside revision");
+    client->next_rev = rev + 1;
+}
+
+/* The end of the stream follows; then the watch resumes. */
+static void client_take_canceled(struct client *client, const struct belfry_wire_watch *head)
+{
+    client->refusals++;
+    snprintf(client->why, sizeof(client->why), "%.*s", (int)head->cancel_reason.len, head->cancel_reason.data);
+    nghttp2_submit_rst_stream(client->session, 0, client->watch_id, NGHTTP2_CANCEL);
+    if (head->compact_revision == 0)
+        return;
+    if (head->compact_revision > feed_head() + 1)
+        verdict_fail("%s: compacted at %lld, which was never written", client->peer, (long long)head->compact_revision);
+    client->compactions++;
+    if (head->compact_revision > client->next_rev)
+        client->next_rev = head->compact_revision;
+}
+
+static void client_take(struct client *client, struct belfry_bytes message)
+{
+    struct belfry_wire_watch head;
+    if (belfry_scan_watch(message, &head) != BELFRY_OK)
+        verdict_fail("%s: a response that cannot be read", client->peer);
+    if (head.created && !head.canceled) {
+        client->is_created = true;
+        client->next_rev = client->next_rev != 0 ? client->next_rev : head.header.revision + 1;
+    } else if (!client->is_created && !head.canceled) {
+        verdict_fail("%s: a response before created", client->peer);
+    }
+    if (head.n_events > 0)
+        client_take_events(client, message);
+    else if (!head.created && !head.canceled)
+        client_check_progress(client, head.header.revision, "progress at");
+    if (head.canceled)
+        client_take_canceled(client, &head);
+}
+
+static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *data, size_t len, void *user)
+{
+    struct client *client = user;
+    (void)session, (void)flags;
+    if (id != client->watch_id)
+        return 0;
+    verdict_must(belfry_buf_append(&client->watch_in, data, len) == BELFRY_OK, "input");
+    for (;;) {
+        struct belfry_bytes in = belfry_buf_bytes(&client->watch_in);
+        const uint8_t *at = (const uint8_t *)in.data;
+        if (in.len < 5)
+            return 0;
+        size_t size = (size_t)at[1] << 24 | (size_t)at[2] << 16 | (size_t)at[3] << 8 | at[4];
+        if (in.len - 5 < size)
+            return 0;
+        client_take(client, belfry_bytes_of(in.data + 5, size));
+        belfry_buf_take(&client->watch_in, 5 + size);
+    }
+}
+
+static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name, size_t name_len,
+                     const uint8_t *value, size_t value_len, uint8_t flags, void *user)
+{
+    struct client *client = user;
+    struct belfry_bytes field = belfry_bytes_of(name, name_len);
+    (void)session, (void)flags;
+    if (frame->hd.stream_id == client->get_id && belfry_bytes_equal(field, belfry_bytes_str("grpc-status")))
+        client->get_is_fine = value_len == 1 && value[0] == '0';
+    if (belfry_bytes_equal(field, belfry_bytes_str("grpc-message")) && value_len > 0)
+        snprintf(client->why, sizeof(client->why), "%.*s", (int)value_len, (const char *)value);
+    return 0;
+}
+
+static int on_close(nghttp2_session *session, int32_t id, uint32_t code, void *user)
+{
+    struct client *client = user;
+    (void)session, (void)code;
+    if (id == client->get_id) {
+        client->gets += client->get_is_fine;
+        client->failed_gets += !client->get_is_fine;
+        client->get_id = 0;
+        client->get_ms = belfry_clock_ms() + GET_MS;
+    } else if (id == client->watch_id) {
+        client->watch_id = 0;
+        client->connect_ms = belfry_clock_ms() + AGAIN_MS;
+    }
+    return 0;
+}
+
+/* ---- what is sent ---- */
+
+static nghttp2_nv nv(const char *name, const char *value)
+{
+    return (nghttp2_nv){(uint8_t *)(uintptr_t)name, (uint8_t *)(uintptr_t)value, strlen(name), strlen(value), 0};
+}
+
+static ssize_t on_read_watch(nghttp2_session *session, int32_t id, uint8_t *to, size_t cap, uint32_t *flags,
+                             nghttp2_data_source *source, void *user)
+{
+    struct client *client = source->ptr;
+    struct belfry_bytes left = belfry_buf_bytes(&client->request);
+    size_t n = left.len < cap ? left.len : cap;
+    (void)session, (void)id, (void)flags, (void)user;
+    if (n == 0)
+        return NGHTTP2_ERR_DEFERRED; /* the stream stays open */
+    memcpy(to, left.data, n);
+    belfry_buf_take(&client->request, n);
+    return (ssize_t)n;
+}
+
+static ssize_t on_read_get(nghttp2_session *session, int32_t id, uint8_t *to, size_t cap, uint32_t *flags,
+                           nghttp2_data_source *source, void *user)
+{
+    static const uint8_t range[] = {0, 0, 0, 0, 7, 10, 5, '/', 'a', '/', 'k', '0'};
+    (void)session, (void)id, (void)source, (void)user;
+    verdict_must(cap >= sizeof(range), "a frame");
+    memcpy(to, range, sizeof(range));
+    *flags |= NGHTTP2_DATA_FLAG_EOF;
+    return sizeof(range);
+}
+
+static int32_t client_request(struct client *client, const char *path, nghttp2_data_source_read_callback read)
+{
+    nghttp2_nv head[] = {nv(":method", "POST"),         nv(":scheme", "http"), nv(":path", path),
+                         nv(":authority", "localhost"), nv("te", "trailers"),  nv("content-type", "application/grpc"),
+                         nv("token", ETCD_ROOT)};
+    nghttp2_data_provider body = {.source = {.ptr = client}, .read_callback = read};
+    int32_t id = nghttp2_submit_request(client->session, NULL, head, sizeof(head) / sizeof(head[0]), &body, NULL);
+    return id > 0 ? id : 0;
+}
+
+static void client_watch(struct client *client)
+{
+    struct belfry_wire_create create = {.key = belfry_bytes_str(FEED_PREFIX),
+                                        .range_end = belfry_bytes_str(FEED_END),
+                                        .start_revision = client->next_rev,
+                                        .progress_notify = true};
+    uint8_t prefix[5] = {0};
+    belfry_buf_clear(&client->watch_in);
+    belfry_buf_clear(&client->request);
+    verdict_must(belfry_buf_append(&client->request, prefix, sizeof(prefix)) == BELFRY_OK &&
+                     belfry_write_watch_create(&client->request, &create) == BELFRY_OK,
+                 "a request");
+    client->request.data[client->request.start + 4] = (uint8_t)(belfry_buf_len(&client->request) - sizeof(prefix));
+    client->is_created = false;
+    client->watch_id = client_request(client, WATCH, on_read_watch);
+}
+
+/* ---- connections ---- */
+
+static void client_connect(struct client *client)
+{
+    nghttp2_session_callbacks *callbacks;
+    struct line_opts opts = {.door = client->door, .client = client->address, .with_cert = true};
+    client->connects++;
+    line_open(&client->line, &opts);
+    verdict_must(nghttp2_session_callbacks_new(&callbacks) == 0, "nghttp2");
+    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data);
+    nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
+    nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_close);
+    verdict_must(nghttp2_session_client_new(&client->session, callbacks, client) == 0, "nghttp2");
+    nghttp2_session_callbacks_del(callbacks);
+    nghttp2_settings_entry window = {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, client->window};
+    nghttp2_submit_settings(client->session, 0, &window, 1);
+    nghttp2_session_set_local_window_size(client->session, 0, 0, 16 << 20);
+}
+
+static void client_disconnect(struct client *client)
+{
+    line_close(&client->line);
+    nghttp2_session_del(client->session);
+    client->session = NULL;
+    client->failed_gets += client->get_id != 0;
+    client->watch_id = client->get_id = 0;
+    client->connect_ms = belfry_clock_ms() + AGAIN_MS;
+}
+
+static void client_ask_more(struct client *client)
+{
+    uint64_t now = belfry_clock_ms();
+    if (client->watch_id == 0 && now >= client->connect_ms)
+        client_watch(client);
+    if (client->get_id == 0 && now >= client->get_ms) {
+        client->get_is_fine = false;
+        client->get_id = client_request(client, RANGE, on_read_get);
+    }
+}
+
+static void client_exchange(struct client *client)
+{
+    const uint8_t *data;
+    ssize_t n;
+    line_pull(&client->line, client->reads);
+    struct belfry_bytes in = belfry_buf_bytes(&client->line.in);
+    if (in.len > 0 && nghttp2_session_mem_recv(client->session, (const uint8_t *)in.data, in.len) < 0)
+        verdict_fail("%s: the server broke the protocol", client->peer);
+    belfry_buf_clear(&client->line.in);
+    while (belfry_buf_len(&client->line.out) < OUT_MAX && (n = nghttp2_session_mem_send(client->session, &data)) > 0)
+        verdict_must(belfry_buf_append(&client->line.out, data, (size_t)n) == BELFRY_OK, "output");
+    line_push(&client->line, SIZE_MAX);
+}
+
+void client_turn(struct client *client)
+{
+    if (client->session == NULL) {
+        if (belfry_clock_ms() >= client->connect_ms)
+            client_connect(client);
+        return;
+    }
+    bool may_ask = nghttp2_session_check_request_allowed(client->session) != 0;
+    if (may_ask)
+        client_ask_more(client);
+    client_exchange(client);
+    if (client->line.is_over || (!may_ask && client->watch_id == 0 && client->get_id == 0))
+        client_disconnect(client);
+}
+
+/* Some have small windows, or read slowly. That is good order, too. */
+void client_init(struct client *client, size_t door, unsigned number, struct choices *choices)
+{
+    static const uint32_t windows[] = {65535, 65535, 3000, 200};
+    static const size_t reads[] = {SIZE_MAX, SIZE_MAX, 2000, 400};
+    *client = (struct client){.line = {.fd = -1}, .door = door};
+    client->window = windows[choose(choices, 4)];
+    client->reads = reads[choose(choices, 4)];
+    client->address = client_address_ipv4((const uint8_t[]){10, 0, 0, (uint8_t)number}, 1);
+    client_address_text(&client->address, client->peer);
+}
+
+void client_fini(struct client *client)
+{
+    if (client->session != NULL)
+        client_disconnect(client);
+    belfry_buf_fini(&client->watch_in);
+    belfry_buf_fini(&client->request);
+}
+
+void client_ask(struct client *client)
+{
+    client->gets_due = client->gets;
+}
+
+bool client_is_served(const struct client *client)
+{
+    size_t at = client->at;
+    return client->is_created && feed_next(&at, client->next_rev) == NULL && client->gets > client->gets_due;
+}
+
+void client_tell(const struct client *client)
+{
+    verdict_note("%s at door %zu: %s, stream %d, %s, resumes from %lld of %lld, %llu connects, %llu events, %llu gets, "
+                 "%llu failed, %llu refusals, last \"%s\"",
+                 client->peer, client->door, client->session != NULL ? "connected" : "not connected",
+                 (int)client->watch_id, client->is_created ? "created" : "not created", (long long)client->next_rev,
+                 (long long)feed_head(), (unsigned long long)client->connects, (unsigned long long)client->events,
+                 (unsigned long long)client->gets, (unsigned long long)client->failed_gets,
+                 (unsigned long long)client->refusals, client->why);
+}

@@ -1,0 +1,53 @@
+/* tests/storm/feed.h
+ *
+ * feed: what follows upstream, made up: it writes revisions into replica and log through ingest, as the thread of
+ * daemon/ingest_thread.h would, and keeps a ledger of them. The functions of that header are defined here; the linker
+ * takes them instead of the real ones. History that the replica has lost is answered as compacted.
+ *
+ * Keys are numbered:
+ *
+ *     0 to 7      /a/k0 ...                                       small values, which healthy clients watch
+ *     8 to 15     /b/k0 ...                                       values of all sizes
+ *     16 to 23    /registry/demo.example.com/widgets/ns/w0 ...    objects, some of them broken
+ *     24          /crds/gadgets                                   a definition, some of them broken
+ *
+ * Thread: owner.
+ */
+#ifndef BELFRY_STORM_FEED_H
+#define BELFRY_STORM_FEED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/evlog.h"
+#include "storm/choices.h"
+
+#define FEED_WATCHED 8 /* keys below this one are under FEED_PREFIX */
+#define FEED_PREFIX  "/a/"
+#define FEED_END     "/a0"
+#define FEED_WIDGETS 16
+#define FEED_CRD     24
+#define FEED_KEYS    25
+
+void feed_key(unsigned key, char *to, size_t room);
+
+/* A revision of one to four events. The choice decides keys, values and deletes. */
+void feed_write(struct choices *choices);
+
+/* A listing in the place of what there is: watchers of the old past are lost, or those below the head. */
+void feed_cut(enum evlog_cut_why why);
+
+void feed_set_stale(bool stale);
+void feed_turn(void); /* commits, and answers requests for lost history */
+
+int64_t feed_head(void);
+
+/* The ledger: events in order. The first entry at or above `rev` of a key that healthy clients watch; NULL: none. */
+struct feed_entry {
+    int64_t rev;
+    unsigned key;
+    bool is_delete;
+};
+const struct feed_entry *feed_next(size_t *at, int64_t rev); /* *at: where to look from; moves to the entry */
+
+#endif

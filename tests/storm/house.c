@@ -1,0 +1,405 @@
+/* tests/storm/house.c */
+#include "storm/house.h"
+
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "daemon/tier.h"
+#include "net/tls_test_keys.h"
+#include "net/tls_tickets.h"
+#include "server/inbound.h"
+#include "storm/clock.h"
+#include "storm/etcd.h"
+#include "storm/feed.h"
+#include "storm/reader.h"
+#include "storm/threads.h"
+#include "storm/verdict.h"
+#include "support/refuse.h"
+
+#define TURN_US     1500000 /* that a turn may take under sanitizers: far more than any does, less than a loop */
+#define COUNT_TURNS 10000
+#define WORKERS_MAX 3
+#define BALANCERS   "proxy-from=10.9.9.0/24"
+
+static const char widgets[] =
+    "apiVersion: apiextensions.k8s.io/v1\n"
+    "kind: CustomResourceDefinition\n"
+    "metadata: {name: widgets.demo.example.com}\n"
+    "spec:\n"
+    "  group: demo.example.com\n"
+    "  scope: Namespaced\n"
+    "  names: {plural: widgets, singular: widget, kind: Widget, listKind: WidgetList}\n"
+    "  versions:\n"
+    "  - name: v1\n"
+    "    served: true\n"
+    "    storage: true\n"
+    "    selectableFields: [{jsonPath: .spec.node}]\n"
+    "    schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: "
+    "{node: {type: string}}}}}}\n";
+
+/* Of the process. */
+static struct {
+    struct test_keys keys;
+    char widgets[128], token_key[128], password[128];
+    struct belfry_tls_tickets *tickets;
+    struct belfry_tls *server_tls[2]; /* the second asks for certificates */
+    struct belfry_tls *client_tls[2]; /* the second has one */
+    uint64_t longest_us;
+} ground;
+
+static struct {
+    struct choices *choices;
+    char folder[64], socket[96], cache[96];
+    struct config config;
+    uv_loop_t loop; /* the front's */
+    struct mailbox *box;
+    struct hosts hosts;
+    struct tier *tier;
+    struct admin *admin;
+    struct inbound_group *admin_inbound;
+    struct belfry_log log;
+    bool is_refusing;
+    size_t refuse_at;
+    size_t n_counted;
+    bool is_counted;
+    struct worker_numbers counted[WORKERS_MAX];
+} house;
+
+/* ---- files ---- */
+
+static void write_file(char *path, size_t room, const char *name, const char *text)
+{
+    snprintf(path, room, "%s/%s", ground.keys.folder, name);
+    FILE *file = fopen(path, "w");
+    verdict_must(file != NULL && fputs(text, file) >= 0 && fclose(file) == 0 && chmod(path, 0600) == 0, path);
+}
+
+void house_prepare(void)
+{
+    char why[256];
+    keys_make(&ground.keys);
+    write_file(ground.widgets, sizeof(ground.widgets), "widgets.yaml", widgets);
+    write_file(ground.token_key, sizeof(ground.token_key), "token.key", "a secret of etcd and of this tier");
+    write_file(ground.password, sizeof(ground.password), "password", "pass\n");
+    for (int i = 0; i < 2; i++) {
+        struct belfry_tls_server_opts server = {
+            .cert = ground.keys.server, .key = ground.keys.server_key, .client_ca = i == 1 ? ground.keys.ca : NULL};
+        struct belfry_tls_opts client = {.cacert = ground.keys.ca,
+                                         .cert = i == 1 ? ground.keys.client : NULL,
+                                         .key = i == 1 ? ground.keys.client_key : NULL,
+                                         .server_name = "etcd.test",
+                                         .http1 = true};
+        verdict_must(belfry_tls_create_server(&server, &ground.server_tls[i], why, sizeof(why)) == BELFRY_OK &&
+                         belfry_tls_create(&client, &ground.client_tls[i], why, sizeof(why)) == BELFRY_OK,
+                     "TLS");
+    }
+}
+
+void house_clear(void)
+{
+    for (int i = 0; i < 2; i++) {
+        belfry_tls_destroy(ground.server_tls[i]);
+        belfry_tls_destroy(ground.client_tls[i]);
+    }
+    belfry_tls_tickets_destroy(ground.tickets);
+    unlink(ground.widgets);
+    unlink(ground.token_key);
+    unlink(ground.password);
+    keys_remove(&ground.keys);
+}
+
+static int remove_one(const char *path, const struct stat *info, int type, struct FTW *ftw)
+{
+    (void)info, (void)type, (void)ftw;
+    return remove(path);
+}
+
+/* ---- opening ---- */
+
+#define ARGUMENTS 40
+
+struct command_line {
+    int n;
+    char *argv[ARGUMENTS];
+    char texts[ARGUMENTS][400];
+};
+
+__attribute__((format(printf, 2, 3))) static void add(struct command_line *line, const char *format, ...)
+{
+    va_list args;
+    verdict_must(line->n < ARGUMENTS - 1, "arguments");
+    va_start(args, format);
+    vsnprintf(line->texts[line->n], sizeof(line->texts[0]), format, args);
+    va_end(args);
+    line->argv[line->n] = line->texts[line->n];
+    line->n++;
+}
+
+static void add_door(struct command_line *line, const char *scheme, const char *options)
+{
+    add(line, "--listen");
+    add(line, "%s://127.0.0.1:%d%s%s", scheme, 1000 + line->n, options[0] == '\0' ? "" : ",", options);
+}
+
+static void add_tls_door(struct command_line *line, bool asks, const char *options)
+{
+    char all[360];
+    snprintf(all, sizeof(all), "cert=%s,key=%s%s%s%s%s", ground.keys.server, ground.keys.server_key,
+             asks ? ",client-ca=" : "", asks ? ground.keys.ca : "", options[0] == '\0' ? "" : ",", options);
+    add_door(line, "https", all);
+}
+
+/* A tier that signs tokens for its clients' certificates needs credentials, and then each door says what it allows. */
+static void add_doors(struct command_line *line)
+{
+    bool signs = choose(house.choices, 2) == 1;
+    if (signs) {
+        add(line, "--upstream-user=tier");
+        add(line, "--upstream-password-file=%s", ground.password);
+        add(line, "--upstream-token-key=%s", ground.token_key);
+        add(line, "--upstream-token-method=HS256");
+        add_door(line, "http", "rights=open+writes");
+        add_tls_door(line, true, "users-from=alice");
+    } else {
+        add_door(line, "http", "");
+    }
+    add_tls_door(line, true, "");
+    add_tls_door(line, false, signs ? "rights=open" : "");
+    add_door(line, "http", signs ? "rights=open,read-only" : "read-only");
+    add_door(line, "http", signs ? "rights=open,serve=kube" : "serve=grpc");
+    add_door(line, "http", signs ? "rights=open," BALANCERS : BALANCERS);
+    if (choose(house.choices, 2) == 1)
+        add_door(line, "http", "rights=upstream");
+}
+
+static void shrink(struct config *config)
+{
+    static const size_t memories[] = {192 << 10, 512 << 10, 2 << 20, 64 << 20};
+    static const uint32_t streams[] = {0, 3, 30, 300};
+    struct choices *choices = house.choices;
+    config->workers = 1 + choose(choices, WORKERS_MAX);
+    config->memory_bytes = memories[choose(choices, 4)] * config->workers;
+    config->log_bytes = (size_t)(16 << 10) << choose(choices, 6);
+    config->history_bytes = (size_t)(32 << 10) << choose(choices, 6);
+    config->max_streams = streams[choose(choices, 4)];
+    config->progress_ms = 500 << choose(choices, 6);
+    config->rights_period_ms = 1000 << choose(choices, 4);
+}
+
+static void load_config(void)
+{
+    static struct command_line line;
+    enum config_do what;
+    memset(&line, 0, sizeof(line));
+    add(&line, "belfryd");
+    add(&line, "--upstream=unix://%s", house.socket);
+    add(&line, "--cache-dir=%s", house.cache);
+    add(&line, "--name=storm");
+    add(&line, "--resources=%s", ground.widgets);
+    add(&line, "--resources=crds-under=/crds/");
+    add_doors(&line);
+    verdict_must(config_load(line.n, line.argv, stderr, stderr, &house.config, &what) == BELFRY_OK, "configuration");
+    shrink(&house.config);
+}
+
+static void open_admin(void)
+{
+    struct admin_opts admin = {
+        .collect = tier_collect, .scan = tier_scan, .user = house.tier, .ready_lag_ms = 5000, .log = &house.log};
+    verdict_must(admin_create(&admin, &house.admin) == BELFRY_OK, "admin");
+    struct inbound_opts inbound = {
+        .loop = &house.loop, .begin = admin_begin, .user = house.admin, .max_streams = 100, .log = &house.log};
+    verdict_must(inbound_create(&inbound, &house.admin_inbound) == BELFRY_OK, "admin");
+}
+
+static void on_line(enum belfry_log_level level, const char *event, const char *text, void *user)
+{
+    (void)user;
+    if (getenv("STORM_LOG") != NULL)
+        fprintf(stderr, "%10llu %d %s %s\n", (unsigned long long)belfry_clock_ms(), (int)level, event, text);
+}
+
+void house_open(struct choices *choices)
+{
+    char why[512];
+    memset(&house, 0, sizeof(house));
+    house.choices = choices;
+    house.log = (struct belfry_log){.line = on_line, .level = BELFRY_LOG_DEBUG};
+    bool has_shm = access("/dev/shm", W_OK) == 0; /* where fsync() costs nothing */
+    snprintf(house.folder, sizeof(house.folder), "%s/belfry-storm-XXXXXX", has_shm ? "/dev/shm" : "/tmp");
+    verdict_must(mkdtemp(house.folder) != NULL, "a folder");
+    snprintf(house.socket, sizeof(house.socket), "%s/etcd", house.folder);
+    snprintf(house.cache, sizeof(house.cache), "%s/cache", house.folder);
+    load_config();
+    etcd_open(house.socket, choices);
+    verdict_must(uv_loop_init(&house.loop) == 0 && mailbox_create(&house.loop, &house, &house.box) == BELFRY_OK,
+                 "the front");
+    hosts_init(&house.hosts, NULL);
+    struct tier_opts opts = {
+        .config = &house.config, .loop = &house.loop, .front = house.box, .hosts = &house.hosts, .log = &house.log};
+    if (tier_start(&opts, &house.tier, why, sizeof(why)) != BELFRY_OK)
+        verdict_fail("the tier does not start: %s", why);
+    open_admin();
+}
+
+/* In the order of daemon/front.c. */
+void house_close(void)
+{
+    inbound_destroy(house.admin_inbound);
+    tier_stop(house.tier);
+    admin_destroy(house.admin);
+    mailbox_close(house.box);
+    threads_end_loop(&house.loop);
+    tier_destroy(house.tier);
+    mailbox_destroy(house.box);
+    hosts_fini(&house.hosts);
+    config_fini(&house.config);
+    etcd_close();
+    nftw(house.folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+/* ---- doors ---- */
+
+size_t house_doors(void)
+{
+    return house.config.n_listen + 1;
+}
+
+bool house_door_is_admin(size_t door)
+{
+    return door == house.config.n_listen;
+}
+
+bool house_door_is_tls(size_t door)
+{
+    return !house_door_is_admin(door) && house.config.listen[door].endpoint.tls;
+}
+
+bool house_door_is_healthy(size_t door)
+{
+    if (house_door_is_admin(door))
+        return false;
+    const struct listen_policy *policy = &house.config.listen[door].policy;
+    return (policy->dialects & DIALECT_GRPC) != 0 && policy->rights != LISTEN_RIGHTS_UPSTREAM;
+}
+
+bool house_door_is_proxied(size_t door)
+{
+    return !house_door_is_admin(door) && house.config.listen[door].proxy_from.n > 0;
+}
+
+void house_accept(size_t door, int fd, struct client_address client)
+{
+    static const uint8_t balancer[4] = {10, 9, 9, 1};
+    struct inbound_arrival arrival = {.fd = fd, .peer = client};
+    if (house_door_is_admin(door)) {
+        belfry_ignore(inbound_accept(house.admin_inbound, &arrival, belfry_clock_ms())); /* the peer sees a close */
+        return;
+    }
+    const struct config_listen *listen = &house.config.listen[door];
+    arrival.tls = listen->endpoint.tls ? ground.server_tls[listen->client_ca != NULL] : NULL;
+    arrival.policy = &listen->policy;
+    arrival.proxies = &listen->proxy_from;
+    if (house_door_is_proxied(door))
+        arrival.peer = client_address_ipv4(balancer, client.port);
+    tier_accept(house.tier, &arrival);
+}
+
+struct belfry_tls *house_client_tls(bool with_cert)
+{
+    return ground.client_tls[with_cert];
+}
+
+/* ---- turns ---- */
+
+static void front_turn(void)
+{
+    uv_run(&house.loop, UV_RUN_NOWAIT);
+    while (inbound_flush(house.admin_inbound, belfry_clock_ms()))
+        continue;
+}
+
+/* A turn in which memory may be refused, and whose time is measured. */
+static void part_turn(size_t part)
+{
+    uint64_t began_us = clock_cpu_us();
+    if (house.is_refusing)
+        refuse_begin(house.refuse_at);
+    if (part < threads_count())
+        threads_turn(part);
+    else
+        front_turn();
+    if (house.is_refusing && refuse_end())
+        house.is_refusing = false;
+    uint64_t took_us = clock_cpu_us() - began_us;
+    ground.longest_us = took_us > ground.longest_us ? took_us : ground.longest_us;
+    if (took_us > TURN_US)
+        verdict_fail("a turn of %s took %llu ms of the processor", part < threads_count() ? "a worker" : "the front",
+                     (unsigned long long)took_us / 1000);
+}
+
+void house_turn(void)
+{
+    uint32_t part = choose(house.choices, (uint32_t)threads_count() + 4);
+    if (part <= threads_count())
+        part_turn(part);
+    else if (part == threads_count() + 1)
+        (void)reader_turn();
+    else if (part == threads_count() + 2)
+        etcd_turn();
+    else
+        feed_turn();
+}
+
+void house_round(void)
+{
+    for (size_t i = 0; i <= threads_count(); i++)
+        part_turn(i);
+    for (int n = 0; n < 8 && reader_turn(); n++)
+        continue;
+    feed_turn();
+    etcd_turn();
+}
+
+void house_refuse(size_t n)
+{
+    house.is_refusing = true;
+    house.refuse_at = n;
+}
+
+void house_drain(uint64_t ms)
+{
+    tier_drain(house.tier, ms);
+}
+
+uint64_t house_longest_us(void)
+{
+    return ground.longest_us;
+}
+
+/* ---- what is counted ---- */
+
+static void on_numbers(const struct tier_numbers *numbers, void *user)
+{
+    (void)user;
+    house.n_counted = numbers->n_workers;
+    memcpy(house.counted, numbers->workers, numbers->n_workers * sizeof(house.counted[0]));
+    house.is_counted = true;
+}
+
+const struct worker_numbers *house_count(size_t *out_n)
+{
+    house.is_counted = false;
+    if (tier_collect(on_numbers, NULL, house.tier) != BELFRY_OK)
+        return NULL;
+    for (int n = 0; n < COUNT_TURNS && !house.is_counted; n++)
+        house_round();
+    if (!house.is_counted)
+        verdict_fail("the workers do not answer");
+    *out_n = house.n_counted;
+    return house.counted;
+}

@@ -1,0 +1,57 @@
+/* tests/storm/house.h
+ *
+ * house: the server under attack: a whole tier (daemon/tier.h) with its workers, the admin address, and small pools, in
+ * one thread and without sockets that listen. The run hands connections over and decides who takes the next turn.
+ *
+ * Thread: owner. One at a time.
+ */
+#ifndef BELFRY_STORM_HOUSE_H
+#define BELFRY_STORM_HOUSE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "net/tls.h"
+#include "serve/admin/numbers.h"
+#include "server/client_address.h"
+#include "storm/choices.h"
+
+void house_prepare(void); /* files and certificates, for all runs */
+void house_clear(void);   /* removes them */
+
+/* `choices` decide the configuration and later the turns; lent until house_close(). */
+void house_open(struct choices *choices);
+
+/* Stops it. Whatever is left open or allocated is a finding. */
+void house_close(void);
+
+/* Doors: the listeners of the configuration, and the admin address as the last. */
+size_t house_doors(void);
+bool house_door_is_tls(size_t door);
+bool house_door_is_admin(size_t door);
+bool house_door_is_healthy(size_t door); /* a client with ETCD_ROOT may watch and get there, with auth on or off */
+
+bool house_door_is_proxied(size_t door); /* connections come from a balancer, which names the client */
+
+/* Hands over one end of a connection of this client. */
+void house_accept(size_t door, int fd, struct client_address client);
+
+/* What a client with or without a certificate speaks TLS by. */
+struct belfry_tls *house_client_tls(bool with_cert);
+
+void house_turn(void);  /* a turn of one part, chosen */
+void house_round(void); /* a turn of every part */
+
+/* The n-th allocation of the next turn of a worker or the front fails. */
+void house_refuse(size_t n);
+
+void house_drain(uint64_t ms);
+
+/* What the workers count, gathered now; lent until the next call. NULL: there was no memory to ask them. */
+const struct worker_numbers *house_count(size_t *out_n);
+
+/* Of all turns in this process, by the processor's time. */
+uint64_t house_longest_us(void);
+
+#endif

@@ -1,0 +1,171 @@
+/* tests/storm/main.c: belfry-storm, a whole server against hostile clients and faults that one seed decides. */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "storm/chance.h"
+#include "storm/clock.h"
+#include "storm/house.h"
+#include "storm/run.h"
+#include "storm/verdict.h"
+
+#define HANG_S 120 /* that a run may take: a hundred times what it does */
+
+struct args {
+    uint64_t seeds, first, seconds; /* seconds 0: until all seeds are done */
+    unsigned steps;
+    bool twice;
+    const char *record; /* a folder; NULL: none */
+};
+
+static const char usage[] =
+    "belfry-storm: all of belfryd's serving side in one thread, against hostile clients, refused memory and a broken\n"
+    "upstream. A run follows from its seed. A finding ends the program and names the seed.\n"
+    "\n"
+    "  belfry-storm [--seeds N] [--first S] [--time SECONDS] [--steps M] [--twice] [--record FOLDER]\n"
+    "\n"
+    "  --seeds N        so many runs (100)\n"
+    "  --first S        the seed of the first; the next has S + 1 (1)\n"
+    "  --time SECONDS   end after so long, whatever --seeds says\n"
+    "  --steps M        of a run (600)\n"
+    "  --twice          make each run twice, and compare\n"
+    "  --record FOLDER  store the choices of each run there, as an input of the fuzz target storm\n"
+    "\n"
+    "With STORM_LOG set, the server's log lines are shown.\n";
+
+static void fail_usage(const char *what, const char *value)
+{
+    fprintf(stderr, "belfry-storm: %s: %s (try --help)\n", what, value);
+    exit(2);
+}
+
+static uint64_t number(const char *name, const char *text)
+{
+    char *end;
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 10);
+    if (errno != 0 || end == text || *end != '\0')
+        fail_usage(name, text);
+    return value;
+}
+
+static struct args read_args(int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"seeds", required_argument, NULL, 'n'}, {"first", required_argument, NULL, 'f'},
+        {"time", required_argument, NULL, 't'},  {"steps", required_argument, NULL, 's'},
+        {"twice", no_argument, NULL, '2'},       {"record", required_argument, NULL, 'r'},
+        {"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0}};
+    struct args args = {.seeds = 100, .first = 1, .steps = 600};
+    for (int c; (c = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
+        switch (c) {
+        case 'n':
+            args.seeds = number("--seeds", optarg);
+            break;
+        case 'f':
+            args.first = number("--first", optarg);
+            break;
+        case 't':
+            args.seconds = number("--time", optarg);
+            break;
+        case 's':
+            args.steps = (unsigned)number("--steps", optarg);
+            break;
+        case '2':
+            args.twice = true;
+            break;
+        case 'r':
+            args.record = optarg;
+            break;
+        case 'h':
+            fputs(usage, stdout);
+            exit(0);
+        default:
+            exit(2);
+        }
+    }
+    if (optind < argc)
+        fail_usage("what is this", argv[optind]);
+    return args;
+}
+
+static void store_record(const struct args *args, uint64_t seed, const struct belfry_buf *record)
+{
+    char path[512];
+    snprintf(path, sizeof(path), "%s/seed-%" PRIu64, args->record, seed);
+    FILE *file = fopen(path, "w");
+    struct belfry_bytes bytes = belfry_buf_bytes(record);
+    verdict_must(file != NULL && fwrite(bytes.data, 1, bytes.len, file) == bytes.len && fclose(file) == 0, path);
+}
+
+static void run_recorded(const struct args *args, uint64_t seed, struct run_tally *tally)
+{
+    struct belfry_buf record;
+    struct choices choices = choices_of_seed(seed);
+    belfry_buf_init(&record);
+    verdict_must(belfry_buf_append(&record, "", 1) == BELFRY_OK, "a record"); /* allocated before the run counts */
+    belfry_buf_clear(&record);
+    choices.record = &record;
+    run_storm(&choices, seed, args->steps, tally);
+    store_record(args, seed, &record);
+    belfry_buf_fini(&record);
+}
+
+static void run_seed(const struct args *args, uint64_t seed, struct run_tally *tally)
+{
+    static char text[96];
+    snprintf(text, sizeof(text), "belfry-storm --seeds 1 --first %" PRIu64 " --steps %u", seed, args->steps);
+    verdict_of(text);
+    alarm(HANG_S);
+    if (args->record != NULL) {
+        run_recorded(args, seed, tally);
+        return;
+    }
+    struct choices choices = choices_of_seed(seed);
+    run_storm(&choices, seed, args->steps, tally);
+    uint64_t digest = tally->digest;
+    if (!args->twice)
+        return;
+    choices = choices_of_seed(seed);
+    run_storm(&choices, seed, args->steps, tally);
+    if (tally->digest != digest)
+        verdict_fail("the same seed gave another run");
+}
+
+static void show(const struct run_tally *t, uint64_t first)
+{
+    printf("storm: %" PRIu64 " runs from seed %" PRIu64 ", %" PRIu64 " steps: nothing found; digest %016" PRIx64 "\n",
+           t->runs, first, t->steps, t->digest);
+    printf("figure: storm: %" PRIu64 " runs; rogues: %" PRIu64 " connections, %" PRIu64 " acts; refused %" PRIu64
+           " streams, %" PRIu64 " connections; ended %" PRIu64 " largest, %" PRIu64 " floods\n",
+           t->runs, t->connections, t->requests, t->refused_streams, t->refused_connections, t->ended_largest,
+           t->floods);
+    printf("figure: storm: clients received %" PRIu64 " events, %" PRIu64 " gets, reconnected %" PRIu64
+           " times; relayed %" PRIu64 ", rights asked %" PRIu64 ", Kubernetes %" PRIu64 " watches, %" PRIu64
+           " lists; memory refused %" PRIu64 " times; longest turn %" PRIu64 " ms\n",
+           t->events, t->gets, t->reconnects, t->relayed, t->questions, t->kube_watches, t->lists,
+           t->refusals_of_memory, house_longest_us() / 1000);
+}
+
+int main(int argc, char **argv)
+{
+    struct args args = read_args(argc, argv);
+    struct run_tally tally = {0};
+    uint64_t began_ms = clock_true_ms();
+    printf("storm: from seed %" PRIu64 "\n", args.first);
+    fflush(stdout);
+    chance_begin(0); /* certificates, too, are the same in each process */
+    house_prepare();
+    for (uint64_t i = 0; i < args.seeds; i++) {
+        if (args.seconds != 0 && clock_true_ms() - began_ms >= args.seconds * 1000)
+            break;
+        run_seed(&args, args.first + i, &tally);
+    }
+    house_clear();
+    show(&tally, args.first);
+    return 0;
+}

@@ -1,0 +1,109 @@
+/* tests/storm/threads.c */
+#include "storm/threads.h"
+
+#include <stdlib.h>
+
+#include "storm/verdict.h"
+
+#define LAST_TURNS 1000 /* of a loop that ends: handles close in one or two */
+
+struct thread {
+    struct thread_part part;
+    void *user;
+    uv_loop_t loop;
+    struct mailbox *box;
+};
+
+static struct thread *threads[THREADS_MAX];
+static size_t n_threads;
+
+size_t threads_count(void)
+{
+    return n_threads;
+}
+
+void threads_turn(size_t i)
+{
+    uv_run(&threads[i]->loop, UV_RUN_NOWAIT);
+}
+
+static void tell_handle(uv_handle_t *handle, void *user)
+{
+    (void)user;
+    verdict_note("a %s is still open", uv_handle_type_name(handle->type));
+}
+
+void threads_end_loop(uv_loop_t *loop)
+{
+    unsigned turns = 0;
+    while (turns++ < LAST_TURNS && uv_run(loop, UV_RUN_NOWAIT) != 0)
+        continue;
+    if (uv_loop_close(loop) == 0)
+        return;
+    uv_walk(loop, tell_handle, NULL);
+    verdict_fail("a loop has handles that nothing has closed");
+}
+
+enum belfry_err thread_start(const struct thread_part *part, void *user, struct thread **out)
+{
+    struct thread *thread = calloc(1, sizeof(*thread));
+    if (thread == NULL || n_threads == THREADS_MAX || uv_loop_init(&thread->loop) != 0)
+        verdict_fail("cannot make a thread");
+    thread->part = *part;
+    thread->user = user;
+    *out = thread; /* begin() may already hand it out */
+    enum belfry_err err = mailbox_create(&thread->loop, user, &thread->box);
+    if (err == BELFRY_OK)
+        err = part->begin(thread, user);
+    if (err == BELFRY_OK) {
+        threads[n_threads++] = thread;
+        return BELFRY_OK;
+    }
+    *out = NULL;
+    mailbox_close(thread->box);
+    threads_end_loop(&thread->loop);
+    thread_destroy(thread);
+    return err;
+}
+
+void thread_stop(struct thread *thread)
+{
+    if (thread == NULL)
+        return;
+    thread->part.end(thread, thread->user);
+    mailbox_close(thread->box);
+    threads_end_loop(&thread->loop);
+    for (size_t i = 0; i < n_threads; i++)
+        if (threads[i] == thread)
+            threads[i] = threads[--n_threads];
+}
+
+void thread_destroy(struct thread *thread)
+{
+    if (thread == NULL)
+        return;
+    mailbox_destroy(thread->box);
+    free(thread);
+}
+
+int thread_spawn(pthread_t *id, void *(*start)(void *arg), void *arg)
+{
+    (void)id, (void)start, (void)arg;
+    verdict_fail("a run has one thread");
+    return -1;
+}
+
+uv_loop_t *thread_loop(struct thread *thread)
+{
+    return &thread->loop;
+}
+
+void thread_post(struct thread *thread, struct mail *mail)
+{
+    mailbox_post(thread->box, mail);
+}
+
+void thread_wake(struct thread *thread)
+{
+    mailbox_wake(thread->box);
+}
