@@ -453,6 +453,11 @@ bool stream_ended(const struct stream *stream)
     return watcher != NULL && watcher_is_over(watcher);
 }
 
+size_t stream_watchers(const struct stream *stream)
+{
+    return stream->n_watchers;
+}
+
 bool stream_broken(const struct stream *stream)
 {
     return stream->broken;

@@ -94,6 +94,7 @@ BELFRY_NODISCARD enum belfry_err stream_open_lines(struct worker *worker, void *
 
 /* Its watcher is lost: once nothing is pending, its client knows, and the owner ends the stream. Of lines only. */
 bool stream_ended(const struct stream *stream);
+size_t stream_watchers(const struct stream *stream); /* those that have not ended */
 
 /* From now on a stream of lines receives progress every period_ms, up to a tenth more, if its watcher is created with
  * WATCHER_PROGRESS, whether or not it received events meanwhile. 0: the worker's period. */

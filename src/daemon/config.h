@@ -65,8 +65,11 @@ struct config {
     size_t log_bytes, history_bytes, memory_bytes; /* memory_bytes: the bound for everything accounted; 0: 75 % of what
                                                       service_limits() has */
     uint64_t history_age_s, ready_lag_ms, drain_ms, progress_ms, rights_period_ms;
-    unsigned workers;     /* at least 1 */
-    uint32_t max_streams; /* 0: no limit */
+    unsigned workers;                       /* at least 1 */
+    uint32_t max_streams;                   /* 0: no limit */
+    uint32_t max_connections, max_watchers; /* 0: what there is room for */
+    uint32_t max_calls;
+    uint32_t client_share, tier_share; /* percent */
     bool insecure_listen, harden;
     enum belfry_log_level log_level;
     enum config_format log_format;

@@ -122,6 +122,27 @@ const struct belfry_opt_row config_rows[N_CONFIG_ROWS] = {
         .fallback = "10000",
         .help = "streams of one connection at once; more are refused; 0: no limit",
         .more = "A client that heeds the limit waits; the connection of one that does not is ended."},
+    [KEY_MAX_CONNECTIONS] = {KEY_MAX_CONNECTIONS, "max-connections", COUNT(max_connections), RANGE(0, UINT32_MAX),
+        .fallback = "0", .described = "0: by descriptors", .help = "connections of all clients together",
+        .more = "It cannot be more than there are file descriptors for (LimitNOFILE, ulimit -n). Like each\n"
+                "limit of all clients it is divided among the workers."},
+    [KEY_MAX_WATCHERS] = {KEY_MAX_WATCHERS, "max-watchers", COUNT(max_watchers), RANGE(0, UINT32_MAX),
+        .fallback = "0", .described = "0: by memory", .help = "watchers of all clients together",
+        .more = "By default one for every 512 bytes of --memory-bytes. A watch beyond it is created and\n"
+                "cancelled at once, with the reason; Kubernetes clients get 429."},
+    [KEY_MAX_CALLS] = {KEY_MAX_CALLS, "max-calls", COUNT(max_calls), RANGE(1, UINT32_MAX), .fallback = "20000",
+        .help = "relayed calls of all clients together; each is a stream in upstream",
+        .more = "Lease keep-alives and elections are calls that last. A call beyond it gets status 8."},
+    [KEY_CLIENT_SHARE] = {KEY_CLIENT_SHARE, "client-share", .kind = BELFRY_KIND_COUNT, AT(client_share),
+        RANGE(1, 100), .fallback = "50",
+        .value_name = "PERCENT", .help = "the most that one client can hold of each limit; 100: all of it",
+        .more = "A client is the user of a certificate, otherwise an address (IPv6: the first 64 bits). With\n"
+                "50 it may hold as much as it leaves free, so that there is room for others. When\n"
+                "something is used up, a connection of the client that holds most of it is ended."},
+    [KEY_TIER_SHARE] = {KEY_TIER_SHARE, "tier-share", .kind = BELFRY_KIND_COUNT, AT(tier_share),
+        RANGE(1, 100), .fallback = "90",
+        .value_name = "PERCENT", .help = "the same for a belfryd below, which stands for all of its clients",
+        .more = "A belfryd below is known by its certificate: the listener names it in users-from."},
     [KEY_WORKERS] = {KEY_WORKERS, "workers", COUNT(workers), RANGE(0, 256), .fallback = "0",
         .described = "0: CPUs that affinity and cgroup allow", .help = "threads that serve clients",
         .more = "At most 256."},

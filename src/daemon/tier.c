@@ -13,6 +13,7 @@
 #include "daemon/advertise.h"
 #include "daemon/crash_note.h"
 #include "daemon/gathering.h"
+#include "daemon/limits.h"
 #include "daemon/service.h"
 #include "replica/replica.h"
 #include "serve/kube/definitions.h"
@@ -243,6 +244,9 @@ static enum belfry_err start_workers(struct tier *tier)
     enum belfry_err err = answers_create(config->rights_period_ms, &tier->answers);
     if (err != BELFRY_OK)
         return err;
+    struct limits_machine machine = {tier->memory_max, tier->connections_max};
+    struct shares_limits limits;
+    limits_of_worker(config, &machine, &limits);
     struct worker_thread_opts opts = {.log = tier->log,
                                       .history = &tier->history,
                                       .standing = &tier->standing,
@@ -257,6 +261,7 @@ static enum belfry_err start_workers(struct tier *tier)
                                       .vouch = tier->mint != NULL || config->pass_users ? &tier->vouch : NULL,
                                       .needs_auth = config_needs_auth(config),
                                       .memory_max = tier->memory_max / config->workers,
+                                      .limits = limits,
                                       .progress_ms = config->progress_ms,
                                       .rights_period_ms = config->rights_period_ms,
                                       .answers = tier->answers,

@@ -23,7 +23,6 @@
 #define LEAVE_MS       20   /* between two steps of sending connections away */
 #define AUTH_LOOK_MS   1000 /* between two looks whether auth is on upstream */
 #define AUTH_WAIT_MS   50   /* while that is being asked */
-#define INBOUND_SHARE  2    /* connections and their streams may cost half of the worker's memory */
 #define RIGHTS_SHARE   4    /* rights a quarter */
 
 struct worker_thread {
@@ -452,7 +451,9 @@ static enum belfry_err create_client_side(struct worker_thread *t, uv_loop_t *lo
                                    .begin = route_begin,
                                    .user = t->route,
                                    .max_streams = t->opts.max_streams,
-                                   .memory_max = t->opts.memory_max / INBOUND_SHARE,
+                                   .limits = t->opts.limits,
+                                   .seed = t->opts.seed,
+                                   .is_tier = listen_policy_is_tier,
                                    .check_ms = t->opts.rights_period_ms,
                                    .log = t->opts.log_lines};
     return err != BELFRY_OK ? err : inbound_create(&inbound, &t->inbound);

@@ -37,6 +37,7 @@ struct worker_thread_opts {
                                         are refused. Lent */
     bool needs_auth;                 /* a listener has rights=upstream: look whether auth is on there */
     size_t memory_max;
+    struct shares_limits limits;
     uint64_t progress_ms;
     uint32_t max_streams;
     uint64_t seed;

@@ -82,6 +82,31 @@ void client_address_text(const struct client_address *address, char out[CLIENT_A
     }
 }
 
+void client_address_name(const struct client_address *address, char out[CLIENT_ADDRESS_TEXT])
+{
+    char text[INET6_ADDRSTRLEN];
+    uint8_t half[16] = {0};
+    uint32_t uid;
+    switch ((enum client_family)address->family) {
+    case CLIENT_UNIX:
+        memcpy(&uid, address->bytes, sizeof(uid));
+        snprintf(out, CLIENT_ADDRESS_TEXT, "uid %lu", (unsigned long)ntohl(uid));
+        return;
+    case CLIENT_IPV4:
+        inet_ntop(AF_INET, address->bytes, text, sizeof(text));
+        snprintf(out, CLIENT_ADDRESS_TEXT, "%s", text);
+        return;
+    case CLIENT_IPV6:
+        memcpy(half, address->bytes, sizeof(half) / 2);
+        inet_ntop(AF_INET6, half, text, sizeof(text));
+        snprintf(out, CLIENT_ADDRESS_TEXT, "%s/64", text);
+        return;
+    case CLIENT_UNKNOWN:
+        break;
+    }
+    snprintf(out, CLIENT_ADDRESS_TEXT, "unknown");
+}
+
 /* ---- a network ---- */
 
 /* Does `address` agree with `network` in its first `bits` bits? */

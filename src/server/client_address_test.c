@@ -179,12 +179,41 @@ static void what_is_no_network_is_explained(void **state)
     }
 }
 
+static void a_client_is_its_address_without_port_and_of_ipv6_the_first_half(void **state)
+{
+    (void)state;
+    char a[CLIENT_ADDRESS_TEXT], b[CLIENT_ADDRESS_TEXT];
+    const uint8_t v4[4] = {10, 3, 8, 17};
+    uint8_t v6[16] = {0x20, 0x01, 0x0d, 0xb8, [7] = 7, [15] = 1};
+    struct client_address address = client_address_ipv4(v4, 51442);
+    client_address_name(&address, a);
+    assert_string_equal(a, "10.3.8.17");
+    address = client_address_ipv6(v6, 1);
+    client_address_name(&address, a);
+    assert_string_equal(a, "2001:db8:0:7::/64");
+    v6[8] = v6[15] = 0xff; /* another address of the same network */
+    address = client_address_ipv6(v6, 2);
+    client_address_name(&address, b);
+    assert_string_equal(a, b);
+    v6[7] = 8;
+    address = client_address_ipv6(v6, 1);
+    client_address_name(&address, b);
+    assert_string_equal(b, "2001:db8:0:8::/64");
+    address = (struct client_address){.family = CLIENT_UNIX, .bytes = {[2] = 3, [3] = 0xe8}};
+    client_address_name(&address, a);
+    assert_string_equal(a, "uid 1000");
+    address = (struct client_address){0};
+    client_address_name(&address, a);
+    assert_string_equal(a, "unknown");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_address_has_one_form_and_one_text),
         cmocka_unit_test(the_peer_of_a_unix_socket_is_its_user),
         cmocka_unit_test(what_accept_says_becomes_an_address),
+        cmocka_unit_test(a_client_is_its_address_without_port_and_of_ipv6_the_first_half),
         cmocka_unit_test(a_network_has_the_addresses_that_begin_like_it),
         cmocka_unit_test(a_network_is_written_as_it_is_read),
         cmocka_unit_test(what_is_no_network_is_explained),

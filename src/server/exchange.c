@@ -39,18 +39,18 @@ void exchange_taken(struct exchange *x, size_t n)
 
 void exchange_holds(struct exchange *x, size_t bytes)
 {
-    intake_count(&x->conn->intake, x->held, bytes);
+    shares_count_unfinished(&x->conn->share, x->held, bytes);
     x->held = bytes;
 }
 
-bool exchange_has_room(struct exchange *x, size_t used, size_t max)
+struct shares_conn *exchange_share(struct exchange *x)
 {
-    return intake_has_room(x->conn->intake.intake, &x->conn->intake, used, max);
+    return &x->conn->share;
 }
 
 bool exchange_is_ending(const struct exchange *x)
 {
-    return x->conn->intake.ending;
+    return x->conn->share.ending;
 }
 
 void exchange_respond(struct exchange *x, int status, const struct belfry_http_field *fields, size_t n)

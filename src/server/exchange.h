@@ -27,7 +27,7 @@
 #include "base/err.h"
 #include "net/http_field.h"
 #include "server/client_address.h"
-#include "server/intake.h"
+#include "server/shares.h"
 
 #define EXCHANGE_COST     1024        /* about what an open exchange costs: nghttp2's stream, ours, the handler's */
 #define EXCHANGE_WINDOW   (64 * 1024) /* body bytes that may have been received and not taken */
@@ -50,11 +50,11 @@ struct exchange_conn {
     struct client_address address;  /* of the client; behind a balancer, as the balancer names it (proxy_head.h) */
     const char *user; /* the name in the client's certificate, for the life of the connection; NULL: there is none */
     bool tls;
-    bool leaving;              /* the peer was told to connect elsewhere (inbound_shut) */
-    bool http1;                /* HTTP/1.1 or 1.0 */
-    struct intake_conn intake; /* its share of the memory held for requests that are not whole */
-    const void *policy;        /* of its listener; given to inbound_accept() */
-    unsigned pin;              /* keeps calls of one connection together (serve/uplink/uplink.h); 0: none yet */
+    bool leaving;             /* the peer was told to connect elsewhere (inbound_shut) */
+    bool http1;               /* HTTP/1.1 or 1.0 */
+    struct shares_conn share; /* what it holds of every pool */
+    const void *policy;       /* of its listener; given to inbound_accept() */
+    unsigned pin;             /* keeps calls of one connection together (serve/uplink/uplink.h); 0: none yet */
 };
 
 /* None comes from inside begin() or a call of exchange_*(). Each may end its exchange. */
@@ -80,14 +80,13 @@ unsigned *exchange_pin(struct exchange *x); /* exchange_conn()->pin, to be set *
 /* `n` more bytes of the body were used: the peer may send as many. After the handler's last word all count as used. */
 void exchange_taken(struct exchange *x, size_t n);
 
-/* `bytes` are kept for this request, which is not whole (intake.h); 0: it is whole. An exchange begins with
+/* `bytes` are kept for this request, which is not whole (shares.h); 0: it is whole. An exchange begins with
  * EXCHANGE_COST and has 0 when the request's body has ended; between these the handler sets it. */
 void exchange_holds(struct exchange *x, size_t bytes);
 
-/* Are `used` bytes, this exchange's included, within the bound `max` of a pool? If not, the connection that holds most
- * for requests that are not whole is ended to make room (intake.h). False: that is the exchange's own connection, or no
- * connection holds much; the handler finds room elsewhere, or ends the exchange. */
-bool exchange_has_room(struct exchange *x, size_t used, size_t max);
+/* What its connection holds of the pools, for shares_make_room() and shares_count(). It lives as long as the
+ * connection: after the last word until the loop's next turn, and to the end of `gone`. */
+struct shares_conn *exchange_share(struct exchange *x);
 bool exchange_is_ending(const struct exchange *x); /* its connection is ending: `gone` will come */
 
 /* Sends the head of the response, before anything else. */
@@ -124,30 +123,12 @@ struct exchange_ops {
     void (*reset)(struct exchange *x, uint32_t h2_code);
 };
 
-/* About what the connections of one owner cost together, and their bound. Above it no exchange begins, and each has
- * only the least room. */
-struct exchange_memory {
-    size_t used, max; /* max 0: no bound */
-    uint64_t refused; /* exchanges that were not begun */
-};
-
-static inline bool exchange_memory_has(const struct exchange_memory *memory, size_t n)
-{
-    return memory->max == 0 || (memory->used < memory->max && n <= memory->max - memory->used);
-}
-
-/* A cost changed from `before` to `after` bytes. */
-static inline void exchange_memory_count(struct exchange_memory *memory, size_t before, size_t after)
-{
-    memory->used += after - before; /* wraps where it shrinks, which is right */
-}
-
 struct exchange { /* embedded by h1_server and h2_server */
     const struct exchange_ops *ops;
     struct exchange_conn *conn;
     const struct exchange_events *events; /* NULL: the handler has had its last word */
     void *user;
-    size_t held; /* of conn->intake */
+    size_t held; /* of conn->share.unfinished */
 };
 
 /* ---- a head's path and fields ---- */

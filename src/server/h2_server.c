@@ -76,9 +76,7 @@ struct h2_server {
     struct belfry_list due;             /* ... and those whose room may have grown since */
     size_t share;                       /* of the connection's window: the smallest since the last unhold */
     size_t bytes;                       /* in the buffers of all exchanges */
-    struct exchange_memory *memory;     /* never NULL */
-    struct exchange_memory own_memory;  /* ... because of this */
-    size_t head_bytes;                  /* counted of `head` and `rest` */
+    size_t counted;                     /* bytes of SHARES_MEMORY, without its exchanges' */
     size_t unpacked;                    /* bytes of heads, of this receive */
     bool behind;                        /* a receive unpacked enough; nghttp2 goes on with `rest`, or without bytes */
     struct belfry_buf rest;             /* input that is kept */
@@ -211,9 +209,21 @@ static bool is_down(const struct h2_exchange *x)
     return x->h2->state == H2_SERVER_DOWN;
 }
 
+static void count_memory(struct h2_server *h2, size_t before, size_t after)
+{
+    if (before != after)
+        shares_count(&h2->opts.conn->share, SHARES_MEMORY, before, after);
+}
+
+static void count_own(struct h2_server *h2, size_t bytes)
+{
+    count_memory(h2, h2->counted, bytes);
+    h2->counted = bytes;
+}
+
 static void free_buf(struct h2_exchange *x)
 {
-    exchange_memory_count(x->h2->memory, x->buf.cap, 0);
+    count_memory(x->h2, x->buf.cap, 0);
     belfry_buf_fini(&x->buf);
 }
 
@@ -232,7 +242,7 @@ static size_t smaller(size_t a, size_t b)
 
 static size_t window_share(const struct h2_server *h2)
 {
-    if (!exchange_memory_has(h2->memory, 1))
+    if (!shares_has(&h2->opts.conn->share, SHARES_MEMORY, 1))
         return SHARE_LEAST;
     int32_t window = nghttp2_session_get_remote_window_size(h2->session);
     size_t shared = smaller(window > 0 ? (size_t)window : 0, SHARED_MOST), share = shared / h2->n_exchanges;
@@ -414,7 +424,7 @@ static void exchange_append(struct h2_exchange *x, const void *data, size_t len)
 {
     size_t before = x->buf.cap;
     enum belfry_err err = belfry_buf_append(&x->buf, data, len);
-    exchange_memory_count(x->h2->memory, before, x->buf.cap);
+    count_memory(x->h2, before, x->buf.cap);
     if (err == BELFRY_OK)
         x->h2->bytes += len;
     else
@@ -542,7 +552,7 @@ static struct h2_exchange *h2_exchange_create(struct h2_server *h2, int32_t id)
     belfry_list_init(&x->of_waiting);
     belfry_list_append(&h2->exchanges, &x->of_all);
     h2->n_exchanges++;
-    exchange_memory_count(h2->memory, 0, H2_SERVER_EXCHANGE);
+    count_memory(h2, 0, H2_SERVER_EXCHANGE);
     exchange_holds(&x->base, H2_SERVER_EXCHANGE);
     return x;
 }
@@ -552,7 +562,7 @@ static void h2_exchange_destroy(struct h2_exchange *x)
     belfry_list_remove(&x->of_all);
     belfry_list_remove(&x->of_waiting);
     x->h2->n_exchanges--;
-    exchange_memory_count(x->h2->memory, H2_SERVER_EXCHANGE, 0);
+    count_memory(x->h2, H2_SERVER_EXCHANGE, 0);
     exchange_holds(&x->base, 0);
     drop_buf(x);
     free(x->trailers);
@@ -606,14 +616,6 @@ static bool begins_request(const nghttp2_frame *frame)
     return frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST;
 }
 
-/* Is there memory for one more exchange? Another connection may be ended for it. */
-static bool has_memory(struct h2_server *h2)
-{
-    struct intake_conn *own = &h2->opts.conn->intake;
-    const struct exchange_memory *memory = h2->memory;
-    return memory->max == 0 || intake_has_room(own->intake, own, memory->used + H2_SERVER_EXCHANGE, memory->max);
-}
-
 static void head_clear(struct h2_server *h2)
 {
     fields_fini(&h2->head);
@@ -630,9 +632,8 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
     struct h2_server *h2 = user;
     head_clear(h2);
     h2->head_since_ms = h2->now_ms;
-    if (!begins_request(frame) || has_memory(h2))
+    if (!begins_request(frame) || shares_make_room(&h2->opts.conn->share, SHARES_MEMORY, H2_SERVER_EXCHANGE))
         return 0;
-    h2->memory->refused++;
     note_rc(h2, nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id, NGHTTP2_REFUSED_STREAM));
     return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; /* its head is still decoded: later ones depend on it */
 }
@@ -907,8 +908,7 @@ enum belfry_err h2_server_create(const struct h2_server_opts *opts, struct h2_se
     belfry_list_init(&h2->short_of_window);
     belfry_list_init(&h2->short_of_share);
     belfry_list_init(&h2->due);
-    h2->memory = opts->memory != NULL ? opts->memory : &h2->own_memory;
-    exchange_memory_count(h2->memory, 0, H2_SERVER_CONN);
+    count_own(h2, H2_SERVER_CONN);
     enum belfry_err err = session_create(h2);
     if (err == BELFRY_OK)
         err = submit_settings(h2);
@@ -919,14 +919,6 @@ enum belfry_err h2_server_create(const struct h2_server_opts *opts, struct h2_se
     BELFRY_OWNER_INIT(h2);
     *out = h2;
     return BELFRY_OK;
-}
-
-/* The owner's counters may be gone before this is destroyed. */
-static void stop_counting(struct h2_server *h2)
-{
-    if (h2->memory != &h2->own_memory)
-        exchange_memory_count(h2->memory, H2_SERVER_CONN + h2->head_bytes, 0);
-    h2->memory = &h2->own_memory;
 }
 
 bool h2_server_let_go(struct h2_server *h2, size_t most)
@@ -943,7 +935,7 @@ bool h2_server_let_go(struct h2_server *h2, size_t most)
     }
     if (!belfry_list_empty(&h2->exchanges))
         return false;
-    stop_counting(h2);
+    count_own(h2, 0);      /* the connection may be gone before this is destroyed */
     BELFRY_OWNER_PASS(h2); /* to whichever thread frees it */
     return true;
 }
@@ -996,9 +988,7 @@ enum belfry_err h2_server_receive(struct h2_server *h2, struct belfry_bytes byte
         h2->flooded = rc == NGHTTP2_ERR_FLOODED || rc == ERR_TOO_MANY_CONTINUATIONS;
         bound_queue(h2);
     }
-    size_t head_bytes = fields_bytes(&h2->head) + h2->rest.cap;
-    exchange_memory_count(h2->memory, h2->head_bytes, head_bytes);
-    h2->head_bytes = head_bytes;
+    count_own(h2, H2_SERVER_CONN + fields_bytes(&h2->head) + h2->rest.cap);
     enum belfry_err err = h2_outcome(h2, rc);
     h2_ask_for_flush(h2);
     return err;

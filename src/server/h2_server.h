@@ -8,12 +8,12 @@
  * Output: the bytes that an exchange has written wait in its buffer until they are pulled; an empty buffer over 1 KiB
  * is freed. exchange_room() is the smallest of EXCHANGE_ROOM, the stream's window and the exchange's share of the
  * connection's window, less the bytes that wait. With S exchanges open the share is the connection's window, or 512
- * KiB if that is less, divided by S, but at least 1 KiB. While `memory` is used up the share is 1 KiB. So a peer that
+ * KiB if that is less, divided by S, but at least 1 KiB. While its client may hold no more memory it is 1 KiB. So a peer that
  * gives no window, or does not read, can pile up at most 512 KiB or S KiB.
  *
- * Memory: any number of streams may be open, and `memory` bounds their cost: H2_SERVER_EXCHANGE bytes and the buffer
- * per exchange, H2_SERVER_CONN per connection. A stream beyond the bound is refused with REFUSED_STREAM, after which a
- * client may try again, unless a connection can be ended that holds much of requests that are not whole (intake.h).
+ * Memory: any number of streams may be open. What they cost counts as SHARES_MEMORY (shares.h): H2_SERVER_EXCHANGE bytes
+ * and the buffer per exchange, H2_SERVER_CONN per connection. A stream for which there is no room is refused with
+ * REFUSED_STREAM, after which a client may try again.
  *
  * When a response ends before its request did, RST_STREAM(NO_ERROR) follows. Trailers of a request are ignored. A
  * GOAWAY of the peer changes nothing for the exchanges that are open. A GOAWAY that names a stream of the peer's own,
@@ -53,8 +53,7 @@ struct h2_server_opts {
     struct exchange_conn *conn; /* lent for its life */
     exchange_begin_fn begin;
     void *user;
-    uint32_t max_streams;           /* announced and enforced; 0: no limit, nothing announced */
-    struct exchange_memory *memory; /* lent for its life, shared with others; NULL: not counted */
+    uint32_t max_streams; /* announced and enforced; 0: no limit, nothing announced */
     /* Bytes are to be pulled, or a failure that pull will return. Called at most once until the next pull, from inside
      * any call but pull and destroy. After a pull, h2_server_wants_write() says whether there is more. */
     void (*wants_flush)(void *user);

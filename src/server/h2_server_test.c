@@ -243,7 +243,7 @@ struct pair {
     struct client client;
     struct h2_server *h2;
     struct exchange_conn conn;
-    struct exchange_memory memory;
+    struct shares shares; /* of the connection alone */
     struct served served[N_STREAMS];
     size_t n_served;
     unsigned n_flushes, n_gone;
@@ -338,6 +338,12 @@ static void on_wants_flush(void *user)
 
 /* ---- both, and the wire ---- */
 
+static void on_yield(struct shares_conn *share, enum shares_pool pool, void *user)
+{
+    (void)share, (void)pool, (void)user;
+    fail();
+}
+
 static enum belfry_err pair_begin(int32_t stream_window, uint32_t max_streams)
 {
     memset(&pair, 0, sizeof(pair));
@@ -345,12 +351,17 @@ static enum belfry_err pair_begin(int32_t stream_window, uint32_t max_streams)
     pair.held = refuse_held();
     pair.enough = (size_t)1 << 20;
     pair.conn.id = CLIENT_ID;
+    shares_init(&pair.shares, &(struct shares_limits){.percent = {100, 100}}, 1, on_yield, NULL);
+    enum belfry_err err = shares_join(&pair.shares, &pair.conn.share, SHARES_CLIENT, "a");
+    if (err != BELFRY_OK) {
+        pair.conn.share = (struct shares_conn){0};
+        return err;
+    }
     client_init(&pair.client, stream_window);
     struct h2_server_opts opts = {.conn = &pair.conn,
                                   .begin = on_begin,
                                   .user = &pair,
                                   .max_streams = max_streams,
-                                  .memory = &pair.memory,
                                   .wants_flush = on_wants_flush,
                                   .flush_user = &pair};
     return h2_server_create(&opts, &pair.h2);
@@ -366,13 +377,25 @@ static void pair_init(void)
     pair_init_with(65535, 0);
 }
 
+static size_t memory_used(void)
+{
+    return pair.shares.pools[SHARES_MEMORY].used;
+}
+
+static void set_memory(size_t bytes)
+{
+    pair.shares.limits.total[SHARES_MEMORY] = bytes;
+}
+
 static void pair_fini(void)
 {
     h2_server_destroy(pair.h2);
     nghttp2_session_del(pair.client.session);
     for (size_t i = 0; i < pair.n_served; i++)
         assert_null(pair.served[i].x); /* each has ended, one way or the other */
-    assert_int_equal(pair.memory.used, 0);
+    assert_int_equal(memory_used(), 0);
+    shares_leave(&pair.conn.share);
+    shares_fini(&pair.shares);
     assert_int_equal(refuse_held(), pair.held);
 }
 
@@ -1114,15 +1137,15 @@ static void a_stream_for_which_there_is_no_memory_is_refused(void **state)
     (void)state;
     pair_init();
     pair.on_begin = respond;
-    pair.memory.max = H2_SERVER_CONN + 2 * H2_SERVER_EXCHANGE;
+    set_memory(H2_SERVER_CONN + 2 * H2_SERVER_EXCHANGE);
     int32_t ids[3];
     for (size_t i = 0; i < 3; i++)
         ids[i] = client_open(&pair.client, "/x");
     assert_pumps();
     assert_int_equal(pair.n_served, 2);
     assert_int_equal(stream(ids[2])->reset, NGHTTP2_REFUSED_STREAM);
-    assert_int_equal(pair.memory.refused, 1);
-    assert_int_equal(pair.memory.used, pair.memory.max);
+    assert_int_equal(pair.shares.pools[SHARES_MEMORY].refused, 1);
+    assert_int_equal(memory_used(), H2_SERVER_CONN + 2 * H2_SERVER_EXCHANGE);
     client_reset(&pair.client, ids[0]);
     assert_pumps();
     int32_t again = client_open(&pair.client, "/again"); /* what was refused left the header table in order */
@@ -1140,13 +1163,13 @@ static void what_waits_in_buffers_is_counted(void **state)
     pair.on_begin = respond;
     client_open(&pair.client, "/x");
     assert_pumps();
-    assert_int_equal(pair.memory.used, H2_SERVER_CONN + H2_SERVER_EXCHANGE);
+    assert_int_equal(memory_used(), H2_SERVER_CONN + H2_SERVER_EXCHANGE);
     write_on(&pair.served[0], 50000);
-    assert_in_range(pair.memory.used, H2_SERVER_CONN + H2_SERVER_EXCHANGE + 50000,
+    assert_in_range(memory_used(), H2_SERVER_CONN + H2_SERVER_EXCHANGE + 50000,
                     H2_SERVER_CONN + H2_SERVER_EXCHANGE + 100000);
     reset(&pair.served[0]);
     assert_pumps();
-    assert_int_equal(pair.memory.used, H2_SERVER_CONN);
+    assert_int_equal(memory_used(), H2_SERVER_CONN);
     pair_fini();
 }
 
@@ -1158,14 +1181,14 @@ static void while_memory_is_used_up_there_is_the_least_room(void **state)
     client_open(&pair.client, "/x");
     assert_pumps();
     struct served *s = &pair.served[0];
-    pair.memory.max = 1;
+    set_memory(1);
     assert_int_equal(exchange_room(s->x), 1024);
     write_on(s, 1024);
     assert_int_equal(exchange_room(s->x), 0);
     assert_pumps(); /* and it goes on, a little at a time */
     assert_int_equal(s->n_writable, 1);
     assert_int_equal(exchange_room(s->x), 1024);
-    pair.memory.max = 0;
+    set_memory(0);
     assert_pumps();
     h2_server_unhold(pair.h2);
     assert_int_equal(s->n_writable, 2);
@@ -1370,10 +1393,10 @@ static void exchanges_can_be_let_go_in_steps(void **state)
     end(&pair.served[3]);
     assert_false(h2_server_let_go(pair.h2, 2));
     assert_int_equal(pair.n_gone, 3);
-    assert_true(pair.memory.used > 0);
+    assert_true(memory_used() > 0);
     assert_true(h2_server_let_go(pair.h2, 2));
     assert_int_equal(pair.n_gone, 3); /* the fourth had its last word */
-    assert_int_equal(pair.memory.used, 0);
+    assert_int_equal(memory_used(), 0);
     assert_int_equal(pair.n_flushes, flushes);
     pair_fini();
 }
@@ -1938,6 +1961,8 @@ static enum belfry_err scenario(void)
     nghttp2_session_del(pair.client.session);
     for (size_t i = 0; i < pair.n_served; i++)
         assert_null(pair.served[i].x);
+    shares_leave(&pair.conn.share);
+    shares_fini(&pair.shares);
     return err;
 }
 

@@ -75,8 +75,7 @@ struct inbound_group {
     size_t n_checked, n_to_check; /* of these; how many of them are due now */
     struct belfry_list waits[INBOUND_N_WAITS];
     struct h2_teardown teardown;
-    struct intake intake;
-    struct exchange_memory memory;
+    struct shares shares;
     struct inbound_traffic traffic;
     size_t n_http1, n_http2, n_tls;
     struct inbound_stats stats; /* its counters */
@@ -122,7 +121,7 @@ struct inbound_conn {
     struct h2_server *h2;             /* HTTP2 only */
     struct h2_teardown_item teardown; /* of `h2`, when it has ended */
     unsigned holds;                   /* of `poll`, and of `teardown`: the last one frees */
-    size_t counted;                   /* of the group's memory; HTTP/2 counts its own */
+    size_t counted;                   /* of SHARES_MEMORY; HTTP/2 counts its own */
     struct belfry_list in_group, in_dirty, in_wait, in_probed, in_checked, in_expelled, in_put_off;
     uint64_t head_since_ms; /* of the head that is waited for (INBOUND_WAIT_HEAD) */
     uint64_t deadline_ms;   /* of `wait` */
@@ -238,7 +237,6 @@ static enum belfry_err start_http2(struct inbound_conn *c)
                                   .begin = on_begin,
                                   .user = c,
                                   .max_streams = c->group->opts.max_streams,
-                                  .memory = &c->group->memory,
                                   .wants_flush = on_wants_flush,
                                   .flush_user = c};
     enum belfry_err err = h2_server_create(&opts, &c->h2);
@@ -278,7 +276,7 @@ static void conn_count(struct inbound_conn *c)
     size_t cost = 0;
     if (c->state != INBOUND_CLOSING)
         cost = sizeof(*c) + inbound_socket_bytes(&c->socket) + (c->h1 != NULL ? h1_server_bytes(c->h1) : 0);
-    exchange_memory_count(&c->group->memory, c->counted, cost);
+    shares_count(&c->info.share, SHARES_MEMORY, c->counted, cost);
     c->counted = cost;
 }
 
@@ -289,6 +287,7 @@ static void group_release(struct inbound_group *group)
     if (--group->n_handles > 0)
         return;
     assert(group->destroyed);
+    shares_fini(&group->shares);
     belfry_buf_fini(&group->output);
     free(group->input);
     free(group->plain);
@@ -299,6 +298,7 @@ static void conn_release(struct inbound_conn *c)
 {
     if (--c->holds > 0)
         return;
+    shares_leave(&c->info.share);
     group_release(c->group);
     free(c->proxy_head);
     free(c->user);
@@ -321,7 +321,7 @@ static void server_destroy(struct inbound_conn *c)
     struct h2_server *h2 = c->h2;
     c->h1 = NULL;
     c->h2 = NULL;
-    intake_leave(&c->info.intake);
+    shares_end(&c->info.share);
     h1_server_destroy(h1);
     if (h2 != NULL && !h2_teardown_begin(&c->group->teardown, h2, &c->teardown, on_torn_down))
         c->holds++;
@@ -336,6 +336,7 @@ static void conn_close(struct inbound_conn *c)
     inbound_socket_say_goodbye(&c->socket, conn_speaks(c) ? INBOUND_GOODBYE : INBOUND_ALERT_ONLY);
     conn_move_to(c, INBOUND_CLOSING);
     conn_count(c);
+    shares_count(&c->info.share, SHARES_CONNECTIONS, 1, 0);
     server_destroy(c);
     conn_wait_for(c, INBOUND_WAIT_NONE, 0);
     belfry_list_remove(&c->in_dirty);
@@ -579,13 +580,20 @@ static void sniff_protocol(struct inbound_conn *c, struct belfry_bytes bytes, ui
         server_receive(c, bytes, now_ms);
 }
 
-/* Exchanges outlive the TLS connection for a moment, so the name is copied. */
+/* Exchanges outlive the TLS connection for a moment, so the name is copied. What the connection holds counts to that
+ * user from now on. */
 static enum belfry_err conn_take_user(struct inbound_conn *c, const char *user)
 {
+    const struct inbound_opts *opts = &c->group->opts;
     if (user[0] == '\0')
         return BELFRY_OK;
     c->info.user = c->user = strdup(user);
-    return c->user != NULL ? BELFRY_OK : BELFRY_ERR_NOMEM;
+    if (c->user == NULL)
+        return BELFRY_ERR_NOMEM;
+    bool is_tier = opts->is_tier != NULL && opts->is_tier(c->info.policy, user);
+    char name[SHARES_NAME_BYTES];
+    snprintf(name, sizeof(name), "%s \"%s\"", is_tier ? "tier" : "user", user);
+    return shares_move(&c->info.share, is_tier ? SHARES_BELOW : SHARES_CLIENT, name);
 }
 
 static void continue_handshake(struct inbound_conn *c)
@@ -648,6 +656,18 @@ static void conn_decrypt(struct inbound_conn *c, struct belfry_bytes bytes, uint
         conn_make_dirty(c);
 }
 
+/* The balancer names its client, who is the one that holds this connection. False: it may hold no more. */
+static bool conn_take_address(struct inbound_conn *c, const struct client_address *address)
+{
+    char name[CLIENT_ADDRESS_TEXT];
+    conn_set_address(c, address);
+    client_address_name(address, name);
+    if (shares_move(&c->info.share, SHARES_CLIENT, name) == BELFRY_OK)
+        return true;
+    c->group->stats.refused_connections++;
+    return false;
+}
+
 /* Passes over the head. False: it is not whole, or it was refused. */
 static bool pass_proxy_head(struct inbound_conn *c, struct belfry_bytes *bytes)
 {
@@ -660,8 +680,10 @@ static bool pass_proxy_head(struct inbound_conn *c, struct belfry_bytes *bytes)
         conn_close(c);
         return false;
     }
-    if (c->proxy_head->client.family != CLIENT_UNKNOWN)
-        conn_set_address(c, &c->proxy_head->client);
+    if (c->proxy_head->client.family != CLIENT_UNKNOWN && !conn_take_address(c, &c->proxy_head->client)) {
+        conn_close(c);
+        return false;
+    }
     free(c->proxy_head);
     c->proxy_head = NULL;
     conn_move_to(c, c->tls != NULL ? INBOUND_HANDSHAKE : INBOUND_SNIFFING);
@@ -787,6 +809,25 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 
 /* ---- accepting ---- */
 
+/* What is expected first. False: there is no memory. */
+static bool conn_begin(struct inbound_conn *c, const struct client_networks *proxies)
+{
+    c->state = c->tls != NULL ? INBOUND_HANDSHAKE : INBOUND_SNIFFING;
+    if (proxies == NULL || !client_address_in_any(&c->info.address, proxies))
+        return true;
+    c->state = INBOUND_PROXY_HEAD;
+    c->proxy_head = calloc(1, sizeof(*c->proxy_head));
+    return c->proxy_head != NULL;
+}
+
+/* It has not joined the group. */
+static void conn_discard(struct inbound_conn *c)
+{
+    shares_leave(&c->info.share);
+    free(c->proxy_head);
+    free(c);
+}
+
 static struct inbound_conn *conn_create(struct inbound_group *group, const struct inbound_arrival *arrival)
 {
     static atomic_uint_fast64_t next_id = 1;
@@ -808,20 +849,14 @@ static struct inbound_conn *conn_create(struct inbound_group *group, const struc
     belfry_list_init(&c->in_checked);
     belfry_list_init(&c->in_expelled);
     belfry_list_init(&c->in_put_off);
-    intake_join(&group->intake, &c->info.intake);
     c->holds = 1;
-    return c;
-}
-
-/* What is expected first. False: there is no memory. */
-static bool conn_begin(struct inbound_conn *c, const struct client_networks *proxies)
-{
-    c->state = c->tls != NULL ? INBOUND_HANDSHAKE : INBOUND_SNIFFING;
-    if (proxies == NULL || !client_address_in_any(&c->info.address, proxies))
-        return true;
-    c->state = INBOUND_PROXY_HEAD;
-    c->proxy_head = calloc(1, sizeof(*c->proxy_head));
-    return c->proxy_head != NULL;
+    char name[CLIENT_ADDRESS_TEXT];
+    client_address_name(&c->info.address, name);
+    if (shares_join(&group->shares, &c->info.share, SHARES_CLIENT, name) == BELFRY_OK &&
+        conn_begin(c, arrival->proxies))
+        return c;
+    conn_discard(c);
+    return NULL;
 }
 
 static void conn_join_group(struct inbound_conn *c, uint64_t now_ms)
@@ -830,6 +865,7 @@ static void conn_join_group(struct inbound_conn *c, uint64_t now_ms)
     group->n_handles++;
     group->n_tls += c->info.tls;
     group->stats.connections++;
+    shares_count(&c->info.share, SHARES_CONNECTIONS, 0, 1);
     c->number = ++group->stats.accepted;
     c->info.leaving = group->shut;
     belfry_list_append(group->shut ? &group->shutting : &group->conns, &c->in_group);
@@ -838,22 +874,26 @@ static void conn_join_group(struct inbound_conn *c, uint64_t now_ms)
     conn_poll(c, now_ms);
 }
 
+static bool conn_has_room(struct inbound_conn *c)
+{
+    return shares_make_room(&c->info.share, SHARES_CONNECTIONS, 1) &&
+           shares_make_room(&c->info.share, SHARES_MEMORY, sizeof(*c) + H2_SERVER_CONN);
+}
+
 enum belfry_err inbound_accept(struct inbound_group *group, const struct inbound_arrival *arrival, uint64_t now_ms)
 {
     int fd = arrival->fd;
     BELFRY_OWNER_CHECK(group);
-    const struct exchange_memory *memory = &group->memory;
-    size_t used = memory->used + sizeof(struct inbound_conn) + H2_SERVER_CONN;
-    if (memory->max != 0 && !intake_has_room(&group->intake, NULL, used, memory->max)) {
-        group->stats.refused_connections++;
-        close(fd);
-        return BELFRY_ERR_LIMIT;
-    }
     struct inbound_conn *c = conn_create(group, arrival);
-    if (c == NULL || !conn_begin(c, arrival->proxies)) {
-        free(c);
+    if (c == NULL) {
         close(fd);
         return BELFRY_ERR_NOMEM;
+    }
+    if (!conn_has_room(c)) {
+        group->stats.refused_connections++;
+        conn_discard(c);
+        close(fd);
+        return BELFRY_ERR_LIMIT;
     }
     enum belfry_err err = inbound_socket_open(&c->socket, fd, c->tls, group->opts.sndbuf, &group->traffic);
     if (err == BELFRY_OK && uv_poll_init(group->opts.loop, &c->poll, fd) != 0) { /* makes it non-blocking */
@@ -861,8 +901,7 @@ enum belfry_err inbound_accept(struct inbound_group *group, const struct inbound
         err = BELFRY_ERR_IO;
     }
     if (err != BELFRY_OK) {
-        free(c->proxy_head);
-        free(c);
+        conn_discard(c);
         return err;
     }
     c->poll.data = c;
@@ -870,32 +909,34 @@ enum belfry_err inbound_accept(struct inbound_group *group, const struct inbound
     return BELFRY_OK;
 }
 
-/* ---- ending the largest holder ---- */
+/* ---- ending who holds most ---- */
 
-/* From inside anything: the connection holds most of requests that are not whole. */
-static void on_largest(struct intake_conn *share, void *user)
+/* From inside anything. */
+static void on_yield(struct shares_conn *share, enum shares_pool pool, void *user)
 {
-    (void)user;
-    struct exchange_conn *info = belfry_container(share, struct exchange_conn, intake);
+    struct inbound_group *group = user;
+    struct exchange_conn *info = belfry_container(share, struct exchange_conn, share);
     struct inbound_conn *c = belfry_container(info, struct inbound_conn, info);
-    char why[160];
-    if (c->h2 == NULL) /* HTTP/1.1 has no share */
-        return;
-    snprintf(why, sizeof(why),
-             "belfry: a limit was reached, and no connection held more of unfinished requests: %zu bytes",
-             c->info.intake.bytes);
-    conn_log(c, BELFRY_LOG_WARN, "connection_expelled", why);
-    h2_server_expel(c->h2, why);
-    belfry_list_append(&c->group->expelled, &c->in_expelled);
+    char why[400];
+    int n = snprintf(why, sizeof(why), "belfry: others need %s, and %s holds most: %zu on this connection",
+                     shares_pool_name(pool), shares_name(share), share->held[pool]);
+    if (share->unfinished >= SHARES_UNFINISHED && n > 0 && (size_t)n < sizeof(why))
+        snprintf(why + n, sizeof(why) - (size_t)n, ", %zu bytes of unfinished requests", share->unfinished);
+    if (belfry_log_is_due(++group->stats.ended_largest))
+        conn_log(c, BELFRY_LOG_WARN, "connection_expelled", why);
+    if (c->state == INBOUND_HTTP2)
+        h2_server_expel(c->h2, why);
+    belfry_list_append(&group->expelled, &c->in_expelled);
 }
 
 /* One try to send the reason to the peer. */
 static void conn_finish_expelled(struct inbound_conn *c, uint64_t now_ms)
 {
     belfry_list_remove(&c->in_dirty);
-    conn_flush(c, now_ms);
-    if (conn_speaks(c))
-        conn_close(c); /* its socket is full */
+    if (c->state == INBOUND_HTTP2)
+        conn_flush(c, now_ms);
+    if (c->state < INBOUND_LINGERING)
+        conn_close(c); /* it does not speak HTTP/2, or its socket is full */
 }
 
 /* ---- client certificates ---- */
@@ -1087,8 +1128,7 @@ enum belfry_err inbound_create(const struct inbound_opts *opts, struct inbound_g
     for (size_t i = 0; i < INBOUND_N_WAITS; i++)
         belfry_list_init(&group->waits[i]);
     h2_teardown_init(&group->teardown, opts->loop);
-    intake_init(&group->intake, on_largest, group);
-    group->memory.max = opts->memory_max;
+    shares_init(&group->shares, &opts->limits, opts->seed, on_yield, group);
     group->input = malloc(INPUT_BYTES);
     group->plain = malloc(PLAIN_BYTES);
     if (group->input == NULL || group->plain == NULL ||
@@ -1182,6 +1222,17 @@ size_t inbound_connections(const struct inbound_group *group)
     return group->stats.connections;
 }
 
+const struct shares *inbound_shares(const struct inbound_group *group)
+{
+    return &group->shares;
+}
+
+void inbound_set_limits(struct inbound_group *group, const struct shares_limits *limits)
+{
+    BELFRY_OWNER_CHECK(group);
+    shares_set_limits(&group->shares, limits);
+}
+
 void inbound_stats(const struct inbound_group *group, struct inbound_stats *out)
 {
     *out = group->stats;
@@ -1189,10 +1240,9 @@ void inbound_stats(const struct inbound_group *group, struct inbound_stats *out)
     out->http2 = group->n_http2;
     out->tls = group->n_tls;
     out->kernel_bytes = group->traffic.n_full * 2 * (size_t)group->opts.sndbuf;
-    out->bytes = group->memory.used;
+    out->bytes = group->shares.pools[SHARES_MEMORY].used;
     out->bytes_in = group->traffic.bytes_in;
     out->bytes_out = group->traffic.bytes_out;
     out->writes = group->traffic.writes;
-    out->refused_streams = group->memory.refused;
-    out->ended_largest = group->intake.ended;
+    out->refused_streams = group->shares.pools[SHARES_MEMORY].refused;
 }

@@ -34,9 +34,10 @@
  * read from it after the others. When all reads of a turn took 4 ms, the rest are put off. So whatever bytes cost
  * (packed heads, packed messages, requests) a turn is short, and a client that sends little is read in each.
  *
- * Memory is bounded by memory_max: connections, exchanges and buffers, as counted (about what they cost). Above it the
- * connection that holds most for requests that are not whole is ended (intake.h). When none holds much, a new HTTP/2
- * stream is refused with REFUSED_STREAM and a new connection is closed.
+ * Shares: each connection counts to its client (shares.h): the name in its certificate, otherwise its address. Its cost
+ * is SHARES_CONNECTIONS and SHARES_MEMORY: connections, exchanges and buffers, as counted (about what they cost). For
+ * want of room a new HTTP/2 stream is refused with REFUSED_STREAM and a new connection is closed. A connection that
+ * yields to others is ended with a GOAWAY that says why.
  *
  * The socket of a connection that ends is closed immediately. Many exchanges receive `gone` in steps, as
  * inbound_flush() is called (h2_teardown.h).
@@ -68,9 +69,12 @@ struct inbound_opts {
     uv_loop_t *loop;
     exchange_begin_fn begin;
     void *user;
-    uint32_t max_streams; /* of an HTTP/2 connection; 0: no limit */
-    size_t memory_max;    /* 0: no limit */
-    int sndbuf;           /* 0: INBOUND_SNDBUF */
+    uint32_t max_streams;        /* of an HTTP/2 connection; 0: no limit */
+    struct shares_limits limits; /* zero: none */
+    uint64_t seed;               /* of the hash that clients are found by */
+    /* Is the user of a certificate a tier below, by the listener's policy? NULL: none is. */
+    bool (*is_tier)(const void *policy, const char *user);
+    int sndbuf; /* 0: INBOUND_SNDBUF */
     /* Times, for tests; 0: those above, 2 s for linger_ms (after everything was sent) and 15 s for probe_ms */
     uint32_t greet_ms, idle_ms, dead_ms, linger_ms, probe_ms;
     uint64_t check_ms; /* within which a certificate that is no longer good ends its connection; 0: INBOUND_CHECK_MS */
@@ -93,7 +97,8 @@ struct inbound_arrival {
 };
 
 /* Takes over the socket (closed on failure).
- * Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_IO, BELFRY_ERR_TLS, BELFRY_ERR_LIMIT (memory_max). */
+ * Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_IO, BELFRY_ERR_TLS, BELFRY_ERR_LIMIT (no room for one more of its
+ * client). */
 BELFRY_NODISCARD enum belfry_err inbound_accept(struct inbound_group *group, const struct inbound_arrival *arrival,
                                                 uint64_t now_ms);
 
@@ -114,19 +119,22 @@ size_t inbound_connections(const struct inbound_group *group); /* now */
 
 struct inbound_stats {
     size_t connections, http1, http2, tls; /* now */
-    size_t bytes;                          /* that count against memory_max */
+    size_t bytes;                          /* of SHARES_MEMORY */
     size_t kernel_bytes;                   /* send buffers as accounted: connections x (2 x sndbuf) when held, else 0 */
     uint64_t refused_streams, refused_connections; /* for lack of memory */
-    uint64_t ended_largest;                        /* connections ended because they held most when a pool was full */
+    uint64_t ended_largest;                        /* connections that yielded to others */
     uint64_t ended_certificates;                   /* connections whose client certificate is no longer good */
+    uint64_t full_handshakes, resumed_handshakes;  /* those that succeeded */
     uint64_t refused_handshakes;                   /* TLS handshakes that failed, for whatever reason */
     uint64_t refused_heads;                        /* connections of balancers without a head, or with a wrong one */
-    uint64_t full_handshakes, resumed_handshakes;  /* those that succeeded */
     uint64_t ended_late; /* connections whose greeting, or a request's head, was not complete in time */
     /* refused_floods: HTTP/2 connections ended for breaking the protocol, floods included */
     uint64_t accepted, closed, dead, refused_floods, bytes_in, bytes_out, writes;
 };
 
 void inbound_stats(const struct inbound_group *group, struct inbound_stats *out);
+
+const struct shares *inbound_shares(const struct inbound_group *group);
+void inbound_set_limits(struct inbound_group *group, const struct shares_limits *limits);
 
 #endif

@@ -218,13 +218,17 @@ static void make_pair(int *client, int *server, int client_rcvbuf)
 }
 
 /* The peer is said to be 127.0.0.1:5. */
-static enum belfry_err accept_plain(int server, struct belfry_tls *tls)
+static enum belfry_err accept_from(int server, const uint8_t address[4], struct belfry_tls *tls)
 {
     static const int policy = 7;
-    static const uint8_t local[4] = {127, 0, 0, 1};
     struct inbound_arrival arrival = {
-        .fd = server, .peer = client_address_ipv4(local, 5), .tls = tls, .policy = &policy, .proxies = f.proxies};
+        .fd = server, .peer = client_address_ipv4(address, 5), .tls = tls, .policy = &policy, .proxies = f.proxies};
     return inbound_accept(f.group, &arrival, belfry_clock_ms());
+}
+
+static enum belfry_err accept_plain(int server, struct belfry_tls *tls)
+{
+    return accept_from(server, (const uint8_t[]){127, 0, 0, 1}, tls);
 }
 
 static int connect_peer(struct belfry_tls *tls)
@@ -903,12 +907,18 @@ static void a_crowd_that_breaks_the_protocol_leaves_in_steps(void **state)
     assert_int_equal(refuse_held(), 0);
 }
 
+/* Every client may have all of it. */
+#define ALL_MEMORY(bytes)                                                                                              \
+    {                                                                                                                  \
+        .total = {[SHARES_MEMORY] = (bytes)}, .percent = { 100, 100 }                                                  \
+    }
+
 /* As streams.py of old did: streams that ask for nothing, until nobody else has room. */
 static void over_the_memory_the_connection_with_most_unfinished_requests_is_ended(void **state)
 {
     (void)state;
     static char payload[1 << 16];
-    open_crowd((struct inbound_opts){.memory_max = 1024 * 1024, .linger_ms = 50});
+    open_crowd((struct inbound_opts){.limits = ALL_MEMORY(1024 * 1024), .linger_ms = 50});
     int good = connect_peer(NULL), hostile = connect_peer(NULL);
     say_h2_greeting(good);
     say_crowd(good, 0, 300); /* in good order: it has asked for what it is given */
@@ -932,8 +942,8 @@ static void over_the_memory_the_connection_with_most_unfinished_requests_is_ende
     size_t len = hear_frame(hostile, 7, payload, sizeof(payload));
     assert_int_equal(payload[7], 11); /* ENHANCE_YOUR_CALM */
     payload[len] = '\0';
-    assert_string_equal(payload + 8, "belfry: a limit was reached, and no connection held more of unfinished requests: "
-                                     "696320 bytes");
+    assert_non_null(strstr(payload + 8, "belfry: others need memory, and "));
+    assert_non_null(strstr(payload + 8, " on this connection, 696320 bytes of unfinished requests"));
     assert_true(ends_at_last(hostile, 1000));
     close(hostile);
     close(good);
@@ -945,7 +955,7 @@ static void over_the_memory_the_connection_with_most_unfinished_requests_is_ende
 static void a_connection_that_fills_the_memory_alone_is_ended_itself(void **state)
 {
     (void)state;
-    open_crowd((struct inbound_opts){.memory_max = 1024 * 1024, .linger_ms = 50});
+    open_crowd((struct inbound_opts){.limits = ALL_MEMORY(1024 * 1024), .linger_ms = 50});
     int hostile = connect_peer(NULL);
     say_h2_greeting(hostile);
     say_heads(hostile, 0, 1100, HEAD_ENDS);
@@ -962,7 +972,7 @@ static void a_connection_that_fills_the_memory_alone_is_ended_itself(void **stat
 static void over_the_memory_there_are_no_new_streams_and_connections(void **state)
 {
     (void)state;
-    open_crowd((struct inbound_opts){.memory_max = 100 * 1024});
+    open_crowd((struct inbound_opts){.limits = ALL_MEMORY(100 * 1024)});
     int fd = connect_peer(NULL), client, server;
     say_h2_greeting(fd);
     say_crowd(fd, 0, 200);
@@ -981,6 +991,33 @@ static void over_the_memory_there_are_no_new_streams_and_connections(void **stat
         turn();
     assert_int_equal(stats().bytes, 0);
     close(connect_peer(NULL)); /* there is room again */
+    close_group();
+    assert_int_equal(refuse_held(), 0);
+}
+
+static void over_the_memory_another_client_is_served_and_the_largest_yields(void **state)
+{
+    (void)state;
+    static char payload[1 << 16];
+    open_crowd((struct inbound_opts){.limits = ALL_MEMORY(100 * 1024)});
+    int fd = connect_peer(NULL), other, server;
+    say_h2_greeting(fd);
+    say_crowd(fd, 0, 200);
+    for (int i = 0; i < 20; i++)
+        turn();
+    make_pair(&other, &server, 0);
+    assert_int_equal(accept_from(server, (const uint8_t[]){10, 0, 0, 1}, NULL), BELFRY_OK);
+    assert_int_equal(stats().ended_largest, 1);
+    say_h2_greeting(other);
+    say_crowd(other, 0, 10);
+    for (int i = 0; i < 20; i++)
+        turn();
+    assert_int_equal(n_crowd, 10);
+    size_t len = hear_frame(fd, 7, payload, sizeof(payload));
+    payload[len] = '\0';
+    assert_non_null(strstr(payload + 8, "belfry: others need memory, and 127.0.0.1 holds most: "));
+    close(other);
+    close(fd);
     close_group();
     assert_int_equal(refuse_held(), 0);
 }
@@ -1595,6 +1632,7 @@ int main(void)
         cmocka_unit_test(over_the_memory_the_connection_with_most_unfinished_requests_is_ended),
         cmocka_unit_test(a_connection_that_fills_the_memory_alone_is_ended_itself),
         cmocka_unit_test(over_the_memory_there_are_no_new_streams_and_connections),
+        cmocka_unit_test(over_the_memory_another_client_is_served_and_the_largest_yields),
         cmocka_unit_test_setup_teardown(a_stalled_reader_holds_only_itself, setup, teardown),
         cmocka_unit_test_setup_teardown(all_bytes_arrive_in_order_through_a_small_window, setup, teardown),
         cmocka_unit_test_setup_teardown(nothing_is_allocated_for_what_the_socket_takes, setup, teardown),

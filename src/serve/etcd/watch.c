@@ -48,6 +48,7 @@
 #define TEXT_BROKEN    "belfry: the rest of a message is gone; resume"
 #define TEXT_TOKEN     "belfry: the token is not valid any more; log in again"
 #define TEXT_REVOKED   "belfry: a right was revoked; resume"
+#define TEXT_SHARE     "belfry: this client has as many watchers as it may; see --client-share"
 #define TEXT_BAD_ID    "belfry: this watch id cannot be used"
 #define TEXT_OUTSIDE   "belfry: the range is outside of what this tier follows (its scope)"
 
@@ -83,7 +84,9 @@ enum watch_state { WATCH_OPEN, WATCH_ASKING };
 struct watch_stream {
     struct watch_service *service;
     struct exchange *x;
-    struct stream *stream; /* the core's */
+    struct shares_conn *share; /* its connection's */
+    size_t n_watchers;         /* of these, counted as SHARES_WATCHERS */
+    struct stream *stream;     /* the core's */
     uint64_t opened_ms, sent_bytes;
     enum watch_state state; /* moved by watch_stream_move_to() alone */
     bool hasleader;
@@ -183,6 +186,8 @@ static void watch_stream_free(struct watch_stream *ws, enum watch_close why)
     watch_stream_leave_inside(ws);
     service->stats.streams--;
     service->stats.held_bytes -= ws->held_bytes;
+    shares_count(ws->share, SHARES_REQUESTS, ws->held_bytes, 0);
+    shares_count(ws->share, SHARES_WATCHERS, ws->n_watchers, 0);
     service->stats.closed[why]++;
     watch_ask_for_turn(service); /* the core has to remove its watchers */
     watch_queue_fini(&ws->queue);
@@ -248,11 +253,12 @@ static bool watch_stream_count_held(struct watch_stream *ws)
     size_t bytes = ws->held.cap + watch_input_bytes(&ws->input) + ws->queue.bytes;
     bool grew = bytes > ws->held_bytes;
     stats->held_bytes = stats->held_bytes - ws->held_bytes + bytes;
+    shares_count(ws->share, SHARES_REQUESTS, ws->held_bytes, bytes);
     ws->held_bytes = bytes;
     if (stats->held_bytes > stats->held_peak)
         stats->held_peak = stats->held_bytes;
     exchange_holds(ws->x, bytes + (ws->asked_once ? 0 : EXCHANGE_COST));
-    if (!grew || exchange_has_room(ws->x, stats->held_bytes, ws->service->opts.held_max))
+    if (!grew || shares_make_room(ws->share, SHARES_REQUESTS, 0))
         return true;
     watch_stream_end(ws, WATCH_CLOSE_MEMORY, 14, TEXT_MEMORY);
     return false;
@@ -288,9 +294,21 @@ static bool watch_is_followed(const struct watch_service *service, const struct 
     return !range_read(request->key, request->range_end, &range) || range_within(&range, service->opts.scope);
 }
 
+static void watch_stream_count_watchers(struct watch_stream *ws)
+{
+    size_t n = stream_watchers(ws->stream);
+    shares_count(ws->share, SHARES_WATCHERS, ws->n_watchers, n);
+    ws->n_watchers = n;
+}
+
 static bool watch_stream_create_watcher(struct watch_stream *ws, const struct belfry_wire_watch_request *request,
                                         struct stream_created *out)
 {
+    watch_stream_count_watchers(ws);
+    if (!shares_make_room(ws->share, SHARES_WATCHERS, 1)) {
+        ws->service->stats.refused++;
+        return watch_stream_check(ws, stream_refuse(ws->service->worker, ws->stream, TEXT_SHARE));
+    }
     if (!watch_is_followed(ws->service, request)) {
         ws->service->stats.refused++;
         return watch_stream_check(ws, stream_refuse(ws->service->worker, ws->stream, TEXT_OUTSIDE));
@@ -301,7 +319,9 @@ static bool watch_stream_create_watcher(struct watch_stream *ws, const struct be
                                    .watch_id = request->watch_id,
                                    .flags = flags_of(request),
                                    .out = out};
-    return watch_stream_check(ws, stream_create(ws->service->worker, ws->stream, &create));
+    enum belfry_err err = stream_create(ws->service->worker, ws->stream, &create);
+    watch_stream_count_watchers(ws);
+    return watch_stream_check(ws, err);
 }
 
 static void watch_stream_apply_regime(struct watch_stream *ws);
@@ -564,7 +584,9 @@ static bool watch_stream_on_cancel(struct watch_stream *ws, int64_t id)
     struct watch_claim *claim = watch_claims_find(&ws->claims, id);
     if (claim != NULL)
         watch_claim_end(claim);
-    return watch_stream_check(ws, stream_cancel(ws->service->worker, ws->stream, id));
+    enum belfry_err err = stream_cancel(ws->service->worker, ws->stream, id);
+    watch_stream_count_watchers(ws);
+    return watch_stream_check(ws, err);
 }
 
 /* Handles a request whose right is not in question. False: the stream has ended. */
@@ -870,6 +892,7 @@ static enum belfry_err watch_stream_open(struct watch_service *service, struct e
     }
     ws->service = service;
     ws->x = x;
+    ws->share = exchange_share(x);
     ws->opened_ms = now_ms;
     ws->drain_ms = ws->ask_ms = BELFRY_NEVER;
     pace_init(&ws->pace);
@@ -1116,8 +1139,6 @@ enum belfry_err watch_create(const struct watch_service_opts *opts, struct watch
     if (service == NULL)
         return BELFRY_ERR_NOMEM;
     service->opts = *opts;
-    if (service->opts.held_max == 0)
-        service->opts.held_max = WATCH_HELD_BYTES;
     service->rng.state = opts->seed;
     service->requests_left = WATCH_TURN_REQUESTS;
     roster_init(&service->roster);

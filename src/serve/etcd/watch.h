@@ -27,10 +27,10 @@
  *
  * Thread: owner (the worker's).
  * Memory: a stream is one small allocation and has no buffer while it is idle. Requests that cannot be handled yet are
- * kept: at most EXCHANGE_WINDOW, one incomplete message (2 MiB) and a queue (watch_queue.h) per stream, and held_max
- * together. Above that the connection that holds most for requests that are not whole is ended (intake.h); when none
- * holds much, the stream that exceeds the bound. A stream may wait for its first request forever: the connection's
- * streams bound how many do.
+ * kept: at most EXCHANGE_WINDOW, one incomplete message (2 MiB) and a queue (watch_queue.h) per stream. Together they
+ * count as SHARES_REQUESTS (shares.h); when there is no room, the stream that grows is ended. Watchers count as
+ * SHARES_WATCHERS; one for which there is no room is answered as created and canceled, with the reason. A stream may
+ * wait for its first request forever: SHARES_MEMORY bounds how many do.
  */
 #ifndef BELFRY_SERVE_ETCD_WATCH_H
 #define BELFRY_SERVE_ETCD_WATCH_H
@@ -41,11 +41,10 @@
 #include "server/exchange.h"
 
 #define WATCH_INSIDE_MS     60000 /* inside one message for so long while memory is over the limit: ended */
-#define WATCH_HELD_BYTES    (64 * 1024 * 1024) /* of requests received and not handled, all streams together */
-#define WATCH_QUANTUM       256                /* requests of one stream at a time */
-#define WATCH_TURN_REQUESTS 512                /* requests of all between two calls of watch_after_turn(): about 2 ms */
-#define WATCH_UNPACK_BYTES  2048               /* unpacking so many bytes costs as much as one request */
-#define WATCH_TURN_ENDS     256                /* streams that one call ends because their time has come */
+#define WATCH_QUANTUM       256   /* requests of one stream at a time */
+#define WATCH_TURN_REQUESTS 512   /* requests of all between two calls of watch_after_turn(): about 2 ms */
+#define WATCH_UNPACK_BYTES  2048  /* unpacking so many bytes costs as much as one request */
+#define WATCH_TURN_ENDS     256   /* streams that one call ends because their time has come */
 
 struct watch_service; /* the watch streams of one worker */
 
@@ -55,7 +54,6 @@ struct watch_service_opts {
     uint64_t seed;
     struct belfry_bytes scope; /* a prefix that is followed; a range outside of it is refused. Empty: everything */
     size_t memory_max;         /* of worker_stats.bytes; above it slow streams are ended; 0: no bound */
-    size_t held_max;           /* 0: WATCH_HELD_BYTES */
     void (*work)(void *user);  /* the core has work: a turn is due soon. Called from inside any call */
     void *user;
     const struct belfry_log *log;

@@ -16,6 +16,7 @@
 #include "serve/etcd/watch_queue.h"
 #include "server/pace.h"
 #include "support/fakeexchange.h"
+#include "support/fakeshares.h"
 #include "support/refuse.h"
 #include "wire/binary.h"
 #include "wire/rpc.pb-c.h"
@@ -138,7 +139,8 @@ struct bed {
     struct permit permit;
     struct fakeexchange peers[PEERS];
     size_t n_peers;
-    bool leaving; /* streams come on connections that were told to leave */
+    bool leaving;               /* streams come on connections that were told to leave */
+    struct exchange_conn *conn; /* streams come on this one; NULL: each on its own */
     uint64_t now;
     int64_t head;
     size_t work; /* how often it was said to be there */
@@ -154,7 +156,7 @@ static void bed_work(void *user)
     ((struct bed *)user)->work++;
 }
 
-static enum belfry_err bed_open(struct bed *bed, size_t memory_max, size_t held_max)
+static enum belfry_err bed_open(struct bed *bed, size_t memory_max)
 {
     *bed = (struct bed){.now = NOW, .head = 10};
     struct evlog_opts log_opts = {.capacity_log2 = 8, .max_bytes = (size_t)1 << 30, .n_workers = 1};
@@ -172,13 +174,8 @@ static enum belfry_err bed_open(struct bed *bed, size_t memory_max, size_t held_
                                .write = watch_write};
     if (err == BELFRY_OK)
         err = worker_create(&opts, &bed->worker);
-    struct watch_service_opts watch_opts = {.permit = &bed->permit,
-                                            .now = bed_now,
-                                            .seed = 5,
-                                            .memory_max = memory_max,
-                                            .held_max = held_max,
-                                            .work = bed_work,
-                                            .user = bed};
+    struct watch_service_opts watch_opts = {
+        .permit = &bed->permit, .now = bed_now, .seed = 5, .memory_max = memory_max, .work = bed_work, .user = bed};
     if (err == BELFRY_OK)
         err = watch_create(&watch_opts, &bed->service);
     if (err != BELFRY_OK)
@@ -200,7 +197,7 @@ static void bed_close(struct bed *bed)
 
 #define BED(name)                                                                                                      \
     struct bed name;                                                                                                   \
-    assert_int_equal(bed_open(&name, 0, 0), BELFRY_OK)
+    assert_int_equal(bed_open(&name, 0), BELFRY_OK)
 
 static void turn(struct bed *bed)
 {
@@ -229,6 +226,8 @@ static struct fakeexchange *begin_with(struct bed *bed, size_t room, const char 
     struct fakeexchange *fake = &bed->peers[bed->n_peers++];
     struct fakeexchange_head head;
     fakeexchange_init(fake, room);
+    if (bed->conn != NULL)
+        fake->x.conn = bed->conn;
     fake->conn.leaving = bed->leaving;
     fakeexchange_head(&head, "POST", PATH, fields);
     watch_begin(bed->service, &fake->x, &head.head, bed->now);
@@ -1370,7 +1369,7 @@ static void slow_stream_is_ended_only_over_the_memory_limit(void **state)
     (void)state;
     for (int over = 0; over < 2; over++) {
         struct bed bed;
-        assert_int_equal(bed_open(&bed, 1 << 20, 0), BELFRY_OK);
+        assert_int_equal(bed_open(&bed, 1 << 20), BELFRY_OK);
         struct fakeexchange *peer = begin_with(&bed, 100, NULL);
         send_create(peer, "a", "", 0, 0);
         run(&bed);
@@ -1456,7 +1455,7 @@ static void creates_over_the_memory_limit_end_the_stream_with_14(void **state)
 {
     (void)state;
     struct bed bed;
-    assert_int_equal(bed_open(&bed, 1 << 20, 0), BELFRY_OK);
+    assert_int_equal(bed_open(&bed, 1 << 20), BELFRY_OK);
     struct fakeexchange *peer = begin(&bed);
     for (int i = 0; i < 20000 && peer->state == FAKEEXCHANGE_OPEN; i++) {
         char key[32];
@@ -1477,7 +1476,12 @@ static void requests_that_wait_are_bounded_for_all_streams_together(void **state
     (void)state;
     static char part[60 * 1024];
     struct bed bed;
-    assert_int_equal(bed_open(&bed, 0, 150 << 10), BELFRY_OK);
+    struct exchange_conn conn = {0};
+    struct fakeshares fake;
+    fakeshares_init(&fake, SHARES_REQUESTS, 150 << 10, 100);
+    fakeshares_join(&fake, &conn, "a");
+    assert_int_equal(bed_open(&bed, 0), BELFRY_OK);
+    bed.conn = &conn;
     struct fakeexchange *a = begin(&bed), *b = begin(&bed);
     fakeexchange_send(a, "\0\0\x10\0\0", 5);
     fakeexchange_send(b, "\0\0\x10\0\0", 5);
@@ -1490,6 +1494,8 @@ static void requests_that_wait_are_bounded_for_all_streams_together(void **state
     assert_in_range(stats_of(&bed).held_bytes, sizeof(part), 2 * sizeof(part));
     assert_in_range(stats_of(&bed).held_peak, 2 * sizeof(part), 5 * sizeof(part)); /* stays; what was refused counts */
     bed_close(&bed);
+    shares_leave(&conn.share);
+    shares_fini(&fake.shares);
 }
 
 static void half_a_request_ends_after_ten_seconds_and_a_stream_between_requests_waits(void **state)
@@ -1554,42 +1560,73 @@ static void a_request_that_waits_for_rights_is_not_late(void **state)
     bed_close(&bed);
 }
 
-static void note_end(struct intake_conn *conn, void *user)
-{
-    struct intake_conn **ended = user;
-    *ended = conn;
-}
-
 /* As watchhold of old did: half a request on each of many streams. */
 static void over_the_bound_the_connection_with_most_half_requests_is_ended(void **state)
 {
     (void)state;
     static char part[60 * 1024];
     struct bed bed;
-    struct exchange_conn hostile = {0};
-    struct intake_conn *ended = NULL;
-    struct intake intake;
-    intake_init(&intake, note_end, &ended);
-    intake_join(&intake, &hostile.intake);
-    assert_int_equal(bed_open(&bed, 0, 400 << 10), BELFRY_OK);
+    struct exchange_conn hostile = {0}, healthy = {0};
+    struct fakeshares fake;
+    fakeshares_init(&fake, SHARES_REQUESTS, 400 << 10, 100);
+    fakeshares_join(&fake, &hostile, "a");
+    fakeshares_join(&fake, &healthy, "a"); /* even if it is of the same address */
+    assert_int_equal(bed_open(&bed, 0), BELFRY_OK);
     struct fakeexchange *half[6];
+    bed.conn = &hostile;
     for (size_t i = 0; i < 6; i++) {
         half[i] = begin(&bed);
-        half[i]->x.conn = &hostile;
         fakeexchange_send(half[i], "\0\0\x10\0\0", 5);
         fakeexchange_send(half[i], part, sizeof(part));
     }
-    assert_null(ended);
+    assert_null(fake.ended);
+    bed.conn = &healthy;
     struct fakeexchange *peer = begin(&bed);
-    intake_join(&intake, &peer->conn.intake);
     fakeexchange_send(peer, "\0\0\1\0\0", 5); /* 64 KiB, of which most is here: it needs room, and gets it */
     fakeexchange_send(peer, part, sizeof(part));
-    assert_ptr_equal(ended, &hostile.intake);
+    assert_ptr_equal(fake.ended, &hostile.share);
     assert_silent(peer);
     for (size_t i = 0; i < 6; i++)
         fakeexchange_gone(half[i]);
-    assert_int_equal(intake.leaving, 0);
+    assert_int_equal(fake.shares.pools[SHARES_REQUESTS].leaving, 0);
     bed_close(&bed);
+    shares_leave(&hostile.share);
+    shares_leave(&healthy.share);
+    shares_fini(&fake.shares);
+}
+
+static void a_watcher_beyond_the_share_of_its_client_is_canceled_with_the_reason(void **state)
+{
+    (void)state;
+    struct bed bed;
+    struct exchange_conn greedy = {0}, other = {0};
+    struct fakeshares fake;
+    fakeshares_init(&fake, SHARES_WATCHERS, 4, 50);
+    fakeshares_join(&fake, &greedy, "10.0.0.1");
+    fakeshares_join(&fake, &other, "10.0.0.2");
+    assert_int_equal(bed_open(&bed, 0), BELFRY_OK);
+    bed.conn = &greedy;
+    struct fakeexchange *peer = begin(&bed);
+    for (int i = 0; i < 3; i++)
+        send_create(peer, "a", "", 0, 0);
+    run(&bed);
+    assert_created(peer, 0);
+    assert_created(peer, 1);
+    assert_refused(peer, "belfry: this client has as many watchers as it may; see --client-share");
+    assert_int_equal(greedy.share.held[SHARES_WATCHERS], 2);
+    bed.conn = &other;
+    struct fakeexchange *healthy = begin(&bed);
+    send_create(healthy, "a", "", 0, 0);
+    run(&bed);
+    assert_created(healthy, 0);
+    send_cancel(peer, 0);
+    run(&bed);
+    assert_int_equal(greedy.share.held[SHARES_WATCHERS], 1);
+    bed_close(&bed);
+    assert_int_equal(fake.shares.pools[SHARES_WATCHERS].used, 0);
+    shares_leave(&greedy.share);
+    shares_leave(&other.share);
+    shares_fini(&fake.shares);
 }
 
 static void no_more_requests_are_read_than_there_are_answers_to_wait(void **state)
@@ -1702,7 +1739,7 @@ static enum belfry_err scenario(void)
 {
     static const char *const fields[] = {"token: abc", "grpc-timeout: 9S", NULL};
     static struct bed bed;
-    enum belfry_err err = bed_open(&bed, 0, 0);
+    enum belfry_err err = bed_open(&bed, 0);
     if (err == BELFRY_OK) {
         struct fakeexchange *peer = begin_with(&bed, EXCHANGE_ROOM, fields);
         send_create(peer, "a", "b", 0, 0);
@@ -1786,6 +1823,7 @@ int main(void)
         cmocka_unit_test(half_a_request_ends_after_ten_seconds_and_a_stream_between_requests_waits),
         cmocka_unit_test(a_request_that_waits_for_rights_is_not_late),
         cmocka_unit_test(over_the_bound_the_connection_with_most_half_requests_is_ended),
+        cmocka_unit_test(a_watcher_beyond_the_share_of_its_client_is_canceled_with_the_reason),
         cmocka_unit_test(no_more_requests_are_read_than_there_are_answers_to_wait),
         cmocka_unit_test(requests_are_handled_a_quantum_at_a_time),
         cmocka_unit_test(streams_are_walked_in_the_order_of_opening),

@@ -37,10 +37,13 @@ struct kube_list {
     uint64_t deadline_ms;
     struct identity who; /* this and name: in text */
     struct belfry_bytes name;
-    size_t bytes; /* as counted in lists->bytes */
+    size_t bytes;              /* as counted in lists->bytes */
+    struct shares_conn *share; /* its connection's */
+    struct lane *lane;         /* in which it waits for a place */
     /* moves */
     enum list_state state;   /* by kube_list_move_to() alone */
     struct belfry_list node; /* in the list of its state */
+    struct belfry_list turn; /* QUEUED: in its lane */
     struct trip *trip;       /* owned, unless READING */
     struct fence_wait *wait; /* FENCING */
     bool head_sent;
@@ -56,9 +59,11 @@ struct kube_list {
 struct kube_lists {
     /* fixed at creation */
     struct kube_lists_opts opts;
+    struct belfry_hash_key key; /* of the lanes */
     /* owner */
     struct belfry_list in[N_STATES]; /* kube_list.node */
     size_t n_in[N_STATES];
+    struct lanes lanes;         /* for a place */
     struct belfry_list orphans; /* trip.node */
     size_t n_orphans;
     size_t bytes;
@@ -74,6 +79,24 @@ static uint64_t now_of(const struct kube_lists *lists)
 
 /* ---- states ---- */
 
+static bool is_placed(enum list_state state)
+{
+    return state == LIST_READING || state == LIST_WRITING;
+}
+
+/* Keeps the lane of the list right. */
+static void kube_list_change_turn(struct kube_list *list, enum list_state to)
+{
+    bool is_now = is_placed(list->state), will_be = is_placed(to);
+    belfry_list_remove(&list->turn);
+    if (to == LIST_QUEUED)
+        lanes_wait(&list->lists->lanes, list->lane, &list->turn);
+    if (will_be && !is_now)
+        lane_hold(list->lane);
+    else if (is_now && !will_be)
+        lane_release(list->lane);
+}
+
 static void kube_list_move_to(struct kube_list *list, enum list_state to)
 {
     static const unsigned legal[N_STATES] = {
@@ -87,6 +110,7 @@ static void kube_list_move_to(struct kube_list *list, enum list_state to)
     assert((legal[list->state] & 1u << to) != 0);
     (void)legal;
     struct kube_lists *lists = list->lists;
+    kube_list_change_turn(list, to);
     belfry_list_remove(&list->node);
     belfry_list_append(&lists->in[to], &list->node);
     lists->n_in[list->state]--;
@@ -105,18 +129,36 @@ static uint64_t stalled_at(const struct kube_list *list)
     return list->page_ms + KUBE_STALL_MS;
 }
 
-static bool has_place(const struct kube_lists *lists)
+static size_t free_places(const struct kube_lists *lists)
 {
-    return lists->n_in[LIST_READING] + lists->n_in[LIST_WRITING] + lists->n_orphans < KUBE_LISTS;
+    size_t taken = lists->n_in[LIST_READING] + lists->n_in[LIST_WRITING] + lists->n_orphans;
+    return taken < KUBE_LISTS ? KUBE_LISTS - taken : 0;
+}
+
+/* The list that gets the next place; NULL: none waits that may have one. */
+static struct kube_list *next_in_turn(const struct kube_lists *lists)
+{
+    struct lane *lane = lists->n_in[LIST_QUEUED] > 0 ? lanes_next(&lists->lanes, free_places(lists)) : NULL;
+    return lane == NULL ? NULL : belfry_container(lane->waiting.next, struct kube_list, turn);
+}
+
+/* Would another list have its place? */
+static bool is_in_the_way(const struct kube_list *list)
+{
+    const struct kube_lists *lists = list->lists;
+    return !belfry_list_empty(&list->lane->waiting) || (lists->n_in[LIST_QUEUED] > 0 && free_places(lists) == 0);
 }
 
 /* When lists wait for a place, pages that are late become due. */
 static void kube_lists_note_stalled(struct kube_lists *lists)
 {
-    if (lists->n_in[LIST_QUEUED] == 0 || has_place(lists))
+    if (lists->n_in[LIST_QUEUED] == 0)
         return;
-    belfry_list_each (node, &lists->in[LIST_WRITING])
-        lists->due = belfry_min_time(lists->due, stalled_at(list_of(node)));
+    belfry_list_each (node, &lists->in[LIST_WRITING]) {
+        struct kube_list *list = list_of(node);
+        if (is_in_the_way(list))
+            lists->due = belfry_min_time(lists->due, stalled_at(list));
+    }
 }
 
 static size_t n_waiting(const struct kube_lists *lists)
@@ -150,6 +192,8 @@ static void kube_list_free(struct kube_list *list)
     if (list->wait != NULL)
         fence_cancel(list->wait);
     trip_leave(list);
+    kube_list_change_turn(list, LIST_NEW);
+    shares_count(list->share, SHARES_LISTS, 1, 0);
     belfry_list_remove(&list->node);
     lists->n_in[list->state]--;
     lists->bytes -= list->bytes;
@@ -291,14 +335,20 @@ static void kube_list_write_part(struct kube_list *list, size_t n)
     list->lists->stats.bytes += n;
 }
 
+static void kube_list_take_place(struct kube_list *list)
+{
+    (void)lanes_take(&list->lists->lanes, list->lane);
+    kube_list_read_next(list);
+}
+
 /* It is QUEUED: lists that wait longer go first. A tick gives them places, never the call that made room. */
 static void kube_list_go_on(struct kube_list *list)
 {
     struct kube_lists *lists = list->lists;
     if (lists->n_in[LIST_QUEUED] > 1)
         return;
-    if (has_place(lists))
-        kube_list_read_next(list);
+    if (next_in_turn(lists) == list)
+        kube_list_take_place(list);
     else
         kube_lists_note_stalled(lists);
 }
@@ -565,6 +615,9 @@ static struct kube_list *kube_list_make(struct kube_lists *lists, const struct k
     list->bytes = sizeof(*list) + sizeof(struct trip) + text;
     list->trip = trip_make(lists, list, ask);
     belfry_list_init(&list->node);
+    belfry_list_init(&list->turn);
+    list->share = exchange_share(ask->x);
+    list->lane = lanes_of(&lists->lanes, lists->key, list->who.source);
     if (list->trip != NULL)
         return list;
     free(list);
@@ -580,6 +633,7 @@ static void kube_list_enter(struct kube_list *list)
         list->bytes += kube_selector_text(page->selector).len;
     lists->bytes += list->bytes;
     lists->n_in[LIST_NEW]++;
+    shares_count(list->share, SHARES_LISTS, 0, 1);
     belfry_list_append(&lists->in[LIST_NEW], &list->node);
     lists->due = belfry_min_time(lists->due, list->deadline_ms);
 }
@@ -593,7 +647,8 @@ static enum belfry_err prepare(struct kube_list *list, const struct kube_list_as
 static enum belfry_err kube_list_admit(struct kube_list *list, struct kube_status *status)
 {
     struct kube_lists *lists = list->lists;
-    if (n_waiting(lists) > KUBE_LISTS_WAITING || lists->bytes > KUBE_LISTS_BYTES)
+    if (n_waiting(lists) > KUBE_LISTS_WAITING || lists->bytes > KUBE_LISTS_BYTES ||
+        !shares_make_room(list->share, SHARES_LISTS, 0))
         return BELFRY_ERR_LIMIT;
     enum belfry_err err = kube_list_start(list);
     if (err != BELFRY_ERR_AUTH)
@@ -649,11 +704,9 @@ void kube_list_cancel(struct kube_list *list)
 
 static uint64_t kube_list_due(const struct kube_list *list)
 {
-    const struct kube_lists *lists = list->lists;
     if (list->state == LIST_PAUSED)
         return belfry_min_time(list->again_ms, list->deadline_ms);
-    bool others_wait = lists->n_in[LIST_QUEUED] > 0 && !has_place(lists);
-    if (list->state == LIST_WRITING && others_wait)
+    if (list->state == LIST_WRITING && is_in_the_way(list))
         return belfry_min_time(stalled_at(list), list->deadline_ms);
     return list->deadline_ms;
 }
@@ -693,8 +746,8 @@ static void kube_lists_visit_due(struct kube_lists *lists, enum list_state state
 
 static void kube_lists_admit(struct kube_lists *lists)
 {
-    while (lists->n_in[LIST_QUEUED] > 0 && has_place(lists))
-        kube_list_read_next(list_of(lists->in[LIST_QUEUED].next));
+    for (struct kube_list *list; (list = next_in_turn(lists)) != NULL;)
+        kube_list_take_place(list);
     kube_lists_note_stalled(lists);
 }
 
@@ -711,7 +764,7 @@ void kube_lists_tick(struct kube_lists *lists, uint64_t now_ms)
 
 uint64_t kube_lists_due(const struct kube_lists *lists)
 {
-    return lists->n_in[LIST_QUEUED] > 0 && has_place(lists) ? 0 : lists->due;
+    return next_in_turn(lists) != NULL ? 0 : lists->due;
 }
 
 enum belfry_err kube_lists_create(const struct kube_lists_opts *opts, struct kube_lists **out)
@@ -721,6 +774,8 @@ enum belfry_err kube_lists_create(const struct kube_lists_opts *opts, struct kub
         return BELFRY_ERR_NOMEM;
     lists->opts = *opts;
     lists->due = BELFRY_NEVER;
+    lists->key = (struct belfry_hash_key){opts->process, belfry_hash_int(opts->process)};
+    lanes_init(&lists->lanes, 1);
     for (enum list_state state = 0; state < N_STATES; state++)
         belfry_list_init(&lists->in[state]);
     belfry_list_init(&lists->orphans);

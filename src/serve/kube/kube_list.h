@@ -9,19 +9,21 @@
  *                                          `--- PAUSED <-- not there yet (KUBE_WAIT_MS long, then 504)
  *
  * A place is for one page; there are KUBE_LISTS. A list that waits for upstream, or for a revision, has no place.
+ * Connections take turns, and no client has more than half of the places (lanes.h).
  *
  * A failure (deadline, compacted, no memory) is answered with a Status before the first byte. After it the body is cut
  * off, so that no client takes a part for the whole.
  *
  * A list holds one page and no snapshot. A client that reads slowly costs that page until the list's deadline
- * (KUBE_LIST_MS). When all places are taken and lists wait for one, a page that is not written after KUBE_STALL_MS ends
- * its list: 50 KB/s are enough.
+ * (KUBE_LIST_MS). When another list would have its place, because all are taken or because it waits on the same
+ * connection, a page that is not written after KUBE_STALL_MS ends its list: 50 KB/s are enough.
  *
  * A list is packed with gzip on the reader's thread if the client accepts it and the first page is over 128 KiB
  * (docs/spec/kubernetes-watch.md 2.6). `pretty` is ignored: clients format compact JSON for people themselves.
  *
  * Thread: owner (the worker's).
  * Memory: KUBE_LISTS pages per worker. At most KUBE_LISTS_WAITING lists, and KUBE_LISTS_BYTES of their requests, wait.
+ * Each counts as one of SHARES_LISTS (shares.h).
  */
 #ifndef BELFRY_SERVE_KUBE_KUBE_LIST_H
 #define BELFRY_SERVE_KUBE_KUBE_LIST_H
@@ -29,6 +31,7 @@
 #include "kube/request.h"
 #include "serve/kube/kube_page.h"
 #include "serve/rights/fence.h"
+#include "serve/rights/lanes.h"
 #include "server/exchange.h"
 
 #define KUBE_LISTS         64 /* at once, including pages that the reader still has for a list that is gone */

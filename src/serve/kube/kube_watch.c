@@ -51,6 +51,7 @@ enum kube_watch_state { KUBE_WATCH_NEW, KUBE_WATCH_FENCING, KUBE_WATCH_STATE, KU
 struct kube_watch {
     struct kube_watches *watches;
     struct exchange *x;
+    struct shares_conn *share;   /* its connection's */
     enum kube_watch_state state; /* moved by kube_watch_move_to() alone */
     struct fence_wait *wait;     /* FENCING */
     struct kube_list *list;      /* STATE */
@@ -143,6 +144,7 @@ static void kube_watch_free(struct kube_watch *watch)
     kube_lens_close(watches->forms, watch->lens);
     kube_selector_unref(watch->selector);
     watches->stats.watches--;
+    shares_count(watch->share, SHARES_WATCHERS, 1, 0);
     watches->stats.bytes -= watch->bytes;
     kube_watches_ask_for_turn(watches); /* the core has to remove its watcher */
     free(watch);
@@ -722,7 +724,8 @@ static struct kube_watch *kube_watch_make(struct kube_watches *watches, struct e
     struct belfry_bytes client = belfry_bytes_str(ask->client);
     size_t bytes =
         sizeof(struct kube_watch) + key.len + end.len + ask->namespace.len + ask->who.text.len + client.len + 1;
-    struct kube_watch *watch = is_over_memory(watches) ? NULL : calloc(1, bytes);
+    bool has_room = !is_over_memory(watches) && shares_make_room(exchange_share(x), SHARES_WATCHERS, 1);
+    struct kube_watch *watch = has_room ? calloc(1, bytes) : NULL;
     if (watch == NULL)
         return NULL;
     if (kube_lens_open(watches->forms, ask->resource, ask->version, &watch->lens) != BELFRY_OK) {
@@ -737,6 +740,7 @@ static struct kube_watch *kube_watch_make(struct kube_watches *watches, struct e
     watch->client = belfry_pack(&to, client).data;
     watch->watches = watches;
     watch->x = x;
+    watch->share = exchange_share(x);
     watch->selector = ask->selector == NULL ? NULL : kube_selector_ref(ask->selector);
     watch->view = ask->view;
     watch->include = ask->options.include;
@@ -766,6 +770,7 @@ static void kube_watch_join(struct kube_watch *watch, uint64_t timeout_ms, uint6
     roster_join(&watches->roster, &watch->roster);
     permit_join(watches->opts.permit, &watch->party, &watch->who, on_kube_watch_party);
     watches->stats.watches++;
+    shares_count(watch->share, SHARES_WATCHERS, 0, 1);
     watches->stats.bytes += watch->bytes;
     watches->stats.opened++;
     kube_watch_set_times(watch, timeout_ms, now_ms);

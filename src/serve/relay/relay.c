@@ -21,11 +21,14 @@
 #define LOOK_MS   100  /* at least, between two visits of every call: peers choose the deadlines */
 #define NO_USER   "etcdserver: user name is empty"
 #define READ_ONLY "belfry: this listener is read-only"
-#define NO_MEMORY "belfry: out of memory"
-#define NO_ROOM   "belfry: memory limit reached; try again"
-#define TOO_MANY  "belfry: too many calls are being relayed"
-#define LATE      "belfry: the request was not complete in time"
-#define BAD_HEAD  "belfry: these request headers cannot be passed on"
+#define LOOK_SLOW 1024 /* calls among which a slow one is looked for */
+
+#define NO_MEMORY  "belfry: out of memory"
+#define NO_ROOM    "belfry: memory limit reached; try again"
+#define OVER_SHARE "belfry: this client has as many calls under way as it may; see --client-share"
+#define TOO_MANY   "belfry: too many calls are being relayed"
+#define LATE       "belfry: the request was not complete in time"
+#define BAD_HEAD   "belfry: these request headers cannot be passed on"
 
 #define OBSERVE_AGAIN "belfry: the right to this call is judged once in a period: repeat the call"
 
@@ -52,6 +55,7 @@ struct relay_call {
     /* fixed at creation */
     struct relay *relay;
     struct exchange *x;
+    struct shares_conn *share; /* its connection's */
     bool changes_auth, acts_later;
     bool tokenless;
     bool needs_auth; /* of a listener that serves only while upstream has auth on */
@@ -133,6 +137,7 @@ static void relay_call_set_held(struct relay_call *call, size_t request, size_t 
     struct relay_stats *stats = &relay->stats;
     stats->held_bytes = stats->held_bytes - call->held + request + response;
     relay->held_down = relay->held_down - call->held_down + response;
+    shares_count(call->share, SHARES_CALL_BYTES, call->held, request + response);
     if (stats->held_bytes > stats->held_peak)
         stats->held_peak = stats->held_bytes;
     call->held = request + response;
@@ -194,6 +199,7 @@ static void relay_call_free(struct relay_call *call)
     belfry_list_remove(&call->anonymous);
     belfry_list_remove(&call->slow);
     relay_call_set_held(call, 0, 0);
+    shares_count(call->share, SHARES_CALLS, 1, 0);
     relay->stats.running--;
     fields_fini(&call->block);
     belfry_buf_fini(&call->path);
@@ -219,25 +225,32 @@ static void relay_call_end_for_memory(struct relay_call *call)
     relay_call_fail(call, BELFRY_GRPC_UNAVAILABLE, NO_ROOM);
 }
 
-/* There is no room for `n` more bytes, and most held bytes wait for clients that do not read, so no sender is to
- * blame. */
-static bool is_full_of_responses(const struct relay *relay, size_t n)
+/* The call of the same client whose response has waited for longest; NULL: there is none among the first. */
+static struct relay_call *relay_slowest_beside(const struct relay_call *call)
 {
-    size_t max = relay->opts.held_max;
-    return relay->stats.held_bytes + n > max && relay->held_down > max / 2;
+    size_t n = 0;
+    belfry_list_each (node, &call->relay->slow) {
+        struct relay_call *other = belfry_container(node, struct relay_call, slow);
+        if (shares_same_client(other->share, call->share))
+            return other;
+        if (++n == LOOK_SLOW)
+            break;
+    }
+    return NULL;
 }
 
-/* Makes room for `n` more bytes, if necessary by ending slower calls. False: this call must end. */
+/* Makes room for `n` more bytes, if necessary by ending slower calls of the same client. When most held bytes wait for
+ * clients that do not read, no sender is to blame. False: this call must end. */
 static bool relay_call_make_room(const struct relay_call *call, size_t n)
 {
-    struct relay *relay = call->relay;
-    while (is_full_of_responses(relay, n) ||
-           !exchange_has_room(call->x, relay->stats.held_bytes + n, relay->opts.held_max)) {
-        if (exchange_is_ending(call->x) || belfry_list_empty(&relay->slow))
-            return false;
-        struct relay_call *slowest = belfry_container(relay->slow.next, struct relay_call, slow);
-        if (slowest == call)
-            return false;
+    const struct relay *relay = call->relay;
+    while (!shares_has(call->share, SHARES_CALL_BYTES, n)) {
+        bool is_full_of_responses = relay->held_down > relay->stats.held_bytes / 2;
+        if (!is_full_of_responses && shares_make_room(call->share, SHARES_CALL_BYTES, n))
+            return true;
+        struct relay_call *slowest = relay_slowest_beside(call);
+        if (slowest == NULL || slowest == call || exchange_is_ending(call->x))
+            return slowest == NULL && shares_make_room(call->share, SHARES_CALL_BYTES, n);
         relay_call_end_for_memory(slowest);
     }
     return true;
@@ -780,6 +793,7 @@ static struct relay_call *relay_call_create(struct relay *relay, struct exchange
         return NULL;
     call->relay = relay;
     call->x = x;
+    call->share = exchange_share(x);
     call->state = HEADED;
     call->due_ms = call->look_ms = BELFRY_NEVER;
     call->tokenless = who.kind != IDENTITY_TOKEN;
@@ -798,6 +812,7 @@ static struct relay_call *relay_call_create(struct relay *relay, struct exchange
     belfry_list_append(&relay->calls, &call->node);
     belfry_list_init(&call->anonymous);
     belfry_list_init(&call->slow);
+    shares_count(call->share, SHARES_CALLS, 0, 1);
     relay->stats.running++;
     return call;
 }
@@ -819,6 +834,11 @@ void relay_begin(struct relay *relay, struct exchange *x, const struct exchange_
     if (!may_pass && !may_be_inquiry(x, head)) {
         relay->stats.refused++;
         grpc_fail(x, GRPC_HEADERS_NOT_SENT, BELFRY_GRPC_PERMISSION_DENIED, READ_ONLY);
+        return;
+    }
+    if (!shares_make_room(exchange_share(x), SHARES_CALLS, 1)) {
+        relay->stats.refused++;
+        grpc_fail(x, GRPC_HEADERS_NOT_SENT, BELFRY_GRPC_RESOURCE_EXHAUSTED, OVER_SHARE);
         return;
     }
     struct relay_call *call = relay_call_create(relay, x, head);
@@ -930,7 +950,6 @@ enum belfry_err relay_create(const struct relay_opts *opts, struct relay **out)
     relay->opts = *opts;
     relay->inquiries.permit = opts->permit;
     relay->due_ms = relay->recheck_ms = BELFRY_NEVER;
-    relay->opts.held_max = opts->held_max != 0 ? opts->held_max : RELAY_HELD_BYTES;
     relay->opts.pace_ms = opts->pace_ms != 0 ? opts->pace_ms : PACE_MS;
     relay->opts.period_ms = opts->period_ms != 0 ? opts->period_ms : PERMIT_PERIOD_MS;
     belfry_list_init(&relay->calls);

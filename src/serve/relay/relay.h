@@ -40,10 +40,10 @@
  *
  * Thread: owner. Destroyed before permit and uplink.
  * Memory: a call holds its head until it is sent, at most EXCHANGE_WINDOW of request and one stream window
- *         (UPLINK_WINDOW) of response; all calls together at most held_max. Above it the connection that holds most
- *         for requests that are not whole is ended (intake.h). When none holds much, or more than half are responses,
- *         the call whose client has read nothing for longest is ended with 14; if no client is slow, the call that
- *         grows.
+ *         (UPLINK_WINDOW) of response. Calls count as SHARES_CALLS and SHARES_CALL_BYTES (shares.h). A call for which
+ *         there is no room is refused with 8. When there is no room for more bytes, or more than half are responses,
+ *         the call of the same client that has read nothing for longest is ended with 14; if none is slow, the call
+ *         that grows.
  */
 #ifndef BELFRY_SERVE_RELAY_RELAY_H
 #define BELFRY_SERVE_RELAY_RELAY_H
@@ -51,7 +51,6 @@
 #include "serve/rights/permit.h"
 #include "serve/uplink/uplink.h"
 
-#define RELAY_HELD_BYTES (64 * 1024 * 1024)
 #define RELAY_RECHECK_MS 1000
 
 struct relay;
@@ -61,7 +60,6 @@ struct relay_opts {
     struct permit *permit;
     struct vouch *vouch;   /* NULL: users of client certificates are refused */
     const char *advertise; /* NULL: none. Lent */
-    size_t held_max;       /* 0: RELAY_HELD_BYTES */
     uint64_t pace_ms;      /* 0: PACE_MS */
     uint64_t period_ms;    /* of rights; 0: PERMIT_PERIOD_MS */
     const struct belfry_log *log;
@@ -82,7 +80,7 @@ struct relay_stats {
     size_t running, held_bytes;
     size_t held_peak;                  /* the most bytes held since creation */
     uint64_t relayed, refused, failed; /* failed: upstream lost or not reached */
-    uint64_t over_memory;              /* ended because of held_max */
+    uint64_t over_memory;              /* ended because there was no room for their bytes */
     uint64_t late;                     /* ended because the request was not complete in time */
     uint64_t bytes_up, bytes_down;
     uint64_t inquiries, inquiries_relayed; /* questions of tiers below that were answered here, and others */

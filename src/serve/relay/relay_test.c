@@ -10,6 +10,7 @@
 
 #include "net/tls_test_keys.h"
 #include "support/fakeexchange.h"
+#include "support/fakeshares.h"
 #include "support/uplinkbed.h"
 #include "wire/rpc.pb-c.h"
 #include "wire/write.h"
@@ -48,6 +49,19 @@ static enum belfry_err open_relay(const struct relay_opts *opts)
     with.uplink = bed.uplink;
     with.permit = permit;
     return err == BELFRY_OK ? relay_create(&with, &relay) : err;
+}
+
+/* What all calls of the test may hold together, on connections of one client. */
+static struct fakeshares held;
+
+static void hold_at_most(size_t bytes)
+{
+    fakeshares_init(&held, SHARES_CALL_BYTES, bytes, 100);
+}
+
+static void join(struct fakeexchange *peer)
+{
+    fakeshares_join(&held, &peer->conn, "a");
 }
 
 static void make_relay(const struct relay_opts *opts, const struct upstream_opts *upstream)
@@ -327,9 +341,11 @@ static void over_the_bound_the_call_whose_client_took_nothing_for_longest_is_end
     (void)state;
     enum { KIB = 1024 };
     struct fakeexchange peers[3];
-    make_relay(&(struct relay_opts){.held_max = 700 * KIB}, NULL);
+    make_relay(NULL, NULL);
+    hold_at_most(700 * KIB);
     for (size_t i = 0; i < 3; i++) {
         fakeexchange_init(&peers[i], 0);
+        join(&peers[i]);
         begin_on(&peers[i], RANGE);
         reach(i + 1);
         if (i < 2) {
@@ -353,14 +369,19 @@ static void over_the_bound_the_call_whose_client_took_nothing_for_longest_is_end
     fakeexchange_gone(&peers[2]);
     assert_int_equal(counted().held_bytes, 0);
     assert_in_range(counted().held_peak, 400 * KIB, 1000 * KIB); /* stays */
-    for (size_t i = 0; i < 3; i++)
+    for (size_t i = 0; i < 3; i++) {
+        shares_leave(&peers[i].conn.share);
         fakeexchange_fini(&peers[i]);
+    }
+    shares_fini(&held.shares);
 }
 
 static void a_call_that_alone_is_over_the_bound_is_ended(void **state)
 {
     (void)state;
-    make_relay(&(struct relay_opts){.held_max = 64 * 1024}, NULL);
+    make_relay(NULL, NULL);
+    hold_at_most(64 * 1024);
+    join(&fake);
     fake.room = 0;
     ask(RANGE);
     reach(1);
@@ -370,18 +391,52 @@ static void a_call_that_alone_is_over_the_bound_is_ended(void **state)
     assert_int_equal(counted().over_memory, 1);
     assert_int_equal(counted().held_bytes, 0);
     drive_until(upstream_request(bed.members[0], 0)->closed);
+    shares_leave(&fake.conn.share);
+    shares_fini(&held.shares);
 }
 
 static void requests_count_against_the_bound(void **state)
 {
     (void)state;
     static uint8_t part[60000];
-    make_relay(&(struct relay_opts){.held_max = 32 * 1024}, &(struct upstream_opts){.hold = true});
+    make_relay(NULL, &(struct upstream_opts){.hold = true});
+    hold_at_most(32 * 1024);
+    join(&fake);
     begin(PUT);
     assert_in_range(counted().held_bytes, 1, 1024); /* its fields */
     fakeexchange_send(&fake, part, sizeof(part));
     ended_with("14", over_memory);
     assert_int_equal(counted().held_bytes, 0);
+    shares_leave(&fake.conn.share);
+    shares_fini(&held.shares);
+}
+
+static void a_call_beyond_the_share_of_its_client_is_refused(void **state)
+{
+    (void)state;
+    struct fakeexchange peers[3];
+    make_relay(NULL, NULL);
+    fakeshares_init(&held, SHARES_CALLS, 4, 50);
+    for (size_t i = 0; i < 3; i++) {
+        fakeexchange_init(&peers[i], EXCHANGE_ROOM);
+        join(&peers[i]);
+        begin_on(&peers[i], RANGE);
+    }
+    assert_int_equal(peers[1].state, FAKEEXCHANGE_OPEN);
+    assert_int_equal(peers[2].state, FAKEEXCHANGE_ENDED);
+    assert_string_equal(fakeexchange_field(&peers[2], "grpc-status"), "8");
+    fakeshares_join(&held, &fake.conn, "another");
+    begin(RANGE);
+    assert_int_equal(fake.state, FAKEEXCHANGE_OPEN);
+    fakeexchange_gone(&fake);
+    shares_leave(&fake.conn.share);
+    for (size_t i = 0; i < 3; i++) {
+        fakeexchange_gone(&peers[i]);
+        assert_int_equal(peers[i].conn.share.held[SHARES_CALLS], 0);
+        shares_leave(&peers[i].conn.share);
+        fakeexchange_fini(&peers[i]);
+    }
+    shares_fini(&held.shares);
 }
 
 static void a_head_counts_until_it_was_sent_and_once(void **state)
@@ -490,12 +545,6 @@ static void deadlines_that_follow_each_other_closely_are_looked_at_together(void
         fakeexchange_fini(&peers[i]);
 }
 
-static void note_end(struct intake_conn *conn, void *user)
-{
-    struct intake_conn **ended = user;
-    *ended = conn;
-}
-
 /* As headbomb2 of old did: large heads, and never a body. */
 static void over_the_bound_the_connection_with_most_unfinished_requests_is_ended(void **state)
 {
@@ -505,23 +554,21 @@ static void over_the_bound_the_connection_with_most_unfinished_requests_is_ended
     static struct fakeexchange heads[HEADS];
     struct fakeexchange_head head;
     struct exchange_conn hostile = {0};
-    struct intake_conn *ended = NULL;
-    struct intake intake;
     memset(big + 3, 'a', sizeof(big) - 4);
-    make_relay(&(struct relay_opts){.held_max = 1024 * 1024}, NULL);
-    intake_init(&intake, note_end, &ended);
-    intake_join(&intake, &hostile.intake);
-    intake_join(&intake, &fake.conn.intake);
+    make_relay(NULL, NULL);
+    hold_at_most(1024 * 1024);
+    fakeshares_join(&held, &hostile, "a");
+    join(&fake);
     ask(KEEPALIVE); /* in good order, and the oldest */
     reach(1);
     fakeexchange_head(&head, "POST", RANGE, (const char *const[]){"content-type: application/grpc", big, NULL});
     size_t n = 0;
-    for (; n < HEADS && ended == NULL; n++) {
+    for (; n < HEADS && held.ended == NULL; n++) {
         fakeexchange_init(&heads[n], EXCHANGE_ROOM);
         heads[n].x.conn = &hostile;
         relay_begin(relay, &heads[n].x, &head.head, RELAY_ALL);
     }
-    assert_ptr_equal(ended, &hostile.intake);
+    assert_ptr_equal(held.ended, &hostile.share);
     assert_int_equal(heads[n - 1].state, FAKEEXCHANGE_ENDED); /* it asked for more; the others go with the connection */
     fakeexchange_send_message(&fake, "abc", 3);
     drive_until(upstream_request(bed.members[0], 0)->body_len == 13);
@@ -532,7 +579,10 @@ static void over_the_bound_the_connection_with_most_unfinished_requests_is_ended
     }
     fakeexchange_gone(&fake);
     assert_int_equal(counted().held_bytes, 0);
-    assert_int_equal(intake.ended, 1);
+    assert_int_equal(held.n_ended, 1);
+    shares_leave(&hostile.share);
+    shares_leave(&fake.conn.share);
+    shares_fini(&held.shares);
 }
 
 /* Clients that do not read fill what is held: a connection that sends much, as a tier below does, is not ended for
@@ -545,22 +595,20 @@ static void over_the_bound_by_responses_the_slowest_reader_is_ended(void **state
     static struct fakeexchange heads[HEADS], readers[READERS];
     struct fakeexchange_head head;
     struct exchange_conn sender = {0};
-    struct intake_conn *ended = NULL;
-    struct intake intake;
     memset(big + 3, 'a', sizeof(big) - 4);
-    make_relay(&(struct relay_opts){.held_max = 1024 * KIB}, NULL);
-    intake_init(&intake, note_end, &ended);
-    intake_join(&intake, &sender.intake);
+    make_relay(NULL, NULL);
+    hold_at_most(1024 * KIB);
+    fakeshares_join(&held, &sender, "a");
     fakeexchange_head(&head, "POST", PUT, (const char *const[]){"content-type: application/grpc", big, NULL});
     for (size_t i = 0; i < HEADS; i++) {
         fakeexchange_init(&heads[i], EXCHANGE_ROOM);
         heads[i].x.conn = &sender;
         relay_begin(relay, &heads[i].x, &head.head, RELAY_ALL);
     }
-    assert_in_range(sender.intake.bytes, INTAKE_LEAST, 512 * KIB);
+    assert_in_range(sender.share.unfinished, SHARES_UNFINISHED, 512 * KIB);
     for (size_t i = 0; i < READERS; i++) {
         fakeexchange_init(&readers[i], 0);
-        intake_join(&intake, &readers[i].conn.intake);
+        join(&readers[i]);
         begin_on(&readers[i], RANGE);
         fakeexchange_half_close(&readers[i]);
         reach(i + 1);
@@ -569,7 +617,7 @@ static void over_the_bound_by_responses_the_slowest_reader_is_ended(void **state
     }
     drive_until(counted().over_memory > 0);
     assert_int_equal(readers[0].state, FAKEEXCHANGE_ENDED);
-    assert_null(ended);
+    assert_null(held.ended);
     for (size_t i = 0; i < HEADS; i++) {
         assert_int_equal(heads[i].state, FAKEEXCHANGE_OPEN);
         fakeexchange_gone(&heads[i]);
@@ -578,9 +626,12 @@ static void over_the_bound_by_responses_the_slowest_reader_is_ended(void **state
     for (size_t i = 0; i < READERS; i++) {
         if (readers[i].state == FAKEEXCHANGE_OPEN)
             fakeexchange_gone(&readers[i]);
+        shares_leave(&readers[i].conn.share);
         fakeexchange_fini(&readers[i]);
     }
     assert_int_equal(counted().held_bytes, 0);
+    shares_leave(&sender.share);
+    shares_fini(&held.shares);
 }
 
 /* ---- ends ---- */
@@ -1215,6 +1266,7 @@ int main(void)
         cmocka_unit_test_teardown(over_the_bound_the_call_whose_client_took_nothing_for_longest_is_ended, teardown),
         cmocka_unit_test_teardown(a_call_that_alone_is_over_the_bound_is_ended, teardown),
         cmocka_unit_test_teardown(requests_count_against_the_bound, teardown),
+        cmocka_unit_test_teardown(a_call_beyond_the_share_of_its_client_is_refused, teardown),
         cmocka_unit_test_teardown(a_head_counts_until_it_was_sent_and_once, teardown),
         cmocka_unit_test_teardown(upstream_hears_of_a_call_with_the_first_of_its_body, teardown),
         cmocka_unit_test_teardown(a_call_without_its_body_ends_and_upstream_never_hears_of_it, teardown),

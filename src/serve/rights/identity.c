@@ -67,13 +67,7 @@ static enum passing passed_value(const struct exchange_head *head, struct belfry
 /* May this connection say for which user it asks? */
 static bool may_pass(const struct exchange_conn *conn)
 {
-    const struct listen_policy *policy = conn->policy;
-    if (policy == NULL || conn->user == NULL)
-        return false;
-    for (size_t i = 0; i < policy->n_users_from; i++)
-        if (strcmp(policy->users_from[i], conn->user) == 0)
-            return true;
-    return false;
+    return conn->user != NULL && listen_policy_is_tier(conn->policy, conn->user);
 }
 
 /* "NAME", with the quotes. */
@@ -160,7 +154,7 @@ struct identity identity_read(const struct exchange *x, const struct exchange_he
     if (passing == PASSED_NONE)
         identity = read_who(conn, head, dialect);
     identity.rights = policy != NULL ? policy->rights : LISTEN_RIGHTS_ASKED;
-    identity.source = conn->id;
+    identity.source = (struct lanes_source){conn->id, shares_source(&conn->share)};
     return identity;
 }
 

@@ -30,6 +30,7 @@
 #ifndef BELFRY_SERVE_RIGHTS_IDENTITY_H
 #define BELFRY_SERVE_RIGHTS_IDENTITY_H
 
+#include "serve/rights/lanes.h"
 #include "serve/rights/listen_policy.h"
 #include "server/exchange.h"
 
@@ -42,8 +43,8 @@ struct identity {
     enum listen_rights rights; /* of the listener */
     bool accepted;             /* TOKEN: upstream, with auth on, has accepted it */
     uint32_t tag;              /* TOKEN */
-    uint64_t source;           /* the connection (exchange_conn.id); 0: none */
-    struct belfry_bytes text;  /* TOKEN: the token, which may be empty; CERT: the name */
+    struct lanes_source source;
+    struct belfry_bytes text; /* TOKEN: the token, which may be empty; CERT: the name */
 };
 
 enum identity_dialect { IDENTITY_OF_GRPC, IDENTITY_OF_KUBE };

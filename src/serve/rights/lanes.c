@@ -1,24 +1,57 @@
 /* src/serve/rights/lanes.c */
 #include "serve/rights/lanes.h"
 
+#include <assert.h>
+
 static void lane_init(struct lane *lane)
 {
-    lane->held = 0;
+    *lane = (struct lane){0};
     belfry_list_init(&lane->node);
     belfry_list_init(&lane->waiting);
 }
 
-void lanes_init(struct lanes *lanes)
+void lanes_init(struct lanes *lanes, size_t part)
 {
+    lanes->part = part;
     belfry_list_init(&lanes->turns);
     lane_init(&lanes->known);
-    for (size_t i = 0; i < LANES; i++)
+    for (size_t i = 0; i < LANES; i++) {
         lane_init(&lanes->all[i]);
+        lanes->client_held[i] = 0;
+    }
 }
 
-struct lane *lanes_of(struct lanes *lanes, struct belfry_hash_key key, uint64_t source)
+static size_t index_of(struct belfry_hash_key key, uint64_t number)
 {
-    return &lanes->all[belfry_hash(key, belfry_bytes_of(&source, sizeof(source))) % LANES];
+    return belfry_hash(key, belfry_bytes_of(&number, sizeof(number))) % LANES;
+}
+
+struct lane *lanes_of(struct lanes *lanes, struct belfry_hash_key key, struct lanes_source source)
+{
+    struct lane *lane = &lanes->all[index_of(key, source.connection)];
+    if (lane->held == 0) /* a lane that is used by connections of several clients counts to the first */
+        lane->client_held = &lanes->client_held[index_of(key, source.client)];
+    return lane;
+}
+
+void lane_hold(struct lane *lane)
+{
+    lane->held++;
+    if (lane->client_held != NULL)
+        ++*lane->client_held;
+}
+
+void lane_release(struct lane *lane)
+{
+    assert(lane->held > 0);
+    lane->held--;
+    if (lane->client_held != NULL)
+        --*lane->client_held;
+}
+
+static bool lane_may_hold(const struct lane *lane, size_t part, size_t free)
+{
+    return lane->held * part < free && (lane->client_held == NULL || *lane->client_held < free);
 }
 
 void lanes_wait(struct lanes *lanes, struct lane *lane, struct belfry_list *node)
@@ -32,7 +65,7 @@ struct lane *lanes_next(const struct lanes *lanes, size_t free)
 {
     belfry_list_each (node, &lanes->turns) {
         struct lane *lane = belfry_container(node, struct lane, node);
-        if (!belfry_list_empty(&lane->waiting) && lane->held * LANES_SHARE < free)
+        if (!belfry_list_empty(&lane->waiting) && lane_may_hold(lane, lanes->part, free))
             return lane;
     }
     return NULL;

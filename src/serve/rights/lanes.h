@@ -1,12 +1,15 @@
 /* src/serve/rights/lanes.h
  *
- * lanes: fair turns for those who wait for one of a bounded number of places. Whoever comes by one source (a
- * connection) waits in one lane; lanes take turns. A lane gets a place while it has less than an eighth of those that
- * are free. So one lane has a ninth of all places at most, and each that takes all it can leaves eight ninths of the
- * rest to others, however long a place is held: of 768 places, ten such lanes leave 230.
+ * lanes: fair turns for those who wait for one of a bounded number of places. Whoever comes by one connection waits in
+ * one lane; lanes take turns. A lane gets a place while it has less than a part of those that are free. If that is an
+ * eighth, one lane has a ninth of all places at most, and each that takes all it can leaves eight ninths of the rest to
+ * others, however long a place is held: of 768 places, ten such lanes leave 230.
  *
- * There are LANES of them. Sources that share one share its turns. One more is for those who are known to be good,
- * whatever source they come by.
+ * The lanes of one client (server/shares.h) together get a place while they have fewer than are free: half of all at
+ * most, however many connections it has.
+ *
+ * There are LANES of them, and room for as many clients. Connections that share a lane share its turns. One more is for
+ * those who are known to be good, whatever connection they come by.
  *
  * Thread: owner. Memory: fixed.
  */
@@ -16,25 +19,32 @@
 #include "base/hash.h"
 #include "base/list.h"
 
-#define LANES       1024
-#define LANES_SHARE 8 /* one of so many free places */
+#define LANES 1024
 
 struct lane {
     struct belfry_list node;    /* of lanes.turns; it may have become empty there */
     struct belfry_list waiting; /* the owner's nodes, which may be removed at any time */
-    size_t held;                /* places; the owner counts */
+    size_t held;                /* places */
+    size_t *client_held;        /* places of its client; NULL: it is of no client */
 };
 
 struct lanes {
+    size_t part; /* a lane may have fewer than one of so many free places */
     struct belfry_list turns;
     struct lane all[LANES];
+    size_t client_held[LANES];
     struct lane known;
 };
 
-void lanes_init(struct lanes *lanes);
+void lanes_init(struct lanes *lanes, size_t part);
+
+/* Where somebody comes from, as numbers; 0 for both: nowhere. */
+struct lanes_source {
+    uint64_t connection, client;
+};
 
 /* The key keeps peers from choosing whose lane they share. */
-struct lane *lanes_of(struct lanes *lanes, struct belfry_hash_key key, uint64_t source);
+struct lane *lanes_of(struct lanes *lanes, struct belfry_hash_key key, struct lanes_source source);
 
 void lanes_wait(struct lanes *lanes, struct lane *lane, struct belfry_list *node);
 
@@ -43,5 +53,9 @@ struct lane *lanes_next(const struct lanes *lanes, size_t free);
 
 /* Takes the first that waits in the lane, which has its next turn after all others. */
 struct belfry_list *lanes_take(struct lanes *lanes, struct lane *lane);
+
+/* The owner counts the places of a lane. */
+void lane_hold(struct lane *lane);
+void lane_release(struct lane *lane);
 
 #endif

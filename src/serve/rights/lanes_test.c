@@ -10,11 +10,13 @@
 #define PLACES 100
 
 static struct lanes lanes;
+#define PART 8
+
 static struct belfry_list nodes[LANES + 1];
 
 static void make(void)
 {
-    lanes_init(&lanes);
+    lanes_init(&lanes, PART);
     for (size_t i = 0; i < sizeof(nodes) / sizeof(nodes[0]); i++)
         belfry_list_init(&nodes[i]);
 }
@@ -75,19 +77,45 @@ static void sources_are_spread_by_the_key(void **state)
     bool used[LANES] = {0};
     size_t n = 0, n_moved = 0;
     for (uint64_t source = 0; source < LANES; source++) {
-        const struct lane *lane = lanes_of(&lanes, one, source);
+        const struct lane *lane = lanes_of(&lanes, one, (struct lanes_source){source, source});
         n += !used[lane - lanes.all];
         used[lane - lanes.all] = true;
-        assert_ptr_equal(lanes_of(&lanes, one, source), lane);
-        n_moved += lanes_of(&lanes, two, source) != lane;
+        assert_ptr_equal(lanes_of(&lanes, one, (struct lanes_source){source, source}), lane);
+        n_moved += lanes_of(&lanes, two, (struct lanes_source){source, source}) != lane;
     }
     assert_true(n > LANES / 2 && n_moved > LANES / 2);
+}
+
+static void connections_of_one_client_have_half_of_the_places(void **state)
+{
+    struct belfry_hash_key key = {1, 2};
+    size_t n = 0, free = PLACES;
+    (void)state;
+    for (uint64_t i = 0; i < LANES; i++) {
+        struct lane *lane = lanes_of(&lanes, key, (struct lanes_source){i, 7});
+        lanes_wait(&lanes, lane, &nodes[i]);
+    }
+    for (struct lane *lane; (lane = lanes_next(&lanes, free)) != NULL; free--, n++) {
+        (void)lanes_take(&lanes, lane);
+        lane_hold(lane);
+    }
+    assert_int_equal(n, PLACES / 2);
+    struct lane *other = lanes_of(&lanes, key, (struct lanes_source){LANES + 1, 8});
+    lanes_wait(&lanes, other, &nodes[LANES]);
+    if (other->held == 0) /* it shares no lane with the others */
+        assert_ptr_equal(lanes_next(&lanes, free), other);
+    for (size_t i = 0; i < LANES; i++) {
+        while (lanes.all[i].held > 0)
+            lane_release(&lanes.all[i]);
+    }
+    assert_non_null(lanes_next(&lanes, PLACES));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lanes_take_turns_and_each_is_in_order), cmocka_unit_test(one_that_stops_waiting_has_no_turn),
-        cmocka_unit_test(lanes_that_give_nothing_back_leave_places), cmocka_unit_test(sources_are_spread_by_the_key)};
+        cmocka_unit_test(lanes_that_give_nothing_back_leave_places), cmocka_unit_test(sources_are_spread_by_the_key),
+        cmocka_unit_test(connections_of_one_client_have_half_of_the_places)};
     return cmocka_run_group_tests_name("lanes", tests, NULL, NULL);
 }

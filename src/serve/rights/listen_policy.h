@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 enum dialect { DIALECT_GRPC = 1, DIALECT_JSON = 2, DIALECT_KUBE = 4, DIALECT_SSE = 8 };
 
@@ -24,6 +25,16 @@ struct listen_policy {
     const char *const *users_from;
     size_t n_users_from;
 };
+
+/* Is the user of a certificate a tier below? As inbound_opts.is_tier. */
+static inline bool listen_policy_is_tier(const void *listen_policy, const char *user)
+{
+    const struct listen_policy *policy = listen_policy;
+    for (size_t i = 0; policy != NULL && i < policy->n_users_from; i++)
+        if (strcmp(policy->users_from[i], user) == 0)
+            return true;
+    return false;
+}
 
 /* May more than methods that read be relayed? */
 static inline bool listen_policy_writes(const struct listen_policy *policy)

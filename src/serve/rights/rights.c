@@ -21,6 +21,7 @@
 
 #define RETRY_MS     100  /* after the first question without an answer; doubled up to */
 #define RETRY_MAX_MS 2000 /* this */
+#define FIRST_PART   8    /* a connection has less than one of so many free places for first questions */
 
 /* Percent of a period. */
 #define RENEW_FROM 40 /* the age at which kept answers are renewed, at a random time from here */
@@ -833,7 +834,8 @@ struct rights_question *rights_ask(struct rights *rights, uint64_t now_ms)
     question->sent_ms = now_ms;
     question->user = NULL;
     rights->stats.asking++;
-    bearer->lane->held += question->is_first;
+    if (question->is_first)
+        lane_hold(bearer->lane);
     rights->stats.questions++;
     rights->stats.ranges += question->n;
     bearer_queue(bearer, now_ms);
@@ -1019,7 +1021,8 @@ void rights_answer(struct rights *rights, struct rights_question *question, enum
     bearer_take_answer(bearer, answer, until_ms, now_ms);
     bearer->asking = false;
     rights->stats.asking--;
-    bearer->lane->held -= question->is_first;
+    if (question->is_first)
+        lane_release(bearer->lane);
     if (answer == RIGHTS_ALLOWED) /* such a token makes nobody hang, and has one question under way at most */
         bearer->lane = &rights->first.known;
     bearer_sweep(bearer, now_ms);
@@ -1042,7 +1045,7 @@ enum belfry_err rights_create(const struct rights_opts *opts, struct rights **ou
     rights->batch_limit = RIGHTS_BATCH;
     belfry_map_init(&rights->bearers);
     belfry_map_init(&rights->warrants);
-    lanes_init(&rights->first);
+    lanes_init(&rights->first, FIRST_PART);
     belfry_list_init(&rights->renewals);
     belfry_list_init(&rights->settled);
     belfry_list_init(&rights->news);

@@ -38,6 +38,7 @@
 #include "base/err.h"
 #include "base/hash.h"
 #include "base/list.h"
+#include "serve/rights/lanes.h"
 
 #define RIGHTS_BATCH       128         /* ranges of one question: etcd's own limit for a Txn */
 #define RIGHTS_BATCH_BYTES (48 * 1024) /* of their keys: a tier above reads a question of 64 KiB (inquiry.h) */
@@ -64,7 +65,7 @@ struct rights_range rights_range_of(struct belfry_bytes key, struct belfry_bytes
 struct rights_who {
     unsigned kind;
     struct belfry_bytes secret;
-    uint64_t source;
+    struct lanes_source source;
 };
 
 struct rights_opts {
