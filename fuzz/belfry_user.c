@@ -18,7 +18,7 @@ static void check(bool ok)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const char *const names[] = {"leaf"};
-    static const struct listen_policy policy = {.users_from = names, .n_users_from = 1, .rights = LISTEN_RIGHTS_OPEN};
+    static const struct listen_policy policy = {.users_from = {names, 1}, .rights = LISTEN_RIGHTS_OPEN};
     struct exchange_conn conn = {.user = "leaf", .policy = &policy};
     struct exchange x = {.conn = &conn};
     struct belfry_http_field field = {belfry_bytes_str(IDENTITY_USER_FIELD), belfry_bytes_of(data, size)};

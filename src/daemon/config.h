@@ -8,7 +8,8 @@
  * would. Sizes take B, KiB, MiB, GiB (and K, M, G); durations ms, s, m, h.
  *
  * --listen URL[,serve=grpc+json+kube+sse][,read-only][,cert=FILE,key=FILE][,client-ca=FILE][,crl=FILE]
- * [,user=cn|uri|dns][,rights=upstream|open|open+writes][,users-from=NAME+...][,proxy-from=ADDRESS/BITS+...]; in the
+ * [,user=cn|uri|dns][,rights=upstream|open|open+writes][,tiers=NAME+...][,users-from=NAME+...]
+ * [,proxy-from=ADDRESS/BITS+...]; in the
  * file a list of URLs or of maps with url and these keys. Plain HTTP on an address that is not loopback needs
  * --insecure-listen; the admin address likewise. A listener without client-ca needs rights if the tier has credentials
  * for upstream (docs/decisions/0048-the-deputy-rule.md).
@@ -32,14 +33,19 @@
 #include "serve/route.h"
 #include "server/client_address.h"
 
+/* NAME+NAME */
+struct config_names {
+    char *text; /* the names, each with its end; owned */
+    const char **list;
+};
+
 struct config_listen {
     struct belfry_endpoint endpoint;
-    char *cert, *key, *client_ca, *crl; /* NULL: none; https and unixs need cert and key */
-    enum belfry_tls_name user;          /* with client_ca */
-    char *users_text;                   /* with client_ca: the names in policy.users_from, each with its end */
-    const char **users_from;            /* policy.users_from; n_users_from is the policy's, too */
-    struct client_network *proxies;     /* owned: proxy_from's */
-    struct client_networks proxy_from;  /* balancers whose connections begin with a head of the PROXY protocol */
+    char *cert, *key, *client_ca, *crl;    /* NULL: none; https and unixs need cert and key */
+    enum belfry_tls_name user;             /* with client_ca */
+    struct config_names tiers, users_from; /* with client_ca: those of the policy */
+    struct client_network *proxies;        /* owned: proxy_from's */
+    struct client_networks proxy_from;     /* balancers whose connections begin with a head of the PROXY protocol */
     struct listen_policy policy;
 };
 

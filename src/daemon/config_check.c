@@ -92,10 +92,10 @@ static enum belfry_err check_tls(const struct config_draft *draft, const struct 
     if (listen->client_ca == NULL && (listen->crl != NULL || listen->user != BELFRY_TLS_NAME_CN))
         return WRONG(draft, KEY_LISTEN, "%s asks for no certificate, so %s does nothing: add client-ca=FILE", url,
                      listen->crl != NULL ? "crl" : "user");
-    if (listen->policy.n_users_from > 0 && listen->client_ca == NULL)
-        return WRONG(draft, KEY_LISTEN, "%s asks for no certificate, so users-from does nothing: add client-ca=FILE",
-                     url);
-    if (listen->policy.n_users_from > 0 && draft->config->upstream_token_key == NULL && !draft->config->pass_users)
+    if ((listen->policy.tiers.n > 0 || listen->policy.users_from.n > 0) && listen->client_ca == NULL)
+        return WRONG(draft, KEY_LISTEN, "%s asks for no certificate, so %s does nothing: add client-ca=FILE", url,
+                     listen->policy.tiers.n > 0 ? "tiers" : "users-from");
+    if (listen->policy.users_from.n > 0 && draft->config->upstream_token_key == NULL && !draft->config->pass_users)
         return WRONG(draft, KEY_LISTEN,
                      "%s has users-from, and this tier can tell upstream no user: give --upstream-token-key FILE if "
                      "upstream is etcd, or --pass-users if it is belfryd",

@@ -60,7 +60,7 @@ static enum belfry_err check_scalar(const struct reader *r, const struct belfry_
 
 /* ---- listeners ---- */
 
-/* serve: grpc, grpc+json or a list of names, as one text; users-from and proxy-from likewise. */
+/* serve: grpc, grpc+json or a list of names, as one text; tiers, users-from and proxy-from likewise. */
 static enum belfry_err join_list(const struct reader *r, const yaml_node_t *list, char out[CONFIG_TEXT_MAX])
 {
     const struct belfry_opt_row *row = &config_rows[KEY_LISTEN];
@@ -80,7 +80,8 @@ static enum belfry_err join_list(const struct reader *r, const yaml_node_t *list
 
 static bool may_be_list(const char *name)
 {
-    return strcmp(name, "serve") == 0 || strcmp(name, "users-from") == 0 || strcmp(name, "proxy-from") == 0;
+    return strcmp(name, "serve") == 0 || strcmp(name, "tiers") == 0 || strcmp(name, "users-from") == 0 ||
+           strcmp(name, "proxy-from") == 0;
 }
 
 static enum belfry_err read_setting(const struct reader *r, const yaml_node_pair_t *pair, struct config_listen *listen,

@@ -29,8 +29,10 @@ void config_listen_fini(struct config_listen *listen)
     free(listen->key);
     free(listen->client_ca);
     free(listen->crl);
-    free(listen->users_text);
-    free(listen->users_from);
+    free(listen->tiers.text);
+    free(listen->tiers.list);
+    free(listen->users_from.text);
+    free(listen->users_from.list);
     free(listen->proxies);
     *listen = (struct config_listen){0};
 }
@@ -125,23 +127,23 @@ static enum belfry_err set_rights(const char *text, struct listen_policy *out, c
     return config_why(why, "rights: '%.64s' is unknown: use rights=upstream, rights=open or rights=open+writes", text);
 }
 
-/* NAME+NAME */
-static enum belfry_err set_users_from(struct config_listen *listen, const char *text, char why[CONFIG_WHY])
+/* NAME+NAME; `name` is the setting's. */
+static enum belfry_err set_names(const char *name, const char *text, struct config_names *names,
+                                 struct listen_names *out, char why[CONFIG_WHY])
 {
     size_t n = 0;
-    listen->users_text = strdup(text);
-    listen->users_from = calloc(CONFIG_USERS_FROM, sizeof(listen->users_from[0]));
-    if (listen->users_text == NULL || listen->users_from == NULL)
+    names->text = strdup(text);
+    names->list = calloc(CONFIG_NAMES, sizeof(names->list[0]));
+    if (names->text == NULL || names->list == NULL)
         return BELFRY_ERR_NOMEM;
-    for (char *rest = listen->users_text; rest != NULL; n++) {
-        if (n == CONFIG_USERS_FROM)
-            return config_why(why, "users-from has more than %d names", CONFIG_USERS_FROM);
-        listen->users_from[n] = strsep(&rest, "+");
-        if (listen->users_from[n][0] == '\0')
-            return config_why(why, "users-from has an empty name: write users-from=NAME or users-from=NAME+NAME");
+    for (char *rest = names->text; rest != NULL; n++) {
+        if (n == CONFIG_NAMES)
+            return config_why(why, "%s has more than %d names", name, CONFIG_NAMES);
+        names->list[n] = strsep(&rest, "+");
+        if (names->list[n][0] == '\0')
+            return config_why(why, "%s has an empty name: write %s=NAME or %s=NAME+NAME", name, name, name);
     }
-    listen->policy.users_from = listen->users_from;
-    listen->policy.n_users_from = n;
+    *out = (struct listen_names){names->list, n};
     return BELFRY_OK;
 }
 
@@ -199,7 +201,7 @@ enum belfry_err config_listen_set(struct config_listen *listen, unsigned *seen, 
         return config_why(
             why,
             "a listener has no '%.48s': it has url, serve, read-only, cert, key, client-ca, crl, user, rights, "
-            "users-from and proxy-from",
+            "tiers, users-from and proxy-from",
             name);
     if ((*seen & 1u << row->id) != 0)
         return config_why(why, "%s is there twice: keep one", name);
@@ -226,7 +228,9 @@ enum belfry_err config_listen_set(struct config_listen *listen, unsigned *seen, 
     case LISTEN_RIGHTS:
         return set_rights(text, &listen->policy, why);
     case LISTEN_USERS_FROM:
-        return set_users_from(listen, text, why);
+        return set_names(name, text, &listen->users_from, &listen->policy.users_from, why);
+    case LISTEN_TIERS:
+        return set_names(name, text, &listen->tiers, &listen->policy.tiers, why);
     case LISTEN_PROXY_FROM:
         return set_proxy_from(listen, text, why);
     case N_LISTEN_PARTS:

@@ -6,13 +6,13 @@
 #include "daemon/config.h"
 
 #define CONFIG_WHY        512
-#define CONFIG_USERS_FROM 64 /* names in users-from */
+#define CONFIG_NAMES      64 /* names in tiers, and in users-from */
 #define CONFIG_PROXY_FROM 64 /* networks in proxy-from */
 
 /* Says what is wrong with a part of a value, and returns BELFRY_ERR_INVALID. */
 __attribute__((format(printf, 2, 3))) enum belfry_err config_why(char why[CONFIG_WHY], const char *format, ...);
 
-/* One setting: url, serve, read-only, cert, key, client-ca, crl, user, rights, users-from, proxy-from; each
+/* One setting: url, serve, read-only, cert, key, client-ca, crl, user, rights, tiers, users-from, proxy-from; each
  * once (`*seen` remembers). Errors: BELFRY_ERR_INVALID (a sentence in why), BELFRY_ERR_NOMEM. */
 BELFRY_NODISCARD enum belfry_err config_listen_set(struct config_listen *listen, unsigned *seen, const char *name,
                                                    const char *text, char why[CONFIG_WHY]);

@@ -75,6 +75,14 @@ static void write_item(FILE *out, const char *before, const char *text)
     fputc('\n', out);
 }
 
+static void write_names(FILE *out, const char *setting, const struct listen_names *names)
+{
+    if (names->n > 0)
+        fprintf(out, "    %s:\n", setting);
+    for (size_t i = 0; i < names->n; i++)
+        write_item(out, "      - ", names->list[i]);
+}
+
 static void write_listen(FILE *out, const struct config_listen *listen)
 {
     char served[64];
@@ -93,10 +101,8 @@ static void write_listen(FILE *out, const struct config_listen *listen)
         fprintf(out, "    user: %s\n", listen->user == BELFRY_TLS_NAME_URI ? "uri" : "dns");
     if (config_listen_rights(&listen->policy) != NULL)
         fprintf(out, "    rights: %s\n", config_listen_rights(&listen->policy));
-    if (listen->policy.n_users_from > 0)
-        fputs("    users-from:\n", out);
-    for (size_t i = 0; i < listen->policy.n_users_from; i++)
-        write_item(out, "      - ", listen->policy.users_from[i]);
+    write_names(out, "tiers", &listen->policy.tiers);
+    write_names(out, "users-from", &listen->policy.users_from);
     if (listen->proxy_from.n > 0)
         fputs("    proxy-from:\n", out);
     for (size_t i = 0; i < listen->proxy_from.n; i++) {

@@ -142,7 +142,7 @@ const struct belfry_opt_row config_rows[N_CONFIG_ROWS] = {
     [KEY_TIER_SHARE] = {KEY_TIER_SHARE, "tier-share", .kind = BELFRY_KIND_COUNT, AT(tier_share),
         RANGE(1, 100), .fallback = "90",
         .value_name = "PERCENT", .help = "the same for a belfryd below, which stands for all of its clients",
-        .more = "A belfryd below is known by its certificate: the listener names it in users-from."},
+        .more = "A belfryd below is known by its certificate: the listener names it in tiers or users-from."},
     [KEY_WORKERS] = {KEY_WORKERS, "workers", COUNT(workers), RANGE(0, 256), .fallback = "0",
         .described = "0: CPUs that affinity and cgroup allow", .help = "threads that serve clients",
         .more = "At most 256."},
@@ -221,6 +221,9 @@ const struct belfry_opt_row config_listen_rows[N_LISTEN_PARTS] = {
                 "found off, the listener is not ready.\n"
                 "open: everyone who can connect may read what the tier may; a client with a token has\n"
                 "the rights of its user. open+writes: writes are relayed, too."},
+    [LISTEN_TIERS] = {LISTEN_TIERS, "tiers", .kind = BELFRY_KIND_TEXT, .value_name = "NAME+...",
+        .help = "with client-ca: belfryds below, which have --tier-share",
+        .more = "The names in their certificates. In the file it may be a list."},
     [LISTEN_USERS_FROM] = {LISTEN_USERS_FROM, "users-from", .kind = BELFRY_KIND_TEXT, .value_name = "NAME+...",
         .help = "with client-ca: tiers below that may name their clients' users",
         .more = "The names in the certificates of belfryds with --pass-users. Such a certificate can act as\n"

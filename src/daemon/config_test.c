@@ -1003,11 +1003,11 @@ static void users_of_certificates_need_a_key_or_a_tier_above(void **state)
     assert_string_equal(config.upstream_token_key, "/k");
     assert_string_equal(config.upstream_token_method, "ES256");
     assert_true(config.allow_root && !config.pass_users);
-    assert_int_equal(config.listen[0].policy.n_users_from, 2);
-    assert_string_equal(config.listen[0].policy.users_from[0], "leaf-1");
-    assert_string_equal(config.listen[0].policy.users_from[1], "leaf 2");
+    assert_int_equal(config.listen[0].policy.users_from.n, 2);
+    assert_string_equal(config.listen[0].policy.users_from.list[0], "leaf-1");
+    assert_string_equal(config.listen[0].policy.users_from.list[1], "leaf 2");
     expect_reads_back();
-    assert_string_equal(config.listen[0].policy.users_from[1], "leaf 2");
+    assert_string_equal(config.listen[0].policy.users_from.list[1], "leaf 2");
     load("--listen", ASKS ",users-from=a", "--upstream", "https://e:1", "--upstream-cert", "/c", "--upstream-key", "/k",
          "--pass-users", NULL);
     load_ok();
@@ -1037,6 +1037,26 @@ static void users_of_certificates_need_a_key_or_a_tier_above(void **state)
     expect_in(said, "--upstream-token-key: /nowhere/key cannot be read: No such file or directory");
     load("--listen", ASKS ",users-from=a++b", NULL);
     expect_mistake("users-from has an empty name");
+}
+
+static void tiers_below_are_named(void **state)
+{
+    (void)state;
+    load("--listen", ASKS ",tiers=leaf-1+leaf-2", NULL);
+    load_ok();
+    expect_reads_back();
+    assert_int_equal(config.listen[0].policy.tiers.n, 2);
+    assert_true(listen_policy_is_tier(&config.listen[0].policy, "leaf-2"));
+    assert_false(listen_policy_is_tier(&config.listen[0].policy, "leaf"));
+    assert_int_equal(config.listen[0].policy.users_from.n, 0); /* it may not speak for others */
+    load("--listen", "http://127.0.0.1:1,tiers=a", NULL);
+    expect_mistake("asks for no certificate, so tiers does nothing: add client-ca=FILE");
+    load("--listen", ASKS ",tiers=+a", NULL);
+    expect_mistake("tiers has an empty name: write tiers=NAME or tiers=NAME+NAME");
+    load("--client-share", "0", NULL);
+    expect_mistake("client-share");
+    load("--tier-share", "101", NULL);
+    expect_mistake("tier-share");
 }
 
 static void balancers_are_networks(void **state)
@@ -1123,6 +1143,7 @@ int main(void)
         TEST(a_listener_is_a_map_in_the_file),
         TEST(listener_before_credentials_says_which_rights_its_clients_have),
         TEST(users_of_certificates_need_a_key_or_a_tier_above),
+        TEST(tiers_below_are_named),
         TEST(balancers_are_networks),
         TEST(loopback_is_known_in_all_its_forms),
         TEST(every_mistake_on_the_command_line_has_a_sentence_and_a_remedy),

@@ -51,6 +51,7 @@ struct front {
     struct inbound_group *admin_inbound;
     struct admin *admin;
     struct hosts hosts; /* by which it may be asked over plain HTTP */
+    struct limits limits;
     struct reload reload;
     struct belfry_tls_tickets *tickets; /* of all listeners */
     uv_signal_t signals[N_SIGNALS];
@@ -386,8 +387,12 @@ static void close_handles(struct front *front)
 static enum belfry_err front_start(struct front *front, char *why, size_t why_len)
 {
     enum belfry_err err = mailbox_create(&front->loop, front, &front->box);
-    struct tier_opts opts = {
-        .config = front->config, .loop = &front->loop, .front = front->box, .hosts = &front->hosts, .log = front->log};
+    struct tier_opts opts = {.config = front->config,
+                             .loop = &front->loop,
+                             .front = front->box,
+                             .limits = &front->limits,
+                             .hosts = &front->hosts,
+                             .log = front->log};
     if (err == BELFRY_OK)
         err = tier_start(&opts, &front->tier, why, why_len);
     if (err == BELFRY_OK)
@@ -419,6 +424,7 @@ static void front_end(struct front *front)
     belfry_tls_tickets_destroy(front->tickets);
     free(front->gates);
     reload_fini(&front->reload);
+    limits_fini(&front->limits);
     hosts_fini(&front->hosts);
 }
 
@@ -428,11 +434,16 @@ enum belfry_err front_run(const struct front_opts *opts, char *why, size_t why_l
                           .logger = opts->logger,
                           .log = logger_log(opts->logger),
                           .watchdog_ms = service_watchdog_ms()};
-    struct reload_opts reload = {
-        .argc = opts->argc, .argv = opts->argv, .config = opts->config, .logger = opts->logger, .hosts = &front.hosts};
+    struct reload_opts reload = {.argc = opts->argc,
+                                 .argv = opts->argv,
+                                 .config = opts->config,
+                                 .logger = opts->logger,
+                                 .limits = &front.limits,
+                                 .hosts = &front.hosts};
     if (uv_loop_init(&front.loop) != 0)
         return BELFRY_ERR_LIMIT;
     hosts_init(&front.hosts, opts->config->advertise);
+    limits_init(&front.limits, opts->config);
     reload_init(&front.reload, &reload);
     enum belfry_err err = front_start(&front, why, why_len);
     if (err == BELFRY_OK) {

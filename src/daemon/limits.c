@@ -1,9 +1,11 @@
 /* src/daemon/limits.c */
 #include "daemon/limits.h"
 
+#include "daemon/service.h"
 #include "serve/kube/kube_list.h"
 
 #define MIB            ((size_t)1024 * 1024)
+#define MEMORY_PERCENT 75         /* of what there is */
 #define WATCHER_BYTES  512        /* more than a watcher costs that waits */
 #define INBOUND_PART   2          /* connections and their streams may cost half of a worker's memory, */
 #define REQUESTS_PART  16         /* requests that wait a sixteenth, */
@@ -22,19 +24,57 @@ static size_t part_of(size_t n, size_t workers)
     return (n + workers - 1) / workers;
 }
 
-void limits_of_worker(const struct config *config, const struct limits_machine *machine, struct shares_limits *out)
+static struct shares_limits limits_make(const struct limits *limits, const struct config *config)
 {
-    size_t workers = config->workers, memory = machine->memory / workers;
-    size_t connections = config->max_connections != 0 ? config->max_connections : machine->connections;
-    size_t watchers = config->max_watchers != 0 ? config->max_watchers : machine->memory / WATCHER_BYTES;
-    *out = (struct shares_limits){
-        .total = {[SHARES_CONNECTIONS] = part_of(at_most(connections, machine->connections), workers),
+    size_t memory = limits->memory / limits->workers;
+    size_t connections = config->max_connections != 0 ? config->max_connections : limits->connections;
+    size_t watchers = config->max_watchers != 0 ? config->max_watchers : limits->memory / WATCHER_BYTES;
+    return (struct shares_limits){
+        .total = {[SHARES_CONNECTIONS] = part_of(at_most(connections, limits->connections), limits->workers),
                   [SHARES_MEMORY] = memory / INBOUND_PART,
                   [SHARES_REQUESTS] = at_most(memory / REQUESTS_PART, REQUESTS_BYTES),
-                  [SHARES_WATCHERS] = part_of(watchers, workers),
-                  [SHARES_CALLS] = part_of(config->max_calls, workers),
+                  [SHARES_WATCHERS] = part_of(watchers, limits->workers),
+                  [SHARES_CALLS] = part_of(config->max_calls, limits->workers),
                   [SHARES_CALL_BYTES] = at_most(memory / CALL_PART, CALL_BYTES),
                   [SHARES_LISTS] = KUBE_LISTS_WAITING},
         .percent = {[SHARES_CLIENT] = config->client_share, [SHARES_BELOW] = config->tier_share},
     };
+}
+
+void limits_init(struct limits *limits, const struct config *config)
+{
+    struct service_limits machine;
+    service_limits(&machine);
+    *limits = (struct limits){.connections = (size_t)machine.connections, .workers = config->workers};
+    limits->memory =
+        config->memory_bytes != 0 ? config->memory_bytes : (size_t)(machine.memory_bytes / 100 * MEMORY_PERCENT);
+    pthread_mutex_init(&limits->lock, NULL);
+    limits_set(limits, config);
+}
+
+void limits_fini(struct limits *limits)
+{
+    pthread_mutex_destroy(&limits->lock);
+}
+
+void limits_set(struct limits *limits, const struct config *config)
+{
+    struct shares_limits made = limits_make(limits, config);
+    pthread_mutex_lock(&limits->lock);
+    limits->now = made;
+    pthread_mutex_unlock(&limits->lock);
+    /* relaxed: whoever sees it takes the lock */
+    atomic_fetch_add_explicit(&limits->version, 1, memory_order_relaxed);
+}
+
+bool limits_take(struct limits *limits, unsigned *version, struct shares_limits *out)
+{
+    unsigned now = atomic_load_explicit(&limits->version, memory_order_relaxed);
+    if (now == *version)
+        return false;
+    pthread_mutex_lock(&limits->lock);
+    *out = limits->now;
+    pthread_mutex_unlock(&limits->lock);
+    *version = now;
+    return true;
 }

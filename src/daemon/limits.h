@@ -1,21 +1,40 @@
 /* src/daemon/limits.h
  *
- * limits: the totals of the pools of one worker (server/shares.h), from the settings and from what the machine has.
+ * limits: what the tier may use of the machine, and from that and the settings the totals of the pools of one worker
+ * (server/shares.h).
  *
- * Thread: any. Pure.
+ * They can change while workers run: the front sets them, and each worker takes them over in its next turn, when it
+ * sees that `version` has moved.
+ *
+ * Thread: init, fini and set: the front's; take: any.
  */
 #ifndef BELFRY_DAEMON_LIMITS_H
 #define BELFRY_DAEMON_LIMITS_H
 
+#include <pthread.h>
+#include <stdatomic.h>
+
 #include "daemon/config.h"
 #include "server/shares.h"
 
-struct limits_machine {
+struct limits {
+    /* fixed at creation */
     size_t memory;      /* bytes that the tier may use */
     size_t connections; /* that there are descriptors for */
+    size_t workers;     /* each has an equal part of everything */
+
+    atomic_uint version;
+    pthread_mutex_t lock;
+    struct shares_limits now; /* under the lock */
 };
 
-/* Each worker has an equal part of everything. */
-void limits_of_worker(const struct config *config, const struct limits_machine *machine, struct shares_limits *out);
+/* Asks the machine. */
+void limits_init(struct limits *limits, const struct config *config);
+void limits_fini(struct limits *limits);
+
+void limits_set(struct limits *limits, const struct config *config);
+
+/* False: nothing has changed since *version, which is kept by the worker and begins with 0. */
+bool limits_take(struct limits *limits, unsigned *version, struct shares_limits *out);
 
 #endif

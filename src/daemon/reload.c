@@ -15,6 +15,11 @@ static void apply_hosts(struct reload *reload, const struct config *next)
     hosts_set(reload->opts.hosts, next->allowed_hosts, next->n_allowed_hosts);
 }
 
+static void apply_limits(struct reload *reload, const struct config *next)
+{
+    limits_set(reload->opts.limits, next);
+}
+
 static void apply_log_level(struct reload *reload, const struct config *next)
 {
     logger_set_level(reload->opts.logger, next->log_level);
@@ -25,7 +30,8 @@ static const struct {
     enum config_key key;
     void (*apply)(struct reload *reload, const struct config *next);
 } live[] = {
-    {KEY_ALLOWED_HOSTS, apply_hosts},
+    {KEY_ALLOWED_HOSTS, apply_hosts}, {KEY_MAX_CONNECTIONS, apply_limits}, {KEY_MAX_WATCHERS, apply_limits},
+    {KEY_MAX_CALLS, apply_limits},    {KEY_CLIENT_SHARE, apply_limits},    {KEY_TIER_SHARE, apply_limits},
     {KEY_LOG_LEVEL, apply_log_level},
 };
 #define N_LIVE (sizeof(live) / sizeof(live[0]))

@@ -15,6 +15,7 @@
 
 #include "base/owner.h"
 #include "daemon/config.h"
+#include "daemon/limits.h"
 #include "daemon/logger.h"
 
 struct reload_opts {
@@ -22,6 +23,7 @@ struct reload_opts {
     char **argv;
     const struct config *config; /* what belfryd was started with; lent */
     struct logger *logger;
+    struct limits *limits;
     struct hosts *hosts; /* shows names of the configuration until reload_fini() */
 };
 

@@ -21,6 +21,7 @@ struct bed {
     int argc;
     struct config config;
     struct logger *logger;
+    struct limits limits;
     struct hosts hosts;
     struct reload reload;
 };
@@ -51,14 +52,20 @@ static void bed_open(struct bed *bed, const char *text, char *flag)
     assert_int_equal(logger_create(bed->config.log_level, bed->config.log_format, fileno(bed->lines), &bed->logger),
                      BELFRY_OK);
     hosts_init(&bed->hosts, NULL);
-    struct reload_opts opts = {
-        .argc = bed->argc, .argv = bed->argv, .config = &bed->config, .logger = bed->logger, .hosts = &bed->hosts};
+    limits_init(&bed->limits, &bed->config);
+    struct reload_opts opts = {.argc = bed->argc,
+                               .argv = bed->argv,
+                               .config = &bed->config,
+                               .logger = bed->logger,
+                               .limits = &bed->limits,
+                               .hosts = &bed->hosts};
     reload_init(&bed->reload, &opts);
 }
 
 static void bed_close(struct bed *bed)
 {
     reload_fini(&bed->reload);
+    limits_fini(&bed->limits);
     hosts_fini(&bed->hosts);
     logger_destroy(bed->logger);
     config_fini(&bed->config);
@@ -206,6 +213,27 @@ static void a_file_that_is_wrong_changes_nothing(void **state)
     bed_close(&bed);
 }
 
+static void new_limits_are_there_for_every_worker(void **state)
+{
+    (void)state;
+    struct bed bed;
+    struct shares_limits limits;
+    unsigned one = 0, two = 0;
+    bed_open(&bed, "workers: 4\nmax-calls: 400\n", NULL);
+    assert_true(limits_take(&bed.limits, &one, &limits));
+    assert_int_equal(limits.total[SHARES_CALLS], 100);
+    assert_int_equal(limits.percent[SHARES_CLIENT], 50);
+    assert_false(limits_take(&bed.limits, &one, &limits));
+    expect_in(reload_with(&bed, "workers: 4\nmax-calls: 800\nclient-share: 20\n"),
+              "changed=\"max-calls: 400 -> 800; client-share: 50 -> 20\"");
+    assert_true(limits_take(&bed.limits, &one, &limits));
+    assert_int_equal(limits.total[SHARES_CALLS], 200);
+    assert_int_equal(limits.percent[SHARES_CLIENT], 20);
+    assert_true(limits_take(&bed.limits, &two, &limits)); /* another worker */
+    assert_false(limits_take(&bed.limits, &two, &limits));
+    bed_close(&bed);
+}
+
 static void many_long_names_are_cut_in_the_line_only(void **state)
 {
     (void)state;
@@ -255,6 +283,7 @@ int main(void)
         cmocka_unit_test(flags_stay_above_the_file),
         cmocka_unit_test(a_default_that_becomes_another_needs_no_restart),
         cmocka_unit_test(a_file_that_is_wrong_changes_nothing),
+        cmocka_unit_test(new_limits_are_there_for_every_worker),
         cmocka_unit_test(many_long_names_are_cut_in_the_line_only),
         cmocka_unit_test(without_memory_nothing_changes),
     };

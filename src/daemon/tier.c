@@ -20,7 +20,6 @@
 
 #define LOG_CAPACITY_LOG2 20 /* batches; what bounds it is its bytes */
 #define HAND_MS           2000
-#define MEMORY_SHARE      75 /* percent of what the machine, or the cgroup, has */
 #define SHELF_BYTES       (64 * 1024 * 1024)
 
 /* What a worker was handed in the last moments. */
@@ -38,7 +37,7 @@ struct tier {
     char word[VIA_WORD_BYTES + 1]; /* our name, as other tiers see it */
     struct belfry_buf scope_end;   /* of a prefix */
     const char *advertise;         /* what MemberList shows; NULL: what upstream says */
-    size_t memory_max, connections_max;
+    struct limits *limits;
     uint64_t started_ms;
     /* shared between the threads, each by its own rules */
     struct store *store;
@@ -244,9 +243,6 @@ static enum belfry_err start_workers(struct tier *tier)
     enum belfry_err err = answers_create(config->rights_period_ms, &tier->answers);
     if (err != BELFRY_OK)
         return err;
-    struct limits_machine machine = {tier->memory_max, tier->connections_max};
-    struct shares_limits limits;
-    limits_of_worker(config, &machine, &limits);
     struct worker_thread_opts opts = {.log = tier->log,
                                       .history = &tier->history,
                                       .standing = &tier->standing,
@@ -260,8 +256,8 @@ static enum belfry_err start_workers(struct tier *tier)
                                       .hosts = tier->opts.hosts,
                                       .vouch = tier->mint != NULL || config->pass_users ? &tier->vouch : NULL,
                                       .needs_auth = config_needs_auth(config),
-                                      .memory_max = tier->memory_max / config->workers,
-                                      .limits = limits,
+                                      .memory_max = tier->limits->memory / config->workers,
+                                      .limits = tier->limits,
                                       .progress_ms = config->progress_ms,
                                       .rights_period_ms = config->rights_period_ms,
                                       .answers = tier->answers,
@@ -313,7 +309,7 @@ static void finish_numbers(struct tier_numbers *numbers, void *user)
     numbers->listeners_left_s = seconds_until(tier->listeners_expire_s);
     numbers->upstream_left_s =
         tier->upstream_tls != NULL ? seconds_until(belfry_tls_expires(tier->upstream_tls)) : BELFRY_NEVER;
-    numbers->memory_max = tier->memory_max;
+    numbers->memory_max = tier->limits->memory;
     replica_stats(tier->store, &numbers->replica);
     struct store_meta meta;
     tier->store->api->snapshot(tier->store, &meta);
@@ -373,15 +369,6 @@ static void find_address(struct tier *tier)
             why);
 }
 
-static void set_bounds(struct tier *tier)
-{
-    size_t configured = tier->opts.config->memory_bytes;
-    struct service_limits limits;
-    service_limits(&limits);
-    tier->memory_max = configured != 0 ? configured : (size_t)(limits.memory_bytes / 100 * MEMORY_SHARE);
-    tier->connections_max = (size_t)limits.connections;
-}
-
 enum belfry_err tier_start(const struct tier_opts *opts, struct tier **out, char *why, size_t why_len)
 {
     struct tier *tier = calloc(1, sizeof(*tier));
@@ -390,7 +377,7 @@ enum belfry_err tier_start(const struct tier_opts *opts, struct tier **out, char
         return BELFRY_ERR_NOMEM;
     tier->opts = *opts;
     tier->started_ms = belfry_clock_ms();
-    set_bounds(tier);
+    tier->limits = opts->limits;
     find_address(tier);
     standing_init(&tier->standing);
     auth_revision_init(&tier->auth_revision);
@@ -482,7 +469,7 @@ static size_t choose_worker(struct tier *tier, uint64_t now)
 void tier_accept(struct tier *tier, const struct inbound_arrival *arrival)
 {
     BELFRY_OWNER_CHECK(tier);
-    if (tier_busy(tier) >= tier->connections_max) { /* the rest of the descriptors is for upstream and the admin */
+    if (tier_busy(tier) >= tier->limits->connections) { /* the rest of the descriptors is for upstream and the admin */
         tier->refused++;
         close(arrival->fd);
         return;

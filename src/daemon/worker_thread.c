@@ -44,11 +44,12 @@ struct worker_thread {
     struct route *route;
     struct inbound_group *inbound;
     struct worker *worker;
-    uv_prepare_t prepare; /* the end of a turn */
-    uv_idle_t idle;       /* runs while there is more to do, so that the loop does not block */
-    bool stale;           /* as the core knows it */
-    bool due;             /* the core was given something to do since its last turn began */
-    uv_timer_t timer;     /* until the next thing is due */
+    uv_prepare_t prepare;    /* the end of a turn */
+    uv_idle_t idle;          /* runs while there is more to do, so that the loop does not block */
+    bool stale;              /* as the core knows it */
+    unsigned limits_version; /* of those that are applied */
+    bool due;                /* the core was given something to do since its last turn began */
+    uv_timer_t timer;        /* until the next thing is due */
     uint64_t timer_due;
     uint64_t standing_turn;
     struct belfry_list scans; /* of worker_thread_ask.mail.node */
@@ -268,6 +269,9 @@ static void worker_thread_on_prepare(uv_prepare_t *prepare)
     ask_for_history(t);
     watch_after_turn(t->watch, now);
     look_after_kube(t, now);
+    struct shares_limits limits;
+    if (limits_take(t->opts.limits, &t->limits_version, &limits))
+        inbound_set_limits(t->inbound, &limits);
     if (t->leaving)
         send_away(t, now);
     more = inbound_flush(t->inbound, now) || more;
@@ -447,11 +451,13 @@ static enum belfry_err create_client_side(struct worker_thread *t, uv_loop_t *lo
                                .about = worker_thread_on_about,
                                .user = t};
     err = route_create(&route, &t->route);
+    struct shares_limits limits;
+    (void)limits_take(t->opts.limits, &t->limits_version, &limits);
     struct inbound_opts inbound = {.loop = loop,
                                    .begin = route_begin,
                                    .user = t->route,
                                    .max_streams = t->opts.max_streams,
-                                   .limits = t->opts.limits,
+                                   .limits = limits,
                                    .seed = t->opts.seed,
                                    .is_tier = listen_policy_is_tier,
                                    .check_ms = t->opts.rights_period_ms,

@@ -11,6 +11,7 @@
 #define BELFRY_DAEMON_WORKER_THREAD_H
 
 #include "core/evlog.h"
+#include "daemon/limits.h"
 #include "daemon/standing.h"
 #include "follow/history_reader.h"
 #include "serve/admin/numbers.h"
@@ -37,7 +38,7 @@ struct worker_thread_opts {
                                         are refused. Lent */
     bool needs_auth;                 /* a listener has rights=upstream: look whether auth is on there */
     size_t memory_max;
-    struct shares_limits limits;
+    struct limits *limits; /* outlives it */
     uint64_t progress_ms;
     uint32_t max_streams;
     uint64_t seed;

@@ -194,8 +194,7 @@ static void user_that_a_connection_may_not_name_is_refused_by_every_part(void **
 {
     (void)state;
     static const char *const names[] = {"leaf"};
-    static const struct listen_policy policy = {
-        .dialects = DIALECT_GRPC | DIALECT_KUBE, .users_from = names, .n_users_from = 1};
+    static const struct listen_policy policy = {.dialects = DIALECT_GRPC | DIALECT_KUBE, .users_from = {names, 1}};
     static const char *const paths[] = {"/etcdserverpb.Watch/Watch", "/etcdserverpb.KV/Range", "/belfry.Tier/About",
                                         "/apis/demo/v1/things"};
     struct bed bed;

@@ -8,11 +8,11 @@
  * Output: the bytes that an exchange has written wait in its buffer until they are pulled; an empty buffer over 1 KiB
  * is freed. exchange_room() is the smallest of EXCHANGE_ROOM, the stream's window and the exchange's share of the
  * connection's window, less the bytes that wait. With S exchanges open the share is the connection's window, or 512
- * KiB if that is less, divided by S, but at least 1 KiB. While its client may hold no more memory it is 1 KiB. So a peer that
- * gives no window, or does not read, can pile up at most 512 KiB or S KiB.
+ * KiB if that is less, divided by S, but at least 1 KiB. While its client may hold no more memory it is 1 KiB. So a
+ * peer that gives no window, or does not read, can pile up at most 512 KiB or S KiB.
  *
- * Memory: any number of streams may be open. What they cost counts as SHARES_MEMORY (shares.h): H2_SERVER_EXCHANGE bytes
- * and the buffer per exchange, H2_SERVER_CONN per connection. A stream for which there is no room is refused with
+ * Memory: any number of streams may be open. What they cost counts as SHARES_MEMORY (shares.h): H2_SERVER_EXCHANGE
+ * bytes and the buffer per exchange, H2_SERVER_CONN per connection. A stream for which there is no room is refused with
  * REFUSED_STREAM, after which a client may try again.
  *
  * When a response ends before its request did, RST_STREAM(NO_ERROR) follows. Trailers of a request are ignored. A

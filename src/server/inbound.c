@@ -918,7 +918,7 @@ static void on_yield(struct shares_conn *share, enum shares_pool pool, void *use
     struct exchange_conn *info = belfry_container(share, struct exchange_conn, share);
     struct inbound_conn *c = belfry_container(info, struct inbound_conn, info);
     char why[400];
-    int n = snprintf(why, sizeof(why), "belfry: others need %s, and %s holds most: %zu on this connection",
+    int n = snprintf(why, sizeof(why), "belfry: room was needed for %s, of which %s holds %zu on this connection",
                      shares_pool_name(pool), shares_name(share), share->held[pool]);
     if (share->unfinished >= SHARES_UNFINISHED && n > 0 && (size_t)n < sizeof(why))
         snprintf(why + n, sizeof(why) - (size_t)n, ", %zu bytes of unfinished requests", share->unfinished);

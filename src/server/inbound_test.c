@@ -942,7 +942,7 @@ static void over_the_memory_the_connection_with_most_unfinished_requests_is_ende
     size_t len = hear_frame(hostile, 7, payload, sizeof(payload));
     assert_int_equal(payload[7], 11); /* ENHANCE_YOUR_CALM */
     payload[len] = '\0';
-    assert_non_null(strstr(payload + 8, "belfry: others need memory, and "));
+    assert_non_null(strstr(payload + 8, "belfry: room was needed for memory, of which "));
     assert_non_null(strstr(payload + 8, " on this connection, 696320 bytes of unfinished requests"));
     assert_true(ends_at_last(hostile, 1000));
     close(hostile);
@@ -1015,7 +1015,7 @@ static void over_the_memory_another_client_is_served_and_the_largest_yields(void
     assert_int_equal(n_crowd, 10);
     size_t len = hear_frame(fd, 7, payload, sizeof(payload));
     payload[len] = '\0';
-    assert_non_null(strstr(payload + 8, "belfry: others need memory, and 127.0.0.1 holds most: "));
+    assert_non_null(strstr(payload + 8, "belfry: room was needed for memory, of which 127.0.0.1 holds "));
     close(other);
     close(fd);
     close_group();

@@ -269,7 +269,7 @@ static void clients_own_belfry_user_is_not_passed_on(void **state)
 {
     (void)state;
     static const char *const names[] = {"leaf"};
-    static const struct listen_policy below = {.users_from = names, .n_users_from = 1};
+    static const struct listen_policy below = {.users_from = {names, 1}};
     make_relay(BY_KEY, false);
     call("leaf", RANGE, "belfry-user: \"alice\"", &below);
     assert_sent_for("alice", 17);
@@ -305,7 +305,7 @@ static void question_of_a_tier_below_is_about_the_user_that_it_names(void **stat
 {
     (void)state;
     static const char *const names[] = {"leaf"};
-    static const struct listen_policy below = {.users_from = names, .n_users_from = 1};
+    static const struct listen_policy below = {.users_from = {names, 1}};
     make_relay(BY_KEY, false);
     for (int i = 0; i < 2; i++) {
         ask_about("leaf", "belfry-user: \"alice\"", &below);
@@ -324,7 +324,7 @@ static void tier_without_a_key_passes_the_user_on(void **state)
 {
     (void)state;
     static const char *const names[] = {"leaf"};
-    static const struct listen_policy below = {.users_from = names, .n_users_from = 1};
+    static const struct listen_policy below = {.users_from = {names, 1}};
     make_relay(PASSING, true);
     call("alice", RANGE, NULL, NULL);
     assert_string_equal(sent("belfry-user"), "\"alice\"");

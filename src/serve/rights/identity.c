@@ -67,7 +67,8 @@ static enum passing passed_value(const struct exchange_head *head, struct belfry
 /* May this connection say for which user it asks? */
 static bool may_pass(const struct exchange_conn *conn)
 {
-    return conn->user != NULL && listen_policy_is_tier(conn->policy, conn->user);
+    const struct listen_policy *policy = conn->policy;
+    return policy != NULL && conn->user != NULL && listen_names_have(&policy->users_from, conn->user);
 }
 
 /* "NAME", with the quotes. */

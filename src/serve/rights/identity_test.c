@@ -105,7 +105,7 @@ static void listener_says_which_rights(void **state)
 /* ---- users that tiers below pass on ---- */
 
 static const char *const trusted[] = {"leaf-1", "leaf-2"};
-static const struct listen_policy below = {.users_from = trusted, .n_users_from = 2, .rights = LISTEN_RIGHTS_OPEN};
+static const struct listen_policy below = {.users_from = {trusted, 2}, .rights = LISTEN_RIGHTS_OPEN};
 
 /* The refusal of a request on a connection of `user`; its identity in *out. */
 static const char *refusal_of(const char *user, const struct listen_policy *policy, const char *const *fields,

@@ -15,25 +15,35 @@ enum listen_rights {
     LISTEN_RIGHTS_OPEN      /* whatever the tier may read; a client with a token has the rights of its user */
 };
 
+struct listen_names { /* lent */
+    const char *const *list;
+    size_t n;
+};
+
 /* exchange_conn.policy points at one. */
 struct listen_policy {
     unsigned dialects; /* enum dialect, ored */
     bool read_only;
     enum listen_rights rights;
     bool open_writes; /* OPEN: writes, too */
-    /* Names in the certificates of tiers below that may say for which user they ask (identity.h). Lent. */
-    const char *const *users_from;
-    size_t n_users_from;
+    /* Names in the certificates of tiers below; users_from: of those that may say for which user they ask
+     * (identity.h). */
+    struct listen_names tiers, users_from;
 };
+
+static inline bool listen_names_have(const struct listen_names *names, const char *name)
+{
+    for (size_t i = 0; i < names->n; i++)
+        if (strcmp(names->list[i], name) == 0)
+            return true;
+    return false;
+}
 
 /* Is the user of a certificate a tier below? As inbound_opts.is_tier. */
 static inline bool listen_policy_is_tier(const void *listen_policy, const char *user)
 {
     const struct listen_policy *policy = listen_policy;
-    for (size_t i = 0; policy != NULL && i < policy->n_users_from; i++)
-        if (strcmp(policy->users_from[i], user) == 0)
-            return true;
-    return false;
+    return policy != NULL && (listen_names_have(&policy->tiers, user) || listen_names_have(&policy->users_from, user));
 }
 
 /* May more than methods that read be relayed? */
