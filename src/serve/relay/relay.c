@@ -11,6 +11,7 @@
 #include "serve/relay/grpc_walk.h"
 #include "serve/relay/relay_members.h"
 #include "serve/relay/relay_rights.h"
+#include "serve/relay/relay_turns.h"
 #include "serve/rights/inquiry.h"
 #include "serve/rights/rights_request.h"
 #include "server/fields.h"
@@ -27,18 +28,19 @@
 #define NO_ROOM    "belfry: memory limit reached; try again"
 #define OVER_SHARE "belfry: this client has as many calls under way as it may; see --client-share"
 #define TOO_MANY   "belfry: too many calls are being relayed"
+#define NO_TURN    "belfry: this client, or upstream, has too many calls under way; try again"
 #define LATE       "belfry: the request was not complete in time"
 #define BAD_HEAD   "belfry: these request headers cannot be passed on"
 
 #define OBSERVE_AGAIN "belfry: the right to this call is judged once in a period: repeat the call"
 
-/*     HEADED --> CHECKING --> WAITING --> PASSING --> EMPTYING --> gone        any state may go to gone
- *      |  `---> WAITING at once when there is nothing to check
+/*     HEADED --> [TURNING -->] [CHECKING -->] WAITING --> PASSING --> EMPTYING --> gone     any state may go to gone
  *      `---> ASKING --> gone
  */
 enum call_state {
     HEADED,   /* upstream does not know of the call: no byte of the body was received, or it may be an inquiry */
     ASKING,   /* it is the question of a tier below, and is answered here */
+    TURNING,  /* others are with upstream (relay_turns.h) */
     CHECKING, /* may it be passed on without a token? Which field speaks for the user of its certificate? */
     WAITING,  /* the response has not begun */
     PASSING,  /* its head has been passed on */
@@ -64,6 +66,8 @@ struct relay_call {
     enum relay_request kind;
     uint64_t due_ms;
     /* owner */
+    struct relay_turn turn;
+    uint64_t turn_ms;           /* TURNING: until when it waits; NEVER: it does not */
     uint64_t right_ms, look_ms; /* of one whose response may go on for ever: when upstream judged its right, or auth was
                                    known to be off; when to look at that again (NEVER: it is no such call) */
     struct belfry_list node;
@@ -107,6 +111,8 @@ struct relay {
     struct belfry_list anonymous; /* calls */
     struct permit_question *recheck; /* is auth still off, for these? */
     uint64_t recheck_ms;             /* when that is asked next; BELFRY_NEVER: not planned */
+    struct relay_turns turns;
+    uv_timer_t turns_timer; /* 0 ms: somebody may be next */
     uv_timer_t timer;
     uint64_t due_ms; /* of the timer: the first deadline or recheck_ms, but not within LOOK_MS of looked_ms */
     uint64_t looked_ms;
@@ -118,7 +124,8 @@ static void on_relay_timer(uv_timer_t *timer);
 
 static void relay_call_move_to(struct relay_call *call, enum call_state to)
 {
-    static const unsigned legal[] = {[HEADED] = 1u << CHECKING | 1u << WAITING | 1u << ASKING,
+    static const unsigned legal[] = {[HEADED] = 1u << TURNING | 1u << CHECKING | 1u << WAITING | 1u << ASKING,
+                                     [TURNING] = 1u << CHECKING | 1u << WAITING,
                                      [ASKING] = 0,
                                      [CHECKING] = 1u << WAITING,
                                      [WAITING] = 1u << PASSING | 1u << EMPTYING,
@@ -146,7 +153,7 @@ static void relay_call_set_held(struct relay_call *call, size_t request, size_t 
 
 static size_t relay_call_head_bytes(const struct relay_call *call)
 {
-    if (call->state == CHECKING || call->state == HEADED)
+    if (call->state == CHECKING || call->state == HEADED || call->state == TURNING)
         return call->path.cap + fields_bytes(&call->block);
     return call->up == NULL ? 0 : uplink_unsent(call->up);
 }
@@ -180,6 +187,19 @@ static void relay_call_note_progress(struct relay_call *call)
     belfry_list_append(&call->relay->slow, &call->slow);
 }
 
+/* ---- turns ---- */
+
+static void on_relay_turns(uv_timer_t *timer);
+
+/* Upstream has done with it, or will never know of it. Whoever is next sets out later: this may be called from inside
+ * anything. */
+static void relay_call_end_turn(struct relay_call *call)
+{
+    struct relay *relay = call->relay;
+    if (relay_turn_end(&relay->turns, &call->turn))
+        uv_timer_start(&relay->turns_timer, on_relay_turns, 0, 0);
+}
+
 /* ---- ends ---- */
 
 /* The exchange has ended, or is about to. */
@@ -198,6 +218,7 @@ static void relay_call_free(struct relay_call *call)
     belfry_list_remove(&call->node);
     belfry_list_remove(&call->anonymous);
     belfry_list_remove(&call->slow);
+    relay_call_end_turn(call);
     relay_call_set_held(call, 0, 0);
     shares_count(call->share, SHARES_CALLS, 1, 0);
     relay->stats.running--;
@@ -353,6 +374,7 @@ static void relay_call_upstream_ended(struct relay_call *call, enum call_end end
 {
     call->end = end;
     call->up = NULL;
+    relay_call_end_turn(call);
     relay_call_move_to(call, EMPTYING);
     if (call->rewrites)
         relay_call_rewrite_members(call);
@@ -615,6 +637,32 @@ static enum belfry_err relay_call_set_out(struct relay_call *call)
     return ask_without_token(call->relay, on_relay_verdict, call, &call->question);
 }
 
+/* Only calls that upstream answers soon take turns: others, which may last for days, are bounded as SHARES_CALLS. */
+static enum belfry_err relay_call_take_turn(struct relay_call *call)
+{
+    struct relay *relay = call->relay;
+    bool is_short = call->kind == RELAY_ONE_MESSAGE && !call->acts_later && call->look_ms == BELFRY_NEVER;
+    if (!is_short || relay_turn_take(&relay->turns, &call->turn))
+        return relay_call_set_out(call);
+    relay_call_move_to(call, TURNING);
+    uint64_t now = belfry_clock_ms();
+    call->turn_ms = now + relay->opts.turn_ms;
+    relay_arm_timer(relay, call->turn_ms, now);
+    return BELFRY_OK;
+}
+
+static void on_relay_turns(uv_timer_t *timer)
+{
+    struct relay *relay = timer->data;
+    for (struct relay_turn *turn; (turn = relay_turns_next(&relay->turns)) != NULL;) {
+        struct relay_call *call = belfry_container(turn, struct relay_call, turn);
+        call->turn_ms = BELFRY_NEVER;
+        enum belfry_err err = relay_call_set_out(call);
+        if (err != BELFRY_OK)
+            relay_call_fail_begin(call, err);
+    }
+}
+
 /* ---- questions of tiers below ---- */
 
 static void on_relay_inquiry(const struct inquiry_answer *with, void *user)
@@ -677,7 +725,7 @@ static void relay_call_pass_on(struct relay_call *call)
         relay_call_fail(call, BELFRY_GRPC_PERMISSION_DENIED, READ_ONLY);
         return;
     }
-    enum belfry_err err = call->state == HEADED ? relay_call_set_out(call) : BELFRY_OK;
+    enum belfry_err err = call->state == HEADED ? relay_call_take_turn(call) : BELFRY_OK;
     if (err != BELFRY_OK)
         relay_call_fail_begin(call, err);
     else if (call->up != NULL)
@@ -795,7 +843,8 @@ static struct relay_call *relay_call_create(struct relay *relay, struct exchange
     call->x = x;
     call->share = exchange_share(x);
     call->state = HEADED;
-    call->due_ms = call->look_ms = BELFRY_NEVER;
+    call->due_ms = call->look_ms = call->turn_ms = BELFRY_NEVER;
+    relay_turn_init(&relay->turns, &call->turn, who.source);
     call->tokenless = who.kind != IDENTITY_TOKEN;
     call->may_ask = inquiry_is(head, &who, &call->within_ms);
     call->has_user = is_cert && who.rights != LISTEN_RIGHTS_OPEN && !relay_rights_authenticates(head->path);
@@ -908,6 +957,11 @@ static bool relay_call_end_if_late(struct relay_call *call, uint64_t now)
         relay_call_fail(call, BELFRY_GRPC_DEADLINE_EXCEEDED, "context deadline exceeded");
         return true;
     }
+    if (call->turn_ms <= now) {
+        call->relay->stats.refused++;
+        relay_call_fail(call, BELFRY_GRPC_UNAVAILABLE, NO_TURN);
+        return true;
+    }
     if (call->pace.due_ms > now)
         return false;
     if (call->state != HEADED && belfry_buf_len(&call->request) > 0) {
@@ -931,7 +985,8 @@ static void on_relay_timer(uv_timer_t *timer)
             continue;
         next = belfry_min_time(next, call->look_ms);
         if (call->state != EMPTYING && !relay_call_end_if_late(call, now)) /* EMPTYING: upstream was in time */
-            next = belfry_min_time(next, belfry_min_time(call->due_ms, call->pace.due_ms));
+            next =
+                belfry_min_time(belfry_min_time(next, call->turn_ms), belfry_min_time(call->due_ms, call->pace.due_ms));
     }
     relay->due_ms = BELFRY_NEVER;
     relay->looked_ms = now;
@@ -951,12 +1006,15 @@ enum belfry_err relay_create(const struct relay_opts *opts, struct relay **out)
     relay->inquiries.permit = opts->permit;
     relay->due_ms = relay->recheck_ms = BELFRY_NEVER;
     relay->opts.pace_ms = opts->pace_ms != 0 ? opts->pace_ms : PACE_MS;
+    relay->opts.turn_ms = opts->turn_ms != 0 ? opts->turn_ms : RELAY_TURN_MS;
     relay->opts.period_ms = opts->period_ms != 0 ? opts->period_ms : PERMIT_PERIOD_MS;
     belfry_list_init(&relay->calls);
     belfry_list_init(&relay->slow);
     belfry_list_init(&relay->anonymous);
+    relay_turns_init(&relay->turns, belfry_clock_ns());
     uv_timer_init(uplink_loop(opts->uplink), &relay->timer);
-    relay->timer.data = relay;
+    uv_timer_init(uplink_loop(opts->uplink), &relay->turns_timer);
+    relay->timer.data = relay->turns_timer.data = relay;
     BELFRY_OWNER_INIT(relay);
     *out = relay;
     return BELFRY_OK;
@@ -965,6 +1023,12 @@ enum belfry_err relay_create(const struct relay_opts *opts, struct relay **out)
 static void on_relay_timer_closed(uv_handle_t *timer)
 {
     free(timer->data);
+}
+
+static void on_relay_turns_closed(uv_handle_t *timer)
+{
+    struct relay *relay = timer->data;
+    uv_close((uv_handle_t *)&relay->timer, on_relay_timer_closed);
 }
 
 void relay_destroy(struct relay *relay)
@@ -979,7 +1043,7 @@ void relay_destroy(struct relay *relay)
         exchange_reset(call->x, NGHTTP2_CANCEL);
         relay_call_free(call);
     }
-    uv_close((uv_handle_t *)&relay->timer, on_relay_timer_closed);
+    uv_close((uv_handle_t *)&relay->turns_timer, on_relay_turns_closed);
 }
 
 void relay_end_all(struct relay *relay, const char *why)

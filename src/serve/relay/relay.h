@@ -11,6 +11,9 @@
  * after its head; in other requests each message must be whole PACE_MS after its first byte. Large messages have more
  * time (pace.h). A late call ends with 14 "belfry: the request was not complete in time".
  *
+ * Calls that upstream answers soon take turns when very many are with upstream (relay_turns.h). One that has waited for
+ * RELAY_TURN_MS ends with 14.
+ *
  * Exceptions, all of them:
  * - When the tier's certificate has a common name (uplink_may_have_name()), a call without a token waits until permit
  *   knows whether auth is on. If it is, a method that needs a user is refused here, as etcd refuses it (3 "etcdserver:
@@ -52,6 +55,7 @@
 #include "serve/uplink/uplink.h"
 
 #define RELAY_RECHECK_MS 1000
+#define RELAY_TURN_MS    4000 /* as UPLINK_WAIT_MS */
 
 struct relay;
 
@@ -61,6 +65,7 @@ struct relay_opts {
     struct vouch *vouch;   /* NULL: users of client certificates are refused */
     const char *advertise; /* NULL: none. Lent */
     uint64_t pace_ms;      /* 0: PACE_MS */
+    uint64_t turn_ms;      /* 0: RELAY_TURN_MS */
     uint64_t period_ms;    /* of rights; 0: PERMIT_PERIOD_MS */
     const struct belfry_log *log;
 };

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "net/tls_test_keys.h"
+#include "serve/relay/relay_turns.h"
 #include "support/fakeexchange.h"
 #include "support/fakeshares.h"
 #include "support/uplinkbed.h"
@@ -437,6 +438,50 @@ static void a_call_beyond_the_share_of_its_client_is_refused(void **state)
         fakeexchange_fini(&peers[i]);
     }
     shares_fini(&held.shares);
+}
+
+/* Its answers do not come, or are not read. */
+static void a_client_with_half_of_the_turns_waits_for_itself_and_others_do_not(void **state)
+{
+    (void)state;
+    enum { CALLS = RELAY_TURNS / 2 + 2 };
+    static struct fakeexchange peers[CALLS];
+    make_relay(&(struct relay_opts){.turn_ms = 1500}, NULL);
+    fakeshares_init(&held, SHARES_CALLS, 0, 50);
+    for (size_t i = 0; i < CALLS; i++) {
+        fakeexchange_init(&peers[i], EXCHANGE_ROOM);
+        join(&peers[i]);
+        begin_on(&peers[i], RANGE);
+        fakeexchange_half_close(&peers[i]);
+    }
+    reach(RELAY_TURNS / 2);
+    fakeshares_join(&held, &fake.conn, "another");
+    fake.conn.id = 2;
+    ask(RANGE);
+    reach(RELAY_TURNS / 2 + 1);
+    fakeexchange_gone(&peers[0]); /* its place is the next one's */
+    reach(RELAY_TURNS / 2 + 2);
+    drive_until(peers[CALLS - 1].state == FAKEEXCHANGE_ENDED); /* nobody else ended in time */
+    assert_string_equal(fakeexchange_field(&peers[CALLS - 1], "grpc-status"), "14");
+    assert_int_equal(peers[CALLS - 2].state, FAKEEXCHANGE_OPEN);
+    struct fakeexchange lasting;
+    fakeexchange_init(&lasting, EXCHANGE_ROOM);
+    join(&lasting);
+    begin_on(&lasting, KEEPALIVE); /* it takes no turn */
+    reach(RELAY_TURNS / 2 + 3);
+    fakeexchange_gone(&lasting);
+    shares_leave(&lasting.conn.share);
+    fakeexchange_fini(&lasting);
+    for (size_t i = 0; i < CALLS; i++) {
+        if (peers[i].state == FAKEEXCHANGE_OPEN)
+            fakeexchange_gone(&peers[i]);
+        shares_leave(&peers[i].conn.share);
+        fakeexchange_fini(&peers[i]);
+    }
+    fakeexchange_gone(&fake);
+    shares_leave(&fake.conn.share);
+    shares_fini(&held.shares);
+    assert_int_equal(counted().running, 0);
 }
 
 static void a_head_counts_until_it_was_sent_and_once(void **state)
@@ -1267,6 +1312,7 @@ int main(void)
         cmocka_unit_test_teardown(a_call_that_alone_is_over_the_bound_is_ended, teardown),
         cmocka_unit_test_teardown(requests_count_against_the_bound, teardown),
         cmocka_unit_test_teardown(a_call_beyond_the_share_of_its_client_is_refused, teardown),
+        cmocka_unit_test_teardown(a_client_with_half_of_the_turns_waits_for_itself_and_others_do_not, teardown),
         cmocka_unit_test_teardown(a_head_counts_until_it_was_sent_and_once, teardown),
         cmocka_unit_test_teardown(upstream_hears_of_a_call_with_the_first_of_its_body, teardown),
         cmocka_unit_test_teardown(a_call_without_its_body_ends_and_upstream_never_hears_of_it, teardown),
