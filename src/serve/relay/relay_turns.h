@@ -15,7 +15,7 @@
 #include "base/err.h"
 #include "serve/rights/lanes.h"
 
-#define RELAY_TURNS 512 /* of one worker: at 10 ms for an answer, 51,200 calls per second */
+#define RELAY_TURNS 128 /* of one worker: at 10 ms for an answer, 12,800 calls per second */
 
 struct relay_turns {
     struct lanes lanes;
