@@ -14,10 +14,10 @@ NAME = "tier.example"
 class Reloaded:
     """A tier with a configuration file, and what each reload logs."""
 
-    def __init__(self, cluster, make_tier, folder, text, *flags):
+    def __init__(self, cluster, make_tier, folder, text, *flags, env=None):
         self.file = folder / "belfryd.yaml"
         self.file.write_text(text)
-        self.tier = make_tier(cluster, "--config", str(self.file), *flags)
+        self.tier = make_tier(cluster, "--config", str(self.file), *flags, env=env)
 
     def reload(self, text):
         """Replaces the file as an editor does; returns the lines from the signal on."""
@@ -84,6 +84,9 @@ def test_a_wrong_file_keeps_everything(reloaded):
 
 
 def test_flags_and_environment_stay_above_the_file(cluster, make_tier, tmp_path):
-    reloaded = Reloaded(cluster, make_tier, tmp_path, "log-level: info\n", "--log-level", "info")
-    said = reloaded.reload("log-level: debug\nallowed-hosts: [tier.example]\n")
-    assert 'event=reloaded changed="allowed-hosts: none -> tier.example"' in said
+    for name, flags, env in (("flag", ("--log-level", "info"), None), ("environment", (), {"BELFRYD_LOG_LEVEL": "info"})):
+        folder = tmp_path / name
+        folder.mkdir()
+        reloaded = Reloaded(cluster, make_tier, folder, "log-level: info\n", *flags, env=env)
+        said = reloaded.reload("log-level: debug\nallowed-hosts: [tier.example]\n")
+        assert 'event=reloaded changed="allowed-hosts: none -> tier.example"' in said

@@ -21,11 +21,15 @@ def install(prefix, root=None):
     return procs.run(["cmake", "--install", BUILD, "--prefix", str(prefix)], env=env, timeout=120).stdout.decode()
 
 
-def exec_start(root):
-    """The command of the unit below `root`, in words."""
+def command(root, name):
+    """A command of the unit below `root`, in words."""
     unit, = root.glob("**/systemd/system/belfryd.service")
-    line, = (line for line in unit.read_text().splitlines() if line.startswith("ExecStart="))
-    return shlex.split(line.removeprefix("ExecStart="))
+    line, = (line for line in unit.read_text().splitlines() if line.startswith(f"{name}="))
+    return shlex.split(line.removeprefix(f"{name}="))
+
+
+def exec_start(root):
+    return command(root, "ExecStart")
 
 
 def notified(notify, wanted):
@@ -54,12 +58,15 @@ def test_installed_command_starts_with_the_installed_configuration(cluster, tmp_
             notified(notify, "READY=1")
         except TimeoutError:
             raise AssertionError(f"status {proc.poll()}: {(tmp_path / 'log').read_text()}") from None
+        config.write_text(config.read_text() + "log-level: debug\n")
+        procs.run([word.replace("$MAINPID", str(proc.pid)) for word in command(tmp_path, "ExecReload")], timeout=10)
+        procs.wait_until(lambda: "log-level: info -> debug" in (tmp_path / "log").read_text(), 10)
         proc.terminate()
         assert proc.wait(40) == 0
     assert "name=as-installed" in (tmp_path / "log").read_text()
 
     assert f"Kept: {config}" in install(tmp_path)
-    assert config.read_text().endswith(own)
+    assert config.read_text().endswith(own + "log-level: debug\n")
 
 
 @pytest.mark.parametrize("prefix,folder", [("/usr", "/etc/belfry"), ("/usr/local", "/usr/local/etc/belfry"),
