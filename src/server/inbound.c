@@ -76,6 +76,7 @@ struct inbound_group {
     struct belfry_list waits[INBOUND_N_WAITS];
     struct h2_teardown teardown;
     struct shares shares;
+    struct shares_alarm alarm;
     struct inbound_traffic traffic;
     size_t n_http1, n_http2, n_tls;
     struct inbound_stats stats; /* its counters */
@@ -1064,6 +1065,7 @@ static void on_tick(uv_timer_t *timer)
     uint64_t now_ms = belfry_clock_ms(), last_ms = group->tick_at_ms;
     group->tick_at_ms = now_ms;
     plan_checks(group, now_ms - last_ms);
+    shares_alarm_look(&group->alarm, &group->shares, now_ms, group->opts.log);
     if (now_ms - last_ms > 4 * TICK_MS)
         return;
     for (size_t i = 0; i < INBOUND_N_WAITS; i++)
@@ -1225,6 +1227,11 @@ size_t inbound_connections(const struct inbound_group *group)
 const struct shares *inbound_shares(const struct inbound_group *group)
 {
     return &group->shares;
+}
+
+const struct shares_alarm *inbound_alarm(const struct inbound_group *group)
+{
+    return &group->alarm;
 }
 
 void inbound_set_limits(struct inbound_group *group, const struct shares_limits *limits)

@@ -55,6 +55,7 @@
 #include "base/log.h"
 #include "net/tls.h"
 #include "server/exchange.h"
+#include "server/shares_alarm.h"
 
 #define INBOUND_SNDBUF   (64 * 1024)
 #define INBOUND_DEAD_MS  60000
@@ -135,6 +136,7 @@ struct inbound_stats {
 void inbound_stats(const struct inbound_group *group, struct inbound_stats *out);
 
 const struct shares *inbound_shares(const struct inbound_group *group);
+const struct shares_alarm *inbound_alarm(const struct inbound_group *group); /* looks at the shares every tick */
 void inbound_set_limits(struct inbound_group *group, const struct shares_limits *limits);
 
 #endif

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LOOK_MAX 256 /* connections of a client that are compared when it yields one */
+#define LOOK_MAX 256 /* connections of a client that are compared when it yields one; clients that hold about as much */
 #define FLOOR    64  /* others yield to a client that holds no more than one of so many parts of a pool */
 #define EVEN     8   /* the bucket of a client that holds 1, if its share is 50 percent */
 
@@ -389,9 +389,20 @@ const char *shares_name(const struct shares_conn *conn)
 
 const char *shares_largest(const struct shares *shares, enum shares_pool pool, size_t *out_held)
 {
-    const struct shares_client *client = largest_client(shares, pool);
-    *out_held = client == NULL ? 0 : client->pools[pool].held;
-    return client == NULL ? NULL : client->name;
+    const struct shares_client *largest = largest_client(shares, pool);
+    *out_held = 0;
+    if (largest == NULL)
+        return NULL;
+    size_t left = LOOK_MAX;
+    belfry_list_each (node, &shares->pools[pool].buckets[largest->pools[pool].bucket]) {
+        const struct shares_client *client = belfry_container(node, struct shares_client, pools[pool].of_size);
+        if (client->pools[pool].held > largest->pools[pool].held)
+            largest = client;
+        if (--left == 0)
+            break;
+    }
+    *out_held = largest->pools[pool].held;
+    return largest->name;
 }
 
 void shares_stats(const struct shares *shares, enum shares_pool pool, struct shares_stats *out)

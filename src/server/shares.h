@@ -142,7 +142,8 @@ uint64_t shares_source(const struct shares_conn *conn);
 
 const char *shares_name(const struct shares_conn *conn); /* its client's; "" if nothing is counted */
 
-/* The client that holds most of a pool, to within a factor of two: its name, and how much. NULL: none holds any. */
+/* The client that holds most of a pool for its share: its name, and how much. Of more than 256 that hold about as much
+ * it may be another, that holds at least half as much. NULL: none holds any. */
 const char *shares_largest(const struct shares *shares, enum shares_pool pool, size_t *out_held);
 
 void shares_stats(const struct shares *shares, enum shares_pool pool, struct shares_stats *out);

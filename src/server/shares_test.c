@@ -161,6 +161,21 @@ static void of_the_client_that_yields_the_connection_that_holds_most_is_ended(vo
     assert_int_equal(shares.pools[SHARES_MEMORY].yielded, 1);
 }
 
+static void the_largest_is_found_among_those_of_its_size(void **state)
+{
+    (void)state;
+    size_t held;
+    open_shares(SHARES_CALLS, 1000, 100, 100);
+    assert_null(shares_largest(&shares, SHARES_CALLS, &held));
+    assert_int_equal(held, 0);
+    join(0, "a");
+    join(1, "b");
+    join(2, "c");
+    assert_true(take(0, SHARES_CALLS, 130) && take(1, SHARES_CALLS, 250) && take(2, SHARES_CALLS, 200));
+    assert_string_equal(shares_largest(&shares, SHARES_CALLS, &held), "b");
+    assert_int_equal(held, 250);
+}
+
 static void clients_that_hold_about_the_same_do_not_yield(void **state)
 {
     (void)state;
@@ -350,6 +365,7 @@ int main(void)
         TEST(the_client_that_holds_most_yields_to_one_that_holds_little),
         TEST(of_the_client_that_yields_the_connection_that_holds_most_is_ended),
         TEST(clients_that_hold_about_the_same_do_not_yield),
+        TEST(the_largest_is_found_among_those_of_its_size),
         TEST(nobody_yields_to_what_could_never_be_held),
         TEST(unfinished_requests_yield_before_anything_in_good_order),
         TEST(at_the_limit_of_a_client_only_its_own_connections_are_ended),
