@@ -738,6 +738,7 @@ static void open_count(struct mail *mail, void *owner)
         worker_stats(t->worker, &numbers->core);
         watch_stats(t->watch, &numbers->watch);
         inbound_stats(t->inbound, &numbers->inbound);
+        pools_count(inbound_shares(t->inbound), inbound_alarm(t->inbound), numbers->pools);
         relay_stats(t->relay, &numbers->relay);
         route_stats(t->route, &numbers->route);
         permit_stats(t->permit, &numbers->permit);

@@ -34,7 +34,7 @@ static struct top_data data;
 static enum belfry_err read_with(const char *watchers)
 {
     top_data_fini(&data);
-    return top_data_read(NUMBERS_JSON, strlen(NUMBERS_JSON), watchers, strlen(watchers), &data);
+    return top_data_read(numbers_json(), strlen(numbers_json()), watchers, strlen(watchers), &data);
 }
 
 static int clean(void **state)

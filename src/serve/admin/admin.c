@@ -17,6 +17,7 @@
 #include "base/list.h"
 #include "base/owner.h"
 #include "serve/admin/metrics.h"
+#include "serve/admin/text.h"
 
 #define H2_CANCEL  8
 #define TEXT       "text/plain; charset=utf-8"
@@ -391,6 +392,23 @@ static const struct {
 } checks[] = {{"upstream", check_upstream}, {"lag", check_lag},       {"replica", check_replica},
               {"workers", check_workers},   {"rights", check_rights}, {"drain", check_drain}};
 
+/* A full pool is no reason to send clients elsewhere: those who hold little are served. So the tier stays ready. */
+static enum belfry_err write_pool_lines(const struct tier_numbers *numbers, struct belfry_buf *out)
+{
+    struct text text = {.buf = out};
+    bool fine = true;
+    for (enum shares_pool pool = 0; pool < SHARES_N; pool++) {
+        char why[POOLS_WHY];
+        if (!pools_trouble(numbers, pool, why))
+            continue;
+        text_say(&text, "[!]pools: %s\n", why);
+        fine = false;
+    }
+    if (fine)
+        text_say(&text, "[+]pools ok\n");
+    return text.err;
+}
+
 static int write_readyz(const struct admin *admin, const struct tier_numbers *numbers, bool verbose,
                         struct belfry_buf *out)
 {
@@ -407,6 +425,8 @@ static int write_readyz(const struct admin *admin, const struct tier_numbers *nu
         if (verbose || !holds)
             err = belfry_buf_append(out, line, strlen(line));
     }
+    if (verbose && err == BELFRY_OK)
+        err = write_pool_lines(numbers, out);
     const char *verdict = ready ? "ok\n" : "not ready\n";
     if (err == BELFRY_OK)
         err = belfry_buf_append(out, verdict, strlen(verdict));

@@ -4,6 +4,7 @@
  *
  *     /livez               200 "ok" while the front's loop runs
  *     /readyz[?verbose]    200 or 503; verbose: one line per check: [+]upstream ok, [-]lag: 12 s behind (limit 5 s) ...
+ *                          and [!]pools: memory is full: ..., with which it stays ready (pools.h)
  *     /metrics             Prometheus text; names and help from one table, which docs/metrics.md is made from
  *     /debug/watchers      watchers.h
  *     /debug/upstream      the follower's status as JSON

@@ -303,10 +303,11 @@ static void assert_ready(int status, const char *text)
 static void readiness_names_each_check(void **state)
 {
     (void)state;
-    assert_ready(200, "[+]upstream ok\n[+]lag ok\n[+]replica ok\n[+]workers ok\n[+]rights ok\n[+]drain ok\nok\n");
+    assert_ready(
+        200, "[+]upstream ok\n[+]lag ok\n[+]replica ok\n[+]workers ok\n[+]rights ok\n[+]drain ok\n[+]pools ok\nok\n");
     numbers.upstream.silent_ms = 12000;
     assert_ready(503, "[+]upstream ok\n[-]lag: 12 s behind (limit 5 s)\n[+]replica ok\n[+]workers ok\n[+]rights "
-                      "ok\n[+]drain ok\nnot ready\n");
+                      "ok\n[+]drain ok\n[+]pools ok\nnot ready\n");
     struct fake fake = get("/readyz");
     assert_int_equal(fake.status, 503);
     assert_string_equal(body(&fake), "[-]lag: 12 s behind (limit 5 s)\nnot ready\n");
@@ -316,34 +317,51 @@ static void readiness_names_each_check(void **state)
     numbers.upstream.silent_ms = BELFRY_NEVER;
     snprintf(numbers.upstream.reason, sizeof(numbers.upstream.reason), "http://a:1: connection refused");
     assert_ready(503, "[-]upstream: not ready: http://a:1: connection refused\n[-]lag: not known yet (limit 5 s)\n"
-                      "[+]replica ok\n[+]workers ok\n[+]rights ok\n[+]drain ok\nnot ready\n");
+                      "[+]replica ok\n[+]workers ok\n[+]rights ok\n[+]drain ok\n[+]pools ok\nnot ready\n");
     reset_numbers();
     numbers.upstream.disk_trouble = true; /* it follows, from memory, and should get no more clients */
     snprintf(numbers.upstream.disk_why, sizeof(numbers.upstream.disk_why), "disk full: /var/cache/belfry");
     assert_ready(503, "[+]upstream ok\n[+]lag ok\n[-]replica: disk full: /var/cache/belfry\n[+]workers ok\n[+]rights "
-                      "ok\n[+]drain ok\n"
+                      "ok\n[+]drain ok\n[+]pools ok\n"
                       "not ready\n");
     reset_numbers();
     numbers.upstream_answered = false;
     numbers.draining = true;
     workers[1].answered = false;
-    assert_ready(
-        503, "[-]upstream: the follower did not answer\n[-]lag: not known yet (limit 5 s)\n"
-             "[+]replica ok\n[-]workers: 1 of 2 did not answer\n[+]rights ok\n[-]drain: the tier drains\nnot ready\n");
+    assert_ready(503, "[-]upstream: the follower did not answer\n[-]lag: not known yet (limit 5 s)\n"
+                      "[+]replica ok\n[-]workers: 1 of 2 did not answer\n[+]rights ok\n[-]drain: the tier "
+                      "drains\n[+]pools ok\nnot ready\n");
     reset_numbers();
     numbers.guarded = "http://127.0.0.1:1";
     workers[0].auth = PERMIT_AUTH_ON;
     assert_ready(503,
                  "[+]upstream ok\n[+]lag ok\n[+]replica ok\n[+]workers ok\n[-]rights: it is not known yet whether auth "
-                 "is on upstream, and http://127.0.0.1:1 has rights=upstream\n[+]drain ok\nnot ready\n");
+                 "is on upstream, and http://127.0.0.1:1 has rights=upstream\n[+]drain ok\n[+]pools ok\nnot ready\n");
     workers[1].auth = PERMIT_AUTH_OFF;
     assert_ready(503, "[+]upstream ok\n[+]lag ok\n[+]replica ok\n[+]workers ok\n[-]rights: auth is off upstream, and "
-                      "http://127.0.0.1:1 has rights=upstream\n[+]drain ok\nnot ready\n");
+                      "http://127.0.0.1:1 has rights=upstream\n[+]drain ok\n[+]pools ok\nnot ready\n");
     workers[1].auth = PERMIT_AUTH_ON;
-    assert_ready(200, "[+]upstream ok\n[+]lag ok\n[+]replica ok\n[+]workers ok\n[+]rights ok\n[+]drain ok\nok\n");
+    assert_ready(
+        200, "[+]upstream ok\n[+]lag ok\n[+]replica ok\n[+]workers ok\n[+]rights ok\n[+]drain ok\n[+]pools ok\nok\n");
     reset_numbers();
     numbers.upstream.silent_ms = 5000;
-    assert_ready(200, "[+]upstream ok\n[+]lag ok\n[+]replica ok\n[+]workers ok\n[+]rights ok\n[+]drain ok\nok\n");
+    assert_ready(
+        200, "[+]upstream ok\n[+]lag ok\n[+]replica ok\n[+]workers ok\n[+]rights ok\n[+]drain ok\n[+]pools ok\nok\n");
+}
+
+static void full_pools_are_named_and_the_tier_stays_ready(void **state)
+{
+    (void)state;
+    struct pool_numbers *memory = &workers[0].pools[SHARES_MEMORY], *calls = &workers[1].pools[SHARES_CALLS];
+    *memory = (struct pool_numbers){.used = 99, .limit = 100, .in_trouble = 1, .largest = 49, .client = "10.0.0.9"};
+    *calls = (struct pool_numbers){.used = 5, .limit = 10, .in_trouble = 1, .largest = 5, .client = "10.0.0.8"};
+    assert_ready(200, "[+]upstream ok\n[+]lag ok\n[+]replica ok\n[+]workers ok\n[+]rights ok\n[+]drain ok\n"
+                      "[!]pools: memory is full in 1 of 2 workers: 99 % of 100 B in use; 10.0.0.9 holds most, 49 %\n"
+                      "[!]pools: calls: clients refused or ended in the last minute in 1 of 2 workers; 50 % of 10 in "
+                      "use; 10.0.0.8 holds most, 50 %\nok\n");
+    struct fake fake = get("/readyz");
+    assert_string_equal(body(&fake), "ok\n");
+    fake_fini(&fake);
 }
 
 static void large_answer_goes_out_within_the_room(void **state)
@@ -499,6 +517,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(other_methods_and_paths_are_refused_with_a_hint, set_up, tear_down),
         cmocka_unit_test_setup_teardown(head_has_no_body, set_up, tear_down),
         cmocka_unit_test_setup_teardown(readiness_names_each_check, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(full_pools_are_named_and_the_tier_stays_ready, set_up, tear_down),
         cmocka_unit_test_setup_teardown(large_answer_goes_out_within_the_room, set_up, tear_down),
         cmocka_unit_test_setup_teardown(questions_at_once_are_bounded, set_up, tear_down),
         cmocka_unit_test_setup_teardown(answers_that_nobody_reads_are_bounded, set_up, tear_down),

@@ -301,8 +301,33 @@ static const struct computed computed[] = {
      "Size of the table of descriptors: at most twice the most that were ever open.", "", own_fd_table},
     {"process_max_fds", GAUGE, "The most descriptors that may be open.", "", own_max_fds},
 };
+
+/* Each has one series for each pool. */
+static const struct pool_metric {
+    const char *name;
+    enum number_kind kind;
+    const char *help;
+    size_t offset; /* of a uint64_t in pool_numbers */
+} pool_metrics[] = {
+    {"belfry_pool_used", GAUGE,
+     "What clients hold of each pool: bytes of memory, requests and call_bytes; else a number.",
+     offsetof(struct pool_numbers, used)},
+    {"belfry_pool_limit", GAUGE, "The most that clients may hold of each pool; 0: no limit.",
+     offsetof(struct pool_numbers, limit)},
+    {"belfry_pool_largest", GAUGE, "What the client holds that holds most of each pool; /debug/numbers has its name.",
+     offsetof(struct pool_numbers, largest)},
+    {"belfry_pool_refused_total", COUNTER,
+     "Times that a client was refused because a pool was full, or its share of it.",
+     offsetof(struct pool_numbers, refused)},
+    {"belfry_pool_yielded_total", COUNTER, "Connections ended because their client held most of a pool that was full.",
+     offsetof(struct pool_numbers, yielded)},
+    {"belfry_pool_in_trouble", GAUGE,
+     "Workers that use more than 90 percent of a pool, or refused or ended a client for it in the last minute.",
+     offsetof(struct pool_numbers, in_trouble)},
+};
 /* clang-format on */
-#define N_COMPUTED (sizeof(computed) / sizeof(computed[0]))
+#define N_POOL_METRICS (sizeof(pool_metrics) / sizeof(pool_metrics[0]))
+#define N_COMPUTED     (sizeof(computed) / sizeof(computed[0]))
 
 static void write_head(struct text *text, const char *name, const char *help, enum number_kind kind)
 {
@@ -330,6 +355,19 @@ static void write_series(struct text *text, const struct number *number, const s
         sample_u64(text, number->metric, number->labels, value);
 }
 
+static void write_pools(struct text *text, const struct pool_metric *metric, const struct tier_numbers *numbers)
+{
+    for (enum shares_pool pool = 0; pool < SHARES_N; pool++) {
+        struct pool_numbers sum;
+        uint64_t value;
+        char labels[64];
+        pools_gather(numbers, pool, &sum);
+        memcpy(&value, (const char *)&sum + metric->offset, sizeof(value));
+        snprintf(labels, sizeof(labels), "pool=\"%s\"", shares_pool_name(pool));
+        sample_u64(text, metric->name, labels, value);
+    }
+}
+
 enum belfry_err metrics_write(const struct tier_numbers *numbers, struct belfry_buf *out)
 {
     struct text text = {.buf = out};
@@ -346,6 +384,10 @@ enum belfry_err metrics_write(const struct tier_numbers *numbers, struct belfry_
     for (const struct computed *c = computed; c < computed + N_COMPUTED; c++) {
         write_head(&text, c->name, c->help, c->kind);
         c->write(&text, c->name, numbers);
+    }
+    for (const struct pool_metric *m = pool_metrics; m < pool_metrics + N_POOL_METRICS; m++) {
+        write_head(&text, m->name, m->help, m->kind);
+        write_pools(&text, m, numbers);
     }
     return text.err;
 }
@@ -384,6 +426,12 @@ enum belfry_err metrics_describe(struct belfry_buf *out)
         for (int why = 0; c->write == own_closed && why < WATCH_CLOSES; why++)
             text_say(&text, "%s%s", why > 0 ? ", " : "", watch_close_name((enum watch_close)why));
         text_say(&text, " | %s |\n", c->help);
+    }
+    for (const struct pool_metric *m = pool_metrics; m < pool_metrics + N_POOL_METRICS; m++) {
+        text_say(&text, "| `%s` | %s | pool: ", m->name, kind_names[m->kind]);
+        for (enum shares_pool pool = 0; pool < SHARES_N; pool++)
+            text_say(&text, "%s%s", pool > 0 ? ", " : "", shares_pool_name(pool));
+        text_say(&text, " | %s |\n", m->help);
     }
     return text.err;
 }

@@ -271,6 +271,23 @@ static void buckets_are_cumulative_and_end_with_all(void **state)
     assert_true(value(&reading, "belfry_delivery_latency_seconds_sum") == 1.0);
 }
 
+static void pools_are_series_with_their_name(void **state)
+{
+    (void)state;
+    struct tier_numbers numbers = make_numbers();
+    struct pool_numbers calls = {
+        .used = 9, .limit = 10, .refused = 3, .yielded = 2, .in_trouble = 1, .largest = 5, .client = "10.0.0.9"};
+    workers[0].pools[SHARES_CALLS] = workers[1].pools[SHARES_CALLS] = calls;
+    write_and_read(&numbers);
+    assert_true(value(&reading, "belfry_pool_used{pool=\"calls\"}") == 18);
+    assert_true(value(&reading, "belfry_pool_limit{pool=\"calls\"}") == 20);
+    assert_true(value(&reading, "belfry_pool_refused_total{pool=\"calls\"}") == 6);
+    assert_true(value(&reading, "belfry_pool_yielded_total{pool=\"calls\"}") == 4);
+    assert_true(value(&reading, "belfry_pool_largest{pool=\"calls\"}") == 10);
+    assert_true(value(&reading, "belfry_pool_in_trouble{pool=\"calls\"}") == 2);
+    assert_true(value(&reading, "belfry_pool_used{pool=\"memory\"}") == 0);
+}
+
 static void tier_that_never_heard_of_upstream_is_infinitely_late(void **state)
 {
     (void)state;
@@ -381,6 +398,7 @@ int main(int argc, char *argv[])
         cmocka_unit_test(every_line_is_well_formed_and_no_series_comes_twice),
         cmocka_unit_test(values_are_those_of_the_tier_and_the_sums_of_workers_that_answered),
         cmocka_unit_test(buckets_are_cumulative_and_end_with_all),
+        cmocka_unit_test(pools_are_series_with_their_name),
         cmocka_unit_test(tier_that_never_heard_of_upstream_is_infinitely_late),
         cmocka_unit_test(process_is_read_from_proc),
         cmocka_unit_test(promtool_has_nothing_to_say),

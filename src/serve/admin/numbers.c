@@ -192,6 +192,7 @@ static void write_worker(struct belfry_json *json, const struct worker_numbers *
         write_part(json, "core", "CORE", w);
         write_watch(json, w);
         write_part(json, "inbound", "INBOUND", w);
+        pools_write_worker(json, w->pools);
         write_part(json, "relay", "RELAY", w);
         write_part(json, "permit", "PERMIT", w);
         write_part(json, "uplink", "UPLINK", w);
@@ -214,6 +215,7 @@ enum belfry_err numbers_write(const struct tier_numbers *numbers, struct belfry_
     write_part(&json, "log", "LOG", numbers);
     write_part(&json, "listeners", "LISTENERS", numbers);
     write_members(&json, "TIER", numbers);
+    pools_write(&json, numbers);
     belfry_json_open(&json, "workers", '[');
     for (size_t i = 0; i < numbers->n_workers; i++)
         write_worker(&json, &numbers->workers[i]);

@@ -12,6 +12,7 @@
 #include "core/worker.h"
 #include "follow/driver.h"
 #include "replica/replica.h"
+#include "serve/admin/pools.h"
 #include "serve/admin/tree.h"
 #include "serve/etcd/watch.h"
 #include "serve/kube/kube.h"
@@ -33,6 +34,7 @@ struct worker_numbers { /* of one worker thread */
     struct worker_stats core;
     struct watch_stats watch;
     struct inbound_stats inbound;
+    struct pool_numbers pools[SHARES_N];
     struct relay_stats relay;
     struct route_stats route;
     struct permit_stats permit;
