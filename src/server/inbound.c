@@ -215,6 +215,7 @@ static void on_begin(struct exchange *x, const struct exchange_head *head, void 
 {
     struct inbound_conn *c = user;
     conn_wait_for(c, INBOUND_WAIT_NONE, 0);
+    shares_work(&c->info.share, WORK_REQUESTS, 1);
     c->group->opts.begin(x, head, c->group->opts.user);
 }
 
@@ -447,6 +448,29 @@ static void conn_break_off(struct inbound_conn *c, enum belfry_err err)
     conn_make_dirty(c);
 }
 
+/* Writes that have been made since, which are this connection's. */
+static void conn_count_writes(struct inbound_conn *c, const struct inbound_traffic *since)
+{
+    shares_work(&c->info.share, WORK_IO, c->group->traffic.writes - since->writes);
+    shares_work(&c->info.share, WORK_BYTES_OUT, c->group->traffic.bytes_out - since->bytes_out);
+}
+
+static bool conn_write(struct inbound_conn *c, struct belfry_bytes bytes)
+{
+    struct inbound_traffic before = c->group->traffic;
+    bool fine = inbound_socket_write(&c->socket, bytes);
+    conn_count_writes(c, &before);
+    return fine;
+}
+
+static bool conn_send_rest(struct inbound_conn *c)
+{
+    struct inbound_traffic before = c->group->traffic;
+    bool fine = inbound_socket_flush(&c->socket);
+    conn_count_writes(c, &before);
+    return fine;
+}
+
 /* Pulls through the group's buffer and writes once. False: the connection is lost, or there is no memory. */
 static bool pull_and_write(struct inbound_conn *c)
 {
@@ -457,7 +481,7 @@ static bool pull_and_write(struct inbound_conn *c)
         conn_break_off(c, err); /* a GOAWAY may have been pulled */
     bool fine = err != BELFRY_ERR_NOMEM;
     if (fine && belfry_buf_len(out) > 0)
-        fine = inbound_socket_write(&c->socket, belfry_buf_bytes(out));
+        fine = conn_write(c, belfry_buf_bytes(out));
     belfry_buf_clear(out);
     if (out->cap > OUTPUT_KEPT)
         belfry_buf_fini(out);
@@ -485,7 +509,7 @@ static void conn_flush(struct inbound_conn *c, uint64_t now_ms)
 {
     if (c->socket.full) /* the poll reports when it is not */
         return;
-    if (!inbound_socket_flush(&c->socket)) {
+    if (!conn_send_rest(c)) {
         conn_close(c);
         return;
     }
@@ -502,7 +526,7 @@ static void conn_flush(struct inbound_conn *c, uint64_t now_ms)
 /* The owner flushes before its loop blocks, so the output of a turn goes out together. */
 static void conn_on_writable(struct inbound_conn *c)
 {
-    if (!inbound_socket_flush(&c->socket)) {
+    if (!conn_send_rest(c)) {
         conn_close(c);
         return;
     }
@@ -610,6 +634,7 @@ static void continue_handshake(struct inbound_conn *c)
         if (err == BELFRY_OK)
             err = strcmp(belfry_tls_conn_alpn(tls), "h2") == 0 ? start_http2(c) : start_http1(c);
     }
+    shares_work(&c->info.share, WORK_HANDSHAKES, 1);
     if (err == BELFRY_OK) {
         c->group->stats.resumed_handshakes += belfry_tls_conn_is_resumed(tls);
         c->group->stats.full_handshakes += !belfry_tls_conn_is_resumed(tls);
@@ -739,6 +764,8 @@ static void conn_read(struct inbound_conn *c, uint64_t began, uint64_t now_ms)
             return;
         }
         c->group->traffic.bytes_in += (uint64_t)n;
+        shares_work(&c->info.share, WORK_IO, 1);
+        shares_work(&c->info.share, WORK_BYTES_IN, (uint64_t)n);
         conn_receive(c, belfry_bytes_of(c->group->input, (size_t)n), now_ms);
         uint64_t now = uv_hrtime();
         adapt_read_bytes(c, now - last);
@@ -1065,6 +1092,7 @@ static void on_tick(uv_timer_t *timer)
     uint64_t now_ms = belfry_clock_ms(), last_ms = group->tick_at_ms;
     group->tick_at_ms = now_ms;
     plan_checks(group, now_ms - last_ms);
+    shares_tick(&group->shares, now_ms);
     shares_alarm_look(&group->alarm, &group->shares, now_ms, group->opts.log);
     if (now_ms - last_ms > 4 * TICK_MS)
         return;
@@ -1131,6 +1159,7 @@ enum belfry_err inbound_create(const struct inbound_opts *opts, struct inbound_g
         belfry_list_init(&group->waits[i]);
     h2_teardown_init(&group->teardown, opts->loop);
     shares_init(&group->shares, &opts->limits, opts->seed, on_yield, group);
+    shares_tick(&group->shares, belfry_clock_ms());
     group->input = malloc(INPUT_BYTES);
     group->plain = malloc(PLAIN_BYTES);
     if (group->input == NULL || group->plain == NULL ||
@@ -1224,7 +1253,7 @@ size_t inbound_connections(const struct inbound_group *group)
     return group->stats.connections;
 }
 
-const struct shares *inbound_shares(const struct inbound_group *group)
+struct shares *inbound_shares(struct inbound_group *group)
 {
     return &group->shares;
 }

@@ -135,7 +135,7 @@ struct inbound_stats {
 
 void inbound_stats(const struct inbound_group *group, struct inbound_stats *out);
 
-const struct shares *inbound_shares(const struct inbound_group *group);
+struct shares *inbound_shares(struct inbound_group *group);                  /* to be looked at and walked over */
 const struct shares_alarm *inbound_alarm(const struct inbound_group *group); /* looks at the shares every tick */
 void inbound_set_limits(struct inbound_group *group, const struct shares_limits *limits);
 

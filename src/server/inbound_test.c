@@ -346,6 +346,32 @@ static void http1_is_served_and_kept_alive(void **state)
     assert_int_equal(stats().closed, 2);
 }
 
+static void work_is_counted_to_its_client(void **state)
+{
+    (void)state;
+    struct shares_walk walk;
+    struct shares_view view;
+    int fd = connect_peer(NULL);
+    say(fd, GET("/hello") GET("/hello"));
+    expect(fd, HELLO HELLO);
+    shares_walk_begin(&walk, inbound_shares(f.group));
+    assert_true(shares_walk_next(&walk, &view));
+    assert_string_equal(view.name, "127.0.0.1");
+    shares_walk_end(&walk);
+    const struct work *work = &inbound_shares(f.group)->work;
+    uint64_t done[WORK_N];
+    for (enum work_kind kind = 0; kind < WORK_N; kind++)
+        done[kind] = work->now[kind] + work->before[kind]; /* a window may have ended meanwhile */
+    assert_int_equal(done[WORK_CONNECTIONS], 1);
+    assert_int_equal(done[WORK_REQUESTS], 2);
+    assert_int_equal(done[WORK_BYTES_IN], strlen(GET("/hello") GET("/hello")));
+    assert_int_equal(done[WORK_BYTES_OUT], strlen(HELLO HELLO));
+    assert_int_equal(done[WORK_BYTES_OUT], stats().bytes_out);
+    assert_true(done[WORK_IO] > stats().writes);
+    assert_true(view.rates.per_s[WORK_REQUESTS] > 0);
+    close(fd);
+}
+
 static void a_refusal_reaches_a_peer_that_is_still_sending(void **state)
 {
     (void)state;
@@ -1614,6 +1640,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(http1_is_served_and_kept_alive, setup, teardown),
+        cmocka_unit_test_setup_teardown(work_is_counted_to_its_client, setup, teardown),
         cmocka_unit_test_setup_teardown(a_refusal_reaches_a_peer_that_is_still_sending, setup, teardown),
         cmocka_unit_test_setup_teardown(a_half_closed_peer_gets_the_rest_of_its_response, setup, teardown),
         cmocka_unit_test_setup_teardown(a_peer_that_resets_is_gone, setup, teardown),

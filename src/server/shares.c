@@ -14,6 +14,9 @@ struct shares_client {
     struct belfry_list conns; /* of shares_conn.of_client: those that are not ending first */
     size_t n_conns;
     enum shares_class class;
+    struct belfry_list of_all, of_departed;
+    uint64_t departed_ms;
+    struct work work;
     struct {
         size_t held;                /* without what connections that are ending hold */
         struct belfry_list of_size; /* in a bucket, if it holds anything */
@@ -52,16 +55,13 @@ void shares_init(struct shares *shares, const struct shares_limits *limits, uint
     shares_set_limits(shares, limits);
     belfry_map_init(&shares->clients);
     belfry_list_init(&shares->unfinished);
+    belfry_list_init(&shares->all);
+    belfry_list_init(&shares->departed);
+    belfry_list_init(&shares->walks);
     for (size_t i = 0; i < SHARES_N; i++) {
         for (size_t k = 0; k < SHARES_BUCKETS; k++)
             belfry_list_init(&shares->pools[i].buckets[k]);
     }
-}
-
-void shares_fini(struct shares *shares)
-{
-    assert(shares->clients.count == 0);
-    belfry_map_fini(&shares->clients);
 }
 
 /* ---- clients ---- */
@@ -92,18 +92,62 @@ static struct shares_client *client_of(struct shares *shares, enum shares_class 
     client->class = class;
     memcpy(client->name, text.data, text.len);
     belfry_list_init(&client->conns);
+    belfry_list_init(&client->of_departed);
+    belfry_list_append(&shares->all, &client->of_all);
     for (size_t i = 0; i < SHARES_N; i++)
         belfry_list_init(&client->pools[i].of_size);
     belfry_map_add(&shares->clients, hash, &client->node);
     return client;
 }
 
-static void client_drop_if_unused(struct shares *shares, struct shares_client *client)
+static void client_forget(struct shares *shares, struct shares_client *client)
 {
-    if (client->n_conns > 0)
-        return;
+    belfry_list_each (node, &shares->walks) {
+        struct shares_walk *walk = belfry_container(node, struct shares_walk, of_shares);
+        if (walk->next == &client->of_all)
+            walk->next = client->of_all.next;
+    }
+    belfry_list_remove(&client->of_all);
+    belfry_list_remove(&client->of_departed);
+    shares->n_departed--;
     belfry_map_remove(&shares->clients, &client->node);
     free(client);
+}
+
+static struct shares_client *oldest_departed(const struct shares *shares)
+{
+    return belfry_container(shares->departed.next, struct shares_client, of_departed);
+}
+
+static void client_depart(struct shares *shares, struct shares_client *client)
+{
+    client->departed_ms = shares->now_ms;
+    belfry_list_append(&shares->departed, &client->of_departed);
+    if (++shares->n_departed > SHARES_DEPARTED)
+        client_forget(shares, oldest_departed(shares));
+}
+
+static void client_return(struct shares *shares, struct shares_client *client)
+{
+    if (belfry_list_empty(&client->of_departed))
+        return;
+    belfry_list_remove(&client->of_departed);
+    shares->n_departed--;
+}
+
+void shares_tick(struct shares *shares, uint64_t now_ms)
+{
+    shares->now_ms = now_ms;
+    while (!belfry_list_empty(&shares->departed) && now_ms - oldest_departed(shares)->departed_ms >= 2 * WORK_MS)
+        client_forget(shares, oldest_departed(shares));
+}
+
+void shares_fini(struct shares *shares)
+{
+    while (!belfry_list_empty(&shares->departed))
+        client_forget(shares, oldest_departed(shares));
+    assert(shares->clients.count == 0 && belfry_list_empty(&shares->walks));
+    belfry_map_fini(&shares->clients);
 }
 
 static unsigned log2_of(size_t n)
@@ -164,6 +208,7 @@ static struct shares_client *largest_client(const struct shares *shares, enum sh
 static void conn_attach(struct shares_conn *conn, struct shares_client *client)
 {
     conn->client = client;
+    client_return(conn->shares, client);
     client->n_conns++;
     belfry_list_append(&client->conns, &conn->of_client);
     for (enum shares_pool pool = 0; pool < SHARES_N; pool++)
@@ -180,8 +225,8 @@ static void conn_detach(struct shares_conn *conn)
 
 static void conn_release_client(struct shares_conn *conn, struct shares_client *client)
 {
-    client->n_conns--;
-    client_drop_if_unused(conn->shares, client);
+    if (--client->n_conns == 0)
+        client_depart(conn->shares, client);
 }
 
 enum belfry_err shares_join(struct shares *shares, struct shares_conn *conn, enum shares_class class, const char *name)
@@ -241,11 +286,21 @@ void shares_count(struct shares_conn *conn, enum shares_pool pool, size_t before
         return;
     /* sums wrap where they shrink, which is right */
     conn->held[pool] += after - before;
+    if (after > before && (pool == SHARES_CALLS || pool == SHARES_CONNECTIONS))
+        shares_work(conn, pool == SHARES_CALLS ? WORK_CALLS : WORK_CONNECTIONS, after - before);
     shares->pools[pool].used += after - before;
     if (conn->ending)
         shares->pools[pool].leaving += after - before;
     else
         client_set_held(shares, conn->client, pool, conn->client->pools[pool].held + (after - before));
+}
+
+void shares_work(struct shares_conn *conn, enum work_kind kind, uint64_t n)
+{
+    if (conn->shares == NULL || n == 0)
+        return;
+    work_add(&conn->client->work, kind, n, conn->shares->now_ms);
+    work_add(&conn->shares->work, kind, n, conn->shares->now_ms);
 }
 
 void shares_count_unfinished(struct shares_conn *conn, size_t before, size_t after)
@@ -411,4 +466,29 @@ void shares_stats(const struct shares *shares, enum shares_pool pool, struct sha
                                  .total = shares->limits.total[pool],
                                  .refused = shares->pools[pool].refused,
                                  .yielded = shares->pools[pool].yielded};
+}
+
+void shares_walk_begin(struct shares_walk *walk, struct shares *shares)
+{
+    *walk = (struct shares_walk){.shares = shares, .next = shares->all.next};
+    belfry_list_init(&walk->of_shares);
+    belfry_list_append(&shares->walks, &walk->of_shares);
+}
+
+bool shares_walk_next(struct shares_walk *walk, struct shares_view *out)
+{
+    if (walk->next == &walk->shares->all)
+        return false;
+    const struct shares_client *client = belfry_container(walk->next, struct shares_client, of_all);
+    walk->next = walk->next->next;
+    *out = (struct shares_view){.name = client->name, .class = client->class};
+    for (enum shares_pool pool = 0; pool < SHARES_N; pool++)
+        out->held[pool] = client->pools[pool].held;
+    out->rates = work_rates(&client->work, walk->shares->now_ms);
+    return true;
+}
+
+void shares_walk_end(struct shares_walk *walk)
+{
+    belfry_list_remove(&walk->of_shares);
 }

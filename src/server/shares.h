@@ -21,8 +21,11 @@
  *
  * What a connection that is ending holds counts as free immediately. It is freed within a turn of the loop.
  *
+ * A client's work (work.h) is counted here too. A client that leaves is remembered for two windows of work, so that one
+ * that connects again and again is seen: SHARES_DEPARTED such clients at most, the oldest is forgotten first.
+ *
  * Thread: owner (the loop's). Pure.
- * Memory: one allocation for each client that has a connection. Clients are kept in classes by the power of two of
+ * Memory: one allocation for each client that has a connection, or is remembered. Clients are kept in classes by the power of two of
  *         what they hold, so that finding one that holds most takes no search.
  */
 #ifndef BELFRY_SERVER_SHARES_H
@@ -36,11 +39,13 @@
 #include "base/hash.h"
 #include "base/list.h"
 #include "base/map.h"
+#include "server/work.h"
 
 #define SHARES_UNFINISHED (256 * 1024) /* a connection with less is not ended for it: 4 x EXCHANGE_WINDOW */
 #define SHARES_NAME_BYTES 288          /* of a client's name, with NUL; what is longer is cut */
 #define SHARES_PERCENT    50
 #define SHARES_TIER       90
+#define SHARES_DEPARTED   256
 
 enum shares_pool {
     SHARES_CONNECTIONS,
@@ -96,6 +101,12 @@ struct shares {
     void *user;
     struct belfry_hash_key key;
     struct belfry_map clients;
+    struct belfry_list all;      /* clients, in the order of their coming */
+    struct belfry_list departed; /* clients without a connection, the first to be forgotten first */
+    size_t n_departed;
+    struct belfry_list walks;      /* under way */
+    uint64_t now_ms;               /* as of the last tick */
+    struct work work;              /* of all clients */
     struct belfry_list unfinished; /* connections that hold something for requests that are not whole */
     struct {
         size_t used;
@@ -109,6 +120,9 @@ struct shares {
 void shares_init(struct shares *shares, const struct shares_limits *limits, uint64_t seed,
                  void (*end)(struct shares_conn *conn, enum shares_pool pool, void *user), void *user);
 void shares_fini(struct shares *shares); /* after the last connection has left */
+
+/* The time goes on: to be called every second or so. */
+void shares_tick(struct shares *shares, uint64_t now_ms);
 
 /* New limits apply to what is asked from now on. */
 void shares_set_limits(struct shares *shares, const struct shares_limits *limits);
@@ -129,6 +143,9 @@ void shares_leave(struct shares_conn *conn); /* it holds nothing any more, and i
 void shares_count(struct shares_conn *conn, enum shares_pool pool, size_t before, size_t after);
 void shares_count_unfinished(struct shares_conn *conn, size_t before, size_t after);
 
+/* Its client did so much. Relayed calls and connections are counted by shares_count(). */
+void shares_work(struct shares_conn *conn, enum work_kind kind, uint64_t n);
+
 /* May it hold `n` more of the pool? */
 bool shares_has(const struct shares_conn *conn, enum shares_pool pool, size_t n);
 
@@ -147,5 +164,24 @@ const char *shares_name(const struct shares_conn *conn); /* its client's; "" if 
 const char *shares_largest(const struct shares *shares, enum shares_pool pool, size_t *out_held);
 
 void shares_stats(const struct shares *shares, enum shares_pool pool, struct shares_stats *out);
+
+/* ---- all clients, one after another ---- */
+
+struct shares_view {
+    const char *name; /* lent until the next call of anything here */
+    enum shares_class class;
+    size_t held[SHARES_N]; /* without what connections that are ending hold */
+    struct work_rates rates;
+};
+
+/* A walk may pause for as long as it likes. Clients that come or go meanwhile are seen or not; none is seen twice. */
+struct shares_walk {
+    struct shares *shares;
+    struct belfry_list of_shares, *next;
+};
+
+void shares_walk_begin(struct shares_walk *walk, struct shares *shares);
+bool shares_walk_next(struct shares_walk *walk, struct shares_view *out); /* false: that was the last */
+void shares_walk_end(struct shares_walk *walk);                           /* before the shares' end; twice is fine */
 
 #endif

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 #include <cmocka.h>
@@ -174,6 +175,102 @@ static void the_largest_is_found_among_those_of_its_size(void **state)
     assert_true(take(0, SHARES_CALLS, 130) && take(1, SHARES_CALLS, 250) && take(2, SHARES_CALLS, 200));
     assert_string_equal(shares_largest(&shares, SHARES_CALLS, &held), "b");
     assert_int_equal(held, 250);
+}
+
+static void a_walk_sees_each_client_once_whatever_happens_meanwhile(void **state)
+{
+    (void)state;
+    struct shares_walk walk, other;
+    struct shares_view view;
+    open_shares(SHARES_CALLS, 1000, 50, 90);
+    join(0, "a");
+    join(1, "b");
+    join(2, "c");
+    shares_count(&conns[2], SHARES_CALLS, 0, 30);
+    shares_walk_begin(&walk, &shares);
+    shares_walk_begin(&other, &shares);
+    assert_true(shares_walk_next(&walk, &view));
+    assert_string_equal(view.name, "a");
+    shares_leave(&conns[1]); /* the next one */
+    shares_tick(&shares, 2 * WORK_MS);
+    join(3, "d");
+    assert_true(shares_walk_next(&walk, &view));
+    assert_string_equal(view.name, "c");
+    assert_int_equal(view.held[SHARES_CALLS], 30);
+    assert_true(shares_walk_next(&walk, &view));
+    assert_string_equal(view.name, "d");
+    assert_false(shares_walk_next(&walk, &view));
+    shares_walk_end(&walk);
+    shares_walk_end(&walk);
+    shares_walk_end(&other); /* in the middle */
+}
+
+static bool walk_finds(const char *name, struct shares_view *out)
+{
+    struct shares_walk walk;
+    bool found = false;
+    shares_walk_begin(&walk, &shares);
+    while (!found && shares_walk_next(&walk, out))
+        found = strcmp(out->name, name) == 0;
+    shares_walk_end(&walk);
+    return found;
+}
+
+static void a_client_that_comes_and_goes_keeps_its_work(void **state)
+{
+    (void)state;
+    struct shares_view view;
+    open_shares(SHARES_CALLS, 1000, 50, 90);
+    for (int i = 0; i < 100; i++) {
+        join(0, "a");
+        shares_work(&conns[0], WORK_REQUESTS, 1);
+        shares_leave(&conns[0]);
+    }
+    assert_true(walk_finds("a", &view));
+    assert_true(view.rates.per_s[WORK_REQUESTS] == 10);
+    shares_tick(&shares, 2 * WORK_MS - 1);
+    assert_true(walk_finds("a", &view));
+    shares_tick(&shares, 2 * WORK_MS);
+    assert_false(walk_finds("a", &view));
+}
+
+static void clients_that_left_are_remembered_up_to_a_bound(void **state)
+{
+    (void)state;
+    struct shares_view view;
+    char name[32];
+    open_shares(SHARES_CALLS, 1000, 50, 90);
+    for (size_t i = 0; i < 2 * SHARES_DEPARTED; i++) {
+        snprintf(name, sizeof(name), "%zu", i);
+        join(0, name);
+        shares_leave(&conns[0]);
+    }
+    assert_int_equal(shares.clients.count, SHARES_DEPARTED);
+    assert_false(walk_finds("0", &view));
+    snprintf(name, sizeof(name), "%d", SHARES_DEPARTED); /* the oldest that is left comes back */
+    join(0, name);
+    join(1, "new");
+    shares_leave(&conns[1]);
+    assert_true(walk_finds(name, &view));
+    assert_int_equal(shares.clients.count, SHARES_DEPARTED + 1);
+}
+
+static void work_counts_to_the_client_and_to_all(void **state)
+{
+    (void)state;
+    struct shares_view view;
+    struct shares_conn uncounted = {0};
+    open_shares(SHARES_CALLS, 1000, 50, 90);
+    join(0, "a");
+    join(1, "b");
+    shares_work(&conns[0], WORK_BYTES_IN, 500);
+    shares_work(&conns[1], WORK_BYTES_IN, 1500);
+    shares_work(&uncounted, WORK_BYTES_IN, 1);
+    shares_count(&conns[0], SHARES_CALLS, 0, 20);
+    shares_count(&conns[0], SHARES_CALLS, 20, 5);
+    assert_true(walk_finds("a", &view));
+    assert_true(view.rates.per_s[WORK_BYTES_IN] == 50 && view.rates.per_s[WORK_CALLS] == 2);
+    assert_true(work_rates(&shares.work, 0).per_s[WORK_BYTES_IN] == 200);
 }
 
 static void clients_that_hold_about_the_same_do_not_yield(void **state)
@@ -366,6 +463,10 @@ int main(void)
         TEST(of_the_client_that_yields_the_connection_that_holds_most_is_ended),
         TEST(clients_that_hold_about_the_same_do_not_yield),
         TEST(the_largest_is_found_among_those_of_its_size),
+        TEST(a_walk_sees_each_client_once_whatever_happens_meanwhile),
+        TEST(a_client_that_comes_and_goes_keeps_its_work),
+        TEST(clients_that_left_are_remembered_up_to_a_bound),
+        TEST(work_counts_to_the_client_and_to_all),
         TEST(nobody_yields_to_what_could_never_be_held),
         TEST(unfinished_requests_yield_before_anything_in_good_order),
         TEST(at_the_limit_of_a_client_only_its_own_connections_are_ended),
