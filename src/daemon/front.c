@@ -160,6 +160,7 @@ static enum belfry_err open_admin(struct front *front, char *why, size_t why_len
 {
     struct admin_opts admin = {.collect = tier_collect,
                                .scan = tier_scan,
+                               .clients = tier_clients,
                                .user = front->tier,
                                .ready_lag_ms = front->config->ready_lag_ms,
                                .hosts = &front->hosts,

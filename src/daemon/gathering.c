@@ -31,6 +31,7 @@ struct gathering {
     bool told;
     admin_numbers_fn numbers_fn;
     admin_scans_fn scans_fn;
+    admin_clients_fn clients_fn;
     void *fn_user;
     struct part parts[];
 };
@@ -46,6 +47,7 @@ static void gathering_end(struct gathering *gathering)
     struct gatherer *gatherer = gathering->gatherer;
     for (size_t i = 0; i < gathering->n_parts; i++) {
         watchers_scan_destroy(gathering->parts[i].ask.scan);
+        clients_scan_destroy(gathering->parts[i].ask.clients);
         free(gathering->parts[i].ask.numbers.below);
     }
     belfry_list_remove(&gathering->node);
@@ -93,11 +95,27 @@ static void tell_scans(struct gathering *gathering)
     gathering->scans_fn(scans, n, gathering->fn_user);
 }
 
+static void tell_clients(struct gathering *gathering)
+{
+    struct clients_scan *scans[EVLOG_WORKERS_MAX];
+    size_t n = 0;
+    for (size_t i = 0; i < gathering->n_parts; i++) {
+        struct part *part = &gathering->parts[i];
+        if (!part->back || part->ask.clients == NULL)
+            continue;
+        scans[n++] = part->ask.clients;
+        part->ask.clients = NULL;
+    }
+    gathering->clients_fn(scans, n, gathering->fn_user);
+}
+
 static void gathering_tell(struct gathering *gathering)
 {
     gathering->told = true;
     if (gathering->numbers_fn != NULL)
         tell_numbers(gathering);
+    else if (gathering->clients_fn != NULL)
+        tell_clients(gathering);
     else
         tell_scans(gathering);
 }
@@ -191,6 +209,23 @@ enum belfry_err gatherer_scan(struct gatherer *gatherer, const struct watchers_q
     for (size_t i = 0; i < gathering->n_parts; i++) {
         gathering->parts[i].ask.query = *query;
         worker_thread_scan(gatherer->opts.workers[i], &gathering->parts[i].ask);
+    }
+    return BELFRY_OK;
+}
+
+enum belfry_err gatherer_clients(struct gatherer *gatherer, const struct clients_query *query, admin_clients_fn fn,
+                                 void *fn_user)
+{
+    BELFRY_OWNER_CHECK(gatherer);
+    struct gathering *gathering;
+    enum belfry_err err = gathering_begin(gatherer, gatherer->opts.n_workers, &gathering);
+    if (err != BELFRY_OK)
+        return err;
+    gathering->clients_fn = fn;
+    gathering->fn_user = fn_user;
+    for (size_t i = 0; i < gathering->n_parts; i++) {
+        gathering->parts[i].ask.clients_query = *query;
+        worker_thread_clients(gatherer->opts.workers[i], &gathering->parts[i].ask);
     }
     return BELFRY_OK;
 }

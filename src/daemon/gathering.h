@@ -37,5 +37,7 @@ void gatherer_destroy(struct gatherer *gatherer);
 BELFRY_NODISCARD enum belfry_err gatherer_numbers(struct gatherer *gatherer, admin_numbers_fn fn, void *fn_user);
 BELFRY_NODISCARD enum belfry_err gatherer_scan(struct gatherer *gatherer, const struct watchers_query *query,
                                                admin_scans_fn fn, void *fn_user);
+BELFRY_NODISCARD enum belfry_err gatherer_clients(struct gatherer *gatherer, const struct clients_query *query,
+                                                  admin_clients_fn fn, void *fn_user);
 
 #endif

@@ -514,6 +514,12 @@ enum belfry_err tier_scan(const struct watchers_query *query, admin_scans_fn fn,
     return gatherer_scan(tier->gatherer, query, fn, fn_user);
 }
 
+enum belfry_err tier_clients(const struct clients_query *query, admin_clients_fn fn, void *fn_user, void *user)
+{
+    struct tier *tier = user;
+    return gatherer_clients(tier->gatherer, query, fn, fn_user);
+}
+
 void tier_note_listeners(struct tier *tier, const struct listener_stats *stats, int64_t expires_s)
 {
     BELFRY_OWNER_CHECK(tier);

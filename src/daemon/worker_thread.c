@@ -13,7 +13,7 @@
 #include "thread/thread.h"
 
 #define TURN_WORK      1024 /* units of the core's work a turn: a millisecond when each is another connection */
-#define SCAN_VISITS    256  /* watchers between two looks at the clock */
+#define SCAN_VISITS    256  /* watchers or clients between two looks at the clock */
 #define SCAN_NS        500000
 #define SEGMENTS_BYTES (8 * 1024 * 1024) /* kept for watchers that are behind */
 #define DIAL_MS        2000
@@ -133,7 +133,13 @@ static void send_back(struct worker_thread_ask *ask)
     mailbox_post(ask->to, &ask->mail);
 }
 
-/* Goes on with the first question about watchers. True: there is more to do. */
+static bool scan_step(struct worker_thread_ask *ask)
+{
+    return ask->clients != NULL ? clients_scan_step(ask->clients, SCAN_VISITS)
+                                : watchers_scan_step(ask->scan, SCAN_VISITS);
+}
+
+/* Goes on with the first question about watchers or clients. True: there is more to do. */
 static bool scan_some(struct worker_thread *t)
 {
     if (belfry_list_empty(&t->scans))
@@ -142,7 +148,7 @@ static bool scan_some(struct worker_thread *t)
     uint64_t until = belfry_clock_ns() + SCAN_NS;
     bool done = false;
     while (!done && belfry_clock_ns() < until)
-        done = watchers_scan_step(ask->scan, SCAN_VISITS);
+        done = scan_step(ask);
     if (done) {
         belfry_list_remove(&ask->mail.node);
         send_back(ask);
@@ -528,7 +534,9 @@ static void drop_scans(struct worker_thread *t)
     for (struct belfry_list *node; (node = belfry_list_pop(&t->scans)) != NULL;) {
         struct worker_thread_ask *ask = belfry_container(node, struct worker_thread_ask, mail.node);
         watchers_scan_destroy(ask->scan);
+        clients_scan_destroy(ask->clients);
         ask->scan = NULL;
+        ask->clients = NULL;
         send_back(ask);
     }
 }
@@ -785,5 +793,21 @@ static void open_scan(struct mail *mail, void *owner)
 void worker_thread_scan(struct worker_thread *thread, struct worker_thread_ask *ask)
 {
     ask->mail.open = open_scan;
+    thread_post(thread->thread, &ask->mail);
+}
+
+static void open_clients(struct mail *mail, void *owner)
+{
+    struct worker_thread_ask *ask = belfry_container(mail, struct worker_thread_ask, mail);
+    struct worker_thread *t = owner;
+    if (t == NULL || clients_scan_create(&ask->clients_query, inbound_shares(t->inbound), &ask->clients) != BELFRY_OK)
+        send_back(ask);
+    else
+        belfry_list_append(&t->scans, &ask->mail.node);
+}
+
+void worker_thread_clients(struct worker_thread *thread, struct worker_thread_ask *ask)
+{
+    ask->mail.open = open_clients;
     thread_post(thread->thread, &ask->mail);
 }

@@ -3,7 +3,7 @@
  * worker_thread: a thread with its own connections, streams and watchers, and its own way upstream.
  *
  * Each turn of its loop ends, before it blocks, with: what the standing says, a turn of the core, history asked for,
- * streams looked after, sockets written, a slice of a scan of watchers. While work is left, the loop does not block.
+ * streams looked after, sockets written, a slice of a scan of watchers or clients. While work is left, the loop does not block.
  *
  * Thread: start, stop, destroy: the front's; the rest any.
  */
@@ -14,6 +14,7 @@
 #include "daemon/limits.h"
 #include "daemon/standing.h"
 #include "follow/history_reader.h"
+#include "serve/admin/clients.h"
 #include "serve/admin/numbers.h"
 #include "serve/admin/watchers.h"
 #include "serve/kube/catalog_feed.h"
@@ -86,11 +87,14 @@ struct worker_thread_ask {
     struct mail mail; /* the thread's; then its open is set to `back` */
     void (*back)(struct mail *mail, void *owner);
     struct mailbox *to;
-    struct worker_numbers numbers; /* for _count */
-    struct watchers_query query;   /* for _scan */
-    struct watchers_scan *scan;    /* for _scan; owned; NULL: not done */
+    struct worker_numbers numbers;      /* for _count */
+    struct watchers_query query;        /* for _scan */
+    struct watchers_scan *scan;         /* for _scan; owned; NULL: not done */
+    struct clients_query clients_query; /* for _clients */
+    struct clients_scan *clients;       /* for _clients; owned; NULL: not done */
 };
 void worker_thread_count(struct worker_thread *thread, struct worker_thread_ask *ask);
 void worker_thread_scan(struct worker_thread *thread, struct worker_thread_ask *ask);
+void worker_thread_clients(struct worker_thread *thread, struct worker_thread_ask *ask);
 
 #endif

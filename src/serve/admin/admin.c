@@ -187,10 +187,15 @@ static void ask_fail(struct ask *ask)
     ask_free(ask);
 }
 
+static bool ask_is_wanted(const struct ask *ask)
+{
+    return ask->x != NULL && ask->admin != NULL;
+}
+
 static void on_numbers(const struct tier_numbers *numbers, void *user)
 {
     struct ask *ask = user;
-    if (ask->x == NULL || ask->admin == NULL) {
+    if (!ask_is_wanted(ask)) {
         ask_free(ask);
         return;
     }
@@ -201,19 +206,33 @@ static void on_numbers(const struct tier_numbers *numbers, void *user)
         ask_answer(ask, status, ask->verbose ? ask->page->verbose_type : ask->page->type);
 }
 
-static void on_scans(struct watchers_scan **scans, size_t n, void *user)
+/* What scans found is in the body, or err says why it is not. */
+static void ask_scanned(struct ask *ask, enum belfry_err err)
 {
-    struct ask *ask = user;
-    bool wanted = ask->x != NULL && ask->admin != NULL;
-    enum belfry_err err = wanted ? watchers_write(scans, n, &ask->body) : BELFRY_ERR_CANCELED;
-    for (size_t i = 0; i < n; i++)
-        watchers_scan_destroy(scans[i]);
-    if (!wanted)
+    if (!ask_is_wanted(ask))
         ask_free(ask);
     else if (err != BELFRY_OK)
         ask_fail(ask);
     else
         ask_answer(ask, 200, JSON);
+}
+
+static void on_scans(struct watchers_scan **scans, size_t n, void *user)
+{
+    struct ask *ask = user;
+    enum belfry_err err = ask_is_wanted(ask) ? watchers_write(scans, n, &ask->body) : BELFRY_ERR_CANCELED;
+    for (size_t i = 0; i < n; i++)
+        watchers_scan_destroy(scans[i]);
+    ask_scanned(ask, err);
+}
+
+static void on_clients(struct clients_scan **scans, size_t n, void *user)
+{
+    struct ask *ask = user;
+    enum belfry_err err = ask_is_wanted(ask) ? clients_write(scans, n, &ask->body) : BELFRY_ERR_CANCELED;
+    for (size_t i = 0; i < n; i++)
+        clients_scan_destroy(scans[i]);
+    ask_scanned(ask, err);
 }
 
 /* NULL: it has been answered. */
@@ -284,6 +303,21 @@ static void begin_watchers(struct admin *admin, const struct page *page, struct 
     struct ask *ask = ask_create(admin, page, x, head_only);
     if (ask != NULL)
         ask_asked(ask, admin->opts.scan(&wanted, on_scans, ask, admin->opts.user));
+}
+
+static void begin_clients(struct admin *admin, const struct page *page, struct exchange *x, struct belfry_bytes query,
+                          bool head_only)
+{
+    struct clients_query wanted;
+    char why[160], text[192];
+    if (clients_parse(query, &wanted, why, sizeof(why)) != BELFRY_OK) {
+        snprintf(text, sizeof(text), "%s\n", why);
+        answer_text(x, 400, text, head_only);
+        return;
+    }
+    struct ask *ask = ask_create(admin, page, x, head_only);
+    if (ask != NULL)
+        ask_asked(ask, admin->opts.clients(&wanted, on_clients, ask, admin->opts.user));
 }
 
 static int write_metrics(const struct admin *admin, const struct tier_numbers *numbers, bool verbose,
@@ -448,6 +482,8 @@ static const struct page pages[] = {
     {"/debug/watchers",
      "who watches what and how far behind: ?sort=lag|sent|age, limit=, group=range|peer|state, filter=", begin_watchers,
      NULL, NULL, NULL},
+    {"/debug/clients", "what each client costs: ?sort=cpu|memory|calls|connections, limit=", begin_clients, NULL, NULL,
+     NULL},
     {"/debug/upstream", "what is followed, and how that goes", begin_numbers, write_upstream, JSON, JSON},
     {"/debug/tree", "the tiers above and below: ?format=text for people", begin_numbers, write_tree, JSON, TEXT},
     {"/debug/numbers", "everything that is counted", begin_numbers, write_numbers, JSON, JSON},
@@ -464,7 +500,7 @@ static void write_index(char *text, size_t len, const char *title)
 static void begin_index(struct admin *admin, const struct page *page, struct exchange *x, struct belfry_bytes query,
                         bool head_only)
 {
-    char text[1024];
+    char text[2048];
     (void)admin;
     (void)page;
     (void)query;
@@ -506,7 +542,7 @@ void admin_begin(struct exchange *x, const struct exchange_head *head, void *use
         page->begin(admin, page, x, query, head_only);
         return;
     }
-    char text[1024];
+    char text[2048];
     write_index(text, sizeof(text), "no such page; there are");
     answer_text(x, 404, text, head_only);
 }

@@ -7,6 +7,7 @@
  *                          and [!]pools: memory is full: ..., with which it stays ready (pools.h)
  *     /metrics             Prometheus text; names and help from one table, which docs/metrics.md is made from
  *     /debug/watchers      watchers.h
+ *     /debug/clients       clients.h
  *     /debug/upstream      the follower's status as JSON
  *     /debug/tree          the tiers above and below (tree.h) as JSON; ?format=text for people
  *     /debug/numbers       all of tier_numbers as JSON: what belfryctl top reads
@@ -17,11 +18,12 @@
  * GET and HEAD only. A large answer is written as fast as the peer reads it. Beyond ADMIN_COLLECTS concurrent questions
  * to the workers, or ADMIN_UNSENT unsent answers, the answer is 503.
  *
- * Thread: owner (the front's loop). opts.collect and opts.scan ask the workers; they answer later.
+ * Thread: owner (the front's loop). opts.collect, opts.scan and opts.clients ask the workers; they answer later.
  */
 #ifndef BELFRY_SERVE_ADMIN_ADMIN_H
 #define BELFRY_SERVE_ADMIN_ADMIN_H
 
+#include "serve/admin/clients.h"
 #include "serve/admin/numbers.h"
 #include "serve/admin/watchers.h"
 #include "server/exchange.h"
@@ -35,12 +37,14 @@ struct admin;
 typedef void (*admin_numbers_fn)(const struct tier_numbers *numbers, void *user); /* lent */
 /* Finished scans, which the callee destroys; n is less than the number of workers if one did not answer. */
 typedef void (*admin_scans_fn)(struct watchers_scan **scans, size_t n, void *user);
+typedef void (*admin_clients_fn)(struct clients_scan **scans, size_t n, void *user); /* likewise */
 
 struct admin_opts {
     /* Each answers exactly once, later, within about 2 s; after an error there is no answer. Errors: BELFRY_ERR_NOMEM,
      * BELFRY_ERR_LIMIT (too many under way). */
     enum belfry_err (*collect)(admin_numbers_fn fn, void *fn_user, void *user);
     enum belfry_err (*scan)(const struct watchers_query *query, admin_scans_fn fn, void *fn_user, void *user);
+    enum belfry_err (*clients)(const struct clients_query *query, admin_clients_fn fn, void *fn_user, void *user);
     void *user;
     uint64_t ready_lag_ms;
     struct hosts *hosts; /* lent; NULL: every name is allowed */

@@ -123,10 +123,12 @@ static const char *body(const struct fake *fake)
 static struct {
     admin_numbers_fn numbers[64];
     admin_scans_fn scans[64];
+    admin_clients_fn clients[64];
     void *users[64];
     size_t n;
     enum belfry_err err;
     struct watchers_query query;
+    struct clients_query clients_query;
 } asked;
 
 static enum belfry_err collect(admin_numbers_fn fn, void *fn_user, void *user)
@@ -135,6 +137,7 @@ static enum belfry_err collect(admin_numbers_fn fn, void *fn_user, void *user)
     if (asked.err == BELFRY_OK) {
         asked.numbers[asked.n] = fn;
         asked.scans[asked.n] = NULL;
+        asked.clients[asked.n] = NULL;
         asked.users[asked.n++] = fn_user;
     }
     return asked.err;
@@ -146,6 +149,18 @@ static enum belfry_err scan(const struct watchers_query *query, admin_scans_fn f
     if (asked.err == BELFRY_OK) {
         asked.query = *query;
         asked.scans[asked.n] = fn;
+        asked.clients[asked.n] = NULL;
+        asked.users[asked.n++] = fn_user;
+    }
+    return asked.err;
+}
+
+static enum belfry_err scan_clients(const struct clients_query *query, admin_clients_fn fn, void *fn_user, void *user)
+{
+    assert_ptr_equal(user, &asked);
+    if (asked.err == BELFRY_OK) {
+        asked.clients_query = *query;
+        asked.clients[asked.n] = fn;
         asked.users[asked.n++] = fn_user;
     }
     return asked.err;
@@ -166,8 +181,24 @@ static void reset_numbers(void)
     asked.err = BELFRY_OK;
 }
 
+/* A worker without clients. */
+static enum belfry_err answer_clients(size_t i)
+{
+    struct shares shares;
+    struct clients_scan *scans[1] = {NULL};
+    shares_init(&shares, &(struct shares_limits){0}, 7, NULL, NULL);
+    enum belfry_err err = clients_scan_create(&asked.clients_query, &shares, &scans[0]);
+    if (err == BELFRY_OK)
+        assert_true(clients_scan_step(scans[0], 1));
+    shares_fini(&shares);
+    asked.clients[i](scans, err == BELFRY_OK, asked.users[i]);
+    return err;
+}
+
 static enum belfry_err answer_one(size_t i)
 {
+    if (asked.clients[i] != NULL)
+        return answer_clients(i);
     if (asked.scans[i] == NULL) {
         asked.numbers[i](&numbers, asked.users[i]);
         return BELFRY_OK;
@@ -191,7 +222,8 @@ static int set_up(void **state)
 {
     (void)state;
     reset_numbers();
-    struct admin_opts opts = {.collect = collect, .scan = scan, .user = &asked, .ready_lag_ms = 5000};
+    struct admin_opts opts = {
+        .collect = collect, .scan = scan, .clients = scan_clients, .user = &asked, .ready_lag_ms = 5000};
     return admin_create(&opts, &admin) != BELFRY_OK;
 }
 
@@ -232,6 +264,7 @@ static void every_page_of_the_list_is_there(void **state)
                 {"/readyz", "text/plain; charset=utf-8", "ok\n"},
                 {"/metrics", "text/plain; version=0.0.4; charset=utf-8", "\nbelfry_workers 2\n"},
                 {"/debug/watchers", "application/json", "\"revision\":77"},
+                {"/debug/clients", "application/json", "\"left_out\":0"},
                 {"/debug/upstream", "application/json", "\"state\":\"live\""},
                 {"/debug/tree", "application/json", "\"above\":["},
                 {"/debug/numbers", "application/json", "\"name\":\"edge-7\""}};
@@ -483,10 +516,12 @@ static void answers_that_come_after_the_end_are_dropped(void **state)
 
 static enum belfry_err scenario(void)
 {
-    static const char *const paths[] = {"/metrics", "/readyz?verbose", "/debug/watchers", "/debug/numbers", "/"};
-    struct admin_opts opts = {.collect = collect, .scan = scan, .user = &asked, .ready_lag_ms = 5000};
+    static const char *const paths[] = {"/metrics",       "/readyz?verbose", "/debug/watchers",
+                                        "/debug/clients", "/debug/numbers",  "/"};
+    struct admin_opts opts = {
+        .collect = collect, .scan = scan, .clients = scan_clients, .user = &asked, .ready_lag_ms = 5000};
     enum belfry_err err = admin_create(&opts, &admin);
-    for (size_t i = 0; i < 5 && err == BELFRY_OK; i++) {
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]) && err == BELFRY_OK; i++) {
         struct fake fake;
         asked.n = 0;
         begin(&fake, "GET", paths[i]);
