@@ -1,5 +1,5 @@
-/* fuzz/watchers_query.c: any bytes as the query of /debug/watchers and of /debug/clients. What is accepted is within its bounds, and a
- * refusal has a sentence. */
+/* fuzz/watchers_query.c: any bytes as the query of /debug/watchers and of /debug/clients. What is accepted is within
+ * its bounds, and a refusal has a sentence. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

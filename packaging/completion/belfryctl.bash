@@ -29,7 +29,7 @@ _belfryctl()
     lease) flags='--keys --once' words='grant revoke timetolive list keep-alive' ;;
     member) flags='' words='list' ;;
     status) flags='' words='' ;;
-    top) flags='--admin --once --interval --sort --limit --group --filter' words='' ;;
+    top) flags='--admin --once --interval --clients --sort --limit --group --filter' words='' ;;
     tree) flags='--admin' words='' ;;
     verify) flags='--reference --prefix --from-key --for --watchers --history --max-lag --write --write-prefix' words='' ;;
     kube) flags='--server --name --namespace --token --token-file --certificate-authority --client-certificate --client-key' words='config' ;;
@@ -42,7 +42,7 @@ _belfryctl()
     --consistency) words='l s' ;;
     --order) words='ascend descend' ;;
     --sort-by) words='create key modify value version' ;;
-    --sort) words='lag sent age' ;;
+    --sort) words='lag sent age cpu memory calls connections' ;;
     --group) words='range peer state' ;;
     --password-file|--cacert|--cert|--key|--token-file|--certificate-authority|--client-certificate|--client-key) what=-f ;;
     --endpoints|--user|--password|--server-name|--dial-timeout|--command-timeout|--keepalive-time|--keepalive-timeout|--max-message|--rev|--limit|--min-mod-rev|--max-mod-rev|--min-create-rev|--max-create-rev|--lease|--page-bytes|--admin|--interval|--filter|--server|--name|--namespace|--token|--reference|--for|--watchers|--history|--max-lag|--write|--write-prefix) return ;;

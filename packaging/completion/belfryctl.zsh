@@ -113,8 +113,9 @@ _belfryctl()
         '--admin=[http://host:port or unix:///path of the belfryd]:URL: '
         '--once[print once and end]'
         '--interval=[redraw this often; at least 200ms]:TIME: '
-        '--sort=[the largest first: lag, sent or age]:WHAT:(lag sent age)'
-        '--limit=[at most so many watchers or groups, up to 10000]:N: '
+        '--clients[show what each client costs instead of watchers]'
+        '--sort=[the largest lag, sent or age first; --clients: cpu, memory, calls, connections]:WHAT:(lag sent age cpu memory calls connections)'
+        '--limit=[at most so many watchers or groups, up to 10000; of clients up to 1000]:N: '
         '--group=[count watchers by range, peer or state]:WHAT:(range peer state)'
         '--filter=[only those with this in their peer, identity, client, key, state or dialect]:TEXT: '
         ) ;;

@@ -22,17 +22,22 @@
 #define INTERVAL_MS_MIN 200
 #define FILTER          256
 
-static const char *const sorts[] = {"lag", "sent", "age"};
-static const char *const groups[] = {"", "range", "peer", "state"};
+#define CLIENTS_MAX  1000 /* rows of clients that a belfryd tells; of watchers: */
+#define WATCHERS_MAX 10000
+
+static const char *const watcher_sorts[] = {"lag", "sent", "age", NULL};
+static const char *const client_sorts[] = {"cpu", "memory", "calls", "connections", NULL};
+static const char *const groups[] = {"", "range", "peer", "state", NULL};
 
 /* What is asked for, and what came last. */
 struct top {
     const char *admin;
     int timeout_ms;
     int64_t limit;
-    size_t sort, group; /* in the words above */
+    bool clients;                            /* a table of clients; else of watchers */
+    size_t watcher_sort, client_sort, group; /* in the words above */
     char filter[FILTER];
-    struct http_page numbers, watchers;
+    struct http_page numbers, table;
     struct top_data data;
 };
 
@@ -45,10 +50,21 @@ static int64_t now_ms(void)
 
 /* ---- asking ---- */
 
+static const char *sort_word(const struct top *top)
+{
+    return top->clients ? client_sorts[top->client_sort] : watcher_sorts[top->watcher_sort];
+}
+
+static void clients_path(const struct top *top, char *path, size_t len)
+{
+    int64_t limit = top->limit < CLIENTS_MAX ? top->limit : CLIENTS_MAX;
+    snprintf(path, len, "/debug/clients?sort=%s&limit=%lld", sort_word(top), (long long)limit);
+}
+
 static void watchers_path(const struct top *top, char *path, size_t len)
 {
     size_t at =
-        (size_t)snprintf(path, len, "/debug/watchers?sort=%s&limit=%lld", sorts[top->sort], (long long)top->limit);
+        (size_t)snprintf(path, len, "/debug/watchers?sort=%s&limit=%lld", sort_word(top), (long long)top->limit);
     if (top->group > 0)
         at += (size_t)snprintf(path + at, len - at, "&group=%s", groups[top->group]);
     if (top->filter[0] != '\0')
@@ -74,32 +90,35 @@ static void forget(struct top *top)
 {
     top_data_fini(&top->data);
     http_page_fini(&top->numbers);
-    http_page_fini(&top->watchers);
+    http_page_fini(&top->table);
 }
 
 /* On success what was there before is forgotten; on failure it is kept, and the reason is in why. */
 static enum belfry_err ask(struct top *top, char why[HTTP_GET_WHY])
 {
-    struct http_page numbers = {0}, watchers = {0};
+    struct http_page numbers = {0}, table = {0};
     struct top_data data = {0};
     char path[FILTER * 3 + 128];
-    watchers_path(top, path, sizeof(path));
+    if (top->clients)
+        clients_path(top, path, sizeof(path));
+    else
+        watchers_path(top, path, sizeof(path));
     enum belfry_err err = ask_page(top, "/debug/numbers", &numbers, why);
     if (err == BELFRY_OK)
-        err = ask_page(top, path, &watchers, why);
+        err = ask_page(top, path, &table, why);
     if (err == BELFRY_OK) {
         snprintf(why, HTTP_GET_WHY, "%.128s: what answers there is no belfryd", top->admin);
-        err = top_data_read(numbers.body, numbers.len, watchers.body, watchers.len, &data);
+        err = top_data_read(numbers.body, numbers.len, table.body, table.len, &data);
     }
     if (err != BELFRY_OK) {
         top_data_fini(&data);
         http_page_fini(&numbers);
-        http_page_fini(&watchers);
+        http_page_fini(&table);
         return err;
     }
     forget(top);
     top->numbers = numbers;
-    top->watchers = watchers;
+    top->table = table;
     top->data = data;
     return BELFRY_OK;
 }
@@ -125,7 +144,7 @@ static enum exit_code run_once(struct top *top, enum form form)
         putchar('{');
         print_document("numbers", &top->numbers);
         putchar(',');
-        print_document("watchers", &top->watchers);
+        print_document(top->clients ? "clients" : "watchers", &top->table);
         puts("}");
     } else {
         struct top_view view = {.right = "", .line_end = "\n"};
@@ -192,14 +211,25 @@ struct screen {
     bool over;
 };
 
+/* What is shown, and the keys that change it. */
+static void describe_keys(const struct screen *screen, char *out, size_t len)
+{
+    const struct top *top = screen->top;
+    double interval_s = (double)screen->interval_ms / 1000;
+    if (top->clients)
+        snprintf(out, len, "%gs  s:sort(%s) c:watchers q", interval_s, sort_word(top));
+    else
+        snprintf(out, len, "%gs  s:sort(%s) g:group(%s) /:filter(%s) c:clients q", interval_s, sort_word(top),
+                 top->group == 0 ? "no" : groups[top->group], top->filter);
+}
+
 static void draw(const struct screen *screen)
 {
     struct winsize size = {0};
     char right[FILTER + 96];
     const struct top *top = screen->top;
     ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
-    snprintf(right, sizeof(right), "%gs  s:sort(%s) g:group(%s) /:filter(%s) q", (double)screen->interval_ms / 1000,
-             sorts[top->sort], top->group == 0 ? "no" : groups[top->group], top->filter);
+    describe_keys(screen, right, sizeof(right));
     struct top_view view = {.elapsed_ms = screen->elapsed_ms, .columns = size.ws_col, .lines = size.ws_row};
     view.before = screen->has_before ? &screen->before : NULL;
     view.right = right;
@@ -250,6 +280,11 @@ static void type(struct screen *screen, char key)
     }
 }
 
+static size_t next_word(const char *const *words, size_t at)
+{
+    return words[at + 1] != NULL ? at + 1 : 0;
+}
+
 static void press(struct screen *screen, char key)
 {
     struct top *top = screen->top;
@@ -257,12 +292,20 @@ static void press(struct screen *screen, char key)
         type(screen, key);
         return;
     }
+    if (top->clients && (key == 'g' || key == '/'))
+        return; /* of watchers only */
     switch (key) {
     case 's':
-        top->sort = (top->sort + 1) % (sizeof(sorts) / sizeof(sorts[0]));
+        if (top->clients)
+            top->client_sort = next_word(client_sorts, top->client_sort);
+        else
+            top->watcher_sort = next_word(watcher_sorts, top->watcher_sort);
         break;
     case 'g':
-        top->group = (top->group + 1) % (sizeof(groups) / sizeof(groups[0]));
+        top->group = next_word(groups, top->group);
+        break;
+    case 'c':
+        top->clients = !top->clients;
         break;
     case '/':
         screen->typing = true;
@@ -318,33 +361,55 @@ static enum exit_code run_live(struct top *top, int64_t interval_ms)
 
 /* ---- the command ---- */
 
-static size_t word_of(const char *const *words, size_t n, const char *word)
+/* The number of the word in the list; false: it is none of them. */
+static bool find_word(const char *const *words, const char *word, size_t *out)
 {
-    for (size_t i = 0; i < n; i++) {
-        if (word != NULL && strcasecmp(words[i], word) == 0)
-            return i;
+    for (size_t i = 0; words[i] != NULL; i++) {
+        if (strcasecmp(words[i], word) == 0) {
+            *out = i;
+            return true;
+        }
     }
-    return 0;
+    return false;
+}
+
+/* What the flags say about the table. False: the sentence in why says what is wrong. */
+static bool choose_table(const struct flags *flags, struct top *top, char why[FLAGS_WHY])
+{
+    const char *sort = flags->value[FLAG_SORT], *group = flags->value[FLAG_GROUP], *filter = flags->value[FLAG_FILTER];
+    int64_t most = flags_on(flags, FLAG_CLIENTS) ? CLIENTS_MAX : WATCHERS_MAX;
+    top->clients = flags_on(flags, FLAG_CLIENTS);
+    top->limit = flags_number(flags, FLAG_LIMIT);
+    if (top->limit < 1 || top->limit > most)
+        snprintf(why, FLAGS_WHY, "--limit: from 1 to %lld", (long long)most);
+    else if (top->clients && (group != NULL || filter != NULL))
+        snprintf(why, FLAGS_WHY, "--clients has no --group and no --filter: they are for watchers");
+    else if (filter != NULL && strlen(filter) >= FILTER)
+        snprintf(why, FLAGS_WHY, "--filter: at most 255 bytes");
+    else if (sort != NULL && top->clients && !find_word(client_sorts, sort, &top->client_sort))
+        snprintf(why, FLAGS_WHY, "--sort %s: with --clients it is cpu, memory, calls or connections", sort);
+    else if (sort != NULL && !top->clients && !find_word(watcher_sorts, sort, &top->watcher_sort))
+        snprintf(why, FLAGS_WHY, "--sort %s: needs --clients; for watchers it is lag, sent or age", sort);
+    else {
+        if (group != NULL)
+            (void)find_word(groups, group, &top->group); /* the table of flags knows the same words */
+        snprintf(top->filter, sizeof(top->filter), "%s", filter != NULL ? filter : "");
+        return true;
+    }
+    return false;
 }
 
 enum exit_code cmd_top(const struct flags *flags)
 {
-    struct top top = {.admin = flags->value[FLAG_ADMIN], .limit = flags_number(flags, FLAG_LIMIT)};
-    const char *filter = flags->value[FLAG_FILTER] != NULL ? flags->value[FLAG_FILTER] : "";
+    struct top top = {.admin = flags->value[FLAG_ADMIN], .timeout_ms = (int)flags_ms(flags, FLAG_COMMAND_TIMEOUT)};
     char why[FLAGS_WHY];
     enum form form;
     if (form_choose(flags, isatty(STDOUT_FILENO) == 1, &form, why) != BELFRY_OK)
         return report_usage(why);
     if (form != FORM_TABLE && form != FORM_LINES)
         return report_usage("top has no -w: use --output json");
-    if (top.limit < 1 || top.limit > 10000)
-        return report_usage("--limit: from 1 to 10000");
-    if (strlen(filter) >= FILTER)
-        return report_usage("--filter: at most 255 bytes");
-    memcpy(top.filter, filter, strlen(filter) + 1);
-    top.timeout_ms = (int)flags_ms(flags, FLAG_COMMAND_TIMEOUT);
-    top.sort = word_of(sorts, sizeof(sorts) / sizeof(sorts[0]), flags->value[FLAG_SORT]);
-    top.group = word_of(groups, sizeof(groups) / sizeof(groups[0]), flags->value[FLAG_GROUP]);
+    if (!choose_table(flags, &top, why))
+        return report_usage(why);
     int64_t interval = flags_ms(flags, FLAG_INTERVAL);
     bool live =
         !flags_on(flags, FLAG_ONCE) && form == FORM_TABLE && isatty(STDOUT_FILENO) == 1 && isatty(STDIN_FILENO) == 1;

@@ -142,11 +142,16 @@ const struct belfry_opt_command command_rows[N_COMMANDS] = {
             .max_args = 0,
             .summary = "show a belfryd: how it stands, and who watches what and how far behind",
             .notes = "Asks the admin address of a belfryd, and draws anew every --interval. Keys: s\n"
-                     "another order, g another grouping, / a filter, q the end. Elsewhere than on a\n"
-                     "terminal it prints once, as with --once. Exit code 3 when nobody answers there.",
+                     "another order, g another grouping, / a filter, c clients or watchers, q the end.\n"
+                     "Elsewhere than on a terminal it prints once, as with --once. A pool that is full\n"
+                     "has a line in the head, with the client that holds most. CPU of clients is an\n"
+                     "estimate from what each did in about the last 10 seconds, as a share of all of\n"
+                     "them. Without --sort the largest lag or CPU is first. Exit code 3 when nobody\n"
+                     "answers there.",
             .example = "belfryctl top\n"
                        "belfryctl top --admin http://10.0.0.7:23791 --filter /services/\n"
                        "belfryctl top --once --group range\n"
+                       "belfryctl top --clients --sort memory\n"
                        "belfryctl top --once --output json",
         },
     [CMD_TREE] =
@@ -354,10 +359,11 @@ static const struct belfry_opt_row flag_rows[] = {
     {FLAG_ONCE, "once", BOOL, .on = ON(CMD_TOP), .help = "print once and end"},
     {FLAG_INTERVAL, "interval", TIME, .fallback = "2s", .on = ON(CMD_TOP),
      .help = "redraw this often; at least 200ms"},
-    {FLAG_SORT, "sort", CHOICE("WHAT", "lag|sent|age"), .fallback = "lag", .on = ON(CMD_TOP),
-     .help = "the largest first: lag, sent or age"},
+    {FLAG_CLIENTS, "clients", BOOL, .on = ON(CMD_TOP), .help = "show what each client costs instead of watchers"},
+    {FLAG_SORT, "sort", CHOICE("WHAT", "lag|sent|age|cpu|memory|calls|connections"), .on = ON(CMD_TOP),
+     .help = "the largest lag, sent or age first; --clients: cpu, memory, calls, connections"},
     {FLAG_LIMIT, "limit", COUNT, .fallback = "50", .on = ON(CMD_TOP),
-     .help = "at most so many watchers or groups, up to 10000"},
+     .help = "at most so many watchers or groups, up to 10000; of clients up to 1000"},
     {FLAG_GROUP, "group", CHOICE("WHAT", "range|peer|state"), .on = ON(CMD_TOP),
      .help = "count watchers by range, peer or state"},
     {FLAG_FILTER, "filter", TEXT("TEXT"), .on = ON(CMD_TOP),

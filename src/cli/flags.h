@@ -91,6 +91,7 @@ enum flag {
     FLAG_INTERACTIVE,
     FLAG_ADMIN,
     FLAG_INTERVAL,
+    FLAG_CLIENTS,
     FLAG_SORT,
     FLAG_GROUP,
     FLAG_FILTER,

@@ -3,7 +3,8 @@
  * worker_thread: a thread with its own connections, streams and watchers, and its own way upstream.
  *
  * Each turn of its loop ends, before it blocks, with: what the standing says, a turn of the core, history asked for,
- * streams looked after, sockets written, a slice of a scan of watchers or clients. While work is left, the loop does not block.
+ * streams looked after, sockets written, a slice of a scan of watchers or clients. While work is left, the
+ * loop does not block.
  *
  * Thread: start, stop, destroy: the front's; the rest any.
  */

@@ -25,8 +25,8 @@
  * that connects again and again is seen: SHARES_DEPARTED such clients at most, the oldest is forgotten first.
  *
  * Thread: owner (the loop's). Pure.
- * Memory: one allocation for each client that has a connection, or is remembered. Clients are kept in classes by the power of two of
- *         what they hold, so that finding one that holds most takes no search.
+ * Memory: one allocation for each client that has a connection, or is remembered. Clients are kept in
+ *         classes by the power of two of what they hold, so that finding one that holds most takes no search.
  */
 #ifndef BELFRY_SERVER_SHARES_H
 #define BELFRY_SERVER_SHARES_H

@@ -2,13 +2,13 @@
  *
  * work: what a client makes the tier do, per second, over about the last WORK_MS; and about how much CPU that costs.
  *
- * Time is cut into windows of WORK_MS. What is done counts to the window that runs. A rate is made of that window and of
- * the part of the window before that is not older than WORK_MS. So a client that stops is at 0 after two windows at
+ * Time is cut into windows of WORK_MS. What is done counts to the window that runs. A rate is made of that window and
+ * of the part of the window before that is not older than WORK_MS. So a client that stops is at 0 after two windows at
  * most, and counting takes an addition and a compare.
  *
  * The CPU is an estimate, for the comparison of clients: nothing measures what a delivery costs each of its receivers.
- * Each connection, handshake, system call on a socket, request, upstream call and byte has a price in ns (work.c). Deliveries count by the
- * writes and bytes that carry them.
+ * Each connection, handshake, system call on a socket, request, upstream call and byte has a price in ns (work.c).
+ * Deliveries count by the writes and bytes that carry them.
  *
  * Thread: owner. Pure.
  * Memory: none.

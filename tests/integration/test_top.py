@@ -44,6 +44,12 @@ def watchers(n):
     return {"revision": 41, "watchers": n, "matched": n, "rows": rows}
 
 
+CLIENTS = {"clients": 1, "left_out": 0, "rows": [
+    {"client": "10.0.0.9", "class": "client", "cpu_percent": 61.5, "memory_bytes": 20000, "connections": 3, "watchers": 12,
+     "calls": 4, "lists": 0, "requests_per_s": 25.5, "calls_per_s": 7, "connections_per_s": 0, "bytes_in_per_s": 10,
+     "bytes_out_per_s": 20}]}
+
+
 class Admin(http.server.BaseHTTPRequestHandler):
     """Answers as its server's attributes say."""
     protocol_version = "HTTP/1.1"
@@ -56,7 +62,11 @@ class Admin(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self):
         self.server.paths.append(self.path)
-        document = watchers(self.server.rows) if self.path.startswith("/debug/watchers") else NUMBERS
+        document = NUMBERS
+        if self.path.startswith("/debug/watchers"):
+            document = watchers(self.server.rows)
+        elif self.path.startswith("/debug/clients"):
+            document = CLIENTS
         body = self.server.body if self.server.body is not None else json.dumps(document).encode()
         time.sleep(self.server.delay)
         self.send_response(self.server.status)
@@ -134,6 +144,16 @@ def test_group_is_asked_for(serve):
     assert server.paths[1] == "/debug/watchers?sort=lag&limit=50&group=range"
 
 
+def test_clients_are_asked_for_and_shown(serve):
+    server, address = serve()
+    text = top(address, "--clients").stdout.decode()
+    assert server.paths[1] == "/debug/clients?sort=cpu&limit=50"
+    assert re.search(r"^ +61\.5 +20 kB +3 +12 +4 +7\.0 +25\.5 +10 B +20 B  10\.0\.0\.9$", text, re.M)
+    done = top(address, "--clients", "--sort", "calls", "--limit", "7", "--output", "json")
+    assert server.paths[3] == "/debug/clients?sort=calls&limit=7"
+    assert json.loads(done.stdout) == {"numbers": NUMBERS, "clients": CLIENTS}
+
+
 def test_nobody_there_is_one_line_that_says_what_to_do_and_exit_3(serve, tmp_path):
     for address in (f"http://127.0.0.1:{free_port()}", f"unix://{tmp_path}/nobody", "http://name.invalid:1"):
         done = top(address, check=False)
@@ -164,7 +184,9 @@ def test_wrong_answers_are_told(serve, kw, code, words):
 @pytest.mark.parametrize("args, words", [
     (["--admin", "https://127.0.0.1:1"], "plain HTTP"), (["--admin", "nonsense"], "http://HOST:PORT"),
     (["--limit", "0"], "--limit"), (["--limit", "10001"], "--limit"), (["--sort", "colour"], "lag|sent|age"),
-    (["--filter", "x" * 256], "--filter"), (["-w", "json"], "--output json")])
+    (["--filter", "x" * 256], "--filter"), (["-w", "json"], "--output json"), (["--sort", "cpu"], "needs --clients"),
+    (["--clients", "--sort", "lag"], "cpu, memory, calls or connections"), (["--clients", "--limit", "1001"], "1 to 1000"),
+    (["--clients", "--group", "peer"], "--group"), (["--clients", "--filter", "x"], "--filter")])
 def test_usage_mistakes_exit_2(args, words):
     done = procs.run([binary("belfryctl"), "top", *args], check=False)
     assert done.returncode == 2 and words in done.stderr.decode()
@@ -210,6 +232,13 @@ def test_live_screen_obeys_keys_and_leaves_the_terminal_as_it_was(serve):
     t.press(b"/xy\x7fz\n")
     t.read_until(b"/:filter(xz)")
     procs.wait_until(lambda: "/debug/watchers?sort=sent&limit=50&group=range&filter=xz" in server.paths, 10)
+    t.press(b"c")
+    t.read_until(b"s:sort(cpu) c:watchers")
+    t.press(b"gs/")  # only the s means something there
+    t.read_until(b"s:sort(memory) c:watchers")
+    procs.wait_until(lambda: "/debug/clients?sort=memory&limit=50" in server.paths, 10)
+    t.press(b"c")
+    t.read_until(b"s:sort(sent) g:group(range)")
     t.press(b"q")
     assert t.proc.wait(10) == 0
     assert t.read_until(b"\033[?1049l")

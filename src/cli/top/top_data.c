@@ -16,6 +16,11 @@ static int64_t int_of(yyjson_val *object, const char *name)
     return yyjson_get_sint(yyjson_obj_get(object, name));
 }
 
+static double real_of(yyjson_val *object, const char *name)
+{
+    return yyjson_get_num(yyjson_obj_get(object, name));
+}
+
 static bool bool_of(yyjson_val *object, const char *name)
 {
     return yyjson_get_bool(yyjson_obj_get(object, name));
@@ -64,6 +69,20 @@ static void add_worker(struct top_numbers *n, yyjson_val *worker)
         n->latency[i] += yyjson_get_uint(yyjson_arr_get(buckets, i));
 }
 
+static void read_troubles(struct top_numbers *n, yyjson_val *pools)
+{
+    yyjson_val *name, *pool;
+    size_t i, max;
+    if (pools == NULL) /* an older tier */
+        return;
+    yyjson_obj_foreach(pools, i, max, name, pool)
+    {
+        const char *trouble = text_of(pool, "trouble");
+        if (trouble[0] != '\0' && n->n_troubles < TOP_POOLS)
+            n->troubles[n->n_troubles++] = trouble;
+    }
+}
+
 static void read_numbers(struct top_numbers *n, yyjson_val *root)
 {
     yyjson_val *worker;
@@ -75,6 +94,7 @@ static void read_numbers(struct top_numbers *n, yyjson_val *root)
     read_upstream(n, yyjson_obj_get(root, "upstream"));
     READ_PART(REPLICA, yyjson_obj_get(root, "replica"), n->replica);
     READ_PART(LOG, yyjson_obj_get(root, "log"), n->log);
+    read_troubles(n, yyjson_obj_get(root, "pools"));
     yyjson_arr_foreach(yyjson_obj_get(root, "workers"), i, max, worker)
     {
         add_worker(n, worker);
@@ -129,7 +149,7 @@ static enum belfry_err read_groups(struct top_data *data, yyjson_val *groups, yy
 {
     yyjson_val *group;
     size_t i, max;
-    data->grouped = true;
+    data->table = TOP_GROUPS;
     data->groups = calloc(yyjson_arr_size(groups) + 1, sizeof(*data->groups));
     if (data->groups == NULL)
         return BELFRY_ERR_NOMEM;
@@ -140,6 +160,38 @@ static enum belfry_err read_groups(struct top_data *data, yyjson_val *groups, yy
     }
     if (other != NULL)
         data->groups[data->n_groups++] = read_group(other, NULL);
+    return BELFRY_OK;
+}
+
+/* ---- clients ---- */
+
+static struct top_client read_client(yyjson_val *row)
+{
+    struct top_client made = {.class = text_of(row, "class"), .memory_bytes = uint_of(row, "memory_bytes")};
+    made.name = text_of(row, yyjson_obj_get(row, "client_b64") != NULL ? "client_b64" : "client");
+    made.connections = uint_of(row, "connections");
+    made.watchers = uint_of(row, "watchers");
+    made.calls = uint_of(row, "calls");
+    made.cpu_percent = real_of(row, "cpu_percent");
+    made.calls_per_s = real_of(row, "calls_per_s");
+    made.requests_per_s = real_of(row, "requests_per_s");
+    made.bytes_in_per_s = real_of(row, "bytes_in_per_s");
+    made.bytes_out_per_s = real_of(row, "bytes_out_per_s");
+    return made;
+}
+
+static enum belfry_err read_clients(struct top_data *data, yyjson_val *rows)
+{
+    yyjson_val *row;
+    size_t i, max;
+    data->table = TOP_CLIENTS;
+    data->clients = calloc(yyjson_arr_size(rows) + 1, sizeof(*data->clients));
+    if (data->clients == NULL)
+        return BELFRY_ERR_NOMEM;
+    yyjson_arr_foreach(rows, i, max, row)
+    {
+        data->clients[data->n_clients++] = read_client(row);
+    }
     return BELFRY_OK;
 }
 
@@ -156,19 +208,21 @@ static enum belfry_err parse(const char *text, size_t len, yyjson_val **root, vo
     return yyjson_is_obj(*root) ? BELFRY_OK : BELFRY_ERR_PROTOCOL;
 }
 
-enum belfry_err top_data_read(const char *numbers, size_t numbers_len, const char *watchers, size_t watchers_len,
+enum belfry_err top_data_read(const char *numbers, size_t numbers_len, const char *table, size_t table_len,
                               struct top_data *out)
 {
     yyjson_val *one = NULL, *two = NULL;
     *out = (struct top_data){0};
     enum belfry_err err = parse(numbers, numbers_len, &one, &out->documents[0]);
     if (err == BELFRY_OK)
-        err = parse(watchers, watchers_len, &two, &out->documents[1]);
+        err = parse(table, table_len, &two, &out->documents[1]);
     if (err != BELFRY_OK)
         return err;
     read_numbers(&out->numbers, one);
     out->watchers = uint_of(two, "watchers");
     out->matched = uint_of(two, "matched");
+    if (yyjson_obj_get(two, "clients") != NULL)
+        return read_clients(out, yyjson_obj_get(two, "rows"));
     yyjson_val *groups = yyjson_obj_get(two, "groups");
     return groups != NULL ? read_groups(out, groups, yyjson_obj_get(two, "other"))
                           : read_rows(out, yyjson_obj_get(two, "rows"));
@@ -178,6 +232,7 @@ void top_data_fini(struct top_data *data)
 {
     free(data->rows);
     free(data->groups);
+    free(data->clients);
     yyjson_doc_free(data->documents[0]);
     yyjson_doc_free(data->documents[1]);
     *data = (struct top_data){0};

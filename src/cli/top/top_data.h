@@ -1,7 +1,7 @@
 /* src/cli/top/top_data.h
  *
- * top_data: /debug/numbers and /debug/watchers of a belfryd, read from their JSON. A missing number is 0, a missing
- * text "".
+ * top_data: /debug/numbers and /debug/watchers or /debug/clients of a belfryd, read from their JSON. A missing number
+ * is 0, a missing text "".
  *
  * Thread: owner.
  * Memory: texts and rows are lent from the documents, until top_data_fini().
@@ -18,6 +18,7 @@
 #include "serve/admin/numbers_table.h"
 
 #define TOP_BUCKETS 17 /* of the latency: the last one is unbounded */
+#define TOP_POOLS   16 /* of which troubles are read */
 
 /* The rows of a part that top reads, one member each. */
 #define TOP_MEMBER(over, member, name, show, ...) TOP_MEMBER_##show(name)
@@ -51,6 +52,8 @@ struct top_numbers {
     struct {
         NUMBERS_RELAY(TOP_MEMBER)
     } relay;
+    const char *troubles[TOP_POOLS]; /* of pools, a sentence each */
+    size_t n_troubles;
     uint64_t latency[TOP_BUCKETS];
     uint64_t workers, workers_answering;
     uint64_t synced, catching_up, parked; /* watchers */
@@ -70,6 +73,14 @@ struct top_group {
     int64_t max_lag;
 };
 
+struct top_client {
+    const char *name, *class;
+    uint64_t memory_bytes, connections, watchers, calls;
+    double cpu_percent, calls_per_s, requests_per_s, bytes_in_per_s, bytes_out_per_s;
+};
+
+enum top_table { TOP_ROWS, TOP_GROUPS, TOP_CLIENTS };
+
 struct top_data {
     struct top_numbers numbers;
     uint64_t watchers, matched;
@@ -77,14 +88,16 @@ struct top_data {
     size_t n_rows;
     struct top_group *groups; /* owned */
     size_t n_groups;
-    bool grouped;
+    struct top_client *clients; /* owned */
+    size_t n_clients;
+    enum top_table table; /* which of the three there are */
     void *documents[2];
 };
 
-/* Reads both documents. The caller ends *out with top_data_fini(), on failure too.
- * Errors: BELFRY_ERR_PROTOCOL (not such JSON), BELFRY_ERR_NOMEM. */
-BELFRY_NODISCARD enum belfry_err top_data_read(const char *numbers, size_t numbers_len, const char *watchers,
-                                               size_t watchers_len, struct top_data *out);
+/* Reads both documents; `table` is of watchers or of clients. The caller ends *out with top_data_fini(), on failure
+ * too. Errors: BELFRY_ERR_PROTOCOL (not such JSON), BELFRY_ERR_NOMEM. */
+BELFRY_NODISCARD enum belfry_err top_data_read(const char *numbers, size_t numbers_len, const char *table,
+                                               size_t table_len, struct top_data *out);
 void top_data_fini(struct top_data *data); /* a zeroed one is fine */
 
 #endif

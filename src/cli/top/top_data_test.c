@@ -29,6 +29,13 @@ static const char groups_json[] = "{\"revision\":5,\"watchers\":9,\"matched\":9,
                                   "{\"group\":\"/flags/*\",\"watchers\":201204,\"parked\":1,\"max_lag\":77}],"
                                   "\"other\":{\"watchers\":3104,\"parked\":0,\"max_lag\":2}}\n";
 
+static const char clients_json[] =
+    "{\"clients\":2,\"left_out\":0,\"rows\":["
+    "{\"client\":\"10.0.0.9\",\"class\":\"client\",\"cpu_percent\":61.5,\"memory_bytes\":20000000,\"connections\":3000,"
+    "\"watchers\":12,\"calls\":4,\"lists\":1,\"requests_per_s\":25.5,\"calls_per_s\":7,\"connections_per_s\":0.5,"
+    "\"bytes_in_per_s\":2048,\"bytes_out_per_s\":5000.5},"
+    "{\"client_b64\":\"//4=\",\"class\":\"tier\",\"cpu_percent\":0}]}\n";
+
 static struct top_data data;
 
 static enum belfry_err read_with(const char *watchers)
@@ -89,7 +96,7 @@ static void rows_and_groups_are_read(void **state)
     assert_true(data.rows[1].is_span);
     assert_true(data.rows[2].encoded);
     assert_int_equal(read_with(groups_json), BELFRY_OK);
-    assert_true(data.grouped);
+    assert_int_equal(data.table, TOP_GROUPS);
     assert_int_equal(data.n_groups, 2);
     assert_string_equal(data.groups[0].label, "/flags/*");
     assert_null(data.groups[1].label);
@@ -119,6 +126,38 @@ static void show(const struct top_view *view)
     assert_non_null(out);
     top_screen_write(out, &data, view);
     assert_int_equal(fclose(out), 0);
+}
+
+static void clients_are_read_and_shown(void **state)
+{
+    (void)state;
+    struct top_view view = {.right = "", .line_end = "\n"};
+    assert_int_equal(read_with(clients_json), BELFRY_OK);
+    assert_int_equal(data.table, TOP_CLIENTS);
+    assert_int_equal(data.n_clients, 2);
+    assert_string_equal(data.clients[0].name, "10.0.0.9");
+    assert_string_equal(data.clients[1].name, "//4=");
+    assert_string_equal(data.clients[1].class, "tier");
+    show(&view);
+    assert_non_null(strstr(text, " CPU %    MEMORY  CONNECTIONS   WATCHERS    CALLS   CALLS/S     REQ/S      IN/S     "
+                                 "OUT/S  CLIENT\n"));
+    assert_non_null(strstr(text,
+                           "  61.5     20 MB        3,000         12        4       7.0      25.5    2.0 kB    5.0 "
+                           "kB  10.0.0.9\n"));
+}
+
+static void pools_in_trouble_are_in_the_head(void **state)
+{
+    (void)state;
+    struct top_view view = {.right = "", .line_end = "\n"};
+    assert_int_equal(read_with(rows_json), BELFRY_OK);
+    assert_int_equal(data.numbers.n_troubles, 1);
+    show(&view);
+    assert_non_null(strstr(text, "\npools     calls: clients refused or ended in the last minute in 1 of 2 workers; "));
+    assert_non_null(strstr(text, "; 10.0.0.9 holds most, "));
+    data.numbers.n_troubles = 0;
+    show(&view);
+    assert_null(strstr(text, "\npools"));
 }
 
 static void screen_shows_what_was_read(void **state)
@@ -229,6 +268,8 @@ static enum belfry_err scenario(void)
     enum belfry_err err = read_with(rows_json);
     if (err == BELFRY_OK)
         err = read_with(groups_json);
+    if (err == BELFRY_OK)
+        err = read_with(clients_json);
     top_data_fini(&data);
     return err;
 }
@@ -244,6 +285,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(numbers_of_the_daemon_are_found, clean),
         cmocka_unit_test_teardown(rows_and_groups_are_read, clean),
+        cmocka_unit_test_teardown(clients_are_read_and_shown, clean),
+        cmocka_unit_test_teardown(pools_in_trouble_are_in_the_head, clean),
         cmocka_unit_test_teardown(other_json_is_refused_or_read_as_nothing, clean),
         cmocka_unit_test_teardown(screen_shows_what_was_read, clean),
         cmocka_unit_test_teardown(selectors_are_shown_as_kubectl_takes_them, clean),

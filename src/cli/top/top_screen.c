@@ -101,7 +101,7 @@ static void end(FILE *out, struct line *line, const struct top_view *view)
     fputs(view->line_end, out);
 }
 
-/* ---- the five lines on top ---- */
+/* ---- the lines on top: five, and one for each pool in trouble ---- */
 
 /* The increase per second since the frame before; without one, the total. */
 static void add_rate(struct line *line, const struct top_view *view, uint64_t now, uint64_t before, const char *unit)
@@ -233,6 +233,18 @@ static void write_watchers(FILE *out, const struct top_numbers *n, const struct 
     end(out, &line, view);
 }
 
+/* At most so many. Returns how many. */
+static size_t write_troubles(FILE *out, const struct top_numbers *n, const struct top_view *view, size_t most)
+{
+    size_t i = 0;
+    for (; i < n->n_troubles && i < most; i++) {
+        struct line line = begin(view);
+        add(&line, "%-9s %s", i == 0 ? "pools" : "", n->troubles[i]);
+        end(out, &line, view);
+    }
+    return i;
+}
+
 /* ---- the table ---- */
 
 static const size_t widths[] = {11, 11, 7, 21, 12, 18, 30, 8, 7};
@@ -291,22 +303,53 @@ static void write_group(FILE *out, const struct top_group *group, const struct t
     end(out, &line, view);
 }
 
-static void write_table(FILE *out, const struct top_data *data, const struct top_view *view, size_t most)
+static void write_client(FILE *out, const struct top_client *client, const struct top_view *view)
+{
+    struct line line = begin(view);
+    char memory[HUMAN_SIZE], in[HUMAN_SIZE], sent[HUMAN_SIZE];
+    char connections[TOP_TEXT], watchers[TOP_TEXT], calls[TOP_TEXT];
+    human_size((int64_t)client->memory_bytes, memory);
+    human_size((int64_t)client->bytes_in_per_s, in);
+    human_size((int64_t)client->bytes_out_per_s, sent);
+    top_screen_number(client->connections, connections);
+    top_screen_number(client->watchers, watchers);
+    top_screen_number(client->calls, calls);
+    add(&line, "%6.1f  %8s  %11s  %9s  %7s  %8.1f  %8.1f  %8s  %8s  %s", client->cpu_percent, memory, connections,
+        watchers, calls, client->calls_per_s, client->requests_per_s, in, sent, client->name);
+    end(out, &line, view);
+}
+
+static void write_table_head(FILE *out, const struct top_data *data, const struct top_view *view)
 {
     static const char *const names[] = {"LAG", "STATE", "DIALECT", "PEER", "WHO", "CLIENT", "RANGE", "SENT", "AGE"};
     struct line line = begin(view);
-    if (data->grouped)
-        add(&line, "%11s  %11s  %11s  %s", "WATCHERS", "PARKED", "MAX LAG", "GROUP");
-    else
+    switch (data->table) {
+    case TOP_ROWS:
         add_cells(&line, names);
+        break;
+    case TOP_GROUPS:
+        add(&line, "%11s  %11s  %11s  %s", "WATCHERS", "PARKED", "MAX LAG", "GROUP");
+        break;
+    case TOP_CLIENTS:
+        add(&line, "%6s  %8s  %11s  %9s  %7s  %8s  %8s  %8s  %8s  %s", "CPU %", "MEMORY", "CONNECTIONS", "WATCHERS",
+            "CALLS", "CALLS/S", "REQ/S", "IN/S", "OUT/S", "CLIENT");
+        break;
+    }
     end(out, &line, view);
+}
+
+static void write_table(FILE *out, const struct top_data *data, const struct top_view *view, size_t most)
+{
+    write_table_head(out, data, view);
     for (size_t i = 0; i < data->n_rows && i < most; i++)
         write_row(out, &data->rows[i], view);
     for (size_t i = 0; i < data->n_groups && i < most; i++)
         write_group(out, &data->groups[i], view);
+    for (size_t i = 0; i < data->n_clients && i < most; i++)
+        write_client(out, &data->clients[i], view);
 }
 
-#define LINES_ABOVE 7 /* lines above the rows of the table */
+#define LINES_ABOVE 7 /* lines above the rows of the table, without those about pools */
 
 void top_screen_write(FILE *out, const struct top_data *data, const struct top_view *view)
 {
@@ -315,7 +358,8 @@ void top_screen_write(FILE *out, const struct top_data *data, const struct top_v
     write_window(out, &data->numbers, view);
     write_flow(out, &data->numbers, view);
     write_watchers(out, &data->numbers, view);
-    fputs(view->line_end, out);
     size_t most = view->lines == 0 ? SIZE_MAX : view->lines > LINES_ABOVE + 1 ? view->lines - LINES_ABOVE - 1 : 0;
+    most -= write_troubles(out, &data->numbers, view, most);
+    fputs(view->line_end, out);
     write_table(out, data, view, most);
 }

@@ -46,8 +46,9 @@ bool clients_scan_step(struct clients_scan *scan, size_t max_visits);
  * {"clients":N,"left_out":N,"rows":[{"client":"10.0.0.9","class":"client","cpu_percent":49.5,"memory_bytes":N,
  *  "connections":N,"watchers":N,"calls":N,"lists":N,"requests_per_s":..,"calls_per_s":..,"connections_per_s":..,
  *  "bytes_in_per_s":..,"bytes_out_per_s":..},...]}
- * class: client, or tier for a belfryd below. calls: relayed, under way. memory_bytes: of connections, unserved requests
- * and relayed calls. left_out: clients of workers that have more than CLIENTS_KEPT. Errors: BELFRY_ERR_NOMEM. */
+ * class: client, or tier for a belfryd below. calls: relayed, under way. memory_bytes: of connections, unserved
+ * requests and relayed calls. left_out: clients of workers that have more than CLIENTS_KEPT.
+ * Errors: BELFRY_ERR_NOMEM. */
 BELFRY_NODISCARD enum belfry_err clients_write(struct clients_scan *const *scans, size_t n, struct belfry_buf *out);
 
 #endif
