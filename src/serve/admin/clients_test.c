@@ -6,13 +6,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
 #include "support/refuse.h"
 
 #define WORKERS 2
-#define CONNS   (3 * CLIENTS_KEPT)
+#define CONNS   (20 * CLIENTS_KEPT)
+#define BOUNDED (3 * CLIENTS_KEPT)
 
 static struct shares shares[WORKERS];
 static struct shares_conn conns[WORKERS][CONNS];
@@ -181,17 +183,51 @@ static void what_a_scan_keeps_is_bounded(void **state)
 {
     (void)state;
     struct belfry_buf buf = {0};
-    for (size_t i = 0; i < CONNS; i++) {
+    for (size_t i = 0; i < BOUNDED; i++) {
         char name[32];
         snprintf(name, sizeof(name), "10.0.%zu.%zu", i / 256, i % 256);
         struct shares_conn *conn = join(0, SHARES_CLIENT, name);
         assert_non_null(conn);
-        shares_count(conn, SHARES_MEMORY, 0, i == CONNS / 2 ? 99999 : i + 1);
+        shares_count(conn, SHARES_MEMORY, 0, i == BOUNDED / 2 ? 99999 : i + 1);
     }
     assert_order("sort=memory&limit=3", "10.0.5.220 10.0.11.183 10.0.11.182");
     assert_int_equal(ask("sort=memory&limit=1000", &buf), BELFRY_OK);
     assert_non_null(strstr((char *)buf.data, "{\"clients\":1000,\"left_out\":2000,"));
     belfry_buf_fini(&buf);
+}
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* The bounds are loose, for sanitizers and a busy machine: they find a step that is not bounded, nothing finer. */
+static void a_step_among_many_clients_is_short(void **state)
+{
+    (void)state;
+    struct clients_query query = {.sort = CLIENTS_BY_MEMORY, .limit = 1};
+    struct clients_scan *scan = NULL;
+    double all = 0, longest = 0;
+    for (size_t i = 0; i < CONNS; i++) {
+        char name[32];
+        snprintf(name, sizeof(name), "%zu", i * 7919 % CONNS);
+        struct shares_conn *conn = join(0, SHARES_CLIENT, name);
+        assert_non_null(conn);
+        shares_count(conn, SHARES_MEMORY, 0, i * 7919 % CONNS + 1);
+    }
+    assert_int_equal(clients_scan_create(&query, &shares[0], &scan), BELFRY_OK);
+    for (bool done = false; !done;) {
+        double before = seconds();
+        done = clients_scan_step(scan, 256);
+        double took = seconds() - before;
+        all += took;
+        longest = took > longest ? took : longest;
+    }
+    clients_scan_destroy(scan);
+    print_message("figure: %.0f ns a visit, the longest step %.0f us\n", all / CONNS * 1e9, longest * 1e6);
+    assert_true(all / CONNS < 50e-6 && longest < 0.05);
 }
 
 static void wrong_parameters_are_named(void **state)
@@ -238,6 +274,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(rows_are_sorted_by_what_is_asked_for, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_tier_is_not_the_client_of_its_name, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_a_scan_keeps_is_bounded, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_step_among_many_clients_is_short, set_up, tear_down),
         cmocka_unit_test(wrong_parameters_are_named),
         cmocka_unit_test(every_refused_allocation_is_told),
     };

@@ -404,8 +404,10 @@ enum belfry_err metrics_describe(struct belfry_buf *out)
         "What `/metrics` on the admin address says (default `http://127.0.0.1:23791`), in Prometheus' text form.\n"
         "Made from `src/serve/admin/numbers_table.h` and `metrics.c` by `tools/metrics-doc`: change those, not "
         "this.\n\n"
-        "There are no labels for keys, ranges or clients: `belfryctl top` and `/debug/watchers` are for those. A\n"
-        "worker that does not answer within two seconds is left out of the sums, and `belfry_workers_answering` is\n"
+        "There are no labels for keys, ranges or clients: `belfryctl top`, `/debug/watchers` and `/debug/clients` are "
+        "for\n"
+        "those. A worker that does not answer within two seconds is left out of the sums, and "
+        "`belfry_workers_answering` is\n"
         "then below `belfry_workers`. There is no cache of encoded events to count hits of: the bytes that came from\n"
         "upstream are the bytes that go out.\n\n"
         "| name | type | labels | meaning |\n|---|---|---|---|\n");
