@@ -14,9 +14,9 @@ _belfryd()
     --log-format) words='logfmt json' ;;
     --upstream-cacert|--upstream-cert|--upstream-key|--upstream-password-file|--upstream-token-key|--resources|--config) what=-f ;;
     --cache-dir) what=-d ;;
-    --upstream|--upstream-server-name|--upstream-user|--rights-period|--listen|--admin|--advertise|--allowed-hosts|--name|--scope|--log-bytes|--history-bytes|--history-age|--memory-bytes|--max-streams|--max-connections|--max-watchers|--max-calls|--client-share|--tier-share|--workers|--ready-lag|--drain|--progress-interval) return ;;
+    --upstream|--upstream-server-name|--upstream-user|--rights-period|--listen|--admin|--advertise|--allowed-hosts|--name|--scope|--log-bytes|--history-bytes|--history-age|--memory-bytes|--max-streams|--max-connections|--max-watchers|--max-calls|--client-share|--tier-share|--greet-time|--message-time|--unread-time|--idle-time|--workers|--ready-lag|--drain|--progress-interval) return ;;
     *)
-        [[ $cur != -* ]] || words="$flags --upstream --upstream-cacert --upstream-cert --upstream-key --upstream-server-name --upstream-user --upstream-password-file --upstream-token-key --upstream-token-method --allow-root --pass-users --rights-period --listen --insecure-listen --admin --advertise --allowed-hosts --name --resources --cache-dir --scope --log-bytes --history-bytes --history-age --memory-bytes --max-streams --max-connections --max-watchers --max-calls --client-share --tier-share --workers --ready-lag --drain --progress-interval --harden --log-level --log-format --config --check-config --print-config --version --help"
+        [[ $cur != -* ]] || words="$flags --upstream --upstream-cacert --upstream-cert --upstream-key --upstream-server-name --upstream-user --upstream-password-file --upstream-token-key --upstream-token-method --allow-root --pass-users --rights-period --listen --insecure-listen --admin --advertise --allowed-hosts --name --resources --cache-dir --scope --log-bytes --history-bytes --history-age --memory-bytes --max-streams --max-connections --max-watchers --max-calls --client-share --tier-share --greet-time --message-time --unread-time --idle-time --workers --ready-lag --drain --progress-interval --harden --log-level --log-format --config --check-config --print-config --version --help"
         ;;
     esac
     if [[ -n $what ]]; then

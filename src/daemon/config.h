@@ -71,9 +71,10 @@ struct config {
     size_t log_bytes, history_bytes, memory_bytes; /* memory_bytes: the bound for everything accounted; 0: 75 % of what
                                                       service_limits() has */
     uint64_t history_age_s, ready_lag_ms, drain_ms, progress_ms, rights_period_ms;
-    unsigned workers;                       /* at least 1 */
-    uint32_t max_streams;                   /* 0: no limit */
-    uint32_t max_connections, max_watchers; /* 0: what there is room for */
+    uint64_t greet_time_ms, message_time_ms, unread_time_ms, idle_time_ms; /* for which clients are waited for */
+    unsigned workers;                                                      /* at least 1 */
+    uint32_t max_streams;                                                  /* 0: no limit */
+    uint32_t max_connections, max_watchers;                                /* 0: what there is room for */
     uint32_t max_calls;
     uint32_t client_share, tier_share; /* percent */
     bool insecure_listen, harden;

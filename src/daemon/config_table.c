@@ -143,6 +143,22 @@ const struct belfry_opt_row config_rows[N_CONFIG_ROWS] = {
         RANGE(1, 100), .fallback = "90",
         .value_name = "PERCENT", .help = "the same for a belfryd below, which stands for all of its clients",
         .more = "A belfryd below is known by its certificate: the listener names it in tiers or users-from."},
+    [KEY_GREET_TIME] = {KEY_GREET_TIME, "greet-time", MS(greet_time_ms), RANGE(100, HOUR), .fallback = "10s",
+        .help = "close what has not finished its handshake, or a head, by then",
+        .more = "A connection has so long for a TLS handshake, for its first bytes, and for the head of a\n"
+                "request that it has begun. From 100ms to 1h."},
+    [KEY_MESSAGE_TIME] = {KEY_MESSAGE_TIME, "message-time", MS(message_time_ms), RANGE(100, HOUR), .fallback = "10s",
+        .help = "end a call whose message is not whole after this time",
+        .more = "The time begins with the head of a call that has one message, otherwise with the first\n"
+                "byte of a message. Each 64KiB that come give as much again. Streams that wait in good\n"
+                "order (keep-alives, watches before their first request) have no limit. From 100ms to 1h."},
+    [KEY_UNREAD_TIME] = {KEY_UNREAD_TIME, "unread-time", MS(unread_time_ms), RANGE(SECOND, HOUR), .fallback = "1m",
+        .help = "while memory is short, end clients that read nothing for so long",
+        .more = "With enough memory there is no limit. From 1s to 1h."},
+    [KEY_IDLE_TIME] = {KEY_IDLE_TIME, "idle-time", MS(idle_time_ms), RANGE(SECOND, 24 * HOUR), .fallback = "5m",
+        .help = "close connections without a request after this time",
+        .more = "HTTP/2 connections are asked to leave only while more than half of the connections that\n"
+                "are possible are there, the longest idle first. From 1s to 24h."},
     [KEY_WORKERS] = {KEY_WORKERS, "workers", COUNT(workers), RANGE(0, 256), .fallback = "0",
         .described = "0: CPUs that affinity and cgroup allow", .help = "threads that serve clients",
         .more = "At most 256."},

@@ -262,6 +262,10 @@ static enum belfry_err start_workers(struct tier *tier)
                                       .rights_period_ms = config->rights_period_ms,
                                       .answers = tier->answers,
                                       .max_streams = config->max_streams,
+                                      .greet_ms = config->greet_time_ms,
+                                      .message_ms = config->message_time_ms,
+                                      .unread_ms = config->unread_time_ms,
+                                      .idle_ms = config->idle_time_ms,
                                       .log_lines = tier->opts.log,
                                       .kube = config->definitions != NULL,
                                       .process = draw_seed() | 1};

@@ -231,6 +231,7 @@ static uint64_t next_due(const struct worker_thread *t, uint64_t now)
 {
     uint64_t due = belfry_min_time(worker_due(t->worker), watch_due(t->watch));
     due = belfry_min_time(due, belfry_min_time(slack_due(&t->slack), t->auth_due_ms));
+    due = belfry_min_time(due, route_due(t->route));
     if (t->leaving)
         due = belfry_min_time(due, now + LEAVE_MS);
     if (t->kube != NULL)
@@ -274,6 +275,7 @@ static void worker_thread_on_prepare(uv_prepare_t *prepare)
     bool more = streams_are_learning(t) || worker_turn(t->worker, now, TURN_WORK);
     ask_for_history(t);
     watch_after_turn(t->watch, now);
+    route_end_late(t->route, now);
     look_after_kube(t, now);
     struct shares_limits limits;
     if (limits_take(t->opts.limits, &t->limits_version, &limits))
@@ -384,6 +386,7 @@ static enum belfry_err create_upstream_side(struct worker_thread *t, uv_loop_t *
                                .permit = t->permit,
                                .vouch = t->vouch,
                                .advertise = opts->advertise,
+                               .pace_ms = opts->message_ms,
                                .period_ms = opts->rights_period_ms,
                                .log = opts->log_lines};
     return err != BELFRY_OK ? err : relay_create(&relay, &t->relay);
@@ -410,6 +413,7 @@ static enum belfry_err create_kube(struct worker_thread *t, uv_loop_t *loop)
                                      .seed = t->opts.seed,
                                      .scope = t->opts.scope,
                                      .memory_max = t->opts.memory_max,
+                                     .unread_ms = t->opts.unread_ms,
                                      .log = t->opts.log_lines};
     return err != BELFRY_OK ? err : kube_create(&kube, &t->kube);
 }
@@ -439,6 +443,8 @@ static enum belfry_err create_client_side(struct worker_thread *t, uv_loop_t *lo
                                        .seed = t->opts.seed,
                                        .scope = t->opts.scope,
                                        .memory_max = t->opts.memory_max,
+                                       .message_ms = t->opts.message_ms,
+                                       .unread_ms = t->opts.unread_ms,
                                        .work = on_work,
                                        .user = t,
                                        .log = t->opts.log_lines};
@@ -453,6 +459,7 @@ static enum belfry_err create_client_side(struct worker_thread *t, uv_loop_t *lo
                                .kube = t->kube,
                                .name = t->opts.name,
                                .hosts = t->opts.hosts,
+                               .message_ms = t->opts.message_ms,
                                .now = on_now,
                                .about = worker_thread_on_about,
                                .user = t};
@@ -466,6 +473,9 @@ static enum belfry_err create_client_side(struct worker_thread *t, uv_loop_t *lo
                                    .limits = limits,
                                    .seed = t->opts.seed,
                                    .is_tier = listen_policy_is_tier,
+                                   .greet_ms = t->opts.greet_ms,
+                                   .idle_ms = t->opts.idle_ms,
+                                   .unread_ms = t->opts.unread_ms,
                                    .check_ms = t->opts.rights_period_ms,
                                    .log = t->opts.log_lines};
     return err != BELFRY_OK ? err : inbound_create(&inbound, &t->inbound);

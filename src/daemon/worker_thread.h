@@ -43,6 +43,7 @@ struct worker_thread_opts {
     struct limits *limits; /* outlives it */
     uint64_t progress_ms;
     uint32_t max_streams;
+    uint64_t greet_ms, message_ms, unread_ms, idle_ms; /* how long clients are waited for: config.h */
     uint64_t seed;
     uint64_t rights_period_ms;
     struct answers *answers; /* of all workers; outlives it */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/owner.h"
 #include "serve/etcd/about_reply.h"
 #include "serve/etcd/health.h"
@@ -34,9 +35,9 @@ enum belfry_err route_create(const struct route_opts *opts, struct route **out)
     if (route == NULL)
         return BELFRY_ERR_NOMEM;
     route->opts = *opts;
-    enum belfry_err err = health_create(&route->health);
+    enum belfry_err err = health_create(opts->message_ms, &route->health);
     if (err == BELFRY_OK)
-        err = health_create(&route->guarded);
+        err = health_create(opts->message_ms, &route->guarded);
     if (err != BELFRY_OK) {
         route_destroy(route);
         return err;
@@ -118,7 +119,7 @@ static void begin_grpc(struct route *route, struct exchange *x, const struct exc
     else if (belfry_bytes_equal(head->path, belfry_bytes_str(PATH_WATCH)))
         watch_begin(route->opts.watch, x, head, route->opts.now(route->opts.user));
     else if (health_is(head->path))
-        health_begin(health_of(route, x), x, head);
+        health_begin(health_of(route, x), x, head, route->opts.now(route->opts.user));
     else if (belfry_bytes_equal(head->path, belfry_bytes_str(ABOUT_PATH)))
         begin_about(route, x, head);
     else
@@ -234,6 +235,17 @@ void route_set_auth(struct route *route, enum permit_auth auth)
 void route_stats(const struct route *route, struct route_stats *out)
 {
     *out = route->stats;
+}
+
+void route_end_late(struct route *route, uint64_t now_ms)
+{
+    BELFRY_OWNER_CHECK(route);
+    route->stats.late += health_end_late(route->health, now_ms) + health_end_late(route->guarded, now_ms);
+}
+
+uint64_t route_due(const struct route *route)
+{
+    return belfry_min_time(health_due(route->health), health_due(route->guarded));
 }
 
 void route_drain(struct route *route)

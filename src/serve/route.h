@@ -44,6 +44,7 @@ struct route_opts {
     struct kube_service *kube; /* NULL: its paths are not there */
     const char *name;          /* the tier's, as a word (via.h); lent */
     struct hosts *hosts;       /* lent; NULL: every name is allowed */
+    uint64_t message_ms;       /* as in health.h */
     uint64_t (*now)(void *user);
     void (*about)(struct about *out, void *user); /* what the tier says of itself */
     void *user;
@@ -65,9 +66,14 @@ void route_set_auth(struct route *route, enum permit_auth auth);
 
 struct route_stats {
     uint64_t refused_hosts, refused_http1;
+    uint64_t late;          /* calls of the health service whose request was not complete in time */
     uint64_t refused_users; /* requests that said for which user they ask, and may not (identity.h) */
 };
 void route_stats(const struct route *route, struct route_stats *out);
+
+/* Ends calls that are late. route_due(): when one will be; BELFRY_NEVER: none. */
+void route_end_late(struct route *route, uint64_t now_ms);
+uint64_t route_due(const struct route *route);
 
 void route_drain(struct route *route); /* health says NOT_SERVING from now on */
 

@@ -67,7 +67,8 @@ struct h2_server {
     uint64_t now_ms;              /* of the last receive */
     struct fields head;           /* the one that is being received; header blocks do not interleave */
     size_t head_list_bytes;       /* of it, as SETTINGS_MAX_HEADER_LIST_SIZE counts; over the limit nothing is kept */
-    uint64_t head_since_ms;       /* when it was begun; it is incomplete while head_list_bytes is not 0 */
+    bool in_head;                 /* HEADERS were begun and are not complete; those refused do not count */
+    uint64_t head_since_ms;       /* when they were begun */
     struct belfry_list exchanges; /* of h2_exchange.of_all: every one whose stream is not closed */
     size_t n_exchanges;
     /* of h2_exchange.of_waiting: exchanges that found little room and wait for `writable`, ... */
@@ -620,6 +621,7 @@ static void head_clear(struct h2_server *h2)
 {
     fields_fini(&h2->head);
     h2->head_list_bytes = 0;
+    h2->in_head = false;
 }
 
 static bool head_is_too_large(const struct h2_server *h2)
@@ -632,7 +634,8 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
     struct h2_server *h2 = user;
     head_clear(h2);
     h2->head_since_ms = h2->now_ms;
-    if (!begins_request(frame) || shares_make_room(&h2->opts.conn->share, SHARES_MEMORY, H2_SERVER_EXCHANGE))
+    h2->in_head = !begins_request(frame) || shares_make_room(&h2->opts.conn->share, SHARES_MEMORY, H2_SERVER_EXCHANGE);
+    if (h2->in_head)
         return 0;
     note_rc(h2, nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id, NGHTTP2_REFUSED_STREAM));
     return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; /* its head is still decoded: later ones depend on it */
@@ -679,7 +682,6 @@ static enum belfry_err h2_begin_exchange(struct h2_server *h2, int32_t id)
         h2->opts.begin(&x->base, &head, h2->opts.user);
         assert(x->base.events != NULL || x->said >= H2_SAID_END);
     }
-    head_clear(h2);
     return BELFRY_OK;
 }
 
@@ -729,6 +731,8 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
             return NGHTTP2_ERR_CALLBACK_FAILURE;
         }
     }
+    if (type == NGHTTP2_HEADERS)
+        head_clear(h2); /* trailers, too */
     if ((type == NGHTTP2_HEADERS || type == NGHTTP2_DATA) && (flags & NGHTTP2_FLAG_END_STREAM) != 0) {
         struct h2_exchange *x = exchange_by_id(h2, frame->hd.stream_id);
         if (x != NULL)
@@ -1052,7 +1056,7 @@ bool h2_server_greeted(const struct h2_server *h2)
 
 uint64_t h2_server_head_since(const struct h2_server *h2)
 {
-    return h2->head_list_bytes > 0 ? h2->head_since_ms : 0;
+    return h2->in_head ? h2->head_since_ms : 0;
 }
 
 /* Two GOAWAYs: nghttp2_session_terminate_session() sends one without a text, so one with the text goes first. */

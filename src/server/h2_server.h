@@ -93,7 +93,8 @@ bool h2_server_wants_read(const struct h2_server *h2);
 
 bool h2_server_greeted(const struct h2_server *h2); /* the peer's preface is complete, its SETTINGS included */
 
-/* When the head of a request began that is not complete, by the clock of h2_server_receive(); 0: there is none. */
+/* When the head or the trailers of a request began that are not complete, by the clock of h2_server_receive(); 0: there
+ * are none. */
 uint64_t h2_server_head_since(const struct h2_server *h2);
 
 /* How many exchanges are open. A connection is over when it was shut and this is 0. */

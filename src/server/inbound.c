@@ -20,6 +20,8 @@
 #include "server/h2_teardown.h"
 #include "server/inbound_probe.h"
 #include "server/inbound_socket.h"
+#include "server/inbound_wait.h"
+#include "server/pace.h"
 #include "server/proxy_head.h"
 
 #define INPUT_BYTES    (64 * 1024)
@@ -41,22 +43,11 @@
 
 #define HTTP2_PREFACE "PRI * HTTP/2.0" /* RFC 9113, 3.4; no method of HTTP/1.1 begins like that */
 #define HEAD_LATE     "belfry: a request's head was begun and not completed in time"
-
-/* What a connection's time is limited for. Each has one span, so the first in its list is the next whose time is up. */
-enum inbound_wait {
-    INBOUND_WAIT_GREET,
-    INBOUND_WAIT_HEAD, /* of a later request: it is begun */
-    INBOUND_WAIT_IDLE,
-    INBOUND_WAIT_LINGER,
-    INBOUND_N_WAITS,
-    INBOUND_WAIT_NONE
-};
+#define UNREAD        "belfry: memory is short, and what was sent here was not read in time"
 
 struct inbound_group {
     /* fixed at creation */
     struct inbound_opts opts; /* with the defaults in it */
-    uint64_t span_ms[INBOUND_N_WAITS];
-
     uv_timer_t timer;
     uv_check_t check;    /* after the loop has polled: reads from those put off */
     uv_idle_t idle;      /* active while there are any, so that the loop does not block */
@@ -73,7 +64,8 @@ struct inbound_group {
     struct belfry_list probed;    /* of in_probed: the next to be probed first */
     struct belfry_list checked;   /* of in_checked: connections with TLS, the next to be checked first */
     size_t n_checked, n_to_check; /* of these; how many of them are due now */
-    struct belfry_list waits[INBOUND_N_WAITS];
+    size_t n_shutting;            /* connections that were told to leave */
+    struct inbound_waits waits;
     struct h2_teardown teardown;
     struct shares shares;
     struct shares_alarm alarm;
@@ -108,10 +100,12 @@ struct inbound_conn {
     struct inbound_socket socket;
     struct belfry_tls *tls; /* lent; NULL: plain */
     uv_poll_t poll;
-    uint64_t number;          /* its group counts the connections that it accepted */
-    int read_bytes;           /* per read */
-    enum inbound_state state; /* moved by conn_move_to() alone */
-    enum inbound_wait wait;
+    uint64_t number;               /* its group counts the connections that it accepted */
+    int read_bytes;                /* per read */
+    enum inbound_state state;      /* moved by conn_move_to() alone */
+    struct inbound_wait wait;      /* for the peer's next bytes: of any kind but UNREAD */
+    struct inbound_wait unread;    /* UNREAD */
+    uint64_t unread_from;          /* UNREAD: how many bytes had been sent when it began */
     int watched;                   /* events that `poll` waits for */
     bool input_ended;              /* the peer sends no more */
     bool last;                     /* the protocol was broken: what is unsent is the last */
@@ -123,9 +117,8 @@ struct inbound_conn {
     struct h2_teardown_item teardown; /* of `h2`, when it has ended */
     unsigned holds;                   /* of `poll`, and of `teardown`: the last one frees */
     size_t counted;                   /* of SHARES_MEMORY; HTTP/2 counts its own */
-    struct belfry_list in_group, in_dirty, in_wait, in_probed, in_checked, in_expelled, in_put_off;
+    struct belfry_list in_group, in_dirty, in_probed, in_checked, in_expelled, in_put_off;
     uint64_t head_since_ms; /* of the head that is waited for (INBOUND_WAIT_HEAD) */
-    uint64_t deadline_ms;   /* of `wait` */
     uint64_t probe_at_ms;   /* while in the list of those probed */
     struct inbound_probe probe;
 };
@@ -157,15 +150,14 @@ static void conn_make_dirty(struct inbound_conn *c)
         belfry_list_append(&c->group->dirty, &c->in_dirty);
 }
 
-/* A connection waits for one thing at a time. */
-static void conn_wait_for(struct inbound_conn *c, enum inbound_wait what, uint64_t now_ms)
+static void conn_wait_for(struct inbound_conn *c, enum inbound_wait_kind what, uint64_t now_ms)
 {
-    belfry_list_remove(&c->in_wait);
-    c->wait = what;
-    if (what == INBOUND_WAIT_NONE)
-        return;
-    c->deadline_ms = now_ms + c->group->span_ms[what];
-    belfry_list_append(&c->group->waits[what], &c->in_wait);
+    inbound_wait_for(&c->group->waits, &c->wait, what, now_ms);
+}
+
+static bool conn_waits_for(const struct inbound_conn *c, enum inbound_wait_kind what)
+{
+    return c->wait.kind == what;
 }
 
 static void conn_probe_later(struct inbound_conn *c, uint64_t now_ms)
@@ -341,6 +333,7 @@ static void conn_close(struct inbound_conn *c)
     shares_count(&c->info.share, SHARES_CONNECTIONS, 1, 0);
     server_destroy(c);
     conn_wait_for(c, INBOUND_WAIT_NONE, 0);
+    inbound_wait_for(&group->waits, &c->unread, INBOUND_WAIT_NONE, 0);
     belfry_list_remove(&c->in_dirty);
     belfry_list_remove(&c->in_probed);
     conn_leave_checked(c);
@@ -348,6 +341,7 @@ static void conn_close(struct inbound_conn *c)
     belfry_list_remove(&c->in_expelled);
     belfry_list_remove(&c->in_put_off);
     group->n_tls -= c->info.tls;
+    group->n_shutting -= c->info.leaving;
     group->stats.connections--;
     group->stats.closed++;
     uv_close((uv_handle_t *)&c->poll, on_poll_closed);
@@ -409,17 +403,38 @@ static bool conn_is_over(const struct inbound_conn *c)
     return c->last ? !server_wants_write(c) : c->h1 != NULL && h1_server_over(c->h1);
 }
 
-static void conn_wait_for_request(struct inbound_conn *c, uint64_t now_ms)
+static void wait_for_http1_request(struct inbound_conn *c, uint64_t now_ms)
 {
-    bool idle = c->wait == INBOUND_WAIT_IDLE;
-    if (c->state == INBOUND_HTTP1 && (idle || c->wait == INBOUND_WAIT_NONE) && h1_server_in_head(c->h1))
+    bool none = conn_waits_for(c, INBOUND_WAIT_NONE);
+    if ((none || conn_waits_for(c, INBOUND_WAIT_IDLE)) && h1_server_in_head(c->h1))
         conn_wait_for(c, INBOUND_WAIT_HEAD, now_ms);
-    if (c->wait != INBOUND_WAIT_NONE || c->socket.full)
-        return;
-    if (c->state == INBOUND_HTTP1 && h1_server_open(c->h1) == 0)
+    else if (none && !c->socket.full && h1_server_open(c->h1) == 0)
         conn_wait_for(c, INBOUND_WAIT_IDLE, now_ms);
-    else if (c->state == INBOUND_HTTP2 && c->info.leaving && h2_server_open(c->h2) == 0)
+}
+
+static void wait_for_http2_request(struct inbound_conn *c, uint64_t now_ms)
+{
+    bool none = conn_waits_for(c, INBOUND_WAIT_NONE);
+    if (c->socket.full || h2_server_open(c->h2) > 0)
+        return;
+    if (c->info.leaving && (none || conn_waits_for(c, INBOUND_WAIT_IDLE_HTTP2)))
         conn_wait_for(c, INBOUND_WAIT_LINGER, now_ms);
+    else if (none)
+        conn_wait_for(c, INBOUND_WAIT_IDLE_HTTP2, now_ms);
+}
+
+/* The peer has time again with each PACE_BYTES that it takes. One stream that is not read is no sign: its watch is
+ * parked, and costs no more than its room. */
+static void conn_wait_for_reader(struct inbound_conn *c, uint64_t now_ms)
+{
+    struct inbound_waits *waits = &c->group->waits;
+    bool waits_now = c->socket.full || (c->h2 != NULL && h2_server_bytes(c->h2) > EXCHANGE_ROOM);
+    if (!waits_now) {
+        inbound_wait_for(waits, &c->unread, INBOUND_WAIT_NONE, 0);
+    } else if (c->unread.kind == INBOUND_WAIT_NONE || c->socket.sent - c->unread_from >= PACE_BYTES) {
+        c->unread_from = c->socket.sent;
+        inbound_wait_for(waits, &c->unread, INBOUND_WAIT_UNREAD, now_ms);
+    }
 }
 
 static void conn_settle(struct inbound_conn *c, uint64_t now_ms)
@@ -429,7 +444,11 @@ static void conn_settle(struct inbound_conn *c, uint64_t now_ms)
     if (c->state == INBOUND_CLOSING)
         return;
     conn_count(c);
-    conn_wait_for_request(c, now_ms);
+    if (c->h1 != NULL)
+        wait_for_http1_request(c, now_ms);
+    else if (c->h2 != NULL)
+        wait_for_http2_request(c, now_ms);
+    conn_wait_for_reader(c, now_ms);
     conn_poll(c, now_ms);
 }
 
@@ -552,9 +571,10 @@ static void answer_promptly(struct inbound_conn *c)
 static void wait_for_http2_head(struct inbound_conn *c, uint64_t now_ms)
 {
     uint64_t since_ms = h2_server_head_since(c->h2);
-    if (since_ms == 0 && c->wait == INBOUND_WAIT_HEAD)
+    if (since_ms == 0 && conn_waits_for(c, INBOUND_WAIT_HEAD))
         conn_wait_for(c, INBOUND_WAIT_NONE, 0);
-    bool is_new = c->wait == INBOUND_WAIT_NONE || (c->wait == INBOUND_WAIT_HEAD && c->head_since_ms != since_ms);
+    bool is_new = conn_waits_for(c, INBOUND_WAIT_NONE) || conn_waits_for(c, INBOUND_WAIT_IDLE_HTTP2) ||
+                  (conn_waits_for(c, INBOUND_WAIT_HEAD) && c->head_since_ms != since_ms);
     if (since_ms == 0 || !is_new)
         return;
     c->head_since_ms = since_ms;
@@ -574,7 +594,7 @@ static void server_receive(struct inbound_conn *c, struct belfry_bytes bytes, ui
         return;
     }
     if (c->h2 != NULL) {
-        if (c->wait == INBOUND_WAIT_GREET && h2_server_greeted(c->h2)) /* from now on it may be idle */
+        if (conn_waits_for(c, INBOUND_WAIT_GREETING) && h2_server_greeted(c->h2)) /* from now on it may be idle */
             conn_wait_for(c, INBOUND_WAIT_NONE, 0);
         wait_for_http2_head(c, now_ms);
     }
@@ -621,7 +641,7 @@ static enum belfry_err conn_take_user(struct inbound_conn *c, const char *user)
     return shares_move(&c->info.share, is_tier ? SHARES_BELOW : SHARES_CLIENT, name);
 }
 
-static void continue_handshake(struct inbound_conn *c)
+static void continue_handshake(struct inbound_conn *c, uint64_t now_ms)
 {
     struct belfry_tls_conn *tls = c->socket.tls;
     enum belfry_err err = belfry_tls_conn_handshake(tls);
@@ -630,6 +650,7 @@ static void continue_handshake(struct inbound_conn *c)
     if (err == BELFRY_ERR_AGAIN)
         return;
     if (err == BELFRY_OK) {
+        conn_wait_for(c, INBOUND_WAIT_GREETING, now_ms);
         err = conn_take_user(c, belfry_tls_conn_user(tls));
         if (err == BELFRY_OK)
             err = strcmp(belfry_tls_conn_alpn(tls), "h2") == 0 ? start_http2(c) : start_http1(c);
@@ -664,7 +685,7 @@ static void conn_decrypt(struct inbound_conn *c, struct belfry_bytes bytes, uint
 {
     belfry_tls_conn_feed(c->socket.tls, bytes);
     if (c->state == INBOUND_HANDSHAKE)
-        continue_handshake(c);
+        continue_handshake(c, now_ms);
     while (conn_speaks(c) && !c->last) {
         size_t n;
         enum belfry_err err = belfry_tls_conn_read(c->socket.tls, c->group->plain, PLAIN_BYTES, &n);
@@ -695,7 +716,7 @@ static bool conn_take_address(struct inbound_conn *c, const struct client_addres
 }
 
 /* Passes over the head. False: it is not whole, or it was refused. */
-static bool pass_proxy_head(struct inbound_conn *c, struct belfry_bytes *bytes)
+static bool pass_proxy_head(struct inbound_conn *c, struct belfry_bytes *bytes, uint64_t now_ms)
 {
     enum belfry_err err = proxy_head_read(c->proxy_head, bytes);
     if (err == BELFRY_ERR_AGAIN)
@@ -713,12 +734,13 @@ static bool pass_proxy_head(struct inbound_conn *c, struct belfry_bytes *bytes)
     free(c->proxy_head);
     c->proxy_head = NULL;
     conn_move_to(c, c->tls != NULL ? INBOUND_HANDSHAKE : INBOUND_SNIFFING);
+    conn_wait_for(c, c->tls != NULL ? INBOUND_WAIT_HANDSHAKE : INBOUND_WAIT_GREETING, now_ms);
     return bytes->len > 0;
 }
 
 static void conn_receive(struct inbound_conn *c, struct belfry_bytes bytes, uint64_t now_ms)
 {
-    if (c->state == INBOUND_LINGERING || (c->state == INBOUND_PROXY_HEAD && !pass_proxy_head(c, &bytes)))
+    if (c->state == INBOUND_LINGERING || (c->state == INBOUND_PROXY_HEAD && !pass_proxy_head(c, &bytes, now_ms)))
         return;
     if (c->socket.tls != NULL)
         conn_decrypt(c, bytes, now_ms);
@@ -864,7 +886,8 @@ static struct inbound_conn *conn_create(struct inbound_group *group, const struc
         return NULL;
     c->group = group;
     c->read_bytes = INPUT_BYTES / 4;
-    c->wait = INBOUND_WAIT_NONE;
+    inbound_wait_init(&c->wait);
+    inbound_wait_init(&c->unread);
     c->info.id = atomic_fetch_add_explicit(&next_id, 1, memory_order_relaxed);
     c->info.policy = arrival->policy;
     c->tls = arrival->tls;
@@ -872,7 +895,6 @@ static struct inbound_conn *conn_create(struct inbound_group *group, const struc
     conn_set_address(c, &arrival->peer);
     belfry_list_init(&c->in_group);
     belfry_list_init(&c->in_dirty);
-    belfry_list_init(&c->in_wait);
     belfry_list_init(&c->in_probed);
     belfry_list_init(&c->in_checked);
     belfry_list_init(&c->in_expelled);
@@ -896,8 +918,9 @@ static void conn_join_group(struct inbound_conn *c, uint64_t now_ms)
     shares_count(&c->info.share, SHARES_CONNECTIONS, 0, 1);
     c->number = ++group->stats.accepted;
     c->info.leaving = group->shut;
+    group->n_shutting += group->shut;
     belfry_list_append(group->shut ? &group->shutting : &group->conns, &c->in_group);
-    conn_wait_for(c, INBOUND_WAIT_GREET, now_ms);
+    conn_wait_for(c, c->state == INBOUND_HANDSHAKE ? INBOUND_WAIT_HANDSHAKE : INBOUND_WAIT_GREETING, now_ms);
     conn_count(c);
     conn_poll(c, now_ms);
 }
@@ -1025,30 +1048,111 @@ static void plan_checks(struct inbound_group *group, uint64_t passed_ms)
 
 /* ---- time ---- */
 
+/* HTTP/2 peers read the reason in a GOAWAY. */
+static void conn_end_late(struct inbound_conn *c, const char *why, uint64_t now_ms)
+{
+    conn_log(c, BELFRY_LOG_DEBUG, "connection_late", why);
+    if (c->state != INBOUND_HTTP2) {
+        conn_close(c);
+        return;
+    }
+    h2_server_expel(c->h2, why);
+    conn_finish_expelled(c, now_ms);
+}
+
+/* Peers reconnect if they need to. */
+static void conn_tell_to_leave(struct inbound_conn *c)
+{
+    belfry_list_remove(&c->in_group);
+    belfry_list_append(&c->group->shutting, &c->in_group);
+    c->info.leaving = true;
+    c->group->n_shutting++;
+    if (c->h1 != NULL)
+        h1_server_shut(c->h1);
+    if (c->h2 != NULL)
+        h2_server_shut(c->h2);
+    conn_make_dirty(c);
+}
+
 static void conn_time_is_up(struct inbound_conn *c, uint64_t now_ms)
 {
-    struct inbound_group *group = c->group;
-    belfry_logf(group->opts.log, BELFRY_LOG_DEBUG, "connection_late", "peer=%s id=%llu", c->info.peer,
-                (unsigned long long)c->info.id);
-    group->stats.ended_late += c->wait == INBOUND_WAIT_GREET || c->wait == INBOUND_WAIT_HEAD;
-    if (c->state == INBOUND_HTTP2 && c->wait == INBOUND_WAIT_HEAD) {
-        h2_server_expel(c->h2, HEAD_LATE);
-        conn_finish_expelled(c, now_ms);
-    } else if (c->state == INBOUND_HTTP2 && c->wait == INBOUND_WAIT_LINGER) { /* it was shut, and had time to answer */
-        conn_linger(c, now_ms);
-    } else {
+    struct inbound_stats *stats = &c->group->stats;
+    switch (c->wait.kind) {
+    case INBOUND_WAIT_GREETING:
+        stats->ended_greetings++;
         conn_close(c);
+        return;
+    case INBOUND_WAIT_HANDSHAKE:
+        stats->ended_handshakes++;
+        conn_close(c);
+        return;
+    case INBOUND_WAIT_HEAD:
+        stats->ended_heads++;
+        conn_end_late(c, HEAD_LATE, now_ms);
+        return;
+    case INBOUND_WAIT_IDLE_HTTP2:
+        stats->ended_idle++;
+        conn_wait_for(c, INBOUND_WAIT_NONE, now_ms);
+        conn_tell_to_leave(c);
+        return;
+    case INBOUND_WAIT_LINGER:
+        if (c->state == INBOUND_HTTP2) /* it was shut, and had time to answer */
+            conn_linger(c, now_ms);
+        else
+            conn_close(c);
+        return;
+    case INBOUND_WAIT_IDLE:
+        stats->ended_idle++;
+        conn_close(c);
+        return;
+    case INBOUND_WAIT_UNREAD:
+    case INBOUND_N_WAITS:
+    case INBOUND_WAIT_NONE:
+        assert(false);
     }
 }
 
-static void end_late(struct belfry_list *list, uint64_t now_ms)
+static void end_late(struct inbound_group *group, enum inbound_wait_kind kind, size_t most, uint64_t now_ms)
 {
-    for (int i = 0; i < PER_TICK && !belfry_list_empty(list); i++) {
-        struct inbound_conn *c = belfry_container(list->next, struct inbound_conn, in_wait);
-        if (c->deadline_ms > now_ms)
+    struct inbound_wait *wait;
+    for (; most > 0 && (wait = inbound_waits_due(&group->waits, kind, now_ms)) != NULL; most--)
+        conn_time_is_up(belfry_container(wait, struct inbound_conn, wait), now_ms);
+}
+
+/* How many connections there are over half of their bound, those that were told to leave not counted. */
+static size_t excess_connections(const struct inbound_group *group)
+{
+    size_t half = group->shares.limits.total[SHARES_CONNECTIONS] / 2;
+    size_t stay = group->stats.connections - group->n_shutting;
+    return half > 0 && stay > half ? stay - half : 0;
+}
+
+static bool memory_is_short(const struct inbound_group *group)
+{
+    size_t most = group->shares.limits.total[SHARES_MEMORY];
+    return most != 0 && group->shares.pools[SHARES_MEMORY].used > most / 4 * 3;
+}
+
+static void end_unread(struct inbound_group *group, uint64_t now_ms)
+{
+    struct inbound_wait *wait;
+    for (int i = 0; i < PER_TICK && memory_is_short(group); i++) {
+        if ((wait = inbound_waits_due(&group->waits, INBOUND_WAIT_UNREAD, now_ms)) == NULL)
             return;
-        conn_time_is_up(c, now_ms);
+        group->stats.ended_unread++;
+        conn_end_late(belfry_container(wait, struct inbound_conn, unread), UNREAD, now_ms);
     }
+}
+
+static void end_all_late(struct inbound_group *group, uint64_t now_ms)
+{
+    static const enum inbound_wait_kind always[] = {INBOUND_WAIT_GREETING, INBOUND_WAIT_HANDSHAKE, INBOUND_WAIT_HEAD,
+                                                    INBOUND_WAIT_IDLE, INBOUND_WAIT_LINGER};
+    for (size_t i = 0; i < sizeof(always) / sizeof(always[0]); i++)
+        end_late(group, always[i], PER_TICK, now_ms);
+    size_t excess = excess_connections(group);
+    end_late(group, INBOUND_WAIT_IDLE_HTTP2, excess < PER_TICK ? excess : PER_TICK, now_ms);
+    end_unread(group, now_ms);
 }
 
 static void conn_probe(struct inbound_conn *c, uint64_t now_ms)
@@ -1096,8 +1200,7 @@ static void on_tick(uv_timer_t *timer)
     shares_alarm_look(&group->alarm, &group->shares, now_ms, group->opts.log);
     if (now_ms - last_ms > 4 * TICK_MS)
         return;
-    for (size_t i = 0; i < INBOUND_N_WAITS; i++)
-        end_late(&group->waits[i], now_ms);
+    end_all_late(group, now_ms);
     probe_some(group, now_ms);
 }
 
@@ -1115,10 +1218,16 @@ static void group_set_defaults(struct inbound_group *group)
     opts->dead_ms = opts->dead_ms != 0 ? opts->dead_ms : INBOUND_DEAD_MS;
     opts->probe_ms = opts->probe_ms != 0 ? opts->probe_ms : PROBE_MS;
     opts->check_ms = opts->check_ms != 0 ? opts->check_ms : INBOUND_CHECK_MS;
-    group->span_ms[INBOUND_WAIT_GREET] = opts->greet_ms != 0 ? opts->greet_ms : INBOUND_GREET_MS;
-    group->span_ms[INBOUND_WAIT_HEAD] = group->span_ms[INBOUND_WAIT_GREET];
-    group->span_ms[INBOUND_WAIT_IDLE] = opts->idle_ms != 0 ? opts->idle_ms : INBOUND_IDLE_MS;
-    group->span_ms[INBOUND_WAIT_LINGER] = opts->linger_ms != 0 ? opts->linger_ms : LINGER_MS;
+    opts->greet_ms = opts->greet_ms != 0 ? opts->greet_ms : INBOUND_GREET_MS;
+    opts->idle_ms = opts->idle_ms != 0 ? opts->idle_ms : INBOUND_IDLE_MS;
+    opts->unread_ms = opts->unread_ms != 0 ? opts->unread_ms : INBOUND_UNREAD_MS;
+    opts->linger_ms = opts->linger_ms != 0 ? opts->linger_ms : LINGER_MS;
+    const uint64_t span_ms[INBOUND_N_WAITS] = {
+        [INBOUND_WAIT_GREETING] = opts->greet_ms,  [INBOUND_WAIT_HANDSHAKE] = opts->greet_ms,
+        [INBOUND_WAIT_HEAD] = opts->greet_ms,      [INBOUND_WAIT_IDLE] = opts->idle_ms,
+        [INBOUND_WAIT_IDLE_HTTP2] = opts->idle_ms, [INBOUND_WAIT_LINGER] = opts->linger_ms,
+        [INBOUND_WAIT_UNREAD] = opts->unread_ms};
+    inbound_waits_init(&group->waits, span_ms);
 }
 
 /* The timer does not keep the loop alive: without connections there is nothing to judge. */
@@ -1126,7 +1235,7 @@ static void group_start_handles(struct inbound_group *group)
 {
     uint64_t tick_ms = TICK_MS;
     for (size_t i = 0; i < INBOUND_N_WAITS; i++)
-        tick_ms = belfry_min_time(tick_ms, group->span_ms[i] / 4 + 1);
+        tick_ms = belfry_min_time(tick_ms, group->waits.span_ms[i] / 4 + 1);
     tick_ms = belfry_min_time(tick_ms, group->opts.probe_ms / 4 + 1);
     tick_ms = belfry_min_time(tick_ms, group->opts.check_ms / 8 + 1);
     uv_timer_init(group->opts.loop, &group->timer);
@@ -1155,8 +1264,6 @@ enum belfry_err inbound_create(const struct inbound_opts *opts, struct inbound_g
     belfry_list_init(&group->expelled);
     belfry_list_init(&group->probed);
     belfry_list_init(&group->checked);
-    for (size_t i = 0; i < INBOUND_N_WAITS; i++)
-        belfry_list_init(&group->waits[i]);
     h2_teardown_init(&group->teardown, opts->loop);
     shares_init(&group->shares, &opts->limits, opts->seed, on_yield, group);
     shares_tick(&group->shares, belfry_clock_ms());
@@ -1231,14 +1338,7 @@ bool inbound_shut(struct inbound_group *group, uint64_t newest, size_t most)
             return false;
         if (most == 0)
             return true;
-        belfry_list_remove(&c->in_group);
-        belfry_list_append(&group->shutting, &c->in_group);
-        c->info.leaving = true;
-        if (c->h1 != NULL)
-            h1_server_shut(c->h1);
-        if (c->h2 != NULL)
-            h2_server_shut(c->h2);
-        conn_make_dirty(c);
+        conn_tell_to_leave(c);
     }
     return false;
 }

@@ -20,10 +20,13 @@
  * does not read is alive, and parked. (TCP_USER_TIMEOUT would end those too.)
  *
  * Time limits:
- * - INBOUND_GREET_MS for the choice of protocol, the handshake and the head of the first request (HTTP/2: its preface,
- *   with SETTINGS, is enough);
+ * - greet_ms for the handshake of TLS, and again for the first bytes and the head of the first request (HTTP/2: its
+ *   preface, with SETTINGS, is enough);
  * - the same for the head of each later request, from its first byte;
- * - INBOUND_IDLE_MS for an HTTP/1.1 connection without a request.
+ * - idle_ms for a connection without a request. HTTP/2 connections are asked to leave (GOAWAY NO_ERROR) only while
+ *   there are more than half of the limit, those that were idle longest first, until half are left;
+ * - unread_ms for a peer that does not read, from its last PACE_BYTES on, only while three quarters of SHARES_MEMORY
+ *   are used. It does not read if the socket is full, or if the output of several streams waits for its window.
  *
  * Client certificates: each connection with TLS is checked again in every half of check_ms (belfry_tls_conn_recheck()),
  * one after another, so that the work and the ends are spread over that time. A connection whose certificate has
@@ -57,12 +60,13 @@
 #include "server/exchange.h"
 #include "server/shares_alarm.h"
 
-#define INBOUND_SNDBUF   (64 * 1024)
-#define INBOUND_DEAD_MS  60000
-#define INBOUND_GREET_MS 10000
-#define INBOUND_IDLE_MS  300000
-#define INBOUND_CHECK_MS 10000
-#define INBOUND_FLUSH    256 /* connections written to in one flush, which ends before that after a millisecond */
+#define INBOUND_SNDBUF    (64 * 1024)
+#define INBOUND_DEAD_MS   60000
+#define INBOUND_GREET_MS  10000
+#define INBOUND_IDLE_MS   300000
+#define INBOUND_UNREAD_MS 60000
+#define INBOUND_CHECK_MS  10000
+#define INBOUND_FLUSH     256 /* connections written to in one flush, which ends before that after a millisecond */
 
 struct inbound_group;
 
@@ -76,8 +80,8 @@ struct inbound_opts {
     /* Is the user of a certificate a tier below, by the listener's policy? NULL: none is. */
     bool (*is_tier)(const void *policy, const char *user);
     int sndbuf; /* 0: INBOUND_SNDBUF */
-    /* Times, for tests; 0: those above, 2 s for linger_ms (after everything was sent) and 15 s for probe_ms */
-    uint32_t greet_ms, idle_ms, dead_ms, linger_ms, probe_ms;
+    /* Times; 0: those above, 2 s for linger_ms (after everything was sent) and 15 s for probe_ms */
+    uint64_t greet_ms, idle_ms, unread_ms, dead_ms, linger_ms, probe_ms;
     uint64_t check_ms; /* within which a certificate that is no longer good ends its connection; 0: INBOUND_CHECK_MS */
     int64_t (*unix_s)(void); /* the time that certificates are judged by; NULL: time(2) */
     const struct belfry_log *log;
@@ -128,7 +132,8 @@ struct inbound_stats {
     uint64_t full_handshakes, resumed_handshakes;  /* those that succeeded */
     uint64_t refused_handshakes;                   /* TLS handshakes that failed, for whatever reason */
     uint64_t refused_heads;                        /* connections of balancers without a head, or with a wrong one */
-    uint64_t ended_late; /* connections whose greeting, or a request's head, was not complete in time */
+    /* connections whose time was up, by what they waited for */
+    uint64_t ended_greetings, ended_handshakes, ended_heads, ended_idle, ended_unread;
     /* refused_floods: HTTP/2 connections ended for breaking the protocol, floods included */
     uint64_t accepted, closed, dead, refused_floods, bytes_in, bytes_out, writes;
 };

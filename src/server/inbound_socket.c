@@ -66,6 +66,7 @@ static ssize_t send_some(struct inbound_socket *socket, struct belfry_bytes byte
     n = n < 0 ? 0 : n;
     socket->traffic->writes++;
     socket->traffic->bytes_out += (uint64_t)n;
+    socket->sent += (uint64_t)n;
     set_full(socket, (size_t)n < bytes.len);
     return n;
 }

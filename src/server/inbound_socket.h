@@ -21,6 +21,7 @@ struct inbound_traffic {
 struct inbound_socket {
     int fd; /* owned */
     bool full;
+    uint64_t sent;               /* bytes that the kernel took */
     struct belfry_tls_conn *tls; /* owned; NULL: plain */
     struct belfry_buf rest;      /* plain: written and not sent */
     struct inbound_traffic *traffic;

@@ -473,7 +473,7 @@ static void a_balancer_without_a_head_is_closed(void **state)
     assert_int_equal(stats().refused_heads, 2);
     say_bytes(half, SIGNATURE, 12);
     assert_true(ends_within(half, 2000)); /* its time is that of a greeting */
-    assert_int_equal(stats().ended_late, 1);
+    assert_int_equal(stats().ended_greetings, 1);
     assert_int_equal(stats().refused_heads, 2);
     assert_int_equal(f.n_begun, 0);
     close(plain);
@@ -519,6 +519,7 @@ static void who_says_nothing_is_closed(void **state)
     assert_true(ends_within(mute, 2000));
     assert_true(ends_within(half, 2000));
     assert_true(ends_within(slow, 2000));
+    assert_int_equal(stats().ended_greetings, 4);
     close(mute);
     close(half);
     close(slow);
@@ -743,10 +744,110 @@ static void a_later_head_that_is_not_completed_ends_its_connection(void **state)
     assert_true(len > 8 + 34);
     assert_true(ends_at_last(h2, 1000));
     assert_true(ends_at_last(h1, 1000));
-    assert_int_equal(stats().ended_late, 2);
+    assert_int_equal(stats().ended_heads, 2);
     assert_int_equal(stats().refused_floods, 0);
     close(h1);
     close(h2);
+}
+
+/* A block of HEADERS without a whole field, and half the trailers of a request that runs. */
+static void half_of_any_headers_is_waited_for(void **state)
+{
+    (void)state;
+    static char payload[65536];
+    static const unsigned char nothing[] = {0, 0, 0, 1, 0, 0, 0, 0, 3}, trailers[] = {0, 0, 0, 1, 1, 0, 0, 0, 1};
+    static const unsigned char request[] = {0, 0, 6, 1, 4, 0, 0, 0, 1, 0x83, 0x86, 0x84, 0x01, 1, 'a'};
+    int empty = connect_peer(NULL), late = connect_peer(NULL);
+    say_h2_greeting(empty);
+    say_h2_greeting(late);
+    say_bytes(late, request, sizeof(request));
+    turn_until_begun(1);
+    say_bytes(empty, nothing, sizeof(nothing));
+    say_bytes(late, trailers, sizeof(trailers));
+    hear_frame(empty, 7, payload, sizeof(payload));
+    hear_frame(late, 7, payload, sizeof(payload));
+    assert_true(ends_at_last(empty, 1000));
+    assert_true(ends_at_last(late, 1000));
+    assert_int_equal(stats().ended_heads, 2);
+    close(empty);
+    close(late);
+}
+
+static bool is_told_to_leave(int fd)
+{
+    char payload[256];
+    unsigned char head[9];
+    while (recv(fd, head, sizeof(head), MSG_PEEK) == sizeof(head)) {
+        assert_int_equal(recv(fd, head, sizeof(head), 0), sizeof(head));
+        assert_int_equal(head[1], 0);
+        if (head[2] > 0)
+            assert_int_equal(recv(fd, payload, head[2], 0), head[2]);
+        if (head[3] == 7)
+            return memcmp(payload + 4, "\0\0\0\0", 4) == 0; /* NO_ERROR */
+    }
+    return false;
+}
+
+static void idle_http2_connections_leave_while_there_are_many(void **state)
+{
+    (void)state;
+    close_group();
+    struct inbound_opts opts = {
+        .limits = {.total[SHARES_CONNECTIONS] = 8, .percent[SHARES_CLIENT] = 100}, .idle_ms = 200, .linger_ms = 50};
+    assert_int_equal(open_group(opts), BELFRY_OK);
+    int fds[7];
+    for (size_t i = 0; i < 4; i++) {
+        fds[i] = connect_peer(NULL);
+        say_h2_greeting(fds[i]);
+        turn_for(20); /* each is idle for longer than the next */
+    }
+    say_h2_request(fds[0], 1, "/open");
+    turn_for(600);
+    assert_int_equal(stats().connections, 4); /* half: all stay, however long they are idle */
+    for (size_t i = 4; i < 7; i++) {
+        fds[i] = connect_peer(NULL);
+        say_h2_greeting(fds[i]);
+    }
+    turn_for(100); /* three too many: those that were idle longest; not the one with a request */
+    for (size_t i = 0; i < 7; i++)
+        assert_int_equal(is_told_to_leave(fds[i]), i >= 1 && i <= 3);
+    turn_for(600);
+    assert_int_equal(stats().connections, 4);
+    assert_int_equal(stats().ended_idle, 3);
+    assert_int_equal(f.n_gone, 0);
+    for (size_t i = 0; i < 7; i++)
+        close(fds[i]);
+}
+
+static void output_that_is_not_read_is_waited_for_while_memory_is_short(void **state)
+{
+    (void)state;
+    static char payload[65536];
+    for (int is_short = 0; is_short < 2; is_short++) {
+        struct inbound_opts opts = {.unread_ms = 300, .sndbuf = 4096};
+        opts.limits.total[SHARES_MEMORY] = is_short ? 32 * 1024 : 8 << 20;
+        opts.limits.percent[SHARES_CLIENT] = 100;
+        close_group();
+        assert_int_equal(open_group(opts), BELFRY_OK);
+        int slow, server, other = connect_peer(NULL);
+        make_pair(&slow, &server, 4096);
+        assert_int_equal(accept_plain(server, NULL), BELFRY_OK);
+        say_h2_greeting(slow);
+        say_h2_request(slow, 1, "/pump");
+        say_h2_window(slow, 1);
+        say(other, GET("/open"));
+        turn_until_begun(2);
+        uint64_t end = belfry_clock_ms() + (is_short ? 10000 : 1000);
+        while (stats().ended_unread == 0 && belfry_clock_ms() < end)
+            turn();
+        assert_int_equal(stats().ended_unread, is_short);
+        assert_int_equal(stats().connections, 2 - is_short);
+        assert_int_equal(f.n_gone, is_short);
+        if (!is_short)
+            assert_true(hear_frame(slow, 0, payload, sizeof(payload)) > 0);
+        close(slow);
+        close(other);
+    }
 }
 
 /* A malformed request is reset, and no head is waited for: its connection goes on. */
@@ -767,7 +868,7 @@ static void a_malformed_head_is_not_waited_for(void **state)
     say_bytes(fd, pathless, sizeof(pathless));
     assert_int_equal(hear_frame(fd, 3, payload, sizeof(payload)), 4);
     turn_for(1000);
-    assert_int_equal(stats().ended_late, 0);
+    assert_int_equal(stats().ended_heads, 0);
     assert_int_equal(stats().connections, 1);
     exchange_write(f.open[0], "later", 5);
     assert_int_equal(hear_frame(fd, 0, payload, sizeof(payload)), 5);
@@ -854,9 +955,9 @@ static void heads_that_follow_each_other_have_their_own_time_each(void **state)
     }
     turn_for(50);
     assert_int_equal(n_crowd, 3);
-    assert_int_equal(stats().ended_late, 0);
+    assert_int_equal(stats().ended_heads, 0);
     assert_true(ends_at_last(fd, 1000));
-    assert_int_equal(stats().ended_late, 1);
+    assert_int_equal(stats().ended_heads, 1);
     close(fd);
     close_group();
     assert_int_equal(refuse_held(), 0);
@@ -1343,6 +1444,8 @@ static void who_does_not_speak_tls_is_closed(void **state)
     say(plain, GET("/hello"));
     assert_true(ends_within(plain, 500));
     assert_true(ends_within(mute, 2000));
+    assert_int_equal(stats().ended_handshakes, 1);
+    assert_int_equal(stats().refused_handshakes, 1);
     assert_int_equal(f.n_begun, 0);
     close(plain);
     close(mute);
@@ -1651,6 +1754,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(broken_http2_ends_with_a_goaway, setup, teardown),
         cmocka_unit_test_setup_teardown(a_goodbye_is_no_flood, setup, teardown),
         cmocka_unit_test_setup_teardown(a_later_head_that_is_not_completed_ends_its_connection, setup, teardown),
+        cmocka_unit_test_setup_teardown(half_of_any_headers_is_waited_for, setup, teardown),
+        cmocka_unit_test_setup_teardown(idle_http2_connections_leave_while_there_are_many, setup, teardown),
+        cmocka_unit_test_setup_teardown(output_that_is_not_read_is_waited_for_while_memory_is_short, setup, teardown),
         cmocka_unit_test_setup_teardown(a_malformed_head_is_not_waited_for, setup, teardown),
         cmocka_unit_test(heads_that_follow_each_other_have_their_own_time_each),
         cmocka_unit_test(a_crowd_that_leaves_is_told_in_steps),

@@ -232,7 +232,14 @@
     X(SUM, inbound.refused_connections, -, HIDDEN, "belfry_rejected_total", COUNTER, \
       NULL, "reason=\"connection_memory\"") \
     X(SUM, inbound.ended_largest, -, HIDDEN, "belfry_rejected_total", COUNTER, NULL, "reason=\"unfinished_largest\"") \
-    X(SUM, inbound.ended_late, -, HIDDEN, "belfry_rejected_total", COUNTER, NULL, "reason=\"unfinished_head\"")
+    X(SUM, inbound.ended_greetings, -, HIDDEN, "belfry_rejected_total", COUNTER, \
+      NULL, "reason=\"unfinished_greeting\"") \
+    X(SUM, inbound.ended_handshakes, -, HIDDEN, "belfry_rejected_total", COUNTER, \
+      NULL, "reason=\"unfinished_handshake\"") \
+    X(SUM, inbound.ended_heads, -, HIDDEN, "belfry_rejected_total", COUNTER, NULL, "reason=\"unfinished_head\"") \
+    X(SUM, inbound.ended_unread, -, HIDDEN, "belfry_rejected_total", COUNTER, NULL, "reason=\"unread\"") \
+    X(SUM, inbound.ended_idle, -, HIDDEN, "belfry_connections_idle_ended_total", COUNTER, \
+      "Connections ended because they were idle: HTTP/1.1, and HTTP/2 while there were many connections.")
 
 #define NUMBERS_RELAY(X) \
     X(SUM, relay.running, running, JSON, "belfry_relays", GAUGE, "Relayed calls under way.") \
@@ -356,6 +363,7 @@
 #define NUMBERS_ROUTE(X) \
     X(SUM, route.refused_hosts, -, HIDDEN, "belfry_rejected_total", COUNTER, NULL, "reason=\"host\"") \
     X(SUM, route.refused_http1, -, HIDDEN, "belfry_rejected_total", COUNTER, NULL, "reason=\"grpc_over_http1\"") \
+    X(SUM, route.late, -, HIDDEN, "belfry_rejected_total", COUNTER, NULL, "reason=\"unfinished_health\"") \
     X(SUM, route.refused_users, -, HIDDEN, "belfry_rejected_total", COUNTER, NULL, "reason=\"belfry_user\"")
 
 #define NUMBERS_PARTS(P) \

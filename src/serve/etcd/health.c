@@ -12,14 +12,18 @@
 #include "base/owner.h"
 #include "net/grpc_frame.h"
 #include "server/grpc_answer.h"
+#include "server/pace.h"
 #include "wire/scan.h"
 
-#define PATH "/grpc.health.v1.Health/"
+#define PATH      "/grpc.health.v1.Health/"
+#define TURN_ENDS 256 /* late calls that one call of health_end_late() ends */
 
 enum serving { SERVING = 1, NOT_SERVING = 2, SERVICE_UNKNOWN = 3 }; /* on the wire */
 
 struct health {
-    struct belfry_list calls; /* calls that are not answered */
+    uint64_t message_ms;        /* fixed at creation */
+    struct belfry_list reading; /* calls whose message is not whole, in the order in which they began */
+    struct belfry_list calls;   /* the others that are not answered */
     bool ready;
     char reason[160];
     char server[32], cluster[32];
@@ -36,6 +40,7 @@ struct health_call {
     bool is_watch;
     bool known;        /* WATCHING: the service is known */
     enum serving told; /* WATCHING: the state that was sent last */
+    uint64_t due_ms;   /* READING: when the message must be whole */
     struct belfry_grpc_frame frame;
 };
 
@@ -83,6 +88,8 @@ static void health_call_tell(struct health_call *call)
 static void health_call_watch(struct health_call *call, bool known)
 {
     call->state = WATCHING;
+    belfry_list_remove(&call->link);
+    belfry_list_append(&call->health->calls, &call->link);
     call->known = known;
     grpc_begin(call->x, belfry_bytes_str("application/grpc"));
     health_call_tell(call);
@@ -183,7 +190,7 @@ bool health_is(struct belfry_bytes path)
     return belfry_bytes_begins(path, belfry_bytes_str(PATH));
 }
 
-void health_begin(struct health *health, struct exchange *x, const struct exchange_head *head)
+void health_begin(struct health *health, struct exchange *x, const struct exchange_head *head, uint64_t now_ms)
 {
     BELFRY_OWNER_CHECK(health);
     bool is_watch = belfry_bytes_equal(head->path, belfry_bytes_str(PATH "Watch"));
@@ -199,10 +206,32 @@ void health_begin(struct health *health, struct exchange *x, const struct exchan
         grpc_fail(x, GRPC_HEADERS_NOT_SENT, 14, "belfry: memory limit reached; try again");
         return;
     }
-    *call = (struct health_call){.health = health, .x = x, .is_watch = is_watch};
+    *call = (struct health_call){.health = health, .x = x, .is_watch = is_watch, .due_ms = now_ms + health->message_ms};
     belfry_grpc_frame_init(&call->frame);
-    belfry_list_append(&health->calls, &call->link);
+    belfry_list_append(&health->reading, &call->link);
     exchange_handle(x, &call_events, call);
+}
+
+static struct health_call *first_reading(const struct health *health)
+{
+    return belfry_list_empty(&health->reading) ? NULL
+                                               : belfry_container(health->reading.next, struct health_call, link);
+}
+
+size_t health_end_late(struct health *health, uint64_t now_ms)
+{
+    BELFRY_OWNER_CHECK(health);
+    struct health_call *call;
+    size_t n = 0;
+    for (; n < TURN_ENDS && (call = first_reading(health)) != NULL && call->due_ms <= now_ms; n++)
+        health_call_fail(call, 14, "belfry: the request was not complete in time");
+    return n;
+}
+
+uint64_t health_due(const struct health *health)
+{
+    const struct health_call *call = first_reading(health);
+    return call == NULL ? BELFRY_NEVER : call->due_ms;
 }
 
 /* ---- HTTP ---- */
@@ -274,11 +303,8 @@ void health_stand(struct health *health, bool ready, const char *reason)
     BELFRY_OWNER_CHECK(health);
     health->ready = ready;
     snprintf(health->reason, sizeof(health->reason), "%s", reason);
-    belfry_list_each (node, &health->calls) {
-        struct health_call *call = belfry_container(node, struct health_call, link);
-        if (call->state == WATCHING)
-            health_call_tell(call);
-    }
+    belfry_list_each (node, &health->calls)
+        health_call_tell(belfry_container(node, struct health_call, link));
 }
 
 void health_set_versions(struct health *health, const char *server, const char *cluster)
@@ -288,11 +314,13 @@ void health_set_versions(struct health *health, const char *server, const char *
     snprintf(health->cluster, sizeof(health->cluster), "%s", cluster);
 }
 
-enum belfry_err health_create(struct health **out)
+enum belfry_err health_create(uint64_t message_ms, struct health **out)
 {
     struct health *health = calloc(1, sizeof(*health));
     if (health == NULL)
         return BELFRY_ERR_NOMEM;
+    health->message_ms = message_ms != 0 ? message_ms : PACE_MS;
+    belfry_list_init(&health->reading);
     belfry_list_init(&health->calls);
     health_stand(health, false, "starting");
     BELFRY_OWNER_INIT(health);
@@ -305,6 +333,7 @@ void health_destroy(struct health *health)
     if (health == NULL)
         return;
     BELFRY_OWNER_CHECK(health);
+    belfry_list_move_all(&health->calls, &health->reading);
     while (!belfry_list_empty(&health->calls))
         health_call_fail(belfry_container(health->calls.next, struct health_call, link), 14, "belfry: shutting down");
     free(health);

@@ -6,6 +6,8 @@
  *     Check     READING --the message--> answered
  *     Watch     READING --the message--> WATCHING: receives the state and every change, until its peer or the tier ends
  *
+ * A message that is not whole in time ends its call with 14.
+ *
  * The only known service is "" (the whole server), as in etcd. For another service Check is answered 5 "unknown
  * service" and Watch SERVICE_UNKNOWN, as the health protocol requires; the Watch stays open.
  *
@@ -23,14 +25,19 @@
 
 struct health;
 
-BELFRY_NODISCARD enum belfry_err health_create(struct health **out);
+/* message_ms: the time in which a message must be whole after the head; 0: PACE_MS. */
+BELFRY_NODISCARD enum belfry_err health_create(uint64_t message_ms, struct health **out);
 void health_destroy(struct health *health); /* streams of Watch end with 14; NULL is fine */
 
 /* Does the path belong to grpc.health.v1.Health? */
 bool health_is(struct belfry_bytes path);
 
 /* Takes over an exchange for which health_is(): sets its handler, or answers it. */
-void health_begin(struct health *health, struct exchange *x, const struct exchange_head *head);
+void health_begin(struct health *health, struct exchange *x, const struct exchange_head *head, uint64_t now_ms);
+
+/* Ends the calls whose message is late, and returns how many. health_due(): when one will be; BELFRY_NEVER: none. */
+size_t health_end_late(struct health *health, uint64_t now_ms);
+uint64_t health_due(const struct health *health);
 
 /* GET /health and GET /version; 405 for another method. The version is etcd's, or that and what Kubernetes' clients
  * look for, who measure themselves against gitVersion. */

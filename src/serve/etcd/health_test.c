@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "server/pace.h"
 #include "support/fakeexchange.h"
 #include "support/refuse.h"
 
@@ -19,7 +20,7 @@ static const char *const grpc[] = {"content-type: application/grpc", NULL};
 static struct health *make(void)
 {
     struct health *health;
-    assert_int_equal(health_create(&health), BELFRY_OK);
+    assert_int_equal(health_create(0, &health), BELFRY_OK);
     return health;
 }
 
@@ -28,7 +29,7 @@ static void begin(struct health *health, struct fakeexchange *fake, size_t room,
     struct fakeexchange_head head;
     fakeexchange_init(fake, room);
     fakeexchange_head(&head, "POST", path, grpc);
-    health_begin(health, &fake->x, &head.head);
+    health_begin(health, &fake->x, &head.head, 1000);
 }
 
 static void assert_status(struct fakeexchange *fake, int status)
@@ -53,6 +54,28 @@ static void assert_silent(const struct fakeexchange *fake)
 {
     assert_int_equal(fake->state, FAKEEXCHANGE_OPEN);
     assert_int_equal(belfry_buf_len(&fake->body), 0);
+}
+
+static void a_message_that_is_not_whole_in_time_ends_its_call(void **state)
+{
+    (void)state;
+    struct health *health = make();
+    struct fakeexchange empty, half, whole;
+    assert_int_equal(health_due(health), BELFRY_NEVER);
+    begin(health, &empty, EXCHANGE_ROOM, PATH "Check");
+    begin(health, &half, EXCHANGE_ROOM, PATH "Watch");
+    begin(health, &whole, EXCHANGE_ROOM, PATH "Watch");
+    fakeexchange_send(&half, "\0\0\0\0\2x", 6);
+    fakeexchange_send(&whole, "\0\0\0\0\0", 5);
+    assert_int_equal(health_due(health), 1000 + PACE_MS);
+    assert_int_equal(health_end_late(health, 1000 + PACE_MS - 1), 0);
+    assert_int_equal(health_end_late(health, 1000 + PACE_MS), 2);
+    assert_ended(&empty, "14", "belfry: the request was not complete in time");
+    assert_ended(&half, "14", "belfry: the request was not complete in time");
+    assert_int_equal(health_due(health), BELFRY_NEVER); /* a watch that runs is not late */
+    assert_int_equal(whole.state, FAKEEXCHANGE_OPEN);
+    health_destroy(health);
+    fakeexchange_fini(&whole);
 }
 
 static void check_says_how_it_stands(void **state)
@@ -232,7 +255,7 @@ static enum belfry_err scenario(void)
 {
     struct health *health;
     struct fakeexchange watch, check;
-    enum belfry_err err = health_create(&health);
+    enum belfry_err err = health_create(0, &health);
     if (err != BELFRY_OK)
         return err;
     begin(health, &watch, EXCHANGE_ROOM, PATH "Watch");
@@ -258,6 +281,7 @@ static void every_refused_allocation_is_survived(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_message_that_is_not_whole_in_time_ends_its_call),
         cmocka_unit_test(check_says_how_it_stands),
         cmocka_unit_test(unknown_service_is_not_found),
         cmocka_unit_test(watch_is_told_of_every_change),

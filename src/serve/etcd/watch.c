@@ -760,7 +760,7 @@ static void watch_stream_set_pace(struct watch_stream *ws, size_t n)
     const struct watch_service_opts *opts = &ws->service->opts;
     uint64_t was_due_ms = ws->pace.due_ms;
     if (belfry_buf_len(&ws->held) == 0 && watch_input_inside(&ws->input))
-        pace_wait(&ws->pace, n, opts->now(opts->user), PACE_MS);
+        pace_wait(&ws->pace, n, opts->now(opts->user), opts->message_ms);
     else
         pace_init(&ws->pace);
     if (ws->pace.due_ms != was_due_ms)
@@ -1024,7 +1024,7 @@ static bool watch_stream_end_if_stuck(struct watch_stream *ws, uint64_t now_ms, 
     uint64_t since_ms = stream_inside_since(ws->stream, &bytes);
     if (stream_broken(ws->stream))
         watch_stream_end(ws, WATCH_CLOSE_BROKEN, 14, TEXT_BROKEN);
-    else if (over && since_ms != 0 && now_ms >= since_ms + WATCH_INSIDE_MS)
+    else if (over && since_ms != 0 && now_ms >= since_ms + ws->service->opts.unread_ms)
         watch_stream_end(ws, WATCH_CLOSE_SLOW, 14, "belfry: too slow while memory is over the limit; resume");
     else
         return false;
@@ -1139,6 +1139,10 @@ enum belfry_err watch_create(const struct watch_service_opts *opts, struct watch
     if (service == NULL)
         return BELFRY_ERR_NOMEM;
     service->opts = *opts;
+    if (service->opts.message_ms == 0)
+        service->opts.message_ms = PACE_MS;
+    if (service->opts.unread_ms == 0)
+        service->opts.unread_ms = WATCH_INSIDE_MS;
     service->rng.state = opts->seed;
     service->requests_left = WATCH_TURN_REQUESTS;
     roster_init(&service->roster);

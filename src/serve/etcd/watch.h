@@ -54,6 +54,8 @@ struct watch_service_opts {
     uint64_t seed;
     struct belfry_bytes scope; /* a prefix that is followed; a range outside of it is refused. Empty: everything */
     size_t memory_max;         /* of worker_stats.bytes; above it slow streams are ended; 0: no bound */
+    uint64_t message_ms;       /* for the rest of a message (pace.h); 0: PACE_MS */
+    uint64_t unread_ms;        /* 0: WATCH_INSIDE_MS */
     void (*work)(void *user);  /* the core has work: a turn is due soon. Called from inside any call */
     void *user;
     const struct belfry_log *log;

@@ -40,6 +40,7 @@ enum belfry_err kube_create(const struct kube_service_opts *opts, struct kube_se
                                         .user = opts->user,
                                         .seed = opts->seed,
                                         .memory_max = opts->memory_max,
+                                        .unread_ms = opts->unread_ms,
                                         .log = opts->log};
     enum belfry_err err = kube_discovery_init(&service->discovery, &service->state, opts->permit);
     if (err == BELFRY_OK)

@@ -44,6 +44,7 @@ struct kube_service_opts {
     uint64_t seed;
     struct belfry_bytes scope; /* as in watch.h */
     size_t memory_max;         /* of worker_stats.bytes and kube_stats.bytes together; 0: no bound */
+    uint64_t unread_ms;        /* as in kube_watch.h */
     const struct belfry_log *log;
 };
 

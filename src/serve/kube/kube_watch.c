@@ -816,7 +816,7 @@ static void look_inside(struct kube_watches *watches, uint64_t now_ms)
         struct belfry_list *node = belfry_list_pop(&watches->inside);
         struct kube_watch *watch = belfry_container(node, struct kube_watch, inside);
         belfry_list_append(&watches->inside, node);
-        if (now_ms < kube_watch_inside_since(watch) + KUBE_INSIDE_MS)
+        if (now_ms < kube_watch_inside_since(watch) + watches->opts.unread_ms)
             continue;
         watches->stats.slow++;
         kube_watch_end(watch);
@@ -907,6 +907,7 @@ enum belfry_err kube_watches_create(const struct kube_watches_opts *opts, struct
     if (watches == NULL)
         return BELFRY_ERR_NOMEM;
     watches->opts = *opts;
+    watches->opts.unread_ms = opts->unread_ms != 0 ? opts->unread_ms : KUBE_INSIDE_MS;
     watches->rng.state = opts->seed;
     roster_init(&watches->roster);
     belfry_list_init(&watches->inside);

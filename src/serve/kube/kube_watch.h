@@ -49,7 +49,8 @@ struct kube_watches_opts {
     void (*work)(void *user); /* the core has something to do */
     void *user;
     uint64_t seed;
-    size_t memory_max; /* of worker_stats.bytes and kube_watches_stats.bytes together; 0: no bound */
+    size_t memory_max;  /* of worker_stats.bytes and kube_watches_stats.bytes together; 0: no bound */
+    uint64_t unread_ms; /* 0: KUBE_INSIDE_MS */
     const struct belfry_log *log;
 };
 
