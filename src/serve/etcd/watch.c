@@ -26,6 +26,7 @@
 #include "serve/etcd/watch_claims.h"
 #include "serve/etcd/watch_input.h"
 #include "serve/etcd/watch_queue.h"
+#include "serve/rights/lanes.h"
 #include "server/grpc_answer.h"
 #include "server/pace.h"
 #include "server/roster.h"
@@ -60,7 +61,7 @@ struct watch_service {
     struct belfry_rng rng;
 
     struct roster roster;      /* every stream; due: the time at which it ends */
-    struct belfry_list hungry; /* streams with requests to handle, in turn */
+    struct lanes hungry;       /* streams with requests to handle; connections take turns */
     struct belfry_list inside; /* streams in the middle of a message, the next to be visited first */
     struct belfry_list tiers;  /* streams of tiers below, n_tiers */
     size_t n_tiers;
@@ -68,6 +69,7 @@ struct watch_service {
     uint64_t claim_ms;            /* when they are visited next */
     uint64_t look_ms;             /* when `inside` is visited next */
     size_t requests_left;         /* until the next watch_after_turn() */
+    struct belfry_hash_key lane_key;
 
     enum watch_standing standing;
     char reason[REASON_MAX];
@@ -369,9 +371,17 @@ static void watch_stream_wait_for_upstream(struct watch_stream *ws, const struct
 
 static void watch_stream_wait_for_turn(struct watch_stream *ws)
 {
+    struct watch_service *service = ws->service;
+    struct lanes_source source = {exchange_conn(ws->x)->id, shares_source(ws->share)};
     if (belfry_list_empty(&ws->hungry))
-        belfry_list_append(&ws->service->hungry, &ws->hungry);
-    watch_ask_for_turn(ws->service);
+        lanes_wait(&service->hungry, lanes_of(&service->hungry, service->lane_key, source), &ws->hungry);
+    watch_ask_for_turn(service);
+}
+
+/* The lane whose turn it is; NULL: no stream waits. No place is held longer than a call, so that all are free. */
+static struct lane *watch_next_lane(const struct watch_service *service)
+{
+    return lanes_next(&service->hungry, SIZE_MAX);
 }
 
 /* The verdict on a watch that is asked for, or a later one before it was made. It is made in its turn, because one
@@ -983,12 +993,12 @@ void watch_begin(struct watch_service *service, struct exchange *x, const struct
 
 /* ---- turns ---- */
 
-/* A stream with more than a quantum goes to the end of the list. */
+/* A stream with more than a quantum waits again, behind the other streams of its connection. */
 static void watch_serve_hungry(struct watch_service *service)
 {
-    struct belfry_list *node;
-    while (service->requests_left > 0 && (node = belfry_list_pop(&service->hungry)) != NULL)
-        watch_stream_serve(belfry_container(node, struct watch_stream, hungry));
+    struct lane *lane;
+    while (service->requests_left > 0 && (lane = watch_next_lane(service)) != NULL)
+        watch_stream_serve(belfry_container(lanes_take(&service->hungry, lane), struct watch_stream, hungry));
 }
 
 static void watch_end_due(struct watch_service *service, uint64_t now_ms)
@@ -1089,7 +1099,7 @@ void watch_after_turn(struct watch_service *service, uint64_t now_ms)
 
 uint64_t watch_due(const struct watch_service *service)
 {
-    uint64_t due_ms = belfry_list_empty(&service->hungry) ? roster_due(&service->roster) : 0;
+    uint64_t due_ms = watch_next_lane(service) == NULL ? roster_due(&service->roster) : 0;
     if (!belfry_list_empty(&service->unclaimed))
         due_ms = belfry_min_time(due_ms, service->claim_ms);
     return belfry_list_empty(&service->inside) ? due_ms : belfry_min_time(due_ms, service->look_ms);
@@ -1146,7 +1156,8 @@ enum belfry_err watch_create(const struct watch_service_opts *opts, struct watch
     service->rng.state = opts->seed;
     service->requests_left = WATCH_TURN_REQUESTS;
     roster_init(&service->roster);
-    belfry_list_init(&service->hungry);
+    lanes_init(&service->hungry, 1);
+    service->lane_key = (struct belfry_hash_key){belfry_rng_next(&service->rng), belfry_rng_next(&service->rng)};
     belfry_list_init(&service->inside);
     belfry_list_init(&service->tiers);
     belfry_list_init(&service->unclaimed);

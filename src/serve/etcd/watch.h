@@ -25,6 +25,9 @@
  *
  * Half-closing the request side does not end the stream.
  *
+ * A turn of the worker handles a bounded number of requests (WATCH_TURN_REQUESTS, unpacked bytes counted). If there are
+ * more, connections take turns (lanes.h).
+ *
  * Thread: owner (the worker's).
  * Memory: a stream is one small allocation and has no buffer while it is idle. Requests that cannot be handled yet are
  * kept: at most EXCHANGE_WINDOW, one incomplete message (2 MiB) and a queue (watch_queue.h) per stream. Together they

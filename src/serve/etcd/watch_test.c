@@ -1651,6 +1651,33 @@ static void no_more_requests_are_read_than_there_are_answers_to_wait(void **stat
     bed_close(&bed);
 }
 
+static void streams_of_one_connection_share_its_turns(void **state)
+{
+    (void)state;
+    BED(bed);
+    static uint8_t many[EXCHANGE_WINDOW];
+    size_t n = sizeof(many) / 12;
+    for (size_t i = 0; i < n; i++)
+        memcpy(many + 12 * i,
+               "\0\0\0\0\x07\x0a\x05\x0a\x03"
+               "foo",
+               12);
+    struct fakeexchange *all[6], *other = begin(&bed);
+    for (size_t i = 0; i < 6; i++) {
+        all[i] = begin(&bed);
+        all[i]->conn.id = 1;
+        fakeexchange_send(all[i], many, n * 12);
+    }
+    other->conn.id = 2;
+    send_create(other, "other", "", 0, 0);
+    turn(&bed); /* one of the six, then this */
+    turn(&bed); /* its answer is written */
+    assert_created(other, 0);
+    assert_int_equal(all[5]->taken, 0); /* there is much to do for the others yet */
+    run(&bed);
+    bed_close(&bed);
+}
+
 static void requests_are_handled_a_quantum_at_a_time(void **state)
 {
     (void)state;
@@ -1826,6 +1853,7 @@ int main(void)
         cmocka_unit_test(a_watcher_beyond_the_share_of_its_client_is_canceled_with_the_reason),
         cmocka_unit_test(no_more_requests_are_read_than_there_are_answers_to_wait),
         cmocka_unit_test(requests_are_handled_a_quantum_at_a_time),
+        cmocka_unit_test(streams_of_one_connection_share_its_turns),
         cmocka_unit_test(streams_are_walked_in_the_order_of_opening),
         cmocka_unit_test(long_user_agent_is_cut),
         cmocka_unit_test(every_close_has_a_name),
