@@ -8,16 +8,18 @@
 #include "base/clock.h"
 #include "storm/etcd.h"
 #include "storm/feed.h"
+#include "storm/house.h"
 #include "storm/verdict.h"
 #include "wire/rpc.pb-c.h"
 #include "wire/scan.h"
 #include "wire/write.h"
 
 #define AGAIN_MS 50
-#define GET_MS   100
+#define CALL_MS  100
 #define OUT_MAX  (64 * 1024)
 #define WATCH    "/etcdserverpb.Watch/Watch"
 #define RANGE    "/etcdserverpb.KV/Range"
+#define LIST     "/apis/demo.example.com/v1/widgets"
 
 /* ---- what is received ---- */
 
@@ -121,23 +123,33 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
     struct client *client = user;
     struct belfry_bytes field = belfry_bytes_of(name, name_len);
     (void)session, (void)flags;
-    if (frame->hd.stream_id == client->get_id && belfry_bytes_equal(field, belfry_bytes_str("grpc-status")))
-        client->get_is_fine = value_len == 1 && value[0] == '0';
+    struct belfry_bytes said = belfry_bytes_of(value, value_len);
+    if (frame->hd.stream_id == client->calls[CLIENT_GET].id &&
+        belfry_bytes_equal(field, belfry_bytes_str("grpc-status")))
+        client->calls[CLIENT_GET].is_fine = belfry_bytes_equal(said, belfry_bytes_str("0"));
+    if (frame->hd.stream_id == client->calls[CLIENT_LIST].id && belfry_bytes_equal(field, belfry_bytes_str(":status")))
+        client->calls[CLIENT_LIST].is_fine = belfry_bytes_equal(said, belfry_bytes_str("200"));
     if (belfry_bytes_equal(field, belfry_bytes_str("grpc-message")) && value_len > 0)
         snprintf(client->why, sizeof(client->why), "%.*s", (int)value_len, (const char *)value);
     return 0;
 }
 
+static void call_end(struct client_call *call, bool is_fine)
+{
+    call->answered += is_fine;
+    call->failed += !is_fine;
+    call->id = 0;
+    call->next_ms = belfry_clock_ms() + CALL_MS;
+}
+
 static int on_close(nghttp2_session *session, int32_t id, uint32_t code, void *user)
 {
     struct client *client = user;
-    (void)session, (void)code;
-    if (id == client->get_id) {
-        client->gets += client->get_is_fine;
-        client->failed_gets += !client->get_is_fine;
-        client->get_id = 0;
-        client->get_ms = belfry_clock_ms() + GET_MS;
-    } else if (id == client->watch_id) {
+    (void)session;
+    for (size_t i = 0; i < CLIENT_CALLS; i++)
+        if (id == client->calls[i].id)
+            call_end(&client->calls[i], client->calls[i].is_fine && code == NGHTTP2_NO_ERROR);
+    if (id == client->watch_id) {
         client->watch_id = 0;
         client->connect_ms = belfry_clock_ms() + AGAIN_MS;
     }
@@ -186,6 +198,14 @@ static int32_t client_request(struct client *client, const char *path, nghttp2_d
     return id > 0 ? id : 0;
 }
 
+static int32_t client_list(struct client *client)
+{
+    nghttp2_nv head[] = {nv(":method", "GET"), nv(":scheme", "http"), nv(":path", LIST), nv(":authority", "localhost"),
+                         nv("authorization", "Bearer " ETCD_ROOT)};
+    int32_t id = nghttp2_submit_request(client->session, NULL, head, sizeof(head) / sizeof(head[0]), NULL, NULL);
+    return id > 0 ? id : 0;
+}
+
 static void client_watch(struct client *client)
 {
     struct belfry_wire_create create = {.key = belfry_bytes_str(FEED_PREFIX),
@@ -227,8 +247,10 @@ static void client_disconnect(struct client *client)
     line_close(&client->line);
     nghttp2_session_del(client->session);
     client->session = NULL;
-    client->failed_gets += client->get_id != 0;
-    client->watch_id = client->get_id = 0;
+    client->watch_id = 0;
+    for (size_t i = 0; i < CLIENT_CALLS; i++)
+        if (client->calls[i].id != 0)
+            call_end(&client->calls[i], false);
     client->connect_ms = belfry_clock_ms() + AGAIN_MS;
 }
 
@@ -237,9 +259,12 @@ static void client_ask_more(struct client *client)
     uint64_t now = belfry_clock_ms();
     if (client->watch_id == 0 && now >= client->connect_ms)
         client_watch(client);
-    if (client->get_id == 0 && now >= client->get_ms) {
-        client->get_is_fine = false;
-        client->get_id = client_request(client, RANGE, on_read_get);
+    for (size_t i = 0; i < CLIENT_CALLS; i++) {
+        struct client_call *call = &client->calls[i];
+        if (call->id != 0 || now < call->next_ms || (i == CLIENT_LIST && !house_door_has_kube(client->door)))
+            continue;
+        call->is_fine = false;
+        call->id = i == CLIENT_GET ? client_request(client, RANGE, on_read_get) : client_list(client);
     }
 }
 
@@ -268,7 +293,8 @@ void client_turn(struct client *client)
     if (may_ask)
         client_ask_more(client);
     client_exchange(client);
-    if (client->line.is_over || (!may_ask && client->watch_id == 0 && client->get_id == 0))
+    bool is_idle = client->watch_id == 0 && client->calls[CLIENT_GET].id == 0 && client->calls[CLIENT_LIST].id == 0;
+    if (client->line.is_over || (!may_ask && is_idle))
         client_disconnect(client);
 }
 
@@ -294,22 +320,27 @@ void client_fini(struct client *client)
 
 void client_ask(struct client *client)
 {
-    client->gets_due = client->gets;
+    for (size_t i = 0; i < CLIENT_CALLS; i++)
+        client->calls[i].before = client->calls[i].answered;
 }
 
 bool client_is_served(const struct client *client)
 {
     size_t at = client->at;
-    return client->is_created && feed_next(&at, client->next_rev) == NULL && client->gets > client->gets_due;
+    const struct client_call *get = &client->calls[CLIENT_GET], *list = &client->calls[CLIENT_LIST];
+    return client->is_created && feed_next(&at, client->next_rev) == NULL && get->answered > get->before &&
+           (list->answered > list->before || !house_door_has_kube(client->door));
 }
 
 void client_tell(const struct client *client)
 {
-    verdict_note("%s at door %zu: %s, stream %d, %s, resumes from %lld of %lld, %llu connects, %llu events, %llu gets, "
-                 "%llu failed, %llu refusals, last \"%s\"",
-                 client->peer, client->door, client->session != NULL ? "connected" : "not connected",
-                 (int)client->watch_id, client->is_created ? "created" : "not created", (long long)client->next_rev,
-                 (long long)feed_head(), (unsigned long long)client->connects, (unsigned long long)client->events,
-                 (unsigned long long)client->gets, (unsigned long long)client->failed_gets,
-                 (unsigned long long)client->refusals, client->why);
+    const struct client_call *get = &client->calls[CLIENT_GET], *list = &client->calls[CLIENT_LIST];
+    verdict_note(
+        "%s at door %zu: %s, stream %d, %s, resumes from %lld of %lld, %llu connects, %llu events, %llu refusals; "
+        "%llu gets, %llu failed; %llu lists, %llu failed; last \"%s\"",
+        client->peer, client->door, client->session != NULL ? "connected" : "not connected", (int)client->watch_id,
+        client->is_created ? "created" : "not created", (long long)client->next_rev, (long long)feed_head(),
+        (unsigned long long)client->connects, (unsigned long long)client->events, (unsigned long long)client->refusals,
+        (unsigned long long)get->answered, (unsigned long long)get->failed, (unsigned long long)list->answered,
+        (unsigned long long)list->failed, client->why);
 }

@@ -1,6 +1,7 @@
 /* tests/storm/client.h
  *
- * client: a client in good order: it watches FEED_PREFIX and gets a key, again and again, with a token of root. It
+ * client: a client in good order: it watches FEED_PREFIX, and it gets a key and lists objects of Kubernetes, again and
+ * again, with a token of root. It
  * reconnects and resumes as clients of etcd do, and compares what it receives with the ledger: each event once, in
  * order, no revision torn, no progress beyond what was received.
  *
@@ -15,6 +16,17 @@
 
 #include "storm/choices.h"
 #include "storm/line.h"
+
+/* What it asks again and again. */
+enum client_what { CLIENT_GET, CLIENT_LIST, CLIENT_CALLS };
+
+struct client_call {
+    int32_t id; /* its stream; 0: none */
+    bool is_fine;
+    uint64_t next_ms; /* not before */
+    uint64_t answered, failed;
+    uint64_t before; /* answered when client_ask() was called */
+};
 
 struct client {
     struct line line;
@@ -32,21 +44,17 @@ struct client {
     bool is_created;
     int64_t next_rev; /* to resume from; 0: from now */
     size_t at;        /* in the ledger */
-    /* the get */
-    int32_t get_id; /* its stream; 0: none */
-    bool get_is_fine;
-    uint64_t get_ms; /* not before */
+    struct client_call calls[CLIENT_CALLS];
     /* counted */
-    uint64_t connects, events, gets, failed_gets, compactions, refusals;
-    uint64_t gets_due; /* gets when client_ask() was called */
-    char why[160];     /* the last reason that the server gave */
+    uint64_t connects, events, compactions, refusals;
+    char why[160]; /* the last reason that the server gave */
 };
 
 void client_init(struct client *client, size_t door, unsigned number, struct choices *choices);
 void client_fini(struct client *client);
 void client_turn(struct client *client); /* whatever can be done now */
 
-/* Is everything received that the ledger has, and was a get answered since client_ask()? */
+/* Is everything received that the ledger has, and was each call answered since client_ask()? */
 void client_ask(struct client *client);
 bool client_is_served(const struct client *client);
 

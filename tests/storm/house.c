@@ -20,8 +20,8 @@
 #include "storm/verdict.h"
 #include "support/refuse.h"
 
-#define TURN_US     1500000 /* that a turn may take under sanitizers: far more than any does, less than a loop */
 #define COUNT_TURNS 10000
+#define READS       8 /* of the reader in a round */
 #define WORKERS_MAX 3
 #define BALANCERS   "proxy-from=10.9.9.0/24"
 
@@ -48,7 +48,6 @@ static struct {
     struct belfry_tls_tickets *tickets;
     struct belfry_tls *server_tls[2]; /* the second asks for certificates */
     struct belfry_tls *client_tls[2]; /* the second has one */
-    uint64_t longest_us;
 } ground;
 
 static struct {
@@ -62,6 +61,7 @@ static struct {
     struct admin *admin;
     struct inbound_group *admin_inbound;
     struct belfry_log log;
+    uint64_t longest_us;
     bool is_refusing;
     size_t refuse_at;
     size_t n_counted;
@@ -287,6 +287,11 @@ bool house_door_is_healthy(size_t door)
     return (policy->dialects & DIALECT_GRPC) != 0 && policy->rights != LISTEN_RIGHTS_UPSTREAM;
 }
 
+bool house_door_has_kube(size_t door)
+{
+    return !house_door_is_admin(door) && (house.config.listen[door].policy.dialects & DIALECT_KUBE) != 0;
+}
+
 bool house_door_is_proxied(size_t door)
 {
     return !house_door_is_admin(door) && house.config.listen[door].proxy_from.n > 0;
@@ -323,43 +328,50 @@ static void front_turn(void)
         continue;
 }
 
-/* A turn in which memory may be refused, and whose time is measured. */
-static void part_turn(size_t part)
+/* Parts: the workers, the front, the reader; then those that are no part of the server: upstream, and its feed. */
+enum house_part { PART_FRONT, PART_READER, PART_ETCD, PART_FEED, PARTS }; /* after the workers */
+
+static bool server_turn(size_t part)
+{
+    if (part < threads_count())
+        threads_turn(part);
+    else if (part == threads_count() + PART_FRONT)
+        front_turn();
+    else
+        return reader_turn();
+    return true;
+}
+
+/* A turn in which memory may be refused, and whose time is measured. False: there was nothing to do. */
+static bool part_turn(size_t part)
 {
     uint64_t began_us = clock_cpu_us();
     if (house.is_refusing)
         refuse_begin(house.refuse_at);
-    if (part < threads_count())
-        threads_turn(part);
-    else
-        front_turn();
+    bool did = server_turn(part);
     if (house.is_refusing && refuse_end())
         house.is_refusing = false;
     uint64_t took_us = clock_cpu_us() - began_us;
-    ground.longest_us = took_us > ground.longest_us ? took_us : ground.longest_us;
-    if (took_us > TURN_US)
-        verdict_fail("a turn of %s took %llu ms of the processor", part < threads_count() ? "a worker" : "the front",
-                     (unsigned long long)took_us / 1000);
+    house.longest_us = took_us > house.longest_us ? took_us : house.longest_us;
+    return did;
 }
 
 void house_turn(void)
 {
-    uint32_t part = choose(house.choices, (uint32_t)threads_count() + 4);
-    if (part <= threads_count())
-        part_turn(part);
-    else if (part == threads_count() + 1)
-        (void)reader_turn();
-    else if (part == threads_count() + 2)
+    size_t part = choose(house.choices, (uint32_t)threads_count() + PARTS);
+    if (part == threads_count() + PART_ETCD)
         etcd_turn();
-    else
+    else if (part == threads_count() + PART_FEED)
         feed_turn();
+    else
+        (void)part_turn(part);
 }
 
 void house_round(void)
 {
-    for (size_t i = 0; i <= threads_count(); i++)
-        part_turn(i);
-    for (int n = 0; n < 8 && reader_turn(); n++)
+    for (size_t i = 0; i <= threads_count() + PART_FRONT; i++)
+        (void)part_turn(i);
+    for (int n = 0; n < READS && part_turn(threads_count() + PART_READER); n++)
         continue;
     feed_turn();
     etcd_turn();
@@ -378,7 +390,7 @@ void house_drain(uint64_t ms)
 
 uint64_t house_longest_us(void)
 {
-    return ground.longest_us;
+    return house.longest_us;
 }
 
 /* ---- what is counted ---- */

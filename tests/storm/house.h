@@ -32,6 +32,7 @@ bool house_door_is_tls(size_t door);
 bool house_door_is_admin(size_t door);
 bool house_door_is_healthy(size_t door); /* a client with ETCD_ROOT may watch and get there, with auth on or off */
 
+bool house_door_has_kube(size_t door);
 bool house_door_is_proxied(size_t door); /* connections come from a balancer, which names the client */
 
 /* Hands over one end of a connection of this client. */
@@ -43,7 +44,7 @@ struct belfry_tls *house_client_tls(bool with_cert);
 void house_turn(void);  /* a turn of one part, chosen */
 void house_round(void); /* a turn of every part */
 
-/* The n-th allocation of the next turn of a worker or the front fails. */
+/* The n-th allocation of the next turn of a worker, the front or the reader that makes so many fails. */
 void house_refuse(size_t n);
 
 void house_drain(uint64_t ms);
@@ -51,7 +52,7 @@ void house_drain(uint64_t ms);
 /* What the workers count, gathered now; lent until the next call. NULL: there was no memory to ask them. */
 const struct worker_numbers *house_count(size_t *out_n);
 
-/* Of all turns in this process, by the processor's time. */
+/* Of the turns since house_open(), by the processor's time. */
 uint64_t house_longest_us(void);
 
 #endif

@@ -76,6 +76,13 @@ static void act_fault(void)
     }
 }
 
+/* Now and then more than the log holds. */
+static void act_write(void)
+{
+    for (uint32_t n = choose_rarely(run.choices, 4) ? 1 + choose(run.choices, 30) : 1; n > 0; n--)
+        feed_write(run.choices);
+}
+
 static void act_time(void)
 {
     static const uint32_t spans[] = {1, 1, 5, 5, 20, 20, 100, 100, 600, 600, 1500, 11000};
@@ -96,7 +103,7 @@ static void step(void)
     if (what < 22)
         act_rogue();
     else if (what < 26)
-        feed_write(run.choices);
+        act_write();
     else if (what < 29)
         act_time();
     else if (what < 31)
@@ -245,6 +252,7 @@ static void mix(uint64_t value)
 static void count_up(void)
 {
     mix(belfry_clock_ns());
+    run.tally->turn_us = house_longest_us();
     size_t n;
     const struct worker_numbers *workers = house_count(&n);
     for (size_t i = 0; workers != NULL && i < n; i++) {
@@ -263,7 +271,7 @@ static void count_up(void)
     }
     for (size_t i = 0; i < CLIENTS; i++) {
         run.tally->events += run.clients[i].events;
-        run.tally->gets += run.clients[i].gets;
+        run.tally->gets += run.clients[i].calls[CLIENT_GET].answered + run.clients[i].calls[CLIENT_LIST].answered;
         run.tally->reconnects += run.clients[i].connects - 1;
     }
 }

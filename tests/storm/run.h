@@ -17,7 +17,8 @@
 struct run_tally {
     uint64_t runs, steps, connections, requests, events, gets, reconnects, refused_streams, refused_connections,
         ended_largest, floods, relayed, questions, kube_watches, lists, refusals_of_memory;
-    uint64_t digest; /* of one run: the same choices give the same */
+    uint64_t digest;  /* of the last run: the same choices give the same */
+    uint64_t turn_us; /* its longest turn, by the processor's time */
 };
 
 /* `steps` is the most; a run by bytes ends with them. A finding ends the process (verdict.h). */
