@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "daemon/limits.h"
 #include "daemon/tier.h"
 #include "net/tls_test_keys.h"
 #include "net/tls_tickets.h"
@@ -57,6 +58,7 @@ static struct {
     uv_loop_t loop; /* the front's */
     struct mailbox *box;
     struct hosts hosts;
+    struct limits limits;
     struct tier *tier;
     struct admin *admin;
     struct inbound_group *admin_inbound;
@@ -178,7 +180,7 @@ static void add_doors(struct command_line *line)
 
 static void shrink(struct config *config)
 {
-    static const size_t memories[] = {192 << 10, 512 << 10, 2 << 20, 64 << 20};
+    static const size_t memories[] = {512 << 10, 1 << 20, 4 << 20, 64 << 20};
     static const uint32_t streams[] = {0, 3, 30, 300};
     struct choices *choices = house.choices;
     config->workers = 1 + choose(choices, WORKERS_MAX);
@@ -188,6 +190,25 @@ static void shrink(struct config *config)
     config->max_streams = streams[choose(choices, 4)];
     config->progress_ms = 500 << choose(choices, 6);
     config->rights_period_ms = 1000 << choose(choices, 4);
+}
+
+/* Pools that a few clients fill, and shares of them. Two clients in good order have room in each. */
+static void choose_shares(struct config *config)
+{
+    static const uint32_t percents[] = {50, 40, 90, 100};
+    static const uint32_t few[] = {0, 10, 30, 100};
+    struct choices *choices = house.choices;
+    config->max_connections = few[choose(choices, 4)] * config->workers;
+    config->max_watchers = few[choose(choices, 4)] * config->workers;
+    config->max_calls = (8 + choose(choices, 60)) * config->workers;
+    config->client_share = percents[choose(choices, 4)];
+    config->tier_share = percents[choose(choices, 4)];
+}
+
+void house_reload(void)
+{
+    choose_shares(&house.config);
+    limits_set(&house.limits, &house.config);
 }
 
 static void load_config(void)
@@ -204,6 +225,7 @@ static void load_config(void)
     add_doors(&line);
     verdict_must(config_load(line.n, line.argv, stderr, stderr, &house.config, &what) == BELFRY_OK, "configuration");
     shrink(&house.config);
+    choose_shares(&house.config);
 }
 
 static void open_admin(void)
@@ -239,8 +261,13 @@ void house_open(struct choices *choices)
     verdict_must(uv_loop_init(&house.loop) == 0 && mailbox_create(&house.loop, &house, &house.box) == BELFRY_OK,
                  "the front");
     hosts_init(&house.hosts, NULL);
-    struct tier_opts opts = {
-        .config = &house.config, .loop = &house.loop, .front = house.box, .hosts = &house.hosts, .log = &house.log};
+    limits_init(&house.limits, &house.config);
+    struct tier_opts opts = {.config = &house.config,
+                             .loop = &house.loop,
+                             .front = house.box,
+                             .limits = &house.limits,
+                             .hosts = &house.hosts,
+                             .log = &house.log};
     if (tier_start(&opts, &house.tier, why, sizeof(why)) != BELFRY_OK)
         verdict_fail("the tier does not start: %s", why);
     open_admin();
@@ -256,6 +283,7 @@ void house_close(void)
     threads_end_loop(&house.loop);
     tier_destroy(house.tier);
     mailbox_destroy(house.box);
+    limits_fini(&house.limits);
     hosts_fini(&house.hosts);
     config_fini(&house.config);
     etcd_close();

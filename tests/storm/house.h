@@ -48,6 +48,7 @@ void house_round(void); /* a turn of every part */
 void house_refuse(size_t n);
 
 void house_drain(uint64_t ms);
+void house_reload(void); /* other totals of the pools, and other shares */
 
 /* What the workers count, gathered now; lent until the next call. NULL: there was no memory to ask them. */
 const struct worker_numbers *house_count(size_t *out_n);

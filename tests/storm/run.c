@@ -114,7 +114,9 @@ static void step(void)
         house_turn();
     else if (what < 63)
         house_round();
-    else if (choose_rarely(run.choices, 16))
+    else if (choose_rarely(run.choices, 2))
+        house_reload();
+    else if (choose_rarely(run.choices, 8))
         house_drain(choose(run.choices, 2000));
     run.tally->steps++;
 }
