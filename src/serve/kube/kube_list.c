@@ -89,8 +89,10 @@ static void kube_list_change_turn(struct kube_list *list, enum list_state to)
 {
     bool is_now = is_placed(list->state), will_be = is_placed(to);
     belfry_list_remove(&list->turn);
-    if (to == LIST_QUEUED)
+    if (to == LIST_QUEUED) {
+        list->lane = lanes_of(&list->lists->lanes, list->lists->key, list->who.source);
         lanes_wait(&list->lists->lanes, list->lane, &list->turn);
+    }
     if (will_be && !is_now)
         lane_hold(list->lane);
     else if (is_now && !will_be)
@@ -617,7 +619,6 @@ static struct kube_list *kube_list_make(struct kube_lists *lists, const struct k
     belfry_list_init(&list->node);
     belfry_list_init(&list->turn);
     list->share = exchange_share(ask->x);
-    list->lane = lanes_of(&lists->lanes, lists->key, list->who.source);
     if (list->trip != NULL)
         return list;
     free(list);

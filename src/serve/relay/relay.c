@@ -844,7 +844,7 @@ static struct relay_call *relay_call_create(struct relay *relay, struct exchange
     call->share = exchange_share(x);
     call->state = HEADED;
     call->due_ms = call->look_ms = call->turn_ms = BELFRY_NEVER;
-    relay_turn_init(&relay->turns, &call->turn, who.source);
+    relay_turn_init(&call->turn, who.source);
     call->tokenless = who.kind != IDENTITY_TOKEN;
     call->may_ask = inquiry_is(head, &who, &call->within_ms);
     call->has_user = is_cert && who.rights != LISTEN_RIGHTS_OPEN && !relay_rights_authenticates(head->path);

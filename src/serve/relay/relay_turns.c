@@ -12,9 +12,9 @@ void relay_turns_init(struct relay_turns *turns, uint64_t seed)
     lanes_init(&turns->lanes, PART);
 }
 
-void relay_turn_init(struct relay_turns *turns, struct relay_turn *turn, struct lanes_source source)
+void relay_turn_init(struct relay_turn *turn, struct lanes_source source)
 {
-    *turn = (struct relay_turn){.lane = lanes_of(&turns->lanes, turns->key, source)};
+    *turn = (struct relay_turn){.source = source};
     belfry_list_init(&turn->node);
 }
 
@@ -35,6 +35,7 @@ static void turn_give(struct relay_turns *turns, struct relay_turn *turn)
 bool relay_turn_take(struct relay_turns *turns, struct relay_turn *turn)
 {
     assert(!turn->held && belfry_list_empty(&turn->node));
+    turn->lane = lanes_of(&turns->lanes, turns->key, turn->source);
     lanes_wait(&turns->lanes, turn->lane, &turn->node);
     if (next_of(turns) != turn)
         return false;

@@ -25,13 +25,14 @@ struct relay_turns {
 
 struct relay_turn {
     struct belfry_list node; /* while it waits, in its lane */
-    struct lane *lane;
+    struct lanes_source source;
+    struct lane *lane; /* from relay_turn_take() on */
     bool held;
 };
 
 void relay_turns_init(struct relay_turns *turns, uint64_t seed);
 
-void relay_turn_init(struct relay_turns *turns, struct relay_turn *turn, struct lanes_source source);
+void relay_turn_init(struct relay_turn *turn, struct lanes_source source);
 
 /* True: it has a place. False: it waits for relay_turns_next(). */
 BELFRY_NODISCARD bool relay_turn_take(struct relay_turns *turns, struct relay_turn *turn);

@@ -21,7 +21,7 @@ static int setup(void **state)
 
 static struct relay_turn *call(size_t i, uint64_t connection, uint64_t client)
 {
-    relay_turn_init(&turns, &calls[i], (struct lanes_source){connection, client});
+    relay_turn_init(&calls[i], (struct lanes_source){connection, client});
     return &calls[i];
 }
 

@@ -21,17 +21,33 @@ void lanes_init(struct lanes *lanes, size_t part)
     }
 }
 
-static size_t index_of(struct belfry_hash_key key, uint64_t number)
+static uint64_t hash_of(struct belfry_hash_key key, uint64_t number)
 {
-    return belfry_hash(key, belfry_bytes_of(&number, sizeof(number))) % LANES;
+    return belfry_hash(key, belfry_bytes_of(&number, sizeof(number)));
+}
+
+static bool lane_is_used(const struct lane *lane)
+{
+    return lane->held > 0 || !belfry_list_empty(&lane->waiting);
 }
 
 struct lane *lanes_of(struct lanes *lanes, struct belfry_hash_key key, struct lanes_source source)
 {
-    struct lane *lane = &lanes->all[index_of(key, source.connection)];
-    if (lane->held == 0) /* a lane that is used by connections of several clients counts to the first */
-        lane->client_held = &lanes->client_held[index_of(key, source.client)];
-    return lane;
+    uint64_t client = hash_of(key, source.client), first = hash_of(key, source.connection);
+    struct lane *shared = NULL;
+    for (uint64_t i = 0; i < LANES_PROBED; i++) {
+        struct lane *lane = &lanes->all[hash_of(key, client + (first + i) % LANES_OF_CLIENT) % LANES];
+        if (!lane_is_used(lane)) {
+            lane->source = source;
+            lane->client_held = &lanes->client_held[client % LANES];
+            return lane;
+        }
+        if (lane->source.client == source.client && lane->source.connection == source.connection)
+            return lane;
+        if (shared == NULL || (shared->source.client != source.client && lane->source.client == source.client))
+            shared = lane;
+    }
+    return shared;
 }
 
 void lane_hold(struct lane *lane)

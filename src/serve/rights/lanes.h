@@ -8,8 +8,10 @@
  * The lanes of one client (server/shares.h) together get a place while they have fewer than are free: half of all at
  * most, however many connections it has.
  *
- * There are LANES of them, and room for as many clients. Connections that share a lane share its turns. One more is for
- * those who are known to be good, whatever connection they come by.
+ * There are LANES of them, and room for as many clients. A client has LANES_OF_CLIENT at most, so that one with a
+ * thousand connections leaves lanes to others. A connection gets a lane that nobody uses, if one of LANES_PROBED is
+ * so; else it shares one of its own client's, and only if there is none of those, one of another's. Connections that
+ * share a lane share its turns. One more is for those who are known to be good, whatever connection they come by.
  *
  * Thread: owner. Memory: fixed.
  */
@@ -19,13 +21,21 @@
 #include "base/hash.h"
 #include "base/list.h"
 
-#define LANES 1024
+#define LANES           1024
+#define LANES_OF_CLIENT 16
+#define LANES_PROBED    8
+
+/* Where somebody comes from, as numbers; 0 for both: nowhere. */
+struct lanes_source {
+    uint64_t connection, client;
+};
 
 struct lane {
     struct belfry_list node;    /* of lanes.turns; it may have become empty there */
     struct belfry_list waiting; /* the owner's nodes, which may be removed at any time */
     size_t held;                /* places */
     size_t *client_held;        /* places of its client; NULL: it is of no client */
+    struct lanes_source source; /* who uses it, or has used it last: the first of those who do */
 };
 
 struct lanes {
@@ -38,12 +48,8 @@ struct lanes {
 
 void lanes_init(struct lanes *lanes, size_t part);
 
-/* Where somebody comes from, as numbers; 0 for both: nowhere. */
-struct lanes_source {
-    uint64_t connection, client;
-};
-
-/* The key keeps peers from choosing whose lane they share. */
+/* For somebody who begins to wait now: a lane that nobody waits in and that has no place may be another's next time.
+ * The key keeps peers from choosing whose lane they share. */
 struct lane *lanes_of(struct lanes *lanes, struct belfry_hash_key key, struct lanes_source source);
 
 void lanes_wait(struct lanes *lanes, struct lane *lane, struct belfry_list *node);

@@ -102,8 +102,7 @@ static void connections_of_one_client_have_half_of_the_places(void **state)
     assert_int_equal(n, PLACES / 2);
     struct lane *other = lanes_of(&lanes, key, (struct lanes_source){LANES + 1, 8});
     lanes_wait(&lanes, other, &nodes[LANES]);
-    if (other->held == 0) /* it shares no lane with the others */
-        assert_ptr_equal(lanes_next(&lanes, free), other);
+    assert_ptr_equal(lanes_next(&lanes, free), other);
     for (size_t i = 0; i < LANES; i++) {
         while (lanes.all[i].held > 0)
             lane_release(&lanes.all[i]);
@@ -111,11 +110,51 @@ static void connections_of_one_client_have_half_of_the_places(void **state)
     assert_non_null(lanes_next(&lanes, PLACES));
 }
 
+/* All of one client's connections wait; each of the others finds a lane that is its own. */
+static void a_client_with_many_connections_leaves_lanes_to_others(void **state)
+{
+    struct belfry_hash_key key = {5, 6};
+    size_t n_used = 0;
+    (void)state;
+    make();
+    for (uint64_t i = 0; i < LANES; i++)
+        lanes_wait(&lanes, lanes_of(&lanes, key, (struct lanes_source){i, 7}), &nodes[i]);
+    for (size_t i = 0; i < LANES; i++)
+        n_used += !belfry_list_empty(&lanes.all[i].waiting);
+    assert_in_range(n_used, LANES_OF_CLIENT / 2, LANES_OF_CLIENT);
+    for (uint64_t client = 8; client < 10000; client++) {
+        const struct lane *lane = lanes_of(&lanes, key, (struct lanes_source){LANES + client, client});
+        assert_true(belfry_list_empty(&lane->waiting));
+    }
+}
+
+static void connections_of_one_client_have_lanes_of_their_own_while_they_are_few(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 1000; seed++) {
+        struct belfry_hash_key key = {seed, 6};
+        struct lane *first, *second;
+        make();
+        first = lanes_of(&lanes, key, (struct lanes_source){1, 7});
+        lanes_wait(&lanes, first, &nodes[0]);
+        second = lanes_of(&lanes, key, (struct lanes_source){2, 7});
+        assert_ptr_not_equal(first, second);
+        assert_ptr_equal(lanes_of(&lanes, key, (struct lanes_source){1, 7}), first);
+        lane_hold(second);
+        assert_ptr_equal(lanes_of(&lanes, key, (struct lanes_source){2, 7}), second);
+        lane_release(second);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lanes_take_turns_and_each_is_in_order), cmocka_unit_test(one_that_stops_waiting_has_no_turn),
-        cmocka_unit_test(lanes_that_give_nothing_back_leave_places), cmocka_unit_test(sources_are_spread_by_the_key),
-        cmocka_unit_test(connections_of_one_client_have_half_of_the_places)};
+        cmocka_unit_test(lanes_take_turns_and_each_is_in_order),
+        cmocka_unit_test(one_that_stops_waiting_has_no_turn),
+        cmocka_unit_test(lanes_that_give_nothing_back_leave_places),
+        cmocka_unit_test(sources_are_spread_by_the_key),
+        cmocka_unit_test(connections_of_one_client_have_half_of_the_places),
+        cmocka_unit_test(a_client_with_many_connections_leaves_lanes_to_others),
+        cmocka_unit_test(connections_of_one_client_have_lanes_of_their_own_while_they_are_few)};
     return cmocka_run_group_tests_name("lanes", tests, NULL, NULL);
 }
