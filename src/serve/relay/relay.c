@@ -715,10 +715,18 @@ static bool relay_call_try_to_answer(struct relay_call *call)
     return false;
 }
 
+/* A request of one message sets out when it is whole, or too large to be kept: one that is sent slowly takes no turn
+ * from others. */
+static bool relay_call_may_set_out(const struct relay_call *call)
+{
+    return call->kind != RELAY_ONE_MESSAGE || call->request_ended || call->walk.whole > 0 ||
+           belfry_buf_len(&call->request) >= EXCHANGE_WINDOW / 2;
+}
+
 /* There is more to pass on. The call may have ended when this returns. */
 static void relay_call_pass_on(struct relay_call *call)
 {
-    if (relay_call_try_to_answer(call))
+    if (relay_call_try_to_answer(call) || (call->state == HEADED && !relay_call_may_set_out(call)))
         return;
     if (call->state == HEADED && !call->may_pass) {
         call->relay->stats.refused++;

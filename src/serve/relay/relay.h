@@ -6,10 +6,11 @@
  * Pseudo-headers, connection-specific fields and host are not passed on, in either direction. A call is never repeated
  * once a byte of it was sent. When upstream cannot be reached the call ends with 14 and the reason.
  *
- * The head of a call goes upstream (and is checked) with the first bytes of its body, so that a call without a body
- * costs upstream nothing. Methods that are not etcd's go immediately. A request of one message must be whole PACE_MS
- * after its head; in other requests each message must be whole PACE_MS after its first byte. Large messages have more
- * time (pace.h). A late call ends with 14 "belfry: the request was not complete in time".
+ * The head of a call goes upstream (and is checked) with the first bytes of its body; that of a request of one message
+ * when the message is whole, or 32 KiB of it were received. So a call that is not sent costs upstream nothing. Methods
+ * that are not etcd's go immediately. A request of one message must be whole PACE_MS after its head; in other requests
+ * each message must be whole PACE_MS after its first byte. Large messages have more time (pace.h). A late call ends
+ * with 14 "belfry: the request was not complete in time".
  *
  * Calls that upstream answers soon take turns when very many are with upstream (relay_turns.h). One that has waited for
  * RELAY_TURN_MS ends with 14.
