@@ -231,12 +231,14 @@ def test_etcds_log_does_not_grow(make_pair, certs, auth, certificate, figure):
 
 
 def test_request_that_is_held_back_is_not_carried_out_when_auth_is_on(make_pair, certs):
-    """etcd looks for the user when it has the whole request, whose head went up while auth was off."""
+    """etcd looks for the user when it has the whole request, whose head went up while auth was off. The request is too
+    large for belfryd to keep until it is whole."""
     cluster, _, tier = make_pair(NAMED, auth=False)
-    put = rawh2.message(b"\x0a\x07/b/held\x12\x01x")  # a PutRequest
+    put = rawh2.message(b"\x0a\x07/b/held\x12\xc0\xb8\x02" + b"x" * 40000)  # a PutRequest
     client = rawh2.Connection(tier.port)
     client.send(rawh2.frame(rawh2.HEADERS, rawh2.END_HEADERS, 1, rawh2.grpc_head(b"/etcdserverpb.KV/Put")))
-    client.send(rawh2.frame(rawh2.DATA, 0, 1, put[:-1]))
+    for at in range(0, len(put) - 1, 10000):
+        client.send(rawh2.frame(rawh2.DATA, 0, 1, put[at:min(at + 10000, len(put) - 1)]))
     time.sleep(0.5)  # it is with etcd, but for its last byte
     enable_auth(cluster)
     while client.read(8)[0] != rawh2.HEADERS:

@@ -147,7 +147,7 @@ def test_unread_output_ends_while_memory_is_short(cluster, make_tier):
     for _ in range(10):
         stall()
     assert not run_until([healthy], lambda: rejected(tier, "unread") > 0, 3), "memory was not short"
-    for _ in range(150):
+    for _ in range(175):  # 43 KB each, of 8 MiB
         stall()
     assert run_until([healthy], lambda: rejected(tier, "unread") > 0, 30)
     assert not healthy.closed and healthy.goaway is None
