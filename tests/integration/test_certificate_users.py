@@ -2,6 +2,7 @@
 and tiers below pass their names on."""
 import http.client
 import json
+import socket
 import ssl
 import subprocess
 import threading
@@ -160,7 +161,8 @@ class KubeWatch:
             pass
 
     def close(self):
-        self.connection.sock and self.connection.sock.close()
+        if self.connection.sock:
+            self.connection.sock.shutdown(socket.SHUT_RDWR)  # wakes the thread, which close() would wait for
         self.connection.close()
 
 
