@@ -1,20 +1,13 @@
 /* fuzz/about.c: any bytes as what a tier says of itself. What is read is within its bounds, and written again and read
  * it is the same; whatever its clock and stamps say, a hop can be computed from them. */
-#include <stdbool.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "follow/about.h"
 #include "follow/hop.h"
+#include "fuzz/check.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void check(bool ok)
-{
-    if (!ok)
-        abort();
-}
 
 static void check_same(const struct about_level *a, const struct about_level *b)
 {

@@ -1,19 +1,13 @@
 /* fuzz/belfry_user.c: any bytes as the value of belfry-user, from a tier that may send it. A name that is read is one
  * that a certificate may have, and is written as it came. What is refused is of nobody, and has no right. */
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/utf8.h"
+#include "fuzz/check.h"
 #include "serve/rights/identity.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void check(bool ok)
-{
-    if (!ok)
-        abort();
-}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -6,14 +6,9 @@
 #include <string.h>
 
 #include "cli/txn_script.h"
+#include "fuzz/check.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void check(bool ok)
-{
-    if (!ok)
-        abort();
-}
 
 static void check_steps(const struct txn_script *script)
 {

@@ -4,21 +4,15 @@
  */
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "daemon/config_check.h"
 #include "daemon/config_file.h"
+#include "fuzz/check.h"
 
 #define ROOM (8 * CONFIG_FILE_MAX) /* a character may be printed as ten */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void check(bool ok)
-{
-    if (!ok)
-        abort();
-}
 
 /* Reads bytes[0, len) over the defaults; a mistake is written to said[0, 8192). */
 static enum belfry_err read_bytes(const char *bytes, size_t len, struct config *config, char *said)

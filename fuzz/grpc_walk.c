@@ -1,18 +1,11 @@
 /* fuzz/grpc_walk.c: any bytes as the body of a gRPC request, cut anywhere: the first byte says how. However they are
  * cut the walk is at the same place, which is where one finds it who has all of them. */
-#include <stdbool.h>
 #include <stdint.h>
-#include <stdlib.h>
 
+#include "fuzz/check.h"
 #include "serve/relay/grpc_walk.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void check(bool ok)
-{
-    if (!ok)
-        abort();
-}
 
 static uint32_t length_at(const uint8_t *prefix)
 {

@@ -2,19 +2,13 @@
  * so whatever has a letter beyond f in it is localhost or refused; more names never allow less. */
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
+#include "fuzz/check.h"
 #include "server/hosts.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void check(bool ok)
-{
-    if (!ok)
-        abort();
-}
 
 static bool is_beyond_f(uint8_t byte)
 {

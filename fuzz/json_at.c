@@ -2,7 +2,6 @@
  *
  * What does not fit says how much it needs, and fits then.
  */
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,14 +9,9 @@
 #include <belfry/object.h>
 
 #include "base/bytes.h"
+#include "fuzz/check.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void check(bool ok)
-{
-    if (!ok)
-        abort();
-}
 
 static void look(struct belfry_bytes json, const char *path)
 {

@@ -4,18 +4,12 @@
  * characters, and a wait of an hour at most.
  */
 #include <stdint.h>
-#include <stdlib.h>
 
 #include "base/utf8.h"
+#include "fuzz/check.h"
 #include "kapi/failure.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void check(bool ok)
-{
-    if (!ok)
-        abort();
-}
 
 static void check_printable(const char *text, size_t cap)
 {

@@ -5,9 +5,9 @@
  * a list that comes to its end is JSON as a whole, and has the items that were given.
  */
 #include <stdint.h>
-#include <stdlib.h>
 
 #include "base/buf.h"
+#include "fuzz/check.h"
 #include "kapi/decoder.h"
 #include "json/document.h"
 
@@ -21,12 +21,6 @@ struct record {
     size_t n_items;
     bool page, over, complete;
 };
-
-static void check(bool ok)
-{
-    if (!ok)
-        abort();
-}
 
 static void put(struct record *record, const void *data, size_t len)
 {

@@ -1,19 +1,13 @@
 /* fuzz/kube_accept.c: any bytes as an Accept header, and as an Accept-Encoding header. No form is answered that was not
  * offered, and a clause more, refused, changes nothing. */
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 
 #include "base/buf.h"
+#include "fuzz/check.h"
 #include "kube/accept.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void check(bool ok)
-{
-    if (!ok)
-        abort();
-}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

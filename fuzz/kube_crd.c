@@ -10,16 +10,11 @@
 
 #include <yyjson.h>
 
+#include "fuzz/check.h"
 #include "kube/catalog.h"
 #include "json/path.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void check(bool ok)
-{
-    if (!ok)
-        abort();
-}
 
 static void check_line(const char *text)
 {

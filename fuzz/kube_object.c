@@ -5,8 +5,8 @@
  * says, numbers byte for byte; shown once more it is the same. Every view of it is JSON, too.
  */
 #include <stdint.h>
-#include <stdlib.h>
 
+#include "fuzz/check.h"
 #include "kube/object.h"
 #include "kube/render.h"
 #include "json/document.h"
@@ -29,12 +29,6 @@ static struct kube_column columns[] = {{.name = label, .type = string},
                                        {.name = label, .type = boolean}};
 static struct kube_version version = {
     .api_version = api_version, .fields = fields, .n_fields = 2, .columns = columns, .n_columns = 5};
-
-static void check(bool ok)
-{
-    if (!ok)
-        abort();
-}
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {

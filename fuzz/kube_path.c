@@ -3,20 +3,14 @@
  * A path that is simple leads to one value at most..
  */
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "fuzz/check.h"
 #include "json/path.h"
 
 #define VALUES_MAX 64
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void check(bool ok)
-{
-    if (!ok)
-        abort();
-}
 
 static size_t follow(const struct belfry_kube_path *path, struct belfry_bytes json, yyjson_read_flag flags)
 {

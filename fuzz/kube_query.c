@@ -1,17 +1,11 @@
 /* fuzz/kube_query.c: any bytes as the query of a Kubernetes list, get or watch. What is read lies in memory of its own
  * and within its bounds; what is refused says why, with a code that fits; a plan is one of the tables'. */
 #include <stdint.h>
-#include <stdlib.h>
 
+#include "fuzz/check.h"
 #include "kube/request.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void check(bool ok)
-{
-    if (!ok)
-        abort();
-}
 
 static void check_refusal(enum belfry_err err, const struct kube_status *status)
 {

@@ -5,10 +5,10 @@
  */
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/utf8.h"
+#include "fuzz/check.h"
 #include "kube/selector.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -34,12 +34,6 @@ static const struct kube_attributes objects[] = {
     {.name = BYTES("a"), .namespace = BYTES("b"), .labels = few, .n_labels = 2, .fields = {BYTES("blue"), BYTES("")}},
     {.name = BYTES("b"), .namespace = BYTES("a"), .labels = more, .n_labels = 3, .fields = {BYTES(","), BYTES("=\\")}},
 };
-
-static void check(bool ok)
-{
-    if (!ok)
-        abort();
-}
 
 static void check_text(struct belfry_bytes text)
 {

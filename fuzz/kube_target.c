@@ -1,17 +1,11 @@
 /* fuzz/kube_target.c: any bytes as a method (up to the first blank), whether a watch is asked for (the byte behind it)
  * and a path. The parts of a target are parts of the path, in order, and none has a slash in it. */
 #include <stdint.h>
-#include <stdlib.h>
 
+#include "fuzz/check.h"
 #include "kube/request.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void check(bool ok)
-{
-    if (!ok)
-        abort();
-}
 
 /* Returns where the next part may begin. */
 static const char *check_part(struct belfry_bytes path, const char *from, struct belfry_bytes part)

@@ -1,18 +1,11 @@
 /* fuzz/kube_token.c: any bytes as a continue token, and any bytes as where to go on. What is read could have been
  * written, and what is written is read as it was given. */
-#include <stdbool.h>
 #include <stdint.h>
-#include <stdlib.h>
 
+#include "fuzz/check.h"
 #include "kube/token.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void check(bool ok)
-{
-    if (!ok)
-        abort();
-}
 
 static void write_and_read(int64_t rev, struct belfry_bytes start)
 {

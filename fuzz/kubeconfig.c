@@ -7,16 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fuzz/check.h"
 #include "kapi/kubeconfig.h"
 #include "kapi/server_url.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void check(bool ok)
-{
-    if (!ok)
-        abort();
-}
 
 static void check_config(const struct belfry_kubeconfig *config)
 {

@@ -3,15 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fuzz/check.h"
 #include "server/proxy_head.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void check(bool ok)
-{
-    if (!ok)
-        abort();
-}
 
 /* Stores how many bytes were used. */
 static enum belfry_err read_in_parts(struct proxy_head *head, const uint8_t *data, size_t size, size_t step,

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "fuzz/check.h"
 #include "serve/rights/rights.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -34,12 +35,6 @@ static struct table {
     bool has_party[BEARERS];
     struct rights_question *calls[CALLS]; /* by bearer; NULL: none */
 } table;
-
-static void check(bool ok)
-{
-    if (!ok)
-        abort();
-}
 
 static struct rights_who who_is(unsigned bearer)
 {

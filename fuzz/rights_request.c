@@ -1,19 +1,12 @@
 /* fuzz/rights_request.c: any bytes as a question of a tier below, and as its milliseconds. What is read as a question
  * is nothing else to protobuf: Ranges of the same keys at the revision that never comes, and no more. */
-#include <stdbool.h>
 #include <stdint.h>
-#include <stdlib.h>
 
+#include "fuzz/check.h"
 #include "serve/rights/rights_request.h"
 #include "wire/rpc.pb-c.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void check(bool ok)
-{
-    if (!ok)
-        abort();
-}
 
 static void check_range(const Etcdserverpb__RangeRequest *request, const struct rights_range *range)
 {

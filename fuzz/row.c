@@ -5,15 +5,10 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "fuzz/check.h"
 #include "replica/rowform.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void check(bool ok)
-{
-    if (!ok)
-        abort();
-}
 
 static bool inside(struct belfry_bytes part, struct belfry_bytes whole)
 {

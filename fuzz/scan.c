@@ -10,16 +10,11 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "fuzz/check.h"
 #include "wire/rpc.pb-c.h"
 #include "wire/write.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void check(bool ok)
-{
-    if (!ok)
-        abort();
-}
 
 static bool appears_twice(struct belfry_bytes message, uint32_t number)
 {

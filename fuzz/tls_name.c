@@ -1,20 +1,15 @@
-/* fuzz/tls_name.c: any bytes as a client's certificate (DER). A name that is read is clean and fits; when it is not
- * usable, the sentence is whole. */
+/* fuzz/tls_name.c: any bytes as a certificate (DER), of a client and of a server. A name that is read is clean and
+ * fits; when it is not usable, the sentence is whole. */
 #include <openssl/err.h>
 #include <openssl/x509.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "fuzz/check.h"
 #include "net/tls_name.h"
+#include "net/tls_peer.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void check(bool ok)
-{
-    if (!ok)
-        abort();
-}
 
 static void read_as(const X509 *cert, enum belfry_tls_name type)
 {
@@ -31,6 +26,22 @@ static void read_as(const X509 *cert, enum belfry_tls_name type)
     check(ERR_peek_error() == 0);
 }
 
+static void check_text(const char text[BELFRY_TLS_PEER_TEXT])
+{
+    check(memchr(text, '\0', BELFRY_TLS_PEER_TEXT) != NULL);
+    for (; *text != '\0'; text++)
+        check(*text >= 0x20 && *text < 0x7f);
+}
+
+static void read_as_peer(const X509 *cert)
+{
+    struct belfry_tls_peer peer;
+    belfry_tls_peer_read(cert, &peer);
+    check_text(peer.names);
+    check_text(peer.issuer);
+    check(ERR_peek_error() == 0);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const unsigned char *at = data;
@@ -41,6 +52,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     read_as(cert, BELFRY_TLS_NAME_CN);
     read_as(cert, BELFRY_TLS_NAME_URI);
     read_as(cert, BELFRY_TLS_NAME_DNS);
+    read_as_peer(cert);
     X509_free(cert);
     return 0;
 }

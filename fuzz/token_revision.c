@@ -5,15 +5,10 @@
 #include <string.h>
 
 #include "base/base64.h"
+#include "fuzz/check.h"
 #include "serve/rights/token_revision.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void check(int ok)
-{
-    if (!ok)
-        abort();
-}
 
 static void read_token(struct belfry_bytes token)
 {

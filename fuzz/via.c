@@ -1,19 +1,13 @@
 /* fuzz/via.c: any bytes as the value of belfry-via, and as a name. What is read is at most eight words, each of which
  * could have been written; what is written is read, and found in a circle with itself. */
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "fuzz/check.h"
 #include "serve/uplink/via.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void check(bool ok)
-{
-    if (!ok)
-        abort();
-}
 
 static enum via_verdict judge(struct belfry_bytes value, const char *own, struct via *via)
 {

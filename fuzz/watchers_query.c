@@ -1,19 +1,13 @@
 /* fuzz/watchers_query.c: any bytes as the query of /debug/watchers and of /debug/clients. What is accepted is within
  * its bounds, and a refusal has a sentence. */
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "fuzz/check.h"
 #include "serve/admin/clients.h"
 #include "serve/admin/watchers.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void check(bool ok)
-{
-    if (!ok)
-        abort();
-}
 
 static void try_clients(struct belfry_bytes bytes)
 {

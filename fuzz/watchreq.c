@@ -12,17 +12,12 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
+#include "fuzz/check.h"
 #include "serve/etcd/watch.h"
 #include "wire/rpc.pb-c.h"
 #include "wire/scan.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void check(bool ok)
-{
-    if (!ok)
-        abort();
-}
 
 /* ---- as one message ---- */
 

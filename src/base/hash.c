@@ -1,6 +1,10 @@
 /* src/base/hash.c: SipHash with one compression and three finalisation rounds (Aumasson, Bernstein 2012). */
 #include "base/hash.h"
 
+#include <sys/random.h>
+
+#include "base/clock.h"
+
 struct sip {
     uint64_t v0, v1, v2, v3;
 };
@@ -29,6 +33,14 @@ static void sip_word(struct sip *s, uint64_t word)
     s->v3 ^= word;
     sip_round(s);
     s->v0 ^= word;
+}
+
+struct belfry_hash_key belfry_hash_key_draw(void)
+{
+    struct belfry_hash_key key;
+    if (getrandom(&key, sizeof(key), 0) != sizeof(key)) /* a kernel without it: the best that is left */
+        key = (struct belfry_hash_key){belfry_clock_ns(), (uint64_t)(uintptr_t)&key};
+    return key;
 }
 
 uint64_t belfry_hash(struct belfry_hash_key key, struct belfry_bytes bytes)

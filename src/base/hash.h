@@ -11,6 +11,9 @@ struct belfry_hash_key {
     uint64_t k0, k1;
 };
 
+/* A key that no peer can guess. */
+struct belfry_hash_key belfry_hash_key_draw(void);
+
 uint64_t belfry_hash(struct belfry_hash_key key, struct belfry_bytes bytes);
 
 /* Spreads an integer over 64 bits; for ids that we choose ourselves. */

@@ -90,6 +90,13 @@ static void another_key_gives_another_hash(void **state)
     assert_true(belfry_hash(paper_key, bytes) != belfry_hash(other, bytes));
 }
 
+static void no_two_drawn_keys_are_equal(void **state)
+{
+    (void)state;
+    struct belfry_hash_key one = belfry_hash_key_draw(), two = belfry_hash_key_draw();
+    assert_true(one.k0 != two.k0 && one.k1 != two.k1);
+}
+
 static void small_integers_spread_over_all_low_bits(void **state)
 {
     (void)state;
@@ -107,6 +114,7 @@ int main(void)
         cmocka_unit_test(hash_of_every_length_is_that_of_the_reference),
         cmocka_unit_test(bytes_over_127_are_not_sign_extended),
         cmocka_unit_test(another_key_gives_another_hash),
+        cmocka_unit_test(no_two_drawn_keys_are_equal),
         cmocka_unit_test(small_integers_spread_over_all_low_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

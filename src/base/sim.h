@@ -54,6 +54,22 @@
     X(resumed_by_slice, "a client that resumes from a huge revision counts as having it if a slice has one event")     \
     X(resumed_given_one, "a client that resumes from a revision of one event receives it again")                       \
     X(resumed_told_below, "a client that resumes from a revision above P receives progress below it")                  \
+    X(reads_point_reused, "a read uses the revision that an earlier read has asked for")                               \
+    X(reads_joins_sent, "a read joins a question that was already sent")                                               \
+    X(reads_sent_untold, "a question is sent and those who ask are not told")                                          \
+    X(reads_behind, "a read is answered although the replica is behind the revision that upstream told")               \
+    X(reads_by_head, "a read is answered when the log has the revision, and the replica does not")                     \
+    X(reads_below_accepted, "an answer from below what the tier had when it asked is good")                            \
+    X(reads_before_overlap, "upstream is asked before it has shown that our past is its own")                          \
+    X(reads_failed_accepted, "a question that failed has the answer of the one before")                                \
+    X(reads_lost_waited_for, "a revision that was told on a lost connection is waited for")                            \
+    X(reads_stale_unasked, "a stale tier answers a linearizable read without asking")                                  \
+    X(reads_pinned_unasked, "a linearizable read at a revision is answered without asking")                            \
+    X(reads_term_of_store, "an answer has the term of the newest revision in the replica")                             \
+    X(reads_page_at_head, "a page at a revision has the rows of now")                                                  \
+    X(reads_page_cut, "a page that is full lacks its last row")                                                        \
+    X(reads_count_of_page, "the count is that of the rows in the page")                                                \
+    X(reads_more_untold, "a page that leaves rows does not say so")                                                    \
     X(rights_from_answer, "a right ends a period after its answer instead of its question")                            \
     X(rights_age_ignored, "the age of an answer of a tier above is ignored")                                           \
     X(rights_not_compared, "the end of a right is not compared with the time before a stream is written to")           \

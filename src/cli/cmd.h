@@ -17,7 +17,10 @@ enum exit_code cmd_follow(const struct flags *flags);
 enum exit_code cmd_status(const struct flags *flags);
 enum exit_code cmd_top(const struct flags *flags);
 enum exit_code cmd_tree(const struct flags *flags);
+enum exit_code cmd_health(const struct flags *flags);
+enum exit_code cmd_doctor(const struct flags *flags);
 enum exit_code cmd_verify(const struct flags *flags);
 enum exit_code cmd_kube(const struct flags *flags);
+enum exit_code cmd_completion(const struct flags *flags);
 
 #endif

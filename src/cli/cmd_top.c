@@ -17,7 +17,9 @@
 #include "cli/out/form.h"
 #include "cli/out/out.h"
 #include "cli/out/out_table.h"
+#include "cli/top/top_key.h"
 #include "cli/top/top_screen.h"
+#include "cli/top/top_table.h"
 
 #define INTERVAL_MS_MIN 200
 #define FILTER          256
@@ -53,6 +55,12 @@ static int64_t now_ms(void)
 static const char *sort_word(const struct top *top)
 {
     return top->clients ? client_sorts[top->client_sort] : watcher_sorts[top->watcher_sort];
+}
+
+/* Groups are in an order of their own. */
+static const char *table_sort(const struct top *top)
+{
+    return top->group > 0 && !top->clients ? "" : sort_word(top);
 }
 
 static void clients_path(const struct top *top, char *path, size_t len)
@@ -147,7 +155,7 @@ static enum exit_code run_once(struct top *top, enum form form)
         print_document(top->clients ? "clients" : "watchers", &top->table);
         puts("}");
     } else {
-        struct top_view view = {.right = "", .line_end = "\n"};
+        struct top_view view = {.sort = table_sort(top), .line_end = "\n"};
         top_screen_write(stdout, &top->data, &view);
     }
     return out_flush() == OUT_BROKEN ? EXIT_FAILED : EXIT_DONE;
@@ -199,51 +207,87 @@ static bool terminal_take(void)
 
 /* ---- live ---- */
 
+enum mode {
+    MODE_TABLE,
+    MODE_TYPING, /* a filter */
+    MODE_HELP
+};
+
 struct screen {
     struct top *top;
     int64_t interval_ms, asked_ms;
     struct top_numbers before; /* of the frame before; its texts are not used */
     bool has_before;
     uint64_t elapsed_ms;
-    bool typing; /* a filter */
+    enum mode mode;
     char typed[FILTER];
+    size_t first, page;     /* rows: the first that is shown, and how many there is room for */
     char why[HTTP_GET_WHY]; /* why the last question had no answer; "" */
     bool over;
 };
 
-/* What is shown, and the keys that change it. */
+/* Which rows are shown, and the keys that change it. */
 static void describe_keys(const struct screen *screen, char *out, size_t len)
 {
     const struct top *top = screen->top;
-    double interval_s = (double)screen->interval_ms / 1000;
+    size_t n = top_table_rows(&top->data), last = screen->first + screen->page < n ? screen->first + screen->page : n;
+    size_t at = (size_t)snprintf(out, len, "%zu-%zu of %zu  ?:help s:sort(%s) ", n > 0 ? screen->first + 1 : 0, last, n,
+                                 sort_word(top));
     if (top->clients)
-        snprintf(out, len, "%gs  s:sort(%s) c:watchers q", interval_s, sort_word(top));
+        snprintf(out + at, len - at, "c:watchers q:quit");
     else
-        snprintf(out, len, "%gs  s:sort(%s) g:group(%s) /:filter(%s) c:clients q", interval_s, sort_word(top),
+        snprintf(out + at, len - at, "g:group(%s) c:clients q:quit /:filter(%s)",
                  top->group == 0 ? "no" : groups[top->group], top->filter);
 }
 
-static void draw(const struct screen *screen)
+/* The last line of the terminal: what is typed, what went wrong, or the keys. */
+static void draw_last_line(const struct screen *screen, const struct top_view *view)
+{
+    char keys[FILTER + 128];
+    size_t lines = view->lines > 0 ? view->lines : 24, columns = view->columns > 0 ? view->columns : 80;
+    printf("\033[%zu;1H", lines);
+    describe_keys(screen, keys, sizeof(keys));
+    bool typing = screen->mode == MODE_TYPING, failed = screen->why[0] != '\0';
+    const char *label = typing   ? "filter: "
+                        : failed ? "! "
+                                 : "",
+               *text = typing   ? screen->typed
+                       : failed ? screen->why
+                                : keys;
+    size_t room = columns > strlen(label) ? columns - strlen(label) - 1 : 0, len = strlen(text);
+    if (typing && len > room) /* the end of what is typed counts */
+        text += len - room;
+    fputs(label, stdout);
+    table_bytes(stdout, (struct belfry_bytes){text, len < room ? len : room}, false);
+    fputs("\033[K", stdout);
+}
+
+/* Keeps the rows on the screen, also after there are fewer of them. */
+static void scroll_to(struct screen *screen, size_t first)
+{
+    size_t n = top_table_rows(&screen->top->data), last = n > screen->page ? n - screen->page : 0;
+    screen->first = first < last ? first : last;
+}
+
+static void draw(struct screen *screen)
 {
     struct winsize size = {0};
-    char right[FILTER + 96];
     const struct top *top = screen->top;
     ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
-    describe_keys(screen, right, sizeof(right));
     struct top_view view = {.elapsed_ms = screen->elapsed_ms, .columns = size.ws_col, .lines = size.ws_row};
     view.before = screen->has_before ? &screen->before : NULL;
-    view.right = right;
+    view.sort = table_sort(top);
     view.line_end = "\033[K\r\n";
+    screen->page = top_screen_page(&top->data, &view);
+    scroll_to(screen, screen->first);
+    view.first = screen->first;
     fputs("\033[H", stdout);
-    top_screen_write(stdout, &top->data, &view);
+    if (screen->mode == MODE_HELP)
+        top_screen_write_help(stdout, &view);
+    else
+        top_screen_write(stdout, &top->data, &view);
     fputs("\033[J", stdout);
-    if (screen->typing || screen->why[0] != '\0') {
-        printf("\033[%d;1H", size.ws_row > 0 ? size.ws_row : 24);
-        const char *text = screen->typing ? screen->typed : screen->why;
-        fputs(screen->typing ? "filter: " : "! ", stdout);
-        table_bytes(stdout, (struct belfry_bytes){text, strlen(text)}, false);
-        fputs("\033[K", stdout);
-    }
+    draw_last_line(screen, &view);
 }
 
 static enum belfry_err refresh(struct screen *screen)
@@ -263,21 +307,59 @@ static enum belfry_err refresh(struct screen *screen)
     return err;
 }
 
-static void type(struct screen *screen, char key)
+static void ask_now(struct screen *screen)
+{
+    screen->asked_ms -= screen->interval_ms;
+}
+
+static void type(struct screen *screen, int key)
 {
     size_t len = strlen(screen->typed);
     if (key == '\n' || key == '\r') {
         memcpy(screen->top->filter, screen->typed, sizeof(screen->typed));
-        screen->typing = false;
-        screen->asked_ms -= screen->interval_ms; /* ask now */
-    } else if (key == 27) {
-        screen->typing = false;
+        screen->mode = MODE_TABLE;
+        screen->first = 0;
+        ask_now(screen);
+    } else if (key == TOP_KEY_ESCAPE) {
+        screen->mode = MODE_TABLE;
     } else if ((key == 127 || key == 8) && len > 0) {
         screen->typed[len - 1] = '\0';
-    } else if ((unsigned char)key >= ' ' && key != 127 && len + 1 < sizeof(screen->typed)) {
-        screen->typed[len] = key;
+    } else if (key >= ' ' && key < 256 && key != 127 && len + 1 < sizeof(screen->typed)) {
+        screen->typed[len] = (char)key;
         screen->typed[len + 1] = '\0';
     }
+}
+
+static void scroll(struct screen *screen, int key)
+{
+    size_t first = screen->first, page = screen->page > 1 ? screen->page - 1 : 1; /* one row stays in sight */
+    switch (key) {
+    case TOP_KEY_UP:
+    case 'k':
+        first -= first > 0;
+        break;
+    case TOP_KEY_DOWN:
+    case 'j':
+        first++;
+        break;
+    case TOP_KEY_PAGE_UP:
+    case 'b':
+        first = first > page ? first - page : 0;
+        break;
+    case TOP_KEY_PAGE_DOWN:
+    case ' ':
+        first += page;
+        break;
+    case TOP_KEY_HOME:
+        first = 0;
+        break;
+    case TOP_KEY_END:
+        first = top_table_rows(&screen->top->data);
+        break;
+    default:
+        break;
+    }
+    scroll_to(screen, first);
 }
 
 static size_t next_word(const char *const *words, size_t at)
@@ -285,39 +367,40 @@ static size_t next_word(const char *const *words, size_t at)
     return words[at + 1] != NULL ? at + 1 : 0;
 }
 
-static void press(struct screen *screen, char key)
+/* Another table: it is asked for, and shown from its first row on. */
+static void change_table(struct screen *screen, int key)
 {
     struct top *top = screen->top;
-    if (screen->typing) {
-        type(screen, key);
-        return;
-    }
-    if (top->clients && (key == 'g' || key == '/'))
-        return; /* of watchers only */
-    switch (key) {
-    case 's':
-        if (top->clients)
-            top->client_sort = next_word(client_sorts, top->client_sort);
-        else
-            top->watcher_sort = next_word(watcher_sorts, top->watcher_sort);
-        break;
-    case 'g':
+    if (key == 's' && top->clients)
+        top->client_sort = next_word(client_sorts, top->client_sort);
+    else if (key == 's')
+        top->watcher_sort = next_word(watcher_sorts, top->watcher_sort);
+    else if (key == 'g')
         top->group = next_word(groups, top->group);
-        break;
-    case 'c':
+    else
         top->clients = !top->clients;
-        break;
-    case '/':
-        screen->typing = true;
-        memcpy(screen->typed, top->filter, sizeof(screen->typed));
-        return;
-    case 'q':
+    screen->first = 0;
+    ask_now(screen);
+}
+
+static void press(struct screen *screen, int key)
+{
+    if (screen->mode == MODE_TYPING) {
+        type(screen, key);
+    } else if (screen->mode == MODE_HELP) {
+        screen->mode = MODE_TABLE;
+    } else if (key == 'q') {
         screen->over = true;
-        return;
-    default:
-        return;
+    } else if (key == '?' || key == 'h') {
+        screen->mode = MODE_HELP;
+    } else if (key == '/' && !screen->top->clients) { /* a filter is of watchers only, and so are groups */
+        screen->mode = MODE_TYPING;
+        screen->typed[0] = '\0';
+    } else if (key == 's' || key == 'c' || (key == 'g' && !screen->top->clients)) {
+        change_table(screen, key);
+    } else {
+        scroll(screen, key);
     }
-    screen->asked_ms -= screen->interval_ms;
 }
 
 static void read_keys(struct screen *screen)
@@ -326,8 +409,8 @@ static void read_keys(struct screen *screen)
     ssize_t n = read(STDIN_FILENO, keys, sizeof(keys));
     if (n == 0)
         screen->over = true; /* the terminal is gone */
-    for (ssize_t i = 0; i < n; i++)
-        press(screen, keys[i]);
+    for (size_t at = 0, used; n > 0 && at < (size_t)n; at += used)
+        press(screen, top_key_read(keys + at, (size_t)n - at, &used));
 }
 
 static void wait_for_key(struct screen *screen)
@@ -352,7 +435,7 @@ static enum exit_code run_live(struct top *top, int64_t interval_ms)
         if (out_flush() != OUT_OPEN)
             break;
         wait_for_key(&screen);
-        if (!screen.over && !screen.typing && now_ms() >= screen.asked_ms + screen.interval_ms)
+        if (!screen.over && screen.mode != MODE_TYPING && now_ms() >= screen.asked_ms + screen.interval_ms)
             (void)refresh(&screen); /* the reason is on the screen */
     }
     terminal_restore();

@@ -141,13 +141,14 @@ const struct belfry_opt_command command_rows[N_COMMANDS] = {
             .arguments = "",
             .max_args = 0,
             .summary = "show a belfryd: how it stands, and who watches what and how far behind",
-            .notes = "Asks the admin address of a belfryd, and draws anew every --interval. Keys: s\n"
-                     "another order, g another grouping, / a filter, c clients or watchers, q the end.\n"
-                     "Elsewhere than on a terminal it prints once, as with --once. A pool that is full\n"
-                     "has a line in the head, with the client that holds most. CPU of clients is an\n"
-                     "estimate from what each did in about the last 10 seconds, as a share of all of\n"
-                     "them. Without --sort the largest lag or CPU is first. Exit code 3 when nobody\n"
-                     "answers there.",
+            .notes = "Asks the admin address of a belfryd, and draws anew every --interval. Keys: ?\n"
+                     "help, arrows and PgUp, PgDn scroll, s another order, g another grouping, / a\n"
+                     "filter, c clients or watchers, q the end. It fits 80 columns; from 100, 120 and\n"
+                     "140 on there are more. Elsewhere than on a terminal it prints once, as with --once.\n"
+                     "A pool that is full has a line in the head, with the client that holds most. CPU of\n"
+                     "clients is an estimate from what each did in about the last 10 seconds, as a share\n"
+                     "of all of them. Without --sort the largest lag or CPU is first. Exit code 3 when\n"
+                     "nobody answers there.",
             .example = "belfryctl top\n"
                        "belfryctl top --admin http://10.0.0.7:23791 --filter /services/\n"
                        "belfryctl top --once --group range\n"
@@ -168,6 +169,48 @@ const struct belfry_opt_command command_rows[N_COMMANDS] = {
                      "are the tiers that watch there now. Exit code 3 when nobody answers there.",
             .example = "belfryctl tree\n"
                        "belfryctl tree --admin http://10.0.0.7:23791 --output json",
+        },
+    [CMD_HEALTH] =
+        {
+            .name = "health",
+            .arguments = "",
+            .max_args = 0,
+            .summary = "tell in one line and by the exit code whether a belfryd is alive, or ready",
+            .notes = "For probes, where there is no shell and no curl. Asks the admin address of a\n"
+                     "belfryd: is the process alive? With --ready: should it receive clients now? It\n"
+                     "prints \"alive\", or \"ready\", or \"not ready\" with the reasons. Exit code 0 for\n"
+                     "yes, 1 for no and for no answer within --command-timeout.",
+            .example = "belfryctl health\n"
+                       "belfryctl health --ready --command-timeout 1s\n"
+                       "belfryctl health --ready --admin unix:///run/belfry/admin.sock",
+        },
+    [CMD_DOCTOR] =
+        {
+            .name = "doctor",
+            .arguments = "[KEY [RANGE_END]]",
+            .max_args = 2,
+            .summary = "find what is wrong between here, a belfryd and etcd, and say what helps",
+            .notes = "One line per step: ok, warn or fail, what was found, and what to do. Steps that\n"
+                     "cannot run because one before them failed are named after \"skip\". --endpoints\n"
+                     "is 127.0.0.1:23790 unless it is given. With KEY: may it be read and watched by\n"
+                     "these credentials? The members of etcd are asked from this machine, by the\n"
+                     "addresses that the tier has, with the same credentials. Nothing is written\n"
+                     "unless --write-key is given. Exit code 1 if a step failed, 0 otherwise.",
+            .more =
+                "The steps: name, connect, tls and certificate of each endpoint. tier: does the admin address\n"
+                "answer? disk, upstream, replica, lag (of each level of the tree), clock, descriptors, pools, auth\n"
+                "and ready: what the tier says of itself. scope, identity and rights: what a client with these\n"
+                "credentials is answered. advertise: do clients that sync their endpoints stay with the tier?\n"
+                "members and versions: does each member of upstream answer, how soon, and what is known against its\n"
+                "version? write: a new key on its way through the tier to etcd, and as an event back down all\n"
+                "levels. The key is deleted again.\n"
+                "\n"
+                "Without --admin, the admin address of this machine is asked if the first endpoint is on this\n"
+                "machine. The clock is compared with that of this machine. A lag counts if it lasts for half a\n"
+                "second.",
+            .example = "belfryctl doctor\n"
+                       "belfryctl doctor --endpoints https://edge-7:23790 --cacert ca.pem --prefix /services/\n"
+                       "belfryctl doctor --admin http://10.3.0.7:23791 --write-key /tmp/doctor --output json",
         },
     [CMD_VERIFY] =
         {
@@ -239,11 +282,26 @@ const struct belfry_opt_command command_rows[N_COMMANDS] = {
                        "belfryctl kube config --server https://belfry.example.com:23790 \\\n"
                        "    --certificate-authority ca.pem --token-file token > belfry.kubeconfig",
         },
+    [CMD_COMPLETION] =
+        {
+            .name = "completion",
+            .arguments = "SHELL",
+            .words = "bash|zsh|fish",
+            .min_args = 1,
+            .max_args = 1,
+            .summary = "print what bash, zsh or fish needs to complete belfryctl",
+            .notes = "The packages install it already. Without them, load it in the shell's own\n"
+                     "start file, or write it where the shell looks for it.",
+            .example = "source <(belfryctl completion bash)\n"
+                       "belfryctl completion zsh > ~/.zsh/functions/_belfryctl\n"
+                       "belfryctl completion fish > ~/.config/fish/completions/belfryctl.fish",
+        },
     [CMD_HELP] =
         {
             .name = "help",
             .arguments = "[COMMAND]",
-            .words = "get|put|del|txn|watch|follow|lease|member|status|top|tree|verify|kube|version",
+            .words = "get|put|del|txn|watch|follow|lease|member|status|top|tree|health|doctor|verify|kube|completion|"
+                     "version",
             .max_args = 1,
             .summary = "this text, or that of a command",
         },
@@ -251,8 +309,9 @@ const struct belfry_opt_command command_rows[N_COMMANDS] = {
 };
 
 #define ON(command) (1u << (command)) /* belfry_opt_row.on */
-#define RANGES      (ON(CMD_GET) | ON(CMD_DEL) | ON(CMD_WATCH) | ON(CMD_FOLLOW))
+#define RANGES      (ON(CMD_GET) | ON(CMD_DEL) | ON(CMD_WATCH) | ON(CMD_FOLLOW) | ON(CMD_DOCTOR))
 #define LIVE        (ON(CMD_WATCH) | ON(CMD_FOLLOW))
+#define ASKS_ADMIN  (ON(CMD_TOP) | ON(CMD_TREE) | ON(CMD_HEALTH) | ON(CMD_DOCTOR))
 
 /* clang-format off */
 #define BOOL               .kind = BELFRY_KIND_BOOL
@@ -354,8 +413,13 @@ static const struct belfry_opt_row flag_rows[] = {
     {FLAG_PAGE_BYTES, "page-bytes", SIZE, .fallback = "1MiB", .on = ON(CMD_FOLLOW), .taker = TAKER_CALL,
      .help = "read the state in pages of about this size"},
 
-    {FLAG_ADMIN, "admin", TEXT("URL"), .fallback = "http://127.0.0.1:23791", .on = ON(CMD_TOP) | ON(CMD_TREE),
+    {FLAG_ADMIN, "admin", TEXT("URL"), .fallback = "http://127.0.0.1:23791", .on = ASKS_ADMIN,
      .help = "http://host:port or unix:///path of the belfryd"},
+    {FLAG_READY, "ready", BOOL, .on = ON(CMD_HEALTH), .help = "should it receive clients? else: is it alive?"},
+    {FLAG_UPSTREAM, "upstream", TEXT("URL,..."), .on = ON(CMD_DOCTOR),
+     .help = "members of etcd, or a tier above; default: what the tier says it has"},
+    {FLAG_WRITE_KEY, "write-key", TEXT("KEY"), .on = ON(CMD_DOCTOR),
+     .help = "write this key, which must not exist, follow it down all tiers, and delete it"},
     {FLAG_ONCE, "once", BOOL, .on = ON(CMD_TOP), .help = "print once and end"},
     {FLAG_INTERVAL, "interval", TIME, .fallback = "2s", .on = ON(CMD_TOP),
      .help = "redraw this often; at least 200ms"},

@@ -22,15 +22,28 @@ enum belfry_err belfry_request_count(struct belfry_buf *out, struct belfry_bytes
     return append(out, &request.base);
 }
 
-enum belfry_err belfry_request_page(struct belfry_buf *out, struct belfry_bytes key, struct belfry_bytes end,
-                                    int64_t rev, int64_t limit)
+static enum belfry_err append_page(struct belfry_buf *out, struct belfry_bytes key, struct belfry_bytes end,
+                                   int64_t rev, int64_t limit, bool serializable)
 {
     Etcdserverpb__RangeRequest request = ETCDSERVERPB__RANGE_REQUEST__INIT;
     request.key = belfry_binary(key);
     request.range_end = belfry_binary(end);
     request.revision = rev;
     request.limit = limit;
+    request.serializable = serializable;
     return append(out, &request.base);
+}
+
+enum belfry_err belfry_request_page(struct belfry_buf *out, struct belfry_bytes key, struct belfry_bytes end,
+                                    int64_t rev, int64_t limit)
+{
+    return append_page(out, key, end, rev, limit, false);
+}
+
+enum belfry_err belfry_request_pinned_page(struct belfry_buf *out, struct belfry_bytes key, struct belfry_bytes end,
+                                           int64_t rev, int64_t limit)
+{
+    return append_page(out, key, end, rev, limit, true);
 }
 
 enum belfry_err belfry_request_range(struct belfry_buf *out, const struct belfry_wire_range *range,

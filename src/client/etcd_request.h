@@ -33,6 +33,10 @@ BELFRY_NODISCARD enum belfry_err belfry_request_count(struct belfry_buf *out, st
 BELFRY_NODISCARD enum belfry_err belfry_request_page(struct belfry_buf *out, struct belfry_bytes key,
                                                      struct belfry_bytes end, int64_t rev, int64_t limit);
 
+/* The same at a revision that this server is known to have, serializable: the server asks no other. */
+BELFRY_NODISCARD enum belfry_err belfry_request_pinned_page(struct belfry_buf *out, struct belfry_bytes key,
+                                                            struct belfry_bytes end, int64_t rev, int64_t limit);
+
 BELFRY_NODISCARD enum belfry_err belfry_request_range(struct belfry_buf *out, const struct belfry_wire_range *range,
                                                       const struct belfry_opts *opts);
 BELFRY_NODISCARD enum belfry_err belfry_request_put(struct belfry_buf *out, struct belfry_bytes key,

@@ -82,6 +82,12 @@ static void pages_and_counts_are_ranges(void **state)
     same(r->range_end, "l");
     assert_true(r->revision == 7 && r->limit == 100 && !r->serializable && r->sort_order == 0);
     done(r);
+    assert_int_equal(belfry_request_pinned_page(&buf, belfry_bytes_str("k"), belfry_bytes_str("l"), 7, 100), BELFRY_OK);
+    r = read_back(&etcdserverpb__range_request__descriptor);
+    same(r->key, "k");
+    same(r->range_end, "l");
+    assert_true(r->revision == 7 && r->limit == 100 && r->serializable && r->sort_order == 0);
+    done(r);
 }
 
 static void writes_carry_their_options(void **state)

@@ -619,6 +619,8 @@ enum belfry_err belfry_stream_create(const struct belfry_stream_opts *opts, stru
     belfry_trust_init(&stream->trust, on_trust, stream, &stream->rng);
     struct belfry_mux_opts mux = {.max_revision_bytes = opts->max_revision_bytes != 0 ? opts->max_revision_bytes
                                                                                       : opts->max_message_bytes,
+                                  .progress_gap_ms = opts->progress_gap_ms,
+                                  .progress_wait_ms = opts->progress_wait_ms,
                                   .log = opts->link.log};
     enum belfry_err err = belfry_mux_create(&mux, &stream->mux);
     if (err == BELFRY_OK)
@@ -672,6 +674,11 @@ struct belfry_pool *belfry_stream_link(struct belfry_stream *stream)
 const char *belfry_stream_endpoint(const struct belfry_stream *stream)
 {
     return stream->served ? stream->opts.link.endpoints[stream->at].url : NULL;
+}
+
+struct belfry_carrier *belfry_stream_conn(const struct belfry_stream *stream)
+{
+    return stream->served ? stream->conn : NULL;
 }
 
 bool belfry_stream_version(const struct belfry_stream *stream, const char **version)

@@ -27,6 +27,7 @@ struct belfry_stream_opts {
     bool owner_judges;         /* the owner checks whether the past was rewritten: the stream reads nothing for that */
     bool patient;              /* retry a doubtful status without limit */
     bool wants_version;        /* read the server's version even if no progress is requested */
+    uint32_t progress_gap_ms, progress_wait_ms; /* as of belfry_mux_opts */
     enum belfry_mux_verdict (*deliver)(const struct belfry_mux_action *action, void *user);
     /* A create of `watch` was answered, before any of its events are delivered. May be NULL. */
     void (*created)(struct belfry_mux_watch *watch, const struct belfry_wire_header *header, void *user);
@@ -48,6 +49,9 @@ struct belfry_pool *belfry_stream_link(struct belfry_stream *stream);
 
 /* The URL of the endpoint whose stream serves; NULL: none at the moment. */
 const char *belfry_stream_endpoint(const struct belfry_stream *stream);
+
+/* The connection that carries that stream; NULL: none at the moment. */
+struct belfry_carrier *belfry_stream_conn(const struct belfry_stream *stream);
 
 /* False: the server's version is not known. True with "": the server does not tell us its version. */
 bool belfry_stream_version(const struct belfry_stream *stream, const char **version);

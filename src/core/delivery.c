@@ -30,7 +30,7 @@ static bool feed_rest(struct delivery *delivery, struct stream *stream)
             return false;
         delivery->turn->work--;
         enum source_prefer prefer = rest_in_slices(outlet->rest) ? SOURCE_PREFER_SLICES : SOURCE_PREFER_WHOLE;
-        switch (source_slice(delivery->source, rev, sub, prefer, &slice)) {
+        switch (source_slice(delivery->source, stream->client, rev, sub, prefer, &slice)) {
         case SOURCE_WAIT:
             return false;
         case SOURCE_GONE:

@@ -43,7 +43,7 @@ enum extent_result extent_scan(struct delivery *delivery, struct gather *gather,
     struct turn *turn = delivery->turn;
     for (;;) {
         const struct batch *slice;
-        switch (source_slice(delivery->source, scan->rev, *scan->sub, SOURCE_PREFER_SLICES, &slice)) {
+        switch (source_slice(delivery->source, scan->client, scan->rev, *scan->sub, SOURCE_PREFER_SLICES, &slice)) {
         case SOURCE_WAIT:
             return EXTENT_WAIT;
         case SOURCE_GONE:
@@ -116,7 +116,7 @@ static bool solo_lines(struct delivery *delivery, struct stream *stream, struct 
     const struct batch *slice;
     do {
         uint32_t sub = delivery_line_place(stream, rev);
-        switch (source_slice(delivery->source, rev, sub, SOURCE_PREFER_SLICES, &slice)) {
+        switch (source_slice(delivery->source, stream->client, rev, sub, SOURCE_PREFER_SLICES, &slice)) {
         case SOURCE_WAIT:
             return false;
         case SOURCE_GONE:

@@ -23,6 +23,7 @@ struct extent_scan {
     int64_t rev;
     unsigned population;
     const struct stream *stream;
+    uint64_t client; /* for whom slices are fetched */
     uint32_t *sub;
 };
 enum extent_result extent_scan(struct delivery *delivery, struct gather *gather, const struct extent_scan *scan);

@@ -79,7 +79,11 @@ static void lose_riding(struct fanout *fanout)
 /* Scans an extent for the stream, or (NULL) for all riding streams: watchers that want one of its rows become solo. */
 static enum step scan_extent(struct fanout *fanout, int64_t rev, struct stream *stream, uint32_t *sub)
 {
-    struct extent_scan scan = {.rev = rev, .population = POPULATION_LIVE, .stream = stream, .sub = sub};
+    struct extent_scan scan = {.rev = rev,
+                               .population = POPULATION_LIVE,
+                               .stream = stream,
+                               .client = stream == NULL ? 0 : stream->client,
+                               .sub = sub};
     switch (extent_scan(fanout->delivery, fanout->gather, &scan)) {
     case EXTENT_WAIT:
         return STEP_WAIT;
@@ -247,7 +251,7 @@ static enum step walk_stream(struct fanout *fanout, struct stream *stream)
         if (fanout->turn->work == 0 || stream->line.doomed != 0) /* a lost watcher needs nothing more */
             return STEP_MORE;
         fanout->turn->work--;
-        switch (source_next(fanout->source, stream->walk.at + 1, fanout->p->at, &batch, &upto)) {
+        switch (source_next(fanout->source, stream->client, stream->walk.at + 1, fanout->p->at, &batch, &upto)) {
         case SOURCE_WAIT:
             return STEP_WAIT;
         case SOURCE_GONE:
@@ -271,7 +275,8 @@ static enum step walk_stream(struct fanout *fanout, struct stream *stream)
 
 /* ---- progress ---- */
 
-/* Periodic: to every watcher that asked for it and received nothing since the last time; to lines in any case. */
+/* Periodic: to every watcher that asked for it and received nothing since the last time, or to all that asked
+ * (stream_tick()); to lines in any case. */
 static enum step tick_stream(struct fanout *fanout, struct stream *stream)
 {
     struct belfry_treap_walk walk;
@@ -283,7 +288,7 @@ static enum step tick_stream(struct fanout *fanout, struct stream *stream)
             return STEP_MORE;
         fanout->turn->work--;
         if ((watcher->flags & WATCHER_PROGRESS) != 0 && watcher->state == WATCHER_RIDING) {
-            bool active = (watcher->flags & WATCHER_ACTIVE) != 0;
+            bool active = (watcher->flags & WATCHER_ACTIVE) != 0 && !stream->tick_all;
             if (!active && (stream->outlet.rest != NULL || !delivery_progress(fanout->delivery, stream, watcher->id)))
                 return STEP_NO_ROOM;
             watcher->flags &= (uint8_t)~WATCHER_ACTIVE;
@@ -293,7 +298,7 @@ static enum step tick_stream(struct fanout *fanout, struct stream *stream)
             break;
         stream->tick_id = watcher->id + 1;
     }
-    stream->ticking = false;
+    stream->ticking = stream->tick_all = false;
     return STEP_DONE;
 }
 
@@ -590,7 +595,7 @@ static enum step absorb_one(struct fanout *fanout)
 {
     const struct batch *batch;
     int64_t upto;
-    switch (source_next(fanout->source, fanout->p->at + 1, fanout->turn->view.head, &batch, &upto)) {
+    switch (source_next(fanout->source, 0, fanout->p->at + 1, fanout->turn->view.head, &batch, &upto)) {
     case SOURCE_WAIT:
         return STEP_WAIT;
     case SOURCE_GONE: /* this worker slept for longer than history is kept; the sweep tells watchers that start there */

@@ -124,17 +124,6 @@ static void watcher_move(struct registry *registry, struct watcher *watcher, enu
         registry_ready(registry, stream);
 }
 
-static int watchers_by_cursor(const struct belfry_treap_node *a, const struct belfry_treap_node *b)
-{
-    const struct watcher *x = belfry_container_const(a, struct watcher, place);
-    const struct watcher *y = belfry_container_const(b, struct watcher, place);
-    if (x->next != y->next)
-        return x->next < y->next ? -1 : 1;
-    if (x->stream->serial != y->stream->serial)
-        return x->stream->serial < y->stream->serial ? -1 : 1;
-    return (x->id > y->id) - (x->id < y->id);
-}
-
 void watcher_detach(struct registry *registry, struct watcher *watcher)
 {
     switch ((enum watcher_state)watcher->state) {
@@ -142,7 +131,7 @@ void watcher_detach(struct registry *registry, struct watcher *watcher)
         interest_leave(registry->interest, watcher, POPULATION_LIVE);
         break;
     case WATCHER_WAITING:
-        belfry_treap_remove(&registry->waiting, &watcher->place, watchers_by_cursor);
+        waiting_remove(&registry->waiting, watcher);
         break;
     case WATCHER_BOARDED:
         interest_leave(registry->interest, watcher, watcher->bus);
@@ -161,7 +150,7 @@ void watcher_detach(struct registry *registry, struct watcher *watcher)
 void watcher_wait(struct registry *registry, struct watcher *watcher, int64_t cursor)
 {
     watcher->next = cursor;
-    belfry_treap_insert(&registry->waiting, &watcher->place, watchers_by_cursor);
+    waiting_add(&registry->waiting, watcher);
     watcher_move(registry, watcher, WATCHER_WAITING);
 }
 
@@ -333,23 +322,10 @@ void watcher_forget(struct registry *registry, struct watcher *watcher)
     free(watcher);
 }
 
-static int seek_cursor(const void *key, const struct belfry_treap_node *node)
-{
-    int64_t want = *(const int64_t *)key;
-    return want <= belfry_container_const(node, struct watcher, place)->next ? -1 : 1;
-}
-
-struct watcher *registry_waiting_from(const struct registry *registry, int64_t cursor)
-{
-    struct belfry_treap_walk walk;
-    belfry_treap_walk(&walk, registry->waiting, &cursor, seek_cursor);
-    return watcher_at_place(belfry_treap_next(&walk));
-}
-
 void registry_ride_future(struct registry *registry, int64_t upto)
 {
     struct watcher *watcher;
-    while ((watcher = registry_waiting_from(registry, registry->p.at + 1)) != NULL && watcher->next <= upto) {
+    while ((watcher = waiting_from(&registry->waiting, registry->p.at + 1)) != NULL && watcher->next <= upto) {
         watcher_detach(registry, watcher);
         watcher_ride(registry, watcher, watcher->next);
     }

@@ -22,6 +22,7 @@
 #include "core/output.h"
 #include "core/stream.h"
 #include "core/turn.h"
+#include "core/waiting.h"
 #include "core/watcher.h"
 
 #define REGISTRY_BUSES 5 /* populations 1 to 5 */
@@ -49,12 +50,13 @@ struct registry {
     struct belfry_rng rng;
 
     struct position p;
+    uint64_t rewritten;     /* the latest past, up to P's, in which all older watchers were lost; 0: none */
     struct position before; /* P when the past ended, for streams that the cut has not judged yet */
 
     struct belfry_list streams, closing;
     struct belfry_list ready;                      /* streams that have something to do, and room */
     struct belfry_list awaiting;                   /* streams that can continue when a segment comes */
-    struct belfry_treap_node *waiting;             /* WAITING watchers by next, serial, id */
+    struct waiting waiting;                        /* WAITING watchers */
     struct belfry_treap_node *ticks;               /* streams by the time of their next periodic progress */
     struct registry_bus buses[REGISTRY_BUSES + 1]; /* by population; [0] is not used */
 
@@ -95,9 +97,6 @@ void watcher_end(struct registry *registry, struct watcher *watcher); /* its los
 /* The first revision that it has not been given. */
 int64_t watcher_need(const struct registry *registry, const struct watcher *watcher);
 bool watcher_is_over(const struct watcher *watcher); /* LOST or ENDED */
-
-/* The waiting watcher with the smallest cursor of at least `cursor`; NULL: none. */
-struct watcher *registry_waiting_from(const struct registry *registry, int64_t cursor);
 
 /* Waiting watchers that start in (P, upto] ride from now on. */
 void registry_ride_future(struct registry *registry, int64_t upto);

@@ -63,7 +63,7 @@ static void bed_destroy(void)
     assert_int_equal(bed.registry.n_riding_parked, 0);
     for (size_t i = 0; i < WATCHER_STATES; i++)
         assert_int_equal(bed.registry.n_state[i], 0);
-    assert_null(bed.registry.waiting);
+    assert_int_equal(bed.registry.waiting.n, 0);
     assert_null(bed.registry.ticks);
     assert_int_equal(interest_n_nodes(bed.interest), 0);
     output_fini(&bed.output);

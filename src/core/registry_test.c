@@ -65,14 +65,14 @@ static void waiting_watchers_come_by_cursor_then_stream_then_id(void **state)
     struct watcher *c = place_watcher(first, 9, 7);
     struct watcher *b = place_watcher(first, 2, 7);
     struct watcher *a = place_watcher(second, 5, 4);
-    assert_ptr_equal(registry_waiting_from(&bed.registry, 0), a);
-    assert_ptr_equal(registry_waiting_from(&bed.registry, 4), a);
+    assert_ptr_equal(waiting_from(&bed.registry.waiting, 0), a);
+    assert_ptr_equal(waiting_from(&bed.registry.waiting, 4), a);
     struct watcher *const order[] = {b, c, d};
     for (size_t i = 0; i < 3; i++) {
-        assert_ptr_equal(registry_waiting_from(&bed.registry, 5), order[i]);
+        assert_ptr_equal(waiting_from(&bed.registry.waiting, 5), order[i]);
         watcher_lose(&bed.registry, order[i], 9);
     }
-    assert_null(registry_waiting_from(&bed.registry, 5));
+    assert_null(waiting_from(&bed.registry.waiting, 5));
 }
 
 /* ---- what a watcher needs next ---- */
@@ -171,7 +171,7 @@ static void a_watcher_that_cannot_board_still_waits(void **state)
     assert_true(refuse_end());
     assert_int_equal(err, BELFRY_ERR_NOMEM);
     assert_int_equal(watcher->state, WATCHER_WAITING);
-    assert_ptr_equal(registry_waiting_from(&bed.registry, 4), watcher);
+    assert_ptr_equal(waiting_from(&bed.registry.waiting, 4), watcher);
     assert_int_equal(bed.registry.buses[1].riders, 0);
 }
 

@@ -27,8 +27,9 @@ struct segment {
 };
 
 /* History that a worker wants: of `past` from revision `from` on; with `slice`, a slice of that revision from event
- * `sub` on. */
+ * `sub` on. It is wanted for `client` first (stream_set_client() in worker.h), and may serve others. */
 struct worker_fetch {
+    uint64_t client;
     uint64_t past;
     int64_t from;
     bool slice;

@@ -136,24 +136,29 @@ static bool same_fetch(const struct worker_fetch *a, const struct worker_fetch *
     return a->past == b->past && a->from == b->from && a->slice == b->slice && a->sub == b->sub;
 }
 
-/* Requests history. Does nothing if it was requested already; retries later if too many requests are in progress. */
-static void want(struct source *source, int64_t from, bool slice, uint32_t sub)
+/* Requests history. Does nothing if it was requested already; retries later if too many requests are in progress, or
+ * if the client has as many of them as are free. What is nobody's is for all: the worker's own position. */
+static void want(struct source *source, const struct worker_fetch *fetch)
 {
-    struct worker_fetch fetch = {.past = source->past, .from = from, .slice = slice, .sub = sub};
     size_t most = source->keep_bytes / SEGMENT_BYTES; /* at most as many as can be kept until they are used */
+    size_t n_free = 0, n_own = 0;
     struct source_fetch *free_slot = NULL;
     for (size_t i = 0; i < SOURCE_FETCHES; i++) {
         struct source_fetch *slot = &source->fetches[i];
-        if (slot->state == FETCH_FREE)
-            free_slot = free_slot == NULL && (i == 0 || i < most) ? slot : free_slot;
-        else if (same_fetch(&slot->fetch, &fetch))
+        bool is_free = slot->state == FETCH_FREE;
+        if (!is_free && same_fetch(&slot->fetch, fetch))
             return;
+        n_own += !is_free && slot->fetch.client == fetch->client;
+        if (!is_free || (i > 0 && i >= most))
+            continue;
+        n_free++;
+        free_slot = slot;
     }
-    if (free_slot == NULL) {
+    if (n_free == 0 || (fetch->client != 0 && n_own >= n_free)) {
         turn_retry_later(source->turn);
         return;
     }
-    *free_slot = (struct source_fetch){.fetch = fetch, .state = FETCH_WANTED};
+    *free_slot = (struct source_fetch){.fetch = *fetch, .state = FETCH_WANTED};
 }
 
 bool source_wants_fetch(struct source *source, struct worker_fetch *out)
@@ -233,8 +238,8 @@ static enum source_result in_segment(const struct segment *segment, int64_t from
     return SOURCE_BATCH;
 }
 
-enum source_result source_next(struct source *source, int64_t from, int64_t limit, const struct batch **out,
-                               int64_t *upto)
+enum source_result source_next(struct source *source, uint64_t client, int64_t from, int64_t limit,
+                               const struct batch **out, int64_t *upto)
 {
     const struct evlog_view *view = &source->turn->view;
     assert(from <= limit && limit <= view->head);
@@ -245,12 +250,12 @@ enum source_result source_next(struct source *source, int64_t from, int64_t limi
         return in_segment(segment, from, limit, out, upto);
     if (from < source->gone_below)
         return SOURCE_GONE;
-    want(source, from, false, 0);
+    want(source, &(struct worker_fetch){.client = client, .past = source->past, .from = from});
     return SOURCE_WAIT;
 }
 
-enum source_result source_slice(struct source *source, int64_t rev, uint32_t sub, enum source_prefer prefer,
-                                const struct batch **out)
+enum source_result source_slice(struct source *source, uint64_t client, int64_t rev, uint32_t sub,
+                                enum source_prefer prefer, const struct batch **out)
 {
     static const enum batch_kind kinds[][2] = {
         [SOURCE_PREFER_SLICES] = {BATCH_SLICE, BATCH_EVENTS}, [SOURCE_PREFER_WHOLE] = {BATCH_EVENTS, BATCH_SLICE}};
@@ -272,6 +277,7 @@ enum source_result source_slice(struct source *source, int64_t rev, uint32_t sub
     }
     if (rev < source->gone_below)
         return SOURCE_GONE;
-    want(source, rev, true, sub);
+    struct worker_fetch fetch = {.client = client, .past = source->past, .from = rev, .slice = true, .sub = sub};
+    want(source, &fetch);
     return SOURCE_WAIT;
 }

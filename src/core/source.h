@@ -5,7 +5,8 @@
  *
  * Thread: the worker's.
  * Memory: segments of about keep_bytes in all, at most SOURCE_SEGMENTS; the least used leave first, and none that came
- * or was used in this turn. At most SOURCE_FETCHES are wanted or under way.
+ * or was used in this turn. At most SOURCE_FETCHES are wanted or under way; of these a client has fewer than are free,
+ * so that there is a place for others.
  */
 #ifndef BELFRY_CORE_SOURCE_H
 #define BELFRY_CORE_SOURCE_H
@@ -62,17 +63,18 @@ enum source_result {
     SOURCE_GONE  /* it exists nowhere: it is below gone_below */
 };
 
-/* The first batch in [from, limit]; lent until the turn ends or another segment comes. */
-enum source_result source_next(struct source *source, int64_t from, int64_t limit, const struct batch **out,
-                               int64_t *upto);
+/* The first batch in [from, limit]; lent until the turn ends or another segment comes. What must be fetched is fetched
+ * for `client`. */
+enum source_result source_next(struct source *source, uint64_t client, int64_t from, int64_t limit,
+                               const struct batch **out, int64_t *upto);
 
 /* Event `sub` of `rev`, and some that follow. The rows of one revision may be at hand twice, and differ: slices are our
  * replica's; whole comes from a backfill, which lacks the previous values that upstream has compacted. A response that
  * is measured and then written must read the same rows both times. So it begins with whole, which rest.h then holds to
  * the end; a response that began with slices continues with slices. */
 enum source_prefer { SOURCE_PREFER_SLICES, SOURCE_PREFER_WHOLE };
-enum source_result source_slice(struct source *source, int64_t rev, uint32_t sub, enum source_prefer prefer,
-                                const struct batch **out);
+enum source_result source_slice(struct source *source, uint64_t client, int64_t rev, uint32_t sub,
+                                enum source_prefer prefer, const struct batch **out);
 
 /* worker_wants_fetch() and worker_fetched() (worker.h). source_fetched() is true when waiting streams should try again.
  */

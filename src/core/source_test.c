@@ -17,6 +17,7 @@
 static struct evlog *evlog;
 static struct turn turn;
 static struct source source;
+static uint64_t client; /* for whom it is read */
 
 static struct batch *batch_of(int64_t rev, enum batch_kind kind)
 {
@@ -35,6 +36,7 @@ static int setup(void **state)
         assert_int_equal(evlog_append(evlog, batch_of(rev, BATCH_ADVANCE)), BELFRY_OK);
     turn = (struct turn){.number = 1, .retry_at = BELFRY_NEVER};
     evlog_enter(evlog, 0, &turn.view);
+    client = 0;
     source_init(&source, &turn, (size_t)4 * SEGMENT_BYTES);
     source_begin_past(&source, PAST);
     return 0;
@@ -65,7 +67,7 @@ static enum source_result next(int64_t from, int64_t limit, int64_t *rev)
 {
     const struct batch *batch = NULL;
     int64_t upto = 0;
-    enum source_result result = source_next(&source, from, limit, &batch, &upto);
+    enum source_result result = source_next(&source, client, from, limit, &batch, &upto);
     *rev = result == SOURCE_BATCH ? batch->rev : upto;
     return result;
 }
@@ -182,7 +184,7 @@ static struct segment *slice_of(int64_t rev)
 static enum source_result slice(int64_t rev, uint32_t sub, struct worker_fetch *fetch)
 {
     const struct batch *batch;
-    enum source_result result = source_slice(&source, rev, sub, SOURCE_PREFER_SLICES, &batch);
+    enum source_result result = source_slice(&source, client, rev, sub, SOURCE_PREFER_SLICES, &batch);
     assert_int_equal(source_wants_fetch(&source, fetch), result == SOURCE_WAIT);
     return result;
 }
@@ -234,6 +236,32 @@ static void no_more_is_asked_for_than_can_be_kept(void **state)
     assert_int_not_equal(turn.retry_at, BELFRY_NEVER);
 }
 
+/* Four may be asked for at a time. */
+static void a_client_leaves_fetches_to_others(void **state)
+{
+    (void)state;
+    static const size_t expected[] = {2, 1, 1, 0};
+    struct worker_fetch fetch;
+    int64_t rev, from = 10;
+    for (size_t i = 0; i < 4; i++) {
+        size_t n = 0;
+        client = 7 + i;
+        for (int64_t k = 0; k < 5; k++)
+            assert_int_equal(next(from++, 104, &rev), SOURCE_WAIT);
+        for (; source_wants_fetch(&source, &fetch); n++)
+            assert_int_equal(fetch.client, client);
+        assert_int_equal(n, expected[i]);
+    }
+    client = 8;
+    assert_false(source_fetched(&source, &fetch, BELFRY_ERR_IO, NULL, 0, 0)); /* the last one's place is free again */
+    assert_int_equal(next(10, 104, &rev), SOURCE_WAIT);                       /* the first one's, which is under way */
+    assert_false(source_wants_fetch(&source, &fetch));
+    client = 10;
+    assert_int_equal(next(from, 104, &rev), SOURCE_WAIT);
+    assert_true(source_wants_fetch(&source, &fetch));
+    assert_int_equal(fetch.client, 10);
+}
+
 static void fetch_history(int64_t from)
 {
     struct worker_fetch fetch;
@@ -271,6 +299,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(slices_of_a_revision_that_is_gone_are_dropped, setup, teardown),
         cmocka_unit_test_setup_teardown(failed_fetch_is_retried_later, setup, teardown),
         cmocka_unit_test_setup_teardown(no_more_is_asked_for_than_can_be_kept, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_client_leaves_fetches_to_others, setup, teardown),
         cmocka_unit_test_setup_teardown(segment_that_is_not_used_leaves_first, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,6 +5,7 @@
  *
  * The writer's functions come from one thread and see their own uncommitted writes. The reader's come from another and
  * see whole commits only, each call one short snapshot; `oldest` and `past` are looked at in the snapshot that is read.
+ * A view is one snapshot for several reads.
  *
  * State is key -> KeyValue. History is (revision, sub) -> Event, and the previous KeyValue. Rows, revision and oldest
  * change in one transaction.
@@ -32,12 +33,25 @@ struct store_meta {
 /* One row of state, lent. `from` is where a next page would go on. */
 typedef bool (*store_row_fn)(struct belfry_bytes key, struct belfry_bytes kv, void *user); /* false: stop */
 
+struct store_view;
+
 struct store_read {
+    struct store_view *view;      /* NULL: a snapshot of its own */
     struct belfry_bytes key, end; /* [key, end); an empty end: to the very end */
     int64_t rev;                  /* the state as it was then; 0: as of the snapshot */
     size_t max_rows, max_bytes;   /* at least one row is given */
     size_t max_walk; /* rows of history that are looked at on the way to an older revision; 0: all. Where that is not
-                        enough no row is given and *more is true: go on with the same read */
+                        enough no row is given and `more` is true: go on with the same read */
+    bool counted;    /* count the keys of the whole range, too; with max_rows 0 that alone: no row is given */
+    bool measured;   /* only the lengths of rows are looked at: what is in them need not be checked */
+};
+
+/* What one read has found, all of it in one snapshot. */
+struct store_page {
+    struct store_meta meta; /* the snapshot's */
+    int64_t at;             /* the revision of the rows: read->rev, or the snapshot's */
+    bool more;              /* rows were left; where the count alone was wanted: max_walk was not enough */
+    uint64_t count;         /* keys in [key, end) at that revision, if read->counted; of no use if `more` and no row */
 };
 
 struct store;
@@ -101,11 +115,17 @@ struct store_api {
     enum belfry_err (*slice)(struct store *store, uint64_t past, int64_t rev, uint32_t sub, size_t max_bytes,
                              struct segment **out, int64_t *oldest);
 
-    /* State in key order, also as of an older revision inside the window. *at is the snapshot's revision (or
-     * read->rev); *more says that rows were left. Errors: BELFRY_ERR_COMPACTED (read->rev is below the window, or too
-     * much has come since to find out what was there), BELFRY_ERR_AGAIN (above the last commit). */
+    /* State in key order, also as of an older revision inside the window. *out is written on success, after the last
+     * row. Errors: BELFRY_ERR_COMPACTED (read->rev is below the window, or too much has come since to find out what was
+     * there), BELFRY_ERR_AGAIN (above the last commit). */
     enum belfry_err (*range)(struct store *store, const struct store_read *read, store_row_fn row, void *user,
-                             int64_t *at, bool *more);
+                             struct store_page *out);
+
+    /* One snapshot for several ranges, all on one thread: each is as it would have been at *meta, whatever is committed
+     * meanwhile. It keeps space on the disk from being used again, so it is to be short. Ends with view_end().
+     * One at a time on each thread. */
+    enum belfry_err (*view_begin)(struct store *store, struct store_view **out, struct store_meta *meta);
+    void (*view_end)(struct store *store, struct store_view *view);
 
     /* ---- the writer, again ---- */
 

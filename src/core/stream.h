@@ -45,6 +45,7 @@ struct stream_line {
 
 struct stream {
     uint64_t serial;         /* order among the streams of a worker, and in the interest index */
+    uint64_t client;         /* whose it is, as a number; 0: nobody's */
     enum stream_state state; /* moved by registry_move_stream() alone */
     struct outlet outlet;    /* output */
     struct stream_walk walk; /* fanout */
@@ -76,7 +77,8 @@ struct stream {
     uint64_t tick_ms;
     uint64_t progress_ms; /* between ticks; 0: the worker's period */
     bool progress_asked;
-    bool ticking; /* periodic progress is being sent, up to tick_id */
+    bool ticking;  /* periodic progress is being sent, up to tick_id */
+    bool tick_all; /* to watchers that received events meanwhile, too */
     int64_t tick_id;
 };
 

@@ -5,7 +5,8 @@
 #include "base/sim.h"
 #include "core/extent.h"
 
-#define PATIENCE_MS 50 /* a bus that has waited longer for history serves no watcher, so another bus may start */
+#define PATIENCE_MS 50   /* a bus that has waited longer for history serves no watcher, so another bus may start */
+#define NEAR_REVS   1000 /* so far ahead of it a bus serves watchers of other clients, too */
 
 enum drive { DRIVE_MORE, DRIVE_WAIT, DRIVE_ENDED };
 
@@ -53,7 +54,7 @@ static enum belfry_err board_all(struct sweep *sweep, const struct sweep_bus *bu
     struct watcher *watcher;
     if (bus->scanning)
         return BELFRY_OK;
-    while ((watcher = registry_waiting_from(sweep->registry, bus->place->at)) != NULL && watcher->next <= upto) {
+    while ((watcher = waiting_from(&sweep->registry->waiting, bus->place->at)) != NULL && watcher->next <= upto) {
         enum belfry_err err = watcher_board(sweep->registry, watcher, bus->number);
         turn_spend(sweep->turn, 1);
         if (err != BELFRY_OK)
@@ -69,59 +70,140 @@ static int seek_covered(const void *key, const struct belfry_treap_node *node)
     return evlog_covers(key, belfry_container_const(node, struct watcher, place)->next) ? -1 : 1;
 }
 
+/* The smallest cursor in the log's part that a watcher waits at; 0: none. */
+static int64_t first_in_log(const struct sweep *sweep)
+{
+    int64_t first = 0;
+    for (size_t i = 0; i < WAITING_QUEUES; i++) {
+        struct belfry_treap_walk walk;
+        belfry_treap_walk(&walk, sweep->registry->waiting.queues[i].watchers, &sweep->turn->view, seek_covered);
+        const struct watcher *watcher = watcher_at_place(belfry_treap_next(&walk));
+        if (watcher != NULL && watcher->next <= sweep->p->at && (first == 0 || watcher->next < first))
+            first = watcher->next;
+    }
+    return first;
+}
+
 /* A watcher waits in the log's part, and no bus drives there. */
 static bool start_in_log(struct sweep *sweep)
 {
-    struct belfry_treap_walk walk;
-    if (sweep->buses[SWEEP_LOG_BUS].place->at != 0)
+    int64_t first = sweep->buses[SWEEP_LOG_BUS].place->at != 0 ? 0 : first_in_log(sweep);
+    if (first == 0)
         return false;
-    belfry_treap_walk(&walk, sweep->registry->waiting, &sweep->turn->view, seek_covered);
-    struct watcher *watcher = watcher_at_place(belfry_treap_next(&walk));
-    if (watcher == NULL || watcher->next > sweep->p->at)
-        return false;
-    bus_reset(sweep, SWEEP_LOG_BUS, watcher->next);
+    bus_reset(sweep, SWEEP_LOG_BUS, first);
     return true;
 }
 
-/* Will a bus that is driving reach this cursor, and therefore all cursors after it? */
-static bool is_served(const struct sweep *sweep, int64_t cursor)
+/* Buses that drive in history, for this client or (NULL) for any. */
+static size_t count_buses(const struct sweep *sweep, const uint64_t *client)
 {
+    size_t n = 0;
+    for (unsigned i = SWEEP_LOG_BUS + 1; i <= SWEEP_BUSES; i++)
+        n += sweep->buses[i].place->at != 0 && (client == NULL || sweep->buses[i].client == *client);
+    return n;
+}
+
+/* How far a bus will serve a watcher of the client that waits at `cursor`, and those after it; below it: not at all. A
+ * bus of the client will come by everything that is ahead of it. */
+static int64_t served_by(const struct sweep *sweep, const struct sweep_bus *bus, uint64_t client, int64_t cursor)
+{
+    int64_t at = bus->place->at;
+    bool drives = bus->awaiting_since == 0 || sweep->turn->now - bus->awaiting_since < PATIENCE_MS;
+    if (at == 0 || at > cursor)
+        return cursor - 1;
+    if (drives && bus->client == client)
+        return INT64_MAX;
+    if (drives && cursor - at <= NEAR_REVS)
+        return at + NEAR_REVS;
+    return at;
+}
+
+/* The same for all buses. */
+static int64_t served_upto(const struct sweep *sweep, uint64_t client, int64_t cursor)
+{
+    int64_t most = cursor - 1;
     for (unsigned i = SWEEP_LOG_BUS + 1; i <= SWEEP_BUSES; i++) {
-        const struct sweep_bus *bus = &sweep->buses[i];
-        bool drives = bus->awaiting_since == 0 || sweep->turn->now - bus->awaiting_since < PATIENCE_MS;
-        if (bus->place->at != 0 && bus->place->at <= cursor && drives)
-            return true;
+        int64_t upto = served_by(sweep, &sweep->buses[i], client, cursor);
+        most = upto > most ? upto : most;
+    }
+    return most;
+}
+
+/* The first watcher of the queue, from `cursor` on, that needs history and that no bus serves; NULL: none. Each step
+ * passes what one bus serves, so there are few. */
+static struct watcher *unserved_from(const struct sweep *sweep, const struct waiting_queue *queue, int64_t cursor)
+{
+    struct watcher *watcher = waiting_queue_from(queue, cursor);
+    while (watcher != NULL && watcher->next <= sweep->p->at && !evlog_covers(&sweep->turn->view, watcher->next)) {
+        int64_t upto = served_upto(sweep, queue->client, watcher->next);
+        if (upto < watcher->next)
+            return watcher;
+        watcher = upto == INT64_MAX ? NULL : waiting_queue_from(queue, upto + 1);
+    }
+    return NULL;
+}
+
+static struct watcher *next_of_queue(const struct sweep *sweep, const struct waiting_queue *queue)
+{
+    struct watcher *watcher = unserved_from(sweep, queue, queue->resume_at);
+    return watcher != NULL || queue->resume_at == 0 ? watcher : unserved_from(sweep, queue, 0);
+}
+
+/* Starts a bus that does not drive, for the queue whose turn it is. False: none needs it, or may have it. */
+static bool bus_start(struct sweep *sweep, unsigned number)
+{
+    size_t n_free = SWEEP_BUSES - SWEEP_LOG_BUS - count_buses(sweep, NULL);
+    for (size_t i = 1; i <= WAITING_QUEUES; i++) {
+        size_t at = (sweep->last_queue + i) % WAITING_QUEUES;
+        const struct waiting_queue *queue = &sweep->registry->waiting.queues[at];
+        bool has_its_part = queue->client != 0 && count_buses(sweep, &queue->client) >= n_free;
+        if (queue->n == 0 || has_its_part)
+            continue;
+        const struct watcher *watcher = next_of_queue(sweep, queue);
+        if (watcher == NULL)
+            continue;
+        sweep->last_queue = at;
+        bus_reset(sweep, number, watcher->next);
+        sweep->buses[number].client = queue->client;
+        sweep->buses[number].started_at = watcher->next;
+        sweep->buses[number].started_ms = sweep->turn->now;
+        return true;
     }
     return false;
 }
 
-/* Is a bus already waiting for history at this place? */
-static bool is_awaited(const struct sweep *sweep, int64_t cursor)
-{
-    for (unsigned i = SWEEP_LOG_BUS + 1; i <= SWEEP_BUSES; i++) {
-        if (sweep->buses[i].place->at == cursor)
-            return true;
-    }
-    return false;
-}
-
-/* At most one step per bus: everything after a cursor that is served is served too, however many watchers wait there.
- */
 static bool start_in_history(struct sweep *sweep)
 {
-    unsigned number = SWEEP_LOG_BUS + 1;
-    while (number <= SWEEP_BUSES && sweep->buses[number].place->at != 0)
-        number++;
-    if (number > SWEEP_BUSES)
+    for (unsigned i = SWEEP_LOG_BUS + 1; i <= SWEEP_BUSES; i++)
+        if (sweep->buses[i].place->at == 0)
+            return bus_start(sweep, i);
+    return false;
+}
+
+/* It has no riders. Its client's queue is served from here on when it has its next turn. */
+static void bus_stop(struct sweep *sweep, struct sweep_bus *bus)
+{
+    for (size_t i = 0; i < WAITING_QUEUES && bus->number != SWEEP_LOG_BUS; i++) {
+        struct waiting_queue *queue = &sweep->registry->waiting.queues[i];
+        if (queue->n > 0 && queue->client == bus->client)
+            queue->resume_at = bus->place->at;
+    }
+    bus->place->at = 0;
+}
+
+/* Should it leave the way to a client without a bus? It has moved on, so that each turn of a client is of use. */
+static bool should_give_way(const struct sweep *sweep, const struct sweep_bus *bus)
+{
+    bool had_turn = sweep->turn->now - bus->started_ms >= SWEEP_SLICE_MS || count_buses(sweep, &bus->client) > 1;
+    if (bus->number == SWEEP_LOG_BUS || bus->scanning || bus->place->at == bus->started_at || !had_turn ||
+        count_buses(sweep, NULL) < SWEEP_BUSES - SWEEP_LOG_BUS)
         return false;
-    struct watcher *watcher = watcher_at_place(belfry_treap_first(sweep->registry->waiting));
-    while (watcher != NULL && is_awaited(sweep, watcher->next))
-        watcher = registry_waiting_from(sweep->registry, watcher->next + 1);
-    if (watcher == NULL || watcher->next > sweep->p->at || evlog_covers(&sweep->turn->view, watcher->next) ||
-        is_served(sweep, watcher->next))
-        return false;
-    bus_reset(sweep, number, watcher->next);
-    return true;
+    for (size_t i = 0; i < WAITING_QUEUES; i++) {
+        const struct waiting_queue *queue = &sweep->registry->waiting.queues[i];
+        if (queue->n > 0 && count_buses(sweep, &queue->client) == 0 && next_of_queue(sweep, queue) != NULL)
+            return true;
+    }
+    return false;
 }
 
 /* All riders get off where the bus is and wait there. False: the budget ended. */
@@ -136,7 +218,7 @@ static bool end_here(struct sweep *sweep, struct sweep_bus *bus)
         watcher_detach(sweep->registry, watcher);
         watcher_wait(sweep->registry, watcher, next);
     }
-    bus->place->at = 0;
+    bus_stop(sweep, bus);
     return true;
 }
 
@@ -154,7 +236,7 @@ static bool hand_over(struct sweep *sweep, struct sweep_bus *bus)
         watcher_ride(sweep->registry, watcher, next);
         sweep->n_handovers++;
     }
-    bus->place->at = 0;
+    bus_stop(sweep, bus);
     return true;
 }
 
@@ -198,7 +280,7 @@ static enum drive drive_gone(struct sweep *sweep, struct sweep_bus *bus)
     int64_t below = sweep->source->gone_below;
     struct watcher *watcher;
     while ((watcher = any_rider(sweep, bus)) != NULL ||
-           ((watcher = registry_waiting_from(sweep->registry, bus->place->at)) != NULL && watcher->next < below)) {
+           ((watcher = waiting_from(&sweep->registry->waiting, bus->place->at)) != NULL && watcher->next < below)) {
         if (sweep->turn->work == 0)
             return DRIVE_MORE;
         sweep->turn->work--;
@@ -209,7 +291,7 @@ static enum drive drive_gone(struct sweep *sweep, struct sweep_bus *bus)
             watcher_wait(sweep->registry, watcher, watcher->next);
         }
     }
-    bus->place->at = 0;
+    bus_stop(sweep, bus);
     return DRIVE_ENDED;
 }
 
@@ -223,7 +305,8 @@ static enum drive await_history(const struct sweep *sweep, struct sweep_bus *bus
 
 static enum drive drive_extent(struct sweep *sweep, struct sweep_bus *bus, const struct batch *batch)
 {
-    struct extent_scan scan = {.rev = batch->rev, .population = bus->number, .sub = &bus->scan_sub};
+    struct extent_scan scan = {
+        .rev = batch->rev, .population = bus->number, .client = bus->client, .sub = &bus->scan_sub};
     bus->mid_generation = 0;
     if (!bus->scanning) {
         bus->scanning = true;
@@ -271,7 +354,7 @@ static enum drive drive_batch(struct sweep *sweep, struct sweep_bus *bus)
 {
     const struct batch *batch;
     int64_t upto;
-    switch (source_next(sweep->source, bus->place->at, sweep->p->at, &batch, &upto)) {
+    switch (source_next(sweep->source, bus->client, bus->place->at, sweep->p->at, &batch, &upto)) {
     case SOURCE_WAIT:
         return await_history(sweep, bus);
     case SOURCE_GONE:
@@ -300,13 +383,21 @@ static enum drive drive_batch(struct sweep *sweep, struct sweep_bus *bus)
     return DRIVE_ENDED;
 }
 
-/* No watcher rides: on to the next that waits in this bus's part, or the end. */
-static void skip_ahead(struct sweep *sweep, struct sweep_bus *bus)
+/* No watcher rides: in the log, on to the next that waits. In history the bus stays if one waits right here; otherwise
+ * it is for the queue whose turn it is. */
+static void bus_find_riders(struct sweep *sweep, struct sweep_bus *bus)
 {
-    struct watcher *watcher = registry_waiting_from(sweep->registry, bus->place->at);
-    bus->place->at = watcher != NULL && watcher->next <= sweep->p->at ? watcher->next : 0;
+    const struct watcher *watcher = waiting_from(&sweep->registry->waiting, bus->place->at);
     bus->mid_generation = 0;
     bus->scanning = false;
+    if (bus->number == SWEEP_LOG_BUS) {
+        bus->place->at = watcher != NULL && watcher->next <= sweep->p->at ? watcher->next : 0;
+        return;
+    }
+    if (watcher != NULL && watcher->next == bus->place->at)
+        return;
+    bus_stop(sweep, bus);
+    (void)bus_start(sweep, bus->number);
 }
 
 /* True: it could continue now. */
@@ -317,7 +408,7 @@ static bool drive_bus(struct sweep *sweep, struct sweep_bus *bus)
             return true;
         sweep->turn->work--;
         if (bus->place->riders == 0)
-            skip_ahead(sweep, bus);
+            bus_find_riders(sweep, bus);
         if (bus->place->at == 0)
             break;
         if (bus->place->at > sweep->p->at) {
@@ -337,6 +428,13 @@ static bool drive_bus(struct sweep *sweep, struct sweep_bus *bus)
         enum drive result = drive_batch(sweep, bus);
         if (result == DRIVE_MORE)
             return true;
+        if (result == DRIVE_WAIT && should_give_way(sweep, bus)) {
+            bus->woken = true; /* it goes on with this if the budget ends */
+            if (!end_here(sweep, bus))
+                return true;
+            (void)bus_start(sweep, bus->number);
+            continue;
+        }
         if (result == DRIVE_WAIT) {
             if (bus->awaiting_since == 0) /* memory is short, no history is missing */
                 turn_retry_later(sweep->turn);
@@ -348,16 +446,18 @@ static bool drive_bus(struct sweep *sweep, struct sweep_bus *bus)
 
 bool sweep_drive(struct sweep *sweep)
 {
-    bool more = false;
     sweep_start(sweep);
-    for (unsigned i = 1; i <= SWEEP_BUSES; i++)
-        more = drive_bus(sweep, &sweep->buses[i]) || more;
+    bool more = drive_bus(sweep, &sweep->buses[SWEEP_LOG_BUS]);
+    for (unsigned i = 0; i < SWEEP_BUSES - SWEEP_LOG_BUS; i++) { /* each is the first to use the budget in its turn */
+        unsigned number = SWEEP_LOG_BUS + 1 + (unsigned)((sweep->turn->number + i) % (SWEEP_BUSES - SWEEP_LOG_BUS));
+        more = drive_bus(sweep, &sweep->buses[number]) || more;
+    }
     return more;
 }
 
 bool sweep_start(struct sweep *sweep)
 {
-    if (sweep->registry->waiting == NULL)
+    if (sweep->registry->waiting.n == 0)
         return false;
     bool in_log = start_in_log(sweep);
     return start_in_history(sweep) || in_log;
@@ -372,7 +472,7 @@ void sweep_wake(struct sweep *sweep)
 uint64_t sweep_due(const struct sweep *sweep)
 {
     uint64_t due = BELFRY_NEVER;
-    for (unsigned i = SWEEP_LOG_BUS + 1; i <= SWEEP_BUSES && sweep->registry->waiting != NULL; i++) {
+    for (unsigned i = SWEEP_LOG_BUS + 1; i <= SWEEP_BUSES && sweep->registry->waiting.n > 0; i++) {
         uint64_t since = sweep->buses[i].awaiting_since;
         if (since != 0 && since + PATIENCE_MS > sweep->turn->now)
             due = belfry_min_time(due, since + PATIENCE_MS);

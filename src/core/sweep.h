@@ -11,6 +11,13 @@
  * resume at the same time read history once, and a watcher that is a million revisions behind does not delay one that
  * is ten behind.
  *
+ * Buses in history are shared by clients. Watchers wait in a queue for each client (waiting.h), and queues take turns
+ * when a bus is free. A client, unless it is nobody (0), has fewer buses than are free: two of the four at most. A bus
+ * that has driven its client for a while (SWEEP_SLICE_MS), or is the second of its client, gives way where it would
+ * have to wait for history, if all buses drive and a client waits that has none: its riders wait there for their next
+ * turn. Whoever waits where any bus passes boards it, so that history is still read once for all who are near each
+ * other.
+ *
  *     history                                        | log                          P
  *     ------ bus 2 ---->        -------- bus 3 ----> |   ------- bus 1 -----------> | riding
  *        ^ waiting    ^ waiting    ^       ^         |     ^
@@ -30,8 +37,9 @@
 #include "core/delivery.h"
 #include "core/gather.h"
 
-#define SWEEP_LOG_BUS 1              /* population of the bus in the log */
-#define SWEEP_BUSES   REGISTRY_BUSES /* one in the log, the others in history */
+#define SWEEP_LOG_BUS  1              /* population of the bus in the log */
+#define SWEEP_BUSES    REGISTRY_BUSES /* one in the log, the others in history */
+#define SWEEP_SLICE_MS 1000
 
 struct sweep_bus {
     unsigned number;            /* its population */
@@ -44,6 +52,10 @@ struct sweep_bus {
     uint32_t scan_sub;
     uint64_t awaiting_since; /* ms; history was asked for. 0: it does not wait */
     bool woken;              /* a segment came: try again */
+    /* in history */
+    uint64_t client;    /* for whom it drives */
+    int64_t started_at; /* its first place */
+    uint64_t started_ms;
 };
 
 struct sweep {
@@ -56,6 +68,7 @@ struct sweep {
     struct delivery *delivery;
 
     struct sweep_bus buses[SWEEP_BUSES + 1]; /* by population; [0] is not used */
+    size_t last_queue;                       /* of waiting.h, that had a turn */
     uint64_t n_handovers;
 };
 

@@ -65,7 +65,8 @@ struct watcher {
     int64_t next;
     uint8_t state; /* enum watcher_state; moved by the registry alone */
     uint8_t flags;
-    uint8_t bus; /* BOARDED: its population */
+    uint8_t bus;   /* BOARDED: its population */
+    uint8_t queue; /* WAITING: of waiting.h */
 };
 
 static inline struct watcher *watcher_at_place(struct belfry_treap_node *node)

@@ -223,6 +223,11 @@ uint64_t worker_past(const struct worker *worker)
     return worker->registry.p.past;
 }
 
+uint64_t worker_rewritten(const struct worker *worker)
+{
+    return worker->registry.rewritten;
+}
+
 void worker_set_stale(struct worker *worker, bool stale)
 {
     worker_enter(worker);
@@ -396,6 +401,16 @@ void stream_progress(struct worker *worker, struct stream *stream)
     registry_ready(&worker->registry, stream);
 }
 
+void stream_tick(struct worker *worker, struct stream *stream)
+{
+    worker_enter(worker);
+    if (stream->n_progress == 0)
+        return;
+    stream->ticking = stream->tick_all = true;
+    stream->tick_id = INT64_MIN;
+    registry_ready(&worker->registry, stream);
+}
+
 /* ---- streams ---- */
 
 enum belfry_err stream_open_lines(struct worker *worker, void *user, const struct lines *lines, uint64_t now_ms,
@@ -415,6 +430,12 @@ void stream_set_progress(struct worker *worker, struct stream *stream, uint64_t 
     worker_enter(worker);
     assert(stream->outlet.lines != NULL);
     registry_set_period(&worker->registry, stream, period_ms);
+}
+
+void stream_set_client(struct stream *stream, uint64_t client)
+{
+    assert(stream->n_watchers == 0);
+    stream->client = client;
 }
 
 void stream_close(struct worker *worker, struct stream *stream)

@@ -66,6 +66,9 @@ uint64_t worker_due(const struct worker *worker);
 int64_t worker_position(const struct worker *worker); /* P; 0: the log has no past yet, nothing can be served */
 uint64_t worker_past(const struct worker *worker);    /* of P; older than the log's until the next turn */
 
+/* The latest past, up to that one, which began as a rewritten one: watchers of an older one are lost. 0: none did. */
+uint64_t worker_rewritten(const struct worker *worker);
+
 /* No progress of any kind while stale. */
 void worker_set_stale(struct worker *worker, bool stale);
 void worker_set_identity(struct worker *worker, const struct response_identity *identity);
@@ -91,6 +94,10 @@ BELFRY_NODISCARD enum belfry_err stream_open(struct worker *worker, void *user, 
  * refuse is BELFRY_ERR_INVALID. `lines` is lent for the life of the stream. Errors: as above. */
 BELFRY_NODISCARD enum belfry_err stream_open_lines(struct worker *worker, void *user, const struct lines *lines,
                                                    uint64_t now_ms, struct stream **out);
+
+/* Whose the stream is, before its first watcher: a number that all streams of a client have in common, on every worker.
+ * Clients take turns when history is read for those who are behind (sweep.h). 0, as it begins: nobody's. */
+void stream_set_client(struct stream *stream, uint64_t client);
 
 /* Its watcher is lost: once nothing is pending, its client knows, and the owner ends the stream. Of lines only. */
 bool stream_ended(const struct stream *stream);
@@ -155,6 +162,10 @@ BELFRY_NODISCARD enum belfry_err stream_expel(struct worker *worker, struct stre
 /* A progress request: answered, once however often it was asked, as soon as every watcher of the stream has everything
  * up to the stream's position. Without watchers it is forgotten, as in etcd. */
 void stream_progress(struct worker *worker, struct stream *stream);
+
+/* Periodic progress out of turn, to every watcher that asked for it: what headers say besides the revision has changed.
+ */
+void stream_tick(struct worker *worker, struct stream *stream);
 
 /* ---- numbers, and views for people ---- */
 

@@ -839,6 +839,122 @@ static void worker_is_due_when_a_wait_for_history_has_been_too_long(void **state
     bed_close(&bed);
 }
 
+/* ---- clients take turns ---- */
+
+/* Revisions up to 3,010, of which the log has the newest 16; no client is near another. */
+static void write_much(struct bed *bed)
+{
+    for (int i = 0; i < 3000; i++) {
+        bed_write(bed, "x");
+        bed_turn(bed, 1000); /* awake all the time: it has no segments of the past */
+    }
+}
+
+static struct peer *bed_client(struct bed *bed, uint64_t client)
+{
+    struct peer *peer = bed_peer(bed);
+    stream_set_client(peer->stream, client);
+    return peer;
+}
+
+/* Turns over a while in which no history comes; how many fetches are wanted for the client. The last is in *out. */
+static size_t wanted_for(struct bed *bed, uint64_t client, struct worker_fetch *out)
+{
+    size_t n = 0;
+    for (int i = 0; i < 20; i++, bed->now += 20) {
+        struct worker_fetch fetch;
+        bed_turn(bed, 1000);
+        while (worker_wants_fetch(bed->worker, &fetch)) {
+            assert_int_equal(fetch.client, client);
+            *out = fetch;
+            n++;
+        }
+    }
+    return n;
+}
+
+static void create_many(struct bed *bed, struct peer *peer)
+{
+    for (int64_t start = 12; start < 900; start += 9)
+        create(bed, peer, "x", "", start, 0);
+}
+
+static void a_client_with_many_cursors_leaves_buses_to_others(void **state)
+{
+    (void)state;
+    BED(bed, 4, .seed = 1);
+    struct worker_fetch fetch;
+    write_much(&bed);
+    struct peer *greedy = bed_client(&bed, 7);
+    create_many(&bed, greedy);
+    assert_int_equal(wanted_for(&bed, 7, &fetch), 2);
+    struct peer *other = bed_client(&bed, 8);
+    create(&bed, other, "x", "", 2950, 0);
+    assert_int_equal(wanted_for(&bed, 8, &fetch), 1);
+    assert_int_equal(fetch.from, 2950);
+    answer(&bed, &fetch);
+    bed_turn(&bed, 1000);
+    assert_int_equal(count_events(other, 0), 7); /* and nothing came for the first client yet */
+    assert_int_equal(count_events(greedy, 0), 0);
+    bed_close(&bed);
+}
+
+static void the_second_bus_of_a_client_gives_way_to_one_without(void **state)
+{
+    (void)state;
+    BED(bed, 4, .seed = 1);
+    struct worker_fetch first, fetch, of_new;
+    write_much(&bed);
+    struct peer *greedy = bed_client(&bed, 7);
+    create_many(&bed, greedy);
+    assert_int_equal(wanted_for(&bed, 7, &first), 2);
+    for (uint64_t client = 8; client < 10; client++) {
+        create(&bed, bed_client(&bed, client), "x", "", 2000 + 100 * (int64_t)client, 0);
+        assert_int_equal(wanted_for(&bed, client, &fetch), 1);
+    }
+    struct peer *new = bed_client(&bed, 10);
+    create(&bed, new, "x", "", 1950, 0);
+    assert_int_equal(wanted_for(&bed, 10, &of_new), 0); /* all four wait for their first history */
+    answer(&bed, &first);
+    bed_turn(&bed, 1000);
+    bool found = false;
+    while (worker_wants_fetch(bed.worker, &fetch))
+        found = found || (fetch.client == 10 && fetch.from == 1950);
+    assert_true(found);
+    bed_run(&bed); /* those that are not answered are asked for again */
+    bed_close(&bed);
+}
+
+/* One more client than buses, and history that comes slowly: buses give way, and nobody misses or repeats anything. */
+static void clients_that_are_far_behind_all_go_on(void **state)
+{
+    (void)state;
+    BED(bed, 4, .seed = 1);
+    struct peer *peers[5];
+    write_much(&bed);
+    for (size_t i = 0; i < 5; i++) {
+        peers[i] = bed_client(&bed, 7 + i);
+        create(&bed, peers[i], "x", "", 1900 - 400 * (int64_t)i, 0);
+    }
+    struct worker_fetch asked[256];
+    size_t n_asked = 0, n_answered = 0;
+    for (int turn = 0; turn < 200; turn++, bed.now += 100) {
+        bed_turn(&bed, 1000);
+        while (worker_wants_fetch(bed.worker, &asked[n_asked]))
+            assert_true(++n_asked < 256);
+        if (n_answered < n_asked)
+            answer(&bed, &asked[n_answered++]);
+    }
+    for (size_t i = 0; i < 5; i++)
+        assert_true(count_events(peers[i], 0) > 0);
+    while (n_answered < n_asked)
+        answer(&bed, &asked[n_answered++]);
+    bed_run(&bed);
+    for (size_t i = 0; i < 5; i++)
+        assert_int_equal(count_events(peers[i], 0), 3010 - 1900 + 400 * i + 1);
+    bed_close(&bed);
+}
+
 /* ---- requests ---- */
 
 static void ids_are_the_smallest_unused_and_taken_ones_are_refused(void **state)
@@ -1040,16 +1156,23 @@ static void stale_worker_tells_no_progress(void **state)
     bed_close(&bed);
 }
 
+/* With three watches: one that was active, one that was not, and one that did not ask for progress. */
+static struct peer *peer_with_progress(struct bed *bed)
+{
+    struct peer *peer = bed_peer(bed);
+    create(bed, peer, "k", "", 0, WATCHER_PROGRESS);
+    create(bed, peer, "x", "", 0, WATCHER_PROGRESS);
+    create(bed, peer, "x", "", 0, 0);
+    bed_write(bed, "k");
+    bed_run(bed);
+    return peer;
+}
+
 static void periodic_progress_skips_those_who_were_active(void **state)
 {
     (void)state;
     BED(bed, 8, .seed = 1, .progress_ms = 1000);
-    struct peer *a = bed_peer(&bed);
-    create(&bed, a, "k", "", 0, WATCHER_PROGRESS);
-    create(&bed, a, "x", "", 0, WATCHER_PROGRESS);
-    create(&bed, a, "x", "", 0, 0);
-    bed_write(&bed, "k");
-    bed_run(&bed);
+    struct peer *a = peer_with_progress(&bed);
     size_t n = a->n;
     assert_true(worker_due(bed.worker) <= bed.now + 1100);
     bed.now += 1200;
@@ -1060,6 +1183,32 @@ static void periodic_progress_skips_those_who_were_active(void **state)
     bed.now += 1200;
     bed_run(&bed);
     assert_int_equal(a->n, n + 3);
+    bed_close(&bed);
+}
+
+static void progress_out_of_turn_is_for_those_who_were_active_too(void **state)
+{
+    (void)state;
+    BED(bed, 8, .seed = 1, .progress_ms = 1000);
+    struct peer *a = peer_with_progress(&bed);
+    size_t n = a->n;
+    worker_set_identity(bed.worker, &(struct response_identity){.cluster_id = 7, .member_id = 8, .raft_term = 3});
+    stream_tick(bed.worker, a->stream);
+    bed_run(&bed);
+    assert_int_equal(a->n, n + 2);
+    for (int64_t i = 0; i < 2; i++) {
+        assert_int_equal(a->got[n + (size_t)i].watch.watch_id, i);
+        assert_int_equal(a->got[n + (size_t)i].watch.header.revision, 11);
+        assert_int_equal(a->got[n + (size_t)i].watch.header.raft_term, 3);
+    }
+    bed_run(&bed);
+    assert_int_equal(a->n, n + 2); /* once */
+    struct peer *b = bed_peer(&bed);
+    create(&bed, b, "x", "", 0, 0);
+    bed_run(&bed);
+    stream_tick(bed.worker, b->stream); /* nobody wants it there */
+    bed_run(&bed);
+    assert_int_equal(b->n, 1);
     bed_close(&bed);
 }
 
@@ -1607,6 +1756,9 @@ int main(void)
         cmocka_unit_test(stalled_watcher_goes_on_where_it_got_off),
         cmocka_unit_test(history_that_fails_again_and_again_holds_up_nobody_else),
         cmocka_unit_test(worker_is_due_when_a_wait_for_history_has_been_too_long),
+        cmocka_unit_test(a_client_with_many_cursors_leaves_buses_to_others),
+        cmocka_unit_test(the_second_bus_of_a_client_gives_way_to_one_without),
+        cmocka_unit_test(clients_that_are_far_behind_all_go_on),
         cmocka_unit_test(ids_are_the_smallest_unused_and_taken_ones_are_refused),
         cmocka_unit_test(empty_range_and_negative_start_are_refused),
         cmocka_unit_test(no_event_follows_a_cancel_but_what_was_begun_is_finished),
@@ -1617,6 +1769,7 @@ int main(void)
         cmocka_unit_test(manual_progress_waits_for_those_who_are_behind),
         cmocka_unit_test(stale_worker_tells_no_progress),
         cmocka_unit_test(periodic_progress_skips_those_who_were_active),
+        cmocka_unit_test(progress_out_of_turn_is_for_those_who_were_active_too),
         cmocka_unit_test(periodic_progress_is_told_once_however_many_turns_it_takes),
         cmocka_unit_test(active_watchers_are_skipped_however_many_turns_it_takes),
         cmocka_unit_test(fragments_come_whole_with_nothing_between),

@@ -113,6 +113,17 @@ static const char *credentials_of(const struct config *config)
 }
 
 /* Decision 0048: what upstream says at the moment does not count here, nor whether the address is loopback. */
+static enum belfry_err check_reads(const struct config_draft *draft, const struct config_listen *listen)
+{
+    const struct listen_policy *policy = &listen->policy;
+    if (policy->reads == LISTEN_READS_RELAY && policy->consistency == LISTEN_CONSISTENCY_SERIALIZABLE)
+        return WRONG(draft, KEY_LISTEN,
+                     "%s has reads=relay and consistency=serializable, but what is relayed is answered as it asks: "
+                     "keep one",
+                     listen->endpoint.url);
+    return BELFRY_OK;
+}
+
 static enum belfry_err check_rights(const struct config_draft *draft, const struct config_listen *listen)
 {
     const char *credentials = credentials_of(draft->config);
@@ -159,6 +170,8 @@ static enum belfry_err check_listen(const struct config_draft *draft)
             err = check_open(draft, KEY_LISTEN, &listen->endpoint);
         if (err == BELFRY_OK)
             err = check_rights(draft, listen);
+        if (err == BELFRY_OK)
+            err = check_reads(draft, listen);
         if (err != BELFRY_OK)
             return err;
     }

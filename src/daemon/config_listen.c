@@ -127,6 +127,25 @@ static enum belfry_err set_rights(const char *text, struct listen_policy *out, c
     return config_why(why, "rights: '%.64s' is unknown: use rights=upstream, rights=open or rights=open+writes", text);
 }
 
+static enum belfry_err set_reads(const char *text, enum listen_reads *out, char why[CONFIG_WHY])
+{
+    bool relays = strcmp(text, "relay") == 0;
+    if (!relays && strcmp(text, "replica") != 0)
+        return config_why(why, "reads: '%.64s' is unknown: use reads=replica or reads=relay", text);
+    *out = relays ? LISTEN_READS_RELAY : LISTEN_READS_REPLICA;
+    return BELFRY_OK;
+}
+
+static enum belfry_err set_consistency(const char *text, enum listen_consistency *out, char why[CONFIG_WHY])
+{
+    bool is_serializable = strcmp(text, "serializable") == 0;
+    if (!is_serializable && strcmp(text, "asked") != 0)
+        return config_why(why, "consistency: '%.64s' is unknown: use consistency=asked or consistency=serializable",
+                          text);
+    *out = is_serializable ? LISTEN_CONSISTENCY_SERIALIZABLE : LISTEN_CONSISTENCY_ASKED;
+    return BELFRY_OK;
+}
+
 /* NAME+NAME; `name` is the setting's. */
 static enum belfry_err set_names(const char *name, const char *text, struct config_names *names,
                                  struct listen_names *out, char why[CONFIG_WHY])
@@ -200,8 +219,8 @@ enum belfry_err config_listen_set(struct config_listen *listen, unsigned *seen, 
     if (row == NULL)
         return config_why(
             why,
-            "a listener has no '%.48s': it has url, serve, read-only, cert, key, client-ca, crl, user, rights, "
-            "tiers, users-from and proxy-from",
+            "a listener has no '%.48s': it has url, serve, read-only, reads, consistency, cert, key, client-ca, crl, "
+            "user, rights, tiers, users-from and proxy-from",
             name);
     if ((*seen & 1u << row->id) != 0)
         return config_why(why, "%s is there twice: keep one", name);
@@ -215,6 +234,10 @@ enum belfry_err config_listen_set(struct config_listen *listen, unsigned *seen, 
         if (!belfry_value_bool(text, &listen->policy.read_only))
             return config_why(why, "read-only: '%.64s' is neither true nor false", text);
         return BELFRY_OK;
+    case LISTEN_READS:
+        return set_reads(text, &listen->policy.reads, why);
+    case LISTEN_CONSISTENCY:
+        return set_consistency(text, &listen->policy.consistency, why);
     case LISTEN_CERT:
         return set_file(name, text, &listen->cert, why);
     case LISTEN_KEY:

@@ -89,6 +89,10 @@ static void write_listen(FILE *out, const struct config_listen *listen)
     config_listen_dialects(listen->policy.dialects, ", ", served, sizeof(served));
     write_item(out, "  - url: ", listen->endpoint.url);
     fprintf(out, "    serve: [%s]\n    read-only: %s\n", served, listen->policy.read_only ? "true" : "false");
+    if (listen->policy.reads == LISTEN_READS_RELAY)
+        fputs("    reads: relay\n", out);
+    if (listen->policy.consistency == LISTEN_CONSISTENCY_SERIALIZABLE)
+        fputs("    consistency: serializable\n", out);
     if (listen->cert != NULL)
         write_item(out, "    cert: ", listen->cert);
     if (listen->key != NULL)

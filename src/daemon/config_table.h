@@ -6,7 +6,7 @@
 #include "serve/route.h"
 
 /* What this version can serve: the default of a listener, and all that one may ask for. */
-#define CONFIG_DIALECTS (DIALECT_GRPC | DIALECT_KUBE)
+#define CONFIG_DIALECTS (DIALECT_GRPC | DIALECT_JSON | DIALECT_KUBE)
 
 /* The id of each row, which is its place. */
 enum config_key {
@@ -66,6 +66,8 @@ enum listen_part {
     LISTEN_URL,
     LISTEN_SERVE,
     LISTEN_READ_ONLY,
+    LISTEN_READS,
+    LISTEN_CONSISTENCY,
     LISTEN_CERT,
     LISTEN_KEY,
     LISTEN_CLIENT_CA,

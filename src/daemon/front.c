@@ -162,7 +162,6 @@ static enum belfry_err open_admin(struct front *front, char *why, size_t why_len
                                .scan = tier_scan,
                                .clients = tier_clients,
                                .user = front->tier,
-                               .ready_lag_ms = front->config->ready_lag_ms,
                                .hosts = &front->hosts,
                                .log = front->log};
     enum belfry_err err = admin_create(&admin, &front->admin);

@@ -12,16 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define HAS_SANITIZER true
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
-#define HAS_SANITIZER true
-#endif
-#endif
-#ifndef HAS_SANITIZER
-#define HAS_SANITIZER false
-#endif
+#include "base/sanitizer.h"
 
 #if defined(__x86_64__) && !defined(__ILP32__)
 #define OWN_ABI AUDIT_ARCH_X86_64
@@ -79,7 +70,7 @@ static const int families[] = {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK}; /* netli
 
 bool harden_is_possible(void)
 {
-    return !HAS_SANITIZER;
+    return !BELFRY_HAS_SANITIZER;
 }
 
 bool harden_is_refused(long number)

@@ -114,7 +114,12 @@ static void open_backfill(struct mail *mail, void *owner)
     }
     job->token = ++ingest->tokens;
     belfry_list_append(&ingest->backfilling, &job->node);
-    driver_backfill(ingest->driver, job->fetch.past, job->fetch.from, job->oldest, job->token);
+    struct backfill_ask ask = {.client = job->fetch.client,
+                               .past = job->fetch.past,
+                               .from = job->fetch.from,
+                               .oldest = job->oldest,
+                               .token = job->token};
+    driver_backfill(ingest->driver, &ask);
 }
 
 void ingest_thread_backfill(struct ingest_thread *ingest, struct history_reader_job *job)
@@ -126,6 +131,11 @@ void ingest_thread_backfill(struct ingest_thread *ingest, struct history_reader_
 void ingest_thread_post(struct ingest_thread *ingest, struct mail *mail)
 {
     thread_post(ingest->thread, mail);
+}
+
+void ingest_thread_read_point(struct ingest_thread *ingest, struct readpoint_ask *ask)
+{
+    driver_read_point(ingest->driver, ask);
 }
 
 void ingest_thread_numbers(struct ingest_thread *ingest, struct ingest_thread_numbers *out)

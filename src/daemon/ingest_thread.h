@@ -32,7 +32,9 @@ void ingest_thread_backfill(struct ingest_thread *ingest, struct history_reader_
 /* Opens `mail` on the thread, with the ingest_thread as owner. */
 void ingest_thread_post(struct ingest_thread *ingest, struct mail *mail);
 
-/* On the thread only. */
+/* On the thread only, as all that follows: as driver_read_point(). */
+void ingest_thread_read_point(struct ingest_thread *ingest, struct readpoint_ask *ask);
+
 struct ingest_thread_numbers {
     struct driver_status status;
     struct about about;

@@ -59,7 +59,11 @@ void limits_fini(struct limits *limits)
 
 void limits_set(struct limits *limits, const struct config *config)
 {
-    struct shares_limits made = limits_make(limits, config);
+    struct limits_view made = {.shares = limits_make(limits, config),
+                               .times = {.greet_ms = config->greet_time_ms,
+                                         .message_ms = config->message_time_ms,
+                                         .unread_ms = config->unread_time_ms,
+                                         .idle_ms = config->idle_time_ms}};
     pthread_mutex_lock(&limits->lock);
     limits->now = made;
     pthread_mutex_unlock(&limits->lock);
@@ -67,7 +71,7 @@ void limits_set(struct limits *limits, const struct config *config)
     atomic_fetch_add_explicit(&limits->version, 1, memory_order_relaxed);
 }
 
-bool limits_take(struct limits *limits, unsigned *version, struct shares_limits *out)
+bool limits_take(struct limits *limits, unsigned *version, struct limits_view *out)
 {
     unsigned now = atomic_load_explicit(&limits->version, memory_order_relaxed);
     if (now == *version)

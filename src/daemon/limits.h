@@ -1,7 +1,7 @@
 /* src/daemon/limits.h
  *
  * limits: what the tier may use of the machine, and from that and the settings the totals of the pools of one worker
- * (server/shares.h).
+ * (server/shares.h); and how long clients are waited for.
  *
  * They can change while workers run: the front sets them, and each worker takes them over in its next turn, when it
  * sees that `version` has moved.
@@ -17,6 +17,17 @@
 #include "daemon/config.h"
 #include "server/shares.h"
 
+/* How long clients are waited for, as in the settings of these names. */
+struct limits_times {
+    uint64_t greet_ms, message_ms, unread_ms, idle_ms;
+};
+
+/* What a worker takes over. */
+struct limits_view {
+    struct shares_limits shares;
+    struct limits_times times;
+};
+
 struct limits {
     /* fixed at creation */
     size_t memory;      /* bytes that the tier may use */
@@ -25,7 +36,7 @@ struct limits {
 
     atomic_uint version;
     pthread_mutex_t lock;
-    struct shares_limits now; /* under the lock */
+    struct limits_view now; /* under the lock */
 };
 
 /* Asks the machine. */
@@ -35,6 +46,6 @@ void limits_fini(struct limits *limits);
 void limits_set(struct limits *limits, const struct config *config);
 
 /* False: nothing has changed since *version, which is kept by the worker and begins with 0. */
-bool limits_take(struct limits *limits, unsigned *version, struct shares_limits *out);
+bool limits_take(struct limits *limits, unsigned *version, struct limits_view *out);
 
 #endif

@@ -13,7 +13,7 @@ static void each_worker_has_an_equal_part(void **state)
 {
     (void)state;
     struct limits limits;
-    struct shares_limits one;
+    struct limits_view view;
     unsigned version = 0;
     struct config config = {.workers = 3,
                             .memory_bytes = 3 * 64 * MIB,
@@ -23,15 +23,15 @@ static void each_worker_has_an_equal_part(void **state)
                             .client_share = 40,
                             .tier_share = 80};
     limits_init(&limits, &config);
-    assert_true(limits_take(&limits, &version, &one));
-    assert_int_equal(one.total[SHARES_CONNECTIONS], 4);
-    assert_int_equal(one.total[SHARES_WATCHERS], 3);
-    assert_int_equal(one.total[SHARES_CALLS], 1); /* no worker has nothing */
-    assert_int_equal(one.total[SHARES_MEMORY], 32 * MIB);
-    assert_int_equal(one.total[SHARES_REQUESTS], 4 * MIB);
-    assert_int_equal(one.total[SHARES_CALL_BYTES], 4 * MIB);
-    assert_int_equal(one.percent[SHARES_CLIENT], 40);
-    assert_int_equal(one.percent[SHARES_BELOW], 80);
+    assert_true(limits_take(&limits, &version, &view));
+    assert_int_equal(view.shares.total[SHARES_CONNECTIONS], 4);
+    assert_int_equal(view.shares.total[SHARES_WATCHERS], 3);
+    assert_int_equal(view.shares.total[SHARES_CALLS], 1); /* no worker has nothing */
+    assert_int_equal(view.shares.total[SHARES_MEMORY], 32 * MIB);
+    assert_int_equal(view.shares.total[SHARES_REQUESTS], 4 * MIB);
+    assert_int_equal(view.shares.total[SHARES_CALL_BYTES], 4 * MIB);
+    assert_int_equal(view.shares.percent[SHARES_CLIENT], 40);
+    assert_int_equal(view.shares.percent[SHARES_BELOW], 80);
     limits_fini(&limits);
 }
 
@@ -39,16 +39,16 @@ static void what_is_not_set_comes_from_the_machine(void **state)
 {
     (void)state;
     struct limits limits;
-    struct shares_limits one;
+    struct limits_view view;
     unsigned version = 0;
     struct config config = {.workers = 1, .max_connections = UINT32_MAX, .max_calls = 100};
     limits_init(&limits, &config);
-    assert_true(limits_take(&limits, &version, &one));
+    assert_true(limits_take(&limits, &version, &view));
     assert_in_range(limits.memory, 16 * MIB, SIZE_MAX);
-    assert_int_equal(one.total[SHARES_CONNECTIONS], limits.connections); /* there are no more descriptors */
-    assert_int_equal(one.total[SHARES_WATCHERS], limits.memory / 512);
+    assert_int_equal(view.shares.total[SHARES_CONNECTIONS], limits.connections); /* there are no more descriptors */
+    assert_int_equal(view.shares.total[SHARES_WATCHERS], limits.memory / 512);
     for (enum shares_pool pool = 0; pool < SHARES_N; pool++)
-        assert_int_not_equal(one.total[pool], 0); /* each is finite */
+        assert_int_not_equal(view.shares.total[pool], 0); /* each is finite */
     limits_fini(&limits);
 }
 

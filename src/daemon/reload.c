@@ -32,7 +32,8 @@ static const struct {
 } live[] = {
     {KEY_ALLOWED_HOSTS, apply_hosts}, {KEY_MAX_CONNECTIONS, apply_limits}, {KEY_MAX_WATCHERS, apply_limits},
     {KEY_MAX_CALLS, apply_limits},    {KEY_CLIENT_SHARE, apply_limits},    {KEY_TIER_SHARE, apply_limits},
-    {KEY_LOG_LEVEL, apply_log_level},
+    {KEY_GREET_TIME, apply_limits},   {KEY_MESSAGE_TIME, apply_limits},    {KEY_UNREAD_TIME, apply_limits},
+    {KEY_IDLE_TIME, apply_limits},    {KEY_LOG_LEVEL, apply_log_level},
 };
 #define N_LIVE (sizeof(live) / sizeof(live[0]))
 

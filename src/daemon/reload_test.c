@@ -13,9 +13,25 @@
 
 #define MAX_ARGS 8
 
-/* A configuration file, what belfryd was started with, and what it logs. */
+/* The configuration file, the same for all tests: a test that fails ends before it could remove its own. */
+static char path[] = "/tmp/belfry-reload-XXXXXX";
+
+static int make_file(void **state)
+{
+    (void)state;
+    int fd = mkstemp(path);
+    return fd < 0 ? -1 : close(fd);
+}
+
+static int remove_file(void **state)
+{
+    (void)state;
+    unlink(path);
+    return 0;
+}
+
+/* What belfryd was started with, and what it logs. */
 struct bed {
-    char file[32];
     FILE *lines;
     char *argv[MAX_ARGS];
     int argc;
@@ -26,9 +42,9 @@ struct bed {
     struct reload reload;
 };
 
-static void write_file(const struct bed *bed, const char *text)
+static void write_file(const char *text)
 {
-    FILE *file = fopen(bed->file, "w");
+    FILE *file = fopen(path, "w");
     assert_non_null(file);
     assert_true(fputs(text, file) >= 0);
     assert_int_equal(fclose(file), 0);
@@ -39,12 +55,11 @@ static void bed_open(struct bed *bed, const char *text, char *flag)
 {
     static char name[] = "belfryd", config[] = "--config";
     enum config_do what;
-    *bed = (struct bed){.file = "/tmp/belfry-reload-XXXXXX", .argc = flag != NULL ? 4 : 3};
-    close(mkstemp(bed->file));
-    write_file(bed, text);
+    *bed = (struct bed){.argc = flag != NULL ? 4 : 3};
+    write_file(text);
     bed->argv[0] = name;
     bed->argv[1] = config;
-    bed->argv[2] = bed->file;
+    bed->argv[2] = path;
     bed->argv[3] = flag;
     bed->lines = tmpfile();
     assert_non_null(bed->lines);
@@ -70,7 +85,6 @@ static void bed_close(struct bed *bed)
     logger_destroy(bed->logger);
     config_fini(&bed->config);
     fclose(bed->lines);
-    unlink(bed->file);
     assert_int_equal(refuse_held(), 0);
 }
 
@@ -78,7 +92,7 @@ static void bed_close(struct bed *bed)
 static const char *reload_with(struct bed *bed, const char *text)
 {
     static char logged[8192];
-    write_file(bed, text);
+    write_file(text);
     reload_run(&bed->reload);
     ssize_t n = pread(fileno(bed->lines), logged, sizeof(logged) - 1, 0);
     assert_true(n >= 0);
@@ -205,7 +219,7 @@ static void a_file_that_is_wrong_changes_nothing(void **state)
         assert_false(allows(&bed, "two.example"));
         assert_false(logs_debug(&bed));
     }
-    unlink(bed.file);
+    unlink(path);
     reload_run(&bed.reload);
     assert_true(allows(&bed, "one.example"));
     expect_in(reload_with(&bed, "allowed-hosts: [two.example]\n"), "cannot be opened");
@@ -217,20 +231,44 @@ static void new_limits_are_there_for_every_worker(void **state)
 {
     (void)state;
     struct bed bed;
-    struct shares_limits limits;
+    struct limits_view limits;
     unsigned one = 0, two = 0;
     bed_open(&bed, "workers: 4\nmax-calls: 400\n", NULL);
     assert_true(limits_take(&bed.limits, &one, &limits));
-    assert_int_equal(limits.total[SHARES_CALLS], 100);
-    assert_int_equal(limits.percent[SHARES_CLIENT], 50);
+    assert_int_equal(limits.shares.total[SHARES_CALLS], 100);
+    assert_int_equal(limits.shares.percent[SHARES_CLIENT], 50);
     assert_false(limits_take(&bed.limits, &one, &limits));
     expect_in(reload_with(&bed, "workers: 4\nmax-calls: 800\nclient-share: 20\n"),
               "changed=\"max-calls: 400 -> 800; client-share: 50 -> 20\"");
     assert_true(limits_take(&bed.limits, &one, &limits));
-    assert_int_equal(limits.total[SHARES_CALLS], 200);
-    assert_int_equal(limits.percent[SHARES_CLIENT], 20);
+    assert_int_equal(limits.shares.total[SHARES_CALLS], 200);
+    assert_int_equal(limits.shares.percent[SHARES_CLIENT], 20);
     assert_true(limits_take(&bed.limits, &two, &limits)); /* another worker */
     assert_false(limits_take(&bed.limits, &two, &limits));
+    bed_close(&bed);
+}
+
+static void new_times_are_there_for_every_worker(void **state)
+{
+    (void)state;
+    struct bed bed;
+    struct limits_view view;
+    unsigned version = 0;
+    bed_open(&bed, "", NULL);
+    assert_true(limits_take(&bed.limits, &version, &view));
+    assert_int_equal(view.times.greet_ms, 10000);
+    assert_int_equal(view.times.message_ms, 10000);
+    assert_int_equal(view.times.unread_ms, 60000);
+    assert_int_equal(view.times.idle_ms, 300000);
+    const char *logged = reload_with(&bed, "greet-time: 1s\nmessage-time: 2s\nunread-time: 3s\nidle-time: 4s\n");
+    expect_in(logged, "changed=\"greet-time: 10s -> 1s; message-time: 10s -> 2s; unread-time: 1m -> 3s; "
+                      "idle-time: 5m -> 4s\"");
+    expect_not_in(logged, "restart_needed");
+    assert_true(limits_take(&bed.limits, &version, &view));
+    assert_int_equal(view.times.greet_ms, 1000);
+    assert_int_equal(view.times.message_ms, 2000);
+    assert_int_equal(view.times.unread_ms, 3000);
+    assert_int_equal(view.times.idle_ms, 4000);
     bed_close(&bed);
 }
 
@@ -256,7 +294,7 @@ static void without_memory_nothing_changes(void **state)
     (void)state;
     struct bed bed;
     bed_open(&bed, "allowed-hosts: [one.example]\n", NULL);
-    write_file(&bed, "allowed-hosts: [two.example]\nlog-level: debug\n");
+    write_file("allowed-hosts: [two.example]\nlog-level: debug\n");
     size_t held = refuse_held(), n = 0;
     for (;; n++) {
         refuse_begin(n);
@@ -284,8 +322,9 @@ int main(void)
         cmocka_unit_test(a_default_that_becomes_another_needs_no_restart),
         cmocka_unit_test(a_file_that_is_wrong_changes_nothing),
         cmocka_unit_test(new_limits_are_there_for_every_worker),
+        cmocka_unit_test(new_times_are_there_for_every_worker),
         cmocka_unit_test(many_long_names_are_cut_in_the_line_only),
         cmocka_unit_test(without_memory_nothing_changes),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, make_file, remove_file);
 }

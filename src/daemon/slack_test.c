@@ -12,16 +12,12 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "base/sanitizer.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
-#define HAS_GLIBC_MALLOC 0
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define HAS_GLIBC_MALLOC 0
-#endif
-#endif
-#ifndef HAS_GLIBC_MALLOC
-#define HAS_GLIBC_MALLOC 1
+#ifdef __GLIBC__
+#define HAS_GLIBC_MALLOC (!BELFRY_HAS_SANITIZER)
+#else
+#define HAS_GLIBC_MALLOC false
 #endif
 
 #define BLOCKS      400000

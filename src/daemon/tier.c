@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -16,6 +18,7 @@
 #include "daemon/limits.h"
 #include "daemon/service.h"
 #include "replica/replica.h"
+#include "serve/admin/metrics.h"
 #include "serve/kube/definitions.h"
 
 #define LOG_CAPACITY_LOG2 20 /* batches; what bounds it is its bytes */
@@ -39,10 +42,12 @@ struct tier {
     const char *advertise;         /* what MemberList shows; NULL: what upstream says */
     struct limits *limits;
     uint64_t started_ms;
+    double process_start_s;
     /* shared between the threads, each by its own rules */
     struct store *store;
     struct evlog *log;
     struct standing standing;
+    struct term term;
     struct auth_revision auth_revision;
     struct history_reader *history;
     struct answers *answers;
@@ -203,6 +208,7 @@ static enum belfry_err start_ingest(struct tier *tier)
                                                  .name = tier->word,
                                                  .store = tier->store,
                                                  .evlog = tier->log,
+                                                 .term = &tier->term,
                                                  .segment_bytes = SEGMENT_BYTES,
                                                  .seed = draw_seed(),
                                                  .log = tier->opts.log},
@@ -245,7 +251,10 @@ static enum belfry_err start_workers(struct tier *tier)
         return err;
     struct worker_thread_opts opts = {.log = tier->log,
                                       .history = &tier->history,
+                                      .ingest = &tier->ingest,
+                                      .store = tier->store,
                                       .standing = &tier->standing,
+                                      .term = &tier->term,
                                       .scope = config->n_scope == 0 ? (struct belfry_bytes){0}
                                                                     : belfry_bytes_str(config->scope[0]),
                                       .upstream = config->upstream,
@@ -262,12 +271,9 @@ static enum belfry_err start_workers(struct tier *tier)
                                       .rights_period_ms = config->rights_period_ms,
                                       .answers = tier->answers,
                                       .max_streams = config->max_streams,
-                                      .greet_ms = config->greet_time_ms,
-                                      .message_ms = config->message_time_ms,
-                                      .unread_ms = config->unread_time_ms,
-                                      .idle_ms = config->idle_time_ms,
                                       .log_lines = tier->opts.log,
                                       .kube = config->definitions != NULL,
+                                      .clients_seed = draw_seed(),
                                       .process = draw_seed() | 1};
     struct catalog_feed_opts feed = {.definitions = config->definitions,
                                      .sources = &config->resources,
@@ -296,15 +302,36 @@ static uint64_t seconds_until(int64_t expires_s)
     return left_s > 0 ? (uint64_t)left_s : 0;
 }
 
+static uint64_t unix_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static uint64_t descriptors_limit(void)
+{
+    struct rlimit limit;
+    return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : 0;
+}
+
+static uint64_t free_bytes(const char *folder)
+{
+    struct statvfs disk;
+    return statvfs(folder, &disk) == 0 ? (uint64_t)disk.f_bavail * disk.f_frsize : BELFRY_NEVER;
+}
+
 static void finish_numbers(struct tier_numbers *numbers, void *user)
 {
     struct tier *tier = user;
     const struct config *config = tier->opts.config;
     numbers->now_ms = belfry_clock_ms();
     numbers->started_ms = tier->started_ms;
+    numbers->process_start_s = tier->process_start_s;
     numbers->name = config->name;
     numbers->version = BELFRY_VERSION;
     numbers->draining = tier->draining;
+    numbers->ready_lag_ms = config->ready_lag_ms;
     for (size_t i = 0; i < config->n_listen && numbers->guarded == NULL; i++)
         if (config->listen[i].policy.rights == LISTEN_RIGHTS_UPSTREAM)
             numbers->guarded = config->listen[i].endpoint.url;
@@ -313,6 +340,14 @@ static void finish_numbers(struct tier_numbers *numbers, void *user)
     numbers->listeners_left_s = seconds_until(tier->listeners_expire_s);
     numbers->upstream_left_s =
         tier->upstream_tls != NULL ? seconds_until(belfry_tls_expires(tier->upstream_tls)) : BELFRY_NEVER;
+    numbers->clock_ms = unix_ms();
+    numbers->descriptors = descriptors_limit();
+    numbers->disk_free_bytes = free_bytes(config->cache_dir);
+    numbers->advertise = tier->advertise;
+    numbers->endpoints = config->upstream;
+    numbers->n_endpoints = config->n_upstream;
+    numbers->scope = config->scope;
+    numbers->n_scope = config->n_scope;
     numbers->memory_max = tier->limits->memory;
     replica_stats(tier->store, &numbers->replica);
     struct store_meta meta;
@@ -381,9 +416,11 @@ enum belfry_err tier_start(const struct tier_opts *opts, struct tier **out, char
         return BELFRY_ERR_NOMEM;
     tier->opts = *opts;
     tier->started_ms = belfry_clock_ms();
+    tier->process_start_s = metrics_process_start();
     tier->limits = opts->limits;
     find_address(tier);
     standing_init(&tier->standing);
+    term_init(&tier->term);
     auth_revision_init(&tier->auth_revision);
     via_word(opts->config->name, tier->word);
     enum belfry_err err = load_credentials(tier, why, why_len);
@@ -441,6 +478,7 @@ void tier_destroy(struct tier *tier)
     answers_destroy(tier->answers);
     mint_destroy(tier->mint);
     standing_fini(&tier->standing);
+    term_fini(&tier->term);
     auth_revision_fini(&tier->auth_revision);
     belfry_buf_fini(&tier->scope_end);
     free(tier);

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/sanitizer.h"
+
 #define NONE UINT16_MAX
 static_assert(TLS_MEMORY_BLOCKS < NONE, "a block has a number of 16 bits");
 static_assert(TLS_MEMORY_BLOCK % 4096 == 0, "blocks are pages");
@@ -107,20 +109,9 @@ void tls_memory_reserve(void)
     range = got != MAP_FAILED ? got : NULL;
 }
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define HAS_SANITIZER true
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
-#define HAS_SANITIZER true
-#endif
-#endif
-#ifndef HAS_SANITIZER
-#define HAS_SANITIZER false
-#endif
-
 void tls_memory_begin(void)
 {
-    if (HAS_SANITIZER)
+    if (BELFRY_HAS_SANITIZER)
         return;
     tls_memory_reserve();
     if (range != NULL)

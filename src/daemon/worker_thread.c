@@ -7,8 +7,10 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "daemon/read_points.h"
 #include "daemon/slack.h"
 #include "serve/kube/kube_reader.h"
+#include "serve/reads/reads.h"
 #include "server/inbound.h"
 #include "thread/thread.h"
 
@@ -34,6 +36,9 @@ struct worker_thread {
     struct uplink *uplink;
     struct vouch *vouch; /* NULL: users of client certificates are refused */
     struct permit *permit;
+    struct points_source *points_source;
+    struct points *points;
+    struct reads *reads;
     struct relay *relay;
     struct watch_service *watch;
     struct fence *fence; /* this and the next four: NULL when Kubernetes' API is not served */
@@ -42,18 +47,21 @@ struct worker_thread {
     struct kube_service *kube;
     struct catalog_feed *feed;
     struct route *route;
+    struct gateway *gateway;
     struct inbound_group *inbound;
     struct worker *worker;
-    uv_prepare_t prepare;    /* the end of a turn */
-    uv_idle_t idle;          /* runs while there is more to do, so that the loop does not block */
-    bool stale;              /* as the core knows it */
-    unsigned limits_version; /* of those that are applied */
-    bool due;                /* the core was given something to do since its last turn began */
-    uv_timer_t timer;        /* until the next thing is due */
+    uv_prepare_t prepare;      /* the end of a turn */
+    uv_idle_t idle;            /* runs while there is more to do, so that the loop does not block */
+    bool stale;                /* as the core knows it */
+    struct limits_view limits; /* in force */
+    unsigned limits_version;
+    bool due;         /* the core was given something to do since its last turn began */
+    uv_timer_t timer; /* until the next thing is due */
     uint64_t timer_due;
     uint64_t standing_turn;
-    struct belfry_list scans; /* of worker_thread_ask.mail.node */
-    int64_t measured;         /* the revision whose latency was noted last */
+    struct response_identity identity; /* as the core knows it */
+    struct belfry_list scans;          /* of worker_thread_ask.mail.node */
+    int64_t measured;                  /* the revision whose latency was noted last */
     struct latency latency;
     uint64_t turn_ended_ns, idle_ns; /* the end of the last turn; how long the loop had been blocked by then */
     uint64_t turns, longest_us;
@@ -91,14 +99,31 @@ static void look_at_standing(struct worker_thread *t)
     if (stale != t->stale) /* it looks at every stream */
         worker_set_stale(t->worker, stale);
     t->stale = stale;
-    worker_set_identity(t->worker, &view.identity);
+    view.identity.raft_term = t->identity.raft_term; /* look_at_term() knows better */
+    t->identity = view.identity;
+    worker_set_identity(t->worker, &t->identity);
     uplink_bar(t->uplink, view.barred);
+    static const enum reads_standing reads_as[] = {
+        [DRIVER_NOT_READY] = READS_NOT_READY, [DRIVER_READY] = READS_READY, [DRIVER_STALE] = READS_STALE};
+    reads_stand(t->reads, reads_as[view.how], &view.identity);
     watch_stand(t->watch, as[view.how], view.reason);
     if (t->kube != NULL)
         kube_stand(t->kube, view.how == DRIVER_READY, view.reason);
     char cluster[sizeof(view.version)];
     cluster_version(view.version, cluster, sizeof(cluster));
     route_stand(t->route, view.how == DRIVER_READY, view.reason, view.version, cluster);
+}
+
+/* Watch responses of this turn have at least the term of every answer that was sent before it began. Tiers below hear
+ * of a new one immediately, so that the term does not age by a second in each tier. */
+static void look_at_term(struct worker_thread *t)
+{
+    uint64_t raft_term = term_now(t->opts.term);
+    if (raft_term == t->identity.raft_term)
+        return;
+    t->identity.raft_term = raft_term;
+    worker_set_identity(t->worker, &t->identity);
+    watch_tell_tiers(t->watch);
 }
 
 static void ask_for_history(struct worker_thread *t)
@@ -262,6 +287,19 @@ static void note_turn(struct worker_thread *t)
     t->longest_us = busy_us > t->longest_us ? busy_us : t->longest_us;
 }
 
+/* New limits and times, from the configuration that was read again. */
+static void apply_limits(struct worker_thread *t)
+{
+    const struct limits_times *times = &t->limits.times;
+    inbound_set_limits(t->inbound, &t->limits.shares);
+    inbound_set_times(t->inbound, &(struct inbound_times){times->greet_ms, times->idle_ms, times->unread_ms});
+    watch_set_times(t->watch, times->message_ms, times->unread_ms);
+    route_set_message_time(t->route, times->message_ms);
+    relay_set_pace(t->relay, times->message_ms);
+    if (t->kube != NULL)
+        kube_set_unread_time(t->kube, times->unread_ms);
+}
+
 static void worker_thread_on_prepare(uv_prepare_t *prepare)
 {
     struct worker_thread *t = prepare->data;
@@ -269,6 +307,7 @@ static void worker_thread_on_prepare(uv_prepare_t *prepare)
     int64_t published = atomic_load_explicit(&t->opts.standing->published_rev, memory_order_acquire);
     uint64_t published_ns = atomic_load_explicit(&t->opts.standing->published_ns, memory_order_relaxed);
     look_at_standing(t);
+    look_at_term(t);
     look_at_auth(t, now);
     t->due = false;              /* from here on: what follows may find room for waiting streams */
     permit_turn(t->permit, now); /* before anything is written: rights end by the clock */
@@ -276,13 +315,14 @@ static void worker_thread_on_prepare(uv_prepare_t *prepare)
     ask_for_history(t);
     watch_after_turn(t->watch, now);
     route_end_late(t->route, now);
+    reads_see_past(t->reads, worker_past(t->worker), worker_rewritten(t->worker));
+    reads_turn(t->reads);
     look_after_kube(t, now);
-    struct shares_limits limits;
-    if (limits_take(t->opts.limits, &t->limits_version, &limits))
-        inbound_set_limits(t->inbound, &limits);
+    if (limits_take(t->opts.limits, &t->limits_version, &t->limits))
+        apply_limits(t);
     if (t->leaving)
         send_away(t, now);
-    more = inbound_flush(t->inbound, now) || more;
+    more = inbound_flush(t->inbound, now) || more || reads_wait(t->reads); /* a flush may make room for a next part */
     if (!more)
         note_latency(t, published, published_ns);
     more = scan_some(t) || more || t->due;
@@ -354,6 +394,20 @@ static enum belfry_err create_vouch(struct worker_thread *t, uv_loop_t *loop)
     return vouch_create(&vouch, &t->vouch);
 }
 
+static enum belfry_err create_reads(struct worker_thread *t, uv_loop_t *loop)
+{
+    enum belfry_err err = read_points_create(t->opts.ingest, t->thread, &t->points_source);
+    if (err == BELFRY_OK)
+        err = points_create(t->points_source, &t->points);
+    struct reads_opts reads = {.store = t->opts.store,
+                               .permit = t->permit,
+                               .points = t->points,
+                               .term = t->opts.term,
+                               .scope = t->opts.scope,
+                               .loop = loop};
+    return err != BELFRY_OK ? err : reads_create(&reads, &t->reads);
+}
+
 static enum belfry_err create_upstream_side(struct worker_thread *t, uv_loop_t *loop)
 {
     const struct worker_thread_opts *opts = &t->opts;
@@ -382,11 +436,15 @@ static enum belfry_err create_upstream_side(struct worker_thread *t, uv_loop_t *
                                  .log = opts->log_lines};
     if (err == BELFRY_OK)
         err = permit_create(&permit, &t->permit);
+    if (err == BELFRY_OK)
+        err = create_reads(t, loop);
     struct relay_opts relay = {.uplink = t->uplink,
                                .permit = t->permit,
                                .vouch = t->vouch,
+                               .reads = t->reads,
+                               .term = opts->term,
                                .advertise = opts->advertise,
-                               .pace_ms = opts->message_ms,
+                               .pace_ms = t->limits.times.message_ms,
                                .period_ms = opts->rights_period_ms,
                                .log = opts->log_lines};
     return err != BELFRY_OK ? err : relay_create(&relay, &t->relay);
@@ -413,7 +471,7 @@ static enum belfry_err create_kube(struct worker_thread *t, uv_loop_t *loop)
                                      .seed = t->opts.seed,
                                      .scope = t->opts.scope,
                                      .memory_max = t->opts.memory_max,
-                                     .unread_ms = t->opts.unread_ms,
+                                     .unread_ms = t->limits.times.unread_ms,
                                      .log = t->opts.log_lines};
     return err != BELFRY_OK ? err : kube_create(&kube, &t->kube);
 }
@@ -443,8 +501,8 @@ static enum belfry_err create_client_side(struct worker_thread *t, uv_loop_t *lo
                                        .seed = t->opts.seed,
                                        .scope = t->opts.scope,
                                        .memory_max = t->opts.memory_max,
-                                       .message_ms = t->opts.message_ms,
-                                       .unread_ms = t->opts.unread_ms,
+                                       .message_ms = t->limits.times.message_ms,
+                                       .unread_ms = t->limits.times.unread_ms,
                                        .work = on_work,
                                        .user = t,
                                        .log = t->opts.log_lines};
@@ -454,28 +512,31 @@ static enum belfry_err create_client_side(struct worker_thread *t, uv_loop_t *lo
     watch_set_worker(t->watch, t->worker);
     if (t->kube != NULL)
         kube_set_worker(t->kube, t->worker);
+    err = gateway_create(loop, &t->gateway);
+    if (err != BELFRY_OK)
+        return err;
     struct route_opts route = {.watch = t->watch,
                                .relay = t->relay,
                                .kube = t->kube,
+                               .gateway = t->gateway,
                                .name = t->opts.name,
                                .hosts = t->opts.hosts,
-                               .message_ms = t->opts.message_ms,
+                               .message_ms = t->limits.times.message_ms,
                                .now = on_now,
                                .about = worker_thread_on_about,
                                .user = t};
     err = route_create(&route, &t->route);
-    struct shares_limits limits;
-    (void)limits_take(t->opts.limits, &t->limits_version, &limits);
+    gateway_set_methods(t->gateway, route_begin_method, t->route);
     struct inbound_opts inbound = {.loop = loop,
                                    .begin = route_begin,
                                    .user = t->route,
                                    .max_streams = t->opts.max_streams,
-                                   .limits = limits,
-                                   .seed = t->opts.seed,
+                                   .limits = t->limits.shares,
+                                   .seed = t->opts.clients_seed,
                                    .is_tier = listen_policy_is_tier,
-                                   .greet_ms = t->opts.greet_ms,
-                                   .idle_ms = t->opts.idle_ms,
-                                   .unread_ms = t->opts.unread_ms,
+                                   .greet_ms = t->limits.times.greet_ms,
+                                   .idle_ms = t->limits.times.idle_ms,
+                                   .unread_ms = t->limits.times.unread_ms,
                                    .check_ms = t->opts.rights_period_ms,
                                    .log = t->opts.log_lines};
     return err != BELFRY_OK ? err : inbound_create(&inbound, &t->inbound);
@@ -498,10 +559,14 @@ static void destroy_parts(struct worker_thread *t)
     while (t->inbound != NULL && inbound_flush(t->inbound, belfry_clock_ms()))
         ;
     inbound_destroy(t->inbound);
+    gateway_destroy(t->gateway);
     worker_destroy(t->worker);
     kube_reader_destroy(t->kube_reader);
     fence_destroy(t->fence);
     relay_destroy(t->relay);
+    reads_destroy(t->reads);
+    points_destroy(t->points);
+    read_points_destroy(t->points_source);
     permit_destroy(t->permit);
     vouch_destroy(t->vouch);
     uplink_destroy(t->uplink);
@@ -516,6 +581,7 @@ static enum belfry_err worker_thread_begin(struct thread *thread, void *user)
     t->timer_due = BELFRY_NEVER;
     t->auth_due_ms = t->opts.needs_auth ? 0 : BELFRY_NEVER;
     t->thread = thread;
+    (void)limits_take(t->opts.limits, &t->limits_version, &t->limits);
     enum belfry_err err = create_upstream_side(t, loop);
     if (err == BELFRY_OK)
         err = create_kube(t, loop);
@@ -758,7 +824,9 @@ static void open_count(struct mail *mail, void *owner)
         inbound_stats(t->inbound, &numbers->inbound);
         pools_count(inbound_shares(t->inbound), inbound_alarm(t->inbound), numbers->pools);
         relay_stats(t->relay, &numbers->relay);
+        reads_stats(t->reads, &numbers->reads);
         route_stats(t->route, &numbers->route);
+        gateway_stats(t->gateway, &numbers->gateway);
         permit_stats(t->permit, &numbers->permit);
         vouch_stats(t->vouch, &numbers->vouch);
         numbers->auth = worker_thread_auth(t);

@@ -12,6 +12,7 @@
 #define BELFRY_DAEMON_WORKER_THREAD_H
 
 #include "core/evlog.h"
+#include "daemon/ingest_thread.h"
 #include "daemon/limits.h"
 #include "daemon/standing.h"
 #include "follow/history_reader.h"
@@ -28,7 +29,10 @@ struct worker_thread_opts {
     unsigned number;
     struct evlog *log;
     struct history_reader *const *history; /* filled in before the first stream comes */
+    struct ingest_thread *const *ingest;   /* the same */
+    struct store *store;
     struct standing *standing;
+    struct term *term;
     struct belfry_bytes scope;              /* a prefix; empty: everything. Lent */
     const struct belfry_endpoint *upstream; /* lent */
     size_t n_upstream;
@@ -43,8 +47,8 @@ struct worker_thread_opts {
     struct limits *limits; /* outlives it */
     uint64_t progress_ms;
     uint32_t max_streams;
-    uint64_t greet_ms, message_ms, unread_ms, idle_ms; /* how long clients are waited for: config.h */
     uint64_t seed;
+    uint64_t clients_seed; /* of the numbers of clients (shares_source()): the same for all workers */
     uint64_t rights_period_ms;
     struct answers *answers; /* of all workers; outlives it */
     uint64_t process;        /* a number for this process, not 0: see kube_lists_opts */

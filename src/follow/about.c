@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "wire/scan.h"
+#include "wire/write.h"
 
 #define LEVEL_BYTES 320 /* of one: its texts and eight numbers */
 #define STAMP_BYTES 24
@@ -30,22 +31,14 @@ enum { S_REV = 1, S_NS };
 
 /* ---- writing ---- */
 
-static uint8_t *about_put_varint(uint8_t *to, uint64_t value)
-{
-    for (; value >= 128; value >>= 7)
-        *to++ = (uint8_t)(value | 128);
-    *to++ = (uint8_t)value;
-    return to;
-}
-
 static uint8_t *about_put_number(uint8_t *to, unsigned field, uint64_t value)
 {
-    return value == 0 ? to : about_put_varint(about_put_varint(to, field << 3), value);
+    return value == 0 ? to : belfry_write_varint(belfry_write_varint(to, field << 3), value);
 }
 
 static uint8_t *about_put_bytes(uint8_t *to, unsigned field, const void *data, size_t len)
 {
-    to = about_put_varint(about_put_varint(to, field << 3 | 2), len);
+    to = belfry_write_varint(belfry_write_varint(to, field << 3 | 2), len);
     if (len > 0)
         memcpy(to, data, len);
     return to + len;

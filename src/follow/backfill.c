@@ -1,7 +1,7 @@
 /* src/follow/backfill.c
  *
- * Requests wait in one list. A job is one watch upstream, and serves every request that falls into the stretch that it
- * builds.
+ * Requests wait in one list, in the order in which they get a job: when a job begins for one, the others of its client
+ * go to the end. A job is one watch upstream, and serves every request that falls into the stretch that it builds.
  *
  *     IDLE -> WANTED -> OPEN -> DONE (it has everything up to its end, and that is proven) -> IDLE
  *               ^         |
@@ -35,6 +35,7 @@
 
 struct request {
     struct belfry_list node; /* in waiting or answers */
+    uint64_t client;
     uint64_t past;
     int64_t from, oldest;
     struct backfill_answer answer;
@@ -51,6 +52,9 @@ struct ready {
 
 struct job {
     enum job_state state;
+    uint64_t client; /* of the request that it began with */
+    uint64_t opened_at;
+    bool given; /* a request has received a segment of it */
     uint64_t past;
     int64_t next;                   /* first revision of the segment that is being built */
     int64_t last;                   /* everything up to here has come */
@@ -260,6 +264,7 @@ static void give_ready(struct backfill *backfill, struct job *job, uint64_t now_
         if (at == READY_MAX || !is_trusted(backfill, job->ready[at].proven))
             continue;
         answer_with(backfill, request, job->ready[at].segment);
+        job->given = true;
         for (unsigned i = 0; i <= at; i++)
             job->ready[i].taken = true;
         job_extend(job, request, now_ms);
@@ -322,6 +327,8 @@ static void job_reached(struct backfill *backfill, struct job *job, uint64_t now
 static void open_job(struct job *job, const struct request *request, uint64_t now_ms)
 {
     job->state = JOB_WANTED;
+    job->client = request->client;
+    job->opened_at = now_ms;
     job->past = request->past;
     job->next = request->from;
     job->last = request->from - 1;
@@ -342,30 +349,100 @@ static bool find_job(struct backfill *backfill, const struct request *request, u
     return false;
 }
 
-/* The job that served no request for longest; NULL: a request waits for each of them. */
-static struct job *idlest_job(struct backfill *backfill)
+static unsigned count_jobs(const struct backfill *backfill, uint64_t client)
 {
-    struct job *idlest = NULL;
+    unsigned n = 0;
+    for (unsigned i = 0; i < JOBS; i++)
+        n += backfill->jobs[i].state != JOB_IDLE && backfill->jobs[i].client == client;
+    return n;
+}
+
+/* A job that is idle, unless the client must leave it to others; NULL: none. */
+static struct job *idle_job(struct backfill *backfill, uint64_t client)
+{
+    struct job *idle = NULL;
+    unsigned n_idle = 0;
+    for (unsigned i = 0; i < JOBS; i++) {
+        if (backfill->jobs[i].state != JOB_IDLE)
+            continue;
+        idle = idle == NULL ? &backfill->jobs[i] : idle;
+        n_idle++;
+    }
+    return client == 0 || count_jobs(backfill, client) < n_idle ? idle : NULL;
+}
+
+/* When a request of this client that no job serves may have the place of the job; BELFRY_NEVER: not while things are as
+ * they are. `wanted`: requests wait for the job. */
+static uint64_t job_yields_at(const struct backfill *backfill, const struct job *job, bool wanted, uint64_t client)
+{
+    unsigned n_own = count_jobs(backfill, client), n_its = count_jobs(backfill, job->client);
+    if (job->state == JOB_IDLE)
+        return BELFRY_NEVER;
+    if (!wanted)
+        return client == 0 || job->client == client || n_own < n_its ? job->asked_at + BACKFILL_YIELD_MS : BELFRY_NEVER;
+    if (n_own > 0 || !job->given)
+        return BELFRY_NEVER;
+    return n_its > 1 ? job->opened_at : job->opened_at + BACKFILL_TURN_MS;
+}
+
+/* The job that yields to a request of this client, those first that no request waits for; NULL: none does now. */
+static struct job *yielding_job(struct backfill *backfill, uint64_t client, uint64_t now_ms)
+{
+    struct job *found = NULL;
+    bool found_wanted = true;
+    uint64_t found_at = BELFRY_NEVER;
     for (unsigned i = 0; i < JOBS; i++) {
         struct job *job = &backfill->jobs[i];
-        if (job->state != JOB_IDLE && !has_waiter(backfill, job) &&
-            (idlest == NULL || job->asked_at < idlest->asked_at))
-            idlest = job;
+        bool wanted = has_waiter(backfill, job);
+        uint64_t at = job_yields_at(backfill, job, wanted, client);
+        if (at > now_ms || (found != NULL && (wanted > found_wanted || (wanted == found_wanted && at >= found_at))))
+            continue;
+        found = job;
+        found_wanted = wanted;
+        found_at = at;
     }
-    return idlest;
+    return found;
 }
 
 /* A job for a request that none serves; NULL: not now. */
-static struct job *make_room(struct backfill *backfill, uint64_t now_ms)
+static struct job *make_room(struct backfill *backfill, uint64_t client, uint64_t now_ms)
 {
-    for (unsigned i = 0; i < JOBS; i++)
-        if (backfill->jobs[i].state == JOB_IDLE)
-            return &backfill->jobs[i];
-    struct job *job = idlest_job(backfill);
-    if (job == NULL || now_ms < job->asked_at + BACKFILL_YIELD_MS)
-        return NULL;
-    close_job(job);
+    struct job *job = idle_job(backfill, client);
+    if (job != NULL)
+        return job;
+    job = yielding_job(backfill, client, now_ms);
+    if (job != NULL)
+        close_job(job);
     return job;
+}
+
+/* The client had its turn: the requests of others are before its own. */
+static void end_turn(struct backfill *backfill, uint64_t client)
+{
+    struct belfry_list own;
+    belfry_list_init(&own);
+    belfry_list_each_safe (node, &backfill->waiting) {
+        if (belfry_container(node, struct request, node)->client != client)
+            continue;
+        belfry_list_remove(node);
+        belfry_list_append(&own, node);
+    }
+    belfry_list_move_all(&backfill->waiting, &own);
+}
+
+/* Begins a job for the first request that none serves and that may have one. False: there is no such request. */
+static bool begin_job(struct backfill *backfill, uint64_t now_ms)
+{
+    belfry_list_each (node, &backfill->waiting) {
+        const struct request *request = belfry_container(node, struct request, node);
+        struct job *job = find_job(backfill, request, now_ms) ? NULL : make_room(backfill, request->client, now_ms);
+        if (job == NULL)
+            continue;
+        open_job(job, request, now_ms);
+        end_turn(backfill, request->client);
+        return true;
+    }
+    return false;
 }
 
 /* Answers every waiting request from finished segments, or assigns a job to it. */
@@ -375,12 +452,8 @@ static void backfill_dispatch(struct backfill *backfill, uint64_t now_ms)
         give_ready(backfill, &backfill->jobs[i], now_ms);
         job_settle(backfill, &backfill->jobs[i], now_ms);
     }
-    belfry_list_each (node, &backfill->waiting) {
-        const struct request *request = belfry_container(node, struct request, node);
-        struct job *job = find_job(backfill, request, now_ms) ? NULL : make_room(backfill, now_ms);
-        if (job != NULL)
-            open_job(job, request, now_ms);
-    }
+    while (begin_job(backfill, now_ms))
+        ;
     for (unsigned i = 0; i < JOBS; i++)
         job_settle(backfill, &backfill->jobs[i], now_ms);
 }
@@ -411,28 +484,45 @@ static bool answer_empty(struct backfill *backfill, struct request *request, int
     return true;
 }
 
-enum belfry_err backfill_request(struct backfill *backfill, uint64_t past, int64_t from, int64_t oldest, uint64_t token,
-                                 uint64_t now_ms)
+static size_t count_requests(const struct belfry_list *list, uint64_t client)
+{
+    size_t n = 0;
+    belfry_list_each (node, list)
+        n += belfry_container(node, struct request, node)->client == client;
+    return n;
+}
+
+/* May the client have one more request? */
+static bool has_room(const struct backfill *backfill, uint64_t client)
+{
+    size_t n_free = REQUESTS_MAX - backfill->n_requests;
+    if (client == 0)
+        return n_free > 0;
+    return count_requests(&backfill->waiting, client) + count_requests(&backfill->answers, client) < n_free;
+}
+
+enum belfry_err backfill_request(struct backfill *backfill, const struct backfill_ask *ask, uint64_t now_ms)
 {
     BELFRY_OWNER_CHECK(backfill);
-    assert(from < oldest);
-    bool over = backfill->n_requests >= REQUESTS_MAX;
+    assert(ask->from < ask->oldest);
+    bool over = !has_room(backfill, ask->client);
     if (over && !BELFRY_MUTANT(compacted_guessed))
         return BELFRY_ERR_LIMIT;
     struct request *request = calloc(1, sizeof(*request));
     if (request == NULL)
         return BELFRY_ERR_NOMEM;
-    request->past = past;
-    request->from = from;
-    request->oldest = oldest + backfill_beyond(backfill, oldest);
-    request->answer.token = token;
+    request->client = ask->client;
+    request->past = ask->past;
+    request->from = ask->from;
+    request->oldest = ask->oldest + backfill_beyond(backfill, ask->oldest);
+    request->answer.token = ask->token;
     belfry_list_append(&backfill->waiting, &request->node);
     backfill->n_requests++;
     if (over)
-        backfill_give_answer(backfill, request, BELFRY_ERR_COMPACTED, oldest);
-    else if (past < backfill->past)
+        backfill_give_answer(backfill, request, BELFRY_ERR_COMPACTED, ask->oldest);
+    else if (ask->past < backfill->past)
         backfill_give_answer(backfill, request, BELFRY_ERR_CANCELED, 0);
-    else if (!answer_empty(backfill, request, oldest))
+    else if (!answer_empty(backfill, request, ask->oldest))
         backfill_dispatch(backfill, now_ms);
     return BELFRY_OK;
 }
@@ -914,11 +1004,9 @@ void backfill_tick(struct backfill *backfill, uint64_t now_ms)
     backfill_dispatch(backfill, now_ms);
 }
 
-static uint64_t job_due(const struct backfill *backfill, const struct job *job, bool others_wait)
+static uint64_t job_due(const struct backfill *backfill, const struct job *job, bool wanted)
 {
-    uint64_t due = job->asked_at + (others_wait ? BACKFILL_YIELD_MS : BACKFILL_IDLE_MS);
-    if (has_waiter(backfill, job))
-        due = BELFRY_NEVER;
+    uint64_t due = wanted ? BELFRY_NEVER : job->asked_at + BACKFILL_IDLE_MS;
     if (job->state == JOB_WANTED && may_open(backfill, job))
         due = belfry_min_time(due, backfill->open_at);
     if (job->state == JOB_OPEN && job->created && !job->paused && !is_complete(job))
@@ -928,26 +1016,36 @@ static uint64_t job_due(const struct backfill *backfill, const struct job *job, 
     return due;
 }
 
-/* Is there a request that no job serves? */
-static bool has_unserved(const struct backfill *backfill)
+static bool is_unserved(const struct backfill *backfill, const struct request *request)
 {
+    for (unsigned i = 0; i < JOBS; i++)
+        if (is_served(&backfill->jobs[i], request))
+            return false;
+    return true;
+}
+
+/* When a job yields to a request that none serves. */
+static uint64_t next_yield(const struct backfill *backfill, const bool wanted[JOBS])
+{
+    uint64_t due = BELFRY_NEVER;
     belfry_list_each (node, &backfill->waiting) {
         const struct request *request = belfry_container(node, struct request, node);
-        bool served = false;
-        for (unsigned i = 0; i < JOBS && !served; i++)
-            served = is_served(&backfill->jobs[i], request);
-        if (!served)
-            return true;
+        if (!is_unserved(backfill, request))
+            continue;
+        for (unsigned i = 0; i < JOBS; i++)
+            due = belfry_min_time(due, job_yields_at(backfill, &backfill->jobs[i], wanted[i], request->client));
     }
-    return false;
+    return due;
 }
 
 uint64_t backfill_due(const struct backfill *backfill)
 {
-    bool others_wait = has_unserved(backfill);
+    bool wanted[JOBS];
     uint64_t due = backfill->probe.state == PROBE_WANTED ? backfill->probe.at : BELFRY_NEVER;
-    for (unsigned i = 0; i < JOBS; i++)
+    for (unsigned i = 0; i < JOBS; i++) {
+        wanted[i] = has_waiter(backfill, &backfill->jobs[i]);
         if (backfill->jobs[i].state != JOB_IDLE)
-            due = belfry_min_time(due, job_due(backfill, &backfill->jobs[i], others_wait));
-    return due;
+            due = belfry_min_time(due, job_due(backfill, &backfill->jobs[i], wanted[i]));
+    }
+    return belfry_min_time(due, next_yield(backfill, wanted));
 }

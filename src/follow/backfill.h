@@ -10,6 +10,12 @@
  * are at most BACKFILLS at a time; equal requests share one; a backfill reads ahead of its requests. It ends if its
  * next segment is not requested within BACKFILL_IDLE_MS, or BACKFILL_YIELD_MS while other requests wait.
  *
+ * Clients take turns. A backfill counts for the client whose request it began with, whoever else it serves. A client
+ * gets one more while it has fewer than are free, so it leaves one to others. When all are taken and a client waits
+ * that has none, a backfill that has yielded a segment ends: the second of a client immediately, any after
+ * BACKFILL_TURN_MS. Requests that it served wait for their client's next turn. Requests are bounded in the same way: a
+ * client may have as many as are free. What is nobody's (client 0) is for all, and is not held back.
+ *
  * The proof. Upstream may have been restored from a backup since the window was filled, and a backfill would then read
  * events that never were in our past. So a segment is handed out only when it is proven: by a second watch, opened at
  * the newest revision that we hold events of, that gives exactly these events. It must be created after the backfill's
@@ -45,6 +51,7 @@
 #define BACKFILLS         4 /* watches at a time: the last slot is the one that proves */
 #define BACKFILL_IDLE_MS  10000
 #define BACKFILL_YIELD_MS 1000
+#define BACKFILL_TURN_MS  2000
 #define BACKFILL_BEYOND   20000
 #define BACKFILL_SLOT     64 /* slots are BACKFILL_SLOT + 0..3, apart from upstream.h's */
 
@@ -56,10 +63,18 @@ void backfill_destroy(struct backfill *backfill); /* NULL is fine */
 /* Proves pasts by what `ingest` holds. Without it (tests) everything that comes is believed. */
 void backfill_prove_by(struct backfill *backfill, struct ingest *ingest);
 
-/* Requests the history of `past` from `from`; the window begins at `oldest` (above from). The answer has the `token`.
- * Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_LIMIT (1,024 requests wait). */
-BELFRY_NODISCARD enum belfry_err backfill_request(struct backfill *backfill, uint64_t past, int64_t from,
-                                                  int64_t oldest, uint64_t token, uint64_t now_ms);
+/* The history of `past` from `from`; the window begins at `oldest` (above from). */
+struct backfill_ask {
+    uint64_t client; /* for whom: worker_fetch.client */
+    uint64_t past;
+    int64_t from, oldest;
+    uint64_t token; /* of the answer */
+};
+
+/* Requests it. Errors: BELFRY_ERR_NOMEM, BELFRY_ERR_LIMIT (1,024 requests wait, or as many of this client as leave room
+ * for others: ask again later). */
+BELFRY_NODISCARD enum belfry_err backfill_request(struct backfill *backfill, const struct backfill_ask *ask,
+                                                  uint64_t now_ms);
 
 /* A new past begins: drops what is under way of another and answers it with BELFRY_ERR_CANCELED. Requests of the new
  * past, which may have come before this, are served now. */

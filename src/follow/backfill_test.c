@@ -24,6 +24,7 @@ struct rig {
     struct past *past;
     struct backfill *backfill;
     uint64_t now;
+    uint64_t client; /* who requests */
     struct watch watches[BACKFILLS];
     size_t n_opened, n_pauses, n_progress;
     /* what we hold ourselves, once follow() was called */
@@ -165,7 +166,8 @@ static void lose(struct rig *r, unsigned i)
 
 static void request(struct rig *r, int64_t from, int64_t oldest, uint64_t token)
 {
-    assert_int_equal(backfill_request(r->backfill, PAST, from, oldest, token, r->now), BELFRY_OK);
+    struct backfill_ask ask = {.client = r->client, .past = PAST, .from = from, .oldest = oldest, .token = token};
+    assert_int_equal(backfill_request(r->backfill, &ask, r->now), BELFRY_OK);
     obey(r);
 }
 
@@ -388,7 +390,10 @@ static void request_of_the_next_past_is_served_after_the_cut(void **state)
     struct rig *r = *state;
     for (unsigned i = 0; i < BACKFILLS - 1; i++)
         request(r, 20 + 50 * (int64_t)i, 25 + 50 * (int64_t)i, i);
-    assert_int_equal(backfill_request(r->backfill, PAST + 1, 300, 310, 99, r->now), BELFRY_OK);
+    assert_int_equal(backfill_request(r->backfill,
+                                      &(struct backfill_ask){.past = PAST + 1, .from = 300, .oldest = 310, .token = 99},
+                                      r->now),
+                     BELFRY_OK);
     obey(r);
     backfill_cut(r->backfill, PAST + 1, r->now);
     obey(r);
@@ -418,10 +423,124 @@ static void requests_are_bounded(void **state)
     struct rig *r = *state;
     for (uint64_t i = 0; i < 1024; i++)
         request(r, 50, 300, i);
-    assert_int_equal(backfill_request(r->backfill, PAST, 50, 300, 9999, r->now), BELFRY_ERR_LIMIT);
+    assert_int_equal(backfill_request(r->backfill,
+                                      &(struct backfill_ask){.past = PAST, .from = 50, .oldest = 300, .token = 9999},
+                                      r->now),
+                     BELFRY_ERR_LIMIT);
     deliver_all(r);
     segment_unref(answer(r).segment);
     request(r, 50, 300, 9999);
+}
+
+/* ---- clients take turns ---- */
+
+static void request_for(struct rig *r, uint64_t client, int64_t from, int64_t oldest, uint64_t token)
+{
+    r->client = client;
+    request(r, from, oldest, token);
+}
+
+static void a_client_leaves_a_backfill_to_others(void **state)
+{
+    struct rig *r = *state;
+    for (int64_t i = 0; i < 4; i++)
+        request_for(r, 7, 20 + 50 * i, 300, 1);
+    assert_true(r->watches[0].open && r->watches[1].open);
+    assert_false(r->watches[2].open);
+    request_for(r, 8, 250, 300, 2);
+    assert_true(r->watches[2].open);
+    assert_int_equal(r->watches[2].next, 250);
+}
+
+/* Requests of five revisions: each is whole with its first segment. */
+static void clients_take_turns(void **state)
+{
+    struct rig *r = *state;
+    for (int64_t i = 0; i < 5; i++)
+        request_for(r, 7, 20 + 40 * i, 25 + 40 * i, 1);
+    request_for(r, 8, 220, 225, 2);
+    request_for(r, 8, 260, 265, 2);
+    request_for(r, 9, 300, 305, 3);
+    assert_int_equal(r->watches[2].next, 220);
+    give_all(r, 0);
+    segment_unref(answer(r).segment);
+    assert_int_equal(r->watches[0].next, 300); /* the one client that has none */
+    give_all(r, 2);
+    segment_unref(answer(r).segment);
+    assert_int_equal(r->watches[2].next, 260);
+    for (size_t n = 0; n < 6; n++) {
+        deliver_all(r);
+        segment_unref(answer(r).segment);
+    }
+    assert_no_answer(r);
+}
+
+/* The next segment from `from` on, of watch i, and no more than that. Returns where it ends. */
+static int64_t follow_one(struct rig *r, unsigned i, int64_t from, uint64_t token)
+{
+    struct backfill_answer a;
+    if (!r->watches[i].created)
+        created(r, i);
+    while (!backfill_answer(r->backfill, &a))
+        assert_true(deliver(r, i));
+    assert_int_equal(a.token, token);
+    assert_int_equal(a.segment->from, from);
+    int64_t next = a.segment->upto + 1;
+    segment_unref(a.segment);
+    obey(r);
+    return next;
+}
+
+static void backfills_give_way_to_a_client_that_has_none(void **state)
+{
+    struct rig *r = *state;
+    int64_t next[2];
+    for (unsigned i = 0; i < 2; i++) {
+        int64_t from = 20 + 100 * (int64_t)i;
+        request_for(r, 7, from, 390, i);
+        next[i] = follow_one(r, i, from, i);
+    }
+    request_for(r, 7, next[0], 390, 10); /* both are wanted */
+    request_for(r, 7, next[1], 390, 11);
+    request_for(r, 9, 350, 390, 90);
+    assert_int_equal(r->watches[2].next, 350);
+    request_for(r, 8, 300, 390, 80); /* the second of client 7 ends for it */
+    bool first = r->watches[0].next == 300;
+    assert_true(first || r->watches[1].next == 300);
+    unsigned mine = first ? 0 : 1;
+    assert_int_not_equal(follow_one(r, mine, 300, 80), 0);
+    request_for(r, 8, 320, 390, 81);
+
+    request_for(r, 10, 150, 390, 100); /* each has one now */
+    for (unsigned i = 0; i < 3; i++)
+        assert_int_not_equal(r->watches[i].next, 150);
+    uint64_t due = backfill_due(r->backfill);
+    assert_true(due > r->now && due <= r->now + BACKFILL_TURN_MS);
+    r->now += BACKFILL_TURN_MS;
+    backfill_tick(r->backfill, r->now);
+    obey(r);
+    unsigned n = 0;
+    for (unsigned i = 0; i < 3; i++)
+        n += r->watches[i].open && r->watches[i].next == 150;
+    assert_int_equal(n, 1);
+}
+
+static void requests_of_one_client_refuse_no_other(void **state)
+{
+    struct rig *r = *state;
+    struct backfill_ask ask = {.client = 7, .past = PAST, .from = 50, .oldest = 300, .token = 1};
+    for (size_t i = 0; i < 512; i++)
+        request_for(r, 7, 50, 300, i);
+    assert_int_equal(backfill_request(r->backfill, &ask, r->now), BELFRY_ERR_LIMIT);
+    for (size_t i = 0; i < 256; i++)
+        request_for(r, 8, 50, 300, i);
+    ask.client = 8;
+    assert_int_equal(backfill_request(r->backfill, &ask, r->now), BELFRY_ERR_LIMIT);
+    request_for(r, 9, 50, 300, 1);
+    for (size_t i = 512 + 256 + 1; i < 1024; i++)
+        request_for(r, 0, 50, 300, i);
+    ask.client = 0;
+    assert_int_equal(backfill_request(r->backfill, &ask, r->now), BELFRY_ERR_LIMIT);
 }
 
 /* ---- the proof ---- */
@@ -1025,7 +1144,9 @@ static void what_lies_before_the_first_write_is_known_to_be_empty(void **state)
     struct backfill_answer a;
     struct upstream_action action;
     assert_int_equal(backfill_create(SEGMENT, &backfill), BELFRY_OK);
-    assert_int_equal(backfill_request(backfill, PAST, 1, 2, 7, 1000), BELFRY_OK);
+    assert_int_equal(
+        backfill_request(backfill, &(struct backfill_ask){.past = PAST, .from = 1, .oldest = 2, .token = 7}, 1000),
+        BELFRY_OK);
     assert_true(backfill_answer(backfill, &a));
     assert_int_equal(a.token, 7);
     assert_int_equal(a.err, BELFRY_OK);
@@ -1034,7 +1155,9 @@ static void what_lies_before_the_first_write_is_known_to_be_empty(void **state)
     assert_int_equal(a.segment->n, 0);
     segment_unref(a.segment);
     assert_false(backfill_next(backfill, 1000, &action)); /* upstream is not asked */
-    assert_int_equal(backfill_request(backfill, PAST, 1, 3, 8, 1000), BELFRY_OK);
+    assert_int_equal(
+        backfill_request(backfill, &(struct backfill_ask){.past = PAST, .from = 1, .oldest = 3, .token = 8}, 1000),
+        BELFRY_OK);
     assert_false(backfill_answer(backfill, &a)); /* of revision 2 it is */
     assert_true(backfill_next(backfill, 1000, &action));
     backfill_destroy(backfill);
@@ -1050,7 +1173,8 @@ static enum belfry_err read_it_all(void)
     enum belfry_err err = backfill_create(SEGMENT, &r.backfill);
     if (err != BELFRY_OK)
         return err;
-    err = backfill_request(r.backfill, PAST, 50, 60, 1, r.now);
+    err =
+        backfill_request(r.backfill, &(struct backfill_ask){.past = PAST, .from = 50, .oldest = 60, .token = 1}, r.now);
     for (int i = 0; i < 100 && err == BELFRY_OK; i++) {
         struct backfill_answer a;
         obey(&r);
@@ -1062,7 +1186,8 @@ static enum belfry_err read_it_all(void)
         segment_unref(a.segment);
         if (a.err == BELFRY_OK)
             break;
-        err = backfill_request(r.backfill, PAST, 50, 60, 1, r.now);
+        err = backfill_request(r.backfill, &(struct backfill_ask){.past = PAST, .from = 50, .oldest = 60, .token = 1},
+                               r.now);
     }
     backfill_destroy(r.backfill);
     return err;
@@ -1094,6 +1219,10 @@ int main(void)
         T(request_of_the_next_past_is_served_after_the_cut),
         T(backfill_that_nobody_asks_for_ends),
         T(requests_are_bounded),
+        T(a_client_leaves_a_backfill_to_others),
+        T(clients_take_turns),
+        T(backfills_give_way_to_a_client_that_has_none),
+        T(requests_of_one_client_refuse_no_other),
         cmocka_unit_test(what_lies_before_the_first_write_is_known_to_be_empty),
         T(one_proof_is_good_for_everything_the_watch_gives),
         T(watch_created_anew_is_proven_anew),

@@ -18,10 +18,10 @@
 #include "follow/above.h"
 #include "follow/backfill.h"
 #include "follow/circle.h"
-#include "follow/etcd_version.h"
 #include "follow/follow_log.h"
 #include "follow/reads.h"
 #include "follow/watches.h"
+#include "judge/etcd_version.h"
 #include "net/dns.h"
 
 #define DIAL_MS            2000
@@ -30,6 +30,8 @@
 #define KEEPALIVE_WAIT_MS  5000
 #define MAX_MESSAGE_BYTES  ((size_t)256 * 1024 * 1024)
 #define MAX_REVISION_BYTES ((size_t)1024 * 1024 * 1024)
+#define PROGRESS_GAP_MS    1   /* what asks for it is patient, or has waiting reads */
+#define PROGRESS_WAIT_MS   100 /* an etcd whose watches are not synced does not answer */
 #define TRIM_ROWS          1000
 #define REFUSALS           1024    /* answers that fit even when memory is short */
 #define ACTIONS_MAX        10000   /* in one turn: the rest waits for the next one */
@@ -68,6 +70,7 @@ struct driver {
     const char *name; /* of the tier; "": none */
     uint32_t dial_timeout_ms, command_timeout_ms;
     struct store *store;
+    struct term *term;
     /* the machines */
     struct ingest *ingest;
     struct upstream *upstream;
@@ -83,6 +86,7 @@ struct driver {
     struct watches watches;
     struct reads reads;
     struct above above;
+    struct readpoint point;
     struct circle circle;
     struct follow_log said;
     /* the loop */
@@ -100,9 +104,10 @@ struct driver {
     size_t backfills;
     uint64_t backfills_done, backfill_revisions;
     uint64_t cut_past; /* backfill knows of */
+    uint64_t rewrites; /* upstream_stats.rewrites that the term knows of */
     /* what workers know */
     int64_t told_head;
-    uint64_t told_past;
+    uint64_t told_past, told_term;
     enum driver_standing told_standing;
     uint64_t told_barred;
     char told_reason[256], told_version[32];
@@ -119,10 +124,11 @@ struct driver {
     BELFRY_OWNER;
 };
 
-/* A server has shown this revision. A replica that is empty serves no watcher, so it does not lag. */
+/* A server has shown this revision and this term. A replica that is empty serves no watcher, so it does not lag. */
 static void driver_saw(struct driver *driver, const struct belfry_wire_header *header)
 {
     uint64_t past = ingest_past(driver->ingest);
+    term_hear(driver->term, header);
     if (driver->shown_past != past || header->revision > driver->upstream_revision)
         driver->upstream_revision = header->revision;
     driver->shown_past = past;
@@ -258,13 +264,15 @@ static void driver_on_read_failed(const struct belfry_answer *answer, void *user
 }
 
 /* Upstream's revision, read because progress cannot be requested from this server. If it equals our head, we are up to
- * date. This holds only if the scope is everything: then the head shows that no revision below it is missing. */
+ * date. This holds only if the scope is everything: then the head shows that no revision below it is missing. Otherwise
+ * it was read for the term alone. */
 static void driver_on_head(const struct belfry_wire_header *header, void *user)
 {
     struct driver *driver = user;
     driver->poked = true;
     driver_saw(driver, header);
-    if (upstream_state(driver->upstream) != UPSTREAM_LIVE || header->revision != ingest_head(driver->ingest))
+    if (!driver->whole_scope || upstream_state(driver->upstream) != UPSTREAM_LIVE ||
+        header->revision != ingest_head(driver->ingest))
         return;
     driver->heard_ms = belfry_clock_ms();
     upstream_on_progress(driver->upstream, 0, header, driver->heard_ms);
@@ -384,7 +392,7 @@ static void driver_act_on(struct driver *driver, const struct upstream_action *a
         reads_start(&driver->reads, action, now);
     else if (!unaskable)
         watches_act(&driver->watches, action, now);
-    else if (driver->whole_scope)
+    else
         reads_ask_head(&driver->reads, now);
 }
 
@@ -407,11 +415,11 @@ static void driver_act(struct driver *driver, uint64_t now)
 
 /* ---- backfills ---- */
 
-void driver_backfill(struct driver *driver, uint64_t past, int64_t from, int64_t oldest, uint64_t token)
+void driver_backfill(struct driver *driver, const struct backfill_ask *ask)
 {
     BELFRY_OWNER_CHECK(driver);
-    enum belfry_err err = backfill_request(driver->backfill, past, from, oldest, token, belfry_clock_ms());
-    struct refusal refusal = {.token = token, .err = err};
+    enum belfry_err err = backfill_request(driver->backfill, ask, belfry_clock_ms());
+    struct refusal refusal = {.token = ask->token, .err = err};
     driver->backfills++;
     driver->poked = true;
     if (err == BELFRY_OK)
@@ -419,7 +427,14 @@ void driver_backfill(struct driver *driver, uint64_t past, int64_t from, int64_t
     if (belfry_buf_append(&driver->refusals, &refusal, sizeof(refusal)) == BELFRY_OK)
         return;
     driver->backfills--; /* more than REFUSALS in one turn, and no memory to queue it: answer now */
-    driver->events.backfilled(token, err, NULL, 0, driver->user);
+    driver->events.backfilled(ask->token, err, NULL, 0, driver->user);
+}
+
+void driver_read_point(struct driver *driver, struct readpoint_ask *ask)
+{
+    BELFRY_OWNER_CHECK(driver);
+    readpoint_add(&driver->point, ask);
+    driver->poked = true;
 }
 
 static void driver_answer_backfill(struct driver *driver, const struct backfill_answer *answer)
@@ -446,6 +461,19 @@ static void driver_answer_backfills(struct driver *driver)
         driver_answer_backfill(driver, &out);
 }
 
+/* The term of a rewritten past says nothing about the new one. */
+static void driver_note_term(struct driver *driver)
+{
+    struct upstream_stats stats;
+    struct store_meta meta;
+    upstream_stats(driver->upstream, &stats);
+    if (stats.rewrites == driver->rewrites)
+        return;
+    driver->rewrites = stats.rewrites;
+    driver->store->api->meta(driver->store, &meta);
+    term_begin(driver->term, meta.cluster_id, meta.raft_term);
+}
+
 /* Backfills of a past that is over end before anything else is asked for. */
 static void driver_note_past(struct driver *driver)
 {
@@ -453,6 +481,7 @@ static void driver_note_past(struct driver *driver)
     if (past == driver->cut_past)
         return;
     driver->cut_past = past;
+    driver_note_term(driver);
     reads_new_past(&driver->reads);
     backfill_cut(driver->backfill, past, belfry_clock_ms());
 }
@@ -599,7 +628,7 @@ void driver_status(const struct driver *driver, struct driver_status *out)
         .lag_peak = driver->lag_peak,
         .silent_ms = driver->heard_ms == BELFRY_NEVER ? BELFRY_NEVER : now - driver->heard_ms,
         .past = ingest_past(driver->ingest),
-        .identity = {.cluster_id = meta.cluster_id, .member_id = meta.member_id, .raft_term = meta.raft_term},
+        .identity = {.cluster_id = meta.cluster_id, .member_id = meta.member_id, .raft_term = term_now(driver->term)},
         .disk_trouble = ingest_in_trouble(driver->ingest),
         .given_up = driver->circle.given_up[0] != '\0',
         .barred = driver_barred(driver),
@@ -622,6 +651,7 @@ void driver_status(const struct driver *driver, struct driver_status *out)
         out->losses += counts.losses;
     }
     upstream_stats(driver->upstream, &out->stats);
+    out->points = driver->point.stats;
 }
 
 /* ---- log lines ---- */
@@ -679,16 +709,17 @@ static void driver_log_changes(struct driver *driver, uint64_t now)
 static void driver_tell_workers(struct driver *driver)
 {
     int64_t head = ingest_head(driver->ingest);
-    uint64_t past = ingest_past(driver->ingest);
+    uint64_t past = ingest_past(driver->ingest), raft_term = term_now(driver->term);
     driver_note_standing(driver);
     bool words = driver_words_moved(driver);
     if (head == driver->told_head && past == driver->told_past && driver->standing == driver->told_standing &&
-        driver_barred(driver) == driver->told_barred && !words)
+        driver_barred(driver) == driver->told_barred && raft_term == driver->told_term && !words)
         return;
     if (head != driver->told_head)
         above_stamp(&driver->above, head);
     driver->told_head = head;
     driver->told_past = past;
+    driver->told_term = raft_term;
     driver->told_standing = driver->standing;
     driver->told_barred = driver_barred(driver);
     driver->events.changed(driver->user);
@@ -718,6 +749,7 @@ static void driver_arm(struct driver *driver)
     due = belfry_min_time(due, belfry_calls_due(driver->calls));
     due = belfry_min_time(due, belfry_stream_due(driver->live));
     due = belfry_min_time(due, belfry_stream_due(driver->back));
+    due = belfry_min_time(due, readpoint_due(&driver->point));
     due = belfry_min_time(due, follow_log_due(&driver->said));
     due = belfry_min_time(due, driver->above.due_ms);
     if (driver->watches.judged)
@@ -737,12 +769,19 @@ static void driver_follow(struct driver *driver, uint64_t now)
     driver_act(driver, now);
     belfry_stream_pump(driver->live, now);
     belfry_stream_pump(driver->back, now);
-    belfry_calls_pump(driver->calls, now);
     int64_t head = ingest_head(driver->ingest);
     struct above_place place = {.live = upstream_state(driver->upstream) == UPSTREAM_LIVE,
                                 .past = ingest_past(driver->ingest),
                                 .shown = driver->upstream_revision > head ? driver->upstream_revision : head};
     above_pump(&driver->above, &place, now);
+    struct readpoint_place point = {.live = upstream_ready(driver->upstream) && upstream_proven(driver->upstream),
+                                    .replays = upstream_state(driver->upstream) == UPSTREAM_REPLAYING,
+                                    .is_blind = !driver->whole_scope && !belfry_stream_tells_progress(driver->live),
+                                    .past = ingest_past(driver->ingest),
+                                    .head = head,
+                                    .committed = ingest_committed(driver->ingest)};
+    readpoint_pump(&driver->point, &point, now);
+    belfry_calls_pump(driver->calls, now); /* behind all who may want a token */
 }
 
 static void driver_on_prepare(uv_prepare_t *prepare)
@@ -916,6 +955,8 @@ static enum belfry_err driver_create_stream(struct driver *driver, const struct 
                                         .owner_judges = true,
                                         .patient = true,
                                         .wants_version = live,
+                                        .progress_gap_ms = live ? PROGRESS_GAP_MS : 0,
+                                        .progress_wait_ms = live ? PROGRESS_WAIT_MS : 0,
                                         .deliver = driver_on_stream_action,
                                         .created = driver_on_stream_created,
                                         .link_text = live ? driver_on_live_text : driver_on_back_text,
@@ -947,12 +988,20 @@ static void driver_init_parts(struct driver *driver)
                                .log = driver->log};
     reads_init(&driver->reads, &reads);
     above_init(&driver->above, driver->live, &above_events, driver);
+    struct readpoint_opts point = {.stream = driver->live,
+                                   .calls = driver->calls,
+                                   .auth = &driver->auth,
+                                   .upstream = driver->upstream,
+                                   .term = driver->term,
+                                   .key = driver->key};
+    readpoint_init(&driver->point, &point);
 }
 
 static enum belfry_err driver_create_parts(struct driver *driver, const struct driver_opts *opts)
 {
     struct store_meta meta;
     driver->store->api->meta(driver->store, &meta);
+    term_begin(driver->term, meta.revision != 0 ? meta.cluster_id : 0, meta.raft_term);
     /* An endpoint of another cluster than a warm replica's is left, if there are more. */
     driver->identity = (struct belfry_cluster_identity){.cluster_id = meta.revision != 0 ? meta.cluster_id : 0,
                                                         .n_endpoints = driver->n_endpoints};
@@ -1001,6 +1050,7 @@ static void driver_set_up(struct driver *driver, const struct driver_opts *opts,
     driver->dial_timeout_ms = opts->dial_timeout_ms != 0 ? opts->dial_timeout_ms : DIAL_MS;
     driver->command_timeout_ms = opts->command_timeout_ms != 0 ? opts->command_timeout_ms : COMMAND_MS;
     driver->store = opts->store;
+    driver->term = opts->term;
     driver->name = opts->name != NULL ? opts->name : "";
     driver->said.log = opts->log;
     driver->rng.state = opts->seed;
@@ -1066,6 +1116,7 @@ void driver_destroy(struct driver *driver)
         driver_answer_backfills(driver);
     reads_close(&driver->reads);
     above_fini(&driver->above);
+    readpoint_fini(&driver->point);
     belfry_stream_destroy(driver->live);
     belfry_stream_destroy(driver->back);
     belfry_calls_destroy(driver->calls);

@@ -13,7 +13,7 @@
  *
  * Upstream's version is learned from the server of the live stream. A version with known bugs of its watch is logged
  * once as a warning. With a scope that is not everything, a version older than 3.4.31 or 3.5.13 is refused
- * (etcd_version.h): the tier is not ready, and the reason says what to do.
+ * (judge/etcd_version.h): the tier is not ready, and the reason says what to do.
  *
  * The live stream's server is asked once per second what it is, and how far away it is is measured (above.h). An
  * endpoint by which a tier is above itself, or below too many, is barred (circle.h). When no endpoint is left, the
@@ -33,6 +33,8 @@
 #include "core/segment.h"
 #include "core/store.h"
 #include "follow/about.h"
+#include "follow/backfill.h"
+#include "follow/readpoint.h"
 #include "follow/upstream.h"
 #include "net/endpoint.h"
 #include "net/tls.h"
@@ -60,6 +62,7 @@ struct driver_opts {
     struct belfry_bytes key, range_end; /* the scope, as on the wire; lent. "\0", "\0": everything */
     struct store *store;
     struct evlog *evlog;
+    struct term *term;                            /* hears of every header; outlives the driver, as the two above */
     size_t segment_bytes;                         /* 1 MiB */
     uint32_t dial_timeout_ms, command_timeout_ms; /* 0: 2,000 and 5,000 */
     uint64_t seed;
@@ -76,9 +79,13 @@ BELFRY_NODISCARD enum belfry_err driver_create(const struct driver_opts *opts, c
  * loop. NULL is fine. */
 void driver_destroy(struct driver *driver);
 
-/* Asks for the history of `past` from `from`, which the window (from `oldest`) has lost. Answered exactly once; from
- * inside only if there is no memory to answer later. */
-void driver_backfill(struct driver *driver, uint64_t past, int64_t from, int64_t oldest, uint64_t token);
+/* Asks for history that the window has lost (backfill.h). Answered exactly once; from inside only if there is no memory
+ * to answer later. */
+void driver_backfill(struct driver *driver, const struct backfill_ask *ask);
+
+/* The revision that upstream has reached, for linearizable reads (readpoint.h). `ask` is told from the loop, or when
+ * the driver is destroyed. */
+void driver_read_point(struct driver *driver, struct readpoint_ask *ask);
 
 enum driver_standing {
     DRIVER_NOT_READY, /* it was never live since the start, or lists again */
@@ -107,6 +114,7 @@ struct driver_status {
     uint64_t backfills_done, backfill_revisions;
     uint64_t keys_listed; /* of the listing under way */
     struct upstream_stats stats;
+    struct readpoint_stats points;
 };
 void driver_status(const struct driver *driver, struct driver_status *out);
 

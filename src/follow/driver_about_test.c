@@ -148,6 +148,7 @@ static void endpoint_that_is_listed_twice_is_barred_twice(void **state)
         assert_int_equal(belfry_endpoint_parse(fake_url(bed.fakes[0]), strlen(fake_url(bed.fakes[0])), &endpoints[i],
                                                why, sizeof(why)),
                          BELFRY_OK);
+    term_init(&bed.term);
     struct driver_opts opts = {.loop = &bed.loop,
                                .endpoints = endpoints,
                                .n_endpoints = 2,
@@ -157,6 +158,7 @@ static void endpoint_that_is_listed_twice_is_barred_twice(void **state)
                                .range_end = belfry_bytes_of("", 1),
                                .store = bed.store,
                                .evlog = bed.evlog,
+                               .term = &bed.term,
                                .seed = 2,
                                .log = &test_log};
     assert_int_equal(driver_create(&opts, &events, NULL, &bed.driver), BELFRY_OK);

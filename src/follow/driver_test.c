@@ -14,7 +14,8 @@
 static void ask(uint64_t token, int64_t from, int64_t oldest)
 {
     bed.asking = true;
-    driver_backfill(bed.driver, bed.status.past, from, oldest, token);
+    struct backfill_ask ask = {.past = bed.status.past, .from = from, .oldest = oldest, .token = token};
+    driver_backfill(bed.driver, &ask);
     bed.asking = false;
 }
 
@@ -160,6 +161,26 @@ static void pages_of_one_connection_are_one_listing(void **state)
     drive_live();
     assert_int_equal(bed.status.stats.listings, 1);
     assert_int_equal(bed.status.stats.pages, 2);
+    assert_int_equal(bed.theirs.n_serializable, 1); /* all but the first */
+}
+
+/* As behind a balancer that gives each call to another member. */
+static void pages_of_a_member_that_is_behind_are_linearizable(void **state)
+{
+    (void)state;
+    make_members(1);
+    put_many(1500);
+    bed.rule = (struct fake_rule){.path = "/Range",
+                                  .skip = 2,
+                                  .times = 1,
+                                  .how = FAKE_STATUS,
+                                  .code = 11,
+                                  .message = "etcdserver: mvcc: required revision is a future revision"};
+    start_all();
+    drive_live();
+    assert_int_equal(bed.rule.times, 0);
+    assert_int_equal(bed.status.stats.listings, 2);
+    assert_int_equal(bed.theirs.n_serializable, 0); /* that which was refused is not counted */
 }
 
 static void a_connection_lost_between_pages_lists_anew(void **state)
@@ -209,6 +230,38 @@ static void another_cluster_everywhere_is_a_new_past(void **state)
     assert_int_equal(bed.status.identity.cluster_id, bed.other.cluster_id);
     assert_int_equal(lines("upstream_diverged"), 1);
     assert_int_equal(bed.status.past, 2);
+}
+
+static void a_new_term_is_heard_of_without_a_write(void **state)
+{
+    (void)state;
+    make_members(1);
+    start_all();
+    drive_live();
+    assert_int_equal(term_now(&bed.term), 2);
+    uint64_t began = belfry_clock_ms();
+    bed.theirs.raft_term = 5;
+    drive_until(term_now(&bed.term) == 5);
+    assert_in_range(belfry_clock_ms() - began, 0, 1500);
+    bed.theirs.raft_term = 4; /* as of another member, which lags */
+    fake_put(&bed.theirs, "k", "1");
+    drive_live();
+    assert_int_equal(term_now(&bed.term), 5);
+    assert_int_equal(bed.status.identity.raft_term, 5);
+}
+
+static void another_past_begins_with_its_own_term(void **state)
+{
+    (void)state;
+    make_members(1);
+    bed.theirs.raft_term = 50;
+    start_all();
+    drive_live();
+    assert_int_equal(term_now(&bed.term), 50);
+    bed.other.raft_term = 3;
+    fake_serve(bed.fakes[0], &bed.other);
+    drive_until(bed.status.identity.cluster_id == bed.other.cluster_id && bed.status.standing == DRIVER_READY);
+    assert_int_equal(term_now(&bed.term), 3);
 }
 
 static void no_upstream_is_told_and_waited_for(void **state)
@@ -394,9 +447,12 @@ int main(void)
         T(a_lost_connection_is_a_resume),
         T(an_event_that_is_no_put_and_no_delete_is_not_taken),
         T(pages_of_one_connection_are_one_listing),
+        T(pages_of_a_member_that_is_behind_are_linearizable),
         T(a_connection_lost_between_pages_lists_anew),
         T(one_stray_endpoint_is_left),
         T(another_cluster_everywhere_is_a_new_past),
+        T(a_new_term_is_heard_of_without_a_write),
+        T(another_past_begins_with_its_own_term),
         T(no_upstream_is_told_and_waited_for),
         T(trouble_with_the_disk_is_told_and_outlasted),
         T(what_is_committed_is_there_after_the_end),

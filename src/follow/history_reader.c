@@ -48,6 +48,20 @@ struct turn {
     struct history_reader_task *task; /* NULL: jobs */
 };
 
+/* The client had its turn: the jobs of others are before its own. Under mu. */
+static void reader_end_turn(struct history_reader *history, uint64_t client)
+{
+    struct belfry_list own;
+    belfry_list_init(&own);
+    belfry_list_each_safe (node, &history->jobs) {
+        if (job_of(node)->fetch.client != client)
+            continue;
+        belfry_list_remove(node);
+        belfry_list_append(&own, node);
+    }
+    belfry_list_move_all(&history->jobs, &own);
+}
+
 /* Under mu. */
 static void reader_take_jobs(struct history_reader *history, struct belfry_list *out)
 {
@@ -61,6 +75,7 @@ static void reader_take_jobs(struct history_reader *history, struct belfry_list 
         belfry_list_append(out, node);
         history->stats.shared++;
     }
+    reader_end_turn(history, first->fetch.client);
 }
 
 /* Under mu; there is something. */

@@ -7,8 +7,8 @@
  *                                      +--on the shelf---> done()
  *                                      `--too old--------> lost() --> ingest --_answer--> done()
  *
- * Equal requests that wait at the same time share one read. What was backfilled stays on a shelf (shelf.h) for
- * requests of the same stretch a little later.
+ * Clients take turns (worker_fetch.client). Equal requests that wait at the same time share one read. What was
+ * backfilled stays on a shelf (shelf.h) for requests of the same stretch a little later.
  *
  * The reader does other work, too (lists: kube_reader.h), in turn with the requests: a flood of either delays the
  * other by at most one piece of work.
@@ -58,7 +58,8 @@ BELFRY_NODISCARD enum belfry_err history_reader_start(const struct history_reade
 void history_reader_stop(struct history_reader *history);
 void history_reader_destroy(struct history_reader *history);
 
-/* Errors: BELFRY_ERR_NOMEM (tell the worker, which retries in a later turn). */
+/* A worker has SOURCE_FETCHES (core/source.h) at most, so the queue is bounded. Errors: BELFRY_ERR_NOMEM (tell the
+ * worker, which retries in a later turn). */
 BELFRY_NODISCARD enum belfry_err history_reader_ask(struct history_reader *history, unsigned worker,
                                                     const struct worker_fetch *fetch);
 

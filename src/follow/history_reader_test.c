@@ -152,6 +152,27 @@ static void equal_wishes_that_wait_share_one_read(void **state)
     history_reader_destroy(history);
 }
 
+static void clients_take_turns(void **state)
+{
+    (void)state;
+    static const int64_t upto[] = {209, 309, 609, 409, 509};
+    struct slow_store slow = SLOW_STORE;
+    struct seen seen = SEEN;
+    struct history_reader *history = start(&slow, &seen);
+    ask(history, 0, 200);
+    wait_inside(&slow); /* what follows waits behind it */
+    for (int64_t from = 300; from <= 600; from += 100) {
+        struct worker_fetch fetch = {.client = from < 600 ? 7 : 8, .past = 1, .from = from};
+        assert_int_equal(history_reader_ask(history, 0, &fetch), BELFRY_OK);
+    }
+    let_go(&slow);
+    wait_for(&seen, 5, 0);
+    for (size_t i = 0; i < 5; i++)
+        assert_int_equal(seen.upto[i], upto[i]);
+    history_reader_stop(history);
+    history_reader_destroy(history);
+}
+
 static void what_the_window_has_lost_goes_to_who_can_get_it(void **state)
 {
     (void)state;
@@ -297,6 +318,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equal_wishes_that_wait_share_one_read),
+        cmocka_unit_test(clients_take_turns),
         cmocka_unit_test(what_the_window_has_lost_goes_to_who_can_get_it),
         cmocka_unit_test(what_was_fetched_for_one_is_there_for_the_next),
         cmocka_unit_test(jobs_that_wait_at_the_end_are_dropped),

@@ -108,11 +108,10 @@ static void assert_state(struct bench *b, int64_t rev)
 {
     struct rows rows = {.past = b->past, .rev = rev};
     struct store_read read = {.max_rows = 1000, .max_bytes = 1 << 20};
-    int64_t at;
-    bool more;
-    assert_int_equal(b->store->api->range(b->store, &read, row_is_right, &rows, &at, &more), BELFRY_OK);
-    assert_int_equal(at, rev);
-    assert_false(more);
+    struct store_page page;
+    assert_int_equal(b->store->api->range(b->store, &read, row_is_right, &rows, &page), BELFRY_OK);
+    assert_int_equal(page.at, rev);
+    assert_false(page.more);
     struct past_kv left;
     for (; rows.next < PAST_KEYS; rows.next++)
         assert_false(past_at(b->past, rows.next, rev, &left));

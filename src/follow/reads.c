@@ -34,6 +34,7 @@ void reads_fini(struct reads *reads)
 void reads_new_past(struct reads *reads)
 {
     reads->page_limit = INT64_MAX;
+    reads->is_balanced = false;
 }
 
 /* ---- answers ---- */
@@ -90,6 +91,7 @@ static void reads_on_failed(struct reads *reads, const struct read *read, const 
         belfry_logf(reads->opts.log, BELFRY_LOG_DEBUG, "upstream_page_limit", "keys=%lld",
                     (long long)reads->page_limit);
     }
+    reads->is_balanced = reads->is_balanced || (page && answer->err == BELFRY_ERR_FUTURE);
     reads->opts.events->failed(answer, reads->opts.user);
     upstream_on_read_failed(reads->opts.upstream, read->token, answer->err, now_ms);
 }
@@ -150,6 +152,15 @@ void reads_ask_head(struct reads *reads, uint64_t now_ms)
     reads->asking_head = err == BELFRY_OK;
 }
 
+/* A witness (UPSTREAM_WANT_PAGE, too) is of a revision that this connection has not shown. */
+static enum belfry_err reads_write_page(struct reads *reads, const struct upstream_action *action, int64_t limit)
+{
+    bool is_shown = action->rev != 0 && upstream_state(reads->opts.upstream) == UPSTREAM_LISTING && !reads->is_balanced;
+    struct belfry_bytes end = reads->opts.range_end;
+    return is_shown ? belfry_request_pinned_page(&reads->request, action->key, end, action->rev, limit)
+                    : belfry_request_page(&reads->request, action->key, end, action->rev, limit);
+}
+
 static enum belfry_err reads_try(struct reads *reads, const struct upstream_action *action, struct read *read,
                                  uint64_t now_ms)
 {
@@ -158,8 +169,7 @@ static enum belfry_err reads_try(struct reads *reads, const struct upstream_acti
         return reads_send(reads, belfry_request_count(&reads->request, opts->key), now_ms + opts->timeout_ms,
                           reads_on_answer, read);
     uint32_t ms = opts->timeout_ms < PAGE_MS ? PAGE_MS : opts->timeout_ms;
-    enum belfry_err err = belfry_request_page(&reads->request, action->key, opts->range_end, action->rev, read->limit);
-    return reads_send(reads, err, now_ms + ms, reads_on_answer, read);
+    return reads_send(reads, reads_write_page(reads, action, read->limit), now_ms + ms, reads_on_answer, read);
 }
 
 void reads_start(struct reads *reads, const struct upstream_action *action, uint64_t now_ms)

@@ -6,6 +6,10 @@
  * page counts only if it came by the same connection as the revision that the listing began with. If that connection
  * was lost meanwhile, even while idle, the listing begins again.
  *
+ * The first page is linearizable and names the revision of all others. Whoever gave it has that revision, so the others
+ * are serializable: a tier above answers them from its replica and asks upstream nothing. Behind a balancer that gives
+ * each call to another server, one may not have reached the revision: then all pages are linearizable.
+ *
  * Thread: owner (the calls' loop). No callback comes from inside a call.
  */
 #ifndef BELFRY_FOLLOW_READS_H
@@ -43,6 +47,7 @@ struct reads {
     struct belfry_buf request; /* one, while it is written */
     struct reads_source source;
     int64_t page_limit;   /* keys per page: above this, pages were too large or too slow */
+    bool is_balanced;     /* a server has not reached the revision of the first page */
     uint64_t keys_listed; /* of the listing under way */
     uint64_t keys_of;     /* upstream_stats.listings when they were counted */
     bool asking_head;
@@ -61,7 +66,7 @@ void reads_start(struct reads *reads, const struct upstream_action *action, uint
 /* Reads upstream's revision, for events.head; nothing if it is being read, or cannot be. */
 void reads_ask_head(struct reads *reads, uint64_t now_ms);
 
-/* Another past has begun: what was learned about page sizes is void. */
+/* Another past has begun: what was learned about pages is void. */
 void reads_new_past(struct reads *reads);
 
 #endif

@@ -21,7 +21,7 @@ void replay_fini(struct replay *replay)
     replay_close_all(replay);
 }
 
-struct lane *replay_front(struct replay *replay)
+struct lane *replay_front(const struct replay *replay)
 {
     if (belfry_list_empty(&replay->order))
         return NULL;

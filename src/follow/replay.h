@@ -63,7 +63,7 @@ struct replay {
 void replay_init(struct replay *replay, size_t max_bytes);
 void replay_fini(struct replay *replay);
 
-struct lane *replay_front(struct replay *replay); /* NULL: no lane */
+struct lane *replay_front(const struct replay *replay); /* NULL: no lane */
 unsigned replay_slot(const struct replay *replay, const struct lane *lane);
 
 /* A slot for one more window; 0: all are taken. */

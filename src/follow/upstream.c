@@ -16,6 +16,7 @@
 #define BACKOFF_FIRST_MS 100
 #define BACKOFF_MAX_MS   5000
 #define NOT_OURS         "upstream's last revisions are not ours"
+#define REACH_MS         5  /* until progress that was not far enough is asked for again */
 #define RESUME_MS        10 /* after a revision was refused for want of memory or disk */
 
 /* A read of upstream; one at a time is in progress. */
@@ -65,6 +66,8 @@ struct upstream {
                                no revision can show it */
     /* time */
     uint64_t progress_at; /* when progress is asked for */
+    int64_t reach;        /* LIVE: reads wait for this revision; 0: none */
+    uint64_t reach_at;    /* when progress is asked for because of that; BELFRY_NEVER: it was */
     uint64_t heard_at, ticked_at;
     uint64_t gap_until; /* after a gap: nothing is judged before; 0: there was none */
     bool stale;
@@ -117,6 +120,7 @@ enum belfry_err upstream_create(const struct upstream_opts *opts, struct upstrea
     up->log = opts->log;
     replay_init(&up->replay, opts->replay_bytes != 0 ? opts->replay_bytes : UPSTREAM_REPLAY_BYTES);
     listing_init(&up->listing, opts->store);
+    up->reach_at = BELFRY_NEVER;
     belfry_backoff_init(&up->backoff, BACKOFF_FIRST_MS, BACKOFF_MAX_MS);
     BELFRY_OWNER_INIT(up);
     *out = up;
@@ -168,6 +172,8 @@ static void upstream_move(struct upstream *up, enum upstream_state to)
         belfry_logf(up->log, BELFRY_LOG_INFO, "upstream_state", "from=%s to=%s rev=%" PRId64, names[up->state],
                     names[to], ingest_head(up->ingest));
     up->state = to;
+    up->reach = 0; /* an answer to an older watch does not come any more */
+    up->reach_at = BELFRY_NEVER;
     up->stats.replays += to == UPSTREAM_REPLAYING;
     up->stats.listings += to == UPSTREAM_LISTING;
 }
@@ -478,6 +484,8 @@ static enum taken upstream_give_progress(struct upstream *up, struct lane *lane)
     enum taken taken = upstream_lane_passed(up, lane, header.revision, &header);
     if (taken == TAKEN)
         lane->progress.revision = 0;
+    if (up->reach > ingest_head(up->ingest)) /* the answer to an earlier request, or of a server that lags */
+        up->reach_at = up->now + REACH_MS;
     return taken;
 }
 
@@ -640,6 +648,7 @@ static void upstream_adopt_if_whole(struct upstream *up)
     }
     if (up->listing.digest_rev != 0)
         ingest_set_overlap(up->ingest, up->listing.digest_rev, up->listing.digest);
+    up->stats.rewrites += up->why == EVLOG_CUT_REWRITTEN;
     up->cluster_id = header.cluster_id;
     up->compact_rev = 0;
     question_forget(&up->pages);
@@ -863,6 +872,35 @@ void upstream_on_read(struct upstream *up, uint64_t token, const struct belfry_w
         upstream_ask_later(up);
 }
 
+bool upstream_confirm(struct upstream *up, const struct upstream_mark *sent, const struct belfry_wire_header *header,
+                      uint64_t now_ms)
+{
+    BELFRY_OWNER_CHECK(up);
+    up->now = now_ms;
+    bool joins = BELFRY_MUTANT(reads_before_overlap) && up->state == UPSTREAM_JOINING;
+    if ((up->state != UPSTREAM_LIVE && !joins) || upstream_is_foreign(up, header))
+        return false;
+    if (sent->past != ingest_past(up->ingest))
+        return false;
+    if (header->revision < sent->head && !BELFRY_MUTANT(reads_below_accepted)) {
+        up->stats.judgements++;
+        upstream_relist(up, EVLOG_CUT_REWRITTEN, 0, "upstream is behind us");
+        return false;
+    }
+    return true;
+}
+
+void upstream_reach(struct upstream *up, int64_t rev, uint64_t now_ms)
+{
+    BELFRY_OWNER_CHECK(up);
+    up->now = now_ms;
+    if (up->state != UPSTREAM_LIVE || rev <= up->reach || rev <= ingest_head(up->ingest) ||
+        ingest_is_whole(up->ingest)) /* then its events are on their way */
+        return;
+    up->reach = rev;
+    up->reach_at = now_ms;
+}
+
 void upstream_on_page(struct upstream *up, uint64_t token, struct belfry_bytes response, uint64_t now_ms)
 {
     BELFRY_OWNER_CHECK(up);
@@ -957,13 +995,21 @@ static bool upstream_ask_witness(struct upstream *up, struct upstream_action *ou
     return true;
 }
 
-/* Requests progress if the front lane has been silent for long. */
+/* When progress is to be asked for, if the front lane is silent until then. */
+static uint64_t upstream_progress_due(const struct upstream *up)
+{
+    const struct lane *lane = replay_front(&up->replay);
+    bool is_open = lane != NULL && lane->state == LANE_OPEN && lane->created && !lane->paused;
+    return is_open ? belfry_min_time(up->progress_at, up->reach_at) : BELFRY_NEVER;
+}
+
 static bool upstream_ask_progress(struct upstream *up, struct upstream_action *out)
 {
     const struct lane *lane = replay_front(&up->replay);
-    if (lane == NULL || lane->state != LANE_OPEN || !lane->created || lane->paused || up->now < up->progress_at)
+    if (up->now < upstream_progress_due(up))
         return false;
     up->progress_at = up->now + UPSTREAM_PROGRESS_MS;
+    up->reach_at = BELFRY_NEVER;
     *out = (struct upstream_action){.want = UPSTREAM_WANT_PROGRESS, .slot = replay_slot(&up->replay, lane)};
     return true;
 }
@@ -1041,6 +1087,7 @@ uint64_t upstream_due(const struct upstream *up)
     uint64_t due = up->ticked_at + UPSTREAM_TICK_MS;
     due = belfry_min_time(due, ingest_due(up->ingest));
     due = belfry_min_time(due, replay_due(&up->replay));
+    due = belfry_min_time(due, upstream_progress_due(up));
     due = belfry_min_time(due, question_due(&up->read));
     due = belfry_min_time(due, question_due(&up->witness_read));
     if (up->replay.lanes[0].refused && !up->vouching &&
@@ -1065,12 +1112,13 @@ bool upstream_stale(const struct upstream *up)
 
 bool upstream_ready(const struct upstream *up)
 {
-    return up->state == UPSTREAM_LIVE && !up->stale;
+    bool joins = BELFRY_MUTANT(reads_before_overlap) && up->state == UPSTREAM_JOINING;
+    return (up->state == UPSTREAM_LIVE || joins) && !up->stale;
 }
 
 bool upstream_proven(const struct upstream *up)
 {
-    return up->proven;
+    return up->proven || BELFRY_MUTANT(reads_before_overlap);
 }
 
 void upstream_stats(const struct upstream *up, struct upstream_stats *out)

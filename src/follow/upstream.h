@@ -61,10 +61,12 @@
 #include "base/log.h"
 #include "follow/ingest.h"
 
-#define UPSTREAM_STALE_MS     5000
-#define UPSTREAM_TICK_MS      500  /* a tick is due at least this often */
-#define UPSTREAM_GAP_MS       1000 /* a tick this much later than due: the process was stopped */
-#define UPSTREAM_PROGRESS_MS  1000 /* progress is asked for after this much silence */
+#define UPSTREAM_STALE_MS 5000
+#define UPSTREAM_TICK_MS  500  /* a tick is due at least this often */
+#define UPSTREAM_GAP_MS   1000 /* a tick this much later than due: the process was stopped */
+#define UPSTREAM_PROGRESS_MS                                                                                           \
+    800 /* progress is asked for after this much silence: its header has a term (term.h) that
+                                      is to be at most a second old */
 #define UPSTREAM_WINDOWS      32
 #define UPSTREAM_WINDOW       1000
 #define UPSTREAM_FAR          4000 /* revisions behind from which a replay is staggered */
@@ -141,6 +143,22 @@ void upstream_on_read(struct upstream *upstream, uint64_t token, const struct be
 void upstream_on_page(struct upstream *upstream, uint64_t token, struct belfry_bytes response, uint64_t now_ms);
 void upstream_on_read_failed(struct upstream *upstream, uint64_t token, enum belfry_err err, uint64_t now_ms);
 
+/* Where we were when a linearizable read was sent. */
+struct upstream_mark {
+    uint64_t past;
+    int64_t head;
+};
+
+/* A linearizable read on the connection of the live watch, sent when we were at `sent`, was answered with this header.
+ * True: upstream is at or above that head, so our past is still its own. False: it is not, and a listing begins; or we
+ * do not follow live now; or we have another past since, of which the answer says nothing. */
+BELFRY_NODISCARD bool upstream_confirm(struct upstream *upstream, const struct upstream_mark *sent,
+                                       const struct belfry_wire_header *header, uint64_t now_ms);
+
+/* Reads wait until we have everything up to `rev`, which upstream has and the scope may not: progress is asked for as
+ * soon as we follow live, until it reaches that far. May be repeated at will. */
+void upstream_reach(struct upstream *upstream, int64_t rev, uint64_t now_ms);
+
 /* All that the sockets held has come in. */
 void upstream_drained(struct upstream *upstream, uint64_t now_ms);
 
@@ -162,6 +180,7 @@ bool upstream_proven(const struct upstream *upstream);
 struct upstream_stats {
     uint64_t relists_unproven; /* nothing could show that the past was not rewritten */
     uint64_t relists_damaged;  /* because of the store */
+    uint64_t rewrites;         /* listings that were adopted as another past than the one before */
     uint64_t revisions, events, overlaps, listings, relists_compacted, relists_rewritten, breaches, judgements, replays,
         windows, pages, pages_repeated, gaps, stale;
 };

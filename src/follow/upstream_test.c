@@ -334,9 +334,8 @@ static void assert_follows(struct rig *r)
     assert_int_equal(ingest_committed(r->ingest), r->past->head);
     struct rows rows = {.past = r->past};
     struct store_read read = {.max_rows = 1000, .max_bytes = 1 << 20};
-    int64_t at;
-    bool more;
-    assert_int_equal(r->store->api->range(r->store, &read, row_is_right, &rows, &at, &more), BELFRY_OK);
+    struct store_page page;
+    assert_int_equal(r->store->api->range(r->store, &read, row_is_right, &rows, &page), BELFRY_OK);
     for (; rows.next < PAST_KEYS; rows.next++)
         assert_int_equal(r->past->now[rows.next].version, 0);
 }
@@ -665,6 +664,93 @@ static void scoped_live(struct rig *r)
     upstream_drained(r->up, r->now);
     assert_int_equal(ingest_head(r->ingest), 100);
     assert_int_equal(ingest_overlap(r->ingest), 10);
+}
+
+static void tell_progress(struct rig *r, int64_t rev)
+{
+    struct belfry_wire_header header = past_header(r->past, rev);
+    upstream_on_progress(r->up, 0, &header, r->now);
+    obey(r);
+}
+
+static void a_revision_that_reads_wait_for_is_asked_for_once(void **state)
+{
+    struct rig *r = *state;
+    scoped_live(r);
+    size_t before = r->progress_asked;
+    upstream_reach(r->up, 100, r->now); /* it is there */
+    obey(r);
+    assert_int_equal(r->progress_asked, before);
+    for (int i = 0; i < 3; i++) {
+        upstream_reach(r->up, 120, r->now);
+        assert_true(i > 0 || upstream_due(r->up) <= r->now);
+        obey(r);
+    }
+    assert_int_equal(r->progress_asked, before + 1);
+    tell_progress(r, 125);
+    assert_int_equal(ingest_head(r->ingest), 125);
+    r->now += 50;
+    obey(r);
+    assert_int_equal(r->progress_asked, before + 1);
+}
+
+static void progress_that_was_not_far_enough_is_asked_for_again(void **state)
+{
+    struct rig *r = *state;
+    scoped_live(r);
+    upstream_reach(r->up, 110, r->now);
+    obey(r);
+    size_t before = r->progress_asked;
+    upstream_reach(r->up, 120, r->now); /* while the first is under way; the client repeats no request */
+    tell_progress(r, 110);
+    r->now += 10;
+    obey(r);
+    assert_true(r->progress_asked > before);
+    before = r->progress_asked;
+    tell_progress(r, 110); /* of a server that lags: not as fast as it answers */
+    assert_int_equal(r->progress_asked, before);
+    r->now += 10;
+    obey(r);
+    assert_int_equal(r->progress_asked, before + 1);
+    tell_progress(r, 120);
+    r->now += 10;
+    obey(r);
+    assert_int_equal(r->progress_asked, before + 1);
+}
+
+static void nothing_is_asked_for_reads_when_every_revision_has_events(void **state)
+{
+    struct rig *r = *state;
+    go_live(r, 10);
+    size_t before = r->progress_asked;
+    upstream_reach(r->up, 20, r->now);
+    obey(r);
+    assert_int_equal(r->progress_asked, before);
+}
+
+static void an_answer_below_the_head_that_was_ours_begins_a_listing(void **state)
+{
+    struct rig *r = *state;
+    go_live(r, 10);
+    struct upstream_mark sent = {.past = ingest_past(r->ingest), .head = ingest_head(r->ingest)};
+    struct belfry_wire_header header = past_header(r->past, sent.head);
+    assert_true(upstream_confirm(r->up, &sent, &header, r->now));
+    header.revision--;
+    assert_false(upstream_confirm(r->up, &sent, &header, r->now));
+    assert_int_equal(upstream_state(r->up), UPSTREAM_LISTING);
+}
+
+/* The question was sent before a listing, and its answer came late. */
+static void an_answer_to_a_question_of_another_past_says_nothing(void **state)
+{
+    struct rig *r = *state;
+    go_live(r, 10);
+    struct upstream_mark sent = {.past = ingest_past(r->ingest) - 1, .head = ingest_head(r->ingest) + 5};
+    struct belfry_wire_header header = past_header(r->past, ingest_head(r->ingest));
+    assert_false(upstream_confirm(r->up, &sent, &header, r->now));
+    assert_int_equal(upstream_state(r->up), UPSTREAM_LIVE);
+    header.revision += 10;
+    assert_false(upstream_confirm(r->up, &sent, &header, r->now));
 }
 
 /* The watch is created where upstream is, and canceled at once. */
@@ -1692,6 +1778,11 @@ int main(void)
         T(compaction_that_a_tier_tells_of_long_ago_holds_nobody_up),
         T(restore_to_below_the_compaction_is_found_out_by_a_watch),
         T(what_is_between_the_compaction_and_our_head_is_compared),
+        T(a_revision_that_reads_wait_for_is_asked_for_once),
+        T(progress_that_was_not_far_enough_is_asked_for_again),
+        T(nothing_is_asked_for_reads_when_every_revision_has_events),
+        T(an_answer_to_a_question_of_another_past_says_nothing),
+        T(an_answer_below_the_head_that_was_ours_begins_a_listing),
         T(progress_that_no_witness_vouched_for_is_not_taken),
         T(tier_that_says_compacted_of_what_is_above_it_was_rewritten),
         T(member_behind_us_is_lag_if_a_linearizable_read_says_more),

@@ -13,6 +13,7 @@
 
 #include "base/bytes.h"
 #include "base/rng.h"
+#include "base/sanitizer.h"
 #include "support/refuse.h"
 
 #define NOWHERE ((struct belfry_bytes){0})
@@ -416,20 +417,9 @@ static void random_work_leaves_the_same_as_a_plain_array(void **state)
 #define MANY       100000
 #define MANY_BYTES 1024 /* of a value */
 
-#if defined(__SANITIZE_ADDRESS__)
-#define HAS_MALLINFO 0
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define HAS_MALLINFO 0
-#endif
-#endif
-#ifndef HAS_MALLINFO
-#define HAS_MALLINFO 1
-#endif
-
 static size_t allocated(void)
 {
-    return HAS_MALLINFO ? mallinfo2().uordblks + mallinfo2().hblkhd : 0;
+    return BELFRY_HAS_SANITIZER ? 0 : mallinfo2().uordblks + mallinfo2().hblkhd;
 }
 
 static void a_hundred_thousand_objects_take_less_than_1_3_times_their_bytes(void **state)

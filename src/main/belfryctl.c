@@ -85,10 +85,16 @@ static enum exit_code run(const struct flags *flags)
         return cmd_top(flags);
     case CMD_TREE:
         return cmd_tree(flags);
+    case CMD_HEALTH:
+        return cmd_health(flags);
+    case CMD_DOCTOR:
+        return cmd_doctor(flags);
     case CMD_VERIFY:
         return cmd_verify(flags);
     case CMD_KUBE:
         return cmd_kube(flags);
+    case CMD_COMPLETION:
+        return cmd_completion(flags);
     case CMD_HELP:
         return help(flags);
     case CMD_VERSION:

@@ -35,6 +35,16 @@ void belfry_grpc_frame_prefix(uint8_t to[BELFRY_GRPC_PREFIX_BYTES], size_t len)
     to[4] = (uint8_t)len;
 }
 
+struct belfry_bytes belfry_grpc_frame_only(struct belfry_bytes body)
+{
+    uint8_t prefix[BELFRY_GRPC_PREFIX_BYTES];
+    if (body.len < sizeof(prefix))
+        return (struct belfry_bytes){0};
+    struct belfry_bytes message = belfry_bytes_of(body.data + sizeof(prefix), body.len - sizeof(prefix));
+    belfry_grpc_frame_prefix(prefix, message.len);
+    return memcmp(body.data, prefix, sizeof(prefix)) == 0 ? message : (struct belfry_bytes){0};
+}
+
 static void advance(struct belfry_bytes *in, size_t n)
 {
     in->data += n;

@@ -57,4 +57,7 @@ static inline bool belfry_grpc_frame_inside(const struct belfry_grpc_frame *fram
 /* Writes the prefix of an uncompressed message; len fits 32 bits. */
 void belfry_grpc_frame_prefix(uint8_t to[BELFRY_GRPC_PREFIX_BYTES], size_t len);
 
+/* The message of a body that is just one, uncompressed; lent. {NULL, 0}: it is something else. */
+struct belfry_bytes belfry_grpc_frame_only(struct belfry_bytes body);
+
 #endif

@@ -119,6 +119,17 @@ static void refused_memory_is_reported_and_nothing_leaks(void **state)
     assert_true(refuse_sweep(growing_scenario) >= 2);
 }
 
+static void a_body_of_one_message_is_told_from_others(void **state)
+{
+    (void)state;
+    static const char one[] = {0, 0, 0, 0, 2, 'a', 'b'}, packed[] = {1, 0, 0, 0, 2, 'a', 'b'};
+    struct belfry_bytes message = belfry_grpc_frame_only(belfry_bytes_of(one, sizeof(one)));
+    assert_true(belfry_bytes_equal(message, belfry_bytes_str("ab")));
+    assert_null(belfry_grpc_frame_only(belfry_bytes_of(one, sizeof(one) - 1)).data);
+    assert_null(belfry_grpc_frame_only(belfry_bytes_of(one, 4)).data);
+    assert_null(belfry_grpc_frame_only(belfry_bytes_of(packed, sizeof(packed))).data);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -126,6 +137,7 @@ int main(void)
         cmocka_unit_test(a_length_over_the_limit_is_refused_before_its_bytes_come),
         cmocka_unit_test(an_unknown_flag_is_refused_at_once),
         cmocka_unit_test(an_announced_length_reserves_no_more_than_a_little),
+        cmocka_unit_test(a_body_of_one_message_is_told_from_others),
         cmocka_unit_test(refused_memory_is_reported_and_nothing_leaks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

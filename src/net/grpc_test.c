@@ -1,8 +1,7 @@
 /* src/net/grpc_test.c: a connection and how its calls end. What happens in between is in grpc_call_test.c. */
 #include "net/grpc_peer_test.h"
 
-#include <zlib.h>
-
+#include "support/gzipped.h"
 #include "support/refuse.h"
 
 /* ---- calls that go well ---- */
@@ -533,19 +532,6 @@ static void a_stream_that_is_reset_on_our_side_is_ended_by_the_next_tick(void **
 
 /* ---- compression ---- */
 
-static size_t pack(const void *in, size_t len, uint8_t *out, size_t cap)
-{
-    z_stream z = {0};
-    assert_int_equal(deflateInit2(&z, 9, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
-    z.next_in = (Bytef *)(uintptr_t)in;
-    z.avail_in = (uInt)len;
-    z.next_out = out;
-    z.avail_out = (uInt)cap;
-    assert_int_equal(deflate(&z, Z_FINISH), Z_STREAM_END);
-    deflateEnd(&z);
-    return cap - z.avail_out;
-}
-
 /* One message with `flag` under `encoding` (NULL: no such header). */
 static struct seen send_encoded(const char *encoding, uint8_t flag, const void *data, size_t len)
 {
@@ -568,7 +554,7 @@ static void gzip_messages_are_unpacked(void **state)
 {
     (void)state;
     uint8_t packed[256];
-    size_t n = pack("unpacked", 8, packed, sizeof(packed));
+    size_t n = gzipped("unpacked", 8, 9, packed, sizeof(packed));
     struct seen seen = send_encoded("gzip", 1, packed, n);
     assert_int_equal(seen.code, BELFRY_GRPC_OK);
     assert_string_equal(seen.first, "unpacked");
@@ -581,7 +567,7 @@ static void compressed_messages_that_cannot_be_unpacked_are_internal(void **stat
 {
     (void)state;
     uint8_t packed[256];
-    size_t n = pack("unpacked", 8, packed, sizeof(packed));
+    size_t n = gzipped("unpacked", 8, 9, packed, sizeof(packed));
     assert_int_equal(send_encoded(NULL, 1, packed, n).code, BELFRY_GRPC_INTERNAL);
     assert_int_equal(send_encoded("identity", 1, packed, n).code, BELFRY_GRPC_INTERNAL);
     assert_int_equal(send_encoded("snappy", 1, packed, n).code, BELFRY_GRPC_INTERNAL);
@@ -596,11 +582,11 @@ static void a_message_that_unpacks_to_too_much_is_refused(void **state)
     uint8_t *zeroes = calloc(1, len);
     static uint8_t packed[64 * 1024];
     assert_non_null(zeroes);
-    size_t n = pack(zeroes, len, packed, sizeof(packed));
+    size_t n = gzipped(zeroes, len, 9, packed, sizeof(packed));
     struct seen seen = send_encoded("gzip", 1, packed, n);
     assert_int_equal(seen.code, BELFRY_GRPC_RESOURCE_EXHAUSTED);
     assert_int_equal(seen.n_messages, 0);
-    n = pack(zeroes, len - 1, packed, sizeof(packed));
+    n = gzipped(zeroes, len - 1, 9, packed, sizeof(packed));
     assert_int_equal(send_encoded("gzip", 1, packed, n).n_bytes, MAX_MESSAGE);
     free(zeroes);
 }
@@ -948,7 +934,7 @@ static enum belfry_err exchange(struct pair *pair, struct seen *seen, bool unary
             peer_respond(&pair->peer, 1, nv, 3);
         }
         uint8_t packed[256];
-        peer_message(&pair->peer, 1, 1, packed, pack("an answer", 9, packed, sizeof(packed)));
+        peer_message(&pair->peer, 1, 1, packed, gzipped("an answer", 9, 9, packed, sizeof(packed)));
         err = pump(pair);
         if (err != BELFRY_OK)
             return err;

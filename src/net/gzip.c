@@ -6,8 +6,7 @@
 #include "net/zlib_mem.h"
 
 #define FIRST_BYTES  1024
-#define WINDOW_GZIP  (15 + 16) /* zlib: the largest window, and a gzip header instead of a zlib one */
-#define UNPACK_RATIO 4         /* a first guess at the size; what JSON and protobuf of keys come to */
+#define UNPACK_RATIO 4 /* a first guess at the size; what JSON and protobuf of keys come to */
 
 static size_t smaller(size_t a, size_t b)
 {
@@ -69,7 +68,7 @@ enum belfry_err belfry_gzip_unpack(struct belfry_bytes in, size_t max_bytes, str
     struct belfry_blob *blob = NULL;
     z_stream z = {.next_in = (const Bytef *)in.data, .avail_in = (uInt)in.len};
     belfry_zlib_mem(&z);
-    if (inflateInit2(&z, WINDOW_GZIP) != Z_OK)
+    if (inflateInit2(&z, BELFRY_ZLIB_GZIP) != Z_OK)
         return BELFRY_ERR_NOMEM;
     size_t first = in.len * UNPACK_RATIO > FIRST_BYTES ? in.len * UNPACK_RATIO : FIRST_BYTES;
     enum belfry_err err = belfry_blob_alloc(smaller(first, max_bytes), &blob);
@@ -81,5 +80,23 @@ enum belfry_err belfry_gzip_unpack(struct belfry_bytes in, size_t max_bytes, str
         return err;
     }
     *out = blob;
+    return BELFRY_OK;
+}
+
+enum belfry_err belfry_gzip_front(struct belfry_bytes in, uint8_t *to, size_t cap, size_t *out_n)
+{
+    z_stream z = {.next_in = (const Bytef *)in.data,
+                  .avail_in = (uInt)smaller(in.len, UINT_MAX),
+                  .next_out = to,
+                  .avail_out = (uInt)smaller(cap, UINT_MAX)};
+    uInt room = z.avail_out;
+    belfry_zlib_mem(&z);
+    if (inflateInit2(&z, BELFRY_ZLIB_GZIP) != Z_OK)
+        return BELFRY_ERR_NOMEM;
+    int rc = inflate(&z, Z_SYNC_FLUSH);
+    inflateEnd(&z);
+    if (rc == Z_MEM_ERROR)
+        return BELFRY_ERR_NOMEM;
+    *out_n = room - z.avail_out;
     return BELFRY_OK;
 }

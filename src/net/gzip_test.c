@@ -7,34 +7,16 @@
 #include <string.h>
 
 #include <cmocka.h>
-#include <zlib.h>
 
 #include "net/gzip.h"
+#include "support/gzipped.h"
 #include "support/refuse.h"
-
-static size_t pack(const void *in, size_t len, uint8_t *out, size_t cap)
-{
-    z_stream z = {0};
-    assert_int_equal(deflateInit2(&z, 9, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
-    uint8_t *copy = malloc(len + 1);
-    assert_non_null(copy);
-    memcpy(copy, in, len);
-    z.next_in = copy;
-    z.avail_in = (uInt)len;
-    z.next_out = out;
-    z.avail_out = (uInt)cap;
-    assert_int_equal(deflate(&z, Z_FINISH), Z_STREAM_END);
-    size_t n = cap - z.avail_out;
-    deflateEnd(&z);
-    free(copy);
-    return n;
-}
 
 static void what_was_packed_comes_out(void **state)
 {
     (void)state;
     uint8_t packed[256];
-    size_t n = pack("one bell", 8, packed, sizeof(packed));
+    size_t n = gzipped("one bell", 8, 9, packed, sizeof(packed));
     struct belfry_blob *blob;
     assert_int_equal(belfry_gzip_unpack(belfry_bytes_of(packed, n), 100, &blob), BELFRY_OK);
     assert_true(belfry_bytes_equal(belfry_blob_bytes(blob), belfry_bytes_str("one bell")));
@@ -45,7 +27,7 @@ static void nothing_packed_comes_out_as_nothing(void **state)
 {
     (void)state;
     uint8_t packed[256];
-    size_t n = pack("", 0, packed, sizeof(packed));
+    size_t n = gzipped("", 0, 9, packed, sizeof(packed));
     struct belfry_blob *blob;
     assert_int_equal(belfry_gzip_unpack(belfry_bytes_of(packed, n), 0, &blob), BELFRY_OK);
     assert_int_equal(belfry_blob_len(blob), 0);
@@ -56,8 +38,8 @@ static void two_members_come_out_as_one(void **state)
 {
     (void)state;
     uint8_t packed[512];
-    size_t n = pack("one ", 4, packed, sizeof(packed));
-    n += pack("bell", 4, packed + n, sizeof(packed) - n);
+    size_t n = gzipped("one ", 4, 9, packed, sizeof(packed));
+    n += gzipped("bell", 4, 9, packed + n, sizeof(packed) - n);
     struct belfry_blob *blob;
     assert_int_equal(belfry_gzip_unpack(belfry_bytes_of(packed, n), 8, &blob), BELFRY_OK);
     assert_true(belfry_bytes_equal(belfry_blob_bytes(blob), belfry_bytes_str("one bell")));
@@ -71,7 +53,7 @@ static void exactly_the_limit_passes_and_one_more_byte_does_not(void **state)
     uint8_t *plain = calloc(1, len);
     assert_non_null(plain);
     uint8_t packed[4096];
-    size_t n = pack(plain, len, packed, sizeof(packed));
+    size_t n = gzipped(plain, len, 9, packed, sizeof(packed));
     struct belfry_blob *blob;
     assert_int_equal(belfry_gzip_unpack(belfry_bytes_of(packed, n), len, &blob), BELFRY_OK);
     assert_int_equal(belfry_blob_len(blob), len);
@@ -85,13 +67,29 @@ static void damage_and_cuts_are_protocol_errors(void **state)
 {
     (void)state;
     uint8_t packed[256];
-    size_t n = pack("one bell, heard by the whole town", 33, packed, sizeof(packed));
+    size_t n = gzipped("one bell, heard by the whole town", 33, 9, packed, sizeof(packed));
     struct belfry_blob *blob;
     for (size_t cut = 0; cut < n; cut++)
         assert_int_equal(belfry_gzip_unpack(belfry_bytes_of(packed, cut), 100, &blob), BELFRY_ERR_PROTOCOL);
     packed[n - 6] ^= 1; /* the checksum */
     assert_int_equal(belfry_gzip_unpack(belfry_bytes_of(packed, n), 100, &blob), BELFRY_ERR_PROTOCOL);
     assert_int_equal(belfry_gzip_unpack(belfry_bytes_str("plain text"), 100, &blob), BELFRY_ERR_PROTOCOL);
+}
+
+static void as_much_of_the_front_comes_out_as_is_there(void **state)
+{
+    (void)state;
+    uint8_t packed[256], front[8];
+    size_t n = gzipped("one bell, heard by the whole town", 33, 9, packed, sizeof(packed)), out = 0, before = 0;
+    for (size_t cut = 0; cut <= n; cut++) {
+        assert_int_equal(belfry_gzip_front(belfry_bytes_of(packed, cut), front, sizeof(front), &out), BELFRY_OK);
+        assert_in_range(out, before, sizeof(front));
+        assert_memory_equal(front, "one bell", out);
+        before = out;
+    }
+    assert_int_equal(out, sizeof(front));
+    assert_int_equal(belfry_gzip_front(belfry_bytes_str("plain text"), front, sizeof(front), &out), BELFRY_OK);
+    assert_int_equal(out, 0);
 }
 
 static uint8_t sweep_packed[4096];
@@ -111,7 +109,7 @@ static void refused_memory_is_reported_and_nothing_leaks(void **state)
     (void)state;
     uint8_t *plain = calloc(1, 50000);
     assert_non_null(plain);
-    sweep_len = pack(plain, 50000, sweep_packed, sizeof(sweep_packed));
+    sweep_len = gzipped(plain, 50000, 9, sweep_packed, sizeof(sweep_packed));
     free(plain);
     assert_true(refuse_sweep(unpack_scenario) >= 4);
 }
@@ -124,6 +122,7 @@ int main(void)
         cmocka_unit_test(two_members_come_out_as_one),
         cmocka_unit_test(exactly_the_limit_passes_and_one_more_byte_does_not),
         cmocka_unit_test(damage_and_cuts_are_protocol_errors),
+        cmocka_unit_test(as_much_of_the_front_comes_out_as_is_there),
         cmocka_unit_test(refused_memory_is_reported_and_nothing_leaks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

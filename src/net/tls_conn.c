@@ -14,6 +14,7 @@
 #include "base/buf.h"
 #include "base/owner.h"
 #include "net/tls_name.h"
+#include "net/tls_peer.h"
 #include "net/tls_private.h"
 
 #define OUTPUT_MAX (64 * 1024) /* unsent bytes at which the next of ours means that the peer does not read */
@@ -193,6 +194,14 @@ bool belfry_tls_conn_has_name(const struct belfry_tls_conn *conn)
 {
     const X509 *cert = SSL_get_certificate(conn->ssl);
     return cert != NULL && X509_NAME_get_index_by_NID(X509_get_subject_name(cert), NID_commonName, -1) >= 0;
+}
+
+bool belfry_tls_conn_peer(const struct belfry_tls_conn *conn, struct belfry_tls_peer *out)
+{
+    const X509 *cert = SSL_get0_peer_certificate(conn->ssl);
+    if (cert != NULL)
+        belfry_tls_peer_read(cert, out);
+    return cert != NULL;
 }
 
 void belfry_tls_conn_destroy(struct belfry_tls_conn *conn)

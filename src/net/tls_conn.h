@@ -51,6 +51,10 @@ bool belfry_tls_conn_has_name(const struct belfry_tls_conn *conn);
 BELFRY_NODISCARD enum belfry_err belfry_tls_conn_recheck(struct belfry_tls_conn *conn, struct belfry_tls *tls,
                                                          int64_t now_s);
 
+/* A client's, after the handshake: what the server's certificate says. False: it showed none. */
+struct belfry_tls_peer;
+bool belfry_tls_conn_peer(const struct belfry_tls_conn *conn, struct belfry_tls_peer *out);
+
 void belfry_tls_conn_destroy(struct belfry_tls_conn *conn);
 
 /* Lends bytes of the peer until the next feed; handshake and read consume them. */

@@ -742,6 +742,11 @@ bool belfry_transport_has_name(const struct belfry_transport *t)
     return t->conn != NULL && belfry_tls_conn_has_name(t->conn);
 }
 
+bool belfry_transport_peer(const struct belfry_transport *t, struct belfry_tls_peer *out)
+{
+    return t->conn != NULL && belfry_tls_conn_peer(t->conn, out);
+}
+
 void belfry_transport_hold(struct belfry_transport *t, bool hold)
 {
     BELFRY_OWNER_CHECK(t);

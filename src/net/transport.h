@@ -67,6 +67,10 @@ const char *belfry_transport_alpn(const struct belfry_transport *t);
 /* After up: whether we have presented a certificate with a common name (net/tls_conn.h); false without TLS. */
 bool belfry_transport_has_name(const struct belfry_transport *t);
 
+/* After up: what the server's certificate says (net/tls_peer.h). False: there is none. */
+struct belfry_tls_peer;
+bool belfry_transport_peer(const struct belfry_transport *t, struct belfry_tls_peer *out);
+
 /* true: the socket is not read until false is said. What was read from it before (64 KiB at most, TLS: 16 KiB more) is
  * still given. Nothing is lost meanwhile, but all of it waits, the end of the connection too, also if writing finds it.
  */

@@ -7,6 +7,8 @@
 #endif
 #include <zlib.h>
 
+#define BELFRY_ZLIB_GZIP (15 + 16) /* for ...Init2: the largest window, and a gzip header instead of a zlib one */
+
 /* Before the stream's Init. */
 void belfry_zlib_mem(z_stream *z);
 

@@ -66,7 +66,7 @@ static bool on_row(struct belfry_bytes key, struct belfry_bytes value, void *use
     return follows;
 }
 
-static const char *const names[ROWFORM_COUNTED] = {"state", "history", "marks", "extents"};
+static const char *const names[ROWFORM_COUNTED] = {"state", "history", "marks", "extents", "counts"};
 
 static enum belfry_err audit_table(struct mdbfile *file, struct ledger *ledger, enum rowform_table table,
                                    enum audit_depth depth)

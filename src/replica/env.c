@@ -3,7 +3,7 @@
  *     meta   "form"  -> | version, 8 | hash key, 16 | salt, 8 |                        once; its own check has no salt
  *            "scope" -> text                                                           once
  *            "now"   -> | cluster id | member id | term | revision | oldest
- *                       | rows and sum of state, history, marks, extents
+ *                       | rows and sum of state, history, marks, extents, counts
  *                       | trimmed | newest |  8 each                                   with every commit
  */
 #include "replica/env.h"
@@ -19,14 +19,13 @@
 
 #include "replica/rowform.h"
 
-#define FORM_VERSION 2 /* 1: without checks */
+#define FORM_VERSION 3 /* 1: without checks; 2: without counts */
 #define FORM_BYTES   32
 #define NOW_NUMBERS  (5 + 2 * ROWFORM_COUNTED + 2)
 #define NOW_BYTES    (8 * NOW_NUMBERS)
 #define ROW_MAX      4096 /* of a small row: a scope is the longest */
-#define TABLES       6
-#define LOCK_BYTES   4096
-#define READERS      8 /* one is used */
+#define TABLES       7
+#define LOCK_BYTES   8192 /* LMDB's head, and 64 for each reader */
 
 static MDB_val text_val(const char *text)
 {
@@ -73,7 +72,8 @@ static int open_tables(struct env *env, MDB_txn *txn)
         const char *name;
         MDB_dbi *dbi;
     } tables[TABLES] = {{"state", &env->state},     {"history", &env->history}, {"marks", &env->marks},
-                        {"extents", &env->extents}, {"gone", &env->gone},       {"meta", &env->meta}};
+                        {"extents", &env->extents}, {"counts", &env->counts},   {"gone", &env->gone},
+                        {"meta", &env->meta}};
     for (size_t i = 0; i < TABLES; i++) {
         int rc = mdb_dbi_open(txn, tables[i].name, MDB_CREATE, tables[i].dbi);
         if (rc != MDB_SUCCESS)
@@ -157,10 +157,12 @@ static int set_up(struct env *env, const char *scope)
     rc = mdb_txn_commit(txn);
     if (rc != MDB_SUCCESS)
         return rc;
-    rc = mdb_txn_begin(env->mdb, NULL, MDB_RDONLY, &env->reader);
-    if (rc == MDB_SUCCESS)
-        mdb_txn_reset(env->reader);
-    return rc;
+    rc = mdb_txn_begin(env->mdb, NULL, MDB_RDONLY, &env->idle[0]);
+    if (rc != MDB_SUCCESS)
+        return rc;
+    mdb_txn_reset(env->idle[0]);
+    env->n_idle = env->n_readers = 1;
+    return MDB_SUCCESS;
 }
 
 /* LMDB writes to its lock file through a memory map, which raises SIGBUS on a full disk. So the page is allocated
@@ -189,7 +191,7 @@ static int open_mdb(struct env *env, const char *path)
         return rc;
     }
     mdb_env_set_maxdbs(env->mdb, TABLES);
-    mdb_env_set_maxreaders(env->mdb, READERS);
+    mdb_env_set_maxreaders(env->mdb, ENV_READERS);
     rc = mdb_env_set_mapsize(env->mdb, env->map_bytes);
     if (rc == MDB_SUCCESS)
         rc = mdb_env_open(env->mdb, path, MDB_NOSYNC | MDB_NOTLS, 0600);
@@ -202,6 +204,8 @@ enum env_fault env_open(const char *path, uint64_t number, size_t map_bytes, con
     if (env == NULL)
         return ENV_FAULT_MEMORY;
     pthread_mutex_init(&env->read_mu, NULL);
+    pthread_cond_init(&env->read_ended, NULL);
+    pthread_mutex_init(&env->older_mu, NULL);
     env->number = number;
     env->map_bytes = map_bytes;
     env->refs = 1;
@@ -223,31 +227,66 @@ void env_close(struct env *env)
 {
     if (env == NULL)
         return;
-    if (env->reader != NULL)
-        mdb_txn_abort(env->reader);
+    for (unsigned i = 0; i < env->n_idle; i++)
+        mdb_txn_abort(env->idle[i]);
     if (env->mdb != NULL)
         mdb_env_close(env->mdb);
     older_index_fini(&env->older.index);
     pthread_mutex_destroy(&env->read_mu);
+    pthread_cond_destroy(&env->read_ended);
+    pthread_mutex_destroy(&env->older_mu);
     free(env);
+}
+
+/* A transaction that waits; NULL: a new one may be made. */
+static MDB_txn *take_idle(struct env *env)
+{
+    MDB_txn *txn = NULL;
+    pthread_mutex_lock(&env->read_mu);
+    while (env->n_idle == 0 && env->n_readers == ENV_READERS)
+        pthread_cond_wait(&env->read_ended, &env->read_mu);
+    if (env->n_idle > 0)
+        txn = env->idle[--env->n_idle];
+    else
+        env->n_readers++;
+    pthread_mutex_unlock(&env->read_mu);
+    return txn;
+}
+
+/* `txn` is reset; NULL: it could not be made. */
+static void put_idle(struct env *env, MDB_txn *txn)
+{
+    pthread_mutex_lock(&env->read_mu);
+    if (txn != NULL)
+        env->idle[env->n_idle++] = txn;
+    else
+        env->n_readers--;
+    pthread_cond_signal(&env->read_ended);
+    pthread_mutex_unlock(&env->read_mu);
 }
 
 enum belfry_err env_read_begin(struct env *env, MDB_txn **out)
 {
-    pthread_mutex_lock(&env->read_mu);
-    int rc = mdb_txn_renew(env->reader);
+    MDB_txn *txn = take_idle(env);
+    int rc = txn != NULL ? mdb_txn_renew(txn) : mdb_txn_begin(env->mdb, NULL, MDB_RDONLY, &txn);
     if (rc != MDB_SUCCESS) {
-        pthread_mutex_unlock(&env->read_mu);
+        put_idle(env, txn);
         return env_err(rc);
     }
-    *out = env->reader;
+    *out = txn;
     return BELFRY_OK;
 }
 
-void env_read_end(struct env *env)
+enum belfry_err env_read_renew(MDB_txn *txn)
 {
-    mdb_txn_reset(env->reader);
-    pthread_mutex_unlock(&env->read_mu);
+    mdb_txn_reset(txn);
+    return env_err(mdb_txn_renew(txn));
+}
+
+void env_read_end(struct env *env, MDB_txn *txn)
+{
+    mdb_txn_reset(txn);
+    put_idle(env, txn);
 }
 
 bool env_now_read(uint64_t salt, MDB_val key, MDB_val row, struct env_now *out)
@@ -297,7 +336,7 @@ int env_now_store(const struct env *env, MDB_txn *txn, const struct env_now *now
 
 static MDB_dbi dbi_of(const struct env *env, enum rowform_table table)
 {
-    const MDB_dbi all[] = {env->state, env->history, env->marks, env->extents, env->meta};
+    const MDB_dbi all[] = {env->state, env->history, env->marks, env->extents, env->counts, env->meta};
     return all[table];
 }
 
@@ -334,7 +373,7 @@ size_t env_table_bytes(const struct env *env, MDB_txn *txn, MDB_dbi table)
 
 size_t env_used_bytes(const struct env *env, MDB_txn *txn)
 {
-    const MDB_dbi tables[] = {env->state, env->history, env->marks, env->extents, env->gone, env->meta};
+    const MDB_dbi tables[] = {env->state, env->history, env->marks, env->extents, env->counts, env->gone, env->meta};
     size_t bytes = 0;
     for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
         bytes += env_table_bytes(env, txn, tables[i]);

@@ -1,13 +1,16 @@
 /* src/replica/env.h
  *
- * env: one LMDB environment: a folder data-N, its tables, and the snapshot that readers take in turn.
+ * env: one LMDB environment: a folder data-N, its tables, and the snapshots of its readers.
  *
  * Flags. NOSYNC, because this is a cache: what is in the page cache survives SIGKILL, and the marker covers the rest.
- * No WRITEMAP: a full disk would be SIGBUS. NOTLS, so that one reader's slot serves any thread. Read-ahead stays on:
+ * No WRITEMAP: a full disk would be SIGBUS. NOTLS, so that a reader's slot serves any thread. Read-ahead stays on:
  * cold reads are of history, in sequence (300,000 revisions, 221 MB, cold: 0.2 s; without read-ahead 3.3 s).
  *
- * Thread: counted by the replica under its mutex; env_read_begin() and _end() from any thread, one at a time (others
- *         wait); write transactions are the writer's.
+ * A snapshot is a read transaction of LMDB. Those that are not used wait in a stack for the next read, which renews
+ * one: that takes no lock of LMDB's and allocates nothing.
+ *
+ * Thread: counted by the replica under its mutex; env_read_begin() and _end() from any thread, ENV_READERS at a time
+ *         (others wait); write transactions are the writer's.
  */
 #ifndef BELFRY_REPLICA_ENV_H
 #define BELFRY_REPLICA_ENV_H
@@ -23,6 +26,8 @@
 #include "core/store.h"
 #include "replica/older.h"
 #include "replica/rowform.h"
+
+#define ENV_READERS 640 /* snapshots at a time: more than two for each thread (a view, and an older page beside it) */
 
 /* How many rows a table has, and the sum of their checks: equal for equal sets of rows, in whatever order they came. */
 struct env_tally {
@@ -51,17 +56,22 @@ static inline void env_tally_remove(struct env_now *now, enum rowform_table tabl
 struct env {
     /* fixed once open */
     MDB_env *mdb;
-    MDB_dbi state, history, marks, extents, gone, meta; /* gone: only while a fresh copy is built */
-    struct belfry_hash_key hash;                        /* of long keys; random, in meta */
-    uint64_t salt;                                      /* of checks; likewise */
+    MDB_dbi state, history, marks, extents, counts, gone, meta; /* gone: only while a fresh copy is built */
+    struct belfry_hash_key hash; /* of long keys, and of boundaries (counts.h); random, in meta */
+    uint64_t salt;               /* of checks; likewise */
     uint64_t number;
     size_t map_bytes;
     unsigned page_bytes;
     /* under read_mu */
     pthread_mutex_t read_mu;
-    MDB_txn *reader;        /* reset between calls */
-    struct older older;     /* for reads at older revisions */
-    int64_t earlier_oldest; /* of the mutant oldest_from_earlier */
+    pthread_cond_t read_ended;
+    MDB_txn *idle[ENV_READERS]; /* the first n_idle, reset */
+    unsigned n_idle, n_readers; /* n_readers: idle or in use */
+    /* under older_mu */
+    pthread_mutex_t older_mu; /* taken before the snapshot that is read: the index is never ahead of it */
+    struct older older;       /* for reads at older revisions */
+    /* any thread; relaxed */
+    _Atomic int64_t earlier_oldest; /* of the mutant oldest_from_earlier */
     /* under the replica's mu */
     unsigned refs;
     uint64_t past;
@@ -94,7 +104,10 @@ enum belfry_err env_err(int rc);
 
 /* A snapshot. On success env_read_end() follows. Errors: BELFRY_ERR_IO, BELFRY_ERR_NOMEM. */
 BELFRY_NODISCARD enum belfry_err env_read_begin(struct env *env, MDB_txn **out);
-void env_read_end(struct env *env);
+void env_read_end(struct env *env, MDB_txn *txn);
+
+/* Moves it to the last commit. Errors: as above; env_read_end() follows all the same. */
+BELFRY_NODISCARD enum belfry_err env_read_renew(MDB_txn *txn);
 
 /* Of a snapshot or transaction. Errors: LMDB's; MDB_CORRUPTED: damaged. */
 int env_now_load(const struct env *env, MDB_txn *txn, struct env_now *out);

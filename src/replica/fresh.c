@@ -6,6 +6,7 @@
 
 #include <assert.h>
 
+#include "replica/counts.h"
 #include "replica/rowform.h"
 
 struct record {
@@ -58,9 +59,10 @@ static int fresh_look_up(const struct env *env, MDB_txn *txn, MDB_val stored, st
     return rc == MDB_NOTFOUND ? MDB_SUCCESS : rc;
 }
 
-static int write_put(struct fresh *fresh, MDB_txn *txn, MDB_val stored, struct belfry_bytes kv)
+static int write_put(struct fresh *fresh, MDB_cursor *blocks, MDB_val stored, struct belfry_bytes kv, bool found)
 {
     const struct env *env = fresh->env;
+    MDB_txn *txn = mdb_cursor_txn(blocks);
     int rc = mdb_del(txn, env->gone, &stored, NULL);
     if (rc != MDB_SUCCESS && rc != MDB_NOTFOUND)
         return rc;
@@ -70,42 +72,46 @@ static int write_put(struct fresh *fresh, MDB_txn *txn, MDB_val stored, struct b
         return rc;
     memcpy(val.mv_data, kv.data, kv.len);
     env_tally_add(&fresh->now, ROWFORM_STATE, rowform_seal(env->salt, ROWFORM_STATE, stored, val.mv_data, kv.len));
-    return MDB_SUCCESS;
+    return found ? MDB_SUCCESS : counts_add(env, blocks, &fresh->now, stored);
 }
 
-static int write_removal(const struct env *env, MDB_txn *txn, MDB_val stored, int64_t rev)
+static int write_removal(struct fresh *fresh, MDB_cursor *blocks, MDB_val stored, int64_t rev, bool found)
 {
+    const struct env *env = fresh->env;
+    MDB_txn *txn = mdb_cursor_txn(blocks);
     uint8_t at[8];
     rowform_put64(at, (uint64_t)rev);
     MDB_val val = {.mv_size = sizeof(at), .mv_data = at};
-    int rc = mdb_del(txn, env->state, &stored, NULL);
-    return rc == MDB_SUCCESS || rc == MDB_NOTFOUND ? mdb_put(txn, env->gone, &stored, &val, 0) : rc;
+    int rc = found ? mdb_del(txn, env->state, &stored, NULL) : MDB_SUCCESS;
+    if (rc == MDB_SUCCESS && found)
+        rc = counts_remove(env, blocks, &fresh->now, stored);
+    return rc == MDB_SUCCESS ? mdb_put(txn, env->gone, &stored, &val, 0) : rc;
 }
 
-static int write_record(struct fresh *fresh, MDB_txn *txn, const struct record *record, const char *bytes)
+static int write_record(struct fresh *fresh, MDB_cursor *blocks, const struct record *record, const char *bytes)
 {
     uint8_t room[ROWFORM_KEY_MAX + ROWFORM_HASH];
     struct belfry_bytes key = belfry_bytes_of(bytes + record->key_at, record->key_len);
     MDB_val stored = rowform_state_key(fresh->env->hash, key, room);
     struct known known;
-    int rc = fresh_look_up(fresh->env, txn, stored, &known);
+    int rc = fresh_look_up(fresh->env, mdb_cursor_txn(blocks), stored, &known);
     if (rc != MDB_SUCCESS || known.rev > record->rev)
         return rc;
     if (known.there)
         env_tally_remove(&fresh->now, ROWFORM_STATE, known.check);
     if (record->removed)
-        return write_removal(fresh->env, txn, stored, record->rev);
-    return write_put(fresh, txn, stored, belfry_bytes_of(bytes, record->len));
+        return write_removal(fresh, blocks, stored, record->rev, known.there);
+    return write_put(fresh, blocks, stored, belfry_bytes_of(bytes, record->len), known.there);
 }
 
-static int write_waiting(struct fresh *fresh, MDB_txn *txn)
+static int write_waiting(struct fresh *fresh, MDB_cursor *blocks)
 {
     struct belfry_bytes waiting = belfry_buf_bytes(&fresh->waiting);
     for (size_t at = 0; at < waiting.len;) {
         struct record record;
         memcpy(&record, waiting.data + at, sizeof(record));
         at += sizeof(record);
-        int rc = write_record(fresh, txn, &record, waiting.data + at);
+        int rc = write_record(fresh, blocks, &record, waiting.data + at);
         if (rc != MDB_SUCCESS)
             return rc;
         at += record.len;
@@ -116,7 +122,12 @@ static int write_waiting(struct fresh *fresh, MDB_txn *txn)
 /* With `meta`: the copy is whole. */
 static int write_all(struct fresh *fresh, MDB_txn *txn, const struct store_meta *meta)
 {
-    int rc = write_waiting(fresh, txn);
+    MDB_cursor *blocks;
+    int rc = mdb_cursor_open(txn, fresh->env->counts, &blocks);
+    if (rc != MDB_SUCCESS)
+        return rc;
+    rc = write_waiting(fresh, blocks);
+    mdb_cursor_close(blocks);
     if (rc != MDB_SUCCESS || meta == NULL)
         return rc;
     fresh->now.meta = *meta;

@@ -46,7 +46,7 @@ static enum belfry_err older_reach_up(struct older *older, struct chain *chain, 
     for (chain_seek(chain, from); chain->rc == MDB_SUCCESS; chain_next(chain)) {
         if ((*left)-- == 0)
             return BELFRY_ERR_AGAIN;
-        enum belfry_err err = older_index_add(&older->index, chain->row.key, chain->at.mv_data);
+        enum belfry_err err = older_index_add(&older->index, &chain->row, chain->at.mv_data, OLDER_ABOVE);
         if (err != BELFRY_OK)
             return err;
         step_behind(chain->at, older->next);
@@ -75,7 +75,7 @@ static enum belfry_err older_reach_down(struct older *older, struct chain *chain
     for (seek_below(older, chain); chain->rc == MDB_SUCCESS && rowform_rev(chain->at) > rev; chain_prev(chain)) {
         if ((*left)-- == 0)
             return BELFRY_ERR_AGAIN;
-        enum belfry_err err = older_index_add(&older->index, chain->row.key, chain->at.mv_data);
+        enum belfry_err err = older_index_add(&older->index, &chain->row, chain->at.mv_data, OLDER_BELOW);
         if (err != BELFRY_OK)
             return err == BELFRY_ERR_LIMIT ? BELFRY_ERR_COMPACTED : err;
         memcpy(older->low, chain->at.mv_data, ROWFORM_AT);
@@ -147,5 +147,26 @@ enum belfry_err older_walk_next(struct older_walk *walk, struct older_key *out)
     walk->after = older_row_key(row);
     walk->given = true;
     *out = (struct older_key){older_row_key(row), event.prev};
+    return BELFRY_OK;
+}
+
+/* ---- counting ---- */
+
+enum belfry_err older_delta(const struct older *older, int64_t rev, struct belfry_bytes key, struct belfry_bytes end,
+                            int64_t *out)
+{
+    uint8_t goal[ROWFORM_AT];
+    size_t looked = 0;
+    rowform_at(rev + 1, 0, goal);
+    *out = 0;
+    for (const struct older_row *row = older->index.newest; row != NULL; row = row->earlier) {
+        if (memcmp(row->at, goal, ROWFORM_AT) < 0)
+            break;
+        if (++looked > OLDER_COUNTED)
+            return BELFRY_ERR_COMPACTED;
+        struct belfry_bytes changed = older_row_key(row);
+        if (belfry_bytes_cmp(changed, key) >= 0 && (end.len == 0 || belfry_bytes_cmp(changed, end) < 0))
+            *out += row->delta;
+    }
     return BELFRY_OK;
 }

@@ -15,7 +15,7 @@
  * compacted. When newer rows do not fit, the index is built again from the newest row down: once in half a million
  * rows, and only if a list needs it.
  *
- * Thread: any, inside of env_read_begin() and _end(), which is also how long the results are valid.
+ * Thread: locked, by env->older_mu, inside of a snapshot that was taken under it. Results are valid as long as that.
  * Memory: OLDER_BYTES per environment, until no list has used it for OLDER_IDLE_MS.
  */
 #ifndef BELFRY_REPLICA_OLDER_H
@@ -71,5 +71,12 @@ void older_walk_init(struct older_walk *walk, const struct older *older, const s
 
 /* Errors: BELFRY_ERR_NOT_FOUND (no more), BELFRY_ERR_IO. */
 BELFRY_NODISCARD enum belfry_err older_walk_next(struct older_walk *walk, struct older_key *out);
+
+/* How many keys more [key, end) has in the snapshot than it had at `rev`; an empty end: to the very end. After
+ * older_reach() with the same `rev`. Looks at every row above `rev` that created or deleted a key, wherever the key is.
+ * Errors: BELFRY_ERR_COMPACTED (these are more than OLDER_COUNTED: about 1 ms). */
+#define OLDER_COUNTED 65536
+BELFRY_NODISCARD enum belfry_err older_delta(const struct older *older, int64_t rev, struct belfry_bytes key,
+                                             struct belfry_bytes end, int64_t *out);
 
 #endif

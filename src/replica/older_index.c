@@ -40,8 +40,35 @@ static int row_order(const struct belfry_treap_node *a, const struct belfry_trea
     return row_compare(older_row_key(row_of(a)), row_of(a)->at, row_of(b));
 }
 
-enum belfry_err older_index_add(struct older_index *index, struct belfry_bytes key, const uint8_t at[ROWFORM_AT])
+/* A delete of a key that was not there changes nothing. */
+static int delta_of(const struct rowform_event *event)
 {
+    bool was = event->prev.len > 0, is = !event->is_delete;
+    return (int)is - (int)was;
+}
+
+static void older_index_link(struct older_index *index, struct older_row *row, enum older_side side)
+{
+    if (index->newest == NULL) {
+        index->newest = index->oldest = row;
+        return;
+    }
+    switch (side) {
+    case OLDER_ABOVE:
+        row->earlier = index->newest;
+        index->newest = row;
+        return;
+    case OLDER_BELOW:
+        index->oldest->earlier = row;
+        index->oldest = row;
+        return;
+    }
+}
+
+enum belfry_err older_index_add(struct older_index *index, const struct rowform_event *event,
+                                const uint8_t at[ROWFORM_AT], enum older_side side)
+{
+    struct belfry_bytes key = event->key;
     const size_t align = _Alignof(struct older_row);
     size_t size = (sizeof(struct older_row) + key.len + align - 1) / align * align;
     if (index->chunks == NULL || index->chunks->size - index->chunks->used < size) {
@@ -57,10 +84,14 @@ enum belfry_err older_index_add(struct older_index *index, struct belfry_bytes k
     }
     struct older_row *row = (struct older_row *)(void *)(index->chunks->room + index->chunks->used);
     index->chunks->used += size;
+    row->earlier = NULL;
+    row->delta = delta_of(event);
     row->key_len = (uint32_t)key.len;
     memcpy(row->at, at, ROWFORM_AT);
     memcpy(row->key, key.data, key.len);
     belfry_treap_insert(&index->root, &row->node, row_order);
+    if (row->delta != 0)
+        older_index_link(index, row, side);
     return BELFRY_OK;
 }
 

@@ -1,8 +1,9 @@
 /* src/replica/replica.c: the parts put together: which environment is current, and which readers still use an older
  * one.
  *
- * Readers take a reference to the current environment for the time of a call; adopt() puts another in its place, and
- * the old one is closed and removed with its last reference, on whichever thread that is.
+ * Readers take a reference to the current environment for the time of a call, and a snapshot of their own. adopt() puts
+ * another environment in its place, and the old one is closed and removed with its last reference, on whichever thread
+ * that is.
  */
 #include "replica/replica.h"
 
@@ -326,8 +327,16 @@ static void replica_set_past(struct store *store, uint64_t past)
 
 static void end_reading(struct replica *replica, struct reading *reading)
 {
-    env_read_end(reading->env);
+    env_read_end(reading->env, reading->txn);
     replica_release(replica, reading->env);
+}
+
+static enum belfry_err load_now(struct reading *reading)
+{
+    if (env_now_load(reading->env, reading->txn, &reading->now) == MDB_SUCCESS)
+        return BELFRY_OK;
+    env_note_damage(reading->env);
+    return BELFRY_ERR_IO;
 }
 
 static enum belfry_err begin_reading(struct replica *replica, struct reading *reading)
@@ -338,12 +347,10 @@ static enum belfry_err begin_reading(struct replica *replica, struct reading *re
         replica_release(replica, reading->env);
         return err;
     }
-    int rc = env_now_load(reading->env, reading->txn, &reading->now);
-    if (rc == MDB_SUCCESS)
-        return BELFRY_OK;
-    env_note_damage(reading->env);
-    end_reading(replica, reading);
-    return BELFRY_ERR_IO;
+    err = load_now(reading);
+    if (err != BELFRY_OK)
+        end_reading(replica, reading);
+    return err;
 }
 
 /* Reading needs no disk space, so a failure inside a snapshot is damage. */
@@ -363,7 +370,7 @@ static void replica_snapshot(struct store *store, struct store_meta *out)
         return;
     *out = reading.now.meta;
     out->past = reading.past;
-    reading.env->earlier_oldest = reading.now.meta.oldest;
+    atomic_store_explicit(&reading.env->earlier_oldest, reading.now.meta.oldest, memory_order_relaxed);
     end_reading(replica, &reading);
 }
 
@@ -375,8 +382,8 @@ static enum belfry_err check_window(struct reading *reading, uint64_t past, int6
         return BELFRY_ERR_CANCELED;
     int64_t begins = meta->oldest;
     if (BELFRY_MUTANT(oldest_from_earlier)) {
-        begins = reading->env->earlier_oldest < begins ? reading->env->earlier_oldest : begins;
-        reading->env->earlier_oldest = meta->oldest;
+        int64_t earlier = atomic_exchange_explicit(&reading->env->earlier_oldest, meta->oldest, memory_order_relaxed);
+        begins = earlier < begins ? earlier : begins;
     }
     *oldest = begins;
     if (rev > meta->revision)
@@ -427,29 +434,123 @@ static enum belfry_err replica_slice(struct store *store, uint64_t past, int64_t
     return err;
 }
 
-static enum belfry_err give_page(const struct reading *reading, const struct store_read *read, store_row_fn row,
-                                 void *user, int64_t *at, bool *more)
+/* Which revision is read; is it there? */
+static enum belfry_err find_rev(const struct reading *reading, const struct store_read *read, int64_t *out)
 {
     const struct store_meta *meta = &reading->now.meta;
     int64_t rev = read->rev == 0 ? meta->revision : read->rev;
     if (rev > meta->revision)
         return BELFRY_ERR_AGAIN;
-    if (rev < meta->oldest - 1) /* at oldest - 1 all later rows still exist */
-        return BELFRY_ERR_COMPACTED;
-    *at = rev;
-    return rev == meta->revision ? page_now(reading->env, reading->txn, read, row, user, more)
-                                 : page_at(reading->env, reading->txn, &reading->now, read, row, user, more);
+    *out = rev;
+    return rev < meta->oldest - 1 ? BELFRY_ERR_COMPACTED : BELFRY_OK; /* at oldest - 1 all later rows still exist */
+}
+
+/* The index of older rows is brought up to the snapshot. So the snapshot is taken again under its lock: another thread
+ * may have moved the index beyond the one at hand. */
+static enum belfry_err give_older(struct reading *reading, const struct page_read *page, struct store_page *out)
+{
+    pthread_mutex_lock(&reading->env->older_mu);
+    enum belfry_err err = env_read_renew(reading->txn);
+    if (err == BELFRY_OK)
+        err = load_now(reading);
+    if (err == BELFRY_OK)
+        err = find_rev(reading, page->read, &out->at);
+    if (err == BELFRY_OK)
+        err = page_at(page, out);
+    pthread_mutex_unlock(&reading->env->older_mu);
+    return err;
+}
+
+static enum belfry_err give_page(struct reading *reading, const struct store_read *read, store_row_fn row, void *user,
+                                 struct store_page *out)
+{
+    struct page_read page = {
+        .env = reading->env, .txn = reading->txn, .now = &reading->now, .read = read, .row = row, .user = user};
+    struct store_page got = {.more = false};
+    enum belfry_err err = find_rev(reading, read, &got.at);
+    if (err == BELFRY_OK)
+        err = got.at == reading->now.meta.revision ? page_now(&page, &got) : give_older(reading, &page, &got);
+    if (err != BELFRY_OK)
+        return err;
+    got.meta = reading->now.meta;
+    got.meta.past = reading->past;
+    *out = got;
+    return BELFRY_OK;
+}
+
+/* ---- views ---- */
+
+struct store_view {
+    struct reading reading;
+};
+
+static enum belfry_err replica_view_begin(struct store *store, struct store_view **out, struct store_meta *meta)
+{
+    struct store_view *view = calloc(1, sizeof(*view));
+    if (view == NULL)
+        return BELFRY_ERR_NOMEM;
+    enum belfry_err err = begin_reading(replica_of(store), &view->reading);
+    if (err != BELFRY_OK) {
+        free(view);
+        return err;
+    }
+    *meta = view->reading.now.meta;
+    meta->past = view->reading.past;
+    *out = view;
+    return BELFRY_OK;
+}
+
+static void replica_view_end(struct store *store, struct store_view *view)
+{
+    end_reading(replica_of(store), &view->reading);
+    free(view);
+}
+
+/* To read an older page moves its snapshot (give_older()), so it is read in another one, of the same environment: what
+ * there was at a revision stays as it was. */
+static enum belfry_err give_beside(const struct reading *view, const struct store_read *read, store_row_fn row,
+                                   void *user, struct store_page *out)
+{
+    struct reading beside = {.env = view->env, .past = view->past};
+    enum belfry_err err = env_read_begin(beside.env, &beside.txn);
+    if (err != BELFRY_OK)
+        return err;
+    err = load_now(&beside);
+    if (err == BELFRY_OK)
+        err = give_page(&beside, read, row, user, out);
+    env_read_end(beside.env, beside.txn);
+    return err;
+}
+
+static enum belfry_err view_range(struct store_view *view, const struct store_read *read, store_row_fn row, void *user,
+                                  struct store_page *out)
+{
+    struct reading *reading = &view->reading;
+    int64_t at;
+    enum belfry_err err = find_rev(reading, read, &at);
+    if (err != BELFRY_OK)
+        return err;
+    if (at == reading->now.meta.revision)
+        return read_to(reading, give_page(reading, read, row, user, out));
+    err = read_to(reading, give_beside(reading, read, row, user, out));
+    if (err == BELFRY_OK) {
+        out->meta = reading->now.meta;
+        out->meta.past = reading->past;
+    }
+    return err;
 }
 
 static enum belfry_err replica_range(struct store *store, const struct store_read *read, store_row_fn row, void *user,
-                                     int64_t *at, bool *more)
+                                     struct store_page *out)
 {
     struct replica *replica = replica_of(store);
     struct reading reading;
+    if (read->view != NULL)
+        return view_range(read->view, read, row, user, out);
     enum belfry_err err = begin_reading(replica, &reading);
     if (err != BELFRY_OK)
         return err;
-    err = read_to(&reading, give_page(&reading, read, row, user, at, more));
+    err = read_to(&reading, give_page(&reading, read, row, user, out));
     end_reading(replica, &reading);
     return err;
 }
@@ -489,6 +590,8 @@ static const struct store_api api = {
     .history = replica_history,
     .slice = replica_slice,
     .range = replica_range,
+    .view_begin = replica_view_begin,
+    .view_end = replica_view_end,
     .damaged = replica_damaged,
 };
 

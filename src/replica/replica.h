@@ -12,6 +12,7 @@
  *     history   (revision, sub), big endian -> Event bytes, and the KeyValue before
  *     marks     revision -> second of CLOCK_BOOTTIME, for trimming by age
  *     extents   revision -> events, bytes         of revisions that are read in slices
+ *     counts    level, key -> rows                how many keys the block of state has that begins there (counts.h)
  *     meta      cluster id, member id, term, revision, oldest, scope, format version; how many rows each table has, and
  *               the sum of their checks
  *
@@ -30,8 +31,8 @@
  * trim and get need one; put, remove and adopt do not: a fresh copy has its own. When the disk or the map is full, the
  * next trim discards history even under its budget, so that writing can go on.
  *
- * Thread: the writer's functions of the store on one thread, the reader's from any: one call at a time, others wait. A
- *         row function must not call the reader's functions.
+ * Thread: the writer's functions of the store on one thread, the reader's from any, at the same time. Reads of state at
+ *         older revisions take turns. A row function must not call the reader's functions.
  */
 #ifndef BELFRY_REPLICA_REPLICA_H
 #define BELFRY_REPLICA_REPLICA_H

@@ -202,9 +202,8 @@ static void long_keys_come_in_the_order_of_their_whole_bytes(void **state)
     put_long(store, ++rev, 300, "q");
     struct walked walked = {0};
     struct store_read read = {.max_rows = 1000, .max_bytes = SIZE_MAX};
-    int64_t at;
-    bool more;
-    assert_int_equal(store->api->range(store, &read, ascends, &walked, &at, &more), BELFRY_OK);
+    struct store_page page;
+    assert_int_equal(store->api->range(store, &read, ascends, &walked, &page), BELFRY_OK);
     assert_int_equal(walked.n, 53);
     size_t pages = 0;
     walked = (struct walked){0};
@@ -214,9 +213,9 @@ static void long_keys_come_in_the_order_of_their_whole_bytes(void **state)
         memcpy(from, walked.last, walked.last_len);
         from[walked.last_len] = '\0'; /* the smallest key behind it */
         read.key = belfry_bytes_of(from, walked.n == 0 ? 0 : walked.last_len + 1);
-        assert_int_equal(store->api->range(store, &read, ascends, &walked, &at, &more), BELFRY_OK);
+        assert_int_equal(store->api->range(store, &read, ascends, &walked, &page), BELFRY_OK);
         pages++;
-    } while (more);
+    } while (page.more);
     assert_int_equal(walked.n, 53);
     assert_int_equal(pages, 8);
     replica_close(store, REPLICA_CLOSE_DIRTY);
@@ -246,13 +245,12 @@ static void many_keys_with_equal_beginnings_are_sorted_in_parts(void **state)
     }
     struct walked walked = {0};
     struct store_read read = {.max_rows = 10000, .max_bytes = SIZE_MAX};
-    int64_t at;
-    bool more;
-    assert_int_equal(store->api->range(store, &read, ascends, &walked, &at, &more), BELFRY_OK);
+    struct store_page page;
+    assert_int_equal(store->api->range(store, &read, ascends, &walked, &page), BELFRY_OK);
     assert_int_equal(walked.n, N / 2);
     walked = (struct walked){0};
     read.rev = 2;
-    assert_int_equal(store->api->range(store, &read, ascends, &walked, &at, &more), BELFRY_OK);
+    assert_int_equal(store->api->range(store, &read, ascends, &walked, &page), BELFRY_OK);
     assert_int_equal(walked.n, N);
     replica_close(store, REPLICA_CLOSE_DIRTY);
 }
@@ -283,19 +281,18 @@ static void older_state_is_read_however_much_has_changed(void **state)
     }
     struct walked walked = {0};
     struct store_read read = {.rev = 2, .max_rows = N, .max_bytes = SIZE_MAX, .max_walk = N / 4};
-    int64_t at;
-    bool more;
+    struct store_page page;
     for (size_t i = 0; i < 4; i++) { /* who has little time goes on until all has been looked at */
-        assert_int_equal(store->api->range(store, &read, ascends, &walked, &at, &more), BELFRY_OK);
-        assert_true(i == 3 || (more && walked.n == 0));
+        assert_int_equal(store->api->range(store, &read, ascends, &walked, &page), BELFRY_OK);
+        assert_true(i == 3 || (page.more && walked.n == 0));
     }
     assert_int_equal(walked.n, N / 2);
-    assert_int_equal(at, 2);
-    assert_false(more);
+    assert_int_equal(page.at, 2);
+    assert_false(page.more);
     put_long(store, 4, 100, "x"); /* and then looks at what is new alone */
     walked = (struct walked){0};
     read.max_walk = 1;
-    assert_int_equal(store->api->range(store, &read, ascends, &walked, &at, &more), BELFRY_OK);
+    assert_int_equal(store->api->range(store, &read, ascends, &walked, &page), BELFRY_OK);
     assert_int_equal(walked.n, N / 2);
     replica_close(store, REPLICA_CLOSE_DIRTY);
 }
@@ -371,6 +368,45 @@ static void full_map_is_an_error_that_passes(void **state)
     assert_true(stats.io_errors > 0);
     storecheck_event_fini(&event);
     replica_close(store, REPLICA_CLOSE_DIRTY);
+}
+
+static uint64_t count_all(struct store *store, int64_t rev)
+{
+    struct store_read read = {.key = belfry_bytes_str("k"), .rev = rev, .counted = true};
+    struct store_page page;
+    assert_int_equal(store->api->range(store, &read, NULL, NULL, &page), BELFRY_OK);
+    assert_false(page.more);
+    return page.count;
+}
+
+/* Each write makes a key, until one does not fit: what it had counted is not counted. */
+static void full_map_leaves_the_counts_as_they_were(void **state)
+{
+    (void)state;
+    struct replica_opts opts = usual();
+    opts.map_bytes = MIB;
+    struct store *store = open_with(&opts);
+    enum belfry_err err = BELFRY_OK;
+    int64_t rev = 1;
+    while (err == BELFRY_OK) {
+        char key[16];
+        snprintf(key, sizeof(key), "k%06u", (unsigned)rev * 7919 % 1000003);
+        struct storecheck_event event = storecheck_event(belfry_bytes_str(key), belfry_bytes_str("v"), rev + 1, NULL);
+        err = write_one(store, rev + 1, &event.event);
+        storecheck_event_fini(&event);
+        rev += err == BELFRY_OK;
+    }
+    assert_int_equal(err, BELFRY_ERR_IO);
+    assert_true(rev > 500);
+    for (int i = 0; i < 2; i++) {
+        struct replica_stats stats;
+        replica_stats(store, &stats);
+        assert_int_equal(stats.state_rows, rev - 1);
+        assert_int_equal(count_all(store, 0), rev - 1);
+        replica_close(store, i == 0 ? REPLICA_CLOSE_DIRTY : REPLICA_CLOSE_CLEAN);
+        store = open_with(&opts); /* the audit passes, too */
+    }
+    replica_close(store, REPLICA_CLOSE_CLEAN);
 }
 
 static void trimming_begins_before_the_map_is_full(void **state)
@@ -635,12 +671,38 @@ static void damaged_row_of_state_is_not_handed_out(void **state)
     (void)state;
     struct store *store = open_with_three_rows();
     struct store_read read = {.max_rows = 10, .max_bytes = SIZE_MAX};
-    int64_t at;
-    bool more;
+    struct store_page page;
     flip_all("value-two");
-    assert_int_equal(store->api->range(store, &read, is_not_flipped, NULL, &at, &more), BELFRY_ERR_IO);
+    assert_int_equal(store->api->range(store, &read, is_not_flipped, NULL, &page), BELFRY_ERR_IO);
     assert_true(store->api->damaged(store));
     assert_true(damages_of(store) > 0);
+    replica_close(store, REPLICA_CLOSE_CLEAN);
+}
+
+static bool add_length(struct belfry_bytes key, struct belfry_bytes kv, void *user)
+{
+    (void)key;
+    *(size_t *)user += kv.len;
+    return true;
+}
+
+/* Of rows that are measured nothing but their lengths is looked at: these are those of the rows. */
+static void measured_rows_are_as_long_and_not_checked(void **state)
+{
+    (void)state;
+    struct store *store = open_with_three_rows();
+    struct store_read read = {.max_rows = 10, .max_bytes = SIZE_MAX};
+    struct store_page page;
+    size_t whole = 0, measured = 0, damaged = 0;
+    assert_int_equal(store->api->range(store, &read, add_length, &whole, &page), BELFRY_OK);
+    read.measured = true;
+    assert_int_equal(store->api->range(store, &read, add_length, &measured, &page), BELFRY_OK);
+    flip_all("value-two");
+    assert_int_equal(store->api->range(store, &read, add_length, &damaged, &page), BELFRY_OK);
+    assert_true(whole > 0);
+    assert_int_equal(measured, whole);
+    assert_int_equal(damaged, whole);
+    assert_false(store->api->damaged(store));
     replica_close(store, REPLICA_CLOSE_CLEAN);
 }
 
@@ -918,12 +980,39 @@ static void reader_keeps_the_copy_it_is_in(void **state)
     storecheck_write(store, 2, "a", "1");
     storecheck_write(store, 3, "b", "1");
     struct store_read read = {.max_rows = 10, .max_bytes = SIZE_MAX};
-    int64_t at;
-    bool more;
-    assert_int_equal(store->api->range(store, &read, adopt_meanwhile, store, &at, &more), BELFRY_OK);
-    assert_int_equal(at, 3);
+    struct store_page page;
+    assert_int_equal(store->api->range(store, &read, adopt_meanwhile, store, &page), BELFRY_OK);
+    assert_int_equal(page.at, 3);
     assert_false(exists("data-1")); /* gone with its last reader */
     expect_state(store, "new=1");
+    replica_close(store, REPLICA_CLOSE_DIRTY);
+}
+
+static void view_keeps_the_copy_it_is_in(void **state)
+{
+    (void)state;
+    struct store *store = open_usual();
+    struct belfry_wire_header header = {.revision = 50};
+    struct store_read read = {.max_rows = 10, .max_bytes = SIZE_MAX, .counted = true};
+    struct store_meta meta;
+    struct store_page page;
+    size_t n = 0;
+    storecheck_write(store, 2, "a", "1");
+    storecheck_write(store, 3, "b", "1");
+    assert_int_equal(store->api->view_begin(store, &read.view, &meta), BELFRY_OK);
+    assert_int_equal(store->api->fresh(store), BELFRY_OK);
+    put_fresh(store, "new", 5);
+    assert_int_equal(store->api->adopt(store, 50, &header, meta.past + 1), BELFRY_OK);
+    for (read.rev = 2; read.rev <= 3; read.rev++) {
+        assert_int_equal(store->api->range(store, &read, count_row, &n, &page), BELFRY_OK);
+        assert_int_equal(page.meta.past, meta.past);
+        assert_int_equal(page.meta.revision, 3);
+        assert_int_equal(page.count, read.rev - 1);
+    }
+    assert_int_equal(n, 3);
+    assert_true(exists("data-1"));
+    store->api->view_end(store, read.view);
+    assert_false(exists("data-1"));
     replica_close(store, REPLICA_CLOSE_DIRTY);
 }
 
@@ -954,11 +1043,10 @@ static void a_state_with_too_much_behind_it_is_compacted(void **state)
         put_long(store, rev, KEY, tail);
     }
     struct store_read read = {.rev = 2, .max_rows = 1, .max_bytes = SIZE_MAX};
-    int64_t at;
-    bool more;
-    assert_int_equal(store->api->range(store, &read, any_row, NULL, &at, &more), BELFRY_ERR_COMPACTED);
+    struct store_page page;
+    assert_int_equal(store->api->range(store, &read, any_row, NULL, &page), BELFRY_ERR_COMPACTED);
     read.rev = N - 20;
-    assert_int_equal(store->api->range(store, &read, any_row, NULL, &at, &more), BELFRY_OK);
+    assert_int_equal(store->api->range(store, &read, any_row, NULL, &page), BELFRY_OK);
     for (int64_t rev = 2 + N; rev < 100 + N; rev++) { /* more than has room on top */
         snprintf(tail, sizeof(tail), "%05u", (unsigned)rev);
         put_long(store, rev, KEY, tail);
@@ -966,8 +1054,39 @@ static void a_state_with_too_much_behind_it_is_compacted(void **state)
     size_t n = 0;
     read.rev = N - 20;
     read.max_rows = 1000;
-    assert_int_equal(store->api->range(store, &read, count_row, &n, &at, &more), BELFRY_OK);
+    assert_int_equal(store->api->range(store, &read, count_row, &n, &page), BELFRY_OK);
     assert_int_equal(n, 1000);
+    replica_close(store, REPLICA_CLOSE_DIRTY);
+}
+
+/* To count at an older revision is to look at all that were created or deleted since: up to a bound. */
+static void a_count_with_too_many_changes_behind_it_is_compacted(void **state)
+{
+    (void)state;
+    struct store *store = open_usual();
+    struct belfry_wire_header header = {.revision = 3};
+    struct belfry_bytes prev;
+    char key[16];
+    storecheck_write(store, 2, "k", "1");
+    assert_int_equal(store->api->begin(store), BELFRY_OK);
+    for (uint32_t i = 0; i < OLDER_COUNTED; i++) {
+        snprintf(key, sizeof(key), "k%06u", i);
+        struct storecheck_event event = storecheck_event(belfry_bytes_str(key), belfry_bytes_str("1"), 3, NULL);
+        assert_int_equal(store->api->apply(store, 3, i, &event.event, &prev), BELFRY_OK);
+        storecheck_event_fini(&event);
+    }
+    assert_int_equal(store->api->advance(store, 3, &header), BELFRY_OK);
+    assert_int_equal(store->api->commit(store), BELFRY_OK);
+    assert_int_equal(count_all(store, 2), 1);
+    storecheck_write(store, 4, "k", "2"); /* no key more */
+    assert_int_equal(count_all(store, 2), 1);
+    storecheck_write(store, 5, "k", NULL);
+    struct store_read read = {.rev = 2, .counted = true};
+    struct store_page page;
+    assert_int_equal(store->api->range(store, &read, NULL, NULL, &page), BELFRY_ERR_COMPACTED);
+    read.rev = 3;
+    assert_int_equal(store->api->range(store, &read, NULL, NULL, &page), BELFRY_OK);
+    assert_int_equal(page.count, OLDER_COUNTED + 1);
     replica_close(store, REPLICA_CLOSE_DIRTY);
 }
 
@@ -975,8 +1094,8 @@ static enum belfry_err read_one(struct store *store, int64_t rev)
 {
     struct segment *segment;
     struct store_read read = {.rev = rev, .max_rows = 10, .max_bytes = SIZE_MAX};
-    int64_t oldest, at;
-    bool more;
+    struct store_page page;
+    int64_t oldest;
     enum belfry_err err = store->api->history(store, 0, 2, MIB, &segment, &oldest);
     if (err != BELFRY_OK)
         return err;
@@ -985,7 +1104,15 @@ static enum belfry_err read_one(struct store *store, int64_t rev)
     if (err != BELFRY_OK)
         return err;
     segment_unref(segment);
-    return store->api->range(store, &read, any_row, NULL, &at, &more);
+    err = store->api->range(store, &read, any_row, NULL, &page);
+    struct store_meta meta;
+    if (err == BELFRY_OK)
+        err = store->api->view_begin(store, &read.view, &meta);
+    if (err != BELFRY_OK)
+        return err;
+    err = store->api->range(store, &read, any_row, NULL, &page);
+    store->api->view_end(store, read.view);
+    return err;
 }
 
 static enum belfry_err relist(struct store *store, const struct belfry_wire_event *event)
@@ -1058,8 +1185,10 @@ int main(void)
         TEST(many_keys_with_equal_beginnings_are_sorted_in_parts),
         TEST(older_state_is_read_however_much_has_changed),
         TEST(a_state_with_too_much_behind_it_is_compacted),
+        TEST(a_count_with_too_many_changes_behind_it_is_compacted),
         TEST(history_is_kept_to_its_bytes),
         TEST(full_map_is_an_error_that_passes),
+        TEST(full_map_leaves_the_counts_as_they_were),
         TEST(trimming_begins_before_the_map_is_full),
         TEST(second_process_is_kept_out),
         TEST(folder_that_cannot_be_made_is_explained),
@@ -1073,6 +1202,7 @@ int main(void)
         TEST(truncated_file_is_discarded_before_it_is_mapped),
         TEST(discarded_replica_is_counted),
         TEST(damaged_row_of_state_is_not_handed_out),
+        TEST(measured_rows_are_as_long_and_not_checked),
         TEST(damaged_row_of_history_is_not_handed_out),
         TEST(damaged_row_is_not_taken_for_what_was_before),
         TEST(listing_mends_a_damaged_replica),
@@ -1086,6 +1216,7 @@ int main(void)
         TEST(kill_while_building_leaves_the_old_copy),
         TEST(adopted_copy_is_the_one_that_is_opened_again),
         TEST(reader_keeps_the_copy_it_is_in),
+        TEST(view_keeps_the_copy_it_is_in),
         TEST(refused_memory_is_an_error_and_leaves_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

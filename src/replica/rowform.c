@@ -101,6 +101,14 @@ uint64_t rowform_check_of(MDB_val value)
     return rowform_get64((const uint8_t *)value.mv_data + value.mv_size - ROWFORM_CHECK);
 }
 
+bool rowform_trim(MDB_val *value)
+{
+    if (value->mv_size < ROWFORM_CHECK)
+        return false;
+    value->mv_size -= ROWFORM_CHECK;
+    return true;
+}
+
 bool rowform_open(uint64_t salt, enum rowform_table table, MDB_val key, MDB_val *value, uint64_t *check)
 {
     if (value->mv_size < ROWFORM_CHECK)

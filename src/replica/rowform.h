@@ -16,6 +16,7 @@
  *
  *     marks     | revision, 8 | -> | second of CLOCK_BOOTTIME, 8 |
  *     extents   | revision, 8 | -> | events, 8 | bytes, 8 |          revisions that were too large for memory
+ *     counts    | level, 1 | key of state, as stored | -> | rows, 8 |        see counts.h
  *
  * After every value come the 8 bytes of its check: XXH64 of the value, seeded with that of its key, its table and a
  * salt that the environment drew when it was made. So a row that was damaged, that is under another key, in another
@@ -71,7 +72,7 @@ uint32_t rowform_sub(MDB_val at);
 
 /* ---- checks ---- */
 
-enum rowform_table { ROWFORM_STATE, ROWFORM_HISTORY, ROWFORM_MARKS, ROWFORM_EXTENTS, ROWFORM_META };
+enum rowform_table { ROWFORM_STATE, ROWFORM_HISTORY, ROWFORM_MARKS, ROWFORM_EXTENTS, ROWFORM_COUNTS, ROWFORM_META };
 #define ROWFORM_COUNTED ROWFORM_META /* the tables before it are counted: see env.h */
 #define ROWFORM_CHECK   8
 
@@ -82,6 +83,9 @@ uint64_t rowform_seal(uint64_t salt, enum rowform_table table, MDB_val key, uint
 
 /* Takes the check off a value and hands it out. False: the row is not what was written under this key. */
 bool rowform_open(uint64_t salt, enum rowform_table table, MDB_val key, MDB_val *value, uint64_t *check);
+
+/* Takes the check off a value, unverified. False: it has none. */
+bool rowform_trim(MDB_val *value);
 
 /* The check of a value, unverified; 0: it has none. */
 uint64_t rowform_check_of(MDB_val value);

@@ -7,11 +7,18 @@
 
 #define GROUP_ROOM (2 * (size_t)STATE_GROUP)
 
-static void read_row(struct state_walk *walk, MDB_cursor_op op)
+static bool open_row(struct state_walk *walk)
 {
     uint64_t check;
+    if (walk->check == STATE_CHECK_ROWS || rowform_is_long(walk->stored)) /* a long key is in the value */
+        return rowform_open(walk->salt, ROWFORM_STATE, walk->stored, &walk->val, &check);
+    return rowform_trim(&walk->val);
+}
+
+static void read_row(struct state_walk *walk, MDB_cursor_op op)
+{
     walk->rc = mdb_cursor_get(walk->cursor, &walk->stored, &walk->val, op);
-    if (walk->rc == MDB_SUCCESS && !rowform_open(walk->salt, ROWFORM_STATE, walk->stored, &walk->val, &check))
+    if (walk->rc == MDB_SUCCESS && !open_row(walk))
         walk->rc = MDB_CORRUPTED;
 }
 
@@ -28,9 +35,10 @@ static void state_step(struct state_walk *walk)
     read_row(walk, MDB_NEXT);
 }
 
-enum belfry_err state_walk_init(struct state_walk *walk, const struct env *env, MDB_txn *txn, struct belfry_bytes from)
+enum belfry_err state_walk_init(struct state_walk *walk, const struct env *env, MDB_txn *txn, struct belfry_bytes from,
+                                enum state_check check)
 {
-    *walk = (struct state_walk){.salt = env->salt, .from = from};
+    *walk = (struct state_walk){.salt = env->salt, .check = check, .from = from};
     int rc = mdb_cursor_open(txn, env->state, &walk->cursor);
     if (rc != MDB_SUCCESS)
         return env_err(rc);

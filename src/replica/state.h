@@ -23,8 +23,13 @@ struct state_row {
     struct belfry_bytes key, kv;
 };
 
+/* NONE: of rows with short keys only the lengths are looked at. Half of what reading a row of 256 bytes costs is its
+ * check. */
+enum state_check { STATE_CHECK_ROWS, STATE_CHECK_NONE };
+
 struct state_walk {
     uint64_t salt;
+    enum state_check check;
     MDB_cursor *cursor;
     int rc; /* LMDB's word on the row that the cursor is on, or MDB_CORRUPTED: it is not what was written */
     MDB_val stored, val;
@@ -38,7 +43,7 @@ struct state_walk {
 /* Starts at the first row that is not below `from`. Errors: BELFRY_ERR_IO, BELFRY_ERR_NOMEM; then there is nothing to
  * end. */
 BELFRY_NODISCARD enum belfry_err state_walk_init(struct state_walk *walk, const struct env *env, MDB_txn *txn,
-                                                 struct belfry_bytes from);
+                                                 struct belfry_bytes from, enum state_check check);
 void state_walk_fini(struct state_walk *walk);
 
 /* Errors: BELFRY_ERR_NOT_FOUND (no more), BELFRY_ERR_IO, BELFRY_ERR_NOMEM. */

@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "core/batch.h"
+#include "replica/counts.h"
 #include "replica/rowform.h"
 
 #define MAP_FULL_PERCENT 90
@@ -27,7 +28,9 @@ static void close_txn(struct writer *writer)
         mdb_cursor_close(writer->rows);
     if (writer->states != NULL)
         mdb_cursor_close(writer->states);
-    writer->rows = writer->states = NULL;
+    if (writer->blocks != NULL)
+        mdb_cursor_close(writer->blocks);
+    writer->rows = writer->states = writer->blocks = NULL;
 }
 
 void writer_abort(struct writer *writer)
@@ -76,6 +79,8 @@ enum belfry_err writer_begin(struct writer *writer)
     rc = mdb_cursor_open(writer->txn, writer->env->state, &writer->states);
     if (rc == MDB_SUCCESS)
         rc = mdb_cursor_open(writer->txn, writer->env->history, &writer->rows);
+    if (rc == MDB_SUCCESS)
+        rc = mdb_cursor_open(writer->txn, writer->env->counts, &writer->blocks);
     return rc == MDB_SUCCESS ? BELFRY_OK : writer_failed(writer, rc);
 }
 
@@ -135,16 +140,21 @@ static int writer_add_row(struct writer *writer, int64_t rev, uint32_t sub, cons
     return MDB_SUCCESS;
 }
 
+static int remove_state(struct writer *writer, MDB_val stored)
+{
+    env_tally_remove(&writer->now, ROWFORM_STATE, writer->prev_check);
+    int rc = mdb_cursor_del(writer->states, 0);
+    return rc == MDB_SUCCESS ? counts_remove(writer->env, writer->blocks, &writer->now, stored) : rc;
+}
+
 /* Moves the state; the cursor stands on the row when it was found. */
 static int move_state(struct writer *writer, MDB_val stored, bool found, const struct belfry_wire_event *event)
 {
     struct belfry_bytes kv = event->kv.raw;
-    if (event->is_delete && !found)
-        return MDB_SUCCESS;
+    if (event->is_delete)
+        return found ? remove_state(writer, stored) : MDB_SUCCESS;
     if (found)
         env_tally_remove(&writer->now, ROWFORM_STATE, writer->prev_check);
-    if (event->is_delete)
-        return mdb_cursor_del(writer->states, 0);
     MDB_val val = {.mv_size = kv.len + ROWFORM_CHECK};
     int rc = mdb_cursor_put(writer->states, &stored, &val, MDB_RESERVE | (found ? MDB_CURRENT : 0));
     if (rc != MDB_SUCCESS)
@@ -152,7 +162,7 @@ static int move_state(struct writer *writer, MDB_val stored, bool found, const s
     memcpy(val.mv_data, kv.data, kv.len);
     env_tally_add(&writer->now, ROWFORM_STATE,
                   rowform_seal(writer->env->salt, ROWFORM_STATE, stored, val.mv_data, kv.len));
-    return MDB_SUCCESS;
+    return found ? MDB_SUCCESS : counts_add(writer->env, writer->blocks, &writer->now, stored);
 }
 
 static int write_event(struct writer *writer, int64_t rev, uint32_t sub, const struct belfry_wire_event *event,

@@ -30,7 +30,7 @@ struct writer {
     struct env_now committed, now;
     /* while not CLOSED */
     MDB_txn *txn;
-    MDB_cursor *states, *rows; /* kept over the transaction: a history row is appended without a search */
+    MDB_cursor *states, *rows, *blocks; /* kept over the transaction: a history row is appended without a search */
     /* while INSIDE */
     int64_t rev;
     uint32_t sub;                   /* of the last event */

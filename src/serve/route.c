@@ -57,6 +57,13 @@ void route_destroy(struct route *route)
     free(route);
 }
 
+void route_set_message_time(struct route *route, uint64_t message_ms)
+{
+    BELFRY_OWNER_CHECK(route);
+    health_set_message_time(route->health, message_ms);
+    health_set_message_time(route->guarded, message_ms);
+}
+
 /* ---- which part answers ---- */
 
 /* A connection whose listener has no policy serves everything. */
@@ -109,14 +116,11 @@ static bool refuse_user(struct route *route, struct exchange *x, const struct ex
     return true;
 }
 
-static void begin_grpc(struct route *route, struct exchange *x, const struct exchange_head *head)
+/* Whatever form it came in. */
+static void begin_method(struct route *route, struct exchange *x, const struct exchange_head *head)
 {
     const struct listen_policy *policy = policy_of(x);
-    if (refuse_by_via(route, x, head) || refuse_user(route, x, head))
-        return;
-    if ((policy->dialects & DIALECT_GRPC) == 0)
-        grpc_fail(x, GRPC_HEADERS_NOT_SENT, 12, "belfry: this listener does not serve gRPC");
-    else if (belfry_bytes_equal(head->path, belfry_bytes_str(PATH_WATCH)))
+    if (belfry_bytes_equal(head->path, belfry_bytes_str(PATH_WATCH)))
         watch_begin(route->opts.watch, x, head, route->opts.now(route->opts.user));
     else if (health_is(head->path))
         health_begin(health_of(route, x), x, head, route->opts.now(route->opts.user));
@@ -124,6 +128,21 @@ static void begin_grpc(struct route *route, struct exchange *x, const struct exc
         begin_about(route, x, head);
     else
         relay_begin(route->opts.relay, x, head, listen_policy_writes(policy) ? RELAY_ALL : RELAY_READS);
+}
+
+static void begin_grpc(struct route *route, struct exchange *x, const struct exchange_head *head)
+{
+    if (refuse_by_via(route, x, head) || refuse_user(route, x, head))
+        return;
+    if ((policy_of(x)->dialects & DIALECT_GRPC) == 0)
+        grpc_fail(x, GRPC_HEADERS_NOT_SENT, 12, "belfry: this listener does not serve gRPC");
+    else
+        begin_method(route, x, head);
+}
+
+void route_begin_method(struct exchange *x, const struct exchange_head *head, void *user)
+{
+    begin_method(user, x, head);
 }
 
 static void answer_text(struct exchange *x, int status, const char *text)
@@ -136,6 +155,11 @@ static void answer_text(struct exchange *x, int status, const char *text)
 static bool serves_kube(const struct route *route, struct exchange *x)
 {
     return route->opts.kube != NULL && (policy_of(x)->dialects & DIALECT_KUBE) != 0;
+}
+
+static bool serves_json(const struct route *route, struct exchange *x)
+{
+    return route->opts.gateway != NULL && (policy_of(x)->dialects & DIALECT_JSON) != 0;
 }
 
 /* A listener with rights=upstream, and auth was not found on. */
@@ -163,6 +187,8 @@ static void begin_http(struct route *route, struct exchange *x, const struct exc
         health_http(health_of(route, x), x, head);
     else if (belfry_bytes_equal(path, belfry_bytes_str("/version")))
         health_version(route->health, x, head, kube ? HEALTH_VERSION_KUBE : HEALTH_VERSION_ETCD);
+    else if (serves_json(route, x) && gateway_is(path))
+        gateway_begin(route->opts.gateway, x, head);
     else if (kube && belfry_bytes_equal(path, belfry_bytes_str("/readyz")) && is_unguarded(route, x))
         answer_text(x, 503, route->auth == PERMIT_AUTH_OFF ? AUTH_OFF "\n" : AUTH_UNKNOWN "\n");
     else if (kube && kube_is(path))

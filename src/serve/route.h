@@ -9,6 +9,7 @@
  *     HTTP  GET /health, GET /version      as etcd answers them: {"health":"true","reason":""}, 503 when not ready;
  *                                          {"etcdserver":"3.5.16","etcdcluster":"3.5.0"} with upstream's versions, and
  *                                          what Kubernetes' /version has where that dialect is served
+ *           POST /v3/..., /v3beta/...      gateway: gRPC's methods with JSON
  *           /api, /apis, /openapi, probes  kube: list and watch of objects
  *           any other                      404
  *
@@ -28,6 +29,7 @@
 
 #include "follow/about.h"
 #include "serve/etcd/watch.h"
+#include "serve/json/gateway.h"
 #include "serve/kube/kube.h"
 #include "serve/relay/relay.h"
 #include "serve/rights/listen_policy.h"
@@ -42,6 +44,7 @@ struct route_opts {
     struct watch_service *watch;
     struct relay *relay;
     struct kube_service *kube; /* NULL: its paths are not there */
+    struct gateway *gateway;   /* the same */
     const char *name;          /* the tier's, as a word (via.h); lent */
     struct hosts *hosts;       /* lent; NULL: every name is allowed */
     uint64_t message_ms;       /* as in health.h */
@@ -56,12 +59,16 @@ void route_destroy(struct route *route); /* streams of health/Watch end with 14;
 /* exchange_begin_fn; user is the route. */
 void route_begin(struct exchange *x, const struct exchange_head *head, void *user);
 
+/* The same for a gRPC request that comes from within: of the gateway. */
+void route_begin_method(struct exchange *x, const struct exchange_head *head, void *user);
+
 /* How the tier stands, for health: health/Watch streams are told of changes. Versions as upstream's Status and
  * cluster say; "" while unknown. */
 void route_stand(struct route *route, bool ready, const char *reason, const char *server_version,
                  const char *cluster_version);
 
 /* Is auth on upstream, as last found? PERMIT_AUTH_UNKNOWN at first; for listeners with rights=upstream. */
+void route_set_message_time(struct route *route, uint64_t message_ms); /* as in health.h */
 void route_set_auth(struct route *route, enum permit_auth auth);
 
 struct route_stats {

@@ -30,6 +30,11 @@ unsigned *exchange_pin(struct exchange *x)
     return &x->conn->pin;
 }
 
+uint64_t *exchange_watched_past(struct exchange *x)
+{
+    return &x->conn->watched_past;
+}
+
 void exchange_taken(struct exchange *x, size_t n)
 {
     assert(x->events != NULL);

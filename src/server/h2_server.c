@@ -6,7 +6,6 @@
 #include "server/h2_server.h"
 
 #include <assert.h>
-#include <nghttp2/nghttp2.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -14,22 +13,21 @@
 #include "base/owner.h"
 #include "net/h2_mem.h"
 #include "server/fields.h"
+#include "server/h2_calm.h"
+#include "server/h2_fields.h"
+#include "server/h2_head.h"
 
-#define DEFLATE_TABLE  256  /* bytes: the fields that gRPC responses repeat fit */
-#define CALM_STREAMS   1000 /* streams reset early that a peer may have in a burst, ... */
-#define CALM_RATE      200  /* ... and more per second */
-#define CALM_WINDOWS   100  /* a change of this many streams' windows costs as much as one stream reset early, ... */
-#define CALM_MOST      100  /* ... and at most this many of them */
-#define QUEUE_READ     500  /* with more frames unsent, DATA apart, the connection is not read */
-#define QUEUE_FRAMES   1000 /* frames other than DATA that may wait unsent, ... */
-#define QUEUE_EACH     4    /* ... and more for each exchange: HEADERS, trailers, WINDOW_UPDATE, RST_STREAM */
-#define UNLIMITED      ((uint64_t)1 << 32)
-#define FRAME_HEAD     9
-#define KEEP_BYTES     1024         /* an empty buffer up to this is kept: most deliveries then allocate nothing */
-#define SHARED_MOST    (512 * 1024) /* of the connection's window: a peer may offer more and not read it */
-#define SHARE_LEAST    1024         /* of the connection's window: room that every exchange has */
-#define FEW_FIELDS     16           /* response fields that need no allocation */
-#define FIELD_OVERHEAD 32           /* RFC 9113, 6.5.2 */
+#define DEFLATE_TABLE 256  /* bytes: the fields that gRPC responses repeat fit */
+#define CALM_WINDOWS  100  /* a change of this many streams' windows costs as much as one stream reset early */
+#define QUEUE_READ    500  /* with more frames unsent, DATA apart, the connection is not read */
+#define QUEUE_FRAMES  1000 /* frames other than DATA that may wait unsent, ... */
+#define QUEUE_EACH    4    /* ... and more for each exchange: HEADERS, trailers, WINDOW_UPDATE, RST_STREAM */
+#define UNLIMITED     ((uint64_t)1 << 32)
+#define FRAME_HEAD    9
+#define KEEP_BYTES    1024         /* an empty buffer up to this is kept: most deliveries then allocate nothing */
+#define SHARED_MOST   (512 * 1024) /* of the connection's window: a peer may offer more and not read it */
+#define SHARE_LEAST   1024         /* of the connection's window: room that every exchange has */
+#define FEW_FIELDS    16           /* response fields that need no allocation */
 
 /* NGHTTP2_ERR_TOO_MANY_CONTINUATIONS, which headers before 1.61 have only with a distribution's updates. */
 #define ERR_TOO_MANY_CONTINUATIONS (-905)
@@ -56,19 +54,18 @@ struct h2_server {
     nghttp2_session *session; /* owned */
     /* owner only */
     enum h2_server_state state;
-    enum h2_server_fault fault;   /* of ENDING */
-    enum belfry_err failed;       /* first failure that could not be returned where it happened */
-    bool reported;                /* `failed` was returned by pull */
-    bool starved;                 /* nghttp2 was refused memory */
-    bool flooded;                 /* nghttp2 gave up because of a flood, and sends no GOAWAY itself */
-    bool told;                    /* wants_flush was called and nothing pulled since, or a pull is under way */
-    bool greeted;                 /* the peer's SETTINGS came */
-    bool held;                    /* the socket is full: no exchange has room */
-    uint64_t now_ms;              /* of the last receive */
-    struct fields head;           /* the one that is being received; header blocks do not interleave */
-    size_t head_list_bytes;       /* of it, as SETTINGS_MAX_HEADER_LIST_SIZE counts; over the limit nothing is kept */
-    bool in_head;                 /* HEADERS were begun and are not complete; those refused do not count */
-    uint64_t head_since_ms;       /* when they were begun */
+    enum h2_server_fault fault; /* of ENDING */
+    enum belfry_err failed;     /* first failure that could not be returned where it happened */
+    bool reported;              /* `failed` was returned by pull */
+    bool starved;               /* nghttp2 was refused memory */
+    bool flooded;               /* nghttp2 gave up because of a flood, and sends no GOAWAY itself */
+    bool told;                  /* wants_flush was called and nothing pulled since, or a pull is under way */
+    bool greeted;               /* the peer's SETTINGS came */
+    bool held;                  /* the socket is full: no exchange has room */
+    bool owes_pong;             /* a PING was not answered yet: */
+    uint8_t pong[8];
+    uint64_t now_ms; /* of the last receive */
+    struct h2_head head;
     struct belfry_list exchanges; /* of h2_exchange.of_all: every one whose stream is not closed */
     size_t n_exchanges;
     /* of h2_exchange.of_waiting: exchanges that found little room and wait for `writable`, ... */
@@ -81,8 +78,7 @@ struct h2_server {
     size_t unpacked;                    /* bytes of heads, of this receive */
     bool behind;                        /* a receive unpacked enough; nghttp2 goes on with `rest`, or without bytes */
     struct belfry_buf rest;             /* input that is kept */
-    uint64_t calm_at_ms;                /* the bucket of streams reset early: when it was filled last, ... */
-    uint32_t calm;                      /* ... and how much is left, in thousandths of a stream */
+    struct h2_calm calm;                /* of streams that end unanswered */
     /* while a pull runs */
     struct belfry_buf *out;
     size_t enough;
@@ -101,11 +97,6 @@ enum h2_said {
     H2_SAID_RESET /* RST_STREAM is queued */
 };
 
-struct h2_trailers {
-    size_t n;
-    nghttp2_nv fields[]; /* their bytes follow */
-};
-
 struct h2_exchange {
     struct exchange base; /* first: a dialect's pointer is to this */
     struct h2_server *h2;
@@ -116,7 +107,7 @@ struct h2_exchange {
     bool deferred;  /* nghttp2 found nothing to send and waits for nghttp2_session_resume_data() */
     size_t untaken; /* body bytes received and not returned to the stream's window */
     struct belfry_buf buf;
-    struct h2_trailers *trailers; /* owned; NULL: none */
+    struct h2_fields *trailers; /* owned; NULL: none */
     struct belfry_list of_all, of_waiting;
 };
 
@@ -175,19 +166,11 @@ static void h2_terminate(struct h2_server *h2, uint32_t code)
     note_rc(h2, nghttp2_session_terminate_session(h2->session, code));
 }
 
-/* Takes from the bucket what `streams` cost that end unanswered; an empty bucket ends the connection. */
+/* Streams end unanswered, or cost as much; too many end the connection. */
 static void spend_calm(struct h2_server *h2, size_t streams)
 {
-    const uint32_t full = CALM_STREAMS * 1000;
-    uint32_t cost = (uint32_t)(streams < CALM_MOST ? streams : CALM_MOST) * 1000;
-    uint64_t elapsed_ms = h2->now_ms - h2->calm_at_ms;
-    uint64_t gained = elapsed_ms < full / CALM_RATE ? elapsed_ms * CALM_RATE : full;
-    h2->calm = gained < full - h2->calm ? h2->calm + (uint32_t)gained : full;
-    h2->calm_at_ms = h2->now_ms;
-    if (h2->calm < cost)
+    if (!h2_calm_spend(&h2->calm, streams, h2->now_ms))
         h2_terminate(h2, NGHTTP2_ENHANCE_YOUR_CALM);
-    else
-        h2->calm -= cost;
 }
 
 /* nghttp2 bounds the PINGs and SETTINGS that it has to answer, but not the resets that malformed requests cause. */
@@ -284,51 +267,13 @@ static void exchange_look_again(struct h2_exchange *x)
 
 /* ---- what is sent ---- */
 
-static nghttp2_nv nv_of(struct belfry_bytes name, struct belfry_bytes value)
-{
-    /* nghttp2 does not write there */
-    return (nghttp2_nv){.name = (uint8_t *)(uintptr_t)name.data,
-                        .value = (uint8_t *)(uintptr_t)value.data,
-                        .namelen = name.len,
-                        .valuelen = value.len};
-}
-
-static uint8_t *trailers_copy(uint8_t **at, const uint8_t *from, size_t len)
-{
-    uint8_t *to = *at;
-    if (len > 0)
-        memcpy(to, from, len);
-    *at = to + len;
-    return to;
-}
-
-/* NULL: no memory. */
-static struct h2_trailers *trailers_create(const struct belfry_http_field *fields, size_t n)
-{
-    size_t bytes = 0;
-    for (size_t i = 0; i < n; i++)
-        bytes += fields[i].name.len + fields[i].value.len;
-    struct h2_trailers *trailers = malloc(sizeof(*trailers) + n * sizeof(trailers->fields[0]) + bytes);
-    if (trailers == NULL)
-        return NULL;
-    trailers->n = n;
-    uint8_t *at = (uint8_t *)(trailers->fields + n);
-    for (size_t i = 0; i < n; i++) {
-        nghttp2_nv *field = &trailers->fields[i];
-        *field = nv_of(fields[i].name, fields[i].value);
-        field->name = trailers_copy(&at, field->name, field->namelen);
-        field->value = trailers_copy(&at, field->value, field->valuelen);
-    }
-    return trailers;
-}
-
 /* The last of the body is about to be framed: the trailers follow it. */
 static int queue_trailers(struct h2_exchange *x, uint32_t *flags)
 {
     if (x->trailers == NULL)
         return 0;
     *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
-    int rc = nghttp2_submit_trailer(x->h2->session, x->id, x->trailers->fields, x->trailers->n);
+    int rc = nghttp2_submit_trailer(x->h2->session, x->id, x->trailers->list, x->trailers->n);
     free(x->trailers);
     x->trailers = NULL;
     return rc;
@@ -395,9 +340,9 @@ static void submit_head(struct h2_exchange *x, int status, const struct belfry_h
     }
     char text[16];
     snprintf(text, sizeof(text), "%03d", status);
-    all[0] = nv_of(belfry_bytes_str(":status"), belfry_bytes_str(text));
+    all[0] = h2_field(belfry_bytes_str(":status"), belfry_bytes_str(text));
     for (size_t i = 0; i < n; i++)
-        all[i + 1] = nv_of(fields[i].name, fields[i].value);
+        all[i + 1] = h2_field(fields[i].name, fields[i].value);
     note_rc(x->h2, nghttp2_submit_response(x->h2->session, x->id, all, n + 1, body));
     if (all != few)
         free(all);
@@ -497,7 +442,7 @@ static void h2_exchange_end(struct exchange *base, const struct belfry_http_fiel
     if (is_down(x))
         return;
     if (n > 0) {
-        x->trailers = trailers_create(trailers, n);
+        x->trailers = h2_fields_copy(trailers, n);
         if (x->trailers == NULL)
             note_failure(x->h2, BELFRY_ERR_NOMEM);
     }
@@ -617,25 +562,14 @@ static bool begins_request(const nghttp2_frame *frame)
     return frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST;
 }
 
-static void head_clear(struct h2_server *h2)
-{
-    fields_fini(&h2->head);
-    h2->head_list_bytes = 0;
-    h2->in_head = false;
-}
-
-static bool head_is_too_large(const struct h2_server *h2)
-{
-    return h2->head_list_bytes > H2_SERVER_HEADER_BYTES;
-}
-
 static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
     struct h2_server *h2 = user;
-    head_clear(h2);
-    h2->head_since_ms = h2->now_ms;
-    h2->in_head = !begins_request(frame) || shares_make_room(&h2->opts.conn->share, SHARES_MEMORY, H2_SERVER_EXCHANGE);
-    if (h2->in_head)
+    h2_head_clear(&h2->head);
+    h2->head.since_ms = h2->now_ms;
+    h2->head.is_open =
+        !begins_request(frame) || shares_make_room(&h2->opts.conn->share, SHARES_MEMORY, H2_SERVER_EXCHANGE);
+    if (h2->head.is_open)
         return 0;
     note_rc(h2, nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id, NGHTTP2_REFUSED_STREAM));
     return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; /* its head is still decoded: later ones depend on it */
@@ -644,12 +578,7 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
 /* False: no memory. */
 static bool head_add(struct h2_server *h2, struct belfry_bytes name, struct belfry_bytes value)
 {
-    h2->head_list_bytes += name.len + value.len + FIELD_OVERHEAD;
-    if (head_is_too_large(h2)) {
-        fields_fini(&h2->head);
-        return true;
-    }
-    enum belfry_err err = fields_add(&h2->head, name, value);
+    enum belfry_err err = h2_head_add(&h2->head, name, value);
     if (err != BELFRY_OK)
         note_failure(h2, err);
     return err == BELFRY_OK;
@@ -660,8 +589,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 {
     (void)session, (void)flags;
     struct h2_server *h2 = user;
-    size_t bytes = name_len + value_len + FIELD_OVERHEAD;
-    h2->unpacked += bytes;
+    h2->unpacked += name_len + value_len + H2_HEAD_OVERHEAD;
     if (begins_request(frame) && !head_add(h2, belfry_bytes_of(name, name_len), belfry_bytes_of(value, value_len)))
         return NGHTTP2_ERR_CALLBACK_FAILURE; /* of trailers no handler wants the fields */
     h2->behind = h2->unpacked >= H2_SERVER_TURN;
@@ -674,10 +602,10 @@ static enum belfry_err h2_begin_exchange(struct h2_server *h2, int32_t id)
     if (x == NULL)
         return BELFRY_ERR_NOMEM;
     nghttp2_session_set_stream_user_data(h2->session, id, x);
-    if (head_is_too_large(h2)) {
+    if (h2_head_is_too_large(&h2->head)) {
         exchange_answer(&x->base, 431, NULL, 0, (struct belfry_bytes){0});
     } else {
-        struct exchange_head head = fields_head(&h2->head);
+        struct exchange_head head = fields_head(&h2->head.fields);
         x->is_head = belfry_bytes_equal(head.method, belfry_bytes_str("HEAD"));
         h2->opts.begin(&x->base, &head, h2->opts.user);
         assert(x->base.events != NULL || x->said >= H2_SAID_END);
@@ -693,6 +621,36 @@ static void probe_answered(struct h2_server *h2, const uint8_t opaque[8])
     int32_t last = nghttp2_session_get_last_proc_stream_id(h2->session);
     note_rc(h2, nghttp2_submit_goaway(h2->session, NGHTTP2_FLAG_NONE, last, NGHTTP2_NO_ERROR, NULL, 0));
 }
+
+/* ---- PINGs ---- */
+
+static int submit_pong(struct h2_server *h2, const uint8_t opaque[8])
+{
+    int rc = nghttp2_submit_ping(h2->session, NGHTTP2_FLAG_ACK, opaque);
+    h2->flooded = h2->flooded || rc == NGHTTP2_ERR_FLOODED;
+    return rc;
+}
+
+static int submit_owed_pong(struct h2_server *h2)
+{
+    if (!h2->owes_pong)
+        return 0;
+    h2->owes_pong = false;
+    return submit_pong(h2, h2->pong);
+}
+
+static int on_ping(struct h2_server *h2, const uint8_t opaque[8])
+{
+    if (!h2->owes_pong) {
+        h2->owes_pong = true;
+        memcpy(h2->pong, opaque, sizeof(h2->pong));
+        return 0;
+    }
+    int rc = submit_owed_pong(h2);
+    return rc != 0 ? rc : submit_pong(h2, opaque);
+}
+
+/* ---- other frames ---- */
 
 /* A window of the peer's grew; unhold looks at the connection's own. */
 static void window_changed(struct h2_server *h2, int32_t id)
@@ -720,6 +678,8 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
     uint8_t type = frame->hd.type, flags = frame->hd.flags;
     if (type == NGHTTP2_PING && (flags & NGHTTP2_FLAG_ACK) != 0)
         probe_answered(h2, frame->ping.opaque_data);
+    else if (type == NGHTTP2_PING)
+        return on_ping(h2, frame->ping.opaque_data);
     else if (type == NGHTTP2_WINDOW_UPDATE)
         window_changed(h2, frame->hd.stream_id);
     else if (type == NGHTTP2_SETTINGS)
@@ -732,7 +692,7 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
         }
     }
     if (type == NGHTTP2_HEADERS)
-        head_clear(h2); /* trailers, too */
+        h2_head_clear(&h2->head); /* trailers, too */
     if ((type == NGHTTP2_HEADERS || type == NGHTTP2_DATA) && (flags & NGHTTP2_FLAG_END_STREAM) != 0) {
         struct h2_exchange *x = exchange_by_id(h2, frame->hd.stream_id);
         if (x != NULL)
@@ -748,7 +708,7 @@ static int on_invalid_frame(nghttp2_session *session, const nghttp2_frame *frame
     (void)session, (void)why;
     struct h2_server *h2 = user;
     if (frame->hd.type == NGHTTP2_HEADERS)
-        head_clear(h2);
+        h2_head_clear(&h2->head);
     if (frame->hd.type == NGHTTP2_GOAWAY && frame->goaway.error_code == NGHTTP2_NO_ERROR)
         h2->fault = H2_SERVER_GOODBYE;
     return 0;
@@ -863,6 +823,7 @@ static void session_callbacks(nghttp2_session_callbacks *callbacks)
 static void session_options(nghttp2_option *option)
 {
     nghttp2_option_set_no_auto_window_update(option, 1);
+    nghttp2_option_set_no_auto_ping_ack(option, 1);
     nghttp2_option_set_no_closed_streams(option, 1);
     nghttp2_option_set_max_deflate_dynamic_table_size(option, DEFLATE_TABLE);
     /* nghttp2's own limit, 33 per second, would count every reset, also of watches that were served and then
@@ -907,7 +868,7 @@ enum belfry_err h2_server_create(const struct h2_server_opts *opts, struct h2_se
     if (h2 == NULL)
         return BELFRY_ERR_NOMEM;
     h2->opts = *opts;
-    h2->calm = CALM_STREAMS * 1000;
+    h2_calm_init(&h2->calm);
     belfry_list_init(&h2->exchanges);
     belfry_list_init(&h2->short_of_window);
     belfry_list_init(&h2->short_of_share);
@@ -952,7 +913,7 @@ void h2_server_destroy(struct h2_server *h2)
     h2_server_let_go(h2, SIZE_MAX);
     nghttp2_session_del(h2->session);
     belfry_buf_fini(&h2->rest);
-    fields_fini(&h2->head);
+    h2_head_clear(&h2->head);
     free(h2);
 }
 
@@ -989,10 +950,12 @@ enum belfry_err h2_server_receive(struct h2_server *h2, struct belfry_bytes byte
     h2->now_ms = now_ms;
     if (h2->state < H2_SERVER_ENDING) {
         rc = receive_some(h2, bytes);
-        h2->flooded = rc == NGHTTP2_ERR_FLOODED || rc == ERR_TOO_MANY_CONTINUATIONS;
+        h2->flooded = h2->flooded || rc == NGHTTP2_ERR_FLOODED || rc == ERR_TOO_MANY_CONTINUATIONS;
+        if (rc >= 0 && h2->n_exchanges == 0) /* nothing will be sent that a pong could wait for */
+            rc = submit_owed_pong(h2);
         bound_queue(h2);
     }
-    count_own(h2, H2_SERVER_CONN + fields_bytes(&h2->head) + h2->rest.cap);
+    count_own(h2, H2_SERVER_CONN + fields_bytes(&h2->head.fields) + h2->rest.cap);
     enum belfry_err err = h2_outcome(h2, rc);
     h2_ask_for_flush(h2);
     return err;
@@ -1021,7 +984,8 @@ enum belfry_err h2_server_pull(struct h2_server *h2, size_t enough, struct belfr
         h2->told = true; /* the caller asks h2_server_wants_write() afterwards */
         h2->out = out;
         h2->enough = enough;
-        rc = nghttp2_session_send(h2->session);
+        rc = submit_owed_pong(h2);
+        rc = rc != 0 ? rc : nghttp2_session_send(h2->session);
         h2->out = NULL;
     }
     h2->told = false;
@@ -1035,6 +999,18 @@ bool h2_server_wants_write(const struct h2_server *h2)
     if (h2->failed != BELFRY_OK)
         return !h2->reported;
     return nghttp2_session_want_write(h2->session) != 0;
+}
+
+bool h2_server_owes_pong(const struct h2_server *h2)
+{
+    return h2->owes_pong;
+}
+
+void h2_server_pay_pong(struct h2_server *h2)
+{
+    BELFRY_OWNER_CHECK(h2);
+    note_rc(h2, submit_owed_pong(h2));
+    h2_ask_for_flush(h2);
 }
 
 bool h2_server_is_behind(const struct h2_server *h2)
@@ -1056,7 +1032,7 @@ bool h2_server_greeted(const struct h2_server *h2)
 
 uint64_t h2_server_head_since(const struct h2_server *h2)
 {
-    return h2->in_head ? h2->head_since_ms : 0;
+    return h2->head.is_open ? h2->head.since_ms : 0;
 }
 
 /* Two GOAWAYs: nghttp2_session_terminate_session() sends one without a text, so one with the text goes first. */

@@ -19,8 +19,11 @@
  * GOAWAY of the peer changes nothing for the exchanges that are open. A GOAWAY that names a stream of the peer's own,
  * as Go's clients send it when they close, breaks the protocol and ends the connection, but counts as a goodbye.
  *
+ * A PING while exchanges are open is answered with what is sent next (h2_server_owes_pong()). A second one does not
+ * wait, nor does the answer to the first then.
+ *
  * Floods:
- * - PINGs and SETTINGS are answered in the same pull. While more than 1,000 answers wait unsent the connection is ended
+ * - PINGs and SETTINGS are answered in the next pull. While more than 1,000 answers wait unsent the connection is ended
  *   with ENHANCE_YOUR_CALM. PINGs have no other limit: Go's clients measure their bandwidth with them.
  * - A stream that ends before it was answered, because its peer reset it or made us reset it, counts against a bucket:
  *   over 200 per second for 5 s end the connection with ENHANCE_YOUR_CALM.
@@ -40,8 +43,9 @@
 
 #include "base/buf.h"
 #include "server/exchange.h"
+#include "server/h2_head.h"
 
-#define H2_SERVER_HEADER_BYTES (64 * 1024)
+#define H2_SERVER_HEADER_BYTES H2_HEAD_BYTES
 #define H2_SERVER_TURN         (128 * 1024) /* of unpacked heads: about half a millisecond */
 #define H2_SERVER_CONN         (16 * 1024)  /* resident, of an idle connection */
 #define H2_SERVER_EXCHANGE     EXCHANGE_COST
@@ -86,6 +90,11 @@ bool h2_server_is_behind(const struct h2_server *h2);
 BELFRY_NODISCARD enum belfry_err h2_server_pull(struct h2_server *h2, size_t enough, struct belfry_buf *out);
 
 bool h2_server_wants_write(const struct h2_server *h2);
+
+/* A PING is to be answered, which no pull was asked for yet. The next pull answers it in any case; pay: and now that
+ * pull is asked for. */
+bool h2_server_owes_pong(const struct h2_server *h2);
+void h2_server_pay_pong(struct h2_server *h2);
 
 /* False: many frames wait to be pulled, or input is kept, so reading should pause. h2_server_receive() may still be
  * called. */

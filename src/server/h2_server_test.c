@@ -432,7 +432,7 @@ static enum belfry_err pull_once(size_t *out_n)
 {
     struct belfry_buf out;
     belfry_buf_init(&out);
-    bool wanted = h2_server_wants_write(pair.h2);
+    bool wanted = h2_server_wants_write(pair.h2) || h2_server_owes_pong(pair.h2);
     enum belfry_err err = h2_server_pull(pair.h2, pair.enough, &out);
     *out_n = belfry_buf_len(&out);
     if (!wanted)
@@ -470,6 +470,20 @@ static enum belfry_err pump_in(size_t *out_n)
             return err;
     }
     return BELFRY_OK;
+}
+
+/* All that the client has, as one packet. */
+static enum belfry_err packet_in(void)
+{
+    struct belfry_buf packet;
+    const uint8_t *data;
+    belfry_buf_init(&packet);
+    for (ssize_t n; (n = nghttp2_session_mem_send(pair.client.session, &data)) > 0;)
+        assert_int_equal(belfry_buf_append(&packet, data, (size_t)n), BELFRY_OK);
+    struct belfry_bytes bytes = belfry_buf_bytes(&packet);
+    enum belfry_err err = to_server((const uint8_t *)bytes.data, bytes.len);
+    belfry_buf_fini(&packet);
+    return err;
 }
 
 static enum belfry_err pump(void)
@@ -1511,6 +1525,71 @@ static void streams_over_the_limit_are_refused(void **state)
     pair_fini();
 }
 
+/* Sends a PING; how often the server asked for a flush because of it. */
+static size_t ping(void)
+{
+    size_t n, before = pair.n_flushes;
+    assert_int_equal(nghttp2_submit_ping(pair.client.session, 0, NULL), 0);
+    assert_int_equal(pump_in(&n), BELFRY_OK);
+    return pair.n_flushes - before;
+}
+
+static void a_ping_while_an_exchange_is_open_is_answered_with_the_next_bytes(void **state)
+{
+    (void)state;
+    pair_init();
+    client_open(&pair.client, "/x");
+    assert_pumps();
+    struct exchange *x = pair.served[0].x;
+    exchange_respond(x, 200, NULL, 0);
+    assert_pumps();
+    assert_int_equal(ping(), 0);
+    assert_true(h2_server_owes_pong(pair.h2) && !h2_server_wants_write(pair.h2));
+    exchange_write(x, "event", 5);
+    assert_pumps();
+    assert_int_equal(pair.client.n_ping_acks, 1);
+    assert_false(h2_server_owes_pong(pair.h2));
+    assert_int_equal(ping(), 0); /* and one that nothing is sent with */
+    h2_server_pay_pong(pair.h2);
+    assert_true(h2_server_wants_write(pair.h2));
+    assert_pumps();
+    assert_int_equal(pair.client.n_ping_acks, 2);
+    pair_fini();
+}
+
+/* A client that reads again sends both at once. */
+static void a_ping_before_a_request_waits_for_its_answer(void **state)
+{
+    (void)state;
+    pair_init();
+    assert_pumps();
+    size_t before = pair.n_flushes;
+    assert_int_equal(nghttp2_submit_ping(pair.client.session, 0, NULL), 0);
+    client_open(&pair.client, "/x");
+    assert_int_equal(packet_in(), BELFRY_OK);
+    assert_int_equal(pair.n_flushes, before);
+    assert_true(h2_server_owes_pong(pair.h2));
+    exchange_respond(pair.served[0].x, 200, NULL, 0);
+    assert_pumps();
+    assert_false(h2_server_owes_pong(pair.h2));
+    assert_int_equal(pair.client.n_ping_acks, 1);
+    pair_fini();
+}
+
+static void a_second_ping_does_not_wait(void **state)
+{
+    (void)state;
+    pair_init();
+    client_open(&pair.client, "/x");
+    assert_pumps();
+    assert_int_equal(ping(), 0);
+    assert_int_equal(ping(), 1);
+    assert_false(h2_server_owes_pong(pair.h2));
+    assert_pumps();
+    assert_int_equal(pair.client.n_ping_acks, 2);
+    pair_fini();
+}
+
 static void a_ping_is_answered_at_once(void **state)
 {
     (void)state;
@@ -2062,6 +2141,9 @@ int main(void)
         cmocka_unit_test(settings_are_announced),
         cmocka_unit_test(streams_over_the_limit_are_refused),
         cmocka_unit_test(a_ping_is_answered_at_once),
+        cmocka_unit_test(a_ping_while_an_exchange_is_open_is_answered_with_the_next_bytes),
+        cmocka_unit_test(a_ping_before_a_request_waits_for_its_answer),
+        cmocka_unit_test(a_second_ping_does_not_wait),
         cmocka_unit_test(shut_lets_what_is_open_go_on),
         cmocka_unit_test(a_goaway_of_the_peer_ends_nothing),
         cmocka_unit_test(a_breach_of_the_protocol_ends_the_connection),

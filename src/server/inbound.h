@@ -144,4 +144,10 @@ struct shares *inbound_shares(struct inbound_group *group);                  /* 
 const struct shares_alarm *inbound_alarm(const struct inbound_group *group); /* looks at the shares every tick */
 void inbound_set_limits(struct inbound_group *group, const struct shares_limits *limits);
 
+/* New times, also for connections that wait already; as in the options. */
+struct inbound_times {
+    uint64_t greet_ms, idle_ms, unread_ms;
+};
+void inbound_set_times(struct inbound_group *group, const struct inbound_times *times);
+
 #endif

@@ -23,23 +23,27 @@ enum inbound_wait_kind {
     INBOUND_WAIT_IDLE_HTTP2, /* likewise; its time is up only while there are many connections */
     INBOUND_WAIT_LINGER,     /* everything was sent */
     INBOUND_WAIT_UNREAD,     /* output that the peer does not read; its time is up only while memory is short */
+    INBOUND_WAIT_PROBE,      /* the next look whether the peer's kernel is there */
     INBOUND_N_WAITS,
     INBOUND_WAIT_NONE
 };
 
 struct inbound_waits {
-    uint64_t span_ms[INBOUND_N_WAITS]; /* fixed before the first wait */
+    uint64_t span_ms[INBOUND_N_WAITS]; /* set by inbound_waits_set() alone */
     struct belfry_list lists[INBOUND_N_WAITS];
 };
 
 /* One wait of a connection. */
 struct inbound_wait {
     enum inbound_wait_kind kind; /* moved by inbound_wait_for() alone */
-    uint64_t deadline_ms;        /* unless it is NONE */
+    uint64_t since_ms;           /* unless it is NONE */
     struct belfry_list node;
 };
 
 void inbound_waits_init(struct inbound_waits *waits, const uint64_t span_ms[INBOUND_N_WAITS]);
+
+/* New spans, also for those who wait already. */
+void inbound_waits_set(struct inbound_waits *waits, const uint64_t span_ms[INBOUND_N_WAITS]);
 void inbound_wait_init(struct inbound_wait *wait);
 
 /* From now on it waits for this, and for nothing else. NONE: for nothing. */

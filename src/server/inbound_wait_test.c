@@ -61,12 +61,32 @@ static void a_connection_that_waits_for_another_thing_waits_anew(void **state)
     assert_ptr_equal(inbound_waits_due(&waits, INBOUND_WAIT_UNREAD, 65), &a);
 }
 
+static void new_spans_are_for_those_who_wait_already(void **state)
+{
+    (void)state;
+    static const uint64_t shorter[INBOUND_N_WAITS] = {[INBOUND_WAIT_IDLE] = 5};
+    struct inbound_waits waits;
+    struct inbound_wait old, new;
+    inbound_waits_init(&waits, spans);
+    inbound_wait_init(&old);
+    inbound_wait_init(&new);
+    inbound_wait_for(&waits, &old, INBOUND_WAIT_IDLE, 0);
+    inbound_waits_set(&waits, shorter);
+    inbound_wait_for(&waits, &new, INBOUND_WAIT_IDLE, 2);
+    assert_null(inbound_waits_due(&waits, INBOUND_WAIT_IDLE, 4));
+    assert_ptr_equal(inbound_waits_due(&waits, INBOUND_WAIT_IDLE, 5), &old);
+    inbound_waits_set(&waits, spans);
+    assert_null(inbound_waits_due(&waits, INBOUND_WAIT_IDLE, 299));
+    assert_ptr_equal(inbound_waits_due(&waits, INBOUND_WAIT_IDLE, 300), &old); /* in their order */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_wait_ends_after_the_span_of_its_kind),
         cmocka_unit_test(the_longest_wait_is_due_first),
         cmocka_unit_test(a_connection_that_waits_for_another_thing_waits_anew),
+        cmocka_unit_test(new_spans_are_for_those_who_wait_already),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

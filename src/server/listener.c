@@ -4,7 +4,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -147,26 +146,21 @@ static enum belfry_err fail_errno(const char *what, const struct belfry_endpoint
     return code == ENOMEM ? BELFRY_ERR_NOMEM : BELFRY_ERR_IO;
 }
 
-static enum belfry_err resolve_address(const struct belfry_endpoint *endpoint, union address *out, socklen_t *out_len,
-                                       char *why, size_t why_len)
+/* Without getaddrinfo(): a static program that calls it loads modules of the C library at run time. */
+static enum belfry_err read_address(const struct belfry_endpoint *endpoint, union address *out, socklen_t *out_len,
+                                    char *why, size_t why_len)
 {
-    struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE, .ai_socktype = SOCK_STREAM};
     const char *host = strcmp(endpoint->host, "localhost") == 0 ? "127.0.0.1" : endpoint->host;
-    struct addrinfo *found;
-    char port[8];
-    snprintf(port, sizeof(port), "%u", (unsigned)endpoint->port);
-    int code = getaddrinfo(host, port, &hints, &found);
-    if (code == EAI_MEMORY)
-        return BELFRY_ERR_NOMEM;
-    if (code != 0) {
-        snprintf(why, why_len, "cannot listen on %s: give an address such as 127.0.0.1 or [::], not a name",
-                 endpoint->url);
-        return BELFRY_ERR_INVALID;
+    if (uv_ip4_addr(host, endpoint->port, &out->v4) == 0) {
+        *out_len = sizeof(out->v4);
+        return BELFRY_OK;
     }
-    memcpy(out, found->ai_addr, found->ai_addrlen);
-    *out_len = found->ai_addrlen;
-    freeaddrinfo(found);
-    return BELFRY_OK;
+    if (uv_ip6_addr(host, endpoint->port, &out->v6) == 0) { /* fe80::1%eth0 as well */
+        *out_len = sizeof(out->v6);
+        return BELFRY_OK;
+    }
+    snprintf(why, why_len, "cannot listen on %s: give an address such as 127.0.0.1 or [::], not a name", endpoint->url);
+    return BELFRY_ERR_INVALID;
 }
 
 static enum belfry_err unix_address(const struct belfry_endpoint *endpoint, union address *out, socklen_t *out_len,
@@ -229,7 +223,7 @@ static enum belfry_err open_socket(struct listener *l, const struct belfry_endpo
     union address address = {0};
     socklen_t len = 0;
     enum belfry_err err = endpoint->is_unix ? unix_address(endpoint, &address, &len, why, why_len)
-                                            : resolve_address(endpoint, &address, &len, why, why_len);
+                                            : read_address(endpoint, &address, &len, why, why_len);
     if (err != BELFRY_OK)
         return err;
     l->fd = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -247,7 +241,7 @@ static enum belfry_err try_inet(const struct belfry_endpoint *endpoint, char *wh
 {
     union address address = {0};
     socklen_t len = 0;
-    enum belfry_err err = resolve_address(endpoint, &address, &len, why, why_len);
+    enum belfry_err err = read_address(endpoint, &address, &len, why, why_len);
     if (err != BELFRY_OK)
         return err;
     int fd = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);

@@ -154,7 +154,8 @@ bool shares_make_room(struct shares_conn *conn, enum shares_pool pool, size_t n)
 
 bool shares_same_client(const struct shares_conn *a, const struct shares_conn *b);
 
-/* A number that connections of one client have in common, and others hardly ever; 0 if nothing is counted. */
+/* A number that connections of one client have in common, and others hardly ever; 0 if nothing is counted. Shares with
+ * the same seed give a client the same number. */
 uint64_t shares_source(const struct shares_conn *conn);
 
 const char *shares_name(const struct shares_conn *conn); /* its client's; "" if nothing is counted */

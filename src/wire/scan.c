@@ -369,7 +369,214 @@ static bool read_watch_request(struct belfry_bytes message, struct belfry_wire_w
     return true;
 }
 
+#define RANGE_NUMBER_MAX 13
+
+static bool read_range_number(const struct field *f, struct belfry_wire_range_request *request)
+{
+    switch (f->tag) {
+    case VARINT(3):
+        request->limit = (int64_t)f->value;
+        return true;
+    case VARINT(4):
+        request->revision = (int64_t)f->value;
+        return true;
+    case VARINT(5):
+        request->sort_order = (int32_t)f->value;
+        return true;
+    case VARINT(6):
+        request->sort_target = (int32_t)f->value;
+        return true;
+    case VARINT(7):
+        request->serializable = f->value != 0;
+        return true;
+    case VARINT(8):
+        request->keys_only = f->value != 0;
+        return true;
+    case VARINT(9):
+        request->count_only = f->value != 0;
+        return true;
+    case VARINT(10):
+        request->min_mod_rev = (int64_t)f->value;
+        return true;
+    case VARINT(11):
+        request->max_mod_rev = (int64_t)f->value;
+        return true;
+    case VARINT(12):
+        request->min_create_rev = (int64_t)f->value;
+        return true;
+    case VARINT(13):
+        request->max_create_rev = (int64_t)f->value;
+        return true;
+    default:
+        request->is_odd = true;
+        return f->tag >> 3 > RANGE_NUMBER_MAX;
+    }
+}
+
+static bool read_range_request(struct belfry_bytes message, struct belfry_wire_range_request *request)
+{
+    *request = (struct belfry_wire_range_request){0};
+    struct cursor c = cursor_over(message);
+    struct field f;
+    bool has_end = false;
+    while (c.at != c.end) {
+        if (!read_field(&c, &f))
+            return false;
+        has_end = has_end || f.tag == LEN(2);
+        if (f.tag == LEN(1))
+            request->key = f.bytes;
+        else if (f.tag == LEN(2))
+            request->range_end = f.bytes;
+        else if (!read_range_number(&f, request))
+            return false;
+    }
+    request->is_odd = request->is_odd || (has_end && request->range_end.len == 0);
+    return true;
+}
+
+#define COMPARE_UNION      4 /* the number of the first member of target_union: that of target 0, and so on */
+#define COMPARE_NUMBER_MAX 8
+#define COMPARE_RANGE_END  64
+
+/* Reads what may be there once. *member: the number of the last member of target_union. */
+static bool read_compare_field(const struct field *f, struct belfry_wire_compare *compare, uint32_t *member)
+{
+    switch (f->tag) {
+    case VARINT(1):
+        compare->result = (int32_t)f->value;
+        return true;
+    case VARINT(2):
+        compare->target = (int32_t)f->value;
+        return true;
+    case LEN(3):
+        compare->key = f->bytes;
+        return true;
+    case VARINT(COMPARE_UNION + BELFRY_COMPARE_VERSION):
+    case VARINT(COMPARE_UNION + BELFRY_COMPARE_CREATE):
+    case VARINT(COMPARE_UNION + BELFRY_COMPARE_MOD):
+    case VARINT(COMPARE_UNION + BELFRY_COMPARE_LEASE):
+        compare->number = (int64_t)f->value;
+        *member = f->tag >> 3;
+        return true;
+    case LEN(COMPARE_UNION + BELFRY_COMPARE_VALUE):
+        compare->value = f->bytes;
+        *member = f->tag >> 3;
+        return true;
+    case LEN(COMPARE_RANGE_END):
+        compare->range_end = f->bytes;
+        return true;
+    default:
+        compare->is_odd = true;
+        return f->tag >> 3 > COMPARE_NUMBER_MAX && f->tag >> 3 != COMPARE_RANGE_END;
+    }
+}
+
+static bool read_compare(struct belfry_bytes message, struct belfry_wire_compare *compare)
+{
+    *compare = (struct belfry_wire_compare){0};
+    struct cursor c = cursor_over(message);
+    struct field f;
+    uint32_t member = 0;
+    bool has_end = false;
+    while (c.at != c.end) {
+        if (!read_field(&c, &f) || !read_compare_field(&f, compare, &member))
+            return false;
+        has_end = has_end || f.tag == LEN(COMPARE_RANGE_END);
+    }
+    bool is_of_target = (int64_t)member == (int64_t)compare->target + COMPARE_UNION;
+    if (!is_of_target || compare->target == BELFRY_COMPARE_VALUE)
+        compare->number = 0;
+    if (!is_of_target || compare->target != BELFRY_COMPARE_VALUE)
+        compare->value = (struct belfry_bytes){0};
+    compare->is_odd = compare->is_odd || (has_end && compare->range_end.len == 0);
+    return true;
+}
+
+static bool read_op(struct belfry_bytes message, struct belfry_wire_op *op)
+{
+    *op = (struct belfry_wire_op){.kind = BELFRY_OP_NONE};
+    struct cursor c = cursor_over(message);
+    struct field f;
+    while (c.at != c.end) {
+        if (!read_field(&c, &f))
+            return false;
+        bool is_known = f.tag >> 3 <= BELFRY_OP_TXN;
+        if (is_known && f.tag != LEN(f.tag >> 3))
+            return false;
+        op->is_odd = op->is_odd || !is_known || op->kind != BELFRY_OP_NONE;
+        if (!is_known)
+            continue;
+        op->kind = (enum belfry_wire_op_kind)(f.tag >> 3);
+        op->request = f.bytes;
+    }
+    return true;
+}
+
+static bool read_txn_request(struct belfry_bytes message, struct belfry_wire_txn_request *request)
+{
+    *request = (struct belfry_wire_txn_request){0};
+    struct cursor c = cursor_over(message);
+    struct field f;
+    while (c.at != c.end) {
+        if (!read_field(&c, &f))
+            return false;
+        switch (f.tag) {
+        case LEN(BELFRY_TXN_COMPARES):
+            request->n_compares++;
+            break;
+        case LEN(BELFRY_TXN_SUCCESS):
+            request->n_success++;
+            break;
+        case LEN(BELFRY_TXN_FAILURE):
+            request->n_failure++;
+            break;
+        default:
+            if (f.tag >> 3 <= BELFRY_TXN_FAILURE)
+                return false;
+            request->is_odd = true;
+            break;
+        }
+    }
+    return true;
+}
+
 /* ---- public functions ---- */
+
+enum belfry_err belfry_scan_txn_request(struct belfry_bytes message, struct belfry_wire_txn_request *out)
+{
+    struct belfry_wire_txn_request request;
+    if (!read_txn_request(message, &request))
+        return BELFRY_ERR_PROTOCOL;
+    *out = request;
+    return BELFRY_OK;
+}
+
+enum belfry_err belfry_scan_compare(struct belfry_bytes message, struct belfry_wire_compare *out)
+{
+    struct belfry_wire_compare compare;
+    if (!read_compare(message, &compare))
+        return BELFRY_ERR_PROTOCOL;
+    *out = compare;
+    return BELFRY_OK;
+}
+
+enum belfry_err belfry_scan_op(struct belfry_bytes message, struct belfry_wire_op *out)
+{
+    struct belfry_wire_op op;
+    if (!read_op(message, &op))
+        return BELFRY_ERR_PROTOCOL;
+    *out = op;
+    return BELFRY_OK;
+}
+
+enum belfry_err belfry_scan_range_request(struct belfry_bytes message, struct belfry_wire_range_request *out)
+{
+    struct belfry_wire_range_request request;
+    if (!read_range_request(message, &request))
+        return BELFRY_ERR_PROTOCOL;
+    *out = request;
+    return BELFRY_OK;
+}
 
 enum belfry_err belfry_scan_watch_request(struct belfry_bytes message, struct belfry_wire_watch_request *out)
 {

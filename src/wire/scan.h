@@ -63,6 +63,64 @@ struct belfry_wire_watch_request {
     bool no_put, no_delete; /* filters; unknown ones are ignored */
 };
 
+/* etcdserverpb.RangeRequest */
+struct belfry_wire_range_request {
+    struct belfry_bytes key, range_end; /* as received */
+    int64_t limit, revision;
+    int32_t sort_order, sort_target; /* enum belfry_wire_sort_order, _target; or a number that is neither */
+    bool serializable, keys_only, count_only;
+    int64_t min_mod_rev, max_mod_rev, min_create_rev, max_create_rev;
+    bool is_odd; /* it has fields that are not listed here, or a range_end that is there and empty: etcd 3.5 takes that
+                    for "\0", though it judges the right to one key alone */
+};
+
+enum belfry_wire_sort_order { BELFRY_SORT_NONE, BELFRY_SORT_ASCEND, BELFRY_SORT_DESCEND };
+enum belfry_wire_sort_target {
+    BELFRY_SORT_KEY,
+    BELFRY_SORT_VERSION,
+    BELFRY_SORT_CREATE,
+    BELFRY_SORT_MOD,
+    BELFRY_SORT_VALUE
+};
+
+/* etcdserverpb.Compare */
+struct belfry_wire_compare {
+    struct belfry_bytes key, range_end; /* as received */
+    int32_t result, target;             /* enum belfry_wire_compare_result, _target; or a number that is neither */
+    int64_t number;                     /* with which the target is compared; 0 if none of its kind was received */
+    struct belfry_bytes value;          /* the same, of BELFRY_COMPARE_VALUE */
+    bool is_odd;                        /* as a RangeRequest's */
+};
+
+enum belfry_wire_compare_result {
+    BELFRY_COMPARE_EQUAL,
+    BELFRY_COMPARE_GREATER,
+    BELFRY_COMPARE_LESS,
+    BELFRY_COMPARE_NOT_EQUAL
+};
+enum belfry_wire_compare_target {
+    BELFRY_COMPARE_VERSION,
+    BELFRY_COMPARE_CREATE,
+    BELFRY_COMPARE_MOD,
+    BELFRY_COMPARE_VALUE,
+    BELFRY_COMPARE_LEASE
+};
+
+/* etcdserverpb.RequestOp. The kinds are the numbers of its fields. */
+enum belfry_wire_op_kind { BELFRY_OP_NONE, BELFRY_OP_RANGE, BELFRY_OP_PUT, BELFRY_OP_DELETE, BELFRY_OP_TXN };
+
+struct belfry_wire_op {
+    enum belfry_wire_op_kind kind;
+    struct belfry_bytes request; /* the message of that kind */
+    bool is_odd;                 /* it has another field, or two */
+};
+
+/* etcdserverpb.TxnRequest, without its parts */
+struct belfry_wire_txn_request {
+    size_t n_compares, n_success, n_failure;
+    bool is_odd; /* it has fields that are not listed here */
+};
+
 BELFRY_NODISCARD enum belfry_err belfry_scan_kv(struct belfry_bytes message, struct belfry_wire_kv *out);
 /* An event that is neither a put nor a delete is malformed. */
 BELFRY_NODISCARD enum belfry_err belfry_scan_event(struct belfry_bytes message, struct belfry_wire_event *out);
@@ -76,6 +134,17 @@ BELFRY_NODISCARD enum belfry_err belfry_scan_watch(struct belfry_bytes message, 
 BELFRY_NODISCARD enum belfry_err belfry_scan_watch_request(struct belfry_bytes message,
                                                            struct belfry_wire_watch_request *out);
 
+/* Reads a RangeRequest, as strictly as the above. */
+BELFRY_NODISCARD enum belfry_err belfry_scan_range_request(struct belfry_bytes message,
+                                                           struct belfry_wire_range_request *out);
+
+/* Reads a TxnRequest without its parts, or a part of it, as strictly as the above. It counts the parts and checks only
+ * that their lengths fit; belfry_scan_field() walks them. */
+BELFRY_NODISCARD enum belfry_err belfry_scan_txn_request(struct belfry_bytes message,
+                                                         struct belfry_wire_txn_request *out);
+BELFRY_NODISCARD enum belfry_err belfry_scan_compare(struct belfry_bytes message, struct belfry_wire_compare *out);
+BELFRY_NODISCARD enum belfry_err belfry_scan_op(struct belfry_bytes message, struct belfry_wire_op *out);
+
 /* Finds the next length-delimited field `number` at or after offset *at, which starts at 0, and moves *at past it.
  * Stores the field's bytes in *out. Errors: BELFRY_ERR_AGAIN (no more such fields), BELFRY_ERR_PROTOCOL. Number 11
  * walks the events of a WatchResponse, number 2 the kvs of a RangeResponse. */
@@ -84,6 +153,9 @@ BELFRY_NODISCARD enum belfry_err belfry_scan_field(struct belfry_bytes message, 
 
 #define BELFRY_WATCH_EVENTS 11 /* field of WatchResponse */
 #define BELFRY_RANGE_KVS    2  /* field of RangeResponse */
+#define BELFRY_TXN_COMPARES 1  /* fields of TxnRequest */
+#define BELFRY_TXN_SUCCESS  2
+#define BELFRY_TXN_FAILURE  3
 
 /* The last value of the varint field `number`; 0 if absent. Reads the whole message.
  * Errors: BELFRY_ERR_PROTOCOL. */

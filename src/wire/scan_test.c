@@ -715,6 +715,121 @@ static void random_creates_read_as_protobuf_c_wrote_them(void **state)
     }
 }
 
+static void range_requests_are_read(void **state)
+{
+    (void)state;
+    struct belfry_wire_range_request request;
+    struct belfry_bytes all = BYTES(0x0a, 1, 'k', 0x12, 1, 'l', 0x18, 3, 0x20, 4, 0x28, 2, 0x30, 4, 0x38, 1, 0x40, 1,
+                                    0x48, 1, 0x50, 10, 0x58, 11, 0x60, 12, 0x68, 13);
+    assert_int_equal(belfry_scan_range_request(all, &request), BELFRY_OK);
+    assert_true(belfry_bytes_equal(request.key, belfry_bytes_str("k")));
+    assert_true(belfry_bytes_equal(request.range_end, belfry_bytes_str("l")));
+    assert_true(request.limit == 3 && request.revision == 4);
+    assert_true(request.sort_order == BELFRY_SORT_DESCEND && request.sort_target == BELFRY_SORT_VALUE);
+    assert_true(request.serializable && request.keys_only && request.count_only && !request.is_odd);
+    assert_true(request.min_mod_rev == 10 && request.max_mod_rev == 11);
+    assert_true(request.min_create_rev == 12 && request.max_create_rev == 13);
+}
+
+static void range_requests_that_are_odd_are_found(void **state)
+{
+    (void)state;
+    struct belfry_wire_range_request request;
+    assert_int_equal(belfry_scan_range_request(BYTES(0x0a, 1, 'k', 0x12, 0), &request), BELFRY_OK);
+    assert_true(request.is_odd);
+    assert_int_equal(belfry_scan_range_request(BYTES(0x0a, 1, 'k', 0x70, 1), &request), BELFRY_OK);
+    assert_true(request.is_odd);
+    assert_int_equal(belfry_scan_range_request(BYTES(0x0a, 1, 'k', 0x12, 0, 0x12, 1, 'l'), &request), BELFRY_OK);
+    assert_false(request.is_odd);
+    assert_int_equal(belfry_scan_range_request(BYTES(0x0a, 1, 'k', 0x1a, 0), &request), BELFRY_ERR_PROTOCOL);
+    assert_int_equal(belfry_scan_range_request(BYTES(0x0a, 2, 'k'), &request), BELFRY_ERR_PROTOCOL);
+}
+
+static struct belfry_wire_compare compare_of(struct belfry_bytes message)
+{
+    struct belfry_wire_compare compare;
+    assert_int_equal(belfry_scan_compare(message, &compare), BELFRY_OK);
+    return compare;
+}
+
+static void compares_are_read(void **state)
+{
+    (void)state;
+    struct belfry_wire_compare compare =
+        compare_of(BYTES(0x08, 2, 0x10, 3, 0x1a, 1, 'k', 0x3a, 1, 'v', 0x82, 0x04, 1, 'l'));
+    assert_true(belfry_bytes_equal(compare.key, belfry_bytes_str("k")));
+    assert_true(belfry_bytes_equal(compare.range_end, belfry_bytes_str("l")));
+    assert_true(belfry_bytes_equal(compare.value, belfry_bytes_str("v")));
+    assert_true(compare.result == BELFRY_COMPARE_LESS && compare.target == BELFRY_COMPARE_VALUE && !compare.is_odd);
+    for (uint8_t target = 0; target <= BELFRY_COMPARE_LEASE; target++) {
+        if (target == BELFRY_COMPARE_VALUE)
+            continue;
+        compare = compare_of(BYTES((uint8_t)(0x20 + 8 * target), 9, 0x10, target));
+        assert_true(compare.target == target && compare.number == 9);
+    }
+}
+
+/* The last member of the union counts, and only if it is of the target. */
+static void compare_has_only_what_its_target_is_compared_with(void **state)
+{
+    (void)state;
+    struct belfry_wire_compare compare = compare_of(BYTES(0x10, 1, 0x28, 9, 0x30, 8));
+    assert_true(compare.target == BELFRY_COMPARE_CREATE && compare.number == 0);
+    compare = compare_of(BYTES(0x10, 1, 0x30, 8, 0x28, 9));
+    assert_int_equal(compare.number, 9);
+    compare = compare_of(BYTES(0x10, 3, 0x3a, 1, 'v', 0x28, 9));
+    assert_true(compare.number == 0 && compare.value.len == 0);
+    compare = compare_of(BYTES(0x10, 3, 0x28, 9, 0x3a, 1, 'v'));
+    assert_true(compare.number == 0 && compare.value.len == 1);
+    compare = compare_of(BYTES(0x3a, 1, 'v'));
+    assert_true(compare.target == BELFRY_COMPARE_VERSION && compare.value.len == 0);
+    compare = compare_of(BYTES(0x10, 0xfc, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1)); /* -4 */
+    assert_true(compare.target == -4 && compare.number == 0);
+}
+
+static void compares_that_are_odd_are_found(void **state)
+{
+    (void)state;
+    struct belfry_wire_compare compare;
+    assert_true(compare_of(BYTES(0x1a, 1, 'k', 0x82, 0x04, 0)).is_odd);
+    assert_false(compare_of(BYTES(0x1a, 1, 'k', 0x82, 0x04, 0, 0x82, 0x04, 1, 'l')).is_odd);
+    assert_true(compare_of(BYTES(0x48, 1)).is_odd);
+    assert_int_equal(belfry_scan_compare(BYTES(0x0a, 0), &compare), BELFRY_ERR_PROTOCOL);
+    assert_int_equal(belfry_scan_compare(BYTES(0x38, 1), &compare), BELFRY_ERR_PROTOCOL);
+    assert_int_equal(belfry_scan_compare(BYTES(0x80, 0x04, 1), &compare), BELFRY_ERR_PROTOCOL);
+    assert_int_equal(belfry_scan_compare(BYTES(0x1a, 2, 'k'), &compare), BELFRY_ERR_PROTOCOL);
+}
+
+static void operations_are_read(void **state)
+{
+    (void)state;
+    struct belfry_wire_op op;
+    for (uint8_t kind = BELFRY_OP_RANGE; kind <= BELFRY_OP_TXN; kind++) {
+        assert_int_equal(belfry_scan_op(BYTES((uint8_t)(kind << 3 | 2), 1, 'x'), &op), BELFRY_OK);
+        assert_true(op.kind == kind && belfry_bytes_equal(op.request, belfry_bytes_str("x")) && !op.is_odd);
+        assert_int_equal(belfry_scan_op(BYTES((uint8_t)(kind << 3), 1), &op), BELFRY_ERR_PROTOCOL);
+    }
+    assert_int_equal(belfry_scan_op((struct belfry_bytes){0}, &op), BELFRY_OK);
+    assert_true(op.kind == BELFRY_OP_NONE && !op.is_odd);
+    assert_int_equal(belfry_scan_op(BYTES(0x0a, 1, 'x', 0x12, 1, 'y'), &op), BELFRY_OK);
+    assert_true(op.kind == BELFRY_OP_PUT && op.is_odd);
+    assert_int_equal(belfry_scan_op(BYTES(0x0a, 0, 0x28, 1), &op), BELFRY_OK);
+    assert_true(op.kind == BELFRY_OP_RANGE && op.is_odd);
+}
+
+static void parts_of_a_txn_are_counted(void **state)
+{
+    (void)state;
+    struct belfry_wire_txn_request request;
+    struct belfry_bytes message = BYTES(0x12, 0, 0x0a, 1, 'x', 0x1a, 0, 0x12, 0, 0x1a, 0, 0x12, 0);
+    assert_int_equal(belfry_scan_txn_request(message, &request), BELFRY_OK);
+    assert_true(request.n_compares == 1 && request.n_success == 3 && request.n_failure == 2 && !request.is_odd);
+    assert_int_equal(belfry_scan_txn_request(BYTES(0x22, 0), &request), BELFRY_OK);
+    assert_true(request.is_odd);
+    assert_int_equal(belfry_scan_txn_request(BYTES(0x08, 0), &request), BELFRY_ERR_PROTOCOL);
+    assert_int_equal(belfry_scan_txn_request(BYTES(0x12, 1), &request), BELFRY_ERR_PROTOCOL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -742,6 +857,13 @@ int main(void)
         cmocka_unit_test(last_member_of_a_request_counts),
         cmocka_unit_test(known_field_of_a_request_with_foreign_type_is_malformed),
         cmocka_unit_test(random_creates_read_as_protobuf_c_wrote_them),
+        cmocka_unit_test(range_requests_are_read),
+        cmocka_unit_test(range_requests_that_are_odd_are_found),
+        cmocka_unit_test(compares_are_read),
+        cmocka_unit_test(compare_has_only_what_its_target_is_compared_with),
+        cmocka_unit_test(compares_that_are_odd_are_found),
+        cmocka_unit_test(operations_are_read),
+        cmocka_unit_test(parts_of_a_txn_are_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

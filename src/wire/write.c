@@ -17,16 +17,6 @@ static size_t varint_size(uint64_t value)
     return (bits + 6) / 7;
 }
 
-static uint8_t *put_varint(uint8_t *to, uint64_t value)
-{
-    while (value >= 0x80) {
-        *to++ = (uint8_t)(value | 0x80);
-        value >>= 7;
-    }
-    *to++ = (uint8_t)value;
-    return to;
-}
-
 /* A scalar field; proto3 omits zeroes. Pass negative numbers sign-extended; they take ten bytes. */
 static size_t number_size(uint64_t value)
 {
@@ -38,7 +28,7 @@ static uint8_t *put_number(uint8_t *to, uint8_t tag, uint64_t value)
     if (value == 0)
         return to;
     *to++ = tag;
-    return put_varint(to, value);
+    return belfry_write_varint(to, value);
 }
 
 /* Tag and length of a field of `len` bytes. */
@@ -50,7 +40,7 @@ static size_t head_size(size_t len)
 static uint8_t *put_head(uint8_t *to, uint8_t tag, size_t len)
 {
     *to++ = tag;
-    return put_varint(to, len);
+    return belfry_write_varint(to, len);
 }
 
 static size_t bytes_size(struct belfry_bytes bytes)
@@ -106,6 +96,38 @@ size_t belfry_write_event_field_size(size_t event_len)
 uint8_t *belfry_write_event_field(size_t event_len, uint8_t *to)
 {
     return put_head(to, LEN(BELFRY_WATCH_EVENTS), event_len);
+}
+
+size_t belfry_write_range_field_size(size_t kv_len)
+{
+    return head_size(kv_len);
+}
+
+uint8_t *belfry_write_range_field(size_t kv_len, uint8_t *to)
+{
+    return put_head(to, LEN(BELFRY_RANGE_KVS), kv_len);
+}
+
+uint8_t *belfry_write_range_tail(bool more, int64_t count, uint8_t *to)
+{
+    to = put_number(to, VARINT(3), more);
+    return put_number(to, VARINT(4), (uint64_t)count);
+}
+
+uint8_t *belfry_write_stream_field(size_t len, uint8_t *to)
+{
+    return put_head(to, LEN(1), len);
+}
+
+uint8_t *belfry_write_txn_succeeded(bool succeeded, uint8_t *to)
+{
+    return put_number(to, VARINT(2), succeeded);
+}
+
+uint8_t *belfry_write_txn_field(size_t range_len, uint8_t *to)
+{
+    to = put_head(to, LEN(3), head_size(range_len) + range_len); /* a ResponseOp, */
+    return put_head(to, LEN(1), range_len);                      /* whose response_range it is */
 }
 
 size_t belfry_write_kv_size(const struct belfry_wire_kv *kv)

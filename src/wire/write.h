@@ -29,6 +29,18 @@
 #include "base/err.h"
 #include "wire/scan.h"
 
+/* A number as protobuf writes it, in up to BELFRY_WRITE_VARINT_MAX bytes. */
+#define BELFRY_WRITE_VARINT_MAX 10
+static inline uint8_t *belfry_write_varint(uint8_t *to, uint64_t value)
+{
+    while (value >= 0x80) {
+        *to++ = (uint8_t)(value | 0x80);
+        value >>= 7;
+    }
+    *to++ = (uint8_t)value;
+    return to;
+}
+
 /* etcdserverpb.WatchResponse without its events (n_events is ignored). The header is written even if it is all
  * zeroes: old Go clients crash on a response without one. */
 size_t belfry_write_watch_head_size(const struct belfry_wire_watch *watch);
@@ -38,6 +50,25 @@ uint8_t *belfry_write_watch_head(const struct belfry_wire_watch *watch, uint8_t 
 #define BELFRY_WRITE_EVENT_FIELD_MAX 11 /* the largest result of belfry_write_event_field_size() */
 size_t belfry_write_event_field_size(size_t event_len);
 uint8_t *belfry_write_event_field(size_t event_len, uint8_t *to);
+
+/* etcdserverpb.RangeResponse behind its header: the tag and the length that precede each KeyValue, and what follows the
+ * last. */
+#define BELFRY_WRITE_RANGE_FIELD_MAX 11
+#define BELFRY_WRITE_RANGE_TAIL_MAX  13
+size_t belfry_write_range_field_size(size_t kv_len);
+uint8_t *belfry_write_range_field(size_t kv_len, uint8_t *to);
+uint8_t *belfry_write_range_tail(bool more, int64_t count, uint8_t *to);
+
+/* etcdserverpb.RangeStreamResponse: the tag and the length that precede its RangeResponse of `len` bytes. */
+#define BELFRY_WRITE_STREAM_FIELD_MAX 11
+uint8_t *belfry_write_stream_field(size_t len, uint8_t *to);
+
+/* etcdserverpb.TxnResponse behind its header: whether it succeeded, and what precedes each RangeResponse of `range_len`
+ * bytes in its responses. */
+#define BELFRY_WRITE_TXN_SUCCEEDED_MAX 2
+#define BELFRY_WRITE_TXN_FIELD_MAX     22
+uint8_t *belfry_write_txn_succeeded(bool succeeded, uint8_t *to);
+uint8_t *belfry_write_txn_field(size_t range_len, uint8_t *to);
 
 /* mvccpb.KeyValue and mvccpb.Event from their fields (`raw` is ignored). An event's kv is written even if it is empty;
  * its prev only if has_prev. */

@@ -32,9 +32,6 @@ struct uplink {
     const struct tier_opts *opts;
     struct belfry_list calls; /* struct errand */
     struct unary *status;     /* under way; NULL: none */
-    uv_timer_t *timer;
-    uint64_t timer_ms;
-    uv_timer_cb timer_fn;
     struct tally tallies[TALLIES_MAX];
     size_t n_tallies;
 };
@@ -321,61 +318,6 @@ const char *vouch_refuses(const struct vouch *vouch, struct belfry_bytes user)
     return NULL;
 }
 
-static struct uplink *uplink_of(uv_loop_t *loop)
-{
-    return (struct uplink *)(void *)loop;
-}
-
-uv_loop_t *asking_loop(struct uplink *uplink)
-{
-    return (uv_loop_t *)(void *)uplink;
-}
-
-int uv_timer_init(uv_loop_t *loop, uv_timer_t *timer)
-{
-    timer->loop = loop;
-    uplink_of(loop)->timer = timer;
-    return 0;
-}
-
-int uv_timer_start(uv_timer_t *timer, uv_timer_cb fn, uint64_t timeout_ms, uint64_t repeat_ms)
-{
-    struct uplink *uplink = uplink_of(timer->loop);
-    (void)repeat_ms;
-    uplink->timer_fn = fn;
-    uplink->timer_ms = sched_now(sched_of(uplink)) + timeout_ms;
-    return 0;
-}
-
-int uv_timer_stop(uv_timer_t *timer)
-{
-    uplink_of(timer->loop)->timer_ms = BELFRY_NEVER;
-    return 0;
-}
-
-void uv_update_time(uv_loop_t *loop)
-{
-    (void)loop;
-}
-
-void uv_close(uv_handle_t *handle, uv_close_cb fn)
-{
-    uplink_of(handle->loop)->timer_ms = BELFRY_NEVER;
-    fn(handle);
-}
-
-int uv_random(uv_loop_t *loop, uv_random_t *request, void *to, size_t len, unsigned flags, uv_random_cb fn)
-{
-    (void)loop, (void)request, (void)flags, (void)fn;
-    memset(to, 7, len);
-    return 0;
-}
-
-uint64_t uv_hrtime(void)
-{
-    return 0;
-}
-
 /* ---- */
 
 struct uplink *asking_create(const struct tier_opts *opts)
@@ -384,7 +326,6 @@ struct uplink *asking_create(const struct tier_opts *opts)
     if (uplink == NULL)
         abort();
     uplink->opts = opts;
-    uplink->timer_ms = BELFRY_NEVER;
     belfry_list_init(&uplink->calls);
     return uplink;
 }
@@ -416,15 +357,11 @@ void asking_run(struct uplink *uplink, uint64_t now_ms)
         verdict_fail("%s: each answer leads to a question, without end", uplink->opts->name);
     if (status_due(uplink) <= now_ms)
         status_deliver(uplink, now_ms);
-    if (uplink->timer_ms > now_ms)
-        return;
-    uplink->timer_ms = BELFRY_NEVER;
-    uplink->timer_fn(uplink->timer);
 }
 
 uint64_t asking_due(const struct uplink *uplink)
 {
-    uint64_t due = belfry_min_time(uplink->timer_ms, status_due(uplink));
+    uint64_t due = status_due(uplink);
     belfry_list_each (node, &uplink->calls)
         due = belfry_min_time(due, errand_due(errand_of(node)));
     return due;

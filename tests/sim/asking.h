@@ -1,8 +1,7 @@
 /* tests/sim/asking.h
  *
  * asking: the questions of a worker's permit on their way to the model of the auth store (auth.h), and back. permit.c
- * is the real one; in the place of its calls upstream (rights_call.h, unary.h) and of its timer (libuv) are those of
- * here.
+ * is the real one; in the place of its calls upstream (rights_call.h, unary.h) are those of here.
  *
  * An answer may come late, from a member that was restarted, from a tier above that knew it before (then it has an
  * age), or not at all. A member that does not know a token is followed by the next one, as rights_call.c does.
@@ -25,9 +24,7 @@
 struct uplink *asking_create(const struct tier_opts *opts);
 void asking_destroy(struct uplink *uplink); /* after its permit; NULL is fine */
 
-uv_loop_t *asking_loop(struct uplink *uplink); /* for permit_create() */
-
-/* Tells answers that have come, and lets permit's timer run. */
+/* Tells answers that have come. */
 void asking_run(struct uplink *uplink, uint64_t now_ms);
 uint64_t asking_due(const struct uplink *uplink);
 

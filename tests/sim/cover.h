@@ -69,6 +69,16 @@
     X(rights_halved, "forbidden question to be halved")                                                                \
     X(rights_aged, "answer of a tier above, with its age")                                                             \
     X(rights_elsewhere, "another member asked about rights")                                                           \
+    X(read_linearizable, "linearizable read answered by a replica")                                                    \
+    X(read_serializable, "serializable read answered by a replica")                                                    \
+    X(read_stale, "serializable read answered while stale")                                                            \
+    X(read_relayed, "read relayed")                                                                                    \
+    X(read_failed, "read that a tier refused")                                                                         \
+    X(read_pinned, "page at a pinned revision")                                                                        \
+    X(read_counted, "count of a range")                                                                                \
+    X(read_of_new_past, "linearizable read while the cluster was restored")                                            \
+    X(point_asked, "upstream asked how far it is")                                                                     \
+    X(point_failed, "upstream not told how far it is")                                                                 \
     X(auth_grant, "auth: right granted")                                                                               \
     X(auth_revoke, "auth: right revoked")                                                                              \
     X(auth_change_another, "auth: somebody else's role changed")                                                       \
@@ -93,6 +103,7 @@
     X(fault_restore, "fault: restored from a backup")                                                                  \
     X(fault_kill_tier, "fault: tier killed")                                                                           \
     X(fault_power_off_tier, "fault: tier loses power")                                                                 \
+    X(restore_behind_proxy, "connection kept by a proxy while the cluster behind it was restored")                     \
     X(fault_restore_behind_tier, "fault: restored while a tier is down")                                               \
     X(fault_discard_tier, "fault: tier loses its folder")                                                              \
     X(fault_oversleep, "fault: worker oversleeps")                                                                     \

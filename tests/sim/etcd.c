@@ -11,7 +11,7 @@
 
 #define SNAPSHOT_LAG   16 /* a member that was cut off and missed more may be sent a snapshot */
 #define TICK_ODDS      64
-#define RAFT_TERM      2
+#define FIRST_TERM     2 /* of a new cluster, and of a restored one */
 #define ACTIONS_MAX    1024
 #define NO_LEADER_ODDS 48 /* a linearizable read in so many fails although there is a quorum */
 #define ALL_WATCHES    (-1)
@@ -23,6 +23,7 @@ struct member {
     int64_t visible;      /* the last revision applied */
     int64_t compacted;    /* 0: never */
     size_t n_compactions; /* of the history, applied */
+    uint64_t term;        /* as it knows it */
     bool up, cut_off;
     bool was_cut_off; /* since it last had everything: the leader may send it a snapshot */
 };
@@ -32,6 +33,7 @@ struct etcd {
     struct belfry_rng *rng;
     struct etcd_opts opts;
     struct member members[ETCD_MEMBERS_MAX];
+    uint64_t term; /* of the leader */
     struct belfry_list streams, reads;
     struct etcd_counts counts;
 };
@@ -105,7 +107,7 @@ static void *etcd_alloc(size_t size)
 static struct belfry_wire_header member_header(const struct member *member, int64_t revision)
 {
     return (struct belfry_wire_header){
-        .cluster_id = HISTORY_CLUSTER_ID, .member_id = member->id, .revision = revision, .raft_term = RAFT_TERM};
+        .cluster_id = HISTORY_CLUSTER_ID, .member_id = member->id, .revision = revision, .raft_term = member->term};
 }
 
 /* ==== a Watch stream ==== */
@@ -850,7 +852,9 @@ struct etcd *etcd_create(struct history *history, struct belfry_rng *rng, const 
     belfry_list_init(&etcd->streams);
     belfry_list_init(&etcd->reads);
     for (unsigned i = 0; i < opts->members; i++)
-        etcd->members[i] = (struct member){.id = 0xe7cd00 + i, .visible = HISTORY_EMPTY_REV, .up = true};
+        etcd->members[i] =
+            (struct member){.id = 0xe7cd00 + i, .visible = HISTORY_EMPTY_REV, .term = FIRST_TERM, .up = true};
+    etcd->term = FIRST_TERM;
     return etcd;
 }
 
@@ -1019,6 +1023,21 @@ bool etcd_compact(struct etcd *etcd, int64_t rev)
     return etcd_has_quorum(etcd) && history_compact(etcd->history, rev);
 }
 
+/* Members that the leader reaches learn its term. */
+static void spread_term(struct etcd *etcd)
+{
+    for (unsigned i = 0; i < etcd->opts.members; i++)
+        if (etcd->members[i].up && !etcd->members[i].cut_off)
+            etcd->members[i].term = etcd->term;
+}
+
+/* A member that goes may have been the leader: another one is elected. */
+static void elect(struct etcd *etcd)
+{
+    etcd->term++;
+    spread_term(etcd);
+}
+
 void etcd_member_stop(struct etcd *etcd, unsigned member)
 {
     assert(member < etcd->opts.members);
@@ -1034,12 +1053,14 @@ void etcd_member_stop(struct etcd *etcd, unsigned member)
         if (read_of(node)->member == which && read_of(node)->err == BELFRY_ERR_AGAIN)
             read_fail(read_of(node), BELFRY_ERR_UNAVAILABLE);
     }
+    elect(etcd);
 }
 
 void etcd_member_start(struct etcd *etcd, unsigned member)
 {
     assert(member < etcd->opts.members);
     etcd->members[member].up = true;
+    spread_term(etcd);
 }
 
 bool etcd_member_is_up(const struct etcd *etcd, unsigned member)
@@ -1053,6 +1074,10 @@ void etcd_member_cut_off(struct etcd *etcd, unsigned member, bool cut_off)
     assert(member < etcd->opts.members);
     etcd->members[member].cut_off = cut_off;
     etcd->members[member].was_cut_off |= cut_off;
+    if (cut_off)
+        elect(etcd);
+    else
+        spread_term(etcd);
 }
 
 bool etcd_member_is_cut_off(const struct etcd *etcd, unsigned member)
@@ -1093,6 +1118,8 @@ void etcd_restore(struct etcd *etcd, int64_t rev)
         member->cut_off = member->was_cut_off = false;
         member->up = true;
     }
+    etcd->term = FIRST_TERM;
+    spread_term(etcd);
     etcd->counts.restores++;
 }
 

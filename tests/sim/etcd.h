@@ -9,7 +9,8 @@
  * what is still queued of its id; replay takes a few revisions a response under a header that runs ahead; a response
  * that finds the queue full makes a victim of its watcher; manual progress is answered only if every watcher is synced
  * and none starts in the future, and is forgotten otherwise; a compaction cancel has header.revision 0, and blocks
- * manual progress until it is confirmed; prev_kv is missing when it was compacted.
+ * manual progress until it is confirmed; prev_kv is missing when it was compacted. When a member goes, the others have
+ * a new raft term, which it learns when it is back; a restored cluster begins with the first one again.
  *
  * Nothing happens by itself: etcd_step() lets one thing happen, and requests are taken as they come. Whoever holds a
  * stream or a read ends it; both outlive the member that served them, as broken ones.

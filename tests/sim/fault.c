@@ -279,12 +279,14 @@ static void strike(struct fault *fault)
     } kinds[] = {
 #define FAULT_KIND(name, weight) {name, weight, COVER_fault_##name},
         FAULT_TABLE(FAULT_KIND)};
-    uint64_t total = 0, n = sizeof(kinds) / sizeof(kinds[0]);
-    for (uint64_t i = 0; i < n; i++)
-        total += kinds[i].weight;
+    uint64_t total = 0, n = sizeof(kinds) / sizeof(kinds[0]), weights[sizeof(kinds) / sizeof(kinds[0])];
+    for (uint64_t i = 0; i < n; i++) {
+        weights[i] = kinds[i].weight + (kinds[i].fn == restore ? fault->opts.restores : 0);
+        total += weights[i];
+    }
     uint64_t at = sched_below(fault->opts.sched, total), i = 0;
-    while (at >= kinds[i].weight)
-        at -= kinds[i++].weight;
+    while (at >= weights[i])
+        at -= weights[i++];
     if ((fault->switched_off >> i & 1) != 0)
         return;
     cover_counts[kinds[i].path]++;

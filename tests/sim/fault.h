@@ -22,7 +22,8 @@ struct fault_opts {
     struct gate *gate;
     struct tier **tiers;
     size_t n_tiers;
-    uint64_t spacing; /* times the usual time between two faults; 1: as usual */
+    uint64_t spacing;  /* times the usual time between two faults; 1: as usual */
+    uint64_t restores; /* that are added to their usual weight among the faults */
 };
 
 struct fault *fault_create(const struct fault_opts *opts);

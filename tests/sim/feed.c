@@ -26,19 +26,33 @@ struct read {
 
 static const char everything[1] = {0};
 
-void feed_start(struct feed *feed, const struct tier_opts *opts, struct server *servers, struct store *store,
-                struct evlog *log, bool *warm)
+/* The term of what the store has. */
+static void begin_term(struct feed *feed)
 {
-    struct ingest_opts ingest = {
-        .store = store, .evlog = log, .extent_bytes = opts->extent_bytes, .trim_rows = 50, .whole_scope = true};
-    struct upstream_opts upstream = {.store = store,
+    struct store_meta meta;
+    feed->store->api->meta(feed->store, &meta);
+    term_begin(feed->term, meta.revision != 0 ? meta.cluster_id : 0, meta.raft_term);
+}
+
+void feed_start(struct feed *feed, const struct tier_opts *opts, const struct feed_parts *parts, bool *warm)
+{
+    struct ingest_opts ingest = {.store = parts->store,
+                                 .evlog = parts->log,
+                                 .extent_bytes = opts->extent_bytes,
+                                 .trim_rows = 50,
+                                 .whole_scope = true};
+    struct upstream_opts upstream = {.store = parts->store,
                                      .key = {"", 1},
                                      .range_end = {"", 1},
                                      .window = opts->window,
                                      .far = opts->far,
                                      .page = opts->page};
     struct belfry_mux_opts mux = {.max_revision_bytes = 64 * 1024 * 1024};
-    *feed = (struct feed){.opts = opts, .servers = servers, .last_ms = sched_now(opts->sched)};
+    *feed = (struct feed){.opts = opts,
+                          .servers = parts->servers,
+                          .store = parts->store,
+                          .term = parts->term,
+                          .last_ms = sched_now(opts->sched)};
     jobs_init(&feed->jobs, opts->sched, opts->delay_ms);
     belfry_list_init(&feed->reads);
     belfry_list_init(&feed->backfilling);
@@ -50,6 +64,8 @@ void feed_start(struct feed *feed, const struct tier_opts *opts, struct server *
         belfry_mux_create(&mux, &feed->live.mux) != BELFRY_OK || belfry_mux_create(&mux, &feed->back.mux) != BELFRY_OK)
         abort();
     backfill_prove_by(feed->backfill, feed->ingest);
+    question_init(&feed->stream, opts->sched);
+    begin_term(feed);
 }
 
 static void free_read(struct read *read)
@@ -60,27 +76,33 @@ static void free_read(struct read *read)
     free(read);
 }
 
-static void hang_up(struct feed_mux *mux)
+static void hang_up(struct feed *feed, struct feed_mux *mux)
 {
     if (mux->link == NULL)
         return;
     link_leave_client(mux->link);
     mux->link = NULL;
+    if (mux == &feed->live)
+        question_link(&feed->stream, NULL);
     belfry_buf_clear(&mux->in);
     belfry_mux_stream_down(mux->mux);
 }
 
-static void stop_mux(struct feed_mux *mux)
+static void stop_mux(struct feed *feed, struct feed_mux *mux)
 {
-    hang_up(mux);
+    hang_up(feed, mux);
     belfry_mux_destroy(mux->mux);
     belfry_buf_fini(&mux->in);
 }
 
 void feed_stop(struct feed *feed)
 {
-    stop_mux(&feed->live);
-    stop_mux(&feed->back);
+    readpoint_fini(&feed->point);
+    question_fini(&feed->stream);
+    if (feed->opts->reads)
+        mails_end(&feed->thread.thread);
+    stop_mux(feed, &feed->live);
+    stop_mux(feed, &feed->back);
     belfry_list_each_safe (node, &feed->reads)
         free_read(belfry_container(node, struct read, node));
     free(feed->events);
@@ -204,6 +226,9 @@ static bool on_message(struct feed *feed, struct feed_mux *mux, struct belfry_bl
         verdict_fail("%s: a message from upstream cannot be read", feed->opts->name);
         return false;
     }
+    term_hear(feed->term, &watch.header);
+    if (mux == &feed->live)
+        question_served(&feed->stream);
     struct belfry_mux_watch *created = watch.created && !watch.canceled ? belfry_mux_creating(mux->mux) : NULL;
     if (belfry_mux_message(mux->mux, message, now) != BELFRY_OK) {
         verdict_fail("%s: the mux refuses a message from upstream", feed->opts->name);
@@ -233,7 +258,7 @@ static void read_stream(struct feed *feed, struct feed_mux *mux, uint64_t now)
     if (!ended && belfry_mux_tick(mux->mux, now) == BELFRY_OK)
         return;
     TRACE(feed->opts->name, "upstream stream is down");
-    hang_up(mux);
+    hang_up(feed, mux);
     (void)take_actions(feed, mux, now);
     mux->retry_ms = now + sched_below(sched, 200);
 }
@@ -281,7 +306,7 @@ static void come_back(struct feed *feed, struct read *read, uint64_t now)
         read->read == NULL ? BELFRY_ERR_UNAVAILABLE : etcd_read_poll(read->read, &read->response, &read->header);
     if (read->err == BELFRY_ERR_AGAIN)
         return;
-    if (sched_one_in(feed->opts->sched, 20))
+    if (read->read != NULL && sched_one_in(feed->opts->sched, 20))
         read->err = BELFRY_ERR_TIMEOUT; /* the answer came too late; the connection is still there */
     read->state = READ_BACK;
     read->at_ms = now + sched_below(feed->opts->sched, feed->opts->delay_ms * 2 + 1);
@@ -311,6 +336,8 @@ static void end_reads(struct feed *feed, uint64_t now)
             continue;
         TRACE(feed->opts->name, "%s answered: %s, %lld", read->action.want == UPSTREAM_WANT_PAGE ? "page" : "revision",
               belfry_errname((int)read->err), (long long)read->header.revision);
+        if (read->err == BELFRY_OK)
+            term_hear(feed->term, &read->header);
         if (read->err != BELFRY_OK)
             upstream_on_read_failed(feed->upstream, read->action.token, read->err, now);
         else if (read->action.want == UPSTREAM_WANT_REVISION)
@@ -403,6 +430,8 @@ static void send_requests(struct feed *feed, struct feed_mux *mux, uint64_t now)
             return;
         }
         belfry_mux_stream_up(mux->mux, now);
+        if (mux == &feed->live)
+            question_link(&feed->stream, mux->link);
     }
     belfry_buf_init(&request);
     while (belfry_mux_pull(mux->mux, now, &request) == BELFRY_OK) {
@@ -417,8 +446,12 @@ static void send_requests(struct feed *feed, struct feed_mux *mux, uint64_t now)
 static void ask_backfill(struct feed *feed, struct job *job, uint64_t now)
 {
     job->token = ++feed->tokens;
-    enum belfry_err err =
-        backfill_request(feed->backfill, job->fetch.past, job->fetch.from, job->oldest, job->token, now);
+    struct backfill_ask ask = {.client = job->fetch.client,
+                               .past = job->fetch.past,
+                               .from = job->fetch.from,
+                               .oldest = job->oldest,
+                               .token = job->token};
+    enum belfry_err err = backfill_request(feed->backfill, &ask, now);
     TRACE(feed->opts->name, "backfill: past=%llu from=%lld oldest=%lld token=%llu -> %s",
           (unsigned long long)job->fetch.past, (long long)job->fetch.from, (long long)job->oldest,
           (unsigned long long)job->token, belfry_errname((int)err));
@@ -456,16 +489,61 @@ static void end_backfills(struct feed *feed, int64_t head)
     }
 }
 
+/* ---- how far upstream is ---- */
+
+/* As driver_follow() does. */
+static void pump_point(struct feed *feed, uint64_t now)
+{
+    struct readpoint_place place = {.live = upstream_ready(feed->upstream) && upstream_proven(feed->upstream),
+                                    .replays = upstream_state(feed->upstream) == UPSTREAM_REPLAYING,
+                                    .past = ingest_past(feed->ingest),
+                                    .head = ingest_head(feed->ingest),
+                                    .committed = ingest_committed(feed->ingest)};
+    readpoint_pump(&feed->point, &place, now);
+}
+
 /* ---- the loop ---- */
 
 static void run_timers(struct feed *feed, uint64_t now)
 {
-    if (now >= upstream_due(feed->upstream))
+    if (now >= upstream_due(feed->upstream)) {
         upstream_tick(feed->upstream, now);
+        feed->ticked_ms = now;
+    }
     if (now >= backfill_due(feed->backfill))
         backfill_tick(feed->backfill, now);
     if (now >= ingest_due(feed->ingest))
         ingest_tick(feed->ingest, now);
+}
+
+/* As driver_note_term(). */
+static void note_term(struct feed *feed)
+{
+    struct upstream_stats stats;
+    upstream_stats(feed->upstream, &stats);
+    if (stats.rewrites != feed->rewrites)
+        begin_term(feed);
+    feed->rewrites = stats.rewrites;
+}
+
+/* As driver_judge_standing(). */
+static enum reads_standing judge_standing(const struct feed *feed)
+{
+    bool stale = upstream_stale(feed->upstream);
+    switch (upstream_state(feed->upstream)) {
+    case UPSTREAM_START:
+    case UPSTREAM_LISTING:
+        return stale && feed->been_ready ? READS_STALE : READS_NOT_READY;
+    case UPSTREAM_LIVE:
+        return stale ? READS_STALE : READS_READY;
+    case UPSTREAM_REPLAYING:
+        if (upstream_proven(feed->upstream) && !stale)
+            return READS_READY;
+        break;
+    case UPSTREAM_JOINING:
+        break;
+    }
+    return stale && feed->standing == READS_READY ? READS_STALE : feed->standing;
 }
 
 static void tell_workers(struct feed *feed, uint64_t now)
@@ -477,15 +555,22 @@ static void tell_workers(struct feed *feed, uint64_t now)
               (long long)view.cut.rev, (int)view.cut.why, (long long)view.cut.compact_rev);
         feed->past = view.cut.past;
         feed->told = -1;
+        note_term(feed);
         backfill_cut(feed->backfill, view.cut.past, now);
     }
     bool stale = upstream_stale(feed->upstream);
+    feed->standing = judge_standing(feed);
+    feed->been_ready = feed->been_ready || feed->standing == READS_READY;
+    if (feed->opts->reads)
+        stale = feed->standing != READS_READY; /* as look_at_standing() of the daemon's worker */
     for (unsigned i = 0; i < feed->opts->n_workers; i++) {
         struct server *server = &feed->servers[i];
-        if (view.head != feed->told || server->stale != stale)
+        if (view.head != feed->told || server->stale != stale ||
+            (feed->opts->reads && server->standing != feed->standing))
             sched_wake(feed->opts->sched, server->jobs.actor,
                        now + sched_below(feed->opts->sched, feed->opts->delay_ms + 1));
         server->stale = stale;
+        server->standing = feed->standing;
     }
     feed->told = view.head;
 }
@@ -508,7 +593,10 @@ static uint64_t next_due(struct feed *feed)
         if (read->state == READ_BACK)
             due = belfry_min_time(due, read->at_ms);
     }
-    return due;
+    if (!feed->opts->reads)
+        return due;
+    due = belfry_min_time(due, belfry_min_time(question_due(&feed->stream), mails_due(&feed->thread.thread)));
+    return belfry_min_time(due, readpoint_due(&feed->point));
 }
 
 static uint64_t feed_step(void *arg)
@@ -517,11 +605,15 @@ static uint64_t feed_step(void *arg)
     uint64_t now = sched_now(feed->opts->sched);
     int64_t head = ingest_head(feed->ingest);
     bool fresh = !upstream_stale(feed->upstream);
-    bool late = upstream_due(feed->upstream) != BELFRY_NEVER && now >= upstream_due(feed->upstream) + UPSTREAM_GAP_MS;
+    bool late = feed->ticked_ms != 0 && now > feed->ticked_ms + UPSTREAM_TICK_MS + UPSTREAM_GAP_MS;
     run_timers(feed, now);
     bool judged = fresh && late && upstream_stale(feed->upstream);
     read_stream(feed, &feed->live, now);
     read_stream(feed, &feed->back, now);
+    if (feed->opts->reads) {
+        question_run(&feed->stream, now);
+        mails_open(&feed->thread.thread);
+    }
     end_reads(feed, now);
     if (judged && !upstream_stale(feed->upstream))
         verdict_fail("%s: judged stale after a pause while its socket held a sign of life", feed->opts->name);
@@ -539,6 +631,8 @@ static uint64_t feed_step(void *arg)
     tell_workers(feed, now);
     send_requests(feed, &feed->live, now);
     send_requests(feed, &feed->back, now);
+    if (feed->opts->reads)
+        pump_point(feed, now);
     feed->last_ms = now;
     return next_due(feed);
 }
@@ -546,4 +640,11 @@ static uint64_t feed_step(void *arg)
 void feed_run(struct feed *feed)
 {
     feed->jobs.actor = sched_add(feed->opts->sched, ACTOR_THREAD, feed_step, feed);
+    if (!feed->opts->reads)
+        return;
+    struct readpoint_opts point = {
+        .stream = &feed->stream, .upstream = feed->upstream, .term = feed->term, .key = belfry_bytes_of(everything, 1)};
+    readpoint_init(&feed->point, &point);
+    feed->thread.point = &feed->point;
+    mails_begin(&feed->thread.thread, feed->opts->sched, feed->opts->delay_ms, feed->jobs.actor, &feed->thread);
 }

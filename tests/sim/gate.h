@@ -1,6 +1,6 @@
 /* tests/sim/gate.h
  *
- * gate: the model of etcd behind links: its members' streams, what is written to it, and its own pace.
+ * gate: the model of etcd behind links: its members' streams and reads, what is written to it, and its own pace.
  *
  * Thread: the one thread of the simulator.
  */
@@ -14,6 +14,8 @@
 #include "sim/link.h"
 #include "sim/sched.h"
 #include "sim/tier.h"
+
+#define GATE_COMPACTED "etcdserver: mvcc: required revision has been compacted"
 
 struct gate;
 

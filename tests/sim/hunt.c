@@ -16,6 +16,7 @@ struct way {
 
 struct hunt {
     struct belfry_rng rng;
+    enum recipe_with with;
     uint64_t runs;
     uint32_t taken[PAIRS]; /* in how many runs */
     struct way ways[PAIRS][WAYS];
@@ -23,12 +24,13 @@ struct hunt {
     unsigned n_known;
 };
 
-struct hunt *hunt_create(uint64_t seed)
+struct hunt *hunt_create(uint64_t seed, enum recipe_with with)
 {
     struct hunt *hunt = calloc(1, sizeof(*hunt));
     if (hunt == NULL)
         abort();
     hunt->rng.state = seed;
+    hunt->with = with;
     return hunt;
 }
 
@@ -50,7 +52,7 @@ static unsigned draw_rare(struct hunt *hunt)
 void hunt_next(struct hunt *hunt, struct recipe *out)
 {
     uint64_t seed = belfry_rng_next(&hunt->rng) >> 1; /* a number that every shell can take */
-    *out = recipe_of_seed(seed);
+    *out = recipe_of_seed(seed, hunt->with);
     if (hunt->runs++ % 2 == 0 || hunt->n_known == 0)
         return;
     unsigned pair = draw_rare(hunt);

@@ -18,7 +18,7 @@
 
 struct hunt;
 
-struct hunt *hunt_create(uint64_t seed);
+struct hunt *hunt_create(uint64_t seed, enum recipe_with with);
 void hunt_destroy(struct hunt *hunt); /* NULL is fine */
 
 /* The next run. */

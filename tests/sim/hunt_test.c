@@ -75,7 +75,7 @@ static unsigned depth_of(const struct recipe *recipe)
 static void a_hunt_goes_on_from_rare_places(void **state)
 {
     (void)state;
-    struct hunt *hunt = hunt_create(1);
+    struct hunt *hunt = hunt_create(1, RECIPE_WITH_ANY);
     unsigned deepest = 0;
     for (unsigned i = 0; i < 1000; i++) {
         struct recipe recipe;
@@ -91,7 +91,7 @@ static void a_hunt_goes_on_from_rare_places(void **state)
 static void a_hunt_follows_from_its_seed(void **state)
 {
     (void)state;
-    struct hunt *hunts[2] = {hunt_create(7), hunt_create(7)};
+    struct hunt *hunts[2] = {hunt_create(7, RECIPE_WITH_ANY), hunt_create(7, RECIPE_WITH_ANY)};
     for (unsigned i = 0; i < 200; i++) {
         struct recipe recipes[2];
         for (unsigned k = 0; k < 2; k++) {

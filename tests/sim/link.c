@@ -6,10 +6,12 @@
 
 #include "base/list.h"
 
-/* Something on its way: a request, or a run of bytes. */
+/* Something on its way: a request, a run of bytes, a call or its answer. */
 struct parcel {
     struct belfry_list node;
     uint64_t at_ms;
+    struct link_answer answer; /* of a call only its number */
+    enum link_call kind;       /* of a call */
     size_t len, read;
     uint8_t data[];
 };
@@ -17,6 +19,9 @@ struct parcel {
 struct link {
     struct link_opts opts;
     struct belfry_list requests, chunks;
+    struct belfry_list calls, answers;       /* in no order */
+    uint64_t n_calls;                        /* so far */
+    uint64_t silent_ms;                      /* no call and no answer arrives before */
     uint64_t last_request_ms, last_chunk_ms; /* nothing overtakes */
     size_t unread;                           /* bytes written and not read */
     bool client_left, server_left, broken;
@@ -43,6 +48,8 @@ struct link *link_create(const struct link_opts *opts)
     link->client_told_ms = link->server_told_ms = BELFRY_NEVER;
     belfry_list_init(&link->requests);
     belfry_list_init(&link->chunks);
+    belfry_list_init(&link->calls);
+    belfry_list_init(&link->answers);
     return link;
 }
 
@@ -52,22 +59,30 @@ static void free_if_left(struct link *link)
         return;
     drop_all(&link->requests);
     drop_all(&link->chunks);
+    drop_all(&link->calls);
+    drop_all(&link->answers);
     free(link);
 }
 
-/* When something sent now arrives: never before what was sent earlier. */
-static uint64_t arrival(struct link *link, uint64_t *last)
+/* When something sent now arrives, if nothing holds it up. */
+static uint64_t soonest_arrival(const struct link *link)
 {
     struct sched *sched = link->opts.sched;
     uint64_t delay = sched_below(sched, link->opts.delay_ms + 1);
     if (sched_one_in(sched, 64))
         delay *= 20;
-    uint64_t at = sched_now(sched) + delay;
+    return sched_now(sched) + delay;
+}
+
+/* Never before what was sent earlier. */
+static uint64_t arrival(struct link *link, uint64_t *last)
+{
+    uint64_t at = soonest_arrival(link);
     *last = at > *last ? at : *last;
     return *last;
 }
 
-static void post(struct belfry_list *list, uint64_t at_ms, const void *data, size_t len)
+static struct parcel *post(struct belfry_list *list, uint64_t at_ms, const void *data, size_t len)
 {
     struct parcel *parcel = malloc(sizeof(*parcel) + len);
     if (parcel == NULL)
@@ -76,6 +91,91 @@ static void post(struct belfry_list *list, uint64_t at_ms, const void *data, siz
     if (len > 0)
         memcpy(parcel->data, data, len);
     belfry_list_append(list, &parcel->node);
+    return parcel;
+}
+
+/* ---- calls ---- */
+
+static struct parcel *post_call(struct link *link, struct belfry_list *list, const struct link_answer *answer,
+                                struct belfry_bytes message)
+{
+    uint64_t at = soonest_arrival(link);
+    at = at > link->silent_ms ? at : link->silent_ms;
+    struct parcel *parcel = post(list, at, message.data, message.len);
+    parcel->answer = *answer;
+    return parcel;
+}
+
+/* The next that has arrived, taken out; NULL: none. */
+static struct parcel *take_call(const struct link *link, struct belfry_list *list, struct belfry_buf *message)
+{
+    belfry_list_each_safe (node, list) {
+        struct parcel *parcel = belfry_container(node, struct parcel, node);
+        if (parcel->at_ms > sched_now(link->opts.sched))
+            continue;
+        belfry_buf_clear(message);
+        if (belfry_buf_append(message, parcel->data, parcel->len) != BELFRY_OK)
+            abort();
+        belfry_list_remove(node);
+        return parcel;
+    }
+    return NULL;
+}
+
+static uint64_t first_call(const struct belfry_list *list)
+{
+    uint64_t due = BELFRY_NEVER;
+    belfry_list_each (node, list)
+        due = belfry_min_time(due, belfry_container(node, struct parcel, node)->at_ms);
+    return due;
+}
+
+uint64_t link_call(struct link *link, enum link_call kind, struct belfry_bytes request)
+{
+    struct link_answer call = {.call = ++link->n_calls};
+    if (link->server_left || link->broken)
+        return call.call;
+    struct parcel *parcel = post_call(link, &link->calls, &call, request);
+    parcel->kind = kind;
+    sched_wake(link->opts.sched, link->opts.server, parcel->at_ms);
+    return call.call;
+}
+
+bool link_called(struct link *link, uint64_t *call, enum link_call *kind, struct belfry_buf *request)
+{
+    struct parcel *parcel = take_call(link, &link->calls, request);
+    if (parcel == NULL)
+        return false;
+    *call = parcel->answer.call;
+    *kind = parcel->kind;
+    free(parcel);
+    return true;
+}
+
+void link_answer(struct link *link, const struct link_answer *answer, struct belfry_bytes message)
+{
+    if (!link->client_left && !link->broken)
+        sched_wake(link->opts.sched, link->opts.client, post_call(link, &link->answers, answer, message)->at_ms);
+}
+
+bool link_answered(struct link *link, struct link_answer *out, struct belfry_buf *message)
+{
+    struct parcel *parcel = take_call(link, &link->answers, message);
+    if (parcel == NULL)
+        return false;
+    *out = parcel->answer;
+    free(parcel);
+    return true;
+}
+
+uint64_t link_answers_due(const struct link *link)
+{
+    return first_call(&link->answers);
+}
+
+uint64_t link_calls_due(const struct link *link)
+{
+    return first_call(&link->calls);
 }
 
 /* ---- the client's side ---- */
@@ -197,6 +297,12 @@ bool link_client_gone(const struct link *link)
     return link->server_told_ms <= sched_now(link->opts.sched);
 }
 
+bool link_is_quiet(const struct link *link)
+{
+    return belfry_list_empty(&link->requests) && belfry_list_empty(&link->chunks) && belfry_list_empty(&link->calls) &&
+           belfry_list_empty(&link->answers);
+}
+
 void link_leave_server(struct link *link)
 {
     assert(!link->server_left);
@@ -230,6 +336,8 @@ void link_break(struct link *link)
     link->broken = true;
     lose(link, &link->requests, false);
     lose(link, &link->chunks, true);
+    lose(link, &link->calls, false);
+    lose(link, &link->answers, false);
     /* one side may notice long before the other, and what the other writes until then is lost */
     link->client_told_ms = belfry_min_time(link->client_told_ms, sched_now(sched) + sched_below(sched, 300));
     link->server_told_ms = belfry_min_time(link->server_told_ms, sched_now(sched) + sched_below(sched, 3000));
@@ -243,6 +351,7 @@ void link_silence(struct link *link, uint64_t until_ms)
 {
     link->last_chunk_ms = until_ms > link->last_chunk_ms ? until_ms : link->last_chunk_ms;
     link->last_request_ms = until_ms > link->last_request_ms ? until_ms : link->last_request_ms;
+    link->silent_ms = until_ms > link->silent_ms ? until_ms : link->silent_ms;
 }
 
 struct belfry_blob *link_cut(struct belfry_buf *bytes)

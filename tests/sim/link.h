@@ -1,6 +1,8 @@
 /* tests/sim/link.h
  *
- * link: one Watch stream through a network: requests one way, bytes the other, late, a few at a time, until it breaks.
+ * link: one connection through a network, until it breaks. It carries a Watch stream: requests one way, bytes the
+ * other, late, a few at a time. Beside it there may be calls of one request and one answer: they do not wait for the
+ * stream's window, nor for each other, but a silent network holds them too, and they end with the connection.
  *
  * The client's side decides the window; what it has not read counts against it, on the way or not. Each side ends its
  * half on its own; the link is freed when both have.
@@ -42,6 +44,24 @@ bool link_ended(const struct link *link); /* everything that arrived has been re
 void link_set_window(struct link *link, size_t window);
 void link_leave_client(struct link *link);
 
+/* An answer to a call. */
+struct link_answer {
+    uint64_t call;
+    int code; /* of gRPC */
+    /* what no wire has, for those who judge: */
+    bool relayed;  /* not the server's own */
+    uint64_t boot; /* of the server, a number of its own */
+    uint64_t past; /* that it was in */
+};
+
+/* A point is a question of follow/readpoint.h, and says so. Returns the number of the call. */
+enum link_call { LINK_CALL_READ, LINK_CALL_POINT };
+uint64_t link_call(struct link *link, enum link_call kind, struct belfry_bytes request);
+
+/* The next answer that has arrived; into an emptied buf its message, or the text of its status. */
+bool link_answered(struct link *link, struct link_answer *out, struct belfry_buf *message);
+uint64_t link_answers_due(const struct link *link);
+
 /* ---- the server's side ---- */
 
 bool link_request(struct link *link,
@@ -51,6 +71,11 @@ void link_write(struct link *link, const uint8_t *data, size_t len);
 void link_write_message(struct link *link, struct belfry_bytes message); /* with gRPC's prefix */
 uint64_t link_server_due(const struct link *link);
 bool link_client_gone(const struct link *link);
+/* The next call that has arrived. */
+bool link_called(struct link *link, uint64_t *call, enum link_call *kind, struct belfry_buf *request);
+void link_answer(struct link *link, const struct link_answer *answer, struct belfry_bytes message);
+uint64_t link_calls_due(const struct link *link);
+bool link_is_quiet(const struct link *link); /* nothing is on its way, either way */
 void link_leave_server(struct link *link);
 
 /* ---- the network ---- */

@@ -16,7 +16,7 @@
 #include "sim/verdict.h"
 #include "sim/world.h"
 
-#define MUTANT_SEEDS 1000
+#define MUTANT_SEEDS 6000 /* most are found within 1,000 */
 #define PAIRS_SHOWN  40
 #define LIST_BYTES   (64 * 1024)
 #define LONG_RUN     5000 /* seeds from which on every path must have been taken: the rarest takes 200 */
@@ -32,18 +32,20 @@ struct args {
 };
 
 static const char usage[] =
-    "belfry-sim: the log, the workers, the follower, the client's watch machine and rights under simulated faults.\n"
+    "belfry-sim: the log, the workers, the follower, the client's watch machine, rights and reads under simulated "
+    "faults.\n"
     "\n"
     "  belfry-sim --seed RECIPE [--trace]     one run, shown from its end if it fails, whole with --trace\n"
     "  belfry-sim --seeds N [--first S]       many runs; every path must have been taken in 5000 or more\n"
     "  belfry-sim --seeds-from FILE           the runs of a list: a line is RECIPE [STORE], # begins a comment\n"
     "  belfry-sim --hunt --seeds N            many runs, half of which go on from where rare pairs of paths were met\n"
-    "  belfry-sim --mutants [--seeds N]       for each seeded bug, the first seed that finds it (at most 1,000)\n"
+    "  belfry-sim --mutants [--seeds N]       for each seeded bug, the first seed that finds it (at most 6,000)\n"
     "  belfry-sim --list-mutants | --self-test | --help\n"
     "\n"
     "  --steps M        of a run, before it is drained (3000)\n"
     "  --store KIND     model or lmdb (model)\n"
     "  --mutant NAME    with this bug\n"
+    "  --with WHAT      auth, reads or nothing besides watches (of many runs: two in five auth, one in five reads)\n"
     "  --pairs          show the rarest pairs of paths\n"
     "  --jobs J         processes at a time (1)\n";
 
@@ -78,6 +80,17 @@ static enum tier_store store_of(const char *name)
     return TIER_STORE_LMDB;
 }
 
+static enum recipe_with with_of(const char *name)
+{
+    if (strcmp(name, "auth") == 0)
+        return RECIPE_WITH_AUTH;
+    if (strcmp(name, "reads") == 0)
+        return RECIPE_WITH_READS;
+    if (strcmp(name, "nothing") != 0)
+        fail_usage("--with takes auth, reads or nothing", name);
+    return RECIPE_WITH_NOTHING;
+}
+
 static enum belfry_mutant mutant_of(const char *name)
 {
     enum belfry_mutant mutant = mutant_find(name);
@@ -96,6 +109,7 @@ static struct args read_args(int argc, char **argv)
         {"steps", required_argument, NULL, 'm'},
         {"store", required_argument, NULL, 'o'},
         {"mutant", required_argument, NULL, 'u'},
+        {"with", required_argument, NULL, 'w'},
         {"mutants", no_argument, NULL, 'U'},
         {"hunt", no_argument, NULL, 'H'},
         {"pairs", no_argument, NULL, 'p'},
@@ -112,7 +126,7 @@ static struct args read_args(int argc, char **argv)
         case 's':
             args.command = RUN_ONE;
             if (!recipe_read(optarg, &args.recipe))
-                fail_usage("--seed takes SEED or SEED+auth, and ,STEP:SEED for each turn", optarg);
+                fail_usage("--seed takes SEED, SEED+auth or SEED+reads, and ,STEP:SEED for each turn", optarg);
             break;
         case 'n':
             args.run.seeds = number("--seeds", optarg);
@@ -132,6 +146,9 @@ static struct args read_args(int argc, char **argv)
             break;
         case 'u':
             args.run.mutant = mutant_of(optarg);
+            break;
+        case 'w':
+            args.run.with = with_of(optarg);
             break;
         case 'H':
             args.run.way = RUNNER_HUNT;

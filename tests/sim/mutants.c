@@ -25,6 +25,11 @@ bool mutant_is_of_rights(enum belfry_mutant mutant)
     return strncmp(names[mutant], "rights_", 7) == 0 || strncmp(names[mutant], "auth_", 5) == 0;
 }
 
+bool mutant_is_of_reads(enum belfry_mutant mutant)
+{
+    return strncmp(names[mutant], "reads_", 6) == 0;
+}
+
 enum belfry_mutant mutant_find(const char *name)
 {
     unsigned mutant = 0;

@@ -9,12 +9,25 @@
 
 #include "base/rng.h"
 
-#define WITH_AUTH "+auth"
+#define WITH_AUTH  "+auth"
+#define WITH_READS "+reads"
 
-struct recipe recipe_of_seed(uint64_t seed)
+struct recipe recipe_of_seed(uint64_t seed, enum recipe_with with)
 {
+    static const enum recipe_with any[] = {RECIPE_WITH_AUTH, RECIPE_WITH_AUTH, RECIPE_WITH_READS, RECIPE_WITH_NOTHING,
+                                           RECIPE_WITH_NOTHING};
     struct belfry_rng rng = {.state = seed};
-    return (struct recipe){.seed = seed, .auth = belfry_rng_below(&rng, 5) < 2};
+    if (with == RECIPE_WITH_ANY)
+        with = any[belfry_rng_below(&rng, sizeof(any) / sizeof(any[0]))];
+    return (struct recipe){.seed = seed, .auth = with == RECIPE_WITH_AUTH, .reads = with == RECIPE_WITH_READS};
+}
+
+/* Moves *text behind `word`, if it begins with that. */
+static bool read_word(const char **text, const char *word)
+{
+    bool is_there = strncmp(*text, word, strlen(word)) == 0;
+    *text += is_there ? strlen(word) : 0;
+    return is_there;
 }
 
 /* Reads a decimal number and moves *text behind it. */
@@ -34,8 +47,8 @@ bool recipe_read(const char *text, struct recipe *out)
     struct recipe recipe = {0};
     if (!read_number(&text, &recipe.seed))
         return false;
-    recipe.auth = strncmp(text, WITH_AUTH, strlen(WITH_AUTH)) == 0;
-    text += recipe.auth ? strlen(WITH_AUTH) : 0;
+    recipe.auth = read_word(&text, WITH_AUTH);
+    recipe.reads = !recipe.auth && read_word(&text, WITH_READS);
     while (*text == ',') {
         struct recipe_turn *turn = &recipe.turns[recipe.n_turns];
         if (recipe.n_turns == RECIPE_TURNS_MAX)
@@ -55,7 +68,10 @@ bool recipe_read(const char *text, struct recipe *out)
 
 const char *recipe_write(const struct recipe *recipe, char text[RECIPE_TEXT_BYTES])
 {
-    int at = snprintf(text, RECIPE_TEXT_BYTES, "%" PRIu64 "%s", recipe->seed, recipe->auth ? WITH_AUTH : "");
+    int at = snprintf(text, RECIPE_TEXT_BYTES, "%" PRIu64 "%s", recipe->seed,
+                      recipe->auth    ? WITH_AUTH
+                      : recipe->reads ? WITH_READS
+                                      : "");
     for (unsigned i = 0; i < recipe->n_turns; i++)
         at += snprintf(text + at, RECIPE_TEXT_BYTES - (size_t)at, ",%" PRIu64 ":%" PRIu64, recipe->turns[i].step,
                        recipe->turns[i].seed);

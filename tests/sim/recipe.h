@@ -4,11 +4,11 @@
  * a given step by that of another seed. Two recipes that agree up to a turn give the same run up to there, so a hunt
  * can try many endings of a run that reached a rare place.
  *
- * A run has auth (auth.h) or not. That is a part of the recipe, beside the seed, so that a run without auth makes the
- * same choices as before there was any.
+ * A run has auth (auth.h), or clients that read (reader.h), or neither. That is a part of the recipe, beside the seed,
+ * so that a run without them makes the same choices as before there were any.
  *
- * As text: "SEED" or "SEED+auth", then ",STEP:SEED" for each turn, steps ascending. That is what --seed takes and what
- * a failure prints.
+ * As text: "SEED", "SEED+auth" or "SEED+reads", then ",STEP:SEED" for each turn, steps ascending. That is what --seed
+ * takes and what a failure prints.
  *
  * Thread: any. Plain data.
  */
@@ -20,19 +20,22 @@
 #include <stdint.h>
 
 #define RECIPE_TURNS_MAX  6
-#define RECIPE_TEXT_BYTES 320 /* 25 + 6 * 42, and its end */
+#define RECIPE_TEXT_BYTES 320 /* 26 + 6 * 42, and its end */
 
 struct recipe {
     uint64_t seed;
-    bool auth;
+    bool auth, reads; /* not both */
     unsigned n_turns;
     struct recipe_turn {
         uint64_t step, seed;
     } turns[RECIPE_TURNS_MAX];
 };
 
-/* The run of a seed among many: two in five have auth. */
-struct recipe recipe_of_seed(uint64_t seed);
+/* What a run has besides watches. */
+enum recipe_with { RECIPE_WITH_ANY, RECIPE_WITH_NOTHING, RECIPE_WITH_AUTH, RECIPE_WITH_READS };
+
+/* The run of a seed among many. ANY: two in five have auth, one has reads. */
+struct recipe recipe_of_seed(uint64_t seed, enum recipe_with with);
 
 /* False: `text` is no recipe; *out is untouched. */
 bool recipe_read(const char *text, struct recipe *out);

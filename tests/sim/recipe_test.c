@@ -11,7 +11,8 @@ static void recipe_is_read_as_it_was_written(void **state)
 {
     (void)state;
     static const char *const texts[] = {
-        "0", "18446744073709551615", "7,32:9", "7,32:9,64:9,96:1,128:2,160:3,192:4", "7+auth", "7+auth,32:9"};
+        "0",      "18446744073709551615", "7,32:9",      "7,32:9,64:9,96:1,128:2,160:3,192:4",
+        "7+auth", "7+auth,32:9",          "7+reads,32:9"};
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         struct recipe recipe;
         char text[RECIPE_TEXT_BYTES];
@@ -34,15 +35,25 @@ static void longest_recipe_fits_its_text(void **state)
 static void what_is_no_recipe_is_refused(void **state)
 {
     (void)state;
-    static const char *const texts[] = {"",          "-1",
-                                        " 1",        "x",
-                                        "1,",        "1,2",
-                                        "1,2:",      "1,:2",
-                                        "1,5:2,5",   "1,5:2,5:3",
-                                        "1,6:2,5:3", "18446744073709551616",
-                                        "1 ",        "1,1:1,2:1,3:1,4:1,5:1,6:1,7:1",
-                                        "1+",        "1+auth+auth",
-                                        "1+au",      "1,2:3+auth"};
+    static const char *const texts[] = {"",
+                                        "-1",
+                                        " 1",
+                                        "x",
+                                        "1,",
+                                        "1,2",
+                                        "1,2:",
+                                        "1,:2",
+                                        "1,5:2,5",
+                                        "1,5:2,5:3",
+                                        "1,6:2,5:3",
+                                        "18446744073709551616",
+                                        "1 ",
+                                        "1,1:1,2:1,3:1,4:1,5:1,6:1,7:1",
+                                        "1+",
+                                        "1+auth+auth",
+                                        "1+auth+reads",
+                                        "1+au",
+                                        "1,2:3+auth"};
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         struct recipe recipe = {.seed = 77};
         assert_false(recipe_read(texts[i], &recipe));

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,7 +14,7 @@
 #include "sim/mutants.h"
 #include "sim/world.h"
 
-#define SEED_SECONDS 30 /* a run that takes longer hangs */
+#define SEED_SECONDS 60 /* of the processor: a run that takes more hangs. By the clock, a busy machine would hang it */
 
 /* What a child shares with its parent: the parent reads it when the child is gone, however that came. */
 struct share {
@@ -35,11 +36,17 @@ static struct share *shares_create(size_t n)
     return shares;
 }
 
+static void give_processor_time(time_t seconds)
+{
+    const struct itimerval once = {.it_value = {.tv_sec = seconds}};
+    setitimer(ITIMER_PROF, &once, NULL);
+}
+
 static void run_recipe(const struct runner_opts *opts, const struct recipe *recipe, struct share *share)
 {
     struct world_opts world = {.recipe = *recipe, .steps = opts->steps, .store = opts->store, .trace = TRACE_OFF};
     share->recipe = *recipe;
-    alarm(SEED_SECONDS);
+    give_processor_time(SEED_SECONDS);
     share->steps += world_run(&world);
     share->seeds++;
     memcpy(share->cover, cover_counts, sizeof(cover_counts));
@@ -52,12 +59,18 @@ static void run_recipe(const struct runner_opts *opts, const struct recipe *reci
     _exit(1);
 }
 
+static enum recipe_with needed_by(enum belfry_mutant mutant)
+{
+    return mutant_is_of_rights(mutant)  ? RECIPE_WITH_AUTH
+           : mutant_is_of_reads(mutant) ? RECIPE_WITH_READS
+                                        : RECIPE_WITH_NOTHING;
+}
+
 static void run_in_order(const struct runner_opts *opts, uint64_t stride, struct share *share)
 {
+    enum recipe_with with = opts->mutant != BELFRY_MUTANT_none ? needed_by(opts->mutant) : opts->with;
     for (uint64_t seed = opts->first; seed < opts->first + opts->seeds; seed += stride) {
-        struct recipe recipe = recipe_of_seed(seed);
-        if (opts->mutant != BELFRY_MUTANT_none)
-            recipe.auth = mutant_is_of_rights(opts->mutant);
+        struct recipe recipe = recipe_of_seed(seed, with);
         run_recipe(opts, &recipe, share);
     }
 }
@@ -65,7 +78,7 @@ static void run_in_order(const struct runner_opts *opts, uint64_t stride, struct
 /* Each process hunts for itself: what one learns, the others meet soon enough. */
 static void run_hunt(const struct runner_opts *opts, uint64_t stride, struct share *share)
 {
-    struct hunt *hunt = hunt_create(opts->first);
+    struct hunt *hunt = hunt_create(opts->first, opts->with);
     for (uint64_t i = 0; i < opts->seeds; i += stride) {
         struct recipe recipe;
         hunt_next(hunt, &recipe);
@@ -108,7 +121,7 @@ static void look(struct share *share, int status)
     share->failed = true;
     if (WIFSIGNALED(status))
         snprintf(share->why, sizeof(share->why), "crash: signal %d (%s)", WTERMSIG(status),
-                 WTERMSIG(status) == SIGALRM ? "it hangs" : strsignal(WTERMSIG(status)));
+                 WTERMSIG(status) == SIGPROF ? "it hangs" : strsignal(WTERMSIG(status)));
     else
         snprintf(share->why, sizeof(share->why), "%s: exit %d (a sanitizer's report, see above)",
                  share->ended ? "leak" : "crash", WEXITSTATUS(status));

@@ -24,6 +24,7 @@ enum runner_way {
 
 struct runner_opts {
     enum runner_way way;
+    enum recipe_with with;
     uint64_t first, seeds, steps;
     unsigned jobs;
     enum tier_store store;

@@ -33,7 +33,8 @@ struct sched {
 static struct {
     struct belfry_rng *rng;
     const uint64_t *now_ms;
-    uint64_t grain; /* a point gives way once in so many; 0: never */
+    uint64_t measured_ns; /* by belfry_clock_ns() so far */
+    uint64_t grain;       /* a point gives way once in so many; 0: never */
     unsigned held;
     bool inside; /* a thread is running */
     void (*observe)(void *arg);
@@ -62,6 +63,13 @@ void belfry_sim_point(const char *name)
 uint64_t belfry_clock_ms(void)
 {
     return *points.now_ms;
+}
+
+/* What is measured takes some time, or none. */
+uint64_t belfry_clock_ns(void)
+{
+    points.measured_ns += belfry_rng_below(points.rng, 8) == 0 ? 700000 : 1000;
+    return *points.now_ms * 1000000 + points.measured_ns;
 }
 
 void sched_hold(void)

@@ -9,6 +9,7 @@
 #include "sim/cover.h"
 #include "sim/dialect.h"
 #include "sim/guard.h"
+#include "sim/reading.h"
 #include "sim/trace.h"
 #include "sim/verdict.h"
 #include "wire/rpc.pb-c.h"
@@ -19,6 +20,7 @@ struct served {
     unsigned serial; /* for the trace */
     struct link *link;
     struct stream *stream;
+    uint64_t watched_past; /* as of exchange_conn */
     enum tier_stream kind;
     struct dialect_watch watch; /* of lines */
     size_t told;                /* room */
@@ -35,7 +37,8 @@ struct served {
     bool canceled_inside; /* a cancel came while it was being written */
 };
 
-#define SMALL 128 /* a message up to this size is looked into */
+#define CLIENTS 5   /* that the streams of a tier count for; one of them is nobody */
+#define SMALL   128 /* a message up to this size is looked into */
 
 /* ---- what is written ---- */
 
@@ -162,6 +165,8 @@ static struct served *served_of(struct belfry_list *node)
 static void end_stream(struct served *served)
 {
     guard_fini(&served->guard);
+    if (served->server->reading != NULL)
+        reading_drop(served->server->reading, served->link);
     if (served->stream != NULL)
         stream_close(served->server->worker, served->stream);
     link_leave_server(served->link);
@@ -244,6 +249,7 @@ static enum belfry_err create_watch(struct served *served, const Etcdserverpb__W
     cover_start(served->server, request.start_rev);
     if (served->kind == TIER_STREAM_LINES)
         suit_lines(served, &request);
+    served->watched_past = worker_past(served->server->worker);
     enum belfry_err err = stream_create(served->server->worker, served->stream, &request);
     if (err == BELFRY_OK && served->guard.permit != NULL)
         guard_created(&served->guard, created.is_there ? created.id : -1, request.key, request.range_end);
@@ -433,6 +439,8 @@ static bool open_stream(struct served *served, uint64_t now)
     enum belfry_err err = served->kind == TIER_STREAM_LINES
                               ? stream_open_lines(worker, served, &lines, now, &served->stream)
                               : stream_open(worker, served, now, &served->stream);
+    if (err == BELFRY_OK)
+        stream_set_client(served->stream, served->serial % CLIENTS);
     return err == BELFRY_OK;
 }
 
@@ -448,6 +456,27 @@ static void accept_dialled(struct server *server, uint64_t now)
     }
 }
 
+/* ---- reads ---- */
+
+static void serve_reads(struct server *server, uint64_t now)
+{
+    reading_stand(server->reading, server->standing, &server->identity);
+    reading_run(server->reading);
+    timers_run(&server->timers, now);
+    belfry_list_each (node, &server->streams) {
+        struct served *served = served_of(node);
+        reading_take(server->reading, served->link, served->serial, served->watched_past);
+    }
+}
+
+static uint64_t reads_due(const struct server *server)
+{
+    uint64_t due = reading_due(server->reading);
+    belfry_list_each (node, &server->streams)
+        due = belfry_min_time(due, link_calls_due(served_of(node)->link));
+    return due;
+}
+
 /* ---- the loop ---- */
 
 static void set_identity(struct server *server)
@@ -460,6 +489,7 @@ static void set_identity(struct server *server)
     server->store->api->snapshot(server->store, &meta);
     struct response_identity identity = {meta.cluster_id, meta.member_id, meta.raft_term};
     server->past = view.cut.past;
+    server->identity = identity;
     worker_set_identity(server->worker, &identity);
 }
 
@@ -529,17 +559,24 @@ static uint64_t serve_step(void *arg)
     uint64_t due = BELFRY_NEVER;
     if (server->permit != NULL) {
         asking_run(server->uplink, now);
+        timers_run(&server->timers, now);
         permit_turn(server->permit, now);
     }
     belfry_list_each_safe (node, &server->streams)
         if (serve_requests(served_of(node)))
             serve_room(served_of(node));
     take_answers(server);
+    if (server->reading != NULL)
+        serve_reads(server, now);
     static const uint64_t budgets[] = {1, 4, 30, 400};
     bool more = worker_turn(server->worker, now, 1 + sched_below(sched, budgets[sched_below(sched, 4)]));
     if (server->permit != NULL)
         tell_regime(server, now);
     ask_for_history(server);
+    if (server->reading != NULL) {
+        reading_see_past(server->reading, worker_past(server->worker), worker_rewritten(server->worker));
+        more = reading_turn(server->reading) || more;
+    }
     count_states(server);
     end_broken(server);
     end_ended(server);
@@ -551,6 +588,9 @@ static uint64_t serve_step(void *arg)
     }
     if (server->permit != NULL)
         due = belfry_min_time(due, asking_due(server->uplink));
+    if (server->reading != NULL)
+        due = belfry_min_time(due, reads_due(server));
+    due = belfry_min_time(due, timers_due(&server->timers));
     due = belfry_min_time(due, jobs_due(&server->jobs));
     return more ? now : belfry_min_time(due, worker_due(server->worker));
 }
@@ -560,7 +600,7 @@ static void start_permit(struct server *server)
     const struct tier_opts *tier = server->opts;
     server->uplink = asking_create(tier);
     struct permit_opts opts = {.uplink = server->uplink,
-                               .loop = asking_loop(server->uplink),
+                               .loop = timers_loop(&server->timers),
                                .n_members = etcd_members(tier->peer.etcd),
                                .period_ms = tier->rights_period_ms,
                                .answers = server->answers,
@@ -570,12 +610,26 @@ static void start_permit(struct server *server)
     permit_listen(server->permit, on_serve_regime, server);
 }
 
+static void start_reading(struct server *server)
+{
+    struct reading_opts opts = {.tier = server->opts,
+                                .store = server->store,
+                                .timers = &server->timers,
+                                .thread = &server->mails,
+                                .ingest = server->ingest,
+                                .term = server->term,
+                                .actor = server->jobs.actor,
+                                .boot = server->boot};
+    server->reading = reading_create(&opts);
+}
+
 void serve_start(struct server *server)
 {
     const struct tier_opts *tier = server->opts;
     belfry_list_init(&server->streams);
     belfry_list_init(&server->dialled);
     jobs_init(&server->jobs, tier->sched, tier->delay_ms);
+    timers_init(&server->timers, tier->sched);
     struct worker_opts opts = {.log = server->log,
                                .number = server->number,
                                .seed = tier->seed + server->number,
@@ -592,6 +646,8 @@ void serve_start(struct server *server)
     if (tier->auth != NULL)
         start_permit(server);
     server->jobs.actor = sched_add(tier->sched, ACTOR_THREAD, serve_step, server);
+    if (tier->reads)
+        start_reading(server);
 }
 
 void serve_stop(struct server *server)
@@ -600,6 +656,8 @@ void serve_stop(struct server *server)
         end_stream(served_of(server->dialled.next));
     while (!belfry_list_empty(&server->streams))
         end_stream(served_of(server->streams.next));
+    reading_destroy(server->reading);
+    server->reading = NULL;
     permit_destroy(server->permit);
     asking_destroy(server->uplink);
     worker_destroy(server->worker);

@@ -15,9 +15,14 @@
 #include "core/evlog.h"
 #include "core/store.h"
 #include "core/worker.h"
+#include "serve/reads/reads.h"
 #include "serve/rights/permit.h"
 #include "sim/jobs.h"
+#include "sim/mails.h"
 #include "sim/tier.h"
+#include "sim/timers.h"
+
+struct reading;
 
 struct server {
     /* fixed while it runs; lent */
@@ -25,20 +30,28 @@ struct server {
     unsigned number;
     struct evlog *log;
     struct store *store;
-    struct jobs *reader;     /* fetches go there */
-    struct answers *answers; /* about rights, of all workers; NULL without auth */
+    struct jobs *reader;          /* fetches go there */
+    struct answers *answers;      /* about rights, of all workers; NULL without auth */
+    struct ingest_thread *ingest; /* NULL without reads */
+    struct term *term;
+    uint64_t boot; /* the number of this start of the tier */
 
     struct worker *worker;
-    struct jobs jobs;           /* answers; its actor is the worker's */
-    struct belfry_list streams; /* struct served */
-    struct belfry_list dialled; /* served without a stream yet */
-    bool stale, told_stale;     /* as ingest says; as the worker knows */
-    uint64_t past;              /* of the identity it was given */
+    struct jobs jobs;             /* answers; its actor is the worker's */
+    struct belfry_list streams;   /* struct served */
+    struct belfry_list dialled;   /* served without a stream yet */
+    bool stale, told_stale;       /* as ingest says; as the worker knows */
+    enum reads_standing standing; /* as ingest says */
+    uint64_t past;                /* of the identity it was given */
+    struct response_identity identity;
     struct belfry_buf request;
     uint64_t turn_ms;      /* when the last turn began */
+    struct timers timers;  /* of its loop */
     struct uplink *uplink; /* this and the next: NULL without auth */
     struct permit *permit;
-    bool regime_changed; /* the streams have not been told yet */
+    bool regime_changed;     /* the streams have not been told yet */
+    struct thread mails;     /* this and the next: of a run with reads */
+    struct reading *reading; /* NULL without */
 };
 
 /* The lent fields are set. */

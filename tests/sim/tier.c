@@ -10,6 +10,7 @@
 #include "sim/cover.h"
 #include "sim/feed.h"
 #include "sim/jobs.h"
+#include "sim/reading.h"
 #include "sim/serve.h"
 #include "sim/trace.h"
 #include "sim/verdict.h"
@@ -22,6 +23,7 @@ struct tier {
     unsigned streams; /* dialled so far */
     bool up, warm;
     struct evlog *log;
+    struct term term;
     struct jobs reader; /* fetches; its actor reads history */
     struct feed feed;
     struct server servers[TIER_WORKERS_MAX];
@@ -157,8 +159,10 @@ static uint64_t reader_step(void *arg)
 
 void tier_start(struct tier *tier)
 {
+    static uint64_t boots; /* of all tiers */
     struct tier_opts *opts = &tier->opts;
     assert(!tier->up);
+    boots++;
     open_store(tier);
     struct evlog_opts log = {.capacity_log2 = opts->log_capacity_log2,
                              .max_bytes = opts->log_bytes,
@@ -166,7 +170,9 @@ void tier_start(struct tier *tier)
     if (evlog_create(&log, &tier->log) != BELFRY_OK)
         abort();
     jobs_init(&tier->reader, opts->sched, opts->delay_ms);
-    feed_start(&tier->feed, opts, tier->servers, tier->store, tier->log, &tier->warm);
+    term_init(&tier->term);
+    struct feed_parts parts = {.servers = tier->servers, .store = tier->store, .log = tier->log, .term = &tier->term};
+    feed_start(&tier->feed, opts, &parts, &tier->warm);
     TRACE(opts->name, "starts %s at %lld", tier->warm ? "warm" : "cold", (long long)ingest_head(tier->feed.ingest));
     if (tier->warm)
         COVER(start_warm);
@@ -182,7 +188,10 @@ void tier_start(struct tier *tier)
                                            .log = tier->log,
                                            .store = tier->store,
                                            .reader = &tier->reader,
-                                           .answers = tier->answers};
+                                           .answers = tier->answers,
+                                           .ingest = opts->reads ? &tier->feed.thread : NULL,
+                                           .term = &tier->term,
+                                           .boot = boots};
         serve_start(&tier->servers[i]);
     }
     feed_run(&tier->feed);
@@ -218,6 +227,7 @@ void tier_stop(struct tier *tier, enum tier_stop how)
     tier->answers = NULL;
     feed_stop(&tier->feed);
     jobs_drop(&tier->reader.list);
+    term_fini(&tier->term);
     evlog_destroy(tier->log);
     close_store(tier, how);
     sched_release();
@@ -420,8 +430,13 @@ void tier_cover(struct tier *tier)
         return;
     uint64_t counts[COVER_END_] = {0};
     count_upstream(tier, counts);
-    for (unsigned i = 0; i < tier->opts.n_workers; i++)
+    for (unsigned i = 0; i < tier->opts.n_workers; i++) {
         count_worker(tier->servers[i].worker, counts);
+        if (tier->servers[i].reading != NULL)
+            reading_cover(tier->servers[i].reading, counts);
+    }
+    counts[COVER_point_asked] = tier->feed.point.stats.questions;
+    counts[COVER_point_failed] = tier->feed.point.stats.failed;
     for (unsigned i = 0; i < COVER_END_; i++) {
         if (counts[i] <= tier->covered[i])
             continue;

@@ -49,6 +49,7 @@ struct tier_opts {
     struct auth *auth;
     uint64_t rights_period_ms;
     unsigned level; /* how many tiers are above it */
+    bool reads;     /* it answers reads */
 };
 
 /* Not started yet. */

@@ -13,17 +13,20 @@
 #include "sim/fault.h"
 #include "sim/gate.h"
 #include "sim/pairs.h"
+#include "sim/reader.h"
 #include "sim/verdict.h"
 
 #define TIERS_MAX   4
 #define LEVELS_MAX  3
 #define CLIENTS_MAX 8
+#define READERS_MAX 6
 #define DRAIN_STEPS                                                                                                    \
     10000000 /* seed 1116155312476 takes 2,741,813: cursors below the window take turns at slow backfills */
-#define DRAIN_MS     3600000
-#define AUTH_SPACING 4      /* so that streams live long enough to lose a right */
-#define LINGER_MS    20000  /* longer than any timer of the machines */
-#define CALM_MS      180000 /* in which rights are known again, once upstream can be asked: an old token has a minute */
+#define DRAIN_MS       3600000
+#define READS_RESTORES 16     /* what reads get wrong they get wrong then */
+#define AUTH_SPACING   4      /* so that streams live long enough to lose a right */
+#define LINGER_MS      20000  /* longer than any timer of the machines */
+#define CALM_MS        180000 /* in which rights are known again, once upstream can be asked: an old token has 1 min */
 
 /* Of one tier: what its scheduler-side callbacks need. */
 struct place {
@@ -54,6 +57,9 @@ struct world {
     size_t n_tiers;
     struct client *clients[CLIENTS_MAX];
     size_t n_clients;
+    struct read_checker *read_checker; /* NULL: nobody reads */
+    struct reader *readers[READERS_MAX];
+    size_t n_readers;
     uint64_t looked;  /* the step of the last look at pairs */
     uint64_t calm_ms; /* by then rights must be known again */
 };
@@ -167,6 +173,14 @@ static struct link *dial_any(void *user, struct actor *client, size_t window, co
     return tier_dial(tier, client, window, TIER_STREAM_GRPC, who);
 }
 
+/* Every tier has a reader, and one or two have another. */
+static struct link *dial_reader(void *user, unsigned number, struct actor *client)
+{
+    struct world *world = user;
+    struct auth_who who = {.kind = AUTH_NOBODY};
+    return tier_dial(world->tiers[number % world->n_tiers], client, 64 * 1024, TIER_STREAM_GRPC, &who);
+}
+
 /* ---- building ---- */
 
 static uint64_t pick(struct world *world, const uint64_t *of, size_t n)
@@ -209,6 +223,7 @@ static void add_tier(struct world *world, unsigned level)
         .auth = world->auth,
         .rights_period_ms = world->rights_period_ms,
         .level = level,
+        .reads = world->opts.recipe.reads,
     };
     if (world->auth != NULL && !sched_one_in(sched, 4))
         opts.n_workers = 1; /* so that clients of one user meet */
@@ -244,6 +259,20 @@ static void build_auth(struct world *world)
     world->auth = auth_create(&auth); /* permit ends rights by 2 percent early, and is held to that */
 }
 
+static void build_readers(struct world *world)
+{
+    world->read_checker = read_checker_create(world->history);
+    for (size_t n = world->n_tiers + sched_below(world->sched, 3); world->n_readers < n; world->n_readers++) {
+        struct reader_opts opts = {.sched = world->sched,
+                                   .checker = world->read_checker,
+                                   .history = world->history,
+                                   .number = (unsigned)world->n_readers,
+                                   .user = world,
+                                   .dial = dial_reader};
+        world->readers[world->n_readers] = reader_create(&opts);
+    }
+}
+
 static void build(struct world *world)
 {
     build_cluster(world);
@@ -276,12 +305,15 @@ static void build(struct world *world)
         }
         world->clients[world->n_clients] = client_create(&opts);
     }
+    if (world->opts.recipe.reads)
+        build_readers(world);
     struct fault_opts fault = {.sched = world->sched,
                                .etcd = world->etcd,
                                .gate = world->gate,
                                .tiers = world->tiers,
                                .n_tiers = world->n_tiers,
-                               .spacing = world->auth == NULL ? 1 : AUTH_SPACING};
+                               .spacing = world->auth == NULL ? 1 : AUTH_SPACING,
+                               .restores = world->opts.recipe.reads ? READS_RESTORES : 0};
     world->fault = fault_create(&fault);
     gate_write(world->gate, true);
     sched_observe(world->sched, observe, world);
@@ -289,6 +321,9 @@ static void build(struct world *world)
 
 static void take_down(struct world *world)
 {
+    for (size_t i = 0; i < world->n_readers; i++)
+        reader_destroy(world->readers[i]);
+    read_checker_destroy(world->read_checker);
     for (size_t i = 0; i < world->n_clients; i++)
         client_destroy(world->clients[i]);
     for (size_t i = 0; i < world->n_tiers; i++)
@@ -327,6 +362,14 @@ static bool is_calm(const struct world *world)
     return true;
 }
 
+static bool are_connected(const struct world *world)
+{
+    for (size_t i = 0; i < world->n_clients; i++)
+        if (!client_connected(world->clients[i]))
+            return false;
+    return true;
+}
+
 static bool settled(struct world *world)
 {
     int64_t head = history_head(world->history, history_now(world->history));
@@ -336,10 +379,10 @@ static bool settled(struct world *world)
         if (!tier_ready(world->tiers[i]) || tier_head(world->tiers[i]) != head ||
             tier_position(world->tiers[i]) != head)
             return false;
-    for (size_t i = 0; i < world->n_clients; i++)
-        if (!client_connected(world->clients[i]))
+    for (size_t i = 0; i < world->n_readers; i++)
+        if (!reader_is_done(world->readers[i]))
             return false;
-    return true;
+    return are_connected(world);
 }
 
 static void complain(struct world *world)
@@ -354,6 +397,9 @@ static void complain(struct world *world)
     for (size_t i = 0; i < world->n_clients; i++)
         if (!client_connected(world->clients[i]))
             at += snprintf(text + at, sizeof(text) - (size_t)at, "; client%zu not connected", i);
+    for (size_t i = 0; i < world->n_readers; i++)
+        if (!reader_is_done(world->readers[i]))
+            at += snprintf(text + at, sizeof(text) - (size_t)at, "; reader%zu not answered", i);
     verdict_fail("%s", text);
 }
 
@@ -372,7 +418,8 @@ static void linger(struct world *world)
     while (sched_now(world->sched) < until && !verdict_failed() && sched_steps(world->sched) < most) {
         if (!sched_step(world->sched))
             break;
-        if (busy(world) || (sched_now(world->sched) < world->calm_ms && !is_calm(world)))
+        bool is_restless = !is_calm(world) || !are_connected(world); /* a client that comes again is to be answered */
+        if (busy(world) || (sched_now(world->sched) < world->calm_ms && is_restless))
             until = sched_now(world->sched) + LINGER_MS;
     }
     if (sched_steps(world->sched) >= most)
@@ -388,6 +435,8 @@ static void drain(struct world *world)
     gate_write(world->gate, false);
     for (size_t i = 0; i < world->n_clients; i++)
         client_settle(world->clients[i]);
+    for (size_t i = 0; i < world->n_readers; i++)
+        reader_settle(world->readers[i]);
     for (int n = 0; n < 3; n++)
         etcd_write(world->etcd);
     gate_wake(world->gate);
@@ -401,6 +450,8 @@ static void drain(struct world *world)
     }
     linger(world);
     check_all(world);
+    if (world->read_checker != NULL && !verdict_failed())
+        read_checker_finish(world->read_checker);
     if (!verdict_failed())
         (void)checker_finish(world->checker); /* reports through on_violation() */
 }

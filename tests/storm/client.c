@@ -9,9 +9,9 @@
 #include "storm/etcd.h"
 #include "storm/feed.h"
 #include "storm/house.h"
+#include "storm/messages.h"
 #include "storm/verdict.h"
 #include "wire/rpc.pb-c.h"
-#include "wire/scan.h"
 #include "wire/write.h"
 
 #define AGAIN_MS 50
@@ -22,46 +22,6 @@
 #define LIST     "/apis/demo.example.com/v1/widgets"
 
 /* ---- what is received ---- */
-
-static void client_check_event(struct client *client, struct belfry_bytes raw)
-{
-    struct belfry_wire_event event;
-    char name[64];
-    if (belfry_scan_event(raw, &event) != BELFRY_OK)
-        verdict_fail("%s: an event that cannot be read", client->peer);
-    const struct feed_entry *entry = feed_next(&client->at, client->next_rev);
-    if (entry == NULL)
-        verdict_fail("%s: an event of revision %lld that is not due", client->peer, (long long)event.kv.mod_rev);
-    feed_key(entry->key, name, sizeof(name));
-    if (event.kv.mod_rev != entry->rev || event.is_delete != entry->is_delete ||
-        !belfry_bytes_equal(event.kv.key, belfry_bytes_str(name)))
-        verdict_fail("%s: received revision %lld of %.*s, and %lld of %s was due", client->peer,
-                     (long long)event.kv.mod_rev, (int)event.kv.key.len, event.kv.key.data, (long long)entry->rev,
-                     name);
-    client->at++;
-    client->events++;
-}
-
-/* Everything up to `rev` is said to have been received. */
-static void client_check_progress(struct client *client, int64_t rev, const char *what)
-{
-    const struct feed_entry *entry = feed_next(&client->at, client->next_rev);
-    if (entry != NULL && entry->rev <= rev)
-        verdict_fail("%s: %s %lld, but %lld was not received", client->peer, what, (long long)rev,
-                     (long long)entry->rev);
-}
-
-static void client_take_events(struct client *client, struct belfry_bytes message)
-{
-    struct belfry_bytes raw;
-    int64_t rev = 0;
-    for (size_t at = 0; belfry_scan_field(message, BELFRY_WATCH_EVENTS, &at, &raw) == BELFRY_OK;) {
-        client_check_event(client, raw);
-        verdict_must(belfry_scan_event_rev(raw, &rev) == BELFRY_OK, "an event");
-    }
-    client_check_progress(client, rev, "a response ends inside revision");
-    client->next_rev = rev + 1;
-}
 
 /* The end of the stream follows; then the watch resumes. */
 static void client_take_canceled(struct client *client, const struct belfry_wire_watch *head)
@@ -74,25 +34,14 @@ static void client_take_canceled(struct client *client, const struct belfry_wire
     if (head->compact_revision > feed_head() + 1)
         verdict_fail("%s: compacted at %lld, which was never written", client->peer, (long long)head->compact_revision);
     client->compactions++;
-    if (head->compact_revision > client->next_rev)
-        client->next_rev = head->compact_revision;
+    if (head->compact_revision > client->watch.next_rev)
+        client->watch.next_rev = head->compact_revision;
 }
 
 static void client_take(struct client *client, struct belfry_bytes message)
 {
     struct belfry_wire_watch head;
-    if (belfry_scan_watch(message, &head) != BELFRY_OK)
-        verdict_fail("%s: a response that cannot be read", client->peer);
-    if (head.created && !head.canceled) {
-        client->is_created = true;
-        client->next_rev = client->next_rev != 0 ? client->next_rev : head.header.revision + 1;
-    } else if (!client->is_created && !head.canceled) {
-        verdict_fail("%s: a response before created", client->peer);
-    }
-    if (head.n_events > 0)
-        client_take_events(client, message);
-    else if (!head.created && !head.canceled)
-        client_check_progress(client, head.header.revision, "progress at");
+    reading_take(&client->watch, message, &head);
     if (head.canceled)
         client_take_canceled(client, &head);
 }
@@ -100,21 +49,16 @@ static void client_take(struct client *client, struct belfry_bytes message)
 static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *data, size_t len, void *user)
 {
     struct client *client = user;
+    struct belfry_bytes message;
     (void)session, (void)flags;
     if (id != client->watch_id)
         return 0;
     verdict_must(belfry_buf_append(&client->watch_in, data, len) == BELFRY_OK, "input");
-    for (;;) {
-        struct belfry_bytes in = belfry_buf_bytes(&client->watch_in);
-        const uint8_t *at = (const uint8_t *)in.data;
-        if (in.len < 5)
-            return 0;
-        size_t size = (size_t)at[1] << 24 | (size_t)at[2] << 16 | (size_t)at[3] << 8 | at[4];
-        if (in.len - 5 < size)
-            return 0;
-        client_take(client, belfry_bytes_of(in.data + 5, size));
-        belfry_buf_take(&client->watch_in, 5 + size);
+    while (messages_first(&client->watch_in, &message)) {
+        client_take(client, message);
+        messages_drop(&client->watch_in, message);
     }
+    return 0;
 }
 
 static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name, size_t name_len,
@@ -210,16 +154,16 @@ static void client_watch(struct client *client)
 {
     struct belfry_wire_create create = {.key = belfry_bytes_str(FEED_PREFIX),
                                         .range_end = belfry_bytes_str(FEED_END),
-                                        .start_revision = client->next_rev,
+                                        .start_revision = client->watch.next_rev,
                                         .progress_notify = true};
-    uint8_t prefix[5] = {0};
+    struct belfry_buf message;
+    belfry_buf_init(&message);
     belfry_buf_clear(&client->watch_in);
     belfry_buf_clear(&client->request);
-    verdict_must(belfry_buf_append(&client->request, prefix, sizeof(prefix)) == BELFRY_OK &&
-                     belfry_write_watch_create(&client->request, &create) == BELFRY_OK,
-                 "a request");
-    client->request.data[client->request.start + 4] = (uint8_t)(belfry_buf_len(&client->request) - sizeof(prefix));
-    client->is_created = false;
+    verdict_must(belfry_write_watch_create(&message, &create) == BELFRY_OK, "a request");
+    messages_append(&client->request, belfry_buf_bytes(&message));
+    belfry_buf_fini(&message);
+    client->watch.is_created = false;
     client->watch_id = client_request(client, WATCH, on_read_watch);
 }
 
@@ -308,6 +252,7 @@ void client_init(struct client *client, size_t door, unsigned number, struct cho
     client->reads = reads[choose(choices, 4)];
     client->address = client_address_ipv4((const uint8_t[]){10, 0, 0, (uint8_t)number}, 1);
     client_address_text(&client->address, client->peer);
+    client->watch.who = client->peer;
 }
 
 void client_fini(struct client *client)
@@ -326,9 +271,8 @@ void client_ask(struct client *client)
 
 bool client_is_served(const struct client *client)
 {
-    size_t at = client->at;
     const struct client_call *get = &client->calls[CLIENT_GET], *list = &client->calls[CLIENT_LIST];
-    return client->is_created && feed_next(&at, client->next_rev) == NULL && get->answered > get->before &&
+    return client->watch.is_created && reading_is_whole(&client->watch, INT64_MAX) && get->answered > get->before &&
            (list->answered > list->before || !house_door_has_kube(client->door));
 }
 
@@ -339,8 +283,8 @@ void client_tell(const struct client *client)
         "%s at door %zu: %s, stream %d, %s, resumes from %lld of %lld, %llu connects, %llu events, %llu refusals; "
         "%llu gets, %llu failed; %llu lists, %llu failed; last \"%s\"",
         client->peer, client->door, client->session != NULL ? "connected" : "not connected", (int)client->watch_id,
-        client->is_created ? "created" : "not created", (long long)client->next_rev, (long long)feed_head(),
-        (unsigned long long)client->connects, (unsigned long long)client->events, (unsigned long long)client->refusals,
-        (unsigned long long)get->answered, (unsigned long long)get->failed, (unsigned long long)list->answered,
-        (unsigned long long)list->failed, client->why);
+        client->watch.is_created ? "created" : "not created", (long long)client->watch.next_rev, (long long)feed_head(),
+        (unsigned long long)client->connects, (unsigned long long)client->watch.events,
+        (unsigned long long)client->refusals, (unsigned long long)get->answered, (unsigned long long)get->failed,
+        (unsigned long long)list->answered, (unsigned long long)list->failed, client->why);
 }

@@ -16,6 +16,7 @@
 
 #include "storm/choices.h"
 #include "storm/line.h"
+#include "storm/reading.h"
 
 /* What it asks again and again. */
 enum client_what { CLIENT_GET, CLIENT_LIST, CLIENT_CALLS };
@@ -40,13 +41,10 @@ struct client {
     /* the watch */
     int32_t watch_id; /* its stream; 0: none */
     struct belfry_buf watch_in, request;
-    size_t request_at;
-    bool is_created;
-    int64_t next_rev; /* to resume from; 0: from now */
-    size_t at;        /* in the ledger */
+    struct reading watch;
     struct client_call calls[CLIENT_CALLS];
     /* counted */
-    uint64_t connects, events, compactions, refusals;
+    uint64_t connects, compactions, refusals;
     char why[160]; /* the last reason that the server gave */
 };
 

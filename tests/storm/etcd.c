@@ -11,14 +11,17 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/list.h"
 #include "storm/feed.h"
+#include "storm/messages.h"
 #include "storm/verdict.h"
 #include "wire/rpc.pb-c.h"
 
 #define CONNS       16
 #define BODY_MAX    (256 * 1024) /* of a request that is kept */
 #define ANSWER_MAX  (200 * 1024)
+#define ETCD_TTL_S  30
 #define NO_USER     "etcdserver: user name is empty"
 #define BAD_TOKEN   "etcdserver: invalid auth token"
 #define DENIED      "etcdserver: permission denied"
@@ -35,6 +38,7 @@ struct call {
     bool has_head, is_over;
     struct belfry_buf body, answer;
     const char *status, *message; /* of the trailers */
+    uint64_t due_ms;              /* when it is answered; BELFRY_NEVER: this is not decided by time */
 };
 
 struct conn {
@@ -50,7 +54,9 @@ static struct {
     char path[108];
     int fd; /* -1: not listening */
     bool auth;
+    bool is_orderly;
     enum etcd_fault fault;
+    int64_t last_lease;
     struct conn conns[CONNS];
 } etcd;
 
@@ -108,16 +114,23 @@ static void call_message(struct call *call, const void *message, size_t len)
     call_respond(call);
 }
 
-/* A message with the header of every response: {cluster, member, revision, term}. */
-static void call_answer_header(struct call *call, size_t more)
+/* Of every response. */
+static Etcdserverpb__ResponseHeader response_header(void)
 {
-    static uint8_t packed[ANSWER_MAX + 64];
     Etcdserverpb__ResponseHeader header = ETCDSERVERPB__RESPONSE_HEADER__INIT;
-    Etcdserverpb__RangeResponse response = ETCDSERVERPB__RANGE_RESPONSE__INIT;
     header.cluster_id = 7;
     header.member_id = 8;
     header.raft_term = 9;
     header.revision = feed_head();
+    return header;
+}
+
+/* A message with nothing but a header, and perhaps more. */
+static void call_answer_header(struct call *call, size_t more)
+{
+    static uint8_t packed[ANSWER_MAX + 64];
+    Etcdserverpb__ResponseHeader header = response_header();
+    Etcdserverpb__RangeResponse response = ETCDSERVERPB__RANGE_RESPONSE__INIT;
     response.header = &header;
     size_t len = etcdserverpb__range_response__pack(&response, packed);
     if (more > 4) { /* a field that no reader knows, as long as it is wanted */
@@ -196,6 +209,95 @@ static void call_answer_any(struct call *call)
     }
 }
 
+/* ---- in good order ---- */
+
+static void call_grant(struct call *call)
+{
+    Etcdserverpb__ResponseHeader header = response_header();
+    Etcdserverpb__LeaseGrantResponse response;
+    uint8_t packed[128];
+    etcdserverpb__lease_grant_response__init(&response);
+    response.header = &header;
+    response.id = ++etcd.last_lease;
+    response.ttl = ETCD_TTL_S;
+    call_message(call, packed, etcdserverpb__lease_grant_response__pack(&response, packed));
+    call_end(call, "0", "");
+}
+
+/* Each message is a question, and is answered immediately. */
+static void call_keep_alive(struct call *call)
+{
+    struct belfry_bytes message;
+    uint8_t packed[128];
+    for (; messages_first(&call->body, &message); messages_drop(&call->body, message)) {
+        Etcdserverpb__LeaseKeepAliveRequest *request =
+            etcdserverpb__lease_keep_alive_request__unpack(NULL, message.len, (const uint8_t *)message.data);
+        Etcdserverpb__ResponseHeader header = response_header();
+        Etcdserverpb__LeaseKeepAliveResponse response = ETCDSERVERPB__LEASE_KEEP_ALIVE_RESPONSE__INIT;
+        verdict_must(request != NULL, "a keep-alive");
+        response.header = &header;
+        response.id = request->id;
+        response.ttl = ETCD_TTL_S;
+        etcdserverpb__lease_keep_alive_request__free_unpacked(request, NULL);
+        call_message(call, packed, etcdserverpb__lease_keep_alive_response__pack(&response, packed));
+    }
+}
+
+static bool call_is(const struct call *call, const char *path)
+{
+    return strcmp(call->path, path) == 0;
+}
+
+/* How long values are that it asks for. Now and then they are many. */
+static size_t call_value_len(const struct call *call)
+{
+    struct belfry_bytes message;
+    if (!call_is_read(call) || !messages_first(&call->body, &message))
+        return 0;
+    Etcdserverpb__RangeRequest *range =
+        etcdserverpb__range_request__unpack(NULL, message.len, (const uint8_t *)message.data);
+    bool has_values = range != NULL && !range->count_only;
+    etcdserverpb__range_request__free_unpacked(range, NULL);
+    return has_values ? 5 + choose(etcd.choices, choose_rarely(etcd.choices, 8) ? ANSWER_MAX - 5 : 2000) : 0;
+}
+
+static void call_answer_orderly(struct call *call)
+{
+    if (call_is(call, "/etcdserverpb.Lease/LeaseGrant"))
+        call_grant(call);
+    else if (call_is(call, "/etcdserverpb.Lease/LeaseKeepAlive"))
+        call_end(call, "0", ""); /* the client has ended it */
+    else
+        call_answer_header(call, call_value_len(call));
+}
+
+static void call_answer_later(struct call *call)
+{
+    uint32_t most = choose_rarely(etcd.choices, 16) ? 800 : 10;
+    call->due_ms = belfry_clock_ms() + choose(etcd.choices, most);
+}
+
+static bool call_is_due(const struct call *call)
+{
+    return call->due_ms != BELFRY_NEVER && call->due_ms <= belfry_clock_ms();
+}
+
+static bool conn_answer_due(struct conn *conn)
+{
+    bool did = false;
+    for (struct belfry_list *node = conn->calls.next; node != &conn->calls; node = node->next) {
+        struct call *call = belfry_container(node, struct call, node);
+        if (!call_is_due(call))
+            continue;
+        call->due_ms = BELFRY_NEVER;
+        call_answer_orderly(call);
+        did = true;
+    }
+    return did;
+}
+
+/* ---- what is asked ---- */
+
 static void call_serve(struct call *call)
 {
     const char *status = "0", *why = NULL;
@@ -205,6 +307,8 @@ static void call_serve(struct call *call)
         call_end(call, status, why);
     else if (call->is_question)
         call_end(call, "11", FUTURE);
+    else if (etcd.is_orderly)
+        call_answer_later(call);
     else
         call_answer_any(call);
 }
@@ -232,6 +336,7 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
     struct call *call = calloc(1, sizeof(*call));
     verdict_must(call != NULL, "a call");
     call->conn = conn;
+    call->due_ms = BELFRY_NEVER;
     call->id = frame->hd.stream_id;
     belfry_list_append(&conn->calls, &call->node);
     nghttp2_session_set_stream_user_data(session, call->id, call);
@@ -281,7 +386,9 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
         return 0;
     if ((frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0)
         call_serve(call);
-    else if (frame->hd.type == NGHTTP2_DATA && choose(etcd.choices, 2) == 0)
+    else if (etcd.is_orderly && call_is(call, "/etcdserverpb.Lease/LeaseKeepAlive"))
+        call_keep_alive(call);
+    else if (!etcd.is_orderly && frame->hd.type == NGHTTP2_DATA && choose(etcd.choices, 2) == 0)
         call_message(call, "\x08\x01", 2); /* a stream of messages, such as LeaseKeepAlive */
     return 0;
 }
@@ -300,6 +407,7 @@ static int on_close(nghttp2_session *session, int32_t id, uint32_t code, void *u
 static void conn_open(struct conn *conn, int fd)
 {
     nghttp2_session_callbacks *callbacks;
+    nghttp2_option *option;
     *conn = (struct conn){.fd = fd};
     belfry_list_init(&conn->calls);
     verdict_must(nghttp2_session_callbacks_new(&callbacks) == 0, "nghttp2");
@@ -308,9 +416,13 @@ static void conn_open(struct conn *conn, int fd)
     nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data);
     nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame);
     nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_close);
-    verdict_must(nghttp2_session_server_new(&conn->session, callbacks, conn) == 0, "nghttp2");
+    verdict_must(nghttp2_option_new(&option) == 0, "nghttp2");
+    nghttp2_option_set_no_closed_streams(option, 1); /* else it remembers as many as may be open */
+    verdict_must(nghttp2_session_server_new2(&conn->session, callbacks, conn, option) == 0, "nghttp2");
+    nghttp2_option_del(option);
     nghttp2_session_callbacks_del(callbacks);
-    nghttp2_settings_entry limit = {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, 1 + choose(etcd.choices, 64)};
+    nghttp2_settings_entry limit = {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS,
+                                    etcd.is_orderly ? UINT32_MAX : 1 + choose(etcd.choices, 64)};
     nghttp2_submit_settings(conn->session, 0, &limit, 1);
 }
 
@@ -326,7 +438,7 @@ static void conn_close(struct conn *conn)
     conn->fd = -1;
 }
 
-static void conn_read(struct conn *conn)
+static bool conn_read(struct conn *conn)
 {
     static uint8_t in[64 * 1024];
     ssize_t n = recv(conn->fd, in, sizeof(in), MSG_DONTWAIT);
@@ -334,9 +446,10 @@ static void conn_read(struct conn *conn)
         conn->is_broken = true;
     else if (n > 0 && nghttp2_session_mem_recv(conn->session, in, (size_t)n) < 0)
         conn->is_broken = true;
+    return n > 0 || conn->is_broken;
 }
 
-static void conn_write(struct conn *conn)
+static bool conn_write(struct conn *conn)
 {
     const uint8_t *data;
     ssize_t n;
@@ -348,9 +461,10 @@ static void conn_write(struct conn *conn)
         belfry_buf_take(&conn->out, (size_t)n);
     else if (n < 0 && errno != EAGAIN)
         conn->is_broken = true;
+    return n > 0;
 }
 
-static void accept_one(void)
+static bool accept_one(void)
 {
     for (size_t i = 0; i < CONNS; i++) {
         if (etcd.conns[i].fd >= 0)
@@ -358,25 +472,38 @@ static void accept_one(void)
         int fd = accept4(etcd.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0)
             conn_open(&etcd.conns[i], fd);
-        return;
+        return fd >= 0;
     }
+    return false;
 }
 
-void etcd_turn(void)
+bool etcd_turn(void)
 {
     if (etcd.fault == ETCD_DEAF)
-        return;
-    if (etcd.fd >= 0)
-        accept_one();
+        return false;
+    bool did = etcd.fd >= 0 && accept_one();
     for (size_t i = 0; i < CONNS; i++) {
         struct conn *conn = &etcd.conns[i];
         if (conn->fd < 0)
             continue;
-        conn_read(conn);
-        conn_write(conn);
+        did = conn_read(conn) || did;
+        did = conn_answer_due(conn) || did;
+        did = conn_write(conn) || did;
         if (conn->is_broken)
             conn_close(conn);
     }
+    return did;
+}
+
+uint64_t etcd_due(void)
+{
+    uint64_t due_ms = BELFRY_NEVER;
+    for (size_t i = 0; i < CONNS; i++) {
+        struct conn *conn = &etcd.conns[i];
+        for (struct belfry_list *node = conn->calls.next; conn->fd >= 0 && node != &conn->calls; node = node->next)
+            due_ms = belfry_min_time(due_ms, belfry_container(node, struct call, node)->due_ms);
+    }
+    return due_ms;
 }
 
 /* ---- the run's ---- */
@@ -417,6 +544,11 @@ void etcd_close(void)
     etcd_strike(ETCD_DROP);
     stop_listening();
     unlink(etcd.path);
+}
+
+void etcd_set_orderly(void)
+{
+    etcd.is_orderly = true;
 }
 
 void etcd_set_auth(bool on)

@@ -15,6 +15,7 @@
 #define BELFRY_STORM_ETCD_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "storm/choices.h"
 
@@ -23,7 +24,12 @@
 
 void etcd_open(const char *path, struct choices *choices);
 void etcd_close(void);
-void etcd_turn(void);
+bool etcd_turn(void); /* true: something was read, sent or answered */
+
+/* From now on every call is answered as etcd does, after a time that the run chooses: gets with values, leases that are
+ * granted and kept alive. etcd_due(): when the next answer is, BELFRY_NEVER: none waits for its time. */
+void etcd_set_orderly(void);
+uint64_t etcd_due(void);
 
 void etcd_set_auth(bool on);
 bool etcd_has_auth(void);

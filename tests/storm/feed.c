@@ -13,7 +13,6 @@
 
 #define EVENTS_MAX   4 /* of a revision */
 #define VALUE_MAX    (48 * 1024)
-#define LEDGER_MAX   16384
 #define TRIM_ROWS    200
 #define EXTENT_BYTES (64 * 1024) /* of a revision that the log does not keep in memory */
 
@@ -27,11 +26,12 @@ struct key_state {
 struct ingest_thread {
     struct ingest_thread_opts opts;
     struct ingest *ingest;
-    struct belfry_list lost; /* of history_reader_job.node */
+    struct belfry_list lost;   /* of history_reader_job.node */
+    struct belfry_list points; /* of readpoint_ask.node */
     int64_t head;
     bool stale;
     size_t n_ledger;
-    struct feed_entry ledger[LEDGER_MAX];
+    struct feed_entry ledger[FEED_LEDGER];
     struct key_state keys[FEED_KEYS];
     uint8_t raw[EVENTS_MAX][VALUE_MAX + 512];
 };
@@ -48,7 +48,7 @@ void feed_key(unsigned key, char *to, size_t room)
     if (key < FEED_WIDGETS)
         snprintf(to, room, "/%c/k%u", key < FEED_WATCHED ? 'a' : 'b', key % 8);
     else if (key < FEED_CRD)
-        snprintf(to, room, "/registry/demo.example.com/widgets/ns/w%u", key % 8);
+        snprintf(to, room, FEED_OBJECTS "w%u", key % 8);
     else
         snprintf(to, room, "/crds/gadgets");
 }
@@ -91,10 +91,10 @@ static size_t fill(char *to, size_t len)
     return len;
 }
 
-static size_t write_widget(struct choices *choices, char *to, size_t room)
+static size_t write_widget(struct choices *choices, enum feed_manner manner, char *to, size_t room)
 {
     static const char *const apps[] = {"web", "db", "", "\\u00e4\\n\\\""};
-    switch (choose(choices, 12)) {
+    switch (manner == FEED_ANY ? choose(choices, 12) : UINT32_MAX) {
     case 0: /* broken */
         return (size_t)snprintf(to, room, "{\"metadata\":{\"labels\":{\"app\":");
     case 1:
@@ -123,22 +123,23 @@ static size_t write_definition(struct choices *choices, char *to, size_t room)
         scopes[choose(choices, 3)], 1 + choose(choices, 2), choose_rarely(choices, 4) ? "}" : "");
 }
 
-static size_t write_value(struct choices *choices, unsigned key, char *to, size_t room)
+static size_t write_value(struct choices *choices, enum feed_manner manner, unsigned key, char *to, size_t room)
 {
     if (key < FEED_WATCHED)
         return fill(to, choose(choices, 100));
     if (key < FEED_WIDGETS)
         return fill(to, choose_rarely(choices, 6) ? choose(choices, VALUE_MAX) : choose(choices, 300));
-    return key < FEED_CRD ? write_widget(choices, to, room) : write_definition(choices, to, room);
+    return key < FEED_CRD ? write_widget(choices, manner, to, room) : write_definition(choices, to, room);
 }
 
 static void note(int64_t rev, unsigned key, bool is_delete)
 {
-    verdict_must(feed->n_ledger < LEDGER_MAX, "the ledger is full");
+    verdict_must(feed->n_ledger < FEED_LEDGER, "the ledger is full");
     feed->ledger[feed->n_ledger++] = (struct feed_entry){rev, key, is_delete};
 }
 
-static struct belfry_wire_event write_event(struct choices *choices, unsigned key, int64_t rev, uint8_t *to)
+static struct belfry_wire_event write_event(struct choices *choices, enum feed_manner manner, unsigned key, int64_t rev,
+                                            uint8_t *to)
 {
     static char value[VALUE_MAX];
     char name[64];
@@ -150,7 +151,7 @@ static struct belfry_wire_event write_event(struct choices *choices, unsigned ke
     if (!event.is_delete) {
         event.kv.create_rev = state->create_rev = state->exists ? state->create_rev : rev;
         event.kv.version = state->version = state->exists ? state->version + 1 : 1;
-        event.kv.value = belfry_bytes_of(value, write_value(choices, key, value, sizeof(value)));
+        event.kv.value = belfry_bytes_of(value, write_value(choices, manner, key, value, sizeof(value)));
         state->len = belfry_write_kv_size(&event.kv);
         belfry_write_kv(&event.kv, state->kv);
     }
@@ -175,14 +176,15 @@ static void publish(const struct ingest_revision *revision)
                      ingest_why(feed->ingest));
 }
 
-void feed_write(struct choices *choices)
+void feed_write(struct choices *choices, enum feed_manner manner)
 {
+    unsigned n_keys = manner == FEED_ANY ? FEED_KEYS : FEED_CRD;
     struct belfry_wire_event events[EVENTS_MAX];
     size_t n = choose_rarely(choices, 4) ? 1 + choose(choices, EVENTS_MAX) : 1;
-    unsigned key = choose(choices, FEED_KEYS);
+    unsigned key = choose(choices, n_keys);
     int64_t rev = feed->head + 1;
-    for (size_t i = 0; i < n; i++, key = (key + 7) % FEED_KEYS)
-        events[i] = write_event(choices, key, rev, feed->raw[i]);
+    for (size_t i = 0; i < n; i++, key = (key + 7) % n_keys)
+        events[i] = write_event(choices, manner, key, rev, feed->raw[i]);
     publish(&(struct ingest_revision){.rev = rev, .events = events, .n = n, .header = header_at(rev)});
     feed->head = rev;
     tell();
@@ -215,12 +217,31 @@ static void answer_lost(enum belfry_err err)
     }
 }
 
+static void answer_points(enum belfry_err err)
+{
+    for (struct belfry_list *node; (node = belfry_list_pop(&feed->points)) != NULL;) {
+        struct readpoint_ask *ask = belfry_container(node, struct readpoint_ask, node);
+        atomic_store(&ask->sent, true);
+        ask->err = err;
+        ask->rev = ingest_committed(feed->ingest);
+        ask->past = ingest_past(feed->ingest);
+        ask->told(ask);
+    }
+}
+
 void feed_turn(void)
 {
     uint64_t now = belfry_clock_ms();
     ingest_drained(feed->ingest, now);
     ingest_tick(feed->ingest, now);
     answer_lost(BELFRY_ERR_COMPACTED);
+    if (!feed->stale)
+        answer_points(BELFRY_OK);
+}
+
+uint64_t feed_due(void)
+{
+    return belfry_list_empty(&feed->lost) ? ingest_due(feed->ingest) : 0;
 }
 
 int64_t feed_head(void)
@@ -228,11 +249,16 @@ int64_t feed_head(void)
     return feed->head;
 }
 
-const struct feed_entry *feed_next(size_t *at, int64_t rev)
+static bool key_is_of(unsigned key, enum feed_keys keys)
+{
+    return keys == FEED_KEYS_WATCHED ? key < FEED_WATCHED : key >= FEED_WIDGETS && key < FEED_CRD;
+}
+
+const struct feed_entry *feed_next(size_t *at, int64_t rev, enum feed_keys keys)
 {
     for (; *at < feed->n_ledger; ++*at) {
         const struct feed_entry *entry = &feed->ledger[*at];
-        if (entry->rev >= rev && entry->key < FEED_WATCHED)
+        if (entry->rev >= rev && key_is_of(entry->key, keys))
             return entry;
     }
     return NULL;
@@ -253,6 +279,7 @@ enum belfry_err ingest_thread_start(const struct ingest_thread_opts *opts, struc
     feed->opts = *opts;
     feed->head = 1;
     belfry_list_init(&feed->lost);
+    belfry_list_init(&feed->points);
     verdict_must(ingest_create(&ingest, &feed->ingest) == BELFRY_OK && ingest_open(feed->ingest, &warm) == BELFRY_OK,
                  "ingest");
     feed_cut(EVLOG_CUT_START);
@@ -265,6 +292,7 @@ void ingest_thread_stop(struct ingest_thread *ingest)
     if (ingest == NULL)
         return;
     answer_lost(BELFRY_ERR_CANCELED);
+    answer_points(BELFRY_ERR_CANCELED);
     ingest_destroy(ingest->ingest);
     ingest->ingest = NULL;
 }
@@ -286,6 +314,11 @@ void ingest_thread_backfill(struct ingest_thread *ingest, struct history_reader_
 void ingest_thread_post(struct ingest_thread *ingest, struct mail *mail)
 {
     mail->open(mail, ingest->ingest == NULL ? NULL : ingest);
+}
+
+void ingest_thread_read_point(struct ingest_thread *ingest, struct readpoint_ask *ask)
+{
+    belfry_list_append(&ingest->points, &ask->node);
 }
 
 void ingest_thread_numbers(struct ingest_thread *ingest, struct ingest_thread_numbers *out)

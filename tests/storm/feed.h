@@ -8,8 +8,8 @@
  *
  *     0 to 7      /a/k0 ...                                       small values, which healthy clients watch
  *     8 to 15     /b/k0 ...                                       values of all sizes
- *     16 to 23    /registry/demo.example.com/widgets/ns/w0 ...    objects, some of them broken
- *     24          /crds/gadgets                                   a definition, some of them broken
+ *     16 to 23    /registry/demo.example.com/widgets/ns/w0 ...    objects, some of them broken (FEED_ANY)
+ *     24          /crds/gadgets                                   a definition, some of them broken (FEED_ANY alone)
  *
  * Thread: owner.
  */
@@ -26,28 +26,34 @@
 #define FEED_PREFIX  "/a/"
 #define FEED_END     "/a0"
 #define FEED_WIDGETS 16
+#define FEED_OBJECTS "/registry/demo.example.com/widgets/ns/"
 #define FEED_CRD     24
 #define FEED_KEYS    25
+#define FEED_LEDGER  (1 << 17) /* events of a run, at most */
 
 void feed_key(unsigned key, char *to, size_t room);
 
 /* A revision of one to four events. The choice decides keys, values and deletes. */
-void feed_write(struct choices *choices);
+enum feed_manner { FEED_ANY, FEED_SOUND };
+void feed_write(struct choices *choices, enum feed_manner manner);
 
 /* A listing in the place of what there is: watchers of the old past are lost, or those below the head. */
 void feed_cut(enum evlog_cut_why why);
 
 void feed_set_stale(bool stale);
 void feed_turn(void); /* commits, and answers requests for lost history */
+uint64_t feed_due(void);
 
 int64_t feed_head(void);
 
-/* The ledger: events in order. The first entry at or above `rev` of a key that healthy clients watch; NULL: none. */
+/* The ledger: events in order. The first entry at or above `rev` of these keys; NULL: none. */
 struct feed_entry {
     int64_t rev;
     unsigned key;
     bool is_delete;
 };
-const struct feed_entry *feed_next(size_t *at, int64_t rev); /* *at: where to look from; moves to the entry */
+enum feed_keys { FEED_KEYS_WATCHED, FEED_KEYS_WIDGETS };
+/* *at: where to look from; moves to the entry */
+const struct feed_entry *feed_next(size_t *at, int64_t rev, enum feed_keys keys);
 
 #endif

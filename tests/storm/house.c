@@ -1,7 +1,6 @@
 /* tests/storm/house.c */
 #include "storm/house.h"
 
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,15 +15,17 @@
 #include "storm/clock.h"
 #include "storm/etcd.h"
 #include "storm/feed.h"
+#include "storm/janitor.h"
 #include "storm/reader.h"
 #include "storm/threads.h"
 #include "storm/verdict.h"
 #include "support/refuse.h"
 
-#define COUNT_TURNS 10000
-#define READS       8 /* of the reader in a round */
-#define WORKERS_MAX 3
-#define BALANCERS   "proxy-from=10.9.9.0/24"
+#define COUNT_TURNS     10000
+#define READS           8 /* of the reader in a round */
+#define WORKERS_MAX     3
+#define HOUSE_OWN_FILES 128 /* that are not connections: OWN_FDS of daemon/service.c */
+#define BALANCERS       "proxy-from=10.9.9.0/24"
 
 static const char widgets[] =
     "apiVersion: apiextensions.k8s.io/v1\n"
@@ -45,6 +46,7 @@ static const char widgets[] =
 /* Of the process. */
 static struct {
     struct test_keys keys;
+    char folder[64]; /* has a folder for each run */
     char widgets[128], token_key[128], password[128];
     struct belfry_tls_tickets *tickets;
     struct belfry_tls *server_tls[2]; /* the second asks for certificates */
@@ -53,7 +55,7 @@ static struct {
 
 static struct {
     struct choices *choices;
-    char folder[64], socket[96], cache[96];
+    char folder[80], socket[96], cache[96];
     struct config config;
     uv_loop_t loop; /* the front's */
     struct mailbox *box;
@@ -68,6 +70,8 @@ static struct {
     size_t refuse_at;
     size_t n_counted;
     bool is_counted;
+    bool is_busy; /* the last round did something that the loops do not show */
+    struct tier_numbers numbers;
     struct worker_numbers counted[WORKERS_MAX];
 } house;
 
@@ -83,7 +87,11 @@ static void write_file(char *path, size_t room, const char *name, const char *te
 void house_prepare(void)
 {
     char why[256];
+    bool has_shm = access("/dev/shm", W_OK) == 0; /* where fsync() costs nothing */
+    snprintf(ground.folder, sizeof(ground.folder), "%s/belfry-storm-XXXXXX", has_shm ? "/dev/shm" : "/tmp");
+    verdict_must(mkdtemp(ground.folder) != NULL, "a folder");
     keys_make(&ground.keys);
+    janitor_start(ground.folder, ground.keys.folder);
     write_file(ground.widgets, sizeof(ground.widgets), "widgets.yaml", widgets);
     write_file(ground.token_key, sizeof(ground.token_key), "token.key", "a secret of etcd and of this tier");
     write_file(ground.password, sizeof(ground.password), "password", "pass\n");
@@ -112,12 +120,7 @@ void house_clear(void)
     unlink(ground.token_key);
     unlink(ground.password);
     keys_remove(&ground.keys);
-}
-
-static int remove_one(const char *path, const struct stat *info, int type, struct FTW *ftw)
-{
-    (void)info, (void)type, (void)ftw;
-    return remove(path);
+    janitor_remove(ground.folder);
 }
 
 /* ---- opening ---- */
@@ -211,7 +214,7 @@ void house_reload(void)
     limits_set(&house.limits, &house.config);
 }
 
-static void load_config(void)
+static void load_config(void (*add_all_doors)(struct command_line *line))
 {
     static struct command_line line;
     enum config_do what;
@@ -222,16 +225,13 @@ static void load_config(void)
     add(&line, "--name=storm");
     add(&line, "--resources=%s", ground.widgets);
     add(&line, "--resources=crds-under=/crds/");
-    add_doors(&line);
+    add_all_doors(&line);
     verdict_must(config_load(line.n, line.argv, stderr, stderr, &house.config, &what) == BELFRY_OK, "configuration");
-    shrink(&house.config);
-    choose_shares(&house.config);
 }
 
 static void open_admin(void)
 {
-    struct admin_opts admin = {
-        .collect = tier_collect, .scan = tier_scan, .user = house.tier, .ready_lag_ms = 5000, .log = &house.log};
+    struct admin_opts admin = {.collect = tier_collect, .scan = tier_scan, .user = house.tier, .log = &house.log};
     verdict_must(admin_create(&admin, &house.admin) == BELFRY_OK, "admin");
     struct inbound_opts inbound = {
         .loop = &house.loop, .begin = admin_begin, .user = house.admin, .max_streams = 100, .log = &house.log};
@@ -245,18 +245,20 @@ static void on_line(enum belfry_log_level level, const char *event, const char *
         fprintf(stderr, "%10llu %d %s %s\n", (unsigned long long)belfry_clock_ms(), (int)level, event, text);
 }
 
-void house_open(struct choices *choices)
+static void make_place(struct choices *choices)
 {
-    char why[512];
     memset(&house, 0, sizeof(house));
     house.choices = choices;
     house.log = (struct belfry_log){.line = on_line, .level = BELFRY_LOG_DEBUG};
-    bool has_shm = access("/dev/shm", W_OK) == 0; /* where fsync() costs nothing */
-    snprintf(house.folder, sizeof(house.folder), "%s/belfry-storm-XXXXXX", has_shm ? "/dev/shm" : "/tmp");
-    verdict_must(mkdtemp(house.folder) != NULL, "a folder");
+    snprintf(house.folder, sizeof(house.folder), "%s/run-XXXXXX", ground.folder); /* one that failed left its own */
+    verdict_must(mkdtemp(house.folder) != NULL, house.folder);
     snprintf(house.socket, sizeof(house.socket), "%s/etcd", house.folder);
     snprintf(house.cache, sizeof(house.cache), "%s/cache", house.folder);
-    load_config();
+}
+
+static void start_tier(struct choices *choices)
+{
+    char why[512];
     etcd_open(house.socket, choices);
     verdict_must(uv_loop_init(&house.loop) == 0 && mailbox_create(&house.loop, &house, &house.box) == BELFRY_OK,
                  "the front");
@@ -273,6 +275,35 @@ void house_open(struct choices *choices)
     open_admin();
 }
 
+void house_open(struct choices *choices)
+{
+    make_place(choices);
+    load_config(add_doors);
+    shrink(&house.config);
+    choose_shares(&house.config);
+    start_tier(choices);
+}
+
+static void add_plain_doors(struct command_line *line)
+{
+    add_door(line, "http", "");
+    add_tls_door(line, false, "");
+}
+
+/* What limits_init() would learn from that machine. */
+void house_open_plain(struct choices *choices, void (*change)(struct config *config))
+{
+    make_place(choices);
+    load_config(add_plain_doors);
+    house.config.workers = HOUSE_WORKERS;
+    house.config.memory_bytes = HOUSE_MEMORY / 100 * 75;
+    house.config.max_connections = HOUSE_FILES - HOUSE_OWN_FILES;
+    house.config.log_bytes = HOUSE_LOG;
+    if (change != NULL)
+        change(&house.config);
+    start_tier(choices);
+}
+
 /* In the order of daemon/front.c. */
 void house_close(void)
 {
@@ -287,7 +318,7 @@ void house_close(void)
     hosts_fini(&house.hosts);
     config_fini(&house.config);
     etcd_close();
-    nftw(house.folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    janitor_remove(house.folder);
 }
 
 /* ---- doors ---- */
@@ -388,7 +419,7 @@ void house_turn(void)
 {
     size_t part = choose(house.choices, (uint32_t)threads_count() + PARTS);
     if (part == threads_count() + PART_ETCD)
-        etcd_turn();
+        (void)etcd_turn();
     else if (part == threads_count() + PART_FEED)
         feed_turn();
     else
@@ -402,7 +433,13 @@ void house_round(void)
     for (int n = 0; n < READS && part_turn(threads_count() + PART_READER); n++)
         continue;
     feed_turn();
-    etcd_turn();
+    house.is_busy = etcd_turn() || reader_is_busy();
+}
+
+uint64_t house_due(void)
+{
+    uint64_t due_ms = house.is_busy ? 0 : belfry_min_time(threads_due(), threads_loop_due(&house.loop));
+    return belfry_min_time(due_ms, belfry_min_time(etcd_due(), feed_due()));
 }
 
 void house_refuse(size_t n)
@@ -427,7 +464,10 @@ static void on_numbers(const struct tier_numbers *numbers, void *user)
 {
     (void)user;
     house.n_counted = numbers->n_workers;
-    memcpy(house.counted, numbers->workers, numbers->n_workers * sizeof(house.counted[0]));
+    house.numbers = *numbers;
+    if (numbers->n_workers > 0) /* 0 and NULL: there was no memory to ask them */
+        memcpy(house.counted, numbers->workers, numbers->n_workers * sizeof(house.counted[0]));
+    house.numbers.workers = house.counted;
     house.is_counted = true;
 }
 
@@ -442,4 +482,11 @@ const struct worker_numbers *house_count(size_t *out_n)
         verdict_fail("the workers do not answer");
     *out_n = house.n_counted;
     return house.counted;
+}
+
+const struct tier_numbers *house_numbers(void)
+{
+    size_t n;
+    verdict_must(house_count(&n) != NULL, "numbers");
+    return &house.numbers;
 }

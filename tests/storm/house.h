@@ -1,7 +1,9 @@
 /* tests/storm/house.h
  *
- * house: the server under attack: a whole tier (daemon/tier.h) with its workers, the admin address, and small pools, in
- * one thread and without sockets that listen. The run hands connections over and decides who takes the next turn.
+ * house: the server under attack: a whole tier (daemon/tier.h) with its workers and the admin address, in one thread
+ * and without sockets that listen. The run hands connections over and decides who takes the next turn.
+ *
+ * Its pools are small, and its configuration is chosen; or both are those of a small machine.
  *
  * Thread: owner. One at a time.
  */
@@ -12,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "daemon/config.h"
 #include "net/tls.h"
 #include "serve/admin/numbers.h"
 #include "server/client_address.h"
@@ -22,6 +25,16 @@ void house_clear(void);   /* removes them */
 
 /* `choices` decide the configuration and later the turns; lent until house_close(). */
 void house_open(struct choices *choices);
+
+/* The same with the defaults of belfryd on a machine with HOUSE_WORKERS processors, HOUSE_MEMORY bytes and HOUSE_FILES
+ * descriptors; only the log is small, so that it is full within the first hour, and memory at its level. `change` may
+ * change them; NULL: none. Doors: HOUSE_PLAIN and HOUSE_TLS. */
+#define HOUSE_WORKERS 2
+#define HOUSE_MEMORY  ((size_t)1 << 30)
+#define HOUSE_FILES   1024
+#define HOUSE_LOG     ((size_t)2 << 20)
+enum house_door { HOUSE_PLAIN, HOUSE_TLS };
+void house_open_plain(struct choices *choices, void (*change)(struct config *config));
 
 /* Stops it. Whatever is left open or allocated is a finding. */
 void house_close(void);
@@ -44,6 +57,9 @@ struct belfry_tls *house_client_tls(bool with_cert);
 void house_turn(void);  /* a turn of one part, chosen */
 void house_round(void); /* a turn of every part */
 
+/* After two rounds: when a part has something to do; a time in the past if it has now. */
+uint64_t house_due(void);
+
 /* The n-th allocation of the next turn of a worker, the front or the reader that makes so many fails. */
 void house_refuse(size_t n);
 
@@ -52,6 +68,9 @@ void house_reload(void); /* other totals of the pools, and other shares */
 
 /* What the workers count, gathered now; lent until the next call. NULL: there was no memory to ask them. */
 const struct worker_numbers *house_count(size_t *out_n);
+
+/* The same of the whole tier. */
+const struct tier_numbers *house_numbers(void);
 
 /* Of the turns since house_open(), by the processor's time. */
 uint64_t house_longest_us(void);

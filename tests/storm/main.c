@@ -1,4 +1,5 @@
-/* tests/storm/main.c: belfry-storm, a whole server against hostile clients and faults that one seed decides. */
+/* tests/storm/main.c: belfry-storm, a whole server against hostile clients and faults that one seed decides; or in
+ * normal use. */
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
@@ -9,7 +10,9 @@
 
 #include "storm/chance.h"
 #include "storm/clock.h"
+#include "storm/day.h"
 #include "storm/house.h"
+#include "storm/mutant.h"
 #include "storm/run.h"
 #include "storm/verdict.h"
 
@@ -19,8 +22,8 @@
 
 struct args {
     uint64_t seeds, first, seconds; /* seconds 0: until all seeds are done */
-    unsigned steps;
-    bool twice;
+    unsigned steps, hours;
+    bool twice, is_normal, is_self_test;
     const char *record; /* a folder; NULL: none */
 };
 
@@ -29,13 +32,21 @@ static const char usage[] =
     "upstream. A run follows from its seed. A finding ends the program and names the seed.\n"
     "\n"
     "  belfry-storm [--seeds N] [--first S] [--time SECONDS] [--steps M] [--twice] [--record FOLDER]\n"
+    "  belfry-storm --normal [--hours H] [--seeds N] [--first S]\n"
+    "  belfry-storm --normal --self-test [--first S]\n"
     "\n"
-    "  --seeds N        so many runs (100)\n"
+    "With --normal nothing is hostile or broken, limits are those of a small machine, and none may be touched in H "
+    "hours\n"
+    "of virtual time.\n"
+    "\n"
+    "  --seeds N        so many runs (100; with --normal 1)\n"
     "  --first S        the seed of the first; the next has S + 1 (1)\n"
     "  --time SECONDS   end after so long, whatever --seeds says\n"
     "  --steps M        of a run (600)\n"
     "  --twice          make each run twice, and compare\n"
     "  --record FOLDER  store the choices of each run there, as an input of the fuzz target storm\n"
+    "  --hours H        of a run in normal use (24)\n"
+    "  --self-test      what is made wrong in normal use must be found\n"
     "\n"
     "With STORM_LOG set, the server's log lines are shown.\n";
 
@@ -57,12 +68,18 @@ static uint64_t number(const char *name, const char *text)
 
 static struct args read_args(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"seeds", required_argument, NULL, 'n'}, {"first", required_argument, NULL, 'f'},
-        {"time", required_argument, NULL, 't'},  {"steps", required_argument, NULL, 's'},
-        {"twice", no_argument, NULL, '2'},       {"record", required_argument, NULL, 'r'},
-        {"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0}};
-    struct args args = {.seeds = 100, .first = 1, .steps = 600};
+    static const struct option options[] = {{"seeds", required_argument, NULL, 'n'},
+                                            {"first", required_argument, NULL, 'f'},
+                                            {"time", required_argument, NULL, 't'},
+                                            {"steps", required_argument, NULL, 's'},
+                                            {"twice", no_argument, NULL, '2'},
+                                            {"record", required_argument, NULL, 'r'},
+                                            {"normal", no_argument, NULL, 'd'},
+                                            {"hours", required_argument, NULL, 'o'},
+                                            {"self-test", no_argument, NULL, 'm'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {NULL, 0, NULL, 0}};
+    struct args args = {.first = 1, .steps = 600, .hours = 24};
     for (int c; (c = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
         switch (c) {
         case 'n':
@@ -83,6 +100,15 @@ static struct args read_args(int argc, char **argv)
         case 'r':
             args.record = optarg;
             break;
+        case 'd':
+            args.is_normal = true;
+            break;
+        case 'o':
+            args.hours = (unsigned)number("--hours", optarg);
+            break;
+        case 'm':
+            args.is_self_test = true;
+            break;
         case 'h':
             fputs(usage, stdout);
             exit(0);
@@ -92,6 +118,11 @@ static struct args read_args(int argc, char **argv)
     }
     if (optind < argc)
         fail_usage("what is this", argv[optind]);
+    if (args.hours < 1 || args.hours > DAY_HOURS_MAX)
+        fail_usage("--hours", "1 to 96");
+    if (args.is_self_test && !args.is_normal)
+        fail_usage("--self-test", "it goes with --normal");
+    args.seeds = args.seeds != 0 ? args.seeds : args.is_normal ? 1 : 100;
     return args;
 }
 
@@ -165,21 +196,65 @@ static void show(const struct run_tally *t, uint64_t first)
            t->refusals_of_memory);
 }
 
+static void storm(const struct args *args)
+{
+    struct run_tally tally = {0};
+    uint64_t began_ms = clock_true_ms();
+    for (uint64_t i = 0; i < args->seeds; i++) {
+        if (args->seconds != 0 && clock_true_ms() - began_ms >= args->seconds * 1000)
+            break;
+        run_seed(args, args->first + i, &tally);
+    }
+    show(&tally, args->first);
+}
+
+/* ---- normal use ---- */
+
+static void show_days(const struct day_tally *t, uint64_t first, uint64_t took_ms)
+{
+    const struct user_tally *did = &t->did;
+    printf("storm: %" PRIu64 " days of normal use from seed %" PRIu64 ", %" PRIu64
+           " hours in %.1f s: no limit was touched\n",
+           t->days, first, t->hours, (double)took_ms / 1000);
+    printf("figure: normal use: %" PRIu64 " connects, %" PRIu64 " PINGs, %" PRIu64 " revisions, %" PRIu64
+           " events, %" PRIu64 " watches, %" PRIu64 " times progress; Kubernetes %" PRIu64 " lists, %" PRIu64
+           " lines; curl %" PRIu64 "\n",
+           did->connects, did->pings, t->revisions, did->events, did->watches, did->progress, did->lists, did->objects,
+           did->curls);
+    printf("figure: normal use: %" PRIu64 " gets, %" PRIu64 " given up, %" PRIu64 " puts, %" PRIu64
+           " keep-alives; fullest pool %u %%; memory %zu KiB in the first hour, %zu KiB in the last\n",
+           did->gets, did->given_up, did->puts, did->kept_alive, t->fullest, t->memory / 1024, t->memory_end / 1024);
+}
+
+static void normal_use(const struct args *args)
+{
+    static char text[96];
+    struct day_tally tally = {0};
+    uint64_t began_ms = clock_true_ms();
+    for (uint64_t i = 0; i < args->seeds; i++) {
+        uint64_t seed = args->first + i;
+        struct choices choices = choices_of_seed(seed);
+        snprintf(text, sizeof(text), "belfry-storm --normal --hours %u --first %" PRIu64, args->hours, seed);
+        verdict_of(text);
+        day_run(&choices, seed, args->hours, NULL, &tally);
+    }
+    show_days(&tally, args->first, clock_true_ms() - began_ms);
+}
+
 int main(int argc, char **argv)
 {
     struct args args = read_args(argc, argv);
-    struct run_tally tally = {0};
-    uint64_t began_ms = clock_true_ms();
+    unsigned missed = 0;
     printf("storm: from seed %" PRIu64 "\n", args.first);
     fflush(stdout);
     chance_begin(0); /* certificates, too, are the same in each process */
     house_prepare();
-    for (uint64_t i = 0; i < args.seeds; i++) {
-        if (args.seconds != 0 && clock_true_ms() - began_ms >= args.seconds * 1000)
-            break;
-        run_seed(&args, args.first + i, &tally);
-    }
+    if (args.is_self_test)
+        missed = mutants_run(args.first);
+    else if (args.is_normal)
+        normal_use(&args);
+    else
+        storm(&args);
     house_clear();
-    show(&tally, args.first);
-    return 0;
+    return missed == 0 ? 0 : 1;
 }

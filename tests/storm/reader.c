@@ -71,9 +71,14 @@ static void reader_serve(struct history_reader *history, struct history_reader_j
     history->opts.lost(job, history->opts.user);
 }
 
+bool reader_is_busy(void)
+{
+    return reader != NULL && !(belfry_list_empty(&reader->jobs) && belfry_list_empty(&reader->tasks));
+}
+
 bool reader_turn(void)
 {
-    if (reader == NULL || (belfry_list_empty(&reader->jobs) && belfry_list_empty(&reader->tasks)))
+    if (!reader_is_busy())
         return false;
     bool is_task = belfry_list_empty(&reader->jobs) || (reader->task_next && !belfry_list_empty(&reader->tasks));
     reader->task_next = !is_task;

@@ -12,5 +12,6 @@
 
 /* One piece of work of the reader that there is; false: it has none. */
 bool reader_turn(void);
+bool reader_is_busy(void); /* it has more */
 
 #endif

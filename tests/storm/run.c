@@ -80,7 +80,7 @@ static void act_fault(void)
 static void act_write(void)
 {
     for (uint32_t n = choose_rarely(run.choices, 4) ? 1 + choose(run.choices, 30) : 1; n > 0; n--)
-        feed_write(run.choices);
+        feed_write(run.choices, FEED_ANY);
 }
 
 static void act_time(void)
@@ -139,7 +139,7 @@ static void heal(void)
     for (size_t i = 0; i < CLIENTS; i++)
         client_ask(&run.clients[i]);
     for (int n = 0; n < 3; n++)
-        feed_write(run.choices);
+        feed_write(run.choices, FEED_ANY);
 }
 
 static bool all_are_served(void)
@@ -272,7 +272,7 @@ static void count_up(void)
         mix(w->relay.relayed + (w->permit.asked << 32));
     }
     for (size_t i = 0; i < CLIENTS; i++) {
-        run.tally->events += run.clients[i].events;
+        run.tally->events += run.clients[i].watch.events;
         run.tally->gets += run.clients[i].calls[CLIENT_GET].answered + run.clients[i].calls[CLIENT_LIST].answered;
         run.tally->reconnects += run.clients[i].connects - 1;
     }

@@ -1,8 +1,10 @@
 /* tests/storm/threads.c */
 #include "storm/threads.h"
 
+#include <poll.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "storm/verdict.h"
 
 #define LAST_TURNS 1000 /* of a loop that ends: handles close in one or two */
@@ -25,6 +27,23 @@ size_t threads_count(void)
 void threads_turn(size_t i)
 {
     uv_run(&threads[i]->loop, UV_RUN_NOWAIT);
+}
+
+uint64_t threads_loop_due(const uv_loop_t *loop)
+{
+    struct pollfd sockets = {.fd = uv_backend_fd(loop), .events = POLLIN};
+    int wait_ms = uv_backend_timeout(loop);
+    if (wait_ms == 0 || poll(&sockets, 1, 0) != 0)
+        return 0;
+    return wait_ms < 0 ? BELFRY_NEVER : uv_now(loop) + (uint64_t)wait_ms;
+}
+
+uint64_t threads_due(void)
+{
+    uint64_t due_ms = BELFRY_NEVER;
+    for (size_t i = 0; i < n_threads && due_ms > 0; i++)
+        due_ms = belfry_min_time(due_ms, threads_loop_due(&threads[i]->loop));
+    return due_ms;
 }
 
 static void tell_handle(uv_handle_t *handle, void *user)

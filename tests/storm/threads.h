@@ -20,6 +20,11 @@
 size_t threads_count(void);
 void threads_turn(size_t i); /* one turn of its loop, which does not block */
 
+/* When the loop has something to do: a time in the past if it has now, BELFRY_NEVER if only sockets or mail can tell.
+ * Right after two turns in which nothing came: libuv registers sockets at the beginning of the next one. */
+uint64_t threads_loop_due(const uv_loop_t *loop);
+uint64_t threads_due(void); /* of all threads, the first */
+
 /* Turns a loop whose handles are all closed, or closing, to its end, and closes it. */
 void threads_end_loop(uv_loop_t *loop);
 

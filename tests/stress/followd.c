@@ -35,6 +35,7 @@ static struct {
     uv_loop_t loop;
     struct store *store;
     struct evlog *evlog;
+    struct term raft_term;
     struct driver *driver;
     struct belfry_tls *tls;
     struct belfry_endpoint *endpoints;
@@ -110,11 +111,10 @@ static void dump(void)
 {
     struct store_meta meta;
     struct store_read read = {.max_rows = SIZE_MAX, .max_bytes = SIZE_MAX};
-    int64_t at;
-    bool more;
+    struct store_page page;
     d.store->api->snapshot(d.store, &meta);
     printf("dump %" PRId64 "\n", meta.revision);
-    if (meta.revision != 0 && d.store->api->range(d.store, &read, say_row, NULL, &at, &more) != BELFRY_OK)
+    if (meta.revision != 0 && d.store->api->range(d.store, &read, say_row, NULL, &page) != BELFRY_OK)
         die("dump", "the state cannot be read");
     puts("end");
     fflush(stdout);
@@ -183,7 +183,8 @@ static void on_command(char *line)
     if (sscanf(line, "backfill %" SCNd64 " %" SCNd64, &from, &oldest) != 2)
         die(line, "not a command");
     driver_status(d.driver, &status);
-    driver_backfill(d.driver, status.past, from, oldest, ++d.tokens);
+    struct backfill_ask ask = {.past = status.past, .from = from, .oldest = oldest, .token = ++d.tokens};
+    driver_backfill(d.driver, &ask);
 }
 
 static void on_room(uv_handle_t *handle, size_t wanted, uv_buf_t *buf)
@@ -241,6 +242,7 @@ static void open_driver(const struct belfry_log *log)
         memcpy(end, flags.scope, len);
         end[len - 1]++;
     }
+    term_init(&d.raft_term);
     struct driver_opts opts = {.loop = &d.loop,
                                .endpoints = d.endpoints,
                                .n_endpoints = d.n_endpoints,
@@ -252,6 +254,7 @@ static void open_driver(const struct belfry_log *log)
                                .range_end = all ? belfry_bytes_of("", 1) : belfry_bytes_of(end, len),
                                .store = d.store,
                                .evlog = d.evlog,
+                               .term = &d.raft_term,
                                .seed = uv_hrtime(),
                                .log = log};
     enum belfry_err err = driver_create(&opts, &events, NULL, &d.driver);

@@ -161,9 +161,8 @@ static bool note_row(struct belfry_bytes key, struct belfry_bytes kv, void *user
 static enum belfry_err read_state(struct store *store, int64_t rev, struct belfry_buf *rows)
 {
     struct store_read read = {.rev = rev, .max_rows = SIZE_MAX, .max_bytes = SIZE_MAX};
-    int64_t at;
-    bool more;
-    return store->api->range(store, &read, note_row, rows, &at, &more);
+    struct store_page page;
+    return store->api->range(store, &read, note_row, rows, &page);
 }
 
 /* Errors: the replica's. What it has given until then must be right. */
@@ -266,12 +265,11 @@ static bool put_row(struct belfry_bytes key, struct belfry_bytes kv, void *user)
 static void list_anew(struct store *store)
 {
     struct store_read read = {.max_rows = SIZE_MAX, .max_bytes = SIZE_MAX};
-    int64_t at;
-    bool more;
+    struct store_page page;
     must(store->api->fresh(store), "fresh");
-    must(store->api->range(store, &read, put_row, store, &at, &more), "range");
-    struct belfry_wire_header header = {.cluster_id = seed, .revision = at};
-    must(store->api->adopt(store, at, &header, 0), "adopt");
+    must(store->api->range(store, &read, put_row, store, &page), "range");
+    struct belfry_wire_header header = {.cluster_id = seed, .revision = page.at};
+    must(store->api->adopt(store, page.at, &header, 0), "adopt");
 }
 
 static void ingest_until_killed(const char *dir, struct shared *shared)
@@ -560,12 +558,11 @@ static const char *make_case(const char *to, const struct master *master, struct
 static void list_upstream(struct store *store, struct store *model)
 {
     struct store_read read = {.max_rows = SIZE_MAX, .max_bytes = SIZE_MAX};
-    int64_t at;
-    bool more;
+    struct store_page page;
     must(store->api->fresh(store), "fresh");
-    must(model->api->range(model, &read, put_row, store, &at, &more), "the model's range");
-    struct belfry_wire_header header = {.cluster_id = seed, .revision = at};
-    must(store->api->adopt(store, at, &header, 0), "adopt");
+    must(model->api->range(model, &read, put_row, store, &page), "the model's range");
+    struct belfry_wire_header header = {.cluster_id = seed, .revision = page.at};
+    must(store->api->adopt(store, page.at, &header, 0), "adopt");
 }
 
 /* Writes on, with checks as ingest makes them. Errors: the replica's. */

@@ -25,6 +25,7 @@ static struct bed {
     struct fake *fakes[2];
     struct store *store;
     struct evlog *evlog;
+    struct term term;
     struct driver *driver;
     struct driver_status status;
     unsigned changed;
@@ -32,6 +33,7 @@ static struct bed {
     enum belfry_err answers[ANSWERS]; /* by token */
     bool asking;                      /* inside driver_backfill() */
     const char *name;                 /* of the tier; NULL: none */
+    const char *user;                 /* "NAME:PASSWORD"; NULL: none */
     char log[16384];
 } bed;
 
@@ -90,15 +92,18 @@ static enum belfry_err start(const char *key, const char *end, size_t len)
         assert_int_equal(belfry_endpoint_parse(fake_url(bed.fakes[n]), strlen(fake_url(bed.fakes[n])), &endpoints[n],
                                                why, sizeof(why)),
                          BELFRY_OK);
+    term_init(&bed.term);
     struct driver_opts opts = {.loop = &bed.loop,
                                .endpoints = endpoints,
                                .n_endpoints = n,
                                .user_agent = "test",
                                .name = bed.name,
+                               .user = bed.user,
                                .key = belfry_bytes_of(key, len),
                                .range_end = belfry_bytes_of(end, len),
                                .store = bed.store,
                                .evlog = bed.evlog,
+                               .term = &bed.term,
                                .command_timeout_ms = 1000,
                                .seed = 2,
                                .log = &test_log};

@@ -98,6 +98,7 @@ void fake_store_init(struct fake_store *store)
 {
     memset(store, 0, sizeof(*store));
     store->cluster_id = 0xc1;
+    store->raft_term = 2;
     store->revision = FAKE_FIRST - 1;
     store->leases[0] = (struct fake_lease){.id = 7, .ttl_s = 60};
 }
@@ -178,7 +179,7 @@ static Etcdserverpb__ResponseHeader header_of(const struct fake *fake)
     header.cluster_id = fake->store->cluster_id;
     header.member_id = fake->port;
     header.revision = fake->store->revision;
-    header.raft_term = 2;
+    header.raft_term = fake->store->raft_term;
     return header;
 }
 
@@ -267,6 +268,7 @@ static void on_range(struct conn *conn, struct stream *s, const uint8_t *data, s
     Etcdserverpb__RangeResponse response = ETCDSERVERPB__RANGE_RESPONSE__INIT;
     Etcdserverpb__ResponseHeader header = header_of(conn->fake);
     assert(request != NULL);
+    store->n_serializable += request->serializable;
     int64_t rev = request->revision > 0 ? request->revision : store->revision;
     if (rev < store->compacted || rev > store->revision) {
         refuse(conn, s, 11,

@@ -34,10 +34,11 @@ struct fake_lease {
 };
 
 struct fake_store {
-    uint64_t cluster_id;
+    uint64_t cluster_id, raft_term;
     int64_t revision, compacted;
     struct fake_change changes[FAKE_CHANGES];
     size_t n_changes;
+    size_t n_serializable;                 /* Ranges that were asked so */
     const char *password;                  /* NULL: authentication is off */
     unsigned n_tokens;                     /* given out; only the newest is good */
     bool refuse_tokens;                    /* the next use of a token is refused, once */

@@ -65,6 +65,7 @@ static void append(struct fakeexchange *fake, const void *data, size_t len)
 static void on_write(struct exchange *x, const void *data, size_t len)
 {
     struct fakeexchange *fake = fake_of(x);
+    fake->writes++;
     assert_int_equal(fake->state, FAKEEXCHANGE_OPEN);
     assert_int_not_equal(fake->status, 0);
     fake->room -= len < fake->room ? len : fake->room;

@@ -27,6 +27,7 @@ struct fakeexchange {
     bool whole;                     /* it came as one answer: for gRPC, trailers-only */
     char fields[FAKEEXCHANGE_TEXT]; /* head and trailers: "name: value\n" each */
     struct belfry_buf body;         /* what was written and not taken by the test */
+    size_t writes;                  /* how often a part of the body was written */
     uint32_t reset_code;
     size_t room;        /* writes take from it; the test gives */
     size_t asked, told; /* how often room was asked for; what was said last */

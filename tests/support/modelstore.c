@@ -712,12 +712,17 @@ static enum belfry_err model_slice(struct store *store, uint64_t past, int64_t r
     return err;
 }
 
+static uint64_t count_range(const struct table *table, const struct store_read *read)
+{
+    size_t from = table_seek(table, read->key), end = read->end.len > 0 ? table_seek(table, read->end) : table->n;
+    return from < end ? end - from : 0;
+}
+
 static void give_rows(const struct table *table, const struct store_read *read, store_row_fn row, void *user,
-                      bool *more)
+                      struct store_page *out)
 {
     size_t rows = 0, bytes = 0;
     bool full = false;
-    *more = false;
     for (size_t i = table_seek(table, read->key); i < table->n; i++) {
         const struct entry *entry = &table->entries[i];
         if (read->end.len > 0 && belfry_bytes_cmp(entry->key, read->end) >= 0)
@@ -725,7 +730,7 @@ static void give_rows(const struct table *table, const struct store_read *read, 
         struct belfry_bytes kv = belfry_blob_bytes(entry->blob);
         full = full || (rows > 0 && (rows >= read->max_rows || bytes + kv.len > read->max_bytes));
         if (full) {
-            *more = true;
+            out->more = true;
             return;
         }
         rows++;
@@ -734,13 +739,35 @@ static void give_rows(const struct table *table, const struct store_read *read, 
     }
 }
 
+struct store_view {
+    struct store_meta seen;
+};
+
+static enum belfry_err model_view_begin(struct store *store, struct store_view **out, struct store_meta *meta)
+{
+    struct store_view *view = calloc(1, sizeof(*view));
+    if (view == NULL)
+        return BELFRY_ERR_NOMEM;
+    *meta = view->seen = model_of(store)->seen;
+    *out = view;
+    return BELFRY_OK;
+}
+
+static void model_view_end(struct store *store, struct store_view *view)
+{
+    (void)store;
+    free(view);
+}
+
 static enum belfry_err model_range(struct store *store, const struct store_read *read, store_row_fn row, void *user,
-                                   int64_t *at, bool *more)
+                                   struct store_page *out)
 {
     struct modelstore *model = model_of(store);
-    int64_t rev = read->rev == 0 ? model->seen.revision : read->rev;
-    if (rev > model->seen.revision)
+    struct store_meta seen = read->view != NULL ? read->view->seen : model->seen;
+    int64_t rev = read->rev == 0 ? seen.revision : read->rev;
+    if (rev > seen.revision)
         return BELFRY_ERR_AGAIN;
+    assert(seen.past == model->seen.past); /* a view of what was replaced is the replica's alone */
     if (rev < model->seen.oldest - 1)
         return BELFRY_ERR_COMPACTED;
     if (model->damaged)
@@ -748,9 +775,13 @@ static enum belfry_err model_range(struct store *store, const struct store_read 
     struct table older = {0};
     if (rev < model->seen.revision && state_at(model, rev, &older) != BELFRY_OK)
         return BELFRY_ERR_NOMEM;
-    give_rows(rev < model->seen.revision ? &older : &model->committed, read, row, user, more);
+    *out = (struct store_page){.meta = seen, .at = rev};
+    const struct table *table = rev < model->seen.revision ? &older : &model->committed;
+    if (read->counted)
+        out->count = count_range(table, read);
+    if (!read->counted || read->max_rows > 0)
+        give_rows(table, read, row, user, out);
     table_fini(&older);
-    *at = rev;
     return BELFRY_OK;
 }
 
@@ -777,6 +808,8 @@ static const struct store_api api = {
     .history = model_history,
     .slice = model_slice,
     .range = model_range,
+    .view_begin = model_view_begin,
+    .view_end = model_view_end,
     .damaged = model_damaged,
 };
 

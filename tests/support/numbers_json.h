@@ -9,12 +9,16 @@
 /* clang-format off */
 #define NUMBERS_JSON_TIER \
     "{\"name\":\"edge-7\",\"version\":\"0.3.0\",\"up_ms\":90061000,\"draining\":false," \
+    "\"advertise\":\"https://edge-7:23790\",\"scope\":[\"/services/\"]," \
     "\"upstream\":{\"answered\":true,\"standing\":\"ready\",\"reason\":\"\",\"state\":\"live\"," \
-    "\"endpoint\":\"https://etcd-2:2379\",\"version\":\"3.5.16\",\"revision\":48120733," \
+    "\"endpoint\":\"https://etcd-2:2379\",\"version\":\"3.5.16\",\"disk_why\":\"\"," \
+    "\"endpoints\":[{\"url\":\"https://etcd-1:2379\",\"barred\":true}," \
+    "{\"url\":\"https://etcd-2:2379\",\"barred\":false}],\"revision\":48120733," \
     "\"committed\":48120732,\"upstream_revision\":48120735,\"silent_ms\":4,\"past\":0," \
     "\"cluster_id\":18446744073709551615,\"member_id\":8,\"raft_term\":2,\"disk_trouble\":false," \
     "\"connects\":5,\"losses\":2,\"backfills\":1,\"backfills_done\":7,\"backfill_revisions\":0," \
-    "\"keys_listed\":0,\"follower\":{\"revisions\":100,\"events\":101,\"overlaps\":102,\"listings\":103," \
+    "\"keys_listed\":0,\"read_points\":0,\"read_points_failed\":0," \
+    "\"follower\":{\"revisions\":100,\"events\":101,\"overlaps\":102,\"listings\":103," \
     "\"relists_compacted\":104,\"relists_rewritten\":105,\"relists_unproven\":115," \
     "\"relists_damaged\":116,\"breaches\":106,\"judgements\":107,\"replays\":108,\"windows\":109," \
     "\"pages\":110,\"pages_repeated\":111,\"gaps\":112,\"stale\":113}},\"replica\":{\"state_rows\":200," \
@@ -23,6 +27,7 @@
     "\"history_newest\":48120732,\"reads\":0,\"reads_shared\":0,\"reads_shelved\":0,\"shelf_bytes\":0}," \
     "\"log\":{\"oldest\":47900000,\"newest\":48120733,\"bytes\":268435456}," \
     "\"listeners\":{\"accepted\":300,\"refused\":301},\"listener_certificate_s\":7689600," \
+    "\"clock_ms\":1763373600000,\"descriptors\":1048576,\"disk_free_bytes\":50000000000," \
     "\"memory_max\":1073741824,\"pools\":{\"connections\":{\"used\":1220,\"limit\":2220,\"refused\":1222," \
     "\"ended\":1223,\"largest\":1224,\"client\":\"10.0.0.9\"},\"memory\":{\"used\":1230,\"limit\":2230," \
     "\"refused\":1232,\"ended\":1233,\"largest\":1234,\"client\":\"10.0.0.9\"}," \
@@ -61,7 +66,10 @@
     "\"lists\":{\"used\":1280,\"limit\":2280,\"refused\":1282,\"ended\":1283,\"largest\":1284," \
     "\"client\":\"10.0.0.9\"}},\"relay\":{\"running\":1300,\"relayed\":1301,\"refused\":1302," \
     "\"failed\":1303,\"bytes_up\":1304,\"bytes_down\":1305,\"inquiries\":1306," \
-    "\"inquiries_relayed\":1307},\"permit\":{\"asked\":1400,\"shared\":1409,\"granted\":1401," \
+    "\"inquiries_relayed\":1307},\"reads\":{\"replica_linearizable\":1310,\"replica_serializable\":1311," \
+    "\"upstream_linearizable\":1312,\"upstream_serializable\":1313,\"stale\":1314,\"failed\":1315," \
+    "\"parts\":1316}," \
+    "\"permit\":{\"asked\":1400,\"shared\":1409,\"granted\":1401," \
     "\"refused\":1402,\"unavailable\":1403,\"status_calls\":1404,\"tokens\":1405,\"ranges\":1406," \
     "\"paused\":1407,\"pauses\":1408},\"uplink\":{\"calls\":1500,\"connections\":1501,\"opened\":1502," \
     "\"connects\":1503,\"losses\":1504,\"unavailable\":1505},\"kube\":{\"watches\":1600,\"held\":1601," \

@@ -127,24 +127,28 @@ static bool add_state_row(struct belfry_bytes key, struct belfry_bytes kv, void 
     return true;
 }
 
-char *storecheck_list(struct store *store, const char *key, const char *end, int64_t rev, size_t max_rows)
+static char *list(struct store *store, const struct store_read *read)
 {
     struct text text = {0};
+    struct store_page page;
+    enum belfry_err err = store->api->range(store, read, add_state_row, &text, &page);
+    if (err != BELFRY_OK)
+        text_add(&text, "%s", belfry_errname(err));
+    else if (page.more)
+        text_add(&text, "...");
+    if (err == BELFRY_OK && read->rev != 0)
+        assert_int_equal(page.at, read->rev);
+    return text_end(&text);
+}
+
+char *storecheck_list(struct store *store, const char *key, const char *end, int64_t rev, size_t max_rows)
+{
     struct store_read read = {.key = belfry_bytes_str(key),
                               .end = belfry_bytes_str(end),
                               .rev = rev,
                               .max_rows = max_rows,
                               .max_bytes = SIZE_MAX};
-    int64_t at;
-    bool more;
-    enum belfry_err err = store->api->range(store, &read, add_state_row, &text, &at, &more);
-    if (err != BELFRY_OK)
-        text_add(&text, "%s", belfry_errname(err));
-    else if (more)
-        text_add(&text, "...");
-    if (err == BELFRY_OK && rev != 0)
-        assert_int_equal(at, rev);
-    return text_end(&text);
+    return list(store, &read);
 }
 
 static void add_event(struct text *text, const struct batch *batch, const struct batch_event *event)
@@ -446,15 +450,47 @@ static void who_reads_may_stop(struct store *store)
     storecheck_write(store, 3, "b", "1");
     struct store_read read = {.max_rows = 10, .max_bytes = SIZE_MAX};
     int rows = 0;
-    int64_t at;
-    bool more;
-    assert_int_equal(store->api->range(store, &read, stop_at_once, &rows, &at, &more), BELFRY_OK);
+    struct store_page page;
+    assert_int_equal(store->api->range(store, &read, stop_at_once, &rows, &page), BELFRY_OK);
     assert_int_equal(rows, 1);
-    assert_true(more);
-    assert_int_equal(at, 3);
+    assert_true(page.more);
+    assert_int_equal(page.at, 3);
     read.key = belfry_bytes_str("b");
-    assert_int_equal(store->api->range(store, &read, stop_at_once, &rows, &at, &more), BELFRY_OK);
-    assert_false(more);
+    assert_int_equal(store->api->range(store, &read, stop_at_once, &rows, &page), BELFRY_OK);
+    assert_false(page.more);
+}
+
+static uint64_t count_of(struct store *store, const char *key, const char *end, int64_t rev)
+{
+    struct store_read read = {.key = belfry_bytes_str(key), .end = belfry_bytes_str(end), .rev = rev, .counted = true};
+    struct store_page page;
+    assert_int_equal(store->api->range(store, &read, NULL, NULL, &page), BELFRY_OK);
+    assert_false(page.more);
+    return page.count;
+}
+
+static void keys_are_counted_whatever_is_given(struct store *store)
+{
+    int rows = 0;
+    struct store_page page;
+    struct store_read read = {.key = belfry_bytes_str("b"), .max_rows = 1, .max_bytes = SIZE_MAX, .counted = true};
+    assert_int_equal(count_of(store, "", "", 0), 0);
+    storecheck_write(store, 2, "a", "1");
+    storecheck_write(store, 3, "b", "1");
+    storecheck_write(store, 4, "c", "1");
+    storecheck_write(store, 5, "c", "2");
+    storecheck_write(store, 6, "a", NULL);
+    assert_int_equal(store->api->range(store, &read, stop_at_once, &rows, &page), BELFRY_OK);
+    assert_true(rows == 1 && page.more && page.count == 2 && page.at == 6 && page.meta.revision == 6);
+    read.rev = 3;
+    assert_int_equal(store->api->range(store, &read, stop_at_once, &rows, &page), BELFRY_OK);
+    assert_true(rows == 2 && !page.more && page.count == 1 && page.at == 3 && page.meta.revision == 6);
+    assert_int_equal(count_of(store, "", "", 0), 2);
+    assert_int_equal(count_of(store, "", "c", 0), 1);
+    assert_int_equal(count_of(store, "c", "b", 0), 0);
+    assert_int_equal(count_of(store, "", "", 5), 3);
+    assert_int_equal(count_of(store, "a", "b", 5), 1);
+    assert_int_equal(count_of(store, "", "", 2), 1);
 }
 
 static void state_is_read_as_it_was(struct store *store)
@@ -481,6 +517,41 @@ static size_t trim(struct store *store, uint64_t now_s, size_t max_rows)
     assert_int_equal(store->api->trim(store, now_s, max_rows, &n), BELFRY_OK);
     commit(store);
     return n;
+}
+
+static void expect_in_view(struct store *store, struct store_view *view, int64_t rev, const char *want)
+{
+    struct store_read read = {.view = view, .rev = rev, .max_rows = MANY, .max_bytes = SIZE_MAX, .counted = true};
+    struct store_page page;
+    expect(list(store, &read), want);
+    if (rev > 4)
+        return;
+    read.max_rows = 0;
+    assert_int_equal(store->api->range(store, &read, NULL, NULL, &page), BELFRY_OK);
+    assert_int_equal(page.meta.revision, 4);
+    assert_int_equal(page.at, rev != 0 ? rev : 4);
+    assert_int_equal(page.count, page.at == 2 ? 1 : 2);
+}
+
+static void view_stays_as_it_was_when_it_began(struct store *store)
+{
+    struct store_view *view;
+    struct store_meta meta;
+    storecheck_write(store, 2, "a", "1");
+    storecheck_write(store, 3, "b", "1");
+    storecheck_write(store, 4, "a", "2");
+    assert_int_equal(store->api->view_begin(store, &view, &meta), BELFRY_OK);
+    assert_int_equal(meta.revision, 4);
+    expect_in_view(store, view, 0, "a=2 b=1");
+    storecheck_write(store, 5, "a", NULL);
+    storecheck_write(store, 6, "c", "1");
+    expect_in_view(store, view, 0, "a=2 b=1");
+    expect_in_view(store, view, 4, "a=2 b=1");
+    expect_in_view(store, view, 3, "a=1 b=1");
+    expect_in_view(store, view, 2, "a=1");
+    expect_in_view(store, view, 5, "BELFRY_ERR_AGAIN");
+    expect_state(store, "b=1 c=1");
+    store->api->view_end(store, view);
 }
 
 static void trimming_by_age_moves_oldest(struct store *store)
@@ -624,7 +695,9 @@ const struct storecheck_test storecheck_tests[] = {
     {"large_revision_is_an_extent_that_is_read_in_slices", large_revision_is_an_extent_that_is_read_in_slices},
     {"range_gives_pages_in_key_order", range_gives_pages_in_key_order},
     {"who_reads_may_stop", who_reads_may_stop},
+    {"keys_are_counted_whatever_is_given", keys_are_counted_whatever_is_given},
     {"state_is_read_as_it_was", state_is_read_as_it_was},
+    {"view_stays_as_it_was_when_it_began", view_stays_as_it_was_when_it_began},
     {"trimming_by_age_moves_oldest", trimming_by_age_moves_oldest},
     {"revision_that_is_trimmed_in_part_is_gone_whole", revision_that_is_trimmed_in_part_is_gone_whole},
     {"marks_of_another_clock_are_forgotten", marks_of_another_clock_are_forgotten},

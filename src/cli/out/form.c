@@ -11,6 +11,8 @@ static enum form by_default(enum command command, bool terminal)
     case CMD_STATUS:
     case CMD_TOP:
     case CMD_TREE:
+    case CMD_HEALTH:
+    case CMD_DOCTOR:
     case CMD_VERIFY:
         return FORM_TABLE;
     case CMD_WATCH:
@@ -23,6 +25,7 @@ static enum form by_default(enum command command, bool terminal)
     case CMD_LEASE:
     case CMD_MEMBER:
     case CMD_KUBE: /* YAML, always */
+    case CMD_COMPLETION:
     case CMD_HELP:
     case CMD_VERSION:
     case N_COMMANDS:

@@ -104,9 +104,28 @@ static void read_numbers(struct top_numbers *n, yyjson_val *root)
     n->parked = n->core.stalled + n->core.riding_parked;
 }
 
-/* ---- watchers ---- */
+/* ---- tables ---- */
 
-static struct top_row read_row(yyjson_val *row)
+/* Reads one member of an array, which is an object. */
+typedef void (*read_fn)(yyjson_val *from, void *to);
+
+/* Reads all members into a new array, which has room for one more. NULL: no memory. */
+static void *read_array(yyjson_val *array, size_t each_bytes, read_fn read, size_t *out_n)
+{
+    yyjson_val *member;
+    size_t i, max;
+    char *made = calloc(yyjson_arr_size(array) + 1, each_bytes);
+    if (made == NULL)
+        return NULL;
+    yyjson_arr_foreach(array, i, max, member)
+    {
+        read(member, made + i * each_bytes);
+    }
+    *out_n = yyjson_arr_size(array);
+    return made;
+}
+
+static void read_row(yyjson_val *row, void *to)
 {
     struct top_row made = {
         .lag = int_of(row, "lag"), .state = text_of(row, "state"), .dialect = text_of(row, "dialect")};
@@ -123,49 +142,21 @@ static struct top_row read_row(yyjson_val *row)
     made.selector = text_of(row, "selector");
     made.sent_bytes = uint_of(row, "sent_bytes");
     made.age_ms = uint_of(row, "age_ms");
-    return made;
+    *(struct top_row *)to = made;
 }
 
-static struct top_group read_group(yyjson_val *group, const char *label)
+static struct top_group group_of(yyjson_val *group, const char *label)
 {
     return (struct top_group){label, uint_of(group, "watchers"), uint_of(group, "parked"), int_of(group, "max_lag")};
 }
 
-static enum belfry_err read_rows(struct top_data *data, yyjson_val *rows)
+static void read_group(yyjson_val *group, void *to)
 {
-    yyjson_val *row;
-    size_t i, max;
-    data->rows = calloc(yyjson_arr_size(rows) + 1, sizeof(*data->rows));
-    if (data->rows == NULL)
-        return BELFRY_ERR_NOMEM;
-    yyjson_arr_foreach(rows, i, max, row)
-    {
-        data->rows[data->n_rows++] = read_row(row);
-    }
-    return BELFRY_OK;
+    bool encoded = yyjson_obj_get(group, "group_b64") != NULL;
+    *(struct top_group *)to = group_of(group, text_of(group, encoded ? "group_b64" : "group"));
 }
 
-static enum belfry_err read_groups(struct top_data *data, yyjson_val *groups, yyjson_val *other)
-{
-    yyjson_val *group;
-    size_t i, max;
-    data->table = TOP_GROUPS;
-    data->groups = calloc(yyjson_arr_size(groups) + 1, sizeof(*data->groups));
-    if (data->groups == NULL)
-        return BELFRY_ERR_NOMEM;
-    yyjson_arr_foreach(groups, i, max, group)
-    {
-        bool encoded = yyjson_obj_get(group, "group_b64") != NULL;
-        data->groups[data->n_groups++] = read_group(group, text_of(group, encoded ? "group_b64" : "group"));
-    }
-    if (other != NULL)
-        data->groups[data->n_groups++] = read_group(other, NULL);
-    return BELFRY_OK;
-}
-
-/* ---- clients ---- */
-
-static struct top_client read_client(yyjson_val *row)
+static void read_client(yyjson_val *row, void *to)
 {
     struct top_client made = {.class = text_of(row, "class"), .memory_bytes = uint_of(row, "memory_bytes")};
     made.name = text_of(row, yyjson_obj_get(row, "client_b64") != NULL ? "client_b64" : "client");
@@ -177,21 +168,29 @@ static struct top_client read_client(yyjson_val *row)
     made.requests_per_s = real_of(row, "requests_per_s");
     made.bytes_in_per_s = real_of(row, "bytes_in_per_s");
     made.bytes_out_per_s = real_of(row, "bytes_out_per_s");
-    return made;
+    *(struct top_client *)to = made;
 }
 
-static enum belfry_err read_clients(struct top_data *data, yyjson_val *rows)
+/* Which table it is shows in its members. */
+static enum belfry_err read_table(struct top_data *data, yyjson_val *table)
 {
-    yyjson_val *row;
-    size_t i, max;
-    data->table = TOP_CLIENTS;
-    data->clients = calloc(yyjson_arr_size(rows) + 1, sizeof(*data->clients));
-    if (data->clients == NULL)
-        return BELFRY_ERR_NOMEM;
-    yyjson_arr_foreach(rows, i, max, row)
-    {
-        data->clients[data->n_clients++] = read_client(row);
+    yyjson_val *rows = yyjson_obj_get(table, "rows"), *groups = yyjson_obj_get(table, "groups");
+    if (yyjson_obj_get(table, "clients") != NULL) {
+        data->table = TOP_CLIENTS;
+        data->clients = read_array(rows, sizeof(*data->clients), read_client, &data->n_clients);
+        return data->clients != NULL ? BELFRY_OK : BELFRY_ERR_NOMEM;
     }
+    if (groups == NULL) {
+        data->rows = read_array(rows, sizeof(*data->rows), read_row, &data->n_rows);
+        return data->rows != NULL ? BELFRY_OK : BELFRY_ERR_NOMEM;
+    }
+    data->table = TOP_GROUPS;
+    data->groups = read_array(groups, sizeof(*data->groups), read_group, &data->n_groups);
+    if (data->groups == NULL)
+        return BELFRY_ERR_NOMEM;
+    yyjson_val *other = yyjson_obj_get(table, "other");
+    if (other != NULL)
+        data->groups[data->n_groups++] = group_of(other, NULL);
     return BELFRY_OK;
 }
 
@@ -221,11 +220,7 @@ enum belfry_err top_data_read(const char *numbers, size_t numbers_len, const cha
     read_numbers(&out->numbers, one);
     out->watchers = uint_of(two, "watchers");
     out->matched = uint_of(two, "matched");
-    if (yyjson_obj_get(two, "clients") != NULL)
-        return read_clients(out, yyjson_obj_get(two, "rows"));
-    yyjson_val *groups = yyjson_obj_get(two, "groups");
-    return groups != NULL ? read_groups(out, groups, yyjson_obj_get(two, "other"))
-                          : read_rows(out, yyjson_obj_get(two, "rows"));
+    return read_table(out, two);
 }
 
 void top_data_fini(struct top_data *data)

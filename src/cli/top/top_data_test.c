@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "cli/top/top_screen.h"
+#include "cli/top/top_text.h"
 #include "support/numbers_json.h"
 #include "support/refuse.h"
 
@@ -131,7 +132,7 @@ static void show(const struct top_view *view)
 static void clients_are_read_and_shown(void **state)
 {
     (void)state;
-    struct top_view view = {.right = "", .line_end = "\n"};
+    struct top_view view = {.sort = "", .line_end = "\n"};
     assert_int_equal(read_with(clients_json), BELFRY_OK);
     assert_int_equal(data.table, TOP_CLIENTS);
     assert_int_equal(data.n_clients, 2);
@@ -139,17 +140,16 @@ static void clients_are_read_and_shown(void **state)
     assert_string_equal(data.clients[1].name, "//4=");
     assert_string_equal(data.clients[1].class, "tier");
     show(&view);
-    assert_non_null(strstr(text, " CPU %    MEMORY  CONNECTIONS   WATCHERS    CALLS   CALLS/S     REQ/S      IN/S     "
+    assert_non_null(strstr(text, " CPU %    MEMORY    CONNS   WATCHERS    CALLS     REQ/S   CALLS/S      IN/S     "
                                  "OUT/S  CLIENT\n"));
-    assert_non_null(strstr(text,
-                           "  61.5     20 MB        3,000         12        4       7.0      25.5    2.0 kB    5.0 "
-                           "kB  10.0.0.9\n"));
+    assert_non_null(strstr(text, "  61.5     20 MB    3,000         12        4      25.5       7.0    2.0 kB    5.0 "
+                                 "kB  10.0.0.9\n"));
 }
 
 static void pools_in_trouble_are_in_the_head(void **state)
 {
     (void)state;
-    struct top_view view = {.right = "", .line_end = "\n"};
+    struct top_view view = {.sort = "", .line_end = "\n"};
     assert_int_equal(read_with(rows_json), BELFRY_OK);
     assert_int_equal(data.numbers.n_troubles, 1);
     show(&view);
@@ -163,18 +163,16 @@ static void pools_in_trouble_are_in_the_head(void **state)
 static void screen_shows_what_was_read(void **state)
 {
     (void)state;
-    struct top_view view = {.right = "", .line_end = "\n"};
+    struct top_view view = {.sort = "", .line_end = "\n"};
     assert_int_equal(read_with(rows_json), BELFRY_OK);
     show(&view);
     assert_non_null(
         strstr(text, "belfryd 0.3.0  edge-7  up 1d01h  READY  https://etcd-2:2379 > edge-7  (1 of 2 workers"));
     assert_non_null(strstr(text, "rev 48,120,733  lag 2 rev, 4ms   reconnects 2"));
     assert_non_null(strstr(text, "synced 1,000   catching up 3,016   parked 1,009"));
-    assert_non_null(
-        strstr(text, "  1,220,118  parked       grpc     10.3.8.17:51442        token:3f9a1c  grpc-go/1.81.1"));
+    assert_non_null(strstr(text, "  1,220,118   1.2 GB   3d00h  parked       10.3.8.17:51442        token:3f9a1c  "
+                                 "grpc-go/1.81.1    grpc     /services/*\n"));
     assert_non_null(strstr(text, "of-old"));
-    assert_non_null(strstr(text, "/services/*"));
-    assert_non_null(strstr(text, "1.2 GB    3d00h\n"));
     assert_non_null(strstr(text, "[a, b1)"));
     assert_non_null(strstr(text, "base64://4="));
     assert_null(strchr(text, '\033')); /* a client's name moves no cursor */
@@ -189,12 +187,11 @@ static void screen_shows_what_was_read(void **state)
 static void selectors_are_shown_as_kubectl_takes_them(void **state)
 {
     static const char *const rows[][2] = {
-        {"labelSelector=app=web", "pods -A -l app=web "},
-        {"fieldSelector=a.b=c", "pods -A --field-selector a.b=c "},
-        {"labelSelector=a=b&fieldSelector=c=d",
-         "pods -A -l a=b --field-selecto"}, /* as much as the column has room for */
+        {"labelSelector=app=web", "pods -A -l app=web\n"},
+        {"fieldSelector=a.b=c", "pods -A --field-selector a.b=c\n"},
+        {"labelSelector=a=b&fieldSelector=c=d", "pods -A -l a=b --field-selector c=d\n"},
     };
-    struct top_view view = {.right = "", .line_end = "\n"};
+    struct top_view view = {.sort = "", .line_end = "\n"};
     char json[512];
     (void)state;
     for (size_t i = 0; i < 3; i++) {
@@ -214,7 +211,7 @@ static void screen_stays_within_the_terminal(void **state)
     (void)state;
     assert_int_equal(read_with(rows_json), BELFRY_OK);
     for (size_t columns = 1; columns < 200; columns += 13) {
-        struct top_view view = {.right = "q", .line_end = "\n", .columns = columns, .lines = 9};
+        struct top_view view = {.sort = "sent", .line_end = "\n", .columns = columns, .lines = 9};
         size_t lines = 0;
         show(&view);
         for (const char *at = text; *at != '\0'; lines++) {
@@ -226,6 +223,81 @@ static void screen_stays_within_the_terminal(void **state)
     }
 }
 
+/* The line of the text that has the words. */
+static const char *line_with(const char *words)
+{
+    static char line[512];
+    const char *at = strstr(text, words);
+    if (at == NULL)
+        fail_msg("no '%s' in %s", words, text);
+    while (at > text && at[-1] != '\n')
+        at--;
+    snprintf(line, sizeof(line), "%.*s", (int)strcspn(at, "\n"), at);
+    return line;
+}
+
+static void eighty_columns_have_what_matters_and_the_column_that_sorts(void **state)
+{
+    struct top_view view = {.sort = "lag", .line_end = "\n", .columns = 80};
+    (void)state;
+    assert_int_equal(read_with(rows_json), BELFRY_OK);
+    show(&view);
+    assert_string_equal(line_with("RANGE"), "       LAG*  STATE        RANGE                            PEER");
+    assert_string_equal(line_with("/services/*"),
+                        "  1,220,118  parked       /services/*                      10.3.8.17:51442");
+    view.sort = "sent";
+    show(&view);
+    assert_string_equal(line_with("RANGE"), "        LAG    SENT*  STATE        RANGE                   PEER");
+    view.sort = "age";
+    show(&view);
+    assert_non_null(strstr(line_with("RANGE"), "AGE*"));
+    assert_string_equal(line_with("watchers "), "watchers  5,025   synced 1,000   catching up 3,016   parked 1,009");
+    view.columns = 120;
+    view.sort = "lag";
+    show(&view);
+    assert_string_equal(line_with("RANGE"),
+                        "       LAG*     SENT     AGE  STATE        RANGE                             "
+                        "        PEER                   WHO");
+    assert_int_equal(read_with(clients_json), BELFRY_OK);
+    view.columns = 80;
+    view.sort = "connections";
+    show(&view);
+    assert_string_equal(line_with("CLIENT"), " CPU %    MEMORY   CONNS*   WATCHERS    CALLS     REQ/S  CLIENT");
+}
+
+static void rows_are_scrolled(void **state)
+{
+    struct top_view view = {.sort = "lag", .line_end = "\n", .columns = 80, .lines = 11, .first = 1};
+    (void)state;
+    assert_int_equal(read_with(rows_json), BELFRY_OK);
+    assert_int_equal(top_screen_page(&data, &view), 2);
+    show(&view);
+    assert_null(strstr(text, "/services/*"));
+    assert_non_null(strstr(text, "[a, b1)"));
+    view.first = 3;
+    show(&view);
+    assert_null(strstr(text, "[a, b1)"));
+}
+
+static void help_fits_a_small_terminal(void **state)
+{
+    struct top_view view = {.sort = "lag", .line_end = "\n", .columns = 80, .lines = 24};
+    size_t lines = 0;
+    (void)state;
+    FILE *out = fmemopen(text, sizeof(text), "w");
+    assert_non_null(out);
+    view.columns = 200;
+    top_screen_write_help(out, &view);
+    assert_int_equal(fclose(out), 0);
+    for (const char *at = text; *at != '\0'; lines++) {
+        size_t len = strcspn(at, "\n");
+        if (len > 80)
+            fail_msg("%zu columns: %.*s", len, (int)len, at);
+        at += len + 1;
+    }
+    assert_true(lines > 10 && lines < 24);
+}
+
 static void rates_are_of_the_time_between(void **state)
 {
     (void)state;
@@ -234,7 +306,7 @@ static void rates_are_of_the_time_between(void **state)
     before.follower.events -= 50;
     before.relay.relayed -= 10;
     memset(before.latency, 0, sizeof(before.latency));
-    struct top_view view = {.before = &before, .elapsed_ms = 2000, .right = "", .line_end = "\n"};
+    struct top_view view = {.before = &before, .elapsed_ms = 2000, .sort = "", .line_end = "\n"};
     show(&view);
     assert_non_null(strstr(text, "in 25 ev/s"));
     assert_non_null(strstr(text, "relayed 5/s"));
@@ -254,12 +326,12 @@ static void ages_and_numbers_are_for_people(void **state)
     } rows[] = {{0, "0ms"}, {999, "999ms"}, {59999, "59s"}, {61000, "1m01s"}, {3600000, "1h00m"}, {90000000, "1d01h"}};
     char out[TOP_TEXT];
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        top_screen_age(rows[i].ms, out);
+        top_text_age(rows[i].ms, out);
         assert_string_equal(out, rows[i].age);
     }
-    top_screen_number(UINT64_MAX, out);
+    top_text_number(UINT64_MAX, out);
     assert_string_equal(out, "18,446,744,073,709,551,615");
-    top_screen_number(999, out);
+    top_text_number(999, out);
     assert_string_equal(out, "999");
 }
 
@@ -291,6 +363,9 @@ int main(void)
         cmocka_unit_test_teardown(screen_shows_what_was_read, clean),
         cmocka_unit_test_teardown(selectors_are_shown_as_kubectl_takes_them, clean),
         cmocka_unit_test_teardown(screen_stays_within_the_terminal, clean),
+        cmocka_unit_test_teardown(eighty_columns_have_what_matters_and_the_column_that_sorts, clean),
+        cmocka_unit_test_teardown(rows_are_scrolled, clean),
+        cmocka_unit_test_teardown(help_fits_a_small_terminal, clean),
         cmocka_unit_test_teardown(rates_are_of_the_time_between, clean),
         cmocka_unit_test(ages_and_numbers_are_for_people),
         cmocka_unit_test_teardown(every_refused_allocation_is_told, clean),

@@ -1,7 +1,7 @@
 /* src/cli/top/top_screen.h
  *
- * top_screen: top_data as lines for people. Characters that could move a terminal's cursor (control characters, bytes
- * that are not UTF-8) become question marks.
+ * top_screen: top_data as lines for people, and the help. At 80 columns nothing that matters is cut: lines leave out
+ * whole fields, and the table whole columns (top_table.h).
  *
  * Thread: owner of the stream. Memory: none.
  */
@@ -15,16 +15,16 @@
 struct top_view {
     const struct top_numbers *before; /* the frame before; NULL: none, and totals are shown instead of rates */
     uint64_t elapsed_ms;              /* since that frame */
-    size_t columns, lines;            /* of the terminal; 0: no bound */
-    const char *right;                /* the end of the first line, e.g. keys to press; "": none */
+    size_t columns, lines;            /* of the terminal; 0: no bound. The last line is left to the caller */
+    const char *sort;                 /* the order of the table, by its word: "lag" */
+    size_t first;                     /* the first row of the table that is shown */
     const char *line_end;             /* "\n", or what a terminal needs to clear the rest of the line */
 };
 
 void top_screen_write(FILE *out, const struct top_data *data, const struct top_view *view);
+void top_screen_write_help(FILE *out, const struct top_view *view);
 
-/* 1234567 is "1,234,567"; 90061000 ms is "1d01h". */
-#define TOP_TEXT 32
-void top_screen_number(uint64_t number, char out[TOP_TEXT]);
-void top_screen_age(uint64_t ms, char out[TOP_TEXT]);
+/* How many rows of the table there is room for. */
+size_t top_screen_page(const struct top_data *data, const struct top_view *view);
 
 #endif

@@ -199,6 +199,10 @@ enum belfry_err belfry_mux_create(const struct belfry_mux_opts *opts, struct bel
     if (mux == NULL)
         return BELFRY_ERR_NOMEM;
     mux->opts = *opts;
+    if (opts->progress_gap_ms == 0)
+        mux->opts.progress_gap_ms = BELFRY_MUX_PROGRESS_MS;
+    if (opts->progress_wait_ms == 0)
+        mux->opts.progress_wait_ms = BELFRY_MUX_PROGRESS_MS;
     mux->in_order = opts->in_order;
     mux->progress_trusted = true;
     mux->pieces = true;
@@ -461,7 +465,7 @@ enum belfry_err belfry_mux_pull(struct belfry_mux *mux, uint64_t now_ms, struct 
         if (err == BELFRY_OK) {
             mux->progress = PROGRESS_WAITING;
             mux->progress_ms = now_ms;
-            mux->progress_due = now_ms + BELFRY_MUX_PROGRESS_MS;
+            mux->progress_due = now_ms + mux->opts.progress_wait_ms;
             mux->progress_asked++;
         }
         return err;
@@ -744,9 +748,9 @@ void belfry_mux_request_progress(struct belfry_mux *mux, uint64_t now_ms)
     BELFRY_OWNER_CHECK(mux);
     if (mux->count == 0 || mux->progress != PROGRESS_NONE)
         return;
-    bool soon = mux->progress_ms > 0 && now_ms < mux->progress_ms + BELFRY_MUX_PROGRESS_MS;
+    bool soon = mux->progress_ms > 0 && now_ms < mux->progress_ms + mux->opts.progress_gap_ms;
     mux->progress = soon ? PROGRESS_WAITING : PROGRESS_DUE;
-    mux->progress_due = mux->progress_ms + BELFRY_MUX_PROGRESS_MS;
+    mux->progress_due = mux->progress_ms + mux->opts.progress_gap_ms;
 }
 
 bool belfry_mux_wants_progress(const struct belfry_mux *mux)

@@ -49,6 +49,8 @@ struct belfry_mux_watch;
 struct belfry_mux_opts {
     size_t max_revision_bytes; /* a revision whose fragments are more than this ends its watch */
     bool in_order;             /* the server is known to answer creates in their order: no need to find out */
+    uint32_t progress_gap_ms;  /* between requests for progress; this and the next: 0: BELFRY_MUX_PROGRESS_MS */
+    uint32_t progress_wait_ms; /* for an answer; then the request is repeated */
     const struct belfry_log *log;
 };
 
@@ -164,7 +166,7 @@ void belfry_mux_fail(struct belfry_mux *mux, enum belfry_err err, const char *wh
 /* Fresh credentials did not help: from now on, until the next success, a refused create ends its watch. */
 void belfry_mux_auth_is_final(struct belfry_mux *mux, bool final);
 
-/* Asks for progress, immediately or as soon as BELFRY_MUX_PROGRESS_MS have passed since the last request. If progress
+/* Asks for progress, immediately or as soon as progress_gap_ms have passed since the last request. If progress
  * is not trusted (below), the request waits for a stream on which it is. */
 void belfry_mux_request_progress(struct belfry_mux *mux, uint64_t now_ms);
 bool belfry_mux_wants_progress(const struct belfry_mux *mux);

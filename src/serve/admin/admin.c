@@ -17,6 +17,7 @@
 #include "base/list.h"
 #include "base/owner.h"
 #include "serve/admin/metrics.h"
+#include "serve/admin/readiness.h"
 #include "serve/admin/text.h"
 
 #define H2_CANCEL  8
@@ -355,77 +356,6 @@ static int write_tree(const struct admin *admin, const struct tier_numbers *numb
 
 /* ---- readiness ---- */
 
-#define WHY 320
-
-static bool check_upstream(const struct admin *admin, const struct tier_numbers *numbers, char why[WHY])
-{
-    const struct driver_status *s = &numbers->upstream;
-    (void)admin;
-    if (!numbers->upstream_answered)
-        snprintf(why, WHY, "the follower did not answer");
-    else if (s->standing != DRIVER_READY)
-        snprintf(why, WHY, "%s%s%s", numbers_standing_name(s->standing), s->reason[0] != '\0' ? ": " : "", s->reason);
-    return numbers->upstream_answered && s->standing == DRIVER_READY;
-}
-
-static bool check_lag(const struct admin *admin, const struct tier_numbers *numbers, char why[WHY])
-{
-    uint64_t behind = numbers->upstream_answered ? numbers->upstream.silent_ms : BELFRY_NEVER;
-    double limit = (double)admin->opts.ready_lag_ms / 1000;
-    if (behind == BELFRY_NEVER)
-        snprintf(why, WHY, "not known yet (limit %g s)", limit);
-    else
-        snprintf(why, WHY, "%g s behind (limit %g s)", (double)behind / 1000, limit);
-    return behind <= admin->opts.ready_lag_ms;
-}
-
-static bool check_replica(const struct admin *admin, const struct tier_numbers *numbers, char why[WHY])
-{
-    bool trouble = numbers->upstream_answered && numbers->upstream.disk_trouble;
-    (void)admin;
-    snprintf(why, WHY, "%s", numbers->upstream.disk_why);
-    return !trouble;
-}
-
-static bool check_workers(const struct admin *admin, const struct tier_numbers *numbers, char why[WHY])
-{
-    size_t silent = 0;
-    (void)admin;
-    for (size_t i = 0; i < numbers->n_workers; i++)
-        silent += !numbers->workers[i].answered;
-    snprintf(why, WHY, "%zu of %zu did not answer", silent, numbers->n_workers);
-    return silent == 0;
-}
-
-static bool check_drain(const struct admin *admin, const struct tier_numbers *numbers, char why[WHY])
-{
-    (void)admin;
-    snprintf(why, WHY, "the tier drains");
-    return !numbers->draining;
-}
-
-/* A listener with rights=upstream serves only while upstream has auth on. */
-static bool check_rights(const struct admin *admin, const struct tier_numbers *numbers, char why[WHY])
-{
-    (void)admin;
-    for (size_t i = 0; i < numbers->n_workers && numbers->guarded != NULL; i++) {
-        const struct worker_numbers *worker = &numbers->workers[i];
-        if (!worker->answered || worker->auth == PERMIT_AUTH_ON)
-            continue;
-        snprintf(why, WHY, "%s upstream, and %.128s has rights=upstream",
-                 worker->auth == PERMIT_AUTH_OFF ? "auth is off" : "it is not known yet whether auth is on",
-                 numbers->guarded);
-        return false;
-    }
-    return true;
-}
-
-static const struct {
-    const char *name;
-    bool (*holds)(const struct admin *admin, const struct tier_numbers *numbers, char why[WHY]);
-} checks[] = {{"upstream", check_upstream}, {"lag", check_lag},       {"replica", check_replica},
-              {"workers", check_workers},   {"rights", check_rights}, {"drain", check_drain}};
-
 /* A full pool is no reason to send clients elsewhere: those who hold little are served. So the tier stays ready. */
 static enum belfry_err write_pool_lines(const struct tier_numbers *numbers, struct belfry_buf *out)
 {
@@ -446,16 +376,17 @@ static enum belfry_err write_pool_lines(const struct tier_numbers *numbers, stru
 static int write_readyz(const struct admin *admin, const struct tier_numbers *numbers, bool verbose,
                         struct belfry_buf *out)
 {
+    (void)admin;
     enum belfry_err err = BELFRY_OK;
     bool ready = true;
-    for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]) && err == BELFRY_OK; i++) {
-        char why[WHY] = "", line[WHY + 32];
-        bool holds = checks[i].holds(admin, numbers, why);
+    for (enum readiness_check check = 0; check < READINESS_N && err == BELFRY_OK; check++) {
+        char why[READINESS_WHY] = "", line[READINESS_WHY + 32];
+        bool holds = readiness_holds(numbers, check, why);
         ready = ready && holds;
         if (holds)
-            snprintf(line, sizeof(line), "[+]%s ok\n", checks[i].name);
+            snprintf(line, sizeof(line), "[+]%s ok\n", readiness_name(check));
         else
-            snprintf(line, sizeof(line), "[-]%s: %s\n", checks[i].name, why);
+            snprintf(line, sizeof(line), "[-]%s: %s\n", readiness_name(check), why);
         if (verbose || !holds)
             err = belfry_buf_append(out, line, strlen(line));
     }

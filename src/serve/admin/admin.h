@@ -46,7 +46,6 @@ struct admin_opts {
     enum belfry_err (*scan)(const struct watchers_query *query, admin_scans_fn fn, void *fn_user, void *user);
     enum belfry_err (*clients)(const struct clients_query *query, admin_clients_fn fn, void *fn_user, void *user);
     void *user;
-    uint64_t ready_lag_ms;
     struct hosts *hosts; /* lent; NULL: every name is allowed */
     const struct belfry_log *log;
 };

@@ -175,6 +175,7 @@ static void reset_numbers(void)
     for (size_t i = 0; i < 400; i++)
         workers[i].answered = true;
     numbers = (struct tier_numbers){.name = "edge-7", .version = "0.3.0", .n_workers = 2, .workers = workers};
+    numbers.ready_lag_ms = 5000;
     numbers.upstream_answered = true;
     numbers.upstream = (struct driver_status){.standing = DRIVER_READY, .state = UPSTREAM_LIVE, .silent_ms = 400};
     asked.n = 0;
@@ -222,8 +223,7 @@ static int set_up(void **state)
 {
     (void)state;
     reset_numbers();
-    struct admin_opts opts = {
-        .collect = collect, .scan = scan, .clients = scan_clients, .user = &asked, .ready_lag_ms = 5000};
+    struct admin_opts opts = {.collect = collect, .scan = scan, .clients = scan_clients, .user = &asked};
     return admin_create(&opts, &admin) != BELFRY_OK;
 }
 
@@ -518,8 +518,7 @@ static enum belfry_err scenario(void)
 {
     static const char *const paths[] = {"/metrics",       "/readyz?verbose", "/debug/watchers",
                                         "/debug/clients", "/debug/numbers",  "/"};
-    struct admin_opts opts = {
-        .collect = collect, .scan = scan, .clients = scan_clients, .user = &asked, .ready_lag_ms = 5000};
+    struct admin_opts opts = {.collect = collect, .scan = scan, .clients = scan_clients, .user = &asked};
     enum belfry_err err = admin_create(&opts, &admin);
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]) && err == BELFRY_OK; i++) {
         struct fake fake;

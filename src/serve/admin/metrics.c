@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "serve/admin/readiness.h"
 #include "serve/admin/text.h"
 
 static const char *const kind_names[] = {
@@ -44,6 +45,15 @@ static void own_build_info(struct text *text, const char *name, const struct tie
 {
     char version[128];
     text_say(text, "%s{version=\"%s\"} 1\n", name, escape(numbers->version, version, sizeof(version)));
+}
+
+static void own_ready(struct text *text, const char *name, const struct tier_numbers *numbers)
+{
+    for (enum readiness_check check = 0; check < READINESS_N; check++) {
+        char labels[64], why[READINESS_WHY];
+        snprintf(labels, sizeof(labels), "check=\"%s\"", readiness_name(check));
+        sample_u64(text, name, labels, readiness_holds(numbers, check, why));
+    }
 }
 
 static void own_upstream_up(struct text *text, const char *name, const struct tier_numbers *numbers)
@@ -213,14 +223,18 @@ static void own_cpu(struct text *text, const char *name, const struct tier_numbe
     sample_real(text, name, ticks(proc_stat(14) + proc_stat(15)));
 }
 
-static void own_start_time(struct text *text, const char *name, const struct tier_numbers *numbers)
+double metrics_process_start(void)
 {
-    (void)numbers;
     struct timespec boot, now;
     clock_gettime(CLOCK_BOOTTIME, &boot);
     clock_gettime(CLOCK_REALTIME, &now);
     double booted = (double)(now.tv_sec - boot.tv_sec) + (double)(now.tv_nsec - boot.tv_nsec) / 1e9;
-    text_say(text, "%s %.2f\n", name, booted + ticks(proc_stat(22)));
+    return booted + ticks(proc_stat(22));
+}
+
+static void own_start_time(struct text *text, const char *name, const struct tier_numbers *numbers)
+{
+    text_say(text, "%s %.2f\n", name, numbers->process_start_s);
 }
 
 static void own_resident(struct text *text, const char *name, const struct tier_numbers *numbers)
@@ -270,6 +284,8 @@ struct computed {
 /* clang-format off */
 static const struct computed computed[] = {
     {"belfry_build_info", GAUGE, "Always 1; the version is its label.", "version", own_build_info},
+    {"belfry_ready", GAUGE, "1 while this check of /readyz holds. The tier is ready while all of them do.",
+     "check: ", own_ready},
     {"belfry_upstream_up", GAUGE, "1 while the tier follows upstream and is not stale.", "", own_upstream_up},
     {"belfry_upstream_state", GAUGE, "1 for the follower's current state.",
      "state: start, joining, replaying, listing, live", own_upstream_state},
@@ -427,6 +443,8 @@ enum belfry_err metrics_describe(struct belfry_buf *out)
         text_say(&text, "| `%s` | %s | %s", c->name, kind_names[c->kind], c->labels);
         for (int why = 0; c->write == own_closed && why < WATCH_CLOSES; why++)
             text_say(&text, "%s%s", why > 0 ? ", " : "", watch_close_name((enum watch_close)why));
+        for (enum readiness_check check = 0; c->write == own_ready && check < READINESS_N; check++)
+            text_say(&text, "%s%s", check > 0 ? ", " : "", readiness_name(check));
         text_say(&text, " | %s |\n", c->help);
     }
     for (const struct pool_metric *m = pool_metrics; m < pool_metrics + N_POOL_METRICS; m++) {

@@ -245,6 +245,9 @@ static void values_are_those_of_the_tier_and_the_sums_of_workers_that_answered(v
     assert_true(value(&reading, "belfry_upstream_state{state=\"live\"}") == 1);
     assert_true(value(&reading, "belfry_upstream_state{state=\"listing\"}") == 0);
     assert_true(value(&reading, "belfry_upstream_up") == 1);
+    assert_true(value(&reading, "belfry_ready{check=\"upstream\"}") == 1);
+    assert_true(value(&reading, "belfry_ready{check=\"lag\"}") == 0);
+    assert_true(value(&reading, "belfry_ready{check=\"workers\"}") == 0);
     assert_true(value(&reading, "belfry_position_revision") == 90);
     assert_true(value(&reading, "belfry_worker_longest_turn_seconds") == 0.003);
     assert_true(value(&reading, "belfry_workers") == 3);
@@ -306,6 +309,7 @@ static void process_is_read_from_proc(void **state)
 {
     (void)state;
     struct tier_numbers numbers = make_numbers();
+    numbers.process_start_s = metrics_process_start();
     write_and_read(&numbers);
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);

@@ -134,6 +134,27 @@ static void write_part(struct belfry_json *json, const char *name, const char *p
     belfry_json_close(json, '}');
 }
 
+/* All that were configured. One is barred if it leads back to this tier, or through too many tiers. */
+static void write_endpoints(struct belfry_json *json, const struct tier_numbers *numbers)
+{
+    belfry_json_open(json, "endpoints", '[');
+    for (size_t i = 0; i < numbers->n_endpoints; i++) {
+        belfry_json_open(json, NULL, '{');
+        belfry_json_str(json, "url", numbers->endpoints[i].url);
+        belfry_json_bool(json, "barred", i < 64 && (numbers->upstream.barred >> i & 1) != 0);
+        belfry_json_close(json, '}');
+    }
+    belfry_json_close(json, ']');
+}
+
+static void write_scope(struct belfry_json *json, const struct tier_numbers *numbers)
+{
+    belfry_json_open(json, "scope", '[');
+    for (size_t i = 0; i < numbers->n_scope; i++)
+        belfry_json_str(json, NULL, numbers->scope[i]);
+    belfry_json_close(json, ']');
+}
+
 static void write_upstream(struct belfry_json *json, const char *name, const struct tier_numbers *numbers)
 {
     const struct driver_status *s = &numbers->upstream;
@@ -145,6 +166,8 @@ static void write_upstream(struct belfry_json *json, const char *name, const str
         belfry_json_str(json, "state", numbers_state_name(s->state));
         belfry_json_str(json, "endpoint", s->endpoint);
         belfry_json_str(json, "version", s->version);
+        belfry_json_str(json, "disk_why", s->disk_why);
+        write_endpoints(json, numbers);
         write_members(json, "UPSTREAM", numbers);
         write_part(json, "follower", "FOLLOWER", numbers);
     }
@@ -194,6 +217,7 @@ static void write_worker(struct belfry_json *json, const struct worker_numbers *
         write_part(json, "inbound", "INBOUND", w);
         pools_write_worker(json, w->pools);
         write_part(json, "relay", "RELAY", w);
+        write_part(json, "reads", "READS", w);
         write_part(json, "permit", "PERMIT", w);
         write_part(json, "uplink", "UPLINK", w);
         write_kube(json, w);
@@ -210,6 +234,8 @@ enum belfry_err numbers_write(const struct tier_numbers *numbers, struct belfry_
     belfry_json_str(&json, "version", numbers->version);
     belfry_json_uint(&json, "up_ms", numbers->now_ms - numbers->started_ms);
     belfry_json_bool(&json, "draining", numbers->draining);
+    belfry_json_str(&json, "advertise", numbers->advertise != NULL ? numbers->advertise : "");
+    write_scope(&json, numbers);
     write_upstream(&json, "upstream", numbers);
     write_part(&json, "replica", "REPLICA", numbers);
     write_part(&json, "log", "LOG", numbers);

@@ -16,6 +16,7 @@
 #include "serve/admin/tree.h"
 #include "serve/etcd/watch.h"
 #include "serve/kube/kube.h"
+#include "serve/reads/reads.h"
 #include "serve/relay/relay.h"
 #include "serve/route.h"
 #include "server/inbound.h"
@@ -36,7 +37,9 @@ struct worker_numbers { /* of one worker thread */
     struct inbound_stats inbound;
     struct pool_numbers pools[SHARES_N];
     struct relay_stats relay;
+    struct reads_stats reads;
     struct route_stats route;
+    struct gateway_stats gateway;
     struct permit_stats permit;
     struct vouch_stats vouch; /* zeroes where users of certificates are not vouched for */
     enum permit_auth auth;    /* of upstream, as last found; only where a listener needs it */
@@ -53,8 +56,10 @@ struct worker_numbers { /* of one worker thread */
 
 struct tier_numbers {
     uint64_t now_ms, started_ms;
+    double process_start_s; /* metrics_process_start() */
     const char *name, *version;
     bool draining;
+    uint64_t ready_lag_ms;         /* further behind is not ready */
     const char *guarded;           /* the address of a listener with rights=upstream; NULL: there is none */
     struct driver_status upstream; /* valid when upstream_answered */
     struct about about;            /* likewise */
@@ -68,6 +73,14 @@ struct tier_numbers {
     size_t shelf_bytes;           /* of backfilled history that is kept */
     struct listener_stats listeners;
     uint64_t listeners_left_s, upstream_left_s; /* until a certificate expires; BELFRY_NEVER: there is none */
+    uint64_t clock_ms;                          /* Unix time, by the clock of this machine */
+    uint64_t descriptors;                       /* that the process may have open */
+    uint64_t disk_free_bytes;                   /* where the replica is; BELFRY_NEVER: not known */
+    const char *advertise;                      /* the tier's own address in MemberList; NULL: it has none */
+    const struct belfry_endpoint *endpoints;    /* upstream, as configured */
+    size_t n_endpoints;
+    char *const *scope; /* prefixes of keys that are followed; n_scope 0: everything */
+    size_t n_scope;
     size_t memory_max;
     size_t n_workers;
     const struct worker_numbers *workers;

@@ -15,7 +15,7 @@
  * kind    COUNTER, GAUGE, or GAUGE_US (microseconds, written as seconds)
  * labels  may be left out
  *
- * A part is an object of the JSON document; NUMBERS_ROUTE is in /metrics only.
+ * A part is an object of the JSON document; NUMBERS_ROUTE and NUMBERS_GATEWAY are in /metrics only.
  *
  * This header includes nothing, so that belfryctl can use it.
  */
@@ -47,6 +47,10 @@
     X(TIER, upstream.backfill_revisions, backfill_revisions, JSON, "belfry_backfill_revisions_total", COUNTER, \
       "Revisions read from upstream by backfills.") \
     X(TIER, upstream.keys_listed, keys_listed, JSON, NULL) \
+    X(TIER, upstream.points.questions, read_points, JSON, "belfry_read_points_total", COUNTER, \
+      "Linearizable reads of upstream, each of which was shared by the reads that waited for it.") \
+    X(TIER, upstream.points.failed, read_points_failed, JSON, "belfry_read_points_failed_total", COUNTER, \
+      "Those without a good answer. They were repeated.") \
     X(TIER, upstream.lag_peak, -, HIDDEN, "belfry_upstream_lag_revisions_peak", GAUGE, \
       "The most revisions that the tier was behind upstream since its start.")
 
@@ -125,6 +129,11 @@
       "of=\"listener\"") \
     X(KNOWN, upstream_left_s, upstream_certificate_s, JSON, "belfry_certificate_left_seconds", GAUGE, NULL, \
       "of=\"upstream\"") \
+    X(TIER, clock_ms, clock_ms, JSON, NULL) \
+    X(TIER, descriptors, descriptors, JSON, "belfry_descriptors_limit", GAUGE, \
+      "Descriptors that the process may have open: one per connection, and about 40.") \
+    X(KNOWN, disk_free_bytes, disk_free_bytes, JSON, "belfry_disk_free_bytes", GAUGE, \
+      "Free space of the file system that holds the replica.") \
     X(TIER, memory_max, memory_max, JSON, "belfry_memory_limit_bytes", GAUGE, \
       "Above this, new streams and watchers are rejected; 0: no limit.") \
     X(TIER, n_workers, -, HIDDEN, "belfry_workers", GAUGE, "Worker threads.") \
@@ -259,6 +268,23 @@
     X(SUM, relay.held_bytes, -, HIDDEN, "belfry_memory_bytes", GAUGE, NULL, "pool=\"relay\"") \
     X(SUM, relay.held_peak, -, HIDDEN, "belfry_memory_peak_bytes", GAUGE, NULL, "pool=\"relay\"")
 
+#define NUMBERS_READS(X) \
+    X(SUM, reads.replica[0], replica_linearizable, JSON, "belfry_reads_total", COUNTER, \
+      "Reads (Range, and Txns that only read) by where they were answered, and by what they asked for.", \
+      "source=\"replica\",consistency=\"linearizable\"") \
+    X(SUM, reads.replica[1], replica_serializable, JSON, "belfry_reads_total", COUNTER, NULL, \
+      "source=\"replica\",consistency=\"serializable\"") \
+    X(SUM, reads.upstream[0], upstream_linearizable, JSON, "belfry_reads_total", COUNTER, NULL, \
+      "source=\"upstream\",consistency=\"linearizable\"") \
+    X(SUM, reads.upstream[1], upstream_serializable, JSON, "belfry_reads_total", COUNTER, NULL, \
+      "source=\"upstream\",consistency=\"serializable\"") \
+    X(SUM, reads.stale, stale, JSON, "belfry_reads_stale_total", COUNTER, \
+      "Reads answered by the replica while the tier was stale: serializable ones.") \
+    X(SUM, reads.failed, failed, JSON, "belfry_reads_failed_total", COUNTER, \
+      "Range requests that the tier answered with an error: no right, no upstream, a revision of the future.") \
+    X(SUM, reads.parts, parts, JSON, "belfry_reads_parts_total", COUNTER, \
+      "Parts of answers that were too large for one, and of streamed ones.")
+
 #define NUMBERS_PERMIT(X) \
     X(SUM, permit.asked, asked, JSON, "belfry_permissions_asked_total", COUNTER, \
       "Questions to upstream what a client may read, each about many ranges.") \
@@ -366,9 +392,13 @@
     X(SUM, route.late, -, HIDDEN, "belfry_rejected_total", COUNTER, NULL, "reason=\"unfinished_health\"") \
     X(SUM, route.refused_users, -, HIDDEN, "belfry_rejected_total", COUNTER, NULL, "reason=\"belfry_user\"")
 
+#define NUMBERS_GATEWAY(X) \
+    X(SUM, gateway.calls, -, HIDDEN, "belfry_gateway_calls_total", COUNTER, "Calls of the JSON gateway.") \
+    X(SUM, gateway.refused, -, HIDDEN, "belfry_rejected_total", COUNTER, NULL, "reason=\"malformed_json\"")
+
 #define NUMBERS_PARTS(P) \
     P(UPSTREAM) P(FOLLOWER) P(REPLICA) P(LOG) P(LISTENERS) P(TIER) P(WORKER) P(CORE) P(WATCH) \
-    P(INBOUND) P(RELAY) P(PERMIT) P(VOUCH) P(UPLINK) P(KUBE) P(LISTS) P(FENCE) P(ROUTE)
+    P(INBOUND) P(RELAY) P(READS) P(PERMIT) P(VOUCH) P(UPLINK) P(KUBE) P(LISTS) P(FENCE) P(ROUTE) P(GATEWAY)
 /* clang-format on */
 
 #endif

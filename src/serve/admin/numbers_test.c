@@ -17,6 +17,8 @@
 #include "support/refuse.h"
 
 static struct worker_numbers workers[2];
+static const struct belfry_endpoint endpoints[] = {{.url = "https://etcd-1:2379"}, {.url = "https://etcd-2:2379"}};
+static char services[] = "/services/", *const scope[] = {services};
 
 /* Every number another. */
 static void fill_worker(struct worker_numbers *w)
@@ -90,6 +92,8 @@ static void fill_worker(struct worker_numbers *w)
                                     .bytes_down = 1305,
                                     .inquiries = 1306,
                                     .inquiries_relayed = 1307};
+    w->reads = (struct reads_stats){
+        .replica = {1310, 1311}, .upstream = {1312, 1313}, .stale = 1314, .failed = 1315, .parts = 1316};
     w->permit = (struct permit_stats){.asked = 1400,
                                       .shared = 1409,
                                       .granted = 1401,
@@ -181,6 +185,15 @@ static struct tier_numbers make_numbers(void)
     n.listeners = (struct listener_stats){.accepted = 300, .refused = 301};
     n.listeners_left_s = 7689600;
     n.upstream_left_s = BELFRY_NEVER;
+    n.clock_ms = 1763373600000;
+    n.descriptors = 1048576;
+    n.disk_free_bytes = 50000000000;
+    n.advertise = "https://edge-7:23790";
+    n.endpoints = endpoints;
+    n.n_endpoints = 2;
+    n.scope = scope;
+    n.n_scope = 1;
+    n.upstream.barred = 1;
     n.memory_max = 1 << 30;
     n.n_workers = 2;
     n.workers = workers;

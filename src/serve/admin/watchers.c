@@ -99,7 +99,7 @@ enum belfry_err watchers_scan_create(const struct watchers_query *query, struct 
     scan->worker = worker;
     scan->head = head;
     scan->now_ms = now_ms;
-    scan->hash_key = (struct belfry_hash_key){(uint64_t)(uintptr_t)scan, belfry_hash_int(now_ms)};
+    scan->hash_key = belfry_hash_key_draw();
     belfry_map_init(&scan->groups);
     if (query->group == WATCHERS_UNGROUPED)
         scan->rows = calloc(query->limit, sizeof(*scan->rows));

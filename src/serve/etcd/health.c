@@ -21,7 +21,7 @@
 enum serving { SERVING = 1, NOT_SERVING = 2, SERVICE_UNKNOWN = 3 }; /* on the wire */
 
 struct health {
-    uint64_t message_ms;        /* fixed at creation */
+    uint64_t message_ms;
     struct belfry_list reading; /* calls whose message is not whole, in the order in which they began */
     struct belfry_list calls;   /* the others that are not answered */
     bool ready;
@@ -40,7 +40,7 @@ struct health_call {
     bool is_watch;
     bool known;        /* WATCHING: the service is known */
     enum serving told; /* WATCHING: the state that was sent last */
-    uint64_t due_ms;   /* READING: when the message must be whole */
+    uint64_t since_ms; /* READING: when the head came */
     struct belfry_grpc_frame frame;
 };
 
@@ -206,7 +206,7 @@ void health_begin(struct health *health, struct exchange *x, const struct exchan
         grpc_fail(x, GRPC_HEADERS_NOT_SENT, 14, "belfry: memory limit reached; try again");
         return;
     }
-    *call = (struct health_call){.health = health, .x = x, .is_watch = is_watch, .due_ms = now_ms + health->message_ms};
+    *call = (struct health_call){.health = health, .x = x, .is_watch = is_watch, .since_ms = now_ms};
     belfry_grpc_frame_init(&call->frame);
     belfry_list_append(&health->reading, &call->link);
     exchange_handle(x, &call_events, call);
@@ -221,17 +221,16 @@ static struct health_call *first_reading(const struct health *health)
 size_t health_end_late(struct health *health, uint64_t now_ms)
 {
     BELFRY_OWNER_CHECK(health);
-    struct health_call *call;
     size_t n = 0;
-    for (; n < TURN_ENDS && (call = first_reading(health)) != NULL && call->due_ms <= now_ms; n++)
-        health_call_fail(call, 14, "belfry: the request was not complete in time");
+    for (; n < TURN_ENDS && health_due(health) <= now_ms; n++)
+        health_call_fail(first_reading(health), 14, "belfry: the request was not complete in time");
     return n;
 }
 
 uint64_t health_due(const struct health *health)
 {
     const struct health_call *call = first_reading(health);
-    return call == NULL ? BELFRY_NEVER : call->due_ms;
+    return call == NULL ? BELFRY_NEVER : call->since_ms + health->message_ms;
 }
 
 /* ---- HTTP ---- */
@@ -314,12 +313,17 @@ void health_set_versions(struct health *health, const char *server, const char *
     snprintf(health->cluster, sizeof(health->cluster), "%s", cluster);
 }
 
+void health_set_message_time(struct health *health, uint64_t message_ms)
+{
+    health->message_ms = message_ms != 0 ? message_ms : PACE_MS;
+}
+
 enum belfry_err health_create(uint64_t message_ms, struct health **out)
 {
     struct health *health = calloc(1, sizeof(*health));
     if (health == NULL)
         return BELFRY_ERR_NOMEM;
-    health->message_ms = message_ms != 0 ? message_ms : PACE_MS;
+    health_set_message_time(health, message_ms);
     belfry_list_init(&health->reading);
     belfry_list_init(&health->calls);
     health_stand(health, false, "starting");

@@ -27,6 +27,7 @@ struct health;
 
 /* message_ms: the time in which a message must be whole after the head; 0: PACE_MS. */
 BELFRY_NODISCARD enum belfry_err health_create(uint64_t message_ms, struct health **out);
+void health_set_message_time(struct health *health, uint64_t message_ms); /* also for messages under way */
 void health_destroy(struct health *health); /* streams of Watch end with 14; NULL is fine */
 
 /* Does the path belong to grpc.health.v1.Health? */

@@ -61,7 +61,7 @@ struct watch_service {
     struct belfry_rng rng;
 
     struct roster roster;      /* every stream; due: the time at which it ends */
-    struct lanes hungry;       /* streams with requests to handle; connections take turns */
+    struct lanes hungry;       /* streams with requests to handle */
     struct belfry_list inside; /* streams in the middle of a message, the next to be visited first */
     struct belfry_list tiers;  /* streams of tiers below, n_tiers */
     size_t n_tiers;
@@ -321,6 +321,7 @@ static bool watch_stream_create_watcher(struct watch_stream *ws, const struct be
                                    .watch_id = request->watch_id,
                                    .flags = flags_of(request),
                                    .out = out};
+    *exchange_watched_past(ws->x) = worker_past(ws->service->worker);
     enum belfry_err err = stream_create(ws->service->worker, ws->stream, &create);
     watch_stream_count_watchers(ws);
     return watch_stream_check(ws, err);
@@ -903,6 +904,7 @@ static enum belfry_err watch_stream_open(struct watch_service *service, struct e
     ws->service = service;
     ws->x = x;
     ws->share = exchange_share(x);
+    stream_set_client(ws->stream, shares_source(ws->share));
     ws->opened_ms = now_ms;
     ws->drain_ms = ws->ask_ms = BELFRY_NEVER;
     pace_init(&ws->pace);
@@ -1143,16 +1145,19 @@ static void on_watch_regime(void *user)
 
 /* ---- create and destroy ---- */
 
+void watch_set_times(struct watch_service *service, uint64_t message_ms, uint64_t unread_ms)
+{
+    service->opts.message_ms = message_ms != 0 ? message_ms : PACE_MS;
+    service->opts.unread_ms = unread_ms != 0 ? unread_ms : WATCH_INSIDE_MS;
+}
+
 enum belfry_err watch_create(const struct watch_service_opts *opts, struct watch_service **out)
 {
     struct watch_service *service = calloc(1, sizeof(*service));
     if (service == NULL)
         return BELFRY_ERR_NOMEM;
     service->opts = *opts;
-    if (service->opts.message_ms == 0)
-        service->opts.message_ms = PACE_MS;
-    if (service->opts.unread_ms == 0)
-        service->opts.unread_ms = WATCH_INSIDE_MS;
+    watch_set_times(service, opts->message_ms, opts->unread_ms);
     service->rng.state = opts->seed;
     service->requests_left = WATCH_TURN_REQUESTS;
     roster_init(&service->roster);
@@ -1220,6 +1225,16 @@ static int64_t watch_stream_position(const struct watch_service *service, const 
     }
     *left -= n;
     return position;
+}
+
+void watch_tell_tiers(struct watch_service *service)
+{
+    BELFRY_OWNER_CHECK(service);
+    belfry_list_each (node, &service->tiers) {
+        const struct watch_stream *ws = belfry_container(node, struct watch_stream, tiers);
+        if (ws->stream != NULL)
+            stream_tick(service->worker, ws->stream);
+    }
 }
 
 struct tree_below *watch_tiers(const struct watch_service *service)

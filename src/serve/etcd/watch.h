@@ -26,7 +26,7 @@
  * Half-closing the request side does not end the stream.
  *
  * A turn of the worker handles a bounded number of requests (WATCH_TURN_REQUESTS, unpacked bytes counted). If there are
- * more, connections take turns (lanes.h).
+ * more, clients take turns, and in its turn the connections of a client do (lanes.h).
  *
  * Thread: owner (the worker's).
  * Memory: a stream is one small allocation and has no buffer while it is idle. Requests that cannot be handled yet are
@@ -68,6 +68,8 @@ BELFRY_NODISCARD enum belfry_err watch_create(const struct watch_service_opts *o
 void watch_destroy(struct watch_service *service); /* every stream ends with 14; before its worker; NULL is fine */
 
 /* The worker it fills from; worker_opts.write is watch_write. Set once, before the first stream. */
+/* As in the options. A message that is being received has the time that it began with. */
+void watch_set_times(struct watch_service *service, uint64_t message_ms, uint64_t unread_ms);
 void watch_set_worker(struct watch_service *service, struct worker *worker);
 void watch_write(void *stream_user, const uint8_t *data, size_t len);
 
@@ -124,6 +126,9 @@ struct watch_stats {
     uint64_t expelled; /* watches that ran */
 };
 void watch_stats(const struct watch_service *service, struct watch_stats *out);
+
+/* The raft term has risen: tiers below hear of it now, and not when they next ask. */
+void watch_tell_tiers(struct watch_service *service);
 
 /* The tiers below that have a stream here, for the caller to free(); NULL: none, or no memory. */
 struct tree_below *watch_tiers(const struct watch_service *service);

@@ -48,11 +48,11 @@ static enum belfry_err watch_input_fail_frame(const struct watch_input *input, e
     return watch_input_fail_memory(fault);
 }
 
-static enum belfry_err watch_input_fail_gzip(enum belfry_err err, struct watch_fault *fault)
+static enum belfry_err watch_input_fail_gzip(enum belfry_err err, size_t most, struct watch_fault *fault)
 {
     if (err == BELFRY_ERR_TOO_LARGE) /* it is not unpacked further to learn how large */
-        return watch_input_fail(fault, err, 8, "grpc: received message after decompression larger than max (%d vs. %d)",
-                                WATCH_REQUEST_BYTES + 1, WATCH_REQUEST_BYTES);
+        return watch_input_fail(
+            fault, err, 8, "grpc: received message after decompression larger than max (%zu vs. %zu)", most + 1, most);
     if (err == BELFRY_ERR_PROTOCOL)
         return watch_input_fail(fault, err, 13,
                                 "grpc: failed to decompress the received message: it is not whole gzip");
@@ -92,6 +92,13 @@ static enum belfry_err take_message(struct watch_input *input, struct belfry_byt
     return BELFRY_OK;
 }
 
+/* What a message of `packed` bytes may unpack to. */
+static size_t unpacked_most(size_t packed)
+{
+    size_t most = belfry_gzip_allowance(packed);
+    return most < WATCH_REQUEST_BYTES ? most : WATCH_REQUEST_BYTES;
+}
+
 static enum belfry_err watch_input_unpack(struct watch_input *input, struct belfry_bytes *raw,
                                           struct watch_fault *fault)
 {
@@ -99,9 +106,10 @@ static enum belfry_err watch_input_unpack(struct watch_input *input, struct belf
         return watch_input_fail(fault, BELFRY_ERR_PROTOCOL, 13,
                                 "grpc: compressed flag set with identity or empty encoding");
     struct belfry_blob *plain;
-    enum belfry_err err = belfry_gzip_unpack(*raw, WATCH_REQUEST_BYTES, &plain);
+    size_t most = unpacked_most(raw->len);
+    enum belfry_err err = belfry_gzip_unpack(*raw, most, &plain);
     if (err != BELFRY_OK)
-        return watch_input_fail_gzip(err, fault);
+        return watch_input_fail_gzip(err, most, fault);
     watch_input_forget(input);
     input->message = plain;
     *raw = belfry_blob_bytes(plain);

@@ -5,9 +5,12 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
+#include "net/gzip.h"
+#include "support/gzipped.h"
 #include "support/refuse.h"
 
 /* Two requests: a create of "foo", and a cancel of 5. */
@@ -100,6 +103,51 @@ static void faults_are_told_as_etcd_tells_them(void **state)
                  "grpc: failed to decompress the received message: it is not whole gzip");
 }
 
+/* A message with a field that nobody knows: of `len` bytes, of which the last `dense` cannot be made shorter. Returns
+ * its length, packed with its head. */
+static size_t pack(size_t len, size_t dense, uint8_t *to, size_t cap)
+{
+    static uint8_t plain[WATCH_REQUEST_BYTES + 4];
+    uint32_t x = 1;
+    memset(plain, 0, sizeof(plain));
+    plain[0] = 0x7a;
+    for (int i = 0; i < 3; i++) /* its length, as a varint of three bytes */
+        plain[1 + i] = (uint8_t)((len >> (7 * i) & 127) | (i < 2 ? 128 : 0));
+    for (size_t i = 0; i < dense; i++)
+        plain[4 + len - dense + i] = (uint8_t)((x = x * 1664525 + 1013904223) >> 24);
+    size_t n = gzipped(plain, 4 + len, 9, to + 5, cap - 5);
+    to[0] = 1;
+    for (int i = 0; i < 4; i++)
+        to[1 + i] = (uint8_t)(n >> (24 - 8 * i));
+    return 5 + n;
+}
+
+static enum belfry_err unpack(size_t len, size_t dense, char text[128])
+{
+    static uint8_t packed[256 * 1024];
+    struct bed bed;
+    bed_open(&bed, WATCH_CODING_GZIP);
+    bed.in = belfry_bytes_of(packed, pack(len, dense, packed, sizeof(packed)));
+    enum belfry_err err = next(&bed);
+    memcpy(text, bed.fault.text, sizeof(bed.fault.text));
+    watch_input_fini(&bed.input);
+    return err;
+}
+
+static void what_a_message_unpacks_to_is_in_proportion_to_its_bytes(void **state)
+{
+    (void)state;
+    char text[128];
+    assert_int_equal(unpack(BELFRY_GZIP_ANY - 4, 0, text), BELFRY_OK);
+    assert_int_equal(unpack(BELFRY_GZIP_ANY - 3, 0, text), BELFRY_ERR_TOO_LARGE);
+    assert_string_equal(text, "grpc: received message after decompression larger than max (65537 vs. 65536)");
+    assert_int_equal(unpack(1000000, 80000, text), BELFRY_OK);
+    assert_int_equal(unpack(1000000, 50000, text), BELFRY_ERR_TOO_LARGE);
+    assert_int_equal(unpack(WATCH_REQUEST_BYTES - 4, 140000, text), BELFRY_OK);
+    assert_int_equal(unpack(WATCH_REQUEST_BYTES - 3, 140000, text), BELFRY_ERR_TOO_LARGE);
+    assert_string_equal(text, "grpc: received message after decompression larger than max (2097153 vs. 2097152)");
+}
+
 static enum belfry_err scenario(void)
 {
     /* a progress request, compressed */
@@ -138,6 +186,7 @@ int main(void)
         cmocka_unit_test(message_at_hand_is_read_where_it_lies),
         cmocka_unit_test(message_in_two_parts_is_put_together_wherever_it_is_cut),
         cmocka_unit_test(faults_are_told_as_etcd_tells_them),
+        cmocka_unit_test(what_a_message_unpacks_to_is_in_proportion_to_its_bytes),
         cmocka_unit_test(every_refused_allocation_is_survived),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

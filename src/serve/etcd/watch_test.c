@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-#include <zlib.h>
 
 #include "base/clock.h"
 #include "core/watcher.h"
@@ -17,6 +16,7 @@
 #include "server/pace.h"
 #include "support/fakeexchange.h"
 #include "support/fakeshares.h"
+#include "support/gzipped.h"
 #include "support/refuse.h"
 #include "wire/binary.h"
 #include "wire/rpc.pb-c.h"
@@ -609,22 +609,6 @@ static void flags_and_encodings_are_judged(void **state)
     bed_close(&bed);
 }
 
-static size_t compress_gzip(const void *data, size_t len, uint8_t *to, size_t room)
-{
-    z_stream z = {0};
-    assert_int_equal(deflateInit2(&z, 9, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
-    uint8_t *in = malloc(len);
-    memcpy(in, data, len);
-    z.next_in = in;
-    z.avail_in = (unsigned)len;
-    z.next_out = to;
-    z.avail_out = (unsigned)room;
-    assert_int_equal(deflate(&z, Z_FINISH), Z_STREAM_END);
-    deflateEnd(&z);
-    free(in);
-    return room - z.avail_out;
-}
-
 static void gzipped_requests_are_read_up_to_the_limit(void **state)
 {
     (void)state;
@@ -632,19 +616,19 @@ static void gzipped_requests_are_read_up_to_the_limit(void **state)
     static const char *const gzip[] = {"grpc-encoding: gzip", NULL};
     static uint8_t message[8192], zeros[WATCH_REQUEST_BYTES + 1];
     struct fakeexchange *peer = begin_with(&bed, EXCHANGE_ROOM, gzip);
-    size_t len = compress_gzip("\x0a\x05\x0a\x03"
-                               "foo",
-                               7, message + 5, sizeof(message) - 5);
+    size_t len = gzipped("\x0a\x05\x0a\x03"
+                         "foo",
+                         7, 9, message + 5, sizeof(message) - 5);
     memcpy(message, (uint8_t[]){1, 0, 0, 0, (uint8_t)len}, 5);
     fakeexchange_send(peer, message, 5 + len);
     send_create(peer, "plain", "", 0, 0);
     run(&bed);
     assert_created(peer, 0);
     assert_created(peer, 1);
-    len = compress_gzip(zeros, sizeof(zeros), message + 5, sizeof(message) - 5);
+    len = gzipped(zeros, sizeof(zeros), 9, message + 5, sizeof(message) - 5);
     memcpy(message, (uint8_t[]){1, 0, 0, (uint8_t)(len >> 8), (uint8_t)len}, 5);
     fakeexchange_send(peer, message, 5 + len);
-    assert_ended(peer, "8", "grpc: received message after decompression larger than max (2097153 vs. 2097152)");
+    assert_ended(peer, "8", "grpc: received message after decompression larger than max (65537 vs. 65536)");
     bed_close(&bed);
 }
 
@@ -654,22 +638,21 @@ static void unpacking_counts_against_the_turn(void **state)
     BED(bed);
     static const char *const gzip[] = {"grpc-encoding: gzip", NULL};
     static const char request[] = "\x0a\x05\x0a\x03"
-                                  "foo\x7a\xf0\xff\x3f"; /* and a field that no one knows, of 1 MB */
-    static uint8_t plain[11 + 0xffff0], message[8192];
+                                  "foo\x7a\xf0\xff\x03"; /* and a field that no one knows */
+    static uint8_t plain[11 + 0xfff0], message[8192];
+    const size_t cost = 1 + sizeof(plain) / WATCH_UNPACK_BYTES, at_once = WATCH_TURN_REQUESTS / cost;
     memcpy(plain, request, 11);
     struct fakeexchange *peer = begin_with(&bed, EXCHANGE_ROOM, gzip), *other = begin(&bed);
-    size_t len = compress_gzip(plain, sizeof(plain), message + 5, sizeof(message) - 5);
+    size_t len = gzipped(plain, sizeof(plain), 9, message + 5, sizeof(message) - 5);
     memcpy(message, (uint8_t[]){1, 0, 0, (uint8_t)(len >> 8), (uint8_t)len}, 5);
-    for (int i = 0; i < 4; i++)
+    for (size_t i = 0; i < 3 * at_once; i++)
         fakeexchange_send(peer, message, 5 + len);
-    assert_int_equal(stats_of(&bed).creates, 1); /* it was as much work as a turn may be */
+    assert_int_equal(stats_of(&bed).creates, at_once); /* as much work as a turn may be */
     send_create(other, "plain", "", 0, 0);
     turn(&bed); /* the end of that turn, and what waits has the next one */
-    assert_int_equal(stats_of(&bed).creates, 2);
-    turn(&bed);
-    assert_int_equal(stats_of(&bed).creates, 4); /* the other stream had its turn in between */
+    assert_int_equal(stats_of(&bed).creates, 2 * at_once + 1); /* the other stream had its turn in between */
     run(&bed);
-    assert_int_equal(stats_of(&bed).creates, 5);
+    assert_int_equal(stats_of(&bed).creates, 3 * at_once + 1);
     assert_created(other, 0);
     assert_int_equal(peer->taken, peer->came);
     bed_close(&bed);
@@ -765,6 +748,43 @@ static void streams_of_tiers_below_are_known_by_name_and_position(void **state)
     fakeexchange_gone(live);
     run(&bed);
     assert_null(watch_tiers(bed.service));
+    bed_close(&bed);
+}
+
+static void send_create_with_progress(struct fakeexchange *fake)
+{
+    Etcdserverpb__WatchCreateRequest create = ETCDSERVERPB__WATCH_CREATE_REQUEST__INIT;
+    Etcdserverpb__WatchRequest request = ETCDSERVERPB__WATCH_REQUEST__INIT;
+    create.key = belfry_binary(belfry_bytes_str("a"));
+    create.progress_notify = true;
+    request.request_union_case = ETCDSERVERPB__WATCH_REQUEST__REQUEST_UNION_CREATE_REQUEST;
+    request.create_request = &create;
+    send_request(fake, &request);
+}
+
+static void a_new_term_is_told_to_tiers_alone(void **state)
+{
+    (void)state;
+    char reason[128];
+    BED(bed);
+    watch_tell_tiers(bed.service);
+    struct fakeexchange *client = begin(&bed);
+    struct fakeexchange *tier =
+        begin_with(&bed, EXCHANGE_ROOM, (const char *const[]){"belfry-via: edge-1", "hasleader: true", NULL});
+    send_create_with_progress(client);
+    send_create_with_progress(tier);
+    run(&bed);
+    assert_created(client, 0);
+    assert_created(tier, 0);
+    worker_set_identity(bed.worker, &(struct response_identity){.cluster_id = 7, .member_id = 8, .raft_term = 5});
+    watch_tell_tiers(bed.service);
+    run(&bed);
+    struct belfry_wire_watch told = next(tier, reason);
+    assert_int_equal(told.watch_id, 0);
+    assert_int_equal(told.n_events, 0);
+    assert_int_equal(told.header.raft_term, 5);
+    assert_silent(tier);
+    assert_silent(client);
     bed_close(&bed);
 }
 
@@ -1819,6 +1839,7 @@ int main(void)
         cmocka_unit_test(deadline_ends_the_stream),
         cmocka_unit_test(malformed_timeout_is_answered_with_400),
         cmocka_unit_test(streams_of_tiers_below_are_known_by_name_and_position),
+        cmocka_unit_test(a_new_term_is_told_to_tiers_alone),
         cmocka_unit_test(tiers_below_are_listed_and_looked_at_up_to_a_bound),
         cmocka_unit_test(drain_ends_everybody_within_the_period),
         cmocka_unit_test(drain_leaves_connections_alone_that_were_not_told_to_leave),

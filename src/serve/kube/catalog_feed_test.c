@@ -39,12 +39,12 @@ static void read_snapshot(struct store *store, struct store_meta *out)
 }
 
 static enum belfry_err read_range(struct store *store, const struct store_read *read, store_row_fn row, void *user,
-                                  int64_t *at, bool *more)
+                                  struct store_page *out)
 {
     (void)store;
     pthread_mutex_lock(&shared.mu);
     shared.ranges++;
-    enum belfry_err err = shared.model->api->range(shared.model, read, row, user, at, more);
+    enum belfry_err err = shared.model->api->range(shared.model, read, row, user, out);
     pthread_mutex_unlock(&shared.mu);
     return err;
 }

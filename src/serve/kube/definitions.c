@@ -388,7 +388,7 @@ static enum belfry_err pass_step(struct pass *pass, bool more)
 static enum belfry_err read_piece(struct definitions *definitions, struct store *store)
 {
     struct pass *pass = &definitions->pass;
-    bool more = false;
+    struct store_page page;
     enum belfry_err err = definitions_aim(definitions);
     if (err != BELFRY_OK)
         return err;
@@ -398,14 +398,16 @@ static enum belfry_err read_piece(struct definitions *definitions, struct store 
                               .max_rows = PIECE_ROWS,
                               .max_bytes = PIECE_BYTES};
     pass->err = BELFRY_OK;
-    err = store->api->range(store, &read, on_definition_row, definitions, &pass->rev, &more);
-    if (err == BELFRY_OK)
+    err = store->api->range(store, &read, on_definition_row, definitions, &page);
+    if (err == BELFRY_OK) {
+        pass->rev = page.at;
         err = pass->err;
+    }
     if (err == BELFRY_ERR_LIMIT) { /* there is no room for the rest: the reading ends here */
         pass->at = definitions->sources->n;
         return BELFRY_OK;
     }
-    return err == BELFRY_OK ? pass_step(pass, more) : err;
+    return err == BELFRY_OK ? pass_step(pass, page.more) : err;
 }
 
 static enum belfry_err begin_pass(struct definitions *definitions, const struct store_meta *meta, int64_t floor)

@@ -75,6 +75,12 @@ void kube_destroy(struct kube_service *service)
     free(service);
 }
 
+void kube_set_unread_time(struct kube_service *service, uint64_t unread_ms)
+{
+    BELFRY_OWNER_CHECK(service);
+    kube_watches_set_unread_time(service->watches, unread_ms);
+}
+
 void kube_set_worker(struct kube_service *service, struct worker *worker)
 {
     BELFRY_OWNER_CHECK(service);

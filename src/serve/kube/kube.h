@@ -51,6 +51,7 @@ struct kube_service_opts {
 BELFRY_NODISCARD enum belfry_err kube_create(const struct kube_service_opts *opts, struct kube_service **out);
 void kube_destroy(struct kube_service *service); /* every watch ends cleanly; before its worker; NULL is fine */
 
+void kube_set_unread_time(struct kube_service *service, uint64_t unread_ms); /* as in kube_watch.h */
 void kube_set_worker(struct kube_service *service, struct worker *worker);
 
 /* worker_opts.attribute, with the service for its user (so it is created before its worker). */

@@ -9,7 +9,7 @@
  *                                          `--- PAUSED <-- not there yet (KUBE_WAIT_MS long, then 504)
  *
  * A place is for one page; there are KUBE_LISTS. A list that waits for upstream, or for a revision, has no place.
- * Connections take turns, and no client has more than half of the places (lanes.h).
+ * Clients take turns, and no client has more than half of the places (lanes.h).
  *
  * A failure (deadline, compacted, no memory) is answered with a Status before the first byte. After it the body is cut
  * off, so that no client takes a part for the whole.

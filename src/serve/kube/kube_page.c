@@ -6,9 +6,8 @@
 #include "serve/kube/packer.h"
 #include "wire/scan.h"
 
-#define NS_PER_MS   1000000
-#define COUNT_LOOKS 256 /* rows between two looks at the clock */
-#define ROW_LOOKS   32  /* and when they are rendered */
+#define NS_PER_MS 1000000
+#define ROW_LOOKS 32 /* rows between two looks at the clock */
 
 /* The result of one read; the page takes it over when everything succeeded. */
 struct reading {
@@ -19,8 +18,7 @@ struct reading {
     struct belfry_buf last; /* the key of the last row */
     size_t n_rows;
     uint64_t until_ns;
-    int64_t at;
-    bool more; /* rows are left */
+    struct store_page got;
 };
 
 /* ---- the range ---- */
@@ -138,7 +136,7 @@ static enum belfry_err read_rows(struct reading *reading, struct store *store)
                               .max_rows = KUBE_PAGE_ROWS,
                               .max_bytes = KUBE_PAGE_BYTES,
                               .max_walk = KUBE_PAGE_WALK};
-    enum belfry_err err = store->api->range(store, &read, on_page_row, reading, &reading->at, &reading->more);
+    enum belfry_err err = store->api->range(store, &read, on_page_row, reading, &reading->got);
     return err != BELFRY_OK ? err : reading->err;
 }
 
@@ -159,7 +157,7 @@ static enum belfry_err read_snapshot(struct reading *reading, struct store *stor
     enum belfry_err err = read_rows(reading, store);
     store->api->snapshot(store, &after);
     bool rewritten = after.past != before.past || (page->begun && after.past != page->past);
-    page->at = err == BELFRY_ERR_AGAIN ? after.revision : reading->at;
+    page->at = err == BELFRY_ERR_AGAIN ? after.revision : reading->got.at;
     if (err == BELFRY_ERR_COMPACTED || (rewritten && page->begun)) {
         page->at = after.oldest - 1;
         return BELFRY_ERR_COMPACTED;
@@ -236,7 +234,7 @@ static enum belfry_err kube_page_read_once(struct reading *reading, struct store
     enum belfry_err err = write_begin(reading);
     if (err == BELFRY_OK)
         err = read_snapshot(reading, store);
-    if (err == BELFRY_OK && reading->n_rows == 0 && reading->more) {
+    if (err == BELFRY_OK && reading->n_rows == 0 && reading->got.more) {
         wait_for_rows(reading);
         return BELFRY_OK;
     }
@@ -244,12 +242,12 @@ static enum belfry_err kube_page_read_once(struct reading *reading, struct store
         err = kube_page_move_on(page, &reading->last);
     if (err != BELFRY_OK)
         return err;
-    bool cut = reading->more && reading->n >= page->limit;
-    page->rev = reading->at;
+    bool cut = reading->got.more && reading->n >= page->limit;
+    page->rev = reading->got.at;
     page->n = reading->n;
     page->skipped = reading->skipped;
     page->undecodable = reading->undecodable;
-    page->more = reading->more && !cut;
+    page->more = reading->got.more && !cut;
     if (page->as == KUBE_PAGE_ITEMS && !page->more)
         err = write_end(reading, store, cut);
     if (err == BELFRY_OK)
@@ -273,34 +271,17 @@ void kube_page_read(struct kube_page *page, struct store *store)
 
 /* ---- what is left ---- */
 
-struct counting {
-    int64_t n;
-    uint64_t until_ns;
-};
-
-static bool on_counted(struct belfry_bytes key, struct belfry_bytes kv, void *user)
-{
-    struct counting *counting = user;
-    (void)key;
-    (void)kv;
-    counting->n++;
-    return counting->n % COUNT_LOOKS != 0 || belfry_clock_ns() < counting->until_ns;
-}
-
 int64_t kube_page_count_rest(const struct kube_page *page, struct store *store)
 {
-    struct counting counting = {.until_ns = belfry_clock_ns() + (uint64_t)KUBE_COUNT_MS * NS_PER_MS};
     struct store_read read = {.key = belfry_buf_bytes(&page->key),
                               .end = belfry_buf_bytes(&page->end),
                               .rev = page->rev,
-                              .max_rows = KUBE_COUNT_MAX,
-                              .max_bytes = SIZE_MAX,
-                              .max_walk = KUBE_PAGE_WALK};
-    int64_t at;
-    bool more;
-    if (store->api->range(store, &read, on_counted, &counting, &at, &more) != BELFRY_OK || more)
+                              .max_walk = KUBE_PAGE_WALK,
+                              .counted = true};
+    struct store_page got;
+    if (store->api->range(store, &read, NULL, NULL, &got) != BELFRY_OK || got.more)
         return -1;
-    return counting.n;
+    return (int64_t)got.count;
 }
 
 void kube_page_fini(struct kube_page *page)

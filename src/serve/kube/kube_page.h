@@ -88,10 +88,8 @@ bool kube_page_skip_to(struct kube_page *page, struct belfry_bytes start, enum b
  * longer, and nothing is known yet. */
 void kube_page_read(struct kube_page *page, struct store *store);
 
-/* How many rows the rest of the range has at page->rev, for remainingItemCount; -1: not told, because there are more
- * than KUBE_COUNT_MAX, or to count them took longer than the reader has time for. On the reader thread. */
-#define KUBE_COUNT_MAX 20000
-#define KUBE_COUNT_MS  4
+/* How many rows the rest of the range has at page->rev, for remainingItemCount; -1: not told, because that would
+ * take longer than the reader has time for, or the rows cannot be read. On the reader thread. */
 int64_t kube_page_count_rest(const struct kube_page *page, struct store *store);
 
 void kube_page_fini(struct kube_page *page); /* fine for one that is all zeroes */

@@ -29,7 +29,7 @@ static void read_snapshot(struct store *store, struct store_meta *out)
 }
 
 static enum belfry_err read_range(struct store *store, const struct store_read *read, store_row_fn row, void *user,
-                                  int64_t *at, bool *more)
+                                  struct store_page *out)
 {
     (void)store, (void)read, (void)row, (void)user;
     pthread_mutex_lock(&gate.mu);
@@ -41,8 +41,7 @@ static enum belfry_err read_range(struct store *store, const struct store_read *
         pthread_cond_wait(&gate.moved, &gate.mu);
     gate.inside--;
     pthread_mutex_unlock(&gate.mu);
-    *at = 9;
-    *more = false;
+    *out = (struct store_page){.meta = {.revision = 9, .oldest = 1}, .at = 9};
     return BELFRY_OK;
 }
 

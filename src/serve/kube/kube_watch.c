@@ -574,6 +574,7 @@ static enum belfry_err kube_watch_open_stream(struct kube_watch *watch, uint64_t
     enum belfry_err err = stream_open_lines(watches->worker, watch, &watch_lines, now_ms, &watch->stream);
     if (err != BELFRY_OK)
         return err;
+    stream_set_client(watch->stream, shares_source(watch->share));
     stream_set_progress(watches->worker, watch->stream, KUBE_BOOKMARK_MS);
     return kube_watch_create_watcher(watch, watch->pinned ? &pin : NULL);
 }
@@ -901,13 +902,18 @@ void kube_watches_drain(struct kube_watches *watches, uint64_t now_ms, uint64_t 
 
 /* ---- create and destroy ---- */
 
+void kube_watches_set_unread_time(struct kube_watches *watches, uint64_t unread_ms)
+{
+    watches->opts.unread_ms = unread_ms != 0 ? unread_ms : KUBE_INSIDE_MS;
+}
+
 enum belfry_err kube_watches_create(const struct kube_watches_opts *opts, struct kube_watches **out)
 {
     struct kube_watches *watches = calloc(1, sizeof(*watches));
     if (watches == NULL)
         return BELFRY_ERR_NOMEM;
     watches->opts = *opts;
-    watches->opts.unread_ms = opts->unread_ms != 0 ? opts->unread_ms : KUBE_INSIDE_MS;
+    kube_watches_set_unread_time(watches, opts->unread_ms);
     watches->rng.state = opts->seed;
     roster_init(&watches->roster);
     belfry_list_init(&watches->inside);

@@ -56,6 +56,7 @@ struct kube_watches_opts {
 
 BELFRY_NODISCARD enum belfry_err kube_watches_create(const struct kube_watches_opts *opts, struct kube_watches **out);
 void kube_watches_destroy(struct kube_watches *watches); /* every watch ends cleanly; NULL is fine */
+void kube_watches_set_unread_time(struct kube_watches *watches, uint64_t unread_ms); /* as in the options */
 void kube_watches_set_worker(struct kube_watches *watches, struct worker *worker);
 
 /* lines_attribute_fn. */

@@ -6,10 +6,9 @@
 
 #include "net/zlib_mem.h"
 
-#define LEVEL       1         /* the fastest: it is the one reader thread that packs */
-#define WINDOW_GZIP (15 + 16) /* zlib: the largest window, and a gzip header instead of a zlib one */
-#define MEM_LEVEL   8         /* zlib's default */
-#define STEP        (16 * 1024)
+#define LEVEL     1 /* the fastest: it is the one reader thread that packs */
+#define MEM_LEVEL 8 /* zlib's default */
+#define STEP      (16 * 1024)
 
 struct packer {
     z_stream z;
@@ -21,7 +20,7 @@ enum belfry_err packer_create(struct packer **out)
     if (packer == NULL)
         return BELFRY_ERR_NOMEM;
     belfry_zlib_mem(&packer->z);
-    if (deflateInit2(&packer->z, LEVEL, Z_DEFLATED, WINDOW_GZIP, MEM_LEVEL, Z_DEFAULT_STRATEGY) != Z_OK) {
+    if (deflateInit2(&packer->z, LEVEL, Z_DEFLATED, BELFRY_ZLIB_GZIP, MEM_LEVEL, Z_DEFAULT_STRATEGY) != Z_OK) {
         free(packer);
         return BELFRY_ERR_NOMEM;
     }

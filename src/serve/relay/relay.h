@@ -1,7 +1,8 @@
 /* src/serve/relay/relay.h
  *
  * relay: passes a request to upstream unread, and its response back: fields, bytes and trailers as they came, with
- * deadline and cancellation, in both directions at the pace of the slower side. Any method, unary or streaming.
+ * deadline and cancellation, in both directions at the pace of the slower side. Any method, unary or streaming. Of
+ * responses only the header at the front of each message is looked at (relay_peek.h).
  *
  * Pseudo-headers, connection-specific fields and host are not passed on, in either direction. A call is never repeated
  * once a byte of it was sent. When upstream cannot be reached the call ends with 14 and the reason.
@@ -12,8 +13,10 @@
  * each message must be whole PACE_MS after its first byte. Large messages have more time (pace.h). A late call ends
  * with 14 "belfry: the request was not complete in time".
  *
- * Calls that upstream answers soon take turns when very many are with upstream (relay_turns.h). One that has waited for
- * RELAY_TURN_MS ends with 14.
+ * Calls take turns when very many are with upstream (relay_turns.h). One that upstream answers soon has its turn until
+ * it ends; if it has waited for RELAY_TURN_MS it ends with 14. One that lasts has its turn, among such, until upstream
+ * says something, or for RELAY_OPENING_MS, and waits for it as long as it takes: thousands that begin at once would
+ * hold up what everybody asks upstream.
  *
  * Exceptions, all of them:
  * - When the tier's certificate has a common name (uplink_may_have_name()), a call without a token waits until permit
@@ -36,6 +39,8 @@
  * - The question of a tier below what a client of its own may read is answered here (inquiry.h), also on a read-only
  *   listener. Its request is held until it is whole. If it turns out to ask for anything else, or too many such
  *   questions wait, it is relayed like any other.
+ * - KV/Range: answered from the tier's own copy of the store where that is possible (reads.h), and not before the
+ *   client has a window for some of the answer.
  * - Cluster/MemberList: when an address is advertised, it replaces every member's client URLs.
  * - Auth/AuthEnable and similar methods make the tier doubt what it knows of auth (permit_doubt()), before and after.
  * - "revision of auth store is old" in answer to a token that this tier has made is passed on, and the tier makes
@@ -52,11 +57,15 @@
 #ifndef BELFRY_SERVE_RELAY_RELAY_H
 #define BELFRY_SERVE_RELAY_RELAY_H
 
+#include "serve/reads/reads.h"
 #include "serve/rights/permit.h"
 #include "serve/uplink/uplink.h"
 
 #define RELAY_RECHECK_MS 1000
 #define RELAY_TURN_MS    4000 /* as UPLINK_WAIT_MS */
+#define RELAY_TURNS      128  /* of one worker: at 10 ms for an answer, 12,800 calls per second */
+#define RELAY_OPENINGS   16   /* of calls that last: few, so that nobody's question is behind many of them */
+#define RELAY_OPENING_MS 10
 
 struct relay;
 
@@ -64,6 +73,8 @@ struct relay_opts {
     struct uplink *uplink;
     struct permit *permit;
     struct vouch *vouch;   /* NULL: users of client certificates are refused */
+    struct reads *reads;   /* answers what it can of the reads; NULL: all are relayed */
+    struct term *term;     /* learns from the responses of etcd's methods; NULL: they are not looked at */
     const char *advertise; /* NULL: none. Lent */
     uint64_t pace_ms;      /* 0: PACE_MS */
     uint64_t turn_ms;      /* 0: RELAY_TURN_MS */
@@ -78,6 +89,9 @@ enum relay_rights { RELAY_ALL, RELAY_READS };
 
 /* Takes over an exchange: sets a handler, or answers it. */
 void relay_begin(struct relay *relay, struct exchange *x, const struct exchange_head *head, enum relay_rights rights);
+
+/* As pace_ms in the options. A message that is being received has the time that it began with. */
+void relay_set_pace(struct relay *relay, uint64_t pace_ms);
 
 /* Ends running calls with 14, at the end of a drain. */
 void relay_end_all(struct relay *relay, const char *why);

@@ -467,7 +467,7 @@ static void a_client_with_half_of_the_turns_waits_for_itself_and_others_do_not(v
     struct fakeexchange lasting;
     fakeexchange_init(&lasting, EXCHANGE_ROOM);
     join(&lasting);
-    begin_on(&lasting, KEEPALIVE); /* it takes no turn */
+    begin_on(&lasting, KEEPALIVE); /* it takes no such turn */
     reach(RELAY_TURNS / 2 + 3);
     fakeexchange_gone(&lasting);
     shares_leave(&lasting.conn.share);
@@ -475,6 +475,37 @@ static void a_client_with_half_of_the_turns_waits_for_itself_and_others_do_not(v
     for (size_t i = 0; i < CALLS; i++) {
         if (peers[i].state == FAKEEXCHANGE_OPEN)
             fakeexchange_gone(&peers[i]);
+        shares_leave(&peers[i].conn.share);
+        fakeexchange_fini(&peers[i]);
+    }
+    fakeexchange_gone(&fake);
+    shares_leave(&fake.conn.share);
+    shares_fini(&held.shares);
+    assert_int_equal(counted().running, 0);
+}
+
+/* Upstream says nothing to any of them. */
+static void calls_that_last_set_out_half_of_the_turns_at_a_time(void **state)
+{
+    (void)state;
+    enum { CALLS = RELAY_OPENINGS / 2 + 2 };
+    static struct fakeexchange peers[CALLS];
+    make_relay(NULL, NULL);
+    fakeshares_init(&held, SHARES_CALLS, 0, 50);
+    uint64_t began = belfry_clock_ms();
+    for (size_t i = 0; i < CALLS; i++) {
+        fakeexchange_init(&peers[i], EXCHANGE_ROOM);
+        join(&peers[i]);
+        begin_on(&peers[i], KEEPALIVE);
+    }
+    fakeshares_join(&held, &fake.conn, "another");
+    fake.conn.id = 2;
+    ask(RANGE);
+    drive_until(upstream_count(bed.members[0]) == CALLS + 1); /* the last two when others are not new any more: */
+    assert_true(belfry_clock_ms() >= began + RELAY_OPENING_MS);
+    for (size_t i = 0; i < CALLS; i++) {
+        assert_int_equal(peers[i].state, FAKEEXCHANGE_OPEN);
+        fakeexchange_gone(&peers[i]);
         shares_leave(&peers[i].conn.share);
         fakeexchange_fini(&peers[i]);
     }
@@ -1323,6 +1354,7 @@ int main(void)
         cmocka_unit_test_teardown(requests_count_against_the_bound, teardown),
         cmocka_unit_test_teardown(a_call_beyond_the_share_of_its_client_is_refused, teardown),
         cmocka_unit_test_teardown(a_client_with_half_of_the_turns_waits_for_itself_and_others_do_not, teardown),
+        cmocka_unit_test_teardown(calls_that_last_set_out_half_of_the_turns_at_a_time, teardown),
         cmocka_unit_test_teardown(a_head_counts_until_it_was_sent_and_once, teardown),
         cmocka_unit_test_teardown(upstream_hears_of_a_call_when_its_message_is_whole_or_a_stream_begins, teardown),
         cmocka_unit_test_teardown(a_call_without_its_body_ends_and_upstream_never_hears_of_it, teardown),

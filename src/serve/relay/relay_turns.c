@@ -5,10 +5,11 @@
 
 #define PART 1 /* a connection has fewer places than are free */
 
-void relay_turns_init(struct relay_turns *turns, uint64_t seed)
+void relay_turns_init(struct relay_turns *turns, size_t places, struct belfry_hash_key key)
 {
+    turns->places = places;
     turns->held = 0;
-    turns->key = (struct belfry_hash_key){seed, belfry_hash_int(seed)};
+    turns->key = key;
     lanes_init(&turns->lanes, PART);
 }
 
@@ -20,7 +21,7 @@ void relay_turn_init(struct relay_turn *turn, struct lanes_source source)
 
 static struct relay_turn *next_of(const struct relay_turns *turns)
 {
-    struct lane *lane = lanes_next(&turns->lanes, RELAY_TURNS - turns->held);
+    struct lane *lane = lanes_next(&turns->lanes, turns->places - turns->held);
     return lane == NULL ? NULL : belfry_container(lane->waiting.next, struct relay_turn, node);
 }
 

@@ -2,8 +2,8 @@
  *
  * relay_turns: which calls are with upstream at a time, when there are very many.
  *
- * There are RELAY_TURNS places. While one is free a call gets it immediately. When none is, or when its client has half
- * of them, it waits, and connections take turns (rights/lanes.h). So a client that asks for more than upstream can
+ * There is a number of places. While one is free a call gets it immediately. When none is, or when its client has half
+ * of them, it waits, and clients take turns (rights/lanes.h). So a client that asks for more than upstream can
  * answer, or that does not read its answers, holds up itself and not the others.
  *
  * Thread: owner. Pure.
@@ -15,12 +15,10 @@
 #include "base/err.h"
 #include "serve/rights/lanes.h"
 
-#define RELAY_TURNS 128 /* of one worker: at 10 ms for an answer, 12,800 calls per second */
-
 struct relay_turns {
     struct lanes lanes;
     struct belfry_hash_key key;
-    size_t held;
+    size_t places, held;
 };
 
 struct relay_turn {
@@ -30,7 +28,7 @@ struct relay_turn {
     bool held;
 };
 
-void relay_turns_init(struct relay_turns *turns, uint64_t seed);
+void relay_turns_init(struct relay_turns *turns, size_t places, struct belfry_hash_key key);
 
 void relay_turn_init(struct relay_turn *turn, struct lanes_source source);
 

@@ -7,7 +7,8 @@
 
 #include <cmocka.h>
 
-#define MANY (4 * RELAY_TURNS)
+#define PLACES 128
+#define MANY   (4 * PLACES)
 
 static struct relay_turns turns;
 static struct relay_turn calls[MANY];
@@ -15,7 +16,7 @@ static struct relay_turn calls[MANY];
 static int setup(void **state)
 {
     (void)state;
-    relay_turns_init(&turns, 3);
+    relay_turns_init(&turns, PLACES, (struct belfry_hash_key){3, 4});
     return 0;
 }
 
@@ -28,9 +29,9 @@ static struct relay_turn *call(size_t i, uint64_t connection, uint64_t client)
 static void while_there_are_places_nobody_waits(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < RELAY_TURNS / 2; i++)
+    for (size_t i = 0; i < PLACES / 2; i++)
         assert_true(relay_turn_take(&turns, call(i, 1, 1)));
-    for (size_t i = 0; i < RELAY_TURNS / 2; i++)
+    for (size_t i = 0; i < PLACES / 2; i++)
         assert_false(relay_turn_end(&turns, &calls[i])); /* nobody is next */
     assert_int_equal(turns.held, 0);
     assert_false(relay_turn_end(&turns, &calls[0])); /* once is enough */
@@ -42,7 +43,7 @@ static void a_client_that_holds_half_waits_and_others_do_not(void **state)
     size_t n = 0;
     for (size_t i = 0; i < MANY / 2; i++)
         n += relay_turn_take(&turns, call(i, 1 + i % 8, 1)); /* eight connections of one client */
-    assert_int_equal(n, RELAY_TURNS / 2);
+    assert_int_equal(n, PLACES / 2);
     assert_true(relay_turn_take(&turns, call(MANY / 2, 100, 2)));
     assert_null(relay_turns_next(&turns));
     assert_false(relay_turn_end(&turns, &calls[MANY / 2 - 1])); /* it only waited */
@@ -60,17 +61,17 @@ static void connections_that_wait_take_turns(void **state)
 {
     (void)state;
     size_t n = 0, n_held = 0;
-    for (; n < RELAY_TURNS; n++) /* all places, each by a client of its own */
+    for (; n < PLACES; n++) /* all places, each by a client of its own */
         n_held += relay_turn_take(&turns, call(n, 1000 + n, 1000 + n));
     assert_int_equal(n_held, turns.held);
     size_t full = turns.held;
-    assert_in_range(full, RELAY_TURNS - 8, RELAY_TURNS); /* some share a lane */
+    assert_in_range(full, PLACES - 8, PLACES); /* some share a lane */
     size_t greedy = n;
-    for (; n < RELAY_TURNS + 100; n++)
-        assert_false(relay_turn_take(&turns, call(n, 1, 1)) && full == RELAY_TURNS);
+    for (; n < PLACES + 100; n++)
+        assert_false(relay_turn_take(&turns, call(n, 1, 1)) && full == PLACES);
     struct relay_turn *other = call(n, 2, 2);
     assert_false(relay_turn_take(&turns, other));
-    for (size_t i = 0; i < RELAY_TURNS; i++)
+    for (size_t i = 0; i < PLACES; i++)
         relay_turn_end(&turns, &calls[i]);
     size_t before = 0;
     for (struct relay_turn *next; !other->held && (next = relay_turns_next(&turns)) != NULL;)

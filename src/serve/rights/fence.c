@@ -347,8 +347,7 @@ enum belfry_err fence_create(const struct fence_opts *opts, struct fence **out)
     if (fence == NULL)
         return BELFRY_ERR_NOMEM;
     fence->opts = *opts;
-    if (uv_random(NULL, NULL, &fence->hash_key, sizeof(fence->hash_key), 0, NULL) != 0)
-        fence->hash_key = (struct belfry_hash_key){uv_hrtime(), (uint64_t)(uintptr_t)fence};
+    fence->hash_key = belfry_hash_key_draw();
     belfry_list_init(&fence->order);
     belfry_map_init(&fence->questions);
     uv_timer_init(opts->loop, &fence->timer);

@@ -5,9 +5,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <strings.h>
-#include <sys/random.h>
 
-#include "base/clock.h"
 #include "base/hash.h"
 #include "base/pack.h"
 #include "base/utf8.h"
@@ -19,8 +17,7 @@ static struct belfry_hash_key tag_key;
 
 static void make_tag_key(void)
 {
-    if (getrandom(&tag_key, sizeof(tag_key), 0) != sizeof(tag_key))
-        tag_key = (struct belfry_hash_key){belfry_clock_ns(), (uint64_t)(uintptr_t)&tag_key};
+    tag_key = belfry_hash_key_draw();
 }
 
 static uint32_t tag_of(struct belfry_bytes token)

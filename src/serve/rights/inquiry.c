@@ -7,6 +7,7 @@
 #include "base/owner.h"
 #include "net/grpc.h"
 #include "net/grpc_frame.h"
+#include "serve/rights/refusal.h"
 #include "serve/rights/rights_request.h"
 
 /* One range of it. */
@@ -36,17 +37,6 @@ bool inquiry_is(const struct exchange_head *head, const struct identity *who, ui
     return is_method && who->kind != IDENTITY_NONE && rights_request_read_ms(within, out_within_ms);
 }
 
-/* The one message of the body; {NULL, 0}: it is something else, or compressed. */
-static struct belfry_bytes message_of(struct belfry_bytes body)
-{
-    uint8_t prefix[BELFRY_GRPC_PREFIX_BYTES];
-    if (body.len < sizeof(prefix))
-        return (struct belfry_bytes){0};
-    struct belfry_bytes message = belfry_bytes_of(body.data + sizeof(prefix), body.len - sizeof(prefix));
-    belfry_grpc_frame_prefix(prefix, message.len);
-    return memcmp(body.data, prefix, sizeof(prefix)) == 0 ? message : (struct belfry_bytes){0};
-}
-
 /* ---- what is answered ---- */
 
 static void inquiry_free(struct inquiry *inquiry)
@@ -68,24 +58,8 @@ static void inquiry_tell(struct inquiry *inquiry, int code, const char *message,
 
 static void inquiry_refuse(struct inquiry *inquiry, const char *reason)
 {
-    static const struct {
-        const char *reason;
-        int code;
-        const char *message;
-    } table[] = {{PERMIT_DENIED, BELFRY_GRPC_PERMISSION_DENIED, "etcdserver: permission denied"},
-                 {PERMIT_BAD_TOKEN, BELFRY_GRPC_UNAUTHENTICATED, "etcdserver: invalid auth token"},
-                 {PERMIT_OLD_REVISION, BELFRY_GRPC_INVALID_ARGUMENT, "etcdserver: revision of auth store is old"},
-                 {PERMIT_NO_USER, BELFRY_GRPC_INVALID_ARGUMENT, "etcdserver: user name is empty"}};
-    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-        if (strcmp(reason, table[i].reason) == 0) {
-            inquiry_tell(inquiry, table[i].code, table[i].message, 0);
-            return;
-        }
-    }
-    if (permit_explains(reason))
-        inquiry_tell(inquiry, BELFRY_GRPC_UNAUTHENTICATED, vouch_message(reason), 0);
-    else
-        inquiry_tell(inquiry, BELFRY_GRPC_PERMISSION_DENIED, reason, 0);
+    struct refusal_status status = refusal_status(reason);
+    inquiry_tell(inquiry, status.code, status.message, 0);
 }
 
 static void inquiry_grant(struct inquiry *inquiry, uint64_t since_ms)
@@ -144,7 +118,7 @@ enum belfry_err inquiry_open(struct inquiries *all, const struct inquiry_request
 {
     struct rights_range ranges[RIGHTS_BATCH];
     size_t n;
-    struct belfry_bytes message = message_of(request->body);
+    struct belfry_bytes message = belfry_grpc_frame_only(request->body);
     if (message.data == NULL || request->body.len > INQUIRY_BYTES)
         return BELFRY_ERR_PROTOCOL;
     enum belfry_err err = rights_request_read(request->path, message, ranges, &n);

@@ -3,22 +3,23 @@
 
 #include <assert.h>
 
-static void lane_init(struct lane *lane)
+static void lane_init(struct lane *lane, struct lanes_client *client)
 {
-    *lane = (struct lane){0};
+    *lane = (struct lane){.client = client};
     belfry_list_init(&lane->node);
     belfry_list_init(&lane->waiting);
+    *client = (struct lanes_client){0};
+    belfry_list_init(&client->node);
+    belfry_list_init(&client->turns);
 }
 
 void lanes_init(struct lanes *lanes, size_t part)
 {
     lanes->part = part;
     belfry_list_init(&lanes->turns);
-    lane_init(&lanes->known);
-    for (size_t i = 0; i < LANES; i++) {
-        lane_init(&lanes->all[i]);
-        lanes->client_held[i] = 0;
-    }
+    lane_init(&lanes->known, &lanes->of_known);
+    for (size_t i = 0; i < LANES; i++)
+        lane_init(&lanes->all[i], &lanes->clients[i]);
 }
 
 static uint64_t hash_of(struct belfry_hash_key key, uint64_t number)
@@ -31,6 +32,14 @@ static bool lane_is_used(const struct lane *lane)
     return lane->held > 0 || !belfry_list_empty(&lane->waiting);
 }
 
+/* Nobody uses it. */
+static void lane_assign(struct lane *lane, struct lanes_client *client, struct lanes_source source)
+{
+    belfry_list_remove(&lane->node);
+    lane->client = client;
+    lane->source = source;
+}
+
 struct lane *lanes_of(struct lanes *lanes, struct belfry_hash_key key, struct lanes_source source)
 {
     uint64_t client = hash_of(key, source.client), first = hash_of(key, source.connection);
@@ -38,8 +47,7 @@ struct lane *lanes_of(struct lanes *lanes, struct belfry_hash_key key, struct la
     for (uint64_t i = 0; i < LANES_PROBED; i++) {
         struct lane *lane = &lanes->all[hash_of(key, client + (first + i) % LANES_OF_CLIENT) % LANES];
         if (!lane_is_used(lane)) {
-            lane->source = source;
-            lane->client_held = &lanes->client_held[client % LANES];
+            lane_assign(lane, &lanes->clients[client % LANES], source);
             return lane;
         }
         if (lane->source.client == source.client && lane->source.connection == source.connection)
@@ -53,35 +61,44 @@ struct lane *lanes_of(struct lanes *lanes, struct belfry_hash_key key, struct la
 void lane_hold(struct lane *lane)
 {
     lane->held++;
-    if (lane->client_held != NULL)
-        ++*lane->client_held;
+    lane->client->held++;
 }
 
 void lane_release(struct lane *lane)
 {
-    assert(lane->held > 0);
+    assert(lane->held > 0 && lane->client->held > 0);
     lane->held--;
-    if (lane->client_held != NULL)
-        --*lane->client_held;
-}
-
-static bool lane_may_hold(const struct lane *lane, size_t part, size_t free)
-{
-    return lane->held * part < free && (lane->client_held == NULL || *lane->client_held < free);
+    lane->client->held--;
 }
 
 void lanes_wait(struct lanes *lanes, struct lane *lane, struct belfry_list *node)
 {
+    struct lanes_client *client = lane->client;
     belfry_list_append(&lane->waiting, node);
     if (belfry_list_empty(&lane->node))
-        belfry_list_append(&lanes->turns, &lane->node);
+        belfry_list_append(&client->turns, &lane->node);
+    if (belfry_list_empty(&client->node))
+        belfry_list_append(&lanes->turns, &client->node);
+}
+
+static struct lane *lanes_client_next(const struct lanes_client *client, size_t part, size_t free)
+{
+    if (client->held >= free)
+        return NULL;
+    belfry_list_each (node, &client->turns) {
+        struct lane *lane = belfry_container(node, struct lane, node);
+        if (!belfry_list_empty(&lane->waiting) && lane->held * part < free)
+            return lane;
+    }
+    return NULL;
 }
 
 struct lane *lanes_next(const struct lanes *lanes, size_t free)
 {
     belfry_list_each (node, &lanes->turns) {
-        struct lane *lane = belfry_container(node, struct lane, node);
-        if (!belfry_list_empty(&lane->waiting) && lane_may_hold(lane, lanes->part, free))
+        const struct lanes_client *client = belfry_container(node, struct lanes_client, node);
+        struct lane *lane = lanes_client_next(client, lanes->part, free);
+        if (lane != NULL)
             return lane;
     }
     return NULL;
@@ -89,9 +106,13 @@ struct lane *lanes_next(const struct lanes *lanes, size_t free)
 
 struct belfry_list *lanes_take(struct lanes *lanes, struct lane *lane)
 {
+    struct lanes_client *client = lane->client;
     struct belfry_list *first = belfry_list_pop(&lane->waiting);
     belfry_list_remove(&lane->node);
     if (!belfry_list_empty(&lane->waiting))
-        belfry_list_append(&lanes->turns, &lane->node);
+        belfry_list_append(&client->turns, &lane->node);
+    belfry_list_remove(&client->node);
+    if (!belfry_list_empty(&client->turns))
+        belfry_list_append(&lanes->turns, &client->node);
     return first;
 }

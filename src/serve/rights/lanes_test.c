@@ -59,7 +59,7 @@ static void lanes_that_give_nothing_back_leave_places(void **state)
         lanes_wait(&lanes, &lanes.all[i / 20], &nodes[i]);
         for (; (lane = lanes_next(&lanes, free)) != NULL; free--) {
             (void)lanes_take(&lanes, lane);
-            lane->held++;
+            lane_hold(lane);
         }
     }
     assert_in_range(lanes.all[0].held, PLACES / 9, PLACES / 9 + 1);
@@ -146,6 +146,48 @@ static void connections_of_one_client_have_lanes_of_their_own_while_they_are_few
     }
 }
 
+/* Eight connections of one client wait, and one of another: turns alternate. */
+static void a_client_has_no_more_turns_for_more_connections(void **state)
+{
+    struct belfry_hash_key key = {7, 8};
+    (void)state;
+    make();
+    for (uint64_t i = 0; i < 80; i++)
+        lanes_wait(&lanes, lanes_of(&lanes, key, (struct lanes_source){i % 8, 7}), &nodes[i]);
+    for (uint64_t i = 80; i < 90; i++)
+        lanes_wait(&lanes, lanes_of(&lanes, key, (struct lanes_source){100, 8}), &nodes[i]);
+    for (size_t i = 0; i < 20; i++) {
+        struct lane *lane = lanes_next(&lanes, SIZE_MAX);
+        assert_int_equal(lane->source.client, i % 2 == 0 ? 7 : 8);
+        (void)lanes_take(&lanes, lane);
+    }
+    size_t n_left = 0;
+    for (struct lane *lane; (lane = lanes_next(&lanes, SIZE_MAX)) != NULL; n_left++)
+        (void)lanes_take(&lanes, lane);
+    assert_int_equal(n_left, 70);
+}
+
+/* A lane that was left while it was in the turns of its client is another's next. */
+static void a_lane_changes_its_client_with_its_turns(void **state)
+{
+    (void)state;
+    for (uint64_t other = 8; other < 5000; other++) {
+        struct belfry_hash_key key = {9, 10};
+        make();
+        struct lane *lane = lanes_of(&lanes, key, (struct lanes_source){1, 7});
+        lanes_wait(&lanes, lane, &nodes[0]);
+        belfry_list_remove(&nodes[0]);
+        if (lanes_of(&lanes, key, (struct lanes_source){2, other}) != lane)
+            continue;
+        lanes_wait(&lanes, lane, &nodes[1]);
+        assert_ptr_equal(lanes_next(&lanes, 1), lane);
+        assert_ptr_equal(lanes_take(&lanes, lane), &nodes[1]);
+        assert_null(lanes_next(&lanes, 1));
+        return;
+    }
+    fail_msg("no client found the lane of another");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -155,6 +197,8 @@ int main(void)
         cmocka_unit_test(sources_are_spread_by_the_key),
         cmocka_unit_test(connections_of_one_client_have_half_of_the_places),
         cmocka_unit_test(a_client_with_many_connections_leaves_lanes_to_others),
-        cmocka_unit_test(connections_of_one_client_have_lanes_of_their_own_while_they_are_few)};
+        cmocka_unit_test(connections_of_one_client_have_lanes_of_their_own_while_they_are_few),
+        cmocka_unit_test(a_client_has_no_more_turns_for_more_connections),
+        cmocka_unit_test(a_lane_changes_its_client_with_its_turns)};
     return cmocka_run_group_tests_name("lanes", tests, NULL, NULL);
 }

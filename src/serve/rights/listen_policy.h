@@ -15,6 +15,16 @@ enum listen_rights {
     LISTEN_RIGHTS_OPEN      /* whatever the tier may read; a client with a token has the rights of its user */
 };
 
+/* Where reads are answered, and how new the answers are (docs/reads.md). */
+enum listen_reads {
+    LISTEN_READS_REPLICA, /* here, where that is possible */
+    LISTEN_READS_RELAY    /* by upstream */
+};
+enum listen_consistency {
+    LISTEN_CONSISTENCY_ASKED,
+    LISTEN_CONSISTENCY_SERIALIZABLE /* each read counts as serializable, except those of tiers below */
+};
+
 struct listen_names { /* lent */
     const char *const *list;
     size_t n;
@@ -26,6 +36,8 @@ struct listen_policy {
     bool read_only;
     enum listen_rights rights;
     bool open_writes; /* OPEN: writes, too */
+    enum listen_reads reads;
+    enum listen_consistency consistency;
     /* Names in the certificates of tiers below; users_from: of those that may say for which user they ask
      * (identity.h). */
     struct listen_names tiers, users_from;

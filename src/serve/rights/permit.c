@@ -806,14 +806,6 @@ static bool is_off_now(void *user)
     return permit_is_open(user, belfry_clock_ms());
 }
 
-static struct belfry_hash_key random_key(const void *otherwise)
-{
-    struct belfry_hash_key key;
-    if (uv_random(NULL, NULL, &key, sizeof(key), 0, NULL) != 0)
-        key = (struct belfry_hash_key){uv_hrtime(), (uint64_t)(uintptr_t)otherwise};
-    return key;
-}
-
 enum belfry_err permit_create(const struct permit_opts *opts, struct permit **out)
 {
     struct permit *permit = calloc(1, sizeof(*permit));
@@ -825,7 +817,7 @@ enum belfry_err permit_create(const struct permit_opts *opts, struct permit **ou
     regime_init(&permit->regime, permit->opts.period_ms, opts->seed);
     struct rights_opts rights = {.period_ms = permit->opts.period_ms - permit->opts.period_ms / MARGIN,
                                  .seed = opts->seed,
-                                 .hash_key = random_key(permit),
+                                 .hash_key = belfry_hash_key_draw(),
                                  .bytes_max = opts->bytes_max > 0 ? opts->bytes_max : PERMIT_KEPT_BYTES,
                                  .claim_bytes = sizeof(struct permit_question) + PERMIT_HOLDER};
     enum belfry_err err = rights_create(&rights, &permit->rights);

@@ -361,8 +361,7 @@ enum belfry_err vouch_create(const struct vouch_opts *opts, struct vouch **out)
         free(vouch);
         return BELFRY_ERR_NOMEM;
     }
-    if (uv_random(NULL, NULL, &vouch->hash_key, sizeof(vouch->hash_key), 0, NULL) != 0)
-        vouch->hash_key = (struct belfry_hash_key){uv_hrtime(), (uint64_t)(uintptr_t)vouch};
+    vouch->hash_key = belfry_hash_key_draw();
     belfry_map_init(&vouch->entries);
     belfry_list_init(&vouch->kept);
     belfry_list_init(&vouch->waits);

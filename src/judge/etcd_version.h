@@ -1,11 +1,11 @@
-/* src/follow/etcd_version.h
+/* src/judge/etcd_version.h
  *
  * etcd_version: what is known against the watch of a version of etcd (docs/spec/etcd-watch.md 3.8).
  *
  * Thread: any. Pure.
  */
-#ifndef BELFRY_FOLLOW_ETCD_VERSION_H
-#define BELFRY_FOLLOW_ETCD_VERSION_H
+#ifndef BELFRY_JUDGE_ETCD_VERSION_H
+#define BELFRY_JUDGE_ETCD_VERSION_H
 
 #include <stdbool.h>
 
@@ -18,5 +18,10 @@ enum etcd_version {
 /* Judges `version`. `whole_scope`: everything is watched, so missing revisions are noticed. *why receives the bug when
  * the result is not GOOD. */
 enum etcd_version etcd_version_judge(const char *version, bool whole_scope, const char **why);
+
+/* The first release of the same line against which nothing is known: "3.5.22" for "3.5.16". Lines that are no longer
+ * mended have none: the result is that of 3.4. False: the text is no version, or of a later line. */
+#define ETCD_VERSION_TEXT 24
+bool etcd_version_upgrade(const char *version, char out[ETCD_VERSION_TEXT]);
 
 #endif

@@ -1,5 +1,5 @@
-/* src/follow/etcd_version_test.c */
-#include "follow/etcd_version.h"
+/* src/judge/etcd_version_test.c */
+#include "judge/etcd_version.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -48,10 +48,27 @@ static void versions_are_judged_by_what_is_known_against_them(void **state)
     }
 }
 
+static void an_upgrade_stays_in_its_line_and_is_good(void **state)
+{
+    static const char *const rows[][2] = {
+        {"3.5.16", "3.5.22"}, {"3.4.23", "3.4.38"}, {"3.6.0", "3.6.2"}, {"3.3.1", "3.4.38"}};
+    char to[ETCD_VERSION_TEXT];
+    const char *why;
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        assert_true(etcd_version_upgrade(rows[i][0], to));
+        assert_string_equal(to, rows[i][1]);
+        assert_int_equal(etcd_version_judge(to, false, &why), ETCD_VERSION_GOOD);
+    }
+    assert_false(etcd_version_upgrade("kine", to));
+    assert_false(etcd_version_upgrade("3.7.0", to));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(versions_are_judged_by_what_is_known_against_them),
+        cmocka_unit_test(an_upgrade_stays_in_its_line_and_is_good),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

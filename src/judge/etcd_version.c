@@ -1,5 +1,5 @@
-/* src/follow/etcd_version.c */
-#include "follow/etcd_version.h"
+/* src/judge/etcd_version.c */
+#include "judge/etcd_version.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -53,4 +53,16 @@ enum etcd_version etcd_version_judge(const char *version, bool whole_scope, cons
         return bugs[i].hidden && !whole_scope ? ETCD_VERSION_REFUSED : ETCD_VERSION_OLD;
     }
     return ETCD_VERSION_GOOD;
+}
+
+bool etcd_version_upgrade(const char *version, char out[ETCD_VERSION_TEXT])
+{
+    struct version v;
+    if (!version_read(version, &v) || v.major > 3 || (v.major == 3 && v.minor > 6))
+        return false;
+    unsigned line = v.major < 3 || v.minor < 4 ? 0 : v.minor - 4, patch = 0;
+    for (size_t i = 0; i < sizeof(bugs) / sizeof(bugs[0]); i++)
+        patch = bugs[i].fixed[line] > patch ? bugs[i].fixed[line] : patch;
+    snprintf(out, ETCD_VERSION_TEXT, "3.%u.%u", line + 4, patch);
+    return true;
 }

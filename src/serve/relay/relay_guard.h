@@ -1,0 +1,101 @@
+/* src/serve/relay/relay_guard.h
+ *
+ * relay_guard: finds requests that would end the etcd to which they go, as their bytes come in and before they are
+ * passed on.
+ *
+ * An etcd before 3.6 dies when it sorts by a target that does not exist (etcd-io/etcd#13554). Such a Range may be a
+ * request itself, or lie in a Txn, behind any number of puts, in a Txn in a Txn. So the whole message is walked,
+ * however large it is and however it is cut:
+ *
+ *     TxnRequest --2, 3--> RequestOp --1--> RangeRequest: sort_target is 6
+ *         ^                    |
+ *         `---------4----------'          everything else is passed over
+ *
+ * It dies as well of an alarm with an action that does not exist, and all members of a cluster die, at every start
+ * anew, of one that is activated and does not exist: AlarmRequest has its action in 1, its alarm in 3.
+ *
+ * etcd looks at a message when it has all of it, and the end of a Range is seen here first. Messages are read as etcd
+ * reads them (gogo/protobuf), which takes some that scan.h does not: groups, and numbers with more bits than they have
+ * room for, whose upper bits are dropped. What etcd cannot read does no harm.
+ *
+ * A compressed message is unpacked piece by piece, and walked in the same way. One that cannot be read is refused: what
+ * another library makes of it is not known.
+ *
+ * Thread: owner. Pure; unchecked: a part of its call.
+ * Memory: none besides its own, and while a compressed message comes in that of a gunzip.
+ */
+#ifndef BELFRY_SERVE_RELAY_RELAY_GUARD_H
+#define BELFRY_SERVE_RELAY_RELAY_GUARD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+#include "net/grpc_frame.h"
+#include "net/gunzip.h"
+
+#define RELAY_GUARD_DEPTH 100 /* messages in messages: protobuf's own limit, in most languages */
+
+enum relay_guard_kind { RELAY_GUARD_RANGE, RELAY_GUARD_TXN, RELAY_GUARD_ALARM };
+
+/* What the next byte is. */
+enum relay_guard_step {
+    RELAY_GUARD_PREFIX, /* gRPC's */
+    RELAY_GUARD_TAG,
+    RELAY_GUARD_NUMBER,
+    RELAY_GUARD_LENGTH,
+    RELAY_GUARD_SKIP, /* in a field that is passed over */
+    RELAY_GUARD_DONE  /* no byte is looked at any more */
+};
+
+struct relay_guard {
+    enum relay_guard_kind kind; /* fixed, as: */
+    bool is_gzip;
+    enum relay_guard_step step;       /* of a compressed message: of what is unpacked */
+    bool is_packed;                   /* the message is compressed: */
+    uint32_t packed;                  /* bytes of it that have not come */
+    struct belfry_gunzip *gunzip;     /* owned; NULL: it is not, or all of it has come */
+    uint32_t at;                      /* bytes of the message, or of its prefix, that have come */
+    uint64_t varint;                  /* as far as it has come: */
+    unsigned shift;                   /* its bits so far */
+    uint32_t field;                   /* number of the field */
+    uint32_t skip;                    /* SKIP: bytes left */
+    uint32_t groups;                  /* that are open */
+    bool is_judged;                   /* the innermost message is a RangeRequest or an AlarmRequest: */
+    int32_t sort_target;              /* of the one */
+    int32_t action, alarm;            /* of the other */
+    unsigned depth;                   /* messages that are open, as: */
+    uint32_t ends[RELAY_GUARD_DEPTH]; /* where they end, outermost first */
+};
+
+/* Are requests of this path to be looked at? */
+bool relay_guard_is(struct belfry_bytes path, enum relay_guard_kind *out);
+
+/* is_gzip: what is compressed is so by gzip. etcd reads nothing else. */
+static inline void relay_guard_init(struct relay_guard *guard, enum relay_guard_kind kind, bool is_gzip)
+{
+    *guard = (struct relay_guard){.kind = kind, .is_gzip = is_gzip};
+}
+
+void relay_guard_fini(struct relay_guard *guard);
+
+/* Bytes that it holds besides its own. */
+static inline size_t relay_guard_bytes(const struct relay_guard *guard)
+{
+    return guard->gunzip != NULL ? BELFRY_GUNZIP_BYTES : 0;
+}
+
+enum relay_guard_verdict {
+    RELAY_GUARD_HARMLESS,   /* these bytes may be passed on */
+    RELAY_GUARD_KILLS,      /* they must not, and none after them: of a Range or a Txn */
+    RELAY_GUARD_ALARMS,     /* the same: of an alarm */
+    RELAY_GUARD_TOO_DEEP,   /* the same: there are too many messages in messages */
+    RELAY_GUARD_UNREADABLE, /* the same: it is compressed, and no gzip */
+    RELAY_GUARD_TOO_LARGE,  /* the same: it unpacks to more than belfry_gzip_allowance() */
+    RELAY_GUARD_NO_MEMORY   /* the same: to unpack it */
+};
+
+/* The next bytes of the request's body. */
+enum relay_guard_verdict relay_guard_pass(struct relay_guard *guard, struct belfry_bytes bytes);
+
+#endif

@@ -1,0 +1,301 @@
+/* src/serve/relay/relay_guard_test.c: messages whole and cut, in all the ways in which etcd would read them. */
+#include "serve/relay/relay_guard.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/buf.h"
+#include "net/gzip.h"
+#include "support/gzipped.h"
+
+/* ---- messages ---- */
+
+static struct belfry_buf message(const void *data, size_t len)
+{
+    struct belfry_buf buf;
+    belfry_buf_init(&buf);
+    assert_int_equal(belfry_buf_append(&buf, data, len), BELFRY_OK);
+    return buf;
+}
+#define MESSAGE(...) message((const uint8_t[]){__VA_ARGS__}, sizeof((const uint8_t[]){__VA_ARGS__}))
+
+/* The same as a field of another message. */
+static void put_in(struct belfry_buf *inner, uint8_t number)
+{
+    struct belfry_bytes bytes = belfry_buf_bytes(inner);
+    uint8_t head[8] = {(uint8_t)(number << 3 | 2)};
+    size_t n = 1;
+    for (size_t len = bytes.len; n == 1 || len > 0; len >>= 7)
+        head[n++] = (uint8_t)((len & 0x7f) | (len > 0x7f ? 0x80 : 0));
+    struct belfry_buf outer = message(head, n);
+    if (bytes.len > 0)
+        assert_int_equal(belfry_buf_append(&outer, bytes.data, bytes.len), BELFRY_OK);
+    belfry_buf_fini(inner);
+    *inner = outer;
+}
+
+static void add(struct belfry_buf *to, struct belfry_buf more)
+{
+    struct belfry_bytes bytes = belfry_buf_bytes(&more);
+    assert_int_equal(belfry_buf_append(to, bytes.data, bytes.len), BELFRY_OK);
+    belfry_buf_fini(&more);
+}
+
+/* An operation of a Txn. */
+static struct belfry_buf operation(struct belfry_buf request, uint8_t kind, uint8_t branch)
+{
+    put_in(&request, kind);
+    put_in(&request, branch);
+    return request;
+}
+
+/* A Range of the key "k", by a sort target. */
+static struct belfry_buf range(uint8_t sort_target)
+{
+    return MESSAGE(0x0a, 1, 'k', 0x30, sort_target, 0x38, 1);
+}
+
+/* ---- verdicts ---- */
+
+/* Of a body in pieces of so many bytes, which must be the same for all. */
+static enum relay_guard_verdict cut(enum relay_guard_kind kind, struct belfry_bytes body, size_t piece)
+{
+    struct relay_guard guard;
+    enum relay_guard_verdict verdict = RELAY_GUARD_HARMLESS;
+    relay_guard_init(&guard, kind, true);
+    for (size_t at = 0; at < body.len && verdict == RELAY_GUARD_HARMLESS; at += piece) {
+        size_t n = body.len - at < piece ? body.len - at : piece;
+        verdict = relay_guard_pass(&guard, belfry_bytes_of(body.data + at, n));
+    }
+    relay_guard_fini(&guard);
+    return verdict;
+}
+
+/* Of a message, whole or cut. flag: 1 if it is compressed. */
+static enum relay_guard_verdict framed(enum relay_guard_kind kind, uint8_t flag, struct belfry_bytes bytes)
+{
+    uint8_t prefix[BELFRY_GRPC_PREFIX_BYTES];
+    belfry_grpc_frame_prefix(prefix, bytes.len);
+    prefix[0] = flag;
+    struct belfry_buf body = message(prefix, sizeof(prefix));
+    add(&body, message(bytes.data, bytes.len));
+    bytes = belfry_buf_bytes(&body);
+    enum relay_guard_verdict whole = cut(kind, bytes, bytes.len);
+    for (size_t piece = 1; piece <= 7; piece++)
+        assert_int_equal(cut(kind, bytes, piece), whole);
+    belfry_buf_fini(&body);
+    return whole;
+}
+
+/* The same if it is compressed. */
+static enum relay_guard_verdict verdict_of(enum relay_guard_kind kind, struct belfry_buf request)
+{
+    static uint8_t packed[200000];
+    struct belfry_bytes bytes = belfry_buf_bytes(&request);
+    enum relay_guard_verdict verdict = framed(kind, 0, bytes);
+    size_t n = gzipped(bytes.data, bytes.len, 0, packed, sizeof(packed));
+    assert_int_equal(framed(kind, 1, belfry_bytes_of(packed, n)), verdict);
+    belfry_buf_fini(&request);
+    return verdict;
+}
+
+static void expect_txn(struct belfry_buf request, enum relay_guard_verdict verdict)
+{
+    assert_int_equal(verdict_of(RELAY_GUARD_TXN, request), verdict);
+}
+
+static void expect_range(struct belfry_buf request, enum relay_guard_verdict verdict)
+{
+    assert_int_equal(verdict_of(RELAY_GUARD_RANGE, request), verdict);
+}
+
+/* ---- tests ---- */
+
+static void four_methods_can_do_harm(void **state)
+{
+    (void)state;
+    enum relay_guard_kind kind;
+    assert_true(relay_guard_is(belfry_bytes_str("/etcdserverpb.KV/Txn"), &kind) && kind == RELAY_GUARD_TXN);
+    assert_true(relay_guard_is(belfry_bytes_str("/etcdserverpb.KV/Range"), &kind) && kind == RELAY_GUARD_RANGE);
+    assert_true(relay_guard_is(belfry_bytes_str("/etcdserverpb.KV/RangeStream"), &kind) && kind == RELAY_GUARD_RANGE);
+    assert_true(relay_guard_is(belfry_bytes_str("/etcdserverpb.Maintenance/Alarm"), &kind) &&
+                kind == RELAY_GUARD_ALARM);
+    assert_false(relay_guard_is(belfry_bytes_str("/etcdserverpb.KV/Put"), &kind));
+}
+
+static void a_sort_target_that_does_not_exist_kills(void **state)
+{
+    (void)state;
+    for (uint8_t target = 0; target < 8; target++)
+        expect_range(range(target), target > 4 ? RELAY_GUARD_KILLS : RELAY_GUARD_HARMLESS);
+    expect_range(MESSAGE(0x30, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1), RELAY_GUARD_KILLS); /* -1 */
+    expect_range(MESSAGE(0x30, 5, 0x30, 1), RELAY_GUARD_HARMLESS); /* the last one counts */
+    expect_range(MESSAGE(0x30, 1, 0x30, 5), RELAY_GUARD_KILLS);
+    expect_range(MESSAGE(0x0a, 2, 0x30, 5), RELAY_GUARD_HARMLESS); /* in a key */
+    expect_range(message("", 0), RELAY_GUARD_HARMLESS);
+}
+
+static void it_is_found_in_either_branch_and_behind_anything(void **state)
+{
+    (void)state;
+    static uint8_t large[100000];
+    for (uint8_t branch = 2; branch <= 3; branch++) {
+        expect_txn(operation(range(4), 1, branch), RELAY_GUARD_HARMLESS);
+        expect_txn(operation(range(5), 1, branch), RELAY_GUARD_KILLS);
+        struct belfry_buf request = MESSAGE(0x0a, 3, 0x1a, 1, 'c'); /* a comparison */
+        add(&request, operation(message(large, sizeof(large)), 2, 2));
+        add(&request, operation(range(1), 1, 2));
+        add(&request, operation(range(5), 1, branch));
+        add(&request, operation(range(1), 1, 3));
+        expect_txn(request, RELAY_GUARD_KILLS);
+    }
+    expect_txn(operation(range(5), 2, 2), RELAY_GUARD_HARMLESS); /* a put with the same bytes */
+    expect_txn(operation(range(5), 3, 2), RELAY_GUARD_HARMLESS);
+    expect_txn(operation(range(5), 1, 1), RELAY_GUARD_HARMLESS); /* a comparison */
+    expect_txn(range(5), RELAY_GUARD_HARMLESS);
+}
+
+static struct belfry_buf nested(size_t n_txns)
+{
+    struct belfry_buf request = operation(range(5), 1, 2);
+    for (size_t i = 1; i < n_txns; i++)
+        request = operation(request, 4, i % 2 == 0 ? 2 : 3);
+    return request;
+}
+
+static void expect_alarm(struct belfry_buf request, enum relay_guard_verdict verdict)
+{
+    assert_int_equal(verdict_of(RELAY_GUARD_ALARM, request), verdict);
+}
+
+static void alarms_and_actions_that_do_not_exist_kill(void **state)
+{
+    (void)state;
+    expect_alarm(message("", 0), RELAY_GUARD_HARMLESS);                     /* get */
+    expect_alarm(MESSAGE(0x08, 1, 0x18, 1), RELAY_GUARD_HARMLESS);          /* activate NOSPACE */
+    expect_alarm(MESSAGE(0x10, 7, 0x18, 2, 0x08, 1), RELAY_GUARD_HARMLESS); /* CORRUPT, of a member */
+    expect_alarm(MESSAGE(0x08, 2, 0x18, 99), RELAY_GUARD_HARMLESS);         /* deactivate */
+    expect_alarm(MESSAGE(0x18, 99), RELAY_GUARD_HARMLESS);                  /* get */
+    expect_alarm(MESSAGE(0x08, 1), RELAY_GUARD_HARMLESS);                   /* activate none */
+    expect_alarm(MESSAGE(0x08, 1, 0x18, 3), RELAY_GUARD_ALARMS);
+    expect_alarm(MESSAGE(0x08, 3), RELAY_GUARD_ALARMS);
+    expect_alarm(MESSAGE(0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1), RELAY_GUARD_ALARMS); /* -1 */
+    expect_alarm(MESSAGE(0x30, 5), RELAY_GUARD_HARMLESS); /* what kills as a Range */
+}
+
+static void depth_is_bounded(void **state)
+{
+    (void)state;
+    const size_t most = RELAY_GUARD_DEPTH / 2 - 1; /* a Txn and an operation each, and the Range */
+    expect_txn(nested(2), RELAY_GUARD_KILLS);
+    expect_txn(nested(most), RELAY_GUARD_KILLS);
+    expect_txn(nested(most + 2), RELAY_GUARD_TOO_DEEP);
+    expect_txn(nested(200), RELAY_GUARD_TOO_DEEP);
+}
+
+/* What scan.h rejects and etcd does not. */
+static void messages_are_read_as_loosely_as_etcd_reads_them(void **state)
+{
+    (void)state;
+    expect_range(MESSAGE(0x7b, 0x30, 1, 0x7c, 0x30, 5), RELAY_GUARD_KILLS); /* an unknown group before it */
+    expect_range(MESSAGE(0x30, 5, 0x7b, 0x30, 1, 0x7c), RELAY_GUARD_KILLS); /* and after: it is not in there */
+    expect_range(MESSAGE(0x7b, 0x83, 1, 0x84, 1, 0x0a, 1, 'k', 0x7c, 0x30, 5), RELAY_GUARD_KILLS);
+    expect_range(MESSAGE(0x30, 0x85, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x7e), RELAY_GUARD_KILLS);
+    expect_range(MESSAGE(0xb0, 0x80, 0x80, 0x80, 0x80, 0x08, 5), RELAY_GUARD_KILLS); /* field 6 and 2^32 */
+    expect_range(MESSAGE(0xb0, 0x00, 5), RELAY_GUARD_KILLS);                         /* a tag of two bytes */
+    expect_range(MESSAGE(0x79, 0, 0, 0, 0, 0, 0, 0, 0, 0x7d, 0, 0, 0, 0, 0x30, 5), RELAY_GUARD_KILLS); /* fixed */
+}
+
+/* etcd refuses these itself. */
+static void malformed_messages_are_harmless(void **state)
+{
+    (void)state;
+    expect_range(MESSAGE(0x30), RELAY_GUARD_HARMLESS);
+    expect_range(MESSAGE(0x30, 5, 0x0a), RELAY_GUARD_HARMLESS);
+    expect_range(MESSAGE(0x30, 5, 0x0a, 2, 'k'), RELAY_GUARD_HARMLESS);
+    expect_range(MESSAGE(0x30, 5, 0x7b), RELAY_GUARD_HARMLESS);
+    expect_range(MESSAGE(0x7c, 0x30, 5), RELAY_GUARD_HARMLESS);
+    expect_range(MESSAGE(0x7e, 0x30, 5), RELAY_GUARD_HARMLESS);
+    expect_range(MESSAGE(0x30, 5, 0x79, 0), RELAY_GUARD_HARMLESS);
+    expect_range(MESSAGE(0x30, 0x85, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0), RELAY_GUARD_HARMLESS);
+    expect_txn(MESSAGE(0x12, 4, 0x0a, 3, 0x30, 5), RELAY_GUARD_HARMLESS); /* a Range that is longer than all */
+}
+
+static void only_the_first_message_is_looked_at(void **state)
+{
+    (void)state;
+    static const uint8_t two[] = {0, 0, 0, 0, 2, 0x30, 1, 0, 0, 0, 0, 2, 0x30, 5};
+    static const uint8_t flagged[] = {2, 0, 0, 0, 2, 0x30, 5}; /* no server of gRPC takes this flag */
+    assert_int_equal(cut(RELAY_GUARD_RANGE, belfry_bytes_of(two, sizeof(two)), 3), RELAY_GUARD_HARMLESS);
+    assert_int_equal(cut(RELAY_GUARD_RANGE, belfry_bytes_of(flagged, sizeof(flagged)), 3), RELAY_GUARD_HARMLESS);
+}
+
+static void what_cannot_be_unpacked_is_refused(void **state)
+{
+    (void)state;
+    static uint8_t plain[BELFRY_GZIP_ANY + 3], packed[2 * BELFRY_GZIP_ANY];
+    const size_t most = BELFRY_GZIP_ANY;
+    assert_int_equal(framed(RELAY_GUARD_RANGE, 1, belfry_bytes_str("")), RELAY_GUARD_UNREADABLE);
+    assert_int_equal(framed(RELAY_GUARD_RANGE, 1, belfry_bytes_str("no gzip")), RELAY_GUARD_UNREADABLE);
+    size_t n = gzipped("\x30\x01", 2, 9, packed, sizeof(packed));
+    assert_int_equal(framed(RELAY_GUARD_RANGE, 1, belfry_bytes_of(packed, n)), RELAY_GUARD_HARMLESS);
+    assert_int_equal(framed(RELAY_GUARD_RANGE, 1, belfry_bytes_of(packed, n - 1)), RELAY_GUARD_UNREADABLE);
+    packed[n - 5] ^= 1; /* the checksum */
+    assert_int_equal(framed(RELAY_GUARD_RANGE, 1, belfry_bytes_of(packed, n)), RELAY_GUARD_UNREADABLE);
+
+    plain[0] = 0x0a; /* a key of zeros */
+    for (unsigned i = 0; i < 3; i++)
+        plain[1 + i] = (uint8_t)(((most - 4) >> (7 * i) & 0x7f) | (i < 2 ? 0x80 : 0));
+    n = gzipped(plain, most, 9, packed, sizeof(packed));
+    assert_int_equal(framed(RELAY_GUARD_RANGE, 1, belfry_bytes_of(packed, n)), RELAY_GUARD_HARMLESS);
+    n = gzipped(plain, most + 1, 9, packed, sizeof(packed));
+    assert_int_equal(framed(RELAY_GUARD_RANGE, 1, belfry_bytes_of(packed, n)), RELAY_GUARD_TOO_LARGE);
+}
+
+static void what_is_compressed_by_something_else_is_passed_on(void **state)
+{
+    (void)state;
+    static const uint8_t body[] = {1, 0, 0, 0, 2, 0x30, 5};
+    struct relay_guard guard;
+    relay_guard_init(&guard, RELAY_GUARD_RANGE, false);
+    assert_int_equal(relay_guard_pass(&guard, belfry_bytes_of(body, sizeof(body))), RELAY_GUARD_HARMLESS);
+    relay_guard_fini(&guard);
+}
+
+/* While it comes in, and no longer. */
+static void a_compressed_message_costs_memory_that_is_counted(void **state)
+{
+    (void)state;
+    uint8_t body[64] = {1};
+    size_t n = gzipped("\x30\x05", 2, 9, body + 5, sizeof(body) - 5);
+    struct relay_guard guard;
+    body[4] = (uint8_t)n;
+    relay_guard_init(&guard, RELAY_GUARD_RANGE, true);
+    assert_int_equal(relay_guard_pass(&guard, belfry_bytes_of(body, 5 + n - 1)), RELAY_GUARD_HARMLESS);
+    assert_int_equal(relay_guard_bytes(&guard), BELFRY_GUNZIP_BYTES);
+    assert_int_equal(relay_guard_pass(&guard, belfry_bytes_of(body + 5 + n - 1, 1)), RELAY_GUARD_KILLS);
+    assert_int_equal(relay_guard_bytes(&guard), 0);
+    relay_guard_fini(&guard);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(four_methods_can_do_harm),
+        cmocka_unit_test(a_sort_target_that_does_not_exist_kills),
+        cmocka_unit_test(it_is_found_in_either_branch_and_behind_anything),
+        cmocka_unit_test(alarms_and_actions_that_do_not_exist_kill),
+        cmocka_unit_test(depth_is_bounded),
+        cmocka_unit_test(messages_are_read_as_loosely_as_etcd_reads_them),
+        cmocka_unit_test(malformed_messages_are_harmless),
+        cmocka_unit_test(only_the_first_message_is_looked_at),
+        cmocka_unit_test(what_cannot_be_unpacked_is_refused),
+        cmocka_unit_test(what_is_compressed_by_something_else_is_passed_on),
+        cmocka_unit_test(a_compressed_message_costs_memory_that_is_counted),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

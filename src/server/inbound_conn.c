@@ -1,0 +1,706 @@
+/* src/server/inbound_conn.c */
+#include "server/inbound_conn.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/list.h"
+
+#define TURN_NS     4000000 /* for the reads of one turn, of all connections that are not put off */
+#define ENOUGH      INBOUND_CONN_OUTPUT
+#define ENOUGH_TLS  (32 * 1024)  /* and a frame: tls_conn takes at most 64 KiB unsent */
+#define OUTPUT_KEPT (256 * 1024) /* the shared buffer is not kept larger */
+
+static void on_poll(uv_poll_t *poll, int status, int events);
+
+/* ---- a connection's state ---- */
+
+static void conn_move_to(struct inbound_conn *c, enum inbound_state next)
+{
+    struct inbound_conns *all = c->all;
+    assert(next > c->state && !(c->state == INBOUND_HTTP1 && next == INBOUND_HTTP2));
+    assert(next != INBOUND_HANDSHAKE || c->state == INBOUND_PROXY_HEAD);
+    all->n_http1 += (next == INBOUND_HTTP1) - (c->state == INBOUND_HTTP1);
+    all->n_http2 += (next == INBOUND_HTTP2) - (c->state == INBOUND_HTTP2);
+    c->state = next;
+}
+
+static bool conn_speaks(const struct inbound_conn *c)
+{
+    return c->state == INBOUND_HTTP1 || c->state == INBOUND_HTTP2;
+}
+
+static void conn_make_dirty(struct inbound_conn *c)
+{
+    if (belfry_list_empty(&c->in_dirty))
+        belfry_list_append(&c->all->dirty, &c->in_dirty);
+}
+
+static void conn_log(const struct inbound_conn *c, enum belfry_log_level level, const char *event, const char *why)
+{
+    inbound_client_log(&c->client, c->all->opts->log, level, event, why);
+}
+
+/* ---- HTTP/1.1 or HTTP/2 ---- */
+
+static void on_wants_flush(void *user)
+{
+    conn_make_dirty(user);
+}
+
+/* A request's head is complete. */
+static void on_begin(struct exchange *x, const struct exchange_head *head, void *user)
+{
+    struct inbound_conn *c = user;
+    conn_waits_expect(&c->waits, INBOUND_WAIT_NONE, 0);
+    shares_work(&c->client.info.share, WORK_REQUESTS, 1);
+    c->all->opts->begin(x, head, c->all->opts->user);
+}
+
+static enum belfry_err start_http1(struct inbound_conn *c)
+{
+    struct h1_server_opts opts = {
+        .conn = &c->client.info, .begin = on_begin, .user = c, .wants_flush = on_wants_flush, .flush_user = c};
+    enum belfry_err err = h1_server_create(&opts, &c->http.h1);
+    if (err != BELFRY_OK)
+        return err;
+    c->client.info.http1 = true;
+    conn_move_to(c, INBOUND_HTTP1);
+    if (c->client.info.leaving)
+        h1_server_shut(c->http.h1);
+    return BELFRY_OK;
+}
+
+static enum belfry_err start_http2(struct inbound_conn *c)
+{
+    struct h2_server_opts opts = {.conn = &c->client.info,
+                                  .begin = on_begin,
+                                  .user = c,
+                                  .max_streams = c->all->opts->max_streams,
+                                  .wants_flush = on_wants_flush,
+                                  .flush_user = c};
+    enum belfry_err err = h2_server_create(&opts, &c->http.h2);
+    if (err != BELFRY_OK)
+        return err;
+    conn_move_to(c, INBOUND_HTTP2);
+    conn_make_dirty(c); /* our SETTINGS */
+    if (c->client.info.leaving)
+        h2_server_shut(c->http.h2);
+    return BELFRY_OK;
+}
+
+static void conn_unhold(struct inbound_conn *c)
+{
+    if (inbound_http_unhold(&c->http))
+        conn_make_dirty(c);
+}
+
+/* What the connection costs, but for what HTTP/2 counts itself. */
+static void conn_count(struct inbound_conn *c)
+{
+    size_t cost = 0;
+    if (c->state != INBOUND_CLOSING)
+        cost = sizeof(*c) + inbound_socket_bytes(&c->socket) + (c->http.h1 != NULL ? h1_server_bytes(c->http.h1) : 0);
+    shares_count(&c->client.info.share, SHARES_MEMORY, c->counted, cost);
+    c->counted = cost;
+}
+
+/* ---- the end of a connection ---- */
+
+static void conn_release(struct inbound_conn *c)
+{
+    if (--c->holds > 0)
+        return;
+    struct inbound_conns *all = c->all;
+    inbound_client_fini(&c->client);
+    free(c->proxy_head);
+    free(c);
+    all->handle_closed(all);
+}
+
+static void on_poll_closed(uv_handle_t *handle)
+{
+    conn_release(handle->data);
+}
+
+static void on_torn_down(struct h2_teardown_item *item)
+{
+    conn_release(belfry_container(item, struct inbound_conn, teardown));
+}
+
+static void server_destroy(struct inbound_conn *c)
+{
+    struct h1_server *h1 = c->http.h1;
+    struct h2_server *h2 = c->http.h2;
+    c->http.h1 = NULL;
+    c->http.h2 = NULL;
+    belfry_list_remove(&c->pong.node);
+    shares_end(&c->client.info.share);
+    h1_server_destroy(h1);
+    if (h2 != NULL && !h2_teardown_begin(&c->all->teardown, h2, &c->teardown, on_torn_down))
+        c->holds++;
+}
+
+void inbound_conn_close(struct inbound_conn *c)
+{
+    struct inbound_conns *all = c->all;
+    if (c->state == INBOUND_CLOSING)
+        return;
+    inbound_socket_say_goodbye(&c->socket, conn_speaks(c) ? INBOUND_GOODBYE : INBOUND_ALERT_ONLY);
+    conn_move_to(c, INBOUND_CLOSING);
+    conn_count(c);
+    shares_count(&c->client.info.share, SHARES_CONNECTIONS, 1, 0);
+    server_destroy(c);
+    conn_waits_end(&c->waits);
+    belfry_list_remove(&c->in_dirty);
+    inbound_round_leave(&all->certified, &c->in_certified);
+    belfry_list_remove(&c->in_all);
+    belfry_list_remove(&c->in_expelled);
+    belfry_list_remove(&c->in_put_off);
+    all->n_tls -= c->client.info.tls;
+    all->n_leaving -= c->client.info.leaving;
+    all->stats.connections--;
+    all->stats.closed++;
+    uv_close((uv_handle_t *)&c->poll, on_poll_closed);
+    inbound_socket_close(&c->socket);
+}
+
+void inbound_conn_linger(struct inbound_conn *c, uint64_t now_ms)
+{
+    if (c->input_ended) {
+        inbound_conn_close(c);
+        return;
+    }
+    inbound_socket_say_goodbye(&c->socket, INBOUND_GOODBYE);
+    shutdown(c->socket.fd, SHUT_WR);
+    conn_move_to(c, INBOUND_LINGERING);
+    inbound_round_leave(&c->all->certified, &c->in_certified);
+    server_destroy(c);
+    belfry_list_remove(&c->in_dirty);
+    conn_waits_expect(&c->waits, INBOUND_WAIT_LINGER, now_ms);
+}
+
+/* ---- after every event ---- */
+
+static bool conn_wants_read(const struct inbound_conn *c)
+{
+    if (c->state == INBOUND_LINGERING)
+        return true;
+    if (c->input_ended || c->last)
+        return false;
+    return !conn_speaks(c) || inbound_http_wants_read(&c->http);
+}
+
+/* uv_poll_start() costs two system calls, so it is called only when the events change. A socket that is not polled
+ * cannot report that its peer is gone: it is probed from time to time. */
+static void conn_poll(struct inbound_conn *c, uint64_t now_ms)
+{
+    bool reads = conn_wants_read(c) && belfry_list_empty(&c->in_put_off);
+    int events = (reads ? UV_READABLE : 0) | (c->socket.full ? UV_WRITABLE : 0);
+    if (events == c->watched)
+        return;
+    c->watched = events;
+    if (events == 0) {
+        uv_poll_stop(&c->poll);
+        conn_waits_probe_later(&c->waits, now_ms);
+        return;
+    }
+    int code = uv_poll_start(&c->poll, events, on_poll);
+    assert(code == 0); /* it only fails for a descriptor that is not open */
+    (void)code;
+}
+
+static bool conn_is_over(const struct inbound_conn *c)
+{
+    if (!conn_speaks(c) || c->socket.full)
+        return false;
+    return c->last ? !inbound_http_wants_write(&c->http) : c->http.h1 != NULL && h1_server_over(c->http.h1);
+}
+
+/* One stream that is not read is no sign: its watch is parked, and costs no more than its room. */
+static bool conn_has_unread(const struct inbound_conn *c)
+{
+    return c->socket.full || (c->http.h2 != NULL && h2_server_bytes(c->http.h2) > EXCHANGE_ROOM);
+}
+
+static void conn_settle(struct inbound_conn *c, uint64_t now_ms)
+{
+    if (conn_is_over(c))
+        inbound_conn_linger(c, now_ms);
+    if (c->state == INBOUND_CLOSING)
+        return;
+    conn_count(c);
+    const struct inbound_http *http = &c->http;
+    if (http->h1 != NULL)
+        conn_waits_http1(&c->waits, h1_server_in_head(http->h1), !c->socket.full && h1_server_open(http->h1) == 0,
+                         now_ms);
+    else if (http->h2 != NULL && !c->socket.full && h2_server_open(http->h2) == 0)
+        conn_waits_http2_idle(&c->waits, c->client.info.leaving, now_ms);
+    if (conn_has_unread(c))
+        conn_waits_unread(&c->waits, c->socket.sent, now_ms);
+    else
+        conn_waits_all_read(&c->waits);
+    conn_poll(c, now_ms);
+}
+
+/* ---- writing ---- */
+
+/* The protocol was broken: the server's last output is still sent, and nothing more is read. */
+static void conn_break_off(struct inbound_conn *c, enum belfry_err err)
+{
+    if (c->last)
+        return;
+    enum h2_server_fault fault = c->http.h2 != NULL ? h2_server_fault(c->http.h2) : H2_SERVER_BREACH;
+    if (fault == H2_SERVER_BREACH)
+        conn_log(c, BELFRY_LOG_DEBUG, "connection_refused", belfry_strerror((int)err));
+    c->all->stats.refused_floods += c->http.h2 != NULL && fault == H2_SERVER_BREACH;
+    c->last = true;
+    conn_make_dirty(c);
+}
+
+/* Writes that have been made since, which are this connection's. */
+static void conn_count_writes(struct inbound_conn *c, const struct inbound_traffic *since)
+{
+    shares_work(&c->client.info.share, WORK_IO, c->all->traffic.writes - since->writes);
+    shares_work(&c->client.info.share, WORK_BYTES_OUT, c->all->traffic.bytes_out - since->bytes_out);
+}
+
+static bool conn_write(struct inbound_conn *c, struct belfry_bytes bytes)
+{
+    struct inbound_traffic before = c->all->traffic;
+    bool fine = inbound_socket_write(&c->socket, bytes);
+    conn_count_writes(c, &before);
+    return fine;
+}
+
+static bool conn_send_rest(struct inbound_conn *c)
+{
+    struct inbound_traffic before = c->all->traffic;
+    bool fine = inbound_socket_flush(&c->socket);
+    conn_count_writes(c, &before);
+    return fine;
+}
+
+/* Pulls through the shared buffer and writes once. False: the connection is lost, or there is no memory. */
+static bool pull_and_write(struct inbound_conn *c)
+{
+    struct belfry_buf *out = &c->all->output;
+    size_t enough = c->socket.tls != NULL ? ENOUGH_TLS : ENOUGH;
+    enum belfry_err err = inbound_http_pull(&c->http, enough, out);
+    if (err != BELFRY_OK && err != BELFRY_ERR_NOMEM)
+        conn_break_off(c, err); /* a GOAWAY may have been pulled */
+    bool fine = err != BELFRY_ERR_NOMEM;
+    if (fine && belfry_buf_len(out) > 0)
+        fine = conn_write(c, belfry_buf_bytes(out));
+    belfry_buf_clear(out);
+    if (out->cap > OUTPUT_KEPT)
+        belfry_buf_fini(out);
+    return fine;
+}
+
+static void flush_server(struct inbound_conn *c)
+{
+    if (!pull_and_write(c)) {
+        inbound_conn_close(c);
+        return;
+    }
+    if (c->socket.full) {
+        inbound_http_hold(&c->http);
+        return;
+    }
+    if (!c->last)
+        conn_unhold(c);
+    if (inbound_http_wants_write(&c->http))
+        conn_make_dirty(c);
+}
+
+void inbound_conn_flush(struct inbound_conn *c, uint64_t now_ms)
+{
+    if (c->socket.full) /* the poll reports when it is not */
+        return;
+    if (!conn_send_rest(c)) {
+        inbound_conn_close(c);
+        return;
+    }
+    if (c->socket.full)
+        inbound_http_hold(&c->http);
+    else if (conn_speaks(c))
+        flush_server(c);
+    if (c->state == INBOUND_CLOSING)
+        return;
+    conn_waits_probe_later(&c->waits, now_ms);
+    conn_settle(c, now_ms);
+}
+
+/* The owner flushes before its loop blocks, so the output of a turn goes out together. */
+static void conn_on_writable(struct inbound_conn *c)
+{
+    if (!conn_send_rest(c)) {
+        inbound_conn_close(c);
+        return;
+    }
+    if (c->socket.full || !conn_speaks(c))
+        return;
+    if (!c->last)
+        conn_unhold(c);
+    conn_make_dirty(c);
+}
+
+/* ---- reading ---- */
+
+/* An answer does not wait behind ten thousand connections that receive an event. */
+static void answer_promptly(struct inbound_conn *c)
+{
+    if (belfry_list_empty(&c->in_dirty))
+        return;
+    belfry_list_remove(&c->in_dirty);
+    belfry_list_append(&c->all->prompt, &c->in_dirty);
+}
+
+static void server_receive(struct inbound_conn *c, struct belfry_bytes bytes, uint64_t now_ms)
+{
+    enum belfry_err err = inbound_http_receive(&c->http, bytes, now_ms);
+    answer_promptly(c);
+    if (err == BELFRY_ERR_NOMEM) {
+        inbound_conn_close(c);
+        return;
+    }
+    if (err != BELFRY_OK) {
+        conn_break_off(c, err);
+        return;
+    }
+    if (c->http.h2 != NULL) {
+        if (conn_waits_expects(&c->waits, INBOUND_WAIT_GREETING) &&
+            h2_server_greeted(c->http.h2)) /* from now on it may be idle */
+            conn_waits_expect(&c->waits, INBOUND_WAIT_NONE, 0);
+        conn_waits_http2_head(&c->waits, h2_server_head_since(c->http.h2), now_ms);
+        if (h2_server_owes_pong(c->http.h2))
+            inbound_pongs_add(&c->all->pongs, &c->pong, now_ms);
+    }
+    if (!c->socket.full)
+        conn_unhold(c);
+    if (conn_is_over(c))
+        conn_make_dirty(c);
+}
+
+void inbound_conn_on_pong(struct inbound_pong *pong)
+{
+    h2_server_pay_pong(belfry_container(pong, struct inbound_conn, pong)->http.h2);
+}
+
+/* Passes on the bytes that were kept meanwhile. */
+static void sniff_protocol(struct inbound_conn *c, struct belfry_bytes bytes, uint64_t now_ms)
+{
+    enum inbound_sniffed sniffed = inbound_sniff_read(&c->sniff, &bytes);
+    if (sniffed == INBOUND_SNIFFED_LITTLE)
+        return;
+    if ((sniffed == INBOUND_SNIFFED_HTTP2 ? start_http2(c) : start_http1(c)) != BELFRY_OK) {
+        inbound_conn_close(c);
+        return;
+    }
+    server_receive(c, belfry_bytes_of(c->sniff.bytes, c->sniff.n), now_ms);
+    if (conn_speaks(c) && !c->last && bytes.len > 0)
+        server_receive(c, bytes, now_ms);
+}
+
+/* What the connection holds counts to that user from now on. */
+static enum belfry_err conn_take_user(struct inbound_conn *c, const char *user)
+{
+    const struct inbound_opts *opts = c->all->opts;
+    if (user[0] == '\0')
+        return BELFRY_OK;
+    bool is_tier = opts->is_tier != NULL && opts->is_tier(c->client.info.policy, user);
+    return inbound_client_set_user(&c->client, is_tier ? SHARES_BELOW : SHARES_CLIENT, user);
+}
+
+static void continue_handshake(struct inbound_conn *c, uint64_t now_ms)
+{
+    struct belfry_tls_conn *tls = c->socket.tls;
+    enum belfry_err err = belfry_tls_conn_handshake(tls);
+    if (inbound_socket_has_output(&c->socket))
+        conn_make_dirty(c);
+    if (err == BELFRY_ERR_AGAIN)
+        return;
+    if (err == BELFRY_OK) {
+        conn_waits_expect(&c->waits, INBOUND_WAIT_GREETING, now_ms);
+        err = conn_take_user(c, belfry_tls_conn_user(tls));
+        if (err == BELFRY_OK)
+            err = strcmp(belfry_tls_conn_alpn(tls), "h2") == 0 ? start_http2(c) : start_http1(c);
+    }
+    shares_work(&c->client.info.share, WORK_HANDSHAKES, 1);
+    if (err == BELFRY_OK) {
+        c->all->stats.resumed_handshakes += belfry_tls_conn_is_resumed(tls);
+        c->all->stats.full_handshakes += !belfry_tls_conn_is_resumed(tls);
+        inbound_round_join(&c->all->certified, &c->in_certified);
+        return;
+    }
+    enum belfry_log_level level =
+        belfry_log_is_due(++c->all->stats.refused_handshakes) ? BELFRY_LOG_WARN : BELFRY_LOG_DEBUG;
+    conn_log(c, level, "handshake_failed",
+             err == BELFRY_ERR_TLS ? belfry_tls_conn_why(tls) : belfry_strerror((int)err));
+    inbound_conn_close(c);
+}
+
+static void conn_on_input_end(struct inbound_conn *c)
+{
+    c->input_ended = true;
+    if (c->state != INBOUND_HTTP1) {
+        inbound_conn_close(c);
+        return;
+    }
+    h1_server_input_ended(c->http.h1);
+    conn_make_dirty(c);
+}
+
+/* Uses all bytes, because they are lent. The peer's goodbye ends its input. */
+static void conn_decrypt(struct inbound_conn *c, struct belfry_bytes bytes, uint64_t now_ms)
+{
+    belfry_tls_conn_feed(c->socket.tls, bytes);
+    if (c->state == INBOUND_HANDSHAKE)
+        continue_handshake(c, now_ms);
+    while (conn_speaks(c) && !c->last) {
+        size_t n;
+        enum belfry_err err = belfry_tls_conn_read(c->socket.tls, c->all->plain, INBOUND_CONN_PLAIN, &n);
+        if (err == BELFRY_OK) {
+            server_receive(c, belfry_bytes_of(c->all->plain, n), now_ms);
+            continue;
+        }
+        if (err == BELFRY_ERR_UNAVAILABLE)
+            conn_on_input_end(c);
+        else if (err != BELFRY_ERR_AGAIN)
+            inbound_conn_close(c);
+        break;
+    }
+    if (conn_speaks(c) && inbound_socket_has_output(&c->socket))
+        conn_make_dirty(c);
+}
+
+/* The balancer names its client, who is the one that holds this connection. False: it may hold no more. */
+static bool conn_take_address(struct inbound_conn *c, const struct client_address *address)
+{
+    if (inbound_client_set_address(&c->client, address) == BELFRY_OK)
+        return true;
+    c->all->stats.refused_connections++;
+    return false;
+}
+
+/* Passes over the head. False: it is not whole, or it was refused. */
+static bool pass_proxy_head(struct inbound_conn *c, struct belfry_bytes *bytes, uint64_t now_ms)
+{
+    enum belfry_err err = proxy_head_read(c->proxy_head, bytes);
+    if (err == BELFRY_ERR_AGAIN)
+        return false;
+    if (err != BELFRY_OK) {
+        bool due = belfry_log_is_due(++c->all->stats.refused_heads);
+        conn_log(c, due ? BELFRY_LOG_WARN : BELFRY_LOG_DEBUG, "proxy_head_refused", c->proxy_head->why);
+        inbound_conn_close(c);
+        return false;
+    }
+    if (c->proxy_head->client.family != CLIENT_UNKNOWN && !conn_take_address(c, &c->proxy_head->client)) {
+        inbound_conn_close(c);
+        return false;
+    }
+    free(c->proxy_head);
+    c->proxy_head = NULL;
+    conn_move_to(c, c->tls != NULL ? INBOUND_HANDSHAKE : INBOUND_SNIFFING);
+    conn_waits_expect(&c->waits, c->tls != NULL ? INBOUND_WAIT_HANDSHAKE : INBOUND_WAIT_GREETING, now_ms);
+    return bytes->len > 0;
+}
+
+static void conn_receive(struct inbound_conn *c, struct belfry_bytes bytes, uint64_t now_ms)
+{
+    if (c->state == INBOUND_LINGERING || (c->state == INBOUND_PROXY_HEAD && !pass_proxy_head(c, &bytes, now_ms)))
+        return;
+    if (c->socket.tls != NULL)
+        conn_decrypt(c, bytes, now_ms);
+    else if (c->state == INBOUND_SNIFFING)
+        sniff_protocol(c, bytes, now_ms);
+    else
+        server_receive(c, bytes, now_ms);
+}
+
+struct conn_reading {
+    struct inbound_conn *c;
+    uint64_t now_ms;
+};
+
+static bool on_read(struct belfry_bytes bytes, void *user)
+{
+    const struct conn_reading *reading = user;
+    struct inbound_conn *c = reading->c;
+    c->all->traffic.bytes_in += bytes.len;
+    shares_work(&c->client.info.share, WORK_IO, 1);
+    shares_work(&c->client.info.share, WORK_BYTES_IN, bytes.len);
+    conn_receive(c, bytes, reading->now_ms);
+    return c->state != INBOUND_CLOSING && conn_wants_read(c);
+}
+
+static void conn_read(struct inbound_conn *c, uint64_t began, uint64_t now_ms)
+{
+    struct conn_reading reading = {c, now_ms};
+    if (!conn_wants_read(c))
+        return;
+    switch (inbound_reader_read(&c->reader, c->socket.fd, c->all->input, began, on_read, &reading)) {
+    case INBOUND_READER_PAUSED:
+        break;
+    case INBOUND_READER_ENDED:
+        conn_on_input_end(c);
+        break;
+    case INBOUND_READER_LOST:
+        inbound_conn_close(c);
+        break;
+    }
+}
+
+/* A connection that has used its time, or keeps input that would take more, is put off. */
+static void conn_on_readable(struct inbound_conn *c, uint64_t now_ms)
+{
+    uint64_t began = uv_hrtime();
+    if (inbound_http_is_behind(&c->http))
+        server_receive(c, (struct belfry_bytes){0}, now_ms);
+    else
+        conn_read(c, began, now_ms);
+    uint64_t took = uv_hrtime() - began;
+    c->all->reading_ns += took;
+    if (c->state != INBOUND_CLOSING && (took > INBOUND_READER_NS || inbound_http_is_behind(&c->http)))
+        inbound_put_off_add(&c->all->put_off, &c->in_put_off);
+}
+
+void inbound_conn_on_put_off(struct belfry_list *in_put_off, uint64_t now_ms)
+{
+    struct inbound_conn *c = belfry_container(in_put_off, struct inbound_conn, in_put_off);
+    conn_on_readable(c, now_ms);
+    if (c->state != INBOUND_CLOSING)
+        conn_settle(c, now_ms);
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events)
+{
+    struct inbound_conn *c = poll->data;
+    uint64_t now_ms = belfry_clock_ms();
+    if (status < 0) {
+        inbound_conn_close(c);
+        return;
+    }
+    if ((events & UV_WRITABLE) != 0 && c->socket.full)
+        conn_on_writable(c);
+    if ((events & UV_READABLE) != 0 && c->state != INBOUND_CLOSING) {
+        if (c->all->reading_ns < TURN_NS && belfry_list_empty(&c->in_put_off))
+            conn_on_readable(c, now_ms);
+        else
+            inbound_put_off_add(&c->all->put_off, &c->in_put_off);
+    }
+    if (c->state != INBOUND_CLOSING)
+        conn_settle(c, now_ms);
+}
+
+/* ---- accepting ---- */
+
+/* What is expected first. False: there is no memory. */
+static bool conn_begin(struct inbound_conn *c, const struct client_networks *proxies)
+{
+    c->state = c->tls != NULL ? INBOUND_HANDSHAKE : INBOUND_SNIFFING;
+    if (proxies == NULL || !client_address_in_any(&c->client.info.address, proxies))
+        return true;
+    c->state = INBOUND_PROXY_HEAD;
+    c->proxy_head = calloc(1, sizeof(*c->proxy_head));
+    return c->proxy_head != NULL;
+}
+
+/* It has not joined the others. */
+static void conn_discard(struct inbound_conn *c)
+{
+    inbound_client_fini(&c->client);
+    free(c->proxy_head);
+    free(c);
+}
+
+static struct inbound_conn *conn_create(struct inbound_conns *all, const struct inbound_arrival *arrival)
+{
+    struct inbound_conn *c = calloc(1, sizeof(*c));
+    if (c == NULL)
+        return NULL;
+    c->all = all;
+    inbound_reader_init(&c->reader);
+    conn_waits_init(&c->waits, &all->waits);
+    c->tls = arrival->tls;
+    belfry_list_init(&c->in_all);
+    belfry_list_init(&c->in_dirty);
+    belfry_list_init(&c->in_certified);
+    belfry_list_init(&c->in_expelled);
+    belfry_list_init(&c->in_put_off);
+    belfry_list_init(&c->pong.node);
+    c->holds = 1;
+    enum belfry_err err = inbound_client_init(&c->client, &all->shares, &arrival->peer);
+    c->client.info.policy = arrival->policy;
+    c->client.info.tls = arrival->tls != NULL;
+    if (err == BELFRY_OK && conn_begin(c, arrival->proxies))
+        return c;
+    conn_discard(c);
+    return NULL;
+}
+
+static void conn_join(struct inbound_conn *c, uint64_t now_ms)
+{
+    struct inbound_conns *all = c->all;
+    all->n_handles++;
+    all->n_tls += c->client.info.tls;
+    all->stats.connections++;
+    shares_count(&c->client.info.share, SHARES_CONNECTIONS, 0, 1);
+    c->number = ++all->stats.accepted;
+    c->client.info.leaving = all->shut;
+    all->n_leaving += all->shut;
+    belfry_list_append(all->shut ? &all->leaving : &all->staying, &c->in_all);
+    conn_waits_expect(&c->waits, c->state == INBOUND_HANDSHAKE ? INBOUND_WAIT_HANDSHAKE : INBOUND_WAIT_GREETING,
+                      now_ms);
+    conn_count(c);
+    conn_poll(c, now_ms);
+}
+
+static bool conn_has_room(struct inbound_conn *c)
+{
+    return shares_make_room(&c->client.info.share, SHARES_CONNECTIONS, 1) &&
+           shares_make_room(&c->client.info.share, SHARES_MEMORY, sizeof(*c) + H2_SERVER_CONN);
+}
+
+enum belfry_err inbound_conn_accept(struct inbound_conns *all, const struct inbound_arrival *arrival, uint64_t now_ms)
+{
+    int fd = arrival->fd;
+    struct inbound_conn *c = conn_create(all, arrival);
+    if (c == NULL) {
+        close(fd);
+        return BELFRY_ERR_NOMEM;
+    }
+    if (!conn_has_room(c)) {
+        all->stats.refused_connections++;
+        conn_discard(c);
+        close(fd);
+        return BELFRY_ERR_LIMIT;
+    }
+    enum belfry_err err = inbound_socket_open(&c->socket, fd, c->tls, all->opts->sndbuf, &all->traffic);
+    if (err == BELFRY_OK && uv_poll_init(all->opts->loop, &c->poll, fd) != 0) { /* makes it non-blocking */
+        inbound_socket_close(&c->socket);
+        err = BELFRY_ERR_IO;
+    }
+    if (err != BELFRY_OK) {
+        conn_discard(c);
+        return err;
+    }
+    c->poll.data = c;
+    conn_join(c, now_ms);
+    return BELFRY_OK;
+}
+
+void inbound_conn_tell_to_leave(struct inbound_conn *c)
+{
+    belfry_list_remove(&c->in_all);
+    belfry_list_append(&c->all->leaving, &c->in_all);
+    c->client.info.leaving = true;
+    c->all->n_leaving++;
+    inbound_http_shut(&c->http);
+    conn_make_dirty(c);
+}
