@@ -5,10 +5,13 @@
 #   suite NAME COMMAND...       many tests: the command counts them itself with tools/tally; a suite that fails without
 #                               having counted a failure, or that counts nothing at all, is one failure more. What
 #                               was skipped, and figures that tests print, are shown also when all is well
+#   suite_beside NAME COMMAND.. a suite in the background, beside the steps that follow; it counts into a tally of its own
+#   meet_suites                 waits for those, shows what they said, and counts them
 #   build_preset PRESET         configures and builds with warnings as errors, to the last error
 #   test_preset PRESET [WRAP..] runs the unit suites and counts them; WRAP is a command to run CTest under
-#   steps_end                   prints "N passed, N failed" as the last line; false when anything failed. Tests that need
-#                               servers built outside this tree, and did not find them, are on a line of their own before it
+#   steps_end                   prints "N passed, N failed" as the last line; false when anything failed. What failed is named
+#                               before it, for whoever sees the end only. Tests that need servers built outside this tree, and
+#                               did not find them, are on a line of their own
 #
 # A step's output goes to its log and is shown only when it fails. step and suite return the command's own status, so
 # that what cannot make sense after a failure is left out:
@@ -21,6 +24,7 @@ steps_begin() {
     export BELFRY_TALLY=$PWD/build/$1/tally
     : >"$BELFRY_TALLY"
     steps_n=0
+    steps_beside=()
 }
 
 steps_sum() { # COLUMN -> its sum over the tally
@@ -36,6 +40,10 @@ steps_run() { # NAME COMMAND...
     "$@" >"$log" 2>&1 </dev/null || status=$?
     if [ "$status" -ne 0 ]; then
         verdict="FAILED (status $status)"
+        { # with pytest's own lines, which say why
+            echo "failed: $name"
+            sed -n -e 's/^tally: failed: /   /p' -e 's/^\(FAILED\|ERROR\) tests/   tests/p' "$log" | cut -c 1-300
+        } >>"$steps_logs/failed"
         grep -v '^\[[0-9]*/[0-9]*\] ' "$log" | tail -n 200 # ninja's progress tells nothing here
         echo "== $name: the whole output is in $log"
     fi
@@ -63,8 +71,30 @@ suite() {
         failed=1
     fi
     sed -n -e 's/^tally: /   /p' -e 's/^figure: /   /p' "$steps_log" | sort -u
+    sed -n 's/^slowest: /   slowest: /p' "$steps_log"
     echo "   $passed passed, $failed failed"
     return "$status"
+}
+
+suite_beside() {
+    local said=$steps_logs/beside-${1//[^A-Za-z0-9]/-}
+    (
+        BELFRY_TALLY=$PWD/$said.tally
+        : >"$BELFRY_TALLY"
+        suite "$@"
+    ) >"$said.log" 2>&1 &
+    steps_n=$((steps_n + 1)) # the suite's log has that number
+    steps_beside+=("$! $said")
+}
+
+meet_suites() {
+    local one
+    for one in "${steps_beside[@]}"; do
+        wait "${one%% *}"
+        cat "${one#* }.log"
+        cat "${one#* }.tally" >>"$BELFRY_TALLY"
+    done
+    steps_beside=()
 }
 
 build_preset() {
@@ -76,7 +106,8 @@ test_preset() {
     shift
     rm -f "$junit"
     # more than there are cores: suites wait for sockets and timers more often than they compute
-    "$@" ctest --preset "$preset" -j $(($(nproc) * 2)) --no-tests=error --output-junit "$junit" || status=$?
+    # A shell lets commands in the background ignore SIGINT, and tests send it.
+    "$@" env --default-signal=INT,QUIT ctest --preset "$preset" -j $(($(nproc) * 4)) --no-tests=error --output-junit "$junit" || status=$?
     /usr/bin/python3 tools/tally "$junit" || status=1
     return "$status"
 }
@@ -85,6 +116,7 @@ steps_end() {
     local passed failed
     passed=$(steps_sum 1) failed=$(steps_sum 2)
     [ "$(steps_sum 3)" -eq 0 ] || echo "$(steps_sum 3) not run, for want of a peer (tests/integration/README.md)"
+    [ ! -s "$steps_logs/failed" ] || cat "$steps_logs/failed"
     echo "$passed passed, $failed failed"
     [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
 }

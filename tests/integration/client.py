@@ -24,12 +24,13 @@ def go_binary(name):
     return full
 
 
-LIBBELFRY, CLIENTV3, ETCD3 = "libbelfry", "clientv3", "python3-etcd3"  # who a recorder may be made with
+LIBBELFRY, CLIENTV3, ETCD3, GATEWAY = "libbelfry", "clientv3", "python3-etcd3", "the JSON gateway"  # who a recorder may be made with
+PYTHON = {ETCD3: "pyrecorder.py", GATEWAY: "gwrecorder.py"}
 
 
 def recorder_argv(client):
-    if client == ETCD3:
-        return ["/usr/bin/python3", os.path.join(os.path.dirname(__file__), "..", "programs", "pyrecorder.py")]
+    if client in PYTHON:
+        return ["/usr/bin/python3", os.path.join(os.path.dirname(__file__), "..", "programs", PYTHON[client])]
     return [go_binary("gorecorder") if client == CLIENTV3 else binary("tests", "recorder")]
 
 
@@ -39,8 +40,8 @@ def to_hex(key):
 
 class Recorder:
     """tests/programs/recorder: one session, its watches, and a record of all they were given. With go=True the same by
-    etcd's own clientv3 (tests/go/gorecorder), with client=ETCD3 by python3-etcd3 (tests/programs/pyrecorder.py): these
-    know only some of the commands."""
+    etcd's own clientv3 (tests/go/gorecorder), with client=ETCD3 by python3-etcd3 (tests/programs/pyrecorder.py), with client=GATEWAY
+    over the JSON gateway (tests/programs/gwrecorder.py): these know only some of the commands."""
 
     def __init__(self, endpoints, record, options=(), ns=None, go=False, client=LIBBELFRY):
         self.record = str(record)

@@ -24,6 +24,10 @@ _figures = []
 _lost_since = {}
 
 
+def pytest_configure():
+    procs.own_mounts()
+
+
 def pytest_report_header(config):
     return f"belfry: seed {SEED} (BELFRY_SEED), {'full' if SOAK else 'short'} length (BELFRY_SOAK)"
 

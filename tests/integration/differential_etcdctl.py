@@ -191,7 +191,6 @@ GROUPS = {
             get a --print-value-only
             get a --consistency s
             get a --rev 9
-            get a --rev 1
             get a --rev 99999
             get --prefix z/ -w json|fields|table
         """),
@@ -245,7 +244,6 @@ GROUPS = {
             compaction 2
             compaction 99999
             compaction --physical 20
-            get a --rev 5
             compaction
             compaction x
         """),

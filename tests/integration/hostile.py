@@ -244,17 +244,21 @@ class Streams(Attack):
 
 
 class Packed(Attack):
-    """Watch messages of 2 MiB that come as 2 KB of gzip each."""
+    """Watch messages of 2 MiB that come as 2 KB of gzip each; another stream for each one that is ended."""
 
     def script(self):
         raw = gzip.compress(text(15, bytes((2 << 20) - 64)), 9)  # a field that nobody knows
         peer, whole = self.peer, b"\1" + struct.pack(">I", len(raw)) + raw
-        stream, peer.next_stream = peer.next_stream, peer.next_stream + 2
-        peer.streams[stream] = lambda *_: None
-        peer.send(frame(HEADERS, END_HEADERS, stream, peer.head(WATCH) + rawh2._field(b"grpc-encoding", b"gzip")))
-        out = b""
+        while True:
+            stream, peer.next_stream = peer.next_stream, peer.next_stream + 2
+            peer.streams[stream] = lambda *_: None
+            peer.send(frame(HEADERS, END_HEADERS, stream, peer.head(WATCH) + rawh2._field(b"grpc-encoding", b"gzip")))
+            yield from self.fill(stream, whole * 30)
+
+    def fill(self, stream, whole):
+        peer, out = self.peer, b""
         while stream in peer.streams:
-            out = out or whole * 30
+            out = out or whole
             n = min(peer.window, peer.windows.get(stream, 65535), 16384, len(out))
             if n > 0:
                 peer.send(frame(DATA, 0, stream, out[:n]))

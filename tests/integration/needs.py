@@ -6,7 +6,7 @@
 - "by peer: ..."  the tests run against such a server, which does not do this.
 - "length: ..."   for runs of full length only.
 """
-import importlib
+import importlib.util
 import os
 
 import pytest
@@ -34,6 +34,14 @@ def module(name, package):
     except ImportError:
         if GATE:
             raise
+        pytest.skip(f"{MISSING}{package}: tools/bootstrap installs it", allow_module_level=True)
+
+
+def module_of_programs(name, package):
+    """Likewise, for programs that the tests start: it is looked for, and not imported."""
+    if importlib.util.find_spec(name) is None:
+        if GATE:
+            raise ImportError(f"{package}: tools/bootstrap installs it")
         pytest.skip(f"{MISSING}{package}: tools/bootstrap installs it", allow_module_level=True)
 
 

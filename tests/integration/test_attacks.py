@@ -3,6 +3,7 @@ import json
 import os
 import subprocess
 
+import procs
 import pytest
 from client import BIN
 
@@ -18,10 +19,17 @@ def attacks():
 def table():
     """Of all attacks, in one run: they share servers and clients."""
     length = "--full" if os.environ.get("BELFRY_SOAK") == "1" else "--quick"
-    done = subprocess.run([BENCH, length, "--output", "json", "--build", os.path.dirname(os.path.abspath(BIN))],
-                          capture_output=True, text=True, timeout=6000)
-    assert done.stdout, done.stderr
-    return {row["attack"]: row for row in json.loads(done.stdout)}
+    bench = procs.spawn([BENCH, length, "--output", "json", "--build", os.path.dirname(os.path.abspath(BIN))],
+                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        said, errors = bench.communicate(timeout=6000)
+    finally:
+        if bench.poll() is None:
+            bench.terminate()  # it stops its servers, and removes their folders
+            bench.wait(30)
+        procs.end(bench)
+    assert said, errors
+    return {row["attack"]: row for row in json.loads(said)}
 
 
 def test_there_are_attacks():

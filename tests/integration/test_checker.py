@@ -2,7 +2,7 @@
 import pytest
 
 from checker import Batch, PROPERTIES, Spec, Verdict, check, parse
-from fleet import TierCheck, TierSpec, Truth
+from fleet import COMPACTED, TierCheck, TierSpec, Truth
 from history import Event, History, key_id
 
 CLUSTER = 77
@@ -222,6 +222,17 @@ def test_previous_value_may_be_missing_at_or_below_a_compaction_that_can_have_be
     check = tier_check(first=10, compactions={0, compacted}, rev="10")
     check.batch(batch("C", 10, 1)._replace(hdr_rev=head), [check.expected[-1]._replace(prev=None)])
     assert dict(check.verdict.counts) == ({"prev_kv": 1} if tripped else {})
+
+
+@pytest.mark.parametrize("rewound", [False, True])
+@pytest.mark.parametrize("told,tripped", [(12, set()), (10, set()), (13, {"end"}), (8, {"end"})])
+def test_a_compaction_is_told_rightly_if_all_below_it_is_gone(rewound, told, tripped):
+    """One at 12, of a watch that needs 9 next. With `rewound`, 13 is taken for a past that is gone, too early."""
+    check = tier_check(first=8, compactions={0, 12})
+    check.rewound = rewound
+    check.batch(batch("C", 8, 1), [e for e in check.expected if e.mod == 8])
+    check.end_at(COMPACTED, told)
+    assert set(check.verdict.counts) == ({"alive"} if rewound and told == 13 else tripped)
 
 
 @pytest.mark.parametrize("latest,given,tripped", [

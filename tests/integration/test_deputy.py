@@ -106,7 +106,9 @@ def test_listener_with_rights_upstream_gets_ready_when_auth_is_turned_on(make_cl
     cluster = make_cluster()
     for args in (("user", "add", ":".join(ROOT)), ("user", "grant-role", "root", "root")):
         cluster.ctl(*args)
-    tier = make_tier(cluster, rights="upstream", wait=False)  # without credentials, to see auth off first
+    period = 2
+    # without credentials, to see auth off first
+    tier = make_tier(cluster, "--rights-period", f"{period}s", rights="upstream", wait=False)
     procs.wait_until(lambda: "event=listener_not_ready" in tier.log(), 20, 0.1, tier.log)
     assert put(tier.endpoint)[0] != 0
     tier.kill()
@@ -125,7 +127,7 @@ def test_listener_with_rights_upstream_gets_ready_when_auth_is_turned_on(make_cl
     cluster.auth = None
     procs.wait_until(lambda: tier.get("/readyz")[0] == 503, 20, 0.1, lambda: tier.get("/readyz?verbose"))
     procs.wait_until(lambda: "has rights=upstream" in put(tier.endpoint)[1], 10, 0.2, lambda: put(tier.endpoint))
-    time.sleep(10)  # a period
+    time.sleep(period)
     cluster.put("/a/2", "for nobody")
     time.sleep(3)
     assert watcher.status()[0]["n_events"] == 1, "a watch from before is sent nothing while auth is off"

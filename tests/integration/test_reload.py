@@ -2,6 +2,7 @@
 import os
 import re
 import signal
+import socket
 import urllib.error
 import urllib.request
 
@@ -60,6 +61,30 @@ def test_log_level_changes_while_it_runs(reloaded):
     before = len(reloaded.tier.log())
     assert "level=error event=reload_failed" in reloaded.reload("log-level: loud\n")
     assert "level=info" not in reloaded.tier.log()[before:]
+
+
+def are_closed(sockets):
+    """Do they end within ten seconds?"""
+    for sock in sockets:
+        sock.settimeout(10)
+        try:
+            if sock.recv(1) != b"":
+                return False
+        except TimeoutError:
+            return False
+    return True
+
+
+def test_times_change_for_those_who_wait_already(reloaded):
+    tier = reloaded.tier
+    silent = [socket.create_connection(("127.0.0.1", tier.port)) for _ in range(4)]  # connections of all workers
+    procs.wait_until(lambda: tier.metrics()["belfry_connections"] >= 4, 10)
+    said = reloaded.reload("workers: 2\ngreet-time: 1h\n")
+    assert 'event=reloaded changed="greet-time: 10s -> 1h"' in said and "restart_needed" not in said
+    said = reloaded.reload("workers: 2\ngreet-time: 100ms\nmessage-time: 2s\nunread-time: 3s\nidle-time: 4s\n")
+    assert ('changed="greet-time: 1h -> 100ms; message-time: 10s -> 2s; unread-time: 1m -> 3s; idle-time: 5m -> 4s"') in said
+    assert are_closed(silent)
+    assert tier.metrics()['belfry_rejected_total{reason="unfinished_greeting"}'] == 4
 
 
 def test_other_settings_are_named_and_wait_for_a_restart(reloaded):

@@ -362,13 +362,21 @@ def test_a_leaf_with_many_watchers_is_restarted_without_a_storm(cluster, make_ti
         recorder.wait_rev({7: last}, 20)
         recorder.quit()
     used = (procs.cpu_ticks(top.pid) - ticks) / os.sysconf("SC_CLK_TCK")
-    burst = max(b - a for (_, a), (_, b) in zip(samples, samples[5:]))
+    burst = max(0.5 * (b - a) / (then - at) for at, a, then, b in windows(samples, 0.5))
     figure("stack.restart_accepts_in_half_a_second", burst, f"of {n} connections, drain 6 s")
     figure("stack.restart_upstream_cpu", used, f"s of CPU in {took:.1f} s")
     assert burst <= n // 2 + 2, "clients come over the time of the drain, not at once"
     assert top.numbers()["listeners"]["accepted"] - connections <= 8, "what is above sees the tier come back, not its clients"
     assert used < took * 0.5
     assert follower(loaded)["listings"] == 0 and follower(top)["listings"] == 1
+
+
+def windows(samples, length):
+    """Of (time, count): from each of them to the first that is `length` seconds later or more."""
+    for i, (at, count) in enumerate(samples):
+        later = next(((t, n) for t, n in samples[i:] if t - at >= length), None)
+        if later:
+            yield at, count, *later
 
 
 def core_watchers(tier):

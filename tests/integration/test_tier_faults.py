@@ -143,7 +143,8 @@ TOLD_8 = "BELFRY_ERR_COMPACTED 8 5 compacted"
     (UP_TO_5, TOLD_8, {}),
     (UP_TO_5 + [(6, True)], TOLD_8, {}),
     (UP_TO_5 + [(6, True), (7, True)], TOLD_8, {"end": 1}),                # revision 8 itself can still be had
-    (UP_TO_5, "BELFRY_ERR_COMPACTED 7 5 compacted", {"end": 1}),           # there was no such compaction
+    (UP_TO_5, "BELFRY_ERR_COMPACTED 7 5 compacted", {}),                   # a tier that lags tells its own next one
+    (UP_TO_5, "BELFRY_ERR_COMPACTED 9 5 compacted", {"end": 1}),           # there was no such compaction
     (UP_TO_5, "BELFRY_ERR_REFUSED 0 5 no", {"end": 1}),
     (UP_TO_5, None, {"alive": 1}),
     (UP_TO_5[:-1], TOLD_8, {}),

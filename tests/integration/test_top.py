@@ -6,6 +6,7 @@ import os
 import pty
 import re
 import select
+import shutil
 import signal
 import socket
 import socketserver
@@ -18,8 +19,10 @@ import urllib.request
 
 import pytest
 
+import hostile
 import needs
 import procs
+import rawh2
 from client import binary
 from patience import Patience, within
 from ports import free_port
@@ -125,7 +128,7 @@ def test_one_screen_is_printed_where_there_is_no_terminal(serve, how, unix):
     text = top(address).stdout.decode()
     assert text.startswith("belfryd 9.9.9  edge-1  up 1m01s  READY  http://up:2379 > edge-1\n")
     assert "lag 1 rev, 12ms" in text and "synced 9   catching up 2   parked 1" in text
-    assert re.search(r"^ +3  parked +grpc +10.0.0.1:0 +grpc-go +/services/0\* +0 B +1s$", text, re.M)
+    assert re.search(r"^ +3 +0 B +1s  parked +10.0.0.1:0 +grpc-go +grpc +/services/0\*$", text, re.M)
     assert "\033" not in text
 
 
@@ -148,7 +151,7 @@ def test_clients_are_asked_for_and_shown(serve):
     server, address = serve()
     text = top(address, "--clients").stdout.decode()
     assert server.paths[1] == "/debug/clients?sort=cpu&limit=50"
-    assert re.search(r"^ +61\.5 +20 kB +3 +12 +4 +7\.0 +25\.5 +10 B +20 B  10\.0\.0\.9$", text, re.M)
+    assert re.search(r"^ +61\.5 +20 kB +3 +12 +4 +25\.5 +7\.0 +10 B +20 B  10\.0\.0\.9$", text, re.M)
     done = top(address, "--clients", "--sort", "calls", "--limit", "7", "--output", "json")
     assert server.paths[3] == "/debug/clients?sort=calls&limit=7"
     assert json.loads(done.stdout) == {"numbers": NUMBERS, "clients": CLIENTS}
@@ -325,3 +328,117 @@ def test_promtool_is_pleased_with_a_real_tier(tier):
     _, admin = tier
     done = subprocess.run(["promtool", "check", "metrics"], input=page(admin + "/metrics").encode(), capture_output=True)
     assert done.returncode == 0, done.stderr.decode()
+
+
+# ---- a real terminal ----
+
+
+class Tmux:
+    """belfryctl top, or another command, in a terminal of tmux, as a person sees it."""
+
+    def __init__(self, folder, admin, columns, lines=24, command=None):
+        if shutil.which("tmux") is None:
+            needs.missing("tmux (Debian package)")
+        self.base = ["tmux", "-S", str(folder / f"tmux{columns}"), "-f", "/dev/null"]
+        command = command or f"TERM=screen {binary('belfryctl')} top --admin {admin} --interval 300ms --limit 200"
+        self.call("new-session", "-d", "-x", str(columns), "-y", str(lines), command)
+
+    def call(self, *args):
+        return procs.run([*self.base, *args], env={**os.environ, "LC_ALL": "C.UTF-8"}).stdout.decode()
+
+    def lines(self):
+        return self.call("capture-pane", "-p").rstrip("\n").split("\n")
+
+    def press(self, *keys):
+        self.call("send-keys", *keys)
+
+    def wait(self, words):
+        """Until a line has them; returns all lines."""
+        procs.wait_until(lambda: any(words in line for line in self.lines()), 20, 0.1, lambda: "\n".join(self.lines()))
+        return self.lines()
+
+    def end(self):
+        procs.run([*self.base, "kill-server"], check=False)
+
+
+@pytest.fixture
+def crowded(tier):
+    """A tier with 60 watchers of one client."""
+    client, admin = tier
+    peer = rawh2.Connection(int(client.rsplit(":", 1)[1]), window=1 << 20)
+    stream = peer.open(hostile.WATCH, hostile.text(1, hostile.text(1, b"/services/00")))
+    for i in range(1, 60):
+        peer.send(rawh2.frame(rawh2.DATA, 0, stream, rawh2.message(hostile.text(1, hostile.text(1, b"/services/%02d" % i)))))
+    procs.wait_until(lambda: json.loads(page(admin + "/debug/watchers"))["watchers"] == 60, 20, 0.1)
+    yield admin
+    peer.close()
+
+
+@pytest.mark.parametrize("columns, names", [
+    (80, ["LAG*", "STATE", "RANGE", "PEER"]),
+    (120, ["LAG*", "SENT", "AGE", "STATE", "RANGE", "PEER", "WHO"])])
+def test_top_fits_the_terminal_it_is_in(crowded, tmp_path, columns, names):
+    t = Tmux(tmp_path, crowded, columns)
+    try:
+        lines = t.wait("1-16 of 60")
+        assert len(lines) == 24 and lines[0].startswith("belfryd ") and "READY" in lines[0]
+        assert lines[6].split() == names
+        assert lines[6].index("RANGE") < 50
+        assert all(len(line) <= columns for line in lines)
+        rows = lines[7:23]
+        assert all("synced" in row and "/services/" in row and "127.0.0.1:" in row for row in rows), rows
+        assert lines[23].startswith("1-16 of 60  ?:help s:sort(lag) g:group(no) c:clients q:quit /:filter()")
+
+        t.press("s")
+        sorted_by_sent = t.wait("s:sort(sent)")
+        assert "SENT*" in sorted_by_sent[6].split(), "what it is sorted by is in sight"
+        t.press("s")
+        assert "AGE*" in t.wait("s:sort(age)")[6].split()
+        t.press("c")
+        assert t.wait("c:watchers")[6].split()[0] == "CPU" and "CLIENT" in t.lines()[6]
+    finally:
+        t.end()
+
+
+def test_top_scrolls_filters_and_helps(crowded, tmp_path):
+    t = Tmux(tmp_path, crowded, 80)
+    try:
+        first = t.wait("1-16 of 60")[7]
+        t.press("Down")
+        assert t.wait("2-17 of 60")[7] != first
+        t.press("NPage")
+        t.wait("17-32 of 60")
+        t.press("End")
+        t.wait("45-60 of 60")
+        t.press("PPage")
+        t.wait("30-45 of 60")
+        t.press("Home")
+        assert t.wait("1-16 of 60")[7] == first
+        t.press("k")
+        t.wait("1-16 of 60")
+
+        t.press("/", "1", "7")
+        t.wait("filter: 17")
+        t.press("Enter")
+        assert any("/services/17" in line for line in t.wait("1-1 of 1 "))
+        t.press("/", "2")
+        t.wait("filter: 2")
+        t.press("3", "Enter")
+        lines = t.wait("/:filter(23)")
+        assert any("/services/23" in line for line in t.wait("1-1 of 1 ")), lines
+        t.press("/", "9", "Escape")
+        t.wait("/:filter(23)")
+        t.press("/", "Enter")
+        t.wait("1-16 of 60")
+
+        t.press("?")
+        text = "\n".join(t.wait("belfryctl top: keys"))
+        assert "scroll by a page" in text and "READY" not in text
+        t.press("x")
+        t.wait("READY")
+        t.call("resize-window", "-x", "120", "-y", "30")
+        t.wait("1-22 of 60")
+        t.press("q")
+        procs.wait_until(lambda: procs.run([*t.base, "has-session"], check=False).returncode != 0, 10)
+    finally:
+        t.end()

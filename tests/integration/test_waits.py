@@ -1,5 +1,6 @@
 """Every wait for a client ends, after the time that its option says, and is counted by what was waited for. Whatever waits in good
 order stays."""
+import contextlib
 import os
 import socket
 import stat
@@ -147,8 +148,9 @@ def test_unread_output_ends_while_memory_is_short(cluster, make_tier):
     for _ in range(10):
         stall()
     assert not run_until([healthy], lambda: rejected(tier, "unread") > 0, 3), "memory was not short"
-    for _ in range(175):  # 43 KB each, of 8 MiB
-        stall()
+    with contextlib.suppress(ConnectionError):  # on a slow machine the tier ends the first before the last has come
+        for _ in range(175):  # 43 KB each, of 8 MiB
+            stall()
     assert run_until([healthy], lambda: rejected(tier, "unread") > 0, 30)
     assert not healthy.closed and healthy.goaway is None
     for peer in stalled:

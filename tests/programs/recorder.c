@@ -41,6 +41,7 @@
 #include <belfry/belfry.h>
 
 #include "commands.h"
+#include "now.h"
 
 #define WATCHES_MAX   20000
 #define WORDS_MAX     24
@@ -71,13 +72,6 @@ static uint64_t created_goal; /* 0: none */
 static int64_t until_rev;     /* 0: none */
 static size_t n_until;        /* live watches that have an event above until_rev */
 static bool quitting;
-
-static int64_t now_ns(void)
-{
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
-}
 
 static int64_t now_us(void)
 {

@@ -28,6 +28,9 @@
 
 #include <belfry/belfry.h>
 
+#include "draw.h"
+#include "now.h"
+
 #define GROUPS       8
 #define LEASES_MAX   8
 #define TXN_KEYS_MAX 6
@@ -53,22 +56,9 @@ static char *value;                /* conf.size bytes and a terminator */
 static bool *filled;               /* fill and put: which of the calls have succeeded or are under way */
 static uint64_t n_slots;           /* of filled */
 
-static int64_t now_ns(void)
-{
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
-}
-
 static uint64_t draw(uint64_t below)
 {
-    static uint64_t state;
-    if (state == 0)
-        state = conf.seed * 0x9E3779B97F4A7C15U + 1;
-    state ^= state << 13; /* xorshift64: repeatable from the seed alone */
-    state ^= state >> 7;
-    state ^= state << 17;
-    return (state >> 11) % below;
+    return draw_from(conf.seed, below);
 }
 
 static void on_reply(const struct belfry_reply *reply, void *user)

@@ -7,7 +7,7 @@ import time
 from collections import namedtuple
 
 import procs
-from client import CLIENTV3, ETCD3, LIBBELFRY
+from client import CLIENTV3, ETCD3, GATEWAY, LIBBELFRY
 
 # targets: what may be drawn, "tier", "node", "above" (a way from a tier, or from the clients, to what is above them) or None;
 # short_s and long_s: how long it lasts beside what begin() takes, (from, to), in a short run (None: never) and with --soak;
@@ -255,7 +255,7 @@ def delete_many(machine, _):
 
 def stall(machine, _):
     """One client of each kind hangs, on tiers that the seed decides."""
-    kinds = (LIBBELFRY, CLIENTV3, ETCD3)
+    kinds = (LIBBELFRY, CLIENTV3, ETCD3, GATEWAY)
     chosen = [machine.rng.choice([w for w in machine.fleet.all if w.client == kind]) for kind in kinds]
     for w in chosen:
         w.recorder.stop()

@@ -9,7 +9,7 @@ from pathlib import Path
 import evidence
 import growth
 import procs
-from client import CLIENTV3, ETCD3, LIBBELFRY, Writer, write
+from client import CLIENTV3, ETCD3, GATEWAY, LIBBELFRY, Writer, write
 from fleet import GROUPS, Fleet, Tally, TierSpec, Truth, check_records, write_the_last
 from patience import Patience
 from sampler import Sampler
@@ -74,7 +74,7 @@ class Machine:
     # ---- watchers ----
 
     def open_fleet(self, first):
-        kinds = [LIBBELFRY, CLIENTV3, ETCD3] + ([LIBBELFRY] if self.soak else [])
+        kinds = [LIBBELFRY, CLIENTV3, ETCD3, GATEWAY] + ([LIBBELFRY] if self.soak else [])
         places = [(self.tree.tiers[level - 1], kind) for kind in kinds for level in self.levels]
         if self.tree.steady:
             places += [(self.tree.steady, LIBBELFRY), (self.tree.steady, CLIENTV3)]
