@@ -7,12 +7,14 @@ import pathlib
 import random
 import resource
 import shutil
+import signal
 import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 READY_S = 60
@@ -49,6 +51,23 @@ def find_etcd(asked):
     raise Failure("no etcd: install etcd-server, or say --etcd FILE")
 
 
+def get(address, path):
+    with urllib.request.urlopen(f"http://{address}{path}", timeout=30) as answer:
+        return answer.read().decode()
+
+
+def metrics(address):
+    """The lines of /metrics: name with labels -> value."""
+    lines = (line.rsplit(" ", 1) for line in get(address, "/metrics").splitlines() if line and not line.startswith("#"))
+    return {name: float(value) for name, value in lines}
+
+
+def ranges(etcd):
+    """Range requests that it has had, by whom ever."""
+    name = 'grpc_server_started_total{grpc_method="Range",grpc_service="etcdserverpb.KV",grpc_type="unary"}'
+    return metrics(etcd.address)[name]
+
+
 class Process:
     """One server; stopped by its own pid."""
 
@@ -70,6 +89,10 @@ class Process:
                 self.popen.kill()
                 self.popen.wait()
         self.log.close()
+
+    def cpu_s(self):
+        """By the process's own clock: the kernel's counters are too coarse for a second."""
+        return time.clock_gettime(~self.popen.pid << 3 | 2)  # clock_getcpuclockid(3)
 
     def await_ready(self, bench, options):
         """Until a watch can be created."""
@@ -173,25 +196,29 @@ class Tiers(Stage):
                 "--admin", f"http://127.0.0.1:{free_port()}", "--cache-dir", f"{self.folder.name}/belfryd"]
 
 
-class Load:
-    """A run of belfry-bench against each, `repeat` times in turn; its figures are medians."""
+LIMITS = {"bare": [], "answered": ["--answered"]}  # modes of `belfry-bench bare`; answered: as clients of gRPC do
 
-    def __init__(self, name, mode, options, servers, bare=False, repeat=1, fresh=False):
+
+class Load:
+    """A run of belfry-bench against each, `repeat` times in turn; its figures are medians. `limits`: of LIMITS, those
+    that are measured beside the servers."""
+
+    def __init__(self, name, mode, options, servers, limits=(), repeat=1, fresh=False):
         self.name, self.mode, self.options = name, mode, options.split()
-        self.servers, self.bare, self.repeat, self.fresh = servers, bare, repeat, fresh
-        self.figures = {}    # server or "bare" -> list of dicts
+        self.servers, self.limits, self.repeat, self.fresh = servers, limits, repeat, fresh
+        self.figures = {}    # server or limit -> list of dicts
 
     def run(self, stage, tools, missing, say):
         for _ in range(self.repeat):
-            for server in (("bare",) if self.bare else ()) + self.servers:
+            for server in self.limits + self.servers:
                 say(f"{self.name}: {server}")
                 figures = self.measure(server, stage, tools, missing)
                 if figures is not None:
                     self.figures.setdefault(server, []).append(figures)
 
     def measure(self, server, stage, tools, missing):
-        if server == "bare":
-            return stage.measure(None, "bare", self.options)
+        if server in LIMITS:
+            return stage.measure(None, "bare", self.options + LIMITS[server])
         if not self.fresh:
             return stage.measure(server, self.mode, self.options)
         if server in missing:
@@ -302,17 +329,24 @@ def print_lines(lines, left):
             print("|" + "|".join("-" * (w + 2) for w in widths) + "|")
 
 
+def columns(loads, servers):
+    """The limits that were measured, and the servers."""
+    return *(limit for limit in LIMITS if any(limit in load.limits for load in loads)), *servers
+
+
 def print_table(rows, loads, servers, peer):
     """`peer`: whom belfryd is set against, beside the bare limit."""
-    lines = [["work", "unit", "bare", *servers, f"{peer}/bare", "belfryd/bare", f"{peer}/belfryd", "belfryd must", ""]]
+    names = columns(loads, servers)
+    lines = [["work", "unit", *names, f"{peer}/bare", "belfryd/bare", f"{peer}/belfryd", "belfryd must", ""]]
     for row in rows:
-        value = {s: row.value(s) for s in ("bare", *servers)}
-        lines.append([row.what, row.unit, *(number(v) for v in value.values()), ratio(value[peer], value["bare"]),
-                      ratio(value["belfryd"], value["bare"]), ratio(value[peer], value["belfryd"]),
+        value = {s: row.value(s) for s in names}
+        bare = value.get("bare")
+        lines.append([row.what, row.unit, *(number(v) for v in value.values()), ratio(value[peer], bare),
+                      ratio(value["belfryd"], bare), ratio(value[peer], value["belfryd"]),
                       row.must_text(), row.verdict()])
     total = lost_rows(loads, servers)
-    lines.append(["lost or doubled, of all deliveries", "events", "-",
-                  *(f"{total[s][1]}" if total[s][0] else "-" for s in servers),
+    lines.append(["lost or doubled, of all deliveries", "events",
+                  *("-" if s in LIMITS or not total[s][0] else f"{total[s][1]}" for s in names),
                   "-", "-", "-", "<= 0", lost_verdict(loads, servers)])
     print_lines(lines, left=(0, 1, len(lines[0]) - 2, len(lines[0]) - 1))
 
@@ -320,7 +354,7 @@ def print_table(rows, loads, servers, peer):
 def print_json(rows, loads, servers, **more):
     print(json.dumps({**more, "lost": lost_rows(loads, servers),
                       "rows": [{"work": r.what, "unit": r.unit, "must": r.must_text(), "verdict": r.verdict(),
-                                **{s: r.value(s) for s in ("bare", *servers)}} for r in rows]}, indent=1))
+                                **{s: r.value(s) for s in columns(loads, servers)}} for r in rows]}, indent=1))
 
 
 def complaints(loads):
@@ -345,7 +379,13 @@ def parser(text):
     return out
 
 
+def end_on_sigterm():
+    """As an exception would end the script: servers are stopped on the way out, and their folders removed."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+
+
 def parse(options):
+    end_on_sigterm()
     args = options.parse_args()
     tool = pathlib.Path(args.build) / "bin"
     args.bench = str(tool / "belfry-bench")

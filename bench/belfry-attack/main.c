@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
+#include "descriptors.h"
 #include "die.h"
 #include "opt/command_line.h"
 #include "opt/help.h"
@@ -221,15 +221,6 @@ static void print_list(void)
         printf("%-18s %s\n", script->name, script->summary);
 }
 
-static void raise_descriptors(void)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
-        return;
-    limit.rlim_cur = limit.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 int main(int argc, char *argv[])
 {
     static struct hostile_gang gang; /* too large for a stack */
@@ -243,7 +234,7 @@ int main(int argc, char *argv[])
             print_list();
         return 0;
     }
-    raise_descriptors();
+    descriptors_raise();
     if (strcmp(plan.attack, "sink") == 0)
         sink_run(&plan.target);
     gang = (struct hostile_gang){.poll = poller_create(), .target = plan.target, .script = scripts_find(plan.attack)};

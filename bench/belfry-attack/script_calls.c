@@ -133,6 +133,7 @@ static struct belfry_bytes bomb(void)
     return belfry_bytes_of(packed, len);
 }
 
+/* Each on a stream of its own, because a server may end the stream of the first. */
 static void gzip_turn(struct hostile *hostile)
 {
     struct belfry_bytes message = bomb();
@@ -142,11 +143,10 @@ static void gzip_turn(struct hostile *hostile)
         hpack_field(&block, HPACK_FORGET, "grpc-encoding", "gzip", 4);
         hostile_open(hostile, &block, H2FRAME_END_HEADERS);
         belfry_buf_fini(&block);
-        hostile->step = message.len + 1; /* so that 0 is the beginning alone */
     }
-    size_t at = hostile->step > message.len ? 0 : hostile->step;
-    at += script_data(hostile, message.data + at, message.len - at);
-    hostile->step = at == message.len || at == 0 ? message.len + 1 : at;
+    hostile->step += script_data(hostile, message.data + hostile->step, message.len - hostile->step);
+    if (hostile->step == message.len)
+        hostile->step = 0;
 }
 
 /* ---- watches ---- */
@@ -161,9 +161,28 @@ static void add_message(struct belfry_buf *to, const struct belfry_buf *message)
     must(belfry_buf_append(to, belfry_buf_bytes(message).data, belfry_buf_len(message)), "message");
 }
 
-/* Messages go as wholes, because nothing is kept of them between turns. */
-static bool has_windows(const struct hostile *hostile)
+static void add_create(struct belfry_buf *to, const struct belfry_wire_create *create)
 {
+    struct belfry_buf message = {0};
+    must(belfry_write_watch_create(&message, create), "create");
+    add_message(to, &message);
+    belfry_buf_fini(&message);
+}
+
+static void add_cancel(struct belfry_buf *to, int64_t id)
+{
+    struct belfry_buf message = {0};
+    must(belfry_write_watch_cancel(&message, id), "cancel");
+    add_message(to, &message);
+    belfry_buf_fini(&message);
+}
+
+/* Opens the watch in the first turn. False: the windows are too small for a batch. Messages go as wholes, because
+ * nothing is kept of them between turns. */
+static bool watch_takes_batch(struct hostile *hostile)
+{
+    if (hostile->step == 0)
+        script_call(hostile, SCRIPT_WATCH, 0);
     return hostile->window >= 2 * BATCH && hostile->stream_window >= 2 * BATCH;
 }
 
@@ -177,45 +196,30 @@ static void send_batch(struct hostile *hostile, struct belfry_buf *batch)
 /* One after the other, each of a key of its own. */
 static void watches_turn(struct hostile *hostile)
 {
-    struct belfry_buf batch = {0}, message = {0};
-    if (hostile->step == 0)
-        script_call(hostile, SCRIPT_WATCH, 0);
-    if (!has_windows(hostile))
+    struct belfry_buf batch = {0};
+    if (!watch_takes_batch(hostile))
         return;
     while (belfry_buf_len(&batch) < BATCH) {
         uint32_t key = (uint32_t)hostile->step++;
-        const struct belfry_wire_create create = {.key = belfry_bytes_of(&key, sizeof(key))};
-        must(belfry_write_watch_create(&message, &create), "create");
-        add_message(&batch, &message);
-        belfry_buf_clear(&message);
+        add_create(&batch, &(const struct belfry_wire_create){.key = belfry_bytes_of(&key, sizeof(key))});
     }
-    belfry_buf_fini(&message);
     send_batch(hostile, &batch);
 }
 
 /* Created with numbers of the client's own, some of them twice, and canceled again. */
 static void ids_turn(struct hostile *hostile)
 {
-    struct belfry_buf batch = {0}, message = {0};
-    if (hostile->step == 0)
-        script_call(hostile, SCRIPT_WATCH, 0);
-    if (!has_windows(hostile))
+    struct belfry_buf batch = {0};
+    if (!watch_takes_batch(hostile))
         return;
     while (belfry_buf_len(&batch) < BATCH) {
         int64_t id = (int64_t)(++hostile->step * 0x9e3779b97f4a7c15u >> 1);
         const struct belfry_wire_create create = {.key = belfry_bytes_str("k"), .watch_id = id};
-        for (int i = 0; i < 2; i++) {
-            must(belfry_write_watch_create(&message, &create), "create");
-            add_message(&batch, &message);
-            belfry_buf_clear(&message);
-        }
-        if (hostile->step % 4 != 0)
-            continue;
-        must(belfry_write_watch_cancel(&message, id), "cancel");
-        add_message(&batch, &message);
-        belfry_buf_clear(&message);
+        add_create(&batch, &create);
+        add_create(&batch, &create);
+        if (hostile->step % 4 == 0)
+            add_cancel(&batch, id);
     }
-    belfry_buf_fini(&message);
     send_batch(hostile, &batch);
 }
 
@@ -243,7 +247,7 @@ const struct script script_calls[] = {
     {"upstream", "streams that stay open upstream, for few bytes", SCRIPT_HTTP2, 4, 1 << 20, .turn = upstream_turn},
     {"ranges", "reads of everything whose answers have no window", SCRIPT_HTTP2, 4, 64 << 10, .turn = ranges_turn,
      .no_window = true},
-    {"gzip", "messages of 2 KB that unpack to 1.9 MB", SCRIPT_HTTP2, 4, 1 << 20, .turn = gzip_turn},
+    {"gzip", "messages of 2 KB that unpack to 1.9 MB, a stream each", SCRIPT_HTTP2, 4, 1 << 20, .turn = gzip_turn},
     {"watches", "as many small watches as can be created", SCRIPT_HTTP2, 4, 1 << 20, .turn = watches_turn},
     {"ids", "watches with ids of the client's own, twice, and canceled", SCRIPT_HTTP2, 4, 1 << 20, .turn = ids_turn},
     {"tokens", "watches with tokens that nobody has given out", SCRIPT_HTTP2, 4, 1 << 20, .turn = tokens_turn},

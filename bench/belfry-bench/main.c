@@ -2,21 +2,11 @@
  * doubled, or it could not be measured; 2: asked for wrongly. */
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 
+#include "descriptors.h"
 #include "modes.h"
 #include "opt/help.h"
 #include "opt/nearest.h"
-
-/* A connection is a descriptor; the soft limit is for programs that use select(). */
-static void raise_descriptors(void)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
-        return;
-    limit.rlim_cur = limit.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &limit);
-}
 
 int main(int argc, char *argv[])
 {
@@ -37,7 +27,7 @@ int main(int argc, char *argv[])
             belfry_opt_help(stdout, modes_table(), i + 1);
             return 0;
         }
-        raise_descriptors();
+        descriptors_raise();
         return modes[i].run(&plan);
     }
     if (nearest != NULL)

@@ -13,13 +13,15 @@ int stall_run(const struct plan *plan);
 int storm_run(const struct plan *plan);
 int resume_run(const struct plan *plan);
 int put_run(const struct plan *plan);
+int read_run(const struct plan *plan);
+int listwatch_run(const struct plan *plan);
 int list_run(const struct plan *plan);
 int writecost_run(const struct plan *plan);
 int handshake_run(const struct plan *plan);
 int bare_run(const struct plan *plan);
 int healthy_run(const struct plan *plan);
 
-#define N_MODES 14
+#define N_MODES 16
 extern const struct mode modes[N_MODES];
 
 /* The whole table, for --help and completion: options, and the modes as commands. */

@@ -32,8 +32,14 @@ enum name {
     PUTS,
     VALUE_BYTES,
     IN_FLIGHT,
+    READS,
+    KEYS,
+    LIMIT,
+    PAGES,
+    SERIALIZABLE,
     PACED,
     BURST,
+    ANSWERED,
     RATE,
     ELSEWHERE,
     PREFIX,
@@ -78,7 +84,7 @@ static const struct belfry_opt_row rows[N_NAMES] = {
     [PID] = {PID, "pid", PROCESS(pid), .help = "the process of --target, for CPU and memory"},
     [WRITE_PID] = {WRITE_PID, "write-pid", PROCESS(write_pid), .help = "the process of --write-target, for CPU"},
     [UPSTREAM_PID] = {UPSTREAM_PID, "upstream-pid", PROCESS(upstream_pid),
-        .help = "storm: the process above --target, for CPU"},
+        .help = "storm, read: the process above --target, for CPU"},
     [CACERT] = {CACERT, "cacert", TEXT("FILE"), .help = "who signed the certificates of https targets (PEM)"},
     [CERT] = {CERT, "cert", TEXT("FILE"), .help = "show https targets this certificate (PEM)"},
     [KEY] = {KEY, "key", TEXT("FILE"), .help = "the private key of --cert (PEM)"},
@@ -86,7 +92,7 @@ static const struct belfry_opt_row rows[N_NAMES] = {
     [CONNECTIONS] = {CONNECTIONS, "connections", COUNT(conns), RANGE(1, 1000000), .fallback = "100",
         .help = "connections"},
     [STREAMS] = {STREAMS, "streams", COUNT(streams), RANGE(1, 100000), .fallback = "1",
-        .help = "streams of a connection"},
+        .help = "streams of a connection; read: Ranges under way on it; listwatch: clients on it"},
     [WATCHES] = {WATCHES, "watches", COUNT(watches), RANGE(1, 10000000), .fallback = "1",
         .help = "watches of a stream"},
     [CREATING] = {CREATING, "creating", COUNT(creating), RANGE(1, 10000), .fallback = "256",
@@ -99,9 +105,20 @@ static const struct belfry_opt_row rows[N_NAMES] = {
     [VALUE_BYTES] = {VALUE_BYTES, "value-size", SIZE(value_bytes), RANGE(PUT_TIME_BYTES, 1 << 20), .fallback = "256",
         .help = "bytes of a value, or of an object's spec"},
     [IN_FLIGHT] = {IN_FLIGHT, "in-flight", COUNT(in_flight), RANGE(1, PUTTER_CALLS / 2), .fallback = "16",
-        .help = "puts under way at a time"},
+        .help = "puts under way at a time; listwatch: lists as well"},
+    [READS] = {READS, "reads", COUNT(n_reads), RANGE(1, 100000000), .fallback = "100000",
+        .help = "read: Ranges in all"},
+    [KEYS] = {KEYS, "keys", COUNT(n_keys), RANGE(1, 10000000), .fallback = "10000",
+        .help = "read, listwatch: keys that there are: as many as 'belfry-bench put --puts N' has written"},
+    [LIMIT] = {LIMIT, "limit", COUNT(limit), RANGE(1, 10000000), .fallback = "1",
+        .help = "read: keys of a Range; 1: any one key, more: the first ones of the prefix"},
+    [PAGES] = {PAGES, "pages", SWITCH,
+        .help = "read: the whole prefix in pages of --limit keys, at the revision of the first"},
+    [SERIALIZABLE] = {SERIALIZABLE, "serializable", SWITCH, .help = "read: serializable Ranges"},
     [PACED] = {PACED, "paced", SWITCH, .help = "the next put only when every watcher has the last"},
     [BURST] = {BURST, "burst", SWITCH, .help = "puts as fast as possible"},
+    [ANSWERED] = {ANSWERED, "answered", SWITCH,
+        .help = "bare: each delivery is answered with a PING, and that one too, as by clients of gRPC"},
     [RATE] = {RATE, "rate", COUNT(rate), RANGE(1, 1000000), .help = "so many puts per second"},
     [ELSEWHERE] = {ELSEWHERE, "elsewhere", COUNT(elsewhere_rate), RANGE(0, 1000000), .fallback = "0",
         .help = "storm: besides, so many puts per second to keys without watchers"},
@@ -121,7 +138,7 @@ static const struct belfry_opt_row rows[N_NAMES] = {
     [PAIRS] = {PAIRS, "pairs", COUNT(pairs), RANGE(1, 1000), .fallback = "5",
         .help = "stall, write-cost: rounds without and with"},
     [SOURCES] = {SOURCES, "sources", COUNT(sources), RANGE(1, 200), .fallback = "1",
-        .help = "healthy: connections of all kinds take so many addresses in turn; 1: an address for each kind"},
+        .help = "healthy, listwatch: connections take so many addresses in turn; 1: healthy has one for each kind"},
     [MEMORY_FLOOR] = {MEMORY_FLOOR, "memory-floor", SIZE(memory_floor), RANGE(0, (uint64_t)1 << 40), .fallback = "0",
         .help = "million: no more connections when the machine has only so much left"},
     [FILL] = {FILL, "fill", TIME(fill_ms), RANGE(0, 3600000), .fallback = "0s",
@@ -133,7 +150,7 @@ static const struct belfry_opt_row rows[N_NAMES] = {
     [NORMAL] = {NORMAL, "normal", TIME(normal_ms), RANGE(1, 600000), .fallback = "5s",
         .help = "storm: how long the upstream is measured before"},
     [SETTLE] = {SETTLE, "settle", TIME(settle_ms), RANGE(0, 600000), .fallback = "1s",
-        .help = "pause before memory is read"},
+        .help = "pause before memory is read; read, listwatch: CPU without load is measured in it"},
     [TIMEOUT] = {TIMEOUT, "timeout", TIME(timeout_ms), RANGE(1, 3600000), .fallback = "120s", .help = "the whole run"},
     [BEFORE] = {BEFORE, "before", TEXT("COMMAND"),
         .help = "for the shell, just before what is measured; storm: it breaks the connections"},
@@ -199,11 +216,20 @@ static bool set_other(struct reading *reading, enum name name, const char *text)
     case RESUME:
         plan->resume = true;
         break;
+    case PAGES:
+        plan->pages = true;
+        break;
+    case SERIALIZABLE:
+        plan->serializable = true;
+        break;
     case PACED:
         plan->pace = PACE_PACED;
         break;
     case BURST:
         plan->pace = PACE_BURST;
+        break;
+    case ANSWERED:
+        plan->answered = true;
         break;
     case RATE:
         plan->pace = PACE_RATE;

@@ -30,7 +30,10 @@ struct plan {
     struct credentials tokens, logins; /* owned until the program ends; without both, connections show nothing */
     const char *write_token;           /* lent from argv; NULL: none */
     size_t puts, value_bytes, in_flight;
+    size_t n_reads, n_keys, limit;
+    bool pages, serializable;
     enum pace pace;
+    bool answered;
     uint64_t rate, elsewhere_rate; /* puts per second */
     const char *prefix;            /* lent from argv */
     enum load_keys keys;
