@@ -11,15 +11,15 @@ _belfryctl()
     local command='' i
     for ((i = 1; i < COMP_CWORD; i++)); do
         case ${COMP_WORDS[i]} in
-        --endpoints|--user|--password|--password-file|--cacert|--cert|--key|--server-name|--dial-timeout|--command-timeout|--keepalive-time|--keepalive-timeout|--max-message|--write-out|-w|--output|--rev|--limit|--consistency|--order|--sort-by|--min-mod-rev|--max-mod-rev|--min-create-rev|--max-create-rev|--lease|--page-bytes|--admin|--interval|--sort|--group|--filter|--server|--name|--namespace|--token|--token-file|--certificate-authority|--client-certificate|--client-key|--reference|--for|--watchers|--history|--max-lag|--write|--write-prefix) [[ ${COMP_WORDS[++i]} != = ]] || ((i++)) ;;
-        get|put|del|txn|watch|follow|lease|member|status|top|tree|verify|kube|help|version)
+        --endpoints|--user|--password|--password-file|--cacert|--cert|--key|--server-name|--dial-timeout|--command-timeout|--keepalive-time|--keepalive-timeout|--max-message|--write-out|-w|--output|--rev|--limit|--consistency|--order|--sort-by|--min-mod-rev|--max-mod-rev|--min-create-rev|--max-create-rev|--lease|--page-bytes|--admin|--upstream|--write-key|--interval|--sort|--group|--filter|--server|--name|--namespace|--token|--token-file|--certificate-authority|--client-certificate|--client-key|--reference|--for|--watchers|--history|--max-lag|--write|--write-prefix) [[ ${COMP_WORDS[++i]} != = ]] || ((i++)) ;;
+        get|put|del|txn|watch|follow|lease|member|status|top|tree|health|doctor|verify|kube|completion|help|version)
             command=${COMP_WORDS[i]}
             break
             ;;
         esac
     done
     case $command in
-    '') words='get put del txn watch follow lease member status top tree verify kube help version' ;;
+    '') words='get put del txn watch follow lease member status top tree health doctor verify kube completion help version' ;;
     get) flags='--prefix --from-key --rev --limit --consistency --order --sort-by --keys-only --count-only --print-value-only --min-mod-rev --max-mod-rev --min-create-rev --max-create-rev' words='' ;;
     put) flags='--lease --ignore-value --ignore-lease --prev-kv' words='' ;;
     del) flags='--prefix --from-key --range --prev-kv' words='' ;;
@@ -31,9 +31,12 @@ _belfryctl()
     status) flags='' words='' ;;
     top) flags='--admin --once --interval --clients --sort --limit --group --filter' words='' ;;
     tree) flags='--admin' words='' ;;
+    health) flags='--admin --ready' words='' ;;
+    doctor) flags='--prefix --from-key --admin --upstream --write-key' words='' ;;
     verify) flags='--reference --prefix --from-key --for --watchers --history --max-lag --write --write-prefix' words='' ;;
     kube) flags='--server --name --namespace --token --token-file --certificate-authority --client-certificate --client-key' words='config' ;;
-    help) flags='' words='get put del txn watch follow lease member status top tree verify kube version' ;;
+    completion) flags='' words='bash zsh fish' ;;
+    help) flags='' words='get put del txn watch follow lease member status top tree health doctor verify kube completion version' ;;
     version) flags='' words='' ;;
     esac
     case $prev in
@@ -45,7 +48,7 @@ _belfryctl()
     --sort) words='lag sent age cpu memory calls connections' ;;
     --group) words='range peer state' ;;
     --password-file|--cacert|--cert|--key|--token-file|--certificate-authority|--client-certificate|--client-key) what=-f ;;
-    --endpoints|--user|--password|--server-name|--dial-timeout|--command-timeout|--keepalive-time|--keepalive-timeout|--max-message|--rev|--limit|--min-mod-rev|--max-mod-rev|--min-create-rev|--max-create-rev|--lease|--page-bytes|--admin|--interval|--filter|--server|--name|--namespace|--token|--reference|--for|--watchers|--history|--max-lag|--write|--write-prefix) return ;;
+    --endpoints|--user|--password|--server-name|--dial-timeout|--command-timeout|--keepalive-time|--keepalive-timeout|--max-message|--rev|--limit|--min-mod-rev|--max-mod-rev|--min-create-rev|--max-create-rev|--lease|--page-bytes|--admin|--upstream|--write-key|--interval|--filter|--server|--name|--namespace|--token|--reference|--for|--watchers|--history|--max-lag|--write|--write-prefix) return ;;
     *)
         [[ $cur != -* ]] || words="$flags --endpoints --user --password --password-file --cacert --cert --key --server-name --insecure-skip-tls-verify --insecure-transport --dial-timeout --command-timeout --keepalive-time --keepalive-timeout --hasleader --max-message --write-out --output --hex --debug --help"
         ;;

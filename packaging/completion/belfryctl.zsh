@@ -42,8 +42,11 @@ _belfryctl()
         'status:ask every endpoint how it is'
         'top:show a belfryd: how it stands, and who watches what and how far behind'
         'tree:show the tiers above and below a belfryd, and how far each is behind'
+        'health:tell in one line and by the exit code whether a belfryd is alive, or ready'
+        'doctor:find what is wrong between here, a belfryd and etcd, and say what helps'
         'verify:prove that a tier gives what etcd gives'
         'kube:print a kubeconfig by which kubectl and the like find a belfryd'
+        'completion:print what bash, zsh or fish needs to complete belfryctl'
         'help:this text, or that of a command'
         'version:print the version'
         )
@@ -122,6 +125,17 @@ _belfryctl()
         tree) flags+=(
         '--admin=[http://host:port or unix:///path of the belfryd]:URL: '
         ) ;;
+        health) flags+=(
+        '--admin=[http://host:port or unix:///path of the belfryd]:URL: '
+        '--ready[should it receive clients? else: is it alive?]'
+        ) ;;
+        doctor) flags+=(
+        '--prefix[every key that begins with KEY ('\'''\'' is all keys)]'
+        '--from-key[KEY and every key after it]'
+        '--admin=[http://host:port or unix:///path of the belfryd]:URL: '
+        '--upstream=[members of etcd, or a tier above; default: what the tier says it has]:URL,...: '
+        '--write-key=[write this key, which must not exist, follow it down all tiers, and delete it]:KEY: '
+        ) ;;
         verify) flags+=(
         '--reference=[endpoints of the etcd that is believed]:URL,...: '
         '--prefix[every key that begins with KEY; --prefix=KEY is the same]'
@@ -144,8 +158,11 @@ _belfryctl()
         '--client-key=[the private key of --client-certificate (PEM)]:FILE:_files'
         '1:argument:(config)'
         ) ;;
+        completion) flags+=(
+        '1:argument:(bash zsh fish)'
+        ) ;;
         help) flags+=(
-        '1:argument:(get put del txn watch follow lease member status top tree verify kube version)'
+        '1:argument:(get put del txn watch follow lease member status top tree health doctor verify kube completion version)'
         ) ;;
         version) flags+=(
         ) ;;
