@@ -1,0 +1,70 @@
+"""Start and Tasks pages of docs/: their commands do what the page says. pages.py has the rules for blocks."""
+from pathlib import Path
+
+import pages
+import procs
+import pytest
+
+TOP = Path(__file__).parents[2]
+# Pages with a test of their own: start.md is run in a clean root by test_start_page.py.
+FOLDERS = ["docs/start", "docs/tasks"]
+PAGES = sorted(path for folder in FOLDERS for path in (TOP / folder).glob("*.md"))
+
+
+@pytest.fixture(autouse=True)
+def ended():
+    yield
+    procs.kill_all()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_a_page_does_what_it_says(page, tmp_path, figure):
+    n_run, not_run = pages.run(page, tmp_path / "reader")
+    figure(f"pages.{page.parent.name}.{page.stem}", n_run, f"blocks run, {len(not_run)} not"
+           + "".join(f"; not run: {reason}" for reason in not_run))
+    n_commands = sum(block.kind == "sh" for block in pages.blocks(page.read_text()))
+    assert n_run + len(not_run) == n_commands
+    if page.parent.name == "tasks":
+        assert n_run >= 3, "a task is shown by commands that run"
+
+
+def write(path, text):
+    path.write_text(text)
+    return path
+
+
+def test_a_command_that_fails_fails_the_page(tmp_path):
+    page = write(tmp_path / "a.md", "```sh\ntrue\nfalse\ntrue\n```\n")
+    with pytest.raises(AssertionError, match="exits 1"):
+        pages.run(page, tmp_path / "reader")
+
+
+def test_other_output_than_the_page_has_fails_it(tmp_path):
+    good = write(tmp_path / "a.md", "1. Say it:\n\n    ```sh\n    echo 'took 12.5 s'; echo more; echo end\n    ```\n\n"
+                                    "    ```text\n    took 3 s\n    ...\n    end\n    ```\n")
+    assert pages.run(good, tmp_path / "good") == (1, [])
+    bad = write(tmp_path / "b.md", "```sh\necho one\n```\n\n```text\ntwo\n```\n")
+    with pytest.raises(AssertionError, match="prints\none"):
+        pages.run(bad, tmp_path / "bad")
+
+
+def test_a_command_that_must_fail_and_does_not_fails_the_page(tmp_path):
+    assert pages.run(write(tmp_path / "a.md", "<!-- fails -->\n```sh\necho no; exit 3\n```\n\n```text\nno\n```\n"),
+                     tmp_path / "good") == (1, [])
+    with pytest.raises(AssertionError, match="must fail"):
+        pages.run(write(tmp_path / "b.md", "<!-- fails -->\n```sh\ntrue\n```\n"), tmp_path / "bad")
+
+
+def test_the_shell_goes_on_and_files_are_written(tmp_path):
+    page = write(tmp_path / "a.md", "```sh\nx=5; sleep 100 &\n```\n<!-- file: f.txt -->\n```yaml\na: 1\n```\n"
+                                    "<!-- not run: it never ends -->\n```sh\nsleep 9999\n```\n```sh\necho $x; cat f.txt; kill %1\n```\n"
+                                    "```text\n5\na: 1\n```\n")
+    assert pages.run(page, tmp_path / "reader") == (2, ["it never ends"])
+
+
+@pytest.mark.parametrize("text,why", [
+    ("```yaml\na: 1\n```\n", "neither run, nor written"), ("```text\nhello\n```\n", "no commands before"),
+    ("<!-- not run -->\n```sh\ntrue\n```\n", "needs a reason"), ("<!-- fails -->\n```yaml\na\n```\n", "is for commands")])
+def test_a_block_that_nothing_checks_is_a_mistake(text, why):
+    with pytest.raises(pages.Mistake, match=why):
+        pages.blocks(text)
