@@ -1,7 +1,7 @@
 """Runs the shell commands of a Markdown page, in their order, as a reader would: in one shell, against real programs.
 
-A page has a shell in an empty folder, with belfryd, belfryctl, etcd and etcdctl in its PATH, and a loopback network of its own, so that
-the page's ports are free. kubectl is there, too. Fenced blocks mean, by the word behind their fence and the remark on the line before:
+A page has a shell in an empty folder, with belfryd, belfryctl, etcd and etcdctl in its PATH, a loopback network of its own, so that
+the page's ports are free, and process ids of its own: it sees, and can signal, only what it has started. kubectl is there, too. Fenced blocks mean, by the word behind their fence and the remark on the line before:
 
     ```sh                                commands. They must succeed
     <!-- fails --> and ```sh             the last command must fail
@@ -94,14 +94,15 @@ def is_as_printed(said, printed):
 
 
 class Shell:
-    """One bash, which lives as long as the page: what a block starts in the background goes on."""
+    """One bash, which lives as long as the page: what a block starts in the background goes on. It is the first process of its
+    namespace of process ids, so that everything a page has started ends with it, and no command of a page reaches anything else."""
 
     def __init__(self, folder):
         self.folder, self.n = Path(folder), 0
         (self.folder / ".with").mkdir(parents=True)
         places = [str(BUILD / "bin"), os.path.dirname(kubectl_path()), os.environ["PATH"]]
         env = {"PATH": ":".join(places), "HOME": str(folder), "ETCDCTL_API": "3", "LC_ALL": "C.UTF-8", "TOP": str(TOP)}
-        self.proc = procs.spawn(["unshare", "--net", "bash"], env=env, cwd=folder, stdin=subprocess.PIPE,
+        self.proc = procs.spawn(["unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc", "bash"], env=env, cwd=folder, stdin=subprocess.PIPE,
                                 stdout=subprocess.DEVNULL, stderr=open(self.folder / ".with/bash.log", "wb"))
         self.send("ip link set lo up\n")
 

@@ -34,32 +34,46 @@ def write(path, text):
 
 
 def test_a_command_that_fails_fails_the_page(tmp_path):
-    page = write(tmp_path / "a.md", "```sh\ntrue\nfalse\ntrue\n```\n")
+    page = write(tmp_path / "a", "```sh\ntrue\nfalse\ntrue\n```\n")
     with pytest.raises(AssertionError, match="exits 1"):
         pages.run(page, tmp_path / "reader")
 
 
 def test_other_output_than_the_page_has_fails_it(tmp_path):
-    good = write(tmp_path / "a.md", "1. Say it:\n\n    ```sh\n    echo 'took 12.5 s'; echo more; echo end\n    ```\n\n"
+    good = write(tmp_path / "a", "1. Say it:\n\n    ```sh\n    echo 'took 12.5 s'; echo more; echo end\n    ```\n\n"
                                     "    ```text\n    took 3 s\n    ...\n    end\n    ```\n")
     assert pages.run(good, tmp_path / "good") == (1, [])
-    bad = write(tmp_path / "b.md", "```sh\necho one\n```\n\n```text\ntwo\n```\n")
+    bad = write(tmp_path / "b", "```sh\necho one\n```\n\n```text\ntwo\n```\n")
     with pytest.raises(AssertionError, match="prints\none"):
         pages.run(bad, tmp_path / "bad")
 
 
 def test_a_command_that_must_fail_and_does_not_fails_the_page(tmp_path):
-    assert pages.run(write(tmp_path / "a.md", "<!-- fails -->\n```sh\necho no; exit 3\n```\n\n```text\nno\n```\n"),
+    assert pages.run(write(tmp_path / "a", "<!-- fails -->\n```sh\necho no; exit 3\n```\n\n```text\nno\n```\n"),
                      tmp_path / "good") == (1, [])
     with pytest.raises(AssertionError, match="must fail"):
-        pages.run(write(tmp_path / "b.md", "<!-- fails -->\n```sh\ntrue\n```\n"), tmp_path / "bad")
+        pages.run(write(tmp_path / "b", "<!-- fails -->\n```sh\ntrue\n```\n"), tmp_path / "bad")
 
 
 def test_the_shell_goes_on_and_files_are_written(tmp_path):
-    page = write(tmp_path / "a.md", "```sh\nx=5; sleep 100 &\n```\n<!-- file: f.txt -->\n```yaml\na: 1\n```\n"
+    page = write(tmp_path / "a", "```sh\nx=5; sleep 100 &\n```\n<!-- file: f.txt -->\n```yaml\na: 1\n```\n"
                                     "<!-- not run: it never ends -->\n```sh\nsleep 9999\n```\n```sh\necho $x; cat f.txt; kill %1\n```\n"
                                     "```text\n5\na: 1\n```\n")
     assert pages.run(page, tmp_path / "reader") == (2, ["it never ends"])
+
+
+def test_a_page_reaches_only_processes_that_it_has_started(tmp_path):
+    """A page that kills by name must not reach servers of other tests. This one looks for a process outside, and signals none."""
+    outside = procs.spawn(["sleep", "4711"])
+    page = write(tmp_path / "a", "```sh\nsleep 4712 &\npgrep -f 'sleep 471[2]' | wc -l\n! pgrep -f 'sleep 471[1]'\n```\n\n```text\n1\n```\n")
+    assert pages.run(page, tmp_path / "reader") == (1, [])
+    assert outside.poll() is None
+
+
+def test_what_a_page_has_started_ends_with_it(tmp_path):
+    page = write(tmp_path / "a", "```sh\nsetsid sleep 4713 &\nsleep 0.2\n```")
+    pages.run(page, tmp_path / "reader")
+    procs.wait_until(lambda: procs.run(["pgrep", "-f", "sleep 471[3]"], check=False).returncode == 1, 10)
 
 
 @pytest.mark.parametrize("text,why", [
