@@ -4,6 +4,9 @@ Documents of the repository link to each other as files do, from folder to folde
 - a link to a page of the site, from wherever, leads to that page;
 - a link to another file of the repository (a header, a folder) becomes its text: the site is read without the repository;
 - a link to nothing is left as it is, so that `mkdocs build --strict` fails.
+
+Besides, what the theme lacks for readers with a keyboard or a screen reader: a name of the search dialog, and parts that scroll and can be
+reached by keyboard.
 """
 import pathlib
 import posixpath
@@ -28,6 +31,12 @@ def on_files(files, config):
     for name in OUTSIDE:
         files.append(File(name, str(ROOT), config["site_dir"], config["use_directory_urls"]))
     return files
+
+
+def on_post_page(output, **_):
+    output = re.sub(r'(<div class="md-search"[^>]*role="dialog")', r'\1 aria-label="Search"', output)
+    output = re.sub(r'(<div class="md-search__scrollwrap")', r'\1 tabindex="0"', output)
+    return re.sub(r"<pre(?=[ >])", '<pre tabindex="0"', output)
 
 
 def in_repository(uri):
