@@ -69,16 +69,18 @@ def style(used):
         rows = ((name.format(role), body.format(strong=colours[scheme][0], soft=colours[scheme][1]))
                 for role, colours in ROLES.items() for name, body in forms)
         return "".join(f"\n{indent}.{name} {{ {body} }}" for name, body in rows if name in used)
-    return (f"    text {{ font-family: {FONT}; }}\n    .mono {{ font-family: {MONO}; white-space: pre; }}\n"
-            f"    path, line {{ fill: none; }}{classes(0, '    ')}\n"
-            f"    @media (prefers-color-scheme: dark) {{{classes(1, '      ')}\n    }}")
+    mono = f"\n    .mono {{ font-family: {MONO}; white-space: pre; }}" if "mono" in used else ""
+    dark = classes(1, "      ")
+    dark = f"\n    @media (prefers-color-scheme: dark) {{{dark}\n    }}" if dark else ""
+    return f"    text {{ font-family: {FONT}; }}{mono}\n    path, line {{ fill: none; }}{classes(0, '    ')}{dark}"
 
 
 class Paper:
     """Collects the elements of a picture. Numbers are pixels of a sheet that is `width` wide and grows downwards."""
 
-    def __init__(self, width, title, description, extra_style=""):
-        self.width, self.title, self.description, self.extra_style = width, title, description, extra_style
+    def __init__(self, width, title, description, ground=True):
+        """`ground`: with a background; without one the picture brings its own."""
+        self.width, self.title, self.description, self.ground = width, title, description, ground
         self.elements, self.tips = [], set()  # tips: the roles of arrows
 
     def add(self, name, classes="", content=None, **attributes):
@@ -120,10 +122,11 @@ class Paper:
 
     def svg(self, height):
         w, h = number(self.width), number(height)
-        body = [*self.markers(), f'  <rect class="ink-soft" width="{w}" height="{h}" rx="12"/>', *self.elements]
+        ground = [f'  <rect class="ink-soft" width="{w}" height="{h}" rx="12"/>'] if self.ground else []
+        body = [*self.markers(), *ground, *self.elements]
         used = {name for found in re.findall(r'class="([^"]*)"', "\n".join(body)) for name in found.split()}
         return "\n".join([
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{w}" height="{h}" viewBox="0 0 {w} {h}" role="img">',
             f"  <title>{escape(self.title, quote=False)}</title>",
             f"  <desc>{escape(self.description, quote=False)}</desc>",
-            f"  <style>\n{style(used)}{self.extra_style}\n  </style>", *body, "</svg>"]) + "\n"
+            f"  <style>\n{style(used)}\n  </style>", *body, "</svg>"]) + "\n"
