@@ -142,26 +142,42 @@ static bool send_line(struct delivery *delivery, struct stream *stream, struct b
     return true;
 }
 
-enum line_result delivery_line(struct delivery *delivery, struct watcher *watcher, const struct batch *batch,
-                               uint32_t event)
+/* Asks the dialect. *used of the part's events are in the line, or have none. */
+static enum belfry_err make_line(const struct watcher *watcher, const struct lines_part *part, uint32_t *used,
+                                 struct belfry_blob **out)
+{
+    const struct outlet *outlet = &watcher->stream->outlet;
+    *used = 0;
+    *out = NULL;
+    if (outlet->lines->revision != NULL)
+        return outlet->lines->revision(outlet->user, part, used, out);
+    if (part->n == 0)
+        return BELFRY_OK;
+    *used = 1;
+    if (!response_passes(watcher->flags, &part->batch->events[part->events[0]]))
+        return BELFRY_OK;
+    return outlet->lines->event(outlet->user, part->batch, part->events[0], out);
+}
+
+enum line_result delivery_line(struct delivery *delivery, struct watcher *watcher, const struct lines_part *part,
+                               uint32_t *used)
 {
     struct stream *stream = watcher->stream;
     struct outlet *outlet = &stream->outlet;
-    struct belfry_blob *line = NULL;
+    struct belfry_blob *line;
     if ((outlet->rest != NULL || outlet->room == 0) && !delivery_pending(delivery, stream))
         return LINE_NO_ROOM;
-    if (response_passes(watcher->flags, &batch->events[event])) {
-        enum belfry_err err = outlet->lines->event(outlet->user, batch, event, &line);
-        if (err == BELFRY_ERR_COMPACTED && !BELFRY_MUTANT(line_without_prev))
-            return LINE_LOST;
-        if (err == BELFRY_ERR_NOMEM)
-            return LINE_NO_ROOM;
-    }
+    enum belfry_err err = make_line(watcher, part, used, &line);
+    if (err == BELFRY_ERR_COMPACTED && !BELFRY_MUTANT(line_without_prev))
+        return LINE_LOST;
+    if (err == BELFRY_ERR_NOMEM)
+        return LINE_NO_ROOM;
     bool any = line != NULL;
     if (!send_line(delivery, stream, line))
         return LINE_NO_ROOM;
     delivery->n_events += any;
-    delivery_line_pass(stream, batch, event);
+    if (*used > 0)
+        delivery_line_pass(stream, part->batch, part->events[*used - 1]);
     return LINE_GIVEN;
 }
 
@@ -186,12 +202,14 @@ static enum output_result line_events(struct delivery *delivery, struct watcher 
     int64_t rev = pick->batch->rev;
     if (delivery_line_is_known(stream, rev, pick->n))
         return OUTPUT_NOTHING;
-    uint32_t first = BELFRY_MUTANT(line_again) ? 0 : first_pick_from(pick, delivery_line_place(stream, rev));
-    for (uint32_t i = first; i < pick->n && stream->line.doomed == 0; i++) {
+    uint32_t used, first = BELFRY_MUTANT(line_again) ? 0 : first_pick_from(pick, delivery_line_place(stream, rev));
+    for (uint32_t i = first; i < pick->n && stream->line.doomed == 0; i += used) {
+        struct lines_part part = {.batch = pick->batch, .events = pick->events + i, .n = pick->n - i};
         if (i > first && delivery->turn->work == 0)
             return OUTPUT_MORE;
         turn_spend(delivery->turn, i > first);
-        switch (delivery_line(delivery, watcher, pick->batch, pick->events[i])) {
+        used = 0;
+        switch (delivery_line(delivery, watcher, &part, &used)) {
         case LINE_NO_ROOM:
             return OUTPUT_NO_ROOM;
         case LINE_LOST: /* not now: the caller is walking the population that the watcher is in */

@@ -52,8 +52,10 @@ enum line_result {
     LINE_NO_ROOM, /* or no memory */
     LINE_LOST     /* the previous value is needed and gone: the watcher is to be lost */
 };
-enum line_result delivery_line(struct delivery *delivery, struct watcher *watcher, const struct batch *batch,
-                               uint32_t event);
+
+/* The next line of a part; *used of its events are in it, or have no line. The place is after the last of these. */
+enum line_result delivery_line(struct delivery *delivery, struct watcher *watcher, const struct lines_part *part,
+                               uint32_t *used);
 
 /* Has a client that resumed from `rev` all of it, because only n_events of its events are for it? */
 bool delivery_line_is_known(const struct stream *stream, int64_t rev, size_t n_events);

@@ -81,14 +81,14 @@ static bool solo_slice(struct delivery *delivery, struct watcher *watcher, const
     struct range range;
     interest_range(watcher->node, &range);
     for (uint32_t i = delivery_line_place(stream, slice->rev) - slice->first_sub; i < slice->n_events; i++) {
+        bool is_in = range_has(&range, batch_key(slice, &slice->events[i]));
+        bool is_last = !slice->more && i + 1 == slice->n_events; /* its line, or one without an event, says so */
+        struct lines_part part = {.batch = slice, .events = &i, .n = is_in, .open = !is_last};
+        uint32_t used;
         if (delivery->turn->work == 0)
             return false;
         delivery->turn->work--;
-        if (!range_has(&range, batch_key(slice, &slice->events[i]))) {
-            delivery_line_pass(stream, slice, i);
-            continue;
-        }
-        switch (delivery_line(delivery, watcher, slice, i)) {
+        switch (is_in || is_last ? delivery_line(delivery, watcher, &part, &used) : LINE_GIVEN) {
         case LINE_NO_ROOM:
             if (stream->outlet.room > 0 && stream->outlet.rest == NULL)
                 turn_retry_later(delivery->turn);
@@ -97,6 +97,7 @@ static bool solo_slice(struct delivery *delivery, struct watcher *watcher, const
             watcher_lose(delivery->registry, watcher, slice->rev + 1);
             return false;
         case LINE_GIVEN:
+            delivery_line_pass(stream, slice, i);
             break;
         }
     }

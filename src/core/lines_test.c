@@ -37,6 +37,7 @@ struct peer {
     size_t pad;        /* bytes a line is made longer by */
     bool needs_prev;   /* a line cannot be told without what was before */
     bool no_bookmarks; /* progress: not now */
+    uint32_t per_line; /* by revision: events of a line at most; 0: all */
     size_t events;     /* how often it was asked for */
     unsigned refusals; /* so many questions are answered with BELFRY_ERR_NOMEM */
 };
@@ -160,6 +161,30 @@ static void no_write(void *user, const uint8_t *data, size_t len)
 
 static const struct lines dialect = {.event = on_event, .progress = on_progress, .lost = on_lost, .write = on_write};
 
+/* A line by revision: "revision: sub key=value ..." and, if more may follow, "+". */
+static enum belfry_err on_revision(void *user, const struct lines_part *part, uint32_t *used, struct belfry_blob **out)
+{
+    struct peer *peer = user;
+    char text[TEXT_MAX];
+    size_t len = (size_t)snprintf(text, sizeof(text), "%lld:", (long long)part->batch->rev);
+    peer->events++;
+    if (refused(peer))
+        return BELFRY_ERR_NOMEM;
+    *used = peer->per_line != 0 && peer->per_line < part->n ? peer->per_line : part->n;
+    for (uint32_t i = 0; i < *used; i++) {
+        uint32_t number = part->events[i];
+        struct belfry_bytes key = batch_key(part->batch, &part->batch->events[number]), before, after;
+        values(part->batch, number, &before, &after);
+        len += (size_t)snprintf(text + len, sizeof(text) - len, " %u %.*s=%.*s", part->batch->first_sub + number,
+                                (int)key.len, key.data, (int)after.len, after.len == 0 ? "" : after.data);
+    }
+    snprintf(text + len, sizeof(text) - len, "%s", part->open || *used < part->n ? " +" : "");
+    return line_of(peer, text, out);
+}
+
+static const struct lines by_revision = {
+    .revision = on_revision, .progress = on_progress, .lost = on_lost, .write = on_write};
+
 /* The one attribute: the whole value. */
 static bool on_attribute(void *user, const struct batch *batch, uint32_t number, struct belfry_bytes name,
                          struct belfry_bytes *before, struct belfry_bytes *after)
@@ -213,13 +238,18 @@ static struct bed *bed_new(unsigned log2)
     return &bed;
 }
 
-static struct peer *bed_peer(struct bed *bed)
+static struct peer *bed_peer_of(struct bed *bed, const struct lines *lines)
 {
     struct peer *peer = &bed->peers[bed->n_peers++];
     *peer = (struct peer){.room = PLENTY};
     belfry_buf_init(&peer->in);
-    assert_int_equal(stream_open_lines(bed->worker, peer, &dialect, bed->now, &peer->stream), BELFRY_OK);
+    assert_int_equal(stream_open_lines(bed->worker, peer, lines, bed->now, &peer->stream), BELFRY_OK);
     return peer;
+}
+
+static struct peer *bed_peer(struct bed *bed)
+{
+    return bed_peer_of(bed, &dialect);
 }
 
 static void create(struct bed *bed, struct peer *peer, struct stream_create *create, const char *pin)
@@ -714,6 +744,86 @@ static void extent_whose_rows_are_gone_ends_the_stream_with_its_last_line(void *
     bed_close(bed);
 }
 
+/* ---- lines by revision ---- */
+
+static struct peer *bed_watch_by_revision(struct bed *bed, uint32_t per_line, const char *pin)
+{
+    struct peer *peer = bed_peer_of(bed, &by_revision);
+    peer->per_line = per_line;
+    watch(bed, peer, "k", "l", 0, pin);
+    return peer;
+}
+
+static void revision_is_one_line(void **state)
+{
+    (void)state;
+    struct bed *bed = bed_new(8);
+    struct peer *all = bed_watch_by_revision(bed, 0, NULL), *pinned = bed_watch_by_revision(bed, 0, "b");
+    bed_run(bed);
+    bed_write(bed, "k1=a j=x k2=b k3=c");
+    bed_write(bed, "-k1");
+    bed_run(bed);
+    assert_given(all, "11: 0 k1=a 2 k2=b 3 k3=c\n12: 0 k1=\n");
+    assert_given(pinned, "11: 2 k2=b\n");
+    bed_close(bed);
+}
+
+static void revision_in_parts_is_the_same_however_little_room_there_is(void **state)
+{
+    (void)state;
+    for (size_t room = 1; room < 40; room++) {
+        struct bed *bed = bed_new(4);
+        struct peer *peer = bed_watch_by_revision(bed, 2, NULL);
+        bed_run(bed);
+        bed_write(bed, "k1=a k2=b k3=c j=x k4=d k5=e");
+        bed_write(bed, "k6=f k7=g");
+        for (int i = 0; i < 100; i++) {
+            peer->room = room;
+            bed_run(bed);
+        }
+        assert_given(peer, "11: 0 k1=a 1 k2=b +\n11: 2 k3=c 4 k4=d +\n11: 5 k5=e\n12: 0 k6=f 1 k7=g\n");
+        assert_int_equal(peer->events, 4); /* nothing was made twice */
+        bed_close(bed);
+    }
+}
+
+/* The last line of a revision is not open, also where none of its last events is for the stream. */
+static void extent_by_revision_ends_with_a_line_that_says_so(void **state)
+{
+    (void)state;
+    for (size_t room = 1; room < 60; room += 7) {
+        struct bed *bed = bed_new(4);
+        struct peer *peer = bed_watch_by_revision(bed, 0, NULL);
+        bed_run(bed);
+        bed_write_extent(bed, "j1=b k1=a j2=b k2=b k3=c");
+        bed_write_extent(bed, "k4=d j3=x j4=x j5=x");
+        bed_write(bed, "k5=e");
+        for (int i = 0; i < 120; i++) {
+            peer->room = room;
+            bed_run(bed);
+        }
+        assert_given(peer, "11: 1 k1=a +\n11: 3 k2=b +\n11: 4 k3=c\n12: 0 k4=d +\n12:\n13: 0 k5=e\n");
+        bed_close(bed);
+    }
+}
+
+static void line_by_revision_without_memory_is_asked_for_again(void **state)
+{
+    (void)state;
+    struct bed *bed = bed_new(4);
+    struct peer *peer = bed_watch_by_revision(bed, 1, NULL);
+    bed_run(bed);
+    bed_write(bed, "k1=a k2=b");
+    bed_write_extent(bed, "k3=c j=x");
+    for (int i = 0; i < 12; i++) {
+        peer->refusals = i % 2;
+        bed_run(bed);
+        bed->now += 100;
+    }
+    assert_given(peer, "11: 0 k1=a +\n11: 1 k2=b\n12: 0 k3=c +\n12:\n");
+    bed_close(bed);
+}
+
 /* ---- resuming ---- */
 
 static void who_resumes_from_a_revision_of_several_is_given_all_of_it_again(void **state)
@@ -1176,6 +1286,10 @@ int main(void)
         cmocka_unit_test(attribute_without_memory_is_asked_for_again),
         cmocka_unit_test(extent_comes_line_by_line_to_those_who_want_it),
         cmocka_unit_test(extent_whose_rows_are_gone_ends_the_stream_with_its_last_line),
+        cmocka_unit_test(revision_is_one_line),
+        cmocka_unit_test(revision_in_parts_is_the_same_however_little_room_there_is),
+        cmocka_unit_test(extent_by_revision_ends_with_a_line_that_says_so),
+        cmocka_unit_test(line_by_revision_without_memory_is_asked_for_again),
         cmocka_unit_test(who_resumes_from_a_revision_of_several_is_given_all_of_it_again),
         cmocka_unit_test(who_resumes_from_a_revision_of_one_has_it),
         cmocka_unit_test(who_resumes_from_an_extent_is_given_it_again_unless_it_has_one_event),

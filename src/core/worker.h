@@ -135,7 +135,7 @@ struct stream_create {
     struct belfry_bytes key, range_end; /* as on the wire */
     int64_t start_rev;
     int64_t watch_id; /* 0: the smallest that was not used yet */
-    uint8_t flags;    /* enum watcher_flags without ACTIVE; of lines: PROGRESS, NO_PUT and NO_DELETE count */
+    uint8_t flags; /* enum watcher_flags without ACTIVE; of lines: PROGRESS, and of lines by event NO_PUT, NO_DELETE */
     struct belfry_bytes pin_name, pin_value; /* of lines: the attribute and value that it wants; an empty name: none */
     bool resumed; /* of lines: the client has lines of start_rev, perhaps not all: it receives them again (lines.h) */
     struct stream_created *out; /* NULL: not wanted */
