@@ -7,17 +7,17 @@
  * `created` is silent, progress is a line (a bookmark), and a lost watcher (compacted, or a rewritten past) receives a
  * last line, after which the owner ends the stream.
  *
- * Resuming, of lines by event: a revision of several events goes out line by line, and a connection may break between two of them. All of
- * them carry that revision, and a client has nothing but a revision to resume from: a client that resumes from R may
- * have only a part of R. A watcher that is created as `resumed` from R therefore receives R's lines again, from the
- * first. If R has at most one event for it, a client that has seen R has that event, and it is not sent again. Its
- * range and its pin decide which events are for it; for a revision in slices, every event counts.
+ * Resuming, of lines by event: a revision of several events goes out line by line, and a connection may break between
+ * two of them. All of them carry that revision, and a client has nothing but a revision to resume from: a client that
+ * resumes from R may have only a part of R. A watcher that is created as `resumed` from R therefore receives R's lines
+ * again, from the first. If R has at most one event for it, a client that has seen R has that event, and it is not sent
+ * again. Its range and its pin decide which events are for it; for a revision in slices, every event counts.
  *
  * Pins: a watcher may name an attribute and a value that every event it wants has, before or after (a field or label of
- * the object; that its key is in one of several ranges). Then it is looked up by that value, and not visited for events of other values: five thousand watchers
- * of one range, each with a value of its own, cost an event one lookup. If the previous value is unknown
- * (batch_prev_lost()), all watchers that pinned the attribute are visited. A pin only saves visits: event() decides
- * whether a stream receives a line.
+ * the object; that its key is in one of several ranges). Then it is looked up by that value, and not visited for events
+ * of other values: five thousand watchers of one range, each with a value of its own, cost an event one lookup. If the
+ * previous value is unknown (batch_prev_lost()), all watchers that pinned the attribute are visited. A pin only saves
+ * visits: the dialect decides whether a stream receives a line.
  *
  * Thread: the worker's. None of the functions may call back into the worker.
  */
@@ -68,6 +68,14 @@ struct lines {
 
     bool inward; /* the receiver is the tier itself: counted separately (worker_stats) */
 };
+
+/* Streams of lines that are counted apart (worker_stats). */
+enum lines_family { LINES_BY_EVENT, LINES_BY_REVISION, LINES_INWARD, LINES_FAMILIES };
+
+static inline enum lines_family lines_family(const struct lines *lines)
+{
+    return lines->inward ? LINES_INWARD : lines->revision != NULL ? LINES_BY_REVISION : LINES_BY_EVENT;
+}
 
 /* The values of an attribute before and after an event, lent until the next call; data NULL: there is none. `name` is
  * the dialect's own, as given to stream_create(). Not asked when the previous value is unknown. False: no memory; the

@@ -1002,15 +1002,15 @@ static void streams_of_the_tier_itself_are_counted_apart(void **state)
     bed_run(bed);
     worker_stats(bed->worker, &stats);
     assert_int_equal(stats.watchers, 2);
-    assert_int_equal(stats.lines.synced, 1);
-    assert_int_equal(stats.inward.synced, 1);
+    assert_int_equal(stats.lines[LINES_BY_EVENT].synced, 1);
+    assert_int_equal(stats.lines[LINES_INWARD].synced, 1);
     own->room = 0;
     stream_writable(bed->worker, own->stream, 0);
     bed_write(bed, "k=b");
     bed_run(bed);
     worker_stats(bed->worker, &stats);
-    assert_true(stats.lines.synced == 1 && stats.lines.parked == 0);
-    assert_true(stats.inward.synced == 0 && stats.inward.parked == 1);
+    assert_true(stats.lines[LINES_BY_EVENT].synced == 1 && stats.lines[LINES_BY_EVENT].parked == 0);
+    assert_true(stats.lines[LINES_INWARD].synced == 0 && stats.lines[LINES_INWARD].parked == 1);
     bed_close(bed);
 }
 

@@ -35,14 +35,14 @@ static void count_state(struct registry *registry, const struct stream *stream, 
 {
     registry->n_state[state] += (size_t)more;
     if (stream->outlet.lines != NULL)
-        registry->n_lines[stream->outlet.lines->inward][state] += (size_t)more;
+        registry->n_lines[lines_family(stream->outlet.lines)][state] += (size_t)more;
 }
 
 static void count_riding_parked(struct registry *registry, const struct stream *stream, size_t more)
 {
     registry->n_riding_parked += more;
     if (stream->outlet.lines != NULL)
-        registry->n_lines_parked[stream->outlet.lines->inward] += more;
+        registry->n_lines_parked[lines_family(stream->outlet.lines)] += more;
 }
 
 static void count_riders(struct registry *registry, struct stream *stream, size_t came, size_t left)

@@ -66,7 +66,7 @@ struct registry {
     size_t n_streams, n_parked, n_parked_peak;
     size_t n_riding_parked; /* watchers that ride on parked streams */
     size_t n_state[WATCHER_STATES];
-    size_t n_lines[2][WATCHER_STATES], n_lines_parked[2]; /* of these, on streams of lines; [1]: the tier's own */
+    size_t n_lines[LINES_FAMILIES][WATCHER_STATES], n_lines_parked[LINES_FAMILIES]; /* of these, on streams of lines */
     uint64_t n_parks, n_unparks;
 };
 

@@ -329,8 +329,8 @@ static void answers_are_sent_in_order_and_a_stream_of_lines_has_none(void **stat
     assert_int_equal(answer_add(&bed.registry, silent, &first, "", 0), BELFRY_OK);
     assert_int_equal(silent->n_answers, 0);
     place_watcher(silent, 1, 4);
-    assert_int_equal(bed.registry.n_lines[1][WATCHER_WAITING], 1);
-    assert_int_equal(bed.registry.n_lines[0][WATCHER_WAITING], 0);
+    assert_int_equal(bed.registry.n_lines[LINES_INWARD][WATCHER_WAITING], 1);
+    assert_int_equal(bed.registry.n_lines[LINES_BY_EVENT][WATCHER_WAITING], 0);
 }
 
 /* ---- timers of periodic progress ---- */

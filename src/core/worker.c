@@ -538,8 +538,6 @@ void worker_stats(const struct worker *worker, struct worker_stats *out)
         .solo = n_state[WATCHER_SOLO],
         .parked = registry->n_parked,
         .riding_parked = registry->n_riding_parked,
-        .lines = standings_of(registry->n_lines[0], registry->n_lines_parked[0]),
-        .inward = standings_of(registry->n_lines[1], registry->n_lines_parked[1]),
         .bytes = bytes_of(worker),
         .rest_bytes = worker->output.rest_bytes,
         .parked_peak = registry->n_parked_peak,
@@ -560,6 +558,8 @@ void worker_stats(const struct worker *worker, struct worker_stats *out)
         .compacted = worker->delivery.n_lost,
         .progress = worker->fanout.n_progress,
     };
+    for (size_t i = 0; i < LINES_FAMILIES; i++)
+        out->lines[i] = standings_of(registry->n_lines[i], registry->n_lines_parked[i]);
     for (size_t i = 0; i < WATCHER_STATES; i++)
         out->watchers += n_state[i];
 }

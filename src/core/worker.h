@@ -194,7 +194,7 @@ struct worker_stats {
     size_t riding, waiting, boarded, stalled, solo; /* watchers by state */
     size_t parked;                                  /* streams that have something and no room */
     size_t riding_parked;                           /* of riding: those on such streams */
-    struct worker_standings lines, inward;          /* of all these: of streams of lines, and of the tier's own */
+    struct worker_standings lines[LINES_FAMILIES];  /* of all these: of streams of lines */
     size_t bytes;                                   /* accounted */
     size_t rest_bytes;                              /* of those, for half-sent messages */
     size_t parked_peak, rest_bytes_peak;            /* the largest since creation */

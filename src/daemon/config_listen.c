@@ -55,8 +55,6 @@ static enum belfry_err add_dialect(const char *name, size_t len, unsigned *out, 
     config_listen_dialects(CONFIG_DIALECTS, "+", today, sizeof(today));
     if (i == N_DIALECTS)
         return config_why(why, "'%.*s' is no dialect: use serve=%s", (int)(len < 64 ? len : 64), name, today);
-    if ((dialects[i].dialect & CONFIG_DIALECTS) == 0)
-        return config_why(why, "serve=%s is not served by this version yet: use serve=%s", dialects[i].name, today);
     *out |= dialects[i].dialect;
     return BELFRY_OK;
 }

@@ -209,7 +209,7 @@ const struct belfry_opt_row config_listen_rows[N_LISTEN_PARTS] = {
     [LISTEN_URL] = {LISTEN_URL, "url", .kind = BELFRY_KIND_TEXT, .value_name = "URL", .help = "the address"},
     [LISTEN_SERVE] = {LISTEN_SERVE, "serve", .kind = BELFRY_KIND_TEXT, .value_name = "DIALECT+...",
         .choices = "grpc|kube",
-        .described = "all: grpc+json+kube", .help = "what is spoken there",
+        .described = "all: grpc+json+kube+sse", .help = "what is spoken there",
         .more = "grpc is etcd's own API, kube Kubernetes list/watch of --resources. In the file it may be a list."},
     [LISTEN_READ_ONLY] = {LISTEN_READ_ONLY, "read-only", .kind = BELFRY_KIND_BOOL,
         .help = "only methods known to read are relayed to upstream"},

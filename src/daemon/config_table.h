@@ -6,7 +6,7 @@
 #include "serve/route.h"
 
 /* What this version can serve: the default of a listener, and all that one may ask for. */
-#define CONFIG_DIALECTS (DIALECT_GRPC | DIALECT_JSON | DIALECT_KUBE)
+#define CONFIG_DIALECTS (DIALECT_GRPC | DIALECT_JSON | DIALECT_KUBE | DIALECT_SSE)
 
 /* The id of each row, which is its place. */
 enum config_key {

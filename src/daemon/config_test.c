@@ -135,7 +135,7 @@ static void without_any_flag_it_follows_this_machine_and_serves_on_loopback(void
     assert_string_equal(config.upstream[0].url, "http://127.0.0.1:2379");
     assert_int_equal(config.n_listen, 1);
     assert_string_equal(config.listen[0].endpoint.url, "http://127.0.0.1:23790");
-    assert_int_equal(config.listen[0].policy.dialects, DIALECT_GRPC | DIALECT_JSON | DIALECT_KUBE);
+    assert_int_equal(config.listen[0].policy.dialects, DIALECT_GRPC | DIALECT_JSON | DIALECT_KUBE | DIALECT_SSE);
     assert_false(config.listen[0].policy.read_only);
     assert_string_equal(config.admin.url, "http://127.0.0.1:23791");
     assert_string_equal(config.cache_dir, "/home/someone/.cache/belfry");
@@ -619,9 +619,7 @@ static void every_mistake_on_the_command_line_has_a_sentence_and_a_remedy(void *
         {"--listen", "http://127.0.0.1:1,cert=/c,key=/k",
          "has no TLS, so cert, key and client-ca do nothing: write https"},
         {"--listen", "unix:///s,client-ca=/k", "write unixs://"},
-        {"--listen", "http://127.0.0.1:1,serve=grpc+sse",
-         "serve=sse is not served by this version yet: use serve=grpc+json+kube"},
-        {"--listen", "http://127.0.0.1:1,serve=sse", "serve=sse is not served by this version yet"},
+        {"--listen", "http://127.0.0.1:1,serve=grpc+ws", "'ws' is no dialect: use serve=grpc+json+kube+sse"},
         {"--listen", "http://127.0.0.1:1,serve=soap", "'soap' is no dialect: use serve=grpc"},
         {"--listen", "http://127.0.0.1:1,serve=", "'' is no dialect"},
         {"--listen", "http://127.0.0.1:1,cert=", "cert has no file: write cert=FILE"},
@@ -692,8 +690,7 @@ static void every_mistake_in_the_file_names_its_line(void **state)
         {"listen:\n  - url: http://127.0.0.1:1\n    sevre: grpc\n",
          ":3: listen: a listener has no 'sevre': did you mean serve?"},
         {"listen:\n  - url: http://127.0.0.1:1\n    url: http://127.0.0.1:1\n", ":3: listen: url is there twice"},
-        {"listen:\n  - url: http://127.0.0.1:1\n    serve: [grpc, sse]\n",
-         ":3: listen: serve=sse is not served by this version yet"},
+        {"listen:\n  - url: http://127.0.0.1:1\n    serve: [grpc, ws]\n", ":3: listen: 'ws' is no dialect"},
         {"listen:\n  - url: http://127.0.0.1:1\n    serve: []\n", ":3: listen: '' is no dialect"},
         {"listen:\n  - url: http://127.0.0.1:1\n    cert: [a]\n", ":3: listen: this is a list: write one value"},
         {"listen:\n  - url: [a]\n", ":2: listen: this is a list"},

@@ -41,8 +41,9 @@ struct worker_thread {
     struct reads *reads;
     struct relay *relay;
     struct watch_service *watch;
-    struct fence *fence; /* this and the next four: NULL when Kubernetes' API is not served */
-    struct kube_reader *kube_reader;
+    struct fence *fence;
+    struct sse *sse;
+    struct kube_reader *kube_reader; /* this and the next three: NULL when Kubernetes' API is not served */
     struct kube_lists *kube_lists;
     struct kube_service *kube;
     struct catalog_feed *feed;
@@ -109,6 +110,8 @@ static void look_at_standing(struct worker_thread *t)
     watch_stand(t->watch, as[view.how], view.reason);
     if (t->kube != NULL)
         kube_stand(t->kube, view.how == DRIVER_READY, view.reason);
+    sse_stand(t->sse, view.how != DRIVER_NOT_READY);
+    sse_streams_set_cluster(sse_streams(t->sse), view.identity.cluster_id);
     char cluster[sizeof(view.version)];
     cluster_version(view.version, cluster, sizeof(cluster));
     route_stand(t->route, view.how == DRIVER_READY, view.reason, view.version, cluster);
@@ -228,6 +231,7 @@ static void end_streams(struct worker_thread *t, uint64_t now, uint64_t end_ms)
 {
     uint64_t left = end_ms > now ? end_ms - now : 0;
     watch_drain(t->watch, now, left);
+    sse_streams_drain(sse_streams(t->sse), now, left);
     if (t->kube != NULL)
         kube_drain(t->kube, now, left);
 }
@@ -256,7 +260,7 @@ static uint64_t next_due(const struct worker_thread *t, uint64_t now)
 {
     uint64_t due = belfry_min_time(worker_due(t->worker), watch_due(t->watch));
     due = belfry_min_time(due, belfry_min_time(slack_due(&t->slack), t->auth_due_ms));
-    due = belfry_min_time(due, route_due(t->route));
+    due = belfry_min_time(due, belfry_min_time(route_due(t->route), sse_streams_due(sse_streams(t->sse))));
     if (t->leaving)
         due = belfry_min_time(due, now + LEAVE_MS);
     if (t->kube != NULL)
@@ -271,7 +275,8 @@ static void on_idle(uv_idle_t *idle)
 
 static bool streams_are_learning(const struct worker_thread *t)
 {
-    return watch_is_going_round(t->watch) || (t->kube != NULL && kube_is_going_round(t->kube));
+    return watch_is_going_round(t->watch) || sse_streams_are_going_round(sse_streams(t->sse)) ||
+           (t->kube != NULL && kube_is_going_round(t->kube));
 }
 
 /* A turn is all that happened since the last one ended, reads of sockets included, but for the time that the loop was
@@ -296,6 +301,7 @@ static void apply_limits(struct worker_thread *t)
     watch_set_times(t->watch, times->message_ms, times->unread_ms);
     route_set_message_time(t->route, times->message_ms);
     relay_set_pace(t->relay, times->message_ms);
+    sse_streams_set_unread_time(sse_streams(t->sse), times->unread_ms);
     if (t->kube != NULL)
         kube_set_unread_time(t->kube, times->unread_ms);
 }
@@ -318,6 +324,7 @@ static void worker_thread_on_prepare(uv_prepare_t *prepare)
     reads_see_past(t->reads, worker_past(t->worker), worker_rewritten(t->worker));
     reads_turn(t->reads);
     look_after_kube(t, now);
+    sse_streams_after_turn(sse_streams(t->sse), now);
     if (limits_take(t->opts.limits, &t->limits_version, &t->limits))
         apply_limits(t);
     if (t->leaving)
@@ -367,6 +374,15 @@ static uint64_t on_now(void *user)
 
 /* ---- what lives there ---- */
 
+/* Each dialect knows the pins of its own. */
+static bool on_attribute(void *user, const struct batch *batch, uint32_t event, struct belfry_bytes name,
+                         struct belfry_bytes *before, struct belfry_bytes *after)
+{
+    struct worker_thread *t = user;
+    return sse_is_pin(name) ? sse_attribute(batch, event, name, before, after)
+                            : kube_attribute(t->kube, batch, event, name, before, after);
+}
+
 static enum belfry_err create_core(struct worker_thread *t)
 {
     struct worker_opts opts = {.log = t->opts.log,
@@ -379,8 +395,8 @@ static enum belfry_err create_core(struct worker_thread *t)
                                .memory_max = t->opts.memory_max,
                                .progress_ms = t->opts.progress_ms,
                                .write = watch_write,
-                               .attribute = t->kube == NULL ? NULL : kube_attribute,
-                               .attribute_user = t->kube};
+                               .attribute = on_attribute,
+                               .attribute_user = t};
     return worker_create(&opts, &t->worker);
 }
 
@@ -450,14 +466,29 @@ static enum belfry_err create_upstream_side(struct worker_thread *t, uv_loop_t *
     return err != BELFRY_OK ? err : relay_create(&relay, &t->relay);
 }
 
-static enum belfry_err create_kube(struct worker_thread *t, uv_loop_t *loop)
+static enum belfry_err create_sse(struct worker_thread *t, uv_loop_t *loop)
+{
+    struct fence_opts fence = {.uplink = t->uplink, .permit = t->permit, .vouch = t->vouch, .loop = loop};
+    enum belfry_err err = fence_create(&fence, &t->fence);
+    struct sse_opts sse = {.streams = {.permit = t->permit,
+                                       .fence = t->fence,
+                                       .store = t->opts.store,
+                                       .now = on_now,
+                                       .work = on_work,
+                                       .user = t,
+                                       .seed = t->opts.seed,
+                                       .memory_max = t->opts.memory_max,
+                                       .unread_ms = t->limits.times.unread_ms,
+                                       .log = t->opts.log_lines},
+                           .scope = t->opts.scope};
+    return err != BELFRY_OK ? err : sse_create(&sse, &t->sse);
+}
+
+static enum belfry_err create_kube(struct worker_thread *t)
 {
     if (!t->opts.kube)
         return BELFRY_OK;
-    struct fence_opts fence = {.uplink = t->uplink, .permit = t->permit, .vouch = t->vouch, .loop = loop};
-    enum belfry_err err = fence_create(&fence, &t->fence);
-    if (err == BELFRY_OK)
-        err = kube_reader_create(t->opts.history, t->thread, &t->kube_reader);
+    enum belfry_err err = kube_reader_create(t->opts.history, t->thread, &t->kube_reader);
     struct kube_lists_opts lists = {
         .reader = t->kube_reader, .fence = t->fence, .now = on_now, .user = t, .process = t->opts.process};
     if (err == BELFRY_OK)
@@ -510,6 +541,7 @@ static enum belfry_err create_client_side(struct worker_thread *t, uv_loop_t *lo
     if (err != BELFRY_OK)
         return err;
     watch_set_worker(t->watch, t->worker);
+    sse_streams_set_worker(sse_streams(t->sse), t->worker);
     if (t->kube != NULL)
         kube_set_worker(t->kube, t->worker);
     err = gateway_create(loop, &t->gateway);
@@ -519,6 +551,7 @@ static enum belfry_err create_client_side(struct worker_thread *t, uv_loop_t *lo
                                .relay = t->relay,
                                .kube = t->kube,
                                .gateway = t->gateway,
+                               .sse = t->sse,
                                .name = t->opts.name,
                                .hosts = t->opts.hosts,
                                .message_ms = t->limits.times.message_ms,
@@ -554,6 +587,7 @@ static void destroy_parts(struct worker_thread *t)
     route_destroy(t->route);
     watch_destroy(t->watch);
     catalog_feed_destroy(t->feed);
+    sse_destroy(t->sse);
     kube_destroy(t->kube);
     kube_lists_destroy(t->kube_lists);
     while (t->inbound != NULL && inbound_flush(t->inbound, belfry_clock_ms()))
@@ -584,7 +618,9 @@ static enum belfry_err worker_thread_begin(struct thread *thread, void *user)
     (void)limits_take(t->opts.limits, &t->limits_version, &t->limits);
     enum belfry_err err = create_upstream_side(t, loop);
     if (err == BELFRY_OK)
-        err = create_kube(t, loop);
+        err = create_sse(t, loop);
+    if (err == BELFRY_OK)
+        err = create_kube(t);
     if (err == BELFRY_OK)
         err = create_core(t);
     if (err == BELFRY_OK)
@@ -827,6 +863,7 @@ static void open_count(struct mail *mail, void *owner)
         reads_stats(t->reads, &numbers->reads);
         route_stats(t->route, &numbers->route);
         gateway_stats(t->gateway, &numbers->gateway);
+        sse_streams_stats(sse_streams(t->sse), &numbers->sse);
         permit_stats(t->permit, &numbers->permit);
         vouch_stats(t->vouch, &numbers->vouch);
         numbers->auth = worker_thread_auth(t);
@@ -834,8 +871,8 @@ static void open_count(struct mail *mail, void *owner)
         if (t->kube != NULL) {
             kube_stats(t->kube, &numbers->kube);
             kube_lists_stats(t->kube_lists, &numbers->kube_lists);
-            fence_stats(t->fence, &numbers->fence);
         }
+        fence_stats(t->fence, &numbers->fence);
         numbers->below = watch_tiers(t->watch);
         numbers->latency = t->latency;
         numbers->position = worker_position(t->worker);
@@ -862,6 +899,7 @@ static void open_scan(struct mail *mail, void *owner)
         watchers_scan_create(&ask->query, t->watch, t->worker, head, belfry_clock_ms(), &ask->scan) != BELFRY_OK)
         send_back(ask);
     else {
+        watchers_scan_sse(ask->scan, sse_streams(t->sse));
         if (t->kube != NULL)
             watchers_scan_kube(ask->scan, t->kube);
         belfry_list_append(&t->scans, &ask->mail.node);

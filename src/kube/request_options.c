@@ -1,7 +1,7 @@
 /* src/kube/request_options.c: the query. */
 #include <strings.h>
 
-#include "base/hex.h"
+#include "base/query.h"
 #include "kube/request.h"
 
 enum param {
@@ -51,34 +51,14 @@ static enum belfry_err refuse_query(struct kube_status *status, const char *name
     return BELFRY_ERR_INVALID;
 }
 
-/* ---- the encoding of a query ---- */
-
-/* Decodes into `out`, which has room for in.len bytes. False: a broken escape. */
-static bool decode_escapes(struct belfry_bytes in, char *out, size_t *out_len)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < in.len; i++) {
-        if (in.data[i] != '%') {
-            out[n++] = in.data[i] == '+' ? ' ' : in.data[i];
-            continue;
-        }
-        int high = in.len - i > 2 ? belfry_hex_digit(in.data[i + 1]) : -1;
-        int low = in.len - i > 2 ? belfry_hex_digit(in.data[i + 2]) : -1;
-        if (high < 0 || low < 0)
-            return false;
-        out[n++] = (char)(high * 16 + low);
-        i += 2;
-    }
-    *out_len = n;
-    return true;
-}
+/* ---- names ---- */
 
 /* N_PARAMS: unknown. */
 static enum param find_param(struct belfry_bytes raw)
 {
     char name[NAME_MAX_RAW];
     size_t len;
-    if (raw.len == 0 || raw.len > sizeof(name) || !decode_escapes(raw, name, &len))
+    if (raw.len == 0 || raw.len > sizeof(name) || !belfry_query_decode(raw, name, &len))
         return N_PARAMS;
     for (enum param param = 0; param < N_PARAMS; param++)
         if (belfry_bytes_equal(belfry_bytes_of(name, len), names[param]))
@@ -200,25 +180,22 @@ static bool take_value(struct belfry_buf *text, struct belfry_bytes raw, struct 
 {
     char *to = (char *)text->data + text->end;
     size_t len;
-    if (!decode_escapes(raw, to, &len))
+    if (!belfry_query_decode(raw, to, &len))
         return false;
     belfry_buf_grown(text, len);
     *out = belfry_bytes_of(to, len);
     return true;
 }
 
-static enum belfry_err take_pair(struct reader *reader, struct belfry_bytes pair)
+static enum belfry_err take_pair(struct reader *reader, struct belfry_bytes name, struct belfry_bytes raw)
 {
-    const char *sign = pair.len == 0 ? NULL : memchr(pair.data, '=', pair.len);
-    size_t name_len = sign == NULL ? pair.len : (size_t)(sign - pair.data);
-    size_t value_at = sign == NULL ? pair.len : name_len + 1;
-    enum param param = find_param(belfry_bytes_of(pair.data, name_len));
+    enum param param = find_param(name);
     if (param == N_PARAMS || (reader->seen & 1u << param) != 0)
         return BELFRY_OK;
     reader->seen |= 1u << param;
 
     struct belfry_bytes value;
-    if (!take_value(&reader->options->text, belfry_bytes_of(pair.data + value_at, pair.len - value_at), &value))
+    if (!take_value(&reader->options->text, raw, &value))
         return refuse_query(reader->status, names[param].data, "a percent escape in its value is broken");
     return set_option(reader, param, value);
 }
@@ -233,12 +210,9 @@ enum belfry_err kube_options_read(struct belfry_bytes query, struct kube_options
     enum belfry_err err = belfry_buf_reserve(&out->text, query.len + 1, &room); /* + 1: also for an empty query */
 
     struct reader reader = {.options = out, .status = status};
-    for (size_t from = 0; from < query.len && err == BELFRY_OK;) {
-        const char *end = memchr(query.data + from, '&', query.len - from);
-        size_t len = end == NULL ? query.len - from : (size_t)(end - query.data) - from;
-        err = take_pair(&reader, belfry_bytes_of(query.data + from, len));
-        from += len + 1;
-    }
+    struct belfry_bytes name, value;
+    while (err == BELFRY_OK && belfry_query_next(&query, &name, &value))
+        err = take_pair(&reader, name, value);
     return err;
 }
 

@@ -162,6 +162,11 @@ static bool serves_json(const struct route *route, struct exchange *x)
     return route->opts.gateway != NULL && (policy_of(x)->dialects & DIALECT_JSON) != 0;
 }
 
+static bool serves_sse(const struct route *route, struct exchange *x)
+{
+    return route->opts.sse != NULL && (policy_of(x)->dialects & DIALECT_SSE) != 0;
+}
+
 /* A listener with rights=upstream, and auth was not found on. */
 static bool is_unguarded(const struct route *route, struct exchange *x)
 {
@@ -189,6 +194,8 @@ static void begin_http(struct route *route, struct exchange *x, const struct exc
         health_version(route->health, x, head, kube ? HEALTH_VERSION_KUBE : HEALTH_VERSION_ETCD);
     else if (serves_json(route, x) && gateway_is(path))
         gateway_begin(route->opts.gateway, x, head);
+    else if (serves_sse(route, x) && sse_is(path))
+        sse_begin(route->opts.sse, x, head, route->opts.now(route->opts.user));
     else if (kube && belfry_bytes_equal(path, belfry_bytes_str("/readyz")) && is_unguarded(route, x))
         answer_text(x, 503, route->auth == PERMIT_AUTH_OFF ? AUTH_OFF "\n" : AUTH_UNKNOWN "\n");
     else if (kube && kube_is(path))

@@ -10,6 +10,7 @@
  *                                          {"etcdserver":"3.5.16","etcdcluster":"3.5.0"} with upstream's versions, and
  *                                          what Kubernetes' /version has where that dialect is served
  *           POST /v3/..., /v3beta/...      gateway: gRPC's methods with JSON
+ *           GET /v1/events                 sse: changes as Server-Sent Events
  *           /api, /apis, /openapi, probes  kube: list and watch of objects
  *           any other                      404
  *
@@ -33,6 +34,7 @@
 #include "serve/kube/kube.h"
 #include "serve/relay/relay.h"
 #include "serve/rights/listen_policy.h"
+#include "serve/sse/sse.h"
 #include "server/hosts.h"
 
 /* Refused here: gRPC over HTTP/1.1, which has no streams that go on (505, as gRPC's own servers); and over plain HTTP
@@ -45,6 +47,7 @@ struct route_opts {
     struct relay *relay;
     struct kube_service *kube; /* NULL: its paths are not there */
     struct gateway *gateway;   /* the same */
+    struct sse *sse;           /* the same */
     const char *name;          /* the tier's, as a word (via.h); lent */
     struct hosts *hosts;       /* lent; NULL: every name is allowed */
     uint64_t message_ms;       /* as in health.h */

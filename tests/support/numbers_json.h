@@ -78,7 +78,10 @@
     "\"forms_bytes\":1612,\"bytes\":1613,\"slow\":1614,\"expelled\":1615,\"lists\":{\"active\":1700," \
     "\"waiting\":1701,\"lists\":1702,\"gets\":1703,\"objects\":1704,\"bytes\":1705,\"expired\":1706," \
     "\"timeouts\":1707,\"undecodable\":1708,\"skipped\":1709},\"fence\":{\"asked\":1800," \
-    "\"questions\":1801,\"failed\":1802}},\"latency\":{\"buckets\":[0,1,2,3,4,5,6,7,8,9,10,11,12,13,14," \
+    "\"questions\":1801,\"failed\":1802}},\"sse\":{\"streams\":1900,\"opened\":1901," \
+    "\"messages\":1902,\"snapshots\":1903,\"resets\":1904,\"later\":1905,\"refused\":1906," \
+    "\"expelled\":1907,\"slow\":1908,\"forms_made\":1909,\"forms_shared\":1910,\"bytes\":1911}," \
+    "\"latency\":{\"buckets\":[0,1,2,3,4,5,6,7,8,9,10,11,12,13,14," \
     "15,16],\"count\":136,\"sum_s\":0.75}},{\"answered\":false}]}\n"
 /* clang-format on */
 

@@ -115,29 +115,48 @@ static void own_hop_error(struct text *text, const char *name, const struct tier
         sample_real(text, name, (double)numbers->about.self.hop_error_us / 1e6);
 }
 
-/* A watcher of dialect grpc is one that is neither of lines nor of the tier itself. A synced watcher on a parked stream
- * counts as parked: it has missed an event, or will. */
+static void standings_add(struct worker_standings *to, const struct worker_standings *more)
+{
+    to->synced += more->synced;
+    to->catching_up += more->catching_up;
+    to->parked += more->parked;
+}
+
+static void standings_sample(struct text *text, const char *name, const char *dialect,
+                             const struct worker_standings *standings)
+{
+    char labels[64];
+    snprintf(labels, sizeof(labels), "dialect=\"%s\",state=\"synced\"", dialect);
+    sample_u64(text, name, labels, standings->synced);
+    snprintf(labels, sizeof(labels), "dialect=\"%s\",state=\"catching up\"", dialect);
+    sample_u64(text, name, labels, standings->catching_up);
+    snprintf(labels, sizeof(labels), "dialect=\"%s\",state=\"parked\"", dialect);
+    sample_u64(text, name, labels, standings->parked);
+}
+
+/* A watcher of dialect grpc is one that is not of lines. A synced watcher on a parked stream counts as parked: it has
+ * missed an event, or will. */
 static void own_watchers(struct text *text, const char *name, const struct tier_numbers *numbers)
 {
-    struct worker_standings grpc = {0}, kube = {0};
+    struct worker_standings all = {0}, lines[LINES_FAMILIES] = {{0}};
     for (size_t i = 0; i < numbers->n_workers; i++) {
         const struct worker_stats *core = &numbers->workers[i].core;
         if (!numbers->workers[i].answered)
             continue;
-        grpc.synced += core->riding - core->riding_parked - core->lines.synced - core->inward.synced;
-        grpc.catching_up +=
-            core->waiting + core->boarded + core->solo - core->lines.catching_up - core->inward.catching_up;
-        grpc.parked += core->stalled + core->riding_parked - core->lines.parked - core->inward.parked;
-        kube.synced += core->lines.synced;
-        kube.catching_up += core->lines.catching_up;
-        kube.parked += core->lines.parked;
+        all.synced += core->riding - core->riding_parked;
+        all.catching_up += core->waiting + core->boarded + core->solo;
+        all.parked += core->stalled + core->riding_parked;
+        for (size_t family = 0; family < LINES_FAMILIES; family++)
+            standings_add(&lines[family], &core->lines[family]);
     }
-    sample_u64(text, name, "dialect=\"grpc\",state=\"synced\"", grpc.synced);
-    sample_u64(text, name, "dialect=\"grpc\",state=\"catching up\"", grpc.catching_up);
-    sample_u64(text, name, "dialect=\"grpc\",state=\"parked\"", grpc.parked);
-    sample_u64(text, name, "dialect=\"kube\",state=\"synced\"", kube.synced);
-    sample_u64(text, name, "dialect=\"kube\",state=\"catching up\"", kube.catching_up);
-    sample_u64(text, name, "dialect=\"kube\",state=\"parked\"", kube.parked);
+    for (size_t family = 0; family < LINES_FAMILIES; family++) {
+        all.synced -= lines[family].synced;
+        all.catching_up -= lines[family].catching_up;
+        all.parked -= lines[family].parked;
+    }
+    standings_sample(text, name, "grpc", &all);
+    standings_sample(text, name, "kube", &lines[LINES_BY_EVENT]);
+    standings_sample(text, name, "sse", &lines[LINES_BY_REVISION]);
 }
 
 static void own_closed(struct text *text, const char *name, const struct tier_numbers *numbers)

@@ -169,8 +169,8 @@ static struct tier_numbers make_numbers(void)
         w->core.rest_bytes_peak = 70;
         w->watch.held_peak = 80;
         w->relay.held_peak = 90;
-        w->core.lines = (struct worker_standings){.synced = 15, .catching_up = 1, .parked = 5};
-        w->core.inward = (struct worker_standings){.synced = 2};
+        w->core.lines[LINES_BY_EVENT] = (struct worker_standings){.synced = 15, .catching_up = 1, .parked = 5};
+        w->core.lines[LINES_INWARD] = (struct worker_standings){.synced = 2};
         w->core.bytes = 1000 * (i + 1);
         w->core.deliveries = 10;
         w->watch.closed[WATCH_CLOSE_DRAIN] = 4 + i;

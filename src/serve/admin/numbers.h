@@ -40,11 +40,12 @@ struct worker_numbers { /* of one worker thread */
     struct reads_stats reads;
     struct route_stats route;
     struct gateway_stats gateway;
+    struct sse_stats sse;
     struct permit_stats permit;
     struct vouch_stats vouch; /* zeroes where users of certificates are not vouched for */
     enum permit_auth auth;    /* of upstream, as last found; only where a listener needs it */
     struct uplink_stats uplink;
-    struct kube_stats kube; /* this and the next two: zeroes where no resource is served */
+    struct kube_stats kube; /* this and the next: zeroes where no resource is served */
     struct kube_lists_stats kube_lists;
     struct fence_stats fence;
     struct latency latency;

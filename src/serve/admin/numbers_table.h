@@ -396,9 +396,31 @@
     X(SUM, gateway.calls, -, HIDDEN, "belfry_gateway_calls_total", COUNTER, "Calls of the JSON gateway.") \
     X(SUM, gateway.refused, -, HIDDEN, "belfry_rejected_total", COUNTER, NULL, "reason=\"malformed_json\"")
 
+#define NUMBERS_SSE(X) \
+    X(SUM, sse.streams, streams, JSON, "belfry_streams", GAUGE, NULL, "dialect=\"sse\"") \
+    X(SUM, sse.opened, opened, JSON, "belfry_streams_opened_total", COUNTER, NULL, "dialect=\"sse\"") \
+    X(SUM, sse.messages, messages, JSON, "belfry_sse_messages_total", COUNTER, \
+      "Messages with changes sent as Server-Sent Events.") \
+    X(SUM, sse.snapshots, snapshots, JSON, "belfry_sse_snapshots_total", COUNTER, \
+      "States sent to streams of Server-Sent Events.") \
+    X(SUM, sse.resets, resets, JSON, "belfry_sse_resets_total", COUNTER, \
+      "Streams of Server-Sent Events that were told that their place is lost.") \
+    X(SUM, sse.later, later, JSON, "belfry_sse_later_total", COUNTER, \
+      "Streams of Server-Sent Events that were told to come again: not ready, draining, or no room.") \
+    X(SUM, sse.refused, refused, JSON, "belfry_sse_refused_total", COUNTER, \
+      "Streams of Server-Sent Events that were refused for lack of rights.") \
+    X(SUM, sse.expelled, expelled, JSON, "belfry_watches_expelled_total", COUNTER, NULL, "dialect=\"sse\"") \
+    X(SUM, sse.slow, slow, JSON, "belfry_sse_slow_total", COUNTER, \
+      "Streams ended inside a message that the client did not read, while memory was over the limit.") \
+    X(SUM, sse.forms_made, forms_made, JSON, "belfry_sse_made_total", COUNTER, \
+      "Messages of changes that were made.") \
+    X(SUM, sse.forms_shared, forms_shared, JSON, "belfry_sse_shared_total", COUNTER, \
+      "Times that a stream used a message that was already made.") \
+    X(SUM, sse.bytes, bytes, JSON, "belfry_memory_bytes", GAUGE, NULL, "pool=\"sse_streams\"")
+
 #define NUMBERS_PARTS(P) \
     P(UPSTREAM) P(FOLLOWER) P(REPLICA) P(LOG) P(LISTENERS) P(TIER) P(WORKER) P(CORE) P(WATCH) \
-    P(INBOUND) P(RELAY) P(READS) P(PERMIT) P(VOUCH) P(UPLINK) P(KUBE) P(LISTS) P(FENCE) P(ROUTE) P(GATEWAY)
+    P(INBOUND) P(RELAY) P(READS) P(PERMIT) P(VOUCH) P(UPLINK) P(KUBE) P(LISTS) P(FENCE) P(ROUTE) P(GATEWAY) P(SSE)
 /* clang-format on */
 
 #endif

@@ -130,6 +130,18 @@ static void fill_worker(struct worker_numbers *w)
                                               .undecodable = 1708,
                                               .skipped = 1709};
     w->fence = (struct fence_stats){.asked = 1800, .questions = 1801, .failed = 1802};
+    w->sse = (struct sse_stats){.streams = 1900,
+                                .opened = 1901,
+                                .messages = 1902,
+                                .snapshots = 1903,
+                                .resets = 1904,
+                                .later = 1905,
+                                .refused = 1906,
+                                .expelled = 1907,
+                                .slow = 1908,
+                                .forms_made = 1909,
+                                .forms_shared = 1910,
+                                .bytes = 1911};
     for (size_t i = 0; i <= LATENCY_BUCKETS; i++)
         w->latency.buckets[i] = i;
     w->latency.count = 136;

@@ -13,10 +13,10 @@
 #define RANGE_BYTES 160 /* "widgets -n prod" */
 
 /* The service that a stream belongs to, in the order of the walk. */
-enum source { SOURCE_WATCH, SOURCE_KUBE };
-static const char *const dialects[] = {[SOURCE_WATCH] = "grpc", [SOURCE_KUBE] = "kube"};
+enum source { SOURCE_WATCH, SOURCE_KUBE, SOURCE_SSE, SOURCES };
+static const char *const dialects[] = {[SOURCE_WATCH] = "grpc", [SOURCE_KUBE] = "kube", [SOURCE_SSE] = "sse"};
 
-/* A stream of either. */
+/* A stream of any. */
 struct seen {
     enum source source;
     struct watch_view view;
@@ -67,6 +67,7 @@ struct watchers_scan {
     size_t filter_len;
     struct watch_service *service;
     struct kube_service *kube; /* NULL: none */
+    struct sse_streams *sse;   /* the same */
     struct worker *worker;
     int64_t head;
     uint64_t now_ms;
@@ -127,6 +128,11 @@ void watchers_scan_destroy(struct watchers_scan *scan)
 void watchers_scan_kube(struct watchers_scan *scan, struct kube_service *kube)
 {
     scan->kube = kube;
+}
+
+void watchers_scan_sse(struct watchers_scan *scan, struct sse_streams *sse)
+{
+    scan->sse = sse;
 }
 
 /* ---- rows ---- */
@@ -404,6 +410,18 @@ static bool next_kube(struct watchers_scan *scan, uint64_t after, uint64_t *numb
     return true;
 }
 
+/* The core sees one range; a stream may have several within it. */
+static bool next_sse(struct watchers_scan *scan, uint64_t after, uint64_t *number, struct seen *out)
+{
+    struct sse_stream_view view;
+    if (scan->sse == NULL || !sse_streams_next(scan->sse, after, number, &view))
+        return false;
+    out->view = (struct watch_view){view.stream, view.conn, view.who, view.client, view.opened_ms, view.sent_bytes};
+    if (view.ranges.n > 1)
+        snprintf(out->range, sizeof(out->range), "%zu ranges", view.ranges.n);
+    return true;
+}
+
 static bool next_stream(struct watchers_scan *scan, uint64_t after, uint64_t *number, struct seen *out)
 {
     out->source = scan->source;
@@ -414,6 +432,10 @@ static bool next_stream(struct watchers_scan *scan, uint64_t after, uint64_t *nu
         return watch_next(scan->service, after, number, &out->view);
     case SOURCE_KUBE:
         return next_kube(scan, after, number, out);
+    case SOURCE_SSE:
+        return next_sse(scan, after, number, out);
+    case SOURCES:
+        break;
     }
     return false;
 }
@@ -423,9 +445,9 @@ static bool enter(struct watchers_scan *scan, struct seen *out)
 {
     uint64_t number;
     while (!next_stream(scan, scan->inside ? scan->number - 1 : scan->number, &number, out)) {
-        if (scan->source == SOURCE_KUBE)
+        if (scan->source + 1 == SOURCES)
             return false;
-        scan->source = SOURCE_KUBE;
+        scan->source++;
         scan->number = 0;
         scan->inside = false;
     }

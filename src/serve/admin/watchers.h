@@ -13,6 +13,7 @@
 #include "core/worker.h"
 #include "serve/etcd/watch.h"
 #include "serve/kube/kube.h"
+#include "serve/sse/sse_stream.h"
 
 #define WATCHERS_LIMIT     100
 #define WATCHERS_LIMIT_MAX 10000
@@ -43,8 +44,9 @@ BELFRY_NODISCARD enum belfry_err watchers_scan_create(const struct watchers_quer
                                                       struct watchers_scan **out);
 void watchers_scan_destroy(struct watchers_scan *scan); /* NULL is fine */
 
-/* Includes the watches of Kubernetes' dialect. Before the first step. */
+/* Includes the watches of Kubernetes' dialect, and streams of Server-Sent Events. Before the first step. */
 void watchers_scan_kube(struct watchers_scan *scan, struct kube_service *kube);
+void watchers_scan_sse(struct watchers_scan *scan, struct sse_streams *sse);
 
 /* Visits up to max_visits watchers and streams, about 100 to 200 ns each; not from inside a turn of the worker. True:
  * done, and the scan no longer needs its worker. Watchers that open, close or move between two steps may be missed;

@@ -803,13 +803,16 @@ static void watches_are_counted_apart_by_how_they_stand(void **state)
     run(&bed);
     struct worker_stats core;
     worker_stats(bed.worker, &core);
-    assert_true(core.lines.synced == 1 && core.lines.catching_up == 1 && core.lines.parked == 1);
-    assert_true(core.inward.synced == 0 && core.inward.catching_up == 0 && core.inward.parked == 0);
+    assert_true(core.lines[LINES_BY_EVENT].synced == 1 && core.lines[LINES_BY_EVENT].catching_up == 1 &&
+                core.lines[LINES_BY_EVENT].parked == 1);
+    assert_true(core.lines[LINES_INWARD].synced == 0 && core.lines[LINES_INWARD].catching_up == 0 &&
+                core.lines[LINES_INWARD].parked == 0);
     fakeexchange_gone(gone);
     fakeexchange_make_room(parked, EXCHANGE_ROOM);
     run(&bed);
     worker_stats(bed.worker, &core);
-    assert_true(core.lines.synced == 1 && core.lines.catching_up == 1 && core.lines.parked == 0);
+    assert_true(core.lines[LINES_BY_EVENT].synced == 1 && core.lines[LINES_BY_EVENT].catching_up == 1 &&
+                core.lines[LINES_BY_EVENT].parked == 0);
     bed_close(&bed);
 }
 
