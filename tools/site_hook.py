@@ -6,7 +6,7 @@ Documents of the repository link to each other as files do, from folder to folde
 - a link to nothing is left as it is, so that `mkdocs build --strict` fails.
 
 Besides, what the theme lacks for readers with a keyboard or a screen reader: a name of the search dialog, and parts that scroll and can be
-reached by keyboard.
+reached by keyboard. Long names may break at underscores and slashes.
 """
 import pathlib
 import posixpath
@@ -36,6 +36,7 @@ def on_files(files, config):
 def on_post_page(output, **_):
     output = re.sub(r'(<div class="md-search"[^>]*role="dialog")', r'\1 aria-label="Search"', output)
     output = re.sub(r'(<div class="md-search__scrollwrap")', r'\1 tabindex="0"', output)
+    output = re.sub(r"(?<=<code>)[\w./-]{25,}(?=</code>)", lambda match: re.sub(r"(?<=[_/])", "<wbr>", match[0]), output)
     return re.sub(r"<pre(?=[ >])", '<pre tabindex="0"', output)
 
 
