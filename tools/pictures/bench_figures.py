@@ -281,5 +281,5 @@ def ratios(results):
         other = next((bar_ for bar_ in panel.bars if bar_.name == peer), None) if panel else None
         value = ratio(panel, other) if other else None
         if value is not None:
-            groups.setdefault(group, []).append(Ratio(title, peer, other.role, value))
+            groups.setdefault(group, []).append(Ratio(title, group, other.role, value))
     return [(group, sorted(found, key=lambda each: -each.value)) for group, found in groups.items()]
