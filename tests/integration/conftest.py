@@ -12,6 +12,7 @@ import needs  # noqa: E402
 import netns  # noqa: E402
 import procs  # noqa: E402
 from belfryd import Belfryd  # noqa: E402
+from browser import Browser  # noqa: E402
 from etcd import Cluster  # noqa: E402
 from patience import Lost  # noqa: E402
 
@@ -155,6 +156,24 @@ def make_tier(tmp_path):
 @pytest.fixture
 def tier(cluster, make_tier):
     return make_tier(cluster)
+
+
+@pytest.fixture
+def make_browser():
+    """make_browser(width, height, scheme): a headless Chromium (browser.py)."""
+    made = []
+
+    def make(**kw):
+        made.append(Browser(**kw))
+        return made[-1]
+    yield make
+    for each in made:
+        each.close()
+
+
+@pytest.fixture
+def browser(make_browser):
+    return make_browser()
 
 
 @pytest.fixture
