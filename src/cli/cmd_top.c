@@ -63,10 +63,19 @@ static const char *table_sort(const struct top *top)
     return top->group > 0 && !top->clients ? "" : sort_word(top);
 }
 
+static void add_filter(const struct top *top, char *path, size_t at, size_t len)
+{
+    if (top->filter[0] != '\0')
+        at += (size_t)snprintf(path + at, len - at, "&filter=");
+    for (const char *c = top->filter; *c != '\0' && at + 4 < len; c++)
+        at += (size_t)snprintf(path + at, len - at, isalnum((unsigned char)*c) ? "%c" : "%%%02X", (unsigned char)*c);
+}
+
 static void clients_path(const struct top *top, char *path, size_t len)
 {
     int64_t limit = top->limit < CLIENTS_MAX ? top->limit : CLIENTS_MAX;
-    snprintf(path, len, "/debug/clients?sort=%s&limit=%lld", sort_word(top), (long long)limit);
+    size_t at = (size_t)snprintf(path, len, "/debug/clients?sort=%s&limit=%lld", sort_word(top), (long long)limit);
+    add_filter(top, path, at, len);
 }
 
 static void watchers_path(const struct top *top, char *path, size_t len)
@@ -75,10 +84,7 @@ static void watchers_path(const struct top *top, char *path, size_t len)
         (size_t)snprintf(path, len, "/debug/watchers?sort=%s&limit=%lld", sort_word(top), (long long)top->limit);
     if (top->group > 0)
         at += (size_t)snprintf(path + at, len - at, "&group=%s", groups[top->group]);
-    if (top->filter[0] != '\0')
-        at += (size_t)snprintf(path + at, len - at, "&filter=");
-    for (const char *c = top->filter; *c != '\0' && at + 4 < len; c++)
-        at += (size_t)snprintf(path + at, len - at, isalnum((unsigned char)*c) ? "%c" : "%%%02X", (unsigned char)*c);
+    add_filter(top, path, at, len);
 }
 
 static enum belfry_err ask_page(const struct top *top, const char *path, struct http_page *out, char *why)
@@ -234,7 +240,7 @@ static void describe_keys(const struct screen *screen, char *out, size_t len)
     size_t at = (size_t)snprintf(out, len, "%zu-%zu of %zu  ?:help s:sort(%s) ", n > 0 ? screen->first + 1 : 0, last, n,
                                  sort_word(top));
     if (top->clients)
-        snprintf(out + at, len - at, "c:watchers q:quit");
+        snprintf(out + at, len - at, "c:watchers q:quit /:filter(%s)", top->filter);
     else
         snprintf(out + at, len - at, "g:group(%s) c:clients q:quit /:filter(%s)",
                  top->group == 0 ? "no" : groups[top->group], top->filter);
@@ -377,8 +383,10 @@ static void change_table(struct screen *screen, int key)
         top->watcher_sort = next_word(watcher_sorts, top->watcher_sort);
     else if (key == 'g')
         top->group = next_word(groups, top->group);
-    else
+    else {
         top->clients = !top->clients;
+        top->filter[0] = '\0'; /* it was about the other table */
+    }
     screen->first = 0;
     ask_now(screen);
 }
@@ -393,7 +401,7 @@ static void press(struct screen *screen, int key)
         screen->over = true;
     } else if (key == '?' || key == 'h') {
         screen->mode = MODE_HELP;
-    } else if (key == '/' && !screen->top->clients) { /* a filter is of watchers only, and so are groups */
+    } else if (key == '/') {
         screen->mode = MODE_TYPING;
         screen->typed[0] = '\0';
     } else if (key == 's' || key == 'c' || (key == 'g' && !screen->top->clients)) {
@@ -465,8 +473,8 @@ static bool choose_table(const struct flags *flags, struct top *top, char why[FL
     top->limit = flags_number(flags, FLAG_LIMIT);
     if (top->limit < 1 || top->limit > most)
         snprintf(why, FLAGS_WHY, "--limit: from 1 to %lld", (long long)most);
-    else if (top->clients && (group != NULL || filter != NULL))
-        snprintf(why, FLAGS_WHY, "--clients has no --group and no --filter: they are for watchers");
+    else if (top->clients && group != NULL)
+        snprintf(why, FLAGS_WHY, "--clients has no --group: it is for watchers");
     else if (filter != NULL && strlen(filter) >= FILTER)
         snprintf(why, FLAGS_WHY, "--filter: at most 255 bytes");
     else if (sort != NULL && top->clients && !find_word(client_sorts, sort, &top->client_sort))

@@ -159,10 +159,12 @@ static void close_gates(struct front *front)
 static enum belfry_err open_admin(struct front *front, char *why, size_t why_len)
 {
     struct admin_opts admin = {.collect = tier_collect,
+                               .sample = tier_sample,
                                .scan = tier_scan,
                                .clients = tier_clients,
                                .user = front->tier,
                                .hosts = &front->hosts,
+                               .lines = logger_lines(front->logger),
                                .log = front->log};
     enum belfry_err err = admin_create(&admin, &front->admin);
     struct inbound_opts inbound = {
@@ -334,6 +336,7 @@ static void front_on_timer(uv_timer_t *timer)
     look_at_files(front, now);
     belfry_tls_tickets_rotate(front->tickets, now);
     logger_tick(front->logger);
+    admin_tick(front->admin, now);
     if (front->state == FRONT_SERVING || front->state == FRONT_DRAINING)
         note_listeners(front);
     if (front->watchdog_ms > 0 && now >= front->watchdog_due) {

@@ -34,6 +34,7 @@ struct logger {
     struct logline_form form;
     logger_clock_fn clock;
     void *clock_user;
+    struct log_lines lines; /* has a lock of its own */
     /* under mu */
     pthread_mutex_t mu;
     struct tally tallies[N_EVENTS];
@@ -50,11 +51,12 @@ static uint64_t real_ms(void *user)
 }
 
 /* One write, so that a line is whole. What cannot be written (a full or closed pipe) is lost. */
-static void write_line(const struct logger *logger, uint64_t now_ms, enum belfry_log_level level, const char *event,
+static void write_line(struct logger *logger, uint64_t now_ms, enum belfry_log_level level, const char *event,
                        const char *text)
 {
     char line[LOGLINE_MAX];
     size_t len = logline_format(&logger->form, now_ms, level, event, text, line);
+    log_lines_add(&logger->lines, now_ms, level, event, text);
     while (write(logger->fd, line, len) < 0 && errno == EINTR)
         ;
 }
@@ -163,6 +165,11 @@ enum belfry_err logger_create(enum belfry_log_level level, enum config_format fo
         free(logger);
         return BELFRY_ERR_NOMEM;
     }
+    if (log_lines_init(&logger->lines) != BELFRY_OK) {
+        pthread_mutex_destroy(&logger->mu);
+        free(logger);
+        return BELFRY_ERR_NOMEM;
+    }
     logger->log.line = take_line;
     logger->log.user = logger;
     logger_set_level(logger, level);
@@ -178,6 +185,7 @@ void logger_destroy(struct logger *logger)
     if (logger == NULL)
         return;
     tell_held(logger, logger->clock(logger->clock_user), UINT64_MAX);
+    log_lines_fini(&logger->lines);
     pthread_mutex_destroy(&logger->mu);
     free(logger);
 }
@@ -185,6 +193,11 @@ void logger_destroy(struct logger *logger)
 const struct belfry_log *logger_log(const struct logger *logger)
 {
     return &logger->log;
+}
+
+struct log_lines *logger_lines(struct logger *logger)
+{
+    return &logger->lines;
 }
 
 void logger_set_level(struct logger *logger, enum belfry_log_level level)

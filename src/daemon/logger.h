@@ -21,6 +21,7 @@
 
 #include "base/log.h"
 #include "daemon/config.h"
+#include "serve/admin/log_lines.h"
 
 struct logger;
 
@@ -28,6 +29,9 @@ BELFRY_NODISCARD enum belfry_err logger_create(enum belfry_log_level level, enum
                                                struct logger **out);
 void logger_destroy(struct logger *logger);
 const struct belfry_log *logger_log(const struct logger *logger);
+
+/* The newest warnings and errors among the lines that were written; for the life of the logger. */
+struct log_lines *logger_lines(struct logger *logger);
 
 /* Which lines are logged from now on. */
 void logger_set_level(struct logger *logger, enum belfry_log_level level);

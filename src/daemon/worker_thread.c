@@ -879,7 +879,8 @@ static void open_count(struct mail *mail, void *owner)
         numbers->turns = t->turns;
         numbers->longest_turn_us = t->longest_us;
         numbers->answered = true;
-        t->longest_us = 0;
+        if (!ask->is_sample)
+            t->longest_us = 0;
     }
     send_back(ask);
 }

@@ -118,6 +118,12 @@ void belfry_json_bool(struct belfry_json *json, const char *name, bool value)
     json_put_str(json, value ? "true" : "false");
 }
 
+void belfry_json_null(struct belfry_json *json, const char *name)
+{
+    json_put_name(json, name, "");
+    json_put_str(json, "null");
+}
+
 enum belfry_err belfry_json_finish(const struct belfry_json *json)
 {
     return json->err;

@@ -36,6 +36,7 @@ void belfry_json_int(struct belfry_json *json, const char *name, int64_t number)
 void belfry_json_uint(struct belfry_json *json, const char *name, uint64_t number);
 void belfry_json_real(struct belfry_json *json, const char *name, double number); /* finite */
 void belfry_json_bool(struct belfry_json *json, const char *name, bool value);
+void belfry_json_null(struct belfry_json *json, const char *name);
 
 /* Errors: BELFRY_ERR_NOMEM. */
 BELFRY_NODISCARD enum belfry_err belfry_json_finish(const struct belfry_json *json);

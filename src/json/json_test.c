@@ -31,9 +31,11 @@ static void objects_arrays_and_commas_nest(void **state)
     belfry_json_close(&json, ']');
     belfry_json_real(&json, "c", 0.25);
     belfry_json_bool(&json, "d", false);
+    belfry_json_null(&json, "e");
     belfry_json_close(&json, '}');
     assert_int_equal(belfry_json_finish(&json), BELFRY_OK);
-    assert_wrote(&buf, "{\"a\":-9223372036854775808,\"b\":[{},18446744073709551615,true],\"c\":0.25,\"d\":false}");
+    assert_wrote(&buf, "{\"a\":-9223372036854775808,\"b\":[{},18446744073709551615,true],\"c\":0.25,\"d\":false,"
+                       "\"e\":null}");
 }
 
 static void what_json_reserves_and_what_moves_a_terminal_is_escaped(void **state)

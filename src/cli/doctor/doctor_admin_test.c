@@ -19,7 +19,7 @@ static struct belfry_bytes bytes_of(const char *text)
     return (struct belfry_bytes){text, strlen(text)};
 }
 
-/* The text is what serve/admin/numbers_test.c proves that a tier writes. */
+/* The text is what serve/admin/numbers_document_test.c proves that a tier writes. */
 static void numbers_of_a_tier_are_read(void **state)
 {
     uint64_t clock_ms;

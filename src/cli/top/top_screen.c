@@ -208,7 +208,7 @@ void top_screen_write_help(FILE *out, const struct top_view *view)
         "  Home End             the first row, the last row",
         "  s                    sort by the next column; * marks it",
         "  g                    group watchers by range, peer or state, or not",
-        "  /                    show only watchers with a text; Esc keeps the old one",
+        "  /                    show only rows with a text; Esc keeps the old one",
         "                       Enter without a text: all of them",
         "  c                    clients instead of watchers, and back",
         "  ?                    this help; any key ends it",

@@ -17,7 +17,10 @@
 #include "base/list.h"
 #include "base/owner.h"
 #include "serve/admin/metrics.h"
+#include "serve/admin/numbers_document.h"
+#include "serve/admin/page_files.h"
 #include "serve/admin/readiness.h"
+#include "serve/admin/sampler.h"
 #include "serve/admin/text.h"
 
 #define H2_CANCEL  8
@@ -29,13 +32,22 @@ struct admin {
     struct admin_opts opts;
     struct belfry_list asks; /* WAITING, LEFT, SENDING */
     size_t n_waiting, n_sending;
+    struct sampler *sampler; /* owned */
     BELFRY_OWNER;
+};
+
+/* A request, lent until begin() returns. */
+struct request {
+    struct exchange *x;
+    struct belfry_bytes query;
+    bool head_only;
+    bool wants_html; /* a browser, as far as its Accept says */
+    bool is_foreign; /* a browser sends it for a page of another site */
 };
 
 struct page {
     const char *path, *what;
-    void (*begin)(struct admin *admin, const struct page *page, struct exchange *x, struct belfry_bytes query,
-                  bool head_only);
+    void (*begin)(struct admin *admin, const struct page *page, const struct request *request);
     /* For pages made from numbers: writes the body and returns the status; 0: no memory. */
     int (*write)(const struct admin *admin, const struct tier_numbers *numbers, bool verbose, struct belfry_buf *out);
     const char *type, *verbose_type;
@@ -237,20 +249,21 @@ static void on_clients(struct clients_scan **scans, size_t n, void *user)
 }
 
 /* NULL: it has been answered. */
-static struct ask *ask_create(struct admin *admin, const struct page *page, struct exchange *x, bool head_only)
+static struct ask *ask_create(struct admin *admin, const struct page *page, const struct request *request)
 {
     struct ask *ask = NULL;
     if (admin->n_waiting < ADMIN_COLLECTS)
         ask = calloc(1, sizeof(*ask));
     if (ask == NULL) {
-        answer_busy(x, "too many questions at once: try again\n", head_only);
+        answer_busy(request->x, "too many questions at once: try again\n", request->head_only);
         return NULL;
     }
-    *ask = (struct ask){.admin = admin, .x = x, .page = page, .state = ASK_WAITING, .head_only = head_only};
+    *ask = (struct ask){
+        .admin = admin, .x = request->x, .page = page, .state = ASK_WAITING, .head_only = request->head_only};
     belfry_buf_init(&ask->body);
     belfry_list_append(&admin->asks, &ask->link);
     admin->n_waiting++;
-    exchange_handle(x, &ask_events, ask);
+    exchange_handle(request->x, &ask_events, ask);
     return ask;
 }
 
@@ -264,13 +277,11 @@ static void ask_asked(struct ask *ask, enum belfry_err err)
 
 /* ---- pages ---- */
 
-static void begin_livez(struct admin *admin, const struct page *page, struct exchange *x, struct belfry_bytes query,
-                        bool head_only)
+static void begin_livez(struct admin *admin, const struct page *page, const struct request *request)
 {
     (void)admin;
     (void)page;
-    (void)query;
-    answer_text(x, 200, "ok\n", head_only);
+    answer_text(request->x, 200, "ok\n", request->head_only);
 }
 
 static bool asks_verbose(struct belfry_bytes query)
@@ -281,42 +292,39 @@ static bool asks_verbose(struct belfry_bytes query)
     return belfry_bytes_begins(query, word) && (query.len == word.len || strchr("=&", query.data[word.len]) != NULL);
 }
 
-static void begin_numbers(struct admin *admin, const struct page *page, struct exchange *x, struct belfry_bytes query,
-                          bool head_only)
+static void begin_numbers(struct admin *admin, const struct page *page, const struct request *request)
 {
-    struct ask *ask = ask_create(admin, page, x, head_only);
+    struct ask *ask = ask_create(admin, page, request);
     if (ask == NULL)
         return;
-    ask->verbose = asks_verbose(query);
+    ask->verbose = asks_verbose(request->query);
     ask_asked(ask, admin->opts.collect(on_numbers, ask, admin->opts.user));
 }
 
-static void begin_watchers(struct admin *admin, const struct page *page, struct exchange *x, struct belfry_bytes query,
-                           bool head_only)
+static void begin_watchers(struct admin *admin, const struct page *page, const struct request *request)
 {
     struct watchers_query wanted;
     char why[160], text[192];
-    if (watchers_parse(query, &wanted, why, sizeof(why)) != BELFRY_OK) {
+    if (watchers_parse(request->query, &wanted, why, sizeof(why)) != BELFRY_OK) {
         snprintf(text, sizeof(text), "%s\n", why);
-        answer_text(x, 400, text, head_only);
+        answer_text(request->x, 400, text, request->head_only);
         return;
     }
-    struct ask *ask = ask_create(admin, page, x, head_only);
+    struct ask *ask = ask_create(admin, page, request);
     if (ask != NULL)
         ask_asked(ask, admin->opts.scan(&wanted, on_scans, ask, admin->opts.user));
 }
 
-static void begin_clients(struct admin *admin, const struct page *page, struct exchange *x, struct belfry_bytes query,
-                          bool head_only)
+static void begin_clients(struct admin *admin, const struct page *page, const struct request *request)
 {
     struct clients_query wanted;
     char why[160], text[192];
-    if (clients_parse(query, &wanted, why, sizeof(why)) != BELFRY_OK) {
+    if (clients_parse(request->query, &wanted, why, sizeof(why)) != BELFRY_OK) {
         snprintf(text, sizeof(text), "%s\n", why);
-        answer_text(x, 400, text, head_only);
+        answer_text(request->x, 400, text, request->head_only);
         return;
     }
-    struct ask *ask = ask_create(admin, page, x, head_only);
+    struct ask *ask = ask_create(admin, page, request);
     if (ask != NULL)
         ask_asked(ask, admin->opts.clients(&wanted, on_clients, ask, admin->opts.user));
 }
@@ -334,7 +342,7 @@ static int write_numbers(const struct admin *admin, const struct tier_numbers *n
 {
     (void)admin;
     (void)verbose;
-    return numbers_write(numbers, out) == BELFRY_OK ? 200 : 0;
+    return numbers_write(numbers, NUMBERS_WHOLE, out) == BELFRY_OK ? 200 : 0;
 }
 
 static int write_upstream(const struct admin *admin, const struct tier_numbers *numbers, bool verbose,
@@ -350,7 +358,7 @@ static int write_tree(const struct admin *admin, const struct tier_numbers *numb
                       struct belfry_buf *out)
 {
     (void)admin;
-    enum belfry_err err = verbose ? tree_write_text(numbers, out) : tree_write_json(numbers, out);
+    enum belfry_err err = verbose ? tree_write_text(numbers, out) : tree_write_json(numbers, TREE_BELOW, out);
     return err == BELFRY_OK ? 200 : 0;
 }
 
@@ -400,13 +408,68 @@ static int write_readyz(const struct admin *admin, const struct tier_numbers *nu
     return ready ? 200 : 503;
 }
 
+/* ---- the hour, the log, and the page ---- */
+
+/* The body is written already, or err says why not. Consumes the ask. */
+static void ask_written(struct ask *ask, enum belfry_err err, const char *type)
+{
+    if (err != BELFRY_OK)
+        ask_fail(ask);
+    else
+        ask_answer(ask, 200, type);
+}
+
+static void begin_hour(struct admin *admin, const struct page *page, const struct request *request)
+{
+    struct ask *ask = ask_create(admin, page, request);
+    if (ask != NULL)
+        ask_written(ask, hour_write(sampler_hour(admin->sampler), &ask->body), JSON);
+}
+
+static void begin_log(struct admin *admin, const struct page *page, const struct request *request)
+{
+    struct ask *ask = ask_create(admin, page, request);
+    if (ask == NULL)
+        return;
+    enum belfry_err err = admin->opts.lines != NULL ? log_lines_write(admin->opts.lines, &ask->body)
+                                                    : belfry_buf_append(&ask->body, "{}\n", 3);
+    ask_written(ask, err, JSON);
+}
+
+/* A page of another site could not read the stream, but it could keep places of those that may. */
+static void begin_events(struct admin *admin, const struct page *page, const struct request *request)
+{
+    (void)page;
+    if (request->is_foreign)
+        answer_text(request->x, 403, "only for the page of this address\n", request->head_only);
+    else if (request->head_only)
+        answer(request->x, 200, "text/event-stream", (struct belfry_bytes){0}, true);
+    else if (!sampler_open_page(admin->sampler, request->x))
+        answer_busy(request->x, "too many pages are open: close one\n", false);
+}
+
+static void answer_file(const struct page_file *file, const struct request *request)
+{
+    struct belfry_http_field fields[] = {
+        {belfry_bytes_str("content-type"), belfry_bytes_str(file->type)},
+        {belfry_bytes_str("cache-control"), belfry_bytes_str("no-cache")},
+        {belfry_bytes_str("content-security-policy"), belfry_bytes_str(PAGE_FILES_POLICY)},
+        {belfry_bytes_str("x-content-type-options"), belfry_bytes_str("nosniff")},
+        {belfry_bytes_str("x-frame-options"), belfry_bytes_str("DENY")},
+        {belfry_bytes_str("referrer-policy"), belfry_bytes_str("no-referrer")},
+        {belfry_bytes_str("cross-origin-resource-policy"), belfry_bytes_str("same-origin")},
+        {belfry_bytes_str("vary"), belfry_bytes_str("accept")},
+    };
+    exchange_answer(request->x, 200, fields, sizeof(fields) / sizeof(fields[0]),
+                    request->head_only ? (struct belfry_bytes){0} : file->bytes);
+}
+
 /* ---- the table ---- */
 
-static void begin_index(struct admin *admin, const struct page *page, struct exchange *x, struct belfry_bytes query,
-                        bool head_only);
+static void begin_index(struct admin *admin, const struct page *page, const struct request *request);
 
 static const struct page pages[] = {
-    {"/", "this list", begin_index, NULL, NULL, NULL},
+    {"/", "the page, for a browser; for other clients this list", begin_index, NULL, NULL, NULL},
     {"/livez", "is the process alive?", begin_livez, NULL, NULL, NULL},
     {"/readyz", "should it get clients? ?verbose says why", begin_numbers, write_readyz, TEXT, TEXT},
     {"/metrics", "numbers for Prometheus", begin_numbers, write_metrics, PROMETHEUS, PROMETHEUS},
@@ -418,6 +481,9 @@ static const struct page pages[] = {
     {"/debug/upstream", "what is followed, and how that goes", begin_numbers, write_upstream, JSON, JSON},
     {"/debug/tree", "the tiers above and below: ?format=text for people", begin_numbers, write_tree, JSON, TEXT},
     {"/debug/numbers", "everything that is counted", begin_numbers, write_numbers, JSON, JSON},
+    {"/debug/hour", "the last hour, a sample every 5 s; a restart forgets it", begin_hour, NULL, NULL, NULL},
+    {"/debug/log", "the newest log lines of level warn and error", begin_log, NULL, NULL, NULL},
+    {"/events", "what the page receives every second (text/event-stream)", begin_events, NULL, NULL, NULL},
 };
 #define N_PAGES (sizeof(pages) / sizeof(pages[0]))
 
@@ -428,15 +494,16 @@ static void write_index(char *text, size_t len, const char *title)
         at += (size_t)snprintf(text + at, len - at, "%-18s %s\n", pages[i].path, pages[i].what);
 }
 
-static void begin_index(struct admin *admin, const struct page *page, struct exchange *x, struct belfry_bytes query,
-                        bool head_only)
+static void begin_index(struct admin *admin, const struct page *page, const struct request *request)
 {
     char text[2048];
     (void)admin;
-    (void)page;
-    (void)query;
+    if (request->wants_html) {
+        answer_file(page_files_find(belfry_bytes_str(page->path)), request);
+        return;
+    }
     write_index(text, sizeof(text), "belfryd, admin address");
-    answer_text(x, 200, text, head_only);
+    answer_text(request->x, 200, text, request->head_only);
 }
 
 static void refuse_method(struct exchange *x)
@@ -457,25 +524,52 @@ static const struct page *find_page(struct belfry_bytes path)
     return NULL;
 }
 
+static bool has_word(struct belfry_bytes text, const char *word)
+{
+    return text.len > 0 && memmem(text.data, text.len, word, strlen(word)) != NULL;
+}
+
+/* Browsers say for whom they ask (Sec-Fetch-Site); other clients do not. */
+static bool is_foreign(const struct exchange_head *head)
+{
+    struct belfry_bytes site = exchange_field(head, "sec-fetch-site");
+    return site.len > 0 && !belfry_bytes_equal(site, belfry_bytes_str("same-origin")) &&
+           !belfry_bytes_equal(site, belfry_bytes_str("none"));
+}
+
 void admin_begin(struct exchange *x, const struct exchange_head *head, void *user)
 {
     struct admin *admin = user;
     if (hosts_refuse(admin->opts.hosts, x, head))
         return;
-    bool head_only = belfry_bytes_equal(head->method, belfry_bytes_str("HEAD"));
-    if (!head_only && !belfry_bytes_equal(head->method, belfry_bytes_str("GET"))) {
+    struct request request = {.x = x,
+                              .head_only = belfry_bytes_equal(head->method, belfry_bytes_str("HEAD")),
+                              .wants_html = has_word(exchange_field(head, "accept"), "text/html"),
+                              .is_foreign = is_foreign(head)};
+    if (!request.head_only && !belfry_bytes_equal(head->method, belfry_bytes_str("GET"))) {
         refuse_method(x);
         return;
     }
-    struct belfry_bytes query, path = exchange_path(head, &query);
+    struct belfry_bytes path = exchange_path(head, &request.query);
     const struct page *page = find_page(path);
+    const struct page_file *file = page == NULL ? page_files_find(path) : NULL;
     if (page != NULL) {
-        page->begin(admin, page, x, query, head_only);
+        page->begin(admin, page, &request);
+        return;
+    }
+    if (file != NULL) {
+        answer_file(file, &request);
         return;
     }
     char text[2048];
     write_index(text, sizeof(text), "no such page; there are");
-    answer_text(x, 404, text, head_only);
+    answer_text(x, 404, text, request.head_only);
+}
+
+void admin_tick(struct admin *admin, uint64_t now_ms)
+{
+    BELFRY_OWNER_CHECK(admin);
+    sampler_tick(admin->sampler, now_ms);
 }
 
 /* ---- the whole ---- */
@@ -488,6 +582,11 @@ enum belfry_err admin_create(const struct admin_opts *opts, struct admin **out)
     admin->opts = *opts;
     belfry_list_init(&admin->asks);
     BELFRY_OWNER_INIT(admin);
+    struct sampler_opts sampler = {.sample = opts->sample, .user = opts->user, .lines = opts->lines};
+    if (sampler_create(&sampler, &admin->sampler) != BELFRY_OK) {
+        free(admin);
+        return BELFRY_ERR_NOMEM;
+    }
     *out = admin;
     return BELFRY_OK;
 }
@@ -509,5 +608,6 @@ void admin_destroy(struct admin *admin)
         belfry_list_remove(&ask->link); /* its answer will come and free it */
         ask->admin = NULL;
     }
+    sampler_destroy(admin->sampler);
     free(admin);
 }

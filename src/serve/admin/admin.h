@@ -11,7 +11,10 @@
  *     /debug/upstream      the follower's status as JSON
  *     /debug/tree          the tiers above and below (tree.h) as JSON; ?format=text for people
  *     /debug/numbers       all of tier_numbers as JSON: what belfryctl top reads
- *     /                    a list of the above, for people
+ *     /debug/hour          the last hour (hour.h)
+ *     /debug/log           the newest warnings and errors (log_lines.h)
+ *     /events              what open pages receive every second (sampler.h)
+ *     /                    the page (page_files.h) for clients that accept HTML; for others a list of the above
  *
  * Ready: the tier follows upstream, is not stale, lags at most ready-lag, writes its replica, every worker answers, and
  * it does not drain.
@@ -24,6 +27,7 @@
 #define BELFRY_SERVE_ADMIN_ADMIN_H
 
 #include "serve/admin/clients.h"
+#include "serve/admin/log_lines.h"
 #include "serve/admin/numbers.h"
 #include "serve/admin/watchers.h"
 #include "server/exchange.h"
@@ -43,10 +47,12 @@ struct admin_opts {
     /* Each answers exactly once, later, within about 2 s; after an error there is no answer. Errors: BELFRY_ERR_NOMEM,
      * BELFRY_ERR_LIMIT (too many under way). */
     enum belfry_err (*collect)(admin_numbers_fn fn, void *fn_user, void *user);
+    enum belfry_err (*sample)(admin_numbers_fn fn, void *fn_user, void *user); /* as collect; peaks are kept */
     enum belfry_err (*scan)(const struct watchers_query *query, admin_scans_fn fn, void *fn_user, void *user);
     enum belfry_err (*clients)(const struct clients_query *query, admin_clients_fn fn, void *fn_user, void *user);
     void *user;
-    struct hosts *hosts; /* lent; NULL: every name is allowed */
+    struct hosts *hosts;     /* lent; NULL: every name is allowed */
+    struct log_lines *lines; /* lent; NULL: none are kept */
     const struct belfry_log *log;
 };
 
@@ -55,5 +61,8 @@ void admin_destroy(struct admin *admin); /* drops answers that still come; NULL 
 
 /* exchange_begin_fn; user is the admin. */
 void admin_begin(struct exchange *x, const struct exchange_head *head, void *user);
+
+/* Asks for a sample for the hour and the pages, if one is due; to be called several times per second. */
+void admin_tick(struct admin *admin, uint64_t now_ms);
 
 #endif

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "serve/admin/live.h"
 #include "support/refuse.h"
 
 /* ---- an exchange ---- */
@@ -17,7 +18,7 @@
 struct fake {
     struct exchange x; /* first */
     int status;
-    char type[64], allow[32], retry_after[8], length[24];
+    char type[64], allow[32], retry_after[8], length[24], policy[256];
     struct belfry_buf body;
     size_t room, taken;
     bool responded, ended, reset;
@@ -33,9 +34,10 @@ static void note_fields(struct fake *fake, const struct belfry_http_field *field
     } wanted[] = {{"content-type", fake->type, sizeof(fake->type)},
                   {"allow", fake->allow, sizeof(fake->allow)},
                   {"retry-after", fake->retry_after, sizeof(fake->retry_after)},
-                  {"content-length", fake->length, sizeof(fake->length)}};
+                  {"content-length", fake->length, sizeof(fake->length)},
+                  {"content-security-policy", fake->policy, sizeof(fake->policy)}};
     for (size_t i = 0; i < n; i++) {
-        for (size_t w = 0; w < 4; w++) {
+        for (size_t w = 0; w < sizeof(wanted) / sizeof(wanted[0]); w++) {
             if (belfry_bytes_equal(fields[i].name, belfry_bytes_str(wanted[w].name)))
                 snprintf(wanted[w].to, wanted[w].len, "%.*s", (int)fields[i].value.len, fields[i].value.data);
         }
@@ -218,13 +220,15 @@ static void answer_all(void)
 }
 
 static struct admin *admin;
+static struct log_lines lines;
 
 static int set_up(void **state)
 {
     (void)state;
     reset_numbers();
-    struct admin_opts opts = {.collect = collect, .scan = scan, .clients = scan_clients, .user = &asked};
-    return admin_create(&opts, &admin) != BELFRY_OK;
+    struct admin_opts opts = {
+        .collect = collect, .sample = collect, .scan = scan, .clients = scan_clients, .user = &asked, .lines = &lines};
+    return log_lines_init(&lines) != BELFRY_OK || admin_create(&opts, &admin) != BELFRY_OK;
 }
 
 static int tear_down(void **state)
@@ -232,14 +236,25 @@ static int tear_down(void **state)
     (void)state;
     admin_destroy(admin);
     admin = NULL;
+    log_lines_fini(&lines);
     return 0;
+}
+
+/* With one field; "": none. */
+static void begin_with(struct fake *fake, const char *method, const char *path, const char *name, const char *value)
+{
+    *fake = (struct fake){.x = {.ops = &fake_ops, .conn = &conn}, .room = EXCHANGE_ROOM};
+    struct belfry_http_field field = {belfry_bytes_str(name), belfry_bytes_str(value)};
+    struct exchange_head head = {.method = belfry_bytes_str(method),
+                                 .path = belfry_bytes_str(path),
+                                 .fields = &field,
+                                 .n_fields = name[0] != '\0'};
+    admin_begin(&fake->x, &head, admin);
 }
 
 static void begin(struct fake *fake, const char *method, const char *path)
 {
-    *fake = (struct fake){.x = {.ops = &fake_ops, .conn = &conn}, .room = EXCHANGE_ROOM};
-    struct exchange_head head = {.method = belfry_bytes_str(method), .path = belfry_bytes_str(path)};
-    admin_begin(&fake->x, &head, admin);
+    begin_with(fake, method, path, "", "");
 }
 
 static struct fake get(const char *path)
@@ -267,7 +282,9 @@ static void every_page_of_the_list_is_there(void **state)
                 {"/debug/clients", "application/json", "\"left_out\":0"},
                 {"/debug/upstream", "application/json", "\"state\":\"live\""},
                 {"/debug/tree", "application/json", "\"above\":["},
-                {"/debug/numbers", "application/json", "\"name\":\"edge-7\""}};
+                {"/debug/numbers", "application/json", "\"name\":\"edge-7\""},
+                {"/debug/hour", "application/json", "\"samples\":720"},
+                {"/debug/log", "application/json", "\"kept\":64"}};
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         assert_non_null(strstr(body(&fake), rows[i].path));
         struct fake one = get(rows[i].path);
@@ -514,10 +531,216 @@ static void answers_that_come_after_the_end_are_dropped(void **state)
     fake_fini(&sending);
 }
 
+/* ---- the page ---- */
+
+static void a_browser_gets_the_page_and_other_clients_the_list(void **state)
+{
+    (void)state;
+    static const char *const browsers[] = {"text/html", "text/html,application/xhtml+xml,*/*;q=0.8"};
+    static const char *const others[] = {"*/*", "text/plain", "", "application/json"};
+    struct fake fake;
+    for (size_t i = 0; i < 2; i++) {
+        begin_with(&fake, "GET", "/", "accept", browsers[i]);
+        assert_true(fake.ended);
+        assert_string_equal(fake.type, "text/html; charset=utf-8");
+        assert_non_null(strstr(body(&fake), "<!doctype html>"));
+        fake_fini(&fake);
+    }
+    for (size_t i = 0; i < 4; i++) {
+        begin_with(&fake, "GET", "/", "accept", others[i]);
+        assert_string_equal(fake.type, "text/plain; charset=utf-8");
+        assert_non_null(strstr(body(&fake), "\n/metrics "));
+        fake_fini(&fake);
+    }
+}
+
+static void files_of_the_page_forbid_all_else(void **state)
+{
+    (void)state;
+    static const char *const rows[][2] = {
+        {"/", "text/html; charset=utf-8"},
+        {"/page.css", "text/css; charset=utf-8"},
+        {"/page.js", "text/javascript; charset=utf-8"},
+    };
+    for (size_t i = 0; i < 3; i++) {
+        struct fake fake;
+        begin_with(&fake, "GET", rows[i][0], "accept", "text/html,*/*");
+        assert_int_equal(fake.status, 200);
+        assert_string_equal(fake.type, rows[i][1]);
+        assert_string_equal(fake.policy, "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+                                         "img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; "
+                                         "form-action 'none'");
+        fake_fini(&fake);
+    }
+}
+
+/* ---- /events ---- */
+
+static uint64_t now_ms = 1000000;
+
+/* A second later; what is asked for is answered. Returns how many questions there were. */
+static size_t tick(void)
+{
+    numbers.now_ms = now_ms += 1000;
+    admin_tick(admin, now_ms);
+    size_t n = asked.n;
+    answer_all();
+    return n;
+}
+
+static void no_open_page_means_a_question_only_for_the_hour(void **state)
+{
+    (void)state;
+    size_t n = 0;
+    for (size_t i = 0; i < 20; i++)
+        n += tick();
+    assert_int_equal(n, 4);
+    admin_tick(admin, now_ms + 10000);
+    assert_int_equal(asked.n, 1);
+    admin_tick(admin, now_ms + 20000); /* one at a time, however long it takes */
+    assert_int_equal(asked.n, 1);
+    answer_all();
+    struct fake fake = get("/debug/hour");
+    assert_non_null(strstr(body(&fake), "\"first\":0,\"rows\":[["));
+    fake_fini(&fake);
+}
+
+static void all_pages_share_one_question_and_one_message(void **state)
+{
+    (void)state;
+    static struct fake pages[10];
+    tick();
+    for (size_t i = 0; i < 10; i++) {
+        begin(&pages[i], "GET", "/events");
+        assert_string_equal(pages[i].type, "text/event-stream");
+        assert_string_equal(body(&pages[i]), "retry: 2000\n\n");
+    }
+    log_lines_add(&lines, 1, BELFRY_LOG_WARN, "event", "text");
+    assert_int_equal(tick(), 1);
+    assert_non_null(strstr(body(&pages[0]), "\nevent: numbers\ndata: {\"name\":\"edge-7\""));
+    assert_non_null(strstr(body(&pages[0]), "}\n\nevent: tree\ndata: {\"above\":["));
+    assert_non_null(strstr(body(&pages[0]), "}\n\nevent: log\ndata: 1\n\n"));
+    assert_null(strstr(body(&pages[0]), "\"workers\":["));
+    for (size_t i = 1; i < 10; i++)
+        assert_string_equal(body(&pages[i]), body(&pages[0]));
+    for (size_t i = 0; i < 10; i++) {
+        assert_false(pages[i].ended);
+        pages[i].x.events->gone(&pages[i].x, pages[i].x.user);
+        fake_fini(&pages[i]);
+    }
+}
+
+static void open_pages_are_bounded_and_other_sites_have_none(void **state)
+{
+    (void)state;
+    static struct fake pages[LIVE_MAX];
+    struct fake more;
+    static const char *const foreign[] = {"cross-site", "same-site"};
+    for (size_t i = 0; i < 2; i++) {
+        begin_with(&more, "GET", "/events", "sec-fetch-site", foreign[i]);
+        assert_int_equal(more.status, 403);
+        fake_fini(&more);
+    }
+    for (size_t i = 0; i < LIVE_MAX; i++) {
+        begin_with(&pages[i], "GET", "/events", "sec-fetch-site", i % 2 == 0 ? "same-origin" : "none");
+        assert_int_equal(pages[i].status, 200);
+    }
+    begin(&more, "GET", "/events");
+    assert_int_equal(more.status, 503);
+    assert_string_equal(more.retry_after, "1");
+    fake_fini(&more);
+    pages[0].x.events->gone(&pages[0].x, pages[0].x.user);
+    fake_fini(&pages[0]);
+    begin(&pages[0], "GET", "/events");
+    assert_int_equal(pages[0].status, 200);
+    admin_destroy(admin);
+    admin = NULL;
+    for (size_t i = 0; i < LIVE_MAX; i++) {
+        assert_true(pages[i].reset);
+        fake_fini(&pages[i]);
+    }
+}
+
+static void a_page_that_is_not_read_misses_messages_and_is_dropped(void **state)
+{
+    (void)state;
+    static struct fake slow, good;
+    begin(&slow, "GET", "/events");
+    begin(&good, "GET", "/events");
+    tick();
+    size_t had = slow.body.end;
+    slow.room = 100;
+    for (int i = 1; i < LIVE_MISSES; i++) {
+        good.room = EXCHANGE_ROOM;
+        tick();
+    }
+    assert_int_equal(slow.body.end, had); /* not a part of a message either */
+    assert_false(slow.reset);
+    slow.room = good.room = EXCHANGE_ROOM;
+    tick(); /* it reads again, and is forgiven */
+    assert_true(slow.body.end > had);
+    slow.room = 0;
+    for (int i = 0; i < LIVE_MISSES; i++) {
+        assert_false(slow.reset);
+        good.room = EXCHANGE_ROOM;
+        tick();
+    }
+    assert_true(slow.reset);
+    assert_false(good.reset);
+    good.x.events->gone(&good.x, good.x.user);
+    fake_fini(&slow);
+    fake_fini(&good);
+}
+
+static void a_sample_that_comes_after_the_end_is_dropped(void **state)
+{
+    (void)state;
+    admin_tick(admin, now_ms += 100000);
+    assert_int_equal(asked.n, 1);
+    admin_destroy(admin);
+    admin = NULL;
+    answer_all();
+}
+
+/* Without memory a page misses a message. */
+static enum belfry_err page_scenario(void)
+{
+    struct admin_opts opts = {.collect = collect, .sample = collect, .user = &asked};
+    struct fake fake = {0};
+    asked.n = 0;
+    enum belfry_err err = admin_create(&opts, &admin);
+    if (err != BELFRY_OK)
+        return err;
+    begin(&fake, "GET", "/events");
+    if (fake.status == 200) {
+        now_ms += 1000;
+        admin_tick(admin, now_ms);
+        if (asked.n > 0)
+            err = answer_one(0);
+        bool is_there = strstr(body(&fake), "event: numbers") != NULL && strstr(body(&fake), "event: tree") != NULL;
+        err = is_there ? err : BELFRY_ERR_NOMEM;
+        fake.x.events->gone(&fake.x, fake.x.user);
+    } else {
+        assert_int_equal(fake.status, 503);
+        err = BELFRY_ERR_NOMEM;
+    }
+    fake_fini(&fake);
+    admin_destroy(admin);
+    admin = NULL;
+    return err;
+}
+
+static void a_page_without_memory_misses_a_message(void **state)
+{
+    (void)state;
+    reset_numbers();
+    assert_true(refuse_sweep(page_scenario) > 5);
+}
+
 static enum belfry_err scenario(void)
 {
-    static const char *const paths[] = {"/metrics",       "/readyz?verbose", "/debug/watchers",
-                                        "/debug/clients", "/debug/numbers",  "/"};
+    static const char *const paths[] = {"/metrics",       "/readyz?verbose", "/debug/watchers", "/debug/hour",
+                                        "/debug/clients", "/debug/numbers",  "/debug/log",      "/"};
     struct admin_opts opts = {.collect = collect, .scan = scan, .clients = scan_clients, .user = &asked};
     enum belfry_err err = admin_create(&opts, &admin);
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]) && err == BELFRY_OK; i++) {
@@ -558,6 +781,14 @@ int main(void)
         cmocka_unit_test_setup_teardown(workers_that_cannot_be_asked_make_it_503, set_up, tear_down),
         cmocka_unit_test_setup_teardown(body_of_a_request_is_taken_and_forgotten, set_up, tear_down),
         cmocka_unit_test_setup_teardown(answers_that_come_after_the_end_are_dropped, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_browser_gets_the_page_and_other_clients_the_list, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(files_of_the_page_forbid_all_else, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(no_open_page_means_a_question_only_for_the_hour, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(all_pages_share_one_question_and_one_message, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(open_pages_are_bounded_and_other_sites_have_none, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_page_that_is_not_read_misses_messages_and_is_dropped, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_sample_that_comes_after_the_end_is_dropped, set_up, tear_down),
+        cmocka_unit_test(a_page_without_memory_misses_a_message),
         cmocka_unit_test(every_refused_allocation_is_answered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

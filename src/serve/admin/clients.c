@@ -76,7 +76,13 @@ static enum belfry_err set_parameter(const char *name, const char *value, void *
         snprintf(why, why_len, "limit: a number from 1 to %d", CLIENTS_KEPT);
         return page_query_limit(value, CLIENTS_KEPT, &query->limit);
     }
-    snprintf(why, why_len, "no parameter is called %.32s: there are sort and limit", name);
+    if (strcmp(name, "filter") == 0) {
+        snprintf(why, why_len, "filter: at most %zu bytes", sizeof(query->filter) - 1);
+        return snprintf(query->filter, sizeof(query->filter), "%s", value) < (int)sizeof(query->filter)
+                   ? BELFRY_OK
+                   : BELFRY_ERR_INVALID;
+    }
+    snprintf(why, why_len, "no parameter is called %.32s: there are sort, limit and filter", name);
     return BELFRY_ERR_INVALID;
 }
 
@@ -143,6 +149,8 @@ static void keep_the_largest(struct clients_scan *scan)
 
 static void take_row(struct clients_scan *scan, const struct shares_view *view)
 {
+    if (strstr(view->name, scan->query.filter) == NULL)
+        return;
     struct client_row row = {.class = view->class, .rates = view->rates, .name = strdup(view->name)};
     if (row.name == NULL) {
         scan->err = BELFRY_ERR_NOMEM;

@@ -23,10 +23,11 @@ enum clients_sort { CLIENTS_BY_CPU, CLIENTS_BY_MEMORY, CLIENTS_BY_CALLS, CLIENTS
 struct clients_query {
     enum clients_sort sort;
     size_t limit;
+    char filter[256]; /* a part of the name; "": all */
 };
 
-/* From the query part of a URL (without its question mark): sort=cpu|memory|calls|connections, limit=N. On failure a
- * sentence naming the parameter is in why. Errors: BELFRY_ERR_INVALID. */
+/* From the query part of a URL (without its question mark): sort=cpu|memory|calls|connections, limit=N,
+ * filter=TEXT, percent-encoded. On failure a sentence naming the parameter is in why. Errors: BELFRY_ERR_INVALID. */
 BELFRY_NODISCARD enum belfry_err clients_parse(struct belfry_bytes query, struct clients_query *out, char *why,
                                                size_t why_len);
 

@@ -239,13 +239,29 @@ static void wrong_parameters_are_named(void **state)
         {"sort=lag", "sort: one of cpu, memory, calls, connections"},
         {"limit=0", "limit: a number from 1 to 1000"},
         {"limit=1001", "limit: a number from 1 to 1000"},
-        {"filter=x", "no parameter is called filter: there are sort and limit"},
+        {"group=x", "no parameter is called group: there are sort, limit and filter"},
     };
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         assert_int_equal(clients_parse(belfry_bytes_str(wrong[i][0]), &query, why, sizeof(why)), BELFRY_ERR_INVALID);
         assert_string_equal(why, wrong[i][1]);
     }
+    char filter[300] = "filter=";
+    memset(filter + strlen(filter), 'x', 256);
+    assert_int_equal(clients_parse(belfry_bytes_str(filter), &query, why, sizeof(why)), BELFRY_ERR_INVALID);
+    assert_string_equal(why, "filter: at most 255 bytes");
     assert_int_equal(query.limit, 7);
+}
+
+static void a_filter_leaves_names_with_its_text(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < WORKERS; i++) {
+        assert_non_null(join(i, SHARES_CLIENT, "10.0.0.9"));
+        assert_non_null(join(i, SHARES_CLIENT, "10.0.1.7"));
+    }
+    assert_order("filter=0.0.9", "10.0.0.9");
+    assert_order("filter=10.", "10.0.0.9 10.0.1.7");
+    assert_order("filter=none", "");
 }
 
 static enum belfry_err scenario(void)
@@ -272,6 +288,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(no_client_is_an_empty_list, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_client_of_several_workers_is_one_row, set_up, tear_down),
         cmocka_unit_test_setup_teardown(rows_are_sorted_by_what_is_asked_for, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_filter_leaves_names_with_its_text, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_tier_is_not_the_client_of_its_name, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_a_scan_keeps_is_bounded, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_step_among_many_clients_is_short, set_up, tear_down),

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "serve/admin/readiness.h"
+#include "serve/admin/summary.h"
 #include "serve/admin/text.h"
 
 static const char *const kind_names[] = {
@@ -115,13 +116,6 @@ static void own_hop_error(struct text *text, const char *name, const struct tier
         sample_real(text, name, (double)numbers->about.self.hop_error_us / 1e6);
 }
 
-static void standings_add(struct worker_standings *to, const struct worker_standings *more)
-{
-    to->synced += more->synced;
-    to->catching_up += more->catching_up;
-    to->parked += more->parked;
-}
-
 static void standings_sample(struct text *text, const char *name, const char *dialect,
                              const struct worker_standings *standings)
 {
@@ -134,29 +128,12 @@ static void standings_sample(struct text *text, const char *name, const char *di
     sample_u64(text, name, labels, standings->parked);
 }
 
-/* A watcher of dialect grpc is one that is not of lines. A synced watcher on a parked stream counts as parked: it has
- * missed an event, or will. */
 static void own_watchers(struct text *text, const char *name, const struct tier_numbers *numbers)
 {
-    struct worker_standings all = {0}, lines[LINES_FAMILIES] = {{0}};
-    for (size_t i = 0; i < numbers->n_workers; i++) {
-        const struct worker_stats *core = &numbers->workers[i].core;
-        if (!numbers->workers[i].answered)
-            continue;
-        all.synced += core->riding - core->riding_parked;
-        all.catching_up += core->waiting + core->boarded + core->solo;
-        all.parked += core->stalled + core->riding_parked;
-        for (size_t family = 0; family < LINES_FAMILIES; family++)
-            standings_add(&lines[family], &core->lines[family]);
-    }
-    for (size_t family = 0; family < LINES_FAMILIES; family++) {
-        all.synced -= lines[family].synced;
-        all.catching_up -= lines[family].catching_up;
-        all.parked -= lines[family].parked;
-    }
-    standings_sample(text, name, "grpc", &all);
-    standings_sample(text, name, "kube", &lines[LINES_BY_EVENT]);
-    standings_sample(text, name, "sse", &lines[LINES_BY_REVISION]);
+    struct summary_watchers watchers;
+    summary_watchers(numbers, &watchers);
+    for (enum summary_dialect dialect = 0; dialect < SUMMARY_DIALECTS; dialect++)
+        standings_sample(text, name, summary_dialect_name(dialect), &watchers.of[dialect]);
 }
 
 static void own_closed(struct text *text, const char *name, const struct tier_numbers *numbers)
@@ -181,17 +158,10 @@ static void own_workers_answering(struct text *text, const char *name, const str
 
 static void own_latency(struct text *text, const char *name, const struct tier_numbers *numbers)
 {
-    struct latency sum = {0};
-    for (size_t i = 0; i < numbers->n_workers; i++) {
-        if (!numbers->workers[i].answered)
-            continue;
-        const struct latency *one = &numbers->workers[i].latency;
-        for (size_t b = 0; b <= LATENCY_BUCKETS; b++)
-            sum.buckets[b] += one->buckets[b];
-        sum.sum_s += one->sum_s;
-    }
+    struct latency sum;
+    summary_latency(numbers, &sum);
     double bound = 0.0001;
-    uint64_t below = 0; /* counted from the buckets: the last one and _count must agree */
+    uint64_t below = 0;
     for (size_t b = 0; b < LATENCY_BUCKETS; b++, bound *= 2) {
         below += sum.buckets[b];
         text_say(text, "%s_bucket{le=\"%.9g\"} %" PRIu64 "\n", name, bound, below);

@@ -108,14 +108,8 @@ struct number {
 size_t numbers_table(const struct number **out);
 /* The tier's value, or the combined value of the workers that answered; a negative one counts as 0. */
 uint64_t numbers_value(const struct tier_numbers *numbers, const struct number *number);
-
-/* ---- JSON ---- */
-
-/* All of it as one JSON object, and a newline. Errors: BELFRY_ERR_NOMEM. */
-BELFRY_NODISCARD enum belfry_err numbers_write(const struct tier_numbers *numbers, struct belfry_buf *out);
-
-/* The follower's part alone. Errors: BELFRY_ERR_NOMEM. */
-BELFRY_NODISCARD enum belfry_err numbers_write_upstream(const struct tier_numbers *numbers, struct belfry_buf *out);
+/* The bits of a number in a tier_numbers or a worker_numbers. */
+uint64_t numbers_bits(const void *base, const struct number *number);
 
 const char *numbers_standing_name(enum driver_standing standing); /* "ready", "not ready", "stale" */
 const char *numbers_state_name(enum upstream_state state);        /* "start", "joining", ...: metric labels */

@@ -124,10 +124,12 @@ static void write_level(struct belfry_json *json, const char *name, size_t level
     belfry_json_close(json, '}');
 }
 
-static void write_below(struct belfry_json *json, const struct tier_numbers *numbers, const struct tree_below *below)
+static void write_below(struct belfry_json *json, const struct tier_numbers *numbers, const struct tree_below *below,
+                        size_t most)
 {
+    size_t more = below->more, n = below->n < most ? below->n : most;
     belfry_json_open(json, "below", '[');
-    for (size_t i = 0; i < below->n; i++) {
+    for (size_t i = 0; i < n; i++) {
         const struct tree_tier *tier = &below->tiers[i];
         belfry_json_open(json, NULL, '{');
         belfry_json_str(json, "name", tier->name);
@@ -139,10 +141,12 @@ static void write_below(struct belfry_json *json, const struct tier_numbers *num
         belfry_json_close(json, '}');
     }
     belfry_json_close(json, ']');
-    belfry_json_uint(json, "more", below->more);
+    for (size_t i = n; i < below->n; i++)
+        more += below->tiers[i].streams;
+    belfry_json_uint(json, "more", more);
 }
 
-enum belfry_err tree_write_json(const struct tier_numbers *numbers, struct belfry_buf *out)
+enum belfry_err tree_write_json(const struct tier_numbers *numbers, size_t most, struct belfry_buf *out)
 {
     const struct about *about = &numbers->about;
     struct tree_below *below = tree_gather(numbers);
@@ -155,7 +159,7 @@ enum belfry_err tree_write_json(const struct tier_numbers *numbers, struct belfr
         write_level(&json, NULL, i, &about->above[i - 1]);
     belfry_json_close(&json, ']');
     write_level(&json, "self", 0, &about->self);
-    write_below(&json, numbers, below);
+    write_below(&json, numbers, below, most);
     belfry_json_close(&json, '}');
     free(below);
     enum belfry_err err = belfry_json_finish(&json);

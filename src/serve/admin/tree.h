@@ -32,8 +32,10 @@ struct tree_below *tree_gather(const struct tier_numbers *numbers);
  *  "self":{"level":0,...},
  *  "below":[{"name":..,"peer":..,"since_ms":..,"streams":..,"position":..,"lag":..},...],"more":N}
  * "above" begins with the highest known level, normally etcd. Unknown members are left out. age_ms is the age of the
- * level's report; a standing that is too old, or that a tier did not report, is "?". Errors: BELFRY_ERR_NOMEM. */
-BELFRY_NODISCARD enum belfry_err tree_write_json(const struct tier_numbers *numbers, struct belfry_buf *out);
+ * level's report; a standing that is too old, or that a tier did not report, is "?". At most `most` tiers below are
+ * written; "more" counts the streams of the others. Errors: BELFRY_ERR_NOMEM. */
+BELFRY_NODISCARD enum belfry_err tree_write_json(const struct tier_numbers *numbers, size_t most,
+                                                 struct belfry_buf *out);
 
 /* For people: one line per level. Errors: BELFRY_ERR_NOMEM. */
 BELFRY_NODISCARD enum belfry_err tree_write_text(const struct tier_numbers *numbers, struct belfry_buf *out);

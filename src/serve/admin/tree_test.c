@@ -110,7 +110,7 @@ static void tree_is_written_for_programs(void **state)
     struct tier_numbers numbers = scene();
     struct belfry_buf out;
     belfry_buf_init(&out);
-    assert_int_equal(tree_write_json(&numbers, &out), BELFRY_OK);
+    assert_int_equal(tree_write_json(&numbers, TREE_BELOW, &out), BELFRY_OK);
     assert_int_equal(belfry_buf_append(&out, "", 1), BELFRY_OK);
     const char *text = belfry_buf_bytes(&out).data;
     assert_non_null(strstr(text, "{\"above\":[{\"level\":2,\"name\":\"etcd\",\"revision\":103,\"lag\":0,\"age_ms\":0},"
@@ -121,6 +121,29 @@ static void tree_is_written_for_programs(void **state)
                                  "\"lag\":0,\"silent_ms\":7,\"hop\":\"measured\",\"hop_us\":431,\"hop_error_us\":62,"));
     assert_non_null(strstr(text, "{\"name\":\"edge-2\",\"peer\":\"10.0.0.2:4000\",\"since_ms\":5000,\"streams\":1,"
                                  "\"position\":90,\"lag\":10}],\"more\":0}\n"));
+    belfry_buf_fini(&out);
+}
+
+static void tiers_beyond_what_is_wanted_are_counted(void **state)
+{
+    (void)state;
+    struct tier_numbers numbers = scene();
+    struct belfry_buf out;
+    belfry_buf_init(&out);
+    assert_int_equal(tree_write_json(&numbers, 1, &out), BELFRY_OK);
+    assert_int_equal(belfry_buf_append(&out, "", 1), BELFRY_OK);
+    const char *text = belfry_buf_bytes(&out).data;
+    struct tree_below *all = tree_gather(&numbers);
+    char more[32];
+    size_t streams = 0;
+    for (size_t i = 1; i < all->n; i++)
+        streams += all->tiers[i].streams;
+    snprintf(more, sizeof(more), "],\"more\":%zu}", streams);
+    free(all);
+    assert_true(streams > 1);
+    assert_non_null(strstr(text, more));
+    assert_non_null(strstr(text, "\"below\":[{\"name\":\"edge-1\""));
+    assert_null(strstr(text, "edge-2"));
     belfry_buf_fini(&out);
 }
 
@@ -148,7 +171,7 @@ static void old_knowledge_is_not_called_a_standing(void **state)
     numbers.about.above[0].standing = ABOUT_READY;
     numbers.about.above[0].age_ms = 4000;
     numbers.about.above[1].age_ms = 4000;
-    assert_int_equal(tree_write_json(&numbers, &out), BELFRY_OK);
+    assert_int_equal(tree_write_json(&numbers, TREE_BELOW, &out), BELFRY_OK);
     assert_int_equal(tree_write_text(&numbers, &out), BELFRY_OK);
     assert_int_equal(belfry_buf_append(&out, "", 1), BELFRY_OK);
     const char *text = belfry_buf_bytes(&out).data;
@@ -165,7 +188,7 @@ static enum belfry_err write_both(void)
     struct tier_numbers numbers = scene();
     struct belfry_buf out;
     belfry_buf_init(&out);
-    enum belfry_err err = tree_write_json(&numbers, &out);
+    enum belfry_err err = tree_write_json(&numbers, TREE_BELOW, &out);
     if (err == BELFRY_OK)
         err = tree_write_text(&numbers, &out);
     belfry_buf_fini(&out);
@@ -184,6 +207,7 @@ int main(void)
         cmocka_unit_test(streams_of_one_name_and_host_are_one_tier),
         cmocka_unit_test(tiers_below_are_bounded_and_the_rest_counted),
         cmocka_unit_test(tree_is_written_for_programs),
+        cmocka_unit_test(tiers_beyond_what_is_wanted_are_counted),
         cmocka_unit_test(tree_is_written_for_people),
         cmocka_unit_test(old_knowledge_is_not_called_a_standing),
         cmocka_unit_test(refused_allocation_is_told),

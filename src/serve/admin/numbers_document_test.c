@@ -1,8 +1,8 @@
-/* src/serve/admin/numbers_test.c
+/* src/serve/admin/numbers_document_test.c
  *
- *     numbers_test --print     prints what support/numbers_json.h holds
+ *     numbers_document_test --print     prints what support/numbers_json.h holds
  */
-#include "serve/admin/numbers.h"
+#include "serve/admin/numbers_document.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -215,7 +215,7 @@ static struct tier_numbers make_numbers(void)
 static char *text_of(const struct tier_numbers *numbers)
 {
     struct belfry_buf buf = {0};
-    assert_int_equal(numbers_write(numbers, &buf), BELFRY_OK);
+    assert_int_equal(numbers_write(numbers, NUMBERS_WHOLE, &buf), BELFRY_OK);
     assert_int_equal(belfry_buf_append(&buf, "", 1), BELFRY_OK);
     return (char *)buf.data;
 }
@@ -263,7 +263,7 @@ static enum belfry_err scenario(void)
 {
     struct belfry_buf buf = {0};
     struct tier_numbers numbers = make_numbers();
-    enum belfry_err err = numbers_write(&numbers, &buf);
+    enum belfry_err err = numbers_write(&numbers, NUMBERS_WHOLE, &buf);
     if (err == BELFRY_OK)
         err = numbers_write_upstream(&numbers, &buf);
     belfry_buf_fini(&buf);
