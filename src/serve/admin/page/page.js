@@ -146,7 +146,7 @@ function showPools() {
     return make("tr", {"data-pool": name}, make("th", {scope: "row"}, name.replace("_", " ")),
       make("td", {}, meter(pool.used, pool.limit)), make("td", {class: "num", "data-v": pool.used}, form(pool.used)),
       make("td", {class: "num wide"}, pool.limit > 0 ? form(pool.limit) : "none"),
-      make("td", {class: "num"}, count(pool.refused)), make("td", {class: "num"}, count(pool.ended)),
+      make("td", {class: "num"}, count(pool.refused)), make("td", {class: "num wide"}, count(pool.ended)),
       make("td", {class: "wide text"}, pool.client || "–"));
   });
   $("pools").tBodies[0].replaceChildren(...rows);
@@ -180,7 +180,8 @@ function treeRow(name, state, revision, lag, hopText, version, address, self) {
 function showTree(tree) {
   const rows = tree.above.map(l => treeRow(l.name || (l.endpoint ? "etcd" : "?"), l.standing, l.revision, l.lag, hop(l), l.version, l.endpoint));
   const self = tree.self;
-  rows.push(treeRow((self.name || "belfryd") + " (this one)", self.standing, self.revision, self.lag, hop(self), self.version, numbers?.advertise, true));
+  const standing = numbers === null || numbers.summary.ready || self.standing !== "ready" ? self.standing : "not ready";
+  rows.push(treeRow((self.name || "belfryd") + " (this one)", standing, self.revision, self.lag, hop(self), self.version, numbers?.advertise, true));
   for (const tier of tree.below)
     rows.push(treeRow("↳ " + tier.name, tier.lag > 0 ? "behind" : "synced", tier.position, tier.lag, "–", "", tier.peer));
   if (tree.more > 0) rows.push(make("tr", {}, make("td", {colspan: "7", class: "empty"}, `and ${count(tree.more)} streams of other tiers below`)));
@@ -191,29 +192,29 @@ function showTree(tree) {
 
 const HEIGHT = 132, TOP = 8, BOTTOM = 18, LEFT = 46, RIGHT = 6;
 const hour = {columns: [], rows: [], next: 0};
-const perSecond = n => rate(n) + "/s";
 
 const charts = [
-  {title: "Events in, deliveries out", form: perSecond, series: [["events", "in"], ["deliveries", "out"]]},
+  {title: "Events in and out, per second", form: rate, series: [["events", "in"], ["deliveries", "out"]]},
   {title: "Delivery latency", form: ms, series: [["p50_ms", "50 %"], ["p99_ms", "99 %"]]},
-  {title: "Reads and calls", form: perSecond, series: [["reads_replica", "replica"], ["reads_upstream", "upstream"], ["relayed", "relayed"]]},
-  {title: "Sent to clients", form: n => bytes(n) + "/s", binary: true, series: [["sent_bytes", "sent"]]},
-  {title: "Watchers and connections", form: count, series: [["watchers", "watchers"], ["connections", "connections"]]},
+  {title: "Reads and calls, per second", form: rate, series: [["reads_replica", "replica"], ["reads_upstream", "upstream"], ["relayed", "relayed"]]},
+  {title: "Sent to clients, per second", form: bytes, binary: true, series: [["sent_bytes", "sent"]]},
+  {title: "Watchers and connections", form: count, least: 2, series: [["watchers", "watchers"], ["connections", "connections"]]},
   {title: "Time since upstream confirmed", form: ms, series: [["lag_ms", "time"]]},
-  {title: "Rejected", form: perSecond, series: [["rejected", "rejected"]]},
+  {title: "Rejected, per second", form: rate, series: [["rejected", "rejected"]]},
   {title: "Memory, accounted", form: bytes, binary: true, series: [["memory_bytes", "memory"]]},
 ];
 
-/* The next round number from n on: 1, 2 or 5 times a power of ten, or of 1,024. */
-function ceiling(n, binary) {
-  if (!(n > 0)) return 1;
-  if (binary) return 2 ** Math.ceil(Math.log2(Math.max(n, 1024)));
+/* The next round number from n on, whose half is round, too: 1, 2 or 4 times a power of ten, or a power of two. */
+function ceiling(n, chart) {
+  if (chart.binary) return 2 ** Math.ceil(Math.log2(Math.max(n, 1024)));
+  n = Math.max(n, chart.least ?? 1);
   const power = 10 ** Math.floor(Math.log10(n));
-  return [1, 2, 5, 10].find(step => step * power >= n * 0.9999) * power;
+  return [1, 2, 4, 10].find(step => step * power >= n * 0.9999) * power;
 }
 
 function makeChart(chart) {
   chart.legend = make("div", {class: "legend"});
+  chart.when = make("span", {class: "when"});
   chart.plot = make("div", {class: "plot", role: "slider", tabindex: "0", "aria-label": chart.title + ", the last hour",
     "aria-valuemin": "0", "aria-valuemax": "0", "aria-valuenow": "0"});
   chart.table = make("table", {class: "grid"});
@@ -234,7 +235,7 @@ function makeChart(chart) {
     pointTo(chart, Math.max(0, Math.min(hour.rows.length - 1, (chart.at ?? hour.rows.length - 1) + step)));
   });
   chart.details.addEventListener("toggle", () => fillTable(chart));
-  $("charts").append(make("div", {class: "card chart"}, make("h3", {}, chart.title), chart.legend, chart.plot, chart.details));
+  $("charts").append(make("div", {class: "card chart"}, make("div", {class: "title"}, make("h3", {}, chart.title), chart.when), chart.legend, chart.plot, chart.details));
 }
 
 /* From when to when: the hour, or since the start if that is shorter. */
@@ -260,7 +261,7 @@ function showLegend(chart) {
   const i = chart.at ?? hour.rows.length - 1, values = valuesAt(chart, i);
   const texts = values.map((v, k) => [chart.series[k][1], v == null ? "–" : chart.form(v)]);
   const items = texts.map(([label, text], k) => make("span", {class: "c" + (k + 1)}, label + " ", make("b", {}, text)));
-  if (chart.at !== null && hour.rows[i]) items.push(make("span", {class: "when"}, "at " + clock(hour.rows[i][0])));
+  say(chart.when, chart.at !== null && hour.rows[i] ? clock(hour.rows[i][0]) : "");
   chart.legend.replaceChildren(...items);
   const plot = chart.plot;
   plot.setAttribute("aria-valuemax", Math.max(0, hour.rows.length - 1));
@@ -292,14 +293,14 @@ function drawChart(chart) {
   const columns = chart.series.map(([name]) => hour.columns.indexOf(name));
   let most = 0;
   for (const row of hour.rows) for (const c of columns) if (row[c] > most) most = row[c];
-  most = ceiling(most, chart.binary);
+  most = ceiling(most, chart);
   const x = time => LEFT + (time - from) / (to - from) * (width - LEFT - RIGHT);
   const y = value => value == null ? null : TOP + (1 - value / most) * (HEIGHT - TOP - BOTTOM);
   const svg = draw("svg", {viewBox: `0 0 ${width} ${HEIGHT}`, "aria-hidden": "true"});
   for (const part of [0, 0.5, 1]) {
     const at = Math.round(y(most * part)) + 0.5;
     svg.append(draw("line", {class: "rule", x1: LEFT, x2: width - RIGHT, y1: at, y2: at}));
-    const label = chart.form(most * part).replace(/\.0+(?=\D|$)/, "").replace("/s", "");
+    const label = chart.form(most * part).replace(/\.0+(?=\D|$)/, "");
     svg.append(draw("text", {x: LEFT - 6, y: at + 3.5, "text-anchor": "end"}, part === 0 ? "0" : label));
   }
   const step = to - from > 2400 ? 900 : to - from > 1200 ? 600 : to - from > 600 ? 300 : 120, zone = new Date(to * 1000).getTimezoneOffset() * 60;
@@ -364,7 +365,7 @@ const MANY = 20000; /* watchers or connections: from here on the table is read o
 const tables = {
   clients: {sort: "cpu", path: "/debug/clients", columns: [
     ["Client", r => r.class === "tier" ? r.client + " (tier)" : r.client, "text"],
-    ["CPU share", r => r.cpu_percent.toFixed(1) + " %", "num", "cpu"],
+    ["CPU share", r => Math.min(100, r.cpu_percent).toFixed(1) + " %", "num", "cpu"],
     ["Memory", r => bytes(r.memory_bytes), "num", "memory"],
     ["Connections", r => count(r.connections), "num wide", "connections"],
     ["Watchers", r => count(r.watchers), "num"],
@@ -376,7 +377,7 @@ const tables = {
     ["Lag", r => count(r.lag), "num", "lag"],
     ["State", r => r.state, ""],
     ["Watches", watched, "key"],
-    ["Client", r => r.identity ? `${r.peer} ${r.identity}` : r.peer, "text"],
+    ["Client", r => r.identity && r.identity !== "none" ? `${r.peer} ${r.identity}` : r.peer, "text"],
     ["Program", r => r.client || "–", "wide text"],
     ["Dialect", r => r.dialect, "wide"],
     ["Sent", r => bytes(r.sent_bytes), "num wide", "sent"],
