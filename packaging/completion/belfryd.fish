@@ -15,6 +15,7 @@ complete -c belfryd -l rights-period -x -d 'a right that upstream has revoked en
 complete -c belfryd -l listen -x -d 'serve clients here; may repeat; options are below'
 complete -c belfryd -l insecure-listen -d 'allow plain HTTP on addresses that are not loopback'
 complete -c belfryd -l admin -x -d 'health, metrics and what operators look at'
+complete -c belfryd -l admin-tail -d 'let the page of the admin address show changes of keys'
 complete -c belfryd -l advertise -x -d 'the address at which clients reach this tier'
 complete -c belfryd -l allowed-hosts -x -d 'other names by which plain HTTP may ask; * for all; may repeat'
 complete -c belfryd -l name -x -d 'what this tier is called in logs and by the tiers below'

@@ -20,6 +20,7 @@ _belfryd()
         '*--listen=[serve clients here; may repeat; options are below]:URL[,OPTION...]: '
         '--insecure-listen[allow plain HTTP on addresses that are not loopback]'
         '--admin=[health, metrics and what operators look at]:URL: '
+        '--admin-tail[let the page of the admin address show changes of keys]'
         '--advertise=[the address at which clients reach this tier]:URL: '
         '*--allowed-hosts=[other names by which plain HTTP may ask; * for all; may repeat]:NAME,...: '
         '--name=[what this tier is called in logs and by the tiers below]:NAME: '

@@ -35,7 +35,7 @@
 #include "base/err.h"
 #include "core/batch.h"
 
-#define EVLOG_WORKERS_MAX 256
+#define EVLOG_WORKERS_MAX 257 /* readers of the log: workers, and the tail of the admin address */
 
 struct evlog;
 

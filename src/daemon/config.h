@@ -77,7 +77,7 @@ struct config {
     uint32_t max_connections, max_watchers;                                /* 0: what there is room for */
     uint32_t max_calls;
     uint32_t client_share, tier_share; /* percent */
-    bool insecure_listen, harden;
+    bool insecure_listen, admin_tail, harden;
     enum belfry_log_level log_level;
     enum config_format log_format;
     uint64_t in_file; /* bits 1 << enum config_key: what the file says, and nothing above it overrides */

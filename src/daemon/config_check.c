@@ -181,6 +181,30 @@ static enum belfry_err check_listen(const struct config_draft *draft)
     return check_open(draft, KEY_ADMIN, &config->admin);
 }
 
+/* The admin address knows no users. So its tail may show only what upstream shows to everyone. */
+static enum belfry_err check_tail(const struct config_draft *draft)
+{
+    const struct config *config = draft->config;
+    const char *credentials = credentials_of(config);
+    if (!config->admin_tail)
+        return BELFRY_OK;
+    if (!belfry_endpoint_is_loopback(&config->admin))
+        return WRONG(draft, KEY_ADMIN_TAIL,
+                     "it would show keys and values to everyone who can reach %s: let --admin "
+                     "be loopback or unix",
+                     config->admin.url);
+    if (credentials != NULL)
+        return WRONG(draft, KEY_ADMIN_TAIL,
+                     "this tier has credentials for upstream (%s), and the tail would show what "
+                     "they can read to everyone who can reach --admin: leave it off",
+                     credentials);
+    if (config_needs_auth(config))
+        return WRONG(draft, KEY_ADMIN_TAIL,
+                     "a listener has rights=upstream, and the tail asks for no right: leave it "
+                     "off");
+    return BELFRY_OK;
+}
+
 /* A tier that follows itself would be ready for ever and know nothing. */
 static enum belfry_err check_circle(const struct config_draft *draft)
 {
@@ -249,6 +273,8 @@ enum belfry_err config_check(const struct config_draft *draft)
         err = check_users(draft);
     if (err == BELFRY_OK)
         err = check_circle(draft);
+    if (err == BELFRY_OK)
+        err = check_tail(draft);
     if (err == BELFRY_OK)
         err = check_identity(draft);
     if (err == BELFRY_OK)

@@ -75,6 +75,10 @@ const struct belfry_opt_row config_rows[N_CONFIG_ROWS] = {
     [KEY_ADMIN] = {KEY_ADMIN, "admin", .kind = BELFRY_KIND_TEXT, .value_name = "URL",
         .fallback = "http://127.0.0.1:23791", .help = "health, metrics and what operators look at",
         .more = "Plain HTTP or unix."},
+    [KEY_ADMIN_TAIL] = {KEY_ADMIN_TAIL, "admin-tail", .kind = BELFRY_KIND_BOOL, AT(admin_tail), .fallback = "false",
+        .help = "let the page of the admin address show changes of keys",
+        .more = "All who can reach that address then see keys and values. So it must be loopback or unix,\n"
+                "and the tier must have no credentials for upstream."},
     [KEY_ADVERTISE] = {KEY_ADVERTISE, "advertise", TEXT(advertise), .value_name = "URL",
         .described = "--listen, if one address", .help = "the address at which clients reach this tier",
         .more = "MemberList shows it, so that clients that sync with it stay here. The address of\n"

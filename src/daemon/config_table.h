@@ -25,6 +25,7 @@ enum config_key {
     KEY_LISTEN,
     KEY_INSECURE_LISTEN,
     KEY_ADMIN,
+    KEY_ADMIN_TAIL,
     KEY_ADVERTISE,
     KEY_ALLOWED_HOSTS,
     KEY_NAME,

@@ -191,6 +191,7 @@ static const struct {
     {"upstream-cacert", "/a", "/b", "/c"},
     {"upstream-server-name", "one", "two", "three"},
     {"insecure-listen", "true", "false", "true"},
+    {"admin-tail", "true", "false", "true"},
     {"admin", "http://127.0.0.1:1", "http://127.0.0.1:2", "unix:///run/admin"},
     {"advertise", "http://a:1", "http://b:2", "https://c:3"},
     {"name", "one", "two", "three"},
@@ -642,6 +643,7 @@ static void every_mistake_on_the_command_line_has_a_sentence_and_a_remedy(void *
         {"--admin", "https://127.0.0.1:1", "--admin: TLS is not served here: use http on loopback, or unix:///PATH"},
         {"--admin", "http://127.0.0.1:1,read-only", "--admin: it takes a URL alone, without options"},
         {"--admin", "http://example.org:1", "'example.org' is a name"},
+        {"--admin-tail=maybe", NULL, "--admin-tail: 'maybe' is neither true nor false"},
         {"--advertise", "ftp://a", "--advertise: endpoint \"ftp://a\": the scheme is unknown"},
         {"--name", "", "--name: a name has 1 to 253 printable characters"},
         {"--name", "a\nb", "--name: a name has 1 to 253 printable characters"},
@@ -1036,6 +1038,28 @@ static void users_of_certificates_need_a_key_or_a_tier_above(void **state)
     expect_mistake("users-from has an empty name");
 }
 
+static void the_tail_shows_no_more_than_upstream_shows_to_everyone(void **state)
+{
+    (void)state;
+    load("--admin-tail", NULL);
+    load_ok();
+    assert_true(config.admin_tail);
+    load("--admin-tail", "--admin", "unix:///run/admin", NULL);
+    load_ok();
+    load("--admin-tail", "--admin", "http://0.0.0.0:1", "--insecure-listen", NULL);
+    expect_mistake(
+        "--admin-tail: it would show keys and values to everyone who can reach http://0.0.0.0:1: let --admin "
+        "be loopback or unix");
+    load("--admin-tail", "--listen", "http://127.0.0.1:1,rights=open", "--upstream-user", "u",
+         "--upstream-password-file", "/p", NULL);
+    expect_mistake("--admin-tail: this tier has credentials for upstream (upstream-user), and the tail would show");
+    load("--admin-tail", "--listen", "http://127.0.0.1:1,rights=open", "--upstream", "https://e:1", "--upstream-cert",
+         "/c", "--upstream-key", "/k", NULL);
+    expect_mistake("--admin-tail: this tier has credentials for upstream (upstream-cert), and the tail would show");
+    load("--admin-tail", "--listen", "http://127.0.0.1:1,rights=upstream", NULL);
+    expect_mistake("--admin-tail: a listener has rights=upstream, and the tail asks for no right: leave it off");
+}
+
 static void tiers_below_are_named(void **state)
 {
     (void)state;
@@ -1140,6 +1164,7 @@ int main(void)
         TEST(a_listener_is_a_map_in_the_file),
         TEST(listener_before_credentials_says_which_rights_its_clients_have),
         TEST(users_of_certificates_need_a_key_or_a_tier_above),
+        TEST(the_tail_shows_no_more_than_upstream_shows_to_everyone),
         TEST(tiers_below_are_named),
         TEST(balancers_are_networks),
         TEST(loopback_is_known_in_all_its_forms),

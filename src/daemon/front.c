@@ -50,6 +50,7 @@ struct front {
     struct listener *admin_listener;
     struct inbound_group *admin_inbound;
     struct admin *admin;
+    struct tail *tail;  /* NULL: it is off */
     struct hosts hosts; /* by which it may be asked over plain HTTP */
     struct limits limits;
     struct reload reload;
@@ -158,6 +159,9 @@ static void close_gates(struct front *front)
 
 static enum belfry_err open_admin(struct front *front, char *why, size_t why_len)
 {
+    enum belfry_err err = front->config->admin_tail ? tier_open_tail(front->tier, &front->tail) : BELFRY_OK;
+    if (err != BELFRY_OK)
+        return err;
     struct admin_opts admin = {.collect = tier_collect,
                                .sample = tier_sample,
                                .scan = tier_scan,
@@ -165,8 +169,9 @@ static enum belfry_err open_admin(struct front *front, char *why, size_t why_len
                                .user = front->tier,
                                .hosts = &front->hosts,
                                .lines = logger_lines(front->logger),
+                               .tail = front->tail,
                                .log = front->log};
-    enum belfry_err err = admin_create(&admin, &front->admin);
+    err = admin_create(&admin, &front->admin);
     struct inbound_opts inbound = {
         .loop = &front->loop, .begin = admin_begin, .user = front->admin, .max_streams = 100, .log = front->log};
     if (err == BELFRY_OK)
@@ -414,6 +419,7 @@ static void front_end(struct front *front)
     close_gates(front);
     listener_close(front->admin_listener);
     inbound_destroy(front->admin_inbound);
+    tail_destroy(front->tail);
     tier_stop(front->tier);
     admin_destroy(front->admin);
     mailbox_close(front->box);

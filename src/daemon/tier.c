@@ -380,7 +380,7 @@ static enum belfry_err start_threads(struct tier *tier)
 {
     struct evlog_opts log = {.capacity_log2 = LOG_CAPACITY_LOG2,
                              .max_bytes = tier->opts.config->log_bytes,
-                             .n_workers = tier->opts.config->workers};
+                             .n_workers = tier->opts.config->workers + 1}; /* and the tail */
     enum belfry_err err = evlog_create(&log, &tier->log);
     if (err == BELFRY_OK)
         err = start_workers(tier);
@@ -542,6 +542,12 @@ size_t tier_busy(const struct tier *tier)
     for (size_t i = 0; i < tier->n_workers; i++)
         busy += worker_thread_connections(tier->workers[i]);
     return busy;
+}
+
+enum belfry_err tier_open_tail(struct tier *tier, struct tail **out)
+{
+    BELFRY_OWNER_CHECK(tier);
+    return tail_create(tier->log, tier->opts.config->workers, out);
 }
 
 enum belfry_err tier_collect(admin_numbers_fn fn, void *fn_user, void *user)

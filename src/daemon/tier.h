@@ -50,6 +50,9 @@ enum belfry_err tier_sample(admin_numbers_fn fn, void *fn_user, void *user);
 enum belfry_err tier_scan(const struct watchers_query *query, admin_scans_fn fn, void *fn_user, void *user);
 enum belfry_err tier_clients(const struct clients_query *query, admin_clients_fn fn, void *fn_user, void *user);
 
+/* A tail of the log, which the caller destroys before the tier. Errors: BELFRY_ERR_NOMEM. */
+BELFRY_NODISCARD enum belfry_err tier_open_tail(struct tier *tier, struct tail **out);
+
 /* Filled in by the front, for numbers. expires_s: when the first certificate of a listener ends. */
 void tier_note_listeners(struct tier *tier, const struct listener_stats *stats, int64_t expires_s);
 

@@ -245,6 +245,33 @@ def test_foreign_text_stays_text(browser, cluster, make_tier):
     assert browser.complaints() == []
 
 
+def test_the_tail_shows_changes_of_a_prefix_where_it_is_on(browser, cluster, make_tier, picture):
+    tier = make_tier(cluster, "--admin-tail")
+    page = Page(browser, tier).load()
+    page.wait_js("!document.getElementById('tail').hidden")
+    page.js("document.getElementById('tail-prefix').value = '/tail/'")
+    page.js("document.getElementById('tail-button').click()")
+    page.wait_js("tail.readyState === EventSource.OPEN")
+    cluster.put("/tail/a", IMG)
+    cluster.put("/other", "value")
+    cluster.put("/tail/b", "x" * 2000)
+    cluster.ctl("del", "/tail/a")
+    page.wait_js("document.querySelectorAll('#tail-lines tbody tr').length === 3")
+    rows = page.js("[...document.querySelectorAll('#tail-lines tbody tr')].map(r => [...r.cells].slice(1).map(c => c.textContent))")
+    assert rows[0] == ["delete", "/tail/a", ""] and rows[2] == ["put", "/tail/a", IMG]
+    assert rows[1][:2] == ["put", "/tail/b"] and rows[1][2] == "x" * 512 + " … (1.95 KiB)"
+    assert page.js("typeof hacked") == "undefined" and page.js("document.querySelectorAll('main img').length") == 0
+    picture(page, "page-tail")
+    page.js("document.getElementById('tail-button').click()")
+    assert page.js("tail") is None and browser.complaints() == []
+
+    off = make_tier(cluster)
+    assert off.get("/debug/tail")[0] == 403
+    page = Page(browser, off).load()
+    page.wait_js("document.querySelectorAll('#endpoints li').length > 5")
+    assert page.js("document.getElementById('tail').hidden")
+
+
 def test_only_the_page_itself_may_be_loaded(browser, cluster, make_tier):
     """The policy is in force: a script or a picture of elsewhere is not loaded, and no script of the document runs."""
     tier = make_tier(cluster)

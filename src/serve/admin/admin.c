@@ -19,6 +19,7 @@
 #include "serve/admin/metrics.h"
 #include "serve/admin/numbers_document.h"
 #include "serve/admin/page_files.h"
+#include "serve/admin/page_query.h"
 #include "serve/admin/readiness.h"
 #include "serve/admin/sampler.h"
 #include "serve/admin/text.h"
@@ -448,6 +449,47 @@ static void begin_events(struct admin *admin, const struct page *page, const str
         answer_busy(request->x, "too many pages are open: close one\n", false);
 }
 
+struct tail_query {
+    size_t len;
+    char prefix[TAIL_PREFIX];
+};
+
+static enum belfry_err set_prefix(const char *name, const char *value, void *user, char *why, size_t why_len)
+{
+    struct tail_query *query = user;
+    if (strcmp(name, "prefix") != 0) {
+        snprintf(why, why_len, "no parameter is called %.32s: there is prefix", name);
+        return BELFRY_ERR_INVALID;
+    }
+    snprintf(why, why_len, "prefix: at most %d bytes", TAIL_PREFIX);
+    size_t len = strlen(value);
+    if (len > TAIL_PREFIX)
+        return BELFRY_ERR_INVALID;
+    memcpy(query->prefix, value, len);
+    query->len = len;
+    return BELFRY_OK;
+}
+
+static void begin_tail(struct admin *admin, const struct page *page, const struct request *request)
+{
+    char why[160] = "", text[192];
+    struct tail_query query = {0};
+    (void)page;
+    if (admin->opts.tail == NULL || request->is_foreign) {
+        answer_text(request->x, 403,
+                    request->is_foreign ? "only for the page of this address\n"
+                                        : "it is off: --admin-tail turns it on\n",
+                    request->head_only);
+    } else if (page_query_each(request->query, set_prefix, &query, why, sizeof(why)) != BELFRY_OK) {
+        snprintf(text, sizeof(text), "%s\n", why);
+        answer_text(request->x, 400, text, request->head_only);
+    } else if (request->head_only) {
+        answer(request->x, 200, "text/event-stream", (struct belfry_bytes){0}, true);
+    } else if (!tail_open(admin->opts.tail, request->x, belfry_bytes_of(query.prefix, query.len))) {
+        answer_busy(request->x, "too many tails are open: close one\n", false);
+    }
+}
+
 static void answer_file(const struct page_file *file, const struct request *request)
 {
     struct belfry_http_field fields[] = {
@@ -483,26 +525,31 @@ static const struct page pages[] = {
     {"/debug/numbers", "everything that is counted", begin_numbers, write_numbers, JSON, JSON},
     {"/debug/hour", "the last hour, a sample every 5 s; a restart forgets it", begin_hour, NULL, NULL, NULL},
     {"/debug/log", "the newest log lines of level warn and error", begin_log, NULL, NULL, NULL},
+    {"/debug/tail", "changes of keys as they are published: ?prefix= (text/event-stream)", begin_tail, NULL, NULL,
+     NULL},
     {"/events", "what the page receives every second (text/event-stream)", begin_events, NULL, NULL, NULL},
 };
 #define N_PAGES (sizeof(pages) / sizeof(pages[0]))
 
-static void write_index(char *text, size_t len, const char *title)
+/* A tail that is off is not listed: so the page knows. */
+static void write_index(const struct admin *admin, char *text, size_t len, const char *title)
 {
     size_t at = (size_t)snprintf(text, len, "%s\n", title);
-    for (size_t i = 0; i < N_PAGES && at < len; i++)
+    for (size_t i = 0; i < N_PAGES && at < len; i++) {
+        if (pages[i].begin == begin_tail && admin->opts.tail == NULL)
+            continue;
         at += (size_t)snprintf(text + at, len - at, "%-18s %s\n", pages[i].path, pages[i].what);
+    }
 }
 
 static void begin_index(struct admin *admin, const struct page *page, const struct request *request)
 {
     char text[2048];
-    (void)admin;
     if (request->wants_html) {
         answer_file(page_files_find(belfry_bytes_str(page->path)), request);
         return;
     }
-    write_index(text, sizeof(text), "belfryd, admin address");
+    write_index(admin, text, sizeof(text), "belfryd, admin address");
     answer_text(request->x, 200, text, request->head_only);
 }
 
@@ -562,13 +609,15 @@ void admin_begin(struct exchange *x, const struct exchange_head *head, void *use
         return;
     }
     char text[2048];
-    write_index(text, sizeof(text), "no such page; there are");
+    write_index(admin, text, sizeof(text), "no such page; there are");
     answer_text(x, 404, text, request.head_only);
 }
 
 void admin_tick(struct admin *admin, uint64_t now_ms)
 {
     BELFRY_OWNER_CHECK(admin);
+    if (admin->opts.tail != NULL)
+        tail_tick(admin->opts.tail);
     sampler_tick(admin->sampler, now_ms);
 }
 

@@ -13,6 +13,7 @@
  *     /debug/numbers       all of tier_numbers as JSON: what belfryctl top reads
  *     /debug/hour          the last hour (hour.h)
  *     /debug/log           the newest warnings and errors (log_lines.h)
+ *     /debug/tail?prefix=  changes of keys as they are published (tail.h); 403 where it is off
  *     /events              what open pages receive every second (sampler.h)
  *     /                    the page (page_files.h) for clients that accept HTML; for others a list of the above
  *
@@ -29,6 +30,7 @@
 #include "serve/admin/clients.h"
 #include "serve/admin/log_lines.h"
 #include "serve/admin/numbers.h"
+#include "serve/admin/tail.h"
 #include "serve/admin/watchers.h"
 #include "server/exchange.h"
 #include "server/hosts.h"
@@ -53,6 +55,7 @@ struct admin_opts {
     void *user;
     struct hosts *hosts;     /* lent; NULL: every name is allowed */
     struct log_lines *lines; /* lent; NULL: none are kept */
+    struct tail *tail;       /* lent; NULL: it is off */
     const struct belfry_log *log;
 };
 
@@ -62,7 +65,8 @@ void admin_destroy(struct admin *admin); /* drops answers that still come; NULL 
 /* exchange_begin_fn; user is the admin. */
 void admin_begin(struct exchange *x, const struct exchange_head *head, void *user);
 
-/* Asks for a sample for the hour and the pages, if one is due; to be called several times per second. */
+/* A turn of the tail, and a question for a sample for the hour and the pages, if one is due. To be called several times
+ * per second. */
 void admin_tick(struct admin *admin, uint64_t now_ms);
 
 #endif

@@ -533,6 +533,8 @@ static void answers_that_come_after_the_end_are_dropped(void **state)
 
 /* ---- the page ---- */
 
+static uint64_t now_ms = 1000000;
+
 static void a_browser_gets_the_page_and_other_clients_the_list(void **state)
 {
     (void)state;
@@ -574,9 +576,59 @@ static void files_of_the_page_forbid_all_else(void **state)
     }
 }
 
-/* ---- /events ---- */
+static void a_tail_that_is_off_is_refused_and_not_listed(void **state)
+{
+    (void)state;
+    struct fake fake = get("/debug/tail?prefix=/a");
+    assert_int_equal(fake.status, 403);
+    assert_string_equal(body(&fake), "it is off: --admin-tail turns it on\n");
+    fake_fini(&fake);
+    fake = get("/");
+    assert_null(strstr(body(&fake), "/debug/tail"));
+    fake_fini(&fake);
+}
 
-static uint64_t now_ms = 1000000;
+static void a_tail_takes_a_prefix(void **state)
+{
+    (void)state;
+    struct evlog_opts log = {.capacity_log2 = 4, .max_bytes = 1 << 20, .n_workers = 1};
+    struct evlog *evlog;
+    struct admin_opts opts = {.collect = collect, .sample = collect, .user = &asked};
+    struct fake fake, foreign;
+    char path[400] = "/debug/tail?prefix=";
+    assert_int_equal(evlog_create(&log, &evlog), BELFRY_OK);
+    assert_int_equal(tail_create(evlog, 0, &opts.tail), BELFRY_OK);
+    admin_destroy(admin);
+    assert_int_equal(admin_create(&opts, &admin), BELFRY_OK);
+    begin(&fake, "GET", "/debug/tail?prefix=%2Fa%20b");
+    assert_int_equal(fake.status, 200);
+    assert_string_equal(fake.type, "text/event-stream");
+    admin_tick(admin, now_ms += 1000);
+    answer_all();
+    begin_with(&foreign, "GET", "/debug/tail", "sec-fetch-site", "cross-site");
+    assert_int_equal(foreign.status, 403);
+    fake_fini(&foreign);
+    foreign = get("/debug/tail?range=/a");
+    assert_int_equal(foreign.status, 400);
+    assert_string_equal(body(&foreign), "no parameter is called range: there is prefix\n");
+    fake_fini(&foreign);
+    memset(path + strlen(path), 'x', TAIL_PREFIX + 1);
+    foreign = get(path);
+    assert_int_equal(foreign.status, 400);
+    assert_string_equal(body(&foreign), "prefix: at most 256 bytes\n");
+    fake_fini(&foreign);
+    foreign = get("/");
+    assert_non_null(strstr(body(&foreign), "\n/debug/tail "));
+    fake_fini(&foreign);
+    tail_destroy(opts.tail);
+    assert_true(fake.reset);
+    fake_fini(&fake);
+    admin_destroy(admin);
+    admin = NULL;
+    evlog_destroy(evlog);
+}
+
+/* ---- /events ---- */
 
 /* A second later; what is asked for is answered. Returns how many questions there were. */
 static size_t tick(void)
@@ -783,6 +835,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(answers_that_come_after_the_end_are_dropped, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_browser_gets_the_page_and_other_clients_the_list, set_up, tear_down),
         cmocka_unit_test_setup_teardown(files_of_the_page_forbid_all_else, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_tail_that_is_off_is_refused_and_not_listed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_tail_takes_a_prefix, set_up, tear_down),
         cmocka_unit_test_setup_teardown(no_open_page_means_a_question_only_for_the_hour, set_up, tear_down),
         cmocka_unit_test_setup_teardown(all_pages_share_one_question_and_one_message, set_up, tear_down),
         cmocka_unit_test_setup_teardown(open_pages_are_bounded_and_other_sites_have_none, set_up, tear_down),

@@ -449,6 +449,44 @@ async function loadLog() {
   $("log-none").hidden = got.lines.length > 0;
 }
 
+/* ---- the tail ---- */
+
+const TAIL_ROWS = 200;
+let tail = null;
+
+function endTail(text) {
+  tail?.close();
+  tail = null;
+  say($("tail-button"), "Start");
+  say($("tail-note"), text);
+}
+
+function addTail(...cells) {
+  const rows = $("tail-lines").tBodies[0];
+  rows.prepend(make("tr", {}, ...cells));
+  while (rows.rows.length > TAIL_ROWS) rows.deleteRow(-1);
+}
+
+function onChange({data}) {
+  const change = JSON.parse(data), shown = change.value ?? (change.value_b64 == null ? "" : "base64 " + change.value_b64);
+  const size = change.bytes > 512 ? ` … (${bytes(change.bytes)})` : "";
+  addTail(make("td", {class: "num"}, count(change.revision)), make("td", {class: change.type === "put" ? "" : "state-warn"}, change.type),
+    make("td", {class: "key"}, change.key ?? "base64 " + change.key_b64), make("td", {class: "key"}, shown + size));
+}
+
+function toggleTail() {
+  if (tail) { endTail("Stopped."); return; }
+  const prefix = $("tail-prefix").value;
+  $("tail-lines").tBodies[0].replaceChildren();
+  tail = new EventSource("/debug/tail?" + new URLSearchParams({prefix}));
+  say($("tail-button"), "Stop");
+  say($("tail-note"), `Changes of ${prefix ? `keys that begin with ${prefix}` : "all keys"} from now on, newest first, at most ${TAIL_ROWS}.`);
+  tail.addEventListener("change", onChange);
+  tail.addEventListener("skipped", event => addTail(make("td", {colspan: "4", class: "empty"}, `${count(JSON.parse(event.data).changes)} more changes were left out`)));
+  tail.addEventListener("lost", () => addTail(make("td", {colspan: "4", class: "empty"}, "some changes were not read")));
+  tail.addEventListener("error", () => { if (tail?.readyState === EventSource.CLOSED) endTail("It was refused: too many are open."); });
+}
+
 /* ---- the connection ---- */
 
 async function ask(path) {
@@ -506,17 +544,21 @@ document.addEventListener("visibilitychange", () => {
   stream?.close();
   stream = null;
   before = null;
+  if (tail) endTail("Stopped while the page was not looked at.");
 });
 
 async function loadEndpoints() {
   const answer = await fetch("/", {headers: {accept: "text/plain"}});
   const lines = (await answer.text()).split("\n").slice(1).map(line => line.match(/^(\/\S*)\s+(.*)$/)).filter(Boolean);
+  $("tail").hidden = !lines.some(([, where]) => where === "/debug/tail");
   $("endpoints").replaceChildren(...lines.map(([, where, what]) => make("li", {}, make("a", {href: where}, where), what)));
 }
 
 let typing = 0;
 $("filter").addEventListener("input", () => { clearTimeout(typing); typing = setTimeout(loadTable, 250); });
 $("refresh").addEventListener("click", loadTable);
+$("tail-button").addEventListener("click", toggleTail);
+$("tail-prefix").addEventListener("keydown", event => { if (event.key === "Enter") toggleTail(); });
 for (const name of Object.keys(tables)) $("tab-" + name).addEventListener("click", () => choose(name));
 charts.forEach(makeChart);
 new ResizeObserver(() => charts.forEach(drawChart)).observe($("charts"));
