@@ -23,11 +23,11 @@ def ip(*args, check=True):
 
 @contextlib.contextmanager
 def inside(ns):
-    """The calling thread, and it alone, is in namespace `ns` meanwhile; None: stays where it is."""
+    """The calling thread, and it alone, is in namespace `ns` meanwhile, which is a name or the path of one; None: stays where it is."""
     if ns is None:
         yield
         return
-    with open("/proc/thread-self/ns/net") as home, open(f"/run/netns/{ns}") as there:
+    with open("/proc/thread-self/ns/net") as home, open(os.path.join("/run/netns", ns)) as there:
         _enter(there)
         try:
             yield

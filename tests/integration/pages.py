@@ -19,6 +19,7 @@ import subprocess
 import textwrap
 from pathlib import Path
 
+import netns
 import procs
 from client import binary
 from kube_clients import kubectl_path
@@ -136,6 +137,11 @@ class Shell:
     @staticmethod
     def said(path):
         return path.read_text(errors="replace") if path.exists() else ""
+
+    def network(self):
+        """The calling thread is in the page's network meanwhile."""
+        with open(f"/proc/{self.proc.pid}/task/{self.proc.pid}/children") as f:
+            return netns.inside(f"/proc/{f.read().split()[0]}/ns/net")
 
     def close(self):
         procs.end(self.proc)
