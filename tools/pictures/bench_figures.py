@@ -283,3 +283,14 @@ def ratios(results):
         if value is not None:
             groups.setdefault(group, []).append(Ratio(title, group, other.role, value))
     return [(group, sorted(found, key=lambda each: -each.value)) for group, found in groups.items()]
+
+
+def worse(results):
+    """Every figure of every chart in which another program is better than ours: (chart's title, panel, bar, ratio)."""
+    found = []
+    for bench in (bench for bench in BENCHES if bench in results and bench != "tls"):  # tls: belfryd beside itself
+        for chart in charts(bench, results[bench]):
+            for panel in chart.panels:
+                found += [(chart.title, panel, each, value) for each in panel.bars
+                          if not each.limit and (value := ratio(panel, each)) is not None and value < 1]
+    return found
