@@ -12,9 +12,9 @@ _belfryd()
     --upstream-token-method) words='RS256 RS384 RS512 PS256 PS384 PS512 ES256 ES384 ES512 EdDSA HS256 HS384 HS512' ;;
     --log-level) words='error warn info debug' ;;
     --log-format) words='logfmt json' ;;
-    --upstream-cacert|--upstream-cert|--upstream-key|--upstream-password-file|--upstream-token-key|--resources|--config) what=-f ;;
+    --upstream-cacert|--upstream-cert|--upstream-key|--upstream-password-file|--upstream-token-key|--ticket-key-file|--resources|--config) what=-f ;;
     --cache-dir) what=-d ;;
-    --upstream|--upstream-server-name|--upstream-user|--rights-period|--listen|--admin|--advertise|--allowed-hosts|--name|--scope|--log-bytes|--history-bytes|--history-age|--memory-bytes|--max-streams|--max-connections|--max-watchers|--max-calls|--client-share|--tier-share|--greet-time|--message-time|--unread-time|--idle-time|--workers|--ready-lag|--drain|--progress-interval) return ;;
+    --upstream|--upstream-server-name|--upstream-user|--rights-period|--listen|--admin|--advertise|--allowed-hosts|--cors-origins|--name|--scope|--log-bytes|--history-bytes|--history-age|--memory-bytes|--max-streams|--max-connections|--max-watchers|--max-calls|--client-share|--tier-share|--greet-time|--message-time|--unread-time|--idle-time|--workers|--ready-lag|--drain|--progress-interval) return ;;
     *)
         [[ $cur != -* ]] || words="$flags --upstream --upstream-cacert --upstream-cert --upstream-key --upstream-server-name --upstream-user --upstream-password-file --upstream-token-key --upstream-token-method --allow-root --pass-users --rights-period --listen --insecure-listen --admin --admin-tail --advertise --allowed-hosts --name --resources --cache-dir --scope --log-bytes --history-bytes --history-age --memory-bytes --max-streams --max-connections --max-watchers --max-calls --client-share --tier-share --greet-time --message-time --unread-time --idle-time --workers --ready-lag --drain --progress-interval --harden --log-level --log-format --config --check-config --print-config --version --help"
         ;;

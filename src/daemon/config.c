@@ -195,6 +195,7 @@ enum belfry_err config_load(int argc, char **argv, FILE *out, FILE *err_out, str
 void config_fini(struct config *config)
 {
     definitions_destroy(config->definitions);
+    ticket_keys_wipe(&config->ticket_keys);
     for (enum config_key key = 0; key < N_CONFIG_KEYS; key++)
         config_drop(config, key);
     *config = (struct config){0};

@@ -31,6 +31,7 @@
 #include "net/tls.h"
 #include "serve/kube/definitions.h"
 #include "serve/route.h"
+#include "serve/sse/ticket_keys.h"
 #include "server/client_address.h"
 
 /* NAME+NAME */
@@ -64,7 +65,11 @@ struct config {
     char *advertise, *name, *cache_dir; /* advertise NULL: none */
     char **allowed_hosts;               /* names, beside the tier's own, or "*" */
     size_t n_allowed_hosts;
-    char **scope; /* prefixes; n_scope 0: everything; today at most 1 */
+    char **cors_origins; /* "https://app.example", as a browser sends them; n 0: other origins may read nothing */
+    size_t n_cors_origins;
+    char *ticket_key_file;          /* NULL: none */
+    struct ticket_keys ticket_keys; /* what it says; n 0: there is no file */
+    char **scope;                   /* prefixes; n_scope 0: everything; today at most 1 */
     size_t n_scope;
     struct definition_sources resources;
     struct definitions *definitions; /* what their files say (definitions.h); NULL: there are no resources */

@@ -264,6 +264,17 @@ static enum belfry_err read_resources(const struct config_draft *draft)
     return err == BELFRY_ERR_INVALID ? WRONG(draft, KEY_RESOURCES, "%s", why) : err;
 }
 
+/* As the resources: kept, so that a reload with a file that cannot be used changes nothing. */
+static enum belfry_err read_ticket_keys(const struct config_draft *draft)
+{
+    struct config *config = draft->config;
+    char why[TICKET_KEYS_WHY];
+    if (config->ticket_key_file == NULL)
+        return BELFRY_OK;
+    enum belfry_err err = ticket_keys_load(config->ticket_key_file, &config->ticket_keys, why);
+    return err == BELFRY_ERR_INVALID ? WRONG(draft, KEY_TICKET_KEY_FILE, "%s", why) : err;
+}
+
 enum belfry_err config_check(const struct config_draft *draft)
 {
     enum belfry_err err = check_upstream(draft);
@@ -279,6 +290,8 @@ enum belfry_err config_check(const struct config_draft *draft)
         err = check_identity(draft);
     if (err == BELFRY_OK)
         err = check_memory(draft);
+    if (err == BELFRY_OK)
+        err = read_ticket_keys(draft);
     return err == BELFRY_OK ? read_resources(draft) : err;
 }
 

@@ -9,6 +9,7 @@
 #include "base/utf8.h"
 #include "daemon/config_listen.h"
 #include "daemon/config_resource.h"
+#include "serve/sse/cors.h"
 
 #define MISTAKE_MAX 1024
 
@@ -93,6 +94,8 @@ void config_drop(struct config *config, enum config_key key)
         drop_resources(config);
     else if (key == KEY_ALLOWED_HOSTS)
         drop_texts(&config->allowed_hosts, &config->n_allowed_hosts);
+    else if (key == KEY_CORS_ORIGINS)
+        drop_texts(&config->cors_origins, &config->n_cors_origins);
     else if (key == KEY_SCOPE)
         drop_texts(&config->scope, &config->n_scope);
     else if (row->kind == BELFRY_KIND_TEXT && row->width > 0) {
@@ -205,6 +208,25 @@ static enum belfry_err add_hosts(struct config_draft *draft, const struct belfry
     return err;
 }
 
+static enum belfry_err add_origins(struct config_draft *draft, const struct belfry_opt_row *row,
+                                   struct config_origin origin, const char *text)
+{
+    struct config *config = draft->config;
+    enum belfry_err err = BELFRY_OK;
+    size_t len;
+    const char *item, *wrong;
+    while (err == BELFRY_OK && (item = belfry_value_item(&text, ",", &len)) != NULL) {
+        if ((wrong = cors_origin_wrong(belfry_bytes_of(item, len))) != NULL)
+            err = config_draft_wrong(draft, row, origin, "'%.*s' %s",
+                                     (int)(len < BELFRY_OPT_SHOWN ? len : BELFRY_OPT_SHOWN), item, wrong);
+        else if (config->n_cors_origins == CONFIG_LIST_MAX)
+            err = config_draft_wrong(draft, row, origin, "more than %d of them", CONFIG_LIST_MAX);
+        else
+            err = add_text(&config->cors_origins, &config->n_cors_origins, item, len);
+    }
+    return err;
+}
+
 static enum belfry_err add_scope(struct config_draft *draft, const struct belfry_opt_row *row,
                                  struct config_origin origin, const char *text)
 {
@@ -268,6 +290,8 @@ static enum belfry_err set_value(struct config_draft *draft, const struct belfry
         return add_upstream(draft, row, origin, text);
     if (row->id == KEY_ALLOWED_HOSTS)
         return add_hosts(draft, row, origin, text);
+    if (row->id == KEY_CORS_ORIGINS)
+        return add_origins(draft, row, origin, text);
     if (row->id == KEY_SCOPE)
         return add_scope(draft, row, origin, text);
     if (row->id == KEY_LISTEN) {

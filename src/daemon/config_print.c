@@ -136,6 +136,7 @@ static void write_list(FILE *out, const struct config *config, const struct conf
                : key == KEY_LISTEN        ? config->n_listen
                : key == KEY_RESOURCES     ? config->resources.n
                : key == KEY_ALLOWED_HOSTS ? config->n_allowed_hosts
+               : key == KEY_CORS_ORIGINS  ? config->n_cors_origins
                                           : config->n_scope;
     write_note(out, fprintf(out, "%s:%s", config_rows[key].name, n == 0 ? " []" : ""), draft, key);
     for (size_t i = 0; i < n; i++)
@@ -147,6 +148,7 @@ static void write_list(FILE *out, const struct config *config, const struct conf
             write_item(out, "  - ",
                        key == KEY_UPSTREAM        ? config->upstream[i].url
                        : key == KEY_ALLOWED_HOSTS ? config->allowed_hosts[i]
+                       : key == KEY_CORS_ORIGINS  ? config->cors_origins[i]
                                                   : config->scope[i]);
 }
 
@@ -193,6 +195,11 @@ void config_show(const struct config *config, enum config_key key, char *out, si
     const struct belfry_opt_row *row = &config_rows[key];
     char number[BELFRY_VALUE_MAX];
     size_t len = 0;
+    if (row->kind == BELFRY_KIND_TEXT) {
+        const char *text = text_at(row, config);
+        snprintf(out, out_len, "%s", text != NULL ? text : "none");
+        return;
+    }
     if (key != KEY_ALLOWED_HOSTS) {
         belfry_opt_write(row, belfry_opt_load(row, config), number);
         snprintf(out, out_len, "%s", number);

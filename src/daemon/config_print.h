@@ -13,7 +13,7 @@ void config_write(const struct config *config, const struct config_draft *draft,
 BELFRY_NODISCARD enum belfry_err config_write_key(const struct config *config, enum config_key key,
                                                   struct belfry_buf *out);
 
-/* The value of a number, or the items of allowed-hosts, for a person: cut where out[out_len] ends. */
+/* The value of a number or a text, or the items of allowed-hosts, for a person: cut where out[out_len] ends. */
 void config_show(const struct config *config, enum config_key key, char *out, size_t out_len);
 
 #endif

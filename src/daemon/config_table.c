@@ -91,6 +91,18 @@ const struct belfry_opt_row config_rows[N_CONFIG_ROWS] = {
         .more = "Plain HTTP that is not gRPC, on client and admin addresses, may always ask by address,\n"
                 "localhost and the name in --advertise. A request by another name gets 421, so that no\n"
                 "web page can ask through a visitor's browser. SIGHUP applies a change in the file."},
+    [KEY_CORS_ORIGINS] = {KEY_CORS_ORIGINS, "cors-origins", .kind = BELFRY_KIND_LIST, .value_name = "ORIGIN,...",
+        .help = "web pages of these origins may read /v1/events; may repeat",
+        .more = "An origin is scheme://host or scheme://host:port, as a browser sends it: in lower case and\n"
+                "without the default port. Pages that this tier serves itself need none. Without the option\n"
+                "a browser shows the answers of this tier to no other page."},
+    [KEY_TICKET_KEY_FILE] = {KEY_TICKET_KEY_FILE, "ticket-key-file", TEXT(ticket_key_file), .value_name = "FILE",
+        .help = "seal tickets for EventSource with the first key in this file",
+        .more = "One key per line, 32 bytes as base64 (openssl rand -base64 32) or hex, at most 4. All of\n"
+                "them open tickets. Tiers with the same file accept each other's tickets. A ticket holds\n"
+                "the credential of its client: whoever has a key can read it, or be any user of a\n"
+                "certificate. The file must not be readable by other users of the machine. SIGHUP reads it\n"
+                "again."},
     [KEY_NAME] = {KEY_NAME, "name", TEXT(name), .value_name = "NAME", .described = "the host name",
         .help = "what this tier is called in logs and by the tiers below",
         .more = "Each tier of a row needs a name of its own. A tier that finds its own name above it, or\n"

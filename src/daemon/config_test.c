@@ -991,6 +991,51 @@ static void any_config_prints_and_reads_back(void **state)
     }
 }
 
+static void origins_of_pages_are_as_browsers_send_them(void **state)
+{
+    (void)state;
+    load(NULL);
+    load_ok();
+    assert_int_equal(config.n_cors_origins, 0);
+    load("--cors-origins", "https://a.example,http://localhost:8080", "--cors-origins", "http://[::1]:1", NULL);
+    load_ok();
+    expect_reads_back();
+    assert_int_equal(config.n_cors_origins, 3);
+    assert_string_equal(config.cors_origins[1], "http://localhost:8080");
+    load_file("cors-origins: [https://edge.example]\n");
+    load_ok();
+    assert_string_equal(config.cors_origins[0], "https://edge.example");
+    load("--cors-origins", "*", NULL);
+    expect_mistake("--cors-origins: '*' would let every web page read what its visitor may: name the origins");
+    load("--cors-origins", "https://a,b.example", NULL);
+    expect_mistake("--cors-origins: 'b.example' is not an origin: write scheme://host");
+}
+
+static void keys_of_tickets_are_read_with_the_configuration(void **state)
+{
+    (void)state;
+    char keys[] = "/tmp/belfry-config-keys-XXXXXX";
+    int fd = mkstemp(keys);
+    assert_true(fd >= 0 && write(fd, "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n", 45) == 45);
+    load(NULL);
+    load_ok();
+    assert_null(config.ticket_key_file);
+    assert_int_equal(config.ticket_keys.n, 0);
+    load("--ticket-key-file", keys, NULL);
+    load_ok();
+    expect_reads_back();
+    assert_string_equal(config.ticket_key_file, keys);
+    assert_int_equal(config.ticket_keys.n, 1);
+    assert_int_equal(config.ticket_keys.key[0][31], 31);
+    assert_int_equal(fchmod(fd, 0644), 0);
+    load("--ticket-key-file", keys, NULL);
+    expect_mistake("can be read by every user of this machine: run chmod o-rwx on it");
+    close(fd);
+    unlink(keys);
+    load("--ticket-key-file", "/nowhere/keys", NULL);
+    expect_mistake("--ticket-key-file: /nowhere/keys cannot be read: No such file or directory");
+}
+
 #define ASKS "https://127.0.0.1:1,cert=/c,key=/k,client-ca=/d"
 
 static void users_of_certificates_need_a_key_or_a_tier_above(void **state)
@@ -1154,6 +1199,8 @@ int main(void)
         TEST(lists_are_replaced_by_a_higher_source_and_added_to_by_the_same),
         TEST(a_scalar_flag_given_twice_is_the_last),
         TEST(allowed_hosts_are_names),
+        TEST(origins_of_pages_are_as_browsers_send_them),
+        TEST(keys_of_tickets_are_read_with_the_configuration),
         TEST(a_scope_is_one_prefix),
         TEST(the_config_file_may_be_named_by_the_environment),
         TEST(a_resource_has_options_on_the_command_line),

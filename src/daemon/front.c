@@ -52,6 +52,7 @@ struct front {
     struct admin *admin;
     struct tail *tail;  /* NULL: it is off */
     struct hosts hosts; /* by which it may be asked over plain HTTP */
+    struct tickets url_tickets;
     struct limits limits;
     struct reload reload;
     struct belfry_tls_tickets *tickets; /* of all listeners */
@@ -400,6 +401,7 @@ static enum belfry_err front_start(struct front *front, char *why, size_t why_le
                              .front = front->box,
                              .limits = &front->limits,
                              .hosts = &front->hosts,
+                             .tickets = &front->url_tickets,
                              .log = front->log};
     if (err == BELFRY_OK)
         err = tier_start(&opts, &front->tier, why, why_len);
@@ -434,6 +436,7 @@ static void front_end(struct front *front)
     free(front->gates);
     reload_fini(&front->reload);
     limits_fini(&front->limits);
+    tickets_fini(&front->url_tickets);
     hosts_fini(&front->hosts);
 }
 
@@ -448,10 +451,12 @@ enum belfry_err front_run(const struct front_opts *opts, char *why, size_t why_l
                                  .config = opts->config,
                                  .logger = opts->logger,
                                  .limits = &front.limits,
-                                 .hosts = &front.hosts};
+                                 .hosts = &front.hosts,
+                                 .tickets = &front.url_tickets};
     if (uv_loop_init(&front.loop) != 0)
         return BELFRY_ERR_LIMIT;
     hosts_init(&front.hosts, opts->config->advertise);
+    tickets_init(&front.url_tickets);
     limits_init(&front.limits, opts->config);
     reload_init(&front.reload, &reload);
     enum belfry_err err = front_start(&front, why, why_len);

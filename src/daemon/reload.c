@@ -20,6 +20,14 @@ static void apply_limits(struct reload *reload, const struct config *next)
     limits_set(reload->opts.limits, next);
 }
 
+/* The file may have other keys under the same name, so a change is told here. */
+static void apply_tickets(struct reload *reload, const struct config *next)
+{
+    if (!tickets_set(reload->opts.tickets, &next->ticket_keys))
+        return;
+    belfry_logf(logger_log(reload->opts.logger), BELFRY_LOG_INFO, "ticket_keys", "keys=%zu", next->ticket_keys.n);
+}
+
 static void apply_log_level(struct reload *reload, const struct config *next)
 {
     logger_set_level(reload->opts.logger, next->log_level);
@@ -30,10 +38,10 @@ static const struct {
     enum config_key key;
     void (*apply)(struct reload *reload, const struct config *next);
 } live[] = {
-    {KEY_ALLOWED_HOSTS, apply_hosts}, {KEY_MAX_CONNECTIONS, apply_limits}, {KEY_MAX_WATCHERS, apply_limits},
-    {KEY_MAX_CALLS, apply_limits},    {KEY_CLIENT_SHARE, apply_limits},    {KEY_TIER_SHARE, apply_limits},
-    {KEY_GREET_TIME, apply_limits},   {KEY_MESSAGE_TIME, apply_limits},    {KEY_UNREAD_TIME, apply_limits},
-    {KEY_IDLE_TIME, apply_limits},    {KEY_LOG_LEVEL, apply_log_level},
+    {KEY_ALLOWED_HOSTS, apply_hosts}, {KEY_MAX_CONNECTIONS, apply_limits},  {KEY_MAX_WATCHERS, apply_limits},
+    {KEY_MAX_CALLS, apply_limits},    {KEY_CLIENT_SHARE, apply_limits},     {KEY_TIER_SHARE, apply_limits},
+    {KEY_GREET_TIME, apply_limits},   {KEY_MESSAGE_TIME, apply_limits},     {KEY_UNREAD_TIME, apply_limits},
+    {KEY_IDLE_TIME, apply_limits},    {KEY_TICKET_KEY_FILE, apply_tickets}, {KEY_LOG_LEVEL, apply_log_level},
 };
 #define N_LIVE (sizeof(live) / sizeof(live[0]))
 
@@ -191,6 +199,7 @@ void reload_init(struct reload *reload, const struct reload_opts *opts)
     *reload = (struct reload){.opts = *opts};
     BELFRY_OWNER_INIT(reload);
     apply_hosts(reload, opts->config);
+    apply_tickets(reload, opts->config);
 }
 
 void reload_fini(struct reload *reload)

@@ -17,6 +17,7 @@
 #include "daemon/config.h"
 #include "daemon/limits.h"
 #include "daemon/logger.h"
+#include "serve/sse/tickets.h"
 
 struct reload_opts {
     int argc; /* of main() */
@@ -25,6 +26,7 @@ struct reload_opts {
     struct logger *logger;
     struct limits *limits;
     struct hosts *hosts; /* shows names of the configuration until reload_fini() */
+    struct tickets *tickets;
 };
 
 struct reload {

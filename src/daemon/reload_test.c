@@ -39,6 +39,7 @@ struct bed {
     struct logger *logger;
     struct limits limits;
     struct hosts hosts;
+    struct tickets tickets;
     struct reload reload;
 };
 
@@ -67,13 +68,15 @@ static void bed_open(struct bed *bed, const char *text, char *flag)
     assert_int_equal(logger_create(bed->config.log_level, bed->config.log_format, fileno(bed->lines), &bed->logger),
                      BELFRY_OK);
     hosts_init(&bed->hosts, NULL);
+    tickets_init(&bed->tickets);
     limits_init(&bed->limits, &bed->config);
     struct reload_opts opts = {.argc = bed->argc,
                                .argv = bed->argv,
                                .config = &bed->config,
                                .logger = bed->logger,
                                .limits = &bed->limits,
-                               .hosts = &bed->hosts};
+                               .hosts = &bed->hosts,
+                               .tickets = &bed->tickets};
     reload_init(&bed->reload, &opts);
 }
 
@@ -81,6 +84,7 @@ static void bed_close(struct bed *bed)
 {
     reload_fini(&bed->reload);
     limits_fini(&bed->limits);
+    tickets_fini(&bed->tickets);
     hosts_fini(&bed->hosts);
     logger_destroy(bed->logger);
     config_fini(&bed->config);
@@ -272,6 +276,45 @@ static void new_times_are_there_for_every_worker(void **state)
     bed_close(&bed);
 }
 
+static void write_keys(const char *keys, const char *text)
+{
+    FILE *file = fopen(keys, "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void keys_of_tickets_are_read_again_under_the_same_name(void **state)
+{
+    (void)state;
+    static const char old_key[] = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n",
+                      both[] = "ff0102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\n"
+                               "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n";
+    char keys[] = "/tmp/belfry-reload-keys-XXXXXX", text[64];
+    struct bed bed;
+    int fd = mkstemp(keys);
+    assert_true(fd >= 0 && close(fd) == 0);
+    write_keys(keys, old_key);
+    snprintf(text, sizeof(text), "ticket-key-file: %s\n", keys);
+    bed_open(&bed, text, NULL);
+    assert_int_equal(bed.tickets.keys.n, 1);                          /* from the start */
+    expect_in(reload_with(&bed, text), "event=ticket_keys keys=1\n"); /* told at the start; nothing is new now */
+    expect_not_in(reload_with(&bed, text), "event=ticket_keys");
+    write_keys(keys, both);
+    expect_in(reload_with(&bed, text), "event=ticket_keys keys=2\n");
+    assert_int_equal(bed.tickets.keys.key[0][0], 0xff);
+    expect_not_in(reload_with(&bed, text), "event=ticket_keys");
+    write_keys(keys, "nonsense\n");
+    expect_in(reload_with(&bed, text), "event=reload_failed");
+    assert_int_equal(bed.tickets.keys.n, 2);
+    const char *logged = reload_with(&bed, "");
+    expect_in(logged, "ticket-key-file: /tmp/belfry-reload-keys-");
+    expect_in(logged, " -> none");
+    assert_int_equal(bed.tickets.keys.n, 0);
+    unlink(keys);
+    bed_close(&bed);
+}
+
 static void many_long_names_are_cut_in_the_line_only(void **state)
 {
     (void)state;
@@ -323,6 +366,7 @@ int main(void)
         cmocka_unit_test(a_file_that_is_wrong_changes_nothing),
         cmocka_unit_test(new_limits_are_there_for_every_worker),
         cmocka_unit_test(new_times_are_there_for_every_worker),
+        cmocka_unit_test(keys_of_tickets_are_read_again_under_the_same_name),
         cmocka_unit_test(many_long_names_are_cut_in_the_line_only),
         cmocka_unit_test(without_memory_nothing_changes),
     };

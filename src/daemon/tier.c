@@ -263,6 +263,8 @@ static enum belfry_err start_workers(struct tier *tier)
                                       .name = tier->word,
                                       .advertise = tier->advertise,
                                       .hosts = tier->opts.hosts,
+                                      .tickets = tier->opts.tickets,
+                                      .cors = {config->cors_origins, config->n_cors_origins},
                                       .vouch = tier->mint != NULL || config->pass_users ? &tier->vouch : NULL,
                                       .needs_auth = config_needs_auth(config),
                                       .memory_max = tier->limits->memory / config->workers,

@@ -21,8 +21,9 @@ struct tier_opts {
     const struct config *config; /* lent */
     uv_loop_t *loop;             /* the front's */
     struct mailbox *front;
-    struct limits *limits; /* lent */
-    struct hosts *hosts;   /* by which it may be asked over plain HTTP; lent */
+    struct limits *limits;   /* lent */
+    struct hosts *hosts;     /* by which it may be asked over plain HTTP; lent */
+    struct tickets *tickets; /* lent */
     const struct belfry_log *log;
 };
 

@@ -21,6 +21,8 @@
 #include "serve/admin/watchers.h"
 #include "serve/kube/catalog_feed.h"
 #include "serve/route.h"
+#include "serve/sse/cors.h"
+#include "serve/sse/tickets.h"
 #include "server/inbound.h"
 
 struct worker_thread;
@@ -40,6 +42,8 @@ struct worker_thread_opts {
     const char *name;                /* of the tier, as a word (serve/uplink/via.h) */
     const char *advertise;           /* NULL: none */
     struct hosts *hosts;             /* by which it may be asked over plain HTTP; lent */
+    struct tickets *tickets;         /* for EventSource; lent */
+    struct cors_origins cors;        /* lent */
     const struct vouch_opts *vouch;  /* for users of client certificates; uplink and loop are filled in here. NULL: they
                                         are refused. Lent */
     bool needs_auth;                 /* a listener has rights=upstream: look whether auth is on there */

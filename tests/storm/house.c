@@ -11,6 +11,7 @@
 #include "daemon/tier.h"
 #include "net/tls_test_keys.h"
 #include "net/tls_tickets.h"
+#include "serve/sse/tickets.h"
 #include "server/inbound.h"
 #include "storm/clock.h"
 #include "storm/etcd.h"
@@ -60,6 +61,7 @@ static struct {
     uv_loop_t loop; /* the front's */
     struct mailbox *box;
     struct hosts hosts;
+    struct tickets tickets;
     struct limits limits;
     struct tier *tier;
     struct admin *admin;
@@ -263,12 +265,14 @@ static void start_tier(struct choices *choices)
     verdict_must(uv_loop_init(&house.loop) == 0 && mailbox_create(&house.loop, &house, &house.box) == BELFRY_OK,
                  "the front");
     hosts_init(&house.hosts, NULL);
+    tickets_init(&house.tickets);
     limits_init(&house.limits, &house.config);
     struct tier_opts opts = {.config = &house.config,
                              .loop = &house.loop,
                              .front = house.box,
                              .limits = &house.limits,
                              .hosts = &house.hosts,
+                             .tickets = &house.tickets,
                              .log = &house.log};
     if (tier_start(&opts, &house.tier, why, sizeof(why)) != BELFRY_OK)
         verdict_fail("the tier does not start: %s", why);
@@ -315,6 +319,7 @@ void house_close(void)
     tier_destroy(house.tier);
     mailbox_destroy(house.box);
     limits_fini(&house.limits);
+    tickets_fini(&house.tickets);
     hosts_fini(&house.hosts);
     config_fini(&house.config);
     etcd_close();

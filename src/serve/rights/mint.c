@@ -1,8 +1,6 @@
 /* src/serve/rights/mint.c */
 #include "serve/rights/mint.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <openssl/ec.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
@@ -12,10 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/base64.h"
+#include "base/secret_file.h"
 #include "json/json.h"
 
 #define SIGNATURE_MAX 2048 /* RSA with 16384 bits */
@@ -64,39 +61,6 @@ __attribute__((format(printf, 3, 4))) static enum belfry_err mint_fail(char why[
     va_end(args);
     ERR_clear_error();
     return BELFRY_ERR_INVALID;
-}
-
-/* ---- the file ---- */
-
-static enum belfry_err read_open_file(int fd, const char *file, struct belfry_buf *out, char why[MINT_WHY])
-{
-    struct stat about;
-    uint8_t *to;
-    if (fstat(fd, &about) != 0 || !S_ISREG(about.st_mode))
-        return mint_fail(why, file, "is no file that can be read");
-    if ((about.st_mode & (S_IROTH | S_IWOTH)) != 0)
-        return mint_fail(why, file, "can be %s by every user of this machine: run chmod o-rwx on it",
-                         (about.st_mode & S_IROTH) != 0 ? "read" : "written");
-    if (belfry_buf_reserve(out, MINT_KEY_MAX + 1, &to) != BELFRY_OK)
-        return BELFRY_ERR_NOMEM;
-    for (ssize_t n; belfry_buf_len(out) <= MINT_KEY_MAX; belfry_buf_grown(out, (size_t)n)) {
-        n = read(fd, to + belfry_buf_len(out), MINT_KEY_MAX + 1 - belfry_buf_len(out));
-        if (n < 0)
-            return mint_fail(why, file, "cannot be read: %s", strerror(errno));
-        if (n == 0)
-            return BELFRY_OK;
-    }
-    return mint_fail(why, file, "is too long for a key");
-}
-
-static enum belfry_err read_file(const char *file, struct belfry_buf *out, char why[MINT_WHY])
-{
-    int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not stop the start */
-    if (fd < 0)
-        return mint_fail(why, file, "cannot be read: %s", strerror(errno));
-    enum belfry_err err = read_open_file(fd, file, out, why);
-    close(fd);
-    return err;
 }
 
 /* ---- the key ---- */
@@ -180,7 +144,7 @@ static enum belfry_err mint_load(struct mint *mint, const char *file, char why[M
 {
     struct belfry_buf text;
     belfry_buf_init(&text);
-    enum belfry_err err = read_file(file, &text, why);
+    enum belfry_err err = belfry_secret_file_read(file, MINT_KEY_MAX, &text, why, MINT_WHY);
     bool is_bytes = mint->method != NULL && mint->method->key == KEY_BYTES;
     if (err == BELFRY_OK && is_bytes)
         err = mint_take_bytes(mint, belfry_buf_bytes(&text), file, why);
@@ -188,9 +152,7 @@ static enum belfry_err mint_load(struct mint *mint, const char *file, char why[M
         err = mint_read_pem(mint, belfry_buf_bytes(&text), file, why);
     if (err == BELFRY_OK && !is_bytes)
         err = mint_choose(mint, file, why);
-    if (text.data != NULL)
-        explicit_bzero(text.data, text.cap);
-    belfry_buf_fini(&text);
+    belfry_secret_buf_fini(&text);
     return err;
 }
 
