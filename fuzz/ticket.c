@@ -17,7 +17,7 @@ static void seal_and_open(const struct identity *who, size_t hurt)
     struct ticket ticket;
     int64_t expires_s;
     belfry_buf_init(&text);
-    check(ticket_seal(&keys, who, NOW, NOW, &text, &expires_s) == BELFRY_OK);
+    check(ticket_seal(&keys, &(struct ticket_order){who, NOW, NOW, 300}, &text, &expires_s) == BELFRY_OK);
     check(belfry_buf_len(&text) <= TICKET_TEXT_MAX);
     check(ticket_open(&keys, belfry_buf_bytes(&text), NOW, &ticket) == BELFRY_OK);
     check(identity_same(&ticket.who, who) && ticket.expires_s == expires_s);

@@ -20,6 +20,7 @@ complete -c belfryd -l advertise -x -d 'the address at which clients reach this 
 complete -c belfryd -l allowed-hosts -x -d 'other names by which plain HTTP may ask; * for all; may repeat'
 complete -c belfryd -l cors-origins -x -d 'web pages of these origins may read /v1/events; may repeat'
 complete -c belfryd -l ticket-key-file -r -F -d 'seal tickets for EventSource with the first key in this file'
+complete -c belfryd -l ticket-time -x -d 'a ticket expires after this time'
 complete -c belfryd -l name -x -d 'what this tier is called in logs and by the tiers below'
 complete -c belfryd -l resources -r -F -d 'serve these CustomResourceDefinitions to kubectl and its like; may repeat'
 complete -c belfryd -l cache-dir -x -a '(__fish_complete_directories)' -d 'where the replica is kept'

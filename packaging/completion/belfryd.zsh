@@ -25,6 +25,7 @@ _belfryd()
         '*--allowed-hosts=[other names by which plain HTTP may ask; * for all; may repeat]:NAME,...: '
         '*--cors-origins=[web pages of these origins may read /v1/events; may repeat]:ORIGIN,...: '
         '--ticket-key-file=[seal tickets for EventSource with the first key in this file]:FILE:_files'
+        '--ticket-time=[a ticket expires after this time]:TIME: '
         '--name=[what this tier is called in logs and by the tiers below]:NAME: '
         '*--resources=[serve these CustomResourceDefinitions to kubectl and its like; may repeat]:FILE[,OPTION...]:_files'
         '--cache-dir=[where the replica is kept]:DIR:_path_files -/'

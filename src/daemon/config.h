@@ -75,7 +75,7 @@ struct config {
     struct definitions *definitions; /* what their files say (definitions.h); NULL: there are no resources */
     size_t log_bytes, history_bytes, memory_bytes; /* memory_bytes: the bound for everything accounted; 0: 75 % of what
                                                       service_limits() has */
-    uint64_t history_age_s, ready_lag_ms, drain_ms, progress_ms, rights_period_ms;
+    uint64_t ticket_time_s, history_age_s, ready_lag_ms, drain_ms, progress_ms, rights_period_ms;
     uint64_t greet_time_ms, message_time_ms, unread_time_ms, idle_time_ms; /* for which clients are waited for */
     unsigned workers;                                                      /* at least 1 */
     uint32_t max_streams;                                                  /* 0: no limit */

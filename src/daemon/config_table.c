@@ -103,6 +103,10 @@ const struct belfry_opt_row config_rows[N_CONFIG_ROWS] = {
                 "the credential of its client: whoever has a key can read it, or be any user of a\n"
                 "certificate. The file must not be readable by other users of the machine. SIGHUP reads it\n"
                 "again."},
+    [KEY_TICKET_TIME] = {KEY_TICKET_TIME, "ticket-time", .kind = BELFRY_KIND_SECONDS, AT(ticket_time_s),
+        .value_name = "TIME",
+        RANGE(5, 3600), .fallback = "5m", .help = "a ticket expires after this time",
+        .more = "A stream that was opened with a ticket receives the next one when 4/5 of it are over."},
     [KEY_NAME] = {KEY_NAME, "name", TEXT(name), .value_name = "NAME", .described = "the host name",
         .help = "what this tier is called in logs and by the tiers below",
         .more = "Each tier of a row needs a name of its own. A tier that finds its own name above it, or\n"

@@ -23,7 +23,7 @@ static void apply_limits(struct reload *reload, const struct config *next)
 /* The file may have other keys under the same name, so a change is told here. */
 static void apply_tickets(struct reload *reload, const struct config *next)
 {
-    if (!tickets_set(reload->opts.tickets, &next->ticket_keys))
+    if (!tickets_set(reload->opts.tickets, &next->ticket_keys, (int64_t)next->ticket_time_s))
         return;
     belfry_logf(logger_log(reload->opts.logger), BELFRY_LOG_INFO, "ticket_keys", "keys=%zu", next->ticket_keys.n);
 }
@@ -41,7 +41,8 @@ static const struct {
     {KEY_ALLOWED_HOSTS, apply_hosts}, {KEY_MAX_CONNECTIONS, apply_limits},  {KEY_MAX_WATCHERS, apply_limits},
     {KEY_MAX_CALLS, apply_limits},    {KEY_CLIENT_SHARE, apply_limits},     {KEY_TIER_SHARE, apply_limits},
     {KEY_GREET_TIME, apply_limits},   {KEY_MESSAGE_TIME, apply_limits},     {KEY_UNREAD_TIME, apply_limits},
-    {KEY_IDLE_TIME, apply_limits},    {KEY_TICKET_KEY_FILE, apply_tickets}, {KEY_LOG_LEVEL, apply_log_level},
+    {KEY_IDLE_TIME, apply_limits},    {KEY_TICKET_KEY_FILE, apply_tickets}, {KEY_TICKET_TIME, apply_tickets},
+    {KEY_LOG_LEVEL, apply_log_level},
 };
 #define N_LIVE (sizeof(live) / sizeof(live[0]))
 

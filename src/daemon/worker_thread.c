@@ -479,8 +479,10 @@ static enum belfry_err create_sse(struct worker_thread *t, uv_loop_t *loop)
                                        .seed = t->opts.seed,
                                        .memory_max = t->opts.memory_max,
                                        .unread_ms = t->limits.times.unread_ms,
+                                       .tickets = t->opts.tickets,
                                        .log = t->opts.log_lines},
-                           .scope = t->opts.scope};
+                           .scope = t->opts.scope,
+                           .origins = t->opts.cors};
     return err != BELFRY_OK ? err : sse_create(&sse, &t->sse);
 }
 

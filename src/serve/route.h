@@ -10,7 +10,7 @@
  *                                          {"etcdserver":"3.5.16","etcdcluster":"3.5.0"} with upstream's versions, and
  *                                          what Kubernetes' /version has where that dialect is served
  *           POST /v3/..., /v3beta/...      gateway: gRPC's methods with JSON
- *           GET /v1/events                 sse: changes as Server-Sent Events
+ *           GET /v1/events                 sse: changes as Server-Sent Events; with it /v1/ticket and /belfry.js
  *           /api, /apis, /openapi, probes  kube: list and watch of objects
  *           any other                      404
  *

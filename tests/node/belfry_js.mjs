@@ -131,6 +131,7 @@ function streamOf(bytes, size, cut, hold) {
             return {done: false, value};
         }
         if (hold === null) return {done: true};
+        if (hold.aborted) throw new Error("aborted");
         return new Promise((_, reject) => hold.addEventListener("abort", () => reject(new Error("aborted"))));
     }})};
 }
@@ -241,11 +242,11 @@ test("an equal state after a reset is no change", async () => {
 // ---- values and keys ----
 
 test("bytes are a Uint8Array, and a key of bytes has a name that no other can have", async () => {
-    const events = [{op: "put", key: "/t", value: "text"}, {op: "put", key: "/b", value: "/wD+", as: "base64"},
-        {op: "put", key64: "L/8=", value: "k"}];
+    const events = [{op: "put", key: "/t", value: "text"}, {op: "put", key: "/b", value_b64: "/wD+"},
+        {op: "put", key_b64: "L/8=", value: "k"}];
     const text = message({event: "reset", id: 0}, {reason: "snapshot"}) + message({event: "state"}, {events}) +
         message({event: "synced", id: "5-x"}, {rev: 5, n: 3}) +
-        message({id: "6-x"}, {rev: 6, events: [{op: "delete", key64: "L/8="}]});
+        message({id: "6-x"}, {rev: 6, events: [{op: "delete", key_b64: "L/8="}]});
     let middle;
     const {keys} = await collect(() => ({text, hold: true}), {}, keys => {
         if (keys.rev === 5) middle = new Map(keys);

@@ -47,7 +47,9 @@ export class Parser {
 
 const refusal = (status, message) => Object.assign(new Error(message), {status});
 /* A key that is no UTF-8 is "\udc00" and its base64: no other key can begin so. */
-const keyOf = ({key, key64}) => key ?? "\udc00" + key64;
+const keyOf = ({key, key_b64}) => key ?? "\udc00" + key_b64;
+const valueOf = ({value, value_b64: b64}) =>
+  b64 === undefined ? value : Uint8Array.from(atob(b64), c => c.charCodeAt(0));
 const same = (a, b) => a === b || (typeof a === "object" && JSON.stringify(a) === JSON.stringify(b));
 
 export default class Belfry extends Map {
@@ -158,7 +160,7 @@ export default class Belfry extends Map {
       this.#reason = message.reason;
       this.#moveTo("syncing");
     } else if (type === "state")
-      for (const event of message.events) this.#next.set(keyOf(event), this.#valueOf(event));
+      for (const event of message.events) this.#next.set(keyOf(event), valueOf(event));
     else if (type === "synced") this.#replace(message);
     else if (type === "message") this.#add(message);
     else if (type === "progress") this.#rev = message.rev;
@@ -179,7 +181,7 @@ export default class Belfry extends Map {
 
   #add({rev, events, more}) {
     for (const event of events) {
-      const key = keyOf(event), value = event.op === "put" ? this.#valueOf(event) : undefined;
+      const key = keyOf(event), value = valueOf(event);
       this.#parts.push({op: event.op, key, value, old: this.get(key)});
     }
     if (more) return;
@@ -192,11 +194,6 @@ export default class Belfry extends Map {
   #apply(changes, rev) {
     for (const {op, key, value} of changes) op === "put" ? super.set(key, value) : super.delete(key);
     this.#rev = rev;
-  }
-
-  #valueOf({value, as}) {
-    if (as !== "base64" && this.#opts.value !== "base64") return value;
-    return Uint8Array.from(atob(value), c => c.charCodeAt(0));
   }
 
   #moveTo(state) {

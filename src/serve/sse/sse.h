@@ -3,6 +3,8 @@
  * sse: Server-Sent Events over exchanges.
  *
  *     GET  /v1/events?...      a stream: sse_query.h says what may be asked for, sse_stream.h how it is served
+ *     POST /v1/ticket          a ticket for the credential of the request (ticket.h), for ?ticket= of the first
+ *     GET  /belfry.js          a client of it for web pages
  *     OPTIONS of the same      what a page of another origin may ask for (CORS)
  *
  * The Last-Event-ID of the head wins over that of the query, and both over snapshot=1.
@@ -14,6 +16,7 @@
 #ifndef BELFRY_SERVE_SSE_SSE_H
 #define BELFRY_SERVE_SSE_SSE_H
 
+#include "serve/sse/cors.h"
 #include "serve/sse/sse_stream.h"
 
 struct sse;
@@ -21,7 +24,7 @@ struct sse;
 struct sse_opts {
     struct sse_streams_opts streams;
     struct belfry_bytes scope;   /* as in watch.h */
-    struct listen_names origins; /* "https://example.org:8443"; lent */
+    struct cors_origins origins; /* lent */
 };
 
 BELFRY_NODISCARD enum belfry_err sse_create(const struct sse_opts *opts, struct sse **out);

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/list.h"
@@ -81,8 +82,9 @@ struct sse_stream {
 
     struct roster_entry roster; /* due: the smallest of the times below */
     struct belfry_list inside, states;
-    uint64_t end_ms, ask_ms, beat_ms;
-    uint64_t beat_bytes; /* sent_bytes when it was last looked at for a heartbeat */
+    uint64_t end_ms, ask_ms, beat_ms, ticket_ms; /* ticket_ms: when the next ticket is due */
+    int64_t born_s;                              /* of its chain of tickets */
+    uint64_t beat_bytes;                         /* sent_bytes when it was last looked at for a heartbeat */
     uint64_t opened_ms, sent_bytes;
     size_t told;  /* bytes that the core may still write */
     size_t bytes; /* as counted in the stats */
@@ -117,7 +119,7 @@ static void sse_stream_move_to(struct sse_stream *stream, enum sse_stream_state 
 static void sse_stream_set_due(struct sse_stream *stream)
 {
     uint64_t due_ms = belfry_min_time(belfry_min_time(stream->end_ms, stream->ask_ms), stream->beat_ms);
-    roster_set_due(&stream->streams->roster, &stream->roster, due_ms);
+    roster_set_due(&stream->streams->roster, &stream->roster, belfry_min_time(due_ms, stream->ticket_ms));
 }
 
 static bool is_over_memory(const struct sse_streams *streams)
@@ -754,6 +756,51 @@ static void sse_stream_set_beat(struct sse_stream *stream, uint64_t now_ms)
     sse_stream_set_due(stream);
 }
 
+/* ---- tickets ---- */
+
+int64_t sse_unix_s(const struct sse_streams_opts *opts)
+{
+    return opts->now_s != NULL ? opts->now_s() : (int64_t)time(NULL);
+}
+
+static void sse_stream_set_ticket(struct sse_stream *stream, int64_t expires_in_s, uint64_t now_ms)
+{
+    stream->ticket_ms = now_ms + (expires_in_s > 0 ? (uint64_t)expires_in_s * 800 : 0);
+    sse_stream_set_due(stream);
+}
+
+/* Only a stream that may receive changes now gets one, and it must have room: a client that does not read must not make
+ * unread tickets pile up. */
+static bool sse_stream_may_have_ticket(struct sse_stream *stream)
+{
+    return stream->headed && !is_inside(stream) && sse_stream_may_deliver(stream) &&
+           exchange_room(stream->x) >= EXCHANGE_ROOM_LOW;
+}
+
+static void sse_stream_say_ticket(struct sse_stream *stream, uint64_t now_ms)
+{
+    struct sse_streams *streams = stream->streams;
+    struct belfry_buf ticket, text;
+    int64_t now_s = sse_unix_s(&streams->opts), expires_s = 0;
+    if (!sse_stream_may_have_ticket(stream)) {
+        stream->ticket_ms = now_ms + LOOK_MS;
+        sse_stream_set_due(stream);
+        return;
+    }
+    belfry_buf_init(&ticket);
+    belfry_buf_init(&text);
+    stream->ticket_ms = BELFRY_NEVER;
+    enum belfry_err err = tickets_seal(streams->opts.tickets, &stream->who, stream->born_s, now_s, &ticket, &expires_s);
+    bool has_next = err == BELFRY_OK;
+    if (has_next)
+        err = sse_text_ticket(belfry_buf_bytes(&ticket), (uint64_t)(expires_s - now_s), &text);
+    belfry_buf_fini(&ticket);
+    if (!has_next) /* the chain has ended, or the keys were taken away: the stream goes on without a ticket */
+        sse_stream_set_due(stream);
+    else if (sse_stream_say(stream, &text, err))
+        sse_stream_set_ticket(stream, expires_s - now_s, now_ms);
+}
+
 static void sse_stream_join(struct sse_stream *stream, uint64_t now_ms)
 {
     struct sse_streams *streams = stream->streams;
@@ -764,7 +811,7 @@ static void sse_stream_join(struct sse_stream *stream, uint64_t now_ms)
     streams->stats.opened++;
     shares_count(stream->share, SHARES_WATCHERS, 0, 1);
     stream->opened_ms = now_ms;
-    stream->end_ms = stream->ask_ms = BELFRY_NEVER;
+    stream->end_ms = stream->ask_ms = stream->ticket_ms = BELFRY_NEVER;
     sse_stream_set_beat(stream, now_ms);
     exchange_handle(stream->x, &stream_events, stream);
 }
@@ -778,6 +825,10 @@ void sse_stream_open(struct sse_streams *streams, struct exchange *x, const stru
         return;
     }
     sse_stream_join(stream, now_ms);
+    if (ask->ticket != NULL) {
+        stream->born_s = ask->ticket->born_s;
+        sse_stream_set_ticket(stream, ask->ticket->expires_s - sse_unix_s(&streams->opts), now_ms);
+    }
     if (permit_is_open_to(streams->opts.permit, &stream->who, now_ms)) {
         sse_stream_find_start(stream);
         return;
@@ -821,6 +872,10 @@ static void sse_stream_time_has_come(struct sse_stream *stream, uint64_t now_ms)
         stream->ask_ms = BELFRY_NEVER;
         sse_stream_set_due(stream);
         sse_stream_apply_regime(stream);
+        return;
+    }
+    if (stream->ticket_ms <= now_ms) {
+        sse_stream_say_ticket(stream, now_ms);
         return;
     }
     if (stream->headed && stream->sent_bytes == stream->beat_bytes && !is_inside(stream))

@@ -18,6 +18,9 @@
  * `event: reset`, and receives the state anew (snapshot=1), or goes on from now. An id that upstream has never reached,
  * or that is of another cluster, is lost, too.
  *
+ * A stream that was opened with a ticket receives `event: ticket` with the next one when 4/5 of its time are over,
+ * while it may receive changes and has room. The last one of a chain has no next (ticket.h).
+ *
  * A stream that has been silent for SSE_BEAT_MS says SSE_HEARTBEAT, so that proxies keep it: no silence is longer than
  * two and a half of these.
  *
@@ -34,6 +37,7 @@
 #include "serve/rights/fence.h"
 #include "serve/rights/permit.h"
 #include "serve/sse/sse_query.h"
+#include "serve/sse/tickets.h"
 #include "server/exchange.h"
 
 #define SSE_BEAT_MS      12000
@@ -53,10 +57,14 @@ struct sse_streams_opts {
     void (*work)(void *user); /* the core has something to do */
     void *user;
     uint64_t seed;
-    size_t memory_max;  /* of worker_stats.bytes and sse_streams_stats.bytes together; 0: no bound */
-    uint64_t unread_ms; /* 0: SSE_INSIDE_MS */
+    size_t memory_max;       /* of worker_stats.bytes and sse_streams_stats.bytes together; 0: no bound */
+    uint64_t unread_ms;      /* 0: SSE_INSIDE_MS */
+    struct tickets *tickets; /* outlives it; NULL: none */
+    int64_t (*now_s)(void);  /* Unix time; NULL: the machine's */
     const struct belfry_log *log;
 };
+
+int64_t sse_unix_s(const struct sse_streams_opts *opts);
 
 BELFRY_NODISCARD enum belfry_err sse_streams_create(const struct sse_streams_opts *opts, struct sse_streams **out);
 void sse_streams_destroy(struct sse_streams *streams);                             /* every stream ends; NULL is fine */
@@ -70,6 +78,7 @@ void sse_streams_drain(struct sse_streams *streams, uint64_t now_ms, uint64_t dr
 struct sse_ask {
     const struct sse_query *query; /* lent */
     const struct identity *who;    /* lent */
+    const struct ticket *ticket;   /* that `who` came with; NULL: none. Lent */
     bool has_id;                   /* a header's wins over the query's */
     struct sse_id id;
     const char *client;                     /* user-agent */

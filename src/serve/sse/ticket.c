@@ -86,24 +86,25 @@ static enum belfry_err seal_bytes(const struct ticket_keys *keys, const struct i
     return sealed ? BELFRY_OK : BELFRY_ERR_NOMEM;
 }
 
-enum belfry_err ticket_seal(const struct ticket_keys *keys, const struct identity *who, int64_t born_s, int64_t now_s,
-                            struct belfry_buf *out, int64_t *out_expires_s)
+enum belfry_err ticket_seal(const struct ticket_keys *keys, const struct ticket_order *order, struct belfry_buf *out,
+                            int64_t *out_expires_s)
 {
-    int64_t expires_s = now_s + TICKET_LIFE_S, ends_s = born_s + chain_s(who->kind);
+    const struct identity *who = order->who;
+    int64_t expires_s = order->now_s + order->life_s, ends_s = order->born_s + chain_s(who->kind);
     unsigned char *to;
     struct belfry_buf whole;
     if (keys->n == 0)
         return BELFRY_ERR_UNSUPPORTED;
     if (who->text.len > TICKET_IDENTITY_BYTES)
         return BELFRY_ERR_TOO_LARGE;
-    if (now_s >= ends_s)
+    if (order->now_s >= ends_s)
         return BELFRY_ERR_TIMEOUT;
     if (expires_s > ends_s)
         expires_s = ends_s;
     belfry_buf_init(&whole);
     enum belfry_err err = belfry_buf_reserve(&whole, TICKET_OVERHEAD_BYTES + who->text.len, &to);
     if (err == BELFRY_OK)
-        err = seal_bytes(keys, who, born_s, expires_s, to);
+        err = seal_bytes(keys, who, order->born_s, expires_s, to);
     if (err == BELFRY_OK) {
         belfry_buf_grown(&whole, TICKET_OVERHEAD_BYTES + who->text.len);
         err = belfry_base64_encode(BELFRY_BASE64_URL, belfry_buf_bytes(&whole), out);

@@ -24,7 +24,6 @@
 #include "serve/rights/identity.h"
 #include "serve/sse/ticket_keys.h"
 
-#define TICKET_LIFE_S       300
 #define TICKET_SKEW_S       30
 #define TICKET_CHAIN_S      (12 * 3600)
 #define TICKET_CERT_CHAIN_S 3600
@@ -39,13 +38,19 @@ struct ticket {
     struct belfry_buf plain; /* owned; holds who.text */
 };
 
-/* Appends a ticket for `who`, which expires TICKET_LIFE_S from now, or earlier at the end of its chain. born_s: now_s,
- * or that of its parent.
+/* What a ticket is made of. */
+struct ticket_order {
+    const struct identity *who;
+    int64_t born_s; /* now_s, or that of its parent */
+    int64_t now_s, life_s;
+};
+
+/* Appends a ticket, which expires life_s from now, or earlier at the end of its chain.
  * Errors: BELFRY_ERR_TIMEOUT (the chain has ended: the client must show its own credential again),
  *         BELFRY_ERR_TOO_LARGE (the identity has more than TICKET_IDENTITY_BYTES),
  *         BELFRY_ERR_UNSUPPORTED (there are no keys), BELFRY_ERR_NOMEM (also when OpenSSL fails). */
-BELFRY_NODISCARD enum belfry_err ticket_seal(const struct ticket_keys *keys, const struct identity *who, int64_t born_s,
-                                             int64_t now_s, struct belfry_buf *out, int64_t *out_expires_s);
+BELFRY_NODISCARD enum belfry_err ticket_seal(const struct ticket_keys *keys, const struct ticket_order *order,
+                                             struct belfry_buf *out, int64_t *out_expires_s);
 
 /* On BELFRY_OK the caller ends *out with ticket_fini().
  * Errors: BELFRY_ERR_AUTH (no ticket of these keys, whatever the reason), BELFRY_ERR_TIMEOUT (a ticket that has

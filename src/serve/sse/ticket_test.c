@@ -12,7 +12,8 @@
 #include "serve/sse/tickets.h"
 #include "support/refuse.h"
 
-#define NOW INT64_C(1800000000)
+#define NOW  INT64_C(1800000000)
+#define LIFE 300
 
 static const struct ticket_keys one_key = {.key = {{1, 2, 3}}, .n = 1};
 
@@ -31,8 +32,8 @@ static struct belfry_bytes seal_with(const struct ticket_keys *keys, const struc
 {
     int64_t expires_s = 0;
     belfry_buf_init(out);
-    assert_int_equal(ticket_seal(keys, who, NOW, NOW, out, &expires_s), BELFRY_OK);
-    assert_int_equal(expires_s, NOW + TICKET_LIFE_S);
+    assert_int_equal(ticket_seal(keys, &(struct ticket_order){who, NOW, NOW, LIFE}, out, &expires_s), BELFRY_OK);
+    assert_int_equal(expires_s, NOW + LIFE);
     return belfry_buf_bytes(out);
 }
 
@@ -54,7 +55,7 @@ static void expect_same(const struct identity *who)
     assert_int_equal(ticket.who.tag, who->tag);
     assert_false(ticket.who.accepted);
     assert_int_equal(ticket.born_s, NOW);
-    assert_int_equal(ticket.expires_s, NOW + TICKET_LIFE_S);
+    assert_int_equal(ticket.expires_s, NOW + LIFE);
     ticket_fini(&ticket);
     belfry_buf_fini(&text);
 }
@@ -83,7 +84,8 @@ static void the_longest_token_fits_and_a_longer_one_is_refused(void **state)
     text[TICKET_IDENTITY_BYTES + 1] = '\0';
     struct identity long_one = token_of(text);
     belfry_buf_init(&out);
-    assert_int_equal(ticket_seal(&one_key, &long_one, NOW, NOW, &out, &expires_s), BELFRY_ERR_TOO_LARGE);
+    assert_int_equal(ticket_seal(&one_key, &(struct ticket_order){&long_one, NOW, NOW, LIFE}, &out, &expires_s),
+                     BELFRY_ERR_TOO_LARGE);
     assert_int_equal(belfry_buf_len(&out), 0);
     text[TICKET_IDENTITY_BYTES] = '\0';
     long_one = token_of(text);
@@ -164,8 +166,8 @@ static void a_ticket_expires(void **state)
     struct belfry_buf out;
     struct identity who = cert_of("alice");
     struct belfry_bytes text = seal_with(&one_key, &who, &out);
-    assert_int_equal(open_at(text, NOW + TICKET_LIFE_S + TICKET_SKEW_S - 1), BELFRY_OK);
-    assert_int_equal(open_at(text, NOW + TICKET_LIFE_S + TICKET_SKEW_S), BELFRY_ERR_TIMEOUT);
+    assert_int_equal(open_at(text, NOW + LIFE + TICKET_SKEW_S - 1), BELFRY_OK);
+    assert_int_equal(open_at(text, NOW + LIFE + TICKET_SKEW_S), BELFRY_ERR_TIMEOUT);
     assert_int_equal(open_at(text, NOW + 100000), BELFRY_ERR_TIMEOUT);
     belfry_buf_fini(&out);
 }
@@ -187,13 +189,15 @@ static void expect_chain_ends(const struct identity *who, int64_t chain_s)
     struct ticket ticket;
     int64_t expires_s = 0;
     belfry_buf_init(&out);
-    assert_int_equal(ticket_seal(&one_key, who, NOW, NOW + chain_s - 10, &out, &expires_s), BELFRY_OK);
+    assert_int_equal(
+        ticket_seal(&one_key, &(struct ticket_order){who, NOW, NOW + chain_s - 10, LIFE}, &out, &expires_s), BELFRY_OK);
     assert_int_equal(expires_s, NOW + chain_s);
     assert_int_equal(ticket_open(&one_key, belfry_buf_bytes(&out), NOW + chain_s - 5, &ticket), BELFRY_OK);
     assert_int_equal(ticket.born_s, NOW); /* so that the next one knows it */
     ticket_fini(&ticket);
     expires_s = 7;
-    assert_int_equal(ticket_seal(&one_key, who, NOW, NOW + chain_s, &out, &expires_s), BELFRY_ERR_TIMEOUT);
+    assert_int_equal(ticket_seal(&one_key, &(struct ticket_order){who, NOW, NOW + chain_s, LIFE}, &out, &expires_s),
+                     BELFRY_ERR_TIMEOUT);
     assert_int_equal(expires_s, 7);
     belfry_buf_fini(&out);
 }
@@ -274,7 +278,8 @@ static void without_keys_there_are_no_tickets(void **state)
     int64_t expires_s;
     struct identity who = token_of("abc");
     belfry_buf_init(&out);
-    assert_int_equal(ticket_seal(&none, &who, NOW, NOW, &out, &expires_s), BELFRY_ERR_UNSUPPORTED);
+    assert_int_equal(ticket_seal(&none, &(struct ticket_order){&who, NOW, NOW, LIFE}, &out, &expires_s),
+                     BELFRY_ERR_UNSUPPORTED);
     assert_int_equal(ticket_open(&none, belfry_bytes_str("AAAA"), NOW, &ticket), BELFRY_ERR_UNSUPPORTED);
     assert_int_equal(belfry_buf_len(&out), 0);
 }
@@ -292,15 +297,15 @@ static void keys_in_force_are_replaced(void **state)
     tickets_init(&tickets);
     assert_false(tickets_has_keys(&tickets));
     assert_int_equal(tickets_seal(&tickets, &who, NOW, NOW, &out, &expires_s), BELFRY_ERR_UNSUPPORTED);
-    assert_true(tickets_set(&tickets, &one_key));
-    assert_false(tickets_set(&tickets, &one_key));
+    assert_true(tickets_set(&tickets, &one_key, LIFE));
+    assert_false(tickets_set(&tickets, &one_key, LIFE));
     assert_true(tickets_has_keys(&tickets));
     assert_int_equal(tickets_seal(&tickets, &who, NOW, NOW, &out, &expires_s), BELFRY_OK);
     assert_int_equal(tickets_open(&tickets, belfry_buf_bytes(&out), NOW, &ticket), BELFRY_OK);
     ticket_fini(&ticket);
-    assert_true(tickets_set(&tickets, &other));
+    assert_true(tickets_set(&tickets, &other, LIFE));
     assert_int_equal(tickets_open(&tickets, belfry_buf_bytes(&out), NOW, &ticket), BELFRY_ERR_AUTH);
-    assert_true(tickets_set(&tickets, &none));
+    assert_true(tickets_set(&tickets, &none, LIFE));
     assert_false(tickets_has_keys(&tickets));
     tickets_fini(&tickets);
     belfry_buf_fini(&out);
@@ -313,7 +318,7 @@ static enum belfry_err seal_and_open(void)
     int64_t expires_s;
     struct identity who = token_of("abc");
     belfry_buf_init(&text);
-    enum belfry_err err = ticket_seal(&one_key, &who, NOW, NOW, &text, &expires_s);
+    enum belfry_err err = ticket_seal(&one_key, &(struct ticket_order){&who, NOW, NOW, LIFE}, &text, &expires_s);
     if (err == BELFRY_OK)
         err = ticket_open(&one_key, belfry_buf_bytes(&text), NOW, &ticket);
     if (err == BELFRY_OK)

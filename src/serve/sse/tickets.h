@@ -16,6 +16,7 @@ struct tickets {
     pthread_mutex_t mu;
     /* under mu, which is held for a copy */
     struct ticket_keys keys;
+    int64_t life_s; /* of a new ticket */
 };
 
 /* Begins without keys. */
@@ -23,7 +24,7 @@ void tickets_init(struct tickets *tickets);
 void tickets_fini(struct tickets *tickets);
 
 /* Replaces the keys by a copy of these; n may be 0. Returns whether they are others than before. */
-bool tickets_set(struct tickets *tickets, const struct ticket_keys *keys);
+bool tickets_set(struct tickets *tickets, const struct ticket_keys *keys, int64_t life_s);
 bool tickets_has_keys(struct tickets *tickets);
 
 /* As ticket_seal() and ticket_open(), with the keys in force. */
