@@ -32,11 +32,13 @@ WORKER = {
     "core": {"streams": 3, "watchers": 12, "riding": 9, "waiting": 2, "boarded": 0, "stalled": 1, "solo": 0, "parked": 1,
              "deliveries": 100, "compacted": 0},
     "inbound": {"connections": 3, "bytes_out": 5000}, "relay": {"relayed": 4},
+    "reads": {"replica_linearizable": 20, "replica_serializable": 3, "upstream_linearizable": 2, "upstream_serializable": 0},
     "latency": {"buckets": [0] * 17, "count": 0, "sum_s": 0}}
 NUMBERS = {
     "name": "edge-1", "version": "9.9.9", "up_ms": 61000, "draining": False,
     "upstream": {"answered": True, "standing": "ready", "reason": "", "state": "live", "endpoint": "http://up:2379",
                  "revision": 41, "upstream_revision": 42, "silent_ms": 12, "follower": {"events": 7, "listings": 1}},
+    "summary": {"rejected": {"flood": 5, "host": 6}},
     "replica": {"history_oldest": 2, "history_bytes": 4096}, "log": {"oldest": 30, "newest": 41, "bytes": 999},
     "workers": [WORKER]}
 
@@ -128,6 +130,7 @@ def test_one_screen_is_printed_where_there_is_no_terminal(serve, how, unix):
     text = top(address).stdout.decode()
     assert text.startswith("belfryd 9.9.9  edge-1  up 1m01s  READY  http://up:2379 > edge-1\n")
     assert "lag 1 rev, 12ms" in text and "synced 9   catching up 2   parked 1" in text
+    assert "   reads 23, by upstream 2   rejected 11\n" in text
     assert re.search(r"^ +3 +0 B +1s  parked +10.0.0.1:0 +grpc-go +grpc +/services/0\*$", text, re.M)
     assert "\033" not in text
 

@@ -65,6 +65,7 @@ static void add_worker(struct top_numbers *n, yyjson_val *worker)
     READ_PART(CORE, yyjson_obj_get(worker, "core"), n->core);
     READ_PART(INBOUND, yyjson_obj_get(worker, "inbound"), n->inbound);
     READ_PART(RELAY, yyjson_obj_get(worker, "relay"), n->relay);
+    READ_PART(READS, yyjson_obj_get(worker, "reads"), n->reads);
     for (size_t i = 0; i < TOP_BUCKETS; i++)
         n->latency[i] += yyjson_get_uint(yyjson_arr_get(buckets, i));
 }
@@ -83,6 +84,18 @@ static void read_troubles(struct top_numbers *n, yyjson_val *pools)
     }
 }
 
+static void read_rejected(struct top_numbers *n, yyjson_val *rejected)
+{
+    yyjson_val *reason, *number;
+    size_t i, max;
+    if (rejected == NULL) /* an older tier */
+        return;
+    yyjson_obj_foreach(rejected, i, max, reason, number)
+    {
+        n->rejected += yyjson_get_uint(number);
+    }
+}
+
 static void read_numbers(struct top_numbers *n, yyjson_val *root)
 {
     yyjson_val *worker;
@@ -95,6 +108,7 @@ static void read_numbers(struct top_numbers *n, yyjson_val *root)
     READ_PART(REPLICA, yyjson_obj_get(root, "replica"), n->replica);
     READ_PART(LOG, yyjson_obj_get(root, "log"), n->log);
     read_troubles(n, yyjson_obj_get(root, "pools"));
+    read_rejected(n, yyjson_obj_get(yyjson_obj_get(root, "summary"), "rejected"));
     yyjson_arr_foreach(yyjson_obj_get(root, "workers"), i, max, worker)
     {
         add_worker(n, worker);

@@ -52,6 +52,10 @@ struct top_numbers {
     struct {
         NUMBERS_RELAY(TOP_MEMBER)
     } relay;
+    struct {
+        NUMBERS_READS(TOP_MEMBER)
+    } reads;
+    uint64_t rejected;               /* for all reasons */
     const char *troubles[TOP_POOLS]; /* of pools, a sentence each */
     size_t n_troubles;
     uint64_t latency[TOP_BUCKETS];

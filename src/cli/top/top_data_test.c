@@ -82,6 +82,9 @@ static void numbers_of_the_daemon_are_found(void **state)
     assert_int_equal(n->core.parked, 1008);
     assert_int_equal(n->inbound.connections, 1200);
     assert_int_equal(n->relay.relayed, 1301);
+    assert_int_equal(n->reads.replica_linearizable + n->reads.replica_serializable, 1310 + 1311);
+    assert_int_equal(n->reads.upstream_linearizable + n->reads.upstream_serializable, 1312 + 1313);
+    assert_int_equal(n->rejected, 301 + 1117 + 1113 + 1214 + 1209 + 1302);
     assert_int_equal(n->latency[16], 16);
     assert_true(n->core.deliveries > 1000 && n->core.compacted > n->core.deliveries && n->inbound.bytes_out > 1200);
 }
@@ -305,11 +308,14 @@ static void rates_are_of_the_time_between(void **state)
     struct top_numbers before = data.numbers;
     before.follower.events -= 50;
     before.relay.relayed -= 10;
+    before.reads.replica_serializable -= 40;
+    before.reads.upstream_linearizable -= 2;
     memset(before.latency, 0, sizeof(before.latency));
     struct top_view view = {.before = &before, .elapsed_ms = 2000, .sort = "", .line_end = "\n"};
     show(&view);
     assert_non_null(strstr(text, "in 25 ev/s"));
     assert_non_null(strstr(text, "relayed 5/s"));
+    assert_non_null(strstr(text, "reads 20/s, by upstream 1/s"));
     assert_non_null(strstr(text, "p50 <"));
     assert_non_null(strstr(text, "p99 >3s"));
     before = data.numbers;

@@ -113,23 +113,39 @@ static void print_percentile(double ms, char out[TOP_TEXT])
         snprintf(out, TOP_TEXT, "<%.3gms", ms);
 }
 
+static uint64_t replica_reads(const struct top_numbers *n)
+{
+    return n == NULL ? 0 : n->reads.replica_linearizable + n->reads.replica_serializable;
+}
+
+static uint64_t upstream_reads(const struct top_numbers *n)
+{
+    return n == NULL ? 0 : n->reads.upstream_linearizable + n->reads.upstream_serializable;
+}
+
 static void write_flow(FILE *out, const struct top_numbers *n, const struct top_view *view)
 {
     const struct top_numbers *b = view->before;
     struct top_line line;
     char in[TOP_TEXT], bytes[HUMAN_SIZE], p50[TOP_TEXT], p99[TOP_TEXT], deliveries[TOP_TEXT];
+    char replica[TOP_TEXT], upstream[TOP_TEXT], rejected[TOP_TEXT];
     uint64_t events, sent;
     bool in_rate = rate_of(view, n->follower.events, b != NULL ? b->follower.events : 0, &events);
     bool out_rate = rate_of(view, n->inbound.bytes_out, b != NULL ? b->inbound.bytes_out : 0, &sent);
     top_text_number(events, in);
     human_size((int64_t)sent, bytes);
     print_rate(view, n->core.deliveries, b != NULL ? b->core.deliveries : 0, deliveries);
+    print_rate(view, replica_reads(n), replica_reads(b), replica);
+    print_rate(view, upstream_reads(n), upstream_reads(b), upstream);
+    top_text_number(n->rejected, rejected);
     print_percentile(percentile(n, b, 0.5), p50);
     print_percentile(percentile(n, b, 0.99), p99);
     top_line_begin(&line, view->columns);
     top_line_add(&line, "flow      in %s ev%s", in, in_rate ? "/s" : "");
     top_line_field(&line, "out %s  %s%s", deliveries, bytes, out_rate ? "/s" : "");
     top_line_field(&line, "delivery p50 %s p99 %s", p50, p99);
+    top_line_field(&line, "reads %s, by upstream %s", replica, upstream);
+    top_line_field(&line, "rejected %s", rejected);
     top_line_end(&line, out, view->line_end);
 }
 

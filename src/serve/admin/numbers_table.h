@@ -269,14 +269,14 @@
     X(SUM, relay.held_peak, -, HIDDEN, "belfry_memory_peak_bytes", GAUGE, NULL, "pool=\"relay\"")
 
 #define NUMBERS_READS(X) \
-    X(SUM, reads.replica[0], replica_linearizable, JSON, "belfry_reads_total", COUNTER, \
+    X(SUM, reads.replica[0], replica_linearizable, TOP, "belfry_reads_total", COUNTER, \
       "Reads (Range, and Txns that only read) by where they were answered, and by what they asked for.", \
       "source=\"replica\",consistency=\"linearizable\"") \
-    X(SUM, reads.replica[1], replica_serializable, JSON, "belfry_reads_total", COUNTER, NULL, \
+    X(SUM, reads.replica[1], replica_serializable, TOP, "belfry_reads_total", COUNTER, NULL, \
       "source=\"replica\",consistency=\"serializable\"") \
-    X(SUM, reads.upstream[0], upstream_linearizable, JSON, "belfry_reads_total", COUNTER, NULL, \
+    X(SUM, reads.upstream[0], upstream_linearizable, TOP, "belfry_reads_total", COUNTER, NULL, \
       "source=\"upstream\",consistency=\"linearizable\"") \
-    X(SUM, reads.upstream[1], upstream_serializable, JSON, "belfry_reads_total", COUNTER, NULL, \
+    X(SUM, reads.upstream[1], upstream_serializable, TOP, "belfry_reads_total", COUNTER, NULL, \
       "source=\"upstream\",consistency=\"serializable\"") \
     X(SUM, reads.stale, stale, JSON, "belfry_reads_stale_total", COUNTER, \
       "Reads answered by the replica while the tier was stale: serializable ones.") \
