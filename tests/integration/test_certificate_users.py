@@ -459,3 +459,37 @@ def test_kubectl_works_by_a_certificate_and_reads_why_it_may_not(stand, tmp_path
     code, text = kubectl(tier, "get", "--raw", LIST)
     assert code != 0 and time.monotonic() - began < 30, text
     assert "cannot tell etcd the user of a client certificate" in text or "provide credentials" in text, text
+
+
+def test_a_ticket_is_of_the_user_of_its_certificate(stand, tmp_path):
+    """Whoever brings it, and on a tier below, too. The certificate of the connection does not count besides."""
+    keys = tmp_path / "ticket.keys"
+    keys.write_text("00112233445566778899aabbccddeeff" * 2 + "\n")
+    keys.chmod(0o600)
+    stand.etcd()
+    above = stand.keyed("--ticket-key-file", str(keys), listen=["users-from=leaf"])
+    tiers = [above, stand.below(above, "leaf", "--ticket-key-file", str(keys))]
+
+    def ticket(tier, name):
+        connection = stand.https(tier, name)
+        connection.request("POST", "/v1/ticket")
+        answer = connection.getresponse()
+        body = answer.read()
+        connection.close()
+        assert answer.status == 200, body
+        return json.loads(body)["ticket"]
+
+    def status(tier, name, prefix, text):
+        connection = stand.https(tier, name)
+        connection.request("GET", f"/v1/events?prefix={prefix}&ticket={text}")
+        code = connection.getresponse().status
+        connection.close()
+        return code
+    of_alice, of_middle, of_root = ticket(above, "alice"), ticket(tiers[1], "middle"), ticket(above, "root")
+    for tier in tiers:
+        assert status(tier, "bob", "/a/", of_alice) == 200
+        assert status(tier, "middle", "/b/", of_alice) == 403, "middle may read it, alice may not"
+        assert status(tier, "alice", "/b/", of_middle) == 200
+        assert status(tier, "alice", "/a/", of_root) == 401, "not without --allow-root"
+    stand.cluster.ctl("user", "revoke-role", "alice", "apps")
+    procs.wait_until(lambda: status(above, "bob", "/a/", of_alice) == 403, 20, 0.2, "a ticket keeps no right alive")

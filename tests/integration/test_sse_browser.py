@@ -11,11 +11,14 @@ import urllib.request
 
 import pytest
 import procs
+from certs import Certs
 from client import binary
+from ports import free_port
 from test_identity import restore
 from test_kube_auth import token
 from test_security import READER, ROOT, enable_auth
 
+SOAK = os.environ.get("BELFRY_SOAK") == "1"
 PREFIXES = ["/a/", "/b/", "/c/"]
 DOCS = os.path.join(os.path.dirname(__file__), "..", "..", "docs", "sse.md")
 BLANK = "<!doctype html><meta charset=utf-8><title>page</title>"
@@ -155,7 +158,7 @@ def test_a_page_outlives_kills_and_moves_to_another_tier(cluster, make_tier, bro
     browser.load(site.url)
     keys = Keys(browser, [tier.url for tier in tiers])
     keys.wait_same(writer)
-    for tier in tiers:  # one of them serves the page
+    for tier in tiers * (20 if SOAK else 1):  # one of them serves the page
         writer.write(8)
         tier.kill()
         writer.write(8)
@@ -232,6 +235,25 @@ def test_a_page_is_refused_for_good_and_says_why(cluster, make_tier, browser, si
     failed = browser.wait_js("keys.state === 'closed' && window.failed", 30)
     assert failed["status"] in (401, 403)
     assert keys.state() == {"/a/1": "one"}
+
+
+def test_many_maps_share_one_connection_of_http2(cluster, make_tier, browser, site, tmp_path):
+    """Over HTTP/1.1 a browser has six connections to a host, and the seventh stream would wait for ever."""
+    certs, port = Certs(tmp_path / "certs"), free_port()
+    tier = make_tier(cluster, "--cors-origins", site.url,
+                     listen=[f"https://127.0.0.1:{port},cert={certs.path('server.pem')},key={certs.path('server.key')}"])
+    browser.devtools("Security.setIgnoreCertificateErrors", ignore=True)
+    browser.load(site.url)
+    cluster.put("/a/1", "one")
+    browser.js(f"""import("https://127.0.0.1:{port}/belfry.js").then(({{default: Belfry}}) => {{
+        window.maps = Array.from({{length: 20}}, () => new Belfry({{prefixes: ["/a/"]}}));
+    }})""")
+    for value in ("one", "two"):
+        browser.wait_js(f"maps.every(map => map.state === 'live' && map.get('/a/1') === '{value}')", 60)
+        if value == "one":
+            tier.kill()
+            cluster.put("/a/1", "two")
+            tier.start()
 
 
 # ---- other origins
