@@ -129,11 +129,13 @@ static bool has_method(const struct exchange_head *head, const char *method)
 /* False: it was refused. `method` is the only one besides OPTIONS. */
 static bool check_method(struct sse *sse, struct exchange *x, const struct exchange_head *head, const char *method)
 {
-    struct belfry_http_field fields[CORS_FIELDS + 1];
+    struct belfry_http_field fields[CORS_FIELDS + 2];
     bool is_post = strcmp(method, "POST") == 0;
     if (has_method(head, method))
         return true;
     size_t n = cors_fields(sse, head, fields);
+    fields[n++] =
+        (struct belfry_http_field){belfry_bytes_str("content-type"), belfry_bytes_str("text/plain; charset=utf-8")};
     fields[n++] = (struct belfry_http_field){belfry_bytes_str("allow"),
                                              belfry_bytes_str(is_post ? "POST, OPTIONS" : "GET, OPTIONS")};
     exchange_answer(x, 405, fields, n, belfry_bytes_str(is_post ? "use POST\n" : "use GET\n"));

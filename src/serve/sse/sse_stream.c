@@ -173,36 +173,46 @@ static bool is_inside(const struct sse_stream *stream)
     return stream->stream != NULL && stream_inside_since(stream->stream, &bytes) != 0;
 }
 
-static void write_head(struct exchange *x, const struct belfry_http_field *more, size_t n)
+/* Every stream's fields, and `more`. Returns how many. */
+static size_t head_fields(const struct belfry_http_field *more, size_t n,
+                          struct belfry_http_field fields[HEAD_FIELDS + HEAD_MORE])
 {
-    struct belfry_http_field fields[HEAD_FIELDS + HEAD_MORE] = {
-        {belfry_bytes_str("content-type"), belfry_bytes_str("text/event-stream")},
-        {belfry_bytes_str("cache-control"), belfry_bytes_str("no-store")},
-        {belfry_bytes_str("x-accel-buffering"), belfry_bytes_str("no")}};
+    fields[0] = (struct belfry_http_field){belfry_bytes_str("content-type"), belfry_bytes_str("text/event-stream")};
+    fields[1] = (struct belfry_http_field){belfry_bytes_str("cache-control"), belfry_bytes_str("no-store")};
+    fields[2] = (struct belfry_http_field){belfry_bytes_str("x-accel-buffering"), belfry_bytes_str("no")};
     assert(n <= HEAD_MORE);
     for (size_t i = 0; i < n; i++)
         fields[HEAD_FIELDS + i] = more[i];
-    exchange_respond(x, 200, fields, HEAD_FIELDS + n);
+    return HEAD_FIELDS + n;
 }
 
-/* Clients that come again at once are spread over a time that grows with their number. */
-static void write_retry(struct sse_streams *streams, struct exchange *x)
+/* Clients that come again at once are spread over a time that grows with their number. Without memory `text` stays
+ * empty: a client then comes again after a time of its own. */
+static void make_retry(struct sse_streams *streams, struct belfry_buf *text)
 {
     uint64_t spread_ms = SSE_RETRY_MS + 5 * (uint64_t)streams->stats.streams;
-    struct belfry_buf text;
-    belfry_buf_init(&text);
     spread_ms = spread_ms < SSE_RETRY_MAX_MS ? spread_ms : SSE_RETRY_MAX_MS;
-    if (sse_text_retry(SSE_RETRY_MS + belfry_rng_below(&streams->rng, spread_ms), &text) == BELFRY_OK)
-        exchange_write(x, text.data, belfry_buf_len(&text));
+    belfry_buf_init(text);
+    if (sse_text_retry(SSE_RETRY_MS + belfry_rng_below(&streams->rng, spread_ms), text) != BELFRY_OK)
+        belfry_buf_clear(text);
+}
+
+static void write_retry(struct sse_streams *streams, struct exchange *x)
+{
+    struct belfry_buf text;
+    make_retry(streams, &text);
+    exchange_write(x, text.data, belfry_buf_len(&text));
     belfry_buf_fini(&text);
 }
 
-void sse_answer_later(struct sse_streams *streams, struct exchange *x, const struct belfry_http_field *fields, size_t n)
+void sse_answer_later(struct sse_streams *streams, struct exchange *x, const struct belfry_http_field *more, size_t n)
 {
+    struct belfry_http_field fields[HEAD_FIELDS + HEAD_MORE];
+    struct belfry_buf text;
     streams->stats.later++;
-    write_head(x, fields, n);
-    write_retry(streams, x);
-    exchange_end(x, NULL, 0);
+    make_retry(streams, &text);
+    exchange_answer(x, 200, fields, head_fields(more, n, fields), belfry_buf_bytes(&text));
+    belfry_buf_fini(&text);
 }
 
 /* A browser takes a message whose end is missing for none; a connection that is cut tells every client. */
@@ -239,8 +249,9 @@ static void sse_stream_say_head(struct sse_stream *stream)
 {
     if (stream->headed)
         return;
+    struct belfry_http_field fields[HEAD_FIELDS + HEAD_MORE];
     stream->headed = true;
-    write_head(stream->x, stream->fields, stream->n_fields);
+    exchange_respond(stream->x, 200, fields, head_fields(stream->fields, stream->n_fields, fields));
     write_retry(stream->streams, stream->x);
 }
 
