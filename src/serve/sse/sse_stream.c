@@ -516,6 +516,8 @@ static void sse_stream_end_state(struct sse_stream *stream)
 static void sse_stream_step_state(struct sse_stream *stream)
 {
     struct belfry_buf text;
+    if (!sse_stream_may_deliver(stream)) /* since it was found that there is room; on_party() or on_verdict() goes on */
+        return;
     belfry_buf_init(&text);
     enum belfry_err err = sse_state_step(stream->snapshot, stream->streams->opts.store, &text);
     if (err == BELFRY_ERR_COMPACTED || err == BELFRY_ERR_CANCELED) {

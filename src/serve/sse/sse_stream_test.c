@@ -567,6 +567,28 @@ static void paused_stream_is_given_nothing(void **state)
     bed_close(&bed);
 }
 
+static void pause_holds_for_a_state_that_was_about_to_be_read(void **state)
+{
+    (void)state;
+    BED(bed);
+    bed_put(&bed, "/a/k", "v");
+    bed_run(&bed);
+    permit_close(&bed.permit);
+    struct fakeexchange *peer = bed_get(&bed, COMING "&snapshot=1");
+    permit_answer(&bed.permit, 0, PERMIT_HELD, "");
+    assert_says(peer, RETRY RESET("snapshot"));
+    bed.permit.paused = true;
+    bed.permit.party->fn(bed.permit.party, PERMIT_PAUSED, "");
+    bed_run(&bed);
+    assert_silent(peer);
+    assert_int_equal(bed.store.reads, 0);
+    bed.permit.paused = false;
+    bed.permit.party->fn(bed.permit.party, PERMIT_RESUMED, "");
+    bed_run(&bed);
+    assert_says(peer, STATE(PUT("/a/k", "v")) SYNCED("11", "1"));
+    bed_close(&bed);
+}
+
 static void auth_that_is_turned_on_is_asked_about(void **state)
 {
     (void)state;
@@ -903,6 +925,7 @@ int main(void)
         cmocka_unit_test(right_that_is_taken_away_ends_the_stream),
         cmocka_unit_test(token_that_is_forgotten_ends_the_stream),
         cmocka_unit_test(paused_stream_is_given_nothing),
+        cmocka_unit_test(pause_holds_for_a_state_that_was_about_to_be_read),
         cmocka_unit_test(auth_that_is_turned_on_is_asked_about),
         cmocka_unit_test(auth_that_is_turned_off_while_it_is_asked_about_grants),
         cmocka_unit_test(stream_ends_at_every_point_when_its_client_leaves),
