@@ -54,6 +54,7 @@ enum sse_stream_state { SSE_NEW, SSE_ASKING, SSE_FENCING, SSE_STATE, SSE_LIVE };
 struct sse_claim {
     struct sse_stream *stream;
     struct permit_question *question; /* NULL: none */
+    bool granted;                     /* it was, at some time */
     bool held;
 };
 
@@ -626,21 +627,21 @@ static void sse_stream_ask_later(struct sse_stream *stream)
     sse_stream_set_due(stream);
 }
 
-/* Nothing is being asked any more. */
-static void sse_stream_granted(struct sse_stream *stream)
-{
-    if (stream->state == SSE_ASKING)
-        sse_stream_find_start(stream);
-    else
-        sse_stream_tell_room(stream);
-}
-
-static bool is_asking(const struct sse_stream *stream)
+static bool has_all_ranges(const struct sse_stream *stream)
 {
     for (size_t i = 0; i < stream->ranges.n; i++)
-        if (stream->claims[i].question != NULL && !stream->claims[i].held)
-            return true;
-    return false;
+        if (!stream->claims[i].granted)
+            return false;
+    return true;
+}
+
+/* One of its ranges was. A question about another may wait for an answer, or to be asked. */
+static void sse_stream_granted(struct sse_stream *stream)
+{
+    if (stream->state != SSE_ASKING)
+        sse_stream_tell_room(stream);
+    else if (has_all_ranges(stream))
+        sse_stream_find_start(stream);
 }
 
 static void on_verdict(enum permit_verdict verdict, const char *reason, void *user)
@@ -656,8 +657,8 @@ static void on_verdict(enum permit_verdict verdict, const char *reason, void *us
     switch (verdict) {
     case PERMIT_GRANTED: /* auth is off again */
     case PERMIT_HELD:
-        if (!is_asking(stream))
-            sse_stream_granted(stream);
+        claim->granted = true;
+        sse_stream_granted(stream);
         break;
     case PERMIT_REFUSED:
         sse_stream_expel(stream, reason);

@@ -476,6 +476,26 @@ static void nothing_is_said_before_all_rights_are_held(void **state)
     bed_close(&bed);
 }
 
+static void question_that_could_not_be_asked_is_waited_for(void **state)
+{
+    (void)state;
+    BED(bed);
+    permit_close(&bed.permit);
+    bed.permit.most = 1;
+    struct fakeexchange *peer = bed_get(&bed, TWO);
+    assert_int_equal(bed.permit.n, 1);
+    permit_answer(&bed.permit, 0, PERMIT_HELD, "");
+    bed_run(&bed);
+    assert_int_equal(peer->status, 0); /* whether 200 or 403 is not known yet */
+    bed.permit.most = 0;
+    bed_pass(&bed, 2500);
+    assert_int_equal(bed.permit.n, 2);
+    permit_answer(&bed.permit, 1, PERMIT_REFUSED, PERMIT_DENIED);
+    assert_int_equal(peer->status, 403);
+    assert_int_equal(bed_stats(&bed).streams, 0);
+    bed_close(&bed);
+}
+
 static void refusals_before_the_head_are_statuses(void **state)
 {
     (void)state;
@@ -920,6 +940,7 @@ int main(void)
         cmocka_unit_test(state_is_read_as_fast_as_its_client_reads),
         cmocka_unit_test(state_that_cannot_be_read_ends_the_stream),
         cmocka_unit_test(nothing_is_said_before_all_rights_are_held),
+        cmocka_unit_test(question_that_could_not_be_asked_is_waited_for),
         cmocka_unit_test(refusals_before_the_head_are_statuses),
         cmocka_unit_test(rights_that_cannot_be_asked_for_are_asked_for_later),
         cmocka_unit_test(right_that_is_taken_away_ends_the_stream),
