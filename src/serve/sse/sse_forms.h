@@ -13,8 +13,9 @@
 #include "core/lines.h"
 #include "serve/sse/sse_text.h"
 
-#define SSE_FORMS      16
-#define SSE_PART_BYTES (64 * 1024) /* a message ends with the first event that makes it as long */
+#define SSE_FORMS       16
+#define SSE_PART_BYTES  (64 * 1024) /* a message ends with the first event that makes it as long */
+#define SSE_PART_EVENTS 1024        /* events that are looked at for one message */
 
 struct sse_forms;
 

@@ -34,12 +34,11 @@ struct sse_streams {
     struct belfry_rng rng;
     uint32_t tag;
 
-    struct roster roster;      /* every stream */
-    struct belfry_list inside; /* streams that were sent a part of a message */
-    uint64_t look_ms;          /* when `inside` is visited next */
-    struct belfry_list states; /* streams whose next part of the state can be read */
-    uint32_t *picks;           /* for the events of one part that a stream wants */
-    size_t cap_picks;
+    struct roster roster;            /* every stream */
+    struct belfry_list inside;       /* streams that were sent a part of a message */
+    uint64_t look_ms;                /* when `inside` is visited next */
+    struct belfry_list states;       /* streams whose next part of the state can be read */
+    uint32_t picks[SSE_PART_EVENTS]; /* for the events of one part that a stream wants */
 
     bool draining; /* streams of connections that were told to leave end */
     uint64_t drain_end_ms;
@@ -305,33 +304,30 @@ static void sse_stream_tell_room(struct sse_stream *stream)
 
 /* ---- lines, for the core ---- */
 
-/* The events of the part that are in the ranges, in *wanted; of several ranges the core may show others, too. */
-static enum belfry_err pick_wanted(struct sse_stream *stream, const struct lines_part *part, struct lines_part *wanted)
+/* What one message is made of: a revision may have a few hundred thousand events, and all that follow a message are
+ * shown again for the next. */
+static struct lines_part first_of(const struct lines_part *part)
 {
-    struct sse_streams *streams = stream->streams;
-    uint32_t i = 0, n = 0;
-    *wanted = *part;
+    struct lines_part first = *part;
+    first.n = part->n < SSE_PART_EVENTS ? part->n : SSE_PART_EVENTS;
+    first.open = part->open || first.n < part->n;
+    return first;
+}
+
+/* The events of the part that are in the ranges; of several ranges the core may show others, too. They are lent until
+ * the next call. */
+static struct lines_part pick_wanted(struct sse_stream *stream, const struct lines_part *part)
+{
+    struct lines_part wanted = *part;
     if (stream->ranges.n == 1)
-        return BELFRY_OK;
-    while (i < part->n && sse_ranges_have(&stream->ranges, stream->ranges.n,
-                                          batch_key(part->batch, &part->batch->events[part->events[i]])))
-        i++;
-    if (i == part->n)
-        return BELFRY_OK;
-    if (part->n > streams->cap_picks) {
-        uint32_t *picks = realloc(streams->picks, part->n * sizeof(*picks));
-        if (picks == NULL)
-            return BELFRY_ERR_NOMEM;
-        streams->picks = picks;
-        streams->cap_picks = part->n;
-    }
-    for (i = 0; i < part->n; i++)
+        return wanted;
+    wanted.events = stream->streams->picks;
+    wanted.n = 0;
+    for (uint32_t i = 0; i < part->n; i++)
         if (sse_ranges_have(&stream->ranges, stream->ranges.n,
                             batch_key(part->batch, &part->batch->events[part->events[i]])))
-            streams->picks[n++] = part->events[i];
-    wanted->events = streams->picks;
-    wanted->n = n;
-    return BELFRY_OK;
+            stream->streams->picks[wanted.n++] = part->events[i];
+    return wanted;
 }
 
 /* How many events of the part come before, or are, the last of the wanted ones that was used. */
@@ -345,24 +341,23 @@ static uint32_t count_used(const struct lines_part *part, const struct lines_par
     return n + 1;
 }
 
-static enum belfry_err on_core_revision(void *stream_user, const struct lines_part *part, uint32_t *used,
+static enum belfry_err on_core_revision(void *stream_user, const struct lines_part *all, uint32_t *used,
                                         struct belfry_blob **out)
 {
     struct sse_stream *stream = stream_user;
     struct sse_streams *streams = stream->streams;
-    struct lines_part wanted;
-    enum belfry_err err = pick_wanted(stream, part, &wanted);
+    struct lines_part part = first_of(all), wanted = pick_wanted(stream, &part);
     *out = NULL;
-    *used = part->n;
-    bool ends_parts = !part->open && stream->part_rev == part->batch->rev;
-    if (err != BELFRY_OK || (wanted.n == 0 && !ends_parts))
-        return err;
-    err = sse_forms_revision(streams->forms, &wanted, stream->value, streams->tag, used, out);
+    *used = part.n;
+    bool ends_parts = !part.open && stream->part_rev == part.batch->rev;
+    if (wanted.n == 0 && !ends_parts)
+        return BELFRY_OK;
+    enum belfry_err err = sse_forms_revision(streams->forms, &wanted, stream->value, streams->tag, used, out);
     if (err != BELFRY_OK)
         return err;
-    if (part->open || *used < wanted.n)
-        stream->part_rev = part->batch->rev;
-    *used = count_used(part, &wanted, *used);
+    if (part.open || *used < wanted.n)
+        stream->part_rev = part.batch->rev;
+    *used = count_used(&part, &wanted, *used);
     streams->stats.messages++;
     return BELFRY_OK;
 }
@@ -1006,7 +1001,6 @@ void sse_streams_destroy(struct sse_streams *streams)
         sse_stream_end(stream);
     permit_unlisten(streams->opts.permit, streams);
     sse_forms_destroy(streams->forms);
-    free(streams->picks);
     free(streams);
 }
 

@@ -295,6 +295,30 @@ static size_t count(struct belfry_bytes body, const char *text)
     return n;
 }
 
+static void many_events_are_looked_at_a_few_at_a_time(void **state)
+{
+    (void)state;
+    BED(bed);
+    static const char *values[EVENTS_MAX];
+    struct fakeexchange *some = bed_get(&bed, "key=/a/000000&prefix=/a/0000"), *all = bed_get(&bed, COMING);
+    assert_says(some, RETRY PROGRESS("10"));
+    assert_says(all, RETRY PROGRESS("10"));
+    assert_int_equal(bed_commit(&bed, many_keys("/a/"), values, EVENTS_MAX), BELFRY_OK);
+    for (int i = 0; i < 10; i++) {
+        fakeexchange_make_room(some, EXCHANGE_ROOM);
+        fakeexchange_make_room(all, EXCHANGE_ROOM);
+        bed_run(&bed);
+    }
+    struct belfry_bytes body = bed_body(all);
+    assert_int_equal(count(body, "\"op\":\"delete\""), EVENTS_MAX);
+    assert_int_equal(count(body, "id: 11-" TAG), 1);
+    assert_true(count(body, "\"more\":true") >= EVENTS_MAX / SSE_PART_EVENTS - 1);
+    body = bed_body(some);
+    assert_int_equal(count(body, "\"op\":\"delete\""), 100);
+    assert_int_equal(count(body, "id: 11-" TAG), 1);
+    bed_close(&bed);
+}
+
 /* ---- slow readers ---- */
 
 static void slow_reader_receives_everything_when_it_reads_again(void **state)
@@ -932,6 +956,7 @@ int main(void)
         cmocka_unit_test(ranges_share_one_position),
         cmocka_unit_test(overlapping_ranges_show_a_key_once),
         cmocka_unit_test(large_revision_comes_in_parts_of_which_the_last_has_the_id),
+        cmocka_unit_test(many_events_are_looked_at_a_few_at_a_time),
         cmocka_unit_test(slow_reader_receives_everything_when_it_reads_again),
         cmocka_unit_test(lost_stream_says_reset_and_goes_on),
         cmocka_unit_test(id_that_was_compacted_is_lost),
