@@ -72,7 +72,6 @@ struct sse_stream {
     struct sse_id id;   /* that */
     int64_t from;       /* LIVE: changes above this revision */
     int64_t part_rev;   /* the last revision of which a part was sent */
-    uint64_t cuts;      /* STATE: as the core had counted when it began */
     uint64_t rewritten; /* LIVE: worker_rewritten() when it began */
 
     struct permit_party party;
@@ -453,13 +452,6 @@ static void sse_stream_go_on_from_now(struct sse_stream *stream, const char *rea
 
 /* ---- the state ---- */
 
-static uint64_t count_cuts(const struct sse_stream *stream)
-{
-    struct worker_stats core;
-    worker_stats(stream->streams->worker, &core);
-    return core.cuts;
-}
-
 /* Drops what it was doing: the client is told to drop what it has, and receives the state. */
 static void sse_stream_begin_state(struct sse_stream *stream, const char *reason)
 {
@@ -474,7 +466,6 @@ static void sse_stream_begin_state(struct sse_stream *stream, const char *reason
     if (!sse_stream_say(stream, &text, err))
         return;
     stream->streams->stats.snapshots++;
-    stream->cuts = count_cuts(stream);
     sse_stream_move_to(stream, SSE_STATE);
     sse_stream_tell_room(stream);
 }
@@ -490,15 +481,20 @@ static void sse_stream_reset(struct sse_stream *stream, const char *reason)
         sse_stream_go_on_from_now(stream, reason);
 }
 
-/* The whole state was written. If the core is in another past by now, revisions of the new one may be lower, and would
- * be waited for in silence. */
+/* The whole state was written. The core must be in the same past: in a later one revisions may be lower, and would be
+ * waited for in silence; in an earlier one they may be higher, and would be given though they are no more. */
 static void sse_stream_end_state(struct sse_stream *stream)
 {
     const struct sse_state *state = stream->snapshot;
+    uint64_t past = worker_past(stream->streams->worker);
     struct sse_id id = {.rev = state->rev, .tagged = true, .tag = sse_tag(state->cluster_id)};
     struct belfry_buf text;
-    if (stream->cuts != count_cuts(stream)) {
+    if (state->past < past) {
         sse_stream_reset(stream, "rewritten");
+        return;
+    }
+    if (state->past > past) { /* the log is about to be cut: the client comes again */
+        sse_stream_end(stream);
         return;
     }
     belfry_buf_init(&text);

@@ -408,6 +408,43 @@ static void restored_backup_resets(void **state)
     bed_close(&bed);
 }
 
+/* The store may be in the next past before the core knows of it, and the core before the store. */
+static void state_of_another_past_than_the_cores_is_not_gone_on_from(void **state)
+{
+    (void)state;
+    BED(bed);
+    for (int i = 0; i < 5; i++)
+        bed_put(&bed, "/a/k", "v");
+    bed_run(&bed);
+    bed.store.past++; /* the log is not cut yet */
+    bed.store.rev = 12;
+    struct fakeexchange *peer = bed_get(&bed, COMING "&snapshot=1");
+    bed_run(&bed);
+    struct belfry_bytes body = bed_body(peer);
+    assert_null(memmem(body.data, body.len, "synced", 6));
+    assert_null(memmem(body.data, body.len, "\"rev\":13", 8));
+    assert_int_equal(peer->state, FAKEEXCHANGE_ENDED); /* and the client comes again */
+    bed.store.past--;
+    bed.store.rev = 15;
+    peer = bed_get(&bed, COMING "&snapshot=1");
+    stop_reading(peer);
+    fakeexchange_make_room(peer, EXCHANGE_ROOM);
+    assert_int_equal(evlog_cut(bed.log, 12, EVLOG_CUT_REWRITTEN, 0), BELFRY_OK);
+    bed.head = 12;
+    bed_turn(&bed); /* the core is in the new past, the store is not */
+    assert_says(peer, RETRY RESET("snapshot") STATE(PUT("/a/k", "v")));
+    body = bed_body(peer);
+    assert_null(memmem(body.data, body.len, "synced", 6));
+    bed.store.past = worker_past(bed.worker);
+    bed.store.n_rows = 0;
+    bed.store.rev = 12;
+    fakeexchange_make_room(peer, EXCHANGE_ROOM);
+    bed_run(&bed);
+    body = bed_body(peer);
+    assert_non_null(memmem(body.data, body.len, SYNCED("12", "0"), strlen(SYNCED("12", "0"))));
+    bed_close(&bed);
+}
+
 static void state_whose_revision_is_gone_begins_anew(void **state)
 {
     (void)state;
@@ -961,6 +998,7 @@ int main(void)
         cmocka_unit_test(lost_stream_says_reset_and_goes_on),
         cmocka_unit_test(id_that_was_compacted_is_lost),
         cmocka_unit_test(restored_backup_resets),
+        cmocka_unit_test(state_of_another_past_than_the_cores_is_not_gone_on_from),
         cmocka_unit_test(state_whose_revision_is_gone_begins_anew),
         cmocka_unit_test(state_is_read_as_fast_as_its_client_reads),
         cmocka_unit_test(state_that_cannot_be_read_ends_the_stream),
