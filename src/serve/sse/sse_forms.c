@@ -10,7 +10,8 @@
 /* A message, and the question that it answers. */
 struct form {
     struct belfry_blob *text; /* one reference; NULL: free */
-    const struct batch *batch;
+    int64_t rev;
+    uint32_t first_sub; /* of the slice, whose events are numbered from there */
     bool open;
     enum sse_value value;
     uint32_t tag, used;
@@ -40,7 +41,7 @@ enum belfry_err sse_forms_create(struct sse_forms **out)
 
 void sse_forms_next_turn(struct sse_forms *forms)
 {
-    for (size_t i = 0; i < SSE_FORMS && forms->forms[i].text != NULL; i++) {
+    for (size_t i = 0; i < SSE_FORMS; i++) { /* remember() may have left one free between others */
         belfry_blob_unref(forms->forms[i].text);
         forms->forms[i].text = NULL;
     }
@@ -67,9 +68,10 @@ static struct belfry_bytes events_of(const struct lines_part *part)
 
 static struct form *find(struct sse_forms *forms, const struct lines_part *part, enum sse_value value, uint32_t tag)
 {
-    for (size_t i = 0; i < SSE_FORMS && forms->forms[i].text != NULL; i++) {
+    for (size_t i = 0; i < SSE_FORMS; i++) {
         struct form *form = &forms->forms[i];
-        if (form->batch == part->batch && form->value == value && form->open == part->open && form->tag == tag &&
+        if (form->text != NULL && form->rev == part->batch->rev && form->first_sub == part->batch->first_sub &&
+            form->value == value && form->open == part->open && form->tag == tag &&
             belfry_bytes_equal(belfry_buf_bytes(&form->events), events_of(part)))
             return form;
     }
@@ -148,8 +150,13 @@ enum belfry_err sse_forms_revision(struct sse_forms *forms, const struct lines_p
     if (err != BELFRY_OK)
         return err;
     forms->stats.made++;
-    struct form like = {
-        .text = *out, .batch = part->batch, .open = part->open, .value = value, .tag = tag, .used = *used};
+    struct form like = {.text = *out,
+                        .rev = part->batch->rev,
+                        .first_sub = part->batch->first_sub,
+                        .open = part->open,
+                        .value = value,
+                        .tag = tag,
+                        .used = *used};
     remember(forms, part, &like);
     return BELFRY_OK;
 }
