@@ -883,7 +883,8 @@ static void sse_stream_time_has_come(struct sse_stream *stream, uint64_t now_ms)
         sse_stream_say_ticket(stream, now_ms);
         return;
     }
-    if (stream->headed && stream->sent_bytes == stream->beat_bytes && !is_inside(stream))
+    bool is_silent = stream->headed && stream->sent_bytes == stream->beat_bytes && !is_inside(stream);
+    if (is_silent && exchange_room(stream->x) > 0) /* a client that does not read has enough to read */
         exchange_write(stream->x, SSE_HEARTBEAT, sizeof(SSE_HEARTBEAT) - 1);
     sse_stream_set_beat(stream, now_ms);
 }

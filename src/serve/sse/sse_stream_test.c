@@ -847,6 +847,22 @@ static void stream_with_traffic_has_no_heartbeats(void **state)
     bed_close(&bed);
 }
 
+static void heartbeats_do_not_pile_up_for_a_client_that_does_not_read(void **state)
+{
+    (void)state;
+    BED(bed);
+    struct fakeexchange *peer = bed_get(&bed, COMING);
+    bed_run(&bed);
+    belfry_buf_clear(&peer->body);
+    stop_reading(peer);
+    bed_pass(&bed, 100 * SSE_BEAT_MS);
+    assert_silent(peer);
+    fakeexchange_make_room(peer, EXCHANGE_ROOM);
+    bed_pass(&bed, 2 * SSE_BEAT_MS);
+    assert_true(bed_body(peer).len > 0);
+    bed_close(&bed);
+}
+
 /* ---- memory ---- */
 
 static void stream_over_the_memory_limit_comes_again(void **state)
@@ -1018,6 +1034,7 @@ int main(void)
         cmocka_unit_test(time_to_come_again_grows_with_the_number_of_streams),
         cmocka_unit_test(silence_is_broken_by_heartbeats_and_progress),
         cmocka_unit_test(stream_with_traffic_has_no_heartbeats),
+        cmocka_unit_test(heartbeats_do_not_pile_up_for_a_client_that_does_not_read),
         cmocka_unit_test(stream_over_the_memory_limit_comes_again),
         cmocka_unit_test(stream_that_stays_inside_a_message_is_cut_off_when_memory_is_short),
         cmocka_unit_test(stream_is_shown_as_it_is),
