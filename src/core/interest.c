@@ -1,11 +1,12 @@
-/* src/core/interest.c: nodes in one hash table (keys and prefixes) or in the interval tree (spans); nodes with a pin in
- * a second hash table. */
+/* src/core/interest.c: nodes in one hash table (keys and prefixes) or in the interval tree (spans); nodes with a pin,
+ * and those of several ranges, in hash tables of their own. */
 #include "core/interest.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/hash.h"
 #include "base/list.h"
 #include "base/owner.h"
@@ -18,19 +19,20 @@
 
 #define FOUND_FIRST  16
 #define NODE_PINNED  3                       /* a kind of node, beside those of enum range_kind */
-#define NODE_KEY_MAX (((size_t)1 << 29) - 1) /* the largest key_len of a node; no request comes near it */
+#define NODE_SEVERAL 4                       /* another */
+#define NODE_KEY_MAX (((size_t)1 << 28) - 1) /* the largest key_len of a node; no request comes near it */
 
-/* The bytes of the key follow in the same block, then those of a span's end; for a pinned node those of the value. A
- * million nodes with keys of 32 bytes are the aim: 40 + 32 bytes, 80 as malloc cuts them, and 8 for a bucket of the
- * table. */
+/* The bytes of the key follow in the same block, then those of a span's end; for a pinned node those of the value, for
+ * one of several ranges those of its name. A million nodes with keys of 32 bytes are the aim: 40 + 32 bytes, 80 as
+ * malloc cuts them, and 8 for a bucket of the table. */
 struct interest_node {
     struct table_link link;         /* of a key, a prefix or a pinned node; a span has its hash there */
     struct belfry_treap_node *live; /* root of POPULATION_LIVE */
     struct riders *riders;          /* owned; one for each bus that has riders from here */
-    uint32_t n_watchers;            /* and pinned nodes below it */
-    uint32_t kind : 2;              /* enum range_kind, or NODE_PINNED */
-    uint32_t has_pins : 1;          /* there are pinned nodes below it */
-    uint32_t key_len : 29;
+    uint32_t n_watchers;            /* and pinned nodes below it, and nodes of several ranges that it is one of */
+    uint32_t kind : 3;              /* enum range_kind, or NODE_PINNED or NODE_SEVERAL */
+    uint32_t has_more : 1;          /* it has a range_more */
+    uint32_t key_len : 28;
 };
 
 /* The riders of one bus at one node; freed with the last rider. */
@@ -53,6 +55,14 @@ struct prefix_length {
     size_t n; /* nodes */
 };
 
+/* What is found with a range, besides its node. */
+struct range_more {
+    struct table_link link;
+    struct interest_node *base;
+    struct pin_family *first;
+    struct belfry_list several; /* struct several_member, oldest first */
+};
+
 /* The values that are pinned for one attribute below one range:
  *
  *     range ---> family "spec.nodeName" ---> n1, n2, n3, ...   (one hash table for all families and values)
@@ -62,7 +72,7 @@ struct prefix_length {
  * without watchers in the population is not asked: the answer costs the dialect a parse. */
 struct pin_family {
     struct pin_family *next; /* of the same range, oldest first */
-    struct pin_range *range;
+    struct range_more *range;
     uint64_t serial;          /* so that equal values of different families have different hashes */
     struct belfry_list nodes; /* oldest first */
     size_t n_in[POPULATIONS]; /* watchers */
@@ -70,17 +80,30 @@ struct pin_family {
     char name[];
 };
 
-/* A range's families. */
-struct pin_range {
-    struct table_link link;
-    struct interest_node *base;
-    struct pin_family *first;
-};
-
 struct pin_node {
     struct pin_family *family;
     struct belfry_list sibling;
     struct interest_node node; /* last: the value's bytes follow */
+};
+
+/* One range of a node of several. */
+struct several_member {
+    struct belfry_list link; /* of the range's range_more.several */
+    struct range_more *range;
+    struct several_node *of;
+};
+
+/* A node of several ranges hangs at each of them:
+ *
+ *     range /a/ ---> several {/a/, /c/} <--- range /c/
+ *            `-----> several {/a/, /d/} <--- range /d/
+ */
+struct several_node {
+    struct several_member *members; /* owned */
+    size_t n_members;
+    struct range hull;         /* its bytes are behind the name's */
+    uint64_t found;            /* the number of the last lookup that found it */
+    struct interest_node node; /* last: the name's bytes follow */
 };
 
 struct interest {
@@ -96,9 +119,11 @@ struct interest {
     size_t node_bytes;   /* nodes, their riders, families */
     uint64_t generation; /* moves with every change of a node or a population */
 
-    struct table pinned;     /* nodes with a pin, by family and value */
-    struct table pin_ranges; /* ranges that have pinned nodes below them */
-    uint64_t families;       /* made so far */
+    struct table pinned;      /* nodes with a pin, by family and value */
+    struct table several;     /* nodes of several ranges, by their names */
+    struct table range_mores; /* of all ranges that have one */
+    uint64_t families;        /* made so far */
+    uint64_t lookups;         /* likewise */
     BELFRY_OWNER;
 };
 
@@ -111,7 +136,8 @@ enum belfry_err interest_create(uint64_t seed, struct interest **out)
     interest->generation = 1;
     table_init(&interest->table);
     table_init(&interest->pinned);
-    table_init(&interest->pin_ranges);
+    table_init(&interest->several);
+    table_init(&interest->range_mores);
     for (size_t i = 0; i < POPULATIONS; i++)
         belfry_list_init(&interest->ridden[i]);
     BELFRY_OWNER_INIT(interest);
@@ -127,7 +153,8 @@ void interest_destroy(struct interest *interest)
     assert(interest->n_nodes == 0);
     table_fini(&interest->table);
     table_fini(&interest->pinned);
-    table_fini(&interest->pin_ranges);
+    table_fini(&interest->several);
+    table_fini(&interest->range_mores);
     free(interest->lengths);
     free(interest->found);
     free(interest);
@@ -329,6 +356,41 @@ static enum belfry_err found_add(struct interest *interest, struct interest_node
     return BELFRY_OK;
 }
 
+/* ---- what is found with a range ---- */
+
+static struct range_more *range_more_find(const struct interest *interest, const struct interest_node *base)
+{
+    struct table_link *link = table_first(&interest->range_mores, base->link.hash);
+    while (link != NULL && belfry_container(link, struct range_more, link)->base != base)
+        link = table_next(link);
+    return link == NULL ? NULL : belfry_container(link, struct range_more, link);
+}
+
+static struct range_more *range_more_get(struct interest *interest, struct interest_node *base)
+{
+    if (base->has_more)
+        return range_more_find(interest, base);
+    struct range_more *range = calloc(1, sizeof(*range));
+    if (range == NULL)
+        return NULL;
+    range->base = base;
+    belfry_list_init(&range->several);
+    base->has_more = 1;
+    table_add(&interest->range_mores, base->link.hash, &range->link);
+    interest->node_bytes += block_bytes(sizeof(*range));
+    return range;
+}
+
+static void range_more_end_if_empty(struct interest *interest, struct range_more *range)
+{
+    if (range->first != NULL || !belfry_list_empty(&range->several))
+        return;
+    range->base->has_more = 0;
+    table_remove(&interest->range_mores, &range->link);
+    interest->node_bytes -= block_bytes(sizeof(*range));
+    free(range);
+}
+
 /* ---- pins ---- */
 
 static struct pin_node *pin_of(const struct interest_node *node)
@@ -348,44 +410,12 @@ static void pins_count(struct interest_node *node, unsigned population, int more
     pin_of(node)->family->n_in[population] += (size_t)more;
 }
 
-static struct pin_range *pin_range_find(const struct interest *interest, const struct interest_node *base)
-{
-    struct table_link *link = table_first(&interest->pin_ranges, base->link.hash);
-    while (link != NULL && belfry_container(link, struct pin_range, link)->base != base)
-        link = table_next(link);
-    return link == NULL ? NULL : belfry_container(link, struct pin_range, link);
-}
-
-static struct pin_range *pin_range_get(struct interest *interest, struct interest_node *base)
-{
-    if (base->has_pins)
-        return pin_range_find(interest, base);
-    struct pin_range *range = calloc(1, sizeof(*range));
-    if (range == NULL)
-        return NULL;
-    range->base = base;
-    base->has_pins = 1;
-    table_add(&interest->pin_ranges, base->link.hash, &range->link);
-    interest->node_bytes += block_bytes(sizeof(*range));
-    return range;
-}
-
-static void pin_range_end_if_empty(struct interest *interest, struct pin_range *range)
-{
-    if (range->first != NULL)
-        return;
-    range->base->has_pins = 0;
-    table_remove(&interest->pin_ranges, &range->link);
-    interest->node_bytes -= block_bytes(sizeof(*range));
-    free(range);
-}
-
 static struct belfry_bytes pin_family_name(const struct pin_family *family)
 {
     return belfry_bytes_of(family->name, family->name_len);
 }
 
-static struct pin_family *pin_family_get(struct interest *interest, struct pin_range *range, struct belfry_bytes name)
+static struct pin_family *pin_family_get(struct interest *interest, struct range_more *range, struct belfry_bytes name)
 {
     struct pin_family **at = &range->first;
     while (*at != NULL && !belfry_bytes_equal(pin_family_name(*at), name))
@@ -458,12 +488,12 @@ static enum belfry_err pins_add(struct interest *interest, struct interest_node 
 {
     if (pin->name.len > NODE_KEY_MAX || pin->value.len > NODE_KEY_MAX)
         return BELFRY_ERR_NOMEM;
-    struct pin_range *range = pin_range_get(interest, base);
+    struct range_more *range = range_more_get(interest, base);
     if (range == NULL)
         return BELFRY_ERR_NOMEM;
     struct pin_family *family = pin_family_get(interest, range, pin->name);
     if (family == NULL) {
-        pin_range_end_if_empty(interest, range);
+        range_more_end_if_empty(interest, range);
         return BELFRY_ERR_NOMEM;
     }
     uint64_t hash = pin_hash(interest, family, pin->value);
@@ -473,7 +503,7 @@ static enum belfry_err pins_add(struct interest *interest, struct interest_node 
         node = pin_node_create(interest, family, pin->value, hash);
     if (node == NULL) {
         pin_family_end_if_empty(interest, family);
-        pin_range_end_if_empty(interest, range);
+        range_more_end_if_empty(interest, range);
         return BELFRY_ERR_NOMEM;
     }
     node->n_watchers++;
@@ -485,13 +515,13 @@ static enum belfry_err pins_add(struct interest *interest, struct interest_node 
 static void pins_remove(struct interest *interest, struct interest_node *node)
 {
     struct pin_node *pin = pin_of(node);
-    struct pin_range *range = pin->family->range;
+    struct range_more *range = pin->family->range;
     belfry_list_remove(&pin->sibling);
     table_remove(&interest->pinned, &node->link);
     interest->n_nodes--;
     interest->node_bytes -= block_bytes(sizeof(*pin) + node->key_len);
     pin_family_end_if_empty(interest, pin->family);
-    pin_range_end_if_empty(interest, range);
+    range_more_end_if_empty(interest, range);
     free(pin);
 }
 
@@ -529,11 +559,11 @@ static enum belfry_err pins_find_in(struct interest *interest, const struct pin_
     return err;
 }
 
-/* Adds the pinned nodes below `base` that want the event to the result. */
-static enum belfry_err pins_find(struct interest *interest, const struct interest_node *base, unsigned population,
+/* Adds the pinned nodes below the range that want the event to the result. */
+static enum belfry_err pins_find(struct interest *interest, const struct range_more *range, unsigned population,
                                  const struct interest_asker *asker)
 {
-    const struct pin_family *family = pin_range_find(interest, base)->first;
+    const struct pin_family *family = range->first;
     enum belfry_err err = BELFRY_OK;
     for (; family != NULL && err == BELFRY_OK; family = family->next) {
         if (family->n_in[population] > 0)
@@ -541,7 +571,8 @@ static enum belfry_err pins_find(struct interest *interest, const struct interes
     }
     return err;
 }
-/* ---- adding and dropping ---- */
+
+/* ---- adding ---- */
 
 static enum belfry_err node_register(struct interest *interest, struct interest_node *node, uint64_t hash)
 {
@@ -600,6 +631,173 @@ enum belfry_err interest_add(struct interest *interest, const struct range *rang
     return err;
 }
 
+/* ---- several ranges ---- */
+
+static struct several_node *several_of(const struct interest_node *node)
+{
+    assert(node->kind == NODE_SEVERAL);
+    return (struct several_node *)(uintptr_t)belfry_container_const(node, struct several_node, node);
+}
+
+static enum belfry_err name_add_text(struct belfry_buf *name, struct belfry_bytes text)
+{
+    uint32_t len = (uint32_t)text.len;
+    enum belfry_err err = belfry_buf_append(name, &len, sizeof(len));
+    return err != BELFRY_OK || len == 0 ? err : belfry_buf_append(name, text.data, text.len);
+}
+
+/* Lists of ranges that are equal have the same name, and no others. */
+static enum belfry_err several_name(const struct range *ranges, size_t n, struct belfry_buf *name)
+{
+    enum belfry_err err = BELFRY_OK;
+    for (size_t i = 0; i < n && err == BELFRY_OK; i++) {
+        struct belfry_bytes end = ranges[i].kind == RANGE_SPAN ? ranges[i].end : belfry_bytes_of(NULL, 0);
+        err = belfry_buf_append(name, &(char){(char)ranges[i].kind}, 1);
+        if (err == BELFRY_OK)
+            err = name_add_text(name, ranges[i].key);
+        if (err == BELFRY_OK)
+            err = name_add_text(name, end);
+    }
+    return err == BELFRY_OK && belfry_buf_len(name) > NODE_KEY_MAX ? BELFRY_ERR_NOMEM : err;
+}
+
+static struct interest_node *several_look_up(const struct interest *interest, struct belfry_bytes name, uint64_t hash)
+{
+    struct table_link *link = table_first(&interest->several, hash);
+    while (link != NULL && !belfry_bytes_equal(node_key(belfry_container(link, struct interest_node, link)), name))
+        link = table_next(link);
+    return link == NULL ? NULL : belfry_container(link, struct interest_node, link);
+}
+
+static size_t several_bytes(const struct several_node *several)
+{
+    return block_bytes(sizeof(*several) + several->node.key_len + several->hull.key.len + several->hull.end.len) +
+           block_bytes(several->n_members * sizeof(*several->members));
+}
+
+/* Not registered yet, and without members. */
+static struct several_node *several_create(const struct range *hull, struct belfry_bytes name, size_t n)
+{
+    struct belfry_bytes end = hull->kind == RANGE_SPAN ? hull->end : belfry_bytes_of(NULL, 0);
+    struct several_node *several = calloc(1, sizeof(*several) + name.len + hull->key.len + end.len);
+    if (several == NULL)
+        return NULL;
+    several->members = calloc(n, sizeof(*several->members));
+    if (several->members == NULL) {
+        free(several);
+        return NULL;
+    }
+    char *to = (char *)(&several->node + 1);
+    several->node.kind = NODE_SEVERAL;
+    several->node.key_len = (uint32_t)name.len & NODE_KEY_MAX;
+    copy_bytes(to, name);
+    several->hull = (struct range){hull->kind, belfry_bytes_of(to + name.len, hull->key.len),
+                                   belfry_bytes_of(to + name.len + hull->key.len, end.len)};
+    copy_bytes(to + name.len, hull->key);
+    copy_bytes(to + name.len + hull->key.len, end);
+    return several;
+}
+
+static enum belfry_err several_add_member(struct interest *interest, struct several_node *several,
+                                          const struct range *range)
+{
+    struct several_member *member = &several->members[several->n_members];
+    struct interest_node *base;
+    enum belfry_err err = add_range(interest, range, &base);
+    if (err != BELFRY_OK)
+        return err;
+    *member = (struct several_member){.range = range_more_get(interest, base), .of = several};
+    if (member->range == NULL) {
+        interest_drop(interest, base);
+        return BELFRY_ERR_NOMEM;
+    }
+    belfry_list_append(&member->range->several, &member->link);
+    several->n_members++;
+    return BELFRY_OK;
+}
+
+static void several_destroy(struct interest *interest, struct several_node *several)
+{
+    while (several->n_members > 0) {
+        struct several_member *member = &several->members[--several->n_members];
+        struct interest_node *base = member->range->base;
+        belfry_list_remove(&member->link);
+        range_more_end_if_empty(interest, member->range);
+        interest_drop(interest, base);
+    }
+    free(several->members);
+    free(several);
+}
+
+static enum belfry_err several_make(struct interest *interest, const struct interest_several *ranges,
+                                    struct belfry_bytes name, uint64_t hash, struct interest_node **out)
+{
+    struct several_node *several = several_create(&ranges->hull, name, ranges->n);
+    if (several == NULL)
+        return BELFRY_ERR_NOMEM;
+    for (size_t i = 0; i < ranges->n; i++) {
+        enum belfry_err err = several_add_member(interest, several, &ranges->list[i]);
+        if (err != BELFRY_OK) {
+            several_destroy(interest, several);
+            return err;
+        }
+    }
+    table_add(&interest->several, hash, &several->node.link);
+    interest->n_nodes++;
+    interest->node_bytes += several_bytes(several);
+    *out = &several->node;
+    return BELFRY_OK;
+}
+
+static void several_remove(struct interest *interest, struct interest_node *node)
+{
+    struct several_node *several = several_of(node);
+    table_remove(&interest->several, &node->link);
+    interest->n_nodes--;
+    interest->node_bytes -= several_bytes(several);
+    several_destroy(interest, several);
+}
+
+enum belfry_err interest_add_several(struct interest *interest, const struct interest_several *ranges,
+                                     struct interest_node **out)
+{
+    BELFRY_OWNER_CHECK(interest);
+    struct belfry_buf name;
+    struct interest_node *node = NULL;
+    belfry_buf_init(&name);
+    enum belfry_err err = several_name(ranges->list, ranges->n, &name);
+    if (err == BELFRY_OK) {
+        uint64_t hash = key_hash(interest, NODE_SEVERAL, belfry_buf_bytes(&name));
+        node = several_look_up(interest, belfry_buf_bytes(&name), hash);
+        if (node == NULL)
+            err = several_make(interest, ranges, belfry_buf_bytes(&name), hash, &node);
+    }
+    belfry_buf_fini(&name);
+    if (err != BELFRY_OK)
+        return err;
+    node->n_watchers++;
+    interest->generation++;
+    *out = node;
+    return BELFRY_OK;
+}
+
+/* Adds the nodes of several ranges of which this is one; each once, from whichever of its ranges. */
+static enum belfry_err several_find(struct interest *interest, const struct range_more *range, unsigned population)
+{
+    belfry_list_each (link, &range->several) {
+        struct several_node *several = belfry_container(link, struct several_member, link)->of;
+        if (several->found == interest->lookups)
+            continue;
+        several->found = interest->lookups;
+        enum belfry_err err = found_add(interest, &several->node, population);
+        if (err != BELFRY_OK)
+            return err;
+    }
+    return BELFRY_OK;
+}
+
+/* ---- dropping ---- */
+
 static void node_unregister(struct interest *interest, struct interest_node *node)
 {
     interest->n_nodes--;
@@ -619,6 +817,10 @@ void interest_drop(struct interest *interest, struct interest_node *node)
     if (--node->n_watchers > 0)
         return;
     assert(node->live == NULL && node->riders == NULL);
+    if (node->kind == NODE_SEVERAL) {
+        several_remove(interest, node);
+        return;
+    }
     if (node->kind == NODE_PINNED) {
         struct interest_node *base = pins_base(node);
         pins_remove(interest, node);
@@ -733,6 +935,10 @@ void interest_walk(const struct interest_node *node, unsigned population, const 
 
 void interest_range(const struct interest_node *node, struct range *out)
 {
+    if (node->kind == NODE_SEVERAL) {
+        *out = several_of(node)->hull;
+        return;
+    }
     if (node->kind == NODE_PINNED)
         node = pins_base(node);
     *out = (struct range){(enum range_kind)node->kind, node_key(node), node_end(node)};
@@ -740,16 +946,18 @@ void interest_range(const struct interest_node *node, struct range *out)
 
 /* ---- looking up ---- */
 
-/* A range's node (NULL: there is none), and what is pinned below it. */
+/* A range's node (NULL: there is none), what is pinned below it, and nodes of several ranges of which it is one. */
 static enum belfry_err found_range(struct interest *interest, struct interest_node *node, unsigned population,
                                    const struct interest_asker *asker)
 {
     if (node == NULL)
         return BELFRY_OK;
     enum belfry_err err = found_add(interest, node, population);
-    if (node->has_pins && asker != NULL && err == BELFRY_OK)
-        err = pins_find(interest, node, population, asker);
-    return err;
+    if (!node->has_more || err != BELFRY_OK)
+        return err;
+    const struct range_more *range = range_more_find(interest, node);
+    err = several_find(interest, range, population);
+    return asker == NULL || err != BELFRY_OK ? err : pins_find(interest, range, population, asker);
 }
 
 static enum belfry_err find_hashed(struct interest *interest, struct belfry_bytes key, unsigned population,
@@ -774,6 +982,7 @@ enum belfry_err interest_find(struct interest *interest, struct belfry_bytes key
 {
     BELFRY_OWNER_CHECK(interest);
     interest->n_found = 0;
+    interest->lookups++;
     enum belfry_err err = find_hashed(interest, key, population, asker);
     struct span *span = spans_next(interest->spans, NULL, key);
     for (; err == BELFRY_OK && span != NULL; span = spans_next(interest->spans, span, key))
@@ -798,6 +1007,6 @@ size_t interest_n_nodes(const struct interest *interest)
 size_t interest_bytes(const struct interest *interest)
 {
     return sizeof(*interest) + interest->node_bytes + table_bytes(&interest->table) + table_bytes(&interest->pinned) +
-           table_bytes(&interest->pin_ranges) + interest->cap_lengths * sizeof(*interest->lengths) +
-           interest->cap_found * sizeof(*interest->found);
+           table_bytes(&interest->several) + table_bytes(&interest->range_mores) +
+           interest->cap_lengths * sizeof(*interest->lengths) + interest->cap_found * sizeof(*interest->found);
 }

@@ -15,6 +15,9 @@
  * only for events that have the value, before or after. A lookup asks one question for each attribute that is pinned
  * below a range it found, however many values there are.
  *
+ * A watcher may want the keys of several ranges. Its node then is that of the list of ranges, and is found once for a
+ * key that any of them has, at the cost of one range.
+ *
  * Thread: owner.
  * Memory: one allocation per node (its bytes inside), and one more for each bus that has riders there.
  */
@@ -48,6 +51,15 @@ struct interest_pin {
  * BELFRY_ERR_NOMEM. */
 BELFRY_NODISCARD enum belfry_err interest_add(struct interest *interest, const struct range *range,
                                               const struct interest_pin *pin, struct interest_node **out);
+
+/* The node of several ranges, likewise. `hull` has all their keys: it is what interest_range() says. */
+struct interest_several {
+    struct range hull;
+    const struct range *list;
+    size_t n; /* at least 1 */
+};
+BELFRY_NODISCARD enum belfry_err interest_add_several(struct interest *interest, const struct interest_several *ranges,
+                                                      struct interest_node **out);
 
 /* One watcher less; it is in no population. The last one frees the node. */
 void interest_drop(struct interest *interest, struct interest_node *node);
@@ -91,7 +103,7 @@ void interest_range(const struct interest_node *node, struct range *out); /* len
 /* Moves whenever a node or a population changes: what was found before is then out of date. Never 0. */
 uint64_t interest_generation(const struct interest *interest);
 
-/* Numbers for accounts and tests. A range with pinned nodes below it has a node, too. */
+/* Numbers for accounts and tests. A range with pinned nodes below it, and one of several, has a node, too. */
 size_t interest_n_nodes(const struct interest *interest);
 size_t interest_bytes(const struct interest *interest); /* nodes and tables, without watchers */
 

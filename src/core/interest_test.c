@@ -21,6 +21,7 @@
 #define N_WATCHERS 400
 #define N_STREAMS  7
 #define NOWHERE    POPULATIONS
+#define SEVERAL    3
 
 static struct stream streams[N_STREAMS];
 
@@ -30,6 +31,9 @@ struct subject {
     char key[40], end[40];
     bool is_pinned;
     struct interest_pin pin;
+    struct range several[SEVERAL]; /* of which it wants the keys, if n_several is not 0 */
+    char several_key[SEVERAL][40], several_end[SEVERAL][40];
+    size_t n_several;
     bool in;
     unsigned population; /* NOWHERE: it waits */
 };
@@ -109,9 +113,17 @@ static bool has_pin(const struct subject *subject)
            (after != NULL && belfry_bytes_equal(belfry_bytes_str(after), subject->pin.value));
 }
 
+static bool has_key(const struct subject *subject, struct belfry_bytes key)
+{
+    bool has = subject->n_several == 0 && range_has(&subject->range, key);
+    for (size_t i = 0; i < subject->n_several && !has; i++)
+        has = range_has(&subject->several[i], key);
+    return has;
+}
+
 static bool expected(const struct subject *subject, struct belfry_bytes key, unsigned population)
 {
-    return subject->in && subject->population == population && range_has(&subject->range, key) && has_pin(subject);
+    return subject->in && subject->population == population && has_key(subject, key) && has_pin(subject);
 }
 
 static struct subject *subject_of(struct belfry_treap_node *place)
@@ -168,20 +180,36 @@ static size_t random_word(struct belfry_rng *rng, char *to)
     return len;
 }
 
-static void random_range(struct belfry_rng *rng, struct subject *subject)
+static void random_range(struct belfry_rng *rng, struct range *range, char *key_text, char *end_text)
 {
     do {
-        subject->range.kind = (enum range_kind)belfry_rng_below(rng, 3);
-        subject->range.key = belfry_bytes_of(subject->key, random_word(rng, subject->key));
-        size_t end = subject->range.kind == RANGE_SPAN ? random_word(rng, subject->end) : 0;
-        subject->range.end = belfry_bytes_of(subject->end, end);
-    } while (subject->range.end.len > 0 && belfry_bytes_cmp(subject->range.key, subject->range.end) >= 0);
+        range->kind = (enum range_kind)belfry_rng_below(rng, 3);
+        range->key = belfry_bytes_of(key_text, random_word(rng, key_text));
+        size_t end = range->kind == RANGE_SPAN ? random_word(rng, end_text) : 0;
+        range->end = belfry_bytes_of(end_text, end);
+    } while (range->end.len > 0 && belfry_bytes_cmp(range->key, range->end) >= 0);
+}
+
+/* Their hull is a span from the first key on. */
+static void random_several(struct belfry_rng *rng, struct subject *subject)
+{
+    subject->n_several = 1 + belfry_rng_below(rng, SEVERAL);
+    for (size_t i = 0; i < subject->n_several; i++)
+        random_range(rng, &subject->several[i], subject->several_key[i], subject->several_end[i]);
+    subject->range = (struct range){.kind = RANGE_SPAN, .key = subject->several[0].key};
+    for (size_t i = 1; i < subject->n_several; i++)
+        if (belfry_bytes_cmp(subject->several[i].key, subject->range.key) < 0)
+            subject->range.key = subject->several[i].key;
 }
 
 static void add(struct interest *interest, struct subject *subject)
 {
     const struct interest_pin *pin = subject->is_pinned ? &subject->pin : NULL;
-    assert_int_equal(interest_add(interest, &subject->range, pin, &subject->watcher.node), BELFRY_OK);
+    struct interest_several several = {subject->range, subject->several, subject->n_several};
+    if (several.n > 0)
+        assert_int_equal(interest_add_several(interest, &several, &subject->watcher.node), BELFRY_OK);
+    else
+        assert_int_equal(interest_add(interest, &subject->range, pin, &subject->watcher.node), BELFRY_OK);
     struct range range;
     interest_range(subject->watcher.node, &range);
     assert_int_equal(range.kind, subject->range.kind);
@@ -234,12 +262,17 @@ static void random_event(struct belfry_rng *rng)
     event.prev_lost = belfry_rng_below(rng, 8) == 0;
 }
 
-static void random_step(struct interest *interest, struct belfry_rng *rng)
+static void random_step(struct interest *interest, struct belfry_rng *rng, bool has_several)
 {
     struct subject *subject = &subjects[belfry_rng_below(rng, N_WATCHERS)];
     if (!subject->in) {
-        random_range(rng, subject);
+        subject->n_several = 0;
+        random_range(rng, &subject->range, subject->key, subject->end);
         random_pin(rng, subject);
+        if (has_several && belfry_rng_below(rng, 3) > 0) {
+            random_several(rng, subject);
+            subject->is_pinned = false;
+        }
         subject->watcher.stream = &streams[belfry_rng_below(rng, N_STREAMS)];
         subject->watcher.id = (int64_t)(subject - subjects) - N_WATCHERS / 2;
         add(interest, subject);
@@ -297,7 +330,7 @@ static void random_ranges_are_found_as_in_a_list(void **state)
     struct interest *interest = make();
     struct belfry_rng rng = {SEED};
     for (int step = 0; step < 30000; step++) {
-        random_step(interest, &rng);
+        random_step(interest, &rng, false);
         random_event(&rng);
         char key[40];
         size_t len = random_word(&rng, key);
@@ -305,6 +338,23 @@ static void random_ranges_are_found_as_in_a_list(void **state)
         check_any(interest, 1 + (unsigned)belfry_rng_below(&rng, POPULATIONS - 1));
         if (step % 1000 == 0)
             assert_int_equal(interest_n_nodes(interest), distinct_ranges());
+    }
+    drop_all(interest);
+    interest_destroy(interest);
+}
+
+static void random_lists_of_ranges_are_found_as_in_a_list(void **state)
+{
+    (void)state;
+    struct interest *interest = make();
+    struct belfry_rng rng = {SEED + 1};
+    for (int step = 0; step < 30000; step++) {
+        random_step(interest, &rng, true);
+        random_event(&rng);
+        char key[40];
+        size_t len = random_word(&rng, key);
+        check_key(interest, belfry_bytes_of(key, len), (unsigned)belfry_rng_below(&rng, POPULATIONS));
+        check_any(interest, 1 + (unsigned)belfry_rng_below(&rng, POPULATIONS - 1));
     }
     drop_all(interest);
     interest_destroy(interest);
@@ -628,6 +678,37 @@ static void bus_riders_cost_memory_only_while_they_ride(void **state)
     interest_destroy(interest);
 }
 
+static void equal_lists_of_ranges_share_a_node_and_cost_memory_only_while_somebody_has_them(void **state)
+{
+    (void)state;
+    struct interest *interest = make();
+    struct interest_node *first, *same, *other, **nodes;
+    size_t n, empty = interest_bytes(interest);
+    const struct range list[] = {{RANGE_PREFIX, {"a", 1}, {NULL, 0}}, {RANGE_KEY, {"c", 1}, {NULL, 0}}};
+    const struct range turned[] = {list[1], list[0]}, hull = {RANGE_SPAN, {"a", 1}, {"d", 1}};
+    assert_int_equal(interest_add_several(interest, &(struct interest_several){hull, list, 2}, &first), BELFRY_OK);
+    assert_int_equal(interest_n_nodes(interest), 3); /* itself, and its two ranges */
+    assert_int_equal(interest_add_several(interest, &(struct interest_several){hull, list, 2}, &same), BELFRY_OK);
+    assert_ptr_equal(first, same);
+    assert_int_equal(interest_add_several(interest, &(struct interest_several){hull, turned, 2}, &other), BELFRY_OK);
+    assert_ptr_not_equal(first, other);
+    assert_int_equal(interest_n_nodes(interest), 4);
+    struct watcher watcher = {.stream = &streams[0], .node = first};
+    assert_int_equal(interest_join(interest, &watcher, POPULATION_LIVE), BELFRY_OK);
+    assert_int_equal(interest_find(interest, belfry_bytes_str("c"), POPULATION_LIVE, NULL, &nodes, &n), BELFRY_OK);
+    assert_int_equal(n, 1);
+    assert_ptr_equal(nodes[0], first);
+    assert_int_equal(interest_find(interest, belfry_bytes_str("b"), POPULATION_LIVE, NULL, &nodes, &n), BELFRY_OK);
+    assert_int_equal(n, 0); /* in the hull, and in none of them */
+    interest_leave(interest, &watcher, POPULATION_LIVE);
+    interest_drop(interest, first);
+    interest_drop(interest, other);
+    interest_drop(interest, same);
+    assert_int_equal(interest_n_nodes(interest), 0);
+    assert_true(interest_bytes(interest) < empty + 2000); /* what tables keep */
+    interest_destroy(interest);
+}
+
 static const struct range sweep_ranges[] = {
     {RANGE_KEY, {"a", 1}, {NULL, 0}},     {RANGE_PREFIX, {"a", 1}, {NULL, 0}}, {RANGE_PREFIX, {"", 0}, {NULL, 0}},
     {RANGE_SPAN, {"a", 1}, {"c", 1}},     {RANGE_SPAN, {"a", 1}, {NULL, 0}},   {RANGE_KEY, {"a", 1}, {NULL, 0}},
@@ -662,7 +743,9 @@ static enum belfry_err whole_life(void)
     for (; err == BELFRY_OK && n < N_SWEPT; n += err == BELFRY_OK) {
         watchers[n].stream = &streams[0];
         watchers[n].id = (int64_t)n;
-        err = interest_add(interest, &sweep_ranges[n], n % 2 == 0 ? NULL : &pin, &watchers[n].node);
+        struct interest_several several = {sweep_ranges[n], sweep_ranges, n};
+        err = n > 4 ? interest_add_several(interest, &several, &watchers[n].node)
+                    : interest_add(interest, &sweep_ranges[n], n % 2 == 0 ? NULL : &pin, &watchers[n].node);
     }
     if (err == BELFRY_OK)
         err = join_and_find(interest, watchers, n);
@@ -684,6 +767,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_ranges_are_found_as_in_a_list),
+        cmocka_unit_test(random_lists_of_ranges_are_found_as_in_a_list),
+        cmocka_unit_test(equal_lists_of_ranges_share_a_node_and_cost_memory_only_while_somebody_has_them),
         cmocka_unit_test(empty_index_finds_nothing),
         cmocka_unit_test(pinned_watcher_is_found_by_what_was_before_and_by_what_is_now),
         cmocka_unit_test(attribute_is_asked_for_once_a_family_and_only_if_somebody_of_the_population_has_pinned_it),

@@ -14,10 +14,13 @@
  * again. Its range and its pin decide which events are for it; for a revision in slices, every event counts.
  *
  * Pins: a watcher may name an attribute and a value that every event it wants has, before or after (a field or label of
- * the object; that its key is in one of several ranges). Then it is looked up by that value, and not visited for events
- * of other values: five thousand watchers of one range, each with a value of its own, cost an event one lookup. If the
- * previous value is unknown (batch_prev_lost()), all watchers that pinned the attribute are visited. A pin only saves
- * visits: the dialect decides whether a stream receives a line.
+ * the object). Then it is looked up by that value, and not visited for events of other values: five thousand watchers
+ * of one range, each with a value of its own, cost an event one lookup. If the previous value is unknown
+ * (batch_prev_lost()), all watchers that pinned the attribute are visited. A pin only saves visits: the dialect decides
+ * whether a stream receives a line.
+ *
+ * Several ranges: a watcher may want the keys of several ranges, which then have one position. That too only saves
+ * visits: of a revision in slices the dialect is shown every event of the smallest range that has them all.
  *
  * Thread: the worker's. None of the functions may call back into the worker.
  */

@@ -301,8 +301,10 @@ static enum belfry_err create_watcher(struct worker *worker, struct stream *stre
 {
     struct answer created = {.id = id, .rev = worker->registry.p.at, .kind = ANSWER_CREATED};
     struct interest_pin pin = {.name = create->pin_name, .value = create->pin_value};
+    struct interest_several several = {.hull = *range, .list = create->ranges, .n = create->n_ranges};
     struct interest_node *node;
-    enum belfry_err err = interest_add(worker->interest, range, pin.name.len > 0 ? &pin : NULL, &node);
+    enum belfry_err err = several.n > 0 ? interest_add_several(worker->interest, &several, &node)
+                                        : interest_add(worker->interest, range, pin.name.len > 0 ? &pin : NULL, &node);
     if (err != BELFRY_OK)
         return err;
     err = watcher_add(&worker->registry, stream, id, create->flags, node, out);
@@ -321,6 +323,7 @@ enum belfry_err stream_create(struct worker *worker, struct stream *stream, cons
     worker_enter(worker);
     assert(stream->outlet.lines == NULL || stream->top_id == INT64_MIN); /* one watcher, ever */
     assert(create->pin_name.len == 0 || (stream->outlet.lines != NULL && worker->opts.attribute != NULL));
+    assert(create->n_ranges == 0 || (stream->outlet.lines != NULL && create->pin_name.len == 0));
     assert(!create->resumed || stream->outlet.lines != NULL);
     struct range range;
     struct watcher *watcher;

@@ -137,6 +137,9 @@ struct stream_create {
     int64_t watch_id; /* 0: the smallest that was not used yet */
     uint8_t flags; /* enum watcher_flags without ACTIVE; of lines: PROGRESS, and of lines by event NO_PUT, NO_DELETE */
     struct belfry_bytes pin_name, pin_value; /* of lines: the attribute and value that it wants; an empty name: none */
+    const struct range *ranges; /* of lines: it wants the keys of these n_ranges, which `key` and `range_end` have all;
+                                   then it pins nothing. NULL: of `key` and `range_end` */
+    size_t n_ranges;
     bool resumed; /* of lines: the client has lines of start_rev, perhaps not all: it receives them again (lines.h) */
     struct stream_created *out; /* NULL: not wanted */
 };
