@@ -374,15 +374,6 @@ static uint64_t on_now(void *user)
 
 /* ---- what lives there ---- */
 
-/* Each dialect knows the pins of its own. */
-static bool on_attribute(void *user, const struct batch *batch, uint32_t event, struct belfry_bytes name,
-                         struct belfry_bytes *before, struct belfry_bytes *after)
-{
-    struct worker_thread *t = user;
-    return sse_is_pin(name) ? sse_attribute(batch, event, name, before, after)
-                            : kube_attribute(t->kube, batch, event, name, before, after);
-}
-
 static enum belfry_err create_core(struct worker_thread *t)
 {
     struct worker_opts opts = {.log = t->opts.log,
@@ -395,8 +386,8 @@ static enum belfry_err create_core(struct worker_thread *t)
                                .memory_max = t->opts.memory_max,
                                .progress_ms = t->opts.progress_ms,
                                .write = watch_write,
-                               .attribute = on_attribute,
-                               .attribute_user = t};
+                               .attribute = t->kube == NULL ? NULL : kube_attribute,
+                               .attribute_user = t->kube};
     return worker_create(&opts, &t->worker);
 }
 

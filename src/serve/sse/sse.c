@@ -67,14 +67,6 @@ void sse_stand(struct sse *sse, bool serves)
     sse->serves = serves;
 }
 
-bool sse_attribute(const struct batch *batch, uint32_t event, struct belfry_bytes name, struct belfry_bytes *before,
-                   struct belfry_bytes *after)
-{
-    *before = (struct belfry_bytes){0};
-    *after = sse_pin_value(name, batch_key(batch, &batch->events[event]));
-    return true;
-}
-
 bool sse_is(struct belfry_bytes path)
 {
     return belfry_bytes_equal(path, belfry_bytes_str(PATH_EVENTS)) ||

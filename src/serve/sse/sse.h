@@ -31,10 +31,6 @@ BELFRY_NODISCARD enum belfry_err sse_create(const struct sse_opts *opts, struct 
 void sse_destroy(struct sse *sse); /* every stream ends; before its worker; NULL is fine */
 struct sse_streams *sse_streams(struct sse *sse);
 
-/* worker_opts.attribute, for names that are sse_is_pin(). */
-bool sse_attribute(const struct batch *batch, uint32_t event, struct belfry_bytes name, struct belfry_bytes *before,
-                   struct belfry_bytes *after);
-
 bool sse_is(struct belfry_bytes path);
 void sse_begin(struct sse *sse, struct exchange *x, const struct exchange_head *head, uint64_t now_ms);
 

@@ -208,14 +208,6 @@ static inline void bed_work(void *user)
     ((struct bed *)user)->work++;
 }
 
-static inline bool bed_attribute(void *user, const struct batch *batch, uint32_t event, struct belfry_bytes name,
-                                 struct belfry_bytes *before, struct belfry_bytes *after)
-{
-    (void)user;
-    assert_true(sse_is_pin(name));
-    return sse_attribute(batch, event, name, before, after);
-}
-
 static inline enum belfry_err bed_make_core(struct bed *bed)
 {
     struct evlog_opts log_opts = {.capacity_log2 = 6, .max_bytes = (size_t)1 << 30, .n_workers = 1};
@@ -227,8 +219,7 @@ static inline enum belfry_err bed_make_core(struct bed *bed)
                                .fragment_bytes = 2 << 20,
                                .response_bytes = 1 << 20,
                                .response_revs = 1000,
-                               .segment_bytes = 8 << 20,
-                               .attribute = bed_attribute};
+                               .segment_bytes = 8 << 20};
     return err != BELFRY_OK ? err : worker_create(&opts, &bed->worker);
 }
 

@@ -5,8 +5,6 @@
 
 #include "base/pack.h"
 
-#define PIN_LETTER 's' /* names of Kubernetes' pins begin with another */
-
 bool sse_ranges_have(const struct sse_ranges *ranges, size_t n, struct belfry_bytes key)
 {
     for (size_t i = 0; i < n; i++)
@@ -67,57 +65,6 @@ enum belfry_err sse_ranges_hull(const struct sse_ranges *ranges, struct belfry_b
     if (err != BELFRY_OK)
         return err;
     return from.len == 0 ? belfry_buf_append(key, "", 1) : belfry_buf_append(key, from.data, from.len);
-}
-
-/* ---- the pin: a letter, and for each range its kind, key and end, each with its length ---- */
-
-static enum belfry_err put_text(struct belfry_buf *name, struct belfry_bytes text)
-{
-    uint32_t len = (uint32_t)text.len;
-    enum belfry_err err = belfry_buf_append(name, &len, sizeof(len));
-    return err != BELFRY_OK ? err : belfry_buf_append(name, text.data, text.len);
-}
-
-static struct belfry_bytes take_text(struct belfry_bytes *from)
-{
-    uint32_t len;
-    memcpy(&len, from->data, sizeof(len));
-    struct belfry_bytes text = {from->data + sizeof(len), len};
-    *from = belfry_bytes_of(text.data + len, from->len - sizeof(len) - len);
-    return text;
-}
-
-enum belfry_err sse_ranges_pin(const struct sse_ranges *ranges, struct belfry_buf *name)
-{
-    enum belfry_err err = belfry_buf_append(name, &(char){PIN_LETTER}, 1);
-    for (size_t i = 0; i < ranges->n && err == BELFRY_OK; i++) {
-        const struct range *range = &ranges->list[i].range;
-        err = belfry_buf_append(name, &(char){(char)range->kind}, 1);
-        if (err == BELFRY_OK)
-            err = put_text(name, range->key);
-        if (err == BELFRY_OK)
-            err = put_text(name, range->kind == RANGE_SPAN ? range->end : (struct belfry_bytes){0});
-    }
-    return err;
-}
-
-bool sse_is_pin(struct belfry_bytes name)
-{
-    return name.len > 0 && name.data[0] == PIN_LETTER;
-}
-
-struct belfry_bytes sse_pin_value(struct belfry_bytes name, struct belfry_bytes key)
-{
-    struct belfry_bytes rest = belfry_bytes_of(name.data + 1, name.len - 1);
-    while (rest.len > 0) {
-        struct range range = {.kind = (enum range_kind)rest.data[0]};
-        rest = belfry_bytes_of(rest.data + 1, rest.len - 1);
-        range.key = take_text(&rest);
-        range.end = take_text(&rest);
-        if (range_has(&range, key))
-            return belfry_bytes_str(SSE_PINNED);
-    }
-    return (struct belfry_bytes){0};
 }
 
 /* ---- copies ---- */

@@ -1,8 +1,7 @@
 /* src/serve/sse/sse_ranges.h
  *
  * sse_ranges: the ranges of one stream of Server-Sent Events. They share one position, so to the core they are one
- * watcher: of the smallest range that has them all, with a pin (core/lines.h) that says in which of its keys the stream
- * is interested. All streams with the same ranges have the same pin: an event costs one question for all of them.
+ * watcher of several ranges (core/lines.h). All streams with the same list of ranges are found together.
  *
  * Thread: any. Pure.
  */
@@ -34,15 +33,6 @@ BELFRY_NODISCARD enum belfry_err sse_ranges_hull(const struct sse_ranges *ranges
 /* The interval [key, end) of a range; an empty end: to the very end. `end` is empty. Errors: BELFRY_ERR_NOMEM. */
 BELFRY_NODISCARD enum belfry_err sse_range_interval(const struct sse_range *range, struct belfry_bytes *key,
                                                     struct belfry_buf *end);
-
-/* The name of their pin, appended. Errors: BELFRY_ERR_NOMEM. */
-BELFRY_NODISCARD enum belfry_err sse_ranges_pin(const struct sse_ranges *ranges, struct belfry_buf *name);
-
-bool sse_is_pin(struct belfry_bytes name);
-
-/* The value that a key has by such a pin: SSE_PINNED if it is in the ranges, else none. */
-#define SSE_PINNED "1"
-struct belfry_bytes sse_pin_value(struct belfry_bytes name, struct belfry_bytes key);
 
 /* Bytes that sse_ranges_pack() needs, and their copy. *list is written. */
 size_t sse_ranges_bytes(const struct sse_ranges *ranges);

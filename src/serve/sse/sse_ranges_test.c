@@ -48,7 +48,7 @@ static void hull_is_the_smallest_range_of_all(void **state)
     assert_hull("prefix=&key=k", zero, zero);
 }
 
-static void key_is_in_the_ranges_if_its_pin_says_so_and_within_their_hull(void **state)
+static void key_that_is_in_the_ranges_is_within_their_hull(void **state)
 {
     (void)state;
     static const char *const texts[] = {"prefix=b&key=d", "from=a&to=bb&prefix=cc&key=a", "from=c&key=a",
@@ -56,25 +56,23 @@ static void key_is_in_the_ranges_if_its_pin_says_so_and_within_their_hull(void *
     struct belfry_rng rng = {.state = (uint64_t)(uintptr_t)state + 1};
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         struct sse_ranges ranges = ranges_of(texts[i]);
-        struct belfry_buf pin, hull_key, hull_end;
+        struct belfry_buf hull_key, hull_end;
         struct range hull;
-        belfry_buf_init(&pin);
+        size_t n_in = 0;
         belfry_buf_init(&hull_key);
         belfry_buf_init(&hull_end);
-        assert_int_equal(sse_ranges_pin(&ranges, &pin), BELFRY_OK);
         assert_int_equal(sse_ranges_hull(&ranges, &hull_key, &hull_end), BELFRY_OK);
         assert_true(range_read(belfry_buf_bytes(&hull_key), belfry_buf_bytes(&hull_end), &hull));
-        assert_true(sse_is_pin(belfry_buf_bytes(&pin)));
         for (int round = 0; round < 2000; round++) {
             char text[4];
             struct belfry_bytes key = {text, 1 + belfry_rng_below(&rng, 3)};
             for (size_t c = 0; c < key.len; c++)
                 text[c] = "abcde"[belfry_rng_below(&rng, 5)];
             bool is_in = sse_ranges_have(&ranges, ranges.n, key);
-            assert_int_equal(sse_pin_value(belfry_buf_bytes(&pin), key).len > 0, is_in);
             assert_true(!is_in || range_has(&hull, key));
+            n_in += is_in;
         }
-        belfry_buf_fini(&pin);
+        assert_true(n_in > 0);
         belfry_buf_fini(&hull_key);
         belfry_buf_fini(&hull_end);
         sse_query_fini(&query);
@@ -102,7 +100,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hull_is_the_smallest_range_of_all),
-        cmocka_unit_test(key_is_in_the_ranges_if_its_pin_says_so_and_within_their_hull),
+        cmocka_unit_test(key_that_is_in_the_ranges_is_within_their_hull),
         cmocka_unit_test(copy_is_of_its_own_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

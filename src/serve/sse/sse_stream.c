@@ -382,30 +382,28 @@ static const struct lines sse_lines = {
 
 static enum belfry_err sse_stream_create_watcher(struct sse_stream *stream)
 {
-    struct belfry_buf key, end, pin;
-    struct stream_create create = {.start_rev = stream->from < INT64_MAX ? stream->from + 1 : INT64_MAX,
+    struct range ranges[SSE_RANGES];
+    struct belfry_buf key, end;
+    struct stream_create create = {.key = stream->ranges.list[0].key,
+                                   .range_end = stream->ranges.list[0].end,
+                                   .start_rev = stream->from < INT64_MAX ? stream->from + 1 : INT64_MAX,
                                    .flags = WATCHER_PROGRESS};
     belfry_buf_init(&key);
     belfry_buf_init(&end);
-    belfry_buf_init(&pin);
     enum belfry_err err = BELFRY_OK;
-    if (stream->ranges.n == 1) {
-        create.key = stream->ranges.list[0].key;
-        create.range_end = stream->ranges.list[0].end;
-    } else {
+    if (stream->ranges.n > 1) {
+        for (size_t i = 0; i < stream->ranges.n; i++)
+            ranges[i] = stream->ranges.list[i].range;
         err = sse_ranges_hull(&stream->ranges, &key, &end);
-        if (err == BELFRY_OK)
-            err = sse_ranges_pin(&stream->ranges, &pin);
         create.key = belfry_buf_bytes(&key);
         create.range_end = belfry_buf_bytes(&end);
-        create.pin_name = belfry_buf_bytes(&pin);
-        create.pin_value = belfry_bytes_str(SSE_PINNED);
+        create.ranges = ranges;
+        create.n_ranges = stream->ranges.n;
     }
     if (err == BELFRY_OK)
         err = stream_create(stream->streams->worker, stream->stream, &create);
     belfry_buf_fini(&key);
     belfry_buf_fini(&end);
-    belfry_buf_fini(&pin);
     return err;
 }
 
