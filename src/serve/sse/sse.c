@@ -118,6 +118,13 @@ static bool has_method(const struct exchange_head *head, const char *method)
     return belfry_bytes_equal(head->method, belfry_bytes_str(method));
 }
 
+/* There is no memory: an EventSource would give up for good on any status but 200. */
+static void answer_later(struct sse *sse, struct exchange *x, const struct exchange_head *head)
+{
+    struct belfry_http_field fields[CORS_FIELDS];
+    sse_answer_later(sse->streams, x, fields, cors_fields(sse, head, fields));
+}
+
 /* False: it was refused. `method` is the only one besides OPTIONS. */
 static bool check_method(struct sse *sse, struct exchange *x, const struct exchange_head *head, const char *method)
 {
@@ -207,7 +214,7 @@ static void begin_ticket(struct sse *sse, struct exchange *x, const struct excha
     belfry_buf_fini(&ticket);
 }
 
-/* Opens the ticket of a query. On BELFRY_OK the caller ends *out; otherwise the request was refused. */
+/* Opens the ticket of a query. On BELFRY_OK the caller ends *out; otherwise the request was answered. */
 static enum belfry_err open_ticket(struct sse *sse, struct exchange *x, const struct exchange_head *head,
                                    struct belfry_bytes text, struct ticket *out)
 {
@@ -220,7 +227,7 @@ static enum belfry_err open_ticket(struct sse *sse, struct exchange *x, const st
     if (err == BELFRY_ERR_UNSUPPORTED)
         refuse(sse, x, head, 400, TEXT_NO_KEY);
     else if (err == BELFRY_ERR_NOMEM)
-        refuse(sse, x, head, 503, TEXT_NO_ROOM);
+        answer_later(sse, x, head);
     else if (err != BELFRY_OK)
         refuse(sse, x, head, 401, err == BELFRY_ERR_TIMEOUT ? TEXT_EXPIRED : TEXT_TICKET);
     return err;
@@ -296,8 +303,10 @@ static void begin_events(struct sse *sse, struct exchange *x, const struct excha
     if (!check_method(sse, x, head, "GET"))
         return;
     enum belfry_err err = sse_query_read(text, &query, &why);
-    if (err != BELFRY_OK) {
-        refuse(sse, x, head, err == BELFRY_ERR_INVALID ? 400 : 503, err == BELFRY_ERR_INVALID ? why : TEXT_NO_ROOM);
+    if (err == BELFRY_ERR_INVALID) {
+        refuse(sse, x, head, 400, why);
+    } else if (err != BELFRY_OK) {
+        answer_later(sse, x, head);
     } else if (query.ticket.len == 0) {
         begin_stream(sse, x, head, &query, NULL, now_ms);
     } else if (open_ticket(sse, x, head, query.ticket, &ticket) == BELFRY_OK) {
