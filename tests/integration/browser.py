@@ -14,8 +14,7 @@ from ports import free_port
 # Chromium's sandbox does not run as root, and /dev/shm of a container is small. It connects only where a test sends it.
 FLAGS = ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--no-first-run", "--mute-audio",
          "--hide-scrollbars", "--disable-background-networking", "--disable-component-update", "--disable-sync",
-         "--disable-default-apps", "--disable-extensions", "--no-default-browser-check", "--force-color-profile=srgb",
-         "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost")
+         "--disable-default-apps", "--disable-extensions", "--no-default-browser-check", "--force-color-profile=srgb")
 SEVERE = "SEVERE"
 
 
@@ -26,8 +25,8 @@ class JavaScriptError(AssertionError):
 class Browser:
     """One Chromium with one page. Its processes end with the test."""
 
-    def __init__(self, width=1280, height=900, scheme="light"):
-        """`scheme`: light or dark, for prefers-color-scheme."""
+    def __init__(self, width=1280, height=900, scheme="light", names=()):
+        """`scheme`: light or dark, for prefers-color-scheme. `names`: hosts that may be asked for besides those of loopback."""
         driver = shutil.which("chromedriver")
         program = shutil.which("chromium")
         if driver is None or program is None:
@@ -41,7 +40,8 @@ class Browser:
         self.proc = self._start_driver(driver)
         options = webdriver.ChromeOptions()
         options.binary_location = program
-        for flag in (*FLAGS, f"--user-data-dir={self.folder}/profile"):
+        hosts = "".join(f", EXCLUDE {name}" for name in ("127.0.0.1", "localhost", *names))
+        for flag in (*FLAGS, f"--host-resolver-rules=MAP * ~NOTFOUND{hosts}", f"--user-data-dir={self.folder}/profile"):
             options.add_argument(flag)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
         connection = ChromiumRemoteConnection(f"http://127.0.0.1:{self.port}", "goog", "chrome")

@@ -28,9 +28,9 @@ def message(raw):
 
 
 class Connection:
-    def __init__(self, port, stream_window=65535, window=65535, source="127.0.0.1"):
+    def __init__(self, port, stream_window=65535, window=65535, source="127.0.0.1", host="127.0.0.1"):
         """`source`: the address that it connects from."""
-        self.socket = socket.create_connection(("127.0.0.1", port), source_address=(source, 0))
+        self.socket = socket.create_connection((host, port), source_address=(source, 0))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.buffer, self.next_stream = b"", 1
         self.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(SETTINGS, 0, 0, struct.pack(">HI", INITIAL_WINDOW, stream_window)))
