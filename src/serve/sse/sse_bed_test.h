@@ -236,6 +236,8 @@ struct bed_opts {
     const char *scope;
     struct cors_origins origins;
     size_t memory_max;
+    struct tickets *tickets;
+    int64_t (*now_s)(void);
 };
 
 static inline enum belfry_err bed_open_as(struct bed *bed, const struct bed_opts *opts)
@@ -249,7 +251,9 @@ static inline enum belfry_err bed_open_as(struct bed *bed, const struct bed_opts
                                             .work = bed_work,
                                             .user = bed,
                                             .seed = 5,
-                                            .memory_max = opts->memory_max},
+                                            .memory_max = opts->memory_max,
+                                            .tickets = opts->tickets,
+                                            .now_s = opts->now_s},
                                 .scope = belfry_bytes_str(opts->scope),
                                 .origins = opts->origins};
     enum belfry_err err = sse_create(&sse_opts, &bed->sse);
