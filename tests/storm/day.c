@@ -41,7 +41,7 @@ static const struct {
              {HABIT_NODE, &job_lease, 1},         {HABIT_GO, &job_quiet, 2},
              {HABIT_GO_KEEPALIVE, &job_quiet, 1}, {HABIT_PYTHON, &job_quiet, 1},
              {HABIT_NODE, &job_quiet, 1},         {HABIT_GO, &job_once, 2},
-             {HABIT_CLIENT_GO, &job_inform, 4}};
+             {HABIT_CLIENT_GO, &job_inform, 4},   {HABIT_CLIENT_GO, &job_page, 4}};
 
 #define USERS_MAX 40
 
@@ -84,6 +84,10 @@ static const char *const zeroes[] = {"belfry_rejected_total",
                                      "belfry_kube_expired_total",
                                      "belfry_kube_timeouts_total",
                                      "belfry_kube_undecodable_total",
+                                     "belfry_sse_resets_total",
+                                     "belfry_sse_later_total",
+                                     "belfry_sse_refused_total",
+                                     "belfry_sse_slow_total",
                                      "belfry_compacted_total",
                                      "belfry_overslept_total",
                                      "belfry_relays_failed_total",

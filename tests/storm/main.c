@@ -191,8 +191,8 @@ static void show(const struct run_tally *t, uint64_t first)
            t->floods);
     printf("figure: storm: clients received %" PRIu64 " events, %" PRIu64 " gets and lists, reconnected %" PRIu64
            " times; relayed %" PRIu64 ", rights asked %" PRIu64 ", Kubernetes %" PRIu64 " watches, %" PRIu64
-           " lists; memory refused %" PRIu64 " times\n",
-           t->events, t->gets, t->reconnects, t->relayed, t->questions, t->kube_watches, t->lists,
+           " lists; Server-Sent Events %" PRIu64 " streams; memory refused %" PRIu64 " times\n",
+           t->events, t->gets, t->reconnects, t->relayed, t->questions, t->kube_watches, t->lists, t->pages,
            t->refusals_of_memory);
 }
 
@@ -218,9 +218,9 @@ static void show_days(const struct day_tally *t, uint64_t first, uint64_t took_m
            t->days, first, t->hours, (double)took_ms / 1000);
     printf("figure: normal use: %" PRIu64 " connects, %" PRIu64 " PINGs, %" PRIu64 " revisions, %" PRIu64
            " events, %" PRIu64 " watches, %" PRIu64 " times progress; Kubernetes %" PRIu64 " lists, %" PRIu64
-           " lines; curl %" PRIu64 "\n",
+           " lines; pages %" PRIu64 ", %" PRIu64 " changes; curl %" PRIu64 "\n",
            did->connects, did->pings, t->revisions, did->events, did->watches, did->progress, did->lists, did->objects,
-           did->curls);
+           did->pages, did->changes, did->curls);
     printf("figure: normal use: %" PRIu64 " gets, %" PRIu64 " given up, %" PRIu64 " puts, %" PRIu64
            " keep-alives; fullest pool %u %%; memory %zu KiB in the first hour, %zu KiB in the last\n",
            did->gets, did->given_up, did->puts, did->kept_alive, t->fullest, t->memory / 1024, t->memory_end / 1024);

@@ -69,6 +69,11 @@ void reading_take_object(struct reading *reading, int64_t rev, struct belfry_byt
     reading_expect(reading, rev, belfry_bytes_str(key), is_delete);
 }
 
+void reading_take_key(struct reading *reading, int64_t rev, struct belfry_bytes key, bool is_delete)
+{
+    reading_expect(reading, rev, key, is_delete);
+}
+
 bool reading_is_whole(const struct reading *reading, int64_t to_rev)
 {
     size_t at = reading->at;

@@ -30,6 +30,9 @@ void reading_take(struct reading *reading, struct belfry_bytes message, struct b
 /* A change of the object with that name in a watch of Kubernetes. reading_move(): and now its revision is whole. */
 void reading_take_object(struct reading *reading, int64_t rev, struct belfry_bytes name, bool is_delete);
 
+/* A change of a key in a message of Server-Sent Events; likewise. */
+void reading_take_key(struct reading *reading, int64_t rev, struct belfry_bytes key, bool is_delete);
+
 /* Everything below `next_rev` is said to have been received. */
 void reading_move(struct reading *reading, int64_t next_rev, const char *what);
 

@@ -204,6 +204,33 @@ static void choose_query(struct choices *choices, char *to, size_t room, bool is
                  choose(choices, (uint32_t)feed_head() + 3));
 }
 
+/* Server-Sent Events. */
+static void choose_events(struct request *request, struct choices *choices, bool is_wild)
+{
+    static const char *const ranges[] = {"prefix=/a/", "prefix=", "key=/b/k1", "prefix=/b/", "from=/a/k3&to=/b/k2",
+                                         "prefix=/registry/&key=/a/k1&prefix=/a/k", "from=/a/",
+                                         /* from here on they are wrong */
+                                         "prefix=%zz", "key=", "from=b&to=a", "to=x", "perfix=/a/"};
+    static const char *const words[] = {"snapshot=1", "snapshot=1",      "value=json",      "value=base64",
+                                        "value=none", "last-event-id=0", /* from here on they are wrong */
+                                        "snapshot=2", "value=xml",       "last-event-id=x", "ticket=abc"};
+    char id[64];
+    size_t used = (size_t)snprintf(request->path, sizeof(request->path), "/v1/events?%s",
+                                   ranges[choose(choices, is_wild ? COUNT(ranges) : 7)]);
+    for (uint32_t n = choose(choices, is_wild ? 20 : 3); n > 0 && used + 60 < sizeof(request->path); n--)
+        used += (size_t)snprintf(request->path + used, sizeof(request->path) - used, "&%s",
+                                 choose(choices, 2) == 0 ? ranges[choose(choices, is_wild ? COUNT(ranges) : 7)]
+                                                         : words[choose(choices, is_wild ? COUNT(words) : 6)]);
+    snprintf(id, sizeof(id), "%u%s", choose(choices, (uint32_t)feed_head() + 3),
+             choose(choices, 2) == 0     ? "-00000007"
+             : choose_rarely(choices, 3) ? "-00000008"
+                                         : "");
+    if (choose(choices, 3) == 0)
+        add_field(request, "last-event-id", is_wild && choose_rarely(choices, 4) ? "-1" : id);
+    if (choose_rarely(choices, 4))
+        add_field(request, "origin", "https://evil.example");
+}
+
 static void choose_http(struct request *request, struct choices *choices, bool is_wild)
 {
     static const char *const paths[] = {WIDGETS,
@@ -228,10 +255,13 @@ static void choose_http(struct request *request, struct choices *choices, bool i
                                         "/",
                                         "*",
                                         "/apis/../%2e%2e/\x01"};
-    static const char *const methods[] = {"POST", "HEAD", "DELETE", "CONNECT", "get"};
+    static const char *const methods[] = {"POST", "HEAD", "DELETE", "CONNECT", "get", "OPTIONS"};
     uint32_t path = choose(choices, is_wild ? 2 : 5) != 0 ? choose(choices, 3) : choose(choices, COUNT(paths));
     snprintf(request->path, sizeof(request->path), "%s", paths[path]);
-    if (choose(choices, 4) != 0)
+    bool is_events = choose_rarely(choices, 3);
+    if (is_events)
+        choose_events(request, choices, is_wild);
+    else if (choose(choices, 4) != 0)
         choose_query(choices, request->path, sizeof(request->path), is_wild);
     request->method = is_wild && choose_rarely(choices, 6) ? methods[choose(choices, COUNT(methods))] : "GET";
     add_http_fields(request, choices, is_wild);

@@ -204,6 +204,8 @@ static const char *left_over(const struct worker_numbers *n, size_t *out)
                     {"watches of Kubernetes", n->kube.watches},
                     {"held requests of Kubernetes", n->kube.held},
                     {"bytes of Kubernetes' watches", n->kube.bytes},
+                    {"streams of Server-Sent Events", n->sse.streams},
+                    {"bytes of Server-Sent Events", n->sse.bytes},
                     {"lists", n->kube_lists.active + n->kube_lists.waiting},
                     {"claims", n->permit.rights.kept + n->permit.rights.waiting},
                     {"questions about rights", n->permit.rights.asking},
@@ -267,6 +269,7 @@ static void count_up(void)
         run.tally->questions += w->permit.asked;
         run.tally->kube_watches += w->kube.opened;
         run.tally->lists += w->kube_lists.lists;
+        run.tally->pages += w->sse.opened;
         mix(w->inbound.accepted + (w->inbound.closed << 32));
         mix(w->watch.requests + (w->core.deliveries << 32));
         mix(w->relay.relayed + (w->permit.asked << 32));

@@ -10,6 +10,7 @@
  *     quiet    a get every few hours, nothing between
  *     once     as a command line: connects, gets, leaves
  *     inform   an informer of Kubernetes: a list, then watches that end by their timeout
+ *     page     a reader of Server-Sent Events: the state, then messages; goes on after its last id
  *
  * Thread: owner.
  */
@@ -33,12 +34,12 @@ struct user_job {
     void (*end)(struct user *user, struct peer_call *call);
 };
 
-extern const struct user_job job_watch, job_churn, job_read, job_lease, job_quiet, job_once, job_inform;
+extern const struct user_job job_watch, job_churn, job_read, job_lease, job_quiet, job_once, job_inform, job_page;
 
 /* What all users did, so that a driver can see whether a day had anything in it. */
 struct user_tally {
     uint64_t connects, events, progress, watches, gets, puts, given_up, kept_alive, objects, lists, pings, curls,
-        interrupted;
+        interrupted, pages, changes;
 };
 
 struct user {
