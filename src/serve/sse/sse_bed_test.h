@@ -196,6 +196,8 @@ struct bed {
     uint64_t now;
     int64_t head;
     size_t work;
+    bool is_extent;       /* the next revision is one */
+    struct batch *extent; /* the rows of a revision that the log has as an extent; NULL: none */
 };
 
 static inline uint64_t bed_now(void *user)
@@ -228,6 +230,7 @@ static inline void bed_close(struct bed *bed)
     sse_destroy(bed->sse);
     worker_destroy(bed->worker);
     evlog_destroy(bed->log);
+    batch_unref(bed->extent);
     for (size_t i = 0; i < bed->n_peers; i++)
         fakeexchange_fini(&bed->peers[i]);
 }
@@ -277,12 +280,36 @@ static inline enum belfry_err bed_open(struct bed *bed)
     static struct bed name;                                                                                            \
     assert_int_equal(bed_open(&name), BELFRY_OK)
 
+/* A slice of two events of the extent. */
+static inline void bed_answer_slice(struct bed *bed, const struct worker_fetch *fetch)
+{
+    struct segment_builder builder;
+    struct segment *segment;
+    struct batch *slice;
+    uint32_t left = bed->extent->n_events - fetch->sub, n = left < 2 ? left : 2;
+    assert_int_equal(batch_create(fetch->from, BATCH_SLICE, n, 4096, &slice), BELFRY_OK);
+    for (uint32_t i = fetch->sub; i < fetch->sub + n; i++) {
+        const struct batch_event *event = &bed->extent->events[i];
+        batch_add_stored(slice, batch_bytes(bed->extent, event, false), (struct belfry_bytes){0},
+                         batch_key(bed->extent, event), event->is_delete);
+    }
+    batch_set_slice(slice, fetch->sub, n < left);
+    segment_begin(&builder);
+    assert_int_equal(segment_add(&builder, slice), BELFRY_OK);
+    assert_int_equal(segment_finish(&builder, fetch->past, fetch->from, fetch->from, &segment), BELFRY_OK);
+    worker_fetched(bed->worker, fetch, BELFRY_OK, segment, 0, 0);
+}
+
 /* What has left the log is compacted. */
 static inline bool bed_answer_fetch(struct bed *bed)
 {
     struct worker_fetch fetch;
     if (!worker_wants_fetch(bed->worker, &fetch))
         return false;
+    if (fetch.slice && bed->extent != NULL && bed->extent->rev == fetch.from) {
+        bed_answer_slice(bed, &fetch);
+        return true;
+    }
     int64_t oldest = evlog_oldest(bed->log);
     worker_fetched(bed->worker, &fetch, BELFRY_ERR_COMPACTED, NULL, oldest, oldest);
     return true;
@@ -375,6 +402,12 @@ static inline enum belfry_err bed_commit(struct bed *bed, const char *const *key
         return err;
     for (uint32_t i = 0; i < n; i++)
         batch_add(batch, &scanned[i], (struct belfry_bytes){0});
+    if (bed->is_extent) {
+        bed->extent = batch;
+        assert_int_equal(batch_create(rev, BATCH_EXTENT, 0, 0, &batch), BELFRY_OK);
+        batch_set_extent(batch, n, bytes);
+        bed->is_extent = false;
+    }
     evlog_committed(bed->log, rev - 1);
     err = evlog_append(bed->log, batch);
     if (err != BELFRY_OK)

@@ -319,6 +319,36 @@ static void many_events_are_looked_at_a_few_at_a_time(void **state)
     bed_close(&bed);
 }
 
+static void revision_in_slices_ends_with_a_message_that_has_the_id(void **state)
+{
+    (void)state;
+    for (size_t room = 40; room < 200; room += 37) {
+        BED(bed);
+        struct fakeexchange *one = bed_get(&bed, COMING), *two = bed_get(&bed, TWO), *none = bed_get(&bed, "prefix=/z");
+        assert_says(one, RETRY PROGRESS("10"));
+        assert_says(two, RETRY PROGRESS("10"));
+        assert_says(none, RETRY PROGRESS("10"));
+        static const char *const keys[] = {"/a/1", "/b/2", "/c/3", "/d/4", "/d/5"};
+        static const char *const values[] = {"1", "2", "3", "4", "5"};
+        bed.is_extent = true;
+        assert_int_equal(bed_commit(&bed, keys, values, 5), BELFRY_OK);
+        bed_put(&bed, "/a/6", "6");
+        for (int i = 0; i < 40; i++) {
+            fakeexchange_make_room(one, room);
+            fakeexchange_make_room(two, room);
+            bed_run(&bed);
+        }
+        assert_says(one, PART("11", PUT("/a/1", "1")));
+        assert_says(one, CHANGES("11", "") CHANGES("12", PUT("/a/6", "6"))); /* its last row is not in the range */
+        assert_silent(one);
+        assert_says(two, PART("11", PUT("/a/1", "1")) PART("11", PUT("/c/3", "3")) CHANGES("11", ""));
+        assert_says(two, CHANGES("12", PUT("/a/6", "6")));
+        assert_silent(two);
+        assert_silent(none);
+        bed_close(&bed);
+    }
+}
+
 /* ---- slow readers ---- */
 
 static void slow_reader_receives_everything_when_it_reads_again(void **state)
@@ -1010,6 +1040,7 @@ int main(void)
         cmocka_unit_test(overlapping_ranges_show_a_key_once),
         cmocka_unit_test(large_revision_comes_in_parts_of_which_the_last_has_the_id),
         cmocka_unit_test(many_events_are_looked_at_a_few_at_a_time),
+        cmocka_unit_test(revision_in_slices_ends_with_a_message_that_has_the_id),
         cmocka_unit_test(slow_reader_receives_everything_when_it_reads_again),
         cmocka_unit_test(lost_stream_says_reset_and_goes_on),
         cmocka_unit_test(id_that_was_compacted_is_lost),
