@@ -1,9 +1,10 @@
-"""A whole kube-apiserver (1.20, all built-in types) on an etcd or a tier: built outside this tree, in the folder that
-PEERS names."""
+"""Whole kube-apiservers (1.20, all built-in types) on an etcd or a tier, and the custom-resource half of 1.36: built outside this
+tree, in the folder that PEERS names."""
 import http.client
 import json
 import os
 import secrets
+import signal
 import ssl
 import subprocess
 
@@ -14,51 +15,90 @@ from patience import Patience
 from ports import free_port
 
 PROGRAM = os.path.join(PEERS, "kube-apiserver")
+CRD_PROGRAM = os.path.join(PEERS, "crdserver36")
 START_S = 180
 
 
-def why_none():
+def why_none(*programs):
     """None when there is one here, otherwise the reason."""
-    return None if os.access(PROGRAM, os.X_OK) else f"no kube-apiserver at {PROGRAM} (PEERS says where it is)"
+    absent = next((p for p in programs or (PROGRAM,) if not os.access(p, os.X_OK)), None)
+    return f"no {os.path.basename(absent)} at {absent} (PEERS says where it is)" if absent else None
 
 
-class KubeApiserver:
-    """With one user, who may do everything. No controller runs beside it."""
+class Identity:
+    """Certificates, the keys of service accounts and the users' tokens: what the servers of one cluster share. `users` are
+    names, and each has a group of its own name; there is always an admin, who may do everything."""
 
-    def __init__(self, folder, etcd, *flags):
-        self.folder, self.etcd, self.flags, self.proc = str(folder), etcd, flags, None
-        self.port, self.token = free_port(), secrets.token_hex(16)
+    def __init__(self, folder, users=()):
+        self.folder = str(folder)
         self.certs = Certs(self.folder)
-        with open(self._path("tokens.csv"), "w") as f:
-            f.write(f'{self.token},admin,admin,"system:masters"\n')
-        procs.run(["openssl", "genrsa", "-out", self._path("sa.key"), "2048"])
-        procs.run(["openssl", "rsa", "-in", self._path("sa.key"), "-pubout", "-out", self._path("sa.pub")])
-        self.tls = ssl.create_default_context(cafile=self.certs.path("ca.pem"))
+        self.tokens = {user: secrets.token_hex(16) for user in ("admin", *users)}
+        with open(self.path("tokens.csv"), "w") as f:
+            for user, token in self.tokens.items():
+                f.write(f'{token},{user},{user},"{"system:masters" if user == "admin" else user}"\n')
+        procs.run(["openssl", "genrsa", "-out", self.path("sa.key"), "2048"])
+        procs.run(["openssl", "rsa", "-in", self.path("sa.key"), "-pubout", "-out", self.path("sa.pub")])
+        self.cacert = self.certs.path("ca.pem")
+        self.tls = ssl.create_default_context(cafile=self.cacert)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def kubeconfig(self, url, user="admin"):
+        """The path of one for this server and user."""
+        path = self.path(f"kubeconfig-{user}-{url.rsplit(':', 1)[1]}")
+        named = {"cluster": {"server": url, "certificate-authority": self.cacert}, "name": "c"}
+        with open(path, "w") as f:
+            json.dump({"apiVersion": "v1", "kind": "Config", "clusters": [named], "current-context": "c",
+                       "users": [{"name": user, "user": {"token": self.tokens[user]}}],
+                       "contexts": [{"name": "c", "context": {"cluster": "c", "user": user}}]}, f)
+        return path
+
+
+class ApiServer:
+    """A server of Kubernetes' API: a program with a port, its users, and a place for its log. The program comes and goes."""
+
+    def __init__(self, folder, identity, log):
+        self.folder, self.identity, self.proc = str(folder), identity, None
+        self.port, self.log_name = free_port(), log
+        os.makedirs(self.folder, exist_ok=True)
+
+    def argv(self):
+        raise NotImplementedError
+
+    @property
+    def url(self):
+        return f"https://127.0.0.1:{self.port}"
+
+    @property
+    def token(self):
+        return self.identity.tokens["admin"]
 
     def _path(self, name):
         return os.path.join(self.folder, name)
 
-    def start(self):
-        argv = [PROGRAM, "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", f"--secure-port={self.port}",
-                f"--etcd-servers={self.etcd}", f"--tls-cert-file={self.certs.path('server.pem')}",
-                f"--tls-private-key-file={self.certs.path('server.key')}",
-                f"--token-auth-file={self._path('tokens.csv')}",
-                "--authorization-mode=RBAC", "--service-account-issuer=https://kubernetes.default.svc",
-                f"--service-account-key-file={self._path('sa.pub')}",
-                f"--service-account-signing-key-file={self._path('sa.key')}",
-                "--service-cluster-ip-range=10.96.0.0/24", "--endpoint-reconciler-type=none",
-                "--disable-admission-plugins=ServiceAccount", *self.flags]
-        with open(self._path("kube-apiserver.log"), "ab") as log:
-            self.proc = procs.spawn(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        procs.wait_until(self._is_ready, START_S, 0.5, lambda: f"kube-apiserver is ready: {self.log()[-2000:]}")
+    def start(self, wait=True):
+        with open(self._path(self.log_name), "ab") as log:
+            self.proc = procs.spawn(self.argv(), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        if wait:
+            self.wait_ready()
         return self
 
+    def wait_ready(self):
+        procs.wait_until(self._is_ready, START_S, 0.2, lambda: f"{self.log_name}: not ready: {self.log()[-2000:]}")
+
     def log(self):
-        with open(self._path("kube-apiserver.log"), errors="replace") as f:
+        with open(self._path(self.log_name), errors="replace") as f:
             return f.read()
 
     def kill(self):
         procs.end(self.proc)
+
+    def stop(self):
+        os.kill(self.proc.pid, signal.SIGSTOP)
+
+    def cont(self):
+        os.kill(self.proc.pid, signal.SIGCONT)
 
     def _is_ready(self):
         assert self.proc.poll() is None, self.log()[-2000:]
@@ -67,26 +107,124 @@ class KubeApiserver:
         except OSError:
             return False
 
-    def _send(self, method, path, query, obj, timeout):
-        connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=timeout, context=self.tls)
+    def _send(self, method, path, query, obj, timeout, user):
+        connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=timeout, context=self.identity.tls)
+        token = self.identity.tokens.get(user, user)
         connection.request(method, target(path, query), None if obj is None else json.dumps(obj),
-                           {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"})
+                           {"Authorization": f"Bearer {token}", "Content-Type": "application/json"})
         return connection
 
-    def call(self, method, path, query=None, obj=None, timeout=30):
-        connection = self._send(method, path, query, obj, timeout)
+    def call(self, method, path, query=None, obj=None, timeout=30, user="admin"):
+        """`user`: the name of one, or a token."""
+        connection = self._send(method, path, query, obj, timeout, user)
         try:
             response = connection.getresponse()
             return Answer(response, response.read())
         finally:
             connection.close()
 
-    def watch(self, path, since, seconds=30):
+    def watch(self, path, since, seconds=30, user="admin", **query):
         """Its events as they come, until it is closed."""
         patience = Patience(seconds)
-        connection = self._send("GET", path, {"watch": 1, "resourceVersion": since}, None, patience.left())
+        connection = self._send("GET", path, {"watch": 1, "resourceVersion": since, **query}, None, patience.left(), user)
         try:
             for line in connection.getresponse():
                 yield json.loads(line)
         finally:
             connection.close()
+
+
+class KubeApiserver(ApiServer):
+    """Without an identity it has one user, who may do everything. No controller runs beside it."""
+
+    def __init__(self, folder, etcd, *flags, identity=None):
+        super().__init__(folder, identity or Identity(folder), "kube-apiserver.log")
+        self.etcd, self.flags = etcd, flags
+
+    def argv(self):
+        made = self.identity
+        return [PROGRAM, "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", f"--secure-port={self.port}",
+                f"--etcd-servers={self.etcd}", f"--tls-cert-file={made.certs.path('server.pem')}",
+                f"--tls-private-key-file={made.certs.path('server.key')}",
+                f"--token-auth-file={made.path('tokens.csv')}", f"--cert-dir={self.folder}",
+                "--authorization-mode=RBAC", "--service-account-issuer=https://kubernetes.default.svc",
+                f"--service-account-key-file={made.path('sa.pub')}",
+                f"--service-account-signing-key-file={made.path('sa.key')}",
+                "--service-cluster-ip-range=10.96.0.0/24", "--endpoint-reconciler-type=none",
+                "--disable-admission-plugins=ServiceAccount", *self.flags]
+
+
+class CrdServer36(ApiServer):
+    """The custom-resource half of kube-apiserver 1.36, with its objects in a part of its own of the same etcd. It asks
+    `core` about users and rights."""
+
+    def __init__(self, folder, etcd, core):
+        super().__init__(folder, core.identity, "crdserver36.log")
+        self.etcd, self.core = etcd, core
+
+    def argv(self):
+        made, asked = self.identity, self.identity.kubeconfig(self.core.url)
+        return [CRD_PROGRAM, "--bind-address=127.0.0.1", f"--secure-port={self.port}", f"--etcd-servers={self.etcd}",
+                "--etcd-prefix=/ext36", f"--tls-cert-file={made.certs.path('server.pem')}",
+                f"--tls-private-key-file={made.certs.path('server.key')}", f"--cert-dir={self.folder}",
+                "--authentication-skip-lookup", f"--kubeconfig={asked}", f"--authentication-kubeconfig={asked}",
+                f"--authorization-kubeconfig={asked}", "--enable-priority-and-fairness=false",
+                "--disable-admission-plugins=ValidatingAdmissionPolicy,MutatingAdmissionPolicy"]
+
+
+class KubeCluster:
+    """API servers of one cluster on one etcd, with RBAC and tokens, and a crdserver36 beside them if it is wanted. The user
+    `tier` may read what a tier follows, and ask about users and rights; `alice` may handle config maps in the namespace prod."""
+
+    READS = {"apiGroups": ["", "discovery.k8s.io", "demo.example.com"], "verbs": ["get", "list", "watch"],
+             "resources": ["configmaps", "pods", "services", "nodes", "endpointslices", "widgets"]}
+    HANDLES = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["*"]}
+
+    def __init__(self, folder, etcd, n=1, crds=False, flags=()):
+        self.etcd = etcd
+        self.identity = Identity(os.path.join(str(folder), "identity"), ("tier", "alice"))
+        url = etcd.members[0].url
+        self.servers = [KubeApiserver(os.path.join(str(folder), f"api{i}"), url, *flags, identity=self.identity)
+                        for i in range(n)]
+        self.crds = CrdServer36(os.path.join(str(folder), "crds"), url, self.servers[0]) if crds else None
+
+    def start(self):
+        self.servers[0].start()  # the first makes what the others need in etcd
+        self._grant()
+        for server in self.servers[1:]:
+            server.start(wait=False)
+        if self.crds:
+            self.crds.start(wait=False)
+        for server in self.all():
+            server.wait_ready()
+        return self
+
+    def all(self):
+        return [*self.servers, *([self.crds] if self.crds else [])]
+
+    def kill(self):
+        for server in self.all():
+            if server.proc:
+                server.kill()
+
+    def _made(self, path, obj):
+        answer = self.servers[0].call("POST", path, obj=obj)
+        assert answer.code in (201, 409), answer.body
+
+    def _grant(self):
+        rbac, version = "/apis/rbac.authorization.k8s.io/v1", "rbac.authorization.k8s.io/v1"
+        self._made("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "prod"}})
+        self._made(f"{rbac}/clusterroles", {"apiVersion": version, "kind": "ClusterRole", "metadata": {"name": "tier"},
+                                            "rules": [self.READS]})
+        self._made(f"{rbac}/namespaces/prod/roles", {"apiVersion": version, "kind": "Role", "metadata": {"name": "maps"},
+                                                     "rules": [self.HANDLES]})
+        for role in ("tier", "system:auth-delegator"):
+            self._made(f"{rbac}/clusterrolebindings", self._binding("ClusterRoleBinding", f"tier-{role}", "ClusterRole", role, "tier"))
+        self._made(f"{rbac}/namespaces/prod/rolebindings", self._binding("RoleBinding", "alice", "Role", "maps", "alice"))
+
+    @staticmethod
+    def _binding(kind, name, role_kind, role, user):
+        group = "rbac.authorization.k8s.io"
+        return {"apiVersion": f"{group}/v1", "kind": kind, "metadata": {"name": name.replace(":", "-")},
+                "roleRef": {"apiGroup": group, "kind": role_kind, "name": role},
+                "subjects": [{"apiGroup": group, "kind": "User", "name": user}]}
