@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/owner.h"
 #include "base/sim.h"
+#include "base/xxh64.h"
 #include "follow/overlay.h"
 
 #define RETRY_MS     100 /* before the first try when the disk is in trouble; it doubles */
@@ -618,6 +619,32 @@ static enum belfry_err hold_revision(struct ingest *ingest, const struct ingest_
 }
 
 /* ---- what comes ---- */
+
+enum belfry_err ingest_find(struct ingest *ingest, struct belfry_bytes key, uint64_t now_ms, struct ingest_found *out)
+{
+    BELFRY_OWNER_CHECK(ingest);
+    struct belfry_bytes raw = {0};
+    struct belfry_wire_kv kv;
+    enum belfry_err err = ingest->lost ? overlay_pending(ingest) : BELFRY_OK;
+    if (err == BELFRY_OK)
+        err = ingest->owed.past == 0 ? open_transaction(ingest, now_ms) : BELFRY_ERR_AGAIN;
+    if (err != BELFRY_OK)
+        return err;
+    err = ingest_look_up(ingest, key, &raw);
+    if (err == BELFRY_OK)
+        err = belfry_scan_kv(raw, &kv);
+    if (err != BELFRY_OK && err != BELFRY_ERR_NOT_FOUND)
+        err = store_failed(ingest, "read", err, now_ms);
+    if (err == BELFRY_OK)
+        *out = (struct ingest_found){.create_rev = kv.create_rev,
+                                     .mod_rev = kv.mod_rev,
+                                     .version = kv.version,
+                                     .lease = kv.lease,
+                                     .value = belfry_xxh64(0, kv.value)};
+    if (ingest->lost)
+        drop_transaction(ingest); /* it must not be committed */
+    return err;
+}
 
 enum belfry_err ingest_revision(struct ingest *ingest, const struct ingest_revision *revision, uint64_t now_ms)
 {

@@ -80,6 +80,17 @@ BELFRY_NODISCARD enum belfry_err ingest_revision(struct ingest *ingest, const st
 BELFRY_NODISCARD enum belfry_err ingest_advance(struct ingest *ingest, int64_t rev,
                                                 const struct belfry_wire_header *header, uint64_t now_ms);
 
+/* What is known of a key without its bytes. */
+struct ingest_found {
+    int64_t create_rev, mod_rev, version, lease;
+    uint64_t value; /* XXH64 of the value */
+};
+
+/* The key as of the head. Errors: BELFRY_ERR_NOT_FOUND; BELFRY_ERR_AGAIN, BELFRY_ERR_NOMEM (the state cannot be read
+ * now). */
+BELFRY_NODISCARD enum belfry_err ingest_find(struct ingest *ingest, struct belfry_bytes key, uint64_t now_ms,
+                                             struct ingest_found *out);
+
 /* The upstream socket is drained: commit now if anything is open. */
 void ingest_drained(struct ingest *ingest, uint64_t now_ms);
 

@@ -455,6 +455,40 @@ static void held_revision_that_does_not_fit_is_a_breach(void **state)
     bench_fini(&b);
 }
 
+static enum belfry_err find(struct bench *b, int key, struct ingest_found *out)
+{
+    char name[16];
+    size_t len = past_key(key, name);
+    return ingest_find(b->ingest, belfry_bytes_of(name, len), b->now, out);
+}
+
+static void key_is_found_as_of_the_head_though_it_is_not_committed(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct ingest_found found;
+    bench_init(&b);
+    past_put(b.past, 1, "a");
+    past_put(b.past, 1, "b");
+    past_delete(b.past, 1);
+    assert_int_equal(find(&b, 1, &found), BELFRY_ERR_NOT_FOUND);
+    assert_int_equal(offer(&b, 2), BELFRY_OK);
+    assert_int_equal(find(&b, 1, &found), BELFRY_OK);
+    assert_int_equal(found.mod_rev, 2);
+    uint64_t first = found.value;
+    modelstore_fail(b.store, UINT_MAX); /* from now on changes are held in memory */
+    assert_int_equal(offer(&b, 3), BELFRY_OK);
+    assert_int_equal(find(&b, 1, &found), BELFRY_OK);
+    assert_int_equal(found.mod_rev, 3);
+    assert_int_equal(found.create_rev, 2);
+    assert_int_equal(found.version, 2);
+    assert_true(found.value != first);
+    assert_int_equal(offer(&b, 4), BELFRY_OK);
+    assert_int_equal(find(&b, 1, &found), BELFRY_ERR_NOT_FOUND);
+    assert_log(&b);
+    bench_fini(&b);
+}
+
 static void no_more_is_held_than_the_log_may_have(void **state)
 {
     (void)state;
@@ -819,6 +853,7 @@ int main(void)
         cmocka_unit_test(published_revisions_are_applied_again_after_disk_trouble),
         cmocka_unit_test(revisions_are_held_while_the_disk_takes_nothing),
         cmocka_unit_test(held_revision_that_does_not_fit_is_a_breach),
+        cmocka_unit_test(key_is_found_as_of_the_head_though_it_is_not_committed),
         cmocka_unit_test(no_more_is_held_than_the_log_may_have),
         cmocka_unit_test(much_that_is_held_is_committed_in_parts),
         cmocka_unit_test(progress_is_held_too),
