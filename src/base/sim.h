@@ -83,7 +83,24 @@
     X(rights_kind_ignored, "a token has the rights of a user whose name it spells")                                    \
     X(rights_renewed_early, "rights are renewed after a fifth of a period, time and again")                            \
     X(auth_on_for_new_alone, "auth that is found on does not pause watches that run")                                  \
-    X(auth_off_for_ever, "auth that was found off is believed to be off for ever")
+    X(auth_off_for_ever, "auth that was found off is believed to be off for ever")                                     \
+    X(kube_no_overlap, "a resource is followed again from its version, without a proof of its past")                   \
+    X(kube_overlap_unchecked, "the overlap of a resource is not compared")                                             \
+    X(kube_audit_unchecked, "items of an audit that contradict the state are accepted")                                \
+    X(kube_missing_ignored, "objects that an audit does not find need not be deleted")                                 \
+    X(kube_uid_ignored, "an object with another uid is the same object")                                               \
+    X(kube_behind_ignored, "a consistent list behind our version is ignored")                                          \
+    X(kube_lag_is_another_past, "a bookmark behind our version is another past")                                       \
+    X(kube_link_ignored, "a watch continues a list or an audit of another connection")                                 \
+    X(kube_end_proves, "a watch that the server ended is continued without a proof")                                   \
+    X(kube_expired_lists_at_once, "410 of one server lists anew, without asking the others")                           \
+    X(kube_another_past_spares, "after another past only watchers that are behind are told")                           \
+    X(kube_cache_unchecked, "a list is adopted from a cache whose past is gone")                                       \
+    X(kube_bytes_ignored, "an object of an audit with other bytes is the same object")                                 \
+    X(kube_bookmark_unproven, "a bookmark is taken while its past is not proven")                                      \
+    X(kube_watch_behind_list, "the watch begins one version after the list")                                           \
+    X(kube_never_stale, "a resource is never stale")                                                                   \
+    X(kube_waits_forever, "a silent server is waited for")
 
 #ifdef BELFRY_SIM
 #define BELFRY_MUTANT_ENUM(name, what) BELFRY_MUTANT_##name,

@@ -109,7 +109,27 @@
     X(fault_oversleep, "fault: worker oversleeps")                                                                     \
     X(fault_pause_tier, "fault: tier stopped by a signal")                                                             \
     X(fault_fail_disk, "fault: writes fail")                                                                           \
-    X(fault_damage_replica, "fault: replica damaged")
+    X(fault_damage_replica, "fault: replica damaged")                                                                  \
+    X(kube_listing, "kube: listed")                                                                                    \
+    X(kube_burst, "kube: more changes than a cache keeps")                                                             \
+    X(kube_debt, "kube: objects deleted since an audit")                                                               \
+    X(kube_cache_gone, "kube: list of a cache whose past is gone")                                                     \
+    X(kube_overlap, "kube: past proven by an overlap")                                                                 \
+    X(kube_audit, "kube: past proven by an audit")                                                                     \
+    X(kube_link, "kube: past proven by the link")                                                                      \
+    X(kube_judged, "kube: etcd asked whether the caches lag")                                                          \
+    X(kube_probe, "kube: consistent version asked for")                                                                \
+    X(kube_move, "kube: another server asked")                                                                         \
+    X(kube_expired, "kube: listed anew after 410")                                                                     \
+    X(kube_rewritten, "kube: listed anew, another past")                                                               \
+    X(kube_stale, "kube: stale")                                                                                       \
+    X(kube_restored, "kube: etcd restored from a backup")                                                              \
+    X(kube_server_restarted, "kube: server restarted")                                                                 \
+    X(kube_server_read_anew, "kube: server read its etcd anew without a restart")                                      \
+    X(kube_server_stopped, "kube: server stopped by a signal")                                                         \
+    X(kube_cache_lags, "kube: cache of a server lags")                                                                 \
+    X(kube_follower_killed, "kube: follower killed")                                                                   \
+    X(kube_store_damaged, "kube: store damaged")
 
 #define COVER_ENUM(name, what) COVER_##name,
 enum cover { COVER_TABLE(COVER_ENUM) COVER_END_ };

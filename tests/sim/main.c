@@ -45,7 +45,8 @@ static const char usage[] =
     "  --steps M        of a run, before it is drained (3000)\n"
     "  --store KIND     model or lmdb (model)\n"
     "  --mutant NAME    with this bug\n"
-    "  --with WHAT      auth, reads or nothing besides watches (of many runs: two in five auth, one in five reads)\n"
+    "  --with WHAT      auth, reads or nothing besides watches, or kube, the follower of a resource of Kubernetes\n"
+    "                   (of many runs: two in six auth, one in six reads, one in six kube)\n"
     "  --pairs          show the rarest pairs of paths\n"
     "  --jobs J         processes at a time (1)\n";
 
@@ -86,8 +87,10 @@ static enum recipe_with with_of(const char *name)
         return RECIPE_WITH_AUTH;
     if (strcmp(name, "reads") == 0)
         return RECIPE_WITH_READS;
+    if (strcmp(name, "kube") == 0)
+        return RECIPE_WITH_KUBE;
     if (strcmp(name, "nothing") != 0)
-        fail_usage("--with takes auth, reads or nothing", name);
+        fail_usage("--with takes auth, reads, kube or nothing", name);
     return RECIPE_WITH_NOTHING;
 }
 
@@ -126,7 +129,8 @@ static struct args read_args(int argc, char **argv)
         case 's':
             args.command = RUN_ONE;
             if (!recipe_read(optarg, &args.recipe))
-                fail_usage("--seed takes SEED, SEED+auth or SEED+reads, and ,STEP:SEED for each turn", optarg);
+                fail_usage("--seed takes SEED, SEED+auth, SEED+reads or SEED+kube, and ,STEP:SEED for each turn",
+                           optarg);
             break;
         case 'n':
             args.run.seeds = number("--seeds", optarg);

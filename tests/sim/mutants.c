@@ -30,6 +30,11 @@ bool mutant_is_of_reads(enum belfry_mutant mutant)
     return strncmp(names[mutant], "reads_", 6) == 0;
 }
 
+bool mutant_is_of_kube(enum belfry_mutant mutant)
+{
+    return strncmp(names[mutant], "kube_", 5) == 0;
+}
+
 enum belfry_mutant mutant_find(const char *name)
 {
     unsigned mutant = 0;

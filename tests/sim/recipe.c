@@ -11,15 +11,19 @@
 
 #define WITH_AUTH  "+auth"
 #define WITH_READS "+reads"
+#define WITH_KUBE  "+kube"
 
 struct recipe recipe_of_seed(uint64_t seed, enum recipe_with with)
 {
-    static const enum recipe_with any[] = {RECIPE_WITH_AUTH, RECIPE_WITH_AUTH, RECIPE_WITH_READS, RECIPE_WITH_NOTHING,
-                                           RECIPE_WITH_NOTHING};
+    static const enum recipe_with any[] = {RECIPE_WITH_AUTH,    RECIPE_WITH_AUTH,    RECIPE_WITH_READS,
+                                           RECIPE_WITH_NOTHING, RECIPE_WITH_NOTHING, RECIPE_WITH_KUBE};
     struct belfry_rng rng = {.state = seed};
     if (with == RECIPE_WITH_ANY)
         with = any[belfry_rng_below(&rng, sizeof(any) / sizeof(any[0]))];
-    return (struct recipe){.seed = seed, .auth = with == RECIPE_WITH_AUTH, .reads = with == RECIPE_WITH_READS};
+    return (struct recipe){.seed = seed,
+                           .auth = with == RECIPE_WITH_AUTH,
+                           .reads = with == RECIPE_WITH_READS,
+                           .kube = with == RECIPE_WITH_KUBE};
 }
 
 /* Moves *text behind `word`, if it begins with that. */
@@ -49,6 +53,7 @@ bool recipe_read(const char *text, struct recipe *out)
         return false;
     recipe.auth = read_word(&text, WITH_AUTH);
     recipe.reads = !recipe.auth && read_word(&text, WITH_READS);
+    recipe.kube = !recipe.auth && !recipe.reads && read_word(&text, WITH_KUBE);
     while (*text == ',') {
         struct recipe_turn *turn = &recipe.turns[recipe.n_turns];
         if (recipe.n_turns == RECIPE_TURNS_MAX)
@@ -71,6 +76,7 @@ const char *recipe_write(const struct recipe *recipe, char text[RECIPE_TEXT_BYTE
     int at = snprintf(text, RECIPE_TEXT_BYTES, "%" PRIu64 "%s", recipe->seed,
                       recipe->auth    ? WITH_AUTH
                       : recipe->reads ? WITH_READS
+                      : recipe->kube  ? WITH_KUBE
                                       : "");
     for (unsigned i = 0; i < recipe->n_turns; i++)
         at += snprintf(text + at, RECIPE_TEXT_BYTES - (size_t)at, ",%" PRIu64 ":%" PRIu64, recipe->turns[i].step,

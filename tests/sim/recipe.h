@@ -4,11 +4,12 @@
  * a given step by that of another seed. Two recipes that agree up to a turn give the same run up to there, so a hunt
  * can try many endings of a run that reached a rare place.
  *
- * A run has auth (auth.h), or clients that read (reader.h), or neither. That is a part of the recipe, beside the seed,
+ * A run has auth (auth.h), or clients that read (reader.h), or neither; or it is of another world: a follower of a
+ * resource of Kubernetes (kube/kube_world.h). That is a part of the recipe, beside the seed,
  * so that a run without them makes the same choices as before there were any.
  *
- * As text: "SEED", "SEED+auth" or "SEED+reads", then ",STEP:SEED" for each turn, steps ascending. That is what --seed
- * takes and what a failure prints.
+ * As text: "SEED", "SEED+auth", "SEED+reads" or "SEED+kube", then ",STEP:SEED" for each turn, steps ascending. That is
+ * what --seed takes and what a failure prints.
  *
  * Thread: any. Plain data.
  */
@@ -24,7 +25,7 @@
 
 struct recipe {
     uint64_t seed;
-    bool auth, reads; /* not both */
+    bool auth, reads, kube; /* one at most */
     unsigned n_turns;
     struct recipe_turn {
         uint64_t step, seed;
@@ -32,9 +33,9 @@ struct recipe {
 };
 
 /* What a run has besides watches. */
-enum recipe_with { RECIPE_WITH_ANY, RECIPE_WITH_NOTHING, RECIPE_WITH_AUTH, RECIPE_WITH_READS };
+enum recipe_with { RECIPE_WITH_ANY, RECIPE_WITH_NOTHING, RECIPE_WITH_AUTH, RECIPE_WITH_READS, RECIPE_WITH_KUBE };
 
-/* The run of a seed among many. ANY: two in five have auth, one has reads. */
+/* The run of a seed among many. ANY: two in six have auth, one has reads, one is of Kubernetes. */
 struct recipe recipe_of_seed(uint64_t seed, enum recipe_with with);
 
 /* False: `text` is no recipe; *out is untouched. */

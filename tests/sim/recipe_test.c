@@ -11,8 +11,9 @@ static void recipe_is_read_as_it_was_written(void **state)
 {
     (void)state;
     static const char *const texts[] = {
-        "0",      "18446744073709551615", "7,32:9",      "7,32:9,64:9,96:1,128:2,160:3,192:4",
-        "7+auth", "7+auth,32:9",          "7+reads,32:9"};
+        "0",          "18446744073709551615", "7,32:9",       "7,32:9,64:9,96:1,128:2,160:3,192:4",
+        "7+auth",     "7+auth,32:9",          "7+reads,32:9", "7+kube",
+        "7+kube,32:9"};
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         struct recipe recipe;
         char text[RECIPE_TEXT_BYTES];
@@ -52,6 +53,7 @@ static void what_is_no_recipe_is_refused(void **state)
                                         "1+",
                                         "1+auth+auth",
                                         "1+auth+reads",
+                                        "1+reads+kube",
                                         "1+au",
                                         "1,2:3+auth"};
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {

@@ -63,6 +63,7 @@ static enum recipe_with needed_by(enum belfry_mutant mutant)
 {
     return mutant_is_of_rights(mutant)  ? RECIPE_WITH_AUTH
            : mutant_is_of_reads(mutant) ? RECIPE_WITH_READS
+           : mutant_is_of_kube(mutant)  ? RECIPE_WITH_KUBE
                                         : RECIPE_WITH_NOTHING;
 }
 

@@ -1,5 +1,6 @@
 /* tests/sim/world.c */
 #include "sim/world.h"
+#include "sim/kube/kube_world.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -485,6 +486,8 @@ static void run_faults(struct world *world)
 
 uint64_t world_run(const struct world_opts *opts)
 {
+    if (opts->recipe.kube)
+        return kube_world_run(opts);
     struct world world = {.opts = *opts, .sched = sched_create(opts->recipe.seed)};
     verdict_clear();
     pairs_start();

@@ -1,0 +1,1254 @@
+/* src/kfollow/resource_follow.c */
+#include "kfollow/resource_follow.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/backoff.h"
+#include "base/clock.h"
+#include "base/owner.h"
+#include "base/sim.h"
+#include "base/xxh64.h"
+#include "kfollow/resource_audit.h"
+
+#define GAP_MS      1000 /* a tick this much later than due: the process did not run */
+#define SHORT_MS    1000 /* a watch that ends sooner did not work */
+#define SHORT_MAX   3    /* after so many in a row the next server is asked */
+#define ADOPT_MS    100  /* before a listing that could not be adopted is tried again */
+#define CANCELS_MAX 3    /* one for each request */
+#define WALK_ROWS   1000
+#define WALK_BYTES  (1024 * 1024)
+#define WHY_MAX     160
+
+/* NONE --> WANTED --> SENT --(a watch)--> OPEN, and from any of them to NONE. */
+enum request_at { REQUEST_NONE, REQUEST_WANTED, REQUEST_SENT, REQUEST_OPEN };
+
+struct request {
+    enum request_at at;
+    uint64_t id;     /* SENT, OPEN */
+    uint64_t due_ms; /* WANTED: not before */
+};
+
+enum list_kind {
+    LIST_COPY,  /* LISTING */
+    LIST_AUDIT, /* AUDITING */
+    LIST_JUDGE  /* JOINING, without a watch: a consistent one, because the caches stay behind us */
+};
+
+/* A change that we hold. */
+struct held_change {
+    int64_t rv;
+    uint64_t hash; /* of its type, key, uid and, but for a deletion, bytes */
+};
+
+/* The last of them, in order, without a gap. Of a listing, its newest object alone: deletions may have come later. */
+struct held_changes {
+    struct held_change changes[RESOURCE_OVERLAP];
+    unsigned n;
+    bool is_listed;
+};
+
+/* What a link proves: the next watch on it continues what came before. */
+struct bond {
+    bool is_set;
+    uint64_t link;
+};
+
+struct resource_follow {
+    /* fixed */
+    struct resource_follow_opts opts;
+    const struct store_api *api;
+    /* owner */
+    struct belfry_rng rng;
+    struct belfry_backoff backoff;
+    struct belfry_buf room; /* for one Event or KeyValue */
+    enum resource_state state;
+    unsigned server;
+    uint32_t tried;  /* JOINING, AUDITING: a bit for each server that answered 410, or did not answer */
+    bool is_expired; /* one of them answered 410 */
+    uint64_t ids;    /* given so far */
+    uint64_t cancels[CANCELS_MAX];
+    unsigned n_cancels;
+    char why[WHY_MAX];
+    struct resource_stats stats;
+    /* our state */
+    struct resource_sum sum;
+    struct held_changes last;
+    /* the watch */
+    struct request watch;
+    int64_t from;
+    unsigned n_equal; /* JOINING: of our changes, those that it has shown, or that it begins after */
+    bool is_short;    /* JOINING: it begins before the last change alone: the others are lost */
+    struct bond bond; /* it must be on this link */
+    uint64_t link;    /* OPEN */
+    uint64_t opened_ms;
+    bool is_held;     /* something of it was not taken */
+    bool resume;      /* it is to be offered again */
+    unsigned n_short; /* watches in a row that ended at once */
+    unsigned n_lags;  /* servers in a row that accepted our watch and then proved nothing */
+    /* the list */
+    struct request list;
+    enum list_kind list_kind;
+    struct resource_audit audit;
+    struct resource_debt debt;       /* AUDITING: after the list */
+    bool is_listed;                  /* AUDITING: the list is complete */
+    uint64_t debt_ms;                /* when the debt counts as not paid */
+    struct resource_backlog backlog; /* events since then; LIVE: still to be published */
+    struct resource_sum new_sum;     /* LISTING: of the fresh copy */
+    struct held_changes new_last;
+    bool is_copied;     /* LISTING: complete at adopt_rv; the probe is next */
+    bool is_checked;    /* LISTING: etcd has that version */
+    uint64_t listed_ms; /* when it was sent */
+    bool is_rewritten;  /* LISTING: it is another past */
+    int64_t adopt_rv;
+    uint64_t adopt_link, adopt_ms;
+    /* the probe */
+    struct request probe;
+    int64_t probe_head;
+    uint64_t probed_ms; /* when the last was sent */
+    /* time */
+    uint64_t tick_ms;  /* the last tick */
+    uint64_t heard_ms; /* the last sign of life */
+    uint64_t moved_ms; /* when the server was last chosen */
+    bool is_stale;
+    BELFRY_OWNER;
+};
+
+/* ---- requests ---- */
+
+static void request_want(struct resource_follow *f, struct request *request, uint64_t at_ms)
+{
+    assert(request->at == REQUEST_NONE);
+    *request = (struct request){.at = REQUEST_WANTED, .due_ms = at_ms};
+    (void)f;
+}
+
+static void request_cancel(struct resource_follow *f, struct request *request)
+{
+    if (request->at == REQUEST_SENT || request->at == REQUEST_OPEN) {
+        assert(f->n_cancels < CANCELS_MAX);
+        f->cancels[f->n_cancels++] = request->id;
+    }
+    request->at = REQUEST_NONE;
+}
+
+static bool request_is(const struct request *request, uint64_t id)
+{
+    return (request->at == REQUEST_SENT || request->at == REQUEST_OPEN) && request->id == id;
+}
+
+static void watch_cancel(struct resource_follow *f)
+{
+    request_cancel(f, &f->watch);
+    resource_backlog_clear(&f->backlog);
+    f->is_held = f->resume = f->is_listed = false;
+}
+
+static void list_want(struct resource_follow *f, enum list_kind kind, uint64_t at_ms)
+{
+    request_cancel(f, &f->list);
+    f->list_kind = kind;
+    request_want(f, &f->list, at_ms);
+}
+
+static void watch_want(struct resource_follow *f, int64_t from, struct bond bond, uint64_t at_ms)
+{
+    watch_cancel(f);
+    f->from = from;
+    f->bond = bond;
+    request_want(f, &f->watch, at_ms);
+}
+
+static void probe_want(struct resource_follow *f, uint64_t now_ms)
+{
+    if (f->probe.at == REQUEST_NONE)
+        request_want(f, &f->probe, now_ms);
+}
+
+static void use_next_server(struct resource_follow *f, uint64_t now_ms)
+{
+    request_cancel(f, &f->probe);
+    f->server = (f->server + 1) % f->opts.n_servers;
+    f->moved_ms = now_ms;
+    f->stats.moves++;
+}
+
+static uint64_t follow_retry_at(struct resource_follow *f, uint64_t now_ms)
+{
+    return now_ms + belfry_backoff_next(&f->backoff, &f->rng);
+}
+
+/* ---- states ---- */
+
+static void follow_move(struct resource_follow *f, enum resource_state to)
+{
+    static const char *const names[] = {"start", "listing", "joining", "auditing", "live"};
+    assert(to != RESOURCE_START);
+    if (f->state != to)
+        belfry_logf(f->opts.log, BELFRY_LOG_DEBUG, "resource_state", "was=%s is=%s rv=%" PRId64 " server=%u",
+                    names[f->state], names[to], ingest_head(f->opts.ingest), f->server);
+    f->state = to;
+}
+
+static void start_listing(struct resource_follow *f, bool is_rewritten, const char *why, uint64_t at_ms)
+{
+    watch_cancel(f);
+    request_cancel(f, &f->probe);
+    f->is_rewritten = f->is_rewritten || is_rewritten;
+    f->is_copied = f->is_checked = false;
+    snprintf(f->why, sizeof(f->why), "%s", why);
+    list_want(f, LIST_COPY, at_ms);
+    follow_move(f, RESOURCE_LISTING);
+}
+
+__attribute__((format(printf, 3, 4))) static void start_rewritten(struct resource_follow *f, uint64_t now_ms,
+                                                                  const char *format, ...)
+{
+    char why[WHY_MAX];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(why, sizeof(why), format, args);
+    va_end(args);
+    belfry_logf(f->opts.log, BELFRY_LOG_WARN, "resource_rewritten", "rv=%" PRId64 " why=\"%s\"",
+                ingest_head(f->opts.ingest), why);
+    start_listing(f, true, why, now_ms);
+}
+
+/* The servers are asked one after the other, again for an audit. */
+static void forget_tried(struct resource_follow *f)
+{
+
+    f->tried = 0;
+    f->is_expired = false;
+}
+
+static void ask_for_audit(struct resource_follow *f, uint64_t at_ms)
+{
+    request_cancel(f, &f->list);
+    watch_want(f, ingest_head(f->opts.ingest), (struct bond){0}, at_ms);
+    follow_move(f, RESOURCE_AUDITING);
+}
+
+static void start_audit(struct resource_follow *f, uint64_t now_ms)
+{
+    forget_tried(f);
+    ask_for_audit(f, now_ms);
+}
+
+/* A watch that shows our last changes first. RV 0 would mean any version. */
+static void ask_for_overlap(struct resource_follow *f, uint64_t at_ms)
+{
+    request_cancel(f, &f->list);
+    if (f->last.n == 0 || f->last.changes[0].rv <= 1) {
+        ask_for_audit(f, at_ms);
+        return;
+    }
+    bool unproven = BELFRY_MUTANT(kube_no_overlap);
+    f->n_equal = f->is_short ? f->last.n - 1 : 0;
+    int64_t first = f->last.changes[f->n_equal].rv;
+    watch_want(f, unproven ? ingest_head(f->opts.ingest) : first - 1, (struct bond){0}, at_ms);
+    follow_move(f, unproven ? RESOURCE_LIVE : RESOURCE_JOINING);
+}
+
+static void start_join(struct resource_follow *f, uint64_t at_ms)
+{
+    forget_tried(f);
+    f->is_short = false;
+    ask_for_overlap(f, at_ms);
+}
+
+/* The caches stay behind us: etcd itself is asked whether they are of another past. */
+static void start_judgement(struct resource_follow *f, uint64_t now_ms)
+{
+    watch_cancel(f);
+    f->n_lags = 0;
+    f->stats.judgements++;
+    list_want(f, LIST_JUDGE, now_ms);
+    follow_move(f, RESOURCE_JOINING);
+}
+
+static void start_join_elsewhere(struct resource_follow *f, uint64_t now_ms)
+{
+    use_next_server(f, now_ms);
+    start_join(f, follow_retry_at(f, now_ms));
+}
+
+/* The next server that was not asked yet. False: there is none. */
+static bool use_untried_server(struct resource_follow *f, uint64_t now_ms)
+{
+    for (unsigned i = 1; i < f->opts.n_servers; i++) {
+        unsigned server = (f->server + i) % f->opts.n_servers;
+        if ((f->tried >> server & 1) != 0)
+            continue;
+        while (f->server != server)
+            use_next_server(f, now_ms);
+        return true;
+    }
+    return false;
+}
+
+/* JOINING or AUDITING: this server has lost the history (410), or did not answer. When all were asked, and one has lost
+ * it: after a join a shorter one, then an audit, and after that a listing. */
+static void join_goes_on(struct resource_follow *f, bool is_expired, uint64_t now_ms)
+{
+    bool is_audit = f->state == RESOURCE_AUDITING;
+    f->tried |= UINT32_C(1) << f->server;
+    f->is_expired = f->is_expired || is_expired;
+    if (use_untried_server(f, now_ms)) {
+        uint64_t at_ms = is_expired ? now_ms : follow_retry_at(f, now_ms);
+        if (is_audit)
+            ask_for_audit(f, at_ms);
+        else
+            ask_for_overlap(f, at_ms);
+    } else if (!f->is_expired) {
+        start_join_elsewhere(f, now_ms);
+    } else if (is_audit) {
+        start_listing(f, false, "no server has the changes since our version", now_ms);
+    } else if (!f->is_short && f->last.n > 1) {
+        forget_tried(f);
+        f->is_short = true;
+        ask_for_overlap(f, now_ms);
+    } else {
+        start_audit(f, now_ms);
+    }
+}
+
+/* The server does not answer, or not as it should. */
+static void server_failed(struct resource_follow *f, uint64_t now_ms)
+{
+    if (f->state == RESOURCE_LIVE)
+        start_join_elsewhere(f, now_ms);
+    else
+        join_goes_on(f, false, now_ms);
+}
+
+static void follow_is_live(struct resource_follow *f)
+{
+    f->n_lags = f->n_short = 0;
+    belfry_backoff_reset(&f->backoff);
+    f->resume = f->is_held;
+    follow_move(f, RESOURCE_LIVE);
+}
+
+static void heard(struct resource_follow *f, uint64_t now_ms)
+{
+    f->heard_ms = now_ms;
+}
+
+/* ---- the changes that we hold ---- */
+
+static uint64_t change_hash(const struct resource_follow *f, struct belfry_bytes key, int64_t mark, bool is_delete,
+                            uint64_t value)
+{
+    return belfry_hash_int(resource_hash(f->opts.hash_key, key, mark) + (is_delete ? 0 : belfry_hash_int(value | 1)));
+}
+
+static void changes_push(struct held_changes *held, struct held_change change)
+{
+    if (held->is_listed) /* what came between that object and the list is not known */
+        held->n = 0;
+    held->is_listed = false;
+    if (held->n == RESOURCE_OVERLAP)
+        memmove(held->changes, held->changes + 1, --held->n * sizeof(held->changes[0]));
+    held->changes[held->n++] = change;
+}
+
+static void changes_note_listed(struct held_changes *held, struct held_change change)
+{
+    if (held->n > 0 && change.rv <= held->changes[0].rv)
+        return;
+    held->changes[0] = change;
+    held->n = 1;
+    held->is_listed = true;
+}
+
+/* ---- creation ---- */
+
+struct state_walk {
+    struct resource_follow *f;
+    struct belfry_buf next; /* where the next page begins */
+    enum belfry_err err;
+};
+
+static bool walk_row(struct belfry_bytes key, struct belfry_bytes raw, void *user)
+{
+    struct state_walk *walk = user;
+    struct resource_follow *f = walk->f;
+    struct belfry_wire_kv kv;
+    walk->err = belfry_scan_kv(raw, &kv);
+    belfry_buf_clear(&walk->next);
+    if (walk->err == BELFRY_OK)
+        walk->err = belfry_buf_append(&walk->next, key.data, key.len);
+    if (walk->err == BELFRY_OK)
+        walk->err = belfry_buf_append(&walk->next, "", 1);
+    if (walk->err != BELFRY_OK)
+        return false;
+    uint64_t hash = change_hash(f, key, kv.lease, false, belfry_xxh64(0, kv.value));
+    resource_sum_add(&f->sum, resource_hash(f->opts.hash_key, key, kv.lease));
+    changes_note_listed(&f->last, (struct held_change){.rv = kv.mod_rev, .hash = hash});
+    return true;
+}
+
+static enum belfry_err read_state(struct resource_follow *f)
+{
+    struct state_walk walk = {.f = f};
+    struct store_page page = {.more = true};
+    while (page.more && walk.err == BELFRY_OK) {
+        struct store_read read = {.key = belfry_buf_bytes(&walk.next), .max_rows = WALK_ROWS, .max_bytes = WALK_BYTES};
+        enum belfry_err err = f->api->range(f->opts.store, &read, walk_row, &walk, &page);
+        walk.err = walk.err == BELFRY_OK ? err : walk.err;
+    }
+    belfry_buf_fini(&walk.next);
+    return walk.err;
+}
+
+static enum belfry_err hold_batch(struct resource_follow *f, const struct batch *batch, struct held_changes *held)
+{
+    struct belfry_wire_event event;
+    if (batch->kind != BATCH_EVENTS || batch->n_events != 1)
+        return BELFRY_ERR_NOT_FOUND;
+    enum belfry_err err = belfry_scan_event(batch_bytes(batch, &batch->events[0], false), &event);
+    if (err != BELFRY_OK)
+        return err;
+    uint64_t hash = change_hash(f, event.kv.key, event.kv.lease, event.is_delete, belfry_xxh64(0, event.kv.value));
+    changes_push(held, (struct held_change){.rv = batch->rev, .hash = hash});
+    return BELFRY_OK;
+}
+
+/* The last changes from version `from` on. */
+static enum belfry_err read_changes(struct resource_follow *f, int64_t from, struct held_changes *out)
+{
+    enum belfry_err err = BELFRY_OK;
+    *out = (struct held_changes){0};
+    while (from <= ingest_head(f->opts.ingest) && err == BELFRY_OK) {
+        struct segment *segment;
+        int64_t oldest;
+        err = f->api->history(f->opts.store, ingest_past(f->opts.ingest), from, SEGMENT_BYTES, &segment, &oldest);
+        if (err != BELFRY_OK)
+            return err;
+        for (size_t i = 0; i < segment->n && err == BELFRY_OK; i++)
+            err = hold_batch(f, segment->batches[i], out);
+        from = segment->upto + 1;
+        segment_unref(segment);
+    }
+    return err;
+}
+
+/* The last changes that history still has, by steps back that grow; without any, the newest object of the state will
+ * do. */
+static enum belfry_err read_last_changes(struct resource_follow *f)
+{
+    struct store_meta meta;
+    struct held_changes held = {0};
+    enum belfry_err err = BELFRY_OK;
+    int64_t last = ingest_overlap(f->opts.ingest), from = last;
+    f->api->meta(f->opts.store, &meta);
+    for (int64_t step = RESOURCE_OVERLAP; last >= meta.oldest && last > 0; step *= 4) {
+        from = last - step > meta.oldest ? last - step : meta.oldest;
+        err = read_changes(f, from, &held);
+        if (err != BELFRY_OK || held.n == RESOURCE_OVERLAP || from == meta.oldest)
+            break;
+    }
+    if (err == BELFRY_OK && held.n > 0)
+        f->last = held;
+    return err == BELFRY_ERR_NOMEM ? err : BELFRY_OK;
+}
+
+enum belfry_err resource_follow_create(const struct resource_follow_opts *opts, uint64_t now_ms,
+                                       struct resource_follow **out)
+{
+    if (opts->n_servers == 0 || opts->n_servers > RESOURCE_SERVERS_MAX || ingest_is_whole(opts->ingest))
+        return BELFRY_ERR_INVALID;
+    struct resource_follow *f = calloc(1, sizeof(*f));
+    if (f == NULL)
+        return BELFRY_ERR_NOMEM;
+    f->opts = *opts;
+    if (f->opts.watch_s == 0)
+        f->opts.watch_s = RESOURCE_WATCH_S;
+    f->api = opts->store->api;
+    f->rng = (struct belfry_rng){opts->seed};
+    resource_backlog_init(&f->backlog);
+    belfry_backoff_init(&f->backoff, RESOURCE_RETRY_MS, RESOURCE_RETRY_MAX_MS);
+    f->server = (unsigned)belfry_rng_below(&f->rng, opts->n_servers);
+    f->tick_ms = f->heard_ms = f->moved_ms = now_ms;
+    BELFRY_OWNER_INIT(f);
+    enum belfry_err err = opts->warm ? read_state(f) : BELFRY_OK;
+    if (err == BELFRY_OK && opts->warm)
+        err = read_last_changes(f);
+    if (err != BELFRY_OK) {
+        resource_follow_destroy(f);
+        return err;
+    }
+    if (opts->warm)
+        start_join(f, now_ms);
+    else
+        start_listing(f, false, "", now_ms);
+    *out = f;
+    return BELFRY_OK;
+}
+
+void resource_follow_destroy(struct resource_follow *follow)
+{
+    if (follow == NULL)
+        return;
+    BELFRY_OWNER_CHECK(follow);
+    resource_backlog_clear(&follow->backlog);
+    belfry_buf_fini(&follow->room);
+    free(follow);
+}
+
+/* ---- what is wanted ---- */
+
+/* False: the store has no place for a fresh copy now. */
+static bool begin_copy(struct resource_follow *f, uint64_t now_ms)
+{
+    if (f->api->fresh(f->opts.store) != BELFRY_OK) {
+        f->list.due_ms = follow_retry_at(f, now_ms);
+        return false;
+    }
+    f->new_sum = (struct resource_sum){0};
+    f->new_last = (struct held_changes){0};
+    return true;
+}
+
+static uint64_t request_send(struct resource_follow *f, struct request *request)
+{
+    request->at = REQUEST_SENT;
+    request->id = ++f->ids;
+    return request->id;
+}
+
+static void send_watch(struct resource_follow *f, struct resource_action *out)
+{
+    uint32_t timeout_s = f->opts.watch_s + (uint32_t)belfry_rng_below(&f->rng, f->opts.watch_s);
+    *out = (struct resource_action){.want = RESOURCE_WANT_WATCH,
+                                    .server = f->server,
+                                    .id = request_send(f, &f->watch),
+                                    .rv = f->from,
+                                    .timeout_s = timeout_s};
+    f->stats.watches++;
+}
+
+/* The version that a list must have at least. After another past, any cache will do: a probe then shows whether its
+ * past is gone. */
+static int64_t list_rv(const struct resource_follow *f)
+{
+    switch (f->list_kind) {
+    case LIST_COPY:
+        return f->is_rewritten ? 0 : ingest_head(f->opts.ingest);
+    case LIST_AUDIT:
+        return ingest_head(f->opts.ingest);
+    case LIST_JUDGE:
+        return RESOURCE_CONSISTENT;
+    }
+    return 0;
+}
+
+static bool send_list(struct resource_follow *f, uint64_t now_ms, struct resource_action *out)
+{
+    if (f->list_kind == LIST_COPY && !begin_copy(f, now_ms))
+        return false;
+    resource_audit_begin(&f->audit, ingest_head(f->opts.ingest));
+    *out = (struct resource_action){
+        .want = RESOURCE_WANT_LIST, .server = f->server, .id = request_send(f, &f->list), .rv = list_rv(f)};
+    f->listed_ms = now_ms;
+    return true;
+}
+
+static bool request_is_due(const struct request *request, uint64_t now_ms)
+{
+    return request->at == REQUEST_WANTED && now_ms >= request->due_ms;
+}
+
+bool resource_next(struct resource_follow *follow, uint64_t now_ms, struct resource_action *out)
+{
+    struct resource_follow *f = follow;
+    BELFRY_OWNER_CHECK(f);
+    if (f->n_cancels > 0) {
+        *out = (struct resource_action){.want = RESOURCE_WANT_CANCEL, .id = f->cancels[--f->n_cancels]};
+        return true;
+    }
+    if (f->resume) {
+        f->resume = f->is_held = false;
+        *out = (struct resource_action){.want = RESOURCE_WANT_RESUME, .id = f->watch.id, .server = f->server};
+        return true;
+    }
+    if (request_is_due(&f->watch, now_ms)) {
+        send_watch(f, out);
+        return true;
+    }
+    if (request_is_due(&f->list, now_ms) && send_list(f, now_ms, out))
+        return true;
+    if (!request_is_due(&f->probe, now_ms))
+        return false;
+    *out = (struct resource_action){.want = RESOURCE_WANT_PROBE, .server = f->server, .id = request_send(f, &f->probe)};
+    f->probe_head = ingest_head(f->opts.ingest);
+    f->probed_ms = now_ms;
+    f->stats.probes++;
+    return true;
+}
+
+/* ---- the watch: proofs ---- */
+
+void resource_on_opened(struct resource_follow *follow, uint64_t id, uint64_t link, uint64_t now_ms)
+{
+    struct resource_follow *f = follow;
+    BELFRY_OWNER_CHECK(f);
+    if (!request_is(&f->watch, id))
+        return;
+    heard(f, now_ms);
+    f->watch.at = REQUEST_OPEN;
+    f->link = link;
+    f->opened_ms = now_ms;
+    bool on_link = f->bond.link == link && now_ms - f->listed_ms <= RESOURCE_LINK_MS;
+    if (f->bond.is_set && !on_link && !BELFRY_MUTANT(kube_link_ignored)) {
+        start_join(f, now_ms);
+        return;
+    }
+    if (f->bond.is_set) {
+        f->stats.links++;
+        belfry_backoff_reset(&f->backoff);
+    }
+    if (f->state == RESOURCE_AUDITING)
+        list_want(f, LIST_AUDIT, now_ms);
+}
+
+static uint64_t object_hash(const struct resource_follow *f, const struct resource_object *object)
+{
+    return resource_hash(f->opts.hash_key, object->key, resource_uid_mark(object->uid));
+}
+
+static struct held_change change_of(const struct resource_follow *f, const struct resource_object *object,
+                                    bool is_delete)
+{
+    uint64_t value = belfry_xxh64(0, object->json);
+    int64_t mark = resource_uid_mark(object->uid);
+    return (struct held_change){.rv = object->rv, .hash = change_hash(f, object->key, mark, is_delete, value)};
+}
+
+static void overlap_differs(struct resource_follow *f, int64_t rv, uint64_t now_ms)
+{
+    start_rewritten(f, now_ms, "version %" PRId64 " is not what it was", rv);
+}
+
+/* An event of a watch that begins before our last changes. */
+static void compare_overlap(struct resource_follow *f, enum resource_change change,
+                            const struct resource_object *object, uint64_t now_ms)
+{
+    struct held_change theirs = change_of(f, object, change == RESOURCE_DELETED);
+    const struct held_change *ours = &f->last.changes[f->n_equal];
+    bool equal = theirs.rv == ours->rv && theirs.hash == ours->hash;
+    if (!equal && !BELFRY_MUTANT(kube_overlap_unchecked)) {
+        overlap_differs(f, ours->rv, now_ms);
+        return;
+    }
+    f->n_equal++;
+    if (f->n_equal < f->last.n)
+        return;
+    f->stats.overlaps++;
+    follow_is_live(f);
+}
+
+/* After an overlap come changes up to our head, where we know of none. If our head is that of a listing, objects may
+ * have come and gone since its newest object: their deletion is no surprise, and an audit judges the rest. */
+static void compare_behind_overlap(struct resource_follow *f, enum resource_change change, int64_t rv, bool is_ours,
+                                   uint64_t now_ms)
+{
+    if (BELFRY_MUTANT(kube_overlap_unchecked) || (f->last.is_listed && change == RESOURCE_DELETED && !is_ours))
+        return;
+    if (f->last.is_listed && !is_ours)
+        start_audit(f, now_ms);
+    else
+        overlap_differs(f, rv, now_ms);
+}
+
+/* ---- the watch: changes ---- */
+
+static bool change_fits(enum resource_change change, const struct resource_object *object,
+                        const struct ingest_found *ours)
+{
+    if (BELFRY_MUTANT(no_version_check))
+        return true;
+    if (change == RESOURCE_ADDED)
+        return ours == NULL;
+    return ours != NULL && ours->mod_rev < object->rv &&
+           (ours->lease == resource_uid_mark(object->uid) || BELFRY_MUTANT(kube_uid_ignored));
+}
+
+static enum belfry_err ingest_change(struct resource_follow *f, enum resource_change change,
+                                     const struct resource_object *object, const struct ingest_found *ours,
+                                     uint64_t now_ms)
+{
+    struct belfry_wire_kv kv = resource_kv_of(object, ours);
+    struct belfry_wire_event event;
+    enum belfry_err err = resource_event_write(&kv, change == RESOURCE_DELETED, &f->room, &event);
+    if (err != BELFRY_OK)
+        return err;
+    struct ingest_revision revision = {.rev = object->rv, .events = &event, .n = 1, .header = {.revision = object->rv}};
+    return ingest_revision(f->opts.ingest, &revision, now_ms);
+}
+
+/* The change is published. */
+static void note_change(struct resource_follow *f, enum resource_change change, const struct resource_object *object,
+                        const struct ingest_found *ours)
+{
+    uint64_t hash = object_hash(f, object);
+    if (change == RESOURCE_ADDED)
+        resource_sum_add(&f->sum, hash);
+    if (change == RESOURCE_DELETED && ours != NULL)
+        resource_sum_remove(&f->sum, hash);
+    changes_push(&f->last, change_of(f, object, change == RESOURCE_DELETED));
+    f->stats.events++;
+}
+
+/* A change above our head. False: not taken. */
+static bool take_change(struct resource_follow *f, enum resource_change change, const struct resource_object *object,
+                        const struct ingest_found *ours, uint64_t now_ms)
+{
+    if (!change_fits(change, object, ours)) {
+        start_rewritten(f, now_ms, "version %" PRId64 " does not fit the object that it changes", object->rv);
+        return true;
+    }
+    enum belfry_err err = ingest_change(f, change, object, ours, now_ms);
+    if (err == BELFRY_ERR_REWOUND) {
+        start_rewritten(f, now_ms, "%s", ingest_why(f->opts.ingest));
+        return true;
+    }
+    if (err != BELFRY_OK)
+        return false;
+    note_change(f, change, object, ours);
+    return true;
+}
+
+/* An event while LIVE. False: not taken. */
+static bool live_event(struct resource_follow *f, enum resource_change change, const struct resource_object *object,
+                       uint64_t now_ms)
+{
+    struct ingest_found found;
+    enum belfry_err err = ingest_find(f->opts.ingest, object->key, now_ms, &found);
+    if (err != BELFRY_OK && err != BELFRY_ERR_NOT_FOUND)
+        return false;
+    const struct ingest_found *ours = err == BELFRY_OK ? &found : NULL;
+    if (object->rv <= ingest_head(f->opts.ingest)) {
+        compare_behind_overlap(f, change, object->rv, ours != NULL, now_ms);
+        return true;
+    }
+    return take_change(f, change, object, ours, now_ms);
+}
+
+/* Publishes what an audit has kept. */
+static void publish_backlog(struct resource_follow *f, uint64_t now_ms)
+{
+    while (f->state == RESOURCE_LIVE && !resource_backlog_is_empty(&f->backlog)) {
+        const struct resource_event *event = resource_backlog_first(&f->backlog);
+        if (!live_event(f, event->change, &event->object, now_ms))
+            return;                                  /* the next tick tries again */
+        if (!resource_backlog_is_empty(&f->backlog)) /* otherwise another past was found */
+            resource_backlog_drop_first(&f->backlog);
+    }
+    if (f->state == RESOURCE_LIVE)
+        f->resume = f->is_held;
+}
+
+static void debt_is_bad(struct resource_follow *f, uint64_t now_ms)
+{
+    start_rewritten(f, now_ms, "an object was not deleted that a list at version %" PRId64 " does not have",
+                    f->debt.upto);
+}
+
+static void audit_passed(struct resource_follow *f, uint64_t now_ms)
+{
+    f->stats.audits++;
+    follow_is_live(f);
+    publish_backlog(f, now_ms);
+}
+
+/* An event after the list of an audit that did not find all of our objects. False: not taken. */
+static bool audit_event(struct resource_follow *f, enum resource_change change, const struct resource_object *object,
+                        uint64_t now_ms)
+{
+    struct ingest_found ours;
+    enum belfry_err err = ingest_find(f->opts.ingest, object->key, now_ms, &ours);
+    bool is_ours = err == BELFRY_OK && ours.lease == resource_uid_mark(object->uid);
+    if (err != BELFRY_OK && err != BELFRY_ERR_NOT_FOUND)
+        return false;
+    if (!resource_debt_holds(&f->debt, object->rv - 1)) {
+        debt_is_bad(f, now_ms);
+        return true;
+    }
+    err = resource_backlog_add(&f->backlog, change, object);
+    if (err == BELFRY_ERR_LIMIT)
+        start_listing(f, false, "too many changes to prove that the past is ours", now_ms);
+    if (err != BELFRY_OK)
+        return err == BELFRY_ERR_LIMIT;
+    if (change == RESOURCE_DELETED && is_ours)
+        resource_debt_pay(&f->debt, resource_hash(f->opts.hash_key, object->key, ours.lease));
+    if (resource_debt_is_paid(&f->debt))
+        audit_passed(f, now_ms);
+    else if (!resource_debt_holds(&f->debt, object->rv))
+        debt_is_bad(f, now_ms);
+    return true;
+}
+
+bool resource_on_event(struct resource_follow *follow, uint64_t id, enum resource_change change,
+                       const struct resource_object *object, uint64_t now_ms)
+{
+    struct resource_follow *f = follow;
+    BELFRY_OWNER_CHECK(f);
+    if (!request_is(&f->watch, id))
+        return true;
+    heard(f, now_ms);
+    switch (f->state) {
+    case RESOURCE_START:
+    case RESOURCE_LISTING:
+        break;
+    case RESOURCE_JOINING:
+        compare_overlap(f, change, object, now_ms);
+        break;
+    case RESOURCE_AUDITING:
+        f->is_held = !f->is_listed || !audit_event(f, change, object, now_ms);
+        return !f->is_held;
+    case RESOURCE_LIVE:
+        f->is_held = !resource_backlog_is_empty(&f->backlog) || !live_event(f, change, object, now_ms);
+        return !f->is_held;
+    }
+    return true;
+}
+
+/* ---- the watch: bookmarks ---- */
+
+static void live_bookmark(struct resource_follow *f, int64_t rv, uint64_t now_ms)
+{
+    int64_t head = ingest_head(f->opts.ingest);
+    if (rv < head && BELFRY_MUTANT(kube_lag_is_another_past))
+        start_rewritten(f, now_ms, "a bookmark is behind");
+    else if (rv < head)
+        probe_want(f, now_ms);
+    else if (rv > head) {
+        struct belfry_wire_header header = {.revision = rv};
+        belfry_ignore(ingest_advance(f->opts.ingest, rv, &header, now_ms)); /* the next bookmark does it */
+    }
+}
+
+bool resource_on_bookmark(struct resource_follow *follow, uint64_t id, int64_t rv, uint64_t now_ms)
+{
+    struct resource_follow *f = follow;
+    BELFRY_OWNER_CHECK(f);
+    if (!request_is(&f->watch, id))
+        return true;
+    heard(f, now_ms);
+    f->stats.bookmarks++;
+    switch (f->state) {
+    case RESOURCE_START:
+    case RESOURCE_LISTING:
+        break;
+    case RESOURCE_JOINING: /* a bookmark says that everything up to it was sent */
+        if (rv < f->last.changes[f->n_equal].rv) {
+            probe_want(f, now_ms);
+        } else {
+            overlap_differs(f, f->last.changes[f->n_equal].rv, now_ms);
+        }
+        break;
+    case RESOURCE_AUDITING:
+        if (BELFRY_MUTANT(kube_bookmark_unproven)) {
+            live_bookmark(f, rv, now_ms);
+            break;
+        }
+        if (f->is_listed && !resource_debt_holds(&f->debt, rv))
+            debt_is_bad(f, now_ms);
+        f->is_held = !f->is_listed;
+        return !f->is_held;
+    case RESOURCE_LIVE:
+        f->is_held = !resource_backlog_is_empty(&f->backlog);
+        if (!f->is_held)
+            live_bookmark(f, rv, now_ms);
+        return !f->is_held;
+    }
+    return true;
+}
+
+/* ---- lists ---- */
+
+static bool is_open_for(const struct resource_follow *f, uint64_t ms, uint64_t now_ms)
+{
+    return f->watch.at == REQUEST_OPEN && now_ms - f->opened_ms >= ms;
+}
+
+/* The server answers, but its cache stays behind us. */
+static void server_lags(struct resource_follow *f, uint64_t now_ms)
+{
+    f->n_lags++;
+    if (f->n_lags >= RESOURCE_LAGS)
+        start_judgement(f, now_ms);
+    else
+        server_failed(f, now_ms);
+}
+
+static void list_failed(struct resource_follow *f, uint64_t now_ms)
+{
+    request_cancel(f, &f->list);
+    if (f->state == RESOURCE_AUDITING && f->watch.at == REQUEST_OPEN && !is_open_for(f, RESOURCE_LAG_MS, now_ms)) {
+        list_want(f, LIST_AUDIT, now_ms + RESOURCE_RETRY_MS);
+        return;
+    }
+    if (f->state == RESOURCE_AUDITING && f->watch.at == REQUEST_OPEN) {
+        server_lags(f, now_ms);
+        return;
+    }
+    if (f->state != RESOURCE_LISTING) {
+        server_failed(f, now_ms);
+        return;
+    }
+    use_next_server(f, now_ms);
+    f->is_copied = f->is_checked = false;
+    list_want(f, LIST_COPY, follow_retry_at(f, now_ms));
+    if (!f->is_rewritten && ingest_past(f->opts.ingest) != 0)
+        probe_want(f, now_ms); /* the caches may be behind us because etcd is */
+}
+
+/* Puts an item of a listing into the fresh copy. */
+static enum belfry_err copy_item(struct resource_follow *f, const struct resource_object *item)
+{
+    struct belfry_wire_kv kv = resource_kv_of(item, NULL), written;
+    enum belfry_err err = resource_kv_write(&kv, &f->room, &written);
+    if (err == BELFRY_OK)
+        err = f->api->put(f->opts.store, &written);
+    if (err != BELFRY_OK)
+        return err;
+    resource_sum_add(&f->new_sum, object_hash(f, item));
+    changes_note_listed(&f->new_last, change_of(f, item, false));
+    return BELFRY_OK;
+}
+
+static bool store_is_damaged(const struct resource_follow *f)
+{
+    return f->api->damaged != NULL && f->api->damaged(f->opts.store);
+}
+
+/* Is there a state to compare a list with? If it was another past's, or damaged, it does not matter any more. */
+static bool is_comparable(const struct resource_follow *f)
+{
+    return f->state != RESOURCE_LISTING || (ingest_past(f->opts.ingest) != 0 && !f->is_rewritten);
+}
+
+static enum belfry_err compare_item(struct resource_follow *f, const struct resource_object *item, uint64_t now_ms)
+{
+    struct ingest_found ours;
+    if (!is_comparable(f))
+        return BELFRY_OK;
+    enum belfry_err err = ingest_find(f->opts.ingest, item->key, now_ms, &ours);
+    if (err == BELFRY_OK)
+        resource_audit_item(&f->audit, item, &ours, resource_hash(f->opts.hash_key, item->key, ours.lease));
+    else if (err == BELFRY_ERR_NOT_FOUND)
+        resource_audit_item(&f->audit, item, NULL, 0);
+    return err == BELFRY_ERR_NOT_FOUND ? BELFRY_OK : err;
+}
+
+void resource_on_item(struct resource_follow *follow, uint64_t id, const struct resource_object *item, uint64_t now_ms)
+{
+    struct resource_follow *f = follow;
+    BELFRY_OWNER_CHECK(f);
+    if (!request_is(&f->list, id))
+        return;
+    heard(f, now_ms);
+    enum belfry_err err = compare_item(f, item, now_ms);
+    if (err == BELFRY_OK && f->state == RESOURCE_LISTING)
+        err = copy_item(f, item);
+    if (err != BELFRY_OK)
+        list_failed(f, now_ms);
+}
+
+static void adopt(struct resource_follow *f, uint64_t now_ms)
+{
+    bool is_first = ingest_past(f->opts.ingest) == 0, is_rewritten = f->is_rewritten && !is_first;
+    int64_t rv = f->adopt_rv;
+    struct belfry_wire_header header = {.revision = rv};
+    if (BELFRY_MUTANT(kube_another_past_spares))
+        is_rewritten = false;
+    enum evlog_cut_why why = is_first ? EVLOG_CUT_START : is_rewritten ? EVLOG_CUT_REWRITTEN : EVLOG_CUT_COMPACTED;
+    /* nothing between our old head and the list can be served to anybody */
+    if (ingest_adopt(f->opts.ingest, rv, &header, why, is_rewritten ? rv : rv + 1) != BELFRY_OK) {
+        f->adopt_ms = now_ms + ADOPT_MS;
+        return;
+    }
+    f->stats.listings++;
+    f->stats.rewritten += is_rewritten;
+    f->stats.expired += !is_first && !is_rewritten;
+    f->sum = f->new_sum;
+    f->last = f->new_last;
+    f->is_rewritten = f->is_copied = f->is_checked = false;
+    int64_t from = BELFRY_MUTANT(kube_watch_behind_list) ? rv + 1 : rv;
+    watch_want(f, from, (struct bond){.is_set = true, .link = f->adopt_link}, now_ms);
+    follow_move(f, RESOURCE_LIVE);
+}
+
+/* The copy is whole. Whether etcd still has its past, a probe says that is sent from now on. */
+static void listing_complete(struct resource_follow *f, int64_t rv, uint64_t link, uint64_t now_ms)
+{
+    bool is_odd = f->new_last.n > 0 && rv < f->new_last.changes[0].rv; /* an item is newer than the list itself */
+    bool is_behind = is_comparable(f) && rv < f->audit.head;
+    if (is_odd || is_behind) {
+        list_failed(f, now_ms);
+        return;
+    }
+    if (is_comparable(f) && f->audit.contradicted != 0)
+        f->is_rewritten = true;
+    f->is_copied = true;
+    f->adopt_rv = rv;
+    f->adopt_link = link;
+    request_cancel(f, &f->probe);
+    probe_want(f, now_ms);
+}
+
+/* The probe that was sent after a listing was complete. */
+static void listing_checked(struct resource_follow *f, int64_t rv, uint64_t now_ms)
+{
+    if (rv < f->adopt_rv && !BELFRY_MUTANT(kube_cache_unchecked)) {
+        f->stats.gone++;
+        list_failed(f, now_ms);
+        return;
+    }
+    f->is_checked = true;
+    adopt(f, now_ms);
+}
+
+static void audit_complete(struct resource_follow *f, int64_t rv, uint64_t link, uint64_t now_ms)
+{
+    bool on_link = f->watch.at == REQUEST_OPEN && (link == f->link || BELFRY_MUTANT(kube_link_ignored));
+    if (!on_link) {
+        start_join(f, follow_retry_at(f, now_ms));
+        return;
+    }
+    if (!resource_audit_end(&f->audit, rv, f->sum, &f->debt)) {
+        start_rewritten(f, now_ms, "a list at version %" PRId64 " contradicts the state at %" PRId64, rv,
+                        f->audit.head);
+        return;
+    }
+    if (resource_debt_is_paid(&f->debt)) {
+        audit_passed(f, now_ms);
+        return;
+    }
+    f->stats.debts++;
+    f->debt_ms = now_ms + RESOURCE_DEBT_MS;
+    f->is_listed = true;
+    f->resume = f->is_held;
+}
+
+/* Of what etcd has, nothing contradicts us, and it has all that we have: then the caches do lag. An object of ours may
+ * have been deleted; but after a lag of that length it is more likely that it never was in this past. */
+static void judgement_complete(struct resource_follow *f, int64_t rv, uint64_t now_ms)
+{
+    struct resource_debt debt;
+    if (resource_audit_end(&f->audit, rv, f->sum, &debt) && resource_debt_is_paid(&debt))
+        start_join_elsewhere(f, now_ms);
+    else
+        start_rewritten(f, now_ms, "a consistent list at version %" PRId64 " contradicts the state at %" PRId64, rv,
+                        f->audit.head);
+}
+
+static void probe_complete(struct resource_follow *f, int64_t rv, uint64_t now_ms)
+{
+    if (f->state == RESOURCE_LISTING && f->is_copied && !f->is_checked)
+        listing_checked(f, rv, now_ms);
+    else if (rv >= f->probe_head || BELFRY_MUTANT(kube_behind_ignored) || f->is_rewritten)
+        return;
+    else
+        start_rewritten(f, now_ms, "a consistent list is at version %" PRId64 ", behind ours at %" PRId64, rv,
+                        f->probe_head);
+}
+
+static void list_complete(struct resource_follow *f, int64_t rv, uint64_t link, uint64_t now_ms)
+{
+    switch (f->list_kind) {
+    case LIST_COPY:
+        listing_complete(f, rv, link, now_ms);
+        break;
+    case LIST_AUDIT:
+        audit_complete(f, rv, link, now_ms);
+        break;
+    case LIST_JUDGE:
+        judgement_complete(f, rv, now_ms);
+        break;
+    }
+}
+
+void resource_on_listed(struct resource_follow *follow, uint64_t id, int64_t rv, uint64_t link, uint64_t now_ms)
+{
+    struct resource_follow *f = follow;
+    BELFRY_OWNER_CHECK(f);
+    if (request_is(&f->probe, id)) {
+        f->probe.at = REQUEST_NONE;
+        heard(f, now_ms);
+        probe_complete(f, rv, now_ms);
+    } else if (request_is(&f->list, id)) {
+        f->list.at = REQUEST_NONE;
+        heard(f, now_ms);
+        list_complete(f, rv, link, now_ms);
+    }
+}
+
+/* ---- ends ---- */
+
+static void watch_expired(struct resource_follow *f, uint64_t now_ms)
+{
+    if (BELFRY_MUTANT(kube_expired_lists_at_once))
+        start_listing(f, false, "a server has lost the history", now_ms);
+    else if (f->state == RESOURCE_LIVE)
+        start_join(f, now_ms);
+    else
+        join_goes_on(f, true, now_ms);
+}
+
+/* The server ended the watch. A server that reads its etcd anew does so, too. */
+static void watch_over(struct resource_follow *f, bool was_open, uint64_t now_ms)
+{
+    if (f->state == RESOURCE_LIVE && was_open && BELFRY_MUTANT(kube_end_proves)) {
+        watch_want(f, ingest_head(f->opts.ingest), (struct bond){0}, now_ms);
+        return;
+    }
+    bool is_short = !was_open || now_ms - f->opened_ms < SHORT_MS;
+    f->n_short = is_short ? f->n_short + 1 : 0;
+    if (f->n_short > SHORT_MAX && f->state != RESOURCE_LIVE)
+        server_failed(f, now_ms);
+    else
+        start_join(f, is_short ? follow_retry_at(f, now_ms) : now_ms);
+}
+
+static void watch_ended(struct resource_follow *f, enum resource_end end, uint64_t now_ms)
+{
+    bool was_open = f->watch.at == REQUEST_OPEN;
+    f->watch.at = REQUEST_NONE;
+    watch_cancel(f); /* what was kept of it */
+    switch (end) {
+    case RESOURCE_ENDED:
+        watch_over(f, was_open, now_ms);
+        break;
+    case RESOURCE_EXPIRED:
+        heard(f, now_ms);
+        watch_expired(f, now_ms);
+        break;
+    case RESOURCE_FAILED:
+        server_failed(f, now_ms);
+        break;
+    }
+}
+
+void resource_on_end(struct resource_follow *follow, uint64_t id, enum resource_end end, uint64_t now_ms)
+{
+    struct resource_follow *f = follow;
+    BELFRY_OWNER_CHECK(f);
+    if (request_is(&f->watch, id)) {
+        watch_ended(f, end, now_ms);
+    } else if (request_is(&f->list, id)) {
+        f->list.at = REQUEST_NONE;
+        list_failed(f, now_ms);
+    } else if (request_is(&f->probe, id)) {
+        f->probe.at = REQUEST_NONE;
+        if (f->state == RESOURCE_LISTING && f->is_copied && !f->is_checked)
+            list_failed(f, now_ms);
+    }
+}
+
+/* ---- time ---- */
+
+void resource_drained(struct resource_follow *follow, uint64_t now_ms)
+{
+    BELFRY_OWNER_CHECK(follow);
+    ingest_drained(follow->opts.ingest, now_ms);
+}
+
+/* What this process slept through is nobody's silence. */
+static void forgive_gap(struct resource_follow *f, uint64_t now_ms)
+{
+    uint64_t due = f->tick_ms + RESOURCE_TICK_MS;
+    uint64_t gap = now_ms > due + GAP_MS ? now_ms - due : 0;
+    uint64_t *since[] = {&f->heard_ms, &f->moved_ms, &f->opened_ms};
+    for (size_t i = 0; i < sizeof(since) / sizeof(since[0]); i++)
+        *since[i] = belfry_min_time(*since[i] + gap, now_ms);
+    f->debt_ms += gap;
+    f->tick_ms = now_ms;
+}
+
+static void judge_silence(struct resource_follow *f, uint64_t now_ms)
+{
+    uint64_t silence = now_ms - f->heard_ms;
+    f->is_stale = silence >= RESOURCE_STALE_MS && !BELFRY_MUTANT(kube_never_stale);
+    if (f->state == RESOURCE_LISTING) {
+        bool waits = f->list.at == REQUEST_SENT || (f->is_copied && !f->is_checked);
+        if (waits && silence >= RESOURCE_LIST_MS && now_ms - f->listed_ms >= RESOURCE_LIST_MS)
+            list_failed(f, now_ms);
+        return;
+    }
+    bool is_dead = silence >= RESOURCE_DEAD_MS && now_ms - f->moved_ms >= RESOURCE_DEAD_MS;
+    uint64_t since_probe = now_ms - f->probed_ms;
+    bool lags = f->state == RESOURCE_JOINING && !f->is_stale && is_open_for(f, RESOURCE_LAG_MS, now_ms);
+    if (lags)
+        server_lags(f, now_ms);
+    else if (is_dead && !BELFRY_MUTANT(kube_waits_forever))
+        server_failed(f, now_ms);
+    else if (silence >= RESOURCE_PROBE_MS || (f->state == RESOURCE_JOINING && since_probe >= RESOURCE_PROBE_MS))
+        probe_want(f, now_ms);
+}
+
+void resource_tick(struct resource_follow *follow, uint64_t now_ms)
+{
+    struct resource_follow *f = follow;
+    BELFRY_OWNER_CHECK(f);
+    forgive_gap(f, now_ms);
+    ingest_tick(f->opts.ingest, now_ms);
+    if (f->state == RESOURCE_LISTING && f->is_checked && now_ms >= f->adopt_ms)
+        adopt(f, now_ms);
+    if (f->state != RESOURCE_LISTING && store_is_damaged(f))
+        start_listing(f, true, "the replica is damaged", now_ms);
+    if (f->state == RESOURCE_AUDITING && f->is_listed && now_ms >= f->debt_ms)
+        debt_is_bad(f, now_ms);
+    publish_backlog(f, now_ms);
+    f->resume = f->resume || (f->is_held && (f->state == RESOURCE_LIVE || f->is_listed));
+    judge_silence(f, now_ms);
+}
+
+uint64_t resource_due(const struct resource_follow *follow)
+{
+    const struct resource_follow *f = follow;
+    uint64_t due = belfry_min_time(f->tick_ms + RESOURCE_TICK_MS, ingest_due(f->opts.ingest));
+    const struct request *requests[] = {&f->watch, &f->list, &f->probe};
+    for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++)
+        if (requests[i]->at == REQUEST_WANTED)
+            due = belfry_min_time(due, requests[i]->due_ms);
+    return due;
+}
+
+/* ---- how it stands ---- */
+
+enum resource_state resource_state(const struct resource_follow *follow)
+{
+    return follow->state;
+}
+
+bool resource_stale(const struct resource_follow *follow)
+{
+    return follow->is_stale;
+}
+
+bool resource_ready(const struct resource_follow *follow)
+{
+    return follow->state == RESOURCE_LIVE && follow->watch.at == REQUEST_OPEN && !follow->is_stale;
+}
+
+const char *resource_why(const struct resource_follow *follow)
+{
+    return follow->why;
+}
+
+unsigned resource_server(const struct resource_follow *follow)
+{
+    return follow->server;
+}
+
+void resource_stats(const struct resource_follow *follow, struct resource_stats *out)
+{
+    *out = follow->stats;
+}

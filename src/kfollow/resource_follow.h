@@ -1,0 +1,177 @@
+/* src/kfollow/resource_follow.h
+ *
+ * resource_follow: the machine that follows one resource of a Kubernetes API server. What its requests were answered
+ * goes in; the requests that it wants come out; changes go to ingest in the order of their resourceVersions, each once.
+ * A resourceVersion is the log's revision, unchanged. Our head H is the version up to which we have everything.
+ *
+ *            store empty
+ *     START -------------> LISTING ----------- adopted, then a watch on the same link ----------.
+ *       |                   ^   ^                                                               v
+ *       | warm              |   `------ another past, or 410 of every server ----------------- LIVE
+ *       `------> JOINING ---'                                                                 ^ ^ |
+ *                  |  ^  |                                                                    | | |
+ *                  |  |  `---------------- the overlap is ours -------------------------------' | |
+ *                  |  `---- the watch ended, or its link was lost -------------------------------|-'
+ *                  |                                                                            |
+ *                  `--- no overlap to be had ----> AUDITING --- the list agrees with us ---------'
+ *
+ * The past. etcd may be restored from a backup. Then versions that we have seen are given again to other changes, and
+ * a watch from H shows nothing wrong. A server's watches come from its cache, and the cache keeps the old past until
+ * the server restarts or reads its etcd anew. So nothing is taken from a watch before it is shown that its past is
+ * ours. There are three proofs, all of the cache that the watch comes from:
+ *   link      The watch follows a list of the same server, on a connection that was not lost in between, within
+ *             RESOURCE_LINK_MS of the request for the list. A server that reads its etcd anew is away for longer.
+ *   overlap   The watch begins before our last few changes (JOINING). Its first events must be those changes: version,
+ *             type, key, uid and bytes; otherwise the past is another one. If a server answers 410, the next one is
+ *             asked. If all do, they are asked for the last change alone.
+ *   audit     No server has that change any more (AUDITING). The watch is opened at H; then its
+ *             server lists all objects. The list is compared with our state (resource_audit.h). The list counts only
+ *             if the watch is still open at its end, on the same link: a watch first, then its proof. If objects of
+ *             ours are not in the list, the watch must show that they were deleted; until it has, its events are kept
+ *             (resource_backlog.h) and not published.
+ * Each event is also compared with the state that it changes: ADDED finds no object; MODIFIED and DELETED find one with
+ * the same uid and an older version. Anything else is another past.
+ *
+ * Lists come from the cache, too ("0": of any version; a version: not older). So a list and the watch that follows it
+ * are of one past, and etcd is not read. What etcd itself has is asked by a probe: a consistent list of one object.
+ *
+ * Behind is lag. A bookmark below H, or silence while joining, asks for a probe; a probe below H means another past.
+ * After RESOURCE_LAGS servers that stayed behind, or one that often, a consistent list of all objects is compared with
+ * our state: either it contradicts us, or the caches do lag. (A restored etcd may have passed H although the resource
+ * is quiet.)
+ *
+ * LISTING: a list into the store's fresh copy; the old content serves until it is adopted. It is adopted after a probe
+ * at or above its version: otherwise its cache is of a past that is gone, and the next server is asked. Watchers that
+ * need anything up to the list's version are told 410. If an item contradicts our old state, the past is another one,
+ * and all watchers are told 410.
+ *
+ * Stale: RESOURCE_STALE_MS without an event, a bookmark or the answer of a probe. Probes are wanted in silence. After
+ * RESOURCE_DEAD_MS the next server is asked. Time during which this process did not run does not count.
+ *
+ * The owner calls ingest_open() first, and then leaves ingest to this machine. After every call that gives something
+ * in, the owner calls resource_next() until it returns false.
+ *
+ * Thread: owner (ingest's). Pure: no socket, no clock; the store behind ingest is called.
+ */
+#ifndef BELFRY_KFOLLOW_RESOURCE_FOLLOW_H
+#define BELFRY_KFOLLOW_RESOURCE_FOLLOW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "follow/ingest.h"
+#include "kfollow/resource_backlog.h"
+#include "kfollow/resource_kv.h"
+
+#define RESOURCE_SERVERS_MAX  16
+#define RESOURCE_TICK_MS      500   /* a tick is due at least this often */
+#define RESOURCE_PROBE_MS     2000  /* a probe is wanted after this much silence */
+#define RESOURCE_STALE_MS     5000  /* stale after this much silence */
+#define RESOURCE_DEAD_MS      10000 /* the next server is asked after this much silence */
+#define RESOURCE_LAG_MS       5000  /* likewise, if a watch was accepted this long ago and nothing is proven: it lags */
+#define RESOURCE_LAGS         3     /* after so many lags in a row, etcd itself is asked */
+#define RESOURCE_DEBT_MS      30000 /* a debt that is not paid after this long is another past (resource_audit.h) */
+#define RESOURCE_LIST_MS      30000 /* the next server is asked if a list is silent for this long */
+#define RESOURCE_LINK_MS      2000  /* a link proves nothing after this long */
+#define RESOURCE_OVERLAP      8     /* changes that a join compares, at most */
+#define RESOURCE_WATCH_S      1800  /* watches last this long to twice this long */
+#define RESOURCE_RETRY_MS     200   /* the first wait before a request is sent again; up to RESOURCE_RETRY_MAX_MS */
+#define RESOURCE_RETRY_MAX_MS 10000
+
+struct resource_follow;
+
+enum resource_state { RESOURCE_START, RESOURCE_LISTING, RESOURCE_JOINING, RESOURCE_AUDITING, RESOURCE_LIVE };
+
+struct resource_follow_opts {
+    struct ingest *ingest; /* opened; not of the whole scope */
+    struct store *store;
+    bool warm;          /* as ingest_open() said */
+    unsigned n_servers; /* 1 to RESOURCE_SERVERS_MAX */
+    uint32_t watch_s;   /* 0: RESOURCE_WATCH_S */
+    uint64_t seed;
+    struct belfry_hash_key hash_key;
+    const struct belfry_log *log;
+};
+
+/* Reads the whole state of a warm store, so call it before there is a reader thread.
+ * Errors: BELFRY_ERR_INVALID, BELFRY_ERR_NOMEM, BELFRY_ERR_IO. */
+BELFRY_NODISCARD enum belfry_err resource_follow_create(const struct resource_follow_opts *opts, uint64_t now_ms,
+                                                        struct resource_follow **out);
+void resource_follow_destroy(struct resource_follow *follow); /* NULL is fine */
+
+/* ---- what is wanted ---- */
+
+enum resource_want {
+    RESOURCE_WANT_WATCH,  /* a watch of all objects from .rv, with bookmarks, for .timeout_s */
+    RESOURCE_WANT_LIST,   /* a list of all objects: from the cache, not older than .rv; 0: of any version;
+                             RESOURCE_CONSISTENT: from etcd */
+    RESOURCE_WANT_PROBE,  /* the version of a consistent list of one object; a failure in time */
+    RESOURCE_WANT_CANCEL, /* end the request: nothing of it comes in any more */
+    RESOURCE_WANT_RESUME  /* offer again what was not taken of the request */
+};
+
+#define RESOURCE_CONSISTENT (-1)
+
+struct resource_action {
+    enum resource_want want;
+    unsigned server;
+    uint64_t id; /* of the request, or of the one to end or resume */
+    int64_t rv;
+    uint32_t timeout_s;
+};
+
+/* The next action; false: none now. */
+bool resource_next(struct resource_follow *follow, uint64_t now_ms, struct resource_action *out);
+
+/* ---- what comes; `id` is the request's, and what comes for a request that is over is ignored ---- */
+
+/* The server has accepted the watch. `link`: another number for each connection to the server. */
+void resource_on_opened(struct resource_follow *follow, uint64_t id, uint64_t link, uint64_t now_ms);
+
+/* An event, a bookmark, an item. False: not taken; the owner keeps it, and what follows it, and offers it again after
+ * RESOURCE_WANT_RESUME. */
+bool resource_on_event(struct resource_follow *follow, uint64_t id, enum resource_change change,
+                       const struct resource_object *object, uint64_t now_ms);
+bool resource_on_bookmark(struct resource_follow *follow, uint64_t id, int64_t rv, uint64_t now_ms);
+void resource_on_item(struct resource_follow *follow, uint64_t id, const struct resource_object *item, uint64_t now_ms);
+
+/* The list is complete at version `rv`, all on one link; or the probe has its answer. */
+void resource_on_listed(struct resource_follow *follow, uint64_t id, int64_t rv, uint64_t link, uint64_t now_ms);
+
+enum resource_end {
+    RESOURCE_ENDED,   /* the server ended the watch */
+    RESOURCE_EXPIRED, /* 410 */
+    RESOURCE_FAILED   /* anything else, of any request; also a list whose link was lost */
+};
+void resource_on_end(struct resource_follow *follow, uint64_t id, enum resource_end end, uint64_t now_ms);
+
+/* All that the sockets held has come in. */
+void resource_drained(struct resource_follow *follow, uint64_t now_ms);
+
+void resource_tick(struct resource_follow *follow, uint64_t now_ms);
+uint64_t resource_due(const struct resource_follow *follow);
+
+/* ---- how it stands ---- */
+
+enum resource_state resource_state(const struct resource_follow *follow);
+bool resource_stale(const struct resource_follow *follow);      /* as of the last tick */
+bool resource_ready(const struct resource_follow *follow);      /* LIVE and not stale */
+const char *resource_why(const struct resource_follow *follow); /* why it lists; "": it never did again */
+unsigned resource_server(const struct resource_follow *follow); /* that is asked now */
+
+struct resource_stats {
+    uint64_t events, bookmarks;
+    uint64_t listings;                         /* adopted */
+    uint64_t expired;                          /* of those: because of 410 */
+    uint64_t rewritten;                        /* of those: another past */
+    uint64_t watches, overlaps, audits, links; /* opened; proven by each */
+    uint64_t debts;                            /* audits that did not find all of our objects */
+    uint64_t gone;                             /* lists of a cache whose past is gone */
+    uint64_t probes, judgements, moves;        /* moves: to another server */
+};
+void resource_stats(const struct resource_follow *follow, struct resource_stats *out);
+
+#endif

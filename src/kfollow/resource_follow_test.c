@@ -1,0 +1,738 @@
+/* src/kfollow/resource_follow_test.c */
+#include "kfollow/resource_follow.h"
+
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "support/modelstore.h"
+#include "support/refuse.h"
+
+#define LINK 7
+
+/* A follower on a store in memory; the suite plays the servers. */
+static struct {
+    struct store *store;
+    struct evlog *evlog;
+    struct ingest *ingest;
+    struct resource_follow *follow;
+    unsigned n_servers;
+    uint64_t now;
+    /* requests in progress, as the machine wants them; id 0: none */
+    struct resource_action watch, list, probe;
+    unsigned resumes;
+} bed;
+
+static void act(void)
+{
+    struct resource_action action;
+    while (resource_next(bed.follow, bed.now, &action)) {
+        struct resource_action *of[] = {&bed.watch, &bed.list, &bed.probe};
+        switch (action.want) {
+        case RESOURCE_WANT_WATCH:
+            bed.watch = action;
+            break;
+        case RESOURCE_WANT_LIST:
+            bed.list = action;
+            break;
+        case RESOURCE_WANT_PROBE:
+            bed.probe = action;
+            break;
+        case RESOURCE_WANT_CANCEL:
+            for (size_t i = 0; i < 3; i++)
+                if (of[i]->id == action.id)
+                    of[i]->id = 0;
+            break;
+        case RESOURCE_WANT_RESUME:
+            bed.resumes++;
+            break;
+        }
+    }
+}
+
+static enum belfry_err start_process(void)
+{
+    bool warm = false;
+    struct evlog_opts log = {.capacity_log2 = 8, .max_bytes = 1 << 20, .n_workers = 1};
+    enum belfry_err err = evlog_create(&log, &bed.evlog);
+    struct ingest_opts ingest = {.store = bed.store, .evlog = bed.evlog, .trim_rows = 16};
+    if (err == BELFRY_OK)
+        err = ingest_create(&ingest, &bed.ingest);
+    if (err == BELFRY_OK)
+        err = ingest_open(bed.ingest, &warm);
+    struct resource_follow_opts opts = {.ingest = bed.ingest,
+                                        .store = bed.store,
+                                        .warm = warm,
+                                        .n_servers = bed.n_servers,
+                                        .seed = 1,
+                                        .hash_key = {3, 4}};
+    if (err == BELFRY_OK)
+        err = resource_follow_create(&opts, bed.now, &bed.follow);
+    return err;
+}
+
+static void end_process(void)
+{
+    resource_follow_destroy(bed.follow);
+    ingest_destroy(bed.ingest);
+    evlog_destroy(bed.evlog);
+    bed.follow = NULL;
+    bed.ingest = NULL;
+    bed.evlog = NULL;
+    bed.watch.id = bed.list.id = bed.probe.id = 0;
+}
+
+static void begin(unsigned n_servers)
+{
+    static const struct modelstore_opts opts = {
+        .history_rows = 1000, .history_age_s = 1000000, .extent_bytes = 1 << 20};
+    memset(&bed, 0, sizeof(bed));
+    bed.now = 1000;
+    bed.n_servers = n_servers;
+    bed.store = modelstore_create(&opts);
+    assert_int_equal(start_process(), BELFRY_OK);
+    act();
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    end_process();
+    modelstore_destroy(bed.store);
+    return 0;
+}
+
+/* ---- what servers say ---- */
+
+/* An object by its key and version; its uid and its bytes are made of `uid`. */
+static struct resource_object object_of(const char *key, const char *uid, int64_t rv)
+{
+    return (struct resource_object){
+        .key = belfry_bytes_str(key), .uid = belfry_bytes_str(uid), .json = belfry_bytes_str(uid), .rv = rv};
+}
+
+static bool event(enum resource_change change, const char *key, const char *uid, int64_t rv)
+{
+    struct resource_object object = object_of(key, uid, rv);
+    bool taken = resource_on_event(bed.follow, bed.watch.id, change, &object, bed.now);
+    act();
+    return taken;
+}
+
+static bool bookmark(int64_t rv)
+{
+    bool taken = resource_on_bookmark(bed.follow, bed.watch.id, rv, bed.now);
+    act();
+    return taken;
+}
+
+static void open_watch(uint64_t link)
+{
+    assert_true(bed.watch.id != 0);
+    resource_on_opened(bed.follow, bed.watch.id, link, bed.now);
+    act();
+}
+
+static void end_watch(enum resource_end end)
+{
+    uint64_t id = bed.watch.id;
+    assert_true(id != 0);
+    bed.watch.id = 0;
+    resource_on_end(bed.follow, id, end, bed.now);
+    act();
+}
+
+static void item(const char *key, const char *uid, int64_t rv)
+{
+    struct resource_object object = object_of(key, uid, rv);
+    assert_true(bed.list.id != 0);
+    resource_on_item(bed.follow, bed.list.id, &object, bed.now);
+}
+
+static void listed(int64_t rv, uint64_t link)
+{
+    uint64_t id = bed.list.id;
+    assert_true(id != 0);
+    bed.list.id = 0;
+    resource_on_listed(bed.follow, id, rv, link, bed.now);
+    act();
+}
+
+static void probed(int64_t rv)
+{
+    uint64_t id = bed.probe.id;
+    assert_true(id != 0);
+    bed.probe.id = 0;
+    resource_on_listed(bed.follow, id, rv, LINK, bed.now);
+    act();
+}
+
+/* In steps of a tick. */
+static void wait_ms(uint64_t ms)
+{
+    for (uint64_t until = bed.now + ms; bed.now < until;) {
+        bed.now += RESOURCE_TICK_MS;
+        resource_tick(bed.follow, bed.now);
+        act();
+    }
+}
+
+/* ---- what the log has ---- */
+
+static struct evlog_cut cut(void)
+{
+    struct evlog_view view;
+    evlog_enter(bed.evlog, 0, &view);
+    evlog_leave(bed.evlog, 0);
+    return view.cut;
+}
+
+static int64_t head(void)
+{
+    return ingest_head(bed.ingest);
+}
+
+static struct resource_stats stats(void)
+{
+    struct resource_stats out;
+    resource_stats(bed.follow, &out);
+    return out;
+}
+
+/* Objects a (version 10) and b (11), listed at 20, and a watch. */
+static void begin_live(unsigned n_servers)
+{
+    begin(n_servers);
+    item("ns/a", "u1", 10);
+    item("ns/b", "u2", 11);
+    listed(20, LINK);
+    probed(20);
+    open_watch(LINK);
+    assert_true(resource_ready(bed.follow));
+}
+
+/* ---- listing ---- */
+
+static void empty_store_is_listed_then_checked_and_watched(void **state)
+{
+    (void)state;
+    begin(1);
+    assert_int_equal(bed.list.rv, 0);
+    item("ns/a", "u1", 10);
+    listed(20, LINK);
+    assert_int_equal(head(), 0);
+    probed(25);
+    assert_int_equal(head(), 20);
+    assert_int_equal(cut().why, EVLOG_CUT_START);
+    assert_int_equal(bed.watch.rv, 20);
+    assert_false(resource_ready(bed.follow));
+    open_watch(LINK);
+    assert_true(resource_ready(bed.follow));
+    assert_int_equal(stats().links, 1);
+}
+
+static void list_of_a_cache_that_etcd_is_behind_is_not_adopted(void **state)
+{
+    (void)state;
+    begin(2);
+    unsigned first = bed.list.server;
+    item("ns/a", "u1", 10);
+    listed(20, LINK);
+    probed(19);
+    wait_ms(RESOURCE_RETRY_MAX_MS);
+    assert_int_equal(head(), 0);
+    assert_int_equal(stats().gone, 1);
+    assert_true(bed.list.id != 0 && bed.list.server != first);
+}
+
+static void list_with_an_item_newer_than_itself_is_not_adopted(void **state)
+{
+    (void)state;
+    begin(1);
+    item("ns/a", "u1", 21);
+    listed(20, LINK);
+    wait_ms(RESOURCE_RETRY_MAX_MS);
+    assert_true(bed.list.id != 0);
+    assert_int_equal(head(), 0);
+}
+
+static void watch_on_another_link_needs_a_proof(void **state)
+{
+    (void)state;
+    begin(1);
+    item("ns/a", "u1", 10);
+    item("ns/b", "u2", 11);
+    listed(20, LINK);
+    probed(20);
+    open_watch(LINK + 1);
+    assert_int_equal(resource_state(bed.follow), RESOURCE_JOINING);
+    assert_int_equal(bed.watch.rv, 10); /* before the newest object */
+    open_watch(LINK + 1);
+    event(RESOURCE_ADDED, "ns/b", "u2", 11);
+    assert_int_equal(resource_state(bed.follow), RESOURCE_LIVE);
+    assert_true(event(RESOURCE_DELETED, "ns/x", "u0", 15)); /* came and went before the list */
+    assert_int_equal(resource_state(bed.follow), RESOURCE_LIVE);
+    assert_int_equal(head(), 20);
+}
+
+static void link_proves_nothing_after_a_while(void **state)
+{
+    (void)state;
+    begin(1);
+    listed(20, LINK);
+    probed(20);
+    bed.now += RESOURCE_LINK_MS + 1;
+    open_watch(LINK);
+    assert_int_equal(resource_state(bed.follow), RESOURCE_AUDITING); /* there is no change to compare */
+}
+
+/* ---- following ---- */
+
+static void changes_go_to_the_log_and_bookmarks_advance_it(void **state)
+{
+    (void)state;
+    begin_live(1);
+    event(RESOURCE_MODIFIED, "ns/a", "u1", 30);
+    event(RESOURCE_ADDED, "ns/c", "u3", 31);
+    event(RESOURCE_DELETED, "ns/b", "u2", 33);
+    assert_int_equal(head(), 33);
+    bookmark(40);
+    assert_int_equal(head(), 40);
+    assert_int_equal(stats().events, 3);
+    assert_int_equal(stats().rewritten, 0);
+}
+
+static void change_that_does_not_fit_is_another_past(void **state)
+{
+    (void)state;
+    static const struct {
+        enum resource_change change;
+        const char *key, *uid;
+    } bad[] = {{RESOURCE_ADDED, "ns/a", "u1"},
+               {RESOURCE_MODIFIED, "ns/a", "u9"},
+               {RESOURCE_MODIFIED, "ns/x", "u9"},
+               {RESOURCE_DELETED, "ns/a", "u9"},
+               {RESOURCE_DELETED, "ns/x", "u9"}};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        begin_live(1);
+        event(bad[i].change, bad[i].key, bad[i].uid, 30);
+        assert_int_equal(resource_state(bed.follow), RESOURCE_LISTING);
+        assert_int_equal(bed.list.rv, 0); /* any version: etcd may be behind us */
+        assert_int_equal(head(), 20);
+        item("ns/z", "u7", 5);
+        listed(15, LINK);
+        probed(15);
+        assert_int_equal(cut().why, EVLOG_CUT_REWRITTEN);
+        assert_int_equal(head(), 15);
+        if (i + 1 < sizeof(bad) / sizeof(bad[0]))
+            teardown(NULL);
+    }
+}
+
+static void bookmark_behind_us_is_lag_until_a_probe_says_otherwise(void **state)
+{
+    (void)state;
+    begin_live(1);
+    bookmark(15);
+    assert_int_equal(resource_state(bed.follow), RESOURCE_LIVE);
+    probed(22);
+    assert_int_equal(resource_state(bed.follow), RESOURCE_LIVE);
+    bookmark(15);
+    probed(19);
+    assert_int_equal(resource_state(bed.follow), RESOURCE_LISTING);
+}
+
+/* A worker that sleeps inside a turn occupies the places of the log. */
+static void change_that_the_log_cannot_take_is_offered_again(void **state)
+{
+    (void)state;
+    struct evlog_view view;
+    begin_live(1);
+    evlog_enter(bed.evlog, 0, &view);
+    int64_t rv = 30;
+    while (event(RESOURCE_MODIFIED, "ns/a", "u1", rv) && rv < 2000)
+        rv++;
+    assert_true(rv < 2000);
+    assert_int_equal(head(), rv - 1);
+    assert_false(event(RESOURCE_MODIFIED, "ns/a", "u1", rv));
+    evlog_leave(bed.evlog, 0);
+    unsigned resumes = bed.resumes;
+    wait_ms(RESOURCE_TICK_MS);
+    assert_true(bed.resumes > resumes);
+    assert_true(event(RESOURCE_MODIFIED, "ns/a", "u1", rv));
+    assert_int_equal(head(), rv);
+}
+
+/* ---- joining ---- */
+
+static void resume_shows_our_last_changes_first(void **state)
+{
+    (void)state;
+    begin_live(1);
+    event(RESOURCE_MODIFIED, "ns/a", "u1", 30);
+    event(RESOURCE_DELETED, "ns/b", "u2", 31);
+    bookmark(35);
+    bed.now += 5000;
+    end_watch(RESOURCE_ENDED);
+    assert_int_equal(bed.watch.rv, 29);
+    open_watch(LINK);
+    event(RESOURCE_MODIFIED, "ns/a", "u1", 30);
+    assert_int_equal(resource_state(bed.follow), RESOURCE_JOINING);
+    event(RESOURCE_DELETED, "ns/b", "u2", 31);
+    assert_true(resource_ready(bed.follow));
+    event(RESOURCE_ADDED, "ns/c", "u3", 40);
+    assert_int_equal(head(), 40);
+    assert_int_equal(stats().overlaps, 1);
+    assert_int_equal(stats().listings, 1);
+}
+
+static void resume_that_shows_other_changes_is_another_past(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 5; i++) {
+        begin_live(1);
+        event(RESOURCE_MODIFIED, "ns/a", "u1", 30);
+        bookmark(35);
+        bed.now += 5000;
+        end_watch(RESOURCE_ENDED);
+        open_watch(LINK);
+        struct resource_object changed = object_of("ns/a", "u1", 30);
+        changed.json = belfry_bytes_str("other bytes");
+        if (i == 0)
+            resource_on_event(bed.follow, bed.watch.id, RESOURCE_MODIFIED, &changed, bed.now);
+        else if (i == 1)
+            event(RESOURCE_DELETED, "ns/a", "u1", 30);
+        else if (i == 2)
+            event(RESOURCE_MODIFIED, "ns/a", "u1", 32); /* ours is missing */
+        else if (i == 3)
+            bookmark(30); /* likewise */
+        else {
+            event(RESOURCE_MODIFIED, "ns/a", "u1", 30);
+            event(RESOURCE_MODIFIED, "ns/b", "u2", 33); /* where we know of none */
+        }
+        act();
+        assert_int_equal(resource_state(bed.follow), RESOURCE_LISTING);
+        if (i < 4)
+            teardown(NULL);
+    }
+}
+
+/* All servers answer 410: to a join, to a shorter one, to an audit. */
+static void expire_all(unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        open_watch(LINK);
+        end_watch(RESOURCE_EXPIRED);
+    }
+}
+
+static void history_is_asked_of_every_server_before_a_list(void **state)
+{
+    (void)state;
+    begin_live(3);
+    event(RESOURCE_MODIFIED, "ns/a", "u1", 30);
+    event(RESOURCE_MODIFIED, "ns/a", "u1", 31);
+    bed.now += 5000;
+    end_watch(RESOURCE_ENDED);
+    assert_int_equal(bed.watch.rv, 29);
+    unsigned seen = 0;
+    for (unsigned i = 0; i < 3; i++) {
+        seen |= 1u << bed.watch.server;
+        expire_all(1);
+    }
+    assert_int_equal(seen, 7);
+    assert_int_equal(bed.watch.rv, 30); /* the last change alone */
+    expire_all(3);
+    assert_int_equal(resource_state(bed.follow), RESOURCE_AUDITING);
+    assert_int_equal(bed.watch.rv, 31);
+    expire_all(3);
+    assert_int_equal(resource_state(bed.follow), RESOURCE_LISTING);
+    assert_int_equal(bed.list.rv, 31); /* not older than ours */
+    item("ns/a", "u1", 45);
+    listed(50, LINK);
+    probed(50);
+    assert_int_equal(cut().why, EVLOG_CUT_COMPACTED);
+    assert_int_equal(cut().compact_rev, 51); /* nothing up to 50 can be served */
+    assert_int_equal(stats().expired, 1);
+}
+
+static void list_after_410_that_contradicts_us_is_another_past(void **state)
+{
+    (void)state;
+    begin_live(1);
+    bed.now += 5000;
+    end_watch(RESOURCE_ENDED);
+    expire_all(2);
+    assert_int_equal(resource_state(bed.follow), RESOURCE_LISTING);
+    item("ns/a", "u9", 12);
+    listed(50, LINK);
+    probed(50);
+    assert_int_equal(cut().why, EVLOG_CUT_REWRITTEN);
+}
+
+static void server_that_does_not_answer_is_left_for_the_next(void **state)
+{
+    (void)state;
+    begin_live(2);
+    unsigned first = bed.watch.server;
+    wait_ms(RESOURCE_PROBE_MS);
+    assert_true(bed.probe.id != 0);
+    assert_false(resource_stale(bed.follow));
+    wait_ms(RESOURCE_STALE_MS);
+    assert_true(resource_stale(bed.follow) && !resource_ready(bed.follow));
+    wait_ms(RESOURCE_DEAD_MS);
+    assert_true(bed.watch.server != first);
+    assert_int_equal(stats().listings, 1);
+}
+
+static void sleep_of_our_own_is_no_silence(void **state)
+{
+    (void)state;
+    begin_live(2);
+    bed.now += 60000;
+    resource_tick(bed.follow, bed.now);
+    act();
+    assert_false(resource_stale(bed.follow));
+    assert_int_equal(stats().moves, 0);
+}
+
+/* ---- auditing ---- */
+
+static void begin_audit(void)
+{
+    begin_live(1);
+    bed.now += 5000;
+    end_watch(RESOURCE_ENDED);
+    expire_all(1);
+    assert_int_equal(resource_state(bed.follow), RESOURCE_AUDITING);
+    assert_int_equal(bed.watch.rv, 20);
+    assert_int_equal(bed.list.id, 0); /* the watch first, then its proof */
+    open_watch(LINK);
+    assert_int_equal(bed.list.rv, 20);
+}
+
+static void audit_that_agrees_proves_the_watch(void **state)
+{
+    (void)state;
+    begin_audit();
+    assert_false(event(RESOURCE_MODIFIED, "ns/a", "u1", 22));
+    item("ns/a", "u1", 22);
+    item("ns/b", "u2", 11);
+    listed(25, LINK);
+    assert_true(resource_ready(bed.follow));
+    assert_int_equal(bed.resumes, 1);
+    assert_true(event(RESOURCE_MODIFIED, "ns/a", "u1", 22));
+    assert_int_equal(head(), 22);
+    assert_int_equal(stats().audits, 1);
+    assert_int_equal(stats().listings, 1);
+}
+
+static void audit_that_contradicts_is_another_past(void **state)
+{
+    (void)state;
+    begin_audit();
+    item("ns/a", "u1", 10);
+    item("ns/c", "u3", 15);
+    listed(25, LINK);
+    assert_int_equal(resource_state(bed.follow), RESOURCE_LISTING);
+    assert_int_equal(bed.list.rv, 0);
+}
+
+static void audit_of_another_link_proves_nothing(void **state)
+{
+    (void)state;
+    begin_audit();
+    item("ns/a", "u1", 10);
+    item("ns/b", "u2", 11);
+    listed(25, LINK + 1);
+    assert_int_equal(resource_state(bed.follow), RESOURCE_JOINING);
+    assert_int_equal(stats().audits, 0);
+}
+
+/* b is not in the list: it must have been deleted. */
+static void begin_debt(void)
+{
+    begin_audit();
+    item("ns/a", "u1", 10);
+    listed(25, LINK);
+    assert_int_equal(resource_state(bed.follow), RESOURCE_AUDITING);
+    assert_true(event(RESOURCE_ADDED, "ns/c", "u3", 22));
+    assert_int_equal(head(), 20); /* it is kept until the past is proven */
+}
+
+static void events_are_published_when_a_missing_object_was_deleted(void **state)
+{
+    (void)state;
+    begin_debt();
+    assert_true(event(RESOURCE_DELETED, "ns/b", "u2", 24));
+    assert_true(resource_ready(bed.follow));
+    assert_int_equal(head(), 24);
+    assert_int_equal(stats().events, 2);
+}
+
+static void missing_object_that_was_not_deleted_is_another_past(void **state)
+{
+    (void)state;
+    begin_debt();
+    event(RESOURCE_MODIFIED, "ns/a", "u1", 26); /* after the list */
+    assert_int_equal(resource_state(bed.follow), RESOURCE_LISTING);
+    assert_int_equal(head(), 20);
+    teardown(NULL);
+    begin_debt();
+    bookmark(25);
+    assert_int_equal(resource_state(bed.follow), RESOURCE_LISTING);
+    teardown(NULL);
+    begin_debt();
+    wait_ms(RESOURCE_PROBE_MS);
+    for (unsigned i = 0; i < 20 && resource_state(bed.follow) == RESOURCE_AUDITING; i++) {
+        if (bed.probe.id != 0)
+            probed(30);
+        wait_ms(RESOURCE_PROBE_MS);
+    }
+    assert_int_equal(resource_state(bed.follow), RESOURCE_LISTING);
+    assert_int_equal(head(), 20);
+}
+
+static void caches_that_stay_behind_are_judged_by_etcd(void **state)
+{
+    (void)state;
+    begin_live(1);
+    event(RESOURCE_MODIFIED, "ns/a", "u1", 30);
+    bed.now += 5000;
+    end_watch(RESOURCE_ENDED);
+    for (unsigned i = 0; i < 200 && bed.list.id == 0; i++) {
+        if (bed.watch.id != 0 && i % 12 == 0)
+            open_watch(LINK);
+        if (bed.probe.id != 0)
+            probed(50);
+        wait_ms(RESOURCE_TICK_MS);
+    }
+    assert_int_equal(bed.list.rv, RESOURCE_CONSISTENT);
+    item("ns/a", "u1", 30);
+    item("ns/b", "u2", 11);
+    listed(50, LINK);
+    assert_int_equal(resource_state(bed.follow), RESOURCE_JOINING); /* they do lag */
+    assert_int_equal(stats().judgements, 1);
+    for (unsigned i = 0; i < 200 && bed.list.id == 0; i++) {
+        if (bed.watch.id != 0 && i % 12 == 0)
+            open_watch(LINK);
+        if (bed.probe.id != 0)
+            probed(50);
+        wait_ms(RESOURCE_TICK_MS);
+    }
+    item("ns/a", "u1", 29);
+    item("ns/b", "u2", 11);
+    listed(50, LINK);
+    assert_int_equal(resource_state(bed.follow), RESOURCE_LISTING);
+}
+
+/* ---- starting again ---- */
+
+static void warm_start_begins_before_the_last_changes(void **state)
+{
+    (void)state;
+    begin_live(1);
+    for (int64_t i = 0; i < 12; i++)
+        event(RESOURCE_MODIFIED, "ns/a", "u1", 30 + 10 * i);
+    event(RESOURCE_DELETED, "ns/b", "u2", 200);
+    bookmark(300);
+    resource_drained(bed.follow, bed.now);
+    end_process();
+    modelstore_crash(bed.store);
+    assert_int_equal(start_process(), BELFRY_OK);
+    act();
+    assert_int_equal(head(), 300);
+    assert_int_equal(bed.watch.rv, 30 + 10 * 5 - 1); /* eight changes */
+    open_watch(LINK);
+    for (int64_t i = 5; i < 12; i++)
+        event(RESOURCE_MODIFIED, "ns/a", "u1", 30 + 10 * i);
+    assert_int_equal(resource_state(bed.follow), RESOURCE_JOINING);
+    event(RESOURCE_DELETED, "ns/b", "u2", 200);
+    assert_true(resource_ready(bed.follow));
+    event(RESOURCE_ADDED, "ns/b", "u4", 301);
+    assert_int_equal(head(), 301);
+    assert_int_equal(stats().listings, 0);
+}
+
+static void warm_start_without_history_begins_before_the_newest_object(void **state)
+{
+    (void)state;
+    begin_live(1);
+    end_process();
+    modelstore_crash(bed.store);
+    assert_int_equal(start_process(), BELFRY_OK);
+    act();
+    assert_int_equal(bed.watch.rv, 10);
+    expire_all(1);
+    open_watch(LINK); /* an audit knows the sum of the objects in the store */
+    item("ns/a", "u1", 10);
+    item("ns/b", "u2", 11);
+    listed(20, LINK);
+    assert_true(resource_ready(bed.follow));
+}
+
+static enum belfry_err follow_and_resume(void)
+{
+    enum belfry_err err = start_process();
+    if (err == BELFRY_OK) {
+        act();
+        open_watch(LINK);
+        event(RESOURCE_ADDED, "ns/b", "u2", 11);
+        if (!event(RESOURCE_ADDED, "ns/c", "u3", 30))
+            err = BELFRY_ERR_NOMEM;
+    }
+    end_process();
+    return err;
+}
+
+/* Only what the follower allocates is refused: the store of the model aborts without memory. */
+static void refused_allocation_is_reported_or_survived(void **state)
+{
+    (void)state;
+    begin_live(1);
+    end_process();
+    modelstore_crash(bed.store);
+    for (size_t n = 0; n < 3; n++) { /* the log, ingest, the machine */
+        refuse_begin(n);
+        assert_int_equal(start_process(), BELFRY_ERR_NOMEM);
+        assert_true(refuse_end());
+        end_process();
+    }
+    assert_int_equal(follow_and_resume(), BELFRY_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(empty_store_is_listed_then_checked_and_watched, teardown),
+        cmocka_unit_test_teardown(list_of_a_cache_that_etcd_is_behind_is_not_adopted, teardown),
+        cmocka_unit_test_teardown(list_with_an_item_newer_than_itself_is_not_adopted, teardown),
+        cmocka_unit_test_teardown(watch_on_another_link_needs_a_proof, teardown),
+        cmocka_unit_test_teardown(link_proves_nothing_after_a_while, teardown),
+        cmocka_unit_test_teardown(changes_go_to_the_log_and_bookmarks_advance_it, teardown),
+        cmocka_unit_test_teardown(change_that_does_not_fit_is_another_past, teardown),
+        cmocka_unit_test_teardown(bookmark_behind_us_is_lag_until_a_probe_says_otherwise, teardown),
+        cmocka_unit_test_teardown(change_that_the_log_cannot_take_is_offered_again, teardown),
+        cmocka_unit_test_teardown(resume_shows_our_last_changes_first, teardown),
+        cmocka_unit_test_teardown(resume_that_shows_other_changes_is_another_past, teardown),
+        cmocka_unit_test_teardown(history_is_asked_of_every_server_before_a_list, teardown),
+        cmocka_unit_test_teardown(list_after_410_that_contradicts_us_is_another_past, teardown),
+        cmocka_unit_test_teardown(server_that_does_not_answer_is_left_for_the_next, teardown),
+        cmocka_unit_test_teardown(sleep_of_our_own_is_no_silence, teardown),
+        cmocka_unit_test_teardown(audit_that_agrees_proves_the_watch, teardown),
+        cmocka_unit_test_teardown(audit_that_contradicts_is_another_past, teardown),
+        cmocka_unit_test_teardown(audit_of_another_link_proves_nothing, teardown),
+        cmocka_unit_test_teardown(events_are_published_when_a_missing_object_was_deleted, teardown),
+        cmocka_unit_test_teardown(missing_object_that_was_not_deleted_is_another_past, teardown),
+        cmocka_unit_test_teardown(caches_that_stay_behind_are_judged_by_etcd, teardown),
+        cmocka_unit_test_teardown(warm_start_begins_before_the_last_changes, teardown),
+        cmocka_unit_test_teardown(warm_start_without_history_begins_before_the_newest_object, teardown),
+        cmocka_unit_test_teardown(refused_allocation_is_reported_or_survived, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,214 @@
+/* tests/sim/kube/kube_judge.c */
+#include "sim/kube/kube_judge.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kfollow/resource_kv.h"
+#include "sim/cover.h"
+#include "sim/trace.h"
+#include "sim/verdict.h"
+
+#define ON_WAY_MS 500 /* an answer of etcd may be this old when it is used */
+
+void kube_judge_attach(struct kube_judge *judge, struct evlog *evlog, struct store *store)
+{
+    judge->evlog = evlog;
+    judge->store = store;
+    judge->past = 0;
+    judge->at = 0;
+    judge->mirror = (struct kube_state){0};
+    judge->audited = 0;
+}
+
+/* ---- the store ---- */
+
+static bool read_row(struct belfry_bytes key, struct belfry_bytes raw, void *user)
+{
+    struct kube_state *state = user;
+    struct belfry_wire_kv kv;
+    char uid[KUBE_TEXT];
+    unsigned number;
+    if (belfry_scan_kv(raw, &kv) != BELFRY_OK || !kube_key_read(key.data, key.len, &number)) {
+        verdict_fail("the store has a row that nobody wrote");
+        return false;
+    }
+    struct kube_held *held = &state->held[number];
+    if (!kube_object_read(kv.value.data, kv.value.len, number, held) || held->rv != kv.mod_rev)
+        verdict_fail("the store has an object that nobody wrote");
+    kube_uid_write(held->uid, uid);
+    if (kv.lease != resource_uid_mark(belfry_bytes_str(uid)))
+        verdict_fail("the store has the mark of another uid");
+    return true;
+}
+
+/* False: it cannot be read now. */
+static bool read_store(struct kube_judge *judge, struct kube_state *out, int64_t *at)
+{
+    struct store_read read = {.max_rows = SIZE_MAX, .max_bytes = SIZE_MAX};
+    struct store_page page;
+    *out = (struct kube_state){0};
+    if (judge->store->api->range(judge->store, &read, read_row, out, &page) != BELFRY_OK)
+        return false;
+    *at = page.meta.revision;
+    return true;
+}
+
+/* ---- the log ---- */
+
+static const struct kube_change *next_of_key(const struct kube_past *past, unsigned key, int64_t rv)
+{
+    const struct kube_change *change = kube_past_after(past, rv);
+    while (change != NULL && change->key != key)
+        change = kube_past_after(past, change->rv);
+    return change;
+}
+
+/* A past that the mirror may be of. An audit cannot see that an object was changed before our version if it was changed
+ * or deleted again since, up to the audit's list: until then the mirror may have it as it was in an older past. */
+static bool is_of(const struct kube_judge *judge, const struct kube_past *past)
+{
+    struct kube_state state;
+    if (past->revision < judge->at)
+        return false;
+    kube_past_state(past, judge->at, &state);
+    for (unsigned key = 0; key < KUBE_KEYS && judge->at < judge->audited; key++) {
+        const struct kube_change *next = next_of_key(past, key, judge->at);
+        if (next != NULL && next->rv <= judge->audited)
+            state.held[key] = judge->mirror.held[key];
+    }
+    return kube_state_equal(&state, &judge->mirror);
+}
+
+static bool is_next(const struct kube_judge *judge, const struct kube_past *past, const struct batch *batch,
+                    const struct kube_change *shown)
+{
+    const struct kube_change *next = kube_past_after(past, judge->at);
+    if (batch->kind == BATCH_ADVANCE)
+        return past->revision >= batch->rev && (next == NULL || next->rv > batch->rev);
+    return next != NULL && next->rv == batch->rev && next->key == shown->key && next->is_delete == shown->is_delete &&
+           ((next->uid == shown->uid && next->content == shown->content) || shown->is_delete);
+}
+
+static void judge_change(const struct batch *batch, struct kube_change *out)
+{
+    struct belfry_wire_event event;
+    if (batch->n_events != 1 || belfry_scan_event(batch_bytes(batch, &batch->events[0], false), &event) != BELFRY_OK ||
+        !kube_key_read(event.kv.key.data, event.kv.key.len, &out->key)) {
+        verdict_fail("version %" PRId64 " is not one change of one object", batch->rev);
+        return;
+    }
+    struct kube_held held = {0};
+    out->is_delete = event.is_delete;
+    if (!event.is_delete &&
+        (!kube_object_read(event.kv.value.data, event.kv.value.len, out->key, &held) || held.rv != batch->rev))
+        verdict_fail("version %" PRId64 " shows an object that nobody wrote", batch->rev);
+    out->uid = held.uid;
+    out->content = held.content;
+}
+
+static void judge_batch(struct kube_judge *judge, const struct batch *batch)
+{
+    struct kube_change shown = {.rv = batch->rev};
+    bool found = false;
+    if (batch->kind == BATCH_EVENTS)
+        judge_change(batch, &shown);
+    for (unsigned i = 0; i < judge->history->n && !found; i++)
+        found = is_of(judge, &judge->history->pasts[i]) && is_next(judge, &judge->history->pasts[i], batch, &shown);
+    TRACE("log", "%s %" PRId64 " key %u uid %" PRIu64 "%s", batch->kind == BATCH_ADVANCE ? "advance" : "change",
+          batch->rev, shown.key, shown.uid, shown.is_delete ? " deleted" : "");
+    if (!found)
+        verdict_fail("version %" PRId64 " after %" PRId64 " is of no past that had the state before it", batch->rev,
+                     judge->at);
+    judge->at = batch->rev;
+    if (batch->kind == BATCH_EVENTS)
+        judge->mirror.held[shown.key] =
+            shown.is_delete ? (struct kube_held){0} : (struct kube_held){shown.uid, shown.content, batch->rev};
+}
+
+static void judge_told(struct kube_judge *judge, const struct evlog_cut *cut, const struct kube_state *state)
+{
+    uint32_t all = (UINT32_C(1) << judge->servers->n) - 1;
+    if (cut->why == EVLOG_CUT_REWRITTEN) {
+        COVER(kube_rewritten);
+        if (!judge->may_rewrite)
+            verdict_fail("all watchers are told 410, and the past was not rewritten");
+        return;
+    }
+    COVER(kube_expired);
+    if (judge->servers->lost != all)
+        verdict_fail("listed anew, and a server has the history");
+    if (judge->at >= cut->compact_rev)
+        verdict_fail("watchers at %" PRId64 " are not told that etcd is behind them", judge->at);
+    if (judge->at >= cut->rev && !kube_state_equal(state, &judge->mirror))
+        verdict_fail("watchers at %" PRId64 " are not told of another state", judge->at);
+}
+
+/* Changes of a past that is gone may still come. */
+static bool has_old_cache(const struct kube_judge *judge)
+{
+    for (unsigned i = 0; i < judge->servers->n; i++)
+        if (judge->servers->servers[i].past != judge->history->n - 1)
+            return true;
+    return false;
+}
+
+static void judge_cut(struct kube_judge *judge, const struct evlog_cut *cut)
+{
+    struct kube_state state;
+    int64_t at;
+    TRACE("log", "cut %d at %" PRId64, (int)cut->why, cut->rev);
+    if (!read_store(judge, &state, &at) || at != cut->rev)
+        verdict_fail("the store is not at the version of the cut");
+    if (judge->past != 0)
+        judge_told(judge, cut, &state);
+    judge->past = cut->past;
+    judge->audited = 0;
+    judge->at = cut->rev;
+    judge->mirror = state;
+    if (cut->why != EVLOG_CUT_START)
+        judge->may_rewrite = !is_of(judge, kube_history_now(judge->history)) || has_old_cache(judge);
+    judge->servers->lost = 0;
+    if (cut->why != EVLOG_CUT_START && cut->rev > kube_history_now(judge->history)->revision &&
+        judge->now_ms > judge->servers->restored_ms + ON_WAY_MS)
+        verdict_fail("listed at %" PRId64 " in a past that etcd does not have any more", cut->rev);
+    bool found = false;
+    for (unsigned i = 0; i < judge->history->n && !found; i++)
+        found = is_of(judge, &judge->history->pasts[i]);
+    if (!found)
+        verdict_fail("the state at %" PRId64 " was never that of etcd", cut->rev);
+}
+
+static void judge_store(struct kube_judge *judge)
+{
+    struct kube_state state;
+    int64_t at;
+    if (read_store(judge, &state, &at) && at == judge->at && !kube_state_equal(&state, &judge->mirror))
+        verdict_fail("the store at %" PRId64 " has another state than the log", at);
+}
+
+void kube_judge_look(struct kube_judge *judge, uint64_t now_ms)
+{
+    struct evlog_view view;
+    judge->now_ms = now_ms;
+    evlog_enter(judge->evlog, 0, &view);
+    if (view.cut.past != judge->past && view.cut.past != 0)
+        judge_cut(judge, &view.cut);
+    for (uint64_t seq = evlog_find(&view, judge->at + 1); seq < view.next && !verdict_failed(); seq++) {
+        judge_batch(judge, evlog_at(&view, seq));
+        judge->servers->lost = 0;
+    }
+    evlog_leave(judge->evlog, 0);
+    if (judge->past != 0)
+        judge_store(judge);
+}
+
+void kube_judge_end(struct kube_judge *judge)
+{
+    const struct kube_past *past = kube_history_now(judge->history);
+    struct kube_state state;
+    kube_past_state(past, past->revision, &state);
+    if (!kube_state_equal(&state, &judge->mirror))
+        verdict_fail("at the end the state at %" PRId64 " is not etcd's at %" PRId64, judge->at, past->revision);
+}

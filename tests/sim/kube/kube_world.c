@@ -1,0 +1,385 @@
+/* tests/sim/kube/kube_world.c */
+#include "sim/kube/kube_world.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "follow/ingest.h"
+#include "sim/cover.h"
+#include "sim/kube/kube_judge.h"
+#include "sim/pairs.h"
+#include "sim/verdict.h"
+#include "support/modelstore.h"
+
+#define WATCH_S   4
+#define DRAIN_MS  120000 /* the longest waits of the machine, and some */
+#define DRAIN_MIN 15000
+#define READY_MS  2000 /* it must be ready for this long: a 410 may be on its way */
+
+struct kube_world {
+    struct belfry_rng rng;
+    uint64_t now_ms, steps;
+    struct kube_history history;
+    struct kube_servers servers;
+    struct kube_judge judge;
+    struct store *store;
+    /* of the follower's process */
+    struct evlog *evlog;
+    struct ingest *ingest;
+    struct resource_follow *follow;
+    struct resource_stats counted; /* for covers */
+    bool was_stale;
+    uint64_t paused_ms; /* the process does not run before */
+};
+
+static uint64_t below(struct kube_world *w, uint64_t n)
+{
+    return belfry_rng_below(&w->rng, n);
+}
+
+static bool one_in(struct kube_world *w, uint64_t n)
+{
+    return below(w, n) == 0;
+}
+
+static void must(enum belfry_err err)
+{
+    if (err != BELFRY_OK)
+        abort();
+}
+
+/* ---- the follower's process ---- */
+
+static void follower_start(struct kube_world *w)
+{
+    bool warm;
+    struct evlog_opts log = {.capacity_log2 = 10, .max_bytes = 1 << 20, .n_workers = 1};
+    must(evlog_create(&log, &w->evlog));
+    struct ingest_opts ingest = {.store = w->store, .evlog = w->evlog, .trim_rows = 100};
+    must(ingest_create(&ingest, &w->ingest));
+    must(ingest_open(w->ingest, &warm));
+    struct resource_follow_opts opts = {.ingest = w->ingest,
+                                        .store = w->store,
+                                        .warm = warm,
+                                        .n_servers = w->servers.n,
+                                        .watch_s = WATCH_S,
+                                        .seed = belfry_rng_next(&w->rng),
+                                        .hash_key = {1, 2}};
+    must(resource_follow_create(&opts, w->now_ms, &w->follow));
+    w->counted = (struct resource_stats){0};
+    w->servers.delivered_ms = w->now_ms;
+    kube_judge_attach(&w->judge, w->evlog, w->store);
+    kube_judge_look(&w->judge, w->now_ms);
+}
+
+static void follower_stop(struct kube_world *w)
+{
+    kube_servers_forget(&w->servers);
+    resource_follow_destroy(w->follow);
+    ingest_destroy(w->ingest);
+    evlog_destroy(w->evlog);
+}
+
+static void follower_act(struct kube_world *w)
+{
+    struct resource_action action;
+    while (resource_next(w->follow, w->now_ms, &action))
+        kube_servers_do(&w->servers, &action, w->now_ms);
+    kube_judge_look(&w->judge, w->now_ms);
+}
+
+static struct resource_object object_of(const struct kube_change *change, char texts[3][KUBE_TEXT])
+{
+    kube_key_write(change->key, texts[0]);
+    kube_uid_write(change->uid, texts[1]);
+    struct kube_held held = {change->uid, change->content, change->rv};
+    kube_object_write(change->key, &held, texts[2]);
+    return (struct resource_object){.key = belfry_bytes_str(texts[0]),
+                                    .uid = belfry_bytes_str(texts[1]),
+                                    .json = belfry_bytes_str(texts[2]),
+                                    .rv = change->rv};
+}
+
+static bool give(struct kube_world *w, uint64_t id, const struct kube_message *message)
+{
+    char texts[3][KUBE_TEXT];
+    struct resource_object object = object_of(&message->change, texts);
+    switch (message->kind) {
+    case KUBE_OPENED:
+        resource_on_opened(w->follow, id, message->link, w->now_ms);
+        break;
+    case KUBE_EVENT:
+        return resource_on_event(w->follow, id,
+                                 message->change.is_delete   ? RESOURCE_DELETED
+                                 : message->change.is_create ? RESOURCE_ADDED
+                                                             : RESOURCE_MODIFIED,
+                                 &object, w->now_ms);
+    case KUBE_BOOKMARK:
+        return resource_on_bookmark(w->follow, id, message->rv, w->now_ms);
+    case KUBE_ITEM:
+        resource_on_item(w->follow, id, &object, w->now_ms);
+        break;
+    case KUBE_LISTED:
+        resource_on_listed(w->follow, id, message->rv, message->link, w->now_ms);
+        break;
+    case KUBE_END:
+        resource_on_end(w->follow, id, message->end, w->now_ms);
+        break;
+    }
+    return true;
+}
+
+/* An audit has passed: its list was at most at this version. */
+static void note_audit(struct kube_world *w)
+{
+    struct resource_stats stats;
+    resource_stats(w->follow, &stats);
+    if (stats.audits > w->counted.audits)
+        w->judge.audited = kube_history_now(&w->history)->revision;
+}
+
+static void deliver(struct kube_world *w, struct kube_call *call)
+{
+    struct kube_message message = call->messages[call->first];
+    uint64_t id = call->id;
+    TRACE("kube", "%llu: message %d, change %lld of key %u, version %lld", (unsigned long long)id, (int)message.kind,
+          (long long)message.change.rv, message.change.key, (long long)message.rv);
+    call->is_held = true; /* unless it is taken */
+    if (message.kind != KUBE_END || message.end == RESOURCE_EXPIRED)
+        w->servers.delivered_ms = w->now_ms;
+    bool taken = give(w, id, &message);
+    note_audit(w);
+    if (taken) {
+        call->is_held = false;
+        kube_call_took(call);
+    }
+    follower_act(w);
+}
+
+static void count_paths(struct kube_world *w)
+{
+    struct resource_stats stats;
+    resource_stats(w->follow, &stats);
+    COVER_BY(kube_listing, stats.listings - w->counted.listings);
+    COVER_BY(kube_overlap, stats.overlaps - w->counted.overlaps);
+    COVER_BY(kube_audit, stats.audits - w->counted.audits);
+    COVER_BY(kube_cache_gone, stats.gone - w->counted.gone);
+    COVER_BY(kube_debt, stats.debts - w->counted.debts);
+    COVER_BY(kube_judged, stats.judgements - w->counted.judgements);
+    COVER_BY(kube_link, stats.links - w->counted.links);
+    COVER_BY(kube_probe, stats.probes - w->counted.probes);
+    COVER_BY(kube_move, stats.moves - w->counted.moves);
+    bool stale = resource_stale(w->follow);
+    COVER_BY(kube_stale, stale && !w->was_stale);
+    w->was_stale = stale;
+    w->counted = stats;
+}
+
+static void judge_stale(struct kube_world *w)
+{
+    uint64_t silence = w->now_ms > w->servers.delivered_ms ? w->now_ms - w->servers.delivered_ms : 0;
+    if (silence > RESOURCE_STALE_MS + 2 * RESOURCE_TICK_MS && !resource_stale(w->follow))
+        verdict_fail("not stale after %llu ms of silence", (unsigned long long)silence);
+}
+
+static void follower_step(struct kube_world *w)
+{
+    if (w->now_ms < w->paused_ms)
+        return;
+    for (unsigned i = 0; i < 20 && !verdict_failed(); i++) {
+        struct kube_call *call = kube_servers_due(&w->servers, w->now_ms);
+        if (call == NULL)
+            break;
+        deliver(w, call);
+    }
+    if (one_in(w, 3))
+        resource_drained(w->follow, w->now_ms);
+    if (w->now_ms >= resource_due(w->follow)) {
+        resource_tick(w->follow, w->now_ms);
+        judge_stale(w);
+    }
+    follower_act(w);
+    count_paths(w);
+}
+
+/* ---- faults ---- */
+
+static void restore(struct kube_world *w)
+{
+    const struct kube_past *now = kube_history_now(&w->history);
+    int64_t lost = (int64_t)below(w, 25);
+    if (w->history.n == KUBE_PASTS || now->revision - lost < 10)
+        return;
+    kube_history_restore(&w->history, now->revision - lost);
+    w->judge.may_rewrite = true;
+    kube_servers_restored(&w->servers, w->now_ms);
+    COVER(kube_restored);
+    TRACE("kube", "etcd restored at %lld", (long long)kube_history_now(&w->history)->revision);
+    if (one_in(w, 2)) /* the new past soon has the versions of the old one */
+        for (uint64_t i = below(w, 40); i > 0; i--)
+            kube_history_write(&w->history, &w->rng);
+}
+
+/* The servers begin in the new past; then other resources move its revision past the versions of the old one. */
+static void pass_while_quiet(struct kube_world *w)
+{
+    for (uint64_t until_ms = w->now_ms + 8000; w->now_ms < until_ms; w->now_ms += 50)
+        kube_servers_step(&w->servers, w->now_ms);
+    kube_history_pass(&w->history, below(w, 60));
+}
+
+static void kill_follower(struct kube_world *w)
+{
+    if (w->now_ms < w->paused_ms)
+        return;
+    COVER(kube_follower_killed);
+    follower_stop(w);
+    if (one_in(w, 4))
+        modelstore_lose_page_cache(w->store);
+    else
+        modelstore_crash(w->store);
+    w->now_ms += below(w, 3000);
+    if (one_in(w, 3)) {
+        restore(w);
+        pass_while_quiet(w);
+    }
+    if (one_in(w, 2))
+        for (uint64_t i = below(w, 10); i > 0; i--)
+            kube_history_write(&w->history, &w->rng);
+    follower_start(w);
+    follower_act(w);
+}
+
+static void fault(struct kube_world *w)
+{
+    unsigned number = (unsigned)below(w, w->servers.n);
+    struct kube_server *server = &w->servers.servers[number];
+    switch (below(w, 10)) {
+    case 0:
+        kube_servers_break_link(&w->servers, number, w->now_ms);
+        break;
+    case 1:
+        kube_servers_restart(&w->servers, number, below(w, 3000), w->now_ms);
+        COVER(kube_server_restarted);
+        break;
+    case 2:
+        server->stopped_ms = w->now_ms + below(w, one_in(w, 3) ? 20000 : 2000);
+        COVER(kube_server_stopped);
+        break;
+    case 3:
+        server->lag_ms = w->now_ms + below(w, 6000);
+        COVER(kube_cache_lags);
+        break;
+    case 4:
+        for (uint64_t i = 2 * KUBE_WINDOW; i > 0; i--) /* more than a cache keeps */
+            kube_history_write(&w->history, &w->rng);
+        COVER(kube_burst);
+        break;
+    case 5:
+        if (one_in(w, 3))
+            restore(w);
+        break;
+    case 6:
+        if (one_in(w, 2))
+            kill_follower(w);
+        break;
+    case 7:
+        w->paused_ms = w->now_ms + below(w, one_in(w, 2) ? 500 : 12000);
+        w->servers.delivered_ms = w->paused_ms; /* its own silence is nobody's */
+        break;
+    case 8:
+        modelstore_fail(w->store, (unsigned)below(w, 4));
+        break;
+    case 9:
+        if (one_in(w, 6)) {
+            modelstore_damage(w->store);
+            w->judge.may_rewrite = true;
+            COVER(kube_store_damaged);
+        }
+        break;
+    }
+}
+
+/* ---- a run ---- */
+
+static void world_move(struct kube_world *w)
+{
+    w->now_ms += 1 + below(w, one_in(w, 20) ? 400 : 30);
+    kube_servers_step(&w->servers, w->now_ms);
+    follower_step(w);
+    pairs_look(w->steps++);
+}
+
+static void world_write(struct kube_world *w)
+{
+    uint64_t quiet = w->now_ms / 10000 % 3; /* every third stretch of 10 s is quiet */
+    if (quiet != 0 && one_in(w, quiet == 1 ? 4 : 40))
+        kube_history_write(&w->history, &w->rng);
+    if (one_in(w, 6))
+        kube_history_pass(&w->history, 1 + below(w, 3));
+}
+
+static void run_faults(struct kube_world *w, const struct world_opts *opts)
+{
+    uint64_t rarely = 40 + below(w, 400);
+    unsigned turn = 0;
+    while (w->steps < opts->steps && !verdict_failed()) {
+        if (turn < opts->recipe.n_turns && w->steps >= opts->recipe.turns[turn].step)
+            w->rng.state = opts->recipe.turns[turn++].seed;
+        world_write(w);
+        if (one_in(w, rarely))
+            fault(w);
+        world_move(w);
+    }
+}
+
+/* One server of several stays stopped: the others must do. */
+static void drain(struct kube_world *w)
+{
+    kube_servers_mend(&w->servers, w->now_ms);
+    modelstore_fail(w->store, 0);
+    w->paused_ms = 0;
+    unsigned server = (unsigned)below(w, w->servers.n);
+    if (w->servers.n > 1)
+        w->servers.servers[server].stopped_ms = UINT64_MAX;
+    uint64_t end_ms = w->now_ms + DRAIN_MS, ready_ms = w->now_ms + DRAIN_MIN;
+    while (w->now_ms < ready_ms + READY_MS && w->now_ms < end_ms && !verdict_failed()) {
+        world_move(w);
+        if (w->now_ms > ready_ms && !resource_ready(w->follow))
+            ready_ms = w->now_ms;
+    }
+    if (w->now_ms >= end_ms)
+        verdict_fail("not ready %d s after everything was mended: state %d", DRAIN_MS / 1000,
+                     (int)resource_state(w->follow));
+    if (!verdict_failed())
+        kube_judge_end(&w->judge);
+}
+
+uint64_t kube_world_run(const struct world_opts *opts)
+{
+    static struct kube_world world; /* large */
+    struct kube_world *w = &world;
+    *w = (struct kube_world){.rng = {opts->recipe.seed}, .now_ms = 1000};
+    verdict_clear();
+    pairs_start();
+    trace_start(opts->trace, &w->now_ms);
+    kube_history_init(&w->history);
+    kube_servers_init(&w->servers, &w->history, &w->rng, 1 + (unsigned)below(w, KUBE_SERVERS));
+    w->judge = (struct kube_judge){.history = &w->history, .servers = &w->servers};
+    struct modelstore_opts store = {.history_rows = 50, .history_age_s = 3600, .extent_bytes = 1 << 20};
+    w->store = modelstore_create(&store);
+    for (unsigned i = 0; i < 20; i++)
+        kube_history_write(&w->history, &w->rng);
+    follower_start(w);
+    follower_act(w);
+    run_faults(w, opts);
+    if (!verdict_failed())
+        drain(w);
+    if (!verdict_failed()) {
+        follower_stop(w);
+        modelstore_destroy(w->store);
+        kube_servers_fini(&w->servers);
+        kube_history_fini(&w->history);
+    }
+    return w->steps;
+}
