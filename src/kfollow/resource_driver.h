@@ -1,0 +1,60 @@
+/* src/kfollow/resource_driver.h
+ *
+ * resource_driver: resource_follow on real API servers: the requests that the machine wants become requests of
+ * libbelfry's Kubernetes client, and their answers go back into the machine.
+ *
+ * A watch and a list are those of client-go. A probe is a list of one name in one namespace without a resourceVersion:
+ * the server reads one key of etcd for it. A link is the number of connections to the server that have ended.
+ *
+ * A request that breaks before its answer is not retried here: the machine chooses the next server.
+ *
+ * Thread: owner (that of the session which the clients are on). No callback comes from inside resource_driver_open().
+ */
+#ifndef BELFRY_KFOLLOW_RESOURCE_DRIVER_H
+#define BELFRY_KFOLLOW_RESOURCE_DRIVER_H
+
+#include <belfry/kube.h>
+
+#include "core/evlog.h"
+#include "core/store.h"
+#include "kfollow/resource_follow.h"
+
+struct resource_driver;
+
+struct resource_driver_opts {
+    struct belfry_kube *const *servers; /* on one session; lent, as all of this; they outlive the driver */
+    unsigned n_servers;
+    const char *group_version, *plural;
+    bool is_namespaced;
+    struct store *store; /* of this resource alone, like the log */
+    struct evlog *evlog;
+    uint32_t watch_s; /* 0: RESOURCE_WATCH_S */
+    uint64_t seed;
+    const struct belfry_log *log;
+};
+
+/* The log has more, a past began, or what resource_driver_status() says of readiness changed. */
+typedef void (*resource_driver_fn)(void *user);
+
+/* Opens ingest on the store (so call it before there is a reader thread) and starts to follow.
+ * Errors: BELFRY_ERR_INVALID (a name), BELFRY_ERR_NOMEM, BELFRY_ERR_IO. */
+BELFRY_NODISCARD enum belfry_err resource_driver_open(const struct resource_driver_opts *opts,
+                                                      resource_driver_fn changed, void *user,
+                                                      struct resource_driver **out);
+
+/* Commits what can be committed, and ends its requests. Not from inside `changed`. NULL is fine. */
+void resource_driver_close(struct resource_driver *driver);
+
+struct resource_driver_status {
+    enum resource_state state;
+    bool is_ready, is_stale;
+    int64_t version, committed; /* ours: published, in the store */
+    uint64_t past;
+    unsigned server;  /* that is asked now */
+    const char *why;  /* why it listed anew; "": it never did */
+    char failed[256]; /* why the last request failed; "": none did */
+    struct resource_stats stats;
+};
+void resource_driver_status(const struct resource_driver *driver, struct resource_driver_status *out);
+
+#endif

@@ -1,0 +1,322 @@
+"""A resource of real kube-apiservers is followed into a replica (tests/stress/kfollowd, the driver of src/kfollow, no server): what
+its log shows is what etcd did, change by change, through kills, stops, compactions and a restored backup; in the end it has what
+the API server has. The servers are built outside this tree; without them this is skipped."""
+import base64
+import json
+import signal
+import subprocess
+import threading
+import time
+
+import kube_apiserver
+import needs
+import procs
+import pytest
+from client import binary
+from kube import WIDGETS, name, rv
+from test_identity import restore
+from test_kube_cluster import config_map, custom_resources_of_1_36
+
+MAPS = "/api/v1/configmaps"
+NAMESPACES = ("prod", "default")
+
+
+def key_of(obj):
+    return f'{obj["metadata"]["namespace"]}/{name(obj)}'
+
+
+def bare(obj):
+    """Without what lists leave out."""
+    return {k: v for k, v in obj.items() if k not in ("kind", "apiVersion")}
+
+
+class Kfollowd:
+    """One kfollowd; `status` is the newest line it said, `log` what its log had: ("cut", version, why), ("event", version, op, key)."""
+
+    def __init__(self, folder, servers, identity, group_version, plural):
+        self.argv = [binary("tests", "kfollowd"), "--cacert", identity.cacert, "--token", identity.tokens["tier"],
+                     "--group-version", group_version, "--plural", plural, "--dir", str(folder), "--watch-s", "5"]
+        for server in servers:
+            self.argv += ["--server", server.url]
+        self.err_path, self.logs = f"{folder}.err", []
+
+    def start(self):
+        self.status, self.log, self.dumps, self._rows = {}, [], [], None
+        self.logs.append(self.log)
+        with open(self.err_path, "ab") as err:
+            self.proc = procs.spawn(self.argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=err)
+        self._thread = threading.Thread(target=self._read, args=(self.proc, self.log), daemon=True)
+        self._thread.start()
+        return self
+
+    def _read(self, proc, log):
+        for line in proc.stdout:
+            word, _, rest = line.decode().rstrip("\n").partition(" ")
+            if word == "status":
+                fields, _, why = rest.partition(" why=")
+                self.status = dict(f.split("=", 1) for f in fields.split(" ")) | {"why": why}
+            elif word == "cut":
+                _, version, why = rest.split(" ")
+                log.append(("cut", int(version), why))
+            elif word == "event":
+                version, op, key = rest.split(" ", 2)
+                log.append(("event", int(version), op, key))
+            elif word == "dump":
+                self._rows = {}
+            elif word == "object":
+                version, key, text = rest.split(" ", 2)
+                self._rows[key] = int(version), json.loads(text)
+            elif word == "end":
+                self.dumps.append(self._rows)
+
+    def err(self):
+        with open(self.err_path, errors="replace") as f:
+            return f.read()[-3000:]
+
+    def number(self, name):
+        return int(self.status.get(name, 0))
+
+    def wait(self, what, message, timeout=60):
+        def there():
+            assert self.proc.poll() is None, f"kfollowd exited with {self.proc.returncode}: {self.err()}"
+            return what()
+        procs.wait_until(there, timeout, 0.05, lambda: f"{message}: {self.status} {self.err()}")
+
+    def wait_ready(self):
+        self.wait(lambda: self.status.get("ready") == "1", "ready")
+
+    def dump(self):
+        n = len(self.dumps)
+        self.proc.send_signal(signal.SIGUSR1)
+        self.wait(lambda: len(self.dumps) > n, "a dump")
+        return self.dumps[-1]
+
+    def kill(self):
+        procs.end(self.proc)
+        self._thread.join(10)
+
+    def stop(self):
+        self.proc.send_signal(signal.SIGTERM)
+        assert self.proc.wait(20) == 0, self.err()
+        self._thread.join(10)
+
+
+class Recorder:
+    """What etcd did to the keys of a resource, by etcdctl's watch: version -> (op, key)."""
+
+    def __init__(self, etcd, prefix):
+        self.changes, self.prefix = {}, prefix
+        argv = ["etcdctl", "--endpoints", etcd.members[0].endpoint, "watch", "--prefix", "-w", "json", "--rev", "1", prefix]
+        self.proc = procs.spawn(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self):
+        for line in self.proc.stdout:
+            for event in json.loads(line).get("Events") or []:
+                kv = event["kv"]
+                key = base64.b64decode(kv["key"]).decode()[len(self.prefix):]
+                self.changes[kv["mod_revision"]] = ("delete" if event.get("type") else "put", key)
+
+    def wait(self, version):
+        procs.wait_until(lambda: max(self.changes, default=0) >= version, 30, 0.05, f"etcdctl has seen {version}")
+
+    def stop(self):
+        procs.end(self.proc)
+
+
+class Writer:
+    """Writes, one after another, at whatever server answers, until it is stopped."""
+
+    def __init__(self, servers, rng, prefix="m"):
+        self.servers, self.rng, self.prefix = servers, rng, prefix
+        self.n, self.is_over = 0, threading.Event()
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _run(self):
+        while not self.is_over.wait(0.02):
+            namespace, number = self.rng.choice(NAMESPACES), self.rng.randrange(12)
+            path = f"/api/v1/namespaces/{namespace}/configmaps"
+            obj = config_map(f"{self.prefix}{number}", n=str(self.n), text="x" * self.rng.choice((10, 1000)))
+            try:
+                server = self.rng.choice(self.servers)
+                answer = server.call("POST", path, obj=obj, timeout=3)
+                if answer.code == 409:
+                    method = "DELETE" if self.rng.random() < 0.3 else "PUT"
+                    answer = server.call(method, f'{path}/{name(obj)}', obj=None if method == "DELETE" else obj, timeout=3)
+                self.n += answer.code in (200, 201)
+            except OSError:
+                continue  # a server that is away
+
+    def stop(self):
+        self.is_over.set()
+        self.thread.join(30)
+
+
+def listed(server, path):
+    answer = server.call("GET", path)
+    assert answer.code == 200, answer.body
+    return {key_of(obj): obj for obj in answer.items}, answer.rv
+
+
+def wait_for_newest(kfollowd, server, path):
+    """Until it has the newest change that a consistent list shows. Deletions are newer: what it has is compared by agrees()."""
+    objects, _ = listed(server, path)
+    newest = max(map(rv, objects.values()), default=0)
+    kfollowd.wait(lambda: kfollowd.number("version") >= newest and kfollowd.status["ready"] == "1", f"at {newest}", 90)
+
+
+def agrees(kfollowd, server, path):
+    """The replica has the objects of a consistent list, to the byte but for what lists leave out."""
+    def same():
+        kfollowd.wait_ready()
+        ours, (theirs, _) = kfollowd.dump(), listed(server, path)
+        return {k: (version, bare(obj)) for k, (version, obj) in ours.items()} == \
+            {k: (rv(obj), bare(obj)) for k, obj in theirs.items()}
+    wait_for_newest(kfollowd, server, path)
+    procs.wait_until(same, 30, 0.3, lambda: f"the same objects: {kfollowd.status} {kfollowd.err()}")
+
+
+def judge(log, changes):
+    """Every change of etcd after a cut, in order, each once, and no other."""
+    at, n = None, 0
+    ordered = sorted(changes)
+    for entry in log:
+        if entry[0] == "cut":
+            at = entry[1]
+            continue
+        _, version, op, key = entry
+        assert changes.get(version) == (op, key), f"{entry} is not what etcd did: {changes.get(version)}"
+        missed = [c for c in ordered if at < c < version]
+        assert not missed, f"{missed} are missing before {entry}"
+        at, n = version, n + 1
+    return n
+
+
+@pytest.fixture
+def make_apis(tmp_path, cluster):
+    made = []
+
+    def make(n, crds=False):
+        programs = [kube_apiserver.PROGRAM, *([kube_apiserver.CRD_PROGRAM] if crds else [])]
+        if kube_apiserver.why_none(*programs):
+            needs.peer(kube_apiserver.why_none(*programs))
+        made.append(kube_apiserver.KubeCluster(tmp_path / "kube", cluster, n, crds))
+        return made[-1].start()
+    yield make
+    for apis in made:
+        apis.kill()
+
+
+def test_config_maps_are_followed_through_faults_without_a_second_list(make_apis, cluster, tmp_path, rng, soak, figure):
+    apis = make_apis(3 if soak else 2)
+    recorder = Recorder(cluster, "/registry/configmaps/")
+    kfollowd = Kfollowd(tmp_path / "replica", apis.servers, apis.identity, "v1", "configmaps").start()
+    kfollowd.wait_ready()
+    writer = Writer(apis.servers, rng)
+    faults = ["restart", "stop", "kill", "compact"] * (12 if soak else 1)
+    rng.shuffle(faults)
+    counts = dict.fromkeys(("listings", "overlaps", "audits", "moves"), 0)
+
+    def count():
+        for counted in counts:
+            counts[counted] += kfollowd.number(counted)
+        assert kfollowd.number("expired") == 0 and kfollowd.number("rewritten") == 0, (kfollowd.status, kfollowd.err())
+
+    for fault in faults:
+        server = apis.servers[kfollowd.number("server")]  # the one that it follows
+        if fault == "restart":
+            server.kill()
+            time.sleep(rng.random() * 2)
+            server.start()
+        elif fault == "stop":
+            server.stop()
+            kfollowd.wait(lambda: apis.servers[kfollowd.number("server")] is not server, "another server", 40)
+            server.cont()
+        elif fault == "kill":
+            count()
+            kfollowd.kill()
+            time.sleep(rng.random() * 2)
+            kfollowd.start()
+        else:
+            cluster.compact(cluster.revision())
+        kfollowd.wait_ready()
+        time.sleep(1)
+    writer.stop()
+    agrees(kfollowd, apis.servers[0], MAPS)
+    count()
+    recorder.wait(kfollowd.number("version"))
+    kfollowd.stop()
+    recorder.stop()
+    judged = sum(judge(log, recorder.changes) for log in kfollowd.logs)
+    assert counts["listings"] == 1, (counts, kfollowd.err())
+    assert judged > 50 and counts["overlaps"] > 0, (judged, counts)
+    for counted, n in {"changes": judged, "faults": len(faults), **counts}.items():
+        figure(f"kube_follow.{counted}", n)
+
+
+def test_a_restored_backup_leaves_no_ghost(make_apis, cluster, tmp_path, rng):
+    """Objects that were made after the backup, in either past, and versions that both pasts have given."""
+    apis = make_apis(1)
+    server = apis.servers[0]
+    kfollowd = Kfollowd(tmp_path / "replica", apis.servers, apis.identity, "v1", "configmaps").start()
+    kfollowd.wait_ready()
+    writer = Writer(apis.servers, rng)
+    procs.wait_until(lambda: writer.n > 20, 60, 0.1, "writes")
+    snapshot = tmp_path / "backup"
+    cluster.ctl("snapshot", "save", str(snapshot))
+    before = writer.n
+    procs.wait_until(lambda: writer.n > before + 30, 60, 0.1, "writes after the backup")
+    writer.stop()
+    ghost = server.call("POST", "/api/v1/namespaces/prod/configmaps", obj=config_map("ghost"))
+    kfollowd.wait(lambda: kfollowd.number("version") >= ghost.rv, "the ghost")
+    old = kfollowd.number("version")
+
+    server.kill()
+    restore(cluster, snapshot)
+    cluster.start()
+    server.start()
+    writer = Writer(apis.servers, rng, "n")
+    procs.wait_until(lambda: listed(server, MAPS)[1] > old + 20, 90, 0.3, "the new past has passed the old one")
+    writer.stop()
+    agrees(kfollowd, server, MAPS)
+    assert kfollowd.number("rewritten") >= 1, kfollowd.status
+    assert "rewritten" in [entry[2] for entry in kfollowd.log if entry[0] == "cut"]
+    assert "prod/ghost" not in kfollowd.dump()
+
+    kfollowd.kill()  # and a replica of the past that is gone
+    cluster.ctl("snapshot", "save", f"{snapshot}2")
+    assert server.call("POST", "/api/v1/namespaces/prod/configmaps", obj=config_map("ghost")).code == 201
+    kfollowd.start()
+    agrees(kfollowd, server, MAPS)
+    assert kfollowd.number("listings") == 0, kfollowd.status
+    kfollowd.kill()
+    server.kill()
+    restore(cluster, f"{snapshot}2")
+    cluster.start()
+    server.start()
+    assert server.call("POST", "/api/v1/namespaces/prod/configmaps", obj=config_map("other")).code == 201
+    kfollowd.start()
+    agrees(kfollowd, server, MAPS)
+    # Its server has no history from before the restore, so this may be a 410 as well; all watchers are told in either case.
+    assert kfollowd.number("listings") == 1 and "prod/ghost" not in kfollowd.dump(), kfollowd.status
+    kfollowd.stop()
+
+
+def test_custom_resources_of_1_36_are_followed(make_apis, tmp_path):
+    apis = make_apis(1, crds=True)
+    custom_resources_of_1_36(apis.crds)
+    kfollowd = Kfollowd(tmp_path / "replica", [apis.crds], apis.identity, WIDGETS.api_version, "widgets").start()
+    agrees(kfollowd, apis.crds, WIDGETS.path())
+    for i in range(20):
+        made = apis.crds.call("POST", WIDGETS.path("prod"), obj=WIDGETS.object("prod", f"x{i}", spec={"size": i}))
+        assert made.code == 201, made.body
+    assert apis.crds.call("DELETE", WIDGETS.path("prod", "x3")).code == 200
+    agrees(kfollowd, apis.crds, WIDGETS.path())
+    assert kfollowd.number("listings") == 1 and kfollowd.number("links") == 1, kfollowd.status
+    apis.crds.kill()
+    apis.crds.start()
+    assert apis.crds.call("DELETE", WIDGETS.path("prod", "x4")).code == 200
+    agrees(kfollowd, apis.crds, WIDGETS.path())
+    assert kfollowd.number("rewritten") == 0, kfollowd.status
+    kfollowd.stop()
