@@ -96,7 +96,6 @@
     X(kube_expired_lists_at_once, "410 of one server lists anew, without asking the others")                           \
     X(kube_another_past_spares, "after another past only watchers that are behind are told")                           \
     X(kube_cache_unchecked, "a list is adopted from a cache whose past is gone")                                       \
-    X(kube_bytes_ignored, "an object of an audit with other bytes is the same object")                                 \
     X(kube_bookmark_unproven, "a bookmark is taken while its past is not proven")                                      \
     X(kube_watch_behind_list, "the watch begins one version after the list")                                           \
     X(kube_never_stale, "a resource is never stale")                                                                   \

@@ -14,8 +14,6 @@ void resource_audit_item(struct resource_audit *audit, const struct resource_obj
 {
     bool same = ours != NULL && (ours->lease == resource_uid_mark(item->uid) || BELFRY_MUTANT(kube_uid_ignored));
     bool equal = same && ours->mod_rev == item->rv && ours->value == belfry_xxh64(0, item->json);
-    if (BELFRY_MUTANT(kube_bytes_ignored))
-        equal = same && ours->mod_rev == item->rv;
     if (item->rv <= audit->head && !equal && !BELFRY_MUTANT(kube_audit_unchecked))
         audit->contradicted = item->rv;
     if (same)

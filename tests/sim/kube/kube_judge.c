@@ -171,7 +171,7 @@ static void judge_cut(struct kube_judge *judge, const struct evlog_cut *cut)
         judge->may_rewrite = !is_of(judge, kube_history_now(judge->history)) || has_old_cache(judge);
     judge->servers->lost = 0;
     if (cut->why != EVLOG_CUT_START && cut->rev > kube_history_now(judge->history)->revision &&
-        judge->now_ms > judge->servers->restored_ms + ON_WAY_MS)
+        judge->now_ms > judge->servers->restored_ms + ON_WAY_MS && judge->now_ms > judge->awake_ms + ON_WAY_MS)
         verdict_fail("listed at %" PRId64 " in a past that etcd does not have any more", cut->rev);
     bool found = false;
     for (unsigned i = 0; i < judge->history->n && !found; i++)

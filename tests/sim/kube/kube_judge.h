@@ -24,7 +24,7 @@ struct kube_judge {
     struct store *store;
     uint64_t past; /* the log's; 0: none yet */
     int64_t at;
-    uint64_t now_ms;
+    uint64_t now_ms, awake_ms; /* awake: when the follower last woke from a sleep */
     struct kube_state mirror;
     int64_t audited;  /* below this version an audit has left differences that the next changes end; see is_of() */
     bool may_rewrite; /* etcd was restored, or the store was damaged, since the last cut */

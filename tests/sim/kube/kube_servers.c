@@ -227,7 +227,7 @@ void kube_servers_restored(struct kube_servers *s, uint64_t now_ms)
     for (unsigned i = 0; i < s->n; i++) {
         each_call_of(s, i, break_read, now_ms); /* etcd was away */
         s->servers[i].anew_ms = now_ms + 1 + below(s, 4000);
-        s->servers[i].anew_by_restart = below(s, 3) > 0;
+        s->servers[i].anew_by_restart = below(s, 2) == 0;
     }
 }
 
@@ -315,6 +315,7 @@ static void call_open(struct kube_servers *s, const struct resource_action *acti
                 : action->want == RESOURCE_WANT_LIST ? KUBE_LIST
                                                      : KUBE_PROBE,
         .id = action->id,
+        .head = s->head,
         .server = action->server,
         .link = s->servers[action->server].link,
         .next_ms = now_ms + below(s, 20),

@@ -33,6 +33,7 @@ struct kube_call {
     uint64_t id;
     unsigned server;
     uint64_t link;
+    int64_t head; /* the client's version when it was sent */
     /* at the server */
     uint64_t next_ms; /* it does something then */
     bool is_begun, is_over;
@@ -65,6 +66,7 @@ struct kube_servers {
     unsigned n;
     struct kube_call calls[KUBE_CALLS];
     uint32_t lost;         /* a bit for each server that has answered 410, or failed, since this was last cleared */
+    int64_t head;          /* the client's version now */
     uint64_t delivered_ms; /* when the client last received anything that shows life */
     uint64_t restored_ms;  /* when etcd was last restored */
 };

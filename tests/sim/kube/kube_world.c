@@ -14,7 +14,8 @@
 #define WATCH_S   4
 #define DRAIN_MS  120000 /* the longest waits of the machine, and some */
 #define DRAIN_MIN 15000
-#define READY_MS  2000 /* it must be ready for this long: a 410 may be on its way */
+#define CHANGE_MS 20000 /* the resource changes about this often, at least */
+#define READY_MS  2000  /* it must be ready for this long: a 410 may be on its way */
 
 struct kube_world {
     struct belfry_rng rng;
@@ -30,6 +31,7 @@ struct kube_world {
     struct resource_stats counted; /* for covers */
     bool was_stale;
     uint64_t paused_ms; /* the process does not run before */
+    uint64_t quiet_ms;  /* the resource does not change before */
 };
 
 static uint64_t below(struct kube_world *w, uint64_t n)
@@ -83,6 +85,7 @@ static void follower_stop(struct kube_world *w)
 static void follower_act(struct kube_world *w)
 {
     struct resource_action action;
+    w->servers.head = ingest_head(w->ingest);
     while (resource_next(w->follow, w->now_ms, &action))
         kube_servers_do(&w->servers, &action, w->now_ms);
     kube_judge_look(&w->judge, w->now_ms);
@@ -142,6 +145,8 @@ static void deliver(struct kube_world *w, struct kube_call *call)
 {
     struct kube_message message = call->messages[call->first];
     uint64_t id = call->id;
+    bool is_behind = call->kind == KUBE_PROBE && message.kind == KUBE_LISTED && message.rv < call->head &&
+                     resource_state(w->follow) != RESOURCE_LISTING;
     TRACE("kube", "%llu: message %d, change %lld of key %u, version %lld", (unsigned long long)id, (int)message.kind,
           (long long)message.change.rv, message.change.key, (long long)message.rv);
     call->is_held = true; /* unless it is taken */
@@ -149,6 +154,8 @@ static void deliver(struct kube_world *w, struct kube_call *call)
         w->servers.delivered_ms = w->now_ms;
     bool taken = give(w, id, &message);
     note_audit(w);
+    if (is_behind && resource_state(w->follow) != RESOURCE_LISTING)
+        verdict_fail("a probe at %lld, behind us, does not matter", (long long)message.rv);
     if (taken) {
         call->is_held = false;
         kube_call_took(call);
@@ -226,6 +233,7 @@ static void pass_while_quiet(struct kube_world *w)
     for (uint64_t until_ms = w->now_ms + 8000; w->now_ms < until_ms; w->now_ms += 50)
         kube_servers_step(&w->servers, w->now_ms);
     kube_history_pass(&w->history, below(w, 60));
+    w->quiet_ms = w->now_ms + below(w, 60000);
 }
 
 static void kill_follower(struct kube_world *w)
@@ -243,7 +251,7 @@ static void kill_follower(struct kube_world *w)
         restore(w);
         pass_while_quiet(w);
     }
-    if (one_in(w, 2))
+    if (w->now_ms >= w->quiet_ms)
         for (uint64_t i = below(w, 10); i > 0; i--)
             kube_history_write(&w->history, &w->rng);
     follower_start(w);
@@ -276,8 +284,11 @@ static void fault(struct kube_world *w)
         COVER(kube_burst);
         break;
     case 5:
-        if (one_in(w, 3))
-            restore(w);
+        restore(w);
+        if (one_in(w, 3)) { /* the follower sleeps through it */
+            pass_while_quiet(w);
+            w->servers.delivered_ms = w->judge.awake_ms = w->now_ms;
+        }
         break;
     case 6:
         if (one_in(w, 2))
@@ -285,7 +296,7 @@ static void fault(struct kube_world *w)
         break;
     case 7:
         w->paused_ms = w->now_ms + below(w, one_in(w, 2) ? 500 : 12000);
-        w->servers.delivered_ms = w->paused_ms; /* its own silence is nobody's */
+        w->servers.delivered_ms = w->judge.awake_ms = w->paused_ms; /* its own silence is nobody's */
         break;
     case 8:
         modelstore_fail(w->store, (unsigned)below(w, 4));
@@ -313,15 +324,26 @@ static void world_move(struct kube_world *w)
 static void world_write(struct kube_world *w)
 {
     uint64_t quiet = w->now_ms / 10000 % 3; /* every third stretch of 10 s is quiet */
-    if (quiet != 0 && one_in(w, quiet == 1 ? 4 : 40))
+    if (quiet != 0 && w->now_ms >= w->quiet_ms && one_in(w, quiet == 1 ? 4 : 40))
         kube_history_write(&w->history, &w->rng);
     if (one_in(w, 6))
         kube_history_pass(&w->history, 1 + below(w, 3));
 }
 
+/* In the middle of a list or an audit: its server is in the new past at once, and that past soon has our versions. */
+static void restore_under_list(struct kube_world *w)
+{
+    enum resource_state state = resource_state(w->follow);
+    if ((state != RESOURCE_LISTING && state != RESOURCE_AUDITING) || !one_in(w, 150))
+        return;
+    restore(w);
+    kube_history_pass(&w->history, below(w, 40));
+    kube_servers_restart(&w->servers, resource_server(w->follow), below(w, 20), w->now_ms);
+}
+
 static void run_faults(struct kube_world *w, const struct world_opts *opts)
 {
-    uint64_t rarely = 40 + below(w, 400);
+    uint64_t rarely = 40 + below(w, 200);
     unsigned turn = 0;
     while (w->steps < opts->steps && !verdict_failed()) {
         if (turn < opts->recipe.n_turns && w->steps >= opts->recipe.turns[turn].step)
@@ -329,6 +351,7 @@ static void run_faults(struct kube_world *w, const struct world_opts *opts)
         world_write(w);
         if (one_in(w, rarely))
             fault(w);
+        restore_under_list(w);
         world_move(w);
     }
 }
@@ -343,8 +366,13 @@ static void drain(struct kube_world *w)
     if (w->servers.n > 1)
         w->servers.servers[server].stopped_ms = UINT64_MAX;
     uint64_t end_ms = w->now_ms + DRAIN_MS, ready_ms = w->now_ms + DRAIN_MIN;
+    uint64_t change_ms = w->now_ms + CHANGE_MS / 2;
     while (w->now_ms < ready_ms + READY_MS && w->now_ms < end_ms && !verdict_failed()) {
         world_move(w);
+        if (w->now_ms >= change_ms) { /* a cache may be behind us until then */
+            kube_history_write(&w->history, &w->rng);
+            change_ms += CHANGE_MS;
+        }
         if (w->now_ms > ready_ms && !resource_ready(w->follow))
             ready_ms = w->now_ms;
     }
