@@ -49,9 +49,12 @@ static const char *ticket_in(struct fakeexchange *peer, size_t *n)
     static const char name[] = "\"ticket\":\"";
     static char text[512];
     struct belfry_bytes body = bed_body(peer);
-    const char *at = body.data, *end = body.data + body.len;
     text[0] = '\0';
-    for (*n = 0; at != NULL && (at = memmem(at, (size_t)(end - at), name, strlen(name))) != NULL; ++*n) {
+    *n = 0;
+    if (body.len == 0) /* in C, NULL + 0 is undefined */
+        return text;
+    const char *at = body.data, *end = body.data + body.len;
+    for (; (at = memmem(at, (size_t)(end - at), name, strlen(name))) != NULL; ++*n) {
         at += strlen(name);
         const char *quote = memchr(at, '"', (size_t)(end - at));
         assert_non_null(quote);
