@@ -196,7 +196,7 @@ const hour = {columns: [], rows: [], next: 0};
 const charts = [
   {title: "Events in and out, per second", form: rate, series: [["events", "in"], ["deliveries", "out"]]},
   {title: "Delivery latency", form: ms, series: [["p50_ms", "50 %"], ["p99_ms", "99 %"]]},
-  {title: "Reads and calls, per second", form: rate, series: [["reads_replica", "replica"], ["reads_upstream", "upstream"], ["relayed", "relayed"]]},
+  {title: "Reads by source, per second", form: rate, series: [["reads_replica", "replica"], ["reads_upstream", "upstream"]]},
   {title: "Sent to clients, per second", form: bytes, binary: true, series: [["sent_bytes", "sent"]]},
   {title: "Watchers and connections", form: count, least: 2, series: [["watchers", "watchers"], ["connections", "connections"]]},
   {title: "Time since upstream confirmed", form: ms, series: [["lag_ms", "time"]]},
