@@ -15,6 +15,7 @@ ERRORS = (TOP / "docs/reference/errors.md").read_text()
 CONFIGURATION = (TOP / "docs/reference/configuration.md").read_text()
 FLAGS = (TOP / "docs/reference/flags.md").read_text()
 TROUBLE = (TOP / "docs/troubleshooting.md").read_text()
+_shipped = []
 
 
 def sources(*folders):
@@ -23,6 +24,14 @@ def sources(*folders):
         for path in sorted((TOP / folder).rglob("*.[ch]")):
             if not path.stem.endswith("_test"):
                 yield path, re.sub(r'"[\s\\]*\n\s*"', "", path.read_text())
+
+
+def is_shipped(text):
+    """Is this text in a program or in the library? Parts of src/ that no program uses yet say nothing to users."""
+    if not _shipped:
+        folder = Path(binary("belfryd")).parent
+        _shipped.append(b"".join(path.read_bytes() for path in (folder / "belfryd", folder / "belfryctl", folder / "../lib/libbelfry.so")))
+    return text.encode() in _shipped[0]
 
 
 def rows(section):
@@ -91,7 +100,9 @@ def test_every_log_line_at_warn_and_error_is_there():
     for row in rows("Log lines at warn and error"):
         for name in re.findall(r"`([a-z_]+)`", row[0]):
             written[name] = row[1]
-    missing = {event for event in events() if written.get(event[0]) != event[1]}
+    shipped = {event for event in events() if is_shipped(event[0])}
+    assert len(shipped) > 30, shipped
+    missing = {event for event in shipped if written.get(event[0]) != event[1]}
     assert not missing, missing
     text = "\n".join(text for _, text in sources("src"))
     unknown = [name for name in written if f'"{name}"' not in text]
