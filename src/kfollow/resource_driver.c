@@ -14,7 +14,7 @@
 #include "kapi/kube_request.h"
 
 #define ANSWER_MS  5000  /* until a watch or a list begins */
-#define LIST_MS    35000 /* a server waits for its cache before it answers a list */
+#define LIST_MS    20000 /* a server waits for its cache before it answers a list */
 #define PAGE       500   /* objects, of a list that reads etcd */
 #define PROBE_NAME "belfry-probe"
 #define PROBE_NS   "default"

@@ -11,8 +11,8 @@
 #include "base/clock.h"
 #include "base/owner.h"
 #include "base/sim.h"
-#include "base/xxh64.h"
 #include "kfollow/resource_audit.h"
+#include "kfollow/resource_changes.h"
 
 #define GAP_MS      1000 /* a tick this much later than due: the process did not run */
 #define SHORT_MS    1000 /* a watch that ends sooner did not work */
@@ -38,19 +38,6 @@ enum list_kind {
     LIST_JUDGE  /* JOINING, without a watch: a consistent one, because the caches stay behind us */
 };
 
-/* A change that we hold. */
-struct held_change {
-    int64_t rv;
-    uint64_t hash; /* of its type, key, uid and, but for a deletion, bytes */
-};
-
-/* The last of them, in order, without a gap. Of a listing, its newest object alone: deletions may have come later. */
-struct held_changes {
-    struct held_change changes[RESOURCE_OVERLAP];
-    unsigned n;
-    bool is_listed;
-};
-
 /* What a link proves: the next watch on it continues what came before. */
 struct bond {
     bool is_set;
@@ -67,16 +54,17 @@ struct resource_follow {
     struct belfry_buf room; /* for one Event or KeyValue */
     enum resource_state state;
     unsigned server;
-    uint32_t tried;  /* JOINING, AUDITING: a bit for each server that answered 410, or did not answer */
-    bool is_expired; /* one of them answered 410 */
-    uint64_t ids;    /* given so far */
+    uint32_t tried;    /* JOINING, AUDITING: a bit for each server that answered 410, or did not answer */
+    bool is_expired;   /* one of them answered 410 ... */
+    unsigned answered; /* ... and this was the last of those */
+    uint64_t ids;      /* given so far */
     uint64_t cancels[CANCELS_MAX];
     unsigned n_cancels;
     char why[WHY_MAX];
     struct resource_stats stats;
     /* our state */
     struct resource_sum sum;
-    struct held_changes last;
+    struct resource_changes last;
     /* the watch */
     struct request watch;
     int64_t from;
@@ -98,7 +86,7 @@ struct resource_follow {
     uint64_t debt_ms;                /* when the debt counts as not paid */
     struct resource_backlog backlog; /* events since then; LIVE: still to be published */
     struct resource_sum new_sum;     /* LISTING: of the fresh copy */
-    struct held_changes new_last;
+    struct resource_changes new_last;
     bool is_copied;     /* LISTING: complete at adopt_rv; the probe is next */
     bool is_checked;    /* LISTING: etcd has that version */
     uint64_t listed_ms; /* when it was sent */
@@ -168,12 +156,17 @@ static void probe_want(struct resource_follow *f, uint64_t now_ms)
         request_want(f, &f->probe, now_ms);
 }
 
-static void use_next_server(struct resource_follow *f, uint64_t now_ms)
+static void use_server(struct resource_follow *f, unsigned server, uint64_t now_ms)
 {
     request_cancel(f, &f->probe);
-    f->server = (f->server + 1) % f->opts.n_servers;
+    f->stats.moves += server != f->server;
+    f->server = server;
     f->moved_ms = now_ms;
-    f->stats.moves++;
+}
+
+static void use_next_server(struct resource_follow *f, uint64_t now_ms)
+{
+    use_server(f, (f->server + 1) % f->opts.n_servers, now_ms);
 }
 
 static uint64_t follow_retry_at(struct resource_follow *f, uint64_t now_ms)
@@ -242,13 +235,13 @@ static void start_audit(struct resource_follow *f, uint64_t now_ms)
 static void ask_for_overlap(struct resource_follow *f, uint64_t at_ms)
 {
     request_cancel(f, &f->list);
-    if (f->last.n == 0 || f->last.changes[0].rv <= 1) {
+    if (f->last.n == 0 || f->last.held[0].rv <= 1) {
         ask_for_audit(f, at_ms);
         return;
     }
     bool unproven = BELFRY_MUTANT(kube_no_overlap);
     f->n_equal = f->is_short ? f->last.n - 1 : 0;
-    int64_t first = f->last.changes[f->n_equal].rv;
+    int64_t first = f->last.held[f->n_equal].rv;
     watch_want(f, unproven ? ingest_head(f->opts.ingest) : first - 1, (struct bond){0}, at_ms);
     follow_move(f, unproven ? RESOURCE_LIVE : RESOURCE_JOINING);
 }
@@ -283,8 +276,7 @@ static bool use_untried_server(struct resource_follow *f, uint64_t now_ms)
         unsigned server = (f->server + i) % f->opts.n_servers;
         if ((f->tried >> server & 1) != 0)
             continue;
-        while (f->server != server)
-            use_next_server(f, now_ms);
+        use_server(f, server, now_ms);
         return true;
     }
     return false;
@@ -297,15 +289,21 @@ static void join_goes_on(struct resource_follow *f, bool is_expired, uint64_t no
     bool is_audit = f->state == RESOURCE_AUDITING;
     f->tried |= UINT32_C(1) << f->server;
     f->is_expired = f->is_expired || is_expired;
+    f->answered = is_expired ? f->server : f->answered;
     if (use_untried_server(f, now_ms)) {
         uint64_t at_ms = is_expired ? now_ms : follow_retry_at(f, now_ms);
         if (is_audit)
             ask_for_audit(f, at_ms);
         else
             ask_for_overlap(f, at_ms);
-    } else if (!f->is_expired) {
+        return;
+    }
+    if (!f->is_expired) {
         start_join_elsewhere(f, now_ms);
-    } else if (is_audit) {
+        return;
+    }
+    use_server(f, f->answered, now_ms); /* the last one that was asked may be one that does not answer */
+    if (is_audit) {
         start_listing(f, false, "no server has the changes since our version", now_ms);
     } else if (!f->is_short && f->last.n > 1) {
         forget_tried(f);
@@ -338,33 +336,6 @@ static void heard(struct resource_follow *f, uint64_t now_ms)
     f->heard_ms = now_ms;
 }
 
-/* ---- the changes that we hold ---- */
-
-static uint64_t change_hash(const struct resource_follow *f, struct belfry_bytes key, int64_t mark, bool is_delete,
-                            uint64_t value)
-{
-    return belfry_hash_int(resource_hash(f->opts.hash_key, key, mark) + (is_delete ? 0 : belfry_hash_int(value | 1)));
-}
-
-static void changes_push(struct held_changes *held, struct held_change change)
-{
-    if (held->is_listed) /* what came between that object and the list is not known */
-        held->n = 0;
-    held->is_listed = false;
-    if (held->n == RESOURCE_OVERLAP)
-        memmove(held->changes, held->changes + 1, --held->n * sizeof(held->changes[0]));
-    held->changes[held->n++] = change;
-}
-
-static void changes_note_listed(struct held_changes *held, struct held_change change)
-{
-    if (held->n > 0 && change.rv <= held->changes[0].rv)
-        return;
-    held->changes[0] = change;
-    held->n = 1;
-    held->is_listed = true;
-}
-
 /* ---- creation ---- */
 
 struct state_walk {
@@ -386,9 +357,8 @@ static bool walk_row(struct belfry_bytes key, struct belfry_bytes raw, void *use
         walk->err = belfry_buf_append(&walk->next, "", 1);
     if (walk->err != BELFRY_OK)
         return false;
-    uint64_t hash = change_hash(f, key, kv.lease, false, belfry_xxh64(0, kv.value));
     resource_sum_add(&f->sum, resource_hash(f->opts.hash_key, key, kv.lease));
-    changes_note_listed(&f->last, (struct held_change){.rv = kv.mod_rev, .hash = hash});
+    resource_changes_list(&f->last, resource_held_of(f->opts.hash_key, &kv, false));
     return true;
 }
 
@@ -403,58 +373,6 @@ static enum belfry_err read_state(struct resource_follow *f)
     }
     belfry_buf_fini(&walk.next);
     return walk.err;
-}
-
-static enum belfry_err hold_batch(struct resource_follow *f, const struct batch *batch, struct held_changes *held)
-{
-    struct belfry_wire_event event;
-    if (batch->kind != BATCH_EVENTS || batch->n_events != 1)
-        return BELFRY_ERR_NOT_FOUND;
-    enum belfry_err err = belfry_scan_event(batch_bytes(batch, &batch->events[0], false), &event);
-    if (err != BELFRY_OK)
-        return err;
-    uint64_t hash = change_hash(f, event.kv.key, event.kv.lease, event.is_delete, belfry_xxh64(0, event.kv.value));
-    changes_push(held, (struct held_change){.rv = batch->rev, .hash = hash});
-    return BELFRY_OK;
-}
-
-/* The last changes from version `from` on. */
-static enum belfry_err read_changes(struct resource_follow *f, int64_t from, struct held_changes *out)
-{
-    enum belfry_err err = BELFRY_OK;
-    *out = (struct held_changes){0};
-    while (from <= ingest_head(f->opts.ingest) && err == BELFRY_OK) {
-        struct segment *segment;
-        int64_t oldest;
-        err = f->api->history(f->opts.store, ingest_past(f->opts.ingest), from, SEGMENT_BYTES, &segment, &oldest);
-        if (err != BELFRY_OK)
-            return err;
-        for (size_t i = 0; i < segment->n && err == BELFRY_OK; i++)
-            err = hold_batch(f, segment->batches[i], out);
-        from = segment->upto + 1;
-        segment_unref(segment);
-    }
-    return err;
-}
-
-/* The last changes that history still has, by steps back that grow; without any, the newest object of the state will
- * do. */
-static enum belfry_err read_last_changes(struct resource_follow *f)
-{
-    struct store_meta meta;
-    struct held_changes held = {0};
-    enum belfry_err err = BELFRY_OK;
-    int64_t last = ingest_overlap(f->opts.ingest), from = last;
-    f->api->meta(f->opts.store, &meta);
-    for (int64_t step = RESOURCE_OVERLAP; last >= meta.oldest && last > 0; step *= 4) {
-        from = last - step > meta.oldest ? last - step : meta.oldest;
-        err = read_changes(f, from, &held);
-        if (err != BELFRY_OK || held.n == RESOURCE_OVERLAP || from == meta.oldest)
-            break;
-    }
-    if (err == BELFRY_OK && held.n > 0)
-        f->last = held;
-    return err == BELFRY_ERR_NOMEM ? err : BELFRY_OK;
 }
 
 enum belfry_err resource_follow_create(const struct resource_follow_opts *opts, uint64_t now_ms,
@@ -477,7 +395,7 @@ enum belfry_err resource_follow_create(const struct resource_follow_opts *opts, 
     BELFRY_OWNER_INIT(f);
     enum belfry_err err = opts->warm ? read_state(f) : BELFRY_OK;
     if (err == BELFRY_OK && opts->warm)
-        err = read_last_changes(f);
+        err = resource_changes_read(&f->last, opts->ingest, opts->store, opts->hash_key);
     if (err != BELFRY_OK) {
         resource_follow_destroy(f);
         return err;
@@ -510,7 +428,7 @@ static bool begin_copy(struct resource_follow *f, uint64_t now_ms)
         return false;
     }
     f->new_sum = (struct resource_sum){0};
-    f->new_last = (struct held_changes){0};
+    f->new_last = (struct resource_changes){0};
     return true;
 }
 
@@ -621,12 +539,11 @@ static uint64_t object_hash(const struct resource_follow *f, const struct resour
     return resource_hash(f->opts.hash_key, object->key, resource_uid_mark(object->uid));
 }
 
-static struct held_change change_of(const struct resource_follow *f, const struct resource_object *object,
-                                    bool is_delete)
+static struct resource_held change_of(const struct resource_follow *f, const struct resource_object *object,
+                                      bool is_delete)
 {
-    uint64_t value = belfry_xxh64(0, object->json);
-    int64_t mark = resource_uid_mark(object->uid);
-    return (struct held_change){.rv = object->rv, .hash = change_hash(f, object->key, mark, is_delete, value)};
+    struct belfry_wire_kv kv = resource_kv_of(object, NULL);
+    return resource_held_of(f->opts.hash_key, &kv, is_delete);
 }
 
 static void overlap_differs(struct resource_follow *f, int64_t rv, uint64_t now_ms)
@@ -638,8 +555,8 @@ static void overlap_differs(struct resource_follow *f, int64_t rv, uint64_t now_
 static void compare_overlap(struct resource_follow *f, enum resource_change change,
                             const struct resource_object *object, uint64_t now_ms)
 {
-    struct held_change theirs = change_of(f, object, change == RESOURCE_DELETED);
-    const struct held_change *ours = &f->last.changes[f->n_equal];
+    struct resource_held theirs = change_of(f, object, change == RESOURCE_DELETED);
+    const struct resource_held *ours = &f->last.held[f->n_equal];
     bool equal = theirs.rv == ours->rv && theirs.hash == ours->hash;
     if (!equal && !BELFRY_MUTANT(kube_overlap_unchecked)) {
         overlap_differs(f, ours->rv, now_ms);
@@ -700,7 +617,7 @@ static void note_change(struct resource_follow *f, enum resource_change change, 
         resource_sum_add(&f->sum, hash);
     if (change == RESOURCE_DELETED && ours != NULL)
         resource_sum_remove(&f->sum, hash);
-    changes_push(&f->last, change_of(f, object, change == RESOURCE_DELETED));
+    resource_changes_push(&f->last, change_of(f, object, change == RESOURCE_DELETED));
     f->stats.events++;
 }
 
@@ -846,10 +763,10 @@ bool resource_on_bookmark(struct resource_follow *follow, uint64_t id, int64_t r
     case RESOURCE_LISTING:
         break;
     case RESOURCE_JOINING: /* a bookmark says that everything up to it was sent */
-        if (rv < f->last.changes[f->n_equal].rv) {
+        if (rv < f->last.held[f->n_equal].rv) {
             probe_want(f, now_ms);
         } else {
-            overlap_differs(f, f->last.changes[f->n_equal].rv, now_ms);
+            overlap_differs(f, f->last.held[f->n_equal].rv, now_ms);
         }
         break;
     case RESOURCE_AUDITING:
@@ -919,7 +836,7 @@ static enum belfry_err copy_item(struct resource_follow *f, const struct resourc
     if (err != BELFRY_OK)
         return err;
     resource_sum_add(&f->new_sum, object_hash(f, item));
-    changes_note_listed(&f->new_last, change_of(f, item, false));
+    resource_changes_list(&f->new_last, change_of(f, item, false));
     return BELFRY_OK;
 }
 
@@ -988,7 +905,7 @@ static void adopt(struct resource_follow *f, uint64_t now_ms)
 /* The copy is whole. Whether etcd still has its past, a probe says that is sent from now on. */
 static void listing_complete(struct resource_follow *f, int64_t rv, uint64_t link, uint64_t now_ms)
 {
-    bool is_odd = f->new_last.n > 0 && rv < f->new_last.changes[0].rv; /* an item is newer than the list itself */
+    bool is_odd = f->new_last.n > 0 && rv < f->new_last.held[0].rv; /* an item is newer than the list itself */
     bool is_behind = is_comparable(f) && rv < f->audit.head;
     if (is_odd || is_behind) {
         list_failed(f, now_ms);

@@ -74,9 +74,8 @@
 #define RESOURCE_LAG_MS       5000  /* likewise, if a watch was accepted this long ago and nothing is proven: it lags */
 #define RESOURCE_LAGS         3     /* after so many lags in a row, etcd itself is asked */
 #define RESOURCE_DEBT_MS      30000 /* a debt that is not paid after this long is another past (resource_audit.h) */
-#define RESOURCE_LIST_MS      30000 /* the next server is asked if a list is silent for this long */
+#define RESOURCE_LIST_MS      15000 /* the next server is asked if a list is silent for this long */
 #define RESOURCE_LINK_MS      2000  /* a link proves nothing after this long */
-#define RESOURCE_OVERLAP      8     /* changes that a join compares, at most */
 #define RESOURCE_WATCH_S      1800  /* watches last this long to twice this long */
 #define RESOURCE_RETRY_MS     200   /* the first wait before a request is sent again; up to RESOURCE_RETRY_MAX_MS */
 #define RESOURCE_RETRY_MAX_MS 10000

@@ -461,6 +461,22 @@ static void history_is_asked_of_every_server_before_a_list(void **state)
     assert_int_equal(stats().expired, 1);
 }
 
+static void list_is_asked_of_a_server_that_answers(void **state)
+{
+    (void)state;
+    begin_live(2);
+    unsigned silent = bed.watch.server;
+    end_watch(RESOURCE_FAILED);
+    for (unsigned i = 0; i < 400 && resource_state(bed.follow) != RESOURCE_LISTING; i++) {
+        if (bed.watch.id != 0 && bed.watch.server == silent)
+            end_watch(RESOURCE_FAILED);
+        else if (bed.watch.id != 0)
+            expire_all(1);
+        wait_ms(RESOURCE_TICK_MS);
+    }
+    assert_true(bed.list.id != 0 && bed.list.server != silent);
+}
+
 static void list_after_410_that_contradicts_us_is_another_past(void **state)
 {
     (void)state;
@@ -721,6 +737,7 @@ int main(void)
         cmocka_unit_test_teardown(resume_shows_our_last_changes_first, teardown),
         cmocka_unit_test_teardown(resume_that_shows_other_changes_is_another_past, teardown),
         cmocka_unit_test_teardown(history_is_asked_of_every_server_before_a_list, teardown),
+        cmocka_unit_test_teardown(list_is_asked_of_a_server_that_answers, teardown),
         cmocka_unit_test_teardown(list_after_410_that_contradicts_us_is_another_past, teardown),
         cmocka_unit_test_teardown(server_that_does_not_answer_is_left_for_the_next, teardown),
         cmocka_unit_test_teardown(sleep_of_our_own_is_no_silence, teardown),

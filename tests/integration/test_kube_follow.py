@@ -224,6 +224,8 @@ def test_config_maps_are_followed_through_faults_without_a_second_list(make_apis
         assert kfollowd.number("expired") == 0 and kfollowd.number("rewritten") == 0, (kfollowd.status, kfollowd.err())
 
     for fault in faults:
+        seen = kfollowd.number("version")  # changes that it, and the servers' caches, have
+        kfollowd.wait(lambda: kfollowd.number("version") >= seen + 20, "changes")
         server = apis.servers[kfollowd.number("server")]  # the one that it follows
         if fault == "restart":
             server.kill()
