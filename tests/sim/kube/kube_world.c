@@ -11,7 +11,7 @@
 #include "sim/verdict.h"
 #include "support/modelstore.h"
 
-#define WATCH_S   4
+#define WATCH_S   6
 #define DRAIN_MS  120000 /* the longest waits of the machine, and some */
 #define DRAIN_MIN 15000
 #define CHANGE_MS 20000 /* the resource changes about this often, at least */
@@ -236,6 +236,15 @@ static void pass_while_quiet(struct kube_world *w)
     w->quiet_ms = w->now_ms + below(w, 60000);
 }
 
+/* Its own silence is nobody's. */
+static void follower_sleeps(struct kube_world *w, uint64_t until_ms)
+{
+    if (until_ms > w->judge.awake_ms)
+        w->judge.awake_ms = until_ms;
+    if (w->judge.awake_ms > w->servers.delivered_ms)
+        w->servers.delivered_ms = w->judge.awake_ms;
+}
+
 static void kill_follower(struct kube_world *w)
 {
     if (w->now_ms < w->paused_ms)
@@ -287,7 +296,7 @@ static void fault(struct kube_world *w)
         restore(w);
         if (one_in(w, 3)) { /* the follower sleeps through it */
             pass_while_quiet(w);
-            w->servers.delivered_ms = w->judge.awake_ms = w->now_ms;
+            follower_sleeps(w, w->now_ms);
         }
         break;
     case 6:
@@ -296,7 +305,7 @@ static void fault(struct kube_world *w)
         break;
     case 7:
         w->paused_ms = w->now_ms + below(w, one_in(w, 2) ? 500 : 12000);
-        w->servers.delivered_ms = w->judge.awake_ms = w->paused_ms; /* its own silence is nobody's */
+        follower_sleeps(w, w->paused_ms);
         break;
     case 8:
         modelstore_fail(w->store, (unsigned)below(w, 4));
@@ -372,6 +381,7 @@ static void drain(struct kube_world *w)
         if (w->now_ms >= change_ms) { /* a cache may be behind us until then */
             kube_history_write(&w->history, &w->rng);
             change_ms += CHANGE_MS;
+            ready_ms = w->now_ms > ready_ms ? w->now_ms : ready_ms;
         }
         if (w->now_ms > ready_ms && !resource_ready(w->follow))
             ready_ms = w->now_ms;
